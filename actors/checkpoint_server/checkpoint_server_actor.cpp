@@ -1,0 +1,23 @@
+#include "actors/checkpoint_server/checkpoint_server_actor.hpp"
+
+namespace prime {
+
+CheckpointServerImpl::behavior_type CheckpointServerImpl::make_behavior() {
+  return {
+      [this](const FetchOrder& order) { ports_.report(peer::FetchEnded{order.fetch.revision, ports_.recovery->fetch(order.fetch)}); },
+      [this](const SaveOrder& order) { save(order); },
+      [this](const EndOrder& order) { ports_.ended(order.cause); },
+  };
+}
+
+void CheckpointServerImpl::save(const SaveOrder& order) {
+  const auto path = ports_.recovery->write_checkpoint();
+  if (path) ports_.journal->append(Record{"checkpoint_written"}.with("path", *path).with("reason", order.reason));
+  else ports_.journal->append(Record{"checkpoint_failed"}.with("reason", to_string(path.error())));
+  if (!order.answer) return;
+  auto answer = *order.answer;
+  if (path) answer.checkpoint = *path;
+  ports_.report(std::move(answer));
+}
+
+}  // namespace prime

@@ -1,0 +1,69 @@
+// Owns a joiner's fetch of a state: which chunk is asked for, what is believed, when it begins again, when it is done. Pure.
+//
+// The donor offers the digest of each chunk; their combination must be the digest that the coordinator named, so a lying or
+// damaged donor is found out before its bytes are used. A broken connection resumes at the first chunk that is missing.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "messages/ids.hpp"
+#include "messages/membership.hpp"
+#include "messages/result.hpp"
+
+namespace prime::checkpoint_server {
+
+/// Broken connections are resumed this often in a row without a new chunk.
+inline constexpr std::uint32_t MAX_RESUMES = 3;
+/// The most chunks that a donor's offer is believed to have (16 TiB).
+inline constexpr std::size_t MAX_CHUNKS = std::size_t{1} << 24;
+
+struct State {
+  Revision revision;
+  std::uint64_t expected_bytes = 0;     ///< from the own layout
+  std::optional<std::vector<Digest>> chunks;
+  std::size_t next = 0;                 ///< the first chunk that is missing
+  std::uint32_t resumes = 0;
+};
+
+/// The donor's first answer.
+struct Offered {
+  Revision revision;
+  std::uint64_t total_bytes = 0;
+  std::vector<Digest> chunks;
+};
+struct ChunkArrived {
+  std::size_t index = 0;
+  Digest digest;  ///< computed from the bytes received
+};
+struct Broken {
+  Error error;
+};
+using Event = std::variant<Offered, ChunkArrived, Broken>;
+
+/// Ask the donor for all chunks from this one on.
+struct Ask {
+  std::size_t first = 0;
+};
+/// Connect anew; the donor will offer again.
+struct Reconnect {};
+struct Done {};
+struct Fail {
+  Error error;
+};
+/// Keep reading.
+struct Continue {};
+using Effect = std::variant<Ask, Reconnect, Done, Fail, Continue>;
+
+struct Transition {
+  State state;
+  Effect effect;
+  std::string reason;
+};
+
+[[nodiscard]] Transition step(State state, const Event& event);
+
+}  // namespace prime::checkpoint_server

@@ -1,0 +1,86 @@
+#include "actors/coordinator/coordinator_actor.hpp"
+
+#include "messages/result.hpp"
+
+namespace prime {
+
+CoordinatorActorImpl::CoordinatorActorImpl(caf::actor_config& config, coordinator::Options options, CoordinatorPorts ports)
+    : CoordinatorShell::base(config), state_(coordinator::initial(std::move(options), ports.now())), ports_(std::move(ports)) {
+  set_down_handler([this](caf::down_msg& down) { lost(down); });
+}
+
+CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
+  delayed_send(this, TICK_EVERY, TickNow{});
+  return {
+      [this](const Hello& m) { greet(m); },
+      [this](const Seated& m) { receive(m); },
+      [this](const Fetched& m) { receive(m); },
+      [this](const FetchFailed& m) { receive(m); },
+      [this](const Ready& m) { receive(m); },
+      [this](const Vote& m) { receive(m); },
+      [this](const ReduceFailed& m) { receive(m); },
+      [this](const InDoubt& m) { receive(m); },
+      [this](const Heartbeat& m) { receive(m); },
+      [this](const Deathrattle& m) { receive(m); },
+      [this](const FinalReport& m) { receive(m); },
+      [this](TickNow) {
+        delayed_send(this, TICK_EVERY, TickNow{});
+        handle(coordinator::Tick{});
+      },
+  };
+}
+
+void CoordinatorActorImpl::greet(const Hello& hello) {
+  const auto sender = caf::actor_cast<PeerActor>(current_sender());
+  if (!sender) return;
+  if (handles_.contains(hello.peer)) {
+    // Two connections claim one id: whoever came first keeps it, the other one is told so.
+    send(sender, Dismissed{Error{ErrorName::ProtocolViolation, "a peer with this id has a seat"}});
+    return;
+  }
+  handles_.emplace(hello.peer, sender);
+  ids_.emplace(sender.address(), hello.peer);
+  monitor(sender);
+  handle(coordinator::Received{hello.peer, hello});
+}
+
+template <class Message>
+void CoordinatorActorImpl::receive(const Message& message) {
+  const auto known = ids_.find(caf::actor_cast<caf::actor_addr>(current_sender()));
+  if (known != ids_.end()) {
+    handle(coordinator::Received{known->second, message});
+  } else if (const auto sender = caf::actor_cast<PeerActor>(current_sender())) {
+    send(sender, Dismissed{Error{ErrorName::Evicted, "it has no seat"}});
+  }
+}
+
+void CoordinatorActorImpl::lost(const caf::down_msg& down) {
+  const auto known = ids_.find(down.source);
+  if (known == ids_.end()) return;
+  const auto peer = known->second;
+  ids_.erase(known);
+  handles_.erase(peer);
+  handle(coordinator::ConnectionLost{peer, "its connection closed (" + system().render(down.reason) + ")"});
+}
+
+void CoordinatorActorImpl::handle(const coordinator::Event& event) {
+  auto transition = coordinator::step(std::move(state_), event, ports_.now());
+  state_ = std::move(transition.state);
+  for (const auto& effect : transition.effects) carry_out(effect);
+}
+
+void CoordinatorActorImpl::carry_out(const coordinator::Effect& effect) {
+  std::visit(overloaded{
+                 [&](const Record& record) { ports_.journal->append(record); },
+                 [&](const coordinator::Send& e) {
+                   const auto handle = handles_.find(e.to);
+                   if (handle == handles_.end()) return;  // gone; its DOWN is on the way or was handled
+                   std::visit([&](const auto& message) { send(handle->second, message); }, e.message);
+                 },
+                 [&](const coordinator::Fence& e) { ports_.fence->fence(e.peer); },
+                 [&](const coordinator::Finish& e) { ports_.finished(e.cause); },
+             },
+             effect);
+}
+
+}  // namespace prime

@@ -1,0 +1,47 @@
+// Owns the coordinator's shell: messages become events of the machine, effects become sends and port calls. Decides nothing.
+#pragma once
+
+#include <caf/typed_event_based_actor.hpp>
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "actors/coordinator/coordinator_state.hpp"
+#include "actors/local_messages.hpp"
+#include "actors/ports.hpp"
+#include "messages/caf_seam.hpp"
+
+namespace prime {
+
+/// The public interface and the clock.
+using CoordinatorShell = CoordinatorActor::extend<caf::reacts_to<TickNow>>;
+
+/// What the shell acts through; all outlive the actor.
+struct CoordinatorPorts {
+  JournalPort* journal = nullptr;
+  FencePort* fence = nullptr;
+  std::function<Instant()> now;
+  /// The run is over; empty when it ended well. Called once, on the actor's thread.
+  std::function<void(std::optional<Error>)> finished;
+};
+
+class CoordinatorActorImpl : public CoordinatorShell::base {
+ public:
+  CoordinatorActorImpl(caf::actor_config& config, coordinator::Options options, CoordinatorPorts ports);
+  behavior_type make_behavior() override;
+
+ private:
+  void greet(const Hello& hello);
+  template <class Message>
+  void receive(const Message& message);
+  void handle(const coordinator::Event& event);
+  void carry_out(const coordinator::Effect& effect);
+  void lost(const caf::down_msg& down);
+
+  coordinator::State state_;
+  CoordinatorPorts ports_;
+  std::map<PeerId, PeerActor> handles_;
+  std::map<caf::actor_addr, PeerId> ids_;
+};
+
+}  // namespace prime

@@ -1,0 +1,168 @@
+// Owns the coordinator's state, its events and its effects: the data that the pure machines of this folder work on.
+//
+// The machines decide, the actor shell acts: `step(state, event, now)` returns the new state, the effects in the order in which
+// they must happen, and a reason. A Record that is durable is on disk before the effects behind it are carried out (law 8).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "messages/membership.hpp"
+#include "messages/outer_step.hpp"
+#include "messages/record.hpp"
+#include "messages/result.hpp"
+#include "messages/units.hpp"
+
+namespace prime::coordinator {
+
+/// What the manifest says to the coordinator, already validated.
+struct Options {
+  std::string run;
+  std::string manifest;              ///< shared half, handed to each peer that is welcome
+  std::uint32_t min_peers = 2;       ///< fewer contributors than this never make an outer step (law 5)
+  std::uint32_t max_peers = 8;
+  std::uint32_t start_quorum = 2;    ///< the first outer step begins with at least this many
+  std::uint64_t outer_steps = 1;
+  std::uint64_t samples_per_peer = 1;  ///< inner steps × batch: how far one peer moves the data cursor in a step
+  bool stop_when_alone = false;      ///< `sync.alone: stop`
+  Duration heartbeat_limit = 10s;    ///< `membership.heartbeat.dead_after`
+  Duration deadline = 120s;          ///< `sync.deadline`: of a reduce, and of the slowest behind the first who is ready
+  Duration seat_limit = 5min;        ///< from welcome until the trainer has bound its tensors
+  Duration fetch_limit = 10min;      ///< of one state fetch
+  Duration wait_limit = 10min;       ///< how long the run waits for peers before it fails
+  Duration finish_limit = 10min;     ///< for the final evaluation and checkpoint
+};
+
+/// How often a joiner may fetch before it is sent away.
+inline constexpr std::uint32_t MAX_FETCH_ATTEMPTS = 8;
+/// After so many fetches that were overtaken by a commit, the next reduce waits for the joiner.
+inline constexpr std::uint32_t MAX_STALE_FETCHES = 2;
+/// A pair of living peers that fails so often in one outer step loses its younger one (law 10).
+inline constexpr std::uint32_t MAX_LINK_FAILURES = 5;
+/// Ids of peers that went are remembered so that a thawed one is refused; the oldest are forgotten beyond this.
+inline constexpr std::size_t MAX_GONE = 4096;
+
+enum class Seat : std::uint8_t {
+  Greeted,   ///< welcome; its trainer is being started
+  Seated,    ///< has bound its tensors; waits for a donor
+  Fetching,  ///< fetches the shared state
+  CaughtUp,  ///< holds the current revision; waits for a safe point
+  Member,    ///< in the view
+};
+
+struct Fetch {
+  PeerId donor;
+  Revision revision;
+  Instant since{};
+  std::uint32_t attempts = 0;
+  std::uint32_t stale = 0;
+};
+
+struct Peer {
+  Hello hello;
+  std::uint64_t ordinal = 0;
+  Seat seat = Seat::Greeted;
+  Instant since{};  ///< of the seat
+  Instant heard{};
+  Seated seated;
+  Fetch fetch;
+  bool contributes = false;  ///< in the current outer step
+  std::uint64_t first_sample = 0;
+  std::optional<Ready> ready;
+  std::optional<Vote> vote;
+};
+
+enum class Phase : std::uint8_t {
+  Waiting,    ///< for peers
+  Training,   ///< inner steps, until every member is ready
+  Reducing,   ///< an operation is in flight
+  Finishing,  ///< the last step is committed; the finalist evaluates
+  Over,
+};
+
+struct Operation {
+  OperationId id;
+  Instant since{};
+  std::vector<Contribution> contributions;
+  std::uint64_t next_sample = 0;
+};
+
+struct State {
+  Options options;
+  std::map<PeerId, Peer> peers;
+  std::vector<std::pair<PeerId, Error>> gone;
+  std::uint64_t next_ordinal = 0;
+  View view;
+
+  Phase phase = Phase::Waiting;
+  Instant phase_since{};
+  std::optional<Digest> layout;  ///< set by the founder
+  std::uint64_t elements = 0;
+  std::optional<Digest> digest;  ///< of the shared state at `revision`; empty before there is a founder
+  Revision revision;
+  OuterStep step{1};             ///< the one being worked on
+  std::uint64_t cursor = 0;      ///< data cursor at `revision`
+  std::uint64_t step_span = 0;   ///< samples handed out for the current step
+  Sequence sequence;
+  Operation operation;
+  std::optional<Instant> first_ready;
+  Instant retry_at{};            ///< a failed link gets time to be told as a lost peer before the next try
+  std::map<std::pair<PeerId, PeerId>, std::uint32_t> link_failures;
+  std::optional<Commit> last_commit;
+  std::uint64_t tokens = 0;
+  std::optional<PeerId> finalist;
+  std::string waiting_for;       ///< what was last recorded as waited for
+};
+
+// Events --------------------------------------------------------------------------------------------------------------------
+
+using FromPeer = std::variant<Hello, Seated, Fetched, FetchFailed, Ready, Vote, ReduceFailed, InDoubt, Heartbeat, Deathrattle, FinalReport>;
+
+struct Received {
+  PeerId from;
+  FromPeer message;
+};
+struct ConnectionLost {
+  PeerId peer;
+  std::string reason;
+};
+/// Time has passed; sent often enough that no deadline is overrun by more than a quarter of a second.
+struct Tick {};
+using Event = std::variant<Received, ConnectionLost, Tick>;
+
+// Effects -------------------------------------------------------------------------------------------------------------------
+
+using ToPeer = std::variant<Welcome, Dismissed, FetchState, BeginStep, StartReduce, Abort, Commit, RunDone, HeartbeatSeen>;
+
+struct Send {
+  PeerId to;
+  ToPeer message;
+};
+/// Cuts all connections of a peer; both ends see it at once.
+struct Fence {
+  PeerId peer;
+};
+/// The run is over; empty when it ended well.
+struct Finish {
+  std::optional<Error> cause;
+};
+using Effect = std::variant<Record, Send, Fence, Finish>;
+
+struct Transition {
+  State state;
+  std::vector<Effect> effects;
+  std::string reason;  ///< what the log and the tests show
+};
+
+/// The state before the first peer.
+State initial(Options options, Instant now);
+/// The whole coordinator: membership first, then the outer step.
+[[nodiscard]] Transition step(State state, const Event& event, Instant now);
+
+}  // namespace prime::coordinator

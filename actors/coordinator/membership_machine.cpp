@@ -1,0 +1,237 @@
+#include "actors/coordinator/membership_machine.hpp"
+
+#include <algorithm>
+
+namespace prime::coordinator::membership {
+namespace {
+
+void set_seat(Peer& peer, Seat seat, Instant now) {
+  peer.seat = seat;
+  peer.since = now;
+}
+
+Record peer_record(const char* event, const Peer& peer) {
+  return Record{event}.with("peer", to_string(peer.hello.peer)).with("name", peer.hello.name);
+}
+
+bool holds_current_state(const State& state, const Peer& peer) {
+  return state.digest && (peer.seat == Seat::CaughtUp || peer.seat == Seat::Member) && peer.seated.revision == state.revision;
+}
+
+/// The holder with the fewest fetches on it; the oldest among equals.
+std::optional<PeerId> choose_donor(const State& state, PeerId joiner, PeerId avoid) {
+  const Peer* best = nullptr;
+  std::size_t best_load = 0;
+  for (const auto& [id, peer] : state.peers) {
+    if (id == joiner || !holds_current_state(state, peer)) continue;
+    auto load = static_cast<std::size_t>(std::count_if(state.peers.begin(), state.peers.end(), [&donor = id](const auto& entry) {
+      return entry.second.seat == Seat::Fetching && entry.second.fetch.donor == donor;
+    }));
+    if (id == avoid) load += state.peers.size();  // only when there is no other
+    if (best == nullptr || load < best_load || (load == best_load && peer.ordinal < best->ordinal)) {
+      best = &peer;
+      best_load = load;
+    }
+  }
+  return best != nullptr ? std::optional<PeerId>{best->hello.peer} : std::nullopt;
+}
+
+/// Sends a seated peer to a donor, or makes it the founder of a run that has no state yet.
+std::string assign(State& state, Peer& peer, PeerId avoid, Instant now, Effects& effects) {
+  if (!state.digest) {
+    state.digest = peer.seated.state;
+    state.elements = peer.seated.elements;
+    set_seat(peer, Seat::CaughtUp, now);
+    effects.emplace_back(peer_record("state_founded", peer).with("digest", to_string(*state.digest)).with("elements", state.elements));
+    return peer.hello.name + " founds the shared state";
+  }
+  if (peer.seated.revision == state.revision && peer.seated.state == *state.digest) {
+    set_seat(peer, Seat::CaughtUp, now);
+    return peer.hello.name + " holds the current state already";
+  }
+  const auto donor = choose_donor(state, peer.hello.peer, avoid);
+  if (!donor) {
+    set_seat(peer, Seat::Seated, now);
+    return peer.hello.name + " waits for a donor";
+  }
+  const auto& giver = state.peers.at(*donor);
+  set_seat(peer, Seat::Fetching, now);
+  peer.fetch.donor = *donor;
+  peer.fetch.revision = state.revision;
+  peer.fetch.since = now;
+  ++peer.fetch.attempts;
+  effects.emplace_back(
+      peer_record("peer_fetching", peer).with("donor", giver.hello.name).with("revision", state.revision.value).with("attempt", std::uint64_t{peer.fetch.attempts}));
+  effects.emplace_back(Send{peer.hello.peer, FetchState{*donor, giver.hello.lanes, state.revision, *state.digest}});
+  return peer.hello.name + " fetches revision " + std::to_string(state.revision.value) + " from " + giver.hello.name;
+}
+
+std::optional<Error> refusal(const State& state, const Hello& message) {
+  if (message.protocol != PROTOCOL_VERSION)
+    return Error{ErrorName::VersionMismatch, "the run speaks protocol " + std::to_string(PROTOCOL_VERSION) + ", the peer " + std::to_string(message.protocol)};
+  if (message.run != state.options.run) return Error{ErrorName::WrongRun, "run `" + state.options.run + "`, the invite names `" + message.run + "`"};
+  if (message.name.size() > 64 || message.lanes.host.size() > 255) return Error{ErrorName::ProtocolViolation, "a name is too long"};
+  for (const auto& [id, cause] : state.gone)
+    if (id == message.peer) return Error{ErrorName::Evicted, "it went with: " + to_string(cause)};
+  if (state.peers.contains(message.peer)) return Error{ErrorName::ProtocolViolation, "a peer with this id has a seat"};
+  if (state.phase == Phase::Finishing || state.phase == Phase::Over) return Error{ErrorName::RunDone, "all outer steps are committed"};
+  if (state.peers.size() >= state.options.max_peers) {
+    const auto limit = std::to_string(state.options.max_peers);
+    return Error{ErrorName::RunFull, limit + " of " + limit};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string hello(State& state, PeerId from, const Hello& message, Instant now, Effects& effects) {
+  auto refused = refusal(state, message);
+  if (!refused && from != message.peer) refused = Error{ErrorName::ProtocolViolation, "the hello names another peer than the connection"};
+  if (refused) {
+    effects.emplace_back(Record{"peer_refused"}.with("peer", to_string(from)).with("name", message.name).with("reason", to_string(*refused)));
+    effects.emplace_back(Send{from, Dismissed{*refused}});
+    return "refused " + message.name + ": " + to_string(*refused);
+  }
+  Peer peer;
+  peer.hello = message;
+  peer.ordinal = state.next_ordinal++;
+  peer.heard = now;
+  set_seat(peer, Seat::Greeted, now);
+  effects.emplace_back(peer_record("peer_joining", peer)
+                           .with("pid", std::uint64_t{message.pid})
+                           .with("address", message.lanes.host + ":" + std::to_string(message.lanes.port)));
+  effects.emplace_back(Send{from, Welcome{peer.ordinal, state.options.manifest}});
+  state.peers.emplace(from, std::move(peer));
+  return message.name + " is welcome";
+}
+
+std::string seated(State& state, PeerId from, const Seated& message, Instant now, Effects& effects) {
+  auto& peer = state.peers.at(from);
+  if (peer.seat != Seat::Greeted) return peer.hello.name + " is seated already";
+  if (!state.layout) state.layout = message.layout;
+  if (message.layout != *state.layout) {
+    dismiss(state, from, Error{ErrorName::LayoutMismatch, "digest of the layout " + to_string(message.layout) + ", of the run's " + to_string(*state.layout)}, now, effects);
+    return "layout differs";
+  }
+  peer.seated = message;
+  effects.emplace_back(peer_record("peer_seated", peer).with("trainer_pid", std::uint64_t{message.trainer_pid}).with("digest", to_string(message.state)));
+  return assign(state, peer, PeerId{}, now, effects);
+}
+
+std::string fetched(State& state, PeerId from, const Fetched& message, Instant now, Effects& effects) {
+  auto& peer = state.peers.at(from);
+  if (peer.seat != Seat::Fetching || message.revision != peer.fetch.revision) return "a fetch that nobody waits for";
+  peer.seated.revision = message.revision;
+  peer.seated.state = message.state;
+  if (message.revision != state.revision) {
+    ++peer.fetch.stale;  // a commit overtook it
+    peer.fetch.attempts = 0;
+    return assign(state, peer, PeerId{}, now, effects);
+  }
+  if (message.state != *state.digest) {
+    dismiss(state, from, Error{ErrorName::ParityBroken, "the fetched state has digest " + to_string(message.state)}, now, effects);
+    return "fetched another state";
+  }
+  set_seat(peer, Seat::CaughtUp, now);
+  effects.emplace_back(peer_record("peer_fetched", peer).with("revision", message.revision.value).with("digest", to_string(message.state)));
+  return peer.hello.name + " holds revision " + std::to_string(message.revision.value);
+}
+
+std::string fetch_failed(State& state, PeerId from, const FetchFailed& message, Instant now, Effects& effects) {
+  auto& peer = state.peers.at(from);
+  if (peer.seat != Seat::Fetching || message.donor != peer.fetch.donor || message.revision != peer.fetch.revision) return "a fetch that nobody waits for";
+  effects.emplace_back(peer_record("fetch_failed", peer).with("donor", to_string(message.donor)).with("reason", to_string(message.error)));
+  if (message.revision != state.revision) {
+    ++peer.fetch.stale;  // the donor has moved on: no fault of anybody
+    peer.fetch.attempts = 0;
+  } else if (peer.fetch.attempts >= MAX_FETCH_ATTEMPTS) {
+    dismiss(state, from, Error{ErrorName::FetchFailed, std::to_string(peer.fetch.attempts) + " attempts; the last: " + to_string(message.error)}, now, effects);
+    return "no donor could serve it";
+  }
+  return assign(state, peer, message.donor, now, effects);
+}
+
+void remove(State& state, PeerId id, const Error& cause, bool left, Instant now, Effects& effects) {
+  const auto found = state.peers.find(id);
+  if (found == state.peers.end()) return;
+  const bool member = found->second.seat == Seat::Member;
+  effects.emplace_back(peer_record(left ? "peer_left" : "peer_lost", found->second).with("reason", left ? std::string{"left"} : to_string(cause)));
+  state.peers.erase(found);
+  state.gone.emplace_back(id, cause);
+  if (state.gone.size() > MAX_GONE) state.gone.erase(state.gone.begin());
+  if (member) {
+    std::erase_if(state.view.members, [&](const Member& m) { return m.id == id; });
+    state.view.epoch = state.view.epoch.next();
+  }
+  const bool state_lost = state.digest && std::none_of(state.peers.begin(), state.peers.end(),
+                                                       [&](const auto& entry) { return holds_current_state(state, entry.second); });
+  if (state_lost && state.revision == Revision{}) {
+    // Nothing was trained yet: the next one who is seated founds the state anew.
+    state.digest.reset();
+    state.layout.reset();
+    for (auto& [other_id, other] : state.peers)
+      if (other.seat == Seat::Fetching || other.seat == Seat::Seated) set_seat(other, Seat::Seated, now);
+  }
+  refresh_fetches(state, now, effects);
+}
+
+void dismiss(State& state, PeerId id, const Error& cause, Instant now, Effects& effects) {
+  if (!state.peers.contains(id)) return;
+  effects.emplace_back(Send{id, Dismissed{cause}});
+  effects.emplace_back(Fence{id});
+  remove(state, id, cause, false, now, effects);
+}
+
+std::vector<PeerId> admit(State& state, Instant now, Effects& effects) {
+  if (state.phase != Phase::Waiting && state.phase != Phase::Training) return {};
+  std::vector<Peer*> admitted;
+  for (auto& [id, peer] : state.peers)
+    if (peer.seat == Seat::CaughtUp && peer.seated.revision == state.revision) admitted.push_back(&peer);
+  // The first view waits for its quorum, so that all begin the first step together.
+  if (admitted.empty() || (state.view.members.empty() && state.revision == Revision{} && admitted.size() < state.options.start_quorum)) return {};
+  std::sort(admitted.begin(), admitted.end(), [](const Peer* a, const Peer* b) { return a->ordinal < b->ordinal; });
+  state.view.epoch = state.view.epoch.next();
+  std::vector<PeerId> ids;
+  for (auto* peer : admitted) {
+    set_seat(*peer, Seat::Member, now);
+    peer->fetch = {};
+    peer->contributes = false;
+    peer->ready.reset();
+    peer->vote.reset();
+    ids.push_back(peer->hello.peer);
+    state.view.members.push_back(Member{peer->hello.peer, peer->hello.name, peer->hello.lanes, peer->ordinal});
+    effects.emplace_back(peer_record("peer_admitted", *peer).with("epoch", state.view.epoch.value).with("revision", state.revision.value));
+  }
+  std::sort(state.view.members.begin(), state.view.members.end(), [](const Member& a, const Member& b) { return a.ordinal < b.ordinal; });
+  return ids;
+}
+
+void refresh_fetches(State& state, Instant now, Effects& effects) {
+  for (auto& [id, peer] : state.peers) {
+    const bool overtaken = peer.seat == Seat::CaughtUp && peer.seated.revision != state.revision;
+    const bool orphaned = peer.seat == Seat::Fetching && !state.peers.contains(peer.fetch.donor);
+    if (overtaken) ++peer.fetch.stale;
+    if (overtaken || orphaned || peer.seat == Seat::Seated) assign(state, peer, PeerId{}, now, effects);
+  }
+}
+
+void expire(State& state, Instant now, Effects& effects) {
+  std::vector<std::pair<PeerId, Error>> overdue;
+  for (const auto& [id, peer] : state.peers) {
+    if (now - peer.heard > state.options.heartbeat_limit)
+      overdue.emplace_back(id, Error{ErrorName::Evicted, "no heartbeat for " + format_duration(now - peer.heard)});
+    else if (peer.seat == Seat::Greeted && now - peer.since > state.options.seat_limit)
+      overdue.emplace_back(id, Error{ErrorName::DeadlineExceeded, "no trainer after " + format_duration(now - peer.since)});
+    else if (peer.seat == Seat::Fetching && now - peer.fetch.since > state.options.fetch_limit)
+      overdue.emplace_back(id, Error{ErrorName::DeadlineExceeded, "the state was not fetched within " + format_duration(state.options.fetch_limit)});
+  }
+  for (const auto& [id, cause] : overdue) dismiss(state, id, cause, now, effects);
+}
+
+std::optional<PeerId> held_for(const State& state, Instant now) {
+  for (const auto& [id, peer] : state.peers)
+    if (peer.seat == Seat::Fetching && peer.fetch.stale >= MAX_STALE_FETCHES && now - peer.fetch.since <= state.options.fetch_limit) return id;
+  return std::nullopt;
+}
+
+}  // namespace prime::coordinator::membership

@@ -1,0 +1,30 @@
+// Owns who takes part: hello, seats, state fetches, admission, heartbeats, farewells. Pure; see coordinator_state.hpp.
+#pragma once
+
+#include "actors/coordinator/coordinator_state.hpp"
+
+namespace prime::coordinator::membership {
+
+/// A handler appends effects and returns the reason. None of them starts, aborts or commits an operation by itself.
+using Effects = std::vector<Effect>;
+
+std::string hello(State& state, PeerId from, const Hello& message, Instant now, Effects& effects);
+std::string seated(State& state, PeerId from, const Seated& message, Instant now, Effects& effects);
+std::string fetched(State& state, PeerId from, const Fetched& message, Instant now, Effects& effects);
+std::string fetch_failed(State& state, PeerId from, const FetchFailed& message, Instant now, Effects& effects);
+
+/// Takes a peer out; a member's going makes a new epoch. `left` tells a farewell from a loss.
+void remove(State& state, PeerId peer, const Error& cause, bool left, Instant now, Effects& effects);
+/// The same for a peer that is still connected: it is told why and fenced.
+void dismiss(State& state, PeerId peer, const Error& cause, Instant now, Effects& effects);
+
+/// Admits all who are caught up, if the phase allows it; returns those admitted.
+std::vector<PeerId> admit(State& state, Instant now, Effects& effects);
+/// Those caught up at an older revision fetch again; fetches from peers that are gone get another donor.
+void refresh_fetches(State& state, Instant now, Effects& effects);
+/// Dismisses the silent and the overdue.
+void expire(State& state, Instant now, Effects& effects);
+/// A joiner that was overtaken too often and for which the next reduce waits; empty when there is none.
+std::optional<PeerId> held_for(const State& state, Instant now);
+
+}  // namespace prime::coordinator::membership

@@ -1,0 +1,409 @@
+#include "actors/coordinator/outer_step_machine.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "actors/coordinator/membership_machine.hpp"
+#include "messages/assert.hpp"
+
+namespace prime::coordinator::outer_step {
+namespace {
+
+std::string names(const std::vector<std::string>& list) {
+  std::string text;
+  for (const auto& name : list) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+template <class Predicate>
+std::vector<std::string> members_who(const State& state, Predicate predicate) {
+  std::vector<std::string> list;
+  for (const auto& member : state.view.members)
+    if (predicate(state.peers.at(member.id))) list.push_back(member.name);
+  return list;
+}
+
+void set_phase(State& state, Phase phase, Instant now) {
+  state.phase = phase;
+  state.phase_since = now;
+}
+
+/// Hands the next disjoint range of samples to a member and tells it to train.
+void begin_for(State& state, Peer& peer, std::uint32_t rank, Effects& effects) {
+  peer.contributes = true;
+  peer.ready.reset();
+  peer.first_sample = state.cursor + state.step_span;
+  state.step_span += state.options.samples_per_peer;
+  effects.emplace_back(Send{peer.hello.peer, BeginStep{state.view, state.step, state.revision, true, rank, peer.first_sample}});
+}
+
+void begin_step(State& state, Instant now, Effects& effects) {
+  set_phase(state, Phase::Training, now);
+  state.step_span = 0;
+  state.first_ready.reset();
+  state.link_failures.clear();
+  state.retry_at = now;
+  effects.emplace_back(Record{"outer_step_begun"}
+                           .with("outer_step", state.step.value)
+                           .with("epoch", state.view.epoch.value)
+                           .with("peers", std::uint64_t{state.view.members.size()}));
+  std::uint32_t rank = 0;
+  for (const auto& member : state.view.members) begin_for(state, state.peers.at(member.id), rank++, effects);
+}
+
+/// Members that trained nothing in this step train after all, because too few others are left (law 5).
+bool promote_the_idle(State& state, Effects& effects) {
+  bool promoted = false;
+  std::uint32_t rank = 0;
+  for (const auto& member : state.view.members) {
+    auto& peer = state.peers.at(member.id);
+    if (!peer.contributes) {
+      begin_for(state, peer, rank, effects);
+      promoted = true;
+    }
+    ++rank;
+  }
+  return promoted;
+}
+
+void start_reduce(State& state, Instant now, Effects& effects) {
+  state.sequence = state.sequence.next();
+  state.operation = Operation{OperationId{state.view.epoch, state.sequence}, now, {}, state.cursor + state.step_span};
+  for (const auto& member : state.view.members) {
+    auto& peer = state.peers.at(member.id);
+    peer.vote.reset();
+    state.operation.contributions.push_back(Contribution{member.id, peer.ready->weight});
+  }
+  set_phase(state, Phase::Reducing, now);
+  effects.emplace_back(Record{"reduce_started"}
+                           .with("outer_step", state.step.value)
+                           .with("operation", to_string(state.operation.id))
+                           .with("epoch", state.view.epoch.value)
+                           .with("peers", std::uint64_t{state.view.members.size()}));
+  const StartReduce message{state.operation.id, state.step,    state.revision, state.view, state.operation.contributions,
+                            state.elements,     state.operation.next_sample};
+  for (const auto& member : state.view.members) effects.emplace_back(Send{member.id, message});
+}
+
+/// What one committed step reports: figures over the contributors.
+Record committed_record(const State& state, const Digest& digest, Instant now) {
+  std::vector<std::string> contributors;
+  std::uint64_t weight = 0;
+  std::uint64_t wire_bytes = 0;
+  std::uint64_t reduce_ns = 0;
+  double loss = 0;
+  double tokens_per_s = 0;
+  double held_out = std::nan("");
+  for (const auto& contribution : state.operation.contributions) {
+    const auto& peer = state.peers.at(contribution.peer);
+    wire_bytes += peer.vote->wire_bytes;
+    reduce_ns = std::max(reduce_ns, peer.vote->reduce_ns);
+    if (!std::isnan(peer.ready->held_out_loss.value())) held_out = peer.ready->held_out_loss.value();
+    if (contribution.weight == 0) continue;
+    contributors.push_back(to_string(contribution.peer));
+    weight += contribution.weight;
+    loss += peer.ready->loss.value() * static_cast<double>(contribution.weight);
+    tokens_per_s += peer.ready->tokens_per_s.value();
+  }
+  auto record = Record{"outer_step_committed"}
+                    .with("outer_step", state.step.value)
+                    .with("epoch", state.operation.id.epoch.value)
+                    .with("revision", state.step.value)
+                    .with("digest", to_string(digest))
+                    .with("contributors", contributors)
+                    .with("weight", weight)
+                    .with("peers", std::uint64_t{state.view.members.size()})
+                    .with("loss", loss / static_cast<double>(weight))
+                    .with("tokens", state.tokens + weight)
+                    .with("tokens_per_s", tokens_per_s)
+                    .with("wire_bytes", wire_bytes)
+                    .with("reduce_s", static_cast<double>(reduce_ns) * 1e-9)
+                    .with("operation_s", std::chrono::duration<double>(now - state.operation.since).count())
+                    .with("next_sample", state.operation.next_sample);
+  if (!std::isnan(held_out)) record = std::move(record).with("held_out_loss", held_out);
+  record.durable = true;
+  return record;
+}
+
+void finish_run(State& state, const Digest& digest, Instant now, Effects& effects) {
+  set_phase(state, Phase::Finishing, now);
+  bool first = true;
+  for (const auto& member : state.view.members) {
+    if (first) state.finalist = member.id;
+    effects.emplace_back(Send{member.id, RunDone{state.step, digest, first}});
+    first = false;
+  }
+  // Joiners that did not make it: the run ended before their turn.
+  std::vector<PeerId> late;
+  for (const auto& [id, peer] : state.peers)
+    if (peer.seat != Seat::Member) late.push_back(id);
+  for (const auto id : late) membership::dismiss(state, id, Error{ErrorName::RunDone, "the last outer step was committed"}, now, effects);
+}
+
+void commit(State& state, const Digest& digest, Instant now, Effects& effects) {
+  PRIME_ASSERT(state.revision.next().value == state.step.value, "law 2: step n leads from revision n-1 to n");
+  effects.emplace_back(committed_record(state, digest, now));
+  for (const auto& contribution : state.operation.contributions) state.tokens += contribution.weight;
+  const Commit message{state.operation.id, state.step, state.revision.next(), digest};
+  for (const auto& member : state.view.members) {
+    effects.emplace_back(Send{member.id, message});
+    auto& peer = state.peers.at(member.id);
+    peer.seated.revision = message.revision;
+    peer.seated.state = digest;
+    peer.ready.reset();
+    peer.vote.reset();
+  }
+  state.last_commit = message;
+  state.revision = message.revision;
+  state.digest = digest;
+  state.cursor = state.operation.next_sample;
+  if (state.step.value >= state.options.outer_steps) {
+    finish_run(state, digest, now, effects);
+    return;
+  }
+  state.step = state.step.next();
+  begin_step(state, now, effects);
+  membership::refresh_fetches(state, now, effects);
+}
+
+/// All have voted and differ: the largest group stands, the oldest one decides a draw; the others go.
+void settle_parity(State& state, Instant now, Effects& effects) {
+  std::map<Digest, std::uint32_t> groups;
+  for (const auto& member : state.view.members) ++groups[state.peers.at(member.id).vote->state];
+  Digest winner;
+  std::uint32_t best = 0;
+  for (const auto& member : state.view.members) {
+    const auto& digest = state.peers.at(member.id).vote->state;
+    if (groups.at(digest) > best) {
+      best = groups.at(digest);
+      winner = digest;
+    }
+  }
+  std::vector<PeerId> wrong;
+  for (const auto& member : state.view.members)
+    if (state.peers.at(member.id).vote->state != winner) wrong.push_back(member.id);
+  abort(state, "the digests differ", now, effects);
+  for (const auto id : wrong)
+    membership::dismiss(state, id, Error{ErrorName::ParityBroken, "its result differs from that of the others"}, now, effects);
+}
+
+/// Retries are spread out, so that a peer whose link broke because it died is known as lost before they are used up.
+Duration retry_delay(std::uint32_t failures) { return std::min<Duration>(Duration{250ms} * (1U << std::min(failures, 5U)), 5s); }
+
+std::uint32_t contributing(const State& state) {
+  return static_cast<std::uint32_t>(std::count_if(state.view.members.begin(), state.view.members.end(), [&](const Member& m) {
+    const auto& peer = state.peers.at(m.id);
+    return peer.contributes && (!peer.ready || peer.ready->weight > 0);
+  }));
+}
+
+void end_run(State& state, std::optional<Error> cause, Instant now, Effects& effects) {
+  auto record = Record{cause ? "run_failed" : "run_done"}.with("outer_step", state.revision.value).with("tokens", state.tokens);
+  if (state.digest) record = std::move(record).with("digest", to_string(*state.digest));
+  if (cause) record = std::move(record).with("reason", to_string(*cause));
+  record.durable = true;
+  effects.emplace_back(std::move(record));
+  if (cause) {
+    std::vector<PeerId> all;
+    for (const auto& [id, peer] : state.peers) all.push_back(id);
+    for (const auto id : all) effects.emplace_back(Send{id, Dismissed{*cause}});
+  }
+  set_phase(state, Phase::Over, now);
+  effects.emplace_back(Finish{std::move(cause)});
+}
+
+void advance_waiting(State& state, Instant now, Effects& effects) {
+  const auto members = static_cast<std::uint32_t>(state.view.members.size());
+  const bool begun = state.step_span > 0;  // the step was under way when too many peers went
+  if (members >= (begun || state.revision.value > 0 ? state.options.min_peers : std::max(state.options.start_quorum, state.options.min_peers))) {
+    if (begun) set_phase(state, Phase::Training, now);
+    else begin_step(state, now, effects);
+    return;
+  }
+  const bool state_lost = state.revision.value > 0 && members == 0 &&
+                          std::none_of(state.peers.begin(), state.peers.end(), [](const auto& entry) { return entry.second.seat == Seat::CaughtUp; });
+  if (state_lost)
+    end_run(state, Error{ErrorName::TooFewPeers, "the last peer that held revision " + std::to_string(state.revision.value) + " is gone"}, now, effects);
+  else if (begun && members == 1 && state.options.stop_when_alone)
+    end_run(state, Error{ErrorName::TooFewPeers, "one peer is left and the manifest says `sync.alone: stop`"}, now, effects);
+  else if (now - state.phase_since > state.options.wait_limit)
+    end_run(state, Error{ErrorName::TooFewPeers, std::to_string(members) + " of " + std::to_string(state.options.min_peers) + " after " + format_duration(state.options.wait_limit)}, now, effects);
+}
+
+void advance_training(State& state, Instant now, Effects& effects) {
+  if (state.view.members.size() < state.options.min_peers) {
+    set_phase(state, Phase::Waiting, now);
+    return;
+  }
+  if (contributing(state) < state.options.min_peers && promote_the_idle(state, effects)) return;
+  if (state.first_ready && now - *state.first_ready > state.options.deadline) {
+    std::vector<PeerId> slow;
+    for (const auto& member : state.view.members)
+      if (!state.peers.at(member.id).ready) slow.push_back(member.id);
+    for (const auto id : slow)
+      membership::dismiss(state, id, Error{ErrorName::DeadlineExceeded, "not ready " + format_duration(state.options.deadline) + " after the first"}, now, effects);
+    if (!slow.empty()) return advance(state, now, effects);
+  }
+  const bool all_ready = std::all_of(state.view.members.begin(), state.view.members.end(), [&](const Member& m) { return state.peers.at(m.id).ready.has_value(); });
+  if (all_ready && now >= state.retry_at && !membership::held_for(state, now)) start_reduce(state, now, effects);
+}
+
+void advance_reducing(State& state, Instant now, Effects& effects) {
+  // Peers judge the same deadline on their own clocks; the extra quarter lets their errors, which name a suspect, come first.
+  if (now - state.operation.since <= state.options.deadline + state.options.deadline / 4) return;
+  std::vector<PeerId> mute;
+  for (const auto& member : state.view.members)
+    if (!state.peers.at(member.id).vote) mute.push_back(member.id);
+  abort(state, "the deadline of the reduce passed", now, effects);
+  for (const auto id : mute)
+    membership::dismiss(state, id, Error{ErrorName::DeadlineExceeded, "no vote within " + format_duration(state.options.deadline)}, now, effects);
+  advance(state, now, effects);
+}
+
+void advance_finishing(State& state, Instant now, Effects& effects) {
+  if (state.finalist && !state.peers.contains(*state.finalist)) {
+    state.finalist.reset();
+    if (!state.view.members.empty()) {
+      state.finalist = state.view.members.front().id;
+      effects.emplace_back(Send{*state.finalist, RunDone{state.step, *state.digest, true}});
+    }
+  }
+  if (!state.finalist) {
+    effects.emplace_back(Record{"final_report_missing"}.with("reason", std::string{"no peer was left to evaluate the final state"}));
+    end_run(state, std::nullopt, now, effects);
+  } else if (now - state.phase_since > state.options.finish_limit) {
+    end_run(state, std::nullopt, now, effects);
+  }
+}
+
+}  // namespace
+
+std::string ready(State& state, PeerId from, const Ready& message, Instant now, Effects& effects) {
+  auto& peer = state.peers.at(from);
+  if (peer.seat != Seat::Member || message.step != state.step || message.base != state.revision) return "a readiness for another step";
+  if (state.phase == Phase::Reducing) return "ready twice";
+  if (peer.contributes != (message.weight > 0)) {
+    membership::dismiss(state, from, Error{ErrorName::ProtocolViolation, peer.contributes ? "it was to train and weighs nothing" : "a weight that nobody asked for"}, now, effects);
+    return "a wrong weight";
+  }
+  peer.ready = message;
+  if (peer.contributes && !state.first_ready) state.first_ready = now;
+  effects.emplace_back(Record{"peer_ready"}
+                           .with("peer", to_string(from))
+                           .with("name", peer.hello.name)
+                           .with("outer_step", message.step.value)
+                           .with("weight", message.weight)
+                           .with("loss", message.loss.value())
+                           .with("tokens_per_s", message.tokens_per_s.value())
+                           .with("trainer_pid", std::uint64_t{message.trainer_pid}));
+  return peer.hello.name + " is ready for step " + std::to_string(message.step.value);
+}
+
+std::string vote(State& state, PeerId from, const Vote& message, Instant now, Effects& effects) {
+  if (state.phase != Phase::Reducing || message.op != state.operation.id) return "a vote on another operation";
+  state.peers.at(from).vote = message;
+  const auto missing = members_who(state, [](const Peer& p) { return !p.vote; });
+  if (!missing.empty()) return "votes are missing: " + names(missing);
+  const auto& members = state.view.members;
+  const bool equal = std::all_of(members.begin(), members.end(), [&](const Member& m) { return state.peers.at(m.id).vote->state == message.state; });
+  if (equal) commit(state, message.state, now, effects);
+  else settle_parity(state, now, effects);
+  return equal ? "all voted for the same digest" : "the votes differ";
+}
+
+std::string reduce_failed(State& state, PeerId from, const ReduceFailed& message, Instant now, Effects& effects) {
+  if (state.phase != Phase::Reducing || message.op != state.operation.id) return "a failure of another operation";
+  const auto& reporter = state.peers.at(from).hello.name;
+  const auto suspect = state.peers.find(message.suspect);
+  abort(state, reporter + " reports: " + to_string(message.error), now, effects);
+  if (info(message.error.name).klass == ErrorClass::Fatal) {
+    membership::dismiss(state, from, message.error, now, effects);
+    return reporter + " cannot reduce";
+  }
+  const auto pair = std::minmax(from, message.suspect);
+  const auto failures = ++state.link_failures[{pair.first, pair.second}];
+  state.retry_at = now + retry_delay(failures);
+  if (failures >= MAX_LINK_FAILURES) {
+    const bool blame_suspect = suspect != state.peers.end() && suspect->second.ordinal > state.peers.at(from).ordinal;
+    membership::dismiss(state, blame_suspect ? message.suspect : from,
+                        Error{ErrorName::LaneBroken, std::to_string(failures) + " failures in one outer step; the last: " + to_string(message.error)}, now, effects);
+  }
+  return "the reduce is tried again";
+}
+
+std::string in_doubt(State& state, PeerId from, const InDoubt& message, Effects& effects) {
+  if (state.last_commit && state.last_commit->op == message.op) {
+    effects.emplace_back(Send{from, *state.last_commit});
+    return "it was committed";
+  }
+  if (state.phase == Phase::Reducing && state.operation.id == message.op) return "undecided";
+  effects.emplace_back(Send{from, Abort{message.op, "it was not committed"}});
+  return "it was aborted";
+}
+
+std::string final_report(State& state, PeerId from, const FinalReport& message, Instant now, Effects& effects) {
+  if (state.phase != Phase::Finishing || state.finalist != from) return "a report that nobody waits for";
+  auto record = Record{"final_report"}.with("peer", to_string(from)).with("sample", message.sample.substr(0, 4096)).with("checkpoint", message.checkpoint);
+  if (!std::isnan(message.held_out_loss.value())) record = std::move(record).with("held_out_loss", message.held_out_loss.value());
+  record.durable = true;
+  effects.emplace_back(std::move(record));
+  end_run(state, std::nullopt, now, effects);
+  return "the run is done";
+}
+
+void abort(State& state, const std::string& reason, Instant now, Effects& effects) {
+  if (state.phase != Phase::Reducing) return;
+  effects.emplace_back(Record{"outer_step_aborted"}
+                           .with("outer_step", state.step.value)
+                           .with("operation", to_string(state.operation.id))
+                           .with("epoch", state.operation.id.epoch.value)
+                           .with("reason", reason));
+  for (const auto& contribution : state.operation.contributions)
+    if (state.peers.contains(contribution.peer)) effects.emplace_back(Send{contribution.peer, Abort{state.operation.id, reason}});
+  set_phase(state, Phase::Training, now);
+}
+
+void enter(State& state, const std::vector<PeerId>& admitted, Effects& effects) {
+  if (state.step_span == 0) return;  // no step is under way: they begin with the others
+  for (std::uint32_t rank = 0; rank < state.view.members.size(); ++rank) {
+    const auto id = state.view.members[rank].id;
+    if (std::find(admitted.begin(), admitted.end(), id) == admitted.end()) continue;
+    effects.emplace_back(Send{id, BeginStep{state.view, state.step, state.revision, false, rank, 0}});
+  }
+}
+
+void advance(State& state, Instant now, Effects& effects) {
+  switch (state.phase) {
+    case Phase::Waiting: return advance_waiting(state, now, effects);
+    case Phase::Training: return advance_training(state, now, effects);
+    case Phase::Reducing: return advance_reducing(state, now, effects);
+    case Phase::Finishing: return advance_finishing(state, now, effects);
+    case Phase::Over: return;
+  }
+}
+
+std::string waiting_for(const State& state, Instant now) {
+  switch (state.phase) {
+    case Phase::Waiting: {
+      const auto quorum = std::to_string(state.revision.value == 0 ? std::max(state.options.start_quorum, state.options.min_peers) : state.options.min_peers);
+      std::vector<std::string> coming;
+      for (const auto& [id, peer] : state.peers)
+        if (peer.seat != Seat::Member) coming.push_back(peer.hello.name);
+      return "peers: " + std::to_string(state.view.members.size()) + " of " + quorum + " are members" +
+             (coming.empty() ? "" : ", joining: " + names(coming)) + "; gives up " + format_duration(state.options.wait_limit) + " after the wait began";
+    }
+    case Phase::Training: {
+      if (!state.first_ready) return "";
+      const auto late = members_who(state, [](const Peer& p) { return !p.ready; });
+      if (!late.empty()) return "inner steps of " + names(late) + "; evicted " + format_duration(state.options.deadline) + " after the first is ready";
+      if (const auto joiner = membership::held_for(state, now)) return "the state fetch of " + state.peers.at(*joiner).hello.name + "; at most " + format_duration(state.options.fetch_limit);
+      return "the next try of the reduce";
+    }
+    case Phase::Reducing: return "votes of " + names(members_who(state, [](const Peer& p) { return !p.vote; })) + "; at most " + format_duration(state.options.deadline);
+    case Phase::Finishing: return "the final evaluation; at most " + format_duration(state.options.finish_limit);
+    case Phase::Over: return "";
+  }
+  return "";
+}
+
+}  // namespace prime::coordinator::outer_step

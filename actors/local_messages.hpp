@@ -1,0 +1,51 @@
+// Owns the messages that never leave a process: they carry whole events by value and have no wire form.
+#pragma once
+
+#include <caf/allowed_unsafe_message_type.hpp>
+#include <optional>
+#include <string>
+
+#include "actors/peer/peer_machine.hpp"
+#include "actors/reduce_worker/commit_machine.hpp"
+
+namespace prime {
+
+/// Time has passed.
+struct TickNow {};
+/// What happened around a peer, from any thread.
+struct PeerHappening {
+  peer::Event event;
+};
+/// Orders and outcomes for the reduce worker.
+struct ReduceHappening {
+  reduce_worker::Event event;
+};
+/// Orders for the checkpoint server: blocking work, one after the other.
+struct FetchOrder {
+  FetchState fetch;
+};
+struct SaveOrder {
+  std::string reason;
+  std::optional<peer::TrainerFinal> answer;  ///< the trainer's last word: told on once the checkpoint is written
+};
+/// The agent ends, after everything ordered before.
+struct EndOrder {
+  std::optional<Error> cause;
+};
+/// The trainer died; the supervisor decides what becomes of it.
+struct TrainerDied {
+  Error cause;
+};
+
+/// How often machines hear that time has passed.
+inline constexpr Duration TICK_EVERY = 100ms;
+
+}  // namespace prime
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::TickNow)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::PeerHappening)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::ReduceHappening)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::FetchOrder)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::SaveOrder)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::EndOrder)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::TrainerDied)

@@ -1,0 +1,61 @@
+#include "actors/peer/peer_actor.hpp"
+
+namespace prime {
+
+PeerActorImpl::PeerActorImpl(caf::actor_config& config, peer::Options options, PeerPorts ports)
+    : PeerShell::base(config), ports_(std::move(ports)), options_(std::move(options)) {
+  set_down_handler([this](caf::down_msg& down) { handle(peer::CoordinatorLost{"its connection closed (" + system().render(down.reason) + ")"}); });
+}
+
+PeerActorImpl::behavior_type PeerActorImpl::make_behavior() {
+  monitor(ports_.coordinator);
+  delayed_send(this, TICK_EVERY, TickNow{});
+  apply(peer::start(options_, ports_.now()));
+  return {
+      [this](const Welcome& m) { handle(peer::FromCoordinator{m}); },
+      [this](const Dismissed& m) { handle(peer::FromCoordinator{m}); },
+      [this](const FetchState& m) { handle(peer::FromCoordinator{m}); },
+      [this](const BeginStep& m) { handle(peer::FromCoordinator{m}); },
+      [this](const StartReduce& m) { handle(peer::FromCoordinator{m}); },
+      [this](const Abort& m) { handle(peer::FromCoordinator{m}); },
+      [this](const Commit& m) { handle(peer::FromCoordinator{m}); },
+      [this](const RunDone& m) { handle(peer::FromCoordinator{m}); },
+      [this](const HeartbeatSeen& m) { handle(peer::FromCoordinator{m}); },
+      [this](const PeerHappening& happening) { handle(happening.event); },
+      [this](TickNow) {
+        delayed_send(this, TICK_EVERY, TickNow{});
+        state_.reduce_chunks = ports_.reduce_chunks();
+        handle(peer::Tick{});
+      },
+  };
+}
+
+void PeerActorImpl::handle(const peer::Event& event) { apply(peer::step(std::move(state_), event, ports_.now())); }
+
+void PeerActorImpl::apply(peer::Transition transition) {
+  state_ = std::move(transition.state);
+  for (const auto& effect : transition.effects) carry_out(effect);
+}
+
+void PeerActorImpl::carry_out(const peer::Effect& effect) {
+  std::visit(overloaded{
+                 [&](const Record& record) { ports_.journal->append(record); },
+                 [&](const peer::Tell& e) { std::visit([&](const auto& message) { send(ports_.coordinator, message); }, e.message); },
+                 [&](const peer::StartTrainer& e) { ports_.trainer->start(e.welcome); },
+                 [&](const peer::BeginTraining& e) { ports_.trainer->begin(e.begin); },
+                 [&](const peer::StartFetch& e) { send(ports_.supervisor, FetchOrder{e.fetch}); },
+                 [&](const peer::RunReduce& e) { send(ports_.reduce_worker, ReduceHappening{reduce_worker::Run{e.reduce}}); },
+                 [&](const peer::AbortReduce& e) { send(ports_.reduce_worker, ReduceHappening{reduce_worker::Cancel{e.op, e.reason}}); },
+                 [&](const peer::ApplyCommit& e) { send(ports_.reduce_worker, ReduceHappening{reduce_worker::Apply{e.commit}}); },
+                 [&](const peer::Discard& e) { send(ports_.reduce_worker, ReduceHappening{reduce_worker::Drop{e.op}}); },
+                 [&](const peer::FinishTraining& e) { ports_.trainer->finish(e.done); },
+                 [&](const peer::SaveState& e) { send(ports_.supervisor, SaveOrder{e.reason, std::nullopt}); },
+                 [&](const peer::End& e) {
+                   ports_.trainer->stop(e.cause);
+                   send(ports_.supervisor, EndOrder{e.cause});
+                 },
+             },
+             effect);
+}
+
+}  // namespace prime

@@ -1,0 +1,43 @@
+// Owns the peer's shell: messages and happenings become events of the peer machine, effects become sends, orders and port calls.
+#pragma once
+
+#include <caf/typed_event_based_actor.hpp>
+#include <functional>
+
+#include "actors/local_messages.hpp"
+#include "actors/ports.hpp"
+#include "actors/reduce_worker/reduce_worker_actor.hpp"
+#include "actors/supervisor/supervisor_actor.hpp"
+#include "messages/caf_seam.hpp"
+
+namespace prime {
+
+/// The public interface and what happens in this process.
+using PeerShell = PeerActor::extend<caf::reacts_to<PeerHappening>, caf::reacts_to<TickNow>>;
+
+struct PeerPorts {
+  CoordinatorActor coordinator;
+  ReduceWorkerActor reduce_worker;
+  SupervisorActor supervisor;
+  TrainerPort* trainer = nullptr;
+  JournalPort* journal = nullptr;
+  std::function<Instant()> now;
+  std::function<std::uint64_t()> reduce_chunks;  ///< for heartbeats
+};
+
+class PeerActorImpl : public PeerShell::base {
+ public:
+  PeerActorImpl(caf::actor_config& config, peer::Options options, PeerPorts ports);
+  behavior_type make_behavior() override;
+
+ private:
+  void handle(const peer::Event& event);
+  void apply(peer::Transition transition);
+  void carry_out(const peer::Effect& effect);
+
+  peer::State state_;
+  PeerPorts ports_;
+  peer::Options options_;
+};
+
+}  // namespace prime

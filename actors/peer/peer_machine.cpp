@@ -1,0 +1,317 @@
+#include "actors/peer/peer_machine.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "messages/assert.hpp"
+
+namespace prime::peer {
+namespace {
+
+using Effects = std::vector<Effect>;
+
+/// Handles one event; appends effects, returns the reason.
+class Handler {
+ public:
+  Handler(State& state, Instant now, Effects& effects) : s_(state), now_(now), effects_(effects) {}
+
+  std::string operator()(const FromCoordinator& message) {
+    s_.heard = now_;
+    return std::visit([this](const auto& m) { return hear(m); }, message);
+  }
+
+  std::string operator()(const CoordinatorLost& event) { return end(Error{ErrorName::CoordinatorLost, event.reason}, true); }
+
+  std::string operator()(const Configured& event) {
+    s_.options.heartbeat_every = event.heartbeat_every;
+    s_.options.heartbeat_limit = event.heartbeat_limit;
+    s_.options.checkpoint_every = event.checkpoint_every;
+    return "configured";
+  }
+
+  std::string operator()(const TrainerBound& event) {
+    s_.trainer_bound = true;
+    s_.trainer_pid = event.pid;
+    record(Record{"trainer_bound"}.with("trainer_pid", std::uint64_t{event.pid}).with("elements", event.elements));
+    if (s_.phase == Phase::Seating) {
+      s_.layout = event.layout;
+      s_.elements = event.elements;
+      s_.digest = event.state;
+      s_.phase = Phase::Waiting;
+      tell(Seated{s_.revision, s_.digest, s_.layout, s_.elements, s_.trainer_pid});
+      return "seated";
+    }
+    if (event.layout != s_.layout) return give_up(Error{ErrorName::LayoutMismatch, "the restarted trainer binds other tensors"});
+    if (s_.phase == Phase::Training) emit(BeginTraining{*s_.begin});
+    return "the trainer is back";
+  }
+
+  std::string operator()(const TrainerContributed& event) {
+    if (s_.phase != Phase::Training || event.step != s_.begin->step) return "a contribution to another step";
+    s_.phase = Phase::Ready;
+    tell(prime::Ready{event.step, s_.revision, event.weight, event.samples, event.loss, event.held_out_loss, event.tokens_per_s, s_.trainer_pid});
+    return "contributed";
+  }
+
+  std::string operator()(const TrainerRestarting& event) {
+    s_.trainer_bound = false;
+    record(Record{"trainer_restarting"}.with("reason", prime::to_string(event.cause)));
+    return "the trainer is started again";
+  }
+
+  std::string operator()(const TrainerGaveUp& event) { return give_up(event.cause); }
+
+  std::string operator()(const TrainerLeft&) { return leave(); }
+
+  std::string operator()(const TrainerFinal& event) {
+    if (s_.phase != Phase::Finishing) return "a final answer that nobody waits for";
+    tell(FinalReport{event.held_out_loss, event.sample.substr(0, 4096), event.checkpoint});
+    return end(std::nullopt, false);
+  }
+
+  std::string operator()(const ReduceEnded& event) {
+    if (s_.phase != Phase::Reducing || !s_.reduce || s_.reduce->op != event.op) {
+      // The operation was aborted while it ended: what it prepared is void.
+      if (event.prepared) emit(Discard{event.op});
+      return "an operation that is over";
+    }
+    if (!event.prepared) {
+      const auto op = s_.reduce->op;
+      back_to_ready();
+      tell(ReduceFailed{op, event.suspect, event.prepared.error()});
+      return "the reduce failed: " + prime::to_string(event.prepared.error());
+    }
+    s_.phase = Phase::Voted;
+    s_.prepared = *event.prepared;
+    s_.asked = now_;
+    tell(Vote{event.op, *event.prepared, event.wire_bytes, event.reduce_ns});
+    return "voted";
+  }
+
+  std::string operator()(const FetchEnded& event) {
+    if (s_.phase != Phase::Fetching || !s_.fetch || event.revision != s_.fetch->revision) return "a fetch that nobody waits for";
+    const auto fetch = *s_.fetch;
+    s_.fetch.reset();
+    s_.phase = Phase::Waiting;
+    if (!event.state) {
+      tell(FetchFailed{fetch.donor, fetch.revision, event.state.error()});
+      return "the fetch failed";
+    }
+    s_.revision = event.revision;
+    s_.digest = *event.state;
+    record(Record{"state_fetched"}.with("revision", s_.revision.value).with("digest", to_string(s_.digest)));
+    tell(Fetched{event.revision, *event.state});
+    return "fetched";
+  }
+
+  std::string operator()(const Progress& event) {
+    s_.inner_steps = event.inner_steps;
+    s_.reduce_chunks = event.reduce_chunks;
+    return {};
+  }
+
+  std::string operator()(const LeaveRequested&) { return leave(); }
+
+  std::string operator()(const Tick&) {
+    if (now_ - s_.heard > s_.options.heartbeat_limit)
+      return end(Error{ErrorName::CoordinatorLost, "silent for " + format_duration(now_ - s_.heard)}, true);
+    if (s_.phase != Phase::Greeting && now_ - s_.beat >= s_.options.heartbeat_every) {
+      s_.beat = now_;
+      tell(Heartbeat{s_.inner_steps, s_.reduce_chunks});
+    }
+    if (s_.phase == Phase::Voted && now_ - s_.asked >= s_.options.doubt_after) {
+      s_.asked = now_;
+      tell(InDoubt{s_.reduce->op});
+      return "in doubt: asked for the decision";
+    }
+    return {};
+  }
+
+ private:
+  std::string hear(const Welcome& m) {
+    if (s_.phase != Phase::Greeting) return "welcome twice";
+    s_.phase = Phase::Seating;
+    record(Record{"welcome"}.with("ordinal", m.ordinal));
+    emit(StartTrainer{m});
+    return "welcome";
+  }
+
+  std::string hear(const Dismissed& m) {
+    // Sent away with the run's state in hand: it is kept for whoever continues the run.
+    return end(m.cause, info(m.cause.name).klass != ErrorClass::User);
+  }
+
+  std::string hear(const FetchState& m) {
+    if (s_.phase != Phase::Waiting && s_.phase != Phase::Fetching) return "a fetch at a wrong time";
+    s_.phase = Phase::Fetching;
+    s_.fetch = m;
+    record(Record{"state_fetching"}.with("donor", to_string(m.donor)).with("revision", m.revision.value));
+    emit(StartFetch{m});
+    return "fetching";
+  }
+
+  std::string hear(const BeginStep& m) {
+    if (m.view.epoch < s_.epoch) return "a step of an older epoch";
+    if (m.base != s_.revision) return give_up(Error{ErrorName::ParityBroken, "told to train from revision " + std::to_string(m.base.value) + ", holds " + std::to_string(s_.revision.value)});
+    s_.epoch = m.view.epoch;
+    s_.begin = m;
+    s_.inner_steps = 0;
+    record(Record{"outer_step_begun"}.with("outer_step", m.step.value).with("epoch", m.view.epoch.value).with("contributes", m.contribute).with("first_sample", m.first_sample));
+    if (!m.contribute) {
+      s_.phase = Phase::Ready;
+      tell(prime::Ready{m.step, m.base, 0, 0, Real{0.0}, Real{std::nan("")}, Real{0.0}, s_.trainer_pid});
+      return "adopts the result of this step";
+    }
+    s_.phase = Phase::Training;
+    if (s_.trainer_bound) emit(BeginTraining{m});
+    return "trains";
+  }
+
+  std::string hear(const StartReduce& m) {
+    if (m.op.epoch < s_.epoch) return "a reduce of an older epoch";
+    if (s_.phase != Phase::Ready || m.base != s_.revision || m.elements != s_.elements) {
+      const auto why = s_.phase != Phase::Ready ? "not ready: " + std::string{to_string(s_.phase)}
+                                                : "holds revision " + std::to_string(s_.revision.value) + " with " + std::to_string(s_.elements) + " elements";
+      tell(ReduceFailed{m.op, PeerId{}, Error{ErrorName::ReduceMismatch, why}});
+      return "refused the reduce";
+    }
+    s_.epoch = m.op.epoch;
+    s_.phase = Phase::Reducing;
+    s_.reduce = m;
+    record(Record{"reduce_started"}.with("outer_step", m.step.value).with("operation", to_string(m.op)).with("peers", std::uint64_t{m.view.members.size()}));
+    emit(RunReduce{m});
+    return "reduces";
+  }
+
+  std::string hear(const Abort& m) {
+    if (!s_.reduce || s_.reduce->op != m.op || (s_.phase != Phase::Reducing && s_.phase != Phase::Voted)) return "nothing to abort";
+    record(Record{"outer_step_aborted"}
+               .with("outer_step", s_.reduce->step.value)
+               .with("operation", to_string(m.op))
+               .with("epoch", m.op.epoch.value)
+               .with("reason", m.reason));
+    if (s_.phase == Phase::Reducing) emit(AbortReduce{m.op, m.reason});
+    else emit(Discard{m.op});
+    back_to_ready();
+    return "aborted: " + m.reason;
+  }
+
+  std::string hear(const Commit& m) {
+    if (s_.phase != Phase::Voted || s_.reduce->op != m.op) return "a commit that was heard before";
+    if (*s_.prepared != m.state) return give_up(Error{ErrorName::ParityBroken, "prepared " + to_string(*s_.prepared) + ", committed was " + to_string(m.state)});
+    PRIME_ASSERT(m.revision == s_.revision.next(), "law 2: a commit leads to the next revision");
+    s_.revision = m.revision;
+    s_.digest = m.state;
+    std::uint64_t weight = 0;
+    std::vector<std::string> contributors;
+    for (const auto& contribution : s_.reduce->contributions) {
+      weight += contribution.weight;
+      if (contribution.weight > 0) contributors.push_back(to_string(contribution.peer));
+    }
+    auto done = Record{"outer_step_committed"}
+                    .with("outer_step", m.step.value)
+                    .with("epoch", m.op.epoch.value)
+                    .with("revision", m.revision.value)
+                    .with("digest", to_string(m.state))
+                    .with("contributors", contributors)
+                    .with("weight", weight);
+    emit(ApplyCommit{m, static_cast<std::uint32_t>(contributors.size()), s_.begin->contribute});
+    record(std::move(done));
+    const auto every = s_.options.checkpoint_every;
+    if (every > 0 && m.step.value % every == 0 && s_.reduce->view.members.front().id == s_.options.hello.peer)
+      emit(SaveState{"every " + std::to_string(every) + " outer steps"});
+    s_.reduce.reset();
+    s_.prepared.reset();
+    s_.phase = Phase::Waiting;
+    return "committed";
+  }
+
+  std::string hear(const RunDone& m) {
+    record(Record{"run_done"}.with("outer_step", m.step.value).with("digest", to_string(m.state)).with("finalist", m.finalist));
+    if (!m.finalist) {
+      s_.phase = Phase::Finishing;  // stays connected: the finalist may be lost, then another one is asked
+      return "the run is done";
+    }
+    s_.phase = Phase::Finishing;
+    emit(FinishTraining{m});
+    return "evaluates the final state";
+  }
+
+  std::string hear(const HeartbeatSeen&) { return {}; }
+
+  void back_to_ready() {
+    s_.reduce.reset();
+    s_.prepared.reset();
+    s_.phase = Phase::Ready;
+  }
+
+  std::string leave() {
+    tell(Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
+    return end(std::nullopt, false);
+  }
+
+  std::string give_up(Error cause) {
+    tell(Deathrattle{false, cause});
+    return end(std::move(cause), true);
+  }
+
+  std::string end(std::optional<Error> cause, bool save) {
+    // Once all steps are committed, a coordinator that goes is the regular end of the run.
+    if (s_.phase == Phase::Finishing && cause && cause->name == ErrorName::CoordinatorLost) cause.reset();
+    if (s_.phase == Phase::Reducing) emit(AbortReduce{s_.reduce->op, "this peer ends"});
+    auto note = Record{"peer_ended"}.with("revision", s_.revision.value).with("phase", std::string{to_string(s_.phase)});
+    if (cause) note = std::move(note).with("reason", prime::to_string(*cause));
+    if (s_.phase == Phase::Voted) note = std::move(note).with("in_doubt", to_string(s_.reduce->op));
+    if (cause && save && s_.trainer_bound) emit(SaveState{prime::to_string(*cause)});
+    record(std::move(note));
+    s_.phase = Phase::Over;
+    const std::string reason = cause ? prime::to_string(*cause) : "ended";
+    emit(End{std::move(cause)});
+    return reason;
+  }
+
+  void tell(ToCoordinator message) { effects_.emplace_back(Tell{std::move(message)}); }
+  void emit(Effect effect) { effects_.push_back(std::move(effect)); }
+  void record(Record record) { effects_.emplace_back(std::move(record)); }
+
+  State& s_;
+  Instant now_;
+  Effects& effects_;
+};
+
+}  // namespace
+
+std::string_view to_string(Phase phase) {
+  switch (phase) {
+    case Phase::Greeting: return "greeting";
+    case Phase::Seating: return "seating";
+    case Phase::Waiting: return "waiting";
+    case Phase::Fetching: return "fetching";
+    case Phase::Training: return "training";
+    case Phase::Ready: return "ready";
+    case Phase::Reducing: return "reducing";
+    case Phase::Voted: return "voted";
+    case Phase::Finishing: return "finishing";
+    case Phase::Over: return "over";
+  }
+  return "over";
+}
+
+Transition start(Options options, Instant now) {
+  Transition result;
+  result.state.heard = now;
+  result.state.beat = now;
+  result.effects.emplace_back(Tell{options.hello});
+  result.state.options = std::move(options);
+  result.reason = "hello";
+  return result;
+}
+
+Transition step(State state, const Event& event, Instant now) {
+  Transition result{std::move(state), {}, {}};
+  if (result.state.phase == Phase::Over) return result;
+  result.reason = std::visit(Handler{result.state, now, result.effects}, event);
+  return result;
+}
+
+}  // namespace prime::peer

@@ -1,0 +1,188 @@
+// Owns what a peer does: greet, be seated, fetch, train, contribute, vote, and apply only what was committed. Pure.
+//
+// The agent's shell turns messages, trainer events and completions into events of this machine and carries out its effects in
+// order. Tensors never pass through here: the state of a peer is named by its revision and digest.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "messages/membership.hpp"
+#include "messages/outer_step.hpp"
+#include "messages/record.hpp"
+#include "messages/result.hpp"
+#include "messages/units.hpp"
+
+namespace prime::peer {
+
+struct Options {
+  Hello hello;
+  Duration heartbeat_every = 2s;
+  Duration heartbeat_limit = 10s;  ///< of the coordinator's silence
+  Duration doubt_after = 5s;       ///< a voter that heard nothing asks
+  std::uint64_t checkpoint_every = 0;  ///< outer steps; the member of rank 0 writes them; 0: none on the way
+};
+
+enum class Phase : std::uint8_t {
+  Greeting,   ///< hello sent
+  Seating,    ///< welcome; the trainer starts and binds its tensors
+  Waiting,    ///< seated: for a fetch, a step, or the end
+  Fetching,
+  Training,   ///< the trainer does its inner steps (or is being restarted)
+  Ready,      ///< contributed; waits for the others
+  Reducing,
+  Voted,      ///< waits for the decision; neither applies nor restores by itself (law 2)
+  Finishing,
+  Over,
+};
+std::string_view to_string(Phase phase);
+
+struct State {
+  Options options;
+  Phase phase = Phase::Greeting;
+  Instant heard{};       ///< the coordinator, last
+  Instant beat{};        ///< own last heartbeat
+  Instant asked{};       ///< when voted, or last in doubt
+  bool trainer_bound = false;
+  std::uint32_t trainer_pid = 0;
+  std::uint64_t elements = 0;
+  Digest layout;
+  Revision revision;
+  Digest digest;
+  std::optional<BeginStep> begin;      ///< the step being worked on
+  std::optional<StartReduce> reduce;   ///< the operation in flight
+  std::optional<Digest> prepared;      ///< what was voted for
+  std::optional<FetchState> fetch;
+  Epoch epoch;                         ///< newest seen; what is older is refused (law 1)
+  std::uint64_t inner_steps = 0;
+  std::uint64_t reduce_chunks = 0;
+};
+
+// Events --------------------------------------------------------------------------------------------------------------------
+
+using FromCoordinator = std::variant<Welcome, Dismissed, FetchState, BeginStep, StartReduce, Abort, Commit, RunDone, HeartbeatSeen>;
+struct CoordinatorLost {
+  std::string reason;
+};
+/// The manifest of the welcome was read: from now on these rule.
+struct Configured {
+  Duration heartbeat_every{};
+  Duration heartbeat_limit{};
+  std::uint64_t checkpoint_every = 0;
+};
+/// The trainer has bound its tensors. The first time its values may found the state; later it is given the state.
+struct TrainerBound {
+  Digest layout;
+  std::uint64_t elements = 0;
+  Digest state;  ///< of the agent's outer state after binding
+  std::uint32_t pid = 0;
+};
+/// The trainer's parameters were taken as this step's contribution, and are finite.
+struct TrainerContributed {
+  OuterStep step;
+  std::uint64_t weight = 0;
+  std::uint64_t samples = 0;
+  Real loss;
+  Real held_out_loss;
+  Real tokens_per_s;
+};
+/// The trainer died and is started again from the outer state.
+struct TrainerRestarting {
+  Error cause;
+};
+/// It died too often, or said what cannot be helped.
+struct TrainerGaveUp {
+  Error cause;
+};
+/// An external trainer says goodbye.
+struct TrainerLeft {};
+struct TrainerFinal {
+  Real held_out_loss;
+  std::string sample;
+  std::string checkpoint;
+};
+/// The reduce ended and the next state is prepared beside the current one; or it failed.
+struct ReduceEnded {
+  OperationId op;
+  Result<Digest> prepared;
+  PeerId suspect;
+  std::uint64_t wire_bytes = 0;
+  std::uint64_t reduce_ns = 0;
+};
+struct FetchEnded {
+  Revision revision;
+  Result<Digest> state;
+};
+/// For heartbeats: what has been done so far.
+struct Progress {
+  std::uint64_t inner_steps = 0;
+  std::uint64_t reduce_chunks = 0;
+};
+struct LeaveRequested {};
+/// Time has passed.
+struct Tick {};
+using Event = std::variant<FromCoordinator, CoordinatorLost, Configured, TrainerBound, TrainerContributed, TrainerRestarting, TrainerGaveUp, TrainerLeft,
+                           TrainerFinal, ReduceEnded, FetchEnded, Progress, LeaveRequested, Tick>;
+
+// Effects -------------------------------------------------------------------------------------------------------------------
+
+using ToCoordinator = std::variant<Hello, Seated, Fetched, FetchFailed, prime::Ready, Vote, ReduceFailed, InDoubt, Heartbeat, Deathrattle, FinalReport>;
+struct Tell {
+  ToCoordinator message;
+};
+/// Parse the manifest and start (or adopt) the trainer.
+struct StartTrainer {
+  Welcome welcome;
+};
+struct BeginTraining {
+  BeginStep begin;
+};
+struct StartFetch {
+  FetchState fetch;
+};
+/// Reduce, then prepare the next state; ends in one ReduceEnded.
+struct RunReduce {
+  StartReduce reduce;
+};
+struct AbortReduce {
+  OperationId op;
+  std::string reason;
+};
+/// The prepared state becomes the state; the trainer hears of it.
+struct ApplyCommit {
+  Commit commit;
+  std::uint32_t peers = 0;
+  bool contributed = true;
+};
+/// What was prepared is forgotten; the contribution stays.
+struct Discard {
+  OperationId op;
+};
+/// The trainer evaluates and samples, the checkpoint is written; ends in TrainerFinal.
+struct FinishTraining {
+  RunDone done;
+};
+/// The committed state goes to disk, because this peer ends without a successor.
+struct SaveState {
+  std::string reason;
+};
+/// The agent ends; empty when all is well.
+struct End {
+  std::optional<Error> cause;
+};
+using Effect = std::variant<Record, Tell, StartTrainer, BeginTraining, StartFetch, RunReduce, AbortReduce, ApplyCommit, Discard, FinishTraining, SaveState, End>;
+
+struct Transition {
+  State state;
+  std::vector<Effect> effects;
+  std::string reason;
+};
+
+/// The first transition: says hello.
+[[nodiscard]] Transition start(Options options, Instant now);
+[[nodiscard]] Transition step(State state, const Event& event, Instant now);
+
+}  // namespace prime::peer

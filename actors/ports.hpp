@@ -1,0 +1,110 @@
+// Owns the ports: the only ways by which actors reach sockets, files, clocks and trainers. runtime/ implements them; tests fake them.
+// Calls return at once, except where a comment says "blocks": those are made by detached actors only. Completions are posted through
+// the callback given, exactly once, from any thread; an actor turns them into messages to itself.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "messages/membership.hpp"
+#include "messages/outer_step.hpp"
+#include "messages/record.hpp"
+#include "messages/result.hpp"
+#include "messages/units.hpp"
+
+namespace prime {
+
+/// One weighted mean over a view (DESIGN §5): out of place, so that an abort leaves the input as it was.
+struct ReduceRequest {
+  OperationId op;
+  View view;                                ///< members in rank order
+  PeerId self;                              ///< must be a member
+  std::vector<Contribution> contributions;  ///< in rank order; a weight of 0 sends no input
+  std::span<const float> input;             ///< untouched and valid until the outcome; may be empty when own weight is 0
+  std::span<float> output;                  ///< the agreed count of elements; undefined unless the outcome is good
+  Duration deadline{};                      ///< the whole operation, judged on this process's clock
+};
+
+struct ReduceStats {
+  std::uint64_t wire_bytes_sent = 0;
+  std::uint64_t wire_bytes_received = 0;
+  Duration elapsed{};
+};
+
+struct ReduceOutcome {
+  OperationId op;
+  Result<ReduceStats> stats;
+  PeerId suspect;  ///< on failure: the peer with whom the exchange failed, 0 when none is to blame
+};
+
+/// The data plane as actors see it. Implemented by runtime/lanes.
+class ReducePort {
+ public:
+  virtual ~ReducePort() = default;
+  virtual void start(ReduceRequest request, std::function<void(ReduceOutcome)> done) = 0;
+  /// The operation ends with an error within one chunk; unknown operations are ignored. Frames of it that still arrive are dropped.
+  virtual void abort(OperationId op, const std::string& reason) = 0;
+  /// Chunks of the running operation done so far, for heartbeats.
+  [[nodiscard]] virtual std::uint64_t chunks_done() const = 0;
+};
+
+/// The journal of this process.
+class JournalPort {
+ public:
+  virtual ~JournalPort() = default;
+  /// Blocks for the disk when the record is durable. A journal that cannot be written ends the process: law 8 leaves no other way.
+  virtual void append(const Record& record) = 0;
+};
+
+/// Cuts a peer off: all its connections are shut down, which both ends see within a millisecond.
+class FencePort {
+ public:
+  virtual ~FencePort() = default;
+  virtual void fence(PeerId peer) = 0;
+};
+
+/// The trainer process (or program) of this agent. What it says arrives as events of the peer machine.
+class TrainerPort {
+ public:
+  virtual ~TrainerPort() = default;
+  /// Starts it for this run, or again after it died.
+  virtual void start(const Welcome& welcome) = 0;
+  virtual void restart() = 0;
+  virtual void begin(const BeginStep& begin) = 0;
+  virtual void committed(const Commit& commit, std::uint32_t peers) = 0;
+  virtual void finish(const RunDone& done) = 0;
+  /// Ends it; an error is told to it first.
+  virtual void stop(const std::optional<Error>& cause) = 0;
+};
+
+/// The outer state in host memory (DESIGN §6). Blocks for as long as memory traffic takes.
+class StatePort {
+ public:
+  virtual ~StatePort() = default;
+  /// The own contribution; untouched by everything below except `commit`.
+  [[nodiscard]] virtual std::span<const float> contribution() const = 0;
+  /// Where the mean goes.
+  [[nodiscard]] virtual std::span<float> result() = 0;
+  /// Makes the next state beside the current one from the mean in `result`; the digest is what this peer votes for.
+  virtual Result<Digest> prepare(const StartReduce& reduce) = 0;
+  virtual void commit(const Commit& commit) = 0;
+  virtual void discard() = 0;
+};
+
+/// State that crosses the process: fetched from donors, written to disk. Blocks.
+class RecoveryPort {
+ public:
+  virtual ~RecoveryPort() = default;
+  virtual Result<Digest> fetch(const FetchState& fetch) = 0;
+  /// Ends a fetch that is under way; callable from any thread.
+  virtual void cancel_fetch() = 0;
+  /// Writes the committed state and returns the checkpoint's path.
+  virtual Result<std::string> write_checkpoint() = 0;
+};
+
+}  // namespace prime

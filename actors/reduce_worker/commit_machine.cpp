@@ -1,0 +1,103 @@
+#include "actors/reduce_worker/commit_machine.hpp"
+
+#include "messages/assert.hpp"
+
+namespace prime::reduce_worker {
+namespace {
+
+bool is_current(const State& s, OperationId op) { return s.reduce && s.reduce->op == op; }
+
+void become_idle(State& s, std::vector<Effect>& effects) {
+  s.phase = Phase::Idle;
+  s.reduce.reset();
+  if (!s.next) return;
+  s.reduce = std::exchange(s.next, std::nullopt);
+  s.phase = Phase::Moving;
+  effects.emplace_back(StartLanes{*s.reduce});
+}
+
+std::string run(State& s, const Run& event, std::vector<Effect>& effects) {
+  if (s.phase == Phase::Prepared) effects.emplace_back(DiscardState{});
+  if (s.phase == Phase::Moving) effects.emplace_back(AbortLanes{s.reduce->op, "a newer operation begins"});
+  s.next = event.reduce;
+  if (s.phase == Phase::Moving || s.phase == Phase::Draining) {
+    s.phase = Phase::Draining;
+    return "waits for the lanes";
+  }
+  become_idle(s, effects);
+  return "lanes move chunks";
+}
+
+std::string cancel(State& s, const Cancel& event, std::vector<Effect>& effects) {
+  if (s.next && s.next->op == event.op) {
+    s.next.reset();
+    return "had not begun";
+  }
+  if (!is_current(s, event.op)) return "another operation";
+  if (s.phase == Phase::Moving) {
+    effects.emplace_back(AbortLanes{event.op, event.reason});
+    s.phase = Phase::Draining;
+    return "drains";
+  }
+  if (s.phase == Phase::Prepared) {
+    effects.emplace_back(DiscardState{});
+    become_idle(s, effects);
+    return "discarded";
+  }
+  return "drains already";
+}
+
+std::string moved(State& s, const Moved& event, std::vector<Effect>& effects) {
+  const auto& outcome = event.outcome;
+  if (!is_current(s, outcome.op)) return "an outcome that nobody waits for";
+  if (s.phase == Phase::Draining) {
+    become_idle(s, effects);
+    return "drained";
+  }
+  if (!outcome.stats) {
+    effects.emplace_back(Report{outcome.op, fail(outcome.stats.error()), outcome.suspect, {}});
+    become_idle(s, effects);
+    return "failed";
+  }
+  effects.emplace_back(Prepare{*s.reduce, *outcome.stats});
+  return "the mean is complete";
+}
+
+std::string prepared(State& s, const PreparedState& event, std::vector<Effect>& effects) {
+  if (!is_current(s, event.op)) return "a result that nobody waits for";
+  const bool good = event.digest.has_value();
+  effects.emplace_back(Report{event.op, event.digest, PeerId{}, event.stats});
+  if (good) s.phase = Phase::Prepared;
+  else become_idle(s, effects);
+  return good ? "prepared" : "could not be prepared";
+}
+
+}  // namespace
+
+Transition step(State state, const Event& event) {
+  Transition result{std::move(state), {}, {}};
+  auto& s = result.state;
+  auto& effects = result.effects;
+  result.reason = std::visit(overloaded{
+                                 [&](const Run& e) { return run(s, e, effects); },
+                                 [&](const Cancel& e) { return cancel(s, e, effects); },
+                                 [&](const Apply& e) {
+                                   PRIME_ASSERT(s.phase == Phase::Prepared && is_current(s, e.commit.op), "law 2: only what was prepared is committed");
+                                   effects.emplace_back(CommitState{e.commit});
+                                   become_idle(s, effects);
+                                   return std::string{"committed"};
+                                 },
+                                 [&](const Drop& e) {
+                                   if (s.phase != Phase::Prepared || !is_current(s, e.op)) return std::string{"nothing to drop"};
+                                   effects.emplace_back(DiscardState{});
+                                   become_idle(s, effects);
+                                   return std::string{"discarded"};
+                                 },
+                                 [&](const Moved& e) { return moved(s, e, effects); },
+                                 [&](const PreparedState& e) { return prepared(s, e, effects); },
+                             },
+                             event);
+  return result;
+}
+
+}  // namespace prime::reduce_worker

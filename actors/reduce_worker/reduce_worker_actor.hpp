@@ -1,0 +1,37 @@
+// Owns the reduce worker's shell: drives lanes and the outer state as the commit machine says. Detached: preparing a state blocks.
+#pragma once
+
+#include <caf/typed_event_based_actor.hpp>
+#include <functional>
+
+#include "actors/local_messages.hpp"
+#include "actors/ports.hpp"
+#include "messages/caf_seam.hpp"
+
+namespace prime {
+
+using ReduceWorkerActor = caf::typed_actor<caf::reacts_to<ReduceHappening>>;
+
+struct ReduceWorkerPorts {
+  ReducePort* lanes = nullptr;
+  StatePort* state = nullptr;
+  PeerId self;
+  Duration deadline{};                                ///< of one reduce
+  std::function<void(peer::Event)> report;            ///< to the peer actor, from any thread
+};
+
+class ReduceWorkerImpl : public ReduceWorkerActor::base {
+ public:
+  ReduceWorkerImpl(caf::actor_config& config, ReduceWorkerPorts ports) : ReduceWorkerActor::base(config), ports_(std::move(ports)) {}
+  behavior_type make_behavior() override;
+
+ private:
+  void handle(const reduce_worker::Event& event);
+  void carry_out(const reduce_worker::Effect& effect);
+  void start(const StartReduce& reduce);
+
+  reduce_worker::State state_;
+  ReduceWorkerPorts ports_;
+};
+
+}  // namespace prime

@@ -1,0 +1,41 @@
+// Owns the restart intensity of a supervised child: one-for-one, at most `restarts` within `within`, then give up (OTP's rule). Pure.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <variant>
+
+#include "messages/result.hpp"
+#include "messages/units.hpp"
+
+namespace prime::supervisor {
+
+struct Options {
+  std::uint32_t restarts = 3;
+  Duration within = 10min;
+};
+
+struct State {
+  Options options;
+  std::deque<Instant> restarts;  ///< those still within the window; never more than options.restarts
+};
+
+struct Restart {
+  std::uint32_t number = 0;  ///< how many within the window, this one included
+};
+struct GiveUp {
+  Error cause;
+};
+using Decision = std::variant<Restart, GiveUp>;
+
+struct Transition {
+  State state;
+  Decision decision;
+  std::string reason;
+};
+
+/// A child died. Errors of class User are not cured by a restart: bad data or a wrong layout stay what they are.
+[[nodiscard]] Transition child_died(State state, const Error& cause, Instant now);
+
+}  // namespace prime::supervisor

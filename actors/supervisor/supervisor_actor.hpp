@@ -1,0 +1,42 @@
+// Owns the supervisor's shell: one-for-one over the checkpoint server and the trainer, each with its restart intensity. A crash of
+// the peer or the reduce worker is not cured by a restart (they hold protocol positions): it ends the agent, and the run goes on.
+#pragma once
+
+#include <caf/typed_event_based_actor.hpp>
+#include <functional>
+
+#include "actors/checkpoint_server/checkpoint_server_actor.hpp"
+#include "actors/local_messages.hpp"
+#include "actors/reduce_worker/reduce_worker_actor.hpp"
+#include "actors/supervisor/restart_machine.hpp"
+
+namespace prime {
+
+using SupervisorActor =
+    caf::typed_actor<caf::reacts_to<TrainerDied>, caf::reacts_to<FetchOrder>, caf::reacts_to<SaveOrder>, caf::reacts_to<EndOrder>>;
+
+struct SupervisorPorts {
+  CheckpointServerPorts checkpoint_server;
+  TrainerPort* trainer = nullptr;
+  std::function<Instant()> now;
+  std::function<supervisor::Options()> trainer_intensity;  ///< from the manifest, known once welcome
+};
+
+class SupervisorImpl : public SupervisorActor::base {
+ public:
+  SupervisorImpl(caf::actor_config& config, SupervisorPorts ports);
+  behavior_type make_behavior() override;
+
+ private:
+  void spawn_server();
+  void child_down(const caf::down_msg& down);
+  void trainer_died(const Error& cause);
+
+  SupervisorPorts ports_;
+  supervisor::State trainer_;
+  supervisor::State server_state_;
+  CheckpointServerActor server_;
+  std::optional<FetchState> fetching_;
+};
+
+}  // namespace prime

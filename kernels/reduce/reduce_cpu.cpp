@@ -1,0 +1,60 @@
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+
+#include "kernels/reduce/reduce.hpp"
+
+namespace prime::kernels {
+namespace {
+
+// Small enough to stay in the first-level cache while all ranks are added, large enough to amortise the loop.
+constexpr std::size_t BLOCK = 2048;
+
+void scale_block(const WeightedInput& input, std::size_t begin, std::size_t end, float* __restrict out) {
+  const float* __restrict values = input.values;
+  const float weight = input.weight;
+  for (std::size_t i = begin; i < end; ++i) out[i] = weight * values[i];
+}
+
+void add_block(const WeightedInput& input, std::size_t begin, std::size_t end, float* __restrict out) {
+  const float* __restrict values = input.values;
+  const float weight = input.weight;
+  for (std::size_t i = begin; i < end; ++i) out[i] += weight * values[i];
+}
+
+}  // namespace
+
+void weighted_sum(std::span<const WeightedInput> inputs, float scale, std::span<float> out) {
+  for (std::size_t begin = 0; begin < out.size(); begin += BLOCK) {
+    const std::size_t end = std::min(begin + BLOCK, out.size());
+    bool first = true;
+    for (const auto& input : inputs) {
+      if (input.weight == 0) continue;
+      if (first) scale_block(input, begin, end, out.data());
+      else add_block(input, begin, end, out.data());
+      first = false;
+    }
+    if (first) std::fill(out.begin() + static_cast<std::ptrdiff_t>(begin), out.begin() + static_cast<std::ptrdiff_t>(end), 0.0F);
+    for (std::size_t i = begin; i < end; ++i) out[i] *= scale;
+  }
+}
+
+void pseudo_gradient(std::span<const float> base, std::span<const float> local, std::span<float> out) {
+  const float* __restrict from = base.data();
+  const float* __restrict minus = local.data();
+  float* __restrict to = out.data();
+  for (std::size_t i = 0; i < out.size(); ++i) to[i] = from[i] - minus[i];
+}
+
+std::size_t first_non_finite(std::span<const float> values) {
+  constexpr std::uint32_t EXPONENT = 0x7F800000U;
+  for (std::size_t begin = 0; begin < values.size(); begin += BLOCK) {
+    const std::size_t end = std::min(begin + BLOCK, values.size());
+    std::uint32_t bad = 0;  // branch-free over a block, so that it vectorises
+    for (std::size_t i = begin; i < end; ++i) bad |= static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(values[i]) & EXPONENT) == EXPONENT);
+    if (bad != 0) return begin + first_non_finite_reference(values.subspan(begin, end - begin));
+  }
+  return values.size();
+}
+
+}  // namespace prime::kernels

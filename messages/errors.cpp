@@ -1,0 +1,43 @@
+#include "messages/errors.hpp"
+
+#include <cstddef>
+
+namespace prime {
+
+const std::vector<ErrorInfo>& error_table() {
+  static const std::vector<ErrorInfo> table = {
+#define X(name, code, klass, exit_code, text, hint) {#name, #code, ErrorClass::klass, exit_code, text, hint},
+#include "messages/errors.def"
+#undef X
+  };
+  return table;
+}
+
+const ErrorInfo& info(ErrorName name) {
+  const auto index = static_cast<std::size_t>(name);
+  // A name from a newer peer is shown as an internal error rather than read out of bounds.
+  return index < error_table().size() ? error_table()[index] : error_table().front();
+}
+
+std::string to_string(const Error& error) {
+  const auto& row = info(error.name);
+  std::string text{row.text};
+  if (!error.detail.empty()) text += ": " + error.detail;
+  text += " [";
+  text += row.code;
+  text += "]";
+  return text;
+}
+
+std::string render(const Error& error) {
+  std::string text = "error: " + to_string(error) + "\n";
+  for (const auto& line : error.context) text += "  while " + line + "\n";
+  if (const auto hint = info(error.name).hint; !hint.empty()) {
+    text += "hint: ";
+    text += hint;
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace prime

@@ -1,0 +1,54 @@
+#include "messages/ids.hpp"
+
+#include <array>
+#include <charconv>
+#include <cstdio>
+
+namespace prime {
+namespace {
+
+std::string hex(std::uint64_t value) {
+  std::array<char, 17> text{};
+  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(value));
+  return text.data();
+}
+
+std::optional<std::uint64_t> parse_hex(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  if (text.size() != 16 || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::string to_string(PeerId id) { return hex(id.value); }
+std::string to_string(const Digest& digest) { return hex(digest.high) + hex(digest.low); }
+std::string to_string(const OperationId& op) { return std::to_string(op.epoch.value) + "." + std::to_string(op.sequence.value); }
+
+std::optional<PeerId> parse_peer_id(std::string_view text) {
+  const auto value = parse_hex(text);
+  return value ? std::optional<PeerId>{PeerId{*value}} : std::nullopt;
+}
+
+std::optional<Digest> parse_digest(std::string_view text) {
+  if (text.size() != 32) return std::nullopt;
+  const auto high = parse_hex(text.substr(0, 16));
+  const auto low = parse_hex(text.substr(16));
+  return high && low ? std::optional<Digest>{Digest{*high, *low}} : std::nullopt;
+}
+
+std::string readable_name(PeerId id) {
+  static constexpr std::array<std::string_view, 32> MOODS = {
+      "brave", "calm",  "wild",  "dusk",  "swift", "quiet", "bold",  "amber", "lucid", "merry", "noble",
+      "proud", "rapid", "sunny", "vivid", "witty", "clear", "deft",  "eager", "frank", "grand", "happy",
+      "jolly", "keen",  "light", "mild",  "neat",  "plain", "ready", "sharp", "true",  "warm"};
+  static constexpr std::array<std::string_view, 32> ANIMALS = {
+      "otter", "heron", "lynx", "ibex",  "finch", "tapir", "gecko", "raven", "bison", "crane", "dingo",
+      "eagle", "ferret", "goose", "hyena", "koala", "lemur", "moose", "newt", "okapi", "panda", "quail",
+      "robin", "seal",  "tiger", "urial", "viper", "whale", "yak",   "zebra", "badger", "civet"};
+  const auto mixed = id.value * 0x9E3779B97F4A7C15ULL;
+  return std::string{MOODS[(mixed >> 59) & 31]} + "-" + std::string{ANIMALS[(mixed >> 54) & 31]};
+}
+
+}  // namespace prime

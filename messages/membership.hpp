@@ -1,0 +1,159 @@
+// Owns what peers and the coordinator say about membership: hello, welcome, seats, views, heartbeats, farewells.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "messages/errors.hpp"
+#include "messages/ids.hpp"
+
+namespace prime {
+
+/// Changes with every incompatible change of a message, frame or the trainer socket.
+inline constexpr std::uint32_t PROTOCOL_VERSION = 1;
+/// The largest view that is believed, whoever says so.
+inline constexpr std::uint32_t MAX_PEERS = 1024;
+
+struct Endpoint {
+  std::string host;
+  std::uint16_t port = 0;
+  friend bool operator==(const Endpoint&, const Endpoint&) = default;
+};
+template <class Inspector>
+auto inspect(Inspector& f, Endpoint& x) {
+  return f(x.host, x.port);
+}
+
+/// Peer → coordinator, first message: who I am. Answered by Welcome or an Error.
+struct Hello {
+  std::uint32_t protocol = PROTOCOL_VERSION;
+  std::string run;      ///< run id from the invite
+  PeerId peer;
+  std::string name;     ///< readable, for people only
+  Endpoint lanes;       ///< where this peer accepts lanes
+  std::uint32_t pid = 0;  ///< of the agent, for `status`
+};
+template <class Inspector>
+auto inspect(Inspector& f, Hello& x) {
+  return f(x.protocol, x.run, x.peer, x.name, x.lanes, x.pid);
+}
+
+/// Coordinator → peer: you may take a seat. Carries the shared half of the manifest, which is the run's configuration.
+struct Welcome {
+  std::uint64_t ordinal = 0;  ///< order of arrival; ranks follow it
+  std::string manifest;       ///< shared half, canonical YAML, below 48 KiB
+};
+template <class Inspector>
+auto inspect(Inspector& f, Welcome& x) {
+  return f(x.ordinal, x.manifest);
+}
+
+/// Peer → coordinator: the trainer has bound its tensors; I hold this state.
+struct Seated {
+  Revision revision;
+  Digest state;              ///< digest of the whole shared state at that revision
+  Digest layout;             ///< digest of names, shapes, dtypes; must equal the run's
+  std::uint64_t elements = 0;
+  std::uint32_t trainer_pid = 0;
+};
+template <class Inspector>
+auto inspect(Inspector& f, Seated& x) {
+  return f(x.revision, x.state, x.layout, x.elements, x.trainer_pid);
+}
+
+/// Coordinator → joiner: fetch this revision from that peer. Answered by Fetched or FetchFailed.
+struct FetchState {
+  PeerId donor;
+  Endpoint lanes;
+  Revision revision;
+  Digest state;
+};
+template <class Inspector>
+auto inspect(Inspector& f, FetchState& x) {
+  return f(x.donor, x.lanes, x.revision, x.state);
+}
+
+/// Joiner → coordinator: the state is here and its digest is right.
+struct Fetched {
+  Revision revision;
+  Digest state;
+};
+template <class Inspector>
+auto inspect(Inspector& f, Fetched& x) {
+  return f(x.revision, x.state);
+}
+
+/// Joiner → coordinator: the donor could not serve it (gone, moved on, damaged).
+struct FetchFailed {
+  PeerId donor;
+  Revision revision;
+  Error error;
+};
+template <class Inspector>
+auto inspect(Inspector& f, FetchFailed& x) {
+  return f(x.donor, x.revision, x.error);
+}
+
+struct Member {
+  PeerId id;
+  std::string name;
+  Endpoint lanes;
+  std::uint64_t ordinal = 0;
+  friend bool operator==(const Member&, const Member&) = default;
+};
+template <class Inspector>
+auto inspect(Inspector& f, Member& x) {
+  return f(x.id, x.name, x.lanes, x.ordinal);
+}
+
+/// The agreed list of peers. A member's rank is its index; members are sorted by ordinal.
+struct View {
+  Epoch epoch;
+  std::vector<Member> members;
+  friend bool operator==(const View&, const View&) = default;
+};
+template <class Inspector>
+auto inspect(Inspector& f, View& x) {
+  return f(x.epoch, x.members);
+}
+
+/// Peer → coordinator, every `membership.heartbeat.every`; judged on the receiver's monotonic clock.
+struct Heartbeat {
+  std::uint64_t inner_steps = 0;  ///< done in this outer step
+  std::uint64_t reduce_chunks = 0;
+};
+template <class Inspector>
+auto inspect(Inspector& f, Heartbeat& x) {
+  return f(x.inner_steps, x.reduce_chunks);
+}
+
+/// Coordinator → peer: the answer to a heartbeat; its absence is how a peer notices a frozen coordinator.
+struct HeartbeatSeen {
+  Epoch epoch;
+};
+template <class Inspector>
+auto inspect(Inspector& f, HeartbeatSeen& x) {
+  return f(x.epoch);
+}
+
+/// Peer → coordinator, the last message: I go, and why.
+struct Deathrattle {
+  bool graceful = true;  ///< a `leave`; otherwise `cause` says what failed
+  Error cause;
+};
+template <class Inspector>
+auto inspect(Inspector& f, Deathrattle& x) {
+  return f(x.graceful, x.cause);
+}
+
+/// Coordinator → peer: you are no longer (or never were) a member, and why.
+struct Dismissed {
+  Error cause;
+};
+template <class Inspector>
+auto inspect(Inspector& f, Dismissed& x) {
+  return f(x.cause);
+}
+
+}  // namespace prime

@@ -1,0 +1,159 @@
+// Owns what peers and the coordinator say about one outer step: begin, ready, reduce, vote, commit or abort.
+// No float rides these messages (CAF packs them wrongly, spec/caf.md): they travel as the bits of a double.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "messages/ids.hpp"
+#include "messages/membership.hpp"
+
+namespace prime {
+
+/// A double as its bits.
+struct Real {
+  std::uint64_t bits = 0;
+  Real() = default;
+  explicit Real(double value) : bits(std::bit_cast<std::uint64_t>(value)) {}
+  [[nodiscard]] double value() const { return std::bit_cast<double>(bits); }
+  friend bool operator==(const Real&, const Real&) = default;
+};
+template <class Inspector>
+auto inspect(Inspector& f, Real& x) {
+  return f(x.bits);
+}
+
+/// Coordinator → every member: train from `base` towards `step`.
+struct BeginStep {
+  View view;
+  OuterStep step;
+  Revision base;
+  bool contribute = true;          ///< false: entered too late for this one, weighs nothing and adopts the result (law 4)
+  std::uint32_t rank = 0;
+  std::uint64_t first_sample = 0;  ///< data cursor: this peer's first sample of this step in the run's global order
+};
+template <class Inspector>
+auto inspect(Inspector& f, BeginStep& x) {
+  return f(x.view, x.step, x.base, x.contribute, x.rank, x.first_sample);
+}
+
+/// Member → coordinator: my inner steps are done, or I have nothing to contribute (weight 0).
+struct Ready {
+  OuterStep step;
+  Revision base;
+  std::uint64_t weight = 0;   ///< tokens trained on
+  std::uint64_t samples = 0;  ///< samples taken from the data cursor
+  Real loss;                  ///< mean over the inner steps; nats per token
+  Real held_out_loss;         ///< of the state `base`; NaN when not evaluated
+  Real tokens_per_s;
+  std::uint32_t trainer_pid = 0;
+};
+template <class Inspector>
+auto inspect(Inspector& f, Ready& x) {
+  return f(x.step, x.base, x.weight, x.samples, x.loss, x.held_out_loss, x.tokens_per_s, x.trainer_pid);
+}
+
+struct Contribution {
+  PeerId peer;
+  std::uint64_t weight = 0;
+  friend bool operator==(const Contribution&, const Contribution&) = default;
+};
+template <class Inspector>
+auto inspect(Inspector& f, Contribution& x) {
+  return f(x.peer, x.weight);
+}
+
+/// Coordinator → every member: reduce now. Contributions are in rank order, one for each member of the view.
+struct StartReduce {
+  OperationId op;
+  OuterStep step;
+  Revision base;
+  View view;
+  std::vector<Contribution> contributions;
+  std::uint64_t elements = 0;  ///< agreed count; a peer that holds another refuses by name
+  std::uint64_t next_sample = 0;  ///< the data cursor after this step, part of the state that is voted on
+};
+template <class Inspector>
+auto inspect(Inspector& f, StartReduce& x) {
+  return f(x.op, x.step, x.base, x.view, x.contributions, x.elements, x.next_sample);
+}
+
+/// Member → coordinator: I hold the whole result; the state that it leads to has this digest.
+struct Vote {
+  OperationId op;
+  Digest state;
+  std::uint64_t wire_bytes = 0;  ///< sent by this peer for the operation, headers included
+  std::uint64_t reduce_ns = 0;
+};
+template <class Inspector>
+auto inspect(Inspector& f, Vote& x) {
+  return f(x.op, x.state, x.wire_bytes, x.reduce_ns);
+}
+
+/// Member → coordinator: my part of the reduce failed; `suspect` is whom I could not exchange with (0: nobody).
+struct ReduceFailed {
+  OperationId op;
+  PeerId suspect;
+  Error error;
+};
+template <class Inspector>
+auto inspect(Inspector& f, ReduceFailed& x) {
+  return f(x.op, x.suspect, x.error);
+}
+
+/// Member → coordinator: I voted and heard nothing; what was decided? Answered by Commit, Abort, or silence while undecided.
+struct InDoubt {
+  OperationId op;
+};
+template <class Inspector>
+auto inspect(Inspector& f, InDoubt& x) {
+  return f(x.op);
+}
+
+/// Coordinator → every member: decided and journaled; the state of revision `revision` is the shared state now.
+struct Commit {
+  OperationId op;
+  OuterStep step;
+  Revision revision;
+  Digest state;
+};
+template <class Inspector>
+auto inspect(Inspector& f, Commit& x) {
+  return f(x.op, x.step, x.revision, x.state);
+}
+
+/// Coordinator → every member: the operation is void; inputs stay as they were and will be reduced again.
+struct Abort {
+  OperationId op;
+  std::string reason;
+};
+template <class Inspector>
+auto inspect(Inspector& f, Abort& x) {
+  return f(x.op, x.reason);
+}
+
+/// Coordinator → every member: the last outer step is committed.
+struct RunDone {
+  OuterStep step;
+  Digest state;
+  bool finalist = false;  ///< true for the one that evaluates, writes the final checkpoint, and answers FinalReport
+};
+template <class Inspector>
+auto inspect(Inspector& f, RunDone& x) {
+  return f(x.step, x.state, x.finalist);
+}
+
+/// Finalist → coordinator.
+struct FinalReport {
+  Real held_out_loss;
+  std::string sample;      ///< at most 4 KiB
+  std::string checkpoint;  ///< path on the finalist's machine
+};
+template <class Inspector>
+auto inspect(Inspector& f, FinalReport& x) {
+  return f(x.held_out_loss, x.sample, x.checkpoint);
+}
+
+}  // namespace prime

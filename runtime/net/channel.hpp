@@ -1,0 +1,39 @@
+// Owns Channel: a connected, authenticated, non-blocking byte stream to one peer. TLS 1.3 or plain TCP look alike here.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "messages/ids.hpp"
+
+namespace prime::net {
+
+class Channel {
+ public:
+  enum class State { Ok, WantRead, WantWrite, Closed, Failed };
+  struct Io {
+    State state = State::Ok;
+    std::size_t bytes = 0;  ///< moved; positive exactly when state is Ok
+  };
+
+  virtual ~Channel() = default;
+  Channel() = default;
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  /// Moves what is possible without blocking. WantRead/WantWrite: poll `fd()` for that and call again with the same intent.
+  virtual Io read(std::span<std::byte> into) = 0;
+  virtual Io write(std::span<const std::byte> from) = 0;
+  /// Bytes already decrypted and not yet read; poll would not tell of them.
+  [[nodiscard]] virtual std::size_t buffered() const = 0;
+  [[nodiscard]] virtual int fd() const = 0;
+  /// Whom the handshake proved at the other end.
+  [[nodiscard]] virtual PeerId peer() const = 0;
+  /// Ends both directions at once; callable from any thread, more than once. Both ends see Closed or Failed.
+  virtual void shutdown() noexcept = 0;
+};
+
+using ChannelPtr = std::unique_ptr<Channel>;
+
+}  // namespace prime::net
