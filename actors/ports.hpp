@@ -76,6 +76,7 @@ class TrainerPort {
   virtual void start(const Welcome& welcome) = 0;
   virtual void restart() = 0;
   virtual void begin(const BeginStep& begin) = 0;
+  /// The mean is over `peers`; the trainer hears of the commit when the state has been swapped.
   virtual void committed(const Commit& commit, std::uint32_t peers) = 0;
   virtual void finish(const RunDone& done) = 0;
   /// Ends it; an error is told to it first.

@@ -18,7 +18,8 @@ struct Record {
 
   Record() = default;
   explicit Record(std::string event_name) : event(std::move(event_name)) {}
-  Record&& with(std::string key, Value value) && {
+  /// Returns by value, so that `record = std::move(record).with(…)` is no move onto itself, which would empty it.
+  [[nodiscard]] Record with(std::string key, Value value) && {
     fields.emplace_back(std::move(key), std::move(value));
     return std::move(*this);
   }

@@ -1,7 +1,7 @@
 // Owns a joiner's fetch of a state: which chunk is asked for, what is believed, when it begins again, when it is done. Pure.
 //
-// The donor offers the digest of each chunk; their combination must be the digest that the coordinator named, so a lying or
-// damaged donor is found out before its bytes are used. A broken connection resumes at the first chunk that is missing.
+// The donor offers the digest of each chunk; each is checked as it arrives, and the whole against the digest that the coordinator
+// named before it is used. A broken connection resumes at the first chunk that is missing.
 #pragma once
 
 #include <cstdint>

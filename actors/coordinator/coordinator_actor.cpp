@@ -60,6 +60,7 @@ void CoordinatorActorImpl::lost(const caf::down_msg& down) {
   const auto peer = known->second;
   ids_.erase(known);
   handles_.erase(peer);
+  if (handles_.empty()) ports_.deserted();
   handle(coordinator::ConnectionLost{peer, "its connection closed (" + system().render(down.reason) + ")"});
 }
 

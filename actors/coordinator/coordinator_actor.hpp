@@ -23,6 +23,8 @@ struct CoordinatorPorts {
   std::function<Instant()> now;
   /// The run is over; empty when it ended well. Called once, on the actor's thread.
   std::function<void(std::optional<Error>)> finished;
+  /// Called when the last connection of a peer has closed.
+  std::function<void()> deserted;
 };
 
 class CoordinatorActorImpl : public CoordinatorShell::base {

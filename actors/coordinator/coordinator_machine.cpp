@@ -42,6 +42,7 @@ std::string receive(State& state, const Received& event, Instant now, Effects& e
                           return std::string{};
                         },
                         [&](const Deathrattle& m) {
+                          effects.emplace_back(Fence{from});  // tells the leaver that it was heard
                           lose(state, from, m.cause, m.graceful, now, effects);
                           return std::string{"deathrattle"};
                         },
@@ -80,6 +81,7 @@ Transition step(State state, const Event& event, Instant now) {
                                    const auto epoch = s.view.epoch;
                                    membership::expire(s, now, result.effects);
                                    if (s.view.epoch != epoch) outer_step::abort(s, "a member was evicted", now, result.effects);
+                                   membership::refresh_fetches(s, now, result.effects);
                                    return std::string{};
                                  },
                              },

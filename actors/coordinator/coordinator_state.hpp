@@ -59,7 +59,9 @@ enum class Seat : std::uint8_t {
 struct Fetch {
   PeerId donor;
   Revision revision;
+  Digest state;
   Instant since{};
+  Instant retry_at{};  ///< a donor that has not heard of its own commit yet gets the time for that
   std::uint32_t attempts = 0;
   std::uint32_t stale = 0;
 };
@@ -72,7 +74,8 @@ struct Peer {
   Instant heard{};
   Seated seated;
   Fetch fetch;
-  bool contributes = false;  ///< in the current outer step
+  bool contributes = false;      ///< in the current outer step
+  bool idle_answer_due = false;  ///< was told to adopt the result; its readiness of weight 0 is on the way
   std::uint64_t first_sample = 0;
   std::optional<Ready> ready;
   std::optional<Vote> vote;

@@ -5,6 +5,9 @@
 namespace prime::coordinator::membership {
 namespace {
 
+/// Between the second and the third attempt of a fetch; grows with each further one.
+constexpr Duration RETRY_FETCH_AFTER = 250ms;
+
 void set_seat(Peer& peer, Seat seat, Instant now) {
   peer.seat = seat;
   peer.since = now;
@@ -58,6 +61,7 @@ std::string assign(State& state, Peer& peer, PeerId avoid, Instant now, Effects&
   set_seat(peer, Seat::Fetching, now);
   peer.fetch.donor = *donor;
   peer.fetch.revision = state.revision;
+  peer.fetch.state = *state.digest;
   peer.fetch.since = now;
   ++peer.fetch.attempts;
   effects.emplace_back(
@@ -121,17 +125,18 @@ std::string seated(State& state, PeerId from, const Seated& message, Instant now
 std::string fetched(State& state, PeerId from, const Fetched& message, Instant now, Effects& effects) {
   auto& peer = state.peers.at(from);
   if (peer.seat != Seat::Fetching || message.revision != peer.fetch.revision) return "a fetch that nobody waits for";
+  if (message.state != peer.fetch.state) {
+    dismiss(state, from, Error{ErrorName::ParityBroken, "the fetched state has digest " + to_string(message.state)}, now, effects);
+    return "fetched another state";
+  }
   peer.seated.revision = message.revision;
   peer.seated.state = message.state;
   if (message.revision != state.revision) {
     ++peer.fetch.stale;  // a commit overtook it
     peer.fetch.attempts = 0;
-    return assign(state, peer, PeerId{}, now, effects);
   }
-  if (message.state != *state.digest) {
-    dismiss(state, from, Error{ErrorName::ParityBroken, "the fetched state has digest " + to_string(message.state)}, now, effects);
-    return "fetched another state";
-  }
+  // The founder may have gone meanwhile: then there is no state, or that of another founder.
+  if (message.revision != state.revision || state.digest != message.state) return assign(state, peer, PeerId{}, now, effects);
   set_seat(peer, Seat::CaughtUp, now);
   effects.emplace_back(peer_record("peer_fetched", peer).with("revision", message.revision.value).with("digest", to_string(message.state)));
   return peer.hello.name + " holds revision " + std::to_string(message.revision.value);
@@ -148,7 +153,11 @@ std::string fetch_failed(State& state, PeerId from, const FetchFailed& message, 
     dismiss(state, from, Error{ErrorName::FetchFailed, std::to_string(peer.fetch.attempts) + " attempts; the last: " + to_string(message.error)}, now, effects);
     return "no donor could serve it";
   }
-  return assign(state, peer, message.donor, now, effects);
+  peer.fetch.retry_at = now;
+  if (peer.fetch.attempts > 1) peer.fetch.retry_at += RETRY_FETCH_AFTER * (peer.fetch.attempts - 1);
+  set_seat(peer, Seat::Seated, now);
+  refresh_fetches(state, now, effects);
+  return peer.hello.name + " tries another donor";
 }
 
 void remove(State& state, PeerId id, const Error& cause, bool left, Instant now, Effects& effects) {
@@ -166,11 +175,9 @@ void remove(State& state, PeerId id, const Error& cause, bool left, Instant now,
   const bool state_lost = state.digest && std::none_of(state.peers.begin(), state.peers.end(),
                                                        [&](const auto& entry) { return holds_current_state(state, entry.second); });
   if (state_lost && state.revision == Revision{}) {
-    // Nothing was trained yet: the next one who is seated founds the state anew.
+    // Nothing was trained yet: the next one who is seated, or whose fetch has ended, founds the state anew.
     state.digest.reset();
-    state.layout.reset();
-    for (auto& [other_id, other] : state.peers)
-      if (other.seat == Seat::Fetching || other.seat == Seat::Seated) set_seat(other, Seat::Seated, now);
+    if (std::all_of(state.peers.begin(), state.peers.end(), [](const auto& entry) { return entry.second.seat == Seat::Greeted; })) state.layout.reset();
   }
   refresh_fetches(state, now, effects);
 }
@@ -209,9 +216,11 @@ std::vector<PeerId> admit(State& state, Instant now, Effects& effects) {
 void refresh_fetches(State& state, Instant now, Effects& effects) {
   for (auto& [id, peer] : state.peers) {
     const bool overtaken = peer.seat == Seat::CaughtUp && peer.seated.revision != state.revision;
-    const bool orphaned = peer.seat == Seat::Fetching && !state.peers.contains(peer.fetch.donor);
+    // Only for the same bits is another donor named at once: what else a peer fetched is not known before it reports.
+    const bool orphaned = peer.seat == Seat::Fetching && !state.peers.contains(peer.fetch.donor) && state.digest == peer.fetch.state;
     if (overtaken) ++peer.fetch.stale;
-    if (overtaken || orphaned || peer.seat == Seat::Seated) assign(state, peer, PeerId{}, now, effects);
+    const bool waits_for_donor = peer.seat == Seat::Seated && now >= peer.fetch.retry_at;
+    if (overtaken || orphaned || waits_for_donor) assign(state, peer, waits_for_donor ? peer.fetch.donor : PeerId{}, now, effects);
   }
 }
 
@@ -230,7 +239,7 @@ void expire(State& state, Instant now, Effects& effects) {
 
 std::optional<PeerId> held_for(const State& state, Instant now) {
   for (const auto& [id, peer] : state.peers)
-    if (peer.seat == Seat::Fetching && peer.fetch.stale >= MAX_STALE_FETCHES && now - peer.fetch.since <= state.options.fetch_limit) return id;
+    if ((peer.seat == Seat::Fetching || peer.seat == Seat::Seated) && peer.fetch.stale >= MAX_STALE_FETCHES && now - peer.fetch.since <= state.options.fetch_limit) return id;
   return std::nullopt;
 }
 

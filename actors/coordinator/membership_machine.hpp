@@ -20,7 +20,7 @@ void dismiss(State& state, PeerId peer, const Error& cause, Instant now, Effects
 
 /// Admits all who are caught up, if the phase allows it; returns those admitted.
 std::vector<PeerId> admit(State& state, Instant now, Effects& effects);
-/// Those caught up at an older revision fetch again; fetches from peers that are gone get another donor.
+/// Those caught up at an older revision fetch again; fetches from peers that are gone, or that failed, get another donor.
 void refresh_fetches(State& state, Instant now, Effects& effects);
 /// Dismisses the silent and the overdue.
 void expire(State& state, Instant now, Effects& effects);

@@ -54,6 +54,7 @@ void begin_step(State& state, Instant now, Effects& effects) {
 /// Members that trained nothing in this step train after all, because too few others are left (law 5).
 bool promote_the_idle(State& state, Effects& effects) {
   bool promoted = false;
+  // Those promoted begin now: nobody is slow before one of them is ready, however long ago the others were.
   std::uint32_t rank = 0;
   for (const auto& member : state.view.members) {
     auto& peer = state.peers.at(member.id);
@@ -63,6 +64,7 @@ bool promote_the_idle(State& state, Effects& effects) {
     }
     ++rank;
   }
+  if (promoted) state.first_ready.reset();
   return promoted;
 }
 
@@ -203,11 +205,7 @@ void end_run(State& state, std::optional<Error> cause, Instant now, Effects& eff
   if (cause) record = std::move(record).with("reason", to_string(*cause));
   record.durable = true;
   effects.emplace_back(std::move(record));
-  if (cause) {
-    std::vector<PeerId> all;
-    for (const auto& [id, peer] : state.peers) all.push_back(id);
-    for (const auto id : all) effects.emplace_back(Send{id, Dismissed{*cause}});
-  }
+  for (const auto& [id, peer] : state.peers) effects.emplace_back(Send{id, Dismissed{cause.value_or(Error{ErrorName::RunDone, "all outer steps are committed"})}});
   set_phase(state, Phase::Over, now);
   effects.emplace_back(Finish{std::move(cause)});
 }
@@ -238,8 +236,10 @@ void advance_training(State& state, Instant now, Effects& effects) {
   if (contributing(state) < state.options.min_peers && promote_the_idle(state, effects)) return;
   if (state.first_ready && now - *state.first_ready > state.options.deadline) {
     std::vector<PeerId> slow;
-    for (const auto& member : state.view.members)
-      if (!state.peers.at(member.id).ready) slow.push_back(member.id);
+    for (const auto& member : state.view.members) {
+      const auto& peer = state.peers.at(member.id);
+      if (!peer.ready && now - peer.since > state.options.deadline) slow.push_back(member.id);  // who entered later has its own time
+    }
     for (const auto id : slow)
       membership::dismiss(state, id, Error{ErrorName::DeadlineExceeded, "not ready " + format_duration(state.options.deadline) + " after the first"}, now, effects);
     if (!slow.empty()) return advance(state, now, effects);
@@ -282,6 +282,10 @@ std::string ready(State& state, PeerId from, const Ready& message, Instant now, 
   auto& peer = state.peers.at(from);
   if (peer.seat != Seat::Member || message.step != state.step || message.base != state.revision) return "a readiness for another step";
   if (state.phase == Phase::Reducing) return "ready twice";
+  if (message.weight == 0 && peer.idle_answer_due) {
+    peer.idle_answer_due = false;
+    if (peer.contributes) return "it was promoted while it said that it adopts the result";
+  }
   if (peer.contributes != (message.weight > 0)) {
     membership::dismiss(state, from, Error{ErrorName::ProtocolViolation, peer.contributes ? "it was to train and weighs nothing" : "a weight that nobody asked for"}, now, effects);
     return "a wrong weight";
@@ -368,6 +372,7 @@ void enter(State& state, const std::vector<PeerId>& admitted, Effects& effects) 
   for (std::uint32_t rank = 0; rank < state.view.members.size(); ++rank) {
     const auto id = state.view.members[rank].id;
     if (std::find(admitted.begin(), admitted.end(), id) == admitted.end()) continue;
+    state.peers.at(id).idle_answer_due = true;
     effects.emplace_back(Send{id, BeginStep{state.view, state.step, state.revision, false, rank, 0}});
   }
 }

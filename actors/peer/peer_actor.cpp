@@ -4,7 +4,10 @@ namespace prime {
 
 PeerActorImpl::PeerActorImpl(caf::actor_config& config, peer::Options options, PeerPorts ports)
     : PeerShell::base(config), ports_(std::move(ports)), options_(std::move(options)) {
-  set_down_handler([this](caf::down_msg& down) { handle(peer::CoordinatorLost{"its connection closed (" + system().render(down.reason) + ")"}); });
+  set_down_handler([this](caf::down_msg& down) {
+    handle(peer::CoordinatorLost{"its connection closed (" + system().render(down.reason) + ")"});
+    ports_.disconnected();
+  });
 }
 
 PeerActorImpl::behavior_type PeerActorImpl::make_behavior() {
@@ -35,6 +38,7 @@ void PeerActorImpl::handle(const peer::Event& event) { apply(peer::step(std::mov
 void PeerActorImpl::apply(peer::Transition transition) {
   state_ = std::move(transition.state);
   for (const auto& effect : transition.effects) carry_out(effect);
+  ports_.observe(state_);
 }
 
 void PeerActorImpl::carry_out(const peer::Effect& effect) {
@@ -46,7 +50,10 @@ void PeerActorImpl::carry_out(const peer::Effect& effect) {
                  [&](const peer::StartFetch& e) { send(ports_.supervisor, FetchOrder{e.fetch}); },
                  [&](const peer::RunReduce& e) { send(ports_.reduce_worker, ReduceHappening{reduce_worker::Run{e.reduce}}); },
                  [&](const peer::AbortReduce& e) { send(ports_.reduce_worker, ReduceHappening{reduce_worker::Cancel{e.op, e.reason}}); },
-                 [&](const peer::ApplyCommit& e) { send(ports_.reduce_worker, ReduceHappening{reduce_worker::Apply{e.commit}}); },
+                 [&](const peer::ApplyCommit& e) {
+                   ports_.trainer->committed(e.commit, e.peers);
+                   send(ports_.reduce_worker, ReduceHappening{reduce_worker::Apply{e.commit}});
+                 },
                  [&](const peer::Discard& e) { send(ports_.reduce_worker, ReduceHappening{reduce_worker::Drop{e.op}}); },
                  [&](const peer::FinishTraining& e) { ports_.trainer->finish(e.done); },
                  [&](const peer::SaveState& e) { send(ports_.supervisor, SaveOrder{e.reason, std::nullopt}); },

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "messages/assert.hpp"
 
@@ -43,6 +44,7 @@ class Handler {
     }
     if (event.layout != s_.layout) return give_up(Error{ErrorName::LayoutMismatch, "the restarted trainer binds other tensors"});
     if (s_.phase == Phase::Training) emit(BeginTraining{*s_.begin});
+    if (s_.phase == Phase::Finishing && s_.done->finalist) emit(FinishTraining{*s_.done});
     return "the trainer is back";
   }
 
@@ -66,7 +68,7 @@ class Handler {
   std::string operator()(const TrainerFinal& event) {
     if (s_.phase != Phase::Finishing) return "a final answer that nobody waits for";
     tell(FinalReport{event.held_out_loss, event.sample.substr(0, 4096), event.checkpoint});
-    return end(std::nullopt, false);
+    return "reported";  // the coordinator's dismissal is the proof that it has arrived
   }
 
   std::string operator()(const ReduceEnded& event) {
@@ -89,18 +91,23 @@ class Handler {
   }
 
   std::string operator()(const FetchEnded& event) {
-    if (s_.phase != Phase::Fetching || !s_.fetch || event.revision != s_.fetch->revision) return "a fetch that nobody waits for";
-    const auto fetch = *s_.fetch;
+    if (s_.phase != Phase::Fetching || !s_.fetching || event.revision != s_.fetching->revision) return "a fetch that nobody waits for";
+    const auto ended = *std::exchange(s_.fetching, std::nullopt);
+    if (event.state) {
+      s_.revision = event.revision;
+      s_.digest = *event.state;
+      record(Record{"state_fetched"}.with("revision", s_.revision.value).with("digest", to_string(s_.digest)));
+    }
+    const auto wanted = *s_.fetch;
+    const bool asked_anew = wanted.donor != ended.donor || wanted.revision != ended.revision || wanted.state != ended.state;
+    if (asked_anew && !holds(wanted)) return start_fetch(wanted);
     s_.fetch.reset();
     s_.phase = Phase::Waiting;
     if (!event.state) {
-      tell(FetchFailed{fetch.donor, fetch.revision, event.state.error()});
+      tell(FetchFailed{ended.donor, ended.revision, event.state.error()});
       return "the fetch failed";
     }
-    s_.revision = event.revision;
-    s_.digest = *event.state;
-    record(Record{"state_fetched"}.with("revision", s_.revision.value).with("digest", to_string(s_.digest)));
-    tell(Fetched{event.revision, *event.state});
+    tell(Fetched{s_.revision, s_.digest});
     return "fetched";
   }
 
@@ -137,17 +144,21 @@ class Handler {
   }
 
   std::string hear(const Dismissed& m) {
+    if (s_.phase == Phase::Finishing && m.cause.name == ErrorName::RunDone) return end(std::nullopt, false);
     // Sent away with the run's state in hand: it is kept for whoever continues the run.
     return end(m.cause, info(m.cause.name).klass != ErrorClass::User);
   }
 
   std::string hear(const FetchState& m) {
     if (s_.phase != Phase::Waiting && s_.phase != Phase::Fetching) return "a fetch at a wrong time";
+    if (s_.phase == Phase::Waiting && holds(m)) {
+      // Its first donor went after it had served.
+      tell(Fetched{s_.revision, s_.digest});
+      return "holds it already";
+    }
     s_.phase = Phase::Fetching;
     s_.fetch = m;
-    record(Record{"state_fetching"}.with("donor", to_string(m.donor)).with("revision", m.revision.value));
-    emit(StartFetch{m});
-    return "fetching";
+    return s_.fetching ? "fetches that when the fetch in flight has ended" : start_fetch(m);
   }
 
   std::string hear(const BeginStep& m) {
@@ -215,7 +226,7 @@ class Handler {
                     .with("digest", to_string(m.state))
                     .with("contributors", contributors)
                     .with("weight", weight);
-    emit(ApplyCommit{m, static_cast<std::uint32_t>(contributors.size()), s_.begin->contribute});
+    emit(ApplyCommit{m, static_cast<std::uint32_t>(contributors.size())});
     record(std::move(done));
     const auto every = s_.options.checkpoint_every;
     if (every > 0 && m.step.value % every == 0 && s_.reduce->view.members.front().id == s_.options.hello.peer)
@@ -228,16 +239,24 @@ class Handler {
 
   std::string hear(const RunDone& m) {
     record(Record{"run_done"}.with("outer_step", m.step.value).with("digest", to_string(m.state)).with("finalist", m.finalist));
-    if (!m.finalist) {
-      s_.phase = Phase::Finishing;  // stays connected: the finalist may be lost, then another one is asked
-      return "the run is done";
-    }
     s_.phase = Phase::Finishing;
-    emit(FinishTraining{m});
+    s_.done = m;
+    // Who is not the finalist stays connected: the finalist may be lost, then another one is asked.
+    if (!m.finalist) return "the run is done";
+    if (s_.trainer_bound) emit(FinishTraining{m});
     return "evaluates the final state";
   }
 
   std::string hear(const HeartbeatSeen&) { return {}; }
+
+  [[nodiscard]] bool holds(const FetchState& m) const { return s_.revision == m.revision && s_.digest == m.state; }
+
+  std::string start_fetch(const FetchState& m) {
+    s_.fetching = m;
+    record(Record{"state_fetching"}.with("donor", to_string(m.donor)).with("revision", m.revision.value));
+    emit(StartFetch{m});
+    return "fetching";
+  }
 
   void back_to_ready() {
     s_.reduce.reset();
@@ -262,7 +281,9 @@ class Handler {
     auto note = Record{"peer_ended"}.with("revision", s_.revision.value).with("phase", std::string{to_string(s_.phase)});
     if (cause) note = std::move(note).with("reason", prime::to_string(*cause));
     if (s_.phase == Phase::Voted) note = std::move(note).with("in_doubt", to_string(s_.reduce->op));
-    if (cause && save && s_.trainer_bound) emit(SaveState{prime::to_string(*cause)});
+    // Who never trained or fetched holds nothing that is worth keeping; a trainer that is down just now has its state here.
+    const bool holds_run = s_.begin || s_.revision > Revision{};
+    if (cause && save && holds_run) emit(SaveState{prime::to_string(*cause)});
     record(std::move(note));
     s_.phase = Phase::Over;
     const std::string reason = cause ? prime::to_string(*cause) : "ended";

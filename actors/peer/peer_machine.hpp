@@ -55,7 +55,9 @@ struct State {
   std::optional<BeginStep> begin;      ///< the step being worked on
   std::optional<StartReduce> reduce;   ///< the operation in flight
   std::optional<Digest> prepared;      ///< what was voted for
-  std::optional<FetchState> fetch;
+  std::optional<FetchState> fetch;     ///< the one that is wanted
+  std::optional<FetchState> fetching;  ///< the one in flight: one at a time, the wanted one comes after it
+  std::optional<RunDone> done;
   Epoch epoch;                         ///< newest seen; what is older is refused (law 1)
   std::uint64_t inner_steps = 0;
   std::uint64_t reduce_chunks = 0;
@@ -112,6 +114,7 @@ struct ReduceEnded {
   std::uint64_t wire_bytes = 0;
   std::uint64_t reduce_ns = 0;
 };
+/// Each StartFetch ends in one; what was fetched is held from then on.
 struct FetchEnded {
   Revision revision;
   Result<Digest> state;
@@ -154,8 +157,7 @@ struct AbortReduce {
 /// The prepared state becomes the state; the trainer hears of it.
 struct ApplyCommit {
   Commit commit;
-  std::uint32_t peers = 0;
-  bool contributed = true;
+  std::uint32_t peers = 0;  ///< that contributed
 };
 /// What was prepared is forgotten; the contribution stays.
 struct Discard {

@@ -17,7 +17,7 @@ void ReduceWorkerImpl::handle(const reduce_worker::Event& event) {
 void ReduceWorkerImpl::start(const StartReduce& reduce) {
   const auto self = caf::actor_cast<ReduceWorkerActor>(this);
   ports_.lanes->start(
-      ReduceRequest{reduce.op, reduce.view, ports_.self, reduce.contributions, ports_.state->contribution(), ports_.state->result(), ports_.deadline},
+      ReduceRequest{reduce.op, reduce.view, ports_.self, reduce.contributions, ports_.state->contribution(), ports_.state->result(), ports_.deadline()},
       [self](ReduceOutcome outcome) { caf::anon_send(self, ReduceHappening{reduce_worker::Moved{std::move(outcome)}}); });
 }
 

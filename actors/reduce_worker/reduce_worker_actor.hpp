@@ -16,7 +16,7 @@ struct ReduceWorkerPorts {
   ReducePort* lanes = nullptr;
   StatePort* state = nullptr;
   PeerId self;
-  Duration deadline{};                                ///< of one reduce
+  std::function<Duration()> deadline;                 ///< of one reduce; from the manifest, known once welcome
   std::function<void(peer::Event)> report;            ///< to the peer actor, from any thread
 };
 

@@ -1,6 +1,7 @@
 #include "actors/supervisor/supervisor_actor.hpp"
 
 #include <caf/actor_system.hpp>
+#include <caf/send.hpp>
 
 namespace prime {
 
@@ -27,6 +28,11 @@ SupervisorImpl::behavior_type SupervisorImpl::make_behavior() {
         send(server_, order);
       },
   };
+}
+
+void SupervisorImpl::on_exit() {
+  caf::anon_send_exit(server_, caf::exit_reason::user_shutdown);
+  server_ = CheckpointServerActor{};
 }
 
 void SupervisorImpl::trainer_died(const Error& cause) {

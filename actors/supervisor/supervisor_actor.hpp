@@ -26,6 +26,7 @@ class SupervisorImpl : public SupervisorActor::base {
  public:
   SupervisorImpl(caf::actor_config& config, SupervisorPorts ports);
   behavior_type make_behavior() override;
+  void on_exit() override;
 
  private:
   void spawn_server();

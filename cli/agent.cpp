@@ -1,0 +1,36 @@
+// Owns the hidden `primectl agent`: the process of one peer. `up` and `join -d` start it.
+#include <optional>
+#include <utility>
+
+#include "cli/commands.hpp"
+#include "cli/programs.hpp"
+#include "cli/terminal.hpp"
+#include "runtime/agent/processes.hpp"
+#include "runtime/launch/launch_plan.hpp"
+#include "runtime/launch/readiness.hpp"
+
+namespace prime::cli {
+namespace {
+
+Result<void> take_part(const AgentArguments& arguments, std::optional<int>& ready) {
+  PRIME_TRY(const auto text, launch::take_plan_from_stdin());
+  PRIME_TRY(auto plan, launch::parse_agent_plan(text));
+  PRIME_TRY(auto invite, net::parse_invite(plan.invite));
+  AgentOptions options{std::move(invite), arguments.directory, std::move(plan.name), std::move(plan.local), trainer_program(), std::nullopt};
+  return run_agent(std::move(options), [&](const AgentIdentity& self) {
+    launch::announce(*std::exchange(ready, std::nullopt),
+                     nlohmann::json{{"peer", to_string(self.peer)}, {"name", self.name}, {"directory", self.directory.string()}});
+  });
+}
+
+}  // namespace
+
+int run_command(const AgentArguments& arguments) {
+  std::optional<int> ready = arguments.ready_descriptor;
+  const auto outcome = take_part(arguments, ready);
+  if (outcome) return 0;
+  if (ready) launch::announce(*ready, outcome.error());
+  return Terminal{CommonArguments{}}.complain(outcome.error());
+}
+
+}  // namespace prime::cli

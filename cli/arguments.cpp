@@ -1,0 +1,193 @@
+// Owns the table of commands. The only file that includes CLI11.
+#include "cli/arguments.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "runtime/manifest/fields.hpp"
+
+namespace prime::cli {
+namespace {
+
+constexpr const char* RUN_HELP = "run id or a unique prefix of it; absent: the only run that is active";
+constexpr const char* SET_HELP = "override a manifest key, such as train.outer_steps=20; may be given several times";
+
+/// An option whose words stand for the values of an enumeration, in its order.
+template <class Enumeration>
+void add_choice(CLI::App& command, const char* names, Enumeration& value, const char* help, const std::vector<std::string>& words) {
+  std::string list;
+  for (const auto& word : words) list += (list.empty() ? "" : "|") + word;
+  command
+      .add_option_function<std::string>(
+          names,
+          [&value, words, list, names](const std::string& word) {
+            const auto found = std::find(words.begin(), words.end(), word);
+            if (found == words.end()) throw CLI::ValidationError(names, "`" + word + "` is none of " + list);
+            value = static_cast<Enumeration>(found - words.begin());
+          },
+          help)
+      ->type_name(list)
+      ->group("Output");
+}
+
+void add_common(CLI::App& command, CommonArguments& common) {
+  add_choice(command, "-o,--output", common.format, "what stdout carries: a text for people, or JSON", {"table", "json"});
+  add_choice(command, "--color", common.colour, "colour on a terminal; NO_COLOR and TERM=dumb switch it off", {"auto", "always", "never"});
+  command.add_flag("-q,--quiet", common.quiet, "no progress on stderr")->group("Output");
+  command.add_option("--state-dir", common.state_dir, "where runs keep their files [$XDG_STATE_HOME/primectl]")->type_name("DIR")->group("Output");
+}
+
+/// Holds the tree of commands and what they write into while a line is parsed.
+class Table {
+ public:
+  Table() : app_("Train one model together, on machines that may come and go.", "primectl") {
+    app_.require_subcommand(1);
+    app_.get_formatter()->column_width(36);
+    start_group();
+    observe_group();
+    meta_group();
+    hidden_group();
+    // Set after the commands were made: they would inherit it.
+    app_.footer("Exit codes: 0 done, 1 failed, 2 usage or manifest, 3 no such run, 4 refused, 6 timed out, 130 interrupted.");
+  }
+
+  CLI::App& app() { return app_; }
+  [[nodiscard]] std::optional<Arguments> chosen() const { return chosen_; }
+
+ private:
+  template <class T>
+  CLI::App& add(const char* name, const char* help, const char* group, T& arguments) {
+    auto& command = *app_.add_subcommand(name, help);
+    command.group(group);
+    command.callback([this, &arguments] { chosen_ = arguments; });
+    if constexpr (requires { arguments.common; }) add_common(command, arguments.common);
+    return command;
+  }
+
+  void start_group() {
+    auto& up = add("up", "start a run: a coordinator and peers on this machine", "Start", up_);
+    up.add_option("FILE", up_.file, "run manifest")->required();
+    up.add_option("--local", up_.local, "peers to start on this machine [1]")->type_name("N")->check(CLI::Range(1, 64).description(""));
+    up.add_option("--quorum", up_.quorum, "peers that begin the first outer step together [N, at least the manifest's minimum]")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1024).description(""));
+    up.add_flag("-d,--detach", up_.detach, "return when all have started; they go on in the background");
+    up.add_option("--set", up_.overrides, SET_HELP)->type_name("KEY=VALUE")->allow_extra_args(false);
+    up.add_option("--listen", up_.listen, "address of the coordinator [the manifest's local.network.listen]")->type_name("HOST:PORT");
+
+    auto& join = add("join", "become a peer of a run, with nothing but its invite", "Start", join_);
+    join.add_option("INVITE", join_.invite, "as `primectl up` printed it; may come from $PRIMECTL_INVITE instead");
+    join.add_flag("-d,--detach", join_.detach, "return when the run has welcomed this peer; it goes on in the background");
+    join.add_option("--name", join_.name, "readable name of this peer [drawn]");
+    join.add_option("--local-manifest", join_.local_manifest, "manifest whose `local:` half this peer uses")->type_name("FILE");
+    join.add_option("--set", join_.overrides, "override a key of the local half, such as local.threads=4")->type_name("KEY=VALUE")->allow_extra_args(false);
+    join.add_option("--trainer-fd", join_.trainer_descriptor, "socket of the trainer that started this agent")->group("");
+
+    auto& leave = add("leave", "let peers of this machine leave a run; the others see `left`", "Start", leave_);
+    leave.add_option("PEER", leave_.peer, "name or id, or a unique prefix; absent: all peers that run here");
+    leave.add_option("--run", leave_.run, RUN_HELP);
+
+    auto& down = add("down", "end what runs here of a run: peers first, then the coordinator", "Start", down_);
+    down.add_option("RUN", down_.run, RUN_HELP);
+  }
+
+  void observe_group() {
+    auto& status = add("status", "show a run and its peers; works from the journals when it has ended", "Observe", status_);
+    status.add_option("RUN", status_.run, RUN_HELP);
+    status.add_flag("-w,--watch", status_.watch, "show again whenever something changes, until the run ends");
+
+    auto& logs = add("logs", "show what the processes of a run did, merged by time", "Observe", logs_);
+    logs.add_option("WHO", logs_.who, "a peer's name or id, or `coordinator`; absent: all");
+    logs.add_option("--run", logs_.run, RUN_HELP);
+    logs.add_flag("-f,--follow", logs_.follow, "go on while the run lasts");
+    logs.add_option("--since", logs_.since, "only what is younger, such as 10min")->type_name("DURATION");
+  }
+
+  void meta_group() {
+    auto& validate = add("validate", "check manifests; starts nothing", "Manifest and help", validate_);
+    validate.add_option("FILE", validate_.files, "run manifests")->required();
+    validate.add_option("--set", validate_.overrides, SET_HELP)->type_name("KEY=VALUE")->allow_extra_args(false);
+    auto& explain = add("explain", "explain an error code such as PR0703, or a manifest key such as sync.inner_steps", "Manifest and help", explain_);
+    explain.add_option("WHAT", explain_.what, "error code or key; absent: list the codes");
+    add("version", "print versions of program, protocol and libraries", "Manifest and help", version_);
+  }
+
+  void hidden_group() {
+    auto& coordinator = add("coordinator", "serve a run (started by `up`)", "", coordinator_);
+    coordinator.add_option("--directory", coordinator_.directory)->required();
+    coordinator.add_option("--ready-fd", coordinator_.ready_descriptor)->required();
+    auto& agent = add("agent", "take part in a run (started by `up` and `join -d`)", "", agent_);
+    agent.add_option("--directory", agent_.directory)->required();
+    agent.add_option("--ready-fd", agent_.ready_descriptor)->required();
+  }
+
+  CLI::App app_;
+  std::optional<Arguments> chosen_;
+  UpArguments up_;
+  JoinArguments join_;
+  StatusArguments status_;
+  LogsArguments logs_;
+  LeaveArguments leave_;
+  DownArguments down_;
+  ValidateArguments validate_;
+  VersionArguments version_;
+  ExplainArguments explain_;
+  CoordinatorArguments coordinator_;
+  AgentArguments agent_;
+};
+
+std::vector<std::string> visible_commands(CLI::App& app) {
+  std::vector<std::string> names;
+  for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    if (!command->get_group().empty()) names.push_back(command->get_name());
+  return names;
+}
+
+bool is_command(CLI::App& app, const std::string& word) {
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  return std::any_of(commands.begin(), commands.end(), [&](const CLI::App* command) { return command->get_name() == word; });
+}
+
+Error unknown_command(CLI::App& app, const std::string& word) {
+  const auto names = visible_commands(app);
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  const auto near = manifest::nearest(word, candidates);
+  return Error{ErrorName::Usage, "no command `" + word + "`" + (near ? "; did you mean `" + std::string{*near} + "`?" : std::string{})};
+}
+
+/// CLI11 ends its sentences in several ways; ours are one line without a full stop.
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  while (!text.empty() && (text.back() == ' ' || text.back() == '.')) text.pop_back();
+  if (text.size() > 1 && std::islower(static_cast<unsigned char>(text[1])) != 0) text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
+}  // namespace
+
+Result<std::variant<Arguments, HelpText>> parse_arguments(const std::vector<std::string>& words) {
+  Table table;
+  auto& app = table.app();
+  if (words.empty()) return HelpText{app.help()};
+  if (const auto& first = words.front(); !first.starts_with('-') && !is_command(app, first)) return fail(unknown_command(app, first));
+  std::vector<std::string> reversed(words.rbegin(), words.rend());
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    const auto commands = app.get_subcommands();
+    return HelpText{commands.empty() ? app.help() : commands.front()->help("primectl")};
+  } catch (const CLI::ParseError& error) {
+    return fail(ErrorName::Usage, one_line(error.what()));
+  }
+  return *table.chosen();
+}
+
+std::string reference_page() {
+  Table table;
+  std::string page = "# Commands of primectl\n\n<!-- written by tests/cli/write_reference from the command table; do not edit -->\n";
+  page += "\n```\n" + table.app().help() + "```\n";
+  for (const auto& name : visible_commands(table.app())) page += "\n## " + name + "\n\n```\n" + table.app().get_subcommand(name)->help("primectl") + "```\n";
+  return page;
+}
+
+}  // namespace prime::cli

@@ -1,0 +1,109 @@
+// Owns what a person may type: the commands with their options as plain data, and how a command line becomes one of them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "cli/render/style.hpp"
+#include "messages/result.hpp"
+
+namespace prime::cli {
+
+enum class Format { Table, Json };
+
+/// What every command understands.
+struct CommonArguments {
+  Format format = Format::Table;
+  Colour colour = Colour::Auto;
+  std::string state_dir;  ///< empty: $XDG_STATE_HOME/primectl, else ~/.local/state/primectl
+  bool quiet = false;     ///< no progress on stderr
+};
+
+struct UpArguments {
+  CommonArguments common;
+  std::string file;
+  std::optional<unsigned> local;   ///< peers to start here; absent: 1
+  std::optional<unsigned> quorum;  ///< peers that begin together; absent: all that are started here, at least the manifest's minimum
+  bool detach = false;
+  std::vector<std::string> overrides;
+  std::string listen;  ///< of the coordinator; empty: the manifest's `local.network.listen`
+};
+
+struct JoinArguments {
+  CommonArguments common;
+  std::string invite;  ///< empty: $PRIMECTL_INVITE
+  bool detach = false;
+  std::string name;
+  std::string local_manifest;
+  std::vector<std::string> overrides;
+  std::optional<int> trainer_descriptor;
+};
+
+struct StatusArguments {
+  CommonArguments common;
+  std::string run;
+  bool watch = false;
+};
+
+struct LogsArguments {
+  CommonArguments common;
+  std::string who;  ///< a peer's name or id, `coordinator`, or empty for all
+  std::string run;
+  bool follow = false;
+  std::string since;
+};
+
+struct LeaveArguments {
+  CommonArguments common;
+  std::string peer;
+  std::string run;
+};
+
+struct DownArguments {
+  CommonArguments common;
+  std::string run;
+};
+
+struct ValidateArguments {
+  CommonArguments common;
+  std::vector<std::string> files;
+  std::vector<std::string> overrides;
+};
+
+struct VersionArguments {
+  CommonArguments common;
+};
+
+struct ExplainArguments {
+  CommonArguments common;
+  std::string what;  ///< an error code or a manifest key
+};
+
+/// The two hidden commands: processes that `up` and `join -d` start. What they are to do comes on stdin (runtime/launch/launch_plan.hpp).
+struct CoordinatorArguments {
+  std::string directory;
+  int ready_descriptor = -1;
+};
+struct AgentArguments {
+  std::string directory;
+  int ready_descriptor = -1;
+};
+
+using Arguments = std::variant<UpArguments, JoinArguments, StatusArguments, LogsArguments, LeaveArguments, DownArguments, ValidateArguments,
+                               VersionArguments, ExplainArguments, CoordinatorArguments, AgentArguments>;
+
+/// A command line that asks for a text instead of a command (`--help`).
+struct HelpText {
+  std::string text;
+};
+
+/// Usage when the line is wrong; the detail names the nearest command for a misspelled one.
+Result<std::variant<Arguments, HelpText>> parse_arguments(const std::vector<std::string>& words);
+
+/// docs/CLI.md: every command with its help, from the same tables that parse it.
+std::string reference_page();
+
+}  // namespace prime::cli

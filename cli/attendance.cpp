@@ -1,0 +1,177 @@
+#include "cli/attendance.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+
+#include "cli/render/result_text.hpp"
+#include "runtime/launch/stop_processes.hpp"
+#include "runtime/telemetry/error_text.hpp"
+#include "runtime/telemetry/status_json.hpp"
+
+namespace prime::cli {
+namespace {
+
+/// Changes are told by the journals' directories; this is for file systems that tell nothing.
+constexpr int LOOK_AGAIN_MS = 1000;
+constexpr Duration PEER_PATIENCE{20s};
+constexpr Duration COORDINATOR_PATIENCE{10s};
+/// After the coordinator's end its peers have heard it; they write a checkpoint at most.
+constexpr Duration FAREWELL_LIMIT{60s};
+/// Added to the time after which a peer notices that its coordinator is gone.
+constexpr Duration ORPHAN_GRACE{30s};
+
+Error error_of(const std::string& reason) {
+  return telemetry::parse_error_text(reason).value_or(Error{ErrorName::ProcessFailed, reason});
+}
+
+}  // namespace
+
+Attendance::Attendance(Terminal& terminal, Interrupts& interrupts, const launch::RunRequest& request, launch::StartedRun& run)
+    : terminal_(terminal),
+      interrupts_(interrupts),
+      run_(run),
+      dead_after_(request.manifest.shared.membership.heartbeat.dead_after),
+      observer_(run.directory),
+      watch_(run.directory),
+      table_(terminal.style()) {}
+
+int Attendance::until_the_end() {
+  for (;;) {
+    switch (next_turn()) {
+      case Turn::Goes: break;
+      case Turn::Interrupted: return interrupted();
+      case Turn::CoordinatorEnded: return observer_.run().ended ? finish() : coordinator_lost();
+      case Turn::Deserted: return deserted();
+    }
+  }
+}
+
+/// Waits for something to happen, shows it, and says what it means.
+Attendance::Turn Attendance::next_turn() {
+  std::vector<pollfd> watched{pollfd{interrupts_.descriptor(), POLLIN, 0}, pollfd{watch_.descriptor(), POLLIN, 0}, pollfd{run_.coordinator.pid_descriptor(), POLLIN, 0}};
+  for (auto& peer : run_.peers)
+    if (!peer.process.reap()) watched.push_back(pollfd{peer.process.pid_descriptor(), POLLIN, 0});
+  show_news();
+  if (reader_gone_) return Turn::Interrupted;
+  ::poll(watched.data(), watched.size(), LOOK_AGAIN_MS);
+  if (interrupts_.take()) return Turn::Interrupted;
+  const bool coordinator_ended = run_.coordinator.reap().has_value();
+  show_news();
+  if (coordinator_ended) return Turn::CoordinatorEnded;
+  const auto status = observer_.status();
+  const bool nobody_left = std::all_of(status.peers.begin(), status.peers.end(), [](const telemetry::PeerStatus& peer) { return is_gone(peer.state); });
+  return all_agents_ended() && nobody_left && !is_over(status.state) ? Turn::Deserted : Turn::Goes;
+}
+
+void Attendance::show_news() {
+  watch_.rearm();
+  for (const auto& observed : observer_.update()) {
+    if (observed.source != "coordinator") continue;
+    const auto row = table_.apply(observed.line);
+    if (!row || terminal_.json()) continue;
+    if (!header_shown_) reader_gone_ = !terminal_.print(table_.header()) || reader_gone_;
+    header_shown_ = true;
+    reader_gone_ = !terminal_.print(*row) || reader_gone_;
+  }
+  // Only waits that stop the run are news; those within an outer step are over in a moment.
+  const auto& status = observer_.run().status;
+  const auto waiting = status.state == telemetry::RunState::Waiting ? status.waiting_for : std::string{};
+  if (waiting != waiting_shown_ && !waiting.empty()) terminal_.say("Waiting", "for " + waiting, Role::Degraded);
+  waiting_shown_ = waiting;
+}
+
+bool Attendance::all_agents_ended() {
+  return std::all_of(run_.peers.begin(), run_.peers.end(), [](launch::StartedPeer& peer) { return peer.process.reap().has_value(); });
+}
+
+void Attendance::wait_for_agents(Duration limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (!all_agents_ended()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return;
+    std::vector<pollfd> watched{pollfd{interrupts_.descriptor(), POLLIN, 0}};
+    for (auto& peer : run_.peers)
+      if (!peer.process.reap()) watched.push_back(pollfd{peer.process.pid_descriptor(), POLLIN, 0});
+    ::poll(watched.data(), watched.size(), static_cast<int>(left.count()));
+    if (interrupts_.take()) return;
+  }
+}
+
+/// Peers first, so that the others see them leave; a second interrupt ends the patience.
+void Attendance::stop_all() {
+  std::vector<telemetry::ProcessIdentity> agents;
+  for (auto& peer : run_.peers)
+    if (!peer.process.reap()) agents.push_back(peer.process.identity());
+  launch::stop_processes(agents, launch::StopLimits{PEER_PATIENCE, interrupts_.descriptor()});
+  launch::stop_processes(std::vector{run_.coordinator.identity()}, launch::StopLimits{COORDINATOR_PATIENCE, interrupts_.descriptor()});
+  show_news();
+}
+
+void Attendance::print_result(std::string_view state) {
+  if (terminal_.json()) terminal_.print(telemetry::dump(result_json(observer_.status(), state)) + "\n");
+}
+
+int Attendance::report_failure(const telemetry::RunStatus& status) {
+  print_result(to_string(telemetry::RunState::Failed));
+  const auto exit_code = terminal_.complain(error_of(status.reason));
+  tell_what_was_saved();
+  return exit_code == 0 ? 1 : exit_code;
+}
+
+void Attendance::tell_what_was_saved() {
+  bool any = false;
+  for (const auto& peer : observer_.local_peers()) {
+    if (!peer.checkpoint) continue;
+    terminal_.say("Saved", *peer.checkpoint);
+    any = true;
+  }
+  if (!any) terminal_.say("Saved", "nothing; `checkpoint.every` makes a run save on the way", Role::Degraded);
+}
+
+int Attendance::finish() {
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - since_;
+  wait_for_agents(FAREWELL_LIMIT);
+  stop_all();
+  const auto status = observer_.status();
+  if (status.state != telemetry::RunState::Done) return report_failure(status);
+  print_result(to_string(status.state));
+  if (!terminal_.json()) terminal_.print(result_text(status, compare_digests(status, observer_.local_peers()), elapsed.count(), terminal_.style()));
+  return 0;
+}
+
+int Attendance::interrupted() {
+  terminal_.say("Stopping", reader_gone_ ? "nobody reads the output any more" : "the peers leave; again to stop at once", Role::Degraded);
+  stop_all();
+  const auto step = observer_.status().outer_step;
+  print_result("interrupted");
+  const auto exit_code = terminal_.complain(Error{ErrorName::Interrupted, "after outer step " + std::to_string(step)});
+  tell_what_was_saved();
+  return exit_code;
+}
+
+int Attendance::coordinator_lost() {
+  const auto how = launch::describe_wait_status(run_.coordinator.reap().value_or(0));
+  terminal_.say("Lost", "the coordinator: " + how + "; the peers save what they hold", Role::Bad);
+  wait_for_agents(dead_after_ + ORPHAN_GRACE);
+  stop_all();
+  print_result(to_string(telemetry::RunState::Failed));
+  const auto exit_code = terminal_.complain(Error{ErrorName::CoordinatorLost, how});
+  tell_what_was_saved();
+  return exit_code;
+}
+
+/// Every peer is gone before the end: what the first of them complained about is the cause.
+int Attendance::deserted() {
+  stop_all();
+  auto status = observer_.status();
+  status.reason = to_string(Error{ErrorName::TooFewPeers, "all peers left"});
+  for (const auto& peer : observer_.local_peers()) {
+    if (!peer.exit_code.has_value() || peer.exit_code == 0U) continue;
+    status.reason = peer.status.reason;
+    break;
+  }
+  return report_failure(status);
+}
+
+}  // namespace prime::cli

@@ -1,0 +1,51 @@
+// Owns `up` in the foreground: shows the run as it goes, and sees to it that nothing of it is left when it ends.
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+#include "cli/interrupts.hpp"
+#include "cli/render/step_table.hpp"
+#include "cli/terminal.hpp"
+#include "runtime/launch/start_run.hpp"
+#include "runtime/telemetry/journal_watch.hpp"
+#include "runtime/telemetry/run_observer.hpp"
+
+namespace prime::cli {
+
+class Attendance {
+ public:
+  Attendance(Terminal& terminal, Interrupts& interrupts, const launch::RunRequest& request, launch::StartedRun& run);
+  /// Returns the exit code of `up`.
+  int until_the_end();
+
+ private:
+  enum class Turn { Goes, Interrupted, CoordinatorEnded, Deserted };
+
+  Turn next_turn();
+  void show_news();
+  bool all_agents_ended();
+  void wait_for_agents(Duration limit);
+  void stop_all();
+  int finish();
+  int interrupted();
+  int coordinator_lost();
+  int deserted();
+  int report_failure(const telemetry::RunStatus& status);
+  void tell_what_was_saved();
+  void print_result(std::string_view state);
+
+  Terminal& terminal_;
+  Interrupts& interrupts_;
+  launch::StartedRun& run_;
+  Duration dead_after_;
+  telemetry::RunObserver observer_;
+  telemetry::JournalWatch watch_;
+  StepTable table_;
+  bool header_shown_ = false;
+  bool reader_gone_ = false;  ///< nobody reads stdout any more
+  std::string waiting_shown_;
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace prime::cli

@@ -1,0 +1,91 @@
+// Owns `primectl join`: this machine becomes a peer, in this process or in the background.
+#include <cstdlib>
+#include <optional>
+
+#include "cli/commands.hpp"
+#include "cli/interrupts.hpp"
+#include "cli/join_progress.hpp"
+#include "cli/programs.hpp"
+#include "cli/terminal.hpp"
+#include "runtime/agent/processes.hpp"
+#include "runtime/launch/start_run.hpp"
+#include "runtime/manifest/load.hpp"
+#include "runtime/telemetry/run_files.hpp"
+#include "runtime/telemetry/status_json.hpp"
+
+namespace prime::cli {
+namespace {
+
+struct Joiner {
+  net::Invite invite;
+  std::string invite_text;
+  manifest::Local local;
+  std::filesystem::path directory;  ///< of the run, on this machine
+};
+
+/// In the environment an invite is not seen in the process list.
+std::string invite_of(const JoinArguments& arguments) {
+  const char* const named = std::getenv("PRIMECTL_INVITE");
+  return !arguments.invite.empty() || named == nullptr ? arguments.invite : named;
+}
+
+/// The shared half comes from the run, so only `local` keys may be given; a text that has no other stands for it.
+manifest::LoadOutcome load_local(const JoinArguments& arguments) {
+  if (!arguments.local_manifest.empty()) return manifest::load_manifest(arguments.local_manifest, arguments.overrides);
+  return manifest::parse_manifest("version: 1\nrun: joining\n", "the defaults", arguments.overrides);
+}
+
+Result<Joiner> prepare(const JoinArguments& arguments, manifest::Local local) {
+  auto text = invite_of(arguments);
+  if (text.empty()) return fail(ErrorName::Usage, "no invite: give the one that `primectl up` printed, or set PRIMECTL_INVITE");
+  PRIME_TRY(auto invite, net::parse_invite(text));
+  PRIME_TRY(const auto root, telemetry::state_root(arguments.common.state_dir));
+  auto directory = root / invite.run;
+  return Joiner{std::move(invite), std::move(text), std::move(local), std::move(directory)};
+}
+
+int join_detached(const JoinArguments& arguments, const Joiner& joiner, Terminal& terminal) {
+  Interrupts interrupts;
+  const auto peer = launch::start_peer({own_program(), joiner.directory, joiner.invite_text, arguments.name, joiner.local, interrupts.descriptor()});
+  if (!peer) return terminal.complain(peer.error());
+  if (terminal.json()) {
+    terminal.print(telemetry::dump({{"schema", "primectl.join/1"},
+                                    {"run_id", joiner.invite.run},
+                                    {"state_dir", joiner.directory.string()},
+                                    {"peer", {{"id", peer->id}, {"name", peer->name}, {"pid", peer->process.pid()}}}}) +
+                   "\n");
+  } else {
+    terminal.print(peer->name + " takes part in " + joiner.invite.run + " in the background\n\n  primectl leave " + peer->name + "\n");
+  }
+  return 0;
+}
+
+int join_here(const JoinArguments& arguments, Joiner joiner, Terminal& terminal) {
+  std::optional<JoinProgress> progress;
+  const bool tells = !arguments.common.quiet && !arguments.trainer_descriptor;
+  if (tells) terminal.say("Joining", joiner.invite.run + " at " + net::format_endpoint(joiner.invite.address));
+  AgentOptions options{std::move(joiner.invite), joiner.directory, arguments.name, std::move(joiner.local), trainer_program(), arguments.trainer_descriptor};
+  const auto outcome = run_agent(std::move(options), [&](const AgentIdentity& self) {
+    if (tells) progress.emplace(terminal, self.directory, self.name);
+  });
+  progress.reset();
+  return outcome ? 0 : terminal.complain(outcome.error());
+}
+
+}  // namespace
+
+int run_command(const JoinArguments& arguments) {
+  Terminal terminal{arguments.common};
+  for (const auto& text : arguments.overrides)
+    if (!text.starts_with("local.")) return terminal.complain(Error{ErrorName::Usage, "`--set " + text + "`: a joiner sets only keys of `local`; the rest comes from the run"});
+  auto loaded = load_local(arguments);
+  if (!loaded) {
+    terminal.complain(manifest::render(loaded));
+    return info(manifest::first_error(loaded).name).exit_code;
+  }
+  auto joiner = prepare(arguments, std::move(loaded.manifest->local));
+  if (!joiner) return terminal.complain(joiner.error());
+  return arguments.detach ? join_detached(arguments, *joiner, terminal) : join_here(arguments, std::move(*joiner), terminal);
+}
+
+}  // namespace prime::cli

@@ -1,0 +1,61 @@
+// Owns `primectl leave`: peers of this machine say goodbye to their run.
+#include "cli/commands.hpp"
+#include "cli/terminal.hpp"
+#include "runtime/launch/stop_processes.hpp"
+#include "runtime/telemetry/run_files.hpp"
+#include "runtime/telemetry/run_observer.hpp"
+#include "runtime/telemetry/status_json.hpp"
+
+namespace prime::cli {
+namespace {
+
+constexpr Duration PATIENCE{30s};
+
+std::vector<telemetry::PeerJournal> running_peers(const telemetry::RunObserver& observer, const std::string& who) {
+  auto peers = observer.local_peers();
+  std::erase_if(peers, [&](const telemetry::PeerJournal& peer) {
+    const bool meant = who.empty() || peer.status.name.starts_with(who) || peer.status.id.starts_with(who);
+    return !meant || peer.ended || !telemetry::is_alive(peer.agent);
+  });
+  return peers;
+}
+
+Result<std::vector<telemetry::PeerJournal>> choose(const std::string& run, const telemetry::RunObserver& observer, const std::string& who) {
+  auto peers = running_peers(observer, who);
+  if (peers.empty()) return fail(ErrorName::RunUnknown, "no peer " + (who.empty() ? std::string{} : "`" + who + "` ") + "of `" + run + "` runs on this machine");
+  if (!who.empty() && peers.size() > 1) {
+    std::string names;
+    for (const auto& peer : peers) names += (names.empty() ? "" : ", ") + peer.status.name + " (" + peer.status.id + ")";
+    return fail(ErrorName::Usage, "several peers match `" + who + "`: " + names);
+  }
+  return peers;
+}
+
+}  // namespace
+
+int run_command(const LeaveArguments& arguments) {
+  Terminal terminal{arguments.common};
+  const auto root = telemetry::state_root(arguments.common.state_dir);
+  if (!root) return terminal.complain(root.error());
+  const auto directory = telemetry::select_run(*root, arguments.run);
+  if (!directory) return terminal.complain(directory.error());
+  telemetry::RunObserver observer{*directory};
+  observer.update();
+  const auto run = directory->filename().string();
+  const auto peers = choose(run, observer, arguments.peer);
+  if (!peers) return terminal.complain(peers.error());
+  std::vector<telemetry::ProcessIdentity> agents;
+  auto names = nlohmann::ordered_json::array();
+  for (const auto& peer : *peers) {
+    agents.push_back(peer.agent);
+    names.push_back(peer.status.name);
+    terminal.say("Leaving", peer.status.name);
+  }
+  if (const auto left = launch::stop_processes(agents, launch::StopLimits{PATIENCE, -1, false}); left > 0)
+    return terminal.complain(Error{ErrorName::DeadlineExceeded, std::to_string(left) + " of " + std::to_string(agents.size()) + " peers still run after " + format_duration(PATIENCE)});
+  if (terminal.json()) terminal.print(telemetry::dump({{"schema", "primectl.leave/1"}, {"run_id", run}, {"left", names}}) + "\n");
+  else for (const auto& name : names) terminal.print(name.get<std::string>() + " left " + run + "\n");
+  return 0;
+}
+
+}  // namespace prime::cli

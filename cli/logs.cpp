@@ -1,0 +1,73 @@
+// Owns `primectl logs`: the journals of a run's processes as one readable stream.
+#include <poll.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "cli/commands.hpp"
+#include "cli/render/journal_text.hpp"
+#include "cli/terminal.hpp"
+#include "messages/units.hpp"
+#include "runtime/telemetry/journal_watch.hpp"
+#include "runtime/telemetry/run_files.hpp"
+#include "runtime/telemetry/run_observer.hpp"
+#include "runtime/telemetry/status_json.hpp"
+
+namespace prime::cli {
+namespace {
+
+constexpr int LOOK_AGAIN_MS = 1000;
+
+std::string time_of(const telemetry::ObservedLine& observed) {
+  const auto found = observed.line.fields.find("t");
+  return found != observed.line.fields.end() && found->is_string() ? found->get<std::string>() : std::string{};
+}
+
+struct Filter {
+  std::string who;
+  std::string since;  ///< as journals write time: equal lengths, so that texts compare like times
+  [[nodiscard]] bool takes(const telemetry::ObservedLine& observed) const {
+    if (!since.empty() && time_of(observed) < since) return false;
+    return who.empty() || observed.source.starts_with(who) || (!observed.peer.empty() && observed.peer.starts_with(who));
+  }
+};
+
+std::string rendered(const telemetry::ObservedLine& observed, const Terminal& terminal) {
+  if (!terminal.json()) return journal_text(observed, terminal.style());
+  nlohmann::ordered_json object{{"source", observed.source}};
+  for (const auto& [key, value] : observed.line.fields.items()) object[key] = value;
+  return telemetry::dump(object) + "\n";
+}
+
+bool show(Terminal& terminal, std::vector<telemetry::ObservedLine> lines, const Filter& filter) {
+  std::erase_if(lines, [&](const telemetry::ObservedLine& line) { return !filter.takes(line); });
+  std::stable_sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return time_of(a) < time_of(b); });
+  return std::all_of(lines.begin(), lines.end(), [&](const auto& line) { return terminal.print(rendered(line, terminal)); });
+}
+
+}  // namespace
+
+int run_command(const LogsArguments& arguments) {
+  Terminal terminal{arguments.common};
+  Filter filter{arguments.who, {}};
+  if (!arguments.since.empty()) {
+    const auto age = parse_duration(arguments.since);
+    if (!age) return terminal.complain(Error{ErrorName::Usage, "`--since " + arguments.since + "` is no duration such as 30s, 10min or 2h"});
+    filter.since = store::format_utc(std::chrono::system_clock::now() - std::chrono::duration_cast<std::chrono::system_clock::duration>(*age));
+  }
+  const auto root = telemetry::state_root(arguments.common.state_dir);
+  if (!root) return terminal.complain(root.error());
+  const auto directory = telemetry::select_run(*root, arguments.run);
+  if (!directory) return terminal.complain(directory.error());
+  telemetry::RunObserver observer{*directory};
+  telemetry::JournalWatch changes{*directory};
+  for (;;) {
+    changes.rearm();
+    if (!show(terminal, observer.update(), filter)) return 0;
+    if (!arguments.follow || is_over(observer.status().state)) return 0;
+    pollfd watched{changes.descriptor(), POLLIN, 0};
+    ::poll(&watched, 1, LOOK_AGAIN_MS);
+  }
+}
+
+}  // namespace prime::cli

@@ -1,0 +1,75 @@
+#include "cli/render/result_text.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/render/figures.hpp"
+
+namespace prime::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json or_null(const std::optional<double>& value) { return value && std::isfinite(*value) ? Json(*value) : Json(nullptr); }
+Json or_null(const std::optional<std::string>& value) { return value ? Json(*value) : Json(nullptr); }
+
+std::string plural(std::size_t count, const char* noun) { return std::to_string(count) + " " + noun + (count == 1 ? "" : "s"); }
+
+/// Generated text may hold any byte; a terminal is given only what it can show.
+std::string printable(const std::string& text) {
+  std::string shown;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    shown += c == '\n' || c == '\t' || (byte >= 0x20 && byte < 0x7f) ? c : '.';
+  }
+  while (!shown.empty() && shown.back() == '\n') shown.pop_back();
+  return shown;
+}
+
+std::string digest_line(const telemetry::RunStatus& status, const DigestComparison& digests) {
+  auto text = status.digest.value_or(UNKNOWN);
+  if (!digests.differing.empty()) {
+    text += ", DIFFERENT on";
+    for (const auto& name : digests.differing) text += " " + name;
+  } else if (digests.equal == 1) {
+    text += ", of the one peer here";
+  } else if (digests.equal > 1) {
+    text += ", equal on all " + plural(digests.equal, "peer") + " here";
+  }
+  return text;
+}
+
+}  // namespace
+
+DigestComparison compare_digests(const telemetry::RunStatus& status, const std::vector<telemetry::PeerJournal>& peers) {
+  DigestComparison result;
+  for (const auto& peer : peers) {
+    if (peer.status.outer_step != status.outer_step || !peer.status.digest) continue;
+    if (peer.status.digest == status.digest) ++result.equal;
+    else result.differing.push_back(peer.status.name);
+  }
+  return result;
+}
+
+Json result_json(const telemetry::RunStatus& status, std::string_view state) {
+  return Json{{"schema", "primectl.result/1"},
+              {"run_id", status.id},
+              {"state", state},
+              {"outer_step", status.outer_step},
+              {"digest", or_null(status.digest)},
+              {"loss", or_null(status.loss)},
+              {"held_out_loss", or_null(status.held_out_loss)},
+              {"tokens", status.tokens},
+              {"checkpoint", or_null(status.checkpoint)}};
+}
+
+std::string result_text(const telemetry::RunStatus& status, const DigestComparison& digests, double elapsed_s, const Style& style) {
+  auto text = verb(style, Role::Good, "Done") + plural(status.outer_step, "outer step") + " in " + elapsed_figure(elapsed_s) + ", loss " + loss_figure(status.loss);
+  if (status.held_out_loss) text += ", held-out loss " + loss_figure(status.held_out_loss) + " nats per token";
+  text += "\n" + verb(style, Role::Good, "Digest") + digest_line(status, digests) + "\n";
+  if (status.checkpoint) text += verb(style, Role::Good, "Checkpoint") + *status.checkpoint + "\n";
+  if (!status.sample.empty()) text += verb(style, Role::Good, "Sample") + "what the model writes:\n" + printable(status.sample) + "\n";
+  return text;
+}
+
+}  // namespace prime::cli

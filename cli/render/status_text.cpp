@@ -1,0 +1,84 @@
+#include "cli/render/status_text.hpp"
+
+#include "cli/render/columns.hpp"
+#include "cli/render/figures.hpp"
+#include "runtime/telemetry/error_text.hpp"
+
+namespace prime::cli {
+namespace {
+
+using telemetry::PeerState;
+using telemetry::PeerStatus;
+using telemetry::RunState;
+using telemetry::RunStatus;
+
+constexpr std::size_t SPARKLINE_WIDTH = 16;
+constexpr std::size_t SHOWN_DIGEST = 8;
+
+Role role_of(RunState state) {
+  switch (state) {
+    case RunState::Training:
+    case RunState::Done: return Role::Good;
+    case RunState::Waiting:
+    case RunState::Paused: return Role::Degraded;
+    case RunState::Failed: return Role::Bad;
+  }
+  return Role::Plain;
+}
+
+template <class T>
+std::string or_unknown(const std::optional<T>& value) {
+  return value ? std::to_string(*value) : UNKNOWN;
+}
+std::string short_digest(const std::optional<std::string>& digest) { return digest ? digest->substr(0, SHOWN_DIGEST) : UNKNOWN; }
+
+std::string headline(const RunStatus& status, const Style& style) {
+  auto text = paint(style, Role::Strong, status.id) + "  " + paint(style, role_of(status.state), to_string(status.state));
+  text += "  step " + std::to_string(status.outer_step);
+  if (status.loss) text += "  loss " + loss_figure(status.loss);
+  if (const auto bars = sparkline(status.losses, SPARKLINE_WIDTH, style.unicode); !bars.empty() && style.unicode) text += " " + bars;
+  if (status.held_out_loss) text += "  held-out " + loss_figure(status.held_out_loss);
+  if (status.tokens_per_s && !is_over(status.state)) text += "  " + rate_figure(status.tokens_per_s) + " tok/s";
+  if (status.digest) text += "  digest " + short_digest(status.digest);
+  return text + "\n";
+}
+
+std::vector<std::string> peer_row(const PeerStatus& peer) {
+  return {peer.name.empty() ? peer.id : peer.name,
+          std::string{to_string(peer.state)},
+          or_unknown(peer.outer_step),
+          rate_figure(peer.tokens_per_s),
+          short_digest(peer.digest),
+          or_unknown(peer.pid),
+          or_unknown(peer.trainer_pid),
+          telemetry::short_reason(peer.reason)};
+}
+
+}  // namespace
+
+std::string status_text(const RunStatus& status, const Style& style) {
+  auto text = headline(status, style);
+  if (status.coordinator_address) {
+    text += "coordinator at " + *status.coordinator_address;
+    if (status.coordinator_pid && !is_over(status.state)) text += ", pid " + std::to_string(*status.coordinator_pid);
+    text += "\n";
+  }
+  if (!status.peers.empty()) {
+    std::vector<std::vector<std::string>> rows;
+    for (const auto& peer : status.peers) rows.push_back(peer_row(peer));
+    text += columns({{"PEER"}, {"STATE"}, {"STEP", Align::Right}, {"TOK/S", Align::Right}, {"DIGEST"}, {"PID", Align::Right}, {"TRAINER", Align::Right}, {"REASON"}}, rows);
+  }
+  if (!status.waiting_for.empty()) text += "Waiting for " + status.waiting_for + "\n";
+  if (!status.reason.empty()) text += paint(style, Role::Bad, "Failed:") + " " + status.reason + "\n";
+  if (status.checkpoint) text += "Checkpoint " + *status.checkpoint + "\n";
+  return text;
+}
+
+std::string runs_text(std::span<const RunStatus> runs, const Style&) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& status : runs)
+    rows.push_back({status.id, std::string{to_string(status.state)}, std::to_string(status.outer_step), loss_figure(status.loss), telemetry::short_reason(status.reason)});
+  return columns({{"RUN"}, {"STATE"}, {"STEP", Align::Right}, {"LOSS", Align::Right}, {"REASON"}}, rows);
+}
+
+}  // namespace prime::cli

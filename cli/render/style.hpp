@@ -1,0 +1,34 @@
+// Owns colour and characters: when they are used, and what they mean. Nothing is told by colour alone.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace prime::cli {
+
+enum class Colour { Auto, Always, Never };
+
+struct Style {
+  bool colour = false;
+  bool unicode = false;
+  friend bool operator==(const Style&, const Style&) = default;
+};
+
+/// What is known about an output stream and the person's wishes; empty texts: not set.
+struct StyleChoice {
+  Colour colour = Colour::Auto;
+  bool terminal = false;
+  std::string no_color = {};
+  std::string clicolor_force = {};
+  std::string term = {};
+  std::string locale = {};  ///< LC_ALL, LC_CTYPE or LANG, the first that is set
+};
+Style choose_style(const StyleChoice& choice);
+
+enum class Role { Plain, Good, Degraded, Bad, Name, Strong };
+std::string paint(const Style& style, Role role, std::string_view text);
+
+/// "   Starting ": right-aligned, so that the verbs of several lines form a column.
+std::string verb(const Style& style, Role role, std::string_view word);
+
+}  // namespace prime::cli

@@ -1,0 +1,74 @@
+// Owns `primectl status`.
+#include <poll.h>
+
+#include <optional>
+
+#include "cli/commands.hpp"
+#include "cli/render/status_text.hpp"
+#include "cli/terminal.hpp"
+#include "runtime/telemetry/journal_watch.hpp"
+#include "runtime/telemetry/run_files.hpp"
+#include "runtime/telemetry/run_observer.hpp"
+#include "runtime/telemetry/status_json.hpp"
+
+namespace prime::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A process that dies writes nothing: its death is looked for this often.
+constexpr int LOOK_AGAIN_MS = 1000;
+
+std::string rendered(const telemetry::RunStatus& status, const Terminal& terminal) {
+  return terminal.json() ? telemetry::dump(telemetry::to_json(status)) + "\n" : status_text(status, terminal.style());
+}
+
+int show_all(Terminal& terminal, std::span<const telemetry::RunStatus> runs) {
+  if (terminal.json()) terminal.print(telemetry::dump(telemetry::to_json(runs)) + "\n");
+  else terminal.print(runs.empty() ? "no runs on this machine\n" : runs_text(runs, terminal.style()));
+  return 0;
+}
+
+int watch(Terminal& terminal, const fs::path& directory) {
+  telemetry::RunObserver observer{directory};
+  telemetry::JournalWatch changes{directory};
+  std::optional<telemetry::RunStatus> shown;
+  for (;;) {
+    changes.rearm();
+    observer.update();
+    auto status = observer.status();
+    if (status != shown) {
+      const std::string fresh_page = terminal.is_terminal() && !terminal.json() ? "\x1b[H\x1b[J" : shown && !terminal.json() ? "\n" : "";
+      if (!terminal.print(fresh_page + rendered(status, terminal))) return 0;
+      shown = std::move(status);
+    }
+    if (is_over(shown->state)) return 0;
+    pollfd watched{changes.descriptor(), POLLIN, 0};
+    ::poll(&watched, 1, LOOK_AGAIN_MS);
+  }
+}
+
+}  // namespace
+
+int run_command(const StatusArguments& arguments) {
+  Terminal terminal{arguments.common};
+  const auto root = telemetry::state_root(arguments.common.state_dir);
+  if (!root) return terminal.complain(root.error());
+  auto directory = Result<fs::path>{*root};
+  if (arguments.run.empty()) {
+    const auto runs = telemetry::observe_all(*root);
+    const auto only = telemetry::only_run(runs);
+    if (!only) return show_all(terminal, runs);
+    directory = *root / *only;
+  } else {
+    directory = telemetry::find_run(*root, arguments.run);
+  }
+  if (!directory) return terminal.complain(directory.error());
+  if (arguments.watch) return watch(terminal, *directory);
+  telemetry::RunObserver observer{*directory};
+  observer.update();
+  terminal.print(rendered(observer.status(), terminal));
+  return 0;
+}
+
+}  // namespace prime::cli

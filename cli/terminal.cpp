@@ -1,0 +1,61 @@
+#include "cli/terminal.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+namespace prime::cli {
+namespace {
+
+std::string from_environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+std::string locale() {
+  for (const char* const name : {"LC_ALL", "LC_CTYPE", "LANG"})
+    if (auto value = from_environment(name); !value.empty()) return value;
+  return {};
+}
+
+Style style_of(int descriptor, Colour colour) {
+  return choose_style({colour, ::isatty(descriptor) == 1, from_environment("NO_COLOR"), from_environment("CLICOLOR_FORCE"), from_environment("TERM"), locale()});
+}
+
+bool write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const auto count = ::write(descriptor, text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+}  // namespace
+
+Terminal::Terminal(const CommonArguments& common)
+    : out_(style_of(STDOUT_FILENO, common.colour)),
+      err_(style_of(STDERR_FILENO, common.colour)),
+      json_(common.format == Format::Json),
+      quiet_(common.quiet),
+      terminal_(::isatty(STDOUT_FILENO) == 1) {}
+
+bool Terminal::print(std::string_view text) { return write_all(STDOUT_FILENO, text); }
+
+void Terminal::say(std::string_view word, std::string_view text, Role role) {
+  if (!quiet_) write_all(STDERR_FILENO, verb(err_, role, word) + std::string{text} + "\n");
+}
+
+int Terminal::complain(const Error& error) {
+  auto text = render(error);
+  constexpr std::string_view PREFIX = "error:";
+  if (text.starts_with(PREFIX)) text.replace(0, PREFIX.size(), paint(err_, Role::Bad, PREFIX));
+  complain(text);
+  return info(error.name).exit_code;
+}
+
+void Terminal::complain(std::string_view text) { write_all(STDERR_FILENO, text); }
+
+}  // namespace prime::cli

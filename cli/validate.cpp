@@ -1,0 +1,36 @@
+// Owns `primectl validate`: all problems of all files, and nothing started.
+#include "cli/commands.hpp"
+#include "cli/terminal.hpp"
+#include "runtime/manifest/canonical.hpp"
+#include "runtime/manifest/load.hpp"
+#include "runtime/telemetry/status_json.hpp"
+
+namespace prime::cli {
+namespace {
+
+nlohmann::ordered_json to_json(const std::string& file, const manifest::LoadOutcome& outcome) {
+  auto problems = nlohmann::ordered_json::array();
+  for (const auto& problem : outcome.problems)
+    problems.push_back({{"code", info(problem.name).code}, {"file", problem.file}, {"line", problem.line}, {"column", problem.column}, {"message", problem.message}, {"hint", problem.hint}});
+  nlohmann::ordered_json result{{"schema", "primectl.validate/1"}, {"file", file}, {"valid", bool{outcome}}};
+  if (outcome) result["run_digest"] = to_string(manifest::run_digest(*outcome.manifest));
+  result["problems"] = std::move(problems);
+  return result;
+}
+
+}  // namespace
+
+int run_command(const ValidateArguments& arguments) {
+  Terminal terminal{arguments.common};
+  int exit_code = 0;
+  for (const auto& file : arguments.files) {
+    const auto outcome = manifest::load_manifest(file, arguments.overrides);
+    if (!outcome) exit_code = info(manifest::first_error(outcome).name).exit_code;
+    if (terminal.json()) terminal.print(telemetry::dump(to_json(file, outcome)) + "\n");
+    else if (outcome) terminal.print(file + ": valid, digest " + to_string(manifest::run_digest(*outcome.manifest)).substr(0, 8) + "\n");
+    else terminal.complain(manifest::render(outcome));
+  }
+  return exit_code;
+}
+
+}  // namespace prime::cli

@@ -1,0 +1,235 @@
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <array>
+#include <caf/send.hpp>
+
+#include "actors/peer/peer_actor.hpp"
+#include "runtime/agent/end_signal.hpp"
+#include "runtime/agent/fault_point.hpp"
+#include "runtime/agent/peer_host.hpp"
+#include "runtime/agent/processes.hpp"
+#include "runtime/agent/random_id.hpp"
+#include "runtime/agent/record_journal.hpp"
+#include "runtime/agent/state_transfer.hpp"
+#include "runtime/lanes/engine.hpp"
+#include "runtime/net/acceptor.hpp"
+#include "runtime/net/basp_transport.hpp"
+#include "runtime/net/dial.hpp"
+
+namespace prime {
+namespace {
+
+constexpr Duration CONNECT_LIMIT = 10s;
+/// After the farewell, until the coordinator has closed the connection.
+constexpr Duration FAREWELL_LIMIT = 3s;
+
+Instant now() { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); }
+
+net::Transport transport_of(const manifest::Shared& shared) {
+  return shared.trust.transport == manifest::Transport::Plain ? net::Transport::Plain : net::Transport::Tls;
+}
+
+/// The address of the interface that leads to `target`: what others reach this machine by when it listens on all of them.
+/// Connecting a datagram socket sends nothing; it only makes the kernel choose the route.
+std::string address_towards(const Endpoint& target) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(target.host.c_str(), std::to_string(target.port).c_str(), &hints, &found) != 0) return target.host;
+  std::string host = target.host;
+  const int fd = ::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_storage own{};
+  socklen_t length = sizeof own;
+  std::array<char, NI_MAXHOST> text{};
+  if (fd >= 0 && ::connect(fd, found->ai_addr, found->ai_addrlen) == 0 && ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
+      ::getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0)
+    host = text.data();
+  if (fd >= 0) ::close(fd);
+  ::freeaddrinfo(found);
+  return host;
+}
+
+bool is_wildcard(const std::string& host) { return host.empty() || host == "0.0.0.0" || host == "::"; }
+
+/// Everything of one agent, in the order in which it must be destroyed (last member first).
+class Agent {
+ public:
+  Agent(AgentOptions options, PeerId self, std::string name, std::filesystem::path directory, RecordJournal& journal,
+        const std::function<void(const AgentIdentity&)>& welcome)
+      : options_(std::move(options)), self_(self), name_(std::move(name)), directory_(std::move(directory)), journal_(journal), welcome_(welcome) {}
+
+  Result<void> run() {
+    EndSignal end;
+    end_ = &end;
+    PRIME_TRY(fault_, FaultPoint::from_environment());
+    PRIME_TRY(const auto listen, net::parse_endpoint(options_.local.network.listen));
+    PRIME_TRY(auto credentials, net::Credentials::make(options_.invite.key, options_.invite.run, net::Identity{net::Role::Peer, self_}));
+    credentials_.emplace(std::move(credentials));
+    make_engine();
+    PRIME_CHECK(make_host());
+    StateServer donors{[this] { return host_->snapshot(); }};
+    net::AcceptorOptions acceptor_options;
+    acceptor_options.listen = listen;
+    // Whether lanes may come in the clear is in the manifest, which comes with the welcome, which needs this address first. Who gets
+    // in holds the run key either way; what goes out follows the manifest.
+    acceptor_options.allow_plain = true;
+    PRIME_TRY(const auto acceptor, net::Acceptor::open(acceptor_options, *credentials_, [&](net::Protocol protocol, net::ChannelPtr channel, const std::string&) {
+                if (protocol == net::Protocol::Lane) engine_->adopt(std::move(channel));
+                if (protocol == net::Protocol::State) donors.serve(std::move(channel));
+              }));
+    acceptor_ = acceptor.get();
+    Endpoint lanes = acceptor->address();
+    if (options_.local.network.advertise) lanes.host = *options_.local.network.advertise;
+    else if (is_wildcard(lanes.host)) lanes.host = address_towards(options_.invite.address);
+    auto outcome = take_part(lanes);
+    acceptor->stop();
+    acceptor_ = nullptr;
+    return outcome;
+  }
+
+ private:
+  void make_engine() {
+    lanes::EngineOptions engine;
+    engine.self = self_;
+    engine.dial = [this](const Member& member, Duration limit) {
+      return net::dial(member.lanes, net::Protocol::Lane, *credentials_, net::Expectation::peer(member.id), limit, lane_transport_.load());
+    };
+    engine.on_chunk = [this](OperationId, std::uint64_t done, std::uint64_t total) {
+      fault_.reached(FaultPoint::Phase::Reducing, step_.load(), done, total, [this] { return host_->trainer_pid(); });
+    };
+    engine_ = std::make_unique<lanes::LaneEngine>(std::move(engine));
+  }
+
+  Result<void> make_host() {
+    PeerHostOptions host;
+    if (options_.trainer_descriptor) {
+      PRIME_TRY(host.external, PacketSocket::inherit(*options_.trainer_descriptor));
+    }
+    host.run = options_.invite.run;
+    host.self = self_;
+    host.name = name_;
+    host.directory = directory_;
+    host.checkpoints = directory_ / "checkpoints";
+    host.local = options_.local;
+    host.default_trainer = options_.trainer_program;
+    host.report = [this](peer::Event event) { caf::anon_send(shell_, PeerHappening{std::move(event)}); };
+    host.trainer_died = [this](Error cause) { caf::anon_send(supervisor_, TrainerDied{std::move(cause)}); };
+    host.final_answer = [this](peer::TrainerFinal answer) { caf::anon_send(supervisor_, SaveOrder{"the last outer step is committed", std::move(answer)}); };
+    host.dial_donor = [this](const FetchState& fetch, const manifest::Shared& shared) {
+      return net::dial(fetch.lanes, net::Protocol::State, *credentials_, net::Expectation::peer(fetch.donor), CONNECT_LIMIT, transport_of(shared));
+    };
+    host.configured = [this](const manifest::Shared& shared) {
+      lane_transport_.store(transport_of(shared));
+      deadline_.store(shared.sync.deadline.count());
+      welcome_(AgentIdentity{self_, name_, directory_});
+    };
+    host_ = std::make_unique<PeerHost>(std::move(host));
+    return {};
+  }
+
+  Result<void> take_part(const Endpoint& lanes) {
+    caf::actor_system_config config;
+    add_messages(config);
+    net::configure(config);
+    caf::actor_system system{config};
+    std::optional<Error> cause;
+    {
+      net::BaspTransport transport{system};
+      auto coordinator = transport.remote_actor<CoordinatorActor>(*credentials_, options_.invite.address, CONNECT_LIMIT);
+      if (!coordinator) return fail(std::move(coordinator.error()).with_context("connecting to the coordinator at " + net::format_endpoint(options_.invite.address)));
+      spawn_actors(system, *coordinator, lanes);
+      cause = end_->wait(
+          [this](int count) {
+            if (count == 1) caf::anon_send(shell_, PeerHappening{peer::LeaveRequested{}});
+            else end_->end(Error{ErrorName::Interrupted, "interrupted twice"});
+          },
+          [this] { host_->watch(now()); });
+      end_->wait_for_release(FAREWELL_LIMIT);
+      end_actors(system);
+      transport.shutdown_connections();
+    }
+    if (cause) return fail(std::move(*cause));
+    return {};
+  }
+
+  void spawn_actors(caf::actor_system& system, const CoordinatorActor& coordinator, const Endpoint& lanes) {
+    const auto report = [this](peer::Event event) { caf::anon_send(shell_, PeerHappening{std::move(event)}); };
+    ReduceWorkerPorts worker{engine_.get(), host_.get(), self_, [this] { return Duration{deadline_.load()}; }, report};
+    worker_ = system.spawn<ReduceWorkerImpl, caf::detached>(worker);
+    SupervisorPorts supervisor;
+    supervisor.checkpoint_server = CheckpointServerPorts{host_.get(), &journal_, report, [this](std::optional<Error> cause) { end_->end(std::move(cause)); }};
+    supervisor.trainer = host_.get();
+    supervisor.now = now;
+    supervisor.trainer_intensity = [this] { return host_->trainer_intensity(); };
+    supervisor_ = system.spawn<SupervisorImpl, caf::detached>(supervisor);
+    peer::Options options;
+    options.hello = Hello{PROTOCOL_VERSION, options_.invite.run, self_, name_, lanes, static_cast<std::uint32_t>(::getpid())};
+    PeerPorts ports{coordinator, worker_, supervisor_, host_.get(), &journal_, now, [this] { return engine_->chunks_done(); }, [this] { end_->release(); },
+                    [this](const peer::State& state) { at_fault_point(state); }};
+    shell_ = system.spawn<PeerActorImpl>(options, ports);
+  }
+
+  void end_actors(caf::actor_system& system) {
+    for (const auto& actor : {caf::actor_cast<caf::actor>(shell_), caf::actor_cast<caf::actor>(worker_), caf::actor_cast<caf::actor>(supervisor_)})
+      caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+    system.await_all_actors_done();
+    // Nobody drives them any more; what they still say goes to actors that have ended, which the system must outlive.
+    engine_.reset();
+    host_->end();
+    shell_ = PeerShell{};
+    worker_ = ReduceWorkerActor{};
+    supervisor_ = SupervisorActor{};
+  }
+
+  void at_fault_point(const peer::State& state) {
+    const auto trainer = [this] { return host_->trainer_pid(); };
+    const auto step = state.begin ? state.begin->step.value : 0;
+    step_.store(step);
+    if (state.phase == peer::Phase::Training && state.inner_steps > 0) fault_.reached(FaultPoint::Phase::Training, step, 1, 1, trainer);
+    if (state.phase == peer::Phase::Voted) fault_.reached(FaultPoint::Phase::Voting, step, 1, 1, trainer);
+    if (state.phase == peer::Phase::Fetching) fault_.reached(FaultPoint::Phase::Fetching, state.fetch->revision.value, 1, 1, trainer);
+  }
+
+  AgentOptions options_;
+  PeerId self_;
+  std::string name_;
+  std::filesystem::path directory_;
+  RecordJournal& journal_;
+  std::function<void(const AgentIdentity&)> welcome_;
+  EndSignal* end_ = nullptr;
+  net::Acceptor* acceptor_ = nullptr;
+  FaultPoint fault_;
+  std::atomic<net::Transport> lane_transport_{net::Transport::Tls};
+  std::atomic<std::int64_t> deadline_{Duration{120s}.count()};
+  std::atomic<std::uint64_t> step_{0};
+  std::optional<net::Credentials> credentials_;
+  std::unique_ptr<PeerHost> host_;
+  std::unique_ptr<lanes::LaneEngine> engine_;
+  PeerShell shell_;
+  ReduceWorkerActor worker_;
+  SupervisorActor supervisor_;
+};
+
+}  // namespace
+
+Result<void> run_agent(AgentOptions options, const std::function<void(const AgentIdentity&)>& welcome) {
+  const auto self = random_peer_id();
+  auto name = options.name.empty() ? readable_name(self) : options.name;
+  const auto directory = options.directory / "peers" / (name + "-" + to_string(self).substr(0, 8));
+  std::error_code made;
+  std::filesystem::create_directories(directory, made);
+  if (made) return fail(ErrorName::StorageFailed, directory.string() + ": " + made.message());
+  PRIME_TRY(auto journal, RecordJournal::open(directory / "journal.jsonl"));
+  journal.append(process_started("agent", options.invite.run).with("peer", to_string(self)).with("name", name));
+  Agent agent{std::move(options), self, std::move(name), directory, journal, welcome};
+  auto outcome = agent.run();
+  journal.append(process_ended(outcome));
+  return outcome;
+}
+
+}  // namespace prime

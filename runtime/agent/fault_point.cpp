@@ -1,0 +1,66 @@
+#include "runtime/agent/fault_point.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <vector>
+
+namespace prime {
+namespace {
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == separator) parts.emplace_back();
+    else parts.back() += c;
+  }
+  return parts;
+}
+
+Result<std::uint64_t> number(const std::string& text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return fail(ErrorName::Usage, "PRIME_FAULT: `" + text + "` is not a number");
+  return value;
+}
+
+}  // namespace
+
+Result<FaultPoint> FaultPoint::from_environment() {
+  const char* text = std::getenv("PRIME_FAULT");
+  return parse(text == nullptr ? std::string{} : std::string{text});
+}
+
+Result<FaultPoint> FaultPoint::parse(const std::string& text) {
+  FaultPoint point;
+  if (text.empty()) return point;
+  const auto halves = split(text, '@');
+  const auto parts = split(halves.back(), ':');
+  if (halves.size() != 2 || (halves[0] != "agent" && halves[0] != "trainer") || parts.size() < 2 || parts.size() > 3)
+    return fail(ErrorName::Usage, "PRIME_FAULT: `" + text + "` is not VICTIM@PHASE[:PERCENT]:STEP");
+  point.at_trainer_ = halves[0] == "trainer";
+  if (parts[0] == "training") point.phase_ = Phase::Training;
+  else if (parts[0] == "reducing") point.phase_ = Phase::Reducing;
+  else if (parts[0] == "voting") point.phase_ = Phase::Voting;
+  else if (parts[0] == "fetching") point.phase_ = Phase::Fetching;
+  else return fail(ErrorName::Usage, "PRIME_FAULT: `" + parts[0] + "` is no phase");
+  if (parts.back() != "any") {
+    PRIME_TRY(point.step_, number(parts.back()));
+  }
+  if (parts.size() == 3) {
+    PRIME_TRY(point.percent_, number(parts[1]));
+  }
+  point.armed_ = true;
+  return point;
+}
+
+void FaultPoint::reached(Phase phase, std::uint64_t step, std::uint64_t done, std::uint64_t total, const std::function<std::uint32_t()>& trainer_pid) {
+  if (!armed_ || phase != phase_ || (step_ && step != *step_) || done * 100 < percent_ * total) return;
+  armed_ = false;
+  const auto victim = at_trainer_ ? static_cast<pid_t>(trainer_pid()) : ::getpid();
+  if (victim > 0) ::kill(victim, SIGKILL);
+}
+
+}  // namespace prime

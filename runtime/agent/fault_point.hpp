@@ -1,0 +1,35 @@
+// Owns fault points: places at which the chaos tests have a process killed exactly there, by a real SIGKILL. Off unless the
+// environment variable PRIME_FAULT asks for one: "VICTIM@PHASE[:PERCENT]:STEP", for example "agent@reducing:50:3" (at half of the
+// chunks of outer step 3) or "trainer@voting:2". STEP may be "any". Victims: agent, trainer. Phases: training, reducing, voting, fetching.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "messages/result.hpp"
+
+namespace prime {
+
+class FaultPoint {
+ public:
+  enum class Phase : std::uint8_t { Training, Reducing, Voting, Fetching };
+
+  /// Reads PRIME_FAULT; a malformed one is an error, so that a test does not pass by a typing mistake.
+  static Result<FaultPoint> from_environment();
+  /// Parses the text of the variable; empty: no fault.
+  static Result<FaultPoint> parse(const std::string& text);
+
+  /// Called at each point. When it is the wanted one, kills the victim, once. `trainer_pid` is asked only then.
+  void reached(Phase phase, std::uint64_t step, std::uint64_t done, std::uint64_t total, const std::function<std::uint32_t()>& trainer_pid);
+
+ private:
+  bool armed_ = false;
+  bool at_trainer_ = false;
+  Phase phase_ = Phase::Training;
+  std::uint64_t percent_ = 0;
+  std::optional<std::uint64_t> step_;  ///< of any step when empty
+};
+
+}  // namespace prime

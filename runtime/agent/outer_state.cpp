@@ -1,0 +1,136 @@
+#include "runtime/agent/outer_state.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include "kernels/digest/digest.hpp"
+#include "kernels/reduce/reduce.hpp"
+#include "messages/assert.hpp"
+
+namespace prime {
+
+Digest state_digest(std::span<const float> parameters, std::span<const float> momentum, const StateCounters& counters, unsigned threads) {
+  const auto first = kernels::digest_tensor(std::as_bytes(parameters), threads);
+  const auto second = kernels::digest_tensor(std::as_bytes(momentum), threads);
+  const std::array<std::uint64_t, 8> parts{first.high,         first.low,       second.high,         second.low, counters.revision.value,
+                                           counters.step.value, counters.tokens, counters.next_sample};
+  return kernels::digest_bytes(std::as_bytes(std::span{parts}));
+}
+
+Result<OuterState::Segment> OuterState::make_segment(const char* name, std::uint64_t elements) {
+  Segment segment;
+  PRIME_TRY(segment.file, create_memory_file(name, elements * sizeof(float)));
+  PRIME_TRY(segment.memory, SharedFloats::map(segment.file.number(), elements, Access::ReadWrite));
+  return segment;
+}
+
+Result<OuterState> OuterState::create(Layout layout, const OuterStateOptions& options) try {
+  PRIME_ASSERT(layout.elements() > 0, "a layout comes from make_layout");
+  const auto elements = layout.elements();
+  OuterState state;
+  PRIME_TRY(state.slots_[0], make_segment("prime-outer-0", elements));
+  PRIME_TRY(state.slots_[1], make_segment("prime-outer-1", elements));
+  PRIME_TRY(state.local_, make_segment("prime-local", elements));
+  for (const auto& slot : state.slots_) PRIME_CHECK(seal_against_new_writers(slot.file));
+  state.momentum_.resize(elements);
+  state.input_.resize(elements);
+  state.result_.resize(elements);
+  state.layout_ = std::move(layout);
+  state.options_ = options;
+  return state;
+} catch (const std::bad_alloc&) {
+  return fail(ErrorName::ProcessFailed, "not enough memory for the outer state");
+}
+
+Result<void> OuterState::require_finite(std::span<const float> values, const char* what) const {
+  const auto index = kernels::first_non_finite(values);
+  if (index == values.size()) return {};
+  return fail(ErrorName::NonFiniteValue, layout_.place(index) + " of " + what);
+}
+
+void OuterState::adopt(const StateCounters& counters, const Digest& digest) {
+  slot_ = 1 - slot_;
+  counters_ = counters;
+  digest_ = digest;
+  initialized_ = true;
+  has_contribution_ = false;
+  prepared_.reset();
+  snapshot_.reset();
+}
+
+Result<void> OuterState::initialize() {
+  // Copied first and checked there: the trainer could change its region between a check and a copy.
+  std::ranges::copy(local_.memory.values(), other_slot().begin());
+  PRIME_CHECK(require_finite(other_slot(), "the initial values"));
+  std::ranges::fill(momentum_, 0.0F);
+  adopt({}, state_digest(other_slot(), momentum_, {}, options_.threads));
+  return {};
+}
+
+Result<void> OuterState::load(const Snapshot& snapshot) {
+  if (snapshot.layout.digest() != layout_.digest()) return fail(ErrorName::LayoutMismatch, "the loaded state has other tensors");
+  const auto elements = layout_.elements();
+  if (snapshot.parameters.size() != elements || snapshot.momentum.size() != elements ||
+      state_digest(snapshot.parameters, snapshot.momentum, snapshot.counters, options_.threads) != snapshot.state) {
+    return fail(ErrorName::FetchFailed, "the loaded state does not have the digest " + to_string(snapshot.state));
+  }
+  std::ranges::copy(snapshot.parameters, other_slot().begin());
+  std::ranges::copy(snapshot.momentum, momentum_.begin());
+  adopt(snapshot.counters, snapshot.state);
+  return {};
+}
+
+Result<void> OuterState::take_contribution() {
+  PRIME_ASSERT(initialized_, "law 2: a contribution has a base");
+  has_contribution_ = false;
+  kernels::pseudo_gradient(parameters(), local_.memory.values(), input_);
+  PRIME_CHECK(require_finite(input_, "the contribution"));
+  has_contribution_ = true;
+  return {};
+}
+
+Result<Digest> OuterState::prepare(const OperationId& operation, const StepGain& gain) {
+  PRIME_ASSERT(initialized_, "law 2: a step has a base");
+  if (prepared_) return fail(ErrorName::InternalError, "operation " + to_string(prepared_->operation) + " is still prepared");
+  PRIME_CHECK(require_finite(result_, "the mean"));
+  kernels::nesterov(options_.rule, {.parameters = parameters(),
+                                    .momentum = momentum_,
+                                    .mean = result_,
+                                    .next_parameters = other_slot(),
+                                    .next_momentum = result_});
+  const StateCounters next{counters_.revision.next(), counters_.step.next(), counters_.tokens + gain.tokens, gain.next_sample};
+  prepared_ = Prepared{operation, next, state_digest(other_slot(), result_, next, options_.threads)};
+  return prepared_->digest;
+}
+
+Result<void> OuterState::commit(const OperationId& operation) {
+  if (!prepared_ || prepared_->operation != operation) {
+    return fail(ErrorName::InternalError, "operation " + to_string(operation) + " is not prepared");
+  }
+  momentum_.swap(result_);
+  adopt(prepared_->counters, prepared_->digest);
+  return {};
+}
+
+void OuterState::discard() { prepared_.reset(); }
+
+std::optional<OperationId> OuterState::prepared() const {
+  return prepared_ ? std::optional(prepared_->operation) : std::nullopt;
+}
+
+std::shared_ptr<const Snapshot> OuterState::snapshot() {
+  PRIME_ASSERT(initialized_, "law 9: there is a state to copy");
+  auto shared = snapshot_.lock();
+  if (!shared) {
+    const auto current = parameters();
+    shared = std::make_shared<const Snapshot>(Snapshot{layout_, counters_, {current.begin(), current.end()}, momentum_, digest_});
+    snapshot_ = shared;
+  }
+  return shared;
+}
+
+std::array<int, 3> OuterState::descriptors() const {
+  return {slots_[0].file.number(), slots_[1].file.number(), local_.file.number()};
+}
+
+}  // namespace prime

@@ -1,0 +1,353 @@
+#include "runtime/agent/peer_host.hpp"
+
+#include <cmath>
+
+#include "messages/assert.hpp"
+#include "runtime/agent/state_transfer.hpp"
+#include "runtime/manifest/canonical.hpp"
+#include "runtime/manifest/load.hpp"
+#include "runtime/store/checkpoint.hpp"
+
+namespace prime {
+namespace {
+
+Instant now() { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); }
+
+kernels::NesterovOptions outer_rule(const manifest::Shared& shared) {
+  return {static_cast<float>(shared.sync.outer.learning_rate), static_cast<float>(shared.sync.outer.momentum)};
+}
+
+}  // namespace
+
+PeerHost::PeerHost(PeerHostOptions options) : options_(std::move(options)) {}
+
+PeerHost::~PeerHost() { end(); }
+
+void PeerHost::end() {
+  std::unique_ptr<TrainerHost> trainer;
+  {
+    const Lock lock(mutex_);
+    over_ = true;
+    trainer = std::move(trainer_);
+  }
+  trainer.reset();  // joins its thread, which may be waiting for the mutex: not under it
+}
+
+std::uint32_t PeerHost::trainer_pid() const {
+  const Lock lock(mutex_);
+  return trainer_ ? trainer_->pid() : 0;
+}
+
+// The trainer ------------------------------------------------------------------------------------------------------------------
+
+void PeerHost::start(const Welcome& welcome) {
+  {
+    const Lock lock(mutex_);
+    welcome_ = welcome;
+    auto shared = manifest::parse_shared(welcome.manifest);
+    if (!shared) {
+      options_.report(peer::TrainerGaveUp{std::move(shared.error()).with_context("reading the run's manifest")});
+      return;
+    }
+    manifest_ = manifest::Manifest{*shared, options_.local};
+  }
+  const auto& shared = manifest_->shared;
+  options_.configured(shared);
+  options_.report(peer::Configured{shared.membership.heartbeat.every, shared.membership.heartbeat.dead_after, shared.checkpoint.every});
+  launch();
+}
+
+void PeerHost::restart() { launch(); }
+
+void PeerHost::launch() {
+  std::unique_ptr<TrainerHost> previous;
+  {
+    const Lock lock(mutex_);
+    previous = std::move(trainer_);
+  }
+  previous.reset();  // joins its thread, which may be waiting for the mutex: not under it
+  const auto handler = [this](TrainerEvent event) { on_trainer(std::move(event)); };
+  TrainerCommand command;
+  command.arguments = options_.local.trainer_command;
+  if (command.arguments.empty()) command.arguments = {options_.default_trainer};
+  command.log_path = (options_.directory / "trainer.log").string();
+  const Lock lock(mutex_);
+  auto host = options_.external ? TrainerHost::adopt(std::move(*options_.external), {}, handler) : TrainerHost::start(command, {}, handler);
+  if (!host) {
+    options_.trainer_died(host.error());
+    return;
+  }
+  trainer_ = std::move(*host);
+  stop_cause_.reset();
+  progress_ = now();
+  const wire::Welcome hello{options_.run, options_.self, options_.name, welcome_.manifest, manifest::local_yaml(*manifest_), fresh_};
+  fresh_ = false;
+  if (auto sent = trainer_->welcome(hello); !sent) trainer_->kill();
+}
+
+void PeerHost::on_trainer(TrainerEvent event) {
+  std::visit(overloaded{
+                 [&](const prime::TrainerBound& e) { on_bound(e); },
+                 [&](TrainerExported& e) {
+                   const Lock lock(mutex_);
+                   export_files_[e.name] = std::move(e.content);
+                 },
+                 [&](const TrainerInitial&) { on_initial(); },
+                 [&](const TrainerInner& e) {
+                   {
+                     const Lock lock(mutex_);
+                     progress_ = now();
+                   }
+                   options_.report(peer::Progress{e.totals.inner_steps, 0});
+                 },
+                 [&](const prime::TrainerContributed& e) { on_contributed(e); },
+                 [&](const prime::TrainerFinal& e) { on_final(e); },
+                 [&](const prime::TrainerLeft&) { trainer_gone(std::nullopt); },
+                 [&](TrainerFailed& e) { trainer_gone(std::move(e.cause)); },
+                 [&](TrainerLost& e) { trainer_gone(std::move(e.cause)); },
+             },
+             event);
+}
+
+void PeerHost::on_bound(const prime::TrainerBound& bound) {
+  const Lock lock(mutex_);
+  if (!state_) {
+    auto state = OuterState::create(bound.layout, OuterStateOptions{outer_rule(manifest_->shared), 1});
+    if (!state) {
+      refuse(state.error());
+      return;
+    }
+    state_.emplace(std::move(*state));
+  } else if (bound.layout.digest() != state_->layout().digest()) {
+    refuse(Error{ErrorName::LayoutMismatch, "the restarted trainer binds other tensors than before"});
+    return;
+  }
+  trainer_->segments(state_->layout().elements(), state_->descriptors());
+}
+
+void PeerHost::on_initial() {
+  peer::TrainerBound event;
+  {
+    const Lock lock(mutex_);
+    if (!state_->initialized()) {
+      if (auto initialized = state_->initialize(); !initialized) {
+        refuse(initialized.error());
+        return;
+      }
+    }
+    trainer_ready_ = true;
+    progress_.reset();
+    event = peer::TrainerBound{state_->layout().digest(), state_->layout().elements(), state_->digest(), trainer_->pid()};
+  }
+  options_.report(event);
+}
+
+void PeerHost::on_contributed(const prime::TrainerContributed& contributed) {
+  const auto& c = contributed.contribution;
+  {
+    const Lock lock(mutex_);
+    progress_.reset();
+    if (auto taken = state_->take_contribution(); !taken) {
+      // A diverged trainer is restarted from the outer state; what it made is not sent (restart_machine bounds how often).
+      refuse(taken.error());
+      return;
+    }
+    awaits_commit_ = true;
+  }
+  if (c.weight == 0) {
+    options_.report(peer::TrainerGaveUp{Error{ErrorName::TrainerProtocol, "the trainer contributed without having trained on a token"}});
+    return;
+  }
+  const double rate = c.seconds > 0 ? static_cast<double>(c.weight) / c.seconds : 0;
+  options_.report(peer::TrainerContributed{c.step, c.weight, c.samples, Real{c.loss}, Real{c.held_out_loss.value_or(std::nan(""))}, Real{rate}});
+}
+
+void PeerHost::on_final(const prime::TrainerFinal& final) {
+  {
+    const Lock lock(mutex_);
+    over_ = true;
+    progress_.reset();
+  }
+  options_.final_answer(peer::TrainerFinal{Real{final.answer.held_out_loss.value_or(std::nan(""))}, final.answer.sample, {}});
+}
+
+/// Stops a trainer whose own fault it is; the cause is what its end is reported with.
+void PeerHost::refuse(const Error& cause) {
+  stop_cause_ = cause;
+  trainer_->stop(cause);
+}
+
+/// The trainer has ended; without a cause it left by itself, or because we stopped it.
+void PeerHost::trainer_gone(std::optional<Error> cause) {
+  {
+    const Lock lock(mutex_);
+    trainer_ready_ = false;
+    awaits_commit_ = false;
+    progress_.reset();
+    if (over_) return;
+    if (stop_cause_) cause = stop_cause_;
+  }
+  if (cause) options_.trainer_died(std::move(*cause));
+  else options_.report(peer::TrainerLeft{});
+}
+
+void PeerHost::begin(const BeginStep& begin) {
+  const Lock lock(mutex_);
+  pending_begin_ = begin;
+  send_pending();
+}
+
+/// A step or the end is told to the trainer once the state that it starts from is the current one: the commit before it is
+/// carried out by the reduce worker, in its own time.
+void PeerHost::send_pending() {
+  if (!trainer_ready_ || !state_) return;
+  const auto slot = state_->slot();
+  if (pending_begin_ && pending_begin_->base == state_->counters().revision) {
+    const auto& shared = manifest_->shared;
+    const auto every = shared.train.evaluate.every;
+    StepPlan plan;
+    plan.step = pending_begin_->step;
+    plan.base = pending_begin_->base;
+    plan.rank = pending_begin_->rank;
+    plan.peers = static_cast<std::uint32_t>(pending_begin_->view.members.size());
+    plan.first_sample = pending_begin_->first_sample;
+    plan.inner_steps = shared.sync.inner_steps;
+    plan.total_steps = shared.train.outer_steps;
+    plan.evaluate = plan.rank == 0 && every > 0 && (plan.step.value - 1) % every == 0 && plan.step.value > 1;
+    pending_begin_.reset();
+    progress_ = now();
+    trainer_->begin(wire::Begin{plan, state_->digest(), slot});
+  }
+  if (pending_finish_ && pending_finish_->step.value == state_->counters().revision.value) {
+    progress_ = now();
+    trainer_->finish(wire::Finish{FinalPlan{true, true}, state_->counters().revision, state_->digest(), slot});
+    pending_finish_.reset();
+  }
+}
+
+void PeerHost::committed(const Commit&, std::uint32_t peers) {
+  const Lock lock(mutex_);
+  last_peers_ = peers;
+}
+
+void PeerHost::finish(const RunDone& done) {
+  const Lock lock(mutex_);
+  pending_finish_ = done;
+  send_pending();
+}
+
+void PeerHost::stop(const std::optional<Error>& cause) {
+  const Lock lock(mutex_);
+  over_ = true;
+  progress_.reset();
+  if (trainer_) trainer_->stop(cause);
+}
+
+void PeerHost::watch(Instant instant) {
+  const Lock lock(mutex_);
+  if (!progress_ || !trainer_ || instant - *progress_ <= options_.local.trainer.stall_limit) return;
+  progress_.reset();
+  trainer_->kill();  // its end arrives as an event, and the supervisor decides
+}
+
+supervisor::Options PeerHost::trainer_intensity() { return {options_.local.trainer.restarts, options_.local.trainer.within}; }
+
+// The outer state --------------------------------------------------------------------------------------------------------------
+
+std::span<const float> PeerHost::contribution() const {
+  const Lock lock(mutex_);
+  return state_->input();
+}
+
+std::span<float> PeerHost::result() {
+  const Lock lock(mutex_);
+  return state_->result();
+}
+
+Result<Digest> PeerHost::prepare(const StartReduce& reduce) {
+  StepGain gain{0, reduce.next_sample};
+  for (const auto& contribution : reduce.contributions) gain.tokens += contribution.weight;
+  const Lock lock(mutex_);
+  return state_->prepare(reduce.op, gain);
+}
+
+void PeerHost::commit(const Commit& commit) {
+  const Lock lock(mutex_);
+  const auto done = state_->commit(commit.op);
+  PRIME_ASSERT(done && state_->digest() == commit.state, "law 2: what is committed is what was voted for");
+  if (trainer_ready_ && std::exchange(awaits_commit_, false)) {
+    const Committed committed{commit.step, commit.revision, commit.state, last_peers_};
+    trainer_->committed(wire::StepCommitted{committed, state_->slot()});
+  }
+  send_pending();
+}
+
+void PeerHost::discard() {
+  const Lock lock(mutex_);
+  state_->discard();
+}
+
+// Recovery ---------------------------------------------------------------------------------------------------------------------
+
+Result<Digest> PeerHost::fetch(const FetchState& fetch) {
+  Layout layout;
+  manifest::Shared shared;
+  {
+    const Lock lock(mutex_);
+    layout = state_->layout();
+    shared = manifest_->shared;
+  }
+  const auto opened = [this](net::Channel* channel) {
+    const Lock lock(mutex_);
+    fetching_ = channel;
+    if (channel != nullptr && cancelled_) channel->shutdown();
+  };
+  const auto dial = [&]() -> Result<net::ChannelPtr> {
+    {
+      const Lock lock(mutex_);
+      if (cancelled_) return fail(ErrorName::FetchFailed, "this peer ends");
+    }
+    return options_.dial_donor(fetch, shared);
+  };
+  PRIME_TRY(auto snapshot, fetch_snapshot(layout, fetch.revision, dial, opened));
+  snapshot.state = fetch.state;
+  const Lock lock(mutex_);
+  PRIME_CHECK(state_->load(snapshot));
+  return state_->digest();
+}
+
+void PeerHost::cancel_fetch() {
+  const Lock lock(mutex_);
+  cancelled_ = true;
+  if (fetching_ != nullptr) fetching_->shutdown();
+}
+
+Result<std::string> PeerHost::write_checkpoint() {
+  std::shared_ptr<const Snapshot> state = snapshot();
+  if (!state) return fail(ErrorName::StorageFailed, "there is no state to save yet");
+  store::CheckpointContent content;
+  {
+    const Lock lock(mutex_);
+    content.export_files = export_files_;
+    content.manifest = welcome_.manifest;
+  }
+  const auto& counters = state->counters;
+  content.state = {options_.run, counters.revision, counters.step, counters.next_sample, counters.tokens, state->state};
+  std::size_t offset = 0;
+  for (const auto& tensor : state->layout.tensors()) {
+    PRIME_TRY(const auto elements, count_elements(tensor));
+    content.parameters.push_back({tensor.name, tensor.shape, std::span{state->parameters}.subspan(offset, elements)});
+    offset += elements;
+  }
+  content.momentum = state->momentum;
+  PRIME_TRY(const auto path, store::write_checkpoint(options_.checkpoints, content));
+  if (const auto pruned = store::prune_checkpoints(options_.checkpoints, manifest_->shared.checkpoint.keep); !pruned) return fail(pruned.error());
+  return path.string();
+}
+
+std::shared_ptr<const Snapshot> PeerHost::snapshot() {
+  const Lock lock(mutex_);
+  return state_ && state_->initialized() ? state_->snapshot() : nullptr;
+}
+
+}  // namespace prime

@@ -1,0 +1,107 @@
+// Owns what stands behind a peer's ports: the trainer, the outer state, checkpoints and state fetches. Decides nothing; each call
+// comes from an actor or from the trainer's thread, and one mutex orders them. Kernels run under it only in the reduce worker's turn,
+// when the trainer waits anyway.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "actors/peer/peer_machine.hpp"
+#include "actors/ports.hpp"
+#include "actors/supervisor/restart_machine.hpp"
+#include "runtime/agent/outer_state.hpp"
+#include "runtime/agent/trainer_host.hpp"
+#include "runtime/manifest/manifest.hpp"
+#include "runtime/net/channel.hpp"
+
+namespace prime {
+
+struct PeerHostOptions {
+  std::string run;
+  PeerId self;
+  std::string name;
+  std::filesystem::path directory;           ///< of this peer: trainer.log
+  std::filesystem::path checkpoints;         ///< where checkpoint directories are put
+  manifest::Local local;
+  std::string default_trainer;               ///< program that trains when the manifest names none
+  std::optional<PacketSocket> external;      ///< the socket of a trainer that started this agent
+  std::function<void(peer::Event)> report;   ///< to the peer actor, from any thread
+  std::function<void(peer::TrainerFinal)> final_answer;  ///< to the supervisor: a checkpoint is written, then the peer told
+  std::function<void(Error)> trainer_died;   ///< to the supervisor, from any thread
+  std::function<Result<net::ChannelPtr>(const FetchState&, const manifest::Shared&)> dial_donor;
+  std::function<void(const manifest::Shared&)> configured;  ///< the run's manifest is known
+};
+
+class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort {
+ public:
+  explicit PeerHost(PeerHostOptions options);
+  ~PeerHost() override;
+
+  // TrainerPort
+  void start(const Welcome& welcome) override;
+  void restart() override;
+  void begin(const BeginStep& begin) override;
+  void committed(const Commit& commit, std::uint32_t peers) override;
+  void finish(const RunDone& done) override;
+  void stop(const std::optional<Error>& cause) override;
+
+  // StatePort
+  [[nodiscard]] std::span<const float> contribution() const override;
+  [[nodiscard]] std::span<float> result() override;
+  Result<Digest> prepare(const StartReduce& reduce) override;
+  void commit(const Commit& commit) override;
+  void discard() override;
+
+  // RecoveryPort
+  Result<Digest> fetch(const FetchState& fetch) override;
+  void cancel_fetch() override;
+  Result<std::string> write_checkpoint() override;
+
+  /// For joiners; null while there is no state.
+  [[nodiscard]] std::shared_ptr<const Snapshot> snapshot();
+  [[nodiscard]] supervisor::Options trainer_intensity();
+  /// Kills a trainer that made no progress for `local.trainer.stall_limit`; call now and then.
+  void watch(Instant now);
+  /// Of the running trainer; 0 when there is none.
+  [[nodiscard]] std::uint32_t trainer_pid() const;
+  /// Ends the trainer and its thread; nothing is reported afterwards.
+  void end();
+
+ private:
+  using Lock = std::lock_guard<std::mutex>;
+  void launch();
+  void on_trainer(TrainerEvent event);
+  void on_bound(const prime::TrainerBound& bound);
+  void on_initial();
+  void on_contributed(const prime::TrainerContributed& contributed);
+  void on_final(const prime::TrainerFinal& final);
+  void trainer_gone(std::optional<Error> cause);
+  void refuse(const Error& cause);
+  void send_pending();
+
+  PeerHostOptions options_;
+  mutable std::mutex mutex_;
+  std::optional<manifest::Manifest> manifest_;
+  Welcome welcome_;
+  std::unique_ptr<TrainerHost> trainer_;
+  bool fresh_ = true;
+  bool trainer_ready_ = false;            ///< bound and mapped
+  bool awaits_commit_ = false;            ///< this life of the trainer has contributed to the step in progress
+  bool over_ = false;                     ///< its end is expected: it has answered, or the agent ends
+  std::optional<Error> stop_cause_;       ///< why we stopped it, when the fault was its own
+  std::optional<OuterState> state_;
+  std::map<std::string, std::string> export_files_;
+  std::optional<BeginStep> pending_begin_;
+  std::optional<RunDone> pending_finish_;
+  std::uint32_t last_peers_ = 0;
+  std::optional<Instant> progress_;       ///< last sign of life while it has work; empty while it waits
+  net::Channel* fetching_ = nullptr;
+  bool cancelled_ = false;
+};
+
+}  // namespace prime

@@ -1,0 +1,57 @@
+// Owns the two long-lived processes of a run, as functions that return when their part is over: the coordinator and the agent.
+//
+// Run directory (one for each run on this machine, below the state root; everything in it is append-only or written whole):
+//   manifest.yaml                      shared half, canonical
+//   invite                             mode 0600: address, run id and run key
+//   coordinator/journal.jsonl          decisions; coordinator.log holds what the process printed
+//   peers/NAME-ID/journal.jsonl        what one peer did; agent.log and trainer.log beside it (ID: first 8 digits of the peer id)
+//   peers/NAME-ID/checkpoints/step-N/  the committed state, loadable by transformers
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "messages/membership.hpp"
+#include "messages/result.hpp"
+#include "runtime/manifest/manifest.hpp"
+#include "runtime/net/run_key.hpp"
+
+namespace prime {
+
+struct CoordinatorOptions {
+  std::string run;                     ///< run id: the manifest's name and a random suffix
+  net::RunKey key;
+  manifest::Manifest manifest;
+  Endpoint listen;                     ///< port 0: any free one
+  std::filesystem::path directory;     ///< the run directory
+  std::uint32_t start_quorum = 0;      ///< peers that begin the first outer step together; 0: the manifest's minimum
+};
+
+/// Serves the run until it is over. `listening` is called once with the address that peers dial.
+/// Errors: AddressTaken, StorageFailed before it listens; TooFewPeers and the like when the run fails.
+Result<void> run_coordinator(const CoordinatorOptions& options, const std::function<void(const Endpoint&)>& listening);
+
+struct AgentIdentity {
+  PeerId peer;
+  std::string name;
+  std::filesystem::path directory;  ///< of this peer
+};
+
+struct AgentOptions {
+  net::Invite invite;
+  std::filesystem::path directory;        ///< the run directory; the peer's own is made below it
+  std::string name;                       ///< empty: drawn from the peer id
+  manifest::Local local;
+  std::string trainer_program;            ///< used when the manifest's local half names no trainer
+  std::optional<int> trainer_descriptor;  ///< socket of a trainer that started this agent (prime::Session::join)
+};
+
+/// Takes part in the run until it is over, this peer leaves (SIGTERM, SIGINT), or something ends it. `welcome` is called once, when
+/// the run has welcomed it. Errors before that: RunUnreachable, KeyRefused, WrongRun, VersionMismatch, RunFull, RunDone, AddressTaken;
+/// later: CoordinatorLost, Evicted, TrainerFailed and others of errors.def, each with the state saved if there was one.
+Result<void> run_agent(AgentOptions options, const std::function<void(const AgentIdentity&)>& welcome);
+
+}  // namespace prime

@@ -1,0 +1,238 @@
+#include "runtime/agent/state_transfer.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "actors/checkpoint_server/recovery_machine.hpp"
+#include "kernels/digest/digest.hpp"
+
+namespace prime {
+namespace {
+
+namespace recovery = checkpoint_server;
+
+constexpr std::uint32_t MAGIC = 0x54535250;  // "PRST"
+enum class OfferStatus : std::uint32_t { Here = 0, Moved = 1, Busy = 2 };
+
+struct RequestFrame {
+  std::uint32_t magic = MAGIC;
+  std::uint32_t version = PROTOCOL_VERSION;
+  std::uint64_t revision = 0;
+};
+struct OfferFrame {
+  std::uint32_t status = 0;
+  std::uint32_t pad = 0;
+  std::uint64_t revision = 0, step = 0, tokens = 0, next_sample = 0, total_bytes = 0, count = 0;
+};
+struct ChunkFrame {
+  std::uint64_t index = 0;
+  std::uint64_t length = 0;
+};
+
+/// Waits until the channel can go on; every wait has a deadline (law 6).
+Result<void> wait_for(net::Channel& channel, short events) {
+  pollfd entry{channel.fd(), events, 0};
+  const auto limit_ms = static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(STATE_SILENCE_LIMIT).count());
+  for (;;) {
+    const int ready = ::poll(&entry, 1, limit_ms);
+    if (ready > 0) return {};
+    if (ready == 0) return fail(ErrorName::DeadlineExceeded, "no byte of the state for " + format_duration(STATE_SILENCE_LIMIT));
+    if (errno != EINTR) return fail(ErrorName::LaneBroken, std::strerror(errno));
+  }
+}
+
+/// Turns what a channel said into "go on" (after waiting) or an error.
+Result<void> after(net::Channel& channel, net::Channel::State state) {
+  switch (state) {
+    case net::Channel::State::Ok: return {};
+    case net::Channel::State::WantRead: return wait_for(channel, POLLIN);
+    case net::Channel::State::WantWrite: return wait_for(channel, POLLOUT);
+    case net::Channel::State::Closed: return fail(ErrorName::LaneBroken, "the other side closed the state channel");
+    case net::Channel::State::Failed: return fail(ErrorName::LaneBroken, "the state channel broke");
+  }
+  return {};
+}
+
+Result<void> read_all(net::Channel& channel, std::span<std::byte> into) {
+  while (!into.empty()) {
+    const auto io = channel.read(into);
+    if (io.state == net::Channel::State::Ok) into = into.subspan(io.bytes);
+    else PRIME_CHECK(after(channel, io.state));
+  }
+  return {};
+}
+
+Result<void> write_all(net::Channel& channel, std::span<const std::byte> from) {
+  while (!from.empty()) {
+    const auto io = channel.write(from);
+    if (io.state == net::Channel::State::Ok) from = from.subspan(io.bytes);
+    else PRIME_CHECK(after(channel, io.state));
+  }
+  return {};
+}
+
+template <class T>
+Result<void> write_value(net::Channel& channel, const T& value) {
+  return write_all(channel, std::as_bytes(std::span{&value, 1}));
+}
+template <class T>
+Result<T> read_value(net::Channel& channel) {
+  T value{};
+  PRIME_CHECK(read_all(channel, std::as_writable_bytes(std::span{&value, 1})));
+  return value;
+}
+
+/// Chunk `index` of parameters followed by momentum; both have the same count of elements.
+template <class Floats>
+auto chunk_of(Floats parameters, Floats momentum, std::size_t index) {
+  const auto bytes_of = [](Floats values) {
+    if constexpr (std::is_const_v<typename Floats::element_type>) return std::as_bytes(values);
+    else return std::as_writable_bytes(values);
+  };
+  const auto per_buffer = (parameters.size_bytes() + kernels::DIGEST_CHUNK_BYTES - 1) / kernels::DIGEST_CHUNK_BYTES;
+  const auto bytes = index < per_buffer ? bytes_of(parameters) : bytes_of(momentum);
+  const auto begin = (index % std::max<std::size_t>(per_buffer, 1)) * kernels::DIGEST_CHUNK_BYTES;
+  return bytes.subspan(begin, std::min(kernels::DIGEST_CHUNK_BYTES, bytes.size() - begin));
+}
+
+std::size_t chunk_count(std::uint64_t elements) {
+  return static_cast<std::size_t>(2 * ((elements * sizeof(float) + kernels::DIGEST_CHUNK_BYTES - 1) / kernels::DIGEST_CHUNK_BYTES));
+}
+
+Result<void> serve_session(net::Channel& channel, const std::shared_ptr<const Snapshot>& snapshot, bool busy) {
+  PRIME_TRY(const auto request, read_value<RequestFrame>(channel));
+  if (request.magic != MAGIC || request.version != PROTOCOL_VERSION) return fail(ErrorName::ProtocolViolation, "not a request for a state");
+  OfferFrame offer;
+  if (busy || !snapshot || snapshot->counters.revision.value != request.revision) {
+    offer.status = static_cast<std::uint32_t>(busy ? OfferStatus::Busy : OfferStatus::Moved);
+    offer.revision = snapshot ? snapshot->counters.revision.value : 0;
+    return write_value(channel, offer);
+  }
+  auto digests = kernels::chunk_digests(std::as_bytes(std::span{snapshot->parameters}));
+  const auto of_momentum = kernels::chunk_digests(std::as_bytes(std::span{snapshot->momentum}));
+  digests.insert(digests.end(), of_momentum.begin(), of_momentum.end());
+  const auto& counters = snapshot->counters;
+  offer = OfferFrame{0, 0, counters.revision.value, counters.step.value, counters.tokens, counters.next_sample, 2 * snapshot->layout.elements() * sizeof(float), digests.size()};
+  PRIME_CHECK(write_value(channel, offer));
+  PRIME_CHECK(write_all(channel, std::as_bytes(std::span{digests})));
+  PRIME_TRY(const auto first, read_value<std::uint64_t>(channel));
+  for (std::size_t index = first; index < digests.size(); ++index) {
+    const auto bytes = chunk_of(std::span<const float>{snapshot->parameters}, std::span<const float>{snapshot->momentum}, index);
+    PRIME_CHECK(write_value(channel, ChunkFrame{index, bytes.size()}));
+    PRIME_CHECK(write_all(channel, bytes));
+  }
+  // The joiner closes when it has everything; closing first could cut off what is still in flight.
+  std::byte rest{};
+  return read_all(channel, std::span{&rest, 1});
+}
+
+/// One connection's worth of a fetch: from the offer until it is complete, broken, or hopeless.
+class Fetcher {
+ public:
+  Fetcher(const Layout& layout, Revision revision) {
+    state_.revision = revision;
+    state_.expected_bytes = 2 * layout.elements() * sizeof(float);
+    snapshot_.layout = layout;
+    snapshot_.parameters.resize(layout.elements());
+    snapshot_.momentum.resize(layout.elements());
+  }
+
+  /// The effect that ends this connection: Done, Fail or Reconnect.
+  recovery::Effect run(net::Channel& channel) {
+    auto effect = step_or_broken(offered(channel));
+    while (std::holds_alternative<recovery::Ask>(effect) || std::holds_alternative<recovery::Continue>(effect)) {
+      if (const auto* ask = std::get_if<recovery::Ask>(&effect)) {
+        if (auto sent = write_value(channel, std::uint64_t{ask->first}); !sent) return decide(recovery::Broken{sent.error()});
+      }
+      effect = step_or_broken(chunk(channel));
+    }
+    return effect;
+  }
+  recovery::Effect broken(const Error& error) { return decide(recovery::Broken{error}); }
+  Snapshot take() && { return std::move(snapshot_); }
+
+ private:
+  recovery::Effect decide(const recovery::Event& event) {
+    auto transition = recovery::step(std::move(state_), event);
+    state_ = std::move(transition.state);
+    return std::move(transition.effect);
+  }
+  template <class Event>
+  recovery::Effect step_or_broken(Result<Event> event) {
+    return event ? decide(recovery::Event{std::move(*event)}) : decide(recovery::Broken{event.error()});
+  }
+
+  Result<recovery::Offered> offered(net::Channel& channel) {
+    PRIME_CHECK(write_value(channel, RequestFrame{MAGIC, PROTOCOL_VERSION, state_.revision.value}));
+    PRIME_TRY(const auto offer, read_value<OfferFrame>(channel));
+    if (offer.status == static_cast<std::uint32_t>(OfferStatus::Busy)) return fail(ErrorName::FetchFailed, "the donor serves others");
+    if (offer.status != 0) return recovery::Offered{Revision{offer.revision}, 0, {}};
+    // The count is bounded by what this layout can have before memory is taken for it.
+    if (offer.count != chunk_count(snapshot_.layout.elements())) return recovery::Offered{Revision{offer.revision}, offer.total_bytes + 1, {}};
+    std::vector<Digest> digests(offer.count);
+    PRIME_CHECK(read_all(channel, std::as_writable_bytes(std::span{digests})));
+    snapshot_.counters = StateCounters{Revision{offer.revision}, OuterStep{offer.step}, offer.tokens, offer.next_sample};
+    return recovery::Offered{Revision{offer.revision}, offer.total_bytes, std::move(digests)};
+  }
+
+  Result<recovery::ChunkArrived> chunk(net::Channel& channel) {
+    PRIME_TRY(const auto frame, read_value<ChunkFrame>(channel));
+    const auto bytes = chunk_of(std::span<float>{snapshot_.parameters}, std::span<float>{snapshot_.momentum}, state_.next);
+    if (frame.index != state_.next || frame.length != bytes.size()) return recovery::ChunkArrived{frame.index == state_.next ? ~std::size_t{0} : frame.index, {}};
+    PRIME_CHECK(read_all(channel, bytes));
+    return recovery::ChunkArrived{frame.index, kernels::digest_bytes(bytes)};
+  }
+
+  recovery::State state_;
+  Snapshot snapshot_;
+};
+
+}  // namespace
+
+StateServer::~StateServer() {
+  std::vector<Session> sessions;
+  {
+    const std::lock_guard lock(mutex_);
+    sessions.swap(sessions_);
+  }
+  for (auto& session : sessions) session.channel->shutdown();
+}
+
+void StateServer::serve(net::ChannelPtr channel) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(sessions_, [](const Session& s) { return s.done->load(); });
+  const bool busy = sessions_.size() >= MAX_STATE_SESSIONS;
+  // A crowd beyond even the busy answers is dropped at once: each answer costs a thread.
+  if (sessions_.size() >= 4 * MAX_STATE_SESSIONS) return;
+  const std::shared_ptr<net::Channel> shared{std::move(channel)};
+  const auto done = std::make_shared<std::atomic<bool>>(false);
+  sessions_.push_back(Session{shared, done, std::jthread{[this, shared, done, busy] {
+                                // A session that fails concerns its joiner alone, which sees the channel close.
+                                (void)serve_session(*shared, busy ? nullptr : snapshot_(), busy);
+                                shared->shutdown();
+                                done->store(true);
+                              }}});
+}
+
+Result<Snapshot> fetch_snapshot(const Layout& layout, Revision revision, const std::function<Result<net::ChannelPtr>()>& dial,
+                                const std::function<void(net::Channel*)>& channel_opened) {
+  Fetcher fetcher{layout, revision};
+  for (;;) {
+    auto channel = dial();
+    recovery::Effect effect;
+    if (channel) {
+      channel_opened(channel->get());
+      effect = fetcher.run(**channel);
+      channel_opened(nullptr);
+    } else {
+      effect = fetcher.broken(channel.error());
+    }
+    if (std::holds_alternative<recovery::Done>(effect)) return std::move(fetcher).take();
+    if (auto* failed = std::get_if<recovery::Fail>(&effect)) return fail(std::move(failed->error));
+  }
+}
+
+}  // namespace prime

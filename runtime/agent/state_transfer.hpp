@@ -1,0 +1,56 @@
+// Owns the transfer of a shared state from a donor to a joiner, over a channel of its own: request, offer, ask, chunks.
+//
+// All figures are little-endian. Request: magic u32, version u32, revision u64. Offer: status u32 (0 here, 1 moved on, 2 busy), pad u32,
+// revision, step, tokens, next_sample, total_bytes, count as u64, then `count` digests of 16 bytes. Ask: first chunk u64. Chunk: index u64,
+// length u64, bytes. Chunks are those of kernels/digest over the parameters, then over the momentum. A joiner that lost the
+// connection asks again from the first chunk that is missing; recovery_machine.hpp decides.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "messages/membership.hpp"
+#include "messages/result.hpp"
+#include "messages/units.hpp"
+#include "runtime/agent/outer_state.hpp"
+#include "runtime/net/channel.hpp"
+
+namespace prime {
+
+/// Joiners served at once; further ones are told "busy" and come back.
+inline constexpr std::size_t MAX_STATE_SESSIONS = 4;
+/// A partner that moves no byte for so long is given up.
+inline constexpr Duration STATE_SILENCE_LIMIT = 20s;
+
+/// The donor's side: one thread for each session.
+class StateServer {
+ public:
+  /// `snapshot` is called from session threads; it may return null while there is no state yet.
+  explicit StateServer(std::function<std::shared_ptr<const Snapshot>()> snapshot) : snapshot_(std::move(snapshot)) {}
+  ~StateServer();
+  StateServer(const StateServer&) = delete;
+  StateServer& operator=(const StateServer&) = delete;
+
+  /// Serves one joiner; returns at once.
+  void serve(net::ChannelPtr channel);
+
+ private:
+  struct Session {
+    std::shared_ptr<net::Channel> channel;
+    std::shared_ptr<std::atomic<bool>> done;
+    std::jthread thread;
+  };
+  std::function<std::shared_ptr<const Snapshot>()> snapshot_;
+  std::mutex mutex_;  ///< guards sessions_: the acceptor's thread adds, the owner's ends them
+  std::vector<Session> sessions_;
+};
+
+/// Fetches `revision` for a state of this layout. `dial` makes a channel to the donor; `channel_opened` lets a canceller see it.
+Result<Snapshot> fetch_snapshot(const Layout& layout, Revision revision, const std::function<Result<net::ChannelPtr>()>& dial,
+                                const std::function<void(net::Channel*)>& channel_opened);
+
+}  // namespace prime

@@ -1,0 +1,75 @@
+#include "runtime/agent/trainer_dialogue.hpp"
+
+#include <iterator>
+
+namespace prime {
+
+namespace {
+tl::unexpected<Error> refuse(const char* why) { return fail(ErrorName::TrainerProtocol, why); }
+}  // namespace
+
+void TrainerDialogue::begun(OuterStep step) {
+  step_ = step;
+  contributed_ = false;
+  last_inner_.reset();
+}
+
+auto TrainerDialogue::accept(wire::ToAgent message, std::vector<Descriptor> descriptors, Instant now) -> Outcome {
+  if (descriptors.size() != wire::descriptor_count(message)) return refuse("a packet has the wrong number of descriptors");
+  return std::visit(overloaded{
+                        [&](wire::Bind& m) { return on(std::move(m)); },
+                        [&](wire::Export& m) { return on_export(m, descriptors.front()); },
+                        [&](wire::Initial& m) { return on(m); },
+                        [&](wire::Inner& m) { return on(m, now); },
+                        [&](wire::Contribute& m) { return on(m); },
+                        [&](wire::Final& m) { return on(std::move(m)); },
+                        [&](wire::Leave&) { return Outcome(TrainerLeft{}); },
+                        [&](wire::Failure& m) { return Outcome(TrainerFailed{std::move(m.error)}); },
+                    },
+                    message);
+}
+
+auto TrainerDialogue::on(wire::Bind bind) -> Outcome {
+  if (bound_) return refuse("tensors were bound already");
+  if (bind.tensors.size() > MAX_TENSORS - tensors_.size()) return refuse("too many tensors");
+  std::move(bind.tensors.begin(), bind.tensors.end(), std::back_inserter(tensors_));
+  if (!bind.last) return std::nullopt;
+  auto layout = make_layout(std::exchange(tensors_, {}));
+  if (!layout) return refuse(layout.error().detail.c_str());
+  bound_ = true;
+  return TrainerBound{std::move(*layout)};
+}
+
+auto TrainerDialogue::on_export(const wire::Export& exported, const Descriptor& file) -> Outcome {
+  if (++exports_ > MAX_EXPORTS) return refuse("too many exported files");
+  PRIME_TRY(auto content, read_memory_file(file, wire::MAX_EXPORT_BYTES));
+  return TrainerExported{exported.name, std::move(content)};
+}
+
+auto TrainerDialogue::on(const wire::Initial&) -> Outcome {
+  if (!segments_sent_ || std::exchange(initial_received_, true)) return refuse("initial values at a time when nobody asked");
+  return TrainerInitial{};
+}
+
+auto TrainerDialogue::on(const wire::Inner& inner, Instant now) -> Outcome {
+  if (inner.step > step_) return refuse("progress in a step that was not begun");
+  const bool stale = inner.step < step_ || contributed_;
+  if (stale || (last_inner_ && now - *last_inner_ < INNER_INTERVAL)) return std::nullopt;
+  last_inner_ = now;
+  return TrainerInner{inner};
+}
+
+auto TrainerDialogue::on(const wire::Contribute& contribution) -> Outcome {
+  if (contribution.step > step_) return refuse("a contribution to a step that was not begun");
+  // It was sent before the trainer heard that another step has begun; nobody wants it any more.
+  if (contribution.step < step_) return std::nullopt;
+  if (std::exchange(contributed_, true)) return refuse("a second contribution to one step");
+  return TrainerContributed{contribution};
+}
+
+auto TrainerDialogue::on(wire::Final answer) -> Outcome {
+  if (!finish_sent_ || std::exchange(final_received_, true)) return refuse("a final answer at a time when nobody asked");
+  return TrainerFinal{std::move(answer.answer)};
+}
+
+}  // namespace prime

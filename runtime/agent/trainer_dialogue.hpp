@@ -1,0 +1,51 @@
+// Owns the order of the conversation with a trainer: which of its messages is allowed when, and which event it becomes. Pure.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "messages/result.hpp"
+#include "messages/units.hpp"
+#include "runtime/agent/trainer_host.hpp"
+
+namespace prime {
+
+class TrainerDialogue {
+ public:
+  static constexpr std::size_t MAX_EXPORTS = 64;
+  /// Progress comes every 50 ms from our own library; whoever sends more often is thinned out, so that it cannot flood a mailbox.
+  static constexpr Duration INNER_INTERVAL = 10ms;
+
+  // What the agent said.
+  void segments_sent() { segments_sent_ = true; }
+  void begun(OuterStep step);
+  void finish_sent() { finish_sent_ = true; }
+
+  /// What the trainer said: an event, nothing worth an event, or TrainerProtocol.
+  Result<std::optional<TrainerEvent>> accept(wire::ToAgent message, std::vector<Descriptor> descriptors, Instant now);
+  /// It answered `finish`: what is left for it is to end.
+  [[nodiscard]] bool final_received() const { return final_received_; }
+
+ private:
+  using Outcome = Result<std::optional<TrainerEvent>>;
+  Outcome on(wire::Bind bind);
+  Outcome on_export(const wire::Export& exported, const Descriptor& file);
+  Outcome on(const wire::Initial& initial);
+  Outcome on(const wire::Inner& inner, Instant now);
+  Outcome on(const wire::Contribute& contribution);
+  Outcome on(wire::Final answer);
+
+  std::vector<TensorShape> tensors_;
+  std::size_t exports_ = 0;
+  bool bound_ = false;
+  bool segments_sent_ = false;
+  bool initial_received_ = false;
+  OuterStep step_;  ///< begun last; 0 before the first
+  bool contributed_ = false;
+  bool finish_sent_ = false;
+  bool final_received_ = false;
+  std::optional<Instant> last_inner_;
+};
+
+}  // namespace prime

@@ -1,0 +1,138 @@
+// Owns the embedding API: a trainer of your own takes part in a run through prime::Session. Neither CAF nor torch comes with it.
+//
+// A session is the client of an agent, a process beside yours that holds the outer state and speaks with the other peers.
+// `Session::attach` finds the agent that started this process; `Session::join` starts one. No thread touches your tensors outside
+// `next_outer_step`, `commit` and `finish`; no signal handler is installed; nothing is printed.
+//
+// Source of the method: DiLoCo (arXiv:2311.08105), algorithm 1: the trainer does the inner steps, the session the outer one.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "messages/ids.hpp"
+#include "messages/result.hpp"
+
+namespace prime {
+
+/// One contiguous tensor of f32 in host memory, read and written in place. Shape in elements, row-major.
+struct TensorView {
+  std::string name;  ///< 1 … 256 printable ASCII characters, unique in the session
+  std::vector<std::int64_t> shape;
+  std::span<float> data;  ///< as many values as the product of `shape`
+};
+
+struct JoinOptions {
+  std::string invite;                        ///< as `primectl up` prints it
+  std::string primectl = {};                 ///< program to start as agent; empty: $PRIME_PRIMECTL, then PATH
+  std::string name = {};                     ///< readable peer name; empty: drawn from the peer's id
+  std::string state_dir = {};                ///< where the agent keeps its files; empty: primectl's default
+  std::chrono::milliseconds timeout{60'000}; ///< until the agent is welcome in the run
+};
+
+struct InnerReport {
+  double loss = 0;            ///< of one inner step, in nats per token (or your own objective)
+  std::uint64_t tokens = 0;   ///< trained on in this inner step; the step's weight in the mean is their sum
+  std::uint64_t samples = 0;  ///< taken from the data cursor in this inner step
+};
+
+/// What an outer step asks of the trainer. The bound tensors hold the shared parameters of `base` when it begins.
+struct StepPlan {
+  OuterStep step;
+  Revision base;
+  std::uint32_t rank = 0;
+  std::uint32_t peers = 1;
+  std::uint64_t first_sample = 0;  ///< this peer's first sample of the step in the run's global order
+  std::uint32_t inner_steps = 1;   ///< how many the manifest asks for
+  std::uint32_t total_steps = 1;   ///< outer steps of the whole run, for learning-rate schedules
+  bool evaluate = false;           ///< report the held-out loss of `base` through Step::held_out
+};
+
+struct Committed {
+  OuterStep step;
+  Revision revision;
+  Digest state;             ///< equal on every peer
+  std::uint32_t peers = 0;  ///< that the mean is over; 0: the run went on to `revision` without this peer's contribution
+};
+
+/// What `finish` may ask of the trainer at the end of the run.
+struct FinalPlan {
+  bool evaluate = false;
+  bool sample = false;
+};
+struct FinalAnswer {
+  std::optional<double> held_out_loss;
+  std::string sample;
+};
+
+class Session;
+
+/// One outer step in progress; lives no longer than its session.
+class Step {
+ public:
+  [[nodiscard]] const StepPlan& plan() const { return plan_; }
+  /// Tells the agent of one inner step. Fails with AgentLost when the agent is gone.
+  Result<void> report(const InnerReport& inner);
+  void held_out(double loss) { held_out_ = loss; }
+  /// Contributes the bound tensors as they are, waits for the outer step, and leaves the new shared parameters in them.
+  /// Applies wholly or not at all; lost peers never surface here. Errors are final: the session is over.
+  /// Should the run begin another step or end while this one waits (this peer was too late, say), that is no error: the tensors
+  /// follow the run, `Committed::peers` is 0, and `next_outer_step` goes on from there.
+  Result<Committed> commit();
+
+ private:
+  friend class Session;
+  Step(Session& session, StepPlan plan) : session_(&session), plan_(plan) {}
+  Session* session_;
+  StepPlan plan_;
+  std::optional<double> held_out_;
+};
+
+class Session {
+ public:
+  /// Starts an agent for `options.invite` and waits until the run welcomes it.
+  static Result<Session> join(const JoinOptions& options);
+  /// For programs that an agent started: connects to that agent. Fails with AgentLost when there is none.
+  static Result<Session> attach();
+
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  ~Session();
+
+  /// The shared half of the run's manifest, and this peer's local half, as YAML.
+  [[nodiscard]] const std::string& manifest() const;
+  [[nodiscard]] const std::string& local_manifest() const;
+  [[nodiscard]] PeerId peer() const;
+  /// True when this process takes part for the first time; false when the agent restarted its trainer.
+  [[nodiscard]] bool fresh() const;
+
+  /// Binds tensors; all calls come before the first next_outer_step, in the same order on every peer.
+  Result<void> bind(const TensorView& tensor);
+  /// Small files to be put into each checkpoint directory (`config.json`, tokenizer), by name: plain names of at most 100
+  /// characters, at most 64 files of 16 MiB. What is refused ends the session; the next call that can fail tells.
+  void export_file(std::string name, std::string content);
+
+  /// Waits for the next outer step and loads the shared parameters into the bound tensors; empty when the run is done.
+  Result<std::optional<Step>> next_outer_step();
+  /// After the last step: answers what the run asks of this peer (evaluation, a sample of text), if anything.
+  Result<void> finish(const std::function<FinalAnswer(const FinalPlan&)>& answer);
+  /// Leaves gracefully: the others see `left`, not `lost`.
+  Result<void> leave();
+  /// Ends the session with a cause that the journal and the other peers see.
+  void fail(const Error& cause);
+
+ private:
+  friend class Step;
+  struct Impl;
+  explicit Session(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace prime

@@ -1,0 +1,32 @@
+// Owns the face of the engine: each call is a message to the lane thread.
+#include "runtime/lanes/engine.hpp"
+
+#include "runtime/lanes/lane_thread.hpp"
+
+namespace prime::lanes {
+
+LaneEngine::LaneEngine(EngineOptions options) : thread_(std::make_unique<LaneThread>(std::move(options))) {}
+
+LaneEngine::~LaneEngine() = default;
+
+void LaneEngine::start(ReduceRequest request, std::function<void(ReduceOutcome)> done) {
+  thread_->post(StartCommand{std::move(request), std::move(done)});
+}
+
+void LaneEngine::abort(OperationId op, const std::string& reason) {
+  thread_->post(AbortCommand{op, reason});
+}
+
+std::uint64_t LaneEngine::chunks_done() const {
+  return thread_->chunks_done();
+}
+
+void LaneEngine::adopt(net::ChannelPtr channel) {
+  thread_->post(AdoptCommand{std::move(channel)});
+}
+
+void LaneEngine::forget(PeerId peer) {
+  thread_->post(ForgetCommand{peer});
+}
+
+}  // namespace prime::lanes

@@ -1,0 +1,63 @@
+// Owns LaneEngine: the data plane of one process. One thread moves the chunks of a reduce over one channel for each peer.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "actors/ports.hpp"
+#include "messages/ids.hpp"
+#include "messages/membership.hpp"
+#include "messages/result.hpp"
+#include "messages/units.hpp"
+#include "runtime/net/channel.hpp"
+
+namespace prime::lanes {
+
+/// Connects to a member within the time given; may block. Runs on the engine's dialing thread.
+using Dialer = std::function<Result<net::ChannelPtr>(const Member&, Duration)>;
+/// Called on the lane thread after each chunk that was received or summed: `done` of `total`. Must be cheap; may call the engine.
+using ChunkObserver = std::function<void(OperationId, std::uint64_t done, std::uint64_t total)>;
+
+class LaneThread;
+
+struct EngineOptions {
+  PeerId self;
+  Dialer dial;
+  std::function<Instant()> now = [] { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); };
+  ChunkObserver on_chunk;                     ///< may be empty
+  std::uint32_t chunk_elements = 128 * 1024;  ///< must be equal on all peers; at most MAX_PAYLOAD_BYTES / 4
+  std::uint32_t window_chunks = 8;            ///< input chunks of one peer that wait for the other peers'
+  Duration dial_timeout = 5s;                 ///< of one attempt
+  std::uint32_t dial_attempts = 3;
+  Duration redial_pause = 100ms;  ///< between attempts
+  /// How long an operation waits for a peer to dial again whose channel broke before it sent anything.
+  Duration reconnect_grace = 2s;
+};
+
+/// For each pair the peer with the smaller id dials. One operation runs at a time; operation ids must grow, and a start ends an
+/// older operation that still runs. Channels outlive operations, also aborted ones. All calls return at once, from any thread.
+class LaneEngine final : public ReducePort {
+ public:
+  explicit LaneEngine(EngineOptions options);
+  /// Ends a running operation with an error. Waits for a dial attempt that is under way.
+  ~LaneEngine() override;
+  LaneEngine(const LaneEngine&) = delete;
+  LaneEngine& operator=(const LaneEngine&) = delete;
+
+  /// `done` is called on the lane thread; after it no byte of the request's spans is touched.
+  void start(ReduceRequest request, std::function<void(ReduceOutcome)> done) override;
+  void abort(OperationId op, const std::string& reason) override;
+  [[nodiscard]] std::uint64_t chunks_done() const override;
+
+  /// Takes an accepted channel; it replaces an older one of the same peer.
+  void adopt(net::ChannelPtr channel);
+  /// Closes the channel of a peer that is no longer a member; an operation that needs it fails.
+  void forget(PeerId peer);
+
+ private:
+  std::unique_ptr<LaneThread> thread_;
+};
+
+}  // namespace prime::lanes

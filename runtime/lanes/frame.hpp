@@ -1,0 +1,42 @@
+// Owns the frame of a lane: a header of 64 bytes, little-endian, then the payload. Nothing in it is believed before it is checked.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "actors/reduce_worker/schedule.hpp"
+#include "messages/ids.hpp"
+#include "messages/result.hpp"
+
+namespace prime::lanes {
+
+inline constexpr std::size_t HEADER_BYTES = 64;
+inline constexpr std::size_t MAX_PAYLOAD_BYTES = 512 * 1024;
+inline constexpr std::uint8_t FRAME_VERSION = 1;
+
+using HeaderBytes = std::array<std::byte, HEADER_BYTES>;
+
+struct FrameHeader {
+  PieceKind kind = PieceKind::Begin;
+  std::uint16_t world = 0;
+  std::uint16_t segment = 0;
+  OperationId op;
+  std::uint64_t elements = 0;   ///< of the whole tensor
+  std::uint64_t agreement = 0;  ///< hash of all that peers must agree on before the first element (members, weights, chunks)
+  std::uint32_t chunk = 0;
+  std::uint32_t payload_bytes = 0;
+  std::uint64_t payload_checksum = 0;
+  friend bool operator==(const FrameHeader&, const FrameHeader&) = default;
+};
+
+HeaderBytes encode(const FrameHeader& header);
+/// Fails with VersionMismatch for a peer of another version, else with LaneBroken for bytes that are no header. What it returns
+/// is within bounds (kind, payload, world), but says nothing yet about the running operation.
+Result<FrameHeader> decode(std::span<const std::byte, HEADER_BYTES> bytes);
+
+/// XXH3-64.
+std::uint64_t checksum(std::span<const std::byte> bytes);
+
+}  // namespace prime::lanes

@@ -1,0 +1,91 @@
+// Owns Lane: one channel with the frame that is being read from it and the frame that is being written to it.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/lanes/frame.hpp"
+#include "runtime/net/channel.hpp"
+
+namespace prime::lanes {
+
+/// Knows frames and their completeness, not operations. Used by the lane thread only.
+class Lane {
+ public:
+  enum class ReadStep {
+    Blocked,  ///< nothing more for now
+    Header,   ///< `header()` is complete: say `receive` or `discard`, or call `read` later again to get the same answer
+    Payload,  ///< the payload given to `receive` is complete; it may be damaged
+    Dropped,  ///< the payload of a discarded frame is complete
+    Lost      ///< `error()` says why
+  };
+  enum class WriteStep { Blocked, Written, Lost };
+
+  explicit Lane(net::ChannelPtr channel) : channel_(std::move(channel)) {}
+  ~Lane() { channel_->shutdown(); }
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  [[nodiscard]] PeerId peer() const { return channel_->peer(); }
+  [[nodiscard]] const std::optional<Error>& error() const { return error_; }
+  void lose(Error error) { error_ = std::move(error); }
+
+  /// Reads until a step is complete. `bin` takes what is discarded.
+  ReadStep read(std::span<std::byte> bin);
+  [[nodiscard]] const FrameHeader& header() const { return header_; }
+  void receive(std::span<std::byte> into);
+  void discard();
+  /// Discards the payload that is being received, if it is one of `op`: its memory is needed elsewhere.
+  void release_input(OperationId op);
+
+  [[nodiscard]] bool sending() const { return outgoing_.has_value(); }
+  /// Which operation the frame being written belongs to; only while `sending`.
+  [[nodiscard]] OperationId sending_op() const { return outgoing_->op; }
+  /// The payload must live until the frame is written, or until `release_output`.
+  void send(const FrameHeader& header, std::span<const std::byte> payload);
+  WriteStep write();
+  /// Copies what is still to be written: the frame is finished without its source, and the lane stays usable.
+  void release_output();
+
+  // What poll shall wait for. A lane is tried when it may be ready, and polled once it is known not to be.
+  [[nodiscard]] short poll_events() const;
+  [[nodiscard]] int fd() const { return channel_->fd(); }
+  void polled(short events);
+  [[nodiscard]] bool may_read() const { return may_read_ && !held; }
+  [[nodiscard]] bool may_write() const { return may_write_ && sending(); }
+
+  bool held = false;  ///< a frame has come too early; nothing more is read until it may be received
+
+ private:
+  enum class Reading { Header, Decision, Payload, Discard };
+  struct Outgoing {
+    OperationId op;
+    HeaderBytes header;
+    std::span<const std::byte> payload;
+    std::size_t written = 0;  ///< of both
+  };
+  bool fill(std::span<std::byte> into, std::size_t& done);
+  bool drain(std::span<const std::byte> from, std::size_t& done);
+  [[nodiscard]] bool blocked_or_lost(const net::Channel::Io& io, bool& ready, short& waits_for);
+
+  net::ChannelPtr channel_;
+  std::optional<Error> error_;
+
+  Reading reading_ = Reading::Header;
+  HeaderBytes header_bytes_{};
+  std::size_t header_read_ = 0;
+  FrameHeader header_;
+  std::span<std::byte> into_;
+  std::size_t payload_read_ = 0;
+
+  std::optional<Outgoing> outgoing_;
+  std::vector<std::byte> private_copy_;
+
+  bool may_read_ = true;
+  bool may_write_ = true;
+  short read_waits_for_ = 0;
+  short write_waits_for_ = 0;
+};
+
+}  // namespace prime::lanes

@@ -1,0 +1,21 @@
+// Owns the socket options of a lane: what a link needs for bulk data, chosen by where the other end is.
+#pragma once
+
+#include <string>
+#include <sys/socket.h>
+
+namespace prime::lanes {
+
+struct LinkOptions {
+  bool near = false;       ///< the other end is this machine or on the same segment
+  std::string congestion;  ///< the congestion control in force; empty when the socket is not TCP
+};
+
+/// Sets what can be set; a refusal is no error, the lane is only slower. Near links get reno: BBR paces on loopback and costs half
+/// the rate and twice the CPU time, while it stays right for long links.
+LinkOptions apply_link_options(int fd);
+
+/// Whether both addresses are of one network: equal under the mask. Families must be equal.
+bool same_network(const sockaddr_storage& a, const sockaddr_storage& b, const sockaddr_storage& mask);
+
+}  // namespace prime::lanes

@@ -1,0 +1,36 @@
+// Owns what a started process is told: one JSON document on its stdin. Nothing of it shows in a process list, so the invite may be in it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "messages/membership.hpp"
+#include "messages/result.hpp"
+#include "runtime/manifest/manifest.hpp"
+
+namespace prime::launch {
+
+struct CoordinatorPlan {
+  std::string run;
+  manifest::Manifest manifest;
+  Endpoint listen;
+  std::uint32_t start_quorum = 0;
+  friend bool operator==(const CoordinatorPlan&, const CoordinatorPlan&) = default;
+};
+
+struct AgentPlan {
+  std::string invite;
+  std::string name;  ///< empty: drawn
+  manifest::Local local;
+  friend bool operator==(const AgentPlan&, const AgentPlan&) = default;
+};
+
+std::string format_plan(const CoordinatorPlan& plan);
+std::string format_plan(const AgentPlan& plan);
+Result<CoordinatorPlan> parse_coordinator_plan(const std::string& text);
+Result<AgentPlan> parse_agent_plan(const std::string& text);
+
+/// All of stdin; afterwards it reads as empty.
+Result<std::string> take_plan_from_stdin();
+
+}  // namespace prime::launch

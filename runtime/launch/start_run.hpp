@@ -1,0 +1,61 @@
+// Owns the start of a run on this machine: coordinator first, then peers, all ready or all stopped again.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "messages/membership.hpp"
+#include "messages/result.hpp"
+#include "runtime/launch/launched_process.hpp"
+#include "runtime/manifest/manifest.hpp"
+
+namespace prime::launch {
+
+struct RunRequest {
+  std::string program;  ///< primectl, with its hidden commands
+  std::filesystem::path state_root;
+  manifest::Manifest manifest;
+  std::uint32_t peers = 1;   ///< to start here
+  std::uint32_t quorum = 0;  ///< that begin the first outer step together; 0: `peers`. Never fewer than the manifest's minimum
+  Endpoint listen;          ///< of the coordinator; the peers take any free port of the same host
+  int interrupt = -1;       ///< readable: give up
+};
+
+struct StartedPeer {
+  std::string id;
+  std::string name;
+  std::filesystem::path directory;
+  LaunchedProcess process;
+};
+
+struct StartedRun {
+  std::string run;
+  std::string invite;
+  std::filesystem::path directory;
+  std::string address;
+  LaunchedProcess coordinator;
+  std::vector<StartedPeer> peers;
+};
+
+/// What can be known before anything starts: more peers than the run admits, data that the built-in trainer cannot read.
+Result<void> check_start(const manifest::Manifest& manifest, std::uint32_t peers);
+
+Result<StartedRun> start_run(const RunRequest& request);
+
+struct PeerRequest {
+  std::string program;
+  std::filesystem::path run_directory;  ///< made when it is not there
+  std::string invite;
+  std::string name;
+  manifest::Local local;
+  int interrupt = -1;
+};
+
+/// One more peer of a run, detached. Returns when the run has welcomed it.
+Result<StartedPeer> start_peer(const PeerRequest& request);
+
+}  // namespace prime::launch

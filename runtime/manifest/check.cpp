@@ -1,0 +1,64 @@
+#include "runtime/manifest/check.hpp"
+
+#include "runtime/manifest/values.hpp"
+
+namespace prime::manifest {
+namespace {
+
+void check_heads(const Model& model, std::vector<Conflict>& found) {
+  const auto dim = std::to_string(model.dim);
+  const auto heads = std::to_string(model.heads);
+  if (model.dim % model.heads != 0) {
+    found.push_back({{"model.dim", "model.heads"},
+                     "`model.dim` must be a multiple of `model.heads`, found " + dim + " and " + heads,
+                     "for example `dim: " + std::to_string((model.dim / model.heads / 2 + 1) * 2 * model.heads) + "`"});
+  } else if (model.dim / model.heads % 2 != 0) {
+    found.push_back(
+        {{"model.dim", "model.heads"},
+         "`model.dim` / `model.heads` must be even, found " + dim + " / " + heads + " = " + std::to_string(model.dim / model.heads),
+         "for example `dim: " + std::to_string((model.dim / model.heads + 1) * model.heads) + "`"});
+  }
+  if (model.heads % model.kv_heads != 0)
+    found.push_back({{"model.kv_heads", "model.heads"},
+                     "`model.kv_heads` must divide `model.heads`, found " + std::to_string(model.kv_heads) + " and " + heads,
+                     "leave `kv_heads` out to have as many as `heads`"});
+}
+
+void check_samples(const Shared& shared, std::vector<Conflict>& found) {
+  // A sample is `context` predicted tokens and the one before them.
+  const std::uint64_t sample = std::uint64_t{shared.model.context} + 1;
+  const auto holds_a_sample = [&](std::string_view path, std::uint64_t bytes) {
+    if (bytes >= sample) return;
+    found.push_back({{path, "model.context"},
+                     "`" + std::string{path} + "` must hold one sample, `model.context` + 1 = " + std::to_string(sample) +
+                         " bytes, found " + print_byte_count(bytes),
+                     "raise it, or lower `model.context`"});
+  };
+  holds_a_sample("data.per_file", shared.data.per_file_bytes);
+  if (shared.data.held_out_percent == 0) return;
+  holds_a_sample("data.held_out_per_file", shared.data.held_out_per_file_bytes);
+  holds_a_sample("data.held_out_limit", shared.data.held_out_limit_bytes);
+  holds_a_sample("train.evaluate.limit", shared.train.evaluate.limit_bytes);
+}
+
+}  // namespace
+
+std::vector<Conflict> conflicts(const Manifest& manifest) {
+  std::vector<Conflict> found;
+  const auto& [shared, local] = manifest;
+  check_heads(shared.model, found);
+  check_samples(shared, found);
+  if (shared.data.tokenizer == Tokenizer::Bytes && shared.model.vocab < 256)
+    found.push_back({{"model.vocab", "data.tokenizer"},
+                     "`model.vocab` must be at least 256 for the tokenizer `bytes`, found " + std::to_string(shared.model.vocab),
+                     "for example `vocab: 256`"});
+  const auto& heartbeat = shared.membership.heartbeat;
+  if (heartbeat.dead_after < 2 * heartbeat.every)
+    found.push_back({{"membership.heartbeat.dead_after", "membership.heartbeat.every"},
+                     "`membership.heartbeat.dead_after` must be at least twice `every`, found " + print_duration(heartbeat.dead_after) +
+                         " and " + print_duration(heartbeat.every),
+                     "for example `dead_after: " + print_duration(5 * heartbeat.every) + "`"});
+  return found;
+}
+
+}  // namespace prime::manifest

@@ -1,0 +1,251 @@
+#include "runtime/manifest/fields.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "messages/membership.hpp"
+#include "runtime/manifest/text_rules.hpp"
+
+// The structs hold the defaults; a slot is only the way to a value.
+#define AT(member) [](auto& m) { return &m.member; }
+#define CHOICE(member, ...)                                                                       \
+  Choice {                                                                                        \
+    {__VA_ARGS__}, [](const Manifest& m) { return static_cast<std::size_t>(m.member); },          \
+        [](Manifest& m, std::size_t index) { m.member = static_cast<decltype(m.member)>(index); } \
+  }
+
+namespace prime::manifest {
+namespace {
+
+constexpr std::uint32_t MANY = 1'000'000'000;
+constexpr std::uint32_t ANY = std::numeric_limits<std::uint32_t>::max();
+constexpr Duration HOUR = 60min;
+constexpr Interval FRACTION{.minimum = 0, .maximum = 1};
+constexpr Interval BELOW_ONE{.minimum = 0, .maximum = 1, .below = true};
+constexpr Interval up_to(double maximum) {
+  return {.minimum = 0, .maximum = maximum, .above = true};
+}
+/// Of something that has only one alternative today.
+Alternative only(std::string_view word) {
+  return {{word}, [](const Manifest&) { return std::size_t{0}; }, [](Manifest&, std::size_t) {}};
+}
+
+void add_model(std::vector<Field>& t) {
+  t.push_back({"model", "the decoder that is trained", Section{}});
+  t.push_back({"model.arch", "architecture: RoPE, RMSNorm, SwiGLU, grouped-query attention", CHOICE(shared.model.arch, "llama")});
+  t.push_back({"model.layers", "decoder blocks", Integer{AT(shared.model.layers), 1, 1024}});
+  t.push_back({"model.dim", "width of the residual stream; a multiple of `heads`", Integer{AT(shared.model.dim), 2, 65536}});
+  t.push_back({"model.heads", "query heads; dim / heads is even", Integer{AT(shared.model.heads), 1, 1024}});
+  t.push_back({.path = "model.kv_heads",
+               .meaning = "key and value heads; divides `heads`",
+               .type = Integer{AT(shared.model.kv_heads), 1, 1024},
+               .derived = "heads",
+               .derive = [](Manifest& m) { m.shared.model.kv_heads = m.shared.model.heads; }});
+  t.push_back({.path = "model.ffn",
+               .meaning = "inner width of SwiGLU",
+               .type = Integer{AT(shared.model.ffn), 1, 1U << 20},
+               .derived = "8/3 dim, rounded up to a multiple of 32",
+               .derive = [](Manifest& m) { m.shared.model.ffn = (m.shared.model.dim * 8 + 95) / 96 * 32; }});
+  t.push_back({"model.vocab", "token ids; at least 256 for the tokenizer `bytes`", Integer{AT(shared.model.vocab), 1, 1U << 24}});
+  t.push_back({"model.context", "tokens of a sample that are predicted", Integer{AT(shared.model.context), 1, 1U << 20}});
+  t.push_back({"model.rope_theta", "base of the rotary frequencies", Decimal{AT(shared.model.rope_theta), up_to(1e12)}});
+  t.push_back({"model.norm_epsilon", "added to the mean square in RMSNorm", Decimal{AT(shared.model.norm_epsilon), up_to(1)}});
+  t.push_back({"model.tie_embeddings", "the output layer is the embedding, transposed", Flag{AT(shared.model.tie_embeddings)}});
+}
+
+void add_data(std::vector<Field>& t) {
+  t.push_back({"data", "what is trained on, and what is held out", Section{}});
+  t.push_back({"data.source", "kind of the data", CHOICE(shared.data.source, "text")});
+  t.push_back({"data.path", "directory, read with its subfolders, or a file, on every peer; `local.data_path` replaces it on one",
+               Text{AT(shared.data.path), PATH_RULE}});
+  t.push_back({"data.include", "glob on the file name, without its folder", Text{AT(shared.data.include), GLOB_RULE}});
+  t.push_back({"data.per_file", "at most this much of the start of a file; more than `model.context`",
+               ByteCount{AT(shared.data.per_file_bytes), 2, GIB}});
+  t.push_back({"data.tokenizer", "how text becomes token ids", CHOICE(shared.data.tokenizer, "bytes")});
+  t.push_back({"data.held_out", "share of the files that is never trained on",
+               Percentage{AT(shared.data.held_out_percent), {.minimum = 0, .maximum = 50}}});
+  t.push_back(
+      {"data.held_out_per_file", "at most this much of a held-out file", ByteCount{AT(shared.data.held_out_per_file_bytes), 2, GIB}});
+  t.push_back({"data.held_out_limit", "held-out bytes that are evaluated in all, files in the order of their hash",
+               ByteCount{AT(shared.data.held_out_limit_bytes), 2, 1024 * GIB}});
+  t.push_back({"data.seed", "of the order of samples", Integer{AT(shared.data.seed), 0, ANY}});
+}
+
+void add_train(std::vector<Field>& t) {
+  t.push_back({"train", "inner training", Section{}});
+  t.push_back({"train.batch", "samples in one inner step of one peer", Integer{AT(shared.train.batch), 1, 1U << 20}});
+  t.push_back({"train.outer_steps", "outer steps of the whole run", Integer{AT(shared.train.outer_steps), 1, MANY}});
+  t.push_back({"train.optimizer", "inner optimizer", only("adamw")});
+  t.push_back({"train.optimizer.adamw", "Adam with decoupled weight decay", Section{}});
+  t.push_back({"train.optimizer.adamw.lr", "highest learning rate, which the schedule scales",
+               Decimal{AT(shared.train.optimizer.learning_rate), up_to(1000)}});
+  t.push_back({"train.optimizer.adamw.betas", "decay of the mean and of the mean square of gradients",
+               DecimalPair{AT(shared.train.optimizer.betas), BELOW_ONE}});
+  t.push_back({"train.optimizer.adamw.weight_decay", "decoupled; multiplied by the learning rate",
+               Decimal{AT(shared.train.optimizer.weight_decay), {.minimum = 0, .maximum = 100}}});
+  t.push_back(
+      {"train.optimizer.adamw.epsilon", "added to the root of the mean square", Decimal{AT(shared.train.optimizer.epsilon), up_to(1)}});
+  t.push_back({"train.schedule", "learning rate over the run's inner steps",
+               Alternative{{"cosine", "constant"},
+                           [](const Manifest& m) { return m.shared.train.schedule.index(); },
+                           [](Manifest& m, std::size_t index) {
+                             m.shared.train.schedule = index == 0 ? Schedule{Cosine{}} : Schedule{Constant{}};
+                           }}});
+  t.push_back({"train.schedule.cosine", "linear warm-up, then half a cosine down to `floor` at the last inner step",
+               Section{[](const Manifest& m) { return std::holds_alternative<Cosine>(m.shared.train.schedule); }}});
+  t.push_back({"train.schedule.cosine.warmup", "inner steps of warm-up",
+               Integer{[](auto& m) {
+                         auto* cosine = std::get_if<Cosine>(&m.shared.train.schedule);
+                         return cosine ? &cosine->warmup : nullptr;
+                       },
+                       0, MANY}});
+  t.push_back({"train.schedule.cosine.floor", "fraction of the learning rate that is left at the end",
+               Decimal{[](auto& m) {
+                         auto* cosine = std::get_if<Cosine>(&m.shared.train.schedule);
+                         return cosine ? &cosine->floor : nullptr;
+                       },
+                       FRACTION}});
+  t.push_back({"train.schedule.constant", "always the whole learning rate",
+               Section{[](const Manifest& m) { return std::holds_alternative<Constant>(m.shared.train.schedule); }}});
+  t.push_back({"train.clip_norm", "highest L2 norm of a gradient", Decimal{AT(shared.train.clip_norm), up_to(1e9)}});
+  t.push_back({"train.seed", "of the initial parameters", Integer{AT(shared.train.seed), 0, ANY}});
+  t.push_back({"train.evaluate", "held-out loss on the way", Section{}});
+  t.push_back({"train.evaluate.every", "outer steps between two evaluations; 0: only at the end",
+               Integer{AT(shared.train.evaluate.every), 0, MANY}});
+  t.push_back({"train.evaluate.limit", "held-out bytes of one on the way; the last takes `data.held_out_limit`",
+               ByteCount{AT(shared.train.evaluate.limit_bytes), 2, 1024 * GIB}});
+}
+
+void add_sync(std::vector<Field>& t) {
+  t.push_back({"sync", "how peers agree on one model", Section{}});
+  t.push_back({"sync.algorithm", "DiLoCo: many inner steps, then one averaged outer step", CHOICE(shared.sync.algorithm, "diloco")});
+  t.push_back({"sync.inner_steps", "optimizer steps in one outer step", Integer{AT(shared.sync.inner_steps), 1, 1'000'000}});
+  t.push_back({"sync.outer", "outer optimizer, on the averaged pseudo-gradient", only("nesterov")});
+  t.push_back({"sync.outer.nesterov", "momentum with Nesterov's look-ahead", Section{}});
+  t.push_back({"sync.outer.nesterov.lr", "outer learning rate", Decimal{AT(shared.sync.outer.learning_rate), up_to(1000)}});
+  t.push_back({"sync.outer.nesterov.momentum", "decay of the outer momentum", Decimal{AT(shared.sync.outer.momentum), BELOW_ONE}});
+  t.push_back({"sync.wire", "what travels in a reduce", Section{}});
+  t.push_back({"sync.wire.codec", "compression; `none` sends 32-bit floats", CHOICE(shared.sync.wire.codec, "none")});
+  t.push_back({"sync.deadline", "of one reduce, and how long the slowest peer may be behind the first",
+               TimeSpan{AT(shared.sync.deadline), 100ms, 24 * HOUR}});
+  t.push_back({"sync.alone", "what the last peer does when more are asked for: wait for others, or stop",
+               CHOICE(shared.sync.alone, "wait", "stop")});
+}
+
+void add_house(std::vector<Field>& t) {
+  t.push_back({"membership", "who may take part, and who counts as lost", Section{}});
+  t.push_back(
+      {"membership.peers", "fewest and most peers, as `2..8`; from 1 for a run of one", Peers{AT(shared.membership.peers), MAX_PEERS}});
+  t.push_back({"membership.heartbeat", "signs of life", Section{}});
+  t.push_back({"membership.heartbeat.every", "time between two heartbeats", TimeSpan{AT(shared.membership.heartbeat.every), 10ms, HOUR}});
+  t.push_back({"membership.heartbeat.dead_after", "silence after which a peer is lost; at least twice `every`",
+               TimeSpan{AT(shared.membership.heartbeat.dead_after), 20ms, 24 * HOUR}});
+  t.push_back({"membership.wait_limit", "wait for enough peers before the run fails",
+               TimeSpan{AT(shared.membership.wait_limit), 100ms, 7 * 24 * HOUR}});
+  t.push_back({"trust", "how connections are protected", Section{}});
+  t.push_back({"trust.transport", "tls: only holders of the run's key; plain: anyone, unencrypted",
+               CHOICE(shared.trust.transport, "tls", "plain")});
+  t.push_back({"checkpoint", "files to restart or publish from", Section{}});
+  t.push_back({"checkpoint.every", "outer steps between two; 0: only at the end", Integer{AT(shared.checkpoint.every), 0, MANY}});
+  t.push_back({"checkpoint.keep", "newest ones that are kept", Integer{AT(shared.checkpoint.keep), 1, 1'000'000}});
+}
+
+void add_local(std::vector<Field>& t) {
+  t.push_back({"local", "this peer only: not part of the run's digest, never sent", Section{}});
+  t.push_back({"local.network", "where this peer is reached", Section{}});
+  t.push_back({"local.network.listen", "host:port to accept on; port 0 takes any free one", Text{AT(local.network.listen), LISTEN_RULE}});
+  t.push_back({"local.network.advertise", "host that others reach this peer by, where it is not the listening one",
+               OptionalText{AT(local.network.advertise), HOST_RULE}});
+  t.push_back({"local.device", "where the trainer computes; auto takes a GPU if there is one", CHOICE(local.device, "cpu", "auto")});
+  t.push_back({"local.threads", "compute threads of the trainer", Integer{AT(local.threads), 1, 1024}});
+  t.push_back({"local.trainer", "when a failing trainer is started again", Section{}});
+  t.push_back({"local.trainer.restarts", "restarts allowed `within`; 0: never", Integer{AT(local.trainer.restarts), 0, 1000}});
+  t.push_back({"local.trainer.within", "window in which restarts are counted", TimeSpan{AT(local.trainer.within), 1s, 7 * 24 * HOUR}});
+  t.push_back({"local.trainer.stall_limit", "time without progress after which the trainer counts as failed",
+               TimeSpan{AT(local.trainer.stall_limit), 100ms, 7 * 24 * HOUR}});
+  t.push_back({"local.data_path", "replaces `data.path` on this machine", OptionalText{AT(local.data_path), PATH_RULE}});
+  t.push_back({"local.trainer_command", "program and arguments of a trainer of your own; empty: prime-trainer",
+               TextList{AT(local.trainer_command), ARGUMENT_RULE, 64}});
+}
+
+std::vector<Field> build() {
+  std::vector<Field> t;
+  t.push_back({.path = "version",
+               .meaning = "version of the manifest format",
+               .type = Integer{AT(shared.version), MANIFEST_VERSION, MANIFEST_VERSION},
+               .required = true});
+  t.push_back({.path = "run", .meaning = "name of the run", .type = Text{AT(shared.run), RUN_RULE}, .required = true});
+  add_model(t);
+  add_data(t);
+  add_train(t);
+  add_sync(t);
+  add_house(t);
+  add_local(t);
+  return t;
+}
+
+/// Letters to add, drop, change, or swap with a neighbour: what fingers do.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
+  for (std::size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i)
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  return d[a.size()][b.size()];
+}
+
+}  // namespace
+
+const std::vector<Field>& fields() {
+  static const auto table = build();
+  return table;
+}
+
+const Field* find_field(std::string_view path) {
+  const auto& table = fields();
+  const auto found = std::find_if(table.begin(), table.end(), [&](const Field& field) { return field.path == path; });
+  return found == table.end() ? nullptr : &*found;
+}
+
+std::vector<const Field*> children(std::string_view section) {
+  std::vector<const Field*> result;
+  for (const auto& field : fields())
+    if (parent_path(field.path) == section) result.push_back(&field);
+  return result;
+}
+
+std::string_view last_key(std::string_view path) {
+  return path.substr(path.rfind('.') + 1);
+}
+
+std::string_view parent_path(std::string_view path) {
+  const auto dot = path.rfind('.');
+  return dot == std::string_view::npos ? std::string_view{} : path.substr(0, dot);
+}
+
+std::string join_path(std::string_view section, std::string_view key) {
+  return section.empty() ? std::string{key} : std::string{section} + "." + std::string{key};
+}
+
+bool is_local(std::string_view path) {
+  return path == "local" || path.starts_with("local.");
+}
+
+std::optional<std::string_view> nearest(std::string_view word, const std::vector<std::string_view>& candidates) {
+  constexpr std::size_t LONGEST = 64;
+  std::optional<std::string_view> best;
+  // A third of the letters may be wrong, and always one; two for short words would match anything.
+  auto best_distance = std::max<std::size_t>(2, word.size() / 3 + 1);
+  if (word.size() > LONGEST) return std::nullopt;
+  for (const auto candidate : candidates)
+    if (const auto distance = edit_distance(word, candidate); distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  return best;
+}
+
+}  // namespace prime::manifest

@@ -1,0 +1,197 @@
+// Owns the run manifest as plain typed data: what a person may write in a manifest, with its defaults, and nothing else.
+//
+// A manifest has two halves. `Shared` is the run: every peer must hold the same values, and its digest names it.
+// `Local` is one peer's own business and never travels. Values are valid when they come from load.hpp; C++ code that
+// builds a manifest by hand can pass it through `check` there. A field is named after its key, spelled out where the key is short.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "messages/units.hpp"
+
+namespace prime::manifest {
+
+/// The manifest version that this program reads and writes.
+inline constexpr std::uint32_t MANIFEST_VERSION = 1;
+/// The largest manifest that is read; the shared half travels in one message.
+inline constexpr std::size_t MAX_MANIFEST_BYTES = 48 * KIB;
+
+enum class Architecture : std::uint8_t { Llama };
+enum class DataSource : std::uint8_t { Text };
+enum class Tokenizer : std::uint8_t { Bytes };
+enum class Algorithm : std::uint8_t { Diloco };
+enum class Codec : std::uint8_t { None };
+/// What a world of one does when `membership.peers` asks for more (law 5: never alone by accident).
+enum class Alone : std::uint8_t { Wait, Stop };
+enum class Transport : std::uint8_t { Tls, Plain };
+enum class Device : std::uint8_t { Cpu, Auto };
+
+/// The decoder that is trained. Sizes are counts of elements.
+struct Model {
+  Architecture arch = Architecture::Llama;
+  std::uint32_t layers = 2;     ///< decoder blocks
+  std::uint32_t dim = 96;       ///< width of the residual stream; a multiple of `heads`
+  std::uint32_t heads = 4;      ///< query heads; dim / heads is even (RoPE turns pairs)
+  std::uint32_t kv_heads = 4;   ///< key and value heads; divides `heads`; default: `heads`
+  std::uint32_t ffn = 256;      ///< inner width of SwiGLU; default: 8/3 · dim, rounded up to a multiple of 32
+  std::uint32_t vocab = 256;    ///< token ids; at least 256 for the tokenizer `bytes`
+  std::uint32_t context = 128;  ///< tokens in a sample that are predicted
+  double rope_theta = 10000;    ///< base of the rotary frequencies
+  double norm_epsilon = 1e-5;   ///< added to the mean square in RMSNorm
+  bool tie_embeddings = false;  ///< the output layer is the embedding, transposed
+  friend bool operator==(const Model&, const Model&) = default;
+};
+
+/// Which bytes are trained on and which are held out. Files, not bytes, are held out, so that no sample leaks.
+struct Data {
+  DataSource source = DataSource::Text;
+  std::string path = "/usr/include";        ///< directory or file, read recursively; `local.data_path` may replace it
+  std::string include = "*.h*";             ///< glob on the file name (not on its folder)
+  std::uint64_t per_file_bytes = 32 * KIB;  ///< `per_file`: at most this much of the start of a file; more than `context`
+  Tokenizer tokenizer = Tokenizer::Bytes;
+  double held_out_percent = 5;                      ///< `held_out`: share of the files that is never trained on; 0 … 50
+  std::uint64_t held_out_per_file_bytes = 8 * KIB;  ///< `held_out_per_file`: at most this much of a held-out file
+  std::uint64_t held_out_limit_bytes = 1 * MIB;     ///< `held_out_limit`: evaluated in all, files in the order of their hash
+  std::uint32_t seed = 1;                           ///< of the order of samples
+  friend bool operator==(const Data&, const Data&) = default;
+};
+
+struct AdamW {
+  double learning_rate = 5e-3;             ///< `lr`: the highest, that the schedule scales
+  std::array<double, 2> betas{0.9, 0.95};  ///< decay of the mean and of the mean square; 0 ≤ b < 1
+  double weight_decay = 0.1;               ///< decoupled; multiplied by the learning rate
+  double epsilon = 1e-8;
+  friend bool operator==(const AdamW&, const AdamW&) = default;
+};
+
+/// Linear warm-up, then half a cosine down to `floor` at the last inner step of the run.
+struct Cosine {
+  std::uint32_t warmup = 20;  ///< inner steps
+  double floor = 0.1;         ///< fraction of the learning rate that is left at the end
+  friend bool operator==(const Cosine&, const Cosine&) = default;
+};
+struct Constant {
+  friend bool operator==(const Constant&, const Constant&) = default;
+};
+using Schedule = std::variant<Cosine, Constant>;
+
+struct Evaluate {
+  std::uint32_t every = 10;              ///< outer steps; 0: only at the end
+  std::uint64_t limit_bytes = 64 * KIB;  ///< `limit`: held-out bytes of an evaluation on the way; the last one takes data.held_out_limit
+  friend bool operator==(const Evaluate&, const Evaluate&) = default;
+};
+
+struct Train {
+  std::uint32_t batch = 16;        ///< samples in one inner step of one peer
+  std::uint32_t outer_steps = 60;  ///< of the whole run
+  AdamW optimizer;                 ///< the only choice today: `optimizer: {adamw: {…}}`
+  Schedule schedule = Cosine{};
+  double clip_norm = 1.0;  ///< highest L2 norm of a gradient
+  std::uint32_t seed = 1;  ///< of the initial parameters
+  Evaluate evaluate;
+  friend bool operator==(const Train&, const Train&) = default;
+};
+
+struct Nesterov {
+  double learning_rate = 0.7;  ///< `lr`
+  double momentum = 0.9;       ///< 0 ≤ m < 1
+  friend bool operator==(const Nesterov&, const Nesterov&) = default;
+};
+
+struct Wire {
+  Codec codec = Codec::None;
+  friend bool operator==(const Wire&, const Wire&) = default;
+};
+
+struct Sync {
+  Algorithm algorithm = Algorithm::Diloco;
+  std::uint32_t inner_steps = 20;  ///< optimizer steps in one outer step
+  Nesterov outer;                  ///< the only choice today: `outer: {nesterov: {…}}`
+  Wire wire;
+  Duration deadline = 120s;  ///< of one reduce, and how long the slowest may be behind the first
+  Alone alone = Alone::Wait;
+  friend bool operator==(const Sync&, const Sync&) = default;
+};
+
+/// Written `2..8`. A minimum of 1 says that a run of one peer is intended.
+struct PeerRange {
+  std::uint32_t minimum = 2;
+  std::uint32_t maximum = 8;  ///< at most MAX_PEERS of messages/membership.hpp
+  friend bool operator==(const PeerRange&, const PeerRange&) = default;
+};
+
+struct Heartbeat {
+  Duration every = 2s;
+  Duration dead_after = 10s;  ///< of silence; at least twice `every`
+  friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
+};
+
+struct Membership {
+  PeerRange peers;
+  Heartbeat heartbeat;
+  Duration wait_limit = 10min;  ///< for quorum, before the run fails with TooFewPeers
+  friend bool operator==(const Membership&, const Membership&) = default;
+};
+
+struct Trust {
+  Transport transport = Transport::Tls;
+  friend bool operator==(const Trust&, const Trust&) = default;
+};
+
+struct Checkpoint {
+  std::uint32_t every = 0;  ///< outer steps; 0: only at the end
+  std::uint32_t keep = 3;   ///< newest ones; older ones are removed
+  friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
+};
+
+/// The half that all peers must hold alike; `run_digest` is over it.
+struct Shared {
+  std::uint32_t version = MANIFEST_VERSION;
+  std::string run;  ///< 1 … 40 of a-z 0-9 and the hyphen; required
+  Model model;
+  Data data;
+  Train train;
+  Sync sync;
+  Membership membership;
+  Trust trust;
+  Checkpoint checkpoint;
+  friend bool operator==(const Shared&, const Shared&) = default;
+};
+
+struct Network {
+  std::string listen = "127.0.0.1:0";         ///< host:port of the one acceptor; port 0: any free one; IPv6 as [::1]:0
+  std::optional<std::string> advertise = {};  ///< host that others reach this peer by; absent: the listening address
+  friend bool operator==(const Network&, const Network&) = default;
+};
+
+/// When a failing trainer is started again, and when it is given up.
+struct TrainerCare {
+  std::uint32_t restarts = 3;  ///< allowed in `within`; 0: never started again
+  Duration within = 10min;
+  Duration stall_limit = 5min;  ///< without any progress before it counts as failed
+  friend bool operator==(const TrainerCare&, const TrainerCare&) = default;
+};
+
+/// The half of one peer; never hashed, never sent.
+struct Local {
+  Network network;
+  Device device = Device::Cpu;
+  std::uint32_t threads = 1;  ///< compute threads of the trainer
+  TrainerCare trainer;
+  std::optional<std::string> data_path = {};      ///< replaces data.path on this machine
+  std::vector<std::string> trainer_command = {};  ///< program and arguments of a trainer of your own; empty: prime-trainer
+  friend bool operator==(const Local&, const Local&) = default;
+};
+
+struct Manifest {
+  Shared shared;
+  Local local;
+  friend bool operator==(const Manifest&, const Manifest&) = default;
+};
+
+}  // namespace prime::manifest

@@ -1,0 +1,62 @@
+#include "runtime/manifest/text_rules.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace prime::manifest {
+namespace {
+
+bool is_alphanumeric(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+bool is_control(char c) {
+  return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+}
+
+bool printable(std::string_view text, std::size_t longest) {
+  return !text.empty() && text.size() <= longest && std::none_of(text.begin(), text.end(), is_control);
+}
+
+bool made_of(std::string_view text, std::string_view others) {
+  return std::all_of(text.begin(), text.end(), [&](char c) { return is_alphanumeric(c) || others.find(c) != std::string_view::npos; });
+}
+
+}  // namespace
+
+bool is_run_name(std::string_view text) {
+  const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; };
+  return !text.empty() && text.size() <= 40 && std::all_of(text.begin(), text.end(), allowed);
+}
+
+bool is_path(std::string_view text) {
+  return printable(text, 4096);
+}
+
+bool is_glob(std::string_view text) {
+  return printable(text, 255) && text.find('/') == std::string_view::npos;
+}
+
+bool is_host(std::string_view text) {
+  return !text.empty() && text.size() <= 253 && made_of(text, ".:_-");
+}
+
+bool is_listen_address(std::string_view text) {
+  const auto colon = text.rfind(':');
+  if (colon == std::string_view::npos) return false;
+  auto host = text.substr(0, colon);
+  const auto port = text.substr(colon + 1);
+  // The colons of an IPv6 address need brackets, or its end would be taken for the port.
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (bracketed) host = host.substr(1, host.size() - 2);
+  std::uint16_t number = 0;
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+  const bool port_is_right = !port.empty() && port.size() <= 5 && error == std::errc{} && end == port.data() + port.size();
+  return port_is_right &&
+         (bracketed ? host.size() <= 45 && made_of(host, ":.") : is_host(host) && host.find(':') == std::string_view::npos);
+}
+
+bool is_argument(std::string_view text) {
+  return is_path(text);
+}
+
+}  // namespace prime::manifest

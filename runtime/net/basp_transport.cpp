@@ -1,0 +1,237 @@
+// Owns the pieces by which CAF's multiplexer drives our channels, and the direct way to the BASP broker.
+//
+// Not through the middleman's actor: it caches handles, and after a restart of the coordinator hands out those of the dead one.
+#include "runtime/net/basp_transport.hpp"
+
+#include <fcntl.h>
+
+#include <caf/io/basp_broker.hpp>
+#include <caf/io/middleman.hpp>
+#include <caf/io/network/default_multiplexer.hpp>
+#include <caf/io/network/stream_impl.hpp>
+#include <caf/scoped_actor.hpp>
+#include <caf/send.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "runtime/net/dial.hpp"
+#include "runtime/net/run_key.hpp"
+#include "runtime/net/socket.hpp"
+
+namespace prime::net {
+
+namespace {
+
+namespace network = caf::io::network;
+using SharedChannel = std::shared_ptr<Channel>;
+
+/// A connection that CAF's heartbeat tick meets before its first message is closed as silent (spec/caf.md §7, G5); twice is no accident.
+constexpr int MAX_ATTEMPTS = 3;
+
+/// What CAF's loop calls to move bytes. Multiplexer's thread only.
+class ChannelPolicy {
+ public:
+  explicit ChannelPolicy(SharedChannel channel) : channel_(std::move(channel)) {}
+
+  network::rw_state read_some(std::size_t& moved, network::native_socket, void* into, std::size_t size) {
+    moved = 0;
+    if (size == 0) return network::rw_state::indeterminate;
+    return result(channel_->read({static_cast<std::byte*>(into), size}), moved);
+  }
+  network::rw_state write_some(std::size_t& moved, network::native_socket, const void* from, std::size_t size) {
+    moved = 0;
+    if (size == 0) return network::rw_state::indeterminate;
+    return result(channel_->write({static_cast<const std::byte*>(from), size}), moved);
+  }
+  bool must_read_more(network::native_socket, std::size_t) { return channel_->buffered() > 0; }
+
+ private:
+  /// Success without a byte means to CAF: poll and try again.
+  static network::rw_state result(const Channel::Io& io, std::size_t& moved) {
+    moved = io.bytes;
+    switch (io.state) {
+      case Channel::State::Ok:
+      case Channel::State::WantRead:
+      case Channel::State::WantWrite: return network::rw_state::success;
+      case Channel::State::Closed:
+      case Channel::State::Failed: break;
+    }
+    return network::rw_state::failure;
+  }
+
+  SharedChannel channel_;
+};
+
+/// CAF's connection object. CAF closes the descriptor that it polls, so it gets a duplicate of the channel's.
+class ChannelScribe final : public caf::io::scribe {
+ public:
+  ChannelScribe(network::default_multiplexer& multiplexer, int fd, SharedChannel channel, std::uint16_t port)
+      : scribe(network::conn_hdl_from_socket(fd)), port_(port), stream_(multiplexer, fd, std::move(channel)) {}
+
+  void configure_read(caf::io::receive_policy::config config) override {
+    stream_.configure_read(config);
+    if (std::exchange(launched_, true)) return;
+    stream_.start(this);
+  }
+  void ack_writes(bool enable) override { stream_.ack_writes(enable); }
+  std::vector<char>& wr_buf() override { return stream_.wr_buf(); }
+  std::vector<char>& rd_buf() override { return stream_.rd_buf(); }
+  void flush() override { stream_.flush(this); }
+  void add_to_loop() override { stream_.activate(this); }
+  void remove_from_loop() override { stream_.passivate(); }
+  void graceful_shutdown() override {
+    stream_.graceful_shutdown();
+    detach(&stream_.backend(), false);
+  }
+  std::string addr() const override {
+    const auto host = network::remote_addr_of_fd(stream_.fd());
+    return host ? *host : std::string();
+  }
+  std::uint16_t port() const override { return port_; }
+
+ private:
+  std::uint16_t port_;
+  bool launched_ = false;
+  network::stream_impl<ChannelPolicy> stream_;
+};
+
+/// Null when descriptors have run out.
+caf::io::scribe_ptr make_scribe(network::default_multiplexer& multiplexer, SharedChannel channel, std::uint16_t port) {
+  const int fd = ::fcntl(channel->fd(), F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) return nullptr;
+  return caf::make_counted<ChannelScribe>(multiplexer, fd, std::move(channel), port);
+}
+
+/// Tells the BASP broker of connections that our acceptor accepted; CAF itself listens nowhere.
+class SocketlessDoorman final : public caf::io::doorman {
+ public:
+  explicit SocketlessDoorman(network::default_multiplexer& multiplexer)
+      : doorman(caf::io::accept_handle::from_int(PORT)), multiplexer_(multiplexer) {}
+
+  /// BASP knows published actors by port; ours never reaches a socket, so any number does.
+  static constexpr std::uint16_t PORT = 1;
+
+  void launch() override {}
+  void add_to_loop() override {}
+  void remove_from_loop() override {}
+  bool new_connection() override { return false; }
+  void graceful_shutdown() override { detach(&multiplexer_, false); }
+  std::string addr() const override { return {}; }
+  std::uint16_t port() const override { return PORT; }
+
+  /// Multiplexer's thread only. From here on BASP speaks: its handshake names the published actor.
+  void announce(const SharedChannel& channel) {
+    if (detached()) return;
+    auto scribe = make_scribe(multiplexer_, channel, PORT);
+    if (!scribe) return;
+    const auto handle = scribe->hdl();
+    parent()->add_scribe(std::move(scribe));
+    doorman::new_connection(&multiplexer_, handle);
+  }
+
+ private:
+  network::default_multiplexer& multiplexer_;
+};
+
+caf::actor basp_broker(caf::actor_system& system) {
+  return system.middleman().named_broker<caf::io::basp_broker>(caf::atom("BASP"));
+}
+
+tl::unexpected<Error> handshake_error(const caf::error& why, const std::string& where) {
+  if (why == caf::sec::no_actor_published_at_port) return fail(ErrorName::RunUnreachable, where + ": nothing is published there yet");
+  if (why == caf::sec::request_timeout) return fail(ErrorName::RunUnreachable, where + ": connected, but no answer in time");
+  if (why == caf::sec::incompatible_versions || why == caf::sec::incompatible_application_ids)
+    return fail(ErrorName::VersionMismatch, where + ": it runs another version of CAF");
+  return fail(ErrorName::RunUnreachable, where + ": the connection ended before it was introduced: " + caf::to_string(why));
+}
+
+}  // namespace
+
+void configure(caf::actor_system_config& config) {
+  config.load<caf::io::middleman>();
+  config.set("scheduler.policy", caf::atom("sharing"));
+  config.set("scheduler.max-threads", 4);
+  config.set("middleman.heartbeat-interval", caf::timespan(1s));
+  config.set("middleman.connection-timeout", caf::timespan(30s));
+  config.set("middleman.workers", 0);
+  config.set("middleman.enable-automatic-connections", false);
+}
+
+class BaspTransport::Wiring {
+ public:
+  explicit Wiring(caf::actor_system& system)
+      : multiplexer(dynamic_cast<network::default_multiplexer&>(system.middleman().backend())),
+        doorman(caf::make_counted<SocketlessDoorman>(multiplexer)) {}
+
+  SharedChannel remember(ChannelPtr channel) {
+    SharedChannel shared = std::move(channel);
+    const std::lock_guard lock(mutex_);
+    std::erase_if(channels_, [](const auto& known) { return known.expired(); });
+    channels_.push_back(shared);
+    return shared;
+  }
+  void shutdown_all() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& weak : channels_)
+      if (const SharedChannel channel = weak.lock()) channel->shutdown();
+  }
+
+  network::default_multiplexer& multiplexer;
+  const caf::intrusive_ptr<SocketlessDoorman> doorman;
+
+ private:
+  std::mutex mutex_;  ///< guards channels_: the acceptor's thread and callers of remote_actor add, the owner's thread cuts
+  std::vector<std::weak_ptr<Channel>> channels_;
+};
+
+BaspTransport::BaspTransport(caf::actor_system& system) : system_(system), wiring_(std::make_unique<Wiring>(system)) {}
+
+BaspTransport::~BaspTransport() { shutdown_connections(); }
+
+void BaspTransport::publish_as(caf::strong_actor_ptr actor, std::set<std::string> messages) {
+  caf::anon_send(basp_broker(system_), caf::publish_atom_v, caf::io::doorman_ptr(wiring_->doorman), SocketlessDoorman::PORT, std::move(actor),
+                 std::move(messages));
+}
+
+void BaspTransport::accept(ChannelPtr channel) {
+  wiring_->multiplexer.post([doorman = wiring_->doorman, shared = wiring_->remember(std::move(channel))] { doorman->announce(shared); });
+}
+
+void BaspTransport::shutdown_connections() { wiring_->shutdown_all(); }
+
+Result<caf::strong_actor_ptr> BaspTransport::connect(const Credentials& credentials, const Endpoint& endpoint, Duration timeout,
+                                                     const std::set<std::string>& wanted) {
+  const Instant until = monotonic_now() + timeout;
+  const std::string where = format_endpoint(endpoint);
+  caf::error why;
+  for (int attempt = 0; attempt < MAX_ATTEMPTS; ++attempt) {
+    PRIME_TRY(auto channel, dial(endpoint, Protocol::Control, credentials, Expectation::coordinator(), until - monotonic_now()));
+    const SharedChannel shared = wiring_->remember(std::move(channel));
+    auto scribe = make_scribe(wiring_->multiplexer, shared, endpoint.port);
+    if (!scribe) return fail(ErrorName::RunUnreachable, where + ": no free descriptor");
+
+    caf::strong_actor_ptr actor;
+    std::set<std::string> offered;
+    why = caf::error();
+    caf::scoped_actor self(system_);
+    self->request(basp_broker(system_), std::max<Duration>(until - monotonic_now(), 1ms), caf::connect_atom_v, std::move(scribe), endpoint.port)
+        .receive(
+            [&](caf::node_id&, caf::strong_actor_ptr& published, std::set<std::string>& messages) {
+              actor = std::move(published);
+              offered = std::move(messages);
+            },
+            [&](caf::error& error) { why = std::move(error); });
+    if (actor && system_.assignable(offered, wanted)) return actor;
+    if (actor) return fail(ErrorName::ProtocolViolation, where + ": what is published there does not take our messages");
+    shared->shutdown();
+    if (!why) why = caf::sec::no_actor_published_at_port;
+    if (why != caf::sec::disconnect_during_handshake) break;
+  }
+  return handshake_error(why, where);
+}
+
+}  // namespace prime::net

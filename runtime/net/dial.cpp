@@ -1,0 +1,89 @@
+// Owns the steps of dialing and their shares of the deadline.
+#include "runtime/net/dial.hpp"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/net/handshake.hpp"
+#include "runtime/net/resolve.hpp"
+#include "runtime/net/run_key.hpp"
+#include "runtime/net/socket.hpp"
+
+namespace prime::net {
+
+namespace {
+
+tl::unexpected<Error> unreachable(const std::string& cause) { return fail(ErrorName::RunUnreachable, cause); }
+
+Result<SocketPtr> connect_socket(const SocketAddress& address, Instant until) {
+  const int fd = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return unreachable(error_text(errno));
+  auto socket = std::make_shared<Socket>(fd);
+  if (::connect(fd, address.get(), address.size) != 0) {
+    if (errno != EINPROGRESS) return unreachable(error_text(errno));
+    if (!wait_ready(fd, POLLOUT, until)) return unreachable("no answer in time");
+    int error_number = 0;
+    socklen_t size = sizeof error_number;
+    ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error_number, &size);
+    if (error_number != 0) return unreachable(error_text(error_number));
+  }
+  set_connection_options(fd);
+  return socket;
+}
+
+/// Tries one address after the other; each gets its share of the time, so that a dead one leaves some for the next.
+Result<SocketPtr> connect_to_any(const std::vector<SocketAddress>& addresses, Instant until) {
+  Error last(ErrorName::RunUnreachable, "no address");
+  for (std::size_t at = 0; at < addresses.size(); ++at) {
+    const Duration share = (until - monotonic_now()) / static_cast<std::int64_t>(addresses.size() - at);
+    auto socket = connect_socket(addresses[at], monotonic_now() + share);
+    if (socket) return socket;
+    last = std::move(socket).error();
+  }
+  return fail(std::move(last));
+}
+
+/// Empty when done.
+Result<void> drive(Handshake& handshake, int fd, Instant until) {
+  for (;;) {
+    switch (handshake.advance()) {
+      case Handshake::Step::Done: return {};
+      case Handshake::Step::Failed: return fail(handshake.error());
+      case Handshake::Step::WantRead:
+        if (!wait_ready(fd, POLLIN, until)) return unreachable("connected, but no answer in time");
+        break;
+      case Handshake::Step::WantWrite:
+        if (!wait_ready(fd, POLLOUT, until)) return unreachable("connected, but no answer in time");
+        break;
+    }
+  }
+}
+
+Result<ChannelPtr> dial_addresses(const std::vector<SocketAddress>& addresses, Protocol protocol, const Credentials& credentials,
+                                  const Expectation& who, Instant until, Transport transport) {
+  PRIME_TRY(const SocketPtr socket, connect_to_any(addresses, until));
+  const auto handshake =
+      transport == Transport::Tls ? dial_tls(socket, credentials, protocol, who) : dial_plain(socket, credentials, protocol, who);
+  PRIME_CHECK(drive(*handshake, socket->fd(), until));
+  return handshake->take_channel();
+}
+
+}  // namespace
+
+Result<ChannelPtr> dial(const Endpoint& endpoint, Protocol protocol, const Credentials& credentials, const Expectation& who, Duration timeout,
+                        Transport transport) {
+  const Instant until = monotonic_now() + timeout;
+  PRIME_TRY(const auto addresses, resolve(endpoint, AddressUse::Dial, until));
+  auto channel = dial_addresses(addresses, protocol, credentials, who, until, transport);
+  if (channel) return channel;
+  Error error = std::move(channel).error();
+  error.detail = format_endpoint(endpoint) + ": " + error.detail;
+  return fail(std::move(error));
+}
+
+}  // namespace prime::net

@@ -1,0 +1,21 @@
+// Owns dialing: from an endpoint to an authenticated channel, within a deadline, in the caller's thread.
+#pragma once
+
+#include "messages/membership.hpp"
+#include "messages/result.hpp"
+#include "messages/units.hpp"
+#include "runtime/net/channel.hpp"
+#include "runtime/net/credentials.hpp"
+#include "runtime/net/protocol.hpp"
+
+namespace prime::net {
+
+/// Resolves, connects, proves the run key at both ends and waits for the go-ahead; all of it within `timeout`.
+///   RunUnreachable   nobody answers, the time is up, or somebody other than `who` answers: the detail says which and where
+///   KeyRefused       the other end holds another run key
+///   WrongRun         another run answers there
+///   VersionMismatch  the other end does not speak this version of `protocol`
+Result<ChannelPtr> dial(const Endpoint& endpoint, Protocol protocol, const Credentials& credentials, const Expectation& who, Duration timeout,
+                        Transport transport = Transport::Tls);
+
+}  // namespace prime::net

@@ -1,0 +1,78 @@
+// Owns look-ups, and their deadline: the system's resolver has none.
+#include "runtime/net/resolve.hpp"
+
+#include <netdb.h>
+#include <netinet/in.h>
+
+#include <array>
+#include <cstring>
+#include <future>
+#include <memory>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "runtime/net/run_key.hpp"
+
+namespace prime::net {
+
+namespace {
+
+struct LookUp {
+  int status = 0;
+  std::vector<SocketAddress> addresses;
+};
+
+LookUp look_up(const Endpoint& endpoint, AddressUse use, int flags) {
+  addrinfo wanted{};
+  wanted.ai_family = AF_UNSPEC;
+  wanted.ai_socktype = SOCK_STREAM;
+  wanted.ai_flags = flags | AI_NUMERICSERV | (use == AddressUse::Listen ? AI_PASSIVE : 0);
+  addrinfo* found = nullptr;
+  const std::string port = std::to_string(endpoint.port);
+  LookUp result;
+  result.status = ::getaddrinfo(endpoint.host.empty() ? nullptr : endpoint.host.c_str(), port.c_str(), &wanted, &found);
+  if (result.status != 0) return result;
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, ::freeaddrinfo);
+  for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+    if (at->ai_addrlen > sizeof(sockaddr_storage)) continue;
+    SocketAddress& address = result.addresses.emplace_back();
+    std::memcpy(&address.storage, at->ai_addr, at->ai_addrlen);
+    address.size = at->ai_addrlen;
+  }
+  return result;
+}
+
+}  // namespace
+
+std::uint16_t SocketAddress::port() const {
+  if (storage.ss_family == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_port);
+  return ntohs(reinterpret_cast<const sockaddr_in*>(&storage)->sin_port);
+}
+
+std::string SocketAddress::host() const {
+  std::array<char, NI_MAXHOST> text{};
+  if (::getnameinfo(get(), size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0) return "?";
+  constexpr std::string_view MAPPED = "::ffff:";
+  const std::string_view host(text.data());
+  const bool is_mapped = host.starts_with(MAPPED) && host.find('.') != std::string_view::npos;
+  return std::string(is_mapped ? host.substr(MAPPED.size()) : host);
+}
+
+Result<std::vector<SocketAddress>> resolve(const Endpoint& endpoint, AddressUse use, Instant until) {
+  LookUp numeric = look_up(endpoint, use, AI_NUMERICHOST);
+  if (numeric.status == 0 && !numeric.addresses.empty()) return std::move(numeric.addresses);
+
+  // A thread of its own, left behind when it is late: getaddrinfo can be neither timed nor cancelled, but it does end.
+  auto promise = std::make_shared<std::promise<LookUp>>();
+  auto future = promise->get_future();
+  std::thread([promise, endpoint, use] { promise->set_value(look_up(endpoint, use, 0)); }).detach();
+  const std::string where = format_endpoint(endpoint);
+  if (future.wait_until(until) != std::future_status::ready) return fail(ErrorName::RunUnreachable, where + ": the name was not resolved in time");
+  LookUp named = future.get();
+  if (named.status != 0) return fail(ErrorName::RunUnreachable, where + ": " + ::gai_strerror(named.status));
+  if (named.addresses.empty()) return fail(ErrorName::RunUnreachable, where + ": the name has no address");
+  return std::move(named.addresses);
+}
+
+}  // namespace prime::net

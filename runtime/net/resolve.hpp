@@ -1,0 +1,30 @@
+// Owns the way from a host's name to socket addresses, and back to a text.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <string>
+#include <vector>
+
+#include "messages/membership.hpp"
+#include "messages/result.hpp"
+#include "messages/units.hpp"
+
+namespace prime::net {
+
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+  [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  [[nodiscard]] sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+  [[nodiscard]] std::uint16_t port() const;
+  /// The numeric host; an IPv4 address that arrived through an IPv6 socket reads as IPv4.
+  [[nodiscard]] std::string host() const;
+};
+
+enum class AddressUse : std::uint8_t { Dial, Listen };
+
+/// At least one address. A number is read at once; a name is looked up for at most `until`. RunUnreachable says what failed.
+Result<std::vector<SocketAddress>> resolve(const Endpoint& endpoint, AddressUse use, Instant until);
+
+}  // namespace prime::net

@@ -1,0 +1,61 @@
+// Owns the run key and the invite: the one string that lets a machine join a run.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <ostream>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "messages/membership.hpp"
+#include "messages/result.hpp"
+
+namespace prime::net {
+
+inline constexpr std::size_t MAX_RUN_BYTES = 64;
+
+/// 32 secret bytes from which all credentials of a run derive. Nothing prints it but `format_invite`; its memory is wiped.
+class RunKey {
+ public:
+  static constexpr std::size_t SIZE_BYTES = 32;
+  using Bytes = std::array<std::uint8_t, SIZE_BYTES>;
+
+  /// A new key from the kernel's random source.
+  static RunKey generate();
+  explicit RunKey(const Bytes& bytes) : bytes_(bytes) {}
+  RunKey(const RunKey&) = default;
+  RunKey& operator=(const RunKey&) = default;
+  ~RunKey();
+
+  /// For derivations only.
+  [[nodiscard]] std::span<const std::uint8_t, SIZE_BYTES> secret() const { return bytes_; }
+  friend bool operator==(const RunKey& a, const RunKey& b);
+  /// A key in a log line is a defect that does not compile.
+  friend std::ostream& operator<<(std::ostream&, const RunKey&) = delete;
+
+ private:
+  Bytes bytes_;
+};
+
+struct Invite {
+  Endpoint address;
+  std::string run;
+  RunKey key;
+  friend bool operator==(const Invite&, const Invite&) = default;
+  friend std::ostream& operator<<(std::ostream&, const Invite&) = delete;
+};
+
+/// Reads "prime://HOST:PORT/RUN#KEY", IPv6 hosts in brackets. InviteMalformed says which part is wrong and never repeats the key.
+Result<Invite> parse_invite(std::string_view text);
+/// The inverse. The text is as secret as the key.
+std::string format_invite(const Invite& invite);
+
+/// "host:port", IPv6 hosts in brackets.
+std::string format_endpoint(const Endpoint& endpoint);
+/// The inverse; port 0 is allowed here. The error's detail says what is wrong.
+Result<Endpoint> parse_endpoint(std::string_view text);
+/// 1 to 64 of a-z, 0-9 and -.
+bool is_run_id(std::string_view text);
+
+}  // namespace prime::net

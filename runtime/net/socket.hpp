@@ -1,0 +1,47 @@
+// Owns Socket: a connected, non-blocking TCP socket that several parts of a process know of.
+#pragma once
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <memory>
+#include <string>
+
+#include "messages/result.hpp"
+#include "messages/units.hpp"
+
+namespace prime::net {
+
+/// Closed when its last owner goes. A channel owns it; who may have to cut it holds a weak pointer, so that nobody is ever cut who
+/// merely got the same descriptor number later.
+class Socket {
+ public:
+  explicit Socket(int fd) : fd_(fd) {}
+  ~Socket();
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+
+  [[nodiscard]] int fd() const { return fd_; }
+  /// Any thread, any number of times.
+  void shutdown() noexcept;
+  /// Ends sending and throws away what has come in: closing with unread bytes would reset the connection, and the other end might
+  /// lose the last words that tell it why.
+  void end_politely() noexcept;
+
+ private:
+  const int fd_;
+};
+
+using SocketPtr = std::shared_ptr<Socket>;
+
+/// Small messages leave at once; a dead host is noticed some day even by an idle connection.
+void set_connection_options(int fd);
+/// Waits until the descriptor is ready or the instant has come; true when it is ready.
+bool wait_ready(int fd, short events, Instant until);
+Instant monotonic_now();
+/// Milliseconds for poll(2) until that instant, rounded up; 0 when it has passed.
+int poll_timeout_ms(Instant until);
+/// The text of an errno, in lower case as our details are.
+std::string error_text(int error_number);
+
+}  // namespace prime::net

@@ -1,0 +1,138 @@
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "runtime/session/session_state.hpp"
+
+namespace prime {
+
+namespace {
+
+/// An agent reads its socket on a thread that does nothing else; one that does not for so long is as good as gone.
+constexpr Duration SEND_LIMIT{60s};
+
+Instant monotonic_now() { return std::chrono::steady_clock::now(); }
+
+/// The revision that a message speaks of; 0 for those that speak of none.
+Revision revision_of(const wire::ToTrainer& message) {
+  return std::visit(overloaded{
+                        [](const wire::Welcome&) { return Revision{}; },
+                        [](const wire::Segments&) { return Revision{}; },
+                        [](const wire::Begin& m) { return m.plan.base; },
+                        [](const wire::StepCommitted& m) { return m.committed.revision; },
+                        [](const wire::Finish& m) { return m.revision; },
+                        [](const wire::Stop&) { return Revision{}; },
+                    },
+                    message);
+}
+
+}  // namespace
+
+tl::unexpected<Error> AgentLink::end(Error error) {
+  if (!ended_) ended_ = std::move(error);
+  socket_.close();
+  return fail(*ended_);
+}
+
+/// The agent's end is closed. What it said last, if it said why, is better than that it is gone.
+tl::unexpected<Error> AgentLink::lost() {
+  while (take() == ReceiveOutcome::Received) {
+  }
+  for (const auto& [message, descriptors] : inbox_) {
+    if (const auto* stop = std::get_if<wire::Stop>(&message)) {
+      return end(stop->error.value_or(Error(ErrorName::RunDone, "the agent has stopped")));
+    }
+  }
+  return end(Error(ErrorName::AgentLost, "it closed its socket"));
+}
+
+bool AgentLink::wait_for(short what, std::optional<Instant> deadline) const {
+  while (true) {
+    int timeout_ms = -1;
+    if (deadline) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - monotonic_now()).count();
+      timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000));
+    }
+    pollfd watched{socket_.number(), what, 0};
+    const int ready = ::poll(&watched, 1, timeout_ms);
+    if (ready > 0) return true;
+    if (ready == 0 && (!deadline || monotonic_now() >= *deadline)) return false;
+  }
+}
+
+Result<void> AgentLink::send(const wire::ToAgent& message, std::span<const int> descriptors) {
+  if (ended_) return fail(*ended_);
+  auto packet = wire::encode(message);
+  if (!packet) return end(packet.error());
+  const auto deadline = monotonic_now() + SEND_LIMIT;
+  while (true) {
+    switch (socket_.send(*packet, descriptors)) {
+      case SendOutcome::Sent: return {};
+      case SendOutcome::Closed: return lost();
+      case SendOutcome::WouldBlock:
+        if (!wait_for(POLLOUT, deadline)) return end(Error(ErrorName::AgentLost, "it does not read its socket"));
+    }
+  }
+}
+
+Result<void> AgentLink::send_if_possible(const wire::ToAgent& message) {
+  if (ended_) return fail(*ended_);
+  auto packet = wire::encode(message);
+  if (!packet) return end(packet.error());
+  if (socket_.send(*packet, {}) == SendOutcome::Closed) return lost();
+  return {};
+}
+
+ReceiveOutcome AgentLink::take() {
+  Packet packet;
+  const auto outcome = socket_.receive(packet);
+  if (outcome != ReceiveOutcome::Received) return outcome;
+  auto message = wire::decode_to_trainer(packet.bytes);
+  if (!message || packet.descriptors.size() != wire::descriptor_count(*message)) return ReceiveOutcome::Malformed;
+  inbox_.push_back({std::move(*message), std::move(packet.descriptors)});
+  return ReceiveOutcome::Received;
+}
+
+Result<FromAgent> AgentLink::receive(std::optional<Instant> deadline) {
+  if (ended_) return fail(*ended_);
+  while (inbox_.empty()) {
+    switch (take()) {
+      case ReceiveOutcome::Received: break;
+      case ReceiveOutcome::Closed: return lost();
+      case ReceiveOutcome::Malformed: return end(Error(ErrorName::TrainerProtocol, "the agent's message is malformed"));
+      case ReceiveOutcome::WouldBlock:
+        if (!wait_for(POLLIN, deadline)) return end(Error(ErrorName::DeadlineExceeded, "waiting for the agent"));
+    }
+  }
+  auto first = std::move(inbox_.front());
+  inbox_.pop_front();
+  return first;
+}
+
+bool AgentLink::knows_later_than(Revision revision) {
+  while (!ended_ && take() == ReceiveOutcome::Received) {
+  }
+  return std::ranges::any_of(inbox_, [&](const FromAgent& entry) { return revision_of(entry.message) > revision; });
+}
+
+bool AgentLink::hung_up() const {
+  pollfd watched{socket_.number(), 0, 0};
+  return ::poll(&watched, 1, 0) > 0 && (watched.revents & (POLLHUP | POLLERR)) != 0;
+}
+
+bool AgentLink::wait_for_close(Instant deadline) {
+  while (!ended_) {
+    switch (take()) {
+      case ReceiveOutcome::Received: break;
+      case ReceiveOutcome::Closed: return true;
+      case ReceiveOutcome::Malformed: return false;
+      case ReceiveOutcome::WouldBlock:
+        if (!wait_for(POLLIN, deadline)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace prime

@@ -1,0 +1,77 @@
+#include "runtime/session/layout.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <span>
+#include <unordered_set>
+
+#include "kernels/digest/digest.hpp"
+
+namespace prime {
+
+namespace {
+
+/// Names travel in JSON, file headers and terminals, so they are plain.
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name.size() <= MAX_TENSOR_NAME_BYTES && std::ranges::all_of(name, [](char c) { return c >= ' ' && c <= '~'; });
+}
+
+void append_number(std::string& bytes, std::uint64_t number) {
+  const auto raw = std::bit_cast<std::array<char, sizeof number>>(number);
+  bytes.append(raw.data(), raw.size());
+}
+
+Digest digest_of(const std::vector<TensorShape>& tensors) {
+  // Lengths go first, so that no two layouts have the same bytes.
+  std::string bytes;
+  for (const auto& tensor : tensors) {
+    append_number(bytes, tensor.name.size());
+    bytes += tensor.name;
+    append_number(bytes, tensor.shape.size());
+    for (const auto extent : tensor.shape) append_number(bytes, static_cast<std::uint64_t>(extent));
+  }
+  return kernels::digest_bytes(std::as_bytes(std::span{bytes}));
+}
+
+}  // namespace
+
+Result<std::uint64_t> count_elements(const TensorShape& tensor) {
+  if (!is_plain_name(tensor.name)) {
+    return fail(ErrorName::LayoutMismatch, "a tensor's name must have 1 to 256 printable ASCII characters");
+  }
+  if (tensor.shape.size() > MAX_TENSOR_DIMENSIONS) return fail(ErrorName::LayoutMismatch, "`" + tensor.name + "` has more than 16 dimensions");
+  std::uint64_t elements = 1;
+  for (const auto extent : tensor.shape) {
+    if (extent < 1) return fail(ErrorName::LayoutMismatch, "`" + tensor.name + "` has an extent of " + std::to_string(extent));
+    if (static_cast<std::uint64_t>(extent) > MAX_ELEMENTS / elements) return fail(ErrorName::LayoutMismatch, "`" + tensor.name + "` is too large");
+    elements *= static_cast<std::uint64_t>(extent);
+  }
+  return elements;
+}
+
+std::string Layout::place(std::uint64_t flat_index) const {
+  const auto end = std::ranges::upper_bound(ends_, flat_index);
+  if (end == ends_.end()) return "value " + std::to_string(flat_index);
+  const auto begin = end == ends_.begin() ? 0 : *std::prev(end);
+  return tensors_[static_cast<std::size_t>(end - ends_.begin())].name + "[" + std::to_string(flat_index - begin) + "]";
+}
+
+Result<Layout> make_layout(std::vector<TensorShape> tensors) {
+  if (tensors.empty()) return fail(ErrorName::LayoutMismatch, "no tensor is bound");
+  if (tensors.size() > MAX_TENSORS) return fail(ErrorName::LayoutMismatch, "more than 100000 tensors are bound");
+  Layout layout;
+  std::unordered_set<std::string_view> names;
+  for (const auto& tensor : tensors) {
+    PRIME_TRY(const auto elements, count_elements(tensor));
+    if (!names.insert(tensor.name).second) return fail(ErrorName::LayoutMismatch, "`" + tensor.name + "` is bound twice");
+    if (elements > MAX_ELEMENTS - layout.elements_) return fail(ErrorName::LayoutMismatch, "the tensors are too large together");
+    layout.elements_ += elements;
+    layout.ends_.push_back(layout.elements_);
+  }
+  layout.digest_ = digest_of(tensors);
+  layout.tensors_ = std::move(tensors);
+  return layout;
+}
+
+}  // namespace prime

@@ -1,0 +1,118 @@
+#include "prime/session.hpp"
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+#include "runtime/session/session_state.hpp"
+
+namespace prime {
+
+namespace {
+
+constexpr Duration ATTACH_LIMIT{60s};
+/// As long as a peer may take to say good-bye to its run.
+constexpr Duration LEAVE_LIMIT{20s};
+
+Instant monotonic_now() { return std::chrono::steady_clock::now(); }
+
+}  // namespace
+
+Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+Result<Session> Session::join(const JoinOptions& options) {
+  PRIME_TRY(auto ends, PacketSocket::pair());
+  PRIME_TRY(auto process, AgentProcess::start(options, ends.second.number()));
+  ends.second.close();  // the agent's copy is the only one now, so that its end is seen
+  auto impl = std::make_unique<Impl>(std::move(ends.first));
+  if (auto welcomed = impl->await_welcome(monotonic_now() + options.timeout); !welcomed) {
+    Error error = std::move(welcomed).error();
+    const auto explanation = process.end_and_explain();
+    if (error.name == ErrorName::AgentLost) return prime::fail(ErrorName::ProcessFailed, explanation);
+    if (error.name == ErrorName::DeadlineExceeded) error.detail = "waiting for the run to welcome this peer; " + explanation;
+    return prime::fail(std::move(error));
+  }
+  impl->process = std::move(process);
+  return Session(std::move(impl));
+}
+
+Result<Session> Session::attach() {
+  const char* const named = std::getenv("PRIME_TRAINER_FD");
+  if (named == nullptr) return prime::fail(ErrorName::AgentLost, "no agent started this process: PRIME_TRAINER_FD is not set");
+  const std::string_view text(named);
+  int number = -1;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc{} || end != text.data() + text.size()) return prime::fail(ErrorName::AgentLost, "PRIME_TRAINER_FD is not a number");
+  PRIME_TRY(auto socket, PacketSocket::inherit(number));
+  auto impl = std::make_unique<Impl>(std::move(socket));
+  PRIME_CHECK(impl->await_welcome(monotonic_now() + ATTACH_LIMIT));
+  return Session(std::move(impl));
+}
+
+const std::string& Session::manifest() const { return impl_->welcome.manifest; }
+const std::string& Session::local_manifest() const { return impl_->welcome.local; }
+PeerId Session::peer() const { return impl_->welcome.peer; }
+bool Session::fresh() const { return impl_->welcome.fresh; }
+
+Result<void> Session::bind(const TensorView& tensor) {
+  if (impl_->offered) return prime::fail(ErrorName::Usage, "tensors are bound before the first outer step");
+  PRIME_TRY(const auto elements, count_elements({tensor.name, tensor.shape}));
+  if (tensor.data.size() != elements) {
+    return prime::fail(ErrorName::LayoutMismatch, "`" + tensor.name + "` has " + std::to_string(tensor.data.size()) + " values, its shape asks for " +
+                                               std::to_string(elements));
+  }
+  impl_->tensors.push_back(tensor);
+  return {};
+}
+
+void Session::export_file(std::string name, std::string content) {
+  if (content.size() > wire::MAX_EXPORT_BYTES) {
+    impl_->link.end(Error(ErrorName::Usage, "`" + name + "` is larger than 16 MiB"));
+    return;
+  }
+  const auto file = memory_file_of("prime-export", content);
+  if (!file) {
+    impl_->link.end(file.error());
+    return;
+  }
+  // A failure ends the link, and the next call that returns a result tells of it.
+  [[maybe_unused]] const auto sent = impl_->link.send(wire::Export{std::move(name)}, std::array{file->number()});
+}
+
+Result<std::optional<Step>> Session::next_outer_step() {
+  PRIME_TRY(const auto plan, impl_->next_plan());
+  if (!plan) return std::nullopt;
+  return Step(*this, *plan);
+}
+
+Result<void> Session::finish(const std::function<FinalAnswer(const FinalPlan&)>& answer) {
+  if (!impl_->done) return prime::fail(ErrorName::Usage, "the run is not done");
+  const auto plan = std::exchange(impl_->final_plan, std::nullopt);
+  if (!plan) return {};
+  return impl_->link.send(wire::Final{plan->evaluate || plan->sample ? answer(*plan) : FinalAnswer{}});
+}
+
+Result<void> Session::leave() {
+  const auto sent = impl_->link.send(wire::Leave{});
+  // After the run's end the agent may be gone already; there is nobody left to say good-bye to.
+  if (!sent) return impl_->done ? Result<void>{} : sent;
+  const bool closed = impl_->link.wait_for_close(monotonic_now() + LEAVE_LIMIT);
+  impl_->link.end(Error(ErrorName::Usage, "the session was left"));
+  if (!closed) return prime::fail(ErrorName::DeadlineExceeded, "waiting for the agent to leave");
+  return {};
+}
+
+void Session::fail(const Error& cause) {
+  [[maybe_unused]] const auto sent = impl_->link.send(wire::Failure{cause});
+  impl_->link.end(cause);
+}
+
+Result<void> Step::report(const InnerReport& inner) { return session_->impl_->report(plan_, inner); }
+
+Result<Committed> Step::commit() { return session_->impl_->commit(plan_, held_out_); }
+
+}  // namespace prime

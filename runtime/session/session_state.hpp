@@ -1,0 +1,97 @@
+// Owns what a session holds: the socket to its agent, the shared memory, the bound tensors, and the step in progress.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "messages/result.hpp"
+#include "messages/units.hpp"
+#include "prime/session.hpp"
+#include "runtime/session/agent_process.hpp"
+#include "runtime/session/packet_socket.hpp"
+#include "runtime/session/shared_memory.hpp"
+#include "runtime/session/trainer_wire.hpp"
+
+namespace prime {
+
+struct FromAgent {
+  wire::ToTrainer message;
+  std::vector<Descriptor> descriptors;
+};
+
+/// The conversation with an agent: whole messages in and out. Every error is final and is given again to whoever asks later.
+class AgentLink {
+ public:
+  explicit AgentLink(PacketSocket socket) : socket_(std::move(socket)) {}
+
+  Result<void> send(const wire::ToAgent& message, std::span<const int> descriptors = {});
+  /// For news that the next news replaces: dropped where it would block.
+  Result<void> send_if_possible(const wire::ToAgent& message);
+  /// The next message; waits until `deadline`, or as long as the agent lives.
+  Result<FromAgent> receive(std::optional<Instant> deadline = std::nullopt);
+  /// Puts a message back for the next `receive`.
+  void put_back(FromAgent message) { inbox_.push_front(std::move(message)); }
+  /// True when what has arrived by now speaks of a later revision than `revision`.
+  bool knows_later_than(Revision revision);
+  [[nodiscard]] bool hung_up() const;
+  /// Waits until the agent closes its end; true when it did before the deadline.
+  bool wait_for_close(Instant deadline);
+  /// Ends the conversation with an error that every later call gives; returns it.
+  tl::unexpected<Error> end(Error error);
+
+ private:
+  /// Takes one packet into the inbox, if one is there.
+  ReceiveOutcome take();
+  bool wait_for(short what, std::optional<Instant> deadline) const;
+  tl::unexpected<Error> lost();
+
+  PacketSocket socket_;
+  std::deque<FromAgent> inbox_;
+  std::optional<Error> ended_;
+};
+
+/// What the trainer reported in the step in progress.
+struct StepTotals {
+  std::uint32_t inner_steps = 0;
+  double loss_sum = 0;
+  std::uint64_t tokens = 0;
+  std::uint64_t samples = 0;
+  Instant begun;
+  std::optional<Instant> last_told;
+};
+
+struct Session::Impl {
+  explicit Impl(PacketSocket socket) : link(std::move(socket)) {}
+
+  /// Waits until `deadline` for the run's welcome.
+  Result<void> await_welcome(Instant deadline);
+  /// Tells names and shapes, maps the agent's memory, and hands over the initial values.
+  Result<void> offer_tensors();
+  Result<void> tell_shapes();
+  Result<void> report(const StepPlan& plan, const InnerReport& inner);
+  Result<std::optional<StepPlan>> next_plan();
+  Result<Committed> commit(const StepPlan& plan, const std::optional<double>& held_out);
+  /// Copies an outer slot into the tensors. False when the agent has moved on, and so may have written to the slot meanwhile.
+  bool load(std::uint32_t slot, Revision revision);
+  void store() const;
+  /// The end that a stop means to somebody who still waits for a step.
+  tl::unexpected<Error> stopped(const wire::Stop& stop);
+  tl::unexpected<Error> unexpected_message();
+
+  AgentProcess process;  ///< ends after the link: it leaves when the socket closes
+  AgentLink link;
+  wire::Welcome welcome;
+  std::vector<TensorView> tensors;
+  std::vector<SharedFloats> slots;
+  SharedFloats local;
+  bool offered = false;
+  bool step_open = false;
+  bool done = false;
+  std::optional<FinalPlan> final_plan;
+  StepTotals totals;
+};
+
+}  // namespace prime

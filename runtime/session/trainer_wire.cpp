@@ -1,0 +1,258 @@
+#include "runtime/session/trainer_wire.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "messages/membership.hpp"
+#include "runtime/session/packet_socket.hpp"
+#include "runtime/session/wire_fields.hpp"
+
+namespace prime::wire {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t ANY_NUMBER = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint32_t ANY_SMALL_NUMBER = std::numeric_limits<std::uint32_t>::max();
+constexpr double NOT_FINITE = std::numeric_limits<double>::quiet_NaN();
+
+json real_or_null(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
+json real_or_null(const std::optional<double>& value) { return value ? real_or_null(*value) : json(nullptr); }
+
+json error_json(const Error& error) {
+  json context = json::array();
+  for (const auto& line : error.context) {
+    if (context.size() == MAX_CONTEXT_LINES) break;
+    context.push_back(clipped_text(line, MAX_TEXT_BYTES));
+  }
+  return {{"name", info(error.name).name}, {"detail", clipped_text(error.detail, MAX_TEXT_BYTES)}, {"context", std::move(context)}};
+}
+
+Error read_error(Fields& fields) {
+  Error error;
+  const auto name = fields.text("name", MAX_TEXT_BYTES);
+  const auto row = std::ranges::find(error_table(), std::string_view(name), &ErrorInfo::name);
+  if (row == error_table().end()) fields.refuse("name", "is no error's name");
+  else error.name = static_cast<ErrorName>(row - error_table().begin());
+  error.detail = fields.text("detail", MAX_TEXT_BYTES);
+  fields.each("context", MAX_CONTEXT_LINES, [&](const json& line) {
+    if (!line.is_string() || line.get_ref<const std::string&>().size() > MAX_TEXT_BYTES) return false;
+    error.context.push_back(line.get<std::string>());
+    return true;
+  });
+  return error;
+}
+
+// One pair of functions for each message: what it says as JSON, and what JSON must say to be it.
+
+json to_json(const Welcome& m) {
+  return {{"type", "welcome"}, {"run", m.run},     {"peer", to_string(m.peer)}, {"name", m.name},
+          {"manifest", m.manifest}, {"local", m.local}, {"fresh", m.fresh}};
+}
+Welcome read_welcome(Fields& f) {
+  return {f.text("run", MAX_TEXT_BYTES), f.parsed<PeerId>("peer", parse_peer_id), f.text("name", MAX_TEXT_BYTES),
+          f.text("manifest", MAX_MANIFEST_BYTES), f.text("local", MAX_MANIFEST_BYTES), f.flag("fresh")};
+}
+
+json to_json(const Segments& m) { return {{"type", "segments"}, {"elements", m.elements}, {"capacity_bytes", m.elements * sizeof(float)}}; }
+Segments read_segments(Fields& f) {
+  const Segments segments{f.number("elements", 1, MAX_ELEMENTS)};
+  const auto capacity_bytes = f.number("capacity_bytes", 0, ANY_NUMBER);
+  if (capacity_bytes != segments.elements * sizeof(float)) f.refuse("capacity_bytes", "does not fit the elements");
+  return segments;
+}
+
+json to_json(const Begin& m) {
+  const auto& p = m.plan;
+  return {{"type", "begin"},   {"step", p.step.value},           {"base", p.base.value},          {"rank", p.rank},
+          {"peers", p.peers},  {"first_sample", p.first_sample}, {"inner_steps", p.inner_steps},  {"total_steps", p.total_steps},
+          {"evaluate", p.evaluate}, {"state", to_string(m.state)}, {"slot", m.slot}};
+}
+Begin read_begin(Fields& f) {
+  Begin begin;
+  auto& plan = begin.plan;
+  plan.step.value = f.number("step", 1, ANY_NUMBER);
+  plan.base.value = f.number("base", 0, ANY_NUMBER);
+  plan.peers = f.small_number("peers", 1, MAX_PEERS);
+  plan.rank = f.small_number("rank", 0, MAX_PEERS - 1);
+  if (plan.rank >= plan.peers) f.refuse("rank", "is not below the count of peers");
+  plan.first_sample = f.number("first_sample", 0, ANY_NUMBER);
+  plan.inner_steps = f.small_number("inner_steps", 1, ANY_SMALL_NUMBER);
+  plan.total_steps = f.small_number("total_steps", 1, ANY_SMALL_NUMBER);
+  plan.evaluate = f.flag("evaluate");
+  begin.state = f.parsed<Digest>("state", parse_digest);
+  begin.slot = f.small_number("slot", 0, 1);
+  return begin;
+}
+
+json to_json(const StepCommitted& m) {
+  const auto& c = m.committed;
+  return {{"type", "committed"}, {"step", c.step.value},        {"revision", c.revision.value},
+          {"peers", c.peers},    {"state", to_string(c.state)}, {"slot", m.slot}};
+}
+StepCommitted read_committed(Fields& f) {
+  return {{{f.number("step", 1, ANY_NUMBER)},
+           {f.number("revision", 1, ANY_NUMBER)},
+           f.parsed<Digest>("state", parse_digest),
+           f.small_number("peers", 1, MAX_PEERS)},
+          f.small_number("slot", 0, 1)};
+}
+
+json to_json(const Finish& m) {
+  return {{"type", "finish"}, {"evaluate", m.plan.evaluate}, {"sample", m.plan.sample}, {"revision", m.revision.value},
+          {"state", to_string(m.state)}, {"slot", m.slot}};
+}
+Finish read_finish(Fields& f) {
+  return {{f.flag("evaluate"), f.flag("sample")}, {f.number("revision", 0, ANY_NUMBER)}, f.parsed<Digest>("state", parse_digest),
+          f.small_number("slot", 0, 1)};
+}
+
+json to_json(const Stop& m) { return {{"type", "stop"}, {"error", m.error ? error_json(*m.error) : json(nullptr)}}; }
+Stop read_stop(Fields& f) {
+  Stop stop;
+  f.object_or_null("error", [&](Fields& inner) { stop.error = read_error(inner); });
+  return stop;
+}
+
+json to_json(const Bind& m) {
+  json tensors = json::array();
+  for (const auto& tensor : m.tensors) tensors.push_back({{"name", tensor.name}, {"shape", tensor.shape}});
+  return {{"type", "bind"}, {"tensors", std::move(tensors)}, {"last", m.last}};
+}
+Bind read_bind(Fields& f) {
+  Bind bind;
+  f.each("tensors", MAX_BIND_TENSORS, [&](const json& item) {
+    if (!item.is_object() || !item.contains("name") || !item.contains("shape")) return false;
+    const auto& name = item["name"];
+    const auto& shape = item["shape"];
+    if (!name.is_string() || !shape.is_array() || shape.size() > MAX_TENSOR_DIMENSIONS) return false;
+    if (!std::ranges::all_of(shape, [](const json& extent) { return extent.is_number_unsigned() && extent.get<std::uint64_t>() <= MAX_ELEMENTS; })) {
+      return false;
+    }
+    bind.tensors.push_back({name.get<std::string>(), shape.get<std::vector<std::int64_t>>()});
+    return count_elements(bind.tensors.back()).has_value();
+  });
+  bind.last = f.flag("last");
+  return bind;
+}
+
+json to_json(const Export& m) { return {{"type", "export"}, {"name", m.name}}; }
+Export read_export(Fields& f) {
+  Export exported{f.text("name", MAX_EXPORT_NAME_BYTES)};
+  if (!is_export_name(exported.name)) f.refuse("name", "is no plain file name");
+  return exported;
+}
+
+json to_json(const Initial&) { return {{"type", "initial"}}; }
+Initial read_initial(Fields&) { return {}; }
+
+json to_json(const Inner& m) {
+  return {{"type", "inner"},          {"step", m.step.value}, {"inner_steps", m.inner_steps},
+          {"loss", real_or_null(m.loss)}, {"tokens", m.tokens},   {"samples", m.samples}};
+}
+Inner read_inner(Fields& f) {
+  return {{f.number("step", 1, ANY_NUMBER)}, f.small_number("inner_steps", 0, ANY_SMALL_NUMBER), f.real_or_null("loss").value_or(NOT_FINITE),
+          f.number("tokens", 0, ANY_NUMBER), f.number("samples", 0, ANY_NUMBER)};
+}
+
+json to_json(const Contribute& m) {
+  return {{"type", "contribute"},     {"step", m.step.value},                           {"weight", m.weight},
+          {"samples", m.samples},     {"loss", real_or_null(m.loss)}, {"held_out_loss", real_or_null(m.held_out_loss)},
+          {"seconds", m.seconds}};
+}
+Contribute read_contribute(Fields& f) {
+  return {{f.number("step", 1, ANY_NUMBER)},
+          f.number("weight", 0, ANY_NUMBER),
+          f.number("samples", 0, ANY_NUMBER),
+          f.real_or_null("loss").value_or(NOT_FINITE),
+          f.real_or_null("held_out_loss"),
+          f.positive_real("seconds")};
+}
+
+json to_json(const Final& m) {
+  return {{"type", "final"},
+          {"held_out_loss", real_or_null(m.answer.held_out_loss)},
+          {"sample", clipped_text(m.answer.sample, MAX_SAMPLE_BYTES)}};
+}
+Final read_final(Fields& f) { return {{f.real_or_null("held_out_loss"), f.text("sample", MAX_SAMPLE_BYTES)}}; }
+
+json to_json(const Leave&) { return {{"type", "leave"}}; }
+Leave read_leave(Fields&) { return {}; }
+
+json to_json(const Failure& m) {
+  json object = error_json(m.error);
+  object["type"] = "error";
+  return object;
+}
+Failure read_failure(Fields& f) { return {read_error(f)}; }
+
+template <class Variant>
+struct Kind {
+  std::string_view type;
+  Variant (*read)(Fields&);
+};
+
+template <class Variant, std::size_t COUNT>
+Result<Variant> decode(std::string_view packet, const Kind<Variant> (&kinds)[COUNT]) {
+  static_assert(COUNT == std::variant_size_v<Variant>, "every message has a reader");
+  if (packet.size() > MAX_PACKET_BYTES) return fail(ErrorName::TrainerProtocol, "a packet is too long");
+  const json object = json::parse(packet, nullptr, false);
+  if (!object.is_object()) return fail(ErrorName::TrainerProtocol, "a packet is not a JSON object");
+  Fields fields(object);
+  if (fields.number("v", 0, ANY_NUMBER) != PROTOCOL_VERSION) fields.refuse("v", "is not this version");
+  const auto type = fields.text("type", MAX_TEXT_BYTES);
+  if (fields.error()) return fail(*fields.error());
+  const auto kind = std::ranges::find(kinds, std::string_view(type), &Kind<Variant>::type);
+  if (kind == std::end(kinds)) return fail(ErrorName::TrainerProtocol, "a packet of an unknown type");
+  Variant message = kind->read(fields);
+  if (fields.error()) return fail(Error(*fields.error()).with_context("reading `" + type + "`"));
+  return message;
+}
+
+/// What the sender lets through is by construction what the receiver accepts.
+template <class Variant>
+Result<std::string> encode_checked(const Variant& message, Result<Variant> (*decode_back)(std::string_view)) {
+  json object = std::visit([](const auto& m) { return to_json(m); }, message);
+  object["v"] = PROTOCOL_VERSION;
+  auto packet = object.dump(-1, ' ', false, json::error_handler_t::replace);
+  PRIME_CHECK(decode_back(packet));
+  return packet;
+}
+
+}  // namespace
+
+Result<ToTrainer> decode_to_trainer(std::string_view packet) {
+  static constexpr Kind<ToTrainer> KINDS[] = {
+      {"welcome", [](Fields& f) -> ToTrainer { return read_welcome(f); }}, {"segments", [](Fields& f) -> ToTrainer { return read_segments(f); }},
+      {"begin", [](Fields& f) -> ToTrainer { return read_begin(f); }},     {"committed", [](Fields& f) -> ToTrainer { return read_committed(f); }},
+      {"finish", [](Fields& f) -> ToTrainer { return read_finish(f); }},   {"stop", [](Fields& f) -> ToTrainer { return read_stop(f); }},
+  };
+  return decode(packet, KINDS);
+}
+
+Result<ToAgent> decode_to_agent(std::string_view packet) {
+  static constexpr Kind<ToAgent> KINDS[] = {
+      {"bind", [](Fields& f) -> ToAgent { return read_bind(f); }},       {"export", [](Fields& f) -> ToAgent { return read_export(f); }},
+      {"initial", [](Fields& f) -> ToAgent { return read_initial(f); }}, {"inner", [](Fields& f) -> ToAgent { return read_inner(f); }},
+      {"contribute", [](Fields& f) -> ToAgent { return read_contribute(f); }},
+      {"final", [](Fields& f) -> ToAgent { return read_final(f); }},     {"leave", [](Fields& f) -> ToAgent { return read_leave(f); }},
+      {"error", [](Fields& f) -> ToAgent { return read_failure(f); }},
+  };
+  return decode(packet, KINDS);
+}
+
+Result<std::string> encode(const ToTrainer& message) { return encode_checked(message, &decode_to_trainer); }
+Result<std::string> encode(const ToAgent& message) { return encode_checked(message, &decode_to_agent); }
+
+std::size_t descriptor_count(const ToTrainer& message) { return std::holds_alternative<Segments>(message) ? 3 : 0; }
+std::size_t descriptor_count(const ToAgent& message) { return std::holds_alternative<Export>(message) ? 1 : 0; }
+
+bool is_export_name(std::string_view name) {
+  return !name.empty() && name.size() <= MAX_EXPORT_NAME_BYTES && name.front() != '.' &&
+         std::ranges::all_of(name, [](char c) { return c > ' ' && c <= '~' && c != '/'; });
+}
+
+}  // namespace prime::wire

@@ -1,0 +1,112 @@
+// Owns the messages between an agent and its trainer: JSON objects {"v", "type", …}, fully checked before they are believed.
+// None of them crosses nodes; both sides include this header.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "messages/errors.hpp"
+#include "messages/ids.hpp"
+#include "messages/result.hpp"
+#include "prime/session.hpp"
+#include "runtime/session/layout.hpp"
+
+namespace prime::wire {
+
+inline constexpr std::size_t MAX_BIND_TENSORS = 256;
+inline constexpr std::size_t MAX_EXPORT_NAME_BYTES = 100;
+inline constexpr std::uint64_t MAX_EXPORT_BYTES = 16 * 1024 * 1024;
+inline constexpr std::size_t MAX_SAMPLE_BYTES = 4096;
+inline constexpr std::size_t MAX_MANIFEST_BYTES = 48 * 1024;
+inline constexpr std::size_t MAX_TEXT_BYTES = 4096;  ///< names of runs and peers, details of errors
+inline constexpr std::size_t MAX_CONTEXT_LINES = 16;
+
+// Agent → trainer.
+
+struct Welcome {
+  std::string run;
+  PeerId peer;
+  std::string name;
+  std::string manifest;  ///< shared half, YAML
+  std::string local;     ///< local half, YAML
+  bool fresh = true;     ///< false: a restart of the trainer
+};
+/// With three descriptors: outer slot 0, outer slot 1 (both can only be mapped for reading), local.
+struct Segments {
+  std::uint64_t elements = 0;
+};
+struct Begin {
+  StepPlan plan;
+  Digest state;            ///< of `plan.base`
+  std::uint32_t slot = 0;  ///< holds the parameters of `plan.base`
+};
+struct StepCommitted {
+  Committed committed;
+  std::uint32_t slot = 0;
+};
+/// The last step is committed; `revision` and `state` are final.
+struct Finish {
+  FinalPlan plan;
+  Revision revision;
+  Digest state;
+  std::uint32_t slot = 0;
+};
+struct Stop {
+  std::optional<Error> error;
+};
+using ToTrainer = std::variant<Welcome, Segments, Begin, StepCommitted, Finish, Stop>;
+
+// Trainer → agent. A loss is NaN when the trainer's was not finite or none was reported; JSON carries it as null.
+
+struct Bind {
+  std::vector<TensorShape> tensors;
+  bool last = false;
+};
+/// With one descriptor: a memory file with the content.
+struct Export {
+  std::string name;
+};
+struct Initial {};
+/// Totals of the step in progress.
+struct Inner {
+  OuterStep step;
+  std::uint32_t inner_steps = 0;
+  double loss = 0;  ///< of the latest inner step
+  std::uint64_t tokens = 0;
+  std::uint64_t samples = 0;
+};
+struct Contribute {
+  OuterStep step;
+  std::uint64_t weight = 0;   ///< tokens
+  std::uint64_t samples = 0;
+  double loss = 0;            ///< mean over the inner steps
+  std::optional<double> held_out_loss;
+  double seconds = 0;         ///< since the step began
+};
+struct Final {
+  FinalAnswer answer;
+};
+struct Leave {};
+struct Failure {
+  Error error;
+};
+using ToAgent = std::variant<Bind, Export, Initial, Inner, Contribute, Final, Leave, Failure>;
+
+/// Fails with TrainerProtocol when the message would be refused by the other side.
+Result<std::string> encode(const ToTrainer& message);
+Result<std::string> encode(const ToAgent& message);
+Result<ToTrainer> decode_to_trainer(std::string_view packet);
+Result<ToAgent> decode_to_agent(std::string_view packet);
+
+/// How many descriptors must lie beside a message.
+std::size_t descriptor_count(const ToTrainer& message);
+std::size_t descriptor_count(const ToAgent& message);
+
+/// A plain file name: no slash, not hidden, printable.
+bool is_export_name(std::string_view name);
+
+}  // namespace prime::wire

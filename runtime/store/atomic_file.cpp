@@ -1,0 +1,171 @@
+// Owns the hidden names, their locks, and the renames that make writes appear at once.
+#include "runtime/store/atomic_file.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
+#include <optional>
+#include <string>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace prime::store {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::string_view HIDDEN_SUFFIX = ".writing";
+/// How often an entry may vanish between being created and being locked before that is an error.
+constexpr int LOCK_ATTEMPTS_MAX = 100;
+
+fs::path parent_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path{"."};
+}
+
+fs::path hidden_name(const fs::path& path) {
+  return parent_of(path) / ("." + path.filename().string() + std::string{HIDDEN_SUFFIX});
+}
+
+/// A rename or a clean-up may have taken the entry away before the lock was granted: the lock is then on something else.
+bool still_at(const fs::path& path, int fd) {
+  struct stat opened {};
+  struct stat named {};
+  return ::fstat(fd, &opened) == 0 && ::stat(path.c_str(), &named) == 0 && opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
+bool locked(int fd, int operation) {
+  int result = 0;
+  do result = ::flock(fd, operation);
+  while (result != 0 && errno == EINTR);
+  return result == 0;
+}
+
+Result<Descriptor> lock_hidden_file(const fs::path& hidden) {
+  for (int attempt = 0; attempt < LOCK_ATTEMPTS_MAX; ++attempt) {
+    Descriptor file{::open(hidden.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644)};
+    if (!file.open()) return fail(storage_error("create", hidden, errno));
+    if (!locked(file.get(), LOCK_EX)) return fail(storage_error("lock", hidden, errno));
+    if (still_at(hidden, file.get())) return file;
+  }
+  return fail(storage_error("lock", hidden, EBUSY));
+}
+
+Result<Descriptor> lock_hidden_directory(const fs::path& hidden) {
+  for (int attempt = 0; attempt < LOCK_ATTEMPTS_MAX; ++attempt) {
+    if (::mkdir(hidden.c_str(), 0755) != 0 && errno != EEXIST) return fail(storage_error("create", hidden, errno));
+    Descriptor directory{::open(hidden.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    if (!directory.open() && errno == ENOENT) continue;
+    if (!directory.open()) return fail(storage_error("open", hidden, errno));
+    if (!locked(directory.get(), LOCK_EX | LOCK_NB)) return fail(ErrorName::StorageFailed, "another process is writing " + hidden.string());
+    if (still_at(hidden, directory.get())) return directory;
+  }
+  return fail(storage_error("lock", hidden, EBUSY));
+}
+
+Result<void> remove_tree(const fs::path& root) {
+  std::error_code error;
+  fs::remove_all(root, error);
+  if (error) return fail(storage_error("remove", root, error.value()));
+  return {};
+}
+
+/// What a dead writer of the same target left must not become part of the new one.
+Result<void> empty_directory(const fs::path& directory) {
+  std::error_code error;
+  for (fs::directory_iterator entry{directory, error}; !error && entry != fs::directory_iterator{}; entry.increment(error))
+    PRIME_CHECK(remove_tree(entry->path()));
+  if (error) return fail(storage_error("empty", directory, error.value()));
+  return {};
+}
+
+/// Removes hidden directories in `parent` whose writers are dead. Best effort: what stays is hidden and harmless.
+void remove_leftovers(const fs::path& parent) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator{parent, ignored}) {
+    const auto name = entry.path().filename().string();
+    if (!name.starts_with('.') || !name.ends_with(HIDDEN_SUFFIX) || !entry.is_directory(ignored)) continue;
+    const Descriptor directory{::open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+    if (directory.open() && locked(directory.get(), LOCK_EX | LOCK_NB)) fs::remove_all(entry.path(), ignored);
+  }
+}
+
+Result<void> sync_file(const fs::path& path) {
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (!file.open() || ::fsync(file.get()) != 0) return fail(storage_error("sync", path, errno));
+  return {};
+}
+
+Result<void> sync_tree(const fs::path& root) {
+  std::error_code error;
+  fs::recursive_directory_iterator entries{root, error};
+  for (; !error && entries != fs::recursive_directory_iterator{}; entries.increment(error)) {
+    const bool directory = entries->is_directory(error);
+    if (error) break;
+    PRIME_CHECK(directory ? sync_directory(entries->path()) : sync_file(entries->path()));
+  }
+  if (error) return fail(storage_error("sync", root, error.value()));
+  return sync_directory(root);
+}
+
+}  // namespace
+
+Result<void> write_file_atomically(const fs::path& path, std::string_view content) {
+  const auto hidden = hidden_name(path);
+  PRIME_TRY(const Descriptor file, lock_hidden_file(hidden));
+  auto written = [&]() -> Result<void> {
+    if (::ftruncate(file.get(), 0) != 0) return fail(storage_error("truncate", hidden, errno));
+    PRIME_CHECK(write_all(file.get(), std::as_bytes(std::span{content}), hidden));
+    if (::fsync(file.get()) != 0) return fail(storage_error("sync", hidden, errno));
+    if (::rename(hidden.c_str(), path.c_str()) != 0) return fail(storage_error("rename to", path, errno));
+    return {};
+  }();
+  if (!written) {
+    ::unlink(hidden.c_str());
+    return written;
+  }
+  return sync_directory(parent_of(path));
+}
+
+DirectoryTransaction::DirectoryTransaction(fs::path target, fs::path staging, Descriptor lock)
+    : target_(std::move(target)), staging_(std::move(staging)), lock_(std::move(lock)) {}
+
+Result<DirectoryTransaction> DirectoryTransaction::begin(fs::path target) {
+  const auto parent = parent_of(target);
+  std::error_code error;
+  fs::create_directories(parent, error);
+  if (error) return fail(storage_error("create", parent, error.value()));
+  remove_leftovers(parent);
+  auto staging = hidden_name(target);
+  PRIME_TRY(Descriptor lock, lock_hidden_directory(staging));
+  PRIME_CHECK(empty_directory(staging));
+  return DirectoryTransaction{std::move(target), std::move(staging), std::move(lock)};
+}
+
+Result<void> DirectoryTransaction::commit() {
+  PRIME_CHECK(sync_tree(staging_));
+  if (::rename(staging_.c_str(), target_.c_str()) != 0) {
+    if (errno != ENOTEMPTY && errno != EEXIST) return fail(storage_error("rename to", target_, errno));
+    // An older directory is in the place: the two swap names at once, and the older one is removed under the hidden name.
+    if (::renameat2(AT_FDCWD, staging_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) != 0)
+      return fail(storage_error("replace", target_, errno));
+    PRIME_CHECK(remove_tree(staging_));
+  }
+  lock_ = Descriptor{};
+  return sync_directory(parent_of(target_));
+}
+
+DirectoryTransaction::~DirectoryTransaction() {
+  std::error_code ignored;
+  if (lock_.open()) fs::remove_all(staging_, ignored);
+}
+
+Result<void> remove_directory_atomically(const fs::path& directory) {
+  const auto hidden = hidden_name(directory);
+  PRIME_CHECK(remove_tree(hidden));
+  if (::rename(directory.c_str(), hidden.c_str()) == 0) return remove_tree(hidden);
+  if (errno == ENOENT) return {};
+  return fail(storage_error("remove", directory, errno));
+}
+
+}  // namespace prime::store

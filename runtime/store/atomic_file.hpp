@@ -1,0 +1,42 @@
+// Owns law 9 on a file system: a file or a directory is complete at its name, or it is not there.
+//
+// Both kinds are written under a hidden name, ".NAME.writing", beside their place, flushed, and renamed. The writer holds a file
+// lock on the hidden entry; the kernel drops it when the writer dies, so leftovers are recognised without comparing process ids.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+#include "runtime/store/file_io.hpp"
+
+namespace prime::store {
+
+/// Replaces `path` by `content`; concurrent writers take turns. On failure what was at `path` stays, and nothing else is left.
+Result<void> write_file_atomically(const std::filesystem::path& path, std::string_view content);
+
+/// A directory in the making. Removed again unless `commit` succeeds.
+class DirectoryTransaction {
+ public:
+  /// Also removes what dead writers left beside `target`. Fails when another process is writing the same target.
+  static Result<DirectoryTransaction> begin(std::filesystem::path target);
+  DirectoryTransaction(DirectoryTransaction&&) noexcept = default;
+  DirectoryTransaction& operator=(DirectoryTransaction&&) = delete;
+  ~DirectoryTransaction();
+
+  /// Where to write; subdirectories are welcome. Files written through OutputFile are already flushed.
+  [[nodiscard]] const std::filesystem::path& staging() const { return staging_; }
+  /// Flushes every file and directory, then puts the directory at its target in one step. An older one there is replaced.
+  Result<void> commit();
+
+ private:
+  DirectoryTransaction(std::filesystem::path target, std::filesystem::path staging, Descriptor lock);
+
+  std::filesystem::path target_;
+  std::filesystem::path staging_;
+  Descriptor lock_;  ///< open until the end: holding it is what tells a living writer from a dead one
+};
+
+/// Removes a directory so that it is never seen half there. A missing one is no error.
+Result<void> remove_directory_atomically(const std::filesystem::path& directory);
+
+}  // namespace prime::store

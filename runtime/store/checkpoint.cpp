@@ -1,0 +1,264 @@
+// Owns the files of a checkpoint: what is in which, and how damage is told.
+#include "runtime/store/checkpoint.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <system_error>
+
+#include "runtime/store/atomic_file.hpp"
+
+namespace prime::store {
+namespace fs = std::filesystem;
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view LISTING_SCHEMA = "prime.checkpoint/1";
+constexpr const char* LISTING_PATH = "prime/checkpoint.json";
+constexpr const char* STATE_PATH = "prime/state.json";
+constexpr const char* MOMENTUM_PATH = "prime/outer_momentum.safetensors";
+constexpr const char* MANIFEST_PATH = "prime/manifest.yaml";
+constexpr const char* MODEL_PATH = "model.safetensors";
+constexpr std::uint64_t TEXT_BYTES_MAX = 16ULL << 20;
+constexpr std::size_t FILES_MAX = 1024;
+
+using Listing = std::map<std::string, FileSummary>;
+
+/// A name that stays inside the checkpoint whoever chose it.
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name.size() <= 128 && name.front() != '.' && name != "prime" && name != MODEL_PATH &&
+         std::none_of(name.begin(), name.end(), [](char c) { return c == '/' || static_cast<unsigned char>(c) < ' '; });
+}
+
+bool is_listed_path(const std::string& path) {
+  return path == STATE_PATH || path == MOMENTUM_PATH || path == MANIFEST_PATH || path == MODEL_PATH || is_plain_name(path);
+}
+
+std::string step_name(OuterStep step) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "step-%06llu", static_cast<unsigned long long>(step.value));
+  return text.data();
+}
+
+/// The step of a directory's name, only when `step_name` would give that name again.
+std::optional<OuterStep> parse_step_name(const std::string& name) {
+  if (!name.starts_with("step-")) return std::nullopt;
+  OuterStep step;
+  std::from_chars(name.data() + 5, name.data() + name.size(), step.value);
+  return step_name(step) == name ? std::optional{step} : std::nullopt;
+}
+
+std::string to_text(const json& value) {
+  return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+json to_json(const CheckpointState& state) {
+  return {{"schema", "prime.state/1"},        {"run", state.run},
+          {"revision", state.revision.value}, {"outer_step", state.outer_step.value},
+          {"next_sample", state.next_sample}, {"tokens", state.tokens},
+          {"state", to_string(state.state)}};
+}
+
+std::optional<std::uint64_t> count_at(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number_unsigned() ? std::optional{found->get<std::uint64_t>()} : std::nullopt;
+}
+
+std::optional<std::string> text_at(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? std::optional{found->get<std::string>()} : std::nullopt;
+}
+
+std::optional<CheckpointState> parse_state(const std::string& text) {
+  const auto object = json::parse(text, nullptr, false);
+  if (!object.is_object() || text_at(object, "schema") != "prime.state/1") return std::nullopt;
+  const auto run = text_at(object, "run");
+  const auto revision = count_at(object, "revision");
+  const auto outer_step = count_at(object, "outer_step");
+  const auto next_sample = count_at(object, "next_sample");
+  const auto tokens = count_at(object, "tokens");
+  const auto digest = parse_digest(text_at(object, "state").value_or(""));
+  if (!run || !revision || !outer_step || !next_sample || !tokens || !digest) return std::nullopt;
+  return CheckpointState{*run, Revision{*revision}, OuterStep{*outer_step}, *next_sample, *tokens, *digest};
+}
+
+std::string listing_text(const Listing& listing) {
+  json files = json::array();
+  for (const auto& [path, summary] : listing)
+    files.push_back({{"path", path}, {"bytes", summary.bytes}, {"xxh3_128_chunked", to_string(summary.digest)}});
+  return to_text({{"schema", LISTING_SCHEMA}, {"files", files}});
+}
+
+std::optional<Listing> parse_listing(const std::string& text) {
+  const auto object = json::parse(text, nullptr, false);
+  if (!object.is_object() || text_at(object, "schema") != LISTING_SCHEMA) return std::nullopt;
+  const auto files = object.find("files");
+  if (files == object.end() || !files->is_array() || files->size() > FILES_MAX) return std::nullopt;
+  Listing listing;
+  for (const auto& file : *files) {
+    if (!file.is_object()) return std::nullopt;
+    const auto path = text_at(file, "path");
+    const auto bytes = count_at(file, "bytes");
+    const auto digest = parse_digest(text_at(file, "xxh3_128_chunked").value_or(""));
+    if (!path || !bytes || !digest || !is_listed_path(*path)) return std::nullopt;
+    if (!listing.emplace(*path, FileSummary{*bytes, *digest}).second) return std::nullopt;
+  }
+  for (const char* required : {MODEL_PATH, STATE_PATH, MANIFEST_PATH})
+    if (!listing.contains(required)) return std::nullopt;
+  return listing;
+}
+
+Error corrupt(const fs::path& checkpoint, const std::string& what) {
+  return Error{ErrorName::CheckpointCorrupt, checkpoint.string() + ": " + what};
+}
+
+Result<Listing> read_listing(const fs::path& checkpoint) {
+  const auto text = read_file(checkpoint / LISTING_PATH, TEXT_BYTES_MAX);
+  if (!text) return fail(corrupt(checkpoint, std::string{LISTING_PATH} + " cannot be read"));
+  auto listing = parse_listing(*text);
+  if (!listing) return fail(corrupt(checkpoint, std::string{LISTING_PATH} + " is damaged"));
+  return std::move(*listing);
+}
+
+/// The momentum cut into tensors of the parameters' names and shapes.
+Result<std::vector<NamedTensor>> momentum_tensors(const CheckpointContent& content) {
+  std::vector<NamedTensor> tensors;
+  auto rest = content.momentum;
+  for (const auto& parameter : content.parameters) {
+    if (rest.size() < parameter.data.size()) return fail(ErrorName::LayoutMismatch, "the momentum is shorter than the parameters");
+    tensors.push_back({parameter.name, parameter.shape, rest.first(parameter.data.size())});
+    rest = rest.subspan(parameter.data.size());
+  }
+  if (!rest.empty()) return fail(ErrorName::LayoutMismatch, "the momentum is longer than the parameters");
+  return tensors;
+}
+
+Result<FileSummary> write_text(const fs::path& path, std::string_view text) {
+  PRIME_TRY(auto file, OutputFile::create(path));
+  PRIME_CHECK(file.write(text));
+  return file.finish();
+}
+
+Result<Listing> write_files(const fs::path& staging, const CheckpointContent& content) {
+  Listing listing;
+  PRIME_TRY(listing[MODEL_PATH], write_safetensors(staging / MODEL_PATH, content.parameters));
+  if (!content.momentum.empty()) {
+    PRIME_TRY(const auto tensors, momentum_tensors(content));
+    PRIME_TRY(listing[MOMENTUM_PATH], write_safetensors(staging / MOMENTUM_PATH, tensors));
+  }
+  PRIME_TRY(listing[STATE_PATH], write_text(staging / STATE_PATH, to_text(to_json(content.state))));
+  PRIME_TRY(listing[MANIFEST_PATH], write_text(staging / MANIFEST_PATH, content.manifest));
+  for (const auto& [name, text] : content.export_files) {
+    if (!is_plain_name(name)) return fail(ErrorName::TrainerProtocol, "an exported file cannot be called `" + name.substr(0, 128) + "`");
+    PRIME_TRY(listing[name], write_text(staging / name, text));
+  }
+  return listing;
+}
+
+/// All tensors of a file one after the other.
+Result<std::vector<float>> read_flat(const SafetensorsReader& file) {
+  const auto& tensors = file.tensors();
+  const auto add = [](std::uint64_t sum, const TensorEntry& tensor) { return sum + tensor.elements; };
+  std::vector<float> values(std::accumulate(tensors.begin(), tensors.end(), std::uint64_t{0}, add));
+  auto rest = std::span{values};
+  for (const auto& tensor : tensors) {
+    PRIME_CHECK(file.read(tensor, rest.first(tensor.elements)));
+    rest = rest.subspan(tensor.elements);
+  }
+  return values;
+}
+
+bool same_layout(const std::vector<TensorEntry>& a, const std::vector<TensorEntry>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const TensorEntry& x, const TensorEntry& y) { return x.name == y.name && x.shape == y.shape; });
+}
+
+}  // namespace
+
+Result<fs::path> write_checkpoint(const fs::path& directory, const CheckpointContent& content) {
+  auto target = directory / step_name(content.state.outer_step);
+  PRIME_TRY(auto transaction, DirectoryTransaction::begin(target));
+  std::error_code error;
+  fs::create_directory(transaction.staging() / "prime", error);
+  if (error) return fail(storage_error("create", transaction.staging() / "prime", error.value()));
+  PRIME_TRY(const auto listing, write_files(transaction.staging(), content));
+  PRIME_CHECK(write_text(transaction.staging() / LISTING_PATH, listing_text(listing)));
+  PRIME_CHECK(transaction.commit());
+  return target;
+}
+
+Result<CheckpointState> verify_checkpoint(const fs::path& checkpoint) {
+  PRIME_TRY(const auto listing, read_listing(checkpoint));
+  std::string damage;
+  const auto blame = [&](const std::string& part, std::string_view what) {
+    damage += (damage.empty() ? "" : "; ") + part + " " + std::string{what};
+  };
+  for (const auto& [path, expected] : listing) {
+    const auto found = summarize_file(checkpoint / path);
+    if (!found) blame(path, "cannot be read");
+    else if (found->bytes != expected.bytes) blame(path, "has another size");
+    else if (found->digest != expected.digest) blame(path, "has other bytes");
+  }
+  if (!damage.empty()) return fail(corrupt(checkpoint, damage));
+  PRIME_TRY(const auto text, read_file(checkpoint / STATE_PATH, TEXT_BYTES_MAX));
+  auto state = parse_state(text);
+  if (!state) return fail(corrupt(checkpoint, std::string{STATE_PATH} + " is not what this version writes"));
+  return std::move(*state);
+}
+
+Result<LoadedCheckpoint> load_checkpoint(const fs::path& checkpoint) {
+  LoadedCheckpoint loaded;
+  PRIME_TRY(loaded.state, verify_checkpoint(checkpoint));
+  PRIME_TRY(loaded.manifest, read_file(checkpoint / MANIFEST_PATH, TEXT_BYTES_MAX));
+  PRIME_TRY(const auto model, SafetensorsReader::open(checkpoint / MODEL_PATH));
+  loaded.layout = model.tensors();
+  PRIME_TRY(loaded.parameters, read_flat(model));
+  PRIME_TRY(const auto listing, read_listing(checkpoint));
+  if (!listing.contains(MOMENTUM_PATH)) return loaded;
+  PRIME_TRY(const auto momentum, SafetensorsReader::open(checkpoint / MOMENTUM_PATH));
+  if (!same_layout(momentum.tensors(), loaded.layout)) return fail(corrupt(checkpoint, "the momentum is of another model"));
+  PRIME_TRY(loaded.momentum, read_flat(momentum));
+  return loaded;
+}
+
+std::vector<CheckpointEntry> list_checkpoints(const fs::path& directory) {
+  std::vector<CheckpointEntry> entries;
+  std::error_code error;
+  for (fs::directory_iterator entry{directory, error}; !error && entry != fs::directory_iterator{}; entry.increment(error)) {
+    const auto step = parse_step_name(entry->path().filename().string());
+    if (!step) continue;
+    const auto listing = read_listing(entry->path());
+    if (!listing) continue;
+    CheckpointEntry found{*step, entry->path(), 0};
+    const bool complete = std::all_of(listing->begin(), listing->end(), [&](const auto& file) {
+      std::error_code missing;
+      found.bytes += file.second.bytes;
+      return fs::file_size(found.path / file.first, missing) == file.second.bytes && !missing;
+    });
+    if (complete) entries.push_back(std::move(found));
+  }
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.outer_step < b.outer_step; });
+  return entries;
+}
+
+std::optional<CheckpointEntry> latest_checkpoint(const fs::path& directory) {
+  auto entries = list_checkpoints(directory);
+  return entries.empty() ? std::nullopt : std::optional{std::move(entries.back())};
+}
+
+Result<std::vector<fs::path>> prune_checkpoints(const fs::path& directory, std::size_t keep) {
+  auto entries = list_checkpoints(directory);
+  entries.resize(entries.size() - std::min(entries.size(), std::max<std::size_t>(keep, 1)));
+  std::vector<fs::path> removed;
+  for (const auto& entry : entries) {
+    PRIME_CHECK(remove_directory_atomically(entry.path));
+    removed.push_back(entry.path);
+  }
+  return removed;
+}
+
+}  // namespace prime::store

@@ -1,0 +1,71 @@
+// Owns checkpoints: one directory for one committed revision, readable by transformers, complete and verified or not there (law 9).
+//
+//   step-000060/  model.safetensors, config.json …      what other programs load
+//                 prime/state.json                      run, counters, digest of the shared state
+//                 prime/outer_momentum.safetensors      the outer optimizer's state; absent when it has none
+//                 prime/manifest.yaml                   the shared half of the manifest
+//                 prime/checkpoint.json                 every other file with its size and digest
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "messages/ids.hpp"
+#include "messages/result.hpp"
+#include "runtime/store/safetensors.hpp"
+
+namespace prime::store {
+
+/// What a checkpoint is of. `state` is the digest that the peers voted on; this floor keeps it and does not compute it.
+struct CheckpointState {
+  std::string run;
+  Revision revision;
+  OuterStep outer_step;
+  std::uint64_t next_sample = 0;  ///< the data cursor
+  std::uint64_t tokens = 0;       ///< trained on by all peers so far
+  Digest state;
+  friend bool operator==(const CheckpointState&, const CheckpointState&) = default;
+};
+
+/// What to write. Spans must stay valid and unchanged during the call.
+struct CheckpointContent {
+  CheckpointState state;
+  std::vector<NamedTensor> parameters;
+  std::span<const float> momentum;                  ///< flat, in the order of `parameters`; empty when there is none
+  std::string manifest;                             ///< canonical YAML of the shared half
+  std::map<std::string, std::string> export_files;  ///< by plain file name, put beside model.safetensors
+};
+
+struct LoadedCheckpoint {
+  CheckpointState state;
+  std::vector<TensorEntry> layout;  ///< of the parameters, in the order of their bytes
+  std::vector<float> parameters;    ///< flat, in that order
+  std::vector<float> momentum;      ///< likewise; empty when there is none
+  std::string manifest;
+};
+
+struct CheckpointEntry {
+  OuterStep outer_step;
+  std::filesystem::path path;
+  std::uint64_t bytes = 0;
+};
+
+/// Writes `directory`/step-NNNNNN and returns its path; one of the same step is replaced at once. StorageFailed leaves nothing behind.
+Result<std::filesystem::path> write_checkpoint(const std::filesystem::path& directory, const CheckpointContent& content);
+/// Reads every byte of a checkpoint; CheckpointCorrupt names each damaged part.
+Result<CheckpointState> verify_checkpoint(const std::filesystem::path& checkpoint);
+/// Verifies, then loads.
+Result<LoadedCheckpoint> load_checkpoint(const std::filesystem::path& checkpoint);
+/// The complete checkpoints of a directory, oldest step first; sizes are checked, digests are not.
+std::vector<CheckpointEntry> list_checkpoints(const std::filesystem::path& directory);
+/// The one of the highest step.
+std::optional<CheckpointEntry> latest_checkpoint(const std::filesystem::path& directory);
+/// Keeps the `keep` newest complete checkpoints, at least one, and returns the paths that it removed.
+Result<std::vector<std::filesystem::path>> prune_checkpoints(const std::filesystem::path& directory, std::size_t keep);
+
+}  // namespace prime::store

@@ -1,0 +1,24 @@
+#include "runtime/telemetry/error_text.hpp"
+
+namespace prime::telemetry {
+
+std::optional<Error> parse_error_text(std::string_view text) {
+  const auto& table = error_table();
+  for (std::size_t index = 0; index < table.size(); ++index) {
+    const auto end = " [" + std::string{table[index].code} + "]";
+    if (!text.ends_with(end) || !text.starts_with(table[index].text)) continue;
+    auto detail = text.substr(0, text.size() - end.size()).substr(table[index].text.size());
+    if (detail.starts_with(": ")) detail.remove_prefix(2);
+    return Error{static_cast<ErrorName>(index), std::string{detail}};
+  }
+  return std::nullopt;
+}
+
+std::string short_reason(std::string_view text) {
+  const auto error = parse_error_text(text);
+  if (!error) return std::string{text};
+  // An error may carry another one as its detail; the innermost says what happened.
+  return error->detail.empty() ? std::string{info(error->name).text} : short_reason(error->detail);
+}
+
+}  // namespace prime::telemetry

@@ -1,0 +1,17 @@
+// Owns the way back from an error's text, as journals hold it, to the error.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "messages/errors.hpp"
+
+namespace prime::telemetry {
+
+/// The inverse of to_string(Error); empty for other texts.
+std::optional<Error> parse_error_text(std::string_view text);
+/// What a person needs of a reason in a narrow place: the error's detail, else its text; other texts unchanged.
+std::string short_reason(std::string_view text);
+
+}  // namespace prime::telemetry

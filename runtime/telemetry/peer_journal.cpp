@@ -1,0 +1,88 @@
+#include "runtime/telemetry/peer_journal.hpp"
+
+#include <array>
+#include <string_view>
+
+#include "runtime/telemetry/journal_fields.hpp"
+
+namespace prime::telemetry {
+namespace {
+
+using Fields = nlohmann::json;
+
+void on_started(PeerJournal& journal, const Fields& fields) {
+  journal.agent = ProcessIdentity{static_cast<pid_t>(count_field(fields, "pid").value_or(0)), count_field(fields, "start_ticks").value_or(0)};
+  journal.status.pid = count_field(fields, "pid");
+  journal.run = text_field(fields, "run").value_or("");
+  journal.ended = false;
+  journal.status.id = text_field(fields, "peer").value_or("");
+  journal.status.name = text_field(fields, "name").value_or("");
+}
+
+void on_committed(PeerJournal& journal, const Fields& fields) {
+  journal.status.state = PeerState::Training;
+  journal.status.outer_step = count_field(fields, "outer_step");
+  journal.status.digest = text_field(fields, "digest");
+}
+
+void on_fetched(PeerJournal& journal, const Fields& fields) {
+  journal.status.state = PeerState::Joining;
+  journal.status.outer_step = count_field(fields, "revision");
+  journal.status.digest = text_field(fields, "digest");
+}
+
+void on_trainer(PeerJournal& journal, const Fields& fields) {
+  journal.status.trainer_pid = count_field(fields, "trainer_pid");
+  journal.status.reason.clear();
+}
+
+void on_trainer_restarting(PeerJournal& journal, const Fields& fields) {
+  journal.status.trainer_pid.reset();
+  journal.status.reason = "the trainer is started again: " + text_field(fields, "reason").value_or("");
+}
+
+/// Without a reason it left; with one it was lost.
+void on_peer_ended(PeerJournal& journal, const Fields& fields) {
+  const auto reason = text_field(fields, "reason");
+  journal.status.state = reason ? PeerState::Lost : PeerState::Left;
+  journal.status.reason = reason.value_or(journal.run_done ? "the run is done" : "left");
+}
+
+void on_ended(PeerJournal& journal, const Fields& fields) {
+  journal.ended = true;
+  journal.exit_code = count_field(fields, "exit_code");
+  if (is_gone(journal.status.state)) return;
+  const auto reason = text_field(fields, "reason");
+  journal.status.state = reason ? PeerState::Lost : PeerState::Left;
+  journal.status.reason = reason.value_or("left");
+}
+
+struct Rule {
+  std::string_view event;
+  void (*apply)(PeerJournal&, const Fields&);
+};
+
+constexpr std::array RULES{
+    Rule{"process_started", on_started},
+    Rule{"process_ended", on_ended},
+    Rule{"trainer_bound", on_trainer},
+    Rule{"trainer_restarting", on_trainer_restarting},
+    Rule{"state_fetching", [](PeerJournal& j, const Fields&) { j.status.state = PeerState::Fetching; }},
+    Rule{"state_fetched", on_fetched},
+    Rule{"outer_step_begun", [](PeerJournal& j, const Fields&) { j.status.state = PeerState::Training; }},
+    Rule{"reduce_started", [](PeerJournal& j, const Fields&) { j.status.state = PeerState::Reducing; }},
+    Rule{"outer_step_aborted", [](PeerJournal& j, const Fields&) { j.status.state = PeerState::Training; }},
+    Rule{"outer_step_committed", on_committed},
+    Rule{"run_done", [](PeerJournal& j, const Fields&) { j.run_done = true; }},
+    Rule{"checkpoint_written", [](PeerJournal& j, const Fields& f) { j.checkpoint = text_field(f, "path"); }},
+    Rule{"peer_ended", on_peer_ended},
+};
+
+}  // namespace
+
+void PeerJournal::apply(const store::JournalLine& line) {
+  for (const auto& rule : RULES)
+    if (rule.event == line.event) return rule.apply(*this, line.fields);
+}
+
+}  // namespace prime::telemetry

@@ -1,0 +1,25 @@
+// Owns the fold of one peer's journal: what this peer says of itself. Pure.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "runtime/store/journal.hpp"
+#include "runtime/telemetry/run_status.hpp"
+
+namespace prime::telemetry {
+
+struct PeerJournal {
+  PeerStatus status;
+  ProcessIdentity agent;
+  std::string run;
+  bool ended = false;                     ///< the agent wrote its last line
+  bool run_done = false;                  ///< it heard that all outer steps are committed
+  std::optional<std::uint64_t> exit_code;
+  std::optional<std::string> checkpoint;  ///< the last one that it wrote
+
+  void apply(const store::JournalLine& line);
+};
+
+}  // namespace prime::telemetry

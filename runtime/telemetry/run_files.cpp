@@ -1,0 +1,65 @@
+#include "runtime/telemetry/run_files.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace prime::telemetry {
+namespace fs = std::filesystem;
+namespace {
+
+std::string from_environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+std::vector<fs::path> directories_of(const fs::path& parent) {
+  std::vector<fs::path> found;
+  std::error_code ignored;
+  for (fs::directory_iterator entry{parent, ignored}, end; entry != end; entry.increment(ignored))
+    if (entry->is_directory(ignored)) found.push_back(entry->path());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace
+
+Result<fs::path> state_root(const std::string& chosen) {
+  std::error_code ignored;
+  // Absolute, because the processes of a run keep it while they work elsewhere.
+  if (!chosen.empty()) return fs::absolute(chosen, ignored);
+  if (const auto xdg = from_environment("XDG_STATE_HOME"); !xdg.empty()) return fs::absolute(fs::path{xdg} / "primectl", ignored);
+  if (const auto home = from_environment("HOME"); !home.empty()) return fs::path{home} / ".local" / "state" / "primectl";
+  return fail(ErrorName::Usage, "neither --state-dir nor XDG_STATE_HOME nor HOME is set");
+}
+
+fs::path coordinator_journal(const fs::path& run_directory) { return run_directory / "coordinator" / "journal.jsonl"; }
+
+std::vector<fs::path> peer_journals(const fs::path& run_directory) {
+  std::vector<fs::path> journals;
+  std::error_code ignored;
+  for (const auto& directory : directories_of(run_directory / "peers"))
+    if (auto journal = directory / "journal.jsonl"; fs::exists(journal, ignored)) journals.push_back(std::move(journal));
+  return journals;
+}
+
+std::vector<fs::path> list_runs(const fs::path& root) {
+  auto runs = directories_of(root);
+  std::error_code ignored;
+  std::erase_if(runs, [&](const fs::path& run) { return !fs::exists(coordinator_journal(run), ignored) && peer_journals(run).empty(); });
+  return runs;
+}
+
+Result<fs::path> find_run(const fs::path& root, std::string_view name) {
+  std::vector<fs::path> matches;
+  for (const auto& run : list_runs(root)) {
+    if (run.filename() == name) return run;
+    if (run.filename().string().starts_with(name)) matches.push_back(run);
+  }
+  if (matches.size() == 1) return matches.front();
+  if (matches.empty()) return fail(ErrorName::RunUnknown, "`" + std::string{name} + "` in " + root.string());
+  std::string ids;
+  for (const auto& match : matches) ids += (ids.empty() ? "" : ", ") + match.filename().string();
+  return fail(ErrorName::RunAmbiguous, "`" + std::string{name} + "`: " + ids);
+}
+
+}  // namespace prime::telemetry

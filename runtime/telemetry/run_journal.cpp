@@ -1,0 +1,177 @@
+#include "runtime/telemetry/run_journal.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "runtime/telemetry/journal_fields.hpp"
+
+namespace prime::telemetry {
+namespace {
+
+using Fields = nlohmann::json;
+
+/// The row of the peer that a line is about; nullptr when it names none.
+PeerStatus* peer_of(RunStatus& status, const Fields& fields) {
+  const auto id = text_field(fields, "peer");
+  if (!id) return nullptr;
+  PeerStatus* found = nullptr;
+  for (auto& peer : status.peers)
+    if (peer.id == *id) found = &peer;
+  if (found == nullptr) {
+    found = &status.peers.emplace_back();
+    found->id = *id;
+  }
+  if (auto name = text_field(fields, "name")) found->name = std::move(*name);
+  return found;
+}
+
+/// The members of the view, as far as a fold knows them: whoever trains or reduces.
+template <class Change>
+void for_members(RunStatus& status, Change change) {
+  for (auto& peer : status.peers)
+    if (peer.state == PeerState::Training || peer.state == PeerState::Reducing) change(peer);
+}
+
+void set_members(RunStatus& status, PeerState state) {
+  for_members(status, [state](PeerStatus& peer) { peer.state = state; });
+}
+
+void end_run(RunStatus& status, RunState state, const std::string& reason) {
+  status.state = state;
+  status.waiting_for.clear();
+  for (auto& peer : status.peers) {
+    if (is_gone(peer.state)) continue;
+    peer.state = PeerState::Left;
+    peer.tokens_per_s.reset();
+    peer.reason = reason;
+  }
+}
+
+void note_counters(RunStatus& status, const Fields& fields) {
+  if (const auto epoch = count_field(fields, "epoch")) status.epoch = *epoch;
+}
+
+void on_peer(RunStatus& status, PeerState state, const Fields& fields) {
+  auto* const peer = peer_of(status, fields);
+  if (peer == nullptr) return;
+  peer->state = state;
+  if (const auto pid = count_field(fields, "pid")) peer->pid = pid;
+  if (const auto trainer = count_field(fields, "trainer_pid")) peer->trainer_pid = trainer;
+  if (auto digest = text_field(fields, "digest")) peer->digest = std::move(digest);
+  if (const auto revision = count_field(fields, "revision"); revision && state != PeerState::Fetching) peer->outer_step = revision;
+  peer->reason = text_field(fields, "reason").value_or("");
+  if (is_gone(state)) peer->tokens_per_s.reset();
+}
+
+void on_ready(RunStatus& status, const Fields& fields) {
+  auto* const peer = peer_of(status, fields);
+  if (peer == nullptr) return;
+  if (const auto speed = real_field(fields, "tokens_per_s")) peer->tokens_per_s = speed;
+  if (const auto trainer = count_field(fields, "trainer_pid"); trainer.value_or(0) != 0) peer->trainer_pid = trainer;
+}
+
+void on_committed(RunStatus& status, const Fields& fields) {
+  note_counters(status, fields);
+  status.outer_step = count_field(fields, "outer_step").value_or(status.outer_step);
+  status.revision = count_field(fields, "revision").value_or(status.revision);
+  status.digest = text_field(fields, "digest");
+  status.loss = real_field(fields, "loss");
+  if (const auto held_out = real_field(fields, "held_out_loss")) status.held_out_loss = held_out;
+  status.tokens_per_s = real_field(fields, "tokens_per_s");
+  status.tokens = count_field(fields, "tokens").value_or(status.tokens);
+  if (status.loss) status.losses.push_back(*status.loss);
+  for_members(status, [&](PeerStatus& peer) {
+    peer.state = PeerState::Training;
+    peer.outer_step = status.outer_step;
+    peer.digest = status.digest;
+  });
+}
+
+void on_waiting(RunStatus& status, const Fields& fields) {
+  status.waiting_for = text_field(fields, "for").value_or("");
+  // Waiting for peers stops the run; every other wait is a part of an outer step.
+  const bool for_peers = status.waiting_for.starts_with("peers: ");
+  if (for_peers) status.state = RunState::Waiting;
+  else if (status.state == RunState::Waiting && status.epoch > 0) status.state = RunState::Training;
+}
+
+void on_final_report(RunStatus& status, const Fields& fields) {
+  if (const auto held_out = real_field(fields, "held_out_loss")) status.held_out_loss = held_out;
+  if (auto checkpoint = text_field(fields, "checkpoint"); checkpoint && !checkpoint->empty()) status.checkpoint = std::move(checkpoint);
+  status.sample = text_field(fields, "sample").value_or("");
+}
+
+void on_started(RunJournal& journal, const Fields& fields) {
+  journal.ended = false;
+  journal.coordinator = ProcessIdentity{static_cast<pid_t>(count_field(fields, "pid").value_or(0)), count_field(fields, "start_ticks").value_or(0)};
+  journal.status.coordinator_here = true;
+  journal.status.coordinator_pid = count_field(fields, "pid");
+  if (auto run = text_field(fields, "run")) journal.status.id = std::move(*run);
+  journal.status.name = text_field(fields, "name").value_or(run_name(journal.status.id));
+}
+
+void on_ended(RunJournal& journal, const Fields& fields) {
+  journal.ended = true;
+  auto& status = journal.status;
+  if (is_over(status.state)) return;
+  status.reason = text_field(fields, "reason").value_or("the coordinator was ended");
+  end_run(status, RunState::Failed, status.reason);
+}
+
+void on_begun(RunStatus& status, const Fields& fields) {
+  note_counters(status, fields);
+  status.state = RunState::Training;
+  set_members(status, PeerState::Training);
+}
+
+void on_failed(RunStatus& status, const Fields& fields) {
+  status.reason = text_field(fields, "reason").value_or("the run failed");
+  end_run(status, RunState::Failed, status.reason);
+}
+
+struct Rule {
+  std::string_view event;
+  void (*apply)(RunJournal&, const Fields&);
+};
+
+/// Events that change the status; all others are for `logs` only.
+constexpr std::array RULES{
+    Rule{"process_started", on_started},
+    Rule{"process_ended", on_ended},
+    Rule{"coordinator_listening", [](RunJournal& j, const Fields& f) { j.status.coordinator_address = text_field(f, "address"); }},
+    Rule{"state_founded", [](RunJournal& j, const Fields& f) { j.status.digest = text_field(f, "digest"); }},
+    Rule{"peer_joining", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Joining, f); }},
+    Rule{"peer_seated", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Joining, f); }},
+    Rule{"peer_fetching", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Fetching, f); }},
+    Rule{"peer_fetched", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Joining, f); }},
+    Rule{"peer_admitted",
+         [](RunJournal& j, const Fields& f) {
+           on_peer(j.status, PeerState::Training, f);
+           note_counters(j.status, f);
+         }},
+    Rule{"peer_left", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Left, f); }},
+    Rule{"peer_lost", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Lost, f); }},
+    Rule{"peer_ready", [](RunJournal& j, const Fields& f) { on_ready(j.status, f); }},
+    Rule{"outer_step_begun", [](RunJournal& j, const Fields& f) { on_begun(j.status, f); }},
+    Rule{"reduce_started",
+         [](RunJournal& j, const Fields& f) {
+           note_counters(j.status, f);
+           set_members(j.status, PeerState::Reducing);
+         }},
+    Rule{"outer_step_aborted", [](RunJournal& j, const Fields&) { set_members(j.status, PeerState::Training); }},
+    Rule{"outer_step_committed", [](RunJournal& j, const Fields& f) { on_committed(j.status, f); }},
+    Rule{"waiting", [](RunJournal& j, const Fields& f) { on_waiting(j.status, f); }},
+    Rule{"final_report", [](RunJournal& j, const Fields& f) { on_final_report(j.status, f); }},
+    Rule{"run_done", [](RunJournal& j, const Fields&) { end_run(j.status, RunState::Done, "the run is done"); }},
+    Rule{"run_failed", [](RunJournal& j, const Fields& f) { on_failed(j.status, f); }},
+};
+
+}  // namespace
+
+void RunJournal::apply(const store::JournalLine& line) {
+  for (const auto& rule : RULES)
+    if (rule.event == line.event) return rule.apply(*this, line.fields);
+}
+
+}  // namespace prime::telemetry

@@ -1,0 +1,19 @@
+// Owns the fold of a coordinator's journal: line by line to what the run is. Pure; whether processes live is asked elsewhere.
+#pragma once
+
+#include <optional>
+
+#include "runtime/store/journal.hpp"
+#include "runtime/telemetry/run_status.hpp"
+
+namespace prime::telemetry {
+
+struct RunJournal {
+  RunStatus status;
+  ProcessIdentity coordinator;
+  bool ended = false;  ///< the coordinator wrote its last line
+
+  void apply(const store::JournalLine& line);
+};
+
+}  // namespace prime::telemetry

@@ -1,0 +1,146 @@
+#include "runtime/telemetry/run_observer.hpp"
+
+#include <algorithm>
+
+#include "runtime/telemetry/run_files.hpp"
+
+namespace prime::telemetry {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* COORDINATOR_LOST = "the coordinator was lost";
+
+/// What a local agent knows better than the coordinator: its own processes, and what it holds.
+void refine(PeerStatus& row, const PeerJournal& local, bool alive) {
+  row.pid = local.status.pid;
+  if (local.status.trainer_pid || !alive) row.trainer_pid = local.status.trainer_pid;
+  if (local.status.outer_step) row.outer_step = local.status.outer_step;
+  if (local.status.digest) row.digest = local.status.digest;
+  if (is_gone(row.state)) return;
+  if (local.ended || !alive) {
+    row.state = local.ended ? local.status.state : PeerState::Lost;
+    row.reason = local.ended ? local.status.reason : "its agent is gone";
+    row.tokens_per_s.reset();
+  } else if (!local.status.reason.empty()) {
+    row.reason = local.status.reason;
+  }
+}
+
+/// A run whose coordinator is on another machine is known only by the peers that run here.
+void judge_from_peers(RunStatus& status, const std::vector<PeerJournal>& local) {
+  if (!local.empty()) status.id = local.front().run;
+  status.name = run_name(status.id);
+  const bool done = std::any_of(local.begin(), local.end(), [](const PeerJournal& peer) { return peer.run_done; });
+  const bool over = std::all_of(status.peers.begin(), status.peers.end(), [](const PeerStatus& peer) { return is_gone(peer.state); });
+  const bool begun = std::any_of(status.peers.begin(), status.peers.end(),
+                                 [](const PeerStatus& peer) { return peer.state == PeerState::Training || peer.state == PeerState::Reducing; });
+  for (const auto& peer : status.peers) {
+    if (peer.outer_step.value_or(0) < status.outer_step || !peer.outer_step) continue;
+    status.outer_step = status.revision = *peer.outer_step;
+    status.digest = peer.digest;
+  }
+  if (done) status.state = RunState::Done;
+  else if (over) status.state = RunState::Failed;
+  else status.state = begun ? RunState::Training : RunState::Waiting;
+  if (status.state == RunState::Failed && !status.peers.empty()) status.reason = status.peers.back().reason;
+}
+
+}  // namespace
+
+RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, const std::function<bool(const ProcessIdentity&)>& alive) {
+  auto status = run.status;
+  const bool coordinator_lost = status.coordinator_here && !run.ended && !alive(run.coordinator);
+  for (const auto& peer : local) {
+    if (peer.status.id.empty()) continue;  // it has not said who it is yet
+    auto row = std::find_if(status.peers.begin(), status.peers.end(), [&](const PeerStatus& known) { return known.id == peer.status.id; });
+    if (row == status.peers.end()) {
+      auto fresh = peer.status;
+      // The coordinator alone knows who trains; until it says so, this one is on its way.
+      if (status.coordinator_here && !is_gone(fresh.state)) fresh.state = PeerState::Joining;
+      row = status.peers.insert(status.peers.end(), std::move(fresh));
+    }
+    refine(*row, peer, !peer.ended && alive(peer.agent));
+    if (peer.checkpoint && !status.checkpoint) status.checkpoint = peer.checkpoint;
+  }
+  if (!status.coordinator_here) judge_from_peers(status, local);
+  if (coordinator_lost && !is_over(status.state)) {
+    status.state = RunState::Failed;
+    status.reason = COORDINATOR_LOST;
+    status.waiting_for.clear();
+  }
+  return status;
+}
+
+std::vector<store::JournalLine> RunObserver::Followed::read() {
+  std::error_code error;
+  std::vector<store::JournalLine> all;
+  // A journal is asked for its size first: most of the time nothing is new, and a read costs a large buffer.
+  while (fs::file_size(path, error) > reader.offset_bytes() && !error) {
+    const auto before = reader.offset_bytes();
+    auto lines = reader.read_new();
+    if (!lines || reader.offset_bytes() == before) break;
+    all.insert(all.end(), std::make_move_iterator(lines->begin()), std::make_move_iterator(lines->end()));
+  }
+  return all;
+}
+
+std::vector<ObservedLine> RunObserver::update() {
+  const auto coordinator = coordinator_journal(directory_);
+  auto paths = peer_journals(directory_);
+  paths.insert(paths.begin(), coordinator);
+  std::vector<ObservedLine> observed;
+  for (const auto& path : paths) {
+    auto& followed = followed_.try_emplace(path, path).first->second;
+    for (auto& line : followed.read()) {
+      if (path == coordinator) run_.apply(line);
+      else followed.fold.apply(line);
+      const auto& peer = followed.fold.status;
+      observed.push_back(ObservedLine{path == coordinator ? "coordinator" : peer.name, peer.id, std::move(line)});
+    }
+  }
+  return observed;
+}
+
+std::vector<PeerJournal> RunObserver::local_peers() const {
+  std::vector<PeerJournal> peers;
+  for (const auto& [path, followed] : followed_)
+    if (path != coordinator_journal(directory_)) peers.push_back(followed.fold);
+  return peers;
+}
+
+RunStatus RunObserver::status() const {
+  auto status = combine(run_, local_peers(), is_alive);
+  if (status.id.empty()) status.id = directory_.filename().string();
+  if (status.name.empty()) status.name = run_name(status.id);
+  return status;
+}
+
+std::vector<RunStatus> observe_all(const fs::path& root) {
+  std::vector<RunStatus> runs;
+  for (const auto& directory : list_runs(root)) {
+    RunObserver observer{directory};
+    observer.update();
+    runs.push_back(observer.status());
+  }
+  return runs;
+}
+
+Result<std::string> only_run(std::span<const RunStatus> runs) {
+  std::vector<std::string> active;
+  for (const auto& run : runs)
+    if (!is_over(run.state)) active.push_back(run.id);
+  if (active.size() == 1) return active.front();
+  if (active.empty() && runs.size() == 1) return runs.front().id;
+  if (active.empty()) return fail(ErrorName::RunUnknown, "none is active");
+  std::string ids;
+  for (const auto& id : active) ids += (ids.empty() ? "" : ", ") + id;
+  return fail(ErrorName::RunAmbiguous, ids);
+}
+
+Result<fs::path> select_run(const fs::path& root, const std::string& name) {
+  if (!name.empty()) return find_run(root, name);
+  PRIME_TRY(const auto run, only_run(observe_all(root)));
+  return root / run;
+}
+
+}  // namespace prime::telemetry

@@ -1,0 +1,61 @@
+// Owns the view of one run from outside: all its journals on this machine, followed as they grow, and whether its processes live.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "messages/result.hpp"
+#include "runtime/store/journal.hpp"
+#include "runtime/telemetry/peer_journal.hpp"
+#include "runtime/telemetry/run_journal.hpp"
+
+namespace prime::telemetry {
+
+/// What the journals say together. Where the coordinator's view and a local process disagree, what can be checked here wins:
+/// `alive` tells whether a process still runs.
+RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, const std::function<bool(const ProcessIdentity&)>& alive);
+
+/// One line of one process's journal.
+struct ObservedLine {
+  std::string source;  ///< "coordinator", or the peer's name
+  std::string peer;    ///< the peer's id; empty for the coordinator
+  store::JournalLine line;
+};
+
+class RunObserver {
+ public:
+  explicit RunObserver(std::filesystem::path run_directory) : directory_(std::move(run_directory)) {}
+
+  /// Reads what is new in all journals. Returns those lines, each journal's in order.
+  std::vector<ObservedLine> update();
+  [[nodiscard]] RunStatus status() const;
+  [[nodiscard]] const RunJournal& run() const { return run_; }
+  [[nodiscard]] std::vector<PeerJournal> local_peers() const;
+  [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
+
+ private:
+  struct Followed {
+    explicit Followed(std::filesystem::path path) : reader(path), path(std::move(path)) {}
+    std::vector<store::JournalLine> read();
+    store::JournalReader reader;
+    std::filesystem::path path;
+    PeerJournal fold;
+  };
+
+  std::filesystem::path directory_;
+  RunJournal run_;
+  std::map<std::filesystem::path, Followed> followed_;  ///< by journal; the coordinator's has no use for its fold
+};
+
+/// The state of every run below the root.
+std::vector<RunStatus> observe_all(const std::filesystem::path& root);
+/// The run that a person means who names none: the only one that is not over, else the only one. RunUnknown, RunAmbiguous.
+Result<std::string> only_run(std::span<const RunStatus> runs);
+/// `name` by find_run; without a name by only_run.
+Result<std::filesystem::path> select_run(const std::filesystem::path& root, const std::string& name);
+
+}  // namespace prime::telemetry

@@ -1,0 +1,30 @@
+#include "runtime/telemetry/run_status.hpp"
+
+namespace prime::telemetry {
+
+std::string_view to_string(RunState state) {
+  switch (state) {
+    case RunState::Waiting: return "waiting";
+    case RunState::Training: return "training";
+    case RunState::Paused: return "paused";
+    case RunState::Done: return "done";
+    case RunState::Failed: return "failed";
+  }
+  return "failed";
+}
+
+std::string_view to_string(PeerState state) {
+  switch (state) {
+    case PeerState::Joining: return "joining";
+    case PeerState::Fetching: return "fetching";
+    case PeerState::Training: return "training";
+    case PeerState::Reducing: return "reducing";
+    case PeerState::Left: return "left";
+    case PeerState::Lost: return "lost";
+  }
+  return "lost";
+}
+
+std::string run_name(std::string_view run_id) { return std::string{run_id.substr(0, run_id.rfind('-'))}; }
+
+}  // namespace prime::telemetry

@@ -1,0 +1,63 @@
+// Owns RunStatus: what is known of a run at one moment, as plain data. Filled from journals, shown by `primectl status`.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/telemetry/process_identity.hpp"
+
+namespace prime::telemetry {
+
+enum class RunState { Waiting, Training, Paused, Done, Failed };
+std::string_view to_string(RunState state);
+/// Nothing happens any more.
+inline bool is_over(RunState state) { return state == RunState::Done || state == RunState::Failed; }
+
+enum class PeerState { Joining, Fetching, Training, Reducing, Left, Lost };
+std::string_view to_string(PeerState state);
+inline bool is_gone(PeerState state) { return state == PeerState::Left || state == PeerState::Lost; }
+
+struct PeerStatus {
+  std::string id;
+  std::string name;
+  std::optional<std::uint64_t> pid;  ///< of the agent, on its own machine
+  std::optional<std::uint64_t> trainer_pid;
+  PeerState state = PeerState::Joining;
+  std::optional<std::uint64_t> outer_step;  ///< last committed
+  std::optional<std::string> digest;        ///< of the state that it holds
+  std::optional<double> tokens_per_s;
+  std::string reason;  ///< why it left, was lost, or is not training
+  friend bool operator==(const PeerStatus&, const PeerStatus&) = default;
+};
+
+struct RunStatus {
+  std::string id;
+  std::string name;
+  RunState state = RunState::Waiting;
+  std::uint64_t outer_step = 0;  ///< last committed
+  std::uint64_t epoch = 0;
+  std::uint64_t revision = 0;
+  std::optional<std::string> digest;
+  std::optional<double> loss;
+  std::optional<double> held_out_loss;
+  std::optional<double> tokens_per_s;
+  std::uint64_t tokens = 0;
+  std::string waiting_for;
+  std::string reason;  ///< why it failed
+  std::optional<std::string> checkpoint;
+  std::string sample;
+  std::vector<double> losses;  ///< of the committed outer steps, in order
+  bool coordinator_here = false;  ///< its journal is on this machine
+  std::optional<std::uint64_t> coordinator_pid;
+  std::optional<std::string> coordinator_address;
+  std::vector<PeerStatus> peers;  ///< in the order of their arrival
+  friend bool operator==(const RunStatus&, const RunStatus&) = default;
+};
+
+/// "quickstart" of "quickstart-k7qd2a".
+std::string run_name(std::string_view run_id);
+
+}  // namespace prime::telemetry

@@ -1,0 +1,66 @@
+#include "runtime/telemetry/status_json.hpp"
+
+#include <cmath>
+#include <string>
+
+namespace prime::telemetry {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+Json or_null(const std::optional<double>& value) { return value && std::isfinite(*value) ? Json(*value) : Json(nullptr); }
+Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+Json run_json(const RunStatus& status) {
+  return Json{{"id", status.id},
+              {"name", status.name},
+              {"state", to_string(status.state)},
+              {"outer_step", status.outer_step},
+              {"epoch", status.epoch},
+              {"revision", status.revision},
+              {"digest", or_null(status.digest)},
+              {"loss", or_null(status.loss)},
+              {"held_out_loss", or_null(status.held_out_loss)},
+              {"tokens", status.tokens},
+              {"tokens_per_s", or_null(status.tokens_per_s)},
+              {"waiting_for", or_null(status.waiting_for)},
+              {"reason", or_null(status.reason)},
+              {"checkpoint", or_null(status.checkpoint)}};
+}
+
+Json peer_json(const PeerStatus& peer) {
+  return Json{{"id", peer.id},
+              {"name", peer.name},
+              {"pid", or_null(peer.pid)},
+              {"trainer_pid", or_null(peer.trainer_pid)},
+              {"state", to_string(peer.state)},
+              {"outer_step", or_null(peer.outer_step)},
+              {"digest", or_null(peer.digest)},
+              {"tokens_per_s", or_null(peer.tokens_per_s)},
+              {"reason", or_null(peer.reason)}};
+}
+
+}  // namespace
+
+Json to_json(const RunStatus& status) {
+  Json peers = Json::array();
+  for (const auto& peer : status.peers) peers.push_back(peer_json(peer));
+  return Json{{"schema", "primectl.status/1"},
+              {"run", run_json(status)},
+              {"coordinator", Json{{"pid", or_null(status.coordinator_pid)}, {"address", or_null(status.coordinator_address)}}},
+              {"peers", std::move(peers)}};
+}
+
+Json to_json(std::span<const RunStatus> runs) {
+  Json list = Json::array();
+  for (const auto& status : runs) list.push_back(run_json(status));
+  return Json{{"schema", "primectl.status/1"}, {"runs", std::move(list)}};
+}
+
+std::string dump(const Json& object) { return object.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+}  // namespace prime::telemetry

@@ -1,0 +1,27 @@
+// Owns the optimizer step.
+#include "runtime/trainer/adamw.hpp"
+
+namespace prime::trainer {
+
+AdamW::AdamW(const manifest::AdamW& options, double clip_norm, std::vector<at::Tensor> leaves)
+    : options_(options), clip_norm_(clip_norm), leaves_(std::move(leaves)) {
+  for (const at::Tensor& leaf : leaves_) {
+    means_.push_back(at::zeros_like(leaf, leaf.options().requires_grad(false)));
+    squares_.push_back(at::zeros_like(leaf, leaf.options().requires_grad(false)));
+    counts_.push_back(at::zeros({}, at::kFloat));
+  }
+}
+
+void AdamW::step(double learning_rate) {
+  const at::NoGradGuard no_graph;
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& leaf : leaves_) gradients.push_back(leaf.grad());
+  const double norm = at::stack(at::_foreach_norm(gradients)).norm().item<double>();
+  if (norm > clip_norm_) at::_foreach_mul_(gradients, clip_norm_ / norm);
+  at::_foreach_add_(counts_, 1);
+  at::_fused_adamw_(leaves_, gradients, means_, squares_, {}, counts_, learning_rate, options_.betas[0], options_.betas[1],
+                    options_.weight_decay, options_.epsilon, /*amsgrad=*/false, /*maximize=*/false);
+  for (at::Tensor& leaf : leaves_) leaf.mutable_grad().reset();
+}
+
+}  // namespace prime::trainer

@@ -1,0 +1,24 @@
+// Owns the inner optimizer: AdamW (arXiv:1711.05101) over all leaves in one call, and the limit on the gradient's norm.
+#pragma once
+
+#include <vector>
+
+#include "runtime/manifest/manifest.hpp"
+#include "runtime/trainer/torch_fence.hpp"
+
+namespace prime::trainer {
+
+class AdamW {
+ public:
+  AdamW(const manifest::AdamW& options, double clip_norm, std::vector<at::Tensor> leaves);
+
+  /// One step with the gradients that a backward pass left in the leaves; they are consumed.
+  void step(double learning_rate);
+
+ private:
+  manifest::AdamW options_;
+  double clip_norm_;
+  std::vector<at::Tensor> leaves_, means_, squares_, counts_;
+};
+
+}  // namespace prime::trainer

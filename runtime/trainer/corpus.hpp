@@ -1,0 +1,64 @@
+// Owns the training data of one peer: which files there are, which are held out, and which bytes a sample is.
+//
+// Files, not bytes, are held out, chosen by the hash of their path, so that every peer with the same tree holds out the same ones
+// and no training sample ever shares a file with the evaluation. A sample is a window of context + 1 bytes inside one file; windows
+// of a file lie `context` bytes apart, so each byte but the first is predicted exactly once. Only the index is in memory.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "messages/result.hpp"
+#include "runtime/manifest/manifest.hpp"
+
+namespace prime::trainer {
+
+/// More files than this are refused: the index would not be small any more.
+inline constexpr std::size_t MAX_CORPUS_FILES = 1'000'000;
+
+class Corpus {
+ public:
+  /// Indexes `path` (a directory, read recursively without following links, or one file). `context` is in bytes, `batch` in samples.
+  /// DataUnreadable when the path or all of its matching files cannot be read; DataTooSmall for less than one batch.
+  static Result<Corpus> open(const manifest::Data& data, const std::string& path, std::uint32_t context, std::uint32_t batch);
+
+  /// Bytes of one window: context + 1.
+  [[nodiscard]] std::size_t window_bytes() const { return context_ + 1; }
+  /// Training windows in one pass over the data.
+  [[nodiscard]] std::uint64_t windows() const { return training_.windows(); }
+  [[nodiscard]] std::uint64_t held_out_windows() const { return held_out_.windows(); }
+  [[nodiscard]] std::size_t files() const { return training_.files.size() + held_out_.files.size(); }
+  [[nodiscard]] std::size_t unreadable_files() const { return unreadable_; }
+
+  /// Samples first, first + 1, … of the run's global order, one after the other, as many as fit `into` (a multiple of window_bytes()).
+  /// The order repeats after every pass over the windows, each pass in its own permutation.
+  Result<void> read(std::uint64_t first, std::span<std::uint8_t> into) const;
+  /// Held-out windows in the order of evaluation.
+  Result<void> read_held_out(std::uint64_t first, std::span<std::uint8_t> into) const;
+
+ private:
+  /// Files with the windows before each of them: a window is found by bisection.
+  struct Index {
+    std::vector<std::string> files;    // relative to root_
+    std::vector<std::uint64_t> ends;   // windows up to and including each file
+    [[nodiscard]] std::uint64_t windows() const { return ends.empty() ? 0 : ends.back(); }
+    void add(std::string file, std::uint64_t count);
+  };
+  struct Candidate;
+
+  Corpus(std::string root, std::size_t context, std::uint64_t seed) : root_(std::move(root)), context_(context), seed_(seed) {}
+  [[nodiscard]] std::uint64_t windows_of(std::uint64_t size_bytes) const;
+  void index(std::vector<Candidate> candidates, const manifest::Data& data);
+  Result<void> read_window(const Index& index, std::uint64_t window, std::span<std::uint8_t> into) const;
+
+  std::string root_;  // a directory with its final slash, or empty before a single file's path
+  std::size_t context_;
+  std::uint64_t seed_;
+  std::size_t unreadable_ = 0;
+  Index training_;
+  Index held_out_;
+};
+
+}  // namespace prime::trainer

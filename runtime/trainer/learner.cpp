@@ -1,0 +1,117 @@
+// Owns the step from bytes to tensors and back.
+#include "runtime/trainer/learner.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "messages/assert.hpp"
+#include "runtime/trainer/adamw.hpp"
+#include "runtime/trainer/llama.hpp"
+#include "runtime/trainer/permutation.hpp"
+#include "runtime/trainer/torch_fence.hpp"
+
+namespace prime::trainer {
+namespace {
+
+/// Token ids that the tokenizer `bytes` knows; a model may have more.
+constexpr std::size_t BYTE_VALUES = 256;
+
+at::Tensor to_ids(std::span<const std::uint8_t> bytes, std::int64_t width) {
+  at::Tensor ids = at::empty({static_cast<std::int64_t>(bytes.size()) / width, width}, at::kLong);
+  std::ranges::copy(bytes, ids.mutable_data_ptr<std::int64_t>());
+  return ids;
+}
+
+/// A uniform number in [0, 1).
+double draw_uniform(std::uint64_t& counter) { return static_cast<double>(mix(counter += 0x9e3779b97f4a7c15ULL) >> 11) * 0x1p-53; }
+
+std::uint8_t draw_byte(std::span<const float> logits, double temperature, std::uint64_t& counter) {
+  const float highest = *std::ranges::max_element(logits);
+  std::vector<double> weights;
+  double sum = 0;
+  for (const float logit : logits) sum += weights.emplace_back(std::exp(static_cast<double>(logit - highest) / temperature));
+  double left = draw_uniform(counter) * sum;
+  std::size_t token = 0;
+  while (token + 1 < weights.size() && left >= weights[token]) left -= weights[token++];
+  return static_cast<std::uint8_t>(token);
+}
+
+char printable(std::uint8_t byte) { return byte == '\n' || byte == '\t' || (byte >= ' ' && byte <= '~') ? static_cast<char>(byte) : '?'; }
+
+}  // namespace
+
+void set_compute_threads(std::uint32_t threads) {
+  at::set_num_threads(static_cast<int>(threads));
+  at::set_num_interop_threads(1);
+}
+
+struct Learner::Impl {
+  Impl(const manifest::Model& model, const manifest::Train& train)
+      : shape(model), llama(model, train.seed), optimizer(train.optimizer, train.clip_norm, llama.leaves()) {}
+
+  [[nodiscard]] at::Tensor loss(std::span<const std::uint8_t> windows) const {
+    const auto width = static_cast<std::int64_t>(shape.context) + 1;
+    PRIME_ASSERT(!windows.empty() && windows.size() % static_cast<std::size_t>(width) == 0, "whole windows are learned");
+    const at::Tensor ids = to_ids(windows, width);
+    const at::Tensor logits = llama.logits(ids.narrow(1, 0, width - 1));
+    return at::cross_entropy_loss(logits, ids.narrow(1, 1, width - 1).reshape({-1}));
+  }
+
+  manifest::Model shape;
+  Llama llama;
+  AdamW optimizer;
+};
+
+Learner::Learner(const manifest::Model& model, const manifest::Train& train) : impl_(std::make_unique<Impl>(model, train)) {}
+Learner::Learner(Learner&&) noexcept = default;
+Learner& Learner::operator=(Learner&&) noexcept = default;
+Learner::~Learner() = default;
+
+const std::vector<TensorView>& Learner::parameters() const { return impl_->llama.views(); }
+
+double Learner::train(std::span<const std::uint8_t> windows, double learning_rate) {
+  const at::Tensor loss = impl_->loss(windows);
+  loss.backward();
+  impl_->optimizer.step(learning_rate);
+  return loss.item<double>();
+}
+
+double Learner::loss(std::span<const std::uint8_t> windows) const {
+  const at::InferenceMode no_graph;
+  return impl_->loss(windows).item<double>();
+}
+
+std::vector<float> Learner::gradient(std::span<const std::uint8_t> windows) const {
+  const auto gradients = torch::autograd::grad({impl_->loss(windows)}, impl_->llama.leaves());
+  // A leaf holds one or more views, at increasing addresses.
+  std::map<const float*, const float*> gradient_of;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    gradient_of[impl_->llama.leaves()[i].const_data_ptr<float>()] = gradients[i].const_data_ptr<float>();
+  }
+  std::vector<float> all;
+  for (const TensorView& view : parameters()) {
+    const auto leaf = std::prev(gradient_of.upper_bound(view.data.data()));
+    const float* from = leaf->second + (view.data.data() - leaf->first);
+    all.insert(all.end(), from, from + view.data.size());
+  }
+  return all;
+}
+
+std::string Learner::write(const Writing& writing) const {
+  const at::InferenceMode no_graph;
+  std::vector<std::uint8_t> text(writing.prompt.begin(), writing.prompt.end());
+  if (text.empty()) text.push_back('\n');
+  std::uint64_t counter = mix(writing.seed);
+  for (std::size_t i = 0; i < writing.characters; ++i) {
+    const std::size_t length = std::min<std::size_t>(text.size(), impl_->shape.context);
+    const at::Tensor logits = impl_->llama.logits(to_ids(std::span(text).last(length), static_cast<std::int64_t>(length)));
+    const float* last = logits.const_data_ptr<float>() + (length - 1) * impl_->shape.vocab;
+    text.push_back(draw_byte({last, BYTE_VALUES}, writing.temperature, counter));
+  }
+  std::string shown;
+  for (const std::uint8_t byte : text) shown.push_back(printable(byte));
+  return shown;
+}
+
+}  // namespace prime::trainer

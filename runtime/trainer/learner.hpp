@@ -1,0 +1,52 @@
+// Owns a model in training, without showing libtorch: parameters in memory, a step on a batch, a loss, a text.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/include/prime/session.hpp"
+#include "runtime/manifest/manifest.hpp"
+
+namespace prime::trainer {
+
+/// Threads of all tensor operations of this process. To be called once, before the first learner.
+void set_compute_threads(std::uint32_t threads);
+
+struct Writing {
+  std::string_view prompt;
+  std::size_t characters = 300;
+  double temperature = 0.8;
+  std::uint64_t seed = 1;
+};
+
+/// Windows are context + 1 token bytes each, one after the other, as a Corpus reads them; at least one.
+class Learner {
+ public:
+  Learner(const manifest::Model& model, const manifest::Train& train);
+  Learner(Learner&&) noexcept;
+  Learner& operator=(Learner&&) noexcept;
+  ~Learner();
+
+  /// All parameters under Hugging Face's names; the memory stays where it is for the learner's life. Writing to it is allowed between
+  /// calls; the optimizer's own state is not touched by that.
+  [[nodiscard]] const std::vector<TensorView>& parameters() const;
+
+  /// One inner step: forward, backward, clip, AdamW. The loss before the step, in nats per token.
+  double train(std::span<const std::uint8_t> windows, double learning_rate);
+  /// Mean nats per token, without learning from it.
+  [[nodiscard]] double loss(std::span<const std::uint8_t> windows) const;
+  /// The gradient of the loss, in the order of parameters().
+  [[nodiscard]] std::vector<float> gradient(std::span<const std::uint8_t> windows) const;
+  /// The prompt and what the model writes after it; bytes that a terminal should not get are replaced by `?`.
+  [[nodiscard]] std::string write(const Writing& writing) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace prime::trainer

@@ -1,0 +1,95 @@
+// Owns building and running the decoder.
+#include "runtime/trainer/llama.hpp"
+
+#include <cmath>
+
+#include "runtime/trainer/permutation.hpp"
+
+namespace prime::trainer {
+namespace {
+
+/// Of the initial weights; those that write into the residual stream get less, so that its size does not grow with the depth.
+constexpr double DEVIATION = 0.02;
+
+/// Nearly normal: twelve uniform numbers of 16 bits, summed. Exact sums only, so that the value has the same bits on every machine,
+/// which logarithms and cosines do not promise.
+float draw_normal(std::uint64_t& counter, double deviation) {
+  std::int64_t sum = 0;
+  for (int i = 0; i < 3; ++i) {
+    const std::uint64_t bits = mix(counter += 0x9e3779b97f4a7c15ULL);
+    for (int part = 0; part < 4; ++part) sum += static_cast<std::int64_t>((bits >> (16 * part)) & 0xffff);
+  }
+  const double normal = static_cast<double>(2 * sum - 12 * 0xffff) / 0x1p17;
+  return static_cast<float>(normal * deviation);
+}
+
+}  // namespace
+
+Llama::Llama(const manifest::Model& shape, std::uint64_t seed) : shape_(shape), draws_(mix(seed + 1)) {
+  const std::int64_t dim = shape.dim, head_width = dim / shape.heads, kv_rows = shape.kv_heads * head_width, ffn = shape.ffn;
+  const double residual = DEVIATION / std::sqrt(2.0 * shape.layers);
+  embedding_ = add_matrix({{"model.embed_tokens.weight", shape.vocab}}, dim, DEVIATION);
+  for (std::uint32_t layer = 0; layer < shape.layers; ++layer) {
+    const std::string prefix = "model.layers." + std::to_string(layer) + ".";
+    const std::string attention = prefix + "self_attn.", mlp = prefix + "mlp.";
+    Block block;
+    block.qkv = add_matrix(
+        {{attention + "q_proj.weight", dim}, {attention + "k_proj.weight", kv_rows}, {attention + "v_proj.weight", kv_rows}}, dim, DEVIATION);
+    block.output = add_matrix({{attention + "o_proj.weight", dim}}, dim, residual);
+    block.gate_up = add_matrix({{mlp + "gate_proj.weight", ffn}, {mlp + "up_proj.weight", ffn}}, dim, DEVIATION);
+    block.down = add_matrix({{mlp + "down_proj.weight", dim}}, ffn, residual);
+    block.input_norm = add_norm(prefix + "input_layernorm.weight");
+    block.post_norm = add_norm(prefix + "post_attention_layernorm.weight");
+    blocks_.push_back(std::move(block));
+  }
+  norm_ = add_norm("model.norm.weight");
+  head_ = shape.tie_embeddings ? embedding_ : add_matrix({{"lm_head.weight", shape.vocab}}, dim, DEVIATION);
+  build_tables();
+}
+
+at::Tensor Llama::add_norm(const std::string& name) {
+  at::Tensor leaf = at::ones({shape_.dim}, at::kFloat);
+  views_.push_back({name, {shape_.dim}, {leaf.mutable_data_ptr<float>(), static_cast<std::size_t>(leaf.numel())}});
+  adopt(leaf);
+  return leaf;
+}
+
+at::Tensor Llama::add_matrix(const std::vector<Part>& parts, std::int64_t columns, double deviation) {
+  std::int64_t rows = 0;
+  for (const Part& part : parts) rows += part.rows;
+  at::Tensor leaf = at::empty({rows, columns}, at::kFloat);
+  float* at = leaf.mutable_data_ptr<float>();
+  for (const Part& part : parts) {
+    const std::span<float> values(at, static_cast<std::size_t>(part.rows * columns));
+    for (float& value : values) value = draw_normal(draws_, deviation);
+    views_.push_back({part.name, {part.rows, columns}, values});
+    at += values.size();
+  }
+  adopt(leaf);
+  return leaf;
+}
+
+void Llama::build_tables() {
+  const std::int64_t half = shape_.dim / shape_.heads / 2;
+  const at::Tensor exponent = at::arange(0, half, at::kDouble) / static_cast<double>(half);
+  const at::Tensor frequency = at::pow(at::scalar_tensor(shape_.rope_theta, at::kDouble), -exponent);
+  const at::Tensor angle = at::outer(at::arange(0, static_cast<std::int64_t>(shape_.context), at::kDouble), frequency);
+  cosine_ = angle.cos().to(at::kFloat);
+  sine_ = angle.sin().to(at::kFloat);
+}
+
+at::Tensor Llama::logits(const at::Tensor& ids) const {
+  const std::int64_t windows = ids.size(0), time = ids.size(1), dim = shape_.dim;
+  const HeadLayout layout{time, shape_.heads, shape_.kv_heads, dim / shape_.heads, cosine_, sine_};
+  at::Tensor x = at::embedding(embedding_, ids.reshape({-1}));
+  for (const Block& block : blocks_) {
+    const Heads heads = split_heads(at::linear(rms_norm(x, block.input_norm, shape_.norm_epsilon), block.qkv), layout);
+    const at::Tensor attended = at::scaled_dot_product_attention(heads.query, heads.key, heads.value, {}, 0.0, /*is_causal=*/true);
+    x = at::addmm(x, attended.transpose(1, 2).reshape({windows * time, dim}), block.output.t());
+    const at::Tensor inner = swiglu(at::linear(rms_norm(x, block.post_norm, shape_.norm_epsilon), block.gate_up));
+    x = at::addmm(x, inner, block.down.t());
+  }
+  return at::linear(rms_norm(x, norm_, shape_.norm_epsilon), head_);
+}
+
+}  // namespace prime::trainer

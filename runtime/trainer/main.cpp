@@ -1,0 +1,116 @@
+// Owns prime-trainer: the built-in client of a session. It loads, trains, reports and answers; who takes part, when a step ends and
+// what the shared parameters are is the agent's business.
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "prime/session.hpp"
+#include "runtime/manifest/load.hpp"
+#include "runtime/trainer/corpus.hpp"
+#include "runtime/trainer/evaluation.hpp"
+#include "runtime/trainer/hugging_face.hpp"
+#include "runtime/trainer/learner.hpp"
+#include "runtime/trainer/schedule.hpp"
+
+namespace prime::trainer {
+namespace {
+
+/// What text every sample begins with: the corpus of the first run is C headers, and other texts take a `#` as well.
+constexpr std::string_view SAMPLE_PROMPT = "#include <";
+
+class Program {
+ public:
+  Program(Session& session, manifest::Manifest manifest, Corpus corpus)
+      : session_(session),
+        manifest_(std::move(manifest)),
+        corpus_(std::move(corpus)),
+        learner_(manifest_.shared.model, manifest_.shared.train),
+        batch_(manifest_.shared.train.batch * corpus_.window_bytes()) {}
+
+  Result<void> run() {
+    std::fprintf(stderr, "data: %zu files, %llu training and %llu held-out samples of %zu bytes, %zu unreadable\n", corpus_.files(),
+                 static_cast<unsigned long long>(corpus_.windows()), static_cast<unsigned long long>(corpus_.held_out_windows()),
+                 corpus_.window_bytes(), corpus_.unreadable_files());
+    for (const TensorView& tensor : learner_.parameters()) PRIME_CHECK(session_.bind(tensor));
+    session_.export_file("config.json", config_json(manifest_.shared.model));
+    session_.export_file("generation_config.json", generation_config_json());
+    for (;;) {
+      PRIME_TRY(auto step, session_.next_outer_step());
+      if (!step) break;
+      PRIME_CHECK(train(*step));
+    }
+    return finish();
+  }
+
+ private:
+  Result<void> train(Step& step) {
+    const StepPlan& plan = step.plan();
+    if (plan.evaluate) {
+      PRIME_TRY(const auto loss, held_out_loss(learner_, corpus_, manifest_.shared.train.evaluate.limit_bytes));
+      if (loss) step.held_out(*loss);
+    }
+    const manifest::Train& settings = manifest_.shared.train;
+    const std::uint64_t total = std::uint64_t{plan.total_steps} * plan.inner_steps;
+    double sum = 0;
+    for (std::uint64_t i = 0; i < plan.inner_steps; ++i) {
+      PRIME_CHECK(corpus_.read(plan.first_sample + i * settings.batch, batch_));
+      const std::uint64_t inner_step = (plan.step.value - 1) * plan.inner_steps + i;
+      const double loss = learner_.train(batch_, learning_rate(settings, inner_step, total));
+      sum += loss;
+      PRIME_CHECK(step.report({loss, std::uint64_t{settings.batch} * manifest_.shared.model.context, settings.batch}));
+    }
+    PRIME_TRY(const Committed committed, step.commit());
+    std::fprintf(stderr, "step %llu: mean loss %.4f, averaged over %u\n", static_cast<unsigned long long>(committed.step.value),
+                 sum / plan.inner_steps, committed.peers);
+    return {};
+  }
+
+  Result<void> finish() {
+    Result<void> outcome;
+    PRIME_CHECK(session_.finish([&](const FinalPlan& plan) {
+      FinalAnswer answer;
+      if (plan.evaluate) {
+        auto loss = held_out_loss(learner_, corpus_, manifest_.shared.data.held_out_limit_bytes);
+        if (loss) answer.held_out_loss = *loss;
+        if (!loss) outcome = fail(std::move(loss).error());
+      }
+      if (plan.sample) answer.sample = learner_.write({.prompt = SAMPLE_PROMPT, .seed = manifest_.shared.train.seed});
+      return answer;
+    }));
+    return outcome;
+  }
+
+  Session& session_;
+  manifest::Manifest manifest_;
+  Corpus corpus_;
+  Learner learner_;
+  std::vector<std::uint8_t> batch_;
+};
+
+Result<void> take_part(Session& session) {
+  PRIME_TRY(auto manifest, manifest::parse_halves(session.manifest(), session.local_manifest()));
+  const manifest::Data& data = manifest.shared.data;
+  PRIME_TRY(auto corpus, Corpus::open(data, manifest.local.data_path.value_or(data.path), manifest.shared.model.context,
+                                      manifest.shared.train.batch));
+  set_compute_threads(manifest.local.threads);
+  return Program(session, std::move(manifest), std::move(corpus)).run();
+}
+
+int report(const Error& error) {
+  std::fprintf(stderr, "%s\n", to_string(error).c_str());
+  return info(error.name).exit_code;
+}
+
+}  // namespace
+}  // namespace prime::trainer
+
+int main() {
+  auto session = prime::Session::attach();
+  if (!session) return prime::trainer::report(session.error());
+  const auto outcome = prime::trainer::take_part(*session);
+  if (outcome) return 0;
+  // Telling an agent that is gone, or that ended the session itself, changes nothing there.
+  session->fail(outcome.error());
+  return prime::trainer::report(outcome.error());
+}

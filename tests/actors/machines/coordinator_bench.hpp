@@ -1,0 +1,98 @@
+// Owns the bench on which the coordinator's machine is tested: exact virtual times, effects by type.
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/coordinator/coordinator_state.hpp"
+
+namespace prime::coordinator {
+
+inline constexpr Digest LAYOUT{7, 7};
+inline constexpr Digest INITIAL{1, 1};
+
+struct Bench {
+  Instant now{};
+  State state;
+  std::vector<Effect> effects;  ///< of the last event, or of all that happened in the last `pass`
+  std::string reason;
+
+  explicit Bench(std::uint32_t min_peers = 2, std::uint32_t quorum = 2, std::uint64_t outer_steps = 3) {
+    Options options;
+    options.run = "run";
+    options.min_peers = min_peers;
+    options.start_quorum = quorum;
+    options.max_peers = 4;
+    options.outer_steps = outer_steps;
+    options.samples_per_peer = 10;
+    state = initial(options, now);
+  }
+
+  void on(const Event& event) {
+    auto transition = step(std::move(state), event, now);
+    state = std::move(transition.state);
+    effects = std::move(transition.effects);
+    reason = std::move(transition.reason);
+  }
+  void hear(std::uint64_t peer, FromPeer message) { on(Received{PeerId{peer}, std::move(message)}); }
+  void lose(std::uint64_t peer) { on(ConnectionLost{PeerId{peer}, "reset"}); }
+  void tick() { on(Tick{}); }
+  /// Time passes and everybody but `silent` is heard.
+  void pass(Duration duration, std::uint64_t silent = 0) {
+    now += duration;
+    std::vector<PeerId> ids;
+    for (const auto& [id, peer] : state.peers) ids.push_back(id);
+    std::vector<Effect> all;
+    const auto collect = [&] { all.insert(all.end(), effects.begin(), effects.end()); };
+    for (const auto id : ids) {
+      if (id.value == silent) continue;
+      hear(id.value, Heartbeat{});
+      collect();
+    }
+    tick();
+    collect();
+    effects = std::move(all);
+  }
+
+  static Hello hello_of(std::uint64_t peer) { return Hello{PROTOCOL_VERSION, "run", PeerId{peer}, "p" + std::to_string(peer), Endpoint{"h", 1}, 1}; }
+  void greet(std::uint64_t peer) { hear(peer, hello_of(peer)); }
+  void seat(std::uint64_t peer, Digest digest = INITIAL) {
+    greet(peer);
+    hear(peer, Seated{Revision{}, digest, LAYOUT, 3, 1});
+  }
+  void ready(std::uint64_t peer, std::uint64_t weight) { hear(peer, Ready{state.step, state.revision, weight, 10, Real{1.0}, Real{std::nan("")}, Real{1.0}, 1}); }
+  void vote(std::uint64_t peer, Digest digest) { hear(peer, Vote{state.operation.id, digest, 1, 1}); }
+  /// Makes the step that is under way with these contributors.
+  void commit(const std::vector<std::uint64_t>& peers, Digest digest) {
+    for (const auto peer : peers) ready(peer, 100);
+    for (const auto peer : peers) vote(peer, digest);
+  }
+
+  template <class Message>
+  [[nodiscard]] std::vector<std::pair<std::uint64_t, Message>> sent() const {
+    std::vector<std::pair<std::uint64_t, Message>> list;
+    for (const auto& effect : effects)
+      if (const auto* send = std::get_if<Send>(&effect))
+        if (const auto* message = std::get_if<Message>(&send->message)) list.emplace_back(send->to.value, *message);
+    return list;
+  }
+  [[nodiscard]] std::optional<ErrorName> dismissed(std::uint64_t peer) const {
+    for (const auto& [to, message] : sent<Dismissed>())
+      if (to == peer) return message.cause.name;
+    return std::nullopt;
+  }
+  [[nodiscard]] const Finish* finished() const {
+    for (const auto& effect : effects)
+      if (const auto* finish = std::get_if<Finish>(&effect)) return finish;
+    return nullptr;
+  }
+  [[nodiscard]] std::optional<std::size_t> position_of_record(std::string_view event) const {
+    for (std::size_t i = 0; i < effects.size(); ++i)
+      if (const auto* record = std::get_if<Record>(&effects[i]); record != nullptr && record->event == event) return i;
+    return std::nullopt;
+  }
+};
+
+}  // namespace prime::coordinator

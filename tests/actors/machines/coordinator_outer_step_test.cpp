@@ -1,0 +1,274 @@
+// Owns the tests of the outer step: begin, ready, reduce, vote, commit, abort, end.
+#include <boost/test/included/unit_test.hpp>
+
+#include "tests/actors/machines/coordinator_bench.hpp"
+
+using namespace prime;
+using namespace prime::coordinator;
+
+namespace {
+
+constexpr Digest NEXT{4, 4};
+
+Bench trio() {
+  Bench bench{2, 3};
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.seat(peer);
+  return bench;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(ranges_of_samples_are_disjoint_within_and_between_steps) {
+  auto bench = trio();
+  for (std::uint64_t i = 0; i < 3; ++i) BOOST_TEST(bench.sent<BeginStep>()[i].second.first_sample == i * 10);
+  bench.commit({1, 2, 3}, NEXT);
+  for (std::uint64_t i = 0; i < 3; ++i) BOOST_TEST(bench.sent<BeginStep>()[i].second.first_sample == 30 + i * 10);
+}
+
+BOOST_AUTO_TEST_CASE(weights_are_those_of_the_survivors_and_never_of_an_earlier_attempt) {
+  auto bench = trio();
+  bench.ready(1, 100);
+  bench.ready(2, 200);
+  bench.ready(3, 300);
+  BOOST_TEST(bench.sent<StartReduce>().size() == 3U);
+  const auto first = bench.state.operation.id;
+  bench.lose(2);
+  const auto aborts = bench.sent<Abort>();
+  BOOST_REQUIRE(aborts.size() == 2U);
+  BOOST_CHECK(aborts[0].second.op == first);
+  const auto again = bench.sent<StartReduce>();
+  BOOST_REQUIRE(again.size() == 2U);
+  const auto& message = again[0].second;
+  BOOST_CHECK(first < message.op);
+  BOOST_CHECK(message.contributions == (std::vector<Contribution>{{PeerId{1}, 100}, {PeerId{3}, 300}}));
+}
+
+BOOST_AUTO_TEST_CASE(a_commit_needs_every_vote_and_is_journaled_before_it_is_told) {
+  auto bench = trio();
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.ready(peer, 100);
+  bench.vote(1, NEXT);
+  bench.vote(2, NEXT);
+  BOOST_TEST(bench.sent<Commit>().empty());
+  bench.vote(3, NEXT);
+  BOOST_TEST(bench.sent<Commit>().size() == 3U);
+  const auto record = bench.position_of_record("outer_step_committed");
+  BOOST_REQUIRE(record.has_value());
+  BOOST_TEST(std::get<Record>(bench.effects[*record]).durable);
+  for (std::size_t i = 0; i < *record; ++i) BOOST_TEST(!std::holds_alternative<Send>(bench.effects[i]));
+}
+
+BOOST_AUTO_TEST_CASE(a_record_keeps_its_fields_when_the_held_out_loss_is_added) {
+  auto bench = trio();
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.hear(peer, Ready{OuterStep{1}, Revision{}, 100, 10, Real{1.0}, Real{2.0}, Real{1.0}, 1});
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.vote(peer, NEXT);
+  const auto record = bench.position_of_record("outer_step_committed");
+  BOOST_REQUIRE(record.has_value());
+  BOOST_TEST(std::get<Record>(bench.effects[*record]).fields.back().first == "held_out_loss");
+  BOOST_TEST(std::get<Record>(bench.effects[*record]).fields.size() > 10U);
+}
+
+BOOST_AUTO_TEST_CASE(a_vote_on_an_operation_that_was_aborted_counts_for_nothing) {
+  auto bench = trio();
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.ready(peer, 100);
+  const auto first = bench.state.operation.id;
+  bench.lose(3);
+  bench.hear(1, Vote{first, NEXT, 1, 1});
+  bench.vote(2, NEXT);
+  BOOST_TEST(bench.sent<Commit>().empty());
+}
+
+BOOST_AUTO_TEST_CASE(the_minority_of_a_parity_vote_goes_and_the_others_reduce_again) {
+  auto bench = trio();
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.ready(peer, 100);
+  bench.vote(1, Digest{9, 9});
+  bench.vote(2, NEXT);
+  bench.vote(3, NEXT);
+  BOOST_CHECK(bench.dismissed(1) == ErrorName::ParityBroken);
+  BOOST_TEST(bench.sent<Commit>().empty());
+  BOOST_TEST(bench.sent<StartReduce>().size() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(doubt_is_answered_by_commit_by_abort_or_by_silence_while_undecided) {
+  auto bench = trio();
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.ready(peer, 100);
+  const auto op = bench.state.operation.id;
+  bench.hear(1, InDoubt{op});
+  BOOST_TEST(bench.effects.empty());
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.vote(peer, NEXT);
+  bench.hear(1, InDoubt{op});
+  BOOST_REQUIRE(bench.sent<Commit>().size() == 1U);
+  BOOST_CHECK(bench.sent<Commit>()[0].second.state == NEXT);
+  bench.hear(1, InDoubt{OperationId{Epoch{1}, Sequence{99}}});
+  BOOST_TEST(bench.sent<Abort>().size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_joiner_weighs_nothing_in_the_step_that_it_enters) {
+  auto bench = trio();
+  bench.ready(1, 100);
+  bench.ready(2, 100);
+  bench.seat(4);
+  const auto begun = bench.sent<BeginStep>();
+  BOOST_REQUIRE(begun.size() == 1U);
+  BOOST_TEST(!begun[0].second.contribute);
+  bench.ready(3, 100);
+  BOOST_TEST(bench.sent<StartReduce>().empty());
+  bench.ready(4, 0);
+  BOOST_REQUIRE(bench.sent<StartReduce>().size() == 4U);
+  BOOST_TEST(bench.sent<StartReduce>()[0].second.contributions[3].weight == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(an_idle_answer_that_crosses_the_promotion_is_no_offence) {
+  Bench bench;
+  bench.seat(1);
+  bench.seat(2);
+  bench.ready(1, 100);
+  bench.seat(3);
+  bench.lose(2);  // peer 3 has not answered yet, and must train now
+  BOOST_REQUIRE(bench.sent<BeginStep>().size() == 1U);
+  BOOST_TEST(bench.sent<BeginStep>()[0].second.contribute);
+  bench.ready(3, 0);
+  BOOST_TEST(!bench.dismissed(3).has_value());
+  bench.ready(3, 50);
+  BOOST_TEST(bench.sent<StartReduce>().size() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(a_contributor_that_weighs_nothing_is_sent_away) {
+  auto bench = trio();
+  bench.ready(1, 0);
+  BOOST_CHECK(bench.dismissed(1) == ErrorName::ProtocolViolation);
+}
+
+BOOST_AUTO_TEST_CASE(the_slow_are_evicted_at_the_deadline_behind_the_first) {
+  auto bench = trio();
+  bench.pass(1min);
+  bench.ready(1, 100);
+  bench.ready(2, 100);
+  bench.pass(120s);
+  BOOST_TEST(!bench.dismissed(3).has_value());
+  bench.pass(1ms);
+  BOOST_CHECK(bench.dismissed(3) == ErrorName::DeadlineExceeded);
+  BOOST_TEST(bench.sent<StartReduce>().size() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_recovers_the_run_is_not_late_behind_those_who_were_ready_long_ago) {
+  Bench bench;
+  bench.seat(1);
+  bench.seat(2);
+  bench.ready(1, 100);
+  bench.lose(2);
+  bench.pass(5min);  // alone, waiting
+  BOOST_CHECK(bench.state.phase == Phase::Waiting);
+  bench.seat(3);
+  bench.pass(150s);
+  BOOST_TEST(bench.state.peers.contains(PeerId{3}));
+  bench.ready(3, 0);  // what it answered to its entry, before it was promoted
+  bench.ready(3, 50);
+  BOOST_CHECK(bench.state.phase == Phase::Reducing);
+}
+
+BOOST_AUTO_TEST_CASE(an_entrant_is_judged_from_its_own_entry) {
+  auto bench = trio();
+  bench.ready(1, 100);
+  bench.ready(2, 100);
+  bench.pass(119s);
+  bench.ready(3, 100);
+  bench.seat(4);
+  for (std::uint64_t peer = 1; peer <= 3; ++peer)
+    if (bench.state.phase == Phase::Reducing) bench.vote(peer, NEXT);
+  bench.pass(2s);
+  BOOST_TEST(bench.state.peers.contains(PeerId{4}));
+}
+
+BOOST_AUTO_TEST_CASE(a_broken_link_is_tried_again_later_and_later_and_costs_the_younger_one_at_the_fifth_time) {
+  auto bench = trio();
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.ready(peer, 100);
+  const Duration delays[] = {500ms, 1s, 2s, 4s};
+  for (const auto delay : delays) {
+    bench.hear(1, ReduceFailed{bench.state.operation.id, PeerId{2}, Error{ErrorName::LaneBroken}});
+    BOOST_CHECK(bench.state.phase == Phase::Training);
+    bench.pass(delay - 1ms);
+    BOOST_CHECK(bench.state.phase == Phase::Training);
+    bench.pass(1ms);
+    BOOST_CHECK(bench.state.phase == Phase::Reducing);
+  }
+  bench.hear(1, ReduceFailed{bench.state.operation.id, PeerId{2}, Error{ErrorName::LaneBroken}});
+  BOOST_CHECK(bench.dismissed(2) == ErrorName::LaneBroken);
+}
+
+BOOST_AUTO_TEST_CASE(who_does_not_vote_is_evicted_a_quarter_after_the_deadline) {
+  auto bench = trio();
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.ready(peer, 100);
+  bench.vote(1, NEXT);
+  bench.vote(2, NEXT);
+  bench.pass(150s);
+  BOOST_CHECK(bench.state.phase == Phase::Reducing);
+  bench.pass(1ms);
+  BOOST_CHECK(bench.dismissed(3) == ErrorName::DeadlineExceeded);
+  BOOST_TEST(bench.sent<StartReduce>().size() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(one_peer_never_makes_a_step_alone_and_stops_at_once_if_the_manifest_says_so) {
+  for (const bool stop : {false, true}) {
+    Bench bench;
+    bench.state.options.stop_when_alone = stop;
+    bench.seat(1);
+    bench.seat(2);
+    bench.ready(1, 100);
+    bench.lose(2);
+    bench.pass(250ms);
+    BOOST_TEST(bench.sent<StartReduce>().empty());
+    BOOST_TEST((bench.finished() != nullptr) == stop);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_last_step_makes_the_oldest_the_finalist_and_another_one_when_it_is_lost) {
+  Bench bench{2, 3, 1};
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.seat(peer);
+  bench.greet(4);
+  bench.commit({1, 2, 3}, NEXT);
+  BOOST_CHECK(bench.dismissed(4) == ErrorName::RunDone);
+  BOOST_TEST(bench.sent<RunDone>()[0].second.finalist);
+  bench.lose(1);
+  BOOST_REQUIRE(bench.sent<RunDone>().size() == 1U);
+  BOOST_TEST(bench.sent<RunDone>()[0].first == 2U);
+  bench.hear(2, FinalReport{Real{1.0}, "text", "/final"});
+  BOOST_REQUIRE(bench.finished() != nullptr);
+  BOOST_TEST(!bench.finished()->cause.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(the_final_evaluation_has_a_limit_and_nobody_left_is_an_end_as_well) {
+  Bench slow{2, 2, 1};
+  slow.seat(1);
+  slow.seat(2);
+  slow.commit({1, 2}, NEXT);
+  slow.pass(10min);
+  BOOST_TEST(slow.finished() == nullptr);
+  slow.pass(1ms);
+  BOOST_TEST(slow.finished() != nullptr);
+
+  Bench deserted{2, 2, 1};
+  deserted.seat(1);
+  deserted.seat(2);
+  deserted.commit({1, 2}, NEXT);
+  deserted.lose(1);
+  deserted.lose(2);
+  BOOST_TEST(deserted.finished() != nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(after_two_overtaken_fetches_the_reduce_waits_for_the_joiner) {
+  Bench bench{2, 2, 9};
+  bench.seat(1);
+  bench.seat(2);
+  bench.seat(3, Digest{5, 5});
+  for (std::uint64_t revision = 0; revision < 2; ++revision) {
+    bench.commit({1, 2}, Digest{10 + revision, 0});
+    bench.hear(3, FetchFailed{bench.state.peers.at(PeerId{3}).fetch.donor, Revision{revision}, Error{ErrorName::FetchFailed}});
+    bench.pass(1s);
+  }
+  bench.ready(1, 100);
+  bench.ready(2, 100);
+  BOOST_CHECK(bench.state.phase == Phase::Training);
+  bench.hear(3, Fetched{Revision{2}, Digest{11, 0}});
+  bench.ready(3, 0);
+  BOOST_CHECK(bench.state.phase == Phase::Reducing);
+}

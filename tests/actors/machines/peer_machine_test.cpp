@@ -1,0 +1,232 @@
+// Owns the tests of the peer's machine: exact virtual times, doubt, discarding, farewells.
+#include <boost/test/included/unit_test.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+#include "actors/peer/peer_machine.hpp"
+
+using namespace prime;
+using namespace prime::peer;
+
+namespace {
+
+constexpr Digest INITIAL{1, 1};
+constexpr Digest NEXT{2, 2};
+constexpr OperationId OP{Epoch{1}, Sequence{1}};
+
+struct Bench {
+  Instant now{};
+  State state;
+  std::vector<Effect> effects;
+
+  Bench() {
+    Options options;
+    options.hello.peer = PeerId{1};
+    auto started = start(options, now);
+    state = std::move(started.state);
+    effects = std::move(started.effects);
+  }
+  void on(const Event& event) {
+    auto transition = step(std::move(state), event, now);
+    state = std::move(transition.state);
+    effects = std::move(transition.effects);
+  }
+  void hear(FromCoordinator message) { on(Event{std::move(message)}); }
+  void pass(Duration duration) {
+    now += duration;
+    on(Tick{});
+  }
+  template <class E>
+  [[nodiscard]] std::optional<E> effect() const {
+    for (const auto& e : effects)
+      if (const auto* found = std::get_if<E>(&e)) return *found;
+    return std::nullopt;
+  }
+  template <class M>
+  [[nodiscard]] std::optional<M> told() const {
+    for (const auto& e : effects)
+      if (const auto* tell = std::get_if<Tell>(&e))
+        if (const auto* found = std::get_if<M>(&tell->message)) return *found;
+    return std::nullopt;
+  }
+
+  static View view() { return View{Epoch{1}, {Member{PeerId{1}, "a", {}, 0}, Member{PeerId{2}, "b", {}, 1}}}; }
+  Bench& seat() {
+    hear(Welcome{0, ""});
+    on(TrainerBound{Digest{7, 7}, 3, INITIAL, 1});
+    return *this;
+  }
+  Bench& begin(bool contribute = true) {
+    hear(BeginStep{view(), OuterStep{1}, Revision{}, contribute, 0, 0});
+    return *this;
+  }
+  Bench& contribute() {
+    on(TrainerContributed{OuterStep{1}, 100, 10, Real{1.0}, Real{1.0}, Real{1.0}});
+    return *this;
+  }
+  Bench& reduce(OperationId op = OP) {
+    hear(StartReduce{op, OuterStep{1}, Revision{}, view(), {{PeerId{1}, 100}, {PeerId{2}, 100}}, 3, 20});
+    return *this;
+  }
+  Bench& vote() {
+    on(ReduceEnded{OP, NEXT, PeerId{}, 1, 1});
+    return *this;
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_coordinator_that_is_silent_for_more_than_ten_seconds_is_lost_and_the_state_is_saved) {
+  Bench bench;
+  bench.seat().begin();
+  bench.pass(10s);
+  BOOST_TEST(!bench.effect<End>().has_value());
+  bench.pass(1ms);
+  BOOST_REQUIRE(bench.effect<End>().has_value());
+  BOOST_CHECK(bench.effect<End>()->cause->name == ErrorName::CoordinatorLost);
+  BOOST_TEST(bench.effect<SaveState>().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(the_state_is_saved_even_while_the_trainer_is_down) {
+  Bench bench;
+  bench.seat().begin();
+  bench.on(TrainerRestarting{Error{ErrorName::ProcessFailed}});
+  bench.on(CoordinatorLost{"reset"});
+  BOOST_TEST(bench.effect<SaveState>().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(who_never_held_the_run_saves_nothing) {
+  Bench bench;
+  bench.seat();
+  bench.on(CoordinatorLost{"reset"});
+  BOOST_TEST(!bench.effect<SaveState>().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(heartbeats_go_out_every_two_seconds) {
+  Bench bench;
+  bench.seat();
+  bench.pass(1999ms);
+  BOOST_TEST(!bench.told<Heartbeat>().has_value());
+  bench.pass(1ms);
+  BOOST_TEST(bench.told<Heartbeat>().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_voter_asks_after_five_seconds_and_neither_applies_nor_discards_by_itself) {
+  Bench bench;
+  bench.seat().begin().contribute().reduce().vote();
+  BOOST_TEST(bench.told<Vote>().has_value());
+  bench.pass(4999ms);
+  BOOST_TEST(!bench.told<InDoubt>().has_value());
+  bench.pass(1ms);
+  BOOST_TEST(bench.told<InDoubt>().has_value());
+  BOOST_TEST(!bench.effect<ApplyCommit>().has_value());
+  BOOST_TEST(!bench.effect<Discard>().has_value());
+  bench.pass(4999ms);
+  BOOST_TEST(!bench.told<InDoubt>().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(an_abort_after_the_vote_discards_what_was_prepared_and_the_next_reduce_uses_the_same_input) {
+  Bench bench;
+  bench.seat().begin().contribute().reduce().vote();
+  bench.hear(Abort{OP, "a peer was lost"});
+  BOOST_REQUIRE(bench.effect<Discard>().has_value());
+  BOOST_CHECK(bench.effect<Discard>()->op == OP);
+  bench.reduce(OperationId{Epoch{2}, Sequence{2}});
+  BOOST_TEST(bench.effect<RunReduce>().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(an_operation_that_ends_after_its_abort_is_discarded_and_not_voted_for) {
+  Bench bench;
+  bench.seat().begin().contribute().reduce();
+  bench.hear(Abort{OP, "a peer was lost"});
+  BOOST_TEST(bench.effect<AbortReduce>().has_value());
+  bench.reduce(OperationId{Epoch{2}, Sequence{2}});
+  bench.vote();
+  BOOST_TEST(!bench.told<Vote>().has_value());
+  BOOST_TEST(bench.effect<Discard>().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_commit_of_other_bits_than_were_prepared_is_never_applied) {
+  Bench bench;
+  bench.seat().begin().contribute().reduce().vote();
+  bench.hear(Commit{OP, OuterStep{1}, Revision{1}, Digest{9, 9}});
+  BOOST_TEST(!bench.effect<ApplyCommit>().has_value());
+  BOOST_CHECK(bench.effect<End>()->cause->name == ErrorName::ParityBroken);
+}
+
+BOOST_AUTO_TEST_CASE(a_commit_that_is_told_twice_is_applied_once) {
+  Bench bench;
+  bench.seat().begin().contribute().reduce().vote();
+  const Commit commit{OP, OuterStep{1}, Revision{1}, NEXT};
+  bench.hear(commit);
+  BOOST_TEST(bench.effect<ApplyCommit>().has_value());
+  bench.hear(commit);
+  BOOST_TEST(bench.effects.empty());
+  BOOST_TEST(bench.state.revision.value == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(messages_of_an_older_epoch_are_refused) {
+  Bench bench;
+  bench.seat().begin().contribute();
+  bench.reduce(OperationId{Epoch{0}, Sequence{1}});
+  BOOST_TEST(!bench.effect<RunReduce>().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_restarted_trainer_does_the_inner_steps_again_and_the_final_evaluation_too) {
+  Bench bench;
+  bench.seat().begin();
+  bench.on(TrainerRestarting{Error{ErrorName::ProcessFailed}});
+  bench.on(TrainerBound{Digest{7, 7}, 3, INITIAL, 2});
+  BOOST_TEST(bench.effect<BeginTraining>().has_value());
+  bench.contribute().reduce().vote();
+  bench.hear(Commit{OP, OuterStep{1}, Revision{1}, NEXT});
+  bench.hear(RunDone{OuterStep{1}, NEXT, true});
+  BOOST_TEST(bench.effect<FinishTraining>().has_value());
+  bench.on(TrainerRestarting{Error{ErrorName::ProcessFailed}});
+  bench.on(TrainerBound{Digest{7, 7}, 3, NEXT, 3});
+  BOOST_TEST(bench.effect<FinishTraining>().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(one_fetch_runs_at_a_time_and_the_newest_order_is_the_one_that_counts) {
+  Bench bench;
+  bench.seat();
+  bench.hear(FetchState{PeerId{2}, {}, Revision{3}, NEXT});
+  BOOST_TEST(bench.effect<StartFetch>().has_value());
+  bench.hear(FetchState{PeerId{3}, {}, Revision{3}, NEXT});
+  BOOST_TEST(!bench.effect<StartFetch>().has_value());
+  bench.on(FetchEnded{Revision{3}, fail(ErrorName::PeerLost)});
+  BOOST_REQUIRE(bench.effect<StartFetch>().has_value());
+  BOOST_TEST(bench.effect<StartFetch>()->fetch.donor.value == 3U);
+  BOOST_TEST(!bench.told<FetchFailed>().has_value());
+  bench.on(FetchEnded{Revision{3}, NEXT});
+  BOOST_TEST(bench.told<Fetched>().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(what_is_held_already_is_not_fetched_again) {
+  Bench bench;
+  bench.seat();
+  bench.hear(FetchState{PeerId{2}, {}, Revision{3}, NEXT});
+  bench.on(FetchEnded{Revision{3}, NEXT});
+  bench.hear(FetchState{PeerId{3}, {}, Revision{3}, NEXT});
+  BOOST_TEST(!bench.effect<StartFetch>().has_value());
+  BOOST_TEST(bench.told<Fetched>().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_leave_says_goodbye_and_saves_nothing) {
+  Bench bench;
+  bench.seat().begin();
+  bench.on(LeaveRequested{});
+  BOOST_REQUIRE(bench.told<Deathrattle>().has_value());
+  BOOST_TEST(bench.told<Deathrattle>()->graceful);
+  BOOST_TEST(!bench.effect<End>()->cause.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_dismissal_in_the_middle_of_a_reduce_aborts_it_and_saves_the_committed_state) {
+  Bench bench;
+  bench.seat().begin().contribute().reduce();
+  bench.hear(Dismissed{Error{ErrorName::Evicted, "silent"}});
+  BOOST_TEST(bench.effect<AbortReduce>().has_value());
+  BOOST_TEST(bench.effect<SaveState>().has_value());
+  BOOST_CHECK(bench.effect<End>()->cause->name == ErrorName::Evicted);
+}

@@ -1,0 +1,51 @@
+// Owns the tests of the restart intensity.
+#include <boost/test/included/unit_test.hpp>
+
+#include "actors/supervisor/restart_machine.hpp"
+
+using namespace prime;
+using namespace prime::supervisor;
+
+namespace {
+
+const Error CRASH{ErrorName::ProcessFailed, "killed"};
+
+bool restarts(State& state, Duration at) {
+  auto transition = child_died(std::move(state), CRASH, Instant{} + at);
+  state = std::move(transition.state);
+  return std::holds_alternative<Restart>(transition.decision);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(three_restarts_within_ten_minutes_are_granted_and_the_fourth_is_not) {
+  State state;
+  BOOST_TEST(restarts(state, 0s));
+  BOOST_TEST(restarts(state, 1s));
+  BOOST_TEST(restarts(state, 2s));
+  BOOST_TEST(!restarts(state, 10min));
+}
+
+BOOST_AUTO_TEST_CASE(a_restart_leaves_the_window_when_it_is_older_than_ten_minutes) {
+  State state;
+  for (const auto at : {0s, 1s, 2s}) BOOST_TEST(restarts(state, at));
+  BOOST_TEST(restarts(state, 10min + 1ms));
+  BOOST_TEST(!restarts(state, 10min + 2ms));
+}
+
+BOOST_AUTO_TEST_CASE(what_a_restart_does_not_cure_is_not_tried) {
+  const auto transition = child_died(State{}, Error{ErrorName::DataUnreadable, "/data"}, Instant{});
+  const auto* given_up = std::get_if<GiveUp>(&transition.decision);
+  BOOST_REQUIRE(given_up != nullptr);
+  BOOST_CHECK(given_up->cause.name == ErrorName::DataUnreadable);
+}
+
+BOOST_AUTO_TEST_CASE(giving_up_names_the_last_cause) {
+  State state;
+  for (const auto at : {0s, 1s, 2s}) BOOST_TEST(restarts(state, at));
+  const auto transition = child_died(state, CRASH, Instant{} + 3s);
+  const auto* given_up = std::get_if<GiveUp>(&transition.decision);
+  BOOST_REQUIRE(given_up != nullptr);
+  BOOST_CHECK(given_up->cause.name == ErrorName::TrainerFailed);
+  BOOST_TEST(given_up->cause.detail.find("killed") != std::string::npos);
+}

@@ -1,0 +1,66 @@
+"""Joins while others train and while they reduce; the digest is equal from the first outer step on."""
+
+import unittest
+
+from prime_run import Run, wait_until
+
+
+class Join(unittest.TestCase):
+    def first_commit(self, run, index):
+        journals = [lines for name, lines in run.peer_journals().items()]
+        joined = [lines for lines in journals if any(line["event"] == "state_fetched" for line in lines)]
+        self.assertEqual(len(joined), index + 1, "each joiner fetched the state")
+        return joined
+
+    def test_a_joiner_during_inner_steps_enters_at_the_next_outer_step(self):
+        with Run(2, outer_steps=8, env={"PRIME_QUADRATIC_DELAY_MS": "20"}) as run:
+            run.wait_for("outer_step_committed", 2)
+            run.wait_for("outer_step_begun", 3)
+            joiner = run.join()
+            self.assertEqual(run.wait_for_end(), 0)
+            wait_until("the joiner's end", lambda: joiner.poll() is not None)
+            self.assertEqual(joiner.returncode, 0, run.join_log(0))
+            commits = run.check(outer_steps=8)
+            self.first_commit(run, 0)
+            admitted = [e for e in run.events("peer_admitted") if e["revision"] > 0]
+            self.assertEqual(len(admitted), 1)
+            by_step = {c["outer_step"]: len(c["contributors"]) for c in commits}
+            entered = admitted[0]["revision"] + 1
+            self.assertEqual(by_step[entered], 2, "in the step under way it weighs nothing")
+            if entered < 8:
+                self.assertEqual(by_step[entered + 1], 3, "in the next one it contributes")
+
+    def test_a_joiner_during_a_reduce_does_not_disturb_it(self):
+        # Large tensors and no delay: most of the time is spent in reduces.
+        with Run(2, outer_steps=20, env={"PRIME_QUADRATIC_ELEMENTS": "8000000"}) as run:
+            run.wait_for("reduce_started", 2)
+            joiners = [run.join(), run.join()]
+            self.assertEqual(run.wait_for_end(), 0)
+            for index, joiner in enumerate(joiners):
+                wait_until("the joiner's end", lambda p=joiner: p.poll() is not None)
+                self.assertEqual(joiner.returncode, 0, run.join_log(index))
+            commits = run.check(outer_steps=20)
+            self.assertEqual(len(commits[-1]["contributors"]), 4)
+            self.assertEqual(run.events("outer_step_aborted"), [])
+
+    def test_a_wrong_key_is_refused_with_exit_code_4(self):
+        with Run(2, outer_steps=30, env={"PRIME_QUADRATIC_DELAY_MS": "20"}) as run:
+            key = run.up["invite"].rsplit("#", 1)[1]
+            wrong = ("A" if key[0] != "A" else "B") + key[1:]
+            run.up["invite"] = run.up["invite"].replace(key, wrong)
+            joiner = run.join()
+            wait_until("the refusal", lambda: joiner.poll() is not None)
+            self.assertEqual(joiner.returncode, 4, run.join_log(0))
+            self.assertIn("run key does not match", run.join_log(0))
+
+    def test_a_wrong_run_is_refused_with_exit_code_4(self):
+        with Run(2, outer_steps=30, env={"PRIME_QUADRATIC_DELAY_MS": "20"}) as run:
+            run.up["invite"] = run.up["invite"].replace("/" + run.up["run_id"], "/another-run")
+            joiner = run.join()
+            wait_until("the refusal", lambda: joiner.poll() is not None)
+            self.assertEqual(joiner.returncode, 4, run.join_log(0))
+            self.assertIn("another run", run.join_log(0))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

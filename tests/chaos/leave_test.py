@@ -1,0 +1,53 @@
+"""SIGTERM and `leave`: a deathrattle, seen at once; a trainer that keeps dying takes its peer out with the cause; never alone."""
+
+import os
+import signal
+import subprocess
+import unittest
+
+from prime_run import PRIMECTL, Run, wait_until
+
+
+class Leave(unittest.TestCase):
+    def test_a_peer_that_is_told_to_end_leaves_and_the_run_goes_on(self):
+        with Run(3, outer_steps=40, dead_after="1min", env={"PRIME_QUADRATIC_DELAY_MS": "20"}) as run:
+            run.wait_for("outer_step_committed", 2)
+            os.kill(run.up["peers"][0]["pid"], signal.SIGTERM)
+            left = run.wait_for("peer_left")
+            self.assertEqual(left[0]["peer"], run.up["peers"][0]["id"])
+            self.assertEqual(run.wait_for_end(), 0)
+            commits = run.check(outer_steps=40)
+            self.assertEqual(len(commits[-1]["contributors"]), 2)
+
+    def test_the_leave_command_does_the_same(self):
+        with Run(3, outer_steps=60, dead_after="1min", env={"PRIME_QUADRATIC_DELAY_MS": "20"}) as run:
+            run.wait_for("outer_step_committed", 2)
+            name = run.up["peers"][1]["name"]
+            done = subprocess.run([str(PRIMECTL), "leave", name, "--run", run.up["run_id"], "--state-dir", str(run.state)], capture_output=True, text=True,
+                                  timeout=120, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            run.wait_for("peer_left", peer=run.up["peers"][1]["id"])
+            self.assertEqual(run.wait_for_end(), 0)
+            run.check(outer_steps=60)
+
+    def test_a_trainer_that_keeps_dying_takes_its_peer_out_with_the_cause(self):
+        with Run(3, outer_steps=6, restarts=2, trainer="/bin/false", up_flags=["--quorum", "3"]) as run:
+            self.assertNotEqual(run.wait_for_end(), 0)
+            lost = run.events("peer_lost")
+            self.assertEqual(len(lost), 3)
+            for line in lost:
+                self.assertIn("the trainer keeps failing", line["reason"])
+
+    def test_a_peer_that_is_left_alone_stops_when_the_manifest_says_so(self):
+        with Run(2, outer_steps=200, alone="stop", env={"PRIME_QUADRATIC_DELAY_MS": "20"}) as run:
+            run.wait_for("outer_step_committed", 2)
+            os.kill(run.up["peers"][0]["pid"], signal.SIGKILL)
+            self.assertEqual(run.wait_for_end(), 1)
+            failed = run.events("run_failed")
+            self.assertIn("alone: stop", failed[0]["reason"])
+            commits = run.check(lost=1)
+            self.assertEqual({len(c["contributors"]) for c in commits}, {2}, "law 5: never alone by accident")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,171 @@
+"""Owns real runs of real processes for the chaos tests: start, join, signal, wait by events, and the oracle that reads the journals."""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+BIN = pathlib.Path(os.environ["PRIME_BIN"])
+PRIMECTL = BIN / "primectl"
+QUADRATIC = BIN / "quadratic_trainer"
+# A guard against hangs, far above what anything takes; never an expectation of speed.
+LIMIT_S = float(os.environ.get("PRIME_CHAOS_LIMIT_S", "180"))
+
+MANIFEST = """version: 1
+run: chaos
+model: {{arch: llama, layers: 1, dim: 8, heads: 2, vocab: 256, context: 8}}
+train: {{batch: 4, outer_steps: {outer_steps}, evaluate: {{every: 0}}}}
+sync: {{algorithm: diloco, inner_steps: {inner_steps}, deadline: {deadline}, alone: {alone}}}
+membership: {{peers: {minimum}..8, heartbeat: {{every: {beat}, dead_after: {dead_after}}}, wait_limit: 2min}}
+trust: {{transport: {transport}}}
+checkpoint: {{every: 0, keep: 2}}
+local: {{trainer: {{restarts: {restarts}, within: 10min, stall_limit: 1min}}, trainer_command: ["{trainer}"]}}
+"""
+
+
+def journal(path):
+    """The whole lines of a journal, as dictionaries."""
+    lines = []
+    with contextlib.suppress(FileNotFoundError):
+        for line in path.read_text(errors="replace").splitlines(keepends=True):
+            if line.endswith("\n"):
+                lines.append(json.loads(line))
+    return lines
+
+
+def wait_until(what, condition):
+    """Polls for an event; the value of `condition` when it is true."""
+    deadline = time.monotonic() + LIMIT_S
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.01)
+    raise AssertionError(f"waited {LIMIT_S:.0f} s for {what}")
+
+
+class Run:
+    """One run in its own directory. Ends every process that it started, by id."""
+
+    def __init__(self, peers, *, env=None, up_flags=(), **manifest):
+        values = dict(outer_steps=6, inner_steps=4, deadline="20s", alone="wait", minimum=2, beat="100ms", dead_after="1s",
+                      transport="tls", restarts=3, trainer=QUADRATIC)
+        values.update(manifest)
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="prime-chaos-"))
+        self.state = self.directory / "state"
+        self.manifest = self.directory / "run.yaml"
+        self.manifest.write_text(MANIFEST.format(**values))
+        self.processes = []
+        self.env = dict(os.environ, PRIME_QUADRATIC_ELEMENTS="2000000", **(env or {}))
+        command = [PRIMECTL, "up", self.manifest, "--local", str(peers), "-d", "-o", "json", "--state-dir", self.state, *up_flags]
+        done = subprocess.run([str(part) for part in command], env=self.env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        if done.returncode != 0:
+            raise AssertionError(f"up: exit {done.returncode}\n{done.stderr}")
+        self.up = json.loads(done.stdout)
+        self.run_directory = pathlib.Path(self.up["state_dir"])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, failed, *_):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+        for pid in [self.up["coordinator"]["pid"], *(peer["pid"] for peer in self.up["peers"])]:
+            if self.ours(pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+                    os.kill(pid, signal.SIGKILL)
+        if failed and os.environ.get("PRIME_CHAOS_KEEP"):
+            print(f"kept {self.directory}")
+        else:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def ours(self, pid):
+        """True while `pid` is a process of this run: ids are used again."""
+        try:
+            return str(self.state).encode() in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return False
+
+    def join(self, *, env=None, flags=()):
+        """A peer that joins in the foreground of this test; the process is returned."""
+        log = open(self.directory / f"join-{len(self.processes)}.log", "wb")
+        process = subprocess.Popen([str(PRIMECTL), "join", self.up["invite"], "--state-dir", str(self.directory / f"joiner-{len(self.processes)}"),
+                                    "--local-manifest", str(self.manifest), *flags],
+                                   env=dict(self.env, **(env or {})), stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        self.processes.append(process)
+        return process
+
+    def join_log(self, index):
+        return (self.directory / f"join-{index}.log").read_text(errors="replace")
+
+    def status(self):
+        out = subprocess.run([str(PRIMECTL), "status", self.up["run_id"], "-o", "json", "--state-dir", str(self.state)], capture_output=True,
+                             text=True, timeout=LIMIT_S, check=False)
+        return json.loads(out.stdout)
+
+    def coordinator(self):
+        return journal(self.run_directory / "coordinator" / "journal.jsonl")
+
+    def peer_journals(self):
+        """By peer directory, all peers of this machine: those of `up` and the joiners'."""
+        found = {}
+        for path in self.directory.rglob("peers/*/journal.jsonl"):
+            found[path.parent.name] = journal(path)
+        return found
+
+    def events(self, name):
+        return [line for line in self.coordinator() if line["event"] == name]
+
+    def wait_for(self, name, count=1, **fields):
+        """Waits until the coordinator has recorded `count` such events."""
+        def enough():
+            matching = [e for e in self.events(name) if all(e.get(k) == v for k, v in fields.items())]
+            return matching if len(matching) >= count else None
+        return wait_until(f"{count} × {name} {fields}", enough)
+
+    def wait_for_end(self):
+        """Waits until the coordinator and all agents of `up` have ended; the coordinator's exit code."""
+        last = wait_until("the coordinator's end", lambda: self.events("process_ended"))
+        for peer in self.up["peers"]:
+            wait_until(f"the end of {peer['name']}", lambda pid=peer["pid"]: not self.ours(pid))
+        return last[-1]["exit_code"]
+
+    def check(self, *, outer_steps=None, lost=0):
+        """The oracle: one lineage, equal bits, true divisors, named losses."""
+        coordinator = self.coordinator()
+        commits = [line for line in coordinator if line["event"] == "outer_step_committed"]
+        assert [c["revision"] for c in commits] == list(range(1, len(commits) + 1)), "law 2: revisions follow one another"
+        if outer_steps is not None:
+            assert len(commits) == outer_steps, f"{len(commits)} of {outer_steps} outer steps were committed"
+        ready = {}
+        for line in coordinator:
+            if line["event"] == "peer_ready":
+                ready[(line["outer_step"], line["peer"])] = line["weight"]
+        by_revision = {c["revision"]: c for c in commits}
+        for commit in commits:
+            weight = sum(ready[(commit["outer_step"], peer)] for peer in commit["contributors"])
+            assert weight == commit["weight"], f"law 4: weight {commit['weight']}, contributors bring {weight}"
+            assert len(commit["contributors"]) >= 1
+        seen = 0
+        for name, lines in self.peer_journals().items():
+            for line in lines:
+                if line["event"] != "outer_step_committed":
+                    continue
+                seen += 1
+                told = by_revision.get(line["revision"])
+                assert told, f"law 2: {name} applied revision {line['revision']} that was not committed"
+                for field in ("digest", "contributors", "weight", "epoch"):
+                    assert line[field] == told[field], f"law 3: {name} revision {line['revision']}: {field} {line[field]} against {told[field]}"
+        assert seen > 0 or not commits, "no peer recorded a commit"
+        gone = [line for line in coordinator if line["event"] == "peer_lost"]
+        assert len(gone) == lost, f"{len(gone)} peers were lost, {lost} expected: {[g['reason'] for g in gone]}"
+        assert all(g["reason"] for g in gone), "each loss names its cause"
+        return commits

@@ -1,0 +1,70 @@
+// Owns the tests of the command line's language.
+#include "cli/arguments.hpp"
+#include "support.hpp"
+
+namespace prime::cli {
+namespace {
+
+template <class T>
+T parsed(const std::vector<std::string>& words) {
+  const auto result = parse_arguments(words);
+  BOOST_REQUIRE(result.has_value());
+  return std::get<T>(std::get<Arguments>(*result));
+}
+
+std::string refusal(const std::vector<std::string>& words) {
+  const auto result = parse_arguments(words);
+  BOOST_REQUIRE(!result.has_value());
+  BOOST_TEST((result.error().name == ErrorName::Usage));
+  return result.error().detail;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(arguments)
+
+BOOST_AUTO_TEST_CASE(up_takes_its_options_in_any_order) {
+  const auto up = parsed<UpArguments>({"up", "--local", "3", "run.yaml", "--set", "train.batch=2", "-d", "-o", "json", "--set", "run=x", "--state-dir", "/s"});
+  BOOST_TEST(up.file == "run.yaml");
+  BOOST_TEST(up.local.value() == 3U);
+  BOOST_TEST(up.detach);
+  BOOST_TEST((up.common.format == Format::Json));
+  BOOST_TEST(up.common.state_dir == "/s");
+  BOOST_TEST(up.overrides == (std::vector<std::string>{"train.batch=2", "run=x"}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(an_override_never_swallows_the_file) {
+  const auto up = parsed<UpArguments>({"up", "--set", "train.batch=2", "run.yaml"});
+  BOOST_TEST(up.file == "run.yaml");
+}
+
+BOOST_AUTO_TEST_CASE(join_needs_no_invite_on_its_line) {
+  BOOST_TEST(parsed<JoinArguments>({"join"}).invite == "");
+  BOOST_TEST(parsed<JoinArguments>({"join", "prime://x", "--trainer-fd", "3"}).trainer_descriptor.value() == 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_misspelled_command_is_told_the_nearest) {
+  BOOST_TEST(refusal({"stauts"}) == "no command `stauts`; did you mean `status`?");
+  BOOST_TEST(refusal({"quack"}) == "no command `quack`");
+}
+
+BOOST_AUTO_TEST_CASE(wrong_lines_are_refused_with_their_cause) {
+  BOOST_TEST(refusal({"up"}).find("FILE") != std::string::npos);
+  BOOST_TEST(refusal({"up", "a", "--local", "0"}).find("--local") != std::string::npos);
+  BOOST_TEST(refusal({"status", "--colour"}).find("--colour") != std::string::npos);
+  BOOST_TEST(refusal({"status", "-o", "xml"}).find("xml") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(help_is_a_text_and_names_no_hidden_command) {
+  for (const auto& words : std::vector<std::vector<std::string>>{{}, {"--help"}}) {
+    const auto text = std::get<HelpText>(parse_arguments(words).value()).text;
+    BOOST_TEST(text.find("status") != std::string::npos);
+    BOOST_TEST(text.find("started by `up`") == std::string::npos);
+  }
+  BOOST_TEST(std::get<HelpText>(parse_arguments({"join", "--help"}).value()).text.find("trainer-fd") == std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(the_reference_page_is_that_of_this_table) { test::check_golden("docs/CLI.md", reference_page()); }
+
+BOOST_AUTO_TEST_SUITE_END()
+}  // namespace prime::cli

@@ -1,0 +1,259 @@
+// Owns the tests of the folds: journals written by hand, and the status that they must give.
+#include "runtime/telemetry/error_text.hpp"
+#include "runtime/telemetry/run_observer.hpp"
+#include "support.hpp"
+
+namespace prime::telemetry {
+namespace {
+
+using test::DIGEST;
+using test::HERON;
+using test::HandwrittenJournal;
+using test::LYNX;
+using test::OTTER;
+
+RunJournal fold(const HandwrittenJournal& journal) {
+  RunJournal run;
+  for (const auto& line : journal.lines()) run.apply(line);
+  return run;
+}
+
+PeerJournal fold_peer(const HandwrittenJournal& journal) {
+  PeerJournal peer;
+  for (const auto& line : journal.lines()) peer.apply(line);
+  return peer;
+}
+
+bool everything_lives(const ProcessIdentity&) { return true; }
+bool nothing_lives(const ProcessIdentity&) { return false; }
+
+HandwrittenJournal local_otter() {
+  HandwrittenJournal journal;
+  journal.add("process_started", {{"pid", 110}, {"start_ticks", 5001}, {"role", "agent"}, {"run", "quickstart-k7qd2a"}, {"peer", OTTER}, {"name", "brave-otter"}})
+      .add("welcome", {{"ordinal", 0}})
+      .add("trainer_bound", {{"trainer_pid", 111}, {"elements", 1000}});
+  return journal;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(coordinator_fold)
+
+BOOST_AUTO_TEST_CASE(an_empty_journal_is_a_run_that_waits) {
+  const auto run = fold({});
+  BOOST_TEST(to_string(run.status.state) == "waiting");
+  BOOST_TEST(!run.status.coordinator_here);
+}
+
+BOOST_AUTO_TEST_CASE(a_begun_step_is_training_with_all_its_members) {
+  const auto status = fold(test::training_run()).status;
+  BOOST_TEST(to_string(status.state) == "training");
+  BOOST_TEST(status.id == "quickstart-k7qd2a");
+  BOOST_TEST(status.name == "quickstart");
+  BOOST_TEST(status.epoch == 1U);
+  BOOST_TEST(status.digest.value() == DIGEST);
+  BOOST_TEST(status.coordinator_address.value() == "127.0.0.1:7077");
+  BOOST_REQUIRE(status.peers.size() == 3U);
+  for (const auto& peer : status.peers) BOOST_TEST(to_string(peer.state) == "training");
+  BOOST_TEST(status.peers[1].name == "calm-heron");
+  BOOST_TEST(status.peers[1].pid.value() == 120U);
+  BOOST_TEST(status.peers[1].trainer_pid.value() == 121U);
+}
+
+BOOST_AUTO_TEST_CASE(a_wait_for_peers_names_itself_and_ends_when_the_step_goes_on) {
+  auto journal = test::training_run();
+  journal.add("waiting", {{"for", "peers: 1 of 2 are members; gives up 10min after the wait began"}});
+  BOOST_TEST(to_string(fold(journal).status.state) == "waiting");
+  BOOST_TEST(fold(journal).status.waiting_for.starts_with("peers: 1 of 2"));
+  journal.add("waiting", {{"for", ""}});
+  BOOST_TEST(to_string(fold(journal).status.state) == "training");
+  BOOST_TEST(fold(journal).status.waiting_for == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_wait_within_a_step_does_not_stop_the_run) {
+  auto journal = test::training_run();
+  journal.add("waiting", {{"for", "inner steps of wild-lynx; evicted 2min after the first is ready"}});
+  BOOST_TEST(to_string(fold(journal).status.state) == "training");
+}
+
+BOOST_AUTO_TEST_CASE(members_reduce_and_an_abort_takes_them_back) {
+  auto journal = test::training_run();
+  journal.add("reduce_started", {{"outer_step", 1}, {"operation", "1.1"}, {"epoch", 1}, {"peers", 3}});
+  for (const auto& peer : fold(journal).status.peers) BOOST_TEST(to_string(peer.state) == "reducing");
+  journal.add("outer_step_aborted", {{"outer_step", 1}, {"operation", "1.1"}, {"epoch", 1}, {"reason", "a lane broke"}});
+  for (const auto& peer : fold(journal).status.peers) BOOST_TEST(to_string(peer.state) == "training");
+}
+
+BOOST_AUTO_TEST_CASE(a_commit_moves_the_run_and_its_members) {
+  auto journal = test::training_run();
+  journal.add("peer_ready", {{"peer", OTTER}, {"name", "brave-otter"}, {"outer_step", 1}, {"tokens_per_s", 7100.0}, {"trainer_pid", 999}});
+  auto fields = test::committed(1, 4.158, {OTTER, HERON, LYNX});
+  fields["held_out_loss"] = 4.2;
+  journal.add("outer_step_committed", fields);
+  const auto status = fold(journal).status;
+  BOOST_TEST(status.outer_step == 1U);
+  BOOST_TEST(status.revision == 1U);
+  BOOST_TEST(status.loss.value() == 4.158);
+  BOOST_TEST(status.held_out_loss.value() == 4.2);
+  BOOST_TEST(status.tokens == 3000U);
+  BOOST_TEST(status.peers[0].outer_step.value() == 1U);
+  BOOST_TEST(status.peers[0].tokens_per_s.value() == 7100.0);
+  BOOST_TEST(status.peers[0].trainer_pid.value() == 999U);
+}
+
+BOOST_AUTO_TEST_CASE(a_held_out_loss_stays_until_the_next_one) {
+  auto journal = test::training_run();
+  auto fields = test::committed(1, 4.1, {OTTER});
+  fields["held_out_loss"] = 4.2;
+  journal.add("outer_step_committed", fields).add("outer_step_committed", test::committed(2, 3.9, {OTTER}));
+  BOOST_TEST(fold(journal).status.held_out_loss.value() == 4.2);
+}
+
+BOOST_AUTO_TEST_CASE(lost_and_left_are_two_things_and_keep_their_reasons) {
+  auto journal = test::training_run();
+  journal.add("peer_lost", {{"peer", LYNX}, {"name", "wild-lynx"}, {"reason", "a peer was lost: connection closed [PR0502]"}})
+      .add("peer_left", {{"peer", HERON}, {"name", "calm-heron"}, {"reason", "left"}});
+  const auto status = fold(journal).status;
+  BOOST_TEST(to_string(status.peers[2].state) == "lost");
+  BOOST_TEST(status.peers[2].reason == "a peer was lost: connection closed [PR0502]");
+  BOOST_TEST(to_string(status.peers[1].state) == "left");
+  BOOST_TEST(to_string(status.peers[0].state) == "training");
+}
+
+BOOST_AUTO_TEST_CASE(a_joiner_fetches_holds_nothing_meanwhile_and_is_admitted) {
+  auto journal = test::training_run();
+  journal.add("peer_joining", {{"peer", "d4"}, {"name", "dusk-ibex"}, {"pid", 140}}).add("peer_seated", {{"peer", "d4"}, {"name", "dusk-ibex"}, {"trainer_pid", 141}});
+  journal.add("peer_fetching", {{"peer", "d4"}, {"name", "dusk-ibex"}, {"donor", "brave-otter"}, {"revision", 5}, {"attempt", 1}});
+  BOOST_TEST(to_string(fold(journal).status.peers[3].state) == "fetching");
+  BOOST_TEST(!fold(journal).status.peers[3].outer_step.has_value());
+  journal.add("peer_fetched", {{"peer", "d4"}, {"name", "dusk-ibex"}, {"revision", 5}, {"digest", DIGEST}});
+  BOOST_TEST(to_string(fold(journal).status.peers[3].state) == "joining");
+  journal.add("peer_admitted", {{"peer", "d4"}, {"name", "dusk-ibex"}, {"epoch", 2}, {"revision", 5}});
+  BOOST_TEST(to_string(fold(journal).status.peers[3].state) == "training");
+  BOOST_TEST(fold(journal).status.peers[3].outer_step.value() == 5U);
+  BOOST_TEST(fold(journal).status.epoch == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(a_done_run_has_its_final_report_and_no_peers_at_work) {
+  auto journal = test::training_run();
+  journal.add("outer_step_committed", test::committed(1, 1.5, {OTTER, HERON, LYNX}))
+      .add("final_report", {{"peer", OTTER}, {"sample", "int main"}, {"checkpoint", "/x/step-000001"}, {"held_out_loss", 1.6}})
+      .add("run_done", {{"outer_step", 1}, {"tokens", 3000}, {"digest", DIGEST}})
+      .add("process_ended", {{"exit_code", 0}});
+  const auto run = fold(journal);
+  BOOST_TEST(run.ended);
+  BOOST_TEST(to_string(run.status.state) == "done");
+  BOOST_TEST(run.status.held_out_loss.value() == 1.6);
+  BOOST_TEST(run.status.checkpoint.value() == "/x/step-000001");
+  BOOST_TEST(run.status.sample == "int main");
+  for (const auto& peer : run.status.peers) BOOST_TEST(to_string(peer.state) == "left");
+}
+
+BOOST_AUTO_TEST_CASE(a_failed_run_says_why) {
+  auto journal = test::training_run();
+  journal.add("run_failed", {{"outer_step", 0}, {"tokens", 0}, {"reason", "too few peers: 1 of 2 after 10min [PR0509]"}});
+  const auto status = fold(journal).status;
+  BOOST_TEST(to_string(status.state) == "failed");
+  BOOST_TEST(status.reason == "too few peers: 1 of 2 after 10min [PR0509]");
+}
+
+BOOST_AUTO_TEST_CASE(a_coordinator_that_was_told_to_end_leaves_a_failed_run) {
+  auto journal = test::training_run();
+  journal.add("process_ended", {{"exit_code", 130}, {"reason", "interrupted: the coordinator was told to end [PR0801]"}});
+  BOOST_TEST(to_string(fold(journal).status.state) == "failed");
+  BOOST_TEST(fold(journal).status.reason.starts_with("interrupted"));
+}
+
+BOOST_AUTO_TEST_CASE(fields_of_a_wrong_type_and_unknown_events_change_nothing) {
+  auto journal = test::training_run();
+  const auto before = fold(journal).status;
+  journal.add("peer_lost", {{"peer", 7}}).add("outer_step_begun", {{"epoch", "two"}}).add("from_the_future", {{"peer", OTTER}});
+  BOOST_TEST((fold(journal).status == before));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+BOOST_AUTO_TEST_SUITE(combined)
+
+BOOST_AUTO_TEST_CASE(a_coordinator_without_an_end_and_without_a_process_was_lost) {
+  const auto run = fold(test::training_run());
+  BOOST_TEST(to_string(combine(run, {}, everything_lives).state) == "training");
+  const auto status = combine(run, {}, nothing_lives);
+  BOOST_TEST(to_string(status.state) == "failed");
+  BOOST_TEST(status.reason == "the coordinator was lost");
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_has_ended_needs_no_living_process) {
+  auto journal = test::training_run();
+  journal.add("run_done", {{"outer_step", 1}}).add("process_ended", {{"exit_code", 0}});
+  BOOST_TEST(to_string(combine(fold(journal), {}, nothing_lives).state) == "done");
+}
+
+BOOST_AUTO_TEST_CASE(an_agent_that_is_gone_is_lost_before_the_coordinator_notices) {
+  const auto run = fold(test::training_run());
+  const auto status = combine(run, {fold_peer(local_otter())}, [](const ProcessIdentity& process) { return process.pid == 100; });
+  BOOST_TEST(to_string(status.state) == "training");
+  BOOST_TEST(to_string(status.peers[0].state) == "lost");
+  BOOST_TEST(status.peers[0].reason == "its agent is gone");
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_knows_its_own_state_better) {
+  auto journal = local_otter();
+  journal.add("outer_step_committed", {{"outer_step", 7}, {"digest", "ffff"}}).add("trainer_restarting", {{"reason", "killed by SIGKILL"}});
+  const auto status = combine(fold(test::training_run()), {fold_peer(journal)}, everything_lives);
+  BOOST_TEST(status.peers[0].outer_step.value() == 7U);
+  BOOST_TEST(status.peers[0].digest.value() == "ffff");
+  BOOST_TEST(!status.peers[0].trainer_pid.has_value());
+  BOOST_TEST(status.peers[0].reason == "the trainer is started again: killed by SIGKILL");
+  BOOST_TEST(to_string(status.peers[0].state) == "training");
+}
+
+BOOST_AUTO_TEST_CASE(without_a_coordinator_here_the_local_peers_tell) {
+  auto journal = local_otter();
+  journal.add("outer_step_begun", {{"outer_step", 3}, {"epoch", 1}}).add("outer_step_committed", {{"outer_step", 3}, {"digest", DIGEST}});
+  auto status = combine(RunJournal{}, {fold_peer(journal)}, everything_lives);
+  BOOST_TEST(status.id == "quickstart-k7qd2a");
+  BOOST_TEST(status.name == "quickstart");
+  BOOST_TEST(to_string(status.state) == "training");
+  BOOST_TEST(status.outer_step == 3U);
+  journal.add("run_done", {{"outer_step", 3}, {"digest", DIGEST}, {"finalist", false}}).add("peer_ended", {{"revision", 3}, {"phase", "finishing"}}).add("process_ended", {{"exit_code", 0}});
+  status = combine(RunJournal{}, {fold_peer(journal)}, nothing_lives);
+  BOOST_TEST(to_string(status.state) == "done");
+  BOOST_TEST(to_string(status.peers[0].state) == "left");
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_ended_by_an_error_was_lost_with_its_words) {
+  auto journal = local_otter();
+  journal.add("peer_ended", {{"revision", 3}, {"phase", "training"}, {"reason", "the coordinator was lost: silent for 10s [PR0501]"}})
+      .add("checkpoint_written", {{"path", "/x/step-000003"}, {"reason", "…"}})
+      .add("process_ended", {{"exit_code", 1}, {"reason", "the coordinator was lost: silent for 10s [PR0501]"}});
+  const auto peer = fold_peer(journal);
+  BOOST_TEST(to_string(peer.status.state) == "lost");
+  BOOST_TEST(peer.exit_code.value() == 1U);
+  BOOST_TEST(peer.checkpoint.value() == "/x/step-000003");
+  const auto status = combine(fold(test::training_run()), {peer}, nothing_lives);
+  BOOST_TEST(to_string(status.peers[0].state) == "lost");
+  BOOST_TEST(status.checkpoint.value() == "/x/step-000003");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+BOOST_AUTO_TEST_SUITE(error_texts)
+
+BOOST_AUTO_TEST_CASE(every_error_comes_back_from_its_text) {
+  for (std::size_t index = 0; index < error_table().size(); ++index) {
+    for (const auto* detail : {"", "what and where: 7"}) {
+      const Error error{static_cast<ErrorName>(index), detail};
+      BOOST_TEST((parse_error_text(to_string(error)) == error));
+    }
+  }
+  BOOST_TEST(!parse_error_text("left").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_short_reason_is_the_innermost_detail) {
+  BOOST_TEST(short_reason("a peer was lost: connection closed [PR0502]") == "connection closed");
+  BOOST_TEST(short_reason("the state could not be fetched: 3 attempts; the last: x [PR0508]") == "3 attempts; the last: x");
+  BOOST_TEST(short_reason("a peer was lost: a lane broke [PR0503] [PR0502]") == "a lane broke");
+  BOOST_TEST(short_reason("left") == "left");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+}  // namespace prime::telemetry

@@ -1,0 +1,154 @@
+// Owns the tests of starting and ending processes, with /bin/sh in the place of primectl.
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/launch/launch_plan.hpp"
+#include "runtime/launch/launched_process.hpp"
+#include "runtime/launch/readiness.hpp"
+#include "runtime/launch/run_directory.hpp"
+#include "runtime/launch/start_run.hpp"
+#include "runtime/launch/stop_processes.hpp"
+#include "support.hpp"
+
+namespace prime::launch {
+namespace {
+
+constexpr Duration GENEROUS{60s};
+
+LaunchedProcess shell(const test::TemporaryDirectory& directory, const std::string& script, const std::string& input = {}) {
+  auto process = LaunchedProcess::start({{"/bin/sh", "-c", script}, input, directory.path() / "log"});
+  BOOST_REQUIRE(process.has_value());
+  return std::move(*process);
+}
+
+manifest::Manifest small_manifest() {
+  manifest::Manifest manifest;
+  manifest.shared.run = "small";
+  return manifest;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(launch)
+
+BOOST_AUTO_TEST_CASE(a_process_is_ready_when_it_says_so) {
+  const test::TemporaryDirectory directory;
+  auto process = shell(directory, R"(read word; echo "{\"heard\": \"$word\"}" >&3; exec sleep 600)", "hello\n");
+  const auto said = process.readiness(GENEROUS, -1);
+  BOOST_REQUIRE(said.has_value());
+  BOOST_TEST(said->value("heard", "") == "hello");
+  BOOST_TEST(telemetry::is_alive(process.identity()));
+  BOOST_TEST(::getsid(process.pid()) == process.pid());
+  BOOST_TEST(stop_processes(std::vector{process.identity()}, StopLimits{GENEROUS}) == 0U);
+  BOOST_TEST(describe_wait_status(process.reap().value()) == "killed by SIGTERM");
+  BOOST_TEST(!telemetry::is_alive(process.identity()));
+}
+
+BOOST_AUTO_TEST_CASE(an_error_in_its_place_comes_out_as_that_error) {
+  const test::TemporaryDirectory directory;
+  auto process = shell(directory, R"(echo '{"error":{"name":"AddressTaken","detail":"127.0.0.1:1","context":["listening"]}}' >&3)");
+  const auto said = process.readiness(GENEROUS, -1);
+  BOOST_REQUIRE(!said.has_value());
+  BOOST_TEST((said.error().name == ErrorName::AddressTaken));
+  BOOST_TEST(said.error().detail == "127.0.0.1:1");
+  BOOST_TEST(said.error().context.at(0) == "listening");
+}
+
+BOOST_AUTO_TEST_CASE(an_end_without_a_word_shows_the_end_of_its_own_log) {
+  const test::TemporaryDirectory directory;
+  std::ofstream(directory.path() / "log") << "of an older process\n";
+  auto process = shell(directory, "echo it broke >&2; exit 3");
+  const auto said = process.readiness(GENEROUS, -1);
+  BOOST_REQUIRE(!said.has_value());
+  BOOST_TEST((said.error().name == ErrorName::ProcessFailed));
+  BOOST_TEST(said.error().detail.find("it broke") != std::string::npos);
+  BOOST_TEST(said.error().detail.find("older") == std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_program_that_is_not_there_cannot_be_started) {
+  const test::TemporaryDirectory directory;
+  const auto process = LaunchedProcess::start({{"/nowhere/primectl"}, {}, directory.path() / "log"});
+  BOOST_REQUIRE(!process.has_value());
+  BOOST_TEST((process.error().name == ErrorName::ProcessFailed));
+}
+
+BOOST_AUTO_TEST_CASE(the_wait_for_readiness_ends_at_its_limit_and_by_an_interrupt) {
+  const test::TemporaryDirectory directory;
+  auto process = shell(directory, "exec sleep 600");
+  BOOST_TEST((process.readiness(Duration{1ms}, -1).error().name == ErrorName::DeadlineExceeded));
+  int interrupt[2];
+  BOOST_REQUIRE(::pipe(interrupt) == 0);
+  BOOST_REQUIRE(::write(interrupt[1], "x", 1) == 1);
+  BOOST_TEST((process.readiness(GENEROUS, interrupt[0]).error().name == ErrorName::Interrupted));
+  stop_processes(std::vector{process.identity()}, StopLimits{GENEROUS});
+  ::close(interrupt[0]);
+  ::close(interrupt[1]);
+}
+
+BOOST_AUTO_TEST_CASE(who_ignores_the_request_is_killed_or_left) {
+  const test::TemporaryDirectory directory;
+  auto process = shell(directory, "trap '' TERM; echo '{}' >&3; while :; do sleep 1; done");
+  BOOST_REQUIRE(process.readiness(GENEROUS, -1).has_value());
+  BOOST_TEST(stop_processes(std::vector{process.identity()}, StopLimits{Duration{10ms}, -1, false}) == 1U);
+  BOOST_TEST(telemetry::is_alive(process.identity()));
+  BOOST_TEST(stop_processes(std::vector{process.identity()}, StopLimits{Duration{10ms}}) == 1U);
+  BOOST_TEST(describe_wait_status(process.reap().value()) == "killed by SIGKILL");
+}
+
+BOOST_AUTO_TEST_CASE(a_stranger_with_the_same_number_is_left_alone) {
+  const test::TemporaryDirectory directory;
+  auto process = shell(directory, "exec sleep 600");
+  const telemetry::ProcessIdentity older{process.pid(), process.identity().start_ticks - 1};
+  BOOST_TEST(stop_processes(std::vector{older}, StopLimits{GENEROUS}) == 0U);
+  BOOST_TEST(telemetry::is_alive(process.identity()));
+  stop_processes(std::vector{process.identity()}, StopLimits{GENEROUS});
+}
+
+BOOST_AUTO_TEST_CASE(plans_survive_their_way) {
+  const CoordinatorPlan coordinator{"small-abcdef", small_manifest(), Endpoint{"::1", 7}, 3};
+  BOOST_TEST((parse_coordinator_plan(format_plan(coordinator)).value() == coordinator));
+  auto local = small_manifest().local;
+  local.trainer_command = {"python3", "a b.py"};
+  local.threads = 4;
+  const AgentPlan agent{"prime://x", "brave-otter", local};
+  BOOST_TEST((parse_agent_plan(format_plan(agent)).value() == agent));
+  BOOST_TEST((parse_agent_plan("").error().name == ErrorName::Usage));
+  BOOST_TEST((parse_coordinator_plan("[]").error().name == ErrorName::Usage));
+}
+
+BOOST_AUTO_TEST_CASE(lines_that_are_no_readiness_are_none) {
+  for (const auto* line : {"", "hello", "[1]", R"({"error": 3})"}) BOOST_TEST(!parse_readiness(line).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(an_invite_is_readable_by_its_owner_only) {
+  const test::TemporaryDirectory root;
+  const auto directory = make_run_directory(root.path(), "small-abcdef", small_manifest());
+  BOOST_REQUIRE(directory.has_value());
+  for (const auto* invite : {"prime://first", "prime://second"}) {
+    BOOST_REQUIRE(write_invite(*directory, invite).has_value());
+    BOOST_TEST(read_invite(*directory).value() == invite);
+  }
+  struct stat entry {};
+  BOOST_REQUIRE(::stat((*directory / "invite").c_str(), &entry) == 0);
+  BOOST_TEST((entry.st_mode & 0777) == 0600U);
+}
+
+BOOST_AUTO_TEST_CASE(run_ids_differ_and_may_stand_in_an_invite) {
+  const auto one = make_run_id("small");
+  BOOST_TEST(one.size() == std::string{"small-xxxxxx"}.size());
+  BOOST_TEST(one != make_run_id("small"));
+  BOOST_TEST(one.find_first_not_of("abcdefghijklmnopqrstuvwxyz234567-") == std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_work_is_refused_before_anything_starts) {
+  auto manifest = small_manifest();
+  BOOST_TEST((check_start(manifest, 9).error().name == ErrorName::Usage));
+  manifest.shared.data.path = "/nowhere";
+  BOOST_TEST((check_start(manifest, 1).error().name == ErrorName::DataUnreadable));
+  manifest.local.trainer_command = {"mine"};  // whatever it reads is its own business
+  BOOST_TEST(check_start(manifest, 1).has_value());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+}  // namespace prime::launch

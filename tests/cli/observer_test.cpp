@@ -1,0 +1,88 @@
+// Owns the tests of discovery and observation: journals on disk, processes that live and do not.
+#include <unistd.h>
+
+#include "runtime/telemetry/process_identity.hpp"
+#include "runtime/telemetry/run_files.hpp"
+#include "runtime/telemetry/run_observer.hpp"
+#include "support.hpp"
+
+namespace prime::telemetry {
+namespace {
+
+namespace fs = std::filesystem;
+using test::HandwrittenJournal;
+
+HandwrittenJournal coordinator_of(const std::string& run, const ProcessIdentity& process) {
+  HandwrittenJournal journal;
+  journal.add("process_started", {{"pid", process.pid}, {"start_ticks", process.start_ticks}, {"role", "coordinator"}, {"run", run}});
+  return journal;
+}
+
+ProcessIdentity myself() { return {::getpid(), start_ticks(::getpid()).value()}; }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(observer)
+
+BOOST_AUTO_TEST_CASE(this_process_lives_and_one_that_had_its_number_before_does_not) {
+  BOOST_TEST(is_alive(myself()));
+  BOOST_TEST(!is_alive({::getpid(), myself().start_ticks - 1}));
+  BOOST_TEST(!is_alive({0, 0}));
+}
+
+BOOST_AUTO_TEST_CASE(a_torn_last_line_is_read_when_it_is_whole) {
+  const test::TemporaryDirectory root;
+  const auto journal = root.path() / "r-aaaaaa" / "coordinator" / "journal.jsonl";
+  coordinator_of("r-aaaaaa", myself()).write(journal);
+  const std::string line = R"({"t":"2031-05-04T09:14:02.137Z","seq":2,"event":"coordinator_listening","address":"127.0.0.1:1"})";
+  std::ofstream(journal, std::ios::app) << line.substr(0, 40);
+  RunObserver observer{root.path() / "r-aaaaaa"};
+  observer.update();
+  BOOST_TEST(!observer.status().coordinator_address.has_value());
+  std::ofstream(journal, std::ios::app) << line.substr(40) << "\n";
+  BOOST_TEST(observer.update().size() == 1U);
+  BOOST_TEST(observer.status().coordinator_address.value() == "127.0.0.1:1");
+}
+
+BOOST_AUTO_TEST_CASE(peers_that_appear_later_are_followed_too) {
+  const test::TemporaryDirectory root;
+  const auto run = root.path() / "r-aaaaaa";
+  coordinator_of("r-aaaaaa", myself()).write(coordinator_journal(run));
+  RunObserver observer{run};
+  observer.update();
+  BOOST_TEST(observer.local_peers().empty());
+  HandwrittenJournal peer;
+  peer.add("process_started", {{"pid", ::getpid()}, {"start_ticks", myself().start_ticks}, {"run", "r-aaaaaa"}, {"peer", "a1"}, {"name", "brave-otter"}});
+  peer.write(run / "peers" / "brave-otter-000000a1" / "journal.jsonl");
+  const auto lines = observer.update();
+  BOOST_REQUIRE(lines.size() == 1U);
+  BOOST_TEST(lines[0].source == "brave-otter");
+  BOOST_TEST(to_string(observer.status().peers.at(0).state) == "joining");
+}
+
+BOOST_AUTO_TEST_CASE(runs_are_found_by_unique_prefixes) {
+  const test::TemporaryDirectory root;
+  for (const auto* run : {"one-aaaaaa", "one-bbbbbb", "two-cccccc"}) coordinator_of(run, {}).write(coordinator_journal(root.path() / run));
+  fs::create_directories(root.path() / "not-a-run");
+  BOOST_TEST(list_runs(root.path()).size() == 3U);
+  BOOST_TEST(find_run(root.path(), "two")->filename() == "two-cccccc");
+  BOOST_TEST(find_run(root.path(), "one-a")->filename() == "one-aaaaaa");
+  BOOST_TEST((find_run(root.path(), "one").error().name == ErrorName::RunAmbiguous));
+  BOOST_TEST((find_run(root.path(), "three").error().name == ErrorName::RunUnknown));
+  BOOST_TEST((find_run(root.path() / "nowhere", "one").error().name == ErrorName::RunUnknown));
+}
+
+BOOST_AUTO_TEST_CASE(without_a_name_the_active_run_is_meant) {
+  const test::TemporaryDirectory root;
+  coordinator_of("one-aaaaaa", {}).write(coordinator_journal(root.path() / "one-aaaaaa"));
+  BOOST_TEST(select_run(root.path(), "")->filename() == "one-aaaaaa");
+  coordinator_of("two-bbbbbb", {}).write(coordinator_journal(root.path() / "two-bbbbbb"));
+  BOOST_TEST((select_run(root.path(), "").error().name == ErrorName::RunUnknown));
+  coordinator_of("three-cccccc", myself()).write(coordinator_journal(root.path() / "three-cccccc"));
+  BOOST_TEST(select_run(root.path(), "")->filename() == "three-cccccc");
+  coordinator_of("four-dddddd", myself()).write(coordinator_journal(root.path() / "four-dddddd"));
+  BOOST_TEST((select_run(root.path(), "").error().name == ErrorName::RunAmbiguous));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+}  // namespace prime::telemetry

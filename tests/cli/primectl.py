@@ -1,0 +1,43 @@
+"""Owns how the command line's tests call primectl."""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+
+BIN = pathlib.Path(os.environ["PRIME_BIN"])
+SOURCE = pathlib.Path(os.environ["PRIME_SOURCE"])
+PRIMECTL = str(BIN / "primectl")
+# A guard against hangs, far above what anything takes; never an expectation of speed.
+LIMIT_S = 180
+
+MANIFEST = """version: 1
+run: small
+model: {{arch: llama, layers: 1, dim: 8, heads: 2, vocab: 256, context: 8}}
+train: {{batch: 4, outer_steps: {outer_steps}, evaluate: {{every: 0}}}}
+sync: {{algorithm: diloco, inner_steps: 4, deadline: 60s}}
+membership: {{peers: {minimum}..8, heartbeat: {{every: 200ms, dead_after: 5s}}, wait_limit: 2min}}
+local: {{trainer_command: ["{trainer}"], trainer: {{restarts: {restarts}}}}}
+"""
+
+
+def environment(**added):
+    """Ours without what would change the output."""
+    removed = ("NO_COLOR", "CLICOLOR_FORCE", "XDG_STATE_HOME", "PRIMECTL_INVITE")
+    return {**{key: value for key, value in os.environ.items() if key not in removed}, **added}
+
+
+def primectl(*arguments, state, env=None):
+    command = [PRIMECTL, *map(str, arguments)]
+    return subprocess.run(command, env=environment(XDG_STATE_HOME=str(state), **(env or {})), capture_output=True, text=True, errors="replace",
+                          timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
+
+
+def temporary_directory():
+    return tempfile.TemporaryDirectory(prefix="prime-cli-", ignore_cleanup_errors=True)
+
+
+def write_manifest(directory, *, outer_steps=3, minimum=1, trainer=BIN / "quadratic_trainer", restarts=0):
+    path = pathlib.Path(directory) / "run.yaml"
+    path.write_text(MANIFEST.format(outer_steps=outer_steps, minimum=minimum, trainer=trainer, restarts=restarts))
+    return path

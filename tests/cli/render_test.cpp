@@ -1,0 +1,126 @@
+// Owns the golden pictures of tables, status and JSON. PRIME_WRITE_GOLDENS=1 records them anew.
+#include "cli/render/journal_text.hpp"
+#include "cli/render/result_text.hpp"
+#include "cli/render/status_text.hpp"
+#include "cli/render/step_table.hpp"
+#include "runtime/telemetry/status_json.hpp"
+#include "support.hpp"
+
+namespace prime::cli {
+namespace {
+
+using telemetry::PeerJournal;
+using telemetry::RunStatus;
+using test::HERON;
+using test::LYNX;
+using test::OTTER;
+
+constexpr Style PLAIN{};
+constexpr Style TERMINAL{true, true};
+
+/// Six steps with everything that a table tells: a loss, a joiner, a leaver, an abort that nobody's departure explains.
+test::HandwrittenJournal eventful_run() {
+  auto journal = test::training_run();
+  const auto lost = [&](const char* id, const char* name, const char* reason) {
+    journal.add("peer_lost", {{"peer", id}, {"name", name}, {"reason", reason}})
+        .add("outer_step_aborted", {{"outer_step", 2}, {"operation", "1.2"}, {"epoch", 2}, {"reason", std::string{name} + " was lost: " + reason}});
+  };
+  auto first = test::committed(1, 4.158, {OTTER, HERON, LYNX});
+  first["held_out_loss"] = 4.2;
+  journal.add("outer_step_committed", first);
+  lost(LYNX, "wild-lynx", "a peer was lost: connection closed [PR0502]");
+  journal.add("outer_step_committed", test::committed(2, 3.902, {OTTER, HERON}));
+  journal.add("peer_admitted", {{"peer", "d4"}, {"name", "dusk-ibex"}, {"epoch", 3}, {"revision", 2}});
+  journal.add("outer_step_committed", test::committed(3, 3.711, {OTTER, HERON, "d4"}));
+  journal.add("outer_step_aborted", {{"outer_step", 4}, {"operation", "3.4"}, {"epoch", 3}, {"reason", "brave-otter reports: a lane broke: timed out [PR0503]"}});
+  journal.add("outer_step_committed", test::committed(4, 3.59, {OTTER, HERON, "d4"}));
+  journal.add("peer_left", {{"peer", HERON}, {"name", "calm-heron"}, {"reason", "left"}});
+  journal.add("outer_step_committed", test::committed(5, 3.4, {OTTER, "d4"}));
+  return journal;
+}
+
+std::string table_of(const test::HandwrittenJournal& journal, const Style& style) {
+  StepTable table{style};
+  auto text = table.header();
+  for (const auto& line : journal.lines()) text += table.apply(line).value_or("");
+  return text;
+}
+
+RunStatus status_of(const test::HandwrittenJournal& journal) {
+  telemetry::RunJournal run;
+  for (const auto& line : journal.lines()) run.apply(line);
+  return combine(run, {}, [](const telemetry::ProcessIdentity&) { return true; });
+}
+
+void golden(const std::string& name, const std::string& text) { test::check_golden("tests/cli/golden/" + name, text); }
+
+RunStatus done_status() {
+  auto journal = eventful_run();
+  journal.add("final_report", {{"peer", OTTER}, {"sample", "int main(\x1b[31m) {\n}\n\n"}, {"checkpoint", "/state/step-000005"}, {"held_out_loss", 1.512}})
+      .add("run_done", {{"outer_step", 5}, {"tokens", 15000}, {"digest", test::DIGEST}});
+  return status_of(journal);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(pictures)
+
+BOOST_AUTO_TEST_CASE(the_step_table_in_a_pipe) { golden("steps.txt", table_of(eventful_run(), PLAIN)); }
+BOOST_AUTO_TEST_CASE(the_step_table_on_a_terminal) { golden("steps_terminal.txt", table_of(eventful_run(), TERMINAL)); }
+BOOST_AUTO_TEST_CASE(a_status_in_a_pipe) { golden("status.txt", status_text(status_of(eventful_run()), PLAIN)); }
+BOOST_AUTO_TEST_CASE(a_status_on_a_terminal) { golden("status_terminal.txt", status_text(status_of(eventful_run()), TERMINAL)); }
+BOOST_AUTO_TEST_CASE(a_status_as_json) { golden("status.json", telemetry::to_json(status_of(eventful_run())).dump(2) + "\n"); }
+
+BOOST_AUTO_TEST_CASE(a_run_that_waits) {
+  test::HandwrittenJournal journal;
+  for (std::size_t i = 0; i < 5; ++i) journal.add(test::training_run().lines()[i].event, test::training_run().lines()[i].fields);
+  golden("waiting.txt", status_text(status_of(journal), PLAIN));
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_failed_and_several_runs) {
+  auto failed = status_of(eventful_run());
+  failed.id = "other-zzzzzz";
+  failed.state = telemetry::RunState::Failed;
+  failed.reason = "the coordinator was lost";
+  golden("failed.txt", status_text(failed, PLAIN));
+  const std::vector runs{status_of(eventful_run()), failed};
+  golden("runs.txt", runs_text(runs, PLAIN));
+  golden("runs.json", telemetry::to_json(runs).dump(2) + "\n");
+}
+
+BOOST_AUTO_TEST_CASE(the_end_of_a_run) {
+  const auto status = done_status();
+  golden("done.txt", result_text(status, DigestComparison{3, {}}, 161, PLAIN));
+  golden("done_differing.txt", result_text(status, DigestComparison{1, {"wild-lynx"}}, 161, PLAIN));
+  golden("result.json", result_json(status, "done").dump(2) + "\n");
+}
+
+BOOST_AUTO_TEST_CASE(no_escape_byte_without_colour_whatever_the_model_writes) {
+  const auto text = result_text(done_status(), {}, 1, PLAIN) + table_of(eventful_run(), PLAIN) + status_text(done_status(), PLAIN);
+  BOOST_TEST(text.find('\x1b') == std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(log_lines_quote_what_could_move_the_cursor) {
+  test::HandwrittenJournal journal;
+  journal.add("peer_lost", {{"peer", OTTER}, {"name", "evil\x1b[2J"}, {"reason", "two words"}, {"epoch", 3}});
+  golden("log_line.txt", journal_text({"coordinator", "", journal.lines()[0]}, PLAIN));
+}
+
+BOOST_AUTO_TEST_CASE(digests_are_compared_at_the_last_step_only) {
+  RunStatus status;
+  status.outer_step = 5;
+  status.digest = "aaaa";
+  const auto peer = [](const char* name, std::uint64_t step, const char* digest) {
+    PeerJournal journal;
+    journal.status.name = name;
+    journal.status.outer_step = step;
+    journal.status.digest = digest;
+    return journal;
+  };
+  const auto compared = compare_digests(status, {peer("otter", 5, "aaaa"), peer("heron", 5, "bbbb"), peer("lynx", 3, "cccc"), PeerJournal{}});
+  BOOST_TEST(compared.equal == 1U);
+  BOOST_TEST(compared.differing == std::vector<std::string>{"heron"}, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+}  // namespace prime::cli

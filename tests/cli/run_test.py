@@ -1,0 +1,247 @@
+"""Whole runs with real processes: up in the foreground and detached, join, leave, status, logs, down, and every way in which up ends."""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import time
+import unittest
+
+from primectl import LIMIT_S, PRIMECTL, environment, primectl, temporary_directory, write_manifest
+
+SLOW = {"PRIME_QUADRATIC_DELAY_MS": "50"}
+
+
+def wait_until(what, condition):
+    deadline = time.monotonic() + LIMIT_S
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"waited {LIMIT_S} s for {what}")
+
+
+def lives(pid):
+    """A process that has ended may stay in the table until somebody reaps it."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+class Runs(unittest.TestCase):
+    def setUp(self):
+        directory = temporary_directory()
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+        self.addCleanup(self.end_everything)
+
+    def end_everything(self):
+        """What a failed test left: processes that carry this test's directory in their command line."""
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                mine = entry.name.isdigit() and str(self.directory).encode() in (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if mine:
+                os.kill(int(entry.name), signal.SIGKILL)
+
+    def call(self, *arguments, env=None):
+        return primectl(*arguments, state=self.directory, env=env)
+
+    def start(self, *arguments, env=None):
+        process = subprocess.Popen([PRIMECTL, *map(str, arguments)], env=environment(XDG_STATE_HOME=str(self.directory), **(env or {})), text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stderr.close)
+        return process
+
+    def up_detached(self, *arguments, env=None, **manifest):
+        done = self.call("up", write_manifest(self.directory, **manifest), "-d", "-o", "json", *arguments, env=env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def status(self, run=""):
+        return json.loads(self.call("status", *([run] if run else []), "-o", "json").stdout)
+
+    def wait_for_step(self, run, step):
+        return wait_until(f"step {step}", lambda: (told := self.status(run))["run"]["outer_step"] >= step and told)
+
+    def finished(self, process):
+        out, err = process.communicate(timeout=LIMIT_S)
+        return process.returncode, out, err
+
+    # What a run shows -----------------------------------------------------------------------------------------------------
+
+    def test_up_shows_a_table_and_a_summary_without_escape_bytes(self):
+        done = self.call("up", write_manifest(self.directory), "--local", 2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.splitlines()
+        self.assertRegex(lines[0], r"^ step +loss +held-out +tok/s +peers +reduce +wire +note$")
+        for step in (1, 2, 3):
+            self.assertRegex(lines[step], rf"^ +{step} +\d+\.\d+ .* 2/2 ")
+        self.assertIn("Done 3 outer steps", done.stdout)
+        self.assertIn("equal on all 2 peers", done.stdout)
+        self.assertIn("Checkpoint /", done.stdout)
+        self.assertIn("prime://", done.stderr)
+        self.assertNotIn("\x1b", done.stdout + done.stderr)
+
+    def test_the_result_is_the_only_line_of_json(self):
+        done = self.call("up", write_manifest(self.directory), "--local", 2, "-o", "json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads(done.stdout)
+        self.assertEqual((result["schema"], result["state"], result["outer_step"]), ("primectl.result/1", "done", 3))
+        self.assertTrue(pathlib.Path(result["checkpoint"]).is_dir())
+        status = self.status(result["run_id"])
+        self.assertEqual(status["run"]["digest"], result["digest"])
+        self.assertEqual({peer["digest"] for peer in status["peers"]}, {result["digest"]})
+        self.assertEqual({peer["state"] for peer in status["peers"]}, {"left"})
+
+    def test_a_run_of_one_starts_alone_when_the_manifest_says_so(self):
+        done = self.call("up", write_manifest(self.directory), "-q", "-o", "json")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_reader_that_goes_away_ends_the_run(self):
+        process = self.start("up", write_manifest(self.directory, outer_steps=1000), "--local", "1", env=SLOW)
+        self.assertIn("step", process.stdout.readline())
+        process.stdout.close()
+        self.assertEqual(process.wait(LIMIT_S), 130)
+        self.assertEqual(self.status()["run"]["state"], "failed")
+
+    # A run in the background ----------------------------------------------------------------------------------------------
+
+    def test_a_detached_run_is_seen_joined_left_and_ended(self):
+        up = self.up_detached("--local", 2, outer_steps=10000, env=SLOW)
+        self.assertEqual(up["schema"], "primectl.up/1")
+        self.assertEqual(len(up["peers"]), 2)
+        invite_file = pathlib.Path(up["state_dir"]) / "invite"
+        self.assertEqual(invite_file.read_text().strip(), up["invite"])
+        self.assertEqual(invite_file.stat().st_mode & 0o777, 0o600)
+        told = self.wait_for_step(up["run_id"], 1)
+        self.assertEqual(told["coordinator"], up["coordinator"])
+        self.assertEqual([peer["pid"] for peer in told["peers"]], [peer["pid"] for peer in up["peers"]])
+        key = up["invite"].split("#")[1].encode()
+        for pid in [up["coordinator"]["pid"], *(peer["pid"] for peer in up["peers"])]:
+            self.assertNotIn(key, pathlib.Path(f"/proc/{pid}/cmdline").read_bytes(), "a key in the process list")
+            self.assertEqual(os.getsid(pid), pid, "it has a terminal's session")
+
+        joined = self.call("join", "-d", "-o", "json", "--name", "late-joiner", "--set", f"local.trainer_command=[{self.trainer()}]",
+                           env={**SLOW, "PRIMECTL_INVITE": up["invite"]})
+        self.assertEqual(joined.returncode, 0, joined.stderr)
+        peer = json.loads(joined.stdout)["peer"]
+        self.assertEqual(peer["name"], "late-joiner")
+        wait_until("the joiner to train", lambda: self.peer(up["run_id"], "late-joiner")["state"] in ("training", "reducing"))
+
+        self.assertEqual(self.call("leave", "late", "--run", up["run_id"]).returncode, 0)
+        wait_until("the leave to be seen", lambda: self.peer(up["run_id"], "late-joiner")["state"] == "left")
+        self.assertFalse(lives(peer["pid"]))
+        logs = self.call("logs", "--run", up["run_id"]).stdout
+        self.assertIn("late-joiner", logs)
+        self.assertIn("outer step committed", logs)
+        self.assertNotIn("late-joiner ", self.call("logs", "coordinator", "--since", "1ms").stdout)
+
+        ended = json.loads(self.call("down", up["run_id"], "-o", "json").stdout)
+        self.assertEqual((ended["ended"], ended["killed"]), (3, 0))
+        self.assertEqual(self.status(up["run_id"])["run"]["state"], "failed")
+        for pid in [up["coordinator"]["pid"], *(peer["pid"] for peer in up["peers"])]:
+            self.assertFalse(lives(pid))
+
+    def trainer(self):
+        return pathlib.Path(PRIMECTL).parent / "quadratic_trainer"
+
+    def peer(self, run, name):
+        return next((peer for peer in self.status(run)["peers"] if peer["name"] == name), {"state": "unknown"})
+
+    def test_join_in_the_foreground_tells_what_it_does(self):
+        up = self.up_detached(outer_steps=40, env=SLOW)
+        self.wait_for_step(up["run_id"], 1)
+        done = self.call("join", up["invite"], "--local-manifest", self.directory / "run.yaml", "--state-dir", self.directory / "elsewhere", env=SLOW)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for word in ("Joining", "Welcome", "Fetching", "Entered", "Committed", "Done"):
+            self.assertIn(word, done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def test_status_watch_gives_one_object_per_line_until_the_end(self):
+        up = self.up_detached(outer_steps=5, env=SLOW)
+        done = self.call("status", up["run_id"], "--watch", "-o", "json")
+        objects = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual(objects[-1]["run"]["state"], "done")
+        self.assertEqual([o["run"]["outer_step"] for o in objects], sorted(o["run"]["outer_step"] for o in objects))
+
+    # How it ends otherwise ------------------------------------------------------------------------------------------------
+
+    def test_a_taken_address_is_one_clear_error_and_nothing_is_left(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            done = self.call("up", write_manifest(self.directory), "-q", "--listen", f"127.0.0.1:{taken.getsockname()[1]}")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("PR0703", done.stderr)
+        self.assertEqual(self.running(), [])
+
+    def running(self):
+        """Command lines of our processes in this test's directory."""
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                line = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
+            except OSError:
+                continue
+            if str(self.directory).encode() in line:
+                found.append(line)
+        return found
+
+    def test_a_trainer_that_cannot_work_ends_the_run_with_its_cause(self):
+        done = self.call("up", write_manifest(self.directory, trainer="/bin/false"), "-q")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("PR0601", done.stderr)
+        self.assertEqual(self.running(), [])
+
+    def test_a_wrong_key_is_refused(self):
+        up = self.up_detached(outer_steps=10000, env=SLOW)
+        address, key = up["invite"].split("#")
+        wrong = address + "#" + ("B" if key[0] == "A" else "A") + key[1:]
+        done = self.call("join", wrong, "--state-dir", self.directory / "elsewhere")
+        self.assertIn(done.returncode, (2, 4), done.stderr)
+        self.assertNotIn(key, done.stderr)
+        self.call("down", up["run_id"])
+
+    def test_a_lost_peer_is_news_and_no_error(self):
+        process = self.start("up", write_manifest(self.directory, outer_steps=12), "--local", "3", env=SLOW)
+        self.assertIn("step", process.stdout.readline())
+        process.stdout.readline()
+        victim = self.status()["peers"][2]
+        os.kill(victim["pid"], signal.SIGKILL)
+        code, out, err = self.finished(process)
+        self.assertEqual(code, 0, err)
+        self.assertIn(f"{victim['name']} lost (", out)
+        self.assertIn("averaged 2", out)
+
+    def test_one_interrupt_lets_the_peers_leave(self):
+        process = self.start("up", write_manifest(self.directory, outer_steps=10000), "--local", "2", env=SLOW)
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        code, _, err = self.finished(process)
+        self.assertEqual(code, 130, err)
+        self.assertIn("PR0801", err)
+        status = self.status()
+        self.assertEqual({peer["state"] for peer in status["peers"]}, {"left"})
+        self.assertEqual(self.running(), [])
+
+    def test_a_killed_coordinator_ends_everything_with_its_name(self):
+        process = self.start("up", write_manifest(self.directory, outer_steps=10000), "--local", "2", "-o", "json", env=SLOW)
+        told = wait_until("the first step", lambda: (s := self.status()).get("run", {}).get("outer_step", 0) >= 1 and s)
+        os.kill(told["coordinator"]["pid"], signal.SIGKILL)
+        code, out, err = self.finished(process)
+        self.assertEqual(code, 1, err)
+        self.assertIn("PR0501", err)
+        self.assertEqual(json.loads(out)["state"], "failed")
+        self.assertEqual(self.status(told["run"]["id"])["run"]["reason"], "the coordinator was lost")
+        self.assertEqual(self.running(), [])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

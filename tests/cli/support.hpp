@@ -1,0 +1,106 @@
+// Owns what the command line's tests share: journals written by hand, golden files, a directory that goes away.
+#pragma once
+
+// The build names the module for main.cpp; here it would define the entry point once more.
+#undef BOOST_TEST_MODULE
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "runtime/store/journal.hpp"
+
+namespace prime::test {
+
+inline std::string file_text(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// Compares with a file of the repository; with PRIME_WRITE_GOLDENS set it is written instead, for a person to read the difference.
+inline void check_golden(const std::filesystem::path& path_in_repository, const std::string& text) {
+  const auto path = std::filesystem::path{PRIME_SOURCE_DIR} / path_in_repository;
+  if (std::getenv("PRIME_WRITE_GOLDENS") != nullptr) std::ofstream(path, std::ios::binary) << text;
+  BOOST_TEST(text == file_text(path), path_in_repository << " differs from:\n" << text);
+}
+
+/// A journal as its process would write it, with times that do not change.
+class HandwrittenJournal {
+ public:
+  HandwrittenJournal& add(const std::string& event, nlohmann::json fields = nlohmann::json::object()) {
+    const auto seq = lines_.size() + 1;
+    fields["t"] = "2031-05-04T09:14:0" + std::to_string(seq % 10) + ".137Z";
+    fields["seq"] = seq;
+    fields["event"] = event;
+    lines_.push_back(store::JournalLine{seq, event, std::move(fields)});
+    return *this;
+  }
+  [[nodiscard]] const std::vector<store::JournalLine>& lines() const { return lines_; }
+  void write(const std::filesystem::path& path) const {
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream file(path, std::ios::binary);
+    for (const auto& line : lines_) file << line.fields.dump() << "\n";
+  }
+
+ private:
+  std::vector<store::JournalLine> lines_;
+};
+
+/// Removed with all that is in it.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    auto name = (std::filesystem::temp_directory_path() / "prime-cli-XXXXXX").string();
+    BOOST_REQUIRE(::mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline constexpr const char* OTTER = "00000000000000a1";
+inline constexpr const char* HERON = "00000000000000b2";
+inline constexpr const char* LYNX = "00000000000000c3";
+inline constexpr const char* DIGEST = "0123456789abcdef0123456789abcdef";
+
+/// A coordinator that three peers have found and that has begun step 1.
+inline HandwrittenJournal training_run() {
+  HandwrittenJournal journal;
+  journal.add("process_started", {{"pid", 100}, {"start_ticks", 5000}, {"role", "coordinator"}, {"run", "quickstart-k7qd2a"}, {"name", "quickstart"}})
+      .add("coordinator_listening", {{"address", "127.0.0.1:7077"}})
+      .add("waiting", {{"for", "peers: 0 of 3 are members; gives up 10min after the wait began"}});
+  const auto arrive = [&](const char* id, const char* name, int pid) {
+    journal.add("peer_joining", {{"peer", id}, {"name", name}, {"pid", pid}, {"address", "127.0.0.1:9"}})
+        .add("peer_seated", {{"peer", id}, {"name", name}, {"trainer_pid", pid + 1}, {"digest", DIGEST}});
+  };
+  arrive(OTTER, "brave-otter", 110);
+  arrive(HERON, "calm-heron", 120);
+  arrive(LYNX, "wild-lynx", 130);
+  journal.add("state_founded", {{"peer", OTTER}, {"name", "brave-otter"}, {"digest", DIGEST}, {"elements", 1000}});
+  for (const auto& [id, name] : {std::pair{OTTER, "brave-otter"}, {HERON, "calm-heron"}, {LYNX, "wild-lynx"}})
+    journal.add("peer_admitted", {{"peer", id}, {"name", name}, {"epoch", 1}, {"revision", 0}});
+  journal.add("outer_step_begun", {{"outer_step", 1}, {"epoch", 1}, {"peers", 3}}).add("waiting", {{"for", ""}});
+  return journal;
+}
+
+/// The fields of a committed step over the given contributors.
+inline nlohmann::json committed(std::uint64_t step, double loss, const std::vector<std::string>& contributors) {
+  return {{"outer_step", step},       {"epoch", 1},      {"revision", step}, {"digest", DIGEST},         {"contributors", contributors}, {"weight", 3000},
+          {"peers", contributors.size()}, {"loss", loss}, {"tokens", 3000 * step}, {"tokens_per_s", 21400.0}, {"wire_bytes", 1100000},       {"reduce_s", 0.041}};
+}
+
+}  // namespace prime::test

@@ -1,0 +1,151 @@
+// Owns the tests of whole reduces: equal and right bits on all ranks, for all sizes and weights, also after aborts.
+#include <boost/test/included/unit_test.hpp>
+
+#include "tests/runtime/lanes/cluster.hpp"
+
+using namespace prime;
+using namespace prime::lanes;
+using namespace prime::lanes::test;
+
+namespace {
+
+std::vector<std::uint64_t> any_weights(std::size_t world, std::mt19937_64& random) {
+  std::vector<std::uint64_t> weights(world);
+  for (auto& weight : weights) weight = random() % 3 == 0 ? 0 : 1 + random() % 100'000;
+  weights[random() % world] = 77;  // somebody contributes
+  return weights;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(all_ranks_get_the_bits_of_the_reference_for_every_world_and_size) {
+  std::mt19937_64 random(1);
+  for (std::size_t world = 1; world <= 6; ++world) {
+    Cluster cluster(world);
+    for (const std::size_t elements : {std::size_t{0}, std::size_t{1}, std::size_t{3}, world - 1, world, std::size_t{17},
+                                       std::size_t{100'000}, std::size_t{100'001}, std::size_t{3'000'000}}) {
+      if (elements == 3'000'000 && world != 2 && world != 5) continue;
+      BOOST_TEST(cluster.reduce(any_weights(world, random), elements).all_succeeded(), "world " << world << ", elements " << elements);
+    }
+    BOOST_TEST(cluster.dials() == world * (world - 1) / 2);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(many_operations_follow_each_other_over_the_same_lanes) {
+  std::mt19937_64 random(2);
+  Cluster cluster(3, 64);
+  for (int i = 0; i < 300; ++i) BOOST_REQUIRE(cluster.reduce(any_weights(3, random), random() % 2000).all_succeeded());
+  BOOST_TEST(cluster.dials() == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(a_stream_that_moves_few_bytes_at_a_time_gives_the_same_bits) {
+  std::mt19937_64 random(3);
+  Cluster cluster(3, 500);
+  for (std::size_t a = 0; a < 3; ++a)
+    for (std::size_t b = 0; b < 3; ++b) cluster.faults(a, b).longest_io = 1 + random() % 97;
+  for (int i = 0; i < 3; ++i) BOOST_TEST(cluster.reduce({1, 2, 3}, 5000).all_succeeded());
+}
+
+BOOST_AUTO_TEST_CASE(bytes_on_the_wire_are_counted_with_headers) {
+  Cluster cluster(2, 64);
+  const auto reduced = cluster.reduce({1, 1}, 256);
+  BOOST_REQUIRE(reduced.all_succeeded());
+  // Begin, two chunks of input, two chunks of result.
+  for (const auto& [rank, outcome] : reduced.outcomes) {
+    BOOST_TEST(outcome.stats->wire_bytes_sent == 5 * 64 + 4 * 64 * sizeof(float));
+    BOOST_TEST(outcome.stats->wire_bytes_received == outcome.stats->wire_bytes_sent);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(progress_counts_up_to_all_chunks) {
+  Cluster cluster(3, 64);
+  std::mutex mutex;
+  std::map<std::size_t, std::vector<std::uint64_t>> seen;
+  std::map<std::size_t, std::uint64_t> totals;
+  cluster.hook = [&](std::size_t rank, OperationId, std::uint64_t done, std::uint64_t total) {
+    const std::lock_guard lock(mutex);
+    seen[rank].push_back(done);
+    totals[rank] = total;
+  };
+  BOOST_REQUIRE(cluster.reduce({1, 0, 1}, 2000).all_succeeded());
+  for (const auto& [rank, counts] : seen) {
+    BOOST_TEST(counts.size() == totals[rank]);
+    for (std::size_t i = 0; i < counts.size(); ++i) BOOST_TEST(counts[i] == i + 1);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_abort_at_any_chunk_leaves_inputs_and_lanes_as_they_were) {
+  Cluster cluster(3, 64);
+  std::atomic<std::uint64_t> stop_at = 0;
+  std::atomic<std::uint64_t> total = 1;
+  cluster.hook = [&](std::size_t rank, OperationId op, std::uint64_t done, std::uint64_t all) {
+    total = std::max(total.load(), all);
+    if (rank == 1 && done == stop_at) cluster.engine(1).abort(op, "the test says so");
+  };
+  for (stop_at = 1; stop_at <= total; ++stop_at) {
+    const auto reduced = cluster.reduce({3, 2, 1}, 2000);
+    BOOST_REQUIRE(reduced.sound());
+    BOOST_TEST(reduced.suspects.empty());
+    const auto at = stop_at.exchange(0);
+    BOOST_REQUIRE(cluster.reduce({1, 2, 3}, 2000).all_succeeded());
+    stop_at = at;
+  }
+  BOOST_TEST(total > 10U);
+  BOOST_TEST(cluster.dials() == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(an_abort_while_large_frames_are_on_their_way_keeps_the_lanes_usable) {
+  Cluster cluster(3);
+  for (std::uint64_t stop_at = 1; stop_at <= 12; ++stop_at) {
+    cluster.hook = [&cluster, stop_at](std::size_t rank, OperationId op, std::uint64_t done, std::uint64_t) {
+      if (rank == 2 && done == stop_at) cluster.engine(2).abort(op, "the test says so");
+    };
+    BOOST_REQUIRE(cluster.reduce({3, 2, 1}, 1'500'000).sound());
+    cluster.hook = nullptr;
+    BOOST_REQUIRE(cluster.reduce({1, 2, 3}, 1000).all_succeeded());
+  }
+  BOOST_TEST(cluster.dials() == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(an_abort_of_an_unknown_operation_is_ignored) {
+  Cluster cluster(2);
+  cluster.engine(0).abort({Epoch{9}, Sequence{9}}, "never started");
+  BOOST_TEST(cluster.reduce({1, 1}, 100).all_succeeded());
+}
+
+BOOST_AUTO_TEST_CASE(a_tensor_of_another_size_is_a_named_mismatch) {
+  Cluster cluster(2);
+  for (const std::size_t other : {std::size_t{0}, std::size_t{101}, std::size_t{300'000}}) {
+    const auto reduced = cluster.reduce({1, 1}, {100, other});
+    BOOST_REQUIRE(reduced.in_time);
+    bool named = false;
+    for (const auto& [rank, outcome] : reduced.outcomes) {
+      BOOST_TEST(!outcome.stats.has_value());
+      named = named || outcome.stats.error().name == ErrorName::ReduceMismatch;
+    }
+    BOOST_TEST(named);
+    BOOST_TEST(cluster.reduce({1, 1}, 100).all_succeeded());
+  }
+  BOOST_TEST(cluster.dials() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_mean_of_nobody_fails_by_name) {
+  Cluster cluster(2);
+  const auto reduced = cluster.reduce({0, 0}, 100);
+  for (const auto& [rank, outcome] : reduced.outcomes) BOOST_TEST((outcome.stats.error().name == ErrorName::TooFewPeers));
+}
+
+BOOST_AUTO_TEST_CASE(an_engine_that_ends_completes_its_operation) {
+  Outcomes outcomes;
+  std::vector<float> output(10);
+  const View view{Epoch{1}, {Member{PeerId{1}, "", {}, 0}, Member{PeerId{2}, "", {}, 1}}};
+  {
+    EngineOptions options;
+    options.self = PeerId{2};  // the other one would have to dial
+    LaneEngine engine(std::move(options));
+    engine.start({{Epoch{1}, Sequence{1}}, view, PeerId{2}, {{PeerId{1}, 1}, {PeerId{2}, 0}}, {}, output, PATIENCE},
+                 [&](ReduceOutcome outcome) { outcomes.put(0, std::move(outcome)); });
+  }
+  BOOST_REQUIRE(outcomes.all().size() == 1U);
+  BOOST_TEST((outcomes.all().at(0).stats.error().name == ErrorName::LaneBroken));
+}

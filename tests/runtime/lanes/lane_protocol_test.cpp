@@ -1,0 +1,366 @@
+// Owns the tests of one engine against a peer whose every byte the test writes itself: stale, early, wrong, mute and garbage.
+#include <boost/test/included/unit_test.hpp>
+#include <poll.h>
+
+#include "runtime/lanes/frame.hpp"
+#include "tests/runtime/lanes/cluster.hpp"
+
+using namespace prime;
+using namespace prime::lanes;
+using namespace prime::lanes::test;
+
+namespace {
+
+constexpr PeerId OTHER{1};  // dials, so that the engine only waits
+constexpr PeerId OURS{2};
+
+OperationId op(std::uint64_t sequence) {
+  return {Epoch{1}, Sequence{sequence}};
+}
+
+/// The engine has rank 1 of 2 and owns elements 16 to 31 of 32; the test plays rank 0.
+class Duet {
+ public:
+  Duet() {
+    EngineOptions options;
+    options.self = OURS;
+    options.now = [this] { return Instant(Duration(now_ns.load())); };
+    engine = std::make_unique<LaneEngine>(std::move(options));
+    connect();
+  }
+  void connect() {
+    auto [near, far] = tcp_pair();
+    socket = near;
+    engine->adopt(std::make_unique<PlainChannel>(std::move(far), OTHER));
+  }
+
+  /// `output` is the engine's buffer for this operation.
+  void start(std::uint64_t sequence, std::vector<float>& output, Outcomes& outcomes, Duration deadline = PATIENCE) {
+    engine->start({op(sequence), view, OURS, contributions, std::span{input}.first(output.size()), output, deadline},
+                  [&outcomes](ReduceOutcome outcome) { outcomes.put(0, std::move(outcome)); });
+  }
+
+  void send(FrameHeader header, std::vector<float> payload = {}) {
+    header.payload_bytes = static_cast<std::uint32_t>(payload.size() * sizeof(float));
+    if (!damage) header.payload_checksum = checksum(std::as_bytes(std::span{payload}));
+    send_bytes(encode(header));
+    send_bytes(std::as_bytes(std::span{payload}));
+  }
+  void send_bytes(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const auto put = ::send(socket->fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (put <= 0) return;  // the engine has closed: what a test expects then, it checks itself
+      bytes = bytes.subspan(static_cast<std::size_t>(put));
+    }
+  }
+  /// Nothing when the engine closed the lane.
+  std::optional<FrameHeader> receive(std::vector<std::byte>* payload = nullptr) {
+    HeaderBytes bytes;
+    if (!receive_bytes(bytes)) return std::nullopt;
+    const auto header = decode(bytes);
+    BOOST_REQUIRE(header.has_value());
+    std::vector<std::byte> body(header->payload_bytes);
+    if (!receive_bytes(body)) return std::nullopt;
+    BOOST_TEST(checksum(body) == header->payload_checksum);
+    if (payload != nullptr) *payload = std::move(body);
+    return *header;
+  }
+  bool receive_bytes(std::span<std::byte> into) {
+    while (!into.empty()) {
+      pollfd fd{socket->fd(), POLLIN, 0};
+      BOOST_REQUIRE(::poll(&fd, 1, 120'000) == 1);
+      const auto got = ::recv(socket->fd(), into.data(), into.size(), 0);
+      if (got <= 0) return false;
+      into = into.subspan(static_cast<std::size_t>(got));
+    }
+    return true;
+  }
+
+  FrameHeader frame(std::uint64_t sequence, PieceKind kind) const {
+    FrameHeader header;
+    header.kind = kind;
+    header.world = 2;
+    header.segment = kind == PieceKind::Input ? 1 : 0;
+    header.op = op(sequence);
+    header.elements = 32;
+    header.agreement = agreement;
+    return header;
+  }
+  /// Plays a whole reduce of 32 elements from the other side.
+  void send_all(std::uint64_t sequence) {
+    send(frame(sequence, PieceKind::Begin));
+    send(frame(sequence, PieceKind::Input), std::vector<float>(16, 3.0F));
+    send(frame(sequence, PieceKind::Result), std::vector<float>(16, 4.0F));
+  }
+  /// Reads the engine's three frames, and learns from them what peers must agree on.
+  void receive_all(std::uint64_t sequence) {
+    for (const auto kind : {PieceKind::Begin, PieceKind::Input, PieceKind::Result}) {
+      const auto header = receive();
+      BOOST_REQUIRE(header.has_value());
+      BOOST_TEST((header->kind == kind));
+      BOOST_TEST((header->op == op(sequence)));
+      agreement = header->agreement;
+      if (kind == PieceKind::Begin && sequence == 1) send_all(sequence);
+    }
+  }
+  /// A whole good reduce, as the first operation: it shows that the engine works, and fills in `agreement`.
+  void play_first() { play(1); }
+  void play(std::uint64_t sequence) {
+    Outcomes outcomes;
+    std::vector<float> output(32);
+    start(sequence, output, outcomes);
+    if (sequence > 1) send_all(sequence);
+    receive_all(sequence);
+    BOOST_REQUIRE(outcomes.wait_for_all(1));
+    BOOST_TEST(outcomes.all().at(0).stats.has_value());
+    BOOST_TEST(output[0] == 4.0F);
+    BOOST_TEST(output[31] == 2.0F);  // the mean of 1 and 3
+  }
+  /// The outcome of an operation that the other side answers with these frames.
+  template <class Play>
+  ReduceOutcome outcome_of(std::uint64_t sequence, Play play_other) {
+    Outcomes outcomes;
+    std::vector<float> output(32);
+    start(sequence, output, outcomes);
+    play_other();
+    BOOST_REQUIRE(outcomes.wait_for_all(1));
+    return outcomes.all().at(0);
+  }
+
+  std::atomic<std::int64_t> now_ns = 1;
+  View view{Epoch{1}, {Member{OTHER, "", {}, 0}, Member{OURS, "", {}, 1}}};
+  std::vector<Contribution> contributions{{OTHER, 1}, {OURS, 1}};
+  std::vector<float> input = std::vector<float>(8 << 20, 1.0F);
+  std::uint64_t agreement = 0;
+  bool damage = false;
+  SocketPtr socket;
+  std::unique_ptr<LaneEngine> engine;
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_CASE(a_played_reduce_succeeds, Duet) {
+  play_first();
+  for (std::uint64_t sequence = 2; sequence < 10; ++sequence) play(sequence);
+}
+
+BOOST_FIXTURE_TEST_CASE(frames_of_older_operations_are_dropped, Duet) {
+  play_first();
+  send_all(1);
+  play(5);
+  send(frame(3, PieceKind::Input), std::vector<float>(16, 99.0F));
+  send(frame(5, PieceKind::Result), std::vector<float>(16, 99.0F));
+  play(6);
+}
+
+BOOST_FIXTURE_TEST_CASE(frames_of_an_operation_that_is_not_started_yet_wait_for_it, Duet) {
+  play_first();
+  send_all(2);
+  send_all(3);
+  for (const std::uint64_t sequence : {2U, 3U}) {
+    Outcomes outcomes;
+    std::vector<float> output(32);
+    start(sequence, output, outcomes);
+    receive_all(sequence);
+    BOOST_REQUIRE(outcomes.wait_for_all(1));
+    BOOST_TEST(outcomes.all().at(0).stats.has_value());
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(an_early_frame_neither_disturbs_nor_serves_the_running_operation, Duet) {
+  play_first();
+  Outcomes outcomes;
+  std::vector<float> output(32);
+  start(2, output, outcomes);
+  send_all(4);
+  engine->abort(op(2), "the other side has moved on");
+  BOOST_REQUIRE(outcomes.wait_for_all(1));
+  BOOST_TEST(!outcomes.all().at(0).stats.has_value());
+  // The engine may have begun to send frames of operation 2 before the abort.
+  Outcomes next;
+  start(4, output, next);
+  BOOST_REQUIRE(next.wait_for_all(1));
+  BOOST_TEST(next.all().at(0).stats.has_value());
+}
+
+BOOST_FIXTURE_TEST_CASE(a_damaged_payload_names_its_sender, Duet) {
+  play_first();
+  const auto outcome = outcome_of(2, [&] {
+    send(frame(2, PieceKind::Begin));
+    damage = true;
+    send(frame(2, PieceKind::Input), std::vector<float>(16, 3.0F));
+  });
+  BOOST_TEST((outcome.stats.error().name == ErrorName::LaneBroken));
+  BOOST_TEST((outcome.suspect == OTHER));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_frame_out_of_its_turn_is_a_violation, Duet) {
+  play_first();
+  auto wrong_chunk = frame(2, PieceKind::Input);
+  wrong_chunk.chunk = 1;
+  const auto result_first = frame(2, PieceKind::Result);
+  const auto second_begin = frame(2, PieceKind::Begin);
+  std::uint64_t sequence = 1;
+  for (auto wrong : {wrong_chunk, result_first, second_begin, frame(2, PieceKind::Input)}) {
+    wrong.op = op(++sequence);
+    const auto outcome = outcome_of(sequence, [&] {
+      send(frame(sequence, PieceKind::Begin));
+      // The last one is the right frame with too few elements.
+      send(wrong, std::vector<float>(wrong.kind == PieceKind::Begin ? 0 : wrong.kind == PieceKind::Input && wrong.chunk == 0 ? 15 : 16));
+    });
+    BOOST_TEST((outcome.stats.error().name == ErrorName::ProtocolViolation));
+    BOOST_TEST((outcome.suspect == OTHER));
+    connect();
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(a_peer_that_means_another_reduce_is_a_mismatch_and_keeps_its_lane, Duet) {
+  play_first();
+  std::uint64_t sequence = 1;
+  for (int field = 0; field < 3; ++field) {
+    auto begin = frame(++sequence, PieceKind::Begin);
+    if (field == 0) begin.elements = 33;
+    if (field == 1) begin.world = 3;
+    if (field == 2) ++begin.agreement;
+    const auto outcome = outcome_of(sequence, [&] { send(begin); });
+    BOOST_TEST((outcome.stats.error().name == ErrorName::ReduceMismatch));
+    BOOST_TEST((outcome.suspect == OTHER));
+  }
+  Outcomes outcomes;
+  std::vector<float> output(32);
+  start(++sequence, output, outcomes);
+  send_all(sequence);
+  BOOST_REQUIRE(outcomes.wait_for_all(1));
+  BOOST_TEST(outcomes.all().at(0).stats.has_value());
+}
+
+BOOST_FIXTURE_TEST_CASE(a_mute_peer_is_named_at_the_deadline, Duet) {
+  play_first();
+  const auto outcome = outcome_of(2, [&] {
+    BOOST_REQUIRE(receive().has_value());  // it has begun
+    now_ns += Duration(PATIENCE).count() + 1;
+    engine->abort(op(99), "only wakes the thread, which looks at its clock");
+  });
+  BOOST_TEST((outcome.stats.error().name == ErrorName::DeadlineExceeded));
+  BOOST_TEST((outcome.suspect == OTHER));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_peer_that_closes_in_mid_operation_is_named, Duet) {
+  play_first();
+  const auto outcome = outcome_of(2, [&] {
+    send(frame(2, PieceKind::Begin));
+    BOOST_REQUIRE(receive().has_value());
+    socket->cut();
+  });
+  BOOST_TEST((outcome.stats.error().name == ErrorName::LaneBroken));
+  BOOST_TEST((outcome.suspect == OTHER));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_peer_that_closes_before_its_first_frame_may_dial_again, Duet) {
+  play_first();
+  const auto outcome = outcome_of(2, [&] {
+    BOOST_REQUIRE(receive().has_value());
+    socket->cut();
+    connect();
+    send_all(2);
+  });
+  BOOST_TEST(outcome.stats.has_value());
+}
+
+BOOST_FIXTURE_TEST_CASE(a_peer_that_closes_before_its_first_frame_and_stays_away_is_named, Duet) {
+  play_first();
+  const auto outcome = outcome_of(2, [&] {
+    BOOST_REQUIRE(receive().has_value());
+    socket->cut();
+    // Also the second lane is lost: a peer has one more chance, not more.
+    connect();
+    BOOST_REQUIRE(receive().has_value());
+    socket->cut();
+  });
+  BOOST_TEST((outcome.stats.error().name == ErrorName::LaneBroken));
+  BOOST_TEST((outcome.suspect == OTHER));
+}
+
+BOOST_FIXTURE_TEST_CASE(an_abort_in_mid_frame_frees_the_buffers_and_finishes_the_frame, Duet) {
+  play_first();
+  Outcomes outcomes;
+  {
+    // 16 MiB for the other side, more than sockets hold: the engine is stopped in the middle of a frame.
+    std::vector<float> large(8 << 20);
+    start(2, large, outcomes);
+    BOOST_REQUIRE(receive().has_value());
+    BOOST_REQUIRE(receive().has_value());
+    engine->abort(op(2), "the test says so");
+    BOOST_REQUIRE(outcomes.wait_for_all(1));
+    std::vector<float>(input.size(), -7.0F).swap(input);  // as a trainer would go on
+  }
+  input.assign(input.size(), 1.0F);
+  Outcomes next;
+  std::vector<float> output(32);
+  start(3, output, next);
+  send_all(3);
+  std::vector<std::byte> payload;
+  auto header = receive(&payload);  // also checks each payload against its checksum
+  while (header && header->op == op(2)) header = receive(&payload);
+  BOOST_REQUIRE(header.has_value());
+  BOOST_TEST((header->op == op(3)));
+  BOOST_REQUIRE(next.wait_for_all(1));
+  BOOST_TEST(next.all().at(0).stats.has_value());
+}
+
+BOOST_FIXTURE_TEST_CASE(an_abort_in_mid_reception_drops_the_rest_of_the_frame, Duet) {
+  play_first();
+  auto begun = frame(2, PieceKind::Input);
+  const std::vector<float> payload(16, 3.0F);
+  begun.payload_bytes = 64;
+  begun.payload_checksum = checksum(std::as_bytes(std::span{payload}));
+  const auto bytes = std::as_bytes(std::span{payload});
+  const auto outcome = outcome_of(2, [&] {
+    send(frame(2, PieceKind::Begin));
+    send_bytes(encode(begun));
+    send_bytes(bytes.first(30));
+    engine->abort(op(2), "the test says so");
+  });
+  BOOST_TEST((outcome.suspect == PeerId{}));
+  send_bytes(bytes.subspan(30));
+  Outcomes outcomes;
+  std::vector<float> output(32);
+  start(3, output, outcomes);
+  send_all(3);
+  BOOST_REQUIRE(outcomes.wait_for_all(1));
+  BOOST_TEST(outcomes.all().at(0).stats.has_value());
+}
+
+BOOST_FIXTURE_TEST_CASE(an_operation_that_is_not_newer_is_refused, Duet) {
+  play_first();
+  const auto outcome = outcome_of(1, [] {});
+  BOOST_TEST((outcome.stats.error().name == ErrorName::InternalError));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_newer_operation_ends_the_one_that_runs, Duet) {
+  play_first();
+  Outcomes first;
+  std::vector<float> output(32);
+  start(2, output, first);
+  Outcomes second;
+  std::vector<float> second_output(32);
+  start(3, second_output, second);
+  BOOST_REQUIRE(first.wait_for_all(1));
+  BOOST_TEST(!first.all().at(0).stats.has_value());
+  send_all(3);
+  BOOST_REQUIRE(second.wait_for_all(1));
+  BOOST_TEST(second.all().at(0).stats.has_value());
+}
+
+BOOST_FIXTURE_TEST_CASE(garbage_closes_the_lane_and_nothing_else, Duet) {
+  play_first();
+  std::mt19937_64 random(1);
+  for (int tries = 0; tries < 300; ++tries) {
+    std::vector<std::byte> garbage(HEADER_BYTES + random() % 1000);
+    for (auto& byte : garbage) byte = static_cast<std::byte>(random());
+    send_bytes(garbage);
+    BOOST_TEST(!receive().has_value());
+    connect();
+  }
+  play(2);
+}

@@ -1,0 +1,136 @@
+// Owns what a valid manifest means: values, defaults, derived defaults, and what other peers may send.
+#include "runtime/manifest/load.hpp"
+
+#include "runtime/manifest/canonical.hpp"
+#include "runtime/manifest/describe.hpp"
+#include "tests/runtime/manifest/support.hpp"
+
+using namespace prime;
+using namespace prime::manifest;
+namespace test = prime::manifest::test;
+
+namespace {
+
+constexpr std::string_view HEAD = "version: 1\nrun: x\n";
+
+Manifest parsed(const std::string& text) {
+  auto outcome = parse_manifest(std::string{HEAD} + text, "x.yaml");
+  BOOST_REQUIRE_MESSAGE(outcome.manifest.has_value(), render(outcome));
+  return *outcome.manifest;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(loading)
+
+BOOST_AUTO_TEST_CASE(every_manifest_of_the_repository_validates) {
+  const auto manifests = test::files_with(test::repository() / "manifests", ".yaml");
+  BOOST_TEST(!manifests.empty());
+  for (const auto& path : manifests) {
+    const auto outcome = load_manifest(path.string());
+    BOOST_TEST(outcome.manifest.has_value(), render(outcome));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_quickstart_says_what_its_comments_say) {
+  const auto manifest = load_manifest((test::repository() / "manifests/quickstart.yaml").string()).manifest.value();
+  BOOST_TEST(manifest.shared.run == "quickstart");
+  BOOST_TEST(manifest.shared.train.outer_steps == 60U);
+  BOOST_TEST(manifest.shared.train.optimizer.learning_rate == 5e-3);
+  BOOST_TEST(manifest.shared.train.evaluate.every == 10U);
+  BOOST_TEST(manifest.shared.data.held_out_percent == 5.0);
+  BOOST_TEST(manifest.shared.data.per_file_bytes == 32 * KIB);
+  BOOST_TEST(manifest.shared.sync.inner_steps == 20U);
+  BOOST_TEST((manifest.shared.membership.peers == PeerRange{2, 8}));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_left_out_takes_the_default_of_the_structs) {
+  Manifest expected;
+  expected.shared.run = "x";
+  BOOST_TEST((parsed("") == expected));
+}
+
+BOOST_AUTO_TEST_CASE(every_key_can_be_set) {
+  const auto manifest = parsed(
+      "model: {arch: llama, layers: 3, dim: 128, heads: 8, kv_heads: 2, ffn: 100, vocab: 300, context: 64, rope_theta: 5e5, norm_epsilon: "
+      "1e-6,\n"
+      "  tie_embeddings: true}\n"
+      "data: {source: text, path: /a b, include: '*', per_file: 1MiB, tokenizer: bytes, held_out: 0.5%, held_out_per_file: 100B,\n"
+      "  held_out_limit: 2GiB, seed: 7}\n"
+      "train: {batch: 2, outer_steps: 3, optimizer: {adamw: {lr: 1, betas: [0, 0.5], weight_decay: 0, epsilon: 1e-6}}, schedule: "
+      "{constant: {}},\n"
+      "  clip_norm: 0.5, seed: 4294967295, evaluate: {every: 0, limit: 128B}}\n"
+      "sync: {algorithm: diloco, inner_steps: 1, outer: {nesterov: {lr: 1, momentum: 0}}, wire: {codec: none}, deadline: 250ms, alone: "
+      "stop}\n"
+      "membership: {peers: 1..1024, heartbeat: {every: 100ms, dead_after: 200ms}, wait_limit: 2h}\n"
+      "trust: {transport: plain}\n"
+      "checkpoint: {every: 5, keep: 1}\n"
+      "local: {network: {listen: '[::1]:7077', advertise: peer.example}, device: auto, threads: 4,\n"
+      "  trainer: {restarts: 0, within: 1min, stall_limit: 1s}, data_path: /here, trainer_command: [python3, 'my trainer.py']}\n");
+  const auto& shared = manifest.shared;
+  BOOST_TEST((shared.model == Model{Architecture::Llama, 3, 128, 8, 2, 100, 300, 64, 5e5, 1e-6, true}));
+  BOOST_TEST((shared.data == Data{DataSource::Text, "/a b", "*", MIB, Tokenizer::Bytes, 0.5, 100, 2 * GIB, 7}));
+  BOOST_TEST((shared.train == Train{2, 3, AdamW{1, {0, 0.5}, 0, 1e-6}, Constant{}, 0.5, 4294967295U, Evaluate{0, 128}}));
+  BOOST_TEST((shared.sync == Sync{Algorithm::Diloco, 1, Nesterov{1, 0}, Wire{Codec::None}, 250ms, Alone::Stop}));
+  BOOST_TEST((shared.membership == Membership{PeerRange{1, 1024}, Heartbeat{100ms, 200ms}, 120min}));
+  BOOST_TEST((shared.trust == Trust{Transport::Plain}));
+  BOOST_TEST((shared.checkpoint == Checkpoint{5, 1}));
+  BOOST_TEST(
+      (manifest.local ==
+       Local{Network{"[::1]:7077", "peer.example"}, Device::Auto, 4, TrainerCare{0, 1min, 1s}, "/here", {"python3", "my trainer.py"}}));
+}
+
+BOOST_AUTO_TEST_CASE(derived_sizes_follow_what_they_are_derived_from) {
+  const auto model = parsed("model: {heads: 8, dim: 160}\n").shared.model;
+  BOOST_TEST(model.kv_heads == 8U);
+  BOOST_TEST(model.ffn == 448U);  // 8/3 · 160 = 426.7
+}
+
+BOOST_AUTO_TEST_CASE(an_empty_schedule_takes_its_defaults) {
+  BOOST_TEST((parsed("train: {schedule: {cosine: {}}}\n").shared.train.schedule == Schedule{Cosine{20, 0.1}}));
+}
+
+BOOST_AUTO_TEST_CASE(line_breaks_of_other_systems_and_a_document_marker_are_read) {
+  BOOST_TEST(parse_manifest("---\r\nversion: 1\r\nrun: x\r\ntrain:\r\n  batch: 3\r\n", "x.yaml").manifest.value().shared.train.batch == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(another_peer_cannot_choose_what_runs_on_this_machine) {
+  const auto refused = parse_shared(std::string{HEAD} + "local: {trainer_command: [rm, x]}\n");
+  BOOST_TEST(!refused.has_value());
+  BOOST_TEST((refused.error().name == ErrorName::ManifestValue));
+  BOOST_TEST(parse_shared(HEAD).value().run == "x");
+}
+
+BOOST_AUTO_TEST_CASE(two_halves_make_one_manifest) {
+  const auto manifest = parsed("train: {batch: 3}\nlocal: {threads: 4}\n");
+  BOOST_TEST((parse_halves(shared_yaml(manifest), local_yaml(manifest)).value() == manifest));
+  BOOST_TEST((parse_halves(shared_yaml(manifest), "").value().local == Local{}));
+  BOOST_TEST(!parse_halves(shared_yaml(manifest), "train: {batch: 8}\n").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_manifest_built_in_code_is_checked_by_the_same_rules) {
+  auto manifest = parsed("");
+  BOOST_TEST(check(manifest).has_value());
+  manifest.shared.model.dim = 97;
+  BOOST_TEST(!check(manifest).has_value());
+  manifest = parsed("");
+  manifest.shared.sync.deadline = Duration{1'000'000'001};
+  BOOST_TEST(!check(manifest).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(the_first_problem_is_told_as_an_error_value) {
+  const auto error = first_error(parse_manifest("version: 1\nrun: x\ntrain: {batch: 0}\nmodle: {}\n", "x.yaml"));
+  BOOST_TEST((error.name == ErrorName::ManifestValue));
+  BOOST_TEST(error.detail == "`train.batch` must be an integer ≥ 1, found `0` (x.yaml:3:16), and 1 more");
+}
+
+BOOST_AUTO_TEST_CASE(every_key_is_described) {
+  for (const auto& path : key_paths()) BOOST_TEST_CONTEXT(path) {
+      BOOST_TEST(describe(path).value().starts_with(path + ": "));
+    }
+  BOOST_TEST(!describe("no.such.key").has_value());
+  BOOST_TEST(nearest_key("sync.iner_steps").value() == "sync.inner_steps");
+  BOOST_TEST(nearest_key("nothing like it at all").has_value() == false);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,2 @@
+// Owns the entry point of the manifest tests.
+#include <boost/test/included/unit_test.hpp>

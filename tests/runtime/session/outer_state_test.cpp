@@ -1,0 +1,226 @@
+// Checks the outer state: votes on what comes next, a commit that is a swap, an abort that touches nothing.
+#include <boost/test/included/unit_test.hpp>
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "kernels/digest/digest.hpp"
+#include "runtime/agent/outer_state.hpp"
+
+using namespace prime;
+
+namespace {
+
+struct Fixture {
+  Layout layout = make_layout({{"embed", {3, 5}}, {"scale", {}}, {"head", {4}}}).value();
+  OuterState state = OuterState::create(layout, {}).value();
+  SharedFloats local = SharedFloats::map(state.descriptors()[2], layout.elements(), Access::ReadWrite).value();
+  std::mt19937 random{5};
+  OperationId operation{Epoch{1}, Sequence{1}};
+
+  void train() {
+    std::normal_distribution<float> noise;
+    for (auto& value : local.values()) value += noise(random);
+  }
+  void initialize() {
+    train();
+    BOOST_REQUIRE(state.initialize());
+  }
+  Result<Digest> reduce_and_prepare() {
+    std::ranges::copy(state.input(), state.result().begin());
+    return state.prepare(operation, {100, 7});
+  }
+  Digest step() {
+    train();
+    BOOST_REQUIRE(state.take_contribution());
+    const auto digest = reduce_and_prepare().value();
+    BOOST_REQUIRE(state.commit(operation));
+    operation.sequence = operation.sequence.next();
+    return digest;
+  }
+};
+
+std::vector<float> copy(std::span<const float> values) { return {values.begin(), values.end()}; }
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_CASE(the_initial_state_is_the_trainers_with_zero_momentum, Fixture) {
+  BOOST_TEST(!state.initialized());
+  initialize();
+  BOOST_TEST(copy(state.parameters()) == copy(local.values()), boost::test_tools::per_element());
+  BOOST_TEST(std::ranges::all_of(state.momentum(), [](float m) { return m == 0; }));
+  BOOST_TEST((state.counters() == StateCounters{}));
+  BOOST_TEST((state.digest() == state_digest(state.parameters(), state.momentum(), {}, 2)));
+}
+
+BOOST_FIXTURE_TEST_CASE(prepare_and_discard_leave_every_bit_as_it_was, Fixture) {
+  initialize();
+  step();
+  train();
+  BOOST_REQUIRE(state.take_contribution());
+  const auto parameters = copy(state.parameters());
+  const auto momentum = copy(state.momentum());
+  const auto input = copy(state.input());
+  const auto digest = state.digest();
+  const auto slot = state.slot();
+  BOOST_REQUIRE(reduce_and_prepare());
+  state.discard();
+  BOOST_TEST(copy(state.parameters()) == parameters);
+  BOOST_TEST(copy(state.momentum()) == momentum);
+  BOOST_TEST(copy(state.input()) == input);
+  BOOST_TEST((state.digest() == digest));
+  BOOST_TEST(state.slot() == slot);
+  BOOST_TEST(state.counters().revision.value == 1U);
+  BOOST_TEST(state.has_contribution());
+  BOOST_TEST((state_digest(state.parameters(), state.momentum(), state.counters()) == digest));
+}
+
+BOOST_FIXTURE_TEST_CASE(the_same_contribution_prepared_twice_has_the_same_digest, Fixture) {
+  initialize();
+  step();
+  train();
+  BOOST_REQUIRE(state.take_contribution());
+  const auto first = reduce_and_prepare().value();
+  state.discard();
+  std::ranges::fill(state.result(), std::numeric_limits<float>::quiet_NaN());  // what an aborted reduce may leave behind
+  const auto second = reduce_and_prepare().value();
+  BOOST_TEST((first == second));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_commit_makes_the_prepared_state_current, Fixture) {
+  initialize();
+  const auto before = state.digest();
+  const auto slot = state.slot();
+  const auto voted = step();
+  BOOST_TEST((voted != before));
+  BOOST_TEST((state.digest() == voted));
+  BOOST_TEST(state.slot() != slot);
+  BOOST_TEST((state.counters() == StateCounters{Revision{1}, OuterStep{1}, 100, 7}));
+  BOOST_TEST((state_digest(state.parameters(), state.momentum(), state.counters()) == voted));
+  BOOST_TEST(!state.has_contribution());
+}
+
+BOOST_FIXTURE_TEST_CASE(the_counters_are_part_of_the_vote, Fixture) {
+  initialize();
+  train();
+  BOOST_REQUIRE(state.take_contribution());
+  std::ranges::copy(state.input(), state.result().begin());
+  const auto one = state.prepare(operation, {100, 7}).value();
+  state.discard();
+  std::ranges::copy(state.input(), state.result().begin());
+  BOOST_TEST((state.prepare(operation, {101, 7}).value() != one));
+}
+
+BOOST_FIXTURE_TEST_CASE(only_the_prepared_operation_can_be_committed, Fixture) {
+  initialize();
+  BOOST_TEST((state.commit(operation).error().name == ErrorName::InternalError));
+  train();
+  BOOST_REQUIRE(state.take_contribution());
+  BOOST_REQUIRE(reduce_and_prepare());
+  BOOST_TEST((state.commit({Epoch{2}, Sequence{1}}).error().name == ErrorName::InternalError));
+  BOOST_TEST((state.prepare(operation, {}).error().name == ErrorName::InternalError));
+  BOOST_TEST(state.counters().revision.value == 0U);
+  BOOST_TEST(state.commit(operation).has_value());
+}
+
+BOOST_FIXTURE_TEST_CASE(values_that_are_not_finite_are_refused_by_tensor_and_index, Fixture) {
+  local.values()[17] = std::numeric_limits<float>::infinity();
+  auto refused = state.initialize();
+  BOOST_REQUIRE(!refused);
+  BOOST_TEST((refused.error().name == ErrorName::NonFiniteValue));
+  BOOST_TEST(refused.error().detail == "head[1] of the initial values");
+  BOOST_TEST(!state.initialized());
+  local.values()[17] = 1;
+  initialize();
+  const auto digest = state.digest();
+  local.values()[15] = std::nanf("");
+  refused = state.take_contribution();
+  BOOST_REQUIRE(!refused);
+  BOOST_TEST(refused.error().detail == "scale[0] of the contribution");
+  BOOST_TEST(!state.has_contribution());
+  local.values()[15] = 0;
+  BOOST_REQUIRE(state.take_contribution());
+  state.result()[14] = std::nanf("");
+  const auto mean = state.prepare(operation, {});
+  BOOST_REQUIRE(!mean);
+  BOOST_TEST(mean.error().detail == "embed[14] of the mean");
+  BOOST_TEST((state.digest() == digest));
+  BOOST_TEST(!state.prepared());
+}
+
+BOOST_FIXTURE_TEST_CASE(a_snapshot_loads_into_another_peer_with_the_same_digest, Fixture) {
+  initialize();
+  step();
+  step();
+  const auto snapshot = state.snapshot();
+  BOOST_TEST(snapshot == state.snapshot());
+  auto joiner = OuterState::create(layout, {}).value();
+  BOOST_REQUIRE(joiner.load(*snapshot));
+  BOOST_TEST((joiner.digest() == state.digest()));
+  BOOST_TEST((joiner.counters() == state.counters()));
+  BOOST_TEST((state_digest(joiner.parameters(), joiner.momentum(), joiner.counters()) == state.digest()));
+  step();
+  BOOST_TEST(snapshot != state.snapshot());
+  BOOST_TEST((snapshot->state == joiner.digest()));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_damaged_or_foreign_snapshot_is_refused_and_changes_nothing, Fixture) {
+  initialize();
+  step();
+  const auto digest = state.digest();
+  auto damaged = *state.snapshot();
+  damaged.momentum[3] = std::nextafter(damaged.momentum[3], 9.0F);
+  BOOST_TEST((state.load(damaged).error().name == ErrorName::FetchFailed));
+  auto foreign = *state.snapshot();
+  foreign.layout = make_layout({{"embed", {5, 3}}, {"scale", {}}, {"head", {4}}}).value();
+  BOOST_TEST((state.load(foreign).error().name == ErrorName::LayoutMismatch));
+  BOOST_TEST((state.digest() == digest));
+  BOOST_TEST((state_digest(state.parameters(), state.momentum(), state.counters()) == digest));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_trainer_cannot_write_to_the_outer_slots_nor_resize_anything, Fixture) {
+  for (const int slot : {state.descriptors()[0], state.descriptors()[1]}) {
+    errno = 0;
+    BOOST_TEST(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, slot, 0) == MAP_FAILED);
+    BOOST_TEST((errno == EPERM || errno == EACCES));
+    BOOST_TEST(::pwrite(slot, "x", 1, 0) == -1);
+    void* const readable = ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, slot, 0);
+    BOOST_REQUIRE(readable != MAP_FAILED);
+    BOOST_TEST(::mprotect(readable, 4096, PROT_READ | PROT_WRITE) == -1);
+    ::munmap(readable, 4096);
+  }
+  for (const int file : state.descriptors()) {
+    BOOST_TEST(::ftruncate(file, 0) == -1);
+    BOOST_TEST(::ftruncate(file, 1 << 20) == -1);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(layouts_differ_in_digest_when_names_shapes_or_order_differ) {
+  const auto digest = [](std::vector<TensorShape> tensors) { return make_layout(std::move(tensors)).value().digest(); };
+  const auto base = digest({{"a", {2, 3}}, {"b", {4}}});
+  BOOST_TEST((base == digest({{"a", {2, 3}}, {"b", {4}}})));
+  BOOST_TEST((base != digest({{"a", {3, 2}}, {"b", {4}}})));
+  BOOST_TEST((base != digest({{"b", {4}}, {"a", {2, 3}}})));
+  BOOST_TEST((base != digest({{"a", {2, 3}}, {"c", {4}}})));
+}
+
+BOOST_AUTO_TEST_CASE(impossible_layouts_are_refused) {
+  const auto refused = [](std::vector<TensorShape> tensors) {
+    const auto layout = make_layout(std::move(tensors));
+    return !layout && layout.error().name == ErrorName::LayoutMismatch;
+  };
+  BOOST_TEST(refused({}));
+  BOOST_TEST(refused({{"", {1}}}));
+  BOOST_TEST(refused({{"a\n", {1}}}));
+  BOOST_TEST(refused({{std::string(257, 'a'), {1}}}));
+  BOOST_TEST(refused({{"a", {0}}}));
+  BOOST_TEST(refused({{"a", {-1}}}));
+  BOOST_TEST(refused({{"a", {1}}, {"a", {1}}}));
+  BOOST_TEST(refused({{"a", {std::int64_t{1} << 32, std::int64_t{1} << 32}}}));
+  BOOST_TEST(refused({{"a", {std::int64_t{1} << 40}}, {"b", {1}}}));
+  BOOST_TEST(refused({{"a", std::vector<std::int64_t>(17, 1)}}));
+}

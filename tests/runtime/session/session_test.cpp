@@ -1,0 +1,334 @@
+// Checks the embedding API from the trainer's side: whole lives, agents that die, steps that went on without us, and joining.
+#include <boost/test/included/unit_test.hpp>
+
+#include <fcntl.h>
+#include <prime/session.hpp>
+#include <sys/wait.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <future>
+#include <thread>
+
+#include "tests/runtime/session/quadratic.hpp"
+#include "tests/runtime/session/test_agent.hpp"
+
+using namespace prime;
+using namespace prime::test;
+
+namespace {
+
+/// The agent's end of a socket whose other end `Session::attach` will find.
+PacketSocket agent_end() {
+  auto ends = PacketSocket::pair().value();
+  // attach takes the number over, so it gets one that nobody else closes.
+  const int number = ::fcntl(ends.second.number(), F_DUPFD_CLOEXEC, 0);
+  ::setenv("PRIME_TRAINER_FD", std::to_string(number).c_str(), 1);
+  return std::move(ends.first);
+}
+
+/// An agent played by hand, message by message.
+struct Puppeteer {
+  PacketSocket socket = agent_end();
+  OuterState state = OuterState::create(make_layout({{"x", {5}}}).value(), {}).value();
+
+  void say(const wire::ToTrainer& message, std::vector<int> descriptors = {}) {
+    BOOST_REQUIRE((socket.send(wire::encode(message).value(), descriptors) == SendOutcome::Sent));
+  }
+  template <class T>
+  T hear() {
+    Packet packet;
+    while (true) {
+      const auto outcome = socket.receive(packet);
+      if (outcome == ReceiveOutcome::WouldBlock) {
+        std::this_thread::yield();
+        continue;
+      }
+      BOOST_REQUIRE((outcome == ReceiveOutcome::Received));
+      auto message = wire::decode_to_agent(packet.bytes).value();
+      if (auto* wanted = std::get_if<T>(&message)) return std::move(*wanted);
+      BOOST_REQUIRE(std::holds_alternative<wire::Inner>(message));
+    }
+  }
+  void welcome() { say(wire::Welcome{"run", PeerId{9}, "name", "m", "l", true}); }
+  void segments() {
+    hear<wire::Bind>();
+    const auto numbers = state.descriptors();
+    say(wire::Segments{5}, {numbers.begin(), numbers.end()});
+    hear<wire::Initial>();
+    BOOST_REQUIRE(state.initialize());
+  }
+  void begin(std::uint64_t step) { say(wire::Begin{plan(step), state.digest(), state.slot()}); }
+  static StepPlan plan(std::uint64_t step) { return {OuterStep{step}, Revision{step - 1}, 0, 1, 0, 1, 9, false}; }
+  /// Lets the run take a step without the trainer's contribution.
+  void advance() {
+    const OperationId operation{Epoch{1}, Sequence{state.counters().step.value}};
+    std::ranges::fill(state.result(), 0.5F);
+    BOOST_REQUIRE(state.prepare(operation, {}));
+    BOOST_REQUIRE(state.commit(operation));
+  }
+};
+
+/// What a trainer saw in the end.
+struct Seen {
+  std::optional<Error> error;
+  std::vector<Committed> commits;
+  std::vector<float> x;
+};
+
+/// Trains on one tensor until the run is done or something fails.
+Seen train(std::vector<float> initial) {
+  Seen seen;
+  seen.x = std::move(initial);
+  const auto give_up = [&](const Error& error) {
+    seen.error = error;
+    return seen;
+  };
+  auto session = Session::attach();
+  if (!session) return give_up(session.error());
+  if (auto bound = session->bind({"x", {static_cast<std::int64_t>(seen.x.size())}, seen.x}); !bound) return give_up(bound.error());
+  while (true) {
+    auto step = session->next_outer_step();
+    if (!step) return give_up(step.error());
+    if (!*step) break;
+    for (std::uint32_t i = 0; i < (*step)->plan().inner_steps; ++i) {
+      if (auto told = (*step)->report({descend(seen.x), 10, 1}); !told) return give_up(told.error());
+    }
+    auto committed = (*step)->commit();
+    if (!committed) return give_up(committed.error());
+    seen.commits.push_back(*committed);
+  }
+  if (auto answered = session->finish([](const FinalPlan&) { return FinalAnswer{1.5, "end"}; }); !answered) return give_up(answered.error());
+  return seen;
+}
+
+std::future<Seen> train_beside(std::vector<float> initial = initial_values(5, 0)) {
+  return std::async(std::launch::async, [initial = std::move(initial)]() mutable { return train(std::move(initial)); });
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_session_trains_to_the_same_bits_as_the_reference) {
+  TestAgent agent;
+  agent.adopt(agent_end());
+  auto client = train_beside(initial_values(11, 2.0F));
+  agent.seat();
+  ByHand reference{initial_values(11, 2.0F)};
+  std::vector<Digest> digests;
+  for (std::uint32_t step = 1; step <= 5; ++step) {
+    const auto contribution = agent.step();
+    BOOST_TEST(contribution.weight == 30U);
+    digests.push_back(agent.state->digest());
+    reference.step(3);
+    BOOST_TEST(std::ranges::equal(agent.state->parameters(), reference.values));
+  }
+  agent.finish();
+  BOOST_TEST(agent.expect<TrainerFinal>().answer.held_out_loss.value() == 1.5);
+  agent.expect<TrainerLeft>();
+  const auto seen = client.get();
+  BOOST_TEST(!seen.error);
+  BOOST_TEST(seen.x == reference.values);
+  BOOST_REQUIRE(seen.commits.size() == 5U);
+  for (std::size_t i = 0; i < 5; ++i) BOOST_TEST((seen.commits[i].state == digests[i] && seen.commits[i].peers == 1));
+}
+
+BOOST_AUTO_TEST_CASE(many_tensors_with_long_names_are_bound_in_several_packets) {
+  TestAgent agent;
+  agent.adopt(agent_end());
+  auto client = std::async(std::launch::async, [] {
+    std::vector<float> values(3000, 1.0F);
+    auto session = Session::attach().value();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto name = std::string(240, '"') + std::to_string(i);
+      must(session.bind({name, {1, 1}, std::span(values).subspan(i, 1)}));
+    }
+    return session.next_outer_step().error();
+  });
+  const auto bound = agent.expect<TrainerBound>();
+  BOOST_TEST(bound.layout.elements() == 3000U);
+  agent.host->stop(Error(ErrorName::LayoutMismatch, "other tensors"));
+  BOOST_TEST((client.get() == Error(ErrorName::LayoutMismatch, "other tensors")));
+}
+
+BOOST_AUTO_TEST_CASE(an_agent_that_dies_is_lost_in_every_waiting_state) {
+  for (int reached = 0; reached < 4; ++reached) {
+    BOOST_TEST_CONTEXT("reached " << reached) {
+      Puppeteer agent;
+      auto client = train_beside();
+      if (reached > 0) agent.welcome();
+      if (reached == 1) agent.hear<wire::Bind>();
+      if (reached > 1) agent.segments();
+      if (reached > 2) {
+        agent.begin(1);
+        agent.hear<wire::Contribute>();
+      }
+      agent.socket.close();
+      const auto seen = client.get();
+      BOOST_REQUIRE(seen.error);
+      BOOST_TEST((seen.error->name == ErrorName::AgentLost), to_string(*seen.error));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_report_notices_that_the_agent_is_gone_and_a_farewell_tells_why) {
+  Puppeteer agent;
+  auto client = std::async(std::launch::async, [] {
+    std::vector<float> x(5);
+    auto session = Session::attach().value();
+    must(session.bind({"x", {5}, x}));
+    auto step = session.next_outer_step().value();
+    while (true) {
+      if (const auto told = step->report({1, 1, 1}); !told) return std::pair(told.error(), step->commit().error());
+    }
+  });
+  agent.welcome();
+  agent.segments();
+  agent.begin(1);
+  agent.say(wire::Stop{Error(ErrorName::CoordinatorLost, "at step 1")});
+  agent.socket.close();
+  const auto [first, second] = client.get();
+  BOOST_TEST((first == Error(ErrorName::CoordinatorLost, "at step 1")));
+  BOOST_TEST((second == first));  // errors are final
+}
+
+BOOST_AUTO_TEST_CASE(leaving_waits_for_the_agent_to_let_go) {
+  for (const bool agent_dies : {false, true}) {
+    Puppeteer agent;
+    auto client = std::async(std::launch::async, [] { return Session::attach().value().leave().has_value(); });
+    agent.welcome();
+    if (!agent_dies) agent.hear<wire::Leave>();
+    agent.socket.close();
+    const bool left = client.get();
+    BOOST_TEST((left || agent_dies));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_stop_while_waiting_is_its_error_or_the_end) {
+  {
+    Puppeteer agent;
+    auto client = train_beside();
+    agent.welcome();
+    agent.segments();
+    agent.begin(1);
+    agent.hear<wire::Contribute>();
+    agent.say(wire::Stop{Error(ErrorName::Evicted, "too late")});
+    BOOST_TEST((client.get().error == Error(ErrorName::Evicted, "too late")));
+  }
+  {
+    Puppeteer agent;
+    auto client = train_beside();
+    agent.welcome();
+    agent.segments();
+    agent.say(wire::Stop{});
+    BOOST_TEST(!client.get().error);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_went_on_without_us_is_followed_and_no_error) {
+  Puppeteer agent;
+  auto client = train_beside();
+  agent.welcome();
+  agent.segments();
+  agent.begin(1);
+  agent.hear<wire::Contribute>();
+  agent.advance();
+  agent.begin(2);
+  BOOST_TEST(agent.hear<wire::Contribute>().step.value == 2U);
+  agent.advance();
+  agent.say(wire::Finish{{}, agent.state.counters().revision, agent.state.digest(), agent.state.slot()});
+  agent.hear<wire::Final>();
+  const auto seen = client.get();
+  BOOST_TEST(!seen.error);
+  BOOST_REQUIRE(seen.commits.size() == 2U);
+  BOOST_TEST((seen.commits[0].step.value == 1 && seen.commits[0].peers == 0 && seen.commits[1].revision.value == 2));
+  BOOST_TEST((seen.commits[1].state == agent.state.digest()));
+  BOOST_TEST(std::ranges::equal(seen.x, agent.state.parameters()));
+}
+
+BOOST_AUTO_TEST_CASE(only_the_newest_of_several_steps_that_wait_is_begun) {
+  Puppeteer agent;
+  auto client = train_beside();
+  agent.welcome();
+  agent.hear<wire::Bind>();
+  const auto numbers = agent.state.descriptors();
+  agent.say(wire::Segments{5}, {numbers.begin(), numbers.end()});
+  agent.hear<wire::Initial>();
+  // How much of this lies in the socket when the trainer looks is a matter of chance; wherever it starts, it ends at the newest.
+  BOOST_REQUIRE(agent.state.initialize());
+  agent.begin(1);
+  agent.advance();
+  agent.say(wire::StepCommitted{{OuterStep{1}, Revision{1}, agent.state.digest(), 1}, agent.state.slot()});
+  agent.advance();
+  agent.say(wire::StepCommitted{{OuterStep{2}, Revision{2}, agent.state.digest(), 1}, agent.state.slot()});
+  agent.begin(3);
+  while (agent.hear<wire::Contribute>().step.value != 3U) {
+  }
+  agent.say(wire::Stop{Error(ErrorName::Interrupted)});
+  BOOST_TEST((client.get().error == Error(ErrorName::Interrupted)));
+}
+
+BOOST_AUTO_TEST_CASE(misuse_is_named_and_does_not_hang) {
+  Puppeteer agent;
+  auto client = std::async(std::launch::async, [] {
+    std::vector<ErrorName> names;
+    std::vector<float> x(5);
+    auto session = Session::attach().value();
+    names.push_back(session.bind({"x", {4}, x}).error().name);
+    names.push_back(session.bind({"", {5}, x}).error().name);
+    names.push_back(session.finish({}).error().name);
+    must(session.bind({"x", {5}, x}));
+    auto step = session.next_outer_step().value();
+    names.push_back(session.bind({"y", {5}, x}).error().name);
+    names.push_back(session.next_outer_step().error().name);
+    names.push_back(step->commit().error().name);
+    return names;
+  });
+  agent.welcome();
+  agent.segments();
+  agent.begin(1);
+  const auto names = client.get();
+  const std::vector expected{ErrorName::LayoutMismatch, ErrorName::LayoutMismatch, ErrorName::Usage,
+                             ErrorName::Usage,          ErrorName::Usage,          ErrorName::Usage};
+  BOOST_TEST((names == expected));
+}
+
+BOOST_AUTO_TEST_CASE(without_an_agent_attach_says_so) {
+  ::unsetenv("PRIME_TRAINER_FD");
+  BOOST_TEST((Session::attach().error().name == ErrorName::AgentLost));
+  for (const auto* value : {"", "x", "3x", "999999", "1"}) {
+    ::setenv("PRIME_TRAINER_FD", value, 1);
+    BOOST_TEST((Session::attach().error().name == ErrorName::AgentLost));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(joining_starts_an_agent_and_tells_what_became_of_it) {
+  const auto join = [](const std::string& invite) {
+    return Session::join({.invite = invite, .primectl = TEST_AGENT, .timeout = invite == "silent" ? 50ms : 60s});
+  };
+  BOOST_TEST((join("refuse").error() == Error(ErrorName::KeyRefused, "wrong key")));
+  const auto broken = join("broken").error();
+  BOOST_TEST((broken.name == ErrorName::ProcessFailed));
+  BOOST_TEST(broken.detail == "the agent ended with exit status 5: error: no such thing");
+  BOOST_TEST((join("silent").error().name == ErrorName::DeadlineExceeded));
+  BOOST_TEST((Session::join({.invite = "x", .primectl = "/nonexistent/primectl"}).error().name == ErrorName::ProcessFailed));
+  std::vector<float> x(3);
+  auto session = join("leave").value();
+  BOOST_TEST(session.manifest() == "run: test\n");
+  BOOST_TEST(session.local_manifest() == "device: cpu\n");
+  BOOST_TEST((session.peer() == PeerId{7}));
+  BOOST_REQUIRE(session.bind({"x", {3}, x}));
+  BOOST_REQUIRE(session.next_outer_step());
+  BOOST_TEST(session.leave().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(the_embedding_example_trains_to_the_end) {
+  ::setenv("PRIME_PRIMECTL", TEST_AGENT, 1);
+  ::setenv("PRIME_INVITE", "train", 1);
+  FILE* const example = ::popen(EMBED_EXAMPLE, "r");
+  BOOST_REQUIRE(example != nullptr);
+  std::string output(4096, '\0');
+  output.resize(std::fread(output.data(), 1, output.size(), example));
+  const int status = ::pclose(example);
+  BOOST_TEST(status == 0, output);
+  BOOST_TEST(output.find("step 4: mean over 1 peers\nstate ") != std::string::npos, output);
+}

@@ -1,0 +1,135 @@
+// Owns an agent of one peer for tests: a trainer host and an outer state, no network. Its mean is its own contribution.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "runtime/agent/outer_state.hpp"
+#include "runtime/agent/trainer_host.hpp"
+#include "tests/runtime/session/quadratic.hpp"
+
+namespace prime::test {
+
+/// What a host's thread tells, for a test to wait for.
+class EventQueue {
+ public:
+  void push(TrainerEvent event) {
+    const std::lock_guard lock(mutex_);
+    events_.push_back(std::move(event));
+    arrived_.notify_all();
+  }
+  TrainerEvent pop() {
+    std::unique_lock lock(mutex_);
+    if (!arrived_.wait_for(lock, std::chrono::minutes(2), [&] { return !events_.empty(); })) throw std::runtime_error("no event came");
+    auto event = std::move(events_.front());
+    events_.pop_front();
+    return event;
+  }
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    events_.clear();
+  }
+  std::size_t size() {
+    const std::lock_guard lock(mutex_);
+    return events_.size();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<TrainerEvent> events_;
+};
+
+inline std::string describe(const TrainerEvent& event) {
+  return std::visit(overloaded{
+                        [](const TrainerBound&) { return std::string("bound"); },
+                        [](const TrainerExported& e) { return "exported " + e.name; },
+                        [](const TrainerInitial&) { return std::string("initial"); },
+                        [](const TrainerInner&) { return std::string("inner"); },
+                        [](const TrainerContributed&) { return std::string("contributed"); },
+                        [](const TrainerFinal&) { return std::string("final"); },
+                        [](const TrainerLeft&) { return std::string("left"); },
+                        [](const TrainerFailed& e) { return "failed: " + to_string(e.cause); },
+                        [](const TrainerLost& e) { return "lost: " + to_string(e.cause); },
+                    },
+                    event);
+}
+
+class TestAgent {
+ public:
+  static constexpr std::uint32_t TOTAL_STEPS = 4;
+
+  [[nodiscard]] TrainerEventHandler handler() {
+    return [this](TrainerEvent event) { events.push(std::move(event)); };
+  }
+  void start(const TrainerCommand& command, TrainerHostOptions options = {}) {
+    host = TrainerHost::start(command, options, handler()).value();
+    greet();
+  }
+  void adopt(PacketSocket socket, TrainerHostOptions options = {}) {
+    host = TrainerHost::adopt(std::move(socket), options, handler()).value();
+    greet();
+  }
+  void greet() {
+    wire::Welcome welcome{"test", PeerId{7}, "calm-heron", "run: test\n", "device: cpu\n", !state.has_value()};
+    must(host->welcome(welcome));
+  }
+  /// The next event, which must be a T; progress is skipped.
+  template <class T>
+  T expect() {
+    while (true) {
+      auto event = events.pop();
+      if (auto* wanted = std::get_if<T>(&event)) return std::move(*wanted);
+      if (!std::holds_alternative<TrainerInner>(event)) throw std::runtime_error("not the expected event: " + describe(event));
+    }
+  }
+  void accept_layout() {
+    const auto bound = expect<TrainerBound>();
+    if (!state) state.emplace(OuterState::create(bound.layout, {}).value());
+    host->segments(bound.layout.elements(), state->descriptors());
+  }
+  void accept_initial() {
+    expect<TrainerInitial>();
+    if (!state->initialized()) must(state->initialize());
+  }
+  void seat() {
+    accept_layout();
+    accept_initial();
+  }
+  [[nodiscard]] OuterStep next_step() const { return state->counters().step.next(); }
+  void begin() {
+    const StepPlan plan{next_step(), state->counters().revision, 0, 1, state->counters().next_sample, 3, TOTAL_STEPS, true};
+    host->begin({plan, state->digest(), state->slot()});
+  }
+  /// Takes the contribution, "reduces" it with nobody, and commits.
+  Committed commit(const wire::Contribute& contribution) {
+    must(state->take_contribution());
+    const OperationId operation{Epoch{1}, Sequence{next_step().value}};
+    std::ranges::copy(state->input(), state->result().begin());
+    const auto digest = state->prepare(operation, {contribution.weight, state->counters().next_sample + contribution.samples}).value();
+    must(state->commit(operation));
+    const Committed committed{contribution.step, state->counters().revision, digest, 1};
+    host->committed({committed, state->slot()});
+    return committed;
+  }
+  wire::Contribute step() {
+    begin();
+    const auto contribution = expect<TrainerContributed>().contribution;
+    commit(contribution);
+    return contribution;
+  }
+  void finish() { host->finish({{true, true}, state->counters().revision, state->digest(), state->slot()}); }
+
+  EventQueue events;
+  std::optional<OuterState> state;
+  std::unique_ptr<TrainerHost> host;  ///< last, so that it ends before what its thread uses
+};
+
+}  // namespace prime::test

@@ -1,0 +1,177 @@
+// Checks the host of a trainer against real child processes: a whole life, every way to end it, and restarts.
+#include <boost/test/included/unit_test.hpp>
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include "tests/runtime/session/quadratic.hpp"
+#include "tests/runtime/session/test_agent.hpp"
+
+using namespace prime;
+using namespace prime::test;
+
+namespace {
+
+struct Fixture {
+  Fixture() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "prime-host-XXXXXX").string();
+    BOOST_REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+    directory = pattern;
+  }
+  ~Fixture() {
+    agent.host.reset();
+    std::filesystem::remove_all(directory);
+  }
+  [[nodiscard]] TrainerCommand command(const std::string& mode) const { return {{TEST_TRAINER, mode}, {}, directory / "trainer.log"}; }
+  void start(const std::string& mode, Duration grace = 30s) {
+    agent.start(command(mode), {grace});
+    if (mode != "mute") agent.expect<TrainerExported>();
+  }
+  /// All that the trainer learned, in the order of the layout.
+  [[nodiscard]] std::vector<float> by_hand(std::uint32_t steps) const {
+    auto values = initial_values(7, 1.0F);
+    const auto rest = initial_values(6, -4.0F);
+    values.insert(values.end(), rest.begin(), rest.end());
+    ByHand reference{values};
+    for (std::uint32_t step = 0; step < steps; ++step) reference.step(3);
+    return reference.values;
+  }
+  void check_equal(std::uint32_t steps) {
+    const auto expected = by_hand(steps);
+    BOOST_TEST(std::ranges::equal(agent.state->parameters(), expected));
+  }
+
+  std::filesystem::path directory;
+  TestAgent agent;
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_CASE(a_trainer_lives_through_several_steps_and_leaves_equal_to_the_reference, Fixture) {
+  agent.start(command("well"));
+  BOOST_TEST(agent.host->pid() != 0U);
+  BOOST_TEST(agent.expect<TrainerExported>().content == R"({"fresh": true})");
+  agent.seat();
+  for (std::uint32_t step = 1; step <= 4; ++step) {
+    const auto contribution = agent.step();
+    BOOST_TEST(contribution.step.value == step);
+    BOOST_TEST(contribution.weight == 30U);
+    BOOST_TEST(contribution.samples == 6U);
+    BOOST_TEST(contribution.held_out_loss.value() == 0.5);
+    check_equal(step);
+  }
+  BOOST_TEST(agent.state->counters().tokens == 120U);
+  agent.finish();
+  const auto answer = agent.expect<TrainerFinal>().answer;
+  BOOST_TEST(answer.held_out_loss.value() == 0.25);
+  BOOST_TEST(answer.sample == "once upon");
+  agent.expect<TrainerLeft>();
+  BOOST_TEST(agent.host->pid() == 0U);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_trainer_killed_in_any_phase_is_lost_by_name_and_its_successor_goes_on_from_the_same_state, Fixture) {
+  using Phase = std::function<void()>;
+  const std::vector<std::pair<std::string, Phase>> phases = {
+      {"mute", [] {}},
+      {"well", [&] { agent.expect<TrainerBound>(); }},
+      {"well", [&] { agent.seat(); }},
+      {"endless", [&] { agent.seat(); agent.begin(); while (!std::holds_alternative<TrainerInner>(agent.events.pop())) {} }},
+      {"well", [&] { agent.seat(); agent.begin(); agent.expect<TrainerContributed>(); }},
+      {"well", [&] { agent.seat(); agent.step(); }},
+      {"linger", [&] { agent.seat(); agent.finish(); agent.expect<TrainerFinal>(); }},
+  };
+  start("well");
+  agent.seat();
+  agent.step();
+  agent.host->kill();
+  BOOST_TEST(agent.expect<TrainerLost>().cause.detail == "ended by the agent, killed by SIGKILL");
+  for (const auto& [mode, reach] : phases) {
+    BOOST_TEST_CONTEXT("mode " << mode) {
+      const auto digest = agent.state->digest();
+      const auto step = agent.state->counters().step.value;
+      agent.events.clear();
+      start(mode);
+      reach();
+      BOOST_REQUIRE(::kill(static_cast<pid_t>(agent.host->pid()), SIGKILL) == 0);
+      const auto lost = agent.expect<TrainerLost>();
+      BOOST_TEST((lost.cause == Error(ErrorName::TrainerFailed, "killed by SIGKILL")));
+      if (agent.state->counters().step.value == step) BOOST_TEST((agent.state->digest() == digest));
+    }
+  }
+  agent.start(command("well"));
+  BOOST_TEST(agent.expect<TrainerExported>().content == R"({"fresh": false})");
+  agent.seat();
+  const auto step = static_cast<std::uint32_t>(agent.step().step.value);
+  check_equal(step);
+  BOOST_TEST(step == 3U);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_trainer_that_exits_by_itself_is_lost_with_its_status, Fixture) {
+  start("exit");
+  agent.seat();
+  agent.begin();
+  BOOST_TEST(agent.expect<TrainerLost>().cause.detail == "exit status 3");
+}
+
+BOOST_FIXTURE_TEST_CASE(a_trainer_that_leaves_has_left_and_one_that_fails_says_why, Fixture) {
+  start("leave");
+  agent.seat();
+  agent.begin();
+  agent.expect<TrainerLeft>();
+  start("fail");
+  agent.seat();
+  agent.begin();
+  BOOST_TEST((agent.expect<TrainerFailed>().cause == Error(ErrorName::DataTooSmall, "3 bytes")));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_stop_ends_a_waiting_trainer_by_its_message_and_a_deaf_one_by_force, Fixture) {
+  start("well");
+  agent.seat();
+  agent.host->stop(std::nullopt);
+  agent.expect<TrainerLeft>();
+  start("endless", 1ms);
+  agent.seat();
+  agent.begin();
+  agent.host->stop(Error(ErrorName::CoordinatorLost, "gone"));
+  agent.expect<TrainerLeft>();
+  start("stubborn", 1ms);
+  agent.host->stop(std::nullopt);
+  agent.expect<TrainerLeft>();
+  BOOST_TEST(agent.host->pid() == 0U);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_program_that_cannot_be_started_is_a_failed_start, Fixture) {
+  const auto start_of = [&](const TrainerCommand& wanted) { return TrainerHost::start(wanted, {}, agent.handler()); };
+  BOOST_TEST((start_of({{"/nonexistent/trainer"}, {}, directory / "log"}).error().name == ErrorName::ProcessFailed));
+  BOOST_TEST((start_of({{}, {}, directory / "log"}).error().name == ErrorName::ProcessFailed));
+  BOOST_TEST((start_of({{TEST_TRAINER, "well"}, {}, directory / "missing" / "log"}).error().name == ErrorName::StorageFailed));
+  BOOST_TEST(agent.events.size() == 0U);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_host_may_be_destroyed_in_the_middle_and_takes_its_trainer_along, Fixture) {
+  start("endless");
+  agent.seat();
+  agent.begin();
+  const auto pid = static_cast<pid_t>(agent.host->pid());
+  agent.host.reset();
+  BOOST_TEST(::kill(pid, 0) == -1);
+  BOOST_TEST(errno == ESRCH);
+}
+
+BOOST_FIXTURE_TEST_CASE(what_a_trainer_left_running_is_killed_with_it_and_its_output_is_in_the_log, Fixture) {
+  agent.host = TrainerHost::start({{"sh", "-c", "sleep 1000 & echo started $NOTE; exit 4"}, {"NOTE=here"}, directory / "trainer.log"}, {1ms},
+                                  agent.handler()).value();
+  BOOST_TEST(agent.expect<TrainerLost>().cause.detail == "exit status 4");
+  std::ifstream log(directory / "trainer.log");
+  std::string line;
+  std::getline(log, line);
+  BOOST_TEST(line == "started here");
+}

@@ -1,0 +1,105 @@
+// Checks the messages of the trainer socket: what is written can be read, and nothing else can.
+#include <boost/test/included/unit_test.hpp>
+
+#include <cmath>
+#include <limits>
+
+#include "runtime/session/packet_socket.hpp"
+#include "runtime/session/trainer_wire.hpp"
+
+using namespace prime;
+
+namespace {
+
+template <class T>
+T round_trip(const T& message) {
+  if constexpr (std::is_constructible_v<wire::ToAgent, T>) {
+    return std::get<T>(wire::decode_to_agent(wire::encode(wire::ToAgent(message)).value()).value());
+  } else {
+    return std::get<T>(wire::decode_to_trainer(wire::encode(wire::ToTrainer(message)).value()).value());
+  }
+}
+
+bool refused_by_agent(const std::string& packet) {
+  const auto message = wire::decode_to_agent(packet);
+  return !message && message.error().name == ErrorName::TrainerProtocol && !message.error().detail.empty();
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(what_the_agent_says_arrives_whole) {
+  const auto welcome = round_trip(wire::Welcome{"run", PeerId{0xfedcba9876543210}, "brave-otter", "a: \"1\"\n", "b: 2\n", false});
+  BOOST_TEST((welcome.peer == PeerId{0xfedcba9876543210}));
+  BOOST_TEST(welcome.manifest == "a: \"1\"\n");
+  BOOST_TEST(!welcome.fresh);
+  const StepPlan plan{OuterStep{5}, Revision{4}, 2, 3, 0xffffffffffffffff, 20, 60, true};
+  const auto begin = round_trip(wire::Begin{plan, Digest{0x1234, 0xffffffffffffffff}, 1});
+  BOOST_TEST((begin.plan.step == plan.step && begin.plan.base == plan.base && begin.plan.rank == 2 && begin.plan.peers == 3));
+  BOOST_TEST((begin.plan.first_sample == plan.first_sample && begin.plan.inner_steps == 20 && begin.plan.total_steps == 60 && begin.plan.evaluate));
+  BOOST_TEST((begin.state == Digest{0x1234, 0xffffffffffffffff} && begin.slot == 1));
+  const auto committed = round_trip(wire::StepCommitted{{OuterStep{5}, Revision{5}, Digest{1, 2}, 3}, 0});
+  BOOST_TEST((committed.committed.revision == Revision{5} && committed.committed.state == Digest{1, 2} && committed.committed.peers == 3));
+  BOOST_TEST(round_trip(wire::Segments{MAX_ELEMENTS}).elements == MAX_ELEMENTS);
+  BOOST_TEST(round_trip(wire::Finish{{true, false}, Revision{9}, {}, 1}).plan.evaluate);
+  BOOST_TEST(!round_trip(wire::Stop{}).error);
+  const auto error = Error(ErrorName::RunFull, "8 of 8").with_context("joining");
+  BOOST_TEST((round_trip(wire::Stop{error}).error == error));
+}
+
+BOOST_AUTO_TEST_CASE(what_the_trainer_says_arrives_whole) {
+  const auto bind = round_trip(wire::Bind{{{"a \"quoted\"", {2, 3}}, {"b", {}}}, true});
+  BOOST_TEST((bind.tensors == std::vector<TensorShape>{{"a \"quoted\"", {2, 3}}, {"b", {}}}));
+  BOOST_TEST(bind.last);
+  const auto contribution = round_trip(wire::Contribute{OuterStep{3}, 0xffffffffffffffff, 6, 0.1, 1.0 / 3.0, 1e-9});
+  BOOST_TEST(contribution.weight == 0xffffffffffffffff);
+  BOOST_TEST(contribution.loss == 0.1);
+  BOOST_TEST(contribution.held_out_loss.value() == 1.0 / 3.0);
+  BOOST_TEST(round_trip(wire::Inner{OuterStep{1}, 2, 3.5, 4, 5}).inner_steps == 2U);
+  BOOST_TEST(round_trip(wire::Final{{0.5, "text"}}).answer.sample == "text");
+  BOOST_TEST((round_trip(wire::Failure{Error(ErrorName::DataTooSmall, "x")}).error == Error(ErrorName::DataTooSmall, "x")));
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite_is_no_breach_of_the_protocol) {
+  for (const double loss : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+    BOOST_TEST(std::isnan(round_trip(wire::Inner{OuterStep{1}, 1, loss, 0, 0}).loss));
+    BOOST_TEST(!round_trip(wire::Contribute{OuterStep{1}, 0, 0, loss, loss, 0}).held_out_loss);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(long_or_broken_texts_are_cut_to_what_is_allowed) {
+  const auto sample = round_trip(wire::Final{{{}, std::string(9000, '\xff')}}).answer.sample;
+  BOOST_TEST(sample.size() <= wire::MAX_SAMPLE_BYTES);
+  BOOST_TEST(sample.substr(0, 6) == "\xEF\xBF\xBD\xEF\xBF\xBD");
+  BOOST_TEST(round_trip(wire::Failure{Error(ErrorName::TrainerFailed, std::string(100'000, 'x'))}).error.detail.size() == wire::MAX_TEXT_BYTES);
+}
+
+BOOST_AUTO_TEST_CASE(what_the_other_side_would_refuse_is_not_sent) {
+  BOOST_TEST(!wire::encode(wire::Welcome{"r", {}, "n", std::string(wire::MAX_MANIFEST_BYTES + 1, 'x'), "", true}));
+  BOOST_TEST(!wire::encode(wire::Export{"../evil"}));
+  BOOST_TEST(!wire::encode(wire::Contribute{OuterStep{1}, 0, 0, 0, {}, std::numeric_limits<double>::infinity()}));
+  BOOST_TEST(!wire::encode(wire::Bind{std::vector<TensorShape>(wire::MAX_BIND_TENSORS + 1, {"a", {1}}), true}));
+}
+
+BOOST_AUTO_TEST_CASE(packets_that_are_no_message_are_refused_by_name) {
+  for (const auto* packet :
+       {"", "x", "[]", "null", "{}", R"({"v":1})", R"({"v":2,"type":"leave"})", R"({"v":"1","type":"leave"})", R"({"v":1,"type":"welcome"})",
+        R"({"v":1,"type":7})", R"({"v":1,"type":"bind"})", R"({"v":1,"type":"bind","tensors":{},"last":true})",
+        R"({"v":1,"type":"bind","tensors":[{"name":"a","shape":[-1]}],"last":true})",
+        R"({"v":1,"type":"bind","tensors":[{"name":"a","shape":[1.5]}],"last":true})",
+        R"({"v":1,"type":"bind","tensors":[{"name":"a"}],"last":true})", R"({"v":1,"type":"bind","tensors":[7],"last":true})",
+        R"({"v":1,"type":"bind","tensors":[{"name":"a","shape":[18446744073709551615]}],"last":true})",
+        R"({"v":1,"type":"bind","tensors":[{"name":"a","shape":[1099511627776,1099511627776]}],"last":true})",
+        R"({"v":1,"type":"bind","tensors":[],"last":1})", R"({"v":1,"type":"export","name":"a/b"})", R"({"v":1,"type":"export","name":".."})",
+        R"({"v":1,"type":"inner","step":1,"inner_steps":1,"loss":1e999,"tokens":1,"samples":1})",
+        R"({"v":1,"type":"inner","step":1,"inner_steps":4294967296,"loss":1,"tokens":1,"samples":1})",
+        R"({"v":1,"type":"inner","step":1,"inner_steps":1,"loss":"1","tokens":1,"samples":1})",
+        R"({"v":1,"type":"inner","step":-1,"inner_steps":1,"loss":1,"tokens":1,"samples":1})",
+        R"({"v":1,"type":"error","name":"NoSuchError","detail":"","context":[]})",
+        R"({"v":1,"type":"error","name":"RunFull","detail":"","context":[1]})",
+        R"({"v":1,"type":"final","held_out_loss":true,"sample":""})"}) {
+    BOOST_TEST(refused_by_agent(packet), packet);
+  }
+  BOOST_TEST(refused_by_agent(std::string(MAX_PACKET_BYTES, '[')));
+  BOOST_TEST(refused_by_agent(R"({"v":1,"type":"leave","pad":")" + std::string(MAX_PACKET_BYTES, 'x') + "\"}"));
+  BOOST_TEST(refused_by_agent("{\"v\":1,\"type\":\"export\",\"name\":\"a\xff\"}"));
+}

@@ -1,0 +1,142 @@
+// Proves law 9 for single files and directories: replaced wholly or not at all, and nothing of a failed or killed writer is seen.
+#include "runtime/store/atomic_file.hpp"
+
+#include "scratch.hpp"
+
+using namespace prime;
+using namespace prime::store;
+namespace fs = std::filesystem;
+
+BOOST_AUTO_TEST_CASE(a_file_is_replaced_and_nothing_else_is_left) {
+  const ScratchDirectory scratch;
+  const auto path = scratch.path() / "state.json";
+  BOOST_REQUIRE(write_file_atomically(path, "first, and longer"));
+  BOOST_REQUIRE(write_file_atomically(path, "second"));
+  BOOST_TEST(content_of(path) == "second");
+  BOOST_TEST(names_in(scratch.path()).size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_failed_write_keeps_the_old_file_and_names_the_path_and_the_cause) {
+  const ScratchDirectory scratch;
+  const auto path = scratch.path() / "state.json";
+  BOOST_REQUIRE(write_file_atomically(path, "old"));
+  {
+    const FileSizeLimit limit{1000};
+    const auto written = write_file_atomically(path, std::string(5000, 'x'));
+    BOOST_REQUIRE(!written);
+    BOOST_TEST((written.error().name == ErrorName::StorageFailed));
+    BOOST_TEST(written.error().detail.find("state.json") != std::string::npos);
+    BOOST_TEST(written.error().detail.find("File too large") != std::string::npos);
+  }
+  BOOST_TEST(content_of(path) == "old");
+  BOOST_TEST(names_in(scratch.path()).size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_file_in_a_missing_directory_is_a_named_error) {
+  const ScratchDirectory scratch;
+  const auto written = write_file_atomically(scratch.path() / "missing" / "file", "x");
+  BOOST_REQUIRE(!written);
+  BOOST_TEST((written.error().name == ErrorName::StorageFailed));
+}
+
+BOOST_AUTO_TEST_CASE(what_a_killed_writer_left_does_not_become_part_of_the_next_file) {
+  const ScratchDirectory scratch;
+  put(scratch.path() / ".state.json.writing", "a long tail of somebody who died");
+  BOOST_REQUIRE(write_file_atomically(scratch.path() / "state.json", "new"));
+  BOOST_TEST(content_of(scratch.path() / "state.json") == "new");
+  BOOST_TEST(names_in(scratch.path()).size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(processes_that_write_one_file_at_once_leave_one_whole_version) {
+  const ScratchDirectory scratch;
+  const auto path = scratch.path() / "state.json";
+  std::vector<pid_t> children;
+  for (char letter = 'a'; letter < 'e'; ++letter) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      int failures = 0;
+      for (int round = 0; round < 20; ++round) failures += write_file_atomically(path, std::string(100'000, letter)) ? 0 : 1;
+      ::_exit(failures);
+    }
+    children.push_back(child);
+  }
+  for (const auto child : children) {
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    BOOST_TEST(status == 0);
+  }
+  const auto content = content_of(path);
+  BOOST_REQUIRE(content.size() == 100'000u);
+  BOOST_TEST(content == std::string(100'000, content.front()));
+  BOOST_TEST(names_in(scratch.path()).size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_directory_appears_at_commit_and_not_before) {
+  const ScratchDirectory scratch;
+  const auto target = scratch.path() / "deep" / "step";
+  auto transaction = DirectoryTransaction::begin(target);
+  BOOST_REQUIRE(transaction);
+  fs::create_directory(transaction->staging() / "inner");
+  put(transaction->staging() / "inner" / "file", "content");
+  BOOST_TEST(!fs::exists(target));
+  BOOST_REQUIRE(transaction->commit());
+  BOOST_TEST(content_of(target / "inner" / "file") == "content");
+  BOOST_TEST(names_in(target.parent_path()).size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(an_abandoned_directory_is_removed) {
+  const ScratchDirectory scratch;
+  {
+    auto transaction = DirectoryTransaction::begin(scratch.path() / "step");
+    BOOST_REQUIRE(transaction);
+    put(transaction->staging() / "file", "content");
+  }
+  BOOST_TEST(names_in(scratch.path()).empty());
+}
+
+BOOST_AUTO_TEST_CASE(an_older_directory_is_replaced_as_a_whole) {
+  const ScratchDirectory scratch;
+  for (const std::string content : {"old", "new"}) {
+    auto transaction = DirectoryTransaction::begin(scratch.path() / "step");
+    BOOST_REQUIRE(transaction);
+    put(transaction->staging() / content, content);
+    BOOST_REQUIRE(transaction->commit());
+  }
+  BOOST_TEST(names_in(scratch.path()) == std::vector<std::string>{"step"}, boost::test_tools::per_element());
+  BOOST_TEST(names_in(scratch.path() / "step") == std::vector<std::string>{"new"}, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_second_writer_of_the_same_directory_is_refused_and_the_first_is_undisturbed) {
+  const ScratchDirectory scratch;
+  auto first = DirectoryTransaction::begin(scratch.path() / "step");
+  BOOST_REQUIRE(first);
+  put(first->staging() / "file", "first");
+  const auto second = DirectoryTransaction::begin(scratch.path() / "step");
+  BOOST_REQUIRE(!second);
+  BOOST_TEST(second.error().detail.find("another process is writing") != std::string::npos);
+  const auto other = DirectoryTransaction::begin(scratch.path() / "other");  // must not take the living one for a leftover
+  BOOST_REQUIRE(first->commit());
+  BOOST_TEST(content_of(scratch.path() / "step" / "file") == "first");
+}
+
+BOOST_AUTO_TEST_CASE(what_a_killed_writer_left_is_removed_by_the_next_one) {
+  const ScratchDirectory scratch;
+  kill_once_reached([&](const auto& reached) {
+    auto transaction = DirectoryTransaction::begin(scratch.path() / "step-1");
+    put(transaction->staging() / "half", "hal");
+    reached();
+    for (;;) ::pause();
+  });
+  BOOST_TEST(names_in(scratch.path()) == std::vector<std::string>{".step-1.writing"}, boost::test_tools::per_element());
+  { const auto next = DirectoryTransaction::begin(scratch.path() / "step-2"); }
+  BOOST_TEST(names_in(scratch.path()).empty());
+}
+
+BOOST_AUTO_TEST_CASE(removing_a_directory_removes_all_and_a_missing_one_is_no_error) {
+  const ScratchDirectory scratch;
+  fs::create_directories(scratch.path() / "step" / "inner");
+  put(scratch.path() / "step" / "inner" / "file", "x");
+  BOOST_REQUIRE(remove_directory_atomically(scratch.path() / "step"));
+  BOOST_REQUIRE(remove_directory_atomically(scratch.path() / "step"));
+  BOOST_TEST(names_in(scratch.path()).empty());
+}

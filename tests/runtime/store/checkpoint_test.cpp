@@ -1,0 +1,218 @@
+// Proves that a checkpoint comes back exactly, that any damage is named, and that a full disk or a kill leaves nothing half-written.
+#include "runtime/store/checkpoint.hpp"
+
+#include <numeric>
+
+#include "runtime/store/atomic_file.hpp"
+#include "scratch.hpp"
+
+using namespace prime;
+using namespace prime::store;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A small model and its momentum, with everything that a checkpoint keeps.
+struct Sample {
+  explicit Sample(std::uint64_t step = 60, std::size_t elements = 3000) : weights(elements), momentum(elements + 2) {
+    std::iota(weights.begin(), weights.end(), 0.5F);
+    std::iota(momentum.begin(), momentum.end(), -7.25F);
+    content.state = {"run-1", Revision{step}, OuterStep{step}, 1234, 56789, Digest{step, 42}};
+    content.parameters = {{"model.weight", {static_cast<std::int64_t>(elements), 1}, weights}, {"model.bias", {2}, bias}};
+    content.momentum = momentum;
+    content.manifest = "run: quickstart\n";
+    content.export_files = {{"config.json", "{}\n"}};
+  }
+  std::vector<float> weights;
+  std::vector<float> bias{1.0F, 2.0F};
+  std::vector<float> momentum;
+  CheckpointContent content;
+};
+
+std::string damage_of(const fs::path& checkpoint) {
+  const auto verified = verify_checkpoint(checkpoint);
+  BOOST_REQUIRE(!verified);
+  BOOST_TEST((verified.error().name == ErrorName::CheckpointCorrupt));
+  return verified.error().detail;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_comes_back_as_it_was) {
+  const ScratchDirectory scratch;
+  const Sample sample;
+  const auto path = write_checkpoint(scratch.path() / "checkpoints", sample.content);
+  BOOST_REQUIRE(path);
+  BOOST_TEST(path->filename() == "step-000060");
+  const auto loaded = load_checkpoint(*path);
+  BOOST_REQUIRE(loaded);
+  BOOST_TEST((loaded->state == sample.content.state));
+  BOOST_TEST(loaded->manifest == sample.content.manifest);
+  BOOST_TEST(loaded->layout.at(0).name == "model.weight");
+  BOOST_TEST(loaded->layout.at(1).name == "model.bias");
+  auto expected = sample.weights;
+  expected.insert(expected.end(), sample.bias.begin(), sample.bias.end());
+  BOOST_TEST((loaded->parameters == expected));
+  BOOST_TEST((loaded->momentum == sample.momentum));
+  BOOST_TEST(content_of(*path / "config.json") == "{}\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_run_without_outer_momentum_has_none_in_its_checkpoint) {
+  const ScratchDirectory scratch;
+  Sample sample;
+  sample.content.momentum = {};
+  const auto path = write_checkpoint(scratch.path(), sample.content);
+  BOOST_REQUIRE(path);
+  BOOST_TEST(!fs::exists(*path / "prime" / "outer_momentum.safetensors"));
+  const auto loaded = load_checkpoint(*path);
+  BOOST_REQUIRE(loaded);
+  BOOST_TEST(loaded->momentum.empty());
+}
+
+BOOST_AUTO_TEST_CASE(every_flipped_byte_of_every_file_is_noticed) {
+  const ScratchDirectory scratch;
+  const Sample sample{60, 20};
+  const auto path = write_checkpoint(scratch.path(), sample.content);
+  BOOST_REQUIRE(path);
+  for (const std::string file :
+       {"model.safetensors", "config.json", "prime/state.json", "prime/manifest.yaml", "prime/outer_momentum.safetensors"}) {
+    const auto original = content_of(*path / file);
+    for (std::size_t i = 0; i < original.size(); i += 3) {
+      auto damaged = original;
+      damaged[i] = static_cast<char>(damaged[i] ^ 1);
+      put(*path / file, damaged);
+      BOOST_TEST(damage_of(*path).find(file + " has other bytes") != std::string::npos);
+    }
+    put(*path / file, original);
+  }
+  BOOST_REQUIRE(verify_checkpoint(*path));
+}
+
+BOOST_AUTO_TEST_CASE(all_damaged_parts_are_named_at_once) {
+  const ScratchDirectory scratch;
+  const auto path = write_checkpoint(scratch.path(), Sample{}.content);
+  BOOST_REQUIRE(path);
+  fs::remove(*path / "config.json");
+  fs::resize_file(*path / "model.safetensors", 100);
+  const auto damage = damage_of(*path);
+  BOOST_TEST(damage.find("config.json cannot be read") != std::string::npos);
+  BOOST_TEST(damage.find("model.safetensors has another size") != std::string::npos);
+  BOOST_TEST(!load_checkpoint(*path));
+}
+
+BOOST_AUTO_TEST_CASE(a_damaged_or_lying_listing_is_refused) {
+  const ScratchDirectory scratch;
+  const auto path = write_checkpoint(scratch.path(), Sample{}.content);
+  BOOST_REQUIRE(path);
+  const auto listing = *path / "prime" / "checkpoint.json";
+  const auto original = content_of(listing);
+  put(listing, original.substr(0, original.size() / 2));
+  BOOST_TEST(damage_of(*path).find("checkpoint.json is damaged") != std::string::npos);
+  auto outside = original;
+  outside.replace(outside.find("config.json"), std::string{"config.json"}.size(), "../outside");
+  put(listing, outside);
+  BOOST_TEST(damage_of(*path).find("checkpoint.json is damaged") != std::string::npos);
+  put(listing, R"({"schema":"prime.checkpoint/1","files":[]})");
+  BOOST_TEST(damage_of(*path).find("checkpoint.json is damaged") != std::string::npos);
+  fs::remove(listing);
+  BOOST_TEST(damage_of(*path).find("checkpoint.json cannot be read") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(exported_files_cannot_leave_the_directory_or_replace_ours) {
+  const ScratchDirectory scratch;
+  for (const std::string name : {"../config.json", "/etc/x", "prime", "model.safetensors", ".hidden", "..", "", "a/b"}) {
+    Sample sample;
+    sample.content.export_files = {{name, "x"}};
+    const auto written = write_checkpoint(scratch.path(), sample.content);
+    BOOST_REQUIRE(!written);
+    BOOST_TEST((written.error().name == ErrorName::TrainerProtocol));
+    BOOST_TEST(names_in(scratch.path()).empty());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(momentum_of_another_length_is_refused) {
+  const ScratchDirectory scratch;
+  Sample sample;
+  sample.momentum.resize(sample.momentum.size() + 1);
+  sample.content.momentum = sample.momentum;
+  const auto longer = write_checkpoint(scratch.path(), sample.content);
+  BOOST_REQUIRE(!longer);
+  BOOST_TEST((longer.error().name == ErrorName::LayoutMismatch));
+  sample.content.momentum = std::span{sample.momentum}.first(5);
+  BOOST_REQUIRE(!write_checkpoint(scratch.path(), sample.content));
+  BOOST_TEST(names_in(scratch.path()).empty());
+}
+
+BOOST_AUTO_TEST_CASE(the_latest_is_the_highest_complete_step_and_pruning_keeps_the_newest) {
+  const ScratchDirectory scratch;
+  for (const std::uint64_t step : {9, 10, 100, 1'000'000}) BOOST_REQUIRE(write_checkpoint(scratch.path(), Sample{step}.content));
+  fs::create_directory(scratch.path() / "step-2000000");
+  fs::create_directory(scratch.path() / "step-11");
+  fs::resize_file(scratch.path() / "step-1000000" / "model.safetensors", 10);
+  BOOST_REQUIRE(latest_checkpoint(scratch.path()));
+  BOOST_TEST(latest_checkpoint(scratch.path())->outer_step.value == 100u);
+  const auto removed = prune_checkpoints(scratch.path(), 2);
+  BOOST_REQUIRE(removed);
+  BOOST_REQUIRE(removed->size() == 1u);
+  BOOST_TEST(removed->front().filename() == "step-000009");
+  BOOST_TEST(!fs::exists(removed->front()));
+  BOOST_TEST(list_checkpoints(scratch.path()).size() == 2u);
+  BOOST_REQUIRE(prune_checkpoints(scratch.path(), 0));
+  BOOST_TEST(list_checkpoints(scratch.path()).size() == 1u);
+  BOOST_TEST(!latest_checkpoint(scratch.path() / "missing"));
+}
+
+BOOST_AUTO_TEST_CASE(a_step_written_again_replaces_the_older_one) {
+  const ScratchDirectory scratch;
+  BOOST_REQUIRE(write_checkpoint(scratch.path(), Sample{5, 10}.content));
+  BOOST_REQUIRE(write_checkpoint(scratch.path(), Sample{5, 20}.content));
+  const auto loaded = load_checkpoint(scratch.path() / "step-000005");
+  BOOST_REQUIRE(loaded);
+  BOOST_TEST(loaded->parameters.size() == 22u);
+  BOOST_TEST(names_in(scratch.path()).size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_quota_that_is_reached_is_storage_failed_and_leaves_nothing) {
+  const ScratchDirectory scratch;
+  BOOST_REQUIRE(write_checkpoint(scratch.path(), Sample{1, 10}.content));
+  {
+    const FileSizeLimit limit{100'000};
+    const auto written = write_checkpoint(scratch.path(), Sample{2, 1'000'000}.content);
+    BOOST_REQUIRE(!written);
+    BOOST_TEST((written.error().name == ErrorName::StorageFailed));
+    BOOST_TEST(written.error().detail.find("model.safetensors") != std::string::npos);
+  }
+  BOOST_TEST(names_in(scratch.path()) == std::vector<std::string>{"step-000001"}, boost::test_tools::per_element());
+  BOOST_REQUIRE(verify_checkpoint(scratch.path() / "step-000001"));
+}
+
+BOOST_AUTO_TEST_CASE(a_full_disk_is_storage_failed_and_leaves_nothing) {
+  const ScratchDirectory scratch;
+  enum Outcome { Right, NotPermitted, Wrong };
+  const int outcome = run_in_child([&] {
+    if (!mount_small_disk(scratch.path(), "256k")) return NotPermitted;
+    const bool small_fits = write_checkpoint(scratch.path(), Sample{1, 10}.content).has_value();
+    const auto large = write_checkpoint(scratch.path(), Sample{2, 60'000}.content);
+    const bool named = !large && large.error().name == ErrorName::StorageFailed &&
+                       large.error().detail.find("No space left on device") != std::string::npos;
+    return small_fits && named && names_in(scratch.path()).size() == 1 && verify_checkpoint(scratch.path() / "step-000001") ? Right : Wrong;
+  });
+  if (outcome == NotPermitted) BOOST_TEST_MESSAGE("a small disk can be mounted only by root; the quota test covers the rest");
+  BOOST_TEST(outcome != Wrong);
+}
+
+BOOST_AUTO_TEST_CASE(a_writer_killed_at_any_moment_leaves_only_whole_checkpoints) {
+  const ScratchDirectory scratch;
+  for (std::uint64_t round = 1; round <= 4; ++round) {
+    kill_once_reached([&](const auto& reached) {
+      for (std::uint64_t step = 1;; ++step) {
+        if (step == round) reached();
+        if (!write_checkpoint(scratch.path(), Sample{round * 1000 + step, 200'000}.content)) ::_exit(1);
+      }
+    });
+    for (const auto& name : names_in(scratch.path()))
+      if (name.starts_with("step-")) BOOST_REQUIRE(verify_checkpoint(scratch.path() / name));
+  }
+  BOOST_REQUIRE(write_checkpoint(scratch.path(), Sample{1, 10}.content));
+  for (const auto& name : names_in(scratch.path())) BOOST_TEST(name.starts_with("step-"), name);
+}

@@ -1,0 +1,258 @@
+// Owns the checks of the data: what is read, what is held out, and that nothing is read twice.
+#include <unistd.h>
+
+#include <boost/test/included/unit_test.hpp>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "runtime/trainer/corpus.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using prime::ErrorName;
+using prime::trainer::Corpus;
+
+constexpr std::uint32_t CONTEXT = 16;
+
+/// A folder of its own that goes with the test.
+struct Tree {
+  Tree() {
+    std::string pattern = (fs::temp_directory_path() / "prime-corpus-XXXXXX").string();
+    BOOST_REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+    root = pattern;
+  }
+  ~Tree() { fs::remove_all(root); }
+  void write(const std::string& name, const std::string& content) const {
+    fs::create_directories((root / name).parent_path());
+    std::ofstream(root / name, std::ios::binary) << content;
+  }
+  /// Many files in which each window begins with bytes that no other window has.
+  void fill(int files) const {
+    for (int i = 0; i < files; ++i) {
+      std::string content;
+      while (content.size() < 100U + static_cast<unsigned>(i)) content += std::to_string(i) + ":" + std::to_string(content.size()) + ";";
+      write("d" + std::to_string(i % 7) + "/f" + std::to_string(i) + ".h", content);
+    }
+  }
+  fs::path root;
+};
+
+prime::manifest::Data settings() {
+  prime::manifest::Data data;
+  data.include = "*.h";
+  data.held_out_percent = 20;
+  return data;
+}
+
+prime::Result<Corpus> open(const Tree& tree, const prime::manifest::Data& data, std::uint32_t batch = 1) {
+  return Corpus::open(data, tree.root.string(), CONTEXT, batch);
+}
+
+std::string training_window(const Corpus& corpus, std::uint64_t sample) {
+  std::vector<std::uint8_t> bytes(corpus.window_bytes());
+  BOOST_REQUIRE(corpus.read(sample, bytes));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::multiset<std::string> pass(const Corpus& corpus, std::uint64_t first) {
+  std::multiset<std::string> windows;
+  for (std::uint64_t i = 0; i < corpus.windows(); ++i) windows.insert(training_window(corpus, first + i));
+  return windows;
+}
+
+std::vector<std::string> held_out(const Corpus& corpus) {
+  std::vector<std::string> windows;
+  for (std::uint64_t i = 0; i < corpus.held_out_windows(); ++i) {
+    std::vector<std::uint8_t> bytes(corpus.window_bytes());
+    BOOST_REQUIRE(corpus.read_held_out(i, bytes));
+    windows.emplace_back(bytes.begin(), bytes.end());
+  }
+  return windows;
+}
+
+BOOST_AUTO_TEST_CASE(each_pass_takes_every_window_exactly_once_in_another_order) {
+  const Tree tree;
+  tree.fill(60);
+  auto data = settings();
+  data.held_out_percent = 0;
+  const auto corpus = open(tree, data);
+  BOOST_REQUIRE(corpus);
+  std::multiset<std::string> expected;
+  for (const auto& entry : fs::recursive_directory_iterator(tree.root)) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string content(std::istreambuf_iterator<char>(file), {});
+    for (std::size_t at = 0; at + CONTEXT + 1 <= content.size(); at += CONTEXT) expected.insert(content.substr(at, CONTEXT + 1));
+  }
+  BOOST_TEST((pass(*corpus, 0) == expected));
+  BOOST_TEST((pass(*corpus, corpus->windows()) == expected));
+  BOOST_TEST(training_window(*corpus, 0) + training_window(*corpus, 1) !=
+             training_window(*corpus, corpus->windows()) + training_window(*corpus, corpus->windows() + 1));
+}
+
+BOOST_AUTO_TEST_CASE(a_batch_is_its_samples_one_after_the_other_also_across_a_pass) {
+  const Tree tree;
+  tree.fill(10);
+  const auto corpus = open(tree, settings());
+  BOOST_REQUIRE(corpus);
+  const std::uint64_t first = corpus->windows() - 2;
+  std::vector<std::uint8_t> batch(4 * corpus->window_bytes());
+  BOOST_REQUIRE(corpus->read(first, batch));
+  std::string expected;
+  for (std::uint64_t i = 0; i < 4; ++i) expected += training_window(*corpus, first + i);
+  BOOST_TEST(std::string(batch.begin(), batch.end()) == expected);
+}
+
+BOOST_AUTO_TEST_CASE(held_out_windows_are_never_trained_on) {
+  const Tree tree;
+  tree.fill(60);
+  const auto corpus = open(tree, settings());
+  BOOST_REQUIRE(corpus);
+  const auto training = pass(*corpus, 0);
+  const auto evaluated = held_out(*corpus);
+  BOOST_TEST(evaluated.size() > 10U);
+  for (const auto& window : evaluated) BOOST_TEST(training.count(window) == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(the_held_out_files_follow_from_their_names_alone) {
+  // SHA-256("f.h") begins with 3d0fbf5d393fefbf, which over 2^64 is 23.8522 %; "a.h" comes at 87.6 %.
+  const Tree tree;
+  tree.write("a.h", std::string(CONTEXT + 1, 'a'));
+  tree.write("f.h", std::string(CONTEXT + 1, 'f'));
+  auto data = settings();
+  data.held_out_percent = 23.86;
+  const auto with = open(tree, data);
+  BOOST_REQUIRE(with);
+  BOOST_TEST(held_out(*with) == std::vector<std::string>{std::string(CONTEXT + 1, 'f')});
+  data.held_out_percent = 23.85;
+  const auto without = open(tree, data);
+  BOOST_REQUIRE(without);
+  BOOST_TEST(without->held_out_windows() == 0U);
+  BOOST_TEST(without->windows() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(limits_on_bytes_are_kept) {
+  const Tree tree;
+  for (int i = 0; i < 50; ++i) tree.write(std::to_string(i) + ".h", std::string(1000, 'x'));
+  auto data = settings();
+  data.per_file_bytes = 5 * CONTEXT + 1;
+  data.held_out_per_file_bytes = 2 * CONTEXT + 1;
+  const auto open_ended = open(tree, data);
+  BOOST_REQUIRE(open_ended);
+  const std::uint64_t held_out_files = open_ended->held_out_windows() / 2;
+  BOOST_TEST(held_out_files > 3U);
+  BOOST_TEST(open_ended->windows() == 5 * (50 - held_out_files));
+  data.held_out_limit_bytes = 3 * CONTEXT + 5;
+  const auto limited = open(tree, data);
+  BOOST_REQUIRE(limited);
+  BOOST_TEST(limited->held_out_windows() == 3U);
+  BOOST_TEST(limited->windows() == open_ended->windows());
+}
+
+BOOST_AUTO_TEST_CASE(the_order_in_which_files_were_made_does_not_matter) {
+  const Tree first, second;
+  const std::vector<std::string> names{"b/x.h", "a.h", "b.h", "c/d/e.h", "aa.h", "b/a.h"};
+  for (auto name = names.begin(); name != names.end(); ++name) first.write(*name, *name + std::string(100, '.'));
+  for (auto name = names.rbegin(); name != names.rend(); ++name) second.write(*name, *name + std::string(100, '.'));
+  const auto a = open(first, settings()), b = open(second, settings());
+  BOOST_REQUIRE(a && b);
+  for (std::uint64_t i = 0; i < a->windows(); ++i) BOOST_TEST(training_window(*a, i) == training_window(*b, i));
+  BOOST_TEST(held_out(*a) == held_out(*b));
+}
+
+BOOST_AUTO_TEST_CASE(short_files_other_names_and_links_are_passed_over) {
+  const Tree tree;
+  tree.write("good.h", std::string(CONTEXT + 1, 'g'));
+  tree.write("short.h", std::string(CONTEXT, 's'));
+  tree.write("empty.h", "");
+  tree.write("other.txt", std::string(500, 'o'));
+  fs::create_directory_symlink(tree.root, tree.root / "circle");
+  fs::create_symlink(tree.root / "other.txt", tree.root / "link.h");
+  auto data = settings();
+  data.held_out_percent = 0;
+  const auto corpus = open(tree, data);
+  BOOST_REQUIRE(corpus);
+  BOOST_TEST(corpus->windows() == 1U);
+  BOOST_TEST(training_window(*corpus, 0) == std::string(CONTEXT + 1, 'g'));
+}
+
+BOOST_AUTO_TEST_CASE(a_single_file_is_a_corpus) {
+  const Tree tree;
+  tree.write("only.h", std::string(10 * CONTEXT + 1, 'g'));
+  auto data = settings();
+  data.held_out_percent = 0;
+  const auto corpus = Corpus::open(data, (tree.root / "only.h").string(), CONTEXT, 1);
+  BOOST_REQUIRE(corpus);
+  BOOST_TEST(corpus->windows() == 10U);
+}
+
+BOOST_AUTO_TEST_CASE(less_than_one_batch_is_too_small) {
+  const Tree tree;
+  tree.write("a.h", std::string(4 * CONTEXT, 'a'));
+  auto data = settings();
+  data.held_out_percent = 0;
+  BOOST_TEST(open(tree, data, 3).has_value());
+  const auto small = open(tree, data, 4);
+  BOOST_REQUIRE(!small);
+  BOOST_TEST((small.error().name == ErrorName::DataTooSmall));
+  data.include = "*.nothing";
+  const auto none = open(tree, data);
+  BOOST_REQUIRE(!none);
+  BOOST_TEST((none.error().name == ErrorName::DataTooSmall));
+}
+
+BOOST_AUTO_TEST_CASE(a_path_that_is_not_there_is_named) {
+  const auto missing = Corpus::open(settings(), "/nonexistent/corpus", CONTEXT, 1);
+  BOOST_REQUIRE(!missing);
+  BOOST_TEST((missing.error().name == ErrorName::DataUnreadable));
+  BOOST_TEST(missing.error().detail.find("/nonexistent/corpus") != std::string::npos);
+}
+
+/// Root may read everything, so permissions are tested as somebody else.
+struct Unprivileged {
+  Unprivileged() { if (::geteuid() == 0) changed = ::seteuid(65534) == 0; }
+  ~Unprivileged() { if (changed && ::seteuid(0) != 0) std::abort(); }
+  bool changed = false;
+};
+
+BOOST_AUTO_TEST_CASE(unreadable_files_are_skipped_and_counted_unless_there_is_nothing_else) {
+  const Tree tree;
+  tree.write("readable.h", std::string(100, 'r'));
+  tree.write("secret.h", std::string(100, 's'));
+  fs::permissions(tree.root, static_cast<fs::perms>(0755));
+  fs::permissions(tree.root / "secret.h", fs::perms::none);
+  auto data = settings();
+  data.held_out_percent = 0;
+  {
+    const Unprivileged somebody;
+    const auto corpus = open(tree, data);
+    BOOST_REQUIRE(corpus);
+    BOOST_TEST(corpus->unreadable_files() == 1U);
+    BOOST_TEST(corpus->windows() == 6U);
+  }
+  fs::permissions(tree.root / "readable.h", fs::perms::none);
+  const Unprivileged somebody;
+  const auto nothing = open(tree, data);
+  BOOST_REQUIRE(!nothing);
+  BOOST_TEST((nothing.error().name == ErrorName::DataUnreadable));
+  BOOST_TEST(nothing.error().detail.find(tree.root.string()) != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_file_that_shrinks_during_the_run_is_named) {
+  const Tree tree;
+  tree.write("a.h", std::string(100, 'a'));
+  auto data = settings();
+  data.held_out_percent = 0;
+  const auto corpus = open(tree, data);
+  BOOST_REQUIRE(corpus);
+  tree.write("a.h", "");
+  std::vector<std::uint8_t> bytes(corpus->window_bytes());
+  const auto outcome = corpus->read(0, bytes);
+  BOOST_REQUIRE(!outcome);
+  BOOST_TEST((outcome.error().name == ErrorName::DataUnreadable));
+  BOOST_TEST(outcome.error().detail.find("a.h") != std::string::npos);
+}
+
+}  // namespace

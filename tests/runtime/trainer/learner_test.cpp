@@ -1,0 +1,225 @@
+// Owns the checks of the model and its training; that the function is Llama's is checked against transformers in tests/golden.
+#include <algorithm>
+#include <boost/test/included/unit_test.hpp>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "runtime/trainer/learner.hpp"
+#include "runtime/trainer/permutation.hpp"
+
+namespace {
+
+using prime::TensorView;
+using prime::trainer::Learner;
+
+struct Threads {
+  Threads() { prime::trainer::set_compute_threads(1); }
+};
+BOOST_TEST_GLOBAL_FIXTURE(Threads);
+
+/// Small, with all that can differ: fewer key heads than query heads, an odd context, two blocks.
+prime::manifest::Model tiny() {
+  prime::manifest::Model model;
+  model.layers = 2;
+  model.dim = 16;
+  model.heads = 4;
+  model.kv_heads = 2;
+  model.ffn = 24;
+  model.context = 7;
+  return model;
+}
+
+prime::manifest::Train train() {
+  prime::manifest::Train settings;
+  settings.optimizer.learning_rate = 1e-2;
+  return settings;
+}
+
+std::vector<std::uint8_t> random_windows(const prime::manifest::Model& model, std::size_t count) {
+  std::vector<std::uint8_t> bytes(count * (model.context + 1));
+  std::uint64_t counter = 0;
+  for (auto& byte : bytes) byte = static_cast<std::uint8_t>(prime::trainer::mix(++counter) % 256);
+  return bytes;
+}
+
+/// Large weights: with the initial ones the gradients are too small to be told from rounding.
+void spread(Learner& learner) {
+  std::uint64_t counter = 99;
+  for (const TensorView& view : learner.parameters()) {
+    if (view.shape.size() == 2) {
+      for (float& value : view.data) value = 0.5F * (static_cast<float>(prime::trainer::mix(++counter) % 1001) / 500.0F - 1.0F);
+    } else {
+      for (float& value : view.data) value = 0.5F + static_cast<float>(prime::trainer::mix(++counter) % 1001) / 1000.0F;
+    }
+  }
+}
+
+/// The slope along one direction inside one tensor, by a central difference, against the gradient.
+void check_slopes(const prime::manifest::Model& model) {
+  Learner learner(model, train());
+  spread(learner);
+  const auto windows = random_windows(model, 3);
+  const std::vector<float> gradient = learner.gradient(windows);
+  std::size_t offset = 0;
+  for (const TensorView& view : learner.parameters()) {
+    const std::span<const float> slope(gradient.data() + offset, view.data.size());
+    offset += view.data.size();
+    const double norm = std::sqrt(std::inner_product(slope.begin(), slope.end(), slope.begin(), 0.0));
+    BOOST_REQUIRE_GT(norm, 0.0);
+    const std::vector<float> before(view.data.begin(), view.data.end());
+    const auto loss_at = [&](double distance) {
+      for (std::size_t i = 0; i < before.size(); ++i) view.data[i] = before[i] + static_cast<float>(distance * slope[i] / norm);
+      return learner.loss(windows);
+    };
+    const double distance = 4e-3;
+    const double measured = (loss_at(distance) - loss_at(-distance)) / (2 * distance);
+    std::ranges::copy(before, view.data.begin());
+    BOOST_TEST_CONTEXT(view.name) { BOOST_TEST(measured == norm, boost::test_tools::tolerance(0.02)); }
+  }
+  BOOST_TEST(offset == gradient.size());
+}
+
+BOOST_AUTO_TEST_CASE(gradients_are_the_slopes_of_the_loss) { check_slopes(tiny()); }
+
+BOOST_AUTO_TEST_CASE(gradients_are_right_with_tied_embeddings_and_one_key_head_for_each_query_head) {
+  auto model = tiny();
+  model.tie_embeddings = true;
+  model.kv_heads = model.heads;
+  check_slopes(model);
+}
+
+BOOST_AUTO_TEST_CASE(parameters_have_the_names_and_shapes_of_hugging_face) {
+  const Learner learner(tiny(), train());
+  std::vector<std::string> names;
+  for (const TensorView& view : learner.parameters()) {
+    names.push_back(view.name);
+    const auto count = std::accumulate(view.shape.begin(), view.shape.end(), std::int64_t{1}, std::multiplies<>());
+    BOOST_TEST(view.data.size() == static_cast<std::size_t>(count));
+  }
+  const std::vector<std::string> first(names.begin(), names.begin() + 10);
+  const std::string layer = "model.layers.0.";
+  const std::vector<std::string> expected{"model.embed_tokens.weight", layer + "self_attn.q_proj.weight", layer + "self_attn.k_proj.weight",
+                                          layer + "self_attn.v_proj.weight", layer + "self_attn.o_proj.weight",
+                                          layer + "mlp.gate_proj.weight", layer + "mlp.up_proj.weight", layer + "mlp.down_proj.weight",
+                                          layer + "input_layernorm.weight", layer + "post_attention_layernorm.weight"};
+  BOOST_TEST(first == expected, boost::test_tools::per_element());
+  BOOST_TEST(names.size() == 21U);
+  BOOST_TEST(names[19] == "model.norm.weight");
+  BOOST_TEST(names[20] == "lm_head.weight");
+  auto tied = tiny();
+  tied.tie_embeddings = true;
+  BOOST_TEST(Learner(tied, train()).parameters().size() == 20U);
+}
+
+BOOST_AUTO_TEST_CASE(an_untrained_model_knows_nothing) {
+  const auto model = tiny();
+  const Learner learner(model, train());
+  BOOST_TEST(std::abs(learner.loss(random_windows(model, 8)) - std::log(256.0)) < 0.05);
+}
+
+BOOST_AUTO_TEST_CASE(no_token_sees_those_that_follow_it) {
+  const auto model = tiny();
+  Learner learner(model, train());
+  spread(learner);
+  auto windows = random_windows(model, 1);
+  // The last byte is only a target. Of two windows that differ in it, the loss differs by that target alone: all else being equal,
+  // the sum over all 256 last bytes of exp(-loss · context) is the probability of what came before.
+  double total = 0;
+  for (int last = 0; last < 256; ++last) {
+    windows.back() = static_cast<std::uint8_t>(last);
+    total += std::exp(-learner.loss(windows) * model.context);
+  }
+  auto shorter = model;
+  shorter.context = model.context - 1;
+  Learner prefix(shorter, train());
+  spread(prefix);
+  windows.pop_back();
+  BOOST_TEST(total == std::exp(-prefix.loss(windows) * shorter.context), boost::test_tools::tolerance(1e-3));
+}
+
+double train_on_text(Learner& learner, const prime::manifest::Model& model, int steps) {
+  const std::string text = "for (int i = 0; i < n; ++i) sum += values[i];\n";
+  double loss = 0;
+  for (int step = 0; step < steps; ++step) {
+    std::vector<std::uint8_t> windows;
+    for (std::size_t i = 0; i < 8 * (model.context + 1); ++i) windows.push_back(static_cast<std::uint8_t>(text[i % text.size()]));
+    loss = learner.train(windows, 1e-2);
+  }
+  return loss;
+}
+
+BOOST_AUTO_TEST_CASE(training_lowers_the_loss_far_below_guessing) {
+  auto model = tiny();
+  model.context = 16;
+  Learner learner(model, train());
+  BOOST_TEST(train_on_text(learner, model, 120) < 1.0);
+}
+
+BOOST_AUTO_TEST_CASE(equal_seeds_give_equal_bits_and_others_do_not) {
+  const auto model = tiny();
+  auto settings = train();
+  Learner a(model, settings), b(model, settings);
+  settings.seed = 2;
+  Learner c(model, settings);
+  const auto equal = [](const Learner& x, const Learner& y) {
+    return std::ranges::equal(x.parameters(), y.parameters(), [](const TensorView& left, const TensorView& right) {
+      return std::memcmp(left.data.data(), right.data.data(), left.data.size_bytes()) == 0;
+    });
+  };
+  BOOST_TEST(equal(a, b));
+  BOOST_TEST(!equal(a, c));
+  BOOST_TEST(train_on_text(a, model, 5) == train_on_text(b, model, 5));
+  BOOST_TEST(equal(a, b));
+}
+
+BOOST_AUTO_TEST_CASE(a_step_moves_a_parameter_as_adamw_says) {
+  const auto model = tiny();
+  auto settings = train();
+  settings.clip_norm = 1e9;
+  Learner learner(model, settings);
+  spread(learner);
+  const auto windows = random_windows(model, 2);
+  const std::vector<float> gradient = learner.gradient(windows);
+  std::vector<float> before;
+  for (const TensorView& view : learner.parameters()) before.insert(before.end(), view.data.begin(), view.data.end());
+  const double rate = 1e-3;
+  learner.train(windows, rate);
+  // In the first step both bias-corrected means are the gradient itself, so the step is rate · g / (|g| + epsilon).
+  std::size_t i = 0;
+  double worst = 0;
+  for (const TensorView& view : learner.parameters()) {
+    for (const float after : view.data) {
+      const double g = gradient[i];
+      const double decayed = before[i] * (1 - rate * settings.optimizer.weight_decay);
+      worst = std::max(worst, std::abs(after - (decayed - rate * g / (std::abs(g) + settings.optimizer.epsilon))));
+      ++i;
+    }
+  }
+  BOOST_TEST(worst < 2e-6);
+}
+
+BOOST_AUTO_TEST_CASE(a_long_gradient_is_cut_to_the_limit) {
+  // AdamW does not see a gradient's length in its first step, but in its second, where the first, longer one still counts.
+  const auto model = tiny();
+  auto settings = train();
+  settings.clip_norm = 1e-3;
+  Learner cut(model, settings);
+  settings.clip_norm = 1e9;
+  Learner whole(model, settings);
+  const double difference = std::abs(train_on_text(cut, model, 4) - train_on_text(whole, model, 4));
+  BOOST_TEST(difference > 1e-6);
+}
+
+BOOST_AUTO_TEST_CASE(a_sample_is_printable_seeded_and_as_long_as_asked) {
+  const auto model = tiny();
+  const Learner learner(model, train());
+  const std::string text = learner.write({.prompt = "#include <", .characters = 50});
+  BOOST_TEST(text.size() == 60U);
+  BOOST_TEST(text.starts_with("#include <"));
+  BOOST_TEST(std::ranges::all_of(text, [](char c) { return c == '\n' || c == '\t' || (c >= ' ' && c <= '~'); }));
+  BOOST_TEST(text == learner.write({.prompt = "#include <", .characters = 50}));
+  BOOST_TEST(text != learner.write({.prompt = "#include <", .characters = 50, .seed = 2}));
+}
+
+}  // namespace

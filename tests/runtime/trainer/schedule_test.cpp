@@ -1,0 +1,42 @@
+// Owns the checks of the learning rate.
+#include <boost/test/included/unit_test.hpp>
+
+#include "runtime/trainer/schedule.hpp"
+
+namespace {
+
+using prime::manifest::Constant;
+using prime::manifest::Cosine;
+using prime::manifest::Train;
+using prime::trainer::learning_rate;
+
+Train with(const prime::manifest::Schedule& schedule) {
+  Train train;
+  train.optimizer.learning_rate = 1.0;
+  train.schedule = schedule;
+  return train;
+}
+
+BOOST_AUTO_TEST_CASE(the_cosine_warms_up_peaks_halves_and_ends_at_its_floor) {
+  const Train train = with(Cosine{.warmup = 10, .floor = 0.2});
+  const auto close = boost::test_tools::tolerance(1e-12);
+  BOOST_TEST(learning_rate(train, 0, 111) == 0.1, close);
+  BOOST_TEST(learning_rate(train, 4, 111) == 0.5, close);
+  BOOST_TEST(learning_rate(train, 9, 111) == 1.0, close);
+  BOOST_TEST(learning_rate(train, 10, 111) == 1.0, close);
+  BOOST_TEST(learning_rate(train, 60, 111) == 0.6, close);
+  BOOST_TEST(learning_rate(train, 110, 111) == 0.2, close);
+  BOOST_TEST(learning_rate(train, 5000, 111) == 0.2, close);
+}
+
+BOOST_AUTO_TEST_CASE(degenerate_lengths_stay_finite) {
+  BOOST_TEST(learning_rate(with(Cosine{.warmup = 0, .floor = 0.1}), 0, 1) == 1.0);
+  BOOST_TEST(learning_rate(with(Cosine{.warmup = 20, .floor = 0.1}), 3, 4) == 0.2);
+}
+
+BOOST_AUTO_TEST_CASE(the_constant_schedule_never_changes) {
+  BOOST_TEST(learning_rate(with(Constant{}), 0, 100) == 1.0);
+  BOOST_TEST(learning_rate(with(Constant{}), 99, 100) == 1.0);
+}
+
+}  // namespace

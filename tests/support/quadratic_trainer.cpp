@@ -1,0 +1,61 @@
+// Owns a trainer for tests: minimises ½(x − target)² for each element, where the target is the peer's rank. Needs no torch.
+//
+// PRIME_QUADRATIC_ELEMENTS   elements of its one tensor (default 1000)
+// PRIME_QUADRATIC_DELAY_MS   time that an inner step takes (default 0), so that tests find runs in the middle of a step
+#include <prime/session.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
+  const char* const text = std::getenv(name);
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+double loss_of(const std::vector<float>& x, float target) {
+  double sum = 0;
+  for (const float value : x) sum += 0.5 * static_cast<double>((value - target) * (value - target));
+  return sum / static_cast<double>(x.size());
+}
+
+prime::Result<void> train(prime::Session& session) {
+  const std::chrono::milliseconds delay{from_environment("PRIME_QUADRATIC_DELAY_MS", 0)};
+  std::vector<float> x(std::max<std::uint64_t>(1, from_environment("PRIME_QUADRATIC_ELEMENTS", 1000)), 4.0F);
+  PRIME_CHECK(session.bind({"x", {static_cast<std::int64_t>(x.size())}, x}));
+  for (;;) {
+    PRIME_TRY(auto step, session.next_outer_step());
+    if (!step) break;
+    const auto& plan = step->plan();
+    const auto target = static_cast<float>(plan.rank);
+    if (plan.evaluate) step->held_out(loss_of(x, 0.0F));
+    for (std::uint32_t inner = 0; inner < plan.inner_steps; ++inner) {
+      std::this_thread::sleep_for(delay);
+      for (float& value : x) value -= 0.1F * (value - target);
+      PRIME_CHECK(step->report({.loss = loss_of(x, target), .tokens = x.size(), .samples = 0}));
+    }
+    PRIME_CHECK(step->commit());
+  }
+  return session.finish([&](const prime::FinalPlan& plan) {
+    prime::FinalAnswer answer;
+    if (plan.evaluate) answer.held_out_loss = loss_of(x, 0.0F);
+    if (plan.sample) answer.sample = "x[0] = " + std::to_string(x.front());
+    return answer;
+  });
+}
+
+}  // namespace
+
+int main() {
+  auto session = prime::Session::attach();
+  const auto outcome = session ? train(*session) : prime::Result<void>{prime::fail(session.error())};
+  if (outcome) return 0;
+  std::fputs(prime::render(outcome.error()).c_str(), stderr);
+  return prime::info(outcome.error().name).exit_code;
+}
