@@ -12,6 +12,10 @@ namespace prime {
 
 /// Time has passed.
 struct TickNow {};
+/// The last message to a peer has had time to leave; cut its connections.
+struct FenceNow {
+  PeerId peer;
+};
 /// What happened around a peer, from any thread.
 struct PeerHappening {
   peer::Event event;
@@ -43,6 +47,7 @@ inline constexpr Duration TICK_EVERY = 100ms;
 }  // namespace prime
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::TickNow)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::FenceNow)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::PeerHappening)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::ReduceHappening)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::FetchOrder)

@@ -184,7 +184,7 @@ Result<std::variant<Arguments, HelpText>> parse_arguments(const std::vector<std:
 
 std::string reference_page() {
   Table table;
-  std::string page = "# Commands of primectl\n\n<!-- written by tests/cli/write_reference from the command table; do not edit -->\n";
+  std::string page = "# Commands of primectl\n\n<!-- Written from the command table by `PRIME_WRITE_GOLDENS=1 cli_test`; a test compares. -->\n";
   page += "\n```\n" + table.app().help() + "```\n";
   for (const auto& name : visible_commands(table.app())) page += "\n## " + name + "\n\n```\n" + table.app().get_subcommand(name)->help("primectl") + "```\n";
   return page;

@@ -27,6 +27,7 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
         delayed_send(this, TICK_EVERY, TickNow{});
         handle(coordinator::Tick{});
       },
+      [this](const FenceNow& m) { ports_.fence->fence(m.peer); },
   };
 }
 
@@ -78,7 +79,7 @@ void CoordinatorActorImpl::carry_out(const coordinator::Effect& effect) {
                    if (handle == handles_.end()) return;  // gone; its DOWN is on the way or was handled
                    std::visit([&](const auto& message) { send(handle->second, message); }, e.message);
                  },
-                 [&](const coordinator::Fence& e) { ports_.fence->fence(e.peer); },
+                 [&](const coordinator::Fence& e) { delayed_send(this, FAREWELL_TIME, FenceNow{e.peer}); },
                  [&](const coordinator::Finish& e) { ports_.finished(e.cause); },
              },
              effect);

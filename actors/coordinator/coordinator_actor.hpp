@@ -14,7 +14,10 @@
 namespace prime {
 
 /// The public interface and the clock.
-using CoordinatorShell = CoordinatorActor::extend<caf::reacts_to<TickNow>>;
+using CoordinatorShell = CoordinatorActor::extend<caf::reacts_to<TickNow>, caf::reacts_to<FenceNow>>;
+
+/// Between the last message to a peer and the cut of its connections: time for the message to leave this machine.
+inline constexpr Duration FAREWELL_TIME = 100ms;
 
 /// What the shell acts through; all outlive the actor.
 struct CoordinatorPorts {

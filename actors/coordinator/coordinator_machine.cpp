@@ -64,6 +64,7 @@ State initial(Options options, Instant now) {
   State state;
   state.options = std::move(options);
   state.phase_since = now;
+  state.ticked = now;
   return state;
 }
 

@@ -105,6 +105,7 @@ struct State {
 
   Phase phase = Phase::Waiting;
   Instant phase_since{};
+  Instant ticked{};              ///< last tick
   std::optional<Digest> layout;  ///< set by the founder
   std::uint64_t elements = 0;
   std::optional<Digest> digest;  ///< of the shared state at `revision`; empty before there is a founder

@@ -225,6 +225,9 @@ void refresh_fetches(State& state, Instant now, Effects& effects) {
 }
 
 void expire(State& state, Instant now, Effects& effects) {
+  // Who was frozen itself cannot judge the silence of others: what they said meanwhile is still on its way.
+  if (now - std::exchange(state.ticked, now) > state.options.heartbeat_limit / 2)
+    for (auto& [id, peer] : state.peers) peer.heard = now;
   std::vector<std::pair<PeerId, Error>> overdue;
   for (const auto& [id, peer] : state.peers) {
     if (now - peer.heard > state.options.heartbeat_limit)

@@ -120,6 +120,8 @@ class Handler {
   std::string operator()(const LeaveRequested&) { return leave(); }
 
   std::string operator()(const Tick&) {
+    // Who was frozen itself cannot judge the silence of others: what they said meanwhile is still on its way.
+    if (now_ - std::exchange(s_.ticked, now_) > s_.options.heartbeat_limit / 2) s_.heard = now_;
     if (now_ - s_.heard > s_.options.heartbeat_limit)
       return end(Error{ErrorName::CoordinatorLost, "silent for " + format_duration(now_ - s_.heard)}, true);
     if (s_.phase != Phase::Greeting && now_ - s_.beat >= s_.options.heartbeat_every) {
@@ -321,6 +323,7 @@ std::string_view to_string(Phase phase) {
 Transition start(Options options, Instant now) {
   Transition result;
   result.state.heard = now;
+  result.state.ticked = now;
   result.state.beat = now;
   result.effects.emplace_back(Tell{options.hello});
   result.state.options = std::move(options);

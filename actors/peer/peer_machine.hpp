@@ -44,6 +44,7 @@ struct State {
   Options options;
   Phase phase = Phase::Greeting;
   Instant heard{};       ///< the coordinator, last
+  Instant ticked{};      ///< last tick
   Instant beat{};        ///< own last heartbeat
   Instant asked{};       ///< when voted, or last in doubt
   bool trainer_bound = false;

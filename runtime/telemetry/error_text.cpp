@@ -14,9 +14,20 @@ std::optional<Error> parse_error_text(std::string_view text) {
   return std::nullopt;
 }
 
+namespace {
+
+/// Of " [PR0502]" at the end of a text that quotes an error; 0 without one.
+std::size_t code_length(std::string_view text) {
+  for (const auto& row : error_table())
+    if (const auto end = " [" + std::string{row.code} + "]"; text.ends_with(end)) return end.size();
+  return 0;
+}
+
+}  // namespace
+
 std::string short_reason(std::string_view text) {
   const auto error = parse_error_text(text);
-  if (!error) return std::string{text};
+  if (!error) return std::string{text.substr(0, text.size() - code_length(text))};
   // An error may carry another one as its detail; the innermost says what happened.
   return error->detail.empty() ? std::string{info(error->name).text} : short_reason(error->detail);
 }

@@ -49,6 +49,9 @@ void judge_from_peers(RunStatus& status, const std::vector<PeerJournal>& local) 
 
 RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, const std::function<bool(const ProcessIdentity&)>& alive) {
   auto status = run.status;
+  const auto runs_here = [&](const PeerStatus& row) {
+    return std::any_of(local.begin(), local.end(), [&](const PeerJournal& peer) { return peer.status.id == row.id && !peer.ended && alive(peer.agent); });
+  };
   const bool coordinator_lost = status.coordinator_here && !run.ended && !alive(run.coordinator);
   for (const auto& peer : local) {
     if (peer.status.id.empty()) continue;  // it has not said who it is yet
@@ -67,6 +70,12 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
     status.state = RunState::Failed;
     status.reason = COORDINATOR_LOST;
     status.waiting_for.clear();
+    for (auto& peer : status.peers) {
+      if (is_gone(peer.state) || runs_here(peer)) continue;
+      peer.state = PeerState::Lost;
+      peer.reason = COORDINATOR_LOST;
+      peer.tokens_per_s.reset();
+    }
   }
   return status;
 }

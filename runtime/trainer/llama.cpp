@@ -33,8 +33,9 @@ Llama::Llama(const manifest::Model& shape, std::uint64_t seed) : shape_(shape), 
     const std::string prefix = "model.layers." + std::to_string(layer) + ".";
     const std::string attention = prefix + "self_attn.", mlp = prefix + "mlp.";
     Block block;
-    block.qkv = add_matrix(
-        {{attention + "q_proj.weight", dim}, {attention + "k_proj.weight", kv_rows}, {attention + "v_proj.weight", kv_rows}}, dim, DEVIATION);
+    const Part query{attention + "q_proj.weight", dim};
+    const Part key{attention + "k_proj.weight", kv_rows}, value{attention + "v_proj.weight", kv_rows};
+    block.qkv = add_matrix({query, key, value}, dim, DEVIATION);
     block.output = add_matrix({{attention + "o_proj.weight", dim}}, dim, residual);
     block.gate_up = add_matrix({{mlp + "gate_proj.weight", ffn}, {mlp + "up_proj.weight", ffn}}, dim, DEVIATION);
     block.down = add_matrix({{mlp + "down_proj.weight", dim}}, ffn, residual);

@@ -2,10 +2,11 @@
 
 import json
 import os
+import pathlib
 import signal
 import unittest
 
-from prime_run import Run, journal, wait_until
+from prime_run import Run, wait_until
 
 
 class CoordinatorLost(unittest.TestCase):
@@ -23,7 +24,7 @@ class CoordinatorLost(unittest.TestCase):
                 self.assertEqual(ended["exit_code"], 1)
                 saved = [line for line in lines if line["event"] == "checkpoint_written"]
                 self.assertEqual(len(saved), 1, f"{name} saved its state")
-                state = json.loads((__import__("pathlib").Path(saved[0]["path"]) / "prime" / "state.json").read_text())
+                state = json.loads((pathlib.Path(saved[0]["path"]) / "prime" / "state.json").read_text())
                 revisions.add(json.dumps(state, sort_keys=True))
             # All stand at the last commit that they heard of: the same one, or two that follow each other.
             self.assertLessEqual(len(revisions), 2)

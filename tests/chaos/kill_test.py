@@ -60,7 +60,7 @@ class TrainerKilled(unittest.TestCase):
             self.assertEqual({len(c["contributors"]) for c in commits}, {3}, "the seat was kept")
             restarts = [line for lines in run.peer_journals().values() for line in lines if line["event"] == "trainer_restarting"]
             self.assertEqual(len(restarts), 1, "the trainer was killed, and started again, once")
-            self.assertIn("signal", restarts[0]["reason"])
+            self.assertIn("SIGKILL", restarts[0]["reason"])
 
 
 for _point in POINTS:

@@ -21,7 +21,7 @@ run: chaos
 model: {{arch: llama, layers: 1, dim: 8, heads: 2, vocab: 256, context: 8}}
 train: {{batch: 4, outer_steps: {outer_steps}, evaluate: {{every: 0}}}}
 sync: {{algorithm: diloco, inner_steps: {inner_steps}, deadline: {deadline}, alone: {alone}}}
-membership: {{peers: {minimum}..8, heartbeat: {{every: {beat}, dead_after: {dead_after}}}, wait_limit: 2min}}
+membership: {{peers: {minimum}..8, heartbeat: {{every: {beat}, dead_after: {dead_after}}}, wait_limit: {wait_limit}}}
 trust: {{transport: {transport}}}
 checkpoint: {{every: 0, keep: 2}}
 local: {{trainer: {{restarts: {restarts}, within: 10min, stall_limit: 1min}}, trainer_command: ["{trainer}"]}}
@@ -54,14 +54,14 @@ class Run:
 
     def __init__(self, peers, *, env=None, up_flags=(), **manifest):
         values = dict(outer_steps=6, inner_steps=4, deadline="20s", alone="wait", minimum=2, beat="100ms", dead_after="1s",
-                      transport="tls", restarts=3, trainer=QUADRATIC)
+                      transport="tls", restarts=3, wait_limit="2min", trainer=QUADRATIC)
         values.update(manifest)
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="prime-chaos-"))
         self.state = self.directory / "state"
         self.manifest = self.directory / "run.yaml"
         self.manifest.write_text(MANIFEST.format(**values))
         self.processes = []
-        self.env = dict(os.environ, PRIME_QUADRATIC_ELEMENTS="2000000", **(env or {}))
+        self.env = {**os.environ, "PRIME_QUADRATIC_ELEMENTS": "2000000", **(env or {})}
         command = [PRIMECTL, "up", self.manifest, "--local", str(peers), "-d", "-o", "json", "--state-dir", self.state, *up_flags]
         done = subprocess.run([str(part) for part in command], env=self.env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         if done.returncode != 0:
@@ -96,10 +96,10 @@ class Run:
 
     def join(self, *, env=None, flags=()):
         """A peer that joins in the foreground of this test; the process is returned."""
-        log = open(self.directory / f"join-{len(self.processes)}.log", "wb")
-        process = subprocess.Popen([str(PRIMECTL), "join", self.up["invite"], "--state-dir", str(self.directory / f"joiner-{len(self.processes)}"),
-                                    "--local-manifest", str(self.manifest), *flags],
-                                   env=dict(self.env, **(env or {})), stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        with open(self.directory / f"join-{len(self.processes)}.log", "wb") as log:
+            process = subprocess.Popen([str(PRIMECTL), "join", self.up["invite"], "--state-dir", str(self.directory / f"joiner-{len(self.processes)}"),
+                                        "--local-manifest", str(self.manifest), *flags],
+                                       env={**self.env, **(env or {})}, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         self.processes.append(process)
         return process
 

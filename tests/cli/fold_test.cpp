@@ -180,6 +180,7 @@ BOOST_AUTO_TEST_CASE(a_coordinator_without_an_end_and_without_a_process_was_lost
   const auto status = combine(run, {}, nothing_lives);
   BOOST_TEST(to_string(status.state) == "failed");
   BOOST_TEST(status.reason == "the coordinator was lost");
+  for (const auto& peer : status.peers) BOOST_TEST(to_string(peer.state) == "lost");
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_has_ended_needs_no_living_process) {
@@ -252,6 +253,7 @@ BOOST_AUTO_TEST_CASE(a_short_reason_is_the_innermost_detail) {
   BOOST_TEST(short_reason("a peer was lost: connection closed [PR0502]") == "connection closed");
   BOOST_TEST(short_reason("the state could not be fetched: 3 attempts; the last: x [PR0508]") == "3 attempts; the last: x");
   BOOST_TEST(short_reason("a peer was lost: a lane broke [PR0503] [PR0502]") == "a lane broke");
+  BOOST_TEST(short_reason("otter reports: a lane broke [PR0503]") == "otter reports: a lane broke");
   BOOST_TEST(short_reason("left") == "left");
 }
 

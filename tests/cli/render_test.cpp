@@ -78,10 +78,10 @@ BOOST_AUTO_TEST_CASE(a_run_that_waits) {
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_failed_and_several_runs) {
-  auto failed = status_of(eventful_run());
+  telemetry::RunJournal run;
+  for (const auto& line : eventful_run().lines()) run.apply(line);
+  auto failed = combine(run, {}, [](const telemetry::ProcessIdentity&) { return false; });
   failed.id = "other-zzzzzz";
-  failed.state = telemetry::RunState::Failed;
-  failed.reason = "the coordinator was lost";
   golden("failed.txt", status_text(failed, PLAIN));
   const std::vector runs{status_of(eventful_run()), failed};
   golden("runs.txt", runs_text(runs, PLAIN));

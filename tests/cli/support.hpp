@@ -38,7 +38,7 @@ class HandwrittenJournal {
     fields["t"] = "2031-05-04T09:14:0" + std::to_string(seq % 10) + ".137Z";
     fields["seq"] = seq;
     fields["event"] = event;
-    lines_.push_back(store::JournalLine{seq, event, std::move(fields)});
+    lines_.push_back(store::JournalLine{seq, event, nlohmann::json::parse(fields.dump())});  // with the types that a file gives
     return *this;
   }
   [[nodiscard]] const std::vector<store::JournalLine>& lines() const { return lines_; }

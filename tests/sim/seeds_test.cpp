@@ -29,7 +29,7 @@ std::pair<std::uint64_t, std::uint64_t> seed_range() {
 void explain(std::uint64_t seed, const Outcome& outcome) {
   BOOST_TEST_MESSAGE("the last events of seed " << seed << ":");
   for (const auto& line : outcome.tail) BOOST_TEST_MESSAGE("  " << line);
-  BOOST_TEST_MESSAGE("replay: PRIME_SIM_SEEDS=" << seed << " ctest --preset dev -R seeds_test -V");
+  BOOST_TEST_MESSAGE("replay: PRIME_SIM_SEEDS=" << seed << " ctest --test-dir build/dev -R seeds_test -V");
 }
 
 /// Every seat and phase, and the branches that ordinary runs do not take.

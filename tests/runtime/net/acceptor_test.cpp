@@ -67,8 +67,9 @@ BOOST_AUTO_TEST_CASE(silent_guests_cost_no_processor_time_and_nobody_waits_for_t
   BOOST_TEST(call(host, PeerId{2}).has_value());
   const Duration before = processor_time_used();
   for (Guest& guest : guests) BOOST_TEST(guest.hung_up_on());
-  // They hang for two seconds; a loop that spins would use all of them.
-  BOOST_TEST((processor_time_used() - before < 500ms));
+  // They hang for two seconds; a loop that spins would use all of them, or its share of them on a busy machine.
+  BOOST_TEST_MESSAGE("63 silent guests cost " << format_duration(processor_time_used() - before));
+  BOOST_TEST((processor_time_used() - before < 150ms));
   BOOST_TEST(host->counters().timed_out == 63U);
 }
 
@@ -179,7 +180,8 @@ BOOST_AUTO_TEST_CASE(without_descriptors_it_waits_quietly_and_goes_on_when_there
   guest.say("nonsense");
   const Duration before = processor_time_used();
   BOOST_TEST(!wait_ready(guest.fd(), POLLIN, monotonic_now() + 1s));
-  BOOST_TEST((processor_time_used() - before < 250ms));
+  BOOST_TEST_MESSAGE("a second without descriptors cost " << format_duration(processor_time_used() - before));
+  BOOST_TEST((processor_time_used() - before < 50ms));
   for (const int fd : filler) ::close(fd);
   ::setrlimit(RLIMIT_NOFILE, &old);
   BOOST_TEST(guest.hung_up_on());

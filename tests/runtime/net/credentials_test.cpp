@@ -55,6 +55,9 @@ BOOST_AUTO_TEST_CASE(certificates_of_another_key_or_another_run_do_not_verify) {
   const auto other_run = CertificateAuthority::derive(key, "run-2")->issue(SOMEBODY);
   const auto other_key = CertificateAuthority::derive(RunKey::generate(), "run-1")->issue(SOMEBODY);
   BOOST_TEST(!verifies(other_run->certificate.get(), ours->certificate()));
+  // Not by its name alone: the key is another one too.
+  const auto other_authority = CertificateAuthority::derive(key, "run-2");
+  BOOST_TEST(EVP_PKEY_eq(X509_get0_pubkey(ours->certificate()), X509_get0_pubkey(other_authority->certificate())) != 1);
   BOOST_TEST(!verifies(other_key->certificate.get(), ours->certificate()));
 }
 
