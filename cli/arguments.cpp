@@ -34,7 +34,9 @@ void add_common(CLI::App& command, CommonArguments& common) {
   add_choice(command, "-o,--output", common.format, "what stdout carries: a text for people, or JSON", {"table", "json"});
   add_choice(command, "--color", common.colour, "colour on a terminal; NO_COLOR and TERM=dumb switch it off", {"auto", "always", "never"});
   command.add_flag("-q,--quiet", common.quiet, "no progress on stderr")->group("Output");
-  command.add_option("--state-dir", common.state_dir, "where runs keep their files [$XDG_STATE_HOME/primectl]")->type_name("DIR")->group("Output");
+  command.add_option("--state-dir", common.state_dir, "where runs keep their files [$XDG_STATE_HOME/primectl]")
+      ->type_name("DIR")
+      ->group("Output");
 }
 
 /// Holds the tree of commands and what they write into while a line is parsed.
@@ -80,7 +82,9 @@ class Table {
     join.add_flag("-d,--detach", join_.detach, "return when the run has welcomed this peer; it goes on in the background");
     join.add_option("--name", join_.name, "readable name of this peer [drawn]");
     join.add_option("--local-manifest", join_.local_manifest, "manifest whose `local:` half this peer uses")->type_name("FILE");
-    join.add_option("--set", join_.overrides, "override a key of the local half, such as local.threads=4")->type_name("KEY=VALUE")->allow_extra_args(false);
+    join.add_option("--set", join_.overrides, "override a key of the local half, such as local.threads=4")
+        ->type_name("KEY=VALUE")
+        ->allow_extra_args(false);
     join.add_option("--trainer-fd", join_.trainer_descriptor, "socket of the trainer that started this agent")->group("");
 
     auto& leave = add("leave", "let peers of this machine leave a run; the others see `left`", "Start", leave_);
@@ -107,7 +111,8 @@ class Table {
     auto& validate = add("validate", "check manifests; starts nothing", "Manifest and help", validate_);
     validate.add_option("FILE", validate_.files, "run manifests")->required();
     validate.add_option("--set", validate_.overrides, SET_HELP)->type_name("KEY=VALUE")->allow_extra_args(false);
-    auto& explain = add("explain", "explain an error code such as PR0703, or a manifest key such as sync.inner_steps", "Manifest and help", explain_);
+    auto& explain =
+        add("explain", "explain an error code such as PR0703, or a manifest key such as sync.inner_steps", "Manifest and help", explain_);
     explain.add_option("WHAT", explain_.what, "error code or key; absent: list the codes");
     add("version", "print versions of program, protocol and libraries", "Manifest and help", version_);
   }
@@ -159,7 +164,8 @@ Error unknown_command(CLI::App& app, const std::string& word) {
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   while (!text.empty() && (text.back() == ' ' || text.back() == '.')) text.pop_back();
-  if (text.size() > 1 && std::islower(static_cast<unsigned char>(text[1])) != 0) text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  if (text.size() > 1 && std::islower(static_cast<unsigned char>(text[1])) != 0)
+    text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
   return text;
 }
 
@@ -184,9 +190,11 @@ Result<std::variant<Arguments, HelpText>> parse_arguments(const std::vector<std:
 
 std::string reference_page() {
   Table table;
-  std::string page = "# Commands of primectl\n\n<!-- Written from the command table by `PRIME_WRITE_GOLDENS=1 cli_test`; a test compares. -->\n";
+  std::string page =
+      "# Commands of primectl\n\n<!-- Written from the command table by `PRIME_WRITE_GOLDENS=1 cli_test`; a test compares. -->\n";
   page += "\n```\n" + table.app().help() + "```\n";
-  for (const auto& name : visible_commands(table.app())) page += "\n## " + name + "\n\n```\n" + table.app().get_subcommand(name)->help("primectl") + "```\n";
+  for (const auto& name : visible_commands(table.app()))
+    page += "\n## " + name + "\n\n```\n" + table.app().get_subcommand(name)->help("primectl") + "```\n";
   return page;
 }
 

@@ -1,8 +1,7 @@
 #include "cli/attendance.hpp"
 
-#include <poll.h>
-
 #include <algorithm>
+#include <poll.h>
 
 #include "cli/render/result_text.hpp"
 #include "runtime/launch/stop_processes.hpp"
@@ -49,7 +48,8 @@ int Attendance::until_the_end() {
 
 /// Waits for something to happen, shows it, and says what it means.
 Attendance::Turn Attendance::next_turn() {
-  std::vector<pollfd> watched{pollfd{interrupts_.descriptor(), POLLIN, 0}, pollfd{watch_.descriptor(), POLLIN, 0}, pollfd{run_.coordinator.pid_descriptor(), POLLIN, 0}};
+  std::vector<pollfd> watched{pollfd{interrupts_.descriptor(), POLLIN, 0}, pollfd{watch_.descriptor(), POLLIN, 0},
+                              pollfd{run_.coordinator.pid_descriptor(), POLLIN, 0}};
   for (auto& peer : run_.peers)
     if (!peer.process.reap()) watched.push_back(pollfd{peer.process.pid_descriptor(), POLLIN, 0});
   show_news();
@@ -60,7 +60,8 @@ Attendance::Turn Attendance::next_turn() {
   show_news();
   if (coordinator_ended) return Turn::CoordinatorEnded;
   const auto status = observer_.status();
-  const bool nobody_left = std::all_of(status.peers.begin(), status.peers.end(), [](const telemetry::PeerStatus& peer) { return is_gone(peer.state); });
+  const bool nobody_left =
+      std::all_of(status.peers.begin(), status.peers.end(), [](const telemetry::PeerStatus& peer) { return is_gone(peer.state); });
   return all_agents_ended() && nobody_left && !is_over(status.state) ? Turn::Deserted : Turn::Goes;
 }
 
@@ -77,7 +78,7 @@ void Attendance::show_news() {
   // Only waits that stop the run are news; those within an outer step are over in a moment.
   const auto& status = observer_.run().status;
   const auto waiting = status.state == telemetry::RunState::Waiting ? status.waiting_for : std::string{};
-  if (waiting != waiting_shown_ && !waiting.empty()) terminal_.say("Waiting", "for " + waiting, Role::Degraded);
+  if (waiting != waiting_shown_ && !waiting.empty()) terminal_.say("Waiting", "for " + harmless(waiting), Role::Degraded);
   waiting_shown_ = waiting;
 }
 
@@ -136,7 +137,8 @@ int Attendance::finish() {
   const auto status = observer_.status();
   if (status.state != telemetry::RunState::Done) return report_failure(status);
   print_result(to_string(status.state));
-  if (!terminal_.json()) terminal_.print(result_text(status, compare_digests(status, observer_.local_peers()), elapsed.count(), terminal_.style()));
+  if (!terminal_.json())
+    terminal_.print(result_text(status, compare_digests(status, observer_.local_peers()), elapsed.count(), terminal_.style()));
   return 0;
 }
 

@@ -16,7 +16,8 @@ Result<void> serve(const CoordinatorArguments& arguments, std::optional<int>& re
   PRIME_TRY(const auto text, launch::take_plan_from_stdin());
   PRIME_TRY(auto plan, launch::parse_coordinator_plan(text));
   // The key is born here and leaves this process only in the invite file, and from there in invites.
-  const CoordinatorOptions options{std::move(plan.run), net::RunKey::generate(), std::move(plan.manifest), std::move(plan.listen), arguments.directory, plan.start_quorum};
+  const CoordinatorOptions options{std::move(plan.run),    net::RunKey::generate(), std::move(plan.manifest),
+                                   std::move(plan.listen), arguments.directory,     plan.start_quorum};
   return run_coordinator(options, [&](const Endpoint& address) {
     const auto written = launch::write_invite(options.directory, net::format_invite({address, options.run, options.key}));
     const auto descriptor = *std::exchange(ready, std::nullopt);

@@ -34,8 +34,8 @@ int run_command(const DownArguments& arguments) {
     terminal.print(telemetry::dump({{"schema", "primectl.down/1"}, {"run_id", run}, {"ended", ended}, {"killed", killed}}) + "\n");
   } else {
     terminal.print(ended == 0 ? "nothing of " + run + " runs on this machine\n"
-                              : "ended " + std::to_string(agents.size()) + " peers" + (coordinator_runs ? " and the coordinator" : "") + " of " + run +
-                                    (killed > 0 ? ", " + std::to_string(killed) + " by force" : "") + "\n");
+                              : "ended " + std::to_string(agents.size()) + " peers" + (coordinator_runs ? " and the coordinator" : "") +
+                                    " of " + run + (killed > 0 ? ", " + std::to_string(killed) + " by force" : "") + "\n");
   }
   return 0;
 }

@@ -22,7 +22,8 @@ std::string_view class_text(ErrorClass klass) {
 }
 
 nlohmann::ordered_json to_json(const ErrorInfo& row) {
-  return {{"schema", "primectl.error/1"}, {"code", row.code}, {"name", row.name}, {"exit_code", row.exit_code}, {"text", row.text}, {"hint", row.hint}};
+  return {{"schema", "primectl.error/1"}, {"code", row.code}, {"name", row.name},
+          {"exit_code", row.exit_code},   {"text", row.text}, {"hint", row.hint}};
 }
 
 std::string to_text(const ErrorInfo& row) {
@@ -34,7 +35,8 @@ std::string to_text(const ErrorInfo& row) {
 
 std::string all_codes() {
   std::vector<std::vector<std::string>> rows;
-  for (const auto& row : error_table()) rows.push_back({std::string{row.code}, std::string{row.name}, std::to_string(row.exit_code), std::string{row.text}});
+  for (const auto& row : error_table())
+    rows.push_back({std::string{row.code}, std::string{row.name}, std::to_string(row.exit_code), std::string{row.text}});
   return columns({{"CODE"}, {"NAME"}, {"EXIT", Align::Right}, {"TEXT"}}, rows);
 }
 
@@ -44,11 +46,13 @@ int run_command(const ExplainArguments& arguments) {
   Terminal terminal{arguments.common};
   if (arguments.what.empty()) {
     if (!terminal.json()) terminal.print(all_codes());
-    else for (const auto& row : error_table()) terminal.print(telemetry::dump(to_json(row)) + "\n");
+    else
+      for (const auto& row : error_table()) terminal.print(telemetry::dump(to_json(row)) + "\n");
     return 0;
   }
   const auto& table = error_table();
-  const auto row = std::find_if(table.begin(), table.end(), [&](const ErrorInfo& entry) { return entry.code == arguments.what || entry.name == arguments.what; });
+  const auto row = std::find_if(table.begin(), table.end(),
+                                [&](const ErrorInfo& entry) { return entry.code == arguments.what || entry.name == arguments.what; });
   if (row != table.end()) {
     terminal.print(terminal.json() ? telemetry::dump(to_json(*row)) + "\n" : to_text(*row));
     return 0;
@@ -56,7 +60,8 @@ int run_command(const ExplainArguments& arguments) {
   const auto description = manifest::describe(arguments.what);
   if (!description) {
     const auto near = manifest::nearest_key(arguments.what);
-    return terminal.complain(Error{ErrorName::Usage, "no error code and no manifest key is called `" + arguments.what + "`" + (near ? "; did you mean `" + *near + "`?" : "")});
+    return terminal.complain(Error{ErrorName::Usage, "no error code and no manifest key is called `" + arguments.what + "`" +
+                                                         (near ? "; did you mean `" + *near + "`?" : "")});
   }
   const nlohmann::ordered_json object{{"schema", "primectl.key/1"}, {"key", arguments.what}, {"text", *description}};
   terminal.print(terminal.json() ? telemetry::dump(object) + "\n" : *description + (description->ends_with('\n') ? "" : "\n"));

@@ -1,9 +1,8 @@
 #include "cli/interrupts.hpp"
 
+#include <csignal>
 #include <sys/signalfd.h>
 #include <unistd.h>
-
-#include <csignal>
 
 namespace prime::cli {
 

@@ -39,6 +39,9 @@ Result<Joiner> prepare(const JoinArguments& arguments, manifest::Local local) {
   auto text = invite_of(arguments);
   if (text.empty()) return fail(ErrorName::Usage, "no invite: give the one that `primectl up` printed, or set PRIMECTL_INVITE");
   PRIME_TRY(auto invite, net::parse_invite(text));
+  // It becomes a part of a directory's name, and is shown on other machines.
+  if (!arguments.name.empty() && !net::is_run_id(arguments.name))
+    return fail(ErrorName::Usage, "`--name " + arguments.name + "`: a name is 1 to 64 of a-z, 0-9 and -");
   PRIME_TRY(const auto root, telemetry::state_root(arguments.common.state_dir));
   auto directory = root / invite.run;
   return Joiner{std::move(invite), std::move(text), std::move(local), std::move(directory)};
@@ -46,7 +49,8 @@ Result<Joiner> prepare(const JoinArguments& arguments, manifest::Local local) {
 
 int join_detached(const JoinArguments& arguments, const Joiner& joiner, Terminal& terminal) {
   Interrupts interrupts;
-  const auto peer = launch::start_peer({own_program(), joiner.directory, joiner.invite_text, arguments.name, joiner.local, interrupts.descriptor()});
+  const auto peer =
+      launch::start_peer({own_program(), joiner.directory, joiner.invite_text, arguments.name, joiner.local, interrupts.descriptor()});
   if (!peer) return terminal.complain(peer.error());
   if (terminal.json()) {
     terminal.print(telemetry::dump({{"schema", "primectl.join/1"},
@@ -64,7 +68,8 @@ int join_here(const JoinArguments& arguments, Joiner joiner, Terminal& terminal)
   std::optional<JoinProgress> progress;
   const bool tells = !arguments.common.quiet && !arguments.trainer_descriptor;
   if (tells) terminal.say("Joining", joiner.invite.run + " at " + net::format_endpoint(joiner.invite.address));
-  AgentOptions options{std::move(joiner.invite), joiner.directory, arguments.name, std::move(joiner.local), trainer_program(), arguments.trainer_descriptor};
+  AgentOptions options{std::move(joiner.invite), joiner.directory,  arguments.name,
+                       std::move(joiner.local),  trainer_program(), arguments.trainer_descriptor};
   const auto outcome = run_agent(std::move(options), [&](const AgentIdentity& self) {
     if (tells) progress.emplace(terminal, self.directory, self.name);
   });
@@ -77,7 +82,9 @@ int join_here(const JoinArguments& arguments, Joiner joiner, Terminal& terminal)
 int run_command(const JoinArguments& arguments) {
   Terminal terminal{arguments.common};
   for (const auto& text : arguments.overrides)
-    if (!text.starts_with("local.")) return terminal.complain(Error{ErrorName::Usage, "`--set " + text + "`: a joiner sets only keys of `local`; the rest comes from the run"});
+    if (!text.starts_with("local."))
+      return terminal.complain(
+          Error{ErrorName::Usage, "`--set " + text + "`: a joiner sets only keys of `local`; the rest comes from the run"});
   auto loaded = load_local(arguments);
   if (!loaded) {
     terminal.complain(manifest::render(loaded));

@@ -1,9 +1,8 @@
 #include "cli/join_progress.hpp"
 
+#include <array>
 #include <poll.h>
 #include <sys/eventfd.h>
-
-#include <array>
 #include <thread>
 
 #include "runtime/store/file_io.hpp"
@@ -20,7 +19,9 @@ using telemetry::text_field;
 
 constexpr int LOOK_AGAIN_MS = 1000;
 
-std::string step_text(const nlohmann::json& fields) { return "outer step " + std::to_string(count_field(fields, "outer_step").value_or(0)); }
+std::string step_text(const nlohmann::json& fields) {
+  return "outer step " + std::to_string(count_field(fields, "outer_step").value_or(0));
+}
 
 void tell(Terminal& terminal, const store::JournalLine& line, bool& entered) {
   const auto& fields = line.fields;
@@ -29,10 +30,12 @@ void tell(Terminal& terminal, const store::JournalLine& line, bool& entered) {
   if (line.event == "trainer_restarting") terminal.say("Trainer", "starts again: " + reason, Role::Degraded);
   if (line.event == "state_fetching") terminal.say("Fetching", "revision " + std::to_string(count_field(fields, "revision").value_or(0)));
   if (line.event == "outer_step_begun" && !std::exchange(entered, true)) terminal.say("Entered", "at " + step_text(fields));
-  if (line.event == "outer_step_aborted") terminal.say("Aborted", step_text(fields) + ": " + reason + "; it is tried again", Role::Degraded);
+  if (line.event == "outer_step_aborted")
+    terminal.say("Aborted", step_text(fields) + ": " + reason + "; it is tried again", Role::Degraded);
   if (line.event == "outer_step_committed") {
     const auto list = fields.find("contributors");
-    terminal.say("Committed", step_text(fields) + ", averaged " + std::to_string(list != fields.end() ? list->size() : 0) + ", digest " + text_field(fields, "digest").value_or("").substr(0, 8));
+    terminal.say("Committed", step_text(fields) + ", averaged " + std::to_string(list != fields.end() ? list->size() : 0) + ", digest " +
+                                  text_field(fields, "digest").value_or("").substr(0, 8));
   }
   if (line.event == "checkpoint_written") terminal.say("Saved", text_field(fields, "path").value_or(""));
   if (line.event == "run_done") terminal.say("Done", "all outer steps are committed");
@@ -41,7 +44,8 @@ void tell(Terminal& terminal, const store::JournalLine& line, bool& entered) {
 }  // namespace
 
 struct JoinProgress::Teller {
-  Teller(Terminal& out, const std::filesystem::path& directory) : terminal(out), journal(directory / "journal.jsonl"), watch(directory), end(::eventfd(0, EFD_CLOEXEC)) {}
+  Teller(Terminal& out, const std::filesystem::path& directory)
+      : terminal(out), journal(directory / "journal.jsonl"), watch(directory), end(::eventfd(0, EFD_CLOEXEC)) {}
 
   void run() {
     bool entered = false;

@@ -22,7 +22,9 @@ std::vector<telemetry::PeerJournal> running_peers(const telemetry::RunObserver& 
 
 Result<std::vector<telemetry::PeerJournal>> choose(const std::string& run, const telemetry::RunObserver& observer, const std::string& who) {
   auto peers = running_peers(observer, who);
-  if (peers.empty()) return fail(ErrorName::RunUnknown, "no peer " + (who.empty() ? std::string{} : "`" + who + "` ") + "of `" + run + "` runs on this machine");
+  if (peers.empty())
+    return fail(ErrorName::RunUnknown,
+                "no peer " + (who.empty() ? std::string{} : "`" + who + "` ") + "of `" + run + "` runs on this machine");
   if (!who.empty() && peers.size() > 1) {
     std::string names;
     for (const auto& peer : peers) names += (names.empty() ? "" : ", ") + peer.status.name + " (" + peer.status.id + ")";
@@ -52,9 +54,11 @@ int run_command(const LeaveArguments& arguments) {
     terminal.say("Leaving", peer.status.name);
   }
   if (const auto left = launch::stop_processes(agents, launch::StopLimits{PATIENCE, -1, false}); left > 0)
-    return terminal.complain(Error{ErrorName::DeadlineExceeded, std::to_string(left) + " of " + std::to_string(agents.size()) + " peers still run after " + format_duration(PATIENCE)});
+    return terminal.complain(Error{ErrorName::DeadlineExceeded, std::to_string(left) + " of " + std::to_string(agents.size()) +
+                                                                    " peers still run after " + format_duration(PATIENCE)});
   if (terminal.json()) terminal.print(telemetry::dump({{"schema", "primectl.leave/1"}, {"run_id", run}, {"left", names}}) + "\n");
-  else for (const auto& name : names) terminal.print(name.get<std::string>() + " left " + run + "\n");
+  else
+    for (const auto& name : names) terminal.print(name.get<std::string>() + " left " + run + "\n");
   return 0;
 }
 

@@ -1,8 +1,7 @@
 // Owns `primectl logs`: the journals of a run's processes as one readable stream.
-#include <poll.h>
-
 #include <algorithm>
 #include <chrono>
+#include <poll.h>
 
 #include "cli/commands.hpp"
 #include "cli/render/journal_text.hpp"
@@ -52,8 +51,10 @@ int run_command(const LogsArguments& arguments) {
   Filter filter{arguments.who, {}};
   if (!arguments.since.empty()) {
     const auto age = parse_duration(arguments.since);
-    if (!age) return terminal.complain(Error{ErrorName::Usage, "`--since " + arguments.since + "` is no duration such as 30s, 10min or 2h"});
-    filter.since = store::format_utc(std::chrono::system_clock::now() - std::chrono::duration_cast<std::chrono::system_clock::duration>(*age));
+    if (!age)
+      return terminal.complain(Error{ErrorName::Usage, "`--since " + arguments.since + "` is no duration such as 30s, 10min or 2h"});
+    filter.since =
+        store::format_utc(std::chrono::system_clock::now() - std::chrono::duration_cast<std::chrono::system_clock::duration>(*age));
   }
   const auto root = telemetry::state_root(arguments.common.state_dir);
   if (!root) return terminal.complain(root.error());

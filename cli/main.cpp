@@ -16,7 +16,9 @@ int main(int argc, char** argv) {
                           terminal.print(help.text);
                           return 0;
                         },
-                        [](const cli::Arguments& arguments) { return std::visit([](const auto& chosen) { return cli::run_command(chosen); }, arguments); },
+                        [](const cli::Arguments& arguments) {
+                          return std::visit([](const auto& chosen) { return cli::run_command(chosen); }, arguments);
+                        },
                     },
                     *parsed);
 }

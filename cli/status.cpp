@@ -1,7 +1,6 @@
 // Owns `primectl status`.
-#include <poll.h>
-
 #include <optional>
+#include <poll.h>
 
 #include "cli/commands.hpp"
 #include "cli/render/status_text.hpp"

@@ -1,9 +1,8 @@
 #include "cli/terminal.hpp"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdlib>
+#include <unistd.h>
 
 namespace prime::cli {
 namespace {
@@ -20,7 +19,8 @@ std::string locale() {
 }
 
 Style style_of(int descriptor, Colour colour) {
-  return choose_style({colour, ::isatty(descriptor) == 1, from_environment("NO_COLOR"), from_environment("CLICOLOR_FORCE"), from_environment("TERM"), locale()});
+  return choose_style({colour, ::isatty(descriptor) == 1, from_environment("NO_COLOR"), from_environment("CLICOLOR_FORCE"),
+                       from_environment("TERM"), locale()});
 }
 
 bool write_all(int descriptor, std::string_view text) {
@@ -42,7 +42,9 @@ Terminal::Terminal(const CommonArguments& common)
       quiet_(common.quiet),
       terminal_(::isatty(STDOUT_FILENO) == 1) {}
 
-bool Terminal::print(std::string_view text) { return write_all(STDOUT_FILENO, text); }
+bool Terminal::print(std::string_view text) {
+  return write_all(STDOUT_FILENO, text);
+}
 
 void Terminal::say(std::string_view word, std::string_view text, Role role) {
   if (!quiet_) write_all(STDERR_FILENO, verb(err_, role, word) + std::string{text} + "\n");
@@ -56,6 +58,8 @@ int Terminal::complain(const Error& error) {
   return info(error.name).exit_code;
 }
 
-void Terminal::complain(std::string_view text) { write_all(STDERR_FILENO, text); }
+void Terminal::complain(std::string_view text) {
+  write_all(STDERR_FILENO, text);
+}
 
 }  // namespace prime::cli

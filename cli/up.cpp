@@ -40,7 +40,8 @@ Result<launch::RunRequest> request_of(const UpArguments& arguments, manifest::Ma
   PRIME_CHECK(launch::check_start(manifest, peers));
   PRIME_TRY(auto root, telemetry::state_root(arguments.common.state_dir));
   PRIME_TRY(auto listen, net::parse_endpoint(arguments.listen.empty() ? manifest.local.network.listen : arguments.listen));
-  return launch::RunRequest{own_program(), std::move(root), std::move(manifest), peers, arguments.quorum.value_or(0), std::move(listen), interrupts.descriptor()};
+  return launch::RunRequest{own_program(),     std::move(root),        std::move(manifest), peers, arguments.quorum.value_or(0),
+                            std::move(listen), interrupts.descriptor()};
 }
 
 std::string join_line(const launch::StartedRun& run, const launch::RunRequest& request) {
@@ -61,7 +62,8 @@ int run_command(const UpArguments& arguments) {
   Interrupts interrupts;
   auto request = request_of(arguments, std::move(*loaded.manifest), interrupts);
   if (!request) return terminal.complain(request.error());
-  terminal.say("Starting", "a coordinator and " + std::to_string(request->peers) + (request->peers == 1 ? " peer" : " peers") + " on this machine");
+  terminal.say("Starting",
+               "a coordinator and " + std::to_string(request->peers) + (request->peers == 1 ? " peer" : " peers") + " on this machine");
   const auto since = std::chrono::steady_clock::now();
   auto run = launch::start_run(*request);
   if (!run) return terminal.complain(run.error());
@@ -69,7 +71,9 @@ int run_command(const UpArguments& arguments) {
   terminal.say("Ready", run->run + " at " + run->address + " in " + elapsed_figure(took.count()) + ": " + names_of(*run));
   if (arguments.detach) {
     if (terminal.json()) terminal.print(telemetry::dump(to_json(*run)) + "\n");
-    else terminal.print("run " + run->run + " goes on in the background\n\n  primectl status " + run->run + "\n  primectl down " + run->run + "\n  " + join_line(*run, *request) + "\n");
+    else
+      terminal.print("run " + run->run + " goes on in the background\n\n  primectl status " + run->run + "\n  primectl down " + run->run +
+                     "\n  " + join_line(*run, *request) + "\n");
     return 0;
   }
   terminal.say("Join", join_line(*run, *request));

@@ -11,7 +11,12 @@ namespace {
 nlohmann::ordered_json to_json(const std::string& file, const manifest::LoadOutcome& outcome) {
   auto problems = nlohmann::ordered_json::array();
   for (const auto& problem : outcome.problems)
-    problems.push_back({{"code", info(problem.name).code}, {"file", problem.file}, {"line", problem.line}, {"column", problem.column}, {"message", problem.message}, {"hint", problem.hint}});
+    problems.push_back({{"code", info(problem.name).code},
+                        {"file", problem.file},
+                        {"line", problem.line},
+                        {"column", problem.column},
+                        {"message", problem.message},
+                        {"hint", problem.hint}});
   nlohmann::ordered_json result{{"schema", "primectl.validate/1"}, {"file", file}, {"valid", bool{outcome}}};
   if (outcome) result["run_digest"] = to_string(manifest::run_digest(*outcome.manifest));
   result["problems"] = std::move(problems);

@@ -9,11 +9,15 @@ namespace prime::cli {
 int run_command(const VersionArguments& arguments) {
   Terminal terminal{arguments.common};
   if (terminal.json()) {
-    const nlohmann::ordered_json version{
-        {"schema", "primectl.version/1"}, {"version", PRIMECTL_VERSION}, {"protocol", PROTOCOL_VERSION}, {"caf_version", PRIMECTL_CAF_VERSION}, {"build_type", PRIMECTL_BUILD_TYPE}};
+    const nlohmann::ordered_json version{{"schema", "primectl.version/1"},
+                                         {"version", PRIMECTL_VERSION},
+                                         {"protocol", PROTOCOL_VERSION},
+                                         {"caf_version", PRIMECTL_CAF_VERSION},
+                                         {"build_type", PRIMECTL_BUILD_TYPE}};
     terminal.print(telemetry::dump(version) + "\n");
   } else {
-    terminal.print("primectl " PRIMECTL_VERSION " (protocol " + std::to_string(PROTOCOL_VERSION) + ", CAF " PRIMECTL_CAF_VERSION ", " PRIMECTL_BUILD_TYPE ")\n");
+    terminal.print("primectl " PRIMECTL_VERSION " (protocol " + std::to_string(PROTOCOL_VERSION) +
+                   ", CAF " PRIMECTL_CAF_VERSION ", " PRIMECTL_BUILD_TYPE ")\n");
   }
   return 0;
 }

@@ -35,7 +35,8 @@ std::string journal_text(const telemetry::ObservedLine& observed, const Style& s
   const auto time = found != fields.end() && found->is_string() ? found->get<std::string>() : std::string{};
   auto event = observed.line.event;
   std::replace(event.begin(), event.end(), '_', ' ');
-  auto text = (time.size() == 24 ? time.substr(11, 12) : time) + "  " + paint(style, Role::Name, cell(observed.source, SOURCE_WIDTH, Align::Left)) + "  " +
+  auto text = (time.size() == 24 ? time.substr(11, 12) : time) + "  " +
+              paint(style, Role::Name, cell(observed.source, SOURCE_WIDTH, Align::Left)) + "  " +
               paint(style, role_of(observed.line.event), cell(event, EVENT_WIDTH, Align::Left));
   for (const auto& [key, value] : fields.items())
     if (key != "t" && key != "seq" && key != "event") text += " " + key + "=" + value_text(value);

@@ -10,10 +10,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json or_null(const std::optional<double>& value) { return value && std::isfinite(*value) ? Json(*value) : Json(nullptr); }
-Json or_null(const std::optional<std::string>& value) { return value ? Json(*value) : Json(nullptr); }
+Json or_null(const std::optional<double>& value) {
+  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
+}
+Json or_null(const std::optional<std::string>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
 
-std::string plural(std::size_t count, const char* noun) { return std::to_string(count) + " " + noun + (count == 1 ? "" : "s"); }
+std::string plural(std::size_t count, const char* noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
 
 /// Generated text may hold any byte; a terminal is given only what it can show.
 std::string printable(const std::string& text) {
@@ -64,7 +70,8 @@ Json result_json(const telemetry::RunStatus& status, std::string_view state) {
 }
 
 std::string result_text(const telemetry::RunStatus& status, const DigestComparison& digests, double elapsed_s, const Style& style) {
-  auto text = verb(style, Role::Good, "Done") + plural(status.outer_step, "outer step") + " in " + elapsed_figure(elapsed_s) + ", loss " + loss_figure(status.loss);
+  auto text = verb(style, Role::Good, "Done") + plural(status.outer_step, "outer step") + " in " + elapsed_figure(elapsed_s) + ", loss " +
+              loss_figure(status.loss);
   if (status.held_out_loss) text += ", held-out loss " + loss_figure(status.held_out_loss) + " nats per token";
   text += "\n" + verb(style, Role::Good, "Digest") + digest_line(status, digests) + "\n";
   if (status.checkpoint) text += verb(style, Role::Good, "Checkpoint") + *status.checkpoint + "\n";

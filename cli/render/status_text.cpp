@@ -30,7 +30,9 @@ template <class T>
 std::string or_unknown(const std::optional<T>& value) {
   return value ? std::to_string(*value) : UNKNOWN;
 }
-std::string short_digest(const std::optional<std::string>& digest) { return digest ? digest->substr(0, SHOWN_DIGEST) : UNKNOWN; }
+std::string short_digest(const std::optional<std::string>& digest) {
+  return digest ? digest->substr(0, SHOWN_DIGEST) : UNKNOWN;
+}
 
 std::string headline(const RunStatus& status, const Style& style) {
   auto text = paint(style, Role::Strong, status.id) + "  " + paint(style, role_of(status.state), to_string(status.state));
@@ -44,14 +46,14 @@ std::string headline(const RunStatus& status, const Style& style) {
 }
 
 std::vector<std::string> peer_row(const PeerStatus& peer) {
-  return {peer.name.empty() ? peer.id : peer.name,
+  return {harmless(peer.name.empty() ? peer.id : peer.name),
           std::string{to_string(peer.state)},
           or_unknown(peer.outer_step),
           rate_figure(peer.tokens_per_s),
           short_digest(peer.digest),
           or_unknown(peer.pid),
           or_unknown(peer.trainer_pid),
-          telemetry::short_reason(peer.reason)};
+          harmless(telemetry::short_reason(peer.reason))};
 }
 
 }  // namespace
@@ -66,10 +68,18 @@ std::string status_text(const RunStatus& status, const Style& style) {
   if (!status.peers.empty()) {
     std::vector<std::vector<std::string>> rows;
     for (const auto& peer : status.peers) rows.push_back(peer_row(peer));
-    text += columns({{"PEER"}, {"STATE"}, {"STEP", Align::Right}, {"TOK/S", Align::Right}, {"DIGEST"}, {"PID", Align::Right}, {"TRAINER", Align::Right}, {"REASON"}}, rows);
+    text += columns({{"PEER"},
+                     {"STATE"},
+                     {"STEP", Align::Right},
+                     {"TOK/S", Align::Right},
+                     {"DIGEST"},
+                     {"PID", Align::Right},
+                     {"TRAINER", Align::Right},
+                     {"REASON"}},
+                    rows);
   }
-  if (!status.waiting_for.empty()) text += "Waiting for " + status.waiting_for + "\n";
-  if (!status.reason.empty()) text += paint(style, Role::Bad, "Failed:") + " " + status.reason + "\n";
+  if (!status.waiting_for.empty()) text += "Waiting for " + harmless(status.waiting_for) + "\n";
+  if (!status.reason.empty()) text += paint(style, Role::Bad, "Failed:") + " " + harmless(status.reason) + "\n";
   if (status.checkpoint) text += "Checkpoint " + *status.checkpoint + "\n";
   return text;
 }
@@ -77,7 +87,8 @@ std::string status_text(const RunStatus& status, const Style& style) {
 std::string runs_text(std::span<const RunStatus> runs, const Style&) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& status : runs)
-    rows.push_back({status.id, std::string{to_string(status.state)}, std::to_string(status.outer_step), loss_figure(status.loss), telemetry::short_reason(status.reason)});
+    rows.push_back({status.id, std::string{to_string(status.state)}, std::to_string(status.outer_step), loss_figure(status.loss),
+                    harmless(telemetry::short_reason(status.reason))});
   return columns({{"RUN"}, {"STATE"}, {"STEP", Align::Right}, {"LOSS", Align::Right}, {"REASON"}}, rows);
 }
 

@@ -61,7 +61,8 @@ void StepTable::on_gone(const std::string& name, bool left, const nlohmann::json
   if (member && left) --expected_;
   if (member && !left) lost_ = true;
   gone_.push_back(name);
-  notes_.push_back(left ? name + " left" : name + " lost (" + telemetry::short_reason(text_field(fields, "reason").value_or("no reason")) + ")");
+  notes_.push_back(left ? name + " left"
+                        : name + " lost (" + telemetry::short_reason(text_field(fields, "reason").value_or("no reason")) + ")");
 }
 
 std::string StepTable::note(std::size_t contributors) {
@@ -69,10 +70,10 @@ std::string StepTable::note(std::size_t contributors) {
     const auto times = aborts_.size() == 1 ? std::string{"tried again"} : "tried again " + std::to_string(aborts_.size()) + " times";
     notes_.push_back(times + " (" + telemetry::short_reason(aborts_.back()) + ")");
   }
-  std::string text;
+  std::string text;  // names and reasons of other machines
   for (const auto& part : notes_) text += (text.empty() ? "" : ", ") + part;
   if (lost_) text += "; averaged " + std::to_string(contributors);
-  return text;
+  return harmless(text);
 }
 
 std::string StepTable::row(const nlohmann::json& fields) {
@@ -81,8 +82,8 @@ std::string StepTable::row(const nlohmann::json& fields) {
   const auto text = note(contributors);
   const auto line = fixed_line({std::to_string(count_field(fields, "outer_step").value_or(0)), loss_figure(real_field(fields, "loss")),
                                 loss_figure(real_field(fields, "held_out_loss")), rate_figure(real_field(fields, "tokens_per_s")),
-                                std::to_string(contributors) + "/" + std::to_string(expected_), short_time_figure(real_field(fields, "reduce_s")),
-                                bytes_figure(count_field(fields, "wire_bytes"))},
+                                std::to_string(contributors) + "/" + std::to_string(expected_),
+                                short_time_figure(real_field(fields, "reduce_s")), bytes_figure(count_field(fields, "wire_bytes"))},
                                paint(style_, lost_ || !aborts_.empty() ? Role::Degraded : Role::Plain, text));
   notes_.clear();
   gone_.clear();

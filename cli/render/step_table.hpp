@@ -25,12 +25,12 @@ class StepTable {
 
   Style style_;
   bool begun_ = false;
-  std::set<std::string> members_;   ///< ids
-  std::size_t expected_ = 0;        ///< the most members so far, without those that left
-  bool lost_ = false;               ///< a member, since the last line
-  std::vector<std::string> notes_;  ///< since the last line
-  std::vector<std::string> gone_;   ///< names that went since the last line
-  std::vector<std::string> aborts_; ///< reasons of aborts that no departure explains
+  std::set<std::string> members_;    ///< ids
+  std::size_t expected_ = 0;         ///< the most members so far, without those that left
+  bool lost_ = false;                ///< a member, since the last line
+  std::vector<std::string> notes_;   ///< since the last line
+  std::vector<std::string> gone_;    ///< names that went since the last line
+  std::vector<std::string> aborts_;  ///< reasons of aborts that no departure explains
 };
 
 }  // namespace prime::cli

@@ -34,7 +34,8 @@ bool wants_colour(const StyleChoice& choice) {
 
 Style choose_style(const StyleChoice& choice) {
   auto locale = choice.locale;
-  std::transform(locale.begin(), locale.end(), locale.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  std::transform(locale.begin(), locale.end(), locale.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
   const bool utf8 = locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
   return Style{wants_colour(choice), choice.terminal && utf8 && choice.term != "dumb"};
 }
@@ -42,6 +43,13 @@ Style choose_style(const StyleChoice& choice) {
 std::string paint(const Style& style, Role role, std::string_view text) {
   if (!style.colour || role == Role::Plain || text.empty()) return std::string{text};
   return std::string{sequence(role)} + std::string{text} + "\x1b[0m";
+}
+
+std::string harmless(std::string_view text) {
+  std::string shown{text};
+  for (auto& c : shown)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return shown;
 }
 
 std::string verb(const Style& style, Role role, std::string_view word) {

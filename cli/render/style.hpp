@@ -28,6 +28,9 @@ Style choose_style(const StyleChoice& choice);
 enum class Role { Plain, Good, Degraded, Bad, Name, Strong };
 std::string paint(const Style& style, Role role, std::string_view text);
 
+/// Names and reasons come from other machines: whatever could move a terminal's cursor is replaced by `?`.
+std::string harmless(std::string_view text);
+
 /// "   Starting ": right-aligned, so that the verbs of several lines form a column.
 std::string verb(const Style& style, Role role, std::string_view word);
 

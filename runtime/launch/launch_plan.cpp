@@ -1,10 +1,9 @@
 #include "runtime/launch/launch_plan.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cerrno>
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "runtime/manifest/canonical.hpp"
 #include "runtime/manifest/load.hpp"
@@ -19,7 +18,8 @@ constexpr std::size_t PLAN_BYTES_MAX = 4 * manifest::MAX_MANIFEST_BYTES;
 
 Result<nlohmann::json> parse_object(const std::string& text) {
   auto object = nlohmann::json::parse(text, nullptr, false);
-  if (!object.is_object()) return fail(ErrorName::Usage, "stdin holds no launch plan; this command is started by `primectl up` and `primectl join`");
+  if (!object.is_object())
+    return fail(ErrorName::Usage, "stdin holds no launch plan; this command is started by `primectl up` and `primectl join`");
   return object;
 }
 

@@ -7,15 +7,14 @@
 extern "C" {
 #include <sys/pidfd.h>  // glibc 2.36 forgets to say that these are C functions
 }
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "runtime/launch/readiness.hpp"
 
@@ -107,7 +106,8 @@ Result<nlohmann::json> LaunchedProcess::readiness(Duration limit, int interrupt)
   std::string line;
   while (line.find('\n') == std::string::npos && line.size() < READINESS_BYTES_MAX) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return fail(ErrorName::DeadlineExceeded, "process " + std::to_string(pid()) + " is not ready after " + format_duration(limit));
+    if (left.count() <= 0)
+      return fail(ErrorName::DeadlineExceeded, "process " + std::to_string(pid()) + " is not ready after " + format_duration(limit));
     std::array<pollfd, 2> watched{pollfd{ready_.get(), POLLIN, 0}, pollfd{interrupt, POLLIN, 0}};
     if (::poll(watched.data(), watched.size(), static_cast<int>(left.count())) <= 0) continue;
     if (watched[1].revents != 0) return fail(ErrorName::Interrupted);

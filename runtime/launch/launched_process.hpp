@@ -1,11 +1,10 @@
 // Owns one process that primectl starts: detached from the terminal from its first moment, its streams in a log, its readiness on a pipe.
 #pragma once
 
-#include <sys/types.h>
-
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 #include "messages/result.hpp"

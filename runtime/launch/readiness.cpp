@@ -1,10 +1,9 @@
 #include "runtime/launch/readiness.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <string>
+#include <unistd.h>
 
 namespace prime::launch {
 namespace {

@@ -9,7 +9,8 @@
 
 namespace prime::launch {
 
-/// {"address": …} of a coordinator, {"peer": …, "name": …, "directory": …} of an agent. Says it on the inherited descriptor and closes that.
+/// {"address": …} of a coordinator, {"peer": …, "name": …, "directory": …} of an agent. Says it on the inherited descriptor and closes
+/// that.
 void announce(int descriptor, const nlohmann::json& fields);
 /// {"error": {"name", "detail", "context"}}.
 void announce(int descriptor, const Error& error);

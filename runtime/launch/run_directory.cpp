@@ -1,14 +1,13 @@
 #include "runtime/launch/run_directory.hpp"
 
-#include <fcntl.h>
-#include <sys/random.h>
-#include <unistd.h>
-
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fcntl.h>
 #include <span>
+#include <sys/random.h>
+#include <unistd.h>
 
 #include "messages/units.hpp"
 #include "runtime/manifest/canonical.hpp"
@@ -47,7 +46,8 @@ Result<void> write_invite(const fs::path& run_directory, const std::string& invi
   if (!file.open()) return fail(store::storage_error("create", hidden, errno));
   const auto text = invite + "\n";
   auto written = store::write_all(file.get(), std::as_bytes(std::span{text}), hidden);
-  if (written && (::fsync(file.get()) != 0 || std::rename(hidden.c_str(), path.c_str()) != 0)) written = fail(store::storage_error("write", path, errno));
+  if (written && (::fsync(file.get()) != 0 || std::rename(hidden.c_str(), path.c_str()) != 0))
+    written = fail(store::storage_error("write", path, errno));
   if (!written) ::unlink(hidden.c_str());
   return written;
 }

@@ -1,8 +1,7 @@
 #include "runtime/launch/start_run.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
+#include <unistd.h>
 #include <utility>
 
 #include "runtime/launch/launch_plan.hpp"
@@ -26,7 +25,8 @@ std::vector<std::string> command_of(const std::string& program, const char* comm
 Result<LaunchedProcess> launch_coordinator(const RunRequest& request, const std::string& run, const fs::path& directory) {
   const auto wanted = request.quorum > 0 ? request.quorum : request.peers;
   const CoordinatorPlan plan{run, request.manifest, request.listen, std::max(request.manifest.shared.membership.peers.minimum, wanted)};
-  return LaunchedProcess::start({command_of(request.program, "coordinator", directory), format_plan(plan), directory / "coordinator" / "coordinator.log"});
+  return LaunchedProcess::start(
+      {command_of(request.program, "coordinator", directory), format_plan(plan), directory / "coordinator" / "coordinator.log"});
 }
 
 /// Its log lies beside the peers' directories at first: an agent draws its own name, so its directory is not known yet.
@@ -41,7 +41,8 @@ Result<StartedPeer> welcome(LaunchedProcess process, int interrupt) {
     stop_processes(std::vector{process.identity()}, StopLimits{STOP_PATIENCE});
     return fail(std::move(said).error());
   }
-  StartedPeer peer{said->value("peer", std::string{}), said->value("name", std::string{}), said->value("directory", std::string{}), std::move(process)};
+  StartedPeer peer{said->value("peer", std::string{}), said->value("name", std::string{}), said->value("directory", std::string{}),
+                   std::move(process)};
   peer.process.move_log(peer.directory / "agent.log");
   return peer;
 }
@@ -81,7 +82,8 @@ void stop_run(const StartedRun& run) {
 
 Result<void> check_start(const manifest::Manifest& manifest, std::uint32_t peers) {
   if (const auto maximum = manifest.shared.membership.peers.maximum; peers > maximum)
-    return fail(ErrorName::Usage, "--local " + std::to_string(peers) + " is more than `membership.peers` admits, " + std::to_string(maximum));
+    return fail(ErrorName::Usage,
+                "--local " + std::to_string(peers) + " is more than `membership.peers` admits, " + std::to_string(maximum));
   const auto data = manifest.local.data_path.value_or(manifest.shared.data.path);
   if (manifest.local.trainer_command.empty() && ::access(data.c_str(), R_OK) != 0) return fail(ErrorName::DataUnreadable, data);
   return {};

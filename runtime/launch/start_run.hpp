@@ -21,8 +21,8 @@ struct RunRequest {
   manifest::Manifest manifest;
   std::uint32_t peers = 1;   ///< to start here
   std::uint32_t quorum = 0;  ///< that begin the first outer step together; 0: `peers`. Never fewer than the manifest's minimum
-  Endpoint listen;          ///< of the coordinator; the peers take any free port of the same host
-  int interrupt = -1;       ///< readable: give up
+  Endpoint listen;           ///< of the coordinator; the peers take any free port of the same host
+  int interrupt = -1;        ///< readable: give up
 };
 
 struct StartedPeer {

@@ -4,10 +4,9 @@
 extern "C" {
 #include <sys/pidfd.h>  // glibc 2.36 forgets to say that these are C functions
 }
-#include <sys/wait.h>
-
 #include <algorithm>
 #include <csignal>
+#include <sys/wait.h>
 #include <vector>
 
 #include "runtime/store/file_io.hpp"

@@ -11,7 +11,8 @@ namespace prime::telemetry {
 
 /// The inverse of to_string(Error); empty for other texts.
 std::optional<Error> parse_error_text(std::string_view text);
-/// What a person needs of a reason in a narrow place: the error's detail, else its text; of other texts only the code at their end is dropped.
+/// What a person needs of a reason in a narrow place: the error's detail, else its text; of other texts only the code at their end is
+/// dropped.
 std::string short_reason(std::string_view text);
 
 }  // namespace prime::telemetry

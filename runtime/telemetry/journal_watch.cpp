@@ -1,14 +1,16 @@
 #include "runtime/telemetry/journal_watch.hpp"
 
+#include <array>
 #include <sys/inotify.h>
 #include <unistd.h>
-
-#include <array>
 
 namespace prime::telemetry {
 namespace fs = std::filesystem;
 
-JournalWatch::JournalWatch(fs::path run_directory) : directory_(std::move(run_directory)), inotify_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) { rearm(); }
+JournalWatch::JournalWatch(fs::path run_directory)
+    : directory_(std::move(run_directory)), inotify_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
+  rearm();
+}
 
 void JournalWatch::add(const fs::path& directory) {
   ::inotify_add_watch(inotify_.get(), directory.c_str(), IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_ONLYDIR);  // repeated: no change

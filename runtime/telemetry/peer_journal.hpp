@@ -14,8 +14,8 @@ struct PeerJournal {
   PeerStatus status;
   ProcessIdentity agent;
   std::string run;
-  bool ended = false;                     ///< the agent wrote its last line
-  bool run_done = false;                  ///< it heard that all outer steps are committed
+  bool ended = false;     ///< the agent wrote its last line
+  bool run_done = false;  ///< it heard that all outer steps are committed
   std::optional<std::uint64_t> exit_code;
   std::optional<std::string> checkpoint;  ///< the last one that it wrote
 

@@ -1,10 +1,9 @@
 // Owns who a process is: its number and its start time, so that a number that was used again fools nobody.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <optional>
+#include <sys/types.h>
 
 namespace prime::telemetry {
 

@@ -81,6 +81,7 @@ void on_committed(RunStatus& status, const Fields& fields) {
   status.tokens_per_s = real_field(fields, "tokens_per_s");
   status.tokens = count_field(fields, "tokens").value_or(status.tokens);
   if (status.loss) status.losses.push_back(*status.loss);
+  if (status.losses.size() > REMEMBERED_LOSSES) status.losses.erase(status.losses.begin());
   for_members(status, [&](PeerStatus& peer) {
     peer.state = PeerState::Training;
     peer.outer_step = status.outer_step;
@@ -104,7 +105,8 @@ void on_final_report(RunStatus& status, const Fields& fields) {
 
 void on_started(RunJournal& journal, const Fields& fields) {
   journal.ended = false;
-  journal.coordinator = ProcessIdentity{static_cast<pid_t>(count_field(fields, "pid").value_or(0)), count_field(fields, "start_ticks").value_or(0)};
+  journal.coordinator =
+      ProcessIdentity{static_cast<pid_t>(count_field(fields, "pid").value_or(0)), count_field(fields, "start_ticks").value_or(0)};
   journal.status.coordinator_here = true;
   journal.status.coordinator_pid = count_field(fields, "pid");
   if (auto run = text_field(fields, "run")) journal.status.id = std::move(*run);

@@ -32,8 +32,9 @@ void judge_from_peers(RunStatus& status, const std::vector<PeerJournal>& local) 
   status.name = run_name(status.id);
   const bool done = std::any_of(local.begin(), local.end(), [](const PeerJournal& peer) { return peer.run_done; });
   const bool over = std::all_of(status.peers.begin(), status.peers.end(), [](const PeerStatus& peer) { return is_gone(peer.state); });
-  const bool begun = std::any_of(status.peers.begin(), status.peers.end(),
-                                 [](const PeerStatus& peer) { return peer.state == PeerState::Training || peer.state == PeerState::Reducing; });
+  const bool begun = std::any_of(status.peers.begin(), status.peers.end(), [](const PeerStatus& peer) {
+    return peer.state == PeerState::Training || peer.state == PeerState::Reducing;
+  });
   for (const auto& peer : status.peers) {
     if (peer.outer_step.value_or(0) < status.outer_step || !peer.outer_step) continue;
     status.outer_step = status.revision = *peer.outer_step;
@@ -50,7 +51,8 @@ void judge_from_peers(RunStatus& status, const std::vector<PeerJournal>& local) 
 RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, const std::function<bool(const ProcessIdentity&)>& alive) {
   auto status = run.status;
   const auto runs_here = [&](const PeerStatus& row) {
-    return std::any_of(local.begin(), local.end(), [&](const PeerJournal& peer) { return peer.status.id == row.id && !peer.ended && alive(peer.agent); });
+    return std::any_of(local.begin(), local.end(),
+                       [&](const PeerJournal& peer) { return peer.status.id == row.id && !peer.ended && alive(peer.agent); });
   };
   const bool coordinator_lost = status.coordinator_here && !run.ended && !alive(run.coordinator);
   for (const auto& peer : local) {

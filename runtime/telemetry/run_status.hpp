@@ -14,11 +14,15 @@ namespace prime::telemetry {
 enum class RunState { Waiting, Training, Paused, Done, Failed };
 std::string_view to_string(RunState state);
 /// Nothing happens any more.
-inline bool is_over(RunState state) { return state == RunState::Done || state == RunState::Failed; }
+inline bool is_over(RunState state) {
+  return state == RunState::Done || state == RunState::Failed;
+}
 
 enum class PeerState { Joining, Fetching, Training, Reducing, Left, Lost };
 std::string_view to_string(PeerState state);
-inline bool is_gone(PeerState state) { return state == PeerState::Left || state == PeerState::Lost; }
+inline bool is_gone(PeerState state) {
+  return state == PeerState::Left || state == PeerState::Lost;
+}
 
 struct PeerStatus {
   std::string id;
@@ -32,6 +36,9 @@ struct PeerStatus {
   std::string reason;  ///< why it left, was lost, or is not training
   friend bool operator==(const PeerStatus&, const PeerStatus&) = default;
 };
+
+/// As many as a picture shows.
+inline constexpr std::size_t REMEMBERED_LOSSES = 64;
 
 struct RunStatus {
   std::string id;
@@ -49,7 +56,7 @@ struct RunStatus {
   std::string reason;  ///< why it failed
   std::optional<std::string> checkpoint;
   std::string sample;
-  std::vector<double> losses;  ///< of the committed outer steps, in order
+  std::vector<double> losses;     ///< of the last committed outer steps, oldest first; at most REMEMBERED_LOSSES
   bool coordinator_here = false;  ///< its journal is on this machine
   std::optional<std::uint64_t> coordinator_pid;
   std::optional<std::string> coordinator_address;

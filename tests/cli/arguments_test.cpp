@@ -1,5 +1,6 @@
 // Owns the tests of the command line's language.
 #include "cli/arguments.hpp"
+
 #include "support.hpp"
 
 namespace prime::cli {
@@ -24,7 +25,8 @@ std::string refusal(const std::vector<std::string>& words) {
 BOOST_AUTO_TEST_SUITE(arguments)
 
 BOOST_AUTO_TEST_CASE(up_takes_its_options_in_any_order) {
-  const auto up = parsed<UpArguments>({"up", "--local", "3", "run.yaml", "--set", "train.batch=2", "-d", "-o", "json", "--set", "run=x", "--state-dir", "/s"});
+  const auto up = parsed<UpArguments>(
+      {"up", "--local", "3", "run.yaml", "--set", "train.batch=2", "-d", "-o", "json", "--set", "run=x", "--state-dir", "/s"});
   BOOST_TEST(up.file == "run.yaml");
   BOOST_TEST(up.local.value() == 3U);
   BOOST_TEST(up.detach);
@@ -64,7 +66,9 @@ BOOST_AUTO_TEST_CASE(help_is_a_text_and_names_no_hidden_command) {
   BOOST_TEST(std::get<HelpText>(parse_arguments({"join", "--help"}).value()).text.find("trainer-fd") == std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(the_reference_page_is_that_of_this_table) { test::check_golden("docs/CLI.md", reference_page()); }
+BOOST_AUTO_TEST_CASE(the_reference_page_is_that_of_this_table) {
+  test::check_golden("docs/CLI.md", reference_page());
+}
 
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace prime::cli

@@ -1,8 +1,9 @@
 // Owns the tests of figures, colours and columns.
+#include "cli/render/figures.hpp"
+
 #include <cmath>
 
 #include "cli/render/columns.hpp"
-#include "cli/render/figures.hpp"
 #include "cli/render/style.hpp"
 #include "support.hpp"
 
@@ -41,7 +42,8 @@ BOOST_AUTO_TEST_CASE(a_sparkline_shows_the_newest_values) {
 }
 
 BOOST_AUTO_TEST_CASE(columns_leave_no_trailing_blanks) {
-  BOOST_TEST(columns({{"A"}, {"LONG", Align::Right}, {"C"}}, {{"x", "1", "note"}, {"yy", "22", ""}}) == "A   LONG  C\nx      1  note\nyy    22\n");
+  BOOST_TEST(columns({{"A"}, {"LONG", Align::Right}, {"C"}}, {{"x", "1", "note"}, {"yy", "22", ""}}) ==
+             "A   LONG  C\nx      1  note\nyy    22\n");
 }
 
 BOOST_AUTO_TEST_CASE(colour_needs_a_terminal_and_nobody_against_it) {
@@ -63,6 +65,10 @@ BOOST_AUTO_TEST_CASE(colour_needs_a_terminal_and_nobody_against_it) {
   choice = terminal;
   choice.colour = Colour::Never;
   BOOST_TEST(!choose_style(choice).colour);
+}
+
+BOOST_AUTO_TEST_CASE(what_strangers_say_moves_no_cursor) {
+  BOOST_TEST(harmless("evil\x1b[2J\n\x7f é") == "evil?[2J?? é");
 }
 
 BOOST_AUTO_TEST_CASE(verbs_form_a_column) {

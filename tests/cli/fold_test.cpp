@@ -7,8 +7,8 @@ namespace prime::telemetry {
 namespace {
 
 using test::DIGEST;
-using test::HERON;
 using test::HandwrittenJournal;
+using test::HERON;
 using test::LYNX;
 using test::OTTER;
 
@@ -24,12 +24,18 @@ PeerJournal fold_peer(const HandwrittenJournal& journal) {
   return peer;
 }
 
-bool everything_lives(const ProcessIdentity&) { return true; }
-bool nothing_lives(const ProcessIdentity&) { return false; }
+bool everything_lives(const ProcessIdentity&) {
+  return true;
+}
+bool nothing_lives(const ProcessIdentity&) {
+  return false;
+}
 
 HandwrittenJournal local_otter() {
   HandwrittenJournal journal;
-  journal.add("process_started", {{"pid", 110}, {"start_ticks", 5001}, {"role", "agent"}, {"run", "quickstart-k7qd2a"}, {"peer", OTTER}, {"name", "brave-otter"}})
+  journal
+      .add("process_started",
+           {{"pid", 110}, {"start_ticks", 5001}, {"role", "agent"}, {"run", "quickstart-k7qd2a"}, {"peer", OTTER}, {"name", "brave-otter"}})
       .add("welcome", {{"ordinal", 0}})
       .add("trainer_bound", {{"trainer_pid", 111}, {"elements", 1000}});
   return journal;
@@ -122,7 +128,8 @@ BOOST_AUTO_TEST_CASE(lost_and_left_are_two_things_and_keep_their_reasons) {
 
 BOOST_AUTO_TEST_CASE(a_joiner_fetches_holds_nothing_meanwhile_and_is_admitted) {
   auto journal = test::training_run();
-  journal.add("peer_joining", {{"peer", "d4"}, {"name", "dusk-ibex"}, {"pid", 140}}).add("peer_seated", {{"peer", "d4"}, {"name", "dusk-ibex"}, {"trainer_pid", 141}});
+  journal.add("peer_joining", {{"peer", "d4"}, {"name", "dusk-ibex"}, {"pid", 140}})
+      .add("peer_seated", {{"peer", "d4"}, {"name", "dusk-ibex"}, {"trainer_pid", 141}});
   journal.add("peer_fetching", {{"peer", "d4"}, {"name", "dusk-ibex"}, {"donor", "brave-otter"}, {"revision", 5}, {"attempt", 1}});
   BOOST_TEST(to_string(fold(journal).status.peers[3].state) == "fetching");
   BOOST_TEST(!fold(journal).status.peers[3].outer_step.has_value());
@@ -216,7 +223,9 @@ BOOST_AUTO_TEST_CASE(without_a_coordinator_here_the_local_peers_tell) {
   BOOST_TEST(status.name == "quickstart");
   BOOST_TEST(to_string(status.state) == "training");
   BOOST_TEST(status.outer_step == 3U);
-  journal.add("run_done", {{"outer_step", 3}, {"digest", DIGEST}, {"finalist", false}}).add("peer_ended", {{"revision", 3}, {"phase", "finishing"}}).add("process_ended", {{"exit_code", 0}});
+  journal.add("run_done", {{"outer_step", 3}, {"digest", DIGEST}, {"finalist", false}})
+      .add("peer_ended", {{"revision", 3}, {"phase", "finishing"}})
+      .add("process_ended", {{"exit_code", 0}});
   status = combine(RunJournal{}, {fold_peer(journal)}, nothing_lives);
   BOOST_TEST(to_string(status.state) == "done");
   BOOST_TEST(to_string(status.peers[0].state) == "left");

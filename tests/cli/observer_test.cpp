@@ -18,7 +18,9 @@ HandwrittenJournal coordinator_of(const std::string& run, const ProcessIdentity&
   return journal;
 }
 
-ProcessIdentity myself() { return {::getpid(), start_ticks(::getpid()).value()}; }
+ProcessIdentity myself() {
+  return {::getpid(), start_ticks(::getpid()).value()};
+}
 
 }  // namespace
 
@@ -52,7 +54,8 @@ BOOST_AUTO_TEST_CASE(peers_that_appear_later_are_followed_too) {
   observer.update();
   BOOST_TEST(observer.local_peers().empty());
   HandwrittenJournal peer;
-  peer.add("process_started", {{"pid", ::getpid()}, {"start_ticks", myself().start_ticks}, {"run", "r-aaaaaa"}, {"peer", "a1"}, {"name", "brave-otter"}});
+  peer.add("process_started",
+           {{"pid", ::getpid()}, {"start_ticks", myself().start_ticks}, {"run", "r-aaaaaa"}, {"peer", "a1"}, {"name", "brave-otter"}});
   peer.write(run / "peers" / "brave-otter-000000a1" / "journal.jsonl");
   const auto lines = observer.update();
   BOOST_REQUIRE(lines.size() == 1U);

@@ -23,7 +23,8 @@ test::HandwrittenJournal eventful_run() {
   auto journal = test::training_run();
   const auto lost = [&](const char* id, const char* name, const char* reason) {
     journal.add("peer_lost", {{"peer", id}, {"name", name}, {"reason", reason}})
-        .add("outer_step_aborted", {{"outer_step", 2}, {"operation", "1.2"}, {"epoch", 2}, {"reason", std::string{name} + " was lost: " + reason}});
+        .add("outer_step_aborted",
+             {{"outer_step", 2}, {"operation", "1.2"}, {"epoch", 2}, {"reason", std::string{name} + " was lost: " + reason}});
   };
   auto first = test::committed(1, 4.158, {OTTER, HERON, LYNX});
   first["held_out_loss"] = 4.2;
@@ -32,7 +33,8 @@ test::HandwrittenJournal eventful_run() {
   journal.add("outer_step_committed", test::committed(2, 3.902, {OTTER, HERON}));
   journal.add("peer_admitted", {{"peer", "d4"}, {"name", "dusk-ibex"}, {"epoch", 3}, {"revision", 2}});
   journal.add("outer_step_committed", test::committed(3, 3.711, {OTTER, HERON, "d4"}));
-  journal.add("outer_step_aborted", {{"outer_step", 4}, {"operation", "3.4"}, {"epoch", 3}, {"reason", "brave-otter reports: a lane broke: timed out [PR0503]"}});
+  journal.add("outer_step_aborted",
+              {{"outer_step", 4}, {"operation", "3.4"}, {"epoch", 3}, {"reason", "brave-otter reports: a lane broke: timed out [PR0503]"}});
   journal.add("outer_step_committed", test::committed(4, 3.59, {OTTER, HERON, "d4"}));
   journal.add("peer_left", {{"peer", HERON}, {"name", "calm-heron"}, {"reason", "left"}});
   journal.add("outer_step_committed", test::committed(5, 3.4, {OTTER, "d4"}));
@@ -52,11 +54,15 @@ RunStatus status_of(const test::HandwrittenJournal& journal) {
   return combine(run, {}, [](const telemetry::ProcessIdentity&) { return true; });
 }
 
-void golden(const std::string& name, const std::string& text) { test::check_golden("tests/cli/golden/" + name, text); }
+void golden(const std::string& name, const std::string& text) {
+  test::check_golden("tests/cli/golden/" + name, text);
+}
 
 RunStatus done_status() {
   auto journal = eventful_run();
-  journal.add("final_report", {{"peer", OTTER}, {"sample", "int main(\x1b[31m) {\n}\n\n"}, {"checkpoint", "/state/step-000005"}, {"held_out_loss", 1.512}})
+  journal
+      .add("final_report",
+           {{"peer", OTTER}, {"sample", "int main(\x1b[31m) {\n}\n\n"}, {"checkpoint", "/state/step-000005"}, {"held_out_loss", 1.512}})
       .add("run_done", {{"outer_step", 5}, {"tokens", 15000}, {"digest", test::DIGEST}});
   return status_of(journal);
 }
@@ -65,11 +71,21 @@ RunStatus done_status() {
 
 BOOST_AUTO_TEST_SUITE(pictures)
 
-BOOST_AUTO_TEST_CASE(the_step_table_in_a_pipe) { golden("steps.txt", table_of(eventful_run(), PLAIN)); }
-BOOST_AUTO_TEST_CASE(the_step_table_on_a_terminal) { golden("steps_terminal.txt", table_of(eventful_run(), TERMINAL)); }
-BOOST_AUTO_TEST_CASE(a_status_in_a_pipe) { golden("status.txt", status_text(status_of(eventful_run()), PLAIN)); }
-BOOST_AUTO_TEST_CASE(a_status_on_a_terminal) { golden("status_terminal.txt", status_text(status_of(eventful_run()), TERMINAL)); }
-BOOST_AUTO_TEST_CASE(a_status_as_json) { golden("status.json", telemetry::to_json(status_of(eventful_run())).dump(2) + "\n"); }
+BOOST_AUTO_TEST_CASE(the_step_table_in_a_pipe) {
+  golden("steps.txt", table_of(eventful_run(), PLAIN));
+}
+BOOST_AUTO_TEST_CASE(the_step_table_on_a_terminal) {
+  golden("steps_terminal.txt", table_of(eventful_run(), TERMINAL));
+}
+BOOST_AUTO_TEST_CASE(a_status_in_a_pipe) {
+  golden("status.txt", status_text(status_of(eventful_run()), PLAIN));
+}
+BOOST_AUTO_TEST_CASE(a_status_on_a_terminal) {
+  golden("status_terminal.txt", status_text(status_of(eventful_run()), TERMINAL));
+}
+BOOST_AUTO_TEST_CASE(a_status_as_json) {
+  golden("status.json", telemetry::to_json(status_of(eventful_run())).dump(2) + "\n");
+}
 
 BOOST_AUTO_TEST_CASE(a_run_that_waits) {
   test::HandwrittenJournal journal;
@@ -117,7 +133,8 @@ BOOST_AUTO_TEST_CASE(digests_are_compared_at_the_last_step_only) {
     journal.status.digest = digest;
     return journal;
   };
-  const auto compared = compare_digests(status, {peer("otter", 5, "aaaa"), peer("heron", 5, "bbbb"), peer("lynx", 3, "cccc"), PeerJournal{}});
+  const auto compared =
+      compare_digests(status, {peer("otter", 5, "aaaa"), peer("heron", 5, "bbbb"), peer("lynx", 3, "cccc"), PeerJournal{}});
   BOOST_TEST(compared.equal == 1U);
   BOOST_TEST(compared.differing == std::vector<std::string>{"heron"}, boost::test_tools::per_element());
 }

@@ -80,7 +80,9 @@ inline constexpr const char* DIGEST = "0123456789abcdef0123456789abcdef";
 /// A coordinator that three peers have found and that has begun step 1.
 inline HandwrittenJournal training_run() {
   HandwrittenJournal journal;
-  journal.add("process_started", {{"pid", 100}, {"start_ticks", 5000}, {"role", "coordinator"}, {"run", "quickstart-k7qd2a"}, {"name", "quickstart"}})
+  journal
+      .add("process_started",
+           {{"pid", 100}, {"start_ticks", 5000}, {"role", "coordinator"}, {"run", "quickstart-k7qd2a"}, {"name", "quickstart"}})
       .add("coordinator_listening", {{"address", "127.0.0.1:7077"}})
       .add("waiting", {{"for", "peers: 0 of 3 are members; gives up 10min after the wait began"}});
   const auto arrive = [&](const char* id, const char* name, int pid) {
@@ -99,8 +101,18 @@ inline HandwrittenJournal training_run() {
 
 /// The fields of a committed step over the given contributors.
 inline nlohmann::json committed(std::uint64_t step, double loss, const std::vector<std::string>& contributors) {
-  return {{"outer_step", step},       {"epoch", 1},      {"revision", step}, {"digest", DIGEST},         {"contributors", contributors}, {"weight", 3000},
-          {"peers", contributors.size()}, {"loss", loss}, {"tokens", 3000 * step}, {"tokens_per_s", 21400.0}, {"wire_bytes", 1100000},       {"reduce_s", 0.041}};
+  return {{"outer_step", step},
+          {"epoch", 1},
+          {"revision", step},
+          {"digest", DIGEST},
+          {"contributors", contributors},
+          {"weight", 3000},
+          {"peers", contributors.size()},
+          {"loss", loss},
+          {"tokens", 3000 * step},
+          {"tokens_per_s", 21400.0},
+          {"wire_bytes", 1100000},
+          {"reduce_s", 0.041}};
 }
 
 }  // namespace prime::test

@@ -2,12 +2,11 @@
 //
 // PRIME_QUADRATIC_ELEMENTS   elements of its one tensor (default 1000)
 // PRIME_QUADRATIC_DELAY_MS   time that an inner step takes (default 0), so that tests find runs in the middle of a step
-#include <prime/session.hpp>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <prime/session.hpp>
 #include <string>
 #include <thread>
 #include <vector>

@@ -1,6 +1,7 @@
 // Owns the bench on which the coordinator's machine is tested: exact virtual times, effects by type.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -41,10 +42,23 @@ struct Bench {
   void tick() { on(Tick{}); }
   /// Time passes and everybody but `silent` is heard.
   void pass(Duration duration, std::uint64_t silent = 0) {
+    std::vector<Effect> all;
+    for (Duration left = duration; left > Duration{};) {
+      const auto slice = std::min<Duration>(left, 1s);
+      left -= slice;
+      hear_all(slice, silent, all);
+    }
+    effects = std::move(all);
+  }
+  /// The coordinator itself was frozen: no tick, nothing heard.
+  void freeze(Duration duration) {
     now += duration;
+    tick();
+  }
+  void hear_all(Duration after, std::uint64_t silent, std::vector<Effect>& all) {
+    now += after;
     std::vector<PeerId> ids;
     for (const auto& [id, peer] : state.peers) ids.push_back(id);
-    std::vector<Effect> all;
     const auto collect = [&] { all.insert(all.end(), effects.begin(), effects.end()); };
     for (const auto id : ids) {
       if (id.value == silent) continue;
@@ -53,7 +67,6 @@ struct Bench {
     }
     tick();
     collect();
-    effects = std::move(all);
   }
 
   static Hello hello_of(std::uint64_t peer) { return Hello{PROTOCOL_VERSION, "run", PeerId{peer}, "p" + std::to_string(peer), Endpoint{"h", 1}, 1}; }

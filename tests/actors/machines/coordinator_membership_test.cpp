@@ -55,6 +55,18 @@ BOOST_AUTO_TEST_CASE(a_peer_is_silent_for_ten_seconds_before_it_is_evicted) {
   BOOST_TEST(bench.state.view.epoch.value == 2U);
 }
 
+BOOST_AUTO_TEST_CASE(a_coordinator_that_was_frozen_itself_evicts_nobody_for_it) {
+  Bench bench;
+  bench.seat(1);
+  bench.seat(2);
+  bench.freeze(60min);
+  BOOST_TEST(bench.state.peers.size() == 2U);
+  bench.pass(10s, 2);
+  BOOST_TEST(bench.state.peers.size() == 2U);
+  bench.pass(1ms, 2);
+  BOOST_TEST(bench.state.peers.size() == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(a_trainer_that_never_binds_costs_the_seat_after_its_limit) {
   Bench bench;
   bench.greet(1);

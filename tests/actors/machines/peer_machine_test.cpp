@@ -33,7 +33,20 @@ struct Bench {
     effects = std::move(transition.effects);
   }
   void hear(FromCoordinator message) { on(Event{std::move(message)}); }
+  /// Time passes with a tick every second; the effects of all of them are kept.
   void pass(Duration duration) {
+    std::vector<Effect> all;
+    for (Duration left = duration; left > Duration{};) {
+      const auto slice = std::min<Duration>(left, 1s);
+      now += slice;
+      left -= slice;
+      on(Tick{});
+      all.insert(all.end(), effects.begin(), effects.end());
+    }
+    effects = std::move(all);
+  }
+  /// This process was frozen: no tick for so long.
+  void freeze(Duration duration) {
     now += duration;
     on(Tick{});
   }
@@ -86,6 +99,17 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_is_silent_for_more_than_ten_seconds_is_l
   BOOST_REQUIRE(bench.effect<End>().has_value());
   BOOST_CHECK(bench.effect<End>()->cause->name == ErrorName::CoordinatorLost);
   BOOST_TEST(bench.effect<SaveState>().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_was_frozen_itself_does_not_take_its_own_silence_for_the_coordinator_s) {
+  Bench bench;
+  bench.seat().begin();
+  bench.freeze(60min);
+  BOOST_TEST(!bench.effect<End>().has_value());
+  bench.pass(10s);
+  BOOST_TEST(!bench.effect<End>().has_value());
+  bench.pass(1ms);
+  BOOST_TEST(bench.effect<End>().has_value());
 }
 
 BOOST_AUTO_TEST_CASE(the_state_is_saved_even_while_the_trainer_is_down) {
