@@ -46,7 +46,7 @@ HandwrittenJournal local_otter() {
 BOOST_AUTO_TEST_SUITE(coordinator_fold)
 
 BOOST_AUTO_TEST_CASE(an_empty_journal_is_a_run_that_waits) {
-  const auto run = fold({});
+  const auto run = fold(HandwrittenJournal{});
   BOOST_TEST(to_string(run.status.state) == "waiting");
   BOOST_TEST(!run.status.coordinator_here);
 }

@@ -1,0 +1,110 @@
+"""A real run of three processes against a single-process DiLoCo and against transformers; and three peers against one.
+
+usage: run_test.py BIN   (the folder of primectl, prime-trainer and diloco-reference)
+"""
+
+import importlib.util
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN = pathlib.Path(sys.argv.pop(1)).resolve()
+HERE = pathlib.Path(__file__).resolve().parent
+LIMIT_S = 900  # a guard against hangs, never an expectation of speed
+
+MANIFEST = """version: 1
+run: golden
+model: {layers: 2, dim: 32, heads: 4, kv_heads: 2, context: 32}
+data: {path: "%s", include: "*.txt", held_out: 20%%, held_out_limit: 16KiB}
+train: {batch: 4, outer_steps: 6, optimizer: {adamw: {lr: 3e-3}}, schedule: {cosine: {warmup: 5, floor: 0.1}}, evaluate: {every: 2, limit: 4KiB}}
+sync: {inner_steps: 5}
+membership: {peers: 1..8}
+checkpoint: {every: 1, keep: 10}
+"""
+
+
+def write_corpus(folder):
+    """Sixty files of text with structure, the same on every machine."""
+    folder.mkdir()
+    state = 1
+    for number in range(60):
+        words = []
+        for _ in range(400):
+            state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+            words.append(("alpha", "beta", "gamma", "delta", "return", "struct", "int", "{", "}")[(state >> 40) % 9])
+        (folder / f"file{number:02}.txt").write_text(" ".join(words) + "\n")
+
+
+def call(*command):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"{command[0]} {command[1]}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+class GoldenRun(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="prime-golden-"))
+        write_corpus(cls.folder / "corpus")
+        cls.manifest = cls.folder / "golden.yaml"
+        cls.manifest.write_text(MANIFEST % (cls.folder / "corpus"))
+        cls.three = cls.train(3, "three")
+        call(BIN / "diloco-reference", "run", cls.manifest, "--peers", 3, "--steps", 6, "--out", cls.folder / "reference")
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder, ignore_errors=True)
+
+    @classmethod
+    def train(cls, peers, name, *flags):
+        """Runs to the end in the foreground; the result object and the run's folder."""
+        out = call(BIN / "primectl", "up", cls.manifest, "--local", peers, "-o", "json", "--quiet", "--state-dir", cls.folder / name, *flags)
+        result = json.loads(out.splitlines()[-1])
+        return result, cls.folder / name / result["run_id"]
+
+    def test_each_outer_step_equals_the_reference(self):
+        result, run = self.three
+        self.assertEqual(result["state"], "done")
+        compared = 0
+        for checkpoint in sorted(run.glob("peers/*/checkpoints/step-*")):
+            step = int(checkpoint.name.split("-")[1])
+            difference = float(call(BIN / "diloco-reference", "compare", checkpoint / "model.safetensors", self.folder / "reference" / f"step-{step}.safetensors"))
+            self.assertLessEqual(difference, 1e-6, f"step {step}")
+            compared += 1
+        # Checkpoints are written beside the training; one may be skipped when the next commit is quicker, the last one never.
+        self.assertGreaterEqual(compared, 3)
+
+    def test_all_peers_hold_the_same_digest_after_every_step(self):
+        _, run = self.three
+        digests = {}
+        for path in run.glob("peers/*/journal.jsonl"):
+            for line in map(json.loads, path.read_text().splitlines()):
+                if line["event"] == "outer_step_committed":
+                    digests.setdefault(line["revision"], []).append(line["digest"])
+        self.assertEqual(sorted(digests), [1, 2, 3, 4, 5, 6])
+        for revision, values in digests.items():
+            self.assertEqual(len(values), 3)
+            self.assertEqual(len(set(values)), 1, f"revision {revision}")
+
+    def test_transformers_finds_the_held_out_loss_that_the_run_printed(self):
+        if importlib.util.find_spec("transformers") is None:
+            self.skipTest("the Python that runs this test has no transformers")
+        result, _ = self.three
+        loss = float(call(sys.executable, HERE / "held_out.py", result["checkpoint"], "--data", self.folder / "corpus", "--include", "*.txt", "--held-out", 0.2,
+                          "--limit", 16384, "--context", 32).split()[-1])
+        self.assertAlmostEqual(loss, result["held_out_loss"], places=3)
+
+    def test_three_peers_beat_one_at_equal_outer_steps(self):
+        three, _ = self.three
+        one, _ = self.train(1, "one")
+        self.assertEqual(one["outer_step"], three["outer_step"])
+        self.assertLess(three["held_out_loss"], one["held_out_loss"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
