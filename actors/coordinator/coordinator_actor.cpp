@@ -62,7 +62,7 @@ void CoordinatorActorImpl::lost(const caf::down_msg& down) {
   ids_.erase(known);
   handles_.erase(peer);
   if (handles_.empty()) ports_.deserted();
-  handle(coordinator::ConnectionLost{peer, "its connection closed (" + system().render(down.reason) + ")"});
+  handle(coordinator::ConnectionLost{peer, "its connection closed"});
 }
 
 void CoordinatorActorImpl::handle(const coordinator::Event& event) {

@@ -5,7 +5,7 @@ namespace prime {
 PeerActorImpl::PeerActorImpl(caf::actor_config& config, peer::Options options, PeerPorts ports)
     : PeerShell::base(config), ports_(std::move(ports)), options_(std::move(options)) {
   set_down_handler([this](caf::down_msg& down) {
-    handle(peer::CoordinatorLost{"its connection closed (" + system().render(down.reason) + ")"});
+    handle(peer::CoordinatorLost{"its connection closed"});
     ports_.disconnected();
   });
 }

@@ -105,6 +105,7 @@ void Swarm::pause(std::size_t i, Duration hold) {
   schedule(hold, [this, i] {
     auto& host = hosts_[i];
     host.paused = false;
+    host.resumed = now_;
     auto backlog = std::move(host.backlog);
     host.backlog.clear();
     for (auto& event : backlog) deliver(i, std::move(event));

@@ -114,7 +114,7 @@ void Swarm::judge() {
   for (const auto& host : hosts_) {
     if (host.alive && host.born) oracle_.check_holding(holding(host));
     const auto grace = host.machine.options.heartbeat_limit + 1s;
-    if (!coordinator_alive_ && host.alive && !host.paused && now_ > coordinator_died_ + grace && now_ > host.started + grace)
+    if (!coordinator_alive_ && host.alive && !host.paused && now_ > std::max({coordinator_died_, host.started, host.resumed}) + grace)
       oracle_.violate("LAW-6 " + host.machine.options.hello.name + " does not notice that the coordinator is gone");
   }
 }

@@ -35,6 +35,7 @@ struct Host {
   PeerId id;
   PeerSpec spec;
   Instant started{};
+  Instant resumed{};
   peer::State machine;
   bool alive = true;
   bool paused = false;
