@@ -139,7 +139,9 @@ int Attendance::finish() {
   print_result(to_string(status.state));
   if (!terminal_.json())
     terminal_.print(result_text(status, compare_digests(status, observer_.local_peers()), elapsed.count(), terminal_.style()));
-  return 0;
+  if (status.checkpoint_problem.empty()) return 0;
+  // The run is done and all peers agree; what is missing is its last copy on disk, and nobody should learn that tomorrow.
+  return terminal_.complain(Error{ErrorName::StorageFailed, "the final checkpoint is missing: " + status.checkpoint_problem});
 }
 
 int Attendance::interrupted() {

@@ -149,11 +149,12 @@ auto inspect(Inspector& f, RunDone& x) {
 struct FinalReport {
   Real held_out_loss;
   std::string sample;      ///< at most 4 KiB
-  std::string checkpoint;  ///< path on the finalist's machine
+  std::string checkpoint;  ///< path on the finalist's machine; empty when it could not be written
+  std::string problem;     ///< then: why
 };
 template <class Inspector>
 auto inspect(Inspector& f, FinalReport& x) {
-  return f(x.held_out_loss, x.sample, x.checkpoint);
+  return f(x.held_out_loss, x.sample, x.checkpoint, x.problem);
 }
 
 }  // namespace prime

@@ -17,6 +17,7 @@ void CheckpointServerImpl::save(const SaveOrder& order) {
   if (!order.answer) return;
   auto answer = *order.answer;
   if (path) answer.checkpoint = *path;
+  else answer.problem = to_string(path.error());
   ports_.report(std::move(answer));
 }
 

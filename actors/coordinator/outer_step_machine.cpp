@@ -348,6 +348,7 @@ std::string in_doubt(State& state, PeerId from, const InDoubt& message, Effects&
 std::string final_report(State& state, PeerId from, const FinalReport& message, Instant now, Effects& effects) {
   if (state.phase != Phase::Finishing || state.finalist != from) return "a report that nobody waits for";
   auto record = Record{"final_report"}.with("peer", to_string(from)).with("sample", message.sample.substr(0, 4096)).with("checkpoint", message.checkpoint);
+  if (!message.problem.empty()) record = std::move(record).with("problem", message.problem);
   if (!std::isnan(message.held_out_loss.value())) record = std::move(record).with("held_out_loss", message.held_out_loss.value());
   record.durable = true;
   effects.emplace_back(std::move(record));

@@ -4,7 +4,7 @@ namespace prime {
 
 PeerActorImpl::PeerActorImpl(caf::actor_config& config, peer::Options options, PeerPorts ports)
     : PeerShell::base(config), ports_(std::move(ports)), options_(std::move(options)) {
-  set_down_handler([this](caf::down_msg& down) {
+  set_down_handler([this](caf::down_msg&) {
     handle(peer::CoordinatorLost{"its connection closed"});
     ports_.disconnected();
   });

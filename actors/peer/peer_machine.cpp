@@ -67,7 +67,7 @@ class Handler {
 
   std::string operator()(const TrainerFinal& event) {
     if (s_.phase != Phase::Finishing) return "a final answer that nobody waits for";
-    tell(FinalReport{event.held_out_loss, event.sample.substr(0, 4096), event.checkpoint});
+    tell(FinalReport{event.held_out_loss, event.sample.substr(0, 4096), event.checkpoint, event.problem});
     return "reported";  // the coordinator's dismissal is the proof that it has arrived
   }
 

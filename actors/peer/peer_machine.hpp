@@ -106,6 +106,7 @@ struct TrainerFinal {
   Real held_out_loss;
   std::string sample;
   std::string checkpoint;
+  std::string problem;  ///< why there is no checkpoint
 };
 /// The reduce ended and the next state is prepared beside the current one; or it failed.
 struct ReduceEnded {

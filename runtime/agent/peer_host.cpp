@@ -168,7 +168,7 @@ void PeerHost::on_final(const prime::TrainerFinal& final) {
     over_ = true;
     progress_.reset();
   }
-  options_.final_answer(peer::TrainerFinal{Real{final.answer.held_out_loss.value_or(std::nan(""))}, final.answer.sample, {}});
+  options_.final_answer(peer::TrainerFinal{Real{final.answer.held_out_loss.value_or(std::nan(""))}, final.answer.sample, {}, {}});
 }
 
 /// Stops a trainer whose own fault it is; the cause is what its end is reported with.

@@ -100,6 +100,7 @@ void on_waiting(RunStatus& status, const Fields& fields) {
 void on_final_report(RunStatus& status, const Fields& fields) {
   if (const auto held_out = real_field(fields, "held_out_loss")) status.held_out_loss = held_out;
   if (auto checkpoint = text_field(fields, "checkpoint"); checkpoint && !checkpoint->empty()) status.checkpoint = std::move(checkpoint);
+  status.checkpoint_problem = text_field(fields, "problem").value_or("");
   status.sample = text_field(fields, "sample").value_or("");
 }
 

@@ -13,7 +13,7 @@ constexpr const char* COORDINATOR_LOST = "the coordinator was lost";
 /// What a local agent knows better than the coordinator: its own processes, and what it holds.
 void refine(PeerStatus& row, const PeerJournal& local, bool alive) {
   row.pid = local.status.pid;
-  if (local.status.trainer_pid || !alive) row.trainer_pid = local.status.trainer_pid;
+  row.trainer_pid = local.status.trainer_pid;
   if (local.status.outer_step) row.outer_step = local.status.outer_step;
   if (local.status.digest) row.digest = local.status.digest;
   if (is_gone(row.state)) return;

@@ -55,6 +55,7 @@ struct RunStatus {
   std::string waiting_for;
   std::string reason;  ///< why it failed
   std::optional<std::string> checkpoint;
+  std::string checkpoint_problem;  ///< why the final one is missing
   std::string sample;
   std::vector<double> losses;     ///< of the last committed outer steps, oldest first; at most REMEMBERED_LOSSES
   bool coordinator_here = false;  ///< its journal is on this machine

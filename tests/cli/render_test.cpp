@@ -95,7 +95,8 @@ BOOST_AUTO_TEST_CASE(a_run_that_waits) {
 
 BOOST_AUTO_TEST_CASE(a_run_that_failed_and_several_runs) {
   telemetry::RunJournal run;
-  for (const auto& line : eventful_run().lines()) run.apply(line);
+  const auto journal = eventful_run();
+  for (const auto& line : journal.lines()) run.apply(line);
   auto failed = combine(run, {}, [](const telemetry::ProcessIdentity&) { return false; });
   failed.id = "other-zzzzzz";
   golden("failed.txt", status_text(failed, PLAIN));

@@ -179,11 +179,14 @@ BOOST_AUTO_TEST_CASE(without_descriptors_it_waits_quietly_and_goes_on_when_there
   Guest guest(host.address().port);  // takes the last descriptor; the acceptor has none for its end
   guest.say("nonsense");
   const Duration before = processor_time_used();
-  BOOST_TEST(!wait_ready(guest.fd(), POLLIN, monotonic_now() + 1s));
-  BOOST_TEST_MESSAGE("a second without descriptors cost " << format_duration(processor_time_used() - before));
-  BOOST_TEST((processor_time_used() - before < 50ms));
+  const bool answered = wait_ready(guest.fd(), POLLIN, monotonic_now() + 1s);
+  const Duration cost = processor_time_used() - before;
+  // Checks come after this: sanitizers need descriptors themselves.
   for (const int fd : filler) ::close(fd);
   ::setrlimit(RLIMIT_NOFILE, &old);
+  BOOST_TEST(!answered);
+  BOOST_TEST_MESSAGE("a second without descriptors cost " << format_duration(cost));
+  BOOST_TEST((cost < 50ms));
   BOOST_TEST(guest.hung_up_on());
   BOOST_TEST(host->counters().refused == 1U);
 }

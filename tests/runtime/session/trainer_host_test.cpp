@@ -1,10 +1,14 @@
 // Checks the host of a trainer against real child processes: a whole life, every way to end it, and restarts.
 #include <boost/test/included/unit_test.hpp>
 
-#include <sys/socket.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -167,9 +171,20 @@ BOOST_FIXTURE_TEST_CASE(a_host_may_be_destroyed_in_the_middle_and_takes_its_trai
 }
 
 BOOST_FIXTURE_TEST_CASE(what_a_trainer_left_running_is_killed_with_it_and_its_output_is_in_the_log, Fixture) {
-  agent.host = TrainerHost::start({{"sh", "-c", "sleep 1000 & echo started $NOTE; exit 4"}, {"NOTE=here"}, directory / "trainer.log"}, {1ms},
-                                  agent.handler()).value();
+  const auto fifo = directory / "fifo";
+  BOOST_REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  const Descriptor reader(::open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  const std::string script = "sleep 1000 > " + fifo.string() + " & echo x > " + fifo.string() + "; echo started $NOTE; exit 4";
+  agent.host = TrainerHost::start({{"sh", "-c", script}, {"NOTE=here"}, directory / "trainer.log"}, {1ms}, agent.handler()).value();
   BOOST_TEST(agent.expect<TrainerLost>().cause.detail == "exit status 4");
+  // The fifo hangs up when its last writer, the sleeper, is gone.
+  std::array<char, 16> bytes{};
+  pollfd watched{reader.number(), POLLIN, 0};
+  BOOST_REQUIRE(::poll(&watched, 1, 100'000) == 1);
+  BOOST_REQUIRE(::read(reader.number(), bytes.data(), bytes.size()) == 2);
+  watched.events = 0;
+  BOOST_REQUIRE(::poll(&watched, 1, 100'000) == 1);
+  BOOST_TEST((watched.revents & POLLHUP) != 0);
   std::ifstream log(directory / "trainer.log");
   std::string line;
   std::getline(log, line);
