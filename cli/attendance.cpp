@@ -20,9 +20,7 @@ constexpr Duration FAREWELL_LIMIT{60s};
 /// Added to the time after which a peer notices that its coordinator is gone.
 constexpr Duration ORPHAN_GRACE{30s};
 
-Error error_of(const std::string& reason) {
-  return telemetry::parse_error_text(reason).value_or(Error{ErrorName::ProcessFailed, reason});
-}
+Error error_of(const std::string& reason) { return telemetry::parse_error_text(reason).value_or(Error{ErrorName::ProcessFailed, reason}); }
 
 }  // namespace
 

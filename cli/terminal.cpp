@@ -42,9 +42,7 @@ Terminal::Terminal(const CommonArguments& common)
       quiet_(common.quiet),
       terminal_(::isatty(STDOUT_FILENO) == 1) {}
 
-bool Terminal::print(std::string_view text) {
-  return write_all(STDOUT_FILENO, text);
-}
+bool Terminal::print(std::string_view text) { return write_all(STDOUT_FILENO, text); }
 
 void Terminal::say(std::string_view word, std::string_view text, Role role) {
   if (!quiet_) write_all(STDERR_FILENO, verb(err_, role, word) + std::string{text} + "\n");
@@ -58,8 +56,6 @@ int Terminal::complain(const Error& error) {
   return info(error.name).exit_code;
 }
 
-void Terminal::complain(std::string_view text) {
-  write_all(STDERR_FILENO, text);
-}
+void Terminal::complain(std::string_view text) { write_all(STDERR_FILENO, text); }
 
 }  // namespace prime::cli

@@ -5,10 +5,10 @@
 #include <cstdlib>
 
 /// Ends the process when `condition` is false. Stays on in release builds. `law` cites docs/INVARIANTS.md.
-#define PRIME_ASSERT(condition, law)                                                                          \
-  do {                                                                                                        \
-    if (!(condition)) {                                                                                       \
+#define PRIME_ASSERT(condition, law)                                                                            \
+  do {                                                                                                          \
+    if (!(condition)) {                                                                                         \
       std::fprintf(stderr, "prime: broken invariant (%s): %s at %s:%d\n", law, #condition, __FILE__, __LINE__); \
-      std::abort();                                                                                           \
-    }                                                                                                         \
+      std::abort();                                                                                             \
+    }                                                                                                           \
   } while (false)

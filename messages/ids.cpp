@@ -39,14 +39,14 @@ std::optional<Digest> parse_digest(std::string_view text) {
 }
 
 std::string readable_name(PeerId id) {
-  static constexpr std::array<std::string_view, 32> MOODS = {
-      "brave", "calm",  "wild",  "dusk",  "swift", "quiet", "bold",  "amber", "lucid", "merry", "noble",
-      "proud", "rapid", "sunny", "vivid", "witty", "clear", "deft",  "eager", "frank", "grand", "happy",
-      "jolly", "keen",  "light", "mild",  "neat",  "plain", "ready", "sharp", "true",  "warm"};
-  static constexpr std::array<std::string_view, 32> ANIMALS = {
-      "otter", "heron", "lynx", "ibex",  "finch", "tapir", "gecko", "raven", "bison", "crane", "dingo",
-      "eagle", "ferret", "goose", "hyena", "koala", "lemur", "moose", "newt", "okapi", "panda", "quail",
-      "robin", "seal",  "tiger", "urial", "viper", "whale", "yak",   "zebra", "badger", "civet"};
+  static constexpr std::array<std::string_view, 32> MOODS = {"brave", "calm",  "wild",  "dusk",  "swift", "quiet", "bold",  "amber",
+                                                             "lucid", "merry", "noble", "proud", "rapid", "sunny", "vivid", "witty",
+                                                             "clear", "deft",  "eager", "frank", "grand", "happy", "jolly", "keen",
+                                                             "light", "mild",  "neat",  "plain", "ready", "sharp", "true",  "warm"};
+  static constexpr std::array<std::string_view, 32> ANIMALS = {"otter", "heron", "lynx",  "ibex",  "finch",  "tapir", "gecko",  "raven",
+                                                               "bison", "crane", "dingo", "eagle", "ferret", "goose", "hyena",  "koala",
+                                                               "lemur", "moose", "newt",  "okapi", "panda",  "quail", "robin",  "seal",
+                                                               "tiger", "urial", "viper", "whale", "yak",    "zebra", "badger", "civet"};
   const auto mixed = id.value * 0x9E3779B97F4A7C15ULL;
   return std::string{MOODS[(mixed >> 59) & 31]} + "-" + std::string{ANIMALS[(mixed >> 54) & 31]};
 }

@@ -28,10 +28,10 @@ auto inspect(Inspector& f, Endpoint& x) {
 /// Peer → coordinator, first message: who I am. Answered by Welcome or an Error.
 struct Hello {
   std::uint32_t protocol = PROTOCOL_VERSION;
-  std::string run;      ///< run id from the invite
+  std::string run;  ///< run id from the invite
   PeerId peer;
-  std::string name;     ///< readable, for people only
-  Endpoint lanes;       ///< where this peer accepts lanes
+  std::string name;       ///< readable, for people only
+  Endpoint lanes;         ///< where this peer accepts lanes
   std::uint32_t pid = 0;  ///< of the agent, for `status`
 };
 template <class Inspector>
@@ -52,8 +52,8 @@ auto inspect(Inspector& f, Welcome& x) {
 /// Peer → coordinator: the trainer has bound its tensors; I hold this state.
 struct Seated {
   Revision revision;
-  Digest state;              ///< digest of the whole shared state at that revision
-  Digest layout;             ///< digest of names, shapes, dtypes; must equal the run's
+  Digest state;   ///< digest of the whole shared state at that revision
+  Digest layout;  ///< digest of names, shapes, dtypes; must equal the run's
   std::uint64_t elements = 0;
   std::uint32_t trainer_pid = 0;
 };

@@ -30,7 +30,7 @@ struct BeginStep {
   View view;
   OuterStep step;
   Revision base;
-  bool contribute = true;          ///< false: entered too late for this one, weighs nothing and adopts the result (law 4)
+  bool contribute = true;  ///< false: entered too late for this one, weighs nothing and adopts the result (law 4)
   std::uint32_t rank = 0;
   std::uint64_t first_sample = 0;  ///< data cursor: this peer's first sample of this step in the run's global order
 };
@@ -72,7 +72,7 @@ struct StartReduce {
   Revision base;
   View view;
   std::vector<Contribution> contributions;
-  std::uint64_t elements = 0;  ///< agreed count; a peer that holds another refuses by name
+  std::uint64_t elements = 0;     ///< agreed count; a peer that holds another refuses by name
   std::uint64_t next_sample = 0;  ///< the data cursor after this step, part of the state that is voted on
 };
 template <class Inspector>

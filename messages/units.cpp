@@ -43,8 +43,7 @@ std::optional<Duration> parse_duration(std::string_view text) {
 }
 
 std::optional<std::uint64_t> parse_byte_count(std::string_view text) {
-  static constexpr std::array<std::pair<std::string_view, std::uint64_t>, 4> UNITS = {
-      {{"B", 1}, {"KiB", KIB}, {"MiB", MIB}, {"GiB", GIB}}};
+  static constexpr std::array<std::pair<std::string_view, std::uint64_t>, 4> UNITS = {{{"B", 1}, {"KiB", KIB}, {"MiB", MIB}, {"GiB", GIB}}};
   return scaled(text, UNITS);
 }
 

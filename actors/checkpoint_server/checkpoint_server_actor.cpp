@@ -4,7 +4,9 @@ namespace prime {
 
 CheckpointServerImpl::behavior_type CheckpointServerImpl::make_behavior() {
   return {
-      [this](const FetchOrder& order) { ports_.report(peer::FetchEnded{order.fetch.revision, ports_.recovery->fetch(order.fetch)}); },
+      [this](const FetchOrder& order) {
+        ports_.report(peer::FetchEnded{order.fetch.revision, ports_.recovery->fetch(order.fetch)});
+      },
       [this](const SaveOrder& order) { save(order); },
       [this](const EndOrder& order) { ports_.ended(order.cause); },
   };

@@ -21,7 +21,8 @@ struct CheckpointServerPorts {
 
 class CheckpointServerImpl : public CheckpointServerActor::base {
  public:
-  CheckpointServerImpl(caf::actor_config& config, CheckpointServerPorts ports) : CheckpointServerActor::base(config), ports_(std::move(ports)) {}
+  CheckpointServerImpl(caf::actor_config& config, CheckpointServerPorts ports)
+      : CheckpointServerActor::base(config), ports_(std::move(ports)) {}
   behavior_type make_behavior() override;
 
  private:

@@ -7,11 +7,14 @@ Transition with(State state, Effect effect, std::string reason) { return {std::m
 
 Transition offered(State s, const Offered& offer) {
   if (offer.revision != s.revision)
-    return with(std::move(s), Fail{Error{ErrorName::FetchFailed, "the donor is at revision " + std::to_string(offer.revision.value)}}, "the donor moved on");
+    return with(std::move(s), Fail{Error{ErrorName::FetchFailed, "the donor is at revision " + std::to_string(offer.revision.value)}},
+                "the donor moved on");
   if (offer.total_bytes != s.expected_bytes || offer.chunks.size() > MAX_CHUNKS)
-    return with(std::move(s), Fail{Error{ErrorName::LayoutMismatch, "the donor offers " + std::to_string(offer.total_bytes) + " bytes"}}, "another layout");
+    return with(std::move(s), Fail{Error{ErrorName::LayoutMismatch, "the donor offers " + std::to_string(offer.total_bytes) + " bytes"}},
+                "another layout");
   if (s.chunks && *s.chunks != offer.chunks)
-    return with(std::move(s), Fail{Error{ErrorName::FetchFailed, "the donor offers other chunks than before"}}, "the donor changed its mind");
+    return with(std::move(s), Fail{Error{ErrorName::FetchFailed, "the donor offers other chunks than before"}},
+                "the donor changed its mind");
   s.chunks = offer.chunks;
   if (s.next == s.chunks->size()) return with(std::move(s), Done{}, "nothing is missing");
   const auto first = s.next;
@@ -20,10 +23,12 @@ Transition offered(State s, const Offered& offer) {
 
 Transition arrived(State s, const ChunkArrived& chunk) {
   if (!s.chunks || chunk.index != s.next || chunk.index >= s.chunks->size())
-    return with(std::move(s), Fail{Error{ErrorName::ProtocolViolation, "chunk " + std::to_string(chunk.index) + " was not asked for"}}, "a wrong chunk");
+    return with(std::move(s), Fail{Error{ErrorName::ProtocolViolation, "chunk " + std::to_string(chunk.index) + " was not asked for"}},
+                "a wrong chunk");
   if (chunk.digest != (*s.chunks)[chunk.index]) {
     if (++s.resumes > MAX_RESUMES)
-      return with(std::move(s), Fail{Error{ErrorName::FetchFailed, "chunk " + std::to_string(chunk.index) + " arrives damaged"}}, "damaged again and again");
+      return with(std::move(s), Fail{Error{ErrorName::FetchFailed, "chunk " + std::to_string(chunk.index) + " arrives damaged"}},
+                  "damaged again and again");
     return with(std::move(s), Reconnect{}, "a damaged chunk");
   }
   s.resumes = 0;

@@ -23,9 +23,9 @@ inline constexpr std::size_t MAX_CHUNKS = std::size_t{1} << 24;
 
 struct State {
   Revision revision;
-  std::uint64_t expected_bytes = 0;     ///< from the own layout
+  std::uint64_t expected_bytes = 0;  ///< from the own layout
   std::optional<std::vector<Digest>> chunks;
-  std::size_t next = 0;                 ///< the first chunk that is missing
+  std::size_t next = 0;  ///< the first chunk that is missing
   std::uint32_t resumes = 0;
 };
 

@@ -24,19 +24,19 @@ namespace prime::coordinator {
 /// What the manifest says to the coordinator, already validated.
 struct Options {
   std::string run;
-  std::string manifest;              ///< shared half, handed to each peer that is welcome
-  std::uint32_t min_peers = 2;       ///< fewer contributors than this never make an outer step (law 5)
+  std::string manifest;         ///< shared half, handed to each peer that is welcome
+  std::uint32_t min_peers = 2;  ///< fewer contributors than this never make an outer step (law 5)
   std::uint32_t max_peers = 8;
-  std::uint32_t start_quorum = 2;    ///< the first outer step begins with at least this many
+  std::uint32_t start_quorum = 2;  ///< the first outer step begins with at least this many
   std::uint64_t outer_steps = 1;
   std::uint64_t samples_per_peer = 1;  ///< inner steps × batch: how far one peer moves the data cursor in a step
-  bool stop_when_alone = false;      ///< `sync.alone: stop`
-  Duration heartbeat_limit = 10s;    ///< `membership.heartbeat.dead_after`
-  Duration deadline = 120s;          ///< `sync.deadline`: of a reduce, and of the slowest behind the first who is ready
-  Duration seat_limit = 5min;        ///< from welcome until the trainer has bound its tensors
-  Duration fetch_limit = 10min;      ///< of one state fetch
-  Duration wait_limit = 10min;       ///< how long the run waits for peers before it fails
-  Duration finish_limit = 10min;     ///< for the final evaluation and checkpoint
+  bool stop_when_alone = false;        ///< `sync.alone: stop`
+  Duration heartbeat_limit = 10s;      ///< `membership.heartbeat.dead_after`
+  Duration deadline = 120s;            ///< `sync.deadline`: of a reduce, and of the slowest behind the first who is ready
+  Duration seat_limit = 5min;          ///< from welcome until the trainer has bound its tensors
+  Duration fetch_limit = 10min;        ///< of one state fetch
+  Duration wait_limit = 10min;         ///< how long the run waits for peers before it fails
+  Duration finish_limit = 10min;       ///< for the final evaluation and checkpoint
 };
 
 /// How often a joiner may fetch before it is sent away.
@@ -110,18 +110,18 @@ struct State {
   std::uint64_t elements = 0;
   std::optional<Digest> digest;  ///< of the shared state at `revision`; empty before there is a founder
   Revision revision;
-  OuterStep step{1};             ///< the one being worked on
-  std::uint64_t cursor = 0;      ///< data cursor at `revision`
-  std::uint64_t step_span = 0;   ///< samples handed out for the current step
+  OuterStep step{1};            ///< the one being worked on
+  std::uint64_t cursor = 0;     ///< data cursor at `revision`
+  std::uint64_t step_span = 0;  ///< samples handed out for the current step
   Sequence sequence;
   Operation operation;
   std::optional<Instant> first_ready;
-  Instant retry_at{};            ///< a failed link gets time to be told as a lost peer before the next try
+  Instant retry_at{};  ///< a failed link gets time to be told as a lost peer before the next try
   std::map<std::pair<PeerId, PeerId>, std::uint32_t> link_failures;
   std::optional<Commit> last_commit;
   std::uint64_t tokens = 0;
   std::optional<PeerId> finalist;
-  std::string waiting_for;       ///< what was last recorded as waited for
+  std::string waiting_for;  ///< what was last recorded as waited for
 };
 
 // Events --------------------------------------------------------------------------------------------------------------------

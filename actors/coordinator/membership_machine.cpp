@@ -64,16 +64,20 @@ std::string assign(State& state, Peer& peer, PeerId avoid, Instant now, Effects&
   peer.fetch.state = *state.digest;
   peer.fetch.since = now;
   ++peer.fetch.attempts;
-  effects.emplace_back(
-      peer_record("peer_fetching", peer).with("donor", giver.hello.name).with("revision", state.revision.value).with("attempt", std::uint64_t{peer.fetch.attempts}));
+  effects.emplace_back(peer_record("peer_fetching", peer)
+                           .with("donor", giver.hello.name)
+                           .with("revision", state.revision.value)
+                           .with("attempt", std::uint64_t{peer.fetch.attempts}));
   effects.emplace_back(Send{peer.hello.peer, FetchState{*donor, giver.hello.lanes, state.revision, *state.digest}});
   return peer.hello.name + " fetches revision " + std::to_string(state.revision.value) + " from " + giver.hello.name;
 }
 
 std::optional<Error> refusal(const State& state, const Hello& message) {
   if (message.protocol != PROTOCOL_VERSION)
-    return Error{ErrorName::VersionMismatch, "the run speaks protocol " + std::to_string(PROTOCOL_VERSION) + ", the peer " + std::to_string(message.protocol)};
-  if (message.run != state.options.run) return Error{ErrorName::WrongRun, "run `" + state.options.run + "`, the invite names `" + message.run + "`"};
+    return Error{ErrorName::VersionMismatch,
+                 "the run speaks protocol " + std::to_string(PROTOCOL_VERSION) + ", the peer " + std::to_string(message.protocol)};
+  if (message.run != state.options.run)
+    return Error{ErrorName::WrongRun, "run `" + state.options.run + "`, the invite names `" + message.run + "`"};
   if (message.name.size() > 64 || message.lanes.host.size() > 255) return Error{ErrorName::ProtocolViolation, "a name is too long"};
   for (const auto& [id, cause] : state.gone)
     if (id == message.peer) return Error{ErrorName::Evicted, "it went with: " + to_string(cause)};
@@ -92,7 +96,8 @@ std::string hello(State& state, PeerId from, const Hello& message, Instant now, 
   auto refused = refusal(state, message);
   if (!refused && from != message.peer) refused = Error{ErrorName::ProtocolViolation, "the hello names another peer than the connection"};
   if (refused) {
-    effects.emplace_back(Record{"peer_refused"}.with("peer", to_string(from)).with("name", message.name).with("reason", to_string(*refused)));
+    effects.emplace_back(
+        Record{"peer_refused"}.with("peer", to_string(from)).with("name", message.name).with("reason", to_string(*refused)));
     effects.emplace_back(Send{from, Dismissed{*refused}});
     return "refused " + message.name + ": " + to_string(*refused);
   }
@@ -114,11 +119,15 @@ std::string seated(State& state, PeerId from, const Seated& message, Instant now
   if (peer.seat != Seat::Greeted) return peer.hello.name + " is seated already";
   if (!state.layout) state.layout = message.layout;
   if (message.layout != *state.layout) {
-    dismiss(state, from, Error{ErrorName::LayoutMismatch, "digest of the layout " + to_string(message.layout) + ", of the run's " + to_string(*state.layout)}, now, effects);
+    dismiss(state, from,
+            Error{ErrorName::LayoutMismatch,
+                  "digest of the layout " + to_string(message.layout) + ", of the run's " + to_string(*state.layout)},
+            now, effects);
     return "layout differs";
   }
   peer.seated = message;
-  effects.emplace_back(peer_record("peer_seated", peer).with("trainer_pid", std::uint64_t{message.trainer_pid}).with("digest", to_string(message.state)));
+  effects.emplace_back(
+      peer_record("peer_seated", peer).with("trainer_pid", std::uint64_t{message.trainer_pid}).with("digest", to_string(message.state)));
   return assign(state, peer, PeerId{}, now, effects);
 }
 
@@ -144,13 +153,16 @@ std::string fetched(State& state, PeerId from, const Fetched& message, Instant n
 
 std::string fetch_failed(State& state, PeerId from, const FetchFailed& message, Instant now, Effects& effects) {
   auto& peer = state.peers.at(from);
-  if (peer.seat != Seat::Fetching || message.donor != peer.fetch.donor || message.revision != peer.fetch.revision) return "a fetch that nobody waits for";
+  if (peer.seat != Seat::Fetching || message.donor != peer.fetch.donor || message.revision != peer.fetch.revision)
+    return "a fetch that nobody waits for";
   effects.emplace_back(peer_record("fetch_failed", peer).with("donor", to_string(message.donor)).with("reason", to_string(message.error)));
   if (message.revision != state.revision) {
     ++peer.fetch.stale;  // the donor has moved on: no fault of anybody
     peer.fetch.attempts = 0;
   } else if (peer.fetch.attempts >= MAX_FETCH_ATTEMPTS) {
-    dismiss(state, from, Error{ErrorName::FetchFailed, std::to_string(peer.fetch.attempts) + " attempts; the last: " + to_string(message.error)}, now, effects);
+    dismiss(state, from,
+            Error{ErrorName::FetchFailed, std::to_string(peer.fetch.attempts) + " attempts; the last: " + to_string(message.error)}, now,
+            effects);
     return "no donor could serve it";
   }
   peer.fetch.retry_at = now;
@@ -164,7 +176,8 @@ void remove(State& state, PeerId id, const Error& cause, bool left, Instant now,
   const auto found = state.peers.find(id);
   if (found == state.peers.end()) return;
   const bool member = found->second.seat == Seat::Member;
-  effects.emplace_back(peer_record(left ? "peer_left" : "peer_lost", found->second).with("reason", left ? std::string{"left"} : to_string(cause)));
+  effects.emplace_back(
+      peer_record(left ? "peer_left" : "peer_lost", found->second).with("reason", left ? std::string{"left"} : to_string(cause)));
   state.peers.erase(found);
   state.gone.emplace_back(id, cause);
   if (state.gone.size() > MAX_GONE) state.gone.erase(state.gone.begin());
@@ -177,7 +190,8 @@ void remove(State& state, PeerId id, const Error& cause, bool left, Instant now,
   if (state_lost && state.revision == Revision{}) {
     // Nothing was trained yet: the next one who is seated, or whose fetch has ended, founds the state anew.
     state.digest.reset();
-    if (std::all_of(state.peers.begin(), state.peers.end(), [](const auto& entry) { return entry.second.seat == Seat::Greeted; })) state.layout.reset();
+    if (std::all_of(state.peers.begin(), state.peers.end(), [](const auto& entry) { return entry.second.seat == Seat::Greeted; }))
+      state.layout.reset();
   }
   refresh_fetches(state, now, effects);
 }
@@ -195,7 +209,8 @@ std::vector<PeerId> admit(State& state, Instant now, Effects& effects) {
   for (auto& [id, peer] : state.peers)
     if (peer.seat == Seat::CaughtUp && peer.seated.revision == state.revision) admitted.push_back(&peer);
   // The first view waits for its quorum, so that all begin the first step together.
-  if (admitted.empty() || (state.view.members.empty() && state.revision == Revision{} && admitted.size() < state.options.start_quorum)) return {};
+  if (admitted.empty() || (state.view.members.empty() && state.revision == Revision{} && admitted.size() < state.options.start_quorum))
+    return {};
   std::sort(admitted.begin(), admitted.end(), [](const Peer* a, const Peer* b) { return a->ordinal < b->ordinal; });
   state.view.epoch = state.view.epoch.next();
   std::vector<PeerId> ids;
@@ -235,14 +250,17 @@ void expire(State& state, Instant now, Effects& effects) {
     else if (peer.seat == Seat::Greeted && now - peer.since > state.options.seat_limit)
       overdue.emplace_back(id, Error{ErrorName::DeadlineExceeded, "no trainer after " + format_duration(now - peer.since)});
     else if (peer.seat == Seat::Fetching && now - peer.fetch.since > state.options.fetch_limit)
-      overdue.emplace_back(id, Error{ErrorName::DeadlineExceeded, "the state was not fetched within " + format_duration(state.options.fetch_limit)});
+      overdue.emplace_back(
+          id, Error{ErrorName::DeadlineExceeded, "the state was not fetched within " + format_duration(state.options.fetch_limit)});
   }
   for (const auto& [id, cause] : overdue) dismiss(state, id, cause, now, effects);
 }
 
 std::optional<PeerId> held_for(const State& state, Instant now) {
   for (const auto& [id, peer] : state.peers)
-    if ((peer.seat == Seat::Fetching || peer.seat == Seat::Seated) && peer.fetch.stale >= MAX_STALE_FETCHES && now - peer.fetch.since <= state.options.fetch_limit) return id;
+    if ((peer.seat == Seat::Fetching || peer.seat == Seat::Seated) && peer.fetch.stale >= MAX_STALE_FETCHES &&
+        now - peer.fetch.since <= state.options.fetch_limit)
+      return id;
   return std::nullopt;
 }
 

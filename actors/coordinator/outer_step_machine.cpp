@@ -82,8 +82,9 @@ void start_reduce(State& state, Instant now, Effects& effects) {
                            .with("operation", to_string(state.operation.id))
                            .with("epoch", state.view.epoch.value)
                            .with("peers", std::uint64_t{state.view.members.size()}));
-  const StartReduce message{state.operation.id, state.step,    state.revision, state.view, state.operation.contributions,
-                            state.elements,     state.operation.next_sample};
+  const StartReduce message{
+      state.operation.id,         state.step, state.revision, state.view, state.operation.contributions, state.elements,
+      state.operation.next_sample};
   for (const auto& member : state.view.members) effects.emplace_back(Send{member.id, message});
 }
 
@@ -205,7 +206,8 @@ void end_run(State& state, std::optional<Error> cause, Instant now, Effects& eff
   if (cause) record = std::move(record).with("reason", to_string(*cause));
   record.durable = true;
   effects.emplace_back(std::move(record));
-  for (const auto& [id, peer] : state.peers) effects.emplace_back(Send{id, Dismissed{cause.value_or(Error{ErrorName::RunDone, "all outer steps are committed"})}});
+  for (const auto& [id, peer] : state.peers)
+    effects.emplace_back(Send{id, Dismissed{cause.value_or(Error{ErrorName::RunDone, "all outer steps are committed"})}});
   set_phase(state, Phase::Over, now);
   effects.emplace_back(Finish{std::move(cause)});
 }
@@ -213,19 +215,25 @@ void end_run(State& state, std::optional<Error> cause, Instant now, Effects& eff
 void advance_waiting(State& state, Instant now, Effects& effects) {
   const auto members = static_cast<std::uint32_t>(state.view.members.size());
   const bool begun = state.step_span > 0;  // the step was under way when too many peers went
-  if (members >= (begun || state.revision.value > 0 ? state.options.min_peers : std::max(state.options.start_quorum, state.options.min_peers))) {
+  if (members >=
+      (begun || state.revision.value > 0 ? state.options.min_peers : std::max(state.options.start_quorum, state.options.min_peers))) {
     if (begun) set_phase(state, Phase::Training, now);
     else begin_step(state, now, effects);
     return;
   }
-  const bool state_lost = state.revision.value > 0 && members == 0 &&
-                          std::none_of(state.peers.begin(), state.peers.end(), [](const auto& entry) { return entry.second.seat == Seat::CaughtUp; });
+  const bool state_lost =
+      state.revision.value > 0 && members == 0 &&
+      std::none_of(state.peers.begin(), state.peers.end(), [](const auto& entry) { return entry.second.seat == Seat::CaughtUp; });
   if (state_lost)
-    end_run(state, Error{ErrorName::TooFewPeers, "the last peer that held revision " + std::to_string(state.revision.value) + " is gone"}, now, effects);
+    end_run(state, Error{ErrorName::TooFewPeers, "the last peer that held revision " + std::to_string(state.revision.value) + " is gone"},
+            now, effects);
   else if (begun && members == 1 && state.options.stop_when_alone)
     end_run(state, Error{ErrorName::TooFewPeers, "one peer is left and the manifest says `sync.alone: stop`"}, now, effects);
   else if (now - state.phase_since > state.options.wait_limit)
-    end_run(state, Error{ErrorName::TooFewPeers, std::to_string(members) + " of " + std::to_string(state.options.min_peers) + " after " + format_duration(state.options.wait_limit)}, now, effects);
+    end_run(state,
+            Error{ErrorName::TooFewPeers, std::to_string(members) + " of " + std::to_string(state.options.min_peers) + " after " +
+                                              format_duration(state.options.wait_limit)},
+            now, effects);
 }
 
 void advance_training(State& state, Instant now, Effects& effects) {
@@ -241,10 +249,13 @@ void advance_training(State& state, Instant now, Effects& effects) {
       if (!peer.ready && now - peer.since > state.options.deadline) slow.push_back(member.id);  // who entered later has its own time
     }
     for (const auto id : slow)
-      membership::dismiss(state, id, Error{ErrorName::DeadlineExceeded, "not ready " + format_duration(state.options.deadline) + " after the first"}, now, effects);
+      membership::dismiss(state, id,
+                          Error{ErrorName::DeadlineExceeded, "not ready " + format_duration(state.options.deadline) + " after the first"},
+                          now, effects);
     if (!slow.empty()) return advance(state, now, effects);
   }
-  const bool all_ready = std::all_of(state.view.members.begin(), state.view.members.end(), [&](const Member& m) { return state.peers.at(m.id).ready.has_value(); });
+  const bool all_ready = std::all_of(state.view.members.begin(), state.view.members.end(),
+                                     [&](const Member& m) { return state.peers.at(m.id).ready.has_value(); });
   if (all_ready && now >= state.retry_at && !membership::held_for(state, now)) start_reduce(state, now, effects);
 }
 
@@ -256,7 +267,8 @@ void advance_reducing(State& state, Instant now, Effects& effects) {
     if (!state.peers.at(member.id).vote) mute.push_back(member.id);
   abort(state, "the deadline of the reduce passed", now, effects);
   for (const auto id : mute)
-    membership::dismiss(state, id, Error{ErrorName::DeadlineExceeded, "no vote within " + format_duration(state.options.deadline)}, now, effects);
+    membership::dismiss(state, id, Error{ErrorName::DeadlineExceeded, "no vote within " + format_duration(state.options.deadline)}, now,
+                        effects);
   advance(state, now, effects);
 }
 
@@ -287,7 +299,10 @@ std::string ready(State& state, PeerId from, const Ready& message, Instant now, 
     if (peer.contributes) return "it was promoted while it said that it adopts the result";
   }
   if (peer.contributes != (message.weight > 0)) {
-    membership::dismiss(state, from, Error{ErrorName::ProtocolViolation, peer.contributes ? "it was to train and weighs nothing" : "a weight that nobody asked for"}, now, effects);
+    membership::dismiss(
+        state, from,
+        Error{ErrorName::ProtocolViolation, peer.contributes ? "it was to train and weighs nothing" : "a weight that nobody asked for"},
+        now, effects);
     return "a wrong weight";
   }
   peer.ready = message;
@@ -309,7 +324,8 @@ std::string vote(State& state, PeerId from, const Vote& message, Instant now, Ef
   const auto missing = members_who(state, [](const Peer& p) { return !p.vote; });
   if (!missing.empty()) return "votes are missing: " + names(missing);
   const auto& members = state.view.members;
-  const bool equal = std::all_of(members.begin(), members.end(), [&](const Member& m) { return state.peers.at(m.id).vote->state == message.state; });
+  const bool equal =
+      std::all_of(members.begin(), members.end(), [&](const Member& m) { return state.peers.at(m.id).vote->state == message.state; });
   if (equal) commit(state, message.state, now, effects);
   else settle_parity(state, now, effects);
   return equal ? "all voted for the same digest" : "the votes differ";
@@ -329,8 +345,10 @@ std::string reduce_failed(State& state, PeerId from, const ReduceFailed& message
   state.retry_at = now + retry_delay(failures);
   if (failures >= MAX_LINK_FAILURES) {
     const bool blame_suspect = suspect != state.peers.end() && suspect->second.ordinal > state.peers.at(from).ordinal;
-    membership::dismiss(state, blame_suspect ? message.suspect : from,
-                        Error{ErrorName::LaneBroken, std::to_string(failures) + " failures in one outer step; the last: " + to_string(message.error)}, now, effects);
+    membership::dismiss(
+        state, blame_suspect ? message.suspect : from,
+        Error{ErrorName::LaneBroken, std::to_string(failures) + " failures in one outer step; the last: " + to_string(message.error)}, now,
+        effects);
   }
   return "the reduce is tried again";
 }
@@ -347,7 +365,10 @@ std::string in_doubt(State& state, PeerId from, const InDoubt& message, Effects&
 
 std::string final_report(State& state, PeerId from, const FinalReport& message, Instant now, Effects& effects) {
   if (state.phase != Phase::Finishing || state.finalist != from) return "a report that nobody waits for";
-  auto record = Record{"final_report"}.with("peer", to_string(from)).with("sample", message.sample.substr(0, 4096)).with("checkpoint", message.checkpoint);
+  auto record = Record{"final_report"}
+                    .with("peer", to_string(from))
+                    .with("sample", message.sample.substr(0, 4096))
+                    .with("checkpoint", message.checkpoint);
   if (!message.problem.empty()) record = std::move(record).with("problem", message.problem);
   if (!std::isnan(message.held_out_loss.value())) record = std::move(record).with("held_out_loss", message.held_out_loss.value());
   record.durable = true;
@@ -391,21 +412,27 @@ void advance(State& state, Instant now, Effects& effects) {
 std::string waiting_for(const State& state, Instant now) {
   switch (state.phase) {
     case Phase::Waiting: {
-      const auto quorum = std::to_string(state.revision.value == 0 ? std::max(state.options.start_quorum, state.options.min_peers) : state.options.min_peers);
+      const auto quorum = std::to_string(state.revision.value == 0 ? std::max(state.options.start_quorum, state.options.min_peers)
+                                                                   : state.options.min_peers);
       std::vector<std::string> coming;
       for (const auto& [id, peer] : state.peers)
         if (peer.seat != Seat::Member) coming.push_back(peer.hello.name);
       return "peers: " + std::to_string(state.view.members.size()) + " of " + quorum + " are members" +
-             (coming.empty() ? "" : ", joining: " + names(coming)) + "; gives up " + format_duration(state.options.wait_limit) + " after the wait began";
+             (coming.empty() ? "" : ", joining: " + names(coming)) + "; gives up " + format_duration(state.options.wait_limit) +
+             " after the wait began";
     }
     case Phase::Training: {
       if (!state.first_ready) return "";
       const auto late = members_who(state, [](const Peer& p) { return !p.ready; });
-      if (!late.empty()) return "inner steps of " + names(late) + "; evicted " + format_duration(state.options.deadline) + " after the first is ready";
-      if (const auto joiner = membership::held_for(state, now)) return "the state fetch of " + state.peers.at(*joiner).hello.name + "; at most " + format_duration(state.options.fetch_limit);
+      if (!late.empty())
+        return "inner steps of " + names(late) + "; evicted " + format_duration(state.options.deadline) + " after the first is ready";
+      if (const auto joiner = membership::held_for(state, now))
+        return "the state fetch of " + state.peers.at(*joiner).hello.name + "; at most " + format_duration(state.options.fetch_limit);
       return "the next try of the reduce";
     }
-    case Phase::Reducing: return "votes of " + names(members_who(state, [](const Peer& p) { return !p.vote; })) + "; at most " + format_duration(state.options.deadline);
+    case Phase::Reducing:
+      return "votes of " + names(members_who(state, [](const Peer& p) { return !p.vote; })) + "; at most " +
+             format_duration(state.options.deadline);
     case Phase::Finishing: return "the final evaluation; at most " + format_duration(state.options.finish_limit);
     case Phase::Over: return "";
   }

@@ -22,8 +22,8 @@ struct PeerPorts {
   TrainerPort* trainer = nullptr;
   JournalPort* journal = nullptr;
   std::function<Instant()> now;
-  std::function<std::uint64_t()> reduce_chunks;  ///< for heartbeats
-  std::function<void()> disconnected;            ///< the coordinator's connection is closed: nothing more to wait for at the end
+  std::function<std::uint64_t()> reduce_chunks;     ///< for heartbeats
+  std::function<void()> disconnected;               ///< the coordinator's connection is closed: nothing more to wait for at the end
   std::function<void(const peer::State&)> observe;  ///< after each event; tests hang their fault points here
 };
 

@@ -51,7 +51,8 @@ class Handler {
   std::string operator()(const TrainerContributed& event) {
     if (s_.phase != Phase::Training || event.step != s_.begin->step) return "a contribution to another step";
     s_.phase = Phase::Ready;
-    tell(prime::Ready{event.step, s_.revision, event.weight, event.samples, event.loss, event.held_out_loss, event.tokens_per_s, s_.trainer_pid});
+    tell(prime::Ready{event.step, s_.revision, event.weight, event.samples, event.loss, event.held_out_loss, event.tokens_per_s,
+                      s_.trainer_pid});
     return "contributed";
   }
 
@@ -165,11 +166,17 @@ class Handler {
 
   std::string hear(const BeginStep& m) {
     if (m.view.epoch < s_.epoch) return "a step of an older epoch";
-    if (m.base != s_.revision) return give_up(Error{ErrorName::ParityBroken, "told to train from revision " + std::to_string(m.base.value) + ", holds " + std::to_string(s_.revision.value)});
+    if (m.base != s_.revision)
+      return give_up(Error{ErrorName::ParityBroken,
+                           "told to train from revision " + std::to_string(m.base.value) + ", holds " + std::to_string(s_.revision.value)});
     s_.epoch = m.view.epoch;
     s_.begin = m;
     s_.inner_steps = 0;
-    record(Record{"outer_step_begun"}.with("outer_step", m.step.value).with("epoch", m.view.epoch.value).with("contributes", m.contribute).with("first_sample", m.first_sample));
+    record(Record{"outer_step_begun"}
+               .with("outer_step", m.step.value)
+               .with("epoch", m.view.epoch.value)
+               .with("contributes", m.contribute)
+               .with("first_sample", m.first_sample));
     if (!m.contribute) {
       s_.phase = Phase::Ready;
       tell(prime::Ready{m.step, m.base, 0, 0, Real{0.0}, Real{std::nan("")}, Real{0.0}, s_.trainer_pid});
@@ -183,15 +190,19 @@ class Handler {
   std::string hear(const StartReduce& m) {
     if (m.op.epoch < s_.epoch) return "a reduce of an older epoch";
     if (s_.phase != Phase::Ready || m.base != s_.revision || m.elements != s_.elements) {
-      const auto why = s_.phase != Phase::Ready ? "not ready: " + std::string{to_string(s_.phase)}
-                                                : "holds revision " + std::to_string(s_.revision.value) + " with " + std::to_string(s_.elements) + " elements";
+      const auto why = s_.phase != Phase::Ready
+                           ? "not ready: " + std::string{to_string(s_.phase)}
+                           : "holds revision " + std::to_string(s_.revision.value) + " with " + std::to_string(s_.elements) + " elements";
       tell(ReduceFailed{m.op, PeerId{}, Error{ErrorName::ReduceMismatch, why}});
       return "refused the reduce";
     }
     s_.epoch = m.op.epoch;
     s_.phase = Phase::Reducing;
     s_.reduce = m;
-    record(Record{"reduce_started"}.with("outer_step", m.step.value).with("operation", to_string(m.op)).with("peers", std::uint64_t{m.view.members.size()}));
+    record(Record{"reduce_started"}
+               .with("outer_step", m.step.value)
+               .with("operation", to_string(m.op))
+               .with("peers", std::uint64_t{m.view.members.size()}));
     emit(RunReduce{m});
     return "reduces";
   }
@@ -211,7 +222,8 @@ class Handler {
 
   std::string hear(const Commit& m) {
     if (s_.phase != Phase::Voted || s_.reduce->op != m.op) return "a commit that was heard before";
-    if (*s_.prepared != m.state) return give_up(Error{ErrorName::ParityBroken, "prepared " + to_string(*s_.prepared) + ", committed was " + to_string(m.state)});
+    if (*s_.prepared != m.state)
+      return give_up(Error{ErrorName::ParityBroken, "prepared " + to_string(*s_.prepared) + ", committed was " + to_string(m.state)});
     PRIME_ASSERT(m.revision == s_.revision.next(), "law 2: a commit leads to the next revision");
     s_.revision = m.revision;
     s_.digest = m.state;

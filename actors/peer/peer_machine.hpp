@@ -21,20 +21,20 @@ namespace prime::peer {
 struct Options {
   Hello hello;
   Duration heartbeat_every = 2s;
-  Duration heartbeat_limit = 10s;  ///< of the coordinator's silence
-  Duration doubt_after = 5s;       ///< a voter that heard nothing asks
+  Duration heartbeat_limit = 10s;      ///< of the coordinator's silence
+  Duration doubt_after = 5s;           ///< a voter that heard nothing asks
   std::uint64_t checkpoint_every = 0;  ///< outer steps; the member of rank 0 writes them; 0: none on the way
 };
 
 enum class Phase : std::uint8_t {
-  Greeting,   ///< hello sent
-  Seating,    ///< welcome; the trainer starts and binds its tensors
-  Waiting,    ///< seated: for a fetch, a step, or the end
+  Greeting,  ///< hello sent
+  Seating,   ///< welcome; the trainer starts and binds its tensors
+  Waiting,   ///< seated: for a fetch, a step, or the end
   Fetching,
-  Training,   ///< the trainer does its inner steps (or is being restarted)
-  Ready,      ///< contributed; waits for the others
+  Training,  ///< the trainer does its inner steps (or is being restarted)
+  Ready,     ///< contributed; waits for the others
   Reducing,
-  Voted,      ///< waits for the decision; neither applies nor restores by itself (law 2)
+  Voted,  ///< waits for the decision; neither applies nor restores by itself (law 2)
   Finishing,
   Over,
 };
@@ -43,10 +43,10 @@ std::string_view to_string(Phase phase);
 struct State {
   Options options;
   Phase phase = Phase::Greeting;
-  Instant heard{};       ///< the coordinator, last
-  Instant ticked{};      ///< last tick
-  Instant beat{};        ///< own last heartbeat
-  Instant asked{};       ///< when voted, or last in doubt
+  Instant heard{};   ///< the coordinator, last
+  Instant ticked{};  ///< last tick
+  Instant beat{};    ///< own last heartbeat
+  Instant asked{};   ///< when voted, or last in doubt
   bool trainer_bound = false;
   std::uint32_t trainer_pid = 0;
   std::uint64_t elements = 0;
@@ -59,7 +59,7 @@ struct State {
   std::optional<FetchState> fetch;     ///< the one that is wanted
   std::optional<FetchState> fetching;  ///< the one in flight: one at a time, the wanted one comes after it
   std::optional<RunDone> done;
-  Epoch epoch;                         ///< newest seen; what is older is refused (law 1)
+  Epoch epoch;  ///< newest seen; what is older is refused (law 1)
   std::uint64_t inner_steps = 0;
   std::uint64_t reduce_chunks = 0;
 };
@@ -129,12 +129,13 @@ struct Progress {
 struct LeaveRequested {};
 /// Time has passed.
 struct Tick {};
-using Event = std::variant<FromCoordinator, CoordinatorLost, Configured, TrainerBound, TrainerContributed, TrainerRestarting, TrainerGaveUp, TrainerLeft,
-                           TrainerFinal, ReduceEnded, FetchEnded, Progress, LeaveRequested, Tick>;
+using Event = std::variant<FromCoordinator, CoordinatorLost, Configured, TrainerBound, TrainerContributed, TrainerRestarting, TrainerGaveUp,
+                           TrainerLeft, TrainerFinal, ReduceEnded, FetchEnded, Progress, LeaveRequested, Tick>;
 
 // Effects -------------------------------------------------------------------------------------------------------------------
 
-using ToCoordinator = std::variant<Hello, Seated, Fetched, FetchFailed, prime::Ready, Vote, ReduceFailed, InDoubt, Heartbeat, Deathrattle, FinalReport>;
+using ToCoordinator =
+    std::variant<Hello, Seated, Fetched, FetchFailed, prime::Ready, Vote, ReduceFailed, InDoubt, Heartbeat, Deathrattle, FinalReport>;
 struct Tell {
   ToCoordinator message;
 };
@@ -177,7 +178,8 @@ struct SaveState {
 struct End {
   std::optional<Error> cause;
 };
-using Effect = std::variant<Record, Tell, StartTrainer, BeginTraining, StartFetch, RunReduce, AbortReduce, ApplyCommit, Discard, FinishTraining, SaveState, End>;
+using Effect = std::variant<Record, Tell, StartTrainer, BeginTraining, StartFetch, RunReduce, AbortReduce, ApplyCommit, Discard,
+                            FinishTraining, SaveState, End>;
 
 struct Transition {
   State state;

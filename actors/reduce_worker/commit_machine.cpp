@@ -78,25 +78,26 @@ Transition step(State state, const Event& event) {
   Transition result{std::move(state), {}, {}};
   auto& s = result.state;
   auto& effects = result.effects;
-  result.reason = std::visit(overloaded{
-                                 [&](const Run& e) { return run(s, e, effects); },
-                                 [&](const Cancel& e) { return cancel(s, e, effects); },
-                                 [&](const Apply& e) {
-                                   PRIME_ASSERT(s.phase == Phase::Prepared && is_current(s, e.commit.op), "law 2: only what was prepared is committed");
-                                   effects.emplace_back(CommitState{e.commit});
-                                   become_idle(s, effects);
-                                   return std::string{"committed"};
-                                 },
-                                 [&](const Drop& e) {
-                                   if (s.phase != Phase::Prepared || !is_current(s, e.op)) return std::string{"nothing to drop"};
-                                   effects.emplace_back(DiscardState{});
-                                   become_idle(s, effects);
-                                   return std::string{"discarded"};
-                                 },
-                                 [&](const Moved& e) { return moved(s, e, effects); },
-                                 [&](const PreparedState& e) { return prepared(s, e, effects); },
-                             },
-                             event);
+  result.reason =
+      std::visit(overloaded{
+                     [&](const Run& e) { return run(s, e, effects); },
+                     [&](const Cancel& e) { return cancel(s, e, effects); },
+                     [&](const Apply& e) {
+                       PRIME_ASSERT(s.phase == Phase::Prepared && is_current(s, e.commit.op), "law 2: only what was prepared is committed");
+                       effects.emplace_back(CommitState{e.commit});
+                       become_idle(s, effects);
+                       return std::string{"committed"};
+                     },
+                     [&](const Drop& e) {
+                       if (s.phase != Phase::Prepared || !is_current(s, e.op)) return std::string{"nothing to drop"};
+                       effects.emplace_back(DiscardState{});
+                       become_idle(s, effects);
+                       return std::string{"discarded"};
+                     },
+                     [&](const Moved& e) { return moved(s, e, effects); },
+                     [&](const PreparedState& e) { return prepared(s, e, effects); },
+                 },
+                 event);
   return result;
 }
 

@@ -16,20 +16,23 @@ void ReduceWorkerImpl::handle(const reduce_worker::Event& event) {
 
 void ReduceWorkerImpl::start(const StartReduce& reduce) {
   const auto self = caf::actor_cast<ReduceWorkerActor>(this);
-  ports_.lanes->start(
-      ReduceRequest{reduce.op, reduce.view, ports_.self, reduce.contributions, ports_.state->contribution(), ports_.state->result(), ports_.deadline()},
-      [self](ReduceOutcome outcome) { caf::anon_send(self, ReduceHappening{reduce_worker::Moved{std::move(outcome)}}); });
+  ports_.lanes->start(ReduceRequest{reduce.op, reduce.view, ports_.self, reduce.contributions, ports_.state->contribution(),
+                                    ports_.state->result(), ports_.deadline()},
+                      [self](ReduceOutcome outcome) { caf::anon_send(self, ReduceHappening{reduce_worker::Moved{std::move(outcome)}}); });
 }
 
 void ReduceWorkerImpl::carry_out(const reduce_worker::Effect& effect) {
   std::visit(overloaded{
                  [&](const reduce_worker::StartLanes& e) { start(e.reduce); },
                  [&](const reduce_worker::AbortLanes& e) { ports_.lanes->abort(e.op, e.reason); },
-                 [&](const reduce_worker::Prepare& e) { handle(reduce_worker::PreparedState{e.reduce.op, ports_.state->prepare(e.reduce), e.stats}); },
+                 [&](const reduce_worker::Prepare& e) {
+                   handle(reduce_worker::PreparedState{e.reduce.op, ports_.state->prepare(e.reduce), e.stats});
+                 },
                  [&](const reduce_worker::CommitState& e) { ports_.state->commit(e.commit); },
                  [&](const reduce_worker::DiscardState&) { ports_.state->discard(); },
                  [&](const reduce_worker::Report& e) {
-                   ports_.report(peer::ReduceEnded{e.op, e.prepared, e.suspect, e.stats.wire_bytes_sent, static_cast<std::uint64_t>(e.stats.elapsed.count())});
+                   ports_.report(peer::ReduceEnded{e.op, e.prepared, e.suspect, e.stats.wire_bytes_sent,
+                                                   static_cast<std::uint64_t>(e.stats.elapsed.count())});
                  },
              },
              effect);

@@ -16,8 +16,8 @@ struct ReduceWorkerPorts {
   ReducePort* lanes = nullptr;
   StatePort* state = nullptr;
   PeerId self;
-  std::function<Duration()> deadline;                 ///< of one reduce; from the manifest, known once welcome
-  std::function<void(peer::Event)> report;            ///< to the peer actor, from any thread
+  std::function<Duration()> deadline;       ///< of one reduce; from the manifest, known once welcome
+  std::function<void(peer::Event)> report;  ///< to the peer actor, from any thread
 };
 
 class ReduceWorkerImpl : public ReduceWorkerActor::base {

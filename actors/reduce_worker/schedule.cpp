@@ -10,9 +10,7 @@
 namespace prime {
 namespace {
 
-std::uint64_t divide_up(std::uint64_t count, std::uint64_t unit) {
-  return count / unit + (count % unit != 0 ? 1 : 0);
-}
+std::uint64_t divide_up(std::uint64_t count, std::uint64_t unit) { return count / unit + (count % unit != 0 ? 1 : 0); }
 
 }  // namespace
 

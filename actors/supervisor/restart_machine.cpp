@@ -6,8 +6,8 @@ Transition child_died(State state, const Error& cause, Instant now) {
   while (!state.restarts.empty() && now - state.restarts.front() > state.options.within) state.restarts.pop_front();
   if (info(cause.name).klass == ErrorClass::User) return {std::move(state), GiveUp{cause}, "a restart does not cure it"};
   if (state.restarts.size() >= state.options.restarts) {
-    auto final_cause = Error{ErrorName::TrainerFailed, std::to_string(state.restarts.size()) + " restarts within " + format_duration(state.options.within) +
-                                                           "; the last cause: " + to_string(cause)};
+    auto final_cause = Error{ErrorName::TrainerFailed, std::to_string(state.restarts.size()) + " restarts within " +
+                                                           format_duration(state.options.within) + "; the last cause: " + to_string(cause)};
     return {std::move(state), GiveUp{std::move(final_cause)}, "the restart intensity is used up"};
   }
   state.restarts.push_back(now);

@@ -27,9 +27,7 @@ constexpr std::array BYTES{Scale{1e9, " GB"}, Scale{1e6, " MB"}, Scale{1e3, " kB
 
 }  // namespace
 
-std::string loss_figure(std::optional<double> loss) {
-  return loss ? fmt::format("{:.3f}", *loss) : UNKNOWN;
-}
+std::string loss_figure(std::optional<double> loss) { return loss ? fmt::format("{:.3f}", *loss) : UNKNOWN; }
 
 std::string rate_figure(std::optional<double> per_second) {
   if (!per_second || !std::isfinite(*per_second)) return UNKNOWN;

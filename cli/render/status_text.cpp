@@ -30,9 +30,7 @@ template <class T>
 std::string or_unknown(const std::optional<T>& value) {
   return value ? std::to_string(*value) : UNKNOWN;
 }
-std::string short_digest(const std::optional<std::string>& digest) {
-  return digest ? digest->substr(0, SHOWN_DIGEST) : UNKNOWN;
-}
+std::string short_digest(const std::optional<std::string>& digest) { return digest ? digest->substr(0, SHOWN_DIGEST) : UNKNOWN; }
 
 std::string headline(const RunStatus& status, const Style& style) {
   auto text = paint(style, Role::Strong, status.id) + "  " + paint(style, role_of(status.state), to_string(status.state));

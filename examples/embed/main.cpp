@@ -1,10 +1,9 @@
 // A trainer of one's own in twenty lines: joins the run named by PRIME_INVITE and minimises ½‖x − target‖², where every peer has
 // another target. The run's optimum is the mean of the targets, which no peer could find alone.
-#include <prime/session.hpp>
-
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <prime/session.hpp>
 
 int complain(const prime::Error& error) {
   std::fputs(prime::render(error).c_str(), stderr);
@@ -24,7 +23,7 @@ int main() {
   while (true) {
     auto step = session->next_outer_step();  // x holds the shared parameters now
     if (!step) return complain(step.error());
-    if (!*step) break;                       // the run is done
+    if (!*step) break;  // the run is done
     const auto& plan = (*step)->plan();
     const auto target = static_cast<float>(plan.rank);
     for (std::uint32_t inner = 0; inner < plan.inner_steps; ++inner) {
@@ -36,12 +35,13 @@ int main() {
       }
       if (auto told = (*step)->report({.loss = distance / 2, .tokens = x.size()}); !told) return complain(told.error());
     }
-    auto committed = (*step)->commit();      // and now the new ones
+    auto committed = (*step)->commit();  // and now the new ones
     if (!committed) return complain(committed.error());
     state = committed->state;
     std::printf("step %llu: mean over %u peers\n", static_cast<unsigned long long>(committed->step.value), committed->peers);
   }
-  if (auto answered = session->finish([](const prime::FinalPlan&) { return prime::FinalAnswer{}; }); !answered) return complain(answered.error());
+  if (auto answered = session->finish([](const prime::FinalPlan&) { return prime::FinalAnswer{}; }); !answered)
+    return complain(answered.error());
   std::printf("state %s, x[0] = %.6f, distance %.6f\n", prime::to_string(state).c_str(), static_cast<double>(x[0]), std::sqrt(distance));
   return 0;
 }

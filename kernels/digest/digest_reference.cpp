@@ -1,7 +1,6 @@
-#include <xxhash.h>
-
 #include <algorithm>
 #include <array>
+#include <xxhash.h>
 
 #include "kernels/digest/digest.hpp"
 
@@ -27,8 +26,6 @@ Digest combine_digests(std::span<const Digest> chunks, std::size_t total_bytes) 
   return digest_bytes(std::as_bytes(std::span{words}));
 }
 
-Digest digest_tensor_reference(std::span<const std::byte> bytes) {
-  return combine_digests(chunk_digests(bytes), bytes.size());
-}
+Digest digest_tensor_reference(std::span<const std::byte> bytes) { return combine_digests(chunk_digests(bytes), bytes.size()); }
 
 }  // namespace prime::kernels

@@ -51,7 +51,8 @@ std::size_t first_non_finite(std::span<const float> values) {
   for (std::size_t begin = 0; begin < values.size(); begin += BLOCK) {
     const std::size_t end = std::min(begin + BLOCK, values.size());
     std::uint32_t bad = 0;  // branch-free over a block, so that it vectorises
-    for (std::size_t i = begin; i < end; ++i) bad |= static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(values[i]) & EXPONENT) == EXPONENT);
+    for (std::size_t i = begin; i < end; ++i)
+      bad |= static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(values[i]) & EXPONENT) == EXPONENT);
     if (bad != 0) return begin + first_non_finite_reference(values.subspan(begin, end - begin));
   }
   return values.size();

@@ -1,12 +1,11 @@
 #include <arpa/inet.h>
+#include <array>
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/send.hpp>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <caf/actor_system.hpp>
-#include <caf/actor_system_config.hpp>
-#include <array>
-#include <caf/send.hpp>
 
 #include "actors/peer/peer_actor.hpp"
 #include "runtime/agent/end_signal.hpp"
@@ -46,7 +45,8 @@ std::string address_towards(const Endpoint& target) {
   sockaddr_storage own{};
   socklen_t length = sizeof own;
   std::array<char, NI_MAXHOST> text{};
-  if (fd >= 0 && ::connect(fd, found->ai_addr, found->ai_addrlen) == 0 && ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
+  if (fd >= 0 && ::connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
+      ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
       ::getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0)
     host = text.data();
   if (fd >= 0) ::close(fd);
@@ -61,7 +61,12 @@ class Agent {
  public:
   Agent(AgentOptions options, PeerId self, std::string name, std::filesystem::path directory, RecordJournal& journal,
         const std::function<void(const AgentIdentity&)>& welcome)
-      : options_(std::move(options)), self_(self), name_(std::move(name)), directory_(std::move(directory)), journal_(journal), welcome_(welcome) {}
+      : options_(std::move(options)),
+        self_(self),
+        name_(std::move(name)),
+        directory_(std::move(directory)),
+        journal_(journal),
+        welcome_(welcome) {}
 
   Result<void> run() {
     EndSignal end;
@@ -78,10 +83,11 @@ class Agent {
     // Whether lanes may come in the clear is in the manifest, which comes with the welcome, which needs this address first. Who gets
     // in holds the run key either way; what goes out follows the manifest.
     acceptor_options.allow_plain = true;
-    PRIME_TRY(const auto acceptor, net::Acceptor::open(acceptor_options, *credentials_, [&](net::Protocol protocol, net::ChannelPtr channel, const std::string&) {
-                if (protocol == net::Protocol::Lane) engine_->adopt(std::move(channel));
-                if (protocol == net::Protocol::State) donors.serve(std::move(channel));
-              }));
+    PRIME_TRY(const auto acceptor, net::Acceptor::open(acceptor_options, *credentials_,
+                                                       [&](net::Protocol protocol, net::ChannelPtr channel, const std::string&) {
+                                                         if (protocol == net::Protocol::Lane) engine_->adopt(std::move(channel));
+                                                         if (protocol == net::Protocol::State) donors.serve(std::move(channel));
+                                                       }));
     acceptor_ = acceptor.get();
     Endpoint lanes = acceptor->address();
     if (options_.local.network.advertise) lanes.host = *options_.local.network.advertise;
@@ -119,9 +125,12 @@ class Agent {
     host.default_trainer = options_.trainer_program;
     host.report = [this](peer::Event event) { caf::anon_send(shell_, PeerHappening{std::move(event)}); };
     host.trainer_died = [this](Error cause) { caf::anon_send(supervisor_, TrainerDied{std::move(cause)}); };
-    host.final_answer = [this](peer::TrainerFinal answer) { caf::anon_send(supervisor_, SaveOrder{"the last outer step is committed", std::move(answer)}); };
+    host.final_answer = [this](peer::TrainerFinal answer) {
+      caf::anon_send(supervisor_, SaveOrder{"the last outer step is committed", std::move(answer)});
+    };
     host.dial_donor = [this](const FetchState& fetch, const manifest::Shared& shared) {
-      return net::dial(fetch.lanes, net::Protocol::State, *credentials_, net::Expectation::peer(fetch.donor), CONNECT_LIMIT, transport_of(shared));
+      return net::dial(fetch.lanes, net::Protocol::State, *credentials_, net::Expectation::peer(fetch.donor), CONNECT_LIMIT,
+                       transport_of(shared));
     };
     host.configured = [this](const manifest::Shared& shared) {
       lane_transport_.store(transport_of(shared));
@@ -141,7 +150,9 @@ class Agent {
     {
       net::BaspTransport transport{system};
       auto coordinator = transport.remote_actor<CoordinatorActor>(*credentials_, options_.invite.address, CONNECT_LIMIT);
-      if (!coordinator) return fail(std::move(coordinator.error()).with_context("connecting to the coordinator at " + net::format_endpoint(options_.invite.address)));
+      if (!coordinator)
+        return fail(std::move(coordinator.error())
+                        .with_context("connecting to the coordinator at " + net::format_endpoint(options_.invite.address)));
       spawn_actors(system, *coordinator, lanes);
       cause = end_->wait(
           [this](int count) {
@@ -162,20 +173,29 @@ class Agent {
     ReduceWorkerPorts worker{engine_.get(), host_.get(), self_, [this] { return Duration{deadline_.load()}; }, report};
     worker_ = system.spawn<ReduceWorkerImpl, caf::detached>(worker);
     SupervisorPorts supervisor;
-    supervisor.checkpoint_server = CheckpointServerPorts{host_.get(), &journal_, report, [this](std::optional<Error> cause) { end_->end(std::move(cause)); }};
+    supervisor.checkpoint_server =
+        CheckpointServerPorts{host_.get(), &journal_, report, [this](std::optional<Error> cause) { end_->end(std::move(cause)); }};
     supervisor.trainer = host_.get();
     supervisor.now = now;
     supervisor.trainer_intensity = [this] { return host_->trainer_intensity(); };
     supervisor_ = system.spawn<SupervisorImpl, caf::detached>(supervisor);
     peer::Options options;
     options.hello = Hello{PROTOCOL_VERSION, options_.invite.run, self_, name_, lanes, static_cast<std::uint32_t>(::getpid())};
-    PeerPorts ports{coordinator, worker_, supervisor_, host_.get(), &journal_, now, [this] { return engine_->chunks_done(); }, [this] { end_->release(); },
+    PeerPorts ports{coordinator,
+                    worker_,
+                    supervisor_,
+                    host_.get(),
+                    &journal_,
+                    now,
+                    [this] { return engine_->chunks_done(); },
+                    [this] { end_->release(); },
                     [this](const peer::State& state) { at_fault_point(state); }};
     shell_ = system.spawn<PeerActorImpl>(options, ports);
   }
 
   void end_actors(caf::actor_system& system) {
-    for (const auto& actor : {caf::actor_cast<caf::actor>(shell_), caf::actor_cast<caf::actor>(worker_), caf::actor_cast<caf::actor>(supervisor_)})
+    for (const auto& actor :
+         {caf::actor_cast<caf::actor>(shell_), caf::actor_cast<caf::actor>(worker_), caf::actor_cast<caf::actor>(supervisor_)})
       caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
     system.await_all_actors_done();
     // Nobody drives them any more; what they still say goes to actors that have ended, which the system must outlive.

@@ -60,9 +60,11 @@ Result<void> serve(const CoordinatorOptions& options, const std::function<void(c
     transport.publish(caf::actor_cast<CoordinatorActor>(shell));
     net::AcceptorOptions acceptor_options;
     acceptor_options.listen = options.listen;
-    auto acceptor = net::Acceptor::open(acceptor_options, credentials, [&transport](net::Protocol protocol, net::ChannelPtr channel, const std::string&) {
-      if (protocol == net::Protocol::Control) transport.accept(std::move(channel));  // a coordinator has no lanes
-    });
+    auto acceptor = net::Acceptor::open(acceptor_options, credentials,
+                                        [&transport](net::Protocol protocol, net::ChannelPtr channel, const std::string&) {
+                                          if (protocol == net::Protocol::Control)
+                                            transport.accept(std::move(channel));  // a coordinator has no lanes
+                                        });
     if (acceptor) {
       fence.acceptor = acceptor->get();
       journal.append(Record{"coordinator_listening"}.with("address", net::format_endpoint((*acceptor)->address())));

@@ -1,12 +1,11 @@
 #include "runtime/agent/end_signal.hpp"
 
+#include <array>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
-
-#include <array>
 
 namespace prime {
 namespace {

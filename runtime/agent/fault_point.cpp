@@ -1,10 +1,9 @@
 #include "runtime/agent/fault_point.hpp"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <charconv>
 #include <cstdlib>
+#include <signal.h>
+#include <unistd.h>
 #include <vector>
 
 namespace prime {
@@ -22,7 +21,8 @@ std::vector<std::string> split(const std::string& text, char separator) {
 Result<std::uint64_t> number(const std::string& text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return fail(ErrorName::Usage, "PRIME_FAULT: `" + text + "` is not a number");
+  if (error != std::errc{} || end != text.data() + text.size())
+    return fail(ErrorName::Usage, "PRIME_FAULT: `" + text + "` is not a number");
   return value;
 }
 
@@ -56,7 +56,8 @@ Result<FaultPoint> FaultPoint::parse(const std::string& text) {
   return point;
 }
 
-void FaultPoint::reached(Phase phase, std::uint64_t step, std::uint64_t done, std::uint64_t total, const std::function<std::uint32_t()>& trainer_pid) {
+void FaultPoint::reached(Phase phase, std::uint64_t step, std::uint64_t done, std::uint64_t total,
+                         const std::function<std::uint32_t()>& trainer_pid) {
   if (!armed_ || phase != phase_ || (step_ && step != *step_) || done * 100 < percent_ * total) return;
   armed_ = false;
   const auto victim = at_trainer_ ? static_cast<pid_t>(trainer_pid()) : ::getpid();

@@ -12,7 +12,7 @@ namespace prime {
 Digest state_digest(std::span<const float> parameters, std::span<const float> momentum, const StateCounters& counters, unsigned threads) {
   const auto first = kernels::digest_tensor(std::as_bytes(parameters), threads);
   const auto second = kernels::digest_tensor(std::as_bytes(momentum), threads);
-  const std::array<std::uint64_t, 8> parts{first.high,         first.low,       second.high,         second.low, counters.revision.value,
+  const std::array<std::uint64_t, 8> parts{first.high,          first.low,       second.high,         second.low, counters.revision.value,
                                            counters.step.value, counters.tokens, counters.next_sample};
   return kernels::digest_bytes(std::as_bytes(std::span{parts}));
 }
@@ -93,11 +93,9 @@ Result<Digest> OuterState::prepare(const OperationId& operation, const StepGain&
   PRIME_ASSERT(initialized_, "law 2: a step has a base");
   if (prepared_) return fail(ErrorName::InternalError, "operation " + to_string(prepared_->operation) + " is still prepared");
   PRIME_CHECK(require_finite(result_, "the mean"));
-  kernels::nesterov(options_.rule, {.parameters = parameters(),
-                                    .momentum = momentum_,
-                                    .mean = result_,
-                                    .next_parameters = other_slot(),
-                                    .next_momentum = result_});
+  kernels::nesterov(
+      options_.rule,
+      {.parameters = parameters(), .momentum = momentum_, .mean = result_, .next_parameters = other_slot(), .next_momentum = result_});
   const StateCounters next{counters_.revision.next(), counters_.step.next(), counters_.tokens + gain.tokens, gain.next_sample};
   prepared_ = Prepared{operation, next, state_digest(other_slot(), result_, next, options_.threads)};
   return prepared_->digest;
@@ -114,9 +112,7 @@ Result<void> OuterState::commit(const OperationId& operation) {
 
 void OuterState::discard() { prepared_.reset(); }
 
-std::optional<OperationId> OuterState::prepared() const {
-  return prepared_ ? std::optional(prepared_->operation) : std::nullopt;
-}
+std::optional<OperationId> OuterState::prepared() const { return prepared_ ? std::optional(prepared_->operation) : std::nullopt; }
 
 std::shared_ptr<const Snapshot> OuterState::snapshot() {
   PRIME_ASSERT(initialized_, "law 9: there is a state to copy");
@@ -129,8 +125,6 @@ std::shared_ptr<const Snapshot> OuterState::snapshot() {
   return shared;
 }
 
-std::array<int, 3> OuterState::descriptors() const {
-  return {slots_[0].file.number(), slots_[1].file.number(), local_.file.number()};
-}
+std::array<int, 3> OuterState::descriptors() const { return {slots_[0].file.number(), slots_[1].file.number(), local_.file.number()}; }
 
 }  // namespace prime

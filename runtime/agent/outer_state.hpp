@@ -49,7 +49,8 @@ struct OuterStateOptions {
 };
 
 /// The digest of a shared state from its parts; the same law for peers, joiners and checkpoints.
-Digest state_digest(std::span<const float> parameters, std::span<const float> momentum, const StateCounters& counters, unsigned threads = 1);
+Digest state_digest(std::span<const float> parameters, std::span<const float> momentum, const StateCounters& counters,
+                    unsigned threads = 1);
 
 class OuterState {
  public:

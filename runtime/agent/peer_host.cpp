@@ -159,7 +159,8 @@ void PeerHost::on_contributed(const prime::TrainerContributed& contributed) {
     return;
   }
   const double rate = c.seconds > 0 ? static_cast<double>(c.weight) / c.seconds : 0;
-  options_.report(peer::TrainerContributed{c.step, c.weight, c.samples, Real{c.loss}, Real{c.held_out_loss.value_or(std::nan(""))}, Real{rate}});
+  options_.report(
+      peer::TrainerContributed{c.step, c.weight, c.samples, Real{c.loss}, Real{c.held_out_loss.value_or(std::nan(""))}, Real{rate}});
 }
 
 void PeerHost::on_final(const prime::TrainerFinal& final) {
@@ -341,7 +342,8 @@ Result<std::string> PeerHost::write_checkpoint() {
   }
   content.momentum = state->momentum;
   PRIME_TRY(const auto path, store::write_checkpoint(options_.checkpoints, content));
-  if (const auto pruned = store::prune_checkpoints(options_.checkpoints, manifest_->shared.checkpoint.keep); !pruned) return fail(pruned.error());
+  if (const auto pruned = store::prune_checkpoints(options_.checkpoints, manifest_->shared.checkpoint.keep); !pruned)
+    return fail(pruned.error());
   return path.string();
 }
 

@@ -25,14 +25,14 @@ struct PeerHostOptions {
   std::string run;
   PeerId self;
   std::string name;
-  std::filesystem::path directory;           ///< of this peer: trainer.log
-  std::filesystem::path checkpoints;         ///< where checkpoint directories are put
+  std::filesystem::path directory;    ///< of this peer: trainer.log
+  std::filesystem::path checkpoints;  ///< where checkpoint directories are put
   manifest::Local local;
-  std::string default_trainer;               ///< program that trains when the manifest names none
-  std::optional<PacketSocket> external;      ///< the socket of a trainer that started this agent
-  std::function<void(peer::Event)> report;   ///< to the peer actor, from any thread
+  std::string default_trainer;                           ///< program that trains when the manifest names none
+  std::optional<PacketSocket> external;                  ///< the socket of a trainer that started this agent
+  std::function<void(peer::Event)> report;               ///< to the peer actor, from any thread
   std::function<void(peer::TrainerFinal)> final_answer;  ///< to the supervisor: a checkpoint is written, then the peer told
-  std::function<void(Error)> trainer_died;   ///< to the supervisor, from any thread
+  std::function<void(Error)> trainer_died;               ///< to the supervisor, from any thread
   std::function<Result<net::ChannelPtr>(const FetchState&, const manifest::Shared&)> dial_donor;
   std::function<void(const manifest::Shared&)> configured;  ///< the run's manifest is known
 };
@@ -90,16 +90,16 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   Welcome welcome_;
   std::unique_ptr<TrainerHost> trainer_;
   bool fresh_ = true;
-  bool trainer_ready_ = false;            ///< bound and mapped
-  bool awaits_commit_ = false;            ///< this life of the trainer has contributed to the step in progress
-  bool over_ = false;                     ///< its end is expected: it has answered, or the agent ends
-  std::optional<Error> stop_cause_;       ///< why we stopped it, when the fault was its own
+  bool trainer_ready_ = false;       ///< bound and mapped
+  bool awaits_commit_ = false;       ///< this life of the trainer has contributed to the step in progress
+  bool over_ = false;                ///< its end is expected: it has answered, or the agent ends
+  std::optional<Error> stop_cause_;  ///< why we stopped it, when the fault was its own
   std::optional<OuterState> state_;
   std::map<std::string, std::string> export_files_;
   std::optional<BeginStep> pending_begin_;
   std::optional<RunDone> pending_finish_;
   std::uint32_t last_peers_ = 0;
-  std::optional<Instant> progress_;       ///< last sign of life while it has work; empty while it waits
+  std::optional<Instant> progress_;  ///< last sign of life while it has work; empty while it waits
   net::Channel* fetching_ = nullptr;
   bool cancelled_ = false;
 };

@@ -22,12 +22,12 @@
 namespace prime {
 
 struct CoordinatorOptions {
-  std::string run;                     ///< run id: the manifest's name and a random suffix
+  std::string run;  ///< run id: the manifest's name and a random suffix
   net::RunKey key;
   manifest::Manifest manifest;
-  Endpoint listen;                     ///< port 0: any free one
-  std::filesystem::path directory;     ///< the run directory
-  std::uint32_t start_quorum = 0;      ///< peers that begin the first outer step together; 0: the manifest's minimum
+  Endpoint listen;                  ///< port 0: any free one
+  std::filesystem::path directory;  ///< the run directory
+  std::uint32_t start_quorum = 0;   ///< peers that begin the first outer step together; 0: the manifest's minimum
 };
 
 /// Serves the run until it is over. `listening` is called once with the address that peers dial.
@@ -42,8 +42,8 @@ struct AgentIdentity {
 
 struct AgentOptions {
   net::Invite invite;
-  std::filesystem::path directory;        ///< the run directory; the peer's own is made below it
-  std::string name;                       ///< empty: drawn from the peer id
+  std::filesystem::path directory;  ///< the run directory; the peer's own is made below it
+  std::string name;                 ///< empty: drawn from the peer id
   manifest::Local local;
   std::string trainer_program;            ///< used when the manifest's local half names no trainer
   std::optional<int> trainer_descriptor;  ///< socket of a trainer that started this agent (prime::Session::join)

@@ -1,13 +1,12 @@
 #include "runtime/agent/record_journal.hpp"
 
-#include <unistd.h>
-
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <unistd.h>
 
 namespace prime {
 namespace {
@@ -30,7 +29,8 @@ std::uint64_t start_ticks() {
   std::getline(file, text);
   std::istringstream fields(text.substr(text.rfind(')') + 1));
   std::string field;
-  for (int i = 3; i <= 22 && fields >> field; ++i) {}
+  for (int i = 3; i <= 22 && fields >> field; ++i) {
+  }
   return std::strtoull(field.c_str(), nullptr, 10);
 }
 

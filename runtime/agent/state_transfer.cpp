@@ -1,10 +1,9 @@
 #include "runtime/agent/state_transfer.hpp"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <poll.h>
 
 #include "actors/checkpoint_server/recovery_machine.hpp"
 #include "kernels/digest/digest.hpp"
@@ -115,7 +114,14 @@ Result<void> serve_session(net::Channel& channel, const std::shared_ptr<const Sn
   const auto of_momentum = kernels::chunk_digests(std::as_bytes(std::span{snapshot->momentum}));
   digests.insert(digests.end(), of_momentum.begin(), of_momentum.end());
   const auto& counters = snapshot->counters;
-  offer = OfferFrame{0, 0, counters.revision.value, counters.step.value, counters.tokens, counters.next_sample, 2 * snapshot->layout.elements() * sizeof(float), digests.size()};
+  offer = OfferFrame{0,
+                     0,
+                     counters.revision.value,
+                     counters.step.value,
+                     counters.tokens,
+                     counters.next_sample,
+                     2 * snapshot->layout.elements() * sizeof(float),
+                     digests.size()};
   PRIME_CHECK(write_value(channel, offer));
   PRIME_CHECK(write_all(channel, std::as_bytes(std::span{digests})));
   PRIME_TRY(const auto first, read_value<std::uint64_t>(channel));
@@ -171,7 +177,8 @@ class Fetcher {
     if (offer.status == static_cast<std::uint32_t>(OfferStatus::Busy)) return fail(ErrorName::FetchFailed, "the donor serves others");
     if (offer.status != 0) return recovery::Offered{Revision{offer.revision}, 0, {}};
     // The count is bounded by what this layout can have before memory is taken for it.
-    if (offer.count != chunk_count(snapshot_.layout.elements())) return recovery::Offered{Revision{offer.revision}, offer.total_bytes + 1, {}};
+    if (offer.count != chunk_count(snapshot_.layout.elements()))
+      return recovery::Offered{Revision{offer.revision}, offer.total_bytes + 1, {}};
     std::vector<Digest> digests(offer.count);
     PRIME_CHECK(read_all(channel, std::as_writable_bytes(std::span{digests})));
     snapshot_.counters = StateCounters{Revision{offer.revision}, OuterStep{offer.step}, offer.tokens, offer.next_sample};
@@ -181,7 +188,8 @@ class Fetcher {
   Result<recovery::ChunkArrived> chunk(net::Channel& channel) {
     PRIME_TRY(const auto frame, read_value<ChunkFrame>(channel));
     const auto bytes = chunk_of(std::span<float>{snapshot_.parameters}, std::span<float>{snapshot_.momentum}, state_.next);
-    if (frame.index != state_.next || frame.length != bytes.size()) return recovery::ChunkArrived{frame.index == state_.next ? ~std::size_t{0} : frame.index, {}};
+    if (frame.index != state_.next || frame.length != bytes.size())
+      return recovery::ChunkArrived{frame.index == state_.next ? ~std::size_t{0} : frame.index, {}};
     PRIME_CHECK(read_all(channel, bytes));
     return recovery::ChunkArrived{frame.index, kernels::digest_bytes(bytes)};
   }

@@ -1,19 +1,18 @@
 #include "runtime/agent/trainer_host.hpp"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <deque>
+#include <fcntl.h>
 #include <future>
 #include <mutex>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <thread>
+#include <unistd.h>
 
 #include "messages/assert.hpp"
 #include "runtime/agent/trainer_dialogue.hpp"
@@ -265,7 +264,8 @@ TrainerEvent TrainerHost::Impl::last_event() {
   }();
   if (answered && (!process_end || process_end->succeeded())) return TrainerLeft{};
   if (!process_end) {
-    return TrainerLost{Error(ErrorName::TrainerFailed, ended_by_us ? "the agent closed its socket" : "it closed its socket without a word")};
+    return TrainerLost{
+        Error(ErrorName::TrainerFailed, ended_by_us ? "the agent closed its socket" : "it closed its socket without a word")};
   }
   return TrainerLost{Error(ErrorName::TrainerFailed, (ended_by_us ? "ended by the agent, " : "") + to_string(*process_end))};
 }
@@ -310,7 +310,8 @@ Result<std::unique_ptr<TrainerHost>> TrainerHost::start(const TrainerCommand& co
   return std::unique_ptr<TrainerHost>(new TrainerHost(std::move(impl)));
 }
 
-Result<std::unique_ptr<TrainerHost>> TrainerHost::adopt(PacketSocket socket, const TrainerHostOptions& options, TrainerEventHandler handler) {
+Result<std::unique_ptr<TrainerHost>> TrainerHost::adopt(PacketSocket socket, const TrainerHostOptions& options,
+                                                        TrainerEventHandler handler) {
   ucred owner{};
   socklen_t size = sizeof owner;
   auto impl = std::make_unique<Impl>(options, std::move(handler));

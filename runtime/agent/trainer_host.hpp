@@ -63,8 +63,8 @@ struct TrainerFailed {
 struct TrainerLost {
   Error cause;
 };
-using TrainerEvent = std::variant<TrainerBound, TrainerExported, TrainerInitial, TrainerInner, TrainerContributed, TrainerFinal, TrainerLeft,
-                                  TrainerFailed, TrainerLost>;
+using TrainerEvent = std::variant<TrainerBound, TrainerExported, TrainerInitial, TrainerInner, TrainerContributed, TrainerFinal,
+                                  TrainerLeft, TrainerFailed, TrainerLost>;
 
 /// Called on the host's own thread, one event at a time; must not block and must not destroy the host. Commands are allowed.
 /// The destructor waits for a call in progress: do not destroy a host while holding a lock that its handler takes.

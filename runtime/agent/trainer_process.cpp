@@ -1,15 +1,14 @@
 #include "runtime/agent/trainer_process.hpp"
 
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <csignal>
-#include <cstring>
 
 namespace prime {
 
@@ -96,7 +95,8 @@ Result<ChildProcess> ChildProcess::start(const ProcessCommand& command) {
   complaint_writer.close();
   if (!high_log || !high_kept || !high_complaint) return fail(ErrorName::ProcessFailed, system_error_text(program));
   const auto environment = merged_environment(command.environment);
-  const ChildPlan plan{pointers(command.arguments), pointers(environment), high_log.number(), high_kept.number(), high_complaint.number(), ::getpid()};
+  const ChildPlan plan{pointers(command.arguments), pointers(environment),   high_log.number(),
+                       high_kept.number(),          high_complaint.number(), ::getpid()};
   const pid_t pid = ::fork();
   if (pid < 0) return fail(ErrorName::ProcessFailed, system_error_text(program));
   if (pid == 0) become(plan);

@@ -1,10 +1,9 @@
 // Owns one child process of the agent: its start, its end, and the words for how it ended.
 #pragma once
 
-#include <sys/types.h>
-
 #include <optional>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 #include "messages/result.hpp"

@@ -13,20 +13,12 @@ void LaneEngine::start(ReduceRequest request, std::function<void(ReduceOutcome)>
   thread_->post(StartCommand{std::move(request), std::move(done)});
 }
 
-void LaneEngine::abort(OperationId op, const std::string& reason) {
-  thread_->post(AbortCommand{op, reason});
-}
+void LaneEngine::abort(OperationId op, const std::string& reason) { thread_->post(AbortCommand{op, reason}); }
 
-std::uint64_t LaneEngine::chunks_done() const {
-  return thread_->chunks_done();
-}
+std::uint64_t LaneEngine::chunks_done() const { return thread_->chunks_done(); }
 
-void LaneEngine::adopt(net::ChannelPtr channel) {
-  thread_->post(AdoptCommand{std::move(channel)});
-}
+void LaneEngine::adopt(net::ChannelPtr channel) { thread_->post(AdoptCommand{std::move(channel)}); }
 
-void LaneEngine::forget(PeerId peer) {
-  thread_->post(ForgetCommand{peer});
-}
+void LaneEngine::forget(PeerId peer) { thread_->post(ForgetCommand{peer}); }
 
 }  // namespace prime::lanes

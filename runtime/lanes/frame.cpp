@@ -31,9 +31,7 @@ T get(std::span<const std::byte, HEADER_BYTES> bytes, std::size_t offset) {
 
 }  // namespace
 
-std::uint64_t checksum(std::span<const std::byte> bytes) {
-  return XXH3_64bits(bytes.data(), bytes.size());
-}
+std::uint64_t checksum(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
 HeaderBytes encode(const FrameHeader& header) {
   HeaderBytes bytes{};

@@ -18,19 +18,13 @@ constexpr std::size_t BIN_BYTES = 64 * 1024;
 /// Steps of one lane in one turn: enough for a frame and the next header, few enough to be fair to the other lanes.
 constexpr int STEPS_PER_TURN = 4;
 
-Error aborted(const std::string& reason) {
-  return Error{ErrorName::LaneBroken, "aborted: " + reason};
-}
+Error aborted(const std::string& reason) { return Error{ErrorName::LaneBroken, "aborted: " + reason}; }
 
 }  // namespace
 
-WakeFd::WakeFd() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  PRIME_ASSERT(fd_ >= 0, "a lane thread can be woken");
-}
+WakeFd::WakeFd() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) { PRIME_ASSERT(fd_ >= 0, "a lane thread can be woken"); }
 
-WakeFd::~WakeFd() {
-  ::close(fd_);
-}
+WakeFd::~WakeFd() { ::close(fd_); }
 
 void WakeFd::wake() const {
   const std::uint64_t one = 1;
@@ -120,9 +114,7 @@ void LaneThread::obey(AbortCommand command) {
   if (operation_ && operation_->id() == command.op) end_operation(fail(aborted(command.reason)), PeerId{});
 }
 
-void LaneThread::obey(AdoptCommand command) {
-  take(std::move(command.channel));
-}
+void LaneThread::obey(AdoptCommand command) { take(std::move(command.channel)); }
 
 void LaneThread::obey(ForgetCommand command) {
   dialing_now_.erase(command.peer);

@@ -60,9 +60,7 @@ bool is_near(int fd) {
   return on_same_segment(local, remote);
 }
 
-void set(int fd, int level, int name, int value) {
-  (void)setsockopt(fd, level, name, &value, sizeof value);
-}
+void set(int fd, int level, int name, int value) { (void)setsockopt(fd, level, name, &value, sizeof value); }
 
 }  // namespace
 

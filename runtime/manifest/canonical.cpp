@@ -31,12 +31,8 @@ std::string half(const Manifest& manifest, bool local) {
 
 }  // namespace
 
-std::string shared_yaml(const Manifest& manifest) {
-  return half(manifest, false);
-}
-std::string local_yaml(const Manifest& manifest) {
-  return half(manifest, true);
-}
+std::string shared_yaml(const Manifest& manifest) { return half(manifest, false); }
+std::string local_yaml(const Manifest& manifest) { return half(manifest, true); }
 
 Digest run_digest(const Manifest& manifest) {
   const auto text = shared_yaml(manifest);

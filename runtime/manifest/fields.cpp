@@ -22,9 +22,7 @@ constexpr std::uint32_t ANY = std::numeric_limits<std::uint32_t>::max();
 constexpr Duration HOUR = 60min;
 constexpr Interval FRACTION{.minimum = 0, .maximum = 1};
 constexpr Interval BELOW_ONE{.minimum = 0, .maximum = 1, .below = true};
-constexpr Interval up_to(double maximum) {
-  return {.minimum = 0, .maximum = maximum, .above = true};
-}
+constexpr Interval up_to(double maximum) { return {.minimum = 0, .maximum = maximum, .above = true}; }
 /// Of something that has only one alternative today.
 Alternative only(std::string_view word) {
   return {{word}, [](const Manifest&) { return std::size_t{0}; }, [](Manifest&, std::size_t) {}};
@@ -217,9 +215,7 @@ std::vector<const Field*> children(std::string_view section) {
   return result;
 }
 
-std::string_view last_key(std::string_view path) {
-  return path.substr(path.rfind('.') + 1);
-}
+std::string_view last_key(std::string_view path) { return path.substr(path.rfind('.') + 1); }
 
 std::string_view parent_path(std::string_view path) {
   const auto dot = path.rfind('.');
@@ -230,9 +226,7 @@ std::string join_path(std::string_view section, std::string_view key) {
   return section.empty() ? std::string{key} : std::string{section} + "." + std::string{key};
 }
 
-bool is_local(std::string_view path) {
-  return path == "local" || path.starts_with("local.");
-}
+bool is_local(std::string_view path) { return path == "local" || path.starts_with("local."); }
 
 std::optional<std::string_view> nearest(std::string_view word, const std::vector<std::string_view>& candidates) {
   constexpr std::size_t LONGEST = 64;

@@ -14,9 +14,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view DECIMAL_DIGITS = "([0-9]+(\\.[0-9]*)?|\\.[0-9]+)([eE][-+]?[0-9]+)?";
 
-Json text(std::string_view pattern) {
-  return {{"type", "string"}, {"pattern", pattern}};
-}
+Json text(std::string_view pattern) { return {{"type", "string"}, {"pattern", pattern}}; }
 
 Json number(const Interval& range) {
   return {{"type", "number"},

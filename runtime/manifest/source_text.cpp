@@ -5,9 +5,7 @@
 namespace prime::manifest {
 namespace {
 
-bool is_continuation(char c) {
-  return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
-}
+bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
 /// Bytes of the well-formed character at the start of `text`; 0 if there is none (RFC 3629: no overlong forms, no surrogates).
 std::size_t character_length(std::string_view text) {

@@ -6,12 +6,8 @@
 namespace prime::manifest {
 namespace {
 
-bool is_alphanumeric(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-bool is_control(char c) {
-  return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-}
+bool is_alphanumeric(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 
 bool printable(std::string_view text, std::size_t longest) {
   return !text.empty() && text.size() <= longest && std::none_of(text.begin(), text.end(), is_control);
@@ -28,17 +24,11 @@ bool is_run_name(std::string_view text) {
   return !text.empty() && text.size() <= 40 && std::all_of(text.begin(), text.end(), allowed);
 }
 
-bool is_path(std::string_view text) {
-  return printable(text, 4096);
-}
+bool is_path(std::string_view text) { return printable(text, 4096); }
 
-bool is_glob(std::string_view text) {
-  return printable(text, 255) && text.find('/') == std::string_view::npos;
-}
+bool is_glob(std::string_view text) { return printable(text, 255) && text.find('/') == std::string_view::npos; }
 
-bool is_host(std::string_view text) {
-  return !text.empty() && text.size() <= 253 && made_of(text, ".:_-");
-}
+bool is_host(std::string_view text) { return !text.empty() && text.size() <= 253 && made_of(text, ".:_-"); }
 
 bool is_listen_address(std::string_view text) {
   const auto colon = text.rfind(':');
@@ -55,8 +45,6 @@ bool is_listen_address(std::string_view text) {
          (bracketed ? host.size() <= 45 && made_of(host, ":.") : is_host(host) && host.find(':') == std::string_view::npos);
 }
 
-bool is_argument(std::string_view text) {
-  return is_path(text);
-}
+bool is_argument(std::string_view text) { return is_path(text); }
 
 }  // namespace prime::manifest

@@ -14,9 +14,7 @@ namespace {
 
 using Reason = std::optional<Fault>;
 
-std::string must_be(const std::string& what, const Node& node) {
-  return "must be " + what + ", found " + shown(node);
-}
+std::string must_be(const std::string& what, const Node& node) { return "must be " + what + ", found " + shown(node); }
 
 template <class N>
 std::optional<N> parse_number(std::string_view text) {
@@ -148,9 +146,7 @@ Reason read(const Field& field, const Alternative& type, const Node& node, Manif
   return std::nullopt;
 }
 
-Reason read(const Field&, const Section&, const Node&, Manifest&) {
-  return std::nullopt;
-}
+Reason read(const Field&, const Section&, const Node&, Manifest&) { return std::nullopt; }
 
 Reason read(const Field& field, const Text& type, const Node& node, Manifest& manifest) {
   if (!type.rule.accepts(node.text)) return wrong(field, node);

@@ -1,17 +1,16 @@
 // Owns the acceptor's loop. A slow, mute or hostile connection costs a slot and its deadline, never a thread or a spinning core.
 #include "runtime/net/acceptor.hpp"
 
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <deque>
 #include <mutex>
+#include <netinet/in.h>
 #include <optional>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -72,8 +71,13 @@ std::uint16_t bound_port(int fd) {
 class Acceptor::Loop {
  public:
   Loop(const AcceptorOptions& options, Credentials credentials, Handler handler, SocketPtr listener, SocketPtr wake)
-      : options_(options), credentials_(std::move(credentials)), handler_(std::move(handler)), listener_(std::move(listener)),
-        address_{options.listen.host, bound_port(listener_->fd())}, wake_(std::move(wake)), thread_([this] { run(); }) {}
+      : options_(options),
+        credentials_(std::move(credentials)),
+        handler_(std::move(handler)),
+        listener_(std::move(listener)),
+        address_{options.listen.host, bound_port(listener_->fd())},
+        wake_(std::move(wake)),
+        thread_([this] { run(); }) {}
   ~Loop() { stop(); }
 
   [[nodiscard]] const Endpoint& address() const { return address_; }
@@ -203,7 +207,7 @@ class Acceptor::Loop {
   const Handler handler_;
   SocketPtr listener_;  ///< the loop's own after the start
   const Endpoint address_;
-  const SocketPtr wake_;  ///< an eventfd that ends the waiting of poll
+  const SocketPtr wake_;            ///< an eventfd that ends the waiting of poll
   std::deque<HalfOpen> half_open_;  ///< oldest first; the loop's own
   std::optional<Instant> paused_until_;
   std::mutex live_mutex_;  ///< guards live_: the loop adds, fencing reads
@@ -220,7 +224,8 @@ Result<std::unique_ptr<Acceptor>> Acceptor::open(const AcceptorOptions& options,
   PRIME_TRY(SocketPtr listener, listen_at(options.listen));
   const int wake = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake < 0) return taken(options.listen, error_text(errno));
-  auto loop = std::make_unique<Loop>(options, std::move(credentials), std::move(handler), std::move(listener), std::make_shared<Socket>(wake));
+  auto loop =
+      std::make_unique<Loop>(options, std::move(credentials), std::move(handler), std::move(listener), std::make_shared<Socket>(wake));
   return std::unique_ptr<Acceptor>(new Acceptor(std::move(loop)));
 }
 

@@ -1,11 +1,10 @@
 // Owns the identity of this process's node in CAF's network: 160 random bits for every actor system.
 // Replaces the function of libcaf_core that hashes network cards and root disk and adds the process id: two containers on one machine
 // get the same there, and then cannot connect. The dynamic linker prefers the executable's definition, so link this into executables.
-#include <sys/random.h>
-#include <unistd.h>
-
 #include <caf/make_counted.hpp>
 #include <caf/node_id.hpp>
+#include <sys/random.h>
+#include <unistd.h>
 
 #include "messages/assert.hpp"
 

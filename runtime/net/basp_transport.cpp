@@ -3,16 +3,14 @@
 // Not through the middleman's actor: it caches handles, and after a restart of the coordinator hands out those of the dead one.
 #include "runtime/net/basp_transport.hpp"
 
-#include <fcntl.h>
-
+#include <algorithm>
 #include <caf/io/basp_broker.hpp>
 #include <caf/io/middleman.hpp>
 #include <caf/io/network/default_multiplexer.hpp>
 #include <caf/io/network/stream_impl.hpp>
 #include <caf/scoped_actor.hpp>
 #include <caf/send.hpp>
-
-#include <algorithm>
+#include <fcntl.h>
 #include <functional>
 #include <mutex>
 #include <utility>
@@ -140,9 +138,7 @@ class SocketlessDoorman final : public caf::io::doorman {
   network::default_multiplexer& multiplexer_;
 };
 
-caf::actor basp_broker(caf::actor_system& system) {
-  return system.middleman().named_broker<caf::io::basp_broker>(caf::atom("BASP"));
-}
+caf::actor basp_broker(caf::actor_system& system) { return system.middleman().named_broker<caf::io::basp_broker>(caf::atom("BASP")); }
 
 tl::unexpected<Error> handshake_error(const caf::error& why, const std::string& where) {
   if (why == caf::sec::no_actor_published_at_port) return fail(ErrorName::RunUnreachable, where + ": nothing is published there yet");
@@ -196,8 +192,8 @@ BaspTransport::BaspTransport(caf::actor_system& system) : system_(system), wirin
 BaspTransport::~BaspTransport() { shutdown_connections(); }
 
 void BaspTransport::publish_as(caf::strong_actor_ptr actor, std::set<std::string> messages) {
-  caf::anon_send(basp_broker(system_), caf::publish_atom_v, caf::io::doorman_ptr(wiring_->doorman), SocketlessDoorman::PORT, std::move(actor),
-                 std::move(messages));
+  caf::anon_send(basp_broker(system_), caf::publish_atom_v, caf::io::doorman_ptr(wiring_->doorman), SocketlessDoorman::PORT,
+                 std::move(actor), std::move(messages));
 }
 
 void BaspTransport::accept(ChannelPtr channel) {
@@ -221,7 +217,8 @@ Result<caf::strong_actor_ptr> BaspTransport::connect(const Credentials& credenti
     std::set<std::string> offered;
     why = caf::error();
     caf::scoped_actor self(system_);
-    self->request(basp_broker(system_), std::max<Duration>(until - monotonic_now(), 1ms), caf::connect_atom_v, std::move(scribe), endpoint.port)
+    self->request(basp_broker(system_), std::max<Duration>(until - monotonic_now(), 1ms), caf::connect_atom_v, std::move(scribe),
+                  endpoint.port)
         .receive(
             [&](caf::node_id&, caf::strong_actor_ptr& published, std::set<std::string>& messages) {
               actor = std::move(published);

@@ -5,7 +5,6 @@
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/detail/type_list.hpp>
-
 #include <cstdint>
 #include <memory>
 #include <set>

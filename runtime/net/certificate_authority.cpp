@@ -1,10 +1,9 @@
 // Owns the making and reading of certificates.
 #include "runtime/net/certificate_authority.hpp"
 
-#include <openssl/err.h>
-
 #include <array>
 #include <cstring>
+#include <openssl/err.h>
 
 #include "runtime/net/crypto.hpp"
 
@@ -42,8 +41,9 @@ bool set_validity(X509* certificate, const Validity& validity) {
 CertificatePtr draft(EVP_PKEY* key, std::uint64_t serial, const Subject& subject, const Validity& validity) {
   CertificatePtr certificate(X509_new());
   const bool done = certificate && X509_set_version(certificate.get(), X509_VERSION_3) == 1 &&
-                    ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate.get()), serial) == 1 && set_validity(certificate.get(), validity) &&
-                    add_subject(certificate.get(), subject) && X509_set_pubkey(certificate.get(), key) == 1;
+                    ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate.get()), serial) == 1 &&
+                    set_validity(certificate.get(), validity) && add_subject(certificate.get(), subject) &&
+                    X509_set_pubkey(certificate.get(), key) == 1;
   return done ? std::move(certificate) : nullptr;
 }
 

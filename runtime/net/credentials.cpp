@@ -2,7 +2,6 @@
 #include "runtime/net/credentials.hpp"
 
 #include <openssl/err.h>
-
 #include <string>
 
 #include "runtime/net/certificate_authority.hpp"

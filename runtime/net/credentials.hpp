@@ -1,10 +1,9 @@
 // Owns Credentials: what a process proves itself with in one run. All of it lives in memory and derives from the run key.
 #pragma once
 
-#include <openssl/types.h>
-
 #include <cstdint>
 #include <memory>
+#include <openssl/types.h>
 #include <span>
 #include <string>
 

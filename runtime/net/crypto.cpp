@@ -1,15 +1,14 @@
 // Owns the calls into OpenSSL's primitives. They fail only when memory or the library itself is broken, which nobody can react to.
 #include "runtime/net/crypto.hpp"
 
+#include <cerrno>
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/kdf.h>
-#include <sys/random.h>
-
-#include <cerrno>
 #include <string>
+#include <sys/random.h>
 
 #include "messages/assert.hpp"
 #include "runtime/net/openssl_pointers.hpp"
@@ -31,7 +30,8 @@ Bytes32 derive_key(std::span<const std::uint8_t> secret, std::string_view purpos
 
 Bytes32 hmac_sha256(std::span<const std::uint8_t> key, std::span<const std::uint8_t> message) {
   Bytes32 code{};
-  const auto* const done = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), message.data(), message.size(), code.data(), nullptr);
+  const auto* const done =
+      HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), message.data(), message.size(), code.data(), nullptr);
   PRIME_ASSERT(done != nullptr, "law 11");
   return code;
 }

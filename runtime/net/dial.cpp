@@ -1,12 +1,11 @@
 // Owns the steps of dialing and their shares of the deadline.
 #include "runtime/net/dial.hpp"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <string>
+#include <sys/socket.h>
 #include <vector>
 
 #include "runtime/net/handshake.hpp"
@@ -75,8 +74,8 @@ Result<ChannelPtr> dial_addresses(const std::vector<SocketAddress>& addresses, P
 
 }  // namespace
 
-Result<ChannelPtr> dial(const Endpoint& endpoint, Protocol protocol, const Credentials& credentials, const Expectation& who, Duration timeout,
-                        Transport transport) {
+Result<ChannelPtr> dial(const Endpoint& endpoint, Protocol protocol, const Credentials& credentials, const Expectation& who,
+                        Duration timeout, Transport transport) {
   const Instant until = monotonic_now() + timeout;
   PRIME_TRY(const auto addresses, resolve(endpoint, AddressUse::Dial, until));
   auto channel = dial_addresses(addresses, protocol, credentials, who, until, transport);

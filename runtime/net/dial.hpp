@@ -15,7 +15,7 @@ namespace prime::net {
 ///   KeyRefused       the other end holds another run key
 ///   WrongRun         another run answers there
 ///   VersionMismatch  the other end does not speak this version of `protocol`
-Result<ChannelPtr> dial(const Endpoint& endpoint, Protocol protocol, const Credentials& credentials, const Expectation& who, Duration timeout,
-                        Transport transport = Transport::Tls);
+Result<ChannelPtr> dial(const Endpoint& endpoint, Protocol protocol, const Credentials& credentials, const Expectation& who,
+                        Duration timeout, Transport transport = Transport::Tls);
 
 }  // namespace prime::net

@@ -1,13 +1,12 @@
 // Owns the ownership of OpenSSL's objects.
 #pragma once
 
+#include <memory>
 #include <openssl/bio.h>
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
-
-#include <memory>
 
 namespace prime::net {
 

@@ -1,9 +1,8 @@
 // Owns reading and writing without TLS.
 #include "runtime/net/plain_channel.hpp"
 
-#include <sys/socket.h>
-
 #include <cerrno>
+#include <sys/socket.h>
 
 namespace prime::net {
 

@@ -234,7 +234,8 @@ class PlainDial final : public PlainHandshake {
   Step check_answer() {
     Fields fields(answer_);
     const std::uint8_t verdict = fields.take_byte();
-    if (verdict == static_cast<std::uint8_t>(Verdict::OtherRun)) return failed(ErrorName::WrongRun, "it does not know run " + credentials_.run());
+    if (verdict == static_cast<std::uint8_t>(Verdict::OtherRun))
+      return failed(ErrorName::WrongRun, "it does not know run " + credentials_.run());
     if (verdict != static_cast<std::uint8_t>(Verdict::Welcome))
       return failed(ErrorName::VersionMismatch, "it does not take " + std::string(name(protocol_)) + " in the clear");
     const auto who = fields.take_identity();

@@ -1,13 +1,12 @@
 // Owns look-ups, and their deadline: the system's resolver has none.
 #include "runtime/net/resolve.hpp"
 
-#include <netdb.h>
-#include <netinet/in.h>
-
 #include <array>
 #include <cstring>
 #include <future>
 #include <memory>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -68,7 +67,8 @@ Result<std::vector<SocketAddress>> resolve(const Endpoint& endpoint, AddressUse 
   auto future = promise->get_future();
   std::thread([promise, endpoint, use] { promise->set_value(look_up(endpoint, use, 0)); }).detach();
   const std::string where = format_endpoint(endpoint);
-  if (future.wait_until(until) != std::future_status::ready) return fail(ErrorName::RunUnreachable, where + ": the name was not resolved in time");
+  if (future.wait_until(until) != std::future_status::ready)
+    return fail(ErrorName::RunUnreachable, where + ": the name was not resolved in time");
   LookUp named = future.get();
   if (named.status != 0) return fail(ErrorName::RunUnreachable, where + ": " + ::gai_strerror(named.status));
   if (named.addresses.empty()) return fail(ErrorName::RunUnreachable, where + ": the name has no address");

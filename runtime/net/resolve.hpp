@@ -1,9 +1,8 @@
 // Owns the way from a host's name to socket addresses, and back to a text.
 #pragma once
 
-#include <sys/socket.h>
-
 #include <string>
+#include <sys/socket.h>
 #include <vector>
 
 #include "messages/membership.hpp"

@@ -1,10 +1,9 @@
 // Owns the text form of run keys, endpoints and invites.
 #include "runtime/net/run_key.hpp"
 
-#include <openssl/crypto.h>
-
 #include <algorithm>
 #include <charconv>
+#include <openssl/crypto.h>
 #include <optional>
 
 #include "runtime/net/crypto.hpp"
@@ -97,7 +96,8 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
   if (!is_host(host, bracketed)) return fail(ErrorName::Usage, host.empty() ? "no host" : "the host has a character that no host has");
   std::uint16_t port = 0;
   const auto [end, error] = std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
-  if (error != std::errc{} || end != port_text.data() + port_text.size()) return fail(ErrorName::Usage, "the port is not a number up to 65535");
+  if (error != std::errc{} || end != port_text.data() + port_text.size())
+    return fail(ErrorName::Usage, "the port is not a number up to 65535");
   return Endpoint{std::string(host), port};
 }
 
@@ -105,7 +105,8 @@ Result<Invite> parse_invite(std::string_view text) {
   if (!text.starts_with(SCHEME)) return malformed("it does not begin with prime://");
   text.remove_prefix(SCHEME.size());
   const auto hash = text.find('#');
-  if (hash == std::string_view::npos) return malformed("the part after # is missing; a shell cuts it off where the invite is not in quotes");
+  if (hash == std::string_view::npos)
+    return malformed("the part after # is missing; a shell cuts it off where the invite is not in quotes");
   const std::string_view key_text = text.substr(hash + 1);
   const auto slash = text.substr(0, hash).find('/');
   if (slash == std::string_view::npos) return malformed("no run behind the address: it must read prime://HOST:PORT/RUN#KEY");

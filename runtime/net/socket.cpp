@@ -1,16 +1,15 @@
 // Owns the calls on connected sockets.
 #include "runtime/net/socket.hpp"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
 #include <limits>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <system_error>
+#include <unistd.h>
 
 namespace prime::net {
 
@@ -23,7 +22,7 @@ void Socket::end_politely() noexcept {
   constexpr int MAX_READS = 16;
   ::shutdown(fd_, SHUT_WR);
   std::array<std::byte, 4096> bin;
-  for (int reads = 0; reads < MAX_READS && ::recv(fd_, bin.data(), bin.size(), MSG_DONTWAIT) > 0; ++reads) continue;
+  for (int reads = 0; reads<MAX_READS&& ::recv(fd_, bin.data(), bin.size(), MSG_DONTWAIT)> 0; ++reads) continue;
 }
 
 void set_connection_options(int fd) {

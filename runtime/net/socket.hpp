@@ -1,11 +1,10 @@
 // Owns Socket: a connected, non-blocking TCP socket that several parts of a process know of.
 #pragma once
 
-#include <poll.h>
-#include <sys/socket.h>
-
 #include <memory>
+#include <poll.h>
 #include <string>
+#include <sys/socket.h>
 
 #include "messages/result.hpp"
 #include "messages/units.hpp"

@@ -2,10 +2,9 @@
 // what one session leaves in it makes another one look broken (spec/caf.md §7, D1).
 #include "runtime/net/tls_channel.hpp"
 
+#include <cerrno>
 #include <openssl/err.h>
 #include <sys/socket.h>
-
-#include <cerrno>
 
 namespace prime::net {
 

@@ -1,7 +1,6 @@
 // Owns the TLS handshake of both ends, and what its failures mean to a user.
 #include <openssl/err.h>
 #include <openssl/ssl.h>
-
 #include <string>
 #include <string_view>
 #include <utility>
@@ -43,9 +42,7 @@ class TlsHandshake : public Handshake {
   /// Not content yet: waits, or fails for good.
   Step stopped(int result) {
     const int why = SSL_get_error(session_.get(), result);
-    const Step step = why == SSL_ERROR_WANT_READ    ? Step::WantRead
-                      : why == SSL_ERROR_WANT_WRITE ? Step::WantWrite
-                                                    : name_failure();
+    const Step step = why == SSL_ERROR_WANT_READ ? Step::WantRead : why == SSL_ERROR_WANT_WRITE ? Step::WantWrite : name_failure();
     ERR_clear_error();
     return step;
   }
@@ -120,7 +117,8 @@ class TlsDial final : public TlsHandshake {
 
  private:
   Step check() override {
-    if (!prepared_ || agreed_protocol() != protocol_) return failed(ErrorName::VersionMismatch, "it does not speak " + std::string(name(protocol_)));
+    if (!prepared_ || agreed_protocol() != protocol_)
+      return failed(ErrorName::VersionMismatch, "it does not speak " + std::string(name(protocol_)));
     if (!identify()) return failed(ErrorName::KeyRefused, "its certificate names nobody");
     if (!who_.met_by(*other())) return failed(ErrorName::RunUnreachable, describe(*other()) + " answers instead of " + describe(who_));
     return Step::Done;
@@ -155,7 +153,8 @@ class TlsDial final : public TlsHandshake {
       case SSL_AD_CERTIFICATE_EXPIRED:
       case SSL_AD_CERTIFICATE_UNKNOWN:
       case SSL_AD_UNKNOWN_CA:
-      case SSL_AD_DECRYPT_ERROR: return failed(ErrorName::KeyRefused, std::string("it refuses our certificate: ") + SSL_alert_desc_string_long(alert));
+      case SSL_AD_DECRYPT_ERROR:
+        return failed(ErrorName::KeyRefused, std::string("it refuses our certificate: ") + SSL_alert_desc_string_long(alert));
       default: return failed(ErrorName::RunUnreachable, std::string("it ends the TLS handshake: ") + SSL_alert_desc_string_long(alert));
     }
   }

@@ -1,8 +1,7 @@
-#include <poll.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <poll.h>
 
 #include "runtime/session/session_state.hpp"
 

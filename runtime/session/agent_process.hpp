@@ -1,9 +1,8 @@
 // Owns the agent that a joining program starts: its command line, its end, and what it complained about.
 #pragma once
 
-#include <sys/types.h>
-
 #include <string>
+#include <sys/types.h>
 #include <utility>
 
 #include "messages/result.hpp"

@@ -40,11 +40,13 @@ Result<std::uint64_t> count_elements(const TensorShape& tensor) {
   if (!is_plain_name(tensor.name)) {
     return fail(ErrorName::LayoutMismatch, "a tensor's name must have 1 to 256 printable ASCII characters");
   }
-  if (tensor.shape.size() > MAX_TENSOR_DIMENSIONS) return fail(ErrorName::LayoutMismatch, "`" + tensor.name + "` has more than 16 dimensions");
+  if (tensor.shape.size() > MAX_TENSOR_DIMENSIONS)
+    return fail(ErrorName::LayoutMismatch, "`" + tensor.name + "` has more than 16 dimensions");
   std::uint64_t elements = 1;
   for (const auto extent : tensor.shape) {
     if (extent < 1) return fail(ErrorName::LayoutMismatch, "`" + tensor.name + "` has an extent of " + std::to_string(extent));
-    if (static_cast<std::uint64_t>(extent) > MAX_ELEMENTS / elements) return fail(ErrorName::LayoutMismatch, "`" + tensor.name + "` is too large");
+    if (static_cast<std::uint64_t>(extent) > MAX_ELEMENTS / elements)
+      return fail(ErrorName::LayoutMismatch, "`" + tensor.name + "` is too large");
     elements *= static_cast<std::uint64_t>(extent);
   }
   return elements;

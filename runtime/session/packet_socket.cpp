@@ -1,11 +1,10 @@
 #include "runtime/session/packet_socket.hpp"
 
-#include <fcntl.h>
-#include <sys/socket.h>
-
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
+#include <sys/socket.h>
 
 namespace prime {
 

@@ -46,7 +46,8 @@ Result<Session> Session::attach() {
   const std::string_view text(named);
   int number = -1;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc{} || end != text.data() + text.size()) return prime::fail(ErrorName::AgentLost, "PRIME_TRAINER_FD is not a number");
+  if (problem != std::errc{} || end != text.data() + text.size())
+    return prime::fail(ErrorName::AgentLost, "PRIME_TRAINER_FD is not a number");
   PRIME_TRY(auto socket, PacketSocket::inherit(number));
   auto impl = std::make_unique<Impl>(std::move(socket));
   PRIME_CHECK(impl->await_welcome(monotonic_now() + ATTACH_LIMIT));
@@ -62,8 +63,8 @@ Result<void> Session::bind(const TensorView& tensor) {
   if (impl_->offered) return prime::fail(ErrorName::Usage, "tensors are bound before the first outer step");
   PRIME_TRY(const auto elements, count_elements({tensor.name, tensor.shape}));
   if (tensor.data.size() != elements) {
-    return prime::fail(ErrorName::LayoutMismatch, "`" + tensor.name + "` has " + std::to_string(tensor.data.size()) + " values, its shape asks for " +
-                                               std::to_string(elements));
+    return prime::fail(ErrorName::LayoutMismatch, "`" + tensor.name + "` has " + std::to_string(tensor.data.size()) +
+                                                      " values, its shape asks for " + std::to_string(elements));
   }
   impl_->tensors.push_back(tensor);
   return {};

@@ -1,12 +1,11 @@
 #include "runtime/session/shared_memory.hpp"
 
+#include <cerrno>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <system_error>
+#include <unistd.h>
 
 namespace prime {
 
@@ -80,7 +79,8 @@ Result<Descriptor> memory_file_of(const std::string& name, std::string_view cont
 
 Result<std::string> read_memory_file(const Descriptor& file, std::uint64_t max_bytes) {
   struct stat status {};
-  if (::fstat(file.number(), &status) != 0 || !S_ISREG(status.st_mode)) return fail(ErrorName::TrainerProtocol, "a descriptor is not a file");
+  if (::fstat(file.number(), &status) != 0 || !S_ISREG(status.st_mode))
+    return fail(ErrorName::TrainerProtocol, "a descriptor is not a file");
   if (static_cast<std::uint64_t>(status.st_size) > max_bytes) return fail(ErrorName::TrainerProtocol, "a file is too large");
   std::string content(static_cast<std::size_t>(status.st_size), '\0');
   std::size_t read = 0;

@@ -49,12 +49,12 @@ Error read_error(Fields& fields) {
 // One pair of functions for each message: what it says as JSON, and what JSON must say to be it.
 
 json to_json(const Welcome& m) {
-  return {{"type", "welcome"}, {"run", m.run},     {"peer", to_string(m.peer)}, {"name", m.name},
+  return {{"type", "welcome"},      {"run", m.run},     {"peer", to_string(m.peer)}, {"name", m.name},
           {"manifest", m.manifest}, {"local", m.local}, {"fresh", m.fresh}};
 }
 Welcome read_welcome(Fields& f) {
-  return {f.text("run", MAX_TEXT_BYTES), f.parsed<PeerId>("peer", parse_peer_id), f.text("name", MAX_TEXT_BYTES),
-          f.text("manifest", MAX_MANIFEST_BYTES), f.text("local", MAX_MANIFEST_BYTES), f.flag("fresh")};
+  return {f.text("run", MAX_TEXT_BYTES),          f.parsed<PeerId>("peer", parse_peer_id), f.text("name", MAX_TEXT_BYTES),
+          f.text("manifest", MAX_MANIFEST_BYTES), f.text("local", MAX_MANIFEST_BYTES),     f.flag("fresh")};
 }
 
 json to_json(const Segments& m) { return {{"type", "segments"}, {"elements", m.elements}, {"capacity_bytes", m.elements * sizeof(float)}}; }
@@ -67,9 +67,17 @@ Segments read_segments(Fields& f) {
 
 json to_json(const Begin& m) {
   const auto& p = m.plan;
-  return {{"type", "begin"},   {"step", p.step.value},           {"base", p.base.value},          {"rank", p.rank},
-          {"peers", p.peers},  {"first_sample", p.first_sample}, {"inner_steps", p.inner_steps},  {"total_steps", p.total_steps},
-          {"evaluate", p.evaluate}, {"state", to_string(m.state)}, {"slot", m.slot}};
+  return {{"type", "begin"},
+          {"step", p.step.value},
+          {"base", p.base.value},
+          {"rank", p.rank},
+          {"peers", p.peers},
+          {"first_sample", p.first_sample},
+          {"inner_steps", p.inner_steps},
+          {"total_steps", p.total_steps},
+          {"evaluate", p.evaluate},
+          {"state", to_string(m.state)},
+          {"slot", m.slot}};
 }
 Begin read_begin(Fields& f) {
   Begin begin;
@@ -102,11 +110,17 @@ StepCommitted read_committed(Fields& f) {
 }
 
 json to_json(const Finish& m) {
-  return {{"type", "finish"}, {"evaluate", m.plan.evaluate}, {"sample", m.plan.sample}, {"revision", m.revision.value},
-          {"state", to_string(m.state)}, {"slot", m.slot}};
+  return {{"type", "finish"},
+          {"evaluate", m.plan.evaluate},
+          {"sample", m.plan.sample},
+          {"revision", m.revision.value},
+          {"state", to_string(m.state)},
+          {"slot", m.slot}};
 }
 Finish read_finish(Fields& f) {
-  return {{f.flag("evaluate"), f.flag("sample")}, {f.number("revision", 0, ANY_NUMBER)}, f.parsed<Digest>("state", parse_digest),
+  return {{f.flag("evaluate"), f.flag("sample")},
+          {f.number("revision", 0, ANY_NUMBER)},
+          f.parsed<Digest>("state", parse_digest),
           f.small_number("slot", 0, 1)};
 }
 
@@ -129,7 +143,8 @@ Bind read_bind(Fields& f) {
     const auto& name = item["name"];
     const auto& shape = item["shape"];
     if (!name.is_string() || !shape.is_array() || shape.size() > MAX_TENSOR_DIMENSIONS) return false;
-    if (!std::ranges::all_of(shape, [](const json& extent) { return extent.is_number_unsigned() && extent.get<std::uint64_t>() <= MAX_ELEMENTS; })) {
+    if (!std::ranges::all_of(
+            shape, [](const json& extent) { return extent.is_number_unsigned() && extent.get<std::uint64_t>() <= MAX_ELEMENTS; })) {
       return false;
     }
     bind.tensors.push_back({name.get<std::string>(), shape.get<std::vector<std::int64_t>>()});
@@ -150,26 +165,25 @@ json to_json(const Initial&) { return {{"type", "initial"}}; }
 Initial read_initial(Fields&) { return {}; }
 
 json to_json(const Inner& m) {
-  return {{"type", "inner"},          {"step", m.step.value}, {"inner_steps", m.inner_steps},
-          {"loss", real_or_null(m.loss)}, {"tokens", m.tokens},   {"samples", m.samples}};
+  return {{"type", "inner"},    {"step", m.step.value}, {"inner_steps", m.inner_steps}, {"loss", real_or_null(m.loss)},
+          {"tokens", m.tokens}, {"samples", m.samples}};
 }
 Inner read_inner(Fields& f) {
-  return {{f.number("step", 1, ANY_NUMBER)}, f.small_number("inner_steps", 0, ANY_SMALL_NUMBER), f.real_or_null("loss").value_or(NOT_FINITE),
-          f.number("tokens", 0, ANY_NUMBER), f.number("samples", 0, ANY_NUMBER)};
+  return {{f.number("step", 1, ANY_NUMBER)},
+          f.small_number("inner_steps", 0, ANY_SMALL_NUMBER),
+          f.real_or_null("loss").value_or(NOT_FINITE),
+          f.number("tokens", 0, ANY_NUMBER),
+          f.number("samples", 0, ANY_NUMBER)};
 }
 
 json to_json(const Contribute& m) {
-  return {{"type", "contribute"},     {"step", m.step.value},                           {"weight", m.weight},
-          {"samples", m.samples},     {"loss", real_or_null(m.loss)}, {"held_out_loss", real_or_null(m.held_out_loss)},
+  return {{"type", "contribute"}, {"step", m.step.value},         {"weight", m.weight},
+          {"samples", m.samples}, {"loss", real_or_null(m.loss)}, {"held_out_loss", real_or_null(m.held_out_loss)},
           {"seconds", m.seconds}};
 }
 Contribute read_contribute(Fields& f) {
-  return {{f.number("step", 1, ANY_NUMBER)},
-          f.number("weight", 0, ANY_NUMBER),
-          f.number("samples", 0, ANY_NUMBER),
-          f.real_or_null("loss").value_or(NOT_FINITE),
-          f.real_or_null("held_out_loss"),
-          f.positive_real("seconds")};
+  return {{f.number("step", 1, ANY_NUMBER)},           f.number("weight", 0, ANY_NUMBER), f.number("samples", 0, ANY_NUMBER),
+          f.real_or_null("loss").value_or(NOT_FINITE), f.real_or_null("held_out_loss"),   f.positive_real("seconds")};
 }
 
 json to_json(const Final& m) {
@@ -226,19 +240,25 @@ Result<std::string> encode_checked(const Variant& message, Result<Variant> (*dec
 
 Result<ToTrainer> decode_to_trainer(std::string_view packet) {
   static constexpr Kind<ToTrainer> KINDS[] = {
-      {"welcome", [](Fields& f) -> ToTrainer { return read_welcome(f); }}, {"segments", [](Fields& f) -> ToTrainer { return read_segments(f); }},
-      {"begin", [](Fields& f) -> ToTrainer { return read_begin(f); }},     {"committed", [](Fields& f) -> ToTrainer { return read_committed(f); }},
-      {"finish", [](Fields& f) -> ToTrainer { return read_finish(f); }},   {"stop", [](Fields& f) -> ToTrainer { return read_stop(f); }},
+      {"welcome", [](Fields& f) -> ToTrainer { return read_welcome(f); }},
+      {"segments", [](Fields& f) -> ToTrainer { return read_segments(f); }},
+      {"begin", [](Fields& f) -> ToTrainer { return read_begin(f); }},
+      {"committed", [](Fields& f) -> ToTrainer { return read_committed(f); }},
+      {"finish", [](Fields& f) -> ToTrainer { return read_finish(f); }},
+      {"stop", [](Fields& f) -> ToTrainer { return read_stop(f); }},
   };
   return decode(packet, KINDS);
 }
 
 Result<ToAgent> decode_to_agent(std::string_view packet) {
   static constexpr Kind<ToAgent> KINDS[] = {
-      {"bind", [](Fields& f) -> ToAgent { return read_bind(f); }},       {"export", [](Fields& f) -> ToAgent { return read_export(f); }},
-      {"initial", [](Fields& f) -> ToAgent { return read_initial(f); }}, {"inner", [](Fields& f) -> ToAgent { return read_inner(f); }},
+      {"bind", [](Fields& f) -> ToAgent { return read_bind(f); }},
+      {"export", [](Fields& f) -> ToAgent { return read_export(f); }},
+      {"initial", [](Fields& f) -> ToAgent { return read_initial(f); }},
+      {"inner", [](Fields& f) -> ToAgent { return read_inner(f); }},
       {"contribute", [](Fields& f) -> ToAgent { return read_contribute(f); }},
-      {"final", [](Fields& f) -> ToAgent { return read_final(f); }},     {"leave", [](Fields& f) -> ToAgent { return read_leave(f); }},
+      {"final", [](Fields& f) -> ToAgent { return read_final(f); }},
+      {"leave", [](Fields& f) -> ToAgent { return read_leave(f); }},
       {"error", [](Fields& f) -> ToAgent { return read_failure(f); }},
   };
   return decode(packet, KINDS);

@@ -81,11 +81,11 @@ struct Inner {
 };
 struct Contribute {
   OuterStep step;
-  std::uint64_t weight = 0;   ///< tokens
+  std::uint64_t weight = 0;  ///< tokens
   std::uint64_t samples = 0;
-  double loss = 0;            ///< mean over the inner steps
+  double loss = 0;  ///< mean over the inner steps
   std::optional<double> held_out_loss;
-  double seconds = 0;         ///< since the step began
+  double seconds = 0;  ///< since the step began
 };
 struct Final {
   FinalAnswer answer;

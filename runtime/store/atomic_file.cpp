@@ -19,13 +19,9 @@ constexpr std::string_view HIDDEN_SUFFIX = ".writing";
 /// How often an entry may vanish between being created and being locked before that is an error.
 constexpr int LOCK_ATTEMPTS_MAX = 100;
 
-fs::path parent_of(const fs::path& path) {
-  return path.has_parent_path() ? path.parent_path() : fs::path{"."};
-}
+fs::path parent_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path{"."}; }
 
-fs::path hidden_name(const fs::path& path) {
-  return parent_of(path) / ("." + path.filename().string() + std::string{HIDDEN_SUFFIX});
-}
+fs::path hidden_name(const fs::path& path) { return parent_of(path) / ("." + path.filename().string() + std::string{HIDDEN_SUFFIX}); }
 
 /// A rename or a clean-up may have taken the entry away before the lock was granted: the lock is then on something else.
 bool still_at(const fs::path& path, int fd) {

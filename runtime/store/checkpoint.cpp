@@ -52,9 +52,7 @@ std::optional<OuterStep> parse_step_name(const std::string& name) {
   return step_name(step) == name ? std::optional{step} : std::nullopt;
 }
 
-std::string to_text(const json& value) {
-  return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
-}
+std::string to_text(const json& value) { return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n"; }
 
 json to_json(const CheckpointState& state) {
   return {{"schema", "prime.state/1"},        {"run", state.run},

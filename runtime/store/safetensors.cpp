@@ -60,9 +60,7 @@ std::string make_header(std::span<const NamedTensor> tensors) {
   return text;
 }
 
-Error corrupt(const fs::path& path, const std::string& what) {
-  return Error{ErrorName::CheckpointCorrupt, path.string() + ": " + what};
-}
+Error corrupt(const fs::path& path, const std::string& what) { return Error{ErrorName::CheckpointCorrupt, path.string() + ": " + what}; }
 
 Result<void> read_at(int fd, std::uint64_t offset, std::span<std::byte> into, const fs::path& path) {
   while (!into.empty()) {

@@ -21,8 +21,6 @@ std::optional<std::uint64_t> start_ticks(pid_t pid) {
   return std::strtoull(field.c_str(), nullptr, 10);
 }
 
-bool is_alive(const ProcessIdentity& process) {
-  return process.pid > 0 && start_ticks(process.pid) == process.start_ticks;
-}
+bool is_alive(const ProcessIdentity& process) { return process.pid > 0 && start_ticks(process.pid) == process.start_ticks; }
 
 }  // namespace prime::telemetry

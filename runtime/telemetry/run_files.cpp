@@ -32,9 +32,7 @@ Result<fs::path> state_root(const std::string& chosen) {
   return fail(ErrorName::Usage, "neither --state-dir nor XDG_STATE_HOME nor HOME is set");
 }
 
-fs::path coordinator_journal(const fs::path& run_directory) {
-  return run_directory / "coordinator" / "journal.jsonl";
-}
+fs::path coordinator_journal(const fs::path& run_directory) { return run_directory / "coordinator" / "journal.jsonl"; }
 
 std::vector<fs::path> peer_journals(const fs::path& run_directory) {
   std::vector<fs::path> journals;

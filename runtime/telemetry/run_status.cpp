@@ -25,8 +25,6 @@ std::string_view to_string(PeerState state) {
   return "lost";
 }
 
-std::string run_name(std::string_view run_id) {
-  return std::string{run_id.substr(0, run_id.rfind('-'))};
-}
+std::string run_name(std::string_view run_id) { return std::string{run_id.substr(0, run_id.rfind('-'))}; }
 
 }  // namespace prime::telemetry

@@ -14,15 +14,11 @@ namespace prime::telemetry {
 enum class RunState { Waiting, Training, Paused, Done, Failed };
 std::string_view to_string(RunState state);
 /// Nothing happens any more.
-inline bool is_over(RunState state) {
-  return state == RunState::Done || state == RunState::Failed;
-}
+inline bool is_over(RunState state) { return state == RunState::Done || state == RunState::Failed; }
 
 enum class PeerState { Joining, Fetching, Training, Reducing, Left, Lost };
 std::string_view to_string(PeerState state);
-inline bool is_gone(PeerState state) {
-  return state == PeerState::Left || state == PeerState::Lost;
-}
+inline bool is_gone(PeerState state) { return state == PeerState::Left || state == PeerState::Lost; }
 
 struct PeerStatus {
   std::string id;

@@ -12,12 +12,8 @@ template <class T>
 Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
-Json or_null(const std::optional<double>& value) {
-  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
-}
-Json or_null(const std::string& text) {
-  return text.empty() ? Json(nullptr) : Json(text);
-}
+Json or_null(const std::optional<double>& value) { return value && std::isfinite(*value) ? Json(*value) : Json(nullptr); }
+Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 Json run_json(const RunStatus& status) {
   return Json{{"id", status.id},
@@ -65,8 +61,6 @@ Json to_json(std::span<const RunStatus> runs) {
   return Json{{"schema", "primectl.status/1"}, {"runs", std::move(list)}};
 }
 
-std::string dump(const Json& object) {
-  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string dump(const Json& object) { return object.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 }  // namespace prime::telemetry

@@ -1,16 +1,15 @@
 // Owns the split into training and held-out windows, and reading them.
 #include "runtime/trainer/corpus.hpp"
 
-#include <fcntl.h>
-#include <openssl/sha.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
+#include <openssl/sha.h>
 #include <optional>
 #include <tuple>
+#include <unistd.h>
 
 #include "messages/assert.hpp"
 #include "runtime/trainer/file_walk.hpp"

@@ -41,8 +41,8 @@ class Corpus {
  private:
   /// Files with the windows before each of them: a window is found by bisection.
   struct Index {
-    std::vector<std::string> files;    // relative to root_
-    std::vector<std::uint64_t> ends;   // windows up to and including each file
+    std::vector<std::string> files;   // relative to root_
+    std::vector<std::uint64_t> ends;  // windows up to and including each file
     [[nodiscard]] std::uint64_t windows() const { return ends.empty() ? 0 : ends.back(); }
     void add(std::string file, std::uint64_t count);
   };

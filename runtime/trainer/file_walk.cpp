@@ -1,17 +1,16 @@
 // Owns the walk through a directory tree.
 #include "runtime/trainer/file_walk.hpp"
 
-#include <fcntl.h>
-#include <fnmatch.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
+#include <fnmatch.h>
 #include <optional>
+#include <sys/stat.h>
 #include <system_error>
+#include <unistd.h>
 
 namespace prime::trainer {
 namespace {

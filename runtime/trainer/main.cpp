@@ -91,8 +91,8 @@ class Program {
 Result<void> take_part(Session& session) {
   PRIME_TRY(auto manifest, manifest::parse_halves(session.manifest(), session.local_manifest()));
   const manifest::Data& data = manifest.shared.data;
-  PRIME_TRY(auto corpus, Corpus::open(data, manifest.local.data_path.value_or(data.path), manifest.shared.model.context,
-                                      manifest.shared.train.batch));
+  PRIME_TRY(auto corpus,
+            Corpus::open(data, manifest.local.data_path.value_or(data.path), manifest.shared.model.context, manifest.shared.train.batch));
   set_compute_threads(manifest.local.threads);
   return Program(session, std::move(manifest), std::move(corpus)).run();
 }

@@ -66,9 +66,7 @@ BOOST_AUTO_TEST_CASE(help_is_a_text_and_names_no_hidden_command) {
   BOOST_TEST(std::get<HelpText>(parse_arguments({"join", "--help"}).value()).text.find("trainer-fd") == std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(the_reference_page_is_that_of_this_table) {
-  test::check_golden("docs/CLI.md", reference_page());
-}
+BOOST_AUTO_TEST_CASE(the_reference_page_is_that_of_this_table) { test::check_golden("docs/CLI.md", reference_page()); }
 
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace prime::cli

@@ -24,12 +24,8 @@ PeerJournal fold_peer(const HandwrittenJournal& journal) {
   return peer;
 }
 
-bool everything_lives(const ProcessIdentity&) {
-  return true;
-}
-bool nothing_lives(const ProcessIdentity&) {
-  return false;
-}
+bool everything_lives(const ProcessIdentity&) { return true; }
+bool nothing_lives(const ProcessIdentity&) { return false; }
 
 HandwrittenJournal local_otter() {
   HandwrittenJournal journal;

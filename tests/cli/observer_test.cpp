@@ -18,9 +18,7 @@ HandwrittenJournal coordinator_of(const std::string& run, const ProcessIdentity&
   return journal;
 }
 
-ProcessIdentity myself() {
-  return {::getpid(), start_ticks(::getpid()).value()};
-}
+ProcessIdentity myself() { return {::getpid(), start_ticks(::getpid()).value()}; }
 
 }  // namespace
 

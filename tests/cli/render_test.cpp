@@ -54,9 +54,7 @@ RunStatus status_of(const test::HandwrittenJournal& journal) {
   return combine(run, {}, [](const telemetry::ProcessIdentity&) { return true; });
 }
 
-void golden(const std::string& name, const std::string& text) {
-  test::check_golden("tests/cli/golden/" + name, text);
-}
+void golden(const std::string& name, const std::string& text) { test::check_golden("tests/cli/golden/" + name, text); }
 
 RunStatus done_status() {
   auto journal = eventful_run();
@@ -71,21 +69,11 @@ RunStatus done_status() {
 
 BOOST_AUTO_TEST_SUITE(pictures)
 
-BOOST_AUTO_TEST_CASE(the_step_table_in_a_pipe) {
-  golden("steps.txt", table_of(eventful_run(), PLAIN));
-}
-BOOST_AUTO_TEST_CASE(the_step_table_on_a_terminal) {
-  golden("steps_terminal.txt", table_of(eventful_run(), TERMINAL));
-}
-BOOST_AUTO_TEST_CASE(a_status_in_a_pipe) {
-  golden("status.txt", status_text(status_of(eventful_run()), PLAIN));
-}
-BOOST_AUTO_TEST_CASE(a_status_on_a_terminal) {
-  golden("status_terminal.txt", status_text(status_of(eventful_run()), TERMINAL));
-}
-BOOST_AUTO_TEST_CASE(a_status_as_json) {
-  golden("status.json", telemetry::to_json(status_of(eventful_run())).dump(2) + "\n");
-}
+BOOST_AUTO_TEST_CASE(the_step_table_in_a_pipe) { golden("steps.txt", table_of(eventful_run(), PLAIN)); }
+BOOST_AUTO_TEST_CASE(the_step_table_on_a_terminal) { golden("steps_terminal.txt", table_of(eventful_run(), TERMINAL)); }
+BOOST_AUTO_TEST_CASE(a_status_in_a_pipe) { golden("status.txt", status_text(status_of(eventful_run()), PLAIN)); }
+BOOST_AUTO_TEST_CASE(a_status_on_a_terminal) { golden("status_terminal.txt", status_text(status_of(eventful_run()), TERMINAL)); }
+BOOST_AUTO_TEST_CASE(a_status_as_json) { golden("status.json", telemetry::to_json(status_of(eventful_run())).dump(2) + "\n"); }
 
 BOOST_AUTO_TEST_CASE(a_run_that_waits) {
   test::HandwrittenJournal journal;

@@ -15,9 +15,9 @@
 namespace prime::golden {
 
 struct ReferenceStep {
-  std::uint32_t number;                      ///< from 1; 0: the initial parameters, before any step
-  double loss;                               ///< mean over all inner steps of all replicas
-  const std::vector<TensorView>& parameters; ///< shared ones, after the step
+  std::uint32_t number;                       ///< from 1; 0: the initial parameters, before any step
+  double loss;                                ///< mean over all inner steps of all replicas
+  const std::vector<TensorView>& parameters;  ///< shared ones, after the step
 };
 
 /// `peers` replicas, each contributing to every step. At step k replica r takes the samples from ((k-1)·peers + r)·H·batch on.

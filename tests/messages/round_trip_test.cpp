@@ -3,7 +3,6 @@
 #include <caf/binary_deserializer.hpp>
 #include <caf/binary_serializer.hpp>
 #include <caf/message.hpp>
-
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -41,7 +40,8 @@ struct Fixture {
   }
 };
 
-const View VIEW{Epoch{3}, {Member{PeerId{1}, "brave-otter", Endpoint{"10.0.0.1", 7077}, 0}, Member{PeerId{2}, "calm-heron", Endpoint{"::1", 1}, 5}}};
+const View VIEW{Epoch{3},
+                {Member{PeerId{1}, "brave-otter", Endpoint{"10.0.0.1", 7077}, 0}, Member{PeerId{2}, "calm-heron", Endpoint{"::1", 1}, 5}}};
 const Error ERROR = Error{ErrorName::LaneBroken, "reset"}.with_context("reducing");
 constexpr Digest DIGEST{1, std::numeric_limits<std::uint64_t>::max()};
 constexpr OperationId OP{Epoch{3}, Sequence{9}};
@@ -67,7 +67,8 @@ BOOST_AUTO_TEST_CASE(messages_about_outer_steps) {
   BOOST_CHECK(sent(BeginStep{VIEW, OuterStep{4}, Revision{3}, false, 1, 99}).view == VIEW);
   const double denormal = std::numeric_limits<double>::denorm_min();
   BOOST_TEST(sent(Ready{OuterStep{4}, Revision{3}, 5, 6, Real{denormal}, Real{std::nan("")}, Real{-0.0}, 8}).loss.value() == denormal);
-  const auto reduce = sent(StartReduce{OP, OuterStep{4}, Revision{3}, VIEW, {Contribution{PeerId{1}, 5}, Contribution{PeerId{2}, 0}}, 1000, 77});
+  const auto reduce =
+      sent(StartReduce{OP, OuterStep{4}, Revision{3}, VIEW, {Contribution{PeerId{1}, 5}, Contribution{PeerId{2}, 0}}, 1000, 77});
   BOOST_TEST(reduce.contributions.size() == 2U);
   BOOST_TEST(reduce.next_sample == 77U);
   BOOST_CHECK(sent(Vote{OP, DIGEST, 1, 2}).op == OP);

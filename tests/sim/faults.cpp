@@ -95,7 +95,9 @@ void Swarm::kill(std::size_t i, bool silently) {
     return;
   }
   if (random_.chance(0.5)) host.up_open = false;  // what it had just sent is lost with it
-  schedule(std::max(random_.between(0ms, 1s), host.up_last + 1us - now_), [this, id = host.id] { step_coordinator(coordinator::ConnectionLost{id, "reset"}); });
+  schedule(std::max(random_.between(0ms, 1s), host.up_last + 1us - now_), [this, id = host.id] {
+    step_coordinator(coordinator::ConnectionLost{id, "reset"});
+  });
 }
 
 void Swarm::pause(std::size_t i, Duration hold) {

@@ -22,7 +22,8 @@ void Oracle::expect(bool holds, const char* number, const std::string& what) {
   if (!holds) violate(std::string{number} + " " + what);
 }
 
-void Oracle::coordinator_stepped(const coordinator::Event& event, const coordinator::State& state, const std::vector<coordinator::Effect>& effects, Instant now) {
+void Oracle::coordinator_stepped(const coordinator::Event& event, const coordinator::State& state,
+                                 const std::vector<coordinator::Effect>& effects, Instant now) {
   now_ = now;
   if (const auto* received = std::get_if<coordinator::Received>(&event))
     if (const auto* vote = std::get_if<Vote>(&received->message)) votes_[vote->op][received->from] = vote->state;
@@ -40,7 +41,8 @@ void Oracle::coordinator_stepped(const coordinator::Event& event, const coordina
     if (const auto* send = std::get_if<coordinator::Send>(&effect)) sent(*send, state);
     if (const auto* finish = std::get_if<coordinator::Finish>(&effect)) {
       const bool finalist_is_there = state.finalist && state.peers.contains(*state.finalist);
-      expect(finish->cause || reported_ || finalist_is_there || state.view.members.empty(), "SIM-10", "nobody was asked for the final report");
+      expect(finish->cause || reported_ || finalist_is_there || state.view.members.empty(), "SIM-10",
+             "nobody was asked for the final report");
       expect(end_is_journaled, "LAW-8", "the run finished before that was journaled");
       over_ = true;
     }
@@ -81,8 +83,10 @@ void Oracle::sent(const coordinator::Send& send, const coordinator::State& state
   }
   if (const auto* commit = std::get_if<Commit>(&send.message)) {
     const auto decided = committed_.find(commit->op);
-    if (decided == committed_.end()) return expect(false, "LAW-8", "commit of " + to_string(commit->op) + " was told before it was journaled");
-    expect(decided->second.revision == commit->revision && decided->second.state == commit->state, "LAW-8", "a commit differs from its journal");
+    if (decided == committed_.end())
+      return expect(false, "LAW-8", "commit of " + to_string(commit->op) + " was told before it was journaled");
+    expect(decided->second.revision == commit->revision && decided->second.state == commit->state, "LAW-8",
+           "a commit differs from its journal");
   }
 }
 
@@ -102,14 +106,16 @@ void Oracle::begun(PeerId to, const BeginStep& message) {
   begun_[to] = message;
   begun_at_[to] = now_;
   if (reference_.empty() || message.base == Revision{}) return;  // the founder is checked at the first commit
-  expect(reference_.contains(message.base) && message.base == reference_.rbegin()->first, "SIM-1", "a step begins from a revision that is not the newest");
+  expect(reference_.contains(message.base) && message.base == reference_.rbegin()->first, "SIM-1",
+         "a step begins from a revision that is not the newest");
 }
 
 void Oracle::reduce_started(const StartReduce& message, const coordinator::State& state) {
   const bool first = !reduces_.contains(message.op);
   if (first && !reduces_.empty()) {
     const auto& last = reduces_.rbegin()->first;
-    expect(last < message.op && last.sequence < message.op.sequence, "LAW-1", "operation " + to_string(message.op) + " is not newer than all before");
+    expect(last < message.op && last.sequence < message.op.sequence, "LAW-1",
+           "operation " + to_string(message.op) + " is not newer than all before");
   }
   reduces_[message.op] = message;
   expect(message.op.epoch == message.view.epoch, "LAW-1", "an operation belongs to another epoch than its view");
@@ -149,7 +155,8 @@ void Oracle::committed(const Record& record, const coordinator::State& state) {
   const auto digest = parse_digest(*digest_text).value_or(Digest{});
   const auto& [op, reduce] = *reduces_.rbegin();
   const auto newest = journal_.empty() ? Revision{} : journal_.rbegin()->first;
-  expect(*revision == newest.value + 1, "SIM-1", "revision " + std::to_string(*revision) + " is committed after " + std::to_string(newest.value));
+  expect(*revision == newest.value + 1, "SIM-1",
+         "revision " + std::to_string(*revision) + " is committed after " + std::to_string(newest.value));
   expect(!aborted_.contains(op), "LAW-2", "operation " + to_string(op) + " is committed after its abort");
   for (const auto& member : reduce.view.members) {
     expect(!gone_.contains(member.id) && state.peers.contains(member.id), "SIM-2", member.name + " is gone and contributes");
@@ -162,7 +169,8 @@ void Oracle::committed(const Record& record, const coordinator::State& state) {
   next_free_sample_ = reduce.next_sample;
 }
 
-void Oracle::check_mean(const StartReduce& reduce, const std::vector<std::string>& contributors, std::uint64_t weight, const Digest& digest) {
+void Oracle::check_mean(const StartReduce& reduce, const std::vector<std::string>& contributors, std::uint64_t weight,
+                        const Digest& digest) {
   if (reference_.empty()) {
     // The founder: whatever initial state leads to this result is the one; there must be exactly one among those brought along.
     std::vector<Model> candidates;
@@ -185,12 +193,14 @@ void Oracle::check_mean(const StartReduce& reduce, const std::vector<std::string
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i] * static_cast<double>(own);
     total += own;
   }
-  expect(total == weight, "LAW-4", "the journaled weight is " + std::to_string(weight) + ", the contributors weigh " + std::to_string(total));
+  expect(total == weight, "LAW-4",
+         "the journaled weight is " + std::to_string(weight) + ", the contributors weigh " + std::to_string(total));
   expect(contributors.size() >= options_.min_peers, "LAW-5", "a commit with " + std::to_string(contributors.size()) + " contributors");
   Model next{base.numbers, base.revision.next(), reduce.next_sample};
   for (std::size_t i = 0; i < sum.size(); ++i) next.numbers[i] -= sum[i] / static_cast<double>(total);
   if (digest_of(next) == digest) reference_[next.revision] = next;
-  else if (base.revision != Revision{}) violate("LAW-4 revision " + std::to_string(next.revision.value) + " is not the mean of its contributors");
+  else if (base.revision != Revision{})
+    violate("LAW-4 revision " + std::to_string(next.revision.value) + " is not the mean of its contributors");
 }
 
 void Oracle::peer_stepped(const Holding& holding, const std::vector<peer::Effect>& effects) {
@@ -213,7 +223,8 @@ void Oracle::check_holding(const Holding& holding) {
   const auto& name = machine.options.hello.name;
   const auto digest = digest_of(*holding.model);
   if (machine.trainer_bound) {
-    expect(digest == machine.digest, "LAW-3", name + " holds other bits than its machine believes, at revision " + std::to_string(machine.revision.value));
+    expect(digest == machine.digest, "LAW-3",
+           name + " holds other bits than its machine believes, at revision " + std::to_string(machine.revision.value));
     expect(holding.model->revision == machine.revision, "LAW-3", name + " holds another revision than its machine believes");
   }
   if (const auto committed = journal_.find(machine.revision); committed != journal_.end())
@@ -221,14 +232,16 @@ void Oracle::check_holding(const Holding& holding) {
   const auto newest = journal_.empty() ? Revision{} : journal_.rbegin()->first;
   expect(machine.revision <= newest, "SIM-3", name + " is ahead of the journal");
   for (const auto& op : holding.prepared)
-    expect(machine.phase == peer::Phase::Voted && machine.reduce && machine.reduce->op == op, "SIM-4", name + " keeps what was prepared for " + to_string(op));
+    expect(machine.phase == peer::Phase::Voted && machine.reduce && machine.reduce->op == op, "SIM-4",
+           name + " keeps what was prepared for " + to_string(op));
 }
 
 void Oracle::check_end(const coordinator::State& state, bool coordinator_alive, const std::vector<Holding>& survivors) {
   if (!coordinator_alive || state.phase != coordinator::Phase::Over) return;
   if (state.revision.value != options_.outer_steps) return;
   for (const auto& holding : survivors)
-    expect(holding.machine->revision == state.revision, "SIM-8", holding.machine->options.hello.name + " survived at revision " + std::to_string(holding.machine->revision.value));
+    expect(holding.machine->revision == state.revision, "SIM-8",
+           holding.machine->options.hello.name + " survived at revision " + std::to_string(holding.machine->revision.value));
 }
 
 }  // namespace prime::sim

@@ -26,7 +26,8 @@ class Oracle {
  public:
   explicit Oracle(const coordinator::Options& options) : options_(options) {}
 
-  void coordinator_stepped(const coordinator::Event& event, const coordinator::State& state, const std::vector<coordinator::Effect>& effects, Instant now);
+  void coordinator_stepped(const coordinator::Event& event, const coordinator::State& state,
+                           const std::vector<coordinator::Effect>& effects, Instant now);
   void peer_stepped(const Holding& holding, const std::vector<peer::Effect>& effects);
   /// Judges what a peer holds; called for all of them after every event.
   void check_holding(const Holding& holding);
@@ -64,7 +65,7 @@ class Oracle {
   std::map<OperationId, Commit> committed_;
   std::map<Revision, Model> reference_;  ///< recomputed from the journal, never taken from a peer
   std::map<Revision, Digest> journal_;
-  std::map<Digest, Model> founders_;     ///< initial states that peers brought along
+  std::map<Digest, Model> founders_;  ///< initial states that peers brought along
   std::uint64_t next_free_sample_ = 0;
   std::map<PeerId, Instant> begun_at_;
   Instant now_{};

@@ -43,8 +43,10 @@ PeerSpec random_joiner(Random& random) {
 
 FaultKind random_kind(Random& random) {
   static constexpr std::pair<FaultKind, std::uint64_t> ODDS[] = {
-      {FaultKind::Kill, 6},      {FaultKind::Pause, 4},      {FaultKind::Leave, 3},   {FaultKind::Join, 8},           {FaultKind::KillTrainer, 4},
-      {FaultKind::ResetLink, 4}, {FaultKind::CutControl, 2}, {FaultKind::Corrupt, 1}, {FaultKind::KillCoordinator, 1}, {FaultKind::StallReduce, 1}};
+      {FaultKind::Kill, 6},       {FaultKind::Pause, 4},       {FaultKind::Leave, 3},
+      {FaultKind::Join, 8},       {FaultKind::KillTrainer, 4}, {FaultKind::ResetLink, 4},
+      {FaultKind::CutControl, 2}, {FaultKind::Corrupt, 1},     {FaultKind::KillCoordinator, 1},
+      {FaultKind::StallReduce, 1}};
   auto draw = random.below(34);
   for (const auto& [kind, odds] : ODDS) {
     if (draw < odds) return kind;
@@ -63,7 +65,8 @@ Fault random_fault(Random& random) {
     case 1: fault.at_event = random.below(1200); break;
     case 2:
       fault.at_phase = PHASES[random.below(std::size(PHASES))];
-      fault.occurrence = *fault.at_phase == peer::Phase::Finishing || *fault.at_phase == peer::Phase::Fetching ? random.between(1, 3) : random.between(1, 40);
+      fault.occurrence = *fault.at_phase == peer::Phase::Finishing || *fault.at_phase == peer::Phase::Fetching ? random.between(1, 3)
+                                                                                                               : random.between(1, 40);
       break;
   }
   if (fault.kind == FaultKind::Pause && !random.chance(0.3)) fault.hold = random.between(500ms, 15s);
@@ -126,7 +129,9 @@ Scenario random_scenario(std::uint64_t seed) {
 Duration time_limit(const Scenario& scenario) {
   const auto& options = scenario.options;
   Duration slowest_training{};
-  const auto consider = [&](const PeerSpec& spec) { slowest_training = std::max(slowest_training, 2 * (spec.inner_time + spec.bind_time)); };
+  const auto consider = [&](const PeerSpec& spec) {
+    slowest_training = std::max(slowest_training, 2 * (spec.inner_time + spec.bind_time));
+  };
   for (const auto& [at, spec] : scenario.arrivals) consider(spec);
   for (const auto& spec : scenario.joiners) consider(spec);
   const auto disturbances = static_cast<std::int64_t>(scenario.faults.size() + scenario.arrivals.size() + 2);

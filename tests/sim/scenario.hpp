@@ -13,15 +13,15 @@
 namespace prime::sim {
 
 enum class FaultKind : std::uint8_t {
-  Kill,             ///< the process is gone; the connection tells it, or nothing does
-  Pause,            ///< SIGSTOP; resumed after `hold`, or never when that is zero
+  Kill,   ///< the process is gone; the connection tells it, or nothing does
+  Pause,  ///< SIGSTOP; resumed after `hold`, or never when that is zero
   Leave,
   Join,
   KillTrainer,
-  ResetLink,        ///< between two living peers, in the reduce in flight or else in the next
-  CutControl,       ///< the connection to the coordinator breaks
-  StallReduce,      ///< one peer's next reduce stands still while its agent lives
-  Corrupt,          ///< one peer computes another result than the others
+  ResetLink,    ///< between two living peers, in the reduce in flight or else in the next
+  CutControl,   ///< the connection to the coordinator breaks
+  StallReduce,  ///< one peer's next reduce stands still while its agent lives
+  Corrupt,      ///< one peer computes another result than the others
   KillCoordinator,
 };
 std::string_view to_string(FaultKind kind);
@@ -39,7 +39,7 @@ struct Fault {
 /// What a peer brings along.
 struct PeerSpec {
   Duration bind_time = 500ms;
-  Duration inner_time = 1s;     ///< of all inner steps of an outer step, on average
+  Duration inner_time = 1s;  ///< of all inner steps of an outer step, on average
   Duration fetch_time = 300ms;
   bool other_layout = false;
   bool other_protocol = false;
@@ -54,8 +54,8 @@ struct Scenario {
   std::vector<PeerSpec> joiners;                        ///< those of the Join faults, in turn
   std::vector<Fault> faults;
   std::optional<std::pair<std::size_t, std::size_t>> bad_link;  ///< arrivals whose lanes never work
-  bool same_start = true;      ///< all trainers are born with equal values
-  double slow_message = 0.01;  ///< probability of a delay of seconds instead of milliseconds
+  bool same_start = true;                                       ///< all trainers are born with equal values
+  double slow_message = 0.01;                                   ///< probability of a delay of seconds instead of milliseconds
   Duration slowest_message = 4s;
 };
 

@@ -2,7 +2,6 @@
 //
 // PRIME_SIM_SEEDS=7 replays one seed, PRIME_SIM_SEEDS=1..5000 searches a range; without it a fixed range runs.
 #include <boost/test/included/unit_test.hpp>
-
 #include <cstdlib>
 #include <string>
 #include <utility>
@@ -34,28 +33,65 @@ void explain(std::uint64_t seed, const Outcome& outcome) {
 
 /// Every seat and phase, and the branches that ordinary runs do not take.
 const char* const MUST_BE_REACHED[] = {
-    "coordinator phase Waiting", "coordinator phase Training", "coordinator phase Reducing", "coordinator phase Finishing", "coordinator phase Over",
-    "seat Greeted", "seat Seated", "seat Fetching", "seat CaughtUp", "seat Member",
-    "peer phase greeting", "peer phase seating", "peer phase waiting", "peer phase fetching", "peer phase training",
-    "peer phase ready", "peer phase reducing", "peer phase voted", "peer phase finishing", "peer phase over",
-    "fault kill", "fault pause", "fault leave", "fault join", "fault kill trainer", "fault reset link", "fault cut control", "fault stall reduce",
-    "fault corrupt", "fault kill coordinator",
-    "end: done", "end: TooFewPeers",
-    "peer Abort in voted -> aborted",                              // everybody must forget what some had finished
-    "reason: it was committed", "reason: it was aborted", "reason: undecided",  // the three answers to doubt
-    "a fetch was overtaken by a commit", "a reduce waits for a joiner", "the donor is behind", "the donor has moved on",
-    "peer FetchState in fetching -> fetches that when the fetch in flight has ended", "founded anew",
-    "peer BeginStep in ready -> trains",                           // promotion of the idle
+    "coordinator phase Waiting",
+    "coordinator phase Training",
+    "coordinator phase Reducing",
+    "coordinator phase Finishing",
+    "coordinator phase Over",
+    "seat Greeted",
+    "seat Seated",
+    "seat Fetching",
+    "seat CaughtUp",
+    "seat Member",
+    "peer phase greeting",
+    "peer phase seating",
+    "peer phase waiting",
+    "peer phase fetching",
+    "peer phase training",
+    "peer phase ready",
+    "peer phase reducing",
+    "peer phase voted",
+    "peer phase finishing",
+    "peer phase over",
+    "fault kill",
+    "fault pause",
+    "fault leave",
+    "fault join",
+    "fault kill trainer",
+    "fault reset link",
+    "fault cut control",
+    "fault stall reduce",
+    "fault corrupt",
+    "fault kill coordinator",
+    "end: done",
+    "end: TooFewPeers",
+    "peer Abort in voted -> aborted",  // everybody must forget what some had finished
+    "reason: it was committed",
+    "reason: it was aborted",
+    "reason: undecided",  // the three answers to doubt
+    "a fetch was overtaken by a commit",
+    "a reduce waits for a joiner",
+    "the donor is behind",
+    "the donor has moved on",
+    "peer FetchState in fetching -> fetches that when the fetch in flight has ended",
+    "founded anew",
+    "peer BeginStep in ready -> trains",  // promotion of the idle
     "reason: it was promoted while it said that it adopts the result",
     "below the minimum, and recovered",
-    "reason: the votes differ", "peer end: ParityBroken",
-    "peer end: LaneBroken",                                        // link failures up to eviction
-    "peer Dismissed in training -> a deadline passed",             // a straggler
+    "reason: the votes differ",
+    "peer end: ParityBroken",
+    "peer end: LaneBroken",                             // link failures up to eviction
+    "peer Dismissed in training -> a deadline passed",  // a straggler
     "the deadline of the reduce passed",
-    "peer RunDone in finishing -> evaluates the final state",      // the finalist was lost
-    "peer TrainerBound in training -> the trainer is back", "peer end: TrainerFailed",
-    "peer end: RunDone",                                           // a joiner that came too late
-    "peer end: RunFull", "peer end: VersionMismatch", "peer end: WrongRun", "peer end: LayoutMismatch", "peer end: CoordinatorLost",
+    "peer RunDone in finishing -> evaluates the final state",  // the finalist was lost
+    "peer TrainerBound in training -> the trainer is back",
+    "peer end: TrainerFailed",
+    "peer end: RunDone",  // a joiner that came too late
+    "peer end: RunFull",
+    "peer end: VersionMismatch",
+    "peer end: WrongRun",
+    "peer end: LayoutMismatch",
+    "peer end: CoordinatorLost",
 };
 
 }  // namespace

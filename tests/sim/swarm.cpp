@@ -73,7 +73,11 @@ const char* name_of(coordinator::Seat seat) {
 }  // namespace
 
 Swarm::Swarm(Scenario scenario, Probes& probes)
-    : scenario_(std::move(scenario)), probes_(probes), random_(scenario_.seed), oracle_(scenario_.options), coordinator_(coordinator::initial(scenario_.options, now_)) {
+    : scenario_(std::move(scenario)),
+      probes_(probes),
+      random_(scenario_.seed),
+      oracle_(scenario_.options),
+      coordinator_(coordinator::initial(scenario_.options, now_)) {
   for (const auto& [at, spec] : scenario_.arrivals) schedule(at, [this, arriving = spec] { join(arriving); });
   schedule(random_.between(0ms, 250ms), [this] { tick_coordinator(); });
   arm_faults();
@@ -157,7 +161,8 @@ void Swarm::tick_peer(std::size_t i) {
   auto& host = hosts_[i];
   if (!host.alive) return;
   // A stopped process has one timer pending, not one for each quarter of a second that it missed.
-  const bool pending = host.paused && std::any_of(host.backlog.begin(), host.backlog.end(), [](const auto& e) { return std::holds_alternative<peer::Tick>(e); });
+  const bool pending = host.paused && std::any_of(host.backlog.begin(), host.backlog.end(),
+                                                  [](const auto& e) { return std::holds_alternative<peer::Tick>(e); });
   if (!pending) deliver(i, peer::Tick{});
   if (random_.chance(0.02)) deliver(i, peer::Tick{});
   schedule(random_.chance(0.02) ? 450ms : 250ms, [this, i] { tick_peer(i); });
@@ -210,7 +215,8 @@ void Swarm::coordinator_finished(const coordinator::Finish& finish) {
   outcome_.over = true;
   outcome_.cause = finish.cause;
   probe(finish.cause ? "end: " + std::string{info(finish.cause->name).name} : "end: done");
-  for (std::size_t i = 0; i < hosts_.size(); ++i) post(i, peer::CoordinatorLost{"the coordinator ended"}, std::max(Duration{1ms}, hosts_[i].down_last - now_));
+  for (std::size_t i = 0; i < hosts_.size(); ++i)
+    post(i, peer::CoordinatorLost{"the coordinator ended"}, std::max(Duration{1ms}, hosts_[i].down_last - now_));
 }
 
 // Machines ------------------------------------------------------------------------------------------------------------------
@@ -223,7 +229,8 @@ void Swarm::step_coordinator(const coordinator::Event& event) {
   oracle_.coordinator_stepped(event, coordinator_, transition.effects, now_);
   if (coordinator_.phase != phase) {
     probe(std::string{"coordinator phase "} + name_of(coordinator_.phase));
-    if (phase == coordinator::Phase::Waiting && coordinator_.phase == coordinator::Phase::Training && coordinator_.revision > Revision{}) probe("below the minimum, and recovered");
+    if (phase == coordinator::Phase::Waiting && coordinator_.phase == coordinator::Phase::Training && coordinator_.revision > Revision{})
+      probe("below the minimum, and recovered");
   }
   for (const auto& [id, peer] : coordinator_.peers) {
     probe(std::string{"seat "} + name_of(peer.seat));
@@ -278,14 +285,16 @@ void Swarm::step_peer(std::size_t i, const peer::Event& event) {
     host.fetching = false;
     if (fetch->state) host.model = host.fetched.at(fetch->revision);
   }
-  if (const auto* reduce = std::get_if<peer::ReduceEnded>(&event); reduce != nullptr && reduce->prepared) host.prepared.at(reduce->op).heard = true;
+  if (const auto* reduce = std::get_if<peer::ReduceEnded>(&event); reduce != nullptr && reduce->prepared)
+    host.prepared.at(reduce->op).heard = true;
 
   auto transition = peer::step(std::move(host.machine), event, now_);
   host.machine = std::move(transition.state);
   const auto& name = host.machine.options.hello.name;
   if (!transition.reason.empty()) {
     trace(name, kind(event), transition.reason);
-    probe("peer " + kind(event) + " in " + std::string{peer::to_string(phase)} + " -> " + transition.reason.substr(0, transition.reason.find(':')));
+    probe("peer " + kind(event) + " in " + std::string{peer::to_string(phase)} + " -> " +
+          transition.reason.substr(0, transition.reason.find(':')));
   }
   oracle_.peer_stepped(holding(host), transition.effects);
   for (const auto& effect : transition.effects) carry_out(i, effect);
@@ -307,7 +316,8 @@ void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
                  [&](const peer::AbortReduce& abort) { abort_reduce(i, abort.op); },
                  [&](const peer::ApplyCommit& apply) { apply_commit(i, apply); },
                  [&](const peer::Discard& discard) {
-                   if (host.prepared.erase(discard.op) == 0) oracle_.violate("SIM-4 " + host.machine.options.hello.name + " discards what it does not hold");
+                   if (host.prepared.erase(discard.op) == 0)
+                     oracle_.violate("SIM-4 " + host.machine.options.hello.name + " discards what it does not hold");
                  },
                  [&](const peer::FinishTraining&) { finish_training(i); },
                  [](const peer::SaveState&) {},
@@ -316,7 +326,9 @@ void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
                    probe(end.cause ? "peer end: " + std::string{info(end.cause->name).name} : "peer end: well");
                    end_process(i);
                    // A process that ends by itself has its last words delivered before its connection is seen to close.
-                   schedule(std::max(Duration{1ms}, host.up_last + 1us - now_), [this, id = host.id] { step_coordinator(coordinator::ConnectionLost{id, "the peer ended"}); });
+                   schedule(std::max(Duration{1ms}, host.up_last + 1us - now_), [this, id = host.id] {
+                     step_coordinator(coordinator::ConnectionLost{id, "the peer ended"});
+                   });
                  },
              },
              effect);

@@ -39,7 +39,7 @@ struct Host {
   peer::State machine;
   bool alive = true;
   bool paused = false;
-  bool left = false;  ///< was asked to leave
+  bool left = false;                ///< was asked to leave
   std::deque<peer::Event> backlog;  ///< what a paused process has not read yet
   std::optional<peer::End> end;
 
@@ -66,13 +66,13 @@ struct Host {
 };
 
 struct Outcome {
-  bool over = false;                 ///< the coordinator finished the run
-  std::optional<Error> cause;        ///< why it failed; empty when it is done or the coordinator was killed
+  bool over = false;           ///< the coordinator finished the run
+  std::optional<Error> cause;  ///< why it failed; empty when it is done or the coordinator was killed
   std::optional<std::string> violation;
   std::uint64_t trace_hash = 0;
   std::uint64_t events = 0;
   Duration took{};
-  std::vector<std::string> tail;     ///< the last lines of the trace
+  std::vector<std::string> tail;  ///< the last lines of the trace
 };
 
 class Swarm {

@@ -16,8 +16,10 @@ void Swarm::run_reduce(std::size_t i, const StartReduce& message) {
   if (part.started) return oracle_.violate("SIM-4 " + host.machine.options.hello.name + " runs an operation twice");
   part.started = true;
   if (std::exchange(host.stalls, false)) host.stalled_in = message.op;
-  const auto mine = std::find_if(message.contributions.begin(), message.contributions.end(), [&](const Contribution& c) { return c.peer == host.id; });
-  if (mine == message.contributions.end()) return oracle_.violate("LAW-4 " + host.machine.options.hello.name + " reduces without being a member");
+  const auto mine =
+      std::find_if(message.contributions.begin(), message.contributions.end(), [&](const Contribution& c) { return c.peer == host.id; });
+  if (mine == message.contributions.end())
+    return oracle_.violate("LAW-4 " + host.machine.options.hello.name + " reduces without being a member");
   if (mine->weight > 0) {
     if (!host.contribution || host.contribution->step != message.step || host.contribution->base != message.base)
       return oracle_.violate("SIM-4 " + host.machine.options.hello.name + " has no input for step " + std::to_string(message.step.value));
@@ -46,7 +48,8 @@ void Swarm::run_reduce(std::size_t i, const StartReduce& message) {
   if (!complete) return;
   for (const auto& member : message.view.members) {
     const auto other = *index_of(member.id);
-    schedule(random_.chance(0.1) ? random_.between(1s, 5s) : random_.between(5ms, 500ms), [this, other, op = message.op] { complete_reduce(other, op); });
+    schedule(random_.chance(0.1) ? random_.between(1s, 5s) : random_.between(5ms, 500ms),
+             [this, other, op = message.op] { complete_reduce(other, op); });
   }
   if (armed_resets_ > 0) {
     --armed_resets_;
@@ -66,7 +69,8 @@ void Swarm::complete_reduce(std::size_t i, OperationId op) {
   auto& reduce = reduces_.at(op);
   auto& part = reduce.parts.at(i);
   if (!host.alive || part.ended || reduce.broken_by || host.stalled_in == op) return;
-  const bool stalled = std::any_of(reduce.parts.begin(), reduce.parts.end(), [&](const auto& entry) { return !entry.second.ended && hosts_[entry.first].paused; });
+  const bool stalled = std::any_of(reduce.parts.begin(), reduce.parts.end(),
+                                   [&](const auto& entry) { return !entry.second.ended && hosts_[entry.first].paused; });
   if (stalled) {
     schedule(100ms, [this, i, op] { complete_reduce(i, op); });
     return;
@@ -117,7 +121,8 @@ void Swarm::abort_reduce(std::size_t i, OperationId op) {
   if (part.ended) return;  // it ended a moment before; its machine hears of that and discards
   break_reduces(i, op);
   part.ended = true;
-  if (random_.chance(0.3)) post(i, peer::ReduceEnded{op, fail(ErrorName::Interrupted, "aborted"), PeerId{}, 0, 0}, random_.between(0ms, 300ms));
+  if (random_.chance(0.3))
+    post(i, peer::ReduceEnded{op, fail(ErrorName::Interrupted, "aborted"), PeerId{}, 0, 0}, random_.between(0ms, 300ms));
 }
 
 void Swarm::reset_link() {
@@ -141,7 +146,8 @@ void Swarm::reset_link() {
 void Swarm::apply_commit(std::size_t i, const peer::ApplyCommit& apply) {
   auto& host = hosts_[i];
   const auto prepared = host.prepared.find(apply.commit.op);
-  if (prepared == host.prepared.end()) return oracle_.violate("LAW-2 " + host.machine.options.hello.name + " applies what it did not prepare");
+  if (prepared == host.prepared.end())
+    return oracle_.violate("LAW-2 " + host.machine.options.hello.name + " applies what it did not prepare");
   host.model = prepared->second.model;
   host.prepared.erase(prepared);
   host.contribution.reset();  // only here (law 2)
@@ -161,11 +167,13 @@ void Swarm::end_fetch(std::size_t i, const FetchState& fetch) {
   if (!host.alive) return;
   const auto donor = index_of(fetch.donor);
   if (host.paused || (donor && hosts_[*donor].alive && hosts_[*donor].paused)) {  // stands still; the lane gives up some time
-    if (!host.paused && random_.chance(0.05)) return post(i, peer::FetchEnded{fetch.revision, fail(ErrorName::LaneBroken, "the donor is mute")}, 0ms);
+    if (!host.paused && random_.chance(0.05))
+      return post(i, peer::FetchEnded{fetch.revision, fail(ErrorName::LaneBroken, "the donor is mute")}, 0ms);
     schedule(250ms, [this, i, fetch] { end_fetch(i, fetch); });
     return;
   }
-  if (!donor || !hosts_[*donor].alive) return post(i, peer::FetchEnded{fetch.revision, fail(ErrorName::PeerLost, "the donor is gone")}, random_.between(0ms, 1s));
+  if (!donor || !hosts_[*donor].alive)
+    return post(i, peer::FetchEnded{fetch.revision, fail(ErrorName::PeerLost, "the donor is gone")}, random_.between(0ms, 1s));
   const auto& model = hosts_[*donor].model;
   if (model.revision != fetch.revision || digest_of(model) != fetch.state) {
     probe(model.revision < fetch.revision ? "the donor is behind" : "the donor has moved on");

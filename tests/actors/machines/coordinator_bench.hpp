@@ -69,13 +69,17 @@ struct Bench {
     collect();
   }
 
-  static Hello hello_of(std::uint64_t peer) { return Hello{PROTOCOL_VERSION, "run", PeerId{peer}, "p" + std::to_string(peer), Endpoint{"h", 1}, 1}; }
+  static Hello hello_of(std::uint64_t peer) {
+    return Hello{PROTOCOL_VERSION, "run", PeerId{peer}, "p" + std::to_string(peer), Endpoint{"h", 1}, 1};
+  }
   void greet(std::uint64_t peer) { hear(peer, hello_of(peer)); }
   void seat(std::uint64_t peer, Digest digest = INITIAL) {
     greet(peer);
     hear(peer, Seated{Revision{}, digest, LAYOUT, 3, 1});
   }
-  void ready(std::uint64_t peer, std::uint64_t weight) { hear(peer, Ready{state.step, state.revision, weight, 10, Real{1.0}, Real{std::nan("")}, Real{1.0}, 1}); }
+  void ready(std::uint64_t peer, std::uint64_t weight) {
+    hear(peer, Ready{state.step, state.revision, weight, 10, Real{1.0}, Real{std::nan("")}, Real{1.0}, 1});
+  }
   void vote(std::uint64_t peer, Digest digest) { hear(peer, Vote{state.operation.id, digest, 1, 1}); }
   /// Makes the step that is under way with these contributors.
   void commit(const std::vector<std::uint64_t>& peers, Digest digest) {

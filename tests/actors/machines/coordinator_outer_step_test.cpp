@@ -59,7 +59,8 @@ BOOST_AUTO_TEST_CASE(a_commit_needs_every_vote_and_is_journaled_before_it_is_tol
 
 BOOST_AUTO_TEST_CASE(a_record_keeps_its_fields_when_the_held_out_loss_is_added) {
   auto bench = trio();
-  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.hear(peer, Ready{OuterStep{1}, Revision{}, 100, 10, Real{1.0}, Real{2.0}, Real{1.0}, 1});
+  for (std::uint64_t peer = 1; peer <= 3; ++peer)
+    bench.hear(peer, Ready{OuterStep{1}, Revision{}, 100, 10, Real{1.0}, Real{2.0}, Real{1.0}, 1});
   for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.vote(peer, NEXT);
   const auto record = bench.position_of_record("outer_step_committed");
   BOOST_REQUIRE(record.has_value());

@@ -1,10 +1,9 @@
 // Owns the tests of the peer's machine: exact virtual times, doubt, discarding, farewells.
-#include <boost/test/included/unit_test.hpp>
+#include "actors/peer/peer_machine.hpp"
 
 #include <algorithm>
+#include <boost/test/included/unit_test.hpp>
 #include <cmath>
-
-#include "actors/peer/peer_machine.hpp"
 
 using namespace prime;
 using namespace prime::peer;

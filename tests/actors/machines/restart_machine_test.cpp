@@ -1,7 +1,7 @@
 // Owns the tests of the restart intensity.
-#include <boost/test/included/unit_test.hpp>
-
 #include "actors/supervisor/restart_machine.hpp"
+
+#include <boost/test/included/unit_test.hpp>
 
 using namespace prime;
 using namespace prime::supervisor;

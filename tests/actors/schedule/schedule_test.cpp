@@ -36,9 +36,7 @@ Shape any_shape() {
   return shape;
 }
 
-Contribution weighing(std::uint64_t weight) {
-  return Contribution{PeerId{1}, weight};
-}
+Contribution weighing(std::uint64_t weight) { return Contribution{PeerId{1}, weight}; }
 
 }  // namespace
 

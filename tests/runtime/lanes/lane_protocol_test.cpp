@@ -14,9 +14,7 @@ namespace {
 constexpr PeerId OTHER{1};  // dials, so that the engine only waits
 constexpr PeerId OURS{2};
 
-OperationId op(std::uint64_t sequence) {
-  return {Epoch{1}, Sequence{sequence}};
-}
+OperationId op(std::uint64_t sequence) { return {Epoch{1}, Sequence{sequence}}; }
 
 /// The engine has rank 1 of 2 and owns elements 16 to 31 of 32; the test plays rank 0.
 class Duet {

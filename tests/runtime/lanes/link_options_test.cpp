@@ -21,9 +21,7 @@ sockaddr_storage address(const char* text) {
   return storage;
 }
 
-bool alike(const char* a, const char* b, const char* mask) {
-  return same_network(address(a), address(b), address(mask));
-}
+bool alike(const char* a, const char* b, const char* mask) { return same_network(address(a), address(b), address(mask)); }
 
 }  // namespace
 

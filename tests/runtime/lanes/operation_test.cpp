@@ -11,9 +11,7 @@ namespace {
 
 constexpr std::size_t CHUNK = 16;
 
-Instant at(std::int64_t ns) {
-  return Instant(Duration(ns));
-}
+Instant at(std::int64_t ns) { return Instant(Duration(ns)); }
 
 /// Three ranks with ids 1, 2, 3; this one is rank 0 and owns the first third.
 struct Fixture {

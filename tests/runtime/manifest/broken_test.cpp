@@ -14,9 +14,7 @@ BOOST_AUTO_TEST_CASE(every_broken_manifest_is_refused_with_its_golden_text) {
   BOOST_TEST(manifests.size() >= 25U);
   for (const auto& path : manifests) {
     const auto outcome = parse_manifest(test::read_file(path), path.filename().string());
-    BOOST_TEST_CONTEXT(path) {
-      BOOST_TEST(!outcome.manifest.has_value());
-    }
+    BOOST_TEST_CONTEXT(path) { BOOST_TEST(!outcome.manifest.has_value()); }
     auto golden = path;
     test::check_golden(golden.replace_extension(".txt"), render(outcome));
   }
@@ -42,9 +40,7 @@ BOOST_AUTO_TEST_CASE(every_problem_says_what_where_and_what_next) {
 BOOST_AUTO_TEST_CASE(no_control_character_of_a_manifest_reaches_the_terminal) {
   for (const auto& path : test::files_with(test::repository() / "tests/runtime/manifest/broken", ".yaml")) {
     const auto text = render(parse_manifest(test::read_file(path), "x.yaml"));
-    BOOST_TEST_CONTEXT(path) {
-      BOOST_TEST((text.find('\x1b') == std::string::npos));
-    }
+    BOOST_TEST_CONTEXT(path) { BOOST_TEST((text.find('\x1b') == std::string::npos)); }
   }
 }
 

@@ -69,9 +69,7 @@ void change(const Field& field, Manifest& manifest, Random& random) {
              field.type);
 }
 
-Manifest valid(std::string_view text = "version: 1\nrun: x\n") {
-  return parse_manifest(text, "x.yaml").manifest.value();
-}
+Manifest valid(std::string_view text = "version: 1\nrun: x\n") { return parse_manifest(text, "x.yaml").manifest.value(); }
 
 }  // namespace
 
@@ -108,9 +106,7 @@ BOOST_AUTO_TEST_CASE(the_digest_changes_exactly_with_the_shared_half) {
     for (int round = 0; round < 10; ++round) {
       auto changed = original;
       change(field, changed, random);
-      BOOST_TEST_CONTEXT(field.path) {
-        BOOST_TEST((run_digest(changed) == digest) == (changed.shared == original.shared));
-      }
+      BOOST_TEST_CONTEXT(field.path) { BOOST_TEST((run_digest(changed) == digest) == (changed.shared == original.shared)); }
       if (is_local(field.path)) BOOST_TEST_CONTEXT(field.path) {
           BOOST_TEST((changed.shared == original.shared));
         }

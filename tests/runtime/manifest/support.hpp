@@ -14,9 +14,7 @@
 
 namespace prime::manifest::test {
 
-inline std::filesystem::path repository() {
-  return PRIME_SOURCE_DIR;
-}
+inline std::filesystem::path repository() { return PRIME_SOURCE_DIR; }
 
 inline std::string read_file(const std::filesystem::path& path) {
   std::ifstream file{path, std::ios::binary};
@@ -28,9 +26,7 @@ inline std::string read_file(const std::filesystem::path& path) {
 /// Compares with a committed file; with PRIME_RECORD=1 writes it instead, for a person to look at.
 inline void check_golden(const std::filesystem::path& path, const std::string& actual) {
   if (std::getenv("PRIME_RECORD") != nullptr) std::ofstream{path, std::ios::binary} << actual;
-  BOOST_TEST_CONTEXT(path) {
-    BOOST_TEST(read_file(path) == actual);
-  }
+  BOOST_TEST_CONTEXT(path) { BOOST_TEST(read_file(path) == actual); }
 }
 
 inline std::vector<std::filesystem::path> files_with(const std::filesystem::path& folder, const std::string& extension) {

@@ -1,10 +1,9 @@
 // Owns the tests of the acceptor under misuse: strangers, silence, floods, fences, ends.
 #include <boost/test/included/unit_test.hpp>
 #include <fcntl.h>
+#include <string>
 #include <sys/resource.h>
 #include <time.h>
-
-#include <string>
 #include <vector>
 
 #include "tests/runtime/net/support.hpp"
@@ -36,8 +35,8 @@ BOOST_AUTO_TEST_CASE(garbage_is_hung_up_on) {
   Host host(host_credentials());
   Host lenient(host_credentials(), {.allow_plain = true});
   for (Host* each : {&host, &lenient}) {
-    for (const std::string& words : {std::string("GET / HTTP/1.1\r\n\r\n"), std::string("\x16garbage that is no record", 26), std::string("\0\0\0\0", 4),
-                                     std::string("prime-p1") + std::string(200, 'x')}) {
+    for (const std::string& words : {std::string("GET / HTTP/1.1\r\n\r\n"), std::string("\x16garbage that is no record", 26),
+                                     std::string("\0\0\0\0", 4), std::string("prime-p1") + std::string(200, 'x')}) {
       Guest guest(each->address().port);
       guest.say(words);
       BOOST_TEST(guest.hung_up_on());

@@ -1,7 +1,6 @@
 // Owns the other process of the BASP tests: `basp_process peer INVITE NUMBER` or `basp_process coordinator INVITE NUMBER`.
 // Says one line when it is there, and ends when its standard input does.
 #include <caf/node_id.hpp>
-
 #include <iostream>
 #include <string>
 

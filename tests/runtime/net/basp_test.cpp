@@ -1,13 +1,12 @@
 // Owns the tests of actors across processes: what CAF's own transports get wrong (spec/caf.md §7) must not happen here.
-#include <boost/test/included/unit_test.hpp>
-#include <fcntl.h>
-#include <csignal>
-#include <spawn.h>
-#include <sys/wait.h>
-
 #include <array>
+#include <boost/test/included/unit_test.hpp>
+#include <csignal>
+#include <fcntl.h>
 #include <optional>
+#include <spawn.h>
 #include <string>
+#include <sys/wait.h>
 #include <vector>
 
 #include "tests/runtime/net/basp_support.hpp"
@@ -208,7 +207,8 @@ BOOST_AUTO_TEST_CASE(failures_to_connect_have_names) {
   const auto other_interface = visitor.transport.remote_actor<OtherActor>(visitor.own, home.invite.address, PATIENCE);
   BOOST_REQUIRE(!other_interface);
   BOOST_TEST((other_interface.error().name == ErrorName::ProtocolViolation));
-  const auto wrong_key = visitor.transport.remote_actor<ServerActor>(credentials(RunKey::generate(), PeerId{1}), home.invite.address, PATIENCE);
+  const auto wrong_key =
+      visitor.transport.remote_actor<ServerActor>(credentials(RunKey::generate(), PeerId{1}), home.invite.address, PATIENCE);
   BOOST_REQUIRE(!wrong_key);
   BOOST_TEST((wrong_key.error().name == ErrorName::KeyRefused));
   // The acceptor of a peer takes the connection, but nothing speaks BASP behind it.

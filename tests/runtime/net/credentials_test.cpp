@@ -1,10 +1,11 @@
 // Owns the tests of the run's certificate authority.
+#include "runtime/net/credentials.hpp"
+
 #include <boost/test/included/unit_test.hpp>
 #include <string>
 #include <vector>
 
 #include "runtime/net/certificate_authority.hpp"
-#include "runtime/net/credentials.hpp"
 
 using namespace prime;
 using namespace prime::net;

@@ -1,8 +1,7 @@
 // Owns the tests of who is let in, who is refused, and by which name.
 #include <boost/test/included/unit_test.hpp>
-#include <openssl/err.h>
-
 #include <cstring>
+#include <openssl/err.h>
 #include <optional>
 #include <string>
 #include <thread>
@@ -112,7 +111,8 @@ BOOST_AUTO_TEST_CASE(somebody_else_at_the_address_is_not_talked_to) {
               "instead of peer 0000000000000009");
   Host coordinator(credentials(KEY, HOST_ID, Role::Coordinator));
   BOOST_TEST(dial(coordinator.address(), Protocol::Control, guest_credentials(), Expectation::coordinator(), PATIENCE).has_value());
-  check_error(dial(coordinator.address(), Protocol::Lane, guest_credentials(), Expectation::peer(HOST_ID), PATIENCE), ErrorName::RunUnreachable);
+  check_error(dial(coordinator.address(), Protocol::Lane, guest_credentials(), Expectation::peer(HOST_ID), PATIENCE),
+              ErrorName::RunUnreachable);
 }
 
 BOOST_AUTO_TEST_CASE(nobody_is_called_by_a_coordinator) {
@@ -155,8 +155,8 @@ BOOST_AUTO_TEST_CASE(an_address_where_nobody_listens_is_unreachable) {
   }
   check_error(dial(gone, Protocol::Lane, guest_credentials(), Expectation::peer(HOST_ID), PATIENCE), ErrorName::RunUnreachable,
               format_endpoint(gone) + ": connection refused");
-  check_error(dial({"no-such-host.invalid", 1}, Protocol::Lane, guest_credentials(), Expectation::peer(HOST_ID), 5s), ErrorName::RunUnreachable,
-              "no-such-host.invalid");
+  check_error(dial({"no-such-host.invalid", 1}, Protocol::Lane, guest_credentials(), Expectation::peer(HOST_ID), 5s),
+              ErrorName::RunUnreachable, "no-such-host.invalid");
 }
 
 BOOST_AUTO_TEST_CASE(a_mute_address_costs_its_deadline_and_no_descriptor) {
@@ -171,8 +171,8 @@ BOOST_AUTO_TEST_CASE(a_mute_address_costs_its_deadline_and_no_descriptor) {
   const auto own = guest_credentials();
   const std::size_t before = open_descriptors();
   for (int round = 0; round < 20; ++round)
-    check_error(dial({"127.0.0.1", ntohs(where.sin_port)}, Protocol::Lane, own, Expectation::peer(HOST_ID), 20ms), ErrorName::RunUnreachable,
-                "no answer in time");
+    check_error(dial({"127.0.0.1", ntohs(where.sin_port)}, Protocol::Lane, own, Expectation::peer(HOST_ID), 20ms),
+                ErrorName::RunUnreachable, "no answer in time");
   BOOST_TEST(open_descriptors() == before);
   ::close(mute);
 }

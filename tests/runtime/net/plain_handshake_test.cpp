@@ -83,7 +83,8 @@ BOOST_AUTO_TEST_CASE(an_acceptor_believes_no_dialer_without_the_key) {
   const auto pair = make_pair();
   const auto stranger_pair = make_pair();
   const auto acceptor = accept_plain(pair.left, credentials(KEY, HOST_ID));
-  const auto stranger = dial_plain(stranger_pair.left, credentials(RunKey::generate(), GUEST_ID), Protocol::Lane, Expectation::peer(HOST_ID));
+  const auto stranger =
+      dial_plain(stranger_pair.left, credentials(RunKey::generate(), GUEST_ID), Protocol::Lane, Expectation::peer(HOST_ID));
   std::string hello;
   BOOST_TEST((stranger->advance() == Handshake::Step::WantRead));
   relay(*stranger_pair.right, *pair.right, hello);

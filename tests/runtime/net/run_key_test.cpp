@@ -1,10 +1,10 @@
 // Owns the tests of the invite's text form.
-#include <boost/test/included/unit_test.hpp>
+#include "runtime/net/run_key.hpp"
+
 #include <array>
+#include <boost/test/included/unit_test.hpp>
 #include <string>
 #include <type_traits>
-
-#include "runtime/net/run_key.hpp"
 
 using namespace prime;
 using namespace prime::net;
@@ -15,7 +15,9 @@ const std::string KEY_TEXT = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
 const std::string GOOD = "prime://10.0.0.7:4000/first-run#" + KEY_TEXT;
 
 template <class T>
-concept Printable = requires(std::ostream& out, const T& value) { out << value; };
+concept Printable = requires(std::ostream& out, const T& value) {
+  out << value;
+};
 static_assert(!Printable<RunKey>);
 static_assert(!Printable<Invite>);
 

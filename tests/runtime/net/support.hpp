@@ -2,17 +2,16 @@
 #pragma once
 
 #include <arpa/inet.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <boost/test/unit_test.hpp>
 #include <condition_variable>
 #include <deque>
 #include <filesystem>
 #include <iterator>
 #include <mutex>
+#include <poll.h>
 #include <string>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 

@@ -1,15 +1,14 @@
 // Checks the outer state: votes on what comes next, a commit that is a swap, an abort that touches nothing.
+#include "runtime/agent/outer_state.hpp"
+
 #include <boost/test/included/unit_test.hpp>
-
-#include <sys/mman.h>
-
 #include <cerrno>
 #include <cmath>
 #include <limits>
 #include <random>
+#include <sys/mman.h>
 
 #include "kernels/digest/digest.hpp"
-#include "runtime/agent/outer_state.hpp"
 
 using namespace prime;
 

@@ -1,13 +1,11 @@
 // Checks the embedding API from the trainer's side: whole lives, agents that die, steps that went on without us, and joining.
 #include <boost/test/included/unit_test.hpp>
-
-#include <fcntl.h>
-#include <prime/session.hpp>
-#include <sys/wait.h>
-
 #include <cmath>
 #include <cstdlib>
+#include <fcntl.h>
 #include <future>
+#include <prime/session.hpp>
+#include <sys/wait.h>
 #include <thread>
 
 #include "tests/runtime/session/quadratic.hpp"
@@ -98,7 +96,8 @@ Seen train(std::vector<float> initial) {
     if (!committed) return give_up(committed.error());
     seen.commits.push_back(*committed);
   }
-  if (auto answered = session->finish([](const FinalPlan&) { return FinalAnswer{1.5, "end"}; }); !answered) return give_up(answered.error());
+  if (auto answered = session->finish([](const FinalPlan&) { return FinalAnswer{1.5, "end"}; }); !answered)
+    return give_up(answered.error());
   return seen;
 }
 

@@ -1,11 +1,9 @@
 // A trainer for tests, as an agent starts it. Its first argument names how it misbehaves: "well" for not at all.
-#include <prime/session.hpp>
-
-#include <unistd.h>
-
 #include <csignal>
 #include <cstdlib>
+#include <prime/session.hpp>
 #include <string_view>
+#include <unistd.h>
 
 #include "tests/runtime/session/quadratic.hpp"
 

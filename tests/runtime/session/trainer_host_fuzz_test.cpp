@@ -1,17 +1,15 @@
 // Checks the host against trainers that speak nonsense: it never crashes, holds little, and names the breach.
-#include <boost/test/included/unit_test.hpp>
-
-#include <fcntl.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
+#include <boost/test/included/unit_test.hpp>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <functional>
 #include <random>
+#include <sys/socket.h>
 #include <thread>
+#include <unistd.h>
 
 #include "tests/runtime/session/test_agent.hpp"
 
@@ -28,7 +26,9 @@ struct Wild {
     trainer = std::move(ends.second);
   }
   void send(const std::string& bytes, std::vector<int> descriptors = {}) { (void)trainer.send(bytes, descriptors); }
-  void send(const wire::ToAgent& message, std::vector<int> descriptors = {}) { send(wire::encode(message).value(), std::move(descriptors)); }
+  void send(const wire::ToAgent& message, std::vector<int> descriptors = {}) {
+    send(wire::encode(message).value(), std::move(descriptors));
+  }
   void expect_breach(const std::string& detail = {}) {
     const auto cause = agent.expect<TrainerFailed>().cause;
     BOOST_TEST((cause.name == ErrorName::TrainerProtocol), to_string(cause));
@@ -99,7 +99,9 @@ BOOST_AUTO_TEST_CASE(mutated_messages_are_a_breach_or_a_message_and_never_a_cras
     while (true) {
       const auto event = wild.agent.events.pop();
       if (const auto* failed = std::get_if<TrainerFailed>(&event)) breaches += failed->cause.name == ErrorName::TrainerProtocol ? 1 : 0;
-      if (std::holds_alternative<TrainerFailed>(event) || std::holds_alternative<TrainerLost>(event) || std::holds_alternative<TrainerLeft>(event)) break;
+      if (std::holds_alternative<TrainerFailed>(event) || std::holds_alternative<TrainerLost>(event) ||
+          std::holds_alternative<TrainerLeft>(event))
+        break;
     }
   }
   BOOST_TEST(breaches > 1000U);

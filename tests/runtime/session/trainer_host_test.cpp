@@ -1,20 +1,18 @@
 // Checks the host of a trainer against real child processes: a whole life, every way to end it, and restarts.
-#include <boost/test/included/unit_test.hpp>
-
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
+#include <boost/test/included/unit_test.hpp>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <poll.h>
+#include <sys/stat.h>
 #include <thread>
+#include <unistd.h>
 
 #include "tests/runtime/session/quadratic.hpp"
 #include "tests/runtime/session/test_agent.hpp"
@@ -87,10 +85,30 @@ BOOST_FIXTURE_TEST_CASE(a_trainer_killed_in_any_phase_is_lost_by_name_and_its_su
       {"mute", [] {}},
       {"well", [&] { agent.expect<TrainerBound>(); }},
       {"well", [&] { agent.seat(); }},
-      {"endless", [&] { agent.seat(); agent.begin(); while (!std::holds_alternative<TrainerInner>(agent.events.pop())) {} }},
-      {"well", [&] { agent.seat(); agent.begin(); agent.expect<TrainerContributed>(); }},
-      {"well", [&] { agent.seat(); agent.step(); }},
-      {"linger", [&] { agent.seat(); agent.finish(); agent.expect<TrainerFinal>(); }},
+      {"endless",
+       [&] {
+         agent.seat();
+         agent.begin();
+         while (!std::holds_alternative<TrainerInner>(agent.events.pop())) {
+         }
+       }},
+      {"well",
+       [&] {
+         agent.seat();
+         agent.begin();
+         agent.expect<TrainerContributed>();
+       }},
+      {"well",
+       [&] {
+         agent.seat();
+         agent.step();
+       }},
+      {"linger",
+       [&] {
+         agent.seat();
+         agent.finish();
+         agent.expect<TrainerFinal>();
+       }},
   };
   start("well");
   agent.seat();

@@ -1,11 +1,11 @@
 // Checks the messages of the trainer socket: what is written can be read, and nothing else can.
-#include <boost/test/included/unit_test.hpp>
+#include "runtime/session/trainer_wire.hpp"
 
+#include <boost/test/included/unit_test.hpp>
 #include <cmath>
 #include <limits>
 
 #include "runtime/session/packet_socket.hpp"
-#include "runtime/session/trainer_wire.hpp"
 
 using namespace prime;
 
@@ -35,7 +35,8 @@ BOOST_AUTO_TEST_CASE(what_the_agent_says_arrives_whole) {
   const StepPlan plan{OuterStep{5}, Revision{4}, 2, 3, 0xffffffffffffffff, 20, 60, true};
   const auto begin = round_trip(wire::Begin{plan, Digest{0x1234, 0xffffffffffffffff}, 1});
   BOOST_TEST((begin.plan.step == plan.step && begin.plan.base == plan.base && begin.plan.rank == 2 && begin.plan.peers == 3));
-  BOOST_TEST((begin.plan.first_sample == plan.first_sample && begin.plan.inner_steps == 20 && begin.plan.total_steps == 60 && begin.plan.evaluate));
+  BOOST_TEST((begin.plan.first_sample == plan.first_sample && begin.plan.inner_steps == 20 && begin.plan.total_steps == 60 &&
+              begin.plan.evaluate));
   BOOST_TEST((begin.state == Digest{0x1234, 0xffffffffffffffff} && begin.slot == 1));
   const auto committed = round_trip(wire::StepCommitted{{OuterStep{5}, Revision{5}, Digest{1, 2}, 3}, 0});
   BOOST_TEST((committed.committed.revision == Revision{5} && committed.committed.state == Digest{1, 2} && committed.committed.peers == 3));
@@ -70,7 +71,8 @@ BOOST_AUTO_TEST_CASE(long_or_broken_texts_are_cut_to_what_is_allowed) {
   const auto sample = round_trip(wire::Final{{{}, std::string(9000, '\xff')}}).answer.sample;
   BOOST_TEST(sample.size() <= wire::MAX_SAMPLE_BYTES);
   BOOST_TEST(sample.substr(0, 6) == "\xEF\xBF\xBD\xEF\xBF\xBD");
-  BOOST_TEST(round_trip(wire::Failure{Error(ErrorName::TrainerFailed, std::string(100'000, 'x'))}).error.detail.size() == wire::MAX_TEXT_BYTES);
+  BOOST_TEST(round_trip(wire::Failure{Error(ErrorName::TrainerFailed, std::string(100'000, 'x'))}).error.detail.size() ==
+             wire::MAX_TEXT_BYTES);
 }
 
 BOOST_AUTO_TEST_CASE(what_the_other_side_would_refuse_is_not_sent) {
@@ -81,22 +83,34 @@ BOOST_AUTO_TEST_CASE(what_the_other_side_would_refuse_is_not_sent) {
 }
 
 BOOST_AUTO_TEST_CASE(packets_that_are_no_message_are_refused_by_name) {
-  for (const auto* packet :
-       {"", "x", "[]", "null", "{}", R"({"v":1})", R"({"v":2,"type":"leave"})", R"({"v":"1","type":"leave"})", R"({"v":1,"type":"welcome"})",
-        R"({"v":1,"type":7})", R"({"v":1,"type":"bind"})", R"({"v":1,"type":"bind","tensors":{},"last":true})",
-        R"({"v":1,"type":"bind","tensors":[{"name":"a","shape":[-1]}],"last":true})",
-        R"({"v":1,"type":"bind","tensors":[{"name":"a","shape":[1.5]}],"last":true})",
-        R"({"v":1,"type":"bind","tensors":[{"name":"a"}],"last":true})", R"({"v":1,"type":"bind","tensors":[7],"last":true})",
-        R"({"v":1,"type":"bind","tensors":[{"name":"a","shape":[18446744073709551615]}],"last":true})",
-        R"({"v":1,"type":"bind","tensors":[{"name":"a","shape":[1099511627776,1099511627776]}],"last":true})",
-        R"({"v":1,"type":"bind","tensors":[],"last":1})", R"({"v":1,"type":"export","name":"a/b"})", R"({"v":1,"type":"export","name":".."})",
-        R"({"v":1,"type":"inner","step":1,"inner_steps":1,"loss":1e999,"tokens":1,"samples":1})",
-        R"({"v":1,"type":"inner","step":1,"inner_steps":4294967296,"loss":1,"tokens":1,"samples":1})",
-        R"({"v":1,"type":"inner","step":1,"inner_steps":1,"loss":"1","tokens":1,"samples":1})",
-        R"({"v":1,"type":"inner","step":-1,"inner_steps":1,"loss":1,"tokens":1,"samples":1})",
-        R"({"v":1,"type":"error","name":"NoSuchError","detail":"","context":[]})",
-        R"({"v":1,"type":"error","name":"RunFull","detail":"","context":[1]})",
-        R"({"v":1,"type":"final","held_out_loss":true,"sample":""})"}) {
+  for (const auto* packet : {"",
+                             "x",
+                             "[]",
+                             "null",
+                             "{}",
+                             R"({"v":1})",
+                             R"({"v":2,"type":"leave"})",
+                             R"({"v":"1","type":"leave"})",
+                             R"({"v":1,"type":"welcome"})",
+                             R"({"v":1,"type":7})",
+                             R"({"v":1,"type":"bind"})",
+                             R"({"v":1,"type":"bind","tensors":{},"last":true})",
+                             R"({"v":1,"type":"bind","tensors":[{"name":"a","shape":[-1]}],"last":true})",
+                             R"({"v":1,"type":"bind","tensors":[{"name":"a","shape":[1.5]}],"last":true})",
+                             R"({"v":1,"type":"bind","tensors":[{"name":"a"}],"last":true})",
+                             R"({"v":1,"type":"bind","tensors":[7],"last":true})",
+                             R"({"v":1,"type":"bind","tensors":[{"name":"a","shape":[18446744073709551615]}],"last":true})",
+                             R"({"v":1,"type":"bind","tensors":[{"name":"a","shape":[1099511627776,1099511627776]}],"last":true})",
+                             R"({"v":1,"type":"bind","tensors":[],"last":1})",
+                             R"({"v":1,"type":"export","name":"a/b"})",
+                             R"({"v":1,"type":"export","name":".."})",
+                             R"({"v":1,"type":"inner","step":1,"inner_steps":1,"loss":1e999,"tokens":1,"samples":1})",
+                             R"({"v":1,"type":"inner","step":1,"inner_steps":4294967296,"loss":1,"tokens":1,"samples":1})",
+                             R"({"v":1,"type":"inner","step":1,"inner_steps":1,"loss":"1","tokens":1,"samples":1})",
+                             R"({"v":1,"type":"inner","step":-1,"inner_steps":1,"loss":1,"tokens":1,"samples":1})",
+                             R"({"v":1,"type":"error","name":"NoSuchError","detail":"","context":[]})",
+                             R"({"v":1,"type":"error","name":"RunFull","detail":"","context":[1]})",
+                             R"({"v":1,"type":"final","held_out_loss":true,"sample":""})"}) {
     BOOST_TEST(refused_by_agent(packet), packet);
   }
   BOOST_TEST(refused_by_agent(std::string(MAX_PACKET_BYTES, '[')));

@@ -12,9 +12,7 @@ using namespace prime::store;
 
 namespace {
 
-std::string as_text(std::span<const float> values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
-}
+std::string as_text(std::span<const float> values) { return {reinterpret_cast<const char*>(values.data()), values.size_bytes()}; }
 
 /// A file with this header and so many bytes of tensors.
 void put_file(const std::filesystem::path& path, const std::string& header, std::size_t data_bytes) {

@@ -44,9 +44,7 @@ inline std::string content_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>{file}, {}};
 }
 
-inline void put(const std::filesystem::path& path, std::string_view content) {
-  std::ofstream{path, std::ios::binary} << content;
-}
+inline void put(const std::filesystem::path& path, std::string_view content) { std::ofstream{path, std::ios::binary} << content; }
 
 inline std::vector<std::string> names_in(const std::filesystem::path& directory) {
   std::vector<std::string> names;

@@ -1,12 +1,11 @@
 // Owns the checks of the data: what is read, what is held out, and that nothing is read twice.
-#include <unistd.h>
+#include "runtime/trainer/corpus.hpp"
 
 #include <boost/test/included/unit_test.hpp>
 #include <filesystem>
 #include <fstream>
 #include <set>
-
-#include "runtime/trainer/corpus.hpp"
+#include <unistd.h>
 
 namespace {
 
@@ -212,8 +211,12 @@ BOOST_AUTO_TEST_CASE(a_path_that_is_not_there_is_named) {
 
 /// Root may read everything, so permissions are tested as somebody else.
 struct Unprivileged {
-  Unprivileged() { if (::geteuid() == 0) changed = ::seteuid(65534) == 0; }
-  ~Unprivileged() { if (changed && ::seteuid(0) != 0) std::abort(); }
+  Unprivileged() {
+    if (::geteuid() == 0) changed = ::seteuid(65534) == 0;
+  }
+  ~Unprivileged() {
+    if (changed && ::seteuid(0) != 0) std::abort();
+  }
   bool changed = false;
 };
 

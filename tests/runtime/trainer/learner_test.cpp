@@ -1,11 +1,12 @@
 // Owns the checks of the model and its training; that the function is Llama's is checked against transformers in tests/golden.
+#include "runtime/trainer/learner.hpp"
+
 #include <algorithm>
 #include <boost/test/included/unit_test.hpp>
 #include <cmath>
 #include <cstring>
 #include <numeric>
 
-#include "runtime/trainer/learner.hpp"
 #include "runtime/trainer/permutation.hpp"
 
 namespace {
@@ -99,10 +100,11 @@ BOOST_AUTO_TEST_CASE(parameters_have_the_names_and_shapes_of_hugging_face) {
   }
   const std::vector<std::string> first(names.begin(), names.begin() + 10);
   const std::string layer = "model.layers.0.";
-  const std::vector<std::string> expected{"model.embed_tokens.weight", layer + "self_attn.q_proj.weight", layer + "self_attn.k_proj.weight",
-                                          layer + "self_attn.v_proj.weight", layer + "self_attn.o_proj.weight",
-                                          layer + "mlp.gate_proj.weight", layer + "mlp.up_proj.weight", layer + "mlp.down_proj.weight",
-                                          layer + "input_layernorm.weight", layer + "post_attention_layernorm.weight"};
+  const std::vector<std::string> expected{"model.embed_tokens.weight",       layer + "self_attn.q_proj.weight",
+                                          layer + "self_attn.k_proj.weight", layer + "self_attn.v_proj.weight",
+                                          layer + "self_attn.o_proj.weight", layer + "mlp.gate_proj.weight",
+                                          layer + "mlp.up_proj.weight",      layer + "mlp.down_proj.weight",
+                                          layer + "input_layernorm.weight",  layer + "post_attention_layernorm.weight"};
   BOOST_TEST(first == expected, boost::test_tools::per_element());
   BOOST_TEST(names.size() == 21U);
   BOOST_TEST(names[19] == "model.norm.weight");

@@ -1,8 +1,8 @@
 // Owns the checks of the sample order.
+#include "runtime/trainer/permutation.hpp"
+
 #include <boost/test/included/unit_test.hpp>
 #include <set>
-
-#include "runtime/trainer/permutation.hpp"
 
 namespace {
 
