@@ -6,7 +6,7 @@ PeerActorImpl::PeerActorImpl(caf::actor_config& config, peer::Options options, P
     : PeerShell::base(config), ports_(std::move(ports)), options_(std::move(options)) {
   set_down_handler([this](caf::down_msg&) {
     handle(peer::CoordinatorLost{"its connection closed"});
-    ports_.disconnected();
+    ports_.settled();
   });
 }
 
@@ -16,7 +16,10 @@ PeerActorImpl::behavior_type PeerActorImpl::make_behavior() {
   apply(peer::start(options_, ports_.now()));
   return {
       [this](const Welcome& m) { handle(peer::FromCoordinator{m}); },
-      [this](const Dismissed& m) { handle(peer::FromCoordinator{m}); },
+      [this](const Dismissed& m) {
+        handle(peer::FromCoordinator{m});
+        ports_.settled();  // it has the last word; what this peer said before has arrived
+      },
       [this](const FetchState& m) { handle(peer::FromCoordinator{m}); },
       [this](const BeginStep& m) { handle(peer::FromCoordinator{m}); },
       [this](const StartReduce& m) { handle(peer::FromCoordinator{m}); },
