@@ -210,7 +210,7 @@ void Swarm::train(std::size_t i, const BeginStep& begin) {
 
 void Swarm::finish_training(std::size_t i) {
   schedule(hosts_[i].spec.inner_time, [this, i, number = hosts_[i].trainers] {
-    if (hosts_[i].alive && hosts_[i].trainers == number) post(i, peer::TrainerFinal{Real{2.5}, "sample", "/final"}, 0ms);
+    if (hosts_[i].alive && hosts_[i].trainers == number) post(i, peer::TrainerFinal{Real{2.5}, "sample", "/final", ""}, 0ms);
   });
 }
 

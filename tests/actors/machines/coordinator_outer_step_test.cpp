@@ -232,7 +232,7 @@ BOOST_AUTO_TEST_CASE(the_last_step_makes_the_oldest_the_finalist_and_another_one
   bench.lose(1);
   BOOST_REQUIRE(bench.sent<RunDone>().size() == 1U);
   BOOST_TEST(bench.sent<RunDone>()[0].first == 2U);
-  bench.hear(2, FinalReport{Real{1.0}, "text", "/final"});
+  bench.hear(2, FinalReport{Real{1.0}, "text", "/final", ""});
   BOOST_REQUIRE(bench.finished() != nullptr);
   BOOST_TEST(!bench.finished()->cause.has_value());
 }

@@ -36,7 +36,7 @@ BOOST_AUTO_TEST_CASE(the_quickstart_says_what_its_comments_say) {
   const auto manifest = load_manifest((test::repository() / "manifests/quickstart.yaml").string()).manifest.value();
   BOOST_TEST(manifest.shared.run == "quickstart");
   BOOST_TEST(manifest.shared.train.outer_steps == 60U);
-  BOOST_TEST(manifest.shared.train.optimizer.learning_rate == 5e-3);
+  BOOST_TEST(manifest.shared.train.optimizer.learning_rate == 8e-3);
   BOOST_TEST(manifest.shared.train.evaluate.every == 10U);
   BOOST_TEST(manifest.shared.data.held_out_percent == 5.0);
   BOOST_TEST(manifest.shared.data.per_file_bytes == 32 * KIB);
