@@ -36,6 +36,14 @@ PeerActorImpl::behavior_type PeerActorImpl::make_behavior() {
   };
 }
 
+// The system's end waits until its detached actors are destroyed, and the notice of this actor's death may lie unread in the BASP
+// broker's mailbox (which CAF 0.17.6 never closes) until after that. So nothing may stay alive through an ended peer.
+void PeerActorImpl::on_exit() {
+  ports_.coordinator = CoordinatorActor{};
+  ports_.reduce_worker = ReduceWorkerActor{};
+  ports_.supervisor = SupervisorActor{};
+}
+
 void PeerActorImpl::handle(const peer::Event& event) { apply(peer::step(std::move(state_), event, ports_.now())); }
 
 void PeerActorImpl::apply(peer::Transition transition) {

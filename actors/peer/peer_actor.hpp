@@ -31,6 +31,8 @@ class PeerActorImpl : public PeerShell::base {
  public:
   PeerActorImpl(caf::actor_config& config, peer::Options options, PeerPorts ports);
   behavior_type make_behavior() override;
+  /// Lets go of the actors it knew.
+  void on_exit() override;
 
  private:
   void handle(const peer::Event& event);

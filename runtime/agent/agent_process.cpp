@@ -80,9 +80,6 @@ class Agent {
     StateServer donors{[this] { return host_->snapshot(); }};
     net::AcceptorOptions acceptor_options;
     acceptor_options.listen = listen;
-    // Whether lanes may come in the clear is in the manifest, which comes with the welcome, which needs this address first. Who gets
-    // in holds the run key either way; what goes out follows the manifest.
-    acceptor_options.allow_plain = true;
     PRIME_TRY(const auto acceptor, net::Acceptor::open(acceptor_options, *credentials_,
                                                        [&](net::Protocol protocol, net::ChannelPtr channel, const std::string&) {
                                                          if (protocol == net::Protocol::Lane) engine_->adopt(std::move(channel));
@@ -134,6 +131,8 @@ class Agent {
     };
     host.configured = [this](const manifest::Shared& shared) {
       lane_transport_.store(transport_of(shared));
+      // Only now is the manifest known: it comes with the welcome, which needs the address first.
+      if (transport_of(shared) == net::Transport::Plain) acceptor_->allow_plain();
       deadline_.store(shared.sync.deadline.count());
       welcome_(AgentIdentity{self_, name_, directory_});
     };

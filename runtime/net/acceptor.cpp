@@ -95,6 +95,8 @@ class Acceptor::Loop {
     return cut;
   }
 
+  void allow_plain() { plain_ = true; }
+
   void stop() {
     if (!thread_.joinable()) return;
     stopping_ = true;
@@ -178,7 +180,7 @@ class Acceptor::Loop {
     std::byte first{};
     if (::recv(socket->fd(), &first, 1, MSG_PEEK) != 1) return nullptr;
     if (first == TLS_RECORD) return accept_tls(socket, credentials_);
-    return options_.allow_plain ? accept_plain(socket, credentials_) : nullptr;
+    return plain_ ? accept_plain(socket, credentials_) : nullptr;
   }
 
   void refuse(HalfOpen& each) {
@@ -216,6 +218,7 @@ class Acceptor::Loop {
   std::atomic<std::uint64_t> refused_{0};
   std::atomic<std::uint64_t> timed_out_{0};
   std::atomic<std::uint64_t> evicted_{0};
+  std::atomic<bool> plain_{options_.allow_plain};
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };
@@ -235,6 +238,7 @@ Acceptor::~Acceptor() = default;
 const Endpoint& Acceptor::address() const { return loop_->address(); }
 Acceptor::Counters Acceptor::counters() const { return loop_->counters(); }
 std::size_t Acceptor::fence(PeerId peer) { return loop_->fence(peer); }
+void Acceptor::allow_plain() { loop_->allow_plain(); }
 void Acceptor::stop() { loop_->stop(); }
 
 }  // namespace prime::net

@@ -49,6 +49,8 @@ class Acceptor {
   [[nodiscard]] Counters counters() const;
   /// Cuts all live connections that were accepted from `peer`; both ends see it at once. Returns how many. Any thread.
   std::size_t fence(PeerId peer);
+  /// As `AcceptorOptions::allow_plain`, from now on. Any thread.
+  void allow_plain();
   /// Refuses what is unfinished, closes the port and joins the thread. May be called again.
   void stop();
 

@@ -11,7 +11,7 @@ from prime_run import Run, wait_until
 
 class CoordinatorLost(unittest.TestCase):
     def lose(self, sign):
-        with Run(3, outer_steps=500, env={"PRIME_QUADRATIC_DELAY_MS": "5"}) as run:
+        with Run(3, outer_steps=500, dead_after="4s", env={"PRIME_QUADRATIC_DELAY_MS": "5"}) as run:
             run.wait_for("outer_step_committed", 3)
             os.kill(run.up["coordinator"]["pid"], sign)
             for peer in run.up["peers"]:

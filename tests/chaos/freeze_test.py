@@ -9,7 +9,7 @@ from prime_run import Run, wait_until
 
 class Freeze(unittest.TestCase):
     def test_a_frozen_peer_is_evicted_and_refused_as_stale_when_it_thaws(self):
-        with Run(2, outer_steps=10, up_flags=["--quorum", "3"], env={"PRIME_QUADRATIC_DELAY_MS": "20"}) as run:
+        with Run(2, outer_steps=10, dead_after="4s", up_flags=["--quorum", "3"], env={"PRIME_QUADRATIC_DELAY_MS": "20"}) as run:
             victim = run.join()
             run.wait_for("outer_step_committed", 2)
             agent = victim.pid
@@ -25,7 +25,7 @@ class Freeze(unittest.TestCase):
             self.assertRegex(run.join_log(0), "evicted|coordinator was lost")
 
     def test_a_thawed_peer_of_a_living_run_is_told_that_it_was_evicted(self):
-        with Run(2, outer_steps=200, up_flags=["--quorum", "3"], env={"PRIME_QUADRATIC_DELAY_MS": "20"}) as run:
+        with Run(2, outer_steps=200, dead_after="4s", up_flags=["--quorum", "3"], env={"PRIME_QUADRATIC_DELAY_MS": "20"}) as run:
             victim = run.join()
             run.wait_for("outer_step_committed", 2)
             os.kill(victim.pid, signal.SIGSTOP)

@@ -53,7 +53,7 @@ class Run:
     """One run in its own directory. Ends every process that it started, by id."""
 
     def __init__(self, peers, *, env=None, up_flags=(), **manifest):
-        values = dict(outer_steps=6, inner_steps=4, deadline="20s", alone="wait", minimum=2, beat="100ms", dead_after="1s",
+        values = dict(outer_steps=6, inner_steps=4, deadline="20s", alone="wait", minimum=2, beat="100ms", dead_after="10s",
                       transport="tls", restarts=3, wait_limit="2min", trainer=QUADRATIC)
         values.update(manifest)
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="prime-chaos-"))

@@ -1,2 +1,2 @@
 // Owns the entry point of the command line's tests.
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>

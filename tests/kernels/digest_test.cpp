@@ -1,7 +1,7 @@
 // Owns the tests of digests: parallel equals serial, and every bit counts.
 #include "kernels/digest/digest.hpp"
 
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 
 #include "tests/kernels/support.hpp"
 

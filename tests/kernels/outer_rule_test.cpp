@@ -1,7 +1,7 @@
 // Owns the tests of the outer optimizer's arithmetic.
 #include "kernels/outer_rule/outer_rule.hpp"
 
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <rapidcheck.h>
 
 #include "tests/kernels/support.hpp"

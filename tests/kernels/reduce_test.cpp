@@ -1,7 +1,7 @@
 // Owns the tests of the weighted mean's arithmetic: the fast kernels have the bits of the obvious ones.
 #include "kernels/reduce/reduce.hpp"
 
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <rapidcheck.h>
 
 #include "tests/kernels/support.hpp"

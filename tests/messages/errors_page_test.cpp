@@ -1,5 +1,5 @@
 // Proves that docs/ERRORS.md is what errors.def says. PRIME_RECORD=1 writes the page anew.
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>

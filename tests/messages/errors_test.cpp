@@ -2,7 +2,7 @@
 #include "messages/errors.hpp"
 
 #include <algorithm>
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <set>
 
 #include "messages/result.hpp"

@@ -1,7 +1,7 @@
 // Proves that ids print as one fixed text, that only that text parses, and that readable names never change.
 #include "messages/ids.hpp"
 
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <set>
 #include <type_traits>
 #include <unordered_set>

@@ -1,5 +1,5 @@
 // Owns the proof that every message survives the wire: a forgotten registration arrives empty, and CAF tells nobody.
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <caf/binary_deserializer.hpp>
 #include <caf/binary_serializer.hpp>
 #include <caf/message.hpp>

@@ -1,7 +1,7 @@
 // Proves that quantities carry their unit, that nothing overflows silently, and what people read.
 #include "messages/units.hpp"
 
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 
 using namespace prime;
 

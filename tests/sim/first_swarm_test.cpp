@@ -1,6 +1,6 @@
 // Owns the first example of a simulated run: read this one before the others.
 #include <algorithm>
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 
 #include "tests/sim/swarm.hpp"
 

@@ -1,7 +1,7 @@
 // Owns the search: many seeded runs under faults, each judged by the oracle, all together by the probes.
 //
 // PRIME_SIM_SEEDS=7 replays one seed, PRIME_SIM_SEEDS=1..5000 searches a range; without it a fixed range runs.
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <string>
 #include <utility>

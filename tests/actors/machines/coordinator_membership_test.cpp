@@ -1,5 +1,5 @@
 // Owns the tests of who takes part: refusals, seats, fetches, admission, silence.
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 
 #include "tests/actors/machines/coordinator_bench.hpp"
 

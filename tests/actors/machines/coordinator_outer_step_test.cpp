@@ -1,5 +1,5 @@
 // Owns the tests of the outer step: begin, ready, reduce, vote, commit, abort, end.
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 
 #include "tests/actors/machines/coordinator_bench.hpp"
 

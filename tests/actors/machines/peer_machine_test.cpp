@@ -2,7 +2,7 @@
 #include "actors/peer/peer_machine.hpp"
 
 #include <algorithm>
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <cmath>
 
 using namespace prime;

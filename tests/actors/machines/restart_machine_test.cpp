@@ -1,7 +1,7 @@
 // Owns the tests of the restart intensity.
 #include "actors/supervisor/restart_machine.hpp"
 
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 
 using namespace prime;
 using namespace prime::supervisor;

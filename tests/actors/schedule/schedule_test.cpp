@@ -1,7 +1,7 @@
 // Owns the tests of the reduce plan: whatever the shape, all elements are summed once and reach everyone.
 #include "actors/reduce_worker/schedule.hpp"
 
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <random>
 #include <rapidcheck.h>
 

@@ -1,7 +1,7 @@
 // Owns the tests of the frame header: what is encoded is decoded, what is damaged is refused, and no bytes do harm.
 #include "runtime/lanes/frame.hpp"
 
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <cstring>
 #include <random>
 #include <rapidcheck.h>

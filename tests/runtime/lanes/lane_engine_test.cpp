@@ -1,5 +1,5 @@
 // Owns the tests of whole reduces: equal and right bits on all ranks, for all sizes and weights, also after aborts.
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 
 #include "tests/runtime/lanes/cluster.hpp"
 

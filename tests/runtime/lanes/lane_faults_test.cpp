@@ -1,5 +1,5 @@
 // Owns the tests of what goes wrong on the way: cut, damaged and refused connections. Whatever happens, whoever succeeds is right.
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 
 #include "tests/runtime/lanes/cluster.hpp"
 

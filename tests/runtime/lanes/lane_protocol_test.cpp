@@ -1,5 +1,5 @@
 // Owns the tests of one engine against a peer whose every byte the test writes itself: stale, early, wrong, mute and garbage.
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <poll.h>
 
 #include "runtime/lanes/frame.hpp"

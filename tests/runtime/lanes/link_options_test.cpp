@@ -1,7 +1,7 @@
 // Owns the tests of a lane's socket options.
 #include "runtime/lanes/link_options.hpp"
 
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <fstream>
 #include <netinet/tcp.h>
 #include <string>

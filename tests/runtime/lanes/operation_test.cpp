@@ -1,7 +1,7 @@
 // Owns the tests of one operation without sockets: its window, its bounds, and whom it blames.
 #include "runtime/lanes/operation.hpp"
 
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <random>
 
 using namespace prime;

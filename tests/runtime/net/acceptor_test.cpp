@@ -1,5 +1,5 @@
 // Owns the tests of the acceptor under misuse: strangers, silence, floods, fences, ends.
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <fcntl.h>
 #include <string>
 #include <sys/resource.h>
@@ -44,6 +44,17 @@ BOOST_AUTO_TEST_CASE(garbage_is_hung_up_on) {
     BOOST_TEST((*each)->counters().refused == 4U);
     BOOST_TEST(call(*each, PeerId{2}).has_value());
   }
+}
+
+BOOST_AUTO_TEST_CASE(plain_connections_are_refused_until_they_are_allowed) {
+  Host host(host_credentials());
+  const auto own = credentials(KEY, PeerId{2});
+  const auto dial_plainly = [&] {
+    return dial(host.address(), Protocol::Lane, own, Expectation::coordinator(), PATIENCE, Transport::Plain).has_value();
+  };
+  BOOST_TEST(!dial_plainly());
+  host->allow_plain();
+  BOOST_TEST(dial_plainly());
 }
 
 BOOST_AUTO_TEST_CASE(the_silent_are_hung_up_on_at_the_deadline) {

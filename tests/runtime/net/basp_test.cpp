@@ -1,6 +1,6 @@
 // Owns the tests of actors across processes: what CAF's own transports get wrong (spec/caf.md §7) must not happen here.
 #include <array>
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <csignal>
 #include <fcntl.h>
 #include <optional>

@@ -1,7 +1,7 @@
 // Owns the tests of the run's certificate authority.
 #include "runtime/net/credentials.hpp"
 
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <string>
 #include <vector>
 

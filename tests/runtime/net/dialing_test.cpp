@@ -1,5 +1,5 @@
 // Owns the tests of who is let in, who is refused, and by which name.
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <cstring>
 #include <openssl/err.h>
 #include <optional>

@@ -1,5 +1,5 @@
 // Owns the tests of the plain transport's proof.
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <string>
 #include <vector>
 

@@ -2,7 +2,7 @@
 #include "runtime/net/run_key.hpp"
 
 #include <array>
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <string>
 #include <type_traits>
 

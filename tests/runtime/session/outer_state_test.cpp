@@ -1,7 +1,7 @@
 // Checks the outer state: votes on what comes next, a commit that is a swap, an abort that touches nothing.
 #include "runtime/agent/outer_state.hpp"
 
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <cerrno>
 #include <cmath>
 #include <limits>

@@ -1,5 +1,5 @@
 // Checks the embedding API from the trainer's side: whole lives, agents that die, steps that went on without us, and joining.
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstdlib>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // Checks the host against trainers that speak nonsense: it never crashes, holds little, and names the breach.
 #include <algorithm>
 #include <array>
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>

@@ -1,7 +1,7 @@
 // Checks the host of a trainer against real child processes: a whole life, every way to end it, and restarts.
 #include <algorithm>
 #include <array>
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>

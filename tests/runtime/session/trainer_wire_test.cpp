@@ -1,7 +1,7 @@
 // Checks the messages of the trainer socket: what is written can be read, and nothing else can.
 #include "runtime/session/trainer_wire.hpp"
 
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <limits>
 

@@ -1,7 +1,7 @@
 // Owns what the store's tests share: a directory that goes away, disks that are full, and children that are killed.
 #pragma once
 
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>

@@ -1,7 +1,7 @@
 // Owns the checks of the data: what is read, what is held out, and that nothing is read twice.
 #include "runtime/trainer/corpus.hpp"
 
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <fstream>
 #include <set>

@@ -2,7 +2,7 @@
 #include "runtime/trainer/learner.hpp"
 
 #include <algorithm>
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstring>
 #include <numeric>

@@ -1,7 +1,7 @@
 // Owns the checks of the sample order.
 #include "runtime/trainer/permutation.hpp"
 
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 #include <set>
 
 namespace {

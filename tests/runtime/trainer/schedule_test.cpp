@@ -1,7 +1,7 @@
 // Owns the checks of the learning rate.
 #include "runtime/trainer/schedule.hpp"
 
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 
 namespace {
 
