@@ -122,7 +122,8 @@ class Runs(unittest.TestCase):
         self.assertEqual(invite_file.stat().st_mode & 0o777, 0o600)
         told = self.wait_for_step(up["run_id"], 1)
         self.assertEqual(told["coordinator"], up["coordinator"])
-        self.assertEqual([peer["pid"] for peer in told["peers"]], [peer["pid"] for peer in up["peers"]])
+        # Status has them in the order of their seats, which is who came first.
+        self.assertCountEqual([peer["pid"] for peer in told["peers"]], [peer["pid"] for peer in up["peers"]])
         key = up["invite"].split("#")[1].encode()
         for pid in [up["coordinator"]["pid"], *(peer["pid"] for peer in up["peers"])]:
             self.assertNotIn(key, pathlib.Path(f"/proc/{pid}/cmdline").read_bytes(), "a key in the process list")
