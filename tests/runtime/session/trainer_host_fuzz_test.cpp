@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(endless_tensors_exports_and_progress_are_bounded) {
     wild.seat();
     wild.agent.begin();
     send_all(wild, wire::encode(wire::Inner{OuterStep{1}, 1, 1, 1, 1}).value(), 5000);
-    wild.send(wire::Leave{});
+    send_all(wild, wire::encode(wire::Leave{}).value(), 1);  // also where the socket is still full
     std::size_t progress = 0;
     auto event = wild.agent.events.pop();
     for (; std::holds_alternative<TrainerInner>(event); event = wild.agent.events.pop()) ++progress;
