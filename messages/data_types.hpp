@@ -7,7 +7,20 @@
 
 namespace prime {
 
-enum class DataType : std::uint8_t { F32 = 0, F64 = 1, F16 = 2, BF16 = 3, I8 = 4, I16 = 5, I32 = 6, I64 = 7, U8 = 8, U16 = 9, U32 = 10, U64 = 11 };
+enum class DataType : std::uint8_t {
+  F32 = 0,
+  F64 = 1,
+  F16 = 2,
+  BF16 = 3,
+  I8 = 4,
+  I16 = 5,
+  I32 = 6,
+  I64 = 7,
+  U8 = 8,
+  U16 = 9,
+  U32 = 10,
+  U64 = 11
+};
 inline constexpr std::uint8_t DATA_TYPES = 12;
 
 enum class ReduceOperator : std::uint8_t { Sum = 0, Average = 1, Product = 2, Minimum = 3, Maximum = 4 };
