@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "messages/data_types.hpp"
 #include "messages/outer_step.hpp"
 #include "messages/result.hpp"
 
@@ -38,18 +39,6 @@ struct Piece {
   std::uint32_t segment = 0;
   std::uint32_t chunk = 0;
   friend bool operator==(const Piece&, const Piece&) = default;
-};
-
-enum class Schedule : std::uint8_t {
-  /// Whole for one small chunk, else direct.
-  Automatic = 0,
-  /// Rank r owns segment r: all contributors send it there, the owner combines in rank order and sends the result to all. Two hops.
-  Direct = 1,
-  /// The sum of segment r grows along the ring and ends at r, the result goes around it. 2(N−1) hops, but each rank talks to two
-  /// others only (bandwidth-optimal ring: Patarasuk and Yuan, J. Parallel Distrib. Comput. 69, 2009).
-  Ring = 2,
-  /// Everyone sends everything to everyone and combines in rank order. One hop: for what fits into one chunk.
-  Whole = 3,
 };
 
 /// A tensor of at most this many bytes is exchanged whole, and sent before its receiver is known to have begun.

@@ -1,6 +1,7 @@
 // Owns ChunkPool: buffers of one chunk each, kept so that their pages are mapped once and stay warm in the caches.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <new>
@@ -35,14 +36,14 @@ class ChunkPool {
     return Buffer(memory, [this](std::byte* back) { free_.push_back(back); });
   }
   [[nodiscard]] std::size_t chunk_bytes() const { return chunk_bytes_; }
-  /// The most that were in use at once.
-  [[nodiscard]] std::size_t peak_bytes() const { return made_ * chunk_bytes_; }
+  /// The most that were in use at once. Any thread.
+  [[nodiscard]] std::size_t peak_bytes() const { return made_.load(std::memory_order_relaxed) * chunk_bytes_; }
 
  private:
   static void release(std::byte* memory) { ::operator delete (memory, std::align_val_t{ALIGNMENT}); }
 
   std::size_t chunk_bytes_;
-  std::size_t made_ = 0;
+  std::atomic<std::size_t> made_ = 0;
   std::vector<std::byte*> free_;
 };
 

@@ -51,6 +51,8 @@ class LaneEngine final : public ReducePort {
   void start(ReduceRequest request, std::function<void(ReduceOutcome)> done) override;
   void abort(OperationId op, const std::string& reason) override;
   [[nodiscard]] std::uint64_t chunks_done() const override;
+  /// Memory of its own that it has taken, at most.
+  [[nodiscard]] std::size_t peak_bytes() const;
 
   /// Takes an accepted channel; it replaces an older one of the same peer.
   void adopt(net::ChannelPtr channel);

@@ -64,6 +64,7 @@ class LaneThread {
   LaneThread& operator=(const LaneThread&) = delete;
 
   void post(Command command);
+  [[nodiscard]] std::size_t peak_bytes() const { return pool_.peak_bytes(); }
   [[nodiscard]] std::uint64_t chunks_done() const { return chunks_done_.load(std::memory_order_relaxed); }
 
  private:
