@@ -191,7 +191,7 @@ Row row_of(const Case& what, const Sample* samples, std::uint32_t repeat, std::u
   Row row{what, times_of(ours), 0, 0, peak_bytes, 0};
   const double moved = 2.0 * (what.peers - 1) / what.peers * static_cast<double>(what.bytes);
   row.bus_bytes_per_s = moved / row.time_s.median;
-  row.cpu_s_per_gb = processor / repeat / (moved / 1e9);
+  row.cpu_s_per_gb = processor / repeat / (moved * what.peers / 1e9);
   row.limit_share = times_of(bare).median / row.time_s.median;
   return row;
 }

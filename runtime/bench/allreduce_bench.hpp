@@ -33,7 +33,7 @@ struct Row {
   Case what;
   Times time_s;                        ///< of the slowest peer, from a common start to the commit
   double bus_bytes_per_s = 0;          ///< 2(N−1)/N · bytes / median
-  double cpu_s_per_gb = 0;             ///< of all peers, for each 10^9 bytes that the bus moves
+  double cpu_s_per_gb = 0;             ///< of all peers, for each 10^9 bytes that leave a peer
   std::uint64_t extra_bytes_peak = 0;  ///< of one peer, beyond input and output
   double limit_share = 0;              ///< of the rate at which bare sockets move the same bytes in the same run
 };

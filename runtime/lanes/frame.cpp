@@ -5,7 +5,11 @@
 #include <concepts>
 #include <cstring>
 #include <string>
+#if defined(__x86_64__)
+#include <xxh_x86dispatch.h>  // the same values by the widest vectors that the processor has: 2.5 times the rate
+#else
 #include <xxhash.h>
+#endif
 
 namespace prime::lanes {
 namespace {
