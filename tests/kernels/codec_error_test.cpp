@@ -163,13 +163,13 @@ BOOST_AUTO_TEST_CASE(every_16_bit_float_survives_and_neighbours_round_as_ieee_sa
       BOOST_TEST(std::memcmp(bytes.data(), codes.data(), bytes.size()) == 0);
       BOOST_TEST(same_bits(decoded(codec, bytes, values.size()), values));
     }
-  // The compiler's own _Float16 arithmetic is the judge.
+  // To the nearest multiple of the spacing, in f64.
   std::mt19937_64 random(7);
   for (int i = 0; i < 200000; ++i) {
     const float value = std::ldexp(std::normal_distribution<float>(0, 1)(random), static_cast<int>(random() % 45) - 30);
     if (std::abs(value) >= 65520.0F) continue;
     const float rounded = f16_to_f32(f32_to_f16(value));
-    const double spacing = std::max(std::exp2(-24.0), std::exp2(std::floor(std::log2(std::abs(value))) - 10));
+    const double spacing = std::max(std::exp2(-24.0), std::exp2(std::floor(std::log2(std::abs(static_cast<double>(value)))) - 10));
     const double expected = std::nearbyint(static_cast<double>(value) / spacing) * spacing;
     BOOST_REQUIRE(static_cast<double>(rounded) == expected);
   }
@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(stochastic_errors_of_neighbours_and_versions_are_independen
     const auto errors = [&](std::uint64_t version) {
       auto back = decoded(codec, encoded({codec, Rounding::Stochastic, 1, version, 0}, values), COUNT);
       double mean = 0;
-      for (const float value : back) mean += static_cast<double>(value) / COUNT;
+      for (std::size_t i = 0; i < COUNT; ++i) mean += i % 32 == 0 ? 0 : static_cast<double>(back[i]) / (COUNT / 32 * 31);
       for (auto& value : back) value -= static_cast<float>(mean);
       return back;
     };
