@@ -16,11 +16,6 @@ constexpr std::size_t STREAM_ALIGNMENT = 64;
 using Group = std::array<float, GROUP_VALUES>;
 using GroupBytes = std::array<std::byte, GROUP_BYTES_MAXIMUM>;
 
-Encoding from(Encoding encoding, std::size_t begin) {
-  encoding.first_index += begin;
-  return encoding;
-}
-
 std::optional<Unencodable> first_refused(const Encoding& encoding, std::span<const float> values, std::size_t begin) {
   for (std::size_t i = 0; i < values.size(); ++i)
     if ((std::bit_cast<std::uint32_t>(values[i]) & ~SIGN_BIT) >= refused_bits(encoding.codec)) return Unencodable{begin + i, values[i]};
@@ -75,7 +70,7 @@ std::optional<Unencodable> encode_with_feedback(const Encoding& encoding, const 
     const auto residual = buffers.residual.subspan(begin, count);
     const auto next = buffers.next_residual.subspan(begin, count);
     for (std::size_t i = 0; i < count; ++i) sums[i] = values[i] + residual[i];
-    if (const auto refused = encode(from(encoding, begin), {sums.data(), count}, bytes)) return Unencodable{begin + refused->index, refused->value};
+    if (const auto refused = encode(at_index(encoding, encoding.first_index + begin), {sums.data(), count}, bytes)) return Unencodable{begin + refused->index, refused->value};
     decode(encoding.codec, {bytes, {decoded.data(), count}});
     for (std::size_t i = 0; i < count; ++i) next[i] = sums[i] - decoded[i];
   }

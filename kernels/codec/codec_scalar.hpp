@@ -65,7 +65,7 @@ inline constexpr float SQUARE_ROOT_OF_2 = 1.41421356F;
 
 /// Products with the inverse of a step stay normal between 2^-64 and 2^126.
 PRIME_DEVICE constexpr bool is_extreme(std::uint32_t magnitude) {
-  return magnitude != 0 && (magnitude < 0x1F800000U || magnitude >= 0x7E800000U);
+  return (magnitude != 0) & (magnitude - 0x1F800000U >= 0x7E800000U - 0x1F800000U);
 }
 
 /// range/levels; where that is denormal, up, so that the levels still span the range.
@@ -94,10 +94,12 @@ PRIME_DEVICE inline BlockScale ordinary_scale(Codec codec, Rounding rounding, co
     scale.step = magnitude;
     scale.inverse = magnitude == 0 ? 0.0F : (rounding == Rounding::Stochastic ? 1.0F : SQUARE_ROOT_OF_2) / magnitude;
   } else if (codec == Codec::Int8MinMax) {
-    const float span = (range.maximum - range.minimum) + 0.0F;
     scale.middle = (range.minimum * 0.5F + range.maximum * 0.5F) + 0.0F;
-    scale.step = span / 255.0F;
-    scale.inverse = span == 0 ? 0.0F : 255.0F / span;
+    const float above = range.maximum - scale.middle;
+    const float below = scale.middle - range.minimum;
+    const float half = (above > below ? above : below) + 0.0F;  // they differ where the middle had to be rounded
+    scale.step = half / HALF_OF_255;
+    scale.inverse = half == 0 ? 0.0F : HALF_OF_255 / half;
   } else if (codec == Codec::Int8ZeroPoint) {
     const float low = range.minimum < 0 ? range.minimum : 0.0F;
     const float high = range.maximum > 0 ? range.maximum : 0.0F;
@@ -121,7 +123,9 @@ PRIME_DEVICE inline BlockScale extreme_scale(Codec codec, const BlockRange& rang
     scale.step = std::bit_cast<float>(range.magnitude);
   } else if (codec == Codec::Int8MinMax) {
     scale.middle = static_cast<float>((minimum + maximum) * 0.5) + 0.0F;
-    scale.step = extreme_step(maximum - minimum, 255.0);
+    const double above = maximum - static_cast<double>(scale.middle);
+    const double below = static_cast<double>(scale.middle) - minimum;
+    scale.step = extreme_step(above > below ? above : below, 127.5);
   } else if (codec == Codec::Int8ZeroPoint) {
     const double low = minimum < 0 ? minimum : 0.0;
     scale.step = extreme_step((maximum > 0 ? maximum : 0.0) - low, 254.0);
@@ -133,10 +137,6 @@ PRIME_DEVICE inline BlockScale extreme_scale(Codec codec, const BlockRange& rang
 PRIME_DEVICE inline BlockScale block_scale(Codec codec, Rounding rounding, const BlockRange& range) {
   return is_extreme(range.magnitude) ? extreme_scale(codec, range) : ordinary_scale(codec, rounding, range);
 }
-
-/// Between −½ and ½, from the upper 15 of 16 random bits. At most ½ − 2^-16, which f32 still tells from ½ beside 255: so a value that
-/// lies on a level stays there.
-PRIME_DEVICE inline float dither(std::uint32_t random) { return std::bit_cast<float>(0x3F800080U | ((random & 0xFFFEU) << 7)) - 1.5F; }
 
 /// The value in steps of its block.
 PRIME_DEVICE inline float in_steps(Codec codec, const BlockScale& scale, float value) {
@@ -153,8 +153,12 @@ PRIME_DEVICE inline float clamp_to(float value, float low, float high) {
   return bounded > low ? bounded : low;
 }
 
+/// The lowest level but zero, relative to the scale, and what stands in the exponent of the level below it.
+inline constexpr float E3M0_LEAST = 0.015625F;
+inline constexpr std::uint32_t E3M0_EXPONENT = 120;
+
 /// Sign and three bits. Nearest in the logarithm: the exponent of √2·|x|/scale. Stochastic: random bits below the mantissa carry into
-/// the exponent with the probability of the fraction; below the least level the fraction is of that level.
+/// the exponent with the probability of the fraction; below the least level, adding that level makes the fraction linear down to zero.
 PRIME_DEVICE inline std::uint32_t e3m0_code(const BlockScale& scale, Rounding rounding, float value, std::uint32_t random) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   float ratio = std::bit_cast<float>(bits & ~SIGN_BIT);
@@ -162,12 +166,14 @@ PRIME_DEVICE inline std::uint32_t e3m0_code(const BlockScale& scale, Rounding ro
   else
     ratio = static_cast<float>(static_cast<double>(ratio) / static_cast<double>(scale.step) *
                                (rounding == Rounding::Stochastic ? 1.0 : static_cast<double>(SQUARE_ROOT_OF_2)));
-  const std::uint32_t noise = rounding == Rounding::Stochastic ? (random << 7) | 0x40U : 0;
-  const auto exponent = static_cast<std::int32_t>((std::bit_cast<std::uint32_t>(ratio) + noise) >> 23) - 120;
-  std::int32_t level = exponent < 0 ? 0 : (exponent > 7 ? 7 : exponent);
-  if (rounding == Rounding::Stochastic && ratio < 0.015625F)
-    level = ratio * 64.0F + std::bit_cast<float>(0x3F800000U | noise) >= 2.0F ? 1 : 0;
-  return level == 0 ? 0 : (bits >> 31 << 3) | static_cast<std::uint32_t>(level);
+  auto level = std::bit_cast<std::uint32_t>(ratio);
+  if (rounding == Rounding::Stochastic) {
+    if (ratio < E3M0_LEAST) level = std::bit_cast<std::uint32_t>(ratio + E3M0_LEAST) - (1U << 23);
+    level += (random << 7) | 0x40U;
+  } else if (level < E3M0_EXPONENT << 23) {
+    level = E3M0_EXPONENT << 23;
+  }
+  return (bits >> 31 << 3) | ((level >> 23) - E3M0_EXPONENT);
 }
 
 PRIME_DEVICE inline std::uint32_t f16_code(Rounding rounding, float value, std::uint32_t random) {
@@ -194,7 +200,7 @@ PRIME_DEVICE inline std::uint32_t bf16_code(Rounding rounding, float value, std:
 PRIME_DEVICE inline float e3m0_value(float scale, std::uint32_t code) {
   const std::uint32_t level = code & 7U;
   const std::uint32_t sign = (code & 8U) << 28;
-  return std::bit_cast<float>(sign | (level == 0 ? 0U : (level + 120U) << 23)) * scale;
+  return std::bit_cast<float>(sign | (level == 0 ? 0U : (level + E3M0_EXPONENT) << 23)) * scale;
 }
 
 /// `code` as it stands in the bytes: 4, 8 or 16 low bits.
@@ -212,14 +218,35 @@ PRIME_DEVICE inline float value_of(Codec codec, const BlockScale& scale, std::ui
   return 0;
 }
 
-/// Of the codecs with a linear scale.
-PRIME_DEVICE inline std::uint32_t linear_code(Codec codec, const BlockScale& scale, float noise, float value) {
+PRIME_DEVICE constexpr bool is_affine(Codec codec) { return codec == Codec::Int8MinMax || codec == Codec::Int8ZeroPoint; }
+
+/// Stochastic: the value in 2^-15 steps, plus 15 random bits, rounded down. Fine enough that the mean is right to 2^-16 of a step, coarse
+/// enough that the error of the scaling does not move a value that lies on a level. The codes of the affine codecs are made around 128.
+inline constexpr float NOISE_UNITS = 32768.0F;
+inline constexpr int NOISE_BITS = 15;
+
+PRIME_DEVICE inline std::uint32_t noisy_code(Codec codec, const BlockScale& scale, float value, std::uint32_t random) {
+  float units = in_steps(codec, scale, value) * NOISE_UNITS;
+  float rounder = ROUNDER;
+  if (codec == Codec::Int8MinMax) {
+    units = clamp_to(units, -HALF_OF_255 * NOISE_UNITS, HALF_OF_255 * NOISE_UNITS);
+    rounder = ROUNDER - 0.5F * NOISE_UNITS;  // the middle lies half a step above code 127
+  } else if (codec == Codec::Int8ZeroPoint) {
+    units = clamp_to(units + (scale.zero - 128.0F) * NOISE_UNITS, -128.0F * NOISE_UNITS, 127.0F * NOISE_UNITS);
+  }
+  const std::uint32_t whole = (std::bit_cast<std::uint32_t>(units + rounder) + (random >> 1)) >> NOISE_BITS;
+  const std::uint32_t of_rounder = (ROUNDER_BITS >> NOISE_BITS) - (is_affine(codec) ? 128U : 0U);
+  return (whole - of_rounder) & (codec == Codec::Int4Block ? 0xFU : 0xFFU);
+}
+
+/// Of the codecs with a linear scale, to the nearest, ties to even.
+PRIME_DEVICE inline std::uint32_t nearest_code(Codec codec, const BlockScale& scale, float value) {
   const float steps = in_steps(codec, scale, value);
   switch (codec) {
-    case Codec::Int8MinMax: return round_to_even(clamp_to((steps + HALF_OF_255) + noise, 0.0F, 255.0F));
-    case Codec::Int8ZeroPoint: return round_to_even(clamp_to((steps + scale.zero) + noise, 0.0F, 255.0F));
-    case Codec::Int8Block: return round_to_even(clamp_to(steps + noise, -127.0F, 127.0F)) & 0xFFU;
-    case Codec::Int4Block: return round_to_even(clamp_to(steps + noise, -7.0F, 7.0F)) & 0xFU;
+    case Codec::Int8MinMax: return round_to_even(clamp_to(steps + HALF_OF_255, 0.0F, 255.0F));
+    case Codec::Int8ZeroPoint: return round_to_even(clamp_to(steps + scale.zero, 0.0F, 255.0F));
+    case Codec::Int8Block: return round_to_even(clamp_to(steps, -127.0F, 127.0F)) & 0xFFU;
+    case Codec::Int4Block: return round_to_even(clamp_to(steps, -7.0F, 7.0F)) & 0xFU;
     case Codec::None:
     case Codec::F16:
     case Codec::BF16:
@@ -247,7 +274,7 @@ PRIME_DEVICE inline std::uint32_t code_of(Codec codec, Rounding rounding, const 
     case Codec::Int8ZeroPoint:
     case Codec::Int8Block:
     case Codec::Int4Block: {
-      const std::uint32_t code = linear_code(codec, scale, rounding == Rounding::Stochastic ? dither(random) : 0.0F, value);
+      const std::uint32_t code = rounding == Rounding::Stochastic ? noisy_code(codec, scale, value, random) : nearest_code(codec, scale, value);
       return scale.extreme ? finite_code(codec, scale, code) : code;
     }
   }

@@ -9,6 +9,11 @@ namespace prime::kernels {
 inline constexpr std::size_t GROUP_VALUES = CODEC_ALIGNMENT;
 inline constexpr std::size_t GROUP_BYTES_MAXIMUM = 4 * GROUP_VALUES;
 
+inline Encoding at_index(Encoding encoding, std::uint64_t index) {
+  encoding.first_index = index;
+  return encoding;
+}
+
 /// Both give null where this machine has no vectors for the codec: then the reference does it.
 /// Encodes one whole group; false where it holds a value that the codec refuses. `index` is a multiple of RANDOM_GROUP.
 using EncodeGroup = bool (*)(const Encoding& encoding, const float* values, std::uint64_t index, std::byte* out);
