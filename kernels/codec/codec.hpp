@@ -50,7 +50,8 @@ std::size_t encoded_bytes(Codec codec, std::size_t elements);
 
 /// Shapes: out holds encoded_bytes(codec, values.size()). Where a value is refused, out holds nothing of use.
 [[nodiscard]] std::optional<Unencodable> encode(const Encoding& encoding, std::span<const float> values, std::span<std::byte> out);
-[[nodiscard]] std::optional<Unencodable> encode_reference(const Encoding& encoding, std::span<const float> values, std::span<std::byte> out);
+[[nodiscard]] std::optional<Unencodable> encode_reference(const Encoding& encoding, std::span<const float> values,
+                                                          std::span<std::byte> out);
 
 /// Error feedback: a = values + residual is encoded, and next_residual = a − decoded(a), each rounded to f32. The residual itself stays
 /// as it was: to commit, the caller swaps the two; to abort, it does not. An Unencodable speaks of a.

@@ -36,7 +36,8 @@ bool encode_rest(const Encoding& encoding, EncodeGroup encode_group, std::span<c
 }
 
 bool encode_span(const Encoding& encoding, EncodeGroup encode_group, std::span<const float> values, std::uint64_t index, std::byte* out) {
-  return values.size() == GROUP_VALUES ? encode_group(encoding, values.data(), index, out) : encode_rest(encoding, encode_group, values, index, out);
+  return values.size() == GROUP_VALUES ? encode_group(encoding, values.data(), index, out)
+                                       : encode_rest(encoding, encode_group, values, index, out);
 }
 
 }  // namespace
@@ -70,7 +71,8 @@ std::optional<Unencodable> encode_with_feedback(const Encoding& encoding, const 
     const auto residual = buffers.residual.subspan(begin, count);
     const auto next = buffers.next_residual.subspan(begin, count);
     for (std::size_t i = 0; i < count; ++i) sums[i] = values[i] + residual[i];
-    if (const auto refused = encode(at_index(encoding, encoding.first_index + begin), {sums.data(), count}, bytes)) return Unencodable{begin + refused->index, refused->value};
+    if (const auto refused = encode(at_index(encoding, encoding.first_index + begin), {sums.data(), count}, bytes))
+      return Unencodable{begin + refused->index, refused->value};
     decode(encoding.codec, {bytes, {decoded.data(), count}});
     for (std::size_t i = 0; i < count; ++i) next[i] = sums[i] - decoded[i];
   }
@@ -79,7 +81,8 @@ std::optional<Unencodable> encode_with_feedback(const Encoding& encoding, const 
 
 void decode(Codec codec, const DecodeBuffers& buffers, Decoding decoding, float weight) {
   const auto& [bytes, out] = buffers;
-  const bool streams = decoding != Decoding::Add && out.size_bytes() >= STREAM_BYTES && std::bit_cast<std::uintptr_t>(out.data()) % STREAM_ALIGNMENT == 0;
+  const bool streams =
+      decoding != Decoding::Add && out.size_bytes() >= STREAM_BYTES && std::bit_cast<std::uintptr_t>(out.data()) % STREAM_ALIGNMENT == 0;
   const auto placement = streams ? Placement::Stream : decoding == Decoding::Add ? Placement::Add : Placement::Weighted;
   const float factor = decoding == Decoding::Set ? 1.0F : weight;
   const std::size_t groups = out.size() / GROUP_VALUES;

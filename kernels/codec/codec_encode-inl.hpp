@@ -9,75 +9,15 @@
 #include <cstring>
 #include <hwy/highway.h>
 
+#include "kernels/codec/codec_random-inl.hpp"
 #include "kernels/codec/codec_reference.hpp"
-#include "kernels/codec/codec_vector.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace prime::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// 32 values share the words of one row (philox.hpp) and are one block of Int4.
-constexpr std::size_t ROW = 2 * RANDOM_LANES;
-constexpr std::size_t ROWS = GROUP_VALUES / ROW;
-constexpr std::size_t ROWS_OF_WORDS = 4;
-constexpr std::size_t INT4_GROUP_BYTES = ROWS * block_bytes(block_layout(Codec::Int4Block), ROW);
-
-using Floats = hn::CappedTag<float, RANDOM_LANES>;
-using Words = hn::Rebind<std::uint32_t, Floats>;
-using Integers = hn::Rebind<std::int32_t, Floats>;
-using Pairs = hn::Repartition<std::uint64_t, Words>;
-using FloatVector = hn::Vec<Floats>;
-using WordVector = hn::Vec<Words>;
-using PairVector = hn::Vec<Pairs>;
-
-HWY_INLINE WordVector words_of(FloatVector values) { return hn::BitCast(Words(), values); }
-HWY_INLINE FloatVector floats_of(WordVector words) { return hn::BitCast(Floats(), words); }
-HWY_INLINE WordVector word(std::uint32_t value) { return hn::Set(Words(), value); }
-HWY_INLINE FloatVector number(float value) { return hn::Set(Floats(), value); }
-
-HWY_INLINE PairVector product(PairVector a, PairVector b) { return hn::MulEven(hn::BitCast(Words(), a), hn::BitCast(Words(), b)); }
-
-// The four words of a Philox counter, each in the low halves of 64-bit lanes: the multiplication reads nothing else, so what stands
-// above may stay.
-struct Counters {
-  PairVector word[4];
-};
-
-HWY_INLINE void philox_round(Counters& counters, PairVector key_0, PairVector key_1) {
-  const auto product_0 = product(counters.word[0], hn::Set(Pairs(), std::uint64_t{PHILOX_MULTIPLIER_0}));
-  const auto product_1 = product(counters.word[2], hn::Set(Pairs(), std::uint64_t{PHILOX_MULTIPLIER_1}));
-  counters = {{hn::Xor3(hn::ShiftRight<32>(product_1), counters.word[1], key_0), product_1,
-               hn::Xor3(hn::ShiftRight<32>(product_0), counters.word[3], key_1), product_0}};
-}
-
-HWY_INLINE WordVector interleave(PairVector even, PairVector odd) {
-  return hn::OddEven(hn::BitCast(Words(), hn::ShiftLeft<32>(odd)), hn::BitCast(Words(), even));
-}
-
-// The words of a group of 256 values: eight rows of RANDOM_LANES. Four chains of rounds at a time hide each other's latency.
-HWY_INLINE void fill_words(const Encoding& encoding, std::uint64_t index, std::uint32_t* HWY_RESTRICT words) {
-  const Pairs pairs;
-  const std::size_t lanes = hn::Lanes(Words());
-  const std::uint64_t counter = index / RANDOM_GROUP * RANDOM_LANES;
-  const auto even_lanes = hn::Add(hn::Iota(pairs, 0), hn::Iota(pairs, 0));
-  const auto versions = hn::Set(pairs, encoding.version);
-  const Counters start{{even_lanes, hn::Set(pairs, counter >> 32), versions, hn::ShiftRight<32>(versions)}};
-  for (std::size_t lane = 0; lane < RANDOM_LANES; lane += lanes) {
-    Counters chains[4] = {start, start, start, start};  // even and odd counters of the first, then of the second half
-    for (std::size_t chain = 0; chain < 4; ++chain)
-      chains[chain].word[0] = hn::Add(even_lanes, hn::Set(pairs, (counter & 0xFFFFFFFFU) + lane + chain / 2 * RANDOM_LANES + chain % 2));
-    auto key_0 = static_cast<std::uint32_t>(encoding.seed);
-    auto key_1 = static_cast<std::uint32_t>(encoding.seed >> 32);
-    for (int round = 0; round < PHILOX_ROUNDS; ++round, key_0 += PHILOX_WEYL_0, key_1 += PHILOX_WEYL_1)
-      for (auto& chain : chains) philox_round(chain, hn::Set(pairs, std::uint64_t{key_0}), hn::Set(pairs, std::uint64_t{key_1}));
-    for (std::size_t row = 0; row < ROWS; ++row) {
-      const std::size_t half = row / ROWS_OF_WORDS;
-      const auto even = chains[2 * half].word[row % ROWS_OF_WORDS];
-      const auto odd = chains[2 * half + 1].word[row % ROWS_OF_WORDS];
-      hn::Store(interleave(even, odd), Words(), words + row * RANDOM_LANES + lane);
-    }
-  }
-}
+constexpr std::size_t INT4_BLOCK_BYTES = block_bytes(block_layout(Codec::Int4Block), ROW);
+constexpr std::size_t INT4_GROUP_BYTES = ROWS * INT4_BLOCK_BYTES;
 
 // What the lanes of a block share.
 struct LaneScale {
@@ -107,9 +47,8 @@ HWY_INLINE WordVector noisy_codes(const LaneScale& scale, FloatVector values, Wo
   }
   if constexpr (CODEC == Codec::Int8ZeroPoint) units = hn::Min(hn::Add(units, scale.centre), number(127.0F * NOISE_UNITS));
   const auto sum = hn::Add(words_of(hn::Add(units, number(rounder))), hn::ShiftRight<17>(random));
-  const auto codes = hn::ShiftRight<NOISE_BITS>(sum);
-  static_assert((ROUNDER_BITS >> NOISE_BITS & 0xFFU) == 128);  // just what the affine codes want, and the others not
-  return CODEC == Codec::Int8Block ? hn::Xor(codes, word(128)) : codes;
+  static_assert((ROUNDER_BITS >> NOISE_BITS & 0xFFU) == 128);  // just what the affine codes want; Int8 takes it away in encode_quad
+  return hn::ShiftRight<NOISE_BITS>(sum);
 }
 
 // An ordinary value never lies past the last level, so nothing is clamped here.
@@ -177,21 +116,88 @@ HWY_INLINE WordVector bf16_codes(FloatVector values, WordVector random) {
 }
 
 template <Codec CODEC, Rounding ROUNDING>
-HWY_INLINE void store_codes(const LaneScale& scale, FloatVector values, WordVector random, std::size_t position, std::uint8_t* out) {
-  if constexpr (CODEC == Codec::F16 || CODEC == Codec::BF16) {
-    const auto codes = CODEC == Codec::F16 ? f16_codes<ROUNDING>(values, random) : bf16_codes<ROUNDING>(values, random);
-    const hn::Rebind<std::uint16_t, Words> halves;
-    hn::StoreU(hn::TruncateTo(halves, codes), halves, reinterpret_cast<std::uint16_t*>(out + 2 * position));
-  } else if constexpr (CODEC == Codec::E3M0 || CODEC == Codec::Int4Block) {
-    WordVector codes;
-    if constexpr (CODEC == Codec::E3M0) codes = e3m0_codes<ROUNDING>(scale, values, random);
-    else codes = hn::And(linear_codes<CODEC, ROUNDING>(scale, values, random), word(0xFU));
-    const auto pairs = hn::BitCast(Pairs(), codes);
-    const hn::Rebind<std::uint8_t, Pairs> bytes;
-    hn::StoreU(hn::TruncateTo(bytes, hn::Or(pairs, hn::ShiftRight<28>(pairs))), bytes, out + position / 2);
+HWY_INLINE WordVector codes_of(const LaneScale& scale, FloatVector values, WordVector random) {
+  if constexpr (CODEC == Codec::F16) return f16_codes<ROUNDING>(values, random);
+  else if constexpr (CODEC == Codec::BF16) return bf16_codes<ROUNDING>(values, random);
+  else if constexpr (CODEC == Codec::E3M0) return e3m0_codes<ROUNDING>(scale, values, random);
+  else return linear_codes<CODEC, ROUNDING>(scale, values, random);
+}
+
+// Four vectors of successive values are encoded together, so that their codes fill one vector of bytes.
+constexpr std::size_t LANES = hn::MaxLanes(Words());
+constexpr std::size_t QUAD = 4 * LANES;
+using Bytes = hn::Repartition<std::uint8_t, Words>;
+
+// The codes of the vector at `position` of a quad that begins `base` values into the group.
+template <Codec CODEC, Rounding ROUNDING, std::size_t POSITION>
+HWY_INLINE WordVector codes_at(const LaneScale& scale, const float* HWY_RESTRICT values, const std::uint32_t* HWY_RESTRICT words,
+                               std::size_t base) {
+  const std::size_t at = base + POSITION * LANES;
+  auto random = hn::Zero(Words());
+  if constexpr (ROUNDING == Rounding::Stochastic) {
+    random = hn::Load(Words(), words + at / ROW * RANDOM_LANES + at % RANDOM_LANES);
+    // Narrow vectors have both halves of a row in different quads, wide ones at a fixed position.
+    const bool low = QUAD < ROW ? base / RANDOM_LANES % 2 == 0 : POSITION * LANES / RANDOM_LANES % 2 == 0;
+    if (low) random = hn::ShiftLeft<16>(random);
+  }
+  return codes_of<CODEC, ROUNDING>(scale, hn::LoadU(Floats(), values + at), random);
+}
+
+// Byte j of lane i becomes byte j·LANES + i: a transposition within each 128 bits, then of their words.
+struct Transposition {
+  std::uint8_t bytes[16];
+  std::uint32_t words[LANES];
+};
+constexpr Transposition transposition() {
+  Transposition made{};
+  for (std::size_t i = 0; i < 16; ++i) made.bytes[i] = static_cast<std::uint8_t>(i % 4 * 4 + i / 4);
+  for (std::size_t i = 0; i < LANES; ++i) made.words[i] = static_cast<std::uint32_t>(i % (LANES / 4) * 4 + i / (LANES / 4));
+  return made;
+}
+alignas(64) constexpr Transposition TRANSPOSITION = transposition();
+
+// The low byte of each code; the others need not be zero.
+HWY_INLINE hn::Vec<Bytes> packed(WordVector a, WordVector b, WordVector c, WordVector d) {
+  const auto low = hn::OddEven(hn::BitCast(hn::Repartition<std::uint8_t, Words>(), hn::ShiftLeft<8>(b)), hn::BitCast(Bytes(), a));
+  const auto high = hn::OddEven(hn::BitCast(hn::Repartition<std::uint8_t, Words>(), hn::ShiftLeft<8>(d)), hn::BitCast(Bytes(), c));
+  const hn::Repartition<std::uint16_t, Words> halves;
+  const auto both = hn::OddEven(hn::BitCast(halves, hn::ShiftLeft<16>(hn::BitCast(Words(), high))), hn::BitCast(halves, low));
+  const auto blocks = hn::TableLookupBytes(hn::BitCast(Bytes(), both), hn::LoadDup128(Bytes(), TRANSPOSITION.bytes));
+  if constexpr (LANES == 4) return blocks;
+  else return hn::BitCast(Bytes(), hn::TableLookupLanes(hn::BitCast(Words(), blocks), hn::SetTableIndices(Words(), TRANSPOSITION.words)));
+}
+
+HWY_INLINE void store_halves(WordVector codes, std::uint8_t* out) {
+  const hn::Rebind<std::uint16_t, Words> halves;
+  hn::StoreU(hn::TruncateTo(halves, codes), halves, reinterpret_cast<std::uint16_t*>(out));
+}
+
+// `out` is where the quad's codes go. The first and the last two vectors may have scales of their own.
+template <Codec CODEC, Rounding ROUNDING>
+HWY_INLINE void encode_quad(const LaneScale& first, const LaneScale& last, const float* HWY_RESTRICT values,
+                            const std::uint32_t* HWY_RESTRICT words, std::size_t base, std::uint8_t* HWY_RESTRICT out,
+                            std::uint8_t* HWY_RESTRICT out_last) {
+  const auto a = codes_at<CODEC, ROUNDING, 0>(first, values, words, base);
+  const auto b = codes_at<CODEC, ROUNDING, 1>(first, values, words, base);
+  const auto c = codes_at<CODEC, ROUNDING, 2>(last, values, words, base);
+  const auto d = codes_at<CODEC, ROUNDING, 3>(last, values, words, base);
+  if constexpr (block_layout(CODEC).bits == 16) {
+    store_halves(a, out);
+    store_halves(b, out + 2 * LANES);
+    store_halves(c, out_last);
+    store_halves(d, out_last + 2 * LANES);
+  } else if constexpr (block_layout(CODEC).bits == 8) {
+    auto codes = packed(a, b, c, d);
+    if constexpr (CODEC == Codec::Int8Block && ROUNDING == Rounding::Stochastic) codes = hn::Xor(codes, hn::Set(Bytes(), 128));
+    hn::StoreU(codes, Bytes(), out);
   } else {
-    const hn::Rebind<std::uint8_t, Words> bytes;
-    hn::StoreU(hn::TruncateTo(bytes, linear_codes<CODEC, ROUNDING>(scale, values, random)), bytes, out + position);
+    const hn::Repartition<std::uint16_t, Words> pairs;
+    const hn::Rebind<std::uint8_t, decltype(pairs)> bytes;
+    const auto codes = hn::BitCast(pairs, hn::And(packed(a, b, c, d), hn::Set(Bytes(), 0xF)));
+    const auto nibbles = hn::TruncateTo(bytes, hn::Or(codes, hn::ShiftRight<4>(codes)));
+    const hn::Half<decltype(bytes)> half;
+    hn::StoreU(hn::LowerHalf(half, nibbles), half, out);
+    hn::StoreU(hn::UpperHalf(half, nibbles), half, out_last);
   }
 }
 
@@ -237,10 +243,12 @@ HWY_INLINE void row_magnitudes(const float* HWY_RESTRICT values, std::uint32_t* 
   HWY_ALIGN std::int32_t parts[RANDOM_LANES];
   const auto of_row = [&](std::size_t row) HWY_ATTR {
     auto greatest = hn::Zero(integers);
-    for (std::size_t i = 0; i < ROW; i += lanes) greatest = hn::Max(greatest, hn::BitCast(integers, hn::Abs(hn::LoadU(Floats(), values + row * ROW + i))));
+    for (std::size_t i = 0; i < ROW; i += lanes)
+      greatest = hn::Max(greatest, hn::BitCast(integers, hn::Abs(hn::LoadU(Floats(), values + row * ROW + i))));
     return greatest;
   };
-  const auto paired = [&](auto a, auto b) HWY_ATTR { return hn::Max(hn::InterleaveLower(integers, a, b), hn::InterleaveUpper(integers, a, b)); };
+  const auto paired = [&](auto a, auto b)
+                          HWY_ATTR { return hn::Max(hn::InterleaveLower(integers, a, b), hn::InterleaveUpper(integers, a, b)); };
   for (std::size_t row = 0; row < ROWS; row += 4) {
     const auto ab = hn::BitCast(Pairs(), paired(of_row(row), of_row(row + 1)));
     const auto cd = hn::BitCast(Pairs(), paired(of_row(row + 2), of_row(row + 3)));
@@ -269,40 +277,36 @@ HWY_INLINE bool row_scales(const float* HWY_RESTRICT values, float* HWY_RESTRICT
   return extremes == 0;
 }
 
-template <Codec CODEC, Rounding ROUNDING>
-HWY_INLINE void store_row(const LaneScale& scale, const float* HWY_RESTRICT values, const std::uint32_t* HWY_RESTRICT words, std::size_t position,
-                          std::byte* HWY_RESTRICT out) {
-  auto* codes = reinterpret_cast<std::uint8_t*>(out);
-  for (std::size_t lane = 0; lane < RANDOM_LANES; lane += hn::Lanes(Floats())) {
-    auto random = hn::Zero(Words());
-    if constexpr (ROUNDING == Rounding::Stochastic) random = hn::Load(Words(), words + lane);
-    store_codes<CODEC, ROUNDING>(scale, hn::LoadU(Floats(), values + lane), hn::ShiftLeft<16>(random), position + lane, codes);
-    const std::size_t high = lane + RANDOM_LANES;
-    store_codes<CODEC, ROUNDING>(scale, hn::LoadU(Floats(), values + high), random, position + high, codes);
-  }
-}
-
 // Eight blocks whose scales are computed side by side.
 template <Rounding ROUNDING>
-HWY_NOINLINE bool encode_int4_group(const Encoding& encoding, const float* HWY_RESTRICT values, std::uint64_t index, std::byte* HWY_RESTRICT out) {
+HWY_NOINLINE bool encode_int4_group(const Encoding& encoding, const float* HWY_RESTRICT values, std::uint64_t index,
+                                    std::byte* HWY_RESTRICT out) {
   HWY_ALIGN float steps[ROWS];
   HWY_ALIGN float inverses[ROWS];
-  if (!row_scales(values, steps, inverses)) return !encode_reference(at_index(encoding, index), {values, GROUP_VALUES}, {out, INT4_GROUP_BYTES});
+  if (!row_scales(values, steps, inverses))
+    return !encode_reference(at_index(encoding, index), {values, GROUP_VALUES}, {out, INT4_GROUP_BYTES});
   HWY_ALIGN std::uint32_t words[GROUP_VALUES / 2];
   if constexpr (ROUNDING == Rounding::Stochastic) fill_words(encoding, index, words);
-  for (std::size_t row = 0; row < ROWS; ++row, out += INT4_GROUP_BYTES / ROWS) {
-    std::memcpy(out, &steps[row], sizeof(float));
+  for (std::size_t row = 0; row < ROWS; ++row) std::memcpy(out + row * INT4_BLOCK_BYTES, &steps[row], sizeof(float));
+  const auto scale_at = [&](std::size_t at) HWY_ATTR {
     BlockScale scale;
-    scale.inverse = inverses[row];
-    const auto shared = lane_scale<Codec::Int4Block, ROUNDING>(scale);
-    store_row<Codec::Int4Block, ROUNDING>(shared, values + row * ROW, words + row * RANDOM_LANES, 0, out + sizeof(float));
+    scale.inverse = inverses[at / ROW];
+    return lane_scale<Codec::Int4Block, ROUNDING>(scale);
+  };
+  const auto place_of = [&](std::size_t at) {
+    return reinterpret_cast<std::uint8_t*>(out + at / ROW * INT4_BLOCK_BYTES + sizeof(float) + at % ROW / 2);
+  };
+  for (std::size_t base = 0; base < GROUP_VALUES; base += QUAD) {
+    const std::size_t last = base + 2 * LANES;
+    encode_quad<Codec::Int4Block, ROUNDING>(scale_at(base), scale_at(last), values, words, base, place_of(base), place_of(last));
   }
   return true;
 }
 
 // One block, or sixteen bits for each value.
 template <Codec CODEC, Rounding ROUNDING>
-HWY_NOINLINE bool encode_one_group(const Encoding& encoding, const float* HWY_RESTRICT values, std::uint64_t index, std::byte* HWY_RESTRICT out) {
+HWY_NOINLINE bool encode_one_group(const Encoding& encoding, const float* HWY_RESTRICT values, std::uint64_t index,
+                                   std::byte* HWY_RESTRICT out) {
   constexpr auto LAYOUT = block_layout(CODEC);
   static_assert(LAYOUT.values == GROUP_VALUES);
   const auto range = range_of<CODEC>(values);
@@ -313,8 +317,11 @@ HWY_NOINLINE bool encode_one_group(const Encoding& encoding, const float* HWY_RE
   const auto scale = ordinary_scale(CODEC, ROUNDING, range);
   store_head(CODEC, scale, out);
   const auto shared = lane_scale<CODEC, ROUNDING>(scale);
-  for (std::size_t row = 0; row < ROWS; ++row)
-    store_row<CODEC, ROUNDING>(shared, values + row * ROW, words + row * RANDOM_LANES, row * ROW, out + LAYOUT.head_bytes);
+  auto* codes = reinterpret_cast<std::uint8_t*>(out + LAYOUT.head_bytes);
+  for (std::size_t base = 0; base < GROUP_VALUES; base += QUAD) {
+    auto* first = codes + base * LAYOUT.bits / 8;
+    encode_quad<CODEC, ROUNDING>(shared, shared, values, words, base, first, first + 2 * LANES * LAYOUT.bits / 8);
+  }
   return true;
 }
 

@@ -22,7 +22,8 @@ void store_code(std::size_t bits, std::size_t position, std::uint32_t code, std:
   if (bits == 32) std::memcpy(out + 4 * position, &code, 4);
   if (bits == 16) std::memcpy(out + 2 * position, &code, 2);
   if (bits == 8) out[position] = static_cast<std::byte>(code);
-  if (bits == 4) out[position / 2] = position % 2 == 0 ? static_cast<std::byte>(code) : out[position / 2] | static_cast<std::byte>(code << 4);
+  if (bits == 4)
+    out[position / 2] = position % 2 == 0 ? static_cast<std::byte>(code) : out[position / 2] | static_cast<std::byte>(code << 4);
 }
 
 std::uint32_t load_code(std::size_t bits, std::size_t position, const std::byte* bytes) {
@@ -40,7 +41,8 @@ std::size_t encoded_bytes(Codec codec, std::size_t elements) {
   return elements / layout.values * block_bytes(layout, layout.values) + (rest == 0 ? 0 : block_bytes(layout, rest));
 }
 
-std::optional<Unencodable> encode_block_reference(const Encoding& encoding, std::span<const float> values, std::uint64_t index, std::byte* out) {
+std::optional<Unencodable> encode_block_reference(const Encoding& encoding, std::span<const float> values, std::uint64_t index,
+                                                  std::byte* out) {
   for (std::size_t i = 0; i < values.size(); ++i)
     if (magnitude_bits(values[i]) >= refused_bits(encoding.codec)) return Unencodable{i, values[i]};
   const auto layout = block_layout(encoding.codec);

@@ -6,6 +6,7 @@
 namespace prime::kernels {
 
 /// At most one block of values. The index in an Unencodable counts from values[0].
-std::optional<Unencodable> encode_block_reference(const Encoding& encoding, std::span<const float> values, std::uint64_t index, std::byte* out);
+std::optional<Unencodable> encode_block_reference(const Encoding& encoding, std::span<const float> values, std::uint64_t index,
+                                                  std::byte* out);
 
 }  // namespace prime::kernels

@@ -259,7 +259,8 @@ PRIME_DEVICE inline std::uint32_t nearest_code(Codec codec, const BlockScale& sc
 PRIME_DEVICE inline std::uint32_t finite_code(Codec codec, const BlockScale& scale, std::uint32_t code) {
   const auto finite = [&] { return (std::bit_cast<std::uint32_t>(value_of(codec, scale, code)) & ~SIGN_BIT) < INFINITY_BITS; };
   const std::uint32_t mask = codec == Codec::Int4Block ? 0xFU : 0xFFU;
-  while (!finite()) code = (std::bit_cast<std::uint32_t>(value_of(codec, scale, code)) & SIGN_BIT) != 0 ? (code + 1) & mask : (code - 1) & mask;
+  while (!finite())
+    code = (std::bit_cast<std::uint32_t>(value_of(codec, scale, code)) & SIGN_BIT) != 0 ? (code + 1) & mask : (code - 1) & mask;
   return code;
 }
 
@@ -274,7 +275,8 @@ PRIME_DEVICE inline std::uint32_t code_of(Codec codec, Rounding rounding, const 
     case Codec::Int8ZeroPoint:
     case Codec::Int8Block:
     case Codec::Int4Block: {
-      const std::uint32_t code = rounding == Rounding::Stochastic ? noisy_code(codec, scale, value, random) : nearest_code(codec, scale, value);
+      const std::uint32_t code =
+          rounding == Rounding::Stochastic ? noisy_code(codec, scale, value, random) : nearest_code(codec, scale, value);
       return scale.extreme ? finite_code(codec, scale, code) : code;
     }
   }

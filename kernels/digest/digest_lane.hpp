@@ -66,7 +66,8 @@ PRIME_DEVICE std::uint64_t lane_sum(const std::byte* chunk, std::size_t bytes, c
   }
   const std::byte* rest = chunk + blocks * DIGEST_BLOCK_BYTES;
   const std::size_t stripes = (bytes - 1 - blocks * DIGEST_BLOCK_BYTES) / STRIPE_BYTES;
-  for (std::size_t stripe = 0; stripe < stripes; ++stripe) sum = lane_step<ALIGNMENT>(sum, rest + stripe * STRIPE_BYTES, secret + 8 * stripe, lane);
+  for (std::size_t stripe = 0; stripe < stripes; ++stripe)
+    sum = lane_step<ALIGNMENT>(sum, rest + stripe * STRIPE_BYTES, secret + 8 * stripe, lane);
   return lane_step(sum, chunk + bytes - STRIPE_BYTES, secret + DIGEST_SECRET_BYTES - STRIPE_BYTES - 7, lane);
 }
 

@@ -22,7 +22,8 @@ __global__ void sum_kernel(const __grid_constant__ Inputs inputs, float scale, f
   }
 }
 
-__global__ void difference_kernel(const float* __restrict__ base, const float* __restrict__ local, float* __restrict__ out, std::size_t count) {
+__global__ void difference_kernel(const float* __restrict__ base, const float* __restrict__ local, float* __restrict__ out,
+                                  std::size_t count) {
   for (std::size_t i = first_index(); i < count; i += stride()) out[i] = base[i] - local[i];
 }
 

@@ -16,6 +16,7 @@ inline constexpr std::size_t INPUTS_MAXIMUM = 256;
 [[nodiscard]] Fault weighted_sum(std::span<const WeightedInput> inputs, float scale, float* device_out, std::size_t count, void* stream);
 
 /// device_out[i] = device_base[i] − device_local[i].
-[[nodiscard]] Fault pseudo_gradient(const float* device_base, const float* device_local, float* device_out, std::size_t count, void* stream);
+[[nodiscard]] Fault pseudo_gradient(const float* device_base, const float* device_local, float* device_out, std::size_t count,
+                                    void* stream);
 
 }  // namespace prime::kernels::cuda

@@ -4,11 +4,10 @@
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #include <hwy/foreach_target.h>
 // The order matters: Highway's own header comes after the loop over targets.
-#include <hwy/highway.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <hwy/highway.h>
 
 #include "kernels/reduce/typed_reduce_scalar.hpp"
 
@@ -37,7 +36,8 @@ HWY_NOINLINE void join_block(const TypedInput& input, std::size_t offset, std::s
 }
 
 template <class Element, ReduceOperator OP>
-HWY_NOINLINE void finish_block(const Gathered<Element, OP>* HWY_RESTRICT gathered, std::size_t count, double scale, std::uint32_t ranks, std::byte* out) {
+HWY_NOINLINE void finish_block(const Gathered<Element, OP>* HWY_RESTRICT gathered, std::size_t count, double scale, std::uint32_t ranks,
+                               std::byte* out) {
   for (std::size_t i = 0; i < count; ++i) {
     const auto result = finished<Element, OP>(gathered[i], scale, ranks);
     std::memcpy(out + i * sizeof(Element), &result, sizeof(Element));

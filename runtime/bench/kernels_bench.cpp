@@ -124,15 +124,13 @@ class KernelsBench {
   void reduce_rows() {
     const std::size_t array = count_ * sizeof(float);
     const std::array<kernels::WeightedInput, 2> two{kernels::WeightedInput{a_.data(), 1}, {b_.data(), 0.5F}};
-    rows("weighted-sum", "f32", 3 * array, [&](bool reference) {
-      (reference ? &kernels::weighted_sum_reference : &kernels::weighted_sum)(two, 0.5F, out_.span());
-    });
+    rows("weighted-sum", "f32", 3 * array,
+         [&](bool reference) { (reference ? &kernels::weighted_sum_reference : &kernels::weighted_sum)(two, 0.5F, out_.span()); });
     rows("pseudo-gradient", "f32", 3 * array, [&](bool reference) {
       (reference ? &kernels::pseudo_gradient_reference : &kernels::pseudo_gradient)(a_.span(), b_.span(), out_.span());
     });
-    rows("first-non-finite", "f32", array, [&](bool reference) {
-      found_ = (reference ? &kernels::first_non_finite_reference : &kernels::first_non_finite)(a_.span());
-    });
+    rows("first-non-finite", "f32", array,
+         [&](bool reference) { found_ = (reference ? &kernels::first_non_finite_reference : &kernels::first_non_finite)(a_.span()); });
     rows("nesterov", "f32", 5 * array, [&](bool reference) {
       const kernels::NesterovBuffers buffers{a_.span(), b_.span(), c_.span(), out_.span(), encoded_.span()};
       (reference ? &kernels::nesterov_reference : &kernels::nesterov)({}, buffers);
@@ -143,9 +141,8 @@ class KernelsBench {
     const std::array<kernels::TypedInput, 2> two{kernels::TypedInput{a_.bytes().data()}, {b_.bytes().data()}};
     for (std::uint8_t number = 0; number < REDUCE_OPERATORS; ++number) {
       const kernels::TypedReduction reduction{static_cast<ReduceOperator>(number), type, 0.5};
-      rows("reduce-" + std::string(to_string(reduction.op)), to_string(type), 3 * out_.bytes().size(), [&](bool reference) {
-        (reference ? &kernels::reduce_typed_reference : &kernels::reduce_typed)(reduction, two, out_.bytes());
-      });
+      rows("reduce-" + std::string(to_string(reduction.op)), to_string(type), 3 * out_.bytes().size(),
+           [&](bool reference) { (reference ? &kernels::reduce_typed_reference : &kernels::reduce_typed)(reduction, two, out_.bytes()); });
     }
   }
 

@@ -63,7 +63,8 @@ struct Mean {
 Mean mean_of(Codec codec, float value, std::vector<float> others, std::size_t draws) {
   const std::size_t length = block_layout(codec).values;
   std::vector<float> values(draws / length * length, value);
-  for (std::size_t begin = 0; begin < values.size(); begin += length) std::ranges::copy(others, values.begin() + static_cast<std::ptrdiff_t>(begin));
+  for (std::size_t begin = 0; begin < values.size(); begin += length)
+    std::ranges::copy(others, values.begin() + static_cast<std::ptrdiff_t>(begin));
   const auto back = decoded(codec, encoded({codec, Rounding::Stochastic, 11, 12, 0}, values), values.size());
   double sum = 0;
   double squares = 0;
@@ -110,7 +111,8 @@ BOOST_AUTO_TEST_CASE(e3m0_keeps_the_octave) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       const std::size_t begin = i / 256 * 256;
       double scale = 0;
-      for (std::size_t k = begin; k < std::min(begin + 256, values.size()); ++k) scale = std::max(scale, std::abs(static_cast<double>(values[k])));
+      for (std::size_t k = begin; k < std::min(begin + 256, values.size()); ++k)
+        scale = std::max(scale, std::abs(static_cast<double>(values[k])));
       const double value = std::abs(static_cast<double>(values[i]));
       const double got = std::abs(static_cast<double>(back[i]));
       if (value < scale * std::exp2(-6.5) * (1 - 1e-6)) BOOST_TEST(got == 0);
@@ -131,7 +133,8 @@ BOOST_AUTO_TEST_CASE(what_a_codec_has_exactly_comes_back_exactly) {
     for (const float constant : {0.0F, 0.1F, -7.25e-30F, 3e38F, -1e-42F, -3.3F})
       for (const auto codec : {Codec::Int8MinMax, Codec::E3M0}) {
         const std::vector<float> values(300, constant);
-        BOOST_TEST(same_bits(decoded(codec, encoded({codec, rounding, 1, 2, 0}, values), 300), values), to_string(codec) << " of " << constant);
+        BOOST_TEST(same_bits(decoded(codec, encoded({codec, rounding, 1, 2, 0}, values), 300), values), to_string(codec)
+                                                                                                            << " of " << constant);
       }
     // Zero among values on one side of it: a zero point that is cut off would move it.
     for (const float sign : {1.0F, -1.0F}) {
@@ -154,7 +157,8 @@ BOOST_AUTO_TEST_CASE(every_16_bit_float_survives_and_neighbours_round_as_ieee_sa
       std::vector<std::uint16_t> codes;
       std::vector<float> values;
       for (std::uint32_t code = 0; code < 65536; ++code) {
-        const float value = codec == Codec::F16 ? f16_to_f32(static_cast<std::uint16_t>(code)) : bf16_to_f32(static_cast<std::uint16_t>(code));
+        const float value =
+            codec == Codec::F16 ? f16_to_f32(static_cast<std::uint16_t>(code)) : bf16_to_f32(static_cast<std::uint16_t>(code));
         if (!std::isfinite(value)) continue;
         codes.push_back(static_cast<std::uint16_t>(code));
         values.push_back(value);
@@ -180,9 +184,11 @@ BOOST_AUTO_TEST_CASE(stochastic_rounding_is_right_in_the_mean) {
   std::mt19937_64 random(8);
   for (int tries = 0; tries < 20; ++tries) {
     const float value = std::uniform_real_distribution<float>(-1, 1)(random);
-    for (const auto codec : {Codec::Int8MinMax, Codec::Int8ZeroPoint, Codec::Int8Block, Codec::Int4Block, Codec::E3M0, Codec::F16, Codec::BF16}) {
+    for (const auto codec :
+         {Codec::Int8MinMax, Codec::Int8ZeroPoint, Codec::Int8Block, Codec::Int4Block, Codec::E3M0, Codec::F16, Codec::BF16}) {
       const auto [mean, error] = mean_of(codec, value, {1.0F, -1.0F}, DRAWS);
-      BOOST_TEST(std::abs(mean - static_cast<double>(value)) <= 5 * error + 1e-7, to_string(codec) << " of " << value << " has mean " << mean << " ± " << error);
+      BOOST_TEST(std::abs(mean - static_cast<double>(value)) <= 5 * error + 1e-7,
+                 to_string(codec) << " of " << value << " has mean " << mean << " ± " << error);
     }
   }
   for (const float tiny : {0.004F, 0.0101F, -0.001F})  // below the lowest level of E3M0
@@ -253,8 +259,7 @@ BOOST_AUTO_TEST_CASE(feedback_keeps_what_was_lost_and_only_that) {
         residual = next;
       }
       // Nothing is lost for good: what was sent in all falls short of what was given by the residual of one step.
-      for (std::size_t i = 0; i < COUNT; ++i)
-        BOOST_REQUIRE(std::abs(given[i] - received[i] - static_cast<double>(residual[i])) < 1e-6);
+      for (std::size_t i = 0; i < COUNT; ++i) BOOST_REQUIRE(std::abs(given[i] - received[i] - static_cast<double>(residual[i])) < 1e-6);
       BOOST_TEST(largest < 0.1, to_string(codec) << ": a residual of " << largest);  // of values around 0.01
       if (codec == Codec::None) BOOST_TEST(largest == 0);
     }

@@ -17,7 +17,8 @@ inline constexpr std::array ROUNDINGS{Rounding::Nearest, Rounding::Stochastic};
 inline constexpr std::array DECODINGS{Decoding::Set, Decoding::Weighted, Decoding::Add};
 
 /// Sizes around the blocks, with whole and broken ends.
-inline const std::vector<std::size_t> CODEC_SIZES{0, 1, 2, 7, 31, 32, 33, 63, 127, 128, 129, 255, 256, 257, 287, 511, 512, 513, 1000, 4096, 5003};
+inline const std::vector<std::size_t> CODEC_SIZES{0,   1,   2,   7,   31,  32,  33,  63,   127,  128, 129,
+                                                  255, 256, 257, 287, 511, 512, 513, 1000, 4096, 5003};
 
 /// Calls `body` once for each instruction set that both this machine and the codecs have.
 inline void on_every_target(const std::function<void(std::string_view)>& body) {

@@ -12,8 +12,8 @@ using namespace prime::kernels::test;
 namespace {
 
 std::string name_of(const Encoding& encoding, std::string_view target, std::size_t size) {
-  return std::string(to_string(encoding.codec)) + (encoding.rounding == Rounding::Stochastic ? " stochastic on " : " nearest on ") + std::string(target) +
-         ", size " + std::to_string(size);
+  return std::string(to_string(encoding.codec)) + (encoding.rounding == Rounding::Stochastic ? " stochastic on " : " nearest on ") +
+         std::string(target) + ", size " + std::to_string(size);
 }
 
 // Encodes and decodes by the vectors and by the reference; true where all bits agree.
@@ -82,8 +82,8 @@ BOOST_AUTO_TEST_CASE(every_instruction_set_has_the_bits_of_the_reference_at_ever
             const Encoding encoding{codec, rounding, random(), random(), 256 * (random() >> 10)};
             const std::size_t shift = random() % 4;
             const auto values = values_of_kind(kind, codec, size + shift, random);
-            BOOST_TEST(same_as_reference(encoding, std::span{values}.subspan(shift), random),
-                       name_of(encoding, target, size) << ", kind " << static_cast<int>(kind));
+            BOOST_TEST(same_as_reference(encoding, std::span{values}.subspan(shift), random), name_of(encoding, target, size)
+                                                                                                  << ", kind " << static_cast<int>(kind));
           }
   });
   BOOST_TEST(targets > 0);
@@ -220,7 +220,8 @@ BOOST_AUTO_TEST_CASE(the_bytes_are_those_of_the_layout) {
   }
   const std::vector<float> values{127.0F, -127.0F, 1.0F};
   const auto bytes = encoded({Codec::Int8Block}, values);
-  const std::vector<std::byte> expected{std::byte{0}, std::byte{0}, std::byte{0x80}, std::byte{0x3F}, std::byte{127}, std::byte{0x81}, std::byte{1}};
+  const std::vector<std::byte> expected{std::byte{0},   std::byte{0},    std::byte{0x80}, std::byte{0x3F},
+                                        std::byte{127}, std::byte{0x81}, std::byte{1}};
   BOOST_TEST((bytes == expected));
   const std::vector<float> powers{8.0F, -4.0F, 0.0F};
   const auto nibbles = encoded({Codec::E3M0}, powers);

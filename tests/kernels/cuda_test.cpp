@@ -152,7 +152,8 @@ BOOST_AUTO_TEST_CASE(more_ranks_than_a_launch_takes_are_a_named_fault) {
 
 BOOST_AUTO_TEST_CASE(the_digest_of_a_tensor_is_that_of_the_cpu) {
   std::mt19937_64 random(5);
-  for (const std::size_t size : {0U, 1U, 240U, 241U, 1024U, 1025U, 4096U, (1U << 20) - 1, 1U << 20, (1U << 20) + 1, (1U << 20) + 241, (5U << 20) + 12345}) {
+  for (const std::size_t size :
+       {0U, 1U, 240U, 241U, 1024U, 1025U, 4096U, (1U << 20) - 1, 1U << 20, (1U << 20) + 1, (1U << 20) + 241, (5U << 20) + 12345}) {
     std::vector<std::byte> bytes(size);
     for (auto& byte : bytes) byte = static_cast<std::byte>(random());
     const OnDevice<std::byte> device{std::span<const std::byte>{bytes}};

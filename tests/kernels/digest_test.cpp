@@ -1,9 +1,9 @@
 // Owns the tests of digests: parallel equals serial, and every bit counts.
 #include "kernels/digest/digest.hpp"
-#include "kernels/digest/digest_lane.hpp"
 
 #include <boost/test/unit_test.hpp>
 
+#include "kernels/digest/digest_lane.hpp"
 #include "tests/kernels/support.hpp"
 
 using namespace prime;

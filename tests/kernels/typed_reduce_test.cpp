@@ -90,8 +90,8 @@ BOOST_AUTO_TEST_CASE(all_60_combinations_have_the_bits_of_the_reference_on_every
             const TypedReduction reduction{operator_at(o), type_at(t), 0.37};
             reduce_typed_reference(reduction, given.inputs, expected);
             reduce_typed(reduction, given.inputs, actual);
-            BOOST_TEST(same(type_at(t), expected, actual),
-                       to_string(operator_at(o)) << " of " << to_string(type_at(t)) << " on " << target << ", size " << size << ", ranks " << ranks);
+            BOOST_TEST(same(type_at(t), expected, actual), to_string(operator_at(o)) << " of " << to_string(type_at(t)) << " on " << target
+                                                                                     << ", size " << size << ", ranks " << ranks);
           }
   });
 }
@@ -120,13 +120,16 @@ BOOST_AUTO_TEST_CASE(integers_wrap_in_sums_and_products_and_not_in_averages) {
   constexpr auto MOST = std::numeric_limits<std::uint64_t>::max();
   constexpr auto LEAST = std::numeric_limits<std::int64_t>::min();
   BOOST_TEST((reduced<std::uint64_t>(ReduceOperator::Sum, DataType::U64, {{MOST}, {2}}) == std::vector<std::uint64_t>{1}));
-  BOOST_TEST((reduced<std::uint64_t>(ReduceOperator::Average, DataType::U64, {{MOST}, {MOST - 1}, {MOST}}) == std::vector<std::uint64_t>{MOST - 1}));
-  BOOST_TEST((reduced<std::int64_t>(ReduceOperator::Average, DataType::I64, {{LEAST}, {LEAST + 1}}) == std::vector<std::int64_t>{LEAST + 1}));
+  BOOST_TEST((reduced<std::uint64_t>(ReduceOperator::Average, DataType::U64, {{MOST}, {MOST - 1}, {MOST}}) ==
+              std::vector<std::uint64_t>{MOST - 1}));
+  BOOST_TEST(
+      (reduced<std::int64_t>(ReduceOperator::Average, DataType::I64, {{LEAST}, {LEAST + 1}}) == std::vector<std::int64_t>{LEAST + 1}));
   BOOST_TEST((reduced<std::uint16_t>(ReduceOperator::Product, DataType::U16, {{65535}, {65535}}) == std::vector<std::uint16_t>{1}));
 }
 
 BOOST_AUTO_TEST_CASE(an_average_of_integers_is_cut_towards_zero) {
-  BOOST_TEST((reduced<std::int32_t>(ReduceOperator::Average, DataType::I32, {{-5, 5, 7}, {-2, 2, -7}}) == std::vector<std::int32_t>{-3, 3, 0}));
+  BOOST_TEST(
+      (reduced<std::int32_t>(ReduceOperator::Average, DataType::I32, {{-5, 5, 7}, {-2, 2, -7}}) == std::vector<std::int32_t>{-3, 3, 0}));
 }
 
 BOOST_AUTO_TEST_CASE(an_average_divides_by_those_who_contributed) {
@@ -140,7 +143,8 @@ BOOST_AUTO_TEST_CASE(an_average_divides_by_those_who_contributed) {
 
 BOOST_AUTO_TEST_CASE(half_floats_are_summed_in_f32_and_rounded_once) {
   // 2048 + 1 is 2048 in f16, four times over; in f32 it is 2052.
-  const std::vector<std::vector<std::uint16_t>> halves{{f32_to_f16(2048)}, {f32_to_f16(1)}, {f32_to_f16(1)}, {f32_to_f16(1)}, {f32_to_f16(1)}};
+  const std::vector<std::vector<std::uint16_t>> halves{
+      {f32_to_f16(2048)}, {f32_to_f16(1)}, {f32_to_f16(1)}, {f32_to_f16(1)}, {f32_to_f16(1)}};
   BOOST_TEST(f16_to_f32(reduced(ReduceOperator::Sum, DataType::F16, halves)[0]) == 2052.0F);
   // 60000 + 60000 − 60000 passes through infinity in f16.
   const std::vector<std::vector<std::uint16_t>> large{{f32_to_f16(60000)}, {f32_to_f16(60000)}, {f32_to_f16(-60000)}};
