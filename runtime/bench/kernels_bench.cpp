@@ -9,6 +9,7 @@
 #include <new>
 #include <random>
 #include <span>
+#include <string_view>
 
 #include "kernels/codec/codec.hpp"
 #include "kernels/outer_rule/outer_rule.hpp"
@@ -20,6 +21,7 @@ namespace {
 
 constexpr std::size_t REPEATS_MINIMUM = 7;
 constexpr std::align_val_t ALIGNMENT{64};
+constexpr std::string_view PLAIN = "cpu";  // loops that the compiler vectorises, one version for all machines of the kind
 
 // What this thread itself spent: others that share the machine take its time, but not this one's count.
 double thread_seconds() {
@@ -75,11 +77,10 @@ class KernelsBench {
   }
 
  private:
-  using Path = const std::string&;
-
   // One row for the vectors and, where asked for, one for the reference; `work` is given true for the reference.
-  void rows(Path kernel, std::string_view of, std::size_t bytes, const std::function<void(bool)>& work) {
-    measure({kernel, std::string(of), std::string(kernels::codec_vectors()), 0, 0}, bytes, [&] { work(false); });
+  void rows(const std::string& kernel, std::string_view of, std::size_t bytes, const std::function<void(bool)>& work,
+            std::string_view path = kernels::codec_vectors()) {
+    measure({kernel, std::string(of), std::string(path), 0, 0}, bytes, [&] { work(false); });
     if (options_.reference) measure({kernel, std::string(of), "reference", 0, 0}, bytes, [&] { work(true); });
   }
 
@@ -124,17 +125,23 @@ class KernelsBench {
   void reduce_rows() {
     const std::size_t array = count_ * sizeof(float);
     const std::array<kernels::WeightedInput, 2> two{kernels::WeightedInput{a_.data(), 1}, {b_.data(), 0.5F}};
-    rows("weighted-sum", "f32", 3 * array,
-         [&](bool reference) { (reference ? &kernels::weighted_sum_reference : &kernels::weighted_sum)(two, 0.5F, out_.span()); });
-    rows("pseudo-gradient", "f32", 3 * array, [&](bool reference) {
+    const auto sum = [&](bool reference) {
+      (reference ? &kernels::weighted_sum_reference : &kernels::weighted_sum)(two, 0.5F, out_.span());
+    };
+    const auto difference = [&](bool reference) {
       (reference ? &kernels::pseudo_gradient_reference : &kernels::pseudo_gradient)(a_.span(), b_.span(), out_.span());
-    });
-    rows("first-non-finite", "f32", array,
-         [&](bool reference) { found_ = (reference ? &kernels::first_non_finite_reference : &kernels::first_non_finite)(a_.span()); });
-    rows("nesterov", "f32", 5 * array, [&](bool reference) {
+    };
+    const auto search = [&](bool reference) {
+      found_ = (reference ? &kernels::first_non_finite_reference : &kernels::first_non_finite)(a_.span());
+    };
+    const auto outer_step = [&](bool reference) {
       const kernels::NesterovBuffers buffers{a_.span(), b_.span(), c_.span(), out_.span(), encoded_.span()};
       (reference ? &kernels::nesterov_reference : &kernels::nesterov)({}, buffers);
-    });
+    };
+    rows("weighted-sum", "f32", 3 * array, sum, PLAIN);
+    rows("pseudo-gradient", "f32", 3 * array, difference, PLAIN);
+    rows("first-non-finite", "f32", array, search, PLAIN);
+    rows("nesterov", "f32", 5 * array, outer_step, PLAIN);
   }
 
   void typed_rows(DataType type) {
