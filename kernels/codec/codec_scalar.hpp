@@ -257,11 +257,9 @@ PRIME_DEVICE inline std::uint32_t nearest_code(Codec codec, const BlockScale& sc
 
 /// A level may lie beyond the largest f32 though the value does not; then the next level towards zero.
 PRIME_DEVICE inline std::uint32_t finite_code(Codec codec, const BlockScale& scale, std::uint32_t code) {
-  const auto finite = [&] { return (std::bit_cast<std::uint32_t>(value_of(codec, scale, code)) & ~SIGN_BIT) < INFINITY_BITS; };
-  const std::uint32_t mask = codec == Codec::Int4Block ? 0xFU : 0xFFU;
-  while (!finite())
-    code = (std::bit_cast<std::uint32_t>(value_of(codec, scale, code)) & SIGN_BIT) != 0 ? (code + 1) & mask : (code - 1) & mask;
-  return code;
+  const auto bits = std::bit_cast<std::uint32_t>(value_of(codec, scale, code));
+  if ((bits & ~SIGN_BIT) < INFINITY_BITS) return code;
+  return ((bits & SIGN_BIT) != 0 ? code + 1 : code - 1) & (codec == Codec::Int4Block ? 0xFU : 0xFFU);
 }
 
 /// `random` are the 16 bits of this value; not looked at for Nearest.
