@@ -34,6 +34,10 @@ struct ReduceRequest {
   ReduceOperator combine = ReduceOperator::Average;  ///< an average is weighted; the others only ask whether a weight is 0
   Codec codec = Codec::None;
   Schedule schedule = Schedule::Automatic;
+  /// Stochastic rounding of a codec takes its random bits from these and the index of the element, so that a retry repeats them.
+  bool stochastic = false;
+  std::uint64_t seed = 0;
+  std::uint64_t version = 0;
   /// Succeed only when every rank's digest of the result is here and equal. Otherwise somebody else sees to that.
   bool vote = false;
 };

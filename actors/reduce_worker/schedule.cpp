@@ -21,7 +21,7 @@ Result<ReducePlan> ReducePlan::make(ReduceShape shape) {
   if (world == 0 || world > MAX_PEERS) return fail(ErrorName::ReduceMismatch, "a reduce among " + std::to_string(world) + " peers");
   if (shape.rank >= world) return fail(ErrorName::ReduceMismatch, "rank " + std::to_string(shape.rank) + " of " + std::to_string(world));
   if (shape.elements > MAX_ELEMENTS) return fail(ErrorName::ReduceMismatch, std::to_string(shape.elements) + " elements are too many");
-  if (shape.chunk_elements == 0) return fail(ErrorName::ReduceMismatch, "chunks of nothing");
+  if (shape.chunk_elements == 0 || shape.alignment == 0) return fail(ErrorName::ReduceMismatch, "chunks of nothing");
   if (shape.schedule == Schedule::Whole && shape.elements > shape.chunk_elements)
     return fail(ErrorName::ReduceMismatch, std::to_string(shape.elements) + " elements are too many to be exchanged whole");
   if (divide_up(shape.elements, shape.chunk_elements) + world > std::numeric_limits<std::uint32_t>::max())
@@ -100,8 +100,8 @@ Route ReducePlan::whole() const {
 
 ElementRange ReducePlan::segment(std::uint32_t owner) const {
   if (shape_.schedule == Schedule::Whole) return ElementRange{0, shape_.elements};
-  const std::uint64_t blocks = divide_up(shape_.elements, SEGMENT_ALIGNMENT);
-  const auto border = [&](std::uint64_t index) { return std::min(blocks * index / world() * SEGMENT_ALIGNMENT, shape_.elements); };
+  const std::uint64_t blocks = divide_up(shape_.elements, shape_.alignment);
+  const auto border = [&](std::uint64_t index) { return std::min(blocks * index / world() * shape_.alignment, shape_.elements); };
   return ElementRange{border(owner), border(owner + 1ULL) - border(owner)};
 }
 

@@ -50,6 +50,7 @@ struct ReduceShape {
   std::vector<bool> contributes;  ///< one for each rank: whether it sends an input
   std::uint64_t chunk_elements = 0;
   Schedule schedule = Schedule::Direct;
+  std::uint64_t alignment = SEGMENT_ALIGNMENT;  ///< of segments, in elements
 };
 
 /// What this rank does with every chunk of one segment.

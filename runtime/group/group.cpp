@@ -161,6 +161,9 @@ Reduction Group::reduce_async(std::span<const std::byte> input, std::span<std::b
   request.combine = options.combine;
   request.codec = options.codec;
   request.schedule = options.schedule;
+  request.stochastic = options.stochastic;
+  request.seed = options.seed;
+  request.version = options.version;
   request.vote = true;
   if (!options.weights.empty() && options.weights.size() != size()) {
     reduction->end({request.op,

@@ -41,17 +41,19 @@ Result<std::uint32_t> own_rank(const ReduceRequest& request) {
 
 Schedule chosen(const ReduceRequest& request, std::size_t chunk_bytes) {
   if (request.schedule != Schedule::Automatic) return request.schedule;
-  return request.output.size() <= std::min<std::size_t>(WHOLE_BYTES, chunk_bytes) && request.codec == Codec::None ? Schedule::Whole : Schedule::Direct;
+  return request.output.size() <= std::min<std::size_t>(WHOLE_BYTES, chunk_bytes) && request.codec == Codec::None ? Schedule::Whole
+                                                                                                                  : Schedule::Direct;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Operation>> Operation::make(ReduceRequest request, Limits limits, Observer observer, Instant now) {
   PRIME_TRY(const std::uint32_t rank, own_rank(request));
-  PRIME_TRY(auto arithmetic, Arithmetic::make(request));
+  const Schedule schedule = chosen(request, limits.pool->chunk_bytes());
+  PRIME_TRY(auto arithmetic, Arithmetic::make(request, schedule));
   const std::size_t size = arithmetic.element_bytes();
   if (request.output.size() % size != 0) return fail(ErrorName::ReduceMismatch, "the output holds a part of an element");
-  ReduceShape shape{request.output.size() / size, rank, {}, limits.pool->chunk_bytes() / size, chosen(request, limits.pool->chunk_bytes())};
+  ReduceShape shape{request.output.size() / size, rank, {}, limits.pool->chunk_bytes() / size, schedule, arithmetic.alignment()};
   for (const auto& contribution : request.contributions) shape.contributes.push_back(contribution.weight > 0);
   PRIME_TRY(auto plan, ReducePlan::make(std::move(shape)));
   auto operation = std::unique_ptr<Operation>(
@@ -308,6 +310,7 @@ void Operation::take_input(std::uint32_t from, const Piece& piece, ChunkPool::Bu
 
 void Operation::take_result(const Piece& piece, std::uint64_t checksum, const Reception& reception) {
   step();
+  if (arithmetic_.encoded()) arithmetic_.decode(reception.into, output_of(piece));
   queue_result(piece, checksum, reception.into, reception.buffer);
 }
 
@@ -334,17 +337,17 @@ bool Operation::combine_one() {
   operands_.clear();
   for (const auto rank : route.order) {
     if (rank == plan_.rank()) {
-      operands_.push_back({input_of(*piece).data(), rank, false});
+      operands_.push_back({input_of(*piece).data(), rank, true, false});
       continue;
     }
     const auto at = static_cast<std::size_t>(std::find(route.take.begin(), route.take.end(), rank) - route.take.begin());
-    operands_.push_back({gathering.mapped().inputs[at].get(), rank, route.takes_sums});
+    operands_.push_back({gathering.mapped().inputs[at].get(), rank, false, route.takes_sums});
   }
   if (route.finishes) {
     const auto out = output_of(*piece);
     arithmetic_.combine(operands_, true, out);
     have_result_[number] = true;
-    queue_result(*piece, checksum(out), out, nullptr);
+    finish_chunk(*piece, out);
   } else {
     auto buffer = limits_.pool->take();
     const std::span<std::byte> sum{buffer.get(), payload_of(*piece)};
@@ -355,6 +358,17 @@ bool Operation::combine_one() {
   }
   step();
   return true;
+}
+
+/// The result as it travels; encoded once, and what the others decode lies here as well.
+void Operation::finish_chunk(const Piece& piece, std::span<std::byte> out) {
+  if (!arithmetic_.encoded()) return queue_result(piece, checksum(out), out, nullptr);
+  auto buffer = limits_.pool->take();
+  const std::span<std::byte> wire{buffer.get(), payload_of(Piece{PieceKind::Result, piece.segment, piece.chunk})};
+  if (auto good = arithmetic_.encode(out, plan_.chunk(piece.segment, piece.chunk).begin, wire); !good)
+    return give_up(std::move(good).error().with_context("in the result"), std::nullopt, false);
+  arithmetic_.decode(wire, out);
+  queue_result(piece, checksum(wire), wire, buffer);
 }
 
 void Operation::queue_result(Piece piece, std::uint64_t checksum, std::span<const std::byte> payload, const ChunkPool::Buffer& buffer) {
@@ -400,6 +414,15 @@ std::optional<Frame> Operation::next_input(std::uint32_t to) {
     exchange.giving = at + 1;
     const Piece piece{PieceKind::Input, segment, chunk};
     Frame frame{header_of(piece, payload_of(piece)), input_of(piece), nullptr};
+    if (arithmetic_.encoded()) {
+      frame.buffer = limits_.pool->take();
+      const std::span<std::byte> wire{frame.buffer.get(), payload_of(piece)};
+      if (auto good = arithmetic_.encode(frame.payload, plan_.chunk(segment, chunk).begin, wire); !good) {
+        give_up(std::move(good).error(), std::nullopt, false);
+        return std::nullopt;
+      }
+      frame.payload = wire;
+    }
     frame.header.payload_checksum = checksum(frame.payload);
     return frame;
   }

@@ -125,6 +125,7 @@ class Operation {
   void take_input(std::uint32_t from, const Piece& piece, ChunkPool::Buffer buffer);
   void take_result(const Piece& piece, std::uint64_t checksum, const Reception& reception);
   [[nodiscard]] std::optional<Piece> next_combinable();
+  void finish_chunk(const Piece& piece, std::span<std::byte> out);
   /// A chunk of the result is here: notes it, and sends it on where it must go.
   void queue_result(Piece piece, std::uint64_t checksum, std::span<const std::byte> payload, const ChunkPool::Buffer& buffer);
   void obey_completion();

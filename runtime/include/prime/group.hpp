@@ -34,6 +34,10 @@ struct ReduceOptions {
   ReduceOperator combine = ReduceOperator::Average;
   Codec codec = Codec::None;
   Schedule schedule = Schedule::Automatic;
+  /// Rounding of a codec: to the nearest, or up and down with the right mean; the random bits are those of (seed, version, index).
+  bool stochastic = false;
+  std::uint64_t seed = 0;
+  std::uint64_t version = 0;
   /// Of this member in an average; the other operators only ask whether it is 0: then it brings nothing, and may have no input.
   std::vector<std::uint64_t> weights;  ///< by rank, the same everywhere; empty: all 1
 };
@@ -55,7 +59,8 @@ class Reduction {
   /// Blocks until it is committed or aborted. Aborted: the input is as it was, the output is undefined.
   ///   PeerLost, LaneBroken   a member went away
   ///   DeadlineExceeded       a member did not take part in time
-  ///   ReduceMismatch         members disagree on sizes, types or weights
+  ///   ReduceMismatch         members disagree on sizes, types or weights, or the combination of options does not exist
+  ///   NonFiniteValue         a value that the codec cannot carry, here or (as LaneBroken) at another member
   Result<ReduceInfo> wait();
   /// Empty when it still runs after `limit`.
   std::optional<Result<ReduceInfo>> wait_for(std::chrono::nanoseconds limit);
