@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "actors/reduce_worker/schedule.hpp"
+#include "messages/data_types.hpp"
 #include "messages/membership.hpp"
 #include "messages/outer_step.hpp"
 #include "messages/record.hpp"
@@ -19,21 +21,32 @@
 
 namespace prime {
 
-/// One weighted mean over a view (DESIGN §5): out of place, so that an abort leaves the input as it was.
+/// One reduce over a view (DESIGN §5): out of place, so that an abort leaves the input as it was.
 struct ReduceRequest {
   OperationId op;
   View view;                                ///< members in rank order
   PeerId self;                              ///< must be a member
   std::vector<Contribution> contributions;  ///< in rank order; a weight of 0 sends no input
-  std::span<const float> input;             ///< untouched and valid until the outcome; may be empty when own weight is 0
-  std::span<float> output;                  ///< the agreed count of elements; undefined unless the outcome is good
+  std::span<const std::byte> input;         ///< untouched and valid until the outcome; may be empty when own weight is 0
+  std::span<std::byte> output;              ///< the agreed count of elements; undefined unless the outcome is good
   Duration deadline{};                      ///< the whole operation, judged on this process's clock
+  DataType type = DataType::F32;
+  ReduceOperator combine = ReduceOperator::Average;  ///< an average is weighted; the others only ask whether a weight is 0
+  Codec codec = Codec::None;
+  Schedule schedule = Schedule::Automatic;
+  /// Stochastic rounding of a codec takes its random bits from these and the index of the element, so that a retry repeats them.
+  bool stochastic = false;
+  std::uint64_t seed = 0;
+  std::uint64_t version = 0;
+  /// Succeed only when every rank's digest of the result is here and equal. Otherwise somebody else sees to that.
+  bool vote = false;
 };
 
 struct ReduceStats {
   std::uint64_t wire_bytes_sent = 0;
   std::uint64_t wire_bytes_received = 0;
   Duration elapsed{};
+  Digest digest;  ///< of the result; equal on all ranks
 };
 
 struct ReduceOutcome {

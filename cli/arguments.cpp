@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "messages/data_types.hpp"
 #include "runtime/manifest/fields.hpp"
 
 namespace prime::cli {
@@ -37,6 +38,12 @@ void add_common(CLI::App& command, CommonArguments& common) {
   command.add_option("--state-dir", common.state_dir, "where runs keep their files [$XDG_STATE_HOME/primectl]")
       ->type_name("DIR")
       ->group("Output");
+}
+
+std::vector<std::string> codec_names() {
+  std::vector<std::string> names;
+  for (std::uint8_t codec = 0; codec < CODECS; ++codec) names.emplace_back(to_string(static_cast<Codec>(codec)));
+  return names;
 }
 
 /// Holds the tree of commands and what they write into while a line is parsed.
@@ -114,6 +121,20 @@ class Table {
     auto& explain =
         add("explain", "explain an error code such as PR0703, or a manifest key such as sync.inner_steps", "Manifest and help", explain_);
     explain.add_option("WHAT", explain_.what, "error code or key; absent: list the codes");
+    auto& bench = add("bench", "measure the collectives between processes of this machine", "Manifest and help", bench_);
+    bench.add_option("WHAT", bench_.what, "allreduce")->required()->check(CLI::IsMember({"allreduce"}).description(""));
+    const auto list = [&](const char* names, auto& values, const char* help, const char* type) {
+      return bench.add_option(names, values, help)->delimiter(',')->type_name(type)->allow_extra_args(false);
+    };
+    list("--peers", bench_.peers, "how many processes reduce together [2,4]", "N,N");
+    list("--size", bench_.sizes, "bytes of f32 to reduce, such as 4K,256M [4K,64K,1M,16M,256M]", "SIZE,SIZE")
+        ->transform(CLI::AsSizeValue(false).description(""));
+    list("--codec", bench_.codecs, "how values travel [none]", "CODEC,CODEC")->check(CLI::IsMember(codec_names()).description(""));
+    list("--lane", bench_.lanes, "what carries them: tcp, tls [tcp]", "LANE,LANE")->check(CLI::IsMember({"tcp", "tls"}).description(""));
+    list("--schedule", bench_.schedules, "auto, direct, ring, whole [auto]", "SCHEDULE")
+        ->check(CLI::IsMember({"auto", "direct", "ring", "whole"}).description(""));
+    list("--tags", bench_.tags, "reduces at once, among which the size is divided [1]", "N,N")->check(CLI::Range(1, 1024).description(""));
+    bench.add_option("--repeat", bench_.repeat, "measured rounds [7]")->type_name("N")->check(CLI::Range(1, 1000).description(""));
     add("version", "print versions of program, protocol and libraries", "Manifest and help", version_);
   }
 
@@ -137,6 +158,7 @@ class Table {
   ValidateArguments validate_;
   VersionArguments version_;
   ExplainArguments explain_;
+  BenchArguments bench_;
   CoordinatorArguments coordinator_;
   AgentArguments agent_;
 };

@@ -1,6 +1,7 @@
 // Owns what a person may type: the commands with their options as plain data, and how a command line becomes one of them.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -82,6 +83,18 @@ struct ExplainArguments {
   std::string what;  ///< an error code or a manifest key
 };
 
+struct BenchArguments {
+  CommonArguments common;
+  std::string what;  ///< allreduce
+  std::vector<unsigned> peers{2, 4};
+  std::vector<std::uint64_t> sizes;  ///< bytes; empty: from 4 KiB to 256 MiB
+  std::vector<std::string> codecs{"none"};
+  std::vector<std::string> lanes{"tcp"};
+  std::vector<std::string> schedules{"auto"};
+  std::vector<unsigned> tags{1};
+  unsigned repeat = 7;
+};
+
 /// The two hidden commands: processes that `up` and `join -d` start. What they are to do comes on stdin (runtime/launch/launch_plan.hpp).
 struct CoordinatorArguments {
   std::string directory;
@@ -93,7 +106,7 @@ struct AgentArguments {
 };
 
 using Arguments = std::variant<UpArguments, JoinArguments, StatusArguments, LogsArguments, LeaveArguments, DownArguments, ValidateArguments,
-                               VersionArguments, ExplainArguments, CoordinatorArguments, AgentArguments>;
+                               VersionArguments, ExplainArguments, BenchArguments, CoordinatorArguments, AgentArguments>;
 
 /// A command line that asks for a text instead of a command (`--help`).
 struct HelpText {

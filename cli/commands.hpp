@@ -14,6 +14,7 @@ int run_command(const DownArguments& arguments);
 int run_command(const ValidateArguments& arguments);
 int run_command(const VersionArguments& arguments);
 int run_command(const ExplainArguments& arguments);
+int run_command(const BenchArguments& arguments);
 int run_command(const CoordinatorArguments& arguments);
 int run_command(const AgentArguments& arguments);
 

@@ -1,4 +1,4 @@
-// Owns the vocabulary of a reduce: element types, operators and codecs, by numbers that never change (they ride in frames).
+// Owns the vocabulary of a reduce: element types, operators, codecs and schedules, by numbers that never change (they ride in frames).
 #pragma once
 
 #include <cstddef>
@@ -38,6 +38,18 @@ enum class Codec : std::uint8_t {
   E3M0 = 7,           ///< 4 bits: a sign and a power of two, one scale for each 256 values (Streaming DiLoCo, arXiv:2501.18512)
 };
 inline constexpr std::uint8_t CODECS = 8;
+
+enum class Schedule : std::uint8_t {
+  /// Whole for one small chunk, else direct.
+  Automatic = 0,
+  /// Rank r owns segment r: all contributors send it there, the owner combines in rank order and sends the result to all. Two hops.
+  Direct = 1,
+  /// The sum of segment r grows along the ring and ends at r, the result goes around it. 2(N−1) hops, but each rank talks to two
+  /// others only (bandwidth-optimal ring: Patarasuk and Yuan, J. Parallel Distrib. Comput. 69, 2009).
+  Ring = 2,
+  /// Everyone sends everything to everyone and combines in rank order. One hop: for what fits into one chunk.
+  Whole = 3,
+};
 
 constexpr std::size_t element_bytes(DataType type) {
   switch (type) {
@@ -82,6 +94,16 @@ constexpr std::string_view to_string(ReduceOperator op) {
     case ReduceOperator::Product: return "prod";
     case ReduceOperator::Minimum: return "min";
     case ReduceOperator::Maximum: return "max";
+  }
+  return "?";
+}
+
+constexpr std::string_view to_string(Schedule schedule) {
+  switch (schedule) {
+    case Schedule::Automatic: return "auto";
+    case Schedule::Direct: return "direct";
+    case Schedule::Ring: return "ring";
+    case Schedule::Whole: return "whole";
   }
   return "?";
 }

@@ -24,7 +24,10 @@ std::optional<std::uint64_t> parse_hex(std::string_view text) {
 
 std::string to_string(PeerId id) { return hex(id.value); }
 std::string to_string(const Digest& digest) { return hex(digest.high) + hex(digest.low); }
-std::string to_string(const OperationId& op) { return std::to_string(op.epoch.value) + "." + std::to_string(op.sequence.value); }
+std::string to_string(const OperationId& op) {
+  return std::to_string(op.epoch.value) + "." + std::to_string(op.sequence.value) +
+         (op.tag.value == 0 ? "" : "#" + std::to_string(op.tag.value));
+}
 
 std::optional<PeerId> parse_peer_id(std::string_view text) {
   const auto value = parse_hex(text);

@@ -29,6 +29,8 @@ using PeerId = Number<struct PeerIdTag>;
 using Epoch = Number<struct EpochTag>;
 /// Numbers the attempted operations of an epoch.
 using Sequence = Number<struct SequenceTag>;
+/// Keeps operations apart that run at once; operations of one tag follow each other.
+using Tag = Number<struct TagTag>;
 /// Counts committed outer steps; step n leads from revision n-1 to revision n.
 using OuterStep = Number<struct OuterStepTag>;
 /// The version of the shared state; 0 is the initial one.
@@ -50,19 +52,20 @@ auto inspect(Inspector& f, Digest& x) {
 struct OperationId {
   Epoch epoch;
   Sequence sequence;
+  Tag tag{};
   friend auto operator<=>(const OperationId&, const OperationId&) = default;
 };
 
 template <class Inspector>
 auto inspect(Inspector& f, OperationId& x) {
-  return f(x.epoch, x.sequence);
+  return f(x.epoch, x.sequence, x.tag);
 }
 
 /// 16 hexadecimal digits.
 std::string to_string(PeerId id);
 /// 32 hexadecimal digits.
 std::string to_string(const Digest& digest);
-/// "epoch.sequence".
+/// "epoch.sequence", and "#tag" unless that is 0.
 std::string to_string(const OperationId& op);
 
 std::optional<PeerId> parse_peer_id(std::string_view text);

@@ -16,8 +16,15 @@ void ReduceWorkerImpl::handle(const reduce_worker::Event& event) {
 
 void ReduceWorkerImpl::start(const StartReduce& reduce) {
   const auto self = caf::actor_cast<ReduceWorkerActor>(this);
-  ports_.lanes->start(ReduceRequest{reduce.op, reduce.view, ports_.self, reduce.contributions, ports_.state->contribution(),
-                                    ports_.state->result(), ports_.deadline()},
+  ReduceRequest request;
+  request.op = reduce.op;
+  request.view = reduce.view;
+  request.self = ports_.self;
+  request.contributions = reduce.contributions;
+  request.input = std::as_bytes(ports_.state->contribution());
+  request.output = std::as_writable_bytes(ports_.state->result());
+  request.deadline = ports_.deadline();
+  ports_.lanes->start(std::move(request),
                       [self](ReduceOutcome outcome) { caf::anon_send(self, ReduceHappening{reduce_worker::Moved{std::move(outcome)}}); });
 }
 

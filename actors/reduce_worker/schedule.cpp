@@ -21,17 +21,87 @@ Result<ReducePlan> ReducePlan::make(ReduceShape shape) {
   if (world == 0 || world > MAX_PEERS) return fail(ErrorName::ReduceMismatch, "a reduce among " + std::to_string(world) + " peers");
   if (shape.rank >= world) return fail(ErrorName::ReduceMismatch, "rank " + std::to_string(shape.rank) + " of " + std::to_string(world));
   if (shape.elements > MAX_ELEMENTS) return fail(ErrorName::ReduceMismatch, std::to_string(shape.elements) + " elements are too many");
-  if (shape.chunk_elements == 0) return fail(ErrorName::ReduceMismatch, "chunks of nothing");
-  ReducePlan plan(std::move(shape));
-  for (std::uint32_t owner = 0; owner < world; ++owner)
-    if (divide_up(plan.segment(owner).count, plan.shape_.chunk_elements) > std::numeric_limits<std::uint32_t>::max())
-      return fail(ErrorName::ReduceMismatch, "too many chunks");
-  return plan;
+  if (shape.chunk_elements == 0 || shape.alignment == 0) return fail(ErrorName::ReduceMismatch, "chunks of nothing");
+  if (shape.schedule == Schedule::Whole && shape.elements > shape.chunk_elements)
+    return fail(ErrorName::ReduceMismatch, std::to_string(shape.elements) + " elements are too many to be exchanged whole");
+  if (divide_up(shape.elements, shape.chunk_elements) + world > std::numeric_limits<std::uint32_t>::max())
+    return fail(ErrorName::ReduceMismatch, "too many chunks");
+  return ReducePlan(std::move(shape));
+}
+
+ReducePlan::ReducePlan(ReduceShape shape) : shape_(std::move(shape)) {
+  PRIME_ASSERT(shape_.schedule != Schedule::Automatic, "a plan has chosen its schedule");
+  first_chunk_.push_back(0);
+  for (std::uint32_t owner = 0; owner < segments(); ++owner) {
+    first_chunk_.push_back(first_chunk_.back() + chunk_count(owner));
+    switch (shape_.schedule) {
+      case Schedule::Automatic:
+      case Schedule::Direct: routes_.push_back(direct(owner)); break;
+      case Schedule::Ring: routes_.push_back(ring(owner)); break;
+      case Schedule::Whole: routes_.push_back(whole()); break;
+    }
+  }
+}
+
+Route ReducePlan::direct(std::uint32_t owner) const {
+  Route route;
+  if (rank() != owner) {
+    if (contributes(rank())) route.give.push_back(owner);
+    route.result_from = owner;
+    return route;
+  }
+  for (std::uint32_t r = 0; r < world(); ++r) {
+    if (!contributes(r)) continue;
+    if (r != owner) route.take.push_back(r);
+    route.order.push_back(r);
+  }
+  route.finishes = true;
+  route.result_to = peers();
+  return route;
+}
+
+Route ReducePlan::ring(std::uint32_t owner) const {
+  // Who takes part in the sum, in the order of the ring; the owner closes it.
+  std::vector<std::uint32_t> path;
+  for (std::uint32_t step = 1; step < world(); ++step)
+    if (const auto r = (owner + step) % world(); contributes(r)) path.push_back(r);
+  path.push_back(owner);
+  Route route;
+  for (std::size_t at = 0; at < path.size(); ++at) {
+    if (path[at] != rank()) continue;
+    const bool last = at + 1 == path.size();
+    if (at == 0 && !last) route.give.push_back(path[1]);
+    if (at > 0) {
+      route.take.push_back(path[at - 1]);
+      route.order.push_back(path[at - 1]);
+      route.takes_sums = at > 1;
+      if (!last) route.pass = path[at + 1];
+    }
+    if ((at > 0 || last) && contributes(rank())) route.order.push_back(rank());
+    route.finishes = last;
+  }
+  const auto next = (rank() + 1) % world();
+  if (rank() != owner) route.result_from = (rank() + world() - 1) % world();
+  if (next != owner) route.result_to.push_back(next);
+  return route;
+}
+
+Route ReducePlan::whole() const {
+  Route route;
+  if (contributes(rank())) route.give = peers();
+  for (std::uint32_t r = 0; r < world(); ++r) {
+    if (!contributes(r)) continue;
+    if (r != rank()) route.take.push_back(r);
+    route.order.push_back(r);
+  }
+  route.finishes = true;
+  return route;
 }
 
 ElementRange ReducePlan::segment(std::uint32_t owner) const {
-  const std::uint64_t blocks = divide_up(shape_.elements, SEGMENT_ALIGNMENT);
-  const auto border = [&](std::uint64_t index) { return std::min(blocks * index / world() * SEGMENT_ALIGNMENT, shape_.elements); };
+  if (shape_.schedule == Schedule::Whole) return ElementRange{0, shape_.elements};
+  const std::uint64_t blocks = divide_up(shape_.elements, shape_.alignment);
+  const auto border = [&](std::uint64_t index) { return std::min(blocks * index / world() * shape_.alignment, shape_.elements); };
   return ElementRange{border(owner), border(owner + 1ULL) - border(owner)};
 }
 
@@ -52,31 +122,21 @@ std::vector<std::uint32_t> ReducePlan::peers() const {
   return order;
 }
 
-bool ReducePlan::summable(std::uint32_t index, std::span<const std::uint32_t> arrived) const {
-  if (index >= chunk_count(shape_.rank)) return false;
-  for (std::uint32_t r = 0; r < world(); ++r)
-    if (r != shape_.rank && contributes(r) && arrived[r] <= index) return false;
-  return true;
+bool ReducePlan::exchanges_with(std::uint32_t rank) const {
+  const auto names = [&](const std::vector<std::uint32_t>& ranks) { return std::find(ranks.begin(), ranks.end(), rank) != ranks.end(); };
+  return std::any_of(routes_.begin(), routes_.end(), [&](const Route& route) {
+    return names(route.give) || names(route.take) || names(route.result_to) || route.pass == rank || route.result_from == rank;
+  });
 }
 
 std::uint64_t ReducePlan::steps() const {
-  std::uint64_t count = chunk_count(shape_.rank);
-  for (const std::uint32_t from : peers()) count += receive_count(from) - 1;  // Begin carries no chunk
+  std::uint64_t count = 0;
+  for (std::uint32_t owner = 0; owner < segments(); ++owner) {
+    const Route& each = route(owner);
+    const std::uint64_t per_chunk = each.take.size() + (each.pass || each.finishes ? 1 : 0) + (each.result_from ? 1 : 0);
+    count += per_chunk * chunk_count(owner);
+  }
   return count;
-}
-
-std::uint64_t ReducePlan::frame_count(std::uint32_t from, std::uint32_t to) const {
-  return 1ULL + (contributes(from) ? chunk_count(to) : 0) + chunk_count(from);
-}
-
-Piece ReducePlan::frame(std::uint32_t from, std::uint32_t to, std::uint64_t index) const {
-  PRIME_ASSERT(index < frame_count(from, to), "a frame lies in its plan");
-  if (index == 0) return Piece{PieceKind::Begin, from, 0, {}};
-  const std::uint64_t inputs = contributes(from) ? chunk_count(to) : 0;
-  const bool is_input = index <= inputs;
-  const std::uint32_t segment = is_input ? to : from;
-  const auto number = static_cast<std::uint32_t>(is_input ? index - 1 : index - 1 - inputs);
-  return Piece{is_input ? PieceKind::Input : PieceKind::Result, segment, number, chunk(segment, number)};
 }
 
 Result<MeanFactors> mean_factors(std::span<const Contribution> contributions) {

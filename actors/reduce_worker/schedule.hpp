@@ -1,10 +1,12 @@
-// Owns the schedule of the direct all-reduce: a pure plan of who sends which chunk to whom, in what order, and what is summed when.
+// Owns the schedules of an all-reduce: pure plans of who sends which chunk to whom, and what is combined where.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "messages/data_types.hpp"
 #include "messages/outer_step.hpp"
 #include "messages/result.hpp"
 
@@ -19,67 +21,89 @@ struct ElementRange {
   friend bool operator==(const ElementRange&, const ElementRange&) = default;
 };
 
-/// What one frame carries. Begin carries nothing: it tells the other end what we think the operation is.
-enum class PieceKind : std::uint8_t { Begin, Input, Result };
+/// What one frame carries.
+enum class PieceKind : std::uint8_t {
+  Begin,   ///< nothing: the sender has started the operation and has room for its chunks
+  Input,   ///< a chunk of one rank's input, or in a ring the sum of those before
+  Result,  ///< a chunk of the result
+  // The words of the vote (vote_machine.hpp):
+  Vote,   ///< the digest of the sender's complete result
+  Doubt,  ///< whom the sender has lost, a byte for each rank
+  Committed,
+  Aborted,
+};
 
-/// One frame of the plan. `segment` is the rank of its owner; `range` counts from the start of the tensor.
+/// One chunk in one of its forms. `segment` is the rank of its owner.
 struct Piece {
   PieceKind kind = PieceKind::Begin;
   std::uint32_t segment = 0;
   std::uint32_t chunk = 0;
-  ElementRange range;
   friend bool operator==(const Piece&, const Piece&) = default;
 };
+
+/// A tensor of at most this many bytes is exchanged whole, and sent before its receiver is known to have begun.
+inline constexpr std::uint64_t WHOLE_BYTES = 32 * 1024;
 
 struct ReduceShape {
   std::uint64_t elements = 0;
   std::uint32_t rank = 0;
   std::vector<bool> contributes;  ///< one for each rank: whether it sends an input
   std::uint64_t chunk_elements = 0;
+  Schedule schedule = Schedule::Direct;
+  std::uint64_t alignment = SEGMENT_ALIGNMENT;  ///< of segments, in elements
 };
 
-/// Rank r owns segment r: all contributors send it there, the owner sums in rank order and sends the result to all.
-/// From one rank to another the frames have one fixed order: Begin, the inputs of the receiver's segment, the results of the
-/// sender's segment, chunks ascending. So the receiver knows each frame before it comes, and chunks become summable in order.
-/// Inputs go first because others wait for them, while nothing depends on a result but the end.
+/// What this rank does with every chunk of one segment.
+struct Route {
+  std::vector<std::uint32_t> give;           ///< ranks to which the own input goes as it is
+  std::vector<std::uint32_t> take;           ///< ranks from which something comes to be combined here
+  std::vector<std::uint32_t> order;          ///< of combining: the ranks of `take`, and the own one if it contributes here
+  bool takes_sums = false;                   ///< what comes is a weighted sum already (a ring, from its third rank on)
+  std::optional<std::uint32_t> pass;         ///< the rank to which the sum goes on
+  bool finishes = false;                     ///< the sum is the result
+  std::optional<std::uint32_t> result_from;  ///< the rank from which the result comes
+  std::vector<std::uint32_t> result_to;      ///< ranks to which the result goes from here
+};
+
 class ReducePlan {
  public:
-  /// Fails when the shape is not one: no ranks, a rank outside, a chunk of nothing.
+  /// Fails when the shape is not one: no ranks, a rank outside, a chunk of nothing, a whole exchange of several chunks.
   static Result<ReducePlan> make(ReduceShape shape);
 
   [[nodiscard]] std::uint32_t world() const { return static_cast<std::uint32_t>(shape_.contributes.size()); }
   [[nodiscard]] std::uint32_t rank() const { return shape_.rank; }
   [[nodiscard]] std::uint64_t elements() const { return shape_.elements; }
+  [[nodiscard]] std::uint64_t chunk_elements() const { return shape_.chunk_elements; }
+  [[nodiscard]] Schedule schedule() const { return shape_.schedule; }
   [[nodiscard]] bool contributes(std::uint32_t rank) const { return shape_.contributes[rank]; }
 
+  /// Segments are numbered by their owners; a whole exchange has one, number 0, owned by all.
+  [[nodiscard]] std::uint32_t segments() const { return shape_.schedule == Schedule::Whole ? 1 : world(); }
   [[nodiscard]] ElementRange segment(std::uint32_t owner) const;
   [[nodiscard]] std::uint32_t chunk_count(std::uint32_t owner) const;
   [[nodiscard]] ElementRange chunk(std::uint32_t owner, std::uint32_t index) const;
+  /// Counts chunks through all segments.
+  [[nodiscard]] std::uint64_t chunk_number(std::uint32_t owner, std::uint32_t index) const { return first_chunk_[owner] + index; }
+  [[nodiscard]] std::uint64_t chunks() const { return first_chunk_.back(); }
 
+  [[nodiscard]] const Route& route(std::uint32_t segment) const { return routes_[segment]; }
   /// All others, starting with the next rank, so that not all ranks serve the same owner first.
   [[nodiscard]] std::vector<std::uint32_t> peers() const;
+  /// Those of them to or from whom a chunk goes.
+  [[nodiscard]] bool exchanges_with(std::uint32_t rank) const;
 
-  [[nodiscard]] std::uint64_t send_count(std::uint32_t to) const { return frame_count(shape_.rank, to); }
-  [[nodiscard]] Piece send(std::uint32_t to, std::uint64_t index) const { return frame(shape_.rank, to, index); }
-  [[nodiscard]] std::uint64_t receive_count(std::uint32_t from) const { return frame_count(from, shape_.rank); }
-  [[nodiscard]] Piece receive(std::uint32_t from, std::uint64_t index) const { return frame(from, shape_.rank, index); }
-
-  /// Whether `piece` can be sent once `summed` chunks of the own segment are.
-  [[nodiscard]] static bool sendable(const Piece& piece, std::uint32_t summed) {
-    return piece.kind != PieceKind::Result || piece.chunk < summed;
-  }
-  /// Whether chunk `index` of the own segment can be summed, when so many input chunks have come from each rank.
-  [[nodiscard]] bool summable(std::uint32_t index, std::span<const std::uint32_t> arrived) const;
-
-  /// The steps that progress is counted in: chunks to receive, and chunks to sum.
+  /// The steps that progress is counted in: chunks to receive, and chunks to combine.
   [[nodiscard]] std::uint64_t steps() const;
 
  private:
-  explicit ReducePlan(ReduceShape shape) : shape_(std::move(shape)) {}
-  [[nodiscard]] std::uint64_t frame_count(std::uint32_t from, std::uint32_t to) const;
-  [[nodiscard]] Piece frame(std::uint32_t from, std::uint32_t to, std::uint64_t index) const;
+  explicit ReducePlan(ReduceShape shape);
+  [[nodiscard]] Route direct(std::uint32_t owner) const;
+  [[nodiscard]] Route ring(std::uint32_t owner) const;
+  [[nodiscard]] Route whole() const;
 
   ReduceShape shape_;
+  std::vector<std::uint64_t> first_chunk_;  ///< of each segment, and behind the last
+  std::vector<Route> routes_;
 };
 
 /// The factors of a weighted mean: Σ relative[r]·x[r] · scale. Relative to the largest weight, so that equal contributors

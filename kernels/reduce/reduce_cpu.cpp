@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <vector>
 
 #include "kernels/reduce/reduce.hpp"
+#include "kernels/reduce/reduce_vector.hpp"
 
 namespace prime::kernels {
 namespace {
@@ -10,33 +12,17 @@ namespace {
 // Small enough to stay in the first-level cache while all ranks are added, large enough to amortise the loop.
 constexpr std::size_t BLOCK = 2048;
 
-void scale_block(const WeightedInput& input, std::size_t begin, std::size_t end, float* __restrict out) {
-  const float* __restrict values = input.values;
-  const float weight = input.weight;
-  for (std::size_t i = begin; i < end; ++i) out[i] = weight * values[i];
-}
-
-void add_block(const WeightedInput& input, std::size_t begin, std::size_t end, float* __restrict out) {
-  const float* __restrict values = input.values;
-  const float weight = input.weight;
-  for (std::size_t i = begin; i < end; ++i) out[i] += weight * values[i];
-}
-
 }  // namespace
 
 void weighted_sum(std::span<const WeightedInput> inputs, float scale, std::span<float> out) {
-  for (std::size_t begin = 0; begin < out.size(); begin += BLOCK) {
-    const std::size_t end = std::min(begin + BLOCK, out.size());
-    bool first = true;
-    for (const auto& input : inputs) {
-      if (input.weight == 0) continue;
-      if (first) scale_block(input, begin, end, out.data());
-      else add_block(input, begin, end, out.data());
-      first = false;
-    }
-    if (first) std::fill(out.begin() + static_cast<std::ptrdiff_t>(begin), out.begin() + static_cast<std::ptrdiff_t>(end), 0.0F);
-    for (std::size_t i = begin; i < end; ++i) out[i] *= scale;
-  }
+  // A rank without weight brings nothing, not even the sign of its zeros.
+  if (std::none_of(inputs.begin(), inputs.end(), [](const WeightedInput& input) { return input.weight == 0; }) && !inputs.empty())
+    return sum_all_vectors(inputs, scale, out);
+  std::vector<WeightedInput> present;
+  for (const auto& input : inputs)
+    if (input.weight != 0) present.push_back(input);
+  if (present.empty()) std::fill(out.begin(), out.end(), 0.0F * scale);
+  else sum_all_vectors(present, scale, out);
 }
 
 void pseudo_gradient(std::span<const float> base, std::span<const float> local, std::span<float> out) {

@@ -15,6 +15,7 @@ void LaneEngine::start(ReduceRequest request, std::function<void(ReduceOutcome)>
 
 void LaneEngine::abort(OperationId op, const std::string& reason) { thread_->post(AbortCommand{op, reason}); }
 
+std::size_t LaneEngine::peak_bytes() const { return thread_->peak_bytes(); }
 std::uint64_t LaneEngine::chunks_done() const { return thread_->chunks_done(); }
 
 void LaneEngine::adopt(net::ChannelPtr channel) { thread_->post(AdoptCommand{std::move(channel)}); }

@@ -1,4 +1,4 @@
-// Owns LaneEngine: the data plane of one process. One thread moves the chunks of a reduce over one channel for each peer.
+// Owns LaneEngine: the data plane of one process. One thread moves the chunks of all reduces over one channel for each peer.
 #pragma once
 
 #include <cstdint>
@@ -26,18 +26,19 @@ struct EngineOptions {
   PeerId self;
   Dialer dial;
   std::function<Instant()> now = [] { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); };
-  ChunkObserver on_chunk;                     ///< may be empty
-  std::uint32_t chunk_elements = 128 * 1024;  ///< must be equal on all peers; at most MAX_PAYLOAD_BYTES / 4
-  std::uint32_t window_chunks = 8;            ///< input chunks of one peer that wait for the other peers'
-  Duration dial_timeout = 5s;                 ///< of one attempt
+  ChunkObserver on_chunk;                ///< may be empty
+  std::size_t chunk_bytes = 512 * 1024;  ///< equal on all peers; at most MAX_PAYLOAD_BYTES
+  std::uint32_t window_chunks = 8;       ///< equal on all peers: chunks given of one segment whose results are not here yet
+  Duration dial_timeout = 5s;            ///< of one attempt
   std::uint32_t dial_attempts = 3;
   Duration redial_pause = 100ms;  ///< between attempts
   /// How long an operation waits for a peer to dial again whose channel broke before it sent anything.
   Duration reconnect_grace = 2s;
 };
 
-/// For each pair the peer with the smaller id dials. One operation runs at a time; operation ids must grow, and a start ends an
-/// older operation that still runs. Channels outlive operations, also aborted ones. All calls return at once, from any thread.
+/// For each pair the peer with the smaller id dials. Operations of different tags run at once; those of one tag follow each other: a
+/// start ends an older one of its tag, and all of an older epoch. Channels outlive operations, also aborted ones. All calls return at once,
+/// from any thread.
 class LaneEngine final : public ReducePort {
  public:
   explicit LaneEngine(EngineOptions options);
@@ -50,6 +51,8 @@ class LaneEngine final : public ReducePort {
   void start(ReduceRequest request, std::function<void(ReduceOutcome)> done) override;
   void abort(OperationId op, const std::string& reason) override;
   [[nodiscard]] std::uint64_t chunks_done() const override;
+  /// Memory of its own that it has taken, at most.
+  [[nodiscard]] std::size_t peak_bytes() const;
 
   /// Takes an accepted channel; it replaces an older one of the same peer.
   void adopt(net::ChannelPtr channel);

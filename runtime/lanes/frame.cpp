@@ -5,12 +5,16 @@
 #include <concepts>
 #include <cstring>
 #include <string>
+#if defined(__x86_64__)
+#include <xxh_x86dispatch.h>  // the same values by the widest vectors that the processor has: 2.5 times the rate
+#else
 #include <xxhash.h>
+#endif
 
 namespace prime::lanes {
 namespace {
 
-// Offsets: magic 0, version 2, kind 3, world 4, segment 6, epoch 8, sequence 16, elements 24, agreement 32, chunk 40,
+// Offsets: magic 0, version 2, kind 3, world 4, segment 6, epoch 8, sequence 16, tag 24, agreement 32, chunk 40,
 // payload bytes 44, payload checksum 48, checksum of all before 56.
 constexpr std::uint16_t MAGIC = 0x4C50;  // "PL"
 constexpr std::size_t CHECKSUM_OFFSET = 56;
@@ -42,7 +46,7 @@ HeaderBytes encode(const FrameHeader& header) {
   put(bytes, 6, header.segment);
   put(bytes, 8, header.op.epoch.value);
   put(bytes, 16, header.op.sequence.value);
-  put(bytes, 24, header.elements);
+  put(bytes, 24, header.op.tag.value);
   put(bytes, 32, header.agreement);
   put(bytes, 40, header.chunk);
   put(bytes, 44, header.payload_bytes);
@@ -60,13 +64,12 @@ Result<FrameHeader> decode(std::span<const std::byte, HEADER_BYTES> bytes) {
     return fail(ErrorName::LaneBroken, "a frame header is damaged");
 
   const auto kind = get<std::uint8_t>(bytes, 3);
-  if (kind > static_cast<std::uint8_t>(PieceKind::Result)) return fail(ErrorName::LaneBroken, "frame kind " + std::to_string(kind));
+  if (kind > static_cast<std::uint8_t>(PieceKind::Aborted)) return fail(ErrorName::LaneBroken, "frame kind " + std::to_string(kind));
   FrameHeader header;
   header.kind = static_cast<PieceKind>(kind);
   header.world = get<std::uint16_t>(bytes, 4);
   header.segment = get<std::uint16_t>(bytes, 6);
-  header.op = OperationId{Epoch{get<std::uint64_t>(bytes, 8)}, Sequence{get<std::uint64_t>(bytes, 16)}};
-  header.elements = get<std::uint64_t>(bytes, 24);
+  header.op = OperationId{Epoch{get<std::uint64_t>(bytes, 8)}, Sequence{get<std::uint64_t>(bytes, 16)}, Tag{get<std::uint64_t>(bytes, 24)}};
   header.agreement = get<std::uint64_t>(bytes, 32);
   header.chunk = get<std::uint32_t>(bytes, 40);
   header.payload_bytes = get<std::uint32_t>(bytes, 44);

@@ -14,7 +14,7 @@ namespace prime::lanes {
 
 inline constexpr std::size_t HEADER_BYTES = 64;
 inline constexpr std::size_t MAX_PAYLOAD_BYTES = 512 * 1024;
-inline constexpr std::uint8_t FRAME_VERSION = 1;
+inline constexpr std::uint8_t FRAME_VERSION = 2;
 
 using HeaderBytes = std::array<std::byte, HEADER_BYTES>;
 
@@ -23,8 +23,7 @@ struct FrameHeader {
   std::uint16_t world = 0;
   std::uint16_t segment = 0;
   OperationId op;
-  std::uint64_t elements = 0;   ///< of the whole tensor
-  std::uint64_t agreement = 0;  ///< hash of all that peers must agree on before the first element (members, weights, chunks)
+  std::uint64_t agreement = 0;  ///< hash of all that peers must agree on before the first element (members, weights, types, chunks)
   std::uint32_t chunk = 0;
   std::uint32_t payload_bytes = 0;
   std::uint64_t payload_checksum = 0;

@@ -24,22 +24,26 @@ bool Lane::blocked_or_lost(const net::Channel::Io& io, bool& ready, short& waits
   return true;
 }
 
-/// Whether `into` is full; otherwise the channel is blocked or lost.
-bool Lane::fill(std::span<std::byte> into, std::size_t& done) {
-  while (done < into.size()) {
-    const auto io = channel_->read(into.subspan(done));
+/// Whether the header is complete; otherwise the channel is blocked or lost.
+bool Lane::fill_header() {
+  const std::span<std::byte> all{header_bytes_};
+  while (header_read_ < all.size()) {
+    const auto io = channel_->read(all.subspan(header_read_));
     if (blocked_or_lost(io, may_read_, read_waits_for_)) return false;
-    done += io.bytes;
+    header_read_ += io.bytes;
   }
   return true;
 }
 
-/// Whether all of `from` is written.
-bool Lane::drain(std::span<const std::byte> from, std::size_t& done) {
-  while (done < from.size()) {
-    const auto io = channel_->write(from.subspan(done));
-    if (blocked_or_lost(io, may_write_, write_waits_for_)) return false;
-    done += io.bytes;
+/// Whether the payload is complete. What comes with its last bytes is the beginning of the next header: one call less for each frame.
+bool Lane::fill_payload() {
+  const std::span<std::byte> all = reception_.into;
+  while (payload_read_ < all.size()) {
+    const auto rest = all.subspan(payload_read_);
+    const auto io = channel_->scatter(rest, header_bytes_);
+    if (blocked_or_lost(io, may_read_, read_waits_for_)) return false;
+    payload_read_ += std::min(io.bytes, rest.size());
+    if (io.bytes > rest.size()) header_read_ = io.bytes - rest.size();
   }
   return true;
 }
@@ -47,35 +51,34 @@ bool Lane::drain(std::span<const std::byte> from, std::size_t& done) {
 Lane::ReadStep Lane::read(std::span<std::byte> bin) {
   const auto stopped = [&] { return error_ ? ReadStep::Lost : ReadStep::Blocked; };
   if (reading_ == Reading::Header) {
-    if (!fill(header_bytes_, header_read_)) return stopped();
+    if (!fill_header()) return stopped();
     auto decoded = decode(header_bytes_);
     if (!decoded) {
       lose(std::move(decoded).error());
       return ReadStep::Lost;
     }
     header_ = *decoded;
+    header_read_ = 0;
     reading_ = Reading::Decision;
   }
   if (reading_ == Reading::Decision) return ReadStep::Header;
   if (reading_ == Reading::Payload) {
-    if (!fill(into_, payload_read_)) return stopped();
+    if (!fill_payload()) return stopped();
   }
   while (reading_ == Reading::Discard && payload_read_ < header_.payload_bytes) {
-    std::size_t done = 0;
-    const bool full = fill(bin.first(std::min<std::size_t>(bin.size(), header_.payload_bytes - payload_read_)), done);
-    payload_read_ += done;
-    if (!full) return stopped();
+    const auto io = channel_->read(bin.first(std::min<std::size_t>(bin.size(), header_.payload_bytes - payload_read_)));
+    if (blocked_or_lost(io, may_read_, read_waits_for_)) return stopped();
+    payload_read_ += io.bytes;
   }
   const auto step = reading_ == Reading::Payload ? ReadStep::Payload : ReadStep::Dropped;
   reading_ = Reading::Header;
-  header_read_ = 0;
   return step;
 }
 
-void Lane::receive(std::span<std::byte> into) {
-  PRIME_ASSERT(reading_ == Reading::Decision && into.size() == header_.payload_bytes, "a payload goes where it fits");
+void Lane::receive(Reception reception) {
+  PRIME_ASSERT(reading_ == Reading::Decision && reception.into.size() == header_.payload_bytes, "a payload goes where it fits");
   reading_ = Reading::Payload;
-  into_ = into;
+  reception_ = std::move(reception);
   payload_read_ = 0;
   held = false;
 }
@@ -88,28 +91,33 @@ void Lane::discard() {
 }
 
 void Lane::release_input(OperationId op) {
-  if (reading_ == Reading::Payload && header_.op == op) reading_ = Reading::Discard;
+  if (reading_ != Reading::Payload || header_.op != op) return;
+  reading_ = Reading::Discard;
+  reception_ = Reception{};
 }
 
-void Lane::send(const FrameHeader& header, std::span<const std::byte> payload) {
-  PRIME_ASSERT(!sending() && payload.size() == header.payload_bytes, "one frame is written at a time, and whole");
-  outgoing_ = Outgoing{header.op, encode(header), payload};
+void Lane::send(Frame frame) {
+  PRIME_ASSERT(!sending() && frame.payload.size() == frame.header.payload_bytes, "one frame is written at a time, and whole");
+  outgoing_header_ = encode(frame.header);
+  outgoing_ = std::move(frame);
+  written_ = 0;
 }
 
 Lane::WriteStep Lane::write() {
-  const auto stopped = [&] { return error_ ? WriteStep::Lost : WriteStep::Blocked; };
-  auto& [op, header, payload, written] = *outgoing_;
-  if (written < HEADER_BYTES && !drain(header, written)) return stopped();
-  std::size_t payload_written = written - HEADER_BYTES;
-  const bool whole = drain(payload, payload_written);
-  written = HEADER_BYTES + payload_written;
-  if (!whole) return stopped();
+  const std::span<const std::byte> header{outgoing_header_};
+  const auto payload = outgoing_->payload;
+  while (written_ < header.size() + payload.size()) {
+    const auto io = written_ < header.size() ? channel_->gather(header.subspan(written_), payload)
+                                             : channel_->write(payload.subspan(written_ - header.size()));
+    if (blocked_or_lost(io, may_write_, write_waits_for_)) return error_ ? WriteStep::Lost : WriteStep::Blocked;
+    written_ += io.bytes;
+  }
   outgoing_.reset();
   return WriteStep::Written;
 }
 
 void Lane::release_output() {
-  if (!sending()) return;
+  if (!sending() || outgoing_->buffer) return;
   private_copy_.assign(outgoing_->payload.begin(), outgoing_->payload.end());
   outgoing_->payload = private_copy_;
 }

@@ -1,11 +1,13 @@
 // Owns Lane: one channel with the frame that is being read from it and the frame that is being written to it.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "runtime/lanes/frame.hpp"
+#include "runtime/lanes/operation.hpp"
 #include "runtime/net/channel.hpp"
 
 namespace prime::lanes {
@@ -16,7 +18,7 @@ class Lane {
   enum class ReadStep {
     Blocked,  ///< nothing more for now
     Header,   ///< `header()` is complete: say `receive` or `discard`, or call `read` later again to get the same answer
-    Payload,  ///< the payload given to `receive` is complete; it may be damaged
+    Payload,  ///< the payload of what was given to `receive` is complete, see `received`; it may be damaged
     Dropped,  ///< the payload of a discarded frame is complete
     Lost      ///< `error()` says why
   };
@@ -34,18 +36,18 @@ class Lane {
   /// Reads until a step is complete. `bin` takes what is discarded.
   ReadStep read(std::span<std::byte> bin);
   [[nodiscard]] const FrameHeader& header() const { return header_; }
-  void receive(std::span<std::byte> into);
+  void receive(Reception reception);
+  [[nodiscard]] Reception received() { return std::move(reception_); }
   void discard();
   /// Discards the payload that is being received, if it is one of `op`: its memory is needed elsewhere.
   void release_input(OperationId op);
 
   [[nodiscard]] bool sending() const { return outgoing_.has_value(); }
-  /// Which operation the frame being written belongs to; only while `sending`.
-  [[nodiscard]] OperationId sending_op() const { return outgoing_->op; }
-  /// The payload must live until the frame is written, or until `release_output`.
-  void send(const FrameHeader& header, std::span<const std::byte> payload);
+  /// The frame being written; only while `sending`.
+  [[nodiscard]] const FrameHeader& sending_header() const { return outgoing_->header; }
+  void send(Frame frame);
   WriteStep write();
-  /// Copies what is still to be written: the frame is finished without its source, and the lane stays usable.
+  /// The operation of the frame being written ends: what is still to be written is copied unless the frame owns it.
   void release_output();
 
   // What poll shall wait for. A lane is tried when it may be ready, and polled once it is known not to be.
@@ -55,18 +57,14 @@ class Lane {
   [[nodiscard]] bool may_read() const { return may_read_ && !held; }
   [[nodiscard]] bool may_write() const { return may_write_ && sending(); }
 
-  bool held = false;  ///< a frame has come too early; nothing more is read until it may be received
+  bool held = false;          ///< a frame has come too early; nothing more is read until it may be received
+  std::deque<Frame> control;  ///< votes: they go before chunks
+  std::size_t turn = 0;       ///< whose frame is next, of the operations that run
 
  private:
   enum class Reading { Header, Decision, Payload, Discard };
-  struct Outgoing {
-    OperationId op;
-    HeaderBytes header;
-    std::span<const std::byte> payload;
-    std::size_t written = 0;  ///< of both
-  };
-  bool fill(std::span<std::byte> into, std::size_t& done);
-  bool drain(std::span<const std::byte> from, std::size_t& done);
+  bool fill_header();
+  bool fill_payload();
   [[nodiscard]] bool blocked_or_lost(const net::Channel::Io& io, bool& ready, short& waits_for);
 
   net::ChannelPtr channel_;
@@ -76,10 +74,12 @@ class Lane {
   HeaderBytes header_bytes_{};
   std::size_t header_read_ = 0;
   FrameHeader header_;
-  std::span<std::byte> into_;
+  Reception reception_;
   std::size_t payload_read_ = 0;
 
-  std::optional<Outgoing> outgoing_;
+  std::optional<Frame> outgoing_;
+  HeaderBytes outgoing_header_{};
+  std::size_t written_ = 0;  ///< of header and payload
   std::vector<std::byte> private_copy_;
 
   bool may_read_ = true;

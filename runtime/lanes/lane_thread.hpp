@@ -2,9 +2,11 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <poll.h>
 #include <set>
 #include <string>
 #include <thread>
@@ -62,6 +64,7 @@ class LaneThread {
   LaneThread& operator=(const LaneThread&) = delete;
 
   void post(Command command);
+  [[nodiscard]] std::size_t peak_bytes() const { return pool_.peak_bytes(); }
   [[nodiscard]] std::uint64_t chunks_done() const { return chunks_done_.load(std::memory_order_relaxed); }
 
  private:
@@ -74,25 +77,38 @@ class LaneThread {
   void obey(DialedCommand command);
   void obey(StopCommand command);
 
-  /// The other rank of the running operation that this peer has, if it has one.
-  [[nodiscard]] std::optional<std::uint32_t> rank_of(PeerId peer) const;
-  /// Opens the lane to a member of the operation, or waits for it to be opened.
-  void connect(std::uint32_t rank);
+  struct Running {
+    std::unique_ptr<Operation> operation;
+    std::function<void(ReduceOutcome)> done;
+  };
+  using RunningAt = std::map<OperationId, Running>::iterator;
+
+  [[nodiscard]] Operation* find(OperationId op);
+  /// Over here, or of an epoch that is.
+  [[nodiscard]] bool is_past(OperationId op) const;
+  /// Opens the lane to a member of an operation, or waits for it to be opened.
+  void connect(const Member& member);
   void take(net::ChannelPtr channel);
   /// Closes a lane. An operation that needs it fails, or begins anew with that peer when nothing is lost yet.
   void drop(PeerId peer, const Error& error);
-  /// Whether the operation goes on and needs another lane to this peer.
+  /// Whether an operation goes on and needs another lane to this peer.
   bool close_lane(PeerId peer, const Error& error);
 
   void move_bytes();
-  void serve(Lane& lane);
   void read_from(Lane& lane);
   void decide_on_header(Lane& lane);
+  void park_or_drop(Lane& lane);
+  void deliver(Lane& lane, Reception reception);
+  void replay(Operation& operation);
+  bool next_frame(Lane& lane);
   void write_to(Lane& lane);
 
+  void combine();
   void check_deadlines();
-  void finish_if_done();
-  void end_operation(Result<ReduceStats> stats, PeerId suspect);
+  void send_votes(Operation& operation);
+  void finish_what_is_done();
+  void end_operations_before(OperationId op);
+  void end_operation(RunningAt at, Result<ReduceStats> stats);
   [[nodiscard]] int poll_timeout_ms() const;
   void wait();
 
@@ -109,9 +125,15 @@ class LaneThread {
   std::vector<std::byte> bin_;
   std::map<PeerId, Lane> lanes_;
   std::set<PeerId> dialing_now_;
-  std::optional<OperationId> newest_;  ///< started here; frames of older ones are dropped, of newer ones held
-  std::unique_ptr<Operation> operation_;
-  std::function<void(ReduceOutcome)> done_;
+  Epoch epoch_;
+  std::map<Tag, Sequence> newest_;  ///< started here in this epoch
+  std::map<OperationId, Running> operations_;
+  /// Small frames of operations that are not started here yet.
+  std::map<OperationId, std::vector<std::pair<PeerId, Reception>>> parked_;
+  std::size_t parked_frames_ = 0;
+  std::deque<std::pair<OperationId, bool>> ended_;  ///< the last ones, and whether they were committed: who doubts may ask later
+  std::vector<pollfd> polled_;
+  Instant spin_until_{};
 
   Dialing dialing_;
   std::jthread thread_;

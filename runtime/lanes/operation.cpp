@@ -2,23 +2,25 @@
 #include "runtime/lanes/operation.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <tuple>
+#include <xxhash.h>
 
-#include "kernels/reduce/reduce.hpp"
 #include "messages/assert.hpp"
 
 namespace prime::lanes {
 namespace {
 
-template <class T>
-std::span<T> part(std::span<T> all, const ElementRange& range) {
-  return all.subspan(range.begin, range.count);
-}
+/// How long a rank that doubts waits for the others.
+constexpr Duration ANSWER_LIMIT = 5s;
+constexpr std::size_t DIGEST_BYTES = sizeof(Digest);
 
 /// All that must be equal on all ranks before the first element means anything.
-std::uint64_t agreement_of(const ReduceRequest& request, std::size_t chunk_elements) {
-  std::vector<std::uint64_t> words{request.output.size(), chunk_elements};
+std::uint64_t agreement_of(const ReduceRequest& request, const ReducePlan& plan, std::uint32_t window_chunks) {
+  std::vector<std::uint64_t> words{plan.elements(), plan.chunk_elements(), window_chunks, std::uint64_t{request.vote}};
+  words.insert(words.end(), {static_cast<std::uint64_t>(request.type), static_cast<std::uint64_t>(request.combine),
+                             static_cast<std::uint64_t>(request.codec), static_cast<std::uint64_t>(plan.schedule())});
   for (const auto& contribution : request.contributions) words.insert(words.end(), {contribution.peer.value, contribution.weight});
   return checksum(std::as_bytes(std::span{words}));
 }
@@ -33,55 +35,78 @@ Result<std::uint32_t> own_rank(const ReduceRequest& request) {
   const auto rank = static_cast<std::uint32_t>(own - members.begin());
   if (request.contributions[rank].weight > 0 && request.input.size() != request.output.size())
     return fail(ErrorName::ReduceMismatch,
-                "the input has " + std::to_string(request.input.size()) + " elements, agreed are " + std::to_string(request.output.size()));
+                "the input has " + std::to_string(request.input.size()) + " bytes, agreed are " + std::to_string(request.output.size()));
   return rank;
+}
+
+Schedule chosen(const ReduceRequest& request, std::size_t chunk_bytes) {
+  if (request.schedule != Schedule::Automatic) return request.schedule;
+  return request.output.size() <= std::min<std::size_t>(WHOLE_BYTES, chunk_bytes) && request.codec == Codec::None ? Schedule::Whole
+                                                                                                                  : Schedule::Direct;
 }
 
 }  // namespace
 
-ChunkPool::Buffer ChunkPool::take() {
-  if (free_.empty()) return std::make_unique_for_overwrite<float[]>(chunk_elements_);
-  auto buffer = std::move(free_.back());
-  free_.pop_back();
-  return buffer;
-}
-
-Result<std::unique_ptr<Operation>> Operation::make(ReduceRequest request, std::uint32_t window_chunks, ChunkPool& pool, Observer observer,
-                                                   Instant now) {
+Result<std::unique_ptr<Operation>> Operation::make(ReduceRequest request, Limits limits, Observer observer, Instant now) {
   PRIME_TRY(const std::uint32_t rank, own_rank(request));
-  PRIME_TRY(auto factors, mean_factors(request.contributions));
-  ReduceShape shape{request.output.size(), rank, {}, pool.chunk_elements()};
+  const Schedule schedule = chosen(request, limits.pool->chunk_bytes());
+  PRIME_TRY(auto arithmetic, Arithmetic::make(request, schedule));
+  const std::size_t size = arithmetic.element_bytes();
+  if (request.output.size() % size != 0) return fail(ErrorName::ReduceMismatch, "the output holds a part of an element");
+  ReduceShape shape{request.output.size() / size, rank, {}, limits.pool->chunk_bytes() / size, schedule, arithmetic.alignment()};
   for (const auto& contribution : request.contributions) shape.contributes.push_back(contribution.weight > 0);
   PRIME_TRY(auto plan, ReducePlan::make(std::move(shape)));
   auto operation = std::unique_ptr<Operation>(
-      new Operation(std::move(request), std::move(plan), std::move(factors), window_chunks, pool, std::move(observer), now));
+      new Operation(std::move(request), std::move(plan), std::move(arithmetic), limits, std::move(observer), now));
   if (operation->ranks_.size() != operation->plan_.world()) return fail(ErrorName::ReduceMismatch, "a peer is a member twice");
   return operation;
 }
 
-Operation::Operation(ReduceRequest request, ReducePlan plan, MeanFactors factors, std::uint32_t window_chunks, ChunkPool& pool,
-                     Observer observer, Instant now)
+Operation::Operation(ReduceRequest request, ReducePlan plan, Arithmetic arithmetic, Limits limits, Observer observer, Instant now)
     : request_(std::move(request)),
       plan_(std::move(plan)),
-      factors_(std::move(factors)),
-      window_chunks_(window_chunks),
-      pool_(&pool),
+      arithmetic_(std::move(arithmetic)),
+      limits_(limits),
       observer_(std::move(observer)),
       started_(now),
-      agreement_(agreement_of(request_, pool.chunk_elements())),
+      deadline_(now + request_.deadline),
+      agreement_(agreement_of(request_, plan_, limits.window_chunks)),
       exchanges_(plan_.world()),
-      arrived_(plan_.world()) {
+      result_checksums_(plan_.chunks()),
+      have_result_(plan_.chunks()),
+      results_(plan_.segments()),
+      results_missing_(plan_.chunks()),
+      vote_(vote::start(plan_.rank(), plan_.world())) {
   for (std::uint32_t rank = 0; rank < plan_.world(); ++rank) {
     ranks_.emplace(member(rank).id, rank);
     exchanges_[rank].last_progress = now;
   }
-  result_checksums_.reserve(plan_.chunk_count(plan_.rank()));
+  count_chunks();
+  if (results_missing_ == 0) obey_completion();
 }
 
-Operation::~Operation() {
+void Operation::count_chunks() {
+  std::uint64_t taken = 0;
+  for (std::uint32_t segment = 0; segment < plan_.segments(); ++segment) {
+    const Route& route = plan_.route(segment);
+    const std::uint32_t chunks = plan_.chunk_count(segment);
+    for (const auto rank : route.give) {
+      exchanges_[rank].give.push_back(segment);
+      exchanges_[rank].given.push_back(0);
+      exchanges_[rank].to_send += chunks;
+    }
+    for (const auto rank : route.take) exchanges_[rank].inputs_missing += chunks;
+    if (route.pass) exchanges_[*route.pass].to_send += chunks;
+    if (route.result_from) exchanges_[*route.result_from].results_missing += chunks;
+    for (const auto rank : route.result_to) exchanges_[rank].to_send += chunks;
+    first_taken_.push_back(taken);
+    taken += route.take.size() * chunks;
+  }
+  taken_.resize(taken);
+  // A whole exchange says by its first input that it has begun.
   for (auto& exchange : exchanges_) {
-    if (exchange.receiving) pool_->give_back(std::move(exchange.receiving));
-    for (auto& buffer : exchange.inputs) pool_->give_back(std::move(buffer));
+    exchange.begin_claimed = plan_.schedule() == Schedule::Whole && exchange.to_send > 0;
+    if (!exchange.begin_claimed) ++exchange.to_send;
   }
 }
 
@@ -92,138 +117,411 @@ std::optional<std::uint32_t> Operation::rank_of(PeerId peer) const {
 }
 
 bool Operation::needs(std::uint32_t rank) const {
-  return exchanges_[rank].sent < plan_.send_count(rank) || exchanges_[rank].received < plan_.receive_count(rank);
+  const auto& exchange = exchanges_[rank];
+  if (request_.vote) return vote_.phase != vote::Phase::Committed && vote_.phase != vote::Phase::Aborted;
+  return !exchange.begun || exchange.to_send > 0 || exchange.inputs_missing > 0 || exchange.results_missing > 0;
 }
 
-bool Operation::finished() const {
+bool Operation::moved_everything() const {
+  if (results_missing_ > 0) return false;
   for (std::uint32_t rank = 0; rank < plan_.world(); ++rank)
     if (rank != plan_.rank() && needs(rank)) return false;
-  return result_checksums_.size() == plan_.chunk_count(plan_.rank());
+  return true;
 }
 
-FrameHeader Operation::header_of(const Piece& piece) const {
+std::optional<Result<ReduceStats>> Operation::outcome(Instant now) const {
+  if (error_) return prime::fail(*error_);
+  if (request_.vote && vote_.phase == vote::Phase::Aborted) return prime::fail(*vote_.cause);
+  const bool good = request_.vote ? vote_.phase == vote::Phase::Committed : moved_everything();
+  if (!good) return std::nullopt;
+  auto stats = stats_;
+  stats.elapsed = now - started_;
+  stats.digest = digest();
+  return Result<ReduceStats>(std::move(stats));
+}
+
+/// Of the chunks' checksums: whoever sent, received or combined a chunk has read all its bytes already.
+Digest Operation::digest() const {
+  const auto hash = XXH3_128bits_withSeed(result_checksums_.data(), result_checksums_.size() * sizeof(std::uint64_t), agreement_);
+  return Digest{hash.high64, hash.low64};
+}
+
+FrameHeader Operation::header_of(const Piece& piece, std::size_t payload_bytes) const {
   FrameHeader header;
   header.kind = piece.kind;
   header.world = static_cast<std::uint16_t>(plan_.world());
   header.segment = static_cast<std::uint16_t>(piece.segment);
   header.op = request_.op;
-  header.elements = plan_.elements();
   header.agreement = agreement_;
   header.chunk = piece.chunk;
-  header.payload_bytes = static_cast<std::uint32_t>(piece.range.count * sizeof(float));
+  header.payload_bytes = static_cast<std::uint32_t>(payload_bytes);
   return header;
 }
 
-Result<Operation::Reception> Operation::expect(std::uint32_t from, const FrameHeader& header) {
-  auto& exchange = exchanges_[from];
-  if (header.elements != plan_.elements() || header.world != plan_.world() || header.agreement != agreement_)
-    return fail(ErrorName::ReduceMismatch, "peer " + to_string(member(from).id) + " reduces " + std::to_string(header.elements) +
-                                               " elements among " + std::to_string(header.world) + " peers, we " +
-                                               std::to_string(plan_.elements()) + " among " + std::to_string(plan_.world()) +
-                                               (header.elements == plan_.elements() ? "; members, weights or chunk sizes differ" : ""));
-  if (exchange.received == plan_.receive_count(from)) return fail(ErrorName::ProtocolViolation, "a frame after the last one");
-  const Piece piece = plan_.receive(from, exchange.received);
-  auto planned = header_of(piece);
-  planned.payload_checksum = header.payload_checksum;
-  if (header != planned)
-    return fail(ErrorName::ProtocolViolation, "chunk " + std::to_string(header.chunk) + " of segment " + std::to_string(header.segment) +
-                                                  " came instead of chunk " + std::to_string(piece.chunk) + " of " +
-                                                  std::to_string(piece.segment));
-  exchange.expected = header;
-  switch (piece.kind) {
-    case PieceKind::Begin: exchange.into = {}; break;
-    case PieceKind::Input:
-      if (exchange.inputs.size() >= window_chunks_) return Reception{true, {}};
-      exchange.receiving = pool_->take();
-      exchange.into = std::as_writable_bytes(std::span{exchange.receiving.get(), piece.range.count});
-      break;
-    case PieceKind::Result: exchange.into = std::as_writable_bytes(part(request_.output, piece.range)); break;
-  }
-  return Reception{false, exchange.into};
+std::span<std::byte> Operation::output_of(const Piece& piece) {
+  const auto range = plan_.chunk(piece.segment, piece.chunk);
+  const std::size_t size = arithmetic_.element_bytes();
+  return request_.output.subspan(range.begin * size, range.count * size);
 }
 
-Result<void> Operation::received(std::uint32_t from, Instant now) {
-  auto& exchange = exchanges_[from];
-  if (checksum(exchange.into) != exchange.expected.payload_checksum)
-    return fail(ErrorName::LaneBroken, "chunk " + std::to_string(exchange.expected.chunk) + " came damaged");
-  exchange.last_progress = now;
-  ++exchange.received;
-  stats_.wire_bytes_received += HEADER_BYTES + exchange.into.size();
-  if (exchange.expected.kind == PieceKind::Input) {
-    exchange.inputs.push_back(std::move(exchange.receiving));
-    ++arrived_[from];
+std::span<const std::byte> Operation::input_of(const Piece& piece) const {
+  const auto range = plan_.chunk(piece.segment, piece.chunk);
+  const std::size_t size = arithmetic_.element_bytes();
+  return request_.input.subspan(range.begin * size, range.count * size);
+}
+
+std::size_t Operation::payload_of(const Piece& piece) const {
+  switch (piece.kind) {
+    case PieceKind::Input:
+    case PieceKind::Result: return arithmetic_.wire_bytes(plan_.chunk(piece.segment, piece.chunk).count);
+    case PieceKind::Vote: return DIGEST_BYTES;
+    case PieceKind::Doubt: return plan_.world();
+    case PieceKind::Begin:
+    case PieceKind::Committed:
+    case PieceKind::Aborted: return 0;
   }
-  if (exchange.expected.kind != PieceKind::Begin) step();
+  return 0;
+}
+
+// --- receiving -------------------------------------------------------------------------------------------------------
+
+Result<Operation::Place> Operation::place_of(std::uint32_t from, const FrameHeader& header) const {
+  const auto violation = [&](const std::string& what) {
+    return prime::fail(ErrorName::ProtocolViolation, what + " (chunk " + std::to_string(header.chunk) + " of segment " +
+                                                         std::to_string(header.segment) + ", " + std::to_string(header.payload_bytes) +
+                                                         " bytes)");
+  };
+  const auto& exchange = exchanges_[from];
+  const Piece piece{header.kind, header.segment, header.chunk};
+  const bool is_chunk = header.kind == PieceKind::Input || header.kind == PieceKind::Result;
+  if (is_chunk && (header.segment >= plan_.segments() || header.chunk >= plan_.chunk_count(header.segment)))
+    return violation("no such chunk");
+  if (header.payload_bytes != payload_of(piece)) return violation("a payload of another size");
+  Place place;
+  switch (header.kind) {
+    case PieceKind::Begin:
+      if (exchange.begun) return violation("a second beginning");
+      return place;
+    case PieceKind::Input: {
+      if (!exchange.begun && plan_.schedule() != Schedule::Whole) return violation("an input before the beginning");
+      const auto& take = plan_.route(header.segment).take;
+      const auto found = std::find(take.begin(), take.end(), from);
+      if (found == take.end()) return violation("an input that goes elsewhere");
+      place.index = first_taken_[header.segment] + header.chunk * take.size() + static_cast<std::size_t>(found - take.begin());
+      if (taken_[place.index]) return violation("an input that was here before");
+      if (plan_.schedule() == Schedule::Direct && header.chunk >= results_[header.segment] + limits_.window_chunks)
+        return violation("an input beyond the window");
+      return place;
+    }
+    case PieceKind::Result:
+      if (!exchange.begun || plan_.route(header.segment).result_from != from) return violation("a result that comes from elsewhere");
+      place.index = plan_.chunk_number(header.segment, header.chunk);
+      if (have_result_[place.index]) return violation("a result that was here before");
+      return place;
+    case PieceKind::Vote:
+    case PieceKind::Doubt:
+    case PieceKind::Committed:
+    case PieceKind::Aborted:
+      if (!request_.vote) return violation("a vote where there is none");
+      return place;
+  }
+  return place;
+}
+
+Result<Reception> Operation::expect(std::uint32_t from, const FrameHeader& header) {
+  if (header.world != plan_.world() || header.agreement != agreement_)
+    return prime::fail(ErrorName::ReduceMismatch,
+                       "peer " + to_string(member(from).id) + " means another reduce by operation " + to_string(header.op) +
+                           ": sizes, types, weights or members differ from ours (" + std::to_string(plan_.elements()) + " elements of " +
+                           std::string(to_string(request_.type)) + " among " + std::to_string(plan_.world()) + ")");
+  PRIME_TRY(const Place place, place_of(from, header));
+  Reception reception{header, {}, nullptr};
+  const Piece piece{header.kind, header.segment, header.chunk};
+  switch (header.kind) {
+    case PieceKind::Result:
+      have_result_[place.index] = true;
+      if (!arithmetic_.encoded()) {
+        reception.into = output_of(piece);
+        return reception;
+      }
+      break;
+    case PieceKind::Input: taken_[place.index] = true; break;
+    case PieceKind::Begin:
+    case PieceKind::Vote:
+    case PieceKind::Doubt:
+    case PieceKind::Committed:
+    case PieceKind::Aborted: break;
+  }
+  if (header.payload_bytes > 0) {
+    reception.buffer = limits_.pool->take();
+    reception.into = {reception.buffer.get(), header.payload_bytes};
+  }
+  return reception;
+}
+
+Result<void> Operation::received(std::uint32_t from, Reception reception, Instant now) {
+  const FrameHeader& header = reception.header;
+  if (checksum(reception.into) != header.payload_checksum)
+    return prime::fail(ErrorName::LaneBroken,
+                       "chunk " + std::to_string(header.chunk) + " of segment " + std::to_string(header.segment) + " came damaged");
+  auto& exchange = exchanges_[from];
+  exchange.begun = true;
+  exchange.last_progress = now;
+  stats_.wire_bytes_received += HEADER_BYTES + reception.into.size();
+  const Piece piece{header.kind, header.segment, header.chunk};
+  switch (header.kind) {
+    case PieceKind::Begin: break;
+    case PieceKind::Input: take_input(from, piece, std::move(reception.buffer)); break;
+    case PieceKind::Result:
+      --exchange.results_missing;
+      take_result(piece, header.payload_checksum, reception);
+      break;
+    case PieceKind::Vote: {
+      Digest digest;
+      std::memcpy(&digest, reception.into.data(), DIGEST_BYTES);
+      obey(vote::vote_from(std::move(vote_), from, digest));
+      break;
+    }
+    case PieceKind::Doubt: {
+      vote::Ranks lost(plan_.world());
+      for (std::uint32_t rank = 0; rank < plan_.world(); ++rank) lost[rank] = reception.into[rank] != std::byte{0};
+      obey(vote::doubt_from(std::move(vote_), from, std::move(lost)));
+      break;
+    }
+    case PieceKind::Committed: obey(vote::committed_by(std::move(vote_), from)); break;
+    case PieceKind::Aborted: obey(vote::aborted_by(std::move(vote_), from)); break;
+  }
   return {};
 }
 
-std::optional<Operation::Frame> Operation::next(std::uint32_t to) const {
-  const auto index = exchanges_[to].sent;
-  if (index == plan_.send_count(to)) return std::nullopt;
-  const Piece piece = plan_.send(to, index);
-  if (!ReducePlan::sendable(piece, static_cast<std::uint32_t>(result_checksums_.size()))) return std::nullopt;
-  Frame frame{header_of(piece), {}};
-  if (piece.kind == PieceKind::Input) frame.payload = std::as_bytes(part(request_.input, piece.range));
-  if (piece.kind == PieceKind::Result) frame.payload = std::as_bytes(part(request_.output, piece.range));
-  frame.header.payload_checksum = piece.kind == PieceKind::Result ? result_checksums_[piece.chunk] : checksum(frame.payload);
-  return frame;
-}
-
-void Operation::sent(std::uint32_t to, Instant now) {
-  auto& exchange = exchanges_[to];
-  stats_.wire_bytes_sent += HEADER_BYTES + plan_.send(to, exchange.sent).range.count * sizeof(float);
-  ++exchange.sent;
-  exchange.last_progress = now;
-}
-
-bool Operation::sum_one() {
-  const auto chunk = static_cast<std::uint32_t>(result_checksums_.size());
-  if (!plan_.summable(chunk, arrived_)) return false;
-  const ElementRange range = plan_.chunk(plan_.rank(), chunk);
-  std::vector<kernels::WeightedInput> inputs(plan_.world());
-  for (std::uint32_t rank = 0; rank < plan_.world(); ++rank) {
-    if (!plan_.contributes(rank)) continue;
-    const float* values = rank == plan_.rank() ? part(request_.input, range).data() : exchanges_[rank].inputs.front().get();
-    inputs[rank] = kernels::WeightedInput{values, factors_.relative[rank]};
+void Operation::take_input(std::uint32_t from, const Piece& piece, ChunkPool::Buffer buffer) {
+  const auto& take = plan_.route(piece.segment).take;
+  const auto at = static_cast<std::size_t>(std::find(take.begin(), take.end(), from) - take.begin());
+  auto& gathering = gatherings_[plan_.chunk_number(piece.segment, piece.chunk)];
+  if (gathering.inputs.empty()) {
+    gathering.inputs.resize(take.size());
+    gathering.missing = take.size();
   }
-  const auto result = part(request_.output, range);
-  kernels::weighted_sum(inputs, factors_.scale, result);
-  result_checksums_.push_back(checksum(std::as_bytes(result)));
-  for (auto& exchange : exchanges_) {
-    if (exchange.inputs.empty()) continue;
-    pool_->give_back(std::move(exchange.inputs.front()));
-    exchange.inputs.pop_front();
+  gathering.inputs[at] = std::move(buffer);
+  --exchanges_[from].inputs_missing;
+  if (--gathering.missing == 0) combinable_.push_back(piece);
+  step();
+}
+
+void Operation::take_result(const Piece& piece, std::uint64_t checksum, const Reception& reception) {
+  step();
+  if (arithmetic_.encoded()) arithmetic_.decode(reception.into, output_of(piece));
+  queue_result(piece, checksum, reception.into, reception.buffer);
+}
+
+// --- combining -------------------------------------------------------------------------------------------------------
+
+std::optional<Piece> Operation::next_combinable() {
+  if (!combinable_.empty()) {
+    const Piece piece = combinable_.front();
+    combinable_.pop_front();
+    return piece;
+  }
+  const std::uint32_t own = plan_.schedule() == Schedule::Whole ? 0 : plan_.rank();
+  const Route& route = plan_.route(own);
+  if (!route.finishes || !route.take.empty() || alone_ == plan_.chunk_count(own)) return std::nullopt;
+  return Piece{PieceKind::Input, own, alone_++};
+}
+
+bool Operation::combine_one() {
+  const auto piece = next_combinable();
+  if (!piece) return false;
+  const Route& route = plan_.route(piece->segment);
+  const auto number = plan_.chunk_number(piece->segment, piece->chunk);
+  const auto gathering = gatherings_.extract(number);
+  operands_.clear();
+  for (const auto rank : route.order) {
+    if (rank == plan_.rank()) {
+      operands_.push_back({input_of(*piece).data(), rank, true, false});
+      continue;
+    }
+    const auto at = static_cast<std::size_t>(std::find(route.take.begin(), route.take.end(), rank) - route.take.begin());
+    operands_.push_back({gathering.mapped().inputs[at].get(), rank, false, route.takes_sums});
+  }
+  if (route.finishes) {
+    const auto out = output_of(*piece);
+    arithmetic_.combine(operands_, true, out);
+    have_result_[number] = true;
+    finish_chunk(*piece, out);
+  } else {
+    auto buffer = limits_.pool->take();
+    const std::span<std::byte> sum{buffer.get(), payload_of(*piece)};
+    arithmetic_.combine(operands_, false, sum);
+    Frame frame{header_of(*piece, sum.size()), sum, std::move(buffer)};
+    frame.header.payload_checksum = checksum(sum);
+    exchanges_[*route.pass].ready.push_back(std::move(frame));
   }
   step();
   return true;
 }
 
+/// The result as it travels; encoded once, and what the others decode lies here as well.
+void Operation::finish_chunk(const Piece& piece, std::span<std::byte> out) {
+  if (!arithmetic_.encoded()) return queue_result(piece, checksum(out), out, nullptr);
+  auto buffer = limits_.pool->take();
+  const std::span<std::byte> wire{buffer.get(), payload_of(Piece{PieceKind::Result, piece.segment, piece.chunk})};
+  if (auto good = arithmetic_.encode(out, plan_.chunk(piece.segment, piece.chunk).begin, wire); !good)
+    return give_up(std::move(good).error().with_context("in the result"), std::nullopt, false);
+  arithmetic_.decode(wire, out);
+  queue_result(piece, checksum(wire), wire, buffer);
+}
+
+void Operation::queue_result(Piece piece, std::uint64_t checksum, std::span<const std::byte> payload, const ChunkPool::Buffer& buffer) {
+  piece.kind = PieceKind::Result;
+  for (const auto rank : plan_.route(piece.segment).result_to) {
+    Frame frame{header_of(piece, payload.size()), payload, buffer};
+    frame.header.payload_checksum = checksum;
+    exchanges_[rank].ready.push_back(std::move(frame));
+  }
+  result_checksums_[plan_.chunk_number(piece.segment, piece.chunk)] = checksum;
+  ++results_[piece.segment];
+  if (--results_missing_ == 0) obey_completion();
+}
+
+// --- sending ---------------------------------------------------------------------------------------------------------
+
+std::optional<Frame> Operation::next(std::uint32_t to) {
+  auto& exchange = exchanges_[to];
+  if (!exchange.begin_claimed) {
+    exchange.begin_claimed = true;
+    Frame begin{header_of(Piece{}, 0), {}, nullptr};
+    begin.header.payload_checksum = checksum({});
+    return begin;
+  }
+  if (!exchange.begun && plan_.schedule() != Schedule::Whole) return std::nullopt;
+  if (!exchange.ready.empty()) {
+    auto frame = std::move(exchange.ready.front());
+    exchange.ready.pop_front();
+    return frame;
+  }
+  return next_input(to);
+}
+
+std::optional<Frame> Operation::next_input(std::uint32_t to) {
+  auto& exchange = exchanges_[to];
+  for (std::size_t tried = 0; tried < exchange.give.size(); ++tried) {
+    const std::size_t at = (exchange.giving + tried) % exchange.give.size();
+    const std::uint32_t segment = exchange.give[at];
+    const std::uint32_t chunk = exchange.given[at];
+    if (chunk == plan_.chunk_count(segment)) continue;
+    if (plan_.schedule() != Schedule::Whole && chunk >= results_[segment] + limits_.window_chunks) continue;
+    ++exchange.given[at];
+    exchange.giving = at + 1;
+    const Piece piece{PieceKind::Input, segment, chunk};
+    Frame frame{header_of(piece, payload_of(piece)), input_of(piece), nullptr};
+    if (arithmetic_.encoded()) {
+      frame.buffer = limits_.pool->take();
+      const std::span<std::byte> wire{frame.buffer.get(), payload_of(piece)};
+      if (auto good = arithmetic_.encode(frame.payload, plan_.chunk(segment, chunk).begin, wire); !good) {
+        give_up(std::move(good).error(), std::nullopt, false);
+        return std::nullopt;
+      }
+      frame.payload = wire;
+    }
+    frame.header.payload_checksum = checksum(frame.payload);
+    return frame;
+  }
+  return std::nullopt;
+}
+
+void Operation::sent(std::uint32_t to, const FrameHeader& header, Instant now) {
+  auto& exchange = exchanges_[to];
+  stats_.wire_bytes_sent += HEADER_BYTES + header.payload_bytes;
+  --exchange.to_send;
+  if (header.kind == PieceKind::Begin) exchange.begin_sent = true;
+  exchange.last_progress = now;
+}
+
+// --- the end ---------------------------------------------------------------------------------------------------------
+
+void Operation::obey_completion() {
+  if (request_.vote) obey(vote::complete(std::move(vote_), digest()));
+}
+
+void Operation::obey(vote::Transition transition) {
+  vote_ = std::move(transition.state);
+  for (const auto& saying : transition.sayings)
+    for (const auto rank : plan_.peers())
+      if (saying.to ? *saying.to == rank : !vote_.lost[rank]) exchanges_[rank].control.push_back(frame_of(saying.word));
+}
+
+Frame Operation::frame_of(vote::Word word) const {
+  std::vector<std::byte> payload;
+  PieceKind kind = PieceKind::Vote;
+  switch (word) {
+    case vote::Word::Vote: {
+      const auto bytes = std::as_bytes(std::span{&vote_.own, 1});
+      payload.assign(bytes.begin(), bytes.end());
+      break;
+    }
+    case vote::Word::Doubt:
+      kind = PieceKind::Doubt;
+      for (const bool lost : vote_.lost) payload.push_back(lost ? std::byte{1} : std::byte{0});
+      break;
+    case vote::Word::Committed: kind = PieceKind::Committed; break;
+    case vote::Word::Aborted: kind = PieceKind::Aborted; break;
+  }
+  Frame frame{header_of(Piece{kind, 0, 0}, payload.size()), {}, ChunkPool::Buffer(new std::byte[payload.size()])};
+  std::copy(payload.begin(), payload.end(), frame.buffer.get());
+  frame.payload = {frame.buffer.get(), payload.size()};
+  frame.header.payload_checksum = checksum(frame.payload);
+  return frame;
+}
+
+void Operation::give_up(Error error, std::optional<std::uint32_t> suspect, bool lost) {
+  if (suspect && suspect_ == PeerId{}) suspect_ = member(*suspect).id;
+  if (!request_.vote) {
+    if (!error_) error_ = std::move(error);
+    return;
+  }
+  obey(lost ? vote::lost(std::move(vote_), *suspect, std::move(error)) : vote::fail(std::move(vote_), std::move(error)));
+}
+
+void Operation::deadline_passed(Instant now) {
+  if (overdue_) {
+    for (const auto rank : plan_.peers())
+      if (!vote_.lost[rank] && !vote_.doubts[rank])
+        give_up(Error{ErrorName::DeadlineExceeded, "no answer from peer " + to_string(member(rank).id)}, rank, true);
+    return;
+  }
+  overdue_ = true;
+  deadline_ = now + ANSWER_LIMIT;
+  const auto rank = most_overdue();
+  give_up(
+      Error{ErrorName::DeadlineExceeded, rank ? "the reduce waited for peer " + to_string(member(*rank).id) : "the reduce took too long"},
+      rank, false);
+}
+
 bool Operation::restart(std::uint32_t rank) {
   auto& exchange = exchanges_[rank];
-  if (exchange.received > 0 || exchange.restarted) return false;
+  if (exchange.begun || exchange.restarted || plan_.schedule() == Schedule::Whole) return false;
   exchange.restarted = true;
-  exchange.sent = 0;
+  exchange.begin_claimed = false;
+  exchange.to_send += exchange.begin_sent ? 1 : 0;
+  exchange.begin_sent = false;
+  exchange.control.clear();
+  if (vote_.phase == vote::Phase::Voted) exchange.control.push_back(frame_of(vote::Word::Vote));
   return true;
 }
 
-PeerId Operation::most_overdue(const std::function<bool(PeerId)>& we_make_it_wait) const {
+std::optional<std::uint32_t> Operation::most_overdue() const {
   // A result may be late because its owner waits for others; a missing input is its sender's own fault.
-  std::optional<std::tuple<bool, Instant, PeerId>> worst;
+  std::optional<std::tuple<bool, Instant, std::uint32_t>> worst;
   for (std::uint32_t rank = 0; rank < plan_.world(); ++rank) {
-    if (rank == plan_.rank() || !needs(rank) || we_make_it_wait(member(rank).id)) continue;
     const auto& exchange = exchanges_[rank];
-    const bool may_wait_itself =
-        exchange.received == plan_.receive_count(rank) || plan_.receive(rank, exchange.received).kind == PieceKind::Result;
-    const std::tuple candidate{may_wait_itself, exchange.last_progress, member(rank).id};
+    const bool waits_for_it = !exchange.begun || exchange.inputs_missing > 0 || exchange.results_missing > 0 ||
+                              (request_.vote && !vote_.votes[rank] && !vote_.lost[rank]);
+    if (rank == plan_.rank() || !waits_for_it) continue;
+    const std::tuple candidate{exchange.begun && exchange.inputs_missing == 0, exchange.last_progress, rank};
     if (!worst || candidate < *worst) worst = candidate;
   }
-  return worst ? std::get<PeerId>(*worst) : PeerId{};
-}
-
-ReduceStats Operation::stats(Instant now) const {
-  auto stats = stats_;
-  stats.elapsed = now - started_;
-  return stats;
+  if (!worst) return std::nullopt;
+  return std::get<std::uint32_t>(*worst);
 }
 
 }  // namespace prime::lanes

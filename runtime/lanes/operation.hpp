@@ -1,5 +1,5 @@
-// Owns Operation: the state of one running reduce. It says which frame comes next in each direction, where its bytes lie, and sums
-// what is complete. It knows no sockets.
+// Owns Operation: the state of one running reduce. It says which frame comes next to each rank, where the bytes of each frame lie,
+// and combines what is complete. It knows no sockets.
 #pragma once
 
 #include <deque>
@@ -7,36 +7,43 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "actors/ports.hpp"
 #include "actors/reduce_worker/schedule.hpp"
+#include "actors/reduce_worker/vote_machine.hpp"
+#include "runtime/lanes/arithmetic.hpp"
+#include "runtime/lanes/chunk_pool.hpp"
 #include "runtime/lanes/frame.hpp"
 
 namespace prime::lanes {
 
-/// Buffers of one chunk each, kept between operations so that their pages are mapped once.
-class ChunkPool {
- public:
-  using Buffer = std::unique_ptr<float[]>;
-  explicit ChunkPool(std::size_t chunk_elements) : chunk_elements_(chunk_elements) {}
-  Buffer take();
-  void give_back(Buffer buffer) { free_.push_back(std::move(buffer)); }
-  [[nodiscard]] std::size_t chunk_elements() const { return chunk_elements_; }
+/// A frame on its way to a lane. The payload lives in the request's spans or in `buffer`.
+struct Frame {
+  FrameHeader header;
+  std::span<const std::byte> payload;
+  ChunkPool::Buffer buffer;
+};
 
- private:
-  std::size_t chunk_elements_;
-  std::vector<Buffer> free_;
+/// A frame on its way from a lane.
+struct Reception {
+  FrameHeader header;
+  std::span<std::byte> into;
+  ChunkPool::Buffer buffer;
+  bool parked = false;  ///< read before its operation was started here
 };
 
 class Operation {
  public:
   using Observer = std::function<void(std::uint64_t done, std::uint64_t total)>;
+  struct Limits {
+    std::uint32_t window_chunks = 8;  ///< own chunks of one segment whose results are not here yet
+    ChunkPool* pool = nullptr;        ///< must outlive the operation
+  };
 
-  /// Fails when the request contradicts itself. `pool` must outlive the operation.
-  static Result<std::unique_ptr<Operation>> make(ReduceRequest request, std::uint32_t window_chunks, ChunkPool& pool, Observer observer,
-                                                 Instant now);
-  ~Operation();
+  /// Fails when the request contradicts itself.
+  static Result<std::unique_ptr<Operation>> make(ReduceRequest request, Limits limits, Observer observer, Instant now);
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
@@ -44,74 +51,116 @@ class Operation {
   [[nodiscard]] const ReducePlan& plan() const { return plan_; }
   [[nodiscard]] const Member& member(std::uint32_t rank) const { return request_.view.members[rank]; }
   [[nodiscard]] std::optional<std::uint32_t> rank_of(PeerId peer) const;
-  [[nodiscard]] Instant deadline() const { return started_ + request_.deadline; }
+  [[nodiscard]] Instant deadline() const { return deadline_; }
+  /// Gives up, naming who was waited for; whoever still owes an answer a while later counts as lost.
+  void deadline_passed(Instant now);
 
   /// Whether something is still to be sent to or received from this rank.
   [[nodiscard]] bool needs(std::uint32_t rank) const;
-  [[nodiscard]] bool finished() const;
+  /// Empty while it runs.
+  [[nodiscard]] std::optional<Result<ReduceStats>> outcome(Instant now) const;
 
-  struct Reception {
-    bool early = false;  ///< the window is full: ask again after a sum
-    std::span<std::byte> into;
-  };
   /// Where the payload of this frame goes. Fails with ReduceMismatch when the sender means another reduce by the same name, with
-  /// ProtocolViolation when the frame is not the next one of the plan.
+  /// ProtocolViolation when the frame is not one that can come now.
   Result<Reception> expect(std::uint32_t from, const FrameHeader& header);
   /// The payload of the expected frame is there. Fails with LaneBroken when it was damaged on its way.
-  Result<void> received(std::uint32_t from, Instant now);
+  Result<void> received(std::uint32_t from, Reception reception, Instant now);
 
-  struct Frame {
-    FrameHeader header;
-    std::span<const std::byte> payload;
-  };
-  /// The next frame to this rank, if it can be sent by now.
-  [[nodiscard]] std::optional<Frame> next(std::uint32_t to) const;
-  void sent(std::uint32_t to, Instant now);
+  /// The next frame to this rank, if there is one by now; from here on it counts as being sent.
+  [[nodiscard]] std::optional<Frame> next(std::uint32_t to);
+  void sent(std::uint32_t to, const FrameHeader& header, Instant now);
 
-  /// Sums one chunk of the own segment if all of its inputs are there.
-  bool sum_one();
+  /// Combines one chunk if all that goes into it is there.
+  bool combine_one();
 
-  /// Begins anew with a rank over another channel, once, if nothing has come from it yet: then neither end has lost anything.
+  /// Ends it. With a vote it goes on until it is known whether anybody committed. `lost`: the suspect is gone for good.
+  void give_up(Error error, std::optional<std::uint32_t> suspect, bool lost);
+  /// Frames of the vote that must be sent even if the operation ends now.
+  [[nodiscard]] std::deque<Frame> take_control(std::uint32_t to) { return std::exchange(exchanges_[to].control, {}); }
+  [[nodiscard]] bool votes() const { return request_.vote; }
+  [[nodiscard]] PeerId suspect() const { return suspect_; }
+
+  /// Begins anew with a rank over another lane, once, if nothing has come from it yet: then neither end has lost anything.
   bool restart(std::uint32_t rank);
-  /// The latest moment at which a channel to this rank must be there again.
+  /// The latest moment at which a lane to this rank must be there again.
   void reconnect_by(std::uint32_t rank, std::optional<Instant> moment) { exchanges_[rank].reconnect_by = moment; }
   [[nodiscard]] std::optional<Instant> reconnect_by(std::uint32_t rank) const { return exchanges_[rank].reconnect_by; }
-
-  /// Who is to blame when the deadline passes: of the ranks that keep us waiting the one that has been silent for longest.
-  [[nodiscard]] PeerId most_overdue(const std::function<bool(PeerId)>& we_make_it_wait) const;
-  [[nodiscard]] ReduceStats stats(Instant now) const;
 
  private:
   /// What has been exchanged with one rank.
   struct Exchange {
-    std::uint64_t sent = 0;      ///< frames
-    std::uint64_t received = 0;  ///< frames
-    FrameHeader expected;
-    std::span<std::byte> into;
-    ChunkPool::Buffer receiving;
-    std::deque<ChunkPool::Buffer> inputs;  ///< complete, not yet summed
+    bool begin_claimed = false;  ///< our Begin is sent or being sent, or not needed
+    bool begin_sent = false;
+    bool begun = false;      ///< something of this operation has come from it
+    std::size_t giving = 0;  ///< index into the segments whose input goes there
+    std::vector<std::uint32_t> give;
+    std::vector<std::uint32_t> given;  ///< chunks, by index into `give`
+    std::deque<Frame> control;         ///< words of the vote
+    std::deque<Frame> ready;           ///< results and sums that wait for their turn
+    std::uint64_t to_send = 0;         ///< frames, the beginning among them
+    std::uint64_t inputs_missing = 0;
+    std::uint64_t results_missing = 0;
     Instant last_progress{};
     std::optional<Instant> reconnect_by;
     bool restarted = false;
   };
+  /// A chunk that is being combined.
+  struct Gathering {
+    std::vector<ChunkPool::Buffer> inputs;  ///< by index into the route's `take`
+    std::size_t missing = 0;
+  };
 
-  Operation(ReduceRequest request, ReducePlan plan, MeanFactors factors, std::uint32_t window_chunks, ChunkPool& pool, Observer observer,
-            Instant now);
-  [[nodiscard]] FrameHeader header_of(const Piece& piece) const;
+  Operation(ReduceRequest request, ReducePlan plan, Arithmetic arithmetic, Limits limits, Observer observer, Instant now);
+  void count_chunks();
+  [[nodiscard]] FrameHeader header_of(const Piece& piece, std::size_t payload_bytes) const;
+  [[nodiscard]] std::span<std::byte> output_of(const Piece& piece);
+  [[nodiscard]] std::span<const std::byte> input_of(const Piece& piece) const;
+  /// Where in the lists of what has come a frame is noted.
+  struct Place {
+    std::size_t index = 0;
+  };
+  [[nodiscard]] Result<Place> place_of(std::uint32_t from, const FrameHeader& header) const;
+  [[nodiscard]] std::optional<Frame> next_input(std::uint32_t to);
+  [[nodiscard]] std::size_t payload_of(const Piece& piece) const;
+  void take_input(std::uint32_t from, const Piece& piece, ChunkPool::Buffer buffer);
+  void take_result(const Piece& piece, std::uint64_t checksum, const Reception& reception);
+  [[nodiscard]] std::optional<Piece> next_combinable();
+  void finish_chunk(const Piece& piece, std::span<std::byte> out);
+  /// A chunk of the result is here: notes it, and sends it on where it must go.
+  void queue_result(Piece piece, std::uint64_t checksum, std::span<const std::byte> payload, const ChunkPool::Buffer& buffer);
+  void obey_completion();
+  void obey(vote::Transition transition);
+  [[nodiscard]] Frame frame_of(vote::Word word) const;
+  [[nodiscard]] bool moved_everything() const;
+  /// Of the ranks that keep us waiting the one that has been silent for longest.
+  [[nodiscard]] std::optional<std::uint32_t> most_overdue() const;
+  [[nodiscard]] Digest digest() const;
   void step() { observer_(++steps_done_, plan_.steps()); }
 
   ReduceRequest request_;
   ReducePlan plan_;
-  MeanFactors factors_;
-  std::uint32_t window_chunks_;
-  ChunkPool* pool_;
+  Arithmetic arithmetic_;
+  Limits limits_;
   Observer observer_;
   Instant started_;
+  Instant deadline_;
+  bool overdue_ = false;
   std::uint64_t agreement_ = 0;
   std::unordered_map<PeerId, std::uint32_t> ranks_;
-  std::vector<Exchange> exchanges_;              ///< by rank; the own one stays unused
-  std::vector<std::uint32_t> arrived_;           ///< input chunks of the own segment, by rank
-  std::vector<std::uint64_t> result_checksums_;  ///< of the own chunks summed so far: computed once, sent to all
+  std::vector<Exchange> exchanges_;                          ///< by rank; the own one stays unused
+  std::unordered_map<std::uint64_t, Gathering> gatherings_;  ///< by chunk number
+  std::deque<Piece> combinable_;
+  std::vector<bool> taken_;                      ///< by chunk number and index into `take`: inputs that have come
+  std::vector<std::uint64_t> first_taken_;       ///< where a segment begins in `taken_`
+  std::vector<std::uint64_t> result_checksums_;  ///< by chunk number
+  std::vector<bool> have_result_;                ///< by chunk number
+  std::vector<std::uint32_t> results_;           ///< by segment: how many are here
+  std::uint64_t results_missing_ = 0;
+  std::uint32_t alone_ = 0;                    ///< chunks of the own segment that were combined without anybody's input
+  std::vector<Arithmetic::Operand> operands_;  ///< of the chunk that is being combined
+  vote::State vote_;
+  std::optional<Error> error_;
+  PeerId suspect_;
   std::uint64_t steps_done_ = 0;
   ReduceStats stats_;
 };

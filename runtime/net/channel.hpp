@@ -25,6 +25,9 @@ class Channel {
   /// Moves what is possible without blocking. WantRead/WantWrite: poll `fd()` for that and call again with the same intent.
   virtual Io read(std::span<std::byte> into) = 0;
   virtual Io write(std::span<const std::byte> from) = 0;
+  /// The same for two pieces in one call, where the channel can; `first` is filled, or emptied, before `second`.
+  virtual Io scatter(std::span<std::byte> first, std::span<std::byte> second) { return read(first.empty() ? second : first); }
+  virtual Io gather(std::span<const std::byte> first, std::span<const std::byte> second) { return write(first.empty() ? second : first); }
   /// Bytes already decrypted and not yet read; poll would not tell of them.
   [[nodiscard]] virtual std::size_t buffered() const = 0;
   [[nodiscard]] virtual int fd() const = 0;

@@ -13,6 +13,8 @@ class PlainChannel final : public Channel {
 
   Io read(std::span<std::byte> into) override;
   Io write(std::span<const std::byte> from) override;
+  Io scatter(std::span<std::byte> first, std::span<std::byte> second) override;
+  Io gather(std::span<const std::byte> first, std::span<const std::byte> second) override;
   [[nodiscard]] std::size_t buffered() const override { return 0; }
   [[nodiscard]] int fd() const override { return socket_->fd(); }
   [[nodiscard]] PeerId peer() const override { return peer_; }

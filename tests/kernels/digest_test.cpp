@@ -3,6 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "kernels/digest/digest_lane.hpp"
 #include "tests/kernels/support.hpp"
 
 using namespace prime;
@@ -68,4 +69,18 @@ BOOST_AUTO_TEST_CASE(a_digest_is_the_same_on_every_machine_and_in_every_version)
   std::vector<std::byte> bytes(DIGEST_CHUNK_BYTES + 3);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 31);
   BOOST_TEST(to_string(digest_tensor(bytes)) == "19779dbe19be45d89d4ccd1f2e72f0e1");
+}
+
+BOOST_AUTO_TEST_CASE(eight_lanes_apart_make_the_digest_of_the_library) {
+  // What a GPU does with eight threads, done here one after another.
+  const auto secret = digest_secret();
+  std::mt19937_64 random(17);
+  for (const std::size_t size : {241U, 255U, 256U, 1023U, 1024U, 1025U, 1088U, 1089U, 2048U, 4097U, 100003U, 1U << 20}) {
+    std::vector<std::byte> bytes(size);
+    for (auto& byte : bytes) byte = static_cast<std::byte>(random());
+    std::array<std::uint64_t, DIGEST_LANES> sums{};
+    for (std::size_t lane = 0; lane < DIGEST_LANES; ++lane) sums[lane] = lane_sum<1>(bytes.data(), size, secret.data(), lane);
+    const prime::Digest digest{digest_high(sums.data(), size, secret.data()), digest_low(sums.data(), size, secret.data())};
+    BOOST_TEST((digest == digest_bytes(bytes)), "size " << size);
+  }
 }

@@ -1,7 +1,11 @@
 // Owns the tests of the reduce plan: whatever the shape, all elements are summed once and reach everyone.
 #include "actors/reduce_worker/schedule.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <deque>
+#include <functional>
+#include <map>
 #include <random>
 #include <rapidcheck.h>
 
@@ -9,15 +13,18 @@ using namespace prime;
 
 namespace {
 
-ReducePlan plan_of(std::uint64_t elements, std::uint32_t rank, const std::vector<bool>& contributes, std::uint64_t chunk_elements) {
-  auto plan = ReducePlan::make(ReduceShape{elements, rank, contributes, chunk_elements});
+ReducePlan plan_of(std::uint64_t elements, std::uint32_t rank, const std::vector<bool>& contributes, std::uint64_t chunk_elements,
+                   Schedule schedule = Schedule::Direct) {
+  auto plan = ReducePlan::make(ReduceShape{elements, rank, contributes, chunk_elements, schedule});
   BOOST_REQUIRE(plan.has_value());
   return *plan;
 }
 
-std::vector<ReducePlan> plans_of_all(std::uint64_t elements, const std::vector<bool>& contributes, std::uint64_t chunk_elements) {
+std::vector<ReducePlan> plans_of_all(std::uint64_t elements, const std::vector<bool>& contributes, std::uint64_t chunk_elements,
+                                     Schedule schedule = Schedule::Direct) {
   std::vector<ReducePlan> plans;
-  for (std::uint32_t rank = 0; rank < contributes.size(); ++rank) plans.push_back(plan_of(elements, rank, contributes, chunk_elements));
+  for (std::uint32_t rank = 0; rank < contributes.size(); ++rank)
+    plans.push_back(plan_of(elements, rank, contributes, chunk_elements, schedule));
   return plans;
 }
 
@@ -69,80 +76,130 @@ BOOST_AUTO_TEST_CASE(owners_share_the_work_evenly) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_one_rank_sends_is_what_the_other_expects) {
-  BOOST_TEST(rc::check([] {
-    const auto shape = any_shape();
-    const auto plans = plans_of_all(shape.elements, shape.contributes, shape.chunk_elements);
-    for (const auto& sender : plans) {
-      for (const auto to : sender.peers()) {
-        RC_ASSERT(sender.send_count(to) == plans[to].receive_count(sender.rank()));
-        for (std::uint64_t i = 0; i < sender.send_count(to); ++i) RC_ASSERT(sender.send(to, i) == plans[to].receive(sender.rank(), i));
-      }
-    }
-  }));
-}
+namespace {
 
-BOOST_AUTO_TEST_CASE(every_element_is_summed_once_and_its_result_reaches_everyone) {
-  BOOST_TEST(rc::check([] {
-    const auto shape = any_shape();
-    const auto plans = plans_of_all(shape.elements, shape.contributes, shape.chunk_elements);
-    for (const auto& plan : plans) {
-      // How often each rank's element comes to this owner, and how often each result comes to this rank.
-      std::vector<std::vector<int>> inputs(plan.world(), std::vector<int>(shape.elements));
-      std::vector<int> results(shape.elements);
-      const auto own = plan.segment(plan.rank());
-      for (auto i = own.begin; i < own.begin + own.count; ++i) ++results[i];
-      for (const auto from : plan.peers()) {
-        for (std::uint64_t index = 0; index < plan.receive_count(from); ++index) {
-          const auto piece = plan.receive(from, index);
-          auto& counts = piece.kind == PieceKind::Result ? results : inputs[from];
-          for (auto i = piece.range.begin; i < piece.range.begin + piece.range.count; ++i) ++counts[i];
+/// Runs the plans of all ranks on names instead of numbers: a chunk is the list of ranks whose inputs are in it, in their order.
+struct Exchange {
+  struct Message {
+    PieceKind kind;
+    std::uint32_t segment;
+    std::uint32_t chunk;
+    std::vector<std::uint32_t> content;
+  };
+  using Key = std::pair<std::uint32_t, std::uint32_t>;
+
+  Exchange(std::vector<ReducePlan> all, std::uint32_t window, std::uint64_t seed) : plans(std::move(all)), window(window), random(seed) {
+    const auto world = plans.size();
+    links.resize(world * world);
+    given.resize(world);
+    gathered.resize(world);
+    results.resize(world);
+    steps.resize(world);
+  }
+  std::deque<Message>& link(std::size_t from, std::size_t to) { return links[from * plans.size() + to]; }
+
+  void pass_on(std::uint32_t rank, PieceKind kind, Key key, const std::vector<std::uint32_t>& content,
+               const std::vector<std::uint32_t>& to) {
+    for (const auto each : to) link(rank, each).push_back({kind, key.first, key.second, content});
+  }
+  void finish(std::uint32_t rank, Key key, const std::vector<std::uint32_t>& content) {
+    RC_ASSERT(results[rank].emplace(key, content).second);
+    pass_on(rank, PieceKind::Result, key, content, plans[rank].route(key.first).result_to);
+  }
+  void combine(std::uint32_t rank, Key key) {
+    const Route& route = plans[rank].route(key.first);
+    std::vector<std::uint32_t> sum;
+    for (const auto each : route.order) {
+      if (each == rank) sum.push_back(rank);
+      else sum.insert(sum.end(), gathered[rank][key][each].begin(), gathered[rank][key][each].end());
+    }
+    ++steps[rank];
+    if (route.finishes) finish(rank, key, sum);
+    else pass_on(rank, PieceKind::Input, key, sum, {*route.pass});
+  }
+  void receive(std::uint32_t from, std::uint32_t to) {
+    const Message message = link(from, to).front();
+    link(from, to).pop_front();
+    const Key key{message.segment, message.chunk};
+    const Route& route = plans[to].route(key.first);
+    ++steps[to];
+    if (message.kind == PieceKind::Result) {
+      RC_ASSERT(route.result_from == from);
+      return finish(to, key, message.content);
+    }
+    RC_ASSERT(std::count(route.take.begin(), route.take.end(), from) == 1);
+    RC_ASSERT(route.takes_sums || message.content == std::vector<std::uint32_t>{from});
+    RC_ASSERT(gathered[to][key].emplace(from, message.content).second);
+    if (gathered[to][key].size() == route.take.size()) combine(to, key);
+  }
+  std::size_t results_of(std::uint32_t rank, std::uint32_t segment) const {
+    std::size_t count = 0;
+    for (const auto& [key, content] : results[rank]) count += key.first == segment ? 1 : 0;
+    return count;
+  }
+  /// Gives chunks as the window allows, and what nobody has to give for.
+  std::vector<std::function<void()>> possible() {
+    std::vector<std::function<void()>> moves;
+    for (std::uint32_t rank = 0; rank < plans.size(); ++rank) {
+      const auto& plan = plans[rank];
+      for (std::uint32_t segment = 0; segment < plan.segments(); ++segment) {
+        const Route& route = plan.route(segment);
+        auto& next = given[rank][segment];
+        const bool alone = route.finishes && route.take.empty();
+        if (next == plan.chunk_count(segment) || (route.give.empty() && !alone)) continue;
+        if (plan.schedule() != Schedule::Whole && !alone && next >= results_of(rank, segment) + window) continue;
+        moves.push_back([this, rank, segment, &next, &route, alone] {
+          const Key key{segment, next++};
+          pass_on(rank, PieceKind::Input, key, {rank}, route.give);
+          if (alone) combine(rank, key);
+        });
+      }
+      for (std::uint32_t from = 0; from < plans.size(); ++from)
+        if (!link(from, rank).empty()) moves.push_back([this, from, rank] { receive(from, rank); });
+    }
+    return moves;
+  }
+  void run() {
+    for (auto moves = possible(); !moves.empty(); moves = possible()) moves[random() % moves.size()]();
+  }
+
+  std::vector<ReducePlan> plans;
+  std::uint32_t window;
+  std::mt19937_64 random;
+  std::vector<std::deque<Message>> links;
+  std::vector<std::map<std::uint32_t, std::uint32_t>> given;
+  std::vector<std::map<Key, std::map<std::uint32_t, std::vector<std::uint32_t>>>> gathered;
+  std::vector<std::map<Key, std::vector<std::uint32_t>>> results;
+  std::vector<std::uint64_t> steps;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(all_ranks_end_with_the_same_sum_of_all_whatever_the_order_of_delivery) {
+  for (const auto schedule : {Schedule::Direct, Schedule::Ring, Schedule::Whole}) {
+    BOOST_TEST(rc::check([schedule] {
+      auto shape = any_shape();
+      shape.contributes[*rc::gen::inRange<std::size_t>(0, shape.contributes.size())] = true;  // a sum of nobody does not exist
+      if (schedule == Schedule::Whole) shape.chunk_elements = std::max<std::uint64_t>(shape.elements, 1);
+      else shape.chunk_elements = std::max(shape.chunk_elements, shape.elements / 100 + 1);
+      Exchange exchange(plans_of_all(shape.elements, shape.contributes, shape.chunk_elements, schedule),
+                        *rc::gen::inRange<std::uint32_t>(1, 4), *rc::gen::arbitrary<std::uint64_t>());
+      exchange.run();
+      std::vector<std::uint32_t> contributors;
+      for (std::uint32_t r = 0; r < shape.contributes.size(); ++r)
+        if (shape.contributes[r]) contributors.push_back(r);
+      for (std::uint32_t rank = 0; rank < shape.contributes.size(); ++rank) {
+        RC_ASSERT(exchange.results[rank].size() == exchange.plans[rank].chunks());
+        RC_ASSERT(exchange.results[rank] == exchange.results[0]);
+        RC_ASSERT(exchange.steps[rank] == exchange.plans[rank].steps());
+        for (auto [key, content] : exchange.results[rank]) {
+          if (schedule != Schedule::Ring) RC_ASSERT(content == contributors);
+          std::sort(content.begin(), content.end());
+          RC_ASSERT(content == contributors);
         }
       }
-      for (std::uint64_t i = 0; i < shape.elements; ++i) RC_ASSERT(results[i] == 1);
-      for (const auto from : plan.peers())
-        for (std::uint64_t i = 0; i < shape.elements; ++i)
-          RC_ASSERT(inputs[from][i] == (shape.contributes[from] && i >= own.begin && i < own.begin + own.count ? 1 : 0));
-    }
-  }));
-}
-
-BOOST_AUTO_TEST_CASE(all_ranks_finish_whatever_the_order_of_delivery) {
-  BOOST_TEST(rc::check([] {
-    const auto shape = any_shape();
-    const auto plans = plans_of_all(shape.elements, shape.contributes, shape.chunk_elements);
-    const auto world = plans.size();
-    std::vector<std::vector<std::uint64_t>> moved(world, std::vector<std::uint64_t>(world));
-    std::vector<std::vector<std::uint32_t>> arrived(world, std::vector<std::uint32_t>(world));
-    std::vector<std::uint32_t> summed(world);
-    std::vector<std::uint64_t> steps(world);
-    std::mt19937_64 random(*rc::gen::arbitrary<std::uint64_t>());
-    // A move is a frame from one rank to another, or a sum; any that is possible may come next.
-    while (true) {
-      std::vector<std::pair<std::size_t, std::size_t>> possible;
-      for (std::size_t from = 0; from < world; ++from) {
-        if (plans[from].summable(summed[from], arrived[from])) possible.emplace_back(from, from);
-        for (const auto to : plans[from].peers())
-          if (moved[from][to] < plans[from].send_count(to) && ReducePlan::sendable(plans[from].send(to, moved[from][to]), summed[from]))
-            possible.emplace_back(from, to);
-      }
-      if (possible.empty()) break;
-      const auto [from, to] = possible[random() % possible.size()];
-      if (from == to) {
-        ++summed[from];
-        ++steps[from];
-        continue;
-      }
-      const auto piece = plans[from].send(static_cast<std::uint32_t>(to), moved[from][to]++);
-      if (piece.kind == PieceKind::Input) ++arrived[to][from];
-      if (piece.kind != PieceKind::Begin) ++steps[to];
-    }
-    for (const auto& plan : plans) {
-      RC_ASSERT(summed[plan.rank()] == plan.chunk_count(plan.rank()));
-      RC_ASSERT(steps[plan.rank()] == plan.steps());
-      for (const auto to : plan.peers()) RC_ASSERT(moved[plan.rank()][to] == plan.send_count(to));
-    }
-  }));
+    }));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(each_rank_serves_the_next_one_first) {
@@ -150,19 +207,12 @@ BOOST_AUTO_TEST_CASE(each_rank_serves_the_next_one_first) {
   BOOST_TEST((plan.peers() == std::vector<std::uint32_t>{3, 0, 1}));
 }
 
-BOOST_AUTO_TEST_CASE(a_rank_without_weight_sends_no_input_but_owns_and_receives) {
+BOOST_AUTO_TEST_CASE(a_rank_without_weight_gives_nothing_but_owns_and_receives) {
   const auto plan = plan_of(64, 1, {true, false}, 16);
-  BOOST_TEST(plan.send_count(0) == 1U + 2U);
-  BOOST_TEST((plan.send(0, 1).kind == PieceKind::Result));
-  BOOST_TEST(plan.receive_count(0) == 1U + 2U + 2U);
-}
-
-BOOST_AUTO_TEST_CASE(a_world_of_one_only_sums) {
-  const auto plan = plan_of(100, 0, {true}, 16);
-  BOOST_TEST(plan.peers().empty());
-  BOOST_TEST(plan.chunk_count(0) == 7);
-  BOOST_TEST(plan.summable(6, std::vector<std::uint32_t>{0}));
-  BOOST_TEST(!plan.summable(7, std::vector<std::uint32_t>{0}));
+  BOOST_TEST(plan.route(0).give.empty());
+  BOOST_TEST((plan.route(0).result_from == 0U));
+  BOOST_TEST((plan.route(1).take == std::vector<std::uint32_t>{0}));
+  BOOST_TEST((plan.route(1).result_to == std::vector<std::uint32_t>{0}));
 }
 
 BOOST_AUTO_TEST_CASE(a_shape_that_is_none_is_refused) {
@@ -173,6 +223,7 @@ BOOST_AUTO_TEST_CASE(a_shape_that_is_none_is_refused) {
   BOOST_TEST(refused({100, 0, std::vector<bool>(MAX_PEERS + 1), 16}));
   BOOST_TEST(refused({std::uint64_t{1} << 60, 0, {true}, 16}));
   BOOST_TEST(refused({std::uint64_t{1} << 40, 0, {true}, 1}));
+  BOOST_TEST(refused({100, 0, {true}, 16, Schedule::Whole}));
 }
 
 BOOST_AUTO_TEST_CASE(the_mean_divides_by_those_who_contributed) {

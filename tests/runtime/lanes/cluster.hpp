@@ -18,7 +18,7 @@
 namespace prime::lanes::test {
 
 /// Generous: only a hang reaches it.
-inline constexpr auto PATIENCE = std::chrono::seconds(120);
+inline constexpr auto PATIENCE = std::chrono::seconds(20);
 
 /// Collects outcomes, and lets a test wait for them.
 class Outcomes {
@@ -64,13 +64,23 @@ inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) 
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
+/// In the order in which the schedule adds: by rank, or along the ring that ends at the segment's owner.
 inline std::vector<float> expected_mean(const std::vector<std::vector<float>>& inputs, const std::vector<Contribution>& contributions,
-                                        std::size_t elements) {
+                                        std::size_t elements, Schedule schedule = Schedule::Direct) {
   const auto factors = mean_factors(contributions).value();
-  std::vector<kernels::WeightedInput> weighted;
-  for (std::size_t r = 0; r < inputs.size(); ++r) weighted.push_back({inputs[r].data(), factors.relative[r]});
+  const auto world = inputs.size();
   std::vector<float> mean(elements);
-  kernels::weighted_sum_reference(weighted, factors.scale, mean);
+  for (std::size_t owner = 0; owner < world; ++owner) {
+    const std::size_t blocks = (elements + SEGMENT_ALIGNMENT - 1) / SEGMENT_ALIGNMENT;
+    const std::size_t begin = std::min(blocks * owner / world * SEGMENT_ALIGNMENT, elements);
+    const std::size_t end = std::min(blocks * (owner + 1) / world * SEGMENT_ALIGNMENT, elements);
+    std::vector<kernels::WeightedInput> weighted;
+    for (std::size_t step = 0; step < world; ++step) {
+      const std::size_t r = schedule == Schedule::Ring ? (owner + 1 + step) % world : step;
+      if (factors.relative[r] > 0) weighted.push_back({inputs[r].data() + begin, factors.relative[r]});
+    }
+    kernels::weighted_sum_reference(weighted, factors.scale, std::span{mean}.subspan(begin, end - begin));
+  }
   return mean;
 }
 
@@ -91,7 +101,7 @@ class Cluster {
  public:
   using Hook = std::function<void(std::size_t rank, OperationId, std::uint64_t done, std::uint64_t total)>;
 
-  explicit Cluster(std::size_t world, std::uint32_t chunk_elements = 128 * 1024) : engines_(world), links_(world * world) {
+  explicit Cluster(std::size_t world, std::size_t chunk_elements = 128 * 1024) : engines_(world), links_(world * world) {
     for (auto& faults : faults_storage(world * world)) faults = std::make_shared<Faults>();
     view_.epoch = Epoch{1};
     // Ranks are not in the order of ids, so that a rank dials some lower and some higher ones.
@@ -99,7 +109,7 @@ class Cluster {
     for (std::size_t r = 0; r < world; ++r) {
       EngineOptions options;
       options.self = id(r);
-      options.chunk_elements = chunk_elements;
+      options.chunk_bytes = chunk_elements * sizeof(float);
       options.window_chunks = 3;
       options.redial_pause = std::chrono::milliseconds(1);
       options.dial = [this, r](const Member& member, Duration) { return dial(r, member); };
@@ -156,7 +166,7 @@ class Cluster {
 
     Outcomes outcomes;
     for (std::size_t r = 0; r < world(); ++r)
-      engine(r).start({op, view_, id(r), contributions, inputs[r], outputs[r], deadline},
+      engine(r).start(request(op, r, contributions, inputs[r], outputs[r], deadline),
                       [&outcomes, r](ReduceOutcome outcome) { outcomes.put(r, std::move(outcome)); });
     const auto failed = [](const auto& all) {
       return std::any_of(all.begin(), all.end(), [](const auto& entry) { return !entry.second.stats.has_value(); });
@@ -171,13 +181,30 @@ class Cluster {
     for (const auto& [rank, outcome] : reduced.outcomes) {
       if (outcome.stats) ++reduced.succeeded;
       else if (outcome.suspect != PeerId{}) reduced.suspects.insert(outcome.suspect);
-      if (outcome.stats && !same_bits(outputs[rank], expected_mean(inputs, contributions, elements[rank]))) reduced.right = false;
+      if (outcome.stats && !same_bits(outputs[rank], expected_mean(inputs, contributions, elements[rank], schedule))) reduced.right = false;
       if (!same_bits(inputs[rank], kept[rank])) reduced.inputs_intact = false;
     }
     return reduced;
   }
 
+  ReduceRequest request(OperationId op, std::size_t rank, const std::vector<Contribution>& contributions, const std::vector<float>& input,
+                        std::vector<float>& output, Duration deadline) const {
+    ReduceRequest made;
+    made.op = op;
+    made.view = view_;
+    made.self = id(rank);
+    made.contributions = contributions;
+    made.input = std::as_bytes(std::span{input});
+    made.output = std::as_writable_bytes(std::span{output});
+    made.deadline = deadline;
+    made.schedule = schedule;
+    made.vote = vote;
+    return made;
+  }
+
   Hook hook;  ///< changed only while no operation runs
+  Schedule schedule = Schedule::Direct;
+  bool vote = false;
 
  private:
   std::vector<std::shared_ptr<Faults>>& faults_storage(std::size_t count) {

@@ -1,5 +1,7 @@
 // Owns the tests of whole reduces: equal and right bits on all ranks, for all sizes and weights, also after aborts.
+#include <array>
 #include <boost/test/unit_test.hpp>
+#include <numeric>
 
 #include "tests/runtime/lanes/cluster.hpp"
 
@@ -20,15 +22,19 @@ std::vector<std::uint64_t> any_weights(std::size_t world, std::mt19937_64& rando
 
 BOOST_AUTO_TEST_CASE(all_ranks_get_the_bits_of_the_reference_for_every_world_and_size) {
   std::mt19937_64 random(1);
-  for (std::size_t world = 1; world <= 6; ++world) {
-    Cluster cluster(world);
-    for (const std::size_t elements : {std::size_t{0}, std::size_t{1}, std::size_t{3}, world - 1, world, std::size_t{17},
-                                       std::size_t{100'000}, std::size_t{100'001}, std::size_t{3'000'000}}) {
+  for (std::size_t world = 1; world <= 6; ++world)
+    for (const auto schedule : {Schedule::Direct, Schedule::Ring, Schedule::Automatic}) {
+      Cluster cluster(world);
+      cluster.schedule = schedule;
+      cluster.vote = random() % 2 == 0;
+      for (const std::size_t elements : {std::size_t{0}, std::size_t{1}, std::size_t{3}, world - 1, world, std::size_t{17},
+                                         std::size_t{100'000}, std::size_t{100'001}, std::size_t{3'000'000}}) {
+        BOOST_TEST_MESSAGE("world " << world << " schedule " << int(schedule) << " elements " << elements << " vote " << cluster.vote);
       if (elements == 3'000'000 && world != 2 && world != 5) continue;
-      BOOST_TEST(cluster.reduce(any_weights(world, random), elements).all_succeeded(), "world " << world << ", elements " << elements);
+        BOOST_TEST(cluster.reduce(any_weights(world, random), elements).all_succeeded(), "world " << world << ", elements " << elements);
+      }
+      BOOST_TEST(cluster.dials() == world * (world - 1) / 2);
     }
-    BOOST_TEST(cluster.dials() == world * (world - 1) / 2);
-  }
 }
 
 BOOST_AUTO_TEST_CASE(many_operations_follow_each_other_over_the_same_lanes) {
@@ -83,6 +89,7 @@ BOOST_AUTO_TEST_CASE(an_abort_at_any_chunk_leaves_inputs_and_lanes_as_they_were)
     if (rank == 1 && done == stop_at) cluster.engine(1).abort(op, "the test says so");
   };
   for (stop_at = 1; stop_at <= total; ++stop_at) {
+    cluster.schedule = stop_at % 2 == 0 ? Schedule::Ring : Schedule::Direct;
     const auto reduced = cluster.reduce({3, 2, 1}, 2000);
     BOOST_REQUIRE(reduced.sound());
     BOOST_TEST(reduced.suspects.empty());
@@ -105,6 +112,72 @@ BOOST_AUTO_TEST_CASE(an_abort_while_large_frames_are_on_their_way_keeps_the_lane
     BOOST_REQUIRE(cluster.reduce({1, 2, 3}, 1000).all_succeeded());
   }
   BOOST_TEST(cluster.dials() == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(tags_run_at_once_over_the_same_lanes_in_whatever_order_ranks_start_them) {
+  std::mt19937_64 random(4);
+  constexpr std::size_t WORLD = 4;
+  constexpr std::size_t TAGS = 24;
+  Cluster cluster(WORLD, 256);
+  for (std::uint64_t round = 1; round <= 5; ++round) {
+    cluster.schedule = std::array{Schedule::Direct, Schedule::Ring, Schedule::Automatic}[round % 3];
+    cluster.vote = round % 2 == 0;
+    std::vector<Contribution> contributions;
+    for (std::size_t r = 0; r < WORLD; ++r) contributions.push_back({cluster.id(r), 1 + random() % 5});
+    std::vector<std::vector<std::vector<float>>> inputs(TAGS);
+    std::vector<std::vector<std::vector<float>>> outputs(TAGS);
+    Outcomes outcomes;
+    for (std::size_t tag = 0; tag < TAGS; ++tag) {
+      const std::size_t elements = random() % 30'000;
+      for (std::size_t r = 0; r < WORLD; ++r) {
+        inputs[tag].push_back(random_values(elements, round * 10'000 + tag * 10 + r));
+        outputs[tag].emplace_back(elements);
+      }
+    }
+    for (std::size_t r = 0; r < WORLD; ++r) {
+      std::vector<std::size_t> order(TAGS);
+      std::iota(order.begin(), order.end(), 0U);
+      std::shuffle(order.begin(), order.end(), random);
+      for (const auto tag : order)
+        cluster.engine(r).start(
+            cluster.request({Epoch{1}, Sequence{round}, Tag{tag + 1}}, r, contributions, inputs[tag][r], outputs[tag][r], PATIENCE),
+            [&outcomes, key = r * TAGS + tag](ReduceOutcome outcome) { outcomes.put(key, std::move(outcome)); });
+    }
+    BOOST_REQUIRE(outcomes.wait_for_all(WORLD * TAGS));
+    const auto all = outcomes.all();
+    for (std::size_t tag = 0; tag < TAGS; ++tag) {
+      const auto elements = outputs[tag][0].size();
+      const bool whole = cluster.schedule == Schedule::Automatic;
+      const auto expected = expected_mean(inputs[tag], contributions, elements, whole ? Schedule::Direct : cluster.schedule);
+      for (std::size_t r = 0; r < WORLD; ++r) {
+        const auto& outcome = all.at(r * TAGS + tag);
+        BOOST_REQUIRE_MESSAGE(outcome.stats.has_value(), to_string(outcome.op) << ": " << (outcome.stats ? "" : to_string(outcome.stats.error())));
+        BOOST_TEST((outcome.stats->digest == all.at(tag).stats->digest));
+        BOOST_TEST(same_bits(outputs[tag][r], expected), "tag " << tag << ", rank " << r);
+      }
+    }
+  }
+  BOOST_TEST(cluster.dials() == WORLD * (WORLD - 1) / 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_new_epoch_ends_what_older_ones_have_in_flight) {
+  Cluster cluster(2);
+  Outcomes outcomes;
+  const std::vector<Contribution> contributions{{cluster.id(0), 1}, {cluster.id(1), 1}};
+  const std::vector<float> input(100'000, 1.0F);
+  std::vector<float> output(input.size());
+  std::vector<float> next_output(input.size());
+  // Only one rank starts these: they wait.
+  for (std::size_t tag = 0; tag < 3; ++tag)
+    cluster.engine(0).start(cluster.request({Epoch{1}, Sequence{1}, Tag{tag}}, 0, contributions, input, output, PATIENCE),
+                            [&outcomes, tag](ReduceOutcome outcome) { outcomes.put(tag, std::move(outcome)); });
+  for (std::size_t r = 0; r < 2; ++r)
+    cluster.engine(r).start(
+        cluster.request({Epoch{2}, Sequence{1}, Tag{9}}, r, contributions, input, r == 0 ? output : next_output, PATIENCE),
+        [&outcomes, r](ReduceOutcome outcome) { outcomes.put(10 + r, std::move(outcome)); });
+  BOOST_REQUIRE(outcomes.wait_for_all(5));
+  for (std::size_t tag = 0; tag < 3; ++tag) BOOST_TEST(!outcomes.all().at(tag).stats.has_value());
+  for (std::size_t r = 0; r < 2; ++r) BOOST_TEST(outcomes.all().at(10 + r).stats.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(an_abort_of_an_unknown_operation_is_ignored) {
@@ -143,8 +216,14 @@ BOOST_AUTO_TEST_CASE(an_engine_that_ends_completes_its_operation) {
     EngineOptions options;
     options.self = PeerId{2};  // the other one would have to dial
     LaneEngine engine(std::move(options));
-    engine.start({{Epoch{1}, Sequence{1}}, view, PeerId{2}, {{PeerId{1}, 1}, {PeerId{2}, 0}}, {}, output, PATIENCE},
-                 [&](ReduceOutcome outcome) { outcomes.put(0, std::move(outcome)); });
+    ReduceRequest request;
+    request.op = {Epoch{1}, Sequence{1}};
+    request.view = view;
+    request.self = PeerId{2};
+    request.contributions = {{PeerId{1}, 1}, {PeerId{2}, 0}};
+    request.output = std::as_writable_bytes(std::span{output});
+    request.deadline = PATIENCE;
+    engine.start(std::move(request), [&](ReduceOutcome outcome) { outcomes.put(0, std::move(outcome)); });
   }
   BOOST_REQUIRE(outcomes.all().size() == 1U);
   BOOST_TEST((outcomes.all().at(0).stats.error().name == ErrorName::LaneBroken));

@@ -35,6 +35,31 @@ BOOST_AUTO_TEST_CASE(a_lane_cut_at_any_chunk_names_a_suspect_and_is_dialed_again
   BOOST_TEST(failures > total / 2);
 }
 
+BOOST_AUTO_TEST_CASE(with_a_vote_a_lane_cut_at_any_chunk_leaves_all_ranks_with_the_result_or_none) {
+  for (const auto schedule : {Schedule::Direct, Schedule::Ring}) {
+    Cluster cluster(3, 64);
+    cluster.schedule = schedule;
+    cluster.vote = true;
+    std::atomic<std::uint64_t> cut_at = 0;
+    std::atomic<std::uint64_t> total = 1;
+    cluster.hook = [&](std::size_t rank, OperationId, std::uint64_t done, std::uint64_t all) {
+      total = std::max(total.load(), all);
+      if (rank == 0 && done == cut_at) cluster.cut(0, 2);
+    };
+    std::size_t aborts = 0;
+    for (std::uint64_t at = 1; at <= total; ++at) {
+      cut_at = at;
+      const auto reduced = cluster.reduce({3, 2, 1}, 3000);
+      BOOST_REQUIRE(reduced.sound());
+      BOOST_TEST((reduced.succeeded == 0 || reduced.succeeded == 3), reduced.succeeded << " of 3 ranks committed, cut at " << at);
+      aborts += reduced.succeeded == 0 ? 1 : 0;
+      cut_at = 0;
+      BOOST_REQUIRE(cluster.reduce({1, 2, 3}, 3000).all_succeeded());
+    }
+    BOOST_TEST(aborts > total / 2);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_lane_cut_between_operations_is_dialed_again) {
   Cluster cluster(4, 64);
   for (int i = 0; i < 20; ++i) {

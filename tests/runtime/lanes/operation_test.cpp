@@ -13,46 +13,65 @@ constexpr std::size_t CHUNK = 16;
 
 Instant at(std::int64_t ns) { return Instant(Duration(ns)); }
 
-/// Three ranks with ids 1, 2, 3; this one is rank 0 and owns the first third.
+/// Three ranks with ids 1, 2, 3; this one is rank 0 and owns the first third, ten chunks.
 struct Fixture {
   explicit Fixture(std::size_t elements = 480) : input(elements, 1.0F), output(elements) {
     auto made = Operation::make(
-        request(), 3, pool, [this](std::uint64_t done, std::uint64_t) { steps = done; }, at(0));
+        request(), {3, &pool}, [this](std::uint64_t done, std::uint64_t) { steps = done; }, at(0));
     BOOST_REQUIRE(made.has_value());
     operation = std::move(*made);
     begin = operation->next(1)->header;
   }
   ReduceRequest request() {
-    const View view{Epoch{1}, {Member{PeerId{1}, "", {}, 0}, Member{PeerId{2}, "", {}, 1}, Member{PeerId{3}, "", {}, 2}}};
-    return {{Epoch{1}, Sequence{1}}, view, PeerId{1}, {{PeerId{1}, 1}, {PeerId{2}, 1}, {PeerId{3}, 1}}, input, output, 1s};
+    ReduceRequest made;
+    made.op = {Epoch{1}, Sequence{1}};
+    made.view = View{Epoch{1}, {Member{PeerId{1}, "", {}, 0}, Member{PeerId{2}, "", {}, 1}, Member{PeerId{3}, "", {}, 2}}};
+    made.self = PeerId{1};
+    made.contributions = {{PeerId{1}, 1}, {PeerId{2}, 1}, {PeerId{3}, 1}};
+    made.input = std::as_bytes(std::span{input});
+    made.output = std::as_writable_bytes(std::span{output});
+    made.deadline = 1s;
+    made.schedule = Schedule::Direct;
+    return made;
   }
-  /// The frame that rank `from` would send next, as a header without payload checksum.
-  FrameHeader next_from(std::uint32_t from, std::uint64_t index) const {
-    const auto piece = operation->plan().receive(from, index);
+  /// What rank `from` sends of that kind, as a header without payload checksum.
+  FrameHeader frame(std::uint32_t from, PieceKind kind, std::uint32_t chunk = 0) const {
     auto header = begin;
-    header.kind = piece.kind;
-    header.segment = static_cast<std::uint16_t>(piece.segment);
-    header.chunk = piece.chunk;
-    header.payload_bytes = static_cast<std::uint32_t>(piece.range.count * sizeof(float));
+    header.kind = kind;
+    header.segment = static_cast<std::uint16_t>(kind == PieceKind::Result ? from : 0);
+    header.chunk = chunk;
+    header.payload_bytes = kind == PieceKind::Begin ? 0 : CHUNK * sizeof(float);
     return header;
   }
-  /// Delivers frame `index` of a rank; false when the window is full.
-  bool deliver(std::uint32_t from, std::uint64_t index, std::int64_t now = 1) {
-    auto header = next_from(from, index);
+  /// False when it is refused.
+  bool deliver(std::uint32_t from, PieceKind kind, std::uint32_t chunk = 0, std::int64_t now = 1) {
+    auto header = frame(from, kind, chunk);
     const std::vector<float> values(header.payload_bytes / sizeof(float), 2.0F);
     header.payload_checksum = checksum(std::as_bytes(std::span{values}));
-    const auto reception = operation->expect(from, header);
-    BOOST_REQUIRE(reception.has_value());
-    if (reception->early) return false;
+    auto reception = operation->expect(from, header);
+    if (!reception) return false;
     BOOST_REQUIRE(reception->into.size() == header.payload_bytes);
     std::copy_n(std::as_bytes(std::span{values}).begin(), header.payload_bytes, reception->into.begin());
-    BOOST_REQUIRE(operation->received(from, at(now)).has_value());
+    BOOST_REQUIRE(operation->received(from, std::move(*reception), at(now)).has_value());
     return true;
+  }
+  /// All frames that can be sent to a rank now.
+  std::vector<FrameHeader> send_all(std::uint32_t to) {
+    std::vector<FrameHeader> headers;
+    while (auto next = operation->next(to)) {
+      headers.push_back(next->header);
+      operation->sent(to, next->header, at(1));
+    }
+    return headers;
+  }
+  PeerId blamed() {
+    operation->deadline_passed(at(100));
+    return operation->suspect();
   }
 
   std::vector<float> input;
   std::vector<float> output;
-  ChunkPool pool{CHUNK};
+  ChunkPool pool{CHUNK * sizeof(float)};
   std::uint64_t steps = 0;
   std::unique_ptr<Operation> operation;
   FrameHeader begin;  ///< ours; it has what all frames have in common
@@ -60,57 +79,80 @@ struct Fixture {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_CASE(a_peer_that_is_ahead_waits_when_its_window_is_full, Fixture) {
-  for (std::uint64_t index = 0; index <= 3; ++index) BOOST_TEST(deliver(1, index));
-  BOOST_TEST(!deliver(1, 4));
-  BOOST_TEST(!operation->sum_one());
-  BOOST_TEST(deliver(2, 0));
-  BOOST_TEST(deliver(2, 1));
-  BOOST_TEST(!deliver(1, 4));
-  BOOST_TEST(operation->sum_one());
-  BOOST_TEST(deliver(1, 4));
-  BOOST_TEST(!deliver(1, 5));
+BOOST_FIXTURE_TEST_CASE(nothing_but_the_beginning_is_sent_to_who_has_not_begun, Fixture) {
+  BOOST_TEST(send_all(1).empty());
+  BOOST_TEST(deliver(1, PieceKind::Begin));
+  BOOST_TEST(!send_all(1).empty());
 }
 
-BOOST_FIXTURE_TEST_CASE(a_result_can_be_sent_only_once_it_is_summed, Fixture) {
-  const auto inputs = operation->plan().chunk_count(1);
-  for (std::uint32_t i = 0; i < 1 + inputs; ++i) {
-    BOOST_REQUIRE(operation->next(1).has_value());
-    operation->sent(1, at(1));
+BOOST_FIXTURE_TEST_CASE(no_more_is_given_than_the_window_holds, Fixture) {
+  BOOST_TEST(deliver(1, PieceKind::Begin));
+  BOOST_TEST(send_all(1).size() == 3U);
+  BOOST_TEST(deliver(1, PieceKind::Result, 0));
+  const auto more = send_all(1);
+  BOOST_REQUIRE(more.size() == 1U);
+  BOOST_TEST((more[0].kind == PieceKind::Input));
+  BOOST_TEST(more[0].chunk == 3U);
+}
+
+BOOST_FIXTURE_TEST_CASE(what_goes_beyond_the_window_is_a_violation, Fixture) {
+  for (const std::uint32_t from : {1U, 2U}) BOOST_TEST(deliver(from, PieceKind::Begin));
+  for (const std::uint32_t chunk : {2U, 0U, 1U}) BOOST_TEST(deliver(1, PieceKind::Input, chunk));
+  BOOST_TEST(!deliver(1, PieceKind::Input, 3));
+  BOOST_TEST(!operation->combine_one());
+  BOOST_TEST(deliver(2, PieceKind::Input, 0));
+  BOOST_TEST(operation->combine_one());
+  BOOST_TEST(deliver(1, PieceKind::Input, 3));
+  BOOST_TEST(!deliver(1, PieceKind::Input, 4));
+}
+
+BOOST_FIXTURE_TEST_CASE(what_was_here_before_is_a_violation, Fixture) {
+  BOOST_TEST(!deliver(1, PieceKind::Input, 0));
+  for (const auto kind : {PieceKind::Begin, PieceKind::Input, PieceKind::Result}) {
+    BOOST_TEST(deliver(1, kind));
+    BOOST_TEST(!deliver(1, kind));
   }
-  BOOST_TEST(!operation->next(1).has_value());
-  for (const std::uint32_t from : {1U, 2U})
-    for (const std::uint64_t index : {0U, 1U}) BOOST_TEST(deliver(from, index));
-  BOOST_TEST(operation->sum_one());
-  BOOST_REQUIRE(operation->next(1).has_value());
-  BOOST_TEST((operation->next(1)->header.kind == PieceKind::Result));
 }
 
-BOOST_FIXTURE_TEST_CASE(who_is_silent_for_longest_is_overdue, Fixture) {
-  const auto nobody_held = [](PeerId) { return false; };
-  BOOST_TEST(deliver(1, 0, 10));
-  BOOST_TEST(deliver(2, 0, 20));
-  BOOST_TEST((operation->most_overdue(nobody_held) == PeerId{2}));
-  BOOST_TEST(deliver(1, 1, 30));
-  BOOST_TEST((operation->most_overdue(nobody_held) == PeerId{3}));
-  // Whom we do not read from is not late.
-  BOOST_TEST((operation->most_overdue([](PeerId peer) { return peer == PeerId{3}; }) == PeerId{2}));
+BOOST_FIXTURE_TEST_CASE(a_result_is_sent_to_all_once_it_is_combined, Fixture) {
+  for (const std::uint32_t from : {1U, 2U}) {
+    BOOST_TEST(deliver(from, PieceKind::Begin));
+    BOOST_TEST(send_all(from).size() >= 3U);
+    BOOST_TEST(deliver(from, PieceKind::Input));
+  }
+  BOOST_TEST(operation->combine_one());
+  for (const std::uint32_t to : {1U, 2U}) {
+    const auto frame = operation->next(to);
+    BOOST_REQUIRE(frame.has_value());
+    BOOST_TEST((frame->header.kind == PieceKind::Result));
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(who_is_silent_for_longest_is_blamed, Fixture) {
+  BOOST_TEST(deliver(1, PieceKind::Begin, 0, 30));
+  BOOST_TEST(deliver(2, PieceKind::Begin, 0, 20));
+  BOOST_TEST((blamed() == PeerId{3}));
+}
+
+BOOST_FIXTURE_TEST_CASE(who_has_not_begun_is_blamed_first, Fixture) {
+  BOOST_TEST(deliver(2, PieceKind::Begin, 0, 20));
+  BOOST_TEST((blamed() == PeerId{2}));
 }
 
 BOOST_AUTO_TEST_CASE(who_owes_an_input_is_blamed_before_who_owes_a_result) {
   Fixture small(48);  // one chunk for each rank
-  BOOST_TEST(small.deliver(1, 0, 10));
-  BOOST_TEST(small.deliver(1, 1, 11));  // now rank 1 owes its result, which may wait for rank 2
-  BOOST_TEST(small.deliver(2, 0, 50));
-  BOOST_TEST((small.operation->most_overdue([](PeerId) { return false; }) == PeerId{3}));
+  BOOST_TEST(small.deliver(1, PieceKind::Begin, 0, 10));
+  BOOST_TEST(small.deliver(1, PieceKind::Input, 0, 11));  // now rank 1 owes its result, which may wait for rank 2
+  BOOST_TEST(small.deliver(2, PieceKind::Begin, 0, 50));
+  BOOST_TEST((small.blamed() == PeerId{3}));
 }
 
 BOOST_FIXTURE_TEST_CASE(an_exchange_begins_anew_once_and_only_before_anything_came, Fixture) {
-  operation->sent(1, at(1));
+  operation->sent(1, begin, at(1));
   BOOST_TEST(operation->restart(1));
   BOOST_TEST((operation->next(1)->header.kind == PieceKind::Begin));
   BOOST_TEST(!operation->restart(1));
-  BOOST_TEST(deliver(2, 0));
+  BOOST_TEST(deliver(2, PieceKind::Begin));
   BOOST_TEST(!operation->restart(2));
 }
 
@@ -120,20 +162,20 @@ BOOST_FIXTURE_TEST_CASE(any_header_is_refused_or_gets_memory_that_is_ours, Fixtu
   std::size_t accepted = 0;
   for (int tries = 0; tries < 150'000; ++tries) {
     const auto from = static_cast<std::uint32_t>(1 + random() % 2);
-    auto header = next_from(from, random() % operation->plan().receive_count(from));
+    auto header = frame(from, static_cast<PieceKind>(random() % 3), static_cast<std::uint32_t>(random() % 12));
     switch (random() % 8) {
       case 0: header.chunk = static_cast<std::uint32_t>(random()); break;
       case 1: header.payload_bytes = static_cast<std::uint32_t>(random() % (MAX_PAYLOAD_BYTES + 1)); break;
       case 2: header.segment = static_cast<std::uint16_t>(random() % 3); break;
-      case 3: header.kind = static_cast<PieceKind>(random() % 3); break;
-      case 4: header.elements = random(); break;
+      case 3: header.kind = static_cast<PieceKind>(random() % 7); break;
+      case 4: header.agreement = random(); break;
       case 5: header.world = static_cast<std::uint16_t>(1 + random() % 5); break;
       default: break;
     }
     const auto decoded = decode(encode(header));
     if (!decoded) continue;
-    const auto reception = operation->expect(from, *decoded);
-    if (!reception || reception->early) continue;
+    auto reception = operation->expect(from, *decoded);
+    if (!reception) continue;
     ++accepted;
     BOOST_REQUIRE(reception->into.size() == decoded->payload_bytes);
     if (decoded->kind == PieceKind::Result) {
@@ -141,10 +183,10 @@ BOOST_FIXTURE_TEST_CASE(any_header_is_refused_or_gets_memory_that_is_ours, Fixtu
       BOOST_REQUIRE(reception->into.data() + reception->into.size() <= own.data() + own.size());
     }
     std::fill(reception->into.begin(), reception->into.end(), std::byte{1});  // the sanitizer watches the bounds
-    (void)operation->received(from, at(1)).has_value();
-    (void)operation->sum_one();
+    (void)operation->received(from, std::move(*reception), at(1)).has_value();
+    (void)operation->combine_one();
   }
-  BOOST_TEST(accepted > 0U);
+  BOOST_TEST(accepted > 20U);
 }
 
 BOOST_FIXTURE_TEST_CASE(a_request_that_contradicts_itself_is_refused, Fixture) {
@@ -152,7 +194,7 @@ BOOST_FIXTURE_TEST_CASE(a_request_that_contradicts_itself_is_refused, Fixture) {
     auto broken = request();
     change(broken);
     const auto made = Operation::make(
-        std::move(broken), 3, pool, [](std::uint64_t, std::uint64_t) {}, at(0));
+        std::move(broken), {3, &pool}, [](std::uint64_t, std::uint64_t) {}, at(0));
     return !made && made.error().name == ErrorName::ReduceMismatch;
   };
   BOOST_TEST(refused([](ReduceRequest& r) { r.self = PeerId{9}; }));

@@ -1,0 +1,113 @@
+// Owns the rules of the vote.
+#include "actors/reduce_worker/vote_machine.hpp"
+
+#include <utility>
+
+namespace prime::vote {
+namespace {
+
+Transition nothing(State state) { return {std::move(state), {}}; }
+
+Transition commit(State state) {
+  state.phase = Phase::Committed;
+  Transition done{std::move(state), {}};
+  for (std::uint32_t r = 0; r < done.state.doubts.size(); ++r)
+    if (done.state.doubts[r] && !done.state.lost[r]) done.sayings.push_back({Word::Committed, r});
+  return done;
+}
+
+Transition abort(State state) {
+  state.phase = Phase::Aborted;
+  return {std::move(state), {{Word::Aborted, std::nullopt}}};
+}
+
+bool includes(const Ranks& all, const Ranks& some) {
+  for (std::size_t r = 0; r < some.size(); ++r)
+    if (some[r] && !all[r]) return false;
+  return true;
+}
+
+/// Nobody who is left has committed, and nobody can hear of one who did.
+bool is_dead(const State& s) {
+  for (std::uint32_t r = 0; r < s.lost.size(); ++r) {
+    if (r == s.rank || s.lost[r]) continue;
+    if (!s.doubts[r] || !includes(*s.doubts[r], s.lost)) return false;
+  }
+  return true;
+}
+
+/// Begins to doubt, or says again whom it has lost.
+Transition doubt(State state, Error cause) {
+  if (!state.cause) state.cause = std::move(cause);
+  if (state.phase == Phase::Reducing) return abort(std::move(state));
+  state.phase = Phase::Doubting;
+  if (is_dead(state)) return abort(std::move(state));
+  return {std::move(state), {{Word::Doubt, std::nullopt}}};
+}
+
+Transition count(State state) {
+  bool all = true;
+  for (std::uint32_t r = 0; r < state.votes.size(); ++r) {
+    if (r == state.rank) continue;
+    if (!state.votes[r]) all = false;
+    else if (*state.votes[r] != state.own)
+      return doubt(std::move(state), Error{ErrorName::ParityBroken, "rank " + std::to_string(r) + " has another result"});
+  }
+  return all ? commit(std::move(state)) : nothing(std::move(state));
+}
+
+}  // namespace
+
+State start(std::uint32_t rank, std::uint32_t world) {
+  State state;
+  state.rank = rank;
+  state.votes.resize(world);
+  state.lost.resize(world);
+  state.doubts.resize(world);
+  return state;
+}
+
+Transition complete(State state, const Digest& digest) {
+  if (state.phase != Phase::Reducing) return nothing(std::move(state));
+  state.phase = Phase::Voted;
+  state.own = digest;
+  auto counted = count(std::move(state));
+  counted.sayings.insert(counted.sayings.begin(), Saying{Word::Vote, std::nullopt});
+  return counted;
+}
+
+Transition vote_from(State state, std::uint32_t rank, const Digest& digest) {
+  state.votes[rank] = digest;
+  return state.phase == Phase::Voted ? count(std::move(state)) : nothing(std::move(state));
+}
+
+Transition doubt_from(State state, std::uint32_t rank, Ranks its_lost) {
+  if (state.phase == Phase::Committed) return {std::move(state), {{Word::Committed, rank}}};
+  if (state.phase == Phase::Aborted) return {std::move(state), {{Word::Aborted, rank}}};
+  state.doubts[rank] = std::move(its_lost);
+  if (state.phase == Phase::Doubting) return is_dead(state) ? abort(std::move(state)) : nothing(std::move(state));
+  return doubt(std::move(state), Error{ErrorName::LaneBroken, "rank " + std::to_string(rank) + " lost another one"});
+}
+
+Transition committed_by(State state, std::uint32_t) {
+  return state.phase == Phase::Voted || state.phase == Phase::Doubting ? commit(std::move(state)) : nothing(std::move(state));
+}
+
+Transition aborted_by(State state, std::uint32_t rank) {
+  if (state.phase == Phase::Committed || state.phase == Phase::Aborted) return nothing(std::move(state));
+  if (!state.cause) state.cause = Error{ErrorName::LaneBroken, "rank " + std::to_string(rank) + " gave the operation up"};
+  return abort(std::move(state));
+}
+
+Transition lost(State state, std::uint32_t rank, Error cause) {
+  if (state.phase == Phase::Committed || state.phase == Phase::Aborted || state.lost[rank]) return nothing(std::move(state));
+  state.lost[rank] = true;
+  return doubt(std::move(state), std::move(cause));
+}
+
+Transition fail(State state, Error cause) {
+  if (state.phase != Phase::Reducing && state.phase != Phase::Voted) return nothing(std::move(state));
+  return doubt(std::move(state), std::move(cause));
+}
+
+}  // namespace prime::vote

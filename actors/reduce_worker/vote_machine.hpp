@@ -1,0 +1,59 @@
+// Owns the vote that rides the lanes: whoever holds every rank's equal digest commits. Pure.
+//
+// A rank that fails before it voted aborts at once: without its vote nobody commits. A rank that has voted when something fails
+// doubts: it does not commit by votes any more, and tells the others so with the list of ranks that it has lost. It commits when
+// one says that it did. It aborts when everyone whom it has not lost doubts too and has lost all that it has lost itself: then what
+// a lost one may know can reach none of them any more. It also aborts when one says that it did. This holds for any number of
+// crashes, and for a lost connection while a third rank reaches both ends; two sides that cannot reach each other at all need the
+// coordinator (docs/INVARIANTS.md, law 2).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "messages/ids.hpp"
+#include "messages/result.hpp"
+
+namespace prime::vote {
+
+enum class Phase : std::uint8_t { Reducing, Voted, Doubting, Committed, Aborted };
+
+using Ranks = std::vector<bool>;
+
+struct State {
+  std::uint32_t rank = 0;
+  Phase phase = Phase::Reducing;
+  Digest own;
+  std::vector<std::optional<Digest>> votes;  ///< by rank
+  Ranks lost;
+  std::vector<std::optional<Ranks>> doubts;  ///< by rank: whom it has lost, as it said last
+  std::optional<Error> cause;                ///< why it doubts or aborted
+};
+
+enum class Word : std::uint8_t { Vote, Doubt, Committed, Aborted };
+/// To be said to one rank, or to all that are not lost. A vote carries `own`, a doubt `lost`.
+struct Saying {
+  Word word = Word::Vote;
+  std::optional<std::uint32_t> to;
+};
+
+struct Transition {
+  State state;
+  std::vector<Saying> sayings;
+};
+
+State start(std::uint32_t rank, std::uint32_t world);
+/// The own result is complete.
+Transition complete(State state, const Digest& digest);
+Transition vote_from(State state, std::uint32_t rank, const Digest& digest);
+Transition doubt_from(State state, std::uint32_t rank, Ranks its_lost);
+Transition committed_by(State state, std::uint32_t rank);
+Transition aborted_by(State state, std::uint32_t rank);
+/// Nothing will ever come from this rank.
+Transition lost(State state, std::uint32_t rank, Error cause);
+/// This rank cannot or will not go on.
+Transition fail(State state, Error cause);
+
+}  // namespace prime::vote

@@ -1,0 +1,97 @@
+// Owns `primectl bench`: which cases are measured, and the table or the lines of JSON.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "cli/commands.hpp"
+#include "cli/render/columns.hpp"
+#include "cli/render/figures.hpp"
+#include "cli/terminal.hpp"
+#include "runtime/bench/allreduce_bench.hpp"
+#include "runtime/telemetry/status_json.hpp"
+
+namespace prime::cli {
+namespace {
+
+constexpr std::array<std::uint64_t, 5> SIZES{4ULL << 10, 64ULL << 10, 1ULL << 20, 16ULL << 20, 256ULL << 20};
+
+/// The value whose name is `word`; the parser has let only names through.
+template <class Enumeration>
+Enumeration named(const std::string& word, std::uint8_t count) {
+  for (std::uint8_t value = 0; value < count; ++value)
+    if (to_string(static_cast<Enumeration>(value)) == word) return static_cast<Enumeration>(value);
+  return {};
+}
+
+std::vector<bench::Case> cases_of(const BenchArguments& arguments) {
+  auto sizes = arguments.sizes;
+  if (sizes.empty()) sizes.assign(SIZES.begin(), SIZES.end());
+  std::vector<bench::Case> cases;
+  for (const auto peers : arguments.peers)
+    for (const auto bytes : sizes)
+      for (const auto& lane : arguments.lanes)
+        for (const auto& codec : arguments.codecs)
+          for (const auto& schedule : arguments.schedules)
+            for (const auto tags : arguments.tags)
+              cases.push_back({peers, bytes, tags, named<Codec>(codec, CODECS), named<bench::Lane>(lane, 2), named<Schedule>(schedule, 4)});
+  return cases;
+}
+
+nlohmann::ordered_json to_json(const bench::Row& row) {
+  return {{"schema", "primectl.bench/1"},
+          {"peers", row.what.peers},
+          {"bytes", row.what.bytes},
+          {"codec", to_string(row.what.codec)},
+          {"lane", to_string(row.what.lane)},
+          {"schedule", to_string(row.what.schedule)},
+          {"tags", row.what.tags},
+          {"time_s", {{"min", row.time_s.min}, {"median", row.time_s.median}, {"max", row.time_s.max}}},
+          {"bus_bytes_per_s", row.bus_bytes_per_s},
+          {"cpu_s_per_gb", row.cpu_s_per_gb},
+          {"extra_bytes_peak", row.extra_bytes_peak},
+          {"limit_share", row.limit_share}};
+}
+
+std::string fixed(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.2f", value);
+  return text.data();
+}
+
+std::string table_of(const std::vector<bench::Row>& rows) {
+  std::vector<std::vector<std::string>> cells;
+  for (const auto& row : rows)
+    cells.push_back({std::to_string(row.what.peers), bytes_figure(row.what.bytes), std::to_string(row.what.tags),
+                     std::string(to_string(row.what.lane)), std::string(to_string(row.what.codec)),
+                     std::string(to_string(row.what.schedule)), short_time_figure(row.time_s.median), short_time_figure(row.time_s.min),
+                     short_time_figure(row.time_s.max), fixed(row.bus_bytes_per_s / 1e9), fixed(row.cpu_s_per_gb),
+                     bytes_figure(row.extra_bytes_peak), fixed(row.limit_share)});
+  return columns({{"peers", Align::Right},
+                  {"bytes", Align::Right},
+                  {"tags", Align::Right},
+                  {"lane"},
+                  {"codec"},
+                  {"schedule"},
+                  {"median", Align::Right},
+                  {"min", Align::Right},
+                  {"max", Align::Right},
+                  {"bus GB/s", Align::Right},
+                  {"CPU s/GB", Align::Right},
+                  {"extra", Align::Right},
+                  {"of bare", Align::Right}},
+                 cells);
+}
+
+}  // namespace
+
+int run_command(const BenchArguments& arguments) {
+  Terminal terminal{arguments.common};
+  const auto rows = bench::measure_reduces(cases_of(arguments), arguments.repeat);
+  if (!rows) return terminal.complain(rows.error());
+  if (!terminal.json()) terminal.print(table_of(*rows));
+  else
+    for (const auto& row : *rows) terminal.print(telemetry::dump(to_json(row)) + "\n");
+  return 0;
+}
+
+}  // namespace prime::cli

@@ -1,0 +1,102 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "kernels/codec/codec_reference.hpp"
+#include "kernels/codec/codec_vector.hpp"
+#include "kernels/reduce/reduce.hpp"
+
+namespace prime::kernels {
+namespace {
+
+// An output of this size leaves the caches before anybody reads it, so writing past them saves fetching it first.
+constexpr std::size_t STREAM_BYTES = std::size_t{16} << 20;
+constexpr std::size_t STREAM_ALIGNMENT = 64;
+
+using Group = std::array<float, GROUP_VALUES>;
+using GroupBytes = std::array<std::byte, GROUP_BYTES_MAXIMUM>;
+
+std::optional<Unencodable> first_refused(const Encoding& encoding, std::span<const float> values, std::size_t begin) {
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if ((std::bit_cast<std::uint32_t>(values[i]) & ~SIGN_BIT) >= refused_bits(encoding.codec)) return Unencodable{begin + i, values[i]};
+  return std::nullopt;
+}
+
+// The rest of a tensor, shorter than a group, is encoded inside one: repeating its last value changes no block's range.
+bool encode_rest(const Encoding& encoding, EncodeGroup encode_group, std::span<const float> rest, std::uint64_t index, std::byte* out) {
+  Group padded;
+  padded.fill(rest.back());
+  std::ranges::copy(rest, padded.begin());
+  GroupBytes encoded;
+  if (!encode_group(encoding, padded.data(), index, encoded.data())) return false;
+  const std::size_t bytes = encoded_bytes(encoding.codec, rest.size());
+  if (block_layout(encoding.codec).bits == 4 && rest.size() % 2 == 1) encoded[bytes - 1] &= std::byte{0x0F};
+  std::memcpy(out, encoded.data(), bytes);
+  return true;
+}
+
+bool encode_span(const Encoding& encoding, EncodeGroup encode_group, std::span<const float> values, std::uint64_t index, std::byte* out) {
+  return values.size() == GROUP_VALUES ? encode_group(encoding, values.data(), index, out)
+                                       : encode_rest(encoding, encode_group, values, index, out);
+}
+
+}  // namespace
+
+std::optional<Unencodable> encode(const Encoding& encoding, std::span<const float> values, std::span<std::byte> out) {
+  if (encoding.codec == Codec::None) {
+    const std::size_t first = first_non_finite(values);
+    if (first != values.size()) return Unencodable{first, values[first]};
+    if (!values.empty()) std::memcpy(out.data(), values.data(), values.size_bytes());
+    return std::nullopt;
+  }
+  const auto encode_group = kernels::encode_group(encoding.codec, encoding.rounding);
+  if (encode_group == nullptr || encoding.first_index % CODEC_ALIGNMENT != 0) return encode_reference(encoding, values, out);
+  const std::size_t stride = encoded_bytes(encoding.codec, GROUP_VALUES);
+  std::byte* to = out.data();
+  for (std::size_t begin = 0; begin < values.size(); begin += GROUP_VALUES, to += stride) {
+    const auto group = values.subspan(begin, std::min(GROUP_VALUES, values.size() - begin));
+    if (!encode_span(encoding, encode_group, group, encoding.first_index + begin, to)) return first_refused(encoding, group, begin);
+  }
+  return std::nullopt;
+}
+
+std::optional<Unencodable> encode_with_feedback(const Encoding& encoding, const FeedbackBuffers& buffers) {
+  Group sums;
+  Group decoded;
+  for (std::size_t begin = 0; begin < buffers.values.size(); begin += GROUP_VALUES) {
+    const std::size_t count = std::min(GROUP_VALUES, buffers.values.size() - begin);
+    const std::size_t offset = encoded_bytes(encoding.codec, begin);
+    const auto bytes = buffers.out.subspan(offset, encoded_bytes(encoding.codec, count));
+    const auto values = buffers.values.subspan(begin, count);
+    const auto residual = buffers.residual.subspan(begin, count);
+    const auto next = buffers.next_residual.subspan(begin, count);
+    for (std::size_t i = 0; i < count; ++i) sums[i] = values[i] + residual[i];
+    if (const auto refused = encode(at_index(encoding, encoding.first_index + begin), {sums.data(), count}, bytes))
+      return Unencodable{begin + refused->index, refused->value};
+    decode(encoding.codec, {bytes, {decoded.data(), count}});
+    for (std::size_t i = 0; i < count; ++i) next[i] = sums[i] - decoded[i];
+  }
+  return std::nullopt;
+}
+
+void decode(Codec codec, const DecodeBuffers& buffers, Decoding decoding, float weight) {
+  const auto& [bytes, out] = buffers;
+  const bool streams =
+      decoding != Decoding::Add && out.size_bytes() >= STREAM_BYTES && std::bit_cast<std::uintptr_t>(out.data()) % STREAM_ALIGNMENT == 0;
+  const auto placement = streams ? Placement::Stream : decoding == Decoding::Add ? Placement::Add : Placement::Weighted;
+  const float factor = decoding == Decoding::Set ? 1.0F : weight;
+  const std::size_t groups = out.size() / GROUP_VALUES;
+  const auto decode_groups = kernels::decode_groups(codec, placement);
+  if (decode_groups == nullptr) return decode_reference(codec, buffers, decoding, weight);
+  decode_groups(bytes.data(), groups, factor, out.data());
+  const auto rest = out.subspan(groups * GROUP_VALUES);
+  if (rest.empty()) return;
+  Group values{};
+  GroupBytes encoded{};
+  std::ranges::copy(rest, values.begin());
+  std::ranges::copy(bytes.subspan(encoded_bytes(codec, groups * GROUP_VALUES)), encoded.begin());
+  kernels::decode_groups(codec, streams ? Placement::Weighted : placement)(encoded.data(), 1, factor, values.data());
+  std::copy_n(values.begin(), rest.size(), rest.begin());
+}
+
+}  // namespace prime::kernels

@@ -1,0 +1,82 @@
+// Owns the vectors that draw random bits, and the lanes that all encoding works on. Included once for each instruction set, hence no
+// #pragma once.
+#if defined(PRIME_CODEC_RANDOM_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef PRIME_CODEC_RANDOM_INL
+#undef PRIME_CODEC_RANDOM_INL
+#else
+#define PRIME_CODEC_RANDOM_INL
+#endif
+
+#include <hwy/highway.h>
+
+#include "kernels/codec/codec_vector.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace prime::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// 32 values share the words of one row (philox.hpp) and are one block of Int4.
+constexpr std::size_t ROW = 2 * RANDOM_LANES;
+constexpr std::size_t ROWS = GROUP_VALUES / ROW;
+constexpr std::size_t ROWS_OF_WORDS = 4;
+
+using Floats = hn::CappedTag<float, RANDOM_LANES>;
+using Words = hn::Rebind<std::uint32_t, Floats>;
+using Integers = hn::Rebind<std::int32_t, Floats>;
+using Pairs = hn::Repartition<std::uint64_t, Words>;
+using FloatVector = hn::Vec<Floats>;
+using WordVector = hn::Vec<Words>;
+using PairVector = hn::Vec<Pairs>;
+
+HWY_INLINE WordVector words_of(FloatVector values) { return hn::BitCast(Words(), values); }
+HWY_INLINE FloatVector floats_of(WordVector words) { return hn::BitCast(Floats(), words); }
+HWY_INLINE WordVector word(std::uint32_t value) { return hn::Set(Words(), value); }
+HWY_INLINE FloatVector number(float value) { return hn::Set(Floats(), value); }
+
+HWY_INLINE PairVector product(PairVector a, PairVector b) { return hn::MulEven(hn::BitCast(Words(), a), hn::BitCast(Words(), b)); }
+
+// The four words of a Philox counter, each in the low halves of 64-bit lanes: the multiplication reads nothing else, so what stands
+// above may stay.
+struct Counters {
+  PairVector word[4];
+};
+
+HWY_INLINE void philox_round(Counters& counters, PairVector key_0, PairVector key_1) {
+  const auto product_0 = product(counters.word[0], hn::Set(Pairs(), std::uint64_t{PHILOX_MULTIPLIER_0}));
+  const auto product_1 = product(counters.word[2], hn::Set(Pairs(), std::uint64_t{PHILOX_MULTIPLIER_1}));
+  counters = {{hn::Xor3(hn::ShiftRight<32>(product_1), counters.word[1], key_0), product_1,
+               hn::Xor3(hn::ShiftRight<32>(product_0), counters.word[3], key_1), product_0}};
+}
+
+HWY_INLINE WordVector interleave(PairVector even, PairVector odd) {
+  return hn::OddEven(hn::BitCast(Words(), hn::ShiftLeft<32>(odd)), hn::BitCast(Words(), even));
+}
+
+// The words of a group of 256 values: eight rows of RANDOM_LANES. Four chains of rounds at a time hide each other's latency.
+HWY_INLINE void fill_words(const Encoding& encoding, std::uint64_t index, std::uint32_t* HWY_RESTRICT words) {
+  const Pairs pairs;
+  const std::size_t lanes = hn::Lanes(Words());
+  const std::uint64_t counter = index / RANDOM_GROUP * RANDOM_LANES;
+  const auto even_lanes = hn::Add(hn::Iota(pairs, 0), hn::Iota(pairs, 0));
+  const auto versions = hn::Set(pairs, encoding.version);
+  const Counters start{{even_lanes, hn::Set(pairs, counter >> 32), versions, hn::ShiftRight<32>(versions)}};
+  for (std::size_t lane = 0; lane < RANDOM_LANES; lane += lanes) {
+    Counters chains[4] = {start, start, start, start};  // even and odd counters of the first, then of the second half
+    for (std::size_t chain = 0; chain < 4; ++chain)
+      chains[chain].word[0] = hn::Add(even_lanes, hn::Set(pairs, (counter & 0xFFFFFFFFU) + lane + chain / 2 * RANDOM_LANES + chain % 2));
+    auto key_0 = static_cast<std::uint32_t>(encoding.seed);
+    auto key_1 = static_cast<std::uint32_t>(encoding.seed >> 32);
+    for (int round = 0; round < PHILOX_ROUNDS; ++round, key_0 += PHILOX_WEYL_0, key_1 += PHILOX_WEYL_1)
+      for (auto& chain : chains) philox_round(chain, hn::Set(pairs, std::uint64_t{key_0}), hn::Set(pairs, std::uint64_t{key_1}));
+    for (std::size_t row = 0; row < ROWS; ++row) {
+      const std::size_t half = row / ROWS_OF_WORDS;
+      const auto even = chains[2 * half].word[row % ROWS_OF_WORDS];
+      const auto odd = chains[2 * half + 1].word[row % ROWS_OF_WORDS];
+      hn::Store(interleave(even, odd), Words(), words + row * RANDOM_LANES + lane);
+    }
+  }
+}
+
+}  // namespace prime::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // PRIME_CODEC_RANDOM_INL

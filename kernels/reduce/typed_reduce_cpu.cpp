@@ -1,0 +1,104 @@
+// Owns the typed reduce in plain loops, compiled once for each instruction set (Highway chooses at run time) and vectorised there.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/reduce/typed_reduce_cpu.cpp"
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#include <hwy/foreach_target.h>
+// The order matters: Highway's own header comes after the loop over targets.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <hwy/highway.h>
+
+#include "kernels/reduce/typed_reduce_scalar.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace prime::kernels::HWY_NAMESPACE {
+
+// Small enough that the gathered values stay in the first-level cache while all ranks join.
+constexpr std::size_t BLOCK = 1024;
+
+struct Work {
+  const TypedReduction& reduction;
+  std::span<const TypedInput> inputs;
+  std::span<std::byte> out;
+};
+
+template <class Element, ReduceOperator OP, bool FIRST>
+HWY_NOINLINE void join_block(const TypedInput& input, std::size_t offset, std::size_t count, Gathered<Element, OP>* HWY_RESTRICT gathered) {
+  const std::byte* values = input.values + offset;
+  const float weight = input.weight;
+  for (std::size_t i = 0; i < count; ++i) {
+    Element element;
+    std::memcpy(&element, values + i * sizeof(Element), sizeof(Element));
+    if constexpr (FIRST) gathered[i] = first_of<Element, OP>(element, weight);
+    else gathered[i] = joined<Element, OP>(gathered[i], element, weight);
+  }
+}
+
+// A quotient in f64 is cut to the right integer: the sum of 32-bit values is exact there, and a fraction lies at least 1/ranks below
+// the next integer, far more than the rounding.
+template <class Element, ReduceOperator OP>
+HWY_INLINE Element finished_fast(Gathered<Element, OP> gathered, double scale, std::uint32_t ranks) {
+  if constexpr (OP == ReduceOperator::Average && std::is_integral_v<Element> && sizeof(Element) <= 4)
+    return static_cast<Element>(static_cast<std::int64_t>(static_cast<double>(gathered) / static_cast<double>(std::max(ranks, 1U))));
+  else return finished<Element, OP>(gathered, scale, ranks);
+}
+
+template <class Element, ReduceOperator OP>
+HWY_NOINLINE void finish_block(const Gathered<Element, OP>* HWY_RESTRICT gathered, std::size_t count, double scale, std::uint32_t ranks,
+                               std::byte* HWY_RESTRICT out) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto result = finished_fast<Element, OP>(gathered[i], scale, ranks);
+    std::memcpy(out + i * sizeof(Element), &result, sizeof(Element));
+  }
+}
+
+template <class Element, ReduceOperator OP>
+HWY_NOINLINE void reduce(const Work& work) {
+  alignas(64) std::array<Gathered<Element, OP>, BLOCK> gathered;
+  const std::size_t total = work.out.size() / sizeof(Element);
+  for (std::size_t begin = 0; begin < total; begin += BLOCK) {
+    const std::size_t count = std::min(BLOCK, total - begin);
+    const std::size_t offset = begin * sizeof(Element);
+    std::uint32_t ranks = 0;
+    for (const auto& input : work.inputs) {
+      if (input.weight == 0) continue;
+      if (ranks == 0) join_block<Element, OP, true>(input, offset, count, gathered.data());
+      else join_block<Element, OP, false>(input, offset, count, gathered.data());
+      ++ranks;
+    }
+    if (ranks == 0) gathered.fill(neutral<Element, OP>());
+    finish_block<Element, OP>(gathered.data(), count, work.reduction.scale, ranks, work.out.data() + offset);
+  }
+}
+
+struct ByBlock {
+  const Work& work;
+  template <class Element, ReduceOperator OP>
+  void operator()() const {
+    reduce<Element, OP>(work);
+  }
+};
+
+void reduce_here(const TypedReduction& reduction, std::span<const TypedInput> inputs, std::span<std::byte> out) {
+  const Work work{reduction, inputs, out};
+  with_type(reduction.type, reduction.op, ByBlock{work});
+}
+
+}  // namespace prime::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace prime::kernels {
+HWY_EXPORT(reduce_here);
+
+void reduce_typed(const TypedReduction& reduction, std::span<const TypedInput> inputs, std::span<std::byte> out) {
+  HWY_DYNAMIC_DISPATCH(reduce_here)(reduction, inputs, out);
+}
+
+void combine(const TypedReduction& reduction, std::span<std::byte> accumulator, std::span<const std::byte> operand) {
+  const std::array<TypedInput, 2> both{TypedInput{accumulator.data()}, TypedInput{operand.data()}};
+  reduce_typed(reduction, both, accumulator);
+}
+}  // namespace prime::kernels
+#endif

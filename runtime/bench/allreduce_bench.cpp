@@ -1,0 +1,281 @@
+// Owns the processes of the measurement, their common start, and what they report through shared memory.
+#include "runtime/bench/allreduce_bench.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "prime/group.hpp"
+#include "runtime/bench/bare_sockets.hpp"
+
+namespace prime::bench {
+namespace {
+
+constexpr std::uint32_t MAX_RANKS = 16;
+/// The first rounds map pages and open lanes.
+constexpr std::uint32_t WARM_UP = 2;
+
+double now_s() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+double processor_s() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6; };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+/// What one process tells of one case in one round.
+struct Sample {
+  double seconds;
+  double processor_seconds;
+};
+
+/// Shared by all processes of a run.
+struct Board {
+  std::atomic<std::uint32_t> arrived;
+  std::atomic<std::uint32_t> failed;
+  char failure[256];
+  std::uint64_t peak_bytes[MAX_RANKS];
+
+  /// All go on together. False when one has failed.
+  bool meet(std::uint32_t peers, std::uint32_t& meeting) {
+    arrived.fetch_add(1);
+    ++meeting;
+    while (arrived.load() < peers * meeting) {
+      if (failed.load() != 0) return false;
+      ::sched_yield();
+    }
+    return failed.load() == 0;
+  }
+  void fail(const std::string& what) {
+    if (failed.exchange(1) == 0) std::strncpy(failure, what.c_str(), sizeof failure - 1);
+  }
+};
+
+/// Anonymous memory that children share.
+class SharedMemory {
+ public:
+  explicit SharedMemory(std::size_t bytes)
+      : bytes_(bytes), memory_(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {}
+  ~SharedMemory() {
+    if (memory_ != MAP_FAILED) ::munmap(memory_, bytes_);
+  }
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+  [[nodiscard]] void* get() const { return memory_ == MAP_FAILED ? nullptr : memory_; }
+
+ private:
+  std::size_t bytes_;
+  void* memory_;
+};
+
+/// What the processes of one number of peers do. The last column of samples is the bare exchange of the same bytes.
+class Worker {
+ public:
+  Worker(std::uint32_t rank, std::uint32_t peers, const std::vector<Case>& cases, std::uint32_t repeat, Board& board, Sample* samples,
+         const std::vector<std::string>& plain, const std::vector<std::string>& tls, BareSockets bare)
+      : rank_(rank), peers_(peers), cases_(cases), repeat_(repeat), board_(board), samples_(samples), bare_(std::move(bare)) {
+    std::uint64_t most = 0;
+    for (const Case& each : cases) most = std::max(most, each.bytes);
+    input_.assign(most / sizeof(float), 1.0F + static_cast<float>(rank));
+    output_.assign(most / sizeof(float), 0.0F);
+    const bool any_tls = std::any_of(cases.begin(), cases.end(), [](const Case& each) { return each.lane == Lane::Tls; });
+    form(Lane::Tcp, plain);
+    if (any_tls) form(Lane::Tls, tls);
+  }
+
+  bool run() {
+    for (std::uint32_t round = 0; round < WARM_UP + repeat_; ++round)
+      for (std::size_t at = 0; at < cases_.size(); ++at)
+        if (!play(at, round)) return false;
+    if (!board_.meet(peers_, meeting_)) return false;  // nobody hangs up on one that still reads
+    board_.peak_bytes[rank_] = 0;
+    for (const auto& [lane, group] : groups_) board_.peak_bytes[rank_] += group.peak_bytes();
+    return true;
+  }
+
+ private:
+  void form(Lane lane, const std::vector<std::string>& members) {
+    GroupOptions options;
+    options.rank = rank_;
+    options.members = members;
+    options.key = "a benchmark between processes of one machine";
+    options.plain = lane == Lane::Tcp;
+    auto group = Group::form(options);
+    if (group) groups_.emplace(lane, std::move(*group));
+    else board_.fail(prime::to_string(group.error()));
+  }
+
+  bool play(std::size_t at, std::uint32_t round) {
+    const Case& each = cases_[at];
+    if (!board_.meet(peers_, meeting_)) return false;
+    double processor = processor_s();
+    double begin = now_s();
+    if (const auto good = reduce(each); !good) {
+      board_.fail(prime::to_string(good.error()));
+      return false;
+    }
+    note(at, round, 0, now_s() - begin, processor_s() - processor);
+    if (!board_.meet(peers_, meeting_)) return false;
+    processor = processor_s();
+    begin = now_s();
+    bare_.exchange(each.bytes);
+    note(at, round, 1, now_s() - begin, processor_s() - processor);
+    return true;
+  }
+
+  Result<void> reduce(const Case& each) {
+    const std::uint64_t elements = each.bytes / sizeof(float) / each.tags;
+    std::vector<Reduction> running;
+    for (std::uint32_t tag = 0; tag < each.tags; ++tag) {
+      ReduceOptions options;
+      options.tag = tag;
+      options.codec = each.codec;
+      options.schedule = each.schedule;
+      const auto part = [&](auto& all) { return std::span{all}.subspan(tag * elements, elements); };
+      running.push_back(groups_.at(each.lane).reduce_async(std::as_bytes(part(input_)), std::as_writable_bytes(part(output_)), options));
+    }
+    for (auto& reduction : running) PRIME_CHECK(reduction.wait());
+    return {};
+  }
+
+  void note(std::size_t at, std::uint32_t round, std::uint32_t which, double seconds, double processor_seconds) {
+    if (round < WARM_UP) return;
+    samples_[((at * repeat_ + round - WARM_UP) * 2 + which) * MAX_RANKS + rank_] = Sample{seconds, processor_seconds};
+  }
+
+  std::uint32_t rank_;
+  std::uint32_t peers_;
+  const std::vector<Case>& cases_;
+  std::uint32_t repeat_;
+  Board& board_;
+  Sample* samples_;
+  BareSockets bare_;
+  std::uint32_t meeting_ = 0;
+  std::vector<float> input_;
+  std::vector<float> output_;
+  std::map<Lane, Group> groups_;
+};
+
+Times times_of(std::vector<double> seconds) {
+  std::sort(seconds.begin(), seconds.end());
+  return Times{seconds.front(), seconds[seconds.size() / 2], seconds.back()};
+}
+
+Row row_of(const Case& what, const Sample* samples, std::uint32_t repeat, std::uint64_t peak_bytes) {
+  std::vector<double> ours;
+  std::vector<double> bare;
+  double processor = 0;
+  for (std::uint32_t round = 0; round < repeat; ++round)
+    for (std::uint32_t which = 0; which < 2; ++which) {
+      const Sample* ranks = samples + (round * 2 + which) * MAX_RANKS;
+      double slowest = 0;
+      for (std::uint32_t rank = 0; rank < what.peers; ++rank) {
+        slowest = std::max(slowest, ranks[rank].seconds);
+        if (which == 0) processor += ranks[rank].processor_seconds;
+      }
+      (which == 0 ? ours : bare).push_back(slowest);
+    }
+  Row row{what, times_of(ours), 0, 0, peak_bytes, 0};
+  const double moved = 2.0 * (what.peers - 1) / what.peers * static_cast<double>(what.bytes);
+  row.bus_bytes_per_s = moved / row.time_s.median;
+  row.cpu_s_per_gb = processor / repeat / (moved * what.peers / 1e9);
+  row.limit_share = times_of(bare).median / row.time_s.median;
+  return row;
+}
+
+std::vector<std::string> addresses(std::uint32_t count, std::vector<int>& held) {
+  std::vector<std::string> all;
+  for (std::uint32_t i = 0; i < count; ++i) all.push_back("127.0.0.1:" + std::to_string(free_port(held)));
+  for (const int fd : held) ::close(fd);
+  held.clear();
+  return all;
+}
+
+Result<std::vector<Row>> measure_among(std::uint32_t peers, const std::vector<Case>& cases, std::uint32_t repeat) {
+  const std::size_t samples_bytes = cases.size() * repeat * 2 * MAX_RANKS * sizeof(Sample);
+  const SharedMemory memory(sizeof(Board) + samples_bytes);
+  if (memory.get() == nullptr) return fail(ErrorName::ProcessFailed, "no shared memory");
+  auto* const board = new (memory.get()) Board{};
+  auto* const samples = reinterpret_cast<Sample*>(board + 1);
+  std::vector<int> held;
+  const auto plain = addresses(peers, held);
+  const auto tls = addresses(peers, held);
+  auto mesh = BareSockets::mesh(peers);
+  if (mesh.empty()) return fail(ErrorName::ProcessFailed, "no sockets between the processes");
+  std::vector<pid_t> children;
+  for (std::uint32_t rank = 0; rank < peers; ++rank) {
+    const pid_t parent = ::getpid();
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (::getppid() != parent) ::_exit(1);
+      BareSockets own = std::move(mesh[rank]);
+      mesh.clear();
+      bool good = false;
+      {
+        Worker worker(rank, peers, cases, repeat, *board, samples, plain, tls, std::move(own));
+        good = worker.run();
+      }
+      ::_exit(good ? 0 : 1);
+    }
+    if (pid < 0) board->fail("a process could not be started");
+    else children.push_back(pid);
+  }
+  mesh.clear();
+  bool good = true;
+  for (const pid_t child : children) {
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (status != 0) {
+      board->fail("a process of the measurement ended with status " + std::to_string(status));
+      good = false;
+    }
+  }
+  if (!good || board->failed.load() != 0) return fail(ErrorName::ProcessFailed, board->failure);
+  std::vector<Row> rows;
+  const std::uint64_t peak = *std::max_element(board->peak_bytes, board->peak_bytes + peers);
+  for (std::size_t at = 0; at < cases.size(); ++at) rows.push_back(row_of(cases[at], samples + at * repeat * 2 * MAX_RANKS, repeat, peak));
+  return rows;
+}
+
+}  // namespace
+
+std::string_view to_string(Lane lane) {
+  switch (lane) {
+    case Lane::Tcp: return "tcp";
+    case Lane::Tls: return "tls";
+  }
+  return "?";
+}
+
+Result<std::vector<Row>> measure_reduces(const std::vector<Case>& cases, std::uint32_t repeat) {
+  std::map<std::uint32_t, std::vector<Case>> by_peers;
+  for (const Case& each : cases) {
+    if (each.peers < 2 || each.peers > MAX_RANKS)
+      return fail(ErrorName::Usage,
+                  "--peers " + std::to_string(each.peers) + ": 2 to " + std::to_string(MAX_RANKS) + " processes can be measured");
+    by_peers[each.peers].push_back(each);
+  }
+  std::vector<Row> rows;
+  for (const auto& [peers, some] : by_peers) {
+    PRIME_TRY(auto measured, measure_among(peers, some, repeat));
+    rows.insert(rows.end(), measured.begin(), measured.end());
+  }
+  return rows;
+}
+
+}  // namespace prime::bench

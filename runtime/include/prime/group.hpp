@@ -1,0 +1,103 @@
+// Owns the collectives alone: a fixed group of processes that reduce tensors together, without a coordinator or a run.
+//
+// The engine is the one of a run (DESIGN §5): many reduces at once, interleaved by chunk over the same lanes; each is committed by
+// every member or by none, as far as the survivors can reach each other (docs/INVARIANTS.md, law 2).
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "messages/data_types.hpp"
+#include "messages/ids.hpp"
+#include "messages/result.hpp"
+
+namespace prime {
+
+struct GroupOptions {
+  std::uint32_t rank = 0;
+  std::vector<std::string> members;           ///< "host:port" by rank, the same list everywhere; the own one is listened at
+  std::string key;                            ///< a secret of at least 16 characters, the same everywhere
+  bool plain = false;                         ///< no TLS: for networks that are private already; the key is proved either way
+  std::chrono::milliseconds timeout{30'000};  ///< of one connection attempt and of each reduce
+};
+
+struct ReduceOptions {
+  /// Reduces of different tags run at once, in whatever order members start them; those of one tag one after the other.
+  std::uint64_t tag = 0;
+  DataType type = DataType::F32;
+  ReduceOperator combine = ReduceOperator::Average;
+  Codec codec = Codec::None;
+  Schedule schedule = Schedule::Automatic;
+  /// Rounding of a codec: to the nearest, or up and down with the right mean; the random bits are those of (seed, version, index).
+  bool stochastic = false;
+  std::uint64_t seed = 0;
+  std::uint64_t version = 0;
+  /// Of this member in an average; the other operators only ask whether it is 0: then it brings nothing, and may have no input.
+  std::vector<std::uint64_t> weights;  ///< by rank, the same everywhere; empty: all 1
+};
+
+struct ReduceInfo {
+  std::uint64_t wire_bytes_sent = 0;
+  std::uint64_t wire_bytes_received = 0;
+  std::chrono::nanoseconds elapsed{};
+  Digest digest;  ///< of the result; equal on all members
+};
+
+/// A reduce under way. It must end, and be waited for, before its buffers do; the destructor cancels and waits.
+class Reduction {
+ public:
+  Reduction(Reduction&&) noexcept;
+  Reduction& operator=(Reduction&&) noexcept;
+  ~Reduction();
+
+  /// Blocks until it is committed or aborted. Aborted: the input is as it was, the output is undefined.
+  ///   PeerLost, LaneBroken   a member went away
+  ///   DeadlineExceeded       a member did not take part in time
+  ///   ReduceMismatch         members disagree on sizes, types or weights, or the combination of options does not exist
+  ///   NonFiniteValue         a value that the codec cannot carry, here or (as LaneBroken) at another member
+  Result<ReduceInfo> wait();
+  /// Empty when it still runs after `limit`.
+  std::optional<Result<ReduceInfo>> wait_for(std::chrono::nanoseconds limit);
+  /// Asks for an end; it may have been committed already. `wait` tells.
+  void cancel();
+
+ private:
+  friend class Group;
+  struct Impl;
+  explicit Reduction(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<Impl> impl_;
+};
+
+class Group {
+ public:
+  /// Listens at the own address. Lanes are opened by the first reduce that needs them, within its timeout.
+  static Result<Group> form(const GroupOptions& options);
+  Group(Group&&) noexcept;
+  Group& operator=(Group&&) noexcept;
+  ~Group();
+
+  [[nodiscard]] std::uint32_t rank() const;
+  [[nodiscard]] std::uint32_t size() const;
+
+  /// Starts a reduce; the spans hold the same count of elements on all members, and stay valid until it has ended.
+  /// `output` may be `input`: then the result is written into a buffer of the group's and copied when it is committed.
+  Reduction reduce_async(std::span<const std::byte> input, std::span<std::byte> output, const ReduceOptions& options);
+  Result<ReduceInfo> reduce(std::span<const std::byte> input, std::span<std::byte> output, const ReduceOptions& options);
+  Result<ReduceInfo> reduce(std::span<const float> input, std::span<float> output, const ReduceOptions& options = {});
+  /// Memory that the group has taken beyond what callers gave it, at most, in bytes.
+  [[nodiscard]] std::size_t peak_bytes() const;
+
+ private:
+  friend class Reduction;
+  struct Impl;
+  explicit Group(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace prime

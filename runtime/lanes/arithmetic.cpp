@@ -1,0 +1,110 @@
+// Owns the choice of kernels for a reduce.
+#include "runtime/lanes/arithmetic.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace prime::lanes {
+namespace {
+
+/// Of decoded values that are added while they are warm: a multiple of every codec's block.
+constexpr std::size_t BLOCK = 8 * kernels::CODEC_ALIGNMENT;
+
+std::span<float> floats(std::span<std::byte> bytes) { return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)}; }
+std::span<const float> floats(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
+
+bool is_f32_sum(DataType type, ReduceOperator op) {
+  return type == DataType::F32 && (op == ReduceOperator::Sum || op == ReduceOperator::Average);
+}
+
+/// A ring adds hop by hop in the element's own type: what must be gathered in a wider one, or is encoded, goes to its owner directly.
+bool fits_ring(const ReduceRequest& request) {
+  if (request.codec != Codec::None) return false;
+  if (request.type == DataType::F32 || request.type == DataType::F64) return true;
+  if (request.type == DataType::F16 || request.type == DataType::BF16) return false;
+  return request.combine != ReduceOperator::Average;
+}
+
+}  // namespace
+
+Result<Arithmetic> Arithmetic::make(const ReduceRequest& request, Schedule schedule) {
+  const std::string what = std::string(to_string(request.combine)) + " of " + std::string(to_string(request.type)) + " with codec " +
+                           std::string(to_string(request.codec));
+  if (request.codec != Codec::None && !is_f32_sum(request.type, request.combine))
+    return fail(ErrorName::ReduceMismatch, what + " does not exist: codecs carry f32 to be summed or averaged");
+  if (schedule == Schedule::Ring && !fits_ring(request))
+    return fail(ErrorName::ReduceMismatch, what + " does not exist as a ring; use direct");
+  if (schedule == Schedule::Whole && request.codec != Codec::None)
+    return fail(ErrorName::ReduceMismatch, what + " is not exchanged whole: each rank would add its own values unencoded");
+  Arithmetic arithmetic;
+  arithmetic.type_ = request.type;
+  arithmetic.operator_ = request.combine;
+  arithmetic.encoding_.codec = request.codec;
+  arithmetic.encoding_.rounding = request.stochastic ? kernels::Rounding::Stochastic : kernels::Rounding::Nearest;
+  arithmetic.encoding_.seed = request.seed;
+  arithmetic.encoding_.version = request.version;
+  PRIME_TRY(arithmetic.factors_, mean_factors(request.contributions));
+  if (request.combine != ReduceOperator::Average) {
+    for (float& factor : arithmetic.factors_.relative) factor = factor > 0 ? 1.0F : 0.0F;
+    arithmetic.factors_.scale = 1;
+  }
+  return arithmetic;
+}
+
+std::size_t Arithmetic::wire_bytes(std::size_t elements) const {
+  return encoded() ? kernels::encoded_bytes(encoding_.codec, elements) : elements * element_bytes();
+}
+
+Result<void> Arithmetic::encode(std::span<const std::byte> elements, std::uint64_t first_index, std::span<std::byte> wire) const {
+  kernels::Encoding encoding = encoding_;
+  // Only random bits depend on the place in the tensor.
+  if (encoding.rounding == kernels::Rounding::Stochastic) encoding.first_index = first_index;
+  const auto refused = kernels::encode(encoding, floats(elements), wire);
+  if (!refused) return {};
+  return fail(ErrorName::NonFiniteValue, "element " + std::to_string(first_index + refused->index) + " is " +
+                                             std::to_string(refused->value) + ", which " + std::string(to_string(encoding.codec)) +
+                                             " cannot carry");
+}
+
+void Arithmetic::decode(std::span<const std::byte> wire, std::span<std::byte> elements) const {
+  kernels::decode(encoding_.codec, {wire, floats(elements)});
+}
+
+void Arithmetic::combine(std::span<const Operand> operands, bool last, std::span<std::byte> out) {
+  const float scale = last ? factors_.scale : 1.0F;
+  if (encoded()) {
+    combine_encoded(operands, floats(out));
+    for (float& value : floats(out)) value *= scale;
+  } else if (is_f32_sum(type_, operator_)) {
+    weighted_inputs_.clear();
+    for (const Operand& each : operands) weighted_inputs_.push_back({reinterpret_cast<const float*>(each.bytes), weight_of(each)});
+    kernels::weighted_sum(weighted_inputs_, scale, floats(out));
+  } else {
+    typed_inputs_.clear();
+    for (const Operand& each : operands) typed_inputs_.push_back({each.bytes, weight_of(each)});
+    kernels::reduce_typed({operator_, type_, scale}, typed_inputs_, out);
+  }
+}
+
+/// In rank order: Σ weight · decoded, each product and sum rounded to f32.
+void Arithmetic::combine_encoded(std::span<const Operand> operands, std::span<float> out) const {
+  for (std::size_t begin = 0; begin < out.size(); begin += BLOCK) {
+    const auto part = out.subspan(begin, std::min(BLOCK, out.size() - begin));
+    bool first = true;
+    for (const Operand& each : operands) {
+      const float weight = weight_of(each);
+      if (each.own) {
+        const float* const values = reinterpret_cast<const float*>(each.bytes) + begin;
+        for (std::size_t i = 0; i < part.size(); ++i) part[i] = first ? weight * values[i] : part[i] + weight * values[i];
+      } else {
+        const std::span wire{each.bytes + wire_bytes(begin), wire_bytes(part.size())};
+        kernels::decode(encoding_.codec, {wire, part}, first ? kernels::Decoding::Weighted : kernels::Decoding::Add, weight);
+      }
+      first = false;
+    }
+  }
+}
+
+}  // namespace prime::lanes

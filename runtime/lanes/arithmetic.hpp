@@ -1,0 +1,56 @@
+// Owns Arithmetic: what one reduce does to the elements of a chunk, and how a chunk travels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "actors/ports.hpp"
+#include "actors/reduce_worker/schedule.hpp"
+#include "kernels/codec/codec.hpp"
+#include "kernels/reduce/reduce.hpp"
+#include "kernels/reduce/typed_reduce.hpp"
+
+namespace prime::lanes {
+
+class Arithmetic {
+ public:
+  /// Fails with ReduceMismatch for a combination that does not exist, with TooFewPeers when nobody contributes.
+  static Result<Arithmetic> make(const ReduceRequest& request, Schedule schedule);
+
+  [[nodiscard]] std::size_t element_bytes() const { return prime::element_bytes(type_); }
+  /// Whether chunks travel in another form than they lie in memory.
+  [[nodiscard]] bool encoded() const { return encoding_.codec != Codec::None; }
+  /// Of segments: where a codec may cut.
+  [[nodiscard]] std::uint64_t alignment() const { return encoded() ? kernels::CODEC_ALIGNMENT : SEGMENT_ALIGNMENT; }
+  /// Of so many elements on the wire.
+  [[nodiscard]] std::size_t wire_bytes(std::size_t elements) const;
+
+  /// Fails with NonFiniteValue, naming the element. `first_index`: of the chunk's first element in the tensor.
+  Result<void> encode(std::span<const std::byte> elements, std::uint64_t first_index, std::span<std::byte> wire) const;
+  void decode(std::span<const std::byte> wire, std::span<std::byte> elements) const;
+
+  struct Operand {
+    const std::byte* bytes = nullptr;
+    std::uint32_t rank = 0;
+    bool own = false;       ///< it lies as it does in memory; what comes from others lies as it travels
+    bool weighted = false;  ///< a sum of inputs that have their weights already
+  };
+  /// Combines the operands in their order; `last` makes the result of it. `out` aliases none of them.
+  void combine(std::span<const Operand> operands, bool last, std::span<std::byte> out);
+
+ private:
+  Arithmetic() = default;
+  [[nodiscard]] float weight_of(const Operand& operand) const { return operand.weighted ? 1.0F : factors_.relative[operand.rank]; }
+  void combine_encoded(std::span<const Operand> operands, std::span<float> out) const;
+
+  DataType type_ = DataType::F32;
+  ReduceOperator operator_ = ReduceOperator::Average;
+  kernels::Encoding encoding_;
+  MeanFactors factors_;
+  std::vector<kernels::WeightedInput> weighted_inputs_;
+  std::vector<kernels::TypedInput> typed_inputs_;
+};
+
+}  // namespace prime::lanes

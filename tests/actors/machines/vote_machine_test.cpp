@@ -1,0 +1,176 @@
+// Owns the proof of the vote: whatever rank is lost, or whatever one connection, at whatever point, the survivors all commit or all
+// abort, and none waits for ever. The machines that ship run over seeded networks.
+#include "actors/reduce_worker/vote_machine.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <random>
+
+using namespace prime;
+
+namespace {
+
+const Error CAUSE{ErrorName::PeerLost, "the test says so"};
+
+struct Network {
+  struct Message {
+    vote::Word word;
+    Digest digest;
+    vote::Ranks lost;
+  };
+  explicit Network(std::uint32_t world, std::uint64_t seed)
+      : random(seed), links(world * world), alive(world, true), down(world * world), noticed(world * world), completed(world) {
+    for (std::uint32_t r = 0; r < world; ++r) states.push_back(vote::start(r, world));
+  }
+  [[nodiscard]] std::uint32_t world() const { return static_cast<std::uint32_t>(states.size()); }
+  [[nodiscard]] std::size_t link(std::uint32_t from, std::uint32_t to) const { return from * world() + to; }
+
+  void apply(std::uint32_t rank, vote::Transition transition) {
+    const auto before = states[rank].phase;
+    states[rank] = std::move(transition.state);
+    const auto after = states[rank].phase;
+    if (before == vote::Phase::Committed || before == vote::Phase::Aborted) BOOST_REQUIRE((before == after));
+    for (const auto& saying : transition.sayings)
+      for (std::uint32_t to = 0; to < world(); ++to)
+        if (to != rank && (saying.to ? *saying.to == to : !states[rank].lost[to]) && !down[link(rank, to)])
+          links[link(rank, to)].push_back({saying.word, states[rank].own, states[rank].lost});
+  }
+  void complete(std::uint32_t rank) {
+    completed[rank] = true;
+    apply(rank, vote::complete(states[rank], Digest{1, odd_one == rank ? 3U : 2U}));
+  }
+  void deliver(std::uint32_t from, std::uint32_t to) {
+    const Message message = links[link(from, to)].front();
+    links[link(from, to)].pop_front();
+    switch (message.word) {
+      case vote::Word::Vote: return apply(to, vote::vote_from(states[to], from, message.digest));
+      case vote::Word::Doubt: return apply(to, vote::doubt_from(states[to], from, message.lost));
+      case vote::Word::Committed: return apply(to, vote::committed_by(states[to], from));
+      case vote::Word::Aborted: return apply(to, vote::aborted_by(states[to], from));
+    }
+  }
+  /// What is on its way may still arrive in part, then both ends hear of it.
+  void cut(std::uint32_t a, std::uint32_t b) {
+    for (const auto each : {link(a, b), link(b, a)}) {
+      down[each] = true;
+      auto& queue = links[each];
+      queue.resize(random() % (queue.size() + 1));
+    }
+  }
+  void kill(std::uint32_t rank) {
+    alive[rank] = false;
+    for (std::uint32_t other = 0; other < world(); ++other)
+      if (other != rank && !down[link(rank, other)]) cut(rank, other);
+  }
+  /// One thing that can happen next, at random; false when nothing can.
+  bool step() {
+    std::vector<std::function<void()>> possible;
+    for (std::uint32_t a = 0; a < world(); ++a) {
+      if (!alive[a]) continue;
+      // A result takes the inputs of all: nobody completes it after one has given up.
+      if (!completed[a] && states[a].phase == vote::Phase::Reducing) possible.push_back([this, a] { complete(a); });
+      for (std::uint32_t b = 0; b < world(); ++b) {
+        if (a == b) continue;
+        if (!links[link(b, a)].empty()) possible.push_back([this, a, b] { deliver(b, a); });
+        else if (down[link(b, a)] && !noticed[link(b, a)])
+          possible.push_back([this, a, b] {
+            noticed[link(b, a)] = true;
+            apply(a, vote::lost(states[a], b, CAUSE));
+          });
+      }
+    }
+    if (possible.empty()) return false;
+    possible[random() % possible.size()]();
+    return true;
+  }
+  void check() {
+    std::size_t committed = 0;
+    std::size_t aborted = 0;
+    for (std::uint32_t r = 0; r < world(); ++r) {
+      if (!alive[r]) continue;
+      if (states[r].phase == vote::Phase::Committed) ++committed;
+      else if (states[r].phase == vote::Phase::Aborted) ++aborted;
+      else BOOST_REQUIRE_MESSAGE(false, "rank " << r << " waits for ever in phase " << static_cast<int>(states[r].phase));
+    }
+    BOOST_REQUIRE_MESSAGE(committed == 0 || aborted == 0, committed << " committed and " << aborted << " aborted");
+    (committed > 0 ? commits : aborts) = true;
+  }
+
+  std::mt19937_64 random;
+  std::vector<vote::State> states;
+  std::vector<std::deque<Message>> links;
+  std::vector<bool> alive;
+  std::vector<bool> down;
+  std::vector<bool> noticed;  ///< by the receiver
+  std::vector<bool> completed;
+  std::optional<std::uint32_t> odd_one;
+  bool commits = false;
+  bool aborts = false;
+};
+
+/// Runs seeds with `disturb` once at a random moment of each; how many ended in which way.
+template <class Disturb>
+std::pair<int, int> run_seeds(std::uint32_t least_world, Disturb disturb) {
+  std::pair<int, int> ends;
+  for (std::uint64_t seed = 1; seed <= 40'000; ++seed) {
+    const auto world = least_world + static_cast<std::uint32_t>(seed % 4);
+    Network network(world, seed);
+    std::vector<std::size_t> moments{network.random() % (world * world * 2)};
+    while (moments.size() < 3 && network.random() % 2 == 0) moments.push_back(network.random() % (world * world * 3));
+    for (std::size_t count = 0;; ++count) {
+      for (std::size_t which = 0; which < moments.size(); ++which)
+        if (moments[which] == count) disturb(network, which);
+      if (!network.step() && count > world * world * 3) break;
+    }
+    network.check();
+    ++(network.commits ? ends.first : ends.second);
+  }
+  return ends;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(undisturbed_all_commit) {
+  const auto [commits, aborts] = run_seeds(1, [](Network&, std::size_t) {});
+  BOOST_TEST(aborts == 0);
+  BOOST_TEST(commits > 0);
+}
+
+BOOST_AUTO_TEST_CASE(survivors_of_any_crashes_agree) {
+  const auto [commits, aborts] = run_seeds(2, [](Network& network, std::size_t) {
+    const auto victim = static_cast<std::uint32_t>(network.random() % network.world());
+    std::size_t living = 0;
+    for (const bool each : network.alive) living += each ? 1 : 0;
+    if (living > 1 && network.alive[victim]) network.kill(victim);
+  });
+  BOOST_TEST(commits > 1000);
+  BOOST_TEST(aborts > 1000);
+}
+
+BOOST_AUTO_TEST_CASE(both_ends_of_a_lost_connection_agree_where_a_third_rank_reaches_them) {
+  const auto [commits, aborts] = run_seeds(3, [](Network& network, std::size_t which) {
+    if (which > 0) return;
+    const auto a = static_cast<std::uint32_t>(network.random() % network.world());
+    const auto b = (a + 1 + static_cast<std::uint32_t>(network.random() % (network.world() - 1))) % network.world();
+    network.cut(a, b);
+  });
+  BOOST_TEST(commits > 1000);
+  BOOST_TEST(aborts > 1000);
+}
+
+BOOST_AUTO_TEST_CASE(one_that_gives_up_ends_it_for_all_unless_all_had_voted) {
+  const auto [commits, aborts] = run_seeds(2, [](Network& network, std::size_t) {
+    const auto rank = static_cast<std::uint32_t>(network.random() % network.world());
+    network.apply(rank, vote::fail(network.states[rank], CAUSE));
+  });
+  BOOST_TEST(commits > 1000);
+  BOOST_TEST(aborts > 1000);
+}
+
+BOOST_AUTO_TEST_CASE(another_result_is_never_committed) {
+  const auto [commits, aborts] = run_seeds(2, [](Network& network, std::size_t) { network.odd_one = 0; });
+  BOOST_TEST(aborts > 1000);
+  (void)commits;  // the odd one may have been named only after it had voted like the others
+}

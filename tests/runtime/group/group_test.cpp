@@ -1,0 +1,173 @@
+// Owns the tests of the public collectives: members that reduce together, over TLS and in the clear.
+#include "prime/group.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <cstring>
+#include <future>
+#include <unistd.h>
+
+#include "runtime/bench/allreduce_bench.hpp"
+#include "runtime/bench/bare_sockets.hpp"
+
+using namespace prime;
+
+namespace {
+
+/// All members in one process.
+struct Members {
+  explicit Members(std::uint32_t count, bool plain = true, std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
+    GroupOptions options;
+    options.key = "a secret of the tests";
+    options.plain = plain;
+    options.timeout = timeout;
+    std::vector<int> held;
+    for (std::uint32_t rank = 0; rank < count; ++rank) options.members.push_back("127.0.0.1:" + std::to_string(bench::free_port(held)));
+    for (const int fd : held) ::close(fd);
+    for (options.rank = 0; options.rank < count; ++options.rank) {
+      auto group = Group::form(options);
+      BOOST_REQUIRE_MESSAGE(group.has_value(), (group ? "" : to_string(group.error())));
+      groups.push_back(std::move(*group));
+    }
+  }
+  /// Runs `work` for all ranks at once.
+  template <class Work>
+  auto all(Work work) {
+    std::vector<std::future<decltype(work(std::uint32_t{}))>> running;
+    for (std::uint32_t rank = 0; rank < groups.size(); ++rank) running.push_back(std::async(std::launch::async, work, rank));
+    std::vector<decltype(work(std::uint32_t{}))> results;
+    for (auto& each : running) results.push_back(each.get());
+    return results;
+  }
+  std::vector<Group> groups;
+};
+
+std::vector<float> values_of(std::uint32_t rank, std::size_t count) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(rank + 1) + static_cast<float>(i % 100);
+  return values;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(members_agree_on_the_mean_over_either_transport) {
+  for (const bool plain : {true, false}) {
+    Members members(3, plain);
+    for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{500'000}}) {
+      std::vector<std::vector<float>> outputs(3, std::vector<float>(count));
+      const auto infos =
+          members.all([&](std::uint32_t rank) { return members.groups[rank].reduce(values_of(rank, count), outputs[rank]); });
+      for (std::uint32_t rank = 0; rank < 3; ++rank) {
+        BOOST_REQUIRE(infos[rank].has_value());
+        BOOST_TEST((infos[rank]->digest == infos[0]->digest));
+        BOOST_TEST((outputs[rank] == values_of(1, count)));  // the mean of 1, 2 and 3 is 2
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(in_place_is_as_good_and_weights_count) {
+  Members members(2);
+  std::vector<std::vector<float>> tensors{std::vector<float>(300'000, 4.0F), std::vector<float>(300'000, 8.0F)};
+  ReduceOptions options;
+  options.weights = {3, 1};
+  const auto infos = members.all([&](std::uint32_t rank) { return members.groups[rank].reduce(tensors[rank], tensors[rank], options); });
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    BOOST_REQUIRE(infos[rank].has_value());
+    BOOST_TEST((tensors[rank] == std::vector<float>(300'000, 5.0F)));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(tags_run_at_once) {
+  Members members(2);
+  constexpr std::uint32_t TAGS = 32;
+  const auto good = members.all([&](std::uint32_t rank) {
+    std::vector<std::vector<float>> outputs(TAGS, std::vector<float>(10'000));
+    const auto input = values_of(rank, 10'000);
+    std::vector<Reduction> running;
+    for (std::uint32_t at = 0; at < TAGS; ++at) {
+      ReduceOptions options;
+      options.tag = rank == 0 ? at : TAGS - 1 - at;  // in another order each
+      options.combine = ReduceOperator::Sum;
+      running.push_back(
+          members.groups[rank].reduce_async(std::as_bytes(std::span{input}), std::as_writable_bytes(std::span{outputs[at]}), options));
+    }
+    bool all = true;
+    for (auto& each : running) all = each.wait().has_value() && all;
+    for (const auto& output : outputs) all = all && output[7] == 3.0F + 14.0F;
+    return all;
+  });
+  BOOST_TEST(good[0]);
+  BOOST_TEST(good[1]);
+}
+
+BOOST_AUTO_TEST_CASE(what_one_cancels_ends_for_all_and_leaves_inputs_alone) {
+  Members members(3);
+  std::vector<float> input(100'000, 1.0F);
+  std::vector<std::vector<float>> outputs(3, std::vector<float>(input.size()));
+  std::vector<Reduction> running;
+  // The third never starts it.
+  for (std::uint32_t rank = 0; rank < 2; ++rank)
+    running.push_back(
+        members.groups[rank].reduce_async(std::as_bytes(std::span{input}), std::as_writable_bytes(std::span{outputs[rank]}), {}));
+  BOOST_TEST(!running[0].wait_for(std::chrono::milliseconds(20)).has_value());
+  running[0].cancel();
+  for (auto& each : running) BOOST_TEST((each.wait().error().name == ErrorName::LaneBroken));
+  BOOST_TEST((input == std::vector<float>(input.size(), 1.0F)));
+  ReduceOptions next;
+  next.tag = 1;
+  const auto infos = members.all([&](std::uint32_t rank) {
+    return members.groups[rank].reduce(std::as_bytes(std::span{input}), std::as_writable_bytes(std::span{outputs[rank]}), next);
+  });
+  for (const auto& info : infos) BOOST_TEST(info.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_member_that_goes_away_is_news_to_all_others) {
+  Members members(3);
+  std::vector<float> input(2'000'000, 1.0F);
+  std::vector<std::vector<float>> outputs(3, std::vector<float>(input.size()));
+  BOOST_REQUIRE(members.all([&](std::uint32_t rank) { return members.groups[rank].reduce(input, outputs[rank]); })[0].has_value());
+  std::vector<Reduction> running;
+  for (std::uint32_t rank = 0; rank < 2; ++rank)
+    running.push_back(
+        members.groups[rank].reduce_async(std::as_bytes(std::span{input}), std::as_writable_bytes(std::span{outputs[rank]}), {}));
+  members.groups.pop_back();
+  for (auto& each : running) BOOST_TEST(!each.wait().has_value());
+  running.clear();
+}
+
+BOOST_AUTO_TEST_CASE(members_that_mean_different_reduces_are_told) {
+  Members members(2);
+  std::vector<std::vector<float>> tensors{std::vector<float>(1000), std::vector<float>(50'000)};
+  const auto infos = members.all([&](std::uint32_t rank) { return members.groups[rank].reduce(tensors[rank], tensors[rank]); });
+  BOOST_TEST((!infos[0].has_value() && !infos[1].has_value()));
+  const bool named = infos[0].error().name == ErrorName::ReduceMismatch || infos[1].error().name == ErrorName::ReduceMismatch;
+  BOOST_TEST(named);
+}
+
+BOOST_AUTO_TEST_CASE(options_that_contradict_themselves_are_refused) {
+  const auto refused = [](GroupOptions options) { return Group::form(options).error().name == ErrorName::Usage; };
+  GroupOptions options;
+  options.members = {"127.0.0.1:0"};
+  options.key = "a secret of the tests";
+  BOOST_TEST(Group::form(options).has_value());
+  auto wrong = options;
+  wrong.rank = 1;
+  BOOST_TEST(refused(wrong));
+  wrong = options;
+  wrong.key = "short";
+  BOOST_TEST(refused(wrong));
+}
+
+BOOST_AUTO_TEST_CASE(the_benchmark_measures_what_it_says) {
+  const auto rows = bench::measure_reduces({{2, 64 * 1024, 4, Codec::None, bench::Lane::Tls, Schedule::Direct}, {3, 4096}}, 3);
+  BOOST_REQUIRE(rows.has_value());
+  BOOST_REQUIRE(rows->size() == 2U);
+  for (const auto& row : *rows) {
+    BOOST_TEST(row.time_s.min > 0);
+    BOOST_TEST(row.time_s.min <= row.time_s.median);
+    BOOST_TEST(row.time_s.median <= row.time_s.max);
+    BOOST_TEST(row.bus_bytes_per_s > 0);
+    BOOST_TEST(row.limit_share > 0);
+  }
+  BOOST_TEST((bench::measure_reduces({{1, 4096}}, 3).error().name == ErrorName::Usage));
+}

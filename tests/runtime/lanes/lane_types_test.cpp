@@ -1,0 +1,245 @@
+// Owns the tests of element types, operators and codecs through whole reduces: the bits of the reference kernels on every rank.
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+
+#include "kernels/codec/codec.hpp"
+#include "kernels/reduce/typed_reduce.hpp"
+#include "tests/runtime/lanes/cluster.hpp"
+
+using namespace prime;
+using namespace prime::lanes;
+using namespace prime::lanes::test;
+
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+struct Reduce {
+  DataType type = DataType::F32;
+  ReduceOperator combine = ReduceOperator::Average;
+  Codec codec = Codec::None;
+  Schedule schedule = Schedule::Direct;
+  bool stochastic = false;
+};
+
+/// Runs it on all ranks; the outcomes, and the outputs by rank.
+struct Run {
+  std::map<std::size_t, ReduceOutcome> outcomes;
+  std::vector<Bytes> outputs;
+};
+
+Run run(Cluster& cluster, std::uint64_t sequence, const Reduce& reduce, const std::vector<Bytes>& inputs,
+        const std::vector<Contribution>& contributions) {
+  Run result;
+  Outcomes outcomes;
+  for (const auto& input : inputs) result.outputs.emplace_back(input.size());
+  for (std::size_t r = 0; r < cluster.world(); ++r) {
+    ReduceRequest request;
+    request.op = {Epoch{1}, Sequence{sequence}};
+    request.view = cluster.view();
+    request.self = cluster.id(r);
+    request.contributions = contributions;
+    request.input = inputs[r];
+    request.output = result.outputs[r];
+    request.deadline = PATIENCE;
+    request.type = reduce.type;
+    request.combine = reduce.combine;
+    request.codec = reduce.codec;
+    request.schedule = reduce.schedule;
+    request.stochastic = reduce.stochastic;
+    request.seed = 7;
+    request.version = sequence;
+    request.vote = true;
+    cluster.engine(r).start(std::move(request), [&outcomes, r](ReduceOutcome outcome) { outcomes.put(r, std::move(outcome)); });
+  }
+  BOOST_REQUIRE(outcomes.wait_for_all(cluster.world()));
+  result.outcomes = outcomes.all();
+  return result;
+}
+
+std::vector<Contribution> weighing(const Cluster& cluster, const std::vector<std::uint64_t>& weights) {
+  std::vector<Contribution> contributions;
+  for (std::size_t r = 0; r < weights.size(); ++r) contributions.push_back({cluster.id(r), weights[r]});
+  return contributions;
+}
+
+/// Small values that no operator of any type makes too large or too small.
+Bytes values_of(DataType type, std::size_t count, std::mt19937_64& random) {
+  Bytes bytes(count * element_bytes(type));
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto small = 1 + random() % 3;
+    std::byte* const at = bytes.data() + i * element_bytes(type);
+    const auto put = [&](auto value) { std::memcpy(at, &value, sizeof value); };
+    switch (type) {
+      case DataType::F32: put(static_cast<float>(small) + 0.5F); break;
+      case DataType::F64: put(static_cast<double>(small) + 0.1); break;
+      case DataType::F16: put(static_cast<std::uint16_t>(0x3C00 + (small << 8U))); break;
+      case DataType::BF16: put(static_cast<std::uint16_t>(0x3F80 + (small << 5U))); break;
+      case DataType::I8:
+      case DataType::U8: put(static_cast<std::uint8_t>(small)); break;
+      case DataType::I16:
+      case DataType::U16: put(static_cast<std::uint16_t>(small * 100)); break;
+      case DataType::I32:
+      case DataType::U32: put(static_cast<std::uint32_t>(small * 70'000)); break;
+      case DataType::I64:
+      case DataType::U64: put(static_cast<std::uint64_t>(small << 40U)); break;
+    }
+  }
+  return bytes;
+}
+
+std::vector<float> floats_of(const Bytes& bytes) {
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+Bytes bytes_of(const std::vector<float>& values) {
+  const auto bytes = std::as_bytes(std::span{values});
+  return {bytes.begin(), bytes.end()};
+}
+
+/// By the reference kernels, chunk by chunk as the plan cuts it: the owner's own values unencoded, the result encoded once.
+std::vector<float> expected_encoded(const Reduce& reduce, const std::vector<std::vector<float>>& inputs,
+                                    const std::vector<Contribution>& contributions, std::uint64_t chunk_elements, std::uint64_t version) {
+  const auto factors = mean_factors(contributions).value();
+  const auto elements = inputs[0].size();
+  std::vector<float> result(elements);
+  ReduceShape shape{elements, 0, std::vector<bool>(inputs.size(), true), chunk_elements, Schedule::Direct, kernels::CODEC_ALIGNMENT};
+  const auto plan = ReducePlan::make(shape).value();
+  const auto through = [&](std::span<const float> values, std::uint64_t first) {
+    Bytes wire(kernels::encoded_bytes(reduce.codec, values.size()));
+    const kernels::Encoding encoding{reduce.codec, reduce.stochastic ? kernels::Rounding::Stochastic : kernels::Rounding::Nearest, 7,
+                                     version, first};
+    BOOST_REQUIRE(!kernels::encode_reference(encoding, values, wire));
+    std::vector<float> decoded(values.size());
+    kernels::decode_reference(reduce.codec, {wire, decoded});
+    return decoded;
+  };
+  for (std::uint32_t owner = 0; owner < inputs.size(); ++owner)
+    for (std::uint32_t chunk = 0; chunk < plan.chunk_count(owner); ++chunk) {
+      const auto range = plan.chunk(owner, chunk);
+      std::vector<float> sum(range.count);
+      for (std::uint32_t rank = 0; rank < inputs.size(); ++rank) {
+        const std::span values{inputs[rank].data() + range.begin, range.count};
+        const auto sent = rank == owner ? std::vector<float>(values.begin(), values.end()) : through(values, range.begin);
+        for (std::size_t i = 0; i < range.count; ++i) {
+          const float term = factors.relative[rank] * sent[i];
+          sum[i] = rank == 0 ? term : sum[i] + term;
+        }
+      }
+      for (float& value : sum) value *= factors.scale;
+      const auto final_values = through(sum, range.begin);
+      std::copy(final_values.begin(), final_values.end(), result.begin() + static_cast<std::ptrdiff_t>(range.begin));
+    }
+  return result;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_type_and_operator_gives_the_bits_of_the_reference_on_every_rank) {
+  std::mt19937_64 random(1);
+  Cluster cluster(3, 64);
+  std::uint64_t sequence = 0;
+  for (std::uint8_t type = 0; type < DATA_TYPES; ++type)
+    for (std::uint8_t combine = 0; combine < REDUCE_OPERATORS; ++combine)
+      for (const auto schedule : {Schedule::Direct, Schedule::Automatic}) {
+        const Reduce reduce{static_cast<DataType>(type), static_cast<ReduceOperator>(combine), Codec::None, schedule};
+        const std::size_t count = schedule == Schedule::Automatic ? random() % 30 : random() % 1000;
+        std::vector<Bytes> inputs;
+        for (int r = 0; r < 3; ++r) inputs.push_back(values_of(reduce.type, count, random));
+        const auto contributions = weighing(cluster, {1, 1, 1});
+        const auto reduced = run(cluster, ++sequence, reduce, inputs, contributions);
+        Bytes expected(inputs[0].size());
+        std::vector<kernels::TypedInput> typed;
+        for (const auto& input : inputs) typed.push_back({input.data(), 1.0F});
+        const double scale = reduce.combine == ReduceOperator::Average ? mean_factors(contributions)->scale : 1;
+        kernels::reduce_typed_reference({reduce.combine, reduce.type, scale}, typed, expected);
+        for (std::size_t r = 0; r < 3; ++r) {
+          BOOST_REQUIRE(reduced.outcomes.at(r).stats.has_value());
+          BOOST_TEST((reduced.outputs[r] == expected), to_string(reduce.combine) << " of " << to_string(reduce.type) << ", rank " << r);
+        }
+      }
+}
+
+BOOST_AUTO_TEST_CASE(a_ring_of_integers_and_doubles_agrees_on_all_ranks) {
+  std::mt19937_64 random(2);
+  Cluster cluster(4, 64);
+  std::uint64_t sequence = 0;
+  for (const auto type : {DataType::F64, DataType::I32, DataType::U64, DataType::I8})
+    for (const auto combine : {ReduceOperator::Sum, ReduceOperator::Minimum, ReduceOperator::Maximum}) {
+      std::vector<Bytes> inputs;
+      for (int r = 0; r < 4; ++r) inputs.push_back(values_of(type, 2000, random));
+      const auto contributions = weighing(cluster, {1, 1, 1, 1});
+      const auto ring = run(cluster, ++sequence, {type, combine, Codec::None, Schedule::Ring}, inputs, contributions);
+      const auto direct = run(cluster, ++sequence, {type, combine, Codec::None, Schedule::Direct}, inputs, contributions);
+      for (std::size_t r = 0; r < 4; ++r) {
+        BOOST_TEST((ring.outputs[r] == ring.outputs[0]));
+        // Sums of doubles depend on their order; all else does not.
+        if (type != DataType::F64 || combine != ReduceOperator::Sum) BOOST_TEST((ring.outputs[r] == direct.outputs[r]));
+      }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(every_codec_gives_the_bits_of_the_reference_on_every_rank) {
+  std::mt19937_64 random(3);
+  std::normal_distribution<float> normal;
+  std::uint64_t sequence = 0;
+  for (std::size_t world = 1; world <= 4; ++world) {
+    Cluster cluster(world, 1024);
+    for (std::uint8_t codec = 1; codec < CODECS; ++codec)
+      for (const bool stochastic : {false, true})
+        for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{700}, std::size_t{20'001}}) {
+          const Reduce reduce{DataType::F32, ReduceOperator::Average, static_cast<Codec>(codec), Schedule::Automatic, stochastic};
+          std::vector<std::vector<float>> inputs(world, std::vector<float>(count));
+          std::vector<Bytes> raw;
+          std::vector<std::uint64_t> weights;
+          for (auto& input : inputs) {
+            for (float& value : input) value = normal(random);
+            raw.push_back(bytes_of(input));
+            weights.push_back(1 + random() % 4);
+          }
+          const auto contributions = weighing(cluster, weights);
+          const auto reduced = run(cluster, ++sequence, reduce, raw, contributions);
+          const auto expected = expected_encoded(reduce, inputs, contributions, 1024, sequence);
+          for (std::size_t r = 0; r < world; ++r) {
+            BOOST_REQUIRE_MESSAGE(reduced.outcomes.at(r).stats.has_value(), to_string(reduce.codec));
+            BOOST_TEST((reduced.outcomes.at(r).stats->digest == reduced.outcomes.at(0).stats->digest));
+            BOOST_TEST(same_bits(floats_of(reduced.outputs[r]), expected), to_string(reduce.codec) << " among " << world << ", rank " << r);
+          }
+        }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_value_that_no_codec_carries_is_named_and_ends_it_for_all) {
+  std::uint64_t sequence = 0;
+  Cluster cluster(3, 1024);
+  for (const float bad : {std::nanf(""), INFINITY})
+    for (const auto codec : {Codec::Int8Block, Codec::F16}) {
+      std::vector<std::vector<float>> inputs(3, std::vector<float>(9000, 1.0F));
+      inputs[1][8500] = bad;  // in the segment of rank 2: rank 1 must encode it
+      std::vector<Bytes> raw;
+      for (const auto& input : inputs) raw.push_back(bytes_of(input));
+      const auto kept = raw;
+      const auto reduced =
+          run(cluster, ++sequence, {DataType::F32, ReduceOperator::Average, codec, Schedule::Direct}, raw, weighing(cluster, {1, 1, 1}));
+      for (const auto& [rank, outcome] : reduced.outcomes) BOOST_TEST(!outcome.stats.has_value());
+      const auto& error = reduced.outcomes.at(1).stats.error();
+      BOOST_TEST((error.name == ErrorName::NonFiniteValue));
+      BOOST_TEST(error.detail.find("8500") != std::string::npos, error.detail);
+      BOOST_TEST((raw == kept));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(combinations_that_do_not_exist_are_refused_by_name) {
+  std::uint64_t sequence = 0;
+  Cluster cluster(2, 1024);
+  for (const Reduce& reduce :
+       {Reduce{DataType::I32, ReduceOperator::Sum, Codec::Int8Block}, Reduce{DataType::F32, ReduceOperator::Maximum, Codec::F16},
+        Reduce{DataType::F32, ReduceOperator::Sum, Codec::Int8Block, Schedule::Ring},
+        Reduce{DataType::F16, ReduceOperator::Sum, Codec::None, Schedule::Ring}}) {
+    const std::vector<Bytes> inputs(2, Bytes(400));
+    const auto reduced = run(cluster, ++sequence, reduce, inputs, weighing(cluster, {1, 1}));
+    for (const auto& [rank, outcome] : reduced.outcomes) BOOST_TEST((outcome.stats.error().name == ErrorName::ReduceMismatch));
+  }
+}
