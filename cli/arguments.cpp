@@ -130,7 +130,8 @@ class Table {
     list("--size", bench_.sizes, "bytes of f32 to reduce, such as 4K,256M [4K,64K,1M,16M,256M]", "SIZE,SIZE")
         ->transform(CLI::AsSizeValue(false).description(""));
     list("--codec", bench_.codecs, "how values travel [none]", "CODEC,CODEC")->check(CLI::IsMember(codec_names()).description(""));
-    list("--lane", bench_.lanes, "what carries them: tcp, tls [tcp]", "LANE,LANE")->check(CLI::IsMember({"tcp", "tls"}).description(""));
+    list("--lane", bench_.lanes, "what carries them: tcp, tls, shm [tcp]", "LANE,LANE")
+        ->check(CLI::IsMember({"tcp", "tls", "shm"}).description(""));
     list("--schedule", bench_.schedules, "auto, direct, ring, whole [auto]", "SCHEDULE")
         ->check(CLI::IsMember({"auto", "direct", "ring", "whole"}).description(""));
     list("--tags", bench_.tags, "reduces at once, among which the size is divided [1]", "N,N")->check(CLI::Range(1, 1024).description(""));

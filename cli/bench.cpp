@@ -33,7 +33,7 @@ std::vector<bench::Case> cases_of(const BenchArguments& arguments) {
         for (const auto& codec : arguments.codecs)
           for (const auto& schedule : arguments.schedules)
             for (const auto tags : arguments.tags)
-              cases.push_back({peers, bytes, tags, named<Codec>(codec, CODECS), named<bench::Lane>(lane, 2), named<Schedule>(schedule, 4)});
+              cases.push_back({peers, bytes, tags, named<Codec>(codec, CODECS), named<bench::Lane>(lane, 3), named<Schedule>(schedule, 4)});
   return cases;
 }
 
