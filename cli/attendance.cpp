@@ -6,6 +6,7 @@
 #include "cli/render/result_text.hpp"
 #include "runtime/launch/stop_processes.hpp"
 #include "runtime/telemetry/error_text.hpp"
+#include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/status_json.hpp"
 
 namespace prime::cli {
@@ -38,6 +39,7 @@ int Attendance::until_the_end() {
     switch (next_turn()) {
       case Turn::Goes: break;
       case Turn::Interrupted: return interrupted();
+      case Turn::StateGone: return state_gone();
       case Turn::CoordinatorEnded: return observer_.run().ended ? finish() : coordinator_lost();
       case Turn::Deserted: return deserted();
     }
@@ -55,11 +57,12 @@ Attendance::Turn Attendance::next_turn() {
   ::poll(watched.data(), watched.size(), LOOK_AGAIN_MS);
   if (interrupts_.take()) return Turn::Interrupted;
   const bool coordinator_ended = run_.coordinator.reap().has_value();
+  if (telemetry::is_gone(run_.directory)) return Turn::StateGone;
   show_news();
   if (coordinator_ended) return Turn::CoordinatorEnded;
   const auto status = observer_.status();
-  const bool nobody_left =
-      std::all_of(status.peers.begin(), status.peers.end(), [](const telemetry::PeerStatus& peer) { return is_gone(peer.state); });
+  const bool nobody_left = std::all_of(status.peers.begin(), status.peers.end(),
+                                       [](const telemetry::PeerStatus& peer) { return telemetry::is_gone(peer.state); });
   return all_agents_ended() && nobody_left && !is_over(status.state) ? Turn::Deserted : Turn::Goes;
 }
 
@@ -152,13 +155,22 @@ int Attendance::interrupted() {
   return exit_code;
 }
 
+/// The processes notice it by themselves when they next write; nobody waits for that.
+int Attendance::state_gone() {
+  stop_all();
+  print_result(to_string(telemetry::RunState::Failed));
+  return terminal_.complain(telemetry::state_gone(run_.directory));
+}
+
 int Attendance::coordinator_lost() {
   const auto how = launch::describe_wait_status(run_.coordinator.reap().value_or(0));
   terminal_.say("Lost", "the coordinator: " + how + "; the peers save what they hold", Role::Bad);
   wait_for_agents(dead_after_ + ORPHAN_GRACE);
   stop_all();
   print_result(to_string(telemetry::RunState::Failed));
-  const auto exit_code = terminal_.complain(Error{ErrorName::CoordinatorLost, how});
+  auto cause = run_.coordinator.last_error();
+  const auto exit_code =
+      terminal_.complain(cause ? std::move(*cause).with_context("the coordinator served the run") : Error{ErrorName::CoordinatorLost, how});
   tell_what_was_saved();
   return exit_code;
 }
@@ -168,6 +180,9 @@ int Attendance::deserted() {
   stop_all();
   auto status = observer_.status();
   status.reason = to_string(Error{ErrorName::TooFewPeers, "all peers left"});
+  // One that could not even write its journal has said so in its log.
+  for (const auto& peer : run_.peers)
+    if (const auto cause = peer.process.last_error()) status.reason = to_string(*cause);
   for (const auto& peer : observer_.local_peers()) {
     if (!peer.exit_code.has_value() || peer.exit_code == 0U) continue;
     status.reason = peer.status.reason;

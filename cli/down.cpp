@@ -16,7 +16,7 @@ constexpr Duration COORDINATOR_PATIENCE{10s};
 
 int run_command(const DownArguments& arguments) {
   Terminal terminal{arguments.common};
-  const auto root = telemetry::state_root(arguments.common.state_dir);
+  const auto root = telemetry::existing_state_root(arguments.common.state_dir);
   if (!root) return terminal.complain(root.error());
   const auto directory = telemetry::select_run(*root, arguments.run);
   if (!directory) return terminal.complain(directory.error());

@@ -37,7 +37,7 @@ Result<std::vector<telemetry::PeerJournal>> choose(const std::string& run, const
 
 int run_command(const LeaveArguments& arguments) {
   Terminal terminal{arguments.common};
-  const auto root = telemetry::state_root(arguments.common.state_dir);
+  const auto root = telemetry::existing_state_root(arguments.common.state_dir);
   if (!root) return terminal.complain(root.error());
   const auto directory = telemetry::select_run(*root, arguments.run);
   if (!directory) return terminal.complain(directory.error());

@@ -56,7 +56,7 @@ int run_command(const LogsArguments& arguments) {
     filter.since =
         store::format_utc(std::chrono::system_clock::now() - std::chrono::duration_cast<std::chrono::system_clock::duration>(*age));
   }
-  const auto root = telemetry::state_root(arguments.common.state_dir);
+  const auto root = telemetry::existing_state_root(arguments.common.state_dir);
   if (!root) return terminal.complain(root.error());
   const auto directory = telemetry::select_run(*root, arguments.run);
   if (!directory) return terminal.complain(directory.error());
@@ -68,6 +68,7 @@ int run_command(const LogsArguments& arguments) {
     if (!arguments.follow || is_over(observer.status().state)) return 0;
     pollfd watched{changes.descriptor(), POLLIN, 0};
     ::poll(&watched, 1, LOOK_AGAIN_MS);
+    if (telemetry::is_gone(*directory)) return terminal.complain(telemetry::state_gone(*directory));
   }
 }
 

@@ -44,6 +44,7 @@ int watch(Terminal& terminal, const fs::path& directory) {
     if (is_over(shown->state)) return 0;
     pollfd watched{changes.descriptor(), POLLIN, 0};
     ::poll(&watched, 1, LOOK_AGAIN_MS);
+    if (telemetry::is_gone(directory)) return terminal.complain(telemetry::state_gone(directory));
   }
 }
 
@@ -51,7 +52,7 @@ int watch(Terminal& terminal, const fs::path& directory) {
 
 int run_command(const StatusArguments& arguments) {
   Terminal terminal{arguments.common};
-  const auto root = telemetry::state_root(arguments.common.state_dir);
+  const auto root = telemetry::existing_state_root(arguments.common.state_dir);
   if (!root) return terminal.complain(root.error());
   auto directory = Result<fs::path>{*root};
   if (arguments.run.empty()) {

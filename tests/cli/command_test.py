@@ -93,6 +93,12 @@ class Command(unittest.TestCase):
         for command in ("down", "leave", "logs"):
             self.refused(3, command, says="PR0402")
 
+    def test_a_state_directory_that_cannot_be_read_is_no_machine_without_runs(self):
+        file = self.directory / "file"
+        file.write_text("x")
+        for command in ("status", "down", "leave", "logs"):
+            self.refused(1, command, "--state-dir", file, says="PR0701")
+
     def write_journal(self, run, *events):
         path = self.directory / "primectl" / run / "coordinator" / "journal.jsonl"
         path.parent.mkdir(parents=True)

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
@@ -231,6 +232,32 @@ class Runs(unittest.TestCase):
         status = self.status()
         self.assertEqual({peer["state"] for peer in status["peers"]}, {"left"})
         self.assertEqual(self.running(), [])
+
+    def test_a_state_directory_that_is_removed_ends_the_run_by_name(self):
+        process = self.start("up", write_manifest(self.directory, outer_steps=10000), "--local", "2", env=SLOW)
+        process.stdout.readline()
+        process.stdout.readline()
+        shutil.rmtree(self.directory / "primectl")
+        code, _, err = self.finished(process)
+        self.assertEqual(code, 1, err)
+        self.assertIn("the state directory is gone", err)
+        self.assertIn("PR0701", err)
+        wait_until("the end of all processes", lambda: self.running() == [])
+
+    def test_processes_of_a_detached_run_end_when_their_state_directory_is_removed(self):
+        up = self.up_detached("--local", 2, "--state-dir", self.directory / "state", outer_steps=10000, env=SLOW)
+        watching = self.start("status", "--watch", "--state-dir", self.directory / "state")
+        watching.stdout.readline()
+        shutil.rmtree(self.directory / "state")
+        for pid in [up["coordinator"]["pid"], *(peer["pid"] for peer in up["peers"])]:
+            wait_until(f"the end of {pid}", lambda pid=pid: not lives(pid))
+        code, _, err = self.finished(watching)
+        self.assertEqual(code, 1, err)
+        self.assertIn("the state directory is gone", err)
+        for command in ("status", "down", "leave", "logs"):
+            done = self.call(command, "--state-dir", self.directory / "state")
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("the state directory is gone", done.stderr)
 
     def test_a_killed_coordinator_ends_everything_with_its_name(self):
         process = self.start("up", write_manifest(self.directory, outer_steps=10000), "--local", "2", "-o", "json", env=SLOW)
