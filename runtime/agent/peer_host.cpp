@@ -247,6 +247,8 @@ void PeerHost::stop(const std::optional<Error>& cause) {
 void PeerHost::watch(Instant instant) {
   const Lock lock(mutex_);
   if (!progress_ || !trainer_ || instant - *progress_ <= options_.local.trainer.stall_limit) return;
+  stop_cause_ = Error{ErrorName::TrainerFailed, "it stalled: no sign of life for " + format_duration(options_.local.trainer.stall_limit) +
+                                                    " (`local.trainer.stall_limit`)"};
   progress_.reset();
   trainer_->kill();  // its end arrives as an event, and the supervisor decides
 }
