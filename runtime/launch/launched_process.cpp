@@ -51,7 +51,7 @@ int spawn(const std::vector<std::string>& arguments, int input, int log, int rea
   sigset_t signals;
   ::sigemptyset(&signals);
   posix_spawnattr_setsigmask(&attributes, &signals);
-  for (const int number : {SIGPIPE, SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&signals, number);
+  for (const int number : {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaddset(&signals, number);
   posix_spawnattr_setsigdefault(&attributes, &signals);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
   const int reason = ::posix_spawnp(&pid, pointers[0], &actions, &attributes, pointers.data(), environ);

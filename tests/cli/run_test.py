@@ -223,14 +223,26 @@ class Runs(unittest.TestCase):
         self.assertIn("averaged 2", out)
 
     def test_one_interrupt_lets_the_peers_leave(self):
+        for sign in (signal.SIGINT, signal.SIGQUIT):
+            process = self.start("up", write_manifest(self.directory, outer_steps=10000), "--local", "2", "--state-dir", self.directory / sign.name,
+                                 env=SLOW)
+            process.stdout.readline()
+            process.send_signal(sign)
+            code, _, err = self.finished(process)
+            self.assertEqual(code, 130, err)
+            self.assertIn("PR0801", err)
+            status = json.loads(self.call("status", "-o", "json", "--state-dir", self.directory / sign.name).stdout)
+            self.assertEqual({peer["state"] for peer in status["peers"]}, {"left"})
+            self.assertEqual(self.running(), [])
+
+    def test_a_killed_up_leaves_a_run_that_down_ends(self):
         process = self.start("up", write_manifest(self.directory, outer_steps=10000), "--local", "2", env=SLOW)
         process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        code, _, err = self.finished(process)
-        self.assertEqual(code, 130, err)
-        self.assertIn("PR0801", err)
-        status = self.status()
-        self.assertEqual({peer["state"] for peer in status["peers"]}, {"left"})
+        process.kill()
+        process.wait(LIMIT_S)
+        step = self.status()["run"]["outer_step"]
+        self.wait_for_step("", step + 2)
+        self.assertEqual(self.call("down").returncode, 0)
         self.assertEqual(self.running(), [])
 
     def test_a_state_directory_that_is_removed_ends_the_run_by_name(self):
