@@ -23,8 +23,7 @@ std::vector<telemetry::PeerJournal> running_peers(const telemetry::RunObserver& 
 Result<std::vector<telemetry::PeerJournal>> choose(const std::string& run, const telemetry::RunObserver& observer, const std::string& who) {
   auto peers = running_peers(observer, who);
   if (peers.empty())
-    return fail(ErrorName::RunUnknown,
-                "no peer " + (who.empty() ? std::string{} : "`" + who + "` ") + "of `" + run + "` runs on this machine");
+    return fail(ErrorName::PeerUnknown, (who.empty() ? std::string{"none"} : "none called `" + who + "`") + " of " + run + " runs here");
   if (!who.empty() && peers.size() > 1) {
     std::string names;
     for (const auto& peer : peers) names += (names.empty() ? "" : ", ") + peer.status.name + " (" + peer.status.id + ")";
@@ -53,9 +52,12 @@ int run_command(const LeaveArguments& arguments) {
     names.push_back(peer.status.name);
     terminal.say("Leaving", peer.status.name);
   }
-  if (const auto left = launch::stop_processes(agents, launch::StopLimits{PATIENCE, -1, false}); left > 0)
-    return terminal.complain(Error{ErrorName::DeadlineExceeded, std::to_string(left) + " of " + std::to_string(agents.size()) +
-                                                                    " peers still run after " + format_duration(PATIENCE)});
+  if (launch::stop_processes(agents, launch::StopLimits{PATIENCE, -1, false}) > 0) {
+    std::string stubborn;
+    for (const auto& peer : *peers)
+      if (telemetry::is_alive(peer.agent)) stubborn += (stubborn.empty() ? "" : ", ") + peer.status.name;
+    return terminal.complain(Error{ErrorName::DeadlineExceeded, "still here after " + format_duration(PATIENCE) + ": " + stubborn});
+  }
   if (terminal.json()) terminal.print(telemetry::dump({{"schema", "primectl.leave/1"}, {"run_id", run}, {"left", names}}) + "\n");
   else
     for (const auto& name : names) terminal.print(name.get<std::string>() + " left " + run + "\n");

@@ -38,6 +38,15 @@ std::string rendered(const telemetry::ObservedLine& observed, const Terminal& te
   return telemetry::dump(object) + "\n";
 }
 
+/// Whether any process that was ever here answers to the name.
+bool names_somebody(const std::string& who, const telemetry::RunObserver& observer) {
+  const auto peers = observer.local_peers();
+  return std::string_view{"coordinator"}.starts_with(who) ||
+         std::any_of(peers.begin(), peers.end(), [&](const telemetry::PeerJournal& peer) {
+           return peer.status.name.starts_with(who) || peer.status.id.starts_with(who);
+         });
+}
+
 bool show(Terminal& terminal, std::vector<telemetry::ObservedLine> lines, const Filter& filter) {
   std::erase_if(lines, [&](const telemetry::ObservedLine& line) { return !filter.takes(line); });
   std::stable_sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return time_of(a) < time_of(b); });
@@ -64,7 +73,10 @@ int run_command(const LogsArguments& arguments) {
   telemetry::JournalWatch changes{*directory};
   for (;;) {
     changes.rearm();
-    if (!show(terminal, observer.update(), filter)) return 0;
+    auto lines = observer.update();
+    if (!names_somebody(filter.who, observer))
+      return terminal.complain(Error{ErrorName::PeerUnknown, "none called `" + filter.who + "` in " + directory->filename().string()});
+    if (!show(terminal, std::move(lines), filter)) return 0;
     if (!arguments.follow || is_over(observer.status().state)) return 0;
     pollfd watched{changes.descriptor(), POLLIN, 0};
     ::poll(&watched, 1, LOOK_AGAIN_MS);

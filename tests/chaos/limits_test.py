@@ -47,8 +47,16 @@ class Limits(unittest.TestCase):
             address = f"127.0.0.1:{taken.getsockname()[1]}"
             done = self.up(SOURCE / "manifests" / "quickstart.yaml", "--local", 2, "--listen", address)
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn(f"the address is in use: {address}", done.stderr)
+        self.assertIn(f"cannot listen at this address: {address}: address already in use", done.stderr)
         self.assertIn("hint:", done.stderr)
+
+    def test_an_address_of_another_machine_or_of_nobody_is_named(self):
+        for address, why in (("192.0.2.1:0", "cannot assign requested address"), ("nowhere.invalid:0", "nowhere.invalid")):
+            done = self.up(SOURCE / "manifests" / "quickstart.yaml", "--listen", address)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("cannot listen at this address", done.stderr)
+            self.assertIn(why, done.stderr)
+            self.assertNotIn("in use", done.stderr)
 
     def test_data_that_cannot_be_read_is_named_before_anything_starts(self):
         done = self.up(SOURCE / "manifests" / "quickstart.yaml", "--set", "data.path=/nonexistent")

@@ -72,6 +72,15 @@ class Command(unittest.TestCase):
         self.assertEqual((told["schema"], told["valid"], len(told["problems"])), ("primectl.validate/1", False, 2))
         self.assertEqual(told["problems"][0]["line"], 3)
 
+    def test_what_is_no_regular_file_is_no_manifest(self):
+        pipe = self.directory / "pipe"
+        os.mkfifo(pipe)
+        for path in (pipe, "/dev/zero", self.directory):
+            for command in ("validate", "up"):
+                done = self.call(command, path)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn("PR0201", done.stderr)
+
     def test_every_manifest_of_the_repository_is_valid(self):
         for path in sorted((SOURCE / "manifests").glob("*.yaml")):
             done = self.call("validate", path)
@@ -81,6 +90,7 @@ class Command(unittest.TestCase):
         manifest = write_manifest(self.directory)
         self.refused(2, "up", "-q", self.directory / "nowhere.yaml", says="PR0201")
         self.refused(2, "up", "-q", manifest, "--local", 9, says="membership.peers")
+        self.refused(2, "up", "-q", manifest, "--quorum", 9, says="--quorum 9 is more than `membership.peers` admits, 8")
         self.refused(2, "up", "-q", manifest, "--set", "local.trainer_command=[]", "--set", "data.path=/nowhere", says="PR0301")
         self.refused(2, "up", "-q", manifest, "--listen", "nonsense", says="error")
         self.assertFalse((self.directory / "primectl").exists())
@@ -113,6 +123,10 @@ class Command(unittest.TestCase):
         self.assertEqual(json.loads(self.call("status", "sma", "-o", "json").stdout), told)
         self.assertEqual(self.call("status", "--watch").returncode, 0)
         self.assertIn("process started", self.call("logs").stdout)
+        self.assertIn("process started", self.call("logs", "coord").stdout)
+        self.refused(3, "logs", "nobody", says="no such peer on this machine: none called `nobody`")
+        self.refused(3, "logs", "nobody", "--follow", says="PR0405")
+        self.refused(3, "leave", says="PR0405")
         self.assertEqual(self.call("down", "small-aaaaaa").stdout, "nothing of small-aaaaaa runs on this machine\n")
 
     def test_a_coordinator_whose_process_is_gone_is_a_failed_run(self):

@@ -153,11 +153,13 @@ BOOST_AUTO_TEST_CASE(run_ids_differ_and_may_stand_in_an_invite) {
 
 BOOST_AUTO_TEST_CASE(what_cannot_work_is_refused_before_anything_starts) {
   auto manifest = small_manifest();
-  BOOST_TEST((check_start(manifest, 9).error().name == ErrorName::Usage));
+  BOOST_TEST((check_start(manifest, 9, 0).error().name == ErrorName::Usage));
+  BOOST_TEST((check_start(manifest, 1, 9).error().name == ErrorName::Usage));
+  BOOST_TEST(check_start(manifest, 1, 9).error().detail.find("8") != std::string::npos);
   manifest.shared.data.path = "/nowhere";
-  BOOST_TEST((check_start(manifest, 1).error().name == ErrorName::DataUnreadable));
+  BOOST_TEST((check_start(manifest, 1, 0).error().name == ErrorName::DataUnreadable));
   manifest.local.trainer_command = {"mine"};  // whatever it reads is its own business
-  BOOST_TEST(check_start(manifest, 1).has_value());
+  BOOST_TEST(check_start(manifest, 1, 0).has_value());
 }
 
 BOOST_AUTO_TEST_SUITE_END()
