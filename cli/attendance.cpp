@@ -146,11 +146,18 @@ int Attendance::finish() {
 }
 
 int Attendance::interrupted() {
-  terminal_.say("Stopping", reader_gone_ ? "nobody reads the output any more" : "the peers leave; again to stop at once", Role::Degraded);
+  const auto unwritten = terminal_.output_error();
+  terminal_.say("Stopping",
+                unwritten      ? "the output cannot be written"
+                : reader_gone_ ? "nobody reads the output any more"
+                               : "the peers leave; again to stop at once",
+                Role::Degraded);
   stop_all();
   const auto step = observer_.status().outer_step;
   print_result("interrupted");
-  const auto exit_code = terminal_.complain(Error{ErrorName::Interrupted, "after outer step " + std::to_string(step)});
+  // Output that could not be written is complained of by whoever ends the command.
+  const auto exit_code = unwritten ? info(unwritten->name).exit_code
+                                   : terminal_.complain(Error{ErrorName::Interrupted, "after outer step " + std::to_string(step)});
   tell_what_was_saved();
   return exit_code;
 }
@@ -169,6 +176,8 @@ int Attendance::coordinator_lost() {
   stop_all();
   print_result(to_string(telemetry::RunState::Failed));
   auto cause = run_.coordinator.last_error();
+  // Who removes the directory takes a moment for it: the coordinator may have missed its journal before the rest was gone.
+  if (telemetry::is_gone(telemetry::coordinator_journal(run_.directory))) cause = telemetry::state_gone(run_.directory);
   const auto exit_code =
       terminal_.complain(cause ? std::move(*cause).with_context("the coordinator served the run") : Error{ErrorName::CoordinatorLost, how});
   tell_what_was_saved();

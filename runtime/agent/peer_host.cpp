@@ -328,6 +328,9 @@ void PeerHost::cancel_fetch() {
 Result<std::string> PeerHost::write_checkpoint() {
   std::shared_ptr<const Snapshot> state = snapshot();
   if (!state) return fail(ErrorName::StorageFailed, "there is no state to save yet");
+  // Whoever removed the directory of a run does not want a part of it back.
+  if (std::error_code ignored; !std::filesystem::exists(options_.directory, ignored))
+    return fail(ErrorName::StorageFailed, options_.directory.string() + " is gone");
   store::CheckpointContent content;
   {
     const Lock lock(mutex_);
