@@ -1,5 +1,6 @@
 // Owns `primectl leave`: peers of this machine say goodbye to their run.
 #include "cli/commands.hpp"
+#include "cli/journal_warnings.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/launch/stop_processes.hpp"
 #include "runtime/telemetry/run_files.hpp"
@@ -34,14 +35,14 @@ Result<std::vector<telemetry::PeerJournal>> choose(const std::string& run, const
 
 }  // namespace
 
-int run_command(const LeaveArguments& arguments) {
-  Terminal terminal{arguments.common};
+int run_command(const LeaveArguments& arguments, Terminal& terminal) {
   const auto root = telemetry::existing_state_root(arguments.common.state_dir);
   if (!root) return terminal.complain(root.error());
   const auto directory = telemetry::select_run(*root, arguments.run);
   if (!directory) return terminal.complain(directory.error());
   telemetry::RunObserver observer{*directory};
   observer.update();
+  warn_of_damage(terminal, observer);
   const auto run = directory->filename().string();
   const auto peers = choose(run, observer, arguments.peer);
   if (!peers) return terminal.complain(peers.error());

@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include "cli/commands.hpp"
+#include "cli/journal_warnings.hpp"
 #include "cli/render/journal_text.hpp"
 #include "cli/terminal.hpp"
 #include "messages/units.hpp"
@@ -55,8 +56,7 @@ bool show(Terminal& terminal, std::vector<telemetry::ObservedLine> lines, const 
 
 }  // namespace
 
-int run_command(const LogsArguments& arguments) {
-  Terminal terminal{arguments.common};
+int run_command(const LogsArguments& arguments, Terminal& terminal) {
   Filter filter{arguments.who, {}};
   if (!arguments.since.empty()) {
     const auto age = parse_duration(arguments.since);
@@ -71,10 +71,11 @@ int run_command(const LogsArguments& arguments) {
   if (!directory) return terminal.complain(directory.error());
   telemetry::RunObserver observer{*directory};
   telemetry::JournalWatch changes{*directory};
-  for (;;) {
+  for (bool first = true;; first = false) {
     changes.rearm();
     auto lines = observer.update();
-    if (!names_somebody(filter.who, observer))
+    if (first) warn_of_damage(terminal, observer);
+    if (first && !names_somebody(filter.who, observer))
       return terminal.complain(Error{ErrorName::PeerUnknown, "none called `" + filter.who + "` in " + directory->filename().string()});
     if (!show(terminal, std::move(lines), filter)) return 0;
     if (!arguments.follow || is_over(observer.status().state)) return 0;

@@ -51,8 +51,7 @@ std::string join_line(const launch::StartedRun& run, const launch::RunRequest& r
 
 }  // namespace
 
-int run_command(const UpArguments& arguments) {
-  Terminal terminal{arguments.common};
+int run_command(const UpArguments& arguments, Terminal& terminal) {
   auto loaded = manifest::load_manifest(arguments.file, arguments.overrides);
   if (!loaded) {
     terminal.complain(manifest::render(loaded));

@@ -156,6 +156,29 @@ class Command(unittest.TestCase):
         os.close(writer)
         self.assertEqual((done.returncode, done.stderr), (0, b""))
 
+    def test_output_that_cannot_be_written_is_an_error(self):
+        self.write_journal("small-aaaaaa", {"event": "process_started", "pid": 1, "start_ticks": 1, "run": "small-aaaaaa", "name": "small"})
+        manifest = write_manifest(self.directory)
+        for command in (["status"], ["logs"], ["version"], ["validate", manifest], ["explain"], ["--help"]):
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run([PRIMECTL, *map(str, command)], env=environment(XDG_STATE_HOME=str(self.directory)), stdout=full,
+                                      stderr=subprocess.PIPE, text=True, timeout=LIMIT_S, check=False)
+            self.assertEqual(done.returncode, 1, command)
+            self.assertIn("write the output: No space left on device [PR0701]", done.stderr)
+
+    def test_damaged_lines_of_a_journal_are_counted_aloud(self):
+        self.write_journal("small-aaaaaa", {"event": "process_started", "pid": 1, "start_ticks": 1, "run": "small-aaaaaa", "name": "small"},
+                           {"event": "run_done", "outer_step": 0}, {"event": "process_ended", "exit_code": 0})
+        journal = self.directory / "primectl" / "small-aaaaaa" / "coordinator" / "journal.jsonl"
+        whole = {tuple(command): self.call(*command) for command in (["status"], ["logs"], ["down", "small"])}
+        self.assertEqual({done.stderr for done in whole.values()}, {""})
+        first, *rest = journal.read_text().splitlines(keepends=True)
+        journal.write_text("".join([first, "garbage\n", '{"event": 3}\n', *rest]))
+        for command, before in whole.items():
+            done = self.call(*command)
+            self.assertEqual((done.returncode, done.stdout), (before.returncode, before.stdout))
+            self.assertEqual(done.stderr, f"warning: {journal}: 2 damaged lines are left out\n")
+
     def test_explain_knows_codes_and_keys(self):
         self.assertIn("AddressTaken", self.call("explain", "PR0703").stdout)
         self.assertIn("inner_steps", self.call("explain", "sync.inner_steps").stdout)

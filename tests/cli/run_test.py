@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import shutil
 import signal
 import socket
 import subprocess
@@ -111,6 +110,22 @@ class Runs(unittest.TestCase):
         process.stdout.close()
         self.assertEqual(process.wait(LIMIT_S), 130)
         self.assertEqual(self.status()["run"]["state"], "failed")
+
+    def test_output_that_cannot_be_written_ends_the_run_with_its_cause(self):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([PRIMECTL, "up", write_manifest(self.directory, outer_steps=1000), "--local", "1"], stdout=full,
+                                  env=environment(XDG_STATE_HOME=str(self.directory), **SLOW), stderr=subprocess.PIPE, text=True,
+                                  timeout=LIMIT_S, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("write the output: No space left on device [PR0701]", done.stderr)
+        self.assertNotIn("nobody reads", done.stderr)
+        self.assertEqual(self.running(), [])
+
+    def test_closed_streams_get_no_other_file_s_place(self):
+        script = f'exec "{PRIMECTL}" up "{write_manifest(self.directory)}" --local 2 <&- >&- 2>&-'
+        done = subprocess.run(["/bin/sh", "-c", script], env=environment(XDG_STATE_HOME=str(self.directory)), timeout=LIMIT_S, check=False)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(self.status()["run"]["state"], "done")
 
     # A run in the background ----------------------------------------------------------------------------------------------
 
@@ -249,7 +264,7 @@ class Runs(unittest.TestCase):
         process = self.start("up", write_manifest(self.directory, outer_steps=10000), "--local", "2", env=SLOW)
         process.stdout.readline()
         process.stdout.readline()
-        shutil.rmtree(self.directory / "primectl")
+        os.rename(self.directory / "primectl", self.directory / "removed")  # at once, unlike a removal file by file
         code, _, err = self.finished(process)
         self.assertEqual(code, 1, err)
         self.assertIn("the state directory is gone", err)
@@ -260,7 +275,7 @@ class Runs(unittest.TestCase):
         up = self.up_detached("--local", 2, "--state-dir", self.directory / "state", outer_steps=10000, env=SLOW)
         watching = self.start("status", "--watch", "--state-dir", self.directory / "state")
         watching.stdout.readline()
-        shutil.rmtree(self.directory / "state")
+        os.rename(self.directory / "state", self.directory / "removed")
         for pid in [up["coordinator"]["pid"], *(peer["pid"] for peer in up["peers"])]:
             wait_until(f"the end of {pid}", lambda pid=pid: not lives(pid))
         code, _, err = self.finished(watching)
