@@ -82,6 +82,9 @@ class Table {
         ->check(CLI::Range(1, 1024).description(""));
     up.add_flag("-d,--detach", up_.detach, "return when all have started; they go on in the background");
     up.add_option("--set", up_.overrides, SET_HELP)->type_name("KEY=VALUE")->allow_extra_args(false);
+    up.footer(
+        "In the foreground it ends with its run; SIGINT, SIGTERM, SIGQUIT and SIGHUP let the peers leave and end the run.\n"
+        "One that is killed (SIGKILL) leaves the run as --detach would: `primectl status` shows it, `primectl down` ends it.");
     up.add_option("--listen", up_.listen, "address of the coordinator [the manifest's local.network.listen]")->type_name("HOST:PORT");
 
     auto& join = add("join", "become a peer of a run, with nothing but its invite", "Start", join_);

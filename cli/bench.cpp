@@ -84,8 +84,7 @@ std::string table_of(const std::vector<bench::Row>& rows) {
 
 }  // namespace
 
-int run_command(const BenchArguments& arguments) {
-  Terminal terminal{arguments.common};
+int run_command(const BenchArguments& arguments, Terminal& terminal) {
   const auto rows = bench::measure_reduces(cases_of(arguments), arguments.repeat);
   if (!rows) return terminal.complain(rows.error());
   if (!terminal.json()) terminal.print(table_of(*rows));

@@ -19,9 +19,11 @@ class AgentKilled(unittest.TestCase):
             self.assertEqual(victim.returncode, -signal.SIGKILL, run.join_log(0))
             self.assertEqual(run.wait_for_end(), 0)
             commits = run.check(outer_steps=6, lost=1)
-            # It died in step 3. A vote that it had cast does not save its contribution: all survivors abort and reduce again.
-            self.assertEqual([len(c["contributors"]) for c in commits], [3, 3, 2, 2, 2, 2])
-
+            # It died in step 3: the survivors abort and reduce again, unless its vote was the last one missing and came before its end.
+            third = {2, 3} if point.startswith("voting") else {2}
+            averaged = [len(c["contributors"]) for c in commits]
+            self.assertEqual(averaged[:2] + averaged[3:], [3, 3, 2, 2, 2])
+            self.assertIn(averaged[2], third)
 
 
 def repeated(cls, name, method, argument):
