@@ -26,12 +26,12 @@ Result<void> take_part(const AgentArguments& arguments, std::optional<int>& read
 
 }  // namespace
 
-int run_command(const AgentArguments& arguments) {
+int run_command(const AgentArguments& arguments, Terminal& terminal) {
   std::optional<int> ready = arguments.ready_descriptor;
   const auto outcome = take_part(arguments, ready);
   if (outcome) return 0;
   if (ready) launch::announce(*ready, outcome.error());
-  return Terminal{CommonArguments{}}.complain(outcome.error());
+  return terminal.complain(outcome.error());
 }
 
 }  // namespace prime::cli

@@ -82,6 +82,9 @@ class Table {
         ->check(CLI::Range(1, 1024).description(""));
     up.add_flag("-d,--detach", up_.detach, "return when all have started; they go on in the background");
     up.add_option("--set", up_.overrides, SET_HELP)->type_name("KEY=VALUE")->allow_extra_args(false);
+    up.footer(
+        "In the foreground it ends with its run; SIGINT, SIGTERM, SIGQUIT and SIGHUP let the peers leave and end the run.\n"
+        "One that is killed (SIGKILL) leaves the run as --detach would: `primectl status` shows it, `primectl down` ends it.");
     up.add_option("--listen", up_.listen, "address of the coordinator [the manifest's local.network.listen]")->type_name("HOST:PORT");
 
     auto& join = add("join", "become a peer of a run, with nothing but its invite", "Start", join_);
@@ -130,7 +133,8 @@ class Table {
     list("--size", bench_.sizes, "bytes of f32 to reduce, such as 4K,256M [4K,64K,1M,16M,256M]", "SIZE,SIZE")
         ->transform(CLI::AsSizeValue(false).description(""));
     list("--codec", bench_.codecs, "how values travel [none]", "CODEC,CODEC")->check(CLI::IsMember(codec_names()).description(""));
-    list("--lane", bench_.lanes, "what carries them: tcp, tls [tcp]", "LANE,LANE")->check(CLI::IsMember({"tcp", "tls"}).description(""));
+    list("--lane", bench_.lanes, "what carries them: tcp, tls, shm [tcp]", "LANE,LANE")
+        ->check(CLI::IsMember({"tcp", "tls", "shm"}).description(""));
     list("--schedule", bench_.schedules, "auto, direct, ring, whole [auto]", "SCHEDULE")
         ->check(CLI::IsMember({"auto", "direct", "ring", "whole"}).description(""));
     list("--tags", bench_.tags, "reduces at once, among which the size is divided [1]", "N,N")->check(CLI::Range(1, 1024).description(""));

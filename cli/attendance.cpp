@@ -6,6 +6,7 @@
 #include "cli/render/result_text.hpp"
 #include "runtime/launch/stop_processes.hpp"
 #include "runtime/telemetry/error_text.hpp"
+#include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/status_json.hpp"
 
 namespace prime::cli {
@@ -38,6 +39,7 @@ int Attendance::until_the_end() {
     switch (next_turn()) {
       case Turn::Goes: break;
       case Turn::Interrupted: return interrupted();
+      case Turn::StateGone: return state_gone();
       case Turn::CoordinatorEnded: return observer_.run().ended ? finish() : coordinator_lost();
       case Turn::Deserted: return deserted();
     }
@@ -55,11 +57,12 @@ Attendance::Turn Attendance::next_turn() {
   ::poll(watched.data(), watched.size(), LOOK_AGAIN_MS);
   if (interrupts_.take()) return Turn::Interrupted;
   const bool coordinator_ended = run_.coordinator.reap().has_value();
+  if (telemetry::is_gone(run_.directory)) return Turn::StateGone;
   show_news();
   if (coordinator_ended) return Turn::CoordinatorEnded;
   const auto status = observer_.status();
-  const bool nobody_left =
-      std::all_of(status.peers.begin(), status.peers.end(), [](const telemetry::PeerStatus& peer) { return is_gone(peer.state); });
+  const bool nobody_left = std::all_of(status.peers.begin(), status.peers.end(),
+                                       [](const telemetry::PeerStatus& peer) { return telemetry::is_gone(peer.state); });
   return all_agents_ended() && nobody_left && !is_over(status.state) ? Turn::Deserted : Turn::Goes;
 }
 
@@ -143,13 +146,27 @@ int Attendance::finish() {
 }
 
 int Attendance::interrupted() {
-  terminal_.say("Stopping", reader_gone_ ? "nobody reads the output any more" : "the peers leave; again to stop at once", Role::Degraded);
+  const auto unwritten = terminal_.output_error();
+  terminal_.say("Stopping",
+                unwritten      ? "the output cannot be written"
+                : reader_gone_ ? "nobody reads the output any more"
+                               : "the peers leave; again to stop at once",
+                Role::Degraded);
   stop_all();
   const auto step = observer_.status().outer_step;
   print_result("interrupted");
-  const auto exit_code = terminal_.complain(Error{ErrorName::Interrupted, "after outer step " + std::to_string(step)});
+  // Output that could not be written is complained of by whoever ends the command.
+  const auto exit_code = unwritten ? info(unwritten->name).exit_code
+                                   : terminal_.complain(Error{ErrorName::Interrupted, "after outer step " + std::to_string(step)});
   tell_what_was_saved();
   return exit_code;
+}
+
+/// The processes notice it by themselves when they next write; nobody waits for that.
+int Attendance::state_gone() {
+  stop_all();
+  print_result(to_string(telemetry::RunState::Failed));
+  return terminal_.complain(telemetry::state_gone(run_.directory));
 }
 
 int Attendance::coordinator_lost() {
@@ -158,7 +175,11 @@ int Attendance::coordinator_lost() {
   wait_for_agents(dead_after_ + ORPHAN_GRACE);
   stop_all();
   print_result(to_string(telemetry::RunState::Failed));
-  const auto exit_code = terminal_.complain(Error{ErrorName::CoordinatorLost, how});
+  auto cause = run_.coordinator.last_error();
+  // Who removes the directory takes a moment for it: the coordinator may have missed its journal before the rest was gone.
+  if (telemetry::is_gone(telemetry::coordinator_journal(run_.directory))) cause = telemetry::state_gone(run_.directory);
+  const auto exit_code =
+      terminal_.complain(cause ? std::move(*cause).with_context("the coordinator served the run") : Error{ErrorName::CoordinatorLost, how});
   tell_what_was_saved();
   return exit_code;
 }
@@ -168,6 +189,9 @@ int Attendance::deserted() {
   stop_all();
   auto status = observer_.status();
   status.reason = to_string(Error{ErrorName::TooFewPeers, "all peers left"});
+  // One that could not even write its journal has said so in its log.
+  for (const auto& peer : run_.peers)
+    if (const auto cause = peer.process.last_error()) status.reason = to_string(*cause);
   for (const auto& peer : observer_.local_peers()) {
     if (!peer.exit_code.has_value() || peer.exit_code == 0U) continue;
     status.reason = peer.status.reason;

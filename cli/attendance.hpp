@@ -20,7 +20,7 @@ class Attendance {
   int until_the_end();
 
  private:
-  enum class Turn { Goes, Interrupted, CoordinatorEnded, Deserted };
+  enum class Turn { Goes, Interrupted, StateGone, CoordinatorEnded, Deserted };
 
   Turn next_turn();
   void show_news();
@@ -29,6 +29,7 @@ class Attendance {
   void stop_all();
   int finish();
   int interrupted();
+  int state_gone();
   int coordinator_lost();
   int deserted();
   int report_failure(const telemetry::RunStatus& status);

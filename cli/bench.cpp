@@ -33,7 +33,7 @@ std::vector<bench::Case> cases_of(const BenchArguments& arguments) {
         for (const auto& codec : arguments.codecs)
           for (const auto& schedule : arguments.schedules)
             for (const auto tags : arguments.tags)
-              cases.push_back({peers, bytes, tags, named<Codec>(codec, CODECS), named<bench::Lane>(lane, 2), named<Schedule>(schedule, 4)});
+              cases.push_back({peers, bytes, tags, named<Codec>(codec, CODECS), named<bench::Lane>(lane, 3), named<Schedule>(schedule, 4)});
   return cases;
 }
 
@@ -84,8 +84,7 @@ std::string table_of(const std::vector<bench::Row>& rows) {
 
 }  // namespace
 
-int run_command(const BenchArguments& arguments) {
-  Terminal terminal{arguments.common};
+int run_command(const BenchArguments& arguments, Terminal& terminal) {
   const auto rows = bench::measure_reduces(cases_of(arguments), arguments.repeat);
   if (!rows) return terminal.complain(rows.error());
   if (!terminal.json()) terminal.print(table_of(*rows));

@@ -2,20 +2,21 @@
 #pragma once
 
 #include "cli/arguments.hpp"
+#include "cli/terminal.hpp"
 
 namespace prime::cli {
 
-int run_command(const UpArguments& arguments);
-int run_command(const JoinArguments& arguments);
-int run_command(const StatusArguments& arguments);
-int run_command(const LogsArguments& arguments);
-int run_command(const LeaveArguments& arguments);
-int run_command(const DownArguments& arguments);
-int run_command(const ValidateArguments& arguments);
-int run_command(const VersionArguments& arguments);
-int run_command(const ExplainArguments& arguments);
-int run_command(const BenchArguments& arguments);
-int run_command(const CoordinatorArguments& arguments);
-int run_command(const AgentArguments& arguments);
+int run_command(const UpArguments& arguments, Terminal& terminal);
+int run_command(const JoinArguments& arguments, Terminal& terminal);
+int run_command(const StatusArguments& arguments, Terminal& terminal);
+int run_command(const LogsArguments& arguments, Terminal& terminal);
+int run_command(const LeaveArguments& arguments, Terminal& terminal);
+int run_command(const DownArguments& arguments, Terminal& terminal);
+int run_command(const ValidateArguments& arguments, Terminal& terminal);
+int run_command(const VersionArguments& arguments, Terminal& terminal);
+int run_command(const ExplainArguments& arguments, Terminal& terminal);
+int run_command(const BenchArguments& arguments, Terminal& terminal);
+int run_command(const CoordinatorArguments& arguments, Terminal& terminal);
+int run_command(const AgentArguments& arguments, Terminal& terminal);
 
 }  // namespace prime::cli

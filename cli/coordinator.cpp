@@ -28,12 +28,12 @@ Result<void> serve(const CoordinatorArguments& arguments, std::optional<int>& re
 
 }  // namespace
 
-int run_command(const CoordinatorArguments& arguments) {
+int run_command(const CoordinatorArguments& arguments, Terminal& terminal) {
   std::optional<int> ready = arguments.ready_descriptor;
   const auto outcome = serve(arguments, ready);
   if (outcome) return 0;
   if (ready) launch::announce(*ready, outcome.error());
-  return Terminal{CommonArguments{}}.complain(outcome.error());
+  return terminal.complain(outcome.error());
 }
 
 }  // namespace prime::cli

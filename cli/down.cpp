@@ -1,5 +1,6 @@
 // Owns `primectl down`: everything of a run that runs on this machine ends, peers first.
 #include "cli/commands.hpp"
+#include "cli/journal_warnings.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/launch/stop_processes.hpp"
 #include "runtime/telemetry/run_files.hpp"
@@ -14,14 +15,14 @@ constexpr Duration COORDINATOR_PATIENCE{10s};
 
 }  // namespace
 
-int run_command(const DownArguments& arguments) {
-  Terminal terminal{arguments.common};
-  const auto root = telemetry::state_root(arguments.common.state_dir);
+int run_command(const DownArguments& arguments, Terminal& terminal) {
+  const auto root = telemetry::existing_state_root(arguments.common.state_dir);
   if (!root) return terminal.complain(root.error());
   const auto directory = telemetry::select_run(*root, arguments.run);
   if (!directory) return terminal.complain(directory.error());
   telemetry::RunObserver observer{*directory};
   observer.update();
+  warn_of_damage(terminal, observer);
   std::vector<telemetry::ProcessIdentity> agents;
   for (const auto& peer : observer.local_peers())
     if (!peer.ended && telemetry::is_alive(peer.agent)) agents.push_back(peer.agent);

@@ -42,8 +42,7 @@ std::string all_codes() {
 
 }  // namespace
 
-int run_command(const ExplainArguments& arguments) {
-  Terminal terminal{arguments.common};
+int run_command(const ExplainArguments& arguments, Terminal& terminal) {
   if (arguments.what.empty()) {
     if (!terminal.json()) terminal.print(all_codes());
     else

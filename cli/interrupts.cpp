@@ -9,7 +9,7 @@ namespace prime::cli {
 Interrupts::Interrupts() {
   sigset_t signals;
   ::sigemptyset(&signals);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&signals, number);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaddset(&signals, number);
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
   signals_ = store::Descriptor{::signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC)};
 }

@@ -1,4 +1,4 @@
-// Owns how a foreground command hears of Ctrl-C, SIGTERM and a closed terminal: as something to read, never in a handler.
+// Owns how a foreground command hears of Ctrl-C, Ctrl-\, SIGTERM and a closed terminal: as something to read, never in a handler.
 #pragma once
 
 #include "runtime/store/file_io.hpp"

@@ -79,8 +79,7 @@ int join_here(const JoinArguments& arguments, Joiner joiner, Terminal& terminal)
 
 }  // namespace
 
-int run_command(const JoinArguments& arguments) {
-  Terminal terminal{arguments.common};
+int run_command(const JoinArguments& arguments, Terminal& terminal) {
   for (const auto& text : arguments.overrides)
     if (!text.starts_with("local."))
       return terminal.complain(

@@ -1,5 +1,6 @@
 // Owns `primectl leave`: peers of this machine say goodbye to their run.
 #include "cli/commands.hpp"
+#include "cli/journal_warnings.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/launch/stop_processes.hpp"
 #include "runtime/telemetry/run_files.hpp"
@@ -23,8 +24,7 @@ std::vector<telemetry::PeerJournal> running_peers(const telemetry::RunObserver& 
 Result<std::vector<telemetry::PeerJournal>> choose(const std::string& run, const telemetry::RunObserver& observer, const std::string& who) {
   auto peers = running_peers(observer, who);
   if (peers.empty())
-    return fail(ErrorName::RunUnknown,
-                "no peer " + (who.empty() ? std::string{} : "`" + who + "` ") + "of `" + run + "` runs on this machine");
+    return fail(ErrorName::PeerUnknown, (who.empty() ? std::string{"none"} : "none called `" + who + "`") + " of " + run + " runs here");
   if (!who.empty() && peers.size() > 1) {
     std::string names;
     for (const auto& peer : peers) names += (names.empty() ? "" : ", ") + peer.status.name + " (" + peer.status.id + ")";
@@ -35,14 +35,14 @@ Result<std::vector<telemetry::PeerJournal>> choose(const std::string& run, const
 
 }  // namespace
 
-int run_command(const LeaveArguments& arguments) {
-  Terminal terminal{arguments.common};
-  const auto root = telemetry::state_root(arguments.common.state_dir);
+int run_command(const LeaveArguments& arguments, Terminal& terminal) {
+  const auto root = telemetry::existing_state_root(arguments.common.state_dir);
   if (!root) return terminal.complain(root.error());
   const auto directory = telemetry::select_run(*root, arguments.run);
   if (!directory) return terminal.complain(directory.error());
   telemetry::RunObserver observer{*directory};
   observer.update();
+  warn_of_damage(terminal, observer);
   const auto run = directory->filename().string();
   const auto peers = choose(run, observer, arguments.peer);
   if (!peers) return terminal.complain(peers.error());
@@ -53,9 +53,12 @@ int run_command(const LeaveArguments& arguments) {
     names.push_back(peer.status.name);
     terminal.say("Leaving", peer.status.name);
   }
-  if (const auto left = launch::stop_processes(agents, launch::StopLimits{PATIENCE, -1, false}); left > 0)
-    return terminal.complain(Error{ErrorName::DeadlineExceeded, std::to_string(left) + " of " + std::to_string(agents.size()) +
-                                                                    " peers still run after " + format_duration(PATIENCE)});
+  if (launch::stop_processes(agents, launch::StopLimits{PATIENCE, -1, false}) > 0) {
+    std::string stubborn;
+    for (const auto& peer : *peers)
+      if (telemetry::is_alive(peer.agent)) stubborn += (stubborn.empty() ? "" : ", ") + peer.status.name;
+    return terminal.complain(Error{ErrorName::DeadlineExceeded, "still here after " + format_duration(PATIENCE) + ": " + stubborn});
+  }
   if (terminal.json()) terminal.print(telemetry::dump({{"schema", "primectl.leave/1"}, {"run_id", run}, {"left", names}}) + "\n");
   else
     for (const auto& name : names) terminal.print(name.get<std::string>() + " left " + run + "\n");

@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include "cli/commands.hpp"
+#include "cli/journal_warnings.hpp"
 #include "cli/render/journal_text.hpp"
 #include "cli/terminal.hpp"
 #include "messages/units.hpp"
@@ -38,6 +39,15 @@ std::string rendered(const telemetry::ObservedLine& observed, const Terminal& te
   return telemetry::dump(object) + "\n";
 }
 
+/// Whether any process that was ever here answers to the name.
+bool names_somebody(const std::string& who, const telemetry::RunObserver& observer) {
+  const auto peers = observer.local_peers();
+  return std::string_view{"coordinator"}.starts_with(who) ||
+         std::any_of(peers.begin(), peers.end(), [&](const telemetry::PeerJournal& peer) {
+           return peer.status.name.starts_with(who) || peer.status.id.starts_with(who);
+         });
+}
+
 bool show(Terminal& terminal, std::vector<telemetry::ObservedLine> lines, const Filter& filter) {
   std::erase_if(lines, [&](const telemetry::ObservedLine& line) { return !filter.takes(line); });
   std::stable_sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return time_of(a) < time_of(b); });
@@ -46,8 +56,7 @@ bool show(Terminal& terminal, std::vector<telemetry::ObservedLine> lines, const 
 
 }  // namespace
 
-int run_command(const LogsArguments& arguments) {
-  Terminal terminal{arguments.common};
+int run_command(const LogsArguments& arguments, Terminal& terminal) {
   Filter filter{arguments.who, {}};
   if (!arguments.since.empty()) {
     const auto age = parse_duration(arguments.since);
@@ -56,18 +65,23 @@ int run_command(const LogsArguments& arguments) {
     filter.since =
         store::format_utc(std::chrono::system_clock::now() - std::chrono::duration_cast<std::chrono::system_clock::duration>(*age));
   }
-  const auto root = telemetry::state_root(arguments.common.state_dir);
+  const auto root = telemetry::existing_state_root(arguments.common.state_dir);
   if (!root) return terminal.complain(root.error());
   const auto directory = telemetry::select_run(*root, arguments.run);
   if (!directory) return terminal.complain(directory.error());
   telemetry::RunObserver observer{*directory};
   telemetry::JournalWatch changes{*directory};
-  for (;;) {
+  for (bool first = true;; first = false) {
     changes.rearm();
-    if (!show(terminal, observer.update(), filter)) return 0;
+    auto lines = observer.update();
+    if (first) warn_of_damage(terminal, observer);
+    if (first && !names_somebody(filter.who, observer))
+      return terminal.complain(Error{ErrorName::PeerUnknown, "none called `" + filter.who + "` in " + directory->filename().string()});
+    if (!show(terminal, std::move(lines), filter)) return 0;
     if (!arguments.follow || is_over(observer.status().state)) return 0;
     pollfd watched{changes.descriptor(), POLLIN, 0};
     ::poll(&watched, 1, LOOK_AGAIN_MS);
+    if (telemetry::is_gone(*directory)) return terminal.complain(telemetry::state_gone(*directory));
   }
 }
 

@@ -1,24 +1,49 @@
 // Owns the entry of primectl: a command line in, an exit code out.
 #include <csignal>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "cli/commands.hpp"
 #include "cli/terminal.hpp"
+
+namespace {
+
+/// A stream that is closed would give its number to the next file that is opened, and that file would get its text.
+void open_standard_streams() {
+  while (true) {
+    const int descriptor = ::open("/dev/null", O_RDWR);
+    if (descriptor < 0) return;
+    if (descriptor <= STDERR_FILENO) continue;
+    ::close(descriptor);
+    return;
+  }
+}
+
+template <class Chosen>
+int run(const Chosen& chosen) {
+  prime::cli::CommonArguments common;
+  if constexpr (requires { chosen.common; }) common = chosen.common;
+  prime::cli::Terminal terminal{common};
+  return terminal.finish(prime::cli::run_command(chosen, terminal));
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace prime;
   // A reader that goes away (`primectl up … | head`) is seen by the write that fails.
   std::signal(SIGPIPE, SIG_IGN);
+  open_standard_streams();
   cli::Terminal terminal{cli::CommonArguments{}};
   const auto parsed = cli::parse_arguments({argv + 1, argv + argc});
   if (!parsed) return terminal.complain(parsed.error());
-  return std::visit(overloaded{
-                        [&](const cli::HelpText& help) {
-                          terminal.print(help.text);
-                          return 0;
-                        },
-                        [](const cli::Arguments& arguments) {
-                          return std::visit([](const auto& chosen) { return cli::run_command(chosen); }, arguments);
-                        },
-                    },
-                    *parsed);
+  return std::visit(
+      overloaded{
+          [&](const cli::HelpText& help) {
+            terminal.print(help.text);
+            return terminal.finish(0);
+          },
+          [](const cli::Arguments& arguments) { return std::visit([](const auto& chosen) { return run(chosen); }, arguments); },
+      },
+      *parsed);
 }

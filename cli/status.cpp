@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include "cli/commands.hpp"
+#include "cli/journal_warnings.hpp"
 #include "cli/render/status_text.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/telemetry/journal_watch.hpp"
@@ -39,19 +40,20 @@ int watch(Terminal& terminal, const fs::path& directory) {
     if (status != shown) {
       const std::string fresh_page = terminal.is_terminal() && !terminal.json() ? "\x1b[H\x1b[J" : shown && !terminal.json() ? "\n" : "";
       if (!terminal.print(fresh_page + rendered(status, terminal))) return 0;
+      if (!shown) warn_of_damage(terminal, observer);
       shown = std::move(status);
     }
     if (is_over(shown->state)) return 0;
     pollfd watched{changes.descriptor(), POLLIN, 0};
     ::poll(&watched, 1, LOOK_AGAIN_MS);
+    if (telemetry::is_gone(directory)) return terminal.complain(telemetry::state_gone(directory));
   }
 }
 
 }  // namespace
 
-int run_command(const StatusArguments& arguments) {
-  Terminal terminal{arguments.common};
-  const auto root = telemetry::state_root(arguments.common.state_dir);
+int run_command(const StatusArguments& arguments, Terminal& terminal) {
+  const auto root = telemetry::existing_state_root(arguments.common.state_dir);
   if (!root) return terminal.complain(root.error());
   auto directory = Result<fs::path>{*root};
   if (arguments.run.empty()) {
@@ -66,6 +68,7 @@ int run_command(const StatusArguments& arguments) {
   if (arguments.watch) return watch(terminal, *directory);
   telemetry::RunObserver observer{*directory};
   observer.update();
+  warn_of_damage(terminal, observer);
   terminal.print(rendered(observer.status(), terminal));
   return 0;
 }

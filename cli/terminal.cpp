@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <unistd.h>
 
+#include "runtime/store/file_io.hpp"
+
 namespace prime::cli {
 namespace {
 
@@ -23,14 +25,15 @@ Style style_of(int descriptor, Colour colour) {
                        from_environment("TERM"), locale()});
 }
 
-bool write_all(int descriptor, std::string_view text) {
+/// 0, or the number of the error.
+int write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const auto count = ::write(descriptor, text.data(), text.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return false;
+    if (count < 0) return errno;
     text.remove_prefix(static_cast<std::size_t>(count));
   }
-  return true;
+  return 0;
 }
 
 }  // namespace
@@ -42,7 +45,27 @@ Terminal::Terminal(const CommonArguments& common)
       quiet_(common.quiet),
       terminal_(::isatty(STDOUT_FILENO) == 1) {}
 
-bool Terminal::print(std::string_view text) { return write_all(STDOUT_FILENO, text); }
+bool Terminal::print(std::string_view text) {
+  const int error = write_all(STDOUT_FILENO, text);
+  if (output_errno_ == 0) output_errno_ = error;
+  return error == 0;
+}
+
+std::optional<Error> Terminal::output_error() const {
+  if (output_errno_ == 0 || output_errno_ == EPIPE) return std::nullopt;
+  return store::storage_error("write", "the output", output_errno_);
+}
+
+int Terminal::finish(int exit_code) {
+  const auto error = output_error();
+  if (!error) return exit_code;
+  const int failed = complain(*error);
+  return exit_code == 0 ? failed : exit_code;
+}
+
+void Terminal::warn(std::string_view text) {
+  write_all(STDERR_FILENO, paint(err_, Role::Degraded, "warning:") + " " + std::string{text} + "\n");
+}
 
 void Terminal::say(std::string_view word, std::string_view text, Role role) {
   if (!quiet_) write_all(STDERR_FILENO, verb(err_, role, word) + std::string{text} + "\n");

@@ -1,6 +1,7 @@
 // Owns the two streams of a command: data on stdout, progress and complaints on stderr.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,10 +16,16 @@ class Terminal {
  public:
   explicit Terminal(const CommonArguments& common);
 
-  /// Data. False when nobody reads it any more.
+  /// Data. False when it cannot be written: nobody reads it any more, or see output_error.
   bool print(std::string_view text);
+  /// Why data was not written, if not for want of a reader.
+  [[nodiscard]] std::optional<Error> output_error() const;
+  /// The exit code of a command whose own is `exit_code`: data that was not written is an error.
+  int finish(int exit_code);
   /// "   Starting 3 peers": one line of progress; nothing with --quiet.
   void say(std::string_view word, std::string_view text, Role role = Role::Good);
+  /// One line of what may be wrong, also with --quiet.
+  void warn(std::string_view text);
   /// The error with its hint; returns its exit code.
   int complain(const Error& error);
   /// Several lines that are rendered already.
@@ -35,6 +42,7 @@ class Terminal {
   bool json_;
   bool quiet_;
   bool terminal_;
+  int output_errno_ = 0;  ///< of the first failure
 };
 
 }  // namespace prime::cli

@@ -37,7 +37,7 @@ nlohmann::ordered_json to_json(const launch::StartedRun& run) {
 
 Result<launch::RunRequest> request_of(const UpArguments& arguments, manifest::Manifest manifest, const Interrupts& interrupts) {
   const auto peers = arguments.local.value_or(1);
-  PRIME_CHECK(launch::check_start(manifest, peers));
+  PRIME_CHECK(launch::check_start(manifest, peers, arguments.quorum.value_or(0)));
   PRIME_TRY(auto root, telemetry::state_root(arguments.common.state_dir));
   PRIME_TRY(auto listen, net::parse_endpoint(arguments.listen.empty() ? manifest.local.network.listen : arguments.listen));
   return launch::RunRequest{own_program(),     std::move(root),        std::move(manifest), peers, arguments.quorum.value_or(0),
@@ -51,8 +51,7 @@ std::string join_line(const launch::StartedRun& run, const launch::RunRequest& r
 
 }  // namespace
 
-int run_command(const UpArguments& arguments) {
-  Terminal terminal{arguments.common};
+int run_command(const UpArguments& arguments, Terminal& terminal) {
   auto loaded = manifest::load_manifest(arguments.file, arguments.overrides);
   if (!loaded) {
     terminal.complain(manifest::render(loaded));

@@ -25,8 +25,7 @@ nlohmann::ordered_json to_json(const std::string& file, const manifest::LoadOutc
 
 }  // namespace
 
-int run_command(const ValidateArguments& arguments) {
-  Terminal terminal{arguments.common};
+int run_command(const ValidateArguments& arguments, Terminal& terminal) {
   int exit_code = 0;
   for (const auto& file : arguments.files) {
     const auto outcome = manifest::load_manifest(file, arguments.overrides);

@@ -6,8 +6,7 @@
 
 namespace prime::cli {
 
-int run_command(const VersionArguments& arguments) {
-  Terminal terminal{arguments.common};
+int run_command(const VersionArguments&, Terminal& terminal) {
   if (terminal.json()) {
     const nlohmann::ordered_json version{{"schema", "primectl.version/1"},
                                          {"version", PRIMECTL_VERSION},

@@ -23,10 +23,9 @@ std::string to_string(const Error& error) {
   const auto& row = info(error.name);
   std::string text{row.text};
   if (!error.detail.empty()) text += ": " + error.detail;
-  text += " [";
-  text += row.code;
-  text += "]";
-  return text;
+  // A detail that quotes an error of the same name ends in the code already.
+  const auto code = " [" + std::string{row.code} + "]";
+  return text.ends_with(code) ? text : text + code;
 }
 
 std::string render(const Error& error) {

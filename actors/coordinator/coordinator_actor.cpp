@@ -61,8 +61,13 @@ void CoordinatorActorImpl::lost(const caf::down_msg& down) {
   const auto peer = known->second;
   ids_.erase(known);
   handles_.erase(peer);
-  if (handles_.empty()) ports_.deserted();
   handle(coordinator::ConnectionLost{peer, "its connection closed"});
+  release();
+}
+
+/// Peers may have come and gone long before the end: only after it does an empty house mean that nobody is left to be told.
+void CoordinatorActorImpl::release() {
+  if (finished_ && handles_.empty()) ports_.deserted();
 }
 
 void CoordinatorActorImpl::handle(const coordinator::Event& event) {
@@ -80,7 +85,11 @@ void CoordinatorActorImpl::carry_out(const coordinator::Effect& effect) {
                    std::visit([&](const auto& message) { send(handle->second, message); }, e.message);
                  },
                  [&](const coordinator::Fence& e) { delayed_send(this, FAREWELL_TIME, FenceNow{e.peer}); },
-                 [&](const coordinator::Finish& e) { ports_.finished(e.cause); },
+                 [&](const coordinator::Finish& e) {
+                   finished_ = true;
+                   ports_.finished(e.cause);
+                   release();
+                 },
              },
              effect);
 }

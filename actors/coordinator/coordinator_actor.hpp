@@ -26,7 +26,7 @@ struct CoordinatorPorts {
   std::function<Instant()> now;
   /// The run is over; empty when it ended well. Called once, on the actor's thread.
   std::function<void(std::optional<Error>)> finished;
-  /// Called when the last connection of a peer has closed.
+  /// Called when the run is over and the last connection of a peer has closed: everybody has heard the last word.
   std::function<void()> deserted;
 };
 
@@ -42,11 +42,13 @@ class CoordinatorActorImpl : public CoordinatorShell::base {
   void handle(const coordinator::Event& event);
   void carry_out(const coordinator::Effect& effect);
   void lost(const caf::down_msg& down);
+  void release();
 
   coordinator::State state_;
   CoordinatorPorts ports_;
   std::map<PeerId, PeerActor> handles_;
   std::map<caf::actor_addr, PeerId> ids_;
+  bool finished_ = false;
 };
 
 }  // namespace prime

@@ -56,10 +56,21 @@ void note_wait(State& state, Instant now, Effects& effects) {
   auto waiting = outer_step::waiting_for(state, now);
   if (waiting == state.waiting_for) return;
   state.waiting_for = waiting;
-  effects.emplace_back(Record{"waiting"}.with("for", std::move(waiting)));
+  effects.emplace_back(Record{"waiting"}.with("phase", std::string{to_string(state.phase)}).with("for", std::move(waiting)));
 }
 
 }  // namespace
+
+std::string_view to_string(Phase phase) {
+  switch (phase) {
+    case Phase::Waiting: return "waiting";
+    case Phase::Training: return "training";
+    case Phase::Reducing: return "reducing";
+    case Phase::Finishing: return "finishing";
+    case Phase::Over: return "over";
+  }
+  return "over";
+}
 
 State initial(Options options, Instant now) {
   State state;
@@ -72,7 +83,13 @@ State initial(Options options, Instant now) {
 Transition step(State state, const Event& event, Instant now) {
   Transition result{std::move(state), {}, {}};
   auto& s = result.state;
-  if (s.phase == Phase::Over) return result;
+  if (s.phase == Phase::Over) {
+    // Whoever comes now hears that the run has ended; everybody else was told.
+    if (const auto* late = std::get_if<Received>(&event))
+      if (const auto* greeting = std::get_if<Hello>(&late->message))
+        result.reason = membership::hello(s, late->from, *greeting, now, result.effects);
+    return result;
+  }
   result.reason = std::visit(overloaded{
                                  [&](const Received& e) { return receive(s, e, now, result.effects); },
                                  [&](const ConnectionLost& e) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -88,6 +89,7 @@ enum class Phase : std::uint8_t {
   Finishing,  ///< the last step is committed; the finalist evaluates
   Over,
 };
+std::string_view to_string(Phase phase);
 
 struct Operation {
   OperationId id;

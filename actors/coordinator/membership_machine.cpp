@@ -82,7 +82,10 @@ std::optional<Error> refusal(const State& state, const Hello& message) {
   for (const auto& [id, cause] : state.gone)
     if (id == message.peer) return Error{ErrorName::Evicted, "it went with: " + to_string(cause)};
   if (state.peers.contains(message.peer)) return Error{ErrorName::ProtocolViolation, "a peer with this id has a seat"};
-  if (state.phase == Phase::Finishing || state.phase == Phase::Over) return Error{ErrorName::RunDone, "all outer steps are committed"};
+  if (state.phase == Phase::Finishing || state.phase == Phase::Over)
+    return Error{ErrorName::RunDone, state.revision.value >= state.options.outer_steps
+                                         ? "all outer steps are committed"
+                                         : "it failed after outer step " + std::to_string(state.revision.value)};
   if (state.peers.size() >= state.options.max_peers) {
     const auto limit = std::to_string(state.options.max_peers);
     return Error{ErrorName::RunFull, limit + " of " + limit};
@@ -176,8 +179,7 @@ void remove(State& state, PeerId id, const Error& cause, bool left, Instant now,
   const auto found = state.peers.find(id);
   if (found == state.peers.end()) return;
   const bool member = found->second.seat == Seat::Member;
-  effects.emplace_back(
-      peer_record(left ? "peer_left" : "peer_lost", found->second).with("reason", left ? std::string{"left"} : to_string(cause)));
+  effects.emplace_back(peer_record(left ? "peer_left" : "peer_lost", found->second).with("reason", left ? cause.detail : to_string(cause)));
   state.peers.erase(found);
   state.gone.emplace_back(id, cause);
   if (state.gone.size() > MAX_GONE) state.gone.erase(state.gone.begin());
@@ -200,7 +202,7 @@ void dismiss(State& state, PeerId id, const Error& cause, Instant now, Effects& 
   if (!state.peers.contains(id)) return;
   effects.emplace_back(Send{id, Dismissed{cause}});
   effects.emplace_back(Fence{id});
-  remove(state, id, cause, false, now, effects);
+  remove(state, id, cause, cause.name == ErrorName::RunDone, now, effects);  // whose turn never came is no loss
 }
 
 std::vector<PeerId> admit(State& state, Instant now, Effects& effects) {

@@ -212,11 +212,24 @@ void end_run(State& state, std::optional<Error> cause, Instant now, Effects& eff
   effects.emplace_back(Finish{std::move(cause)});
 }
 
+/// How many members end the wait for peers: the first step begins with all that were asked for.
+std::uint32_t quorum(const State& state) {
+  const bool begun = state.step_span > 0 || state.revision.value > 0;
+  return begun ? state.options.min_peers : std::max(state.options.start_quorum, state.options.min_peers);
+}
+
+/// Those that are members, or would be if there were a quorum.
+std::size_t caught_up(const State& state) {
+  return static_cast<std::size_t>(std::count_if(state.peers.begin(), state.peers.end(), [](const auto& entry) {
+    return entry.second.seat == Seat::CaughtUp || entry.second.seat == Seat::Member;
+  }));
+}
+
 void advance_waiting(State& state, Instant now, Effects& effects) {
   const auto members = static_cast<std::uint32_t>(state.view.members.size());
   const bool begun = state.step_span > 0;  // the step was under way when too many peers went
-  if (members >=
-      (begun || state.revision.value > 0 ? state.options.min_peers : std::max(state.options.start_quorum, state.options.min_peers))) {
+  const auto wanted = quorum(state);
+  if (members >= wanted) {
     if (begun) set_phase(state, Phase::Training, now);
     else begin_step(state, now, effects);
     return;
@@ -231,7 +244,7 @@ void advance_waiting(State& state, Instant now, Effects& effects) {
     end_run(state, Error{ErrorName::TooFewPeers, "one peer is left and the manifest says `sync.alone: stop`"}, now, effects);
   else if (now - state.phase_since > state.options.wait_limit)
     end_run(state,
-            Error{ErrorName::TooFewPeers, std::to_string(members) + " of " + std::to_string(state.options.min_peers) + " after " +
+            Error{ErrorName::TooFewPeers, std::to_string(caught_up(state)) + " of " + std::to_string(wanted) + " after " +
                                               format_duration(state.options.wait_limit)},
             now, effects);
 }
@@ -412,12 +425,10 @@ void advance(State& state, Instant now, Effects& effects) {
 std::string waiting_for(const State& state, Instant now) {
   switch (state.phase) {
     case Phase::Waiting: {
-      const auto quorum = std::to_string(state.revision.value == 0 ? std::max(state.options.start_quorum, state.options.min_peers)
-                                                                   : state.options.min_peers);
       std::vector<std::string> coming;
       for (const auto& [id, peer] : state.peers)
         if (peer.seat != Seat::Member) coming.push_back(peer.hello.name);
-      return "peers: " + std::to_string(state.view.members.size()) + " of " + quorum + " are members" +
+      return "peers: " + std::to_string(state.view.members.size()) + " of " + std::to_string(quorum(state)) + " are members" +
              (coming.empty() ? "" : ", joining: " + names(coming)) + "; gives up " + format_duration(state.options.wait_limit) +
              " after the wait began";
     }

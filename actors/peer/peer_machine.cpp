@@ -21,7 +21,7 @@ class Handler {
     return std::visit([this](const auto& m) { return hear(m); }, message);
   }
 
-  std::string operator()(const CoordinatorLost& event) { return end(Error{ErrorName::CoordinatorLost, event.reason}, true); }
+  std::string operator()(const CoordinatorLost& event) { return coordinator_lost(event.reason); }
 
   std::string operator()(const Configured& event) {
     s_.options.heartbeat_every = event.heartbeat_every;
@@ -123,8 +123,7 @@ class Handler {
   std::string operator()(const Tick&) {
     // Who was frozen itself cannot judge the silence of others: what they said meanwhile is still on its way.
     if (now_ - std::exchange(s_.ticked, now_) > s_.options.heartbeat_limit / 2) s_.heard = now_;
-    if (now_ - s_.heard > s_.options.heartbeat_limit)
-      return end(Error{ErrorName::CoordinatorLost, "silent for " + format_duration(now_ - s_.heard)}, true);
+    if (now_ - s_.heard > s_.options.heartbeat_limit) return coordinator_lost("silent for " + format_duration(now_ - s_.heard));
     if (s_.phase != Phase::Greeting && now_ - s_.beat >= s_.options.heartbeat_every) {
       s_.beat = now_;
       tell(Heartbeat{s_.inner_steps, s_.reduce_chunks});
@@ -281,6 +280,12 @@ class Handler {
   std::string leave() {
     tell(Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
     return end(std::nullopt, false);
+  }
+
+  /// Who was never welcome has lost nothing: a run that ended just now, or an address at which nobody serves one.
+  std::string coordinator_lost(const std::string& how) {
+    if (s_.phase == Phase::Greeting) return end(Error{ErrorName::RunUnreachable, "no welcome: " + how}, false);
+    return end(Error{ErrorName::CoordinatorLost, how}, true);
   }
 
   std::string give_up(Error cause) {

@@ -15,6 +15,7 @@ sigset_t end_signals() {
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGQUIT);
   return set;
 }
 

@@ -1,4 +1,4 @@
-// Owns the wait of a process's main thread: for its actors to be done, or for SIGTERM and SIGINT.
+// Owns the wait of a process's main thread: for its actors to be done, or for SIGTERM, SIGINT or SIGQUIT.
 #pragma once
 
 #include <condition_variable>
@@ -11,7 +11,7 @@
 
 namespace prime {
 
-/// Make one before any thread starts: it blocks SIGTERM, SIGINT and SIGPIPE for this and all later threads.
+/// Make one before any thread starts: it blocks SIGTERM, SIGINT, SIGQUIT and SIGPIPE for this and all later threads.
 class EndSignal {
  public:
   EndSignal();
@@ -24,7 +24,7 @@ class EndSignal {
   /// Any thread: nothing holds the process any more.
   void release();
 
-  /// Waits for `end`. `on_signal` is called for each SIGTERM or SIGINT with their number so far; `on_idle` four times a second.
+  /// Waits for `end`. `on_signal` is called for each of these signals with their number so far; `on_idle` four times a second.
   std::optional<Error> wait(const std::function<void(int)>& on_signal, const std::function<void()>& on_idle);
   /// Waits for `release`, at most for `limit`.
   void wait_for_release(Duration limit);

@@ -247,6 +247,8 @@ void PeerHost::stop(const std::optional<Error>& cause) {
 void PeerHost::watch(Instant instant) {
   const Lock lock(mutex_);
   if (!progress_ || !trainer_ || instant - *progress_ <= options_.local.trainer.stall_limit) return;
+  stop_cause_ = Error{ErrorName::TrainerFailed, "it stalled: no sign of life for " + format_duration(options_.local.trainer.stall_limit) +
+                                                    " (`local.trainer.stall_limit`)"};
   progress_.reset();
   trainer_->kill();  // its end arrives as an event, and the supervisor decides
 }
@@ -326,6 +328,9 @@ void PeerHost::cancel_fetch() {
 Result<std::string> PeerHost::write_checkpoint() {
   std::shared_ptr<const Snapshot> state = snapshot();
   if (!state) return fail(ErrorName::StorageFailed, "there is no state to save yet");
+  // Whoever removed the directory of a run does not want a part of it back.
+  if (std::error_code ignored; !std::filesystem::exists(options_.directory, ignored))
+    return fail(ErrorName::StorageFailed, options_.directory.string() + " is gone");
   store::CheckpointContent content;
   {
     const Lock lock(mutex_);

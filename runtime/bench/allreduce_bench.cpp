@@ -2,6 +2,7 @@
 #include "runtime/bench/allreduce_bench.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -20,6 +21,7 @@ namespace prime::bench {
 namespace {
 
 constexpr std::uint32_t MAX_RANKS = 16;
+constexpr std::array LANES{Lane::Tcp, Lane::Tls, Lane::Memory};
 /// The first rounds map pages and open lanes.
 constexpr std::uint32_t WARM_UP = 2;
 
@@ -85,15 +87,14 @@ class SharedMemory {
 class Worker {
  public:
   Worker(std::uint32_t rank, std::uint32_t peers, const std::vector<Case>& cases, std::uint32_t repeat, Board& board, Sample* samples,
-         const std::vector<std::string>& plain, const std::vector<std::string>& tls, BareSockets bare)
+         const std::map<Lane, std::vector<std::string>>& members, BareSockets bare)
       : rank_(rank), peers_(peers), cases_(cases), repeat_(repeat), board_(board), samples_(samples), bare_(std::move(bare)) {
     std::uint64_t most = 0;
     for (const Case& each : cases) most = std::max(most, each.bytes);
     input_.assign(most / sizeof(float), 1.0F + static_cast<float>(rank));
     output_.assign(most / sizeof(float), 0.0F);
-    const bool any_tls = std::any_of(cases.begin(), cases.end(), [](const Case& each) { return each.lane == Lane::Tls; });
-    form(Lane::Tcp, plain);
-    if (any_tls) form(Lane::Tls, tls);
+    for (const Lane lane : LANES)
+      if (std::any_of(cases.begin(), cases.end(), [&](const Case& each) { return each.lane == lane; })) form(lane, members.at(lane));
   }
 
   bool run() {
@@ -113,6 +114,7 @@ class Worker {
     options.members = members;
     options.key = "a benchmark between processes of one machine";
     options.plain = lane == Lane::Tcp;
+    options.memory = lane == Lane::Memory;
     auto group = Group::form(options);
     if (group) groups_.emplace(lane, std::move(*group));
     else board_.fail(prime::to_string(group.error()));
@@ -211,8 +213,8 @@ Result<std::vector<Row>> measure_among(std::uint32_t peers, const std::vector<Ca
   auto* const board = new (memory.get()) Board{};
   auto* const samples = reinterpret_cast<Sample*>(board + 1);
   std::vector<int> held;
-  const auto plain = addresses(peers, held);
-  const auto tls = addresses(peers, held);
+  std::map<Lane, std::vector<std::string>> members;
+  for (const Lane lane : LANES) members[lane] = addresses(peers, held);
   auto mesh = BareSockets::mesh(peers);
   if (mesh.empty()) return fail(ErrorName::ProcessFailed, "no sockets between the processes");
   std::vector<pid_t> children;
@@ -226,7 +228,7 @@ Result<std::vector<Row>> measure_among(std::uint32_t peers, const std::vector<Ca
       mesh.clear();
       bool good = false;
       {
-        Worker worker(rank, peers, cases, repeat, *board, samples, plain, tls, std::move(own));
+        Worker worker(rank, peers, cases, repeat, *board, samples, members, std::move(own));
         good = worker.run();
       }
       ::_exit(good ? 0 : 1);
@@ -258,6 +260,7 @@ std::string_view to_string(Lane lane) {
   switch (lane) {
     case Lane::Tcp: return "tcp";
     case Lane::Tls: return "tls";
+    case Lane::Memory: return "shm";
   }
   return "?";
 }

@@ -10,7 +10,7 @@
 
 namespace prime::bench {
 
-enum class Lane : std::uint8_t { Tcp, Tls };
+enum class Lane : std::uint8_t { Tcp, Tls, Memory };
 std::string_view to_string(Lane lane);
 
 /// One line of the table. All of one number of peers run in turns in the same processes, so that they meet the same machine.

@@ -108,7 +108,10 @@ Result<Group> Group::form(const GroupOptions& options) {
     PRIME_TRY(auto endpoint, net::parse_endpoint(options.members[rank]));
     impl->view.members.push_back(Member{id_of(rank), "", std::move(endpoint), rank});
   }
-  const net::RunKey key{net::sha256(options.key)};
+  // The members belong to the key: two groups of one secret never meet.
+  std::string secret = options.key;
+  for (const auto& member : options.members) secret += '\n' + member;
+  const net::RunKey key{net::sha256(secret)};
   PRIME_TRY(auto credentials, net::Credentials::make(key, "group", net::Identity{net::Role::Peer, id_of(options.rank)}));
   impl->credentials.emplace(std::move(credentials));
   lanes::EngineOptions engine;
@@ -118,6 +121,8 @@ Result<Group> Group::form(const GroupOptions& options) {
   engine.redial_pause = std::chrono::milliseconds(20);
   engine.dial_attempts = static_cast<std::uint32_t>(options.timeout / engine.redial_pause) + 1;
   engine.dial = [owner = impl.get()](const Member& member, Duration limit) {
+    if (owner->options.memory)
+      if (auto local = net::dial_memory(*owner->credentials, member.id, limit)) return local;
     return net::dial(member.lanes, net::Protocol::Lane, *owner->credentials, net::Expectation::peer(member.id), limit,
                      owner->options.plain ? net::Transport::Plain : net::Transport::Tls);
   };
@@ -125,6 +130,7 @@ Result<Group> Group::form(const GroupOptions& options) {
   net::AcceptorOptions listening;
   listening.listen = impl->view.members[options.rank].lanes;
   listening.allow_plain = options.plain;
+  listening.memory = options.memory;
   PRIME_TRY(impl->acceptor, net::Acceptor::open(listening, *impl->credentials,
                                                 [owner = impl.get()](net::Protocol protocol, net::ChannelPtr channel, const std::string&) {
                                                   if (protocol == net::Protocol::Lane) owner->engine->adopt(std::move(channel));

@@ -16,6 +16,8 @@ bool Lane::blocked_or_lost(const net::Channel::Io& io, bool& ready, short& waits
     case State::WantRead:
     case State::WantWrite:
       ready = false;
+      // What woke this direction may have been meant for the other one.
+      if (channel_->rung()) may_read_ = may_write_ = true;
       waits_for = io.state == State::WantRead ? POLLIN : POLLOUT;
       return true;
     case State::Closed: lose(Error{ErrorName::LaneBroken, "the peer closed it"}); return true;

@@ -212,6 +212,7 @@ void LaneThread::move_bytes() {
   const auto serve = [&](Lane& lane) {
     if (!lane.error()) write_to(lane);
     if (!lane.error()) read_from(lane);
+    if (lane.may_read() || lane.may_write()) busy_ = true;
   };
   for (auto at = middle; at != lanes_.end(); ++at) serve(at->second);
   for (auto at = lanes_.begin(); at != middle; ++at) serve(at->second);
@@ -235,7 +236,6 @@ void LaneThread::read_from(Lane& lane) {
       case Lane::ReadStep::Lost: return;
     }
   }
-  if (lane.may_read()) busy_ = true;
 }
 
 void LaneThread::decide_on_header(Lane& lane) {

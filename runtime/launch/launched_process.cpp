@@ -12,16 +12,19 @@ extern "C" {
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/launch/readiness.hpp"
+#include "runtime/telemetry/error_text.hpp"
 
 namespace prime::launch {
 namespace {
 
 constexpr std::size_t READINESS_BYTES_MAX = 64 * KIB;
+constexpr off_t RESERVED_LOG_BYTES = 4 * static_cast<off_t>(KIB);
 constexpr std::streamoff SHOWN_LOG_BYTES = 2 * static_cast<std::streamoff>(KIB);
 
 Result<store::Descriptor> memory_file(const std::string& content) {
@@ -48,7 +51,7 @@ int spawn(const std::vector<std::string>& arguments, int input, int log, int rea
   sigset_t signals;
   ::sigemptyset(&signals);
   posix_spawnattr_setsigmask(&attributes, &signals);
-  for (const int number : {SIGPIPE, SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&signals, number);
+  for (const int number : {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaddset(&signals, number);
   posix_spawnattr_setsigdefault(&attributes, &signals);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
   const int reason = ::posix_spawnp(&pid, pointers[0], &actions, &attributes, pointers.data(), environ);
@@ -84,6 +87,9 @@ Result<LaunchedProcess> LaunchedProcess::start(const ProcessPlan& plan) {
   struct stat before {};
   ::fstat(log.get(), &before);
   process.log_start_ = static_cast<std::uint64_t>(before.st_size);
+  // Room for its last words, so that a process that dies of a full disk can say so. File systems that cannot reserve are none the worse.
+  if (::fallocate(log.get(), FALLOC_FL_KEEP_SIZE, before.st_size, RESERVED_LOG_BYTES) != 0 && (errno == ENOSPC || errno == EDQUOT))
+    return fail(store::storage_error("reserve room for", plan.log, errno));
   PRIME_TRY(const auto input, memory_file(plan.input));
   std::array<int, 2> pipe{};
   if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return fail(ErrorName::ProcessFailed, std::strerror(errno));
@@ -118,8 +124,19 @@ Result<nlohmann::json> LaunchedProcess::readiness(Duration limit, int interrupt)
     line.append(buffer.data(), static_cast<std::size_t>(count));
   }
   if (auto said = parse_readiness(line)) return std::move(*said);
+  if (auto error = last_error()) return fail(std::move(*error));
   const auto tail = log_tail(log_, log_start_);
   return fail(ErrorName::ProcessFailed, log_.string() + (tail.empty() ? " is empty" : " ends with:\n" + tail));
+}
+
+std::optional<Error> LaunchedProcess::last_error() const {
+  std::istringstream lines(log_tail(log_, log_start_));
+  std::optional<Error> last;
+  constexpr std::string_view PREFIX = "error: ";
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with(PREFIX))
+      if (auto error = telemetry::parse_error_text(std::string_view{line}.substr(PREFIX.size()))) last = std::move(error);
+  return last;
 }
 
 void LaunchedProcess::move_log(const std::filesystem::path& path) {

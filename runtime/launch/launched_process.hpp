@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -28,9 +29,12 @@ class LaunchedProcess {
  public:
   static Result<LaunchedProcess> start(const ProcessPlan& plan);
 
-  /// Blocks for the line on its pipe. ProcessFailed with the end of its log when it closes the pipe without one, DeadlineExceeded
-  /// after `limit`, Interrupted when `interrupt` becomes readable (-1: never).
+  /// Blocks for the line on its pipe. When it closes the pipe without one: the last error that it printed, else ProcessFailed with the
+  /// end of its log. DeadlineExceeded after `limit`, Interrupted when `interrupt` becomes readable (-1: never).
   Result<nlohmann::json> readiness(Duration limit, int interrupt);
+
+  /// The last error that it printed into its log, such as the cause of its end.
+  [[nodiscard]] std::optional<Error> last_error() const;
 
   /// The process goes on writing the same file under the new name. Best effort: a log is worth no failure.
   void move_log(const std::filesystem::path& path);

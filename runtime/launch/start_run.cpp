@@ -80,10 +80,11 @@ void stop_run(const StartedRun& run) {
 
 }  // namespace
 
-Result<void> check_start(const manifest::Manifest& manifest, std::uint32_t peers) {
-  if (const auto maximum = manifest.shared.membership.peers.maximum; peers > maximum)
-    return fail(ErrorName::Usage,
-                "--local " + std::to_string(peers) + " is more than `membership.peers` admits, " + std::to_string(maximum));
+Result<void> check_start(const manifest::Manifest& manifest, std::uint32_t peers, std::uint32_t quorum) {
+  const auto maximum = manifest.shared.membership.peers.maximum;
+  for (const auto& [option, value] : {std::pair{"--local ", peers}, std::pair{"--quorum ", quorum}})
+    if (value > maximum)
+      return fail(ErrorName::Usage, option + std::to_string(value) + " is more than `membership.peers` admits, " + std::to_string(maximum));
   const auto data = manifest.local.data_path.value_or(manifest.shared.data.path);
   if (manifest.local.trainer_command.empty() && ::access(data.c_str(), R_OK) != 0) return fail(ErrorName::DataUnreadable, data);
   return {};

@@ -41,8 +41,9 @@ struct StartedRun {
   std::vector<StartedPeer> peers;
 };
 
-/// What can be known before anything starts: more peers than the run admits, data that the built-in trainer cannot read.
-Result<void> check_start(const manifest::Manifest& manifest, std::uint32_t peers);
+/// What can be known before anything starts: more peers, or a larger quorum (0: `peers`), than the run admits; data that the built-in
+/// trainer cannot read.
+Result<void> check_start(const manifest::Manifest& manifest, std::uint32_t peers, std::uint32_t quorum);
 
 Result<StartedRun> start_run(const RunRequest& request);
 

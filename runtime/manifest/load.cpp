@@ -1,6 +1,7 @@
 #include "runtime/manifest/load.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
@@ -106,8 +107,13 @@ Result<Manifest> as_result(LoadOutcome outcome) {
 }  // namespace
 
 LoadOutcome load_manifest(const std::string& path, std::span<const std::string> overrides) {
+  // A pipe or a terminal would be waited for, without a limit.
+  std::error_code error;
+  if (const auto kind = std::filesystem::status(path, error).type(); kind == std::filesystem::file_type::not_found || error)
+    return unreadable(path, error ? error.message() : "no such file");
+  else if (kind != std::filesystem::file_type::regular) return unreadable(path, "it is not a regular file");
   std::ifstream file{path, std::ios::binary};
-  if (!file) return unreadable(path, "no such file, or no permission");
+  if (!file) return unreadable(path, "no permission");
   // One byte more than allowed is enough to see that it is too much, whatever the path names.
   std::string text(MAX_MANIFEST_BYTES + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));

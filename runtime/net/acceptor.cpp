@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "runtime/net/handshake.hpp"
+#include "runtime/net/memory_channel.hpp"
 #include "runtime/net/resolve.hpp"
 #include "runtime/net/run_key.hpp"
 #include "runtime/net/socket.hpp"
@@ -66,15 +67,25 @@ std::uint16_t bound_port(int fd) {
   return address.port();
 }
 
+/// Null when it cannot: lanes then go through the network.
+SocketPtr listen_locally(const std::string& name) {
+  const SocketAddress address = abstract_address(name);
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return nullptr;
+  auto socket = std::make_shared<Socket>(fd);
+  return ::bind(fd, address.get(), address.size) == 0 && ::listen(fd, BACKLOG) == 0 ? socket : nullptr;
+}
+
 }  // namespace
 
 class Acceptor::Loop {
  public:
-  Loop(const AcceptorOptions& options, Credentials credentials, Handler handler, SocketPtr listener, SocketPtr wake)
+  Loop(const AcceptorOptions& options, Credentials credentials, Handler handler, SocketPtr listener, SocketPtr local, SocketPtr wake)
       : options_(options),
         credentials_(std::move(credentials)),
         handler_(std::move(handler)),
         listener_(std::move(listener)),
+        local_(std::move(local)),
         address_{options.listen.host, bound_port(listener_->fd())},
         wake_(std::move(wake)),
         thread_([this] { run(); }) {}
@@ -112,6 +123,7 @@ class Acceptor::Loop {
     Instant deadline;
     std::string host;
     short waits_for = POLLIN;
+    bool local = false;
   };
 
   void run() {
@@ -120,19 +132,25 @@ class Acceptor::Loop {
       if (::poll(polled.data(), polled.size(), next_timeout_ms()) < 0) continue;
       const Instant now = monotonic_now();
       for (std::size_t at = 0; at < half_open_.size(); ++at)
-        if (polled[at + 2].revents != 0) advance(half_open_[at]);
+        if (polled[at + FIRST_HALF_OPEN].revents != 0) advance(half_open_[at]);
       std::erase_if(half_open_, [](const HalfOpen& each) { return each.socket == nullptr; });
       for (; !half_open_.empty() && now >= half_open_.front().deadline; half_open_.pop_front()) ++timed_out_;
-      if (polled[1].revents != 0) accept_waiting(now);
+      if (polled[1].revents != 0) accept_waiting(*listener_, now);
+      if (polled[2].revents != 0) accept_waiting(*local_, now);
     }
     half_open_.clear();
     listener_.reset();
+    local_.reset();
   }
 
-  /// First the wake-up, then the listener, then the half-open ones in their order. poll ignores a negative descriptor.
+  static constexpr std::size_t FIRST_HALF_OPEN = 3;
+
+  /// First the wake-up, then the listeners, then the half-open ones in their order. poll ignores a negative descriptor.
   std::vector<pollfd> wanted() {
     if (paused_until_ && monotonic_now() >= *paused_until_) paused_until_.reset();
-    std::vector<pollfd> polled{{wake_->fd(), POLLIN, 0}, {paused_until_ ? -1 : listener_->fd(), POLLIN, 0}};
+    std::vector<pollfd> polled{{wake_->fd(), POLLIN, 0},
+                               {paused_until_ ? -1 : listener_->fd(), POLLIN, 0},
+                               {paused_until_ || !local_ ? -1 : local_->fd(), POLLIN, 0}};
     for (const HalfOpen& each : half_open_) polled.push_back({each.socket->fd(), each.waits_for, 0});
     return polled;
   }
@@ -144,11 +162,12 @@ class Acceptor::Loop {
     return next ? poll_timeout_ms(*next) : -1;
   }
 
-  void accept_waiting(Instant now) {
+  void accept_waiting(const Socket& listener, Instant now) {
+    const bool local = &listener == local_.get();
     for (int count = 0; count < MAX_ACCEPTED_AT_ONCE; ++count) {
       SocketAddress from;
       from.size = sizeof from.storage;
-      const int fd = ::accept4(listener_->fd(), from.get(), &from.size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+      const int fd = ::accept4(listener.fd(), from.get(), &from.size, SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (fd < 0) {
         // Out of descriptors or memory: waiting connections keep the listener ready, so it is left alone for a while.
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) paused_until_ = now + options_.descriptor_backoff;
@@ -159,13 +178,14 @@ class Acceptor::Loop {
         ++evicted_;
         half_open_.pop_front();
       }
-      half_open_.push_back({std::make_shared<Socket>(fd), nullptr, now + options_.handshake_deadline, from.host()});
+      half_open_.push_back(
+          {std::make_shared<Socket>(fd), nullptr, now + options_.handshake_deadline, local ? "" : from.host(), POLLIN, local});
     }
   }
 
   /// Goes on with one handshake; afterwards its socket is null when it is over, well or not.
   void advance(HalfOpen& each) {
-    if (!each.handshake) each.handshake = choose_handshake(each.socket);
+    if (!each.handshake) each.handshake = each.local ? accept_plain(each.socket, credentials_) : choose_handshake(each.socket);
     if (!each.handshake) return refuse(each);
     switch (each.handshake->advance()) {
       case Handshake::Step::WantRead: each.waits_for = POLLIN; return;
@@ -193,6 +213,7 @@ class Acceptor::Loop {
   void hand_over(HalfOpen& each) {
     const Protocol protocol = each.handshake->protocol();
     ChannelPtr channel = each.handshake->take_channel();
+    if (each.local) channel = MemoryChannel::accept(std::move(channel));
     {
       const std::lock_guard lock(live_mutex_);
       std::erase_if(live_, [](const auto& known) { return known.second.expired(); });
@@ -208,6 +229,7 @@ class Acceptor::Loop {
   const Credentials credentials_;
   const Handler handler_;
   SocketPtr listener_;  ///< the loop's own after the start
+  SocketPtr local_;     ///< null where there is none
   const Endpoint address_;
   const SocketPtr wake_;            ///< an eventfd that ends the waiting of poll
   std::deque<HalfOpen> half_open_;  ///< oldest first; the loop's own
@@ -227,8 +249,9 @@ Result<std::unique_ptr<Acceptor>> Acceptor::open(const AcceptorOptions& options,
   PRIME_TRY(SocketPtr listener, listen_at(options.listen));
   const int wake = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake < 0) return taken(options.listen, error_text(errno));
-  auto loop =
-      std::make_unique<Loop>(options, std::move(credentials), std::move(handler), std::move(listener), std::make_shared<Socket>(wake));
+  SocketPtr local = options.memory ? listen_locally(local_name(credentials, credentials.self().id)) : nullptr;
+  auto loop = std::make_unique<Loop>(options, std::move(credentials), std::move(handler), std::move(listener), std::move(local),
+                                     std::make_shared<Socket>(wake));
   return std::unique_ptr<Acceptor>(new Acceptor(std::move(loop)));
 }
 

@@ -31,6 +31,8 @@ class Channel {
   /// Bytes already decrypted and not yet read; poll would not tell of them.
   [[nodiscard]] virtual std::size_t buffered() const = 0;
   [[nodiscard]] virtual int fd() const = 0;
+  /// Whether, since it was asked last, news have come that may let the other direction go on, too, and that poll will not tell again.
+  [[nodiscard]] virtual bool rung() { return false; }
   /// Whom the handshake proved at the other end.
   [[nodiscard]] virtual PeerId peer() const = 0;
   /// Ends both directions at once; callable from any thread, more than once. Both ends see Closed or Failed.

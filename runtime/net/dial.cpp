@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/net/handshake.hpp"
+#include "runtime/net/memory_channel.hpp"
 #include "runtime/net/resolve.hpp"
 #include "runtime/net/run_key.hpp"
 #include "runtime/net/socket.hpp"
@@ -73,6 +74,14 @@ Result<ChannelPtr> dial_addresses(const std::vector<SocketAddress>& addresses, P
 }
 
 }  // namespace
+
+Result<ChannelPtr> dial_memory(const Credentials& credentials, PeerId peer, Duration timeout) {
+  SocketAddress address = abstract_address(local_name(credentials, peer));
+  PRIME_TRY(const SocketPtr socket, connect_socket(address, monotonic_now() + timeout));
+  const auto handshake = dial_plain(socket, credentials, Protocol::Lane, Expectation::peer(peer));
+  PRIME_CHECK(drive(*handshake, socket->fd(), monotonic_now() + timeout));
+  return MemoryChannel::offer(handshake->take_channel());
+}
 
 Result<ChannelPtr> dial(const Endpoint& endpoint, Protocol protocol, const Credentials& credentials, const Expectation& who,
                         Duration timeout, Transport transport) {

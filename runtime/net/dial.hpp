@@ -18,4 +18,8 @@ namespace prime::net {
 Result<ChannelPtr> dial(const Endpoint& endpoint, Protocol protocol, const Credentials& credentials, const Expectation& who,
                         Duration timeout, Transport transport = Transport::Tls);
 
+/// To a process of this machine, through shared memory: lanes only. RunUnreachable when `peer` does not listen in this network
+/// namespace, whatever the reason; at once, so that the network can be tried next.
+Result<ChannelPtr> dial_memory(const Credentials& credentials, PeerId peer, Duration timeout);
+
 }  // namespace prime::net

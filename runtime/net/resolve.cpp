@@ -1,16 +1,20 @@
 // Owns look-ups, and their deadline: the system's resolver has none.
 #include "runtime/net/resolve.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <future>
 #include <memory>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <string_view>
+#include <sys/un.h>
 #include <thread>
 #include <utility>
 
+#include "messages/assert.hpp"
 #include "runtime/net/run_key.hpp"
 
 namespace prime::net {
@@ -73,6 +77,17 @@ Result<std::vector<SocketAddress>> resolve(const Endpoint& endpoint, AddressUse 
   if (named.status != 0) return fail(ErrorName::RunUnreachable, where + ": " + ::gai_strerror(named.status));
   if (named.addresses.empty()) return fail(ErrorName::RunUnreachable, where + ": the name has no address");
   return std::move(named.addresses);
+}
+
+SocketAddress abstract_address(const std::string& name) {
+  sockaddr_un local{};
+  PRIME_ASSERT(name.size() < sizeof local.sun_path, "a local name fits");
+  local.sun_family = AF_UNIX;
+  std::copy(name.begin(), name.end(), local.sun_path + 1);  // the first byte stays zero
+  SocketAddress address;
+  std::memcpy(&address.storage, &local, sizeof local);
+  address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return address;
 }
 
 }  // namespace prime::net

@@ -21,6 +21,9 @@ struct SocketAddress {
   [[nodiscard]] std::string host() const;
 };
 
+/// Of a local socket in the abstract namespace: it has no file, and ends with its process.
+SocketAddress abstract_address(const std::string& name);
+
 enum class AddressUse : std::uint8_t { Dial, Listen };
 
 /// At least one address. A number is read at once; a name is looked up for at most `until`. RunUnreachable says what failed.

@@ -41,6 +41,13 @@ Result<std::string> make_line(std::uint64_t seq, std::string_view event, const n
   return text;
 }
 
+/// A file that was removed or moved still takes bytes, but nobody would ever find them.
+bool names(const fs::path& path, const Descriptor& file) {
+  struct stat there {};
+  struct stat ours {};
+  return ::stat(path.c_str(), &there) == 0 && ::fstat(file.get(), &ours) == 0 && there.st_dev == ours.st_dev && there.st_ino == ours.st_ino;
+}
+
 struct Position {
   std::uint64_t end_bytes = 0;  ///< after the last whole line
   std::uint64_t seq = 0;
@@ -101,6 +108,7 @@ Result<std::uint64_t> Journal::append(std::string_view event, const nlohmann::js
   auto& [path, file, mutex, position] = *impl_;
   const auto seq = position.seq + 1;
   PRIME_TRY(const auto line, make_line(seq, event, fields));
+  if (!names(path, file)) return fail(ErrorName::StorageFailed, path.string() + " is gone");
   if (auto written = write_all(file.get(), std::as_bytes(std::span{line}), path); !written) {
     // A full disk may have taken a part of the line: readers must never see the next line glued to it.
     if (::ftruncate(file.get(), static_cast<off_t>(position.end_bytes)) != 0) return fail(storage_error("truncate", path, errno));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "runtime/store/file_io.hpp"
+
 namespace prime::telemetry {
 namespace fs = std::filesystem;
 namespace {
@@ -30,6 +32,25 @@ Result<fs::path> state_root(const std::string& chosen) {
   if (const auto xdg = from_environment("XDG_STATE_HOME"); !xdg.empty()) return fs::absolute(fs::path{xdg} / "primectl", ignored);
   if (const auto home = from_environment("HOME"); !home.empty()) return fs::path{home} / ".local" / "state" / "primectl";
   return fail(ErrorName::Usage, "neither --state-dir nor XDG_STATE_HOME nor HOME is set");
+}
+
+bool is_gone(const fs::path& directory) {
+  std::error_code ignored;
+  return fs::status(directory, ignored).type() == fs::file_type::not_found;
+}
+
+Error state_gone(const fs::path& directory) {
+  return Error{ErrorName::StorageFailed, "the state directory is gone: " + directory.string()};
+}
+
+Result<fs::path> existing_state_root(const std::string& chosen) {
+  PRIME_TRY(auto root, state_root(chosen));
+  std::error_code error;
+  const fs::directory_iterator entries{root, error};
+  const bool absent = error == std::errc::no_such_file_or_directory;
+  if (absent && !chosen.empty()) return fail(state_gone(root));
+  if (error && !absent) return fail(store::storage_error("read", root, error.value()));  // where nothing ever ran there are no runs
+  return root;
 }
 
 fs::path coordinator_journal(const fs::path& run_directory) { return run_directory / "coordinator" / "journal.jsonl"; }

@@ -13,6 +13,12 @@ namespace prime::telemetry {
 /// `chosen`, else $XDG_STATE_HOME/primectl, else ~/.local/state/primectl. Usage when none of them is set.
 Result<std::filesystem::path> state_root(const std::string& chosen);
 
+/// The same for commands that only read: StorageFailed when it cannot be read, or was named and is not there.
+Result<std::filesystem::path> existing_state_root(const std::string& chosen);
+/// Of a directory that vanished while somebody needed it.
+bool is_gone(const std::filesystem::path& directory);
+Error state_gone(const std::filesystem::path& directory);
+
 std::filesystem::path coordinator_journal(const std::filesystem::path& run_directory);
 /// Of all peers that ever ran here, in the order of their directories' names.
 std::vector<std::filesystem::path> peer_journals(const std::filesystem::path& run_directory);

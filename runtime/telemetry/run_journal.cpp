@@ -92,8 +92,7 @@ void on_committed(RunStatus& status, const Fields& fields) {
 void on_waiting(RunStatus& status, const Fields& fields) {
   status.waiting_for = text_field(fields, "for").value_or("");
   // Waiting for peers stops the run; every other wait is a part of an outer step.
-  const bool for_peers = status.waiting_for.starts_with("peers: ");
-  if (for_peers) status.state = RunState::Waiting;
+  if (text_field(fields, "phase") == "waiting") status.state = RunState::Waiting;
   else if (status.state == RunState::Waiting && status.epoch > 0) status.state = RunState::Training;
 }
 

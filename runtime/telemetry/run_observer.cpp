@@ -89,10 +89,19 @@ std::vector<store::JournalLine> RunObserver::Followed::read() {
   while (fs::file_size(path, error) > reader.offset_bytes() && !error) {
     const auto before = reader.offset_bytes();
     auto lines = reader.read_new();
+    if (!lines) problem = lines.error();
     if (!lines || reader.offset_bytes() == before) break;
     all.insert(all.end(), std::make_move_iterator(lines->begin()), std::make_move_iterator(lines->end()));
   }
+  if (error && error != std::errc::no_such_file_or_directory) problem = store::storage_error("read", path, error.value());
   return all;
+}
+
+std::vector<Damage> RunObserver::damage() const {
+  std::vector<Damage> found;
+  for (const auto& [path, followed] : followed_)
+    if (followed.reader.skipped() > 0 || followed.problem) found.push_back({path, followed.reader.skipped(), followed.problem});
+  return found;
 }
 
 std::vector<ObservedLine> RunObserver::update() {

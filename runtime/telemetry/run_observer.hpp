@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +27,13 @@ struct ObservedLine {
   store::JournalLine line;
 };
 
+/// What of a journal is not in the picture.
+struct Damage {
+  std::filesystem::path journal;
+  std::uint64_t lines = 0;       ///< that are no journal lines
+  std::optional<Error> problem;  ///< why the rest cannot be read at all
+};
+
 class RunObserver {
  public:
   explicit RunObserver(std::filesystem::path run_directory) : directory_(std::move(run_directory)) {}
@@ -35,6 +43,8 @@ class RunObserver {
   [[nodiscard]] RunStatus status() const;
   [[nodiscard]] const RunJournal& run() const { return run_; }
   [[nodiscard]] std::vector<PeerJournal> local_peers() const;
+  /// Of all journals read so far, those with damage.
+  [[nodiscard]] std::vector<Damage> damage() const;
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
 
  private:
@@ -44,6 +54,7 @@ class RunObserver {
     store::JournalReader reader;
     std::filesystem::path path;
     PeerJournal fold;
+    std::optional<Error> problem;
   };
 
   std::filesystem::path directory_;

@@ -1,5 +1,7 @@
 """Joins while others train and while they reduce; the digest is equal from the first outer step on."""
 
+import datetime
+import os
 import unittest
 
 from prime_run import Run, wait_until
@@ -42,6 +44,23 @@ class Join(unittest.TestCase):
             commits = run.check(outer_steps=20)
             self.assertEqual(len(commits[-1]["contributors"]), 4)
             self.assertEqual(run.events("outer_step_aborted"), [])
+
+    def test_joiners_that_come_too_late_hear_that_the_run_has_ended_and_do_not_hold_it(self):
+        for _ in range(int(os.environ.get("PRIME_CHAOS_RUNS", "3"))):
+            with Run(2, minimum=1, outer_steps=40, env={"PRIME_QUADRATIC_DELAY_MS": "10", "PRIME_QUADRATIC_ELEMENTS": "1000"}) as run:
+                wait_until("the end to come near", lambda: any(e["revision"] >= 37 for e in run.events("outer_step_committed")))
+                started = []
+                wait_until("the last commit", lambda: started.append(run.join()) or run.events("run_done"))
+                self.assertEqual(run.wait_for_end(), 0)
+                for index, joiner in enumerate(started):
+                    wait_until("the joiner's end", lambda p=joiner: p.poll() is not None)
+                    self.assertIn(joiner.returncode, (0, 3, 4), run.join_log(index))
+                    if joiner.returncode != 0:
+                        self.assertRegex(run.join_log(index), "PR0404|PR0401|PR0414", "ended, nobody serves it any more, or full")
+                run.check(outer_steps=40)
+                times = {e["event"]: datetime.datetime.fromisoformat(e["t"].replace("Z", "+00:00")) for e in run.coordinator()}
+                # Far below the five seconds for which the coordinator waits for peers that do not close their connections.
+                self.assertLess((times["process_ended"] - times["run_done"]).total_seconds(), 4)
 
     def test_a_wrong_key_is_refused_with_exit_code_4(self):
         with Run(2, outer_steps=30, env={"PRIME_QUADRATIC_DELAY_MS": "20"}) as run:

@@ -38,6 +38,16 @@ class Leave(unittest.TestCase):
             for line in lost:
                 self.assertIn("the trainer failed", line["reason"])
 
+    def test_a_trainer_that_never_attaches_has_stalled(self):
+        flags = ["--set", 'local.trainer_command=["/bin/sleep", "600"]', "--set", "local.trainer.stall_limit=1s"]
+        with Run(2, restarts=1, wait_limit="5s", up_flags=flags) as run:
+            self.assertNotEqual(run.wait_for_end(), 0)
+            lost = run.events("peer_lost")
+            self.assertEqual(len(lost), 2)
+            for line in lost:
+                self.assertIn("it stalled: no sign of life for 1.0 s (`local.trainer.stall_limit`)", line["reason"])
+                self.assertEqual(line["reason"].count("[PR0601]"), 1)
+
     def test_a_peer_that_is_left_alone_stops_when_the_manifest_says_so(self):
         with Run(2, outer_steps=200, alone="stop", env={"PRIME_QUADRATIC_DELAY_MS": "20"}) as run:
             run.wait_for("outer_step_committed", 2)

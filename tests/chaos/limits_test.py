@@ -47,8 +47,16 @@ class Limits(unittest.TestCase):
             address = f"127.0.0.1:{taken.getsockname()[1]}"
             done = self.up(SOURCE / "manifests" / "quickstart.yaml", "--local", 2, "--listen", address)
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn(f"the address is in use: {address}", done.stderr)
+        self.assertIn(f"cannot listen at this address: {address}: address already in use", done.stderr)
         self.assertIn("hint:", done.stderr)
+
+    def test_an_address_of_another_machine_or_of_nobody_is_named(self):
+        for address, why in (("192.0.2.1:0", "cannot assign requested address"), ("nowhere.invalid:0", "nowhere.invalid")):
+            done = self.up(SOURCE / "manifests" / "quickstart.yaml", "--listen", address)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("cannot listen at this address", done.stderr)
+            self.assertIn(why, done.stderr)
+            self.assertNotIn("in use", done.stderr)
 
     def test_data_that_cannot_be_read_is_named_before_anything_starts(self):
         done = self.up(SOURCE / "manifests" / "quickstart.yaml", "--set", "data.path=/nonexistent")
@@ -73,6 +81,27 @@ class Limits(unittest.TestCase):
             self.assertEqual(left, [], "nothing half-written")
         finally:
             subprocess.run(["umount", "-l", str(small)], check=True)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a small file system")
+    def test_a_disk_that_is_too_small_or_becomes_full_is_named_whatever_it_breaks(self):
+        small = self.folder / "small"
+        small.mkdir()
+        manifest = self.folder / "run.yaml"
+        with Run(1, minimum=1, outer_steps=2) as other:
+            manifest.write_text(other.manifest.read_text())
+            wait_until("its end", lambda: other.events("process_ended"))
+        for size in ("16k", "64k"):
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(small)], check=True)
+            try:
+                done = self.up(manifest, "--local", 2, "--set", "train.outer_steps=100000", state=small / "state",
+                               env={"PRIME_QUADRATIC_ELEMENTS": "1000"})
+                self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+                error = [line for line in done.stderr.splitlines() if line.startswith("error:")][-1]
+                self.assertIn(str(small), error, done.stderr)
+                self.assertIn("No space left on device", error)
+                self.assertIn("PR0701", error)
+            finally:
+                subprocess.run(["umount", "-l", str(small)], check=True)
 
 
 if __name__ == "__main__":

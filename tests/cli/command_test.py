@@ -72,6 +72,15 @@ class Command(unittest.TestCase):
         self.assertEqual((told["schema"], told["valid"], len(told["problems"])), ("primectl.validate/1", False, 2))
         self.assertEqual(told["problems"][0]["line"], 3)
 
+    def test_what_is_no_regular_file_is_no_manifest(self):
+        pipe = self.directory / "pipe"
+        os.mkfifo(pipe)
+        for path in (pipe, "/dev/zero", self.directory):
+            for command in ("validate", "up"):
+                done = self.call(command, path)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn("PR0201", done.stderr)
+
     def test_every_manifest_of_the_repository_is_valid(self):
         for path in sorted((SOURCE / "manifests").glob("*.yaml")):
             done = self.call("validate", path)
@@ -81,6 +90,7 @@ class Command(unittest.TestCase):
         manifest = write_manifest(self.directory)
         self.refused(2, "up", "-q", self.directory / "nowhere.yaml", says="PR0201")
         self.refused(2, "up", "-q", manifest, "--local", 9, says="membership.peers")
+        self.refused(2, "up", "-q", manifest, "--quorum", 9, says="--quorum 9 is more than `membership.peers` admits, 8")
         self.refused(2, "up", "-q", manifest, "--set", "local.trainer_command=[]", "--set", "data.path=/nowhere", says="PR0301")
         self.refused(2, "up", "-q", manifest, "--listen", "nonsense", says="error")
         self.assertFalse((self.directory / "primectl").exists())
@@ -92,6 +102,12 @@ class Command(unittest.TestCase):
             self.refused(3, command, "nothing", says="PR0402")
         for command in ("down", "leave", "logs"):
             self.refused(3, command, says="PR0402")
+
+    def test_a_state_directory_that_cannot_be_read_is_no_machine_without_runs(self):
+        file = self.directory / "file"
+        file.write_text("x")
+        for command in ("status", "down", "leave", "logs"):
+            self.refused(1, command, "--state-dir", file, says="PR0701")
 
     def write_journal(self, run, *events):
         path = self.directory / "primectl" / run / "coordinator" / "journal.jsonl"
@@ -107,6 +123,10 @@ class Command(unittest.TestCase):
         self.assertEqual(json.loads(self.call("status", "sma", "-o", "json").stdout), told)
         self.assertEqual(self.call("status", "--watch").returncode, 0)
         self.assertIn("process started", self.call("logs").stdout)
+        self.assertIn("process started", self.call("logs", "coord").stdout)
+        self.refused(3, "logs", "nobody", says="no such peer on this machine: none called `nobody`")
+        self.refused(3, "logs", "nobody", "--follow", says="PR0405")
+        self.refused(3, "leave", says="PR0405")
         self.assertEqual(self.call("down", "small-aaaaaa").stdout, "nothing of small-aaaaaa runs on this machine\n")
 
     def test_a_coordinator_whose_process_is_gone_is_a_failed_run(self):
@@ -135,6 +155,29 @@ class Command(unittest.TestCase):
         done = subprocess.run([PRIMECTL, "explain"], env=environment(), stdout=writer, stderr=subprocess.PIPE, timeout=LIMIT_S, check=False)
         os.close(writer)
         self.assertEqual((done.returncode, done.stderr), (0, b""))
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        self.write_journal("small-aaaaaa", {"event": "process_started", "pid": 1, "start_ticks": 1, "run": "small-aaaaaa", "name": "small"})
+        manifest = write_manifest(self.directory)
+        for command in (["status"], ["logs"], ["version"], ["validate", manifest], ["explain"], ["--help"]):
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run([PRIMECTL, *map(str, command)], env=environment(XDG_STATE_HOME=str(self.directory)), stdout=full,
+                                      stderr=subprocess.PIPE, text=True, timeout=LIMIT_S, check=False)
+            self.assertEqual(done.returncode, 1, command)
+            self.assertIn("write the output: No space left on device [PR0701]", done.stderr)
+
+    def test_damaged_lines_of_a_journal_are_counted_aloud(self):
+        self.write_journal("small-aaaaaa", {"event": "process_started", "pid": 1, "start_ticks": 1, "run": "small-aaaaaa", "name": "small"},
+                           {"event": "run_done", "outer_step": 0}, {"event": "process_ended", "exit_code": 0})
+        journal = self.directory / "primectl" / "small-aaaaaa" / "coordinator" / "journal.jsonl"
+        whole = {tuple(command): self.call(*command) for command in (["status"], ["logs"], ["down", "small"])}
+        self.assertEqual({done.stderr for done in whole.values()}, {""})
+        first, *rest = journal.read_text().splitlines(keepends=True)
+        journal.write_text("".join([first, "garbage\n", '{"event": 3}\n', *rest]))
+        for command, before in whole.items():
+            done = self.call(*command)
+            self.assertEqual((done.returncode, done.stdout), (before.returncode, before.stdout))
+            self.assertEqual(done.stderr, f"warning: {journal}: 2 damaged lines are left out\n")
 
     def test_explain_knows_codes_and_keys(self):
         self.assertIn("AddressTaken", self.call("explain", "PR0703").stdout)

@@ -66,6 +66,16 @@ BOOST_AUTO_TEST_CASE(an_end_without_a_word_shows_the_end_of_its_own_log) {
   BOOST_TEST(said.error().detail.find("older") == std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(an_error_that_it_printed_before_it_died_is_that_error) {
+  const test::TemporaryDirectory directory;
+  const Error error{ErrorName::StorageFailed, "write /x/journal.jsonl: No space left on device"};
+  auto process = shell(directory, "cat >&2; exit 1", "one\n" + render(error));
+  const auto said = process.readiness(GENEROUS, -1);
+  BOOST_REQUIRE(!said.has_value());
+  BOOST_TEST((said.error() == error));
+  BOOST_TEST((process.last_error() == error));
+}
+
 BOOST_AUTO_TEST_CASE(a_program_that_is_not_there_cannot_be_started) {
   const test::TemporaryDirectory directory;
   const auto process = LaunchedProcess::start({{"/nowhere/primectl"}, {}, directory.path() / "log"});
@@ -143,11 +153,13 @@ BOOST_AUTO_TEST_CASE(run_ids_differ_and_may_stand_in_an_invite) {
 
 BOOST_AUTO_TEST_CASE(what_cannot_work_is_refused_before_anything_starts) {
   auto manifest = small_manifest();
-  BOOST_TEST((check_start(manifest, 9).error().name == ErrorName::Usage));
+  BOOST_TEST((check_start(manifest, 9, 0).error().name == ErrorName::Usage));
+  BOOST_TEST((check_start(manifest, 1, 9).error().name == ErrorName::Usage));
+  BOOST_TEST(check_start(manifest, 1, 9).error().detail.find("8") != std::string::npos);
   manifest.shared.data.path = "/nowhere";
-  BOOST_TEST((check_start(manifest, 1).error().name == ErrorName::DataUnreadable));
+  BOOST_TEST((check_start(manifest, 1, 0).error().name == ErrorName::DataUnreadable));
   manifest.local.trainer_command = {"mine"};  // whatever it reads is its own business
-  BOOST_TEST(check_start(manifest, 1).has_value());
+  BOOST_TEST(check_start(manifest, 1, 0).has_value());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

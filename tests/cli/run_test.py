@@ -111,6 +111,22 @@ class Runs(unittest.TestCase):
         self.assertEqual(process.wait(LIMIT_S), 130)
         self.assertEqual(self.status()["run"]["state"], "failed")
 
+    def test_output_that_cannot_be_written_ends_the_run_with_its_cause(self):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([PRIMECTL, "up", write_manifest(self.directory, outer_steps=1000), "--local", "1"], stdout=full,
+                                  env=environment(XDG_STATE_HOME=str(self.directory), **SLOW), stderr=subprocess.PIPE, text=True,
+                                  timeout=LIMIT_S, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("write the output: No space left on device [PR0701]", done.stderr)
+        self.assertNotIn("nobody reads", done.stderr)
+        self.assertEqual(self.running(), [])
+
+    def test_closed_streams_get_no_other_file_s_place(self):
+        script = f'exec "{PRIMECTL}" up "{write_manifest(self.directory)}" --local 2 <&- >&- 2>&-'
+        done = subprocess.run(["/bin/sh", "-c", script], env=environment(XDG_STATE_HOME=str(self.directory)), timeout=LIMIT_S, check=False)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(self.status()["run"]["state"], "done")
+
     # A run in the background ----------------------------------------------------------------------------------------------
 
     def test_a_detached_run_is_seen_joined_left_and_ended(self):
@@ -222,15 +238,53 @@ class Runs(unittest.TestCase):
         self.assertIn("averaged 2", out)
 
     def test_one_interrupt_lets_the_peers_leave(self):
+        for sign in (signal.SIGINT, signal.SIGQUIT):
+            process = self.start("up", write_manifest(self.directory, outer_steps=10000), "--local", "2", "--state-dir", self.directory / sign.name,
+                                 env=SLOW)
+            process.stdout.readline()
+            process.send_signal(sign)
+            code, _, err = self.finished(process)
+            self.assertEqual(code, 130, err)
+            self.assertIn("PR0801", err)
+            status = json.loads(self.call("status", "-o", "json", "--state-dir", self.directory / sign.name).stdout)
+            self.assertEqual({peer["state"] for peer in status["peers"]}, {"left"})
+            self.assertEqual(self.running(), [])
+
+    def test_a_killed_up_leaves_a_run_that_down_ends(self):
         process = self.start("up", write_manifest(self.directory, outer_steps=10000), "--local", "2", env=SLOW)
         process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        code, _, err = self.finished(process)
-        self.assertEqual(code, 130, err)
-        self.assertIn("PR0801", err)
-        status = self.status()
-        self.assertEqual({peer["state"] for peer in status["peers"]}, {"left"})
+        process.kill()
+        process.wait(LIMIT_S)
+        step = self.status()["run"]["outer_step"]
+        self.wait_for_step("", step + 2)
+        self.assertEqual(self.call("down").returncode, 0)
         self.assertEqual(self.running(), [])
+
+    def test_a_state_directory_that_is_removed_ends_the_run_by_name(self):
+        process = self.start("up", write_manifest(self.directory, outer_steps=10000), "--local", "2", env=SLOW)
+        process.stdout.readline()
+        process.stdout.readline()
+        os.rename(self.directory / "primectl", self.directory / "removed")  # at once, unlike a removal file by file
+        code, _, err = self.finished(process)
+        self.assertEqual(code, 1, err)
+        self.assertIn("the state directory is gone", err)
+        self.assertIn("PR0701", err)
+        wait_until("the end of all processes", lambda: self.running() == [])
+
+    def test_processes_of_a_detached_run_end_when_their_state_directory_is_removed(self):
+        up = self.up_detached("--local", 2, "--state-dir", self.directory / "state", outer_steps=10000, env=SLOW)
+        watching = self.start("status", "--watch", "--state-dir", self.directory / "state")
+        watching.stdout.readline()
+        os.rename(self.directory / "state", self.directory / "removed")
+        for pid in [up["coordinator"]["pid"], *(peer["pid"] for peer in up["peers"])]:
+            wait_until(f"the end of {pid}", lambda pid=pid: not lives(pid))
+        code, _, err = self.finished(watching)
+        self.assertEqual(code, 1, err)
+        self.assertIn("the state directory is gone", err)
+        for command in ("status", "down", "leave", "logs"):
+            done = self.call(command, "--state-dir", self.directory / "state")
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("the state directory is gone", done.stderr)
 
     def test_a_killed_coordinator_ends_everything_with_its_name(self):
         process = self.start("up", write_manifest(self.directory, outer_steps=10000), "--local", "2", "-o", "json", env=SLOW)

@@ -84,7 +84,7 @@ inline HandwrittenJournal training_run() {
       .add("process_started",
            {{"pid", 100}, {"start_ticks", 5000}, {"role", "coordinator"}, {"run", "quickstart-k7qd2a"}, {"name", "quickstart"}})
       .add("coordinator_listening", {{"address", "127.0.0.1:7077"}})
-      .add("waiting", {{"for", "peers: 0 of 3 are members; gives up 10min after the wait began"}});
+      .add("waiting", {{"phase", "waiting"}, {"for", "peers: 0 of 3 are members; gives up 10min after the wait began"}});
   const auto arrive = [&](const char* id, const char* name, int pid) {
     journal.add("peer_joining", {{"peer", id}, {"name", name}, {"pid", pid}, {"address", "127.0.0.1:9"}})
         .add("peer_seated", {{"peer", id}, {"name", name}, {"trainer_pid", pid + 1}, {"digest", DIGEST}});
@@ -95,7 +95,7 @@ inline HandwrittenJournal training_run() {
   journal.add("state_founded", {{"peer", OTTER}, {"name", "brave-otter"}, {"digest", DIGEST}, {"elements", 1000}});
   for (const auto& [id, name] : {std::pair{OTTER, "brave-otter"}, {HERON, "calm-heron"}, {LYNX, "wild-lynx"}})
     journal.add("peer_admitted", {{"peer", id}, {"name", name}, {"epoch", 1}, {"revision", 0}});
-  journal.add("outer_step_begun", {{"outer_step", 1}, {"epoch", 1}, {"peers", 3}}).add("waiting", {{"for", ""}});
+  journal.add("outer_step_begun", {{"outer_step", 1}, {"epoch", 1}, {"peers", 3}}).add("waiting", {{"phase", "training"}, {"for", ""}});
   return journal;
 }
 

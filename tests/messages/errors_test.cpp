@@ -54,6 +54,9 @@ BOOST_AUTO_TEST_CASE(a_name_of_a_newer_peer_reads_as_an_internal_error) {
 BOOST_AUTO_TEST_CASE(one_line_says_what_where_and_the_code) {
   BOOST_TEST(to_string(Error{ErrorName::RunFull, "8 of 8"}) == "refused: the run has its maximum of peers: 8 of 8 [PR0414]");
   BOOST_TEST(to_string(Error{ErrorName::PeerLost}) == "a peer was lost [PR0502]");
+  const Error inner{ErrorName::TrainerFailed, "exit status 1"};
+  BOOST_TEST(to_string(Error{ErrorName::TrainerFailed, "1 restart; the last cause: " + to_string(inner)}) ==
+             "the trainer failed: 1 restart; the last cause: the trainer failed: exit status 1 [PR0601]");
 }
 
 BOOST_AUTO_TEST_CASE(the_full_form_adds_the_context_innermost_first_and_the_hint_last) {

@@ -21,9 +21,10 @@ namespace prime {
 
 struct GroupOptions {
   std::uint32_t rank = 0;
-  std::vector<std::string> members;           ///< "host:port" by rank, the same list everywhere; the own one is listened at
-  std::string key;                            ///< a secret of at least 16 characters, the same everywhere
-  bool plain = false;                         ///< no TLS: for networks that are private already; the key is proved either way
+  std::vector<std::string> members;  ///< "host:port" by rank, the same list everywhere; the own one is listened at
+  std::string key;                   ///< a secret of at least 16 characters, the same everywhere
+  bool memory = true;                ///< members of one machine use shared memory, where their key and network namespace are the same
+  bool plain = false;                ///< no TLS: for networks that are private already; the key is proved either way
   std::chrono::milliseconds timeout{30'000};  ///< of one connection attempt and of each reduce
 };
 

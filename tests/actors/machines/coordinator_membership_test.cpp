@@ -1,5 +1,6 @@
 // Owns the tests of who takes part: refusals, seats, fetches, admission, silence.
 #include <boost/test/unit_test.hpp>
+#include <functional>
 
 #include "tests/actors/machines/coordinator_bench.hpp"
 
@@ -166,4 +167,94 @@ BOOST_AUTO_TEST_CASE(a_run_that_nobody_joins_fails_by_name_after_the_wait_limit)
   bench.pass(1ms);
   BOOST_REQUIRE(bench.finished() != nullptr);
   BOOST_CHECK(bench.finished()->cause->name == ErrorName::TooFewPeers);
+}
+
+namespace {
+
+/// A run of one step whose only step was just committed by peers 1 and 2.
+Bench last_step_committed(const std::function<void(Bench&)>& before) {
+  Bench bench{2, 2, 1};
+  bench.seat(1);
+  bench.seat(2);
+  before(bench);
+  bench.commit({1, 2}, Digest{5, 5});
+  return bench;
+}
+
+bool is_fenced(const Bench& bench, std::uint64_t peer) {
+  return std::any_of(bench.effects.begin(), bench.effects.end(), [&](const Effect& effect) {
+    const auto* fence = std::get_if<Fence>(&effect);
+    return fence != nullptr && fence->peer.value == peer;
+  });
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(who_did_not_make_it_before_the_last_commit_is_told_that_the_run_is_done_and_was_not_lost) {
+  const std::function<void(Bench&)> joiners[] = {
+      [](Bench& bench) { bench.greet(3); },  // its trainer is being started
+      [](Bench& bench) {
+        bench.seat(3, Digest{2, 2});
+      },                  // fetches
+      [](Bench& bench) {  // waits for another donor
+        bench.seat(3, Digest{2, 2});
+        for (int i = 0; i < 2; ++i) bench.hear(3, FetchFailed{PeerId{1}, Revision{}, Error{ErrorName::FetchFailed}});
+      },
+  };
+  for (const auto& joiner : joiners) {
+    const auto bench = last_step_committed(joiner);
+    BOOST_CHECK(bench.dismissed(3) == ErrorName::RunDone);
+    BOOST_TEST(is_fenced(bench, 3));
+    BOOST_TEST(!bench.position_of_record("peer_lost").has_value());
+    BOOST_TEST(bench.position_of_record("peer_left").has_value());
+    BOOST_TEST(!bench.state.peers.contains(PeerId{3}));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_hello_while_the_finalist_evaluates_is_told_that_the_run_is_done) {
+  auto bench = last_step_committed([](Bench&) {});
+  bench.greet(3);
+  BOOST_CHECK(bench.dismissed(3) == ErrorName::RunDone);
+  BOOST_TEST(bench.finished() == nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(a_hello_after_the_end_is_answered_too) {
+  auto bench = last_step_committed([](Bench&) {});
+  bench.hear(1, FinalReport{Real{1.0}, "", "", ""});
+  BOOST_REQUIRE(bench.finished() != nullptr);
+  bench.greet(3);
+  BOOST_CHECK(bench.dismissed(3) == ErrorName::RunDone);
+  BOOST_TEST(bench.finished() == nullptr);
+
+  Bench failed;
+  failed.seat(1);
+  failed.pass(10min + 1ms);
+  BOOST_REQUIRE(failed.finished() != nullptr);
+  failed.greet(3);
+  BOOST_CHECK(failed.dismissed(3) == ErrorName::RunDone);
+  BOOST_TEST(failed.sent<Dismissed>()[0].second.cause.detail.find("failed") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(the_wait_limit_names_the_quorum_that_was_waited_for) {
+  Bench bench{2, 4};
+  bench.seat(1);
+  bench.seat(2);
+  bench.pass(10min + 1ms);
+  BOOST_REQUIRE(bench.finished() != nullptr);
+  BOOST_TEST(bench.finished()->cause->detail == "2 of 4 after 10m00s");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_waited_for_is_recorded_with_its_phase) {
+  Bench bench;
+  const auto phase = [&] {
+    const auto& record = std::get<Record>(bench.effects.at(bench.position_of_record("waiting").value()));
+    for (const auto& [key, value] : record.fields)
+      if (key == "phase") return std::get<std::string>(value);
+    return std::string{};
+  };
+  bench.greet(1);
+  BOOST_TEST(phase() == "waiting");
+  bench.hear(1, Seated{Revision{}, INITIAL, LAYOUT, 3, 1});
+  bench.seat(2);
+  BOOST_TEST(phase() == "training");
 }

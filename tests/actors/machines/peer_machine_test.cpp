@@ -126,6 +126,17 @@ BOOST_AUTO_TEST_CASE(who_never_held_the_run_saves_nothing) {
   BOOST_TEST(!bench.effect<SaveState>().has_value());
 }
 
+BOOST_AUTO_TEST_CASE(who_was_never_welcome_could_not_reach_the_run) {
+  Bench closed;
+  closed.on(CoordinatorLost{"its connection closed"});
+  BOOST_REQUIRE(closed.effect<End>().has_value());
+  BOOST_CHECK(closed.effect<End>()->cause->name == ErrorName::RunUnreachable);
+  Bench silent;
+  silent.pass(10s + 1ms);
+  BOOST_REQUIRE(silent.effect<End>().has_value());
+  BOOST_CHECK(silent.effect<End>()->cause->name == ErrorName::RunUnreachable);
+}
+
 BOOST_AUTO_TEST_CASE(heartbeats_go_out_every_two_seconds) {
   Bench bench;
   bench.seat();

@@ -15,11 +15,12 @@ namespace {
 
 /// All members in one process.
 struct Members {
-  explicit Members(std::uint32_t count, bool plain = true, std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
+  explicit Members(std::uint32_t count, bool plain = true, bool memory = false) {
     GroupOptions options;
     options.key = "a secret of the tests";
     options.plain = plain;
-    options.timeout = timeout;
+    options.memory = memory;
+    options.timeout = std::chrono::seconds(60);
     std::vector<int> held;
     for (std::uint32_t rank = 0; rank < count; ++rank) options.members.push_back("127.0.0.1:" + std::to_string(bench::free_port(held)));
     for (const int fd : held) ::close(fd);
@@ -49,9 +50,9 @@ std::vector<float> values_of(std::uint32_t rank, std::size_t count) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(members_agree_on_the_mean_over_either_transport) {
-  for (const bool plain : {true, false}) {
-    Members members(3, plain);
+BOOST_AUTO_TEST_CASE(members_agree_on_the_mean_over_every_kind_of_lane) {
+  for (const auto& [plain, memory] : {std::pair{true, false}, std::pair{false, false}, std::pair{false, true}}) {
+    Members members(3, plain, memory);
     for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{500'000}}) {
       std::vector<std::vector<float>> outputs(3, std::vector<float>(count));
       const auto infos =
@@ -78,26 +79,28 @@ BOOST_AUTO_TEST_CASE(in_place_is_as_good_and_weights_count) {
 }
 
 BOOST_AUTO_TEST_CASE(tags_run_at_once) {
-  Members members(2);
-  constexpr std::uint32_t TAGS = 32;
-  const auto good = members.all([&](std::uint32_t rank) {
-    std::vector<std::vector<float>> outputs(TAGS, std::vector<float>(10'000));
-    const auto input = values_of(rank, 10'000);
-    std::vector<Reduction> running;
-    for (std::uint32_t at = 0; at < TAGS; ++at) {
-      ReduceOptions options;
-      options.tag = rank == 0 ? at : TAGS - 1 - at;  // in another order each
-      options.combine = ReduceOperator::Sum;
-      running.push_back(
-          members.groups[rank].reduce_async(std::as_bytes(std::span{input}), std::as_writable_bytes(std::span{outputs[at]}), options));
-    }
-    bool all = true;
-    for (auto& each : running) all = each.wait().has_value() && all;
-    for (const auto& output : outputs) all = all && output[7] == 3.0F + 14.0F;
-    return all;
-  });
-  BOOST_TEST(good[0]);
-  BOOST_TEST(good[1]);
+  for (const bool memory : {false, true}) {
+    Members members(2, true, memory);
+    constexpr std::uint32_t TAGS = 32;
+    const auto good = members.all([&](std::uint32_t rank) {
+      std::vector<std::vector<float>> outputs(TAGS, std::vector<float>(10'000));
+      const auto input = values_of(rank, 10'000);
+      std::vector<Reduction> running;
+      for (std::uint32_t at = 0; at < TAGS; ++at) {
+        ReduceOptions options;
+        options.tag = rank == 0 ? at : TAGS - 1 - at;  // in another order each
+        options.combine = ReduceOperator::Sum;
+        running.push_back(
+            members.groups[rank].reduce_async(std::as_bytes(std::span{input}), std::as_writable_bytes(std::span{outputs[at]}), options));
+      }
+      bool all = true;
+      for (auto& each : running) all = each.wait().has_value() && all;
+      for (const auto& output : outputs) all = all && output[7] == 3.0F + 14.0F;
+      return all;
+    });
+    BOOST_TEST(good[0]);
+    BOOST_TEST(good[1]);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(what_one_cancels_ends_for_all_and_leaves_inputs_alone) {
@@ -122,17 +125,19 @@ BOOST_AUTO_TEST_CASE(what_one_cancels_ends_for_all_and_leaves_inputs_alone) {
 }
 
 BOOST_AUTO_TEST_CASE(a_member_that_goes_away_is_news_to_all_others) {
-  Members members(3);
-  std::vector<float> input(2'000'000, 1.0F);
-  std::vector<std::vector<float>> outputs(3, std::vector<float>(input.size()));
-  BOOST_REQUIRE(members.all([&](std::uint32_t rank) { return members.groups[rank].reduce(input, outputs[rank]); })[0].has_value());
-  std::vector<Reduction> running;
-  for (std::uint32_t rank = 0; rank < 2; ++rank)
-    running.push_back(
-        members.groups[rank].reduce_async(std::as_bytes(std::span{input}), std::as_writable_bytes(std::span{outputs[rank]}), {}));
-  members.groups.pop_back();
-  for (auto& each : running) BOOST_TEST(!each.wait().has_value());
-  running.clear();
+  for (const bool memory : {false, true}) {
+    Members members(3, true, memory);
+    std::vector<float> input(2'000'000, 1.0F);
+    std::vector<std::vector<float>> outputs(3, std::vector<float>(input.size()));
+    BOOST_REQUIRE(members.all([&](std::uint32_t rank) { return members.groups[rank].reduce(input, outputs[rank]); })[0].has_value());
+    std::vector<Reduction> running;
+    for (std::uint32_t rank = 0; rank < 2; ++rank)
+      running.push_back(
+          members.groups[rank].reduce_async(std::as_bytes(std::span{input}), std::as_writable_bytes(std::span{outputs[rank]}), {}));
+    members.groups.pop_back();
+    for (auto& each : running) BOOST_TEST(!each.wait().has_value());
+    running.clear();
+  }
 }
 
 BOOST_AUTO_TEST_CASE(members_that_mean_different_reduces_are_told) {
@@ -159,9 +164,12 @@ BOOST_AUTO_TEST_CASE(options_that_contradict_themselves_are_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(the_benchmark_measures_what_it_says) {
-  const auto rows = bench::measure_reduces({{2, 64 * 1024, 4, Codec::None, bench::Lane::Tls, Schedule::Direct}, {3, 4096}}, 3);
+  const auto rows = bench::measure_reduces({{2, 64 * 1024, 4, Codec::None, bench::Lane::Tls, Schedule::Direct},
+                                            {2, 4 << 20, 1, Codec::Int8Block, bench::Lane::Memory},
+                                            {3, 4096}},
+                                           3);
   BOOST_REQUIRE(rows.has_value());
-  BOOST_REQUIRE(rows->size() == 2U);
+  BOOST_REQUIRE(rows->size() == 3U);
   for (const auto& row : *rows) {
     BOOST_TEST(row.time_s.min > 0);
     BOOST_TEST(row.time_s.min <= row.time_s.median);

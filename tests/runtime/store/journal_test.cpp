@@ -180,3 +180,19 @@ BOOST_AUTO_TEST_CASE(a_killed_writer_leaves_whole_lines_and_the_next_one_continu
     require_counted_from_one(lines);
   }
 }
+
+BOOST_AUTO_TEST_CASE(a_journal_whose_file_is_gone_takes_no_more_lines) {
+  const ScratchDirectory scratch;
+  const auto folder = scratch.path() / "run";
+  std::filesystem::create_directory(folder);
+  auto journal = Journal::open(folder / "journal.jsonl");
+  BOOST_REQUIRE(journal && journal->append("one", {}));
+  std::filesystem::rename(folder, scratch.path() / "elsewhere");
+  BOOST_CHECK(journal->append("two", {}).error().name == ErrorName::StorageFailed);
+  std::filesystem::rename(scratch.path() / "elsewhere", folder);
+  BOOST_TEST(journal->append("three", {}).value() == 2u);
+  std::filesystem::remove_all(folder);
+  const auto refused = journal->append("four", {});
+  BOOST_REQUIRE(!refused);
+  BOOST_TEST(refused.error().detail.find("gone") != std::string::npos);
+}

@@ -1,0 +1,14 @@
+#include "cli/journal_warnings.hpp"
+
+namespace prime::cli {
+
+void warn_of_damage(Terminal& terminal, const telemetry::RunObserver& observer) {
+  for (const auto& damage : observer.damage()) {
+    if (damage.problem) terminal.warn(to_string(*damage.problem));
+    else
+      terminal.warn(damage.journal.string() + ": " + std::to_string(damage.lines) +
+                    (damage.lines == 1 ? " damaged line is left out" : " damaged lines are left out"));
+  }
+}
+
+}  // namespace prime::cli

@@ -1,0 +1,62 @@
+// Owns MemoryChannel: a Channel between two processes of one machine, through memory that both map.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "messages/result.hpp"
+#include "runtime/net/channel.hpp"
+#include "runtime/net/credentials.hpp"
+
+namespace prime::net {
+
+/// Two rings, one for each direction, and a local socket on which both ends have proved the run key: it brings the memory, it is the
+/// doorbell of who sleeps, and its end is the end of the channel, also when a process is killed.
+/// What the other end writes into the shared memory is checked like what it would send.
+class MemoryChannel final : public Channel {
+ public:
+  static constexpr std::size_t RING_BYTES = std::size_t{1} << 20;
+
+  /// Makes the memory and sends it over `bell`.
+  static Result<ChannelPtr> offer(ChannelPtr bell);
+  /// The memory comes over `bell`; until then nothing moves.
+  static ChannelPtr accept(ChannelPtr bell);
+  ~MemoryChannel() override;
+
+  Io read(std::span<std::byte> into) override;
+  Io write(std::span<const std::byte> from) override;
+  [[nodiscard]] std::size_t buffered() const override { return 0; }
+  [[nodiscard]] int fd() const override { return bell_->fd(); }
+  [[nodiscard]] PeerId peer() const override { return bell_->peer(); }
+  void shutdown() noexcept override { bell_->shutdown(); }
+  [[nodiscard]] bool rung() override { return std::exchange(rung_, false); }
+
+ private:
+  struct Ring;
+  enum class Bell { Silent, Rung, Closed };
+
+  explicit MemoryChannel(ChannelPtr bell) : bell_(std::move(bell)) {}
+  bool map(int descriptor, bool offered);
+  /// False when what came is not memory as it must be.
+  bool attach();
+  Bell listen();
+  void ring_if(std::atomic<std::uint32_t>& waits);
+
+  ChannelPtr bell_;
+  void* memory_ = nullptr;
+  Ring* out_ = nullptr;
+  Ring* in_ = nullptr;
+  // Own positions are kept here: those in the memory are for the other end only.
+  std::uint64_t written_ = 0;
+  std::uint64_t read_ = 0;
+  bool rung_ = false;
+  bool closed_ = false;
+};
+
+/// The name of the local socket of a process, in the abstract namespace of its network namespace; nobody guesses it without the key.
+std::string local_name(const Credentials& credentials, PeerId owner);
+
+}  // namespace prime::net

@@ -1,0 +1,112 @@
+// Owns what the coordinator's shell adds to its machine: when nobody holds the process any more.
+#include "actors/coordinator/coordinator_actor.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/scoped_actor.hpp>
+#include <future>
+
+using namespace prime;
+
+namespace {
+
+struct NoJournal : JournalPort {
+  void append(const Record&) override {}
+};
+struct NoFence : FencePort {
+  void fence(PeerId) override {}
+};
+
+Hello hello_of(std::uint64_t peer) { return Hello{PROTOCOL_VERSION, "run", PeerId{peer}, "p" + std::to_string(peer), Endpoint{"h", 1}, 1}; }
+
+struct Heard {
+  std::promise<void> welcome;
+  std::promise<ErrorName> dismissed;
+};
+
+/// Says hello and tells what it hears; it stays until it is sent away by the test.
+caf::behavior guest(caf::event_based_actor* self, const CoordinatorActor& coordinator, std::uint64_t id, Heard* heard) {
+  self->set_default_handler(caf::drop);
+  self->send(coordinator, hello_of(id));
+  return {[heard](const Welcome&) { heard->welcome.set_value(); },
+          [heard](const Dismissed& m) { heard->dismissed.set_value(m.cause.name); }};
+}
+
+struct Stage {
+  Stage() {
+    ports.journal = &journal;
+    ports.fence = &fence;
+    ports.now = [this] { return Instant{now_ms.load() * 1ms}; };
+    ports.finished = [this](const std::optional<Error>&) { finished.set_value(); };
+    ports.deserted = [this] {
+      if (deserted_times++ == 0) deserted.set_value();
+    };
+    options.run = "run";
+    options.wait_limit = 1s;
+  }
+  NoJournal journal;
+  NoFence fence;
+  std::atomic<std::int64_t> now_ms{0};
+  std::promise<void> finished;
+  std::promise<void> deserted;
+  std::atomic<int> deserted_times{0};
+  coordinator::Options options;
+  CoordinatorPorts ports;
+};
+
+struct System {
+  System() { add_messages(config); }
+  caf::actor_system_config config;
+};
+
+template <class T>
+T comes(std::promise<T>& event) {
+  auto future = event.get_future();
+  BOOST_REQUIRE((future.wait_for(std::chrono::minutes(1)) == std::future_status::ready));
+  return future.get();
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_run_that_nobody_joined_holds_its_process_no_longer_than_its_end) {
+  System words;
+  Stage stage;
+  caf::actor_system system{words.config};
+  const auto coordinator = system.spawn<CoordinatorActorImpl>(stage.options, stage.ports);
+  stage.now_ms = 2000;
+  comes(stage.finished);
+  comes(stage.deserted);
+  caf::anon_send_exit(coordinator, caf::exit_reason::user_shutdown);
+}
+
+BOOST_AUTO_TEST_CASE(only_guests_that_are_there_at_the_end_hold_the_process_and_one_that_comes_after_it_is_sent_away) {
+  System words;
+  Stage stage;
+  Heard first;
+  Heard second;
+  Heard late;
+  caf::actor_system system{words.config};
+  const auto coordinator = system.spawn<CoordinatorActorImpl>(stage.options, stage.ports);
+  const auto handle = caf::actor_cast<CoordinatorActor>(coordinator);
+  caf::scoped_actor self{system};
+  const auto leave = [&](const caf::actor& who) {
+    self->send_exit(who, caf::exit_reason::user_shutdown);
+    self->wait_for(who);
+  };
+  const auto passer_by = system.spawn(guest, handle, 1, &first);
+  comes(first.welcome);
+  leave(passer_by);
+  const auto resident = system.spawn(guest, handle, 2, &second);
+  comes(second.welcome);
+  stage.now_ms = 2000;
+  comes(stage.finished);
+  BOOST_CHECK(comes(second.dismissed) == ErrorName::TooFewPeers);
+  BOOST_TEST(stage.deserted_times.load() == 0);
+  leave(resident);
+  comes(stage.deserted);
+  const auto straggler = system.spawn(guest, handle, 3, &late);
+  BOOST_CHECK(comes(late.dismissed) == ErrorName::RunDone);
+  leave(straggler);
+  caf::anon_send_exit(coordinator, caf::exit_reason::user_shutdown);
+}
