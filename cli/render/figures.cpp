@@ -46,6 +46,8 @@ std::string bytes_figure(std::optional<std::uint64_t> bytes) {
 
 std::string short_time_figure(std::optional<double> seconds) {
   if (!seconds || !std::isfinite(*seconds)) return UNKNOWN;
+  if (*seconds < 0.000995) return fmt::format("{:.0f} us", *seconds * 1e6);
+  if (*seconds < 0.00995) return fmt::format("{:.1f} ms", *seconds * 1e3);
   if (*seconds < 0.9995) return fmt::format("{:.0f} ms", *seconds * 1e3);
   return fmt::format("{:.2f} s", *seconds);
 }

@@ -17,7 +17,7 @@ std::string loss_figure(std::optional<double> loss);
 std::string rate_figure(std::optional<double> per_second);
 /// "640 B", "1.1 MB": decimal, as links are measured.
 std::string bytes_figure(std::optional<std::uint64_t> bytes);
-/// "41 ms", "1.24 s".
+/// "250 us", "3.1 ms", "41 ms", "1.24 s".
 std::string short_time_figure(std::optional<double> seconds);
 /// "1.2s", "2m41s", "3h05m".
 std::string elapsed_figure(double seconds);

@@ -18,6 +18,8 @@ BOOST_AUTO_TEST_CASE(figures_are_short_and_never_carry_over) {
   BOOST_TEST(rate_figure(999960.0) == "1.0M");
   BOOST_TEST(bytes_figure(640) == "640 B");
   BOOST_TEST(bytes_figure(1100000) == "1.1 MB");
+  BOOST_TEST(short_time_figure(0.00025) == "250 us");
+  BOOST_TEST(short_time_figure(0.0031) == "3.1 ms");
   BOOST_TEST(short_time_figure(0.0412) == "41 ms");
   BOOST_TEST(short_time_figure(0.9999) == "1.00 s");
   BOOST_TEST(elapsed_figure(1.24) == "1.2s");

@@ -39,8 +39,9 @@ struct ReduceOptions {
   bool stochastic = false;
   std::uint64_t seed = 0;
   std::uint64_t version = 0;
-  /// Of this member in an average; the other operators only ask whether it is 0: then it brings nothing, and may have no input.
-  std::vector<std::uint64_t> weights;  ///< by rank, the same everywhere; empty: all 1
+  /// Of an average, by rank, the same everywhere; empty: all 1. The other operators only ask whether a weight is 0: then that member
+  /// brings nothing, and may have no input.
+  std::vector<std::uint64_t> weights;
 };
 
 struct ReduceInfo {
