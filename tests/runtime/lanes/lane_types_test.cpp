@@ -90,7 +90,7 @@ Bytes values_of(DataType type, std::size_t count, std::mt19937_64& random) {
 
 std::vector<float> floats_of(const Bytes& bytes) {
   std::vector<float> values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
 
