@@ -14,6 +14,11 @@ std::uint64_t divide_up(std::uint64_t count, std::uint64_t unit) { return count 
 
 }  // namespace
 
+Schedule choose_schedule(Schedule wanted, Codec codec, std::uint64_t bytes, std::uint64_t chunk_bytes) {
+  if (wanted != Schedule::Automatic) return wanted;
+  return bytes <= std::min(WHOLE_BYTES, chunk_bytes) && codec == Codec::None ? Schedule::Whole : Schedule::Direct;
+}
+
 Result<ReducePlan> ReducePlan::make(ReduceShape shape) {
   const auto world = shape.contributes.size();
   // Above this, offsets in bytes and products with the world size could overflow.
@@ -120,13 +125,6 @@ std::vector<std::uint32_t> ReducePlan::peers() const {
   std::vector<std::uint32_t> order;
   for (std::uint32_t step = 1; step < world(); ++step) order.push_back((shape_.rank + step) % world());
   return order;
-}
-
-bool ReducePlan::exchanges_with(std::uint32_t rank) const {
-  const auto names = [&](const std::vector<std::uint32_t>& ranks) { return std::find(ranks.begin(), ranks.end(), rank) != ranks.end(); };
-  return std::any_of(routes_.begin(), routes_.end(), [&](const Route& route) {
-    return names(route.give) || names(route.take) || names(route.result_to) || route.pass == rank || route.result_from == rank;
-  });
 }
 
 std::uint64_t ReducePlan::steps() const {

@@ -44,6 +44,9 @@ struct Piece {
 /// A tensor of at most this many bytes is exchanged whole, and sent before its receiver is known to have begun.
 inline constexpr std::uint64_t WHOLE_BYTES = 32 * 1024;
 
+/// What `Automatic` means for a tensor of so many bytes. A codec is never exchanged whole: each rank would add its own values unencoded.
+Schedule choose_schedule(Schedule wanted, Codec codec, std::uint64_t bytes, std::uint64_t chunk_bytes);
+
 struct ReduceShape {
   std::uint64_t elements = 0;
   std::uint32_t rank = 0;
@@ -89,8 +92,6 @@ class ReducePlan {
   [[nodiscard]] const Route& route(std::uint32_t segment) const { return routes_[segment]; }
   /// All others, starting with the next rank, so that not all ranks serve the same owner first.
   [[nodiscard]] std::vector<std::uint32_t> peers() const;
-  /// Those of them to or from whom a chunk goes.
-  [[nodiscard]] bool exchanges_with(std::uint32_t rank) const;
 
   /// The steps that progress is counted in: chunks to receive, and chunks to combine.
   [[nodiscard]] std::uint64_t steps() const;

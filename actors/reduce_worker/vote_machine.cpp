@@ -105,6 +105,13 @@ Transition lost(State state, std::uint32_t rank, Error cause) {
   return doubt(std::move(state), std::move(cause));
 }
 
+Transition nobody_answers(State state, Error cause) {
+  if (state.phase == Phase::Committed || state.phase == Phase::Aborted) return nothing(std::move(state));
+  for (std::uint32_t r = 0; r < state.lost.size(); ++r)
+    if (r != state.rank) state.lost[r] = true;
+  return doubt(std::move(state), std::move(cause));
+}
+
 Transition fail(State state, Error cause) {
   if (state.phase != Phase::Reducing && state.phase != Phase::Voted) return nothing(std::move(state));
   return doubt(std::move(state), std::move(cause));

@@ -53,6 +53,8 @@ Transition committed_by(State state, std::uint32_t rank);
 Transition aborted_by(State state, std::uint32_t rank);
 /// Nothing will ever come from this rank.
 Transition lost(State state, std::uint32_t rank, Error cause);
+/// Whoever is not lost had its time to answer and is counted as lost, also one that doubts and then fell silent: no wait is for ever.
+Transition nobody_answers(State state, Error cause);
 /// This rank cannot or will not go on.
 Transition fail(State state, Error cause);
 

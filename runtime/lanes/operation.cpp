@@ -39,22 +39,21 @@ Result<std::uint32_t> own_rank(const ReduceRequest& request) {
   return rank;
 }
 
-Schedule chosen(const ReduceRequest& request, std::size_t chunk_bytes) {
-  if (request.schedule != Schedule::Automatic) return request.schedule;
-  return request.output.size() <= std::min<std::size_t>(WHOLE_BYTES, chunk_bytes) && request.codec == Codec::None ? Schedule::Whole
-                                                                                                                  : Schedule::Direct;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Operation>> Operation::make(ReduceRequest request, Limits limits, Observer observer, Instant now) {
   PRIME_TRY(const std::uint32_t rank, own_rank(request));
-  const Schedule schedule = chosen(request, limits.pool->chunk_bytes());
+  const Schedule schedule = choose_schedule(request.schedule, request.codec, request.output.size(), limits.pool->chunk_bytes());
   PRIME_TRY(auto arithmetic, Arithmetic::make(request, schedule));
   const std::size_t size = arithmetic.element_bytes();
   if (request.output.size() % size != 0) return fail(ErrorName::ReduceMismatch, "the output holds a part of an element");
   ReduceShape shape{request.output.size() / size, rank, {}, limits.pool->chunk_bytes() / size, schedule, arithmetic.alignment()};
   for (const auto& contribution : request.contributions) shape.contributes.push_back(contribution.weight > 0);
+  // Every payload is received into a buffer of the pool.
+  const std::size_t largest = std::max({arithmetic.wire_bytes(shape.chunk_elements), DIGEST_BYTES, shape.contributes.size()});
+  if (largest > limits.pool->chunk_bytes())
+    return fail(ErrorName::ReduceMismatch,
+                "chunks of " + std::to_string(limits.pool->chunk_bytes()) + " bytes are too small for this reduce");
   PRIME_TRY(auto plan, ReducePlan::make(std::move(shape)));
   auto operation = std::unique_ptr<Operation>(
       new Operation(std::move(request), std::move(plan), std::move(arithmetic), limits, std::move(observer), now));
@@ -484,9 +483,7 @@ void Operation::give_up(Error error, std::optional<std::uint32_t> suspect, bool 
 
 void Operation::deadline_passed(Instant now) {
   if (overdue_) {
-    for (const auto rank : plan_.peers())
-      if (!vote_.lost[rank] && !vote_.doubts[rank])
-        give_up(Error{ErrorName::DeadlineExceeded, "no answer from peer " + to_string(member(rank).id)}, rank, true);
+    obey(vote::nobody_answers(std::move(vote_), Error{ErrorName::DeadlineExceeded, "no answer from the other peers"}));
     return;
   }
   overdue_ = true;

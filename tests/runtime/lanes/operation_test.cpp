@@ -1,6 +1,7 @@
 // Owns the tests of one operation without sockets: its window, its bounds, and whom it blames.
 #include "runtime/lanes/operation.hpp"
 
+#include <array>
 #include <boost/test/unit_test.hpp>
 #include <random>
 
@@ -154,6 +155,42 @@ BOOST_FIXTURE_TEST_CASE(an_exchange_begins_anew_once_and_only_before_anything_ca
   BOOST_TEST(!operation->restart(1));
   BOOST_TEST(deliver(2, PieceKind::Begin));
   BOOST_TEST(!operation->restart(2));
+}
+
+BOOST_FIXTURE_TEST_CASE(one_that_doubts_and_falls_silent_is_not_waited_for_for_ever, Fixture) {
+  auto voting = request();
+  voting.vote = true;
+  voting.input = {};
+  voting.output = {};
+  operation = std::move(*Operation::make(
+      std::move(voting), {3, &pool}, [](std::uint64_t, std::uint64_t) {}, at(0)));
+  begin = operation->next(1)->header;  // nothing to reduce: it has voted
+  operation->give_up(Error{ErrorName::PeerLost}, 2, true);
+  auto doubt = frame(1, PieceKind::Begin);
+  doubt.kind = PieceKind::Doubt;
+  doubt.payload_bytes = 3;  // it has lost nobody, and says no more
+  const std::array<std::byte, 3> nobody{};
+  doubt.payload_checksum = checksum(nobody);
+  auto reception = operation->expect(1, doubt);
+  BOOST_REQUIRE(reception.has_value());
+  std::copy(nobody.begin(), nobody.end(), reception->into.begin());
+  BOOST_REQUIRE(operation->received(1, std::move(*reception), at(1)).has_value());
+  BOOST_TEST(!operation->outcome(at(2)).has_value());
+  operation->deadline_passed(at(3));
+  operation->deadline_passed(at(4));
+  BOOST_REQUIRE(operation->outcome(at(5)).has_value());
+  BOOST_TEST((operation->outcome(at(5))->error().name == ErrorName::PeerLost));
+}
+
+BOOST_AUTO_TEST_CASE(chunks_that_no_payload_fits_into_are_refused) {
+  Fixture fixture;
+  ChunkPool tiny{8};
+  auto request = fixture.request();
+  request.codec = Codec::Int8MinMax;
+  const auto made = Operation::make(
+      std::move(request), {3, &tiny}, [](std::uint64_t, std::uint64_t) {}, at(0));
+  BOOST_REQUIRE(!made);
+  BOOST_TEST((made.error().name == ErrorName::ReduceMismatch));
 }
 
 BOOST_FIXTURE_TEST_CASE(any_header_is_refused_or_gets_memory_that_is_ours, Fixture) {
