@@ -14,7 +14,6 @@ namespace {
 
 /// How long a rank that doubts waits for the others.
 constexpr Duration ANSWER_LIMIT = 5s;
-constexpr std::size_t DIGEST_BYTES = sizeof(Digest);
 
 /// All that must be equal on all ranks before the first element means anything.
 std::uint64_t agreement_of(const ReduceRequest& request, const ReducePlan& plan, std::uint32_t window_chunks) {
@@ -50,7 +49,7 @@ Result<std::unique_ptr<Operation>> Operation::make(ReduceRequest request, Limits
   ReduceShape shape{request.output.size() / size, rank, {}, limits.pool->chunk_bytes() / size, schedule, arithmetic.alignment()};
   for (const auto& contribution : request.contributions) shape.contributes.push_back(contribution.weight > 0);
   // Every payload is received into a buffer of the pool.
-  const std::size_t largest = std::max({arithmetic.wire_bytes(shape.chunk_elements), DIGEST_BYTES, shape.contributes.size()});
+  const std::size_t largest = std::max({arithmetic.wire_bytes(shape.chunk_elements), sizeof(Digest), shape.contributes.size()});
   if (largest > limits.pool->chunk_bytes())
     return fail(ErrorName::ReduceMismatch,
                 "chunks of " + std::to_string(limits.pool->chunk_bytes()) + " bytes are too small for this reduce");
@@ -173,7 +172,7 @@ std::size_t Operation::payload_of(const Piece& piece) const {
   switch (piece.kind) {
     case PieceKind::Input:
     case PieceKind::Result: return arithmetic_.wire_bytes(plan_.chunk(piece.segment, piece.chunk).count);
-    case PieceKind::Vote: return DIGEST_BYTES;
+    case PieceKind::Vote: return sizeof(Digest);
     case PieceKind::Doubt: return plan_.world();
     case PieceKind::Begin:
     case PieceKind::Committed:
@@ -181,139 +180,6 @@ std::size_t Operation::payload_of(const Piece& piece) const {
   }
   return 0;
 }
-
-// --- receiving -------------------------------------------------------------------------------------------------------
-
-Result<Operation::Place> Operation::place_of(std::uint32_t from, const FrameHeader& header) const {
-  const auto violation = [&](const std::string& what) {
-    return prime::fail(ErrorName::ProtocolViolation, what + " (chunk " + std::to_string(header.chunk) + " of segment " +
-                                                         std::to_string(header.segment) + ", " + std::to_string(header.payload_bytes) +
-                                                         " bytes)");
-  };
-  const auto& exchange = exchanges_[from];
-  const Piece piece{header.kind, header.segment, header.chunk};
-  const bool is_chunk = header.kind == PieceKind::Input || header.kind == PieceKind::Result;
-  if (is_chunk && (header.segment >= plan_.segments() || header.chunk >= plan_.chunk_count(header.segment)))
-    return violation("no such chunk");
-  if (header.payload_bytes != payload_of(piece)) return violation("a payload of another size");
-  Place place;
-  switch (header.kind) {
-    case PieceKind::Begin:
-      if (exchange.begun) return violation("a second beginning");
-      return place;
-    case PieceKind::Input: {
-      if (!exchange.begun && plan_.schedule() != Schedule::Whole) return violation("an input before the beginning");
-      const auto& take = plan_.route(header.segment).take;
-      const auto found = std::find(take.begin(), take.end(), from);
-      if (found == take.end()) return violation("an input that goes elsewhere");
-      place.index = first_taken_[header.segment] + header.chunk * take.size() + static_cast<std::size_t>(found - take.begin());
-      if (taken_[place.index]) return violation("an input that was here before");
-      if (plan_.schedule() == Schedule::Direct && header.chunk >= results_[header.segment] + limits_.window_chunks)
-        return violation("an input beyond the window");
-      return place;
-    }
-    case PieceKind::Result:
-      if (!exchange.begun || plan_.route(header.segment).result_from != from) return violation("a result that comes from elsewhere");
-      place.index = plan_.chunk_number(header.segment, header.chunk);
-      if (have_result_[place.index]) return violation("a result that was here before");
-      return place;
-    case PieceKind::Vote:
-    case PieceKind::Doubt:
-    case PieceKind::Committed:
-    case PieceKind::Aborted:
-      if (!request_.vote) return violation("a vote where there is none");
-      return place;
-  }
-  return place;
-}
-
-Result<Reception> Operation::expect(std::uint32_t from, const FrameHeader& header) {
-  if (header.world != plan_.world() || header.agreement != agreement_)
-    return prime::fail(ErrorName::ReduceMismatch,
-                       "peer " + to_string(member(from).id) + " means another reduce by operation " + to_string(header.op) +
-                           ": sizes, types, weights or members differ from ours (" + std::to_string(plan_.elements()) + " elements of " +
-                           std::string(to_string(request_.type)) + " among " + std::to_string(plan_.world()) + ")");
-  PRIME_TRY(const Place place, place_of(from, header));
-  Reception reception{header, {}, nullptr};
-  const Piece piece{header.kind, header.segment, header.chunk};
-  switch (header.kind) {
-    case PieceKind::Result:
-      have_result_[place.index] = true;
-      if (!arithmetic_.encoded()) {
-        reception.into = output_of(piece);
-        return reception;
-      }
-      break;
-    case PieceKind::Input: taken_[place.index] = true; break;
-    case PieceKind::Begin:
-    case PieceKind::Vote:
-    case PieceKind::Doubt:
-    case PieceKind::Committed:
-    case PieceKind::Aborted: break;
-  }
-  if (header.payload_bytes > 0) {
-    reception.buffer = limits_.pool->take();
-    reception.into = {reception.buffer.get(), header.payload_bytes};
-  }
-  return reception;
-}
-
-Result<void> Operation::received(std::uint32_t from, Reception reception, Instant now) {
-  const FrameHeader& header = reception.header;
-  if (checksum(reception.into) != header.payload_checksum)
-    return prime::fail(ErrorName::LaneBroken,
-                       "chunk " + std::to_string(header.chunk) + " of segment " + std::to_string(header.segment) + " came damaged");
-  auto& exchange = exchanges_[from];
-  exchange.begun = true;
-  exchange.last_progress = now;
-  stats_.wire_bytes_received += HEADER_BYTES + reception.into.size();
-  const Piece piece{header.kind, header.segment, header.chunk};
-  switch (header.kind) {
-    case PieceKind::Begin: break;
-    case PieceKind::Input: take_input(from, piece, std::move(reception.buffer)); break;
-    case PieceKind::Result:
-      --exchange.results_missing;
-      take_result(piece, header.payload_checksum, reception);
-      break;
-    case PieceKind::Vote: {
-      Digest digest;
-      std::memcpy(&digest, reception.into.data(), DIGEST_BYTES);
-      obey(vote::vote_from(std::move(vote_), from, digest));
-      break;
-    }
-    case PieceKind::Doubt: {
-      vote::Ranks lost(plan_.world());
-      for (std::uint32_t rank = 0; rank < plan_.world(); ++rank) lost[rank] = reception.into[rank] != std::byte{0};
-      obey(vote::doubt_from(std::move(vote_), from, std::move(lost)));
-      break;
-    }
-    case PieceKind::Committed: obey(vote::committed_by(std::move(vote_), from)); break;
-    case PieceKind::Aborted: obey(vote::aborted_by(std::move(vote_), from)); break;
-  }
-  return {};
-}
-
-void Operation::take_input(std::uint32_t from, const Piece& piece, ChunkPool::Buffer buffer) {
-  const auto& take = plan_.route(piece.segment).take;
-  const auto at = static_cast<std::size_t>(std::find(take.begin(), take.end(), from) - take.begin());
-  auto& gathering = gatherings_[plan_.chunk_number(piece.segment, piece.chunk)];
-  if (gathering.inputs.empty()) {
-    gathering.inputs.resize(take.size());
-    gathering.missing = take.size();
-  }
-  gathering.inputs[at] = std::move(buffer);
-  --exchanges_[from].inputs_missing;
-  if (--gathering.missing == 0) combinable_.push_back(piece);
-  step();
-}
-
-void Operation::take_result(const Piece& piece, std::uint64_t checksum, const Reception& reception) {
-  step();
-  if (arithmetic_.encoded()) arithmetic_.decode(reception.into, output_of(piece));
-  queue_result(piece, checksum, reception.into, reception.buffer);
-}
-
-// --- combining -------------------------------------------------------------------------------------------------------
 
 std::optional<Piece> Operation::next_combinable() {
   if (!combinable_.empty()) {
@@ -381,62 +247,6 @@ void Operation::queue_result(Piece piece, std::uint64_t checksum, std::span<cons
   ++results_[piece.segment];
   if (--results_missing_ == 0) obey_completion();
 }
-
-// --- sending ---------------------------------------------------------------------------------------------------------
-
-std::optional<Frame> Operation::next(std::uint32_t to) {
-  auto& exchange = exchanges_[to];
-  if (!exchange.begin_claimed) {
-    exchange.begin_claimed = true;
-    Frame begin{header_of(Piece{}, 0), {}, nullptr};
-    begin.header.payload_checksum = checksum({});
-    return begin;
-  }
-  if (!exchange.begun && plan_.schedule() != Schedule::Whole) return std::nullopt;
-  if (!exchange.ready.empty()) {
-    auto frame = std::move(exchange.ready.front());
-    exchange.ready.pop_front();
-    return frame;
-  }
-  return next_input(to);
-}
-
-std::optional<Frame> Operation::next_input(std::uint32_t to) {
-  auto& exchange = exchanges_[to];
-  for (std::size_t tried = 0; tried < exchange.give.size(); ++tried) {
-    const std::size_t at = (exchange.giving + tried) % exchange.give.size();
-    const std::uint32_t segment = exchange.give[at];
-    const std::uint32_t chunk = exchange.given[at];
-    if (chunk == plan_.chunk_count(segment)) continue;
-    if (plan_.schedule() != Schedule::Whole && chunk >= results_[segment] + limits_.window_chunks) continue;
-    ++exchange.given[at];
-    exchange.giving = at + 1;
-    const Piece piece{PieceKind::Input, segment, chunk};
-    Frame frame{header_of(piece, payload_of(piece)), input_of(piece), nullptr};
-    if (arithmetic_.encoded()) {
-      frame.buffer = limits_.pool->take();
-      const std::span<std::byte> wire{frame.buffer.get(), payload_of(piece)};
-      if (auto good = arithmetic_.encode(frame.payload, plan_.chunk(segment, chunk).begin, wire); !good) {
-        give_up(std::move(good).error(), std::nullopt, false);
-        return std::nullopt;
-      }
-      frame.payload = wire;
-    }
-    frame.header.payload_checksum = checksum(frame.payload);
-    return frame;
-  }
-  return std::nullopt;
-}
-
-void Operation::sent(std::uint32_t to, const FrameHeader& header, Instant now) {
-  auto& exchange = exchanges_[to];
-  stats_.wire_bytes_sent += HEADER_BYTES + header.payload_bytes;
-  --exchange.to_send;
-  if (header.kind == PieceKind::Begin) exchange.begin_sent = true;
-  exchange.last_progress = now;
-}
-
-// --- the end ---------------------------------------------------------------------------------------------------------
 
 void Operation::obey_completion() {
   if (request_.vote) obey(vote::complete(std::move(vote_), digest()));
