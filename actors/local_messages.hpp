@@ -16,6 +16,8 @@ struct TickNow {};
 struct FenceNow {
   PeerId peer;
 };
+/// The run shall end, and be kept.
+struct StopNow {};
 /// What happened around a peer, from any thread.
 struct PeerHappening {
   peer::Event event;
@@ -48,6 +50,7 @@ inline constexpr Duration TICK_EVERY = 100ms;
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::TickNow)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::FenceNow)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::StopNow)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::PeerHappening)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::ReduceHappening)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::FetchOrder)

@@ -19,6 +19,10 @@
 #include "messages/result.hpp"
 #include "messages/units.hpp"
 
+namespace prime::coordinator {
+struct Snapshot;
+}
+
 namespace prime {
 
 /// One reduce over a view (DESIGN §5): out of place, so that an abort leaves the input as it was.
@@ -38,6 +42,10 @@ struct ReduceRequest {
   bool stochastic = false;
   std::uint64_t seed = 0;
   std::uint64_t version = 0;
+  /// Error feedback of a codec, both the count of elements, or both empty: what earlier encodings lost is added before this one, and
+  /// what this one loses is left in `next_residual`, which is undefined unless the outcome is good: to commit, swap the two.
+  std::span<const float> residual;
+  std::span<float> next_residual;
   /// Succeed only when every rank's digest of the result is here and equal. Otherwise somebody else sees to that.
   bool vote = false;
 };
@@ -72,6 +80,14 @@ class JournalPort {
   virtual ~JournalPort() = default;
   /// Blocks for the disk when the record is durable. A journal that cannot be written ends the process: law 8 leaves no other way.
   virtual void append(const Record& record) = 0;
+};
+
+/// Where the coordinator keeps what it decided.
+class DecisionPort {
+ public:
+  virtual ~DecisionPort() = default;
+  /// Blocks until the disk holds it instead of what was kept before. One that cannot be kept ends the process, as with the journal.
+  virtual void keep(const coordinator::Snapshot& snapshot) = 0;
 };
 
 /// Cuts a peer off: all its connections are shut down, which both ends see within a millisecond.

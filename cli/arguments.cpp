@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 
 #include "messages/data_types.hpp"
 #include "runtime/manifest/fields.hpp"
@@ -40,6 +41,28 @@ void add_common(CLI::App& command, CommonArguments& common) {
       ->group("Output");
 }
 
+/// Replaces "64K" by "65536"; returns what is wrong with it, or nothing.
+std::string as_bytes(std::string& text) {
+  const auto typed = text;
+  try {
+    if (CLI::AsSizeValue{false}(text).empty()) return {};
+  } catch (const CLI::Error&) {
+    // It explains a wrong unit by a list of all that it knows.
+  }
+  return "`" + typed + "` is no size such as 4096, 64K, 16M or 1G";
+}
+
+/// "7..9"; empty when it is none.
+std::optional<SeedRange> parse_seeds(const std::string& text) {
+  SeedRange range;
+  const char* end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, range.first);
+  if (first.ec != std::errc{} || !std::string_view{first.ptr, end}.starts_with("..")) return std::nullopt;
+  const auto last = std::from_chars(first.ptr + 2, end, range.last);
+  if (last.ec != std::errc{} || last.ptr != end || range.last < range.first) return std::nullopt;
+  return range;
+}
+
 std::vector<std::string> codec_names() {
   std::vector<std::string> names;
   for (std::uint8_t codec = 0; codec < CODECS; ++codec) names.emplace_back(to_string(static_cast<Codec>(codec)));
@@ -57,7 +80,9 @@ class Table {
     meta_group();
     hidden_group();
     // Set after the commands were made: they would inherit it.
-    app_.footer("Exit codes: 0 done, 1 failed, 2 usage or manifest, 3 no such run, 4 refused, 6 timed out, 130 interrupted.");
+    app_.footer(
+        "Exit codes: 0 done, 1 failed, 2 usage or manifest, 3 no such run, 4 refused, 5 unhealthy (`status --check`), 6 timed out,\n"
+        "130 interrupted, 143 ended by SIGTERM. `status` answers with 0 also for a run that failed.");
   }
 
   CLI::App& app() { return app_; }
@@ -85,6 +110,7 @@ class Table {
     up.footer(
         "In the foreground it ends with its run; SIGINT, SIGTERM, SIGQUIT and SIGHUP let the peers leave and end the run.\n"
         "One that is killed (SIGKILL) leaves the run as --detach would: `primectl status` shows it, `primectl down` ends it.");
+    up.add_option("--from", up_.from, "go on from a checkpoint, or from the newest one that a run left")->type_name("PATH|RUN");
     up.add_option("--listen", up_.listen, "address of the coordinator [the manifest's local.network.listen]")->type_name("HOST:PORT");
 
     auto& join = add("join", "become a peer of a run, with nothing but its invite", "Start", join_);
@@ -101,14 +127,18 @@ class Table {
     leave.add_option("PEER", leave_.peer, "name or id, or a unique prefix; absent: all peers that run here");
     leave.add_option("--run", leave_.run, RUN_HELP);
 
-    auto& down = add("down", "end what runs here of a run: peers first, then the coordinator", "Start", down_);
+    auto& down = add("down", "end what runs here of a run; what was trained is saved", "Start", down_);
     down.add_option("RUN", down_.run, RUN_HELP);
+
+    auto& remove = add("remove", "delete the files of runs that have ended, checkpoints with them", "Start", remove_);
+    remove.add_option("RUN", remove_.runs, "run id or a unique prefix of it")->required();
   }
 
   void observe_group() {
     auto& status = add("status", "show a run and its peers; works from the journals when it has ended", "Observe", status_);
     status.add_option("RUN", status_.run, RUN_HELP);
     status.add_flag("-w,--watch", status_.watch, "show again whenever something changes, until the run ends");
+    status.add_flag("--check", status_.check, "exit with 5 when a run that is shown has failed, or waits for peers");
 
     auto& logs = add("logs", "show what the processes of a run did, merged by time", "Observe", logs_);
     logs.add_option("WHO", logs_.who, "a peer's name or id, or `coordinator`; absent: all");
@@ -121,29 +151,69 @@ class Table {
     auto& validate = add("validate", "check manifests; starts nothing", "Manifest and help", validate_);
     validate.add_option("FILE", validate_.files, "run manifests")->required();
     validate.add_option("--set", validate_.overrides, SET_HELP)->type_name("KEY=VALUE")->allow_extra_args(false);
-    auto& explain =
-        add("explain", "explain an error code such as PR0703, or a manifest key such as sync.inner_steps", "Manifest and help", explain_);
-    explain.add_option("WHAT", explain_.what, "error code or key; absent: list the codes");
-    auto& bench = add("bench", "measure the collectives between processes of this machine", "Manifest and help", bench_);
-    bench.add_option("WHAT", bench_.what, "allreduce")->required()->check(CLI::IsMember({"allreduce"}).description(""));
+    auto& explain = add("explain", "explain an error code (PR0703), a manifest key (sync.inner_steps) or a word (digest)",
+                        "Manifest and help", explain_);
+    explain.add_option("WHAT", explain_.what, "code, key or word; absent: list all");
+    auto& bench = add("bench", "measure reduces and lanes between processes of this machine, or its kernels", "Manifest and help", bench_);
+    bench.add_option("WHAT", bench_.what, "allreduce, lanes (all kinds, between two), kernels (one thread, beside memcpy)")
+        ->required()
+        ->check(CLI::IsMember({"allreduce", "lanes", "kernels"}).description(""));
     const auto list = [&](const char* names, auto& values, const char* help, const char* type) {
       return bench.add_option(names, values, help)->delimiter(',')->type_name(type)->allow_extra_args(false);
     };
-    list("--peers", bench_.peers, "how many processes reduce together [2,4]", "N,N");
+    list("--peers", bench_.peers, "how many processes reduce together [2,4; lanes: 2]", "N,N");
     list("--size", bench_.sizes, "bytes of f32 to reduce, such as 4K,256M [4K,64K,1M,16M,256M]", "SIZE,SIZE")
-        ->transform(CLI::AsSizeValue(false).description(""));
+        ->transform(CLI::Validator{as_bytes, ""});
     list("--codec", bench_.codecs, "how values travel [none]", "CODEC,CODEC")->check(CLI::IsMember(codec_names()).description(""));
-    list("--lane", bench_.lanes, "what carries them: tcp, tls, shm [tcp]", "LANE,LANE")
+    list("--lane", bench_.lanes, "what carries them: tcp, tls, shm [tcp; lanes: all]", "LANE,LANE")
         ->check(CLI::IsMember({"tcp", "tls", "shm"}).description(""));
     list("--schedule", bench_.schedules, "auto, direct, ring, whole [auto]", "SCHEDULE")
         ->check(CLI::IsMember({"auto", "direct", "ring", "whole"}).description(""));
     list("--tags", bench_.tags, "reduces at once, among which the size is divided [1]", "N,N")->check(CLI::Range(1, 1024).description(""));
     bench.add_option("--repeat", bench_.repeat, "measured rounds [7]")->type_name("N")->check(CLI::Range(1, 1000).description(""));
+    add_simulate();
     add("version", "print versions of program, protocol and libraries", "Manifest and help", version_);
+  }
+
+  void add_simulate() {
+    auto& simulate = add("simulate", "run a scenario on virtual time, with the machines that runs are made of, and judge it",
+                         "Manifest and help", simulate_);
+    simulate.add_option("SCENARIO", simulate_.file, "scenario file, such as those of manifests/scenarios")->required();
+    const auto set_seeds = [this](SeedRange seeds, bool range) {
+      simulate_.seeds = seeds;
+      simulate_.range = range;
+    };
+    auto* seed = simulate
+                     .add_option_function<std::uint64_t>(
+                         "--seed",
+                         [=](const std::uint64_t& value) {
+                           set_seeds({value, value}, false);
+                         },
+                         "what all chance is drawn from [1]")
+                     ->type_name("S");
+    simulate
+        .add_option_function<std::string>(
+            "--seeds",
+            [=](const std::string& text) {
+              const auto seeds = parse_seeds(text);
+              if (!seeds) throw CLI::ValidationError("--seeds", "`" + text + "` is no range such as 1..200");
+              set_seeds(*seeds, true);
+            },
+            "one run for each of them")
+        ->type_name("A..B")
+        ->excludes(seed);
+    simulate.add_option("--peers", simulate_.peers, "peers of the start [the scenario's]")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1024).description(""));
+    simulate.footer(
+        "Exits with 1 when an invariant (docs/INVARIANTS.md) breaks or a run ends as the scenario does not allow; what is printed then\n"
+        "replays it: equal scenario, seed and peers are the same run, event for event.");
   }
 
   void hidden_group() {
     auto& coordinator = add("coordinator", "serve a run (started by `up`)", "", coordinator_);
+    coordinator.add_flag("--serve", coordinator_.serve);
+    coordinator.add_flag("--again", coordinator_.again);
     coordinator.add_option("--directory", coordinator_.directory)->required();
     coordinator.add_option("--ready-fd", coordinator_.ready_descriptor)->required();
     auto& agent = add("agent", "take part in a run (started by `up` and `join -d`)", "", agent_);
@@ -159,10 +229,12 @@ class Table {
   LogsArguments logs_;
   LeaveArguments leave_;
   DownArguments down_;
+  RemoveArguments remove_;
   ValidateArguments validate_;
   VersionArguments version_;
   ExplainArguments explain_;
   BenchArguments bench_;
+  SimulateArguments simulate_;
   CoordinatorArguments coordinator_;
   AgentArguments agent_;
 };
@@ -212,6 +284,11 @@ Result<std::variant<Arguments, HelpText>> parse_arguments(const std::vector<std:
     return fail(ErrorName::Usage, one_line(error.what()));
   }
   return *table.chosen();
+}
+
+std::string command_of(const std::vector<std::string>& words) {
+  Table table;
+  return !words.empty() && is_command(table.app(), words.front()) ? words.front() : std::string{};
 }
 
 std::string reference_page() {

@@ -30,7 +30,8 @@ struct UpArguments {
   std::optional<unsigned> quorum;  ///< peers that begin together; absent: all that are started here, at least the manifest's minimum
   bool detach = false;
   std::vector<std::string> overrides;
-  std::string listen;  ///< of the coordinator; empty: the manifest's `local.network.listen`
+  std::optional<std::string> from;  ///< a checkpoint's directory, or a run of this machine; empty: a new state
+  std::string listen;               ///< of the coordinator; empty: the manifest's `local.network.listen`
 };
 
 struct JoinArguments {
@@ -47,6 +48,7 @@ struct StatusArguments {
   CommonArguments common;
   std::string run;
   bool watch = false;
+  bool check = false;  ///< exit with UNHEALTHY unless all that is shown trains or is done
 };
 
 struct LogsArguments {
@@ -68,6 +70,11 @@ struct DownArguments {
   std::string run;
 };
 
+struct RemoveArguments {
+  CommonArguments common;
+  std::vector<std::string> runs;
+};
+
 struct ValidateArguments {
   CommonArguments common;
   std::vector<std::string> files;
@@ -80,23 +87,38 @@ struct VersionArguments {
 
 struct ExplainArguments {
   CommonArguments common;
-  std::string what;  ///< an error code or a manifest key
+  std::vector<std::string> what;  ///< an error code, a manifest key, or a word ("inner step" are two)
 };
 
 struct BenchArguments {
   CommonArguments common;
-  std::string what;  ///< allreduce
-  std::vector<unsigned> peers{2, 4};
+  std::string what;                  ///< allreduce, lanes or kernels
+  std::vector<unsigned> peers;       ///< empty: 2 and 4, for lanes 2
   std::vector<std::uint64_t> sizes;  ///< bytes; empty: from 4 KiB to 256 MiB
   std::vector<std::string> codecs{"none"};
-  std::vector<std::string> lanes{"tcp"};
+  std::vector<std::string> lanes;  ///< empty: tcp, for lanes all
   std::vector<std::string> schedules{"auto"};
   std::vector<unsigned> tags{1};
   unsigned repeat = 7;
 };
 
+struct SeedRange {
+  std::uint64_t first = 1;
+  std::uint64_t last = 1;
+};
+
+struct SimulateArguments {
+  CommonArguments common;
+  std::string file;
+  SeedRange seeds;
+  bool range = false;  ///< several seeds were asked for, as `--seeds`
+  std::optional<unsigned> peers;
+};
+
 /// The two hidden commands: processes that `up` and `join -d` start. What they are to do comes on stdin (runtime/launch/launch_plan.hpp).
 struct CoordinatorArguments {
+  bool serve = false;  ///< be the coordinator, and not the guard that starts it and starts it again
+  bool again = false;  ///< another one has served this run before
   std::string directory;
   int ready_descriptor = -1;
 };
@@ -105,8 +127,9 @@ struct AgentArguments {
   int ready_descriptor = -1;
 };
 
-using Arguments = std::variant<UpArguments, JoinArguments, StatusArguments, LogsArguments, LeaveArguments, DownArguments, ValidateArguments,
-                               VersionArguments, ExplainArguments, BenchArguments, CoordinatorArguments, AgentArguments>;
+using Arguments = std::variant<UpArguments, JoinArguments, StatusArguments, LogsArguments, LeaveArguments, DownArguments, RemoveArguments,
+                               ValidateArguments, VersionArguments, ExplainArguments, BenchArguments, SimulateArguments,
+                               CoordinatorArguments, AgentArguments>;
 
 /// A command line that asks for a text instead of a command (`--help`).
 struct HelpText {
@@ -115,6 +138,9 @@ struct HelpText {
 
 /// Usage when the line is wrong; the detail names the nearest command for a misspelled one.
 Result<std::variant<Arguments, HelpText>> parse_arguments(const std::vector<std::string>& words);
+
+/// The command that a line names; empty when it names none.
+std::string command_of(const std::vector<std::string>& words);
 
 /// docs/CLI.md: every command with its help, from the same tables that parse it.
 std::string reference_page();

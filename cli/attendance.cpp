@@ -6,6 +6,7 @@
 #include "cli/render/result_text.hpp"
 #include "runtime/launch/stop_processes.hpp"
 #include "runtime/telemetry/error_text.hpp"
+#include "runtime/telemetry/journal_fields.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/status_json.hpp"
 
@@ -18,21 +19,13 @@ constexpr Duration PEER_PATIENCE{20s};
 constexpr Duration COORDINATOR_PATIENCE{10s};
 /// After the coordinator's end its peers have heard it; they write a checkpoint at most.
 constexpr Duration FAREWELL_LIMIT{60s};
-/// Added to the time after which a peer notices that its coordinator is gone.
-constexpr Duration ORPHAN_GRACE{30s};
 
 Error error_of(const std::string& reason) { return telemetry::parse_error_text(reason).value_or(Error{ErrorName::ProcessFailed, reason}); }
 
 }  // namespace
 
-Attendance::Attendance(Terminal& terminal, Interrupts& interrupts, const launch::RunRequest& request, launch::StartedRun& run)
-    : terminal_(terminal),
-      interrupts_(interrupts),
-      run_(run),
-      dead_after_(request.manifest.shared.membership.heartbeat.dead_after),
-      observer_(run.directory),
-      watch_(run.directory),
-      table_(terminal.style()) {}
+Attendance::Attendance(Terminal& terminal, Interrupts& interrupts, launch::StartedRun& run)
+    : terminal_(terminal), interrupts_(interrupts), run_(run), observer_(run.directory), watch_(run.directory), table_(terminal.style()) {}
 
 int Attendance::until_the_end() {
   for (;;) {
@@ -70,6 +63,7 @@ void Attendance::show_news() {
   watch_.rearm();
   for (const auto& observed : observer_.update()) {
     if (observed.source != "coordinator") continue;
+    tell_of_the_end(observed.line);
     const auto row = table_.apply(observed.line);
     if (!row || terminal_.json()) continue;
     if (!header_shown_) reader_gone_ = !terminal_.print(table_.header()) || reader_gone_;
@@ -81,6 +75,13 @@ void Attendance::show_news() {
   const auto waiting = status.state == telemetry::RunState::Waiting ? status.waiting_for : std::string{};
   if (waiting != waiting_shown_ && !waiting.empty()) terminal_.say("Waiting", "for " + harmless(waiting), Role::Degraded);
   waiting_shown_ = waiting;
+}
+
+/// Between the last row and the result there may be many seconds.
+void Attendance::tell_of_the_end(const store::JournalLine& line) {
+  if (line.event != "waiting" || telemetry::text_field(line.fields, "phase") != "finishing") return;
+  const auto what = telemetry::text_field(line.fields, "for").value_or("");
+  if (!what.empty()) terminal_.say("Waiting", "for " + harmless(what));
 }
 
 bool Attendance::all_agents_ended() {
@@ -100,13 +101,13 @@ void Attendance::wait_for_agents(Duration limit) {
   }
 }
 
-/// Peers first, so that the others see them leave; a second interrupt ends the patience.
+/// The coordinator first: it tells every peer of the run to save what it holds. A second interrupt ends the patience.
 void Attendance::stop_all() {
   std::vector<telemetry::ProcessIdentity> agents;
   for (auto& peer : run_.peers)
     if (!peer.process.reap()) agents.push_back(peer.process.identity());
-  launch::stop_processes(agents, launch::StopLimits{PEER_PATIENCE, interrupts_.descriptor()});
   launch::stop_processes(std::vector{run_.coordinator.identity()}, launch::StopLimits{COORDINATOR_PATIENCE, interrupts_.descriptor()});
+  launch::stop_processes(agents, launch::StopLimits{PEER_PATIENCE, interrupts_.descriptor()});
   show_news();
 }
 
@@ -128,7 +129,8 @@ void Attendance::tell_what_was_saved() {
     terminal_.say("Saved", *peer.checkpoint);
     any = true;
   }
-  if (!any) terminal_.say("Saved", "nothing; `checkpoint.every` makes a run save on the way", Role::Degraded);
+  if (!any && observer_.status().outer_step > 0)
+    terminal_.say("Saved", "nothing; `checkpoint.every` makes a run save on the way", Role::Degraded);
 }
 
 int Attendance::finish() {
@@ -150,7 +152,7 @@ int Attendance::interrupted() {
   terminal_.say("Stopping",
                 unwritten      ? "the output cannot be written"
                 : reader_gone_ ? "nobody reads the output any more"
-                               : "the peers leave; again to stop at once",
+                               : "the peers save what they hold; again to stop at once",
                 Role::Degraded);
   stop_all();
   const auto step = observer_.status().outer_step;
@@ -169,10 +171,10 @@ int Attendance::state_gone() {
   return terminal_.complain(telemetry::state_gone(run_.directory));
 }
 
+/// Its guard would have started it again, and is gone, too: nobody is to wait for it.
 int Attendance::coordinator_lost() {
   const auto how = launch::describe_wait_status(run_.coordinator.reap().value_or(0));
   terminal_.say("Lost", "the coordinator: " + how + "; the peers save what they hold", Role::Bad);
-  wait_for_agents(dead_after_ + ORPHAN_GRACE);
   stop_all();
   print_result(to_string(telemetry::RunState::Failed));
   auto cause = run_.coordinator.last_error();

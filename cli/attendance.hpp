@@ -15,7 +15,7 @@ namespace prime::cli {
 
 class Attendance {
  public:
-  Attendance(Terminal& terminal, Interrupts& interrupts, const launch::RunRequest& request, launch::StartedRun& run);
+  Attendance(Terminal& terminal, Interrupts& interrupts, launch::StartedRun& run);
   /// Returns the exit code of `up`.
   int until_the_end();
 
@@ -24,6 +24,7 @@ class Attendance {
 
   Turn next_turn();
   void show_news();
+  void tell_of_the_end(const store::JournalLine& line);
   bool all_agents_ended();
   void wait_for_agents(Duration limit);
   void stop_all();
@@ -39,7 +40,6 @@ class Attendance {
   Terminal& terminal_;
   Interrupts& interrupts_;
   launch::StartedRun& run_;
-  Duration dead_after_;
   telemetry::RunObserver observer_;
   telemetry::JournalWatch watch_;
   StepTable table_;

@@ -8,6 +8,7 @@
 #include "cli/render/figures.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/bench/allreduce_bench.hpp"
+#include "runtime/bench/kernels_bench.hpp"
 #include "runtime/telemetry/status_json.hpp"
 
 namespace prime::cli {
@@ -26,10 +27,15 @@ Enumeration named(const std::string& word, std::uint8_t count) {
 std::vector<bench::Case> cases_of(const BenchArguments& arguments) {
   auto sizes = arguments.sizes;
   if (sizes.empty()) sizes.assign(SIZES.begin(), SIZES.end());
+  const bool all_lanes = arguments.what == "lanes";
+  const auto peers_asked = !arguments.peers.empty() ? arguments.peers : all_lanes ? std::vector{2U} : std::vector{2U, 4U};
+  const auto lanes = !arguments.lanes.empty() ? arguments.lanes
+                     : all_lanes              ? std::vector<std::string>{"tcp", "tls", "shm"}
+                                              : std::vector<std::string>{"tcp"};
   std::vector<bench::Case> cases;
-  for (const auto peers : arguments.peers)
+  for (const auto peers : peers_asked)
     for (const auto bytes : sizes)
-      for (const auto& lane : arguments.lanes)
+      for (const auto& lane : lanes)
         for (const auto& codec : arguments.codecs)
           for (const auto& schedule : arguments.schedules)
             for (const auto tags : arguments.tags)
@@ -78,19 +84,46 @@ std::string table_of(const std::vector<bench::Row>& rows) {
                   {"bus GB/s", Align::Right},
                   {"CPU s/GB", Align::Right},
                   {"extra", Align::Right},
-                  {"of bare", Align::Right}},
+                  {"of limit", Align::Right}},
                  cells);
+}
+
+nlohmann::ordered_json to_json(const bench::KernelRow& row) {
+  return {{"schema", "primectl.bench.kernels/1"},
+          {"kernel", row.kernel},
+          {"codec", row.codec},
+          {"path", row.path},
+          {"bytes_touched_per_s", row.bytes_touched_per_s},
+          {"memcpy_share", row.memcpy_share}};
+}
+
+std::string table_of(const std::vector<bench::KernelRow>& rows) {
+  std::vector<std::vector<std::string>> cells;
+  for (const auto& row : rows)
+    cells.push_back({row.kernel, row.codec, row.path, fixed(row.bytes_touched_per_s / 1e9), fixed(row.memcpy_share)});
+  return columns({{"kernel"}, {"codec or type"}, {"path"}, {"GB/s touched", Align::Right}, {"of memcpy", Align::Right}}, cells);
+}
+
+template <class Row>
+int print_rows(const std::vector<Row>& rows, Terminal& terminal) {
+  if (!terminal.json()) terminal.print(table_of(rows));
+  else
+    for (const auto& row : rows) terminal.print(telemetry::dump(to_json(row)) + "\n");
+  return 0;
 }
 
 }  // namespace
 
 int run_command(const BenchArguments& arguments, Terminal& terminal) {
+  if (arguments.what == "kernels") {
+    bench::KernelsBenchOptions options;
+    options.reference = false;  // they take minutes, and serve the tests
+    if (!arguments.sizes.empty()) options.values = arguments.sizes.front() / sizeof(float);
+    options.repeats = std::max<std::size_t>(options.repeats, arguments.repeat);
+    return print_rows(bench::bench_kernels(options), terminal);
+  }
   const auto rows = bench::measure_reduces(cases_of(arguments), arguments.repeat);
-  if (!rows) return terminal.complain(rows.error());
-  if (!terminal.json()) terminal.print(table_of(*rows));
-  else
-    for (const auto& row : *rows) terminal.print(telemetry::dump(to_json(row)) + "\n");
-  return 0;
+  return rows ? print_rows(*rows, terminal) : terminal.complain(rows.error());
 }
 
 }  // namespace prime::cli

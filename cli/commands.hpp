@@ -12,10 +12,12 @@ int run_command(const StatusArguments& arguments, Terminal& terminal);
 int run_command(const LogsArguments& arguments, Terminal& terminal);
 int run_command(const LeaveArguments& arguments, Terminal& terminal);
 int run_command(const DownArguments& arguments, Terminal& terminal);
+int run_command(const RemoveArguments& arguments, Terminal& terminal);
 int run_command(const ValidateArguments& arguments, Terminal& terminal);
 int run_command(const VersionArguments& arguments, Terminal& terminal);
 int run_command(const ExplainArguments& arguments, Terminal& terminal);
 int run_command(const BenchArguments& arguments, Terminal& terminal);
+int run_command(const SimulateArguments& arguments, Terminal& terminal);
 int run_command(const CoordinatorArguments& arguments, Terminal& terminal);
 int run_command(const AgentArguments& arguments, Terminal& terminal);
 

@@ -1,10 +1,12 @@
-// Owns the hidden `primectl coordinator`: the process that serves a run. `up` starts it.
+// Owns the hidden `primectl coordinator`: the process that serves a run, and the one that guards it. `up` starts the guard.
 #include <optional>
 #include <utility>
 
 #include "cli/commands.hpp"
+#include "cli/programs.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/agent/processes.hpp"
+#include "runtime/launch/coordinator_guard.hpp"
 #include "runtime/launch/launch_plan.hpp"
 #include "runtime/launch/readiness.hpp"
 #include "runtime/launch/run_directory.hpp"
@@ -12,12 +14,24 @@
 namespace prime::cli {
 namespace {
 
+/// The key is born with the run, and leaves it only in the invite file, and from there in invites. Who serves the run again takes it, and
+/// the port, from there.
+Result<CoordinatorOptions> options_of(const CoordinatorArguments& arguments, launch::CoordinatorPlan plan) {
+  CoordinatorOptions options{plan.run,    net::RunKey::generate(), std::move(plan.manifest), std::move(plan.listen), arguments.directory,
+                             plan.origin, plan.start_quorum,       arguments.again};
+  if (!arguments.again) return options;
+  PRIME_TRY(const auto text, launch::read_invite(options.directory));
+  PRIME_TRY(const auto invite, net::parse_invite(text));
+  options.key = invite.key;
+  options.listen.port = invite.address.port;
+  return options;
+}
+
 Result<void> serve(const CoordinatorArguments& arguments, std::optional<int>& ready) {
+  launch::end_with_the_guard();
   PRIME_TRY(const auto text, launch::take_plan_from_stdin());
   PRIME_TRY(auto plan, launch::parse_coordinator_plan(text));
-  // The key is born here and leaves this process only in the invite file, and from there in invites.
-  const CoordinatorOptions options{std::move(plan.run),    net::RunKey::generate(), std::move(plan.manifest),
-                                   std::move(plan.listen), arguments.directory,     plan.start_quorum};
+  PRIME_TRY(const auto options, options_of(arguments, std::move(plan)));
   return run_coordinator(options, [&](const Endpoint& address) {
     const auto written = launch::write_invite(options.directory, net::format_invite({address, options.run, options.key}));
     const auto descriptor = *std::exchange(ready, std::nullopt);
@@ -26,14 +40,34 @@ Result<void> serve(const CoordinatorArguments& arguments, std::optional<int>& re
   });
 }
 
+Result<int> guard(const CoordinatorArguments& arguments, std::optional<int>& ready) {
+  PRIME_TRY(auto text, launch::take_plan_from_stdin());
+  PRIME_TRY(const auto plan, launch::parse_coordinator_plan(text));
+  const auto grace = plan.manifest.shared.membership.coordinator_grace;
+  auto outcome = launch::guard_coordinator({own_program(), arguments.directory, std::move(text), grace}, [&](const nlohmann::json& said) {
+    launch::announce(*std::exchange(ready, std::nullopt), said);
+  });
+  // The coordinator could not say why it ended; `status` reads it here.
+  if (!outcome && !ready) note_end(arguments.directory, outcome.error());
+  return outcome;
+}
+
 }  // namespace
 
 int run_command(const CoordinatorArguments& arguments, Terminal& terminal) {
   std::optional<int> ready = arguments.ready_descriptor;
-  const auto outcome = serve(arguments, ready);
-  if (outcome) return 0;
-  if (ready) launch::announce(*ready, outcome.error());
-  return terminal.complain(outcome.error());
+  std::optional<Error> error;
+  int exit_code = 0;
+  if (arguments.serve) {
+    if (auto served = serve(arguments, ready); !served) error = std::move(served.error());
+  } else if (const auto guarded = guard(arguments, ready)) {
+    exit_code = *guarded;
+  } else {
+    error = guarded.error();
+  }
+  if (!error) return exit_code;
+  if (ready) launch::announce(*ready, *error);
+  return terminal.complain(*error);
 }
 
 }  // namespace prime::cli

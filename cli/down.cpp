@@ -1,4 +1,7 @@
-// Owns `primectl down`: everything of a run that runs on this machine ends, peers first.
+// Owns `primectl down`: everything of a run that runs on this machine ends, and what was trained is saved.
+#include <algorithm>
+#include <optional>
+
 #include "cli/commands.hpp"
 #include "cli/journal_warnings.hpp"
 #include "cli/terminal.hpp"
@@ -26,19 +29,38 @@ int run_command(const DownArguments& arguments, Terminal& terminal) {
   std::vector<telemetry::ProcessIdentity> agents;
   for (const auto& peer : observer.local_peers())
     if (!peer.ended && telemetry::is_alive(peer.agent)) agents.push_back(peer.agent);
-  const bool coordinator_runs = !observer.run().ended && telemetry::is_alive(observer.run().coordinator);
-  auto killed = launch::stop_processes(agents, launch::StopLimits{PEER_PATIENCE});
-  if (coordinator_runs) killed += launch::stop_processes(std::vector{observer.run().coordinator}, launch::StopLimits{COORDINATOR_PATIENCE});
+  // The guard tells it on, and starts no other one.
+  const auto& coordinator = telemetry::is_alive(observer.run().guard) ? observer.run().guard : observer.run().coordinator;
+  const bool coordinator_runs = !observer.run().ended && telemetry::is_alive(coordinator);
+  // The coordinator first: it tells every peer of the run to save what it holds.
+  std::size_t killed = 0;
+  if (coordinator_runs) killed += launch::stop_processes(std::vector{coordinator}, launch::StopLimits{COORDINATOR_PATIENCE});
+  killed += launch::stop_processes(agents, launch::StopLimits{PEER_PATIENCE});
+  observer.update();
+  std::vector<std::string> saved;
+  std::optional<Error> unsaved;
+  for (const auto& peer : observer.local_peers()) {
+    if (std::none_of(agents.begin(), agents.end(), [&](const auto& agent) { return agent == peer.agent; })) continue;
+    if (peer.checkpoint) saved.push_back(*peer.checkpoint);
+    if (peer.problem) unsaved = Error{ErrorName::StorageFailed, peer.status.name + " could not save its state: " + *peer.problem};
+    else if (!peer.ended) unsaved = Error{ErrorName::StorageFailed, peer.status.name + " was ended by force and saved nothing"};
+  }
   const auto run = directory->filename().string();
   const auto ended = agents.size() + (coordinator_runs ? 1 : 0);
   if (terminal.json()) {
-    terminal.print(telemetry::dump({{"schema", "primectl.down/1"}, {"run_id", run}, {"ended", ended}, {"killed", killed}}) + "\n");
+    terminal.print(
+        telemetry::dump({{"schema", "primectl.down/1"}, {"run_id", run}, {"ended", ended}, {"killed", killed}, {"saved", saved}}) + "\n");
   } else {
     terminal.print(ended == 0 ? "nothing of " + run + " runs on this machine\n"
-                              : "ended " + std::to_string(agents.size()) + " peers" + (coordinator_runs ? " and the coordinator" : "") +
-                                    " of " + run + (killed > 0 ? ", " + std::to_string(killed) + " by force" : "") + "\n");
+                              : "ended " + std::to_string(agents.size()) + (agents.size() == 1 ? " peer" : " peers") +
+                                    (coordinator_runs ? " and the coordinator" : "") + " of " + run +
+                                    (killed > 0 ? ", " + std::to_string(killed) + " by force" : "") + "\n");
+    for (const auto& path : saved) terminal.print("saved " + path + "\n");
+    if (!saved.empty()) terminal.print("to go on: primectl up FILE --from " + run + "\n");
   }
-  return 0;
+  if (!unsaved) return 0;
+  const auto exit_code = terminal.complain(*unsaved);
+  return saved.empty() ? exit_code : 0;  // every peer holds the same state: one copy is all that is needed
 }
 
 }  // namespace prime::cli

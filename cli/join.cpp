@@ -6,6 +6,7 @@
 #include "cli/interrupts.hpp"
 #include "cli/join_progress.hpp"
 #include "cli/programs.hpp"
+#include "cli/render/shell_word.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/agent/processes.hpp"
 #include "runtime/launch/start_run.hpp"
@@ -59,7 +60,8 @@ int join_detached(const JoinArguments& arguments, const Joiner& joiner, Terminal
                                     {"peer", {{"id", peer->id}, {"name", peer->name}, {"pid", peer->process.pid()}}}}) +
                    "\n");
   } else {
-    terminal.print(peer->name + " takes part in " + joiner.invite.run + " in the background\n\n  primectl leave " + peer->name + "\n");
+    terminal.print(peer->name + " takes part in " + joiner.invite.run + " in the background\n\n  " + typed_program() + " leave " +
+                   peer->name + " --run " + joiner.invite.run + state_dir_option(arguments.common.state_dir) + "\n");
   }
   return 0;
 }
@@ -68,8 +70,8 @@ int join_here(const JoinArguments& arguments, Joiner joiner, Terminal& terminal)
   std::optional<JoinProgress> progress;
   const bool tells = !arguments.common.quiet && !arguments.trainer_descriptor;
   if (tells) terminal.say("Joining", joiner.invite.run + " at " + net::format_endpoint(joiner.invite.address));
-  AgentOptions options{std::move(joiner.invite), joiner.directory,  arguments.name,
-                       std::move(joiner.local),  trainer_program(), arguments.trainer_descriptor};
+  AgentOptions options{std::move(joiner.invite),    joiner.directory, arguments.name, std::move(joiner.local), trainer_program(), {},
+                       arguments.trainer_descriptor};
   const auto outcome = run_agent(std::move(options), [&](const AgentIdentity& self) {
     if (tells) progress.emplace(terminal, self.directory, self.name);
   });

@@ -1,4 +1,6 @@
 // Owns `primectl leave`: peers of this machine say goodbye to their run.
+#include <algorithm>
+
 #include "cli/commands.hpp"
 #include "cli/journal_warnings.hpp"
 #include "cli/terminal.hpp"
@@ -12,12 +14,15 @@ namespace {
 
 constexpr Duration PATIENCE{30s};
 
+/// Who is called exactly so, or else whoever's name or id begins so.
 std::vector<telemetry::PeerJournal> running_peers(const telemetry::RunObserver& observer, const std::string& who) {
   auto peers = observer.local_peers();
   std::erase_if(peers, [&](const telemetry::PeerJournal& peer) {
-    const bool meant = who.empty() || peer.status.name.starts_with(who) || peer.status.id.starts_with(who);
+    const bool meant = peer.status.name.starts_with(who) || peer.status.id.starts_with(who);
     return !meant || peer.ended || !telemetry::is_alive(peer.agent);
   });
+  const auto differs = [&](const telemetry::PeerJournal& peer) { return peer.status.name != who && peer.status.id != who; };
+  if (!std::all_of(peers.begin(), peers.end(), differs)) std::erase_if(peers, differs);
   return peers;
 }
 
@@ -28,7 +33,7 @@ Result<std::vector<telemetry::PeerJournal>> choose(const std::string& run, const
   if (!who.empty() && peers.size() > 1) {
     std::string names;
     for (const auto& peer : peers) names += (names.empty() ? "" : ", ") + peer.status.name + " (" + peer.status.id + ")";
-    return fail(ErrorName::Usage, "several peers match `" + who + "`: " + names);
+    return fail(ErrorName::Usage, "several peers match `" + who + "`: " + names + "; name one by its id");
   }
   return peers;
 }
@@ -59,6 +64,11 @@ int run_command(const LeaveArguments& arguments, Terminal& terminal) {
       if (telemetry::is_alive(peer.agent)) stubborn += (stubborn.empty() ? "" : ", ") + peer.status.name;
     return terminal.complain(Error{ErrorName::DeadlineExceeded, "still here after " + format_duration(PATIENCE) + ": " + stubborn});
   }
+  observer.update();
+  for (const auto& peer : observer.local_peers())
+    if (peer.problem && std::any_of(agents.begin(), agents.end(), [&](const auto& agent) { return agent == peer.agent; }))
+      return terminal.complain(
+          Error{ErrorName::StorageFailed, peer.status.name + " was the last, and could not save the state: " + *peer.problem});
   if (terminal.json()) terminal.print(telemetry::dump({{"schema", "primectl.leave/1"}, {"run_id", run}, {"left", names}}) + "\n");
   else
     for (const auto& name : names) terminal.print(name.get<std::string>() + " left " + run + "\n");

@@ -67,8 +67,13 @@ int run_command(const LogsArguments& arguments, Terminal& terminal) {
   }
   const auto root = telemetry::existing_state_root(arguments.common.state_dir);
   if (!root) return terminal.complain(root.error());
-  const auto directory = telemetry::select_run(*root, arguments.run);
-  if (!directory) return terminal.complain(directory.error());
+  auto directory = telemetry::select_run(*root, arguments.run);
+  if (!directory) {
+    auto error = std::move(directory).error();
+    if (error.name == ErrorName::RunUnknown && arguments.run.empty() && !telemetry::list_runs(*root).empty())
+      error.detail += "; `--run RUN` shows one that has ended";
+    return terminal.complain(error);
+  }
   telemetry::RunObserver observer{*directory};
   telemetry::JournalWatch changes{*directory};
   for (bool first = true;; first = false) {

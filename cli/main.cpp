@@ -20,10 +20,10 @@ void open_standard_streams() {
 }
 
 template <class Chosen>
-int run(const Chosen& chosen) {
+int run(const Chosen& chosen, std::string_view command) {
   prime::cli::CommonArguments common;
   if constexpr (requires { chosen.common; }) common = chosen.common;
-  prime::cli::Terminal terminal{common};
+  prime::cli::Terminal terminal{common, command};
   return terminal.finish(prime::cli::run_command(chosen, terminal));
 }
 
@@ -34,8 +34,10 @@ int main(int argc, char** argv) {
   // A reader that goes away (`primectl up … | head`) is seen by the write that fails.
   std::signal(SIGPIPE, SIG_IGN);
   open_standard_streams();
-  cli::Terminal terminal{cli::CommonArguments{}};
-  const auto parsed = cli::parse_arguments({argv + 1, argv + argc});
+  const std::vector<std::string> words{argv + 1, argv + argc};
+  const auto command = cli::command_of(words);
+  cli::Terminal terminal{cli::CommonArguments{}, command};
+  const auto parsed = cli::parse_arguments(words);
   if (!parsed) return terminal.complain(parsed.error());
   return std::visit(
       overloaded{
@@ -43,7 +45,7 @@ int main(int argc, char** argv) {
             terminal.print(help.text);
             return terminal.finish(0);
           },
-          [](const cli::Arguments& arguments) { return std::visit([](const auto& chosen) { return run(chosen); }, arguments); },
+          [&](const cli::Arguments& arguments) { return std::visit([&](const auto& chosen) { return run(chosen, command); }, arguments); },
       },
       *parsed);
 }

@@ -1,6 +1,9 @@
 #include "cli/programs.hpp"
 
 #include <filesystem>
+#include <fstream>
+
+#include "cli/render/shell_word.hpp"
 
 namespace prime::cli {
 namespace fs = std::filesystem;
@@ -9,6 +12,13 @@ std::string own_program() {
   std::error_code error;
   const auto path = fs::read_symlink("/proc/self/exe", error);
   return error ? "primectl" : path.string();
+}
+
+std::string typed_program() {
+  std::ifstream words{"/proc/self/cmdline"};
+  std::string first;
+  std::getline(words, first, '\0');
+  return first.empty() ? "primectl" : shell_word(first);
 }
 
 std::string trainer_program() {

@@ -1,4 +1,5 @@
 // Owns `primectl status`.
+#include <algorithm>
 #include <optional>
 #include <poll.h>
 
@@ -23,13 +24,23 @@ std::string rendered(const telemetry::RunStatus& status, const Terminal& termina
   return terminal.json() ? telemetry::dump(telemetry::to_json(status)) + "\n" : status_text(status, terminal.style());
 }
 
-int show_all(Terminal& terminal, std::span<const telemetry::RunStatus> runs) {
-  if (terminal.json()) terminal.print(telemetry::dump(telemetry::to_json(runs)) + "\n");
-  else terminal.print(runs.empty() ? "no runs on this machine\n" : runs_text(runs, terminal.style()));
-  return 0;
+/// `status --check`: it was answered, and something is wrong.
+constexpr int UNHEALTHY = 5;
+
+int health(bool check, std::span<const telemetry::RunStatus> runs) {
+  const auto well = [](const telemetry::RunStatus& run) {
+    return run.state == telemetry::RunState::Training || run.state == telemetry::RunState::Done;
+  };
+  return !check || std::all_of(runs.begin(), runs.end(), well) ? 0 : UNHEALTHY;
 }
 
-int watch(Terminal& terminal, const fs::path& directory) {
+int show_all(const StatusArguments& arguments, Terminal& terminal, std::span<const telemetry::RunStatus> runs) {
+  if (terminal.json()) terminal.print(telemetry::dump(telemetry::to_json(runs)) + "\n");
+  else terminal.print(runs.empty() ? "no runs on this machine\n" : runs_text(runs, terminal.style()));
+  return health(arguments.check, runs);
+}
+
+int watch(const StatusArguments& arguments, Terminal& terminal, const fs::path& directory) {
   telemetry::RunObserver observer{directory};
   telemetry::JournalWatch changes{directory};
   std::optional<telemetry::RunStatus> shown;
@@ -43,7 +54,7 @@ int watch(Terminal& terminal, const fs::path& directory) {
       if (!shown) warn_of_damage(terminal, observer);
       shown = std::move(status);
     }
-    if (is_over(shown->state)) return 0;
+    if (is_over(shown->state)) return health(arguments.check, std::span{&*shown, 1});
     pollfd watched{changes.descriptor(), POLLIN, 0};
     ::poll(&watched, 1, LOOK_AGAIN_MS);
     if (telemetry::is_gone(directory)) return terminal.complain(telemetry::state_gone(directory));
@@ -59,18 +70,19 @@ int run_command(const StatusArguments& arguments, Terminal& terminal) {
   if (arguments.run.empty()) {
     const auto runs = telemetry::observe_all(*root);
     const auto only = telemetry::only_run(runs);
-    if (!only) return show_all(terminal, runs);
+    if (!only) return show_all(arguments, terminal, runs);
     directory = *root / *only;
   } else {
     directory = telemetry::find_run(*root, arguments.run);
   }
   if (!directory) return terminal.complain(directory.error());
-  if (arguments.watch) return watch(terminal, *directory);
+  if (arguments.watch) return watch(arguments, terminal, *directory);
   telemetry::RunObserver observer{*directory};
   observer.update();
   warn_of_damage(terminal, observer);
-  terminal.print(rendered(observer.status(), terminal));
-  return 0;
+  const auto status = observer.status();
+  terminal.print(rendered(status, terminal));
+  return health(arguments.check, std::span{&status, 1});
 }
 
 }  // namespace prime::cli

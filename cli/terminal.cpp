@@ -38,12 +38,13 @@ int write_all(int descriptor, std::string_view text) {
 
 }  // namespace
 
-Terminal::Terminal(const CommonArguments& common)
+Terminal::Terminal(const CommonArguments& common, std::string_view command)
     : out_(style_of(STDOUT_FILENO, common.colour)),
       err_(style_of(STDERR_FILENO, common.colour)),
       json_(common.format == Format::Json),
       quiet_(common.quiet),
-      terminal_(::isatty(STDOUT_FILENO) == 1) {}
+      terminal_(::isatty(STDOUT_FILENO) == 1),
+      command_(command) {}
 
 bool Terminal::print(std::string_view text) {
   const int error = write_all(STDOUT_FILENO, text);
@@ -73,6 +74,9 @@ void Terminal::say(std::string_view word, std::string_view text, Role role) {
 
 int Terminal::complain(const Error& error) {
   auto text = render(error);
+  constexpr std::string_view WHOLE_HELP = "`primectl --help`";
+  if (const auto place = text.rfind(WHOLE_HELP); error.name == ErrorName::Usage && !command_.empty() && place != std::string::npos)
+    text.replace(place, WHOLE_HELP.size(), "`primectl " + command_ + " --help`");
   constexpr std::string_view PREFIX = "error:";
   if (text.starts_with(PREFIX)) text.replace(0, PREFIX.size(), paint(err_, Role::Bad, PREFIX));
   complain(text);

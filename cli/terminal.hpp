@@ -14,7 +14,8 @@ namespace prime::cli {
 
 class Terminal {
  public:
-  explicit Terminal(const CommonArguments& common);
+  /// `command`: whose help explains wrong usage; empty: that of the whole program.
+  explicit Terminal(const CommonArguments& common, std::string_view command = {});
 
   /// Data. False when it cannot be written: nobody reads it any more, or see output_error.
   bool print(std::string_view text);
@@ -42,6 +43,7 @@ class Terminal {
   bool json_;
   bool quiet_;
   bool terminal_;
+  std::string command_;
   int output_errno_ = 0;  ///< of the first failure
 };
 

@@ -7,10 +7,12 @@
 #include "cli/interrupts.hpp"
 #include "cli/programs.hpp"
 #include "cli/render/figures.hpp"
+#include "cli/render/shell_word.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/launch/start_run.hpp"
 #include "runtime/manifest/canonical.hpp"
 #include "runtime/manifest/load.hpp"
+#include "runtime/net/reachable.hpp"
 #include "runtime/net/run_key.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/status_json.hpp"
@@ -31,7 +33,7 @@ nlohmann::ordered_json to_json(const launch::StartedRun& run) {
           {"run_id", run.run},
           {"invite", run.invite},
           {"state_dir", run.directory.string()},
-          {"coordinator", {{"pid", run.coordinator.pid()}, {"address", run.address}}},
+          {"coordinator", {{"pid", run.coordinator_pid}, {"address", run.address}}},
           {"peers", std::move(peers)}};
 }
 
@@ -39,14 +41,32 @@ Result<launch::RunRequest> request_of(const UpArguments& arguments, manifest::Ma
   const auto peers = arguments.local.value_or(1);
   PRIME_CHECK(launch::check_start(manifest, peers, arguments.quorum.value_or(0)));
   PRIME_TRY(auto root, telemetry::state_root(arguments.common.state_dir));
-  PRIME_TRY(auto listen, net::parse_endpoint(arguments.listen.empty() ? manifest.local.network.listen : arguments.listen));
-  return launch::RunRequest{own_program(),     std::move(root),        std::move(manifest), peers, arguments.quorum.value_or(0),
-                            std::move(listen), interrupts.descriptor()};
+  PRIME_TRY(auto listen,
+            net::parse_endpoint(!arguments.listen.empty() ? arguments.listen : manifest.local.network.listen.value_or("127.0.0.1:0")));
+  launch::RunRequest request{
+      own_program(),          std::move(root), std::move(manifest), peers, arguments.quorum.value_or(0), std::move(listen), {}, {},
+      interrupts.descriptor()};
+  if (arguments.from) {
+    if (arguments.from->empty()) return fail(ErrorName::Usage, "`--from` names nothing: a checkpoint's path, or a run");
+    PRIME_TRY(auto found, launch::find_checkpoint(request.state_root, *arguments.from, request.manifest));
+    request.checkpoint = std::move(found.first);
+    request.origin = std::move(found.second);
+  }
+  return request;
 }
 
-std::string join_line(const launch::StartedRun& run, const launch::RunRequest& request) {
-  const bool loopback = request.listen.host.starts_with("127.") || request.listen.host == "::1" || request.listen.host == "localhost";
-  return "primectl join '" + run.invite + "'" + (loopback ? "   (this machine only; --listen HOST:PORT for others)" : "");
+/// Who can use the line that follows. It is a line of its own, so that it pastes as a whole.
+std::string join_text(const launch::RunRequest& request) {
+  const bool loopback = net::is_loopback(request.listen.host);
+  return loopback ? "from this machine (`--listen HOST:PORT` lets others in) by" : "by";
+}
+
+std::string join_line(const launch::StartedRun& run) { return "  " + typed_program() + " join " + shell_word(run.invite); }
+
+std::string background_text(const launch::StartedRun& run, const launch::RunRequest& request, const std::string& state_dir) {
+  const auto line = [&](const char* command) { return "  " + typed_program() + command + run.run + state_dir_option(state_dir) + "\n"; };
+  return "run " + run.run + " goes on in the background\n\n" + line(" status ") + line(" down ") + "\njoin it " + join_text(request) +
+         "\n\n" + join_line(run) + "\n";
 }
 
 }  // namespace
@@ -63,6 +83,9 @@ int run_command(const UpArguments& arguments, Terminal& terminal) {
   if (!request) return terminal.complain(request.error());
   terminal.say("Starting",
                "a coordinator and " + std::to_string(request->peers) + (request->peers == 1 ? " peer" : " peers") + " on this machine");
+  if (request->origin)
+    terminal.say("Continuing",
+                 request->checkpoint.string() + " (after outer step " + std::to_string(request->origin->outer_step.value) + ")");
   const auto since = std::chrono::steady_clock::now();
   auto run = launch::start_run(*request);
   if (!run) return terminal.complain(run.error());
@@ -70,13 +93,11 @@ int run_command(const UpArguments& arguments, Terminal& terminal) {
   terminal.say("Ready", run->run + " at " + run->address + " in " + elapsed_figure(took.count()) + ": " + names_of(*run));
   if (arguments.detach) {
     if (terminal.json()) terminal.print(telemetry::dump(to_json(*run)) + "\n");
-    else
-      terminal.print("run " + run->run + " goes on in the background\n\n  primectl status " + run->run + "\n  primectl down " + run->run +
-                     "\n  " + join_line(*run, *request) + "\n");
+    else terminal.print(background_text(*run, *request, arguments.common.state_dir));
     return 0;
   }
-  terminal.say("Join", join_line(*run, *request));
-  return Attendance{terminal, interrupts, *request, *run}.until_the_end();
+  terminal.say("Join", join_text(*request) + "\n" + join_line(*run));
+  return Attendance{terminal, interrupts, *run}.until_the_end();
 }
 
 }  // namespace prime::cli

@@ -6,17 +6,29 @@
 
 namespace prime::cli {
 
+namespace {
+
+nlohmann::ordered_json or_null(std::string_view text) {
+  return text.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(text);
+}
+
+}  // namespace
+
 int run_command(const VersionArguments&, Terminal& terminal) {
   if (terminal.json()) {
     const nlohmann::ordered_json version{{"schema", "primectl.version/1"},
                                          {"version", PRIMECTL_VERSION},
                                          {"protocol", PROTOCOL_VERSION},
                                          {"caf_version", PRIMECTL_CAF_VERSION},
+                                         {"openssl_version", PRIMECTL_OPENSSL_VERSION},
+                                         {"libtorch_version", or_null(PRIMECTL_TORCH_VERSION)},
                                          {"build_type", PRIMECTL_BUILD_TYPE}};
     terminal.print(telemetry::dump(version) + "\n");
   } else {
+    const std::string_view version = PRIMECTL_TORCH_VERSION;
+    const auto torch = version.empty() ? std::string{"no libtorch"} : "libtorch " + std::string{version};
     terminal.print("primectl " PRIMECTL_VERSION " (protocol " + std::to_string(PROTOCOL_VERSION) +
-                   ", CAF " PRIMECTL_CAF_VERSION ", " PRIMECTL_BUILD_TYPE ")\n");
+                   ", CAF " PRIMECTL_CAF_VERSION ", OpenSSL " PRIMECTL_OPENSSL_VERSION ", " + torch + ", " PRIMECTL_BUILD_TYPE ")\n");
   }
   return 0;
 }

@@ -1,5 +1,6 @@
 #include "messages/errors.hpp"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace prime {
@@ -37,6 +38,13 @@ std::string render(const Error& error) {
     text += "\n";
   }
   return text;
+}
+
+std::optional<ErrorName> find_error(std::string_view name) {
+  const auto& table = error_table();
+  const auto row = std::find_if(table.begin(), table.end(), [&](const ErrorInfo& entry) { return entry.name == name; });
+  if (row == table.end()) return std::nullopt;
+  return static_cast<ErrorName>(row - table.begin());
 }
 
 }  // namespace prime

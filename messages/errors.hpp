@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,9 @@ struct ErrorInfo {
 const ErrorInfo& info(ErrorName name);
 /// All rows, in the order of errors.def.
 const std::vector<ErrorInfo>& error_table();
+
+/// The row of that name, as in errors.def.
+std::optional<ErrorName> find_error(std::string_view name);
 
 /// An error as plain data. `detail` says what and where in this case; `context` is the chain of what was being done,
 /// innermost first. Travels between nodes and to trainers unchanged.

@@ -11,7 +11,7 @@
 namespace prime {
 
 /// Changes with every incompatible change of a message, frame or the trainer socket.
-inline constexpr std::uint32_t PROTOCOL_VERSION = 1;
+inline constexpr std::uint32_t PROTOCOL_VERSION = 3;
 /// The largest view that is believed, whoever says so.
 inline constexpr std::uint32_t MAX_PEERS = 1024;
 
@@ -30,13 +30,14 @@ struct Hello {
   std::uint32_t protocol = PROTOCOL_VERSION;
   std::string run;  ///< run id from the invite
   PeerId peer;
-  std::string name;       ///< readable, for people only
-  Endpoint lanes;         ///< where this peer accepts lanes
-  std::uint32_t pid = 0;  ///< of the agent, for `status`
+  std::string name;        ///< readable, for people only
+  Endpoint lanes;          ///< where this peer accepts lanes
+  std::uint32_t pid = 0;   ///< of the agent, for `status`
+  bool returning = false;  ///< has been a member, and lost the coordinator since
 };
 template <class Inspector>
 auto inspect(Inspector& f, Hello& x) {
-  return f(x.protocol, x.run, x.peer, x.name, x.lanes, x.pid);
+  return f(x.protocol, x.run, x.peer, x.name, x.lanes, x.pid, x.returning);
 }
 
 /// Coordinator → peer: you may take a seat. Carries the shared half of the manifest, which is the run's configuration.

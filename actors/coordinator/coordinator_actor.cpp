@@ -4,8 +4,8 @@
 
 namespace prime {
 
-CoordinatorActorImpl::CoordinatorActorImpl(caf::actor_config& config, coordinator::Options options, CoordinatorPorts ports)
-    : CoordinatorShell::base(config), state_(coordinator::initial(std::move(options), ports.now())), ports_(std::move(ports)) {
+CoordinatorActorImpl::CoordinatorActorImpl(caf::actor_config& config, coordinator::State state, CoordinatorPorts ports)
+    : CoordinatorShell::base(config), state_(std::move(state)), ports_(std::move(ports)) {
   set_down_handler([this](caf::down_msg& down) { lost(down); });
 }
 
@@ -28,16 +28,18 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
         handle(coordinator::Tick{});
       },
       [this](const FenceNow& m) { ports_.fence->fence(m.peer); },
+      [this](StopNow) { handle(coordinator::StopRequested{}); },
   };
 }
 
 void CoordinatorActorImpl::greet(const Hello& hello) {
   const auto sender = caf::actor_cast<PeerActor>(current_sender());
   if (!sender) return;
-  if (handles_.contains(hello.peer)) {
-    // Two connections claim one id: whoever came first keeps it, the other one is told so.
-    send(sender, Dismissed{Error{ErrorName::ProtocolViolation, "a peer with this id has a seat"}});
-    return;
+  if (const auto older = handles_.find(hello.peer); older != handles_.end()) {
+    // The end of its first connection has yet to be heard; what that means the machine decides.
+    demonitor(older->second.address());
+    ids_.erase(older->second.address());
+    handles_.erase(older);
   }
   handles_.emplace(hello.peer, sender);
   ids_.emplace(sender.address(), hello.peer);
@@ -78,6 +80,7 @@ void CoordinatorActorImpl::handle(const coordinator::Event& event) {
 
 void CoordinatorActorImpl::carry_out(const coordinator::Effect& effect) {
   std::visit(overloaded{
+                 [&](const coordinator::Keep& e) { ports_.decisions->keep(e.snapshot); },
                  [&](const Record& record) { ports_.journal->append(record); },
                  [&](const coordinator::Send& e) {
                    const auto handle = handles_.find(e.to);

@@ -14,7 +14,7 @@
 namespace prime {
 
 /// The public interface and the clock.
-using CoordinatorShell = CoordinatorActor::extend<caf::reacts_to<TickNow>, caf::reacts_to<FenceNow>>;
+using CoordinatorShell = CoordinatorActor::extend<caf::reacts_to<TickNow>, caf::reacts_to<FenceNow>, caf::reacts_to<StopNow>>;
 
 /// Between the last message to a peer and the cut of its connections: time for the message to leave this machine.
 inline constexpr Duration FAREWELL_TIME = 100ms;
@@ -22,6 +22,7 @@ inline constexpr Duration FAREWELL_TIME = 100ms;
 /// What the shell acts through; all outlive the actor.
 struct CoordinatorPorts {
   JournalPort* journal = nullptr;
+  DecisionPort* decisions = nullptr;
   FencePort* fence = nullptr;
   std::function<Instant()> now;
   /// The run is over; empty when it ended well. Called once, on the actor's thread.
@@ -32,7 +33,7 @@ struct CoordinatorPorts {
 
 class CoordinatorActorImpl : public CoordinatorShell::base {
  public:
-  CoordinatorActorImpl(caf::actor_config& config, coordinator::Options options, CoordinatorPorts ports);
+  CoordinatorActorImpl(caf::actor_config& config, coordinator::State state, CoordinatorPorts ports);
   behavior_type make_behavior() override;
 
  private:

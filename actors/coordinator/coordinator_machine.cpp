@@ -1,5 +1,6 @@
 // Owns the order in which membership and outer step see an event.
 #include <algorithm>
+#include <tuple>
 
 #include "actors/coordinator/membership_machine.hpp"
 #include "actors/coordinator/outer_step_machine.hpp"
@@ -19,6 +20,29 @@ void lose(State& state, PeerId peer, const Error& cause, bool left, Instant now,
   if (member) outer_step::abort(state, name + (left ? " left" : " was lost: " + to_string(cause)), now, effects);
 }
 
+/// A seat ends with its connection; but members that gave up a coordinator which stood still itself are given the time to come back.
+void disconnect(State& state, PeerId peer, const std::string& reason, Instant now, Effects& effects) {
+  const auto found = state.peers.find(peer);
+  if (found == state.peers.end() || found->second.seat != Seat::Member || !membership::was_frozen(state, now))
+    return lose(state, peer, Error{ErrorName::PeerLost, reason}, false, now, effects);
+  found->second.absent = true;
+  found->second.ready.reset();
+  found->second.heard = now;
+  outer_step::abort(state, found->second.hello.name + " is to come back: the coordinator stood still", now, effects);
+}
+
+/// The answer tells who leaves that it was heard, and whether it takes the last copy of the state with it.
+std::string farewell(State& state, PeerId from, const Deathrattle& message, Instant now, Effects& effects) {
+  const auto name = state.peers.at(from).hello.name;
+  const bool last = state.has_trained() && state.phase != Phase::Finishing && membership::is_last_holder(state, from);
+  if (last) effects.emplace_back(Send{from, Dismissed{Error{ErrorName::RunStopped, "all peers have left"}}});
+  else effects.emplace_back(Send{from, Dismissed{Error{ErrorName::PeerLost, "left"}}});
+  effects.emplace_back(Fence{from});
+  lose(state, from, message.cause, message.graceful, now, effects);
+  if (last && message.graceful) outer_step::stop(state, "all peers have left; " + name + " was the last", now, effects);
+  return "deathrattle";
+}
+
 std::string receive(State& state, const Received& event, Instant now, Effects& effects) {
   const auto from = event.from;
   const auto known = state.peers.find(from);
@@ -30,7 +54,14 @@ std::string receive(State& state, const Received& event, Instant now, Effects& e
   }
   known->second.heard = now;
   return std::visit(overloaded{
-                        [&](const Hello& m) { return membership::hello(state, from, m, now, effects); },
+                        [&](const Hello& m) {
+                          if (known->second.absent) return outer_step::returned(state, from, m, now, effects);
+                          // A seat ends with its connection, and there is another one now: the end of the first has yet to be heard.
+                          disconnect(state, from, "its connection closed", now, effects);
+                          if (const auto still = state.peers.find(from); still != state.peers.end() && still->second.absent)
+                            return outer_step::returned(state, from, m, now, effects);
+                          return membership::hello(state, from, m, now, effects);
+                        },
                         [&](const Seated& m) { return membership::seated(state, from, m, now, effects); },
                         [&](const Fetched& m) { return membership::fetched(state, from, m, now, effects); },
                         [&](const FetchFailed& m) { return membership::fetch_failed(state, from, m, now, effects); },
@@ -42,14 +73,25 @@ std::string receive(State& state, const Received& event, Instant now, Effects& e
                           effects.emplace_back(Send{from, HeartbeatSeen{state.view.epoch}});
                           return std::string{};
                         },
-                        [&](const Deathrattle& m) {
-                          effects.emplace_back(Fence{from});  // tells the leaver that it was heard
-                          lose(state, from, m.cause, m.graceful, now, effects);
-                          return std::string{"deathrattle"};
-                        },
-                        [&](const FinalReport& m) { return outer_step::final_report(state, from, m, now, effects); },
+                        [&](const Deathrattle& m) { return farewell(state, from, m, now, effects); },
+                        [&](const FinalReport& m) { return outer_step::final_report(state, from, m, effects); },
                     },
                     event.message);
+}
+
+/// Changes whenever there is something new to keep.
+auto decisions(const State& s) {
+  return std::tuple{s.view.epoch, s.sequence, s.revision, s.step_span, s.phase < Phase::Finishing ? Phase::Waiting : s.phase, s.finalist};
+}
+
+Snapshot snapshot(const State& s) {
+  Snapshot kept{s.view.epoch, {},       s.next_ordinal, s.phase,  s.end_cause, s.finalist,     s.layout,      s.elements,          s.digest,
+                s.revision,   s.cursor, s.step_span,    s.tokens, s.sequence,  s.operation.id, s.last_commit, s.last_commit_record};
+  for (const auto& member : s.view.members) {
+    const auto& peer = s.peers.at(member.id);
+    kept.members.push_back({member, peer.hello.pid, peer.seated.trainer_pid, peer.contributes, peer.first_sample});
+  }
+  return kept;
 }
 
 void note_wait(State& state, Instant now, Effects& effects) {
@@ -77,12 +119,60 @@ State initial(Options options, Instant now) {
   state.options = std::move(options);
   state.phase_since = now;
   state.ticked = now;
+  if (const auto& origin = state.options.origin) {
+    state.digest = origin->state;
+    state.revision = origin->revision;
+    state.step = OuterStep{origin->revision.value + 1};
+    state.cursor = origin->next_sample;
+    state.tokens = origin->tokens;
+  }
+  return state;
+}
+
+State restore(Options options, const Snapshot& snapshot, Instant now) {
+  auto state = initial(std::move(options), now);
+  state.next_ordinal = snapshot.next_ordinal;
+  state.view.epoch = snapshot.epoch;
+  for (const auto& kept : snapshot.members) {
+    const auto& member = kept.member;
+    Peer peer;
+    peer.hello = Hello{PROTOCOL_VERSION, state.options.run, member.id, member.name, member.lanes, kept.pid};
+    peer.ordinal = member.ordinal;
+    peer.seat = Seat::Member;
+    peer.absent = true;
+    peer.since = peer.heard = now;
+    peer.seated = Seated{snapshot.revision, snapshot.digest.value_or(Digest{}), snapshot.layout.value_or(Digest{}), snapshot.elements,
+                         kept.trainer_pid};
+    peer.contributes = kept.contributes;
+    peer.first_sample = kept.first_sample;
+    state.peers.emplace(member.id, std::move(peer));
+    state.view.members.push_back(member);
+  }
+  state.phase = snapshot.phase == Phase::Reducing ? Phase::Training : snapshot.phase;
+  state.end_cause = snapshot.end_cause;
+  state.finalist = snapshot.finalist;
+  // A state that nothing was trained on and no member holds is founded anew, as when all who held it were lost.
+  if (!snapshot.members.empty() || snapshot.last_commit) {
+    state.layout = snapshot.layout;
+    state.elements = snapshot.elements;
+    state.digest = snapshot.digest;
+  }
+  state.revision = snapshot.revision;
+  state.step = OuterStep{snapshot.revision.value + (snapshot.phase == Phase::Finishing ? 0 : 1)};
+  state.cursor = snapshot.cursor;
+  state.step_span = snapshot.step_span;
+  state.tokens = snapshot.tokens;
+  state.sequence = snapshot.sequence;
+  state.operation.id = snapshot.operation;
+  state.last_commit = snapshot.last_commit;
+  state.last_commit_record = snapshot.last_commit_record;
   return state;
 }
 
 Transition step(State state, const Event& event, Instant now) {
   Transition result{std::move(state), {}, {}};
   auto& s = result.state;
+  const auto before = decisions(s);
   if (s.phase == Phase::Over) {
     // Whoever comes now hears that the run has ended; everybody else was told.
     if (const auto* late = std::get_if<Received>(&event))
@@ -93,8 +183,12 @@ Transition step(State state, const Event& event, Instant now) {
   result.reason = std::visit(overloaded{
                                  [&](const Received& e) { return receive(s, e, now, result.effects); },
                                  [&](const ConnectionLost& e) {
-                                   lose(s, e.peer, Error{ErrorName::PeerLost, e.reason}, false, now, result.effects);
+                                   disconnect(s, e.peer, e.reason, now, result.effects);
                                    return "connection lost: " + e.reason;
+                                 },
+                                 [&](const StopRequested&) {
+                                   outer_step::stop(s, "by its owner", now, result.effects);
+                                   return std::string{"stopped"};
                                  },
                                  [&](const Tick&) {
                                    const auto epoch = s.view.epoch;
@@ -108,6 +202,7 @@ Transition step(State state, const Event& event, Instant now) {
   if (const auto admitted = membership::admit(s, now, result.effects); !admitted.empty()) outer_step::enter(s, admitted, result.effects);
   outer_step::advance(s, now, result.effects);
   note_wait(s, now, result.effects);
+  if (decisions(s) != before) result.effects.insert(result.effects.begin(), Keep{snapshot(s)});
   return result;
 }
 

@@ -22,6 +22,14 @@
 
 namespace prime::coordinator {
 
+/// The state that a run begins with when another one was saved: every peer that holds it may found.
+struct Origin {
+  Revision revision;
+  Digest state;
+  std::uint64_t next_sample = 0;  ///< the data cursor
+  std::uint64_t tokens = 0;
+};
+
 /// What the manifest says to the coordinator, already validated.
 struct Options {
   std::string run;
@@ -38,6 +46,7 @@ struct Options {
   Duration fetch_limit = 10min;        ///< of one state fetch
   Duration wait_limit = 10min;         ///< how long the run waits for peers before it fails
   Duration finish_limit = 10min;       ///< for the final evaluation and checkpoint
+  std::optional<Origin> origin;        ///< absent: the first who is seated founds the state
 };
 
 /// How often a joiner may fetch before it is sent away.
@@ -71,7 +80,8 @@ struct Peer {
   Hello hello;
   std::uint64_t ordinal = 0;
   Seat seat = Seat::Greeted;
-  Instant since{};  ///< of the seat
+  bool absent = false;  ///< a member of before the coordinator's restart that has not come back yet
+  Instant since{};      ///< of the seat
   Instant heard{};
   Seated seated;
   Fetch fetch;
@@ -98,6 +108,34 @@ struct Operation {
   std::uint64_t next_sample = 0;
 };
 
+/// What was decided and may not be forgotten: it is on disk before anybody hears of it (law 8). Who is not a member yet is not in it.
+struct Snapshot {
+  struct Kept {
+    Member member;
+    std::uint32_t pid = 0;
+    std::uint32_t trainer_pid = 0;
+    bool contributes = false;
+    std::uint64_t first_sample = 0;
+  };
+  Epoch epoch;
+  std::vector<Kept> members;  ///< in rank order
+  std::uint64_t next_ordinal = 0;
+  Phase phase = Phase::Waiting;
+  std::optional<Error> end_cause;
+  std::optional<PeerId> finalist;
+  std::optional<Digest> layout;
+  std::uint64_t elements = 0;
+  std::optional<Digest> digest;
+  Revision revision;
+  std::uint64_t cursor = 0;
+  std::uint64_t step_span = 0;
+  std::uint64_t tokens = 0;
+  Sequence sequence;
+  OperationId operation;  ///< the last one that was started
+  std::optional<Commit> last_commit;
+  std::optional<Record> last_commit_record;  ///< its line in the journal, which is written after this
+};
+
 struct State {
   Options options;
   std::map<PeerId, Peer> peers;
@@ -107,8 +145,9 @@ struct State {
 
   Phase phase = Phase::Waiting;
   Instant phase_since{};
-  Instant ticked{};              ///< last tick
-  std::optional<Digest> layout;  ///< set by the founder
+  Instant ticked{};               ///< last tick
+  std::optional<Instant> thawed;  ///< when it noticed last that it had been frozen itself
+  std::optional<Digest> layout;   ///< set by the founder
   std::uint64_t elements = 0;
   std::optional<Digest> digest;  ///< of the shared state at `revision`; empty before there is a founder
   Revision revision;
@@ -121,9 +160,15 @@ struct State {
   Instant retry_at{};  ///< a failed link gets time to be told as a lost peer before the next try
   std::map<std::pair<PeerId, PeerId>, std::uint32_t> link_failures;
   std::optional<Commit> last_commit;
+  std::optional<Record> last_commit_record;
+  std::optional<Error> end_cause;  ///< of a run that is over and failed
   std::uint64_t tokens = 0;
   std::optional<PeerId> finalist;
+  bool reported = false;    ///< the finalist has
   std::string waiting_for;  ///< what was last recorded as waited for
+
+  /// Whether a step of this run is committed: until then the state is the one it began with.
+  [[nodiscard]] bool has_trained() const { return revision.value > (options.origin ? options.origin->revision.value : 0); }
 };
 
 // Events --------------------------------------------------------------------------------------------------------------------
@@ -138,14 +183,20 @@ struct ConnectionLost {
   PeerId peer;
   std::string reason;
 };
+/// Somebody who may says that the run shall end here.
+struct StopRequested {};
 /// Time has passed; sent often enough that no deadline is overrun by more than a quarter of a second.
 struct Tick {};
-using Event = std::variant<Received, ConnectionLost, Tick>;
+using Event = std::variant<Received, ConnectionLost, StopRequested, Tick>;
 
 // Effects -------------------------------------------------------------------------------------------------------------------
 
 using ToPeer = std::variant<Welcome, Dismissed, FetchState, BeginStep, StartReduce, Abort, Commit, RunDone, HeartbeatSeen>;
 
+/// Always first among its effects.
+struct Keep {
+  Snapshot snapshot;
+};
 struct Send {
   PeerId to;
   ToPeer message;
@@ -158,7 +209,7 @@ struct Fence {
 struct Finish {
   std::optional<Error> cause;
 };
-using Effect = std::variant<Record, Send, Fence, Finish>;
+using Effect = std::variant<Keep, Record, Send, Fence, Finish>;
 
 struct Transition {
   State state;
@@ -168,6 +219,8 @@ struct Transition {
 
 /// The state before the first peer.
 State initial(Options options, Instant now);
+/// The state of a coordinator that was killed: same epoch, same revision. Its members are waited for; what they reduced is void.
+State restore(Options options, const Snapshot& snapshot, Instant now);
 /// The whole coordinator: membership first, then the outer step.
 [[nodiscard]] Transition step(State state, const Event& event, Instant now);
 

@@ -26,7 +26,7 @@ std::optional<PeerId> choose_donor(const State& state, PeerId joiner, PeerId avo
   const Peer* best = nullptr;
   std::size_t best_load = 0;
   for (const auto& [id, peer] : state.peers) {
-    if (id == joiner || !holds_current_state(state, peer)) continue;
+    if (id == joiner || peer.absent || !holds_current_state(state, peer)) continue;
     auto load = static_cast<std::size_t>(std::count_if(state.peers.begin(), state.peers.end(), [&donor = id](const auto& entry) {
       return entry.second.seat == Seat::Fetching && entry.second.fetch.donor == donor;
     }));
@@ -43,7 +43,6 @@ std::optional<PeerId> choose_donor(const State& state, PeerId joiner, PeerId avo
 std::string assign(State& state, Peer& peer, PeerId avoid, Instant now, Effects& effects) {
   if (!state.digest) {
     state.digest = peer.seated.state;
-    state.elements = peer.seated.elements;
     set_seat(peer, Seat::CaughtUp, now);
     effects.emplace_back(peer_record("state_founded", peer).with("digest", to_string(*state.digest)).with("elements", state.elements));
     return peer.hello.name + " founds the shared state";
@@ -81,11 +80,12 @@ std::optional<Error> refusal(const State& state, const Hello& message) {
   if (message.name.size() > 64 || message.lanes.host.size() > 255) return Error{ErrorName::ProtocolViolation, "a name is too long"};
   for (const auto& [id, cause] : state.gone)
     if (id == message.peer) return Error{ErrorName::Evicted, "it went with: " + to_string(cause)};
-  if (state.peers.contains(message.peer)) return Error{ErrorName::ProtocolViolation, "a peer with this id has a seat"};
   if (state.phase == Phase::Finishing || state.phase == Phase::Over)
     return Error{ErrorName::RunDone, state.revision.value >= state.options.outer_steps
                                          ? "all outer steps are committed"
                                          : "it failed after outer step " + std::to_string(state.revision.value)};
+  if (message.returning)
+    return Error{ErrorName::Evicted, "it has no seat in epoch " + std::to_string(state.view.epoch.value) + " any more"};
   if (state.peers.size() >= state.options.max_peers) {
     const auto limit = std::to_string(state.options.max_peers);
     return Error{ErrorName::RunFull, limit + " of " + limit};
@@ -96,8 +96,8 @@ std::optional<Error> refusal(const State& state, const Hello& message) {
 }  // namespace
 
 std::string hello(State& state, PeerId from, const Hello& message, Instant now, Effects& effects) {
-  auto refused = refusal(state, message);
-  if (!refused && from != message.peer) refused = Error{ErrorName::ProtocolViolation, "the hello names another peer than the connection"};
+  const auto refused = from == message.peer ? refusal(state, message)
+                                            : Error{ErrorName::ProtocolViolation, "the hello names another peer than the connection"};
   if (refused) {
     effects.emplace_back(
         Record{"peer_refused"}.with("peer", to_string(from)).with("name", message.name).with("reason", to_string(*refused)));
@@ -120,7 +120,10 @@ std::string hello(State& state, PeerId from, const Hello& message, Instant now, 
 std::string seated(State& state, PeerId from, const Seated& message, Instant now, Effects& effects) {
   auto& peer = state.peers.at(from);
   if (peer.seat != Seat::Greeted) return peer.hello.name + " is seated already";
-  if (!state.layout) state.layout = message.layout;
+  if (!state.layout) {
+    state.layout = message.layout;
+    state.elements = message.elements;
+  }
   if (message.layout != *state.layout) {
     dismiss(state, from,
             Error{ErrorName::LayoutMismatch,
@@ -189,13 +192,19 @@ void remove(State& state, PeerId id, const Error& cause, bool left, Instant now,
   }
   const bool state_lost = state.digest && std::none_of(state.peers.begin(), state.peers.end(),
                                                        [&](const auto& entry) { return holds_current_state(state, entry.second); });
-  if (state_lost && state.revision == Revision{}) {
+  if (state_lost && !state.has_trained()) {
     // Nothing was trained yet: the next one who is seated, or whose fetch has ended, founds the state anew.
-    state.digest.reset();
+    if (!state.options.origin) state.digest.reset();
     if (std::all_of(state.peers.begin(), state.peers.end(), [](const auto& entry) { return entry.second.seat == Seat::Greeted; }))
       state.layout.reset();
   }
   refresh_fetches(state, now, effects);
+}
+
+bool is_last_holder(const State& state, PeerId id) {
+  return holds_current_state(state, state.peers.at(id)) && std::none_of(state.peers.begin(), state.peers.end(), [&](const auto& entry) {
+           return entry.first != id && holds_current_state(state, entry.second);
+         });
 }
 
 void dismiss(State& state, PeerId id, const Error& cause, Instant now, Effects& effects) {
@@ -211,8 +220,7 @@ std::vector<PeerId> admit(State& state, Instant now, Effects& effects) {
   for (auto& [id, peer] : state.peers)
     if (peer.seat == Seat::CaughtUp && peer.seated.revision == state.revision) admitted.push_back(&peer);
   // The first view waits for its quorum, so that all begin the first step together.
-  if (admitted.empty() || (state.view.members.empty() && state.revision == Revision{} && admitted.size() < state.options.start_quorum))
-    return {};
+  if (admitted.empty() || (state.view.members.empty() && !state.has_trained() && admitted.size() < state.options.start_quorum)) return {};
   std::sort(admitted.begin(), admitted.end(), [](const Peer* a, const Peer* b) { return a->ordinal < b->ordinal; });
   state.view.epoch = state.view.epoch.next();
   std::vector<PeerId> ids;
@@ -241,14 +249,23 @@ void refresh_fetches(State& state, Instant now, Effects& effects) {
   }
 }
 
+bool was_frozen(const State& state, Instant now) {
+  const bool now_waking = now - state.ticked > state.options.heartbeat_limit / 2;
+  return now_waking || (state.thawed && now - *state.thawed <= state.options.heartbeat_limit);
+}
+
 void expire(State& state, Instant now, Effects& effects) {
   // Who was frozen itself cannot judge the silence of others: what they said meanwhile is still on its way.
-  if (now - std::exchange(state.ticked, now) > state.options.heartbeat_limit / 2)
+  if (was_frozen(state, now) && now - state.ticked > state.options.heartbeat_limit / 2) {
+    state.thawed = now;
     for (auto& [id, peer] : state.peers) peer.heard = now;
+  }
+  state.ticked = now;
   std::vector<std::pair<PeerId, Error>> overdue;
   for (const auto& [id, peer] : state.peers) {
     if (now - peer.heard > state.options.heartbeat_limit)
-      overdue.emplace_back(id, Error{ErrorName::Evicted, "no heartbeat for " + format_duration(now - peer.heard)});
+      overdue.emplace_back(id, Error{ErrorName::Evicted, (peer.absent ? "it did not come back for " : "no heartbeat for ") +
+                                                             format_duration(now - peer.heard)});
     else if (peer.seat == Seat::Greeted && now - peer.since > state.options.seat_limit)
       overdue.emplace_back(id, Error{ErrorName::DeadlineExceeded, "no trainer after " + format_duration(now - peer.since)});
     else if (peer.seat == Seat::Fetching && now - peer.fetch.since > state.options.fetch_limit)

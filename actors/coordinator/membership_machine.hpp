@@ -18,10 +18,14 @@ void remove(State& state, PeerId peer, const Error& cause, bool left, Instant no
 /// The same for a peer that is still connected: it is told why and fenced.
 void dismiss(State& state, PeerId peer, const Error& cause, Instant now, Effects& effects);
 
+/// Whether this peer holds the current state, and no other one does.
+bool is_last_holder(const State& state, PeerId peer);
 /// Admits all who are caught up, if the phase allows it; returns those admitted.
 std::vector<PeerId> admit(State& state, Instant now, Effects& effects);
 /// Those caught up at an older revision fetch again; fetches from peers that are gone, or that failed, get another donor.
 void refresh_fetches(State& state, Instant now, Effects& effects);
+/// Whether the coordinator itself stood still lately: then the peers' connections broke because of that.
+bool was_frozen(const State& state, Instant now);
 /// Dismisses the silent and the overdue.
 void expire(State& state, Instant now, Effects& effects);
 /// A joiner that was overtaken too often and for which the next reduce waits; empty when there is none.

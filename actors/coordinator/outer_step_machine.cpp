@@ -145,7 +145,8 @@ void finish_run(State& state, const Digest& digest, Instant now, Effects& effect
 
 void commit(State& state, const Digest& digest, Instant now, Effects& effects) {
   PRIME_ASSERT(state.revision.next().value == state.step.value, "law 2: step n leads from revision n-1 to n");
-  effects.emplace_back(committed_record(state, digest, now));
+  state.last_commit_record = committed_record(state, digest, now);
+  effects.emplace_back(*state.last_commit_record);
   for (const auto& contribution : state.operation.contributions) state.tokens += contribution.weight;
   const Commit message{state.operation.id, state.step, state.revision.next(), digest};
   for (const auto& member : state.view.members) {
@@ -209,12 +210,13 @@ void end_run(State& state, std::optional<Error> cause, Instant now, Effects& eff
   for (const auto& [id, peer] : state.peers)
     effects.emplace_back(Send{id, Dismissed{cause.value_or(Error{ErrorName::RunDone, "all outer steps are committed"})}});
   set_phase(state, Phase::Over, now);
+  state.end_cause = cause;
   effects.emplace_back(Finish{std::move(cause)});
 }
 
 /// How many members end the wait for peers: the first step begins with all that were asked for.
 std::uint32_t quorum(const State& state) {
-  const bool begun = state.step_span > 0 || state.revision.value > 0;
+  const bool begun = state.step_span > 0 || state.has_trained();
   return begun ? state.options.min_peers : std::max(state.options.start_quorum, state.options.min_peers);
 }
 
@@ -235,7 +237,7 @@ void advance_waiting(State& state, Instant now, Effects& effects) {
     return;
   }
   const bool state_lost =
-      state.revision.value > 0 && members == 0 &&
+      state.has_trained() && members == 0 &&
       std::none_of(state.peers.begin(), state.peers.end(), [](const auto& entry) { return entry.second.seat == Seat::CaughtUp; });
   if (state_lost)
     end_run(state, Error{ErrorName::TooFewPeers, "the last peer that held revision " + std::to_string(state.revision.value) + " is gone"},
@@ -286,6 +288,11 @@ void advance_reducing(State& state, Instant now, Effects& effects) {
 }
 
 void advance_finishing(State& state, Instant now, Effects& effects) {
+  if (state.reported) {
+    // Who has yet to come back after a restart is to hear of the end; who stays away is lost soon.
+    if (members_who(state, [](const Peer& p) { return p.absent; }).empty()) end_run(state, std::nullopt, now, effects);
+    return;
+  }
   if (state.finalist && !state.peers.contains(*state.finalist)) {
     state.finalist.reset();
     if (!state.view.members.empty()) {
@@ -376,7 +383,7 @@ std::string in_doubt(State& state, PeerId from, const InDoubt& message, Effects&
   return "it was aborted";
 }
 
-std::string final_report(State& state, PeerId from, const FinalReport& message, Instant now, Effects& effects) {
+std::string final_report(State& state, PeerId from, const FinalReport& message, Effects& effects) {
   if (state.phase != Phase::Finishing || state.finalist != from) return "a report that nobody waits for";
   auto record = Record{"final_report"}
                     .with("peer", to_string(from))
@@ -386,7 +393,7 @@ std::string final_report(State& state, PeerId from, const FinalReport& message, 
   if (!std::isnan(message.held_out_loss.value())) record = std::move(record).with("held_out_loss", message.held_out_loss.value());
   record.durable = true;
   effects.emplace_back(std::move(record));
-  end_run(state, std::nullopt, now, effects);
+  state.reported = true;
   return "the run is done";
 }
 
@@ -400,6 +407,31 @@ void abort(State& state, const std::string& reason, Instant now, Effects& effect
   for (const auto& contribution : state.operation.contributions)
     if (state.peers.contains(contribution.peer)) effects.emplace_back(Send{contribution.peer, Abort{state.operation.id, reason}});
   set_phase(state, Phase::Training, now);
+}
+
+void stop(State& state, const std::string& why, Instant now, Effects& effects) {
+  abort(state, "the run is stopped", now, effects);
+  end_run(state, Error{ErrorName::RunStopped, why + ", after outer step " + std::to_string(state.revision.value)}, now, effects);
+}
+
+std::string returned(State& state, PeerId from, const Hello& message, Instant now, Effects& effects) {
+  auto& peer = state.peers.at(from);
+  peer.absent = false;
+  peer.hello = message;
+  peer.since = now;
+  effects.emplace_back(Record{"peer_returned"}.with("peer", to_string(from)).with("name", message.name));
+  if (state.last_commit) effects.emplace_back(Send{from, *state.last_commit});
+  if (!state.last_commit || state.last_commit->op != state.operation.id)
+    effects.emplace_back(Send{from, Abort{state.operation.id, "the coordinator was restarted"}});
+  if (state.phase == Phase::Finishing) {
+    effects.emplace_back(Send{from, RunDone{state.step, *state.digest, state.finalist == from}});
+  } else if (state.step_span > 0) {
+    const auto& members = state.view.members;
+    const auto at = std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.id == from; });
+    effects.emplace_back(Send{from, BeginStep{state.view, state.step, state.revision, peer.contributes,
+                                              static_cast<std::uint32_t>(at - members.begin()), peer.contributes ? peer.first_sample : 0}});
+  }
+  return message.name + " is back";
 }
 
 void enter(State& state, const std::vector<PeerId>& admitted, Effects& effects) {
@@ -433,8 +465,11 @@ std::string waiting_for(const State& state, Instant now) {
              " after the wait began";
     }
     case Phase::Training: {
-      if (!state.first_ready) return "";
+      if (const auto absent = members_who(state, [](const Peer& p) { return p.absent; }); !absent.empty())
+        return "the return of " + names(absent) + " after the coordinator's restart; evicted after " +
+               format_duration(state.options.heartbeat_limit);
       const auto late = members_who(state, [](const Peer& p) { return !p.ready; });
+      if (!state.first_ready) return "inner steps of " + names(late) + "; an agent starts a trainer that stands still again";
       if (!late.empty())
         return "inner steps of " + names(late) + "; evicted " + format_duration(state.options.deadline) + " after the first is ready";
       if (const auto joiner = membership::held_for(state, now))
@@ -444,7 +479,10 @@ std::string waiting_for(const State& state, Instant now) {
     case Phase::Reducing:
       return "votes of " + names(members_who(state, [](const Peer& p) { return !p.vote; })) + "; at most " +
              format_duration(state.options.deadline);
-    case Phase::Finishing: return "the final evaluation; at most " + format_duration(state.options.finish_limit);
+    case Phase::Finishing:
+      if (state.reported)
+        return "the return of " + names(members_who(state, [](const Peer& p) { return p.absent; })) + ", to hear of the end";
+      return "the final evaluation; at most " + format_duration(state.options.finish_limit);
     case Phase::Over: return "";
   }
   return "";

@@ -11,10 +11,14 @@ std::string ready(State& state, PeerId from, const Ready& message, Instant now, 
 std::string vote(State& state, PeerId from, const Vote& message, Instant now, Effects& effects);
 std::string reduce_failed(State& state, PeerId from, const ReduceFailed& message, Instant now, Effects& effects);
 std::string in_doubt(State& state, PeerId from, const InDoubt& message, Effects& effects);
-std::string final_report(State& state, PeerId from, const FinalReport& message, Instant now, Effects& effects);
+std::string final_report(State& state, PeerId from, const FinalReport& message, Effects& effects);
 
 /// Aborts what is in flight; the readiness of the members stays, their inputs are as they were (law 2).
 void abort(State& state, const std::string& reason, Instant now, Effects& effects);
+/// Ends the run before its last step; every peer is told, so that it saves what it holds.
+void stop(State& state, const std::string& why, Instant now, Effects& effects);
+/// A member is back at a coordinator that was restarted: it is told what was decided, and what it is to do.
+std::string returned(State& state, PeerId from, const Hello& message, Instant now, Effects& effects);
 /// New members enter the current step without weight (law 4).
 void enter(State& state, const std::vector<PeerId>& admitted, Effects& effects);
 /// Does whatever the state allows next: begins, reduces, waits, ends. Called after every event.

@@ -4,7 +4,8 @@ namespace prime {
 
 PeerActorImpl::PeerActorImpl(caf::actor_config& config, peer::Options options, PeerPorts ports)
     : PeerShell::base(config), ports_(std::move(ports)), options_(std::move(options)) {
-  set_down_handler([this](caf::down_msg&) {
+  set_down_handler([this](caf::down_msg& down) {
+    if (down.source != caf::actor_cast<caf::actor_addr>(ports_.coordinator)) return;  // of one before
     handle(peer::CoordinatorLost{"its connection closed"});
     ports_.settled();
   });
@@ -28,6 +29,12 @@ PeerActorImpl::behavior_type PeerActorImpl::make_behavior() {
       [this](const RunDone& m) { handle(peer::FromCoordinator{m}); },
       [this](const HeartbeatSeen& m) { handle(peer::FromCoordinator{m}); },
       [this](const PeerHappening& happening) { handle(happening.event); },
+      [this](const CoordinatorFound& found) {
+        demonitor(ports_.coordinator.address());
+        ports_.coordinator = found.coordinator;
+        monitor(ports_.coordinator);
+        handle(peer::CoordinatorBack{});
+      },
       [this](TickNow) {
         delayed_send(this, TICK_EVERY, TickNow{});
         state_.reduce_chunks = ports_.reduce_chunks();
@@ -56,6 +63,7 @@ void PeerActorImpl::carry_out(const peer::Effect& effect) {
   std::visit(overloaded{
                  [&](const Record& record) { ports_.journal->append(record); },
                  [&](const peer::Tell& e) { std::visit([&](const auto& message) { send(ports_.coordinator, message); }, e.message); },
+                 [&](const peer::Redial&) { ports_.redial(); },
                  [&](const peer::StartTrainer& e) { ports_.trainer->start(e.welcome); },
                  [&](const peer::BeginTraining& e) { ports_.trainer->begin(e.begin); },
                  [&](const peer::StartFetch& e) { send(ports_.supervisor, FetchOrder{e.fetch}); },

@@ -1,6 +1,7 @@
 // Owns the peer's shell: messages and happenings become events of the peer machine, effects become sends, orders and port calls.
 #pragma once
 
+#include <caf/allowed_unsafe_message_type.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <functional>
 
@@ -12,8 +13,13 @@
 
 namespace prime {
 
+/// The coordinator was found again, perhaps another process than before.
+struct CoordinatorFound {
+  CoordinatorActor coordinator;
+};
+
 /// The public interface and what happens in this process.
-using PeerShell = PeerActor::extend<caf::reacts_to<PeerHappening>, caf::reacts_to<TickNow>>;
+using PeerShell = PeerActor::extend<caf::reacts_to<PeerHappening>, caf::reacts_to<CoordinatorFound>, caf::reacts_to<TickNow>>;
 
 struct PeerPorts {
   CoordinatorActor coordinator;
@@ -23,6 +29,7 @@ struct PeerPorts {
   JournalPort* journal = nullptr;
   std::function<Instant()> now;
   std::function<std::uint64_t()> reduce_chunks;     ///< for heartbeats
+  std::function<void()> redial;                     ///< finds the coordinator again; ends in a CoordinatorFound or a RedialFailed
   std::function<void()> settled;                    ///< coordinator and peer have nothing more to tell each other: the process may end
   std::function<void(const peer::State&)> observe;  ///< after each event; tests hang their fault points here
 };
@@ -45,3 +52,5 @@ class PeerActorImpl : public PeerShell::base {
 };
 
 }  // namespace prime
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::CoordinatorFound)

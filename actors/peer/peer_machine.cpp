@@ -18,15 +18,43 @@ class Handler {
 
   std::string operator()(const FromCoordinator& message) {
     s_.heard = now_;
+    if (s_.phase == Phase::Leaving) {
+      if (const auto* answer = std::get_if<Dismissed>(&message))
+        return end(std::nullopt, answer->cause.name == ErrorName::RunStopped, prime::to_string(answer->cause));
+      // It has voted: what it saves is what the others hold.
+      const bool decides = std::holds_alternative<Commit>(message) || std::holds_alternative<Abort>(message);
+      if (!decides) return "it leaves";
+    }
     return std::visit([this](const auto& m) { return hear(m); }, message);
   }
 
   std::string operator()(const CoordinatorLost& event) { return coordinator_lost(event.reason); }
 
+  /// It owes this peer what was decided, and says so once it knows who is back.
+  std::string operator()(const CoordinatorBack&) {
+    if (!s_.absence) return "nobody was missed";
+    record(Record{"coordinator_back"}.with("after_s", std::chrono::duration<double>(now_ - s_.absence->since).count()));
+    s_.absence.reset();
+    s_.heard = now_;
+    auto hello = s_.options.hello;
+    hello.returning = s_.epoch > Epoch{};
+    tell(std::move(hello));
+    return "the coordinator is back";
+  }
+
+  std::string operator()(const RedialFailed& event) {
+    if (!s_.absence) return "nobody was missed";
+    s_.absence->dialing = false;
+    s_.absence->redial_at = now_ + s_.absence->pause;
+    s_.absence->pause = std::min(2 * s_.absence->pause, REDIAL_AFTER_AT_MOST);
+    return "not yet: " + prime::to_string(event.cause);
+  }
+
   std::string operator()(const Configured& event) {
     s_.options.heartbeat_every = event.heartbeat_every;
     s_.options.heartbeat_limit = event.heartbeat_limit;
     s_.options.checkpoint_every = event.checkpoint_every;
+    s_.options.coordinator_grace = event.coordinator_grace;
     return "configured";
   }
 
@@ -38,9 +66,8 @@ class Handler {
       s_.layout = event.layout;
       s_.elements = event.elements;
       s_.digest = event.state;
-      s_.phase = Phase::Waiting;
-      tell(Seated{s_.revision, s_.digest, s_.layout, s_.elements, s_.trainer_pid});
-      return "seated";
+      s_.revision = event.revision;
+      return take_seat();
     }
     if (event.layout != s_.layout) return give_up(Error{ErrorName::LayoutMismatch, "the restarted trainer binds other tensors"});
     if (s_.phase == Phase::Training) emit(BeginTraining{*s_.begin});
@@ -51,8 +78,7 @@ class Handler {
   std::string operator()(const TrainerContributed& event) {
     if (s_.phase != Phase::Training || event.step != s_.begin->step) return "a contribution to another step";
     s_.phase = Phase::Ready;
-    tell(prime::Ready{event.step, s_.revision, event.weight, event.samples, event.loss, event.held_out_loss, event.tokens_per_s,
-                      s_.trainer_pid});
+    tell_ready({event.step, s_.revision, event.weight, event.samples, event.loss, event.held_out_loss, event.tokens_per_s, s_.trainer_pid});
     return "contributed";
   }
 
@@ -68,7 +94,8 @@ class Handler {
 
   std::string operator()(const TrainerFinal& event) {
     if (s_.phase != Phase::Finishing) return "a final answer that nobody waits for";
-    tell(FinalReport{event.held_out_loss, event.sample.substr(0, 4096), event.checkpoint, event.problem});
+    s_.report = FinalReport{event.held_out_loss, event.sample.substr(0, 4096), event.checkpoint, event.problem};
+    tell(*s_.report);
     return "reported";  // the coordinator's dismissal is the proof that it has arrived
   }
 
@@ -80,7 +107,7 @@ class Handler {
     }
     if (!event.prepared) {
       const auto op = s_.reduce->op;
-      back_to_ready();
+      forget_reduce(Phase::Ready);
       tell(ReduceFailed{op, event.suspect, event.prepared.error()});
       return "the reduce failed: " + prime::to_string(event.prepared.error());
     }
@@ -92,13 +119,15 @@ class Handler {
   }
 
   std::string operator()(const FetchEnded& event) {
-    if (s_.phase != Phase::Fetching || !s_.fetching || event.revision != s_.fetching->revision) return "a fetch that nobody waits for";
+    if (!s_.fetching || event.revision != s_.fetching->revision) return "a fetch that nobody waits for";
     const auto ended = *std::exchange(s_.fetching, std::nullopt);
     if (event.state) {
       s_.revision = event.revision;
       s_.digest = *event.state;
       record(Record{"state_fetched"}.with("revision", s_.revision.value).with("digest", to_string(s_.digest)));
     }
+    if (s_.phase == Phase::Waiting) return take_seat();
+    if (s_.phase != Phase::Fetching) return "a fetch that nobody waits for";
     const auto wanted = *s_.fetch;
     const bool asked_anew = wanted.donor != ended.donor || wanted.revision != ended.revision || wanted.state != ended.state;
     if (asked_anew && !holds(wanted)) return start_fetch(wanted);
@@ -123,6 +152,9 @@ class Handler {
   std::string operator()(const Tick&) {
     // Who was frozen itself cannot judge the silence of others: what they said meanwhile is still on its way.
     if (now_ - std::exchange(s_.ticked, now_) > s_.options.heartbeat_limit / 2) s_.heard = now_;
+    if (s_.phase == Phase::Leaving)
+      return now_ - s_.asked > LEAVE_LIMIT ? end(std::nullopt, true, "left without an answer") : std::string{};
+    if (s_.absence) return look_for_the_coordinator();
     if (now_ - s_.heard > s_.options.heartbeat_limit) return coordinator_lost("silent for " + format_duration(now_ - s_.heard));
     if (s_.phase != Phase::Greeting && now_ - s_.beat >= s_.options.heartbeat_every) {
       s_.beat = now_;
@@ -138,6 +170,11 @@ class Handler {
 
  private:
   std::string hear(const Welcome& m) {
+    // A coordinator that came back does not know of those who were not members yet.
+    if (s_.phase == Phase::Waiting || s_.phase == Phase::Fetching) {
+      s_.phase = Phase::Waiting;
+      return s_.fetching ? "takes its seat when the fetch in flight has ended" : take_seat();
+    }
     if (s_.phase != Phase::Greeting) return "welcome twice";
     s_.phase = Phase::Seating;
     record(Record{"welcome"}.with("ordinal", m.ordinal));
@@ -146,9 +183,9 @@ class Handler {
   }
 
   std::string hear(const Dismissed& m) {
-    if (s_.phase == Phase::Finishing && m.cause.name == ErrorName::RunDone) return end(std::nullopt, false);
+    if (s_.phase == Phase::Finishing && m.cause.name == ErrorName::RunDone) return end(std::nullopt, false, {});
     // Sent away with the run's state in hand: it is kept for whoever continues the run.
-    return end(m.cause, info(m.cause.name).klass != ErrorClass::User);
+    return end(m.cause, info(m.cause.name).klass != ErrorClass::User, prime::to_string(m.cause));
   }
 
   std::string hear(const FetchState& m) {
@@ -169,7 +206,13 @@ class Handler {
       return give_up(Error{ErrorName::ParityBroken,
                            "told to train from revision " + std::to_string(m.base.value) + ", holds " + std::to_string(s_.revision.value)});
     s_.epoch = m.view.epoch;
+    const bool known =
+        s_.begin && s_.begin->step == m.step && s_.begin->contribute == m.contribute && s_.begin->first_sample == m.first_sample;
     s_.begin = m;
+    if (known && (s_.phase == Phase::Training || s_.phase == Phase::Ready)) {
+      if (s_.phase == Phase::Ready) tell(*s_.ready);
+      return "it is at that step";
+    }
     s_.inner_steps = 0;
     record(Record{"outer_step_begun"}
                .with("outer_step", m.step.value)
@@ -178,7 +221,7 @@ class Handler {
                .with("first_sample", m.first_sample));
     if (!m.contribute) {
       s_.phase = Phase::Ready;
-      tell(prime::Ready{m.step, m.base, 0, 0, Real{0.0}, Real{std::nan("")}, Real{0.0}, s_.trainer_pid});
+      tell_ready({m.step, m.base, 0, 0, Real{0.0}, Real{std::nan("")}, Real{0.0}, s_.trainer_pid});
       return "adopts the result of this step";
     }
     s_.phase = Phase::Training;
@@ -207,20 +250,23 @@ class Handler {
   }
 
   std::string hear(const Abort& m) {
-    if (!s_.reduce || s_.reduce->op != m.op || (s_.phase != Phase::Reducing && s_.phase != Phase::Voted)) return "nothing to abort";
+    // Operations follow one another: what is older than one that is void is void, too, unless its commit came before this.
+    const bool reduces = s_.reduce && (s_.phase == Phase::Reducing || s_.prepared);
+    if (!reduces || m.op < s_.reduce->op) return "nothing to abort";
+    const auto op = s_.reduce->op;
     record(Record{"outer_step_aborted"}
                .with("outer_step", s_.reduce->step.value)
-               .with("operation", to_string(m.op))
-               .with("epoch", m.op.epoch.value)
+               .with("operation", to_string(op))
+               .with("epoch", op.epoch.value)
                .with("reason", m.reason));
-    if (s_.phase == Phase::Reducing) emit(AbortReduce{m.op, m.reason});
-    else emit(Discard{m.op});
-    back_to_ready();
+    if (s_.phase == Phase::Reducing) emit(AbortReduce{op, m.reason});
+    else emit(Discard{op});
+    forget_reduce(Phase::Ready);
     return "aborted: " + m.reason;
   }
 
   std::string hear(const Commit& m) {
-    if (s_.phase != Phase::Voted || s_.reduce->op != m.op) return "a commit that was heard before";
+    if (!s_.prepared || s_.reduce->op != m.op) return "a commit that was heard before";
     if (*s_.prepared != m.state)
       return give_up(Error{ErrorName::ParityBroken, "prepared " + to_string(*s_.prepared) + ", committed was " + to_string(m.state)});
     PRIME_ASSERT(m.revision == s_.revision.next(), "law 2: a commit leads to the next revision");
@@ -244,13 +290,15 @@ class Handler {
     const auto every = s_.options.checkpoint_every;
     if (every > 0 && m.step.value % every == 0 && s_.reduce->view.members.front().id == s_.options.hello.peer)
       emit(SaveState{"every " + std::to_string(every) + " outer steps"});
-    s_.reduce.reset();
-    s_.prepared.reset();
-    s_.phase = Phase::Waiting;
+    forget_reduce(Phase::Waiting);
     return "committed";
   }
 
   std::string hear(const RunDone& m) {
+    if (s_.phase == Phase::Finishing && s_.done->finalist == m.finalist) {
+      if (s_.report) tell(*s_.report);
+      return "it knows that the run is done";
+    }
     record(Record{"run_done"}.with("outer_step", m.step.value).with("digest", to_string(m.state)).with("finalist", m.finalist));
     s_.phase = Phase::Finishing;
     s_.done = m;
@@ -262,6 +310,18 @@ class Handler {
 
   std::string hear(const HeartbeatSeen&) { return {}; }
 
+  void tell_ready(prime::Ready ready) {
+    s_.ready = std::move(ready);
+    tell(*s_.ready);
+  }
+
+  std::string take_seat() {
+    s_.fetch.reset();
+    s_.phase = Phase::Waiting;
+    tell(Seated{s_.revision, s_.digest, s_.layout, s_.elements, s_.trainer_pid});
+    return "seated";
+  }
+
   [[nodiscard]] bool holds(const FetchState& m) const { return s_.revision == m.revision && s_.digest == m.state; }
 
   std::string start_fetch(const FetchState& m) {
@@ -271,41 +331,68 @@ class Handler {
     return "fetching";
   }
 
-  void back_to_ready() {
+  void forget_reduce(Phase next) {
     s_.reduce.reset();
     s_.prepared.reset();
-    s_.phase = Phase::Ready;
+    if (s_.phase != Phase::Leaving) s_.phase = next;
   }
 
   std::string leave() {
+    if (s_.absence) return coordinator_stays_away();
     tell(Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
-    return end(std::nullopt, false);
+    if (s_.phase == Phase::Greeting) return end(std::nullopt, false, {});
+    if (s_.phase == Phase::Reducing) emit(AbortReduce{s_.reduce->op, "this peer leaves"});
+    s_.phase = Phase::Leaving;
+    s_.asked = now_;
+    return "leaves";
   }
 
   /// Who was never welcome has lost nothing: a run that ended just now, or an address at which nobody serves one.
   std::string coordinator_lost(const std::string& how) {
-    if (s_.phase == Phase::Greeting) return end(Error{ErrorName::RunUnreachable, "no welcome: " + how}, false);
-    return end(Error{ErrorName::CoordinatorLost, how}, true);
+    if (s_.phase == Phase::Greeting) return end(Error{ErrorName::RunUnreachable, "no welcome: " + how}, false, {});
+    if (s_.phase == Phase::Leaving) return end(std::nullopt, true, "the coordinator was lost while it left");
+    if (s_.absence) return "it is looked for already";
+    record(Record{"coordinator_lost"}
+               .with("reason", how)
+               .with("gives_up_after_s", std::chrono::duration<double>(s_.options.coordinator_grace).count()));
+    s_.absence = CoordinatorAbsence{how, now_, now_};
+    return look_for_the_coordinator();
+  }
+
+  std::string coordinator_stays_away() {
+    const Error cause{ErrorName::CoordinatorLost,
+                      s_.absence->how + "; it did not come back within " + format_duration(now_ - s_.absence->since)};
+    return end(cause, true, prime::to_string(cause));
+  }
+
+  std::string look_for_the_coordinator() {
+    auto& absence = *s_.absence;
+    if (now_ - absence.since > s_.options.coordinator_grace) return coordinator_stays_away();
+    if (absence.dialing || now_ < absence.redial_at) return {};
+    absence.dialing = true;
+    emit(Redial{});
+    return "looks for the coordinator";
   }
 
   std::string give_up(Error cause) {
     tell(Deathrattle{false, cause});
-    return end(std::move(cause), true);
+    return end(cause, true, prime::to_string(cause));
   }
 
-  std::string end(std::optional<Error> cause, bool save) {
+  /// `save` says why the state is saved before, if it is worth it.
+  std::string end(std::optional<Error> cause, bool save, const std::string& why) {
     // Once all steps are committed, a coordinator that goes is the regular end of the run.
     if (s_.phase == Phase::Finishing && cause && cause->name == ErrorName::CoordinatorLost) cause.reset();
     if (s_.phase == Phase::Reducing) emit(AbortReduce{s_.reduce->op, "this peer ends"});
     auto note = Record{"peer_ended"}.with("revision", s_.revision.value).with("phase", std::string{to_string(s_.phase)});
     if (cause) note = std::move(note).with("reason", prime::to_string(*cause));
-    if (s_.phase == Phase::Voted) note = std::move(note).with("in_doubt", to_string(s_.reduce->op));
+    if (s_.prepared) note = std::move(note).with("in_doubt", to_string(s_.reduce->op));
     // Who never trained or fetched holds nothing that is worth keeping; a trainer that is down just now has its state here.
     const bool holds_run = s_.begin || s_.revision > Revision{};
-    if (cause && save && holds_run) emit(SaveState{prime::to_string(*cause)});
+    if (save && holds_run && (cause || s_.phase == Phase::Leaving)) emit(SaveState{why});
     record(std::move(note));
     s_.phase = Phase::Over;
-    const std::string reason = cause ? prime::to_string(*cause) : "ended";
+    const std::string reason = cause ? prime::to_string(*cause) : why.empty() ? "ended" : why;
     emit(End{std::move(cause)});
     return reason;
   }
@@ -332,6 +419,7 @@ std::string_view to_string(Phase phase) {
     case Phase::Reducing: return "reducing";
     case Phase::Voted: return "voted";
     case Phase::Finishing: return "finishing";
+    case Phase::Leaving: return "leaving";
     case Phase::Over: return "over";
   }
   return "over";
@@ -351,6 +439,11 @@ Transition start(Options options, Instant now) {
 Transition step(State state, const Event& event, Instant now) {
   Transition result{std::move(state), {}, {}};
   if (result.state.phase == Phase::Over) return result;
+  // Who leaves is deaf to all but the answer, and the lack of one.
+  const bool about_leaving = std::holds_alternative<FromCoordinator>(event) || std::holds_alternative<CoordinatorLost>(event) ||
+                             std::holds_alternative<ReduceEnded>(event) || std::holds_alternative<FetchEnded>(event) ||
+                             std::holds_alternative<Tick>(event);
+  if (result.state.phase == Phase::Leaving && !about_leaving) return result;
   result.reason = std::visit(Handler{result.state, now, result.effects}, event);
   return result;
 }

@@ -23,6 +23,7 @@ struct Options {
   Duration heartbeat_every = 2s;
   Duration heartbeat_limit = 10s;      ///< of the coordinator's silence
   Duration doubt_after = 5s;           ///< a voter that heard nothing asks
+  Duration coordinator_grace = 1min;   ///< for a lost coordinator to come back
   std::uint64_t checkpoint_every = 0;  ///< outer steps; the member of rank 0 writes them; 0: none on the way
 };
 
@@ -36,9 +37,25 @@ enum class Phase : std::uint8_t {
   Reducing,
   Voted,  ///< waits for the decision; neither applies nor restores by itself (law 2)
   Finishing,
+  Leaving,  ///< has said goodbye; the answer tells whether it holds the last copy of the state
   Over,
 };
 std::string_view to_string(Phase phase);
+
+/// How long who leaves waits for that answer.
+inline constexpr Duration LEAVE_LIMIT = 3s;
+/// Between two attempts to reach a lost coordinator: doubled from the first to the last.
+inline constexpr Duration REDIAL_AFTER = 250ms;
+inline constexpr Duration REDIAL_AFTER_AT_MOST = 2s;
+
+/// What a peer does without a coordinator: its trainer and its reduce go on, and it looks for the coordinator.
+struct CoordinatorAbsence {
+  std::string how;
+  Instant since{};
+  Instant redial_at{};
+  Duration pause = REDIAL_AFTER;
+  bool dialing = false;
+};
 
 struct State {
   Options options;
@@ -46,7 +63,7 @@ struct State {
   Instant heard{};   ///< the coordinator, last
   Instant ticked{};  ///< last tick
   Instant beat{};    ///< own last heartbeat
-  Instant asked{};   ///< when voted, or last in doubt
+  Instant asked{};   ///< when voted or said goodbye, or last in doubt
   bool trainer_bound = false;
   std::uint32_t trainer_pid = 0;
   std::uint64_t elements = 0;
@@ -59,7 +76,10 @@ struct State {
   std::optional<FetchState> fetch;     ///< the one that is wanted
   std::optional<FetchState> fetching;  ///< the one in flight: one at a time, the wanted one comes after it
   std::optional<RunDone> done;
-  Epoch epoch;  ///< newest seen; what is older is refused (law 1)
+  std::optional<prime::Ready> ready;          ///< what was told of `begin`, for a coordinator that comes back
+  std::optional<FinalReport> report;          ///< likewise
+  std::optional<CoordinatorAbsence> absence;  ///< while the coordinator is lost
+  Epoch epoch;                                ///< newest seen; what is older is refused (law 1)
   std::uint64_t inner_steps = 0;
   std::uint64_t reduce_chunks = 0;
 };
@@ -70,17 +90,24 @@ using FromCoordinator = std::variant<Welcome, Dismissed, FetchState, BeginStep, 
 struct CoordinatorLost {
   std::string reason;
 };
+/// Each Redial ends in one of these two.
+struct CoordinatorBack {};
+struct RedialFailed {
+  Error cause;
+};
 /// The manifest of the welcome was read: from now on these rule.
 struct Configured {
   Duration heartbeat_every{};
   Duration heartbeat_limit{};
   std::uint64_t checkpoint_every = 0;
+  Duration coordinator_grace{};
 };
 /// The trainer has bound its tensors. The first time its values may found the state; later it is given the state.
 struct TrainerBound {
   Digest layout;
   std::uint64_t elements = 0;
-  Digest state;  ///< of the agent's outer state after binding
+  Digest state;       ///< of the agent's outer state after binding
+  Revision revision;  ///< of that state: above 0 when it was read from a checkpoint
   std::uint32_t pid = 0;
 };
 /// The trainer's parameters were taken as this step's contribution, and are finite.
@@ -129,8 +156,9 @@ struct Progress {
 struct LeaveRequested {};
 /// Time has passed.
 struct Tick {};
-using Event = std::variant<FromCoordinator, CoordinatorLost, Configured, TrainerBound, TrainerContributed, TrainerRestarting, TrainerGaveUp,
-                           TrainerLeft, TrainerFinal, ReduceEnded, FetchEnded, Progress, LeaveRequested, Tick>;
+using Event =
+    std::variant<FromCoordinator, CoordinatorLost, CoordinatorBack, RedialFailed, Configured, TrainerBound, TrainerContributed,
+                 TrainerRestarting, TrainerGaveUp, TrainerLeft, TrainerFinal, ReduceEnded, FetchEnded, Progress, LeaveRequested, Tick>;
 
 // Effects -------------------------------------------------------------------------------------------------------------------
 
@@ -139,6 +167,8 @@ using ToCoordinator =
 struct Tell {
   ToCoordinator message;
 };
+/// Dial the coordinator again; what is told from then on goes to whom is found.
+struct Redial {};
 /// Parse the manifest and start (or adopt) the trainer.
 struct StartTrainer {
   Welcome welcome;
@@ -178,7 +208,7 @@ struct SaveState {
 struct End {
   std::optional<Error> cause;
 };
-using Effect = std::variant<Record, Tell, StartTrainer, BeginTraining, StartFetch, RunReduce, AbortReduce, ApplyCommit, Discard,
+using Effect = std::variant<Record, Tell, Redial, StartTrainer, BeginTraining, StartFetch, RunReduce, AbortReduce, ApplyCommit, Discard,
                             FinishTraining, SaveState, End>;
 
 struct Transition {

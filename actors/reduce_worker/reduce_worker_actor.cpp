@@ -23,7 +23,13 @@ void ReduceWorkerImpl::start(const StartReduce& reduce) {
   request.contributions = reduce.contributions;
   request.input = std::as_bytes(ports_.state->contribution());
   request.output = std::as_writable_bytes(ports_.state->result());
-  request.deadline = ports_.deadline();
+  const ReduceTerms terms = ports_.terms();
+  request.deadline = terms.deadline;
+  request.codec = terms.codec;
+  request.schedule = terms.schedule;
+  request.stochastic = terms.stochastic;
+  request.seed = terms.seed;
+  request.version = reduce.step.value;
   ports_.lanes->start(std::move(request),
                       [self](ReduceOutcome outcome) { caf::anon_send(self, ReduceHappening{reduce_worker::Moved{std::move(outcome)}}); });
 }

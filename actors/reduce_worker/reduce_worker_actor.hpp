@@ -12,11 +12,20 @@ namespace prime {
 
 using ReduceWorkerActor = caf::typed_actor<caf::reacts_to<ReduceHappening>>;
 
+/// What the manifest says of every reduce of a run.
+struct ReduceTerms {
+  Duration deadline{};
+  Codec codec = Codec::None;
+  Schedule schedule = Schedule::Automatic;
+  bool stochastic = false;
+  std::uint64_t seed = 0;
+};
+
 struct ReduceWorkerPorts {
   ReducePort* lanes = nullptr;
   StatePort* state = nullptr;
   PeerId self;
-  std::function<Duration()> deadline;       ///< of one reduce; from the manifest, known once welcome
+  std::function<ReduceTerms()> terms;       ///< known once welcome
   std::function<void(peer::Event)> report;  ///< to the peer actor, from any thread
 };
 

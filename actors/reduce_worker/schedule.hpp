@@ -31,6 +31,7 @@ enum class PieceKind : std::uint8_t {
   Doubt,  ///< whom the sender has lost, a byte for each rank
   Committed,
   Aborted,
+  Greeting,  ///< the first of a stream, where lanes have several: of which lane it is
 };
 
 /// One chunk in one of its forms. `segment` is the rank of its owner.

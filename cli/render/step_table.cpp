@@ -47,6 +47,7 @@ std::optional<std::string> StepTable::apply(const store::JournalLine& line) {
     if (begun_) notes_.push_back(name + " joined");
   }
   if (line.event == "peer_left" || line.event == "peer_lost") on_gone(name, line.event == "peer_left", fields);
+  if (line.event == "coordinator_restarted") notes_.emplace_back("the coordinator was killed and is back");
   if (line.event == "outer_step_aborted") {
     const auto reason = text_field(fields, "reason").value_or("no reason");
     const bool explained = std::any_of(gone_.begin(), gone_.end(), [&](const std::string& who) { return reason.starts_with(who + " "); });

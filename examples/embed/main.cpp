@@ -1,5 +1,6 @@
-// A trainer of one's own in twenty lines: joins the run named by PRIME_INVITE and minimises ½‖x − target‖², where every peer has
-// another target. The run's optimum is the mean of the targets, which no peer could find alone.
+// A trainer of one's own: minimises ½‖x − target‖², where every peer has another target. The run's optimum is the mean of the targets,
+// which no peer could find alone. As `local.trainer_command` it serves the agent that starts it; by hand it joins the run that
+// PRIMECTL_INVITE names. docs/EMBEDDING.md shows both.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -11,8 +12,9 @@ int complain(const prime::Error& error) {
 }
 
 int main() {
-  const char* const invite = std::getenv("PRIME_INVITE");
-  auto session = prime::Session::join({.invite = invite != nullptr ? invite : ""});
+  const char* const invite = std::getenv("PRIMECTL_INVITE");
+  const bool started_by_agent = std::getenv("PRIME_TRAINER_FD") != nullptr;
+  auto session = started_by_agent ? prime::Session::attach() : prime::Session::join({.invite = invite != nullptr ? invite : ""});
   if (!session) return complain(session.error());
 
   std::vector<float> x(1000, 1.0F);

@@ -1,10 +1,9 @@
-#include <arpa/inet.h>
-#include <array>
+#include <atomic>
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/send.hpp>
-#include <netdb.h>
-#include <sys/socket.h>
+#include <mutex>
+#include <thread>
 #include <unistd.h>
 
 #include "actors/peer/peer_actor.hpp"
@@ -19,11 +18,14 @@
 #include "runtime/net/acceptor.hpp"
 #include "runtime/net/basp_transport.hpp"
 #include "runtime/net/dial.hpp"
+#include "runtime/net/reachable.hpp"
 
 namespace prime {
 namespace {
 
 constexpr Duration CONNECT_LIMIT = 10s;
+/// Of one attempt to reach a lost coordinator again; the end of this process may have to wait for it.
+constexpr Duration REDIAL_LIMIT = 3s;
 /// After the farewell, until the coordinator has closed the connection.
 constexpr Duration FAREWELL_LIMIT = 3s;
 
@@ -33,30 +35,12 @@ net::Transport transport_of(const manifest::Shared& shared) {
   return shared.trust.transport == manifest::Transport::Plain ? net::Transport::Plain : net::Transport::Tls;
 }
 
-/// The address of the interface that leads to `target`: what others reach this machine by when it listens on all of them.
-/// Connecting a datagram socket sends nothing; it only makes the kernel choose the route.
-std::string address_towards(const Endpoint& target) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  if (::getaddrinfo(target.host.c_str(), std::to_string(target.port).c_str(), &hints, &found) != 0) return target.host;
-  std::string host = target.host;
-  const int fd = ::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  sockaddr_storage own{};
-  socklen_t length = sizeof own;
-  std::array<char, NI_MAXHOST> text{};
-  if (fd >= 0 && ::connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
-      ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
-      ::getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0)
-    host = text.data();
-  if (fd >= 0) ::close(fd);
-  ::freeaddrinfo(found);
-  return host;
+/// Everything of one agent, in the order in which it must be destroyed (last member first).
+ReduceTerms terms_of(const manifest::Shared& shared) {
+  const auto& wire = shared.sync.wire;
+  return {shared.sync.deadline, wire.codec, wire.schedule, wire.rounding == manifest::Rounding::Stochastic, shared.train.seed};
 }
 
-bool is_wildcard(const std::string& host) { return host.empty() || host == "0.0.0.0" || host == "::"; }
-
-/// Everything of one agent, in the order in which it must be destroyed (last member first).
 class Agent {
  public:
   Agent(AgentOptions options, PeerId self, std::string name, std::filesystem::path directory, RecordJournal& journal,
@@ -72,7 +56,13 @@ class Agent {
     EndSignal end;
     end_ = &end;
     PRIME_TRY(fault_, FaultPoint::from_environment());
-    PRIME_TRY(const auto listen, net::parse_endpoint(options_.local.network.listen));
+    const auto& network = options_.local.network;
+    PRIME_TRY(const auto own_address, net::address_towards(options_.invite.address, CONNECT_LIMIT));
+    auto listen = net::listen_towards(own_address);
+    if (network.listen) {
+      PRIME_TRY(listen, net::parse_endpoint(*network.listen));
+    }
+    PRIME_TRY(const auto host, net::peer_host(listen.host, network.advertise, own_address));
     PRIME_TRY(auto credentials, net::Credentials::make(options_.invite.key, options_.invite.run, net::Identity{net::Role::Peer, self_}));
     credentials_.emplace(std::move(credentials));
     make_engine();
@@ -80,26 +70,32 @@ class Agent {
     StateServer donors{[this] { return host_->snapshot(); }};
     net::AcceptorOptions acceptor_options;
     acceptor_options.listen = listen;
+    acceptor_options.memory = network.shared_memory;
     PRIME_TRY(const auto acceptor, net::Acceptor::open(acceptor_options, *credentials_,
                                                        [&](net::Protocol protocol, net::ChannelPtr channel, const std::string&) {
                                                          if (protocol == net::Protocol::Lane) engine_->adopt(std::move(channel));
                                                          if (protocol == net::Protocol::State) donors.serve(std::move(channel));
                                                        }));
     acceptor_ = acceptor.get();
-    Endpoint lanes = acceptor->address();
-    if (options_.local.network.advertise) lanes.host = *options_.local.network.advertise;
-    else if (is_wildcard(lanes.host)) lanes.host = address_towards(options_.invite.address);
-    auto outcome = take_part(lanes);
+    auto outcome = take_part({host, acceptor->address().port});
     acceptor->stop();
     acceptor_ = nullptr;
     return outcome;
   }
 
  private:
+  ReduceTerms terms() {
+    const std::lock_guard lock(terms_mutex_);
+    return terms_;
+  }
+
   void make_engine() {
     lanes::EngineOptions engine;
     engine.self = self_;
+    engine.streams = [this] { return streams_.load(); };
     engine.dial = [this](const Member& member, Duration limit) {
+      if (options_.local.network.shared_memory)
+        if (auto local = net::dial_memory(*credentials_, member.id, limit)) return local;
       return net::dial(member.lanes, net::Protocol::Lane, *credentials_, net::Expectation::peer(member.id), limit, lane_transport_.load());
     };
     engine.on_chunk = [this](OperationId, std::uint64_t done, std::uint64_t total) {
@@ -118,6 +114,7 @@ class Agent {
     host.name = name_;
     host.directory = directory_;
     host.checkpoints = directory_ / "checkpoints";
+    host.origin = options_.checkpoint;
     host.local = options_.local;
     host.default_trainer = options_.trainer_program;
     host.report = [this](peer::Event event) { caf::anon_send(shell_, PeerHappening{std::move(event)}); };
@@ -133,7 +130,11 @@ class Agent {
       lane_transport_.store(transport_of(shared));
       // Only now is the manifest known: it comes with the welcome, which needs the address first.
       if (transport_of(shared) == net::Transport::Plain) acceptor_->allow_plain();
-      deadline_.store(shared.sync.deadline.count());
+      streams_.store(shared.sync.wire.streams);
+      {
+        const std::lock_guard lock(terms_mutex_);
+        terms_ = terms_of(shared);
+      }
       welcome_(AgentIdentity{self_, name_, directory_});
     };
     host_ = std::make_unique<PeerHost>(std::move(host));
@@ -152,6 +153,7 @@ class Agent {
       if (!coordinator)
         return fail(std::move(coordinator.error())
                         .with_context("connecting to the coordinator at " + net::format_endpoint(options_.invite.address)));
+      transport_ = &transport;
       spawn_actors(system, *coordinator, lanes);
       cause = end_->wait(
           [this](int count) {
@@ -160,8 +162,10 @@ class Agent {
           },
           [this] { host_->watch(now()); });
       end_->wait_for_release(FAREWELL_LIMIT);
+      redialing_ = {};
       end_actors(system);
       transport.shutdown_connections();
+      transport_ = nullptr;
     }
     if (cause) return fail(std::move(*cause));
     return {};
@@ -169,7 +173,7 @@ class Agent {
 
   void spawn_actors(caf::actor_system& system, const CoordinatorActor& coordinator, const Endpoint& lanes) {
     const auto report = [this](peer::Event event) { caf::anon_send(shell_, PeerHappening{std::move(event)}); };
-    ReduceWorkerPorts worker{engine_.get(), host_.get(), self_, [this] { return Duration{deadline_.load()}; }, report};
+    ReduceWorkerPorts worker{engine_.get(), host_.get(), self_, [this] { return terms(); }, report};
     worker_ = system.spawn<ReduceWorkerImpl, caf::detached>(worker);
     SupervisorPorts supervisor;
     supervisor.checkpoint_server =
@@ -187,9 +191,22 @@ class Agent {
                     &journal_,
                     now,
                     [this] { return engine_->chunks_done(); },
+                    [this] { redial(); },
                     [this] { end_->release(); },
                     [this](const peer::State& state) { at_fault_point(state); }};
-    shell_ = system.spawn<PeerActorImpl>(options, ports);
+    // It begins with its first message, when what it causes to be reported finds its handle here.
+    shell_ = system.spawn<PeerActorImpl, caf::lazy_init>(options, ports);
+    caf::anon_send(shell_, PeerHappening{peer::Tick{}});
+  }
+
+  /// Dialing blocks, so it has a thread of its own; the machine asks again only after an answer.
+  void redial() {
+    redialing_ = std::jthread([this] {
+      transport_->shutdown_connections();  // of one that only fell silent
+      auto found = transport_->remote_actor<CoordinatorActor>(*credentials_, options_.invite.address, REDIAL_LIMIT);
+      if (found) caf::anon_send(shell_, CoordinatorFound{std::move(*found)});
+      else caf::anon_send(shell_, PeerHappening{peer::RedialFailed{std::move(found.error())}});
+    });
   }
 
   void end_actors(caf::actor_system& system) {
@@ -224,7 +241,9 @@ class Agent {
   net::Acceptor* acceptor_ = nullptr;
   FaultPoint fault_;
   std::atomic<net::Transport> lane_transport_{net::Transport::Tls};
-  std::atomic<std::int64_t> deadline_{Duration{120s}.count()};
+  std::atomic<std::uint32_t> streams_{1};
+  std::mutex terms_mutex_;
+  ReduceTerms terms_;  ///< guarded by terms_mutex_
   std::atomic<std::uint64_t> step_{0};
   std::optional<net::Credentials> credentials_;
   std::unique_ptr<PeerHost> host_;
@@ -232,6 +251,8 @@ class Agent {
   PeerShell shell_;
   ReduceWorkerActor worker_;
   SupervisorActor supervisor_;
+  net::BaspTransport* transport_ = nullptr;  ///< while it takes part
+  std::jthread redialing_;
 };
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/send.hpp>
+#include <unistd.h>
 
 #include "actors/coordinator/coordinator_actor.hpp"
+#include "runtime/agent/decision_file.hpp"
 #include "runtime/agent/end_signal.hpp"
 #include "runtime/agent/processes.hpp"
 #include "runtime/agent/random_id.hpp"
@@ -10,12 +12,28 @@
 #include "runtime/manifest/canonical.hpp"
 #include "runtime/net/acceptor.hpp"
 #include "runtime/net/basp_transport.hpp"
+#include "runtime/net/reachable.hpp"
+#include "runtime/store/journal.hpp"
+#include "runtime/telemetry/process_identity.hpp"
 
 namespace prime {
 namespace {
 
 /// How long the coordinator stays after the last word, so that every peer hears it.
 constexpr Duration FAREWELL_LIMIT = 5s;
+
+Instant now() { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); }
+
+/// Whether the journal has such a line.
+Result<bool> has_line(const std::filesystem::path& path, const std::function<bool(const store::JournalLine&)>& is_it) {
+  store::JournalReader reader{path};
+  for (;;) {
+    const auto before = reader.offset_bytes();
+    PRIME_TRY(const auto lines, reader.read_new());
+    if (std::any_of(lines.begin(), lines.end(), is_it)) return true;
+    if (reader.offset_bytes() == before) return false;
+  }
+}
 
 coordinator::Options machine_options(const CoordinatorOptions& options) {
   const auto& shared = options.manifest.shared;
@@ -30,6 +48,8 @@ coordinator::Options machine_options(const CoordinatorOptions& options) {
   machine.stop_when_alone = shared.sync.alone == manifest::Alone::Stop;
   machine.heartbeat_limit = shared.membership.heartbeat.dead_after;
   machine.deadline = shared.sync.deadline;
+  if (const auto& origin = options.origin)
+    machine.origin = coordinator::Origin{origin->revision, origin->state, origin->next_sample, origin->tokens};
   machine.wait_limit = shared.membership.wait_limit;
   return machine;
 }
@@ -43,17 +63,54 @@ class AcceptorFence final : public FencePort {
   net::Acceptor* acceptor = nullptr;
 };
 
+/// What a coordinator before this one has decided, if there was one; told in the journal.
+Result<coordinator::State> state_of(const CoordinatorOptions& options, const DecisionFile& decisions, RecordJournal& journal) {
+  PRIME_TRY(const auto kept, decisions.read());
+  const auto journal_path = options.directory / "coordinator" / "journal.jsonl";
+  if (!kept && options.again) {
+    PRIME_TRY(const auto decided, has_line(journal_path, [](const auto& line) { return line.event == "peer_admitted"; }));
+    if (decided) return fail(ErrorName::StorageFailed, decisions.path().string() + " is gone, and with it what this run has decided");
+  }
+  if (!kept) {
+    if (const auto& origin = options.origin)
+      journal.append(Record{"run_continues"}
+                         .with("from", origin->run)
+                         .with("outer_step", origin->outer_step.value)
+                         .with("revision", origin->revision.value)
+                         .with("digest", to_string(origin->state))
+                         .with("tokens", origin->tokens));
+    return coordinator::initial(machine_options(options), now());
+  }
+  auto state = coordinator::restore(machine_options(options), *kept, now());
+  // It may have been killed after it kept a commit and before the journal had it: nobody was told then, but everybody will be.
+  if (kept->last_commit_record) {
+    PRIME_TRY(const auto known, has_line(journal_path, [&](const auto& line) {
+                return line.event == "outer_step_committed" && line.fields.value("revision", std::uint64_t{0}) == kept->revision.value;
+              }));
+    if (!known) journal.append(*kept->last_commit_record);
+  }
+  journal.append(Record{"coordinator_restarted"}
+                     .with("epoch", state.view.epoch.value)
+                     .with("revision", state.revision.value)
+                     .with("members", std::uint64_t{state.view.members.size()}));
+  return state;
+}
+
 Result<void> serve(const CoordinatorOptions& options, const std::function<void(const Endpoint&)>& listening, RecordJournal& journal) {
   EndSignal end;
+  DecisionFile decisions{options.directory / "coordinator" / "decisions.json"};
+  PRIME_TRY(auto state, state_of(options, decisions, journal));
+  // All that is left to do is to end as the one before it would have.
+  if (state.phase == coordinator::Phase::Over) return state.end_cause ? Result<void>{fail(*state.end_cause)} : Result<void>{};
   PRIME_TRY(auto credentials, net::Credentials::make(options.key, options.run, net::Identity{net::Role::Coordinator, random_peer_id()}));
   caf::actor_system_config config;
   add_messages(config);
   net::configure(config);
   caf::actor_system system{config};
   AcceptorFence fence;
-  CoordinatorPorts ports{&journal, &fence, [] { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); },
-                         [&end](std::optional<Error> cause) { end.end(std::move(cause)); }, [&end] { end.release(); }};
-  const auto shell = system.spawn<CoordinatorActorImpl>(machine_options(options), ports);
+  CoordinatorPorts ports{
+      &journal, &decisions, &fence, now, [&end](std::optional<Error> cause) { end.end(std::move(cause)); }, [&end] { end.release(); }};
+  const auto shell = system.spawn<CoordinatorActorImpl>(std::move(state), ports);
   std::optional<Error> cause;
   {
     net::BaspTransport transport{system};
@@ -67,9 +124,15 @@ Result<void> serve(const CoordinatorOptions& options, const std::function<void(c
                                         });
     if (acceptor) {
       fence.acceptor = acceptor->get();
-      journal.append(Record{"coordinator_listening"}.with("address", net::format_endpoint((*acceptor)->address())));
-      listening((*acceptor)->address());
-      cause = end.wait([&end](int) { end.end(Error{ErrorName::Interrupted, "the coordinator was told to end"}); }, [] {});
+      const Endpoint address{net::coordinator_host((*acceptor)->address().host, options.manifest.local.network.advertise),
+                             (*acceptor)->address().port};
+      journal.append(Record{"coordinator_listening"}.with("address", net::format_endpoint(address)));
+      listening(address);
+      const auto interrupted = [&](int count) {
+        if (count == 1) caf::anon_send(shell, StopNow{});
+        else end.end(Error{ErrorName::Interrupted, "the coordinator was told twice to end"});
+      };
+      cause = end.wait(interrupted, [] {});
       end.wait_for_release(cause && cause->name == ErrorName::Interrupted ? Duration{} : FAREWELL_LIMIT);
     } else {
       cause = acceptor.error();
@@ -88,10 +151,18 @@ Result<void> serve(const CoordinatorOptions& options, const std::function<void(c
 
 Result<void> run_coordinator(const CoordinatorOptions& options, const std::function<void(const Endpoint&)>& listening) {
   PRIME_TRY(auto journal, RecordJournal::open(options.directory / "coordinator" / "journal.jsonl"));
-  journal.append(process_started("coordinator", options.run).with("name", options.manifest.shared.run));
+  const auto guard = ::getppid();
+  journal.append(process_started("coordinator", options.run)
+                     .with("name", options.manifest.shared.run)
+                     .with("guard_pid", static_cast<std::uint64_t>(guard))
+                     .with("guard_start_ticks", telemetry::start_ticks(guard).value_or(0)));
   auto outcome = serve(options, listening, journal);
   journal.append(process_ended(outcome));
   return outcome;
+}
+
+void note_end(const std::filesystem::path& run_directory, const Error& cause) {
+  if (auto journal = RecordJournal::open(run_directory / "coordinator" / "journal.jsonl")) journal->append(process_ended(fail(cause)));
 }
 
 }  // namespace prime

@@ -68,7 +68,8 @@ Result<void> OuterState::initialize() {
 }
 
 Result<void> OuterState::load(const Snapshot& snapshot) {
-  if (snapshot.layout.digest() != layout_.digest()) return fail(ErrorName::LayoutMismatch, "the loaded state has other tensors");
+  if (snapshot.layout.digest() != layout_.digest())
+    return fail(ErrorName::LayoutMismatch, "the loaded state has other tensors: " + first_difference(layout_, snapshot.layout));
   const auto elements = layout_.elements();
   if (snapshot.parameters.size() != elements || snapshot.momentum.size() != elements ||
       state_digest(snapshot.parameters, snapshot.momentum, snapshot.counters, options_.threads) != snapshot.state) {

@@ -53,7 +53,8 @@ void PeerHost::start(const Welcome& welcome) {
   }
   const auto& shared = manifest_->shared;
   options_.configured(shared);
-  options_.report(peer::Configured{shared.membership.heartbeat.every, shared.membership.heartbeat.dead_after, shared.checkpoint.every});
+  options_.report(peer::Configured{shared.membership.heartbeat.every, shared.membership.heartbeat.dead_after, shared.checkpoint.every,
+                                   shared.membership.coordinator_grace});
   launch();
 }
 
@@ -130,16 +131,38 @@ void PeerHost::on_initial() {
   {
     const Lock lock(mutex_);
     if (!state_->initialized()) {
-      if (auto initialized = state_->initialize(); !initialized) {
+      if (auto initialized = initialize(); !initialized) {
         refuse(initialized.error());
         return;
       }
     }
     trainer_ready_ = true;
     progress_.reset();
-    event = peer::TrainerBound{state_->layout().digest(), state_->layout().elements(), state_->digest(), trainer_->pid()};
+    event = peer::TrainerBound{state_->layout().digest(), state_->layout().elements(), state_->digest(), state_->counters().revision,
+                               trainer_->pid()};
   }
   options_.report(event);
+}
+
+/// The state before the first step of this peer: a checkpoint's, or what the trainer brings.
+Result<void> PeerHost::initialize() {
+  if (options_.origin.empty()) return state_->initialize();
+  const auto at = "reading " + options_.origin.string();
+  auto loaded = store::load_checkpoint(options_.origin);
+  if (!loaded) return fail(std::move(loaded.error()).with_context(at));
+  const auto& of = loaded->state;
+  auto momentum = std::move(loaded->momentum);
+  momentum.resize(loaded->parameters.size());  // a checkpoint leaves out one that is zero
+  std::vector<TensorShape> tensors;
+  for (auto& tensor : loaded->layout) tensors.push_back({std::move(tensor.name), std::move(tensor.shape)});
+  PRIME_TRY(auto layout, make_layout(std::move(tensors)));
+  const Snapshot snapshot{std::move(layout),
+                          {of.revision, of.outer_step, of.tokens, of.next_sample},
+                          std::move(loaded->parameters),
+                          std::move(momentum),
+                          of.state};
+  if (auto done = state_->load(snapshot); !done) return fail(std::move(done.error()).with_context(at));
+  return {};
 }
 
 void PeerHost::on_contributed(const prime::TrainerContributed& contributed) {

@@ -27,6 +27,7 @@ struct PeerHostOptions {
   std::string name;
   std::filesystem::path directory;    ///< of this peer: trainer.log
   std::filesystem::path checkpoints;  ///< where checkpoint directories are put
+  std::filesystem::path origin;       ///< the checkpoint to begin with; empty: what the trainer brings
   manifest::Local local;
   std::string default_trainer;                           ///< program that trains when the manifest names none
   std::optional<PacketSocket> external;                  ///< the socket of a trainer that started this agent
@@ -78,6 +79,7 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   void on_trainer(TrainerEvent event);
   void on_bound(const prime::TrainerBound& bound);
   void on_initial();
+  Result<void> initialize();
   void on_contributed(const prime::TrainerContributed& contributed);
   void on_final(const prime::TrainerFinal& final);
   void trainer_gone(std::optional<Error> cause);

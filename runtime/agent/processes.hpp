@@ -18,6 +18,7 @@
 #include "messages/result.hpp"
 #include "runtime/manifest/manifest.hpp"
 #include "runtime/net/run_key.hpp"
+#include "runtime/store/checkpoint.hpp"
 
 namespace prime {
 
@@ -27,12 +28,19 @@ struct CoordinatorOptions {
   manifest::Manifest manifest;
   Endpoint listen;                  ///< port 0: any free one
   std::filesystem::path directory;  ///< the run directory
-  std::uint32_t start_quorum = 0;   ///< peers that begin the first outer step together; 0: the manifest's minimum
+  /// What the run goes on from; its agents hold the checkpoint.
+  std::optional<store::CheckpointState> origin;
+  std::uint32_t start_quorum = 0;  ///< peers that begin the first outer step together; 0: the manifest's minimum
+  bool again = false;              ///< another one has served this run before: this one goes on with what it decided
 };
 
-/// Serves the run until it is over. `listening` is called once with the address that peers dial.
-/// Errors: AddressTaken, StorageFailed before it listens; TooFewPeers and the like when the run fails.
+/// Serves the run until it is over, or told to end (SIGTERM, SIGINT): then every peer saves what it holds, and the error is RunStopped.
+/// `listening` is called once with the address that peers dial, as net::coordinator_host names it. Errors: AddressTaken, StorageFailed
+/// before it listens; TooFewPeers and the like when the run fails.
 Result<void> run_coordinator(const CoordinatorOptions& options, const std::function<void(const Endpoint&)>& listening);
+
+/// Writes the last line of a coordinator that could not write it itself.
+void note_end(const std::filesystem::path& run_directory, const Error& cause);
 
 struct AgentIdentity {
   PeerId peer;
@@ -46,6 +54,7 @@ struct AgentOptions {
   std::string name;                 ///< empty: drawn from the peer id
   manifest::Local local;
   std::string trainer_program;            ///< used when the manifest's local half names no trainer
+  std::filesystem::path checkpoint;       ///< the state to begin with; empty: the trainer's, or a donor's
   std::optional<int> trainer_descriptor;  ///< socket of a trainer that started this agent (prime::Session::join)
 };
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "prime/group.hpp"
-#include "runtime/bench/bare_sockets.hpp"
+#include "runtime/bench/limits.hpp"
 
 namespace prime::bench {
 namespace {
@@ -83,12 +83,12 @@ class SharedMemory {
   void* memory_;
 };
 
-/// What the processes of one number of peers do. The last column of samples is the bare exchange of the same bytes.
+/// What the processes of one number of peers do. The last column of samples is what the machine allows for the same bytes.
 class Worker {
  public:
   Worker(std::uint32_t rank, std::uint32_t peers, const std::vector<Case>& cases, std::uint32_t repeat, Board& board, Sample* samples,
          const std::map<Lane, std::vector<std::string>>& members, BareSockets bare)
-      : rank_(rank), peers_(peers), cases_(cases), repeat_(repeat), board_(board), samples_(samples), bare_(std::move(bare)) {
+      : rank_(rank), peers_(peers), cases_(cases), repeat_(repeat), board_(board), samples_(samples), limits_(peers, std::move(bare)) {
     std::uint64_t most = 0;
     for (const Case& each : cases) most = std::max(most, each.bytes);
     input_.assign(most / sizeof(float), 1.0F + static_cast<float>(rank));
@@ -133,7 +133,7 @@ class Worker {
     if (!board_.meet(peers_, meeting_)) return false;
     processor = processor_s();
     begin = now_s();
-    bare_.exchange(each.bytes);
+    limits_.run(each.lane, each.bytes);
     note(at, round, 1, now_s() - begin, processor_s() - processor);
     return true;
   }
@@ -164,7 +164,7 @@ class Worker {
   std::uint32_t repeat_;
   Board& board_;
   Sample* samples_;
-  BareSockets bare_;
+  Limits limits_;
   std::uint32_t meeting_ = 0;
   std::vector<float> input_;
   std::vector<float> output_;
@@ -178,7 +178,7 @@ Times times_of(std::vector<double> seconds) {
 
 Row row_of(const Case& what, const Sample* samples, std::uint32_t repeat, std::uint64_t peak_bytes) {
   std::vector<double> ours;
-  std::vector<double> bare;
+  std::vector<double> limit;
   double processor = 0;
   for (std::uint32_t round = 0; round < repeat; ++round)
     for (std::uint32_t which = 0; which < 2; ++which) {
@@ -188,13 +188,13 @@ Row row_of(const Case& what, const Sample* samples, std::uint32_t repeat, std::u
         slowest = std::max(slowest, ranks[rank].seconds);
         if (which == 0) processor += ranks[rank].processor_seconds;
       }
-      (which == 0 ? ours : bare).push_back(slowest);
+      (which == 0 ? ours : limit).push_back(slowest);
     }
   Row row{what, times_of(ours), 0, 0, peak_bytes, 0};
   const double moved = 2.0 * (what.peers - 1) / what.peers * static_cast<double>(what.bytes);
   row.bus_bytes_per_s = moved / row.time_s.median;
   row.cpu_s_per_gb = processor / repeat / (moved * what.peers / 1e9);
-  row.limit_share = times_of(bare).median / row.time_s.median;
+  row.limit_share = times_of(limit).median / row.time_s.median;
   return row;
 }
 

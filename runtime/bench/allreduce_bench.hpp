@@ -35,7 +35,7 @@ struct Row {
   double bus_bytes_per_s = 0;          ///< 2(N−1)/N · bytes / median
   double cpu_s_per_gb = 0;             ///< of all peers, for each 10^9 bytes that leave a peer
   std::uint64_t extra_bytes_peak = 0;  ///< of one peer, beyond input and output
-  double limit_share = 0;              ///< of the rate at which bare sockets move the same bytes in the same run
+  double limit_share = 0;              ///< of the rate that the machine allows in the same run (limits.hpp): sockets, AES-GCM, or memcpy
 };
 
 /// Fails when a case cannot run; the machine is left as it was.

@@ -1,6 +1,7 @@
 // Owns the group: acceptor, engine, and the operation ids that all members give to the same reduce.
 #include "prime/group.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
@@ -18,6 +19,7 @@ namespace prime {
 namespace {
 
 constexpr std::size_t MIN_KEY_CHARACTERS = 16;
+constexpr std::uint32_t MAX_STREAMS = 64;
 
 PeerId id_of(std::uint32_t rank) { return PeerId{std::uint64_t{rank} + 1}; }
 
@@ -31,12 +33,15 @@ struct Reduction::Impl {
   OperationId op;
   std::span<std::byte> copy_to;  ///< in place: where the result goes
   std::vector<std::byte> result;
+  std::span<float> residual;
+  std::vector<float> next_residual;
 
   void end(ReduceOutcome reduced) {
     std::optional<Result<ReduceInfo>> end;
     if (reduced.stats) {
       end = ReduceInfo{reduced.stats->wire_bytes_sent, reduced.stats->wire_bytes_received, reduced.stats->elapsed, reduced.stats->digest};
       if (!copy_to.empty()) std::memcpy(copy_to.data(), result.data(), result.size());
+      std::ranges::copy(next_residual, residual.begin());
     } else {
       end = fail(std::move(reduced.stats).error());
     }
@@ -101,6 +106,8 @@ Result<Group> Group::form(const GroupOptions& options) {
   if (options.members.size() > MAX_PEERS) return fail(ErrorName::Usage, std::to_string(options.members.size()) + " members are too many");
   if (options.key.size() < MIN_KEY_CHARACTERS)
     return fail(ErrorName::Usage, "a key of fewer than " + std::to_string(MIN_KEY_CHARACTERS) + " characters");
+  if (options.streams == 0 || options.streams > MAX_STREAMS)
+    return fail(ErrorName::Usage, std::to_string(options.streams) + " streams, possible are 1 to " + std::to_string(MAX_STREAMS));
   auto impl = std::make_unique<Impl>();
   impl->options = options;
   impl->view.epoch = Epoch{1};
@@ -116,6 +123,11 @@ Result<Group> Group::form(const GroupOptions& options) {
   impl->credentials.emplace(std::move(credentials));
   lanes::EngineOptions engine;
   engine.self = id_of(options.rank);
+  engine.streams = [streams = options.streams] { return streams; };
+  if (options.on_chunk)
+    engine.on_chunk = [tell = options.on_chunk](OperationId op, std::uint64_t done, std::uint64_t total) {
+      tell(op.tag.value, done, total);
+    };
   // Members start at their own pace: who is dialed too early is dialed again until the timeout.
   engine.dial_timeout = options.timeout;
   engine.redial_pause = std::chrono::milliseconds(20);
@@ -162,7 +174,7 @@ Reduction Group::reduce_async(std::span<const std::byte> input, std::span<std::b
     reduction->copy_to = output;
     request.output = reduction->result;
   }
-  request.deadline = impl_->options.timeout;
+  request.deadline = options.timeout.count() > 0 ? options.timeout : impl_->options.timeout;
   request.type = options.type;
   request.combine = options.combine;
   request.codec = options.codec;
@@ -171,6 +183,10 @@ Reduction Group::reduce_async(std::span<const std::byte> input, std::span<std::b
   request.seed = options.seed;
   request.version = options.version;
   request.vote = true;
+  reduction->residual = options.residual;
+  reduction->next_residual.resize(options.residual.size());
+  request.residual = reduction->residual;
+  request.next_residual = reduction->next_residual;
   if (!options.weights.empty() && options.weights.size() != size()) {
     reduction->end({request.op,
                     fail(ErrorName::Usage, std::to_string(options.weights.size()) + " weights for " + std::to_string(size()) + " members"),

@@ -38,6 +38,10 @@ Result<Arithmetic> Arithmetic::make(const ReduceRequest& request, Schedule sched
     return fail(ErrorName::ReduceMismatch, what + " does not exist as a ring; use direct");
   if (schedule == Schedule::Whole && request.codec != Codec::None)
     return fail(ErrorName::ReduceMismatch, what + " is not exchanged whole: each rank would add its own values unencoded");
+  if (request.residual.size() != request.next_residual.size() || (!request.residual.empty() && request.codec == Codec::None))
+    return fail(ErrorName::ReduceMismatch, "error feedback needs a codec and two residuals of one size");
+  if (!request.residual.empty() && request.residual.size_bytes() != request.output.size())
+    return fail(ErrorName::ReduceMismatch, "a residual of " + std::to_string(request.residual.size()) + " elements");
   Arithmetic arithmetic;
   arithmetic.type_ = request.type;
   arithmetic.operator_ = request.combine;
@@ -57,15 +61,28 @@ std::size_t Arithmetic::wire_bytes(std::size_t elements) const {
   return encoded() ? kernels::encoded_bytes(encoding_.codec, elements) : elements * element_bytes();
 }
 
-Result<void> Arithmetic::encode(std::span<const std::byte> elements, std::uint64_t first_index, std::span<std::byte> wire) const {
+kernels::Encoding Arithmetic::encoding_at(std::uint64_t first_index) const {
   kernels::Encoding encoding = encoding_;
   // Only random bits depend on the place in the tensor.
   if (encoding.rounding == kernels::Rounding::Stochastic) encoding.first_index = first_index;
-  const auto refused = kernels::encode(encoding, floats(elements), wire);
+  return encoding;
+}
+
+Result<void> Arithmetic::judge(const std::optional<kernels::Unencodable>& refused, std::uint64_t first_index) const {
   if (!refused) return {};
   return fail(ErrorName::NonFiniteValue, "element " + std::to_string(first_index + refused->index) + " is " +
-                                             std::to_string(refused->value) + ", which " + std::string(to_string(encoding.codec)) +
+                                             std::to_string(refused->value) + ", which " + std::string(to_string(encoding_.codec)) +
                                              " cannot carry");
+}
+
+Result<void> Arithmetic::encode(std::span<const std::byte> elements, std::uint64_t first_index, std::span<std::byte> wire) const {
+  return judge(kernels::encode(encoding_at(first_index), floats(elements), wire), first_index);
+}
+
+Result<void> Arithmetic::encode(std::span<const std::byte> elements, std::uint64_t first_index, std::span<std::byte> wire,
+                                Feedback feedback) const {
+  const kernels::FeedbackBuffers buffers{floats(elements), feedback.residual, wire, feedback.next_residual};
+  return judge(kernels::encode_with_feedback(encoding_at(first_index), buffers), first_index);
 }
 
 void Arithmetic::decode(std::span<const std::byte> wire, std::span<std::byte> elements) const {
@@ -97,7 +114,9 @@ void Arithmetic::combine_encoded(std::span<const Operand> operands, std::span<fl
       const float weight = weight_of(each);
       if (each.own) {
         const float* const values = reinterpret_cast<const float*>(each.bytes) + begin;
-        for (std::size_t i = 0; i < part.size(); ++i) part[i] = first ? weight * values[i] : part[i] + weight * values[i];
+        const float* const residual = each.residual == nullptr ? nullptr : each.residual + begin;
+        const auto value = [&](std::size_t i) { return residual == nullptr ? values[i] : values[i] + residual[i]; };
+        for (std::size_t i = 0; i < part.size(); ++i) part[i] = first ? weight * value(i) : part[i] + weight * value(i);
       } else {
         const std::span wire{each.bytes + wire_bytes(begin), wire_bytes(part.size())};
         kernels::decode(encoding_.codec, {wire, part}, first ? kernels::Decoding::Weighted : kernels::Decoding::Add, weight);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -29,10 +30,17 @@ class Arithmetic {
 
   /// Fails with NonFiniteValue, naming the element. `first_index`: of the chunk's first element in the tensor.
   Result<void> encode(std::span<const std::byte> elements, std::uint64_t first_index, std::span<std::byte> wire) const;
+  /// The same with error feedback; the two are as long as the elements.
+  struct Feedback {
+    std::span<const float> residual;
+    std::span<float> next_residual;
+  };
+  Result<void> encode(std::span<const std::byte> elements, std::uint64_t first_index, std::span<std::byte> wire, Feedback feedback) const;
   void decode(std::span<const std::byte> wire, std::span<std::byte> elements) const;
 
   struct Operand {
     const std::byte* bytes = nullptr;
+    const float* residual = nullptr;  ///< of the own operand, with error feedback: it travels nowhere, so nothing of it is lost
     std::uint32_t rank = 0;
     bool own = false;       ///< it lies as it does in memory; what comes from others lies as it travels
     bool weighted = false;  ///< a sum of inputs that have their weights already
@@ -42,6 +50,8 @@ class Arithmetic {
 
  private:
   Arithmetic() = default;
+  [[nodiscard]] kernels::Encoding encoding_at(std::uint64_t first_index) const;
+  [[nodiscard]] Result<void> judge(const std::optional<kernels::Unencodable>& refused, std::uint64_t first_index) const;
   [[nodiscard]] float weight_of(const Operand& operand) const { return operand.weighted ? 1.0F : factors_.relative[operand.rank]; }
   void combine_encoded(std::span<const Operand> operands, std::span<float> out) const;
 

@@ -1,6 +1,7 @@
 // Owns the attempts to connect.
 #include "runtime/lanes/dialing.hpp"
 
+#include <random>
 #include <string>
 
 namespace prime::lanes {
@@ -14,9 +15,10 @@ Dialing::~Dialing() {
 }
 
 void Dialing::dial(Member member) {
+  std::random_device random;
   {
     const std::lock_guard lock(mutex_);
-    queue_.push_back(std::move(member));
+    queue_.push_back({std::move(member), (std::uint64_t{random()} << 32U) | random(), 0});
   }
   changed_.notify_all();
 }
@@ -24,17 +26,24 @@ void Dialing::dial(Member member) {
 void Dialing::run(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (changed_.wait(lock, stop, [&] { return !queue_.empty(); })) {
-    const Member member = std::move(queue_.front());
+    Wanted wanted = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
-    done_(member.id, attempt(member, stop));
+    auto channel = attempt(wanted, stop);
+    const bool more = channel && (*channel)->over_network() && wanted.index + 1 < options_.streams();
+    // A lane works with its first stream; a further one that cannot be opened is done without.
+    if (wanted.index == 0 || channel) done_(Dialed{wanted.member.id, wanted.bundle, wanted.index, std::move(channel)});
     lock.lock();
+    ++wanted.index;
+    if (more) queue_.push_back(std::move(wanted));  // behind the first streams of all lanes
   }
 }
 
-Result<net::ChannelPtr> Dialing::attempt(const Member& member, const std::stop_token& stop) {
+Result<net::ChannelPtr> Dialing::attempt(const Wanted& wanted, const std::stop_token& stop) {
+  const Member& member = wanted.member;
+  const std::uint32_t attempts = wanted.index == 0 ? options_.dial_attempts : 1;
   Error last(ErrorName::Interrupted);
-  for (std::uint32_t tries = 0; tries < options_.dial_attempts && !stop.stop_requested(); ++tries) {
+  for (std::uint32_t tries = 0; tries < attempts && !stop.stop_requested(); ++tries) {
     if (tries > 0) {
       std::unique_lock lock(mutex_);
       changed_.wait_for(lock, stop, options_.redial_pause, [] { return false; });

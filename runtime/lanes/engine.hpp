@@ -1,4 +1,4 @@
-// Owns LaneEngine: the data plane of one process. One thread moves the chunks of all reduces over one channel for each peer.
+// Owns LaneEngine: the data plane of one process. One thread moves the chunks of all reduces over one lane for each peer.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +27,14 @@ struct EngineOptions {
   Dialer dial;
   std::function<Instant()> now = [] { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); };
   ChunkObserver on_chunk;                ///< may be empty
-  std::size_t chunk_bytes = 512 * 1024;  ///< equal on all peers; at most MAX_PAYLOAD_BYTES
+  std::size_t chunk_bytes = 256 * 1024;  ///< equal on all peers; at most MAX_PAYLOAD_BYTES
   std::uint32_t window_chunks = 8;       ///< equal on all peers: chunks given of one segment whose results are not here yet
-  Duration dial_timeout = 5s;            ///< of one attempt
+  /// Connections that make up one lane, equal on all peers: more than one for links on which a single one does not get all the bandwidth.
+  std::function<std::uint32_t()> streams = [] { return 1; };  ///< called on both of the engine's threads
+  Duration dial_timeout = 5s;                                 ///< of one attempt
   std::uint32_t dial_attempts = 3;
   Duration redial_pause = 100ms;  ///< between attempts
-  /// How long an operation waits for a peer to dial again whose channel broke before it sent anything.
+  /// How long an operation waits for a peer whose lane broke before it sent anything, or before the operation began.
   Duration reconnect_grace = 2s;
 };
 
@@ -54,7 +56,7 @@ class LaneEngine final : public ReducePort {
   /// Memory of its own that it has taken, at most.
   [[nodiscard]] std::size_t peak_bytes() const;
 
-  /// Takes an accepted channel; it replaces an older one of the same peer.
+  /// Takes an accepted channel; the first of a lane replaces an older lane of the same peer.
   void adopt(net::ChannelPtr channel);
   /// Closes the channel of a peer that is no longer a member; an operation that needs it fails.
   void forget(PeerId peer);

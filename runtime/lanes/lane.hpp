@@ -1,91 +1,22 @@
-// Owns Lane: one channel with the frame that is being read from it and the frame that is being written to it.
+// Owns Lane: the streams to one peer.
 #pragma once
 
+#include <cstdint>
 #include <deque>
-#include <optional>
-#include <span>
+#include <memory>
 #include <vector>
 
-#include "runtime/lanes/frame.hpp"
-#include "runtime/lanes/operation.hpp"
-#include "runtime/net/channel.hpp"
+#include "runtime/lanes/stream.hpp"
 
 namespace prime::lanes {
 
-/// Knows frames and their completeness, not operations. Used by the lane thread only.
-class Lane {
- public:
-  enum class ReadStep {
-    Blocked,  ///< nothing more for now
-    Header,   ///< `header()` is complete: say `receive` or `discard`, or call `read` later again to get the same answer
-    Payload,  ///< the payload of what was given to `receive` is complete, see `received`; it may be damaged
-    Dropped,  ///< the payload of a discarded frame is complete
-    Lost      ///< `error()` says why
-  };
-  enum class WriteStep { Blocked, Written, Lost };
-
-  explicit Lane(net::ChannelPtr channel) : channel_(std::move(channel)) {}
-  ~Lane() { channel_->shutdown(); }
-  Lane(const Lane&) = delete;
-  Lane& operator=(const Lane&) = delete;
-
-  [[nodiscard]] PeerId peer() const { return channel_->peer(); }
-  [[nodiscard]] const std::optional<Error>& error() const { return error_; }
-  void lose(Error error) { error_ = std::move(error); }
-
-  /// Reads until a step is complete. `bin` takes what is discarded.
-  ReadStep read(std::span<std::byte> bin);
-  [[nodiscard]] const FrameHeader& header() const { return header_; }
-  void receive(Reception reception);
-  [[nodiscard]] Reception received() { return std::move(reception_); }
-  void discard();
-  /// Discards the payload that is being received, if it is one of `op`: its memory is needed elsewhere.
-  void release_input(OperationId op);
-
-  [[nodiscard]] bool sending() const { return outgoing_.has_value(); }
-  /// The frame being written; only while `sending`.
-  [[nodiscard]] const FrameHeader& sending_header() const { return outgoing_->header; }
-  void send(Frame frame);
-  WriteStep write();
-  /// The operation of the frame being written ends: what is still to be written is copied unless the frame owns it.
-  void release_output();
-
-  // What poll shall wait for. A lane is tried when it may be ready, and polled once it is known not to be.
-  [[nodiscard]] short poll_events() const;
-  [[nodiscard]] int fd() const { return channel_->fd(); }
-  void polled(short events);
-  [[nodiscard]] bool may_read() const { return may_read_ && !held; }
-  [[nodiscard]] bool may_write() const { return may_write_ && sending(); }
-
-  bool held = false;          ///< a frame has come too early; nothing more is read until it may be received
-  std::deque<Frame> control;  ///< votes: they go before chunks
-  std::size_t turn = 0;       ///< whose frame is next, of the operations that run
-
- private:
-  enum class Reading { Header, Decision, Payload, Discard };
-  bool fill_header();
-  bool fill_payload();
-  [[nodiscard]] bool blocked_or_lost(const net::Channel::Io& io, bool& ready, short& waits_for);
-
-  net::ChannelPtr channel_;
-  std::optional<Error> error_;
-
-  Reading reading_ = Reading::Header;
-  HeaderBytes header_bytes_{};
-  std::size_t header_read_ = 0;
-  FrameHeader header_;
-  Reception reception_;
-  std::size_t payload_read_ = 0;
-
-  std::optional<Frame> outgoing_;
-  HeaderBytes outgoing_header_{};
-  std::size_t written_ = 0;  ///< of header and payload
-  std::vector<std::byte> private_copy_;
-
-  bool may_read_ = true;
-  bool may_write_ = true;
-  short read_waits_for_ = 0;
-  short write_waits_for_ = 0;
+/// Any stream takes the next frame when it has room, so that a slow one does not hold up the others; when one is lost, all are.
+/// Frames may overtake each other. The words of a vote may not: they go over the first stream.
+struct Lane {
+  std::uint64_t bundle = 0;                      ///< by which a further stream finds its lane
+  std::vector<std::unique_ptr<Stream>> streams;  ///< at least one
+  std::deque<Frame> control;                     ///< votes: they go before chunks
+  std::size_t turn = 0;                          ///< whose frame is next, of the operations that run
 };
 
 }  // namespace prime::lanes

@@ -15,12 +15,8 @@ namespace prime::lanes {
 namespace {
 
 constexpr std::size_t BIN_BYTES = 64 * 1024;
-/// Steps of one lane in one turn: enough for a frame and the next header, few enough to be fair to the other lanes.
-constexpr int STEPS_PER_TURN = 4;
 constexpr Duration SPIN = std::chrono::microseconds(50);
 constexpr std::size_t MAX_TAGS = 65'536;
-/// Frames of operations that have not begun here, of at most WHOLE_BYTES each. Beyond it lanes are not read.
-constexpr std::size_t MAX_PARKED_FRAMES = 1024;
 constexpr std::size_t MAX_REMEMBERED = 1024;
 
 Error aborted(const std::string& reason) { return Error{ErrorName::LaneBroken, "aborted: " + reason}; }
@@ -45,10 +41,7 @@ LaneThread::LaneThread(EngineOptions options)
     : options_(std::move(options)),
       pool_(options_.chunk_bytes),
       bin_(BIN_BYTES),
-      dialing_(options_,
-               [this](PeerId peer, Result<net::ChannelPtr> channel) {
-                 post(DialedCommand{peer, std::move(channel)});
-               }),
+      dialing_(options_, [this](Dialed dialed) { post(DialedCommand{std::move(dialed)}); }),
       thread_([this] { run(); }) {
   PRIME_ASSERT(options_.window_chunks > 0, "a window holds a chunk");
   PRIME_ASSERT(options_.chunk_bytes >= sizeof(double) && options_.chunk_bytes <= MAX_PAYLOAD_BYTES, "a chunk fits into a frame");
@@ -73,12 +66,14 @@ void LaneThread::run() {
     obey_commands();
     check_deadlines();
     combine();
+    greet_arrivals();
     move_bytes();
     finish_what_is_done();
     if (!stopped_) wait();
   }
   obey_commands();  // what was started from the last outcome ends here, too
   lanes_.clear();
+  arriving_.clear();
 }
 
 void LaneThread::obey_commands() {
@@ -103,10 +98,20 @@ void LaneThread::obey(StartCommand command) {
     chunks_done_.fetch_add(1, std::memory_order_relaxed);
     if (options_.on_chunk) options_.on_chunk(op, done, total);
   };
-  auto operation = Operation::make(std::move(command.request), {options_.window_chunks, &pool_}, observe, options_.now());
+  // Each stream has a chunk on its way there, another one on its way back, and one to go on with.
+  const std::uint32_t window = std::max(options_.window_chunks, 3 * options_.streams());
+  auto operation = Operation::make(std::move(command.request), {window, &pool_}, observe, options_.now);
   if (!operation) return refuse(std::move(operation).error());
   const auto at = operations_.emplace(op, Running{std::move(*operation), std::move(command.done)}).first;
-  for (const auto rank : at->second.operation->plan().peers()) connect(at->second.operation->member(rank));
+  for (const auto rank : at->second.operation->plan().peers()) {
+    const Member& member = at->second.operation->member(rank);
+    connect(member);
+    if (const auto unlike = unlike_.find(member.id); unlike != unlike_.end() && !lanes_.contains(member.id))
+      at->second.operation->give_up(unlike->second, rank, true);
+    // Who has yet to come for the first time may take its time; who has gone is expected back soon, or not at all.
+    if (!lanes_.contains(member.id) && met_.contains(member.id))
+      at->second.operation->reconnect_by(rank, options_.now() + options_.reconnect_grace);
+  }
   replay(*at->second.operation);
   busy_ = true;
 }
@@ -135,21 +140,54 @@ void LaneThread::obey(AbortCommand command) {
   at->second.operation->give_up(aborted(command.reason), std::nullopt, false);
 }
 
-void LaneThread::obey(AdoptCommand command) { take(std::move(command.channel)); }
+void LaneThread::obey(AdoptCommand command) {
+  (void)apply_link_options(command.channel->fd(), options_.streams() > 1);
+  auto stream = std::make_unique<Stream>(std::move(command.channel));
+  if (options_.streams() == 1) {
+    (void)join(stream, 0, 0);
+    return;
+  }
+  const auto of_this_peer = [&](const auto& each) { return each->peer() == stream->peer(); };
+  // Those of a lane that came to nothing make room.
+  if (std::count_if(arriving_.begin(), arriving_.end(), of_this_peer) >= 2 * std::int64_t{options_.streams()})
+    arriving_.erase(std::find_if(arriving_.begin(), arriving_.end(), of_this_peer));
+  arriving_.push_back(std::move(stream));
+}
 
 void LaneThread::obey(ForgetCommand command) {
   dialing_now_.erase(command.peer);
+  met_.erase(command.peer);
+  unlike_.erase(command.peer);
+  std::erase_if(arriving_, [&](const auto& stream) { return stream->peer() == command.peer; });
   drop(command.peer, Error{ErrorName::PeerLost, to_string(command.peer)});
 }
 
 void LaneThread::obey(DialedCommand command) {
-  if (dialing_now_.erase(command.peer) == 0) return;  // forgotten meanwhile
-  if (command.channel) return take(std::move(*command.channel));
-  if (lanes_.contains(command.peer)) return;
-  const Error error = std::move(command.channel).error();
+  Dialed& dialed = command.dialed;
+  if (dialed.index == 0 && dialing_now_.erase(dialed.peer) == 0) return;  // forgotten meanwhile
+  if (!dialed.channel) {
+    if (!lanes_.contains(dialed.peer)) give_up_on(dialed.peer, dialed.channel.error());
+    return;
+  }
+  (void)apply_link_options((*dialed.channel)->fd(), options_.streams() > 1);
+  auto stream = std::make_unique<Stream>(std::move(*dialed.channel));
+  if (options_.streams() > 1) {
+    Frame greeting;
+    greeting.header.kind = PieceKind::Greeting;
+    greeting.header.world = static_cast<std::uint16_t>(options_.streams());
+    greeting.header.op.tag = Tag{dialed.bundle};
+    greeting.header.chunk = dialed.index;
+    greeting.header.payload_checksum = checksum({});
+    stream->send(std::move(greeting));
+  }
+  (void)join(stream, dialed.bundle, dialed.index);
+}
+
+void LaneThread::give_up_on(PeerId peer, const Error& error) {
   for (auto& [op, running] : operations_)
-    if (const auto rank = running.operation->rank_of(command.peer); rank && running.operation->needs(*rank))
+    if (const auto rank = running.operation->rank_of(peer); rank && running.operation->needs(*rank))
       running.operation->give_up(error, rank, true);
+  busy_ = true;
 }
 
 void LaneThread::obey(StopCommand) {
@@ -173,14 +211,58 @@ void LaneThread::connect(const Member& member) {
   if (options_.self < member.id && dialing_now_.insert(member.id).second) dialing_.dial(member);
 }
 
-void LaneThread::take(net::ChannelPtr channel) {
-  const PeerId peer = channel->peer();
+bool LaneThread::join(std::unique_ptr<Stream>& stream, std::uint64_t bundle, std::uint32_t index) {
+  const PeerId peer = stream->peer();
+  if (index > 0) {
+    const auto at = lanes_.find(peer);
+    if (at == lanes_.end() || at->second.bundle != bundle || at->second.streams.size() == options_.streams()) return false;
+    at->second.streams.push_back(std::move(stream));
+    busy_ = true;
+    return true;
+  }
   if (lanes_.contains(peer)) (void)close_lane(peer, Error{ErrorName::LaneBroken, "the peer opened another one"});
-  (void)apply_link_options(channel->fd());
-  lanes_.try_emplace(peer, std::move(channel));
+  Lane lane;
+  lane.bundle = bundle;
+  lane.streams.push_back(std::move(stream));
+  lanes_.emplace(peer, std::move(lane));
+  met_.insert(peer);
+  unlike_.erase(peer);
   for (auto& [op, running] : operations_)
     if (const auto rank = running.operation->rank_of(peer)) running.operation->reconnect_by(*rank, std::nullopt);
   busy_ = true;
+  return true;
+}
+
+void LaneThread::greet_arrivals() {
+  for (auto at = arriving_.begin(); at != arriving_.end();) at = greet(*at) ? arriving_.erase(at) : at + 1;
+}
+
+bool LaneThread::greet(std::unique_ptr<Stream>& stream) {
+  switch (stream->read(bin_)) {
+    case Stream::ReadStep::Header: break;
+    case Stream::ReadStep::Blocked: busy_ = busy_ || stream->may_read(); return false;
+    case Stream::ReadStep::Payload:
+    case Stream::ReadStep::Dropped:
+    case Stream::ReadStep::Lost: return true;
+  }
+  const FrameHeader greeting = stream->header();
+  const bool greets = greeting.kind == PieceKind::Greeting;
+  if (!greets || greeting.world != options_.streams()) {
+    const Error error = other_streams(greets ? greeting.world : 1);
+    unlike_.insert_or_assign(stream->peer(), error);
+    give_up_on(stream->peer(), error);
+    return true;
+  }
+  Stream& joining = *stream;
+  // One that finds no lane stays: the first stream of its lane may still be on its way.
+  if (!join(stream, greeting.op.tag.value, greeting.chunk)) return false;
+  joining.discard();
+  return true;
+}
+
+Error LaneThread::other_streams(std::uint32_t theirs) const {
+  return Error{ErrorName::ReduceMismatch,
+               "its lanes have " + std::to_string(theirs) + " streams, ours have " + std::to_string(options_.streams())};
 }
 
 void LaneThread::drop(PeerId peer, const Error& error) {
@@ -195,6 +277,7 @@ void LaneThread::drop(PeerId peer, const Error& error) {
 
 bool LaneThread::close_lane(PeerId peer, const Error& error) {
   lanes_.erase(peer);
+  if (error.name == ErrorName::ReduceMismatch) unlike_.insert_or_assign(peer, error);
   bool wanted = false;
   for (auto& [op, running] : operations_) {
     const auto rank = running.operation->rank_of(peer);
@@ -204,143 +287,6 @@ bool LaneThread::close_lane(PeerId peer, const Error& error) {
   }
   busy_ = true;
   return wanted;
-}
-
-void LaneThread::move_bytes() {
-  // Each peer begins with another one, so that not all serve the same peer first.
-  const auto middle = lanes_.upper_bound(options_.self);
-  const auto serve = [&](Lane& lane) {
-    if (!lane.error()) write_to(lane);
-    if (!lane.error()) read_from(lane);
-    if (lane.may_read() || lane.may_write()) busy_ = true;
-  };
-  for (auto at = middle; at != lanes_.end(); ++at) serve(at->second);
-  for (auto at = lanes_.begin(); at != middle; ++at) serve(at->second);
-  std::vector<std::pair<PeerId, Error>> lost;
-  for (const auto& [peer, lane] : lanes_)
-    if (lane.error()) lost.emplace_back(peer, *lane.error());
-  for (const auto& [peer, error] : lost) drop(peer, error);
-}
-
-void LaneThread::read_from(Lane& lane) {
-  if (lane.held) decide_on_header(lane);
-  for (int step = 0; step < STEPS_PER_TURN && lane.may_read() && !lane.error(); ++step) {
-    switch (lane.read(bin_)) {
-      case Lane::ReadStep::Header: decide_on_header(lane); break;
-      case Lane::ReadStep::Payload:
-        deliver(lane, lane.received());
-        busy_ = true;
-        break;
-      case Lane::ReadStep::Dropped: break;
-      case Lane::ReadStep::Blocked:
-      case Lane::ReadStep::Lost: return;
-    }
-  }
-}
-
-void LaneThread::decide_on_header(Lane& lane) {
-  const FrameHeader& header = lane.header();
-  Operation* const operation = find(header.op);
-  if (operation == nullptr) return park_or_drop(lane);
-  const auto from = operation->rank_of(lane.peer());
-  if (!from) return lane.lose(Error{ErrorName::ProtocolViolation, "a frame from a peer that is not a member"});
-  auto reception = operation->expect(*from, header);
-  if (reception) return lane.receive(std::move(*reception));
-  // A peer that means another reduce still speaks the protocol: its lane stays.
-  if (reception.error().name != ErrorName::ReduceMismatch) return lane.lose(std::move(reception).error());
-  operation->give_up(std::move(reception).error(), from, false);
-  lane.discard();
-}
-
-void LaneThread::park_or_drop(Lane& lane) {
-  const FrameHeader& header = lane.header();
-  if (is_past(header.op)) {
-    const auto known = std::find_if(ended_.begin(), ended_.end(), [&](const auto& each) { return each.first == header.op; });
-    if (header.kind == PieceKind::Doubt && known != ended_.end()) {
-      Frame answer{header, {}, nullptr};
-      answer.header.kind = known->second ? PieceKind::Committed : PieceKind::Aborted;
-      answer.header.payload_bytes = 0;
-      answer.header.payload_checksum = checksum({});
-      lane.control.push_back(std::move(answer));
-      busy_ = true;
-    }
-    return lane.discard();
-  }
-  if (header.payload_bytes > WHOLE_BYTES)
-    return lane.lose(Error{ErrorName::ProtocolViolation, "a chunk of operation " + to_string(header.op) + ", which has not begun here"});
-  lane.held = parked_frames_ >= MAX_PARKED_FRAMES;
-  if (lane.held) return;
-  Reception reception{header, {}, ChunkPool::Buffer(new std::byte[header.payload_bytes]), true};
-  reception.into = {reception.buffer.get(), header.payload_bytes};
-  lane.receive(std::move(reception));
-}
-
-void LaneThread::deliver(Lane& lane, Reception reception) {
-  Operation* const operation = find(reception.header.op);
-  if (reception.parked) {
-    if (operation == nullptr && is_past(reception.header.op)) return;
-    ++parked_frames_;
-    parked_[reception.header.op].emplace_back(lane.peer(), std::move(reception));
-    if (operation != nullptr) replay(*operation);  // started since its header came
-    return;
-  }
-  const auto from = operation->rank_of(lane.peer());
-  if (auto good = operation->received(*from, std::move(reception), options_.now()); !good) lane.lose(std::move(good).error());
-}
-
-/// Gives an operation what came before it was started.
-void LaneThread::replay(Operation& operation) {
-  const auto parked = parked_.extract(operation.id());
-  if (!parked) return;
-  parked_frames_ -= parked.mapped().size();
-  for (const auto& [peer, early] : parked.mapped()) {
-    const auto from = operation.rank_of(peer);
-    if (!from) continue;
-    auto reception = operation.expect(*from, early.header);
-    if (!reception) {
-      operation.give_up(std::move(reception).error(), from, false);
-      continue;
-    }
-    std::copy(early.into.begin(), early.into.end(), reception->into.begin());
-    if (auto good = operation.received(*from, std::move(*reception), options_.now()); !good) drop(peer, good.error());
-  }
-}
-
-/// Operations take turns, a frame each.
-bool LaneThread::next_frame(Lane& lane) {
-  if (!lane.control.empty()) {
-    lane.send(std::move(lane.control.front()));
-    lane.control.pop_front();
-    return true;
-  }
-  const std::size_t count = operations_.size();
-  if (count == 0) return false;
-  auto at = std::next(operations_.begin(), static_cast<std::ptrdiff_t>(lane.turn % count));
-  for (std::size_t tried = 0; tried < count; ++tried) {
-    Operation& operation = *at->second.operation;
-    if (++at == operations_.end()) at = operations_.begin();
-    const auto to = operation.rank_of(lane.peer());
-    auto frame = to ? operation.next(*to) : std::nullopt;
-    if (!frame) continue;
-    lane.turn = static_cast<std::size_t>(std::distance(operations_.begin(), at));
-    lane.send(std::move(*frame));
-    return true;
-  }
-  return false;
-}
-
-void LaneThread::write_to(Lane& lane) {
-  for (int step = 0; step < STEPS_PER_TURN; ++step) {
-    if (!lane.sending() && !next_frame(lane)) return;
-    if (!lane.may_write()) return;
-    const FrameHeader header = lane.sending_header();
-    if (lane.write() != Lane::WriteStep::Written) return;
-    busy_ = true;
-    Operation* const operation = find(header.op);
-    const bool control = header.kind >= PieceKind::Vote;
-    if (operation == nullptr || control) continue;
-    if (const auto to = operation->rank_of(lane.peer())) operation->sent(*to, header, options_.now());
-  }
 }
 
 /// A chunk of each operation in a turn: bytes move in between.
@@ -388,14 +334,15 @@ void LaneThread::finish_what_is_done() {
 
 void LaneThread::end_operation(RunningAt at, Result<ReduceStats> stats) {
   const auto op = at->first;
-  for (auto& [peer, lane] : lanes_) {
-    lane.release_input(op);
-    if (lane.sending() && lane.sending_header().op == op) lane.release_output();
-  }
   if (at->second.operation->votes()) {
     ended_.emplace_back(op, stats.has_value());
     if (ended_.size() > MAX_REMEMBERED) ended_.pop_front();
   }
+  for (auto& [peer, lane] : lanes_)
+    for (const auto& stream : lane.streams) {
+      if (stream->release_input(op)) answer_for_past(*stream);  // half a question is one
+      if (stream->sending() && stream->sending_header().op == op) stream->release_output();
+    }
   const PeerId suspect = at->second.operation->suspect();
   const auto done = std::move(at->second.done);
   operations_.erase(at);
@@ -422,14 +369,19 @@ int LaneThread::poll_timeout_ms() const {
 /// What comes next often comes within microseconds: the lane asks a few times before it sleeps, and lets others run meanwhile.
 void LaneThread::wait() {
   polled_.assign(1, pollfd{wake_.fd(), POLLIN, 0});
-  for (const auto& [peer, lane] : lanes_) polled_.push_back(pollfd{lane.fd(), lane.poll_events(), 0});
+  const auto each_stream = [this](auto&& act) {
+    for (auto& [peer, lane] : lanes_)
+      for (const auto& stream : lane.streams) act(*stream);
+    for (const auto& stream : arriving_) act(*stream);
+  };
+  each_stream([this](Stream& stream) { polled_.push_back(pollfd{stream.fd(), stream.poll_events(), 0}); });
   const int timeout = poll_timeout_ms();
   if (busy_) spin_until_ = options_.now() + SPIN;
   else if (timeout == 0) ::sched_yield();
   if (::poll(polled_.data(), polled_.size(), timeout) <= 0) return;
   if (polled_[0].revents != 0) wake_.drain();
   auto at = polled_.begin() + 1;
-  for (auto& [peer, lane] : lanes_) lane.polled((at++)->revents);
+  each_stream([&at](Stream& stream) { stream.polled((at++)->revents); });
 }
 
 }  // namespace prime::lanes

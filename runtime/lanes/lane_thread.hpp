@@ -35,8 +35,7 @@ struct ForgetCommand {
   PeerId peer;
 };
 struct DialedCommand {
-  PeerId peer;
-  Result<net::ChannelPtr> channel;
+  Dialed dialed;
 };
 struct StopCommand {};
 using Command = std::variant<StartCommand, AbortCommand, AdoptCommand, ForgetCommand, DialedCommand, StopCommand>;
@@ -88,20 +87,28 @@ class LaneThread {
   [[nodiscard]] bool is_past(OperationId op) const;
   /// Opens the lane to a member of an operation, or waits for it to be opened.
   void connect(const Member& member);
-  void take(net::ChannelPtr channel);
+  /// Makes a lane of its first stream, or adds a further one to it. False when there is no such lane.
+  bool join(std::unique_ptr<Stream>& stream, std::uint64_t bundle, std::uint32_t index);
+  void greet_arrivals();
+  /// Whether a stream that was accepted needs no more looking after: it has joined its lane, or is closed.
+  bool greet(std::unique_ptr<Stream>& stream);
+  [[nodiscard]] Error other_streams(std::uint32_t theirs) const;
+  /// There will be no lane to this peer for those who wait for one.
+  void give_up_on(PeerId peer, const Error& error);
   /// Closes a lane. An operation that needs it fails, or begins anew with that peer when nothing is lost yet.
   void drop(PeerId peer, const Error& error);
   /// Whether an operation goes on and needs another lane to this peer.
   bool close_lane(PeerId peer, const Error& error);
 
   void move_bytes();
-  void read_from(Lane& lane);
-  void decide_on_header(Lane& lane);
-  void park_or_drop(Lane& lane);
-  void deliver(Lane& lane, Reception reception);
+  void read_from(Stream& stream);
+  void decide_on_header(Stream& stream);
+  void park_or_drop(Stream& stream);
+  void answer_for_past(const Stream& stream);
+  void deliver(Stream& stream, Reception reception);
   void replay(Operation& operation);
-  bool next_frame(Lane& lane);
-  void write_to(Lane& lane);
+  bool next_frame(Lane& lane, Stream& stream);
+  void write_to(Lane& lane, Stream& stream);
 
   void combine();
   void check_deadlines();
@@ -124,7 +131,11 @@ class LaneThread {
   ChunkPool pool_;
   std::vector<std::byte> bin_;
   std::map<PeerId, Lane> lanes_;
+  std::vector<std::unique_ptr<Stream>> arriving_;  ///< accepted; their first frame tells to which lane they belong
   std::set<PeerId> dialing_now_;
+  std::set<PeerId> met_;  ///< there was a lane to them, and they were not forgotten
+  /// Whose last lane had another number of streams: an operation that starts after it was closed is told so, too.
+  std::map<PeerId, Error> unlike_;
   Epoch epoch_;
   std::map<Tag, Sequence> newest_;  ///< started here in this epoch
   std::map<OperationId, Running> operations_;

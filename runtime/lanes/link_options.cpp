@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace prime::lanes {
@@ -74,7 +75,7 @@ bool same_network(const sockaddr_storage& a, const sockaddr_storage& b, const so
   return true;
 }
 
-LinkOptions apply_link_options(int fd) {
+LinkOptions apply_link_options(int fd, bool one_of_several) {
   LinkOptions options;
   options.near = is_near(fd);
   set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -83,7 +84,12 @@ LinkOptions apply_link_options(int fd) {
   set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 20);
   set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 5);
   set(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
-  if (options.near) (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
+  if (one_of_several) set(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, 128 * 1024);
+  // An end that takes nothing for so long is as good as gone, whatever its kernel still answers.
+  set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 30'000);
+  // BBR paces, which costs half the rate where nothing is ever lost; where something is, loss is not its reason to slow down.
+  const std::string_view wanted = options.near ? "reno" : "bbr";
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, wanted.data(), static_cast<socklen_t>(wanted.size()));
   std::array<char, 32> name{};
   socklen_t size = name.size() - 1;
   if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &size) == 0) options.congestion = name.data();

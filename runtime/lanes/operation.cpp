@@ -40,7 +40,7 @@ Result<std::uint32_t> own_rank(const ReduceRequest& request) {
 
 }  // namespace
 
-Result<std::unique_ptr<Operation>> Operation::make(ReduceRequest request, Limits limits, Observer observer, Instant now) {
+Result<std::unique_ptr<Operation>> Operation::make(ReduceRequest request, Limits limits, Observer observer, Clock clock) {
   PRIME_TRY(const std::uint32_t rank, own_rank(request));
   const Schedule schedule = choose_schedule(request.schedule, request.codec, request.output.size(), limits.pool->chunk_bytes());
   PRIME_TRY(auto arithmetic, Arithmetic::make(request, schedule));
@@ -55,19 +55,20 @@ Result<std::unique_ptr<Operation>> Operation::make(ReduceRequest request, Limits
                 "chunks of " + std::to_string(limits.pool->chunk_bytes()) + " bytes are too small for this reduce");
   PRIME_TRY(auto plan, ReducePlan::make(std::move(shape)));
   auto operation = std::unique_ptr<Operation>(
-      new Operation(std::move(request), std::move(plan), std::move(arithmetic), limits, std::move(observer), now));
+      new Operation(std::move(request), std::move(plan), std::move(arithmetic), limits, std::move(observer), std::move(clock)));
   if (operation->ranks_.size() != operation->plan_.world()) return fail(ErrorName::ReduceMismatch, "a peer is a member twice");
   return operation;
 }
 
-Operation::Operation(ReduceRequest request, ReducePlan plan, Arithmetic arithmetic, Limits limits, Observer observer, Instant now)
+Operation::Operation(ReduceRequest request, ReducePlan plan, Arithmetic arithmetic, Limits limits, Observer observer, Clock clock)
     : request_(std::move(request)),
       plan_(std::move(plan)),
       arithmetic_(std::move(arithmetic)),
       limits_(limits),
       observer_(std::move(observer)),
-      started_(now),
-      deadline_(now + request_.deadline),
+      clock_(std::move(clock)),
+      started_(clock_()),
+      deadline_(started_ + request_.deadline),
       agreement_(agreement_of(request_, plan_, limits.window_chunks)),
       exchanges_(plan_.world()),
       result_checksums_(plan_.chunks()),
@@ -77,9 +78,11 @@ Operation::Operation(ReduceRequest request, ReducePlan plan, Arithmetic arithmet
       vote_(vote::start(plan_.rank(), plan_.world())) {
   for (std::uint32_t rank = 0; rank < plan_.world(); ++rank) {
     ranks_.emplace(member(rank).id, rank);
-    exchanges_[rank].last_progress = now;
+    exchanges_[rank].last_progress = started_;
   }
   count_chunks();
+  // Who brings nothing loses nothing.
+  if (!plan_.contributes(plan_.rank())) std::ranges::copy(request_.residual, request_.next_residual.begin());
   if (results_missing_ == 0) obey_completion();
 }
 
@@ -176,7 +179,8 @@ std::size_t Operation::payload_of(const Piece& piece) const {
     case PieceKind::Doubt: return plan_.world();
     case PieceKind::Begin:
     case PieceKind::Committed:
-    case PieceKind::Aborted: return 0;
+    case PieceKind::Aborted:
+    case PieceKind::Greeting: return 0;
   }
   return 0;
 }
@@ -202,11 +206,11 @@ bool Operation::combine_one() {
   operands_.clear();
   for (const auto rank : route.order) {
     if (rank == plan_.rank()) {
-      operands_.push_back({input_of(*piece).data(), rank, true, false});
+      operands_.push_back({input_of(*piece).data(), own_residual(*piece), rank, true, false});
       continue;
     }
     const auto at = static_cast<std::size_t>(std::find(route.take.begin(), route.take.end(), rank) - route.take.begin());
-    operands_.push_back({gathering.mapped().inputs[at].get(), rank, false, route.takes_sums});
+    operands_.push_back({gathering.mapped().inputs[at].get(), nullptr, rank, false, route.takes_sums});
   }
   if (route.finishes) {
     const auto out = output_of(*piece);
@@ -223,6 +227,14 @@ bool Operation::combine_one() {
   }
   step();
   return true;
+}
+
+/// What of the own residual a chunk that is combined here takes in whole.
+const float* Operation::own_residual(const Piece& piece) {
+  if (request_.residual.empty()) return nullptr;
+  const auto range = plan_.chunk(piece.segment, piece.chunk);
+  std::ranges::fill(request_.next_residual.subspan(range.begin, range.count), 0.0F);
+  return request_.residual.data() + range.begin;
 }
 
 /// The result as it travels; encoded once, and what the others decode lies here as well.
@@ -249,7 +261,15 @@ void Operation::queue_result(Piece piece, std::uint64_t checksum, std::span<cons
 }
 
 void Operation::obey_completion() {
-  if (request_.vote) obey(vote::complete(std::move(vote_), digest()));
+  if (!request_.vote) return;
+  no_vote_after_the_deadline();
+  obey(vote::complete(std::move(vote_), digest()));
+}
+
+/// Who was held up (frozen, or on a machine that is) may find all votes here when it goes on, while the others have long given it up:
+/// it doubts, and asks them. The clock is read again: the freeze may have come since it was read last.
+void Operation::no_vote_after_the_deadline() {
+  if (const auto now = clock_(); !overdue_ && now >= deadline_) deadline_passed(now);
 }
 
 void Operation::obey(vote::Transition transition) {
@@ -312,6 +332,15 @@ bool Operation::restart(std::uint32_t rank) {
   exchange.to_send += exchange.begin_sent ? 1 : 0;
   exchange.begin_sent = false;
   exchange.control.clear();
+  // What was expected on the old lane has not come.
+  for (std::uint32_t segment = 0; segment < plan_.segments(); ++segment) {
+    const Route& route = plan_.route(segment);
+    const auto from = std::find(route.take.begin(), route.take.end(), rank);
+    for (std::uint32_t chunk = 0; chunk < plan_.chunk_count(segment); ++chunk) {
+      if (from != route.take.end()) taken_[taken_index(segment, chunk, static_cast<std::size_t>(from - route.take.begin()))] = false;
+      if (route.result_from == rank) have_result_[plan_.chunk_number(segment, chunk)] = false;
+    }
+  }
   if (vote_.phase == vote::Phase::Voted) exchange.control.push_back(frame_of(vote::Word::Vote));
   return true;
 }

@@ -37,13 +37,14 @@ struct Reception {
 class Operation {
  public:
   using Observer = std::function<void(std::uint64_t done, std::uint64_t total)>;
+  using Clock = std::function<Instant()>;
   struct Limits {
     std::uint32_t window_chunks = 8;  ///< own chunks of one segment whose results are not here yet
     ChunkPool* pool = nullptr;        ///< must outlive the operation
   };
 
   /// Fails when the request contradicts itself.
-  static Result<std::unique_ptr<Operation>> make(ReduceRequest request, Limits limits, Observer observer, Instant now);
+  static Result<std::unique_ptr<Operation>> make(ReduceRequest request, Limits limits, Observer observer, Clock clock);
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
@@ -91,8 +92,9 @@ class Operation {
   struct Exchange {
     bool begin_claimed = false;  ///< our Begin is sent or being sent, or not needed
     bool begin_sent = false;
-    bool begun = false;      ///< something of this operation has come from it
-    std::size_t giving = 0;  ///< index into the segments whose input goes there
+    bool begun = false;       ///< something of this operation has come from it
+    bool begin_came = false;  ///< its Begin, which other frames may overtake
+    std::size_t giving = 0;   ///< index into the segments whose input goes there
     std::vector<std::uint32_t> give;
     std::vector<std::uint32_t> given;  ///< chunks, by index into `give`
     std::deque<Frame> control;         ///< words of the vote
@@ -110,17 +112,23 @@ class Operation {
     std::size_t missing = 0;
   };
 
-  Operation(ReduceRequest request, ReducePlan plan, Arithmetic arithmetic, Limits limits, Observer observer, Instant now);
+  Operation(ReduceRequest request, ReducePlan plan, Arithmetic arithmetic, Limits limits, Observer observer, Clock clock);
   void count_chunks();
   [[nodiscard]] FrameHeader header_of(const Piece& piece, std::size_t payload_bytes) const;
   [[nodiscard]] std::span<std::byte> output_of(const Piece& piece);
   [[nodiscard]] std::span<const std::byte> input_of(const Piece& piece) const;
+  [[nodiscard]] const float* own_residual(const Piece& piece);
   /// Where in the lists of what has come a frame is noted.
   struct Place {
     std::size_t index = 0;
   };
+  /// Where `taken_` knows of a chunk from the rank at this index of the route's `take`.
+  [[nodiscard]] std::size_t taken_index(std::uint32_t segment, std::uint32_t chunk, std::size_t at) const {
+    return first_taken_[segment] + chunk * plan_.route(segment).take.size() + at;
+  }
   [[nodiscard]] Result<Place> place_of(std::uint32_t from, const FrameHeader& header) const;
   [[nodiscard]] std::optional<Frame> next_input(std::uint32_t to);
+  Result<void> encode_input(const Piece& piece, std::span<std::byte> wire);
   [[nodiscard]] std::size_t payload_of(const Piece& piece) const;
   void take_input(std::uint32_t from, const Piece& piece, ChunkPool::Buffer buffer);
   void take_result(const Piece& piece, std::uint64_t checksum, const Reception& reception);
@@ -129,6 +137,7 @@ class Operation {
   /// A chunk of the result is here: notes it, and sends it on where it must go.
   void queue_result(Piece piece, std::uint64_t checksum, std::span<const std::byte> payload, const ChunkPool::Buffer& buffer);
   void obey_completion();
+  void no_vote_after_the_deadline();
   void obey(vote::Transition transition);
   [[nodiscard]] Frame frame_of(vote::Word word) const;
   [[nodiscard]] bool moved_everything() const;
@@ -142,6 +151,7 @@ class Operation {
   Arithmetic arithmetic_;
   Limits limits_;
   Observer observer_;
+  Clock clock_;
   Instant started_;
   Instant deadline_;
   bool overdue_ = false;

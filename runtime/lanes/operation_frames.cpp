@@ -24,21 +24,20 @@ Result<Operation::Place> Operation::place_of(std::uint32_t from, const FrameHead
   Place place;
   switch (header.kind) {
     case PieceKind::Begin:
-      if (exchange.begun) return violation("a second beginning");
+      if (exchange.begin_came) return violation("a second beginning");
       return place;
     case PieceKind::Input: {
-      if (!exchange.begun && plan_.schedule() != Schedule::Whole) return violation("an input before the beginning");
       const auto& take = plan_.route(header.segment).take;
       const auto found = std::find(take.begin(), take.end(), from);
       if (found == take.end()) return violation("an input that goes elsewhere");
-      place.index = first_taken_[header.segment] + header.chunk * take.size() + static_cast<std::size_t>(found - take.begin());
+      place.index = taken_index(header.segment, header.chunk, static_cast<std::size_t>(found - take.begin()));
       if (taken_[place.index]) return violation("an input that was here before");
       if (plan_.schedule() == Schedule::Direct && header.chunk >= results_[header.segment] + limits_.window_chunks)
         return violation("an input beyond the window");
       return place;
     }
     case PieceKind::Result:
-      if (!exchange.begun || plan_.route(header.segment).result_from != from) return violation("a result that comes from elsewhere");
+      if (plan_.route(header.segment).result_from != from) return violation("a result that comes from elsewhere");
       place.index = plan_.chunk_number(header.segment, header.chunk);
       if (have_result_[place.index]) return violation("a result that was here before");
       return place;
@@ -48,6 +47,7 @@ Result<Operation::Place> Operation::place_of(std::uint32_t from, const FrameHead
     case PieceKind::Aborted:
       if (!request_.vote) return violation("a vote where there is none");
       return place;
+    case PieceKind::Greeting: return violation("a greeting");
   }
   return place;
 }
@@ -74,7 +74,8 @@ Result<Reception> Operation::expect(std::uint32_t from, const FrameHeader& heade
     case PieceKind::Vote:
     case PieceKind::Doubt:
     case PieceKind::Committed:
-    case PieceKind::Aborted: break;
+    case PieceKind::Aborted:
+    case PieceKind::Greeting: break;
   }
   if (header.payload_bytes > 0) {
     reception.buffer = limits_.pool->take();
@@ -94,7 +95,7 @@ Result<void> Operation::received(std::uint32_t from, Reception reception, Instan
   stats_.wire_bytes_received += HEADER_BYTES + reception.into.size();
   const Piece piece{header.kind, header.segment, header.chunk};
   switch (header.kind) {
-    case PieceKind::Begin: break;
+    case PieceKind::Begin: exchange.begin_came = true; break;
     case PieceKind::Input: take_input(from, piece, std::move(reception.buffer)); break;
     case PieceKind::Result:
       --exchange.results_missing;
@@ -103,6 +104,7 @@ Result<void> Operation::received(std::uint32_t from, Reception reception, Instan
     case PieceKind::Vote: {
       Digest digest;
       std::memcpy(&digest, reception.into.data(), sizeof(Digest));
+      no_vote_after_the_deadline();
       obey(vote::vote_from(std::move(vote_), from, digest));
       break;
     }
@@ -114,6 +116,7 @@ Result<void> Operation::received(std::uint32_t from, Reception reception, Instan
     }
     case PieceKind::Committed: obey(vote::committed_by(std::move(vote_), from)); break;
     case PieceKind::Aborted: obey(vote::aborted_by(std::move(vote_), from)); break;
+    case PieceKind::Greeting: break;
   }
   return {};
 }
@@ -172,7 +175,7 @@ std::optional<Frame> Operation::next_input(std::uint32_t to) {
     if (arithmetic_.encoded()) {
       frame.buffer = limits_.pool->take();
       const std::span<std::byte> wire{frame.buffer.get(), payload_of(piece)};
-      if (auto good = arithmetic_.encode(frame.payload, plan_.chunk(segment, chunk).begin, wire); !good) {
+      if (auto good = encode_input(piece, wire); !good) {
         give_up(std::move(good).error(), std::nullopt, false);
         return std::nullopt;
       }
@@ -182,6 +185,14 @@ std::optional<Frame> Operation::next_input(std::uint32_t to) {
     return frame;
   }
   return std::nullopt;
+}
+
+Result<void> Operation::encode_input(const Piece& piece, std::span<std::byte> wire) {
+  const auto range = plan_.chunk(piece.segment, piece.chunk);
+  if (request_.residual.empty()) return arithmetic_.encode(input_of(piece), range.begin, wire);
+  return arithmetic_.encode(
+      input_of(piece), range.begin, wire,
+      {request_.residual.subspan(range.begin, range.count), request_.next_residual.subspan(range.begin, range.count)});
 }
 
 void Operation::sent(std::uint32_t to, const FrameHeader& header, Instant now) {

@@ -33,18 +33,21 @@ std::string stand_in_shared() {
 }  // namespace
 
 std::string format_plan(const CoordinatorPlan& plan) {
-  return nlohmann::json{{"run", plan.run},
+  nlohmann::json object{{"run", plan.run},
                         {"shared", manifest::shared_yaml(plan.manifest)},
                         {"local", manifest::local_yaml(plan.manifest)},
                         {"listen", net::format_endpoint(plan.listen)},
-                        {"start_quorum", plan.start_quorum}}
-      .dump();
+                        {"start_quorum", plan.start_quorum}};
+  if (plan.origin) object["origin"] = store::format_state(*plan.origin);
+  return object.dump();
 }
 
 std::string format_plan(const AgentPlan& plan) {
   manifest::Manifest manifest;
   manifest.local = plan.local;
-  return nlohmann::json{{"invite", plan.invite}, {"name", plan.name}, {"local", manifest::local_yaml(manifest)}}.dump();
+  return nlohmann::json{
+      {"invite", plan.invite}, {"name", plan.name}, {"local", manifest::local_yaml(manifest)}, {"checkpoint", plan.checkpoint}}
+      .dump();
 }
 
 Result<CoordinatorPlan> parse_coordinator_plan(const std::string& text) {
@@ -54,13 +57,15 @@ Result<CoordinatorPlan> parse_coordinator_plan(const std::string& text) {
   PRIME_TRY(plan.manifest, manifest::parse_halves(object.value("shared", std::string{}), object.value("local", std::string{})));
   PRIME_TRY(plan.listen, net::parse_endpoint(object.value("listen", std::string{})));
   plan.start_quorum = object.value("start_quorum", 0U);
+  plan.origin = store::parse_state(object.value("origin", std::string{}));
   return plan;
 }
 
 Result<AgentPlan> parse_agent_plan(const std::string& text) {
   PRIME_TRY(const auto object, parse_object(text));
   PRIME_TRY(auto manifest, manifest::parse_halves(stand_in_shared(), object.value("local", std::string{})));
-  return AgentPlan{object.value("invite", std::string{}), object.value("name", std::string{}), std::move(manifest.local)};
+  return AgentPlan{object.value("invite", std::string{}), object.value("name", std::string{}), std::move(manifest.local),
+                   object.value("checkpoint", std::string{})};
 }
 
 Result<std::string> take_plan_from_stdin() {

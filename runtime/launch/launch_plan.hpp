@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "messages/membership.hpp"
 #include "messages/result.hpp"
 #include "runtime/manifest/manifest.hpp"
+#include "runtime/store/checkpoint.hpp"
 
 namespace prime::launch {
 
@@ -15,6 +17,7 @@ struct CoordinatorPlan {
   manifest::Manifest manifest;
   Endpoint listen;
   std::uint32_t start_quorum = 0;
+  std::optional<store::CheckpointState> origin;  ///< what the run goes on from
   friend bool operator==(const CoordinatorPlan&, const CoordinatorPlan&) = default;
 };
 
@@ -22,6 +25,7 @@ struct AgentPlan {
   std::string invite;
   std::string name;  ///< empty: drawn
   manifest::Local local;
+  std::string checkpoint;  ///< the state to begin with; empty: none
   friend bool operator==(const AgentPlan&, const AgentPlan&) = default;
 };
 

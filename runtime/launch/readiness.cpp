@@ -1,22 +1,10 @@
 #include "runtime/launch/readiness.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <unistd.h>
 
 namespace prime::launch {
-namespace {
-
-std::optional<ErrorName> find_error(std::string_view name) {
-  const auto& table = error_table();
-  const auto row = std::find_if(table.begin(), table.end(), [&](const ErrorInfo& entry) { return entry.name == name; });
-  if (row == table.end()) return std::nullopt;
-  return static_cast<ErrorName>(row - table.begin());
-}
-
-}  // namespace
-
 void announce(int descriptor, const nlohmann::json& fields) {
   const auto line = fields.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   std::size_t written = 0;

@@ -7,7 +7,10 @@
 #include "runtime/launch/launch_plan.hpp"
 #include "runtime/launch/run_directory.hpp"
 #include "runtime/launch/stop_processes.hpp"
+#include "runtime/net/reachable.hpp"
 #include "runtime/net/run_key.hpp"
+#include "runtime/telemetry/run_files.hpp"
+#include "runtime/trainer/corpus.hpp"
 
 namespace prime::launch {
 namespace fs = std::filesystem;
@@ -24,7 +27,8 @@ std::vector<std::string> command_of(const std::string& program, const char* comm
 
 Result<LaunchedProcess> launch_coordinator(const RunRequest& request, const std::string& run, const fs::path& directory) {
   const auto wanted = request.quorum > 0 ? request.quorum : request.peers;
-  const CoordinatorPlan plan{run, request.manifest, request.listen, std::max(request.manifest.shared.membership.peers.minimum, wanted)};
+  const CoordinatorPlan plan{run, request.manifest, request.listen, std::max(request.manifest.shared.membership.peers.minimum, wanted),
+                             request.origin};
   return LaunchedProcess::start(
       {command_of(request.program, "coordinator", directory), format_plan(plan), directory / "coordinator" / "coordinator.log"});
 }
@@ -49,12 +53,17 @@ Result<StartedPeer> welcome(LaunchedProcess process, int interrupt) {
 
 /// All are started before the first is waited for, so that they come up at the same time.
 Result<void> start_agents(const RunRequest& request, StartedRun& run) {
+  // They dial what the coordinator listens at, which the address that others know it by may not lead to from here.
+  PRIME_TRY(auto invite, net::parse_invite(run.invite));
   auto local = request.manifest.local;
   local.network.listen = net::format_endpoint(Endpoint{request.listen.host, 0});
+  if (net::is_wildcard(request.listen.host)) local.network.advertise = std::exchange(invite.address.host, "localhost");
+  else invite.address.host = request.listen.host;
+  const AgentPlan plan{net::format_invite(invite), "", local, request.checkpoint.string()};
   std::vector<LaunchedProcess> processes;
   Result<void> outcome;
   for (std::uint32_t index = 0; index < request.peers && outcome; ++index) {
-    auto process = launch_agent(request.program, run.directory, AgentPlan{run.invite, "", local}, index);
+    auto process = launch_agent(request.program, run.directory, plan, index);
     if (process) processes.push_back(std::move(*process));
     else outcome = fail(std::move(process).error());
   }
@@ -85,19 +94,57 @@ Result<void> check_start(const manifest::Manifest& manifest, std::uint32_t peers
   for (const auto& [option, value] : {std::pair{"--local ", peers}, std::pair{"--quorum ", quorum}})
     if (value > maximum)
       return fail(ErrorName::Usage, option + std::to_string(value) + " is more than `membership.peers` admits, " + std::to_string(maximum));
-  const auto data = manifest.local.data_path.value_or(manifest.shared.data.path);
-  if (manifest.local.trainer_command.empty() && ::access(data.c_str(), R_OK) != 0) return fail(ErrorName::DataUnreadable, data);
+  if (!manifest.local.trainer_command.empty()) return {};  // what a trainer of one's own reads is its own affair
+  const auto& shared = manifest.shared;
+  PRIME_CHECK(
+      trainer::Corpus::open(shared.data, manifest.local.data_path.value_or(shared.data.path), shared.model.context, shared.train.batch));
   return {};
+}
+
+/// Of all its peers; damaged ones count, so that nobody goes on from an older one unawares, but any whole one of that step will do.
+Result<fs::path> newest_checkpoint(const fs::path& run) {
+  std::vector<fs::path> newest;
+  for (const auto& journal : telemetry::peer_journals(run)) {
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator{journal.parent_path() / "checkpoints", ignored}) {
+      if (!entry.path().filename().string().starts_with("step-")) continue;
+      if (!newest.empty() && newest.front().filename() < entry.path().filename()) newest.clear();
+      if (newest.empty() || newest.front().filename() == entry.path().filename()) newest.push_back(entry.path());
+    }
+  }
+  if (newest.empty())
+    return fail(ErrorName::Usage,
+                run.filename().string() + " has no checkpoint; `down` saves one, and `checkpoint.every` makes a run save on the way");
+  for (const auto& path : newest)
+    if (store::verify_checkpoint(path)) return path;
+  return newest.front();  // whose damage is told next
+}
+
+Result<std::pair<fs::path, store::CheckpointState>> find_checkpoint(const fs::path& state_root, const std::string& name,
+                                                                    const manifest::Manifest& manifest) {
+  auto path = fs::absolute(name);
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) {
+    PRIME_TRY(const auto run, telemetry::find_run(state_root, name));
+    PRIME_TRY(path, newest_checkpoint(run));
+  }
+  PRIME_TRY(const auto state, store::verify_checkpoint(path));
+  if (state.outer_step.value >= manifest.shared.train.outer_steps)
+    return fail(ErrorName::Usage, path.string() + " is of outer step " + std::to_string(state.outer_step.value) +
+                                      ", and `train.outer_steps` is " + std::to_string(manifest.shared.train.outer_steps) +
+                                      ": nothing is left to train");
+  return std::pair{path, state};
 }
 
 Result<StartedRun> start_run(const RunRequest& request) {
   const auto run = make_run_id(request.manifest.shared.run);
   PRIME_TRY(const auto directory, make_run_directory(request.state_root, run, request.manifest));
   PRIME_TRY(auto coordinator, launch_coordinator(request, run, directory));
-  StartedRun started{run, {}, directory, {}, std::move(coordinator), {}};
+  StartedRun started{run, {}, directory, {}, 0, std::move(coordinator), {}};
   const auto bring_up = [&]() -> Result<void> {
     PRIME_TRY(const auto said, started.coordinator.readiness(COORDINATOR_START_LIMIT, request.interrupt));
     started.address = said.value("address", std::string{});
+    started.coordinator_pid = said.value("pid", pid_t{0});
     PRIME_TRY(started.invite, read_invite(directory));
     return start_agents(request, started);
   };
@@ -112,7 +159,8 @@ Result<StartedPeer> start_peer(const PeerRequest& request) {
   std::error_code error;
   fs::create_directories(request.run_directory / "peers", error);
   if (error) return fail(store::storage_error("create", request.run_directory, error.value()));
-  PRIME_TRY(auto process, launch_agent(request.program, request.run_directory, AgentPlan{request.invite, request.name, request.local}, 0));
+  PRIME_TRY(auto process,
+            launch_agent(request.program, request.run_directory, AgentPlan{request.invite, request.name, request.local, {}}, 0));
   return welcome(std::move(process), request.interrupt);
 }
 

@@ -12,6 +12,7 @@
 #include "messages/result.hpp"
 #include "runtime/launch/launched_process.hpp"
 #include "runtime/manifest/manifest.hpp"
+#include "runtime/store/checkpoint.hpp"
 
 namespace prime::launch {
 
@@ -19,10 +20,12 @@ struct RunRequest {
   std::string program;  ///< primectl, with its hidden commands
   std::filesystem::path state_root;
   manifest::Manifest manifest;
-  std::uint32_t peers = 1;   ///< to start here
-  std::uint32_t quorum = 0;  ///< that begin the first outer step together; 0: `peers`. Never fewer than the manifest's minimum
-  Endpoint listen;           ///< of the coordinator; the peers take any free port of the same host
-  int interrupt = -1;        ///< readable: give up
+  std::uint32_t peers = 1;           ///< to start here
+  std::uint32_t quorum = 0;          ///< that begin the first outer step together; 0: `peers`. Never fewer than the manifest's minimum
+  Endpoint listen;                   ///< of the coordinator; the peers take any free port of the same host
+  std::filesystem::path checkpoint;  ///< the state to go on from; empty: a new one
+  std::optional<store::CheckpointState> origin;  ///< what it is of
+  int interrupt = -1;                            ///< readable: give up
 };
 
 struct StartedPeer {
@@ -37,13 +40,20 @@ struct StartedRun {
   std::string invite;
   std::filesystem::path directory;
   std::string address;
-  LaunchedProcess coordinator;
+  pid_t coordinator_pid = 0;
+  LaunchedProcess coordinator;  ///< its guard, which lives as long as the run does
   std::vector<StartedPeer> peers;
 };
 
 /// What can be known before anything starts: more peers, or a larger quorum (0: `peers`), than the run admits; data that the built-in
 /// trainer cannot read.
 Result<void> check_start(const manifest::Manifest& manifest, std::uint32_t peers, std::uint32_t quorum);
+
+/// A checkpoint's directory, or the newest one that a run of this machine left, by its id or a unique prefix of it; and what it is of.
+/// Every byte of it is verified. Errors: RunUnknown, CheckpointCorrupt, StorageFailed; Usage when `manifest` has no step after it.
+Result<std::pair<std::filesystem::path, store::CheckpointState>> find_checkpoint(const std::filesystem::path& state_root,
+                                                                                 const std::string& name,
+                                                                                 const manifest::Manifest& manifest);
 
 Result<StartedRun> start_run(const RunRequest& request);
 

@@ -6,13 +6,27 @@
 namespace prime::manifest {
 namespace {
 
-std::string default_of(const Field& field) {
+constexpr std::string_view REQUIRED = "required";
+constexpr std::string_view NO_DEFAULT = "no default";
+
+std::string default_text(const Field& field) {
   static const Manifest defaults;
-  if (field.required) return "required";
-  if (!field.derived.empty()) return "default: " + std::string{field.derived};
-  if (const auto* type = std::get_if<Alternative>(&field.type)) return "default: " + std::string{type->words[type->get(defaults)]};
-  const auto value = print(field, defaults);
-  return value ? "default: " + *value : "no default";
+  if (field.required) return std::string{REQUIRED};
+  if (!field.derived.empty()) return std::string{field.derived};
+  if (const auto* type = std::get_if<Alternative>(&field.type)) return std::string{type->words[type->get(defaults)]};
+  return print(field, defaults).value_or(std::string{NO_DEFAULT});
+}
+
+std::string default_of(const Field& field) {
+  auto text = default_text(field);
+  return text == REQUIRED || text == NO_DEFAULT ? text : "default: " + text;
+}
+
+/// With the greatest integer, which a problem's message leaves out.
+std::string range_text(const Field& field) {
+  const auto* type = std::get_if<Integer>(&field.type);
+  const bool bounded = type != nullptr && type->minimum != type->maximum;
+  return expected(field) + (bounded ? " and ≤ " + std::to_string(type->maximum) : std::string{});
 }
 
 }  // namespace
@@ -34,13 +48,49 @@ std::optional<std::string> describe(std::string_view key_path) {
   return text;
 }
 
-std::optional<std::string> nearest_key(std::string_view key_path) {
+std::vector<std::string> nearest_keys(std::string_view key_path) {
+  constexpr std::size_t SHOWN = 3;
   std::vector<std::string_view> paths;
   for (const auto& field : fields()) paths.push_back(field.path);
-  if (const auto found = nearest(key_path, paths)) return std::string{*found};
-  for (const auto path : paths)
-    if (last_key(path) == last_key(key_path)) return std::string{path};
-  return std::nullopt;
+  std::vector<std::string> found;
+  const auto take = [&](std::string_view path) {
+    found.emplace_back(path);
+    std::erase(paths, path);
+  };
+  // The same key in another section is meant more often than one that is merely spelt like it.
+  for (const auto path : std::vector{paths})
+    if (last_key(path) == last_key(key_path) && found.size() < SHOWN) take(path);
+  while (found.size() < SHOWN) {
+    const auto near = nearest(key_path, paths);
+    if (!near) break;
+    take(*near);
+  }
+  return found;
+}
+
+std::string reference_page() {
+  std::string page =
+      "# The run manifest\n\n"
+      "<!-- Written from the field table in runtime/manifest/fields.cpp by `PRIME_RECORD=1 runtime_manifest_test`; a test compares. -->\n\n"
+      "One YAML file describes a run; `manifests/quickstart.yaml` is a short one. Every key but `version` and `run` may be left out. "
+      "Quantities\n"
+      "carry their units (`30s`, `32KiB`, `5%`). `primectl validate FILE` checks a file, `--set KEY=VALUE` replaces one value,\n"
+      "`primectl explain KEY` shows one line of this page, and `manifests/schema/run.v1.json` is the same for editors.\n\n"
+      "All keys but those of `local` are the same on every peer: joiners get them from the run. `local` belongs to one peer alone.\n";
+  const auto cell = [](std::string text) {
+    for (std::size_t bar = 0; (bar = text.find('|', bar)) != std::string::npos; bar += 2) text.insert(bar, 1, '\\');
+    return text;
+  };
+  for (const auto& field : fields()) {
+    const bool section = std::holds_alternative<Section>(field.type);
+    if (parent_path(field.path).empty())
+      page += (section ? "\n## " + std::string{field.path} + "\n\n" + std::string{field.meaning} + "\n" : std::string{}) +
+              (section || field.path == fields().front().path ? "\n| key | must be | default | meaning |\n|---|---|---|---|\n" : "");
+    if (!section)
+      page += "| `" + std::string{field.path} + "` | " + cell(range_text(field)) + " | " + cell(default_text(field)) + " | " +
+              cell(std::string{field.meaning}) + " |\n";
+  }
+  return page;
 }
 
 }  // namespace prime::manifest

@@ -12,8 +12,10 @@ namespace prime::manifest {
 std::vector<std::string> key_paths();
 /// Type, range, default and meaning of one key; for a section also its keys. Empty when there is no such key.
 std::optional<std::string> describe(std::string_view key_path);
-/// The key path nearest to a misspelt one, if any is near.
-std::optional<std::string> nearest_key(std::string_view key_path);
+/// The key paths nearest to a misspelt one, the best first, at most three; none when nothing is near.
+std::vector<std::string> nearest_keys(std::string_view key_path);
+/// docs/MANIFEST.md: every key with its type, default and meaning.
+std::string reference_page();
 /// The JSON schema (draft-07) of manifests/schema/run.v1.json.
 std::string json_schema();
 

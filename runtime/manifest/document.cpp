@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <tuple>
 #include <utility>
@@ -66,7 +68,7 @@ class Builder final : public YAML::EventHandler {
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { accept({.kind = Node::Kind::Null, .place = locator_.at(mark, 1)}); }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
-    refuse(locator_.at(mark, 1), "anchors and aliases (`&name`, `*name`) are not part of a manifest",
+    refuse(locator_.at(mark, 1), "anchors and aliases (`&name`, `*name`) are not part of a " + report_.noun(),
            "write the value out, or put quotes round a text that begins with `*`");
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override {
@@ -100,14 +102,15 @@ class Builder final : public YAML::EventHandler {
     accept({.kind = Node::Kind::Broken, .place = place});
   }
   void refuse_properties(const Place& place) {
-    refuse(place, "anchors (`&name`) and tags (`!name`) are not part of a manifest",
+    refuse(place, "anchors (`&name`) and tags (`!name`) are not part of a " + report_.noun(),
            "remove it; put quotes round a text that begins with `&` or `!`");
   }
   void open(Node::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     const auto place = locator_.at(mark, 1);
     if (stack_.size() >= MAX_DEPTH) throw TooDeep{place};
     if (!plain(tag, anchor))
-      report_.add(ErrorName::ManifestSyntax, place, "anchors (`&name`) and tags (`!name`) are not part of a manifest", "remove it");
+      report_.add(ErrorName::ManifestSyntax, place, "anchors (`&name`) and tags (`!name`) are not part of a " + report_.noun(),
+                  "remove it");
     stack_.push_back({.node = {.kind = kind, .place = place}, .key = std::nullopt});
   }
   void close() {
@@ -171,13 +174,13 @@ Node parse(std::string_view text, const Locator& locator, Report& report) {
     Builder second{locator, report};
     if (parser.HandleNextDocument(second)) {
       report.add(ErrorName::ManifestSyntax, second.take().place, "a second document begins here",
-                 "keep one manifest in a file; remove `---`");
+                 "keep one " + report.noun() + " in a file; remove `---`");
       return {.kind = Node::Kind::Broken};
     }
     return root;
   } catch (const TooDeep& error) {
     report.add(ErrorName::ManifestSyntax, error.place, "nested too deeply: more than " + std::to_string(MAX_DEPTH) + " levels",
-               "a manifest needs five");
+               "a " + report.noun() + " needs five");
   } catch (const YAML::Exception& error) {
     report.add(ErrorName::ManifestSyntax, locator.at(error.mark, 1), "not valid YAML: " + shown(error.msg),
                std::string{syntax_hint(error.msg)});
@@ -217,6 +220,26 @@ std::vector<Diagnostic> Report::take() {
   return std::move(problems_);
 }
 
+std::optional<std::string> read_file(const std::string& path, Report& report) {
+  const auto unreadable = [&](const std::string& why) {
+    report.add(ErrorName::ManifestUnreadable, {}, "the " + report.noun() + " cannot be read: " + why);
+    return std::nullopt;
+  };
+  // A pipe or a terminal would be waited for, without a limit.
+  std::error_code error;
+  if (const auto kind = std::filesystem::status(path, error).type(); kind == std::filesystem::file_type::not_found || error)
+    return unreadable(error ? error.message() : "no such file");
+  else if (kind != std::filesystem::file_type::regular) return unreadable("it is not a regular file");
+  std::ifstream file{path, std::ios::binary};
+  if (!file) return unreadable("no permission");
+  // One byte more than allowed is enough to see that it is too much, whatever the path names.
+  std::string text(MAX_MANIFEST_BYTES + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad() || (file.fail() && !file.eof())) return unreadable("it is not a file");
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
+}
+
 Node read_document(std::string_view text, Report& report) {
   if (auto fault = text_fault(text)) {
     report.add(ErrorName::ManifestSyntax, fault->place, std::move(fault->message), std::move(fault->hint));
@@ -225,8 +248,10 @@ Node read_document(std::string_view text, Report& report) {
   auto root = parse(text, Locator{text, std::nullopt}, report);
   if (root.kind == Node::Kind::Map || root.kind == Node::Kind::Broken) return root;
   if (root.kind == Node::Kind::Null)
-    report.add(ErrorName::ManifestMissingKey, {}, "the manifest is empty", "start from `version: 1` and `run: NAME`");
-  else report.add(ErrorName::ManifestSyntax, root.place, "a manifest must be a map, found " + shown(root), "begin with `version: 1`");
+    report.add(ErrorName::ManifestMissingKey, {}, "the " + report.noun() + " is empty", "start from " + report.beginning());
+  else
+    report.add(ErrorName::ManifestSyntax, root.place, "a " + report.noun() + " must be a map, found " + shown(root),
+               "begin with `version: 1`");
   return {.kind = Node::Kind::Broken};
 }
 

@@ -1,4 +1,5 @@
-// Owns a YAML text as a tree in which every key and value knows its place; the only file pair that knows yaml-cpp.
+// Owns a YAML text as a tree in which every key and value knows its place: of manifests and of scenarios. The only file pair that knows
+// yaml-cpp.
 #pragma once
 
 #include <optional>
@@ -38,20 +39,32 @@ struct Entry {
   Node value;
 };
 
+/// What a text is to be, for messages.
+struct DocumentKind {
+  std::string_view noun = "manifest";
+  std::string_view beginning = "`version: 1` and `run: NAME`";
+};
+
 /// Collects problems and gives them in the order of the file.
 class Report {
  public:
-  Report(std::string_view source_name, std::span<const std::string> overrides) : source_name_(source_name), overrides_(overrides) {}
+  Report(std::string_view source_name, std::span<const std::string> overrides, DocumentKind kind = {})
+      : source_name_(source_name), overrides_(overrides), kind_(kind) {}
   void add(ErrorName name, const Place& place, std::string message, std::string hint = {});
   [[nodiscard]] bool empty() const { return problems_.empty(); }
+  [[nodiscard]] std::string noun() const { return std::string{kind_.noun}; }
+  [[nodiscard]] std::string beginning() const { return std::string{kind_.beginning}; }
   [[nodiscard]] std::vector<Diagnostic> take();
 
  private:
   std::string_view source_name_;
   std::span<const std::string> overrides_;
+  DocumentKind kind_;
   std::vector<Diagnostic> problems_;
 };
 
+/// The text of a regular file; empty after a report of why there is none. Of a file that is too large, no more than shows it.
+std::optional<std::string> read_file(const std::string& path, Report& report);
 /// Reads one document. What is not a map at the top, or not YAML at all, is reported and comes back as Broken.
 Node read_document(std::string_view text, Report& report);
 /// Puts the value of override number `index` ("a.b=value") into the tree, in place of what is there.

@@ -123,7 +123,14 @@ void add_sync(std::vector<Field>& t) {
   t.push_back({"sync.outer.nesterov.lr", "outer learning rate", Decimal{AT(shared.sync.outer.learning_rate), up_to(1000)}});
   t.push_back({"sync.outer.nesterov.momentum", "decay of the outer momentum", Decimal{AT(shared.sync.outer.momentum), BELOW_ONE}});
   t.push_back({"sync.wire", "what travels in a reduce", Section{}});
-  t.push_back({"sync.wire.codec", "compression; `none` sends 32-bit floats", CHOICE(shared.sync.wire.codec, "none")});
+  t.push_back({"sync.wire.codec", "compression; `none` sends 32-bit floats",
+               CHOICE(shared.sync.wire.codec, "none", "f16", "bf16", "int8-minmax", "int8-zeropoint", "int8", "int4", "e3m0")});
+  t.push_back({"sync.wire.rounding", "of a codec: to the nearest value, or stochastic, which is right on average",
+               CHOICE(shared.sync.wire.rounding, "nearest", "stochastic")});
+  t.push_back(
+      {"sync.wire.schedule", "who sends to whom: auto chooses by size", CHOICE(shared.sync.wire.schedule, "auto", "direct", "ring")});
+  t.push_back({"sync.wire.streams", "connections between two peers; more than one where a network caps each",
+               Integer{AT(shared.sync.wire.streams), 1, 64}});
   t.push_back({"sync.deadline", "of one reduce, and how long the slowest peer may be behind the first",
                TimeSpan{AT(shared.sync.deadline), 100ms, 24 * HOUR}});
   t.push_back({"sync.alone", "what the last peer does when more are asked for: wait for others, or stop",
@@ -140,6 +147,8 @@ void add_house(std::vector<Field>& t) {
                TimeSpan{AT(shared.membership.heartbeat.dead_after), 20ms, 24 * HOUR}});
   t.push_back({"membership.wait_limit", "wait for enough peers before the run fails",
                TimeSpan{AT(shared.membership.wait_limit), 100ms, 7 * 24 * HOUR}});
+  t.push_back({"membership.coordinator_grace", "a peer waits for a lost coordinator to come back",
+               TimeSpan{AT(shared.membership.coordinator_grace), 100ms, 7 * 24 * HOUR}});
   t.push_back({"trust", "how connections are protected", Section{}});
   t.push_back({"trust.transport", "tls: only holders of the run's key; plain: anyone, unencrypted",
                CHOICE(shared.trust.transport, "tls", "plain")});
@@ -151,9 +160,12 @@ void add_house(std::vector<Field>& t) {
 void add_local(std::vector<Field>& t) {
   t.push_back({"local", "this peer only: not part of the run's digest, never sent", Section{}});
   t.push_back({"local.network", "where this peer is reached", Section{}});
-  t.push_back({"local.network.listen", "host:port to accept on; port 0 takes any free one", Text{AT(local.network.listen), LISTEN_RULE}});
+  t.push_back({"local.network.listen",
+               "host:port to accept on, port 0 for any free one; absent: this machine only, unless the run is elsewhere",
+               OptionalText{AT(local.network.listen), LISTEN_RULE}});
   t.push_back({"local.network.advertise", "host that others reach this peer by, where it is not the listening one",
                OptionalText{AT(local.network.advertise), HOST_RULE}});
+  t.push_back({"local.network.shared_memory", "lanes to peers of this machine go through memory", Flag{AT(local.network.shared_memory)}});
   t.push_back({"local.device", "where the trainer computes; auto takes a GPU if there is one", CHOICE(local.device, "cpu", "auto")});
   t.push_back({"local.threads", "compute threads of the trainer", Integer{AT(local.threads), 1, 1024}});
   t.push_back({"local.trainer", "when a failing trainer is started again", Section{}});

@@ -1,8 +1,6 @@
 #include "runtime/manifest/load.hpp"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
 #include <utility>
@@ -91,14 +89,6 @@ class Loader {
   std::set<std::string_view> faulty_;
 };
 
-LoadOutcome unreadable(const std::string& path, std::string why) {
-  LoadOutcome outcome;
-  Diagnostic problem{
-      .name = ErrorName::ManifestUnreadable, .file = path, .message = "the manifest cannot be read: " + std::move(why), .hint = {}};
-  outcome.problems.push_back(std::move(problem));
-  return outcome;
-}
-
 Result<Manifest> as_result(LoadOutcome outcome) {
   if (!outcome.manifest) return fail(first_error(outcome));
   return std::move(*outcome.manifest);
@@ -107,19 +97,9 @@ Result<Manifest> as_result(LoadOutcome outcome) {
 }  // namespace
 
 LoadOutcome load_manifest(const std::string& path, std::span<const std::string> overrides) {
-  // A pipe or a terminal would be waited for, without a limit.
-  std::error_code error;
-  if (const auto kind = std::filesystem::status(path, error).type(); kind == std::filesystem::file_type::not_found || error)
-    return unreadable(path, error ? error.message() : "no such file");
-  else if (kind != std::filesystem::file_type::regular) return unreadable(path, "it is not a regular file");
-  std::ifstream file{path, std::ios::binary};
-  if (!file) return unreadable(path, "no permission");
-  // One byte more than allowed is enough to see that it is too much, whatever the path names.
-  std::string text(MAX_MANIFEST_BYTES + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad() || (file.fail() && !file.eof())) return unreadable(path, "it is not a file");
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  return parse_manifest(text, path, overrides);
+  Report report{path, overrides};
+  if (const auto text = read_file(path, report)) return parse_manifest(*text, path, overrides);
+  return {.manifest = {}, .problems = report.take(), .omitted = 0, .text = {}};
 }
 
 LoadOutcome parse_manifest(std::string_view text, std::string_view source_name, std::span<const std::string> overrides) {

@@ -51,7 +51,9 @@ Result<void> check(const Manifest& manifest);
 
 /// As the command line shows a problem: error line with code, place, source line with carets, hint. Ends with a line break.
 std::string render(const Diagnostic& problem, std::string_view source_text);
-/// All problems of an outcome, an empty line between two.
+/// Several, an empty line between two, and how many were omitted.
+std::string render(std::span<const Diagnostic> problems, std::size_t omitted, std::string_view source_text);
+/// All problems of an outcome.
 std::string render(const LoadOutcome& outcome);
 /// The first problem as an error value, with the number of further ones; only for an outcome without a manifest.
 Error first_error(const LoadOutcome& outcome);

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "messages/data_types.hpp"
 #include "messages/units.hpp"
 
 namespace prime::manifest {
@@ -25,7 +26,8 @@ enum class Architecture : std::uint8_t { Llama };
 enum class DataSource : std::uint8_t { Text };
 enum class Tokenizer : std::uint8_t { Bytes };
 enum class Algorithm : std::uint8_t { Diloco };
-enum class Codec : std::uint8_t { None };
+/// Of values that a codec cannot carry exactly.
+enum class Rounding : std::uint8_t { Nearest, Stochastic };
 /// What a world of one does when `membership.peers` asks for more (law 5: never alone by accident).
 enum class Alone : std::uint8_t { Wait, Stop };
 enum class Transport : std::uint8_t { Tls, Plain };
@@ -105,6 +107,9 @@ struct Nesterov {
 
 struct Wire {
   Codec codec = Codec::None;
+  Rounding rounding = Rounding::Nearest;  ///< stochastic: right on average; its random bits are those of the outer step
+  prime::Schedule schedule = prime::Schedule::Automatic;
+  std::uint32_t streams = 1;  ///< connections between two peers
   friend bool operator==(const Wire&, const Wire&) = default;
 };
 
@@ -134,7 +139,8 @@ struct Heartbeat {
 struct Membership {
   PeerRange peers;
   Heartbeat heartbeat;
-  Duration wait_limit = 10min;  ///< for quorum, before the run fails with TooFewPeers
+  Duration wait_limit = 10min;        ///< for quorum, before the run fails with TooFewPeers
+  Duration coordinator_grace = 1min;  ///< how long a peer waits for a lost coordinator to come back
   friend bool operator==(const Membership&, const Membership&) = default;
 };
 
@@ -164,8 +170,11 @@ struct Shared {
 };
 
 struct Network {
-  std::string listen = "127.0.0.1:0";         ///< host:port of the one acceptor; port 0: any free one; IPv6 as [::1]:0
+  /// host:port of the one acceptor; port 0: any free one; IPv6 as [::1]:0. Absent: what the run needs (net::listen_towards); the
+  /// coordinator's is 127.0.0.1:0 then.
+  std::optional<std::string> listen = {};
   std::optional<std::string> advertise = {};  ///< host that others reach this peer by; absent: the listening address
+  bool shared_memory = true;                  ///< lanes to peers of the same machine
   friend bool operator==(const Network&, const Network&) = default;
 };
 

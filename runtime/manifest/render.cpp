@@ -26,7 +26,7 @@ std::string excerpt(const Diagnostic& problem, std::string_view source_text) {
 std::string render(const Diagnostic& problem, std::string_view source_text) {
   const auto& row = info(problem.name);
   const auto number_width = problem.line == 0 ? 1 : std::to_string(problem.line).size();
-  std::string text = "error: " + problem.message + "       [" + std::string{row.code} + "]\n";
+  std::string text = "error: " + problem.message + " [" + std::string{row.code} + "]\n";
   text += std::string(number_width, ' ') + "--> " + problem.file;
   if (problem.line != 0) text += ":" + std::to_string(problem.line) + ":" + std::to_string(problem.column);
   text += "\n";
@@ -34,12 +34,14 @@ std::string render(const Diagnostic& problem, std::string_view source_text) {
   return text + "hint: " + (problem.hint.empty() ? std::string{row.hint} : problem.hint) + "\n";
 }
 
-std::string render(const LoadOutcome& outcome) {
+std::string render(std::span<const Diagnostic> problems, std::size_t omitted, std::string_view source_text) {
   std::string text;
-  for (const auto& problem : outcome.problems) text += (text.empty() ? "" : "\n") + render(problem, outcome.text);
-  if (outcome.omitted > 0) text += "\nand " + std::to_string(outcome.omitted) + " more problems\n";
+  for (const auto& problem : problems) text += (text.empty() ? "" : "\n") + render(problem, source_text);
+  if (omitted > 0) text += "\nand " + std::to_string(omitted) + " more problems\n";
   return text;
 }
+
+std::string render(const LoadOutcome& outcome) { return render(outcome.problems, outcome.omitted, outcome.text); }
 
 Error first_error(const LoadOutcome& outcome) {
   const auto& first = outcome.problems.front();

@@ -28,11 +28,13 @@ class Channel {
   /// The same for two pieces in one call, where the channel can; `first` is filled, or emptied, before `second`.
   virtual Io scatter(std::span<std::byte> first, std::span<std::byte> second) { return read(first.empty() ? second : first); }
   virtual Io gather(std::span<const std::byte> first, std::span<const std::byte> second) { return write(first.empty() ? second : first); }
-  /// Bytes already decrypted and not yet read; poll would not tell of them.
+  /// Bytes that have come and are not yet read; poll would not tell of them. They may be too few to read any.
   [[nodiscard]] virtual std::size_t buffered() const = 0;
   [[nodiscard]] virtual int fd() const = 0;
   /// Whether, since it was asked last, news have come that may let the other direction go on, too, and that poll will not tell again.
   [[nodiscard]] virtual bool rung() { return false; }
+  /// Whether several channels to this peer may be faster than one.
+  [[nodiscard]] virtual bool over_network() const { return true; }
   /// Whom the handshake proved at the other end.
   [[nodiscard]] virtual PeerId peer() const = 0;
   /// Ends both directions at once; callable from any thread, more than once. Both ends see Closed or Failed.

@@ -32,6 +32,7 @@ class MemoryChannel final : public Channel {
   [[nodiscard]] int fd() const override { return bell_->fd(); }
   [[nodiscard]] PeerId peer() const override { return bell_->peer(); }
   void shutdown() noexcept override { bell_->shutdown(); }
+  [[nodiscard]] bool over_network() const override { return false; }
   [[nodiscard]] bool rung() override { return std::exchange(rung_, false); }
 
  private:

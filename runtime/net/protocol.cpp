@@ -7,9 +7,9 @@ namespace prime::net {
 
 std::string_view name(Protocol protocol) {
   switch (protocol) {
-    case Protocol::Control: return "prime-control/1";
-    case Protocol::Lane: return "prime-lane/1";
-    case Protocol::State: return "prime-state/1";
+    case Protocol::Control: return "prime-control/3";
+    case Protocol::Lane: return "prime-lane/3";
+    case Protocol::State: return "prime-state/3";
   }
   return {};
 }

@@ -2,15 +2,24 @@
 // what one session leaves in it makes another one look broken (spec/caf.md §7, D1).
 #include "runtime/net/tls_channel.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <openssl/err.h>
 #include <sys/socket.h>
+#include <utility>
+
+#include "runtime/net/plain_channel.hpp"
 
 namespace prime::net {
 
 namespace {
 
-int descriptor(BIO* bio) { return static_cast<const Socket*>(BIO_get_data(bio))->fd(); }
+/// Of one call: enough to make calls cheap, little enough to stay in the caches on its way.
+constexpr std::size_t BATCH_BYTES = 512 * 1024;
+constexpr std::size_t RECORD_BYTES = SSL3_RT_MAX_PLAIN_LENGTH;
+
+TlsWire& wire_of(BIO* bio) { return *static_cast<TlsWire*>(BIO_get_data(bio)); }
 
 /// Moves errno into the flags by which OpenSSL knows "not now" from "never again".
 int moved(BIO* bio, ssize_t count, int retry_flag) {
@@ -20,13 +29,32 @@ int moved(BIO* bio, ssize_t count, int retry_flag) {
 }
 
 int send_bytes(BIO* bio, const char* from, int size) {
-  return moved(bio, ::send(descriptor(bio), from, static_cast<std::size_t>(size), MSG_NOSIGNAL), BIO_FLAGS_WRITE);
+  TlsWire& wire = wire_of(bio);
+  const std::span bytes{reinterpret_cast<const std::byte*>(from), static_cast<std::size_t>(size)};
+  if (!wire.gathers) return moved(bio, ::send(wire.socket->fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL), BIO_FLAGS_WRITE);
+  wire.records.insert(wire.records.end(), bytes.begin(), bytes.end());
+  return moved(bio, size, BIO_FLAGS_WRITE);
 }
 
+/// The session asks for the five bytes of a record's head, then for the record: both come from what one call has brought.
 int receive_bytes(BIO* bio, char* into, int size) {
-  const ssize_t count = ::recv(descriptor(bio), into, static_cast<std::size_t>(size), 0);
-  if (count == 0) BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
-  return moved(bio, count, BIO_FLAGS_READ);
+  TlsWire& wire = wire_of(bio);
+  if (wire.received_begin == wire.received_end) {
+    if (!wire.received) wire.received.reset(new std::byte[BATCH_BYTES]);
+    const ssize_t count = ::recv(wire.socket->fd(), wire.received.get(), BATCH_BYTES, 0);
+    if (count == 0) BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
+    if (count <= 0) {
+      const int result = moved(bio, count, BIO_FLAGS_READ);
+      wire.received.reset();
+      return result;
+    }
+    wire.received_begin = 0;
+    wire.received_end = static_cast<std::size_t>(count);
+  }
+  const std::size_t count = std::min(static_cast<std::size_t>(size), wire.received_end - wire.received_begin);
+  std::memcpy(into, wire.received.get() + wire.received_begin, count);
+  wire.received_begin += count;
+  return moved(bio, static_cast<ssize_t>(count), BIO_FLAGS_READ);
 }
 
 long control(BIO* bio, int command, long, void*) {
@@ -51,7 +79,7 @@ BioMethodPtr make_method() {
 
 }  // namespace
 
-SslPtr make_session(SSL_CTX* context, const Socket& socket) {
+SslPtr make_session(SSL_CTX* context, TlsWire& wire) {
   static const BioMethodPtr METHOD = make_method();
   SslPtr session(SSL_new(context));
   BIO* const bio = METHOD ? BIO_new(METHOD.get()) : nullptr;
@@ -60,7 +88,7 @@ SslPtr make_session(SSL_CTX* context, const Socket& socket) {
     ERR_clear_error();
     return nullptr;
   }
-  BIO_set_data(bio, const_cast<Socket*>(&socket));
+  BIO_set_data(bio, &wire);
   SSL_set_bio(session.get(), bio, bio);
   return session;
 }
@@ -73,7 +101,11 @@ Channel::State state_after(SSL* session, int result) {
   return why == SSL_ERROR_ZERO_RETURN ? Channel::State::Closed : Channel::State::Failed;
 }
 
-TlsChannel::~TlsChannel() { socket_->shutdown(); }
+TlsChannel::TlsChannel(TlsWirePtr wire, SslPtr session, PeerId peer) : wire_(std::move(wire)), session_(std::move(session)), peer_(peer) {
+  wire_->gathers = true;
+}
+
+TlsChannel::~TlsChannel() { wire_->socket->shutdown(); }
 
 Channel::Io TlsChannel::read(std::span<std::byte> into) {
   std::size_t count = 0;
@@ -82,13 +114,37 @@ Channel::Io TlsChannel::read(std::span<std::byte> into) {
   return result == 1 ? Io{State::Ok, count} : Io{state_after(session_.get(), result), 0};
 }
 
-Channel::Io TlsChannel::write(std::span<const std::byte> from) {
-  std::size_t count = 0;
-  ERR_clear_error();
-  const int result = SSL_write_ex(session_.get(), from.data(), from.size(), &count);
-  return result == 1 ? Io{State::Ok, count} : Io{state_after(session_.get(), result), 0};
+int TlsChannel::encrypt(std::span<const std::byte> from) {
+  while (!from.empty() && wire_->records.size() < BATCH_BYTES) {
+    std::size_t count = 0;
+    ERR_clear_error();
+    const int result = SSL_write_ex(session_.get(), from.data(), std::min(from.size(), RECORD_BYTES), &count);
+    if (result != 1) return result;
+    encrypted_ += count;
+    from = from.subspan(count);
+  }
+  return 1;
 }
 
-std::size_t TlsChannel::buffered() const { return static_cast<std::size_t>(SSL_pending(session_.get())); }
+Channel::Io TlsChannel::gather(std::span<const std::byte> first, std::span<const std::byte> second) {
+  TlsWire& wire = *wire_;
+  if (encrypted_ == 0) {
+    int result = encrypt(first);
+    if (result == 1) result = encrypt(second);
+    if (encrypted_ == 0) return {state_after(session_.get(), result), 0};
+  }
+  while (wire.sent < wire.records.size()) {
+    const Io io = send_some(wire.socket->fd(), std::span{wire.records}.subspan(wire.sent));
+    if (io.state != State::Ok) return io;
+    wire.sent += io.bytes;
+  }
+  wire.records.clear();
+  wire.sent = 0;
+  return {State::Ok, std::exchange(encrypted_, 0)};
+}
+
+std::size_t TlsChannel::buffered() const {
+  return static_cast<std::size_t>(SSL_pending(session_.get())) + wire_->received_end - wire_->received_begin;
+}
 
 }  // namespace prime::net

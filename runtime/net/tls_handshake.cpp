@@ -17,7 +17,9 @@ namespace {
 class TlsHandshake : public Handshake {
  public:
   TlsHandshake(SocketPtr socket, const Credentials& credentials, SSL_CTX* context)
-      : credentials_(credentials), socket_(std::move(socket)), session_(make_session(context, *socket_)) {}
+      : credentials_(credentials), wire_(std::make_unique<TlsWire>()), session_(make_session(context, *wire_)) {
+    wire_->socket = std::move(socket);
+  }
 
   Step advance() final {
     if (!session_) return failed(ErrorName::InternalError, "OpenSSL cannot make a TLS session");
@@ -30,7 +32,7 @@ class TlsHandshake : public Handshake {
     }
     return go_ahead();
   }
-  ChannelPtr take_channel() final { return std::make_unique<TlsChannel>(std::move(socket_), std::move(session_), other_->id); }
+  ChannelPtr take_channel() final { return std::make_unique<TlsChannel>(std::move(wire_), std::move(session_), other_->id); }
 
  protected:
   /// Looks at who answered and what was agreed; Done when content.
@@ -66,8 +68,8 @@ class TlsHandshake : public Handshake {
 
  private:
   Credentials credentials_;  ///< holds what the session's context points to
-  SocketPtr socket_;
-  SslPtr session_;  ///< reads from the socket, so it goes first
+  TlsWirePtr wire_;
+  SslPtr session_;  ///< reads from the wire, so it goes first
   bool agreed_ = false;
   std::optional<Identity> other_;
 };

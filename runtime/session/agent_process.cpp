@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/syscall.h>
@@ -23,10 +24,23 @@ constexpr std::uint64_t COMPLAINT_BYTES = 16 * KIB;
 constexpr std::size_t SHOWN_COMPLAINT_BYTES = 2 * KIB;
 constexpr Duration FAREWELL{2s};
 
+constexpr const char* PRIMECTL = "primectl";
+
 std::string program_of(const JoinOptions& options) {
   if (!options.primectl.empty()) return options.primectl;
   const char* const named = std::getenv("PRIME_PRIMECTL");
-  return named != nullptr && *named != '\0' ? named : "primectl";
+  if (named != nullptr && *named != '\0') return named;
+  std::error_code error;
+  const auto beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / PRIMECTL;
+  return !error && ::access(beside.c_str(), X_OK) == 0 ? beside.string() : PRIMECTL;
+}
+
+/// What to do is told here: nothing was started, so there is no log to see.
+Error not_started(const std::string& program, int reason) {
+  errno = reason;
+  auto detail = system_error_text(program);
+  if (reason == ENOENT) detail += "; the agent is looked for in JoinOptions::primectl, $PRIME_PRIMECTL, beside this program and in PATH";
+  return Error{ErrorName::ProcessFailed, std::move(detail)};
 }
 
 std::vector<std::string> arguments_of(const JoinOptions& options) {
@@ -63,10 +77,7 @@ Result<AgentProcess> AgentProcess::start(const JoinOptions& options, int socket)
   const int reason = posix_spawnp(&pid, pointers[0], &actions, &attributes, pointers.data(), environ);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
-  if (reason != 0) {
-    errno = reason;
-    return fail(ErrorName::ProcessFailed, system_error_text(arguments.front()));
-  }
+  if (reason != 0) return fail(not_started(arguments.front(), reason));
   return AgentProcess(pid, std::move(complaints));
 }
 

@@ -76,4 +76,24 @@ Result<Layout> make_layout(std::vector<TensorShape> tensors) {
   return layout;
 }
 
+namespace {
+
+std::string describe(const Layout& layout, std::size_t index) {
+  if (index >= layout.tensors().size()) return "nothing";
+  const auto& tensor = layout.tensors()[index];
+  std::string sizes;
+  for (const auto size : tensor.shape) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+  return "`" + tensor.name + "` [" + sizes + "]";
+}
+
+}  // namespace
+
+std::string first_difference(const Layout& ours, const Layout& theirs) {
+  const auto count = std::max(ours.tensors().size(), theirs.tensors().size());
+  for (std::size_t index = 0; index < count; ++index)
+    if (describe(ours, index) != describe(theirs, index))
+      return "tensor " + std::to_string(index) + " is " + describe(ours, index) + " here and " + describe(theirs, index) + " there";
+  return {};
+}
+
 }  // namespace prime

@@ -47,6 +47,9 @@ class Layout {
   Digest digest_;
 };
 
+/// The first tensor in which they differ, with both shapes; empty when they are equal.
+std::string first_difference(const Layout& ours, const Layout& theirs);
+
 /// Refuses no tensors, too many, equal names, and whatever `count_elements` refuses (LayoutMismatch).
 Result<Layout> make_layout(std::vector<TensorShape> tensors);
 

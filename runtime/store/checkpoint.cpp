@@ -54,13 +54,6 @@ std::optional<OuterStep> parse_step_name(const std::string& name) {
 
 std::string to_text(const json& value) { return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n"; }
 
-json to_json(const CheckpointState& state) {
-  return {{"schema", "prime.state/1"},        {"run", state.run},
-          {"revision", state.revision.value}, {"outer_step", state.outer_step.value},
-          {"next_sample", state.next_sample}, {"tokens", state.tokens},
-          {"state", to_string(state.state)}};
-}
-
 std::optional<std::uint64_t> count_at(const json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_number_unsigned() ? std::optional{found->get<std::uint64_t>()} : std::nullopt;
@@ -69,19 +62,6 @@ std::optional<std::uint64_t> count_at(const json& object, const char* key) {
 std::optional<std::string> text_at(const json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? std::optional{found->get<std::string>()} : std::nullopt;
-}
-
-std::optional<CheckpointState> parse_state(const std::string& text) {
-  const auto object = json::parse(text, nullptr, false);
-  if (!object.is_object() || text_at(object, "schema") != "prime.state/1") return std::nullopt;
-  const auto run = text_at(object, "run");
-  const auto revision = count_at(object, "revision");
-  const auto outer_step = count_at(object, "outer_step");
-  const auto next_sample = count_at(object, "next_sample");
-  const auto tokens = count_at(object, "tokens");
-  const auto digest = parse_digest(text_at(object, "state").value_or(""));
-  if (!run || !revision || !outer_step || !next_sample || !tokens || !digest) return std::nullopt;
-  return CheckpointState{*run, Revision{*revision}, OuterStep{*outer_step}, *next_sample, *tokens, *digest};
 }
 
 std::string listing_text(const Listing& listing) {
@@ -148,7 +128,7 @@ Result<Listing> write_files(const fs::path& staging, const CheckpointContent& co
     PRIME_TRY(const auto tensors, momentum_tensors(content));
     PRIME_TRY(listing[MOMENTUM_PATH], write_safetensors(staging / MOMENTUM_PATH, tensors));
   }
-  PRIME_TRY(listing[STATE_PATH], write_text(staging / STATE_PATH, to_text(to_json(content.state))));
+  PRIME_TRY(listing[STATE_PATH], write_text(staging / STATE_PATH, format_state(content.state)));
   PRIME_TRY(listing[MANIFEST_PATH], write_text(staging / MANIFEST_PATH, content.manifest));
   for (const auto& [name, text] : content.export_files) {
     if (!is_plain_name(name)) return fail(ErrorName::TrainerProtocol, "an exported file cannot be called `" + name.substr(0, 128) + "`");
@@ -176,6 +156,29 @@ bool same_layout(const std::vector<TensorEntry>& a, const std::vector<TensorEntr
 }
 
 }  // namespace
+
+std::string format_state(const CheckpointState& state) {
+  return to_text({{"schema", "prime.state/1"},
+                  {"run", state.run},
+                  {"revision", state.revision.value},
+                  {"outer_step", state.outer_step.value},
+                  {"next_sample", state.next_sample},
+                  {"tokens", state.tokens},
+                  {"state", to_string(state.state)}});
+}
+
+std::optional<CheckpointState> parse_state(const std::string& text) {
+  const auto object = json::parse(text, nullptr, false);
+  if (!object.is_object() || text_at(object, "schema") != "prime.state/1") return std::nullopt;
+  const auto run = text_at(object, "run");
+  const auto revision = count_at(object, "revision");
+  const auto outer_step = count_at(object, "outer_step");
+  const auto next_sample = count_at(object, "next_sample");
+  const auto tokens = count_at(object, "tokens");
+  const auto digest = parse_digest(text_at(object, "state").value_or(""));
+  if (!run || !revision || !outer_step || !next_sample || !tokens || !digest) return std::nullopt;
+  return CheckpointState{*run, Revision{*revision}, OuterStep{*outer_step}, *next_sample, *tokens, *digest};
+}
 
 Result<fs::path> write_checkpoint(const fs::path& directory, const CheckpointContent& content) {
   auto target = directory / step_name(content.state.outer_step);
@@ -241,11 +244,6 @@ std::vector<CheckpointEntry> list_checkpoints(const fs::path& directory) {
   }
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.outer_step < b.outer_step; });
   return entries;
-}
-
-std::optional<CheckpointEntry> latest_checkpoint(const fs::path& directory) {
-  auto entries = list_checkpoints(directory);
-  return entries.empty() ? std::nullopt : std::optional{std::move(entries.back())};
 }
 
 Result<std::vector<fs::path>> prune_checkpoints(const fs::path& directory, std::size_t keep) {

@@ -32,6 +32,10 @@ struct CheckpointState {
   friend bool operator==(const CheckpointState&, const CheckpointState&) = default;
 };
 
+/// The text of prime/state.json, and back; nothing when it is damaged.
+std::string format_state(const CheckpointState& state);
+std::optional<CheckpointState> parse_state(const std::string& text);
+
 /// What to write. Spans must stay valid and unchanged during the call.
 struct CheckpointContent {
   CheckpointState state;
@@ -63,8 +67,6 @@ Result<CheckpointState> verify_checkpoint(const std::filesystem::path& checkpoin
 Result<LoadedCheckpoint> load_checkpoint(const std::filesystem::path& checkpoint);
 /// The complete checkpoints of a directory, oldest step first; sizes are checked, digests are not.
 std::vector<CheckpointEntry> list_checkpoints(const std::filesystem::path& directory);
-/// The one of the highest step.
-std::optional<CheckpointEntry> latest_checkpoint(const std::filesystem::path& directory);
 /// Keeps the `keep` newest complete checkpoints, at least one, and returns the paths that it removed.
 Result<std::vector<std::filesystem::path>> prune_checkpoints(const std::filesystem::path& directory, std::size_t keep);
 

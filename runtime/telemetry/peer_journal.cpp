@@ -75,7 +75,12 @@ constexpr std::array RULES{
     Rule{"outer_step_aborted", [](PeerJournal& j, const Fields&) { j.status.state = PeerState::Training; }},
     Rule{"outer_step_committed", on_committed},
     Rule{"run_done", [](PeerJournal& j, const Fields&) { j.run_done = true; }},
-    Rule{"checkpoint_written", [](PeerJournal& j, const Fields& f) { j.checkpoint = text_field(f, "path"); }},
+    Rule{"checkpoint_written",
+         [](PeerJournal& j, const Fields& f) {
+           j.checkpoint = text_field(f, "path");
+           j.problem.reset();
+         }},
+    Rule{"checkpoint_failed", [](PeerJournal& j, const Fields& f) { j.problem = text_field(f, "reason"); }},
     Rule{"peer_ended", on_peer_ended},
 };
 

@@ -18,6 +18,7 @@ struct PeerJournal {
   bool run_done = false;  ///< it heard that all outer steps are committed
   std::optional<std::uint64_t> exit_code;
   std::optional<std::string> checkpoint;  ///< the last one that it wrote
+  std::optional<std::string> problem;     ///< why there is none of its last state
 
   void apply(const store::JournalLine& line);
 };

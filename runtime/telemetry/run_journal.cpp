@@ -107,6 +107,8 @@ void on_started(RunJournal& journal, const Fields& fields) {
   journal.ended = false;
   journal.coordinator =
       ProcessIdentity{static_cast<pid_t>(count_field(fields, "pid").value_or(0)), count_field(fields, "start_ticks").value_or(0)};
+  journal.guard = ProcessIdentity{static_cast<pid_t>(count_field(fields, "guard_pid").value_or(0)),
+                                  count_field(fields, "guard_start_ticks").value_or(0)};
   journal.status.coordinator_here = true;
   journal.status.coordinator_pid = count_field(fields, "pid");
   if (auto run = text_field(fields, "run")) journal.status.id = std::move(*run);
@@ -143,6 +145,12 @@ constexpr std::array RULES{
     Rule{"process_ended", on_ended},
     Rule{"coordinator_listening", [](RunJournal& j, const Fields& f) { j.status.coordinator_address = text_field(f, "address"); }},
     Rule{"state_founded", [](RunJournal& j, const Fields& f) { j.status.digest = text_field(f, "digest"); }},
+    Rule{"run_continues",
+         [](RunJournal& j, const Fields& f) {
+           j.status.outer_step = j.status.revision = count_field(f, "revision").value_or(0);
+           j.status.digest = text_field(f, "digest");
+           j.status.tokens = count_field(f, "tokens").value_or(0);
+         }},
     Rule{"peer_joining", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Joining, f); }},
     Rule{"peer_seated", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Joining, f); }},
     Rule{"peer_fetching", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Fetching, f); }},

@@ -11,7 +11,8 @@ namespace prime::telemetry {
 struct RunJournal {
   RunStatus status;
   ProcessIdentity coordinator;
-  bool ended = false;  ///< the coordinator wrote its last line
+  ProcessIdentity guard;  ///< starts the coordinator again when it was killed; none where a program serves the run by itself
+  bool ended = false;     ///< the coordinator wrote its last line
 
   void apply(const store::JournalLine& line);
 };

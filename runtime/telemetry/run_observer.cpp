@@ -54,10 +54,12 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
     return std::any_of(local.begin(), local.end(),
                        [&](const PeerJournal& peer) { return peer.status.id == row.id && !peer.ended && alive(peer.agent); });
   };
-  const bool coordinator_lost = status.coordinator_here && !run.ended && !alive(run.coordinator);
+  const bool coordinator_lost = status.coordinator_here && !run.ended && !alive(run.coordinator) && !alive(run.guard);
   for (const auto& peer : local) {
     if (peer.status.id.empty()) continue;  // it has not said who it is yet
     auto row = std::find_if(status.peers.begin(), status.peers.end(), [&](const PeerStatus& known) { return known.id == peer.status.id; });
+    // Whom the coordinator never let in was no peer of the run.
+    if (row == status.peers.end() && status.coordinator_here && (peer.ended || !alive(peer.agent))) continue;
     if (row == status.peers.end()) {
       auto fresh = peer.status;
       // The coordinator alone knows who trains; until it says so, this one is on its way.

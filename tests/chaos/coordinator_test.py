@@ -1,19 +1,147 @@
-"""SIGKILL of the coordinator: every peer ends by itself with a named error, its state saved; a frozen one likewise."""
+"""SIGKILL of the coordinator: it comes back by itself, and the run goes on with the same bits. Where nobody starts it again, or it is
+frozen, every peer ends by itself with a named error, its state saved."""
 
 import json
 import os
 import pathlib
+import random
 import signal
+import socket
 import unittest
 
 from prime_run import Run, wait_until
 
+STEPS = 40
+SLOW = {"PRIME_QUADRATIC_DELAY_MS": "5", "PRIME_QUADRATIC_ELEMENTS": "300000"}
+
+
+def uninterrupted():
+    with Run(3, outer_steps=STEPS, env=SLOW) as run:
+        assert run.wait_for_end() == 0
+        return {c["revision"]: c["digest"] for c in run.check(outer_steps=STEPS)}
+
+
+def bound(listener, address):
+    try:
+        listener.bind(address)
+    except OSError:
+        return False
+    return True
+
+
+class CoordinatorKilled(unittest.TestCase):
+    def kill(self, run):
+        """Kills the coordinator, and waits until another one serves the run."""
+        before = run.coordinator_pid()
+        with_members = len(run.events("coordinator_restarted"))
+        os.kill(before, signal.SIGKILL)
+        wait_until("the coordinator's return", lambda: run.coordinator_pid() != before and
+                   (len(run.events("coordinator_restarted")) > with_members or run.events("run_done")))
+
+    def test_the_run_goes_on_with_the_same_bits(self):
+        digests = uninterrupted()
+        for seed in range(int(os.environ.get("PRIME_CHAOS_RUNS", "3"))):
+            moments = random.Random(seed)
+            with Run(3, outer_steps=STEPS, dead_after="20s", env=SLOW) as run:
+                for step in (3, 12, 13, 25):
+                    run.wait_for("outer_step_committed", step)
+                    # In the middle of inner steps, of a reduce, of a vote: at any moment of a step.
+                    wait_until("a moment of the step", lambda: moments.random() < 0.2)
+                    self.kill(run)
+                self.assertEqual(run.wait_for_end(), 0, f"seed {seed}")
+                commits = run.check(outer_steps=STEPS)
+                self.assertEqual({c["revision"]: c["digest"] for c in commits}, digests, f"seed {seed}")
+                self.assertEqual({c["epoch"] for c in commits}, {commits[0]["epoch"]}, "nobody was lost, so the view stays")
+                restarted = run.events("coordinator_restarted")
+                self.assertEqual(len(restarted), 4)
+                self.assertEqual(run.events("peer_lost"), [])
+                status = run.status()
+                self.assertEqual(status["run"]["state"], "done")
+
+    def test_one_that_stood_still_loses_nobody(self):
+        with Run(3, outer_steps=60, dead_after="2s", grace="1min", env=SLOW) as run:
+            run.wait_for("outer_step_committed", 3)
+            os.kill(run.coordinator_pid(), signal.SIGSTOP)
+            for name, lines in run.peer_journals().items():
+                wait_until(f"{name} to look for it", lambda name=name: any(line["event"] == "coordinator_lost" for line in run.peer_journals()[name]))
+            os.kill(run.coordinator_pid(), signal.SIGCONT)
+            self.assertEqual(run.wait_for_end(), 0)
+            commits = run.check(outer_steps=60)
+            self.assertEqual(len(commits[-1]["contributors"]), 3)
+
+    def test_one_that_is_killed_while_the_run_finishes_ends_it_well(self):
+        for seed in range(int(os.environ.get("PRIME_CHAOS_RUNS", "3"))):
+            moments = random.Random(seed)
+            with Run(3, outer_steps=3, dead_after="20s", env={"PRIME_QUADRATIC_ELEMENTS": "1000000"}) as run:
+                run.wait_for("outer_step_committed", 3)
+                wait_until("a moment of the end", lambda: moments.random() < 0.3)
+                if run.ours(run.coordinator_pid()):
+                    os.kill(run.coordinator_pid(), signal.SIGKILL)
+                self.assertEqual(run.wait_for_end(), 0, f"seed {seed}")
+                run.check(outer_steps=3)
+                for name, lines in run.peer_journals().items():
+                    self.assertEqual(lines[-1]["exit_code"], 0, f"seed {seed}: {name}: {lines[-1]}")
+
+    def test_an_obstacle_that_goes_away_is_waited_out(self):
+        with Run(2, outer_steps=100, dead_after="20s", env=SLOW) as run:
+            run.wait_for("outer_step_committed", 2)
+            host, port = run.up["coordinator"]["address"].rsplit(":", 1)
+            os.kill(run.guard(), signal.SIGSTOP)
+            os.kill(run.coordinator_pid(), signal.SIGKILL)
+            wait_until("the coordinator's end", lambda: not run.ours(run.coordinator_pid()))
+            with socket.socket() as taken:
+                taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                wait_until("the port", lambda: bound(taken, (host, int(port))))
+                taken.listen()
+                starts = len(run.events("process_started"))
+                os.kill(run.guard(), signal.SIGCONT)
+                run.wait_for("process_started", starts + 2)  # it has failed, and tries again
+            self.assertEqual(run.wait_for_end(), 0)
+            run.check(outer_steps=100)
+
+    def test_without_its_decisions_it_refuses_to_guess(self):
+        with Run(2, outer_steps=5000, dead_after="4s", grace="2s", env=SLOW) as run:
+            run.wait_for("outer_step_committed", 2)
+            os.kill(run.guard(), signal.SIGSTOP)
+            os.kill(run.coordinator_pid(), signal.SIGKILL)
+            (run.run_directory / "coordinator" / "decisions.json").unlink()
+            guard = run.guard()
+            os.kill(guard, signal.SIGCONT)
+            wait_until("the guard's end", lambda: not run.ours(guard))
+            for peer in run.up["peers"]:
+                wait_until(f"the end of {peer['name']}", lambda pid=peer["pid"]: not run.ours(pid))
+            run.check()
+            status = run.status()["run"]
+            self.assertEqual(status["state"], "failed")
+            self.assertIn("decisions.json is gone", status["reason"])
+
+    def test_a_peer_that_dies_meanwhile_is_lost_and_the_others_go_on(self):
+        with Run(3, outer_steps=20, dead_after="3s", env=SLOW) as run:
+            run.wait_for("outer_step_committed", 3)
+            os.kill(run.up["peers"][0]["pid"], signal.SIGKILL)
+            os.kill(run.coordinator_pid(), signal.SIGKILL)
+            self.assertEqual(run.wait_for_end(), 0)
+            commits = run.check(outer_steps=20, lost=1)
+            self.assertEqual(len(commits[-1]["contributors"]), 2)
+
+    def test_a_joiner_that_was_on_its_way_takes_its_seat_anew(self):
+        with Run(2, outer_steps=60, env=SLOW) as run:
+            run.wait_for("outer_step_committed", 2)
+            joiner = run.join()
+            run.wait_for("peer_joining", 3)
+            self.kill(run)
+            self.assertEqual(run.wait_for_end(), 0)
+            wait_until("the joiner's end", lambda: joiner.poll() is not None)
+            self.assertEqual(joiner.returncode, 0, run.join_log(0))
+            commits = run.check(outer_steps=60)
+            self.assertEqual(len(commits[-1]["contributors"]), 3)
+
 
 class CoordinatorLost(unittest.TestCase):
-    def lose(self, sign):
-        with Run(3, outer_steps=500, dead_after="4s", env={"PRIME_QUADRATIC_DELAY_MS": "5"}) as run:
+    def lose(self, strike):
+        with Run(3, outer_steps=5000, dead_after="4s", grace="2s", env={"PRIME_QUADRATIC_DELAY_MS": "5"}) as run:
             run.wait_for("outer_step_committed", 3)
-            os.kill(run.up["coordinator"]["pid"], sign)
+            strike(run)
             for peer in run.up["peers"]:
                 wait_until(f"the end of {peer['name']}", lambda pid=peer["pid"]: not run.ours(pid))
             revisions = set()
@@ -28,15 +156,17 @@ class CoordinatorLost(unittest.TestCase):
                 revisions.add(json.dumps(state, sort_keys=True))
             # All stand at the last commit that they heard of: the same one, or two that follow each other.
             self.assertLessEqual(len(revisions), 2)
-            if sign == signal.SIGKILL:
-                status = run.status()
-                self.assertEqual(status["run"]["state"], "failed")
+            return run.status()["run"]["state"]
 
-    def test_killed(self):
-        self.lose(signal.SIGKILL)
+    def test_killed_with_its_guard(self):
+        def strike(run):
+            guard = run.guard()
+            os.kill(guard, signal.SIGKILL)  # the coordinator ends with it
+            wait_until("the coordinator's end", lambda: not run.ours(run.coordinator_pid()))
+        self.assertEqual(self.lose(strike), "failed")
 
     def test_frozen(self):
-        self.lose(signal.SIGSTOP)
+        self.lose(lambda run: os.kill(run.coordinator_pid(), signal.SIGSTOP))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ run: chaos
 model: {{arch: llama, layers: 1, dim: 8, heads: 2, vocab: 256, context: 8}}
 train: {{batch: 4, outer_steps: {outer_steps}, evaluate: {{every: 0}}}}
 sync: {{algorithm: diloco, inner_steps: {inner_steps}, deadline: {deadline}, alone: {alone}}}
-membership: {{peers: {minimum}..8, heartbeat: {{every: {beat}, dead_after: {dead_after}}}, wait_limit: {wait_limit}}}
+membership: {{peers: {minimum}..8, heartbeat: {{every: {beat}, dead_after: {dead_after}}}, wait_limit: {wait_limit}, coordinator_grace: {grace}}}
 trust: {{transport: {transport}}}
 checkpoint: {{every: 0, keep: 2}}
 local: {{trainer: {{restarts: {restarts}, within: 10min, stall_limit: 1min}}, trainer_command: ["{trainer}"]}}
@@ -49,21 +49,27 @@ def wait_until(what, condition):
     raise AssertionError(f"waited {LIMIT_S:.0f} s for {what}")
 
 
+def on(machine, command):
+    """The command line, of a network namespace where one is named."""
+    return [str(part) for part in (["ip", "netns", "exec", machine] if machine else []) + [*command]]
+
+
 class Run:
     """One run in its own directory. Ends every process that it started, by id."""
 
-    def __init__(self, peers, *, env=None, up_flags=(), **manifest):
+    def __init__(self, peers, *, env=None, up_flags=(), machine=None, **manifest):
         values = dict(outer_steps=6, inner_steps=4, deadline="20s", alone="wait", minimum=2, beat="100ms", dead_after="10s",
-                      transport="tls", restarts=3, wait_limit="2min", trainer=QUADRATIC)
+                      transport="tls", restarts=3, wait_limit="2min", grace="1min", trainer=QUADRATIC)
         values.update(manifest)
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="prime-chaos-"))
         self.state = self.directory / "state"
         self.manifest = self.directory / "run.yaml"
         self.manifest.write_text(MANIFEST.format(**values))
         self.processes = []
+        self.machine = machine
         self.env = {**os.environ, "PRIME_QUADRATIC_ELEMENTS": "2000000", **(env or {})}
         command = [PRIMECTL, "up", self.manifest, "--local", str(peers), "-d", "-o", "json", "--state-dir", self.state, *up_flags]
-        done = subprocess.run([str(part) for part in command], env=self.env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        done = subprocess.run(on(machine, command), env=self.env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         if done.returncode != 0:
             raise AssertionError(f"up: exit {done.returncode}\n{done.stderr}")
         self.up = json.loads(done.stdout)
@@ -77,7 +83,8 @@ class Run:
             if process.poll() is None:
                 process.kill()
             process.wait()
-        for pid in [self.up["coordinator"]["pid"], *(peer["pid"] for peer in self.up["peers"])]:
+        # The guard first: it would start the coordinator again.
+        for pid in [self.guard(), self.up["coordinator"]["pid"], *(peer["pid"] for peer in self.up["peers"])]:
             if self.ours(pid):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGCONT)
@@ -87,6 +94,14 @@ class Run:
         else:
             shutil.rmtree(self.directory, ignore_errors=True)
 
+    def guard(self):
+        """The process that starts the coordinator again."""
+        return self.events("process_started")[-1]["guard_pid"]
+
+    def coordinator_pid(self):
+        """Of the coordinator that serves the run now."""
+        return self.events("process_started")[-1]["pid"]
+
     def ours(self, pid):
         """True while `pid` is a process of this run: ids are used again."""
         try:
@@ -94,11 +109,12 @@ class Run:
         except OSError:
             return False
 
-    def join(self, *, env=None, flags=()):
+    def join(self, *, env=None, flags=(), machine=None):
         """A peer that joins in the foreground of this test; the process is returned."""
         with open(self.directory / f"join-{len(self.processes)}.log", "wb") as log:
-            process = subprocess.Popen([str(PRIMECTL), "join", self.up["invite"], "--state-dir", str(self.directory / f"joiner-{len(self.processes)}"),
-                                        "--local-manifest", str(self.manifest), *flags],
+            process = subprocess.Popen(on(machine or self.machine, [PRIMECTL, "join", self.up["invite"], "--state-dir",
+                                                                    self.directory / f"joiner-{len(self.processes)}",
+                                                                    "--local-manifest", self.manifest, *flags]),
                                        env={**self.env, **(env or {})}, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         self.processes.append(process)
         return process
@@ -133,7 +149,9 @@ class Run:
 
     def wait_for_end(self):
         """Waits until the coordinator and all agents of `up` have ended; the coordinator's exit code."""
-        last = wait_until("the coordinator's end", lambda: self.events("process_ended"))
+        guard = self.guard()
+        wait_until("the coordinator's end", lambda: not self.ours(guard))
+        last = self.events("process_ended")
         for peer in self.up["peers"]:
             wait_until(f"the end of {peer['name']}", lambda pid=peer["pid"]: not self.ours(pid))
         return last[-1]["exit_code"]

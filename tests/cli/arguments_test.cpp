@@ -1,6 +1,7 @@
 // Owns the tests of the command line's language.
 #include "cli/arguments.hpp"
 
+#include "cli/glossary.hpp"
 #include "support.hpp"
 
 namespace prime::cli {
@@ -35,6 +36,27 @@ BOOST_AUTO_TEST_CASE(up_takes_its_options_in_any_order) {
   BOOST_TEST(up.overrides == (std::vector<std::string>{"train.batch=2", "run=x"}), boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(simulate_takes_one_seed_or_a_range_of_them) {
+  const auto one = parsed<SimulateArguments>({"simulate", "x.yaml", "--seed", "18446744073709551615", "--peers", "32"});
+  BOOST_TEST(one.file == "x.yaml");
+  BOOST_TEST(one.seeds.first == 18446744073709551615U);
+  BOOST_TEST(one.seeds.last == 18446744073709551615U);
+  BOOST_TEST(!one.range);
+  BOOST_TEST(one.peers.value() == 32U);
+  const auto several = parsed<SimulateArguments>({"simulate", "--seeds", "3..9", "x.yaml"});
+  BOOST_TEST(several.seeds.first == 3U);
+  BOOST_TEST(several.seeds.last == 9U);
+  BOOST_TEST(several.range);
+  const auto neither = parsed<SimulateArguments>({"simulate", "x.yaml"});
+  BOOST_TEST(neither.seeds.first == 1U);
+  BOOST_TEST(neither.seeds.last == 1U);
+  for (const auto* range : {"9..3", "3", "3..", "..3", "3...9", "-1..2", "1..2x", ""})
+    BOOST_TEST(refusal({"simulate", "x.yaml", "--seeds", range}).find("is no range such as 1..200") != std::string::npos);
+  BOOST_TEST(refusal({"simulate", "x.yaml", "--seeds", "1..2", "--seed", "3"}).find("--seed") != std::string::npos);
+  refusal({"simulate", "x.yaml", "--peers", "0"});
+  refusal({"simulate"});
+}
+
 BOOST_AUTO_TEST_CASE(an_override_never_swallows_the_file) {
   const auto up = parsed<UpArguments>({"up", "--set", "train.batch=2", "run.yaml"});
   BOOST_TEST(up.file == "run.yaml");
@@ -67,6 +89,13 @@ BOOST_AUTO_TEST_CASE(help_is_a_text_and_names_no_hidden_command) {
 }
 
 BOOST_AUTO_TEST_CASE(the_reference_page_is_that_of_this_table) { test::check_golden("docs/CLI.md", reference_page()); }
+
+BOOST_AUTO_TEST_CASE(the_glossary_is_that_of_the_words) {
+  test::check_golden("docs/GLOSSARY.md", glossary_page());
+  BOOST_TEST(find_words("Inner-Step").size() == 1U);
+  BOOST_TEST(find_words("trainer").size() == 2U);
+  BOOST_TEST(find_words("nonsense").empty());
+}
 
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace prime::cli

@@ -30,10 +30,12 @@ class Command(unittest.TestCase):
         return done
 
     def test_version_tells_what_it_is_made_of(self):
-        self.assertRegex(self.call("version").stdout, r"^primectl \d+\.\d+\.\d+ \(protocol \d+, CAF 0\.\d+\.\d+, \w+\)\n$")
+        self.assertRegex(self.call("version").stdout,
+                         r"^primectl \d+\.\d+\.\d+ \(protocol \d+, CAF 0\.\d+\.\d+, OpenSSL 3\.\d+\.\d+, (libtorch \S+|no libtorch), \w+\)\n$")
         told = json.loads(self.call("version", "-o", "json").stdout)
         self.assertEqual(told["schema"], "primectl.version/1")
         self.assertGreaterEqual(told["protocol"], 1)
+        self.assertEqual({"caf_version", "openssl_version", "libtorch_version"} - set(told), set())
 
     def test_wrong_usage_exits_with_two_and_a_suggestion(self):
         self.refused(2, "stauts", says="did you mean `status`?")
@@ -43,6 +45,14 @@ class Command(unittest.TestCase):
         self.refused(2, "join", "prime://nonsense", says="PR0206")
         self.refused(2, "join", "x", "--set", "train.batch=1", says="only keys of `local`")
         self.refused(2, "logs", "--since", "soon", says="soon")
+        self.refused(2, "bench", "allreduce", "--size", "4Q", says="`4Q` is no size such as 4096, 64K, 16M or 1G")
+
+    def test_wrong_usage_points_at_the_help_of_the_command(self):
+        self.refused(2, "stauts", says="see `primectl --help`")
+        self.refused(2, "--nonsense", says="see `primectl --help`")
+        self.refused(2, "up", says="see `primectl up --help`")
+        self.refused(2, "join", says="see `primectl join --help`")
+        self.refused(2, "logs", "--since", "soon", says="see `primectl logs --help`")
 
     def test_without_arguments_it_helps(self):
         done = self.call()
@@ -93,6 +103,10 @@ class Command(unittest.TestCase):
         self.refused(2, "up", "-q", manifest, "--quorum", 9, says="--quorum 9 is more than `membership.peers` admits, 8")
         self.refused(2, "up", "-q", manifest, "--set", "local.trainer_command=[]", "--set", "data.path=/nowhere", says="PR0301")
         self.refused(2, "up", "-q", manifest, "--listen", "nonsense", says="error")
+        (self.directory / "data").mkdir()
+        (self.directory / "data" / "little.h").write_text("int x;")
+        self.refused(2, "up", "-q", manifest, "--set", "local.trainer_command=[]", "--set", f"data.path={self.directory}/data",
+                     "--set", "data.include=\"*.h\"", says="one batch needs 4 [PR0302]")
         self.assertFalse((self.directory / "primectl").exists())
 
     def test_unknown_runs_and_a_machine_without_runs(self):
@@ -128,6 +142,14 @@ class Command(unittest.TestCase):
         self.refused(3, "logs", "nobody", "--follow", says="PR0405")
         self.refused(3, "leave", says="PR0405")
         self.assertEqual(self.call("down", "small-aaaaaa").stdout, "nothing of small-aaaaaa runs on this machine\n")
+        self.assertEqual(self.call("status", "--check").returncode, 0)
+
+    def test_logs_of_several_runs_that_have_ended_say_how_to_name_one(self):
+        for run in ("small-aaaaaa", "small-bbbbbb"):
+            self.write_journal(run, {"event": "process_started", "pid": 1, "start_ticks": 1, "run": run, "name": "small"},
+                               {"event": "run_done", "outer_step": 0}, {"event": "process_ended", "exit_code": 0})
+        self.refused(3, "logs", says="`--run RUN` shows one that has ended")
+        self.assertIn("process started", self.call("logs", "--run", "small-b").stdout)
 
     def test_a_coordinator_whose_process_is_gone_is_a_failed_run(self):
         # Process 1 lives, but it did not start at that time: the number was used again.
@@ -136,6 +158,9 @@ class Command(unittest.TestCase):
         told = json.loads(self.call("status", "-o", "json").stdout)
         self.assertEqual([(run["id"], run["state"], run["reason"]) for run in told["runs"]],
                          [("small-aaaaaa", "failed", "the coordinator was lost"), ("small-bbbbbb", "failed", "the coordinator was lost")])
+        for run, code in (("small-aaaaaa", 5), ("", 5)):
+            self.assertEqual(self.call("status", *([run] if run else []), "--check").returncode, code)
+            self.assertEqual(self.call("status", *([run] if run else [])).returncode, 0)
         done = self.call("status", "small")
         self.assertIn("PR0403", done.stderr)
         self.assertIn("small-aaaaaa, small-bbbbbb", done.stderr)
@@ -183,7 +208,75 @@ class Command(unittest.TestCase):
         self.assertIn("AddressTaken", self.call("explain", "PR0703").stdout)
         self.assertIn("inner_steps", self.call("explain", "sync.inner_steps").stdout)
         self.assertEqual(json.loads(self.call("explain", "PR0703", "-o", "json").stdout)["name"], "AddressTaken")
-        self.refused(2, "explain", "sync.inner_stps", says="did you mean `sync.inner_steps`?")
+        self.refused(2, "explain", "sync.inner_stps", says="did you mean `sync.inner_steps`")
+        self.assertEqual(self.call("explain", "pr0703").stdout, self.call("explain", "PR0703").stdout)
+        self.assertEqual(self.call("explain", "addresstaken").stdout, self.call("explain", "PR0703").stdout)
+        self.refused(2, "explain", "sync.batch", says="did you mean `train.batch`")
+        self.refused(2, "explain", "digst", says="did you mean `digest`?")
+        self.refused(2, "explain", "foo.bar", says="no error code, manifest key or word is called `foo.bar`; `primectl explain` lists them all")
+
+    def test_explain_knows_the_words_of_its_tables(self):
+        self.assertIn("nothing is sent", self.call("explain", "inner", "step").stdout)
+        self.assertIn("parameters, momentum, counters", self.call("explain", "Digest").stdout)
+        self.assertEqual(json.loads(self.call("explain", "of limit", "-o", "json").stdout)["schema"], "primectl.word/1")
+        titles = self.call("bench", "kernels", "--size", "4K").stdout.splitlines()[0]
+        for column in ("path", "GB/s touched", "of memcpy"):
+            self.assertIn(column, titles)
+            self.assertEqual(self.call("explain", column).returncode, 0, column)
+
+    def test_explain_lists_what_it_knows(self):
+        page = self.call("explain").stdout
+        for known in ("PR0703", "sync.inner_steps", "pseudo-gradient"):
+            self.assertIn(known, page)
+        schemas = {json.loads(line)["schema"] for line in self.call("explain", "-o", "json").stdout.splitlines()}
+        self.assertEqual(schemas, {"primectl.error/1", "primectl.key/1", "primectl.word/1"})
+
+    def test_simulate_ends_on_one_object(self):
+        churn = SOURCE / "manifests" / "scenarios" / "churn.yaml"
+        done = self.call("simulate", churn, "--seed", 7, "--peers", 6, "-o", "json")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        told = json.loads(done.stdout.splitlines()[-1])
+        self.assertEqual(list(told), ["schema", "scenario", "seed", "peers", "outer_steps_committed", "aborted", "violations", "probes_hit", "virtual_s"])
+        self.assertEqual((told["schema"], told["scenario"], told["seed"], told["peers"], told["violations"]),
+                         ("primectl.simulate/1", "churn", 7, 6, []))
+        self.assertGreaterEqual(told["outer_steps_committed"], 1)
+        self.assertIn("fault join", told["probes_hit"])
+        self.assertEqual(self.call("simulate", churn, "--seed", 7, "--peers", 6, "-o", "json").stdout, done.stdout)
+        self.assertRegex(self.call("simulate", churn).stdout, r"^churn, seed 1, \d peers: done; \d+ outer steps committed, .* of virtual time\n$")
+
+    def test_simulate_runs_every_scenario_of_the_repository_over_several_seeds(self):
+        paths = sorted((SOURCE / "manifests" / "scenarios").glob("*.yaml"))
+        self.assertGreaterEqual(len(paths), 10)
+        for path in paths:
+            done = self.call("simulate", path, "--seeds", "4..6", "-o", "json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual([json.loads(line)["seed"] for line in done.stdout.splitlines()], [4, 5, 6])
+
+    def test_a_simulation_that_fails_exits_with_one_and_prints_what_replays_it(self):
+        scenario = self.directory / "a scenario.yaml"
+        scenario.write_text("version: 1\nscenario: doomed\npeers: 3\nfaults: [{kind: kill, count: 40, at: 4s}]\nends: [done]\n")
+        done = self.call("simulate", scenario, "--seeds", "1..2", "-o", "json")
+        self.assertEqual(done.returncode, 1)
+        objects = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([told["violations"] for told in objects],
+                         [["the run ends with TooFewPeers, which the scenario's `ends` does not allow"]] * 2)
+        self.assertEqual(done.stderr.count("its last events"), 1)
+        replay = [line.removeprefix("replay: ") for line in done.stderr.splitlines() if line.startswith("replay: ")]
+        self.assertEqual(len(replay), 2)
+        self.assertTrue(replay[1].endswith(f"simulate '{scenario}' --seed 2"), replay[1])
+        again = subprocess.run(replay[1], shell=True, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        self.assertEqual(again.returncode, 1)
+        self.assertIn("fault <- kill", again.stderr)
+        self.assertIn("seed 2, 3 peers: FAILED", again.stdout)
+
+    def test_a_bad_scenario_exits_with_two_and_says_where(self):
+        scenario = self.directory / "bad.yaml"
+        scenario.write_text("version: 1\nscenario: bad\nfaults:\n  - {kind: kil, at: 5s}\n")
+        done = self.refused(2, "simulate", scenario, says="did you mean `kill`?")
+        self.assertIn("bad.yaml:4:12", done.stderr)
+        self.refused(2, "simulate", self.directory / "nowhere.yaml", says="PR0201")
+        scenario.write_text("version: 1\nscenario: narrow\npeers: 4\nmembership: {minimum: 3}\n")
+        self.refused(2, "simulate", scenario, "--peers", 2, says="fewer than the scenario's `membership.minimum`, 3")
 
     def test_version_and_status_cost_less_than_fifty_milliseconds_of_processor_time(self):
         self.write_journal("small-aaaaaa", {"event": "process_started", "pid": 1, "start_ticks": 1, "run": "small-aaaaaa", "name": "small"},

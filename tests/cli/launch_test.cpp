@@ -116,12 +116,13 @@ BOOST_AUTO_TEST_CASE(a_stranger_with_the_same_number_is_left_alone) {
 }
 
 BOOST_AUTO_TEST_CASE(plans_survive_their_way) {
-  const CoordinatorPlan coordinator{"small-abcdef", small_manifest(), Endpoint{"::1", 7}, 3};
+  const CoordinatorPlan coordinator{"small-abcdef", small_manifest(), Endpoint{"::1", 7}, 3,
+                                    store::CheckpointState{"older", Revision{4}, OuterStep{4}, 5, 6, Digest{7, 8}}};
   BOOST_TEST((parse_coordinator_plan(format_plan(coordinator)).value() == coordinator));
   auto local = small_manifest().local;
   local.trainer_command = {"python3", "a b.py"};
   local.threads = 4;
-  const AgentPlan agent{"prime://x", "brave-otter", local};
+  const AgentPlan agent{"prime://x", "brave-otter", local, "/a/checkpoint"};
   BOOST_TEST((parse_agent_plan(format_plan(agent)).value() == agent));
   BOOST_TEST((parse_agent_plan("").error().name == ErrorName::Usage));
   BOOST_TEST((parse_coordinator_plan("[]").error().name == ErrorName::Usage));

@@ -61,6 +61,19 @@ BOOST_AUTO_TEST_CASE(peers_that_appear_later_are_followed_too) {
   BOOST_TEST(to_string(observer.status().peers.at(0).state) == "joining");
 }
 
+BOOST_AUTO_TEST_CASE(whom_the_coordinator_never_let_in_is_no_peer_of_the_run) {
+  const test::TemporaryDirectory root;
+  const auto run = root.path() / "r-aaaaaa";
+  coordinator_of("r-aaaaaa", myself()).write(coordinator_journal(run));
+  HandwrittenJournal refused;
+  refused.add("process_started", {{"pid", 0}, {"start_ticks", 0}, {"run", "r-aaaaaa"}, {"peer", "a1"}, {"name", "brave-otter"}});
+  refused.add("process_ended", {{"exit_code", 4}, {"reason", "refused"}});
+  refused.write(run / "peers" / "brave-otter-000000a1" / "journal.jsonl");
+  RunObserver observer{run};
+  observer.update();
+  BOOST_TEST(observer.status().peers.empty());
+}
+
 BOOST_AUTO_TEST_CASE(runs_are_found_by_unique_prefixes) {
   const test::TemporaryDirectory root;
   for (const auto* run : {"one-aaaaaa", "one-bbbbbb", "two-cccccc"}) coordinator_of(run, {}).write(coordinator_journal(root.path() / run));

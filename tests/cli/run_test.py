@@ -3,13 +3,14 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
 import time
 import unittest
 
-from primectl import LIMIT_S, PRIMECTL, environment, primectl, temporary_directory, write_manifest
+from primectl import BIN, LIMIT_S, PRIMECTL, environment, primectl, temporary_directory, write_manifest
 
 SLOW = {"PRIME_QUADRATIC_DELAY_MS": "50"}
 
@@ -87,6 +88,7 @@ class Runs(unittest.TestCase):
         self.assertIn("equal on all 2 peers", done.stdout)
         self.assertIn("Checkpoint /", done.stdout)
         self.assertIn("prime://", done.stderr)
+        self.assertIn("for the final evaluation", done.stderr, "silence between the last step and the end")
         self.assertNotIn("\x1b", done.stdout + done.stderr)
 
     def test_the_result_is_the_only_line_of_json(self):
@@ -166,8 +168,67 @@ class Runs(unittest.TestCase):
         for pid in [up["coordinator"]["pid"], *(peer["pid"] for peer in up["peers"])]:
             self.assertFalse(lives(pid))
 
+    def test_the_lines_that_up_prints_paste_into_a_shell(self):
+        # As somebody starts it from a build folder that no PATH names, with a blank that a shell would split at.
+        folder = self.directory / "a build"
+        folder.mkdir()
+        (folder / "primectl").symlink_to(PRIMECTL)
+        state = self.directory / "the state"
+        manifest = write_manifest(self.directory, outer_steps=10000)
+
+        def paste(line):
+            return subprocess.run(["/bin/sh", "-c", line], cwd=self.directory, env=environment(XDG_STATE_HOME=str(self.directory), **SLOW),
+                                  capture_output=True, text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
+
+        up = paste(f"'a build/primectl' up '{manifest}' -d --state-dir '{state}'")
+        self.assertEqual(up.returncode, 0, up.stderr)
+        status, down, join = [line for line in up.stdout.splitlines() if "primectl" in line]
+        done = paste(status)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        done = paste(f"{join} -d --name bob --state-dir '{state}' --set 'local.trainer_command=[{self.trainer()}]'")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = paste(done.stdout.splitlines()[-1])
+        self.assertIn("bob left", done.stdout, done.stderr)
+        self.assertEqual(paste(down).returncode, 0)
+
+        shown = self.start("up", write_manifest(self.directory, outer_steps=10000), env=SLOW)
+        while "prime://" not in (line := shown.stderr.readline()):
+            self.assertNotEqual(line, "")
+        done = paste(f"{line.strip()} -d --set 'local.trainer_command=[{self.trainer()}]'")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        shown.send_signal(signal.SIGINT)
+        self.finished(shown)
+        self.call("down")
+
+    def test_peers_of_the_same_name_are_told_apart_by_their_ids(self):
+        up = self.up_detached(outer_steps=10000, env=SLOW)
+        for name in ("bob", "bob", "bobby"):
+            self.assertEqual(self.call("join", up["invite"], "-d", "--name", name, "--set", f"local.trainer_command=[{self.trainer()}]",
+                                       env=SLOW).returncode, 0)
+        done = self.call("leave", "bob")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        ids = re.findall(r"bob \(([0-9a-f]{16})\)", done.stderr)
+        self.assertEqual(len(ids), 2, done.stderr)
+        self.assertNotIn("bobby", done.stderr, "who is called exactly so is meant")
+        self.assertIn("name one by its id", done.stderr)
+        self.assertEqual(self.call("leave", ids[0]).returncode, 0)
+        self.assertEqual(self.call("leave", "bob").returncode, 0)
+        self.assertEqual(self.call("down").returncode, 0)
+
     def trainer(self):
         return pathlib.Path(PRIMECTL).parent / "quadratic_trainer"
+
+    def test_the_embedding_example_serves_an_agent_and_joins_by_itself(self):
+        # The variable that `join` reads stays in the environment of the trainers, where it means nothing.
+        up = self.up_detached("--local", 2, trainer=BIN / "embed", outer_steps=300, env={"PRIMECTL_INVITE": "of another run"})
+        # It finds primectl beside itself, whatever PATH says.
+        alone = subprocess.run([BIN / "embed"], capture_output=True, text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL,
+                               env=environment(XDG_STATE_HOME=str(self.directory / "elsewhere"), PATH="/nowhere", PRIMECTL_INVITE=up["invite"]))
+        self.assertEqual(alone.returncode, 0, alone.stderr)
+        self.assertIn("mean over 3 peers", alone.stdout)
+        status = wait_until("the end", lambda: (told := self.status(up["run_id"]))["run"]["state"] in ("done", "failed") and told)
+        self.assertEqual(status["run"]["state"], "done", status)
+        self.assertIn("state " + status["run"]["digest"], alone.stdout)
 
     def peer(self, run, name):
         return next((peer for peer in self.status(run)["peers"] if peer["name"] == name), {"state": "unknown"})
@@ -212,9 +273,10 @@ class Runs(unittest.TestCase):
         return found
 
     def test_a_trainer_that_cannot_work_ends_the_run_with_its_cause(self):
-        done = self.call("up", write_manifest(self.directory, trainer="/bin/false"), "-q")
+        done = self.call("up", write_manifest(self.directory, trainer="/bin/false"))
         self.assertEqual(done.returncode, 1)
         self.assertIn("PR0601", done.stderr)
+        self.assertNotIn("Saved", done.stderr, "before the first step there is nothing to save")
         self.assertEqual(self.running(), [])
 
     def test_a_wrong_key_is_refused(self):
@@ -260,6 +322,17 @@ class Runs(unittest.TestCase):
         self.assertEqual(self.call("down").returncode, 0)
         self.assertEqual(self.running(), [])
 
+    def test_only_a_run_that_has_ended_is_removed(self):
+        runs = [self.up_detached("--local", 2, outer_steps=10000, env=SLOW)["run_id"] for _ in range(2)]
+        self.assertEqual(self.call("down", runs[0]).returncode, 0)
+        refused = self.call("remove", *runs)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn(f"{runs[1]} still runs here", refused.stderr)
+        self.assertEqual(self.call("status", runs[0]).returncode, 0, "a refusal removes nothing")
+        self.assertEqual(self.call("down", runs[1]).returncode, 0)
+        self.assertEqual(self.call("remove", *runs).stdout, "".join(f"removed {run}\n" for run in runs))
+        self.assertEqual(self.call("status", runs[0]).returncode, 3)
+
     def test_a_state_directory_that_is_removed_ends_the_run_by_name(self):
         process = self.start("up", write_manifest(self.directory, outer_steps=10000), "--local", "2", env=SLOW)
         process.stdout.readline()
@@ -289,13 +362,22 @@ class Runs(unittest.TestCase):
     def test_a_killed_coordinator_ends_everything_with_its_name(self):
         process = self.start("up", write_manifest(self.directory, outer_steps=10000), "--local", "2", "-o", "json", env=SLOW)
         told = wait_until("the first step", lambda: (s := self.status()).get("run", {}).get("outer_step", 0) >= 1 and s)
-        os.kill(told["coordinator"]["pid"], signal.SIGKILL)
+        # Who guards it would start it again; with the guard the coordinator ends, too.
+        os.kill(int(pathlib.Path(f"/proc/{told['coordinator']['pid']}/stat").read_text().rsplit(")", 1)[1].split()[1]), signal.SIGKILL)
         code, out, err = self.finished(process)
         self.assertEqual(code, 1, err)
         self.assertIn("PR0501", err)
         self.assertEqual(json.loads(out)["state"], "failed")
         self.assertEqual(self.status(told["run"]["id"])["run"]["reason"], "the coordinator was lost")
         self.assertEqual(self.running(), [])
+
+    def test_a_killed_coordinator_that_is_guarded_comes_back_and_the_table_says_so(self):
+        process = self.start("up", write_manifest(self.directory, outer_steps=60), "--local", "2", env=SLOW)
+        told = wait_until("the first step", lambda: (s := self.status()).get("run", {}).get("outer_step", 0) >= 1 and s)
+        os.kill(told["coordinator"]["pid"], signal.SIGKILL)
+        code, out, err = self.finished(process)
+        self.assertEqual(code, 0, err)
+        self.assertIn("the coordinator was killed and is back", out)
 
 
 if __name__ == "__main__":

@@ -47,9 +47,9 @@ The same text is in the log, on the command line and in what a trainer gets thro
 | 2 | usage, manifest or configuration wrong; nothing was started |
 | 3 | run unreachable or unknown |
 | 4 | refused: key, digest or version mismatch |
-| 5 | answered, unhealthy |
+| 5 | answered, unhealthy: `status --check` of a run that failed or waits; without `--check` status answers with 0 |
 | 6 | timed out |
-| 130 / 143 | interrupted / killed before the grace ended |
+| 130 / 143 | interrupted / ended by SIGTERM, where a command has nothing to end first |
 
 ## All errors
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 
-#include "tests/sim/swarm.hpp"
+#include "runtime/simulation/swarm.hpp"
 
 namespace {
 

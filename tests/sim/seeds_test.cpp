@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "tests/sim/swarm.hpp"
+#include "runtime/simulation/swarm.hpp"
 
 namespace {
 
@@ -28,7 +28,7 @@ std::pair<std::uint64_t, std::uint64_t> seed_range() {
 void explain(std::uint64_t seed, const Outcome& outcome) {
   BOOST_TEST_MESSAGE("the last events of seed " << seed << ":");
   for (const auto& line : outcome.tail) BOOST_TEST_MESSAGE("  " << line);
-  BOOST_TEST_MESSAGE("replay: PRIME_SIM_SEEDS=" << seed << " ctest --test-dir build/dev -R seeds_test -V");
+  BOOST_TEST_MESSAGE("replay: PRIME_SIM_SEEDS=" << seed << " ./dev test -R seeds_test -V");
 }
 
 /// Every seat and phase, and the branches that ordinary runs do not take.
@@ -63,8 +63,25 @@ const char* const MUST_BE_REACHED[] = {
     "fault stall reduce",
     "fault corrupt",
     "fault kill coordinator",
+    "fault restart coordinator",
+    "restarted while waiting",
+    "restarted while training",
+    "restarted while reducing",
+    "restarted while finishing",
+    "peer CoordinatorBack in training -> the coordinator is back",
+    "peer CoordinatorBack in reducing -> the coordinator is back",
+    "peer CoordinatorBack in voted -> the coordinator is back",
+    "peer CoordinatorBack in fetching -> the coordinator is back",
+    "peer CoordinatorBack in finishing -> the coordinator is back",
+    "peer BeginStep in training -> it is at that step",
+    "peer BeginStep in ready -> it is at that step",
+    "peer Abort in reducing -> aborted",
+    "record peer_returned",
     "end: done",
     "end: TooFewPeers",
+    "end: RunStopped",
+    "peer Dismissed in leaving -> the run was stopped before its end",  // the last copy leaves with it
+    "peer Dismissed in leaving -> a peer was lost",
     "peer Abort in voted -> aborted",  // everybody must forget what some had finished
     "reason: it was committed",
     "reason: it was aborted",

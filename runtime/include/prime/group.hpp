@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,7 +26,11 @@ struct GroupOptions {
   std::string key;                   ///< a secret of at least 16 characters, the same everywhere
   bool memory = true;                ///< members of one machine use shared memory, where their key and network namespace are the same
   bool plain = false;                ///< no TLS: for networks that are private already; the key is proved either way
+  /// Connections between two members, the same everywhere, 1 to 64. More than one pays where a network caps each connection.
+  std::uint32_t streams = 1;
   std::chrono::milliseconds timeout{30'000};  ///< of one connection attempt and of each reduce
+  /// Progress: after each chunk that was received or combined, `done` of `total`. Called on the group's own thread; must be quick.
+  std::function<void(std::uint64_t tag, std::uint64_t done, std::uint64_t total)> on_chunk;
 };
 
 struct ReduceOptions {
@@ -42,6 +47,10 @@ struct ReduceOptions {
   /// Of an average, by rank, the same everywhere; empty: all 1. The other operators only ask whether a weight is 0: then that member
   /// brings nothing, and may have no input.
   std::vector<std::uint64_t> weights;
+  /// Error feedback of a codec: one value for each element, 0 before the first reduce. What earlier encodings lost here is added before
+  /// this one, and replaced by what this one loses when the reduce is committed; an aborted one leaves it as it was.
+  std::span<float> residual;
+  std::chrono::milliseconds timeout{0};  ///< of this reduce; 0: the group's
 };
 
 struct ReduceInfo {

@@ -31,7 +31,7 @@ struct TensorView {
 
 struct JoinOptions {
   std::string invite;                         ///< as `primectl up` prints it
-  std::string primectl = {};                  ///< program to start as agent; empty: $PRIME_PRIMECTL, then PATH
+  std::string primectl = {};                  ///< program to start as agent; empty: $PRIME_PRIMECTL, then beside this program, then PATH
   std::string name = {};                      ///< readable peer name; empty: drawn from the peer's id
   std::string state_dir = {};                 ///< where the agent keeps its files; empty: primectl's default
   std::chrono::milliseconds timeout{60'000};  ///< until the agent is welcome in the run

@@ -66,7 +66,7 @@ struct Bench {
   static View view() { return View{Epoch{1}, {Member{PeerId{1}, "a", {}, 0}, Member{PeerId{2}, "b", {}, 1}}}; }
   Bench& seat() {
     hear(Welcome{0, ""});
-    on(TrainerBound{Digest{7, 7}, 3, INITIAL, 1});
+    on(TrainerBound{Digest{7, 7}, 3, INITIAL, Revision{}, 1});
     return *this;
   }
   Bench& begin(bool contribute = true) {
@@ -89,10 +89,14 @@ struct Bench {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_coordinator_that_is_silent_for_more_than_ten_seconds_is_lost_and_the_state_is_saved) {
+BOOST_AUTO_TEST_CASE(a_coordinator_that_is_silent_for_more_than_ten_seconds_is_looked_for_and_then_given_up_and_the_state_is_saved) {
   Bench bench;
   bench.seat().begin();
   bench.pass(10s);
+  BOOST_TEST(!bench.state.absence.has_value());
+  bench.pass(1ms);
+  BOOST_TEST(bench.effect<Redial>().has_value());
+  bench.pass(60s);
   BOOST_TEST(!bench.effect<End>().has_value());
   bench.pass(1ms);
   BOOST_REQUIRE(bench.effect<End>().has_value());
@@ -100,15 +104,88 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_is_silent_for_more_than_ten_seconds_is_l
   BOOST_TEST(bench.effect<SaveState>().has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_lost_coordinator_is_dialed_once_at_a_time_and_less_and_less_often) {
+  Bench bench;
+  bench.seat().begin();
+  bench.on(CoordinatorLost{"reset"});
+  BOOST_TEST(bench.effect<Redial>().has_value());
+  bench.pass(30s);
+  BOOST_TEST(!bench.effect<Redial>().has_value());  // the first attempt has not ended
+  Duration pause = REDIAL_AFTER;
+  for (int attempt = 0; attempt < 6; ++attempt, pause = std::min(2 * pause, REDIAL_AFTER_AT_MOST)) {
+    bench.on(RedialFailed{Error{ErrorName::RunUnreachable}});
+    bench.pass(pause - 1ms);
+    BOOST_TEST(!bench.effect<Redial>().has_value());
+    bench.pass(1ms);
+    BOOST_TEST(bench.effect<Redial>().has_value());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_member_whose_coordinator_is_back_is_told_what_it_missed_and_says_again_what_it_knows) {
+  Bench bench;
+  bench.seat().begin().contribute();
+  bench.on(CoordinatorLost{"reset"});
+  bench.on(CoordinatorBack{});
+  BOOST_REQUIRE(bench.told<Hello>().has_value());
+  BOOST_TEST(bench.told<Hello>()->returning);
+  bench.begin();
+  BOOST_TEST(!bench.effect<BeginTraining>().has_value());
+  BOOST_REQUIRE(bench.told<Ready>().has_value());
+  BOOST_TEST(bench.told<Ready>()->weight == 100U);
+  // What it reduced for the one before is void, also when that one had begun a newer operation of which it never heard.
+  bench.reduce().vote();
+  bench.on(CoordinatorLost{"reset"});
+  bench.on(CoordinatorBack{});
+  bench.hear(Abort{OperationId{OP.epoch, OP.sequence.next()}, "restarted"});
+  BOOST_TEST(bench.effect<Discard>().has_value());
+  BOOST_CHECK(bench.state.phase == Phase::Ready);
+}
+
+BOOST_AUTO_TEST_CASE(a_joiner_whose_coordinator_is_back_takes_its_seat_again_when_its_fetch_has_ended) {
+  Bench bench;
+  bench.seat();
+  bench.hear(FetchState{PeerId{2}, {}, Revision{3}, NEXT});
+  bench.on(CoordinatorLost{"reset"});
+  bench.on(CoordinatorBack{});
+  BOOST_TEST(!bench.told<Hello>()->returning);
+  bench.hear(Welcome{0, ""});
+  BOOST_TEST(!bench.told<Seated>().has_value());
+  bench.on(FetchEnded{Revision{3}, NEXT});
+  BOOST_REQUIRE(bench.told<Seated>().has_value());
+  BOOST_TEST(bench.told<Seated>()->revision.value == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(who_leaves_takes_the_answer_with_it_and_saves_when_it_is_the_last) {
+  for (const auto name : {ErrorName::PeerLost, ErrorName::RunStopped}) {
+    Bench bench;
+    bench.seat().begin();
+    bench.on(LeaveRequested{});
+    BOOST_TEST(bench.told<Deathrattle>()->graceful);
+    BOOST_TEST(!bench.effect<End>().has_value());
+    bench.hear(Dismissed{Error{name}});
+    BOOST_REQUIRE(bench.effect<End>().has_value());
+    BOOST_TEST(!bench.effect<End>()->cause.has_value());
+    BOOST_TEST(bench.effect<SaveState>().has_value() == (name == ErrorName::RunStopped));
+  }
+  Bench unanswered;
+  unanswered.seat().begin();
+  unanswered.on(LeaveRequested{});
+  unanswered.pass(LEAVE_LIMIT);
+  BOOST_TEST(!unanswered.effect<End>().has_value());
+  unanswered.pass(1ms);
+  BOOST_TEST(unanswered.effect<End>().has_value());
+  BOOST_TEST(unanswered.effect<SaveState>().has_value());
+}
+
 BOOST_AUTO_TEST_CASE(a_peer_that_was_frozen_itself_does_not_take_its_own_silence_for_the_coordinator_s) {
   Bench bench;
   bench.seat().begin();
   bench.freeze(60min);
-  BOOST_TEST(!bench.effect<End>().has_value());
+  BOOST_TEST(!bench.state.absence.has_value());
   bench.pass(10s);
-  BOOST_TEST(!bench.effect<End>().has_value());
+  BOOST_TEST(!bench.state.absence.has_value());
   bench.pass(1ms);
-  BOOST_TEST(bench.effect<End>().has_value());
+  BOOST_TEST(bench.state.absence.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(the_state_is_saved_even_while_the_trainer_is_down) {
@@ -116,6 +193,7 @@ BOOST_AUTO_TEST_CASE(the_state_is_saved_even_while_the_trainer_is_down) {
   bench.seat().begin();
   bench.on(TrainerRestarting{Error{ErrorName::ProcessFailed}});
   bench.on(CoordinatorLost{"reset"});
+  bench.on(LeaveRequested{});
   BOOST_TEST(bench.effect<SaveState>().has_value());
 }
 
@@ -123,6 +201,8 @@ BOOST_AUTO_TEST_CASE(who_never_held_the_run_saves_nothing) {
   Bench bench;
   bench.seat();
   bench.on(CoordinatorLost{"reset"});
+  bench.on(LeaveRequested{});
+  BOOST_TEST(bench.effect<End>().has_value());
   BOOST_TEST(!bench.effect<SaveState>().has_value());
 }
 
@@ -211,7 +291,7 @@ BOOST_AUTO_TEST_CASE(a_restarted_trainer_does_the_inner_steps_again_and_the_fina
   Bench bench;
   bench.seat().begin();
   bench.on(TrainerRestarting{Error{ErrorName::ProcessFailed}});
-  bench.on(TrainerBound{Digest{7, 7}, 3, INITIAL, 2});
+  bench.on(TrainerBound{Digest{7, 7}, 3, INITIAL, Revision{}, 2});
   BOOST_TEST(bench.effect<BeginTraining>().has_value());
   bench.contribute().reduce().vote();
   bench.hear(Commit{OP, OuterStep{1}, Revision{1}, NEXT});
@@ -245,15 +325,6 @@ BOOST_AUTO_TEST_CASE(what_is_held_already_is_not_fetched_again) {
   bench.hear(FetchState{PeerId{3}, {}, Revision{3}, NEXT});
   BOOST_TEST(!bench.effect<StartFetch>().has_value());
   BOOST_TEST(bench.told<Fetched>().has_value());
-}
-
-BOOST_AUTO_TEST_CASE(a_leave_says_goodbye_and_saves_nothing) {
-  Bench bench;
-  bench.seat().begin();
-  bench.on(LeaveRequested{});
-  BOOST_REQUIRE(bench.told<Deathrattle>().has_value());
-  BOOST_TEST(bench.told<Deathrattle>()->graceful);
-  BOOST_TEST(!bench.effect<End>()->cause.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_dismissal_in_the_middle_of_a_reduce_aborts_it_and_saves_the_committed_state) {

@@ -20,6 +20,11 @@ struct NoFence : FencePort {
 
 Hello hello_of(std::uint64_t peer) { return Hello{PROTOCOL_VERSION, "run", PeerId{peer}, "p" + std::to_string(peer), Endpoint{"h", 1}, 1}; }
 
+class NoDecisions final : public DecisionPort {
+ public:
+  void keep(const coordinator::Snapshot&) override {}
+};
+
 struct Heard {
   std::promise<void> welcome;
   std::promise<ErrorName> dismissed;
@@ -36,6 +41,7 @@ caf::behavior guest(caf::event_based_actor* self, const CoordinatorActor& coordi
 struct Stage {
   Stage() {
     ports.journal = &journal;
+    ports.decisions = &decisions;
     ports.fence = &fence;
     ports.now = [this] { return Instant{now_ms.load() * 1ms}; };
     ports.finished = [this](const std::optional<Error>&) { finished.set_value(); };
@@ -46,6 +52,7 @@ struct Stage {
     options.wait_limit = 1s;
   }
   NoJournal journal;
+  NoDecisions decisions;
   NoFence fence;
   std::atomic<std::int64_t> now_ms{0};
   std::promise<void> finished;
@@ -73,7 +80,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_nobody_joined_holds_its_process_no_longer_than_i
   System words;
   Stage stage;
   caf::actor_system system{words.config};
-  const auto coordinator = system.spawn<CoordinatorActorImpl>(stage.options, stage.ports);
+  const auto coordinator = system.spawn<CoordinatorActorImpl>(coordinator::initial(stage.options, stage.ports.now()), stage.ports);
   stage.now_ms = 2000;
   comes(stage.finished);
   comes(stage.deserted);
@@ -87,7 +94,7 @@ BOOST_AUTO_TEST_CASE(only_guests_that_are_there_at_the_end_hold_the_process_and_
   Heard second;
   Heard late;
   caf::actor_system system{words.config};
-  const auto coordinator = system.spawn<CoordinatorActorImpl>(stage.options, stage.ports);
+  const auto coordinator = system.spawn<CoordinatorActorImpl>(coordinator::initial(stage.options, stage.ports.now()), stage.ports);
   const auto handle = caf::actor_cast<CoordinatorActor>(coordinator);
   caf::scoped_actor self{system};
   const auto leave = [&](const caf::actor& who) {

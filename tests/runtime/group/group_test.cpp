@@ -1,9 +1,12 @@
 // Owns the tests of the public collectives: members that reduce together, over TLS and in the clear.
 #include "prime/group.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <cstring>
 #include <future>
+#include <tuple>
 #include <unistd.h>
 
 #include "runtime/bench/allreduce_bench.hpp"
@@ -15,11 +18,12 @@ namespace {
 
 /// All members in one process.
 struct Members {
-  explicit Members(std::uint32_t count, bool plain = true, bool memory = false) {
+  explicit Members(std::uint32_t count, bool plain = true, bool memory = false, std::uint32_t streams = 1) {
     GroupOptions options;
     options.key = "a secret of the tests";
     options.plain = plain;
     options.memory = memory;
+    options.streams = streams;
     options.timeout = std::chrono::seconds(60);
     std::vector<int> held;
     for (std::uint32_t rank = 0; rank < count; ++rank) options.members.push_back("127.0.0.1:" + std::to_string(bench::free_port(held)));
@@ -51,14 +55,15 @@ std::vector<float> values_of(std::uint32_t rank, std::size_t count) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(members_agree_on_the_mean_over_every_kind_of_lane) {
-  for (const auto& [plain, memory] : {std::pair{true, false}, std::pair{false, false}, std::pair{false, true}}) {
-    Members members(3, plain, memory);
+  for (const auto& [plain, memory, streams] :
+       {std::tuple{true, false, 1}, {false, false, 1}, {false, true, 1}, {true, false, 4}, {false, false, 3}, {false, true, 3}}) {
+    Members members(3, plain, memory, static_cast<std::uint32_t>(streams));
     for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{500'000}}) {
       std::vector<std::vector<float>> outputs(3, std::vector<float>(count));
       const auto infos =
           members.all([&](std::uint32_t rank) { return members.groups[rank].reduce(values_of(rank, count), outputs[rank]); });
       for (std::uint32_t rank = 0; rank < 3; ++rank) {
-        BOOST_REQUIRE(infos[rank].has_value());
+        BOOST_REQUIRE_MESSAGE(infos[rank].has_value(), (infos[rank] ? "" : to_string(infos[rank].error())));
         BOOST_TEST((infos[rank]->digest == infos[0]->digest));
         BOOST_TEST((outputs[rank] == values_of(1, count)));  // the mean of 1, 2 and 3 is 2
       }
@@ -76,6 +81,28 @@ BOOST_AUTO_TEST_CASE(in_place_is_as_good_and_weights_count) {
     BOOST_REQUIRE(infos[rank].has_value());
     BOOST_TEST((tensors[rank] == std::vector<float>(300'000, 5.0F)));
   }
+}
+
+BOOST_AUTO_TEST_CASE(error_feedback_changes_the_residual_with_the_commit_and_not_otherwise) {
+  Members members(2);
+  constexpr std::size_t COUNT = 3000;
+  std::vector<std::vector<float>> residuals(2, std::vector<float>(COUNT));
+  const auto reduce = [&](const std::vector<float>& input) {
+    return members.all([&](std::uint32_t rank) {
+      std::vector<float> output(COUNT);
+      ReduceOptions options;
+      options.codec = Codec::Int4Block;
+      options.residual = residuals[rank];
+      return members.groups[rank].reduce(input, output, options);
+    });
+  };
+  for (const auto& info : reduce(values_of(0, COUNT))) BOOST_TEST(info.has_value());
+  const auto kept = residuals;
+  BOOST_TEST(std::any_of(kept[0].begin(), kept[0].end(), [](float value) { return value != 0; }));
+  auto bad = values_of(0, COUNT);
+  bad[10] = bad[COUNT - 10] = std::nanf("");
+  for (const auto& info : reduce(bad)) BOOST_TEST(!info.has_value());
+  BOOST_TEST((residuals == kept));
 }
 
 BOOST_AUTO_TEST_CASE(tags_run_at_once) {
@@ -161,6 +188,11 @@ BOOST_AUTO_TEST_CASE(options_that_contradict_themselves_are_refused) {
   wrong = options;
   wrong.key = "short";
   BOOST_TEST(refused(wrong));
+  for (const std::uint32_t streams : {0U, 65U}) {
+    wrong = options;
+    wrong.streams = streams;
+    BOOST_TEST(refused(wrong));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(the_benchmark_measures_what_it_says) {

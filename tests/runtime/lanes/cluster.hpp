@@ -20,37 +20,42 @@ namespace prime::lanes::test {
 /// Generous: only a hang reaches it.
 inline constexpr auto PATIENCE = std::chrono::seconds(20);
 
-/// Collects outcomes, and lets a test wait for them.
+/// Collects outcomes, and lets a test wait for them. Copies share what they collect: an engine may put one after its test has failed.
 class Outcomes {
  public:
-  void put(std::size_t rank, ReduceOutcome outcome) {
-    const std::lock_guard lock(mutex_);
-    if (!outcomes_.emplace(rank, std::move(outcome)).second) twice_ = true;
-    changed_.notify_all();
+  using Map = std::map<std::size_t, ReduceOutcome>;
+
+  void put(std::size_t rank, ReduceOutcome outcome) const {
+    const std::lock_guard lock(shared_->mutex);
+    if (!shared_->outcomes.emplace(rank, std::move(outcome)).second) shared_->twice = true;
+    shared_->changed.notify_all();
   }
   /// True when it came true in time.
   template <class Condition>
-  bool wait(Condition condition) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, PATIENCE, [&] { return condition(outcomes_); });
+  bool wait(Condition condition) const {
+    std::unique_lock lock(shared_->mutex);
+    return shared_->changed.wait_for(lock, PATIENCE, [&] { return condition(shared_->outcomes); });
   }
-  bool wait_for_all(std::size_t count) {
+  bool wait_for_all(std::size_t count) const {
     return wait([&](const auto& all) { return all.size() == count; });
   }
-  [[nodiscard]] std::map<std::size_t, ReduceOutcome> all() {
-    const std::lock_guard lock(mutex_);
-    return outcomes_;
+  [[nodiscard]] Map all() const {
+    const std::lock_guard lock(shared_->mutex);
+    return shared_->outcomes;
   }
-  [[nodiscard]] bool any_twice() {
-    const std::lock_guard lock(mutex_);
-    return twice_;
+  [[nodiscard]] bool any_twice() const {
+    const std::lock_guard lock(shared_->mutex);
+    return shared_->twice;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<std::size_t, ReduceOutcome> outcomes_;
-  bool twice_ = false;
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    Map outcomes;
+    bool twice = false;
+  };
+  std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
 };
 
 inline std::vector<float> random_values(std::size_t count, std::uint64_t seed) {
@@ -101,7 +106,8 @@ class Cluster {
  public:
   using Hook = std::function<void(std::size_t rank, OperationId, std::uint64_t done, std::uint64_t total)>;
 
-  explicit Cluster(std::size_t world, std::size_t chunk_elements = 128 * 1024) : engines_(world), links_(world * world) {
+  explicit Cluster(std::size_t world, std::size_t chunk_elements = 128 * 1024, std::uint32_t streams = 1)
+      : engines_(world), links_(world * world) {
     for (auto& faults : faults_storage(world * world)) faults = std::make_shared<Faults>();
     view_.epoch = Epoch{1};
     // Ranks are not in the order of ids, so that a rank dials some lower and some higher ones.
@@ -111,6 +117,7 @@ class Cluster {
       options.self = id(r);
       options.chunk_bytes = chunk_elements * sizeof(float);
       options.window_chunks = 3;
+      options.streams = [streams] { return streams; };
       options.redial_pause = std::chrono::milliseconds(1);
       options.dial = [this, r](const Member& member, Duration) { return dial(r, member); };
       options.on_chunk = [this, r](OperationId op, std::uint64_t done, std::uint64_t total) {
@@ -167,7 +174,7 @@ class Cluster {
     Outcomes outcomes;
     for (std::size_t r = 0; r < world(); ++r)
       engine(r).start(request(op, r, contributions, inputs[r], outputs[r], deadline),
-                      [&outcomes, r](ReduceOutcome outcome) { outcomes.put(r, std::move(outcome)); });
+                      [outcomes, r](ReduceOutcome outcome) { outcomes.put(r, std::move(outcome)); });
     const auto failed = [](const auto& all) {
       return std::any_of(all.begin(), all.end(), [](const auto& entry) { return !entry.second.stats.has_value(); });
     };

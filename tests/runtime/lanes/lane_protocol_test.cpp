@@ -19,11 +19,12 @@ OperationId op(std::uint64_t sequence) { return {Epoch{1}, Sequence{sequence}}; 
 /// The engine has rank 1 of 2 and owns elements 16 to 31 of 32; the test plays rank 0.
 class Duet {
  public:
-  Duet() {
+  explicit Duet(std::uint32_t streams = 1) {
     EngineOptions options;
+    options.streams = [streams] { return streams; };
     options.self = OURS;
     options.window_chunks = 64;  // more than sockets hold
-    options.now = [this] { return Instant(Duration(now_ns.load())); };
+    options.now = [this] { return Instant(Duration(now_ns.fetch_add(tick_ns))); };
     engine = std::make_unique<LaneEngine>(std::move(options));
     connect();
   }
@@ -34,7 +35,7 @@ class Duet {
   }
 
   /// `output` is the engine's buffer for this operation.
-  void start(std::uint64_t sequence, std::vector<float>& output, Outcomes& outcomes, Duration deadline = PATIENCE) {
+  void start(std::uint64_t sequence, std::vector<float>& output, const Outcomes& outcomes, Duration deadline = PATIENCE) {
     ReduceRequest request;
     request.op = op(sequence);
     request.view = view;
@@ -44,7 +45,8 @@ class Duet {
     request.output = std::as_writable_bytes(std::span{output});
     request.deadline = deadline;
     request.schedule = Schedule::Direct;
-    engine->start(std::move(request), [&outcomes](ReduceOutcome outcome) { outcomes.put(0, std::move(outcome)); });
+    request.vote = vote;
+    engine->start(std::move(request), [outcomes](ReduceOutcome outcome) { outcomes.put(0, std::move(outcome)); });
   }
 
   void send(FrameHeader header, std::vector<float> payload = {}) {
@@ -62,25 +64,31 @@ class Duet {
   }
   /// Nothing when the engine closed the lane.
   std::optional<FrameHeader> receive(std::vector<std::byte>* payload = nullptr) {
+    const SocketPtr from = readable();
     HeaderBytes bytes;
-    if (!receive_bytes(bytes)) return std::nullopt;
+    if (!receive_bytes(*from, bytes)) return std::nullopt;
     const auto header = decode(bytes);
     BOOST_REQUIRE(header.has_value());
     std::vector<std::byte> body(header->payload_bytes);
-    if (!receive_bytes(body)) return std::nullopt;
+    if (!receive_bytes(*from, body)) return std::nullopt;
     BOOST_TEST(checksum(body) == header->payload_checksum);
     if (payload != nullptr) *payload = std::move(body);
     return *header;
   }
-  bool receive_bytes(std::span<std::byte> into) {
+  static bool receive_bytes(const Socket& from, std::span<std::byte> into) {
     while (!into.empty()) {
-      pollfd fd{socket->fd(), POLLIN, 0};
-      BOOST_REQUIRE(::poll(&fd, 1, 120'000) == 1);
-      const auto got = ::recv(socket->fd(), into.data(), into.size(), 0);
+      const auto got = ::recv(from.fd(), into.data(), into.size(), 0);
       if (got <= 0) return false;
       into = into.subspan(static_cast<std::size_t>(got));
     }
     return true;
+  }
+
+  /// Of our end of all streams the one on which something comes.
+  [[nodiscard]] SocketPtr readable() const {
+    pollfd fds[2] = {{socket->fd(), POLLIN, 0}, {second ? second->fd() : -1, POLLIN, 0}};
+    BOOST_REQUIRE(::poll(fds, 2, 120'000) >= 1);
+    return fds[0].revents != 0 ? socket : second;
   }
 
   FrameHeader frame(std::uint64_t sequence, PieceKind kind) const {
@@ -91,6 +99,14 @@ class Duet {
     header.op = op(sequence);
     header.agreement = agreement;
     return header;
+  }
+  void greet(std::uint64_t bundle, std::uint32_t index, std::uint16_t streams) {
+    FrameHeader header;
+    header.kind = PieceKind::Greeting;
+    header.world = streams;
+    header.op.tag = Tag{bundle};
+    header.chunk = index;
+    send(header);
   }
   /// Plays a whole reduce of 32 elements from the other side.
   void send_all(std::uint64_t sequence) {
@@ -136,12 +152,15 @@ class Duet {
   }
 
   std::atomic<std::int64_t> now_ns = 1;
+  std::atomic<std::int64_t> tick_ns = 0;  ///< by which the clock goes on whenever it is read
   View view{Epoch{1}, {Member{OTHER, "", {}, 0}, Member{OURS, "", {}, 1}}};
   std::vector<Contribution> contributions{{OTHER, 1}, {OURS, 1}};
   std::vector<float> input = std::vector<float>(8 << 20, 1.0F);
   std::uint64_t agreement = 0;
   bool damage = false;
+  bool vote = false;
   SocketPtr socket;
+  SocketPtr second;  ///< of the same lane
   std::unique_ptr<LaneEngine> engine;
 };
 
@@ -291,6 +310,87 @@ BOOST_FIXTURE_TEST_CASE(a_peer_that_closes_before_its_first_frame_and_stays_away
   BOOST_TEST((outcome.suspect == OTHER));
 }
 
+BOOST_FIXTURE_TEST_CASE(a_peer_that_has_gone_before_an_operation_begins_is_not_waited_for_until_its_deadline, Duet) {
+  play_first();
+  socket->cut();
+  // Another lane, which the engine also closes, tells that it has seen the end of the first.
+  connect();
+  send_bytes(std::vector<std::byte>(HEADER_BYTES));
+  BOOST_REQUIRE(!receive().has_value());
+  const auto outcome = outcome_of(2, [&] {
+    Outcomes refused;
+    std::vector<float> unused(32);
+    start(1, unused, refused);
+    BOOST_REQUIRE(refused.wait_for_all(1));  // so operation 2 has started
+    now_ns += Duration(3s).count();
+    engine->abort(op(99), "only wakes the thread, which looks at its clock");
+  });
+  BOOST_TEST((outcome.stats.error().name == ErrorName::LaneBroken));
+  BOOST_TEST((outcome.suspect == OTHER));
+}
+
+BOOST_FIXTURE_TEST_CASE(who_begins_what_was_given_up_before_there_was_a_lane_is_told, Duet) {
+  socket->cut();
+  vote = true;
+  const auto outcome = outcome_of(1, [&] { engine->abort(op(1), "the test says so"); });
+  BOOST_TEST(!outcome.stats.has_value());
+  for (const auto kind : {PieceKind::Begin, PieceKind::Input}) {  // the latter where tensors are exchanged whole
+    connect();
+    send(frame(1, kind), std::vector<float>(kind == PieceKind::Input ? 16 : 0));
+    const auto answer = receive();
+    BOOST_REQUIRE(answer.has_value());
+    BOOST_TEST((answer->kind == PieceKind::Aborted));
+    BOOST_TEST((answer->op == op(1)));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_doubt_of_which_half_is_here_when_its_operation_ends_is_answered) {
+  Duet duet(2);
+  duet.vote = true;
+  duet.second = duet.socket;
+  duet.greet(7, 1, 2);
+  duet.connect();
+  duet.greet(7, 0, 2);
+  BOOST_TEST(!duet.outcome_of(1, [&] { duet.engine->abort(op(1), "the test says so"); }).stats.has_value());
+  const auto receive_until = [&](PieceKind kind, std::uint64_t sequence, std::vector<std::byte>* payload) {
+    auto header = duet.receive(payload);
+    while (header && (header->kind != kind || header->op != op(sequence))) header = duet.receive(payload);
+    BOOST_REQUIRE(header.has_value());
+    duet.agreement = header->agreement;
+  };
+  receive_until(PieceKind::Aborted, 1, nullptr);
+  Outcomes outcomes;
+  std::vector<float> output(32);
+  duet.start(2, output, outcomes);
+  receive_until(PieceKind::Begin, 2, nullptr);
+  duet.send_all(2);
+  std::vector<std::byte> digest;
+  receive_until(PieceKind::Vote, 2, &digest);
+  // The header of a doubt on one stream; answers on the other one tell that it was read.
+  const SocketPtr first = std::exchange(duet.socket, duet.second);
+  const std::vector<std::byte> nobody_lost(2);
+  auto doubt = duet.frame(2, PieceKind::Doubt);
+  doubt.payload_bytes = 2;
+  doubt.payload_checksum = checksum(nobody_lost);
+  duet.send_bytes(encode(doubt));
+  duet.socket = first;
+  for (int turn = 0; turn < 2; ++turn) {
+    duet.send(duet.frame(1, PieceKind::Begin));
+    receive_until(PieceKind::Aborted, 1, nullptr);
+  }
+  auto vote = duet.frame(2, PieceKind::Vote);
+  vote.payload_bytes = static_cast<std::uint32_t>(digest.size());
+  vote.payload_checksum = checksum(digest);
+  duet.send_bytes(encode(vote));
+  duet.send_bytes(digest);
+  BOOST_REQUIRE(outcomes.wait_for_all(1));
+  BOOST_TEST(outcomes.all().at(0).stats.has_value());
+  duet.socket = duet.second;
+  duet.send_bytes(nobody_lost);
+  duet.socket = first;
+  receive_until(PieceKind::Committed, 2, nullptr);
+}
+
 BOOST_FIXTURE_TEST_CASE(an_abort_in_mid_frame_frees_the_buffers_and_finishes_the_frame, Duet) {
   play_first();
   Outcomes outcomes;
@@ -343,6 +443,121 @@ BOOST_FIXTURE_TEST_CASE(an_abort_in_mid_reception_drops_the_rest_of_the_frame, D
   send_all(3);
   BOOST_REQUIRE(outcomes.wait_for_all(1));
   BOOST_TEST(outcomes.all().at(0).stats.has_value());
+}
+
+BOOST_FIXTURE_TEST_CASE(an_early_frame_that_comes_damaged_while_its_operation_starts_costs_the_lane_and_no_more, Duet) {
+  play_first();
+  auto early = frame(2, PieceKind::Input);
+  const std::vector<float> payload(16, 3.0F);  // the header's checksum is of something else
+  const auto bytes = std::as_bytes(std::span{payload});
+  early.payload_bytes = 64;
+  send_bytes(encode(early));
+  send_bytes(bytes.first(30));
+  const auto outcome = outcome_of(2, [&] {
+    BOOST_REQUIRE(receive().has_value());  // it has started
+    send_bytes(bytes.subspan(30));
+    BOOST_REQUIRE(!receive().has_value());
+    connect();
+    send_all(2);
+  });
+  BOOST_TEST(outcome.stats.has_value(), to_string(outcome.stats.error()));
+}
+
+BOOST_AUTO_TEST_CASE(streams_find_their_lane_in_whatever_order_their_greetings_come) {
+  Duet duet(2);  // its first stream is connected
+  duet.second = duet.socket;
+  duet.greet(7, 1, 2);
+  duet.connect();
+  duet.greet(7, 0, 2);
+  duet.play_first();
+  duet.play(2);
+  // One of a lane that is gone joins nothing, and disturbs nothing.
+  const SocketPtr first = duet.socket;
+  duet.connect();
+  duet.greet(6, 1, 2);
+  duet.socket = first;
+  duet.play(3);
+  // The first one of another lane replaces the one that was there.
+  const SocketPtr second = std::exchange(duet.second, nullptr);
+  duet.connect();
+  duet.greet(8, 0, 2);
+  duet.play(4);
+  std::byte byte{};
+  BOOST_TEST(::recv(second->fd(), &byte, 1, 0) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(peers_that_differ_in_the_number_of_streams_say_so) {
+  for (const auto& [ours, theirs] : {std::pair{1U, 2U}, {3U, 1U}, {3U, 2U}}) {
+    Duet duet(ours);
+    Outcomes outcomes;
+    std::vector<float> output(32);
+    duet.start(1, output, outcomes);
+    if (theirs > 1) duet.greet(7, 0, static_cast<std::uint16_t>(theirs));
+    else duet.send(duet.frame(1, PieceKind::Begin));
+    BOOST_REQUIRE(outcomes.wait_for_all(1));
+    BOOST_TEST((outcomes.all().at(0).stats.error().name == ErrorName::ReduceMismatch));
+    BOOST_TEST(outcomes.all().at(0).stats.error().detail.find("streams") != std::string::npos);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_starts_after_a_lane_with_another_number_of_streams_was_closed_is_told_so) {
+  for (const auto& [ours, theirs] : {std::pair{1U, 2U}, {3U, 1U}, {3U, 2U}}) {
+    Duet duet(ours);
+    if (theirs > 1) duet.greet(7, 0, static_cast<std::uint16_t>(theirs));
+    else duet.send(duet.frame(1, PieceKind::Begin));
+    BOOST_REQUIRE(!duet.receive().has_value());
+    Outcomes outcomes;
+    std::vector<float> output(32);
+    duet.start(1, output, outcomes);
+    BOOST_REQUIRE(outcomes.wait_for_all(1));
+    BOOST_TEST((outcomes.all().at(0).stats.error().name == ErrorName::ReduceMismatch));
+  }
+}
+
+/// Its first reads find nothing but bells; its descriptor never tells of anything.
+class RungChannel final : public net::Channel {
+ public:
+  explicit RungChannel(SocketPtr silent, HeaderBytes bytes) : silent_(std::move(silent)), bytes_(bytes) {}
+  Io read(std::span<std::byte> into) override {
+    if (++reads_ <= BELLS) return {State::WantRead, 0};
+    std::copy_n(bytes_.begin(), into.size(), into.begin());
+    return {State::Ok, into.size()};
+  }
+  Io write(std::span<const std::byte> from) override { return {State::Ok, from.size()}; }
+  [[nodiscard]] std::size_t buffered() const override { return 0; }
+  [[nodiscard]] int fd() const override { return silent_->fd(); }
+  [[nodiscard]] bool rung() override { return reads_ <= BELLS; }
+  [[nodiscard]] PeerId peer() const override { return OTHER; }
+  void shutdown() noexcept override {}
+
+ private:
+  SocketPtr silent_;
+  static constexpr int BELLS = 20;  ///< more than other news wake the engine
+  HeaderBytes bytes_;
+  int reads_ = 0;
+};
+
+BOOST_AUTO_TEST_CASE(a_stream_that_only_heard_a_bell_is_read_again) {
+  Duet duet(3);
+  duet.tick_ns = 1000;  // so that the engine does not look about for ever, but sleeps
+  Outcomes outcomes;
+  std::vector<float> output(32);
+  duet.start(1, output, outcomes);
+  const auto [silent, other_end] = tcp_pair();
+  // Its greeting is another than ours, so that reading it shows.
+  duet.engine->adopt(std::make_unique<RungChannel>(silent, encode(duet.frame(1, PieceKind::Begin))));
+  BOOST_REQUIRE(outcomes.wait_for_all(1));
+  BOOST_TEST((outcomes.all().at(0).stats.error().name == ErrorName::ReduceMismatch));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_frame_may_overtake_the_beginning, Duet) {
+  play_first();
+  const auto outcome = outcome_of(2, [&] {
+    send(frame(2, PieceKind::Input), std::vector<float>(16, 3.0F));
+    send(frame(2, PieceKind::Result), std::vector<float>(16, 4.0F));
+    send(frame(2, PieceKind::Begin));
+  });
+  BOOST_TEST(outcome.stats.has_value());
 }
 
 BOOST_FIXTURE_TEST_CASE(an_operation_that_is_not_newer_is_refused, Duet) {

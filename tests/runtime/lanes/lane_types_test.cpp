@@ -28,8 +28,14 @@ struct Run {
   std::vector<Bytes> outputs;
 };
 
+/// Error feedback: what ranks kept of earlier reduces, and keep of this one.
+struct Residuals {
+  std::vector<std::vector<float>> before;
+  std::vector<std::vector<float>> after;
+};
+
 Run run(Cluster& cluster, std::uint64_t sequence, const Reduce& reduce, const std::vector<Bytes>& inputs,
-        const std::vector<Contribution>& contributions) {
+        const std::vector<Contribution>& contributions, Residuals* residuals = nullptr) {
   Run result;
   Outcomes outcomes;
   for (const auto& input : inputs) result.outputs.emplace_back(input.size());
@@ -49,8 +55,12 @@ Run run(Cluster& cluster, std::uint64_t sequence, const Reduce& reduce, const st
     request.stochastic = reduce.stochastic;
     request.seed = 7;
     request.version = sequence;
+    if (residuals != nullptr) {
+      request.residual = residuals->before[r];
+      request.next_residual = residuals->after[r];
+    }
     request.vote = true;
-    cluster.engine(r).start(std::move(request), [&outcomes, r](ReduceOutcome outcome) { outcomes.put(r, std::move(outcome)); });
+    cluster.engine(r).start(std::move(request), [outcomes, r](ReduceOutcome outcome) { outcomes.put(r, std::move(outcome)); });
   }
   BOOST_REQUIRE(outcomes.wait_for_all(cluster.world()));
   result.outcomes = outcomes.all();
@@ -208,6 +218,56 @@ BOOST_AUTO_TEST_CASE(every_codec_gives_the_bits_of_the_reference_on_every_rank) 
             BOOST_TEST(same_bits(floats_of(reduced.outputs[r]), expected), to_string(reduce.codec) << " among " << world << ", rank " << r);
           }
         }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_an_encoding_loses_is_sent_with_the_next_one) {
+  constexpr std::uint32_t WORLD = 3;
+  constexpr std::size_t COUNT = 5000;
+  std::mt19937_64 random(4);
+  std::normal_distribution<float> normal;
+  std::uint64_t sequence = 0;
+  Cluster cluster(WORLD, 1024);
+  const ReduceShape shape{COUNT, 0, std::vector<bool>(WORLD, true), 1024, Schedule::Direct, kernels::CODEC_ALIGNMENT};
+  const auto plan = ReducePlan::make(shape).value();
+  for (const auto codec : {Codec::Int8Block, Codec::Int4Block, Codec::E3M0}) {
+    const Reduce reduce{DataType::F32, ReduceOperator::Average, codec};
+    const std::vector<std::vector<float>> zeros(WORLD, std::vector<float>(COUNT));
+    Residuals residuals{zeros, std::vector<std::vector<float>>(WORLD, std::vector<float>(COUNT, -7.0F))};
+    for (int round = 0; round < 3; ++round) {
+      std::vector<Bytes> raw;
+      std::vector<std::vector<float>> sums = residuals.before;  // what is meant to be sent
+      std::vector<std::vector<float>> kept = zeros;
+      for (std::uint32_t rank = 0; rank < WORLD; ++rank) {
+        std::vector<float> input(COUNT);
+        for (float& value : input) value = normal(random);
+        raw.push_back(bytes_of(input));
+        for (std::size_t i = 0; i < COUNT; ++i) sums[rank][i] = input[i] + residuals.before[rank][i];
+        for (std::uint32_t owner = 0; owner < WORLD; ++owner)
+          for (std::uint32_t chunk = 0; owner != rank && chunk < plan.chunk_count(owner); ++chunk) {
+            const auto [begin, count] = plan.chunk(owner, chunk);
+            Bytes wire(kernels::encoded_bytes(codec, count));
+            BOOST_REQUIRE(!kernels::encode_with_feedback_reference(
+                {codec}, {std::span{input}.subspan(begin, count), std::span{residuals.before[rank]}.subspan(begin, count), wire,
+                          std::span{kept[rank]}.subspan(begin, count)}));
+          }
+      }
+      const auto contributions = weighing(cluster, {1, 2, 3});
+      const auto reduced = run(cluster, ++sequence, reduce, raw, contributions, &residuals);
+      const auto expected = expected_encoded(reduce, sums, contributions, 1024, sequence);
+      for (std::uint32_t rank = 0; rank < WORLD; ++rank) {
+        BOOST_REQUIRE(reduced.outcomes.at(rank).stats.has_value());
+        BOOST_TEST(same_bits(floats_of(reduced.outputs[rank]), expected));
+        BOOST_TEST(same_bits(residuals.after[rank], kept[rank]));
+      }
+      std::swap(residuals.before, residuals.after);
+    }
+    // Who has a weight of 0 keeps what it had.
+    const auto before = residuals.before;
+    std::vector<Bytes> raw(WORLD, bytes_of(std::vector<float>(COUNT, 1.0F)));
+    BOOST_REQUIRE(run(cluster, ++sequence, reduce, raw, weighing(cluster, {1, 0, 1}), &residuals).outcomes.at(1).stats.has_value());
+    BOOST_TEST(same_bits(residuals.after[1], before[1]));
+    BOOST_TEST(same_bits(residuals.before[0], before[0]));
   }
 }
 

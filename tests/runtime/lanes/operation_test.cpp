@@ -18,7 +18,7 @@ Instant at(std::int64_t ns) { return Instant(Duration(ns)); }
 struct Fixture {
   explicit Fixture(std::size_t elements = 480) : input(elements, 1.0F), output(elements) {
     auto made = Operation::make(
-        request(), {3, &pool}, [this](std::uint64_t done, std::uint64_t) { steps = done; }, at(0));
+        request(), {3, &pool}, [this](std::uint64_t done, std::uint64_t) { steps = done; }, [] { return at(0); });
     BOOST_REQUIRE(made.has_value());
     operation = std::move(*made);
     begin = operation->next(1)->header;
@@ -55,6 +55,17 @@ struct Fixture {
     std::copy_n(std::as_bytes(std::span{values}).begin(), header.payload_bytes, reception->into.begin());
     BOOST_REQUIRE(operation->received(from, std::move(*reception), at(now)).has_value());
     return true;
+  }
+  /// A word of the vote from a rank.
+  void say(std::uint32_t from, PieceKind kind, std::span<const std::byte> payload) {
+    auto header = frame(from, PieceKind::Begin);
+    header.kind = kind;
+    header.payload_bytes = static_cast<std::uint32_t>(payload.size());
+    header.payload_checksum = checksum(payload);
+    auto reception = operation->expect(from, header);
+    BOOST_REQUIRE(reception.has_value());
+    std::copy(payload.begin(), payload.end(), reception->into.begin());
+    BOOST_REQUIRE(operation->received(from, std::move(*reception), at(1)).has_value());
   }
   /// All frames that can be sent to a rank now.
   std::vector<FrameHeader> send_all(std::uint32_t to) {
@@ -108,7 +119,6 @@ BOOST_FIXTURE_TEST_CASE(what_goes_beyond_the_window_is_a_violation, Fixture) {
 }
 
 BOOST_FIXTURE_TEST_CASE(what_was_here_before_is_a_violation, Fixture) {
-  BOOST_TEST(!deliver(1, PieceKind::Input, 0));
   for (const auto kind : {PieceKind::Begin, PieceKind::Input, PieceKind::Result}) {
     BOOST_TEST(deliver(1, kind));
     BOOST_TEST(!deliver(1, kind));
@@ -163,23 +173,37 @@ BOOST_FIXTURE_TEST_CASE(one_that_doubts_and_falls_silent_is_not_waited_for_for_e
   voting.input = {};
   voting.output = {};
   operation = std::move(*Operation::make(
-      std::move(voting), {3, &pool}, [](std::uint64_t, std::uint64_t) {}, at(0)));
+      std::move(voting), {3, &pool}, [](std::uint64_t, std::uint64_t) {}, [] { return at(0); }));
   begin = operation->next(1)->header;  // nothing to reduce: it has voted
   operation->give_up(Error{ErrorName::PeerLost}, 2, true);
-  auto doubt = frame(1, PieceKind::Begin);
-  doubt.kind = PieceKind::Doubt;
-  doubt.payload_bytes = 3;  // it has lost nobody, and says no more
-  const std::array<std::byte, 3> nobody{};
-  doubt.payload_checksum = checksum(nobody);
-  auto reception = operation->expect(1, doubt);
-  BOOST_REQUIRE(reception.has_value());
-  std::copy(nobody.begin(), nobody.end(), reception->into.begin());
-  BOOST_REQUIRE(operation->received(1, std::move(*reception), at(1)).has_value());
+  say(1, PieceKind::Doubt, std::array<std::byte, 3>{});  // it has lost nobody, and says no more
   BOOST_TEST(!operation->outcome(at(2)).has_value());
   operation->deadline_passed(at(3));
   operation->deadline_passed(at(4));
   BOOST_REQUIRE(operation->outcome(at(5)).has_value());
   BOOST_TEST((operation->outcome(at(5))->error().name == ErrorName::PeerLost));
+}
+
+BOOST_FIXTURE_TEST_CASE(who_was_frozen_until_after_the_deadline_commits_nothing_by_votes_alone, Fixture) {
+  for (const bool frozen : {false, true}) {
+    auto voting = request();
+    voting.vote = true;
+    voting.input = {};
+    voting.output = {};
+    Instant now = at(0);
+    operation = std::move(*Operation::make(
+        std::move(voting), {3, &pool}, [](std::uint64_t, std::uint64_t) {}, [&] { return now; }));
+    begin = operation->next(1)->header;
+    const auto vote = operation->take_control(1).front();  // nothing to reduce: it has voted, and the others' votes are the same
+    say(1, PieceKind::Vote, vote.payload);
+    if (frozen) now = at(0) + Duration(1s);
+    say(2, PieceKind::Vote, vote.payload);
+    BOOST_TEST(operation->outcome(now).has_value() != frozen);
+    if (!frozen) continue;
+    say(1, PieceKind::Aborted, {});
+    BOOST_REQUIRE(operation->outcome(now).has_value());
+    BOOST_TEST((operation->outcome(now)->error().name == ErrorName::DeadlineExceeded));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(chunks_that_no_payload_fits_into_are_refused) {
@@ -188,7 +212,7 @@ BOOST_AUTO_TEST_CASE(chunks_that_no_payload_fits_into_are_refused) {
   auto request = fixture.request();
   request.codec = Codec::Int8MinMax;
   const auto made = Operation::make(
-      std::move(request), {3, &tiny}, [](std::uint64_t, std::uint64_t) {}, at(0));
+      std::move(request), {3, &tiny}, [](std::uint64_t, std::uint64_t) {}, [] { return at(0); });
   BOOST_REQUIRE(!made);
   BOOST_TEST((made.error().name == ErrorName::ReduceMismatch));
 }
@@ -197,14 +221,14 @@ BOOST_FIXTURE_TEST_CASE(any_header_is_refused_or_gets_memory_that_is_ours, Fixtu
   std::mt19937_64 random(1);
   const auto own = std::as_writable_bytes(std::span{output});
   std::size_t accepted = 0;
-  for (int tries = 0; tries < 150'000; ++tries) {
+  for (int tries = 0; tries < 1'000'000; ++tries) {
     const auto from = static_cast<std::uint32_t>(1 + random() % 2);
     auto header = frame(from, static_cast<PieceKind>(random() % 3), static_cast<std::uint32_t>(random() % 12));
     switch (random() % 8) {
       case 0: header.chunk = static_cast<std::uint32_t>(random()); break;
       case 1: header.payload_bytes = static_cast<std::uint32_t>(random() % (MAX_PAYLOAD_BYTES + 1)); break;
       case 2: header.segment = static_cast<std::uint16_t>(random() % 3); break;
-      case 3: header.kind = static_cast<PieceKind>(random() % 7); break;
+      case 3: header.kind = static_cast<PieceKind>(random() % 8); break;
       case 4: header.agreement = random(); break;
       case 5: header.world = static_cast<std::uint16_t>(1 + random() % 5); break;
       default: break;
@@ -231,7 +255,7 @@ BOOST_FIXTURE_TEST_CASE(a_request_that_contradicts_itself_is_refused, Fixture) {
     auto broken = request();
     change(broken);
     const auto made = Operation::make(
-        std::move(broken), {3, &pool}, [](std::uint64_t, std::uint64_t) {}, at(0));
+        std::move(broken), {3, &pool}, [](std::uint64_t, std::uint64_t) {}, [] { return at(0); });
     return !made && made.error().name == ErrorName::ReduceMismatch;
   };
   BOOST_TEST(refused([](ReduceRequest& r) { r.self = PeerId{9}; }));

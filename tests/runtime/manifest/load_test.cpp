@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(every_key_can_be_set) {
       "  clip_norm: 0.5, seed: 4294967295, evaluate: {every: 0, limit: 128B}}\n"
       "sync: {algorithm: diloco, inner_steps: 1, outer: {nesterov: {lr: 1, momentum: 0}}, wire: {codec: none}, deadline: 250ms, alone: "
       "stop}\n"
-      "membership: {peers: 1..1024, heartbeat: {every: 100ms, dead_after: 200ms}, wait_limit: 2h}\n"
+      "membership: {peers: 1..1024, heartbeat: {every: 100ms, dead_after: 200ms}, wait_limit: 2h, coordinator_grace: 3s}\n"
       "trust: {transport: plain}\n"
       "checkpoint: {every: 5, keep: 1}\n"
       "local: {network: {listen: '[::1]:7077', advertise: peer.example}, device: auto, threads: 4,\n"
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(every_key_can_be_set) {
   BOOST_TEST((shared.data == Data{DataSource::Text, "/a b", "*", MIB, Tokenizer::Bytes, 0.5, 100, 2 * GIB, 7}));
   BOOST_TEST((shared.train == Train{2, 3, AdamW{1, {0, 0.5}, 0, 1e-6}, Constant{}, 0.5, 4294967295U, Evaluate{0, 128}}));
   BOOST_TEST((shared.sync == Sync{Algorithm::Diloco, 1, Nesterov{1, 0}, Wire{Codec::None}, 250ms, Alone::Stop}));
-  BOOST_TEST((shared.membership == Membership{PeerRange{1, 1024}, Heartbeat{100ms, 200ms}, 120min}));
+  BOOST_TEST((shared.membership == Membership{PeerRange{1, 1024}, Heartbeat{100ms, 200ms}, 120min, 3s}));
   BOOST_TEST((shared.trust == Trust{Transport::Plain}));
   BOOST_TEST((shared.checkpoint == Checkpoint{5, 1}));
   BOOST_TEST(
@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(derived_sizes_follow_what_they_are_derived_from) {
 }
 
 BOOST_AUTO_TEST_CASE(an_empty_schedule_takes_its_defaults) {
-  BOOST_TEST((parsed("train: {schedule: {cosine: {}}}\n").shared.train.schedule == Schedule{Cosine{20, 0.1}}));
+  BOOST_TEST((parsed("train: {schedule: {cosine: {}}}\n").shared.train.schedule == manifest::Schedule{Cosine{20, 0.1}}));
 }
 
 BOOST_AUTO_TEST_CASE(line_breaks_of_other_systems_and_a_document_marker_are_read) {
@@ -129,8 +129,10 @@ BOOST_AUTO_TEST_CASE(every_key_is_described) {
       BOOST_TEST(describe(path).value().starts_with(path + ": "));
     }
   BOOST_TEST(!describe("no.such.key").has_value());
-  BOOST_TEST(nearest_key("sync.iner_steps").value() == "sync.inner_steps");
-  BOOST_TEST(nearest_key("nothing like it at all").has_value() == false);
+  BOOST_TEST(nearest_keys("sync.iner_steps").front() == "sync.inner_steps");
+  BOOST_TEST(nearest_keys("nothing like it at all").empty());
+  BOOST_TEST(nearest_keys("sync.lr") == (std::vector<std::string>{"train.optimizer.adamw.lr", "sync.outer.nesterov.lr"}),
+             boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

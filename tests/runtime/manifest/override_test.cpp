@@ -28,7 +28,7 @@ BOOST_AUTO_TEST_CASE(an_override_replaces_or_adds_a_value) {
   BOOST_TEST(manifest.shared.train.batch == 5U);
   BOOST_TEST(manifest.shared.sync.outer.momentum == 0.5);
   BOOST_TEST(manifest.local.threads == 2U);
-  BOOST_TEST((manifest.shared.train.schedule == Schedule{Cosine{5, 0.1}}));
+  BOOST_TEST((manifest.shared.train.schedule == manifest::Schedule{Cosine{5, 0.1}}));
 }
 
 BOOST_AUTO_TEST_CASE(the_last_of_two_overrides_wins) {
@@ -38,14 +38,14 @@ BOOST_AUTO_TEST_CASE(the_last_of_two_overrides_wins) {
 BOOST_AUTO_TEST_CASE(an_override_may_be_a_list_or_a_map) {
   const auto manifest = with({"train.optimizer.adamw.betas=[0.8, 0.9]", "train.schedule={constant: {}}"}).manifest.value();
   BOOST_TEST((manifest.shared.train.optimizer.betas == std::array{0.8, 0.9}));
-  BOOST_TEST((manifest.shared.train.schedule == Schedule{Constant{}}));
+  BOOST_TEST((manifest.shared.train.schedule == manifest::Schedule{Constant{}}));
 }
 
 BOOST_AUTO_TEST_CASE(a_text_needs_no_quotes_in_an_override) {
   const auto manifest = with({"data.include=*.h", "data.path=/a=b # c", "local.network.listen=\"[::]:1\""}).manifest.value();
   BOOST_TEST(manifest.shared.data.include == "*.h");
   BOOST_TEST(manifest.shared.data.path == "/a=b # c");
-  BOOST_TEST(manifest.local.network.listen == "[::]:1");
+  BOOST_TEST(manifest.local.network.listen.value() == "[::]:1");
 }
 
 BOOST_AUTO_TEST_CASE(an_override_can_mend_the_file) {
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(a_problem_of_an_override_names_the_override) {
   BOOST_TEST(problem.file == "--set train.batch=0");
   BOOST_TEST(problem.line == 0U);
   BOOST_TEST(render(problem, TEXT) ==
-             "error: `train.batch` must be an integer ≥ 1, found `0`       [PR0203]\n"
+             "error: `train.batch` must be an integer ≥ 1, found `0` [PR0203]\n"
              " --> --set train.batch=0\n"
              "hint: for example `batch: 16`\n");
 }

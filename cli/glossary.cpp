@@ -1,0 +1,111 @@
+#include "cli/glossary.hpp"
+
+#include <algorithm>
+
+namespace prime::cli {
+namespace {
+
+std::string plain(std::string_view word) {
+  std::string text{word};
+  for (auto& c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if (c == '-' || c == '_') c = ' ';
+  }
+  return text;
+}
+
+}  // namespace
+
+const std::vector<WordGroup>& glossary() {
+  static const std::vector<WordGroup> groups{
+      {"A run",
+       {
+           {"run", "one training job, from `primectl up` to its last outer step; its id is its name and six letters"},
+           {"peer", "who contributes to a run: an agent and its trainer"},
+           {"coordinator", "the process that decides who is a member and what is committed; it sees no tensor"},
+           {"agent", "the process that is a peer's seat: it holds the outer state, speaks with the others and saves"},
+           {"trainer", "the program that does the inner steps: prime-trainer, or one of your own"},
+           {"invite", "the string that lets a machine join: address, run and key; whoever has it may take part"},
+           {"manifest", "the YAML file that describes a run; its `local` half belongs to one peer alone"},
+           {"quorum", "how many peers begin the first outer step together"},
+           {"epoch", "number of the list of members; every change of the members makes a new one"},
+           {"checkpoint", "a directory with the shared parameters that Hugging Face transformers reads, and what is needed to go on"},
+       }},
+      {"An outer step",
+       {
+           {"DiLoCo", "the method: peers train alone for many inner steps, then average what they learned (arXiv:2311.08105)"},
+           {"inner step", "one step of the optimizer on one peer, with its own data; nothing is sent"},
+           {"outer step", "the inner steps of all peers and the averaged step that joins them"},
+           {"pseudo-gradient", "what a peer contributes: the shared parameters minus those it trained to"},
+           {"reduce", "the exchange that gives all peers the same sum or mean of their tensors"},
+           {"commit", "the moment when a result takes effect, on every survivor or on none"},
+           {"revision", "version of the shared state: the number of outer steps that are committed in it"},
+           {"digest", "hash of the shared state (parameters, momentum, counters); equal digests mean equal bits"},
+           {"weight", "what a contribution counts for in the mean: the tokens that it was trained on"},
+           {"held-out loss", "mean loss, in nats for each token, on files that no peer trains on"},
+       }},
+      {"The wire",
+       {
+           {"lane", "the connection that carries tensors between two peers: TLS, plain TCP, or shared memory of one machine"},
+           {"stream", "one TCP connection of a lane; several help where a network caps each"},
+           {"chunk", "256 KiB of a tensor, the unit that lanes carry"},
+           {"codec", "how values are written for the wire: `none` as 32-bit floats, the others in 16, 8 or 4 bits"},
+           {"rounding", "of a codec: `nearest`, or `stochastic`, which is right on average"},
+           {"error feedback", "what a codec lost is added before the next encoding"},
+           {"schedule", "who sends what to whom in a reduce: `direct` to the owner of each part, `ring`, or `whole` to everyone"},
+           {"tag", "name of one of several reduces that run at once"},
+       }},
+      {"Columns of a run's table",
+       {
+           {"step", "the outer step"},
+           {"loss", "mean loss of the inner steps of all contributors, in nats for each token"},
+           {"held-out", "held-out loss of the state that the step began with, where it was evaluated"},
+           {"tok/s", "tokens trained on in one second, of all contributors together"},
+           {"peers", "contributors / members that were expected"},
+           {"reduce", "duration of the step's reduce at the slowest contributor"},
+           {"wire", "bytes that all members sent for the reduce"},
+           {"note", "who came, left or was lost since the line before, and what was tried again"},
+       }},
+      {"Columns of `status`",
+       {
+           {"state", "of a peer: joining, fetching (the shared state), training, reducing, left, lost"},
+           {"trainer", "process id of the peer's trainer; PID is its agent's"},
+           {"reason", "why a peer left, was lost, or does not train"},
+       }},
+      {"Columns of `bench`",
+       {
+           {"bytes", "size of what is reduced, all tags together"},
+           {"tags", "how many reduces run at once"},
+           {"median", "of the repeats: time of the slowest peer from a common start to the commit; beside it the least and the greatest"},
+           {"bus GB/s", "2(N-1)/N of the bytes, divided by the median: what each of N peers must move at least"},
+           {"CPU s/GB", "processor time of all peers for each 10^9 bytes that leave a peer"},
+           {"extra", "memory that one peer took beyond input and output, at most"},
+           {"of limit", "share of what the machine allows in the same run: bare sockets (tcp), AES-GCM alone (tls), memcpy (shm)"},
+           {"path", "which version of a kernel ran: its vector instructions, `cpu` where there is one version"},
+           {"GB/s touched", "bytes that a kernel read and wrote in one second, on one thread"},
+           {"of memcpy", "that rate beside memcpy's"},
+       }},
+  };
+  return groups;
+}
+
+std::vector<Word> find_words(std::string_view word) {
+  std::vector<Word> found;
+  for (const auto& group : glossary())
+    std::copy_if(group.words.begin(), group.words.end(), std::back_inserter(found),
+                 [asked = plain(word)](const Word& entry) { return plain(entry.word) == asked; });
+  return found;
+}
+
+std::string glossary_page() {
+  std::string page =
+      "# Words\n\n<!-- Written from cli/glossary.cpp by `PRIME_WRITE_GOLDENS=1 cli_test`; a test compares. -->\n\n"
+      "`primectl explain WORD` shows one of these lines.\n";
+  for (const auto& group : glossary()) {
+    page += "\n## " + std::string{group.title} + "\n\n";
+    for (const auto& entry : group.words) page += "* **" + std::string{entry.word} + "**: " + std::string{entry.meaning} + "\n";
+  }
+  return page;
+}
+
+}  // namespace prime::cli

@@ -1,0 +1,175 @@
+#include "runtime/agent/decision_file.hpp"
+
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "runtime/store/atomic_file.hpp"
+
+namespace prime {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* SCHEMA = "prime.decisions/1";
+/// Far above what MAX_PEERS members take.
+constexpr std::size_t TEXT_BYTES_MAX = 16 * MIB;
+
+json to_json(const Error& error) { return {{"name", info(error.name).name}, {"detail", error.detail}, {"context", error.context}}; }
+
+json to_json(const OperationId& op) { return {{"epoch", op.epoch.value}, {"sequence", op.sequence.value}, {"tag", op.tag.value}}; }
+
+/// A double that no JSON number can be is one by its bits: what is written again is what was.
+json to_json(const Record& record) {
+  json fields = json::array();
+  for (const auto& [key, value] : record.fields)
+    fields.push_back(std::visit(overloaded{
+                                    [&key = key](double x) {
+                                      return json{key, "real", std::bit_cast<std::uint64_t>(x)};
+                                    },
+                                    [&key = key](const auto& x) {
+                                      return json{key, "plain", x};
+                                    },
+                                },
+                                value));
+  return {{"event", record.event}, {"fields", std::move(fields)}};
+}
+
+Error error_of(const json& object) {
+  Error error{find_error(object.at("name").get<std::string>()).value_or(ErrorName::InternalError), object.at("detail").get<std::string>()};
+  error.context = object.at("context").get<std::vector<std::string>>();
+  return error;
+}
+
+OperationId operation_of(const json& object) {
+  return {Epoch{object.at("epoch").get<std::uint64_t>()}, Sequence{object.at("sequence").get<std::uint64_t>()},
+          Tag{object.at("tag").get<std::uint64_t>()}};
+}
+
+Digest digest_of(const json& text) { return parse_digest(text.get<std::string>()).value(); }
+
+Record::Value value_of(const json& field) {
+  const auto& value = field.at(2);
+  if (field.at(1) == "real") return std::bit_cast<double>(value.get<std::uint64_t>());
+  if (value.is_boolean()) return value.get<bool>();
+  if (value.is_number_unsigned()) return value.get<std::uint64_t>();
+  if (value.is_string()) return value.get<std::string>();
+  return value.get<std::vector<std::string>>();
+}
+
+Record record_of(const json& object) {
+  Record record{object.at("event").get<std::string>()};
+  for (const auto& field : object.at("fields")) record.fields.emplace_back(field.at(0).get<std::string>(), value_of(field));
+  record.durable = true;
+  return record;
+}
+
+template <class Value, class Read>
+std::optional<Value> optional_of(const json& value, Read read) {
+  return value.is_null() ? std::nullopt : std::optional<Value>{read(value)};
+}
+
+json kept_json(const coordinator::Snapshot::Kept& kept) {
+  return {{"peer", kept.member.id.value},    {"name", kept.member.name},        {"host", kept.member.lanes.host},
+          {"port", kept.member.lanes.port},  {"ordinal", kept.member.ordinal},  {"pid", kept.pid},
+          {"trainer_pid", kept.trainer_pid}, {"contributes", kept.contributes}, {"first_sample", kept.first_sample}};
+}
+
+coordinator::Snapshot::Kept kept_of(const json& object) {
+  coordinator::Snapshot::Kept kept;
+  kept.member.id = PeerId{object.at("peer").get<std::uint64_t>()};
+  kept.member.name = object.at("name").get<std::string>();
+  kept.member.lanes = {object.at("host").get<std::string>(), object.at("port").get<std::uint16_t>()};
+  kept.member.ordinal = object.at("ordinal").get<std::uint64_t>();
+  kept.pid = object.at("pid").get<std::uint32_t>();
+  kept.trainer_pid = object.at("trainer_pid").get<std::uint32_t>();
+  kept.contributes = object.at("contributes").get<bool>();
+  kept.first_sample = object.at("first_sample").get<std::uint64_t>();
+  return kept;
+}
+
+coordinator::Snapshot snapshot_of(const json& object) {
+  const auto count = [&](const char* key) { return object.at(key).get<std::uint64_t>(); };
+  coordinator::Snapshot snapshot;
+  snapshot.epoch = Epoch{count("epoch")};
+  for (const auto& member : object.at("members")) snapshot.members.push_back(kept_of(member));
+  snapshot.next_ordinal = count("next_ordinal");
+  snapshot.phase =
+      static_cast<coordinator::Phase>(std::min<std::uint64_t>(count("phase"), static_cast<std::uint64_t>(coordinator::Phase::Over)));
+  snapshot.end_cause = optional_of<Error>(object.at("end_cause"), error_of);
+  snapshot.finalist = optional_of<PeerId>(object.at("finalist"), [](const json& id) { return PeerId{id.get<std::uint64_t>()}; });
+  snapshot.layout = optional_of<Digest>(object.at("layout"), digest_of);
+  snapshot.elements = count("elements");
+  snapshot.digest = optional_of<Digest>(object.at("digest"), digest_of);
+  snapshot.revision = Revision{count("revision")};
+  snapshot.cursor = count("next_sample");
+  snapshot.step_span = count("step_span");
+  snapshot.tokens = count("tokens");
+  snapshot.sequence = Sequence{count("sequence")};
+  snapshot.operation = operation_of(object.at("operation"));
+  snapshot.last_commit = optional_of<Commit>(object.at("last_commit"), [](const json& commit) {
+    return Commit{operation_of(commit.at("operation")), OuterStep{commit.at("outer_step").get<std::uint64_t>()},
+                  Revision{commit.at("revision").get<std::uint64_t>()}, digest_of(commit.at("digest"))};
+  });
+  snapshot.last_commit_record = optional_of<Record>(object.at("last_commit_record"), record_of);
+  return snapshot;
+}
+
+}  // namespace
+
+std::string format_snapshot(const coordinator::Snapshot& s) {
+  json members = json::array();
+  for (const auto& kept : s.members) members.push_back(kept_json(kept));
+  json last_commit;
+  if (s.last_commit)
+    last_commit = {{"operation", to_json(s.last_commit->op)},
+                   {"outer_step", s.last_commit->step.value},
+                   {"revision", s.last_commit->revision.value},
+                   {"digest", to_string(s.last_commit->state)}};
+  const json object{{"schema", SCHEMA},
+                    {"epoch", s.epoch.value},
+                    {"members", std::move(members)},
+                    {"next_ordinal", s.next_ordinal},
+                    {"phase", static_cast<std::uint64_t>(s.phase)},
+                    {"end_cause", s.end_cause ? to_json(*s.end_cause) : json{}},
+                    {"finalist", s.finalist ? json(s.finalist->value) : json{}},
+                    {"layout", s.layout ? json(to_string(*s.layout)) : json{}},
+                    {"elements", s.elements},
+                    {"digest", s.digest ? json(to_string(*s.digest)) : json{}},
+                    {"revision", s.revision.value},
+                    {"next_sample", s.cursor},
+                    {"step_span", s.step_span},
+                    {"tokens", s.tokens},
+                    {"sequence", s.sequence.value},
+                    {"operation", to_json(s.operation)},
+                    {"last_commit", std::move(last_commit)},
+                    {"last_commit_record", s.last_commit_record ? to_json(*s.last_commit_record) : json{}}};
+  return object.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+std::optional<coordinator::Snapshot> parse_snapshot(const std::string& text) try {
+  const auto object = json::parse(text);
+  if (object.at("schema") != SCHEMA) return std::nullopt;
+  return snapshot_of(object);
+} catch (const std::exception&) {  // of the JSON library, or of a digest that is none
+  return std::nullopt;
+}
+
+void DecisionFile::keep(const coordinator::Snapshot& snapshot) {
+  if (const auto kept = store::write_file_atomically(path_, format_snapshot(snapshot)); !kept) {
+    std::fputs(render(kept.error()).c_str(), stderr);
+    std::_Exit(info(kept.error().name).exit_code);
+  }
+}
+
+Result<std::optional<coordinator::Snapshot>> DecisionFile::read() const {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path_, ignored)) return std::nullopt;
+  PRIME_TRY(const auto text, store::read_file(path_, TEXT_BYTES_MAX));
+  auto snapshot = parse_snapshot(text);
+  if (!snapshot) return fail(ErrorName::StorageFailed, path_.string() + " holds no decisions of this version");
+  return snapshot;
+}
+
+}  // namespace prime

@@ -1,0 +1,29 @@
+// Owns the file in which a coordinator's decisions survive it: RUN/coordinator/decisions.json.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "actors/coordinator/coordinator_state.hpp"
+#include "actors/ports.hpp"
+
+namespace prime {
+
+/// The text of the file, and back; nothing when it is damaged.
+std::string format_snapshot(const coordinator::Snapshot& snapshot);
+std::optional<coordinator::Snapshot> parse_snapshot(const std::string& text);
+
+class DecisionFile final : public DecisionPort {
+ public:
+  explicit DecisionFile(std::filesystem::path path) : path_(std::move(path)) {}
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  void keep(const coordinator::Snapshot& snapshot) override;
+  /// What was kept last; nothing when the run has decided nothing yet. StorageFailed when it cannot be read, or is no such file.
+  [[nodiscard]] Result<std::optional<coordinator::Snapshot>> read() const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace prime

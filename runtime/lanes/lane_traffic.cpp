@@ -1,0 +1,170 @@
+// Owns what the lane thread does with bytes: whose frame is written next, and where one goes that has come.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "runtime/lanes/lane_thread.hpp"
+
+namespace prime::lanes {
+namespace {
+
+/// Steps of one stream in one turn: enough for a frame and the next header, few enough to be fair to the others.
+constexpr int STEPS_PER_TURN = 4;
+/// Frames of operations that have not begun here, of at most WHOLE_BYTES each. Beyond it lanes are not read.
+constexpr std::size_t MAX_PARKED_FRAMES = 1024;
+
+}  // namespace
+
+void LaneThread::move_bytes() {
+  // Each peer begins with another one, so that not all serve the same peer first.
+  const auto middle = lanes_.upper_bound(options_.self);
+  const auto serve = [&](Lane& lane) {
+    for (const auto& stream : lane.streams) {
+      if (!stream->error()) write_to(lane, *stream);
+      if (!stream->error()) read_from(*stream);
+      if (stream->may_read() || stream->may_write()) busy_ = true;
+    }
+  };
+  for (auto at = middle; at != lanes_.end(); ++at) serve(at->second);
+  for (auto at = lanes_.begin(); at != middle; ++at) serve(at->second);
+  std::vector<std::pair<PeerId, Error>> lost;
+  for (const auto& [peer, lane] : lanes_) {
+    const auto broken = std::find_if(lane.streams.begin(), lane.streams.end(), [](const auto& stream) { return stream->error(); });
+    if (broken != lane.streams.end()) lost.emplace_back(peer, *(*broken)->error());
+  }
+  for (const auto& [peer, error] : lost) drop(peer, error);
+}
+
+void LaneThread::read_from(Stream& stream) {
+  if (stream.held) decide_on_header(stream);
+  for (int step = 0; step < STEPS_PER_TURN && stream.may_read() && !stream.error(); ++step) {
+    switch (stream.read(bin_)) {
+      case Stream::ReadStep::Header: decide_on_header(stream); break;
+      case Stream::ReadStep::Payload:
+        deliver(stream, stream.received());
+        busy_ = true;
+        break;
+      case Stream::ReadStep::Dropped: break;
+      case Stream::ReadStep::Blocked:
+      case Stream::ReadStep::Lost: return;
+    }
+  }
+}
+
+void LaneThread::decide_on_header(Stream& stream) {
+  const FrameHeader& header = stream.header();
+  if (header.kind == PieceKind::Greeting) return stream.lose(other_streams(header.world));
+  Operation* const operation = find(header.op);
+  if (operation == nullptr) return park_or_drop(stream);
+  const auto from = operation->rank_of(stream.peer());
+  if (!from) return stream.lose(Error{ErrorName::ProtocolViolation, "a frame from a peer that is not a member"});
+  auto reception = operation->expect(*from, header);
+  if (reception) return stream.receive(std::move(*reception));
+  // A peer that means another reduce still speaks the protocol: its lane stays.
+  if (reception.error().name != ErrorName::ReduceMismatch) return stream.lose(std::move(reception).error());
+  operation->give_up(std::move(reception).error(), from, false);
+  stream.discard();
+}
+
+void LaneThread::park_or_drop(Stream& stream) {
+  const FrameHeader& header = stream.header();
+  if (is_past(header.op)) {
+    answer_for_past(stream);
+    return stream.discard();
+  }
+  if (header.payload_bytes > WHOLE_BYTES)
+    return stream.lose(Error{ErrorName::ProtocolViolation, "a chunk of operation " + to_string(header.op) + ", which has not begun here"});
+  stream.held = parked_frames_ >= MAX_PARKED_FRAMES;
+  if (stream.held) return;
+  Reception reception{header, {}, ChunkPool::Buffer(new std::byte[header.payload_bytes]), true};
+  reception.into = {reception.buffer.get(), header.payload_bytes};
+  stream.receive(std::move(reception));
+}
+
+/// How an operation ended is told to who asks, and to who has begun it only now: it may have ended here before there was a lane.
+void LaneThread::answer_for_past(const Stream& stream) {
+  const FrameHeader& header = stream.header();
+  const auto known = std::find_if(ended_.begin(), ended_.end(), [&](const auto& each) { return each.first == header.op; });
+  if (known == ended_.end()) return;
+  const bool asks =
+      header.kind == PieceKind::Doubt || header.kind == PieceKind::Begin || (header.kind == PieceKind::Input && !known->second);
+  if (!asks) return;
+  Frame answer{header, {}, nullptr};
+  answer.header.kind = known->second ? PieceKind::Committed : PieceKind::Aborted;
+  answer.header.payload_bytes = 0;
+  answer.header.payload_checksum = checksum({});
+  lanes_.at(stream.peer()).control.push_back(std::move(answer));
+  busy_ = true;
+}
+
+void LaneThread::deliver(Stream& stream, Reception reception) {
+  Operation* const operation = find(reception.header.op);
+  if (reception.parked) {
+    if (operation == nullptr && is_past(reception.header.op)) return;
+    ++parked_frames_;
+    parked_[reception.header.op].emplace_back(stream.peer(), std::move(reception));
+    if (operation != nullptr) replay(*operation);  // started since its header came
+    return;
+  }
+  const auto from = operation->rank_of(stream.peer());
+  if (auto good = operation->received(*from, std::move(reception), options_.now()); !good) stream.lose(std::move(good).error());
+}
+
+/// Gives an operation what came before it was started.
+void LaneThread::replay(Operation& operation) {
+  const auto parked = parked_.extract(operation.id());
+  if (!parked) return;
+  parked_frames_ -= parked.mapped().size();
+  for (const auto& [peer, early] : parked.mapped()) {
+    const auto from = operation.rank_of(peer);
+    if (!from) continue;
+    auto reception = operation.expect(*from, early.header);
+    if (!reception) {
+      operation.give_up(std::move(reception).error(), from, false);
+      continue;
+    }
+    std::copy(early.into.begin(), early.into.end(), reception->into.begin());
+    const auto lane = lanes_.find(peer);
+    if (auto good = operation.received(*from, std::move(*reception), options_.now()); !good && lane != lanes_.end())
+      lane->second.streams.front()->lose(std::move(good).error());
+  }
+}
+
+/// Operations take turns, a frame each.
+bool LaneThread::next_frame(Lane& lane, Stream& stream) {
+  if (!lane.control.empty() && &stream == lane.streams.front().get()) {
+    stream.send(std::move(lane.control.front()));
+    lane.control.pop_front();
+    return true;
+  }
+  const std::size_t count = operations_.size();
+  if (count == 0) return false;
+  auto at = std::next(operations_.begin(), static_cast<std::ptrdiff_t>(lane.turn % count));
+  for (std::size_t tried = 0; tried < count; ++tried) {
+    Operation& operation = *at->second.operation;
+    if (++at == operations_.end()) at = operations_.begin();
+    const auto to = operation.rank_of(stream.peer());
+    auto frame = to ? operation.next(*to) : std::nullopt;
+    if (!frame) continue;
+    lane.turn = static_cast<std::size_t>(std::distance(operations_.begin(), at));
+    stream.send(std::move(*frame));
+    return true;
+  }
+  return false;
+}
+
+void LaneThread::write_to(Lane& lane, Stream& stream) {
+  for (int step = 0; step < STEPS_PER_TURN; ++step) {
+    if (!stream.sending() && !next_frame(lane, stream)) return;
+    if (!stream.may_write()) return;
+    const FrameHeader header = stream.sending_header();
+    if (stream.write() != Stream::WriteStep::Written) return;
+    busy_ = true;
+    Operation* const operation = find(header.op);
+    const bool control = header.kind >= PieceKind::Vote;
+    if (operation == nullptr || control) continue;
+    if (const auto to = operation->rank_of(stream.peer())) operation->sent(*to, header, options_.now());
+  }
+}
+
+}  // namespace prime::lanes

@@ -1,0 +1,102 @@
+#include "runtime/launch/coordinator_guard.hpp"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <optional>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "actors/supervisor/restart_machine.hpp"
+#include "runtime/launch/launched_process.hpp"
+
+namespace prime::launch {
+namespace {
+
+constexpr Duration START_LIMIT{30s};
+constexpr Duration RETRY_PAUSE{500ms};
+constexpr supervisor::Options INTENSITY{10, 1min};
+
+Instant now() { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); }
+
+/// The signals that end a process politely, as a descriptor; blocked from here on.
+store::Descriptor end_signals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int number : {SIGTERM, SIGINT, SIGQUIT}) ::sigaddset(&set, number);
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  return store::Descriptor{::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)};
+}
+
+/// Its wait status. What this process is told, it is told.
+int wait_for(LaunchedProcess& process, int signals) {
+  for (;;) {
+    if (const auto status = process.reap()) return *status;
+    std::array<pollfd, 2> watched{pollfd{process.pid_descriptor(), POLLIN, 0}, pollfd{signals, POLLIN, 0}};
+    ::poll(watched.data(), watched.size(), -1);
+    signalfd_siginfo signal{};
+    while (::read(signals, &signal, sizeof signal) == sizeof signal) ::kill(process.pid(), static_cast<int>(signal.ssi_signo));
+  }
+}
+
+/// A port that another program holds, a disk that is full: somebody may see to it while the peers wait.
+bool may_go_away(const Error& error) { return error.name == ErrorName::AddressTaken || error.name == ErrorName::StorageFailed; }
+
+/// Waits; true when this process is told to end meanwhile.
+bool told_within(Duration pause, int signals) {
+  pollfd watched{signals, POLLIN, 0};
+  return ::poll(&watched, 1, static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(pause).count())) > 0;
+}
+
+bool was_told_to_end(int status) {
+  const int number = WTERMSIG(status);
+  return number == SIGTERM || number == SIGINT || number == SIGQUIT;
+}
+
+}  // namespace
+
+Result<int> guard_coordinator(const GuardOptions& options, const std::function<void(const nlohmann::json&)>& ready) {
+  const auto signals = end_signals();
+  ProcessPlan plan{{options.program, "coordinator", "--serve", "--directory", options.directory.string(), "--ready-fd",
+                    std::to_string(READY_DESCRIPTOR)},
+                   options.plan,
+                   options.directory / "coordinator" / "coordinator.log"};
+  supervisor::State restarts{INTENSITY, {}};
+  std::optional<Instant> down_since;
+  for (bool first = true;; first = false) {
+    if (!first && plan.arguments.back() != "--again") plan.arguments.emplace_back("--again");
+    PRIME_TRY(auto process, LaunchedProcess::start(plan));
+    auto said = process.readiness(START_LIMIT, signals.get());
+    if (said && first) {
+      said->emplace("pid", process.pid());
+      ready(*said);
+    }
+    if (said) down_since.reset();
+    else if (said.error().name == ErrorName::DeadlineExceeded) ::kill(process.pid(), SIGKILL);
+    const int status = wait_for(process, signals.get());
+    if (!said && first) return fail(std::move(said.error()));
+    if (WIFSIGNALED(status) && was_told_to_end(status)) return 128 + WTERMSIG(status);
+    if (!down_since) down_since = now();
+    if (!WIFSIGNALED(status)) {
+      const auto obstacle = process.last_error();
+      if (!obstacle || !may_go_away(*obstacle)) return WEXITSTATUS(status);
+      if (now() - *down_since > options.grace || told_within(RETRY_PAUSE, signals.get())) return fail(*obstacle);
+      continue;
+    }
+    auto decided = supervisor::child_died(std::move(restarts),
+                                          Error{ErrorName::ProcessFailed, "the coordinator was " + describe_wait_status(status)}, now());
+    restarts = std::move(decided.state);
+    if (auto* given_up = std::get_if<supervisor::GiveUp>(&decided.decision)) return fail(std::move(given_up->cause));
+  }
+}
+
+void end_with_the_guard() {
+  const auto guard = ::getppid();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != guard) ::_exit(1);  // it was gone before it could be told
+}
+
+}  // namespace prime::launch

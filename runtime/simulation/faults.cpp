@@ -1,0 +1,172 @@
+// Owns what goes wrong in a simulated run, and who comes and goes.
+#include <algorithm>
+
+#include "runtime/simulation/swarm.hpp"
+
+namespace prime::sim {
+
+using std::chrono_literals::operator""us;
+
+void Swarm::arm_faults() {
+  for (const auto& fault : scenario_.faults) {
+    if (fault.at) schedule(*fault.at, [this, fault] { strike(fault, std::nullopt); });
+    else armed_.push_back(fault);
+  }
+  // Faults that count events are looked at between events, on the occasion of a clock of their own.
+  schedule(20ms, [this] { watch_event_count(); });
+}
+
+void Swarm::watch_event_count() {
+  for (std::size_t i = 0; i < armed_.size(); ++i) {
+    if (!armed_[i].at_event || *armed_[i].at_event > untimed_events_) continue;
+    const auto fault = armed_[i];
+    armed_.erase(armed_.begin() + static_cast<std::ptrdiff_t>(i--));
+    strike(fault, std::nullopt);
+  }
+  if (!armed_.empty()) schedule(20ms, [this] { watch_event_count(); });
+}
+
+void Swarm::phase_entered(std::size_t i, peer::Phase phase) {
+  for (std::size_t k = 0; k < armed_.size(); ++k) {
+    auto& armed = armed_[k];
+    if (armed.at_phase != phase || --armed.occurrence > 0) continue;
+    const auto fault = armed;
+    armed_.erase(armed_.begin() + static_cast<std::ptrdiff_t>(k--));
+    // At once after this event, or while its messages are on their way.
+    auto victim = i;
+    if (phase == peer::Phase::Fetching && random_.chance(0.5)) victim = index_of(hosts_[i].machine.fetch->donor).value_or(i);
+    schedule(random_.chance(0.3) ? Duration{} : random_.between(100us, 600ms), [this, fault, victim] { strike(fault, victim); });
+  }
+}
+
+void Swarm::strike(const Fault& fault, std::optional<std::size_t> victim) {
+  if (hosts_.empty()) return;
+  if (!victim || random_.chance(0.3)) victim = random_.below(hosts_.size());
+  trace("fault", std::string{to_string(fault.kind)}, hosts_[*victim].machine.options.hello.name);
+  probe("fault " + std::string{to_string(fault.kind)});
+  switch (fault.kind) {
+    case FaultKind::Kill: return kill(*victim, random_.chance(0.3));
+    case FaultKind::Pause: return pause(*victim, fault.hold);
+    case FaultKind::Leave: return leave(*victim);
+    case FaultKind::Join:
+      if (next_joiner_ < scenario_.joiners.size() && !outcome_.over) join(scenario_.joiners[next_joiner_++]);
+      return;
+    case FaultKind::KillTrainer: return kill_trainer(*victim);
+    case FaultKind::ResetLink: return reset_link();
+    case FaultKind::CutControl: return cut_control(*victim);
+    case FaultKind::StallReduce: hosts_[*victim].stalls = true; return;
+    case FaultKind::Corrupt:
+      ++armed_corruptions_;
+      oracle_.expect_parity_to_break();
+      return;
+    case FaultKind::KillCoordinator: return kill_coordinator();
+    case FaultKind::RestartCoordinator:
+      if (!coordinator_alive_ || outcome_.over) return;
+      kill_coordinator();
+      return schedule(fault.hold, [this] { restart_coordinator(); });
+    case FaultKind::StopRun: return step_coordinator(coordinator::StopRequested{});
+  }
+}
+
+std::size_t Swarm::join(const PeerSpec& spec) {
+  const auto i = hosts_.size();
+  auto& host = hosts_.emplace_back();
+  host.id = PeerId{mix(scenario_.seed * 1000 + i)};
+  host.spec = spec;
+  host.started = now_;
+  host.model = initial_model(scenario_.same_start ? 7 : 7 + i);
+  peer::Options options;
+  options.hello.run = spec.other_run ? "another" : scenario_.options.run;
+  options.hello.protocol = spec.other_protocol ? PROTOCOL_VERSION + 1 : PROTOCOL_VERSION;
+  options.hello.peer = host.id;
+  options.hello.name = "peer-" + std::to_string(i);
+  options.doubt_after = scenario_.doubt_after;
+  options.coordinator_grace = COORDINATOR_GRACE;
+  auto started = peer::start(std::move(options), now_);
+  host.machine = std::move(started.state);
+  probe("peer phase greeting");
+  trace(host.machine.options.hello.name, "start", started.reason);
+  if (!coordinator_alive_ || outcome_.over) post_lost(i, "refused", 10ms);
+  for (const auto& effect : started.effects) carry_out(i, effect);
+  schedule(random_.between(0ms, 250ms), [this, i] { tick_peer(i); });
+  return i;
+}
+
+void Swarm::kill(std::size_t i, bool silently) {
+  auto& host = hosts_[i];
+  if (!host.alive) return;
+  end_process(i);
+  if (silently) {  // the machine lost its power: nobody closes the connection
+    host.up_open = false;
+    return;
+  }
+  if (random_.chance(0.5)) host.up_open = false;  // what it had just sent is lost with it
+  schedule(std::max(random_.between(0ms, 1s), host.up_last + 1us - now_), [this, id = host.id] {
+    step_coordinator(coordinator::ConnectionLost{id, "reset"});
+  });
+}
+
+void Swarm::pause(std::size_t i, Duration hold) {
+  if (!hosts_[i].alive || hosts_[i].paused) return;
+  hosts_[i].paused = true;
+  if (hold == Duration{}) return;
+  schedule(hold, [this, i] {
+    auto& host = hosts_[i];
+    host.paused = false;
+    host.resumed = now_;
+    auto backlog = std::move(host.backlog);
+    host.backlog.clear();
+    for (auto& event : backlog) deliver(i, std::move(event));
+  });
+}
+
+void Swarm::leave(std::size_t i) {
+  hosts_[i].left = true;
+  deliver(i, peer::LeaveRequested{});
+}
+
+void Swarm::cut_control(std::size_t i) {
+  auto& host = hosts_[i];
+  if (!host.alive || !host.up_open) return;
+  host.up_open = false;
+  host.down_open = false;
+  schedule(random_.between(0ms, 2s), [this, id = host.id] { step_coordinator(coordinator::ConnectionLost{id, "reset"}); });
+  post_lost(i, "reset", random_.between(0ms, 2s));
+}
+
+void Swarm::kill_coordinator() {
+  if (!coordinator_alive_ || outcome_.over) return;
+  coordinator_alive_ = false;
+  coordinator_died_ = now_;
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    hosts_[i].up_open = false;
+    hosts_[i].down_open = false;
+    if (!random_.chance(0.2)) post_lost(i, "reset", random_.between(0ms, 1s));  // else its silence tells
+  }
+}
+
+void Swarm::restart_coordinator() {
+  if (coordinator_alive_) return;
+  coordinator_alive_ = true;
+  ++coordinator_life_;
+  coordinator_ = kept_ ? coordinator::restore(scenario_.options, *kept_, now_) : coordinator::initial(scenario_.options, now_);
+  probe(std::string{"restarted while "} + (kept_ ? std::string{to_string(kept_->phase)} : "nothing was decided"));
+  trace("coordinator", "restart", "from revision " + std::to_string(coordinator_.revision.value));
+  oracle_.coordinator_restarted(coordinator_);
+  schedule(random_.between(0ms, 250ms), [this, life = coordinator_life_] { tick_coordinator(life); });
+}
+
+/// The peer's attempt to reach a coordinator: a new connection, or none.
+void Swarm::redial(std::size_t i) {
+  schedule(random_.between(1ms, 300ms), [this, i] {
+    auto& host = hosts_[i];
+    if (!host.alive) return;
+    if (!coordinator_alive_ || outcome_.over) return deliver(i, peer::RedialFailed{Error{ErrorName::RunUnreachable, "refused"}});
+    ++host.connection;
+    host.up_open = host.down_open = true;
+    host.up_last = host.down_last = now_;
+    deliver(i, peer::CoordinatorBack{});
+  });
+}
+
+}  // namespace prime::sim

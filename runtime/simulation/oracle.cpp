@@ -1,0 +1,255 @@
+#include "runtime/simulation/oracle.hpp"
+
+#include <algorithm>
+
+namespace prime::sim {
+namespace {
+
+template <class T>
+const T* field(const Record& record, std::string_view key) {
+  for (const auto& [name, value] : record.fields)
+    if (name == key) return std::get_if<T>(&value);
+  return nullptr;
+}
+
+}  // namespace
+
+void Oracle::violate(const std::string& what) {
+  if (!violation_) violation_ = what;
+}
+
+void Oracle::expect(bool holds, const char* number, const std::string& what) {
+  if (!holds) violate(std::string{number} + " " + what);
+}
+
+void Oracle::coordinator_stepped(const coordinator::Event& event, const coordinator::State& state,
+                                 const std::vector<coordinator::Effect>& effects, Instant now) {
+  now_ = now;
+  if (const auto* received = std::get_if<coordinator::Received>(&event))
+    if (const auto* vote = std::get_if<Vote>(&received->message)) votes_[vote->op][received->from] = vote->state;
+  if (over_) expect(effects.empty(), "SIM-9", "something was decided after the end");
+  bool end_is_journaled = false;
+  for (const auto& effect : effects) {
+    if (const auto* record = std::get_if<Record>(&effect)) {
+      if (record->event == "outer_step_committed") committed(*record, state);
+      if (record->event == "run_done" || record->event == "run_failed") {
+        expect(record->durable, "LAW-8", "the end of the run is not durable");
+        end_is_journaled = true;
+      }
+      if (record->event == "final_report") reported_ = true;
+    }
+    if (const auto* send = std::get_if<coordinator::Send>(&effect)) sent(*send, state);
+    if (const auto* finish = std::get_if<coordinator::Finish>(&effect)) {
+      const bool finalist_is_there = state.finalist && state.peers.contains(*state.finalist);
+      expect(finish->cause || reported_ || finalist_is_there || state.view.members.empty(), "SIM-10",
+             "nobody was asked for the final report");
+      expect(end_is_journaled, "LAW-8", "the run finished before that was journaled");
+      over_ = true;
+    }
+  }
+  check_membership(state);
+}
+
+void Oracle::coordinator_restarted(const coordinator::State& state) {
+  std::erase_if(seen_, [&](PeerId id) { return !state.peers.contains(id); });
+  gone_.clear();
+  const auto newest = journal_.empty() ? Revision{} : journal_.rbegin()->first;
+  expect(state.revision == newest, "LAW-8", "revision " + std::to_string(newest.value) + " is forgotten");
+  expect(reduces_.empty() || state.sequence >= reduces_.rbegin()->first.sequence, "LAW-8", "an operation is forgotten");
+  check_membership(state);
+}
+
+void Oracle::check_membership(const coordinator::State& state) {
+  expect(state.view.epoch >= epoch_, "LAW-1", "the epoch fell");
+  expect(state.view.epoch > epoch_ || state.view.members == members_, "LAW-1", "the members changed and the epoch did not");
+  epoch_ = state.view.epoch;
+  members_ = state.view.members;
+  for (const auto& [id, peer] : state.peers) {
+    expect(!gone_.contains(id), "SIM-2", peer.hello.name + " came back after it was gone");
+    seen_.insert(id);
+  }
+  for (const auto id : seen_)
+    if (!state.peers.contains(id)) gone_.insert(id);
+  std::set<PeerId> members;
+  std::optional<std::uint64_t> last;
+  for (const auto& member : state.view.members) {
+    members.insert(member.id);
+    expect(!last || *last < member.ordinal, "SIM-6", "ranks do not follow the order of arrival");
+    last = member.ordinal;
+  }
+  for (const auto& [id, peer] : state.peers)
+    expect((peer.seat == coordinator::Seat::Member) == members.contains(id), "SIM-6", peer.hello.name + ": seat and view differ");
+  expect(std::none_of(members.begin(), members.end(), [&](PeerId id) { return gone_.contains(id); }), "SIM-2", "a member is gone");
+}
+
+void Oracle::sent(const coordinator::Send& send, const coordinator::State& state) {
+  if (const auto* begin = std::get_if<BeginStep>(&send.message)) begun(send.to, *begin);
+  if (const auto* reduce = std::get_if<StartReduce>(&send.message)) reduce_started(*reduce, state);
+  if (const auto* farewell = std::get_if<Dismissed>(&send.message)) dismissed(send.to, farewell->cause);
+  if (const auto* abort = std::get_if<Abort>(&send.message)) {
+    expect(!committed_.contains(abort->op), "LAW-2", "operation " + to_string(abort->op) + " was aborted after its commit");
+    aborted_.insert(abort->op);
+  }
+  if (const auto* commit = std::get_if<Commit>(&send.message)) {
+    const auto decided = committed_.find(commit->op);
+    if (decided == committed_.end())
+      return expect(false, "LAW-8", "commit of " + to_string(commit->op) + " was told before it was journaled");
+    expect(decided->second.revision == commit->revision && decided->second.state == commit->state, "LAW-8",
+           "a commit differs from its journal");
+  }
+}
+
+/// All peers of a simulation are honest: whatever they are sent away for must have been done to them.
+void Oracle::dismissed(PeerId to, const Error& cause) {
+  const auto accused = [&](ErrorName name) { return cause.name == name; };
+  expect(!accused(ErrorName::ProtocolViolation) && !accused(ErrorName::ReduceMismatch) && !accused(ErrorName::InternalError), "SIM-7",
+         to_string(to) + " is sent away for " + to_string(cause));
+  expect(!accused(ErrorName::FetchFailed), "SIM-7", to_string(to) + " is sent away although there were donors");
+  expect(!accused(ErrorName::ParityBroken) || parity_may_break_, "SIM-7", to_string(to) + " is sent away for " + to_string(cause));
+  if (accused(ErrorName::DeadlineExceeded) && cause.detail.starts_with("not ready"))
+    expect(now_ - begun_at_[to] >= options_.deadline, "SIM-7", to_string(to) + " is called slow before the deadline");
+}
+
+void Oracle::begun(PeerId to, const BeginStep& message) {
+  expect(!gone_.contains(to), "SIM-2", "a step begins for a peer that is gone");
+  begun_[to] = message;
+  begun_at_[to] = now_;
+  if (reference_.empty() || message.base == Revision{}) return;  // the founder is checked at the first commit
+  expect(reference_.contains(message.base) && message.base == reference_.rbegin()->first, "SIM-1",
+         "a step begins from a revision that is not the newest");
+}
+
+void Oracle::reduce_started(const StartReduce& message, const coordinator::State& state) {
+  const bool first = !reduces_.contains(message.op);
+  if (first && !reduces_.empty()) {
+    const auto& last = reduces_.rbegin()->first;
+    expect(last < message.op && last.sequence < message.op.sequence, "LAW-1",
+           "operation " + to_string(message.op) + " is not newer than all before");
+  }
+  reduces_[message.op] = message;
+  expect(message.op.epoch == message.view.epoch, "LAW-1", "an operation belongs to another epoch than its view");
+  expect(message.contributions.size() == message.view.members.size(), "LAW-4", "one contribution for each member");
+  std::size_t contributors = 0;
+  for (std::size_t i = 0; i < std::min(message.contributions.size(), message.view.members.size()); ++i) {
+    const auto& [id, weight] = message.contributions[i];
+    expect(id == message.view.members[i].id, "LAW-4", "contributions are not in rank order");
+    expect(state.peers.contains(id), "SIM-2", "a contributor is gone");
+    const auto begin = begun_.find(id);
+    if (begin == begun_.end()) return expect(false, "LAW-4", "a contributor never began");
+    const bool trained = begin->second.step == message.step && begin->second.contribute;
+    expect(weight == (trained ? weight_of(id, message.step) : 0), "LAW-4", "peer " + to_string(id) + " weighs " + std::to_string(weight));
+    if (weight > 0) ++contributors;
+  }
+  expect(contributors >= options_.min_peers, "LAW-5", "reduces with " + std::to_string(contributors) + " contributors");
+  std::vector<std::pair<std::uint64_t, PeerId>> ranges;
+  for (const auto& contribution : message.contributions)
+    if (contribution.weight > 0) ranges.emplace_back(begun_.at(contribution.peer).first_sample, contribution.peer);
+  std::sort(ranges.begin(), ranges.end());
+  auto free = next_free_sample_;
+  for (const auto& [begin, id] : ranges) {
+    expect(begin >= free, "SIM-5", "samples are consumed twice by " + to_string(id));
+    free = begin + options_.samples_per_peer;
+  }
+  expect(message.next_sample >= free, "SIM-5", "the cursor is behind what was handed out");
+}
+
+void Oracle::committed(const Record& record, const coordinator::State& state) {
+  const auto* revision = field<std::uint64_t>(record, "revision");
+  const auto* digest_text = field<std::string>(record, "digest");
+  const auto* contributors = field<std::vector<std::string>>(record, "contributors");
+  const auto* weight = field<std::uint64_t>(record, "weight");
+  if (revision == nullptr || digest_text == nullptr || contributors == nullptr || weight == nullptr || reduces_.empty())
+    return expect(false, "LAW-8", "the record of a commit is incomplete");
+  expect(record.durable, "LAW-8", "a commit is not durable");
+  const auto digest = parse_digest(*digest_text).value_or(Digest{});
+  const auto& [op, reduce] = *reduces_.rbegin();
+  const auto newest = journal_.empty() ? Revision{} : journal_.rbegin()->first;
+  expect(*revision == newest.value + 1, "SIM-1",
+         "revision " + std::to_string(*revision) + " is committed after " + std::to_string(newest.value));
+  expect(!aborted_.contains(op), "LAW-2", "operation " + to_string(op) + " is committed after its abort");
+  for (const auto& member : reduce.view.members) {
+    expect(!gone_.contains(member.id) && state.peers.contains(member.id), "SIM-2", member.name + " is gone and contributes");
+    const auto vote = votes_[op].find(member.id);
+    expect(vote != votes_[op].end() && vote->second == digest, "LAW-2", "committed without the vote of " + member.name);
+  }
+  check_mean(reduce, *contributors, *weight, digest);
+  journal_[Revision{*revision}] = digest;
+  committed_[op] = Commit{op, reduce.step, Revision{*revision}, digest};
+  next_free_sample_ = reduce.next_sample;
+}
+
+void Oracle::check_mean(const StartReduce& reduce, const std::vector<std::string>& contributors, std::uint64_t weight,
+                        const Digest& digest) {
+  if (reference_.empty()) {
+    // The founder: whatever initial state leads to this result is the one; there must be exactly one among those brought along.
+    std::vector<Model> candidates;
+    for (const auto& [initial, model] : founders_) candidates.push_back(model);
+    for (const auto& candidate : candidates) {
+      reference_[Revision{}] = candidate;
+      check_mean(reduce, contributors, weight, digest);
+      if (reference_.contains(Revision{1})) break;
+      reference_.clear();
+    }
+    return expect(!reference_.empty(), "LAW-4", "the first commit is no mean over any founder's state");
+  }
+  const auto& base = reference_.rbegin()->second;
+  Numbers sum{};
+  std::uint64_t total = 0;
+  for (const auto& member : reduce.view.members) {  // rank order
+    if (std::find(contributors.begin(), contributors.end(), to_string(member.id)) == contributors.end()) continue;
+    const auto gradient = pseudo_gradient(member.id, reduce.step, base, begun_.at(member.id).first_sample);
+    const auto own = weight_of(member.id, reduce.step);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i] * static_cast<double>(own);
+    total += own;
+  }
+  expect(total == weight, "LAW-4",
+         "the journaled weight is " + std::to_string(weight) + ", the contributors weigh " + std::to_string(total));
+  expect(contributors.size() >= options_.min_peers, "LAW-5", "a commit with " + std::to_string(contributors.size()) + " contributors");
+  Model next{base.numbers, base.revision.next(), reduce.next_sample};
+  for (std::size_t i = 0; i < sum.size(); ++i) next.numbers[i] -= sum[i] / static_cast<double>(total);
+  if (digest_of(next) == digest) reference_[next.revision] = next;
+  else if (base.revision != Revision{})
+    violate("LAW-4 revision " + std::to_string(next.revision.value) + " is not the mean of its contributors");
+}
+
+void Oracle::peer_stepped(const Holding& holding, const std::vector<peer::Effect>& effects) {
+  auto& epoch = peer_epochs_[holding.id];
+  expect(holding.machine->epoch >= epoch, "LAW-1", holding.machine->options.hello.name + " fell back to an older epoch");
+  epoch = holding.machine->epoch;
+  bool saved = false;
+  for (const auto& effect : effects) {
+    if (const auto* apply = std::get_if<peer::ApplyCommit>(&effect))
+      expect(committed_.contains(apply->commit.op), "LAW-2", holding.machine->options.hello.name + " applies what was not committed");
+    if (std::holds_alternative<peer::SaveState>(effect)) saved = true;
+    if (const auto* end = std::get_if<peer::End>(&effect))
+      if (end->cause && end->cause->name == ErrorName::CoordinatorLost && holding.machine->revision > Revision{})
+        expect(saved, "LAW-8", holding.machine->options.hello.name + " lost the coordinator and saved nothing");
+  }
+}
+
+void Oracle::check_holding(const Holding& holding) {
+  const auto& machine = *holding.machine;
+  const auto& name = machine.options.hello.name;
+  const auto digest = digest_of(*holding.model);
+  if (machine.trainer_bound) {
+    expect(digest == machine.digest, "LAW-3",
+           name + " holds other bits than its machine believes, at revision " + std::to_string(machine.revision.value));
+    expect(holding.model->revision == machine.revision, "LAW-3", name + " holds another revision than its machine believes");
+  }
+  if (const auto committed = journal_.find(machine.revision); committed != journal_.end())
+    expect(committed->second == digest, "LAW-3", name + " differs from the committed revision " + std::to_string(machine.revision.value));
+  const auto newest = journal_.empty() ? Revision{} : journal_.rbegin()->first;
+  expect(machine.revision <= newest, "SIM-3", name + " is ahead of the journal");
+  for (const auto& op : holding.prepared)
+    expect(machine.prepared && machine.reduce && machine.reduce->op == op, "SIM-4", name + " keeps what was prepared for " + to_string(op));
+}
+
+void Oracle::check_end(const coordinator::State& state, bool coordinator_alive, const std::vector<Holding>& survivors) {
+  if (!coordinator_alive || state.phase != coordinator::Phase::Over) return;
+  if (state.revision.value != options_.outer_steps) return;
+  for (const auto& holding : survivors)
+    expect(holding.machine->revision == state.revision, "SIM-8",
+           holding.machine->options.hello.name + " survived at revision " + std::to_string(holding.machine->revision.value));
+}
+
+}  // namespace prime::sim

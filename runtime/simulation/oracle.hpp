@@ -1,0 +1,78 @@
+// Owns the invariants of a run, judged from outside: it sees every event and effect, and trusts no machine.
+// The numbers (LAW-n, SIM-n) are those of docs/INVARIANTS.md.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/coordinator/coordinator_state.hpp"
+#include "actors/peer/peer_machine.hpp"
+#include "runtime/simulation/model.hpp"
+
+namespace prime::sim {
+
+/// What the world holds for one peer beside its machine.
+struct Holding {
+  PeerId id;
+  const peer::State* machine = nullptr;
+  const Model* model = nullptr;
+  std::vector<OperationId> prepared;  ///< heard of by the machine and neither applied nor discarded
+};
+
+class Oracle {
+ public:
+  explicit Oracle(const coordinator::Options& options) : options_(options) {}
+
+  /// Another one goes on from what was kept: who is no member is forgotten, not gone.
+  void coordinator_restarted(const coordinator::State& state);
+  void coordinator_stepped(const coordinator::Event& event, const coordinator::State& state,
+                           const std::vector<coordinator::Effect>& effects, Instant now);
+  void peer_stepped(const Holding& holding, const std::vector<peer::Effect>& effects);
+  /// Judges what a peer holds; called for all of them after every event.
+  void check_holding(const Holding& holding);
+  void check_end(const coordinator::State& state, bool coordinator_alive, const std::vector<Holding>& survivors);
+
+  [[nodiscard]] const std::optional<std::string>& violation() const { return violation_; }
+  void violate(const std::string& what);
+  /// A fault was injected for which an innocent peer may be sent away.
+  void expect_parity_to_break() { parity_may_break_ = true; }
+  /// A trainer was born with this state; it may found the run.
+  void born(const Model& model) { founders_.emplace(digest_of(model), model); }
+
+ private:
+  void sent(const coordinator::Send& send, const coordinator::State& state);
+  void dismissed(PeerId to, const Error& cause);
+  void begun(PeerId to, const BeginStep& message);
+  void reduce_started(const StartReduce& message, const coordinator::State& state);
+  void committed(const Record& record, const coordinator::State& state);
+  void check_mean(const StartReduce& reduce, const std::vector<std::string>& contributors, std::uint64_t weight, const Digest& digest);
+  void check_membership(const coordinator::State& state);
+  void expect(bool holds, const char* number, const std::string& what);
+
+  coordinator::Options options_;
+  std::optional<std::string> violation_;
+  std::set<PeerId> seen_;
+  std::set<PeerId> gone_;
+  Epoch epoch_;
+  std::vector<Member> members_;
+  bool reported_ = false;
+  std::map<PeerId, Epoch> peer_epochs_;
+  std::map<PeerId, BeginStep> begun_;
+  std::map<OperationId, StartReduce> reduces_;
+  std::map<OperationId, std::map<PeerId, Digest>> votes_;
+  std::set<OperationId> aborted_;
+  std::map<OperationId, Commit> committed_;
+  std::map<Revision, Model> reference_;  ///< recomputed from the journal, never taken from a peer
+  std::map<Revision, Digest> journal_;
+  std::map<Digest, Model> founders_;  ///< initial states that peers brought along
+  std::uint64_t next_free_sample_ = 0;
+  std::map<PeerId, Instant> begun_at_;
+  Instant now_{};
+  bool parity_may_break_ = false;
+  bool over_ = false;
+};
+
+}  // namespace prime::sim

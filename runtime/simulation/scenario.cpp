@@ -1,0 +1,172 @@
+#include "runtime/simulation/scenario.hpp"
+
+#include <algorithm>
+
+#include "runtime/simulation/random.hpp"
+
+namespace prime::sim {
+namespace {
+
+coordinator::Options base_options(std::uint64_t outer_steps) {
+  coordinator::Options options;
+  options.run = "sim";
+  options.manifest = "run: sim";
+  options.outer_steps = outer_steps;
+  options.samples_per_peer = 64;
+  options.deadline = 20s;
+  options.seat_limit = 30s;
+  options.fetch_limit = 30s;
+  options.wait_limit = 40s;
+  options.finish_limit = 30s;
+  return options;
+}
+
+PeerSpec random_peer(Random& random) {
+  PeerSpec spec;
+  spec.bind_time = random.between(100ms, 3s);
+  spec.inner_time = random.between(300ms, 3s);
+  spec.fetch_time = random.chance(0.2) ? random.between(2s, 9s) : random.between(20ms, 1s);
+  if (random.chance(0.01)) spec.bind_time = 2min;
+  if (random.chance(0.02)) spec.inner_time = 40s;
+  if (random.chance(0.02)) spec.fetch_time = 1min;
+  spec.other_layout = random.chance(0.01);
+  return spec;
+}
+
+PeerSpec random_joiner(Random& random) {
+  auto spec = random_peer(random);
+  spec.other_layout = random.chance(0.04);
+  spec.other_protocol = random.chance(0.02);
+  spec.other_run = random.chance(0.02);
+  return spec;
+}
+
+FaultKind random_kind(Random& random) {
+  static constexpr std::pair<FaultKind, std::uint64_t> ODDS[] = {
+      {FaultKind::Kill, 6},        {FaultKind::Pause, 4},       {FaultKind::Leave, 3},
+      {FaultKind::Join, 8},        {FaultKind::KillTrainer, 4}, {FaultKind::ResetLink, 4},
+      {FaultKind::CutControl, 2},  {FaultKind::Corrupt, 1},     {FaultKind::KillCoordinator, 1},
+      {FaultKind::StallReduce, 1}, {FaultKind::StopRun, 1},     {FaultKind::RestartCoordinator, 5}};
+  auto draw = random.below(40);
+  for (const auto& [kind, odds] : ODDS) {
+    if (draw < odds) return kind;
+    draw -= odds;
+  }
+  return FaultKind::Kill;
+}
+
+Fault random_fault(Random& random) {
+  static constexpr peer::Phase PHASES[] = {peer::Phase::Seating, peer::Phase::Waiting,  peer::Phase::Fetching, peer::Phase::Training,
+                                           peer::Phase::Ready,   peer::Phase::Reducing, peer::Phase::Voted,    peer::Phase::Finishing};
+  Fault fault;
+  fault.kind = random_kind(random);
+  switch (random.below(3)) {
+    case 0: fault.at = random.between(0ms, 60s); break;
+    case 1: fault.at_event = random.below(1200); break;
+    case 2:
+      fault.at_phase = PHASES[random.below(std::size(PHASES))];
+      fault.occurrence = *fault.at_phase == peer::Phase::Finishing || *fault.at_phase == peer::Phase::Fetching ? random.between(1, 3)
+                                                                                                               : random.between(1, 40);
+      break;
+  }
+  if (fault.kind == FaultKind::RestartCoordinator) fault.hold = random.chance(0.8) ? random.between(50ms, 2s) : random.between(2s, 14s);
+  if (fault.kind == FaultKind::Pause && !random.chance(0.3)) fault.hold = random.between(500ms, 15s);
+  return fault;
+}
+
+}  // namespace
+
+std::string_view to_string(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::Kill: return "kill";
+    case FaultKind::Pause: return "pause";
+    case FaultKind::Leave: return "leave";
+    case FaultKind::Join: return "join";
+    case FaultKind::KillTrainer: return "kill trainer";
+    case FaultKind::ResetLink: return "reset link";
+    case FaultKind::CutControl: return "cut control";
+    case FaultKind::StallReduce: return "stall reduce";
+    case FaultKind::Corrupt: return "corrupt";
+    case FaultKind::KillCoordinator: return "kill coordinator";
+    case FaultKind::RestartCoordinator: return "restart coordinator";
+    case FaultKind::StopRun: return "stop run";
+  }
+  return "kill";
+}
+
+bool can_be_held(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::Pause:
+    case FaultKind::RestartCoordinator: return true;
+    case FaultKind::Kill:
+    case FaultKind::Leave:
+    case FaultKind::Join:
+    case FaultKind::KillTrainer:
+    case FaultKind::ResetLink:
+    case FaultKind::CutControl:
+    case FaultKind::StallReduce:
+    case FaultKind::Corrupt:
+    case FaultKind::KillCoordinator:
+    case FaultKind::StopRun: return false;
+  }
+  return false;
+}
+
+Scenario calm_scenario(std::size_t peers, std::uint64_t outer_steps) {
+  Scenario scenario;
+  scenario.seed = 1;
+  scenario.options = base_options(outer_steps);
+  scenario.options.start_quorum = static_cast<std::uint32_t>(peers);
+  scenario.arrivals.assign(peers, {0ms, PeerSpec{}});
+  scenario.slow_message = 0;
+  return scenario;
+}
+
+Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_asked) {
+  Random random{mix(seed) ^ 0x5cea2105ULL};
+  Scenario scenario;
+  scenario.seed = seed;
+  const auto drawn = static_cast<std::uint32_t>(random.between(2, 8));
+  const auto peers = peers_asked.value_or(drawn);
+  scenario.options = base_options(random.between(6, 14));
+  scenario.options.min_peers =
+      static_cast<std::uint32_t>(random.chance(0.1) || peers == 1 ? 1 : random.between(2, std::max(2U, peers / 2)));
+  scenario.options.start_quorum = static_cast<std::uint32_t>(random.between(scenario.options.min_peers, peers));
+  scenario.options.max_peers = peers + static_cast<std::uint32_t>(random.between(0, 4));
+  scenario.options.stop_when_alone = random.chance(0.15);
+  scenario.doubt_after = random.between(300ms, 5s);
+  scenario.same_start = random.chance(0.3);
+  scenario.slow_message = random.chance(0.5) ? 0.0 : 0.02;
+  for (std::uint32_t i = 0; i < peers; ++i) scenario.arrivals.emplace_back(random.between(0ms, 6s), random_peer(random));
+  const auto faults = random.chance(0.1) ? 0 : random.between(1, 9);
+  for (std::uint64_t i = 0; i < faults; ++i) {
+    scenario.faults.push_back(random_fault(random));
+    if (scenario.faults.back().kind == FaultKind::KillTrainer && random.chance(0.3))
+      scenario.faults.insert(scenario.faults.end(), 6, scenario.faults.back());  // a crash loop
+  }
+  for (std::size_t i = 0; i < 16; ++i) scenario.joiners.push_back(random_joiner(random));
+  if (random.chance(0.04) && peers > 1) scenario.bad_link = {0, 1};
+  return scenario;
+}
+
+Duration time_limit(const Scenario& scenario) {
+  const auto& options = scenario.options;
+  Duration slowest_training{};
+  const auto consider = [&](const PeerSpec& spec) {
+    slowest_training = std::max(slowest_training, 2 * (spec.inner_time + spec.bind_time));
+  };
+  Duration last_event{};
+  for (const auto& [at, spec] : scenario.arrivals) {
+    consider(spec);
+    last_event = std::max(last_event, at);
+  }
+  for (const auto& fault : scenario.faults) last_event = std::max(last_event, fault.at.value_or(0ms) + fault.hold);
+  for (const auto& spec : scenario.joiners) consider(spec);
+  const auto disturbances = static_cast<std::int64_t>(scenario.faults.size() + scenario.arrivals.size() + 2);
+  const auto tries = static_cast<std::int64_t>(options.outer_steps) + disturbances * coordinator::MAX_LINK_FAILURES;
+  const auto one_try = slowest_training + 3 * options.deadline;
+  return last_event + tries * one_try +
+         disturbances * (options.seat_limit + options.fetch_limit + options.wait_limit + options.finish_limit);
+}
+
+}  // namespace prime::sim

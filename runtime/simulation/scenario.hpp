@@ -1,0 +1,76 @@
+// Owns what a simulated run is like: its options, its peers, and what goes wrong when.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "actors/coordinator/coordinator_state.hpp"
+#include "actors/peer/peer_machine.hpp"
+
+namespace prime::sim {
+
+enum class FaultKind : std::uint8_t {
+  Kill,   ///< the process is gone; the connection tells it, or nothing does
+  Pause,  ///< SIGSTOP; resumed after `hold`, or never when that is zero
+  Leave,
+  Join,
+  KillTrainer,
+  ResetLink,           ///< between two living peers, in the reduce in flight or else in the next
+  CutControl,          ///< the connection to the coordinator breaks
+  StallReduce,         ///< one peer's next reduce stands still while its agent lives
+  Corrupt,             ///< one peer computes another result than the others
+  KillCoordinator,     ///< for ever
+  RestartCoordinator,  ///< it is killed, and comes back by what it kept after `hold`
+  StopRun,             ///< `down`
+};
+/// Scenario files name them all.
+inline constexpr std::uint8_t FAULT_KINDS = static_cast<std::uint8_t>(FaultKind::StopRun) + 1;
+std::string_view to_string(FaultKind kind);
+/// Whether `hold` says when the fault passes.
+bool can_be_held(FaultKind kind);
+
+/// Strikes at a virtual time, at the n-th event that is not a tick, or when a peer enters a phase for the n-th time.
+struct Fault {
+  FaultKind kind = FaultKind::Kill;
+  std::optional<Duration> at;
+  std::optional<std::uint64_t> at_event;
+  std::optional<peer::Phase> at_phase;
+  std::uint64_t occurrence = 1;
+  Duration hold{};
+};
+
+/// What a peer brings along.
+struct PeerSpec {
+  Duration bind_time = 500ms;
+  Duration inner_time = 1s;  ///< of all inner steps of an outer step, on average
+  Duration fetch_time = 300ms;
+  bool other_layout = false;
+  bool other_protocol = false;
+  bool other_run = false;
+};
+
+struct Scenario {
+  std::uint64_t seed = 0;
+  coordinator::Options options;
+  Duration doubt_after = 5s;
+  std::vector<std::pair<Duration, PeerSpec>> arrivals;  ///< those of the start
+  std::vector<PeerSpec> joiners;                        ///< those of the Join faults, in turn
+  std::vector<Fault> faults;
+  std::optional<std::pair<std::size_t, std::size_t>> bad_link;  ///< arrivals whose lanes never work
+  bool same_start = true;                                       ///< all trainers are born with equal values
+  std::optional<std::pair<Duration, Duration>> delay;           ///< of a message; absent: half below 5 ms, half below 200 ms
+  double slow_message = 0.01;                                   ///< probability of a delay of seconds instead of milliseconds
+  Duration slowest_message = 4s;
+};
+
+/// Everything drawn from the seed; or all but how many peers there are at the start.
+Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers = {});
+/// N equal peers on a good network, nothing goes wrong.
+Scenario calm_scenario(std::size_t peers, std::uint64_t outer_steps);
+/// After this much virtual time a run that is not over hangs (law 6).
+Duration time_limit(const Scenario& scenario);
+
+}  // namespace prime::sim

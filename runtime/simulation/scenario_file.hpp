@@ -1,0 +1,90 @@
+// Owns scenario files (manifests/scenarios): what a person wrote about simulated runs, and the one run that a seed makes of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "messages/result.hpp"
+#include "runtime/manifest/load.hpp"
+#include "runtime/simulation/scenario.hpp"
+
+namespace prime::sim {
+
+/// Of the format; a file names it.
+inline constexpr std::uint64_t SCENARIO_VERSION = 1;
+
+/// From where the seed draws; one value when both ends are equal.
+template <class T>
+struct Range {
+  T low{};
+  T high{};
+  friend bool operator==(const Range&, const Range&) = default;
+};
+using Count = Range<std::uint64_t>;
+using Time = Range<Duration>;
+
+/// `count` faults of one kind, each with a moment of its own.
+struct FaultPlan {
+  FaultKind kind = FaultKind::Kill;
+  Count count{1, 1};
+  std::optional<Time> at;
+  std::optional<Count> at_event;
+  std::vector<peer::Phase> at_phase;  ///< one of them is drawn
+  std::optional<Count> occurrence;
+  std::optional<Time> hold;
+};
+
+struct ScenarioFile {
+  std::uint64_t version = SCENARIO_VERSION;
+  std::string name;
+  bool random = false;  ///< all else is drawn from the seed
+  Count peers{3, 3};
+  Count outer_steps{10, 10};
+  std::optional<Count> minimum;  ///< absent: 2
+  std::optional<Count> quorum;   ///< absent: all of the start
+  std::optional<Count> maximum;  ///< absent: room for everybody who joins
+  bool stop_when_alone = false;
+  std::optional<Time> dead_after;
+  std::optional<Time> deadline;
+  std::optional<Time> seat_limit;
+  std::optional<Time> fetch_limit;
+  std::optional<Time> wait_limit;
+  std::optional<Time> finish_limit;
+  std::optional<Time> doubt_after;
+  std::optional<Time> delay;
+  double slow_messages = 0;  ///< per cent
+  std::optional<Time> slowest;
+  bool broken_link = false;
+  bool same_start = true;
+  std::optional<Time> arrive;
+  std::optional<Time> bind;
+  std::optional<Time> train;
+  std::optional<Time> fetch;
+  std::vector<FaultPlan> faults;
+  std::vector<std::string> ends;     ///< see Summary::end; a run of no fewer peers that ends otherwise has failed. Empty: any
+  std::vector<std::string> reaches;  ///< probes that a few seeds together hit, or the scenario is not worth its name
+};
+
+/// Either a scenario, or at least one problem, as with manifests.
+struct ScenarioOutcome {
+  std::optional<ScenarioFile> scenario;
+  std::vector<manifest::Diagnostic> problems;
+  std::string text;
+  explicit operator bool() const { return scenario.has_value(); }
+};
+ScenarioOutcome load_scenario(const std::string& path);
+/// The same for a text; `source_name` is shown as the file.
+ScenarioOutcome parse_scenario(std::string_view text, std::string_view source_name);
+/// All problems, as the command line shows them.
+std::string render(const ScenarioOutcome& outcome);
+
+/// The run of one seed. Refuses numbers of peers that do not fit the scenario's membership.
+Result<Scenario> draw(const ScenarioFile& file, std::uint64_t seed, std::optional<std::uint64_t> peers = {});
+
+/// The JSON schema (draft-07) of manifests/schema/scenario.v1.json.
+std::string scenario_schema();
+
+}  // namespace prime::sim

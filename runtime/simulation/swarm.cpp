@@ -1,0 +1,360 @@
+#include "runtime/simulation/swarm.hpp"
+
+#include <algorithm>
+
+namespace prime::sim {
+
+using std::chrono_literals::operator""us;
+namespace {
+
+constexpr std::size_t TAIL_LINES = 120;
+
+std::uint64_t hash_text(std::uint64_t hash, const std::string& text) {
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return mix(hash);
+}
+
+/// Names by type, so that a new alternative must be named here.
+struct NameOf {
+  const char* operator()(const Hello&) const { return "Hello"; }
+  const char* operator()(const Seated&) const { return "Seated"; }
+  const char* operator()(const Fetched&) const { return "Fetched"; }
+  const char* operator()(const FetchFailed&) const { return "FetchFailed"; }
+  const char* operator()(const Ready&) const { return "Ready"; }
+  const char* operator()(const Vote&) const { return "Vote"; }
+  const char* operator()(const ReduceFailed&) const { return "ReduceFailed"; }
+  const char* operator()(const InDoubt&) const { return "InDoubt"; }
+  const char* operator()(const Heartbeat&) const { return "Heartbeat"; }
+  const char* operator()(const Deathrattle&) const { return "Deathrattle"; }
+  const char* operator()(const FinalReport&) const { return "FinalReport"; }
+  const char* operator()(const Welcome&) const { return "Welcome"; }
+  const char* operator()(const Dismissed&) const { return "Dismissed"; }
+  const char* operator()(const FetchState&) const { return "FetchState"; }
+  const char* operator()(const BeginStep&) const { return "BeginStep"; }
+  const char* operator()(const StartReduce&) const { return "StartReduce"; }
+  const char* operator()(const Abort&) const { return "Abort"; }
+  const char* operator()(const Commit&) const { return "Commit"; }
+  const char* operator()(const RunDone&) const { return "RunDone"; }
+  const char* operator()(const HeartbeatSeen&) const { return "HeartbeatSeen"; }
+  const char* operator()(const coordinator::Received& e) const { return std::visit(*this, e.message); }
+  const char* operator()(const coordinator::ConnectionLost&) const { return "ConnectionLost"; }
+  const char* operator()(const coordinator::StopRequested&) const { return "StopRequested"; }
+  const char* operator()(const coordinator::Tick&) const { return "Tick"; }
+  const char* operator()(const peer::FromCoordinator& e) const { return std::visit(*this, e); }
+  const char* operator()(const peer::CoordinatorLost&) const { return "CoordinatorLost"; }
+  const char* operator()(const peer::CoordinatorBack&) const { return "CoordinatorBack"; }
+  const char* operator()(const peer::RedialFailed&) const { return "RedialFailed"; }
+  const char* operator()(const peer::Configured&) const { return "Configured"; }
+  const char* operator()(const peer::TrainerBound&) const { return "TrainerBound"; }
+  const char* operator()(const peer::TrainerContributed&) const { return "TrainerContributed"; }
+  const char* operator()(const peer::TrainerRestarting&) const { return "TrainerRestarting"; }
+  const char* operator()(const peer::TrainerGaveUp&) const { return "TrainerGaveUp"; }
+  const char* operator()(const peer::TrainerLeft&) const { return "TrainerLeft"; }
+  const char* operator()(const peer::TrainerFinal&) const { return "TrainerFinal"; }
+  const char* operator()(const peer::ReduceEnded&) const { return "ReduceEnded"; }
+  const char* operator()(const peer::FetchEnded&) const { return "FetchEnded"; }
+  const char* operator()(const peer::Progress&) const { return "Progress"; }
+  const char* operator()(const peer::LeaveRequested&) const { return "LeaveRequested"; }
+  const char* operator()(const peer::Tick&) const { return "Tick"; }
+};
+
+template <class Event>
+std::string kind(const Event& event) {
+  return std::visit(NameOf{}, event);
+}
+
+const char* name_of(coordinator::Phase phase) {
+  static constexpr const char* NAMES[] = {"Waiting", "Training", "Reducing", "Finishing", "Over"};
+  return NAMES[static_cast<std::size_t>(phase)];
+}
+
+const char* name_of(coordinator::Seat seat) {
+  static constexpr const char* NAMES[] = {"Greeted", "Seated", "Fetching", "CaughtUp", "Member"};
+  return NAMES[static_cast<std::size_t>(seat)];
+}
+
+}  // namespace
+
+Swarm::Swarm(Scenario scenario, Probes& probes)
+    : scenario_(std::move(scenario)),
+      probes_(probes),
+      random_(scenario_.seed),
+      oracle_(scenario_.options),
+      coordinator_(coordinator::initial(scenario_.options, now_)) {
+  for (const auto& [at, spec] : scenario_.arrivals) schedule(at, [this, arriving = spec] { join(arriving); });
+  schedule(random_.between(0ms, 250ms), [this] { tick_coordinator(0); });
+  arm_faults();
+}
+
+void Swarm::schedule(Duration delay, std::function<void()> act) { queue_.push(Item{now_ + delay, orders_++, std::move(act)}); }
+
+Outcome Swarm::run() {
+  const auto limit = Instant{} + time_limit(scenario_);
+  while (!queue_.empty() && !oracle_.violation()) {
+    auto item = queue_.top();
+    queue_.pop();
+    now_ = item.at;
+    if (now_ > limit) {
+      oracle_.violate("LAW-6 the run hangs; the coordinator waits for: " + coordinator_.waiting_for);
+      break;
+    }
+    item.act();
+    settle();
+    if (everybody_is_done()) break;
+  }
+  std::vector<Holding> survivors;
+  for (const auto& host : hosts_)
+    if (host.end && !host.end->cause && !host.left) survivors.push_back(holding(host));
+  if (!oracle_.violation() && !outcome_.cause && outcome_.over) oracle_.check_end(coordinator_, coordinator_alive_, survivors);
+  outcome_.violation = oracle_.violation();
+  outcome_.took = now_ - Instant{};
+  return std::move(outcome_);
+}
+
+void Swarm::settle() {
+  ++outcome_.events;
+  judge();
+  if (after_each_) after_each_(*this);
+}
+
+void Swarm::judge() {
+  for (const auto& host : hosts_) {
+    if (host.alive && host.born) oracle_.check_holding(holding(host));
+    const auto grace = host.machine.options.heartbeat_limit + COORDINATOR_GRACE + 1s;
+    if (!coordinator_alive_ && host.alive && !host.paused && now_ > std::max({coordinator_died_, host.started, host.resumed}) + grace)
+      oracle_.violate("LAW-6 " + host.machine.options.hello.name + " does not notice that the coordinator is gone");
+  }
+}
+
+bool Swarm::everybody_is_done() const {
+  if (hosts_.size() < scenario_.arrivals.size() || (coordinator_alive_ && !outcome_.over)) return false;
+  return std::all_of(hosts_.begin(), hosts_.end(), [](const Host& h) { return !h.alive || h.paused; });
+}
+
+Holding Swarm::holding(const Host& host) const {
+  Holding result{host.id, &host.machine, &host.model, {}};
+  for (const auto& [op, prepared] : host.prepared)
+    if (prepared.heard) result.prepared.push_back(op);
+  return result;
+}
+
+std::optional<std::size_t> Swarm::index_of(PeerId id) const {
+  for (std::size_t i = 0; i < hosts_.size(); ++i)
+    if (hosts_[i].id == id) return i;
+  return std::nullopt;
+}
+
+void Swarm::trace(const std::string& who, const std::string& event, const std::string& reason) {
+  auto line = "[" + std::to_string((now_ - Instant{}).count() / 1000) + "us] " + who + " <- " + event + ": " + reason;
+  outcome_.trace_hash = hash_text(outcome_.trace_hash, line);
+  outcome_.tail.push_back(std::move(line));
+  if (outcome_.tail.size() > 2 * TAIL_LINES) outcome_.tail.erase(outcome_.tail.begin(), outcome_.tail.begin() + TAIL_LINES);
+}
+
+// Time ----------------------------------------------------------------------------------------------------------------------
+
+void Swarm::tick_coordinator(std::uint64_t life) {
+  if (!coordinator_alive_ || outcome_.over || life != coordinator_life_) return;
+  step_coordinator(coordinator::Tick{});
+  if (random_.chance(0.02)) step_coordinator(coordinator::Tick{});
+  schedule(random_.chance(0.02) ? 450ms : 250ms, [this, life] { tick_coordinator(life); });
+}
+
+void Swarm::tick_peer(std::size_t i) {
+  auto& host = hosts_[i];
+  if (!host.alive) return;
+  // A stopped process has one timer pending, not one for each quarter of a second that it missed.
+  const bool pending = host.paused && std::any_of(host.backlog.begin(), host.backlog.end(),
+                                                  [](const auto& e) { return std::holds_alternative<peer::Tick>(e); });
+  if (!pending) deliver(i, peer::Tick{});
+  if (random_.chance(0.02)) deliver(i, peer::Tick{});
+  schedule(random_.chance(0.02) ? 450ms : 250ms, [this, i] { tick_peer(i); });
+}
+
+// Network -------------------------------------------------------------------------------------------------------------------
+
+Duration Swarm::message_delay() {
+  if (random_.chance(scenario_.slow_message)) return random_.between(500ms, scenario_.slowest_message);
+  if (scenario_.delay) return random_.between(scenario_.delay->first, scenario_.delay->second);
+  return random_.chance(0.5) ? random_.between(100us, 5ms) : random_.between(5ms, 200ms);
+}
+
+void Swarm::send_up(std::size_t i, peer::ToCoordinator message) {
+  auto& host = hosts_[i];
+  if (!host.up_open) return;
+  host.up_last = std::max(host.up_last, now_ + message_delay());
+  schedule(host.up_last - now_, [this, i, connection = host.connection, message = std::move(message)] {
+    if (!hosts_[i].up_open || hosts_[i].connection != connection) return;
+    ++untimed_events_;
+    step_coordinator(coordinator::Received{hosts_[i].id, std::visit([](const auto& m) { return coordinator::FromPeer{m}; }, message)});
+  });
+}
+
+void Swarm::send_down(PeerId to, coordinator::ToPeer message) {
+  const auto i = index_of(to);
+  if (!i || !hosts_[*i].down_open) return;
+  auto& host = hosts_[*i];
+  host.down_last = std::max(host.down_last, now_ + message_delay());
+  schedule(host.down_last - now_, [this, i = *i, connection = host.connection, message = std::move(message)] {
+    if (hosts_[i].down_open && hosts_[i].connection == connection)
+      deliver(i, peer::Event{std::visit([](const auto& m) { return peer::FromCoordinator{m}; }, message)});
+  });
+}
+
+void Swarm::post(std::size_t i, peer::Event event, Duration delay) {
+  schedule(delay, [this, i, event = std::move(event)] { deliver(i, event); });
+}
+
+/// The end of the connection that a peer has now.
+void Swarm::post_lost(std::size_t i, const std::string& reason, Duration delay) {
+  schedule(delay, [this, i, reason, connection = hosts_[i].connection] {
+    if (hosts_[i].connection == connection) deliver(i, peer::CoordinatorLost{reason});
+  });
+}
+
+void Swarm::fence(PeerId peer) {
+  const auto i = index_of(peer);
+  if (!i) return;
+  auto& host = hosts_[*i];
+  host.up_open = false;
+  // What was said just before the cut arrives, or is lost with the connection.
+  if (random_.chance(0.5)) host.down_open = false;
+  post_lost(*i, "fenced", std::max(Duration{1ms}, host.down_last - now_));
+  schedule(1ms, [this, peer] { step_coordinator(coordinator::ConnectionLost{peer, "fenced"}); });
+}
+
+void Swarm::coordinator_finished(const coordinator::Finish& finish) {
+  outcome_.over = true;
+  outcome_.cause = finish.cause;
+  probe(finish.cause ? "end: " + std::string{info(finish.cause->name).name} : "end: done");
+  for (std::size_t i = 0; i < hosts_.size(); ++i)
+    post_lost(i, "the coordinator ended", std::max(Duration{1ms}, hosts_[i].down_last - now_));
+}
+
+// Machines ------------------------------------------------------------------------------------------------------------------
+
+void Swarm::step_coordinator(const coordinator::Event& event) {
+  if (!coordinator_alive_ || outcome_.over) return;
+  const auto phase = coordinator_.phase;
+  auto transition = coordinator::step(std::move(coordinator_), event, now_);
+  coordinator_ = std::move(transition.state);
+  oracle_.coordinator_stepped(event, coordinator_, transition.effects, now_);
+  if (coordinator_.phase != phase) {
+    probe(std::string{"coordinator phase "} + name_of(coordinator_.phase));
+    if (phase == coordinator::Phase::Waiting && coordinator_.phase == coordinator::Phase::Training && coordinator_.revision > Revision{})
+      probe("below the minimum, and recovered");
+  }
+  for (const auto& [id, peer] : coordinator_.peers) {
+    probe(std::string{"seat "} + name_of(peer.seat));
+    if (peer.fetch.stale > 0) probe("a fetch was overtaken by a commit");
+  }
+  if (!transition.reason.empty()) {
+    const auto* received = std::get_if<coordinator::Received>(&event);
+    const auto sender = received != nullptr ? index_of(received->from) : std::nullopt;
+    trace("coordinator", kind(event) + (sender ? " of " + hosts_[*sender].machine.options.hello.name : ""), transition.reason);
+    if (transition.reason.find("peer-") == std::string::npos) probe("reason: " + transition.reason.substr(0, transition.reason.find(':')));
+  }
+  for (auto& effect : transition.effects)
+    std::visit(overloaded{
+                   [&](coordinator::Keep& keep) { kept_ = std::move(keep.snapshot); },
+                   [&](Record& record) {
+                     probe("record " + record.event);
+                     if (record.event == "state_founded" && ++founders_ > 1) probe("founded anew");
+                     std::string text;
+                     for (const auto& [key, value] : record.fields)
+                       if (const auto* s = std::get_if<std::string>(&value)) text += " " + key + "=" + *s;
+                     if (text.find("the state fetch of") != std::string::npos) probe("a reduce waits for a joiner");
+                     if (text.find("the deadline of the reduce passed") != std::string::npos) probe("the deadline of the reduce passed");
+                     trace("journal", record.event, text);
+                     journal_.push_back(std::move(record));
+                   },
+                   [&](coordinator::Send& send) { send_down(send.to, std::move(send.message)); },
+                   [&](const coordinator::Fence& cut) { fence(cut.peer); },
+                   [&](const coordinator::Finish& finish) { coordinator_finished(finish); },
+               },
+               effect);
+}
+
+void Swarm::deliver(std::size_t i, peer::Event event) {
+  auto& host = hosts_[i];
+  if (!host.alive) return;
+  if (host.paused) {
+    host.backlog.push_back(std::move(event));
+    return;
+  }
+  if (!std::holds_alternative<peer::Tick>(event)) ++untimed_events_;
+  step_peer(i, event);
+}
+
+void Swarm::step_peer(std::size_t i, const peer::Event& event) {
+  auto& host = hosts_[i];
+  const auto phase = host.machine.phase;
+  // The agent holds what was fetched, bound or prepared from the moment its machine hears of it.
+  if (const auto* bound = std::get_if<peer::TrainerBound>(&event); bound != nullptr && !host.born) {
+    host.born = true;
+    oracle_.born(host.model);
+  }
+  if (const auto* fetch = std::get_if<peer::FetchEnded>(&event); fetch != nullptr) {
+    host.fetching = false;
+    if (fetch->state) host.model = host.fetched.at(fetch->revision);
+  }
+  if (const auto* reduce = std::get_if<peer::ReduceEnded>(&event); reduce != nullptr && reduce->prepared)
+    host.prepared.at(reduce->op).heard = true;
+
+  auto transition = peer::step(std::move(host.machine), event, now_);
+  host.machine = std::move(transition.state);
+  const auto& name = host.machine.options.hello.name;
+  if (!transition.reason.empty()) {
+    trace(name, kind(event), transition.reason);
+    probe("peer " + kind(event) + " in " + std::string{peer::to_string(phase)} + " -> " +
+          transition.reason.substr(0, transition.reason.find(':')));
+  }
+  oracle_.peer_stepped(holding(host), transition.effects);
+  for (const auto& effect : transition.effects) carry_out(i, effect);
+  if (host.machine.phase != phase) {
+    probe("peer phase " + std::string{peer::to_string(host.machine.phase)});
+    phase_entered(i, host.machine.phase);
+  }
+}
+
+void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
+  auto& host = hosts_[i];
+  std::visit(overloaded{
+                 [](const Record&) {},
+                 [&](const peer::Tell& tell) { send_up(i, tell.message); },
+                 [&](const peer::Redial&) { redial(i); },
+                 [&](const peer::StartTrainer&) { start_trainer(i); },
+                 [&](const peer::BeginTraining& begin) { train(i, begin.begin); },
+                 [&](const peer::StartFetch& start) { start_fetch(i, start.fetch); },
+                 [&](const peer::RunReduce& run) { run_reduce(i, run.reduce); },
+                 [&](const peer::AbortReduce& abort) { abort_reduce(i, abort.op); },
+                 [&](const peer::ApplyCommit& apply) { apply_commit(i, apply); },
+                 [&](const peer::Discard& discard) {
+                   if (host.prepared.erase(discard.op) == 0)
+                     oracle_.violate("SIM-4 " + host.machine.options.hello.name + " discards what it does not hold");
+                 },
+                 [&](const peer::FinishTraining&) { finish_training(i); },
+                 [](const peer::SaveState&) {},
+                 [&](const peer::End& end) {
+                   host.end = end;
+                   probe(end.cause ? "peer end: " + std::string{info(end.cause->name).name} : "peer end: well");
+                   end_process(i);
+                   // A process that ends by itself has its last words delivered before its connection is seen to close.
+                   schedule(std::max(Duration{1ms}, host.up_last + 1us - now_), [this, id = host.id] {
+                     step_coordinator(coordinator::ConnectionLost{id, "the peer ended"});
+                   });
+                 },
+             },
+             effect);
+}
+
+void Swarm::end_process(std::size_t i) {
+  auto& host = hosts_[i];
+  host.alive = false;
+  host.down_open = false;
+  host.backlog.clear();
+  ++host.trainers;
+  break_reduces(i, std::nullopt);
+}
+
+}  // namespace prime::sim

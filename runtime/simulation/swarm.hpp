@@ -1,0 +1,195 @@
+// Owns the simulation of a whole run: the shipping machines on virtual time, one thread, one seed.
+//
+// One coordinator machine and N peer machines exchange their effects through a simulated network, data plane, state fetch and
+// trainer. After every event the oracle judges the invariants. The same scenario gives the same events, bit for bit.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <queue>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/supervisor/restart_machine.hpp"
+#include "runtime/simulation/oracle.hpp"
+#include "runtime/simulation/random.hpp"
+#include "runtime/simulation/scenario.hpp"
+
+namespace prime::sim {
+
+/// How often each branch was taken; shared by many runs to prove that the seeds reach all of them.
+using Probes = std::map<std::string, std::uint64_t>;
+
+struct Contributed {
+  OuterStep step;
+  Revision base;
+  Numbers gradient{};
+};
+
+/// How long peers look for a lost coordinator.
+inline constexpr Duration COORDINATOR_GRACE = 10s;
+
+/// One peer: its machine and its part of the world.
+struct Host {
+  PeerId id;
+  PeerSpec spec;
+  Instant started{};
+  Instant resumed{};
+  peer::State machine;
+  bool alive = true;
+  bool paused = false;
+  bool left = false;                ///< was asked to leave
+  std::deque<peer::Event> backlog;  ///< what a paused process has not read yet
+  std::optional<peer::End> end;
+
+  std::uint64_t connection = 0;  ///< which one: what an older one carried is lost with it
+  bool up_open = true;           ///< messages to the coordinator still arrive
+  bool down_open = true;
+  Instant up_last{};
+  Instant down_last{};
+
+  bool born = false;
+  Model model;
+  std::optional<Contributed> contribution;
+  struct Prepared {
+    Model model;
+    bool heard = false;
+  };
+  std::map<OperationId, Prepared> prepared;
+  bool fetching = false;
+  bool stalls = false;  ///< in its next reduce
+  std::optional<OperationId> stalled_in;
+  std::map<Revision, Model> fetched;
+  std::uint64_t trainers = 0;  ///< only what the newest trainer says counts
+  bool trainer_up = false;
+  supervisor::State restarts;
+};
+
+struct Outcome {
+  bool over = false;           ///< the coordinator finished the run
+  std::optional<Error> cause;  ///< why it failed; empty when it is done or the coordinator was killed
+  std::optional<std::string> violation;
+  std::uint64_t trace_hash = 0;
+  std::uint64_t events = 0;
+  Duration took{};
+  std::vector<std::string> tail;  ///< the last lines of the trace
+};
+
+class Swarm {
+ public:
+  Swarm(Scenario scenario, Probes& probes);
+
+  /// Runs until nobody has anything left to do, an invariant breaks, or the run hangs.
+  Outcome run();
+  /// Called after every event: the place for a test to strike at an exact moment.
+  void after_each(std::function<void(Swarm&)> action) { after_each_ = std::move(action); }
+
+  std::size_t join(const PeerSpec& spec);
+  void kill(std::size_t host, bool silently = false);
+  void pause(std::size_t host, Duration hold);
+  void leave(std::size_t host);
+  void kill_trainer(std::size_t host);
+  void reset_link();
+  void cut_control(std::size_t host);
+  void kill_coordinator();
+  void restart_coordinator();
+  void redial(std::size_t host);
+
+  [[nodiscard]] const coordinator::State& coordinator() const { return coordinator_; }
+  [[nodiscard]] const std::deque<Host>& hosts() const { return hosts_; }
+  [[nodiscard]] const std::vector<Record>& journal() const { return journal_; }
+  [[nodiscard]] Instant now() const { return now_; }
+
+ private:
+  struct Item {
+    Instant at;
+    std::uint64_t order = 0;
+    std::function<void()> act;
+    friend bool operator>(const Item& a, const Item& b) { return a.at != b.at ? a.at > b.at : a.order > b.order; }
+  };
+  /// One operation on the data plane.
+  struct Reduce {
+    struct Part {
+      bool started = false;
+      bool ended = false;
+      Numbers input{};
+    };
+    StartReduce message;
+    std::map<std::size_t, Part> parts;
+    std::optional<std::size_t> broken_by;
+  };
+
+  // swarm.cpp: time, network, machines
+  void schedule(Duration delay, std::function<void()> act);
+  void tick_coordinator(std::uint64_t life);
+  void post_lost(std::size_t host, const std::string& reason, Duration delay);
+  void tick_peer(std::size_t host);
+  void settle();
+  void judge();
+  [[nodiscard]] bool everybody_is_done() const;
+  [[nodiscard]] Holding holding(const Host& host) const;
+  Duration message_delay();
+  void send_up(std::size_t host, peer::ToCoordinator message);
+  void send_down(PeerId to, coordinator::ToPeer message);
+  void post(std::size_t host, peer::Event event, Duration delay);
+  void step_coordinator(const coordinator::Event& event);
+  void deliver(std::size_t host, peer::Event event);
+  void step_peer(std::size_t host, const peer::Event& event);
+  void carry_out(std::size_t host, const peer::Effect& effect);
+  void fence(PeerId peer);
+  void coordinator_finished(const coordinator::Finish& finish);
+  void end_process(std::size_t host);
+  void trace(const std::string& who, const std::string& event, const std::string& reason);
+  void probe(const std::string& name) { ++probes_[name]; }
+  [[nodiscard]] std::optional<std::size_t> index_of(PeerId id) const;
+
+  // world.cpp: data plane, fetches, trainers
+  void run_reduce(std::size_t host, const StartReduce& message);
+  void complete_reduce(std::size_t host, OperationId op);
+  void fail_part(std::size_t host, OperationId op, std::size_t suspect, ErrorName name, Duration delay);
+  void break_reduces(std::size_t host, std::optional<OperationId> only);
+  void abort_reduce(std::size_t host, OperationId op);
+  void start_fetch(std::size_t host, const FetchState& fetch);
+  void end_fetch(std::size_t host, const FetchState& fetch);
+  void start_trainer(std::size_t host);
+  void train(std::size_t host, const BeginStep& begin);
+  void finish_training(std::size_t host);
+  void apply_commit(std::size_t host, const peer::ApplyCommit& apply);
+
+  // faults.cpp
+  void arm_faults();
+  void strike(const Fault& fault, std::optional<std::size_t> victim);
+  void watch_event_count();
+  void phase_entered(std::size_t host, peer::Phase phase);
+
+  Scenario scenario_;
+  Probes& probes_;
+  Random random_;
+  Oracle oracle_;
+  Instant now_{};
+  std::uint64_t orders_ = 0;
+  std::priority_queue<Item, std::vector<Item>, std::greater<>> queue_;
+  std::function<void(Swarm&)> after_each_;
+
+  coordinator::State coordinator_;
+  bool coordinator_alive_ = true;
+  std::uint64_t coordinator_life_ = 0;
+  std::optional<coordinator::Snapshot> kept_;  ///< what is on the coordinator's disk
+  Instant coordinator_died_{};
+  std::vector<Record> journal_;
+  std::deque<Host> hosts_;
+  std::map<OperationId, Reduce> reduces_;
+  std::size_t armed_resets_ = 0;
+  std::size_t armed_corruptions_ = 0;
+  std::size_t next_joiner_ = 0;
+  std::size_t founders_ = 0;
+  std::vector<Fault> armed_;
+  std::uint64_t untimed_events_ = 0;  ///< all but ticks
+  Outcome outcome_;
+};
+
+}  // namespace prime::sim

@@ -1,0 +1,235 @@
+// Owns what the machines' effects set in motion: reduces between peers, state fetches, trainers.
+#include <algorithm>
+#include <utility>
+
+#include "runtime/simulation/swarm.hpp"
+
+namespace prime::sim {
+
+// Data plane ----------------------------------------------------------------------------------------------------------------
+
+void Swarm::run_reduce(std::size_t i, const StartReduce& message) {
+  auto& host = hosts_[i];
+  auto& reduce = reduces_[message.op];
+  reduce.message = message;
+  auto& part = reduce.parts[i];
+  if (part.started) return oracle_.violate("SIM-4 " + host.machine.options.hello.name + " runs an operation twice");
+  part.started = true;
+  if (std::exchange(host.stalls, false)) host.stalled_in = message.op;
+  const auto mine =
+      std::find_if(message.contributions.begin(), message.contributions.end(), [&](const Contribution& c) { return c.peer == host.id; });
+  if (mine == message.contributions.end())
+    return oracle_.violate("LAW-4 " + host.machine.options.hello.name + " reduces without being a member");
+  if (mine->weight > 0) {
+    if (!host.contribution || host.contribution->step != message.step || host.contribution->base != message.base)
+      return oracle_.violate("SIM-4 " + host.machine.options.hello.name + " has no input for step " + std::to_string(message.step.value));
+    part.input = host.contribution->gradient;
+  }
+  schedule(scenario_.options.deadline, [this, i, op = message.op] {
+    // Whoever has not even begun is the suspect; else whoever stands still.
+    const auto& running = reduces_.at(op);
+    std::size_t suspect = i;
+    if (hosts_[i].stalled_in == op) return;
+    for (const auto& member : running.message.view.members) {
+      const auto other = *index_of(member.id);
+      const auto found = running.parts.find(other);
+      if (other != i && (found == running.parts.end() || hosts_[other].paused || !hosts_[other].alive)) suspect = other;
+    }
+    fail_part(i, op, suspect, ErrorName::DeadlineExceeded, 0ms);
+  });
+  bool complete = true;
+  for (const auto& member : message.view.members) {
+    const auto other = *index_of(member.id);
+    if (!hosts_[other].alive && !reduce.broken_by) reduce.broken_by = other;
+    const auto found = reduce.parts.find(other);
+    complete = complete && found != reduce.parts.end() && found->second.started;
+  }
+  if (reduce.broken_by) return fail_part(i, message.op, *reduce.broken_by, ErrorName::LaneBroken, random_.between(1ms, 2s));
+  if (!complete) return;
+  for (const auto& member : message.view.members) {
+    const auto other = *index_of(member.id);
+    schedule(random_.chance(0.1) ? random_.between(1s, 5s) : random_.between(5ms, 500ms),
+             [this, other, op = message.op] { complete_reduce(other, op); });
+  }
+  if (armed_resets_ > 0) {
+    --armed_resets_;
+    schedule(random_.between(1ms, 100ms), [this] { reset_link(); });
+  }
+  if (scenario_.bad_link) {
+    const auto [a, b] = *scenario_.bad_link;
+    if (!reduce.parts.contains(a) || !reduce.parts.contains(b)) return;
+    reduce.broken_by = b;
+    fail_part(a, message.op, b, ErrorName::LaneBroken, 20ms);
+    fail_part(b, message.op, a, ErrorName::LaneBroken, 30ms);
+  }
+}
+
+void Swarm::complete_reduce(std::size_t i, OperationId op) {
+  auto& host = hosts_[i];
+  auto& reduce = reduces_.at(op);
+  auto& part = reduce.parts.at(i);
+  if (!host.alive || part.ended || reduce.broken_by || host.stalled_in == op) return;
+  const bool stalled = std::any_of(reduce.parts.begin(), reduce.parts.end(),
+                                   [&](const auto& entry) { return !entry.second.ended && hosts_[entry.first].paused; });
+  if (stalled) {
+    schedule(100ms, [this, i, op] { complete_reduce(i, op); });
+    return;
+  }
+  part.ended = true;
+  Numbers sum{};
+  double weight = 0;
+  for (const auto& contribution : reduce.message.contributions) {
+    if (contribution.weight == 0) continue;
+    const auto& input = reduce.parts.at(*index_of(contribution.peer)).input;
+    for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += input[k] * static_cast<double>(contribution.weight);
+    weight += static_cast<double>(contribution.weight);
+  }
+  Model next{host.model.numbers, host.model.revision.next(), reduce.message.next_sample};
+  for (std::size_t k = 0; k < sum.size(); ++k) next.numbers[k] -= sum[k] / weight;
+  if (armed_corruptions_ > 0 && reduce.message.view.members.size() > 1) {  // alone, nobody could tell
+    --armed_corruptions_;
+    next.numbers[0] += static_cast<double>(1 + i);  // two never agree on what is wrong
+  }
+  host.prepared[op] = Host::Prepared{next, false};
+  post(i, peer::ReduceEnded{op, digest_of(next), PeerId{}, 1000, 1000}, 0ms);
+}
+
+void Swarm::fail_part(std::size_t i, OperationId op, std::size_t suspect, ErrorName name, Duration delay) {
+  schedule(delay, [this, i, op, suspect, name] {
+    auto& part = reduces_.at(op).parts.at(i);
+    if (!hosts_[i].alive || part.ended) return;
+    part.ended = true;
+    if (!reduces_.at(op).broken_by) reduces_.at(op).broken_by = i;  // without this one nobody else completes
+    post(i, peer::ReduceEnded{op, fail(name, "simulated"), suspect == i ? PeerId{} : hosts_[suspect].id, 0, 0}, 0ms);
+  });
+}
+
+/// A participant is gone or has given up: whoever is not through yet notices, sooner or later.
+void Swarm::break_reduces(std::size_t i, std::optional<OperationId> only) {
+  for (auto& [op, reduce] : reduces_) {
+    if (!reduce.parts.contains(i) || (only && *only != op)) continue;
+    const bool through = std::all_of(reduce.parts.begin(), reduce.parts.end(), [](const auto& entry) { return entry.second.ended; });
+    if (through || reduce.broken_by) continue;
+    reduce.broken_by = i;
+    for (const auto& [other, part] : reduce.parts)
+      if (other != i && !part.ended) fail_part(other, op, i, ErrorName::LaneBroken, random_.between(1ms, 2s));
+  }
+}
+
+void Swarm::abort_reduce(std::size_t i, OperationId op) {
+  auto& part = reduces_.at(op).parts.at(i);
+  if (part.ended) return;  // it ended a moment before; its machine hears of that and discards
+  break_reduces(i, op);
+  part.ended = true;
+  if (random_.chance(0.3))
+    post(i, peer::ReduceEnded{op, fail(ErrorName::Interrupted, "aborted"), PeerId{}, 0, 0}, random_.between(0ms, 300ms));
+}
+
+void Swarm::reset_link() {
+  for (auto found = reduces_.rbegin(); found != reduces_.rend(); ++found) {
+    auto& [op, reduce] = *found;
+    std::vector<std::size_t> running;
+    for (const auto& [i, part] : reduce.parts)
+      if (part.started && !part.ended && hosts_[i].alive) running.push_back(i);
+    if (running.size() < 2 || reduce.broken_by) continue;
+    const auto a = running[random_.below(running.size())];
+    auto b = a;
+    while (b == a) b = running[random_.below(running.size())];
+    reduce.broken_by = a;
+    fail_part(a, op, b, ErrorName::LaneBroken, 0ms);
+    if (random_.chance(0.5)) fail_part(b, op, a, ErrorName::LaneBroken, random_.between(0ms, 200ms));
+    return;
+  }
+  ++armed_resets_;
+}
+
+void Swarm::apply_commit(std::size_t i, const peer::ApplyCommit& apply) {
+  auto& host = hosts_[i];
+  const auto prepared = host.prepared.find(apply.commit.op);
+  if (prepared == host.prepared.end())
+    return oracle_.violate("LAW-2 " + host.machine.options.hello.name + " applies what it did not prepare");
+  host.model = prepared->second.model;
+  host.prepared.erase(prepared);
+  host.contribution.reset();  // only here (law 2)
+}
+
+// State fetch ---------------------------------------------------------------------------------------------------------------
+
+void Swarm::start_fetch(std::size_t i, const FetchState& fetch) {
+  if (hosts_[i].fetching) return oracle_.violate("SIM-4 " + hosts_[i].machine.options.hello.name + " fetches twice at once");
+  hosts_[i].fetching = true;
+  const auto usual = hosts_[i].spec.fetch_time;
+  schedule(random_.between(usual / 2, usual), [this, i, fetch] { end_fetch(i, fetch); });
+}
+
+void Swarm::end_fetch(std::size_t i, const FetchState& fetch) {
+  auto& host = hosts_[i];
+  if (!host.alive) return;
+  const auto donor = index_of(fetch.donor);
+  if (host.paused || (donor && hosts_[*donor].alive && hosts_[*donor].paused)) {  // stands still; the lane gives up some time
+    if (!host.paused && random_.chance(0.05))
+      return post(i, peer::FetchEnded{fetch.revision, fail(ErrorName::LaneBroken, "the donor is mute")}, 0ms);
+    schedule(250ms, [this, i, fetch] { end_fetch(i, fetch); });
+    return;
+  }
+  if (!donor || !hosts_[*donor].alive)
+    return post(i, peer::FetchEnded{fetch.revision, fail(ErrorName::PeerLost, "the donor is gone")}, random_.between(0ms, 1s));
+  const auto& model = hosts_[*donor].model;
+  if (model.revision != fetch.revision || digest_of(model) != fetch.state) {
+    probe(model.revision < fetch.revision ? "the donor is behind" : "the donor has moved on");
+    return post(i, peer::FetchEnded{fetch.revision, fail(ErrorName::FetchFailed, "the donor holds another revision")}, 0ms);
+  }
+  host.fetched[fetch.revision] = model;
+  post(i, peer::FetchEnded{fetch.revision, digest_of(model)}, 0ms);
+}
+
+// Trainer -------------------------------------------------------------------------------------------------------------------
+
+void Swarm::start_trainer(std::size_t i) {
+  auto& host = hosts_[i];
+  const auto number = ++host.trainers;
+  host.trainer_up = true;
+  schedule(host.spec.bind_time, [this, i, number] {
+    const auto& trained = hosts_[i];
+    if (!trained.alive || trained.trainers != number) return;
+    const Digest layout{trained.spec.other_layout ? 2U : 1U, 0};
+    post(i, peer::TrainerBound{layout, 3, digest_of(trained.model), Revision{}, static_cast<std::uint32_t>(number)}, 0ms);
+  });
+}
+
+void Swarm::train(std::size_t i, const BeginStep& begin) {
+  auto& host = hosts_[i];
+  const Contributed result{begin.step, begin.base, pseudo_gradient(host.id, begin.step, host.model, begin.first_sample)};
+  schedule(random_.between(host.spec.inner_time * 7 / 10, host.spec.inner_time * 13 / 10), [this, i, result, number = host.trainers] {
+    auto& trained = hosts_[i];
+    if (!trained.alive || trained.trainers != number) return;
+    trained.contribution = result;
+    post(i, peer::TrainerContributed{result.step, weight_of(trained.id, result.step), 64, Real{2.5}, Real{2.6}, Real{1000.0}}, 0ms);
+  });
+}
+
+void Swarm::finish_training(std::size_t i) {
+  schedule(hosts_[i].spec.inner_time, [this, i, number = hosts_[i].trainers] {
+    if (hosts_[i].alive && hosts_[i].trainers == number) post(i, peer::TrainerFinal{Real{2.5}, "sample", "/final", ""}, 0ms);
+  });
+}
+
+void Swarm::kill_trainer(std::size_t i) {
+  auto& host = hosts_[i];
+  if (!host.alive || !host.trainer_up) return;
+  ++host.trainers;
+  host.trainer_up = false;
+  const Error cause{ErrorName::ProcessFailed, "killed"};
+  auto decided = supervisor::child_died(std::move(host.restarts), cause, now_);
+  host.restarts = std::move(decided.state);
+  std::visit(overloaded{
+                 [&](const supervisor::Restart&) {
+                   post(i, peer::TrainerRestarting{cause}, 0ms);
+                   start_trainer(i);
+                 },
+                 [&](const supervisor::GiveUp& give_up) { post(i, peer::TrainerGaveUp{give_up.cause}, 0ms); },
+             },
+             decided.decision);
+}
+
+}  // namespace prime::sim

@@ -1,0 +1,91 @@
+"""The script ./dev in a folder of its own: what it says before it downloads, and what it refuses. Nothing is installed or built."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(os.environ["PRIME_SOURCE"])
+LIMIT_S = 60
+BENCHES = ("allreduce", "links")
+
+# Stand-ins write down that they were called, in the order of their calls.
+INSTALLED = 'shift 2; for name in "$@"; do echo "installed $name"; done'
+NOT_INSTALLED = "exit 1"
+APT = 'case "$*" in *--assume-no*) echo "Need to get 117 MB of archives."; echo "After this operation, 559 MB of additional disk space will be used.";; esac'
+
+
+class Dev(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory(prefix="prime-dev-")
+        self.addCleanup(directory.cleanup)
+        self.root = pathlib.Path(directory.name) / "checkout"
+        self.programs = pathlib.Path(directory.name) / "programs"
+        self.called = pathlib.Path(directory.name) / "called"
+        self.programs.mkdir()
+        (self.root / "build" / "release").mkdir(parents=True)
+        (self.root / "build" / "release" / "build.ninja").touch()
+        for bench in BENCHES:
+            (self.root / "tests" / "bench" / bench).mkdir(parents=True)
+            (self.root / "tests" / "bench" / bench / "compare.py").touch()
+        for wheel in ("torch-2.13.0+cpu", "numpy-1", "safetensors-1", "transformers-1"):
+            record = self.root / ".venv" / "lib" / "python3.11" / "site-packages" / f"{wheel}.dist-info" / "RECORD"
+            record.parent.mkdir(parents=True)
+            record.touch()
+        shutil.copy(SOURCE / "dev", self.root / "dev")
+        self.stand_in("dpkg-query", INSTALLED)
+        self.stand_in("cmake", "")
+        self.stand_in("apt-get", APT)
+        self.stand_in("sudo", '"$@"')
+        (self.programs / "ctest").symlink_to(os.environ["PRIME_CTEST"])
+
+    def stand_in(self, name, script):
+        path = self.programs / name
+        path.write_text(f'#!/bin/sh\necho {name} "$@" >>"{self.called}"\n{script}\n')
+        path.chmod(0o755)
+
+    def dev(self, *arguments, program=None, folder=None):
+        return subprocess.run([program or str(self.root / "dev"), *arguments], cwd=folder, capture_output=True, text=True, timeout=LIMIT_S,
+                              env={**os.environ, "PATH": f"{self.programs}:{os.environ['PATH']}"}, check=False, stdin=subprocess.DEVNULL)
+
+    def calls(self):
+        return self.called.read_text().splitlines() if self.called.exists() else []
+
+    def test_a_test_that_does_not_exist_is_no_success(self):
+        done = self.dev("test", "-R", "no_such_test")
+        self.assertNotEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("No tests were found", done.stdout + done.stderr)
+
+    def test_a_benchmark_that_does_not_exist_is_refused_before_anything_is_installed(self):
+        done = self.dev("bench", "nonsense")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no such benchmark: nonsense; there are: allreduce links", done.stderr)
+        self.assertEqual(self.calls(), [])
+
+    def test_the_size_of_a_download_is_told_by_who_downloads_and_before(self):
+        self.stand_in("dpkg-query", NOT_INSTALLED)
+        done = self.dev("setup")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("dev: Need to get 117 MB of archives.", done.stderr)
+        asked, installed = (call for call in self.calls() if call.startswith("apt-get install"))
+        self.assertIn("--assume-no", asked)
+        self.assertIn("-y", installed)
+
+    def test_quickstart_names_primectl_so_that_its_lines_paste_where_it_was_started(self):
+        (self.root / "build" / "release" / "bin").mkdir()
+        # A script cannot see how it was called; cat begins its complaint with that.
+        (self.root / "build" / "release" / "bin" / "primectl").symlink_to(shutil.which("cat"))
+        self.assertRegex(self.dev("quickstart", program="./dev", folder=self.root).stderr, "^build/release/bin/primectl:")
+        self.assertRegex(self.dev("quickstart", program="./checkout/dev", folder=self.root.parent).stderr, f"^{self.root}/build/release/bin/primectl:")
+
+    def test_clean_says_what_it_removes(self):
+        done = self.dev("clean")
+        self.assertRegex(done.stderr, r"^dev: removed build \(\S+\); \.venv stays\n$")
+        self.assertFalse((self.root / "build").exists())
+        self.assertEqual(self.dev("clean").stderr, "dev: nothing to remove\n")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

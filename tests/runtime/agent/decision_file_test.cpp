@@ -1,0 +1,90 @@
+// Owns the tests of what a coordinator keeps: it comes back as it was, or is refused.
+#include "runtime/agent/decision_file.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <filesystem>
+#include <random>
+#include <unistd.h>
+
+#include "runtime/store/atomic_file.hpp"
+
+using namespace prime;
+using namespace prime::coordinator;
+
+namespace {
+
+Snapshot full() {
+  Snapshot s;
+  s.epoch = Epoch{7};
+  s.members = {{Member{PeerId{~0ULL}, "a \"name\"", {"::1", 65535}, 3}, 1, 2, true, 640},
+               {Member{PeerId{2}, "b", {"host", 1}, 4}, 3, 4, false, 0}};
+  s.next_ordinal = 5;
+  s.phase = Phase::Over;
+  s.end_cause = Error{ErrorName::TooFewPeers, "one"}.with_context("somewhere");
+  s.finalist = PeerId{2};
+  s.layout = Digest{1, 2};
+  s.elements = 1ULL << 40;
+  s.digest = Digest{3, 4};
+  s.revision = Revision{11};
+  s.cursor = 12;
+  s.step_span = 13;
+  s.tokens = 14;
+  s.sequence = Sequence{15};
+  s.operation = OperationId{Epoch{7}, Sequence{15}, Tag{1}};
+  s.last_commit = Commit{OperationId{Epoch{7}, Sequence{14}}, OuterStep{11}, Revision{11}, Digest{3, 4}};
+  s.last_commit_record = Record{"outer_step_committed"}
+                             .with("revision", std::uint64_t{11})
+                             .with("loss", 0.1)
+                             .with("held_out_loss", std::nan(""))
+                             .with("good", true)
+                             .with("contributors", std::vector<std::string>{"x", "y"});
+  return s;
+}
+
+struct Place {
+  Place() : directory(std::filesystem::temp_directory_path() / ("prime-decisions-" + std::to_string(::getpid()))) {
+    std::filesystem::create_directories(directory);
+  }
+  ~Place() { std::filesystem::remove_all(directory); }
+  std::filesystem::path directory;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(what_was_kept_last_comes_back_as_it_was) {
+  const Place place;
+  DecisionFile file{place.directory / "decisions.json"};
+  BOOST_TEST(!file.read().value().has_value());
+  file.keep(Snapshot{});
+  file.keep(full());
+  const auto back = file.read().value();
+  BOOST_REQUIRE(back.has_value());
+  BOOST_TEST(format_snapshot(*back) == format_snapshot(full()));
+  BOOST_TEST((back->members[0].member == full().members[0].member));
+  BOOST_TEST(back->members[0].first_sample == 640U);
+  BOOST_TEST((back->end_cause == full().end_cause));
+  BOOST_TEST((back->operation == full().operation));
+  BOOST_TEST(back->last_commit_record->durable);
+  BOOST_TEST(std::get<double>(back->last_commit_record->fields[1].second) == 0.1);
+  BOOST_TEST(std::isnan(std::get<double>(back->last_commit_record->fields[2].second)));
+  file.keep(Snapshot{});
+  BOOST_TEST(format_snapshot(*file.read().value()) == format_snapshot(Snapshot{}));
+}
+
+BOOST_AUTO_TEST_CASE(a_damaged_file_is_refused_and_not_guessed_at) {
+  const Place place;
+  const auto path = place.directory / "decisions.json";
+  const auto text = format_snapshot(full());
+  std::mt19937_64 random(1);
+  for (int tries = 0; tries < 2000; ++tries) {
+    BOOST_TEST(!parse_snapshot(text.substr(0, random() % (text.size() - 2))).has_value());
+    auto damaged = text;
+    damaged[random() % text.size()] = static_cast<char>(random());
+    (void)parse_snapshot(damaged);  // another digit is another number; whatever else it is, nothing crashes
+  }
+  for (const auto* wrong : {"", "{}", "[]", "{\"schema\": \"prime.decisions/2\"}"}) {
+    BOOST_REQUIRE(store::write_file_atomically(path, wrong).has_value());
+    BOOST_TEST((DecisionFile{path}.read().error().name == ErrorName::StorageFailed));
+  }
+}

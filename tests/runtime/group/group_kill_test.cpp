@@ -1,0 +1,194 @@
+// Owns the tests of a group whose members are real processes, one of which is killed or frozen at every chunk of a reduce.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <csignal>
+#include <memory>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include "prime/group.hpp"
+#include "runtime/bench/bare_sockets.hpp"
+
+using namespace prime;
+
+namespace {
+
+constexpr std::uint32_t WORLD = 3;
+constexpr std::uint32_t VICTIM = 1;
+constexpr std::size_t ELEMENTS = 6 * 128 * 1024;  // two chunks in each segment
+
+/// What a process has seen; in memory that all share.
+struct Seen {
+  std::atomic<bool> ready;      ///< the first reduce is committed here
+  std::atomic<bool> ended;      ///< the reduce in which the victim falls, for better or worse
+  std::atomic<bool> committed;  ///< that one
+  std::atomic<bool> right;      ///< the result, where it is committed
+  std::atomic<bool> intact;     ///< the input
+  std::atomic<bool> recovered;  ///< the next reduce, without the victim, has the right result
+};
+struct Board {
+  std::array<Seen, WORLD> ranks;
+  std::atomic<std::uint64_t> total;  ///< chunks that one rank counts
+};
+
+struct Trial {
+  int signal = 0;        ///< 0: nobody falls
+  std::uint64_t at = 0;  ///< chunks after which the victim falls
+  bool memory = false;   ///< the kind of lanes
+};
+
+/// Each on an address of its own: connections take their ports from 127.0.0.1, and might take one of these before it is listened at.
+std::vector<std::string> free_addresses(std::uint32_t count) {
+  static unsigned last = 0;
+  std::vector<int> held;
+  std::vector<std::string> all;
+  for (std::uint32_t i = 0; i < count; ++i, ++last)
+    all.push_back("127.7." + std::to_string(last / 250) + "." + std::to_string(1 + last % 250) + ":" +
+                  std::to_string(bench::free_port(held)));
+  for (const int fd : held) ::close(fd);
+  return all;
+}
+
+GroupOptions options_of(const Trial& trial, std::uint32_t rank, std::vector<std::string> members) {
+  GroupOptions options;
+  options.rank = rank;
+  options.members = std::move(members);
+  options.key = "a secret of the tests";
+  options.plain = true;
+  options.memory = trial.memory;
+  options.timeout = std::chrono::seconds(60);
+  return options;
+}
+
+bool all_equal(const std::vector<float>& values, float wanted) {
+  return std::all_of(values.begin(), values.end(), [&](float value) { return value == wanted; });
+}
+
+/// The whole life of one member.
+void live(const Trial& trial, std::uint32_t rank, const std::vector<std::string>& members, const std::vector<std::string>& survivors,
+          Board& board) {
+  Seen& seen = board.ranks[rank];
+  const std::vector<float> input(ELEMENTS, static_cast<float>(rank));
+  std::vector<float> output(ELEMENTS, -1.0F);
+  auto options = options_of(trial, rank, members);
+  std::atomic<bool> first = true;
+  options.on_chunk = [&](std::uint64_t, std::uint64_t done, std::uint64_t total) {
+    board.total = total;
+    // The first reduce opens the lanes; the second one is the one that matters.
+    if (!first && rank == VICTIM && trial.signal != 0 && done == trial.at) ::raise(trial.signal);
+  };
+  auto group = Group::form(options);
+  if (!group || !group->reduce(input, output)) return;
+  seen.ready = true;
+  for (const Seen& each : board.ranks)
+    while (!each.ready) std::this_thread::yield();  // who committed first may not have told yet
+  first = false;
+  if (rank == VICTIM && trial.signal != 0 && trial.at == 0) ::raise(trial.signal);
+  std::fill(output.begin(), output.end(), -1.0F);
+  ReduceOptions reduce;
+  if (trial.signal == SIGSTOP) reduce.timeout = std::chrono::seconds(2);  // only a frozen member is given up by time
+  const auto info = group->reduce(std::as_bytes(std::span{input}), std::as_writable_bytes(std::span{output}), reduce);
+  seen.committed = info.has_value();
+  seen.right = info.has_value() && all_equal(output, 1.0F);
+  seen.intact = all_equal(input, static_cast<float>(rank));
+  seen.ended = true;
+  if (rank == VICTIM) return;
+  const std::uint32_t new_rank = rank < VICTIM ? rank : rank - 1;
+  auto smaller = Group::form(options_of({0, 0, trial.memory}, new_rank, survivors));
+  seen.recovered = smaller && smaller->reduce(input, output) && all_equal(output, 1.0F);  // the mean of 0 and 2
+}
+
+struct SharedBoard {
+  SharedBoard()
+      : memory(::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)), board(*new (memory) Board{}) {}
+  ~SharedBoard() { ::munmap(memory, sizeof(Board)); }
+  SharedBoard(const SharedBoard&) = delete;
+  SharedBoard& operator=(const SharedBoard&) = delete;
+  void* memory;
+  Board& board;
+};
+
+/// A trial that is under way.
+class Play {
+ public:
+  explicit Play(const Trial& trial) : trial_(trial) {
+    const auto members = free_addresses(WORLD);
+    const auto survivors = free_addresses(WORLD - 1);
+    for (std::uint32_t rank = 0; rank < WORLD; ++rank) {
+      children_[rank] = ::fork();
+      BOOST_REQUIRE(children_[rank] >= 0);
+      if (children_[rank] != 0) continue;
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      live(trial, rank, members, survivors, shared_.board);
+      ::_exit(0);
+    }
+  }
+  /// The frozen one goes on when the others have ended.
+  const Board& end() {
+    for (std::uint32_t rank = 0; rank < WORLD; ++rank)
+      if (rank != VICTIM) ::waitpid(children_[rank], nullptr, 0);
+    if (trial_.signal == SIGSTOP) ::kill(children_[VICTIM], SIGCONT);
+    ::waitpid(children_[VICTIM], nullptr, 0);
+    return shared_.board;
+  }
+  [[nodiscard]] const Trial& trial() const { return trial_; }
+
+ private:
+  Trial trial_;
+  SharedBoard shared_;
+  std::array<pid_t, WORLD> children_{};
+};
+
+std::uint64_t chunks_of_a_reduce() {
+  Play play({});
+  const Board& board = play.end();
+  for (const Seen& seen : board.ranks) BOOST_REQUIRE((seen.committed && seen.right));
+  return board.total;
+}
+
+void check(Play& play) {
+  const Trial& trial = play.trial();
+  const auto& ranks = play.end().ranks;
+  BOOST_TEST_CONTEXT("fell after " << trial.at << " chunks, " << (trial.memory ? "shared memory" : "sockets")) {
+    bool all = true;
+    for (std::uint32_t rank = 0; rank < WORLD; ++rank) {
+      if (rank == VICTIM && trial.signal == SIGKILL) continue;
+      all = all && ranks[rank].ended && ranks[rank].intact && (ranks[rank].right || !ranks[rank].committed);
+    }
+    BOOST_TEST(all);
+    BOOST_TEST(ranks[0].committed == ranks[2].committed);
+    if (ranks[VICTIM].committed) BOOST_TEST(ranks[0].committed);
+    if (trial.at == 0) BOOST_TEST(!ranks[0].committed);  // it has brought nothing
+    BOOST_TEST(ranks[0].recovered);
+    BOOST_TEST(ranks[2].recovered);
+  }
+}
+
+std::vector<Trial> every_chunk(int signal) {
+  const std::uint64_t total = chunks_of_a_reduce();
+  BOOST_REQUIRE(total > 6U);
+  std::vector<Trial> trials;
+  for (const bool memory : {false, true})
+    for (std::uint64_t at = 0; at <= total; ++at) trials.push_back({signal, at, memory});
+  return trials;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_member_killed_at_any_chunk_leaves_the_others_agreed_and_able_to_go_on) {
+  for (const Trial& trial : every_chunk(SIGKILL)) {
+    Play play(trial);
+    check(play);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_member_frozen_at_any_chunk_leaves_the_others_agreed_and_able_to_go_on) {
+  std::vector<std::unique_ptr<Play>> plays;  // all at once: most of their time they wait
+  for (const Trial& trial : every_chunk(SIGSTOP)) plays.push_back(std::make_unique<Play>(trial));
+  for (const auto& play : plays) check(*play);
+}
