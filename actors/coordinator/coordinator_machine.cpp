@@ -89,7 +89,7 @@ Snapshot snapshot(const State& s) {
                 s.revision,   s.cursor, s.step_span,    s.tokens, s.sequence,  s.operation.id, s.last_commit, s.last_commit_record};
   for (const auto& member : s.view.members) {
     const auto& peer = s.peers.at(member.id);
-    kept.members.push_back({member, peer.hello.pid, peer.seated.trainer_pid, peer.contributes, peer.first_sample});
+    kept.members.push_back({member, peer.hello.pid, peer.seated.trainer_pid, peer.contributes, peer.begun, peer.first_sample});
   }
   return kept;
 }
@@ -144,6 +144,7 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
     peer.seated = Seated{snapshot.revision, snapshot.digest.value_or(Digest{}), snapshot.layout.value_or(Digest{}), snapshot.elements,
                          kept.trainer_pid};
     peer.contributes = kept.contributes;
+    peer.begun = kept.begun;
     peer.first_sample = kept.first_sample;
     state.peers.emplace(member.id, std::move(peer));
     state.view.members.push_back(member);

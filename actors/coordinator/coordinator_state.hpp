@@ -40,6 +40,8 @@ struct Options {
   std::uint64_t outer_steps = 1;
   std::uint64_t samples_per_peer = 1;  ///< inner steps × batch: how far one peer moves the data cursor in a step
   bool stop_when_alone = false;        ///< `sync.alone: stop`
+  std::uint32_t quorum = 0;            ///< `sync.quorum`: so many contributions close an outer step; 0: those of all members
+  Duration grace{};                    ///< `sync.grace`: the others get so long after the quorum is there
   Duration heartbeat_limit = 10s;      ///< `membership.heartbeat.dead_after`
   Duration deadline = 120s;            ///< `sync.deadline`: of a reduce, and of the slowest behind the first who is ready
   Duration seat_limit = 5min;          ///< from welcome until the trainer has bound its tensors
@@ -85,7 +87,8 @@ struct Peer {
   Instant heard{};
   Seated seated;
   Fetch fetch;
-  bool contributes = false;      ///< in the current outer step
+  bool contributes = false;      ///< was told to train for step `begun`, and that work is in no committed step yet
+  OuterStep begun;               ///< before the current step: it is late, and brings its work when it is done
   bool idle_answer_due = false;  ///< was told to adopt the result; its readiness of weight 0 is on the way
   std::uint64_t first_sample = 0;
   std::optional<Ready> ready;
@@ -115,6 +118,7 @@ struct Snapshot {
     std::uint32_t pid = 0;
     std::uint32_t trainer_pid = 0;
     bool contributes = false;
+    OuterStep begun;
     std::uint64_t first_sample = 0;
   };
   Epoch epoch;
@@ -156,8 +160,9 @@ struct State {
   std::uint64_t step_span = 0;  ///< samples handed out for the current step
   Sequence sequence;
   Operation operation;
-  std::optional<Instant> first_ready;
-  Instant retry_at{};  ///< a failed link gets time to be told as a lost peer before the next try
+  std::optional<Instant> first_ready;   ///< of those who began with the current step
+  std::optional<Instant> quorum_since;  ///< since when `options.quorum` contributions are there
+  Instant retry_at{};                   ///< a failed link gets time to be told as a lost peer before the next try
   std::map<std::pair<PeerId, PeerId>, std::uint32_t> link_failures;
   std::optional<Commit> last_commit;
   std::optional<Record> last_commit_record;

@@ -228,6 +228,7 @@ std::vector<PeerId> admit(State& state, Instant now, Effects& effects) {
     set_seat(*peer, Seat::Member, now);
     peer->fetch = {};
     peer->contributes = false;
+    peer->begun = OuterStep{};
     peer->ready.reset();
     peer->vote.reset();
     ids.push_back(peer->hello.peer);

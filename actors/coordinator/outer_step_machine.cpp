@@ -31,6 +31,7 @@ void set_phase(State& state, Phase phase, Instant now) {
 /// Hands the next disjoint range of samples to a member and tells it to train.
 void begin_for(State& state, Peer& peer, std::uint32_t rank, Effects& effects) {
   peer.contributes = true;
+  peer.begun = state.step;
   peer.ready.reset();
   peer.first_sample = state.cursor + state.step_span;
   state.step_span += state.options.samples_per_peer;
@@ -41,14 +42,18 @@ void begin_step(State& state, Instant now, Effects& effects) {
   set_phase(state, Phase::Training, now);
   state.step_span = 0;
   state.first_ready.reset();
+  state.quorum_since.reset();
   state.link_failures.clear();
   state.retry_at = now;
   effects.emplace_back(Record{"outer_step_begun"}
                            .with("outer_step", state.step.value)
                            .with("epoch", state.view.epoch.value)
                            .with("peers", std::uint64_t{state.view.members.size()}));
-  std::uint32_t rank = 0;
-  for (const auto& member : state.view.members) begin_for(state, state.peers.at(member.id), rank++, effects);
+  for (std::uint32_t rank = 0; rank < state.view.members.size(); ++rank) {
+    auto& peer = state.peers.at(state.view.members[rank].id);
+    peer.idle_answer_due = false;
+    if (!peer.contributes) begin_for(state, peer, rank, effects);  // the others are late, and still at an earlier step
+  }
 }
 
 /// Members that trained nothing in this step train after all, because too few others are left (law 5).
@@ -74,7 +79,13 @@ void start_reduce(State& state, Instant now, Effects& effects) {
   for (const auto& member : state.view.members) {
     auto& peer = state.peers.at(member.id);
     peer.vote.reset();
-    state.operation.contributions.push_back(Contribution{member.id, peer.ready->weight});
+    state.operation.contributions.push_back(Contribution{member.id, peer.ready ? peer.ready->weight : 0});
+    if (!peer.ready)
+      effects.emplace_back(Record{"peer_late"}
+                               .with("peer", to_string(member.id))
+                               .with("name", member.name)
+                               .with("outer_step", state.step.value)
+                               .with("begun", peer.begun.value));
   }
   set_phase(state, Phase::Reducing, now);
   effects.emplace_back(Record{"reduce_started"}
@@ -101,8 +112,8 @@ Record committed_record(const State& state, const Digest& digest, Instant now) {
     const auto& peer = state.peers.at(contribution.peer);
     wire_bytes += peer.vote->wire_bytes;
     reduce_ns = std::max(reduce_ns, peer.vote->reduce_ns);
-    if (!std::isnan(peer.ready->held_out_loss.value())) held_out = peer.ready->held_out_loss.value();
     if (contribution.weight == 0) continue;
+    if (peer.begun == state.step && !std::isnan(peer.ready->held_out_loss.value())) held_out = peer.ready->held_out_loss.value();
     contributors.push_back(to_string(contribution.peer));
     weight += contribution.weight;
     loss += peer.ready->loss.value() * static_cast<double>(contribution.weight);
@@ -128,14 +139,19 @@ Record committed_record(const State& state, const Digest& digest, Instant now) {
   return record;
 }
 
+/// A late member would have to end its inner steps first.
+std::optional<PeerId> choose_finalist(const State& state) {
+  const auto& members = state.view.members;
+  if (members.empty()) return std::nullopt;
+  const auto free = std::find_if(members.begin(), members.end(), [&](const Member& m) { return !state.peers.at(m.id).contributes; });
+  return free != members.end() ? free->id : members.front().id;
+}
+
 void finish_run(State& state, const Digest& digest, Instant now, Effects& effects) {
   set_phase(state, Phase::Finishing, now);
-  bool first = true;
-  for (const auto& member : state.view.members) {
-    if (first) state.finalist = member.id;
-    effects.emplace_back(Send{member.id, RunDone{state.step, digest, first}});
-    first = false;
-  }
+  state.finalist = choose_finalist(state);
+  for (const auto& member : state.view.members)
+    effects.emplace_back(Send{member.id, RunDone{state.step, digest, state.finalist == member.id}});
   // Joiners that did not make it: the run ended before their turn.
   std::vector<PeerId> late;
   for (const auto& [id, peer] : state.peers)
@@ -147,14 +163,18 @@ void commit(State& state, const Digest& digest, Instant now, Effects& effects) {
   PRIME_ASSERT(state.revision.next().value == state.step.value, "law 2: step n leads from revision n-1 to n");
   state.last_commit_record = committed_record(state, digest, now);
   effects.emplace_back(*state.last_commit_record);
-  for (const auto& contribution : state.operation.contributions) state.tokens += contribution.weight;
+  for (const auto& contribution : state.operation.contributions) {
+    state.tokens += contribution.weight;
+    auto& peer = state.peers.at(contribution.peer);
+    if (contribution.weight > 0) peer.contributes = false;  // its work is in
+    if (!peer.contributes) peer.ready.reset();
+  }
   const Commit message{state.operation.id, state.step, state.revision.next(), digest};
   for (const auto& member : state.view.members) {
     effects.emplace_back(Send{member.id, message});
     auto& peer = state.peers.at(member.id);
     peer.seated.revision = message.revision;
     peer.seated.state = digest;
-    peer.ready.reset();
     peer.vote.reset();
   }
   state.last_commit = message;
@@ -251,13 +271,30 @@ void advance_waiting(State& state, Instant now, Effects& effects) {
             now, effects);
 }
 
+bool all_ready(const State& state) {
+  return members_who(state, [](const Peer& p) { return !p.ready; }).empty();
+}
+
+/// Notes since when so many contributions are there that the step may close without the others; but not without a member that has yet
+/// to come back to a restarted coordinator: it would hear of the reduce before it hears what became of the last one.
+void note_quorum(State& state, Instant now) {
+  const auto& options = state.options;
+  if (options.quorum == 0) return;
+  if (!members_who(state, [](const Peer& p) { return p.absent; }).empty()) return state.quorum_since.reset();
+  const auto there = members_who(state, [](const Peer& p) { return p.ready && p.ready->weight > 0; }).size();
+  const auto wanted = std::max<std::size_t>(options.min_peers, std::min<std::size_t>(options.quorum, state.view.members.size()));
+  if (there < wanted) state.quorum_since.reset();
+  else if (!state.quorum_since) state.quorum_since = now;
+}
+
 void advance_training(State& state, Instant now, Effects& effects) {
   if (state.view.members.size() < state.options.min_peers) {
     set_phase(state, Phase::Waiting, now);
     return;
   }
   if (contributing(state) < state.options.min_peers && promote_the_idle(state, effects)) return;
-  if (state.first_ready && now - *state.first_ready > state.options.deadline) {
+  note_quorum(state, now);
+  if (!state.quorum_since && state.first_ready && now - *state.first_ready > state.options.deadline) {
     std::vector<PeerId> slow;
     for (const auto& member : state.view.members) {
       const auto& peer = state.peers.at(member.id);
@@ -269,9 +306,8 @@ void advance_training(State& state, Instant now, Effects& effects) {
                           now, effects);
     if (!slow.empty()) return advance(state, now, effects);
   }
-  const bool all_ready = std::all_of(state.view.members.begin(), state.view.members.end(),
-                                     [&](const Member& m) { return state.peers.at(m.id).ready.has_value(); });
-  if (all_ready && now >= state.retry_at && !membership::held_for(state, now)) start_reduce(state, now, effects);
+  const bool closes = all_ready(state) || (state.quorum_since && now - *state.quorum_since >= state.options.grace);
+  if (closes && now >= state.retry_at && !membership::held_for(state, now)) start_reduce(state, now, effects);
 }
 
 void advance_reducing(State& state, Instant now, Effects& effects) {
@@ -294,11 +330,8 @@ void advance_finishing(State& state, Instant now, Effects& effects) {
     return;
   }
   if (state.finalist && !state.peers.contains(*state.finalist)) {
-    state.finalist.reset();
-    if (!state.view.members.empty()) {
-      state.finalist = state.view.members.front().id;
-      effects.emplace_back(Send{*state.finalist, RunDone{state.step, *state.digest, true}});
-    }
+    state.finalist = choose_finalist(state);
+    if (state.finalist) effects.emplace_back(Send{*state.finalist, RunDone{state.step, *state.digest, true}});
   }
   if (!state.finalist) {
     effects.emplace_back(Record{"final_report_missing"}.with("reason", std::string{"no peer was left to evaluate the final state"}));
@@ -312,8 +345,9 @@ void advance_finishing(State& state, Instant now, Effects& effects) {
 
 std::string ready(State& state, PeerId from, const Ready& message, Instant now, Effects& effects) {
   auto& peer = state.peers.at(from);
-  if (peer.seat != Seat::Member || message.step != state.step || message.base != state.revision) return "a readiness for another step";
-  if (state.phase == Phase::Reducing) return "ready twice";
+  // A late one says it of the step that it began with.
+  if (peer.seat != Seat::Member || message.step != peer.begun || message.base > state.revision) return "a readiness for another step";
+  if (peer.ready) return "ready twice";
   if (message.weight == 0 && peer.idle_answer_due) {
     peer.idle_answer_due = false;
     if (peer.contributes) return "it was promoted while it said that it adopts the result";
@@ -326,11 +360,12 @@ std::string ready(State& state, PeerId from, const Ready& message, Instant now, 
     return "a wrong weight";
   }
   peer.ready = message;
-  if (peer.contributes && !state.first_ready) state.first_ready = now;
+  if (peer.contributes && peer.begun == state.step && !state.first_ready) state.first_ready = now;
   effects.emplace_back(Record{"peer_ready"}
                            .with("peer", to_string(from))
                            .with("name", peer.hello.name)
                            .with("outer_step", message.step.value)
+                           .with("base", message.base.value)
                            .with("weight", message.weight)
                            .with("loss", message.loss.value())
                            .with("tokens_per_s", message.tokens_per_s.value())
@@ -428,7 +463,7 @@ std::string returned(State& state, PeerId from, const Hello& message, Instant no
   } else if (state.step_span > 0) {
     const auto& members = state.view.members;
     const auto at = std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.id == from; });
-    effects.emplace_back(Send{from, BeginStep{state.view, state.step, state.revision, peer.contributes,
+    effects.emplace_back(Send{from, BeginStep{state.view, peer.contributes ? peer.begun : state.step, state.revision, peer.contributes,
                                               static_cast<std::uint32_t>(at - members.begin()), peer.contributes ? peer.first_sample : 0}});
   }
   return message.name + " is back";
@@ -439,6 +474,7 @@ void enter(State& state, const std::vector<PeerId>& admitted, Effects& effects) 
   for (std::uint32_t rank = 0; rank < state.view.members.size(); ++rank) {
     const auto id = state.view.members[rank].id;
     if (std::find(admitted.begin(), admitted.end(), id) == admitted.end()) continue;
+    state.peers.at(id).begun = state.step;
     state.peers.at(id).idle_answer_due = true;
     effects.emplace_back(Send{id, BeginStep{state.view, state.step, state.revision, false, rank, 0}});
   }
@@ -469,6 +505,9 @@ std::string waiting_for(const State& state, Instant now) {
         return "the return of " + names(absent) + " after the coordinator's restart; evicted after " +
                format_duration(state.options.heartbeat_limit);
       const auto late = members_who(state, [](const Peer& p) { return !p.ready; });
+      if (state.quorum_since && !late.empty())
+        return "inner steps of " + names(late) + "; goes on without them " + format_duration(state.options.grace) +
+               " after the quorum was ready (`sync.grace`)";
       if (!state.first_ready) return "inner steps of " + names(late) + "; an agent starts a trainer that stands still again";
       if (!late.empty())
         return "inner steps of " + names(late) + "; evicted " + format_duration(state.options.deadline) + " after the first is ready";

@@ -70,15 +70,15 @@ class Handler {
       return take_seat();
     }
     if (event.layout != s_.layout) return give_up(Error{ErrorName::LayoutMismatch, "the restarted trainer binds other tensors"});
-    if (s_.phase == Phase::Training) emit(BeginTraining{*s_.begin});
+    if (trains()) emit(BeginTraining{*s_.begin});
     if (s_.phase == Phase::Finishing && s_.done->finalist) emit(FinishTraining{*s_.done});
     return "the trainer is back";
   }
 
   std::string operator()(const TrainerContributed& event) {
-    if (s_.phase != Phase::Training || event.step != s_.begin->step) return "a contribution to another step";
-    s_.phase = Phase::Ready;
-    tell_ready({event.step, s_.revision, event.weight, event.samples, event.loss, event.held_out_loss, event.tokens_per_s, s_.trainer_pid});
+    if (!trains() || event.step != s_.begin->step) return "a contribution to another step";
+    if (s_.phase == Phase::Training) s_.phase = Phase::Ready;
+    tell_ready({event.step, event.base, event.weight, event.samples, event.loss, event.held_out_loss, event.tokens_per_s, s_.trainer_pid});
     return "contributed";
   }
 
@@ -107,7 +107,7 @@ class Handler {
     }
     if (!event.prepared) {
       const auto op = s_.reduce->op;
-      forget_reduce(Phase::Ready);
+      forget_reduce(at_rest());
       tell(ReduceFailed{op, event.suspect, event.prepared.error()});
       return "the reduce failed: " + prime::to_string(event.prepared.error());
     }
@@ -214,6 +214,7 @@ class Handler {
       return "it is at that step";
     }
     s_.inner_steps = 0;
+    s_.ready.reset();
     record(Record{"outer_step_begun"}
                .with("outer_step", m.step.value)
                .with("epoch", m.view.epoch.value)
@@ -231,10 +232,11 @@ class Handler {
 
   std::string hear(const StartReduce& m) {
     if (m.op.epoch < s_.epoch) return "a reduce of an older epoch";
-    if (s_.phase != Phase::Ready || m.base != s_.revision || m.elements != s_.elements) {
-      const auto why = s_.phase != Phase::Ready
-                           ? "not ready: " + std::string{to_string(s_.phase)}
-                           : "holds revision " + std::to_string(s_.revision.value) + " with " + std::to_string(s_.elements) + " elements";
+    // The others do not wait for who is late: it takes part without weight while its trainer goes on.
+    const bool able = s_.phase == Phase::Ready || (s_.phase == Phase::Training && own_weight(m) == 0);
+    if (!able || m.base != s_.revision || m.elements != s_.elements) {
+      const auto why = !able ? "not ready: " + std::string{to_string(s_.phase)}
+                             : "holds revision " + std::to_string(s_.revision.value) + " with " + std::to_string(s_.elements) + " elements";
       tell(ReduceFailed{m.op, PeerId{}, Error{ErrorName::ReduceMismatch, why}});
       return "refused the reduce";
     }
@@ -261,7 +263,7 @@ class Handler {
                .with("reason", m.reason));
     if (s_.phase == Phase::Reducing) emit(AbortReduce{op, m.reason});
     else emit(Discard{op});
-    forget_reduce(Phase::Ready);
+    forget_reduce(at_rest());
     return "aborted: " + m.reason;
   }
 
@@ -290,8 +292,9 @@ class Handler {
     const auto every = s_.options.checkpoint_every;
     if (every > 0 && m.step.value % every == 0 && s_.reduce->view.members.front().id == s_.options.hello.peer)
       emit(SaveState{"every " + std::to_string(every) + " outer steps"});
-    forget_reduce(Phase::Waiting);
-    return "committed";
+    const bool is_in = !s_.begin->contribute || own_weight(*s_.reduce) > 0;
+    forget_reduce(is_in ? Phase::Waiting : at_rest());
+    return is_in ? "committed" : "committed without its own work, which comes later";
   }
 
   std::string hear(const RunDone& m) {
@@ -330,6 +333,21 @@ class Handler {
     emit(StartFetch{m});
     return "fetching";
   }
+
+  /// Its inner steps are under way, whatever the others do meanwhile.
+  [[nodiscard]] bool trains() const {
+    const bool at_a_step = s_.phase == Phase::Training || s_.phase == Phase::Reducing || s_.phase == Phase::Voted;
+    return at_a_step && s_.begin->contribute && !s_.ready;
+  }
+
+  [[nodiscard]] std::uint64_t own_weight(const StartReduce& m) const {
+    for (const auto& contribution : m.contributions)
+      if (contribution.peer == s_.options.hello.peer) return contribution.weight;
+    return 0;
+  }
+
+  /// Where a reduce that came to nothing leaves it.
+  [[nodiscard]] Phase at_rest() const { return s_.ready ? Phase::Ready : Phase::Training; }
 
   void forget_reduce(Phase next) {
     s_.reduce.reset();

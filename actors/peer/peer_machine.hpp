@@ -32,7 +32,7 @@ enum class Phase : std::uint8_t {
   Seating,   ///< welcome; the trainer starts and binds its tensors
   Waiting,   ///< seated: for a fetch, a step, or the end
   Fetching,
-  Training,  ///< the trainer does its inner steps (or is being restarted)
+  Training,  ///< the trainer does its inner steps (or is being restarted); who is late does so beside the reduces of the others
   Ready,     ///< contributed; waits for the others
   Reducing,
   Voted,  ///< waits for the decision; neither applies nor restores by itself (law 2)
@@ -76,7 +76,7 @@ struct State {
   std::optional<FetchState> fetch;     ///< the one that is wanted
   std::optional<FetchState> fetching;  ///< the one in flight: one at a time, the wanted one comes after it
   std::optional<RunDone> done;
-  std::optional<prime::Ready> ready;          ///< what was told of `begin`, for a coordinator that comes back
+  std::optional<prime::Ready> ready;          ///< what was told of `begin`, for a coordinator that comes back; absent while it trains
   std::optional<FinalReport> report;          ///< likewise
   std::optional<CoordinatorAbsence> absence;  ///< while the coordinator is lost
   Epoch epoch;                                ///< newest seen; what is older is refused (law 1)
@@ -113,6 +113,7 @@ struct TrainerBound {
 /// The trainer's parameters were taken as this step's contribution, and are finite.
 struct TrainerContributed {
   OuterStep step;
+  Revision base;  ///< from which it trained; when it is late, not the current one
   std::uint64_t weight = 0;
   std::uint64_t samples = 0;
   Real loss;

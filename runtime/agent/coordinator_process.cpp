@@ -48,6 +48,8 @@ coordinator::Options machine_options(const CoordinatorOptions& options) {
   machine.stop_when_alone = shared.sync.alone == manifest::Alone::Stop;
   machine.heartbeat_limit = shared.membership.heartbeat.dead_after;
   machine.deadline = shared.sync.deadline;
+  machine.quorum = shared.sync.quorum;
+  machine.grace = shared.sync.grace;
   if (const auto& origin = options.origin)
     machine.origin = coordinator::Origin{origin->revision, origin->state, origin->next_sample, origin->tokens};
   machine.wait_limit = shared.membership.wait_limit;

@@ -71,9 +71,10 @@ std::optional<Value> optional_of(const json& value, Read read) {
 }
 
 json kept_json(const coordinator::Snapshot::Kept& kept) {
-  return {{"peer", kept.member.id.value},    {"name", kept.member.name},        {"host", kept.member.lanes.host},
-          {"port", kept.member.lanes.port},  {"ordinal", kept.member.ordinal},  {"pid", kept.pid},
-          {"trainer_pid", kept.trainer_pid}, {"contributes", kept.contributes}, {"first_sample", kept.first_sample}};
+  return {{"peer", kept.member.id.value},     {"name", kept.member.name},        {"host", kept.member.lanes.host},
+          {"port", kept.member.lanes.port},   {"ordinal", kept.member.ordinal},  {"pid", kept.pid},
+          {"trainer_pid", kept.trainer_pid},  {"contributes", kept.contributes}, {"begun", kept.begun.value},
+          {"first_sample", kept.first_sample}};
 }
 
 coordinator::Snapshot::Kept kept_of(const json& object) {
@@ -85,6 +86,7 @@ coordinator::Snapshot::Kept kept_of(const json& object) {
   kept.pid = object.at("pid").get<std::uint32_t>();
   kept.trainer_pid = object.at("trainer_pid").get<std::uint32_t>();
   kept.contributes = object.at("contributes").get<bool>();
+  kept.begun = OuterStep{object.at("begun").get<std::uint64_t>()};
   kept.first_sample = object.at("first_sample").get<std::uint64_t>();
   return kept;
 }

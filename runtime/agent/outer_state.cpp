@@ -28,10 +28,11 @@ Result<OuterState> OuterState::create(Layout layout, const OuterStateOptions& op
   PRIME_ASSERT(layout.elements() > 0, "a layout comes from make_layout");
   const auto elements = layout.elements();
   OuterState state;
-  PRIME_TRY(state.slots_[0], make_segment("prime-outer-0", elements));
-  PRIME_TRY(state.slots_[1], make_segment("prime-outer-1", elements));
+  for (auto& slot : state.slots_) {
+    PRIME_TRY(slot, make_segment("prime-outer", elements));
+    PRIME_CHECK(seal_against_new_writers(slot.file));
+  }
   PRIME_TRY(state.local_, make_segment("prime-local", elements));
-  for (const auto& slot : state.slots_) PRIME_CHECK(seal_against_new_writers(slot.file));
   state.momentum_.resize(elements);
   state.input_.resize(elements);
   state.result_.resize(elements);
@@ -48,22 +49,29 @@ Result<void> OuterState::require_finite(std::span<const float> values, const cha
   return fail(ErrorName::NonFiniteValue, layout_.place(index) + " of " + what);
 }
 
-void OuterState::adopt(const StateCounters& counters, const Digest& digest) {
-  slot_ = 1 - slot_;
+std::uint32_t OuterState::free_slot() const {
+  std::uint32_t slot = 0;
+  while (slot == slot_ || slot == base_) ++slot;
+  return slot;
+}
+
+void OuterState::adopt(std::uint32_t slot, const StateCounters& counters, const Digest& digest) {
+  slot_ = slot;
   counters_ = counters;
   digest_ = digest;
   initialized_ = true;
-  has_contribution_ = false;
   prepared_.reset();
   snapshot_.reset();
 }
 
 Result<void> OuterState::initialize() {
   // Copied first and checked there: the trainer could change its region between a check and a copy.
-  std::ranges::copy(local_.memory.values(), other_slot().begin());
-  PRIME_CHECK(require_finite(other_slot(), "the initial values"));
+  const auto slot = free_slot();
+  const auto values = slots_[slot].memory.values();
+  std::ranges::copy(local_.memory.values(), values.begin());
+  PRIME_CHECK(require_finite(values, "the initial values"));
   std::ranges::fill(momentum_, 0.0F);
-  adopt({}, state_digest(other_slot(), momentum_, {}, options_.threads));
+  adopt(slot, {}, state_digest(values, momentum_, {}, options_.threads));
   return {};
 }
 
@@ -75,30 +83,31 @@ Result<void> OuterState::load(const Snapshot& snapshot) {
       state_digest(snapshot.parameters, snapshot.momentum, snapshot.counters, options_.threads) != snapshot.state) {
     return fail(ErrorName::FetchFailed, "the loaded state does not have the digest " + to_string(snapshot.state));
   }
-  std::ranges::copy(snapshot.parameters, other_slot().begin());
+  const auto slot = free_slot();
+  std::ranges::copy(snapshot.parameters, slots_[slot].memory.values().begin());
   std::ranges::copy(snapshot.momentum, momentum_.begin());
-  adopt(snapshot.counters, snapshot.state);
+  adopt(slot, snapshot.counters, snapshot.state);
   return {};
 }
 
 Result<void> OuterState::take_contribution() {
   PRIME_ASSERT(initialized_, "law 2: a contribution has a base");
-  has_contribution_ = false;
-  kernels::pseudo_gradient(parameters(), local_.memory.values(), input_);
-  PRIME_CHECK(require_finite(input_, "the contribution"));
-  has_contribution_ = true;
-  return {};
+  kernels::pseudo_gradient(slots_[base_.value_or(slot_)].memory.values(), local_.memory.values(), input_);
+  base_.reset();
+  return require_finite(input_, "the contribution");
 }
 
 Result<Digest> OuterState::prepare(const OperationId& operation, const StepGain& gain) {
   PRIME_ASSERT(initialized_, "law 2: a step has a base");
   if (prepared_) return fail(ErrorName::InternalError, "operation " + to_string(prepared_->operation) + " is still prepared");
   PRIME_CHECK(require_finite(result_, "the mean"));
+  const auto slot = free_slot();
+  const auto next_parameters = slots_[slot].memory.values();
   kernels::nesterov(
       options_.rule,
-      {.parameters = parameters(), .momentum = momentum_, .mean = result_, .next_parameters = other_slot(), .next_momentum = result_});
+      {.parameters = parameters(), .momentum = momentum_, .mean = result_, .next_parameters = next_parameters, .next_momentum = result_});
   const StateCounters next{counters_.revision.next(), counters_.step.next(), counters_.tokens + gain.tokens, gain.next_sample};
-  prepared_ = Prepared{operation, next, state_digest(other_slot(), result_, next, options_.threads)};
+  prepared_ = Prepared{operation, slot, next, state_digest(next_parameters, result_, next, options_.threads)};
   return prepared_->digest;
 }
 
@@ -107,7 +116,7 @@ Result<void> OuterState::commit(const OperationId& operation) {
     return fail(ErrorName::InternalError, "operation " + to_string(operation) + " is not prepared");
   }
   momentum_.swap(result_);
-  adopt(prepared_->counters, prepared_->digest);
+  adopt(prepared_->slot, prepared_->counters, prepared_->digest);
   return {};
 }
 
@@ -126,6 +135,11 @@ std::shared_ptr<const Snapshot> OuterState::snapshot() {
   return shared;
 }
 
-std::array<int, 3> OuterState::descriptors() const { return {slots_[0].file.number(), slots_[1].file.number(), local_.file.number()}; }
+std::array<int, wire::OUTER_SLOTS + 1> OuterState::descriptors() const {
+  std::array<int, wire::OUTER_SLOTS + 1> numbers{};
+  std::ranges::transform(slots_, numbers.begin(), [](const Segment& slot) { return slot.file.number(); });
+  numbers.back() = local_.file.number();
+  return numbers;
+}
 
 }  // namespace prime

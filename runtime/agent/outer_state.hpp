@@ -16,6 +16,7 @@
 #include "messages/result.hpp"
 #include "runtime/session/layout.hpp"
 #include "runtime/session/shared_memory.hpp"
+#include "runtime/session/trainer_wire.hpp"
 
 namespace prime {
 
@@ -62,10 +63,13 @@ class OuterState {
   Result<void> load(const Snapshot& snapshot);
   [[nodiscard]] bool initialized() const { return initialized_; }
 
-  /// input = parameters − local. Refuses NaN and infinity by tensor name and index (NonFiniteValue); then there is no contribution.
+  /// The trainer starts from the current state: that stays readable, and is what `take_contribution` compares with, however many
+  /// commits come before.
+  void pin_base() { base_ = slot_; }
+  /// input = parameters of the base − local. Refuses NaN and infinity by tensor name and index (NonFiniteValue); then there is no
+  /// contribution.
   Result<void> take_contribution();
-  [[nodiscard]] bool has_contribution() const { return has_contribution_; }
-  /// The contribution; unchanged by prepare and discard, so that it can be reduced again after an abort.
+  /// The contribution; unchanged by prepare, discard and commit, so that it can be reduced again.
   [[nodiscard]] std::span<const float> input() const { return input_; }
   /// Where a reduce leaves the mean. Only between a discard or commit and the next prepare.
   [[nodiscard]] std::span<float> result() { return result_; }
@@ -82,14 +86,14 @@ class OuterState {
   [[nodiscard]] const Layout& layout() const { return layout_; }
   [[nodiscard]] const StateCounters& counters() const { return counters_; }
   [[nodiscard]] const Digest& digest() const { return digest_; }
-  /// 0 or 1: which outer slot holds the current parameters.
+  /// Which outer slot holds the current parameters. There are three: the current one, the next one, and that of a late trainer's base.
   [[nodiscard]] std::uint32_t slot() const { return slot_; }
   [[nodiscard]] std::span<const float> parameters() const { return slots_[slot_].memory.values(); }
   [[nodiscard]] std::span<const float> momentum() const { return momentum_; }
   /// A copy of the current state; callers at the same revision share one while any of them holds it.
   [[nodiscard]] std::shared_ptr<const Snapshot> snapshot();
-  /// Descriptors for the trainer: outer slot 0, outer slot 1, local.
-  [[nodiscard]] std::array<int, 3> descriptors() const;
+  /// Descriptors for the trainer: the outer slots, then local.
+  [[nodiscard]] std::array<int, wire::OUTER_SLOTS + 1> descriptors() const;
 
  private:
   struct Segment {
@@ -98,18 +102,20 @@ class OuterState {
   };
   struct Prepared {
     OperationId operation;
+    std::uint32_t slot = 0;
     StateCounters counters;
     Digest digest;
   };
   OuterState() = default;
   static Result<Segment> make_segment(const char* name, std::uint64_t elements);
-  [[nodiscard]] std::span<float> other_slot() const { return slots_[1 - slot_].memory.values(); }
+  /// Neither the current one nor the base of a trainer at work. The third one takes no memory before a trainer is late.
+  [[nodiscard]] std::uint32_t free_slot() const;
   Result<void> require_finite(std::span<const float> values, const char* what) const;
-  void adopt(const StateCounters& counters, const Digest& digest);
+  void adopt(std::uint32_t slot, const StateCounters& counters, const Digest& digest);
 
   Layout layout_;
   OuterStateOptions options_;
-  std::array<Segment, 2> slots_;
+  std::array<Segment, wire::OUTER_SLOTS> slots_;
   Segment local_;
   std::vector<float> momentum_;
   std::vector<float> input_;
@@ -117,8 +123,8 @@ class OuterState {
   StateCounters counters_;
   Digest digest_;
   std::uint32_t slot_ = 0;
+  std::optional<std::uint32_t> base_;  ///< slot from which the trainer started, until its contribution is taken
   bool initialized_ = false;
-  bool has_contribution_ = false;
   std::optional<Prepared> prepared_;
   std::weak_ptr<const Snapshot> snapshot_;
 };

@@ -167,6 +167,7 @@ Result<void> PeerHost::initialize() {
 
 void PeerHost::on_contributed(const prime::TrainerContributed& contributed) {
   const auto& c = contributed.contribution;
+  Revision base;
   {
     const Lock lock(mutex_);
     progress_.reset();
@@ -176,6 +177,7 @@ void PeerHost::on_contributed(const prime::TrainerContributed& contributed) {
       return;
     }
     awaits_commit_ = true;
+    base = base_;
   }
   if (c.weight == 0) {
     options_.report(peer::TrainerGaveUp{Error{ErrorName::TrainerProtocol, "the trainer contributed without having trained on a token"}});
@@ -183,7 +185,7 @@ void PeerHost::on_contributed(const prime::TrainerContributed& contributed) {
   }
   const double rate = c.seconds > 0 ? static_cast<double>(c.weight) / c.seconds : 0;
   options_.report(
-      peer::TrainerContributed{c.step, c.weight, c.samples, Real{c.loss}, Real{c.held_out_loss.value_or(std::nan(""))}, Real{rate}});
+      peer::TrainerContributed{c.step, base, c.weight, c.samples, Real{c.loss}, Real{c.held_out_loss.value_or(std::nan(""))}, Real{rate}});
 }
 
 void PeerHost::on_final(const prime::TrainerFinal& final) {
@@ -226,12 +228,13 @@ void PeerHost::begin(const BeginStep& begin) {
 void PeerHost::send_pending() {
   if (!trainer_ready_ || !state_) return;
   const auto slot = state_->slot();
-  if (pending_begin_ && pending_begin_->base == state_->counters().revision) {
+  // A trainer that was started again while its peer was late begins with what was committed meanwhile.
+  if (pending_begin_ && pending_begin_->base <= state_->counters().revision) {
     const auto& shared = manifest_->shared;
     const auto every = shared.train.evaluate.every;
     StepPlan plan;
     plan.step = pending_begin_->step;
-    plan.base = pending_begin_->base;
+    plan.base = base_ = state_->counters().revision;
     plan.rank = pending_begin_->rank;
     plan.peers = static_cast<std::uint32_t>(pending_begin_->view.members.size());
     plan.first_sample = pending_begin_->first_sample;
@@ -240,6 +243,7 @@ void PeerHost::send_pending() {
     plan.evaluate = plan.rank == 0 && every > 0 && (plan.step.value - 1) % every == 0 && plan.step.value > 1;
     pending_begin_.reset();
     progress_ = now();
+    state_->pin_base();
     trainer_->begin(wire::Begin{plan, state_->digest(), slot});
   }
   if (pending_finish_ && pending_finish_->step.value == state_->counters().revision.value) {
@@ -292,8 +296,13 @@ std::span<float> PeerHost::result() {
 
 Result<Digest> PeerHost::prepare(const StartReduce& reduce) {
   StepGain gain{0, reduce.next_sample};
-  for (const auto& contribution : reduce.contributions) gain.tokens += contribution.weight;
+  bool own_work = false;
+  for (const auto& contribution : reduce.contributions) {
+    gain.tokens += contribution.weight;
+    own_work |= contribution.peer == options_.self && contribution.weight > 0;
+  }
   const Lock lock(mutex_);
+  own_work_prepared_ = own_work;
   return state_->prepare(reduce.op, gain);
 }
 
@@ -301,7 +310,8 @@ void PeerHost::commit(const Commit& commit) {
   const Lock lock(mutex_);
   const auto done = state_->commit(commit.op);
   PRIME_ASSERT(done && state_->digest() == commit.state, "law 2: what is committed is what was voted for");
-  if (trainer_ready_ && std::exchange(awaits_commit_, false)) {
+  // A late trainer hears nothing of what is committed without its work.
+  if (own_work_prepared_ && std::exchange(awaits_commit_, false) && trainer_ready_) {
     const Committed committed{commit.step, commit.revision, commit.state, last_peers_};
     trainer_->committed(wire::StepCommitted{committed, state_->slot()});
   }

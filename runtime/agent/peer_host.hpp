@@ -93,7 +93,9 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   std::unique_ptr<TrainerHost> trainer_;
   bool fresh_ = true;
   bool trainer_ready_ = false;       ///< bound and mapped
-  bool awaits_commit_ = false;       ///< this life of the trainer has contributed to the step in progress
+  bool awaits_commit_ = false;       ///< this life of the trainer has contributed what is not committed yet
+  bool own_work_prepared_ = false;   ///< what is prepared contains the own contribution
+  Revision base_;                    ///< from which the trainer started
   bool over_ = false;                ///< its end is expected: it has answered, or the agent ends
   std::optional<Error> stop_cause_;  ///< why we stopped it, when the fault was its own
   std::optional<OuterState> state_;

@@ -327,7 +327,7 @@ Result<void> TrainerHost::welcome(const wire::Welcome& welcome) {
   return {};
 }
 
-void TrainerHost::segments(std::uint64_t elements, const std::array<int, 3>& descriptors) {
+void TrainerHost::segments(std::uint64_t elements, const std::array<int, wire::OUTER_SLOTS + 1>& descriptors) {
   impl_->post(wire::Segments{elements}, descriptors, [this] { impl_->dialogue.segments_sent(); });
 }
 

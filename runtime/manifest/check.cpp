@@ -41,6 +41,22 @@ void check_samples(const Shared& shared, std::vector<Conflict>& found) {
   holds_a_sample("train.evaluate.limit", shared.train.evaluate.limit_bytes);
 }
 
+void check_quorum(const Shared& shared, std::vector<Conflict>& found) {
+  const auto& sync = shared.sync;
+  const auto& peers = shared.membership.peers;
+  if (sync.quorum == 0) return;
+  if (sync.quorum < peers.minimum || sync.quorum > peers.maximum)
+    found.push_back({{"sync.quorum", "membership.peers"},
+                     "`sync.quorum` must be within `membership.peers`, found " + std::to_string(sync.quorum) + " and " +
+                         std::to_string(peers.minimum) + ".." + std::to_string(peers.maximum),
+                     "for example `quorum: " + std::to_string(peers.minimum) + "`, or 0 to wait for all"});
+  if (sync.grace > sync.deadline)
+    found.push_back(
+        {{"sync.grace", "sync.deadline"},
+         "`sync.grace` must be at most `sync.deadline`, found " + print_duration(sync.grace) + " and " + print_duration(sync.deadline),
+         "for example `grace: " + print_duration(sync.deadline) + "`"});
+}
+
 }  // namespace
 
 std::vector<Conflict> conflicts(const Manifest& manifest) {
@@ -48,6 +64,7 @@ std::vector<Conflict> conflicts(const Manifest& manifest) {
   const auto& [shared, local] = manifest;
   check_heads(shared.model, found);
   check_samples(shared, found);
+  check_quorum(shared, found);
   if (shared.data.tokenizer == Tokenizer::Bytes && shared.model.vocab < 256)
     found.push_back({{"model.vocab", "data.tokenizer"},
                      "`model.vocab` must be at least 256 for the tokenizer `bytes`, found " + std::to_string(shared.model.vocab),

@@ -133,6 +133,12 @@ void add_sync(std::vector<Field>& t) {
                Integer{AT(shared.sync.wire.streams), 1, 64}});
   t.push_back({"sync.deadline", "of one reduce, and how long the slowest peer may be behind the first",
                TimeSpan{AT(shared.sync.deadline), 100ms, 24 * HOUR}});
+  t.push_back({"sync.quorum",
+               "contributions that close an outer step without those of slower peers, which bring their work to a later one; 0: waits for "
+               "all, and evicts at the deadline",
+               Integer{AT(shared.sync.quorum), 0, MAX_PEERS}});
+  t.push_back({"sync.grace", "once the quorum is ready, the others get so long; at most `deadline`",
+               TimeSpan{AT(shared.sync.grace), 0ms, 24 * HOUR}});
   t.push_back({"sync.alone", "what the last peer does when more are asked for: wait for others, or stop",
                CHOICE(shared.sync.alone, "wait", "stop")});
 }

@@ -119,6 +119,8 @@ struct Sync {
   Nesterov outer;                  ///< the only choice today: `outer: {nesterov: {…}}`
   Wire wire;
   Duration deadline = 120s;  ///< of one reduce, and how long the slowest may be behind the first
+  std::uint32_t quorum = 0;  ///< contributions that close an outer step; 0: those of all members
+  Duration grace = 5s;       ///< for the others, once the quorum is there
   Alone alone = Alone::Wait;
   friend bool operator==(const Sync&, const Sync&) = default;
 };

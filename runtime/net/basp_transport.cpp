@@ -4,6 +4,7 @@
 #include "runtime/net/basp_transport.hpp"
 
 #include <algorithm>
+#include <caf/actor_registry.hpp>
 #include <caf/io/basp_broker.hpp>
 #include <caf/io/middleman.hpp>
 #include <caf/io/network/default_multiplexer.hpp>
@@ -140,6 +141,14 @@ class SocketlessDoorman final : public caf::io::doorman {
 
 caf::actor basp_broker(caf::actor_system& system) { return system.middleman().named_broker<caf::io::basp_broker>(caf::atom("BASP")); }
 
+/// No run spawns actors on other machines, so nobody may ask for it. Besides, every connected node monitors CAF's spawn server, whose end
+/// inside ~actor_system then sends a last message to a broker that nobody drives any more: both would never be freed.
+void end_spawn_server(caf::actor_system& system) {
+  const auto server = system.registry().get(caf::atom("SpawnServ"));
+  system.registry().erase(caf::atom("SpawnServ"));
+  caf::anon_send_exit(server, caf::exit_reason::user_shutdown);
+}
+
 tl::unexpected<Error> handshake_error(const caf::error& why, const std::string& where) {
   if (why == caf::sec::no_actor_published_at_port) return fail(ErrorName::RunUnreachable, where + ": nothing is published there yet");
   if (why == caf::sec::request_timeout) return fail(ErrorName::RunUnreachable, where + ": connected, but no answer in time");
@@ -187,7 +196,9 @@ class BaspTransport::Wiring {
   std::vector<std::weak_ptr<Channel>> channels_;
 };
 
-BaspTransport::BaspTransport(caf::actor_system& system) : system_(system), wiring_(std::make_unique<Wiring>(system)) {}
+BaspTransport::BaspTransport(caf::actor_system& system) : system_(system), wiring_(std::make_unique<Wiring>(system)) {
+  end_spawn_server(system);
+}
 
 BaspTransport::~BaspTransport() { shutdown_connections(); }
 

@@ -23,7 +23,8 @@ namespace prime::net {
 /// judge earlier), no background workers, no connections that nobody asked for.
 void configure(caf::actor_system_config& config);
 
-/// Joins one actor system to others. Order of ends: exit every published actor, stop the acceptor, destroy this, then the system.
+/// Joins one actor system to others, which cannot spawn actors in it. Order of ends: exit every published actor, stop the acceptor, destroy
+/// this, then the system.
 class BaspTransport {
  public:
   explicit BaspTransport(caf::actor_system& system);

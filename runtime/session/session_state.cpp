@@ -63,12 +63,12 @@ Result<void> Session::Impl::offer_tensors() {
   if (const auto* stop = std::get_if<wire::Stop>(&received.message)) return stopped(*stop);
   const auto* segments = std::get_if<wire::Segments>(&received.message);
   if (segments == nullptr || segments->elements != elements) return unexpected_message();
-  for (std::size_t slot = 0; slot < 2; ++slot) {
+  for (std::size_t slot = 0; slot < wire::OUTER_SLOTS; ++slot) {
     auto mapped = SharedFloats::map(received.descriptors[slot].number(), elements, Access::ReadOnly);
     if (!mapped) return link.end(mapped.error());
     slots.push_back(std::move(*mapped));
   }
-  auto mapped = SharedFloats::map(received.descriptors[2].number(), elements, Access::ReadWrite);
+  auto mapped = SharedFloats::map(received.descriptors[wire::OUTER_SLOTS].number(), elements, Access::ReadWrite);
   if (!mapped) return link.end(mapped.error());
   local = std::move(*mapped);
   store();
@@ -87,7 +87,7 @@ bool Session::Impl::load(std::uint32_t slot, Revision revision) {
     std::copy(in, in + count, tensor.data.begin());
     in += count;
   }
-  // The agent writes to this slot again only after it has told of the revision that replaced this one.
+  // The agent writes to this slot again only after the contribution to this step, or once it has told of a later revision.
   return !link.knows_later_than(revision);
 }
 

@@ -92,7 +92,7 @@ Begin read_begin(Fields& f) {
   plan.total_steps = f.small_number("total_steps", 1, ANY_SMALL_NUMBER);
   plan.evaluate = f.flag("evaluate");
   begin.state = f.parsed<Digest>("state", parse_digest);
-  begin.slot = f.small_number("slot", 0, 1);
+  begin.slot = f.small_number("slot", 0, OUTER_SLOTS - 1);
   return begin;
 }
 
@@ -106,7 +106,7 @@ StepCommitted read_committed(Fields& f) {
            {f.number("revision", 1, ANY_NUMBER)},
            f.parsed<Digest>("state", parse_digest),
            f.small_number("peers", 1, MAX_PEERS)},
-          f.small_number("slot", 0, 1)};
+          f.small_number("slot", 0, OUTER_SLOTS - 1)};
 }
 
 json to_json(const Finish& m) {
@@ -121,7 +121,7 @@ Finish read_finish(Fields& f) {
   return {{f.flag("evaluate"), f.flag("sample")},
           {f.number("revision", 0, ANY_NUMBER)},
           f.parsed<Digest>("state", parse_digest),
-          f.small_number("slot", 0, 1)};
+          f.small_number("slot", 0, OUTER_SLOTS - 1)};
 }
 
 json to_json(const Stop& m) { return {{"type", "stop"}, {"error", m.error ? error_json(*m.error) : json(nullptr)}}; }
@@ -267,7 +267,7 @@ Result<ToAgent> decode_to_agent(std::string_view packet) {
 Result<std::string> encode(const ToTrainer& message) { return encode_checked(message, &decode_to_trainer); }
 Result<std::string> encode(const ToAgent& message) { return encode_checked(message, &decode_to_agent); }
 
-std::size_t descriptor_count(const ToTrainer& message) { return std::holds_alternative<Segments>(message) ? 3 : 0; }
+std::size_t descriptor_count(const ToTrainer& message) { return std::holds_alternative<Segments>(message) ? OUTER_SLOTS + 1 : 0; }
 std::size_t descriptor_count(const ToAgent& message) { return std::holds_alternative<Export>(message) ? 1 : 0; }
 
 bool is_export_name(std::string_view name) {

@@ -25,6 +25,9 @@ inline constexpr std::size_t MAX_MANIFEST_BYTES = 48 * 1024;
 inline constexpr std::size_t MAX_TEXT_BYTES = 4096;  ///< names of runs and peers, details of errors
 inline constexpr std::size_t MAX_CONTEXT_LINES = 16;
 
+/// Regions in which the agent keeps parameters: a trainer's base stays in one while the run goes on in the others.
+inline constexpr std::uint32_t OUTER_SLOTS = 3;
+
 // Agent → trainer.
 
 struct Welcome {
@@ -35,7 +38,7 @@ struct Welcome {
   std::string local;     ///< local half, YAML
   bool fresh = true;     ///< false: a restart of the trainer
 };
-/// With three descriptors: outer slot 0, outer slot 1 (both can only be mapped for reading), local.
+/// With descriptors of the outer slots (which can only be mapped for reading), then of the local region.
 struct Segments {
   std::uint64_t elements = 0;
 };

@@ -25,8 +25,10 @@ void Oracle::expect(bool holds, const char* number, const std::string& what) {
 void Oracle::coordinator_stepped(const coordinator::Event& event, const coordinator::State& state,
                                  const std::vector<coordinator::Effect>& effects, Instant now) {
   now_ = now;
-  if (const auto* received = std::get_if<coordinator::Received>(&event))
+  if (const auto* received = std::get_if<coordinator::Received>(&event)) {
     if (const auto* vote = std::get_if<Vote>(&received->message)) votes_[vote->op][received->from] = vote->state;
+    if (const auto* ready = std::get_if<Ready>(&received->message)) bases_[received->from] = ready->base;
+  }
   if (over_) expect(effects.empty(), "SIM-9", "something was decided after the end");
   bool end_is_journaled = false;
   for (const auto& effect : effects) {
@@ -136,14 +138,20 @@ void Oracle::reduce_started(const StartReduce& message, const coordinator::State
     expect(state.peers.contains(id), "SIM-2", "a contributor is gone");
     const auto begin = begun_.find(id);
     if (begin == begun_.end()) return expect(false, "LAW-4", "a contributor never began");
-    const bool trained = begin->second.step == message.step && begin->second.contribute;
-    expect(weight == (trained ? weight_of(id, message.step) : 0), "LAW-4", "peer " + to_string(id) + " weighs " + std::to_string(weight));
+    const auto own = begin->second.contribute ? weight_of(id, begin->second.step) : 0;
+    const bool may_be_late = options_.quorum > 0 && own > 0;
+    expect(weight == own || (may_be_late && weight == 0), "LAW-4", "peer " + to_string(id) + " weighs " + std::to_string(weight));
+    expect(weight == 0 || may_be_late || begin->second.step == message.step, "LAW-4", "peer " + to_string(id) + " brings old work");
     if (weight > 0) ++contributors;
   }
   expect(contributors >= options_.min_peers, "LAW-5", "reduces with " + std::to_string(contributors) + " contributors");
   std::vector<std::pair<std::uint64_t, PeerId>> ranges;
-  for (const auto& contribution : message.contributions)
-    if (contribution.weight > 0) ranges.emplace_back(begun_.at(contribution.peer).first_sample, contribution.peer);
+  for (const auto& contribution : message.contributions) {
+    const auto& begin = begun_.at(contribution.peer);
+    if (contribution.weight == 0) continue;
+    if (begin.step == message.step) ranges.emplace_back(begin.first_sample, contribution.peer);
+    else expect(!consumed_.contains(begin.first_sample), "SIM-5", "samples are consumed twice by the late " + to_string(contribution.peer));
+  }
   std::sort(ranges.begin(), ranges.end());
   auto free = next_free_sample_;
   for (const auto& [begin, id] : ranges) {
@@ -176,6 +184,12 @@ void Oracle::committed(const Record& record, const coordinator::State& state) {
   journal_[Revision{*revision}] = digest;
   committed_[op] = Commit{op, reduce.step, Revision{*revision}, digest};
   next_free_sample_ = reduce.next_sample;
+  for (const auto& contribution : reduce.contributions) {
+    if (contribution.weight == 0) continue;
+    auto& begin = begun_.at(contribution.peer);
+    begin.contribute = false;  // what it did is in: it weighs nothing before it begins anew
+    consumed_.insert(begin.first_sample);
+  }
 }
 
 void Oracle::check_mean(const StartReduce& reduce, const std::vector<std::string>& contributors, std::uint64_t weight,
@@ -197,8 +211,9 @@ void Oracle::check_mean(const StartReduce& reduce, const std::vector<std::string
   std::uint64_t total = 0;
   for (const auto& member : reduce.view.members) {  // rank order
     if (std::find(contributors.begin(), contributors.end(), to_string(member.id)) == contributors.end()) continue;
-    const auto gradient = pseudo_gradient(member.id, reduce.step, base, begun_.at(member.id).first_sample);
-    const auto own = weight_of(member.id, reduce.step);
+    const auto& begin = begun_.at(member.id);
+    const auto gradient = pseudo_gradient(member.id, begin.step, reference_.at(bases_.at(member.id)), begin.first_sample);
+    const auto own = weight_of(member.id, begin.step);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i] * static_cast<double>(own);
     total += own;
   }

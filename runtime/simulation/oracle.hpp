@@ -69,6 +69,8 @@ class Oracle {
   std::map<Revision, Digest> journal_;
   std::map<Digest, Model> founders_;  ///< initial states that peers brought along
   std::uint64_t next_free_sample_ = 0;
+  std::set<std::uint64_t> consumed_;  ///< first samples of the work that is committed
+  std::map<PeerId, Revision> bases_;  ///< from which each peer says to have trained
   std::map<PeerId, Instant> begun_at_;
   Instant now_{};
   bool parity_may_break_ = false;

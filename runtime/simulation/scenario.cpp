@@ -146,6 +146,11 @@ Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_
   }
   for (std::size_t i = 0; i < 16; ++i) scenario.joiners.push_back(random_joiner(random));
   if (random.chance(0.04) && peers > 1) scenario.bad_link = {0, 1};
+  if (random.chance(0.3)) {
+    scenario.options.quorum = static_cast<std::uint32_t>(random.between(scenario.options.min_peers, peers));
+    scenario.options.grace = random.between(0ms, 3s);
+    scenario.arrivals[random.below(peers)].second.inner_time *= static_cast<std::int64_t>(random.between(1, 6));
+  }
   return scenario;
 }
 

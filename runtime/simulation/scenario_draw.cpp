@@ -78,6 +78,8 @@ Result<Scenario> draw(const ScenarioFile& file, std::uint64_t seed, std::optiona
   options.start_quorum = static_cast<std::uint32_t>(file.quorum ? one_of(random, *file.quorum) : peers);
   options.max_peers = static_cast<std::uint32_t>(file.maximum ? one_of(random, *file.maximum) : all);
   options.stop_when_alone = file.stop_when_alone;
+  options.quorum = static_cast<std::uint32_t>(one_of(random, file.step_quorum));
+  replace(random, options.grace, file.grace);
   PRIME_CHECK(fits(peers, options));
   draw_limits(random, file, scenario);
   if (file.delay) scenario.delay = {file.delay->low, file.delay->high};
@@ -88,6 +90,7 @@ Result<Scenario> draw(const ScenarioFile& file, std::uint64_t seed, std::optiona
     replace(random, at, file.arrive);
     spec = draw_peer(random, file);
   }
+  scenario.arrivals.front().second.inner_time *= static_cast<std::int64_t>(one_of(random, file.slower));
   return scenario;
 }
 

@@ -47,6 +47,8 @@ struct ScenarioFile {
   std::optional<Count> quorum;   ///< absent: all of the start
   std::optional<Count> maximum;  ///< absent: room for everybody who joins
   bool stop_when_alone = false;
+  Count step_quorum{0, 0};
+  std::optional<Time> grace;
   std::optional<Time> dead_after;
   std::optional<Time> deadline;
   std::optional<Time> seat_limit;
@@ -63,6 +65,7 @@ struct ScenarioFile {
   std::optional<Time> bind;
   std::optional<Time> train;
   std::optional<Time> fetch;
+  Count slower{1, 1};  ///< the first peer trains so many times as long
   std::vector<FaultPlan> faults;
   std::vector<std::string> ends;     ///< see Summary::end; a run of no fewer peers that ends otherwise has failed. Empty: any
   std::vector<std::string> reaches;  ///< probes that a few seeds together hit, or the scenario is not worth its name

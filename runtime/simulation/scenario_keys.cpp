@@ -187,6 +187,12 @@ void add_rules(std::vector<Key<ScenarioFile>>& t) {
       [](auto& f) -> auto& { return f.maximum; }));
   t.push_back(flag(
       "membership.stop_when_alone", "too few peers end the run at once [false]", [](auto& f) -> auto& { return f.stop_when_alone; }));
+  t.push_back(section("sync", "when an outer step closes"));
+  t.push_back(counts<ScenarioFile>(
+      "sync.quorum", "contributions that close it, as in a manifest; 0: those of all [0]", 0, MAX_PEERS, "3",
+      [](auto& f) -> auto& { return f.step_quorum; }));
+  t.push_back(times<ScenarioFile>(
+      "sync.grace", "for the others, once the quorum is there [0s]", "500ms", [](auto& f) -> auto& { return f.grace; }));
   t.push_back(section("limits", "how long is waited"));
   t.push_back(times<ScenarioFile>(
       "limits.dead_after", "silence that counts as death [10s]", "10s", [](auto& f) -> auto& { return f.dead_after; }));
@@ -222,6 +228,8 @@ void add_world(std::vector<Key<ScenarioFile>>& t) {
       "timing.train", "inner steps of one outer step, on average [1s]", "300ms..3s", [](auto& f) -> auto& { return f.train; }));
   t.push_back(times<ScenarioFile>(
       "timing.fetch", "state fetch at most, at least half of it [300ms]", "20ms..1s", [](auto& f) -> auto& { return f.fetch; }));
+  t.push_back(counts<ScenarioFile>(
+      "timing.slower", "the first peer trains so many times as long [1]", 1, 1000, "4", [](auto& f) -> auto& { return f.slower; }));
   t.push_back(flag(
       "same_start", "all trainers are born with equal values [true]", [](auto& f) -> auto& { return f.same_start; }));
 }

@@ -21,7 +21,7 @@ void Swarm::run_reduce(std::size_t i, const StartReduce& message) {
   if (mine == message.contributions.end())
     return oracle_.violate("LAW-4 " + host.machine.options.hello.name + " reduces without being a member");
   if (mine->weight > 0) {
-    if (!host.contribution || host.contribution->step != message.step || host.contribution->base != message.base)
+    if (!host.contribution || host.contribution->step != host.machine.begin->step)
       return oracle_.violate("SIM-4 " + host.machine.options.hello.name + " has no input for step " + std::to_string(message.step.value));
     part.input = host.contribution->gradient;
   }
@@ -150,7 +150,10 @@ void Swarm::apply_commit(std::size_t i, const peer::ApplyCommit& apply) {
     return oracle_.violate("LAW-2 " + host.machine.options.hello.name + " applies what it did not prepare");
   host.model = prepared->second.model;
   host.prepared.erase(prepared);
-  host.contribution.reset();  // only here (law 2)
+  const auto& contributions = reduces_.at(apply.commit.op).message.contributions;
+  const bool is_in =
+      std::any_of(contributions.begin(), contributions.end(), [&](const Contribution& c) { return c.peer == host.id && c.weight > 0; });
+  if (is_in) host.contribution.reset();  // only here (law 2)
 }
 
 // State fetch ---------------------------------------------------------------------------------------------------------------
@@ -199,12 +202,13 @@ void Swarm::start_trainer(std::size_t i) {
 
 void Swarm::train(std::size_t i, const BeginStep& begin) {
   auto& host = hosts_[i];
-  const Contributed result{begin.step, begin.base, pseudo_gradient(host.id, begin.step, host.model, begin.first_sample)};
+  const Contributed result{begin.step, host.model.revision, pseudo_gradient(host.id, begin.step, host.model, begin.first_sample)};
   schedule(random_.between(host.spec.inner_time * 7 / 10, host.spec.inner_time * 13 / 10), [this, i, result, number = host.trainers] {
     auto& trained = hosts_[i];
     if (!trained.alive || trained.trainers != number) return;
     trained.contribution = result;
-    post(i, peer::TrainerContributed{result.step, weight_of(trained.id, result.step), 64, Real{2.5}, Real{2.6}, Real{1000.0}}, 0ms);
+    post(i, peer::TrainerContributed{result.step, result.base, weight_of(trained.id, result.step), 64, Real{2.5}, Real{2.6}, Real{1000.0}},
+         0ms);
   });
 }
 

@@ -74,7 +74,7 @@ struct Bench {
     return *this;
   }
   Bench& contribute() {
-    on(TrainerContributed{OuterStep{1}, 100, 10, Real{1.0}, Real{1.0}, Real{1.0}});
+    on(TrainerContributed{OuterStep{1}, Revision{}, 100, 10, Real{1.0}, Real{1.0}, Real{1.0}});
     return *this;
   }
   Bench& reduce(OperationId op = OP) {

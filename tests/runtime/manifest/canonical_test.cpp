@@ -86,9 +86,9 @@ BOOST_AUTO_TEST_CASE(a_random_manifest_comes_back_from_its_text_bit_for_bit) {
     const auto outcome = parse_manifest(text, "x.yaml");
     if (!outcome.manifest) {
       // Only the rules between keys may refuse values that are right each for itself.
+      static constexpr std::string_view RULES[] = {"`model.", "`data.", "`train.evaluate.", "dead_after", "`sync.quorum`", "`sync.grace`"};
       for (const auto& problem : outcome.problems)
-        BOOST_TEST((problem.message.find("model.") != std::string::npos || problem.message.find("dead_after") != std::string::npos),
-                   render(outcome));
+        BOOST_TEST(std::ranges::any_of(RULES, [&](auto rule) { return problem.message.find(rule) != std::string::npos; }), render(outcome));
       continue;
     }
     ++whole;
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(spelling_order_and_comments_do_not_change_the_digest) {
 
 BOOST_AUTO_TEST_CASE(the_digest_of_a_manifest_is_the_same_on_every_machine_and_in_every_build) {
   // A change here means that peers of two versions no longer recognise each other's runs: raise PROTOCOL_VERSION.
-  BOOST_TEST(to_string(run_digest(valid())) == "d957c180640efe4ef7428139021eeb85");
+  BOOST_TEST(to_string(run_digest(valid())) == "23c3f045182575645bf62e2e0087080e");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

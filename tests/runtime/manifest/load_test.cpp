@@ -60,8 +60,9 @@ BOOST_AUTO_TEST_CASE(every_key_can_be_set) {
       "train: {batch: 2, outer_steps: 3, optimizer: {adamw: {lr: 1, betas: [0, 0.5], weight_decay: 0, epsilon: 1e-6}}, schedule: "
       "{constant: {}},\n"
       "  clip_norm: 0.5, seed: 4294967295, evaluate: {every: 0, limit: 128B}}\n"
-      "sync: {algorithm: diloco, inner_steps: 1, outer: {nesterov: {lr: 1, momentum: 0}}, wire: {codec: none}, deadline: 250ms, alone: "
-      "stop}\n"
+      "sync: {algorithm: diloco, inner_steps: 1, outer: {nesterov: {lr: 1, momentum: 0}}, wire: {codec: none}, deadline: 250ms, quorum: "
+      "3,\n"
+      "  grace: 100ms, alone: stop}\n"
       "membership: {peers: 1..1024, heartbeat: {every: 100ms, dead_after: 200ms}, wait_limit: 2h, coordinator_grace: 3s}\n"
       "trust: {transport: plain}\n"
       "checkpoint: {every: 5, keep: 1}\n"
@@ -71,7 +72,7 @@ BOOST_AUTO_TEST_CASE(every_key_can_be_set) {
   BOOST_TEST((shared.model == Model{Architecture::Llama, 3, 128, 8, 2, 100, 300, 64, 5e5, 1e-6, true}));
   BOOST_TEST((shared.data == Data{DataSource::Text, "/a b", "*", MIB, Tokenizer::Bytes, 0.5, 100, 2 * GIB, 7}));
   BOOST_TEST((shared.train == Train{2, 3, AdamW{1, {0, 0.5}, 0, 1e-6}, Constant{}, 0.5, 4294967295U, Evaluate{0, 128}}));
-  BOOST_TEST((shared.sync == Sync{Algorithm::Diloco, 1, Nesterov{1, 0}, Wire{Codec::None}, 250ms, Alone::Stop}));
+  BOOST_TEST((shared.sync == Sync{Algorithm::Diloco, 1, Nesterov{1, 0}, Wire{Codec::None}, 250ms, 3, 100ms, Alone::Stop}));
   BOOST_TEST((shared.membership == Membership{PeerRange{1, 1024}, Heartbeat{100ms, 200ms}, 120min, 3s}));
   BOOST_TEST((shared.trust == Trust{Transport::Plain}));
   BOOST_TEST((shared.checkpoint == Checkpoint{5, 1}));

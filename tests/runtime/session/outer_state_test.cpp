@@ -17,7 +17,7 @@ namespace {
 struct Fixture {
   Layout layout = make_layout({{"embed", {3, 5}}, {"scale", {}}, {"head", {4}}}).value();
   OuterState state = OuterState::create(layout, {}).value();
-  SharedFloats local = SharedFloats::map(state.descriptors()[2], layout.elements(), Access::ReadWrite).value();
+  SharedFloats local = SharedFloats::map(state.descriptors()[wire::OUTER_SLOTS], layout.elements(), Access::ReadWrite).value();
   std::mt19937 random{5};
   OperationId operation{Epoch{1}, Sequence{1}};
 
@@ -74,7 +74,6 @@ BOOST_FIXTURE_TEST_CASE(prepare_and_discard_leave_every_bit_as_it_was, Fixture) 
   BOOST_TEST((state.digest() == digest));
   BOOST_TEST(state.slot() == slot);
   BOOST_TEST(state.counters().revision.value == 1U);
-  BOOST_TEST(state.has_contribution());
   BOOST_TEST((state_digest(state.parameters(), state.momentum(), state.counters()) == digest));
 }
 
@@ -100,7 +99,35 @@ BOOST_FIXTURE_TEST_CASE(a_commit_makes_the_prepared_state_current, Fixture) {
   BOOST_TEST(state.slot() != slot);
   BOOST_TEST((state.counters() == StateCounters{Revision{1}, OuterStep{1}, 100, 7}));
   BOOST_TEST((state_digest(state.parameters(), state.momentum(), state.counters()) == voted));
-  BOOST_TEST(!state.has_contribution());
+}
+
+BOOST_FIXTURE_TEST_CASE(a_late_trainer_is_compared_with_the_base_that_it_started_from, Fixture) {
+  initialize();
+  state.pin_base();
+  const auto base = copy(state.parameters());
+  const auto slot = state.slot();
+  const auto commit_without_it = [&](std::uint64_t sequence) {
+    std::ranges::fill(state.result(), 0.25F);
+    const OperationId other{Epoch{1}, Sequence{sequence}};
+    BOOST_REQUIRE(state.prepare(other, {1, 1}));
+    BOOST_REQUIRE(state.commit(other));
+  };
+  for (std::uint64_t sequence = 10; sequence < 15; ++sequence) {
+    commit_without_it(sequence);
+    BOOST_TEST(state.slot() != slot);
+  }
+  // It ends while the sixth step is prepared without it.
+  std::ranges::fill(state.result(), 0.25F);
+  const auto voted = state.prepare(operation, {1, 1}).value();
+  train();
+  BOOST_REQUIRE(state.take_contribution());
+  for (std::size_t i = 0; i < base.size(); ++i) BOOST_TEST(state.input()[i] == base[i] - local.values()[i]);
+  const auto input = copy(state.input());
+  BOOST_REQUIRE(state.commit(operation));
+  BOOST_TEST((state.digest() == voted));
+  BOOST_TEST((state_digest(state.parameters(), state.momentum(), state.counters()) == voted));
+  commit_without_it(20);
+  BOOST_TEST(copy(state.input()) == input);
 }
 
 BOOST_FIXTURE_TEST_CASE(the_counters_are_part_of_the_vote, Fixture) {
@@ -140,7 +167,6 @@ BOOST_FIXTURE_TEST_CASE(values_that_are_not_finite_are_refused_by_tensor_and_ind
   refused = state.take_contribution();
   BOOST_REQUIRE(!refused);
   BOOST_TEST(refused.error().detail == "scale[0] of the contribution");
-  BOOST_TEST(!state.has_contribution());
   local.values()[15] = 0;
   BOOST_REQUIRE(state.take_contribution());
   state.result()[14] = std::nanf("");
@@ -182,7 +208,8 @@ BOOST_FIXTURE_TEST_CASE(a_damaged_or_foreign_snapshot_is_refused_and_changes_not
 }
 
 BOOST_FIXTURE_TEST_CASE(a_trainer_cannot_write_to_the_outer_slots_nor_resize_anything, Fixture) {
-  for (const int slot : {state.descriptors()[0], state.descriptors()[1]}) {
+  for (std::size_t number = 0; number < wire::OUTER_SLOTS; ++number) {
+    const int slot = state.descriptors()[number];
     errno = 0;
     BOOST_TEST(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, slot, 0) == MAP_FAILED);
     BOOST_TEST((errno == EPERM || errno == EACCES));
