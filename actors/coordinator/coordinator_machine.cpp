@@ -4,6 +4,8 @@
 
 #include "actors/coordinator/membership_machine.hpp"
 #include "actors/coordinator/outer_step_machine.hpp"
+#include "actors/coordinator/run_end_machine.hpp"
+#include "actors/coordinator/waits.hpp"
 
 namespace prime::coordinator {
 namespace {
@@ -74,7 +76,7 @@ std::string receive(State& state, const Received& event, Instant now, Effects& e
                           return std::string{};
                         },
                         [&](const Deathrattle& m) { return farewell(state, from, m, now, effects); },
-                        [&](const FinalReport& m) { return outer_step::final_report(state, from, m, effects); },
+                        [&](const FinalReport& m) { return run_end::final_report(state, from, m, effects); },
                     },
                     event.message);
 }
@@ -95,7 +97,7 @@ Snapshot snapshot(const State& s) {
 }
 
 void note_wait(State& state, Instant now, Effects& effects) {
-  auto waiting = outer_step::waiting_for(state, now);
+  auto waiting = waiting_for(state, now);
   if (waiting == state.waiting_for) return;
   state.waiting_for = waiting;
   effects.emplace_back(Record{"waiting"}.with("phase", std::string{to_string(state.phase)}).with("for", std::move(waiting)));

@@ -4,29 +4,12 @@
 #include <cmath>
 
 #include "actors/coordinator/membership_machine.hpp"
+#include "actors/coordinator/run_end_machine.hpp"
+#include "actors/coordinator/waits.hpp"
 #include "messages/assert.hpp"
 
 namespace prime::coordinator::outer_step {
 namespace {
-
-std::string names(const std::vector<std::string>& list) {
-  std::string text;
-  for (const auto& name : list) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
-template <class Predicate>
-std::vector<std::string> members_who(const State& state, Predicate predicate) {
-  std::vector<std::string> list;
-  for (const auto& member : state.view.members)
-    if (predicate(state.peers.at(member.id))) list.push_back(member.name);
-  return list;
-}
-
-void set_phase(State& state, Phase phase, Instant now) {
-  state.phase = phase;
-  state.phase_since = now;
-}
 
 /// Hands the next disjoint range of samples to a member and tells it to train.
 void begin_for(State& state, Peer& peer, std::uint32_t rank, Effects& effects) {
@@ -139,26 +122,6 @@ Record committed_record(const State& state, const Digest& digest, Instant now) {
   return record;
 }
 
-/// A late member would have to end its inner steps first.
-std::optional<PeerId> choose_finalist(const State& state) {
-  const auto& members = state.view.members;
-  if (members.empty()) return std::nullopt;
-  const auto free = std::find_if(members.begin(), members.end(), [&](const Member& m) { return !state.peers.at(m.id).contributes; });
-  return free != members.end() ? free->id : members.front().id;
-}
-
-void finish_run(State& state, const Digest& digest, Instant now, Effects& effects) {
-  set_phase(state, Phase::Finishing, now);
-  state.finalist = choose_finalist(state);
-  for (const auto& member : state.view.members)
-    effects.emplace_back(Send{member.id, RunDone{state.step, digest, state.finalist == member.id}});
-  // Joiners that did not make it: the run ended before their turn.
-  std::vector<PeerId> late;
-  for (const auto& [id, peer] : state.peers)
-    if (peer.seat != Seat::Member) late.push_back(id);
-  for (const auto id : late) membership::dismiss(state, id, Error{ErrorName::RunDone, "the last outer step was committed"}, now, effects);
-}
-
 void commit(State& state, const Digest& digest, Instant now, Effects& effects) {
   PRIME_ASSERT(state.revision.next().value == state.step.value, "law 2: step n leads from revision n-1 to n");
   state.last_commit_record = committed_record(state, digest, now);
@@ -182,7 +145,7 @@ void commit(State& state, const Digest& digest, Instant now, Effects& effects) {
   state.digest = digest;
   state.cursor = state.operation.next_sample;
   if (state.step.value >= state.options.outer_steps) {
-    finish_run(state, digest, now, effects);
+    run_end::finish(state, digest, now, effects);
     return;
   }
   state.step = state.step.next();
@@ -221,25 +184,6 @@ std::uint32_t contributing(const State& state) {
   }));
 }
 
-void end_run(State& state, std::optional<Error> cause, Instant now, Effects& effects) {
-  auto record = Record{cause ? "run_failed" : "run_done"}.with("outer_step", state.revision.value).with("tokens", state.tokens);
-  if (state.digest) record = std::move(record).with("digest", to_string(*state.digest));
-  if (cause) record = std::move(record).with("reason", to_string(*cause));
-  record.durable = true;
-  effects.emplace_back(std::move(record));
-  for (const auto& [id, peer] : state.peers)
-    effects.emplace_back(Send{id, Dismissed{cause.value_or(Error{ErrorName::RunDone, "all outer steps are committed"})}});
-  set_phase(state, Phase::Over, now);
-  state.end_cause = cause;
-  effects.emplace_back(Finish{std::move(cause)});
-}
-
-/// How many members end the wait for peers: the first step begins with all that were asked for.
-std::uint32_t quorum(const State& state) {
-  const bool begun = state.step_span > 0 || state.has_trained();
-  return begun ? state.options.min_peers : std::max(state.options.start_quorum, state.options.min_peers);
-}
-
 /// Those that are members, or would be if there were a quorum.
 std::size_t caught_up(const State& state) {
   return static_cast<std::size_t>(std::count_if(state.peers.begin(), state.peers.end(), [](const auto& entry) {
@@ -250,7 +194,7 @@ std::size_t caught_up(const State& state) {
 void advance_waiting(State& state, Instant now, Effects& effects) {
   const auto members = static_cast<std::uint32_t>(state.view.members.size());
   const bool begun = state.step_span > 0;  // the step was under way when too many peers went
-  const auto wanted = quorum(state);
+  const auto wanted = quorum_of_members(state);
   if (members >= wanted) {
     if (begun) set_phase(state, Phase::Training, now);
     else begin_step(state, now, effects);
@@ -260,15 +204,16 @@ void advance_waiting(State& state, Instant now, Effects& effects) {
       state.has_trained() && members == 0 &&
       std::none_of(state.peers.begin(), state.peers.end(), [](const auto& entry) { return entry.second.seat == Seat::CaughtUp; });
   if (state_lost)
-    end_run(state, Error{ErrorName::TooFewPeers, "the last peer that held revision " + std::to_string(state.revision.value) + " is gone"},
-            now, effects);
+    run_end::end(state,
+                 Error{ErrorName::TooFewPeers, "the last peer that held revision " + std::to_string(state.revision.value) + " is gone"},
+                 now, effects);
   else if (begun && members == 1 && state.options.stop_when_alone)
-    end_run(state, Error{ErrorName::TooFewPeers, "one peer is left and the manifest says `sync.alone: stop`"}, now, effects);
+    run_end::end(state, Error{ErrorName::TooFewPeers, "one peer is left and the manifest says `sync.alone: stop`"}, now, effects);
   else if (now - state.phase_since > state.options.wait_limit)
-    end_run(state,
-            Error{ErrorName::TooFewPeers, std::to_string(caught_up(state)) + " of " + std::to_string(wanted) + " after " +
-                                              format_duration(state.options.wait_limit)},
-            now, effects);
+    run_end::end(state,
+                 Error{ErrorName::TooFewPeers, std::to_string(caught_up(state)) + " of " + std::to_string(wanted) + " after " +
+                                                   format_duration(state.options.wait_limit)},
+                 now, effects);
 }
 
 bool all_ready(const State& state) {
@@ -321,24 +266,6 @@ void advance_reducing(State& state, Instant now, Effects& effects) {
     membership::dismiss(state, id, Error{ErrorName::DeadlineExceeded, "no vote within " + format_duration(state.options.deadline)}, now,
                         effects);
   advance(state, now, effects);
-}
-
-void advance_finishing(State& state, Instant now, Effects& effects) {
-  if (state.reported) {
-    // Who has yet to come back after a restart is to hear of the end; who stays away is lost soon.
-    if (members_who(state, [](const Peer& p) { return p.absent; }).empty()) end_run(state, std::nullopt, now, effects);
-    return;
-  }
-  if (state.finalist && !state.peers.contains(*state.finalist)) {
-    state.finalist = choose_finalist(state);
-    if (state.finalist) effects.emplace_back(Send{*state.finalist, RunDone{state.step, *state.digest, true}});
-  }
-  if (!state.finalist) {
-    effects.emplace_back(Record{"final_report_missing"}.with("reason", std::string{"no peer was left to evaluate the final state"}));
-    end_run(state, std::nullopt, now, effects);
-  } else if (now - state.phase_since > state.options.finish_limit) {
-    end_run(state, std::nullopt, now, effects);
-  }
 }
 
 }  // namespace
@@ -418,20 +345,6 @@ std::string in_doubt(State& state, PeerId from, const InDoubt& message, Effects&
   return "it was aborted";
 }
 
-std::string final_report(State& state, PeerId from, const FinalReport& message, Effects& effects) {
-  if (state.phase != Phase::Finishing || state.finalist != from) return "a report that nobody waits for";
-  auto record = Record{"final_report"}
-                    .with("peer", to_string(from))
-                    .with("sample", message.sample.substr(0, 4096))
-                    .with("checkpoint", message.checkpoint);
-  if (!message.problem.empty()) record = std::move(record).with("problem", message.problem);
-  if (!std::isnan(message.held_out_loss.value())) record = std::move(record).with("held_out_loss", message.held_out_loss.value());
-  record.durable = true;
-  effects.emplace_back(std::move(record));
-  state.reported = true;
-  return "the run is done";
-}
-
 void abort(State& state, const std::string& reason, Instant now, Effects& effects) {
   if (state.phase != Phase::Reducing) return;
   effects.emplace_back(Record{"outer_step_aborted"}
@@ -446,7 +359,7 @@ void abort(State& state, const std::string& reason, Instant now, Effects& effect
 
 void stop(State& state, const std::string& why, Instant now, Effects& effects) {
   abort(state, "the run is stopped", now, effects);
-  end_run(state, Error{ErrorName::RunStopped, why + ", after outer step " + std::to_string(state.revision.value)}, now, effects);
+  run_end::end(state, Error{ErrorName::RunStopped, why + ", after outer step " + std::to_string(state.revision.value)}, now, effects);
 }
 
 std::string returned(State& state, PeerId from, const Hello& message, Instant now, Effects& effects) {
@@ -485,46 +398,9 @@ void advance(State& state, Instant now, Effects& effects) {
     case Phase::Waiting: return advance_waiting(state, now, effects);
     case Phase::Training: return advance_training(state, now, effects);
     case Phase::Reducing: return advance_reducing(state, now, effects);
-    case Phase::Finishing: return advance_finishing(state, now, effects);
+    case Phase::Finishing: return run_end::advance(state, now, effects);
     case Phase::Over: return;
   }
-}
-
-std::string waiting_for(const State& state, Instant now) {
-  switch (state.phase) {
-    case Phase::Waiting: {
-      std::vector<std::string> coming;
-      for (const auto& [id, peer] : state.peers)
-        if (peer.seat != Seat::Member) coming.push_back(peer.hello.name);
-      return "peers: " + std::to_string(state.view.members.size()) + " of " + std::to_string(quorum(state)) + " are members" +
-             (coming.empty() ? "" : ", joining: " + names(coming)) + "; gives up " + format_duration(state.options.wait_limit) +
-             " after the wait began";
-    }
-    case Phase::Training: {
-      if (const auto absent = members_who(state, [](const Peer& p) { return p.absent; }); !absent.empty())
-        return "the return of " + names(absent) + " after the coordinator's restart; evicted after " +
-               format_duration(state.options.heartbeat_limit);
-      const auto late = members_who(state, [](const Peer& p) { return !p.ready; });
-      if (state.quorum_since && !late.empty())
-        return "inner steps of " + names(late) + "; goes on without them " + format_duration(state.options.grace) +
-               " after the quorum was ready (`sync.grace`)";
-      if (!state.first_ready) return "inner steps of " + names(late) + "; an agent starts a trainer that stands still again";
-      if (!late.empty())
-        return "inner steps of " + names(late) + "; evicted " + format_duration(state.options.deadline) + " after the first is ready";
-      if (const auto joiner = membership::held_for(state, now))
-        return "the state fetch of " + state.peers.at(*joiner).hello.name + "; at most " + format_duration(state.options.fetch_limit);
-      return "the next try of the reduce";
-    }
-    case Phase::Reducing:
-      return "votes of " + names(members_who(state, [](const Peer& p) { return !p.vote; })) + "; at most " +
-             format_duration(state.options.deadline);
-    case Phase::Finishing:
-      if (state.reported)
-        return "the return of " + names(members_who(state, [](const Peer& p) { return p.absent; })) + ", to hear of the end";
-      return "the final evaluation; at most " + format_duration(state.options.finish_limit);
-    case Phase::Over: return "";
-  }
-  return "";
 }
 
 }  // namespace prime::coordinator::outer_step

@@ -11,7 +11,6 @@ std::string ready(State& state, PeerId from, const Ready& message, Instant now, 
 std::string vote(State& state, PeerId from, const Vote& message, Instant now, Effects& effects);
 std::string reduce_failed(State& state, PeerId from, const ReduceFailed& message, Instant now, Effects& effects);
 std::string in_doubt(State& state, PeerId from, const InDoubt& message, Effects& effects);
-std::string final_report(State& state, PeerId from, const FinalReport& message, Effects& effects);
 
 /// Aborts what is in flight; the readiness of the members stays, their inputs are as they were (law 2).
 void abort(State& state, const std::string& reason, Instant now, Effects& effects);
@@ -23,7 +22,5 @@ std::string returned(State& state, PeerId from, const Hello& message, Instant no
 void enter(State& state, const std::vector<PeerId>& admitted, Effects& effects);
 /// Does whatever the state allows next: begins, reduces, waits, ends. Called after every event.
 void advance(State& state, Instant now, Effects& effects);
-/// What the run waits for at this moment, whom, and until when; empty when it is at work.
-std::string waiting_for(const State& state, Instant now);
 
 }  // namespace prime::coordinator::outer_step

@@ -47,6 +47,9 @@ std::optional<std::string> StepTable::apply(const store::JournalLine& line) {
     if (begun_) notes_.push_back(name + " joined");
   }
   if (line.event == "peer_left" || line.event == "peer_lost") on_gone(name, line.event == "peer_left", fields);
+  // An outer step that is tried again tells of it again.
+  if (auto late = name + " late"; line.event == "peer_late" && std::find(notes_.begin(), notes_.end(), late) == notes_.end())
+    notes_.push_back(std::move(late));
   if (line.event == "coordinator_restarted") notes_.emplace_back("the coordinator was killed and is back");
   if (line.event == "outer_step_aborted") {
     const auto reason = text_field(fields, "reason").value_or("no reason");

@@ -35,12 +35,12 @@ net::Transport transport_of(const manifest::Shared& shared) {
   return shared.trust.transport == manifest::Transport::Plain ? net::Transport::Plain : net::Transport::Tls;
 }
 
-/// Everything of one agent, in the order in which it must be destroyed (last member first).
 ReduceTerms terms_of(const manifest::Shared& shared) {
   const auto& wire = shared.sync.wire;
   return {shared.sync.deadline, wire.codec, wire.schedule, wire.rounding == manifest::Rounding::Stochastic, shared.train.seed};
 }
 
+/// Everything of one agent, in the order in which it must be destroyed (last member first).
 class Agent {
  public:
   Agent(AgentOptions options, PeerId self, std::string name, std::filesystem::path directory, RecordJournal& journal,

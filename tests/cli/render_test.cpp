@@ -32,6 +32,7 @@ test::HandwrittenJournal eventful_run() {
   lost(LYNX, "wild-lynx", "a peer was lost: connection closed [PR0502]");
   journal.add("outer_step_committed", test::committed(2, 3.902, {OTTER, HERON}));
   journal.add("peer_admitted", {{"peer", "d4"}, {"name", "dusk-ibex"}, {"epoch", 3}, {"revision", 2}});
+  for (int attempt = 0; attempt < 2; ++attempt) journal.add("peer_late", {{"peer", HERON}, {"name", "calm-heron"}, {"outer_step", 3}});
   journal.add("outer_step_committed", test::committed(3, 3.711, {OTTER, HERON, "d4"}));
   journal.add("outer_step_aborted",
               {{"outer_step", 4}, {"operation", "3.4"}, {"epoch", 3}, {"reason", "brave-otter reports: a lane broke: timed out [PR0503]"}});
