@@ -184,10 +184,12 @@ class Table {
       simulate_.range = range;
     };
     auto* seed = simulate
-                     .add_option_function<std::uint64_t>(
+                     .add_option_function<std::string>(
                          "--seed",
-                         [=](const std::uint64_t& value) {
-                           set_seeds({value, value}, false);
+                         [=](const std::string& text) {
+                           const auto seeds = parse_seeds(text + ".." + text);
+                           if (!seeds) throw CLI::ValidationError("--seed", "`" + text + "` is no number from 0 on");
+                           set_seeds(*seeds, false);
                          },
                          "what all chance is drawn from [1]")
                      ->type_name("S");

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "messages/errors.hpp"
 #include "messages/ids.hpp"
+#include "messages/shared_list.hpp"
 
 namespace prime {
 
@@ -111,12 +111,12 @@ auto inspect(Inspector& f, Member& x) {
 /// The agreed list of peers. A member's rank is its index; members are sorted by ordinal.
 struct View {
   Epoch epoch;
-  std::vector<Member> members;
+  SharedList<Member> members;
   friend bool operator==(const View&, const View&) = default;
 };
 template <class Inspector>
 auto inspect(Inspector& f, View& x) {
-  return f(x.epoch, x.members);
+  return f(x.epoch, on_wire<Inspector>(x.members));
 }
 
 /// Peer → coordinator, every `membership.heartbeat.every`; judged on the receiver's monotonic clock.

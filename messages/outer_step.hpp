@@ -5,7 +5,6 @@
 #include <bit>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "messages/ids.hpp"
 #include "messages/membership.hpp"
@@ -71,13 +70,14 @@ struct StartReduce {
   OuterStep step;
   Revision base;
   View view;
-  std::vector<Contribution> contributions;
+  SharedList<Contribution> contributions;
   std::uint64_t elements = 0;     ///< agreed count; a peer that holds another refuses by name
   std::uint64_t next_sample = 0;  ///< the data cursor after this step, part of the state that is voted on
+  friend bool operator==(const StartReduce&, const StartReduce&) = default;
 };
 template <class Inspector>
 auto inspect(Inspector& f, StartReduce& x) {
-  return f(x.op, x.step, x.base, x.view, x.contributions, x.elements, x.next_sample);
+  return f(x.op, x.step, x.base, x.view, on_wire<Inspector>(x.contributions), x.elements, x.next_sample);
 }
 
 /// Member → coordinator: I hold the whole result; the state that it leads to has this digest.

@@ -107,7 +107,7 @@ std::string_view to_string(Phase phase);
 struct Operation {
   OperationId id;
   Instant since{};
-  std::vector<Contribution> contributions;
+  SharedList<Contribution> contributions;
   std::uint64_t next_sample = 0;
 };
 

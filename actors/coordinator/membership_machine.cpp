@@ -187,7 +187,7 @@ void remove(State& state, PeerId id, const Error& cause, bool left, Instant now,
   state.gone.emplace_back(id, cause);
   if (state.gone.size() > MAX_GONE) state.gone.erase(state.gone.begin());
   if (member) {
-    std::erase_if(state.view.members, [&](const Member& m) { return m.id == id; });
+    std::erase_if(state.view.members.edit(), [&](const Member& m) { return m.id == id; });
     state.view.epoch = state.view.epoch.next();
   }
   const bool state_lost = state.digest && std::none_of(state.peers.begin(), state.peers.end(),
@@ -223,6 +223,7 @@ std::vector<PeerId> admit(State& state, Instant now, Effects& effects) {
   if (admitted.empty() || (state.view.members.empty() && !state.has_trained() && admitted.size() < state.options.start_quorum)) return {};
   std::sort(admitted.begin(), admitted.end(), [](const Peer* a, const Peer* b) { return a->ordinal < b->ordinal; });
   state.view.epoch = state.view.epoch.next();
+  auto& members = state.view.members.edit();
   std::vector<PeerId> ids;
   for (auto* peer : admitted) {
     set_seat(*peer, Seat::Member, now);
@@ -232,10 +233,10 @@ std::vector<PeerId> admit(State& state, Instant now, Effects& effects) {
     peer->ready.reset();
     peer->vote.reset();
     ids.push_back(peer->hello.peer);
-    state.view.members.push_back(Member{peer->hello.peer, peer->hello.name, peer->hello.lanes, peer->ordinal});
+    members.push_back(Member{peer->hello.peer, peer->hello.name, peer->hello.lanes, peer->ordinal});
     effects.emplace_back(peer_record("peer_admitted", *peer).with("epoch", state.view.epoch.value).with("revision", state.revision.value));
   }
-  std::sort(state.view.members.begin(), state.view.members.end(), [](const Member& a, const Member& b) { return a.ordinal < b.ordinal; });
+  std::sort(members.begin(), members.end(), [](const Member& a, const Member& b) { return a.ordinal < b.ordinal; });
   return ids;
 }
 

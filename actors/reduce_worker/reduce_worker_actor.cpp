@@ -20,7 +20,7 @@ void ReduceWorkerImpl::start(const StartReduce& reduce) {
   request.op = reduce.op;
   request.view = reduce.view;
   request.self = ports_.self;
-  request.contributions = reduce.contributions;
+  request.contributions = reduce.contributions.list();
   request.input = std::as_bytes(ports_.state->contribution());
   request.output = std::as_writable_bytes(ports_.state->result());
   const ReduceTerms terms = ports_.terms();

@@ -72,6 +72,7 @@ std::size_t Swarm::join(const PeerSpec& spec) {
   const auto i = hosts_.size();
   auto& host = hosts_.emplace_back();
   host.id = PeerId{mix(scenario_.seed * 1000 + i)};
+  indices_.emplace(host.id, i);
   host.spec = spec;
   host.started = now_;
   host.model = initial_model(scenario_.same_start ? 7 : 7 + i);
@@ -84,6 +85,7 @@ std::size_t Swarm::join(const PeerSpec& spec) {
   options.coordinator_grace = COORDINATOR_GRACE;
   auto started = peer::start(std::move(options), now_);
   host.machine = std::move(started.state);
+  watch_silence(now_, host);
   probe("peer phase greeting");
   trace(host.machine.options.hello.name, "start", started.reason);
   if (!coordinator_alive_ || outcome_.over) post_lost(i, "refused", 10ms);
@@ -109,11 +111,14 @@ void Swarm::kill(std::size_t i, bool silently) {
 void Swarm::pause(std::size_t i, Duration hold) {
   if (!hosts_[i].alive || hosts_[i].paused) return;
   hosts_[i].paused = true;
+  ++paused_;
   if (hold == Duration{}) return;
   schedule(hold, [this, i] {
     auto& host = hosts_[i];
+    if (host.alive) --paused_;
     host.paused = false;
     host.resumed = now_;
+    watch_silence(now_, host);
     auto backlog = std::move(host.backlog);
     host.backlog.clear();
     for (auto& event : backlog) deliver(i, std::move(event));
@@ -139,6 +144,7 @@ void Swarm::kill_coordinator() {
   coordinator_alive_ = false;
   coordinator_died_ = now_;
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    watch_silence(now_, hosts_[i]);
     hosts_[i].up_open = false;
     hosts_[i].down_open = false;
     if (!random_.chance(0.2)) post_lost(i, "reset", random_.between(0ms, 1s));  // else its silence tells

@@ -5,11 +5,21 @@
 namespace prime::sim {
 namespace {
 
+/// In a larger swarm a change of a seat that changes no view is seen with the coordinator's next tick.
+constexpr std::size_t WATCHED_AFTER_EVERY_EVENT = 64;
+
 template <class T>
 const T* field(const Record& record, std::string_view key) {
   for (const auto& [name, value] : record.fields)
     if (name == key) return std::get_if<T>(&value);
   return nullptr;
+}
+
+template <class Text>
+std::string said(const Text& text) {
+  if constexpr (std::is_arithmetic_v<Text>) return std::to_string(text);
+  else if constexpr (std::is_convertible_v<Text, std::string>) return text;
+  else return to_string(text);
 }
 
 }  // namespace
@@ -18,13 +28,15 @@ void Oracle::violate(const std::string& what) {
   if (!violation_) violation_ = what;
 }
 
-void Oracle::expect(bool holds, const char* number, const std::string& what) {
-  if (!holds) violate(std::string{number} + " " + what);
+template <class... Parts>
+void Oracle::expect(bool holds, const char* number, const Parts&... what) {
+  if (!holds) violate(((std::string{number} + " ") + ... + said(what)));
 }
 
 void Oracle::coordinator_stepped(const coordinator::Event& event, const coordinator::State& state,
                                  const std::vector<coordinator::Effect>& effects, Instant now) {
   now_ = now;
+  judged_now_.reset();
   if (const auto* received = std::get_if<coordinator::Received>(&event)) {
     if (const auto* vote = std::get_if<Vote>(&received->message)) votes_[vote->op][received->from] = vote->state;
     if (const auto* ready = std::get_if<Ready>(&received->message)) bases_[received->from] = ready->base;
@@ -49,39 +61,54 @@ void Oracle::coordinator_stepped(const coordinator::Event& event, const coordina
       over_ = true;
     }
   }
-  check_membership(state);
+  check_membership(state, state.peers.size() <= WATCHED_AFTER_EVERY_EVENT || std::holds_alternative<coordinator::Tick>(event));
 }
 
 void Oracle::coordinator_restarted(const coordinator::State& state) {
-  std::erase_if(seen_, [&](PeerId id) { return !state.peers.contains(id); });
+  std::erase_if(seats_, [&](const SeatSeen& seen) { return !state.peers.contains(seen.id); });
   gone_.clear();
   const auto newest = journal_.empty() ? Revision{} : journal_.rbegin()->first;
-  expect(state.revision == newest, "LAW-8", "revision " + std::to_string(newest.value) + " is forgotten");
+  expect(state.revision == newest, "LAW-8", "revision ", newest.value, " is forgotten");
   expect(reduces_.empty() || state.sequence >= reduces_.rbegin()->first.sequence, "LAW-8", "an operation is forgotten");
-  check_membership(state);
+  check_membership(state, true);
 }
 
-void Oracle::check_membership(const coordinator::State& state) {
+/// Judges what differs from the last time; what is as it was, was judged then.
+void Oracle::check_membership(const coordinator::State& state, bool all_seats) {
+  const auto& members = state.view.members;
   expect(state.view.epoch >= epoch_, "LAW-1", "the epoch fell");
-  expect(state.view.epoch > epoch_ || state.view.members == members_, "LAW-1", "the members changed and the epoch did not");
+  const bool same_members = members == members_;
+  expect(state.view.epoch > epoch_ || same_members, "LAW-1", "the members changed and the epoch did not");
   epoch_ = state.view.epoch;
-  members_ = state.view.members;
+  if (!same_members) {
+    members_ = members;
+    ids_of_members_.clear();
+    std::optional<std::uint64_t> last;
+    for (const auto& member : members) {
+      ids_of_members_.insert(member.id);
+      expect(!last || *last < member.ordinal, "SIM-6", "ranks do not follow the order of arrival");
+      last = member.ordinal;
+    }
+  }
+  const auto as_before = [](const SeatSeen& seen, const auto& entry) {
+    return seen.id == entry.first && seen.seat == entry.second.seat && seen.overtaken == (entry.second.fetch.stale > 0);
+  };
+  seats_changed_ =
+      (all_seats || !same_members) && !std::equal(seats_.begin(), seats_.end(), state.peers.begin(), state.peers.end(), as_before);
+  if (same_members && !seats_changed_) return;
+  check_seats(state);
+}
+
+void Oracle::check_seats(const coordinator::State& state) {
+  for (const auto& seen : seats_)
+    if (!state.peers.contains(seen.id)) gone_.insert(seen.id);
+  seats_.clear();
   for (const auto& [id, peer] : state.peers) {
-    expect(!gone_.contains(id), "SIM-2", peer.hello.name + " came back after it was gone");
-    seen_.insert(id);
+    expect(!gone_.contains(id), "SIM-2", peer.hello.name, " came back after it was gone");
+    expect((peer.seat == coordinator::Seat::Member) == ids_of_members_.contains(id), "SIM-6", peer.hello.name, ": seat and view differ");
+    seats_.push_back({id, peer.seat, peer.fetch.stale > 0});
   }
-  for (const auto id : seen_)
-    if (!state.peers.contains(id)) gone_.insert(id);
-  std::set<PeerId> members;
-  std::optional<std::uint64_t> last;
-  for (const auto& member : state.view.members) {
-    members.insert(member.id);
-    expect(!last || *last < member.ordinal, "SIM-6", "ranks do not follow the order of arrival");
-    last = member.ordinal;
-  }
-  for (const auto& [id, peer] : state.peers)
-    expect((peer.seat == coordinator::Seat::Member) == members.contains(id), "SIM-6", peer.hello.name + ": seat and view differ");
-  expect(std::none_of(members.begin(), members.end(), [&](PeerId id) { return gone_.contains(id); }), "SIM-2", "a member is gone");
+  for (const auto& member : members_) expect(state.peers.contains(member.id), "SIM-6", member.name, " has no seat and is a member");
 }
 
 void Oracle::sent(const coordinator::Send& send, const coordinator::State& state) {
@@ -89,13 +116,12 @@ void Oracle::sent(const coordinator::Send& send, const coordinator::State& state
   if (const auto* reduce = std::get_if<StartReduce>(&send.message)) reduce_started(*reduce, state);
   if (const auto* farewell = std::get_if<Dismissed>(&send.message)) dismissed(send.to, farewell->cause);
   if (const auto* abort = std::get_if<Abort>(&send.message)) {
-    expect(!committed_.contains(abort->op), "LAW-2", "operation " + to_string(abort->op) + " was aborted after its commit");
+    expect(!committed_.contains(abort->op), "LAW-2", "operation ", abort->op, " was aborted after its commit");
     aborted_.insert(abort->op);
   }
   if (const auto* commit = std::get_if<Commit>(&send.message)) {
     const auto decided = committed_.find(commit->op);
-    if (decided == committed_.end())
-      return expect(false, "LAW-8", "commit of " + to_string(commit->op) + " was told before it was journaled");
+    if (decided == committed_.end()) return expect(false, "LAW-8", "commit of ", commit->op, " was told before it was journaled");
     expect(decided->second.revision == commit->revision && decided->second.state == commit->state, "LAW-8",
            "a commit differs from its journal");
   }
@@ -104,12 +130,12 @@ void Oracle::sent(const coordinator::Send& send, const coordinator::State& state
 /// All peers of a simulation are honest: whatever they are sent away for must have been done to them.
 void Oracle::dismissed(PeerId to, const Error& cause) {
   const auto accused = [&](ErrorName name) { return cause.name == name; };
-  expect(!accused(ErrorName::ProtocolViolation) && !accused(ErrorName::ReduceMismatch) && !accused(ErrorName::InternalError), "SIM-7",
-         to_string(to) + " is sent away for " + to_string(cause));
-  expect(!accused(ErrorName::FetchFailed), "SIM-7", to_string(to) + " is sent away although there were donors");
-  expect(!accused(ErrorName::ParityBroken) || parity_may_break_, "SIM-7", to_string(to) + " is sent away for " + to_string(cause));
+  expect(!accused(ErrorName::ProtocolViolation) && !accused(ErrorName::ReduceMismatch) && !accused(ErrorName::InternalError), "SIM-7", to,
+         " is sent away for ", cause);
+  expect(!accused(ErrorName::FetchFailed), "SIM-7", to, " is sent away although there were donors");
+  expect(!accused(ErrorName::ParityBroken) || parity_may_break_, "SIM-7", to, " is sent away for ", cause);
   if (accused(ErrorName::DeadlineExceeded) && cause.detail.starts_with("not ready"))
-    expect(now_ - begun_at_[to] >= options_.deadline, "SIM-7", to_string(to) + " is called slow before the deadline");
+    expect(now_ - begun_at_[to] >= options_.deadline, "SIM-7", to, " is called slow before the deadline");
 }
 
 void Oracle::begun(PeerId to, const BeginStep& message) {
@@ -122,11 +148,12 @@ void Oracle::begun(PeerId to, const BeginStep& message) {
 }
 
 void Oracle::reduce_started(const StartReduce& message, const coordinator::State& state) {
-  const bool first = !reduces_.contains(message.op);
-  if (first && !reduces_.empty()) {
+  if (judged_now_ == message.op)
+    return expect(reduces_.at(message.op) == message, "LAW-1", "operation ", message.op, " is told to its members in different words");
+  judged_now_ = message.op;
+  if (!reduces_.contains(message.op) && !reduces_.empty()) {
     const auto& last = reduces_.rbegin()->first;
-    expect(last < message.op && last.sequence < message.op.sequence, "LAW-1",
-           "operation " + to_string(message.op) + " is not newer than all before");
+    expect(last < message.op && last.sequence < message.op.sequence, "LAW-1", "operation ", message.op, " is not newer than all before");
   }
   reduces_[message.op] = message;
   expect(message.op.epoch == message.view.epoch, "LAW-1", "an operation belongs to another epoch than its view");
@@ -140,22 +167,22 @@ void Oracle::reduce_started(const StartReduce& message, const coordinator::State
     if (begin == begun_.end()) return expect(false, "LAW-4", "a contributor never began");
     const auto own = begin->second.contribute ? weight_of(id, begin->second.step) : 0;
     const bool may_be_late = options_.quorum > 0 && own > 0;
-    expect(weight == own || (may_be_late && weight == 0), "LAW-4", "peer " + to_string(id) + " weighs " + std::to_string(weight));
-    expect(weight == 0 || may_be_late || begin->second.step == message.step, "LAW-4", "peer " + to_string(id) + " brings old work");
+    expect(weight == own || (may_be_late && weight == 0), "LAW-4", "peer ", id, " weighs ", weight);
+    expect(weight == 0 || may_be_late || begin->second.step == message.step, "LAW-4", "peer ", id, " brings old work");
     if (weight > 0) ++contributors;
   }
-  expect(contributors >= options_.min_peers, "LAW-5", "reduces with " + std::to_string(contributors) + " contributors");
+  expect(contributors >= options_.min_peers, "LAW-5", "reduces with ", contributors, " contributors");
   std::vector<std::pair<std::uint64_t, PeerId>> ranges;
   for (const auto& contribution : message.contributions) {
     const auto& begin = begun_.at(contribution.peer);
     if (contribution.weight == 0) continue;
     if (begin.step == message.step) ranges.emplace_back(begin.first_sample, contribution.peer);
-    else expect(!consumed_.contains(begin.first_sample), "SIM-5", "samples are consumed twice by the late " + to_string(contribution.peer));
+    else expect(!consumed_.contains(begin.first_sample), "SIM-5", "samples are consumed twice by the late ", contribution.peer);
   }
   std::sort(ranges.begin(), ranges.end());
   auto free = next_free_sample_;
   for (const auto& [begin, id] : ranges) {
-    expect(begin >= free, "SIM-5", "samples are consumed twice by " + to_string(id));
+    expect(begin >= free, "SIM-5", "samples are consumed twice by ", id);
     free = begin + options_.samples_per_peer;
   }
   expect(message.next_sample >= free, "SIM-5", "the cursor is behind what was handed out");
@@ -172,13 +199,13 @@ void Oracle::committed(const Record& record, const coordinator::State& state) {
   const auto digest = parse_digest(*digest_text).value_or(Digest{});
   const auto& [op, reduce] = *reduces_.rbegin();
   const auto newest = journal_.empty() ? Revision{} : journal_.rbegin()->first;
-  expect(*revision == newest.value + 1, "SIM-1",
-         "revision " + std::to_string(*revision) + " is committed after " + std::to_string(newest.value));
-  expect(!aborted_.contains(op), "LAW-2", "operation " + to_string(op) + " is committed after its abort");
+  expect(*revision == newest.value + 1, "SIM-1", "revision ", *revision, " is committed after ", newest.value);
+  expect(!aborted_.contains(op), "LAW-2", "operation ", op, " is committed after its abort");
+  const auto& votes = votes_[op];
   for (const auto& member : reduce.view.members) {
-    expect(!gone_.contains(member.id) && state.peers.contains(member.id), "SIM-2", member.name + " is gone and contributes");
-    const auto vote = votes_[op].find(member.id);
-    expect(vote != votes_[op].end() && vote->second == digest, "LAW-2", "committed without the vote of " + member.name);
+    expect(!gone_.contains(member.id) && state.peers.contains(member.id), "SIM-2", member.name, " is gone and contributes");
+    const auto vote = votes.find(member.id);
+    expect(vote != votes.end() && vote->second == digest, "LAW-2", "committed without the vote of ", member.name);
   }
   check_mean(reduce, *contributors, *weight, digest);
   journal_[Revision{*revision}] = digest;
@@ -206,20 +233,20 @@ void Oracle::check_mean(const StartReduce& reduce, const std::vector<std::string
     }
     return expect(!reference_.empty(), "LAW-4", "the first commit is no mean over any founder's state");
   }
+  const std::unordered_set<std::string> named(contributors.begin(), contributors.end());
   const auto& base = reference_.rbegin()->second;
   Numbers sum{};
   std::uint64_t total = 0;
   for (const auto& member : reduce.view.members) {  // rank order
-    if (std::find(contributors.begin(), contributors.end(), to_string(member.id)) == contributors.end()) continue;
+    if (!named.contains(to_string(member.id))) continue;
     const auto& begin = begun_.at(member.id);
     const auto gradient = pseudo_gradient(member.id, begin.step, reference_.at(bases_.at(member.id)), begin.first_sample);
     const auto own = weight_of(member.id, begin.step);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i] * static_cast<double>(own);
     total += own;
   }
-  expect(total == weight, "LAW-4",
-         "the journaled weight is " + std::to_string(weight) + ", the contributors weigh " + std::to_string(total));
-  expect(contributors.size() >= options_.min_peers, "LAW-5", "a commit with " + std::to_string(contributors.size()) + " contributors");
+  expect(total == weight, "LAW-4", "the journaled weight is ", weight, ", the contributors weigh ", total);
+  expect(contributors.size() >= options_.min_peers, "LAW-5", "a commit with ", contributors.size(), " contributors");
   Model next{base.numbers, base.revision.next(), reduce.next_sample};
   for (std::size_t i = 0; i < sum.size(); ++i) next.numbers[i] -= sum[i] / static_cast<double>(total);
   if (digest_of(next) == digest) reference_[next.revision] = next;
@@ -229,16 +256,16 @@ void Oracle::check_mean(const StartReduce& reduce, const std::vector<std::string
 
 void Oracle::peer_stepped(const Holding& holding, const std::vector<peer::Effect>& effects) {
   auto& epoch = peer_epochs_[holding.id];
-  expect(holding.machine->epoch >= epoch, "LAW-1", holding.machine->options.hello.name + " fell back to an older epoch");
+  expect(holding.machine->epoch >= epoch, "LAW-1", holding.machine->options.hello.name, " fell back to an older epoch");
   epoch = holding.machine->epoch;
   bool saved = false;
   for (const auto& effect : effects) {
     if (const auto* apply = std::get_if<peer::ApplyCommit>(&effect))
-      expect(committed_.contains(apply->commit.op), "LAW-2", holding.machine->options.hello.name + " applies what was not committed");
+      expect(committed_.contains(apply->commit.op), "LAW-2", holding.machine->options.hello.name, " applies what was not committed");
     if (std::holds_alternative<peer::SaveState>(effect)) saved = true;
     if (const auto* end = std::get_if<peer::End>(&effect))
       if (end->cause && end->cause->name == ErrorName::CoordinatorLost && holding.machine->revision > Revision{})
-        expect(saved, "LAW-8", holding.machine->options.hello.name + " lost the coordinator and saved nothing");
+        expect(saved, "LAW-8", holding.machine->options.hello.name, " lost the coordinator and saved nothing");
   }
 }
 
@@ -247,24 +274,23 @@ void Oracle::check_holding(const Holding& holding) {
   const auto& name = machine.options.hello.name;
   const auto digest = digest_of(*holding.model);
   if (machine.trainer_bound) {
-    expect(digest == machine.digest, "LAW-3",
-           name + " holds other bits than its machine believes, at revision " + std::to_string(machine.revision.value));
-    expect(holding.model->revision == machine.revision, "LAW-3", name + " holds another revision than its machine believes");
+    expect(digest == machine.digest, "LAW-3", name, " holds other bits than its machine believes, at revision ", machine.revision.value);
+    expect(holding.model->revision == machine.revision, "LAW-3", name, " holds another revision than its machine believes");
   }
   if (const auto committed = journal_.find(machine.revision); committed != journal_.end())
-    expect(committed->second == digest, "LAW-3", name + " differs from the committed revision " + std::to_string(machine.revision.value));
+    expect(committed->second == digest, "LAW-3", name, " differs from the committed revision ", machine.revision.value);
   const auto newest = journal_.empty() ? Revision{} : journal_.rbegin()->first;
-  expect(machine.revision <= newest, "SIM-3", name + " is ahead of the journal");
+  expect(machine.revision <= newest, "SIM-3", name, " is ahead of the journal");
   for (const auto& op : holding.prepared)
-    expect(machine.prepared && machine.reduce && machine.reduce->op == op, "SIM-4", name + " keeps what was prepared for " + to_string(op));
+    expect(machine.prepared && machine.reduce && machine.reduce->op == op, "SIM-4", name, " keeps what was prepared for ", op);
 }
 
 void Oracle::check_end(const coordinator::State& state, bool coordinator_alive, const std::vector<Holding>& survivors) {
   if (!coordinator_alive || state.phase != coordinator::Phase::Over) return;
   if (state.revision.value != options_.outer_steps) return;
   for (const auto& holding : survivors)
-    expect(holding.machine->revision == state.revision, "SIM-8",
-           holding.machine->options.hello.name + " survived at revision " + std::to_string(holding.machine->revision.value));
+    expect(holding.machine->revision == state.revision, "SIM-8", holding.machine->options.hello.name, " survived at revision ",
+           holding.machine->revision.value);
 }
 
 }  // namespace prime::sim

@@ -6,6 +6,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "actors/coordinator/coordinator_state.hpp"
@@ -31,11 +33,20 @@ class Oracle {
   void coordinator_stepped(const coordinator::Event& event, const coordinator::State& state,
                            const std::vector<coordinator::Effect>& effects, Instant now);
   void peer_stepped(const Holding& holding, const std::vector<peer::Effect>& effects);
-  /// Judges what a peer holds; called for all of them after every event.
+  /// Judges what a peer holds: after each of its events, and all of them after each commit. Nothing else changes the verdict.
   void check_holding(const Holding& holding);
   void check_end(const coordinator::State& state, bool coordinator_alive, const std::vector<Holding>& survivors);
 
   [[nodiscard]] const std::optional<std::string>& violation() const { return violation_; }
+  /// As the coordinator's last event left them.
+  struct SeatSeen {
+    PeerId id;
+    coordinator::Seat seat;
+    bool overtaken;  ///< by a commit, while it fetched
+  };
+  [[nodiscard]] const std::vector<SeatSeen>& seats() const { return seats_; }
+  [[nodiscard]] bool seats_changed() const { return seats_changed_; }
+  [[nodiscard]] std::size_t commits() const { return journal_.size(); }
   void violate(const std::string& what);
   /// A fault was injected for which an innocent peer may be sent away.
   void expect_parity_to_break() { parity_may_break_ = true; }
@@ -49,19 +60,25 @@ class Oracle {
   void reduce_started(const StartReduce& message, const coordinator::State& state);
   void committed(const Record& record, const coordinator::State& state);
   void check_mean(const StartReduce& reduce, const std::vector<std::string>& contributors, std::uint64_t weight, const Digest& digest);
-  void check_membership(const coordinator::State& state);
-  void expect(bool holds, const char* number, const std::string& what);
+  void check_membership(const coordinator::State& state, bool all_seats);
+  void check_seats(const coordinator::State& state);
+  /// The parts of the text are joined only when it does not hold.
+  template <class... Parts>
+  void expect(bool holds, const char* number, const Parts&... what);
 
   coordinator::Options options_;
   std::optional<std::string> violation_;
-  std::set<PeerId> seen_;
-  std::set<PeerId> gone_;
+  std::vector<SeatSeen> seats_;
+  bool seats_changed_ = false;
+  std::unordered_set<PeerId> gone_;
   Epoch epoch_;
-  std::vector<Member> members_;
+  SharedList<Member> members_;
+  std::unordered_set<PeerId> ids_of_members_;
   bool reported_ = false;
-  std::map<PeerId, Epoch> peer_epochs_;
-  std::map<PeerId, BeginStep> begun_;
+  std::unordered_map<PeerId, Epoch> peer_epochs_;
+  std::unordered_map<PeerId, BeginStep> begun_;
   std::map<OperationId, StartReduce> reduces_;
+  std::optional<OperationId> judged_now_;  ///< started by this event: the same words to its other members are not judged again
   std::map<OperationId, std::map<PeerId, Digest>> votes_;
   std::set<OperationId> aborted_;
   std::map<OperationId, Commit> committed_;
@@ -69,9 +86,9 @@ class Oracle {
   std::map<Revision, Digest> journal_;
   std::map<Digest, Model> founders_;  ///< initial states that peers brought along
   std::uint64_t next_free_sample_ = 0;
-  std::set<std::uint64_t> consumed_;  ///< first samples of the work that is committed
-  std::map<PeerId, Revision> bases_;  ///< from which each peer says to have trained
-  std::map<PeerId, Instant> begun_at_;
+  std::unordered_set<std::uint64_t> consumed_;  ///< first samples of the work that is committed
+  std::unordered_map<PeerId, Revision> bases_;  ///< from which each peer says to have trained
+  std::unordered_map<PeerId, Instant> begun_at_;
   Instant now_{};
   bool parity_may_break_ = false;
   bool over_ = false;

@@ -55,18 +55,19 @@ FaultKind random_kind(Random& random) {
   return FaultKind::Kill;
 }
 
-Fault random_fault(Random& random) {
+Fault random_fault(Random& random, const Size& size) {
   static constexpr peer::Phase PHASES[] = {peer::Phase::Seating, peer::Phase::Waiting,  peer::Phase::Fetching, peer::Phase::Training,
                                            peer::Phase::Ready,   peer::Phase::Reducing, peer::Phase::Voted,    peer::Phase::Finishing};
   Fault fault;
   fault.kind = random_kind(random);
   switch (random.below(3)) {
-    case 0: fault.at = random.between(0ms, 60s); break;
-    case 1: fault.at_event = random.below(1200); break;
+    case 0: fault.at = random.between(0ms, size.faults_until); break;
+    case 1: fault.at_event = random.below(size.fault_event); break;
     case 2:
       fault.at_phase = PHASES[random.below(std::size(PHASES))];
-      fault.occurrence = *fault.at_phase == peer::Phase::Finishing || *fault.at_phase == peer::Phase::Fetching ? random.between(1, 3)
-                                                                                                               : random.between(1, 40);
+      fault.occurrence = *fault.at_phase == peer::Phase::Finishing || *fault.at_phase == peer::Phase::Fetching
+                             ? random.between(1, 3)
+                             : random.between(1, size.fault_occurrence);
       break;
   }
   if (fault.kind == FaultKind::RestartCoordinator) fault.hold = random.chance(0.8) ? random.between(50ms, 2s) : random.between(2s, 14s);
@@ -122,13 +123,13 @@ Scenario calm_scenario(std::size_t peers, std::uint64_t outer_steps) {
   return scenario;
 }
 
-Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_asked) {
+Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_asked, const Size& size) {
   Random random{mix(seed) ^ 0x5cea2105ULL};
   Scenario scenario;
   scenario.seed = seed;
-  const auto drawn = static_cast<std::uint32_t>(random.between(2, 8));
+  const auto drawn = static_cast<std::uint32_t>(random.between(size.peers.first, size.peers.second));
   const auto peers = peers_asked.value_or(drawn);
-  scenario.options = base_options(random.between(6, 14));
+  scenario.options = base_options(random.between(size.outer_steps.first, size.outer_steps.second));
   scenario.options.min_peers =
       static_cast<std::uint32_t>(random.chance(0.1) || peers == 1 ? 1 : random.between(2, std::max(2U, peers / 2)));
   scenario.options.start_quorum = static_cast<std::uint32_t>(random.between(scenario.options.min_peers, peers));
@@ -138,9 +139,9 @@ Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_
   scenario.same_start = random.chance(0.3);
   scenario.slow_message = random.chance(0.5) ? 0.0 : 0.02;
   for (std::uint32_t i = 0; i < peers; ++i) scenario.arrivals.emplace_back(random.between(0ms, 6s), random_peer(random));
-  const auto faults = random.chance(0.1) ? 0 : random.between(1, 9);
+  const auto faults = random.chance(0.1) ? 0 : random.between(1, size.faults);
   for (std::uint64_t i = 0; i < faults; ++i) {
-    scenario.faults.push_back(random_fault(random));
+    scenario.faults.push_back(random_fault(random, size));
     if (scenario.faults.back().kind == FaultKind::KillTrainer && random.chance(0.3))
       scenario.faults.insert(scenario.faults.end(), 6, scenario.faults.back());  // a crash loop
   }

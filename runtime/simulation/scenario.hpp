@@ -66,8 +66,21 @@ struct Scenario {
   Duration slowest_message = 4s;
 };
 
+/// How large the runs are that a seed may draw. The highest values are among them.
+struct Size {
+  std::pair<std::uint32_t, std::uint32_t> peers{2, 8};
+  std::pair<std::uint64_t, std::uint64_t> outer_steps{6, 14};
+  std::uint64_t faults = 9;
+  Duration faults_until = 60s;
+  std::uint64_t fault_event = 1200;  ///< the last event at which one strikes, and the last entry into a phase
+  std::uint64_t fault_occurrence = 40;
+};
+/// Many short runs find the rare orders of events; few long ones what adds up.
+inline constexpr Size SHORT{};
+inline constexpr Size LONG{{2, 32}, {200, 200}, 12, 900s, 30'000, 2000};
+
 /// Everything drawn from the seed; or all but how many peers there are at the start.
-Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers = {});
+Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers = {}, const Size& size = SHORT);
 /// N equal peers on a good network, nothing goes wrong.
 Scenario calm_scenario(std::size_t peers, std::uint64_t outer_steps);
 /// After this much virtual time a run that is not over hangs (law 6).

@@ -1,6 +1,8 @@
 #include "runtime/simulation/swarm.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <numeric>
 
 namespace prime::sim {
 
@@ -10,8 +12,12 @@ namespace {
 constexpr std::size_t TAIL_LINES = 120;
 
 std::uint64_t hash_text(std::uint64_t hash, const std::string& text) {
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return mix(hash);
+  for (std::size_t i = 0; i < text.size(); i += sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, text.data() + i, std::min(sizeof word, text.size() - i));
+    hash = mix(hash ^ word);
+  }
+  return mix(hash ^ text.size());
 }
 
 /// Names by type, so that a new alternative must be named here.
@@ -86,13 +92,17 @@ Swarm::Swarm(Scenario scenario, Probes& probes)
   arm_faults();
 }
 
-void Swarm::schedule(Duration delay, std::function<void()> act) { queue_.push(Item{now_ + delay, orders_++, std::move(act)}); }
+void Swarm::schedule(Duration delay, std::function<void()> act) {
+  queue_.push_back(Item{now_ + delay, orders_++, std::move(act)});
+  std::push_heap(queue_.begin(), queue_.end(), std::greater{});
+}
 
 Outcome Swarm::run() {
   const auto limit = Instant{} + time_limit(scenario_);
   while (!queue_.empty() && !oracle_.violation()) {
-    auto item = queue_.top();
-    queue_.pop();
+    std::pop_heap(queue_.begin(), queue_.end(), std::greater{});
+    const auto item = std::move(queue_.back());
+    queue_.pop_back();
     now_ = item.at;
     if (now_ > limit) {
       oracle_.violate("LAW-6 the run hangs; the coordinator waits for: " + coordinator_.waiting_for);
@@ -118,11 +128,29 @@ void Swarm::settle() {
 }
 
 void Swarm::judge() {
+  if (std::exchange(judged_commits_, oracle_.commits()) != oracle_.commits() || judges_everybody_) {
+    changed_.resize(hosts_.size());
+    std::iota(changed_.begin(), changed_.end(), 0);
+  }
+  for (const auto i : changed_)
+    if (hosts_[i].alive && hosts_[i].born) oracle_.check_holding(holding(hosts_[i]));
+  changed_.clear();
+  if (!coordinator_alive_ && (now_ > silence_due_ || judges_everybody_)) judge_silence();
+}
+
+/// When this host must have ended, if the coordinator stays away from then on.
+Instant silence_limit(const Host& host, Instant from) { return from + host.machine.options.heartbeat_limit + COORDINATOR_GRACE + 1s; }
+
+void Swarm::watch_silence(Instant from, const Host& host) { silence_due_ = std::min(silence_due_, silence_limit(host, from)); }
+
+void Swarm::judge_silence() {
+  silence_due_ = Instant::max();
   for (const auto& host : hosts_) {
-    if (host.alive && host.born) oracle_.check_holding(holding(host));
-    const auto grace = host.machine.options.heartbeat_limit + COORDINATOR_GRACE + 1s;
-    if (!coordinator_alive_ && host.alive && !host.paused && now_ > std::max({coordinator_died_, host.started, host.resumed}) + grace)
+    if (!host.alive || host.paused) continue;
+    const auto from = std::max({coordinator_died_, host.started, host.resumed});
+    if (now_ > silence_limit(host, from))
       oracle_.violate("LAW-6 " + host.machine.options.hello.name + " does not notice that the coordinator is gone");
+    watch_silence(from, host);
   }
 }
 
@@ -139,9 +167,8 @@ Holding Swarm::holding(const Host& host) const {
 }
 
 std::optional<std::size_t> Swarm::index_of(PeerId id) const {
-  for (std::size_t i = 0; i < hosts_.size(); ++i)
-    if (hosts_[i].id == id) return i;
-  return std::nullopt;
+  const auto found = indices_.find(id);
+  return found == indices_.end() ? std::nullopt : std::optional{found->second};
 }
 
 void Swarm::trace(const std::string& who, const std::string& event, const std::string& reason) {
@@ -183,10 +210,10 @@ void Swarm::send_up(std::size_t i, peer::ToCoordinator message) {
   auto& host = hosts_[i];
   if (!host.up_open) return;
   host.up_last = std::max(host.up_last, now_ + message_delay());
-  schedule(host.up_last - now_, [this, i, connection = host.connection, message = std::move(message)] {
+  schedule(host.up_last - now_, [this, i, connection = host.connection, message = std::move(message)]() mutable {
     if (!hosts_[i].up_open || hosts_[i].connection != connection) return;
     ++untimed_events_;
-    step_coordinator(coordinator::Received{hosts_[i].id, std::visit([](const auto& m) { return coordinator::FromPeer{m}; }, message)});
+    step_coordinator(coordinator::Received{hosts_[i].id, std::visit([](auto& m) { return coordinator::FromPeer{std::move(m)}; }, message)});
   });
 }
 
@@ -195,14 +222,13 @@ void Swarm::send_down(PeerId to, coordinator::ToPeer message) {
   if (!i || !hosts_[*i].down_open) return;
   auto& host = hosts_[*i];
   host.down_last = std::max(host.down_last, now_ + message_delay());
-  schedule(host.down_last - now_, [this, i = *i, connection = host.connection, message = std::move(message)] {
-    if (hosts_[i].down_open && hosts_[i].connection == connection)
-      deliver(i, peer::Event{std::visit([](const auto& m) { return peer::FromCoordinator{m}; }, message)});
+  schedule(host.down_last - now_, [this, i = *i, connection = host.connection, message = std::move(message)]() mutable {
+    if (hosts_[i].down_open && hosts_[i].connection == connection) deliver(i, peer::Event{peer::FromCoordinator{std::move(message)}});
   });
 }
 
 void Swarm::post(std::size_t i, peer::Event event, Duration delay) {
-  schedule(delay, [this, i, event = std::move(event)] { deliver(i, event); });
+  schedule(delay, [this, i, event = std::move(event)]() mutable { deliver(i, std::move(event)); });
 }
 
 /// The end of the connection that a peer has now.
@@ -237,6 +263,7 @@ void Swarm::step_coordinator(const coordinator::Event& event) {
   if (!coordinator_alive_ || outcome_.over) return;
   const auto phase = coordinator_.phase;
   auto transition = coordinator::step(std::move(coordinator_), event, now_);
+  if (break_coordinator_) break_coordinator_(event, transition);
   coordinator_ = std::move(transition.state);
   oracle_.coordinator_stepped(event, coordinator_, transition.effects, now_);
   if (coordinator_.phase != phase) {
@@ -244,10 +271,11 @@ void Swarm::step_coordinator(const coordinator::Event& event) {
     if (phase == coordinator::Phase::Waiting && coordinator_.phase == coordinator::Phase::Training && coordinator_.revision > Revision{})
       probe("below the minimum, and recovered");
   }
-  for (const auto& [id, peer] : coordinator_.peers) {
-    probe(std::string{"seat "} + name_of(peer.seat));
-    if (peer.fetch.stale > 0) probe("a fetch was overtaken by a commit");
-  }
+  if (oracle_.seats_changed())
+    for (const auto& seen : oracle_.seats()) {
+      probe(std::string{"seat "} + name_of(seen.seat));
+      if (seen.overtaken) probe("a fetch was overtaken by a commit");
+    }
   if (!transition.reason.empty()) {
     const auto* received = std::get_if<coordinator::Received>(&event);
     const auto sender = received != nullptr ? index_of(received->from) : std::nullopt;
@@ -288,6 +316,7 @@ void Swarm::deliver(std::size_t i, peer::Event event) {
 
 void Swarm::step_peer(std::size_t i, const peer::Event& event) {
   auto& host = hosts_[i];
+  changed_.push_back(i);
   const auto phase = host.machine.phase;
   // The agent holds what was fetched, bound or prepared from the moment its machine hears of it.
   if (const auto* bound = std::get_if<peer::TrainerBound>(&event); bound != nullptr && !host.born) {
@@ -302,6 +331,7 @@ void Swarm::step_peer(std::size_t i, const peer::Event& event) {
     host.prepared.at(reduce->op).heard = true;
 
   auto transition = peer::step(std::move(host.machine), event, now_);
+  if (break_peers_) break_peers_(event, transition);
   host.machine = std::move(transition.state);
   const auto& name = host.machine.options.hello.name;
   if (!transition.reason.empty()) {
@@ -351,6 +381,7 @@ void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
 void Swarm::end_process(std::size_t i) {
   auto& host = hosts_[i];
   host.alive = false;
+  if (host.paused) --paused_;
   host.down_open = false;
   host.backlog.clear();
   ++host.trainers;

@@ -9,9 +9,9 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <queue>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "actors/supervisor/restart_machine.hpp"
@@ -87,6 +87,13 @@ class Swarm {
   Outcome run();
   /// Called after every event: the place for a test to strike at an exact moment.
   void after_each(std::function<void(Swarm&)> action) { after_each_ = std::move(action); }
+  /// Lets a test break a machine: what it decided is changed before anybody sees it.
+  using BreakCoordinator = std::function<void(const coordinator::Event&, coordinator::Transition&)>;
+  using BreakPeer = std::function<void(const peer::Event&, peer::Transition&)>;
+  void break_coordinator(BreakCoordinator action) { break_coordinator_ = std::move(action); }
+  void break_peers(BreakPeer action) { break_peers_ = std::move(action); }
+  /// Judges every host after every event, instead of those that the event changed: the reference for that.
+  void judge_everybody() { judges_everybody_ = true; }
 
   std::size_t join(const PeerSpec& spec);
   void kill(std::size_t host, bool silently = false);
@@ -119,8 +126,11 @@ class Swarm {
       Numbers input{};
     };
     StartReduce message;
+    std::vector<std::size_t> members;  ///< hosts, in rank order
     std::map<std::size_t, Part> parts;
+    std::optional<std::size_t> dead;  ///< a member that died before it began
     std::optional<std::size_t> broken_by;
+    std::optional<Numbers> mean;  ///< once all parts have begun
   };
 
   // swarm.cpp: time, network, machines
@@ -130,6 +140,8 @@ class Swarm {
   void tick_peer(std::size_t host);
   void settle();
   void judge();
+  void judge_silence();
+  void watch_silence(Instant from, const Host& host);
   [[nodiscard]] bool everybody_is_done() const;
   [[nodiscard]] Holding holding(const Host& host) const;
   Duration message_delay();
@@ -148,6 +160,8 @@ class Swarm {
   [[nodiscard]] std::optional<std::size_t> index_of(PeerId id) const;
 
   // world.cpp: data plane, fetches, trainers
+  void open_reduce(Reduce& reduce, const StartReduce& message);
+  [[nodiscard]] Numbers mean_of(const Reduce& reduce) const;
   void run_reduce(std::size_t host, const StartReduce& message);
   void complete_reduce(std::size_t host, OperationId op);
   void fail_part(std::size_t host, OperationId op, std::size_t suspect, ErrorName name, Duration delay);
@@ -172,8 +186,10 @@ class Swarm {
   Oracle oracle_;
   Instant now_{};
   std::uint64_t orders_ = 0;
-  std::priority_queue<Item, std::vector<Item>, std::greater<>> queue_;
+  std::vector<Item> queue_;  ///< a heap
   std::function<void(Swarm&)> after_each_;
+  BreakCoordinator break_coordinator_;
+  BreakPeer break_peers_;
 
   coordinator::State coordinator_;
   bool coordinator_alive_ = true;
@@ -182,6 +198,12 @@ class Swarm {
   Instant coordinator_died_{};
   std::vector<Record> journal_;
   std::deque<Host> hosts_;
+  std::unordered_map<PeerId, std::size_t> indices_;
+  std::vector<std::size_t> changed_;  ///< hosts that the oracle has yet to judge
+  std::size_t judged_commits_ = 0;
+  bool judges_everybody_ = false;
+  Instant silence_due_ = Instant::max();  ///< not later than the first host that must have noticed the coordinator's death
+  std::size_t paused_ = 0;
   std::map<OperationId, Reduce> reduces_;
   std::size_t armed_resets_ = 0;
   std::size_t armed_corruptions_ = 0;

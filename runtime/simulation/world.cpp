@@ -11,7 +11,7 @@ namespace prime::sim {
 void Swarm::run_reduce(std::size_t i, const StartReduce& message) {
   auto& host = hosts_[i];
   auto& reduce = reduces_[message.op];
-  reduce.message = message;
+  if (reduce.members.empty()) open_reduce(reduce, message);
   auto& part = reduce.parts[i];
   if (part.started) return oracle_.violate("SIM-4 " + host.machine.options.hello.name + " runs an operation twice");
   part.started = true;
@@ -29,25 +29,17 @@ void Swarm::run_reduce(std::size_t i, const StartReduce& message) {
     // Whoever has not even begun is the suspect; else whoever stands still.
     const auto& running = reduces_.at(op);
     std::size_t suspect = i;
-    if (hosts_[i].stalled_in == op) return;
-    for (const auto& member : running.message.view.members) {
-      const auto other = *index_of(member.id);
+    if (hosts_[i].stalled_in == op || running.parts.at(i).ended) return;
+    for (const auto other : running.members) {
       const auto found = running.parts.find(other);
       if (other != i && (found == running.parts.end() || hosts_[other].paused || !hosts_[other].alive)) suspect = other;
     }
     fail_part(i, op, suspect, ErrorName::DeadlineExceeded, 0ms);
   });
-  bool complete = true;
-  for (const auto& member : message.view.members) {
-    const auto other = *index_of(member.id);
-    if (!hosts_[other].alive && !reduce.broken_by) reduce.broken_by = other;
-    const auto found = reduce.parts.find(other);
-    complete = complete && found != reduce.parts.end() && found->second.started;
-  }
+  if (!reduce.broken_by) reduce.broken_by = reduce.dead;
   if (reduce.broken_by) return fail_part(i, message.op, *reduce.broken_by, ErrorName::LaneBroken, random_.between(1ms, 2s));
-  if (!complete) return;
-  for (const auto& member : message.view.members) {
-    const auto other = *index_of(member.id);
+  if (reduce.parts.size() < reduce.members.size()) return;
+  for (const auto other : reduce.members) {
     schedule(random_.chance(0.1) ? random_.between(1s, 5s) : random_.between(5ms, 500ms),
              [this, other, op = message.op] { complete_reduce(other, op); });
   }
@@ -64,18 +56,16 @@ void Swarm::run_reduce(std::size_t i, const StartReduce& message) {
   }
 }
 
-void Swarm::complete_reduce(std::size_t i, OperationId op) {
-  auto& host = hosts_[i];
-  auto& reduce = reduces_.at(op);
-  auto& part = reduce.parts.at(i);
-  if (!host.alive || part.ended || reduce.broken_by || host.stalled_in == op) return;
-  const bool stalled = std::any_of(reduce.parts.begin(), reduce.parts.end(),
-                                   [&](const auto& entry) { return !entry.second.ended && hosts_[entry.first].paused; });
-  if (stalled) {
-    schedule(100ms, [this, i, op] { complete_reduce(i, op); });
-    return;
+void Swarm::open_reduce(Reduce& reduce, const StartReduce& message) {
+  reduce.message = message;
+  for (const auto& member : message.view.members) {
+    const auto other = *index_of(member.id);
+    reduce.members.push_back(other);
+    if (!hosts_[other].alive && !reduce.dead) reduce.dead = other;
   }
-  part.ended = true;
+}
+
+Numbers Swarm::mean_of(const Reduce& reduce) const {
   Numbers sum{};
   double weight = 0;
   for (const auto& contribution : reduce.message.contributions) {
@@ -84,8 +74,25 @@ void Swarm::complete_reduce(std::size_t i, OperationId op) {
     for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += input[k] * static_cast<double>(contribution.weight);
     weight += static_cast<double>(contribution.weight);
   }
+  for (auto& number : sum) number /= weight;
+  return sum;
+}
+
+void Swarm::complete_reduce(std::size_t i, OperationId op) {
+  auto& host = hosts_[i];
+  auto& reduce = reduces_.at(op);
+  auto& part = reduce.parts.at(i);
+  if (!host.alive || part.ended || reduce.broken_by || host.stalled_in == op) return;
+  const bool stalled = paused_ > 0 && std::any_of(reduce.parts.begin(), reduce.parts.end(),
+                                                  [&](const auto& entry) { return !entry.second.ended && hosts_[entry.first].paused; });
+  if (stalled) {
+    schedule(100ms, [this, i, op] { complete_reduce(i, op); });
+    return;
+  }
+  part.ended = true;
+  if (!reduce.mean) reduce.mean = mean_of(reduce);
   Model next{host.model.numbers, host.model.revision.next(), reduce.message.next_sample};
-  for (std::size_t k = 0; k < sum.size(); ++k) next.numbers[k] -= sum[k] / weight;
+  for (std::size_t k = 0; k < next.numbers.size(); ++k) next.numbers[k] -= (*reduce.mean)[k];
   if (armed_corruptions_ > 0 && reduce.message.view.members.size() > 1) {  // alone, nobody could tell
     --armed_corruptions_;
     next.numbers[0] += static_cast<double>(1 + i);  // two never agree on what is wrong
@@ -107,7 +114,11 @@ void Swarm::fail_part(std::size_t i, OperationId op, std::size_t suspect, ErrorN
 /// A participant is gone or has given up: whoever is not through yet notices, sooner or later.
 void Swarm::break_reduces(std::size_t i, std::optional<OperationId> only) {
   for (auto& [op, reduce] : reduces_) {
-    if (!reduce.parts.contains(i) || (only && *only != op)) continue;
+    if (only && *only != op) continue;
+    if (!reduce.parts.contains(i)) {
+      if (!reduce.dead && std::find(reduce.members.begin(), reduce.members.end(), i) != reduce.members.end()) reduce.dead = i;
+      continue;
+    }
     const bool through = std::all_of(reduce.parts.begin(), reduce.parts.end(), [](const auto& entry) { return entry.second.ended; });
     if (through || reduce.broken_by) continue;
     reduce.broken_by = i;

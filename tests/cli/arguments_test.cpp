@@ -52,6 +52,8 @@ BOOST_AUTO_TEST_CASE(simulate_takes_one_seed_or_a_range_of_them) {
   BOOST_TEST(neither.seeds.last == 1U);
   for (const auto* range : {"9..3", "3", "3..", "..3", "3...9", "-1..2", "1..2x", ""})
     BOOST_TEST(refusal({"simulate", "x.yaml", "--seeds", range}).find("is no range such as 1..200") != std::string::npos);
+  for (const char* seed : {"-1", "1..2", "0x7", "18446744073709551616", "seven"})
+    BOOST_TEST(refusal({"simulate", "x.yaml", "--seed", seed}).find("is no number from 0 on") != std::string::npos);
   BOOST_TEST(refusal({"simulate", "x.yaml", "--seeds", "1..2", "--seed", "3"}).find("--seed") != std::string::npos);
   refusal({"simulate", "x.yaml", "--peers", "0"});
   refusal({"simulate"});

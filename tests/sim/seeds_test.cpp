@@ -1,35 +1,15 @@
 // Owns the search: many seeded runs under faults, each judged by the oracle, all together by the probes.
 //
-// PRIME_SIM_SEEDS=7 replays one seed, PRIME_SIM_SEEDS=1..5000 searches a range; without it a fixed range runs.
-#include <boost/test/unit_test.hpp>
-#include <cstdlib>
-#include <string>
-#include <utility>
-
-#include "runtime/simulation/swarm.hpp"
+// PRIME_SIM_SEEDS=7 replays one seed, PRIME_SIM_SEEDS=1..5000 searches a range; without it a fixed range runs. These runs are short;
+// long_runs_test.cpp has the long ones.
+#include "tests/sim/seeds.hpp"
 
 namespace {
 
 using namespace prime;
 using namespace prime::sim;
 
-constexpr std::uint64_t FIRST_SEED = 1;
-constexpr std::uint64_t LAST_SEED = 500;
-
-std::pair<std::uint64_t, std::uint64_t> seed_range() {
-  const char* text = std::getenv("PRIME_SIM_SEEDS");
-  if (text == nullptr) return {FIRST_SEED, LAST_SEED};
-  const std::string range{text};
-  const auto dots = range.find("..");
-  const auto first = std::stoull(range);
-  return {first, dots == std::string::npos ? first : std::stoull(range.substr(dots + 2))};
-}
-
-void explain(std::uint64_t seed, const Outcome& outcome) {
-  BOOST_TEST_MESSAGE("the last events of seed " << seed << ":");
-  for (const auto& line : outcome.tail) BOOST_TEST_MESSAGE("  " << line);
-  BOOST_TEST_MESSAGE("replay: PRIME_SIM_SEEDS=" << seed << " ./dev test -R seeds_test -V");
-}
+constexpr std::uint64_t SEEDS = 500;
 
 /// Every seat and phase, and the branches that ordinary runs do not take.
 const char* const MUST_BE_REACHED[] = {
@@ -114,19 +94,7 @@ const char* const MUST_BE_REACHED[] = {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(every_seed_keeps_every_invariant_and_all_branches_are_reached) {
-  const auto [first, last] = seed_range();
-  Probes probes;
-  std::uint64_t events = 0;
-  for (auto seed = first; seed <= last; ++seed) {
-    Swarm swarm{random_scenario(seed), probes};
-    const auto outcome = swarm.run();
-    events += outcome.events;
-    if (outcome.violation || first == last) explain(seed, outcome);
-    BOOST_REQUIRE_MESSAGE(!outcome.violation, "seed " << seed << " breaks " << outcome.violation.value_or(""));
-  }
-  BOOST_TEST_MESSAGE(last - first + 1 << " seeds, " << events << " events, " << probes["end: done"] << " runs done");
-  if (std::getenv("PRIME_SIM_SEEDS") != nullptr) return;  // a replay proves nothing about coverage
-  for (const char* name : MUST_BE_REACHED) BOOST_TEST(probes.contains(name), "no seed reached: " << name);
+  test::expect_reached(test::search(SEEDS, SHORT, "seeds_test"), MUST_BE_REACHED);
 }
 
 BOOST_AUTO_TEST_CASE(the_same_seed_gives_the_same_run) {

@@ -1,0 +1,412 @@
+// Owns the proof that the oracle sees: each invariant is broken once, by a machine that decides what it must not, and is named.
+//
+// Judging only what an event changed must find the same at the same event as judging everybody after each.
+#include "runtime/simulation/oracle.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "runtime/simulation/swarm.hpp"
+
+namespace {
+
+using namespace prime;
+using namespace prime::sim;
+
+struct Breakage {
+  std::string seen;  ///< the number of the invariant, and some words of the violation
+  std::function<void(Swarm&)> arrange;
+};
+
+// What a transition holds ---------------------------------------------------------------------------------------------------
+
+template <class Message>
+std::vector<Message*> sent(coordinator::Transition& transition) {
+  std::vector<Message*> found;
+  for (auto& effect : transition.effects)
+    if (auto* send = std::get_if<coordinator::Send>(&effect))
+      if (auto* message = std::get_if<Message>(&send->message)) found.push_back(message);
+  return found;
+}
+
+Record* recorded(coordinator::Transition& transition, std::string_view event) {
+  for (auto& effect : transition.effects)
+    if (auto* record = std::get_if<Record>(&effect); record != nullptr && record->event == event) return record;
+  return nullptr;
+}
+
+template <class T>
+T& field(Record& record, std::string_view key) {
+  return std::get<T>(
+      std::find_if(record.fields.begin(), record.fields.end(), [&](const auto& entry) { return entry.first == key; })->second);
+}
+
+template <class Wanted>
+Wanted* emitted(peer::Transition& transition) {
+  for (auto& effect : transition.effects)
+    if (auto* found = std::get_if<Wanted>(&effect)) return found;
+  return nullptr;
+}
+
+template <class Message>
+const Message* heard(const peer::Event& event) {
+  const auto* from = std::get_if<peer::FromCoordinator>(&event);
+  return from != nullptr ? std::get_if<Message>(from) : nullptr;
+}
+
+// How a machine is broken ---------------------------------------------------------------------------------------------------
+
+using Coordinator = coordinator::Transition;
+using Peer = peer::Transition;
+
+Breakage coordinator_breaks(std::string seen, std::function<void(Coordinator&)> action) {
+  return {std::move(seen), [=](Swarm& swarm) { swarm.break_coordinator([=](const auto&, Coordinator& t) { action(t); }); }};
+}
+
+/// At the outer step's second reduce, so that there is something before it.
+Breakage reduce_breaks(std::string seen, std::function<void(Coordinator&, std::vector<StartReduce*>)> action) {
+  return coordinator_breaks(std::move(seen), [=](Coordinator& t) {
+    if (const auto started = sent<StartReduce>(t); !started.empty() && t.state.sequence.value > 1) action(t, started);
+  });
+}
+
+Breakage commit_breaks(std::string seen, std::function<void(Coordinator&, Record&)> action, std::uint64_t revision = 2) {
+  return coordinator_breaks(std::move(seen), [=](Coordinator& t) {
+    auto* record = recorded(t, "outer_step_committed");
+    if (record != nullptr && field<std::uint64_t>(*record, "revision") == revision) action(t, *record);
+  });
+}
+
+Breakage peer_breaks(std::string seen, std::function<void(const peer::Event&, Peer&)> action) {
+  return {std::move(seen), [=](Swarm& swarm) { swarm.break_peers(action); }};
+}
+
+Breakage dismissal(ErrorName name, std::string seen, std::string detail = "") {
+  return reduce_breaks(std::move(seen), [=](Coordinator& t, auto) {
+    t.effects.emplace_back(coordinator::Send{t.state.view.members.front().id, Dismissed{Error{name, detail}}});
+  });
+}
+
+void drop_contributor(Record& record) {
+  auto& names = field<std::vector<std::string>>(record, "contributors");
+  const auto weight = weight_of(*parse_peer_id(names.front()), OuterStep{field<std::uint64_t>(record, "outer_step")});
+  field<std::uint64_t>(record, "weight") -= weight;
+  names.erase(names.begin());
+}
+
+void kill_one(Swarm& swarm) {
+  swarm.after_each([](Swarm& s) {
+    if (s.coordinator().revision == Revision{2}) s.kill(1);
+  });
+}
+
+template <class Unwanted>
+void erase(std::vector<coordinator::Effect>& effects, Unwanted unwanted) {
+  std::erase_if(effects, unwanted);
+}
+
+auto record_named(std::string event) {
+  return [=](const coordinator::Effect& effect) {
+    const auto* record = std::get_if<Record>(&effect);
+    return record != nullptr && record->event == event;
+  };
+}
+
+// The breakages -------------------------------------------------------------------------------------------------------------
+
+std::vector<Breakage> of_epochs_and_views() {
+  return {
+      reduce_breaks("LAW-1 the epoch fell", [](Coordinator& t, auto) { t.state.view.epoch = Epoch{}; }),
+      reduce_breaks("LAW-1 the members changed and the epoch did not",
+                    [](Coordinator& t, auto) { t.state.view.members.edit().pop_back(); }),
+      reduce_breaks("LAW-1 operation 1.1#1 is not newer",
+                    [](Coordinator&, auto started) {
+                      for (auto* message : started) {
+                        message->op.sequence = Sequence{1};
+                        message->op.tag = Tag{1};
+                      }
+                    }),
+      reduce_breaks("LAW-1 an operation belongs to another epoch",
+                    [](Coordinator&, auto started) {
+                      for (auto* message : started) message->op.epoch = Epoch{9};
+                    }),
+      reduce_breaks("LAW-1 operation 1.2 is told to its members in different words",
+                    [](Coordinator&, auto started) { ++started.back()->next_sample; }),
+      peer_breaks("LAW-1 fell back to an older epoch",
+                  [](const peer::Event& event, Peer& t) {
+                    if (heard<Commit>(event) != nullptr) t.state.epoch = Epoch{};
+                  }),
+      {"SIM-2 peer-1 came back",
+       [](Swarm& swarm) {
+         kill_one(swarm);
+         swarm.break_coordinator([kept = coordinator::Peer{}](const auto& event, Coordinator& t) mutable {
+           for (const auto& [id, peer] : t.state.peers)
+             if (peer.hello.name == "peer-1") kept = peer;
+           if (!t.state.gone.empty() && std::holds_alternative<coordinator::Tick>(event)) t.state.peers.emplace(kept.hello.peer, kept);
+         });
+       }},
+      reduce_breaks("SIM-2 a contributor is gone", [](Coordinator& t, auto) { t.state.peers.erase(t.state.view.members.front().id); }),
+      commit_breaks("SIM-2 peer-1 is gone and contributes",
+                    [](Coordinator& t, Record&) { t.state.peers.erase(t.state.view.members.front().id); }),
+      reduce_breaks("SIM-6 seat and view differ",
+                    [](Coordinator& t, auto) { t.state.peers.at(t.state.view.members.front().id).seat = coordinator::Seat::Seated; }),
+      commit_breaks("SIM-6 ranks do not follow",
+                    [](Coordinator& t, Record&) {
+                      auto& members = t.state.view.members.edit();
+                      std::swap(members.front(), members.back());
+                      t.state.view.epoch = t.state.view.epoch.next();
+                    }),
+      coordinator_breaks("SIM-6 peer-1 has no seat and is a member",
+                         [](Coordinator& t) {
+                           if (t.state.phase == coordinator::Phase::Reducing && sent<StartReduce>(t).empty())
+                             t.state.peers.erase(t.state.view.members.front().id);
+                         }),
+  };
+}
+
+std::vector<Breakage> of_commits() {
+  return {
+      commit_breaks("LAW-2 committed without the vote", [](Coordinator&, Record& r) { field<std::string>(r, "digest")[0] ^= 1; }),
+      commit_breaks("LAW-2 operation 1.2 was aborted after its commit",
+                    [](Coordinator& t, Record&) {
+                      t.effects.emplace_back(coordinator::Send{PeerId{}, Abort{t.state.operation.id, ""}});
+                    }),
+      reduce_breaks("LAW-2 operation 1.2 is committed after its abort",
+                    [](Coordinator& t, auto) {
+                      t.effects.emplace_back(coordinator::Send{PeerId{}, Abort{t.state.operation.id, ""}});
+                    }),
+      peer_breaks("LAW-2 applies what was not committed",
+                  [](const peer::Event& event, Peer& t) {
+                    const auto* ended = std::get_if<peer::ReduceEnded>(&event);
+                    if (ended != nullptr && t.state.prepared)
+                      t.effects.emplace_back(peer::ApplyCommit{Commit{ended->op, OuterStep{1}, Revision{1}, *t.state.prepared}, 1});
+                  }),
+      peer_breaks("LAW-2 applies what it did not prepare",
+                  [](const peer::Event&, Peer& t) {
+                    if (auto* apply = emitted<peer::ApplyCommit>(t)) t.effects.emplace_back(peer::ApplyCommit{*apply});
+                  }),
+      peer_breaks("LAW-3 holds other bits",
+                  [](const peer::Event& event, Peer& t) {
+                    if (std::holds_alternative<peer::Tick>(event) && t.state.revision == Revision{2}) t.state.digest.low ^= 1U;
+                  }),
+      peer_breaks("LAW-3 holds another revision",
+                  [](const peer::Event& event, Peer& t) {
+                    if (std::holds_alternative<peer::Tick>(event) && t.state.revision == Revision{2}) t.state.revision = Revision{1};
+                  }),
+      peer_breaks("LAW-3 peer-3 differs from the committed revision",
+                  [](const peer::Event& event, Peer& t) {
+                    if (!std::holds_alternative<peer::Tick>(event) || t.state.revision != Revision{2}) return;
+                    if (t.state.options.hello.name != "peer-3") return;
+                    t.state.trainer_bound = false;
+                    t.state.revision = Revision{1};
+                  }),
+      commit_breaks(
+          "LAW-4 the first commit is no mean", [](Coordinator&, Record& r) { drop_contributor(r); }, 1),
+      commit_breaks("LAW-4 revision 2 is not the mean", [](Coordinator&, Record& r) { drop_contributor(r); }),
+      commit_breaks("LAW-4 the journaled weight", [](Coordinator&, Record& r) { ++field<std::uint64_t>(r, "weight"); }),
+      commit_breaks("SIM-1 revision 3 is committed after 1", [](Coordinator&, Record& r) { ++field<std::uint64_t>(r, "revision"); }),
+      commit_breaks("SIM-1 a step begins from a revision", [](Coordinator& t, Record&) { sent<BeginStep>(t).front()->base = Revision{1}; }),
+      {"SIM-2 a step begins for a peer that is gone",
+       [](Swarm& swarm) {
+         kill_one(swarm);
+         swarm.break_coordinator([](const auto&, Coordinator& t) {
+           if (const auto begun = sent<BeginStep>(t); !begun.empty() && !t.state.gone.empty())
+             t.effects.emplace_back(coordinator::Send{t.state.gone.front().first, *begun.front()});
+         });
+       }},
+      peer_breaks("SIM-3 is ahead of the journal",
+                  [](const peer::Event& event, Peer& t) {
+                    if (!std::holds_alternative<peer::Tick>(event) || t.state.revision != Revision{2}) return;
+                    t.state.trainer_bound = false;
+                    t.state.revision = Revision{99};
+                  }),
+  };
+}
+
+std::vector<Breakage> of_contributions() {
+  const auto each = [](std::string seen, std::function<void(StartReduce&)> action) {
+    return reduce_breaks(std::move(seen), [=](Coordinator&, const auto& started) {
+      for (auto* message : started) action(*message);
+    });
+  };
+  return {
+      each("LAW-4 one contribution for each member", [](StartReduce& m) { m.contributions.edit().pop_back(); }),
+      each("LAW-4 contributions are not in rank order",
+           [](StartReduce& m) {
+             auto& list = m.contributions.edit();
+             std::swap(list.front(), list.back());
+           }),
+      each("LAW-4 weighs", [](StartReduce& m) { ++m.contributions.edit().front().weight; }),
+      each("SIM-5 the cursor is behind", [](StartReduce& m) { m.next_sample = 0; }),
+      coordinator_breaks("SIM-5 samples are consumed twice",
+                         [](Coordinator& t) {
+                           for (auto* begin : sent<BeginStep>(t)) begin->first_sample = 0;
+                         }),
+      coordinator_breaks("LAW-4 a contributor never began",
+                         [](Coordinator& t) {  // somebody is slipped in who is only welcome
+                           for (auto* message : sent<StartReduce>(t))
+                             for (const auto& [id, peer] : t.state.peers)
+                               if (peer.seat == coordinator::Seat::Greeted) {
+                                 message->contributions.push_back({id, 1});
+                                 message->view.members.push_back(Member{id, peer.hello.name, {}, peer.ordinal});
+                               }
+                         }),
+      {"LAW-5 reduces with 1 contributors",
+       [](Swarm& swarm) {
+         swarm.break_coordinator([](const auto&, Coordinator& t) { t.state.options.min_peers = 1; });
+         swarm.after_each([](Swarm& s) {
+           if (s.coordinator().revision == Revision{2})
+             for (std::size_t i = 1; i < s.hosts().size(); ++i) s.kill(i);
+         });
+       }},
+      peer_breaks("SIM-4 keeps what was prepared",
+                  [](const peer::Event&, Peer& t) {
+                    if (t.state.phase == peer::Phase::Voted) t.state.prepared.reset();
+                  }),
+      peer_breaks("SIM-4 runs an operation twice",
+                  [](const peer::Event&, Peer& t) {
+                    if (auto* run = emitted<peer::RunReduce>(t)) t.effects.emplace_back(peer::RunReduce{*run});
+                  }),
+      peer_breaks("SIM-4 has no input",
+                  [](const peer::Event&, Peer& t) {
+                    if (auto* run = emitted<peer::RunReduce>(t)) run->reduce.base = Revision{77};
+                  }),
+      peer_breaks("SIM-4 discards what it does not hold",
+                  [](const peer::Event&, Peer& t) {
+                    if (auto* run = emitted<peer::RunReduce>(t)) t.effects.emplace_back(peer::Discard{run->reduce.op});
+                  }),
+      peer_breaks("SIM-4 fetches twice at once",
+                  [](const peer::Event&, Peer& t) {
+                    if (auto* start = emitted<peer::StartFetch>(t)) t.effects.emplace_back(peer::StartFetch{*start});
+                  }),
+  };
+}
+
+std::vector<Breakage> of_ends() {
+  return {
+      {"LAW-6 the run hangs",
+       [](Swarm& swarm) {
+         swarm.break_peers([](const peer::Event&, Peer& t) {
+           std::erase_if(t.effects, [](const auto& effect) { return std::holds_alternative<peer::BeginTraining>(effect); });
+         });
+       }},
+      {"LAW-6 does not notice that the coordinator is gone",
+       [](Swarm& swarm) {
+         swarm.after_each([](Swarm& s) {
+           if (s.coordinator().revision == Revision{2}) s.kill_coordinator();
+         });
+         swarm.break_peers([](const peer::Event&, Peer& t) {
+           if (t.state.absence) t.state.absence->since = Instant::max();
+         });
+       }},
+      {"LAW-8 lost the coordinator and saved nothing",
+       [](Swarm& swarm) {
+         swarm.after_each([](Swarm& s) {
+           if (s.coordinator().revision == Revision{2}) s.kill_coordinator();
+         });
+         swarm.break_peers([](const peer::Event&, Peer& t) {
+           std::erase_if(t.effects, [](const auto& effect) { return std::holds_alternative<peer::SaveState>(effect); });
+         });
+       }},
+      {"LAW-8 revision 2 is forgotten",
+       [](Swarm& swarm) {
+         swarm.break_coordinator([](const auto&, Coordinator& t) {
+           erase(t.effects, [&](const auto& e) { return t.state.revision > Revision{1} && std::holds_alternative<coordinator::Keep>(e); });
+         });
+         swarm.after_each([](Swarm& s) {
+           if (s.coordinator().revision != Revision{2}) return;
+           s.kill_coordinator();
+           s.restart_coordinator();
+         });
+       }},
+      {"LAW-8 an operation is forgotten",
+       [](Swarm& swarm) {
+         swarm.break_coordinator([](const auto&, Coordinator& t) {
+           erase(t.effects, [&](const auto& e) { return t.state.sequence > Sequence{1} && std::holds_alternative<coordinator::Keep>(e); });
+         });
+         swarm.after_each([](Swarm& s) {
+           if (s.coordinator().phase != coordinator::Phase::Reducing || s.coordinator().sequence != Sequence{2}) return;
+           s.kill_coordinator();
+           s.restart_coordinator();
+         });
+       }},
+      commit_breaks("LAW-8 commit of 1.2 was told before",
+                    [](Coordinator& t, Record&) { erase(t.effects, record_named("outer_step_committed")); }),
+      commit_breaks("LAW-8 a commit is not durable", [](Coordinator&, Record& r) { r.durable = false; }),
+      commit_breaks("LAW-8 the record of a commit is incomplete", [](Coordinator&, Record& r) { r.fields.clear(); }),
+      commit_breaks("LAW-8 a commit differs from its journal", [](Coordinator& t, Record&) { sent<Commit>(t).back()->state.low ^= 1U; }),
+      coordinator_breaks("LAW-8 the end of the run is not durable",
+                         [](Coordinator& t) {
+                           if (auto* record = recorded(t, "run_done")) record->durable = false;
+                         }),
+      coordinator_breaks("LAW-8 the run finished before that was journaled",
+                         [](Coordinator& t) { erase(t.effects, record_named("run_done")); }),
+      commit_breaks("SIM-10 nobody was asked",
+                    [](Coordinator& t, Record&) {
+                      Record done{"run_done"};
+                      done.durable = true;
+                      t.effects = {done, coordinator::Finish{}};
+                    }),
+      dismissal(ErrorName::ProtocolViolation, "SIM-7 is sent away for"),
+      dismissal(ErrorName::ParityBroken, "SIM-7 is sent away for"),
+      dismissal(ErrorName::FetchFailed, "SIM-7 although there were donors"),
+      dismissal(ErrorName::DeadlineExceeded, "SIM-7 is called slow", "not ready in time"),
+      peer_breaks("SIM-8 survived at revision 3",
+                  [](const peer::Event&, Peer& t) {
+                    if (auto* end = emitted<peer::End>(t); end != nullptr && !end->cause) t.state.revision = Revision{3};
+                  }),
+  };
+}
+
+/// Four peers, and one that joins in the middle.
+Outcome judge(const Breakage& breakage, bool everybody) {
+  auto scenario = calm_scenario(4, 8);
+  scenario.options.max_peers = 5;
+  scenario.joiners.emplace_back().bind_time = 6s;
+  Fault join{.kind = FaultKind::Join, .at = 4s, .at_event = {}, .at_phase = {}};
+  scenario.faults.push_back(join);
+  Probes probes;
+  Swarm swarm{std::move(scenario), probes};
+  if (everybody) swarm.judge_everybody();
+  breakage.arrange(swarm);
+  return swarm.run();
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(each_invariant_is_named_when_a_machine_breaks_it) {
+  for (const auto& group : {of_epochs_and_views(), of_commits(), of_contributions(), of_ends()})
+    for (const auto& breakage : group) {
+      const auto outcome = judge(breakage, false);
+      const auto seen = outcome.violation.value_or("nothing");
+      const auto blank = breakage.seen.find(' ');
+      BOOST_TEST((seen.starts_with(breakage.seen.substr(0, blank + 1)) && seen.find(breakage.seen.substr(blank + 1)) != std::string::npos),
+                 "to be seen: " << breakage.seen << "; was seen: " << seen);
+      const auto reference = judge(breakage, true);
+      BOOST_TEST(outcome.violation.value_or("") == reference.violation.value_or(""));
+      BOOST_TEST(outcome.events == reference.events, breakage.seen << " is seen at another event");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_decision_after_the_end_is_named) {
+  Oracle oracle{coordinator::Options{}};
+  Record done{"run_done"};
+  done.durable = true;
+  const auto state = coordinator::initial({}, Instant{});
+  oracle.coordinator_stepped(coordinator::Tick{}, state, {done, coordinator::Finish{}}, Instant{});
+  BOOST_TEST(oracle.violation().value_or("") == "");
+  oracle.coordinator_stepped(coordinator::Tick{}, state, {Record{"waiting"}}, Instant{});
+  BOOST_TEST(oracle.violation().value_or("") == "SIM-9 something was decided after the end");
+}
+
+BOOST_AUTO_TEST_CASE(runs_are_the_same_whether_all_or_only_what_changed_is_judged) {
+  Probes probes;
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    Swarm changed{random_scenario(seed), probes};
+    Swarm everybody{random_scenario(seed), probes};
+    everybody.judge_everybody();
+    const auto outcome = changed.run();
+    const auto reference = everybody.run();
+    BOOST_TEST(outcome.trace_hash == reference.trace_hash);
+    BOOST_TEST(outcome.events == reference.events);
+  }
+}
