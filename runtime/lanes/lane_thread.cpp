@@ -277,6 +277,7 @@ void LaneThread::drop(PeerId peer, const Error& error) {
 
 bool LaneThread::close_lane(PeerId peer, const Error& error) {
   lanes_.erase(peer);
+  forget_parked(peer);
   if (error.name == ErrorName::ReduceMismatch) unlike_.insert_or_assign(peer, error);
   bool wanted = false;
   for (auto& [op, running] : operations_) {
@@ -287,6 +288,12 @@ bool LaneThread::close_lane(PeerId peer, const Error& error) {
   }
   busy_ = true;
   return wanted;
+}
+
+/// Who sent them has heard nothing of their operation from here, and begins it anew over another lane, or gives it up.
+void LaneThread::forget_parked(PeerId peer) {
+  for (auto& [op, early] : parked_) parked_frames_ -= std::erase_if(early, [&](const auto& each) { return each.first == peer; });
+  std::erase_if(parked_, [](const auto& each) { return each.second.empty(); });
 }
 
 /// A chunk of each operation in a turn: bytes move in between.

@@ -99,6 +99,7 @@ class LaneThread {
   void drop(PeerId peer, const Error& error);
   /// Whether an operation goes on and needs another lane to this peer.
   bool close_lane(PeerId peer, const Error& error);
+  void forget_parked(PeerId peer);
 
   void move_bytes();
   void read_from(Stream& stream);

@@ -26,7 +26,7 @@ BOOST_AUTO_TEST_CASE(a_lane_cut_at_any_chunk_names_a_suspect_and_is_dialed_again
       if (outcome.suspect == PeerId{}) continue;
       BOOST_TEST(rank != 1U);
       BOOST_TEST((outcome.suspect == cluster.id(rank == 0 ? 2 : 0)));
-      BOOST_TEST((outcome.stats.error().name == ErrorName::LaneBroken));
+      BOOST_TEST((outcome.stats.error().name == ErrorName::LaneBroken), to_string(outcome.stats.error()));
     }
     if (reduced.succeeded == 0) BOOST_TEST(!reduced.suspects.empty());
     cut_at = 0;

@@ -257,6 +257,16 @@ BOOST_FIXTURE_TEST_CASE(an_early_frame_that_comes_damaged_while_its_operation_st
   BOOST_TEST(outcome.stats.has_value(), to_string(outcome.stats.error()));
 }
 
+BOOST_FIXTURE_TEST_CASE(what_came_early_over_a_lane_that_is_lost_may_come_again, Duet) {
+  play_first();
+  send(frame(2, PieceKind::Begin));
+  send_bytes(std::vector<std::byte>(HEADER_BYTES));  // no header: it costs the lane, after the beginning was read
+  BOOST_REQUIRE(!receive().has_value());
+  connect();
+  const auto outcome = outcome_of(2, [&] { send_all(2); });
+  BOOST_TEST(outcome.stats.has_value(), to_string(outcome.stats.error()));
+}
+
 BOOST_FIXTURE_TEST_CASE(a_frame_may_overtake_the_beginning, Duet) {
   play_first();
   const auto outcome = outcome_of(2, [&] {
