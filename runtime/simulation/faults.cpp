@@ -64,6 +64,7 @@ void Swarm::strike(const Fault& fault, std::optional<std::size_t> victim) {
       if (!coordinator_alive_ || outcome_.over) return;
       kill_coordinator();
       return schedule(fault.hold, [this] { restart_coordinator(); });
+    case FaultKind::Partition: return part(fault.hold);
     case FaultKind::StopRun: return step_coordinator(coordinator::StopRequested{});
   }
 }
@@ -74,6 +75,7 @@ std::size_t Swarm::join(const PeerSpec& spec) {
   host.id = PeerId{mix(scenario_.seed * 1000 + i)};
   indices_.emplace(host.id, i);
   host.spec = spec;
+  host.clock = new_clock();
   host.started = now_;
   host.model = initial_model(scenario_.same_start ? 7 : 7 + i);
   peer::Options options;
@@ -83,7 +85,7 @@ std::size_t Swarm::join(const PeerSpec& spec) {
   options.hello.name = "peer-" + std::to_string(i);
   options.doubt_after = scenario_.doubt_after;
   options.coordinator_grace = COORDINATOR_GRACE;
-  auto started = peer::start(std::move(options), now_);
+  auto started = peer::start(std::move(options), host.clock.read(now_));
   host.machine = std::move(started.state);
   watch_silence(now_, host);
   probe("peer phase greeting");
@@ -133,10 +135,58 @@ void Swarm::leave(std::size_t i) {
 void Swarm::cut_control(std::size_t i) {
   auto& host = hosts_[i];
   if (!host.alive || !host.up_open) return;
+  drop_control(i);
+}
+
+void Swarm::drop_control(std::size_t i) {
+  auto& host = hosts_[i];
   host.up_open = false;
   host.down_open = false;
   schedule(random_.between(0ms, 2s), [this, id = host.id] { step_coordinator(coordinator::ConnectionLost{id, "reset"}); });
   post_lost(i, "reset", random_.between(0ms, 2s));
+}
+
+/// The coordinator stays with the larger side. Between the sides nothing passes, no byte of a reduce or a fetch either.
+void Swarm::part(Duration hold) {
+  std::vector<std::size_t> living;
+  for (std::size_t i = 0; i < hosts_.size(); ++i)
+    if (hosts_[i].alive && !hosts_[i].parted) living.push_back(i);
+  if (living.size() < 3 || !coordinator_alive_ || outcome_.over) return;
+  std::vector<std::size_t> minority;
+  for (auto left = (living.size() - 1) / 2; left > 0; --left) {
+    const auto drawn = living.begin() + static_cast<std::ptrdiff_t>(random_.below(living.size()));
+    minority.push_back(*drawn);
+    living.erase(drawn);
+  }
+  std::vector<Revision> held;
+  for (const auto i : minority) {
+    hosts_[i].parted = true;
+    drop_control(i);
+    break_reduces(i, std::nullopt);
+    held.push_back(hosts_[i].machine.revision);
+  }
+  if (hold == Duration{}) return;
+  schedule(hold, [this, minority, at = coordinator_.revision, held] { heal(minority, at, held); });
+}
+
+void Swarm::heal(const std::vector<std::size_t>& minority, Revision parted_at, const std::vector<Revision>& held) {
+  if (coordinator_.revision.value > parted_at.value + 1) probe("the majority went on");
+  for (std::size_t k = 0; k < minority.size(); ++k) {
+    auto& host = hosts_[minority[k]];
+    host.parted = false;
+    if (host.machine.revision != held[k]) oracle_.violate("LAW-5 " + host.machine.options.hello.name + " made a step on its own side");
+    else probe(host.alive ? "the minority stood still until it was healed" : "the minority gave up and saved");
+  }
+}
+
+/// Of another machine: nobody may compare it with that of a third.
+Clock Swarm::new_clock() {
+  const auto skew = scenario_.clock_skew;
+  const auto drift = static_cast<std::uint64_t>(scenario_.clock_drift);
+  const Clock clock{clocks_.between(-skew, skew), static_cast<std::int64_t>(clocks_.between(0, 2 * drift)) - scenario_.clock_drift};
+  if (clock.ahead > skew / 2) probe("a clock is ahead");
+  if (clock.ahead < -skew / 2) probe("a clock is behind");
+  return clock;
 }
 
 void Swarm::kill_coordinator() {
@@ -155,7 +205,9 @@ void Swarm::restart_coordinator() {
   if (coordinator_alive_) return;
   coordinator_alive_ = true;
   ++coordinator_life_;
-  coordinator_ = kept_ ? coordinator::restore(scenario_.options, *kept_, now_) : coordinator::initial(scenario_.options, now_);
+  coordinator_clock_ = new_clock();
+  const auto now = coordinator_clock_.read(now_);
+  coordinator_ = kept_ ? coordinator::restore(scenario_.options, *kept_, now) : coordinator::initial(scenario_.options, now);
   probe(std::string{"restarted while "} + (kept_ ? std::string{to_string(kept_->phase)} : "nothing was decided"));
   trace("coordinator", "restart", "from revision " + std::to_string(coordinator_.revision.value));
   oracle_.coordinator_restarted(coordinator_);
@@ -167,7 +219,8 @@ void Swarm::redial(std::size_t i) {
   schedule(random_.between(1ms, 300ms), [this, i] {
     auto& host = hosts_[i];
     if (!host.alive) return;
-    if (!coordinator_alive_ || outcome_.over) return deliver(i, peer::RedialFailed{Error{ErrorName::RunUnreachable, "refused"}});
+    if (!coordinator_alive_ || outcome_.over || host.parted)
+      return deliver(i, peer::RedialFailed{Error{ErrorName::RunUnreachable, "refused"}});
     ++host.connection;
     host.up_open = host.down_open = true;
     host.up_last = host.down_last = now_;

@@ -91,6 +91,7 @@ std::string_view to_string(FaultKind kind) {
     case FaultKind::KillCoordinator: return "kill coordinator";
     case FaultKind::RestartCoordinator: return "restart coordinator";
     case FaultKind::StopRun: return "stop run";
+    case FaultKind::Partition: return "partition";
   }
   return "kill";
 }
@@ -98,7 +99,8 @@ std::string_view to_string(FaultKind kind) {
 bool can_be_held(FaultKind kind) {
   switch (kind) {
     case FaultKind::Pause:
-    case FaultKind::RestartCoordinator: return true;
+    case FaultKind::RestartCoordinator:
+    case FaultKind::Partition: return true;
     case FaultKind::Kill:
     case FaultKind::Leave:
     case FaultKind::Join:

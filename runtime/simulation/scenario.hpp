@@ -25,9 +25,10 @@ enum class FaultKind : std::uint8_t {
   KillCoordinator,     ///< for ever
   RestartCoordinator,  ///< it is killed, and comes back by what it kept after `hold`
   StopRun,             ///< `down`
+  Partition,           ///< fewer than half of the peers reach nobody else, until `hold` has passed
 };
 /// Scenario files name them all.
-inline constexpr std::uint8_t FAULT_KINDS = static_cast<std::uint8_t>(FaultKind::StopRun) + 1;
+inline constexpr std::uint8_t FAULT_KINDS = static_cast<std::uint8_t>(FaultKind::Partition) + 1;
 std::string_view to_string(FaultKind kind);
 /// Whether `hold` says when the fault passes.
 bool can_be_held(FaultKind kind);
@@ -64,6 +65,8 @@ struct Scenario {
   std::optional<std::pair<Duration, Duration>> delay;           ///< of a message; absent: half below 5 ms, half below 200 ms
   double slow_message = 0.01;                                   ///< probability of a delay of seconds instead of milliseconds
   Duration slowest_message = 4s;
+  Duration clock_skew{};         ///< the clocks of two machines differ by up to twice this
+  std::int64_t clock_drift = 0;  ///< parts per million that a clock is too fast or too slow, at most
 };
 
 /// How large the runs are that a seed may draw. The highest values are among them.

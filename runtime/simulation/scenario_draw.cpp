@@ -84,6 +84,8 @@ Result<Scenario> draw(const ScenarioFile& file, std::uint64_t seed, std::optiona
   draw_limits(random, file, scenario);
   if (file.delay) scenario.delay = {file.delay->low, file.delay->high};
   scenario.slow_message = file.slow_messages / 100;
+  replace(random, scenario.clock_skew, file.clock_skew);
+  if (file.clock_skew) scenario.clock_drift = 200;
   scenario.same_start = file.same_start;
   if (file.broken_link) scenario.bad_link = {0, 1};
   for (auto& [at, spec] : scenario.arrivals) {

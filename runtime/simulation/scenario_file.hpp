@@ -60,6 +60,7 @@ struct ScenarioFile {
   double slow_messages = 0;  ///< per cent
   std::optional<Time> slowest;
   bool broken_link = false;
+  std::optional<Time> clock_skew;
   bool same_start = true;
   std::optional<Time> arrive;
   std::optional<Time> bind;

@@ -219,6 +219,9 @@ void add_world(std::vector<Key<ScenarioFile>>& t) {
       "network.slowest", "of the slow messages [4s]", "4s", [](auto& f) -> auto& { return f.slowest; }));
   t.push_back(flag(
       "network.broken_link", "the first two peers never reach each other's lanes [false]", [](auto& f) -> auto& { return f.broken_link; }));
+  t.push_back(times<ScenarioFile>(
+      "clock_skew", "how far each machine's clock is ahead or behind at most; then it runs up to 200 ppm too fast or too slow as well [0s]",
+      "1h", [](auto& f) -> auto& { return f.clock_skew; }));
   t.push_back(section("timing", "drawn anew for each peer"));
   t.push_back(times<ScenarioFile>(
       "timing.arrive", "of those of the start [0s]", "0s..6s", [](auto& f) -> auto& { return f.arrive; }));

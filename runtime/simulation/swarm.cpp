@@ -85,8 +85,10 @@ Swarm::Swarm(Scenario scenario, Probes& probes)
     : scenario_(std::move(scenario)),
       probes_(probes),
       random_(scenario_.seed),
+      clocks_(~scenario_.seed),
       oracle_(scenario_.options),
-      coordinator_(coordinator::initial(scenario_.options, now_)) {
+      coordinator_clock_(new_clock()) {
+  coordinator_ = coordinator::initial(scenario_.options, coordinator_clock_.read(now_));
   for (const auto& [at, spec] : scenario_.arrivals) schedule(at, [this, arriving = spec] { join(arriving); });
   schedule(random_.between(0ms, 250ms), [this] { tick_coordinator(0); });
   arm_faults();
@@ -262,7 +264,7 @@ void Swarm::coordinator_finished(const coordinator::Finish& finish) {
 void Swarm::step_coordinator(const coordinator::Event& event) {
   if (!coordinator_alive_ || outcome_.over) return;
   const auto phase = coordinator_.phase;
-  auto transition = coordinator::step(std::move(coordinator_), event, now_);
+  auto transition = coordinator::step(std::move(coordinator_), event, coordinator_clock_.read(now_));
   if (break_coordinator_) break_coordinator_(event, transition);
   coordinator_ = std::move(transition.state);
   oracle_.coordinator_stepped(event, coordinator_, transition.effects, now_);
@@ -330,7 +332,7 @@ void Swarm::step_peer(std::size_t i, const peer::Event& event) {
   if (const auto* reduce = std::get_if<peer::ReduceEnded>(&event); reduce != nullptr && reduce->prepared)
     host.prepared.at(reduce->op).heard = true;
 
-  auto transition = peer::step(std::move(host.machine), event, now_);
+  auto transition = peer::step(std::move(host.machine), event, host.clock.read(now_));
   if (break_peers_) break_peers_(event, transition);
   host.machine = std::move(transition.state);
   const auto& name = host.machine.options.hello.name;

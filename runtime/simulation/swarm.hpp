@@ -24,6 +24,16 @@ namespace prime::sim {
 /// How often each branch was taken; shared by many runs to prove that the seeds reach all of them.
 using Probes = std::map<std::string, std::uint64_t>;
 
+/// A machine's monotonic clock: when it began to count, and how fast it goes, are its own.
+struct Clock {
+  Duration ahead{};
+  std::int64_t drift = 0;  ///< parts per million
+  [[nodiscard]] Instant read(Instant world) const {
+    const auto passed = world - Instant{};
+    return world + ahead + passed / 1'000'000 * drift;
+  }
+};
+
 struct Contributed {
   OuterStep step;
   Revision base;
@@ -37,6 +47,7 @@ inline constexpr Duration COORDINATOR_GRACE = 10s;
 struct Host {
   PeerId id;
   PeerSpec spec;
+  Clock clock;
   Instant started{};
   Instant resumed{};
   peer::State machine;
@@ -49,6 +60,7 @@ struct Host {
   std::uint64_t connection = 0;  ///< which one: what an older one carried is lost with it
   bool up_open = true;           ///< messages to the coordinator still arrive
   bool down_open = true;
+  bool parted = false;  ///< by a partition: it reaches nobody
   Instant up_last{};
   Instant down_last{};
 
@@ -105,6 +117,7 @@ class Swarm {
   void kill_coordinator();
   void restart_coordinator();
   void redial(std::size_t host);
+  void part(Duration hold);
 
   [[nodiscard]] const coordinator::State& coordinator() const { return coordinator_; }
   [[nodiscard]] const std::deque<Host>& hosts() const { return hosts_; }
@@ -178,11 +191,15 @@ class Swarm {
   void arm_faults();
   void strike(const Fault& fault, std::optional<std::size_t> victim);
   void watch_event_count();
+  void heal(const std::vector<std::size_t>& minority, Revision parted_at, const std::vector<Revision>& held);
+  void drop_control(std::size_t host);
+  Clock new_clock();
   void phase_entered(std::size_t host, peer::Phase phase);
 
   Scenario scenario_;
   Probes& probes_;
   Random random_;
+  Random clocks_;  ///< of its own, so that a clock changes nothing else
   Oracle oracle_;
   Instant now_{};
   std::uint64_t orders_ = 0;
@@ -192,6 +209,7 @@ class Swarm {
   BreakPeer break_peers_;
 
   coordinator::State coordinator_;
+  Clock coordinator_clock_;
   bool coordinator_alive_ = true;
   std::uint64_t coordinator_life_ = 0;
   std::optional<coordinator::Snapshot> kept_;  ///< what is on the coordinator's disk

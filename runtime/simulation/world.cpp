@@ -186,7 +186,7 @@ void Swarm::end_fetch(std::size_t i, const FetchState& fetch) {
     schedule(250ms, [this, i, fetch] { end_fetch(i, fetch); });
     return;
   }
-  if (!donor || !hosts_[*donor].alive)
+  if (!donor || !hosts_[*donor].alive || hosts_[*donor].parted != host.parted)
     return post(i, peer::FetchEnded{fetch.revision, fail(ErrorName::PeerLost, "the donor is gone")}, random_.between(0ms, 1s));
   const auto& model = hosts_[*donor].model;
   if (model.revision != fetch.revision || digest_of(model) != fetch.state) {
@@ -235,7 +235,7 @@ void Swarm::kill_trainer(std::size_t i) {
   ++host.trainers;
   host.trainer_up = false;
   const Error cause{ErrorName::ProcessFailed, "killed"};
-  auto decided = supervisor::child_died(std::move(host.restarts), cause, now_);
+  auto decided = supervisor::child_died(std::move(host.restarts), cause, host.clock.read(now_));
   host.restarts = std::move(decided.state);
   std::visit(overloaded{
                  [&](const supervisor::Restart&) {

@@ -398,6 +398,20 @@ BOOST_AUTO_TEST_CASE(a_decision_after_the_end_is_named) {
   BOOST_TEST(oracle.violation().value_or("") == "SIM-9 something was decided after the end");
 }
 
+BOOST_AUTO_TEST_CASE(no_machine_notices_that_the_clocks_differ) {
+  const auto hash = [](Duration skew, bool breaks) {
+    auto scenario = random_scenario(3);
+    scenario.clock_skew = skew;
+    Probes probes;
+    Swarm swarm{std::move(scenario), probes};
+    if (breaks)  // what it remembers is a time of day rather than one of its own clock
+      swarm.break_peers([](const peer::Event&, Peer& t) { t.state.heard = Instant{}; });
+    return swarm.run().trace_hash;
+  };
+  BOOST_TEST(hash(0min, false) == hash(60min, false));
+  BOOST_TEST(hash(0min, true) != hash(60min, true));
+}
+
 BOOST_AUTO_TEST_CASE(runs_are_the_same_whether_all_or_only_what_changed_is_judged) {
   Probes probes;
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
