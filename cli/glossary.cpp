@@ -48,7 +48,7 @@ const std::vector<WordGroup>& glossary() {
        {
            {"lane", "the connection that carries tensors between two peers: TLS, plain TCP, or shared memory of one machine"},
            {"stream", "one TCP connection of a lane; several help where a network caps each"},
-           {"chunk", "128 KiB of a tensor, the unit that lanes carry"},
+           {"chunk", "256 KiB of a tensor, the unit that lanes carry"},
            {"codec", "how values are written for the wire: `none` as 32-bit floats, the others in 16, 8 or 4 bits"},
            {"rounding", "of a codec: `nearest`, or `stochastic`, which is right on average"},
            {"error feedback", "what a codec lost is added before the next encoding"},

@@ -27,8 +27,8 @@ struct EngineOptions {
   Dialer dial;
   std::function<Instant()> now = [] { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); };
   ChunkObserver on_chunk;                ///< may be empty
-  std::size_t chunk_bytes = 128 * 1024;  ///< equal on all peers; at most MAX_PAYLOAD_BYTES
-  std::uint32_t window_chunks = 16;      ///< equal on all peers: chunks given of one segment whose results are not here yet
+  std::size_t chunk_bytes = 256 * 1024;  ///< equal on all peers; at most MAX_PAYLOAD_BYTES
+  std::uint32_t window_chunks = 8;       ///< equal on all peers: chunks given of one segment whose results are not here yet
   /// Connections that make up one lane, equal on all peers: more than one for links on which a single one does not get all the bandwidth.
   std::function<std::uint32_t()> streams = [] { return 1; };  ///< called on both of the engine's threads
   Duration dial_timeout = 5s;                                 ///< of one attempt

@@ -98,8 +98,8 @@ void LaneThread::obey(StartCommand command) {
     chunks_done_.fetch_add(1, std::memory_order_relaxed);
     if (options_.on_chunk) options_.on_chunk(op, done, total);
   };
-  // Each stream has two chunks on their way there, two on their way back, and two to go on with.
-  const std::uint32_t window = std::max(options_.window_chunks, 6 * options_.streams());
+  // Each stream has a chunk on its way there, another one on its way back, and one to go on with.
+  const std::uint32_t window = std::max(options_.window_chunks, 3 * options_.streams());
   auto operation = Operation::make(std::move(command.request), {window, &pool_}, observe, options_.now);
   if (!operation) return refuse(std::move(operation).error());
   const auto at = operations_.emplace(op, Running{std::move(*operation), std::move(command.done)}).first;

@@ -76,10 +76,7 @@ void LaneThread::park_or_drop(Stream& stream) {
     return stream.lose(Error{ErrorName::ProtocolViolation, "a chunk of operation " + to_string(header.op) + ", which has not begun here"});
   stream.held = parked_frames_ >= MAX_PARKED_FRAMES;
   if (stream.held) return;
-  Reception reception;
-  reception.header = header;
-  reception.buffer = ChunkPool::Buffer(new std::byte[header.payload_bytes]);
-  reception.parked = true;
+  Reception reception{header, {}, ChunkPool::Buffer(new std::byte[header.payload_bytes]), true};
   reception.into = {reception.buffer.get(), header.payload_bytes};
   stream.receive(std::move(reception));
 }
@@ -127,7 +124,6 @@ void LaneThread::replay(Operation& operation) {
       continue;
     }
     std::copy(early.into.begin(), early.into.end(), reception->into.begin());
-    reception->vouched = early.vouched;
     const auto lane = lanes_.find(peer);
     if (auto good = operation.received(*from, std::move(*reception), options_.now()); !good && lane != lanes_.end())
       lane->second.streams.front()->lose(std::move(good).error());
@@ -148,7 +144,7 @@ bool LaneThread::next_frame(Lane& lane, Stream& stream) {
     Operation& operation = *at->second.operation;
     if (++at == operations_.end()) at = operations_.begin();
     const auto to = operation.rank_of(stream.peer());
-    auto frame = to ? operation.next(*to, stream.protects()) : std::nullopt;
+    auto frame = to ? operation.next(*to) : std::nullopt;
     if (!frame) continue;
     lane.turn = static_cast<std::size_t>(std::distance(operations_.begin(), at));
     stream.send(std::move(*frame));

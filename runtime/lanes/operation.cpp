@@ -210,22 +210,20 @@ bool Operation::combine_one() {
       continue;
     }
     const auto at = static_cast<std::size_t>(std::find(route.take.begin(), route.take.end(), rank) - route.take.begin());
-    operands_.push_back({gathering.mapped().inputs[at].bytes(), nullptr, rank, false, route.takes_sums});
+    operands_.push_back({gathering.mapped().inputs[at].get(), nullptr, rank, false, route.takes_sums});
   }
   if (route.finishes) {
+    const auto out = output_of(*piece);
+    arithmetic_.combine(operands_, true, out);
     have_result_[number] = true;
-    if (streams_output()) {
-      finish_streamed(*piece);
-    } else {
-      const auto out = output_of(*piece);
-      arithmetic_.combine(operands_, true, out);
-      finish_chunk(*piece, out);
-    }
+    finish_chunk(*piece, out);
   } else {
     auto buffer = limits_.pool->take();
     const std::span<std::byte> sum{buffer.get(), payload_of(*piece)};
     arithmetic_.combine(operands_, false, sum);
-    exchanges_[*route.pass].ready.push_back(Frame{header_of(*piece, sum.size()), sum, std::move(buffer)});
+    Frame frame{header_of(*piece, sum.size()), sum, std::move(buffer)};
+    frame.header.payload_checksum = checksum(sum);
+    exchanges_[*route.pass].ready.push_back(std::move(frame));
   }
   step();
   return true;
@@ -237,15 +235,6 @@ const float* Operation::own_residual(const Piece& piece) {
   const auto range = plan_.chunk(piece.segment, piece.chunk);
   std::ranges::fill(request_.next_residual.subspan(range.begin, range.count), 0.0F);
   return request_.residual.data() + range.begin;
-}
-
-void Operation::finish_streamed(const Piece& piece) {
-  const auto out = output_of(piece);
-  auto buffer = limits_.pool->take();
-  const std::span<std::byte> result{buffer.get(), out.size()};
-  arithmetic_.combine(operands_, true, result);
-  streaming_copy(out, result);
-  queue_result(piece, checksum(result), result, buffer);
 }
 
 /// The result as it travels; encoded once, and what the others decode lies here as well.

@@ -16,8 +16,6 @@
 #include "runtime/lanes/arithmetic.hpp"
 #include "runtime/lanes/chunk_pool.hpp"
 #include "runtime/lanes/frame.hpp"
-#include "runtime/lanes/streaming_copy.hpp"
-#include "runtime/net/loan.hpp"
 
 namespace prime::lanes {
 
@@ -33,10 +31,7 @@ struct Reception {
   FrameHeader header;
   std::span<std::byte> into;
   ChunkPool::Buffer buffer;
-  bool parked = false;    ///< read before its operation was started here
-  bool lendable = false;  ///< its bytes are read once, so that they may stay where the channel has them
-  net::LoanPtr loan;      ///< then they are here, and `into` is empty
-  bool vouched = false;   ///< the channel vouches for the payload
+  bool parked = false;  ///< read before its operation was started here
 };
 
 class Operation {
@@ -72,9 +67,8 @@ class Operation {
   /// The payload of the expected frame is there. Fails with LaneBroken when it was damaged on its way.
   Result<void> received(std::uint32_t from, Reception reception, Instant now);
 
-  /// The next frame to this rank, if there is one by now; from here on it counts as being sent. Inputs have no checksum where the
-  /// channel protects them; results always have, of which their digest is made.
-  [[nodiscard]] std::optional<Frame> next(std::uint32_t to, bool channel_protects = false);
+  /// The next frame to this rank, if there is one by now; from here on it counts as being sent.
+  [[nodiscard]] std::optional<Frame> next(std::uint32_t to);
   void sent(std::uint32_t to, const FrameHeader& header, Instant now);
 
   /// Combines one chunk if all that goes into it is there.
@@ -112,15 +106,9 @@ class Operation {
     std::optional<Instant> reconnect_by;
     bool restarted = false;
   };
-  /// What has come of an input.
-  struct Held {
-    ChunkPool::Buffer buffer;
-    net::LoanPtr loan;
-    [[nodiscard]] const std::byte* bytes() const { return loan ? loan->bytes() : buffer.get(); }
-  };
   /// A chunk that is being combined.
   struct Gathering {
-    std::vector<Held> inputs;  ///< by index into the route's `take`
+    std::vector<ChunkPool::Buffer> inputs;  ///< by index into the route's `take`
     std::size_t missing = 0;
   };
 
@@ -128,8 +116,6 @@ class Operation {
   void count_chunks();
   [[nodiscard]] FrameHeader header_of(const Piece& piece, std::size_t payload_bytes) const;
   [[nodiscard]] std::span<std::byte> output_of(const Piece& piece);
-  /// Whether chunks of the result are made in buffers, and copied to the output around the caches.
-  [[nodiscard]] bool streams_output() const { return !arithmetic_.encoded() && request_.output.size() >= STREAMING_BYTES; }
   [[nodiscard]] std::span<const std::byte> input_of(const Piece& piece) const;
   [[nodiscard]] const float* own_residual(const Piece& piece);
   /// Where in the lists of what has come a frame is noted.
@@ -141,14 +127,12 @@ class Operation {
     return first_taken_[segment] + chunk * plan_.route(segment).take.size() + at;
   }
   [[nodiscard]] Result<Place> place_of(std::uint32_t from, const FrameHeader& header) const;
-  [[nodiscard]] std::optional<Frame> next_unchecked(std::uint32_t to);
   [[nodiscard]] std::optional<Frame> next_input(std::uint32_t to);
   Result<void> encode_input(const Piece& piece, std::span<std::byte> wire);
   [[nodiscard]] std::size_t payload_of(const Piece& piece) const;
-  void take_input(std::uint32_t from, const Piece& piece, Held held);
+  void take_input(std::uint32_t from, const Piece& piece, ChunkPool::Buffer buffer);
   void take_result(const Piece& piece, std::uint64_t checksum, const Reception& reception);
   [[nodiscard]] std::optional<Piece> next_combinable();
-  void finish_streamed(const Piece& piece);
   void finish_chunk(const Piece& piece, std::span<std::byte> out);
   /// A chunk of the result is here: notes it, and sends it on where it must go.
   void queue_result(Piece piece, std::uint64_t checksum, std::span<const std::byte> payload, const ChunkPool::Buffer& buffer);

@@ -59,21 +59,17 @@ Result<Reception> Operation::expect(std::uint32_t from, const FrameHeader& heade
                            ": sizes, types, weights or members differ from ours (" + std::to_string(plan_.elements()) + " elements of " +
                            std::string(to_string(request_.type)) + " among " + std::to_string(plan_.world()) + ")");
   PRIME_TRY(const Place place, place_of(from, header));
-  Reception reception;
-  reception.header = header;
+  Reception reception{header, {}, nullptr};
   const Piece piece{header.kind, header.segment, header.chunk};
   switch (header.kind) {
     case PieceKind::Result:
       have_result_[place.index] = true;
-      if (!arithmetic_.encoded() && !streams_output()) {
+      if (!arithmetic_.encoded()) {
         reception.into = output_of(piece);
         return reception;
       }
       break;
-    case PieceKind::Input:
-      taken_[place.index] = true;
-      reception.lendable = true;
-      break;
+    case PieceKind::Input: taken_[place.index] = true; break;
     case PieceKind::Begin:
     case PieceKind::Vote:
     case PieceKind::Doubt:
@@ -90,18 +86,17 @@ Result<Reception> Operation::expect(std::uint32_t from, const FrameHeader& heade
 
 Result<void> Operation::received(std::uint32_t from, Reception reception, Instant now) {
   const FrameHeader& header = reception.header;
-  const bool unchecked = reception.vouched && header.kind == PieceKind::Input;
-  if (!unchecked && checksum(reception.into) != header.payload_checksum)
+  if (checksum(reception.into) != header.payload_checksum)
     return prime::fail(ErrorName::LaneBroken,
                        "chunk " + std::to_string(header.chunk) + " of segment " + std::to_string(header.segment) + " came damaged");
   auto& exchange = exchanges_[from];
   exchange.begun = true;
   exchange.last_progress = now;
-  stats_.wire_bytes_received += HEADER_BYTES + header.payload_bytes;
+  stats_.wire_bytes_received += HEADER_BYTES + reception.into.size();
   const Piece piece{header.kind, header.segment, header.chunk};
   switch (header.kind) {
     case PieceKind::Begin: exchange.begin_came = true; break;
-    case PieceKind::Input: take_input(from, piece, {std::move(reception.buffer), std::move(reception.loan)}); break;
+    case PieceKind::Input: take_input(from, piece, std::move(reception.buffer)); break;
     case PieceKind::Result:
       --exchange.results_missing;
       take_result(piece, header.payload_checksum, reception);
@@ -126,7 +121,7 @@ Result<void> Operation::received(std::uint32_t from, Reception reception, Instan
   return {};
 }
 
-void Operation::take_input(std::uint32_t from, const Piece& piece, Held held) {
+void Operation::take_input(std::uint32_t from, const Piece& piece, ChunkPool::Buffer buffer) {
   const auto& take = plan_.route(piece.segment).take;
   const auto at = static_cast<std::size_t>(std::find(take.begin(), take.end(), from) - take.begin());
   auto& gathering = gatherings_[plan_.chunk_number(piece.segment, piece.chunk)];
@@ -134,7 +129,7 @@ void Operation::take_input(std::uint32_t from, const Piece& piece, Held held) {
     gathering.inputs.resize(take.size());
     gathering.missing = take.size();
   }
-  gathering.inputs[at] = std::move(held);
+  gathering.inputs[at] = std::move(buffer);
   --exchanges_[from].inputs_missing;
   if (--gathering.missing == 0) combinable_.push_back(piece);
   step();
@@ -143,19 +138,12 @@ void Operation::take_input(std::uint32_t from, const Piece& piece, Held held) {
 void Operation::take_result(const Piece& piece, std::uint64_t checksum, const Reception& reception) {
   step();
   if (arithmetic_.encoded()) arithmetic_.decode(reception.into, output_of(piece));
-  else if (streams_output()) streaming_copy(output_of(piece), reception.into);
   queue_result(piece, checksum, reception.into, reception.buffer);
 }
 
 // --- sending ---------------------------------------------------------------------------------------------------------
 
-std::optional<Frame> Operation::next(std::uint32_t to, bool channel_protects) {
-  auto frame = next_unchecked(to);
-  if (frame && frame->header.kind == PieceKind::Input && !channel_protects) frame->header.payload_checksum = checksum(frame->payload);
-  return frame;
-}
-
-std::optional<Frame> Operation::next_unchecked(std::uint32_t to) {
+std::optional<Frame> Operation::next(std::uint32_t to) {
   auto& exchange = exchanges_[to];
   if (!exchange.begin_claimed) {
     exchange.begin_claimed = true;
@@ -193,6 +181,7 @@ std::optional<Frame> Operation::next_input(std::uint32_t to) {
       }
       frame.payload = wire;
     }
+    frame.header.payload_checksum = checksum(frame.payload);
     return frame;
   }
   return std::nullopt;

@@ -36,18 +36,6 @@ bool Stream::fill_header() {
   return true;
 }
 
-/// Whether the payload is complete, or must be read.
-bool Stream::borrow_payload() {
-  if (!reception_.lendable || payload_read_ > 0) return true;
-  const auto io = channel_->lend(header_.payload_bytes, reception_.loan);
-  if (blocked_or_lost(io, may_read_, read_waits_for_)) return false;
-  if (!reception_.loan) return true;
-  payload_read_ = io.bytes;
-  reception_.into = {};
-  reception_.buffer.reset();
-  return true;
-}
-
 /// Whether the payload is complete. What comes with its last bytes is the beginning of the next header: one call less for each frame.
 bool Stream::fill_payload() {
   const std::span<std::byte> all = reception_.into;
@@ -76,7 +64,7 @@ Stream::ReadStep Stream::read(std::span<std::byte> bin) {
   }
   if (reading_ == Reading::Decision) return ReadStep::Header;
   if (reading_ == Reading::Payload) {
-    if (!borrow_payload() || !fill_payload()) return stopped();
+    if (!fill_payload()) return stopped();
   }
   while (reading_ == Reading::Discard && payload_read_ < header_.payload_bytes) {
     const auto io = channel_->read(bin.first(std::min<std::size_t>(bin.size(), header_.payload_bytes - payload_read_)));
@@ -92,7 +80,6 @@ void Stream::receive(Reception reception) {
   PRIME_ASSERT(reading_ == Reading::Decision && reception.into.size() == header_.payload_bytes, "a payload goes where it fits");
   reading_ = Reading::Payload;
   reception_ = std::move(reception);
-  reception_.vouched = protects();
   payload_read_ = 0;
   held = false;
 }

@@ -29,7 +29,6 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   [[nodiscard]] PeerId peer() const { return channel_->peer(); }
-  [[nodiscard]] bool protects() const { return channel_->protects(); }
   [[nodiscard]] const std::optional<Error>& error() const { return error_; }
   void lose(Error error) { error_ = std::move(error); }
 
@@ -62,7 +61,6 @@ class Stream {
  private:
   enum class Reading { Header, Decision, Payload, Discard };
   bool fill_header();
-  bool borrow_payload();
   bool fill_payload();
   [[nodiscard]] bool blocked_or_lost(const net::Channel::Io& io, bool& ready, short& waits_for);
 

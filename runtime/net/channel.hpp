@@ -6,7 +6,6 @@
 #include <span>
 
 #include "messages/ids.hpp"
-#include "runtime/net/loan.hpp"
 
 namespace prime::net {
 
@@ -29,10 +28,6 @@ class Channel {
   /// The same for two pieces in one call, where the channel can; `first` is filled, or emptied, before `second`.
   virtual Io scatter(std::span<std::byte> first, std::span<std::byte> second) { return read(first.empty() ? second : first); }
   virtual Io gather(std::span<const std::byte> first, std::span<const std::byte> second) { return write(first.empty() ? second : first); }
-  /// The next `count` bytes without a copy: all at once, or WantRead. Ok without a loan: this channel does not lend, or not now; read them.
-  virtual Io lend(std::size_t /*count*/, LoanPtr& /*loan*/) { return {State::Ok, 0}; }
-  /// Whether what is read is what was written, or the channel fails: a checksum of its user's would find nothing.
-  [[nodiscard]] virtual bool protects() const { return false; }
   /// Bytes that have come and are not yet read; poll would not tell of them. They may be too few to read any.
   [[nodiscard]] virtual std::size_t buffered() const = 0;
   [[nodiscard]] virtual int fd() const = 0;

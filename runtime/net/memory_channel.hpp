@@ -1,9 +1,9 @@
 // Owns MemoryChannel: a Channel between two processes of one machine, through memory that both map.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -18,7 +18,7 @@ namespace prime::net {
 /// What the other end writes into the shared memory is checked like what it would send.
 class MemoryChannel final : public Channel {
  public:
-  static constexpr std::size_t RING_BYTES = std::size_t{1} << 19;
+  static constexpr std::size_t RING_BYTES = std::size_t{1} << 20;
 
   /// Makes the memory and sends it over `bell`.
   static Result<ChannelPtr> offer(ChannelPtr bell);
@@ -27,11 +27,7 @@ class MemoryChannel final : public Channel {
   ~MemoryChannel() override;
 
   Io read(std::span<std::byte> into) override;
-  Io write(std::span<const std::byte> from) override { return gather(from, {}); }
-  Io gather(std::span<const std::byte> first, std::span<const std::byte> second) override;
-  /// Lends what leaves the other end room for the largest frame; a loan that is in its way later is moved out of it.
-  Io lend(std::size_t count, LoanPtr& loan) override;
-  [[nodiscard]] bool protects() const override { return true; }
+  Io write(std::span<const std::byte> from) override;
   [[nodiscard]] std::size_t buffered() const override { return 0; }
   [[nodiscard]] int fd() const override { return bell_->fd(); }
   [[nodiscard]] PeerId peer() const override { return bell_->peer(); }
@@ -40,26 +36,23 @@ class MemoryChannel final : public Channel {
   [[nodiscard]] bool rung() override { return std::exchange(rung_, false); }
 
  private:
-  class Memory;
-  class Inbox;
-  class RingLoan;
   struct Ring;
   enum class Bell { Silent, Rung, Closed };
 
   explicit MemoryChannel(ChannelPtr bell) : bell_(std::move(bell)) {}
-  void use(std::shared_ptr<Memory> memory, bool offered);
+  bool map(int descriptor, bool offered);
   /// False when what came is not memory as it must be.
   bool attach();
   Bell listen();
-  /// How many bytes are there to be read; Ok when they are so many at least.
-  Io await(std::size_t count);
+  void ring_if(std::atomic<std::uint32_t>& waits);
 
-  std::shared_ptr<Channel> bell_;
-  std::shared_ptr<Memory> memory_;
-  std::shared_ptr<Inbox> in_;  ///< with the loans of it
+  ChannelPtr bell_;
+  void* memory_ = nullptr;
   Ring* out_ = nullptr;
-  std::byte* out_bytes_ = nullptr;
-  std::uint64_t written_ = 0;  ///< kept here: what stands in the memory is for the other end only
+  Ring* in_ = nullptr;
+  // Own positions are kept here: those in the memory are for the other end only.
+  std::uint64_t written_ = 0;
+  std::uint64_t read_ = 0;
   bool rung_ = false;
   bool closed_ = false;
 };

@@ -36,7 +36,6 @@ class TlsChannel final : public Channel {
   Io read(std::span<std::byte> into) override;
   Io write(std::span<const std::byte> from) override { return gather(from, {}); }
   Io gather(std::span<const std::byte> first, std::span<const std::byte> second) override;
-  [[nodiscard]] bool protects() const override { return true; }
   [[nodiscard]] std::size_t buffered() const override;
   [[nodiscard]] int fd() const override { return wire_->socket->fd(); }
   [[nodiscard]] PeerId peer() const override { return peer_; }
