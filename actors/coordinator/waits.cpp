@@ -1,12 +1,14 @@
 #include "actors/coordinator/waits.hpp"
 
+#include <algorithm>
+
 #include "actors/coordinator/membership_machine.hpp"
 
 namespace prime::coordinator {
 std::string names(const std::vector<std::string>& list) {
   std::string text;
-  for (const auto& name : list) text += (text.empty() ? "" : ", ") + name;
-  return text;
+  for (std::size_t i = 0; i < std::min(list.size(), MAX_NAMES); ++i) text += (i == 0 ? "" : ", ") + list[i];
+  return list.size() <= MAX_NAMES ? text : text + " and " + std::to_string(list.size() - MAX_NAMES) + " more";
 }
 
 void set_phase(State& state, Phase phase, Instant now) {

@@ -14,7 +14,9 @@ std::vector<std::string> members_who(const State& state, Predicate predicate) {
   return list;
 }
 
-/// As a sentence has them.
+/// More would make a line of the journal that nobody reads, for each of a thousand peers that is ready.
+inline constexpr std::size_t MAX_NAMES = 8;
+/// As a sentence has them: "a, b", or the first ones "and 3 more".
 std::string names(const std::vector<std::string>& list);
 void set_phase(State& state, Phase phase, Instant now);
 /// How many members end the wait for peers: the first step begins with all that were asked for.

@@ -25,6 +25,13 @@ BOOST_AUTO_TEST_CASE(ranges_of_samples_are_disjoint_within_and_between_steps) {
   for (std::uint64_t i = 0; i < 3; ++i) BOOST_TEST(bench.sent<BeginStep>()[i].second.first_sample == 30 + i * 10);
 }
 
+BOOST_AUTO_TEST_CASE(a_wait_for_many_names_the_first_of_them) {
+  Bench bench{2, 20};
+  bench.state.options.max_peers = 20;
+  for (std::uint64_t peer = 1; peer <= 20; ++peer) bench.seat(peer);
+  BOOST_TEST(bench.state.waiting_for.find("inner steps of p1, p2, p3, p4, p5, p6, p7, p8 and 12 more;") == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(weights_are_those_of_the_survivors_and_never_of_an_earlier_attempt) {
   auto bench = trio();
   bench.ready(1, 100);
