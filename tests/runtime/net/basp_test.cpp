@@ -1,7 +1,7 @@
 // Owns the tests of actors across processes: what CAF's own transports get wrong (spec/caf.md §7) must not happen here.
 #include <array>
 #include <boost/test/unit_test.hpp>
-#include <caf/io/middleman.hpp>
+#include <caf/actor_registry.hpp>
 #include <csignal>
 #include <fcntl.h>
 #include <optional>
@@ -220,14 +220,12 @@ BOOST_AUTO_TEST_CASE(failures_to_connect_have_names) {
 }
 
 BOOST_AUTO_TEST_CASE(nobody_finds_a_spawn_server) {
-  const Home home;
-  Visitor visitor(home.invite.key);
-  const auto server = visitor.transport.remote_actor<ServerActor>(visitor.own, home.invite.address, PATIENCE);
-  BOOST_REQUIRE(server);
-  // The process that serves is the one that ConfigServ, which stays, belongs to.
-  const auto home_node = caf::actor_cast<caf::strong_actor_ptr>(*server)->node();
-  BOOST_TEST((visitor.system.middleman().remote_lookup(caf::atom("ConfigServ"), home_node) != nullptr));
-  BOOST_TEST((visitor.system.middleman().remote_lookup(caf::atom("SpawnServ"), home_node) == nullptr));
+  Config config;
+  caf::actor_system system{config};
+  const auto found = [&] { return system.registry().get(caf::atom("SpawnServ")) != nullptr; };
+  BOOST_TEST(found());
+  const BaspTransport transport{system};
+  BOOST_TEST(!found());
 }
 
 BOOST_AUTO_TEST_CASE(every_actor_system_has_an_identity_of_its_own) {
