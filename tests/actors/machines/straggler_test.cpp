@@ -35,7 +35,7 @@ Ready late_ready(std::uint64_t weight) { return Ready{OuterStep{1}, Revision{}, 
 
 std::vector<Contribution> contributions_of(const Bench& bench) {
   const auto reduces = bench.sent<StartReduce>();
-  return reduces.empty() ? std::vector<Contribution>{} : reduces[0].second.contributions;
+  return reduces.empty() ? std::vector<Contribution>{} : reduces[0].second.contributions.list();
 }
 
 }  // namespace
