@@ -31,6 +31,8 @@ using SharedChannel = std::shared_ptr<Channel>;
 /// CAF's heartbeat tick closes a connection as silent that has not had its first message yet, at either end (spec/caf.md §7, G5). Ticks
 /// are a second apart, so it does not happen to one connect again and again.
 constexpr int MAX_ATTEMPTS = 4;
+/// For an answer of a broker that has next to nothing to do.
+constexpr Duration BROKER_LIMIT = 5s;
 
 bool closed_by_a_tick(const caf::error& why) { return why == caf::sec::connection_timeout || why == caf::sec::disconnect_during_handshake; }
 
@@ -142,11 +144,21 @@ class SocketlessDoorman final : public caf::io::doorman {
 caf::actor basp_broker(caf::actor_system& system) { return system.middleman().named_broker<caf::io::basp_broker>(caf::atom("BASP")); }
 
 /// No run spawns actors on other machines, so nobody may ask for it. Besides, every connected node monitors CAF's spawn server, whose end
-/// inside ~actor_system then sends a last message to a broker that nobody drives any more: both would never be freed.
+/// inside ~actor_system then sends a last message to a broker that nobody drives any more.
 void end_spawn_server(caf::actor_system& system) {
   const auto server = system.registry().get(caf::atom("SpawnServ"));
   system.registry().erase(caf::atom("SpawnServ"));
   caf::anon_send_exit(server, caf::exit_reason::user_shutdown);
+}
+
+/// The broker sends itself a message at each heartbeat. One that comes when nobody drives the broker any more stays in its mailbox, and
+/// owns it as the sender: neither would be freed. The answer proves that the heartbeat before the last one has been dealt with, too.
+void end_heartbeats(caf::actor_system& system) {
+  system.clock().cancel_all();
+  caf::scoped_actor self(system);
+  self->request(basp_broker(system), BROKER_LIMIT, caf::get_atom_v, system.node())
+      .receive([](const caf::node_id&, const std::string&, std::uint16_t) {}, [](const caf::error&) {});
+  system.clock().cancel_all();
 }
 
 tl::unexpected<Error> handshake_error(const caf::error& why, const std::string& where) {
@@ -200,7 +212,10 @@ BaspTransport::BaspTransport(caf::actor_system& system) : system_(system), wirin
   end_spawn_server(system);
 }
 
-BaspTransport::~BaspTransport() { shutdown_connections(); }
+BaspTransport::~BaspTransport() {
+  shutdown_connections();
+  end_heartbeats(system_);
+}
 
 void BaspTransport::publish_as(caf::strong_actor_ptr actor, std::set<std::string> messages) {
   caf::anon_send(basp_broker(system_), caf::publish_atom_v, caf::io::doorman_ptr(wiring_->doorman), SocketlessDoorman::PORT,

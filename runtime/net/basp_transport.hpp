@@ -28,7 +28,7 @@ void configure(caf::actor_system_config& config);
 class BaspTransport {
  public:
   explicit BaspTransport(caf::actor_system& system);
-  /// Shuts all connections down and lets go of everything that belongs to the system.
+  /// Shuts all connections down and lets go of everything that belongs to the system; what its clock was to send is not sent.
   ~BaspTransport();
   BaspTransport(const BaspTransport&) = delete;
   BaspTransport& operator=(const BaspTransport&) = delete;

@@ -21,7 +21,9 @@ void Swarm::run_reduce(std::size_t i, const StartReduce& message) {
   if (mine == message.contributions.end())
     return oracle_.violate("LAW-4 " + host.machine.options.hello.name + " reduces without being a member");
   if (mine->weight > 0) {
-    if (!host.contribution || host.contribution->step != host.machine.begin->step)
+    const auto& told = host.machine.ready;
+    const bool is_input = host.contribution && told && host.contribution->step == told->step && host.contribution->base == told->base;
+    if (!is_input || message.base != host.model.revision)
       return oracle_.violate("SIM-4 " + host.machine.options.hello.name + " has no input for step " + std::to_string(message.step.value));
     part.input = host.contribution->gradient;
   }

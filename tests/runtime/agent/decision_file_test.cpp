@@ -17,7 +17,7 @@ namespace {
 Snapshot full() {
   Snapshot s;
   s.epoch = Epoch{7};
-  s.members = {{Member{PeerId{~0ULL}, "a \"name\"", {"::1", 65535}, 3}, 1, 2, true, 640},
+  s.members = {{Member{PeerId{~0ULL}, "a \"name\"", {"::1", 65535}, 3}, 1, 2, true, OuterStep{4}, 640},
                {Member{PeerId{2}, "b", {"host", 1}, 4}, 3, 4, false, 0}};
   s.next_ordinal = 5;
   s.phase = Phase::Over;
@@ -62,6 +62,7 @@ BOOST_AUTO_TEST_CASE(what_was_kept_last_comes_back_as_it_was) {
   BOOST_REQUIRE(back.has_value());
   BOOST_TEST(format_snapshot(*back) == format_snapshot(full()));
   BOOST_TEST((back->members[0].member == full().members[0].member));
+  BOOST_TEST(back->members[0].begun.value == 4U);
   BOOST_TEST(back->members[0].first_sample == 640U);
   BOOST_TEST((back->end_cause == full().end_cause));
   BOOST_TEST((back->operation == full().operation));

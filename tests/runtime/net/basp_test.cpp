@@ -8,6 +8,7 @@
 #include <spawn.h>
 #include <string>
 #include <sys/wait.h>
+#include <thread>
 #include <vector>
 
 #include "tests/runtime/net/basp_support.hpp"
@@ -170,6 +171,17 @@ BOOST_AUTO_TEST_CASE(starting_and_ending_a_hundred_times_is_clean) {
     const auto server = visitor.transport.remote_actor<ServerActor>(visitor.own, home.invite.address, PATIENCE);
     BOOST_REQUIRE(server);
     BOOST_TEST((visitor.greet(*server) == 77U));
+  }
+}
+
+// Seen by the address sanitizer alone, which looks for what is lost when this process ends.
+BOOST_AUTO_TEST_CASE(a_heartbeat_at_the_very_end_keeps_no_broker_alive) {
+  for (int life = 0; life < 300; ++life) {
+    Config config;
+    config.set("middleman.heartbeat-interval", caf::timespan(20ms));
+    caf::actor_system system{config};
+    const BaspTransport transport{system};
+    std::this_thread::sleep_for(std::chrono::microseconds(19000 + 10 * life));  // each life ends at another moment of the beat
   }
 }
 
