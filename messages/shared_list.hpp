@@ -3,7 +3,6 @@
 // A view and its contributions go to every one of N members. Copied as plain vectors that is N² members for each outer step.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <initializer_list>
 #include <memory>
@@ -28,12 +27,13 @@ class SharedList {
     return list_ ? *list_ : none;
   }
   operator const std::vector<T>&() const { return list(); }  // NOLINT(google-explicit-constructor)
-  /// What is changed here is this copy alone.
+  /// What is changed here is this copy alone. It is made anew each time: a count of owners that has fallen to one does not prove that
+  /// the others' last reads have happened before.
   std::vector<T>& edit() {
-    if (!list_ || list_.use_count() > 1) list_ = std::make_shared<std::vector<T>>(list());
-    std::atomic_thread_fence(std::memory_order_acquire);  // whoever read another copy before it let go of that has done so
+    list_ = std::make_shared<std::vector<T>>(list());
     return *list_;
   }
+  /// Copies all; build a long list as a vector.
   void push_back(T item) { edit().push_back(std::move(item)); }
 
   [[nodiscard]] std::size_t size() const { return list().size(); }

@@ -135,6 +135,7 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
   auto state = initial(std::move(options), now);
   state.next_ordinal = snapshot.next_ordinal;
   state.view.epoch = snapshot.epoch;
+  std::vector<Member> members;
   for (const auto& kept : snapshot.members) {
     const auto& member = kept.member;
     Peer peer;
@@ -149,8 +150,9 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
     peer.begun = kept.begun;
     peer.first_sample = kept.first_sample;
     state.peers.emplace(member.id, std::move(peer));
-    state.view.members.push_back(member);
+    members.push_back(member);
   }
+  state.view.members = std::move(members);
   state.phase = snapshot.phase == Phase::Reducing ? Phase::Training : snapshot.phase;
   state.end_cause = snapshot.end_cause;
   state.finalist = snapshot.finalist;

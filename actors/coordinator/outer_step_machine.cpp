@@ -58,11 +58,11 @@ bool promote_the_idle(State& state, Effects& effects) {
 
 void start_reduce(State& state, Instant now, Effects& effects) {
   state.sequence = state.sequence.next();
-  state.operation = Operation{OperationId{state.view.epoch, state.sequence}, now, {}, state.cursor + state.step_span};
+  std::vector<Contribution> contributions;
   for (const auto& member : state.view.members) {
     auto& peer = state.peers.at(member.id);
     peer.vote.reset();
-    state.operation.contributions.push_back(Contribution{member.id, peer.ready ? peer.ready->weight : 0});
+    contributions.push_back(Contribution{member.id, peer.ready ? peer.ready->weight : 0});
     if (!peer.ready)
       effects.emplace_back(Record{"peer_late"}
                                .with("peer", to_string(member.id))
@@ -70,6 +70,7 @@ void start_reduce(State& state, Instant now, Effects& effects) {
                                .with("outer_step", state.step.value)
                                .with("begun", peer.begun.value));
   }
+  state.operation = Operation{OperationId{state.view.epoch, state.sequence}, now, std::move(contributions), state.cursor + state.step_span};
   set_phase(state, Phase::Reducing, now);
   effects.emplace_back(Record{"reduce_started"}
                            .with("outer_step", state.step.value)

@@ -263,7 +263,8 @@ BOOST_FIXTURE_TEST_CASE(a_request_that_contradicts_itself_is_refused, Fixture) {
   BOOST_TEST(refused([](ReduceRequest& r) { std::swap(r.contributions[0], r.contributions[1]); }));
   BOOST_TEST(refused([](ReduceRequest& r) { r.input = r.input.first(5); }));
   BOOST_TEST(refused([](ReduceRequest& r) {
-    r.view.members.edit()[2] = r.view.members[1];
+    auto& members = r.view.members.edit();
+    members[2] = members[1];
     r.contributions[2] = r.contributions[1];
   }));
 }
