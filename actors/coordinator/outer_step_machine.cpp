@@ -273,8 +273,9 @@ void advance_reducing(State& state, Instant now, Effects& effects) {
 
 std::string ready(State& state, PeerId from, const Ready& message, Instant now, Effects& effects) {
   auto& peer = state.peers.at(from);
-  // A late one says it of the step that it began with.
-  if (peer.seat != Seat::Member || message.step != peer.begun || message.base > state.revision) return "a readiness for another step";
+  // A late one says it of the step that it began with; a trainer that was started again meanwhile began from a newer state.
+  const bool possible_base = message.base.next().value >= message.step.value && message.base <= state.revision;
+  if (peer.seat != Seat::Member || message.step != peer.begun || !possible_base) return "a readiness for another step";
   if (peer.ready) return "ready twice";
   if (message.weight == 0 && peer.idle_answer_due) {
     peer.idle_answer_due = false;

@@ -5,6 +5,7 @@
 #include "actors/coordinator/membership_machine.hpp"
 
 namespace prime::coordinator {
+
 std::string names(const std::vector<std::string>& list) {
   std::string text;
   for (std::size_t i = 0; i < std::min(list.size(), MAX_NAMES); ++i) text += (i == 0 ? "" : ", ") + list[i];
