@@ -356,18 +356,19 @@ class Handler {
   }
 
   std::string leave() {
+    if (s_.phase == Phase::Greeting) {
+      tell(Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
+      return end(std::nullopt, false, {});
+    }
     if (s_.absence) return coordinator_stays_away();
     tell(Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
-    if (s_.phase == Phase::Greeting) return end(std::nullopt, false, {});
     if (s_.phase == Phase::Reducing) emit(AbortReduce{s_.reduce->op, "this peer leaves"});
     s_.phase = Phase::Leaving;
     s_.asked = now_;
     return "leaves";
   }
 
-  /// Who was never welcome has lost nothing: a run that ended just now, or an address at which nobody serves one.
   std::string coordinator_lost(const std::string& how) {
-    if (s_.phase == Phase::Greeting) return end(Error{ErrorName::RunUnreachable, "no welcome: " + how}, false, {});
     if (s_.phase == Phase::Leaving) return end(std::nullopt, true, "the coordinator was lost while it left");
     if (s_.absence) return "it is looked for already";
     record(Record{"coordinator_lost"}
@@ -378,8 +379,10 @@ class Handler {
   }
 
   std::string coordinator_stays_away() {
-    const Error cause{ErrorName::CoordinatorLost,
-                      s_.absence->how + "; it did not come back within " + format_duration(now_ - s_.absence->since)};
+    const auto how = s_.absence->how + "; it did not come back within " + format_duration(now_ - s_.absence->since);
+    // Who was never welcome has lost nothing: a run that ended just now, or an address at which nobody serves one.
+    if (s_.phase == Phase::Greeting) return end(Error{ErrorName::RunUnreachable, "no welcome: " + how}, false, {});
+    const Error cause{ErrorName::CoordinatorLost, how};
     return end(cause, true, prime::to_string(cause));
   }
 

@@ -23,7 +23,7 @@ struct Options {
   Duration heartbeat_every = 2s;
   Duration heartbeat_limit = 10s;      ///< of the coordinator's silence
   Duration doubt_after = 5s;           ///< a voter that heard nothing asks
-  Duration coordinator_grace = 1min;   ///< for a lost coordinator to come back
+  Duration coordinator_grace = 20s;    ///< for a lost coordinator to come back; until the welcome brings the manifest's
   std::uint64_t checkpoint_every = 0;  ///< outer steps; the member of rank 0 writes them; 0: none on the way
 };
 

@@ -22,6 +22,7 @@ struct Bench {
   Bench() {
     Options options;
     options.hello.peer = PeerId{1};
+    options.coordinator_grace = 1min;
     auto started = start(options, now);
     state = std::move(started.state);
     effects = std::move(started.effects);
@@ -206,15 +207,42 @@ BOOST_AUTO_TEST_CASE(who_never_held_the_run_saves_nothing) {
   BOOST_TEST(!bench.effect<SaveState>().has_value());
 }
 
+BOOST_AUTO_TEST_CASE(who_is_not_welcome_yet_greets_the_coordinator_that_comes_back) {
+  Bench bench;
+  bench.on(CoordinatorLost{"its connection closed"});
+  BOOST_TEST(!bench.effect<End>().has_value());
+  BOOST_TEST(bench.effect<Redial>().has_value());
+  bench.on(RedialFailed{Error{ErrorName::RunUnreachable}});
+  bench.pass(REDIAL_AFTER);
+  BOOST_TEST(bench.effect<Redial>().has_value());
+  bench.on(CoordinatorBack{});
+  BOOST_REQUIRE(bench.told<Hello>().has_value());
+  BOOST_TEST(!bench.told<Hello>()->returning);
+  bench.seat();
+  BOOST_CHECK(bench.state.phase == Phase::Waiting);
+}
+
 BOOST_AUTO_TEST_CASE(who_was_never_welcome_could_not_reach_the_run) {
   Bench closed;
+  const auto limit = closed.state.options.coordinator_grace;
   closed.on(CoordinatorLost{"its connection closed"});
+  closed.pass(limit + 1ms);
   BOOST_REQUIRE(closed.effect<End>().has_value());
   BOOST_CHECK(closed.effect<End>()->cause->name == ErrorName::RunUnreachable);
   Bench silent;
   silent.pass(10s + 1ms);
+  BOOST_TEST(!silent.effect<End>().has_value());
+  silent.pass(limit + 1ms);
   BOOST_REQUIRE(silent.effect<End>().has_value());
   BOOST_CHECK(silent.effect<End>()->cause->name == ErrorName::RunUnreachable);
+}
+
+BOOST_AUTO_TEST_CASE(who_was_never_welcome_and_is_asked_to_leave_goes_at_once) {
+  Bench bench;
+  bench.on(CoordinatorLost{"its connection closed"});
+  bench.on(LeaveRequested{});
+  BOOST_REQUIRE(bench.effect<End>().has_value());
+  BOOST_TEST(!bench.effect<End>()->cause.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(heartbeats_go_out_every_two_seconds) {
