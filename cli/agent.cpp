@@ -18,10 +18,11 @@ Result<void> take_part(const AgentArguments& arguments, std::optional<int>& read
   PRIME_TRY(auto invite, net::parse_invite(plan.invite));
   AgentOptions options{std::move(invite), arguments.directory,        std::move(plan.name), std::move(plan.local),
                        trainer_program(), std::move(plan.checkpoint), std::nullopt};
-  return run_agent(std::move(options), [&](const AgentIdentity& self) {
-    launch::announce(*std::exchange(ready, std::nullopt),
-                     nlohmann::json{{"peer", to_string(self.peer)}, {"name", self.name}, {"directory", self.directory.string()}});
-  });
+  const auto welcome = [&](const AgentIdentity& self) {
+    if (const auto first = std::exchange(ready, std::nullopt))
+      launch::announce(*first, nlohmann::json{{"peer", to_string(self.peer)}, {"name", self.name}, {"directory", self.directory.string()}});
+  };
+  return run_agent(std::move(options), {welcome, [](const Error&) {}});
 }
 
 }  // namespace

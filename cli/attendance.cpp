@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <poll.h>
 
+#include "cli/patience.hpp"
 #include "cli/render/result_text.hpp"
 #include "runtime/launch/stop_processes.hpp"
 #include "runtime/telemetry/error_text.hpp"
@@ -13,10 +14,6 @@
 namespace prime::cli {
 namespace {
 
-/// Changes are told by the journals' directories; this is for file systems that tell nothing.
-constexpr int LOOK_AGAIN_MS = 1000;
-constexpr Duration PEER_PATIENCE{20s};
-constexpr Duration COORDINATOR_PATIENCE{10s};
 /// After the coordinator's end its peers have heard it; they write a checkpoint at most.
 constexpr Duration FAREWELL_LIMIT{60s};
 

@@ -4,6 +4,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/journal_warnings.hpp"
+#include "cli/patience.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/launch/stop_processes.hpp"
 #include "runtime/telemetry/run_files.hpp"
@@ -11,13 +12,6 @@
 #include "runtime/telemetry/status_json.hpp"
 
 namespace prime::cli {
-namespace {
-
-constexpr Duration PEER_PATIENCE{20s};
-constexpr Duration COORDINATOR_PATIENCE{10s};
-
-}  // namespace
-
 int run_command(const DownArguments& arguments, Terminal& terminal) {
   const auto root = telemetry::existing_state_root(arguments.common.state_dir);
   if (!root) return terminal.complain(root.error());

@@ -11,6 +11,7 @@
 #include "runtime/agent/processes.hpp"
 #include "runtime/launch/start_run.hpp"
 #include "runtime/manifest/load.hpp"
+#include "runtime/telemetry/error_text.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/status_json.hpp"
 
@@ -72,9 +73,14 @@ int join_here(const JoinArguments& arguments, Joiner joiner, Terminal& terminal)
   if (tells) terminal.say("Joining", joiner.invite.run + " at " + net::format_endpoint(joiner.invite.address));
   AgentOptions options{std::move(joiner.invite),    joiner.directory, arguments.name, std::move(joiner.local), trainer_program(), {},
                        arguments.trainer_descriptor};
-  const auto outcome = run_agent(std::move(options), [&](const AgentIdentity& self) {
+  const auto welcome = [&](const AgentIdentity& self) {
     if (tells) progress.emplace(terminal, self.directory, self.name);
-  });
+  };
+  const auto rejoining = [&](const Error& cause) {
+    progress.reset();
+    if (tells) terminal.say("Rejoining", "as a new peer: " + telemetry::short_reason(prime::to_string(cause)), Role::Degraded);
+  };
+  const auto outcome = run_agent(std::move(options), {welcome, rejoining});
   progress.reset();
   return outcome ? 0 : terminal.complain(outcome.error());
 }

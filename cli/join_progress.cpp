@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <thread>
 
+#include "cli/patience.hpp"
 #include "runtime/store/file_io.hpp"
 #include "runtime/store/journal.hpp"
 #include "runtime/telemetry/error_text.hpp"
@@ -16,8 +17,6 @@ namespace {
 
 using telemetry::count_field;
 using telemetry::text_field;
-
-constexpr int LOOK_AGAIN_MS = 1000;
 
 std::string step_text(const nlohmann::json& fields) {
   return "outer step " + std::to_string(count_field(fields, "outer_step").value_or(0));

@@ -5,6 +5,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/journal_warnings.hpp"
+#include "cli/patience.hpp"
 #include "cli/render/journal_text.hpp"
 #include "cli/terminal.hpp"
 #include "messages/units.hpp"
@@ -15,8 +16,6 @@
 
 namespace prime::cli {
 namespace {
-
-constexpr int LOOK_AGAIN_MS = 1000;
 
 std::string time_of(const telemetry::ObservedLine& observed) {
   const auto found = observed.line.fields.find("t");

@@ -5,6 +5,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/journal_warnings.hpp"
+#include "cli/patience.hpp"
 #include "cli/render/status_text.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/telemetry/journal_watch.hpp"
@@ -16,9 +17,6 @@ namespace prime::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A process that dies writes nothing: its death is looked for this often.
-constexpr int LOOK_AGAIN_MS = 1000;
 
 std::string rendered(const telemetry::RunStatus& status, const Terminal& terminal) {
   return terminal.json() ? telemetry::dump(telemetry::to_json(status)) + "\n" : status_text(status, terminal.style());

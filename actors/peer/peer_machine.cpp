@@ -446,6 +446,11 @@ std::string_view to_string(Phase phase) {
   return "over";
 }
 
+bool joins_anew(const Error& cause) {
+  return cause.name == ErrorName::Evicted || cause.name == ErrorName::LaneBroken || cause.name == ErrorName::DeadlineExceeded ||
+         cause.name == ErrorName::FetchFailed;
+}
+
 Transition start(Options options, Instant now) {
   Transition result;
   result.state.heard = now;

@@ -218,6 +218,9 @@ struct Transition {
   std::string reason;
 };
 
+/// Whether a new peer in the place of one that ended so may do better: it was frozen, cut off or too slow, or its links broke.
+[[nodiscard]] bool joins_anew(const Error& cause);
+
 /// The first transition: says hello.
 [[nodiscard]] Transition start(Options options, Instant now);
 [[nodiscard]] Transition step(State state, const Event& event, Instant now);

@@ -59,6 +59,8 @@ std::string elapsed_figure(double seconds) {
   return fmt::format("{}h{:02}m", whole / 3600, whole / 60 % 60);
 }
 
+std::string plural(std::uint64_t count, const char* noun) { return std::to_string(count) + " " + noun + (count == 1 ? "" : "s"); }
+
 std::string sparkline(std::span<const double> values, std::size_t width, bool unicode) {
   constexpr std::array<const char*, 8> BARS{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   std::vector<double> finite;

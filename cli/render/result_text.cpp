@@ -13,8 +13,6 @@ using Json = nlohmann::ordered_json;
 Json or_null(const std::optional<double>& value) { return value && std::isfinite(*value) ? Json(*value) : Json(nullptr); }
 Json or_null(const std::optional<std::string>& value) { return value ? Json(*value) : Json(nullptr); }
 
-std::string plural(std::size_t count, const char* noun) { return std::to_string(count) + " " + noun + (count == 1 ? "" : "s"); }
-
 /// Generated text may hold any byte; a terminal is given only what it can show.
 std::string printable(const std::string& text) {
   std::string shown;

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 
+#include "cli/render/figures.hpp"
+
 namespace prime::cli {
-namespace {
-
-std::string plural(std::uint64_t count, const char* noun) { return std::to_string(count) + " " + noun + (count == 1 ? "" : "s"); }
-
-}  // namespace
+namespace {}  // namespace
 
 nlohmann::ordered_json simulation_json(const sim::Summary& summary) {
   auto probes = nlohmann::ordered_json::array();

@@ -14,6 +14,7 @@
 #include "runtime/agent/random_id.hpp"
 #include "runtime/agent/record_journal.hpp"
 #include "runtime/agent/state_transfer.hpp"
+#include "runtime/clock.hpp"
 #include "runtime/lanes/engine.hpp"
 #include "runtime/net/acceptor.hpp"
 #include "runtime/net/basp_transport.hpp"
@@ -26,10 +27,10 @@ namespace {
 constexpr Duration CONNECT_LIMIT = 10s;
 /// Of one attempt to reach a lost coordinator again; the end of this process may have to wait for it.
 constexpr Duration REDIAL_LIMIT = 3s;
+/// Of one process: who is evicted again and again is a burden to the others, and somebody should look at it.
+constexpr supervisor::Options LIVES{5, 10min};
 /// After the farewell, until the coordinator has closed the connection.
 constexpr Duration FAREWELL_LIMIT = 3s;
-
-Instant now() { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); }
 
 net::Transport transport_of(const manifest::Shared& shared) {
   return shared.trust.transport == manifest::Transport::Plain ? net::Transport::Plain : net::Transport::Tls;
@@ -160,7 +161,7 @@ class Agent {
             if (count == 1) caf::anon_send(shell_, PeerHappening{peer::LeaveRequested{}});
             else end_->end(Error{ErrorName::Interrupted, "interrupted twice"});
           },
-          [this] { host_->watch(now()); });
+          [this] { host_->watch(monotonic_now()); });
       end_->wait_for_release(FAREWELL_LIMIT);
       redialing_ = {};
       end_actors(system);
@@ -179,7 +180,7 @@ class Agent {
     supervisor.checkpoint_server =
         CheckpointServerPorts{host_.get(), &journal_, report, [this](std::optional<Error> cause) { end_->end(std::move(cause)); }};
     supervisor.trainer = host_.get();
-    supervisor.now = now;
+    supervisor.now = monotonic_now;
     supervisor.trainer_intensity = [this] { return host_->trainer_intensity(); };
     supervisor_ = system.spawn<SupervisorImpl, caf::detached>(supervisor);
     peer::Options options;
@@ -189,7 +190,7 @@ class Agent {
                     supervisor_,
                     host_.get(),
                     &journal_,
-                    now,
+                    monotonic_now,
                     [this] { return engine_->chunks_done(); },
                     [this] { redial(); },
                     [this] { end_->release(); },
@@ -255,21 +256,42 @@ class Agent {
   std::jthread redialing_;
 };
 
-}  // namespace
-
-Result<void> run_agent(AgentOptions options, const std::function<void(const AgentIdentity&)>& welcome) {
-  const auto self = random_peer_id();
-  auto name = options.name.empty() ? readable_name(self) : options.name;
-  const auto directory = options.directory / "peers" / (name + "-" + to_string(self).substr(0, 8));
+/// One life of a peer in the run, from the hello to its end, under an id and a journal of its own.
+Result<void> live(const AgentOptions& options, PeerId self, const std::function<void(const AgentIdentity&)>& welcome) {
+  const auto directory = options.directory / "peers" / (options.name + "-" + to_string(self).substr(0, 8));
   std::error_code made;
   std::filesystem::create_directories(directory, made);
   if (made) return fail(ErrorName::StorageFailed, directory.string() + ": " + made.message());
   PRIME_TRY(auto journal, RecordJournal::open(directory / "journal.jsonl"));
-  journal.append(process_started("agent", options.invite.run).with("peer", to_string(self)).with("name", name));
-  Agent agent{std::move(options), self, std::move(name), directory, journal, welcome};
+  journal.append(process_started("agent", options.invite.run).with("peer", to_string(self)).with("name", options.name));
+  Agent agent{options, self, options.name, directory, journal, welcome};
   auto outcome = agent.run();
   journal.append(process_ended(outcome));
   return outcome;
+}
+
+}  // namespace
+
+Result<void> run_agent(AgentOptions options, const AgentPorts& ports) {
+  supervisor::State lives{LIVES, {}};
+  std::optional<Error> eviction;  // of the life before, until the run has welcomed this one
+  const auto welcome = [&](const AgentIdentity& identity) {
+    eviction.reset();
+    ports.welcome(identity);
+  };
+  for (auto self = random_peer_id();; self = random_peer_id()) {
+    if (options.name.empty()) options.name = readable_name(self);
+    auto outcome = live(options, self, welcome);
+    if (!outcome && eviction) return fail(std::move(*eviction).with_context("joining anew, which failed: " + to_string(outcome.error())));
+    // A trainer that is not ours to start belongs to its program, which decides itself whether to join again.
+    if (outcome || !peer::joins_anew(outcome.error()) || options.trainer_descriptor) return outcome;
+    auto next = supervisor::child_died(std::move(lives), outcome.error(), monotonic_now());
+    if (std::holds_alternative<supervisor::GiveUp>(next.decision)) return outcome;
+    lives = std::move(next.state);
+    eviction = outcome.error();
+    ports.rejoining(*eviction);
+    options.checkpoint.clear();  // what the run holds by now comes from a donor
+  }
 }
 
 }  // namespace prime

@@ -9,6 +9,7 @@
 #include "runtime/agent/processes.hpp"
 #include "runtime/agent/random_id.hpp"
 #include "runtime/agent/record_journal.hpp"
+#include "runtime/clock.hpp"
 #include "runtime/manifest/canonical.hpp"
 #include "runtime/net/acceptor.hpp"
 #include "runtime/net/basp_transport.hpp"
@@ -20,9 +21,7 @@ namespace prime {
 namespace {
 
 /// How long the coordinator stays after the last word, so that every peer hears it.
-constexpr Duration FAREWELL_LIMIT = 5s;
-
-Instant now() { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); }
+constexpr Duration LAST_WORD_LIMIT = 5s;
 
 /// Whether the journal has such a line.
 Result<bool> has_line(const std::filesystem::path& path, const std::function<bool(const store::JournalLine&)>& is_it) {
@@ -81,9 +80,9 @@ Result<coordinator::State> state_of(const CoordinatorOptions& options, const Dec
                          .with("revision", origin->revision.value)
                          .with("digest", to_string(origin->state))
                          .with("tokens", origin->tokens));
-    return coordinator::initial(machine_options(options), now());
+    return coordinator::initial(machine_options(options), monotonic_now());
   }
-  auto state = coordinator::restore(machine_options(options), *kept, now());
+  auto state = coordinator::restore(machine_options(options), *kept, monotonic_now());
   // It may have been killed after it kept a commit and before the journal had it: nobody was told then, but everybody will be.
   if (kept->last_commit_record) {
     PRIME_TRY(const auto known, has_line(journal_path, [&](const auto& line) {
@@ -110,8 +109,12 @@ Result<void> serve(const CoordinatorOptions& options, const std::function<void(c
   net::configure(config);
   caf::actor_system system{config};
   AcceptorFence fence;
-  CoordinatorPorts ports{
-      &journal, &decisions, &fence, now, [&end](std::optional<Error> cause) { end.end(std::move(cause)); }, [&end] { end.release(); }};
+  CoordinatorPorts ports{&journal,
+                         &decisions,
+                         &fence,
+                         monotonic_now,
+                         [&end](std::optional<Error> cause) { end.end(std::move(cause)); },
+                         [&end] { end.release(); }};
   const auto shell = system.spawn<CoordinatorActorImpl>(std::move(state), ports);
   std::optional<Error> cause;
   {
@@ -135,7 +138,7 @@ Result<void> serve(const CoordinatorOptions& options, const std::function<void(c
         else end.end(Error{ErrorName::Interrupted, "the coordinator was told twice to end"});
       };
       cause = end.wait(interrupted, [] {});
-      end.wait_for_release(cause && cause->name == ErrorName::Interrupted ? Duration{} : FAREWELL_LIMIT);
+      end.wait_for_release(cause && cause->name == ErrorName::Interrupted ? Duration{} : LAST_WORD_LIMIT);
     } else {
       cause = acceptor.error();
     }

@@ -4,14 +4,13 @@
 
 #include "messages/assert.hpp"
 #include "runtime/agent/state_transfer.hpp"
+#include "runtime/clock.hpp"
 #include "runtime/manifest/canonical.hpp"
 #include "runtime/manifest/load.hpp"
 #include "runtime/store/checkpoint.hpp"
 
 namespace prime {
 namespace {
-
-Instant now() { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); }
 
 kernels::NesterovOptions outer_rule(const manifest::Shared& shared) {
   return {static_cast<float>(shared.sync.outer.learning_rate), static_cast<float>(shared.sync.outer.momentum)};
@@ -80,7 +79,7 @@ void PeerHost::launch() {
   }
   trainer_ = std::move(*host);
   stop_cause_.reset();
-  progress_ = now();
+  progress_ = monotonic_now();
   const wire::Welcome hello{options_.run, options_.self, options_.name, welcome_.manifest, manifest::local_yaml(*manifest_), fresh_};
   fresh_ = false;
   if (auto sent = trainer_->welcome(hello); !sent) trainer_->kill();
@@ -97,7 +96,7 @@ void PeerHost::on_trainer(TrainerEvent event) {
                  [&](const TrainerInner& e) {
                    {
                      const Lock lock(mutex_);
-                     progress_ = now();
+                     progress_ = monotonic_now();
                    }
                    options_.report(peer::Progress{e.totals.inner_steps, 0});
                  },
@@ -242,12 +241,12 @@ void PeerHost::send_pending() {
     plan.total_steps = shared.train.outer_steps;
     plan.evaluate = plan.rank == 0 && every > 0 && (plan.step.value - 1) % every == 0 && plan.step.value > 1;
     pending_begin_.reset();
-    progress_ = now();
+    progress_ = monotonic_now();
     state_->pin_base();
     trainer_->begin(wire::Begin{plan, state_->digest(), slot});
   }
   if (pending_finish_ && pending_finish_->step.value == state_->counters().revision.value) {
-    progress_ = now();
+    progress_ = monotonic_now();
     trainer_->finish(wire::Finish{FinalPlan{true, true}, state_->counters().revision, state_->digest(), slot});
     pending_finish_.reset();
   }

@@ -58,9 +58,16 @@ struct AgentOptions {
   std::optional<int> trainer_descriptor;  ///< socket of a trainer that started this agent (prime::Session::join)
 };
 
-/// Takes part in the run until it is over, this peer leaves (SIGTERM, SIGINT), or something ends it. `welcome` is called once, when
-/// the run has welcomed it. Errors before that: RunUnreachable, KeyRefused, WrongRun, VersionMismatch, RunFull, RunDone, AddressTaken;
+struct AgentPorts {
+  std::function<void(const AgentIdentity&)> welcome;  ///< the run has welcomed this peer; again after each `rejoining`
+  std::function<void(const Error&)> rejoining;        ///< it was sent away, and takes part anew
+};
+
+/// Takes part in the run until it is over, this peer leaves (SIGTERM, SIGINT), or something ends it. Who is sent away
+/// because it was frozen, cut off or too slow takes part anew by itself, as a new peer that fetches the current state: five times
+/// within ten minutes.
+/// Errors before the welcome: RunUnreachable, KeyRefused, WrongRun, VersionMismatch, RunFull, RunDone, AddressTaken;
 /// later: CoordinatorLost, Evicted, TrainerFailed and others of errors.def, each with the state saved if there was one.
-Result<void> run_agent(AgentOptions options, const std::function<void(const AgentIdentity&)>& welcome);
+Result<void> run_agent(AgentOptions options, const AgentPorts& ports);
 
 }  // namespace prime

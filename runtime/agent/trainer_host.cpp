@@ -17,6 +17,7 @@
 #include "messages/assert.hpp"
 #include "runtime/agent/trainer_dialogue.hpp"
 #include "runtime/agent/trainer_process.hpp"
+#include "runtime/clock.hpp"
 
 namespace prime {
 
@@ -33,8 +34,6 @@ struct QueuedPacket {
   std::string bytes;
   std::vector<Descriptor> descriptors;
 };
-
-Instant monotonic_now() { return std::chrono::steady_clock::now(); }
 
 }  // namespace
 

@@ -11,6 +11,7 @@
 #include "messages/membership.hpp"
 #include "messages/result.hpp"
 #include "messages/units.hpp"
+#include "runtime/clock.hpp"
 #include "runtime/net/channel.hpp"
 
 namespace prime::lanes {
@@ -25,7 +26,7 @@ class LaneThread;
 struct EngineOptions {
   PeerId self;
   Dialer dial;
-  std::function<Instant()> now = [] { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); };
+  std::function<Instant()> now = monotonic_now;
   ChunkObserver on_chunk;                ///< may be empty
   std::size_t chunk_bytes = 256 * 1024;  ///< equal on all peers; at most MAX_PAYLOAD_BYTES
   std::uint32_t window_chunks = 8;       ///< equal on all peers: chunks given of one segment whose results are not here yet

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "actors/supervisor/restart_machine.hpp"
+#include "runtime/clock.hpp"
 #include "runtime/launch/launched_process.hpp"
 
 namespace prime::launch {
@@ -19,8 +20,6 @@ namespace {
 constexpr Duration START_LIMIT{30s};
 constexpr Duration RETRY_PAUSE{500ms};
 constexpr supervisor::Options INTENSITY{10, 1min};
-
-Instant now() { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); }
 
 /// The signals that end a process politely, as a descriptor; blocked from here on.
 store::Descriptor end_signals() {
@@ -79,15 +78,15 @@ Result<int> guard_coordinator(const GuardOptions& options, const std::function<v
     const int status = wait_for(process, signals.get());
     if (!said && first) return fail(std::move(said.error()));
     if (WIFSIGNALED(status) && was_told_to_end(status)) return 128 + WTERMSIG(status);
-    if (!down_since) down_since = now();
+    if (!down_since) down_since = monotonic_now();
     if (!WIFSIGNALED(status)) {
       const auto obstacle = process.last_error();
       if (!obstacle || !may_go_away(*obstacle)) return WEXITSTATUS(status);
-      if (now() - *down_since > options.grace || told_within(RETRY_PAUSE, signals.get())) return fail(*obstacle);
+      if (monotonic_now() - *down_since > options.grace || told_within(RETRY_PAUSE, signals.get())) return fail(*obstacle);
       continue;
     }
-    auto decided = supervisor::child_died(std::move(restarts),
-                                          Error{ErrorName::ProcessFailed, "the coordinator was " + describe_wait_status(status)}, now());
+    auto decided = supervisor::child_died(
+        std::move(restarts), Error{ErrorName::ProcessFailed, "the coordinator was " + describe_wait_status(status)}, monotonic_now());
     restarts = std::move(decided.state);
     if (auto* given_up = std::get_if<supervisor::GiveUp>(&decided.decision)) return fail(std::move(given_up->cause));
   }

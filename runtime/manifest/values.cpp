@@ -241,7 +241,7 @@ std::string print_list(const std::vector<std::string>& items) {
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') result += '\\';
@@ -299,11 +299,11 @@ std::optional<std::string> print(const Field& field, const Manifest& manifest) {
             return print_slot(type.slot, manifest, [](bool value) { return std::string{value ? "true" : "false"}; });
           },
           [&](const Choice& type) { return Printed{type.words[type.get(manifest)]}; },
-          [&](const Text& type) { return print_slot(type.slot, manifest, quoted); },
-          [&](const OptionalText& type) { return *type.slot.read(manifest) ? Printed{quoted(**type.slot.read(manifest))} : Printed{}; },
+          [&](const Text& type) { return print_slot(type.slot, manifest, in_quotes); },
+          [&](const OptionalText& type) { return *type.slot.read(manifest) ? Printed{in_quotes(**type.slot.read(manifest))} : Printed{}; },
           [&](const TextList& type) {
             return print_slot(type.slot, manifest, [](std::vector<std::string> items) {
-              std::transform(items.begin(), items.end(), items.begin(), quoted);
+              std::transform(items.begin(), items.end(), items.begin(), in_quotes);
               return print_list(items);
             });
           },

@@ -25,7 +25,7 @@ std::string expected(const Field& field);
 /// A value that would be right, for hints: the default, or an example where there is none.
 std::string example(const Field& field);
 
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 std::string print_number(double number);
 std::string print_duration(Duration duration);
 std::string print_byte_count(std::uint64_t bytes);

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <unistd.h>
 
+#include "runtime/clock.hpp"
 #include "runtime/net/resolve.hpp"
 #include "runtime/net/run_key.hpp"
 #include "runtime/net/socket.hpp"
@@ -51,7 +52,7 @@ bool is_wildcard(const std::string& host) { return host.empty() || host == "0.0.
 bool is_loopback(const std::string& host) { return host.starts_with("127.") || host == "::1" || host == "localhost"; }
 
 Result<std::string> address_towards(const Endpoint& target, Duration limit) {
-  const auto until = std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()) + limit;
+  const auto until = monotonic_now() + limit;
   PRIME_TRY(const auto addresses, resolve(target, AddressUse::Dial, until));
   for (const auto& address : addresses)
     if (auto own = route_to(address)) return *std::move(own);

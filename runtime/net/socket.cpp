@@ -44,8 +44,6 @@ bool wait_ready(int fd, short events, Instant until) {
   }
 }
 
-Instant monotonic_now() { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); }
-
 int poll_timeout_ms(Instant until) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - monotonic_now()).count();
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, std::numeric_limits<int>::max()));

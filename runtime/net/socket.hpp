@@ -8,6 +8,7 @@
 
 #include "messages/result.hpp"
 #include "messages/units.hpp"
+#include "runtime/clock.hpp"
 
 namespace prime::net {
 
@@ -37,7 +38,6 @@ using SocketPtr = std::shared_ptr<Socket>;
 void set_connection_options(int fd);
 /// Waits until the descriptor is ready or the instant has come; true when it is ready.
 bool wait_ready(int fd, short events, Instant until);
-Instant monotonic_now();
 /// Milliseconds for poll(2) until that instant, rounded up; 0 when it has passed.
 int poll_timeout_ms(Instant until);
 /// The text of an errno, in lower case as our details are.

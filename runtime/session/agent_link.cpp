@@ -3,6 +3,7 @@
 #include <chrono>
 #include <poll.h>
 
+#include "runtime/clock.hpp"
 #include "runtime/session/session_state.hpp"
 
 namespace prime {
@@ -11,8 +12,6 @@ namespace {
 
 /// An agent reads its socket on a thread that does nothing else; one that does not for so long is as good as gone.
 constexpr Duration SEND_LIMIT{60s};
-
-Instant monotonic_now() { return std::chrono::steady_clock::now(); }
 
 /// The revision that a message speaks of; 0 for those that speak of none.
 Revision revision_of(const wire::ToTrainer& message) {

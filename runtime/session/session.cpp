@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "runtime/clock.hpp"
 #include "runtime/session/session_state.hpp"
 
 namespace prime {
@@ -14,8 +15,6 @@ namespace {
 constexpr Duration ATTACH_LIMIT{60s};
 /// As long as a peer may take to say good-bye to its run.
 constexpr Duration LEAVE_LIMIT{20s};
-
-Instant monotonic_now() { return std::chrono::steady_clock::now(); }
 
 }  // namespace
 

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <limits>
 
+#include "runtime/clock.hpp"
+
 namespace prime {
 
 namespace {
@@ -12,8 +14,6 @@ namespace {
 constexpr Duration PROGRESS_INTERVAL{50ms};
 /// Leaves room in a packet for what surrounds the tensors, and for every character of a name being escaped.
 constexpr std::size_t MAX_BIND_BYTES = MAX_PACKET_BYTES / 2;
-
-Instant monotonic_now() { return std::chrono::steady_clock::now(); }
 
 /// At most what one tensor takes in a packet: its name with every character escaped, and 20 digits for each extent.
 std::size_t packed_size(const TensorShape& tensor) { return 2 * tensor.name.size() + 21 * tensor.shape.size() + 32; }

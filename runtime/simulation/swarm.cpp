@@ -371,6 +371,7 @@ void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
                    host.end = end;
                    probe(end.cause ? "peer end: " + std::string{info(end.cause->name).name} : "peer end: well");
                    end_process(i);
+                   if (end.cause && peer::joins_anew(*end.cause)) rejoin(host.spec);
                    // A process that ends by itself has its last words delivered before its connection is seen to close.
                    schedule(std::max(Duration{1ms}, host.up_last + 1us - now_), [this, id = host.id] {
                      step_coordinator(coordinator::ConnectionLost{id, "the peer ended"});
@@ -378,6 +379,15 @@ void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
                  },
              },
              effect);
+}
+
+/// As run_agent does it: a new peer, whose trainer has to start first.
+void Swarm::rejoin(const PeerSpec& spec) {
+  schedule(random_.between(50ms, 500ms), [this, spec] {
+    if (outcome_.over) return;
+    probe("evicted peer joins anew");
+    join(spec);
+  });
 }
 
 void Swarm::end_process(std::size_t i) {

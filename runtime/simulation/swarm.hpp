@@ -167,6 +167,7 @@ class Swarm {
   void carry_out(std::size_t host, const peer::Effect& effect);
   void fence(PeerId peer);
   void coordinator_finished(const coordinator::Finish& finish);
+  void rejoin(const PeerSpec& spec);
   void end_process(std::size_t host);
   void trace(const std::string& who, const std::string& event, const std::string& reason);
   void probe(const std::string& name) { ++probes_[name]; }

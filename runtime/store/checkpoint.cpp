@@ -90,15 +90,15 @@ std::optional<Listing> parse_listing(const std::string& text) {
   return listing;
 }
 
-Error corrupt(const fs::path& checkpoint, const std::string& what) {
+Error damaged(const fs::path& checkpoint, const std::string& what) {
   return Error{ErrorName::CheckpointCorrupt, checkpoint.string() + ": " + what};
 }
 
 Result<Listing> read_listing(const fs::path& checkpoint) {
   const auto text = read_file(checkpoint / LISTING_PATH, TEXT_BYTES_MAX);
-  if (!text) return fail(corrupt(checkpoint, std::string{LISTING_PATH} + " cannot be read"));
+  if (!text) return fail(damaged(checkpoint, std::string{LISTING_PATH} + " cannot be read"));
   auto listing = parse_listing(*text);
-  if (!listing) return fail(corrupt(checkpoint, std::string{LISTING_PATH} + " is damaged"));
+  if (!listing) return fail(damaged(checkpoint, std::string{LISTING_PATH} + " is damaged"));
   return std::move(*listing);
 }
 
@@ -204,10 +204,10 @@ Result<CheckpointState> verify_checkpoint(const fs::path& checkpoint) {
     else if (found->bytes != expected.bytes) blame(path, "has another size");
     else if (found->digest != expected.digest) blame(path, "has other bytes");
   }
-  if (!damage.empty()) return fail(corrupt(checkpoint, damage));
+  if (!damage.empty()) return fail(damaged(checkpoint, damage));
   PRIME_TRY(const auto text, read_file(checkpoint / STATE_PATH, TEXT_BYTES_MAX));
   auto state = parse_state(text);
-  if (!state) return fail(corrupt(checkpoint, std::string{STATE_PATH} + " is not what this version writes"));
+  if (!state) return fail(damaged(checkpoint, std::string{STATE_PATH} + " is not what this version writes"));
   return std::move(*state);
 }
 
@@ -221,7 +221,7 @@ Result<LoadedCheckpoint> load_checkpoint(const fs::path& checkpoint) {
   PRIME_TRY(const auto listing, read_listing(checkpoint));
   if (!listing.contains(MOMENTUM_PATH)) return loaded;
   PRIME_TRY(const auto momentum, SafetensorsReader::open(checkpoint / MOMENTUM_PATH));
-  if (!same_layout(momentum.tensors(), loaded.layout)) return fail(corrupt(checkpoint, "the momentum is of another model"));
+  if (!same_layout(momentum.tensors(), loaded.layout)) return fail(damaged(checkpoint, "the momentum is of another model"));
   PRIME_TRY(loaded.momentum, read_flat(momentum));
   return loaded;
 }

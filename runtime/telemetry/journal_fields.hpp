@@ -1,10 +1,12 @@
-// Owns reading the fields of journal lines that another version may have written: what is missing or of another type is absent.
+// Owns reading journal lines that another version may have written: a field that is missing or of another type is absent, an event without
+// a rule is passed over.
 #pragma once
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace prime::telemetry {
 
@@ -19,6 +21,19 @@ inline std::optional<std::uint64_t> count_field(const nlohmann::json& fields, co
 inline std::optional<double> real_field(const nlohmann::json& fields, const char* key) {
   const auto found = fields.find(key);
   return found != fields.end() && found->is_number() ? std::optional{found->get<double>()} : std::nullopt;
+}
+
+/// What an event changes in what is read out of a journal.
+template <class Journal>
+struct JournalRule {
+  std::string_view event;
+  void (*apply)(Journal&, const nlohmann::json& fields);
+};
+
+template <class Rules, class Journal>
+void apply_rules(const Rules& rules, Journal& journal, std::string_view event, const nlohmann::json& fields) {
+  for (const auto& rule : rules)
+    if (rule.event == event) return rule.apply(journal, fields);
 }
 
 }  // namespace prime::telemetry

@@ -58,37 +58,31 @@ void on_ended(PeerJournal& journal, const Fields& fields) {
   journal.status.reason = reason.value_or("left");
 }
 
-struct Rule {
-  std::string_view event;
-  void (*apply)(PeerJournal&, const Fields&);
-};
+using PeerJournalRule = JournalRule<PeerJournal>;
 
-constexpr std::array RULES{
-    Rule{"process_started", on_started},
-    Rule{"process_ended", on_ended},
-    Rule{"trainer_bound", on_trainer},
-    Rule{"trainer_restarting", on_trainer_restarting},
-    Rule{"state_fetching", [](PeerJournal& j, const Fields&) { j.status.state = PeerState::Fetching; }},
-    Rule{"state_fetched", on_fetched},
-    Rule{"outer_step_begun", [](PeerJournal& j, const Fields&) { j.status.state = PeerState::Training; }},
-    Rule{"reduce_started", [](PeerJournal& j, const Fields&) { j.status.state = PeerState::Reducing; }},
-    Rule{"outer_step_aborted", [](PeerJournal& j, const Fields&) { j.status.state = PeerState::Training; }},
-    Rule{"outer_step_committed", on_committed},
-    Rule{"run_done", [](PeerJournal& j, const Fields&) { j.run_done = true; }},
-    Rule{"checkpoint_written",
-         [](PeerJournal& j, const Fields& f) {
-           j.checkpoint = text_field(f, "path");
-           j.problem.reset();
-         }},
-    Rule{"checkpoint_failed", [](PeerJournal& j, const Fields& f) { j.problem = text_field(f, "reason"); }},
-    Rule{"peer_ended", on_peer_ended},
+constexpr std::array PEER_RULES{
+    PeerJournalRule{"process_started", on_started},
+    PeerJournalRule{"process_ended", on_ended},
+    PeerJournalRule{"trainer_bound", on_trainer},
+    PeerJournalRule{"trainer_restarting", on_trainer_restarting},
+    PeerJournalRule{"state_fetching", [](PeerJournal& j, const Fields&) { j.status.state = PeerState::Fetching; }},
+    PeerJournalRule{"state_fetched", on_fetched},
+    PeerJournalRule{"outer_step_begun", [](PeerJournal& j, const Fields&) { j.status.state = PeerState::Training; }},
+    PeerJournalRule{"reduce_started", [](PeerJournal& j, const Fields&) { j.status.state = PeerState::Reducing; }},
+    PeerJournalRule{"outer_step_aborted", [](PeerJournal& j, const Fields&) { j.status.state = PeerState::Training; }},
+    PeerJournalRule{"outer_step_committed", on_committed},
+    PeerJournalRule{"run_done", [](PeerJournal& j, const Fields&) { j.run_done = true; }},
+    PeerJournalRule{"checkpoint_written",
+                    [](PeerJournal& j, const Fields& f) {
+                      j.checkpoint = text_field(f, "path");
+                      j.problem.reset();
+                    }},
+    PeerJournalRule{"checkpoint_failed", [](PeerJournal& j, const Fields& f) { j.problem = text_field(f, "reason"); }},
+    PeerJournalRule{"peer_ended", on_peer_ended},
 };
 
 }  // namespace
 
-void PeerJournal::apply(const store::JournalLine& line) {
-  for (const auto& rule : RULES)
-    if (rule.event == line.event) return rule.apply(*this, line.fields);
-}
+void PeerJournal::apply(const store::JournalLine& line) { apply_rules(PEER_RULES, *this, line.event, line.fields); }
 
 }  // namespace prime::telemetry

@@ -134,54 +134,49 @@ void on_failed(RunStatus& status, const Fields& fields) {
   end_run(status, RunState::Failed, status.reason);
 }
 
-struct Rule {
-  std::string_view event;
-  void (*apply)(RunJournal&, const Fields&);
-};
+using RunJournalRule = JournalRule<RunJournal>;
 
 /// Events that change the status; all others are for `logs` only.
-constexpr std::array RULES{
-    Rule{"process_started", on_started},
-    Rule{"process_ended", on_ended},
-    Rule{"coordinator_listening", [](RunJournal& j, const Fields& f) { j.status.coordinator_address = text_field(f, "address"); }},
-    Rule{"state_founded", [](RunJournal& j, const Fields& f) { j.status.digest = text_field(f, "digest"); }},
-    Rule{"run_continues",
-         [](RunJournal& j, const Fields& f) {
-           j.status.outer_step = j.status.revision = count_field(f, "revision").value_or(0);
-           j.status.digest = text_field(f, "digest");
-           j.status.tokens = count_field(f, "tokens").value_or(0);
-         }},
-    Rule{"peer_joining", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Joining, f); }},
-    Rule{"peer_seated", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Joining, f); }},
-    Rule{"peer_fetching", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Fetching, f); }},
-    Rule{"peer_fetched", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Joining, f); }},
-    Rule{"peer_admitted",
-         [](RunJournal& j, const Fields& f) {
-           on_peer(j.status, PeerState::Training, f);
-           note_counters(j.status, f);
-         }},
-    Rule{"peer_left", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Left, f); }},
-    Rule{"peer_lost", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Lost, f); }},
-    Rule{"peer_ready", [](RunJournal& j, const Fields& f) { on_ready(j.status, f); }},
-    Rule{"outer_step_begun", [](RunJournal& j, const Fields& f) { on_begun(j.status, f); }},
-    Rule{"reduce_started",
-         [](RunJournal& j, const Fields& f) {
-           note_counters(j.status, f);
-           set_members(j.status, PeerState::Reducing);
-         }},
-    Rule{"outer_step_aborted", [](RunJournal& j, const Fields&) { set_members(j.status, PeerState::Training); }},
-    Rule{"outer_step_committed", [](RunJournal& j, const Fields& f) { on_committed(j.status, f); }},
-    Rule{"waiting", [](RunJournal& j, const Fields& f) { on_waiting(j.status, f); }},
-    Rule{"final_report", [](RunJournal& j, const Fields& f) { on_final_report(j.status, f); }},
-    Rule{"run_done", [](RunJournal& j, const Fields&) { end_run(j.status, RunState::Done, "the run is done"); }},
-    Rule{"run_failed", [](RunJournal& j, const Fields& f) { on_failed(j.status, f); }},
+constexpr std::array RUN_RULES{
+    RunJournalRule{"process_started", on_started},
+    RunJournalRule{"process_ended", on_ended},
+    RunJournalRule{"coordinator_listening",
+                   [](RunJournal& j, const Fields& f) { j.status.coordinator_address = text_field(f, "address"); }},
+    RunJournalRule{"state_founded", [](RunJournal& j, const Fields& f) { j.status.digest = text_field(f, "digest"); }},
+    RunJournalRule{"run_continues",
+                   [](RunJournal& j, const Fields& f) {
+                     j.status.outer_step = j.status.revision = count_field(f, "revision").value_or(0);
+                     j.status.digest = text_field(f, "digest");
+                     j.status.tokens = count_field(f, "tokens").value_or(0);
+                   }},
+    RunJournalRule{"peer_joining", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Joining, f); }},
+    RunJournalRule{"peer_seated", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Joining, f); }},
+    RunJournalRule{"peer_fetching", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Fetching, f); }},
+    RunJournalRule{"peer_fetched", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Joining, f); }},
+    RunJournalRule{"peer_admitted",
+                   [](RunJournal& j, const Fields& f) {
+                     on_peer(j.status, PeerState::Training, f);
+                     note_counters(j.status, f);
+                   }},
+    RunJournalRule{"peer_left", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Left, f); }},
+    RunJournalRule{"peer_lost", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Lost, f); }},
+    RunJournalRule{"peer_ready", [](RunJournal& j, const Fields& f) { on_ready(j.status, f); }},
+    RunJournalRule{"outer_step_begun", [](RunJournal& j, const Fields& f) { on_begun(j.status, f); }},
+    RunJournalRule{"reduce_started",
+                   [](RunJournal& j, const Fields& f) {
+                     note_counters(j.status, f);
+                     set_members(j.status, PeerState::Reducing);
+                   }},
+    RunJournalRule{"outer_step_aborted", [](RunJournal& j, const Fields&) { set_members(j.status, PeerState::Training); }},
+    RunJournalRule{"outer_step_committed", [](RunJournal& j, const Fields& f) { on_committed(j.status, f); }},
+    RunJournalRule{"waiting", [](RunJournal& j, const Fields& f) { on_waiting(j.status, f); }},
+    RunJournalRule{"final_report", [](RunJournal& j, const Fields& f) { on_final_report(j.status, f); }},
+    RunJournalRule{"run_done", [](RunJournal& j, const Fields&) { end_run(j.status, RunState::Done, "the run is done"); }},
+    RunJournalRule{"run_failed", [](RunJournal& j, const Fields& f) { on_failed(j.status, f); }},
 };
 
 }  // namespace
 
-void RunJournal::apply(const store::JournalLine& line) {
-  for (const auto& rule : RULES)
-    if (rule.event == line.event) return rule.apply(*this, line.fields);
-}
+void RunJournal::apply(const store::JournalLine& line) { apply_rules(RUN_RULES, *this, line.event, line.fields); }
 
 }  // namespace prime::telemetry

@@ -1,4 +1,4 @@
-"""SIGSTOP: evicted at the deadline, the run goes on; refused as stale after SIGCONT."""
+"""SIGSTOP: evicted at the deadline, the run goes on; refused as stale after SIGCONT, and there again as a new peer."""
 
 import os
 import signal
@@ -22,18 +22,23 @@ class Freeze(unittest.TestCase):
             os.kill(agent, signal.SIGCONT)
             wait_until("the thawed peer's end", lambda: victim.poll() is not None)
             self.assertIn(victim.returncode, (4, 1), run.join_log(0))
-            self.assertRegex(run.join_log(0), "evicted|coordinator was lost")
+            self.assertRegex(run.join_log(0), "evicted.*(?s:.*)joining anew, which failed|coordinator was lost")
 
-    def test_a_thawed_peer_of_a_living_run_is_told_that_it_was_evicted(self):
-        with Run(2, outer_steps=200, dead_after="4s", up_flags=["--quorum", "3"], env={"PRIME_QUADRATIC_DELAY_MS": "20"}) as run:
-            victim = run.join()
+    def test_a_thawed_peer_of_a_living_run_is_refused_as_stale_and_joins_anew(self):
+        with Run(2, outer_steps=5000, dead_after="4s", up_flags=["--quorum", "3"], env={"PRIME_QUADRATIC_DELAY_MS": "5"}) as run:
+            peer = run.join()
             run.wait_for("outer_step_committed", 2)
-            os.kill(victim.pid, signal.SIGSTOP)
-            run.wait_for("peer_lost")
-            os.kill(victim.pid, signal.SIGCONT)
-            wait_until("the thawed peer's end", lambda: victim.poll() is not None)
-            self.assertEqual(victim.returncode, 4, run.join_log(0))
-            self.assertIn("evicted", run.join_log(0))
+            os.kill(peer.pid, signal.SIGSTOP)
+            lost = run.wait_for("peer_lost")[0]["peer"]
+            os.kill(peer.pid, signal.SIGCONT)
+            anew = run.wait_for("peer_admitted", 4)[-1]["peer"]
+            self.assertNotEqual(anew, lost)
+            wait_until("a step of all three", lambda: len(run.events("outer_step_committed")[-1]["contributors"]) == 3)
+            self.assertRegex(run.join_log(0), "Rejoining as a new peer: no heartbeat")
+            # The second life obeys as the first did.
+            peer.send_signal(signal.SIGTERM)
+            wait_until("the peer's end", lambda: peer.poll() is not None)
+            self.assertEqual(peer.returncode, 0, run.join_log(0))
             run.check(lost=1)
 
 

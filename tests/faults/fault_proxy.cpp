@@ -31,7 +31,7 @@ Result<net::SocketPtr> listen_at(const Endpoint& where, Endpoint& bound) {
   const auto taken = [&](const std::string& why) {
     return fail(ErrorName::AddressTaken, net::format_endpoint(where) + ": " + why + "; name a free port of this machine with --listen");
   };
-  auto addresses = net::resolve(where, net::AddressUse::Listen, net::monotonic_now() + RESOLVE_TIMEOUT);
+  auto addresses = net::resolve(where, net::AddressUse::Listen, monotonic_now() + RESOLVE_TIMEOUT);
   if (!addresses) return taken(addresses.error().detail);
   net::SocketAddress address = addresses->front();
   const int fd = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -106,7 +106,7 @@ Result<std::unique_ptr<FaultProxy>> FaultProxy::open(FaultProxyOptions options) 
     if (shape.delay < Duration::zero() || shape.delay > MAX_DELAY) return fail(ErrorName::Usage, "a delay of more than 60 s");
     if (shape.buffer_bytes < READ_BYTES) return fail(ErrorName::Usage, "a buffer of fewer than " + std::to_string(READ_BYTES) + " bytes");
   }
-  auto targets = net::resolve(options.target, net::AddressUse::Dial, net::monotonic_now() + RESOLVE_TIMEOUT);
+  auto targets = net::resolve(options.target, net::AddressUse::Dial, monotonic_now() + RESOLVE_TIMEOUT);
   if (!targets) return fail(std::move(targets).error().with_context("looking up the target " + net::format_endpoint(options.target)));
   Endpoint bound;
   PRIME_TRY(auto listener, listen_at(options.listen, bound));

@@ -26,7 +26,7 @@ struct FaultProxyOptions {
   Endpoint target;
   Shape up = {};  ///< of each connection alone
   Shape down = {};
-  std::function<Instant()> now = net::monotonic_now;
+  std::function<Instant()> now = monotonic_now;
   std::function<void(const std::string&)> report = {};  ///< what went wrong with one connection; may be empty
 };
 

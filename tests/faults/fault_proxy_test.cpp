@@ -27,7 +27,7 @@ class End {
  public:
   explicit End(int fd) : socket_(std::make_unique<net::Socket>(fd)) { BOOST_TEST_REQUIRE(fd >= 0); }
   static End dial(const Endpoint& to) {
-    auto address = net::resolve(to, net::AddressUse::Dial, net::monotonic_now() + PATIENCE)->front();
+    auto address = net::resolve(to, net::AddressUse::Dial, monotonic_now() + PATIENCE)->front();
     const int fd = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     BOOST_TEST_REQUIRE(::connect(fd, address.get(), address.size) == 0);
     return End(fd);
@@ -70,7 +70,7 @@ class End {
 /// A target, and a proxy before it whose time stands still until the test moves it.
 struct Stand {
   explicit Stand(Shape up = {}, Shape down = {}) : listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    auto address = net::resolve({"127.0.0.1", 0}, net::AddressUse::Listen, net::monotonic_now() + PATIENCE)->front();
+    auto address = net::resolve({"127.0.0.1", 0}, net::AddressUse::Listen, monotonic_now() + PATIENCE)->front();
     BOOST_TEST_REQUIRE(::bind(listener.fd(), address.get(), address.size) == 0);
     BOOST_TEST_REQUIRE(::listen(listener.fd(), 16) == 0);
     ::getsockname(listener.fd(), address.get(), &address.size);
@@ -84,9 +84,9 @@ struct Stand {
 
   template <class Condition>
   void until(Condition done) {
-    const Instant limit = net::monotonic_now() + PATIENCE;
+    const Instant limit = monotonic_now() + PATIENCE;
     while (!done()) {
-      BOOST_TEST_REQUIRE((net::monotonic_now() < limit), "what the test waits for did not happen");
+      BOOST_TEST_REQUIRE((monotonic_now() < limit), "what the test waits for did not happen");
       proxy->step(5ms);
     }
   }
@@ -344,9 +344,9 @@ BOOST_AUTO_TEST_CASE(a_silent_link_tells_nobody_of_a_reset_until_it_speaks_again
   line.client.reset();
   // Nothing is left to do, so a step waits for its whole limit: the proxy does not spin on the dead socket.
   const auto steps_wait = [&] {
-    const Instant begin = net::monotonic_now();
+    const Instant begin = monotonic_now();
     line.proxy->step(20ms);
-    return net::monotonic_now() - begin >= 20ms;
+    return monotonic_now() - begin >= 20ms;
   };
   line.until(steps_wait);
   BOOST_TEST((line.server.look() == Seen::Nothing));
@@ -385,9 +385,9 @@ BOOST_AUTO_TEST_CASE(commands_from_another_thread_reach_a_running_proxy) {
   std::jthread thread([&](const std::stop_token& stop) { stand.proxy->run(stop); });
   End client = End::dial(stand.proxy->address());
   const auto wait_for = [](auto done) {
-    const Instant limit = net::monotonic_now() + PATIENCE;
+    const Instant limit = monotonic_now() + PATIENCE;
     while (!done()) {
-      BOOST_TEST_REQUIRE((net::monotonic_now() < limit), "what the test waits for did not happen");
+      BOOST_TEST_REQUIRE((monotonic_now() < limit), "what the test waits for did not happen");
       std::this_thread::yield();
     }
   };

@@ -77,7 +77,8 @@ const char* const MUST_BE_REACHED[] = {
     "below the minimum, and recovered",
     "reason: the votes differ",
     "peer end: ParityBroken",
-    "peer end: LaneBroken",                             // link failures up to eviction
+    "peer end: LaneBroken",  // link failures up to eviction
+    "evicted peer joins anew",
     "peer Dismissed in training -> a deadline passed",  // a straggler
     "the deadline of the reduce passed",
     "peer RunDone in finishing -> evaluates the final state",  // the finalist was lost

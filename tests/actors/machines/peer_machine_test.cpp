@@ -245,6 +245,14 @@ BOOST_AUTO_TEST_CASE(who_was_never_welcome_and_is_asked_to_leave_goes_at_once) {
   BOOST_TEST(!bench.effect<End>()->cause.has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_new_peer_takes_the_place_of_one_that_was_cut_off_but_not_of_one_whose_data_or_memory_is_bad) {
+  for (const auto name : {ErrorName::Evicted, ErrorName::LaneBroken, ErrorName::DeadlineExceeded, ErrorName::FetchFailed})
+    BOOST_TEST(joins_anew(Error{name}));
+  for (const auto name : {ErrorName::ParityBroken, ErrorName::NonFiniteValue, ErrorName::LayoutMismatch, ErrorName::TrainerFailed,
+                          ErrorName::RunDone, ErrorName::RunStopped, ErrorName::CoordinatorLost, ErrorName::RunUnreachable})
+    BOOST_TEST(!joins_anew(Error{name}));
+}
+
 BOOST_AUTO_TEST_CASE(heartbeats_go_out_every_two_seconds) {
   Bench bench;
   bench.seat();

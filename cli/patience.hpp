@@ -1,0 +1,14 @@
+// Owns how long commands wait for processes and for news.
+#pragma once
+
+#include "messages/units.hpp"
+
+namespace prime::cli {
+
+/// For peers that were told to end: each says goodbye and may write a checkpoint. Then they are killed.
+inline constexpr Duration PEER_PATIENCE = 20s;
+inline constexpr Duration COORDINATOR_PATIENCE = 10s;
+/// Journals tell of their growth; this is for what tells nothing: some file systems, and a process that dies.
+inline constexpr int LOOK_AGAIN_MS = 1000;
+
+}  // namespace prime::cli
