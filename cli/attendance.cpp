@@ -69,7 +69,7 @@ void Attendance::show_news() {
   }
   // Only waits that stop the run are news; those within an outer step are over in a moment.
   const auto& status = observer_.run().status;
-  const auto waiting = status.state == telemetry::RunState::Waiting ? status.waiting_for : std::string{};
+  const auto waiting = status.state == telemetry::RunState::Waiting ? status.wait.what : std::string{};
   if (waiting != waiting_shown_ && !waiting.empty()) terminal_.say("Waiting", "for " + harmless(waiting), Role::Degraded);
   waiting_shown_ = waiting;
 }

@@ -97,10 +97,15 @@ Snapshot snapshot(const State& s) {
 }
 
 void note_wait(State& state, Instant now, Effects& effects) {
-  auto waiting = waiting_for(state, now);
-  if (waiting == state.waiting_for) return;
-  state.waiting_for = waiting;
-  effects.emplace_back(Record{"waiting"}.with("phase", std::string{to_string(state.phase)}).with("for", std::move(waiting)));
+  auto wait = wait_of(state, now);
+  if (wait == state.waiting) return;
+  const auto seconds = [](Duration duration) { return std::chrono::duration<double>(duration).count(); };
+  auto record = Record{"waiting"}.with("phase", std::string{to_string(state.phase)}).with("for", wait.what);
+  // An instant of this process means nothing to a reader of the journal; the line's own time does.
+  if (!wait.what.empty()) record = std::move(record).with("waited_s", seconds(now - wait.since));
+  if (wait.until) record = std::move(record).with("left_s", seconds(std::max(*wait.until - now, Duration{})));
+  state.waiting = std::move(wait);
+  effects.push_back(std::move(record));
 }
 
 }  // namespace

@@ -140,6 +140,15 @@ struct Snapshot {
   std::optional<Record> last_commit_record;  ///< its line in the journal, which is written after this
 };
 
+/// What a run waits for, and whom, as people read it; empty when it is at work.
+struct Wait {
+  std::string what;
+  Instant since{};
+  std::optional<Instant> until;  ///< when something is done about it; absent where somebody else's limit ends it
+
+  bool operator==(const Wait&) const = default;
+};
+
 struct State {
   Options options;
   std::map<PeerId, Peer> peers;
@@ -169,8 +178,8 @@ struct State {
   std::optional<Error> end_cause;  ///< of a run that is over and failed
   std::uint64_t tokens = 0;
   std::optional<PeerId> finalist;
-  bool reported = false;    ///< the finalist has
-  std::string waiting_for;  ///< what was last recorded as waited for
+  bool reported = false;  ///< the finalist has
+  Wait waiting;           ///< what was last recorded
 
   /// Whether a step of this run is committed: until then the state is the one it began with.
   [[nodiscard]] bool has_trained() const { return revision.value > (options.origin ? options.origin->revision.value : 0); }

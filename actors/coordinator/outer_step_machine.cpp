@@ -227,7 +227,7 @@ void note_quorum(State& state, Instant now) {
   const auto& options = state.options;
   if (options.quorum == 0) return;
   if (!members_who(state, [](const Peer& p) { return p.absent; }).empty()) return state.quorum_since.reset();
-  const auto there = members_who(state, [](const Peer& p) { return p.ready && p.ready->weight > 0; }).size();
+  const auto there = members_who(state, [](const Peer& p) { return p.ready && p.ready->weight > 0; }).count;
   const auto wanted = std::max<std::size_t>(options.min_peers, std::min<std::size_t>(options.quorum, state.view.members.size()));
   if (there < wanted) state.quorum_since.reset();
   else if (!state.quorum_since) state.quorum_since = now;
@@ -306,7 +306,7 @@ std::string vote(State& state, PeerId from, const Vote& message, Instant now, Ef
   if (state.phase != Phase::Reducing || message.op != state.operation.id) return "a vote on another operation";
   state.peers.at(from).vote = message;
   const auto missing = members_who(state, [](const Peer& p) { return !p.vote; });
-  if (!missing.empty()) return "votes are missing: " + names(missing);
+  if (!missing.empty()) return "votes are missing: " + to_string(missing);
   const auto& members = state.view.members;
   const bool equal =
       std::all_of(members.begin(), members.end(), [&](const Member& m) { return state.peers.at(m.id).vote->state == message.state; });

@@ -6,10 +6,11 @@
 
 namespace prime::coordinator {
 
-std::string names(const std::vector<std::string>& list) {
+std::string to_string(const Named& names) {
   std::string text;
-  for (std::size_t i = 0; i < std::min(list.size(), MAX_NAMES); ++i) text += (i == 0 ? "" : ", ") + list[i];
-  return list.size() <= MAX_NAMES ? text : text + " and " + std::to_string(list.size() - MAX_NAMES) + " more";
+  for (const auto& name : names.first) text += (text.empty() ? "" : ", ") + name;
+  const auto more = names.count - names.first.size();
+  return more == 0 ? text : text + " and " + std::to_string(more) + " more";
 }
 
 void set_phase(State& state, Phase phase, Instant now) {
@@ -22,41 +23,62 @@ std::uint32_t quorum_of_members(const State& state) {
   return begun ? state.options.min_peers : std::max(state.options.start_quorum, state.options.min_peers);
 }
 
-std::string waiting_for(const State& state, Instant now) {
+namespace {
+
+Wait wait_for_peers(const State& state) {
+  Named coming;
+  for (const auto& [id, peer] : state.peers)
+    if (peer.seat != Seat::Member) coming.add(peer.hello.name);
+  return {"peers: " + std::to_string(state.view.members.size()) + " of " + std::to_string(quorum_of_members(state)) + " are members" +
+              (coming.empty() ? "" : ", joining: " + to_string(coming)) + "; gives up " + format_duration(state.options.wait_limit) +
+              " after the wait began",
+          state.phase_since, state.phase_since + state.options.wait_limit};
+}
+
+Wait wait_in_training(const State& state, Instant now) {
+  const auto& options = state.options;
+  if (const auto absent = members_who(state, [](const Peer& p) { return p.absent; }); !absent.empty())
+    return {"the return of " + to_string(absent) + " after the coordinator's restart; evicted after " +
+                format_duration(options.heartbeat_limit),
+            state.phase_since, state.phase_since + options.heartbeat_limit};
+  const auto late = members_who(state, [](const Peer& p) { return !p.ready; });
+  if (state.quorum_since && !late.empty())
+    return {"inner steps of " + to_string(late) + "; goes on without them " + format_duration(options.grace) +
+                " after the quorum was ready (`sync.grace`)",
+            *state.quorum_since, *state.quorum_since + options.grace};
+  if (!state.first_ready)
+    return {"inner steps of " + to_string(late) + "; an agent starts a trainer that stands still again", state.phase_since, {}};
+  if (!late.empty())
+    return {"inner steps of " + to_string(late) + "; evicted " + format_duration(options.deadline) + " after the first is ready",
+            *state.first_ready, *state.first_ready + options.deadline};
+  if (const auto joiner = membership::held_for(state, now)) {
+    const auto& peer = state.peers.at(*joiner);
+    return {"the state fetch of " + peer.hello.name + "; at most " + format_duration(options.fetch_limit), peer.fetch.since,
+            peer.fetch.since + options.fetch_limit};
+  }
+  return {"the next try of the reduce", state.phase_since, state.retry_at};
+}
+
+}  // namespace
+
+Wait wait_of(const State& state, Instant now) {
   switch (state.phase) {
-    case Phase::Waiting: {
-      std::vector<std::string> coming;
-      for (const auto& [id, peer] : state.peers)
-        if (peer.seat != Seat::Member) coming.push_back(peer.hello.name);
-      return "peers: " + std::to_string(state.view.members.size()) + " of " + std::to_string(quorum_of_members(state)) + " are members" +
-             (coming.empty() ? "" : ", joining: " + names(coming)) + "; gives up " + format_duration(state.options.wait_limit) +
-             " after the wait began";
-    }
-    case Phase::Training: {
-      if (const auto absent = members_who(state, [](const Peer& p) { return p.absent; }); !absent.empty())
-        return "the return of " + names(absent) + " after the coordinator's restart; evicted after " +
-               format_duration(state.options.heartbeat_limit);
-      const auto late = members_who(state, [](const Peer& p) { return !p.ready; });
-      if (state.quorum_since && !late.empty())
-        return "inner steps of " + names(late) + "; goes on without them " + format_duration(state.options.grace) +
-               " after the quorum was ready (`sync.grace`)";
-      if (!state.first_ready) return "inner steps of " + names(late) + "; an agent starts a trainer that stands still again";
-      if (!late.empty())
-        return "inner steps of " + names(late) + "; evicted " + format_duration(state.options.deadline) + " after the first is ready";
-      if (const auto joiner = membership::held_for(state, now))
-        return "the state fetch of " + state.peers.at(*joiner).hello.name + "; at most " + format_duration(state.options.fetch_limit);
-      return "the next try of the reduce";
-    }
+    case Phase::Waiting: return wait_for_peers(state);
+    case Phase::Training: return wait_in_training(state, now);
     case Phase::Reducing:
-      return "votes of " + names(members_who(state, [](const Peer& p) { return !p.vote; })) + "; at most " +
-             format_duration(state.options.deadline);
+      return {"votes of " + to_string(members_who(state, [](const Peer& p) { return !p.vote; })) + "; at most " +
+                  format_duration(state.options.deadline),
+              state.operation.since, state.operation.since + state.options.deadline};
     case Phase::Finishing:
       if (state.reported)
-        return "the return of " + names(members_who(state, [](const Peer& p) { return p.absent; })) + ", to hear of the end";
-      return "the final evaluation; at most " + format_duration(state.options.finish_limit);
-    case Phase::Over: return "";
+        return {"the return of " + to_string(members_who(state, [](const Peer& p) { return p.absent; })) + ", to hear of the end",
+                state.phase_since,
+                {}};
+      return {"the final evaluation; at most " + format_duration(state.options.finish_limit), state.phase_since,
+              state.phase_since + state.options.finish_limit};
+    case Phase::Over: return {};
   }
-  return "";
+  return {};
 }
 
 }  // namespace prime::coordinator

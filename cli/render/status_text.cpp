@@ -54,6 +54,13 @@ std::vector<std::string> peer_row(const PeerStatus& peer) {
           harmless(telemetry::short_reason(peer.reason))};
 }
 
+/// " (since 09:30:00Z, until 09:32:00Z)"
+std::string span_of(const telemetry::WaitStatus& wait) {
+  const auto time_of_day = [](const std::string& utc) { return utc.size() == 24 ? utc.substr(11, 8) + "Z" : utc; };
+  if (!wait.since) return "";
+  return " (since " + time_of_day(*wait.since) + (wait.until ? ", until " + time_of_day(*wait.until) : std::string{}) + ")";
+}
+
 }  // namespace
 
 std::string status_text(const RunStatus& status, const Style& style) {
@@ -76,7 +83,7 @@ std::string status_text(const RunStatus& status, const Style& style) {
                      {"REASON"}},
                     rows);
   }
-  if (!status.waiting_for.empty()) text += "Waiting for " + harmless(status.waiting_for) + "\n";
+  if (!status.wait.what.empty()) text += "Waiting for " + harmless(status.wait.what) + span_of(status.wait) + "\n";
   if (!status.reason.empty()) text += paint(style, Role::Bad, "Failed:") + " " + harmless(status.reason) + "\n";
   if (status.checkpoint) text += "Checkpoint " + *status.checkpoint + "\n";
   return text;

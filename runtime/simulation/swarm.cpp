@@ -107,7 +107,7 @@ Outcome Swarm::run() {
     queue_.pop_back();
     now_ = item.at;
     if (now_ > limit) {
-      oracle_.violate("LAW-6 the run hangs; the coordinator waits for: " + coordinator_.waiting_for);
+      oracle_.violate("LAW-6 the run hangs; the coordinator waits for: " + coordinator_.waiting.what);
       break;
     }
     item.act();

@@ -78,6 +78,15 @@ std::string format_utc(std::chrono::system_clock::time_point time) {
   return text.data();
 }
 
+std::optional<std::chrono::system_clock::time_point> parse_utc(const std::string& text) {
+  std::tm parts{};
+  const char* const rest = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  int ms = 0;
+  int length = 0;
+  if (rest == nullptr || std::sscanf(rest, ".%3dZ%n", &ms, &length) != 1 || length != 5 || rest[length] != '\0') return std::nullopt;
+  return std::chrono::system_clock::from_time_t(::timegm(&parts)) + std::chrono::milliseconds{ms};
+}
+
 struct Journal::Impl {
   fs::path path;
   Descriptor file;

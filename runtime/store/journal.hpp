@@ -24,6 +24,8 @@ inline constexpr std::size_t JOURNAL_READ_BYTES_MAX = 4 * 1024 * 1024;
 
 /// "2031-05-04T09:14:02.137Z"; the wall clock is for people and never compared between machines.
 std::string format_utc(std::chrono::system_clock::time_point time);
+/// Its inverse; empty for any other text.
+std::optional<std::chrono::system_clock::time_point> parse_utc(const std::string& text);
 
 /// The one writer of a journal. All calls are safe from any thread.
 class Journal {

@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "runtime/store/journal.hpp"
 #include "runtime/telemetry/journal_fields.hpp"
 
 namespace prime::telemetry {
@@ -39,7 +40,7 @@ void set_members(RunStatus& status, PeerState state) {
 
 void end_run(RunStatus& status, RunState state, const std::string& reason) {
   status.state = state;
-  status.waiting_for.clear();
+  status.wait = {};
   for (auto& peer : status.peers) {
     if (is_gone(peer.state)) continue;
     peer.state = PeerState::Left;
@@ -89,8 +90,17 @@ void on_committed(RunStatus& status, const Fields& fields) {
   });
 }
 
+/// The line's time, and so many seconds.
+std::optional<std::string> time_of(const Fields& fields, std::optional<double> and_seconds) {
+  const auto told = store::parse_utc(text_field(fields, "t").value_or(""));
+  if (!told || !and_seconds) return std::nullopt;
+  return store::format_utc(*told + std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(*and_seconds)));
+}
+
 void on_waiting(RunStatus& status, const Fields& fields) {
-  status.waiting_for = text_field(fields, "for").value_or("");
+  const auto waited = real_field(fields, "waited_s");
+  status.wait = {text_field(fields, "for").value_or(""), time_of(fields, waited ? std::optional{-*waited} : std::nullopt),
+                 time_of(fields, real_field(fields, "left_s"))};
   // Waiting for peers stops the run; every other wait is a part of an outer step.
   if (text_field(fields, "phase") == "waiting") status.state = RunState::Waiting;
   else if (status.state == RunState::Waiting && status.epoch > 0) status.state = RunState::Training;

@@ -73,7 +73,7 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
   if (coordinator_lost && !is_over(status.state)) {
     status.state = RunState::Failed;
     status.reason = COORDINATOR_LOST;
-    status.waiting_for.clear();
+    status.wait = {};
     for (auto& peer : status.peers) {
       if (is_gone(peer.state) || runs_here(peer)) continue;
       peer.state = PeerState::Lost;

@@ -36,6 +36,15 @@ struct PeerStatus {
 /// As many as a picture shows.
 inline constexpr std::size_t REMEMBERED_LOSSES = 64;
 
+/// What the run waits for and whom; empty when it is at work. The times are UTC, as journals have them.
+struct WaitStatus {
+  std::string what;
+  std::optional<std::string> since;
+  std::optional<std::string> until;
+
+  bool operator==(const WaitStatus&) const = default;
+};
+
 struct RunStatus {
   std::string id;
   std::string name;
@@ -48,7 +57,7 @@ struct RunStatus {
   std::optional<double> held_out_loss;
   std::optional<double> tokens_per_s;
   std::uint64_t tokens = 0;
-  std::string waiting_for;
+  WaitStatus wait;
   std::string reason;  ///< why it failed
   std::optional<std::string> checkpoint;
   std::string checkpoint_problem;  ///< why the final one is missing

@@ -64,12 +64,16 @@ BOOST_AUTO_TEST_CASE(a_begun_step_is_training_with_all_its_members) {
 
 BOOST_AUTO_TEST_CASE(a_wait_for_peers_names_itself_and_ends_when_the_step_goes_on) {
   auto journal = test::training_run();
-  journal.add("waiting", {{"phase", "waiting"}, {"for", "peers: 1 of 2 are members; gives up 10min after the wait began"}});
+  journal.add("waiting",
+              {{"phase", "waiting"}, {"for", "peers: 1 of 2 are members; gives up 10min after the wait began"}, {"waited_s", 0.5}});
   BOOST_TEST(to_string(fold(journal).status.state) == "waiting");
-  BOOST_TEST(fold(journal).status.waiting_for.starts_with("peers: 1 of 2"));
+  BOOST_TEST(fold(journal).status.wait.what.starts_with("peers: 1 of 2"));
+  BOOST_TEST(fold(journal).status.wait.since.value().ends_with(".637Z"));  // half a second before the line's .137
+  BOOST_TEST(!fold(journal).status.wait.until.has_value());
   journal.add("waiting", {{"phase", "training"}, {"for", ""}});
   BOOST_TEST(to_string(fold(journal).status.state) == "training");
-  BOOST_TEST(fold(journal).status.waiting_for == "");
+  BOOST_TEST(!fold(journal).status.wait.since.has_value());
+  BOOST_TEST(fold(journal).status.wait.what == "");
 }
 
 BOOST_AUTO_TEST_CASE(a_wait_within_a_step_does_not_stop_the_run) {

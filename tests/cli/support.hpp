@@ -84,7 +84,10 @@ inline HandwrittenJournal training_run() {
       .add("process_started",
            {{"pid", 100}, {"start_ticks", 5000}, {"role", "coordinator"}, {"run", "quickstart-k7qd2a"}, {"name", "quickstart"}})
       .add("coordinator_listening", {{"address", "127.0.0.1:7077"}})
-      .add("waiting", {{"phase", "waiting"}, {"for", "peers: 0 of 3 are members; gives up 10min after the wait began"}});
+      .add("waiting", {{"phase", "waiting"},
+                       {"for", "peers: 0 of 3 are members; gives up 10min after the wait began"},
+                       {"waited_s", 60.0},
+                       {"left_s", 540.0}});
   const auto arrive = [&](const char* id, const char* name, int pid) {
     journal.add("peer_joining", {{"peer", id}, {"name", name}, {"pid", pid}, {"address", "127.0.0.1:9"}})
         .add("peer_seated", {{"peer", id}, {"name", name}, {"trainer_pid", pid + 1}, {"digest", DIGEST}});

@@ -22,6 +22,21 @@ def address(machine):
     return f"10.77.0.{machine + 1}"
 
 
+def switch_name():
+    return f"prime-{os.getpid()}-switch"
+
+
+def partition(*islands):
+    """Only machines of the same island hear each other from now on; connections are not closed by it, as no cut cable closes one."""
+    for number, island in enumerate(islands):
+        for machine in island:
+            run("ip", "-n", switch_name(), "link", "set", f"port{machine}", "master", f"island{number}")
+
+
+def heal(count):
+    partition(range(count))
+
+
 def inside(name, *words):
     """The command line that runs `words` on that machine."""
     return ["ip", "netns", "exec", name, *map(str, words)]
@@ -31,17 +46,18 @@ def inside(name, *words):
 def machines(count):
     """Names of `count` namespaces, each with DEVICE of address(its index) and a loopback of its own, and no way to anywhere else."""
     names = [f"prime-{os.getpid()}-{index}" for index in range(count)]
-    switch = f"prime-{os.getpid()}-switch"
+    switch = switch_name()
     with contextlib.ExitStack() as undo:
         for name in [switch, *names]:
             run("ip", "netns", "add", name)
             undo.callback(run, "ip", "netns", "del", name)
             run("ip", "-n", name, "link", "set", "lo", "up")
-        run("ip", "-n", switch, "link", "add", "bridge", "type", "bridge")
-        run("ip", "-n", switch, "link", "set", "bridge", "up")
+        for island in ("island0", "island1"):
+            run("ip", "-n", switch, "link", "add", island, "type", "bridge")
+            run("ip", "-n", switch, "link", "set", island, "up")
         for index, name in enumerate(names):
             run("ip", "-n", switch, "link", "add", f"port{index}", "type", "veth", "peer", "name", DEVICE, "netns", name)
-            run("ip", "-n", switch, "link", "set", f"port{index}", "master", "bridge", "up")
+            run("ip", "-n", switch, "link", "set", f"port{index}", "master", "island0", "up")
             run("ip", "-n", name, "address", "add", f"{address(index)}/24", "dev", DEVICE)
             run("ip", "-n", name, "link", "set", DEVICE, "up")
         yield names

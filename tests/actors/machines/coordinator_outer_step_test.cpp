@@ -29,7 +29,28 @@ BOOST_AUTO_TEST_CASE(a_wait_for_many_names_the_first_of_them) {
   Bench bench{2, 20};
   bench.state.options.max_peers = 20;
   for (std::uint64_t peer = 1; peer <= 20; ++peer) bench.seat(peer);
-  BOOST_TEST(bench.state.waiting_for.find("inner steps of p1, p2, p3, p4, p5, p6, p7, p8 and 12 more;") == 0U);
+  BOOST_TEST(bench.state.waiting.what.find("inner steps of p1, p2, p3, p4, p5, p6, p7, p8 and 12 more;") == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(each_wait_says_since_when_and_until_when) {
+  auto bench = trio();
+  BOOST_CHECK(bench.state.waiting.since == bench.now);
+  BOOST_TEST(!bench.state.waiting.until.has_value());  // the agents watch their trainers
+  bench.pass(3s);
+  bench.ready(1, 100);
+  const auto first = bench.now;
+  BOOST_CHECK(bench.state.waiting.since == first);
+  BOOST_CHECK(bench.state.waiting.until == first + bench.state.options.deadline);
+  bench.pass(2s);
+  bench.ready(2, 100);
+  BOOST_CHECK(bench.state.waiting.since == first);
+  const auto& record = std::get<Record>(bench.effects.at(bench.position_of_record("waiting").value()));
+  const auto field = [&](const std::string& key) {
+    const auto found = std::find_if(record.fields.begin(), record.fields.end(), [&](const auto& entry) { return entry.first == key; });
+    return std::get<double>(found->second);
+  };
+  BOOST_TEST(field("waited_s") == 2.0);
+  BOOST_TEST(field("left_s") == std::chrono::duration<double>(bench.state.options.deadline).count() - 2.0);
 }
 
 BOOST_AUTO_TEST_CASE(weights_are_those_of_the_survivors_and_never_of_an_earlier_attempt) {

@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(members_that_come_back_keep_their_seats_their_epoch_and_the
   BOOST_TEST(begun[0].first == 2U);
   BOOST_TEST(begun[0].second.first_sample == first_sample);
   BOOST_TEST(begun[0].second.rank == 1U);
-  BOOST_TEST(bench.state.waiting_for.find("the return of p1") == 0U);
+  BOOST_TEST(bench.state.waiting.what.find("the return of p1") == 0U);
   bench.returns(1);
   for (const std::uint64_t peer : {1U, 2U}) bench.trains(peer);
   BOOST_TEST(bench.sent<StartReduce>().size() == 2U);

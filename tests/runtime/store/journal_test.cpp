@@ -47,6 +47,9 @@ BOOST_AUTO_TEST_CASE(times_are_rfc_3339_in_utc_with_milliseconds) {
   using namespace std::chrono;
   BOOST_TEST(format_utc(system_clock::time_point{}) == "1970-01-01T00:00:00.000Z");
   BOOST_TEST(format_utc(system_clock::time_point{seconds{951'782'399} + milliseconds{7}}) == "2000-02-28T23:59:59.007Z");
+  BOOST_TEST((parse_utc("2000-02-28T23:59:59.007Z") == system_clock::time_point{seconds{951'782'399} + milliseconds{7}}));
+  for (const auto* const other : {"", "2000-02-28", "2000-02-28T23:59:59Z", "2000-02-28T23:59:59.007", "2000-02-28T23:59:59.007Z ", "soon"})
+    BOOST_TEST(!parse_utc(other).has_value(), other);
 }
 
 BOOST_AUTO_TEST_CASE(a_reader_follows_growth_and_waits_for_the_end_of_a_line) {
