@@ -40,7 +40,7 @@ std::string rendered(const telemetry::ObservedLine& observed, const Terminal& te
 
 /// Whether any process that was ever here answers to the name.
 bool names_somebody(const std::string& who, const telemetry::RunObserver& observer) {
-  const auto peers = observer.local_peers();
+  const auto peers = observer.local_lives();
   return std::string_view{"coordinator"}.starts_with(who) ||
          std::any_of(peers.begin(), peers.end(), [&](const telemetry::PeerJournal& peer) {
            return peer.status.name.starts_with(who) || peer.status.id.starts_with(who);

@@ -189,6 +189,9 @@ void remove(State& state, PeerId id, const Error& cause, bool left, Instant now,
   if (member) {
     std::erase_if(state.view.members.edit(), [&](const Member& m) { return m.id == id; });
     state.view.epoch = state.view.epoch.next();
+    // Why its links broke is known now: the next try of the reduce has nothing else to wait for.
+    std::erase_if(state.link_failures, [&](const auto& entry) { return entry.first.first == id || entry.first.second == id; });
+    if (state.link_failures.empty()) state.retry_at = now;
   }
   const bool state_lost = state.digest && std::none_of(state.peers.begin(), state.peers.end(),
                                                        [&](const auto& entry) { return holds_current_state(state, entry.second); });

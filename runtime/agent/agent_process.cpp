@@ -27,6 +27,9 @@ namespace {
 constexpr Duration CONNECT_LIMIT = 10s;
 /// Of one attempt to reach a lost coordinator again; the end of this process may have to wait for it.
 constexpr Duration REDIAL_LIMIT = 3s;
+/// For a coordinator that is started again just when an evicted peer joins anew.
+constexpr Duration REJOIN_PATIENCE = 10s;
+constexpr Duration REDIAL_PAUSE = 250ms;
 /// Of one process: who is evicted again and again is a burden to the others, and somebody should look at it.
 constexpr supervisor::Options LIVES{5, 10min};
 /// After the farewell, until the coordinator has closed the connection.
@@ -45,13 +48,14 @@ ReduceTerms terms_of(const manifest::Shared& shared) {
 class Agent {
  public:
   Agent(AgentOptions options, PeerId self, std::string name, std::filesystem::path directory, RecordJournal& journal,
-        const std::function<void(const AgentIdentity&)>& welcome)
+        const std::function<void(const AgentIdentity&)>& welcome, Duration patience)
       : options_(std::move(options)),
         self_(self),
         name_(std::move(name)),
         directory_(std::move(directory)),
         journal_(journal),
-        welcome_(welcome) {}
+        welcome_(welcome),
+        patience_(patience) {}
 
   Result<void> run() {
     EndSignal end;
@@ -83,6 +87,9 @@ class Agent {
     acceptor_ = nullptr;
     return outcome;
   }
+
+  /// By a signal, which may have come when its part was over already.
+  [[nodiscard]] bool told_to_end() const { return told_to_end_; }
 
  private:
   ReduceTerms terms() {
@@ -150,7 +157,12 @@ class Agent {
     std::optional<Error> cause;
     {
       net::BaspTransport transport{system};
-      auto coordinator = transport.remote_actor<CoordinatorActor>(*credentials_, options_.invite.address, CONNECT_LIMIT);
+      const auto found = [&] { return transport.remote_actor<CoordinatorActor>(*credentials_, options_.invite.address, CONNECT_LIMIT); };
+      const auto until = monotonic_now() + patience_;
+      auto coordinator = found();
+      while (!coordinator && coordinator.error().name == ErrorName::RunUnreachable && monotonic_now() < until &&
+             !end_->signalled_within(REDIAL_PAUSE))
+        coordinator = found();
       if (!coordinator)
         return fail(std::move(coordinator.error())
                         .with_context("connecting to the coordinator at " + net::format_endpoint(options_.invite.address)));
@@ -158,6 +170,7 @@ class Agent {
       spawn_actors(system, *coordinator, lanes);
       cause = end_->wait(
           [this](int count) {
+            told_to_end_ = true;
             if (count == 1) caf::anon_send(shell_, PeerHappening{peer::LeaveRequested{}});
             else end_->end(Error{ErrorName::Interrupted, "interrupted twice"});
           },
@@ -238,6 +251,8 @@ class Agent {
   std::filesystem::path directory_;
   RecordJournal& journal_;
   std::function<void(const AgentIdentity&)> welcome_;
+  Duration patience_;  ///< with an address at which nobody serves the run
+  bool told_to_end_ = false;
   EndSignal* end_ = nullptr;
   net::Acceptor* acceptor_ = nullptr;
   FaultPoint fault_;
@@ -256,18 +271,28 @@ class Agent {
   std::jthread redialing_;
 };
 
-/// One life of a peer in the run, from the hello to its end, under an id and a journal of its own.
-Result<void> live(const AgentOptions& options, PeerId self, const std::function<void(const AgentIdentity&)>& welcome) {
+struct Life {
+  Result<void> outcome;
+  bool told_to_end = false;
+};
+
+/// One life of a peer in the run, from the hello to its end, under an id and a journal of its own. `before`: who was sent away, when
+/// this one takes part in its place.
+Life live(const AgentOptions& options, PeerId self, std::optional<PeerId> before,
+          const std::function<void(const AgentIdentity&)>& welcome) {
   const auto directory = options.directory / "peers" / (options.name + "-" + to_string(self).substr(0, 8));
   std::error_code made;
   std::filesystem::create_directories(directory, made);
-  if (made) return fail(ErrorName::StorageFailed, directory.string() + ": " + made.message());
-  PRIME_TRY(auto journal, RecordJournal::open(directory / "journal.jsonl"));
-  journal.append(process_started("agent", options.invite.run).with("peer", to_string(self)).with("name", options.name));
-  Agent agent{options, self, options.name, directory, journal, welcome};
+  if (made) return {fail(ErrorName::StorageFailed, directory.string() + ": " + made.message())};
+  auto journal = RecordJournal::open(directory / "journal.jsonl");
+  if (!journal) return {fail(std::move(journal.error()))};
+  auto started = process_started("agent", options.invite.run).with("peer", to_string(self)).with("name", options.name);
+  if (before) started = std::move(started).with("instead_of", to_string(*before));
+  journal->append(std::move(started));
+  Agent agent{options, self, options.name, directory, *journal, welcome, before ? REJOIN_PATIENCE : Duration{}};
   auto outcome = agent.run();
-  journal.append(process_ended(outcome));
-  return outcome;
+  journal->append(process_ended(outcome));
+  return {std::move(outcome), agent.told_to_end()};
 }
 
 }  // namespace
@@ -279,14 +304,19 @@ Result<void> run_agent(AgentOptions options, const AgentPorts& ports) {
     eviction.reset();
     ports.welcome(identity);
   };
+  std::optional<PeerId> before;
   for (auto self = random_peer_id();; self = random_peer_id()) {
     if (options.name.empty()) options.name = readable_name(self);
-    auto outcome = live(options, self, welcome);
+    auto [outcome, told_to_end] = live(options, self, before, welcome);
     if (!outcome && eviction) return fail(std::move(*eviction).with_context("joining anew, which failed: " + to_string(outcome.error())));
     // A trainer that is not ours to start belongs to its program, which decides itself whether to join again.
-    if (outcome || !peer::joins_anew(outcome.error()) || options.trainer_descriptor) return outcome;
+    if (outcome || told_to_end || !peer::joins_anew(outcome.error()) || options.trainer_descriptor) return outcome;
     auto next = supervisor::child_died(std::move(lives), outcome.error(), monotonic_now());
-    if (std::holds_alternative<supervisor::GiveUp>(next.decision)) return outcome;
+    if (std::holds_alternative<supervisor::GiveUp>(next.decision))
+      return fail(
+          std::move(outcome.error())
+              .with_context("taking part anew " + std::to_string(LIVES.restarts) + " times within " + format_duration(LIVES.within)));
+    before = self;
     lives = std::move(next.state);
     eviction = outcome.error();
     ports.rejoining(*eviction);

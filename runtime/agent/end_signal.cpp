@@ -60,6 +60,11 @@ void EndSignal::release() {
   wake();
 }
 
+bool EndSignal::signalled_within(Duration limit) const {
+  pollfd entry{signals_, POLLIN, 0};
+  return ::poll(&entry, 1, milliseconds(limit)) > 0;
+}
+
 std::optional<Error> EndSignal::wait(const std::function<void(int)>& on_signal, const std::function<void()>& on_idle) {
   int signals = 0;
   for (;;) {

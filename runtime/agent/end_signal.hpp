@@ -24,6 +24,8 @@ class EndSignal {
   /// Any thread: nothing holds the process any more.
   void release();
 
+  /// Waits so long for one of these signals, and leaves it to `wait`; true when one has come.
+  [[nodiscard]] bool signalled_within(Duration limit) const;
   /// Waits for `end`. `on_signal` is called for each of these signals with their number so far; `on_idle` four times a second.
   std::optional<Error> wait(const std::function<void(int)>& on_signal, const std::function<void()>& on_idle);
   /// Waits for `release`, at most for `limit`.

@@ -129,7 +129,8 @@ std::shared_ptr<const Snapshot> OuterState::snapshot() {
   auto shared = snapshot_.lock();
   if (!shared) {
     const auto current = parameters();
-    shared = std::make_shared<const Snapshot>(Snapshot{layout_, counters_, {current.begin(), current.end()}, momentum_, digest_});
+    shared = std::make_shared<const Snapshot>(
+        Snapshot{layout_, counters_, {current.begin(), current.end()}, {momentum_.begin(), momentum_.end()}, digest_});
     snapshot_ = shared;
   }
   return shared;

@@ -14,6 +14,7 @@
 #include "kernels/outer_rule/outer_rule.hpp"
 #include "messages/ids.hpp"
 #include "messages/result.hpp"
+#include "runtime/agent/huge_pages.hpp"
 #include "runtime/session/layout.hpp"
 #include "runtime/session/shared_memory.hpp"
 #include "runtime/session/trainer_wire.hpp"
@@ -117,9 +118,9 @@ class OuterState {
   OuterStateOptions options_;
   std::array<Segment, wire::OUTER_SLOTS> slots_;
   Segment local_;
-  std::vector<float> momentum_;
-  std::vector<float> input_;
-  std::vector<float> result_;
+  Floats momentum_;
+  Floats input_;
+  Floats result_;
   StateCounters counters_;
   Digest digest_;
   std::uint32_t slot_ = 0;

@@ -15,6 +15,7 @@ void on_started(PeerJournal& journal, const Fields& fields) {
       ProcessIdentity{static_cast<pid_t>(count_field(fields, "pid").value_or(0)), count_field(fields, "start_ticks").value_or(0)};
   journal.status.pid = count_field(fields, "pid");
   journal.run = text_field(fields, "run").value_or("");
+  journal.instead_of = text_field(fields, "instead_of").value_or("");
   journal.ended = false;
   journal.status.id = text_field(fields, "peer").value_or("");
   journal.status.name = text_field(fields, "name").value_or("");

@@ -14,8 +14,9 @@ struct PeerJournal {
   PeerStatus status;
   ProcessIdentity agent;
   std::string run;
-  bool ended = false;     ///< the agent wrote its last line
-  bool run_done = false;  ///< it heard that all outer steps are committed
+  std::string instead_of;  ///< the peer in whose place it takes part; empty: of nobody
+  bool ended = false;      ///< the agent wrote its last line
+  bool run_done = false;   ///< it heard that all outer steps are committed
   std::optional<std::uint64_t> exit_code;
   std::optional<std::string> checkpoint;  ///< the last one that it wrote
   std::optional<std::string> problem;     ///< why there is none of its last state

@@ -1,6 +1,7 @@
 #include "runtime/telemetry/run_observer.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "runtime/telemetry/run_files.hpp"
 
@@ -9,6 +10,13 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* COORDINATOR_LOST = "the coordinator was lost";
+
+/// Their directories are named step-N, with leading zeros.
+bool is_newer(const fs::path& checkpoint, const fs::path& than) {
+  const auto a = checkpoint.filename().string();
+  const auto b = than.filename().string();
+  return std::pair{a.size(), a} > std::pair{b.size(), b};
+}
 
 /// What a local agent knows better than the coordinator: its own processes, and what it holds.
 void refine(PeerStatus& row, const PeerJournal& local, bool alive) {
@@ -67,7 +75,7 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
       row = status.peers.insert(status.peers.end(), std::move(fresh));
     }
     refine(*row, peer, !peer.ended && alive(peer.agent));
-    if (peer.checkpoint && !status.checkpoint) status.checkpoint = peer.checkpoint;
+    if (peer.checkpoint && (!status.checkpoint || is_newer(*peer.checkpoint, *status.checkpoint))) status.checkpoint = peer.checkpoint;
   }
   if (!status.coordinator_here) judge_from_peers(status, local);
   if (coordinator_lost && !is_over(status.state)) {
@@ -124,6 +132,14 @@ std::vector<ObservedLine> RunObserver::update() {
 }
 
 std::vector<PeerJournal> RunObserver::local_peers() const {
+  auto peers = local_lives();
+  std::set<std::string> past;
+  for (const auto& peer : peers) past.insert(peer.instead_of);
+  std::erase_if(peers, [&](const PeerJournal& peer) { return !peer.status.id.empty() && past.contains(peer.status.id); });
+  return peers;
+}
+
+std::vector<PeerJournal> RunObserver::local_lives() const {
   std::vector<PeerJournal> peers;
   for (const auto& [path, followed] : followed_)
     if (path != coordinator_journal(directory_)) peers.push_back(followed.fold);

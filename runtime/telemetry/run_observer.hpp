@@ -43,6 +43,8 @@ class RunObserver {
   [[nodiscard]] RunStatus status() const;
   [[nodiscard]] const RunJournal& run() const { return run_; }
   [[nodiscard]] std::vector<PeerJournal> local_peers() const;
+  /// With those in whose place another one takes part: they have the same process.
+  [[nodiscard]] std::vector<PeerJournal> local_lives() const;
   /// Of all journals read so far, those with damage.
   [[nodiscard]] std::vector<Damage> damage() const;
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }

@@ -41,6 +41,33 @@ class Freeze(unittest.TestCase):
             self.assertEqual(peer.returncode, 0, run.join_log(0))
             run.check(lost=1)
 
+    def test_who_is_told_to_end_while_it_is_evicted_does_not_join_anew(self):
+        with Run(2, outer_steps=5000, dead_after="4s", up_flags=["--quorum", "3"], env={"PRIME_QUADRATIC_DELAY_MS": "5"}) as run:
+            peer = run.join()
+            run.wait_for("outer_step_committed", 2)
+            os.kill(peer.pid, signal.SIGSTOP)
+            run.wait_for("peer_lost")
+            os.kill(peer.pid, signal.SIGTERM)
+            os.kill(peer.pid, signal.SIGCONT)
+            wait_until("the peer's end", lambda: peer.poll() is not None)
+            self.assertIn(peer.returncode, (0, 4), run.join_log(0))
+            self.assertEqual(len(run.events("peer_joining")), 3)
+
+    def test_who_joins_anew_waits_for_a_coordinator_that_is_killed_just_then(self):
+        with Run(2, outer_steps=5000, dead_after="4s", up_flags=["--quorum", "3"], env={"PRIME_QUADRATIC_DELAY_MS": "5"}) as run:
+            peer = run.join()
+            run.wait_for("outer_step_committed", 2)
+            os.kill(peer.pid, signal.SIGSTOP)
+            run.wait_for("peer_lost")
+            os.kill(peer.pid, signal.SIGCONT)
+            wait_until("the first life's end", lambda: [line for lines in run.peer_journals().values() for line in lines
+                                                        if line["event"] == "peer_ended"])
+            os.kill(run.coordinator_pid(), signal.SIGKILL)
+            run.wait_for("coordinator_restarted")
+            wait_until("a step of all three", lambda: len(run.events("outer_step_committed")[-1]["contributors"]) == 3)
+            self.assertIsNone(peer.poll(), run.join_log(0))
+            run.check(lost=1)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -74,6 +74,33 @@ BOOST_AUTO_TEST_CASE(whom_the_coordinator_never_let_in_is_no_peer_of_the_run) {
   BOOST_TEST(observer.status().peers.empty());
 }
 
+BOOST_AUTO_TEST_CASE(who_takes_part_anew_stands_for_the_lives_before_and_the_newest_checkpoint_for_the_run) {
+  const test::TemporaryDirectory root;
+  const auto run = root.path() / "r-aaaaaa";
+  coordinator_of("r-aaaaaa", myself()).write(coordinator_journal(run));
+  const auto life = [&](const std::string& id, const std::string& before, const std::string& checkpoint) {
+    HandwrittenJournal peer;
+    peer.add("process_started", {{"pid", ::getpid()},
+                                 {"start_ticks", myself().start_ticks},
+                                 {"run", "r-aaaaaa"},
+                                 {"peer", id},
+                                 {"name", "brave-otter"},
+                                 {"instead_of", before}});
+    peer.add("checkpoint_written", {{"path", checkpoint}, {"reason", "…"}});
+    peer.write(run / "peers" / ("brave-otter-" + id) / "journal.jsonl");
+  };
+  life("a1", "", "/x/step-000007");
+  life("c3", "", "/x/step-000035");
+  life("b2", "a1", "/x/step-000009");
+  RunObserver observer{run};
+  observer.update();
+  BOOST_TEST(observer.local_lives().size() == 3U);
+  std::vector<std::string> ids;
+  for (const auto& peer : observer.local_peers()) ids.push_back(peer.status.id);
+  BOOST_TEST(ids == (std::vector<std::string>{"b2", "c3"}), boost::test_tools::per_element());
+  BOOST_TEST(observer.status().checkpoint.value() == "/x/step-000035");
+}
+
 BOOST_AUTO_TEST_CASE(runs_are_found_by_unique_prefixes) {
   const test::TemporaryDirectory root;
   for (const auto* run : {"one-aaaaaa", "one-bbbbbb", "two-cccccc"}) coordinator_of(run, {}).write(coordinator_journal(root.path() / run));

@@ -32,6 +32,15 @@ BOOST_AUTO_TEST_CASE(a_wait_for_many_names_the_first_of_them) {
   BOOST_TEST(bench.state.waiting.what.find("inner steps of p1, p2, p3, p4, p5, p6, p7, p8 and 12 more;") == 0U);
 }
 
+BOOST_AUTO_TEST_CASE(once_the_peer_behind_a_broken_link_is_lost_the_reduce_is_tried_at_once) {
+  auto bench = trio();
+  for (const std::uint64_t peer : {1, 2, 3}) bench.ready(peer, 100);
+  bench.hear(1, ReduceFailed{bench.state.operation.id, PeerId{3}, Error{ErrorName::LaneBroken}});
+  BOOST_TEST(bench.sent<StartReduce>().empty());
+  bench.on(ConnectionLost{PeerId{3}, "closed"});
+  BOOST_TEST(bench.sent<StartReduce>().size() == 2U);
+}
+
 BOOST_AUTO_TEST_CASE(each_wait_says_since_when_and_until_when) {
   auto bench = trio();
   BOOST_CHECK(bench.state.waiting.since == bench.now);
