@@ -1,6 +1,7 @@
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/send.hpp>
+#include <map>
 #include <unistd.h>
 
 #include "actors/coordinator/coordinator_actor.hpp"
@@ -15,6 +16,7 @@
 #include "runtime/net/basp_transport.hpp"
 #include "runtime/net/reachable.hpp"
 #include "runtime/store/journal.hpp"
+#include "runtime/telemetry/journal_fields.hpp"
 #include "runtime/telemetry/process_identity.hpp"
 
 namespace prime {
@@ -23,15 +25,40 @@ namespace {
 /// How long the coordinator stays after the last word, so that every peer hears it.
 constexpr Duration LAST_WORD_LIMIT = 5s;
 
-/// Whether the journal has such a line.
-Result<bool> has_line(const std::filesystem::path& path, const std::function<bool(const store::JournalLine&)>& is_it) {
+/// What the journal tells of the coordinators before this one. One that was killed after it kept a decision and before the journal had it
+/// leaves a gap there, which the next one fills.
+struct Told {
+  std::map<std::string, std::string> members;  ///< names by peer id, of those who were admitted and are not told as gone
+  bool admitted = false;                       ///< whether anybody ever was
+  std::uint64_t revision = 0;                  ///< of the last commit
+};
+
+Result<Told> read_told(const std::filesystem::path& path) {
+  Told told;
   store::JournalReader reader{path};
   for (;;) {
     const auto before = reader.offset_bytes();
     PRIME_TRY(const auto lines, reader.read_new());
-    if (std::any_of(lines.begin(), lines.end(), is_it)) return true;
-    if (reader.offset_bytes() == before) return false;
+    for (const auto& line : lines) {
+      const auto peer = telemetry::text_field(line.fields, "peer").value_or("");
+      if (line.event == "peer_admitted") told.members[peer] = telemetry::text_field(line.fields, "name").value_or("");
+      if (line.event == "peer_lost" || line.event == "peer_left") told.members.erase(peer);
+      if (line.event == "outer_step_committed") told.revision = telemetry::count_field(line.fields, "revision").value_or(0);
+      told.admitted = told.admitted || line.event == "peer_admitted";
+    }
+    if (reader.offset_bytes() == before) return told;
   }
+}
+
+/// Nobody was told then of what is missing there, but everybody will be.
+void fill_gaps(Told told, const coordinator::Snapshot& kept, RecordJournal& journal) {
+  if (kept.last_commit_record && told.revision < kept.revision.value) journal.append(*kept.last_commit_record);
+  for (const auto& kept_one : kept.members) told.members.erase(to_string(kept_one.member.id));
+  for (const auto& [peer, name] : told.members)
+    journal.append(Record{"peer_lost"}
+                       .with("peer", peer)
+                       .with("name", name)
+                       .with("reason", to_string(Error{ErrorName::PeerLost, "it went just before the coordinator ended"})));
 }
 
 coordinator::Options machine_options(const CoordinatorOptions& options) {
@@ -69,8 +96,8 @@ Result<coordinator::State> state_of(const CoordinatorOptions& options, const Dec
   PRIME_TRY(const auto kept, decisions.read());
   const auto journal_path = options.directory / "coordinator" / "journal.jsonl";
   if (!kept && options.again) {
-    PRIME_TRY(const auto decided, has_line(journal_path, [](const auto& line) { return line.event == "peer_admitted"; }));
-    if (decided) return fail(ErrorName::StorageFailed, decisions.path().string() + " is gone, and with it what this run has decided");
+    PRIME_TRY(const auto told, read_told(journal_path));
+    if (told.admitted) return fail(ErrorName::StorageFailed, decisions.path().string() + " is gone, and with it what this run has decided");
   }
   if (!kept) {
     if (const auto& origin = options.origin)
@@ -83,13 +110,8 @@ Result<coordinator::State> state_of(const CoordinatorOptions& options, const Dec
     return coordinator::initial(machine_options(options), monotonic_now());
   }
   auto state = coordinator::restore(machine_options(options), *kept, monotonic_now());
-  // It may have been killed after it kept a commit and before the journal had it: nobody was told then, but everybody will be.
-  if (kept->last_commit_record) {
-    PRIME_TRY(const auto known, has_line(journal_path, [&](const auto& line) {
-                return line.event == "outer_step_committed" && line.fields.value("revision", std::uint64_t{0}) == kept->revision.value;
-              }));
-    if (!known) journal.append(*kept->last_commit_record);
-  }
+  PRIME_TRY(auto told, read_told(journal_path));
+  fill_gaps(std::move(told), *kept, journal);
   journal.append(Record{"coordinator_restarted"}
                      .with("epoch", state.view.epoch.value)
                      .with("revision", state.revision.value)

@@ -124,6 +124,22 @@ class CoordinatorKilled(unittest.TestCase):
             commits = run.check(outer_steps=20, lost=1)
             self.assertEqual(len(commits[-1]["contributors"]), 2)
 
+    def test_a_loss_that_was_decided_but_not_recorded_any_more_is_told_by_the_next_one(self):
+        with Run(3, outer_steps=60, env=SLOW) as run:
+            run.wait_for("outer_step_committed", 2)
+            os.kill(run.guard(), signal.SIGSTOP)
+            os.kill(run.up["peers"][0]["pid"], signal.SIGKILL)
+            run.wait_for("peer_lost")
+            os.kill(run.coordinator_pid(), signal.SIGKILL)
+            # As if it had been killed between the decision and its record.
+            path = run.run_directory / "coordinator" / "journal.jsonl"
+            path.write_text("".join(line for line in path.read_text().splitlines(keepends=True) if '"event":"peer_lost"' not in line))
+            self.assertEqual(run.events("peer_lost"), [])
+            os.kill(run.guard(), signal.SIGCONT)
+            self.assertEqual(run.wait_for_end(), 0)
+            run.check(outer_steps=60, lost=1)
+            self.assertIn("just before the coordinator ended", run.events("peer_lost")[0]["reason"])
+
     def test_a_joiner_that_was_on_its_way_takes_its_seat_anew(self):
         with Run(2, outer_steps=60, env=SLOW) as run:
             run.wait_for("outer_step_committed", 2)
