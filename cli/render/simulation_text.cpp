@@ -5,7 +5,6 @@
 #include "cli/render/figures.hpp"
 
 namespace prime::cli {
-namespace {}  // namespace
 
 nlohmann::ordered_json simulation_json(const sim::Summary& summary) {
   auto probes = nlohmann::ordered_json::array();

@@ -1,10 +1,21 @@
 """SIGSTOP: evicted at the deadline, the run goes on; refused as stale after SIGCONT, and there again as a new peer."""
 
+import contextlib
 import os
 import signal
 import unittest
 
 from prime_run import Run, wait_until
+
+
+@contextlib.contextmanager
+def evicted_while_frozen():
+    """A run of three, one of which is frozen and lost its seat: the run, that process, and the id that it had."""
+    with Run(2, outer_steps=5000, dead_after="4s", up_flags=["--quorum", "3"], env={"PRIME_QUADRATIC_DELAY_MS": "5"}) as run:
+        peer = run.join()
+        run.wait_for("outer_step_committed", 2)
+        os.kill(peer.pid, signal.SIGSTOP)
+        yield run, peer, run.wait_for("peer_lost")[0]["peer"]
 
 
 class Freeze(unittest.TestCase):
@@ -25,11 +36,7 @@ class Freeze(unittest.TestCase):
             self.assertRegex(run.join_log(0), "evicted.*(?s:.*)joining anew, which failed|coordinator was lost")
 
     def test_a_thawed_peer_of_a_living_run_is_refused_as_stale_and_joins_anew(self):
-        with Run(2, outer_steps=5000, dead_after="4s", up_flags=["--quorum", "3"], env={"PRIME_QUADRATIC_DELAY_MS": "5"}) as run:
-            peer = run.join()
-            run.wait_for("outer_step_committed", 2)
-            os.kill(peer.pid, signal.SIGSTOP)
-            lost = run.wait_for("peer_lost")[0]["peer"]
+        with evicted_while_frozen() as (run, peer, lost):
             os.kill(peer.pid, signal.SIGCONT)
             anew = run.wait_for("peer_admitted", 4)[-1]["peer"]
             self.assertNotEqual(anew, lost)
@@ -42,11 +49,7 @@ class Freeze(unittest.TestCase):
             run.check(lost=1)
 
     def test_who_is_told_to_end_while_it_is_evicted_does_not_join_anew(self):
-        with Run(2, outer_steps=5000, dead_after="4s", up_flags=["--quorum", "3"], env={"PRIME_QUADRATIC_DELAY_MS": "5"}) as run:
-            peer = run.join()
-            run.wait_for("outer_step_committed", 2)
-            os.kill(peer.pid, signal.SIGSTOP)
-            run.wait_for("peer_lost")
+        with evicted_while_frozen() as (run, peer, _):
             os.kill(peer.pid, signal.SIGTERM)
             os.kill(peer.pid, signal.SIGCONT)
             wait_until("the peer's end", lambda: peer.poll() is not None)
@@ -54,11 +57,7 @@ class Freeze(unittest.TestCase):
             self.assertEqual(len(run.events("peer_joining")), 3)
 
     def test_who_joins_anew_waits_for_a_coordinator_that_is_killed_just_then(self):
-        with Run(2, outer_steps=5000, dead_after="4s", up_flags=["--quorum", "3"], env={"PRIME_QUADRATIC_DELAY_MS": "5"}) as run:
-            peer = run.join()
-            run.wait_for("outer_step_committed", 2)
-            os.kill(peer.pid, signal.SIGSTOP)
-            run.wait_for("peer_lost")
+        with evicted_while_frozen() as (run, peer, _):
             os.kill(peer.pid, signal.SIGCONT)
             wait_until("the first life's end", lambda: [line for lines in run.peer_journals().values() for line in lines
                                                         if line["event"] == "peer_ended"])
