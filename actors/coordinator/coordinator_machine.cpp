@@ -22,15 +22,17 @@ void lose(State& state, PeerId peer, const Error& cause, bool left, Instant now,
   if (member) outer_step::abort(state, name + (left ? " left" : " was lost: " + to_string(cause)), now, effects);
 }
 
-/// A seat ends with its connection; but members that gave up a coordinator which stood still itself are given the time to come back.
+/// A seat ends with its connection; but members are given the time to come back when the coordinator stood still itself, or when nobody
+/// else is left who holds the state.
 void disconnect(State& state, PeerId peer, const std::string& reason, Instant now, Effects& effects) {
   const auto found = state.peers.find(peer);
-  if (found == state.peers.end() || found->second.seat != Seat::Member || !membership::was_frozen(state, now))
+  if (found == state.peers.end()) return;
+  const bool frozen = membership::was_frozen(state, now);
+  if (found->second.seat != Seat::Member || !(frozen || membership::is_needed(state, peer, now)))
     return lose(state, peer, Error{ErrorName::PeerLost, reason}, false, now, effects);
-  found->second.absent = true;
-  found->second.ready.reset();
-  found->second.heard = now;
-  outer_step::abort(state, found->second.hello.name + " is to come back: the coordinator stood still", now, effects);
+  if (!found->second.absent) found->second.heard = now;
+  membership::miss(state, peer, frozen ? "the coordinator stood still" : reason, effects);
+  outer_step::abort(state, found->second.hello.name + " is to come back", now, effects);
 }
 
 /// The answer tells who leaves that it was heard, and whether it takes the last copy of the state with it.
@@ -55,6 +57,8 @@ std::string receive(State& state, const Received& event, Instant now, Effects& e
     return "a message from a peer without a seat";
   }
   known->second.heard = now;
+  // Its connection stood all the while, and what either side said meanwhile arrives.
+  if (known->second.absent && !std::holds_alternative<Hello>(event.message)) membership::heard_again(state, from, effects);
   return std::visit(overloaded{
                         [&](const Hello& m) {
                           if (known->second.absent) return outer_step::returned(state, from, m, now, effects);
@@ -83,12 +87,29 @@ std::string receive(State& state, const Received& event, Instant now, Effects& e
 
 /// Changes whenever there is something new to keep.
 auto decisions(const State& s) {
-  return std::tuple{s.view.epoch, s.sequence, s.revision, s.step_span, s.phase < Phase::Finishing ? Phase::Waiting : s.phase, s.finalist};
+  return std::tuple{s.view.epoch, s.sequence,         s.revision, s.step_span, s.phase < Phase::Finishing ? Phase::Waiting : s.phase,
+                    s.finalist,   s.pause.has_value()};
 }
 
 Snapshot snapshot(const State& s) {
-  Snapshot kept{s.view.epoch, {},       s.next_ordinal, s.phase,  s.end_cause, s.finalist,     s.layout,      s.elements,          s.digest,
-                s.revision,   s.cursor, s.step_span,    s.tokens, s.sequence,  s.operation.id, s.last_commit, s.last_commit_record};
+  Snapshot kept;
+  kept.epoch = s.view.epoch;
+  kept.next_ordinal = s.next_ordinal;
+  kept.phase = s.phase;
+  if (s.pause) kept.paused_for = s.pause->members;
+  kept.end_cause = s.end_cause;
+  kept.finalist = s.finalist;
+  kept.layout = s.layout;
+  kept.elements = s.elements;
+  kept.digest = s.digest;
+  kept.revision = s.revision;
+  kept.cursor = s.cursor;
+  kept.step_span = s.step_span;
+  kept.tokens = s.tokens;
+  kept.sequence = s.sequence;
+  kept.operation = s.operation.id;
+  kept.last_commit = s.last_commit;
+  kept.last_commit_record = s.last_commit_record;
   for (const auto& member : s.view.members) {
     const auto& peer = s.peers.at(member.id);
     kept.members.push_back({member, peer.hello.pid, peer.seated.trainer_pid, peer.contributes, peer.begun, peer.first_sample});
@@ -159,6 +180,7 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
   }
   state.view.members = std::move(members);
   state.phase = snapshot.phase == Phase::Reducing ? Phase::Training : snapshot.phase;
+  if (snapshot.paused_for) state.pause = Pause{*snapshot.paused_for, now};
   state.end_cause = snapshot.end_cause;
   state.finalist = snapshot.finalist;
   // A state that nothing was trained on and no member holds is founded anew, as when all who held it were lost.
@@ -201,9 +223,8 @@ Transition step(State state, const Event& event, Instant now) {
                                    return std::string{"stopped"};
                                  },
                                  [&](const Tick&) {
-                                   const auto epoch = s.view.epoch;
-                                   membership::expire(s, now, result.effects);
-                                   if (s.view.epoch != epoch) outer_step::abort(s, "a member was evicted", now, result.effects);
+                                   if (membership::expire(s, now, result.effects))
+                                     outer_step::abort(s, "a member fell silent", now, result.effects);
                                    membership::refresh_fetches(s, now, result.effects);
                                    return std::string{};
                                  },

@@ -46,9 +46,14 @@ struct Options {
   Duration deadline = 120s;            ///< `sync.deadline`: of a reduce, and of the slowest behind the first who is ready
   Duration seat_limit = 5min;          ///< from welcome until the trainer has bound its tensors
   Duration fetch_limit = 10min;        ///< of one state fetch
-  Duration wait_limit = 10min;         ///< how long the run waits for peers before it fails
-  Duration finish_limit = 10min;       ///< for the final evaluation and checkpoint
-  std::optional<Origin> origin;        ///< absent: the first who is seated founds the state
+  Duration wait_limit = 10min;         ///< how long the run waits for peers before it fails, and how long it pauses
+  Duration coordinator_grace = 1min;   ///< so long a peer looks for a coordinator that it lost: later it does not come back
+  bool pause_on_correlated_loss = false;
+
+  /// From the last sign of life of a peer until it has given up for certain: it notices, looks for so long, and its greeting takes a while.
+  [[nodiscard]] Duration return_limit() const { return heartbeat_limit + coordinator_grace + heartbeat_limit; }
+  Duration finish_limit = 10min;  ///< for the final evaluation and checkpoint
+  std::optional<Origin> origin;   ///< absent: the first who is seated founds the state
 };
 
 /// How often a joiner may fetch before it is sent away.
@@ -57,6 +62,8 @@ inline constexpr std::uint32_t MAX_FETCH_ATTEMPTS = 8;
 inline constexpr std::uint32_t MAX_STALE_FETCHES = 2;
 /// A pair of living peers that fails so often in one outer step loses its younger one (law 10).
 inline constexpr std::uint32_t MAX_LINK_FAILURES = 5;
+/// Losses within one heartbeat limit are correlated when they are at least two, and this share (1/n) of the members before them.
+inline constexpr std::uint32_t CORRELATED_SHARE = 3;
 /// Ids of peers that went are remembered so that a thawed one is refused; the oldest are forgotten beyond this.
 inline constexpr std::size_t MAX_GONE = 4096;
 
@@ -82,7 +89,7 @@ struct Peer {
   Hello hello;
   std::uint64_t ordinal = 0;
   Seat seat = Seat::Greeted;
-  bool absent = false;  ///< a member of before the coordinator's restart that has not come back yet
+  bool absent = false;  ///< a member that keeps its seat without a connection: it may come back
   Instant since{};      ///< of the seat
   Instant heard{};
   Seated seated;
@@ -111,6 +118,21 @@ struct Operation {
   std::uint64_t next_sample = 0;
 };
 
+/// Members that were lost shortly after one another.
+struct Losses {
+  Instant since{};
+  std::uint32_t members = 0;  ///< before the first of them
+  std::uint32_t lost = 0;
+
+  [[nodiscard]] bool correlated() const { return lost >= 2 && lost * CORRELATED_SHARE >= members; }
+};
+
+/// After a correlated loss, where the manifest says so: until so many are members again, or the wait limit has passed.
+struct Pause {
+  std::uint32_t members = 0;
+  Instant since{};
+};
+
 /// What was decided and may not be forgotten: it is on disk before anybody hears of it (law 8). Who is not a member yet is not in it.
 struct Snapshot {
   struct Kept {
@@ -125,6 +147,7 @@ struct Snapshot {
   std::vector<Kept> members;  ///< in rank order
   std::uint64_t next_ordinal = 0;
   Phase phase = Phase::Waiting;
+  std::optional<std::uint32_t> paused_for;  ///< so many members
   std::optional<Error> end_cause;
   std::optional<PeerId> finalist;
   std::optional<Digest> layout;
@@ -173,6 +196,8 @@ struct State {
   std::optional<Instant> quorum_since;  ///< since when `options.quorum` contributions are there
   Instant retry_at{};                   ///< a failed link gets time to be told as a lost peer before the next try
   std::map<std::pair<PeerId, PeerId>, std::uint32_t> link_failures;
+  Losses losses;
+  std::optional<Pause> pause;
   std::optional<Commit> last_commit;
   std::optional<Record> last_commit_record;
   std::optional<Error> end_cause;  ///< of a run that is over and failed

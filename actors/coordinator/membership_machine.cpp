@@ -22,11 +22,11 @@ bool holds_current_state(const State& state, const Peer& peer) {
 }
 
 /// The holder with the fewest fetches on it; the oldest among equals.
-std::optional<PeerId> choose_donor(const State& state, PeerId joiner, PeerId avoid) {
+std::optional<PeerId> choose_donor(const State& state, PeerId joiner, PeerId avoid, Instant now) {
   const Peer* best = nullptr;
   std::size_t best_load = 0;
   for (const auto& [id, peer] : state.peers) {
-    if (id == joiner || peer.absent || !holds_current_state(state, peer)) continue;
+    if (id == joiner || !is_here_with_state(state, peer, now)) continue;
     auto load = static_cast<std::size_t>(std::count_if(state.peers.begin(), state.peers.end(), [&donor = id](const auto& entry) {
       return entry.second.seat == Seat::Fetching && entry.second.fetch.donor == donor;
     }));
@@ -37,6 +37,22 @@ std::optional<PeerId> choose_donor(const State& state, PeerId joiner, PeerId avo
     }
   }
   return best != nullptr ? std::optional<PeerId>{best->hello.peer} : std::nullopt;
+}
+
+/// Counts a member that is being lost; with a policy that says so, the run waits until the lost are replaced.
+void note_loss(State& state, Instant now, Effects& effects) {
+  auto& losses = state.losses;
+  if (losses.lost == 0 || now - losses.since > state.options.heartbeat_limit)
+    losses = Losses{now, static_cast<std::uint32_t>(state.view.members.size()), 0};
+  const bool known = losses.correlated();
+  ++losses.lost;
+  if (known || !losses.correlated() || state.phase >= Phase::Finishing) return;
+  const bool pauses = state.options.pause_on_correlated_loss;
+  effects.emplace_back(Record{"correlated_loss"}
+                           .with("lost", std::uint64_t{losses.lost})
+                           .with("of", std::uint64_t{losses.members})
+                           .with("policy", std::string{pauses ? "pause" : "continue"}));
+  if (pauses) state.pause = Pause{std::max(losses.members, state.pause ? state.pause->members : 0), now};
 }
 
 /// Sends a seated peer to a donor, or makes it the founder of a run that has no state yet.
@@ -51,7 +67,7 @@ std::string assign(State& state, Peer& peer, PeerId avoid, Instant now, Effects&
     set_seat(peer, Seat::CaughtUp, now);
     return peer.hello.name + " holds the current state already";
   }
-  const auto donor = choose_donor(state, peer.hello.peer, avoid);
+  const auto donor = choose_donor(state, peer.hello.peer, avoid, now);
   if (!donor) {
     set_seat(peer, Seat::Seated, now);
     return peer.hello.name + " waits for a donor";
@@ -139,11 +155,9 @@ std::string seated(State& state, PeerId from, const Seated& message, Instant now
 
 std::string fetched(State& state, PeerId from, const Fetched& message, Instant now, Effects& effects) {
   auto& peer = state.peers.at(from);
-  if (peer.seat != Seat::Fetching || message.revision != peer.fetch.revision) return "a fetch that nobody waits for";
-  if (message.state != peer.fetch.state) {
-    dismiss(state, from, Error{ErrorName::ParityBroken, "the fetched state has digest " + to_string(message.state)}, now, effects);
-    return "fetched another state";
-  }
+  // A peer takes nothing but the state that it was sent for. What it was sent for before may have been of another founder.
+  if (peer.seat != Seat::Fetching || message.revision != peer.fetch.revision || message.state != peer.fetch.state)
+    return "a fetch that nobody waits for";
   peer.seated.revision = message.revision;
   peer.seated.state = message.state;
   if (message.revision != state.revision) {
@@ -182,6 +196,8 @@ void remove(State& state, PeerId id, const Error& cause, bool left, Instant now,
   const auto found = state.peers.find(id);
   if (found == state.peers.end()) return;
   const bool member = found->second.seat == Seat::Member;
+  if (member && !left) note_loss(state, now, effects);
+  if (member && left && state.pause && state.pause->members > 0) --state.pause->members;  // nobody waits for who says goodbye
   effects.emplace_back(peer_record(left ? "peer_left" : "peer_lost", found->second).with("reason", left ? cause.detail : to_string(cause)));
   state.peers.erase(found);
   state.gone.emplace_back(id, cause);
@@ -208,6 +224,29 @@ bool is_last_holder(const State& state, PeerId id) {
   return holds_current_state(state, state.peers.at(id)) && std::none_of(state.peers.begin(), state.peers.end(), [&](const auto& entry) {
            return entry.first != id && holds_current_state(state, entry.second);
          });
+}
+
+bool is_here_with_state(const State& state, const Peer& peer, Instant now) {
+  return !peer.absent && now - peer.heard <= state.options.heartbeat_limit && holds_current_state(state, peer);
+}
+
+bool is_needed(const State& state, PeerId id, Instant now) {
+  return state.has_trained() && state.phase < Phase::Finishing && holds_current_state(state, state.peers.at(id)) &&
+         std::none_of(state.peers.begin(), state.peers.end(),
+                      [&](const auto& entry) { return entry.first != id && is_here_with_state(state, entry.second, now); });
+}
+
+void miss(State& state, PeerId id, const std::string& why, Effects& effects) {
+  auto& peer = state.peers.at(id);
+  if (peer.absent) return;
+  peer.absent = true;
+  effects.emplace_back(peer_record("peer_absent", peer).with("reason", why));
+}
+
+void heard_again(State& state, PeerId id, Effects& effects) {
+  auto& peer = state.peers.at(id);
+  peer.absent = false;
+  effects.emplace_back(peer_record("peer_returned", peer));
 }
 
 void dismiss(State& state, PeerId id, const Error& cause, Instant now, Effects& effects) {
@@ -259,7 +298,7 @@ bool was_frozen(const State& state, Instant now) {
   return now_waking || (state.thawed && now - *state.thawed <= state.options.heartbeat_limit);
 }
 
-void expire(State& state, Instant now, Effects& effects) {
+bool expire(State& state, Instant now, Effects& effects) {
   // Who was frozen itself cannot judge the silence of others: what they said meanwhile is still on its way.
   if (was_frozen(state, now) && now - state.ticked > state.options.heartbeat_limit / 2) {
     state.thawed = now;
@@ -267,10 +306,17 @@ void expire(State& state, Instant now, Effects& effects) {
   }
   state.ticked = now;
   std::vector<std::pair<PeerId, Error>> overdue;
+  const auto& options = state.options;
+  const auto epoch = state.view.epoch;
+  bool missed = false;
   for (const auto& [id, peer] : state.peers) {
-    if (now - peer.heard > state.options.heartbeat_limit)
-      overdue.emplace_back(id, Error{ErrorName::Evicted, (peer.absent ? "it did not come back for " : "no heartbeat for ") +
-                                                             format_duration(now - peer.heard)});
+    const auto silence = now - peer.heard;
+    if (silence > options.heartbeat_limit && silence <= options.return_limit() && is_needed(state, id, now)) {
+      missed = missed || !peer.absent;
+      miss(state, id, "no heartbeat for " + format_duration(silence), effects);
+    } else if (silence > options.heartbeat_limit)
+      overdue.emplace_back(
+          id, Error{ErrorName::Evicted, (peer.absent ? "it did not come back for " : "no heartbeat for ") + format_duration(silence)});
     else if (peer.seat == Seat::Greeted && now - peer.since > state.options.seat_limit)
       overdue.emplace_back(id, Error{ErrorName::DeadlineExceeded, "no trainer after " + format_duration(now - peer.since)});
     else if (peer.seat == Seat::Fetching && now - peer.fetch.since > state.options.fetch_limit)
@@ -278,6 +324,7 @@ void expire(State& state, Instant now, Effects& effects) {
           id, Error{ErrorName::DeadlineExceeded, "the state was not fetched within " + format_duration(state.options.fetch_limit)});
   }
   for (const auto& [id, cause] : overdue) dismiss(state, id, cause, now, effects);
+  return missed || state.view.epoch != epoch;
 }
 
 std::optional<PeerId> held_for(const State& state, Instant now) {

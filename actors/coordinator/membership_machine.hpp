@@ -20,14 +20,22 @@ void dismiss(State& state, PeerId peer, const Error& cause, Instant now, Effects
 
 /// Whether this peer holds the current state, and no other one does.
 bool is_last_holder(const State& state, PeerId peer);
+/// Whether it could give the current state to others.
+bool is_here_with_state(const State& state, const Peer& peer, Instant now);
+/// Whether it holds what the run has trained so far, and no other one does that is here: without it the run could not go on.
+bool is_needed(const State& state, PeerId peer, Instant now);
+/// A member's connection is gone; its seat is kept for it.
+void miss(State& state, PeerId peer, const std::string& why, Effects& effects);
+/// A missed member said something.
+void heard_again(State& state, PeerId peer, Effects& effects);
 /// Admits all who are caught up, if the phase allows it; returns those admitted.
 std::vector<PeerId> admit(State& state, Instant now, Effects& effects);
 /// Those caught up at an older revision fetch again; fetches from peers that are gone, or that failed, get another donor.
 void refresh_fetches(State& state, Instant now, Effects& effects);
 /// Whether the coordinator itself stood still lately: then the peers' connections broke because of that.
 bool was_frozen(const State& state, Instant now);
-/// Dismisses the silent and the overdue.
-void expire(State& state, Instant now, Effects& effects);
+/// Dismisses the silent and the overdue, and misses those without whom the run could not go on; whether a member is concerned.
+bool expire(State& state, Instant now, Effects& effects);
 /// A joiner that was overtaken too often and for which the next reduce waits; empty when there is none.
 std::optional<PeerId> held_for(const State& state, Instant now);
 

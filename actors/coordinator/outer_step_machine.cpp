@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "actors/coordinator/membership_machine.hpp"
 #include "actors/coordinator/run_end_machine.hpp"
@@ -192,11 +193,19 @@ std::size_t caught_up(const State& state) {
   }));
 }
 
+/// Whoever came in the places of the lost, or did not in time: the run goes on.
+void end_pause(State& state, Effects& effects) {
+  if (!std::exchange(state.pause, std::nullopt)) return;
+  effects.emplace_back(Record{"pause_ended"}.with("members", std::uint64_t{state.view.members.size()}));
+}
+
 void advance_waiting(State& state, Instant now, Effects& effects) {
   const auto members = static_cast<std::uint32_t>(state.view.members.size());
   const bool begun = state.step_span > 0;  // the step was under way when too many peers went
+  if (state.pause && now - state.pause->since > state.options.wait_limit) end_pause(state, effects);
   const auto wanted = quorum_of_members(state);
   if (members >= wanted) {
+    end_pause(state, effects);
     if (begun) set_phase(state, Phase::Training, now);
     else begin_step(state, now, effects);
     return;
@@ -217,8 +226,9 @@ void advance_waiting(State& state, Instant now, Effects& effects) {
                  now, effects);
 }
 
+/// An absent one would hear of the reduce before it hears what became of the last one.
 bool all_ready(const State& state) {
-  return members_who(state, [](const Peer& p) { return !p.ready; }).empty();
+  return members_who(state, [](const Peer& p) { return !p.ready || p.absent; }).empty();
 }
 
 /// Notes since when so many contributions are there that the step may close without the others; but not without a member that has yet
@@ -234,7 +244,7 @@ void note_quorum(State& state, Instant now) {
 }
 
 void advance_training(State& state, Instant now, Effects& effects) {
-  if (state.view.members.size() < state.options.min_peers) {
+  if (state.view.members.size() < quorum_of_members(state)) {
     set_phase(state, Phase::Waiting, now);
     return;
   }
@@ -366,16 +376,17 @@ void stop(State& state, const std::string& why, Instant now, Effects& effects) {
 
 std::string returned(State& state, PeerId from, const Hello& message, Instant now, Effects& effects) {
   auto& peer = state.peers.at(from);
-  peer.absent = false;
   peer.hello = message;
   peer.since = now;
-  effects.emplace_back(Record{"peer_returned"}.with("peer", to_string(from)).with("name", message.name));
+  peer.ready.reset();  // it says it again
+  membership::heard_again(state, from, effects);
   if (state.last_commit) effects.emplace_back(Send{from, *state.last_commit});
   if (!state.last_commit || state.last_commit->op != state.operation.id)
     effects.emplace_back(Send{from, Abort{state.operation.id, "the coordinator was restarted"}});
   if (state.phase == Phase::Finishing) {
     effects.emplace_back(Send{from, RunDone{state.step, *state.digest, state.finalist == from}});
   } else if (state.step_span > 0) {
+    peer.idle_answer_due = !peer.contributes;
     const auto& members = state.view.members;
     const auto at = std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.id == from; });
     effects.emplace_back(Send{from, BeginStep{state.view, peer.contributes ? peer.begun : state.step, state.revision, peer.contributes,

@@ -20,27 +20,48 @@ void set_phase(State& state, Phase phase, Instant now) {
 
 std::uint32_t quorum_of_members(const State& state) {
   const bool begun = state.step_span > 0 || state.has_trained();
-  return begun ? state.options.min_peers : std::max(state.options.start_quorum, state.options.min_peers);
+  const auto usual = begun ? state.options.min_peers : std::max(state.options.start_quorum, state.options.min_peers);
+  return std::max(usual, state.pause ? state.pause->members : 0);
 }
 
 namespace {
 
-Wait wait_for_peers(const State& state) {
+/// Their clocks began at different times; the last one counts.
+Wait wait_for_return(const State& state, const Named& absent, Instant now) {
+  Instant heard{};
+  bool others = false;
+  for (const auto& [id, peer] : state.peers) {
+    if (peer.absent) heard = std::max(heard, peer.heard);
+    others = others || membership::is_here_with_state(state, peer, now);
+  }
+  const auto& options = state.options;
+  const auto limit = others ? options.heartbeat_limit : options.return_limit();
+  return {"the return of " + to_string(absent) + (others ? "" : ", since nobody else holds the state") + "; evicted " +
+              format_duration(limit) + " after the last sign of life",
+          heard, heard + limit};
+}
+
+Wait wait_for_peers(const State& state, Instant now) {
+  if (const auto absent = members_who(state, [](const Peer& p) { return p.absent; }); !absent.empty())
+    return wait_for_return(state, absent, now);
   Named coming;
   for (const auto& [id, peer] : state.peers)
     if (peer.seat != Seat::Member) coming.add(peer.hello.name);
-  return {"peers: " + std::to_string(state.view.members.size()) + " of " + std::to_string(quorum_of_members(state)) + " are members" +
-              (coming.empty() ? "" : ", joining: " + to_string(coming)) + "; gives up " + format_duration(state.options.wait_limit) +
+  const auto members = state.view.members.size();
+  const auto& limit = state.options.wait_limit;
+  const bool paused = state.pause && members >= state.options.min_peers;
+  const auto since = paused ? state.pause->since : state.phase_since;
+  return {"peers: " + std::to_string(members) + " of " + std::to_string(quorum_of_members(state)) + " are members" +
+              (coming.empty() ? "" : ", joining: " + to_string(coming)) +
+              (paused ? "; paused by the loss of several at once, goes on with these " : "; gives up ") + format_duration(limit) +
               " after the wait began",
-          state.phase_since, state.phase_since + state.options.wait_limit};
+          since, since + limit};
 }
 
 Wait wait_in_training(const State& state, Instant now) {
   const auto& options = state.options;
   if (const auto absent = members_who(state, [](const Peer& p) { return p.absent; }); !absent.empty())
-    return {"the return of " + to_string(absent) + " after the coordinator's restart; evicted after " +
-                format_duration(options.heartbeat_limit),
-            state.phase_since, state.phase_since + options.heartbeat_limit};
+    return wait_for_return(state, absent, now);
   const auto late = members_who(state, [](const Peer& p) { return !p.ready; });
   if (state.quorum_since && !late.empty())
     return {"inner steps of " + to_string(late) + "; goes on without them " + format_duration(options.grace) +
@@ -63,7 +84,7 @@ Wait wait_in_training(const State& state, Instant now) {
 
 Wait wait_of(const State& state, Instant now) {
   switch (state.phase) {
-    case Phase::Waiting: return wait_for_peers(state);
+    case Phase::Waiting: return wait_for_peers(state, now);
     case Phase::Training: return wait_in_training(state, now);
     case Phase::Reducing:
       return {"votes of " + to_string(members_who(state, [](const Peer& p) { return !p.vote; })) + "; at most " +

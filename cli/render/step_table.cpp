@@ -50,6 +50,9 @@ std::optional<std::string> StepTable::apply(const store::JournalLine& line) {
   // An outer step that is tried again tells of it again.
   if (auto late = name + " late"; line.event == "peer_late" && std::find(notes_.begin(), notes_.end(), late) == notes_.end())
     notes_.push_back(std::move(late));
+  if (line.event == "peer_absent") notes_.push_back(name + " is waited for");
+  if (line.event == "pause_ended")
+    notes_.push_back("paused until " + std::to_string(count_field(fields, "members").value_or(0)) + " peers were there");
   if (line.event == "coordinator_restarted") notes_.emplace_back("the coordinator was killed and is back");
   if (line.event == "outer_step_aborted") {
     const auto reason = text_field(fields, "reason").value_or("no reason");

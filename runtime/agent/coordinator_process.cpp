@@ -71,6 +71,8 @@ coordinator::Options machine_options(const CoordinatorOptions& options) {
   machine.start_quorum = std::max(options.start_quorum, shared.membership.peers.minimum);
   machine.outer_steps = shared.train.outer_steps;
   machine.samples_per_peer = std::uint64_t{shared.sync.inner_steps} * shared.train.batch;
+  machine.coordinator_grace = shared.membership.coordinator_grace;
+  machine.pause_on_correlated_loss = shared.membership.correlated_loss == manifest::CorrelatedLoss::Pause;
   machine.stop_when_alone = shared.sync.alone == manifest::Alone::Stop;
   machine.heartbeat_limit = shared.membership.heartbeat.dead_after;
   machine.deadline = shared.sync.deadline;

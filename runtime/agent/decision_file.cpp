@@ -99,6 +99,7 @@ coordinator::Snapshot snapshot_of(const json& object) {
   snapshot.next_ordinal = count("next_ordinal");
   snapshot.phase =
       static_cast<coordinator::Phase>(std::min<std::uint64_t>(count("phase"), static_cast<std::uint64_t>(coordinator::Phase::Over)));
+  snapshot.paused_for = optional_of<std::uint32_t>(object.at("paused_for"), [](const json& count) { return count.get<std::uint32_t>(); });
   snapshot.end_cause = optional_of<Error>(object.at("end_cause"), error_of);
   snapshot.finalist = optional_of<PeerId>(object.at("finalist"), [](const json& id) { return PeerId{id.get<std::uint64_t>()}; });
   snapshot.layout = optional_of<Digest>(object.at("layout"), digest_of);
@@ -134,6 +135,7 @@ std::string format_snapshot(const coordinator::Snapshot& s) {
                     {"members", std::move(members)},
                     {"next_ordinal", s.next_ordinal},
                     {"phase", static_cast<std::uint64_t>(s.phase)},
+                    {"paused_for", s.paused_for ? json(*s.paused_for) : json{}},
                     {"end_cause", s.end_cause ? to_json(*s.end_cause) : json{}},
                     {"finalist", s.finalist ? json(s.finalist->value) : json{}},
                     {"layout", s.layout ? json(to_string(*s.layout)) : json{}},

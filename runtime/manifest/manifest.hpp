@@ -28,6 +28,8 @@ enum class Tokenizer : std::uint8_t { Bytes };
 enum class Algorithm : std::uint8_t { Diloco };
 /// Of values that a codec cannot carry exactly.
 enum class Rounding : std::uint8_t { Nearest, Stochastic };
+/// What the run does when a third of its members or more, and two at least, are lost at once.
+enum class CorrelatedLoss : std::uint8_t { Continue, Pause };
 /// What a world of one does when `membership.peers` asks for more (law 5: never alone by accident).
 enum class Alone : std::uint8_t { Wait, Stop };
 enum class Transport : std::uint8_t { Tls, Plain };
@@ -143,6 +145,7 @@ struct Membership {
   Heartbeat heartbeat;
   Duration wait_limit = 10min;        ///< for quorum, before the run fails with TooFewPeers
   Duration coordinator_grace = 1min;  ///< how long a peer waits for a lost coordinator to come back
+  CorrelatedLoss correlated_loss = CorrelatedLoss::Continue;
   friend bool operator==(const Membership&, const Membership&) = default;
 };
 

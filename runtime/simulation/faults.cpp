@@ -65,6 +65,7 @@ void Swarm::strike(const Fault& fault, std::optional<std::size_t> victim) {
       kill_coordinator();
       return schedule(fault.hold, [this] { restart_coordinator(); });
     case FaultKind::Partition: return part(fault.hold);
+    case FaultKind::IsolateCoordinator: return isolate_coordinator(fault.hold);
     case FaultKind::StopRun: return step_coordinator(coordinator::StopRequested{});
   }
 }
@@ -90,7 +91,10 @@ std::size_t Swarm::join(const PeerSpec& spec) {
   watch_silence(now_, host);
   probe("peer phase greeting");
   trace(host.machine.options.hello.name, "start", started.reason);
-  if (!coordinator_alive_ || outcome_.over) post_lost(i, "refused", 10ms);
+  if (!coordinator_alive_ || coordinator_isolated_ || outcome_.over) {
+    host.up_open = host.down_open = false;
+    post_lost(i, "refused", 10ms);
+  }
   for (const auto& effect : started.effects) carry_out(i, effect);
   schedule(random_.between(0ms, 250ms), [this, i] { tick_peer(i); });
   return i;
@@ -179,6 +183,18 @@ void Swarm::heal(const std::vector<std::size_t>& minority, Revision parted_at, c
   }
 }
 
+/// The lanes between the peers stand all the while.
+void Swarm::isolate_coordinator(Duration hold) {
+  if (!coordinator_alive_ || coordinator_isolated_ || outcome_.over || hold == Duration{}) return;
+  coordinator_isolated_ = true;
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    if (!hosts_[i].alive || !hosts_[i].up_open) continue;
+    if (random_.chance(0.3)) drop_control(i);
+    else hosts_[i].up_open = hosts_[i].down_open = false;
+  }
+  schedule(hold, [this] { coordinator_isolated_ = false; });
+}
+
 /// Of another machine: nobody may compare it with that of a third.
 Clock Swarm::new_clock() {
   const auto skew = scenario_.clock_skew;
@@ -219,7 +235,7 @@ void Swarm::redial(std::size_t i) {
   schedule(random_.between(1ms, 300ms), [this, i] {
     auto& host = hosts_[i];
     if (!host.alive) return;
-    if (!coordinator_alive_ || outcome_.over || host.parted)
+    if (!coordinator_alive_ || outcome_.over || host.parted || coordinator_isolated_)
       return deliver(i, peer::RedialFailed{Error{ErrorName::RunUnreachable, "refused"}});
     ++host.connection;
     host.up_open = host.down_open = true;

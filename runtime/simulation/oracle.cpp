@@ -37,6 +37,8 @@ void Oracle::coordinator_stepped(const coordinator::Event& event, const coordina
                                  const std::vector<coordinator::Effect>& effects, Instant now) {
   now_ = now;
   judged_now_.reset();
+  ids_of_members_before_ = ids_of_members_;
+  if (options_.pause_on_correlated_loss) note_losses(state, effects);
   if (const auto* received = std::get_if<coordinator::Received>(&event)) {
     if (const auto* vote = std::get_if<Vote>(&received->message)) votes_[vote->op][received->from] = vote->state;
     if (const auto* ready = std::get_if<Ready>(&received->message)) bases_[received->from] = ready->base;
@@ -64,9 +66,35 @@ void Oracle::coordinator_stepped(const coordinator::Event& event, const coordina
   check_membership(state, state.peers.size() <= WATCHED_AFTER_EVERY_EVENT || std::holds_alternative<coordinator::Tick>(event));
 }
 
+/// Counts for itself who was lost together, on the coordinator's clock: those who are no members any more and did not say goodbye.
+void Oracle::note_losses(const coordinator::State& state, const std::vector<coordinator::Effect>& effects) {
+  std::size_t farewells = 0;
+  std::size_t gone = 0;
+  for (const auto& effect : effects)
+    if (const auto* record = std::get_if<Record>(&effect); record != nullptr && record->event == "peer_left")
+      for (const auto id : ids_of_members_)
+        if (const auto* peer = field<std::string>(*record, "peer"); peer != nullptr && *peer == to_string(id)) ++farewells;
+  for (const auto id : ids_of_members_) gone += state.peers.contains(id) ? 0 : 1;
+  if (pause_) pause_->first -= std::min(pause_->first, farewells);
+  if (gone > farewells) {
+    if (losses_ == 0 || now_ - losing_since_ > options_.heartbeat_limit) {
+      losing_since_ = now_;
+      members_before_losses_ = ids_of_members_.size() - farewells;
+      losses_ = 0;
+    }
+    const auto correlated = [&] { return losses_ >= 2 && 3 * losses_ >= members_before_losses_; };
+    const bool known = correlated();
+    losses_ += gone - farewells;
+    if (!known && correlated()) pause_ = {std::max(members_before_losses_, pause_ ? pause_->first : 0), now_};
+  }
+  if (pause_ && (state.view.members.size() >= pause_->first || now_ - pause_->second > options_.wait_limit)) pause_.reset();
+}
+
 void Oracle::coordinator_restarted(const coordinator::State& state) {
   std::erase_if(seats_, [&](const SeatSeen& seen) { return !state.peers.contains(seen.id); });
   gone_.clear();
+  losses_ = 0;
+  if (pause_) pause_->second = now_;
   const auto newest = journal_.empty() ? Revision{} : journal_.rbegin()->first;
   expect(state.revision == newest, "LAW-8", "revision ", newest.value, " is forgotten");
   expect(reduces_.empty() || state.sequence >= reduces_.rbegin()->first.sequence, "LAW-8", "an operation is forgotten");
@@ -158,6 +186,9 @@ void Oracle::reduce_started(const StartReduce& message, const coordinator::State
   reduces_[message.op] = message;
   expect(message.op.epoch == message.view.epoch, "LAW-1", "an operation belongs to another epoch than its view");
   expect(message.contributions.size() == message.view.members.size(), "LAW-4", "one contribution for each member");
+  // A clock may be a little fast: the last thousandth is not judged.
+  const bool paused = pause_ && now_ - pause_->second < options_.wait_limit - options_.wait_limit / 1000;
+  expect(!paused || message.view.members.size() >= pause_->first, "SIM-12", "reduces although it pauses after a correlated loss");
   std::size_t contributors = 0;
   for (std::size_t i = 0; i < std::min(message.contributions.size(), message.view.members.size()); ++i) {
     const auto& [id, weight] = message.contributions[i];

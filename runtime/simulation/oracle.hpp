@@ -45,6 +45,8 @@ class Oracle {
     bool overtaken;  ///< by a commit, while it fetched
   };
   [[nodiscard]] const std::vector<SeatSeen>& seats() const { return seats_; }
+  /// Whether it has a seat, or lost it just now.
+  [[nodiscard]] bool is_member_until_now(PeerId id) const { return ids_of_members_before_.contains(id); }
   [[nodiscard]] bool seats_changed() const { return seats_changed_; }
   [[nodiscard]] std::size_t commits() const { return journal_.size(); }
   void violate(const std::string& what);
@@ -61,6 +63,7 @@ class Oracle {
   void committed(const Record& record, const coordinator::State& state);
   void check_mean(const StartReduce& reduce, const std::vector<std::string>& contributors, std::uint64_t weight, const Digest& digest);
   void check_membership(const coordinator::State& state, bool all_seats);
+  void note_losses(const coordinator::State& state, const std::vector<coordinator::Effect>& effects);
   void check_seats(const coordinator::State& state);
   /// The parts of the text are joined only when it does not hold.
   template <class... Parts>
@@ -74,6 +77,11 @@ class Oracle {
   Epoch epoch_;
   SharedList<Member> members_;
   std::unordered_set<PeerId> ids_of_members_;
+  std::unordered_set<PeerId> ids_of_members_before_;  ///< this event
+  Instant losing_since_{};
+  std::size_t members_before_losses_ = 0;
+  std::size_t losses_ = 0;
+  std::optional<std::pair<std::size_t, Instant>> pause_;  ///< for so many members, since
   bool reported_ = false;
   std::unordered_map<PeerId, Epoch> peer_epochs_;
   std::unordered_map<PeerId, BeginStep> begun_;

@@ -17,6 +17,7 @@ coordinator::Options base_options(std::uint64_t outer_steps) {
   options.seat_limit = 30s;
   options.fetch_limit = 30s;
   options.wait_limit = 40s;
+  options.coordinator_grace = COORDINATOR_GRACE;
   options.finish_limit = 30s;
   return options;
 }
@@ -42,12 +43,20 @@ PeerSpec random_joiner(Random& random) {
 }
 
 FaultKind random_kind(Random& random) {
-  static constexpr std::pair<FaultKind, std::uint64_t> ODDS[] = {
-      {FaultKind::Kill, 6},        {FaultKind::Pause, 4},       {FaultKind::Leave, 3},
-      {FaultKind::Join, 8},        {FaultKind::KillTrainer, 4}, {FaultKind::ResetLink, 4},
-      {FaultKind::CutControl, 2},  {FaultKind::Corrupt, 1},     {FaultKind::KillCoordinator, 1},
-      {FaultKind::StallReduce, 1}, {FaultKind::StopRun, 1},     {FaultKind::RestartCoordinator, 5}};
-  auto draw = random.below(40);
+  static constexpr std::pair<FaultKind, std::uint64_t> ODDS[] = {{FaultKind::Kill, 6},
+                                                                 {FaultKind::Pause, 4},
+                                                                 {FaultKind::Leave, 3},
+                                                                 {FaultKind::Join, 8},
+                                                                 {FaultKind::KillTrainer, 4},
+                                                                 {FaultKind::ResetLink, 4},
+                                                                 {FaultKind::CutControl, 2},
+                                                                 {FaultKind::Corrupt, 1},
+                                                                 {FaultKind::KillCoordinator, 1},
+                                                                 {FaultKind::StallReduce, 1},
+                                                                 {FaultKind::StopRun, 1},
+                                                                 {FaultKind::RestartCoordinator, 5},
+                                                                 {FaultKind::IsolateCoordinator, 2}};
+  auto draw = random.below(42);
   for (const auto& [kind, odds] : ODDS) {
     if (draw < odds) return kind;
     draw -= odds;
@@ -71,6 +80,7 @@ Fault random_fault(Random& random, const Size& size) {
       break;
   }
   if (fault.kind == FaultKind::RestartCoordinator) fault.hold = random.chance(0.8) ? random.between(50ms, 2s) : random.between(2s, 14s);
+  if (fault.kind == FaultKind::IsolateCoordinator) fault.hold = random.between(500ms, 18s);
   if (fault.kind == FaultKind::Pause && !random.chance(0.3)) fault.hold = random.between(500ms, 15s);
   return fault;
 }
@@ -92,6 +102,7 @@ std::string_view to_string(FaultKind kind) {
     case FaultKind::RestartCoordinator: return "restart coordinator";
     case FaultKind::StopRun: return "stop run";
     case FaultKind::Partition: return "partition";
+    case FaultKind::IsolateCoordinator: return "isolate coordinator";
   }
   return "kill";
 }
@@ -100,6 +111,7 @@ bool can_be_held(FaultKind kind) {
   switch (kind) {
     case FaultKind::Pause:
     case FaultKind::RestartCoordinator:
+    case FaultKind::IsolateCoordinator:
     case FaultKind::Partition: return true;
     case FaultKind::Kill:
     case FaultKind::Leave:
@@ -154,6 +166,7 @@ Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_
     scenario.options.grace = random.between(0ms, 3s);
     scenario.arrivals[random.below(peers)].second.inner_time *= static_cast<std::int64_t>(random.between(1, 6));
   }
+  scenario.options.pause_on_correlated_loss = random.chance(0.3);
   return scenario;
 }
 
@@ -174,7 +187,7 @@ Duration time_limit(const Scenario& scenario) {
   const auto tries = static_cast<std::int64_t>(options.outer_steps) + disturbances * coordinator::MAX_LINK_FAILURES;
   const auto one_try = slowest_training + 3 * options.deadline;
   return last_event + tries * one_try +
-         disturbances * (options.seat_limit + options.fetch_limit + options.wait_limit + options.finish_limit);
+         disturbances * (options.seat_limit + options.fetch_limit + options.wait_limit + options.finish_limit + options.coordinator_grace);
 }
 
 }  // namespace prime::sim

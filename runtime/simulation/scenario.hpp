@@ -26,9 +26,12 @@ enum class FaultKind : std::uint8_t {
   RestartCoordinator,  ///< it is killed, and comes back by what it kept after `hold`
   StopRun,             ///< `down`
   Partition,           ///< fewer than half of the peers reach nobody else, until `hold` has passed
+  IsolateCoordinator,  ///< it reaches nobody, until `hold` has passed; some of its connections close, the others fall silent
 };
+/// How long peers look for a lost coordinator.
+inline constexpr Duration COORDINATOR_GRACE = 10s;
 /// Scenario files name them all.
-inline constexpr std::uint8_t FAULT_KINDS = static_cast<std::uint8_t>(FaultKind::Partition) + 1;
+inline constexpr std::uint8_t FAULT_KINDS = static_cast<std::uint8_t>(FaultKind::IsolateCoordinator) + 1;
 std::string_view to_string(FaultKind kind);
 /// Whether `hold` says when the fault passes.
 bool can_be_held(FaultKind kind);

@@ -47,6 +47,7 @@ struct ScenarioFile {
   std::optional<Count> quorum;   ///< absent: all of the start
   std::optional<Count> maximum;  ///< absent: room for everybody who joins
   bool stop_when_alone = false;
+  bool pause_on_correlated_loss = false;
   Count step_quorum{0, 0};
   std::optional<Time> grace;
   std::optional<Time> dead_after;

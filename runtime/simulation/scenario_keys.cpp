@@ -187,6 +187,9 @@ void add_rules(std::vector<Key<ScenarioFile>>& t) {
       [](auto& f) -> auto& { return f.maximum; }));
   t.push_back(flag(
       "membership.stop_when_alone", "too few peers end the run at once [false]", [](auto& f) -> auto& { return f.stop_when_alone; }));
+  t.push_back(flag(
+      "membership.pause_on_correlated_loss", "after the loss of a third at once the run waits for others in their place [false]",
+      [](auto& f) -> auto& { return f.pause_on_correlated_loss; }));
   t.push_back(section("sync", "when an outer step closes"));
   t.push_back(counts<ScenarioFile>(
       "sync.quorum", "contributions that close it, as in a manifest; 0: those of all [0]", 0, MAX_PEERS, "3",

@@ -40,9 +40,6 @@ struct Contributed {
   Numbers gradient{};
 };
 
-/// How long peers look for a lost coordinator.
-inline constexpr Duration COORDINATOR_GRACE = 10s;
-
 /// One peer: its machine and its part of the world.
 struct Host {
   PeerId id;
@@ -118,6 +115,7 @@ class Swarm {
   void restart_coordinator();
   void redial(std::size_t host);
   void part(Duration hold);
+  void isolate_coordinator(Duration hold);
 
   [[nodiscard]] const coordinator::State& coordinator() const { return coordinator_; }
   [[nodiscard]] const std::deque<Host>& hosts() const { return hosts_; }
@@ -212,6 +210,7 @@ class Swarm {
   coordinator::State coordinator_;
   Clock coordinator_clock_;
   bool coordinator_alive_ = true;
+  bool coordinator_isolated_ = false;
   std::uint64_t coordinator_life_ = 0;
   std::optional<coordinator::Snapshot> kept_;  ///< what is on the coordinator's disk
   Instant coordinator_died_{};

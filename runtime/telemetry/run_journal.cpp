@@ -102,8 +102,12 @@ void on_waiting(RunStatus& status, const Fields& fields) {
   status.wait = {text_field(fields, "for").value_or(""), time_of(fields, waited ? std::optional{-*waited} : std::nullopt),
                  time_of(fields, real_field(fields, "left_s"))};
   // Waiting for peers stops the run; every other wait is a part of an outer step.
-  if (text_field(fields, "phase") == "waiting") status.state = RunState::Waiting;
-  else if (status.state == RunState::Waiting && status.epoch > 0) status.state = RunState::Training;
+  const bool stands = status.state == RunState::Waiting || status.state == RunState::Paused;
+  if (text_field(fields, "phase") != "waiting") {
+    if (stands && status.epoch > 0) status.state = RunState::Training;
+  } else if (!stands) {
+    status.state = RunState::Waiting;
+  }
 }
 
 void on_final_report(RunStatus& status, const Fields& fields) {
@@ -170,6 +174,11 @@ constexpr std::array RUN_RULES{
                    }},
     RunJournalRule{"peer_left", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Left, f); }},
     RunJournalRule{"peer_lost", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Lost, f); }},
+    RunJournalRule{"correlated_loss",
+                   [](RunJournal& j, const Fields& f) {
+                     if (text_field(f, "policy") == "pause") j.status.state = RunState::Paused;
+                   }},
+    RunJournalRule{"pause_ended", [](RunJournal& j, const Fields&) { j.status.state = RunState::Waiting; }},
     RunJournalRule{"peer_ready", [](RunJournal& j, const Fields& f) { on_ready(j.status, f); }},
     RunJournalRule{"outer_step_begun", [](RunJournal& j, const Fields& f) { on_begun(j.status, f); }},
     RunJournalRule{"reduce_started",

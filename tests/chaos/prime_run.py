@@ -21,7 +21,8 @@ run: chaos
 model: {{arch: llama, layers: 1, dim: 8, heads: 2, vocab: 256, context: 8}}
 train: {{batch: 4, outer_steps: {outer_steps}, evaluate: {{every: 0}}}}
 sync: {{algorithm: diloco, inner_steps: {inner_steps}, deadline: {deadline}, alone: {alone}}}
-membership: {{peers: {minimum}..8, heartbeat: {{every: {beat}, dead_after: {dead_after}}}, wait_limit: {wait_limit}, coordinator_grace: {grace}}}
+membership: {{peers: {minimum}..8, heartbeat: {{every: {beat}, dead_after: {dead_after}}}, wait_limit: {wait_limit}, coordinator_grace: {grace},
+  correlated_loss: {correlated}}}
 trust: {{transport: {transport}}}
 checkpoint: {{every: 0, keep: 2}}
 local: {{trainer: {{restarts: {restarts}, within: 10min, stall_limit: 1min}}, trainer_command: ["{trainer}"]}}
@@ -59,7 +60,7 @@ class Run:
 
     def __init__(self, peers, *, env=None, up_flags=(), machine=None, **manifest):
         values = dict(outer_steps=6, inner_steps=4, deadline="20s", alone="wait", minimum=2, beat="100ms", dead_after="10s",
-                      transport="tls", restarts=3, wait_limit="2min", grace="1min", trainer=QUADRATIC)
+                      transport="tls", restarts=3, wait_limit="2min", grace="1min", correlated="continue", trainer=QUADRATIC)
         values.update(manifest)
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="prime-chaos-"))
         self.state = self.directory / "state"

@@ -9,7 +9,7 @@ namespace {
 using namespace prime;
 using namespace prime::sim;
 
-constexpr std::uint64_t SEEDS = 500;
+constexpr std::uint64_t SEEDS = 800;
 
 /// Every seat and phase, and the branches that ordinary runs do not take.
 const char* const MUST_BE_REACHED[] = {
@@ -44,6 +44,10 @@ const char* const MUST_BE_REACHED[] = {
     "fault corrupt",
     "fault kill coordinator",
     "fault restart coordinator",
+    "fault isolate coordinator",
+    "record peer_absent",
+    "record correlated_loss",
+    "record pause_ended",
     "restarted while waiting",
     "restarted while training",
     "restarted while reducing",

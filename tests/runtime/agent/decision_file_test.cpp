@@ -21,6 +21,7 @@ Snapshot full() {
                {Member{PeerId{2}, "b", {"host", 1}, 4}, 3, 4, false, 0}};
   s.next_ordinal = 5;
   s.phase = Phase::Over;
+  s.paused_for = 6;
   s.end_cause = Error{ErrorName::TooFewPeers, "one"}.with_context("somewhere");
   s.finalist = PeerId{2};
   s.layout = Digest{1, 2};
@@ -64,6 +65,7 @@ BOOST_AUTO_TEST_CASE(what_was_kept_last_comes_back_as_it_was) {
   BOOST_TEST((back->members[0].member == full().members[0].member));
   BOOST_TEST(back->members[0].begun.value == 4U);
   BOOST_TEST(back->members[0].first_sample == 640U);
+  BOOST_TEST((back->paused_for == full().paused_for));
   BOOST_TEST((back->end_cause == full().end_cause));
   BOOST_TEST((back->operation == full().operation));
   BOOST_TEST(back->last_commit_record->durable);

@@ -1,0 +1,72 @@
+"""Several peers are lost at the same time: all of them fall silent, or a third dies."""
+
+import contextlib
+import os
+import signal
+import unittest
+
+from prime_run import Run, wait_until
+
+SLOW = {"PRIME_QUADRATIC_DELAY_MS": "5", "PRIME_QUADRATIC_ELEMENTS": "100000"}
+
+
+class Together(unittest.TestCase):
+    def agents(self, run):
+        return [event["pid"] for event in run.events("peer_joining")]
+
+    def signal_all(self, pids, number):
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def contributors(self, run):
+        return len(run.events("outer_step_committed")[-1]["contributors"])
+
+    def test_peers_that_are_all_frozen_are_waited_for_and_go_on(self):
+        with Run(3, outer_steps=5000, dead_after="4s", env=SLOW) as run:
+            run.wait_for("outer_step_committed", 3)
+            frozen = self.agents(run)
+            self.signal_all(frozen, signal.SIGSTOP)
+            absent = run.wait_for("peer_absent")[0]
+            self.assertIn("no heartbeat", absent["reason"])
+            wait_until("a wait that says whom and why",
+                       lambda: "nobody else holds the state" in run.status()["run"]["waiting_for"])
+            before = len(run.events("outer_step_committed"))
+            self.signal_all(frozen, signal.SIGCONT)
+            run.wait_for("peer_returned")
+            wait_until("a step of all three", lambda: len(run.events("outer_step_committed")) > before and self.contributors(run) == 3)
+            run.check(lost=len(run.events("peer_lost")))
+            self.assertEqual(run.events("run_failed"), [])
+
+    def test_a_run_whose_peers_are_all_killed_waits_for_them_and_ends_with_the_cause(self):
+        with Run(2, outer_steps=5000, dead_after="1s", grace="1s", env=SLOW) as run:
+            run.wait_for("outer_step_committed", 3)
+            self.signal_all(self.agents(run), signal.SIGKILL)
+            run.wait_for("peer_absent")
+            failed = run.wait_for("run_failed")[0]
+            self.assertIn("the last peer that held revision", failed["reason"])
+            run.check(lost=2)
+
+    def test_after_the_loss_of_two_of_four_it_pauses_until_two_have_come(self):
+        with Run(4, outer_steps=5000, correlated="pause", env=SLOW) as run:
+            run.wait_for("outer_step_committed", 3)
+            self.signal_all(self.agents(run)[:2], signal.SIGKILL)
+            loss = run.wait_for("correlated_loss")[0]
+            self.assertEqual((loss["lost"], loss["of"], loss["policy"]), (2, 4, "pause"))
+            wait_until("the pause", lambda: run.status()["run"]["state"] == "paused")
+            before = len(run.events("outer_step_committed"))
+            run.join()
+            run.wait_for("peer_admitted", 5)
+            os.kill(run.coordinator_pid(), signal.SIGKILL)  # the next one knows of the pause
+            run.wait_for("coordinator_restarted")
+            run.wait_for("peer_returned", 3)
+            self.assertEqual(len(run.events("outer_step_committed")), before)
+            run.join()
+            self.assertEqual(run.wait_for("pause_ended")[0]["members"], 4)
+            wait_until("a step of all four", lambda: self.contributors(run) == 4)
+            self.assertEqual(run.status()["run"]["state"], "training")
+            run.check(lost=2)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
