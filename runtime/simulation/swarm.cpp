@@ -257,8 +257,8 @@ void Swarm::coordinator_finished(const coordinator::Finish& finish) {
   // A run is not given up while somebody who holds its state looks for it (SIM-11).
   if (finish.cause && finish.cause->name == ErrorName::TooFewPeers && finish.cause->detail.starts_with("the last peer"))
     for (const auto& host : hosts_)
-      if (host.alive && !host.paused && host.machine.absence && host.machine.revision == coordinator_.revision &&
-          host.machine.phase != peer::Phase::Leaving && oracle_.is_member_until_now(host.id))
+      if (host.alive && !host.paused && host.machine.revision == coordinator_.revision && host.machine.phase != peer::Phase::Leaving &&
+          oracle_.is_member_until_now(host.id))
         oracle_.violate("SIM-11 the run is given up while " + host.machine.options.hello.name + " holds its state");
   probe(finish.cause ? "end: " + std::string{info(finish.cause->name).name} : "end: done");
   for (std::size_t i = 0; i < hosts_.size(); ++i)

@@ -159,6 +159,7 @@ class Run:
 
     def check(self, *, outer_steps=None, lost=0):
         """The oracle: one lineage, equal bits, true divisors, named losses."""
+        peers = self.peer_journals()  # before the coordinator's, which is ahead of them in a run that goes on
         coordinator = self.coordinator()
         commits = [line for line in coordinator if line["event"] == "outer_step_committed"]
         assert [c["revision"] for c in commits] == list(range(1, len(commits) + 1)), "law 2: revisions follow one another"
@@ -174,7 +175,7 @@ class Run:
                 assert len(line["contributors"]) >= 1
         by_revision = {c["revision"]: c for c in commits}
         seen = 0
-        for name, lines in self.peer_journals().items():
+        for name, lines in peers.items():
             for line in lines:
                 if line["event"] != "outer_step_committed":
                     continue

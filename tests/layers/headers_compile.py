@@ -21,7 +21,7 @@ def compiler_and_flags(build):
     """As the build uses them for a source of messages/: the includes and warnings of all first-party targets."""
     for entry in json.loads((Path(build) / "compile_commands.json").read_text(encoding="utf-8")):
         words = entry.get("arguments") or shlex.split(entry["command"])
-        if "/messages/" not in entry["file"] or not entry["file"].endswith(".cpp"):
+        if "/messages/" not in entry["file"] or not entry["file"].endswith((".cpp", ".cxx")):
             continue
         compiler = next(word for word in words if os.path.basename(word).startswith(("c++", "g++", "clang++")))
         return compiler, [word for word in words if word.startswith(KEPT_PREFIXES)]

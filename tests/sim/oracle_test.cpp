@@ -387,6 +387,34 @@ BOOST_AUTO_TEST_CASE(each_invariant_is_named_when_a_machine_breaks_it) {
     }
 }
 
+/// Two peers that a cut of twelve seconds keeps from the coordinator, or six of which two die.
+std::string judge_losses(bool cut, const std::function<void(Coordinator&)>& action) {
+  auto scenario = calm_scenario(cut ? 2 : 6, 8);
+  scenario.options.pause_on_correlated_loss = true;
+  if (cut) scenario.faults = {{.kind = FaultKind::IsolateCoordinator, .at = 6s, .at_event = {}, .at_phase = {}, .hold = 12s}};
+  Probes probes;
+  Swarm swarm{std::move(scenario), probes};
+  if (!cut)
+    swarm.after_each([](Swarm& s) {
+      if (s.coordinator().revision < Revision{2}) return;
+      s.kill(4);
+      s.kill(5);
+    });
+  swarm.break_coordinator([&](const auto&, Coordinator& t) { action(t); });
+  return swarm.run().violation.value_or("nothing");
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_is_given_up_too_early_and_a_pause_that_is_ignored_are_named) {
+  const auto as_it_is = [](Coordinator&) {};
+  BOOST_TEST(judge_losses(true, as_it_is) == "nothing");
+  BOOST_TEST(judge_losses(true, [](Coordinator& t) {
+               t.state.options.coordinator_grace = -t.state.options.heartbeat_limit;
+             }).starts_with("SIM-11 the run is given up while "));
+  BOOST_TEST(judge_losses(false, as_it_is) == "nothing");
+  BOOST_TEST(judge_losses(false, [](Coordinator& t) { t.state.pause.reset(); }) ==
+             "SIM-12 reduces although it pauses after a correlated loss");
+}
+
 BOOST_AUTO_TEST_CASE(a_decision_after_the_end_is_named) {
   Oracle oracle{coordinator::Options{}};
   Record done{"run_done"};

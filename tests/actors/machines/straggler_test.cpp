@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(a_restarted_coordinator_knows_who_is_late_and_waits_until_i
   back(2);
   bench.ready(1, 101);
   bench.ready(2, 201);
-  bench.pass(2s);
+  bench.pass(2s, 3);
   BOOST_TEST(bench.sent<StartReduce>().empty(), "the third has yet to hear what became of the last reduce");
   back(3);
   const auto begun = bench.sent<BeginStep>();
