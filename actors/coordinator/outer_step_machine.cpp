@@ -219,7 +219,7 @@ void advance_waiting(State& state, Instant now, Effects& effects) {
                  now, effects);
   else if (begun && members == 1 && state.options.stop_when_alone)
     run_end::end(state, Error{ErrorName::TooFewPeers, "one peer is left and the manifest says `sync.alone: stop`"}, now, effects);
-  else if (now - state.phase_since > state.options.wait_limit)
+  else if (!state.pause && now - state.phase_since > state.options.wait_limit)
     run_end::end(state,
                  Error{ErrorName::TooFewPeers, std::to_string(caught_up(state)) + " of " + std::to_string(wanted) + " after " +
                                                    format_duration(state.options.wait_limit)},

@@ -200,6 +200,22 @@ BOOST_AUTO_TEST_CASE(a_third_of_the_members_lost_at_once_pauses_the_run_until_ot
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_second_correlated_loss_prolongs_the_pause_and_does_not_end_the_run) {
+  auto bench = trained(6);
+  bench.state.options.pause_on_correlated_loss = true;
+  bench.lose(5);
+  bench.lose(6);
+  bench.pass(9min);
+  bench.lose(3);
+  bench.lose(4);
+  bench.pass(2min);
+  BOOST_TEST(bench.finished() == nullptr);
+  BOOST_TEST(bench.state.pause->members == 6U);
+  for (const std::uint64_t peer : {1U, 2U}) bench.ready(peer, 100);
+  bench.pass(9min);
+  BOOST_TEST(bench.sent<StartReduce>().size() == 2U);
+}
+
 BOOST_AUTO_TEST_CASE(losses_that_are_a_heartbeat_limit_apart_are_not_correlated) {
   auto bench = trained(6);
   bench.state.options.pause_on_correlated_loss = true;
