@@ -104,6 +104,7 @@ BOOST_AUTO_TEST_CASE(who_fetched_other_bits_than_it_was_sent_for_is_not_caught_u
   bench.hear(2, Fetched{Revision{}, Digest{3, 3}});  // those of a founder that has gone, say
   BOOST_CHECK(!bench.dismissed(2));
   BOOST_TEST(bench.sent<BeginStep>().empty());
+  BOOST_TEST(bench.sent<FetchState>().empty(), "the one that it was sent for is under way");
   bench.hear(2, Fetched{Revision{}, INITIAL});
   BOOST_TEST(bench.sent<BeginStep>().size() == 2U);
 }
