@@ -198,6 +198,7 @@ struct State {
   std::map<std::pair<PeerId, PeerId>, std::uint32_t> link_failures;
   Losses losses;
   std::optional<Pause> pause;
+  std::optional<Instant> deserted;  ///< the last tick at which nobody who holds what was trained was here
   std::optional<Commit> last_commit;
   std::optional<Record> last_commit_record;
   std::optional<Error> end_cause;  ///< of a run that is over and failed

@@ -22,11 +22,11 @@ bool holds_current_state(const State& state, const Peer& peer) {
 }
 
 /// The holder with the fewest fetches on it; the oldest among equals.
-std::optional<PeerId> choose_donor(const State& state, PeerId joiner, PeerId avoid, Instant now) {
+std::optional<PeerId> choose_donor(const State& state, PeerId joiner, PeerId avoid) {
   const Peer* best = nullptr;
   std::size_t best_load = 0;
   for (const auto& [id, peer] : state.peers) {
-    if (id == joiner || !is_here_with_state(state, peer, now)) continue;
+    if (id == joiner || peer.absent || !holds_current_state(state, peer)) continue;
     auto load = static_cast<std::size_t>(std::count_if(state.peers.begin(), state.peers.end(), [&donor = id](const auto& entry) {
       return entry.second.seat == Seat::Fetching && entry.second.fetch.donor == donor;
     }));
@@ -39,11 +39,12 @@ std::optional<PeerId> choose_donor(const State& state, PeerId joiner, PeerId avo
   return best != nullptr ? std::optional<PeerId>{best->hello.peer} : std::nullopt;
 }
 
-/// Counts a member that is being lost; with a policy that says so, the run waits until the lost are replaced.
-void note_loss(State& state, Instant now, Effects& effects) {
+/// Counts a member that is being lost; with a policy that says so, the run waits until the lost are replaced. What counts is the last
+/// sign of life: one that was killed is known at once, and one that fell silent at that moment a heartbeat limit later.
+void note_loss(State& state, Instant heard, Instant now, Effects& effects) {
   auto& losses = state.losses;
-  if (losses.lost == 0 || now - losses.since > state.options.heartbeat_limit)
-    losses = Losses{now, static_cast<std::uint32_t>(state.view.members.size()), 0};
+  if (losses.lost == 0 || heard - losses.since > state.options.heartbeat_limit)
+    losses = Losses{heard, static_cast<std::uint32_t>(state.view.members.size()), 0};
   const bool known = losses.correlated();
   ++losses.lost;
   if (known || !losses.correlated() || state.phase >= Phase::Finishing) return;
@@ -67,7 +68,7 @@ std::string assign(State& state, Peer& peer, PeerId avoid, Instant now, Effects&
     set_seat(peer, Seat::CaughtUp, now);
     return peer.hello.name + " holds the current state already";
   }
-  const auto donor = choose_donor(state, peer.hello.peer, avoid, now);
+  const auto donor = choose_donor(state, peer.hello.peer, avoid);
   if (!donor) {
     set_seat(peer, Seat::Seated, now);
     return peer.hello.name + " waits for a donor";
@@ -95,7 +96,8 @@ std::optional<Error> refusal(const State& state, const Hello& message) {
     return Error{ErrorName::WrongRun, "run `" + state.options.run + "`, the invite names `" + message.run + "`"};
   if (message.name.size() > 64 || message.lanes.host.size() > 255) return Error{ErrorName::ProtocolViolation, "a name is too long"};
   for (const auto& [id, cause] : state.gone)
-    if (id == message.peer) return Error{ErrorName::Evicted, "it went with: " + to_string(cause)};
+    if (id == message.peer)
+      return Error{ErrorName::Evicted, "it went with: " + (cause.name == ErrorName::Evicted ? cause.detail : to_string(cause))};
   if (state.phase == Phase::Finishing || state.phase == Phase::Over)
     return Error{ErrorName::RunDone, state.revision.value >= state.options.outer_steps
                                          ? "all outer steps are committed"
@@ -196,8 +198,11 @@ void remove(State& state, PeerId id, const Error& cause, bool left, Instant now,
   const auto found = state.peers.find(id);
   if (found == state.peers.end()) return;
   const bool member = found->second.seat == Seat::Member;
-  if (member && !left) note_loss(state, now, effects);
-  if (member && left && state.pause && state.pause->members > 0) --state.pause->members;  // nobody waits for who says goodbye
+  if (member && !left) note_loss(state, found->second.heard, now, effects);
+  if (member && left) {  // nobody waits for who says goodbye
+    if (state.pause && state.pause->members > 0) --state.pause->members;
+    if (state.losses.members > 0) --state.losses.members;
+  }
   effects.emplace_back(peer_record(left ? "peer_left" : "peer_lost", found->second).with("reason", left ? cause.detail : to_string(cause)));
   state.peers.erase(found);
   state.gone.emplace_back(id, cause);
@@ -227,7 +232,8 @@ bool is_last_holder(const State& state, PeerId id) {
 }
 
 bool is_here_with_state(const State& state, const Peer& peer, Instant now) {
-  return !peer.absent && now - peer.heard <= state.options.heartbeat_limit && holds_current_state(state, peer);
+  // Two of its heartbeats fit into the limit: who has missed one may be about to be silent, too.
+  return !peer.absent && now - peer.heard <= state.options.heartbeat_limit / 2 && holds_current_state(state, peer);
 }
 
 bool is_needed(const State& state, PeerId id, Instant now) {
@@ -305,13 +311,19 @@ bool expire(State& state, Instant now, Effects& effects) {
     for (auto& [id, peer] : state.peers) peer.heard = now;
   }
   state.ticked = now;
+  const bool deserted = state.has_trained() && std::none_of(state.peers.begin(), state.peers.end(), [&](const auto& entry) {
+                          return is_here_with_state(state, entry.second, now);
+                        });
+  if (deserted) state.deserted = now;
+  // When one of them has come back, the others have a heartbeat limit more.
+  const bool waits = state.deserted && now - *state.deserted <= state.options.heartbeat_limit;
   std::vector<std::pair<PeerId, Error>> overdue;
   const auto& options = state.options;
   const auto epoch = state.view.epoch;
   bool missed = false;
   for (const auto& [id, peer] : state.peers) {
     const auto silence = now - peer.heard;
-    if (silence > options.heartbeat_limit && silence <= options.return_limit() && is_needed(state, id, now)) {
+    if (silence > options.heartbeat_limit && silence <= options.return_limit() && waits && holds_current_state(state, peer)) {
       missed = missed || !peer.absent;
       miss(state, id, "no heartbeat for " + format_duration(silence), effects);
     } else if (silence > options.heartbeat_limit)

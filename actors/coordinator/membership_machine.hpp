@@ -20,7 +20,7 @@ void dismiss(State& state, PeerId peer, const Error& cause, Instant now, Effects
 
 /// Whether this peer holds the current state, and no other one does.
 bool is_last_holder(const State& state, PeerId peer);
-/// Whether it could give the current state to others.
+/// Whether it holds the current state and was heard lately.
 bool is_here_with_state(const State& state, const Peer& peer, Instant now);
 /// Whether it holds what the run has trained so far, and no other one does that is here: without it the run could not go on.
 bool is_needed(const State& state, PeerId peer, Instant now);

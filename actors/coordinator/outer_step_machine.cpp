@@ -274,8 +274,9 @@ void advance_reducing(State& state, Instant now, Effects& effects) {
     if (!state.peers.at(member.id).vote) mute.push_back(member.id);
   abort(state, "the deadline of the reduce passed", now, effects);
   for (const auto id : mute)
-    membership::dismiss(state, id, Error{ErrorName::DeadlineExceeded, "no vote within " + format_duration(state.options.deadline)}, now,
-                        effects);
+    if (!membership::is_needed(state, id, now))
+      membership::dismiss(state, id, Error{ErrorName::DeadlineExceeded, "no vote within " + format_duration(state.options.deadline)}, now,
+                          effects);
   advance(state, now, effects);
 }
 

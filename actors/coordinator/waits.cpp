@@ -35,10 +35,10 @@ Wait wait_for_return(const State& state, const Named& absent, Instant now) {
     others = others || membership::is_here_with_state(state, peer, now);
   }
   const auto& options = state.options;
-  const auto limit = others ? options.heartbeat_limit : options.return_limit();
-  return {"the return of " + to_string(absent) + (others ? "" : ", since nobody else holds the state") + "; evicted " +
-              format_duration(limit) + " after the last sign of life",
-          heard, heard + limit};
+  auto until = heard + (others ? options.heartbeat_limit : options.return_limit());
+  if (others && state.deserted) until = std::min(heard + options.return_limit(), *state.deserted + options.heartbeat_limit);
+  if (state.phase == Phase::Waiting && !state.pause) until = std::min(until, state.phase_since + options.wait_limit);
+  return {"the return of " + to_string(absent) + (others ? "" : ", since nobody else holds the state"), heard, until};
 }
 
 Wait wait_for_peers(const State& state, Instant now) {
@@ -50,7 +50,7 @@ Wait wait_for_peers(const State& state, Instant now) {
   const auto members = state.view.members.size();
   const auto& limit = state.options.wait_limit;
   const bool paused = state.pause && members >= state.options.min_peers;
-  const auto since = paused ? state.pause->since : state.phase_since;
+  const auto since = state.pause ? std::max(state.pause->since, state.phase_since) : state.phase_since;
   return {"peers: " + std::to_string(members) + " of " + std::to_string(quorum_of_members(state)) + " are members" +
               (coming.empty() ? "" : ", joining: " + to_string(coming)) +
               (paused ? "; paused by the loss of several at once, goes on with these " : "; gives up ") + format_duration(limit) +

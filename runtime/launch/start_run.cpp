@@ -1,9 +1,11 @@
 #include "runtime/launch/start_run.hpp"
 
 #include <algorithm>
+#include <set>
 #include <unistd.h>
 #include <utility>
 
+#include "runtime/agent/random_id.hpp"
 #include "runtime/launch/launch_plan.hpp"
 #include "runtime/launch/run_directory.hpp"
 #include "runtime/launch/stop_processes.hpp"
@@ -33,7 +35,20 @@ Result<LaunchedProcess> launch_coordinator(const RunRequest& request, const std:
       {command_of(request.program, "coordinator", directory), format_plan(plan), directory / "coordinator" / "coordinator.log"});
 }
 
-/// Its log lies beside the peers' directories at first: an agent draws its own name, so its directory is not known yet.
+/// Names for peers that start together, no two alike: there are a thousand, of which eight agents would draw one twice in 3 % of runs.
+class Names {
+ public:
+  std::string next() {
+    for (int attempt = 0; attempt < 100; ++attempt)
+      if (auto name = readable_name(random_peer_id()); drawn_.insert(name).second) return name;
+    return {};  // so many are there that the agent's own draw does as well
+  }
+
+ private:
+  std::set<std::string> drawn_;
+};
+
+/// Its log lies beside the peers' directories at first: an agent's id is its own to draw, so its directory is not known yet.
 Result<LaunchedProcess> launch_agent(const std::string& program, const fs::path& directory, const AgentPlan& plan, std::uint32_t index) {
   const auto log = "agent-" + std::to_string(::getpid()) + "-" + std::to_string(index) + ".log";
   return LaunchedProcess::start({command_of(program, "agent", directory), format_plan(plan), directory / "peers" / log});
@@ -59,10 +74,12 @@ Result<void> start_agents(const RunRequest& request, StartedRun& run) {
   local.network.listen = net::format_endpoint(Endpoint{request.listen.host, 0});
   if (net::is_wildcard(request.listen.host)) local.network.advertise = std::exchange(invite.address.host, "localhost");
   else invite.address.host = request.listen.host;
-  const AgentPlan plan{net::format_invite(invite), "", local, request.checkpoint.string()};
+  AgentPlan plan{net::format_invite(invite), "", local, request.checkpoint.string()};
+  Names names;
   std::vector<LaunchedProcess> processes;
   Result<void> outcome;
   for (std::uint32_t index = 0; index < request.peers && outcome; ++index) {
+    plan.name = names.next();
     auto process = launch_agent(request.program, run.directory, plan, index);
     if (process) processes.push_back(std::move(*process));
     else outcome = fail(std::move(process).error());

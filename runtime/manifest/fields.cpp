@@ -158,7 +158,7 @@ void add_house(std::vector<Field>& t) {
   t.push_back(
       {"membership.correlated_loss",
        "when a third of the members or more (two at least) are lost within `dead_after`: `continue` with the others, or `pause` until "
-       "others have come in their place, for `wait_limit` at most",
+       "others have come in their place, for `wait_limit` at most; `sync.alone: stop` goes before",
        CHOICE(shared.membership.correlated_loss, "continue", "pause")});
   t.push_back({"trust", "how connections are protected", Section{}});
   t.push_back({"trust.transport", "tls: only holders of the run's key; plain: anyone, unencrypted",

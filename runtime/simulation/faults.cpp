@@ -226,7 +226,7 @@ void Swarm::restart_coordinator() {
   coordinator_ = kept_ ? coordinator::restore(scenario_.options, *kept_, now) : coordinator::initial(scenario_.options, now);
   probe(std::string{"restarted while "} + (kept_ ? std::string{to_string(kept_->phase)} : "nothing was decided"));
   trace("coordinator", "restart", "from revision " + std::to_string(coordinator_.revision.value));
-  oracle_.coordinator_restarted(coordinator_);
+  oracle_.coordinator_restarted(coordinator_, now_);
   schedule(random_.between(0ms, 250ms), [this, life = coordinator_life_] { tick_coordinator(life); });
 }
 

@@ -38,6 +38,10 @@ void Oracle::coordinator_stepped(const coordinator::Event& event, const coordina
   now_ = now;
   judged_now_.reset();
   ids_of_members_before_ = ids_of_members_;
+  if (const auto* received = std::get_if<coordinator::Received>(&event)) heard_[received->from] = now;
+  // A member whose seat is kept begins to be silent when its connection ends.
+  if (const auto* lost = std::get_if<coordinator::ConnectionLost>(&event); lost != nullptr && state.peers.contains(lost->peer))
+    heard_[lost->peer] = now;
   if (options_.pause_on_correlated_loss) note_losses(state, effects);
   if (const auto* received = std::get_if<coordinator::Received>(&event)) {
     if (const auto* vote = std::get_if<Vote>(&received->message)) votes_[vote->op][received->from] = vote->state;
@@ -66,35 +70,41 @@ void Oracle::coordinator_stepped(const coordinator::Event& event, const coordina
   check_membership(state, state.peers.size() <= WATCHED_AFTER_EVERY_EVENT || std::holds_alternative<coordinator::Tick>(event));
 }
 
-/// Counts for itself who was lost together, on the coordinator's clock: those who are no members any more and did not say goodbye.
+/// Counts for itself who was lost together, by their last signs of life: those who are no members any more and did not say goodbye.
 void Oracle::note_losses(const coordinator::State& state, const std::vector<coordinator::Effect>& effects) {
-  std::size_t farewells = 0;
-  std::size_t gone = 0;
-  for (const auto& effect : effects)
-    if (const auto* record = std::get_if<Record>(&effect); record != nullptr && record->event == "peer_left")
-      for (const auto id : ids_of_members_)
-        if (const auto* peer = field<std::string>(*record, "peer"); peer != nullptr && *peer == to_string(id)) ++farewells;
-  for (const auto id : ids_of_members_) gone += state.peers.contains(id) ? 0 : 1;
-  if (pause_) pause_->first -= std::min(pause_->first, farewells);
-  if (gone > farewells) {
-    if (losses_ == 0 || now_ - losing_since_ > options_.heartbeat_limit) {
-      losing_since_ = now_;
-      members_before_losses_ = ids_of_members_.size() - farewells;
+  std::set<PeerId> gone;
+  for (const auto id : ids_of_members_)
+    if (!state.peers.contains(id)) gone.insert(id);
+  auto members = ids_of_members_.size();
+  for (const auto& effect : effects) {
+    const auto* record = std::get_if<Record>(&effect);
+    const auto* name = record != nullptr && record->event == "peer_left" ? field<std::string>(*record, "peer") : nullptr;
+    if (name == nullptr || std::erase_if(gone, [&](PeerId id) { return to_string(id) == *name; }) == 0) continue;
+    --members;
+    members_before_losses_ -= std::min<std::size_t>(members_before_losses_, 1);
+    if (pause_) pause_->first -= std::min<std::size_t>(pause_->first, 1);
+  }
+  for (const auto id : gone) {
+    if (losses_ == 0 || heard_[id] - losing_since_ > options_.heartbeat_limit) {
+      losing_since_ = heard_[id];
+      members_before_losses_ = members;
       losses_ = 0;
     }
     const auto correlated = [&] { return losses_ >= 2 && 3 * losses_ >= members_before_losses_; };
     const bool known = correlated();
-    losses_ += gone - farewells;
+    ++losses_;
+    --members;
     if (!known && correlated()) pause_ = {std::max(members_before_losses_, pause_ ? pause_->first : 0), now_};
   }
   if (pause_ && (state.view.members.size() >= pause_->first || now_ - pause_->second > options_.wait_limit)) pause_.reset();
 }
 
-void Oracle::coordinator_restarted(const coordinator::State& state) {
+void Oracle::coordinator_restarted(const coordinator::State& state, Instant now) {
   std::erase_if(seats_, [&](const SeatSeen& seen) { return !state.peers.contains(seen.id); });
   gone_.clear();
   losses_ = 0;
   if (pause_) pause_->second = now_;
+  for (const auto& member : state.view.members) heard_[member.id] = now;
   const auto newest = journal_.empty() ? Revision{} : journal_.rbegin()->first;
   expect(state.revision == newest, "LAW-8", "revision ", newest.value, " is forgotten");
   expect(reduces_.empty() || state.sequence >= reduces_.rbegin()->first.sequence, "LAW-8", "an operation is forgotten");

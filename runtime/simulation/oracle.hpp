@@ -29,7 +29,7 @@ class Oracle {
   explicit Oracle(const coordinator::Options& options) : options_(options) {}
 
   /// Another one goes on from what was kept: who is no member is forgotten, not gone.
-  void coordinator_restarted(const coordinator::State& state);
+  void coordinator_restarted(const coordinator::State& state, Instant now);
   void coordinator_stepped(const coordinator::Event& event, const coordinator::State& state,
                            const std::vector<coordinator::Effect>& effects, Instant now);
   void peer_stepped(const Holding& holding, const std::vector<peer::Effect>& effects);
@@ -78,6 +78,7 @@ class Oracle {
   SharedList<Member> members_;
   std::unordered_set<PeerId> ids_of_members_;
   std::unordered_set<PeerId> ids_of_members_before_;  ///< this event
+  std::unordered_map<PeerId, Instant> heard_;
   Instant losing_since_{};
   std::size_t members_before_losses_ = 0;
   std::size_t losses_ = 0;
