@@ -92,24 +92,24 @@ auto decisions(const State& s) {
 }
 
 Snapshot snapshot(const State& s) {
-  Snapshot kept;
-  kept.epoch = s.view.epoch;
-  kept.next_ordinal = s.next_ordinal;
-  kept.phase = s.phase;
-  if (s.pause) kept.paused_for = s.pause->members;
-  kept.end_cause = s.end_cause;
-  kept.finalist = s.finalist;
-  kept.layout = s.layout;
-  kept.elements = s.elements;
-  kept.digest = s.digest;
-  kept.revision = s.revision;
-  kept.cursor = s.cursor;
-  kept.step_span = s.step_span;
-  kept.tokens = s.tokens;
-  kept.sequence = s.sequence;
-  kept.operation = s.operation.id;
-  kept.last_commit = s.last_commit;
-  kept.last_commit_record = s.last_commit_record;
+  Snapshot kept{.epoch = s.view.epoch,
+                .members = {},
+                .next_ordinal = s.next_ordinal,
+                .phase = s.phase,
+                .paused_for = s.pause ? std::optional{s.pause->members} : std::nullopt,
+                .end_cause = s.end_cause,
+                .finalist = s.finalist,
+                .layout = s.layout,
+                .elements = s.elements,
+                .digest = s.digest,
+                .revision = s.revision,
+                .cursor = s.cursor,
+                .step_span = s.step_span,
+                .tokens = s.tokens,
+                .sequence = s.sequence,
+                .operation = s.operation.id,
+                .last_commit = s.last_commit,
+                .last_commit_record = s.last_commit_record};
   for (const auto& member : s.view.members) {
     const auto& peer = s.peers.at(member.id);
     kept.members.push_back({member, peer.hello.pid, peer.seated.trainer_pid, peer.contributes, peer.begun, peer.first_sample});

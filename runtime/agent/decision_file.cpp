@@ -99,7 +99,8 @@ coordinator::Snapshot snapshot_of(const json& object) {
   snapshot.next_ordinal = count("next_ordinal");
   snapshot.phase =
       static_cast<coordinator::Phase>(std::min<std::uint64_t>(count("phase"), static_cast<std::uint64_t>(coordinator::Phase::Over)));
-  snapshot.paused_for = optional_of<std::uint32_t>(object.at("paused_for"), [](const json& count) { return count.get<std::uint32_t>(); });
+  snapshot.paused_for =
+      optional_of<std::uint32_t>(object.value("paused_for", json{}), [](const json& count) { return count.get<std::uint32_t>(); });
   snapshot.end_cause = optional_of<Error>(object.at("end_cause"), error_of);
   snapshot.finalist = optional_of<PeerId>(object.at("finalist"), [](const json& id) { return PeerId{id.get<std::uint64_t>()}; });
   snapshot.layout = optional_of<Digest>(object.at("layout"), digest_of);

@@ -53,6 +53,17 @@ struct Place {
 
 }  // namespace
 
+BOOST_AUTO_TEST_CASE(decisions_of_before_there_were_pauses_are_read) {
+  auto text = format_snapshot(full());
+  const auto at = text.find("\"paused_for\"");
+  BOOST_REQUIRE(at != std::string::npos);
+  text.erase(at, text.find(',', at) + 1 - at);
+  const auto back = parse_snapshot(text);
+  BOOST_REQUIRE(back.has_value());
+  BOOST_TEST(!back->paused_for.has_value());
+  BOOST_TEST(back->revision.value == full().revision.value);
+}
+
 BOOST_AUTO_TEST_CASE(what_was_kept_last_comes_back_as_it_was) {
   const Place place;
   DecisionFile file{place.directory / "decisions.json"};
