@@ -46,14 +46,16 @@ Attendance::Turn Attendance::next_turn() {
   if (reader_gone_) return Turn::Interrupted;
   ::poll(watched.data(), watched.size(), LOOK_AGAIN_MS);
   if (interrupts_.take()) return Turn::Interrupted;
+  // Asked before the journals are read: what a process wrote before its end is then in the picture.
   const bool coordinator_ended = run_.coordinator.reap().has_value();
+  const bool agents_ended = all_agents_ended();
   if (telemetry::is_gone(run_.directory)) return Turn::StateGone;
   show_news();
   if (coordinator_ended) return Turn::CoordinatorEnded;
   const auto status = observer_.status();
   const bool nobody_left = std::all_of(status.peers.begin(), status.peers.end(),
                                        [](const telemetry::PeerStatus& peer) { return telemetry::is_gone(peer.state); });
-  return all_agents_ended() && nobody_left && !is_over(status.state) ? Turn::Deserted : Turn::Goes;
+  return agents_ended && nobody_left && !is_over(status.state) ? Turn::Deserted : Turn::Goes;
 }
 
 void Attendance::show_news() {

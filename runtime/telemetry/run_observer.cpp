@@ -115,10 +115,17 @@ std::vector<Damage> RunObserver::damage() const {
 }
 
 std::vector<ObservedLine> RunObserver::update() {
+  std::vector<ObservedLine> observed;
+  do read_new(observed);
+  while (find_dead());
+  return observed;
+}
+
+/// The coordinator's journal last: what a peer did there, the coordinator has told it to do before.
+void RunObserver::read_new(std::vector<ObservedLine>& observed) {
   const auto coordinator = coordinator_journal(directory_);
   auto paths = peer_journals(directory_);
-  paths.insert(paths.begin(), coordinator);
-  std::vector<ObservedLine> observed;
+  paths.push_back(coordinator);
   for (const auto& path : paths) {
     auto& followed = followed_.try_emplace(path, path).first->second;
     for (auto& line : followed.read()) {
@@ -128,7 +135,16 @@ std::vector<ObservedLine> RunObserver::update() {
       observed.push_back(ObservedLine{path == coordinator ? "coordinator" : peer.name, peer.id, std::move(line)});
     }
   }
-  return observed;
+}
+
+/// Whether somebody is among them who was not before.
+bool RunObserver::find_dead() {
+  std::vector<ProcessIdentity> known{run_.coordinator, run_.guard};
+  for (const auto& peer : local_lives()) known.push_back(peer.agent);
+  const auto before = dead_.size();
+  for (const auto& process : known)
+    if (std::find(dead_.begin(), dead_.end(), process) == dead_.end() && !alive_(process)) dead_.push_back(process);
+  return dead_.size() > before;
 }
 
 std::vector<PeerJournal> RunObserver::local_peers() const {
@@ -147,7 +163,9 @@ std::vector<PeerJournal> RunObserver::local_lives() const {
 }
 
 RunStatus RunObserver::status() const {
-  auto status = combine(run_, local_peers(), is_alive);
+  auto status = combine(run_, local_peers(), [this](const ProcessIdentity& process) {
+    return std::find(dead_.begin(), dead_.end(), process) == dead_.end();
+  });
   if (status.id.empty()) status.id = directory_.filename().string();
   if (status.name.empty()) status.name = run_name(status.id);
   return status;

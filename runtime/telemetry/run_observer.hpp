@@ -36,9 +36,11 @@ struct Damage {
 
 class RunObserver {
  public:
-  explicit RunObserver(std::filesystem::path run_directory) : directory_(std::move(run_directory)) {}
+  explicit RunObserver(std::filesystem::path run_directory, std::function<bool(const ProcessIdentity&)> alive = is_alive)
+      : directory_(std::move(run_directory)), alive_(std::move(alive)) {}
 
   /// Reads what is new in all journals. Returns those lines, each journal's in order.
+  /// Who is dead afterwards was so before the last look, so that the picture holds its last words.
   std::vector<ObservedLine> update();
   [[nodiscard]] RunStatus status() const;
   [[nodiscard]] const RunJournal& run() const { return run_; }
@@ -59,7 +61,12 @@ class RunObserver {
     std::optional<Error> problem;
   };
 
+  void read_new(std::vector<ObservedLine>& observed);
+  bool find_dead();
+
   std::filesystem::path directory_;
+  std::function<bool(const ProcessIdentity&)> alive_;
+  std::vector<ProcessIdentity> dead_;
   RunJournal run_;
   std::map<std::filesystem::path, Followed> followed_;  ///< by journal; the coordinator's has no use for its fold
 };

@@ -101,6 +101,24 @@ BOOST_AUTO_TEST_CASE(who_takes_part_anew_stands_for_the_lives_before_and_the_new
   BOOST_TEST(observer.status().checkpoint.value() == "/x/step-000035");
 }
 
+BOOST_AUTO_TEST_CASE(the_last_words_of_who_ended_between_the_look_and_the_question_are_heard) {
+  const test::TemporaryDirectory root;
+  const auto run = root.path() / "r-aaaaaa";
+  auto journal = coordinator_of("r-aaaaaa", {7, 7});
+  journal.write(coordinator_journal(run));
+  const auto ends_when_asked = [&](const ProcessIdentity& process) {
+    if (process == ProcessIdentity{7, 7}) {
+      journal.add("run_done", {});
+      journal.add("process_ended", {{"exit_code", 0}});
+      journal.write(coordinator_journal(run));
+    }
+    return false;
+  };
+  RunObserver observer{run, ends_when_asked};
+  observer.update();
+  BOOST_TEST(to_string(observer.status().state) == "done");
+}
+
 BOOST_AUTO_TEST_CASE(runs_are_found_by_unique_prefixes) {
   const test::TemporaryDirectory root;
   for (const auto* run : {"one-aaaaaa", "one-bbbbbb", "two-cccccc"}) coordinator_of(run, {}).write(coordinator_journal(root.path() / run));
