@@ -4,6 +4,8 @@
 
 #include "tests/kernels/codec_support.hpp"
 
+BOOST_AUTO_TEST_SUITE(codec_error)
+
 using namespace prime;
 using namespace prime::kernels;
 using namespace prime::kernels::test;
@@ -264,3 +266,5 @@ BOOST_AUTO_TEST_CASE(feedback_keeps_what_was_lost_and_only_that) {
       if (codec == Codec::None) BOOST_TEST(largest == 0);
     }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

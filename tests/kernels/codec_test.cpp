@@ -5,6 +5,8 @@
 #include "kernels/codec/philox.hpp"
 #include "tests/kernels/codec_support.hpp"
 
+BOOST_AUTO_TEST_SUITE(codec)
+
 using namespace prime;
 using namespace prime::kernels;
 using namespace prime::kernels::test;
@@ -227,3 +229,5 @@ BOOST_AUTO_TEST_CASE(the_bytes_are_those_of_the_layout) {
   const auto nibbles = encoded({Codec::E3M0}, powers);
   BOOST_TEST((nibbles[4] == std::byte{0xE7} && nibbles[5] == std::byte{0x00}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,8 @@
 #include "kernels/digest/digest_lane.hpp"
 #include "tests/kernels/support.hpp"
 
+BOOST_AUTO_TEST_SUITE(digest)
+
 using namespace prime;
 using namespace prime::kernels;
 
@@ -84,3 +86,5 @@ BOOST_AUTO_TEST_CASE(eight_lanes_apart_make_the_digest_of_the_library) {
     BOOST_TEST((digest == digest_bytes(bytes)), "size " << size);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,8 @@
 
 #include "tests/kernels/support.hpp"
 
+BOOST_AUTO_TEST_SUITE(outer_rule)
+
 using namespace prime::kernels;
 using namespace prime::kernels::test;
 
@@ -62,3 +64,5 @@ BOOST_AUTO_TEST_CASE(two_steps_follow_the_written_formula) {
   BOOST_TEST(last_momentum[0] == 2.5F);
   BOOST_TEST(last[0] == 1.625F);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

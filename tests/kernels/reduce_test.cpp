@@ -6,6 +6,8 @@
 
 #include "tests/kernels/support.hpp"
 
+BOOST_AUTO_TEST_SUITE(reduce)
+
 using namespace prime::kernels;
 using namespace prime::kernels::test;
 
@@ -115,3 +117,5 @@ BOOST_AUTO_TEST_CASE(the_largest_finite_value_is_finite) {
   const std::vector<float> values(100, std::numeric_limits<float>::max());
   BOOST_TEST(first_non_finite(values) == values.size());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,8 @@
 #include "kernels/small_floats.hpp"
 #include "tests/kernels/codec_support.hpp"
 
+BOOST_AUTO_TEST_SUITE(typed_reduce)
+
 using namespace prime;
 using namespace prime::kernels;
 using namespace prime::kernels::test;
@@ -191,3 +193,5 @@ BOOST_AUTO_TEST_CASE(one_hop_at_a_time_gives_the_sum_of_all) {
     combine({ReduceOperator::Sum, DataType::I32, 1}, std::as_writable_bytes(std::span{accumulator}), std::as_bytes(std::span{operand}));
   BOOST_TEST((accumulator == std::vector<std::int32_t>{111, 222, 333}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,8 @@
 
 #include "messages/result.hpp"
 
+BOOST_AUTO_TEST_SUITE(errors)
+
 using namespace prime;
 
 BOOST_AUTO_TEST_CASE(codes_and_names_are_unique_and_codes_have_one_form) {
@@ -88,3 +90,5 @@ BOOST_AUTO_TEST_CASE(a_result_hands_its_error_on_with_one_macro) {
   BOOST_TEST(check(8).has_value());
   BOOST_TEST((check(7).error().name == ErrorName::Usage));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

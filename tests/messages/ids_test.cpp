@@ -6,6 +6,8 @@
 #include <type_traits>
 #include <unordered_set>
 
+BOOST_AUTO_TEST_SUITE(ids)
+
 using namespace prime;
 
 static_assert(!std::is_convertible_v<Epoch, Sequence>, "ids of different kinds must not mix");
@@ -53,3 +55,5 @@ BOOST_AUTO_TEST_CASE(ids_are_ordered_counted_and_hashed_by_value) {
   const std::unordered_set<PeerId> set{PeerId{1}, PeerId{1}, PeerId{2}};
   BOOST_TEST(set.size() == 2u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,8 @@
 
 #include "messages/caf_seam.hpp"
 
+BOOST_AUTO_TEST_SUITE(round_trip)
+
 using namespace prime;
 
 namespace {
@@ -88,5 +90,7 @@ BOOST_AUTO_TEST_CASE(a_view_of_the_largest_size_fits_the_control_plane) {
   }
   BOOST_TEST(bytes_of(message).size() < 64U * 1024U);
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

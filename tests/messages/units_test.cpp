@@ -3,6 +3,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(units)
+
 using namespace prime;
 
 BOOST_AUTO_TEST_CASE(durations_are_read_with_their_unit) {
@@ -50,3 +52,5 @@ BOOST_AUTO_TEST_CASE(sizes_are_shown_in_the_largest_unit_that_keeps_them_at_or_a
   BOOST_TEST(format_byte_count(MIB + MIB / 10) == "1.1 MiB");
   BOOST_TEST(format_byte_count(3 * GIB) == "3.0 GiB");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -4,6 +4,8 @@
 
 #include "tests/actors/machines/coordinator_bench.hpp"
 
+BOOST_AUTO_TEST_SUITE(coordinator_membership)
+
 using namespace prime;
 using namespace prime::coordinator;
 
@@ -435,3 +437,5 @@ BOOST_AUTO_TEST_CASE(what_is_waited_for_is_recorded_with_its_phase) {
   bench.seat(2);
   BOOST_TEST(phase() == "training");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -3,6 +3,8 @@
 
 #include "tests/actors/machines/coordinator_bench.hpp"
 
+BOOST_AUTO_TEST_SUITE(coordinator_outer_step)
+
 using namespace prime;
 using namespace prime::coordinator;
 
@@ -310,3 +312,5 @@ BOOST_AUTO_TEST_CASE(after_two_overtaken_fetches_the_reduce_waits_for_the_joiner
   bench.ready(3, 0);
   BOOST_CHECK(bench.state.phase == Phase::Reducing);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -3,6 +3,8 @@
 
 #include "coordinator_bench.hpp"
 
+BOOST_AUTO_TEST_SUITE(coordinator_restart)
+
 using namespace prime;
 using namespace prime::coordinator;
 
@@ -220,3 +222,5 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_done_ends_when_all_who_are_to_come_back_have_
   BOOST_CHECK(bench.dismissed(2) == ErrorName::RunDone);
   BOOST_TEST(bench.finished() != nullptr);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,8 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
+BOOST_AUTO_TEST_SUITE(peer_machine)
+
 using namespace prime;
 using namespace prime::peer;
 
@@ -371,3 +373,5 @@ BOOST_AUTO_TEST_CASE(a_dismissal_in_the_middle_of_a_reduce_aborts_it_and_saves_t
   BOOST_TEST(bench.effect<SaveState>().has_value());
   BOOST_CHECK(bench.effect<End>()->cause->name == ErrorName::Evicted);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

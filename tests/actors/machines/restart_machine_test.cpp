@@ -3,6 +3,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(restart_machine)
+
 using namespace prime;
 using namespace prime::supervisor;
 
@@ -49,3 +51,5 @@ BOOST_AUTO_TEST_CASE(giving_up_names_the_last_cause) {
   BOOST_CHECK(given_up->cause.name == ErrorName::TrainerFailed);
   BOOST_TEST(given_up->cause.detail.find("killed") != std::string::npos);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

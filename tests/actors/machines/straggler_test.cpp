@@ -4,6 +4,8 @@
 #include "actors/peer/peer_machine.hpp"
 #include "tests/actors/machines/coordinator_bench.hpp"
 
+BOOST_AUTO_TEST_SUITE(straggler)
+
 using namespace prime;
 using namespace prime::coordinator;
 
@@ -283,5 +285,7 @@ BOOST_AUTO_TEST_CASE(a_reduce_that_wants_work_that_is_not_done_is_refused) {
       StartReduce{{Epoch{1}, Sequence{2}}, OuterStep{1}, Revision{}, Late::view(), {{PeerId{1}, 100}, {PeerId{2}, 100}}, 3, 20}});
   BOOST_TEST(!late.effect<peer::RunReduce>().has_value());
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,8 @@
 #include <caf/scoped_actor.hpp>
 #include <future>
 
+BOOST_AUTO_TEST_SUITE(coordinator_actor)
+
 using namespace prime;
 
 namespace {
@@ -117,3 +119,5 @@ BOOST_AUTO_TEST_CASE(only_guests_that_are_there_at_the_end_hold_the_process_and_
   leave(straggler);
   caf::anon_send_exit(coordinator, caf::exit_reason::user_shutdown);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

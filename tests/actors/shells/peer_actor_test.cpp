@@ -7,6 +7,8 @@
 #include <caf/scoped_actor.hpp>
 #include <future>
 
+BOOST_AUTO_TEST_SUITE(peer_actor)
+
 using namespace prime;
 
 namespace {
@@ -67,3 +69,5 @@ BOOST_AUTO_TEST_CASE(an_ended_peer_keeps_nobody_alive) {
   self->wait_for(peer);
   BOOST_TEST((gone.wait_for(std::chrono::minutes(1)) == std::future_status::ready));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

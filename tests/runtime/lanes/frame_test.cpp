@@ -6,6 +6,8 @@
 #include <random>
 #include <rapidcheck.h>
 
+BOOST_AUTO_TEST_SUITE(frame)
+
 using namespace prime;
 using namespace prime::lanes;
 
@@ -97,3 +99,5 @@ BOOST_AUTO_TEST_CASE(random_and_mutated_bytes_are_refused) {
   }
   BOOST_TEST(accepted == 0U);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

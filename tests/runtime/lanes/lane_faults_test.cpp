@@ -3,6 +3,8 @@
 
 #include "tests/runtime/lanes/cluster.hpp"
 
+BOOST_AUTO_TEST_SUITE(lane_faults)
+
 using namespace prime;
 using namespace prime::lanes;
 using namespace prime::lanes::test;
@@ -138,3 +140,5 @@ BOOST_AUTO_TEST_CASE(random_cuts_and_aborts_in_a_row_never_spoil_a_result) {
   cluster.hook = nullptr;
   BOOST_TEST(cluster.reduce({5, 0, 2, 9}, 6000).all_succeeded());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

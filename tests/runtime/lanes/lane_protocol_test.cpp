@@ -3,6 +3,8 @@
 
 #include "tests/runtime/lanes/duet.hpp"
 
+BOOST_AUTO_TEST_SUITE(lane_protocol)
+
 using namespace prime;
 using namespace prime::lanes;
 using namespace prime::lanes::test;
@@ -310,3 +312,5 @@ BOOST_FIXTURE_TEST_CASE(garbage_closes_the_lane_and_nothing_else, Duet) {
   }
   play(2);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

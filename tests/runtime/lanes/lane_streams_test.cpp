@@ -3,6 +3,8 @@
 
 #include "tests/runtime/lanes/duet.hpp"
 
+BOOST_AUTO_TEST_SUITE(lane_streams)
+
 using namespace prime;
 using namespace prime::lanes;
 using namespace prime::lanes::test;
@@ -144,3 +146,5 @@ BOOST_AUTO_TEST_CASE(a_doubt_of_which_half_is_here_when_its_operation_ends_is_an
   duet.socket = first;
   receive_until(PieceKind::Committed, 2, nullptr);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

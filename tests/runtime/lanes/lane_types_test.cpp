@@ -6,6 +6,8 @@
 #include "kernels/reduce/typed_reduce.hpp"
 #include "tests/runtime/lanes/cluster.hpp"
 
+BOOST_AUTO_TEST_SUITE(lane_types)
+
 using namespace prime;
 using namespace prime::lanes;
 using namespace prime::lanes::test;
@@ -303,3 +305,5 @@ BOOST_AUTO_TEST_CASE(combinations_that_do_not_exist_are_refused_by_name) {
     for (const auto& [rank, outcome] : reduced.outcomes) BOOST_TEST((outcome.stats.error().name == ErrorName::ReduceMismatch));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

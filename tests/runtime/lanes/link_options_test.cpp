@@ -8,6 +8,8 @@
 
 #include "tests/runtime/lanes/plain_channel.hpp"
 
+BOOST_AUTO_TEST_SUITE(link_options)
+
 using namespace prime::lanes;
 
 namespace {
@@ -57,3 +59,5 @@ BOOST_AUTO_TEST_CASE(what_is_not_tcp_is_left_alone) {
   BOOST_TEST(!options.near);
   BOOST_TEST(options.congestion.empty());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

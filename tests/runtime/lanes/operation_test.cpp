@@ -5,6 +5,8 @@
 #include <boost/test/unit_test.hpp>
 #include <random>
 
+BOOST_AUTO_TEST_SUITE(operation)
+
 using namespace prime;
 using namespace prime::lanes;
 
@@ -268,3 +270,5 @@ BOOST_FIXTURE_TEST_CASE(a_request_that_contradicts_itself_is_refused, Fixture) {
     r.contributions[2] = r.contributions[1];
   }));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

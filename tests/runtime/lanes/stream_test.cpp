@@ -5,6 +5,8 @@
 #include <poll.h>
 #include <utility>
 
+BOOST_AUTO_TEST_SUITE(stream)
+
 using namespace prime;
 using namespace prime::lanes;
 
@@ -50,3 +52,5 @@ BOOST_AUTO_TEST_CASE(a_bell_that_writing_has_heard_wakes_reading_too) {
     BOOST_TEST(stream.may_read() == rings);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -8,6 +8,8 @@
 
 #include "tests/runtime/net/support.hpp"
 
+BOOST_AUTO_TEST_SUITE(acceptor)
+
 using namespace prime;
 using namespace prime::net;
 using namespace prime::net::test;
@@ -200,3 +202,5 @@ BOOST_AUTO_TEST_CASE(without_descriptors_it_waits_quietly_and_goes_on_when_there
   BOOST_TEST(guest.hung_up_on());
   BOOST_TEST(host->counters().refused == 1U);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

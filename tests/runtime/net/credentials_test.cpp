@@ -7,6 +7,8 @@
 
 #include "runtime/net/certificate_authority.hpp"
 
+BOOST_AUTO_TEST_SUITE(credentials_of_a_run)
+
 using namespace prime;
 using namespace prime::net;
 
@@ -91,3 +93,5 @@ BOOST_AUTO_TEST_CASE(a_run_id_that_no_invite_could_carry_is_refused) {
   BOOST_REQUIRE(!made);
   BOOST_TEST((made.error().name == ErrorName::Usage));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

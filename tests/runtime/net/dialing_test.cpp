@@ -10,6 +10,8 @@
 #include "runtime/net/certificate_authority.hpp"
 #include "tests/runtime/net/support.hpp"
 
+BOOST_AUTO_TEST_SUITE(dialing)
+
 using namespace prime;
 using namespace prime::net;
 using namespace prime::net::test;
@@ -176,3 +178,5 @@ BOOST_AUTO_TEST_CASE(a_mute_address_costs_its_deadline_and_no_descriptor) {
   BOOST_TEST(open_descriptors() == before);
   ::close(mute);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

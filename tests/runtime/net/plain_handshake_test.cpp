@@ -6,6 +6,8 @@
 #include "runtime/net/handshake.hpp"
 #include "tests/runtime/net/support.hpp"
 
+BOOST_AUTO_TEST_SUITE(plain_handshake)
+
 using namespace prime;
 using namespace prime::net;
 using namespace prime::net::test;
@@ -139,3 +141,5 @@ BOOST_AUTO_TEST_CASE(what_follows_the_handshake_is_left_to_the_channel) {
   BOOST_TEST(read_all(*dialed, {&got, 1}));
   BOOST_TEST((got == early));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,8 @@
 
 #include "runtime/net/run_key.hpp"
 
+BOOST_AUTO_TEST_SUITE(reachable)
+
 using namespace prime;
 using namespace prime::net;
 
@@ -41,3 +43,5 @@ BOOST_AUTO_TEST_CASE(an_invite_never_names_all_addresses) {
   BOOST_TEST(coordinator_host("0.0.0.0", "example.org") == "example.org");
   for (const auto* host : {"0.0.0.0", "::", ""}) BOOST_TEST(!is_wildcard(coordinator_host(host, {})));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

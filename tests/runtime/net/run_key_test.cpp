@@ -6,6 +6,8 @@
 #include <string>
 #include <type_traits>
 
+BOOST_AUTO_TEST_SUITE(run_key)
+
 using namespace prime;
 using namespace prime::net;
 
@@ -89,3 +91,5 @@ BOOST_AUTO_TEST_CASE(a_malformed_invite_is_refused_by_the_part_that_is_wrong) {
   // The last character carries four bits; one that sets the other two is no text of any key.
   check_refused("prime://10.0.0.7:4000/first-run#" + KEY_TEXT.substr(0, 42) + "9", "mistyped");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -10,6 +10,8 @@
 
 #include "kernels/digest/digest.hpp"
 
+BOOST_AUTO_TEST_SUITE(outer_state)
+
 using namespace prime;
 
 namespace {
@@ -250,3 +252,5 @@ BOOST_AUTO_TEST_CASE(impossible_layouts_are_refused) {
   BOOST_TEST(refused({{"a", {std::int64_t{1} << 40}}, {"b", {1}}}));
   BOOST_TEST(refused({{"a", std::vector<std::int64_t>(17, 1)}}));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

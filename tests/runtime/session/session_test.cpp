@@ -11,6 +11,8 @@
 #include "tests/runtime/session/quadratic.hpp"
 #include "tests/runtime/session/test_agent.hpp"
 
+BOOST_AUTO_TEST_SUITE(session)
+
 using namespace prime;
 using namespace prime::test;
 
@@ -334,3 +336,5 @@ BOOST_AUTO_TEST_CASE(the_embedding_example_trains_to_the_end) {
   BOOST_TEST(status == 0, output);
   BOOST_TEST(output.find("step 4: mean over 1 peers\nstate ") != std::string::npos, output);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

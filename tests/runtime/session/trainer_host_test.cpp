@@ -17,6 +17,8 @@
 #include "tests/runtime/session/quadratic.hpp"
 #include "tests/runtime/session/test_agent.hpp"
 
+BOOST_AUTO_TEST_SUITE(trainer_host)
+
 using namespace prime;
 using namespace prime::test;
 
@@ -208,3 +210,5 @@ BOOST_FIXTURE_TEST_CASE(what_a_trainer_left_running_is_killed_with_it_and_its_ou
   std::getline(log, line);
   BOOST_TEST(line == "started here");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

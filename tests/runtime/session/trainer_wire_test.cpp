@@ -7,6 +7,8 @@
 
 #include "runtime/session/packet_socket.hpp"
 
+BOOST_AUTO_TEST_SUITE(trainer_wire)
+
 using namespace prime;
 
 namespace {
@@ -117,3 +119,5 @@ BOOST_AUTO_TEST_CASE(packets_that_are_no_message_are_refused_by_name) {
   BOOST_TEST(refused_by_agent(R"({"v":3,"type":"leave","pad":")" + std::string(MAX_PACKET_BYTES, 'x') + "\"}"));
   BOOST_TEST(refused_by_agent("{\"v\":1,\"type\":\"export\",\"name\":\"a\xff\"}"));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -3,6 +3,8 @@
 
 #include "scratch.hpp"
 
+BOOST_AUTO_TEST_SUITE(atomic_file)
+
 using namespace prime;
 using namespace prime::store;
 namespace fs = std::filesystem;
@@ -140,3 +142,5 @@ BOOST_AUTO_TEST_CASE(removing_a_directory_removes_all_and_a_missing_one_is_no_er
   BOOST_REQUIRE(remove_directory_atomically(scratch.path() / "step"));
   BOOST_TEST(names_in(scratch.path()).empty());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,8 @@
 #include "runtime/store/atomic_file.hpp"
 #include "scratch.hpp"
 
+BOOST_AUTO_TEST_SUITE(checkpoint)
+
 using namespace prime;
 using namespace prime::store;
 namespace fs = std::filesystem;
@@ -215,3 +217,5 @@ BOOST_AUTO_TEST_CASE(a_writer_killed_at_any_moment_leaves_only_whole_checkpoints
   BOOST_REQUIRE(write_checkpoint(scratch.path(), Sample{1, 10}.content));
   for (const auto& name : names_in(scratch.path())) BOOST_TEST(name.starts_with("step-"), name);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

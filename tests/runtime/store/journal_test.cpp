@@ -6,6 +6,8 @@
 
 #include "scratch.hpp"
 
+BOOST_AUTO_TEST_SUITE(journal)
+
 using namespace prime;
 using namespace prime::store;
 
@@ -199,3 +201,5 @@ BOOST_AUTO_TEST_CASE(a_journal_whose_file_is_gone_takes_no_more_lines) {
   BOOST_REQUIRE(!refused);
   BOOST_TEST(refused.error().detail.find("gone") != std::string::npos);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

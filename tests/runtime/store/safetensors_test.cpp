@@ -7,6 +7,8 @@
 
 #include "scratch.hpp"
 
+BOOST_AUTO_TEST_SUITE(safetensors)
+
 using namespace prime;
 using namespace prime::store;
 
@@ -127,3 +129,5 @@ BOOST_AUTO_TEST_CASE(lengths_are_bounded_before_memory_is_taken) {
   put_file(path, std::string(200'000, '['), 0);
   BOOST_TEST(refused(path));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,8 @@
 #include <set>
 #include <unistd.h>
 
+BOOST_AUTO_TEST_SUITE(corpus)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -259,3 +261,5 @@ BOOST_AUTO_TEST_CASE(a_file_that_shrinks_during_the_run_is_named) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()

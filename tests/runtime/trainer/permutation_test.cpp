@@ -4,6 +4,8 @@
 #include <boost/test/unit_test.hpp>
 #include <set>
 
+BOOST_AUTO_TEST_SUITE(permutation)
+
 namespace {
 
 using prime::trainer::Permutation;
@@ -44,3 +46,5 @@ BOOST_AUTO_TEST_CASE(neighbours_are_taken_far_apart) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -3,6 +3,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(schedule)
+
 namespace {
 
 using prime::manifest::Constant;
@@ -40,3 +42,5 @@ BOOST_AUTO_TEST_CASE(the_constant_schedule_never_changes) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()
