@@ -4,6 +4,7 @@
 
 #include "actors/coordinator/membership_machine.hpp"
 #include "actors/coordinator/outer_step_machine.hpp"
+#include "actors/coordinator/rollback_machine.hpp"
 #include "actors/coordinator/run_end_machine.hpp"
 #include "actors/coordinator/waits.hpp"
 
@@ -97,6 +98,8 @@ Snapshot snapshot(const State& s) {
                 .next_ordinal = s.next_ordinal,
                 .phase = s.phase,
                 .paused_for = s.pause ? std::optional{s.pause->members} : std::nullopt,
+                .checkpoint = s.checkpoint,
+                .restoring = s.restoring.has_value(),
                 .end_cause = s.end_cause,
                 .finalist = s.finalist,
                 .layout = s.layout,
@@ -181,6 +184,8 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
   state.view.members = std::move(members);
   state.phase = snapshot.phase == Phase::Reducing ? Phase::Training : snapshot.phase;
   if (snapshot.paused_for) state.pause = Pause{*snapshot.paused_for, now};
+  state.checkpoint = snapshot.checkpoint;
+  if (snapshot.restoring) state.restoring = now;
   state.end_cause = snapshot.end_cause;
   state.finalist = snapshot.finalist;
   // A state that nothing was trained on and no member holds is founded anew, as when all who held it were lost.
@@ -230,6 +235,7 @@ Transition step(State state, const Event& event, Instant now) {
                                  },
                              },
                              event);
+  if (std::exchange(s.roll_back_due, false)) rollback::roll_back(s, now, result.effects);
   if (const auto admitted = membership::admit(s, now, result.effects); !admitted.empty()) outer_step::enter(s, admitted, result.effects);
   outer_step::advance(s, now, result.effects);
   note_wait(s, now, result.effects);

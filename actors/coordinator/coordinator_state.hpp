@@ -22,7 +22,10 @@
 
 namespace prime::coordinator {
 
-/// The state that a run begins with when another one was saved: every peer that holds it may found.
+/// What happens when many members are lost at once (`membership.correlated_loss`).
+enum class LossPolicy : std::uint8_t { Continue, Pause, RollBack };
+
+/// A state that was saved: what a run begins with when another one ended, or what it is rolled back to.
 struct Origin {
   Revision revision;
   Digest state;
@@ -48,7 +51,8 @@ struct Options {
   Duration fetch_limit = 10min;        ///< of one state fetch
   Duration wait_limit = 10min;         ///< how long the run waits for peers before it fails, and how long it pauses
   Duration coordinator_grace = 1min;   ///< so long a peer looks for a coordinator that it lost: later it does not come back
-  bool pause_on_correlated_loss = false;
+  LossPolicy on_correlated_loss = LossPolicy::Continue;
+  std::uint64_t checkpoint_every = 0;  ///< outer steps between two states that the run can be rolled back to; 0: there are none
 
   /// From the last sign of life of a peer until it has given up for certain: it notices, looks for so long, and its greeting takes a while.
   [[nodiscard]] Duration return_limit() const { return heartbeat_limit + coordinator_grace + heartbeat_limit; }
@@ -148,6 +152,8 @@ struct Snapshot {
   std::uint64_t next_ordinal = 0;
   Phase phase = Phase::Waiting;
   std::optional<std::uint32_t> paused_for;  ///< so many members
+  std::optional<Origin> checkpoint;
+  bool restoring = false;
   std::optional<Error> end_cause;
   std::optional<PeerId> finalist;
   std::optional<Digest> layout;
@@ -198,6 +204,9 @@ struct State {
   std::map<std::pair<PeerId, PeerId>, std::uint32_t> link_failures;
   Losses losses;
   std::optional<Pause> pause;
+  std::optional<Origin> checkpoint;   ///< the newest that members have saved; only where the run may be rolled back
+  bool roll_back_due = false;         ///< decided in this event, done after it
+  std::optional<Instant> restoring;   ///< since when the run was rolled back and nobody has come back with the checkpoint
   std::optional<Instant> deserted;  ///< the last tick at which nobody who holds what was trained was here
   std::optional<Commit> last_commit;
   std::optional<Record> last_commit_record;

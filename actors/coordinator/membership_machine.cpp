@@ -48,12 +48,14 @@ void note_loss(State& state, Instant heard, Instant now, Effects& effects) {
   const bool known = losses.correlated();
   ++losses.lost;
   if (known || !losses.correlated() || state.phase >= Phase::Finishing) return;
-  const bool pauses = state.options.pause_on_correlated_loss;
+  const auto policy = state.options.on_correlated_loss;
+  // Before the first checkpoint, and right after one, there is nothing to go back to.
+  state.roll_back_due = policy == LossPolicy::RollBack && state.checkpoint && state.checkpoint->revision < state.revision;
   effects.emplace_back(Record{"correlated_loss"}
                            .with("lost", std::uint64_t{losses.lost})
                            .with("of", std::uint64_t{losses.members})
-                           .with("policy", std::string{pauses ? "pause" : "continue"}));
-  if (pauses) state.pause = Pause{std::max(losses.members, state.pause ? state.pause->members : 0), now};
+                           .with("policy", std::string{policy == LossPolicy::Pause ? "pause" : state.roll_back_due ? "rollback" : "continue"}));
+  if (policy == LossPolicy::Pause) state.pause = Pause{std::max(losses.members, state.pause ? state.pause->members : 0), now};
 }
 
 /// Sends a seated peer to a donor, or makes it the founder of a run that has no state yet.
@@ -96,7 +98,8 @@ std::optional<Error> refusal(const State& state, const Hello& message) {
     return Error{ErrorName::WrongRun, "run `" + state.options.run + "`, the invite names `" + message.run + "`"};
   if (message.name.size() > 64 || message.lanes.host.size() > 255) return Error{ErrorName::ProtocolViolation, "a name is too long"};
   for (const auto& [id, cause] : state.gone)
-    if (id == message.peer)
+    if (id == message.peer && cause.name == ErrorName::RolledBack) return cause;
+    else if (id == message.peer)
       return Error{ErrorName::Evicted, "it went with: " + (cause.name == ErrorName::Evicted ? cause.detail : to_string(cause))};
   if (state.phase == Phase::Finishing || state.phase == Phase::Over)
     return Error{ErrorName::RunDone, state.revision.value >= state.options.outer_steps
@@ -259,7 +262,8 @@ void dismiss(State& state, PeerId id, const Error& cause, Instant now, Effects& 
   if (!state.peers.contains(id)) return;
   effects.emplace_back(Send{id, Dismissed{cause}});
   effects.emplace_back(Fence{id});
-  remove(state, id, cause, cause.name == ErrorName::RunDone, now, effects);  // whose turn never came is no loss
+  // Whose turn never came is no loss, nor is who comes back with the checkpoint.
+  remove(state, id, cause, cause.name == ErrorName::RunDone || cause.name == ErrorName::RolledBack, now, effects);
 }
 
 std::vector<PeerId> admit(State& state, Instant now, Effects& effects) {
@@ -269,6 +273,7 @@ std::vector<PeerId> admit(State& state, Instant now, Effects& effects) {
     if (peer.seat == Seat::CaughtUp && peer.seated.revision == state.revision) admitted.push_back(&peer);
   // The first view waits for its quorum, so that all begin the first step together.
   if (admitted.empty() || (state.view.members.empty() && !state.has_trained() && admitted.size() < state.options.start_quorum)) return {};
+  state.restoring.reset();
   std::sort(admitted.begin(), admitted.end(), [](const Peer* a, const Peer* b) { return a->ordinal < b->ordinal; });
   state.view.epoch = state.view.epoch.next();
   auto& members = state.view.members.edit();

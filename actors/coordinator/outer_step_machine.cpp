@@ -146,6 +146,9 @@ void commit(State& state, const Digest& digest, Instant now, Effects& effects) {
   state.revision = message.revision;
   state.digest = digest;
   state.cursor = state.operation.next_sample;
+  const auto every = state.options.checkpoint_every;
+  if (state.options.on_correlated_loss == LossPolicy::RollBack && every > 0 && state.step.value % every == 0)
+    state.checkpoint = Origin{state.revision, digest, state.cursor, state.tokens};
   if (state.step.value >= state.options.outer_steps) {
     run_end::finish(state, digest, now, effects);
     return;
@@ -211,7 +214,7 @@ void advance_waiting(State& state, Instant now, Effects& effects) {
     return;
   }
   const bool state_lost =
-      state.has_trained() && members == 0 &&
+      !state.restoring && state.has_trained() && members == 0 &&
       std::none_of(state.peers.begin(), state.peers.end(), [](const auto& entry) { return entry.second.seat == Seat::CaughtUp; });
   if (state_lost)
     run_end::end(state,

@@ -55,6 +55,7 @@ class Handler {
     s_.options.heartbeat_limit = event.heartbeat_limit;
     s_.options.checkpoint_every = event.checkpoint_every;
     s_.options.coordinator_grace = event.coordinator_grace;
+    s_.options.all_write_checkpoints = event.all_write_checkpoints;
     return "configured";
   }
 
@@ -184,8 +185,9 @@ class Handler {
 
   std::string hear(const Dismissed& m) {
     if (s_.phase == Phase::Finishing && m.cause.name == ErrorName::RunDone) return end(std::nullopt, false, {});
-    // Sent away with the run's state in hand: it is kept for whoever continues the run.
-    return end(m.cause, info(m.cause.name).klass != ErrorClass::User, prime::to_string(m.cause));
+    // Sent away with the run's state in hand: it is kept for whoever continues the run, unless it is void.
+    const bool worth_keeping = info(m.cause.name).klass != ErrorClass::User && m.cause.name != ErrorName::RolledBack;
+    return end(m.cause, worth_keeping, prime::to_string(m.cause));
   }
 
   std::string hear(const FetchState& m) {
@@ -290,7 +292,8 @@ class Handler {
     emit(ApplyCommit{m, static_cast<std::uint32_t>(contributors.size())});
     record(std::move(done));
     const auto every = s_.options.checkpoint_every;
-    if (every > 0 && m.step.value % every == 0 && s_.reduce->view.members.front().id == s_.options.hello.peer)
+    const bool writes = s_.options.all_write_checkpoints || s_.reduce->view.members.front().id == s_.options.hello.peer;
+    if (every > 0 && m.step.value % every == 0 && writes)
       emit(SaveState{"every " + std::to_string(every) + " outer steps"});
     const bool is_in = !s_.begin->contribute || own_weight(*s_.reduce) > 0;
     forget_reduce(is_in ? Phase::Waiting : at_rest());
@@ -448,7 +451,7 @@ std::string_view to_string(Phase phase) {
 
 bool joins_anew(const Error& cause) {
   return cause.name == ErrorName::Evicted || cause.name == ErrorName::LaneBroken || cause.name == ErrorName::DeadlineExceeded ||
-         cause.name == ErrorName::FetchFailed;
+         cause.name == ErrorName::FetchFailed || cause.name == ErrorName::RolledBack;
 }
 
 Transition start(Options options, Instant now) {

@@ -24,7 +24,8 @@ struct Options {
   Duration heartbeat_limit = 10s;      ///< of the coordinator's silence
   Duration doubt_after = 5s;           ///< a voter that heard nothing asks
   Duration coordinator_grace = 20s;    ///< for a lost coordinator to come back; until the welcome brings the manifest's
-  std::uint64_t checkpoint_every = 0;  ///< outer steps; the member of rank 0 writes them; 0: none on the way
+  std::uint64_t checkpoint_every = 0;  ///< outer steps; 0: no checkpoints on the way
+  bool all_write_checkpoints = false;  ///< the run may be rolled back to them; otherwise the member of rank 0 does
 };
 
 enum class Phase : std::uint8_t {
@@ -101,6 +102,7 @@ struct Configured {
   Duration heartbeat_limit{};
   std::uint64_t checkpoint_every = 0;
   Duration coordinator_grace{};
+  bool all_write_checkpoints = false;
 };
 /// The trainer has bound its tensors. The first time its values may found the state; later it is given the state.
 struct TrainerBound {

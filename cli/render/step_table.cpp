@@ -53,6 +53,7 @@ std::optional<std::string> StepTable::apply(const store::JournalLine& line) {
   if (line.event == "peer_absent") notes_.push_back(name + " is waited for");
   if (line.event == "pause_ended")
     notes_.push_back("paused until " + std::to_string(count_field(fields, "members").value_or(0)) + " peers were there");
+  if (line.event == "rolled_back") notes_.push_back("rolled back to step " + std::to_string(count_field(fields, "outer_step").value_or(0)));
   if (line.event == "coordinator_restarted") notes_.emplace_back("the coordinator was killed and is back");
   if (line.event == "outer_step_aborted") {
     const auto reason = text_field(fields, "reason").value_or("no reason");

@@ -20,6 +20,7 @@
 #include "runtime/net/basp_transport.hpp"
 #include "runtime/net/dial.hpp"
 #include "runtime/net/reachable.hpp"
+#include "runtime/store/checkpoint.hpp"
 
 namespace prime {
 namespace {
@@ -274,7 +275,15 @@ class Agent {
 struct Life {
   Result<void> outcome;
   bool told_to_end = false;
+  std::filesystem::path checkpoint{};  ///< the newest whole one that it wrote; empty: none
 };
+
+std::filesystem::path newest_whole(const std::filesystem::path& checkpoints) {
+  const auto entries = store::list_checkpoints(checkpoints);
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry)
+    if (store::verify_checkpoint(entry->path)) return entry->path;
+  return {};
+}
 
 /// One life of a peer in the run, from the hello to its end, under an id and a journal of its own. `before`: who was sent away, when
 /// this one takes part in its place.
@@ -292,7 +301,8 @@ Life live(const AgentOptions& options, PeerId self, std::optional<PeerId> before
   Agent agent{options, self, options.name, directory, *journal, welcome, before ? REJOIN_PATIENCE : Duration{}};
   auto outcome = agent.run();
   journal->append(process_ended(outcome));
-  return {std::move(outcome), agent.told_to_end()};
+  const bool rolled_back = !outcome && outcome.error().name == ErrorName::RolledBack;
+  return {std::move(outcome), agent.told_to_end(), rolled_back ? newest_whole(directory / "checkpoints") : std::filesystem::path{}};
 }
 
 }  // namespace
@@ -307,7 +317,7 @@ Result<void> run_agent(AgentOptions options, const AgentPorts& ports) {
   std::optional<PeerId> before;
   for (auto self = random_peer_id();; self = random_peer_id()) {
     if (options.name.empty()) options.name = readable_name(self);
-    auto [outcome, told_to_end] = live(options, self, before, welcome);
+    auto [outcome, told_to_end, checkpoint] = live(options, self, before, welcome);
     if (!outcome && eviction) return fail(std::move(*eviction).with_context("joining anew, which failed: " + to_string(outcome.error())));
     // A trainer that is not ours to start belongs to its program, which decides itself whether to join again.
     if (outcome || told_to_end || !peer::joins_anew(outcome.error()) || options.trainer_descriptor) return outcome;
@@ -320,7 +330,9 @@ Result<void> run_agent(AgentOptions options, const AgentPorts& ports) {
     lives = std::move(next.state);
     eviction = outcome.error();
     ports.rejoining(*eviction);
-    options.checkpoint.clear();  // what the run holds by now comes from a donor
+    // What the run holds by now comes from a donor; what it was rolled back to, from the disk: this life's, or that of the one before.
+    if (eviction->name != ErrorName::RolledBack) options.checkpoint.clear();
+    else if (!checkpoint.empty()) options.checkpoint = std::move(checkpoint);
   }
 }
 

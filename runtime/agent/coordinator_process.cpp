@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "actors/coordinator/coordinator_actor.hpp"
+#include "actors/coordinator/rollback_machine.hpp"
 #include "runtime/agent/decision_file.hpp"
 #include "runtime/agent/end_signal.hpp"
 #include "runtime/agent/processes.hpp"
@@ -30,7 +31,7 @@ constexpr Duration LAST_WORD_LIMIT = 5s;
 struct Told {
   std::map<std::string, std::string> members;  ///< names by peer id, of those who were admitted and are not told as gone
   bool admitted = false;                       ///< whether anybody ever was
-  std::uint64_t revision = 0;                  ///< of the last commit
+  std::uint64_t revision = 0;                  ///< of the last commit, or of what the run was rolled back to since
 };
 
 Result<Told> read_told(const std::filesystem::path& path) {
@@ -43,7 +44,7 @@ Result<Told> read_told(const std::filesystem::path& path) {
       const auto peer = telemetry::text_field(line.fields, "peer").value_or("");
       if (line.event == "peer_admitted") told.members[peer] = telemetry::text_field(line.fields, "name").value_or("");
       if (line.event == "peer_lost" || line.event == "peer_left") told.members.erase(peer);
-      if (line.event == "outer_step_committed") told.revision = telemetry::count_field(line.fields, "revision").value_or(0);
+      if (line.event == "outer_step_committed" || line.event == "rolled_back") told.revision = telemetry::count_field(line.fields, "revision").value_or(0);
       told.admitted = told.admitted || line.event == "peer_admitted";
     }
     if (reader.offset_bytes() == before) return told;
@@ -53,12 +54,23 @@ Result<Told> read_told(const std::filesystem::path& path) {
 /// Nobody was told then of what is missing there, but everybody will be.
 void fill_gaps(Told told, const coordinator::Snapshot& kept, RecordJournal& journal) {
   if (kept.last_commit_record && told.revision < kept.revision.value) journal.append(*kept.last_commit_record);
+  if (kept.restoring && told.revision > kept.revision.value)
+    journal.append(coordinator::rollback::rolled_back_record(kept.epoch, Revision{told.revision}, *kept.checkpoint));
   for (const auto& kept_one : kept.members) told.members.erase(to_string(kept_one.member.id));
   for (const auto& [peer, name] : told.members)
     journal.append(Record{"peer_lost"}
                        .with("peer", peer)
                        .with("name", name)
                        .with("reason", to_string(Error{ErrorName::PeerLost, "it went just before the coordinator ended"})));
+}
+
+coordinator::LossPolicy loss_policy(manifest::CorrelatedLoss said) {
+  switch (said) {
+    case manifest::CorrelatedLoss::Continue: return coordinator::LossPolicy::Continue;
+    case manifest::CorrelatedLoss::Pause: return coordinator::LossPolicy::Pause;
+    case manifest::CorrelatedLoss::Rollback: return coordinator::LossPolicy::RollBack;
+  }
+  return coordinator::LossPolicy::Continue;
 }
 
 coordinator::Options machine_options(const CoordinatorOptions& options) {
@@ -72,7 +84,8 @@ coordinator::Options machine_options(const CoordinatorOptions& options) {
   machine.outer_steps = shared.train.outer_steps;
   machine.samples_per_peer = std::uint64_t{shared.sync.inner_steps} * shared.train.batch;
   machine.coordinator_grace = shared.membership.coordinator_grace;
-  machine.pause_on_correlated_loss = shared.membership.correlated_loss == manifest::CorrelatedLoss::Pause;
+  machine.on_correlated_loss = loss_policy(shared.membership.correlated_loss);
+  machine.checkpoint_every = shared.checkpoint.every;
   machine.stop_when_alone = shared.sync.alone == manifest::Alone::Stop;
   machine.heartbeat_limit = shared.membership.heartbeat.dead_after;
   machine.deadline = shared.sync.deadline;

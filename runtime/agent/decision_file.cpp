@@ -91,6 +91,15 @@ coordinator::Snapshot::Kept kept_of(const json& object) {
   return kept;
 }
 
+coordinator::Origin origin_of(const json& object) {
+  return {Revision{object.at("revision").get<std::uint64_t>()}, digest_of(object.at("digest")), object.at("next_sample").get<std::uint64_t>(),
+          object.at("tokens").get<std::uint64_t>()};
+}
+
+json to_json(const coordinator::Origin& origin) {
+  return {{"revision", origin.revision.value}, {"digest", to_string(origin.state)}, {"next_sample", origin.next_sample}, {"tokens", origin.tokens}};
+}
+
 coordinator::Snapshot snapshot_of(const json& object) {
   const auto count = [&](const char* key) { return object.at(key).get<std::uint64_t>(); };
   coordinator::Snapshot snapshot;
@@ -101,6 +110,8 @@ coordinator::Snapshot snapshot_of(const json& object) {
       static_cast<coordinator::Phase>(std::min<std::uint64_t>(count("phase"), static_cast<std::uint64_t>(coordinator::Phase::Over)));
   snapshot.paused_for =
       optional_of<std::uint32_t>(object.value("paused_for", json{}), [](const json& count) { return count.get<std::uint32_t>(); });
+  snapshot.checkpoint = optional_of<coordinator::Origin>(object.value("checkpoint", json{}), origin_of);
+  snapshot.restoring = object.value("restoring", false);
   snapshot.end_cause = optional_of<Error>(object.at("end_cause"), error_of);
   snapshot.finalist = optional_of<PeerId>(object.at("finalist"), [](const json& id) { return PeerId{id.get<std::uint64_t>()}; });
   snapshot.layout = optional_of<Digest>(object.at("layout"), digest_of);
@@ -137,6 +148,8 @@ std::string format_snapshot(const coordinator::Snapshot& s) {
                     {"next_ordinal", s.next_ordinal},
                     {"phase", static_cast<std::uint64_t>(s.phase)},
                     {"paused_for", s.paused_for ? json(*s.paused_for) : json{}},
+                    {"checkpoint", s.checkpoint ? to_json(*s.checkpoint) : json{}},
+                    {"restoring", s.restoring},
                     {"end_cause", s.end_cause ? to_json(*s.end_cause) : json{}},
                     {"finalist", s.finalist ? json(s.finalist->value) : json{}},
                     {"layout", s.layout ? json(to_string(*s.layout)) : json{}},

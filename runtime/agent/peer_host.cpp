@@ -53,7 +53,8 @@ void PeerHost::start(const Welcome& welcome) {
   const auto& shared = manifest_->shared;
   options_.configured(shared);
   options_.report(peer::Configured{shared.membership.heartbeat.every, shared.membership.heartbeat.dead_after, shared.checkpoint.every,
-                                   shared.membership.coordinator_grace});
+                                   shared.membership.coordinator_grace,
+                                   shared.membership.correlated_loss == manifest::CorrelatedLoss::Rollback});
   launch();
 }
 

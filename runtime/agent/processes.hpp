@@ -64,8 +64,8 @@ struct AgentPorts {
 };
 
 /// Takes part in the run until it is over, this peer leaves (SIGTERM, SIGINT), or something ends it. Who is sent away
-/// because it was frozen, cut off or too slow takes part anew by itself, as a new peer that fetches the current state: five times
-/// within ten minutes.
+/// because it was frozen, cut off or too slow takes part anew by itself, as a new peer that fetches the current state, or brings
+/// the checkpoint that the run was rolled back to: five times within ten minutes.
 /// Errors before the welcome: RunUnreachable, KeyRefused, WrongRun, VersionMismatch, RunFull, RunDone, AddressTaken;
 /// later: CoordinatorLost, Evicted, TrainerFailed and others of errors.def, each with the state saved if there was one.
 Result<void> run_agent(AgentOptions options, const AgentPorts& ports);

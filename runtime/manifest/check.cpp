@@ -75,6 +75,10 @@ std::vector<Conflict> conflicts(const Manifest& manifest) {
                      "`membership.heartbeat.dead_after` must be at least twice `every`, found " + print_duration(heartbeat.dead_after) +
                          " and " + print_duration(heartbeat.every),
                      "for example `dead_after: " + print_duration(5 * heartbeat.every) + "`"});
+  if (shared.membership.correlated_loss == CorrelatedLoss::Rollback && shared.checkpoint.every == 0)
+    found.push_back({{"membership.correlated_loss", "checkpoint.every"},
+                     "`membership.correlated_loss: rollback` needs checkpoints on the way, found `checkpoint.every` 0",
+                     "for example `checkpoint: {every: 10}`, or `correlated_loss: pause`"});
   return found;
 }
 

@@ -29,7 +29,7 @@ enum class Algorithm : std::uint8_t { Diloco };
 /// Of values that a codec cannot carry exactly.
 enum class Rounding : std::uint8_t { Nearest, Stochastic };
 /// What the run does when a third of its members or more, and two at least, are lost at once.
-enum class CorrelatedLoss : std::uint8_t { Continue, Pause };
+enum class CorrelatedLoss : std::uint8_t { Continue, Pause, Rollback };
 /// What a world of one does when `membership.peers` asks for more (law 5: never alone by accident).
 enum class Alone : std::uint8_t { Wait, Stop };
 enum class Transport : std::uint8_t { Tls, Plain };

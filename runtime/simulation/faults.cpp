@@ -70,7 +70,7 @@ void Swarm::strike(const Fault& fault, std::optional<std::size_t> victim) {
   }
 }
 
-std::size_t Swarm::join(const PeerSpec& spec) {
+std::size_t Swarm::join(const PeerSpec& spec, const std::optional<Model>& checkpoint) {
   const auto i = hosts_.size();
   auto& host = hosts_.emplace_back();
   host.id = PeerId{mix(scenario_.seed * 1000 + i)};
@@ -78,7 +78,8 @@ std::size_t Swarm::join(const PeerSpec& spec) {
   host.spec = spec;
   host.clock = new_clock();
   host.started = now_;
-  host.model = initial_model(scenario_.same_start ? 7 : 7 + i);
+  host.checkpoint = checkpoint;
+  host.model = checkpoint.value_or(initial_model(scenario_.same_start ? 7 : 7 + i));
   peer::Options options;
   options.hello.run = spec.other_run ? "another" : scenario_.options.run;
   options.hello.protocol = spec.other_protocol ? PROTOCOL_VERSION + 1 : PROTOCOL_VERSION;
@@ -86,6 +87,8 @@ std::size_t Swarm::join(const PeerSpec& spec) {
   options.hello.name = "peer-" + std::to_string(i);
   options.doubt_after = scenario_.doubt_after;
   options.coordinator_grace = COORDINATOR_GRACE;
+  options.checkpoint_every = scenario_.options.checkpoint_every;
+  options.all_write_checkpoints = scenario_.options.on_correlated_loss == coordinator::LossPolicy::RollBack;
   auto started = peer::start(std::move(options), host.clock.read(now_));
   host.machine = std::move(started.state);
   watch_silence(now_, host);

@@ -42,7 +42,7 @@ void Oracle::coordinator_stepped(const coordinator::Event& event, const coordina
   // A member whose seat is kept begins to be silent when its connection ends.
   if (const auto* lost = std::get_if<coordinator::ConnectionLost>(&event); lost != nullptr && state.peers.contains(lost->peer))
     heard_[lost->peer] = now;
-  if (options_.pause_on_correlated_loss) note_losses(state, effects);
+  if (options_.on_correlated_loss == coordinator::LossPolicy::Pause) note_losses(state, effects);
   if (const auto* received = std::get_if<coordinator::Received>(&event)) {
     if (const auto* vote = std::get_if<Vote>(&received->message)) votes_[vote->op][received->from] = vote->state;
     if (const auto* ready = std::get_if<Ready>(&received->message)) bases_[received->from] = ready->base;
@@ -52,6 +52,7 @@ void Oracle::coordinator_stepped(const coordinator::Event& event, const coordina
   for (const auto& effect : effects) {
     if (const auto* record = std::get_if<Record>(&effect)) {
       if (record->event == "outer_step_committed") committed(*record, state);
+      if (record->event == "rolled_back") rolled_back(*record, state);
       if (record->event == "run_done" || record->event == "run_failed") {
         expect(record->durable, "LAW-8", "the end of the run is not durable");
         end_is_journaled = true;
@@ -256,8 +257,27 @@ void Oracle::committed(const Record& record, const coordinator::State& state) {
     if (contribution.weight == 0) continue;
     auto& begin = begun_.at(contribution.peer);
     begin.contribute = false;  // what it did is in: it weighs nothing before it begins anew
-    consumed_.insert(begin.first_sample);
+    consumed_.emplace(begin.first_sample, Revision{*revision});
   }
+}
+
+/// Everything after that revision never was; who held it is known by an id that never comes back.
+void Oracle::rolled_back(const Record& record, const coordinator::State& state) {
+  const auto* revision = field<std::uint64_t>(record, "revision");
+  const auto* digest = field<std::string>(record, "digest");
+  if (revision == nullptr || digest == nullptr) return expect(false, "LAW-8", "the record of a rollback is incomplete");
+  expect(record.durable, "LAW-8", "a rollback is not durable");
+  const Revision to{*revision};
+  const auto committed = journal_.find(to);
+  if (committed == journal_.end() || !reference_.contains(to)) return expect(false, "SIM-13", "rolled back to what was never committed");
+  expect(to.value % options_.checkpoint_every == 0, "SIM-13", "rolled back to revision ", to.value, ", which nobody saved");
+  expect(committed->second == parse_digest(*digest), "SIM-13", "rolled back to other bits than those of revision ", to.value);
+  expect(state.cursor == reference_.at(to).cursor, "SIM-13", "the data cursor is not that of revision ", to.value);
+  journal_.erase(journal_.upper_bound(to), journal_.end());
+  reference_.erase(reference_.upper_bound(to), reference_.end());
+  std::erase_if(consumed_, [to](const auto& entry) { return entry.second > to; });
+  next_free_sample_ = reference_.at(to).cursor;
+  for (const auto& [id, epoch] : peer_epochs_) void_.insert(id);
 }
 
 void Oracle::check_mean(const StartReduce& reduce, const std::vector<std::string>& contributors, std::uint64_t weight,
@@ -311,6 +331,7 @@ void Oracle::peer_stepped(const Holding& holding, const std::vector<peer::Effect
 }
 
 void Oracle::check_holding(const Holding& holding) {
+  if (void_.contains(holding.id)) return;
   const auto& machine = *holding.machine;
   const auto& name = machine.options.hello.name;
   const auto digest = digest_of(*holding.model);

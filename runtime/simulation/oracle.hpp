@@ -61,6 +61,7 @@ class Oracle {
   void begun(PeerId to, const BeginStep& message);
   void reduce_started(const StartReduce& message, const coordinator::State& state);
   void committed(const Record& record, const coordinator::State& state);
+  void rolled_back(const Record& record, const coordinator::State& state);
   void check_mean(const StartReduce& reduce, const std::vector<std::string>& contributors, std::uint64_t weight, const Digest& digest);
   void check_membership(const coordinator::State& state, bool all_seats);
   void note_losses(const coordinator::State& state, const std::vector<coordinator::Effect>& effects);
@@ -95,7 +96,8 @@ class Oracle {
   std::map<Revision, Digest> journal_;
   std::map<Digest, Model> founders_;  ///< initial states that peers brought along
   std::uint64_t next_free_sample_ = 0;
-  std::unordered_set<std::uint64_t> consumed_;  ///< first samples of the work that is committed
+  std::unordered_map<std::uint64_t, Revision> consumed_;  ///< first samples of the work that is committed, and by which revision
+  std::unordered_set<PeerId> void_;                       ///< who was there when the run was rolled back: what they hold is nobody's
   std::unordered_map<PeerId, Revision> bases_;  ///< from which each peer says to have trained
   std::unordered_map<PeerId, Instant> begun_at_;
   Instant now_{};

@@ -166,7 +166,10 @@ Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_
     scenario.options.grace = random.between(0ms, 3s);
     scenario.arrivals[random.below(peers)].second.inner_time *= static_cast<std::int64_t>(random.between(1, 6));
   }
-  scenario.options.pause_on_correlated_loss = random.chance(0.3);
+  const auto policy = random.below(10);
+  if (policy < 3) scenario.options.on_correlated_loss = coordinator::LossPolicy::Pause;
+  else if (policy < 5) scenario.options.on_correlated_loss = coordinator::LossPolicy::RollBack;
+  scenario.options.checkpoint_every = random.between(1, 4);
   return scenario;
 }
 
@@ -184,7 +187,8 @@ Duration time_limit(const Scenario& scenario) {
   for (const auto& fault : scenario.faults) last_event = std::max(last_event, fault.at.value_or(0ms) + fault.hold);
   for (const auto& spec : scenario.joiners) consider(spec);
   const auto disturbances = static_cast<std::int64_t>(scenario.faults.size() + scenario.arrivals.size() + 2);
-  const auto tries = static_cast<std::int64_t>(options.outer_steps) + disturbances * coordinator::MAX_LINK_FAILURES;
+  const auto tries = static_cast<std::int64_t>(options.outer_steps) + disturbances * coordinator::MAX_LINK_FAILURES +
+                     disturbances * static_cast<std::int64_t>(options.checkpoint_every);  // each may be rolled back
   const auto one_try = slowest_training + 3 * options.deadline;
   return last_event + tries * one_try +
          disturbances * (options.seat_limit + options.fetch_limit + options.wait_limit + options.finish_limit + options.coordinator_grace);

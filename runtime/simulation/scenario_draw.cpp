@@ -78,7 +78,8 @@ Result<Scenario> draw(const ScenarioFile& file, std::uint64_t seed, std::optiona
   options.start_quorum = static_cast<std::uint32_t>(file.quorum ? one_of(random, *file.quorum) : peers);
   options.max_peers = static_cast<std::uint32_t>(file.maximum ? one_of(random, *file.maximum) : all);
   options.stop_when_alone = file.stop_when_alone;
-  options.pause_on_correlated_loss = file.pause_on_correlated_loss;
+  options.on_correlated_loss = file.on_correlated_loss;
+  options.checkpoint_every = one_of(random, file.checkpoint_every);
   options.quorum = static_cast<std::uint32_t>(one_of(random, file.step_quorum));
   replace(random, options.grace, file.grace);
   PRIME_CHECK(fits(peers, options));

@@ -47,7 +47,8 @@ struct ScenarioFile {
   std::optional<Count> quorum;   ///< absent: all of the start
   std::optional<Count> maximum;  ///< absent: room for everybody who joins
   bool stop_when_alone = false;
-  bool pause_on_correlated_loss = false;
+  coordinator::LossPolicy on_correlated_loss = coordinator::LossPolicy::Continue;
+  Count checkpoint_every{0, 0};
   Count step_quorum{0, 0};
   std::optional<Time> grace;
   std::optional<Time> dead_after;

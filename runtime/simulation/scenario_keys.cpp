@@ -89,6 +89,22 @@ Key<ScenarioFile> flag(std::string path, std::string meaning, Access at) {
           }};
 }
 
+Key<ScenarioFile> correlated_loss() {
+  const std::vector<std::string> words{"continue", "pause", "rollback"};  // in the order of LossPolicy
+  return {.path = "membership.correlated_loss",
+          .meaning = "what follows the loss of a third at once, as in a manifest [continue]",
+          .expected = listed(words),
+          .example = "pause",
+          .schema = R"({"enum": )" + json_list(words) + "}",
+          .words = words,
+          .read = [=](const Node& node, ScenarioFile& file) {
+            const auto found = std::find(words.begin(), words.end(), node.text);
+            if (found == words.end()) return false;
+            file.on_correlated_loss = static_cast<coordinator::LossPolicy>(found - words.begin());
+            return true;
+          }};
+}
+
 Key<ScenarioFile> section(std::string path, std::string meaning) {
   return {.path = std::move(path),
           .meaning = std::move(meaning),
@@ -187,9 +203,10 @@ void add_rules(std::vector<Key<ScenarioFile>>& t) {
       [](auto& f) -> auto& { return f.maximum; }));
   t.push_back(flag(
       "membership.stop_when_alone", "too few peers end the run at once [false]", [](auto& f) -> auto& { return f.stop_when_alone; }));
-  t.push_back(flag(
-      "membership.pause_on_correlated_loss", "after the loss of a third at once the run waits for others in their place [false]",
-      [](auto& f) -> auto& { return f.pause_on_correlated_loss; }));
+  t.push_back(correlated_loss());
+  t.push_back(section("checkpoint", "what the run can be rolled back to"));
+  t.push_back(counts<ScenarioFile>(
+      "checkpoint.every", "outer steps between two; 0: none [0]", 0, MANY, "5", [](auto& f) -> auto& { return f.checkpoint_every; }));
   t.push_back(section("sync", "when an outer step closes"));
   t.push_back(counts<ScenarioFile>(
       "sync.quorum", "contributions that close it, as in a manifest; 0: those of all [0]", 0, MAX_PEERS, "3",

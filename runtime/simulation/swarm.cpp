@@ -329,7 +329,7 @@ void Swarm::step_peer(std::size_t i, const peer::Event& event) {
   // The agent holds what was fetched, bound or prepared from the moment its machine hears of it.
   if (const auto* bound = std::get_if<peer::TrainerBound>(&event); bound != nullptr && !host.born) {
     host.born = true;
-    oracle_.born(host.model);
+    if (!host.checkpoint) oracle_.born(host.model);
   }
   if (const auto* fetch = std::get_if<peer::FetchEnded>(&event); fetch != nullptr) {
     host.fetching = false;
@@ -372,12 +372,15 @@ void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
                      oracle_.violate("SIM-4 " + host.machine.options.hello.name + " discards what it does not hold");
                  },
                  [&](const peer::FinishTraining&) { finish_training(i); },
-                 [](const peer::SaveState&) {},
+                 [&](const peer::SaveState&) {
+                   if (!random_.chance(0.05)) host.checkpoint = host.model;  // a disk may be full
+                 },
                  [&](const peer::End& end) {
                    host.end = end;
                    probe(end.cause ? "peer end: " + std::string{info(end.cause->name).name} : "peer end: well");
                    end_process(i);
-                   if (end.cause && peer::joins_anew(*end.cause)) rejoin(host.spec);
+                   if (end.cause && peer::joins_anew(*end.cause))
+                     rejoin(host.spec, end.cause->name == ErrorName::RolledBack ? host.checkpoint : std::nullopt);
                    // A process that ends by itself has its last words delivered before its connection is seen to close.
                    schedule(std::max(Duration{1ms}, host.up_last + 1us - now_), [this, id = host.id] {
                      step_coordinator(coordinator::ConnectionLost{id, "the peer ended"});
@@ -388,11 +391,11 @@ void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
 }
 
 /// As run_agent does it: a new peer, whose trainer has to start first.
-void Swarm::rejoin(const PeerSpec& spec) {
-  schedule(random_.between(50ms, 500ms), [this, spec] {
+void Swarm::rejoin(const PeerSpec& spec, const std::optional<Model>& checkpoint) {
+  schedule(random_.between(50ms, 500ms), [this, spec, checkpoint] {
     if (outcome_.over) return;
     probe("evicted peer joins anew");
-    join(spec);
+    join(spec, checkpoint);
   });
 }
 

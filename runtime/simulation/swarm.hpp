@@ -63,6 +63,7 @@ struct Host {
 
   bool born = false;
   Model model;
+  std::optional<Model> checkpoint;  ///< the newest on its disk
   std::optional<Contributed> contribution;
   struct Prepared {
     Model model;
@@ -104,7 +105,8 @@ class Swarm {
   /// Judges every host after every event, instead of those that the event changed: the reference for that.
   void judge_everybody() { judges_everybody_ = true; }
 
-  std::size_t join(const PeerSpec& spec);
+  /// With a checkpoint, if it brings one.
+  std::size_t join(const PeerSpec& spec, const std::optional<Model>& checkpoint = {});
   void kill(std::size_t host, bool silently = false);
   void pause(std::size_t host, Duration hold);
   void leave(std::size_t host);
@@ -165,7 +167,7 @@ class Swarm {
   void carry_out(std::size_t host, const peer::Effect& effect);
   void fence(PeerId peer);
   void coordinator_finished(const coordinator::Finish& finish);
-  void rejoin(const PeerSpec& spec);
+  void rejoin(const PeerSpec& spec, const std::optional<Model>& checkpoint);
   void end_process(std::size_t host);
   void trace(const std::string& who, const std::string& event, const std::string& reason);
   void probe(const std::string& name) { ++probes_[name]; }

@@ -209,7 +209,7 @@ void Swarm::start_trainer(std::size_t i) {
     const auto& trained = hosts_[i];
     if (!trained.alive || trained.trainers != number) return;
     const Digest layout{trained.spec.other_layout ? 2U : 1U, 0};
-    post(i, peer::TrainerBound{layout, 3, digest_of(trained.model), Revision{}, static_cast<std::uint32_t>(number)}, 0ms);
+    post(i, peer::TrainerBound{layout, 3, digest_of(trained.model), trained.model.revision, static_cast<std::uint32_t>(number)}, 0ms);
   });
 }
 

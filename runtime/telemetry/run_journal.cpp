@@ -90,6 +90,14 @@ void on_committed(RunStatus& status, const Fields& fields) {
   });
 }
 
+void on_rolled_back(RunStatus& status, const Fields& fields) {
+  note_counters(status, fields);
+  status.state = RunState::Waiting;
+  status.outer_step = status.revision = count_field(fields, "revision").value_or(status.revision);
+  status.digest = text_field(fields, "digest");
+  status.tokens = count_field(fields, "tokens").value_or(status.tokens);
+}
+
 /// The line's time, and so many seconds.
 std::optional<std::string> time_of(const Fields& fields, std::optional<double> and_seconds) {
   const auto told = store::parse_utc(text_field(fields, "t").value_or(""));
@@ -188,6 +196,7 @@ constexpr std::array RUN_RULES{
                    }},
     RunJournalRule{"outer_step_aborted", [](RunJournal& j, const Fields&) { set_members(j.status, PeerState::Training); }},
     RunJournalRule{"outer_step_committed", [](RunJournal& j, const Fields& f) { on_committed(j.status, f); }},
+    RunJournalRule{"rolled_back", [](RunJournal& j, const Fields& f) { on_rolled_back(j.status, f); }},
     RunJournalRule{"waiting", [](RunJournal& j, const Fields& f) { on_waiting(j.status, f); }},
     RunJournalRule{"final_report", [](RunJournal& j, const Fields& f) { on_final_report(j.status, f); }},
     RunJournalRule{"run_done", [](RunJournal& j, const Fields&) { end_run(j.status, RunState::Done, "the run is done"); }},

@@ -67,6 +67,21 @@ class Together(unittest.TestCase):
             self.assertEqual(run.status()["run"]["state"], "training")
             run.check(lost=2)
 
+    def test_after_the_loss_of_two_of_six_it_goes_back_to_the_checkpoint_with_the_same_bits(self):
+        with Run(6, outer_steps=5000, correlated="rollback", every=150, env=SLOW) as run:
+            # Far from both checkpoints: where there is nothing to go back, it would go on.
+            saved = run.wait_for("outer_step_committed", 151)[149]
+            self.signal_all(self.agents(run)[:2], signal.SIGKILL)
+            back = run.wait_for("rolled_back")[0]
+            self.assertEqual((back["revision"] % 150, back["from"] > back["revision"]), (0, True))
+            if back["revision"] == 150:
+                self.assertEqual(back["digest"], saved["digest"])
+            os.kill(run.coordinator_pid(), signal.SIGKILL)  # the next one knows of it
+            run.wait_for("coordinator_restarted")
+            run.wait_for("peer_admitted", 10)
+            wait_until("a step of all four", lambda: self.contributors(run) == 4 and run.status()["run"]["outer_step"] > back["revision"])
+            run.check(lost=2)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -47,6 +47,7 @@ const char* const MUST_BE_REACHED[] = {
     "fault isolate coordinator",
     "record peer_absent",
     "record correlated_loss",
+    "record rolled_back",
     "record pause_ended",
     "restarted while waiting",
     "restarted while training",

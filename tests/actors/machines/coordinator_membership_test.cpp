@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(a_reduce_that_nobody_votes_in_does_not_cost_the_last_holder
 
 BOOST_AUTO_TEST_CASE(one_that_is_killed_and_one_that_falls_silent_at_the_same_moment_are_lost_together) {
   auto bench = trained(4);
-  bench.state.options.pause_on_correlated_loss = true;
+  bench.state.options.on_correlated_loss = LossPolicy::Pause;
   bench.lose(3);
   bench.pass(10s + 500ms, 4);
   BOOST_TEST(bench.position_of_record("correlated_loss").has_value());
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(one_that_is_killed_and_one_that_falls_silent_at_the_same_mo
 
 BOOST_AUTO_TEST_CASE(who_says_goodbye_between_two_losses_is_not_waited_for) {
   auto bench = trained(6);
-  bench.state.options.pause_on_correlated_loss = true;
+  bench.state.options.on_correlated_loss = LossPolicy::Pause;
   bench.lose(6);
   bench.hear(5, Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
   bench.lose(4);
@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(the_last_holder_of_the_state_may_come_back_over_another_con
 BOOST_AUTO_TEST_CASE(a_third_of_the_members_lost_at_once_pauses_the_run_until_others_take_their_places) {
   for (const bool pauses : {true, false}) {
     auto bench = trained(6);
-    bench.state.options.pause_on_correlated_loss = pauses;
+    bench.state.options.on_correlated_loss = pauses ? LossPolicy::Pause : LossPolicy::Continue;
     bench.lose(5);
     BOOST_TEST(!bench.position_of_record("correlated_loss").has_value());
     bench.pass(9s, 6);
@@ -261,7 +261,7 @@ BOOST_AUTO_TEST_CASE(a_third_of_the_members_lost_at_once_pauses_the_run_until_ot
 
 BOOST_AUTO_TEST_CASE(a_second_correlated_loss_prolongs_the_pause_and_does_not_end_the_run) {
   auto bench = trained(6);
-  bench.state.options.pause_on_correlated_loss = true;
+  bench.state.options.on_correlated_loss = LossPolicy::Pause;
   bench.lose(5);
   bench.lose(6);
   bench.pass(9min);
@@ -277,7 +277,7 @@ BOOST_AUTO_TEST_CASE(a_second_correlated_loss_prolongs_the_pause_and_does_not_en
 
 BOOST_AUTO_TEST_CASE(losses_that_are_a_heartbeat_limit_apart_are_not_correlated) {
   auto bench = trained(6);
-  bench.state.options.pause_on_correlated_loss = true;
+  bench.state.options.on_correlated_loss = LossPolicy::Pause;
   bench.lose(5);
   bench.pass(10s + 1ms);
   bench.lose(6);

@@ -200,6 +200,22 @@ BOOST_AUTO_TEST_CASE(the_state_is_saved_even_while_the_trainer_is_down) {
   BOOST_TEST(bench.effect<SaveState>().has_value());
 }
 
+BOOST_AUTO_TEST_CASE(where_the_run_may_be_rolled_back_every_member_writes_the_checkpoint_and_nobody_what_is_void) {
+  for (const bool all : {false, true}) {
+    Bench bench;
+    bench.state.options.hello.peer = PeerId{2};  // of rank 1
+    bench.on(Configured{1s, 10s, 1, 1min, all});
+    bench.seat().begin();
+    bench.contribute().reduce().vote();
+    bench.hear(Commit{OP, OuterStep{1}, Revision{1}, NEXT});
+    BOOST_TEST(bench.effect<SaveState>().has_value() == all);
+    bench.hear(Dismissed{Error{ErrorName::RolledBack}});
+    BOOST_TEST(!bench.effect<SaveState>().has_value());
+    BOOST_CHECK(bench.effect<End>()->cause->name == ErrorName::RolledBack);
+    BOOST_TEST(joins_anew(*bench.effect<End>()->cause));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(who_never_held_the_run_saves_nothing) {
   Bench bench;
   bench.seat();

@@ -22,6 +22,8 @@ Snapshot full() {
   s.next_ordinal = 5;
   s.phase = Phase::Over;
   s.paused_for = 6;
+  s.checkpoint = Origin{Revision{10}, Digest{5, 6}, 7, 8};
+  s.restoring = true;
   s.end_cause = Error{ErrorName::TooFewPeers, "one"}.with_context("somewhere");
   s.finalist = PeerId{2};
   s.layout = Digest{1, 2};
@@ -53,14 +55,19 @@ struct Place {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(decisions_of_before_there_were_pauses_are_read) {
-  auto text = format_snapshot(full());
-  const auto at = text.find("\"paused_for\"");
-  BOOST_REQUIRE(at != std::string::npos);
-  text.erase(at, text.find(',', at) + 1 - at);
+BOOST_AUTO_TEST_CASE(decisions_of_before_there_were_pauses_and_rollbacks_are_read) {
+  auto old = full();
+  old.checkpoint.reset();  // as one line
+  auto text = format_snapshot(old);
+  for (const auto* key : {"\"paused_for\"", "\"checkpoint\"", "\"restoring\""}) {
+    const auto at = text.find(key);
+    BOOST_REQUIRE(at != std::string::npos);
+    text.erase(at, text.find(',', at) + 1 - at);
+  }
   const auto back = parse_snapshot(text);
   BOOST_REQUIRE(back.has_value());
   BOOST_TEST(!back->paused_for.has_value());
+  BOOST_TEST(!back->restoring);
   BOOST_TEST(back->revision.value == full().revision.value);
 }
 
@@ -77,6 +84,8 @@ BOOST_AUTO_TEST_CASE(what_was_kept_last_comes_back_as_it_was) {
   BOOST_TEST(back->members[0].begun.value == 4U);
   BOOST_TEST(back->members[0].first_sample == 640U);
   BOOST_TEST((back->paused_for == full().paused_for));
+  BOOST_TEST(back->checkpoint->revision.value == 10U);
+  BOOST_TEST(back->restoring);
   BOOST_TEST((back->end_cause == full().end_cause));
   BOOST_TEST((back->operation == full().operation));
   BOOST_TEST(back->last_commit_record->durable);

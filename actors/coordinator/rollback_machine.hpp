@@ -1,0 +1,15 @@
+// Owns the way back to a checkpoint, after a loss that the manifest says so of. Pure; see coordinator_state.hpp.
+#pragma once
+
+#include "actors/coordinator/coordinator_state.hpp"
+
+namespace prime::coordinator::rollback {
+
+using Effects = std::vector<Effect>;
+
+/// What was committed since the checkpoint is void: everybody is sent away and joins anew, with the checkpoint or to fetch it.
+void roll_back(State& state, Instant now, Effects& effects);
+/// Its line in the journal; durable, and before anybody hears of it.
+Record rolled_back_record(Epoch epoch, Revision from, const Origin& to);
+
+}  // namespace prime::coordinator::rollback

@@ -1,0 +1,134 @@
+// Owns the tests of the way back to a checkpoint after a correlated loss.
+#include <boost/test/unit_test.hpp>
+
+#include "coordinator_bench.hpp"
+
+BOOST_AUTO_TEST_SUITE(rollback)
+
+using namespace prime;
+using namespace prime::coordinator;
+
+namespace {
+
+const std::vector<std::uint64_t> SIX{1, 2, 3, 4, 5, 6};
+
+Digest digest_of(std::uint64_t step) { return {10 + step, 10 + step}; }
+
+/// Six members after so many outer steps; every second one is saved.
+Bench six_after(std::uint64_t steps) {
+  Bench bench{2, 6, 9};
+  bench.state.options.max_peers = 16;
+  bench.state.options.on_correlated_loss = LossPolicy::RollBack;
+  bench.state.options.checkpoint_every = 2;
+  for (const auto peer : SIX) bench.seat(peer);
+  for (std::uint64_t step = 1; step <= steps; ++step) bench.commit(SIX, digest_of(step));
+  return bench;
+}
+
+/// Takes part anew under another id, with what it has on its disk.
+void bring(Bench& bench, std::uint64_t peer, std::uint64_t revision, Digest digest) {
+  bench.greet(peer);
+  bench.hear(peer, Seated{Revision{revision}, digest, LAYOUT, 3, 1});
+}
+
+Bench rolled_back() {
+  auto bench = six_after(3);
+  bench.lose(5);
+  bench.lose(6);
+  return bench;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_third_lost_at_once_takes_the_run_back_to_the_checkpoint_and_everybody_joins_anew) {
+  auto before = six_after(2);
+  const auto cursor = before.state.cursor;
+  const auto tokens = before.state.tokens;
+  auto bench = rolled_back();
+  const auto record = bench.position_of_record("rolled_back");
+  BOOST_REQUIRE(record.has_value());
+  BOOST_TEST(std::get<Record>(bench.effects[*record]).durable);
+  for (const std::uint64_t peer : {1U, 2U, 3U, 4U}) BOOST_CHECK(bench.dismissed(peer) == ErrorName::RolledBack);
+  for (std::size_t i = 0; i < *record; ++i) {
+    const auto* send = std::get_if<Send>(&bench.effects[i]);
+    BOOST_TEST((send == nullptr || !std::holds_alternative<Dismissed>(send->message)), "nobody hears of it before it is on disk");
+  }
+  BOOST_TEST(bench.state.peers.empty());
+  BOOST_TEST(bench.state.revision.value == 2U);
+  BOOST_TEST((bench.state.digest == digest_of(2)));
+  BOOST_TEST(bench.state.cursor == cursor);
+  BOOST_TEST(bench.state.tokens == tokens);
+  BOOST_TEST((bench.state.phase == Phase::Waiting));
+  BOOST_TEST(bench.finished() == nullptr);
+
+  bring(bench, 11, 0, INITIAL);  // its disk was full
+  BOOST_TEST(bench.sent<FetchState>().empty());
+  bring(bench, 12, 2, digest_of(2));
+  BOOST_TEST(bench.sent<BeginStep>().empty());
+  bring(bench, 13, 2, digest_of(2));
+  const auto begun = bench.sent<BeginStep>();
+  BOOST_REQUIRE(begun.size() == 2U);
+  BOOST_TEST(begun[0].second.step.value == 3U);
+  BOOST_TEST(begun[0].second.base.value == 2U);
+  BOOST_TEST(begun[0].second.first_sample == cursor);
+  bench.pass(1s);
+  const auto& fetching = bench.state.peers.at(PeerId{11}).fetch;
+  BOOST_TEST(fetching.revision.value == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(before_the_first_checkpoint_and_right_after_one_it_goes_on) {
+  for (const std::uint64_t steps : {1U, 2U}) {
+    auto bench = six_after(steps);
+    bench.lose(5);
+    bench.lose(6);
+    BOOST_TEST(bench.position_of_record("correlated_loss").has_value());
+    BOOST_TEST(!bench.position_of_record("rolled_back").has_value());
+    BOOST_TEST(bench.state.peers.size() == 4U);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_operation_in_flight_is_aborted_first) {
+  auto bench = six_after(3);
+  for (const auto peer : SIX) bench.ready(peer, 100);
+  BOOST_REQUIRE((bench.state.phase == Phase::Reducing));
+  bench.lose(5);
+  for (const std::uint64_t peer : {1U, 2U, 3U, 4U}) bench.ready(peer, 100);
+  bench.lose(6);
+  BOOST_TEST(bench.position_of_record("outer_step_aborted").has_value());
+  BOOST_TEST(bench.position_of_record("rolled_back").has_value());
+  BOOST_TEST((bench.state.phase == Phase::Waiting));
+}
+
+BOOST_AUTO_TEST_CASE(nobody_is_waited_for_longer_than_the_wait_limit) {
+  auto bench = rolled_back();
+  bench.pass(10min);
+  BOOST_TEST(bench.finished() == nullptr);
+  bench.pass(1s);
+  BOOST_REQUIRE(bench.finished() != nullptr);
+  BOOST_CHECK(bench.finished()->cause->name == ErrorName::TooFewPeers);
+}
+
+BOOST_AUTO_TEST_CASE(a_coordinator_that_is_killed_then_goes_on_waiting_for_the_checkpoint) {
+  auto bench = rolled_back();
+  const auto* keep = std::get_if<Keep>(&bench.effects.front());
+  BOOST_REQUIRE(keep != nullptr);
+  bench.state = restore(bench.state.options, keep->snapshot, bench.now);
+  bench.pass(5s);
+  BOOST_TEST(bench.finished() == nullptr);
+  for (const std::uint64_t peer : {11U, 12U}) bring(bench, peer, 2, digest_of(2));
+  BOOST_TEST(bench.sent<BeginStep>().size() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(who_was_away_meanwhile_hears_of_the_rollback_and_not_that_it_was_evicted) {
+  auto bench = rolled_back();
+  auto hello = Bench::hello_of(2);
+  hello.returning = true;
+  bench.hear(2, hello);
+  BOOST_CHECK(bench.dismissed(2) == ErrorName::RolledBack);
+  hello = Bench::hello_of(5);
+  hello.returning = true;
+  bench.hear(5, hello);
+  BOOST_CHECK(bench.dismissed(5) == ErrorName::Evicted);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
