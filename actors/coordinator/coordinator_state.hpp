@@ -204,10 +204,10 @@ struct State {
   std::map<std::pair<PeerId, PeerId>, std::uint32_t> link_failures;
   Losses losses;
   std::optional<Pause> pause;
-  std::optional<Origin> checkpoint;   ///< the newest that members have saved; only where the run may be rolled back
-  bool roll_back_due = false;         ///< decided in this event, done after it
-  std::optional<Instant> restoring;   ///< since when the run was rolled back and nobody has come back with the checkpoint
-  std::optional<Instant> deserted;  ///< the last tick at which nobody who holds what was trained was here
+  std::optional<Origin> checkpoint;  ///< the newest that members have saved; only where the run may be rolled back
+  bool roll_back_due = false;        ///< decided in this event, done after it
+  std::optional<Instant> restoring;  ///< since when the run was rolled back and nobody has come back with the checkpoint
+  std::optional<Instant> deserted;   ///< the last tick at which nobody who holds what was trained was here
   std::optional<Commit> last_commit;
   std::optional<Record> last_commit_record;
   std::optional<Error> end_cause;  ///< of a run that is over and failed

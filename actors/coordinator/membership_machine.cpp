@@ -54,7 +54,9 @@ void note_loss(State& state, Instant heard, Instant now, Effects& effects) {
   effects.emplace_back(Record{"correlated_loss"}
                            .with("lost", std::uint64_t{losses.lost})
                            .with("of", std::uint64_t{losses.members})
-                           .with("policy", std::string{policy == LossPolicy::Pause ? "pause" : state.roll_back_due ? "rollback" : "continue"}));
+                           .with("policy", std::string{policy == LossPolicy::Pause ? "pause"
+                                                       : state.roll_back_due       ? "rollback"
+                                                                                   : "continue"}));
   if (policy == LossPolicy::Pause) state.pause = Pause{std::max(losses.members, state.pause ? state.pause->members : 0), now};
 }
 

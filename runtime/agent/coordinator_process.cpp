@@ -44,7 +44,8 @@ Result<Told> read_told(const std::filesystem::path& path) {
       const auto peer = telemetry::text_field(line.fields, "peer").value_or("");
       if (line.event == "peer_admitted") told.members[peer] = telemetry::text_field(line.fields, "name").value_or("");
       if (line.event == "peer_lost" || line.event == "peer_left") told.members.erase(peer);
-      if (line.event == "outer_step_committed" || line.event == "rolled_back") told.revision = telemetry::count_field(line.fields, "revision").value_or(0);
+      if (line.event == "outer_step_committed" || line.event == "rolled_back")
+        told.revision = telemetry::count_field(line.fields, "revision").value_or(0);
       told.admitted = told.admitted || line.event == "peer_admitted";
     }
     if (reader.offset_bytes() == before) return told;

@@ -92,12 +92,15 @@ coordinator::Snapshot::Kept kept_of(const json& object) {
 }
 
 coordinator::Origin origin_of(const json& object) {
-  return {Revision{object.at("revision").get<std::uint64_t>()}, digest_of(object.at("digest")), object.at("next_sample").get<std::uint64_t>(),
-          object.at("tokens").get<std::uint64_t>()};
+  return {Revision{object.at("revision").get<std::uint64_t>()}, digest_of(object.at("digest")),
+          object.at("next_sample").get<std::uint64_t>(), object.at("tokens").get<std::uint64_t>()};
 }
 
 json to_json(const coordinator::Origin& origin) {
-  return {{"revision", origin.revision.value}, {"digest", to_string(origin.state)}, {"next_sample", origin.next_sample}, {"tokens", origin.tokens}};
+  return {{"revision", origin.revision.value},
+          {"digest", to_string(origin.state)},
+          {"next_sample", origin.next_sample},
+          {"tokens", origin.tokens}};
 }
 
 coordinator::Snapshot snapshot_of(const json& object) {

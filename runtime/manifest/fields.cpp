@@ -155,12 +155,12 @@ void add_house(std::vector<Field>& t) {
                TimeSpan{AT(shared.membership.wait_limit), 100ms, 7 * 24 * HOUR}});
   t.push_back({"membership.coordinator_grace", "a peer waits for a lost coordinator to come back",
                TimeSpan{AT(shared.membership.coordinator_grace), 100ms, 7 * 24 * HOUR}});
-  t.push_back(
-      {"membership.correlated_loss",
-       "when a third of the members or more (two at least) are lost within `dead_after`: `continue` with the others, `pause` until "
-       "others have come in their place, for `wait_limit` at most, or `rollback` to the last step that `checkpoint.every` saved, with those "
-       "that are left; `sync.alone: stop` goes before",
-       CHOICE(shared.membership.correlated_loss, "continue", "pause", "rollback")});
+  t.push_back({"membership.correlated_loss",
+               "when a third of the members or more (two at least) are lost within `dead_after`: `continue` with the others, `pause` until "
+               "others have come in their place, for `wait_limit` at most, or `rollback` to the last step that `checkpoint.every` saved, "
+               "with those "
+               "that are left; `sync.alone: stop` goes before",
+               CHOICE(shared.membership.correlated_loss, "continue", "pause", "rollback")});
   t.push_back({"trust", "how connections are protected", Section{}});
   t.push_back({"trust.transport", "tls: only holders of the run's key; plain: anyone, unencrypted",
                CHOICE(shared.trust.transport, "tls", "plain")});

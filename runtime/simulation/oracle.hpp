@@ -98,7 +98,7 @@ class Oracle {
   std::uint64_t next_free_sample_ = 0;
   std::unordered_map<std::uint64_t, Revision> consumed_;  ///< first samples of the work that is committed, and by which revision
   std::unordered_set<PeerId> void_;                       ///< who was there when the run was rolled back: what they hold is nobody's
-  std::unordered_map<PeerId, Revision> bases_;  ///< from which each peer says to have trained
+  std::unordered_map<PeerId, Revision> bases_;            ///< from which each peer says to have trained
   std::unordered_map<PeerId, Instant> begun_at_;
   Instant now_{};
   bool parity_may_break_ = false;

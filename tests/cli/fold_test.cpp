@@ -115,6 +115,19 @@ BOOST_AUTO_TEST_CASE(a_held_out_loss_stays_until_the_next_one) {
   BOOST_TEST(fold(journal).status.held_out_loss.value() == 4.2);
 }
 
+BOOST_AUTO_TEST_CASE(a_run_that_is_rolled_back_is_where_it_was_then) {
+  auto journal = test::training_run();
+  journal.add("outer_step_committed", test::committed(1, 4.1, {OTTER})).add("outer_step_committed", test::committed(2, 3.9, {OTTER}));
+  journal.add("rolled_back", {{"epoch", 9}, {"from", 2}, {"outer_step", 1}, {"revision", 1}, {"digest", DIGEST}, {"tokens", 30}});
+  const auto status = fold(journal).status;
+  BOOST_TEST(to_string(status.state) == "waiting");
+  BOOST_TEST(status.outer_step == 1U);
+  BOOST_TEST(status.revision == 1U);
+  BOOST_TEST(status.epoch == 9U);
+  BOOST_TEST(status.tokens == 30U);
+  BOOST_TEST(status.digest.value() == DIGEST);
+}
+
 BOOST_AUTO_TEST_CASE(lost_and_left_are_two_things_and_keep_their_reasons) {
   auto journal = test::training_run();
   journal.add("peer_lost", {{"peer", LYNX}, {"name", "wild-lynx"}, {"reason", "a peer was lost: connection closed [PR0502]"}})
