@@ -9,6 +9,8 @@
 #include "runtime/launch/launch_plan.hpp"
 #include "runtime/launch/run_directory.hpp"
 #include "runtime/launch/stop_processes.hpp"
+#include "runtime/manifest/continuation.hpp"
+#include "runtime/manifest/load.hpp"
 #include "runtime/net/reachable.hpp"
 #include "runtime/net/run_key.hpp"
 #include "runtime/telemetry/run_files.hpp"
@@ -137,6 +139,18 @@ Result<fs::path> newest_checkpoint(const fs::path& run) {
   return newest.front();  // whose damage is told next
 }
 
+/// With another model the peers would find out by themselves, after everything has started, and each of them for itself.
+Result<void> check_model(const fs::path& checkpoint, const manifest::Shared& wanted) {
+  PRIME_TRY(const auto text, store::read_manifest(checkpoint));
+  const auto kept = manifest::parse_shared(text);
+  if (!kept) return {};  // of another version, whose keys cannot be compared
+  std::string differing;
+  for (const auto& change : manifest::state_changes(*kept, wanted))
+    differing +=
+        (differing.empty() ? "`" : ", `") + std::string{change.path} + "` is " + change.wanted + " here and " + change.kept + " there";
+  return differing.empty() ? Result<void>{} : fail(ErrorName::StateMismatch, differing + " (" + checkpoint.string() + ")");
+}
+
 Result<std::pair<fs::path, store::CheckpointState>> find_checkpoint(const fs::path& state_root, const std::string& name,
                                                                     const manifest::Manifest& manifest) {
   auto path = fs::absolute(name);
@@ -146,6 +160,7 @@ Result<std::pair<fs::path, store::CheckpointState>> find_checkpoint(const fs::pa
     PRIME_TRY(path, newest_checkpoint(run));
   }
   PRIME_TRY(const auto state, store::verify_checkpoint(path));
+  PRIME_CHECK(check_model(path, manifest.shared));
   if (state.outer_step.value >= manifest.shared.train.outer_steps)
     return fail(ErrorName::Usage, path.string() + " is of outer step " + std::to_string(state.outer_step.value) +
                                       ", and `train.outer_steps` is " + std::to_string(manifest.shared.train.outer_steps) +

@@ -163,9 +163,8 @@ std::vector<PeerJournal> RunObserver::local_lives() const {
 }
 
 RunStatus RunObserver::status() const {
-  auto status = combine(run_, local_peers(), [this](const ProcessIdentity& process) {
-    return std::find(dead_.begin(), dead_.end(), process) == dead_.end();
-  });
+  auto status = combine(run_, local_peers(),
+                        [this](const ProcessIdentity& process) { return std::find(dead_.begin(), dead_.end(), process) == dead_.end(); });
   if (status.id.empty()) status.id = directory_.filename().string();
   if (status.name.empty()) status.name = run_name(status.id);
   return status;

@@ -249,6 +249,20 @@ class Runs(unittest.TestCase):
         self.assertEqual(objects[-1]["run"]["state"], "done")
         self.assertEqual([o["run"]["outer_step"] for o in objects], sorted(o["run"]["outer_step"] for o in objects))
 
+    def test_a_run_goes_on_with_another_learning_rate_and_never_with_another_model(self):
+        manifest = write_manifest(self.directory)
+        first = json.loads(self.call("up", manifest, "-o", "json").stdout)
+        more = ("up", manifest, "-o", "json", "--from", first["run_id"], "--set", "train.outer_steps=5")
+        refused = self.call(*more, "--set", "model.dim=16", "--set", "model.heads=4")
+        self.assertEqual((refused.returncode, refused.stdout), (2, ""), refused.stderr)
+        self.assertIn("`model.dim` is 16 here and 8 there, `model.heads` is 4 here and 2 there", refused.stderr)
+        self.assertIn("PR0304", refused.stderr)
+        self.assertIn("repeat the `--set`", refused.stderr)
+        self.assertNotIn("Starting", refused.stderr)
+        self.assertEqual(self.status()["run"]["id"], first["run_id"], "nothing has begun")
+        done = self.call(*more, "--set", "sync.outer.nesterov.lr=0.5", "--set", "train.schedule={constant: {}}")
+        self.assertEqual(json.loads(done.stdout)["outer_step"], 5, done.stderr)
+
     # How it ends otherwise ------------------------------------------------------------------------------------------------
 
     def test_a_taken_address_is_one_clear_error_and_nothing_is_left(self):
