@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <poll.h>
 
+#include "cli/going_on.hpp"
 #include "cli/patience.hpp"
 #include "cli/render/result_text.hpp"
 #include "runtime/launch/stop_processes.hpp"
@@ -21,8 +22,14 @@ Error error_of(const std::string& reason) { return telemetry::parse_error_text(r
 
 }  // namespace
 
-Attendance::Attendance(Terminal& terminal, Interrupts& interrupts, launch::StartedRun& run)
-    : terminal_(terminal), interrupts_(interrupts), run_(run), observer_(run.directory), watch_(run.directory), table_(terminal.style()) {}
+Attendance::Attendance(Terminal& terminal, Interrupts& interrupts, launch::StartedRun& run, std::string state_dir)
+    : terminal_(terminal),
+      interrupts_(interrupts),
+      run_(run),
+      state_dir_(std::move(state_dir)),
+      observer_(run.directory),
+      watch_(run.directory),
+      table_(terminal.style()) {}
 
 int Attendance::until_the_end() {
   for (;;) {
@@ -122,13 +129,14 @@ int Attendance::report_failure(const telemetry::RunStatus& status) {
 }
 
 void Attendance::tell_what_was_saved() {
-  bool any = false;
+  std::optional<std::string> saved;
   for (const auto& peer : observer_.local_peers()) {
     if (!peer.checkpoint) continue;
     terminal_.say("Saved", *peer.checkpoint);
-    any = true;
+    saved = peer.checkpoint;
   }
-  if (!any && observer_.status().outer_step > 0)
+  if (saved) terminal_.say("Go on", "from there by\n  " + line_to_go_on(run_.directory, *saved, state_dir_));
+  if (!saved && observer_.status().outer_step > 0)
     terminal_.say("Saved", "nothing; `checkpoint.every` makes a run save on the way", Role::Degraded);
 }
 

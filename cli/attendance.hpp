@@ -15,7 +15,7 @@ namespace prime::cli {
 
 class Attendance {
  public:
-  Attendance(Terminal& terminal, Interrupts& interrupts, launch::StartedRun& run);
+  Attendance(Terminal& terminal, Interrupts& interrupts, launch::StartedRun& run, std::string state_dir);
   /// Returns the exit code of `up`.
   int until_the_end();
 
@@ -40,6 +40,7 @@ class Attendance {
   Terminal& terminal_;
   Interrupts& interrupts_;
   launch::StartedRun& run_;
+  std::string state_dir_;  ///< as `--state-dir` named it
   telemetry::RunObserver observer_;
   telemetry::JournalWatch watch_;
   StepTable table_;

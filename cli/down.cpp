@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "cli/commands.hpp"
+#include "cli/going_on.hpp"
 #include "cli/journal_warnings.hpp"
 #include "cli/patience.hpp"
 #include "cli/terminal.hpp"
@@ -50,7 +51,8 @@ int run_command(const DownArguments& arguments, Terminal& terminal) {
                                     (coordinator_runs ? " and the coordinator" : "") + " of " + run +
                                     (killed > 0 ? ", " + std::to_string(killed) + " by force" : "") + "\n");
     for (const auto& path : saved) terminal.print("saved " + path + "\n");
-    if (!saved.empty()) terminal.print("to go on: primectl up FILE --from " + run + "\n");
+    if (!saved.empty())
+      terminal.print("\ngo on from there by\n\n  " + line_to_go_on(*directory, saved.back(), arguments.common.state_dir) + "\n");
   }
   if (!unsaved) return 0;
   const auto exit_code = terminal.complain(*unsaved);

@@ -168,6 +168,40 @@ class Runs(unittest.TestCase):
         for pid in [up["coordinator"]["pid"], *(peer["pid"] for peer in up["peers"])]:
             self.assertFalse(lives(pid))
 
+    def paste(self, line, folder=None):
+        return subprocess.run(["/bin/sh", "-c", line], cwd=folder or self.directory, text=True, timeout=LIMIT_S, check=False,
+                              env=environment(XDG_STATE_HOME=str(self.directory), **SLOW), capture_output=True, stdin=subprocess.DEVNULL)
+
+    def test_the_line_that_down_prints_goes_on_as_the_run_was_started_from_any_folder(self):
+        (self.directory / "program").symlink_to(PRIMECTL)
+        state = self.directory / "the state"
+        write_manifest(self.directory)
+        as_started = "up run.yaml --local 2 --set train.outer_steps=10000 --set 'train.schedule={constant: {}}' --detach"
+        up = self.paste(f"./program {as_started} --state-dir 'the state'")
+        self.assertEqual(up.returncode, 0, up.stderr)
+        first = re.match(r"run (\S+) goes on", up.stdout)[1]
+        wait_until("a step", lambda: self.step_of(first, state))
+        line = self.paste(f"'{PRIMECTL}' down --state-dir '{state}'", "/").stdout.splitlines()[-1].strip()
+        self.assertEqual(line, f"cd {self.directory} && {PRIMECTL} {as_started} --from {first} --state-dir '{state}'")
+        again = self.paste(line, "/")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertIn(f"Continuing {state}/{first}/", again.stderr.replace("  ", ""))
+        second = re.match(r"run (\S+) goes on", again.stdout)[1]
+        wait_until("a step more", lambda: self.step_of(second, state) > self.step_of(first, state))
+        line = self.paste("./program down --state-dir 'the state'").stdout.splitlines()[-1].strip()
+        self.assertEqual(line, f"./program {as_started} --from {second} --state-dir '{state}'")
+        third = re.match(r"run (\S+) goes on", self.paste(line).stdout)[1]
+        wait_until("a step more", lambda: self.step_of(third, state) > self.step_of(second, state))
+        # Of a run that was started on another machine the checkpoint holds the manifest.
+        (state / third / "start.json").unlink()
+        done = self.paste("./program down --state-dir 'the state'")
+        saved = re.findall(r"saved (.*)", done.stdout)[-1]
+        self.assertIn(f"  ./program up '{saved}/prime/manifest.yaml' --from {third} --state-dir '{state}'\n", done.stdout)
+        self.assertEqual(self.paste(f"./program validate '{saved}/prime/manifest.yaml'").returncode, 0)
+
+    def step_of(self, run, state):
+        return json.loads(self.call("status", run, "-o", "json", "--state-dir", state).stdout)["run"]["outer_step"]
+
     def test_the_lines_that_up_prints_paste_into_a_shell(self):
         # As somebody starts it from a build folder that no PATH names, with a blank that a shell would split at.
         folder = self.directory / "a build"
@@ -176,10 +210,7 @@ class Runs(unittest.TestCase):
         state = self.directory / "the state"
         manifest = write_manifest(self.directory, outer_steps=10000)
 
-        def paste(line):
-            return subprocess.run(["/bin/sh", "-c", line], cwd=self.directory, env=environment(XDG_STATE_HOME=str(self.directory), **SLOW),
-                                  capture_output=True, text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
-
+        paste = self.paste
         up = paste(f"'a build/primectl' up '{manifest}' -d --state-dir '{state}'")
         self.assertEqual(up.returncode, 0, up.stderr)
         status, down, join = [line for line in up.stdout.splitlines() if "primectl" in line]
@@ -322,6 +353,7 @@ class Runs(unittest.TestCase):
             code, _, err = self.finished(process)
             self.assertEqual(code, 130, err)
             self.assertIn("PR0801", err)
+            self.assertRegex(err, r"Go on from there by\n  \S*primectl up \S*run.yaml --local 2 --from small-\w+ --state-dir")
             status = json.loads(self.call("status", "-o", "json", "--state-dir", self.directory / sign.name).stdout)
             self.assertEqual({peer["state"] for peer in status["peers"]}, {"left"})
             self.assertEqual(self.running(), [])
