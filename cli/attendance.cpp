@@ -6,6 +6,7 @@
 #include "cli/going_on.hpp"
 #include "cli/patience.hpp"
 #include "cli/render/result_text.hpp"
+#include "runtime/agent/processes.hpp"
 #include "runtime/launch/stop_processes.hpp"
 #include "runtime/telemetry/error_text.hpp"
 #include "runtime/telemetry/journal_fields.hpp"
@@ -121,8 +122,8 @@ void Attendance::print_result(std::string_view state) {
   if (terminal_.json()) terminal_.print(telemetry::dump(result_json(observer_.status(), state)) + "\n");
 }
 
-int Attendance::report_failure(const telemetry::RunStatus& status) {
-  print_result(to_string(telemetry::RunState::Failed));
+int Attendance::report_early_end(const telemetry::RunStatus& status) {
+  print_result(to_string(status.state));
   const auto exit_code = terminal_.complain(error_of(status.reason));
   tell_what_was_saved();
   return exit_code == 0 ? 1 : exit_code;
@@ -145,7 +146,7 @@ int Attendance::finish() {
   wait_for_agents(FAREWELL_LIMIT);
   stop_all();
   const auto status = observer_.status();
-  if (status.state != telemetry::RunState::Done) return report_failure(status);
+  if (status.state != telemetry::RunState::Done) return report_early_end(status);
   print_result(to_string(status.state));
   if (!terminal_.json())
     terminal_.print(result_text(status, compare_digests(status, observer_.local_peers()), elapsed.count(), terminal_.style()));
@@ -162,8 +163,9 @@ int Attendance::interrupted() {
                                : "the peers save what they hold; again to stop at once",
                 Role::Degraded);
   stop_all();
+  if (!observer_.run().ended) note_end(run_.directory, Error{ErrorName::RunStopped, "by its owner, by force"});
   const auto step = observer_.status().outer_step;
-  print_result("interrupted");
+  print_result(to_string(telemetry::RunState::Stopped));
   // Output that could not be written is complained of by whoever ends the command.
   const auto exit_code = unwritten ? info(unwritten->name).exit_code
                                    : terminal_.complain(Error{ErrorName::Interrupted, "after outer step " + std::to_string(step)});
@@ -206,7 +208,10 @@ int Attendance::deserted() {
     status.reason = peer.status.reason;
     break;
   }
-  return report_failure(status);
+  // The coordinator was told to end, and knows no more than that.
+  note_end(run_.directory, error_of(status.reason));
+  status.state = telemetry::RunState::Failed;
+  return report_early_end(status);
 }
 
 }  // namespace prime::cli

@@ -33,7 +33,7 @@ class Attendance {
   int state_gone();
   int coordinator_lost();
   int deserted();
-  int report_failure(const telemetry::RunStatus& status);
+  int report_early_end(const telemetry::RunStatus& status);
   void tell_what_was_saved();
   void print_result(std::string_view state);
 

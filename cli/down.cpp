@@ -7,6 +7,7 @@
 #include "cli/journal_warnings.hpp"
 #include "cli/patience.hpp"
 #include "cli/terminal.hpp"
+#include "runtime/agent/processes.hpp"
 #include "runtime/launch/stop_processes.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/run_observer.hpp"
@@ -32,6 +33,7 @@ int run_command(const DownArguments& arguments, Terminal& terminal) {
   if (coordinator_runs) killed += launch::stop_processes(std::vector{coordinator}, launch::StopLimits{COORDINATOR_PATIENCE});
   killed += launch::stop_processes(agents, launch::StopLimits{PEER_PATIENCE});
   observer.update();
+  if (coordinator_runs && !observer.run().ended) note_end(*directory, Error{ErrorName::RunStopped, "by its owner, by force"});
   std::vector<std::string> saved;
   std::optional<Error> unsaved;
   for (const auto& peer : observer.local_peers()) {

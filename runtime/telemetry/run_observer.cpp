@@ -40,6 +40,8 @@ void judge_from_peers(RunStatus& status, const std::vector<PeerJournal>& local) 
   status.name = run_name(status.id);
   const bool done = std::any_of(local.begin(), local.end(), [](const PeerJournal& peer) { return peer.run_done; });
   const bool over = std::all_of(status.peers.begin(), status.peers.end(), [](const PeerStatus& peer) { return is_gone(peer.state); });
+  const bool lost =
+      std::any_of(status.peers.begin(), status.peers.end(), [](const PeerStatus& peer) { return peer.state == PeerState::Lost; });
   const bool begun = std::any_of(status.peers.begin(), status.peers.end(), [](const PeerStatus& peer) {
     return peer.state == PeerState::Training || peer.state == PeerState::Reducing;
   });
@@ -49,9 +51,9 @@ void judge_from_peers(RunStatus& status, const std::vector<PeerJournal>& local) 
     status.digest = peer.digest;
   }
   if (done) status.state = RunState::Done;
-  else if (over) status.state = RunState::Failed;
+  else if (over) status.state = lost ? RunState::Failed : RunState::Stopped;
   else status.state = begun ? RunState::Training : RunState::Waiting;
-  if (status.state == RunState::Failed && !status.peers.empty()) status.reason = status.peers.back().reason;
+  if (over && !done && !status.peers.empty()) status.reason = status.peers.back().reason;
 }
 
 }  // namespace

@@ -111,7 +111,7 @@ class Runs(unittest.TestCase):
         self.assertIn("step", process.stdout.readline())
         process.stdout.close()
         self.assertEqual(process.wait(LIMIT_S), 130)
-        self.assertEqual(self.status()["run"]["state"], "failed")
+        self.assertEqual(self.status()["run"]["state"], "stopped")
 
     def test_output_that_cannot_be_written_ends_the_run_with_its_cause(self):
         with open("/dev/full", "wb") as full:
@@ -164,7 +164,9 @@ class Runs(unittest.TestCase):
 
         ended = json.loads(self.call("down", up["run_id"], "-o", "json").stdout)
         self.assertEqual((ended["ended"], ended["killed"]), (3, 0))
-        self.assertEqual(self.status(up["run_id"])["run"]["state"], "failed")
+        self.assertEqual(self.status(up["run_id"])["run"]["state"], "stopped")
+        self.assertEqual(self.call("status", up["run_id"], "--check").returncode, 0)
+        self.assertIn("run stopped", self.call("logs", "--run", up["run_id"]).stdout)
         for pid in [up["coordinator"]["pid"], *(peer["pid"] for peer in up["peers"])]:
             self.assertFalse(lives(pid))
 
@@ -322,6 +324,9 @@ class Runs(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("PR0601", done.stderr)
         self.assertNotIn("Saved", done.stderr, "before the first step there is nothing to save")
+        told = self.status()["run"]
+        self.assertEqual(told["state"], "failed")
+        self.assertIn("PR0601", told["reason"])
         self.assertEqual(self.running(), [])
 
     def test_a_wrong_key_is_refused(self):
@@ -356,7 +361,46 @@ class Runs(unittest.TestCase):
             self.assertRegex(err, r"Go on from there by\n  \S*primectl up \S*run.yaml --local 2 --from small-\w+ --state-dir")
             status = json.loads(self.call("status", "-o", "json", "--state-dir", self.directory / sign.name).stdout)
             self.assertEqual({peer["state"] for peer in status["peers"]}, {"left"})
+            self.assertEqual(status["run"]["state"], "stopped")
             self.assertEqual(self.running(), [])
+
+    def test_a_stopped_run_reads_so_in_every_result(self):
+        process = self.start("up", write_manifest(self.directory, outer_steps=10000), "--local", "2", "-o", "json", env=SLOW)
+        wait_until("the first step", lambda: self.status().get("run", {}).get("outer_step", 0) >= 1)
+        process.send_signal(signal.SIGINT)
+        _, out, err = self.finished(process)
+        self.assertEqual(json.loads(out)["state"], "stopped", err)
+        # Stopped from elsewhere, while `up` watches.
+        process = self.start("up", write_manifest(self.directory, outer_steps=10000), "--local", "2", "-o", "json", env=SLOW)
+        up = wait_until("the first step", lambda: (s := self.active()) and s["outer_step"] >= 1 and s)
+        elsewhere = self.directory / "elsewhere"
+        joined = self.call("join", (self.directory / "primectl" / up["id"] / "invite").read_text().strip(), "-d", "--state-dir", elsewhere,
+                           "--set", f"local.trainer_command=[{self.trainer()}]", env=SLOW)
+        self.assertEqual(joined.returncode, 0, joined.stderr)
+        self.assertEqual(self.call("down", up["id"]).returncode, 0)
+        code, out, err = self.finished(process)
+        self.assertEqual((code, json.loads(out)["state"]), (1, "stopped"), err)
+        self.assertIn("PR0510", err)
+        # The machine of a joiner has no coordinator's journal.
+        told = wait_until("the joiner's end", lambda: (s := json.loads(self.call("status", "-o", "json", "--state-dir", elsewhere).stdout))["run"]
+                          ["state"] not in ("waiting", "training") and s)
+        self.assertEqual((told["run"]["state"], told["peers"][0]["state"]), ("stopped", "left"), told)
+
+    def active(self):
+        """The one run that is not over."""
+        told = json.loads(self.call("status", "-o", "json").stdout)
+        runs = [told["run"]] if "run" in told else told["runs"]
+        return next((run for run in runs if run["state"] in ("waiting", "training")), None)
+
+    def test_a_coordinator_that_does_not_end_when_it_is_told_is_killed_and_its_run_is_stopped(self):
+        up = self.up_detached("--local", 2, outer_steps=10000, env=SLOW)
+        self.wait_for_step(up["run_id"], 1)
+        os.kill(up["coordinator"]["pid"], signal.SIGSTOP)
+        done = self.call("down", "-o", "json")
+        self.assertGreaterEqual(json.loads(done.stdout)["killed"], 1)
+        told = self.status()
+        self.assertEqual(told["run"]["state"], "stopped", told)
+        self.assertIn("by force", told["run"]["reason"])
 
     def test_a_killed_up_leaves_a_run_that_down_ends(self):
         process = self.start("up", write_manifest(self.directory, outer_steps=10000), "--local", "2", env=SLOW)
