@@ -306,6 +306,7 @@ class Runs(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("PR0703", done.stderr)
         self.assertEqual(self.running(), [])
+        self.assertEqual(list((self.directory / "primectl").iterdir()), [], "what never began is no run that failed")
 
     def running(self):
         """Command lines of our processes in this test's directory."""
@@ -333,9 +334,27 @@ class Runs(unittest.TestCase):
         up = self.up_detached(outer_steps=10000, env=SLOW)
         address, key = up["invite"].split("#")
         wrong = address + "#" + ("B" if key[0] == "A" else "A") + key[1:]
-        done = self.call("join", wrong, "--state-dir", self.directory / "elsewhere")
-        self.assertIn(done.returncode, (2, 4), done.stderr)
-        self.assertNotIn(key, done.stderr)
+        for more in ([], ["-d"]):
+            done = self.call("join", wrong, *more, "--state-dir", self.directory / "elsewhere")
+            self.assertIn(done.returncode, (2, 4), done.stderr)
+            self.assertNotIn(key, done.stderr)
+            self.assertEqual(list((self.directory / "elsewhere").iterdir()), [], "nothing is left of who never took part")
+        self.call("down", up["run_id"])
+
+    def test_nothing_is_left_of_whom_the_coordinator_refuses(self):
+        up = self.up_detached("--set", "membership.peers=1..1", outer_steps=10000, env=SLOW)
+        self.wait_for_step(up["run_id"], 1)
+        journals = list(pathlib.Path(up["state_dir"]).glob("peers/*"))
+        for more in ([], ["-d"]):
+            # On the run's own machine, and on another one.
+            for state in (self.directory / "elsewhere", self.directory / "primectl"):
+                done = self.call("join", up["invite"], *more, "--state-dir", state)
+                self.assertEqual(done.returncode, 4, done.stderr)
+                self.assertIn("PR0414", done.stderr)
+            self.assertEqual(self.call("status", "--state-dir", self.directory / "elsewhere").stdout, "no runs on this machine\n")
+            self.assertEqual(list((self.directory / "elsewhere").iterdir()), [])
+            self.assertEqual(list(pathlib.Path(up["state_dir"]).glob("peers/*")), journals)
+        self.assertEqual(len(self.status()["peers"]), 1)
         self.call("down", up["run_id"])
 
     def test_a_lost_peer_is_news_and_no_error(self):
