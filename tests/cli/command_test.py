@@ -39,6 +39,7 @@ class Command(unittest.TestCase):
 
     def test_wrong_usage_exits_with_two_and_a_suggestion(self):
         self.refused(2, "stauts", says="did you mean `status`?")
+        self.refused(2, "up", "--locl", "3", "run.yaml", says="no option `--locl`; did you mean `--local`?")
         self.refused(2, "up", says="FILE")
         self.refused(2, "status", "--nonsense", says="--nonsense")
         self.refused(2, "join", says="no invite")
