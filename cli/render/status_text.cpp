@@ -68,7 +68,7 @@ std::string status_text(const RunStatus& status, const Style& style) {
   auto text = headline(status, style);
   if (status.coordinator_address) {
     text += "coordinator at " + *status.coordinator_address;
-    if (status.coordinator_pid && !is_over(status.state)) text += ", pid " + std::to_string(*status.coordinator_pid);
+    if (status.coordinator_pid) text += ", pid " + std::to_string(*status.coordinator_pid);
     text += "\n";
   }
   if (!status.peers.empty()) {

@@ -169,6 +169,9 @@ class Runs(unittest.TestCase):
         self.assertIn("run stopped", self.call("logs", "--run", up["run_id"]).stdout)
         for pid in [up["coordinator"]["pid"], *(peer["pid"] for peer in up["peers"])]:
             self.assertFalse(lives(pid))
+        told = self.status(up["run_id"])
+        self.assertEqual({told["coordinator"]["pid"], *(peer["pid"] for peer in told["peers"]), *(peer["trainer_pid"] for peer in told["peers"])},
+                         {None})
 
     def paste(self, line, folder=None):
         return subprocess.run(["/bin/sh", "-c", line], cwd=folder or self.directory, text=True, timeout=LIMIT_S, check=False,
