@@ -7,74 +7,13 @@ import re
 import signal
 import socket
 import subprocess
-import time
 import unittest
 
-from primectl import BIN, LIMIT_S, PRIMECTL, environment, primectl, temporary_directory, write_manifest
-
-SLOW = {"PRIME_QUADRATIC_DELAY_MS": "50"}
-
-
-def wait_until(what, condition):
-    deadline = time.monotonic() + LIMIT_S
-    while time.monotonic() < deadline:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.02)
-    raise AssertionError(f"waited {LIMIT_S} s for {what}")
+from primectl import BIN, LIMIT_S, PRIMECTL, environment, write_manifest
+from runs import SLOW, RunCase, lives, wait_until
 
 
-def lives(pid):
-    """A process that has ended may stay in the table until somebody reaps it."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-class Runs(unittest.TestCase):
-    def setUp(self):
-        directory = temporary_directory()
-        self.addCleanup(directory.cleanup)
-        self.directory = pathlib.Path(directory.name)
-        self.addCleanup(self.end_everything)
-
-    def end_everything(self):
-        """What a failed test left: processes that carry this test's directory in their command line."""
-        for entry in pathlib.Path("/proc").iterdir():
-            try:
-                mine = entry.name.isdigit() and str(self.directory).encode() in (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if mine:
-                os.kill(int(entry.name), signal.SIGKILL)
-
-    def call(self, *arguments, env=None):
-        return primectl(*arguments, state=self.directory, env=env)
-
-    def start(self, *arguments, env=None):
-        process = subprocess.Popen([PRIMECTL, *map(str, arguments)], env=environment(XDG_STATE_HOME=str(self.directory), **(env or {})), text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.stderr.close)
-        return process
-
-    def up_detached(self, *arguments, env=None, **manifest):
-        done = self.call("up", write_manifest(self.directory, **manifest), "-d", "-o", "json", *arguments, env=env)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)
-
-    def status(self, run=""):
-        return json.loads(self.call("status", *([run] if run else []), "-o", "json").stdout)
-
-    def wait_for_step(self, run, step):
-        return wait_until(f"step {step}", lambda: (told := self.status(run))["run"]["outer_step"] >= step and told)
-
-    def finished(self, process):
-        out, err = process.communicate(timeout=LIMIT_S)
-        return process.returncode, out, err
-
+class Runs(RunCase):
     # What a run shows -----------------------------------------------------------------------------------------------------
 
     def test_up_shows_a_table_and_a_summary_without_escape_bytes(self):
@@ -173,40 +112,6 @@ class Runs(unittest.TestCase):
         self.assertEqual({told["coordinator"]["pid"], *(peer["pid"] for peer in told["peers"]), *(peer["trainer_pid"] for peer in told["peers"])},
                          {None})
 
-    def paste(self, line, folder=None):
-        return subprocess.run(["/bin/sh", "-c", line], cwd=folder or self.directory, text=True, timeout=LIMIT_S, check=False,
-                              env=environment(XDG_STATE_HOME=str(self.directory), **SLOW), capture_output=True, stdin=subprocess.DEVNULL)
-
-    def test_the_line_that_down_prints_goes_on_as_the_run_was_started_from_any_folder(self):
-        (self.directory / "program").symlink_to(PRIMECTL)
-        state = self.directory / "the state"
-        write_manifest(self.directory)
-        as_started = "up run.yaml --local 2 --set train.outer_steps=10000 --set 'train.schedule={constant: {}}' --detach"
-        up = self.paste(f"./program {as_started} --state-dir 'the state'")
-        self.assertEqual(up.returncode, 0, up.stderr)
-        first = re.match(r"run (\S+) goes on", up.stdout)[1]
-        wait_until("a step", lambda: self.step_of(first, state))
-        line = self.paste(f"'{PRIMECTL}' down --state-dir '{state}'", "/").stdout.splitlines()[-1].strip()
-        self.assertEqual(line, f"cd {self.directory} && {PRIMECTL} {as_started} --from {first} --state-dir '{state}'")
-        again = self.paste(line, "/")
-        self.assertEqual(again.returncode, 0, again.stderr)
-        self.assertIn(f"Continuing {state}/{first}/", again.stderr.replace("  ", ""))
-        second = re.match(r"run (\S+) goes on", again.stdout)[1]
-        wait_until("a step more", lambda: self.step_of(second, state) > self.step_of(first, state))
-        line = self.paste("./program down --state-dir 'the state'").stdout.splitlines()[-1].strip()
-        self.assertEqual(line, f"./program {as_started} --from {second} --state-dir '{state}'")
-        third = re.match(r"run (\S+) goes on", self.paste(line).stdout)[1]
-        wait_until("a step more", lambda: self.step_of(third, state) > self.step_of(second, state))
-        # Of a run that was started on another machine the checkpoint holds the manifest.
-        (state / third / "start.json").unlink()
-        done = self.paste("./program down --state-dir 'the state'")
-        saved = re.findall(r"saved (.*)", done.stdout)[-1]
-        self.assertIn(f"  ./program up '{saved}/prime/manifest.yaml' --from {third} --state-dir '{state}'\n", done.stdout)
-        self.assertEqual(self.paste(f"./program validate '{saved}/prime/manifest.yaml'").returncode, 0)
-
-    def step_of(self, run, state):
-        return json.loads(self.call("status", run, "-o", "json", "--state-dir", state).stdout)["run"]["outer_step"]
-
     def test_the_lines_that_up_prints_paste_into_a_shell(self):
         # As somebody starts it from a build folder that no PATH names, with a blank that a shell would split at.
         folder = self.directory / "a build"
@@ -251,9 +156,6 @@ class Runs(unittest.TestCase):
         self.assertEqual(self.call("leave", "bob").returncode, 0)
         self.assertEqual(self.call("down").returncode, 0)
 
-    def trainer(self):
-        return pathlib.Path(PRIMECTL).parent / "quadratic_trainer"
-
     def test_the_embedding_example_serves_an_agent_and_joins_by_itself(self):
         # The variable that `join` reads stays in the environment of the trainers, where it means nothing.
         up = self.up_detached("--local", 2, trainer=BIN / "embed", outer_steps=300, env={"PRIMECTL_INVITE": "of another run"})
@@ -265,9 +167,6 @@ class Runs(unittest.TestCase):
         status = wait_until("the end", lambda: (told := self.status(up["run_id"]))["run"]["state"] in ("done", "failed") and told)
         self.assertEqual(status["run"]["state"], "done", status)
         self.assertIn("state " + status["run"]["digest"], alone.stdout)
-
-    def peer(self, run, name):
-        return next((peer for peer in self.status(run)["peers"] if peer["name"] == name), {"state": "unknown"})
 
     def test_join_in_the_foreground_tells_what_it_does(self):
         up = self.up_detached(outer_steps=40, env=SLOW)
@@ -285,20 +184,6 @@ class Runs(unittest.TestCase):
         self.assertEqual(objects[-1]["run"]["state"], "done")
         self.assertEqual([o["run"]["outer_step"] for o in objects], sorted(o["run"]["outer_step"] for o in objects))
 
-    def test_a_run_goes_on_with_another_learning_rate_and_never_with_another_model(self):
-        manifest = write_manifest(self.directory)
-        first = json.loads(self.call("up", manifest, "-o", "json").stdout)
-        more = ("up", manifest, "-o", "json", "--from", first["run_id"], "--set", "train.outer_steps=5")
-        refused = self.call(*more, "--set", "model.dim=16", "--set", "model.heads=4")
-        self.assertEqual((refused.returncode, refused.stdout), (2, ""), refused.stderr)
-        self.assertIn("`model.dim` is 16 here and 8 there, `model.heads` is 4 here and 2 there", refused.stderr)
-        self.assertIn("PR0304", refused.stderr)
-        self.assertIn("repeat the `--set`", refused.stderr)
-        self.assertNotIn("Starting", refused.stderr)
-        self.assertEqual(self.status()["run"]["id"], first["run_id"], "nothing has begun")
-        done = self.call(*more, "--set", "sync.outer.nesterov.lr=0.5", "--set", "train.schedule={constant: {}}")
-        self.assertEqual(json.loads(done.stdout)["outer_step"], 5, done.stderr)
-
     # How it ends otherwise ------------------------------------------------------------------------------------------------
 
     def test_a_taken_address_is_one_clear_error_and_nothing_is_left(self):
@@ -310,18 +195,6 @@ class Runs(unittest.TestCase):
         self.assertIn("PR0703", done.stderr)
         self.assertEqual(self.running(), [])
         self.assertEqual(list((self.directory / "primectl").iterdir()), [], "what never began is no run that failed")
-
-    def running(self):
-        """Command lines of our processes in this test's directory."""
-        found = []
-        for entry in pathlib.Path("/proc").iterdir():
-            try:
-                line = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
-            except OSError:
-                continue
-            if str(self.directory).encode() in line:
-                found.append(line)
-        return found
 
     def test_a_trainer_that_cannot_work_ends_the_run_with_its_cause(self):
         done = self.call("up", write_manifest(self.directory, trainer="/bin/false"))
@@ -342,22 +215,6 @@ class Runs(unittest.TestCase):
             self.assertIn(done.returncode, (2, 4), done.stderr)
             self.assertNotIn(key, done.stderr)
             self.assertEqual(list((self.directory / "elsewhere").iterdir()), [], "nothing is left of who never took part")
-        self.call("down", up["run_id"])
-
-    def test_nothing_is_left_of_whom_the_coordinator_refuses(self):
-        up = self.up_detached("--set", "membership.peers=1..1", outer_steps=10000, env=SLOW)
-        self.wait_for_step(up["run_id"], 1)
-        journals = list(pathlib.Path(up["state_dir"]).glob("peers/*"))
-        for more in ([], ["-d"]):
-            # On the run's own machine, and on another one.
-            for state in (self.directory / "elsewhere", self.directory / "primectl"):
-                done = self.call("join", up["invite"], *more, "--state-dir", state)
-                self.assertEqual(done.returncode, 4, done.stderr)
-                self.assertIn("PR0414", done.stderr)
-            self.assertEqual(self.call("status", "--state-dir", self.directory / "elsewhere").stdout, "no runs on this machine\n")
-            self.assertEqual(list((self.directory / "elsewhere").iterdir()), [])
-            self.assertEqual(list(pathlib.Path(up["state_dir"]).glob("peers/*")), journals)
-        self.assertEqual(len(self.status()["peers"]), 1)
         self.call("down", up["run_id"])
 
     def test_a_lost_peer_is_news_and_no_error(self):
@@ -385,44 +242,6 @@ class Runs(unittest.TestCase):
             self.assertEqual({peer["state"] for peer in status["peers"]}, {"left"})
             self.assertEqual(status["run"]["state"], "stopped")
             self.assertEqual(self.running(), [])
-
-    def test_a_stopped_run_reads_so_in_every_result(self):
-        process = self.start("up", write_manifest(self.directory, outer_steps=10000), "--local", "2", "-o", "json", env=SLOW)
-        wait_until("the first step", lambda: self.status().get("run", {}).get("outer_step", 0) >= 1)
-        process.send_signal(signal.SIGINT)
-        _, out, err = self.finished(process)
-        self.assertEqual(json.loads(out)["state"], "stopped", err)
-        # Stopped from elsewhere, while `up` watches.
-        process = self.start("up", write_manifest(self.directory, outer_steps=10000), "--local", "2", "-o", "json", env=SLOW)
-        up = wait_until("the first step", lambda: (s := self.active()) and s["outer_step"] >= 1 and s)
-        elsewhere = self.directory / "elsewhere"
-        joined = self.call("join", (self.directory / "primectl" / up["id"] / "invite").read_text().strip(), "-d", "--state-dir", elsewhere,
-                           "--set", f"local.trainer_command=[{self.trainer()}]", env=SLOW)
-        self.assertEqual(joined.returncode, 0, joined.stderr)
-        self.assertEqual(self.call("down", up["id"]).returncode, 0)
-        code, out, err = self.finished(process)
-        self.assertEqual((code, json.loads(out)["state"]), (1, "stopped"), err)
-        self.assertIn("PR0510", err)
-        # The machine of a joiner has no coordinator's journal.
-        told = wait_until("the joiner's end", lambda: (s := json.loads(self.call("status", "-o", "json", "--state-dir", elsewhere).stdout))["run"]
-                          ["state"] not in ("waiting", "training") and s)
-        self.assertEqual((told["run"]["state"], told["peers"][0]["state"]), ("stopped", "left"), told)
-
-    def active(self):
-        """The one run that is not over."""
-        told = json.loads(self.call("status", "-o", "json").stdout)
-        runs = [told["run"]] if "run" in told else told["runs"]
-        return next((run for run in runs if run["state"] in ("waiting", "training")), None)
-
-    def test_a_coordinator_that_does_not_end_when_it_is_told_is_killed_and_its_run_is_stopped(self):
-        up = self.up_detached("--local", 2, outer_steps=10000, env=SLOW)
-        self.wait_for_step(up["run_id"], 1)
-        os.kill(up["coordinator"]["pid"], signal.SIGSTOP)
-        done = self.call("down", "-o", "json")
-        self.assertGreaterEqual(json.loads(done.stdout)["killed"], 1)
-        told = self.status()
-        self.assertEqual(told["run"]["state"], "stopped", told)
-        self.assertIn("by force", told["run"]["reason"])
 
     def test_a_killed_up_leaves_a_run_that_down_ends(self):
         process = self.start("up", write_manifest(self.directory, outer_steps=10000), "--local", "2", env=SLOW)
