@@ -253,11 +253,34 @@ bool is_command(CLI::App& app, const std::string& word) {
   return std::any_of(commands.begin(), commands.end(), [&](const CLI::App* command) { return command->get_name() == word; });
 }
 
-Error unknown_command(CLI::App& app, const std::string& word) {
-  const auto names = visible_commands(app);
+std::string suggestion(std::string_view word, const std::vector<std::string>& names, const std::string& prefix = {}) {
   const std::vector<std::string_view> candidates(names.begin(), names.end());
   const auto near = manifest::nearest(word, candidates);
-  return Error{ErrorName::Usage, "no command `" + word + "`" + (near ? "; did you mean `" + std::string{*near} + "`?" : std::string{})};
+  return near ? "; did you mean `" + prefix + std::string{*near} + "`?" : std::string{};
+}
+
+Error unknown_command(CLI::App& app, const std::string& word) {
+  return Error{ErrorName::Usage, "no command `" + word + "`" + suggestion(word, visible_commands(app))};
+}
+
+/// The first long option among the words of a line that its command does not have.
+std::optional<Error> unknown_option(const CLI::App& command, const std::vector<std::string>& words) {
+  constexpr std::string_view DASHES = "--";
+  std::vector<std::string> known;
+  std::vector<std::string> shown;
+  for (const auto* option : command.get_options()) {
+    const auto& names = option->get_lnames();
+    known.insert(known.end(), names.begin(), names.end());
+    if (!option->get_group().empty()) shown.insert(shown.end(), names.begin(), names.end());
+  }
+  for (const auto& word : words) {
+    if (word == DASHES) break;  // what follows is no option
+    if (!word.starts_with(DASHES)) continue;
+    const auto name = word.substr(DASHES.size(), word.find('=') - DASHES.size());
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    return Error{ErrorName::Usage, "no option `--" + name + "`" + suggestion(name, shown, std::string{DASHES})};
+  }
+  return std::nullopt;
 }
 
 /// CLI11 ends its sentences in several ways; ours are one line without a full stop.
@@ -283,6 +306,9 @@ Result<std::variant<Arguments, HelpText>> parse_arguments(const std::vector<std:
     const auto commands = app.get_subcommands();
     return HelpText{commands.empty() ? app.help() : commands.front()->help("primectl")};
   } catch (const CLI::ParseError& error) {
+    // Before what CLI11 says: a misspelt option leaves its value behind, which is then taken for something else.
+    const auto& command = is_command(app, words.front()) ? *app.get_subcommand(words.front()) : app;
+    if (auto unknown = unknown_option(command, words)) return fail(std::move(*unknown));
     return fail(ErrorName::Usage, one_line(error.what()));
   }
   return *table.chosen();

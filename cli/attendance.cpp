@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <poll.h>
 
+#include "cli/going_on.hpp"
 #include "cli/patience.hpp"
 #include "cli/render/result_text.hpp"
+#include "runtime/agent/processes.hpp"
 #include "runtime/launch/stop_processes.hpp"
 #include "runtime/telemetry/error_text.hpp"
 #include "runtime/telemetry/journal_fields.hpp"
@@ -21,8 +23,14 @@ Error error_of(const std::string& reason) { return telemetry::parse_error_text(r
 
 }  // namespace
 
-Attendance::Attendance(Terminal& terminal, Interrupts& interrupts, launch::StartedRun& run)
-    : terminal_(terminal), interrupts_(interrupts), run_(run), observer_(run.directory), watch_(run.directory), table_(terminal.style()) {}
+Attendance::Attendance(Terminal& terminal, Interrupts& interrupts, launch::StartedRun& run, std::string state_dir)
+    : terminal_(terminal),
+      interrupts_(interrupts),
+      run_(run),
+      state_dir_(std::move(state_dir)),
+      observer_(run.directory),
+      watch_(run.directory),
+      table_(terminal.style()) {}
 
 int Attendance::until_the_end() {
   for (;;) {
@@ -114,21 +122,22 @@ void Attendance::print_result(std::string_view state) {
   if (terminal_.json()) terminal_.print(telemetry::dump(result_json(observer_.status(), state)) + "\n");
 }
 
-int Attendance::report_failure(const telemetry::RunStatus& status) {
-  print_result(to_string(telemetry::RunState::Failed));
+int Attendance::report_early_end(const telemetry::RunStatus& status) {
+  print_result(to_string(status.state));
   const auto exit_code = terminal_.complain(error_of(status.reason));
   tell_what_was_saved();
   return exit_code == 0 ? 1 : exit_code;
 }
 
 void Attendance::tell_what_was_saved() {
-  bool any = false;
+  std::optional<std::string> saved;
   for (const auto& peer : observer_.local_peers()) {
     if (!peer.checkpoint) continue;
     terminal_.say("Saved", *peer.checkpoint);
-    any = true;
+    saved = peer.checkpoint;
   }
-  if (!any && observer_.status().outer_step > 0)
+  if (saved) terminal_.say("Go on", "from there by\n  " + line_to_go_on(run_.directory, *saved, state_dir_));
+  if (!saved && observer_.status().outer_step > 0)
     terminal_.say("Saved", "nothing; `checkpoint.every` makes a run save on the way", Role::Degraded);
 }
 
@@ -137,7 +146,7 @@ int Attendance::finish() {
   wait_for_agents(FAREWELL_LIMIT);
   stop_all();
   const auto status = observer_.status();
-  if (status.state != telemetry::RunState::Done) return report_failure(status);
+  if (status.state != telemetry::RunState::Done) return report_early_end(status);
   print_result(to_string(status.state));
   if (!terminal_.json())
     terminal_.print(result_text(status, compare_digests(status, observer_.local_peers()), elapsed.count(), terminal_.style()));
@@ -154,8 +163,9 @@ int Attendance::interrupted() {
                                : "the peers save what they hold; again to stop at once",
                 Role::Degraded);
   stop_all();
+  if (!observer_.run().ended) note_end(run_.directory, Error{ErrorName::RunStopped, "by its owner, by force"});
   const auto step = observer_.status().outer_step;
-  print_result("interrupted");
+  print_result(to_string(telemetry::RunState::Stopped));
   // Output that could not be written is complained of by whoever ends the command.
   const auto exit_code = unwritten ? info(unwritten->name).exit_code
                                    : terminal_.complain(Error{ErrorName::Interrupted, "after outer step " + std::to_string(step)});
@@ -198,7 +208,10 @@ int Attendance::deserted() {
     status.reason = peer.status.reason;
     break;
   }
-  return report_failure(status);
+  // The coordinator was told to end, and knows no more than that.
+  note_end(run_.directory, error_of(status.reason));
+  status.state = telemetry::RunState::Failed;
+  return report_early_end(status);
 }
 
 }  // namespace prime::cli

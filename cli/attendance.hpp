@@ -15,7 +15,7 @@ namespace prime::cli {
 
 class Attendance {
  public:
-  Attendance(Terminal& terminal, Interrupts& interrupts, launch::StartedRun& run);
+  Attendance(Terminal& terminal, Interrupts& interrupts, launch::StartedRun& run, std::string state_dir);
   /// Returns the exit code of `up`.
   int until_the_end();
 
@@ -33,13 +33,14 @@ class Attendance {
   int state_gone();
   int coordinator_lost();
   int deserted();
-  int report_failure(const telemetry::RunStatus& status);
+  int report_early_end(const telemetry::RunStatus& status);
   void tell_what_was_saved();
   void print_result(std::string_view state);
 
   Terminal& terminal_;
   Interrupts& interrupts_;
   launch::StartedRun& run_;
+  std::string state_dir_;  ///< as `--state-dir` named it
   telemetry::RunObserver observer_;
   telemetry::JournalWatch watch_;
   StepTable table_;

@@ -3,9 +3,11 @@
 #include <optional>
 
 #include "cli/commands.hpp"
+#include "cli/going_on.hpp"
 #include "cli/journal_warnings.hpp"
 #include "cli/patience.hpp"
 #include "cli/terminal.hpp"
+#include "runtime/agent/processes.hpp"
 #include "runtime/launch/stop_processes.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/run_observer.hpp"
@@ -31,6 +33,7 @@ int run_command(const DownArguments& arguments, Terminal& terminal) {
   if (coordinator_runs) killed += launch::stop_processes(std::vector{coordinator}, launch::StopLimits{COORDINATOR_PATIENCE});
   killed += launch::stop_processes(agents, launch::StopLimits{PEER_PATIENCE});
   observer.update();
+  if (coordinator_runs && !observer.run().ended) note_end(*directory, Error{ErrorName::RunStopped, "by its owner, by force"});
   std::vector<std::string> saved;
   std::optional<Error> unsaved;
   for (const auto& peer : observer.local_peers()) {
@@ -50,7 +53,8 @@ int run_command(const DownArguments& arguments, Terminal& terminal) {
                                     (coordinator_runs ? " and the coordinator" : "") + " of " + run +
                                     (killed > 0 ? ", " + std::to_string(killed) + " by force" : "") + "\n");
     for (const auto& path : saved) terminal.print("saved " + path + "\n");
-    if (!saved.empty()) terminal.print("to go on: primectl up FILE --from " + run + "\n");
+    if (!saved.empty())
+      terminal.print("\ngo on from there by\n\n  " + line_to_go_on(*directory, saved.back(), arguments.common.state_dir) + "\n");
   }
   if (!unsaved) return 0;
   const auto exit_code = terminal.complain(*unsaved);

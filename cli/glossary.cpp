@@ -68,9 +68,11 @@ const std::vector<WordGroup>& glossary() {
        }},
       {"Columns of `status`",
        {
-           {"state", "of a peer: joining, fetching (the shared state), training, reducing, left, lost"},
-           {"trainer", "process id of the peer's trainer; PID is its agent's"},
-           {"reason", "why a peer left, was lost, or does not train"},
+           {"state",
+            "of a run: waiting (for peers), paused (`membership.correlated_loss`), training; in the end done, stopped (by its owner, or by "
+            "all peers leaving) or failed. Of a peer: joining, fetching (the shared state), training, reducing, left, lost"},
+           {"trainer", "process id of the peer's trainer; PID is its agent's; none of a process that is gone"},
+           {"reason", "why a peer left, was lost, or does not train; why a run ended before it was done"},
        }},
       {"Columns of `bench`",
        {

@@ -27,7 +27,8 @@ constexpr int UNHEALTHY = 5;
 
 int health(bool check, std::span<const telemetry::RunStatus> runs) {
   const auto well = [](const telemetry::RunStatus& run) {
-    return run.state == telemetry::RunState::Training || run.state == telemetry::RunState::Done;
+    return run.state == telemetry::RunState::Training || run.state == telemetry::RunState::Done ||
+           run.state == telemetry::RunState::Stopped;
   };
   return !check || std::all_of(runs.begin(), runs.end(), well) ? 0 : UNHEALTHY;
 }

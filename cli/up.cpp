@@ -4,6 +4,7 @@
 
 #include "cli/attendance.hpp"
 #include "cli/commands.hpp"
+#include "cli/going_on.hpp"
 #include "cli/interrupts.hpp"
 #include "cli/programs.hpp"
 #include "cli/render/figures.hpp"
@@ -89,6 +90,7 @@ int run_command(const UpArguments& arguments, Terminal& terminal) {
   const auto since = std::chrono::steady_clock::now();
   auto run = launch::start_run(*request);
   if (!run) return terminal.complain(run.error());
+  if (const auto kept = keep_start(run->directory, arguments); !kept) terminal.warn(to_string(kept.error()));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - since;
   terminal.say("Ready", run->run + " at " + run->address + " in " + elapsed_figure(took.count()) + ": " + names_of(*run));
   if (arguments.detach) {
@@ -97,7 +99,7 @@ int run_command(const UpArguments& arguments, Terminal& terminal) {
     return 0;
   }
   terminal.say("Join", join_text(*request) + "\n" + join_line(*run));
-  return Attendance{terminal, interrupts, *run}.until_the_end();
+  return Attendance{terminal, interrupts, *run, arguments.common.state_dir}.until_the_end();
 }
 
 }  // namespace prime::cli

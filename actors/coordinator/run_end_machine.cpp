@@ -64,7 +64,12 @@ void advance(State& state, Instant now, Effects& effects) {
 }
 
 void end(State& state, std::optional<Error> cause, Instant now, Effects& effects) {
-  auto record = Record{cause ? "run_failed" : "run_done"}.with("outer_step", state.revision.value).with("tokens", state.tokens);
+  const bool stopped = cause && cause->name == ErrorName::RunStopped;
+  auto record = Record{stopped ? "run_stopped"
+                       : cause ? "run_failed"
+                               : "run_done"}
+                    .with("outer_step", state.revision.value)
+                    .with("tokens", state.tokens);
   if (state.digest) record = std::move(record).with("digest", to_string(*state.digest));
   if (cause) record = std::move(record).with("reason", to_string(*cause));
   record.durable = true;

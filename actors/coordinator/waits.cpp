@@ -68,7 +68,7 @@ Wait wait_in_training(const State& state, Instant now) {
                 " after the quorum was ready (`sync.grace`)",
             *state.quorum_since, *state.quorum_since + options.grace};
   if (!state.first_ready)
-    return {"inner steps of " + to_string(late) + "; an agent starts a trainer that stands still again", state.phase_since, {}};
+    return {"inner steps of " + to_string(late) + "; a trainer that stands still is started again by its agent", state.phase_since, {}};
   if (!late.empty())
     return {"inner steps of " + to_string(late) + "; evicted " + format_duration(options.deadline) + " after the first is ready",
             *state.first_ready, *state.first_ready + options.deadline};

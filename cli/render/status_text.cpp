@@ -21,6 +21,7 @@ Role role_of(RunState state) {
     case RunState::Done: return Role::Good;
     case RunState::Waiting:
     case RunState::Paused: return Role::Degraded;
+    case RunState::Stopped: return Role::Plain;
     case RunState::Failed: return Role::Bad;
   }
   return Role::Plain;
@@ -67,7 +68,7 @@ std::string status_text(const RunStatus& status, const Style& style) {
   auto text = headline(status, style);
   if (status.coordinator_address) {
     text += "coordinator at " + *status.coordinator_address;
-    if (status.coordinator_pid && !is_over(status.state)) text += ", pid " + std::to_string(*status.coordinator_pid);
+    if (status.coordinator_pid) text += ", pid " + std::to_string(*status.coordinator_pid);
     text += "\n";
   }
   if (!status.peers.empty()) {
@@ -84,7 +85,8 @@ std::string status_text(const RunStatus& status, const Style& style) {
                     rows);
   }
   if (!status.wait.what.empty()) text += "Waiting for " + harmless(status.wait.what) + span_of(status.wait) + "\n";
-  if (!status.reason.empty()) text += paint(style, Role::Bad, "Failed:") + " " + harmless(status.reason) + "\n";
+  if (status.state == RunState::Stopped) text += "Stopped: " + harmless(telemetry::short_reason(status.reason)) + "\n";
+  else if (!status.reason.empty()) text += paint(style, Role::Bad, "Failed:") + " " + harmless(status.reason) + "\n";
   if (status.checkpoint) text += "Checkpoint " + *status.checkpoint + "\n";
   return text;
 }

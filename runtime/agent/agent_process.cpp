@@ -20,6 +20,7 @@
 #include "runtime/net/basp_transport.hpp"
 #include "runtime/net/dial.hpp"
 #include "runtime/net/reachable.hpp"
+#include "runtime/store/atomic_file.hpp"
 #include "runtime/store/checkpoint.hpp"
 
 namespace prime {
@@ -285,6 +286,15 @@ std::filesystem::path newest_whole(const std::filesystem::path& checkpoints) {
   return {};
 }
 
+/// Of a peer that the run never let in: its journal would read as a run that has failed here. Directories that hold nothing else go with
+/// it.
+void remove_traces(const std::filesystem::path& run_directory, const std::filesystem::path& peer_directory) {
+  std::error_code ignored;
+  if (!store::remove_directory_atomically(peer_directory)) return;
+  std::filesystem::remove(run_directory / "peers", ignored);
+  std::filesystem::remove(run_directory, ignored);
+}
+
 /// One life of a peer in the run, from the hello to its end, under an id and a journal of its own. `before`: who was sent away, when
 /// this one takes part in its place.
 Life live(const AgentOptions& options, PeerId self, std::optional<PeerId> before,
@@ -298,9 +308,15 @@ Life live(const AgentOptions& options, PeerId self, std::optional<PeerId> before
   auto started = process_started("agent", options.invite.run).with("peer", to_string(self)).with("name", options.name);
   if (before) started = std::move(started).with("instead_of", to_string(*before));
   journal->append(std::move(started));
-  Agent agent{options, self, options.name, directory, *journal, welcome, before ? REJOIN_PATIENCE : Duration{}};
+  std::atomic<bool> welcomed{false};
+  const auto let_in = [&](const AgentIdentity& identity) {
+    welcomed = true;
+    welcome(identity);
+  };
+  Agent agent{options, self, options.name, directory, *journal, let_in, before ? REJOIN_PATIENCE : Duration{}};
   auto outcome = agent.run();
   journal->append(process_ended(outcome));
+  if (!welcomed && !before) remove_traces(options.directory, directory);
   const bool rolled_back = !outcome && outcome.error().name == ErrorName::RolledBack;
   return {std::move(outcome), agent.told_to_end(), rolled_back ? newest_whole(directory / "checkpoints") : std::filesystem::path{}};
 }

@@ -205,7 +205,10 @@ Result<void> run_coordinator(const CoordinatorOptions& options, const std::funct
 }
 
 void note_end(const std::filesystem::path& run_directory, const Error& cause) {
-  if (auto journal = RecordJournal::open(run_directory / "coordinator" / "journal.jsonl")) journal->append(process_ended(fail(cause)));
+  const nlohmann::json fields{{"exit_code", info(cause.name).exit_code}, {"reason", to_string(cause)}};
+  // Where the journal cannot be written any more, that is the least of the troubles.
+  if (auto journal = store::Journal::open(run_directory / "coordinator" / "journal.jsonl"))
+    static_cast<void>(journal->append("process_ended", fields));
 }
 
 }  // namespace prime

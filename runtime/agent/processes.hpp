@@ -39,7 +39,7 @@ struct CoordinatorOptions {
 /// before it listens; TooFewPeers and the like when the run fails.
 Result<void> run_coordinator(const CoordinatorOptions& options, const std::function<void(const Endpoint&)>& listening);
 
-/// Writes the last line of a coordinator that could not write it itself.
+/// Writes the last line of a coordinator that could not write it itself, or knew less; best effort, and only when it is gone.
 void note_end(const std::filesystem::path& run_directory, const Error& cause);
 
 struct AgentIdentity {

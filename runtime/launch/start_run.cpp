@@ -9,8 +9,11 @@
 #include "runtime/launch/launch_plan.hpp"
 #include "runtime/launch/run_directory.hpp"
 #include "runtime/launch/stop_processes.hpp"
+#include "runtime/manifest/continuation.hpp"
+#include "runtime/manifest/load.hpp"
 #include "runtime/net/reachable.hpp"
 #include "runtime/net/run_key.hpp"
+#include "runtime/store/atomic_file.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/trainer/corpus.hpp"
 
@@ -48,10 +51,13 @@ class Names {
   std::set<std::string> drawn_;
 };
 
-/// Its log lies beside the peers' directories at first: an agent's id is its own to draw, so its directory is not known yet.
+/// It lies beside the peers' directories at first: an agent's id is its own to draw, so its directory is not known yet.
+fs::path agent_log(const fs::path& directory, std::uint32_t index) {
+  return directory / "peers" / ("agent-" + std::to_string(::getpid()) + "-" + std::to_string(index) + ".log");
+}
+
 Result<LaunchedProcess> launch_agent(const std::string& program, const fs::path& directory, const AgentPlan& plan, std::uint32_t index) {
-  const auto log = "agent-" + std::to_string(::getpid()) + "-" + std::to_string(index) + ".log";
-  return LaunchedProcess::start({command_of(program, "agent", directory), format_plan(plan), directory / "peers" / log});
+  return LaunchedProcess::start({command_of(program, "agent", directory), format_plan(plan), agent_log(directory, index)});
 }
 
 Result<StartedPeer> welcome(LaunchedProcess process, int interrupt) {
@@ -104,20 +110,6 @@ void stop_run(const StartedRun& run) {
   stop_processes(std::vector{run.coordinator.identity()}, StopLimits{STOP_PATIENCE});
 }
 
-}  // namespace
-
-Result<void> check_start(const manifest::Manifest& manifest, std::uint32_t peers, std::uint32_t quorum) {
-  const auto maximum = manifest.shared.membership.peers.maximum;
-  for (const auto& [option, value] : {std::pair{"--local ", peers}, std::pair{"--quorum ", quorum}})
-    if (value > maximum)
-      return fail(ErrorName::Usage, option + std::to_string(value) + " is more than `membership.peers` admits, " + std::to_string(maximum));
-  if (!manifest.local.trainer_command.empty()) return {};  // what a trainer of one's own reads is its own affair
-  const auto& shared = manifest.shared;
-  PRIME_CHECK(
-      trainer::Corpus::open(shared.data, manifest.local.data_path.value_or(shared.data.path), shared.model.context, shared.train.batch));
-  return {};
-}
-
 /// Of all its peers; damaged ones count, so that nobody goes on from an older one unawares, but any whole one of that step will do.
 Result<fs::path> newest_checkpoint(const fs::path& run) {
   std::vector<fs::path> newest;
@@ -137,6 +129,46 @@ Result<fs::path> newest_checkpoint(const fs::path& run) {
   return newest.front();  // whose damage is told next
 }
 
+/// With another model the peers would find out by themselves, after everything has started, and each of them for itself.
+Result<void> check_model(const fs::path& checkpoint, const manifest::Shared& wanted) {
+  PRIME_TRY(const auto text, store::read_manifest(checkpoint));
+  const auto kept = manifest::parse_shared(text);
+  if (!kept) return {};  // of another version, whose keys cannot be compared
+  std::string differing;
+  for (const auto& change : manifest::state_changes(*kept, wanted))
+    differing +=
+        (differing.empty() ? "`" : ", `") + std::string{change.path} + "` is " + change.wanted + " here and " + change.kept + " there";
+  return differing.empty() ? Result<void>{} : fail(ErrorName::StateMismatch, differing + " (" + checkpoint.string() + ")");
+}
+
+/// Its cause is told by now; only one that names a log needs it.
+bool needs_log(const Error& error) { return error.name == ErrorName::ProcessFailed; }
+
+/// Of a run that never began: it would be listed as one that failed. Unless some peers have trained while others could not be started.
+void remove_run(const fs::path& directory) {
+  if (!newest_checkpoint(directory)) static_cast<void>(store::remove_directory_atomically(directory));
+}
+
+/// Of a peer that the run never let in; directories that hold nothing else go with it.
+void remove_peer(const fs::path& run_directory) {
+  std::error_code ignored;
+  for (const auto& path : {agent_log(run_directory, 0), run_directory / "peers", run_directory}) fs::remove(path, ignored);
+}
+
+}  // namespace
+
+Result<void> check_start(const manifest::Manifest& manifest, std::uint32_t peers, std::uint32_t quorum) {
+  const auto maximum = manifest.shared.membership.peers.maximum;
+  for (const auto& [option, value] : {std::pair{"--local ", peers}, std::pair{"--quorum ", quorum}})
+    if (value > maximum)
+      return fail(ErrorName::Usage, option + std::to_string(value) + " is more than `membership.peers` admits, " + std::to_string(maximum));
+  if (!manifest.local.trainer_command.empty()) return {};  // what a trainer of one's own reads is its own affair
+  const auto& shared = manifest.shared;
+  PRIME_CHECK(
+      trainer::Corpus::open(shared.data, manifest.local.data_path.value_or(shared.data.path), shared.model.context, shared.train.batch));
+  return {};
+}
+
 Result<std::pair<fs::path, store::CheckpointState>> find_checkpoint(const fs::path& state_root, const std::string& name,
                                                                     const manifest::Manifest& manifest) {
   auto path = fs::absolute(name);
@@ -146,6 +178,7 @@ Result<std::pair<fs::path, store::CheckpointState>> find_checkpoint(const fs::pa
     PRIME_TRY(path, newest_checkpoint(run));
   }
   PRIME_TRY(const auto state, store::verify_checkpoint(path));
+  PRIME_CHECK(check_model(path, manifest.shared));
   if (state.outer_step.value >= manifest.shared.train.outer_steps)
     return fail(ErrorName::Usage, path.string() + " is of outer step " + std::to_string(state.outer_step.value) +
                                       ", and `train.outer_steps` is " + std::to_string(manifest.shared.train.outer_steps) +
@@ -167,6 +200,7 @@ Result<StartedRun> start_run(const RunRequest& request) {
   };
   if (auto up = bring_up(); !up) {
     stop_run(started);
+    if (!needs_log(up.error())) remove_run(directory);
     return fail(std::move(up).error());
   }
   return started;
@@ -178,7 +212,9 @@ Result<StartedPeer> start_peer(const PeerRequest& request) {
   if (error) return fail(store::storage_error("create", request.run_directory, error.value()));
   PRIME_TRY(auto process,
             launch_agent(request.program, request.run_directory, AgentPlan{request.invite, request.name, request.local, {}}, 0));
-  return welcome(std::move(process), request.interrupt);
+  auto peer = welcome(std::move(process), request.interrupt);
+  if (!peer && !needs_log(peer.error())) remove_peer(request.run_directory);
+  return peer;
 }
 
 }  // namespace prime::launch

@@ -50,7 +50,8 @@ struct StartedRun {
 Result<void> check_start(const manifest::Manifest& manifest, std::uint32_t peers, std::uint32_t quorum);
 
 /// A checkpoint's directory, or the newest one that a run of this machine left, by its id or a unique prefix of it; and what it is of.
-/// Every byte of it is verified. Errors: RunUnknown, CheckpointCorrupt, StorageFailed; Usage when `manifest` has no step after it.
+/// Every byte of it is verified. Errors: RunUnknown, CheckpointCorrupt, StorageFailed; StateMismatch when `manifest` names another model,
+/// Usage when it has no step after it.
 Result<std::pair<std::filesystem::path, store::CheckpointState>> find_checkpoint(const std::filesystem::path& state_root,
                                                                                  const std::string& name,
                                                                                  const manifest::Manifest& manifest);

@@ -1,5 +1,7 @@
 #include "runtime/manifest/describe.hpp"
 
+#include <algorithm>
+
 #include "runtime/manifest/fields.hpp"
 #include "runtime/manifest/values.hpp"
 
@@ -29,6 +31,21 @@ std::string range_text(const Field& field) {
   return expected(field) + (bounded ? " and ≤ " + std::to_string(type->maximum) : std::string{});
 }
 
+/// "`model`, `data.tokenizer`": a section stands for its keys where all of them are kept.
+std::string kept_keys() {
+  std::string names;
+  std::string_view last;
+  for (const auto& field : fields()) {
+    if (!field.of_state) continue;
+    const auto siblings = children(parent_path(field.path));
+    const bool all = std::all_of(siblings.begin(), siblings.end(), [](const Field* sibling) { return sibling->of_state; });
+    const auto name = all ? parent_path(field.path) : field.path;
+    if (name != last) names += (names.empty() ? "`" : ", `") + std::string{name} + "`";
+    last = name;
+  }
+  return names;
+}
+
 }  // namespace
 
 std::vector<std::string> key_paths() {
@@ -43,6 +60,7 @@ std::optional<std::string> describe(std::string_view key_path) {
   auto text = std::string{field->path} + ": " + std::string{field->meaning} + "\n";
   if (!std::holds_alternative<Section>(field->type)) text += "  " + expected(*field) + "; " + default_of(*field) + "\n";
   text += is_local(field->path) ? "  of this peer alone\n" : "  the same on every peer\n";
+  if (field->of_state) text += "  kept by a run that goes on from a checkpoint (`primectl up FILE --from`)\n";
   for (const auto* child : children(key_path))
     text += "    " + std::string{last_key(child->path)} + ": " + std::string{child->meaning} + "\n";
   return text;
@@ -76,7 +94,9 @@ std::string reference_page() {
       "Quantities\n"
       "carry their units (`30s`, `32KiB`, `5%`). `primectl validate FILE` checks a file, `--set KEY=VALUE` replaces one value,\n"
       "`primectl explain KEY` shows one line of this page, and `manifests/schema/run.v1.json` is the same for editors.\n\n"
-      "All keys but those of `local` are the same on every peer: joiners get them from the run. `local` belongs to one peer alone.\n";
+      "All keys but those of `local` are the same on every peer: joiners get them from the run. `local` belongs to one peer alone.\n"
+      "A run that goes on from a checkpoint (`primectl up FILE --from`) keeps the values of " +
+      kept_keys() + "; all others may change.\n";
   const auto cell = [](std::string text) {
     for (std::size_t bar = 0; (bar = text.find('|', bar)) != std::string::npos; bar += 2) text.insert(bar, 1, '\\');
     return text;

@@ -203,6 +203,10 @@ std::vector<Field> build() {
   add_sync(t);
   add_house(t);
   add_local(t);
+  // The whole model, and not only what its tensors' shapes show: equal tensors with other heads or another context are another function,
+  // and the data cursor counts samples of `model.context`.
+  for (auto& field : t)
+    field.of_state = field.path.starts_with("model.") || field.path == "data.tokenizer" || field.path == "sync.algorithm";
   return t;
 }
 

@@ -111,6 +111,7 @@ struct Field {
   bool required = false;
   std::string_view derived = {};        ///< what the default is computed from, for people
   void (*derive)(Manifest&) = nullptr;  ///< computes it, once everything else is read
+  bool of_state = false;                ///< shape or meaning of the state depends on it: a run that goes on from a checkpoint keeps it
 };
 
 /// In canonical order: a section before its keys, the shared half before `local`.

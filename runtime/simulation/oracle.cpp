@@ -53,7 +53,7 @@ void Oracle::coordinator_stepped(const coordinator::Event& event, const coordina
     if (const auto* record = std::get_if<Record>(&effect)) {
       if (record->event == "outer_step_committed") committed(*record, state);
       if (record->event == "rolled_back") rolled_back(*record, state);
-      if (record->event == "run_done" || record->event == "run_failed") {
+      if (record->event == "run_done" || record->event == "run_stopped" || record->event == "run_failed") {
         expect(record->durable, "LAW-8", "the end of the run is not durable");
         end_is_journaled = true;
       }

@@ -156,6 +156,21 @@ ScenarioFile read_scenario(const Node& root, Report& report) {
   return file;
 }
 
+/// A key that only run manifests have, where nothing else says that it is a scenario.
+const Entry* manifest_key(const Node& root) {
+  const auto is_scenario_key = [](std::string_view name) {
+    const auto& keys = scenario_keys();
+    return std::any_of(keys.begin(), keys.end(),
+                       [&](const auto& key) { return key.path == name || manifest::parent_path(key.path) == name; });
+  };
+  const Entry* found = nullptr;
+  for (const auto& entry : root.entries) {
+    if (entry.key == "scenario") return nullptr;
+    if (found == nullptr && manifest::find_field(entry.key) != nullptr && !is_scenario_key(entry.key)) found = &entry;
+  }
+  return found;
+}
+
 }  // namespace
 
 ScenarioOutcome load_scenario(const std::string& path) {
@@ -168,7 +183,12 @@ ScenarioOutcome parse_scenario(std::string_view text, std::string_view source_na
   Report report{source_name, {}, SCENARIO};
   ScenarioOutcome outcome{.scenario = {}, .problems = {}, .text = std::string{text}};
   const auto root = manifest::read_document(text, report);
-  if (root.kind == Node::Kind::Map) outcome.scenario = read_scenario(root, report);
+  // One answer, instead of one for each of its keys.
+  if (const auto* key = manifest_key(root))
+    report.add(ErrorName::ManifestUnknownKey, key->place, "this is a run manifest, and not a scenario",
+               "`primectl up` starts a run of it; a scenario says what goes wrong when in a simulated one, such as "
+               "manifests/scenarios/kills.yaml");
+  else if (root.kind == Node::Kind::Map) outcome.scenario = read_scenario(root, report);
   if (report.empty()) return outcome;
   outcome.scenario.reset();
   outcome.problems = report.take();

@@ -211,10 +211,12 @@ Result<CheckpointState> verify_checkpoint(const fs::path& checkpoint) {
   return std::move(*state);
 }
 
+Result<std::string> read_manifest(const fs::path& checkpoint) { return read_file(checkpoint / MANIFEST_PATH, TEXT_BYTES_MAX); }
+
 Result<LoadedCheckpoint> load_checkpoint(const fs::path& checkpoint) {
   LoadedCheckpoint loaded;
   PRIME_TRY(loaded.state, verify_checkpoint(checkpoint));
-  PRIME_TRY(loaded.manifest, read_file(checkpoint / MANIFEST_PATH, TEXT_BYTES_MAX));
+  PRIME_TRY(loaded.manifest, read_manifest(checkpoint));
   PRIME_TRY(const auto model, SafetensorsReader::open(checkpoint / MODEL_PATH));
   loaded.layout = model.tensors();
   PRIME_TRY(loaded.parameters, read_flat(model));

@@ -63,6 +63,8 @@ struct CheckpointEntry {
 Result<std::filesystem::path> write_checkpoint(const std::filesystem::path& directory, const CheckpointContent& content);
 /// Reads every byte of a checkpoint; CheckpointCorrupt names each damaged part.
 Result<CheckpointState> verify_checkpoint(const std::filesystem::path& checkpoint);
+/// The shared half that it was written with; nothing of it is verified.
+Result<std::string> read_manifest(const std::filesystem::path& checkpoint);
 /// Verifies, then loads.
 Result<LoadedCheckpoint> load_checkpoint(const std::filesystem::path& checkpoint);
 /// The complete checkpoints of a directory, oldest step first; sizes are checked, digests are not.

@@ -14,6 +14,11 @@ std::optional<Error> parse_error_text(std::string_view text) {
   return std::nullopt;
 }
 
+bool is_stop(std::string_view reason) {
+  const auto error = parse_error_text(reason);
+  return error && (error->name == ErrorName::RunStopped || error->name == ErrorName::Interrupted);
+}
+
 namespace {
 
 /// Of " [PR0502]" at the end of a text that quotes an error; 0 without one.

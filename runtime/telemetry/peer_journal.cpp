@@ -3,6 +3,7 @@
 #include <array>
 #include <string_view>
 
+#include "runtime/telemetry/error_text.hpp"
 #include "runtime/telemetry/journal_fields.hpp"
 
 namespace prime::telemetry {
@@ -43,10 +44,12 @@ void on_trainer_restarting(PeerJournal& journal, const Fields& fields) {
   journal.status.reason = "the trainer is started again: " + text_field(fields, "reason").value_or("");
 }
 
-/// Without a reason it left; with one it was lost.
+/// Without a reason it left, and with its run when that is stopped; with another one it was lost.
+PeerState state_after(const std::optional<std::string>& reason) { return reason && !is_stop(*reason) ? PeerState::Lost : PeerState::Left; }
+
 void on_peer_ended(PeerJournal& journal, const Fields& fields) {
   const auto reason = text_field(fields, "reason");
-  journal.status.state = reason ? PeerState::Lost : PeerState::Left;
+  journal.status.state = state_after(reason);
   journal.status.reason = reason.value_or(journal.run_done ? "the run is done" : "left");
 }
 
@@ -55,7 +58,7 @@ void on_ended(PeerJournal& journal, const Fields& fields) {
   journal.exit_code = count_field(fields, "exit_code");
   if (is_gone(journal.status.state)) return;
   const auto reason = text_field(fields, "reason");
-  journal.status.state = reason ? PeerState::Lost : PeerState::Left;
+  journal.status.state = state_after(reason);
   journal.status.reason = reason.value_or("left");
 }
 

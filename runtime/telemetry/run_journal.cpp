@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "runtime/store/journal.hpp"
+#include "runtime/telemetry/error_text.hpp"
 #include "runtime/telemetry/journal_fields.hpp"
 
 namespace prime::telemetry {
@@ -47,6 +48,14 @@ void end_run(RunStatus& status, RunState state, const std::string& reason) {
     peer.tokens_per_s.reset();
     peer.reason = reason;
   }
+}
+
+/// By its owner, or by all peers leaving it; not by what went wrong.
+void end_early(RunStatus& status, const std::string& reason) {
+  const auto state = is_stop(reason) ? RunState::Stopped : RunState::Failed;
+  if (status.state == state) return;
+  status.reason = reason;
+  end_run(status, state, reason);
 }
 
 void note_counters(RunStatus& status, const Fields& fields) {
@@ -140,9 +149,9 @@ void on_started(RunJournal& journal, const Fields& fields) {
 void on_ended(RunJournal& journal, const Fields& fields) {
   journal.ended = true;
   auto& status = journal.status;
-  if (is_over(status.state)) return;
-  status.reason = text_field(fields, "reason").value_or("the coordinator was ended");
-  end_run(status, RunState::Failed, status.reason);
+  // Who watched it may know better than the coordinator, which was only told to end.
+  if (is_over(status.state) && status.state != RunState::Stopped) return;
+  end_early(status, text_field(fields, "reason").value_or("the coordinator was ended"));
 }
 
 void on_begun(RunStatus& status, const Fields& fields) {
@@ -151,10 +160,7 @@ void on_begun(RunStatus& status, const Fields& fields) {
   set_members(status, PeerState::Training);
 }
 
-void on_failed(RunStatus& status, const Fields& fields) {
-  status.reason = text_field(fields, "reason").value_or("the run failed");
-  end_run(status, RunState::Failed, status.reason);
-}
+void on_ended_early(RunStatus& status, const Fields& fields) { end_early(status, text_field(fields, "reason").value_or("the run failed")); }
 
 using RunJournalRule = JournalRule<RunJournal>;
 
@@ -200,7 +206,8 @@ constexpr std::array RUN_RULES{
     RunJournalRule{"waiting", [](RunJournal& j, const Fields& f) { on_waiting(j.status, f); }},
     RunJournalRule{"final_report", [](RunJournal& j, const Fields& f) { on_final_report(j.status, f); }},
     RunJournalRule{"run_done", [](RunJournal& j, const Fields&) { end_run(j.status, RunState::Done, "the run is done"); }},
-    RunJournalRule{"run_failed", [](RunJournal& j, const Fields& f) { on_failed(j.status, f); }},
+    RunJournalRule{"run_stopped", [](RunJournal& j, const Fields& f) { on_ended_early(j.status, f); }},
+    RunJournalRule{"run_failed", [](RunJournal& j, const Fields& f) { on_ended_early(j.status, f); }},
 };
 
 }  // namespace

@@ -18,10 +18,15 @@ bool is_newer(const fs::path& checkpoint, const fs::path& than) {
   return std::pair{a.size(), a} > std::pair{b.size(), b};
 }
 
+void forget_processes(PeerStatus& peer) {
+  peer.pid.reset();
+  peer.trainer_pid.reset();
+}
+
 /// What a local agent knows better than the coordinator: its own processes, and what it holds.
 void refine(PeerStatus& row, const PeerJournal& local, bool alive) {
-  row.pid = local.status.pid;
-  row.trainer_pid = local.status.trainer_pid;
+  row.pid = alive ? local.status.pid : std::nullopt;
+  row.trainer_pid = alive ? local.status.trainer_pid : std::nullopt;
   if (local.status.outer_step) row.outer_step = local.status.outer_step;
   if (local.status.digest) row.digest = local.status.digest;
   if (is_gone(row.state)) return;
@@ -40,6 +45,8 @@ void judge_from_peers(RunStatus& status, const std::vector<PeerJournal>& local) 
   status.name = run_name(status.id);
   const bool done = std::any_of(local.begin(), local.end(), [](const PeerJournal& peer) { return peer.run_done; });
   const bool over = std::all_of(status.peers.begin(), status.peers.end(), [](const PeerStatus& peer) { return is_gone(peer.state); });
+  const bool lost =
+      std::any_of(status.peers.begin(), status.peers.end(), [](const PeerStatus& peer) { return peer.state == PeerState::Lost; });
   const bool begun = std::any_of(status.peers.begin(), status.peers.end(), [](const PeerStatus& peer) {
     return peer.state == PeerState::Training || peer.state == PeerState::Reducing;
   });
@@ -49,15 +56,19 @@ void judge_from_peers(RunStatus& status, const std::vector<PeerJournal>& local) 
     status.digest = peer.digest;
   }
   if (done) status.state = RunState::Done;
-  else if (over) status.state = RunState::Failed;
+  else if (over) status.state = lost ? RunState::Failed : RunState::Stopped;
   else status.state = begun ? RunState::Training : RunState::Waiting;
-  if (status.state == RunState::Failed && !status.peers.empty()) status.reason = status.peers.back().reason;
+  if (over && !done && !status.peers.empty()) status.reason = status.peers.back().reason;
 }
 
 }  // namespace
 
 RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, const std::function<bool(const ProcessIdentity&)>& alive) {
   auto status = run.status;
+  if (!alive(run.coordinator)) status.coordinator_pid.reset();
+  // The number of a process that is gone may be somebody else's by now. Who lost its seat and lives on is known from its own journal.
+  for (auto& peer : status.peers)
+    if (is_gone(peer.state)) forget_processes(peer);
   const auto runs_here = [&](const PeerStatus& row) {
     return std::any_of(local.begin(), local.end(),
                        [&](const PeerJournal& peer) { return peer.status.id == row.id && !peer.ended && alive(peer.agent); });
@@ -86,6 +97,7 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
       if (is_gone(peer.state) || runs_here(peer)) continue;
       peer.state = PeerState::Lost;
       peer.reason = COORDINATOR_LOST;
+      forget_processes(peer);
       peer.tokens_per_s.reset();
     }
   }

@@ -8,6 +8,7 @@ std::string_view to_string(RunState state) {
     case RunState::Training: return "training";
     case RunState::Paused: return "paused";
     case RunState::Done: return "done";
+    case RunState::Stopped: return "stopped";
     case RunState::Failed: return "failed";
   }
   return "failed";

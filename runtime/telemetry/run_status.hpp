@@ -11,10 +11,11 @@
 
 namespace prime::telemetry {
 
-enum class RunState { Waiting, Training, Paused, Done, Failed };
+/// `Stopped` is the end that its owner wished for; `Failed` is any other before the last outer step.
+enum class RunState { Waiting, Training, Paused, Done, Stopped, Failed };
 std::string_view to_string(RunState state);
 /// Nothing happens any more.
-inline bool is_over(RunState state) { return state == RunState::Done || state == RunState::Failed; }
+inline bool is_over(RunState state) { return state == RunState::Done || state == RunState::Stopped || state == RunState::Failed; }
 
 enum class PeerState { Joining, Fetching, Training, Reducing, Left, Lost };
 std::string_view to_string(PeerState state);
@@ -23,8 +24,8 @@ inline bool is_gone(PeerState state) { return state == PeerState::Left || state 
 struct PeerStatus {
   std::string id;
   std::string name;
-  std::optional<std::uint64_t> pid;  ///< of the agent, on its own machine
-  std::optional<std::uint64_t> trainer_pid;
+  std::optional<std::uint64_t> pid;          ///< of the agent, on its own machine, while it lives
+  std::optional<std::uint64_t> trainer_pid;  ///< likewise
   PeerState state = PeerState::Joining;
   std::optional<std::uint64_t> outer_step;  ///< last committed
   std::optional<std::string> digest;        ///< of the state that it holds
@@ -58,7 +59,7 @@ struct RunStatus {
   std::optional<double> tokens_per_s;
   std::uint64_t tokens = 0;
   WaitStatus wait;
-  std::string reason;  ///< why it failed
+  std::string reason;  ///< why it ended before it was done
   std::optional<std::string> checkpoint;
   std::string checkpoint_problem;  ///< why the final one is missing
   std::string sample;

@@ -48,7 +48,7 @@ class Stop(unittest.TestCase):
             states = saved_states(run)
             self.assertEqual([(s["revision"], s["state"]) for s in states], [(revision, digests[revision])] * 3)
             status = run.status()["run"]
-            self.assertEqual((status["state"], status["outer_step"]), ("failed", revision))
+            self.assertEqual((status["state"], status["outer_step"]), ("stopped", revision))
             self.go_on(run, told["saved"][0], digests)
             # By the run's id the newest of its peers' checkpoints is found; a step too few leaves nothing to do.
             self.go_on(run, run.up["run_id"], digests)
@@ -65,7 +65,7 @@ class Stop(unittest.TestCase):
             commits = run.check()
             states = saved_states(run)
             self.assertEqual([(s["revision"], s["state"]) for s in states], [(commits[-1]["revision"], commits[-1]["digest"])])
-            self.assertIn("PR0510", run.events("run_failed")[0]["reason"])
+            self.assertIn("PR0510", run.events("run_stopped")[0]["reason"])
 
     def test_a_save_that_fails_is_told(self):
         for words in (("down",), ("leave", "--run")):

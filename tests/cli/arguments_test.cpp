@@ -74,6 +74,19 @@ BOOST_AUTO_TEST_CASE(a_misspelled_command_is_told_the_nearest) {
   BOOST_TEST(refusal({"quack"}) == "no command `quack`");
 }
 
+BOOST_AUTO_TEST_CASE(a_misspelled_option_is_told_the_nearest) {
+  for (const auto& words : std::vector<std::vector<std::string>>{{"up", "--locl", "3", "run.yaml"},
+                                                                 {"up", "run.yaml", "--locl=3"},
+                                                                 {"up", "run.yaml", "--quorum", "0", "--locl", "3"},
+                                                                 {"up", "--locl"}})
+    BOOST_TEST(refusal(words) == "no option `--locl`; did you mean `--local`?");
+  BOOST_TEST(refusal({"status", "--colour"}) == "no option `--colour`; did you mean `--color`?");
+  BOOST_TEST(refusal({"status", "--nonsense"}) == "no option `--nonsense`");
+  BOOST_TEST(refusal({"join", "--trainer-df", "3"}) == "no option `--trainer-df`");  // what is not shown is not suggested
+  BOOST_TEST(refusal({"--hlp"}) == "no option `--hlp`; did you mean `--help`?");
+  BOOST_TEST(refusal({"logs", "--", "a", "--since"}).find("no option") == std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(wrong_lines_are_refused_with_their_cause) {
   BOOST_TEST(refusal({"up"}).find("FILE") != std::string::npos);
   BOOST_TEST(refusal({"up", "a", "--local", "0"}).find("--local") != std::string::npos);

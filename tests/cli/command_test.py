@@ -39,6 +39,7 @@ class Command(unittest.TestCase):
 
     def test_wrong_usage_exits_with_two_and_a_suggestion(self):
         self.refused(2, "stauts", says="did you mean `status`?")
+        self.refused(2, "up", "--locl", "3", "run.yaml", says="no option `--locl`; did you mean `--local`?")
         self.refused(2, "up", says="FILE")
         self.refused(2, "status", "--nonsense", says="--nonsense")
         self.refused(2, "join", says="no invite")
@@ -275,6 +276,9 @@ class Command(unittest.TestCase):
         done = self.refused(2, "simulate", scenario, says="did you mean `kill`?")
         self.assertIn("bad.yaml:4:12", done.stderr)
         self.refused(2, "simulate", self.directory / "nowhere.yaml", says="PR0201")
+        done = self.refused(2, "simulate", SOURCE / "manifests" / "quickstart.yaml", says="this is a run manifest, and not a scenario")
+        self.assertEqual(done.stderr.count("error:"), 1, done.stderr)
+        self.assertIn("manifests/scenarios/", done.stderr)
         scenario.write_text("version: 1\nscenario: narrow\npeers: 4\nmembership: {minimum: 3}\n")
         self.refused(2, "simulate", scenario, "--peers", 2, says="fewer than the scenario's `membership.minimum`, 3")
 

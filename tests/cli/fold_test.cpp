@@ -177,10 +177,29 @@ BOOST_AUTO_TEST_CASE(a_failed_run_says_why) {
   BOOST_TEST(status.reason == "too few peers: 1 of 2 after 10min [PR0509]");
 }
 
-BOOST_AUTO_TEST_CASE(a_coordinator_that_was_told_to_end_leaves_a_failed_run) {
+BOOST_AUTO_TEST_CASE(a_run_that_its_owner_stopped_has_not_failed) {
+  const std::string reason = "the run was stopped before its end: by its owner, after outer step 3 [PR0510]";
+  for (const auto* event : {"run_stopped", "run_failed"}) {  // as older ones wrote it
+    auto journal = test::training_run();
+    journal.add(event, {{"outer_step", 3}, {"reason", reason}});
+    journal.add("process_ended", {{"exit_code", 1}, {"reason", reason}});
+    const auto run = fold(journal);
+    BOOST_TEST(to_string(run.status.state) == "stopped");
+    BOOST_TEST(is_over(run.status.state));
+    BOOST_TEST(run.status.reason == reason);
+    BOOST_TEST(run.ended);
+    for (const auto& peer : run.status.peers) BOOST_TEST(to_string(peer.state) == "left");
+    // Who watched it had it stopped because nobody was left.
+    journal.add("process_ended", {{"exit_code", 1}, {"reason", "the trainer failed: exit status 1 [PR0601]"}});
+    BOOST_TEST(to_string(fold(journal).status.state) == "failed");
+    BOOST_TEST(fold(journal).status.reason.starts_with("the trainer failed"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_coordinator_that_was_told_twice_to_end_leaves_a_stopped_run) {
   auto journal = test::training_run();
-  journal.add("process_ended", {{"exit_code", 130}, {"reason", "interrupted: the coordinator was told to end [PR0801]"}});
-  BOOST_TEST(to_string(fold(journal).status.state) == "failed");
+  journal.add("process_ended", {{"exit_code", 130}, {"reason", "interrupted: the coordinator was told twice to end [PR0801]"}});
+  BOOST_TEST(to_string(fold(journal).status.state) == "stopped");
   BOOST_TEST(fold(journal).status.reason.starts_with("interrupted"));
 }
 
@@ -201,6 +220,32 @@ BOOST_AUTO_TEST_CASE(a_coordinator_without_an_end_and_without_a_process_was_lost
   BOOST_TEST(to_string(status.state) == "failed");
   BOOST_TEST(status.reason == "the coordinator was lost");
   for (const auto& peer : status.peers) BOOST_TEST(to_string(peer.state) == "lost");
+}
+
+BOOST_AUTO_TEST_CASE(only_a_process_that_lives_has_its_number_shown) {
+  auto journal = test::training_run();
+  journal.add("peer_lost", {{"peer", HERON}, {"reason", "a peer was lost: silent for 10s [PR0502]"}});
+  auto status = combine(fold(journal), {}, everything_lives);
+  BOOST_TEST(status.coordinator_pid.value() == 100U);
+  BOOST_TEST(status.peers[0].pid.value() == 110U);
+  BOOST_TEST(!status.peers[1].pid.has_value());
+  BOOST_TEST(!status.peers[1].trainer_pid.has_value());
+  // The agent is gone, its run goes on.
+  status = combine(fold(journal), {fold_peer(local_otter())}, [](const ProcessIdentity& process) { return process.pid == 100; });
+  BOOST_TEST(!status.peers[0].pid.has_value());
+  BOOST_TEST(!status.peers[0].trainer_pid.has_value());
+  BOOST_TEST(status.peers[2].pid.value() == 130U);  // of another machine: nothing here says that it is gone
+  // The coordinator is gone, an agent is about to notice.
+  status = combine(fold(journal), {fold_peer(local_otter())}, [](const ProcessIdentity& process) { return process.pid == 110; });
+  BOOST_TEST(!status.coordinator_pid.has_value());
+  BOOST_TEST(status.peers[0].pid.value() == 110U);
+  BOOST_TEST(!status.peers[2].pid.has_value());
+  // Who was frozen for too long has lost its seat and lives.
+  journal.add("peer_lost", {{"peer", OTTER}, {"reason", "a peer was lost: silent for 10s [PR0502]"}});
+  status = combine(fold(journal), {fold_peer(local_otter())}, everything_lives);
+  BOOST_TEST(status.peers[0].pid.value() == 110U);
+  journal.add("run_done", {{"outer_step", 1}}).add("process_ended", {{"exit_code", 0}});
+  for (const auto& peer : combine(fold(journal), {}, nothing_lives).peers) BOOST_TEST(!peer.pid.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_has_ended_needs_no_living_process) {
@@ -242,6 +287,22 @@ BOOST_AUTO_TEST_CASE(without_a_coordinator_here_the_local_peers_tell) {
   status = combine(RunJournal{}, {fold_peer(journal)}, nothing_lives);
   BOOST_TEST(to_string(status.state) == "done");
   BOOST_TEST(to_string(status.peers[0].state) == "left");
+}
+
+BOOST_AUTO_TEST_CASE(without_a_coordinator_here_a_run_is_stopped_when_its_peers_left_and_failed_when_one_was_lost) {
+  const auto seen = [](nlohmann::json ending) {
+    auto journal = local_otter();
+    journal.add("outer_step_committed", {{"outer_step", 3}, {"digest", DIGEST}}).add("peer_ended", ending);
+    ending["exit_code"] = 1;
+    journal.add("process_ended", ending);
+    return combine(RunJournal{}, {fold_peer(journal)}, nothing_lives);
+  };
+  const std::string stopped = "the run was stopped before its end: by its owner [PR0510]";
+  BOOST_TEST(to_string(seen({{"reason", stopped}}).state) == "stopped");
+  BOOST_TEST(seen({{"reason", stopped}}).reason == stopped);
+  BOOST_TEST(to_string(seen({{"reason", stopped}}).peers[0].state) == "left");
+  BOOST_TEST(to_string(seen(nlohmann::json::object()).state) == "stopped");
+  BOOST_TEST(to_string(seen({{"reason", "the coordinator was lost [PR0501]"}}).state) == "failed");
 }
 
 BOOST_AUTO_TEST_CASE(a_peer_that_ended_by_an_error_was_lost_with_its_words) {

@@ -9,6 +9,7 @@
 #include "runtime/launch/run_directory.hpp"
 #include "runtime/launch/start_run.hpp"
 #include "runtime/launch/stop_processes.hpp"
+#include "runtime/manifest/canonical.hpp"
 #include "support.hpp"
 
 namespace prime::launch {
@@ -161,6 +162,24 @@ BOOST_AUTO_TEST_CASE(what_cannot_work_is_refused_before_anything_starts) {
   BOOST_TEST((check_start(manifest, 1, 0).error().name == ErrorName::DataUnreadable));
   manifest.local.trainer_command = {"mine"};  // whatever it reads is its own business
   BOOST_TEST(check_start(manifest, 1, 0).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_of_another_model_is_refused_and_one_without_a_manifest_that_is_understood_is_not) {
+  const test::TemporaryDirectory root;
+  auto manifest = small_manifest();
+  store::CheckpointContent content;
+  content.state = {"small-abcdef", Revision{4}, OuterStep{4}, 5, 6, Digest{7, 8}};
+  content.manifest = manifest::shared_yaml(manifest);
+  const auto path = store::write_checkpoint(root.path(), content).value();
+  BOOST_TEST(find_checkpoint(root.path(), path.string(), manifest).has_value());
+  manifest.shared.model.heads = 2;
+  const auto refused = find_checkpoint(root.path(), path.string(), manifest);
+  BOOST_REQUIRE(!refused.has_value());
+  BOOST_TEST((refused.error().name == ErrorName::StateMismatch));
+  BOOST_TEST(refused.error().detail == "`model.heads` is 2 here and 4 there (" + path.string() + ")");
+  content.manifest = "from: another version\n";
+  BOOST_REQUIRE(store::write_checkpoint(root.path(), content).has_value());
+  BOOST_TEST(find_checkpoint(root.path(), path.string(), manifest).has_value());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

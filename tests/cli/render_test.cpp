@@ -94,6 +94,13 @@ BOOST_AUTO_TEST_CASE(a_run_that_failed_and_several_runs) {
   golden("runs.json", telemetry::to_json(runs).dump(2) + "\n");
 }
 
+BOOST_AUTO_TEST_CASE(a_run_that_was_stopped) {
+  auto journal = eventful_run();
+  journal.add("run_stopped",
+              {{"outer_step", 5}, {"reason", "the run was stopped before its end: by its owner, after outer step 5 [PR0510]"}});
+  golden("stopped.txt", status_text(status_of(journal), PLAIN));
+}
+
 BOOST_AUTO_TEST_CASE(the_end_of_a_run) {
   const auto status = done_status();
   golden("done.txt", result_text(status, DigestComparison{3, {}}, 161, PLAIN));

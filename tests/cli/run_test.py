@@ -7,74 +7,13 @@ import re
 import signal
 import socket
 import subprocess
-import time
 import unittest
 
-from primectl import BIN, LIMIT_S, PRIMECTL, environment, primectl, temporary_directory, write_manifest
-
-SLOW = {"PRIME_QUADRATIC_DELAY_MS": "50"}
-
-
-def wait_until(what, condition):
-    deadline = time.monotonic() + LIMIT_S
-    while time.monotonic() < deadline:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.02)
-    raise AssertionError(f"waited {LIMIT_S} s for {what}")
+from primectl import BIN, LIMIT_S, PRIMECTL, environment, write_manifest
+from runs import SLOW, RunCase, lives, wait_until
 
 
-def lives(pid):
-    """A process that has ended may stay in the table until somebody reaps it."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-class Runs(unittest.TestCase):
-    def setUp(self):
-        directory = temporary_directory()
-        self.addCleanup(directory.cleanup)
-        self.directory = pathlib.Path(directory.name)
-        self.addCleanup(self.end_everything)
-
-    def end_everything(self):
-        """What a failed test left: processes that carry this test's directory in their command line."""
-        for entry in pathlib.Path("/proc").iterdir():
-            try:
-                mine = entry.name.isdigit() and str(self.directory).encode() in (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if mine:
-                os.kill(int(entry.name), signal.SIGKILL)
-
-    def call(self, *arguments, env=None):
-        return primectl(*arguments, state=self.directory, env=env)
-
-    def start(self, *arguments, env=None):
-        process = subprocess.Popen([PRIMECTL, *map(str, arguments)], env=environment(XDG_STATE_HOME=str(self.directory), **(env or {})), text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.stderr.close)
-        return process
-
-    def up_detached(self, *arguments, env=None, **manifest):
-        done = self.call("up", write_manifest(self.directory, **manifest), "-d", "-o", "json", *arguments, env=env)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)
-
-    def status(self, run=""):
-        return json.loads(self.call("status", *([run] if run else []), "-o", "json").stdout)
-
-    def wait_for_step(self, run, step):
-        return wait_until(f"step {step}", lambda: (told := self.status(run))["run"]["outer_step"] >= step and told)
-
-    def finished(self, process):
-        out, err = process.communicate(timeout=LIMIT_S)
-        return process.returncode, out, err
-
+class Runs(RunCase):
     # What a run shows -----------------------------------------------------------------------------------------------------
 
     def test_up_shows_a_table_and_a_summary_without_escape_bytes(self):
@@ -111,7 +50,7 @@ class Runs(unittest.TestCase):
         self.assertIn("step", process.stdout.readline())
         process.stdout.close()
         self.assertEqual(process.wait(LIMIT_S), 130)
-        self.assertEqual(self.status()["run"]["state"], "failed")
+        self.assertEqual(self.status()["run"]["state"], "stopped")
 
     def test_output_that_cannot_be_written_ends_the_run_with_its_cause(self):
         with open("/dev/full", "wb") as full:
@@ -164,9 +103,14 @@ class Runs(unittest.TestCase):
 
         ended = json.loads(self.call("down", up["run_id"], "-o", "json").stdout)
         self.assertEqual((ended["ended"], ended["killed"]), (3, 0))
-        self.assertEqual(self.status(up["run_id"])["run"]["state"], "failed")
+        self.assertEqual(self.status(up["run_id"])["run"]["state"], "stopped")
+        self.assertEqual(self.call("status", up["run_id"], "--check").returncode, 0)
+        self.assertIn("run stopped", self.call("logs", "--run", up["run_id"]).stdout)
         for pid in [up["coordinator"]["pid"], *(peer["pid"] for peer in up["peers"])]:
             self.assertFalse(lives(pid))
+        told = self.status(up["run_id"])
+        self.assertEqual({told["coordinator"]["pid"], *(peer["pid"] for peer in told["peers"]), *(peer["trainer_pid"] for peer in told["peers"])},
+                         {None})
 
     def test_the_lines_that_up_prints_paste_into_a_shell(self):
         # As somebody starts it from a build folder that no PATH names, with a blank that a shell would split at.
@@ -176,10 +120,7 @@ class Runs(unittest.TestCase):
         state = self.directory / "the state"
         manifest = write_manifest(self.directory, outer_steps=10000)
 
-        def paste(line):
-            return subprocess.run(["/bin/sh", "-c", line], cwd=self.directory, env=environment(XDG_STATE_HOME=str(self.directory), **SLOW),
-                                  capture_output=True, text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
-
+        paste = self.paste
         up = paste(f"'a build/primectl' up '{manifest}' -d --state-dir '{state}'")
         self.assertEqual(up.returncode, 0, up.stderr)
         status, down, join = [line for line in up.stdout.splitlines() if "primectl" in line]
@@ -215,9 +156,6 @@ class Runs(unittest.TestCase):
         self.assertEqual(self.call("leave", "bob").returncode, 0)
         self.assertEqual(self.call("down").returncode, 0)
 
-    def trainer(self):
-        return pathlib.Path(PRIMECTL).parent / "quadratic_trainer"
-
     def test_the_embedding_example_serves_an_agent_and_joins_by_itself(self):
         # The variable that `join` reads stays in the environment of the trainers, where it means nothing.
         up = self.up_detached("--local", 2, trainer=BIN / "embed", outer_steps=300, env={"PRIMECTL_INVITE": "of another run"})
@@ -229,9 +167,6 @@ class Runs(unittest.TestCase):
         status = wait_until("the end", lambda: (told := self.status(up["run_id"]))["run"]["state"] in ("done", "failed") and told)
         self.assertEqual(status["run"]["state"], "done", status)
         self.assertIn("state " + status["run"]["digest"], alone.stdout)
-
-    def peer(self, run, name):
-        return next((peer for peer in self.status(run)["peers"] if peer["name"] == name), {"state": "unknown"})
 
     def test_join_in_the_foreground_tells_what_it_does(self):
         up = self.up_detached(outer_steps=40, env=SLOW)
@@ -259,33 +194,27 @@ class Runs(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("PR0703", done.stderr)
         self.assertEqual(self.running(), [])
-
-    def running(self):
-        """Command lines of our processes in this test's directory."""
-        found = []
-        for entry in pathlib.Path("/proc").iterdir():
-            try:
-                line = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
-            except OSError:
-                continue
-            if str(self.directory).encode() in line:
-                found.append(line)
-        return found
+        self.assertEqual(list((self.directory / "primectl").iterdir()), [], "what never began is no run that failed")
 
     def test_a_trainer_that_cannot_work_ends_the_run_with_its_cause(self):
         done = self.call("up", write_manifest(self.directory, trainer="/bin/false"))
         self.assertEqual(done.returncode, 1)
         self.assertIn("PR0601", done.stderr)
         self.assertNotIn("Saved", done.stderr, "before the first step there is nothing to save")
+        told = self.status()["run"]
+        self.assertEqual(told["state"], "failed")
+        self.assertIn("PR0601", told["reason"])
         self.assertEqual(self.running(), [])
 
     def test_a_wrong_key_is_refused(self):
         up = self.up_detached(outer_steps=10000, env=SLOW)
         address, key = up["invite"].split("#")
         wrong = address + "#" + ("B" if key[0] == "A" else "A") + key[1:]
-        done = self.call("join", wrong, "--state-dir", self.directory / "elsewhere")
-        self.assertIn(done.returncode, (2, 4), done.stderr)
-        self.assertNotIn(key, done.stderr)
+        for more in ([], ["-d"]):
+            done = self.call("join", wrong, *more, "--state-dir", self.directory / "elsewhere")
+            self.assertIn(done.returncode, (2, 4), done.stderr)
+            self.assertNotIn(key, done.stderr)
+            self.assertEqual(list((self.directory / "elsewhere").iterdir()), [], "nothing is left of who never took part")
         self.call("down", up["run_id"])
 
     def test_a_lost_peer_is_news_and_no_error(self):
@@ -308,8 +237,10 @@ class Runs(unittest.TestCase):
             code, _, err = self.finished(process)
             self.assertEqual(code, 130, err)
             self.assertIn("PR0801", err)
+            self.assertRegex(err, r"Go on from there by\n  \S*primectl up \S*run.yaml --local 2 --from small-\w+ --state-dir")
             status = json.loads(self.call("status", "-o", "json", "--state-dir", self.directory / sign.name).stdout)
             self.assertEqual({peer["state"] for peer in status["peers"]}, {"left"})
+            self.assertEqual(status["run"]["state"], "stopped")
             self.assertEqual(self.running(), [])
 
     def test_a_killed_up_leaves_a_run_that_down_ends(self):

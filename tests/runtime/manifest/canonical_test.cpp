@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "runtime/manifest/continuation.hpp"
 #include "runtime/manifest/fields.hpp"
 #include "runtime/manifest/load.hpp"
 #include "runtime/manifest/values.hpp"
@@ -111,6 +112,27 @@ BOOST_AUTO_TEST_CASE(the_digest_changes_exactly_with_the_shared_half) {
       if (is_local(field.path)) BOOST_TEST_CONTEXT(field.path) {
           BOOST_TEST((changed.shared == original.shared));
         }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_goes_on_keeps_what_its_state_depends_on) {
+  const auto kept = valid().shared;
+  auto wanted = valid("version: 1\nrun: y\ntrain: {outer_steps: 99, schedule: {constant: {}}}\nsync: {inner_steps: 7}\ndata: {seed: 9}\n");
+  BOOST_TEST(state_changes(kept, wanted.shared).empty());
+  // `ffn` follows `dim` in both; who changes `dim` back has changed it back, too.
+  wanted = valid("version: 1\nrun: x\nmodel: {dim: 128, tie_embeddings: true}\n");
+  BOOST_TEST(wanted.shared.model.ffn != kept.model.ffn);
+  BOOST_TEST((state_changes(kept, wanted.shared) ==
+              std::vector<StateChange>{{"model.dim", "96", "128"}, {"model.tie_embeddings", "false", "true"}}));
+  wanted = valid("version: 1\nrun: x\nmodel: {ffn: 512}\n");
+  BOOST_TEST((state_changes(kept, wanted.shared) == std::vector<StateChange>{{"model.ffn", "256", "512"}}));
+  Random random{3};
+  for (const auto& field : fields()) {
+    auto changed = valid();
+    if (field.path.starts_with("model.") && print(field, changed)) {
+      while (changed.shared == kept && !std::holds_alternative<Choice>(field.type)) change(field, changed, random);
+      BOOST_TEST_CONTEXT(field.path) { BOOST_TEST(state_changes(kept, changed.shared).empty() == (changed.shared == kept)); }
     }
   }
 }

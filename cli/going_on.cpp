@@ -1,0 +1,69 @@
+#include "cli/going_on.hpp"
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "cli/programs.hpp"
+#include "cli/render/shell_word.hpp"
+#include "messages/units.hpp"
+#include "runtime/store/atomic_file.hpp"
+#include "runtime/store/file_io.hpp"
+
+namespace prime::cli {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* FILE_NAME = "start.json";
+constexpr const char* SCHEMA = "prime.start/1";
+
+/// As they were typed: what they name is found from the folder in which they were.
+struct Start {
+  fs::path folder;
+  std::vector<std::string> words;
+};
+
+std::vector<std::string> words_of(const UpArguments& arguments) {
+  std::vector<std::string> words{arguments.file};
+  const auto add = [&](const char* option, const std::string& value) { words.insert(words.end(), {option, value}); };
+  if (arguments.local) add("--local", std::to_string(*arguments.local));
+  if (arguments.quorum) add("--quorum", std::to_string(*arguments.quorum));
+  if (!arguments.listen.empty()) add("--listen", arguments.listen);
+  for (const auto& text : arguments.overrides) add("--set", text);
+  if (arguments.detach) words.emplace_back("--detach");
+  return words;
+}
+
+std::optional<Start> read_start(const fs::path& run_directory) {
+  const auto text = store::read_file(run_directory / FILE_NAME, 1 * MIB);
+  if (!text) return std::nullopt;
+  const auto object = nlohmann::json::parse(*text, nullptr, false);
+  if (!object.is_object() || object.value("schema", nlohmann::json{}) != SCHEMA) return std::nullopt;
+  const auto words = object.find("words");
+  if (words == object.end() || !words->is_array() || words->empty()) return std::nullopt;
+  Start start{object.value("folder", std::string{}), {}};
+  for (const auto& word : *words) start.words.push_back(word.is_string() ? word.get<std::string>() : std::string{});
+  return start;
+}
+
+}  // namespace
+
+Result<void> keep_start(const fs::path& run_directory, const UpArguments& arguments) {
+  std::error_code ignored;
+  const nlohmann::json object{{"schema", SCHEMA}, {"folder", fs::current_path(ignored).string()}, {"words", words_of(arguments)}};
+  return store::write_file_atomically(run_directory / FILE_NAME,
+                                      object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+std::string line_to_go_on(const fs::path& run_directory, const fs::path& saved, const std::string& state_dir) {
+  std::error_code ignored;
+  const auto start = read_start(run_directory).value_or(Start{fs::current_path(ignored), {(saved / "prime" / "manifest.yaml").string()}});
+  const bool elsewhere = start.folder != fs::current_path(ignored);
+  auto line = elsewhere ? "cd " + shell_word(start.folder.string()) + " && " + shell_word(own_program()) : typed_program();
+  line += " up";
+  for (const auto& word : start.words) line += " " + shell_word(word);
+  return line + " --from " + run_directory.filename().string() +
+         state_dir_option(state_dir.empty() ? state_dir : fs::absolute(state_dir, ignored).string());
+}
+
+}  // namespace prime::cli

@@ -1,0 +1,19 @@
+// Owns how a run was started, which is kept in its directory, so that the line that goes on from it is printed whole.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "cli/arguments.hpp"
+#include "messages/result.hpp"
+
+namespace prime::cli {
+
+/// Keeps it in the directory of the run that was started so.
+Result<void> keep_start(const std::filesystem::path& run_directory, const UpArguments& arguments);
+
+/// A line for a shell that starts a run as that one was started, from where it ended. Where that is not known (it was started on another
+/// machine), with the manifest that lies in the checkpoint at `saved`. `state_dir` is where this command was told to look for runs.
+std::string line_to_go_on(const std::filesystem::path& run_directory, const std::filesystem::path& saved, const std::string& state_dir);
+
+}  // namespace prime::cli

@@ -1,0 +1,105 @@
+"""Owns what the tests of whole runs share: a directory of their own, calls of primectl in it, and waits for what its journals tell."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+import unittest
+
+from primectl import LIMIT_S, PRIMECTL, environment, primectl, temporary_directory, write_manifest
+
+SLOW = {"PRIME_QUADRATIC_DELAY_MS": "50"}
+
+
+def wait_until(what, condition):
+    deadline = time.monotonic() + LIMIT_S
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"waited {LIMIT_S} s for {what}")
+
+
+def lives(pid):
+    """A process that has ended may stay in the table until somebody reaps it."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+class RunCase(unittest.TestCase):
+    def setUp(self):
+        directory = temporary_directory()
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+        self.addCleanup(self.end_everything)
+
+    def end_everything(self):
+        """What a failed test left: processes that carry this test's directory in their command line."""
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                mine = entry.name.isdigit() and str(self.directory).encode() in (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if mine:
+                os.kill(int(entry.name), signal.SIGKILL)
+
+    def call(self, *arguments, env=None):
+        return primectl(*arguments, state=self.directory, env=env)
+
+    def start(self, *arguments, env=None):
+        process = subprocess.Popen([PRIMECTL, *map(str, arguments)], env=environment(XDG_STATE_HOME=str(self.directory), **(env or {})), text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stderr.close)
+        return process
+
+    def up_detached(self, *arguments, env=None, **manifest):
+        done = self.call("up", write_manifest(self.directory, **manifest), "-d", "-o", "json", *arguments, env=env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def status(self, run=""):
+        return json.loads(self.call("status", *([run] if run else []), "-o", "json").stdout)
+
+    def wait_for_step(self, run, step):
+        return wait_until(f"step {step}", lambda: (told := self.status(run))["run"]["outer_step"] >= step and told)
+
+    def finished(self, process):
+        out, err = process.communicate(timeout=LIMIT_S)
+        return process.returncode, out, err
+
+    def trainer(self):
+        return pathlib.Path(PRIMECTL).parent / "quadratic_trainer"
+
+    def peer(self, run, name):
+        return next((peer for peer in self.status(run)["peers"] if peer["name"] == name), {"state": "unknown"})
+
+    def running(self):
+        """Command lines of our processes in this test's directory."""
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                line = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
+            except OSError:
+                continue
+            if str(self.directory).encode() in line:
+                found.append(line)
+        return found
+
+    def paste(self, line, folder=None):
+        return subprocess.run(["/bin/sh", "-c", line], cwd=folder or self.directory, text=True, timeout=LIMIT_S, check=False,
+                              env=environment(XDG_STATE_HOME=str(self.directory), **SLOW), capture_output=True, stdin=subprocess.DEVNULL)
+
+    def step_of(self, run, state):
+        return json.loads(self.call("status", run, "-o", "json", "--state-dir", state).stdout)["run"]["outer_step"]
+
+    def active(self):
+        """The one run that is not over."""
+        told = json.loads(self.call("status", "-o", "json").stdout)
+        runs = [told["run"]] if "run" in told else told["runs"]
+        return next((run for run in runs if run["state"] in ("waiting", "training")), None)
