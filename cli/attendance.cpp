@@ -123,7 +123,7 @@ void Attendance::print_result(std::string_view state) {
 }
 
 int Attendance::report_early_end(const telemetry::RunStatus& status) {
-  print_result(to_string(status.state));
+  print_result(to_string(telemetry::RunState::Failed));
   const auto exit_code = terminal_.complain(error_of(status.reason));
   tell_what_was_saved();
   return exit_code == 0 ? 1 : exit_code;
@@ -165,7 +165,7 @@ int Attendance::interrupted() {
   stop_all();
   if (!observer_.run().ended) note_end(run_.directory, Error{ErrorName::RunStopped, "by its owner, by force"});
   const auto step = observer_.status().outer_step;
-  print_result(to_string(telemetry::RunState::Stopped));
+  print_result("interrupted");
   // Output that could not be written is complained of by whoever ends the command.
   const auto exit_code = unwritten ? info(unwritten->name).exit_code
                                    : terminal_.complain(Error{ErrorName::Interrupted, "after outer step " + std::to_string(step)});

@@ -71,7 +71,7 @@ const std::vector<WordGroup>& glossary() {
            {"state",
             "of a run: waiting (for peers), paused (`membership.correlated_loss`), training; in the end done, stopped (by its owner, or by "
             "all peers leaving) or failed. Of a peer: joining, fetching (the shared state), training, reducing, left, lost"},
-           {"trainer", "process id of the peer's trainer; PID is its agent's; none of a process that is gone"},
+           {"trainer", "process id of the peer's trainer; PID is its agent's; none of a peer that is gone"},
            {"reason", "why a peer left, was lost, or does not train; why a run ended before it was done"},
        }},
       {"Columns of `bench`",

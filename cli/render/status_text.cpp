@@ -45,13 +45,15 @@ std::string headline(const RunStatus& status, const Style& style) {
 }
 
 std::vector<std::string> peer_row(const PeerStatus& peer) {
+  // The number of a process that is gone may be somebody else's by now; a program that looks for it by its number finds it in the JSON.
+  const auto process = [&](const std::optional<std::uint64_t>& pid) { return telemetry::is_gone(peer.state) ? UNKNOWN : or_unknown(pid); };
   return {harmless(peer.name.empty() ? peer.id : peer.name),
           std::string{to_string(peer.state)},
           or_unknown(peer.outer_step),
           rate_figure(peer.tokens_per_s),
           short_digest(peer.digest),
-          or_unknown(peer.pid),
-          or_unknown(peer.trainer_pid),
+          process(peer.pid),
+          process(peer.trainer_pid),
           harmless(telemetry::short_reason(peer.reason))};
 }
 
@@ -68,7 +70,7 @@ std::string status_text(const RunStatus& status, const Style& style) {
   auto text = headline(status, style);
   if (status.coordinator_address) {
     text += "coordinator at " + *status.coordinator_address;
-    if (status.coordinator_pid) text += ", pid " + std::to_string(*status.coordinator_pid);
+    if (status.coordinator_pid && !is_over(status.state)) text += ", pid " + std::to_string(*status.coordinator_pid);
     text += "\n";
   }
   if (!status.peers.empty()) {

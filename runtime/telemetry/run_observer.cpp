@@ -18,15 +18,10 @@ bool is_newer(const fs::path& checkpoint, const fs::path& than) {
   return std::pair{a.size(), a} > std::pair{b.size(), b};
 }
 
-void forget_processes(PeerStatus& peer) {
-  peer.pid.reset();
-  peer.trainer_pid.reset();
-}
-
 /// What a local agent knows better than the coordinator: its own processes, and what it holds.
 void refine(PeerStatus& row, const PeerJournal& local, bool alive) {
-  row.pid = alive ? local.status.pid : std::nullopt;
-  row.trainer_pid = alive ? local.status.trainer_pid : std::nullopt;
+  row.pid = local.status.pid;
+  row.trainer_pid = local.status.trainer_pid;
   if (local.status.outer_step) row.outer_step = local.status.outer_step;
   if (local.status.digest) row.digest = local.status.digest;
   if (is_gone(row.state)) return;
@@ -65,10 +60,6 @@ void judge_from_peers(RunStatus& status, const std::vector<PeerJournal>& local) 
 
 RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, const std::function<bool(const ProcessIdentity&)>& alive) {
   auto status = run.status;
-  if (!alive(run.coordinator)) status.coordinator_pid.reset();
-  // The number of a process that is gone may be somebody else's by now. Who lost its seat and lives on is known from its own journal.
-  for (auto& peer : status.peers)
-    if (is_gone(peer.state)) forget_processes(peer);
   const auto runs_here = [&](const PeerStatus& row) {
     return std::any_of(local.begin(), local.end(),
                        [&](const PeerJournal& peer) { return peer.status.id == row.id && !peer.ended && alive(peer.agent); });
@@ -97,7 +88,6 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
       if (is_gone(peer.state) || runs_here(peer)) continue;
       peer.state = PeerState::Lost;
       peer.reason = COORDINATOR_LOST;
-      forget_processes(peer);
       peer.tokens_per_s.reset();
     }
   }

@@ -24,8 +24,8 @@ inline bool is_gone(PeerState state) { return state == PeerState::Left || state 
 struct PeerStatus {
   std::string id;
   std::string name;
-  std::optional<std::uint64_t> pid;          ///< of the agent, on its own machine, while it lives
-  std::optional<std::uint64_t> trainer_pid;  ///< likewise
+  std::optional<std::uint64_t> pid;  ///< of the agent, on its own machine
+  std::optional<std::uint64_t> trainer_pid;
   PeerState state = PeerState::Joining;
   std::optional<std::uint64_t> outer_step;  ///< last committed
   std::optional<std::string> digest;        ///< of the state that it holds

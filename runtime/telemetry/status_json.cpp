@@ -15,10 +15,13 @@ Json or_null(const std::optional<T>& value) {
 Json or_null(const std::optional<double>& value) { return value && std::isfinite(*value) ? Json(*value) : Json(nullptr); }
 Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
+/// Version 1 of the schema has no word of its own for a run that its owner stopped: there it failed, and the reason says how.
+std::string_view word_of(RunState state) { return to_string(state == RunState::Stopped ? RunState::Failed : state); }
+
 Json run_json(const RunStatus& status) {
   return Json{{"id", status.id},
               {"name", status.name},
-              {"state", to_string(status.state)},
+              {"state", word_of(status.state)},
               {"outer_step", status.outer_step},
               {"epoch", status.epoch},
               {"revision", status.revision},

@@ -48,7 +48,8 @@ class Stop(unittest.TestCase):
             states = saved_states(run)
             self.assertEqual([(s["revision"], s["state"]) for s in states], [(revision, digests[revision])] * 3)
             status = run.status()["run"]
-            self.assertEqual((status["state"], status["outer_step"]), ("stopped", revision))
+            self.assertEqual((status["state"], status["outer_step"]), ("failed", revision))
+            self.assertIn("PR0510", status["reason"])
             self.go_on(run, told["saved"][0], digests)
             # By the run's id the newest of its peers' checkpoints is found; a step too few leaves nothing to do.
             self.go_on(run, run.up["run_id"], digests)

@@ -222,32 +222,6 @@ BOOST_AUTO_TEST_CASE(a_coordinator_without_an_end_and_without_a_process_was_lost
   for (const auto& peer : status.peers) BOOST_TEST(to_string(peer.state) == "lost");
 }
 
-BOOST_AUTO_TEST_CASE(only_a_process_that_lives_has_its_number_shown) {
-  auto journal = test::training_run();
-  journal.add("peer_lost", {{"peer", HERON}, {"reason", "a peer was lost: silent for 10s [PR0502]"}});
-  auto status = combine(fold(journal), {}, everything_lives);
-  BOOST_TEST(status.coordinator_pid.value() == 100U);
-  BOOST_TEST(status.peers[0].pid.value() == 110U);
-  BOOST_TEST(!status.peers[1].pid.has_value());
-  BOOST_TEST(!status.peers[1].trainer_pid.has_value());
-  // The agent is gone, its run goes on.
-  status = combine(fold(journal), {fold_peer(local_otter())}, [](const ProcessIdentity& process) { return process.pid == 100; });
-  BOOST_TEST(!status.peers[0].pid.has_value());
-  BOOST_TEST(!status.peers[0].trainer_pid.has_value());
-  BOOST_TEST(status.peers[2].pid.value() == 130U);  // of another machine: nothing here says that it is gone
-  // The coordinator is gone, an agent is about to notice.
-  status = combine(fold(journal), {fold_peer(local_otter())}, [](const ProcessIdentity& process) { return process.pid == 110; });
-  BOOST_TEST(!status.coordinator_pid.has_value());
-  BOOST_TEST(status.peers[0].pid.value() == 110U);
-  BOOST_TEST(!status.peers[2].pid.has_value());
-  // Who was frozen for too long has lost its seat and lives.
-  journal.add("peer_lost", {{"peer", OTTER}, {"reason", "a peer was lost: silent for 10s [PR0502]"}});
-  status = combine(fold(journal), {fold_peer(local_otter())}, everything_lives);
-  BOOST_TEST(status.peers[0].pid.value() == 110U);
-  journal.add("run_done", {{"outer_step", 1}}).add("process_ended", {{"exit_code", 0}});
-  for (const auto& peer : combine(fold(journal), {}, nothing_lives).peers) BOOST_TEST(!peer.pid.has_value());
-}
-
 BOOST_AUTO_TEST_CASE(a_run_that_has_ended_needs_no_living_process) {
   auto journal = test::training_run();
   journal.add("run_done", {{"outer_step", 1}}).add("process_ended", {{"exit_code", 0}});

@@ -58,7 +58,7 @@ class Stops(RunCase):
         wait_until("the first step", lambda: self.status().get("run", {}).get("outer_step", 0) >= 1)
         process.send_signal(signal.SIGINT)
         _, out, err = self.finished(process)
-        self.assertEqual(json.loads(out)["state"], "stopped", err)
+        self.assertEqual(json.loads(out)["state"], "interrupted", err)
         # Stopped from elsewhere, while `up` watches.
         process = self.start("up", write_manifest(self.directory, outer_steps=10000), "--local", "2", "-o", "json", env=SLOW)
         up = wait_until("the first step", lambda: (s := self.active()) and s["outer_step"] >= 1 and s)
@@ -68,12 +68,12 @@ class Stops(RunCase):
         self.assertEqual(joined.returncode, 0, joined.stderr)
         self.assertEqual(self.call("down", up["id"]).returncode, 0)
         code, out, err = self.finished(process)
-        self.assertEqual((code, json.loads(out)["state"]), (1, "stopped"), err)
+        self.assertEqual((code, json.loads(out)["state"]), (1, "failed"), err)
         self.assertIn("PR0510", err)
         # The machine of a joiner has no coordinator's journal.
         told = wait_until("the joiner's end", lambda: (s := json.loads(self.call("status", "-o", "json", "--state-dir", elsewhere).stdout))["run"]
                           ["state"] not in ("waiting", "training") and s)
-        self.assertEqual((told["run"]["state"], told["peers"][0]["state"]), ("stopped", "left"), told)
+        self.assertEqual((told["run"]["state"], told["peers"][0]["state"]), ("failed", "left"), told)
 
     def test_a_coordinator_that_does_not_end_when_it_is_told_is_killed_and_its_run_is_stopped(self):
         up = self.up_detached("--local", 2, outer_steps=10000, env=SLOW)
@@ -82,8 +82,8 @@ class Stops(RunCase):
         done = self.call("down", "-o", "json")
         self.assertGreaterEqual(json.loads(done.stdout)["killed"], 1)
         told = self.status()
-        self.assertEqual(told["run"]["state"], "stopped", told)
-        self.assertIn("by force", told["run"]["reason"])
+        self.assertRegex(told["run"]["reason"], "by force.*PR0510")
+        self.assertIn("Stopped: ", self.call("status").stdout)
 
     def test_nothing_is_left_of_whom_the_coordinator_refuses(self):
         up = self.up_detached("--set", "membership.peers=1..1", outer_steps=10000, env=SLOW)

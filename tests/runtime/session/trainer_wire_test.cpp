@@ -90,33 +90,33 @@ BOOST_AUTO_TEST_CASE(packets_that_are_no_message_are_refused_by_name) {
                              "[]",
                              "null",
                              "{}",
-                             R"({"v":3})",
+                             R"({"v":4})",
                              R"({"v":9,"type":"leave"})",
                              R"({"v":"1","type":"leave"})",
-                             R"({"v":3,"type":"welcome"})",
-                             R"({"v":3,"type":7})",
-                             R"({"v":3,"type":"bind"})",
-                             R"({"v":3,"type":"bind","tensors":{},"last":true})",
-                             R"({"v":3,"type":"bind","tensors":[{"name":"a","shape":[-1]}],"last":true})",
-                             R"({"v":3,"type":"bind","tensors":[{"name":"a","shape":[1.5]}],"last":true})",
-                             R"({"v":3,"type":"bind","tensors":[{"name":"a"}],"last":true})",
-                             R"({"v":3,"type":"bind","tensors":[7],"last":true})",
-                             R"({"v":3,"type":"bind","tensors":[{"name":"a","shape":[18446744073709551615]}],"last":true})",
-                             R"({"v":3,"type":"bind","tensors":[{"name":"a","shape":[1099511627776,1099511627776]}],"last":true})",
-                             R"({"v":3,"type":"bind","tensors":[],"last":1})",
-                             R"({"v":3,"type":"export","name":"a/b"})",
-                             R"({"v":3,"type":"export","name":".."})",
-                             R"({"v":3,"type":"inner","step":1,"inner_steps":1,"loss":1e999,"tokens":1,"samples":1})",
-                             R"({"v":3,"type":"inner","step":1,"inner_steps":4294967296,"loss":1,"tokens":1,"samples":1})",
-                             R"({"v":3,"type":"inner","step":1,"inner_steps":1,"loss":"1","tokens":1,"samples":1})",
-                             R"({"v":3,"type":"inner","step":-1,"inner_steps":1,"loss":1,"tokens":1,"samples":1})",
-                             R"({"v":3,"type":"error","name":"NoSuchError","detail":"","context":[]})",
-                             R"({"v":3,"type":"error","name":"RunFull","detail":"","context":[1]})",
-                             R"({"v":3,"type":"final","held_out_loss":true,"sample":""})"}) {
+                             R"({"v":4,"type":"welcome"})",
+                             R"({"v":4,"type":7})",
+                             R"({"v":4,"type":"bind"})",
+                             R"({"v":4,"type":"bind","tensors":{},"last":true})",
+                             R"({"v":4,"type":"bind","tensors":[{"name":"a","shape":[-1]}],"last":true})",
+                             R"({"v":4,"type":"bind","tensors":[{"name":"a","shape":[1.5]}],"last":true})",
+                             R"({"v":4,"type":"bind","tensors":[{"name":"a"}],"last":true})",
+                             R"({"v":4,"type":"bind","tensors":[7],"last":true})",
+                             R"({"v":4,"type":"bind","tensors":[{"name":"a","shape":[18446744073709551615]}],"last":true})",
+                             R"({"v":4,"type":"bind","tensors":[{"name":"a","shape":[1099511627776,1099511627776]}],"last":true})",
+                             R"({"v":4,"type":"bind","tensors":[],"last":1})",
+                             R"({"v":4,"type":"export","name":"a/b"})",
+                             R"({"v":4,"type":"export","name":".."})",
+                             R"({"v":4,"type":"inner","step":1,"inner_steps":1,"loss":1e999,"tokens":1,"samples":1})",
+                             R"({"v":4,"type":"inner","step":1,"inner_steps":4294967296,"loss":1,"tokens":1,"samples":1})",
+                             R"({"v":4,"type":"inner","step":1,"inner_steps":1,"loss":"1","tokens":1,"samples":1})",
+                             R"({"v":4,"type":"inner","step":-1,"inner_steps":1,"loss":1,"tokens":1,"samples":1})",
+                             R"({"v":4,"type":"error","name":"NoSuchError","detail":"","context":[]})",
+                             R"({"v":4,"type":"error","name":"RunFull","detail":"","context":[1]})",
+                             R"({"v":4,"type":"final","held_out_loss":true,"sample":""})"}) {
     BOOST_TEST(refused_by_agent(packet), packet);
   }
   BOOST_TEST(refused_by_agent(std::string(MAX_PACKET_BYTES, '[')));
-  BOOST_TEST(refused_by_agent(R"({"v":3,"type":"leave","pad":")" + std::string(MAX_PACKET_BYTES, 'x') + "\"}"));
+  BOOST_TEST(refused_by_agent(R"({"v":4,"type":"leave","pad":")" + std::string(MAX_PACKET_BYTES, 'x') + "\"}"));
   BOOST_TEST(refused_by_agent("{\"v\":1,\"type\":\"export\",\"name\":\"a\xff\"}"));
 }
 
