@@ -9,7 +9,7 @@ namespace {
 using namespace prime;
 using namespace prime::sim;
 
-constexpr std::uint64_t SEEDS = 2000;
+constexpr std::uint64_t SEEDS = 1000;
 
 /// Every seat and phase, and the branches that ordinary runs do not take.
 const char* const MUST_BE_REACHED[] = {
