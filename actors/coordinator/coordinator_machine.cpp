@@ -86,6 +86,17 @@ std::string receive(State& state, const Received& event, Instant now, Effects& e
                     event.message);
 }
 
+/// Whether something that all wait for may be there now. In a small run that is asked after each event.
+bool concerns_all(const State& s, const Event& event, Phase before) {
+  if (s.peers.size() <= LOOKED_AT_AFTER_EACH || s.phase != before) return true;
+  if (std::holds_alternative<Tick>(event) || std::holds_alternative<StopRequested>(event)) return true;
+  const auto* received = std::get_if<Received>(&event);
+  if (received != nullptr && std::holds_alternative<FinalReport>(received->message)) return true;
+  if (received == nullptr || !std::holds_alternative<Ready>(received->message)) return false;
+  const bool quorum = s.options.quorum > 0 && !s.quorum_since && s.view.members.size() - s.unready >= s.options.quorum;
+  return s.unready == 0 || quorum;
+}
+
 /// Changes whenever there is something new to keep.
 auto decisions(const State& s) {
   return std::tuple{s.view.epoch, s.sequence,         s.revision, s.step_span, s.phase < Phase::Finishing ? Phase::Waiting : s.phase,
@@ -210,6 +221,7 @@ Transition step(State state, const Event& event, Instant now) {
   Transition result{std::move(state), {}, {}};
   auto& s = result.state;
   const auto before = decisions(s);
+  const auto phase = s.phase;
   if (s.phase == Phase::Over) {
     // Whoever comes now hears that the run has ended; everybody else was told.
     if (const auto* late = std::get_if<Received>(&event))
@@ -236,9 +248,11 @@ Transition step(State state, const Event& event, Instant now) {
                              },
                              event);
   if (std::exchange(s.roll_back_due, false)) rollback::roll_back(s, now, result.effects);
-  if (const auto admitted = membership::admit(s, now, result.effects); !admitted.empty()) outer_step::enter(s, admitted, result.effects);
-  outer_step::advance(s, now, result.effects);
-  note_wait(s, now, result.effects);
+  if (concerns_all(s, event, phase)) {
+    if (const auto admitted = membership::admit(s, now, result.effects); !admitted.empty()) outer_step::enter(s, admitted, result.effects);
+    outer_step::advance(s, now, result.effects);
+    note_wait(s, now, result.effects);
+  }
   if (decisions(s) != before) result.effects.insert(result.effects.begin(), Keep{snapshot(s)});
   return result;
 }

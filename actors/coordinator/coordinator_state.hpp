@@ -68,6 +68,9 @@ inline constexpr std::uint32_t MAX_STALE_FETCHES = 2;
 inline constexpr std::uint32_t MAX_LINK_FAILURES = 5;
 /// Losses within one heartbeat limit are correlated when they are at least two, and this share (1/n) of the members before them.
 inline constexpr std::uint32_t CORRELATED_SHARE = 3;
+/// With more peers than this, an event of one of them does not make the coordinator look at all the others: what does not wait for just
+/// this event is done at the next tick, for all together. Otherwise each of N peers would cost N looks in each outer step.
+inline constexpr std::size_t LOOKED_AT_AFTER_EACH = 64;
 /// Ids of peers that went are remembered so that a thawed one is refused; the oldest are forgotten beyond this.
 inline constexpr std::size_t MAX_GONE = 4096;
 
@@ -120,6 +123,7 @@ struct Operation {
   Instant since{};
   SharedList<Contribution> contributions;
   std::uint64_t next_sample = 0;
+  std::size_t missing_votes = 0;
 };
 
 /// Members that were lost shortly after one another.
@@ -199,6 +203,7 @@ struct State {
   Sequence sequence;
   Operation operation;
   std::optional<Instant> first_ready;   ///< of those who began with the current step
+  std::size_t unready = 0;              ///< members without `ready`, as last looked at and counted down since
   std::optional<Instant> quorum_since;  ///< since when `options.quorum` contributions are there
   Instant retry_at{};                   ///< a failed link gets time to be told as a lost peer before the next try
   std::map<std::pair<PeerId, PeerId>, std::uint32_t> link_failures;

@@ -23,13 +23,15 @@ bool holds_current_state(const State& state, const Peer& peer) {
 
 /// The holder with the fewest fetches on it; the oldest among equals.
 std::optional<PeerId> choose_donor(const State& state, PeerId joiner, PeerId avoid) {
+  std::map<PeerId, std::size_t> fetches;
+  for (const auto& [id, peer] : state.peers)
+    if (peer.seat == Seat::Fetching) ++fetches[peer.fetch.donor];
   const Peer* best = nullptr;
   std::size_t best_load = 0;
   for (const auto& [id, peer] : state.peers) {
     if (id == joiner || peer.absent || !holds_current_state(state, peer)) continue;
-    auto load = static_cast<std::size_t>(std::count_if(state.peers.begin(), state.peers.end(), [&donor = id](const auto& entry) {
-      return entry.second.seat == Seat::Fetching && entry.second.fetch.donor == donor;
-    }));
+    const auto counted = fetches.find(id);
+    auto load = counted != fetches.end() ? counted->second : 0;
     if (id == avoid) load += state.peers.size();  // only when there is no other
     if (best == nullptr || load < best_load || (load == best_load && peer.ordinal < best->ordinal)) {
       best = &peer;

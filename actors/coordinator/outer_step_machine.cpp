@@ -26,6 +26,7 @@ void begin_step(State& state, Instant now, Effects& effects) {
   set_phase(state, Phase::Training, now);
   state.step_span = 0;
   state.first_ready.reset();
+  state.unready = state.view.members.size();
   state.quorum_since.reset();
   state.link_failures.clear();
   state.retry_at = now;
@@ -71,7 +72,8 @@ void start_reduce(State& state, Instant now, Effects& effects) {
                                .with("outer_step", state.step.value)
                                .with("begun", peer.begun.value));
   }
-  state.operation = Operation{OperationId{state.view.epoch, state.sequence}, now, std::move(contributions), state.cursor + state.step_span};
+  state.operation = Operation{OperationId{state.view.epoch, state.sequence}, now, std::move(contributions), state.cursor + state.step_span,
+                              state.view.members.size()};
   set_phase(state, Phase::Reducing, now);
   effects.emplace_back(Record{"reduce_started"}
                            .with("outer_step", state.step.value)
@@ -183,10 +185,8 @@ void settle_parity(State& state, Instant now, Effects& effects) {
 Duration retry_delay(std::uint32_t failures) { return std::min<Duration>(Duration{250ms} * (1U << std::min(failures, 5U)), 5s); }
 
 std::uint32_t contributing(const State& state) {
-  return static_cast<std::uint32_t>(std::count_if(state.view.members.begin(), state.view.members.end(), [&](const Member& m) {
-    const auto& peer = state.peers.at(m.id);
-    return peer.contributes && (!peer.ready || peer.ready->weight > 0);
-  }));
+  return static_cast<std::uint32_t>(
+      members_who(state, [](const Peer& p) { return p.contributes && (!p.ready || p.ready->weight > 0); }).count);
 }
 
 /// Those that are members, or would be if there were a quorum.
@@ -230,8 +230,9 @@ void advance_waiting(State& state, Instant now, Effects& effects) {
 }
 
 /// An absent one would hear of the reduce before it hears what became of the last one.
-bool all_ready(const State& state) {
-  return members_who(state, [](const Peer& p) { return !p.ready || p.absent; }).empty();
+bool all_ready(State& state) {
+  state.unready = members_who(state, [](const Peer& p) { return !p.ready || p.absent; }).count;
+  return state.unready == 0;
 }
 
 /// Notes since when so many contributions are there that the step may close without the others; but not without a member that has yet
@@ -303,6 +304,7 @@ std::string ready(State& state, PeerId from, const Ready& message, Instant now, 
     return "a wrong weight";
   }
   peer.ready = message;
+  if (state.unready > 0) --state.unready;
   if (peer.contributes && peer.begun == state.step && !state.first_ready) state.first_ready = now;
   effects.emplace_back(Record{"peer_ready"}
                            .with("peer", to_string(from))
@@ -318,9 +320,11 @@ std::string ready(State& state, PeerId from, const Ready& message, Instant now, 
 
 std::string vote(State& state, PeerId from, const Vote& message, Instant now, Effects& effects) {
   if (state.phase != Phase::Reducing || message.op != state.operation.id) return "a vote on another operation";
-  state.peers.at(from).vote = message;
-  const auto missing = members_who(state, [](const Peer& p) { return !p.vote; });
-  if (!missing.empty()) return "votes are missing: " + to_string(missing);
+  auto& peer = state.peers.at(from);
+  if (peer.seat != Seat::Member) return "a vote of who is no member";
+  if (!peer.vote) --state.operation.missing_votes;
+  peer.vote = message;
+  if (const auto missing = state.operation.missing_votes; missing > 0) return "votes are missing: " + std::to_string(missing);
   const auto& members = state.view.members;
   const bool equal =
       std::all_of(members.begin(), members.end(), [&](const Member& m) { return state.peers.at(m.id).vote->state == message.state; });

@@ -5,6 +5,15 @@
 #include "cli/render/figures.hpp"
 
 namespace prime::cli {
+namespace {
+
+/// The 99th percentile, in seconds of virtual time; nothing without anybody who joined.
+std::optional<double> slow_join(const sim::Summary& summary) {
+  if (summary.joins.empty()) return std::nullopt;
+  return std::chrono::duration<double>(summary.joins[(summary.joins.size() * 99 + 99) / 100 - 1]).count();
+}
+
+}  // namespace
 
 nlohmann::ordered_json simulation_json(const sim::Summary& summary) {
   auto probes = nlohmann::ordered_json::array();
@@ -17,7 +26,9 @@ nlohmann::ordered_json simulation_json(const sim::Summary& summary) {
           {"aborted", summary.aborted},
           {"violations", summary.violations},
           {"probes_hit", std::move(probes)},
-          {"virtual_s", std::chrono::duration<double>(summary.took).count()}};
+          {"virtual_s", std::chrono::duration<double>(summary.took).count()},
+          {"joins", summary.joins.size()},
+          {"join_p99_s", slow_join(summary) ? nlohmann::ordered_json(*slow_join(summary)) : nlohmann::ordered_json()}};
 }
 
 std::string simulation_line(const sim::Summary& summary) {

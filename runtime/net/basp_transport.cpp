@@ -152,13 +152,19 @@ void end_spawn_server(caf::actor_system& system) {
 }
 
 /// The broker sends itself a message at each heartbeat. One that comes when nobody drives the broker any more stays in its mailbox, and
-/// owns it as the sender: neither would be freed. The answer proves that the heartbeat before the last one has been dealt with, too.
+/// owns it as the sender: neither would be freed. After the first cancellation at most one waits in the mailbox; the answer proves that it
+/// has been dealt with, and the next one, an interval later at the earliest, is cancelled before it comes, unless that took so long.
 void end_heartbeats(caf::actor_system& system) {
-  system.clock().cancel_all();
+  const auto interval = caf::get_or(system.config(), "middleman.heartbeat-interval", caf::timespan{});
   caf::scoped_actor self(system);
-  self->request(basp_broker(system), BROKER_LIMIT, caf::get_atom_v, system.node())
-      .receive([](const caf::node_id&, const std::string&, std::uint16_t) {}, [](const caf::error&) {});
-  system.clock().cancel_all();
+  for (const auto patience = monotonic_now() + BROKER_LIMIT; monotonic_now() < patience;) {
+    const auto begun = monotonic_now();
+    system.clock().cancel_all();
+    self->request(basp_broker(system), BROKER_LIMIT, caf::get_atom_v, system.node())
+        .receive([](const caf::node_id&, const std::string&, std::uint16_t) {}, [](const caf::error&) {});
+    system.clock().cancel_all();
+    if (monotonic_now() - begun < interval || interval == caf::timespan{}) return;
+  }
 }
 
 tl::unexpected<Error> handshake_error(const caf::error& why, const std::string& where) {

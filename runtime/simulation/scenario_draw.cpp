@@ -72,7 +72,7 @@ Result<Scenario> draw(const ScenarioFile& file, std::uint64_t seed, std::optiona
   for (const auto& fault : scenario.faults)
     if (fault.kind == FaultKind::Join) scenario.joiners.push_back(draw_peer(random, file));
 
-  const auto all = std::min<std::uint64_t>(MAX_PEERS, peers + scenario.joiners.size());
+  const auto all = std::min<std::uint64_t>(SIMULATED_PEERS_MAX, peers + scenario.joiners.size());
   auto& options = scenario.options;
   options.min_peers = static_cast<std::uint32_t>(file.minimum ? one_of(random, *file.minimum) : std::min<std::uint64_t>(2, peers));
   options.start_quorum = static_cast<std::uint32_t>(file.quorum ? one_of(random, *file.quorum) : peers);

@@ -37,6 +37,9 @@ struct FaultPlan {
   std::optional<Time> hold;
 };
 
+/// More than a run admits: the coordinator's machine is judged beyond it.
+inline constexpr std::uint64_t SIMULATED_PEERS_MAX = 10'000;
+
 struct ScenarioFile {
   std::uint64_t version = SCENARIO_VERSION;
   std::string name;

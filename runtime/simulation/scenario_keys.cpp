@@ -185,7 +185,8 @@ void add_head(std::vector<Key<ScenarioFile>>& t) {
   t.push_back(flag(
       "random", "everything but the keys beside this one is drawn from the seed", [](auto& f) -> auto& { return f.random; }));
   t.push_back(counts<ScenarioFile>(
-      "peers", "how many arrive at the start; `--peers` overrides it [3]", 1, MAX_PEERS, "3", [](auto& f) -> auto& { return f.peers; }));
+      "peers", "how many arrive at the start; `--peers` overrides it [3]", 1, SIMULATED_PEERS_MAX, "3",
+      [](auto& f) -> auto& { return f.peers; }));
   t.push_back(counts<ScenarioFile>(
       "outer_steps", "the whole run [10]", 1, MANY, "10", [](auto& f) -> auto& { return f.outer_steps; }));
 }
@@ -193,13 +194,13 @@ void add_head(std::vector<Key<ScenarioFile>>& t) {
 void add_rules(std::vector<Key<ScenarioFile>>& t) {
   t.push_back(section("membership", "who may take part"));
   t.push_back(counts<ScenarioFile>(
-      "membership.minimum", "contributors that an outer step needs [2, or 1 for a single peer]", 1, MAX_PEERS, "2",
+      "membership.minimum", "contributors that an outer step needs [2, or 1 for a single peer]", 1, SIMULATED_PEERS_MAX, "2",
       [](auto& f) -> auto& { return f.minimum; }));
   t.push_back(counts<ScenarioFile>(
-      "membership.quorum", "peers that begin the first outer step together [all of the start]", 1, MAX_PEERS, "2",
+      "membership.quorum", "peers that begin the first outer step together [all of the start]", 1, SIMULATED_PEERS_MAX, "2",
       [](auto& f) -> auto& { return f.quorum; }));
   t.push_back(counts<ScenarioFile>(
-      "membership.maximum", "members at once [all of the start, and all who join]", 1, MAX_PEERS, "8",
+      "membership.maximum", "members at once [all of the start, and all who join]", 1, SIMULATED_PEERS_MAX, "8",
       [](auto& f) -> auto& { return f.maximum; }));
   t.push_back(flag(
       "membership.stop_when_alone", "too few peers end the run at once [false]", [](auto& f) -> auto& { return f.stop_when_alone; }));
@@ -209,7 +210,7 @@ void add_rules(std::vector<Key<ScenarioFile>>& t) {
       "checkpoint.every", "outer steps between two; 0: none [0]", 0, MANY, "5", [](auto& f) -> auto& { return f.checkpoint_every; }));
   t.push_back(section("sync", "when an outer step closes"));
   t.push_back(counts<ScenarioFile>(
-      "sync.quorum", "contributions that close it, as in a manifest; 0: those of all [0]", 0, MAX_PEERS, "3",
+      "sync.quorum", "contributions that close it, as in a manifest; 0: those of all [0]", 0, SIMULATED_PEERS_MAX, "3",
       [](auto& f) -> auto& { return f.step_quorum; }));
   t.push_back(times<ScenarioFile>(
       "sync.grace", "for the others, once the quorum is there [0s]", "500ms", [](auto& f) -> auto& { return f.grace; }));

@@ -29,6 +29,8 @@ Result<Summary> simulate(const ScenarioFile& file, std::uint64_t seed, std::opti
   summary.outer_steps_committed = count(swarm.journal(), "outer_step_committed");
   summary.aborted = count(swarm.journal(), "outer_step_aborted");
   summary.took = outcome.took;
+  summary.joins = std::move(outcome.joins);
+  std::sort(summary.joins.begin(), summary.joins.end());
   summary.trace_hash = outcome.trace_hash;
   summary.tail = std::move(outcome.tail);
   if (outcome.violation) summary.violations.push_back(*outcome.violation);

@@ -26,6 +26,7 @@ struct Summary {
   std::vector<std::string> violations;  ///< empty: all is as it must be
   Probes probes;
   Duration took{};
+  std::vector<Duration> joins;  ///< how long those who came later took until their first step, shortest first
   std::uint64_t trace_hash = 0;
   std::vector<std::string> tail;  ///< the last lines of the trace
 };

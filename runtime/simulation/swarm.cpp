@@ -223,6 +223,8 @@ void Swarm::send_down(PeerId to, coordinator::ToPeer message) {
   const auto i = index_of(to);
   if (!i || !hosts_[*i].down_open) return;
   auto& host = hosts_[*i];
+  if (std::holds_alternative<BeginStep>(message) && !std::exchange(host.admitted, true) && coordinator_.has_trained())
+    outcome_.joins.push_back(now_ - host.started);
   host.down_last = std::max(host.down_last, now_ + message_delay());
   schedule(host.down_last - now_, [this, i = *i, connection = host.connection, message = std::move(message)]() mutable {
     if (hosts_[i].down_open && hosts_[i].connection == connection) deliver(i, peer::Event{peer::FromCoordinator{std::move(message)}});

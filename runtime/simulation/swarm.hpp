@@ -47,6 +47,7 @@ struct Host {
   Clock clock;
   Instant started{};
   Instant resumed{};
+  bool admitted = false;
   peer::State machine;
   bool alive = true;
   bool paused = false;
@@ -87,6 +88,7 @@ struct Outcome {
   std::uint64_t events = 0;
   Duration took{};
   std::vector<std::string> tail;  ///< the last lines of the trace
+  std::vector<Duration> joins;    ///< of those who came while the run was under way: from the start of the process to the first step
 };
 
 class Swarm {

@@ -237,7 +237,8 @@ class Command(unittest.TestCase):
         done = self.call("simulate", churn, "--seed", 7, "--peers", 6, "-o", "json")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         told = json.loads(done.stdout.splitlines()[-1])
-        self.assertEqual(list(told), ["schema", "scenario", "seed", "peers", "outer_steps_committed", "aborted", "violations", "probes_hit", "virtual_s"])
+        self.assertEqual(list(told), ["schema", "scenario", "seed", "peers", "outer_steps_committed", "aborted", "violations", "probes_hit", "virtual_s",
+                                      "joins", "join_p99_s"])
         self.assertEqual((told["schema"], told["scenario"], told["seed"], told["peers"], told["violations"]),
                          ("primectl.simulate/1", "churn", 7, 6, []))
         self.assertGreaterEqual(told["outer_steps_committed"], 1)

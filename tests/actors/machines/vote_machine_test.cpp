@@ -4,7 +4,6 @@
 
 #include <boost/test/unit_test.hpp>
 #include <deque>
-#include <functional>
 #include <optional>
 #include <random>
 
@@ -64,25 +63,28 @@ struct Network {
     for (std::uint32_t other = 0; other < world(); ++other)
       if (other != rank && !down[link(rank, other)]) cut(rank, other);
   }
+  void notice(std::uint32_t rank, std::uint32_t other) {
+    noticed[link(other, rank)] = true;
+    apply(rank, vote::lost(states[rank], other, CAUSE));
+  }
   /// One thing that can happen next, at random; false when nothing can.
   bool step() {
-    std::vector<std::function<void()>> possible;
+    possible.clear();
     for (std::uint32_t a = 0; a < world(); ++a) {
       if (!alive[a]) continue;
       // A result takes the inputs of all: nobody completes it after one has given up.
-      if (!completed[a] && states[a].phase == vote::Phase::Reducing) possible.push_back([this, a] { complete(a); });
+      if (!completed[a] && states[a].phase == vote::Phase::Reducing) possible.push_back({Act::Complete, a, a});
       for (std::uint32_t b = 0; b < world(); ++b) {
         if (a == b) continue;
-        if (!links[link(b, a)].empty()) possible.push_back([this, a, b] { deliver(b, a); });
-        else if (down[link(b, a)] && !noticed[link(b, a)])
-          possible.push_back([this, a, b] {
-            noticed[link(b, a)] = true;
-            apply(a, vote::lost(states[a], b, CAUSE));
-          });
+        if (!links[link(b, a)].empty()) possible.push_back({Act::Deliver, a, b});
+        else if (down[link(b, a)] && !noticed[link(b, a)]) possible.push_back({Act::Notice, a, b});
       }
     }
     if (possible.empty()) return false;
-    possible[random() % possible.size()]();
+    const auto [kind, a, b] = possible[random() % possible.size()];
+    if (kind == Act::Complete) complete(a);
+    else if (kind == Act::Deliver) deliver(b, a);
+    else notice(a, b);
     return true;
   }
   void check() {
@@ -105,6 +107,12 @@ struct Network {
   std::vector<bool> down;
   std::vector<bool> noticed;  ///< by the receiver
   std::vector<bool> completed;
+  struct Act {
+    enum { Complete, Deliver, Notice } kind;
+    std::uint32_t rank;
+    std::uint32_t other;
+  };
+  std::vector<Act> possible;  ///< in this step; here, since there are millions of them
   std::optional<std::uint32_t> odd_one;
   bool commits = false;
   bool aborts = false;

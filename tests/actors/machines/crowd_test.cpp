@@ -1,0 +1,78 @@
+// Owns the tests of what differs in a large run: what one peer says is not followed by a look at all the others.
+#include <boost/test/unit_test.hpp>
+
+#include "coordinator_bench.hpp"
+
+BOOST_AUTO_TEST_SUITE(crowd)
+
+using namespace prime;
+using namespace prime::coordinator;
+
+namespace {
+
+constexpr std::uint64_t ALL = 100;
+static_assert(ALL > LOOKED_AT_AFTER_EACH);
+
+Bench hundred(std::uint32_t quorum = 0) {
+  Bench bench{2, ALL, 9};
+  bench.state.options.max_peers = 2 * ALL;
+  bench.state.options.quorum = quorum;
+  for (std::uint64_t peer = 1; peer <= ALL; ++peer) bench.seat(peer);
+  return bench;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_last_who_is_ready_or_votes_is_answered_at_once) {
+  auto bench = hundred();
+  BOOST_TEST(bench.state.view.members.empty());
+  bench.tick();
+  BOOST_TEST(bench.state.view.members.size() == ALL);
+  BOOST_TEST(bench.state.view.epoch.value == 1U);
+  for (std::uint64_t peer = 1; peer < ALL; ++peer) {
+    bench.ready(peer, 100);
+    BOOST_TEST(!bench.position_of_record("waiting").has_value());
+  }
+  BOOST_TEST((bench.state.phase == Phase::Training));
+  bench.ready(ALL, 100);
+  BOOST_TEST(bench.sent<StartReduce>().size() == ALL);
+  for (std::uint64_t peer = 1; peer < ALL; ++peer) bench.vote(peer, Digest{5, 5});
+  bench.vote(1, Digest{5, 5});  // once more is not one more
+  BOOST_TEST((bench.state.phase == Phase::Reducing));
+  bench.vote(ALL, Digest{5, 5});
+  BOOST_TEST(bench.sent<Commit>().size() == ALL);
+  BOOST_TEST(bench.state.revision.value == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(joiners_come_in_together_at_the_next_tick) {
+  auto bench = hundred();
+  bench.tick();
+  for (const std::uint64_t peer : {201U, 202U}) bench.seat(peer);
+  BOOST_TEST(bench.state.view.members.size() == ALL);
+  bench.tick();
+  BOOST_TEST(bench.state.view.members.size() == ALL + 2);
+  BOOST_TEST(bench.state.view.epoch.value == 2U);
+  BOOST_TEST(bench.sent<BeginStep>().size() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(the_quorum_s_last_contribution_is_noticed_at_once) {
+  auto bench = hundred(10);
+  bench.tick();
+  for (std::uint64_t peer = 1; peer < 10; ++peer) bench.ready(peer, 100);
+  BOOST_TEST(!bench.state.quorum_since.has_value());
+  bench.ready(10, 100);
+  BOOST_TEST((bench.state.phase == Phase::Reducing));  // the grace is none
+}
+
+BOOST_AUTO_TEST_CASE(who_is_no_member_does_not_vote) {
+  auto bench = hundred();
+  bench.tick();
+  for (std::uint64_t peer = 1; peer <= ALL; ++peer) bench.ready(peer, 100);
+  bench.seat(201);
+  for (std::uint64_t peer = 1; peer < ALL; ++peer) bench.vote(peer, Digest{5, 5});
+  bench.vote(201, Digest{5, 5});
+  BOOST_TEST((bench.state.phase == Phase::Reducing));
+  BOOST_TEST(bench.reason == "a vote of who is no member");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
