@@ -7,10 +7,10 @@
 namespace prime::cli {
 namespace {
 
-/// The 99th percentile, in seconds of virtual time; nothing without anybody who joined.
-std::optional<double> slow_join(const sim::Summary& summary) {
-  if (summary.joins.empty()) return std::nullopt;
-  return std::chrono::duration<double>(summary.joins[(summary.joins.size() * 99 + 99) / 100 - 1]).count();
+/// A percentile, in seconds of virtual time; nothing without anybody who joined.
+nlohmann::ordered_json join_s(const sim::Summary& summary, std::size_t percent) {
+  if (summary.joins.empty()) return nullptr;
+  return std::chrono::duration<double>(summary.joins[(summary.joins.size() * percent + 99) / 100 - 1]).count();
 }
 
 }  // namespace
@@ -28,7 +28,8 @@ nlohmann::ordered_json simulation_json(const sim::Summary& summary) {
           {"probes_hit", std::move(probes)},
           {"virtual_s", std::chrono::duration<double>(summary.took).count()},
           {"joins", summary.joins.size()},
-          {"join_p99_s", slow_join(summary) ? nlohmann::ordered_json(*slow_join(summary)) : nlohmann::ordered_json()}};
+          {"join_p50_s", join_s(summary, 50)},
+          {"join_p99_s", join_s(summary, 99)}};
 }
 
 std::string simulation_line(const sim::Summary& summary) {

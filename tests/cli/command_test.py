@@ -238,7 +238,7 @@ class Command(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         told = json.loads(done.stdout.splitlines()[-1])
         self.assertEqual(list(told), ["schema", "scenario", "seed", "peers", "outer_steps_committed", "aborted", "violations", "probes_hit", "virtual_s",
-                                      "joins", "join_p99_s"])
+                                      "joins", "join_p50_s", "join_p99_s"])
         self.assertEqual((told["schema"], told["scenario"], told["seed"], told["peers"], told["violations"]),
                          ("primectl.simulate/1", "churn", 7, 6, []))
         self.assertGreaterEqual(told["outer_steps_committed"], 1)

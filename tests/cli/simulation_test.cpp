@@ -27,9 +27,10 @@ BOOST_AUTO_TEST_CASE(the_object_has_the_fields_of_its_schema) {
   auto summary = summary_of(7, "done");
   BOOST_TEST(simulation_json(summary).dump() ==
              R"({"schema":"primectl.simulate/1","scenario":"churn","seed":7,"peers":4,"outer_steps_committed":12,"aborted":1,)"
-             R"("violations":[],"probes_hit":["end: done","fault join"],"virtual_s":41.25,"joins":0,"join_p99_s":null})");
+             R"("violations":[],"probes_hit":["end: done","fault join"],"virtual_s":41.25,"joins":0,"join_p50_s":null,"join_p99_s":null})");
   for (int i = 1; i <= 200; ++i) summary.joins.push_back(i * 10ms);
   BOOST_TEST(simulation_json(summary)["joins"] == 200);
+  BOOST_TEST(simulation_json(summary)["join_p50_s"] == 1.0);
   BOOST_TEST(simulation_json(summary)["join_p99_s"] == 1.98);
   summary.violations = {"LAW-4 revision 3 is not the mean of its contributors"};
   BOOST_TEST(simulation_json(summary)["violations"].dump() == R"(["LAW-4 revision 3 is not the mean of its contributors"])");
