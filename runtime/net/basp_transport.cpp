@@ -151,6 +151,12 @@ void end_spawn_server(caf::actor_system& system) {
   caf::anon_send_exit(server, caf::exit_reason::user_shutdown);
 }
 
+/// CAF's clock does what it is asked in order, on a thread of its own: when this returns, all that was asked before is done.
+void wait_for_clock(caf::scoped_actor& self) {
+  self->delayed_send(self, caf::timespan{}, caf::get_atom_v);
+  self->receive([](caf::get_atom) {});
+}
+
 /// The broker sends itself a message at each heartbeat. One that comes when nobody drives the broker any more stays in its mailbox, and
 /// owns it as the sender: neither would be freed. After the first cancellation at most one waits in the mailbox; the answer proves that it
 /// has been dealt with, and the next one, an interval later at the earliest, is cancelled before it comes, unless that took so long.
@@ -160,9 +166,11 @@ void end_heartbeats(caf::actor_system& system) {
   for (const auto patience = monotonic_now() + BROKER_LIMIT; monotonic_now() < patience;) {
     const auto begun = monotonic_now();
     system.clock().cancel_all();
+    wait_for_clock(self);
     self->request(basp_broker(system), BROKER_LIMIT, caf::get_atom_v, system.node())
         .receive([](const caf::node_id&, const std::string&, std::uint16_t) {}, [](const caf::error&) {});
     system.clock().cancel_all();
+    wait_for_clock(self);
     if (monotonic_now() - begun < interval || interval == caf::timespan{}) return;
   }
 }
