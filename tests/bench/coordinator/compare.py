@@ -43,7 +43,7 @@ def machine(program):
 
 def simulated(primectl):
     print(f"\n{'peers':>6} {'steps':>6} {'joined':>7} {'median':>9} {'p99':>9} {'virtual':>9}")
-    for peers in (1000, 10000):
+    for peers in (1000,):  # ten times as many take the simulation more than five minutes
         text = SCENARIO.format(peers=peers, steps=SIMULATED_STEPS, churn=peers // 100 * SIMULATED_STEPS, until=SIMULATED_STEPS * STEP_S)
         with tempfile.TemporaryDirectory() as directory:
             scenario = pathlib.Path(directory) / "churn.yaml"
