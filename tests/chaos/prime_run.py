@@ -7,14 +7,15 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
-import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from waiting import LIMIT_S, wait_until  # noqa: E402
 
 BIN = pathlib.Path(os.environ["PRIME_BIN"])
 PRIMECTL = BIN / "primectl"
 QUADRATIC = BIN / "quadratic_trainer"
-# A guard against hangs, far above what anything takes; never an expectation of speed.
-LIMIT_S = float(os.environ.get("PRIME_CHAOS_LIMIT_S", "180"))
 
 MANIFEST = """version: 1
 run: chaos
@@ -37,17 +38,6 @@ def journal(path):
             if line.endswith("\n"):
                 lines.append(json.loads(line))
     return lines
-
-
-def wait_until(what, condition):
-    """Polls for an event; the value of `condition` when it is true."""
-    deadline = time.monotonic() + LIMIT_S
-    while time.monotonic() < deadline:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.01)
-    raise AssertionError(f"waited {LIMIT_S:.0f} s for {what}")
 
 
 def on(machine, command):

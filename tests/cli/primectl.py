@@ -3,13 +3,15 @@
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from waiting import LIMIT_S, wait_until  # noqa: E402, F401
 
 BIN = pathlib.Path(os.environ["PRIME_BIN"])
 SOURCE = pathlib.Path(os.environ["PRIME_SOURCE"])
 PRIMECTL = str(BIN / "primectl")
-# A guard against hangs, far above what anything takes; never an expectation of speed.
-LIMIT_S = 180
 
 MANIFEST = """version: 1
 run: small

@@ -5,22 +5,11 @@ import os
 import pathlib
 import signal
 import subprocess
-import time
 import unittest
 
-from primectl import LIMIT_S, PRIMECTL, environment, primectl, temporary_directory, write_manifest
+from primectl import LIMIT_S, PRIMECTL, environment, primectl, temporary_directory, wait_until, write_manifest
 
 SLOW = {"PRIME_QUADRATIC_DELAY_MS": "50"}
-
-
-def wait_until(what, condition):
-    deadline = time.monotonic() + LIMIT_S
-    while time.monotonic() < deadline:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.02)
-    raise AssertionError(f"waited {LIMIT_S} s for {what}")
 
 
 def lives(pid):
