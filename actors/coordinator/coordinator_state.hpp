@@ -211,8 +211,9 @@ struct State {
   std::optional<Pause> pause;
   std::optional<Origin> checkpoint;  ///< the newest that members have saved; only where the run may be rolled back
   bool roll_back_due = false;        ///< decided in this event, done after it
-  std::optional<Instant> restoring;  ///< since when the run was rolled back and nobody has come back with the checkpoint
-  std::optional<Instant> deserted;   ///< the last tick at which nobody who holds what was trained was here
+  /// Since when the run was rolled back and no step has begun: those with the checkpoint are on their way.
+  std::optional<Instant> restoring;
+  std::optional<Instant> deserted;  ///< the last tick at which nobody who holds what was trained was here
   std::optional<Commit> last_commit;
   std::optional<Record> last_commit_record;
   std::optional<Error> end_cause;  ///< of a run that is over and failed

@@ -277,7 +277,6 @@ std::vector<PeerId> admit(State& state, Instant now, Effects& effects) {
     if (peer.seat == Seat::CaughtUp && peer.seated.revision == state.revision) admitted.push_back(&peer);
   // The first view waits for its quorum, so that all begin the first step together.
   if (admitted.empty() || (state.view.members.empty() && !state.has_trained() && admitted.size() < state.options.start_quorum)) return {};
-  state.restoring.reset();
   std::sort(admitted.begin(), admitted.end(), [](const Peer* a, const Peer* b) { return a->ordinal < b->ordinal; });
   state.view.epoch = state.view.epoch.next();
   auto& members = state.view.members.edit();

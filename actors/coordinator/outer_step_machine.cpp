@@ -25,6 +25,7 @@ void begin_for(State& state, Peer& peer, std::uint32_t rank, Effects& effects) {
 void begin_step(State& state, Instant now, Effects& effects) {
   set_phase(state, Phase::Training, now);
   state.step_span = 0;
+  state.restoring.reset();
   state.first_ready.reset();
   state.unready = state.view.members.size();
   state.quorum_since.reset();

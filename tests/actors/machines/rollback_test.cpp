@@ -108,6 +108,17 @@ BOOST_AUTO_TEST_CASE(nobody_is_waited_for_longer_than_the_wait_limit) {
   BOOST_CHECK(bench.finished()->cause->name == ErrorName::TooFewPeers);
 }
 
+BOOST_AUTO_TEST_CASE(one_that_came_back_and_was_lost_again_does_not_end_the_wait_for_the_others) {
+  auto bench = rolled_back();
+  bring(bench, 11, 2, digest_of(2));
+  bench.lose(11);
+  bench.pass(3min, 11);
+  BOOST_TEST(bench.state.view.members.empty());
+  BOOST_TEST(bench.finished() == nullptr);
+  for (const std::uint64_t peer : {12U, 13U}) bring(bench, peer, 2, digest_of(2));
+  BOOST_TEST(bench.sent<BeginStep>().size() == 2U);
+}
+
 BOOST_AUTO_TEST_CASE(a_coordinator_that_is_killed_then_goes_on_waiting_for_the_checkpoint) {
   auto bench = rolled_back();
   const auto* keep = std::get_if<Keep>(&bench.effects.front());
