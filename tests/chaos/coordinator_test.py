@@ -141,11 +141,12 @@ class CoordinatorKilled(unittest.TestCase):
             self.assertIn("just before the coordinator ended", run.events("peer_lost")[0]["reason"])
 
     def test_a_joiner_that_was_on_its_way_takes_its_seat_anew(self):
-        with Run(2, outer_steps=60, env=SLOW) as run:
+        with Run(2, outer_steps=60, held_at=40, env=SLOW) as run:
             run.wait_for("outer_step_committed", 2)
             joiner = run.join()
             run.wait_for("peer_joining", 3)
             self.kill(run)
+            run.release(3)
             self.assertEqual(run.wait_for_end(), 0)
             wait_until("the joiner's end", lambda: joiner.poll() is not None)
             self.assertEqual(joiner.returncode, 0, run.join_log(0))

@@ -41,12 +41,13 @@ for _point in POINTS:
 class FetchingAgentKilled(unittest.TestCase):
     def test_a_joiner_that_dies_while_it_fetches_costs_nobody_a_seat(self):
         for _ in range(REPEATS):
-            with Run(2, outer_steps=12, env={"PRIME_QUADRATIC_DELAY_MS": "5"}) as run:
+            with Run(2, outer_steps=12, held_at=11, env={"PRIME_QUADRATIC_DELAY_MS": "5"}) as run:
                 run.wait_for("outer_step_committed", 1)
                 # Whatever revision it is sent for, it dies while fetching it.
                 victim = run.join(env={"PRIME_FAULT": "agent@fetching:any"})
                 wait_until("the victim's death", lambda: victim.poll() is not None)
                 self.assertEqual(victim.returncode, -signal.SIGKILL, run.join_log(0))
+                run.release(2)
                 self.assertEqual(run.wait_for_end(), 0)
                 run.check(outer_steps=12, lost=1)
 

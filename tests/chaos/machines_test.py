@@ -22,10 +22,11 @@ class Machines(unittest.TestCase):
         for flags in (("--listen", "0.0.0.0:0"), ("--listen", f"{namespaces.address(0)}:0"),
                       ("--listen", "0.0.0.0:0", "--set", f"local.network.advertise={namespaces.address(0)}")):
             with self.subTest(flags=flags), namespaces.machines(3) as names:
-                with self.run_on(names[0], flags, outer_steps=12, env={"PRIME_QUADRATIC_DELAY_MS": "20"}) as run:
+                with self.run_on(names[0], flags, outer_steps=12, held_at=6) as run:
                     self.assertIn(f"prime://{namespaces.address(0)}:", run.up["invite"])
                     self.assertTrue(run.up["coordinator"]["address"].startswith(namespaces.address(0)), run.up)
                     joiners = [run.join(machine=names[1]), run.join(machine=names[2])]
+                    run.release(3)
                     self.assertEqual(run.wait_for_end(), 0)
                     for index, joiner in enumerate(joiners):
                         wait_until("the joiner's end", lambda p=joiner: p.poll() is not None)
@@ -35,7 +36,7 @@ class Machines(unittest.TestCase):
                     self.assertEqual(run.events("outer_step_aborted"), [])
 
     def test_an_address_that_the_others_cannot_reach_is_refused_at_once(self):
-        with namespaces.machines(2) as names, self.run_on(names[0], ("--listen", "0.0.0.0:0"), env={"PRIME_QUADRATIC_DELAY_MS": "20"}) as run:
+        with namespaces.machines(2) as names, self.run_on(names[0], ("--listen", "0.0.0.0:0"), outer_steps=1_000_000) as run:
             for setting in ("local.network.listen=127.0.0.1:0", "local.network.advertise=localhost"):
                 joiner = run.join(machine=names[1], flags=("--set", setting))
                 wait_until("the refusal", lambda p=joiner: p.poll() is not None)

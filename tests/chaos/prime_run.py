@@ -26,7 +26,7 @@ membership: {{peers: {minimum}..8, heartbeat: {{every: {beat}, dead_after: {dead
   correlated_loss: {correlated}}}
 trust: {{transport: {transport}}}
 checkpoint: {{every: {every}, keep: 2}}
-local: {{trainer: {{restarts: {restarts}, within: 10min, stall_limit: 1min}}, trainer_command: ["{trainer}"]}}
+local: {{trainer: {{restarts: {restarts}, within: 10min, stall_limit: {stall_limit}}}, trainer_command: ["{trainer}"]}}
 """
 
 
@@ -48,9 +48,12 @@ def on(machine, command):
 class Run:
     """One run in its own directory. Ends every process that it started, by id."""
 
-    def __init__(self, peers, *, env=None, up_flags=(), machine=None, **manifest):
+    def __init__(self, peers, *, env=None, up_flags=(), machine=None, held_at=None, **manifest):
+        """`held_at` is an outer step that does not end before `release`: what the test does meanwhile cannot come too late."""
         values = dict(outer_steps=6, inner_steps=4, deadline="20s", alone="wait", minimum=2, beat="100ms", dead_after="10s",
-                      transport="tls", restarts=3, wait_limit="2min", grace="1min", correlated="continue", every=0, trainer=QUADRATIC)
+                      transport="tls", restarts=3, wait_limit="2min", grace="1min", correlated="continue", every=0, trainer=QUADRATIC, stall_limit="1min")
+        if held_at:
+            values.update(deadline="1h", stall_limit="1h")
         values.update(manifest)
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="prime-chaos-"))
         self.state = self.directory / "state"
@@ -59,6 +62,10 @@ class Run:
         self.processes = []
         self.machine = machine
         self.env = {**os.environ, "PRIME_QUADRATIC_ELEMENTS": "2000000", **(env or {})}
+        self.hold = self.directory / "hold"
+        if held_at:
+            self.hold.touch()
+            self.env |= {"PRIME_QUADRATIC_HELD_AT": str(held_at), "PRIME_QUADRATIC_HELD_BY": str(self.hold)}
         command = [PRIMECTL, "up", self.manifest, "--local", str(peers), "-d", "-o", "json", "--state-dir", self.state, *up_flags]
         done = subprocess.run(on(machine, command), env=self.env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         if done.returncode != 0:
@@ -137,6 +144,11 @@ class Run:
             matching = [e for e in self.events(name) if all(e.get(k) == v for k, v in fields.items())]
             return matching if len(matching) >= count else None
         return wait_until(f"{count} × {name} {fields}", enough)
+
+    def release(self, members):
+        """Lets go the held outer step, once so many peers were admitted in all."""
+        wait_until(f"{members} members", lambda: len({e["peer"] for e in self.events("peer_admitted")}) >= members)
+        self.hold.unlink()
 
     def wait_for_end(self):
         """Waits until the coordinator and all agents of `up` have ended; the coordinator's exit code."""

@@ -2,10 +2,13 @@
 //
 // PRIME_QUADRATIC_ELEMENTS   elements of its one tensor (default 1000)
 // PRIME_QUADRATIC_DELAY_MS   time that an inner step takes (default 0), so that tests find runs in the middle of a step
+// PRIME_QUADRATIC_HELD_AT    the outer step in whose inner steps it stays (default 0: none), while the file PRIME_QUADRATIC_HELD_BY
+//                            exists: what a test does meanwhile cannot come too late
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <prime/session.hpp>
 #include <string>
 #include <thread>
@@ -16,6 +19,12 @@ namespace {
 std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
   const char* const text = std::getenv(name);
   return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+void stay_while_held(std::uint64_t outer_step) {
+  const char* const file = std::getenv("PRIME_QUADRATIC_HELD_BY");
+  if (file == nullptr || outer_step != from_environment("PRIME_QUADRATIC_HELD_AT", 0)) return;
+  while (std::filesystem::exists(file)) std::this_thread::sleep_for(std::chrono::milliseconds{5});
 }
 
 double loss_of(const std::vector<float>& x, float target) {
@@ -34,6 +43,7 @@ prime::Result<void> train(prime::Session& session) {
     const auto& plan = step->plan();
     const auto target = static_cast<float>(plan.rank);
     if (plan.evaluate) step->held_out(loss_of(x, 0.0F));
+    stay_while_held(plan.step.value);
     for (std::uint32_t inner = 0; inner < plan.inner_steps; ++inner) {
       std::this_thread::sleep_for(delay);
       for (float& value : x) value -= 0.1F * (value - target);
