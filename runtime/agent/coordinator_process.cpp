@@ -36,20 +36,15 @@ struct Told {
 
 Result<Told> read_told(const std::filesystem::path& path) {
   Told told;
-  store::JournalReader reader{path};
-  for (;;) {
-    const auto before = reader.offset_bytes();
-    PRIME_TRY(const auto lines, reader.read_new());
-    for (const auto& line : lines) {
-      const auto peer = telemetry::text_field(line.fields, "peer").value_or("");
-      if (line.event == "peer_admitted") told.members[peer] = telemetry::text_field(line.fields, "name").value_or("");
-      if (line.event == "peer_lost" || line.event == "peer_left") told.members.erase(peer);
-      if (line.event == "outer_step_committed" || line.event == "rolled_back")
-        told.revision = telemetry::count_field(line.fields, "revision").value_or(0);
-      told.admitted = told.admitted || line.event == "peer_admitted";
-    }
-    if (reader.offset_bytes() == before) return told;
-  }
+  PRIME_CHECK(store::JournalReader{path}.read_to_end([&](const store::JournalLine& line) {
+    const auto peer = telemetry::text_field(line.fields, "peer").value_or("");
+    if (line.event == "peer_admitted") told.members[peer] = telemetry::text_field(line.fields, "name").value_or("");
+    if (line.event == "peer_lost" || line.event == "peer_left") told.members.erase(peer);
+    if (line.event == "outer_step_committed" || line.event == "rolled_back")
+      told.revision = telemetry::count_field(line.fields, "revision").value_or(0);
+    told.admitted = told.admitted || line.event == "peer_admitted";
+  }));
+  return told;
 }
 
 /// Nobody was told then of what is missing there, but everybody will be.

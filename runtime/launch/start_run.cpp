@@ -1,6 +1,8 @@
 #include "runtime/launch/start_run.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <set>
 #include <unistd.h>
 #include <utility>
@@ -14,6 +16,8 @@
 #include "runtime/net/reachable.hpp"
 #include "runtime/net/run_key.hpp"
 #include "runtime/store/atomic_file.hpp"
+#include "runtime/store/journal.hpp"
+#include "runtime/telemetry/journal_fields.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/trainer/corpus.hpp"
 
@@ -110,23 +114,44 @@ void stop_run(const StartedRun& run) {
   stop_processes(std::vector{run.coordinator.identity()}, StopLimits{STOP_PATIENCE});
 }
 
+/// The states that were committed and then undone by a rollback, by digest: peers that had been lost before it may have saved them.
+Result<std::set<std::string>> undone_states(const fs::path& run) {
+  std::map<std::uint64_t, std::string> standing;
+  std::set<std::string> undone;
+  PRIME_CHECK(store::JournalReader{telemetry::coordinator_journal(run)}.read_to_end([&](const store::JournalLine& line) {
+    const auto revision = telemetry::count_field(line.fields, "revision").value_or(0);
+    const auto digest = telemetry::text_field(line.fields, "digest").value_or("");
+    if (line.event == "outer_step_committed") {
+      standing[revision] = digest;
+      undone.erase(digest);
+    } else if (line.event == "rolled_back") {
+      for (auto void_one = standing.upper_bound(revision); void_one != standing.end(); void_one = standing.erase(void_one))
+        undone.insert(void_one->second);
+    }
+  }));
+  return undone;
+}
+
 /// Of all its peers; damaged ones count, so that nobody goes on from an older one unawares, but any whole one of that step will do.
 Result<fs::path> newest_checkpoint(const fs::path& run) {
-  std::vector<fs::path> newest;
+  std::map<std::string, std::vector<fs::path>, std::greater<>> by_step;
   for (const auto& journal : telemetry::peer_journals(run)) {
     std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator{journal.parent_path() / "checkpoints", ignored}) {
-      if (!entry.path().filename().string().starts_with("step-")) continue;
-      if (!newest.empty() && newest.front().filename() < entry.path().filename()) newest.clear();
-      if (newest.empty() || newest.front().filename() == entry.path().filename()) newest.push_back(entry.path());
-    }
+    for (const auto& entry : fs::directory_iterator{journal.parent_path() / "checkpoints", ignored})
+      if (entry.path().filename().string().starts_with("step-")) by_step[entry.path().filename()].push_back(entry.path());
   }
-  if (newest.empty())
-    return fail(ErrorName::Usage,
-                run.filename().string() + " has no checkpoint; `down` saves one, and `checkpoint.every` makes a run save on the way");
-  for (const auto& path : newest)
-    if (store::verify_checkpoint(path)) return path;
-  return newest.front();  // whose damage is told next
+  PRIME_TRY(const auto undone, undone_states(run));
+  for (const auto& [step, paths] : by_step) {
+    const fs::path* damaged = nullptr;
+    for (const auto& path : paths) {
+      const auto state = store::verify_checkpoint(path);
+      if (!state) damaged = &path;
+      else if (!undone.contains(to_string(state->state))) return path;
+    }
+    if (damaged != nullptr) return *damaged;  // whose damage is told next
+  }
+  return fail(ErrorName::Usage,
+              run.filename().string() + " has no checkpoint; `down` saves one, and `checkpoint.every` makes a run save on the way");
 }
 
 /// With another model the peers would find out by themselves, after everything has started, and each of them for itself.

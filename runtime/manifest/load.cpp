@@ -89,6 +89,15 @@ class Loader {
   std::set<std::string_view> faulty_;
 };
 
+/// The key that a scenario begins with, where nothing says that this is to be a run's manifest.
+const Entry* scenario_key(const Node& root) {
+  const auto key = [&](std::string_view name) {
+    return std::find_if(root.entries.begin(), root.entries.end(), [&](const Entry& entry) { return entry.key == name; });
+  };
+  const auto found = key("scenario");
+  return found != root.entries.end() && key("run") == root.entries.end() ? &*found : nullptr;
+}
+
 Result<Manifest> as_result(LoadOutcome outcome) {
   if (!outcome.manifest) return fail(first_error(outcome));
   return std::move(*outcome.manifest);
@@ -107,7 +116,11 @@ LoadOutcome parse_manifest(std::string_view text, std::string_view source_name, 
   auto root = read_document(text, report);
   for (std::size_t i = 0; i < overrides.size(); ++i) apply_override(root, overrides[i], i, report);
   LoadOutcome outcome{.manifest = {}, .problems = {}, .omitted = 0, .text = std::string{text}};
-  if (root.kind == Node::Kind::Map) outcome.manifest = Loader{report}.load(root);
+  // One answer, instead of one for each of its keys.
+  if (const auto* key = scenario_key(root))
+    report.add(ErrorName::ManifestUnknownKey, key->place, "this is a scenario, and not a run manifest",
+               "`primectl simulate` runs it; a run manifest begins with `version: 1` and `run: NAME`, such as manifests/quickstart.yaml");
+  else if (root.kind == Node::Kind::Map) outcome.manifest = Loader{report}.load(root);
   if (report.empty()) return outcome;
   outcome.manifest.reset();
   outcome.problems = report.take();

@@ -1,6 +1,7 @@
 // Owns the bytes of a journal: appending whole lines, and finding whole lines again.
 #include "runtime/store/journal.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -57,12 +58,9 @@ struct Position {
 Result<Position> find_end(const fs::path& path) {
   JournalReader reader{path};
   Position position;
-  for (;;) {
-    PRIME_TRY(const auto lines, reader.read_new());
-    if (lines.empty() && reader.offset_bytes() == position.end_bytes) return position;
-    if (!lines.empty()) position.seq = lines.back().seq;
-    position.end_bytes = reader.offset_bytes();
-  }
+  PRIME_CHECK(reader.read_to_end([&](const JournalLine& line) { position.seq = line.seq; }));
+  position.end_bytes = reader.offset_bytes();
+  return position;
 }
 
 }  // namespace
@@ -157,6 +155,15 @@ Result<std::vector<JournalLine>> JournalReader::read_new() {
   if (rest.size() == JOURNAL_READ_BYTES_MAX) return fail(ErrorName::StorageFailed, path_.string() + " is not a journal: a line has no end");
   offset_ += chunk.size() - rest.size();
   return lines;
+}
+
+Result<void> JournalReader::read_to_end(const std::function<void(const JournalLine&)>& use) {
+  for (;;) {
+    const auto before = offset_;
+    PRIME_TRY(const auto lines, read_new());
+    std::for_each(lines.begin(), lines.end(), use);
+    if (offset_ == before) return {};
+  }
 }
 
 }  // namespace prime::store

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -58,6 +59,8 @@ class JournalReader {
   explicit JournalReader(std::filesystem::path path) : path_(std::move(path)) {}
   /// The lines since the last call, up to JOURNAL_READ_BYTES_MAX at once; none when nothing is new.
   Result<std::vector<JournalLine>> read_new();
+  /// All lines up to where the file ends now.
+  Result<void> read_to_end(const std::function<void(const JournalLine&)>& use);
   [[nodiscard]] std::uint64_t skipped() const { return skipped_; }
   /// Up to where the file has been read.
   [[nodiscard]] std::uint64_t offset_bytes() const { return offset_; }

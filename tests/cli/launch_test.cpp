@@ -10,6 +10,8 @@
 #include "runtime/launch/start_run.hpp"
 #include "runtime/launch/stop_processes.hpp"
 #include "runtime/manifest/canonical.hpp"
+#include "runtime/store/checkpoint.hpp"
+#include "runtime/telemetry/run_files.hpp"
 #include "support.hpp"
 
 namespace prime::launch {
@@ -180,6 +182,39 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_another_model_is_refused_and_one_without_a_
   content.manifest = "from: another version\n";
   BOOST_REQUIRE(store::write_checkpoint(root.path(), content).has_value());
   BOOST_TEST(find_checkpoint(root.path(), path.string(), manifest).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_run_goes_on_from_the_newest_state_that_was_not_undone) {
+  const test::TemporaryDirectory root;
+  const auto manifest = small_manifest();
+  const auto run = root.path() / "small-abcdef";
+  const auto save = [&](const std::string& peer, std::uint64_t step, std::uint64_t digest) {
+    test::HandwrittenJournal{}.add("process_started").write(run / "peers" / peer / "journal.jsonl");
+    store::CheckpointContent content;
+    content.state = {"small-abcdef", Revision{step}, OuterStep{step}, 5, 6, Digest{digest, 8}};
+    content.manifest = manifest::shared_yaml(manifest);
+    BOOST_REQUIRE(store::write_checkpoint(run / "peers" / peer / "checkpoints", content).has_value());
+  };
+  const auto state = [](std::uint64_t revision, std::uint64_t digest) {
+    return nlohmann::json{{"revision", revision}, {"digest", to_string(Digest{digest, 8})}};
+  };
+  const auto found = [&] { return find_checkpoint(root.path(), "small-abcdef", manifest).value().second.state; };
+
+  test::HandwrittenJournal journal;
+  journal.add("process_started").add("outer_step_committed", state(1, 1)).add("outer_step_committed", state(2, 2));
+  journal.write(telemetry::coordinator_journal(run));
+  save("ada", 1, 1);
+  save("bob", 2, 2);
+  BOOST_TEST((found() == Digest{2, 8}));
+
+  journal.add("rolled_back", state(1, 1));
+  journal.write(telemetry::coordinator_journal(run));
+  BOOST_TEST((found() == Digest{1, 8}), "bob was lost before the rollback, and what he saved is void");
+
+  journal.add("outer_step_committed", state(2, 3));
+  journal.write(telemetry::coordinator_journal(run));
+  save("cyd", 2, 3);
+  BOOST_TEST((found() == Digest{3, 8}), "of two of the same step the one that stands");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
