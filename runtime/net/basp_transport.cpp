@@ -86,7 +86,15 @@ class ChannelScribe final : public caf::io::scribe {
   std::vector<char>& rd_buf() override { return stream_.rd_buf(); }
   void flush() override { stream_.flush(this); }
   void add_to_loop() override { stream_.activate(this); }
-  void remove_from_loop() override { stream_.passivate(); }
+  /// The loop lets go of a scribe, which refers to itself until then, when it takes it out. One that a tick closes in the very round in
+  /// which it was to be put in never was in, and would be lost with its descriptors: it is let go of after that round.
+  void remove_from_loop() override {
+    stream_.passivate();
+    if (stream_.eventbf() != 0) return;
+    const std::shared_ptr<void> after(
+        nullptr, [self = caf::intrusive_ptr<ChannelScribe>(this)](void*) { self->stream_.removed_from_loop(network::operation::read); });
+    stream_.backend().post([after] {});  // dropped unread when the loop has ended: that does it too
+  }
   void graceful_shutdown() override {
     stream_.graceful_shutdown();
     detach(&stream_.backend(), false);

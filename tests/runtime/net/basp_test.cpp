@@ -2,8 +2,11 @@
 #include <array>
 #include <boost/test/unit_test.hpp>
 #include <caf/actor_registry.hpp>
+#include <caf/io/middleman.hpp>
+#include <caf/io/network/multiplexer.hpp>
 #include <csignal>
 #include <fcntl.h>
+#include <filesystem>
 #include <optional>
 #include <spawn.h>
 #include <string>
@@ -183,6 +186,22 @@ BOOST_AUTO_TEST_CASE(a_heartbeat_at_the_very_end_keeps_no_broker_alive) {
     const BaspTransport transport{system};
     std::this_thread::sleep_for(std::chrono::microseconds(19000 + 10 * life));  // each life ends at another moment of the beat
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_connection_that_a_tick_closes_before_it_began_leaves_nothing) {
+  const Home home;
+  const auto descriptors = [] { return std::distance(std::filesystem::directory_iterator{"/proc/self/fd"}, {}); };
+  const auto before = descriptors();
+  for (int life = 0; life < 20; ++life) {
+    Config config;
+    config.set("middleman.heartbeat-interval", caf::timespan(20ms));
+    caf::actor_system system{config};
+    BaspTransport transport{system};
+    // While its thread sleeps, the request to connect and the tick gather, and are done in one round.
+    system.middleman().backend().post([] { std::this_thread::sleep_for(25ms); });
+    static_cast<void>(transport.remote_actor<ServerActor>(credentials(home.invite.key, PeerId{2}), home.invite.address, PATIENCE));
+  }
+  BOOST_TEST(descriptors() <= before);
 }
 
 BOOST_AUTO_TEST_CASE(a_restarted_coordinator_is_never_mistaken_for_the_dead_one) {
