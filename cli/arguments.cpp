@@ -11,6 +11,8 @@
 namespace prime::cli {
 namespace {
 
+/// An empty word, as an unset variable of a shell leaves it, would be a prefix of everything.
+const CLI::Validator NAMED{[](const std::string& word) { return word.empty() ? std::string{"it names nothing"} : std::string{}; }, ""};
 constexpr const char* RUN_HELP = "run id or a unique prefix of it; absent: the only run that is active";
 constexpr const char* SET_HELP = "override a manifest key, such as train.outer_steps=20; may be given several times";
 
@@ -124,25 +126,25 @@ class Table {
     join.add_option("--trainer-fd", join_.trainer_descriptor, "socket of the trainer that started this agent")->group("");
 
     auto& leave = add("leave", "let peers of this machine leave a run; the others see `left`", "Start", leave_);
-    leave.add_option("PEER", leave_.peer, "name or id, or a unique prefix; absent: all peers that run here");
-    leave.add_option("--run", leave_.run, RUN_HELP);
+    leave.add_option("PEER", leave_.peer, "name or id, or a unique prefix; absent: all peers that run here")->check(NAMED);
+    leave.add_option("--run", leave_.run, RUN_HELP)->check(NAMED);
 
     auto& down = add("down", "end what runs here of a run; what was trained is saved", "Start", down_);
-    down.add_option("RUN", down_.run, RUN_HELP);
+    down.add_option("RUN", down_.run, RUN_HELP)->check(NAMED);
 
     auto& remove = add("remove", "delete the files of runs that have ended, checkpoints with them", "Start", remove_);
-    remove.add_option("RUN", remove_.runs, "run id or a unique prefix of it")->required();
+    remove.add_option("RUN", remove_.runs, "run id or a unique prefix of it")->required()->check(NAMED);
   }
 
   void observe_group() {
     auto& status = add("status", "show a run and its peers; works from the journals when it has ended", "Observe", status_);
-    status.add_option("RUN", status_.run, RUN_HELP);
+    status.add_option("RUN", status_.run, RUN_HELP)->check(NAMED);
     status.add_flag("-w,--watch", status_.watch, "show again whenever something changes, until the run ends");
     status.add_flag("--check", status_.check, "exit with 5 when a run that is shown has failed, or waits for peers");
 
     auto& logs = add("logs", "show what the processes of a run did, merged by time", "Observe", logs_);
     logs.add_option("WHO", logs_.who, "a peer's name or id, or `coordinator`; absent: all");
-    logs.add_option("--run", logs_.run, RUN_HELP);
+    logs.add_option("--run", logs_.run, RUN_HELP)->check(NAMED);
     logs.add_flag("-f,--follow", logs_.follow, "go on while the run lasts");
     logs.add_option("--since", logs_.since, "only what is younger, such as 10min")->type_name("DURATION");
   }

@@ -51,8 +51,8 @@ std::optional<std::size_t> indenting_tab(std::string_view text) {
 std::optional<TextFault> text_fault(std::string_view text) {
   if (text.size() > MAX_MANIFEST_BYTES)
     return TextFault{{},
-                     "the manifest is too large: " + std::to_string(text.size()) + " bytes, at most " + std::to_string(MAX_MANIFEST_BYTES),
-                     "it travels in one message; remove comments and what is not configuration"};
+                     "the file is too large: more than " + std::to_string(MAX_MANIFEST_BYTES) + " bytes",
+                     "remove comments and what is not configuration"};
   if (text.starts_with("\xEF\xBB\xBF")) return TextFault{{}, "the file begins with a byte order mark", "save it as UTF-8 without one"};
   for (std::size_t at = 0; at < text.size();) {
     const auto length = character_length(text.substr(at));

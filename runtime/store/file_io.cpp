@@ -56,9 +56,16 @@ Result<std::size_t> read_some(int fd, std::span<std::byte> into, const std::file
 
 }  // namespace
 
+Result<Descriptor> open_to_read(const std::filesystem::path& path) {
+  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  struct stat status {};
+  if (!file.open() || ::fstat(file.get(), &status) != 0) return fail(storage_error("open", path, errno));
+  if (!S_ISREG(status.st_mode)) return fail(ErrorName::StorageFailed, "open " + path.string() + ": not a regular file");
+  return file;
+}
+
 Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t limit_bytes) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (!file.open()) return fail(storage_error("open", path, errno));
+  PRIME_TRY(const Descriptor file, open_to_read(path));
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return fail(storage_error("read", path, errno));
   const auto size = static_cast<std::uint64_t>(std::max<off_t>(status.st_size, 0));
@@ -70,8 +77,7 @@ Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t l
 }
 
 Result<FileSummary> summarize_file(const std::filesystem::path& path) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (!file.open()) return fail(storage_error("open", path, errno));
+  PRIME_TRY(const Descriptor file, open_to_read(path));
   std::vector<std::byte> chunk(kernels::DIGEST_CHUNK_BYTES);
   std::vector<Digest> digests;
   std::uint64_t bytes = 0;

@@ -40,6 +40,8 @@ Error storage_error(std::string_view attempt, const std::filesystem::path& path,
 Result<void> write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path);
 /// Makes names in `directory` durable: a rename counts only after this.
 Result<void> sync_directory(const std::filesystem::path& directory);
+/// Of a regular file only: whoever opens a FIFO waits for its other end, and reads of it never end.
+Result<Descriptor> open_to_read(const std::filesystem::path& path);
 /// The whole file as text. Fails when it holds more than `limit_bytes`, so that a damaged file cannot fill the memory.
 Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t limit_bytes);
 

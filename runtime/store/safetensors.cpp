@@ -162,9 +162,9 @@ SafetensorsReader::SafetensorsReader(fs::path path, Descriptor file, std::vector
     : path_(std::move(path)), file_(std::move(file)), tensors_(std::move(tensors)) {}
 
 Result<SafetensorsReader> SafetensorsReader::open(fs::path path) {
-  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  PRIME_TRY(Descriptor file, open_to_read(path));
   struct stat status {};
-  if (!file.open() || ::fstat(file.get(), &status) != 0) return fail(storage_error("open", path, errno));
+  if (::fstat(file.get(), &status) != 0) return fail(storage_error("open", path, errno));
   const auto size = static_cast<std::uint64_t>(std::max<off_t>(status.st_size, 0));
   std::uint64_t length = 0;
   PRIME_CHECK(read_at(file.get(), 0, std::as_writable_bytes(std::span{&length, 1}), path));

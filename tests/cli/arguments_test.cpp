@@ -92,6 +92,8 @@ BOOST_AUTO_TEST_CASE(wrong_lines_are_refused_with_their_cause) {
   BOOST_TEST(refusal({"up", "a", "--local", "0"}).find("--local") != std::string::npos);
   BOOST_TEST(refusal({"status", "--colour"}).find("--colour") != std::string::npos);
   BOOST_TEST(refusal({"status", "-o", "xml"}).find("xml") != std::string::npos);
+  for (const auto* command : {"remove", "down", "leave", "status"})
+    BOOST_TEST(refusal({command, ""}).find("names nothing") != std::string::npos, "an empty word would be a prefix of every name");
 }
 
 BOOST_AUTO_TEST_CASE(help_is_a_text_and_names_no_hidden_command) {

@@ -2,6 +2,7 @@
 #include "runtime/store/checkpoint.hpp"
 
 #include <numeric>
+#include <sys/stat.h>
 
 #include "runtime/store/atomic_file.hpp"
 #include "scratch.hpp"
@@ -100,6 +101,18 @@ BOOST_AUTO_TEST_CASE(all_damaged_parts_are_named_at_once) {
   BOOST_TEST(damage.find("config.json cannot be read") != std::string::npos);
   BOOST_TEST(damage.find("model.safetensors has another size") != std::string::npos);
   BOOST_TEST(!load_checkpoint(*path));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_file_is_named_and_not_waited_for) {
+  const ScratchDirectory scratch;
+  const auto path = write_checkpoint(scratch.path(), Sample{}.content);
+  BOOST_REQUIRE(path);
+  for (const std::string file : {"model.safetensors", "prime/checkpoint.json"}) {
+    fs::remove(*path / file);
+    BOOST_REQUIRE(::mkfifo((*path / file).c_str(), 0600) == 0);
+    BOOST_TEST(damage_of(*path).find(file + " cannot be read") != std::string::npos);
+    BOOST_TEST(!load_checkpoint(*path));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_damaged_or_lying_listing_is_refused) {
