@@ -72,6 +72,9 @@ class ReducePort {
   virtual void abort(OperationId op, const std::string& reason) = 0;
   /// Chunks of the running operation done so far, for heartbeats.
   [[nodiscard]] virtual std::uint64_t chunks_done() const = 0;
+  /// How many bytes per second reach a member over its lane. Takes a second on slow links, and is Interrupted by a reduce that starts. Only
+  /// the one with the smaller id can open the lane, if there is none.
+  virtual void measure(const Member& member, std::function<void(Result<std::uint64_t>)> done) = 0;
 };
 
 /// The journal of this process.

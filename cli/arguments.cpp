@@ -13,6 +13,13 @@ namespace {
 
 /// An empty word, as an unset variable of a shell leaves it, would be a prefix of everything.
 const CLI::Validator NAMED{[](const std::string& word) { return word.empty() ? std::string{"it names nothing"} : std::string{}; }, ""};
+/// Of a peer, as everybody will read it; `logs coordinator` means the coordinator.
+const CLI::Validator PEER_NAME{[](const std::string& word) {
+                                 if (std::any_of(word.begin(), word.end(), [](unsigned char c) { return c < ' ' || c == 0x7F; }))
+                                   return std::string{"a name has no control characters"};
+                                 return word == "coordinator" ? std::string{"the coordinator has this name"} : std::string{};
+                               },
+                               ""};
 constexpr const char* RUN_HELP = "run id or a unique prefix of it; absent: the only run that is active";
 constexpr const char* SET_HELP = "override a manifest key, such as train.outer_steps=20; may be given several times";
 
@@ -118,7 +125,7 @@ class Table {
     auto& join = add("join", "become a peer of a run, with nothing but its invite", "Start", join_);
     join.add_option("INVITE", join_.invite, "as `primectl up` printed it; may come from $PRIMECTL_INVITE instead");
     join.add_flag("-d,--detach", join_.detach, "return when the run has welcomed this peer; it goes on in the background");
-    join.add_option("--name", join_.name, "readable name of this peer [drawn]");
+    join.add_option("--name", join_.name, "readable name of this peer [drawn]")->check(PEER_NAME);
     join.add_option("--local-manifest", join_.local_manifest, "manifest whose `local:` half this peer uses")->type_name("FILE");
     join.add_option("--set", join_.overrides, "override a key of the local half, such as local.threads=4")
         ->type_name("KEY=VALUE")
@@ -190,7 +197,7 @@ class Table {
                          "--seed",
                          [=](const std::string& text) {
                            const auto seeds = parse_seeds(text + ".." + text);
-                           if (!seeds) throw CLI::ValidationError("--seed", "`" + text + "` is no number from 0 on");
+                           if (!seeds) throw CLI::ValidationError("--seed", "`" + text + "` is no number from 0 to 18446744073709551615");
                            set_seeds(*seeds, false);
                          },
                          "what all chance is drawn from [1]")

@@ -25,10 +25,13 @@ struct Joiner {
   std::filesystem::path directory;  ///< of the run, on this machine
 };
 
-/// In the environment an invite is not seen in the process list.
+/// In the environment an invite is not seen in the process list. What was pasted or read from a file may have blanks around it.
 std::string invite_of(const JoinArguments& arguments) {
   const char* const named = std::getenv("PRIMECTL_INVITE");
-  return !arguments.invite.empty() || named == nullptr ? arguments.invite : named;
+  const std::string text = !arguments.invite.empty() || named == nullptr ? arguments.invite : named;
+  constexpr const char* BLANKS = " \t\r\n";
+  const auto begin = text.find_first_not_of(BLANKS);
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(BLANKS) + 1 - begin);
 }
 
 /// The shared half comes from the run, so only `local` keys may be given; a text that has no other stands for it.

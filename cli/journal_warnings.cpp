@@ -7,7 +7,7 @@ void warn_of_damage(Terminal& terminal, const telemetry::RunObserver& observer) 
     if (damage.problem) terminal.warn(to_string(*damage.problem));
     else
       terminal.warn(damage.journal.string() + ": " + std::to_string(damage.lines) +
-                    (damage.lines == 1 ? " damaged line is left out" : " damaged lines are left out"));
+                    (damage.lines == 1 ? " line is damaged or missing" : " lines are damaged or missing"));
   }
 }
 

@@ -82,10 +82,10 @@ int run_command(const LogsArguments& arguments, Terminal& terminal) {
     if (first && !names_somebody(filter.who, observer))
       return terminal.complain(Error{ErrorName::PeerUnknown, "none called `" + filter.who + "` in " + directory->filename().string()});
     if (!show(terminal, std::move(lines), filter)) return 0;
+    if (telemetry::is_gone(*directory)) return terminal.complain(telemetry::state_gone(*directory));
     if (!arguments.follow || is_over(observer.status().state)) return 0;
     pollfd watched{changes.descriptor(), POLLIN, 0};
     ::poll(&watched, 1, LOOK_AGAIN_MS);
-    if (telemetry::is_gone(*directory)) return terminal.complain(telemetry::state_gone(*directory));
   }
 }
 

@@ -53,10 +53,11 @@ int watch(const StatusArguments& arguments, Terminal& terminal, const fs::path& 
       if (!shown) warn_of_damage(terminal, observer);
       shown = std::move(status);
     }
+    // First: open journals are readable to their end after they were removed, and that end may be due to the removal.
+    if (telemetry::is_gone(directory)) return terminal.complain(telemetry::state_gone(directory));
     if (is_over(shown->state)) return health(arguments.check, std::span{&*shown, 1});
     pollfd watched{changes.descriptor(), POLLIN, 0};
     ::poll(&watched, 1, LOOK_AGAIN_MS);
-    if (telemetry::is_gone(directory)) return terminal.complain(telemetry::state_gone(directory));
   }
 }
 

@@ -38,15 +38,14 @@ nlohmann::ordered_json to_json(const launch::StartedRun& run) {
           {"peers", std::move(peers)}};
 }
 
-Result<launch::RunRequest> request_of(const UpArguments& arguments, manifest::Manifest manifest, const Interrupts& interrupts) {
+Result<launch::RunRequest> request_of(const UpArguments& arguments, manifest::Manifest manifest) {
   const auto peers = arguments.local.value_or(1);
   PRIME_CHECK(launch::check_start(manifest, peers, arguments.quorum.value_or(0)));
   PRIME_TRY(auto root, telemetry::state_root(arguments.common.state_dir));
   PRIME_TRY(auto listen,
             net::parse_endpoint(!arguments.listen.empty() ? arguments.listen : manifest.local.network.listen.value_or("127.0.0.1:0")));
   launch::RunRequest request{
-      own_program(),          std::move(root), std::move(manifest), peers, arguments.quorum.value_or(0), std::move(listen), {}, {},
-      interrupts.descriptor()};
+      own_program(), std::move(root), std::move(manifest), peers, arguments.quorum.value_or(0), std::move(listen), {}, {}, -1};
   if (arguments.from) {
     if (arguments.from->empty()) return fail(ErrorName::Usage, "`--from` names nothing: a checkpoint's path, or a run");
     PRIME_TRY(auto found, launch::find_checkpoint(request.state_root, *arguments.from, request.manifest));
@@ -79,9 +78,11 @@ int run_command(const UpArguments& arguments, Terminal& terminal) {
     return info(manifest::first_error(loaded).name).exit_code;
   }
   terminal.say("Validating", arguments.file + " (digest " + to_string(manifest::run_digest(*loaded.manifest)).substr(0, 8) + ")");
-  Interrupts interrupts;
-  auto request = request_of(arguments, std::move(*loaded.manifest), interrupts);
+  auto request = request_of(arguments, std::move(*loaded.manifest));
   if (!request) return terminal.complain(request.error());
+  // Not before: while a large checkpoint is verified a signal ends this process, as nothing has begun.
+  Interrupts interrupts;
+  request->interrupt = interrupts.descriptor();
   terminal.say("Starting",
                "a coordinator and " + std::to_string(request->peers) + (request->peers == 1 ? " peer" : " peers") + " on this machine");
   if (request->origin)

@@ -11,7 +11,7 @@
 namespace prime {
 
 /// Changes with every incompatible change of a message, frame or the trainer socket.
-inline constexpr std::uint32_t PROTOCOL_VERSION = 4;
+inline constexpr std::uint32_t PROTOCOL_VERSION = 5;
 /// The largest view that is believed, whoever says so.
 inline constexpr std::uint32_t MAX_PEERS = 1024;
 
@@ -108,7 +108,7 @@ auto inspect(Inspector& f, Member& x) {
   return f(x.id, x.name, x.lanes, x.ordinal);
 }
 
-/// The agreed list of peers. A member's rank is its index; members are sorted by ordinal.
+/// The agreed list of peers. A member's rank is its index: who came later ranks later, unless the links say otherwise.
 struct View {
   Epoch epoch;
   SharedList<Member> members;
@@ -117,6 +117,26 @@ struct View {
 template <class Inspector>
 auto inspect(Inspector& f, View& x) {
   return f(x.epoch, on_wire<Inspector>(x.members));
+}
+
+/// Coordinator → member: measure how fast bytes reach another one. Answered by LinkMeasured.
+struct MeasureLink {
+  Member to;
+};
+template <class Inspector>
+auto inspect(Inspector& f, MeasureLink& x) {
+  return f(x.to);
+}
+
+/// Member → coordinator.
+struct LinkMeasured {
+  PeerId to;
+  bool known = true;              ///< false: something came between, such as a reduce
+  std::uint64_t bytes_per_s = 0;  ///< 0: it cannot be reached
+};
+template <class Inspector>
+auto inspect(Inspector& f, LinkMeasured& x) {
+  return f(x.to, x.known, x.bytes_per_s);
 }
 
 /// Peer → coordinator, every `membership.heartbeat.every`; judged on the receiver's monotonic clock.

@@ -73,11 +73,12 @@ struct StartReduce {
   SharedList<Contribution> contributions;
   std::uint64_t elements = 0;     ///< agreed count; a peer that holds another refuses by name
   std::uint64_t next_sample = 0;  ///< the data cursor after this step, part of the state that is voted on
+  bool ring = false;              ///< the links are such that a ring beats sending directly, where the manifest leaves the choice
   friend bool operator==(const StartReduce&, const StartReduce&) = default;
 };
 template <class Inspector>
 auto inspect(Inspector& f, StartReduce& x) {
-  return f(x.op, x.step, x.base, x.view, on_wire<Inspector>(x.contributions), x.elements, x.next_sample);
+  return f(x.op, x.step, x.base, x.view, on_wire<Inspector>(x.contributions), x.elements, x.next_sample, x.ring);
 }
 
 /// Member → coordinator: I hold the whole result; the state that it leads to has this digest.

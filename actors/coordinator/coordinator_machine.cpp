@@ -6,6 +6,7 @@
 #include "actors/coordinator/outer_step_machine.hpp"
 #include "actors/coordinator/rollback_machine.hpp"
 #include "actors/coordinator/run_end_machine.hpp"
+#include "actors/coordinator/topology_machine.hpp"
 #include "actors/coordinator/waits.hpp"
 
 namespace prime::coordinator {
@@ -80,6 +81,7 @@ std::string receive(State& state, const Received& event, Instant now, Effects& e
                           effects.emplace_back(Send{from, HeartbeatSeen{state.view.epoch}});
                           return std::string{};
                         },
+                        [&](const LinkMeasured& m) { return topology::measured(state, from, m, now, effects); },
                         [&](const Deathrattle& m) { return farewell(state, from, m, now, effects); },
                         [&](const FinalReport& m) { return run_end::final_report(state, from, m, effects); },
                     },
@@ -243,6 +245,7 @@ Transition step(State state, const Event& event, Instant now) {
                                    if (membership::expire(s, now, result.effects))
                                      outer_step::abort(s, "a member fell silent", now, result.effects);
                                    membership::refresh_fetches(s, now, result.effects);
+                                   topology::measure(s, now, result.effects);
                                    return std::string{};
                                  },
                              },

@@ -52,6 +52,8 @@ struct Options {
   Duration wait_limit = 10min;         ///< how long the run waits for peers before it fails, and how long it pauses
   Duration coordinator_grace = 1min;   ///< so long a peer looks for a coordinator that it lost: later it does not come back
   LossPolicy on_correlated_loss = LossPolicy::Continue;
+  bool measure_links = false;          ///< `topology.ring: measured`
+  Duration measure_every = 5min;       ///< `topology.measure_every`: a link is measured again
   std::uint64_t checkpoint_every = 0;  ///< outer steps between two states that the run can be rolled back to; 0: there are none
 
   /// From the last sign of life of a peer until it has given up for certain: it notices, looks for so long, and its greeting takes a while.
@@ -71,6 +73,8 @@ inline constexpr std::uint32_t CORRELATED_SHARE = 3;
 /// With more peers than this, an event of one of them does not make the coordinator look at all the others: what does not wait for just
 /// this event is done at the next tick, for all together. Otherwise each of N peers would cost N looks in each outer step.
 inline constexpr std::size_t LOOKED_AT_AFTER_EACH = 64;
+/// Above it links are not measured: there are as many as peers squared.
+inline constexpr std::size_t MAX_MEASURED_PEERS = 64;
 /// Ids of peers that went are remembered so that a thawed one is refused; the oldest are forgotten beyond this.
 inline constexpr std::size_t MAX_GONE = 4096;
 
@@ -139,6 +143,22 @@ struct Losses {
 struct Pause {
   std::uint32_t members = 0;
   Instant since{};
+};
+
+struct Link {
+  std::uint64_t bytes_per_s = 0;  ///< 0: it cannot be reached
+  Instant measured{};
+};
+
+/// What is known of the links between members. It is no decision: a coordinator that was restarted measures anew.
+struct Topology {
+  std::map<std::pair<PeerId, PeerId>, Link> links;  ///< from, to
+  /// Pairs that measure now, the smaller id first: since when, and whether on the way back.
+  std::map<std::pair<PeerId, PeerId>, std::pair<Instant, bool>> measuring;
+  Instant due{};                ///< what was measured before is measured again
+  bool changed = false;         ///< since the ring was last looked for
+  bool ring_is_faster = false;  ///< than sending directly
+  Duration reduce_time{};       ///< of the last operation in this order of members
 };
 
 /// What was decided and may not be forgotten: it is on disk before anybody hears of it (law 8). Who is not a member yet is not in it.
@@ -218,6 +238,7 @@ struct State {
   std::optional<Record> last_commit_record;
   std::optional<Error> end_cause;  ///< of a run that is over and failed
   std::uint64_t tokens = 0;
+  Topology topology;
   std::optional<PeerId> finalist;
   bool reported = false;  ///< the finalist has
   Wait waiting;           ///< what was last recorded
@@ -228,7 +249,8 @@ struct State {
 
 // Events --------------------------------------------------------------------------------------------------------------------
 
-using FromPeer = std::variant<Hello, Seated, Fetched, FetchFailed, Ready, Vote, ReduceFailed, InDoubt, Heartbeat, Deathrattle, FinalReport>;
+using FromPeer = std::variant<Hello, Seated, Fetched, FetchFailed, Ready, Vote, ReduceFailed, InDoubt, Heartbeat, Deathrattle, FinalReport,
+                              LinkMeasured>;
 
 struct Received {
   PeerId from;
@@ -246,7 +268,7 @@ using Event = std::variant<Received, ConnectionLost, StopRequested, Tick>;
 
 // Effects -------------------------------------------------------------------------------------------------------------------
 
-using ToPeer = std::variant<Welcome, Dismissed, FetchState, BeginStep, StartReduce, Abort, Commit, RunDone, HeartbeatSeen>;
+using ToPeer = std::variant<Welcome, Dismissed, FetchState, BeginStep, StartReduce, Abort, Commit, RunDone, HeartbeatSeen, MeasureLink>;
 
 /// Always first among its effects.
 struct Keep {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "actors/coordinator/topology_machine.hpp"
+
 namespace prime::coordinator::membership {
 namespace {
 
@@ -217,6 +219,7 @@ void remove(State& state, PeerId id, const Error& cause, bool left, Instant now,
   if (member) {
     std::erase_if(state.view.members.edit(), [&](const Member& m) { return m.id == id; });
     state.view.epoch = state.view.epoch.next();
+    topology::members_changed(state);
     // Why its links broke is known now: the next try of the reduce has nothing else to wait for.
     std::erase_if(state.link_failures, [&](const auto& entry) { return entry.first.first == id || entry.first.second == id; });
     if (state.link_failures.empty()) state.retry_at = now;
@@ -292,7 +295,10 @@ std::vector<PeerId> admit(State& state, Instant now, Effects& effects) {
     members.push_back(Member{peer->hello.peer, peer->hello.name, peer->hello.lanes, peer->ordinal});
     effects.emplace_back(peer_record("peer_admitted", *peer).with("epoch", state.view.epoch.value).with("revision", state.revision.value));
   }
-  std::sort(members.begin(), members.end(), [](const Member& a, const Member& b) { return a.ordinal < b.ordinal; });
+  // A ring that was found stays as it is until a better one is; who is new goes behind it.
+  if (!state.options.measure_links)
+    std::sort(members.begin(), members.end(), [](const Member& a, const Member& b) { return a.ordinal < b.ordinal; });
+  topology::members_changed(state);
   return ids;
 }
 

@@ -6,6 +6,7 @@
 
 #include "actors/coordinator/membership_machine.hpp"
 #include "actors/coordinator/run_end_machine.hpp"
+#include "actors/coordinator/topology_machine.hpp"
 #include "actors/coordinator/waits.hpp"
 #include "messages/assert.hpp"
 
@@ -40,6 +41,7 @@ void begin_step(State& state, Instant now, Effects& effects) {
     peer.idle_answer_due = false;
     if (!peer.contributes) begin_for(state, peer, rank, effects);  // the others are late, and still at an earlier step
   }
+  topology::measure(state, now, effects);
 }
 
 /// Members that trained nothing in this step train after all, because too few others are left (law 5).
@@ -60,6 +62,7 @@ bool promote_the_idle(State& state, Effects& effects) {
 }
 
 void start_reduce(State& state, Instant now, Effects& effects) {
+  topology::arrange(state, effects);  // nothing is in flight: the new order begins with a new epoch
   state.sequence = state.sequence.next();
   std::vector<Contribution> contributions;
   for (const auto& member : state.view.members) {
@@ -81,9 +84,14 @@ void start_reduce(State& state, Instant now, Effects& effects) {
                            .with("operation", to_string(state.operation.id))
                            .with("epoch", state.view.epoch.value)
                            .with("peers", std::uint64_t{state.view.members.size()}));
-  const StartReduce message{
-      state.operation.id,         state.step, state.revision, state.view, state.operation.contributions, state.elements,
-      state.operation.next_sample};
+  const StartReduce message{state.operation.id,
+                            state.step,
+                            state.revision,
+                            state.view,
+                            state.operation.contributions,
+                            state.elements,
+                            state.operation.next_sample,
+                            state.topology.ring_is_faster};
   for (const auto& member : state.view.members) effects.emplace_back(Send{member.id, message});
 }
 
@@ -130,6 +138,7 @@ Record committed_record(const State& state, const Digest& digest, Instant now) {
 void commit(State& state, const Digest& digest, Instant now, Effects& effects) {
   PRIME_ASSERT(state.revision.next().value == state.step.value, "law 2: step n leads from revision n-1 to n");
   state.last_commit_record = committed_record(state, digest, now);
+  topology::note_reduce(state, now - state.operation.since, now);
   effects.emplace_back(*state.last_commit_record);
   for (const auto& contribution : state.operation.contributions) {
     state.tokens += contribution.weight;
@@ -268,7 +277,8 @@ void advance_training(State& state, Instant now, Effects& effects) {
     if (!slow.empty()) return advance(state, now, effects);
   }
   const bool closes = all_ready(state) || (state.quorum_since && now - *state.quorum_since >= state.options.grace);
-  if (closes && now >= state.retry_at && !membership::held_for(state, now)) start_reduce(state, now, effects);
+  if (closes && now >= state.retry_at && !membership::held_for(state, now) && !topology::held_since(state, now))
+    start_reduce(state, now, effects);
 }
 
 void advance_reducing(State& state, Instant now, Effects& effects) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/coordinator/membership_machine.hpp"
+#include "actors/coordinator/topology_machine.hpp"
 
 namespace prime::coordinator {
 
@@ -77,6 +78,8 @@ Wait wait_in_training(const State& state, Instant now) {
     return {"the state fetch of " + peer.hello.name + "; at most " + format_duration(options.fetch_limit), peer.fetch.since,
             peer.fetch.since + options.fetch_limit};
   }
+  if (const auto since = topology::held_since(state, now))
+    return {"the measuring of links; at most " + format_duration(topology::MEASURE_HOLD), *since, *since + topology::MEASURE_HOLD};
   return {"the next try of the reduce", state.phase_since, state.retry_at};
 }
 

@@ -28,6 +28,7 @@ PeerActorImpl::behavior_type PeerActorImpl::make_behavior() {
       [this](const Commit& m) { handle(peer::FromCoordinator{m}); },
       [this](const RunDone& m) { handle(peer::FromCoordinator{m}); },
       [this](const HeartbeatSeen& m) { handle(peer::FromCoordinator{m}); },
+      [this](const MeasureLink& m) { handle(peer::FromCoordinator{m}); },
       [this](const PeerHappening& happening) { handle(happening.event); },
       [this](const CoordinatorFound& found) {
         demonitor(ports_.coordinator.address());
@@ -76,6 +77,7 @@ void PeerActorImpl::carry_out(const peer::Effect& effect) {
                    send(ports_.reduce_worker, ReduceHappening{reduce_worker::Apply{e.commit}});
                  },
                  [&](const peer::Discard& e) { send(ports_.reduce_worker, ReduceHappening{reduce_worker::Drop{e.op}}); },
+                 [&](const peer::StartMeasure& e) { ports_.measure(e.to); },
                  [&](const peer::FinishTraining& e) { ports_.trainer->finish(e.done); },
                  [&](const peer::SaveState& e) {
                    send(ports_.supervisor, SaveOrder{e.reason, std::nullopt});

@@ -148,6 +148,12 @@ class Handler {
     return {};
   }
 
+  std::string operator()(const MeasureEnded& event) {
+    const bool interrupted = !event.bytes_per_s && event.bytes_per_s.error().name == ErrorName::Interrupted;
+    tell(LinkMeasured{event.to, !interrupted, event.bytes_per_s.value_or(0)});
+    return "measured a link";
+  }
+
   std::string operator()(const LeaveRequested&) { return leave(); }
 
   std::string operator()(const Tick&) {
@@ -314,6 +320,16 @@ class Handler {
   }
 
   std::string hear(const HeartbeatSeen&) { return {}; }
+
+  /// Beside the trainer's work, and not beside a reduce.
+  std::string hear(const MeasureLink& m) {
+    if (s_.phase != Phase::Training && s_.phase != Phase::Ready) {
+      tell(LinkMeasured{m.to.id, false, 0});
+      return "measures no link now";
+    }
+    emit(StartMeasure{m.to});
+    return "measures a link";
+  }
 
   void tell_ready(prime::Ready ready) {
     s_.ready = std::move(ready);

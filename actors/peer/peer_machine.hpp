@@ -87,7 +87,8 @@ struct State {
 
 // Events --------------------------------------------------------------------------------------------------------------------
 
-using FromCoordinator = std::variant<Welcome, Dismissed, FetchState, BeginStep, StartReduce, Abort, Commit, RunDone, HeartbeatSeen>;
+using FromCoordinator =
+    std::variant<Welcome, Dismissed, FetchState, BeginStep, StartReduce, Abort, Commit, RunDone, HeartbeatSeen, MeasureLink>;
 struct CoordinatorLost {
   std::string reason;
 };
@@ -156,17 +157,22 @@ struct Progress {
   std::uint64_t inner_steps = 0;
   std::uint64_t reduce_chunks = 0;
 };
+/// Each StartMeasure ends in one.
+struct MeasureEnded {
+  PeerId to;
+  Result<std::uint64_t> bytes_per_s;
+};
 struct LeaveRequested {};
 /// Time has passed.
 struct Tick {};
-using Event =
-    std::variant<FromCoordinator, CoordinatorLost, CoordinatorBack, RedialFailed, Configured, TrainerBound, TrainerContributed,
-                 TrainerRestarting, TrainerGaveUp, TrainerLeft, TrainerFinal, ReduceEnded, FetchEnded, Progress, LeaveRequested, Tick>;
+using Event = std::variant<FromCoordinator, CoordinatorLost, CoordinatorBack, RedialFailed, Configured, TrainerBound, TrainerContributed,
+                           TrainerRestarting, TrainerGaveUp, TrainerLeft, TrainerFinal, ReduceEnded, FetchEnded, Progress, MeasureEnded,
+                           LeaveRequested, Tick>;
 
 // Effects -------------------------------------------------------------------------------------------------------------------
 
-using ToCoordinator =
-    std::variant<Hello, Seated, Fetched, FetchFailed, prime::Ready, Vote, ReduceFailed, InDoubt, Heartbeat, Deathrattle, FinalReport>;
+using ToCoordinator = std::variant<Hello, Seated, Fetched, FetchFailed, prime::Ready, Vote, ReduceFailed, InDoubt, Heartbeat, Deathrattle,
+                                   FinalReport, LinkMeasured>;
 struct Tell {
   ToCoordinator message;
 };
@@ -199,6 +205,10 @@ struct ApplyCommit {
 struct Discard {
   OperationId op;
 };
+/// How fast bytes reach a member; ends in MeasureEnded.
+struct StartMeasure {
+  Member to;
+};
 /// The trainer evaluates and samples, the checkpoint is written; ends in TrainerFinal.
 struct FinishTraining {
   RunDone done;
@@ -212,7 +222,7 @@ struct End {
   std::optional<Error> cause;
 };
 using Effect = std::variant<Record, Tell, Redial, StartTrainer, BeginTraining, StartFetch, RunReduce, AbortReduce, ApplyCommit, Discard,
-                            FinishTraining, SaveState, End>;
+                            StartMeasure, FinishTraining, SaveState, End>;
 
 struct Transition {
   State state;

@@ -32,6 +32,9 @@ enum class PieceKind : std::uint8_t {
   Committed,
   Aborted,
   Greeting,  ///< the first of a stream, where lanes have several: of which lane it is
+  // The words of a measurement (link_probe.hpp):
+  Probe,   ///< nothing, in full size
+  Probed,  ///< how long those of a round took
 };
 
 /// One chunk in one of its forms. `segment` is the rank of its owner.

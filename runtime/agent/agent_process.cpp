@@ -207,12 +207,19 @@ class Agent {
                     &journal_,
                     monotonic_now,
                     [this] { return engine_->chunks_done(); },
+                    [this](const Member& to) { measure(to); },
                     [this] { redial(); },
                     [this] { end_->release(); },
                     [this](const peer::State& state) { at_fault_point(state); }};
     // It begins with its first message, when what it causes to be reported finds its handle here.
     shell_ = system.spawn<PeerActorImpl, caf::lazy_init>(options, ports);
     caf::anon_send(shell_, PeerHappening{peer::Tick{}});
+  }
+
+  void measure(const Member& to) {
+    engine_->measure(to, [this, to = to.id](Result<std::uint64_t> speed) {
+      caf::anon_send(shell_, PeerHappening{peer::MeasureEnded{to, std::move(speed)}});
+    });
   }
 
   /// Dialing blocks, so it has a thread of its own; the machine asks again only after an answer.

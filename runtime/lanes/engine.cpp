@@ -15,6 +15,10 @@ void LaneEngine::start(ReduceRequest request, std::function<void(ReduceOutcome)>
 
 void LaneEngine::abort(OperationId op, const std::string& reason) { thread_->post(AbortCommand{op, reason}); }
 
+void LaneEngine::measure(const Member& member, std::function<void(Result<std::uint64_t>)> done) {
+  thread_->post(MeasureCommand{member, std::move(done)});
+}
+
 std::size_t LaneEngine::peak_bytes() const { return thread_->peak_bytes(); }
 std::uint64_t LaneEngine::chunks_done() const { return thread_->chunks_done(); }
 

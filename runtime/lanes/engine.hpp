@@ -54,6 +54,7 @@ class LaneEngine final : public ReducePort {
   void start(ReduceRequest request, std::function<void(ReduceOutcome)> done) override;
   void abort(OperationId op, const std::string& reason) override;
   [[nodiscard]] std::uint64_t chunks_done() const override;
+  void measure(const Member& member, std::function<void(Result<std::uint64_t>)> done) override;
   /// Memory of its own that it has taken, at most.
   [[nodiscard]] std::size_t peak_bytes() const;
 

@@ -64,7 +64,7 @@ Result<FrameHeader> decode(std::span<const std::byte, HEADER_BYTES> bytes) {
     return fail(ErrorName::LaneBroken, "a frame header is damaged");
 
   const auto kind = get<std::uint8_t>(bytes, 3);
-  if (kind > static_cast<std::uint8_t>(PieceKind::Greeting)) return fail(ErrorName::LaneBroken, "frame kind " + std::to_string(kind));
+  if (kind > static_cast<std::uint8_t>(PieceKind::Probed)) return fail(ErrorName::LaneBroken, "frame kind " + std::to_string(kind));
   FrameHeader header;
   header.kind = static_cast<PieceKind>(kind);
   header.world = get<std::uint16_t>(bytes, 4);

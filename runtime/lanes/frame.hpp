@@ -14,7 +14,7 @@ namespace prime::lanes {
 
 inline constexpr std::size_t HEADER_BYTES = 64;
 inline constexpr std::size_t MAX_PAYLOAD_BYTES = 512 * 1024;
-inline constexpr std::uint8_t FRAME_VERSION = 3;
+inline constexpr std::uint8_t FRAME_VERSION = 4;
 
 using HeaderBytes = std::array<std::byte, HEADER_BYTES>;
 

@@ -92,6 +92,8 @@ void LaneThread::obey(StartCommand command) {
   if (is_past(op)) return refuse(Error{ErrorName::InternalError, "operation " + to_string(op) + " is not newer than those before it"});
   if (newest_.size() == MAX_TAGS && !newest_.contains(op.tag) && op.epoch == epoch_)
     return refuse(Error{ErrorName::ReduceMismatch, "more than " + std::to_string(MAX_TAGS) + " tags in one epoch"});
+  // What is measured beside a reduce is no measure, and costs the reduce.
+  probes_.interrupt(Error{ErrorName::Interrupted, "operation " + to_string(op) + " starts"}, options_.now());
   end_operations_before(op);
   newest_[op.tag] = op.sequence;
   const auto observe = [this, op](std::uint64_t done, std::uint64_t total) {
@@ -104,6 +106,7 @@ void LaneThread::obey(StartCommand command) {
   if (!operation) return refuse(std::move(operation).error());
   const auto at = operations_.emplace(op, Running{std::move(*operation), std::move(command.done)}).first;
   for (const auto rank : at->second.operation->plan().peers()) {
+    if (!at->second.operation->needs(rank)) continue;
     const Member& member = at->second.operation->member(rank);
     connect(member);
     if (const auto unlike = unlike_.find(member.id); unlike != unlike_.end() && !lanes_.contains(member.id))
@@ -158,6 +161,7 @@ void LaneThread::obey(ForgetCommand command) {
   dialing_now_.erase(command.peer);
   met_.erase(command.peer);
   unlike_.erase(command.peer);
+  probes_.fail(command.peer, Error{ErrorName::Interrupted, "the peer is no member any more"});
   std::erase_if(arriving_, [&](const auto& stream) { return stream->peer() == command.peer; });
   drop(command.peer, Error{ErrorName::PeerLost, to_string(command.peer)});
 }
@@ -183,7 +187,15 @@ void LaneThread::obey(DialedCommand command) {
   (void)join(stream, dialed.bundle, dialed.index);
 }
 
+void LaneThread::obey(MeasureCommand command) {
+  if (stopped_ || !operations_.empty()) return command.done(fail(ErrorName::Interrupted, stopped_ ? "the engine ends" : "a reduce runs"));
+  probes_.begin(command.member.id, std::move(command.done), options_.now());
+  connect(command.member);
+  busy_ = true;
+}
+
 void LaneThread::give_up_on(PeerId peer, const Error& error) {
+  probes_.fail(peer, error);
   for (auto& [op, running] : operations_)
     if (const auto rank = running.operation->rank_of(peer); rank && running.operation->needs(*rank))
       running.operation->give_up(error, rank, true);
@@ -192,6 +204,7 @@ void LaneThread::give_up_on(PeerId peer, const Error& error) {
 
 void LaneThread::obey(StopCommand) {
   while (!operations_.empty()) end_operation(operations_.begin(), fail(aborted("the engine ends")));
+  probes_.interrupt(Error{ErrorName::Interrupted, "the engine ends"}, options_.now());
   stopped_ = true;
 }
 
@@ -220,7 +233,10 @@ bool LaneThread::join(std::unique_ptr<Stream>& stream, std::uint64_t bundle, std
     busy_ = true;
     return true;
   }
-  if (lanes_.contains(peer)) (void)close_lane(peer, Error{ErrorName::LaneBroken, "the peer opened another one"});
+  if (lanes_.contains(peer)) {
+    probes_.fail(peer, Error{ErrorName::Interrupted, "the peer opened another lane"});
+    (void)close_lane(peer, Error{ErrorName::LaneBroken, "the peer opened another one"});
+  }
   Lane lane;
   lane.bundle = bundle;
   lane.streams.push_back(std::move(stream));
@@ -277,6 +293,8 @@ void LaneThread::drop(PeerId peer, const Error& error) {
 
 bool LaneThread::close_lane(PeerId peer, const Error& error) {
   lanes_.erase(peer);
+  probes_.fail(peer, error);
+  probes_.forget(peer);
   forget_parked(peer);
   if (error.name == ErrorName::ReduceMismatch) unlike_.insert_or_assign(peer, error);
   bool wanted = false;
@@ -303,8 +321,9 @@ void LaneThread::combine() {
 }
 
 void LaneThread::check_deadlines() {
-  if (operations_.empty()) return;
+  if (operations_.empty() && !probes_.next_deadline()) return;
   const auto now = options_.now();
+  probes_.expire(now, [this](PeerId peer) { return lanes_.contains(peer); });
   for (auto& [op, running] : operations_) {
     Operation& operation = *running.operation;
     for (const auto rank : operation.plan().peers()) {
@@ -360,10 +379,11 @@ void LaneThread::end_operation(RunningAt at, Result<ReduceStats> stats) {
 
 int LaneThread::poll_timeout_ms() const {
   if (busy_) return 0;
-  if (operations_.empty()) return -1;
+  const auto measured_by = probes_.next_deadline();
+  if (operations_.empty() && !measured_by) return -1;
   const auto now = options_.now();
   if (now < spin_until_) return 0;
-  auto until = Instant::max();
+  auto until = measured_by.value_or(Instant::max());
   for (const auto& [op, running] : operations_) {
     until = std::min(until, running.operation->deadline());
     for (const auto rank : running.operation->plan().peers())

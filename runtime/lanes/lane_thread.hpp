@@ -16,6 +16,7 @@
 #include "runtime/lanes/dialing.hpp"
 #include "runtime/lanes/engine.hpp"
 #include "runtime/lanes/lane.hpp"
+#include "runtime/lanes/link_probe.hpp"
 #include "runtime/lanes/operation.hpp"
 
 namespace prime::lanes {
@@ -37,8 +38,12 @@ struct ForgetCommand {
 struct DialedCommand {
   Dialed dialed;
 };
+struct MeasureCommand {
+  Member member;
+  MeasureDone done;
+};
 struct StopCommand {};
-using Command = std::variant<StartCommand, AbortCommand, AdoptCommand, ForgetCommand, DialedCommand, StopCommand>;
+using Command = std::variant<StartCommand, AbortCommand, AdoptCommand, ForgetCommand, DialedCommand, MeasureCommand, StopCommand>;
 
 /// Ends a poll from another thread.
 class WakeFd {
@@ -74,6 +79,7 @@ class LaneThread {
   void obey(AdoptCommand command);
   void obey(ForgetCommand command);
   void obey(DialedCommand command);
+  void obey(MeasureCommand command);
   void obey(StopCommand command);
 
   struct Running {
@@ -104,6 +110,7 @@ class LaneThread {
   void move_bytes();
   void read_from(Stream& stream);
   void decide_on_header(Stream& stream);
+  void take_probe(Stream& stream);
   void park_or_drop(Stream& stream);
   void answer_for_past(const Stream& stream);
   void deliver(Stream& stream, Reception reception);
@@ -140,6 +147,7 @@ class LaneThread {
   Epoch epoch_;
   std::map<Tag, Sequence> newest_;  ///< started here in this epoch
   std::map<OperationId, Running> operations_;
+  LinkProbes probes_;
   /// Small frames of operations that are not started here yet.
   std::map<OperationId, std::vector<std::pair<PeerId, Reception>>> parked_;
   std::size_t parked_frames_ = 0;

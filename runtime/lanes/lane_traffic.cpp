@@ -54,6 +54,7 @@ void LaneThread::read_from(Stream& stream) {
 void LaneThread::decide_on_header(Stream& stream) {
   const FrameHeader& header = stream.header();
   if (header.kind == PieceKind::Greeting) return stream.lose(other_streams(header.world));
+  if (header.kind == PieceKind::Probe || header.kind == PieceKind::Probed) return take_probe(stream);
   Operation* const operation = find(header.op);
   if (operation == nullptr) return park_or_drop(stream);
   const auto from = operation->rank_of(stream.peer());
@@ -64,6 +65,15 @@ void LaneThread::decide_on_header(Stream& stream) {
   if (reception.error().name != ErrorName::ReduceMismatch) return stream.lose(std::move(reception).error());
   operation->give_up(std::move(reception).error(), from, false);
   stream.discard();
+}
+
+void LaneThread::take_probe(Stream& stream) {
+  const FrameHeader& header = stream.header();
+  if (header.kind == PieceKind::Probed) probes_.answered(stream.peer(), header);
+  else if (auto answer = probes_.came(stream.peer(), header, options_.now()))
+    lanes_.at(stream.peer()).control.push_back(std::move(*answer));
+  stream.discard();
+  busy_ = true;
 }
 
 void LaneThread::park_or_drop(Stream& stream) {
@@ -138,7 +148,11 @@ bool LaneThread::next_frame(Lane& lane, Stream& stream) {
     return true;
   }
   const std::size_t count = operations_.size();
-  if (count == 0) return false;
+  if (count == 0) {
+    auto probe = probes_.next(stream.peer(), options_.now());
+    if (probe) stream.send(std::move(*probe));
+    return probe.has_value();
+  }
   auto at = std::next(operations_.begin(), static_cast<std::ptrdiff_t>(lane.turn % count));
   for (std::size_t tried = 0; tried < count; ++tried) {
     Operation& operation = *at->second.operation;

@@ -104,9 +104,14 @@ void Operation::count_chunks() {
     taken += route.take.size() * chunks;
   }
   taken_.resize(taken);
-  // A whole exchange says by its first input that it has begun.
-  for (auto& exchange : exchanges_) {
-    exchange.begin_claimed = plan_.schedule() == Schedule::Whole && exchange.to_send > 0;
+  for (std::uint32_t rank = 0; rank < plan_.world(); ++rank) {
+    auto& exchange = exchanges_[rank];
+    // Two that are no neighbours in a ring need no lane; there may be none.
+    const auto distance = (rank + plan_.world() - plan_.rank()) % plan_.world();
+    const bool apart = plan_.schedule() == Schedule::Ring && !request_.vote && distance > 1 && distance + 1 < plan_.world();
+    exchange.begun = apart && exchange.to_send == 0 && exchange.inputs_missing == 0 && exchange.results_missing == 0;
+    // A whole exchange says by its first input that it has begun.
+    exchange.begin_claimed = exchange.begun || (plan_.schedule() == Schedule::Whole && exchange.to_send > 0);
     if (!exchange.begin_claimed) ++exchange.to_send;
   }
 }
@@ -180,7 +185,9 @@ std::size_t Operation::payload_of(const Piece& piece) const {
     case PieceKind::Begin:
     case PieceKind::Committed:
     case PieceKind::Aborted:
-    case PieceKind::Greeting: return 0;
+    case PieceKind::Greeting:
+    case PieceKind::Probe:
+    case PieceKind::Probed: return 0;
   }
   return 0;
 }

@@ -48,6 +48,8 @@ Result<Operation::Place> Operation::place_of(std::uint32_t from, const FrameHead
       if (!request_.vote) return violation("a vote where there is none");
       return place;
     case PieceKind::Greeting: return violation("a greeting");
+    case PieceKind::Probe:
+    case PieceKind::Probed: return violation("a measurement");
   }
   return place;
 }
@@ -75,7 +77,9 @@ Result<Reception> Operation::expect(std::uint32_t from, const FrameHeader& heade
     case PieceKind::Doubt:
     case PieceKind::Committed:
     case PieceKind::Aborted:
-    case PieceKind::Greeting: break;
+    case PieceKind::Greeting:
+    case PieceKind::Probe:
+    case PieceKind::Probed: break;
   }
   if (header.payload_bytes > 0) {
     reception.buffer = limits_.pool->take();
@@ -116,7 +120,9 @@ Result<void> Operation::received(std::uint32_t from, Reception reception, Instan
     }
     case PieceKind::Committed: obey(vote::committed_by(std::move(vote_), from)); break;
     case PieceKind::Aborted: obey(vote::aborted_by(std::move(vote_), from)); break;
-    case PieceKind::Greeting: break;
+    case PieceKind::Greeting:
+    case PieceKind::Probe:
+    case PieceKind::Probed: break;
   }
   return {};
 }

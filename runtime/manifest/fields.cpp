@@ -161,6 +161,13 @@ void add_house(std::vector<Field>& t) {
                "with those "
                "that are left; `sync.alone: stop` goes before",
                CHOICE(shared.membership.correlated_loss, "continue", "pause", "rollback")});
+  t.push_back({"topology", "who sends to whom where links differ", Section{}});
+  t.push_back({"topology.ring",
+               "order of the peers in a ring: `join_order`, or `measured_bandwidth`, which measures the links between them in the "
+               "background and avoids the slow ones; with the `auto` schedule a ring is taken where it beats sending directly",
+               CHOICE(shared.topology.ring, "join_order", "measured_bandwidth")});
+  t.push_back({"topology.measure_every", "a link is measured again; all of them are at once when a reduce takes twice as long as the last",
+               TimeSpan{AT(shared.topology.measure_every), 1s, 24 * HOUR}});
   t.push_back({"trust", "how connections are protected", Section{}});
   t.push_back({"trust.transport", "tls: only holders of the run's key; plain: anyone, unencrypted",
                CHOICE(shared.trust.transport, "tls", "plain")});

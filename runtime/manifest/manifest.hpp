@@ -30,6 +30,8 @@ enum class Algorithm : std::uint8_t { Diloco };
 enum class Rounding : std::uint8_t { Nearest, Stochastic };
 /// What the run does when a third of its members or more, and two at least, are lost at once.
 enum class CorrelatedLoss : std::uint8_t { Continue, Pause, Rollback };
+/// In which order peers follow one another in a ring.
+enum class RingOrder : std::uint8_t { JoinOrder, MeasuredBandwidth };
 /// What a world of one does when `membership.peers` asks for more (law 5: never alone by accident).
 enum class Alone : std::uint8_t { Wait, Stop };
 enum class Transport : std::uint8_t { Tls, Plain };
@@ -149,6 +151,12 @@ struct Membership {
   friend bool operator==(const Membership&, const Membership&) = default;
 };
 
+struct Topology {
+  RingOrder ring = RingOrder::JoinOrder;
+  Duration measure_every = 5min;  ///< a link is measured again
+  friend bool operator==(const Topology&, const Topology&) = default;
+};
+
 struct Trust {
   Transport transport = Transport::Tls;
   friend bool operator==(const Trust&, const Trust&) = default;
@@ -169,6 +177,7 @@ struct Shared {
   Train train;
   Sync sync;
   Membership membership;
+  Topology topology;
   Trust trust;
   Checkpoint checkpoint;
   friend bool operator==(const Shared&, const Shared&) = default;

@@ -170,6 +170,10 @@ Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_
   if (policy < 3) scenario.options.on_correlated_loss = coordinator::LossPolicy::Pause;
   else if (policy < 5) scenario.options.on_correlated_loss = coordinator::LossPolicy::RollBack;
   scenario.options.checkpoint_every = random.between(1, 4);
+  // Of its own, so that it changes nothing of what else a seed draws.
+  Random links{mix(~seed)};
+  scenario.options.measure_links = links.chance(0.3);
+  scenario.options.measure_every = links.between(5s, 60s);
   if (random.chance(0.02)) {  // everybody leaves
     const auto at = random.between(5s, 40s);
     scenario.faults.insert(scenario.faults.end(), peers, {.kind = FaultKind::Leave, .at = at, .at_event = {}, .at_phase = {}});

@@ -80,6 +80,7 @@ Result<Scenario> draw(const ScenarioFile& file, std::uint64_t seed, std::optiona
   options.stop_when_alone = file.stop_when_alone;
   options.on_correlated_loss = file.on_correlated_loss;
   options.checkpoint_every = one_of(random, file.checkpoint_every);
+  options.measure_links = file.uneven_links;
   options.quorum = static_cast<std::uint32_t>(one_of(random, file.step_quorum));
   replace(random, options.grace, file.grace);
   PRIME_CHECK(fits(peers, options));

@@ -240,6 +240,11 @@ void add_world(std::vector<Key<ScenarioFile>>& t) {
       "network.slowest", "of the slow messages [4s]", "4s", [](auto& f) -> auto& { return f.slowest; }));
   t.push_back(flag(
       "network.broken_link", "the first two peers never reach each other's lanes [false]", [](auto& f) -> auto& { return f.broken_link; }));
+  t.push_back(flag(
+      "network.uneven_links",
+      "a link carries 0.1 to 100 MB/s or nothing, drawn anew every two minutes; the ring follows, as with `topology.ring: "
+      "measured_bandwidth` in a manifest [false]",
+      [](auto& f) -> auto& { return f.uneven_links; }));
   t.push_back(times<ScenarioFile>(
       "clock_skew", "how far each machine's clock is ahead or behind at most; then it runs up to 200 ppm too fast or too slow as well [0s]",
       "1h", [](auto& f) -> auto& { return f.clock_skew; }));

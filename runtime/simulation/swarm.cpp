@@ -42,6 +42,8 @@ struct NameOf {
   const char* operator()(const Commit&) const { return "Commit"; }
   const char* operator()(const RunDone&) const { return "RunDone"; }
   const char* operator()(const HeartbeatSeen&) const { return "HeartbeatSeen"; }
+  const char* operator()(const MeasureLink&) const { return "MeasureLink"; }
+  const char* operator()(const LinkMeasured&) const { return "LinkMeasured"; }
   const char* operator()(const coordinator::Received& e) const { return std::visit(*this, e.message); }
   const char* operator()(const coordinator::ConnectionLost&) const { return "ConnectionLost"; }
   const char* operator()(const coordinator::StopRequested&) const { return "StopRequested"; }
@@ -60,6 +62,7 @@ struct NameOf {
   const char* operator()(const peer::ReduceEnded&) const { return "ReduceEnded"; }
   const char* operator()(const peer::FetchEnded&) const { return "FetchEnded"; }
   const char* operator()(const peer::Progress&) const { return "Progress"; }
+  const char* operator()(const peer::MeasureEnded&) const { return "MeasureEnded"; }
   const char* operator()(const peer::LeaveRequested&) const { return "LeaveRequested"; }
   const char* operator()(const peer::Tick&) const { return "Tick"; }
 };
@@ -373,6 +376,7 @@ void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
                    if (host.prepared.erase(discard.op) == 0)
                      oracle_.violate("SIM-4 " + host.machine.options.hello.name + " discards what it does not hold");
                  },
+                 [&](const peer::StartMeasure& start) { start_measure(i, start.to.id); },
                  [&](const peer::FinishTraining&) { finish_training(i); },
                  [&](const peer::SaveState&) {
                    if (!random_.chance(0.05)) host.checkpoint = host.model;  // a disk may be full

@@ -185,6 +185,9 @@ class Swarm {
   void abort_reduce(std::size_t host, OperationId op);
   void start_fetch(std::size_t host, const FetchState& fetch);
   void end_fetch(std::size_t host, const FetchState& fetch);
+  void start_measure(std::size_t host, PeerId to);
+  /// Of the links as they are at this time.
+  [[nodiscard]] std::uint64_t link_speed(PeerId from, PeerId to) const;
   void start_trainer(std::size_t host);
   void train(std::size_t host, const BeginStep& begin);
   void finish_training(std::size_t host);

@@ -199,6 +199,30 @@ void Swarm::end_fetch(std::size_t i, const FetchState& fetch) {
   post(i, peer::FetchEnded{fetch.revision, digest_of(model)}, 0ms);
 }
 
+// Links ---------------------------------------------------------------------------------------------------------------------
+
+/// From 0.1 to 100 MB/s; drawn anew every two minutes.
+std::uint64_t Swarm::link_speed(PeerId from, PeerId to) const {
+  const auto era = static_cast<std::uint64_t>((now_ - Instant{}) / 2min);
+  const auto drawn = mix(mix(from.value ^ mix(to.value)) ^ (scenario_.seed + era));
+  if (drawn % 20 == 0) return 0;
+  std::uint64_t speed = 100'000;
+  for (auto tens = drawn / 20 % 4; tens > 0; --tens) speed *= 10;
+  return speed + drawn % speed;
+}
+
+void Swarm::start_measure(std::size_t i, PeerId to) {
+  schedule(random_.chance(0.1) ? random_.between(1s, 10s) : random_.between(5ms, 300ms), [this, i, to] {
+    const auto other = index_of(to);
+    const bool reduces = hosts_[i].machine.phase == peer::Phase::Reducing || random_.chance(0.05);
+    Result<std::uint64_t> speed = link_speed(hosts_[i].id, to);
+    if (!other || !hosts_[*other].alive || hosts_[*other].parted != hosts_[i].parted) speed = fail(ErrorName::LaneBroken, "it is gone");
+    else if (reduces) speed = fail(ErrorName::Interrupted, "a reduce starts");
+    else if (speed == 0U) speed = fail(ErrorName::LaneBroken, "it cannot be reached");
+    post(i, peer::MeasureEnded{to, std::move(speed)}, 0ms);
+  });
+}
+
 // Trainer -------------------------------------------------------------------------------------------------------------------
 
 void Swarm::start_trainer(std::size_t i) {

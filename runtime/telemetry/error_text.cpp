@@ -33,6 +33,8 @@ std::size_t code_length(std::string_view text) {
 std::string short_reason(std::string_view text) {
   const auto error = parse_error_text(text);
   if (!error) return std::string{text.substr(0, text.size() - code_length(text))};
+  // Rows are about peers; what befell somebody else keeps its subject.
+  if (error->name == ErrorName::CoordinatorLost) return std::string{text.substr(0, text.size() - code_length(text))};
   // An error may carry another one as its detail; the innermost says what happened.
   return error->detail.empty() ? std::string{info(error->name).text} : short_reason(error->detail);
 }

@@ -53,6 +53,11 @@ void on_peer_ended(PeerJournal& journal, const Fields& fields) {
   journal.status.reason = reason.value_or(journal.run_done ? "the run is done" : "left");
 }
 
+void on_coordinator_lost(PeerJournal& journal, const Fields& fields) {
+  journal.absence = {"the coordinator: " + text_field(fields, "reason").value_or("no reason"), time_field(fields, 0.0),
+                     time_field(fields, real_field(fields, "gives_up_after_s"))};
+}
+
 void on_ended(PeerJournal& journal, const Fields& fields) {
   journal.ended = true;
   journal.exit_code = count_field(fields, "exit_code");
@@ -82,6 +87,8 @@ constexpr std::array PEER_RULES{
                       j.problem.reset();
                     }},
     PeerJournalRule{"checkpoint_failed", [](PeerJournal& j, const Fields& f) { j.problem = text_field(f, "reason"); }},
+    PeerJournalRule{"coordinator_lost", on_coordinator_lost},
+    PeerJournalRule{"coordinator_back", [](PeerJournal& j, const Fields&) { j.absence.reset(); }},
     PeerJournalRule{"peer_ended", on_peer_ended},
 };
 

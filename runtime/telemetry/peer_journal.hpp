@@ -20,6 +20,7 @@ struct PeerJournal {
   std::optional<std::uint64_t> exit_code;
   std::optional<std::string> checkpoint;  ///< the last one that it wrote
   std::optional<std::string> problem;     ///< why there is none of its last state
+  std::optional<WaitStatus> absence;      ///< of the coordinator, while this peer looks for it
 
   void apply(const store::JournalLine& line);
 };

@@ -4,7 +4,6 @@
 #include <array>
 #include <string_view>
 
-#include "runtime/store/journal.hpp"
 #include "runtime/telemetry/error_text.hpp"
 #include "runtime/telemetry/journal_fields.hpp"
 
@@ -107,17 +106,10 @@ void on_rolled_back(RunStatus& status, const Fields& fields) {
   status.tokens = count_field(fields, "tokens").value_or(status.tokens);
 }
 
-/// The line's time, and so many seconds.
-std::optional<std::string> time_of(const Fields& fields, std::optional<double> and_seconds) {
-  const auto told = store::parse_utc(text_field(fields, "t").value_or(""));
-  if (!told || !and_seconds) return std::nullopt;
-  return store::format_utc(*told + std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(*and_seconds)));
-}
-
 void on_waiting(RunStatus& status, const Fields& fields) {
   const auto waited = real_field(fields, "waited_s");
-  status.wait = {text_field(fields, "for").value_or(""), time_of(fields, waited ? std::optional{-*waited} : std::nullopt),
-                 time_of(fields, real_field(fields, "left_s"))};
+  status.wait = {text_field(fields, "for").value_or(""), time_field(fields, waited ? std::optional{-*waited} : std::nullopt),
+                 time_field(fields, real_field(fields, "left_s"))};
   // Waiting for peers stops the run; every other wait is a part of an outer step.
   const bool stands = status.state == RunState::Waiting || status.state == RunState::Paused;
   if (text_field(fields, "phase") != "waiting") {

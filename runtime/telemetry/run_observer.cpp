@@ -31,7 +31,17 @@ void refine(PeerStatus& row, const PeerJournal& local, bool alive) {
     row.tokens_per_s.reset();
   } else if (!local.status.reason.empty()) {
     row.reason = local.status.reason;
+  } else if (local.absence) {
+    row.reason = "waits for " + local.absence->what;
   }
+}
+
+/// A coordinator that stands still, or that nobody here reaches, says nothing of it itself.
+void judge_absence(RunStatus& status, const std::vector<const PeerJournal*>& at_work) {
+  const auto waits = [](const PeerJournal* peer) { return peer->absence.has_value(); };
+  if (is_over(status.state) || at_work.empty() || !std::all_of(at_work.begin(), at_work.end(), waits)) return;
+  status.state = RunState::Waiting;
+  status.wait = *at_work.front()->absence;
 }
 
 /// A run whose coordinator is on another machine is known only by the peers that run here.
@@ -64,6 +74,7 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
     return std::any_of(local.begin(), local.end(),
                        [&](const PeerJournal& peer) { return peer.status.id == row.id && !peer.ended && alive(peer.agent); });
   };
+  std::vector<const PeerJournal*> at_work;
   const bool coordinator_lost = status.coordinator_here && !run.ended && !alive(run.coordinator) && !alive(run.guard);
   for (const auto& peer : local) {
     if (peer.status.id.empty()) continue;  // it has not said who it is yet
@@ -76,7 +87,12 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
       if (status.coordinator_here && !is_gone(fresh.state)) fresh.state = PeerState::Joining;
       row = status.peers.insert(status.peers.end(), std::move(fresh));
     }
-    refine(*row, peer, !peer.ended && alive(peer.agent));
+    const bool works = !peer.ended && alive(peer.agent);
+    refine(*row, peer, works);
+    if (works) at_work.push_back(&peer);
+    // What the last report of a run that is done says counts for its end.
+    if (peer.problem && status.state != RunState::Done && status.checkpoint_problem.empty())
+      status.checkpoint_problem = peer.status.name + ": " + *peer.problem;
     if (peer.checkpoint && (!status.checkpoint || is_newer(*peer.checkpoint, *status.checkpoint))) status.checkpoint = peer.checkpoint;
   }
   if (!status.coordinator_here) judge_from_peers(status, local);
@@ -91,6 +107,7 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
       peer.tokens_per_s.reset();
     }
   }
+  judge_absence(status, at_work);
   return status;
 }
 
@@ -103,8 +120,14 @@ std::vector<store::JournalLine> RunObserver::Followed::read() {
     auto lines = reader.read_new();
     if (!lines) problem = lines.error();
     if (!lines || reader.offset_bytes() == before) break;
+    for (const auto& line : *lines) {
+      missing += line.seq - std::min(line.seq, next_seq);
+      next_seq = line.seq + 1;
+    }
     all.insert(all.end(), std::make_move_iterator(lines->begin()), std::make_move_iterator(lines->end()));
   }
+  if (!error && fs::file_size(path, error) < reader.offset_bytes())
+    problem = Error{ErrorName::StorageFailed, path.string() + " was cut short after it had been read"};
   if (error && error != std::errc::no_such_file_or_directory) problem = store::storage_error("read", path, error.value());
   return all;
 }
@@ -112,7 +135,8 @@ std::vector<store::JournalLine> RunObserver::Followed::read() {
 std::vector<Damage> RunObserver::damage() const {
   std::vector<Damage> found;
   for (const auto& [path, followed] : followed_)
-    if (followed.reader.skipped() > 0 || followed.problem) found.push_back({path, followed.reader.skipped(), followed.problem});
+    if (const auto lines = std::max(followed.reader.skipped(), followed.missing); lines > 0 || followed.problem)
+      found.push_back({path, lines, followed.problem});
   return found;
 }
 

@@ -30,7 +30,7 @@ struct ObservedLine {
 /// What of a journal is not in the picture.
 struct Damage {
   std::filesystem::path journal;
-  std::uint64_t lines = 0;       ///< that are no journal lines
+  std::uint64_t lines = 0;       ///< that are no journal lines, or lack: their numbers have no gaps
   std::optional<Error> problem;  ///< why the rest cannot be read at all
 };
 
@@ -58,6 +58,8 @@ class RunObserver {
     store::JournalReader reader;
     std::filesystem::path path;
     PeerJournal fold;
+    std::uint64_t next_seq = 1;
+    std::uint64_t missing = 0;
     std::optional<Error> problem;
   };
 

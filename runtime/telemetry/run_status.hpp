@@ -61,7 +61,7 @@ struct RunStatus {
   WaitStatus wait;
   std::string reason;  ///< why it ended before it was done
   std::optional<std::string> checkpoint;
-  std::string checkpoint_problem;  ///< why the final one is missing
+  std::string checkpoint_problem;  ///< why the newest state of the run, or of a peer here, is not saved
   std::string sample;
   std::vector<double> losses;     ///< of the last committed outer steps, oldest first; at most REMEMBERED_LOSSES
   bool coordinator_here = false;  ///< its journal is on this machine

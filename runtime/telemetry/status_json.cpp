@@ -34,7 +34,8 @@ Json run_json(const RunStatus& status) {
               {"waiting_since", or_null(status.wait.since)},
               {"waiting_until", or_null(status.wait.until)},
               {"reason", or_null(status.reason)},
-              {"checkpoint", or_null(status.checkpoint)}};
+              {"checkpoint", or_null(status.checkpoint)},
+              {"checkpoint_problem", or_null(status.checkpoint_problem)}};
 }
 
 Json peer_json(const PeerStatus& peer) {

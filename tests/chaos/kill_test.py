@@ -4,7 +4,7 @@ import os
 import signal
 import unittest
 
-from prime_run import Run, wait_until
+from prime_run import BULKY, Run, wait_until
 
 # How often each case is repeated.
 REPEATS = int(os.environ.get("PRIME_CHAOS_RUNS", "20"))
@@ -13,7 +13,7 @@ POINTS = ["training:3", "reducing:10:3", "reducing:50:3", "reducing:90:3", "voti
 
 class AgentKilled(unittest.TestCase):
     def kill_at(self, point):
-        with Run(2, up_flags=["--quorum", "3"]) as run:
+        with Run(2, up_flags=["--quorum", "3"], env=BULKY) as run:
             victim = run.join(env={"PRIME_FAULT": f"agent@{point}"})
             wait_until("the victim's death", lambda: victim.poll() is not None)
             self.assertEqual(victim.returncode, -signal.SIGKILL, run.join_log(0))
@@ -41,7 +41,7 @@ for _point in POINTS:
 class FetchingAgentKilled(unittest.TestCase):
     def test_a_joiner_that_dies_while_it_fetches_costs_nobody_a_seat(self):
         for _ in range(REPEATS):
-            with Run(2, outer_steps=12, held_at=11, env={"PRIME_QUADRATIC_DELAY_MS": "5"}) as run:
+            with Run(2, outer_steps=12, held_at=11, env={**BULKY, "PRIME_QUADRATIC_DELAY_MS": "5"}) as run:
                 run.wait_for("outer_step_committed", 1)
                 # Whatever revision it is sent for, it dies while fetching it.
                 victim = run.join(env={"PRIME_FAULT": "agent@fetching:any"})
@@ -54,7 +54,7 @@ class FetchingAgentKilled(unittest.TestCase):
 
 class TrainerKilled(unittest.TestCase):
     def kill_at(self, point):
-        with Run(2, up_flags=["--quorum", "3"]) as run:
+        with Run(2, up_flags=["--quorum", "3"], env=BULKY) as run:
             victim = run.join(env={"PRIME_FAULT": f"trainer@{point}"})
             self.assertEqual(run.wait_for_end(), 0)
             wait_until("the joiner's end", lambda: victim.poll() is not None)

@@ -16,6 +16,8 @@ from waiting import LIMIT_S, wait_until  # noqa: E402
 BIN = pathlib.Path(os.environ["PRIME_BIN"])
 PRIMECTL = BIN / "primectl"
 QUADRATIC = BIN / "quadratic_trainer"
+# Tensors of several chunks for each peer, for what happens in the middle of a reduce.
+BULKY = {"PRIME_QUADRATIC_ELEMENTS": "2000000"}
 
 MANIFEST = """version: 1
 run: chaos
@@ -24,20 +26,31 @@ train: {{batch: 4, outer_steps: {outer_steps}, evaluate: {{every: 0}}}}
 sync: {{algorithm: diloco, inner_steps: {inner_steps}, deadline: {deadline}, alone: {alone}}}
 membership: {{peers: {minimum}..8, heartbeat: {{every: {beat}, dead_after: {dead_after}}}, wait_limit: {wait_limit}, coordinator_grace: {grace},
   correlated_loss: {correlated}}}
+topology: {{ring: {ring}}}
 trust: {{transport: {transport}}}
 checkpoint: {{every: {every}, keep: 2}}
 local: {{trainer: {{restarts: {restarts}, within: 10min, stall_limit: {stall_limit}}}, trainer_command: ["{trainer}"]}}
 """
 
 
-def journal(path):
-    """The whole lines of a journal, as dictionaries."""
-    lines = []
-    with contextlib.suppress(FileNotFoundError):
-        for line in path.read_text(errors="replace").splitlines(keepends=True):
-            if line.endswith("\n"):
-                lines.append(json.loads(line))
-    return lines
+class Journal:
+    """The whole lines of a journal that grows, as dictionaries. Reads what is new only: waits ask for it again and again."""
+
+    def __init__(self, path):
+        self.path = path
+        self.offset = 0
+        self.found = []
+
+    def lines(self):
+        with contextlib.suppress(FileNotFoundError), open(self.path, "rb") as file:
+            if os.fstat(file.fileno()).st_size < self.offset:  # a test has written it anew
+                self.offset, self.found = 0, []
+            file.seek(self.offset)
+            new = file.read()
+            whole = new[:new.rfind(b"\n") + 1]
+            self.found += [json.loads(line) for line in whole.decode(errors="replace").splitlines()]
+            self.offset += len(whole)
+        return self.found
 
 
 def on(machine, command):
@@ -51,7 +64,7 @@ class Run:
     def __init__(self, peers, *, env=None, up_flags=(), machine=None, held_at=None, **manifest):
         """`held_at` is an outer step that does not end before `release`: what the test does meanwhile cannot come too late."""
         values = dict(outer_steps=6, inner_steps=4, deadline="20s", alone="wait", minimum=2, beat="100ms", dead_after="10s",
-                      transport="tls", restarts=3, wait_limit="2min", grace="1min", correlated="continue", every=0, trainer=QUADRATIC, stall_limit="1min")
+                      transport="tls", restarts=3, wait_limit="2min", grace="1min", correlated="continue", ring="join_order", every=0, trainer=QUADRATIC, stall_limit="1min")
         if held_at:
             values.update(deadline="1h", stall_limit="1h")
         values.update(manifest)
@@ -60,8 +73,9 @@ class Run:
         self.manifest = self.directory / "run.yaml"
         self.manifest.write_text(MANIFEST.format(**values))
         self.processes = []
+        self.journals = {}
         self.machine = machine
-        self.env = {**os.environ, "PRIME_QUADRATIC_ELEMENTS": "2000000", **(env or {})}
+        self.env = {**os.environ, "PRIME_QUADRATIC_ELEMENTS": "200000", **(env or {})}
         self.hold = self.directory / "hold"
         if held_at:
             self.hold.touch()
@@ -87,10 +101,19 @@ class Run:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGCONT)
                     os.kill(pid, signal.SIGKILL)
+        if failed:
+            self.tell_what_happened()
         if failed and os.environ.get("PRIME_CHAOS_KEEP"):
             print(f"kept {self.directory}")
         else:
             shutil.rmtree(self.directory, ignore_errors=True)
+
+    def tell_what_happened(self):
+        """The last that the coordinator and the joiners said, for whoever reads of the failure elsewhere."""
+        for line in [line for line in self.coordinator() if line["event"] not in ("waiting", "peer_ready")][-40:]:
+            print({key: value for key, value in line.items() if key not in ("digest", "seq", "contributors")})
+        for index in range(len(self.processes)):
+            print(f"joiner {index}:", *self.join_log(index).splitlines()[-6:], sep="\n  ")
 
     def guard(self):
         """The process that starts the coordinator again."""
@@ -125,14 +148,17 @@ class Run:
                              text=True, timeout=LIMIT_S, check=False)
         return json.loads(out.stdout)
 
+    def journal(self, path):
+        return self.journals.setdefault(path, Journal(path)).lines()
+
     def coordinator(self):
-        return journal(self.run_directory / "coordinator" / "journal.jsonl")
+        return self.journal(self.run_directory / "coordinator" / "journal.jsonl")
 
     def peer_journals(self):
         """By peer directory, all peers of this machine: those of `up` and the joiners'."""
         found = {}
         for path in self.directory.rglob("peers/*/journal.jsonl"):
-            found[path.parent.name] = journal(path)
+            found[path.parent.name] = self.journal(path)
         return found
 
     def events(self, name):

@@ -68,13 +68,13 @@ class Together(unittest.TestCase):
             run.check(lost=2)
 
     def test_after_the_loss_of_two_of_six_it_goes_back_to_the_checkpoint_with_the_same_bits(self):
-        with Run(6, outer_steps=5000, correlated="rollback", every=150, env=SLOW) as run:
+        with Run(6, outer_steps=5000, correlated="rollback", every=50, env=SLOW) as run:
             # Far from both checkpoints: where there is nothing to go back, it would go on.
-            saved = run.wait_for("outer_step_committed", 151)[149]
+            saved = run.wait_for("outer_step_committed", 51)[49]
             self.signal_all(self.agents(run)[:2], signal.SIGKILL)
             back = run.wait_for("rolled_back")[0]
-            self.assertEqual((back["revision"] % 150, back["from"] > back["revision"]), (0, True))
-            if back["revision"] == 150:
+            self.assertEqual((back["revision"] % 50, back["from"] > back["revision"]), (0, True))
+            if back["revision"] == 50:
                 self.assertEqual(back["digest"], saved["digest"])
             os.kill(run.coordinator_pid(), signal.SIGKILL)  # the next one knows of it
             run.wait_for("coordinator_restarted")

@@ -3,7 +3,7 @@
 import signal
 import unittest
 
-from prime_run import Run, wait_until
+from prime_run import BULKY, Run, wait_until
 
 WIRES = {
     "int8": ["sync.wire.codec=int8"],
@@ -18,7 +18,7 @@ WIRES = {
 class Wire(unittest.TestCase):
     def travel(self, settings):
         flags = [word for setting in settings for word in ("--set", setting)]
-        with Run(2, up_flags=["--quorum", "3", *flags]) as run:
+        with Run(2, up_flags=["--quorum", "3", *flags], env=BULKY) as run:
             victim = run.join(env={"PRIME_FAULT": "agent@reducing:50:3"})
             wait_until("the victim's death", lambda: victim.poll() is not None)
             self.assertEqual(victim.returncode, -signal.SIGKILL, run.join_log(0))

@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(simulate_takes_one_seed_or_a_range_of_them) {
   for (const auto* range : {"9..3", "3", "3..", "..3", "3...9", "-1..2", "1..2x", ""})
     BOOST_TEST(refusal({"simulate", "x.yaml", "--seeds", range}).find("is no range such as 1..200") != std::string::npos);
   for (const char* seed : {"-1", "1..2", "0x7", "18446744073709551616", "seven"})
-    BOOST_TEST(refusal({"simulate", "x.yaml", "--seed", seed}).find("is no number from 0 on") != std::string::npos);
+    BOOST_TEST(refusal({"simulate", "x.yaml", "--seed", seed}).find("is no number from 0 to 18446744073709551615") != std::string::npos);
   BOOST_TEST(refusal({"simulate", "x.yaml", "--seeds", "1..2", "--seed", "3"}).find("--seed") != std::string::npos);
   refusal({"simulate", "x.yaml", "--peers", "0"});
   refusal({"simulate"});
@@ -94,6 +94,8 @@ BOOST_AUTO_TEST_CASE(wrong_lines_are_refused_with_their_cause) {
   BOOST_TEST(refusal({"status", "-o", "xml"}).find("xml") != std::string::npos);
   for (const auto* command : {"remove", "down", "leave", "status"})
     BOOST_TEST(refusal({command, ""}).find("names nothing") != std::string::npos, "an empty word would be a prefix of every name");
+  BOOST_TEST(refusal({"join", "--name", "a\x1b[31m"}).find("control characters") != std::string::npos);
+  BOOST_TEST(refusal({"join", "--name", "coordinator"}).find("the coordinator has this name") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(help_is_a_text_and_names_no_hidden_command) {

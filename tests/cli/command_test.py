@@ -203,7 +203,10 @@ class Command(unittest.TestCase):
         for command, before in whole.items():
             done = self.call(*command)
             self.assertEqual((done.returncode, done.stdout), (before.returncode, before.stdout))
-            self.assertEqual(done.stderr, f"warning: {journal}: 2 damaged lines are left out\n")
+            self.assertEqual(done.stderr, f"warning: {journal}: 2 lines are damaged or missing\n")
+        journal.write_text("".join(rest))
+        for command in whole:
+            self.assertEqual(self.call(*command).stderr, f"warning: {journal}: 1 line is damaged or missing\n")
 
     def test_explain_knows_codes_and_keys(self):
         self.assertIn("AddressTaken", self.call("explain", "PR0703").stdout)

@@ -247,6 +247,45 @@ BOOST_AUTO_TEST_CASE(a_peer_knows_its_own_state_better) {
   BOOST_TEST(to_string(status.peers[0].state) == "training");
 }
 
+BOOST_AUTO_TEST_CASE(a_coordinator_that_stands_still_is_waited_for_by_all_its_peers) {
+  const auto run = fold(test::training_run());
+  auto otter = local_otter();
+  otter.add("coordinator_lost", {{"reason", "silent for 11s"}, {"gives_up_after_s", 120.0}});
+  HandwrittenJournal heron;
+  heron.add("process_started", {{"pid", 120}, {"start_ticks", 5002}, {"peer", HERON}, {"name", "calm-heron"}});
+  const auto one_of_two = combine(run, {fold_peer(otter), fold_peer(heron)}, everything_lives);
+  BOOST_TEST(to_string(one_of_two.state) == "training");
+  BOOST_TEST(one_of_two.wait.what.empty());
+  BOOST_TEST(one_of_two.peers[0].reason == "waits for the coordinator: silent for 11s");
+
+  heron.add("coordinator_lost", {{"reason", "silent for 12s"}, {"gives_up_after_s", 120.0}});
+  const auto both = combine(run, {fold_peer(otter), fold_peer(heron)}, everything_lives);
+  BOOST_TEST(to_string(both.state) == "waiting");
+  BOOST_TEST((both.wait == WaitStatus{"the coordinator: silent for 11s", "2031-05-04T09:14:04.137Z", "2031-05-04T09:16:04.137Z"}));
+  const auto one_dead =
+      combine(run, {fold_peer(otter), fold_peer(heron)}, [](const ProcessIdentity& process) { return process.pid != 120; });
+  BOOST_TEST(to_string(one_dead.state) == "waiting");
+  const auto elsewhere = combine(RunJournal{}, {fold_peer(otter), fold_peer(heron)}, everything_lives);
+  BOOST_TEST(elsewhere.wait.what == "the coordinator: silent for 11s");
+
+  otter.add("coordinator_back", {{"after_s", 20.0}});
+  const auto back = combine(run, {fold_peer(otter), fold_peer(heron)}, everything_lives);
+  BOOST_TEST(to_string(back.state) == "training");
+  BOOST_TEST(back.peers[0].reason.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_state_that_could_not_be_saved_is_told_until_another_one_is) {
+  const auto run = fold(test::training_run());
+  auto otter = local_otter();
+  otter.add("checkpoint_failed", {{"reason", "No space left on device"}});
+  BOOST_TEST(combine(run, {fold_peer(otter)}, everything_lives).checkpoint_problem == "brave-otter: No space left on device");
+  auto ended = test::training_run();
+  ended.add("run_done", {{"outer_step", 1}});
+  BOOST_TEST(combine(fold(ended), {fold_peer(otter)}, everything_lives).checkpoint_problem.empty());
+  otter.add("checkpoint_written", {{"path", "/x/step-000003"}});
+  BOOST_TEST(combine(run, {fold_peer(otter)}, everything_lives).checkpoint_problem.empty());
+}
+
 BOOST_AUTO_TEST_CASE(without_a_coordinator_here_the_local_peers_tell) {
   auto journal = local_otter();
   journal.add("outer_step_begun", {{"outer_step", 3}, {"epoch", 1}}).add("outer_step_committed", {{"outer_step", 3}, {"digest", DIGEST}});
@@ -311,6 +350,7 @@ BOOST_AUTO_TEST_CASE(a_short_reason_is_the_innermost_detail) {
   BOOST_TEST(short_reason("the state could not be fetched: 3 attempts; the last: x [PR0508]") == "3 attempts; the last: x");
   BOOST_TEST(short_reason("a peer was lost: a lane broke [PR0503] [PR0502]") == "a lane broke");
   BOOST_TEST(short_reason("otter reports: a lane broke [PR0503]") == "otter reports: a lane broke");
+  BOOST_TEST(short_reason("the coordinator was lost: silent for 10s [PR0501]") == "the coordinator was lost: silent for 10s");
   BOOST_TEST(short_reason("left") == "left");
 }
 

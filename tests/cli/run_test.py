@@ -87,7 +87,7 @@ class Runs(RunCase):
             self.assertEqual(os.getsid(pid), pid, "it has a terminal's session")
 
         joined = self.call("join", "-d", "-o", "json", "--name", "late-joiner", "--set", f"local.trainer_command=[{self.trainer()}]",
-                           env={**SLOW, "PRIMECTL_INVITE": up["invite"]})
+                           env={**SLOW, "PRIMECTL_INVITE": f" {up['invite']}\n"})
         self.assertEqual(joined.returncode, 0, joined.stderr)
         peer = json.loads(joined.stdout)["peer"]
         self.assertEqual(peer["name"], "late-joiner")

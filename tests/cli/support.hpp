@@ -1,8 +1,6 @@
 // Owns what the command line's tests share: journals written by hand, golden files, a directory that goes away.
 #pragma once
 
-// The build names the module for main.cpp; here it would define the entry point once more.
-#undef BOOST_TEST_MODULE
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <filesystem>

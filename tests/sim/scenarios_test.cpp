@@ -13,7 +13,14 @@ namespace {
 using namespace prime;
 using namespace prime::sim;
 
+// The sanitizer watches the same code at work for fewer seeds; the build that users run is searched for rare branches.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr std::uint64_t SEEDS = 5;
+constexpr bool SEARCHES = false;
+#else
 constexpr std::uint64_t SEEDS = 25;
+constexpr bool SEARCHES = true;
+#endif
 
 ScenarioFile parse(const std::string& text) {
   const auto outcome = parse_scenario("version: 1\nscenario: x\n" + text, "x.yaml");
@@ -40,6 +47,7 @@ void expect_no_violation(const Summary& summary) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(each_scenario_keeps_every_invariant_and_reaches_what_it_is_about) {
+  if (!SEARCHES) BOOST_TEST_MESSAGE("with a sanitizer: few seeds, and not asked what they reach");
   for (const auto& file : scenarios()) {
     std::set<std::string> missed(file.reaches.begin(), file.reaches.end());
     BOOST_TEST(!missed.empty(), file.name << " says nothing of what it reaches");
@@ -48,7 +56,8 @@ BOOST_AUTO_TEST_CASE(each_scenario_keeps_every_invariant_and_reaches_what_it_is_
       expect_no_violation(summary);
       for (const auto& [probe, hits] : summary.probes) missed.erase(probe);
     }
-    for (const auto& probe : missed) BOOST_ERROR(file.name << " does not reach: " << probe);
+    if (SEARCHES)
+      for (const auto& probe : missed) BOOST_ERROR(file.name << " does not reach: " << probe);
   }
 }
 

@@ -63,6 +63,36 @@ def machines(count):
         yield names
 
 
+def cable_address(machine):
+    return f"10.78.0.{machine + 1}"
+
+
+def narrow(names, a, b, mbit):
+    """What machine `a` sends to machine `b` passes at this rate from now on."""
+    run("tc", "-n", names[a], "qdisc", "replace", "dev", f"to{b}", "root", "tbf", "rate", f"{mbit}mbit", "burst", "128kb", "latency", "400ms")
+
+
+@contextlib.contextmanager
+def cabled(count):
+    """Names of `count` namespaces with a cable of its own between each two, so that each way of each pair can be made narrow by itself.
+    A machine has one address, cable_address(its index), whatever cable leads to it."""
+    names = [f"prime-{os.getpid()}-c{index}" for index in range(count)]
+    with contextlib.ExitStack() as undo:
+        for index, name in enumerate(names):
+            run("ip", "netns", "add", name)
+            undo.callback(run, "ip", "netns", "del", name)
+            run("ip", "-n", name, "link", "set", "lo", "up")
+            run("ip", "-n", name, "address", "add", f"{cable_address(index)}/32", "dev", "lo")
+        for a in range(count):
+            for b in range(a + 1, count):
+                run("ip", "-n", names[a], "link", "add", f"to{b}", "type", "veth", "peer", "name", f"to{a}", "netns", names[b])
+                for here, there in ((a, b), (b, a)):
+                    run("ip", "-n", names[here], "link", "set", f"to{there}", "up")
+                for here, there in ((a, b), (b, a)):
+                    run("ip", "-n", names[here], "route", "add", f"{cable_address(there)}/32", "dev", f"to{there}", "src", cable_address(here))
+        yield names
+
+
 def why_not():
     """Why such a test cannot run here, or nothing."""
     try:

@@ -212,6 +212,8 @@ class Cluster {
   Hook hook;  ///< changed only while no operation runs
   Schedule schedule = Schedule::Direct;
   bool vote = false;
+  /// Whether a lane between two ranks can be dialed; empty: all. Changed only while nobody dials.
+  std::function<bool(std::size_t, std::size_t)> reaches;
 
  private:
   std::vector<std::shared_ptr<Faults>>& faults_storage(std::size_t count) {
@@ -223,7 +225,7 @@ class Cluster {
     const std::lock_guard lock(mutex_);
     std::size_t to = 0;
     while (id(to) != member.id) ++to;
-    if (closed_ || refuse_ || !engines_[to]) return fail(ErrorName::RunUnreachable, "the test says so");
+    if (closed_ || refuse_ || !engines_[to] || (reaches && !reaches(from, to))) return fail(ErrorName::RunUnreachable, "the test says so");
     ++dials_;
     auto [near, far] = tcp_pair();
     links_[from * world() + to] = links_[to * world() + from] = near;

@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(the_layout_is_fixed) {
   header.segment = 0x0103;
   header.chunk = 0x04030201;
   const auto bytes = encode(header);
-  BOOST_TEST(std::memcmp(bytes.data(), "PL\x03\x02\x01\x02\x03\x01", 8) == 0);
+  BOOST_TEST(std::memcmp(bytes.data(), "PL\x04\x02\x01\x02\x03\x01", 8) == 0);
   BOOST_TEST(std::memcmp(bytes.data() + 40, "\x01\x02\x03\x04", 4) == 0);
 }
 
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(values_out_of_bounds_are_refused_though_the_checksum_is_rig
   BOOST_TEST(refused([](FrameHeader& h) { h.world = 0; }));
   BOOST_TEST(refused([](FrameHeader& h) { h.world = MAX_PEERS + 1; }));
   BOOST_TEST(refused([](FrameHeader& h) { h.segment = h.world; }));
-  BOOST_TEST(refused([](FrameHeader& h) { h.kind = static_cast<PieceKind>(8); }));
+  BOOST_TEST(refused([](FrameHeader& h) { h.kind = static_cast<PieceKind>(10); }));
 }
 
 BOOST_AUTO_TEST_CASE(random_and_mutated_bytes_are_refused) {

@@ -33,7 +33,10 @@ BOOST_AUTO_TEST_CASE(all_ranks_get_the_bits_of_the_reference_for_every_world_and
         if (elements == 3'000'000 && world != 2 && world != 5) continue;
         BOOST_TEST(cluster.reduce(any_weights(world, random), elements).all_succeeded(), "world " << world << ", elements " << elements);
       }
-      BOOST_TEST(cluster.dials() == world * (world - 1) / 2);
+      // In a ring without a vote only neighbours need lanes, and those who pass over one that brings nothing.
+      const bool all_need_lanes = schedule != Schedule::Ring || cluster.vote;
+      BOOST_TEST(cluster.dials() <= world * (world - 1) / 2);
+      if (all_need_lanes) BOOST_TEST(cluster.dials() == world * (world - 1) / 2);
     }
 }
 

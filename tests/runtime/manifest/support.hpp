@@ -1,8 +1,6 @@
 // Owns what the manifest tests share: files of the repository, and re-recording of golden ones.
 #pragma once
 
-// The build names the module for main.cpp; here it would define the entry point once more.
-#undef BOOST_TEST_MODULE
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>

@@ -1,0 +1,189 @@
+#include "actors/coordinator/topology_machine.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+#include "actors/coordinator/ring_search.hpp"
+
+namespace prime::coordinator::topology {
+namespace {
+
+/// A pair that does not answer is asked again after this long; its peers give up before.
+constexpr Duration ANSWER_LIMIT = 20s;
+/// No link is believed to be faster, whoever says so: products with it must fit.
+constexpr std::uint64_t FASTEST_BYTES_PER_S = 1'000'000'000'000;
+
+using Pair = std::pair<PeerId, PeerId>;
+
+bool measures(const State& state) {
+  return state.options.measure_links && state.view.members.size() > 1 && state.view.members.size() <= MAX_MEASURED_PEERS;
+}
+
+/// When the older one of its two links was measured; the beginning of time when one never was.
+Instant last_measured(const Topology& topology, PeerId a, PeerId b) {
+  const auto of = [&](const Pair& link) {
+    const auto found = topology.links.find(link);
+    return found == topology.links.end() ? Instant{} : found->second.measured;
+  };
+  return std::min(of({a, b}), of({b, a}));
+}
+
+/// Empty as long as one is not known.
+std::optional<LinkSpeeds> speeds_between(const State& state) {
+  const auto& members = state.view.members;
+  LinkSpeeds speeds(members.size());
+  for (std::size_t from = 0; from < members.size(); ++from)
+    for (std::size_t to = 0; to < members.size(); ++to) {
+      if (from == to) continue;
+      const auto found = state.topology.links.find({members[from].id, members[to].id});
+      if (found == state.topology.links.end()) return std::nullopt;
+      speeds.at(from, to) = found->second.bytes_per_s;
+    }
+  return speeds;
+}
+
+std::uint64_t slowest_of_all(const LinkSpeeds& speeds) {
+  std::uint64_t slowest = speeds.at(0, 1);
+  for (std::size_t from = 0; from < speeds.peers(); ++from)
+    for (std::size_t to = 0; to < speeds.peers(); ++to)
+      if (from != to) slowest = std::min(slowest, speeds.at(from, to));
+  return slowest;
+}
+
+/// Small changes are noise, and no reason to look for another ring.
+void note(Topology& topology, const Pair& pair, const Link& measured) {
+  auto& link = topology.links[pair];
+  const bool changed = link.measured == Instant{} || measured.bytes_per_s * GAIN_IN > link.bytes_per_s * GAIN_OF ||
+                       link.bytes_per_s * GAIN_IN > measured.bytes_per_s * GAIN_OF;
+  topology.changed = topology.changed || changed;
+  link = measured;
+}
+
+}  // namespace
+
+void measure(State& state, Instant now, Effects& effects) {
+  // When all are ready, a reduce waits for what is under way, and for no more.
+  if (!measures(state) || state.phase != Phase::Training || state.unready == 0) return;
+  auto& topology = state.topology;
+  std::erase_if(topology.measuring, [&](const auto& entry) { return now - entry.second.first > ANSWER_LIMIT; });
+  std::set<PeerId> busy;
+  for (const auto& [pair, asked] : topology.measuring) busy.insert({pair.first, pair.second});
+  struct Due {
+    bool in_use;  // a link of the ring, on which a reduce waits
+    Instant last;
+    const Member* a;
+    const Member* b;
+  };
+  std::vector<Due> due;
+  const auto& members = state.view.members;
+  for (std::size_t a = 0; a < members.size(); ++a)
+    for (std::size_t b = a + 1; b < members.size(); ++b) {
+      const auto last = last_measured(topology, members[a].id, members[b].id);
+      if (last == Instant{} || last < topology.due || now - last >= state.options.measure_every)
+        due.push_back({b - a == 1 || b - a == members.size() - 1, last, &members[a], &members[b]});
+    }
+  // What was never measured keeps any ring from being found; after that, what slowed a reduce down is most likely in use.
+  const auto urgency = [](const Due& entry) { return std::tuple{entry.last != Instant{}, !entry.in_use, entry.last}; };
+  std::ranges::stable_sort(due, {}, urgency);
+  for (const auto& [in_use, last, a, b] : due) {
+    if (busy.contains(a->id) || busy.contains(b->id) || state.peers.at(a->id).absent || state.peers.at(b->id).absent) continue;
+    busy.insert({a->id, b->id});
+    topology.measuring[std::minmax(a->id, b->id)] = {now, false};
+    // The one with the smaller id opens the lane (LaneEngine).
+    if (a->id < b->id) effects.emplace_back(Send{a->id, MeasureLink{*b}});
+    else effects.emplace_back(Send{b->id, MeasureLink{*a}});
+  }
+}
+
+std::optional<Instant> held_since(const State& state, Instant now) {
+  std::optional<Instant> first;
+  for (const auto& [pair, asked] : state.topology.measuring)
+    if (now - asked.first < MEASURE_HOLD) first = std::min(first.value_or(asked.first), asked.first);
+  return first;
+}
+
+std::string measured(State& state, PeerId from, const LinkMeasured& message, Instant now, Effects& effects) {
+  auto& topology = state.topology;
+  const auto asked = topology.measuring.find(std::minmax(from, message.to));
+  const bool back = from > message.to;
+  if (asked == topology.measuring.end() || asked->second.second != back) return "a link that nobody asked for";
+  const auto& members = state.view.members;
+  const auto self = std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.id == from; });
+  // One way after the other: what acknowledges the one would wait behind what fills the other.
+  const bool goes_on = message.known && !back && message.bytes_per_s > 0 && self != members.end();
+  if (goes_on) {
+    asked->second = {now, true};
+    effects.emplace_back(Send{message.to, MeasureLink{*self}});
+  } else {
+    topology.measuring.erase(asked);
+  }
+  if (!message.known) return "a link could not be measured just then";
+  note(topology, {from, message.to}, {std::min(message.bytes_per_s, FASTEST_BYTES_PER_S), now});
+  if (message.bytes_per_s == 0) note(topology, {message.to, from}, {0, now});  // a lane is for both ways
+  return "a link carries " + std::to_string(message.bytes_per_s) + " bytes/s";
+}
+
+void arrange(State& state, Effects& effects) {
+  auto& topology = state.topology;
+  if (!topology.changed || !measures(state)) return;
+  const auto speeds = speeds_between(state);
+  if (!speeds) return;
+  topology.changed = false;
+  Ring current(speeds->peers());
+  std::iota(current.begin(), current.end(), 0);
+  const auto before = slowest_link(*speeds, current);
+  const auto better = best_ring(*speeds, current);
+  const auto after = better ? slowest_link(*speeds, *better) : before;
+  const bool adopted = better && after * GAIN_IN > before * GAIN_OF;
+  // Every pair carries two parts of a tensor in n when all send directly; each link of a ring carries n - 1 times as much.
+  topology.ring_is_faster = (adopted ? after : before) > (speeds->peers() - 1) * slowest_of_all(*speeds);
+  if (!adopted) {
+    effects.emplace_back(Record{"ring_kept"}
+                             .with("outer_step", state.step.value)
+                             .with("slowest_bytes_per_s", before)
+                             .with("best_bytes_per_s", after)
+                             .with("ring_is_faster", topology.ring_is_faster));
+    return;
+  }
+  std::vector<Member> members;
+  std::string order;
+  for (const auto place : *better) {
+    members.push_back(state.view.members[place]);
+    order += (order.empty() ? "" : ", ") + members.back().name;
+  }
+  state.view.members = std::move(members);
+  state.view.epoch = state.view.epoch.next();
+  topology.reduce_time = {};
+  effects.emplace_back(Record{"ring_adopted"}
+                           .with("outer_step", state.step.value)
+                           .with("epoch", state.view.epoch.value)
+                           .with("order", order)
+                           .with("slowest_bytes_per_s", after)
+                           .with("before_bytes_per_s", before)
+                           .with("ring_is_faster", topology.ring_is_faster));
+}
+
+void note_reduce(State& state, Duration took, Instant now) {
+  auto& topology = state.topology;
+  const auto before = std::exchange(topology.reduce_time, took);
+  if (!measures(state) || before == Duration{} || took < SLOWED * before) return;
+  topology.due = now;
+}
+
+void members_changed(State& state) {
+  auto& topology = state.topology;
+  if (!state.options.measure_links) return;
+  const auto is_member = [&](PeerId id) {
+    return std::any_of(state.view.members.begin(), state.view.members.end(), [&](const Member& m) { return m.id == id; });
+  };
+  const auto has_gone = [&](const auto& entry) { return !is_member(entry.first.first) || !is_member(entry.first.second); };
+  std::erase_if(topology.links, has_gone);
+  std::erase_if(topology.measuring, has_gone);
+  topology.changed = true;
+  topology.ring_is_faster = false;
+  topology.reduce_time = {};
+}
+
+}  // namespace prime::coordinator::topology

@@ -1,0 +1,34 @@
+// Owns what is known of the links between members, and the order of the ring that follows from it (DESIGN.md §5). Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "actors/coordinator/coordinator_state.hpp"
+
+namespace prime::coordinator::topology {
+
+using Effects = std::vector<Effect>;
+
+/// A ring takes the place of the one in use when its slowest link is this much faster (a fraction: GAIN_OF / GAIN_IN).
+inline constexpr std::uint64_t GAIN_OF = 5;
+inline constexpr std::uint64_t GAIN_IN = 4;
+/// A reduce that takes this many times as long as the one before makes its links be measured anew.
+inline constexpr std::int64_t SLOWED = 2;
+
+/// So long a reduce that could begin waits for measurements under way: they would come to nothing, again and again where training is short.
+inline constexpr Duration MEASURE_HOLD = 2s;
+
+/// Lets pairs of members measure their links while they train: each member one at a time, those longest unknown first.
+void measure(State& state, Instant now, Effects& effects);
+/// Since when a reduce waits for them; it does until MEASURE_HOLD later.
+std::optional<Instant> held_since(const State& state, Instant now);
+std::string measured(State& state, PeerId from, const LinkMeasured& message, Instant now, Effects& effects);
+/// Before a reduce: puts the members into the order of a better ring, in a new epoch, if there is one.
+void arrange(State& state, Effects& effects);
+/// After it.
+void note_reduce(State& state, Duration took, Instant now);
+/// What was measured with one that went is forgotten; who is new has yet to be measured.
+void members_changed(State& state);
+
+}  // namespace prime::coordinator::topology
