@@ -54,9 +54,7 @@ std::string receive(State& state, const Received& event, Instant now, Effects& e
   const auto known = state.peers.find(from);
   if (known == state.peers.end()) {
     if (const auto* greeting = std::get_if<Hello>(&event.message)) return membership::hello(state, from, *greeting, now, effects);
-    effects.emplace_back(
-        Send{from, Dismissed{Error{ErrorName::Evicted, "it has no seat in epoch " + std::to_string(state.view.epoch.value)}}});
-    return "a message from a peer without a seat";
+    return membership::without_seat(state, from, effects);
   }
   known->second.heard = now;
   // Its connection stood all the while, and what either side said meanwhile arrives.

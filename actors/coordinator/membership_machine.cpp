@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/coordinator/rollback_machine.hpp"
 #include "actors/coordinator/topology_machine.hpp"
 
 namespace prime::coordinator::membership {
@@ -96,6 +97,13 @@ std::string assign(State& state, Peer& peer, PeerId avoid, Instant now, Effects&
   return peer.hello.name + " fetches revision " + std::to_string(state.revision.value) + " from " + giver.hello.name;
 }
 
+/// Who takes part anew while the run waits for its checkpoint is to bring that along, whatever became of its seat.
+Error told(const State& state, const Error& cause) {
+  const bool joins_anew =
+      cause.name == ErrorName::Evicted || cause.name == ErrorName::DeadlineExceeded || cause.name == ErrorName::FetchFailed;
+  return state.restoring && joins_anew ? rollback::cause(state) : cause;
+}
+
 std::optional<Error> refusal(const State& state, const Hello& message) {
   if (message.protocol != PROTOCOL_VERSION)
     return Error{ErrorName::VersionMismatch,
@@ -122,13 +130,19 @@ std::optional<Error> refusal(const State& state, const Hello& message) {
 
 }  // namespace
 
+std::string without_seat(const State& state, PeerId from, Effects& effects) {
+  const Error cause{ErrorName::Evicted, "it has no seat in epoch " + std::to_string(state.view.epoch.value)};
+  effects.emplace_back(Send{from, Dismissed{told(state, cause)}});
+  return "a message from a peer without a seat";
+}
+
 std::string hello(State& state, PeerId from, const Hello& message, Instant now, Effects& effects) {
   const auto refused = from == message.peer ? refusal(state, message)
                                             : Error{ErrorName::ProtocolViolation, "the hello names another peer than the connection"};
   if (refused) {
     effects.emplace_back(
         Record{"peer_refused"}.with("peer", to_string(from)).with("name", message.name).with("reason", to_string(*refused)));
-    effects.emplace_back(Send{from, Dismissed{*refused}});
+    effects.emplace_back(Send{from, Dismissed{told(state, *refused)}});
     return "refused " + message.name + ": " + to_string(*refused);
   }
   Peer peer;
@@ -267,7 +281,7 @@ void heard_again(State& state, PeerId id, Effects& effects) {
 
 void dismiss(State& state, PeerId id, const Error& cause, Instant now, Effects& effects) {
   if (!state.peers.contains(id)) return;
-  effects.emplace_back(Send{id, Dismissed{cause}});
+  effects.emplace_back(Send{id, Dismissed{told(state, cause)}});
   effects.emplace_back(Fence{id});
   // Whose turn never came is no loss, nor is who comes back with the checkpoint.
   remove(state, id, cause, cause.name == ErrorName::RunDone || cause.name == ErrorName::RolledBack, now, effects);

@@ -8,6 +8,7 @@ namespace prime::coordinator::membership {
 /// A handler appends effects and returns the reason. None of them starts, aborts or commits an operation by itself.
 using Effects = std::vector<Effect>;
 
+std::string without_seat(const State& state, PeerId from, Effects& effects);
 std::string hello(State& state, PeerId from, const Hello& message, Instant now, Effects& effects);
 std::string seated(State& state, PeerId from, const Seated& message, Instant now, Effects& effects);
 std::string fetched(State& state, PeerId from, const Fetched& message, Instant now, Effects& effects);

@@ -19,15 +19,19 @@ Record rolled_back_record(Epoch epoch, Revision from, const Origin& to) {
   return record;
 }
 
+Error cause(const State& state) {
+  return Error{ErrorName::RolledBack,
+               "to outer step " + std::to_string(state.checkpoint->revision.value) + ", since several were lost at once"};
+}
+
 void roll_back(State& state, Instant now, Effects& effects) {
   const auto to = *state.checkpoint;
   outer_step::abort(state, "the run is rolled back", now, effects);
   effects.emplace_back(rolled_back_record(state.view.epoch, state.revision, to));
   // A peer that takes part anew is told from one that still works on what is void by its id: nothing of that can reach the new steps.
-  const Error cause{ErrorName::RolledBack, "to outer step " + std::to_string(to.revision.value) + ", since several were lost at once"};
   std::vector<PeerId> all;
   for (const auto& [id, peer] : state.peers) all.push_back(id);
-  for (const auto id : all) membership::dismiss(state, id, cause, now, effects);
+  for (const auto id : all) membership::dismiss(state, id, cause(state), now, effects);
   state.revision = to.revision;
   state.digest = to.state;
   state.step = OuterStep{to.revision.value + 1};

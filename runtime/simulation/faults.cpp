@@ -62,15 +62,17 @@ void Swarm::strike(const Fault& fault, std::optional<std::size_t> victim) {
     case FaultKind::KillCoordinator: return kill_coordinator();
     case FaultKind::RestartCoordinator:
       if (!coordinator_alive_ || outcome_.over) return;
-      kill_coordinator();
-      return schedule(fault.hold, [this] { restart_coordinator(); });
+      // At any time, or in the midst of the next decision: what it keeps is on the disk, and nobody has heard of it.
+      if (random_.chance(0.5)) dies_deciding_ = fault.hold;
+      else kill_coordinator(fault.hold);
+      return;
     case FaultKind::Partition: return part(fault.hold);
     case FaultKind::IsolateCoordinator: return isolate_coordinator(fault.hold);
     case FaultKind::StopRun: return step_coordinator(coordinator::StopRequested{});
   }
 }
 
-std::size_t Swarm::join(const PeerSpec& spec, const std::optional<Model>& checkpoint) {
+std::size_t Swarm::join(const PeerSpec& spec, const std::optional<Model>& checkpoint, bool brings_it) {
   const auto i = hosts_.size();
   auto& host = hosts_.emplace_back();
   host.id = PeerId{mix(scenario_.seed * 1000 + i)};
@@ -79,7 +81,7 @@ std::size_t Swarm::join(const PeerSpec& spec, const std::optional<Model>& checkp
   host.clock = new_clock();
   host.started = now_;
   host.checkpoint = checkpoint;
-  host.model = checkpoint.value_or(initial_model(scenario_.same_start ? 7 : 7 + i));
+  host.model = brings_it && checkpoint ? *checkpoint : initial_model(scenario_.same_start ? 7 : 7 + i);
   peer::Options options;
   options.hello.run = spec.other_run ? "another" : scenario_.options.run;
   options.hello.protocol = spec.other_protocol ? PROTOCOL_VERSION + 1 : PROTOCOL_VERSION;
@@ -220,8 +222,18 @@ void Swarm::kill_coordinator() {
   }
 }
 
+void Swarm::kill_coordinator(Duration hold) {
+  kill_coordinator();
+  schedule(hold, [this] { restart_coordinator(); });
+}
+
 void Swarm::restart_coordinator() {
   if (coordinator_alive_) return;
+  if (kept_ && kept_->phase == coordinator::Phase::Over) {  // all that is left to do is to end
+    outcome_.over = true;
+    outcome_.cause = kept_->end_cause;
+    return;
+  }
   coordinator_alive_ = true;
   ++coordinator_life_;
   coordinator_clock_ = new_clock();

@@ -54,6 +54,14 @@ class Oracle {
   void expect_parity_to_break() { parity_may_break_ = true; }
   /// A trainer was born with this state; it may found the run.
   void born(const Model& model) { founders_.emplace(digest_of(model), model); }
+  /// What it saved may be void by now: until it has fetched, such a state is nobody's.
+  void brings(PeerId peer, Revision revision) {
+    if (!journal_.contains(revision)) void_.insert(peer);
+  }
+  void fetched(PeerId peer, const Model& model) {
+    if (const auto committed = journal_.find(model.revision); committed != journal_.end() && committed->second == digest_of(model))
+      void_.erase(peer);
+  }
 
  private:
   void sent(const coordinator::Send& send, const coordinator::State& state);

@@ -265,9 +265,22 @@ void Swarm::coordinator_finished(const coordinator::Finish& finish) {
       if (host.alive && !host.paused && host.machine.revision == coordinator_.revision && host.machine.phase != peer::Phase::Leaving &&
           oracle_.is_member_until_now(host.id))
         oracle_.violate("SIM-11 the run is given up while " + host.machine.options.hello.name + " holds its state");
+  if (finish.cause && finish.cause->name == ErrorName::TooFewPeers) judge_restoring();
   probe(finish.cause ? "end: " + std::string{info(finish.cause->name).name} : "end: done");
   for (std::size_t i = 0; i < hosts_.size(); ++i)
     post_lost(i, "the coordinator ended", std::max(Duration{1ms}, hosts_[i].down_last - now_));
+}
+
+/// A run that waits for its checkpoint is not given up while enough of those who have it on their disks are here for long (SIM-11).
+void Swarm::judge_restoring() {
+  if (!coordinator_.restoring || !kept_ || !kept_->checkpoint) return;
+  const auto could_bring_it = std::count_if(hosts_.begin(), hosts_.end(), [&](const Host& host) {
+    const bool here = host.alive && !host.paused && !host.left && host.up_open && host.down_open && !host.parted &&
+                      now_ - std::max({host.started, host.resumed, coordinator_died_}) > scenario_.options.wait_limit / 2;
+    return here && host.checkpoint && host.checkpoint->revision == coordinator_.revision;
+  });
+  if (could_bring_it >= std::max<std::ptrdiff_t>(1, scenario_.options.min_peers))
+    oracle_.violate("SIM-11 the run is given up while " + std::to_string(could_bring_it) + " peers have its checkpoint on their disks");
 }
 
 // Machines ------------------------------------------------------------------------------------------------------------------
@@ -295,6 +308,15 @@ void Swarm::step_coordinator(const coordinator::Event& event) {
     trace("coordinator", kind(event) + (sender ? " of " + hosts_[*sender].machine.options.hello.name : ""), transition.reason);
     if (transition.reason.find("peer-") == std::string::npos) probe("reason: " + transition.reason.substr(0, transition.reason.find(':')));
   }
+  const bool decided = std::any_of(transition.effects.begin(), transition.effects.end(),
+                                   [](const auto& effect) { return std::holds_alternative<coordinator::Keep>(effect); });
+  const auto dies = decided ? std::exchange(dies_deciding_, std::nullopt) : std::nullopt;
+  if (dies) {
+    probe("the coordinator dies before anybody hears of its decision");
+    std::erase_if(transition.effects, [](const auto& effect) {
+      return !std::holds_alternative<coordinator::Keep>(effect) && !std::holds_alternative<Record>(effect);
+    });
+  }
   for (auto& effect : transition.effects)
     std::visit(overloaded{
                    [&](coordinator::Keep& keep) { kept_ = std::move(keep.snapshot); },
@@ -314,6 +336,7 @@ void Swarm::step_coordinator(const coordinator::Event& event) {
                    [&](const coordinator::Finish& finish) { coordinator_finished(finish); },
                },
                effect);
+  if (dies) kill_coordinator(*dies);
 }
 
 void Swarm::deliver(std::size_t i, peer::Event event) {
@@ -334,11 +357,15 @@ void Swarm::step_peer(std::size_t i, const peer::Event& event) {
   // The agent holds what was fetched, bound or prepared from the moment its machine hears of it.
   if (const auto* bound = std::get_if<peer::TrainerBound>(&event); bound != nullptr && !host.born) {
     host.born = true;
-    if (!host.checkpoint) oracle_.born(host.model);
+    if (host.model.revision == Revision{}) oracle_.born(host.model);
+    else oracle_.brings(host.id, host.model.revision);
   }
   if (const auto* fetch = std::get_if<peer::FetchEnded>(&event); fetch != nullptr) {
     host.fetching = false;
-    if (fetch->state) host.model = host.fetched.at(fetch->revision);
+    if (fetch->state) {
+      host.model = host.fetched.at(fetch->revision);
+      oracle_.fetched(host.id, host.model);
+    }
   }
   if (const auto* reduce = std::get_if<peer::ReduceEnded>(&event); reduce != nullptr && reduce->prepared)
     host.prepared.at(reduce->op).heard = true;
@@ -386,7 +413,7 @@ void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
                    probe(end.cause ? "peer end: " + std::string{info(end.cause->name).name} : "peer end: well");
                    end_process(i);
                    if (end.cause && peer::joins_anew(*end.cause))
-                     rejoin(host.spec, end.cause->name == ErrorName::RolledBack ? host.checkpoint : std::nullopt);
+                     rejoin(host.spec, host.checkpoint, end.cause->name == ErrorName::RolledBack);
                    // A process that ends by itself has its last words delivered before its connection is seen to close.
                    schedule(std::max(Duration{1ms}, host.up_last + 1us - now_), [this, id = host.id] {
                      step_coordinator(coordinator::ConnectionLost{id, "the peer ended"});
@@ -397,11 +424,11 @@ void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
 }
 
 /// As run_agent does it: a new peer, whose trainer has to start first.
-void Swarm::rejoin(const PeerSpec& spec, const std::optional<Model>& checkpoint) {
-  schedule(random_.between(50ms, 500ms), [this, spec, checkpoint] {
+void Swarm::rejoin(const PeerSpec& spec, const std::optional<Model>& checkpoint, bool brings_it) {
+  schedule(random_.between(50ms, 500ms), [this, spec, checkpoint, brings_it] {
     if (outcome_.over) return;
     probe("evicted peer joins anew");
-    join(spec, checkpoint);
+    join(spec, checkpoint, brings_it);
   });
 }
 

@@ -107,8 +107,8 @@ class Swarm {
   /// Judges every host after every event, instead of those that the event changed: the reference for that.
   void judge_everybody() { judges_everybody_ = true; }
 
-  /// With a checkpoint, if it brings one.
-  std::size_t join(const PeerSpec& spec, const std::optional<Model>& checkpoint = {});
+  /// With a checkpoint on its disk, which it brings along or not.
+  std::size_t join(const PeerSpec& spec, const std::optional<Model>& checkpoint = {}, bool brings_it = false);
   void kill(std::size_t host, bool silently = false);
   void pause(std::size_t host, Duration hold);
   void leave(std::size_t host);
@@ -116,6 +116,8 @@ class Swarm {
   void reset_link();
   void cut_control(std::size_t host);
   void kill_coordinator();
+  /// For so long.
+  void kill_coordinator(Duration hold);
   void restart_coordinator();
   void redial(std::size_t host);
   void part(Duration hold);
@@ -169,7 +171,8 @@ class Swarm {
   void carry_out(std::size_t host, const peer::Effect& effect);
   void fence(PeerId peer);
   void coordinator_finished(const coordinator::Finish& finish);
-  void rejoin(const PeerSpec& spec, const std::optional<Model>& checkpoint);
+  void judge_restoring();
+  void rejoin(const PeerSpec& spec, const std::optional<Model>& checkpoint, bool brings_it);
   void end_process(std::size_t host);
   void trace(const std::string& who, const std::string& event, const std::string& reason);
   void probe(const std::string& name) { ++probes_[name]; }
@@ -218,6 +221,7 @@ class Swarm {
   Clock coordinator_clock_;
   bool coordinator_alive_ = true;
   bool coordinator_isolated_ = false;
+  std::optional<Duration> dies_deciding_;  ///< at its next decision, before anybody hears of it; for so long
   std::uint64_t coordinator_life_ = 0;
   std::optional<coordinator::Snapshot> kept_;  ///< what is on the coordinator's disk
   Instant coordinator_died_{};

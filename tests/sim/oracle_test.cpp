@@ -444,6 +444,28 @@ Record& rollback_in(Coordinator& t) {
   throw std::logic_error{"no rollback"};
 }
 
+/// Its own restart, before anybody has heard of the rollback.
+BOOST_AUTO_TEST_CASE(a_run_whose_coordinator_dies_as_it_rolls_back_goes_on_from_the_checkpoint) {
+  auto scenario = calm_scenario(6, 8);
+  scenario.options.on_correlated_loss = coordinator::LossPolicy::RollBack;
+  scenario.options.checkpoint_every = 2;
+  Probes probes;
+  Swarm swarm{std::move(scenario), probes};
+  bool died = false;
+  swarm.after_each([&](Swarm& s) {
+    if (s.coordinator().revision == Revision{3} && !s.coordinator().restoring) {
+      s.kill(4);
+      s.kill(5);
+    }
+    if (s.coordinator().restoring && !std::exchange(died, true)) s.kill_coordinator(1s);
+  });
+  const auto outcome = swarm.run();
+  BOOST_TEST(died);
+  BOOST_TEST(outcome.violation.value_or("nothing") == "nothing");
+  BOOST_TEST(outcome.over);
+  BOOST_TEST((outcome.cause ? to_string(*outcome.cause) : "done") == "done");
+}
+
 BOOST_AUTO_TEST_CASE(a_rollback_to_anything_but_the_checkpoint_is_named) {
   BOOST_TEST(judge_rollback([](Coordinator&) {}) == "nothing");
   BOOST_TEST(judge_rollback([](Coordinator& t) { rollback_in(t).durable = false; }) == "LAW-8 a rollback is not durable");

@@ -130,16 +130,41 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_is_killed_then_goes_on_waiting_for_the_c
   BOOST_TEST(bench.sent<BeginStep>().size() == 2U);
 }
 
-BOOST_AUTO_TEST_CASE(who_was_away_meanwhile_hears_of_the_rollback_and_not_that_it_was_evicted) {
+BOOST_AUTO_TEST_CASE(who_was_away_meanwhile_hears_of_the_rollback_and_not_that_it_was_evicted_until_a_step_has_begun) {
   auto bench = rolled_back();
   auto hello = Bench::hello_of(2);
   hello.returning = true;
   bench.hear(2, hello);
   BOOST_CHECK(bench.dismissed(2) == ErrorName::RolledBack);
-  hello = Bench::hello_of(5);
+  hello = Bench::hello_of(5);  // lost, but its disk has the checkpoint
   hello.returning = true;
   bench.hear(5, hello);
+  BOOST_CHECK(bench.dismissed(5) == ErrorName::RolledBack);
+  for (const std::uint64_t peer : {11U, 12U}) bring(bench, peer, 2, digest_of(2));
+  BOOST_REQUIRE((bench.state.phase == Phase::Training));
+  bench.hear(5, hello);
   BOOST_CHECK(bench.dismissed(5) == ErrorName::Evicted);
+}
+
+BOOST_AUTO_TEST_CASE(a_coordinator_that_was_killed_before_anybody_heard_of_it_tells_them_then) {
+  auto bench = rolled_back();
+  const auto keep = std::get<Keep>(bench.effects.front());
+  bench.state = restore(bench.state.options, keep.snapshot, bench.now);
+  auto hello = Bench::hello_of(2);
+  hello.returning = true;
+  bench.hear(2, hello);
+  BOOST_CHECK(bench.dismissed(2) == ErrorName::RolledBack);
+  bench.hear(3, Heartbeat{});
+  BOOST_CHECK(bench.dismissed(3) == ErrorName::RolledBack);
+}
+
+BOOST_AUTO_TEST_CASE(who_falls_silent_while_the_checkpoint_is_waited_for_is_told_to_bring_it) {
+  auto bench = rolled_back();
+  bring(bench, 11, 2, digest_of(2));
+  bench.greet(12);
+  bench.pass(20s, 12);
+  BOOST_REQUIRE(!bench.state.peers.contains(PeerId{12}));
+  BOOST_CHECK(bench.dismissed(12) == ErrorName::RolledBack);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
