@@ -40,7 +40,7 @@ int run_command(const DownArguments& arguments, Terminal& terminal) {
     if (std::none_of(agents.begin(), agents.end(), [&](const auto& agent) { return agent == peer.agent; })) continue;
     if (peer.checkpoint) saved.push_back(*peer.checkpoint);
     if (peer.problem) unsaved = Error{ErrorName::StorageFailed, peer.status.name + " could not save its state: " + *peer.problem};
-    else if (!peer.ended) unsaved = Error{ErrorName::StorageFailed, peer.status.name + " was ended by force and saved nothing"};
+    else if (!peer.ended) unsaved = Error{ErrorName::AgentLost, peer.status.name + " was ended by force and saved nothing"};
   }
   const auto run = directory->filename().string();
   const auto ended = agents.size() + (coordinator_runs ? 1 : 0);

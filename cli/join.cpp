@@ -46,7 +46,8 @@ Result<Joiner> prepare(const JoinArguments& arguments, manifest::Local local) {
   PRIME_TRY(auto invite, net::parse_invite(text));
   // It becomes a part of a directory's name, and is shown on other machines.
   if (!arguments.name.empty() && !net::is_run_id(arguments.name))
-    return fail(ErrorName::Usage, "`--name " + arguments.name + "`: a name is 1 to 64 of a-z, 0-9 and -");
+    return fail(ErrorName::Usage, "`--name " + arguments.name + "`: a name is " + std::string{net::RUN_ID_RULE});
+  PRIME_CHECK(launch::check_trainer(local));
   PRIME_TRY(const auto root, telemetry::state_root(arguments.common.state_dir));
   auto directory = root / invite.run;
   return Joiner{std::move(invite), std::move(text), std::move(local), std::move(directory)};

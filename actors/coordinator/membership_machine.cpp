@@ -167,8 +167,9 @@ std::string seated(State& state, PeerId from, const Seated& message, Instant now
   }
   if (message.layout != *state.layout) {
     dismiss(state, from,
-            Error{ErrorName::LayoutMismatch,
-                  "digest of the layout " + to_string(message.layout) + ", of the run's " + to_string(*state.layout)},
+            Error{ErrorName::LayoutMismatch, "the trainer of this peer binds " + std::to_string(message.elements) +
+                                                 " elements, those of the run bind " + std::to_string(state.elements) +
+                                                 (message.elements == state.elements ? ", with other names, shapes or dtypes" : "")},
             now, effects);
     return "layout differs";
   }

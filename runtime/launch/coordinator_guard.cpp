@@ -65,9 +65,17 @@ Result<int> guard_coordinator(const GuardOptions& options, const std::function<v
                    options.directory / "coordinator" / "coordinator.log"};
   supervisor::State restarts{INTENSITY, {}};
   std::optional<Instant> down_since;
+  // Peers wait for the whole of it: whoever asks them why they ended has heard by then what kept the coordinator away.
+  const auto patience = options.grace * 3 / 4;
+  const auto try_again = [&](const Error& obstacle) {
+    if (!down_since) down_since = monotonic_now();
+    return may_go_away(obstacle) && monotonic_now() - *down_since <= patience && !told_within(RETRY_PAUSE, signals.get());
+  };
   for (bool first = true;; first = false) {
     if (!first && plan.arguments.back() != "--again") plan.arguments.emplace_back("--again");
-    PRIME_TRY(auto process, LaunchedProcess::start(plan));
+    auto started = LaunchedProcess::start(plan);
+    if (!started && !first && try_again(started.error())) continue;
+    PRIME_TRY(auto process, std::move(started));
     auto said = process.readiness(START_LIMIT, signals.get());
     if (said && first) {
       said->emplace("pid", process.pid());
@@ -78,13 +86,13 @@ Result<int> guard_coordinator(const GuardOptions& options, const std::function<v
     const int status = wait_for(process, signals.get());
     if (!said && first) return fail(std::move(said.error()));
     if (WIFSIGNALED(status) && was_told_to_end(status)) return 128 + WTERMSIG(status);
-    if (!down_since) down_since = monotonic_now();
     if (!WIFSIGNALED(status)) {
       const auto obstacle = process.last_error();
       if (!obstacle || !may_go_away(*obstacle)) return WEXITSTATUS(status);
-      if (monotonic_now() - *down_since > options.grace || told_within(RETRY_PAUSE, signals.get())) return fail(*obstacle);
+      if (!try_again(*obstacle)) return fail(*obstacle);
       continue;
     }
+    if (!down_since) down_since = monotonic_now();
     auto decided = supervisor::child_died(
         std::move(restarts), Error{ErrorName::ProcessFailed, "the coordinator was " + describe_wait_status(status)}, monotonic_now());
     restarts = std::move(decided.state);

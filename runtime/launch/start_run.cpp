@@ -1,9 +1,11 @@
 #include "runtime/launch/start_run.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <set>
+#include <sstream>
 #include <unistd.h>
 #include <utility>
 
@@ -182,11 +184,31 @@ void remove_peer(const fs::path& run_directory) {
 
 }  // namespace
 
+// As execvp looks for it.
+Result<void> check_trainer(const manifest::Local& local) {
+  if (local.trainer_command.empty()) return {};
+  const auto& program = local.trainer_command.front();
+  const auto can_run = [](const fs::path& path) { return ::access(path.c_str(), X_OK) == 0 && !fs::is_directory(path); };
+  const auto cannot = [&](const std::string& why) {
+    return fail(ErrorName::ProcessFailed, "`local.trainer_command` names `" + program + "`, which " + why);
+  };
+  if (program.find('/') != std::string::npos) {
+    if (can_run(program)) return {};
+    return cannot(fs::exists(program) ? "is no program that may be run" : "is not there");
+  }
+  const char* path = std::getenv("PATH");
+  std::istringstream folders{path != nullptr ? path : "/bin:/usr/bin"};
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (can_run(fs::path{folder.empty() ? "." : folder} / program)) return {};
+  return cannot("is in no folder of PATH");
+}
+
 Result<void> check_start(const manifest::Manifest& manifest, std::uint32_t peers, std::uint32_t quorum) {
   const auto maximum = manifest.shared.membership.peers.maximum;
   for (const auto& [option, value] : {std::pair{"--local ", peers}, std::pair{"--quorum ", quorum}})
     if (value > maximum)
       return fail(ErrorName::Usage, option + std::to_string(value) + " is more than `membership.peers` admits, " + std::to_string(maximum));
+  PRIME_CHECK(check_trainer(manifest.local));
   if (!manifest.local.trainer_command.empty()) return {};  // what a trainer of one's own reads is its own affair
   const auto& shared = manifest.shared;
   PRIME_CHECK(

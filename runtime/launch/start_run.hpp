@@ -45,8 +45,10 @@ struct StartedRun {
   std::vector<StartedPeer> peers;
 };
 
-/// What can be known before anything starts: more peers, or a larger quorum (0: `peers`), than the run admits; data that the built-in
-/// trainer cannot read.
+/// Whether the program that `local.trainer_command` names is there and may be run.
+Result<void> check_trainer(const manifest::Local& local);
+/// What can be known before anything starts: more peers, or a larger quorum (0: `peers`), than the run admits; no such trainer; data
+/// that the built-in one cannot read.
 Result<void> check_start(const manifest::Manifest& manifest, std::uint32_t peers, std::uint32_t quorum);
 
 /// A checkpoint's directory, or the newest one that a run of this machine left, by its id or a unique prefix of it; and what it is of.

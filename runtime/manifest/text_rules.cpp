@@ -21,7 +21,7 @@ bool made_of(std::string_view text, std::string_view others) {
 
 bool is_run_name(std::string_view text) {
   const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; };
-  return !text.empty() && text.size() <= 40 && std::all_of(text.begin(), text.end(), allowed);
+  return !text.empty() && text.front() != '-' && text.size() <= 40 && std::all_of(text.begin(), text.end(), allowed);
 }
 
 bool is_path(std::string_view text) { return printable(text, 4096); }

@@ -5,11 +5,13 @@
 #include <atomic>
 #include <cerrno>
 #include <deque>
+#include <limits>
 #include <mutex>
 #include <netinet/in.h>
 #include <optional>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <thread>
 #include <utility>
@@ -30,6 +32,13 @@ constexpr int BACKLOG = 256;
 constexpr int MAX_ACCEPTED_AT_ONCE = 64;
 /// How long the name to listen on may take to resolve.
 constexpr Duration RESOLVE_TIMEOUT = 5s;
+
+/// Strangers must not take the descriptors that the run's own files and peers need.
+std::size_t quarter_of_the_open_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::numeric_limits<std::size_t>::max();
+  return std::max<std::size_t>(1, limit.rlim_cur / 4);
+}
 
 tl::unexpected<Error> taken(const Endpoint& where, const std::string& why) {
   return fail(ErrorName::AddressTaken, format_endpoint(where) + ": " + why);
@@ -245,7 +254,8 @@ class Acceptor::Loop {
   std::thread thread_;
 };
 
-Result<std::unique_ptr<Acceptor>> Acceptor::open(const AcceptorOptions& options, Credentials credentials, Handler handler) {
+Result<std::unique_ptr<Acceptor>> Acceptor::open(AcceptorOptions options, Credentials credentials, Handler handler) {
+  options.max_half_open = std::min(options.max_half_open, quarter_of_the_open_files());
   PRIME_TRY(SocketPtr listener, listen_at(options.listen));
   const int wake = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake < 0) return taken(options.listen, error_text(errno));

@@ -21,7 +21,7 @@ struct AcceptorOptions {
   bool allow_plain = false;            ///< lanes and states may come in the clear (`trust.transport: plain`); control never
   bool memory = false;                 ///< peers of this machine may open lanes through shared memory
   Duration handshake_deadline = 2s;    ///< of one connection, from its arrival to the go-ahead
-  std::size_t max_half_open = 64;      ///< beyond it the oldest unfinished one is dropped
+  std::size_t max_half_open = 64;      ///< and no quarter of the open files allowed: beyond it the oldest unfinished one is dropped
   Duration descriptor_backoff = 50ms;  ///< pause of accepting, and of nothing else, when descriptors run out
 };
 
@@ -39,7 +39,7 @@ class Acceptor {
   };
 
   /// Binds and starts. AddressTaken names the address when it is in use or not ours.
-  static Result<std::unique_ptr<Acceptor>> open(const AcceptorOptions& options, Credentials credentials, Handler handler);
+  static Result<std::unique_ptr<Acceptor>> open(AcceptorOptions options, Credentials credentials, Handler handler);
   /// Stops. Channels that were handed over live on.
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;

@@ -66,7 +66,7 @@ ContextPtr make_context(const CertificateAuthority& authority, const Certified& 
 }  // namespace
 
 Result<Credentials> Credentials::make(const RunKey& key, const std::string& run, Identity self) {
-  if (!is_run_id(run)) return fail(ErrorName::Usage, "the run is not 1 to 64 of a-z, 0-9 and -");
+  if (!is_run_id(run)) return fail(ErrorName::Usage, "the run is not " + std::string{RUN_ID_RULE});
   PRIME_TRY(const auto authority, CertificateAuthority::derive(key, run));
   PRIME_TRY(const auto leaf, authority.issue(self));
   auto secrets = std::make_shared<Secrets>();

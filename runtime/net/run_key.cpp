@@ -76,7 +76,7 @@ bool operator==(const RunKey& a, const RunKey& b) { return equal_secrets(a.bytes
 
 bool is_run_id(std::string_view text) {
   const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; };
-  return !text.empty() && text.size() <= MAX_RUN_BYTES && std::ranges::all_of(text, allowed);
+  return !text.empty() && text.front() != '-' && text.size() <= MAX_RUN_BYTES && std::ranges::all_of(text, allowed);
 }
 
 std::string format_endpoint(const Endpoint& endpoint) {
@@ -115,7 +115,7 @@ Result<Invite> parse_invite(std::string_view text) {
   auto address = parse_endpoint(text.substr(0, slash));
   if (!address) return malformed("address: " + address.error().detail);
   if (address->port == 0) return malformed("address: port 0 cannot be dialed");
-  if (!is_run_id(run)) return malformed(run.empty() ? "the run is empty" : "the run is not 1 to 64 of a-z, 0-9 and -");
+  if (!is_run_id(run)) return malformed(run.empty() ? "the run is empty" : "the run is not " + std::string{RUN_ID_RULE});
   if (key_text.size() != KEY_CHARACTERS)
     return malformed("the key has " + std::to_string(key_text.size()) + " characters instead of " + std::to_string(KEY_CHARACTERS));
   const auto key = decode_key(key_text);

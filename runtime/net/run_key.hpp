@@ -55,7 +55,8 @@ std::string format_invite(const Invite& invite);
 std::string format_endpoint(const Endpoint& endpoint);
 /// The inverse; port 0 is allowed here. The error's detail says what is wrong.
 Result<Endpoint> parse_endpoint(std::string_view text);
-/// 1 to 64 of a-z, 0-9 and -.
+/// What begins with - reads as a flag wherever it is typed.
+inline constexpr std::string_view RUN_ID_RULE = "1 to 64 of a-z, 0-9 and -, the first no -";
 bool is_run_id(std::string_view text);
 
 }  // namespace prime::net

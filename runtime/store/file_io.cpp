@@ -19,6 +19,7 @@ Descriptor::~Descriptor() {
 Error storage_error(std::string_view attempt, const std::filesystem::path& path, int error_number) {
   std::string detail{attempt};
   detail += " " + path.string() + ": " + std::generic_category().message(error_number);
+  if (error_number == EMFILE || error_number == ENFILE) detail += "; raise the limit with `ulimit -n`";
   return Error{ErrorName::StorageFailed, std::move(detail)};
 }
 

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <sys/stat.h>
 
 namespace prime::telemetry {
 
@@ -22,5 +23,34 @@ std::optional<std::uint64_t> start_ticks(pid_t pid) {
 }
 
 bool is_alive(const ProcessIdentity& process) { return process.pid > 0 && start_ticks(process.pid) == process.start_ticks; }
+
+namespace {
+
+/// The number of an inode is that of another file elsewhere.
+bool has_open(pid_t pid, const std::filesystem::path& path) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator{"/proc/" + std::to_string(pid) + "/fd", error})
+    if (std::filesystem::equivalent(entry.path(), path, error)) return true;
+  return false;
+}
+
+}  // namespace
+
+std::optional<ProcessIdentity> writer_of(const std::filesystem::path& journal) {
+  struct stat status {};
+  if (::stat(journal.c_str(), &status) != 0) return std::nullopt;
+  const auto inode = ':' + std::to_string(status.st_ino);
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    // NUMBER: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE START END
+    std::istringstream fields(line);
+    std::string number, kind, mode, access, file;
+    pid_t pid = 0;
+    if (!(fields >> number >> kind >> mode >> access >> pid >> file)) continue;
+    if (kind != "FLOCK" || access != "WRITE" || !file.ends_with(inode) || !has_open(pid, journal)) continue;
+    if (const auto ticks = start_ticks(pid)) return ProcessIdentity{pid, *ticks};
+  }
+  return std::nullopt;
+}
 
 }  // namespace prime::telemetry

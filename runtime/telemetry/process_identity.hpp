@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <sys/types.h>
 
@@ -16,5 +17,7 @@ struct ProcessIdentity {
 /// Empty when there is no such process, or only what its parent has not reaped yet.
 std::optional<std::uint64_t> start_ticks(pid_t pid);
 bool is_alive(const ProcessIdentity& process);
+/// Who holds the lock of a journal; empty when nobody writes it.
+std::optional<ProcessIdentity> writer_of(const std::filesystem::path& journal);
 
 }  // namespace prime::telemetry

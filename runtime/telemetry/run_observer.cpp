@@ -142,8 +142,10 @@ std::vector<Damage> RunObserver::damage() const {
 
 std::vector<ObservedLine> RunObserver::update() {
   std::vector<ObservedLine> observed;
-  do read_new(observed);
-  while (find_dead());
+  do {
+    read_new(observed);
+    name_writers();
+  } while (find_dead());
   return observed;
 }
 
@@ -160,6 +162,14 @@ void RunObserver::read_new(std::vector<ObservedLine>& observed) {
       const auto& peer = followed.fold.status;
       observed.push_back(ObservedLine{path == coordinator ? "coordinator" : peer.name, peer.id, std::move(line)});
     }
+  }
+}
+
+/// Of a journal that has lost its first line, the lock still tells whose it is: who is at work is neither forgotten nor removed.
+void RunObserver::name_writers() {
+  for (auto& [path, followed] : followed_) {
+    auto& writer = path == coordinator_journal(directory_) ? run_.coordinator : followed.fold.agent;
+    if (writer.pid == 0) writer = writer_of(path).value_or(ProcessIdentity{});
   }
 }
 

@@ -64,6 +64,7 @@ class RunObserver {
   };
 
   void read_new(std::vector<ObservedLine>& observed);
+  void name_writers();
   bool find_dead();
 
   std::filesystem::path directory_;

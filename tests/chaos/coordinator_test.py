@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import socket
 import unittest
@@ -98,6 +99,29 @@ class CoordinatorKilled(unittest.TestCase):
                 run.wait_for("process_started", starts + 2)  # it has failed, and tries again
             self.assertEqual(run.wait_for_end(), 0)
             run.check(outer_steps=100)
+
+    def test_a_log_that_cannot_be_opened_for_a_while_is_waited_out(self):
+        with Run(2, outer_steps=60, dead_after="20s", env=SLOW) as run:
+            run.wait_for("outer_step_committed", 2)
+            guard = run.guard()
+            log = run.run_directory / "coordinator" / "coordinator.log"
+            log.unlink()
+            log.mkdir()
+            slept = self.sleeps(guard)
+            os.kill(run.coordinator_pid(), signal.SIGKILL)
+            wait_until("the guard's second try", lambda: not run.ours(guard) or self.sleeps(guard) >= slept + 3)
+            log.rmdir()
+            run.wait_for("coordinator_restarted")
+            self.assertEqual(run.wait_for_end(), 0)
+            run.check(outer_steps=60)
+
+    @staticmethod
+    def sleeps(pid):
+        """How often a process has waited for something."""
+        try:
+            return int(re.search(r"voluntary_ctxt_switches:\s*(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1])
+        except OSError:
+            return 0
 
     def test_without_its_decisions_it_refuses_to_guess(self):
         with Run(2, outer_steps=5000, dead_after="4s", grace="2s", env=SLOW) as run:

@@ -93,7 +93,7 @@ class Limits(unittest.TestCase):
         for size in ("16k", "64k"):
             subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(small)], check=True)
             try:
-                done = self.up(manifest, "--local", 2, "--set", "train.outer_steps=100000", state=small / "state",
+                done = self.up(manifest, "--local", 2, "--set", "train.outer_steps=100000", "--set", "membership.coordinator_grace=4s", state=small / "state",
                                env={"PRIME_QUADRATIC_ELEMENTS": "1000"})
                 self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
                 error = [line for line in done.stderr.splitlines() if line.startswith("error:")][-1]

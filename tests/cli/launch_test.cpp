@@ -162,8 +162,17 @@ BOOST_AUTO_TEST_CASE(what_cannot_work_is_refused_before_anything_starts) {
   BOOST_TEST(check_start(manifest, 1, 9).error().detail.find("8") != std::string::npos);
   manifest.shared.data.path = "/nowhere";
   BOOST_TEST((check_start(manifest, 1, 0).error().name == ErrorName::DataUnreadable));
-  manifest.local.trainer_command = {"mine"};  // whatever it reads is its own business
-  BOOST_TEST(check_start(manifest, 1, 0).has_value());
+  for (const auto* there : {"sh", "/bin/sh"}) {
+    manifest.local.trainer_command = {there, "mine"};  // whatever it reads is its own business
+    BOOST_TEST(check_start(manifest, 1, 0).has_value());
+  }
+  for (const auto* missing : {"no-such-program", "./no-such-program", "/etc/passwd", "/etc"}) {
+    manifest.local.trainer_command = {missing};
+    const auto refused = check_start(manifest, 1, 0);
+    BOOST_REQUIRE_MESSAGE(!refused, missing);
+    BOOST_TEST((refused.error().name == ErrorName::ProcessFailed));
+    BOOST_TEST(refused.error().detail.find(missing) != std::string::npos);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_checkpoint_of_another_model_is_refused_and_one_without_a_manifest_that_is_understood_is_not) {

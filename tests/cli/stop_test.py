@@ -8,7 +8,7 @@ import signal
 import unittest
 
 from primectl import PRIMECTL, write_manifest
-from runs import SLOW, RunCase, wait_until
+from runs import SLOW, RunCase, lives, wait_until
 
 
 class Stops(RunCase):
@@ -84,6 +84,20 @@ class Stops(RunCase):
         told = self.status()
         self.assertRegex(told["run"]["reason"], "by force.*PR0510")
         self.assertIn("Stopped: ", self.call("status").stdout)
+
+    def test_a_run_whose_journals_were_emptied_is_not_removed_while_it_runs_and_can_be_ended(self):
+        up = self.up_detached("--local", 2, outer_steps=10000, env=SLOW)
+        self.wait_for_step(up["run_id"], 1)
+        pids = [peer["pid"] for peer in self.status()["peers"]] + [up["coordinator"]["pid"]]
+        for journal in pathlib.Path(up["state_dir"]).rglob("journal.jsonl"):
+            os.truncate(journal, 0)
+        refused = self.call("remove", up["run_id"])
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn("still runs here", refused.stderr)
+        done = self.call("down", up["run_id"])
+        self.assertIn("ended 2 peers and the coordinator", done.stdout)
+        wait_until("their end", lambda: not any(map(lives, pids)))
+        self.assertEqual(self.call("remove", up["run_id"]).returncode, 0)
 
     def test_nothing_is_left_of_whom_the_coordinator_refuses(self):
         up = self.up_detached("--set", "membership.peers=1..1", outer_steps=10000, env=SLOW)

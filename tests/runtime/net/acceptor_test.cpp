@@ -95,6 +95,19 @@ BOOST_AUTO_TEST_CASE(too_many_unfinished_ones_cost_the_oldest_its_place) {
   BOOST_TEST(guests[1].hung_up_on());
 }
 
+BOOST_AUTO_TEST_CASE(unfinished_ones_never_take_more_than_a_quarter_of_the_open_files) {
+  rlimit before{};
+  BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit few{16, before.rlim_max};
+  BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+  Host host(host_credentials(), {.handshake_deadline = PATIENCE * 10});
+  BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  std::vector<Guest> guests;
+  for (int count = 0; count < 5; ++count) guests.emplace_back(host.address().port);
+  BOOST_TEST(guests[0].hung_up_on());
+  BOOST_TEST(host->counters().evicted == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(a_fenced_peer_and_the_host_see_it_at_once_and_others_do_not) {
   Host host(host_credentials());
   auto first = call(host, PeerId{2});

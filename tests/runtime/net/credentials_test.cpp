@@ -89,9 +89,11 @@ BOOST_AUTO_TEST_CASE(every_certificate_is_fresh) {
 }
 
 BOOST_AUTO_TEST_CASE(a_run_id_that_no_invite_could_carry_is_refused) {
-  const auto made = Credentials::make(RunKey::generate(), "No Run", SOMEBODY);
-  BOOST_REQUIRE(!made);
-  BOOST_TEST((made.error().name == ErrorName::Usage));
+  for (const auto* run : {"No Run", "", "-flag"}) {
+    const auto made = Credentials::make(RunKey::generate(), run, SOMEBODY);
+    BOOST_REQUIRE_MESSAGE(!made, run);
+    BOOST_TEST((made.error().name == ErrorName::Usage));
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
