@@ -120,9 +120,12 @@ int run_command(const BenchArguments& arguments, Terminal& terminal) {
     options.reference = false;  // they take minutes, and serve the tests
     if (!arguments.sizes.empty()) options.values = arguments.sizes.front() / sizeof(float);
     options.repeats = std::max<std::size_t>(options.repeats, arguments.repeat);
+    options.begins = [&](const std::string& kernel, const std::string& codec) { terminal.say("Measuring", kernel + " of " + codec); };
     return print_rows(bench::bench_kernels(options), terminal);
   }
-  const auto rows = bench::measure_reduces(cases_of(arguments), arguments.repeat);
+  const auto rows = bench::measure_reduces(cases_of(arguments), arguments.repeat, [&](auto peers, auto round, auto of_rounds) {
+    terminal.say("Measuring", std::to_string(peers) + " peers, round " + std::to_string(round) + " of " + std::to_string(of_rounds));
+  });
   return rows ? print_rows(*rows, terminal) : terminal.complain(rows.error());
 }
 

@@ -87,8 +87,15 @@ class SharedMemory {
 class Worker {
  public:
   Worker(std::uint32_t rank, std::uint32_t peers, const std::vector<Case>& cases, std::uint32_t repeat, Board& board, Sample* samples,
-         const std::map<Lane, std::vector<std::string>>& members, BareSockets bare)
-      : rank_(rank), peers_(peers), cases_(cases), repeat_(repeat), board_(board), samples_(samples), limits_(peers, std::move(bare)) {
+         const std::map<Lane, std::vector<std::string>>& members, BareSockets bare, const RoundBegins& begins)
+      : rank_(rank),
+        peers_(peers),
+        cases_(cases),
+        repeat_(repeat),
+        board_(board),
+        samples_(samples),
+        limits_(peers, std::move(bare)),
+        begins_(begins) {
     std::uint64_t most = 0;
     for (const Case& each : cases) most = std::max(most, each.bytes);
     input_.assign(most / sizeof(float), 1.0F + static_cast<float>(rank));
@@ -98,9 +105,11 @@ class Worker {
   }
 
   bool run() {
-    for (std::uint32_t round = 0; round < WARM_UP + repeat_; ++round)
+    for (std::uint32_t round = 0; round < WARM_UP + repeat_; ++round) {
+      if (rank_ == 0 && begins_) begins_(peers_, round + 1, WARM_UP + repeat_);
       for (std::size_t at = 0; at < cases_.size(); ++at)
         if (!play(at, round)) return false;
+    }
     if (!board_.meet(peers_, meeting_)) return false;  // nobody hangs up on one that still reads
     board_.peak_bytes[rank_] = 0;
     for (const auto& [lane, group] : groups_) board_.peak_bytes[rank_] += group.peak_bytes();
@@ -165,6 +174,7 @@ class Worker {
   Board& board_;
   Sample* samples_;
   Limits limits_;
+  const RoundBegins& begins_;
   std::uint32_t meeting_ = 0;
   std::vector<float> input_;
   std::vector<float> output_;
@@ -206,7 +216,8 @@ std::vector<std::string> addresses(std::uint32_t count, std::vector<int>& held) 
   return all;
 }
 
-Result<std::vector<Row>> measure_among(std::uint32_t peers, const std::vector<Case>& cases, std::uint32_t repeat) {
+Result<std::vector<Row>> measure_among(std::uint32_t peers, const std::vector<Case>& cases, std::uint32_t repeat,
+                                       const RoundBegins& begins) {
   const std::size_t samples_bytes = cases.size() * repeat * 2 * MAX_RANKS * sizeof(Sample);
   const SharedMemory memory(sizeof(Board) + samples_bytes);
   if (memory.get() == nullptr) return fail(ErrorName::ProcessFailed, "no shared memory");
@@ -228,7 +239,7 @@ Result<std::vector<Row>> measure_among(std::uint32_t peers, const std::vector<Ca
       mesh.clear();
       bool good = false;
       {
-        Worker worker(rank, peers, cases, repeat, *board, samples, members, std::move(own));
+        Worker worker(rank, peers, cases, repeat, *board, samples, members, std::move(own), begins);
         good = worker.run();
       }
       ::_exit(good ? 0 : 1);
@@ -265,7 +276,7 @@ std::string_view to_string(Lane lane) {
   return "?";
 }
 
-Result<std::vector<Row>> measure_reduces(const std::vector<Case>& cases, std::uint32_t repeat) {
+Result<std::vector<Row>> measure_reduces(const std::vector<Case>& cases, std::uint32_t repeat, const RoundBegins& begins) {
   std::map<std::uint32_t, std::vector<Case>> by_peers;
   for (const Case& each : cases) {
     if (each.peers < 2 || each.peers > MAX_RANKS)
@@ -275,7 +286,7 @@ Result<std::vector<Row>> measure_reduces(const std::vector<Case>& cases, std::ui
   }
   std::vector<Row> rows;
   for (const auto& [peers, some] : by_peers) {
-    PRIME_TRY(auto measured, measure_among(peers, some, repeat));
+    PRIME_TRY(auto measured, measure_among(peers, some, repeat, begins));
     rows.insert(rows.end(), measured.begin(), measured.end());
   }
   return rows;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,10 @@ struct Row {
   double limit_share = 0;              ///< of the rate that the machine allows in the same run (limits.hpp): sockets, AES-GCM, or memcpy
 };
 
+/// Told before each round: all cases of so many peers are played in it, one after the other. Called in another process.
+using RoundBegins = std::function<void(std::uint32_t peers, std::uint32_t round, std::uint32_t of_rounds)>;
+
 /// Fails when a case cannot run; the machine is left as it was.
-Result<std::vector<Row>> measure_reduces(const std::vector<Case>& cases, std::uint32_t repeat);
+Result<std::vector<Row>> measure_reduces(const std::vector<Case>& cases, std::uint32_t repeat, const RoundBegins& begins = {});
 
 }  // namespace prime::bench

@@ -80,6 +80,7 @@ class KernelsBench {
   // One row for the vectors and, where asked for, one for the reference; `work` is given true for the reference.
   void rows(const std::string& kernel, std::string_view of, std::size_t bytes, const std::function<void(bool)>& work,
             std::string_view path = kernels::codec_vectors()) {
+    if (options_.begins) options_.begins(kernel, std::string(of));
     measure({kernel, std::string(of), std::string(path), 0, 0}, bytes, [&] { work(false); });
     if (options_.reference) measure({kernel, std::string(of), "reference", 0, 0}, bytes, [&] { work(true); });
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@ struct KernelsBenchOptions {
   std::size_t values = std::size_t{16} << 20;  ///< f32 values of one array: 64 MiB, more than the caches hold
   std::size_t repeats = 9;                     ///< of which the median counts; at least 7
   bool reference = true;                       ///< also the slow obvious versions
+  std::function<void(const std::string& kernel, const std::string& codec)> begins = {};
 };
 
 struct KernelRow {

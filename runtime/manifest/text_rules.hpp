@@ -12,7 +12,8 @@ bool is_host(std::string_view text);
 bool is_listen_address(std::string_view text);
 bool is_argument(std::string_view text);
 
-inline constexpr TextRule RUN_RULE{is_run_name, "a name of 1 to 40 of a-z, 0-9 and -, the first no -", "^[a-z0-9][a-z0-9-]{0,39}$", "my-run"};
+inline constexpr TextRule RUN_RULE{is_run_name, "a name of 1 to 40 of a-z, 0-9 and -, the first no -", "^[a-z0-9][a-z0-9-]{0,39}$",
+                                   "my-run"};
 inline constexpr TextRule PATH_RULE{is_path, "a path of 1 to 4096 bytes", "^[^\\u0000-\\u001f\\u007f]{1,4096}$", "/data/text"};
 inline constexpr TextRule GLOB_RULE{is_glob, "a glob on file names, without `/`", "^[^/\\u0000-\\u001f\\u007f]{1,255}$", "\"*.txt\""};
 inline constexpr TextRule HOST_RULE{is_host, "a host name or address, without a port", "^[A-Za-z0-9.:_-]{1,253}$", "peer1.example.org"};

@@ -223,7 +223,12 @@ class Command(unittest.TestCase):
         self.assertIn("nothing is sent", self.call("explain", "inner", "step").stdout)
         self.assertIn("parameters, momentum, counters", self.call("explain", "Digest").stdout)
         self.assertEqual(json.loads(self.call("explain", "of limit", "-o", "json").stdout)["schema"], "primectl.word/1")
-        titles = self.call("bench", "kernels", "--size", "4K").stdout.splitlines()[0]
+        measured = self.call("bench", "kernels", "--size", "4K")
+        self.assertRegex(measured.stderr, "Measuring +encode of int8")  # it may take minutes: what it is at is said, and not in the table
+        self.assertNotIn("Measuring", measured.stdout)
+        reduces = self.call("bench", "allreduce", "--size", "4K", "--peers", 2, "--repeat", 3)
+        self.assertRegex(reduces.stderr, r"Measuring +2 peers, round 1 of \d")
+        titles = measured.stdout.splitlines()[0]
         for column in ("path", "GB/s touched", "of memcpy"):
             self.assertIn(column, titles)
             self.assertEqual(self.call("explain", column).returncode, 0, column)
