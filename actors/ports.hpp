@@ -38,6 +38,7 @@ struct ReduceRequest {
   ReduceOperator combine = ReduceOperator::Average;  ///< an average is weighted; the others only ask whether a weight is 0
   Codec codec = Codec::None;
   Schedule schedule = Schedule::Automatic;
+  bool measured_ring = false;  ///< the members stand in the order of a ring whose links were measured
   /// Stochastic rounding of a codec takes its random bits from these and the index of the element, so that a retry repeats them.
   bool stochastic = false;
   std::uint64_t seed = 0;

@@ -26,9 +26,8 @@ void ReduceWorkerImpl::start(const StartReduce& reduce) {
   const ReduceTerms terms = ports_.terms();
   request.deadline = terms.deadline;
   request.codec = terms.codec;
-  // A codec has no ring: each hop would encode anew.
-  const bool ring = reduce.ring && terms.schedule == Schedule::Automatic && terms.codec == Codec::None;
-  request.schedule = ring ? Schedule::Ring : terms.schedule;
+  request.schedule = terms.schedule;
+  request.measured_ring = reduce.ring;
   request.stochastic = terms.stochastic;
   request.seed = terms.seed;
   request.version = reduce.step.value;

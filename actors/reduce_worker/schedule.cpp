@@ -14,9 +14,11 @@ std::uint64_t divide_up(std::uint64_t count, std::uint64_t unit) { return count 
 
 }  // namespace
 
-Schedule choose_schedule(Schedule wanted, Codec codec, std::uint64_t bytes, std::uint64_t chunk_bytes) {
+Schedule choose_schedule(Schedule wanted, Codec codec, std::uint64_t bytes, std::uint64_t chunk_bytes, bool measured_ring) {
   if (wanted != Schedule::Automatic) return wanted;
-  return bytes <= std::min(WHOLE_BYTES, chunk_bytes) && codec == Codec::None ? Schedule::Whole : Schedule::Direct;
+  if (codec != Codec::None) return Schedule::Direct;
+  if (measured_ring) return Schedule::Ring;
+  return bytes <= std::min(WHOLE_BYTES, chunk_bytes) ? Schedule::Whole : Schedule::Direct;
 }
 
 Result<ReducePlan> ReducePlan::make(ReduceShape shape) {

@@ -48,8 +48,9 @@ struct Piece {
 /// A tensor of at most this many bytes is exchanged whole, and sent before its receiver is known to have begun.
 inline constexpr std::uint64_t WHOLE_BYTES = 32 * 1024;
 
-/// What `Automatic` means for a tensor of so many bytes. A codec is never exchanged whole: each rank would add its own values unencoded.
-Schedule choose_schedule(Schedule wanted, Codec codec, std::uint64_t bytes, std::uint64_t chunk_bytes);
+/// What `Automatic` means for a tensor of so many bytes, among ranks that stand in the order of a ring whose links were measured, or not.
+/// A codec is never exchanged whole, since each rank would add its own values unencoded; nor in a ring, where each hop would encode anew.
+Schedule choose_schedule(Schedule wanted, Codec codec, std::uint64_t bytes, std::uint64_t chunk_bytes, bool measured_ring);
 
 struct ReduceShape {
   std::uint64_t elements = 0;

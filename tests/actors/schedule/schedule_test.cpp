@@ -226,6 +226,22 @@ BOOST_AUTO_TEST_CASE(a_shape_that_is_none_is_refused) {
   BOOST_TEST(refused({100, 0, {true}, 16, Schedule::Whole}));
 }
 
+BOOST_AUTO_TEST_CASE(automatic_is_whole_when_small_the_ring_where_one_was_measured_and_direct_else) {
+  constexpr std::uint64_t CHUNK = 256 * 1024;
+  constexpr std::uint64_t LARGE = 64 << 20;
+  const auto chosen = [](Codec codec, std::uint64_t bytes, bool ring) {
+    return choose_schedule(Schedule::Automatic, codec, bytes, CHUNK, ring);
+  };
+  BOOST_TEST((chosen(Codec::None, WHOLE_BYTES, false) == Schedule::Whole));
+  BOOST_TEST((chosen(Codec::None, WHOLE_BYTES + 4, false) == Schedule::Direct));
+  BOOST_TEST((choose_schedule(Schedule::Automatic, Codec::None, WHOLE_BYTES, WHOLE_BYTES / 2, false) == Schedule::Direct));
+  BOOST_TEST((chosen(Codec::None, LARGE, true) == Schedule::Ring));
+  BOOST_TEST((chosen(Codec::Int8Block, LARGE, true) == Schedule::Direct));
+  BOOST_TEST((chosen(Codec::Int8Block, 64, false) == Schedule::Direct));
+  for (const auto wanted : {Schedule::Direct, Schedule::Ring, Schedule::Whole})
+    BOOST_TEST((choose_schedule(wanted, Codec::None, LARGE, CHUNK, true) == wanted));
+}
+
 BOOST_AUTO_TEST_CASE(the_mean_divides_by_those_who_contributed) {
   const std::vector<Contribution> contributions{weighing(100), weighing(0), weighing(50), weighing(100)};
   const auto factors = mean_factors(contributions);
