@@ -27,7 +27,7 @@ int run_command(const DownArguments& arguments, Terminal& terminal) {
     if (!peer.ended && telemetry::is_alive(peer.agent)) agents.push_back(peer.agent);
   // The guard tells it on, and starts no other one.
   const auto& coordinator = telemetry::is_alive(observer.run().guard) ? observer.run().guard : observer.run().coordinator;
-  const bool coordinator_runs = !observer.run().ended && telemetry::is_alive(coordinator);
+  const bool coordinator_runs = telemetry::is_alive(observer.run().guard) || (!observer.run().ended && telemetry::is_alive(coordinator));
   // The coordinator first: it tells every peer of the run to save what it holds.
   std::size_t killed = 0;
   if (coordinator_runs) killed += launch::stop_processes(std::vector{coordinator}, launch::StopLimits{COORDINATOR_PATIENCE});

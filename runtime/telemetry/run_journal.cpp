@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "runtime/telemetry/error_text.hpp"
 #include "runtime/telemetry/journal_fields.hpp"
@@ -128,6 +129,7 @@ void on_final_report(RunStatus& status, const Fields& fields) {
 
 void on_started(RunJournal& journal, const Fields& fields) {
   journal.ended = false;
+  if (auto before = std::exchange(journal.before_the_end, std::nullopt)) journal.status = *std::move(before);
   journal.coordinator =
       ProcessIdentity{static_cast<pid_t>(count_field(fields, "pid").value_or(0)), count_field(fields, "start_ticks").value_or(0)};
   journal.guard = ProcessIdentity{static_cast<pid_t>(count_field(fields, "guard_pid").value_or(0)),
@@ -143,6 +145,7 @@ void on_ended(RunJournal& journal, const Fields& fields) {
   auto& status = journal.status;
   // Who watched it may know better than the coordinator, which was only told to end.
   if (is_over(status.state) && status.state != RunState::Stopped) return;
+  if (!is_over(status.state)) journal.before_the_end = status;
   end_early(status, text_field(fields, "reason").value_or("the coordinator was ended"));
 }
 

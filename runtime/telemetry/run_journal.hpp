@@ -13,6 +13,8 @@ struct RunJournal {
   ProcessIdentity coordinator;
   ProcessIdentity guard;  ///< starts the coordinator again when it was killed; none where a program serves the run by itself
   bool ended = false;     ///< the coordinator wrote its last line
+  /// What was known before that line, where it ended no run: its guard may yet start another one.
+  std::optional<RunStatus> before_the_end;
 
   void apply(const store::JournalLine& line);
 };

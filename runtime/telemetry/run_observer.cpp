@@ -69,7 +69,9 @@ void judge_from_peers(RunStatus& status, const std::vector<PeerJournal>& local) 
 }  // namespace
 
 RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, const std::function<bool(const ProcessIdentity&)>& alive) {
-  auto status = run.status;
+  // What keeps the coordinator away may go away: a disk that is full, a port that is taken.
+  const bool comes_back = run.before_the_end && alive(run.guard);
+  auto status = comes_back ? *run.before_the_end : run.status;
   const auto runs_here = [&](const PeerStatus& row) {
     return std::any_of(local.begin(), local.end(),
                        [&](const PeerJournal& peer) { return peer.status.id == row.id && !peer.ended && alive(peer.agent); });
@@ -108,6 +110,10 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
     }
   }
   judge_absence(status, at_work);
+  if (comes_back && !is_over(status.state)) {
+    status.state = RunState::Waiting;
+    status.wait.what = "the coordinator, which is kept from going on: " + run.status.reason;
+  }
   return status;
 }
 

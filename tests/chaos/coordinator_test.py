@@ -97,6 +97,8 @@ class CoordinatorKilled(unittest.TestCase):
                 starts = len(run.events("process_started"))
                 os.kill(run.guard(), signal.SIGCONT)
                 run.wait_for("process_started", starts + 2)  # it has failed, and tries again
+                kept = "the coordinator, which is kept from going on: cannot listen at this address"
+                wait_until("a status that tells it", lambda: (run.status()["run"]["waiting_for"] or "").startswith(kept))
             self.assertEqual(run.wait_for_end(), 0)
             run.check(outer_steps=100)
 

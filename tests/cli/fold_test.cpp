@@ -228,6 +228,22 @@ BOOST_AUTO_TEST_CASE(a_run_that_has_ended_needs_no_living_process) {
   BOOST_TEST(to_string(combine(fold(journal), {}, nothing_lives).state) == "done");
 }
 
+BOOST_AUTO_TEST_CASE(a_coordinator_that_its_guard_starts_again_is_waited_for_with_the_cause) {
+  auto journal = test::training_run();
+  const auto before = combine(fold(journal), {}, everything_lives);
+  const std::string cause = "a file could not be read or written: decisions.json: No space left on device [PR0701]";
+  journal.add("process_ended", {{"exit_code", 1}, {"reason", cause}});
+  const auto kept_away = combine(fold(journal), {}, everything_lives);
+  BOOST_TEST(to_string(kept_away.state) == "waiting");
+  BOOST_TEST(kept_away.wait.what == "the coordinator, which is kept from going on: " + cause);
+  BOOST_TEST((kept_away.peers == before.peers), "nobody has left");
+  const auto given_up = combine(fold(journal), {}, nothing_lives);
+  BOOST_TEST(to_string(given_up.state) == "failed");
+  BOOST_TEST(given_up.reason == cause);
+  journal.add("process_started", {{"pid", 101}, {"start_ticks", 1}, {"run", "quickstart-k7qd2a"}});
+  BOOST_TEST((combine(fold(journal), {}, everything_lives).peers == before.peers));
+}
+
 BOOST_AUTO_TEST_CASE(an_agent_that_is_gone_is_lost_before_the_coordinator_notices) {
   const auto run = fold(test::training_run());
   const auto status = combine(run, {fold_peer(local_otter())}, [](const ProcessIdentity& process) { return process.pid == 100; });
