@@ -78,7 +78,7 @@ void Attendance::show_news() {
     reader_gone_ = !terminal_.print(*row) || reader_gone_;
   }
   // Only waits that stop the run are news; those within an outer step are over in a moment.
-  const auto& status = observer_.run().status;
+  const auto status = observer_.status();
   const auto waiting = status.state == telemetry::RunState::Waiting ? status.wait.what : std::string{};
   if (waiting != waiting_shown_ && !waiting.empty()) terminal_.say("Waiting", "for " + harmless(waiting), Role::Degraded);
   waiting_shown_ = waiting;
@@ -137,7 +137,9 @@ void Attendance::tell_what_was_saved() {
     saved = peer.checkpoint;
   }
   if (saved) terminal_.say("Go on", "from there by\n  " + line_to_go_on(run_.directory, *saved, state_dir_));
-  if (!saved && observer_.status().outer_step > 0)
+  const auto status = observer_.status();
+  if (!status.checkpoint_problem.empty()) terminal_.say("Not saved", harmless(status.checkpoint_problem), Role::Bad);
+  else if (!saved && status.outer_step > 0)
     terminal_.say("Saved", "nothing; `checkpoint.every` makes a run save on the way", Role::Degraded);
 }
 

@@ -35,12 +35,14 @@ int run_command(const DownArguments& arguments, Terminal& terminal) {
   observer.update();
   if (coordinator_runs && !observer.run().ended) note_end(*directory, Error{ErrorName::RunStopped, "by its owner, by force"});
   std::vector<std::string> saved;
-  std::optional<Error> unsaved;
+  std::vector<Error> unsaved;
+  bool holds_all = false;  // somebody's checkpoint is of what the run held at its end
   for (const auto& peer : observer.local_peers()) {
     if (std::none_of(agents.begin(), agents.end(), [&](const auto& agent) { return agent == peer.agent; })) continue;
     if (peer.checkpoint) saved.push_back(*peer.checkpoint);
-    if (peer.problem) unsaved = Error{ErrorName::StorageFailed, peer.status.name + " could not save its state: " + *peer.problem};
-    else if (!peer.ended) unsaved = Error{ErrorName::AgentLost, peer.status.name + " was ended by force and saved nothing"};
+    if (peer.problem) unsaved.emplace_back(ErrorName::StorageFailed, peer.status.name + " could not save its state: " + *peer.problem);
+    else if (!peer.ended) unsaved.emplace_back(ErrorName::AgentLost, peer.status.name + " was ended by force and saved nothing");
+    else if (peer.checkpoint) holds_all = true;
   }
   const auto run = directory->filename().string();
   const auto ended = agents.size() + (coordinator_runs ? 1 : 0);
@@ -52,13 +54,13 @@ int run_command(const DownArguments& arguments, Terminal& terminal) {
                               : "ended " + std::to_string(agents.size()) + (agents.size() == 1 ? " peer" : " peers") +
                                     (coordinator_runs ? " and the coordinator" : "") + " of " + run +
                                     (killed > 0 ? ", " + std::to_string(killed) + " by force" : "") + "\n");
-    for (const auto& path : saved) terminal.print("saved " + path + "\n");
+    for (const auto& path : saved) terminal.print((holds_all ? "saved " : "saved before that: ") + path + "\n");
     if (!saved.empty())
       terminal.print("\ngo on from there by\n\n  " + line_to_go_on(*directory, saved.back(), arguments.common.state_dir) + "\n");
   }
-  if (!unsaved) return 0;
-  const auto exit_code = terminal.complain(*unsaved);
-  return saved.empty() ? exit_code : 0;  // every peer holds the same state: one copy is all that is needed
+  int exit_code = 0;
+  for (const auto& error : unsaved) exit_code = terminal.complain(error);
+  return holds_all ? 0 : exit_code;  // every peer holds the same state: one copy is all that is needed
 }
 
 }  // namespace prime::cli

@@ -227,6 +227,7 @@ struct State {
   std::optional<Instant> quorum_since;  ///< since when `options.quorum` contributions are there
   Instant retry_at{};                   ///< a failed link gets time to be told as a lost peer before the next try
   std::map<std::pair<PeerId, PeerId>, std::uint32_t> link_failures;
+  std::optional<OuterStep> unlinked_in;  ///< the step in which a member was sent away because of its link
   Losses losses;
   std::optional<Pause> pause;
   std::optional<Origin> checkpoint;  ///< the newest that members have saved; only where the run may be rolled back

@@ -101,7 +101,7 @@ std::string assign(State& state, Peer& peer, PeerId avoid, Instant now, Effects&
 Error told(const State& state, const Error& cause) {
   const bool joins_anew =
       cause.name == ErrorName::Evicted || cause.name == ErrorName::DeadlineExceeded || cause.name == ErrorName::FetchFailed;
-  return state.restoring && joins_anew ? rollback::cause(state) : cause;
+  return state.restoring && joins_anew ? rollback::cause(state.checkpoint->revision) : cause;
 }
 
 std::optional<Error> refusal(const State& state, const Hello& message) {
@@ -290,6 +290,8 @@ void dismiss(State& state, PeerId id, const Error& cause, Instant now, Effects& 
 
 std::vector<PeerId> admit(State& state, Instant now, Effects& effects) {
   if (state.phase != Phase::Waiting && state.phase != Phase::Training) return {};
+  // Who was sent away for a link that is broken joins anew in a moment: the step that it held up ends first, without it.
+  if (state.phase == Phase::Training && state.unlinked_in == state.step) return {};
   std::vector<Peer*> admitted;
   for (auto& [id, peer] : state.peers)
     if (peer.seat == Seat::CaughtUp && peer.seated.revision == state.revision) admitted.push_back(&peer);

@@ -357,6 +357,7 @@ std::string reduce_failed(State& state, PeerId from, const ReduceFailed& message
   const auto failures = ++state.link_failures[{pair.first, pair.second}];
   state.retry_at = now + retry_delay(failures);
   if (failures >= MAX_LINK_FAILURES) {
+    state.unlinked_in = state.step;
     const bool blame_suspect = suspect != state.peers.end() && suspect->second.ordinal > state.peers.at(from).ordinal;
     membership::dismiss(
         state, blame_suspect ? message.suspect : from,

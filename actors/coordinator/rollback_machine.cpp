@@ -19,9 +19,8 @@ Record rolled_back_record(Epoch epoch, Revision from, const Origin& to) {
   return record;
 }
 
-Error cause(const State& state) {
-  return Error{ErrorName::RolledBack,
-               "to outer step " + std::to_string(state.checkpoint->revision.value) + ", since several were lost at once"};
+Error cause(Revision to) {
+  return Error{ErrorName::RolledBack, "to outer step " + std::to_string(to.value) + ", since several were lost at once"};
 }
 
 void roll_back(State& state, Instant now, Effects& effects) {
@@ -31,7 +30,7 @@ void roll_back(State& state, Instant now, Effects& effects) {
   // A peer that takes part anew is told from one that still works on what is void by its id: nothing of that can reach the new steps.
   std::vector<PeerId> all;
   for (const auto& [id, peer] : state.peers) all.push_back(id);
-  for (const auto id : all) membership::dismiss(state, id, cause(state), now, effects);
+  for (const auto id : all) membership::dismiss(state, id, cause(to.revision), now, effects);
   state.revision = to.revision;
   state.digest = to.state;
   state.step = OuterStep{to.revision.value + 1};

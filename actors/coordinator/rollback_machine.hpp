@@ -10,7 +10,7 @@ using Effects = std::vector<Effect>;
 /// What was committed since the checkpoint is void: everybody is sent away and joins anew, with the checkpoint or to fetch it.
 void roll_back(State& state, Instant now, Effects& effects);
 /// Why a peer is sent away while the run waits for those with the checkpoint.
-Error cause(const State& state);
+Error cause(Revision to);
 /// Its line in the journal; durable, and before anybody hears of it.
 Record rolled_back_record(Epoch epoch, Revision from, const Origin& to);
 

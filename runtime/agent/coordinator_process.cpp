@@ -53,11 +53,11 @@ void fill_gaps(Told told, const coordinator::Snapshot& kept, RecordJournal& jour
   if (kept.restoring && told.revision > kept.revision.value)
     journal.append(coordinator::rollback::rolled_back_record(kept.epoch, Revision{told.revision}, *kept.checkpoint));
   for (const auto& kept_one : kept.members) told.members.erase(to_string(kept_one.member.id));
+  // Whose loss made the run go back was told before that; all others were sent away by it, and join anew.
+  const auto reason = kept.restoring ? coordinator::rollback::cause(kept.checkpoint->revision).detail
+                                     : to_string(Error{ErrorName::PeerLost, "it went just before the coordinator ended"});
   for (const auto& [peer, name] : told.members)
-    journal.append(Record{"peer_lost"}
-                       .with("peer", peer)
-                       .with("name", name)
-                       .with("reason", to_string(Error{ErrorName::PeerLost, "it went just before the coordinator ended"})));
+    journal.append(Record{kept.restoring ? "peer_left" : "peer_lost"}.with("peer", peer).with("name", name).with("reason", reason));
 }
 
 coordinator::LossPolicy loss_policy(manifest::CorrelatedLoss said) {

@@ -52,7 +52,9 @@ Result<net::ChannelPtr> Dialing::attempt(const Wanted& wanted, const std::stop_t
     if (channel && (*channel)->peer() == member.id) return channel;
     last = channel ? Error{ErrorName::ProtocolViolation, "peer " + to_string((*channel)->peer()) + " answers"} : channel.error();
   }
-  return fail(Error{ErrorName::LaneBroken, to_string(last)}.with_context("while connecting a lane to peer " + to_string(member.id)));
+  // It is a peer that is not reached here, and no run.
+  auto why = last.name == ErrorName::RunUnreachable ? last.detail : to_string(last);
+  return fail(Error{ErrorName::LaneBroken, std::move(why)}.with_context("while connecting a lane to peer " + to_string(member.id)));
 }
 
 }  // namespace prime::lanes

@@ -93,10 +93,11 @@ Result<int> guard_coordinator(const GuardOptions& options, const std::function<v
       continue;
     }
     if (!down_since) down_since = monotonic_now();
-    auto decided = supervisor::child_died(
-        std::move(restarts), Error{ErrorName::ProcessFailed, "the coordinator was " + describe_wait_status(status)}, monotonic_now());
+    auto decided =
+        supervisor::child_died(std::move(restarts), Error{ErrorName::CoordinatorLost, describe_wait_status(status)}, monotonic_now());
     restarts = std::move(decided.state);
-    if (auto* given_up = std::get_if<supervisor::GiveUp>(&decided.decision)) return fail(std::move(given_up->cause));
+    if (const auto* given_up = std::get_if<supervisor::GiveUp>(&decided.decision))
+      return fail(ErrorName::CoordinatorLost, given_up->cause.detail);
   }
 }
 

@@ -19,7 +19,7 @@ struct GuardOptions {
 };
 
 /// Returns the exit code of a coordinator that ended by itself, and what it said when it was ready the first time through `ready`.
-/// SIGTERM, SIGINT and SIGQUIT are told on. Errors: what kept it from starting; ProcessFailed when it dies again and again.
+/// SIGTERM, SIGINT and SIGQUIT are told on. Errors: what kept it from starting; CoordinatorLost when it dies again and again.
 Result<int> guard_coordinator(const GuardOptions& options, const std::function<void(const nlohmann::json&)>& ready);
 
 /// To be called by the coordinator first of all: it ends with its guard, which it is then alone.

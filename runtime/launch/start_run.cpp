@@ -235,9 +235,17 @@ Result<std::pair<fs::path, store::CheckpointState>> find_checkpoint(const fs::pa
 
 Result<StartedRun> start_run(const RunRequest& request) {
   const auto run = make_run_id(request.manifest.shared.run);
-  PRIME_TRY(const auto directory, make_run_directory(request.state_root, run, request.manifest));
-  PRIME_TRY(auto coordinator, launch_coordinator(request, run, directory));
-  StartedRun started{run, {}, directory, {}, 0, std::move(coordinator), {}};
+  const auto directory = request.state_root / run;
+  const auto launch = [&]() -> Result<LaunchedProcess> {
+    PRIME_CHECK(make_run_directory(request.state_root, run, request.manifest));
+    return launch_coordinator(request, run, directory);
+  };
+  auto coordinator = launch();
+  if (!coordinator) {
+    remove_run(directory);
+    return fail(std::move(coordinator).error());
+  }
+  StartedRun started{run, {}, directory, {}, 0, *std::move(coordinator), {}};
   const auto bring_up = [&]() -> Result<void> {
     PRIME_TRY(const auto said, started.coordinator.readiness(COORDINATOR_START_LIMIT, request.interrupt));
     started.address = said.value("address", std::string{});

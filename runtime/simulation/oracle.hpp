@@ -55,15 +55,18 @@ class Oracle {
   /// A trainer was born with this state; it may found the run.
   void born(const Model& model) { founders_.emplace(digest_of(model), model); }
   /// What it saved may be void by now: until it has fetched, such a state is nobody's.
-  void brings(PeerId peer, Revision revision) {
-    if (!journal_.contains(revision)) void_.insert(peer);
+  void brings(PeerId peer, const Model& model) {
+    if (!is_committed(model)) void_.insert(peer);
   }
   void fetched(PeerId peer, const Model& model) {
-    if (const auto committed = journal_.find(model.revision); committed != journal_.end() && committed->second == digest_of(model))
-      void_.erase(peer);
+    if (is_committed(model)) void_.erase(peer);
   }
 
  private:
+  [[nodiscard]] bool is_committed(const Model& model) const {
+    const auto committed = journal_.find(model.revision);
+    return committed != journal_.end() && committed->second == digest_of(model);
+  }
   void sent(const coordinator::Send& send, const coordinator::State& state);
   void dismissed(PeerId to, const Error& cause);
   void begun(PeerId to, const BeginStep& message);

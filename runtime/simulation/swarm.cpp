@@ -358,7 +358,7 @@ void Swarm::step_peer(std::size_t i, const peer::Event& event) {
   if (const auto* bound = std::get_if<peer::TrainerBound>(&event); bound != nullptr && !host.born) {
     host.born = true;
     if (host.model.revision == Revision{}) oracle_.born(host.model);
-    else oracle_.brings(host.id, host.model.revision);
+    else oracle_.brings(host.id, host.model);
   }
   if (const auto* fetch = std::get_if<peer::FetchEnded>(&event); fetch != nullptr) {
     host.fetching = false;

@@ -10,6 +10,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* COORDINATOR_LOST = "the coordinator was lost";
+constexpr const char* COORDINATOR_COMES_BACK = "the coordinator, which its guard starts again";
 
 /// Their directories are named step-N, with leading zeros.
 bool is_newer(const fs::path& checkpoint, const fs::path& than) {
@@ -110,9 +111,10 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
     }
   }
   judge_absence(status, at_work);
-  if (comes_back && !is_over(status.state)) {
+  const bool killed = status.coordinator_here && !run.ended && run.coordinator.pid > 0 && !alive(run.coordinator) && alive(run.guard);
+  if ((comes_back || killed) && !is_over(status.state)) {
     status.state = RunState::Waiting;
-    status.wait.what = "the coordinator, which is kept from going on: " + run.status.reason;
+    status.wait.what = comes_back ? "the coordinator, which is kept from going on: " + run.status.reason : COORDINATOR_COMES_BACK;
   }
   return status;
 }

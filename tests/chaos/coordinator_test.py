@@ -125,6 +125,21 @@ class CoordinatorKilled(unittest.TestCase):
         except OSError:
             return 0
 
+    def test_one_that_is_killed_again_and_again_is_given_up_by_its_name(self):
+        with Run(2, outer_steps=5000, grace="2s", env=SLOW) as run:
+            run.wait_for("outer_step_committed", 1)
+            guard = run.guard()
+
+            def given_up():
+                if run.ours(guard) and run.ours(run.coordinator_pid()):
+                    os.kill(run.coordinator_pid(), signal.SIGKILL)
+                return not run.ours(guard)
+
+            wait_until("the guard's end", given_up)
+            reason = run.status()["run"]["reason"]
+            self.assertRegex(reason, "^the coordinator was lost: 10 restarts within .*; the last cause: the coordinator was lost: killed by SIGKILL")
+            self.assertNotIn("trainer", reason)
+
     def test_without_its_decisions_it_refuses_to_guess(self):
         with Run(2, outer_steps=5000, dead_after="4s", grace="2s", env=SLOW) as run:
             run.wait_for("outer_step_committed", 2)

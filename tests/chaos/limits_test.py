@@ -1,5 +1,6 @@
 """What is scarce or wrong: a full disk, a taken port, data that cannot be read; and what idle processes cost."""
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -90,6 +91,16 @@ class Limits(unittest.TestCase):
         with Run(1, minimum=1, outer_steps=2) as other:
             manifest.write_text(other.manifest.read_text())
             wait_until("its end", lambda: other.events("process_ended"))
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(small)], check=True)
+        try:
+            with contextlib.suppress(OSError):
+                (small / "fill").write_bytes(bytes(1 << 20))
+            done = self.up(manifest, "-d", state=small / "state")
+            self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+            self.assertIn("No space left on device", done.stderr)
+            self.assertEqual([entry.name for entry in (small / "state").iterdir()], [])
+        finally:
+            subprocess.run(["umount", "-l", str(small)], check=True)
         for size in ("16k", "64k"):
             subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(small)], check=True)
             try:

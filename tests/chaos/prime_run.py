@@ -157,7 +157,7 @@ class Run:
     def peer_journals(self):
         """By peer directory, all peers of this machine: those of `up` and the joiners'."""
         found = {}
-        for path in self.directory.rglob("peers/*/journal.jsonl"):
+        for path in self.directory.glob("*/*/peers/*/journal.jsonl"):  # not deeper: checkpoints come and go there
             found[path.parent.name] = self.journal(path)
         return found
 

@@ -1,11 +1,12 @@
 """A run that is stopped is saved, and goes on from there as if nothing had been: `down`, `leave` of all, and `up --from`."""
 
+import contextlib
 import json
 import pathlib
 import subprocess
 import unittest
 
-from prime_run import LIMIT_S, PRIMECTL, Run
+from prime_run import LIMIT_S, PRIMECTL, Run, wait_until
 
 SLOW = {"PRIME_QUADRATIC_DELAY_MS": "5", "PRIME_QUADRATIC_ELEMENTS": "100000"}
 STEPS = 30
@@ -83,6 +84,20 @@ class Stop(unittest.TestCase):
                 self.assertIn("has no checkpoint", nothing.stderr)
         empty = command(run, "up", run.manifest, "--from", "")
         self.assertEqual(empty.returncode, 2)
+
+    def test_an_earlier_checkpoint_does_not_hide_that_the_last_state_was_not_saved(self):
+        with Run(2, outer_steps=1000, every=2, env=SLOW) as run:
+            happened = lambda event: any(line["event"] == event for lines in run.peer_journals().values() for line in lines)
+            wait_until("a checkpoint on the way", lambda: happened("checkpoint_written"))
+            for peer in run.run_directory.glob("peers/*/"):
+                with contextlib.suppress(FileNotFoundError):
+                    (peer / "checkpoints").rename(peer / "earlier")
+                (peer / "checkpoints").write_text("in the way")
+            wait_until("one that fails", lambda: happened("checkpoint_failed"))
+            done = command(run, "down", run.up["run_id"])
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertEqual(done.stderr.count("could not save its state"), 2, done.stderr)
+            self.assertIn("saved before that: ", done.stdout)
 
     def test_a_damaged_or_foreign_checkpoint_is_refused_with_its_cause(self):
         with Run(2, outer_steps=3, env=SLOW) as run:

@@ -304,9 +304,15 @@ class Runs(RunCase):
     def test_a_killed_coordinator_that_is_guarded_comes_back_and_the_table_says_so(self):
         process = self.start("up", write_manifest(self.directory, outer_steps=60), "--local", "2", env=SLOW)
         told = wait_until("the first step", lambda: (s := self.status()).get("run", {}).get("outer_step", 0) >= 1 and s)
+        guard = int(pathlib.Path(f"/proc/{told['coordinator']['pid']}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        os.kill(guard, signal.SIGSTOP)
         os.kill(told["coordinator"]["pid"], signal.SIGKILL)
+        waits = "the coordinator, which its guard starts again"
+        wait_until("a status that tells it", lambda: self.status()["run"]["waiting_for"] == waits)
+        os.kill(guard, signal.SIGCONT)
         code, out, err = self.finished(process)
         self.assertEqual(code, 0, err)
+        self.assertIn(f"for {waits}", err)
         self.assertIn("the coordinator was killed and is back", out)
 
 

@@ -234,6 +234,17 @@ BOOST_AUTO_TEST_CASE(a_broken_link_is_tried_again_later_and_later_and_costs_the_
   }
   bench.hear(1, ReduceFailed{bench.state.operation.id, PeerId{2}, Error{ErrorName::LaneBroken}});
   BOOST_CHECK(bench.dismissed(2) == ErrorName::LaneBroken);
+
+  // It takes part anew at once, and its link is as broken as before: the step ends without it, and the next one begins with it.
+  bench.seat(4);
+  bench.pass(8s);
+  BOOST_REQUIRE((bench.state.phase == Phase::Reducing));
+  BOOST_TEST(bench.state.operation.contributions.size() == 2U);
+  BOOST_CHECK(bench.state.peers.at(PeerId{4}).seat == Seat::CaughtUp);
+  for (const std::uint64_t peer : {1U, 3U}) bench.vote(peer, NEXT);
+  BOOST_REQUIRE((bench.state.phase == Phase::Training));
+  bench.hear(4, Fetched{bench.state.revision, NEXT});
+  BOOST_CHECK(bench.state.peers.at(PeerId{4}).seat == Seat::Member);
 }
 
 BOOST_AUTO_TEST_CASE(who_does_not_vote_is_evicted_a_quarter_after_the_deadline) {
