@@ -123,8 +123,9 @@ int run_command(const BenchArguments& arguments, Terminal& terminal) {
     options.begins = [&](const std::string& kernel, const std::string& codec) { terminal.say("Measuring", kernel + " of " + codec); };
     return print_rows(bench::bench_kernels(options), terminal);
   }
-  const auto rows = bench::measure_reduces(cases_of(arguments), arguments.repeat, [&](auto peers, auto round, auto of_rounds) {
-    terminal.say("Measuring", std::to_string(peers) + " peers, round " + std::to_string(round) + " of " + std::to_string(of_rounds));
+  const auto rows = bench::measure_reduces(cases_of(arguments), arguments.repeat, [&](auto peers, auto round) {
+    const auto at = round == 0 ? std::string{"warming up"} : "round " + std::to_string(round) + " of " + std::to_string(arguments.repeat);
+    terminal.say("Measuring", std::to_string(peers) + " peers, " + at);
   });
   return rows ? print_rows(*rows, terminal) : terminal.complain(rows.error());
 }

@@ -106,7 +106,7 @@ class Worker {
 
   bool run() {
     for (std::uint32_t round = 0; round < WARM_UP + repeat_; ++round) {
-      if (rank_ == 0 && begins_) begins_(peers_, round + 1, WARM_UP + repeat_);
+      if (rank_ == 0 && begins_) begins_(peers_, round < WARM_UP ? 0 : round - WARM_UP + 1);
       for (std::size_t at = 0; at < cases_.size(); ++at)
         if (!play(at, round)) return false;
     }

@@ -39,8 +39,9 @@ struct Row {
   double limit_share = 0;              ///< of the rate that the machine allows in the same run (limits.hpp): sockets, AES-GCM, or memcpy
 };
 
-/// Told before each round: all cases of so many peers are played in it, one after the other. Called in another process.
-using RoundBegins = std::function<void(std::uint32_t peers, std::uint32_t round, std::uint32_t of_rounds)>;
+/// Told before each round, in which all cases of so many peers are played one after the other; 0 is one that only warms up. Called in
+/// another process.
+using RoundBegins = std::function<void(std::uint32_t peers, std::uint32_t round)>;
 
 /// Fails when a case cannot run; the machine is left as it was.
 Result<std::vector<Row>> measure_reduces(const std::vector<Case>& cases, std::uint32_t repeat, const RoundBegins& begins = {});
