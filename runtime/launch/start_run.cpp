@@ -220,9 +220,14 @@ Result<std::pair<fs::path, store::CheckpointState>> find_checkpoint(const fs::pa
                                                                     const manifest::Manifest& manifest) {
   auto path = fs::absolute(name);
   std::error_code ignored;
-  if (!fs::exists(path, ignored)) {
-    PRIME_TRY(const auto run, telemetry::find_run(state_root, name));
-    PRIME_TRY(path, newest_checkpoint(run));
+  if (!fs::is_directory(path / "prime", ignored)) {
+    // A run's own directory, else its name: what happens to lie here under that name is neither.
+    auto run = fs::is_directory(path / "peers", ignored) ? Result<fs::path>{path} : telemetry::find_run(state_root, name);
+    if (!run && fs::exists(path, ignored))
+      return fail(ErrorName::Usage,
+                  path.string() + " is no checkpoint; name a run, its directory, or one of its `peers/*/checkpoints/step-*`");
+    PRIME_TRY(const auto directory, std::move(run));
+    PRIME_TRY(path, newest_checkpoint(directory));
   }
   PRIME_TRY(const auto state, store::verify_checkpoint(path));
   PRIME_CHECK(check_model(path, manifest.shared));

@@ -54,6 +54,7 @@ class Stop(unittest.TestCase):
             self.go_on(run, told["saved"][0], digests)
             # By the run's id the newest of its peers' checkpoints is found; a step too few leaves nothing to do.
             self.go_on(run, run.up["run_id"], digests)
+            self.go_on(run, run.run_directory, digests)
             over = command(run, "up", run.manifest, "--from", run.up["run_id"], "--set", f"train.outer_steps={revision}", "--local", "2")
             self.assertEqual(over.returncode, 2)
             self.assertIn("nothing is left to train", over.stderr)

@@ -183,6 +183,12 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_another_model_is_refused_and_one_without_a_
   content.manifest = manifest::shared_yaml(manifest);
   const auto path = store::write_checkpoint(root.path(), content).value();
   BOOST_TEST(find_checkpoint(root.path(), path.string(), manifest).has_value());
+  for (const auto& none : {root.path(), path / "model.safetensors"}) {
+    const auto said = find_checkpoint(root.path(), none.string(), manifest);
+    BOOST_REQUIRE(!said.has_value());
+    BOOST_TEST((said.error().name == ErrorName::Usage));
+    BOOST_TEST(said.error().detail.find("is no checkpoint; name a run") != std::string::npos, said.error().detail);
+  }
   manifest.shared.model.heads = 2;
   const auto refused = find_checkpoint(root.path(), path.string(), manifest);
   BOOST_REQUIRE(!refused.has_value());
