@@ -65,6 +65,21 @@ class Partition(unittest.TestCase):
             wait_until("a step of all five", lambda: self.contributors(run) == 5)
             run.check(lost=3)
 
+    def test_a_cut_between_two_costs_the_younger_its_part_in_the_step_and_nobody_the_step(self):
+        with namespaces.machines(3) as names, self.swarm(names, outer_steps=5000, deadline="1s", dead_after="20s") as run:
+            run.wait_for("outer_step_committed", 3)
+            between = ("-n", names[1], "route"), ("blackhole", f"{namespaces.address(2)}/32")
+            namespaces.run("ip", *between[0], "add", *between[1])
+            run.wait_for("peer_lost")
+            events = lambda: [event["event"] for event in run.coordinator() if event["event"] in ("peer_lost", "outer_step_committed")]
+            since = lambda: events()[events().index("peer_lost") + 1:]
+            wait_until("what comes next", since)
+            self.assertEqual(since()[0], "outer_step_committed", "the step ends before its loser takes part anew")
+            self.assertEqual(self.contributors(run), 2)
+            namespaces.run("ip", *between[0], "del", *between[1])
+            wait_until("a step of all three", lambda: self.contributors(run) == 3)
+            run.check(lost=len(run.events("peer_lost")))
+
     def test_a_cut_that_is_shorter_than_the_limit_loses_nobody(self):
         with namespaces.machines(3) as names, self.swarm(names, outer_steps=60, dead_after="2min", deadline="5min") as run:
             for island in ([2], [1, 2], [1]):
