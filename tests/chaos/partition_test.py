@@ -66,7 +66,7 @@ class Partition(unittest.TestCase):
             run.check(lost=3)
 
     def test_a_cut_between_two_costs_the_younger_its_part_in_the_step_and_nobody_the_step(self):
-        with namespaces.machines(3) as names, self.swarm(names, outer_steps=5000, deadline="1s", dead_after="20s") as run:
+        with namespaces.machines(3) as names, self.swarm(names, outer_steps=5000, deadline="6s", dead_after="30s") as run:
             run.wait_for("outer_step_committed", 3)
             between = ("-n", names[1], "route"), ("blackhole", f"{namespaces.address(2)}/32")
             namespaces.run("ip", *between[0], "add", *between[1])
