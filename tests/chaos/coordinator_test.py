@@ -8,9 +8,10 @@ import random
 import re
 import signal
 import socket
+import subprocess
 import unittest
 
-from prime_run import Run, wait_until
+from prime_run import LIMIT_S, PRIMECTL, Run, wait_until
 
 STEPS = 40
 SLOW = {"PRIME_QUADRATIC_DELAY_MS": "5", "PRIME_QUADRATIC_ELEMENTS": "300000"}
@@ -101,6 +102,23 @@ class CoordinatorKilled(unittest.TestCase):
                 wait_until("a status that tells it", lambda: (run.status()["run"]["waiting_for"] or "").startswith(kept))
             self.assertEqual(run.wait_for_end(), 0)
             run.check(outer_steps=100)
+
+    def test_down_ends_a_guard_that_waits_for_an_obstacle_to_go_away(self):
+        with Run(2, outer_steps=5000, dead_after="20s", env=SLOW) as run:
+            run.wait_for("outer_step_committed", 2)
+            guard = run.guard()
+            decisions = run.run_directory / "coordinator" / "decisions.json"
+            os.kill(guard, signal.SIGSTOP)
+            os.kill(run.coordinator_pid(), signal.SIGKILL)
+            wait_until("the coordinator's end", lambda: not run.ours(run.coordinator_pid()))
+            decisions.write_text("{")
+            os.kill(guard, signal.SIGCONT)
+            wait_until("a status that tells it", lambda: "kept from going on" in (run.status()["run"]["waiting_for"] or ""))
+            done = subprocess.run([PRIMECTL, "down", run.up["run_id"], "--state-dir", run.state], capture_output=True, text=True, timeout=LIMIT_S,
+                                  check=False)
+            self.assertIn("ended 2 peers and the coordinator", done.stdout, done.stderr)
+            wait_until("the guard's end", lambda: not run.ours(guard))
+            self.assertFalse(any(run.ours(peer["pid"]) for peer in run.up["peers"]))
 
     def test_a_log_that_cannot_be_opened_for_a_while_is_waited_out(self):
         with Run(2, outer_steps=60, dead_after="20s", env=SLOW) as run:
