@@ -27,15 +27,13 @@ std::string make_run_id(const std::string& name) {
   return id;
 }
 
-Result<fs::path> make_run_directory(const fs::path& root, const std::string& run, const manifest::Manifest& manifest) {
-  const auto directory = root / run;
+Result<void> make_run_directory(const fs::path& directory, const manifest::Manifest& manifest) {
   std::error_code error;
   fs::create_directories(directory / "coordinator", error);
   if (!error) fs::create_directories(directory / "peers", error);
   if (!error) fs::permissions(directory, fs::perms::owner_all, error);
   if (error) return fail(store::storage_error("create", directory, error.value()));
-  PRIME_CHECK(store::write_file_atomically(directory / "manifest.yaml", manifest::shared_yaml(manifest)));
-  return directory;
+  return store::write_file_atomically(directory / "manifest.yaml", manifest::shared_yaml(manifest));
 }
 
 Result<void> write_invite(const fs::path& run_directory, const std::string& invite) {

@@ -11,9 +11,8 @@ namespace prime::launch {
 
 /// NAME-xxxxxx: the manifest's name and six random characters, so that two runs of one manifest are two.
 std::string make_run_id(const std::string& name);
-/// root/RUN with manifest.yaml (shared half, canonical), readable by its owner only.
-Result<std::filesystem::path> make_run_directory(const std::filesystem::path& root, const std::string& run,
-                                                 const manifest::Manifest& manifest);
+/// With manifest.yaml (shared half, canonical), readable by its owner only.
+Result<void> make_run_directory(const std::filesystem::path& directory, const manifest::Manifest& manifest);
 
 /// Replaces RUN/invite; nobody but its owner may read it, from its first byte on.
 Result<void> write_invite(const std::filesystem::path& run_directory, const std::string& invite);

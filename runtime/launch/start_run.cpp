@@ -242,7 +242,7 @@ Result<StartedRun> start_run(const RunRequest& request) {
   const auto run = make_run_id(request.manifest.shared.run);
   const auto directory = request.state_root / run;
   const auto launch = [&]() -> Result<LaunchedProcess> {
-    PRIME_CHECK(make_run_directory(request.state_root, run, request.manifest));
+    PRIME_CHECK(make_run_directory(directory, request.manifest));
     return launch_coordinator(request, run, directory);
   };
   auto coordinator = launch();

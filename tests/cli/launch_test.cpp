@@ -137,14 +137,14 @@ BOOST_AUTO_TEST_CASE(lines_that_are_no_readiness_are_none) {
 
 BOOST_AUTO_TEST_CASE(an_invite_is_readable_by_its_owner_only) {
   const test::TemporaryDirectory root;
-  const auto directory = make_run_directory(root.path(), "small-abcdef", small_manifest());
-  BOOST_REQUIRE(directory.has_value());
+  const auto directory = root.path() / "small-abcdef";
+  BOOST_REQUIRE(make_run_directory(directory, small_manifest()).has_value());
   for (const auto* invite : {"prime://first", "prime://second"}) {
-    BOOST_REQUIRE(write_invite(*directory, invite).has_value());
-    BOOST_TEST(read_invite(*directory).value() == invite);
+    BOOST_REQUIRE(write_invite(directory, invite).has_value());
+    BOOST_TEST(read_invite(directory).value() == invite);
   }
   struct stat entry {};
-  BOOST_REQUIRE(::stat((*directory / "invite").c_str(), &entry) == 0);
+  BOOST_REQUIRE(::stat((directory / "invite").c_str(), &entry) == 0);
   BOOST_TEST((entry.st_mode & 0777) == 0600U);
 }
 
