@@ -2,15 +2,14 @@
 
 #include <array>
 #include <charconv>
-#include <cstdio>
 
 namespace prime {
 namespace {
 
 std::string hex(std::uint64_t value) {
-  std::array<char, 17> text{};
-  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(value));
-  return text.data();
+  std::string text(16, '0');
+  for (std::size_t i = text.size(); value != 0; value >>= 4U) text[--i] = "0123456789abcdef"[value & 15U];
+  return text;
 }
 
 std::optional<std::uint64_t> parse_hex(std::string_view text) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "actors/coordinator/departures.hpp"
 #include "actors/coordinator/membership_machine.hpp"
 #include "actors/coordinator/outer_step_machine.hpp"
 #include "actors/coordinator/rollback_machine.hpp"
@@ -14,27 +15,45 @@ namespace {
 
 using Effects = std::vector<Effect>;
 
-/// Takes a peer out; if it took part in the operation in flight, that is void first, so that the survivors hear of it.
+/// Takes a peer out; if it took part in the operation in flight, that is void, and the survivors hear of it.
 void lose(State& state, PeerId peer, const Error& cause, bool left, Instant now, Effects& effects) {
   const auto found = state.peers.find(peer);
   if (found == state.peers.end()) return;
-  const bool member = found->second.seat == Seat::Member;
   const auto name = found->second.hello.name;
-  membership::remove(state, peer, cause, left, now, effects);
-  if (member) outer_step::abort(state, name + (left ? " left" : " was lost: " + to_string(cause)), now, effects);
+  Departures departures{state, now, effects};
+  departures.remove(peer, cause, left);
+  if (departures.settle()) outer_step::abort(state, name + (left ? " left" : " was lost: " + to_string(cause)), now, effects);
 }
 
 /// A seat ends with its connection; but members are given the time to come back when the coordinator stood still itself, or when nobody
 /// else is left who holds the state.
+bool keeps_its_seat(const State& state, PeerId peer, Instant now) {
+  return state.peers.at(peer).seat == Seat::Member && (membership::was_frozen(state, now) || membership::is_needed(state, peer, now));
+}
+
+void await_return(State& state, PeerId id, const std::string& reason, Instant now, Effects& effects) {
+  auto& peer = state.peers.at(id);
+  if (!peer.absent) peer.heard = now;
+  membership::miss(state, id, membership::was_frozen(state, now) ? "the coordinator stood still" : reason, effects);
+  outer_step::abort(state, peer.hello.name + " is to come back", now, effects);
+}
+
 void disconnect(State& state, PeerId peer, const std::string& reason, Instant now, Effects& effects) {
-  const auto found = state.peers.find(peer);
-  if (found == state.peers.end()) return;
-  const bool frozen = membership::was_frozen(state, now);
-  if (found->second.seat != Seat::Member || !(frozen || membership::is_needed(state, peer, now)))
-    return lose(state, peer, Error{ErrorName::PeerLost, reason}, false, now, effects);
-  if (!found->second.absent) found->second.heard = now;
-  membership::miss(state, peer, frozen ? "the coordinator stood still" : reason, effects);
-  outer_step::abort(state, found->second.hello.name + " is to come back", now, effects);
+  if (!state.peers.contains(peer)) return;
+  if (keeps_its_seat(state, peer, now)) await_return(state, peer, reason, now, effects);
+  else lose(state, peer, Error{ErrorName::PeerLost, reason}, false, now, effects);
+}
+
+/// What a lost connection means is decided at once in a small run, and while a reduce is under way, which it makes void.
+bool is_decided_later(const State& state) { return state.peers.size() > LOOKED_AT_AFTER_EACH && state.phase != Phase::Reducing; }
+
+void disconnect_all(State& state, Instant now, Effects& effects) {
+  Departures departures{state, now, effects};
+  for (const auto& [peer, reason] : std::exchange(state.disconnected, {})) {
+    if (!state.peers.contains(peer)) continue;
+    if (keeps_its_seat(state, peer, now)) await_return(state, peer, reason, now, effects);
+    else departures.remove(peer, Error{ErrorName::PeerLost, reason}, false);
+  }
 }
 
 /// The answer tells who leaves that it was heard, and whether it takes the last copy of the state with it.
@@ -232,7 +251,8 @@ Transition step(State state, const Event& event, Instant now) {
   result.reason = std::visit(overloaded{
                                  [&](const Received& e) { return receive(s, e, now, result.effects); },
                                  [&](const ConnectionLost& e) {
-                                   disconnect(s, e.peer, e.reason, now, result.effects);
+                                   if (is_decided_later(s)) s.disconnected.emplace(e.peer, e.reason);
+                                   else disconnect(s, e.peer, e.reason, now, result.effects);
                                    return "connection lost: " + e.reason;
                                  },
                                  [&](const StopRequested&) {
@@ -248,8 +268,10 @@ Transition step(State state, const Event& event, Instant now) {
                                  },
                              },
                              event);
+  const bool all = concerns_all(s, event, phase);
+  if (all) disconnect_all(s, now, result.effects);
   if (std::exchange(s.roll_back_due, false)) rollback::roll_back(s, now, result.effects);
-  if (concerns_all(s, event, phase)) {
+  if (all) {
     if (const auto admitted = membership::admit(s, now, result.effects); !admitted.empty()) outer_step::enter(s, admitted, result.effects);
     outer_step::advance(s, now, result.effects);
     note_wait(s, now, result.effects);

@@ -208,6 +208,7 @@ struct State {
   std::vector<std::pair<PeerId, Error>> gone;
   std::uint64_t next_ordinal = 0;
   View view;
+  std::map<PeerId, std::string> disconnected;  ///< in a large run: since the last tick, and why
 
   Phase phase = Phase::Waiting;
   Instant phase_since{};

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "actors/coordinator/rollback_machine.hpp"
+#include "actors/coordinator/departures.hpp"
 #include "actors/coordinator/topology_machine.hpp"
 
 namespace prime::coordinator::membership {
@@ -16,16 +16,20 @@ void set_seat(Peer& peer, Seat seat, Instant now) {
   peer.since = now;
 }
 
-Record peer_record(const char* event, const Peer& peer) {
-  return Record{event}.with("peer", to_string(peer.hello.peer)).with("name", peer.hello.name);
-}
-
-bool holds_current_state(const State& state, const Peer& peer) {
-  return state.digest && (peer.seat == Seat::CaughtUp || peer.seat == Seat::Member) && peer.seated.revision == state.revision;
+/// In a large run nobody looks at all the others for each joiner: from its own place in the view it takes the next who holds the state.
+std::optional<PeerId> donor_in_turn(const State& state, const Peer& joiner) {
+  const auto& members = state.view.members;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const auto id = members[(joiner.ordinal + joiner.fetch.attempts + i) % members.size()].id;
+    const auto& peer = state.peers.at(id);
+    if (id != joiner.hello.peer && !peer.absent && holds_current_state(state, peer)) return id;
+  }
+  return std::nullopt;
 }
 
 /// The holder with the fewest fetches on it; the oldest among equals.
 std::optional<PeerId> choose_donor(const State& state, PeerId joiner, PeerId avoid) {
+  if (state.peers.size() > LOOKED_AT_AFTER_EACH) return donor_in_turn(state, state.peers.at(joiner));
   std::map<PeerId, std::size_t> fetches;
   for (const auto& [id, peer] : state.peers)
     if (peer.seat == Seat::Fetching) ++fetches[peer.fetch.donor];
@@ -42,27 +46,6 @@ std::optional<PeerId> choose_donor(const State& state, PeerId joiner, PeerId avo
     }
   }
   return best != nullptr ? std::optional<PeerId>{best->hello.peer} : std::nullopt;
-}
-
-/// Counts a member that is being lost; with a policy that says so, the run waits until the lost are replaced. What counts is the last
-/// sign of life: one that was killed is known at once, and one that fell silent at that moment a heartbeat limit later.
-void note_loss(State& state, Instant heard, Instant now, Effects& effects) {
-  auto& losses = state.losses;
-  if (losses.lost == 0 || heard - losses.since > state.options.heartbeat_limit)
-    losses = Losses{heard, static_cast<std::uint32_t>(state.view.members.size()), 0};
-  const bool known = losses.correlated();
-  ++losses.lost;
-  if (known || !losses.correlated() || state.phase >= Phase::Finishing) return;
-  const auto policy = state.options.on_correlated_loss;
-  // Before the first checkpoint, and right after one, there is nothing to go back to.
-  state.roll_back_due = policy == LossPolicy::RollBack && state.checkpoint && state.checkpoint->revision < state.revision;
-  effects.emplace_back(Record{"correlated_loss"}
-                           .with("lost", std::uint64_t{losses.lost})
-                           .with("of", std::uint64_t{losses.members})
-                           .with("policy", std::string{policy == LossPolicy::Pause ? "pause"
-                                                       : state.roll_back_due       ? "rollback"
-                                                                                   : "continue"}));
-  if (policy == LossPolicy::Pause) state.pause = Pause{std::max(losses.members, state.pause ? state.pause->members : 0), now};
 }
 
 /// Sends a seated peer to a donor, or makes it the founder of a run that has no state yet.
@@ -97,13 +80,6 @@ std::string assign(State& state, Peer& peer, PeerId avoid, Instant now, Effects&
   return peer.hello.name + " fetches revision " + std::to_string(state.revision.value) + " from " + giver.hello.name;
 }
 
-/// Who takes part anew while the run waits for its checkpoint is to bring that along, whatever became of its seat.
-Error told(const State& state, const Error& cause) {
-  const bool joins_anew =
-      cause.name == ErrorName::Evicted || cause.name == ErrorName::DeadlineExceeded || cause.name == ErrorName::FetchFailed;
-  return state.restoring && joins_anew ? rollback::cause(state.checkpoint->revision) : cause;
-}
-
 std::optional<Error> refusal(const State& state, const Hello& message) {
   if (message.protocol != PROTOCOL_VERSION)
     return Error{ErrorName::VersionMismatch,
@@ -129,6 +105,14 @@ std::optional<Error> refusal(const State& state, const Hello& message) {
 }
 
 }  // namespace
+
+Record peer_record(const char* event, const Peer& peer) {
+  return Record{event}.with("peer", to_string(peer.hello.peer)).with("name", peer.hello.name);
+}
+
+bool holds_current_state(const State& state, const Peer& peer) {
+  return state.digest && (peer.seat == Seat::CaughtUp || peer.seat == Seat::Member) && peer.seated.revision == state.revision;
+}
 
 std::string without_seat(const State& state, PeerId from, Effects& effects) {
   const Error cause{ErrorName::Evicted, "it has no seat in epoch " + std::to_string(state.view.epoch.value)};
@@ -218,38 +202,6 @@ std::string fetch_failed(State& state, PeerId from, const FetchFailed& message, 
   return peer.hello.name + " tries another donor";
 }
 
-void remove(State& state, PeerId id, const Error& cause, bool left, Instant now, Effects& effects) {
-  const auto found = state.peers.find(id);
-  if (found == state.peers.end()) return;
-  const bool member = found->second.seat == Seat::Member;
-  if (member && !left) note_loss(state, found->second.heard, now, effects);
-  if (member && left) {  // nobody waits for who says goodbye
-    if (state.pause && state.pause->members > 0) --state.pause->members;
-    if (state.losses.members > 0) --state.losses.members;
-  }
-  effects.emplace_back(peer_record(left ? "peer_left" : "peer_lost", found->second).with("reason", left ? cause.detail : to_string(cause)));
-  state.peers.erase(found);
-  state.gone.emplace_back(id, cause);
-  if (state.gone.size() > MAX_GONE) state.gone.erase(state.gone.begin());
-  if (member) {
-    std::erase_if(state.view.members.edit(), [&](const Member& m) { return m.id == id; });
-    state.view.epoch = state.view.epoch.next();
-    topology::members_changed(state);
-    // Why its links broke is known now: the next try of the reduce has nothing else to wait for.
-    std::erase_if(state.link_failures, [&](const auto& entry) { return entry.first.first == id || entry.first.second == id; });
-    if (state.link_failures.empty()) state.retry_at = now;
-  }
-  const bool state_lost = state.digest && std::none_of(state.peers.begin(), state.peers.end(),
-                                                       [&](const auto& entry) { return holds_current_state(state, entry.second); });
-  if (state_lost && !state.has_trained()) {
-    // Nothing was trained yet: the next one who is seated, or whose fetch has ended, founds the state anew.
-    if (!state.options.origin) state.digest.reset();
-    if (std::all_of(state.peers.begin(), state.peers.end(), [](const auto& entry) { return entry.second.seat == Seat::Greeted; }))
-      state.layout.reset();
-  }
-  refresh_fetches(state, now, effects);
-}
-
 bool is_last_holder(const State& state, PeerId id) {
   return holds_current_state(state, state.peers.at(id)) && std::none_of(state.peers.begin(), state.peers.end(), [&](const auto& entry) {
            return entry.first != id && holds_current_state(state, entry.second);
@@ -267,6 +219,10 @@ bool is_needed(const State& state, PeerId id, Instant now) {
                       [&](const auto& entry) { return entry.first != id && is_here_with_state(state, entry.second, now); });
 }
 
+void dismiss(State& state, PeerId id, const Error& cause, Instant now, Effects& effects) {
+  Departures{state, now, effects}.dismiss(id, cause);
+}
+
 void miss(State& state, PeerId id, const std::string& why, Effects& effects) {
   auto& peer = state.peers.at(id);
   if (peer.absent) return;
@@ -278,14 +234,6 @@ void heard_again(State& state, PeerId id, Effects& effects) {
   auto& peer = state.peers.at(id);
   peer.absent = false;
   effects.emplace_back(peer_record("peer_returned", peer));
-}
-
-void dismiss(State& state, PeerId id, const Error& cause, Instant now, Effects& effects) {
-  if (!state.peers.contains(id)) return;
-  effects.emplace_back(Send{id, Dismissed{told(state, cause)}});
-  effects.emplace_back(Fence{id});
-  // Whose turn never came is no loss, nor is who comes back with the checkpoint.
-  remove(state, id, cause, cause.name == ErrorName::RunDone || cause.name == ErrorName::RolledBack, now, effects);
 }
 
 std::vector<PeerId> admit(State& state, Instant now, Effects& effects) {
@@ -350,7 +298,6 @@ bool expire(State& state, Instant now, Effects& effects) {
   const bool waits = state.deserted && now - *state.deserted <= state.options.heartbeat_limit;
   std::vector<std::pair<PeerId, Error>> overdue;
   const auto& options = state.options;
-  const auto epoch = state.view.epoch;
   bool missed = false;
   for (const auto& [id, peer] : state.peers) {
     const auto silence = now - peer.heard;
@@ -366,8 +313,9 @@ bool expire(State& state, Instant now, Effects& effects) {
       overdue.emplace_back(
           id, Error{ErrorName::DeadlineExceeded, "the state was not fetched within " + format_duration(state.options.fetch_limit)});
   }
-  for (const auto& [id, cause] : overdue) dismiss(state, id, cause, now, effects);
-  return missed || state.view.epoch != epoch;
+  Departures departures{state, now, effects};
+  for (const auto& [id, cause] : overdue) departures.dismiss(id, cause);
+  return departures.settle() || missed;
 }
 
 std::optional<PeerId> held_for(const State& state, Instant now) {

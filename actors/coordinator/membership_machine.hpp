@@ -14,11 +14,12 @@ std::string seated(State& state, PeerId from, const Seated& message, Instant now
 std::string fetched(State& state, PeerId from, const Fetched& message, Instant now, Effects& effects);
 std::string fetch_failed(State& state, PeerId from, const FetchFailed& message, Instant now, Effects& effects);
 
-/// Takes a peer out; a member's going makes a new epoch. `left` tells a farewell from a loss.
-void remove(State& state, PeerId peer, const Error& cause, bool left, Instant now, Effects& effects);
-/// The same for a peer that is still connected: it is told why and fenced.
+/// Sends one peer away; for several at once see Departures.
 void dismiss(State& state, PeerId peer, const Error& cause, Instant now, Effects& effects);
 
+/// A line of the journal about a peer.
+Record peer_record(const char* event, const Peer& peer);
+bool holds_current_state(const State& state, const Peer& peer);
 /// Whether this peer holds the current state, and no other one does.
 bool is_last_holder(const State& state, PeerId peer);
 /// Whether it holds the current state and was heard lately.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "actors/coordinator/departures.hpp"
 #include "actors/coordinator/membership_machine.hpp"
 #include "actors/coordinator/run_end_machine.hpp"
 #include "actors/coordinator/topology_machine.hpp"
@@ -187,8 +188,8 @@ void settle_parity(State& state, Instant now, Effects& effects) {
   for (const auto& member : state.view.members)
     if (state.peers.at(member.id).vote->state != winner) wrong.push_back(member.id);
   abort(state, "the digests differ", now, effects);
-  for (const auto id : wrong)
-    membership::dismiss(state, id, Error{ErrorName::ParityBroken, "its result differs from that of the others"}, now, effects);
+  Departures departures{state, now, effects};
+  for (const auto id : wrong) departures.dismiss(id, Error{ErrorName::ParityBroken, "its result differs from that of the others"});
 }
 
 /// Retries are spread out, so that a peer whose link broke because it died is known as lost before they are used up.
@@ -270,11 +271,11 @@ void advance_training(State& state, Instant now, Effects& effects) {
       const auto& peer = state.peers.at(member.id);
       if (!peer.ready && now - peer.since > state.options.deadline) slow.push_back(member.id);  // who entered later has its own time
     }
+    Departures departures{state, now, effects};
     for (const auto id : slow)
-      membership::dismiss(state, id,
-                          Error{ErrorName::DeadlineExceeded, "not ready " + format_duration(state.options.deadline) + " after the first"},
-                          now, effects);
-    if (!slow.empty()) return advance(state, now, effects);
+      departures.dismiss(id,
+                         Error{ErrorName::DeadlineExceeded, "not ready " + format_duration(state.options.deadline) + " after the first"});
+    if (departures.settle()) return advance(state, now, effects);
   }
   const bool closes = all_ready(state) || (state.quorum_since && now - *state.quorum_since >= state.options.grace);
   if (closes && now >= state.retry_at && !membership::held_for(state, now) && !topology::held_since(state, now))
@@ -288,10 +289,11 @@ void advance_reducing(State& state, Instant now, Effects& effects) {
   for (const auto& member : state.view.members)
     if (!state.peers.at(member.id).vote) mute.push_back(member.id);
   abort(state, "the deadline of the reduce passed", now, effects);
+  Departures departures{state, now, effects};
   for (const auto id : mute)
     if (!membership::is_needed(state, id, now))
-      membership::dismiss(state, id, Error{ErrorName::DeadlineExceeded, "no vote within " + format_duration(state.options.deadline)}, now,
-                          effects);
+      departures.dismiss(id, Error{ErrorName::DeadlineExceeded, "no vote within " + format_duration(state.options.deadline)});
+  departures.settle();
   advance(state, now, effects);
 }
 

@@ -1,6 +1,6 @@
 #include "actors/coordinator/rollback_machine.hpp"
 
-#include "actors/coordinator/membership_machine.hpp"
+#include "actors/coordinator/departures.hpp"
 #include "actors/coordinator/outer_step_machine.hpp"
 #include "actors/coordinator/waits.hpp"
 
@@ -30,7 +30,9 @@ void roll_back(State& state, Instant now, Effects& effects) {
   // A peer that takes part anew is told from one that still works on what is void by its id: nothing of that can reach the new steps.
   std::vector<PeerId> all;
   for (const auto& [id, peer] : state.peers) all.push_back(id);
-  for (const auto id : all) membership::dismiss(state, id, cause(to.revision), now, effects);
+  Departures departures{state, now, effects};
+  for (const auto id : all) departures.dismiss(id, cause(to.revision));
+  departures.settle();
   state.revision = to.revision;
   state.digest = to.state;
   state.step = OuterStep{to.revision.value + 1};

@@ -37,7 +37,7 @@ void Oracle::coordinator_stepped(const coordinator::Event& event, const coordina
                                  const std::vector<coordinator::Effect>& effects, Instant now) {
   now_ = now;
   judged_now_.reset();
-  ids_of_members_before_ = ids_of_members_;
+  members_before_.clear();
   if (const auto* received = std::get_if<coordinator::Received>(&event)) heard_[received->from] = now;
   // A member whose seat is kept begins to be silent when its connection ends.
   if (const auto* lost = std::get_if<coordinator::ConnectionLost>(&event); lost != nullptr && state.peers.contains(lost->peer))
@@ -121,6 +121,7 @@ void Oracle::check_membership(const coordinator::State& state, bool all_seats) {
   epoch_ = state.view.epoch;
   if (!same_members) {
     members_ = members;
+    members_before_ = std::move(ids_of_members_);
     ids_of_members_.clear();
     std::optional<std::uint64_t> last;
     for (const auto& member : members) {

@@ -46,7 +46,7 @@ class Oracle {
   };
   [[nodiscard]] const std::vector<SeatSeen>& seats() const { return seats_; }
   /// Whether it has a seat, or lost it just now.
-  [[nodiscard]] bool is_member_until_now(PeerId id) const { return ids_of_members_before_.contains(id); }
+  [[nodiscard]] bool is_member_until_now(PeerId id) const { return ids_of_members_.contains(id) || members_before_.contains(id); }
   [[nodiscard]] bool seats_changed() const { return seats_changed_; }
   [[nodiscard]] std::size_t commits() const { return journal_.size(); }
   void violate(const std::string& what);
@@ -89,7 +89,7 @@ class Oracle {
   Epoch epoch_;
   SharedList<Member> members_;
   std::unordered_set<PeerId> ids_of_members_;
-  std::unordered_set<PeerId> ids_of_members_before_;  ///< this event
+  std::unordered_set<PeerId> members_before_;  ///< this event, if it changed them
   std::unordered_map<PeerId, Instant> heard_;
   Instant losing_since_{};
   std::size_t members_before_losses_ = 0;

@@ -66,6 +66,7 @@ struct Scenario {
   std::optional<std::pair<std::size_t, std::size_t>> bad_link;  ///< arrivals whose lanes never work
   bool same_start = true;                                       ///< all trainers are born with equal values
   std::optional<std::pair<Duration, Duration>> delay;           ///< of a message; absent: half below 5 ms, half below 200 ms
+  std::optional<std::pair<Duration, Duration>> reduce;          ///< of one peer's part; absent: below 500 ms, of one in ten 1 s to 5 s
   double slow_message = 0.01;                                   ///< probability of a delay of seconds instead of milliseconds
   Duration slowest_message = 4s;
   Duration clock_skew{};         ///< the clocks of two machines differ by up to twice this

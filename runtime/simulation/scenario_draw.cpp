@@ -86,6 +86,7 @@ Result<Scenario> draw(const ScenarioFile& file, std::uint64_t seed, std::optiona
   PRIME_CHECK(fits(peers, options));
   draw_limits(random, file, scenario);
   if (file.delay) scenario.delay = {file.delay->low, file.delay->high};
+  if (file.reduce) scenario.reduce = {file.reduce->low, file.reduce->high};
   scenario.slow_message = file.slow_messages / 100;
   replace(random, scenario.clock_skew, file.clock_skew);
   if (file.clock_skew) scenario.clock_drift = 200;

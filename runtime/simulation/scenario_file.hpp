@@ -72,6 +72,7 @@ struct ScenarioFile {
   std::optional<Time> bind;
   std::optional<Time> train;
   std::optional<Time> fetch;
+  std::optional<Time> reduce;
   Count slower{1, 1};  ///< the first peer trains so many times as long
   std::vector<FaultPlan> faults;
   std::vector<std::string> ends;     ///< see Summary::end; a run of no fewer peers that ends otherwise has failed. Empty: any

@@ -257,6 +257,9 @@ void add_world(std::vector<Key<ScenarioFile>>& t) {
       "timing.train", "inner steps of one outer step, on average [1s]", "300ms..3s", [](auto& f) -> auto& { return f.train; }));
   t.push_back(times<ScenarioFile>(
       "timing.fetch", "state fetch at most, at least half of it [300ms]", "20ms..1s", [](auto& f) -> auto& { return f.fetch; }));
+  t.push_back(times<ScenarioFile>(
+      "timing.reduce", "each one's part of a reduce [5ms..500ms, and of one in ten 1s..5s]", "100ms..400ms",
+      [](auto& f) -> auto& { return f.reduce; }));
   t.push_back(counts<ScenarioFile>(
       "timing.slower", "the first peer trains so many times as long [1]", 1, 1000, "4", [](auto& f) -> auto& { return f.slower; }));
   t.push_back(flag(

@@ -145,6 +145,7 @@ class Swarm {
     StartReduce message;
     std::vector<std::size_t> members;  ///< hosts, in rank order
     std::map<std::size_t, Part> parts;
+    std::size_t running = 0;          ///< parts that have begun and not ended
     std::optional<std::size_t> dead;  ///< a member that died before it began
     std::optional<std::size_t> broken_by;
     std::optional<Numbers> mean;  ///< once all parts have begun
@@ -179,6 +180,7 @@ class Swarm {
   [[nodiscard]] std::optional<std::size_t> index_of(PeerId id) const;
 
   // world.cpp: data plane, fetches, trainers
+  Duration reduce_time();
   void open_reduce(Reduce& reduce, const StartReduce& message);
   [[nodiscard]] Numbers mean_of(const Reduce& reduce) const;
   void run_reduce(std::size_t host, const StartReduce& message);

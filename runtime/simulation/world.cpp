@@ -15,6 +15,7 @@ void Swarm::run_reduce(std::size_t i, const StartReduce& message) {
   auto& part = reduce.parts[i];
   if (part.started) return oracle_.violate("SIM-4 " + host.machine.options.hello.name + " runs an operation twice");
   part.started = true;
+  ++reduce.running;
   if (std::exchange(host.stalls, false)) host.stalled_in = message.op;
   const auto mine =
       std::find_if(message.contributions.begin(), message.contributions.end(), [&](const Contribution& c) { return c.peer == host.id; });
@@ -42,8 +43,7 @@ void Swarm::run_reduce(std::size_t i, const StartReduce& message) {
   if (reduce.broken_by) return fail_part(i, message.op, *reduce.broken_by, ErrorName::LaneBroken, random_.between(1ms, 2s));
   if (reduce.parts.size() < reduce.members.size()) return;
   for (const auto other : reduce.members) {
-    schedule(random_.chance(0.1) ? random_.between(1s, 5s) : random_.between(5ms, 500ms),
-             [this, other, op = message.op] { complete_reduce(other, op); });
+    schedule(reduce_time(), [this, other, op = message.op] { complete_reduce(other, op); });
   }
   if (armed_resets_ > 0) {
     --armed_resets_;
@@ -56,6 +56,11 @@ void Swarm::run_reduce(std::size_t i, const StartReduce& message) {
     fail_part(a, message.op, b, ErrorName::LaneBroken, 20ms);
     fail_part(b, message.op, a, ErrorName::LaneBroken, 30ms);
   }
+}
+
+Duration Swarm::reduce_time() {
+  if (scenario_.reduce) return random_.between(scenario_.reduce->first, scenario_.reduce->second);
+  return random_.chance(0.1) ? random_.between(1s, 5s) : random_.between(5ms, 500ms);
 }
 
 void Swarm::open_reduce(Reduce& reduce, const StartReduce& message) {
@@ -92,6 +97,7 @@ void Swarm::complete_reduce(std::size_t i, OperationId op) {
     return;
   }
   part.ended = true;
+  --reduce.running;
   if (!reduce.mean) reduce.mean = mean_of(reduce);
   Model next{host.model.numbers, host.model.revision.next(), reduce.message.next_sample};
   for (std::size_t k = 0; k < next.numbers.size(); ++k) next.numbers[k] -= (*reduce.mean)[k];
@@ -105,10 +111,12 @@ void Swarm::complete_reduce(std::size_t i, OperationId op) {
 
 void Swarm::fail_part(std::size_t i, OperationId op, std::size_t suspect, ErrorName name, Duration delay) {
   schedule(delay, [this, i, op, suspect, name] {
-    auto& part = reduces_.at(op).parts.at(i);
+    auto& reduce = reduces_.at(op);
+    auto& part = reduce.parts.at(i);
     if (!hosts_[i].alive || part.ended) return;
     part.ended = true;
-    if (!reduces_.at(op).broken_by) reduces_.at(op).broken_by = i;  // without this one nobody else completes
+    --reduce.running;
+    if (!reduce.broken_by) reduce.broken_by = i;  // without this one nobody else completes
     post(i, peer::ReduceEnded{op, fail(name, "simulated"), suspect == i ? PeerId{} : hosts_[suspect].id, 0, 0}, 0ms);
   });
 }
@@ -121,8 +129,7 @@ void Swarm::break_reduces(std::size_t i, std::optional<OperationId> only) {
       if (!reduce.dead && std::find(reduce.members.begin(), reduce.members.end(), i) != reduce.members.end()) reduce.dead = i;
       continue;
     }
-    const bool through = std::all_of(reduce.parts.begin(), reduce.parts.end(), [](const auto& entry) { return entry.second.ended; });
-    if (through || reduce.broken_by) continue;
+    if (reduce.running == 0 || reduce.broken_by) continue;
     reduce.broken_by = i;
     for (const auto& [other, part] : reduce.parts)
       if (other != i && !part.ended) fail_part(other, op, i, ErrorName::LaneBroken, random_.between(1ms, 2s));
@@ -130,10 +137,12 @@ void Swarm::break_reduces(std::size_t i, std::optional<OperationId> only) {
 }
 
 void Swarm::abort_reduce(std::size_t i, OperationId op) {
-  auto& part = reduces_.at(op).parts.at(i);
+  auto& reduce = reduces_.at(op);
+  auto& part = reduce.parts.at(i);
   if (part.ended) return;  // it ended a moment before; its machine hears of that and discards
   break_reduces(i, op);
   part.ended = true;
+  --reduce.running;
   if (random_.chance(0.3))
     post(i, peer::ReduceEnded{op, fail(ErrorName::Interrupted, "aborted"), PeerId{}, 0, 0}, random_.between(0ms, 300ms));
 }

@@ -1,5 +1,6 @@
 // Owns the tests of what differs in a large run: what one peer says is not followed by a look at all the others.
 #include <boost/test/unit_test.hpp>
+#include <set>
 
 #include "coordinator_bench.hpp"
 
@@ -53,6 +54,76 @@ BOOST_AUTO_TEST_CASE(joiners_come_in_together_at_the_next_tick) {
   BOOST_TEST(bench.state.view.members.size() == ALL + 2);
   BOOST_TEST(bench.state.view.epoch.value == 2U);
   BOOST_TEST(bench.sent<BeginStep>().size() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(those_lost_between_two_ticks_go_together) {
+  auto bench = hundred();
+  bench.tick();
+  for (std::uint64_t peer = 1; peer <= 10; ++peer) {
+    bench.lose(peer);
+    BOOST_TEST(bench.effects.empty());  // a new epoch would have to be kept for each
+  }
+  bench.tick();
+  BOOST_TEST(bench.state.view.members.size() == ALL - 10);
+  BOOST_TEST(bench.state.view.epoch.value == 2U);
+  BOOST_TEST(bench.state.losses.lost == 10U);
+  BOOST_TEST(bench.state.losses.members == ALL);
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_in_a_reduce_makes_it_void_at_once) {
+  auto bench = hundred();
+  bench.tick();
+  for (std::uint64_t peer = 1; peer <= ALL; ++peer) bench.ready(peer, 100);
+  bench.lose(1);
+  BOOST_TEST(bench.sent<Abort>().size() == ALL - 1);
+  BOOST_TEST(bench.state.view.members.size() == ALL - 1);
+}
+
+BOOST_AUTO_TEST_CASE(no_reduce_begins_with_a_member_whose_connection_has_ended) {
+  auto bench = hundred();
+  bench.tick();
+  for (std::uint64_t peer = 2; peer < ALL; ++peer) bench.ready(peer, 100);
+  bench.ready(1, 100);
+  bench.lose(1);
+  bench.ready(ALL, 100);
+  BOOST_TEST(bench.sent<StartReduce>().size() == ALL - 1);
+  BOOST_TEST(!bench.state.peers.contains(PeerId{1}));
+}
+
+BOOST_AUTO_TEST_CASE(who_comes_back_before_the_tick_is_refused_as_when_it_was_lost) {
+  auto bench = hundred();
+  bench.tick();
+  bench.lose(1);
+  bench.greet(1);
+  BOOST_TEST((bench.dismissed(1) == ErrorName::Evicted));
+  BOOST_TEST(bench.state.view.members.size() == ALL - 1);
+}
+
+/// One after another, as in a small run: the last of them is the only one who holds what was trained.
+BOOST_AUTO_TEST_CASE(when_all_are_lost_between_two_ticks_one_keeps_its_seat) {
+  auto bench = hundred();
+  bench.tick();
+  std::vector<std::uint64_t> all;
+  for (std::uint64_t peer = 1; peer <= ALL; ++peer) all.push_back(peer);
+  bench.commit(all, Digest{5, 5});
+  for (const auto peer : all) bench.lose(peer);
+  bench.tick();
+  BOOST_TEST(bench.state.view.members.size() == 1U);
+  BOOST_TEST(bench.state.peers.at(PeerId{ALL}).absent);
+}
+
+BOOST_AUTO_TEST_CASE(joiners_of_a_large_run_fetch_from_different_members) {
+  auto bench = hundred();
+  bench.tick();
+  std::vector<std::uint64_t> all;
+  for (std::uint64_t peer = 1; peer <= ALL; ++peer) all.push_back(peer);
+  bench.commit(all, Digest{5, 5});
+  std::set<PeerId> donors;
+  for (std::uint64_t peer = 201; peer <= 210; ++peer) {
+    bench.seat(peer);
+    donors.insert(bench.sent<FetchState>().at(0).second.donor);
+  }
+  BOOST_TEST(donors.size() == 10U);
 }
 
 BOOST_AUTO_TEST_CASE(the_quorum_s_last_contribution_is_noticed_at_once) {
