@@ -9,6 +9,7 @@
 #include "actors/peer/peer_actor.hpp"
 #include "runtime/agent/end_signal.hpp"
 #include "runtime/agent/fault_point.hpp"
+#include "runtime/agent/memory_keeper.hpp"
 #include "runtime/agent/peer_host.hpp"
 #include "runtime/agent/processes.hpp"
 #include "runtime/agent/random_id.hpp"
@@ -331,6 +332,7 @@ Life live(const AgentOptions& options, PeerId self, std::optional<PeerId> before
 }  // namespace
 
 Result<void> run_agent(AgentOptions options, const AgentPorts& ports) {
+  keep_memory_beyond_death();
   supervisor::State lives{LIVES, {}};
   std::optional<Error> eviction;  // of the life before, until the run has welcomed this one
   const auto welcome = [&](const AgentIdentity& identity) {

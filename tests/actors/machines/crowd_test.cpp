@@ -1,5 +1,6 @@
 // Owns the tests of what differs in a large run: what one peer says is not followed by a look at all the others.
 #include <boost/test/unit_test.hpp>
+#include <numeric>
 #include <set>
 
 #include "coordinator_bench.hpp"
@@ -20,6 +21,12 @@ Bench hundred(std::uint32_t quorum = 0) {
   bench.state.options.quorum = quorum;
   for (std::uint64_t peer = 1; peer <= ALL; ++peer) bench.seat(peer);
   return bench;
+}
+
+std::vector<std::uint64_t> everybody() {
+  std::vector<std::uint64_t> all(ALL);
+  std::iota(all.begin(), all.end(), 1U);
+  return all;
 }
 
 }  // namespace
@@ -103,10 +110,8 @@ BOOST_AUTO_TEST_CASE(who_comes_back_before_the_tick_is_refused_as_when_it_was_lo
 BOOST_AUTO_TEST_CASE(when_all_are_lost_between_two_ticks_one_keeps_its_seat) {
   auto bench = hundred();
   bench.tick();
-  std::vector<std::uint64_t> all;
-  for (std::uint64_t peer = 1; peer <= ALL; ++peer) all.push_back(peer);
-  bench.commit(all, Digest{5, 5});
-  for (const auto peer : all) bench.lose(peer);
+  bench.commit(everybody(), Digest{5, 5});
+  for (const auto peer : everybody()) bench.lose(peer);
   bench.tick();
   BOOST_TEST(bench.state.view.members.size() == 1U);
   BOOST_TEST(bench.state.peers.at(PeerId{ALL}).absent);
@@ -115,9 +120,7 @@ BOOST_AUTO_TEST_CASE(when_all_are_lost_between_two_ticks_one_keeps_its_seat) {
 BOOST_AUTO_TEST_CASE(joiners_of_a_large_run_fetch_from_different_members) {
   auto bench = hundred();
   bench.tick();
-  std::vector<std::uint64_t> all;
-  for (std::uint64_t peer = 1; peer <= ALL; ++peer) all.push_back(peer);
-  bench.commit(all, Digest{5, 5});
+  bench.commit(everybody(), Digest{5, 5});
   std::set<PeerId> donors;
   for (std::uint64_t peer = 201; peer <= 210; ++peer) {
     bench.seat(peer);
