@@ -100,9 +100,7 @@ void LaneThread::obey(StartCommand command) {
     chunks_done_.fetch_add(1, std::memory_order_relaxed);
     if (options_.on_chunk) options_.on_chunk(op, done, total);
   };
-  // Each stream has a chunk on its way there, another one on its way back, and one to go on with.
-  const std::uint32_t window = std::max(options_.window_chunks, 3 * options_.streams());
-  auto operation = Operation::make(std::move(command.request), {window, &pool_}, observe, options_.now);
+  auto operation = Operation::make(std::move(command.request), {window(), &pool_}, observe, options_.now);
   if (!operation) return refuse(std::move(operation).error());
   const auto at = operations_.emplace(op, Running{std::move(*operation), std::move(command.done)}).first;
   for (const auto rank : at->second.operation->plan().peers()) {
@@ -118,6 +116,9 @@ void LaneThread::obey(StartCommand command) {
   replay(*at->second.operation);
   busy_ = true;
 }
+
+/// Each stream has a chunk on its way there, another one on its way back, and one to go on with.
+std::uint32_t LaneThread::window() const { return std::max(options_.window_chunks, 3 * options_.streams()); }
 
 /// A new epoch ends what older ones have in flight, an operation those of its tag.
 void LaneThread::end_operations_before(OperationId op) {

@@ -122,6 +122,7 @@ class LaneThread {
   void check_deadlines();
   void send_votes(Operation& operation);
   void finish_what_is_done();
+  [[nodiscard]] std::uint32_t window() const;
   void end_operations_before(OperationId op);
   void end_operation(RunningAt at, Result<ReduceStats> stats);
   [[nodiscard]] int poll_timeout_ms() const;

@@ -10,6 +10,8 @@ namespace {
 
 /// Steps of one stream in one turn: enough for a frame and the next header, few enough to be fair to the others.
 constexpr int STEPS_PER_TURN = 4;
+/// So many operations have their whole windows; more share what those have.
+constexpr std::uint32_t WINDOWS_IN_ALL = 4;
 /// Frames of operations that have not begun here, of at most WHOLE_BYTES each. Beyond it lanes are not read.
 constexpr std::size_t MAX_PARKED_FRAMES = 1024;
 
@@ -153,12 +155,14 @@ bool LaneThread::next_frame(Lane& lane, Stream& stream) {
     if (probe) stream.send(std::move(*probe));
     return probe.has_value();
   }
+  // What is under way has a bound for all operations together: it is memory, and beyond the caches it is slow.
+  const auto most = WINDOWS_IN_ALL * window() / static_cast<std::uint32_t>(count);
   auto at = std::next(operations_.begin(), static_cast<std::ptrdiff_t>(lane.turn % count));
   for (std::size_t tried = 0; tried < count; ++tried) {
     Operation& operation = *at->second.operation;
     if (++at == operations_.end()) at = operations_.begin();
     const auto to = operation.rank_of(stream.peer());
-    auto frame = to ? operation.next(*to) : std::nullopt;
+    auto frame = to ? operation.next(*to, most) : std::nullopt;
     if (!frame) continue;
     lane.turn = static_cast<std::size_t>(std::distance(operations_.begin(), at));
     stream.send(std::move(*frame));

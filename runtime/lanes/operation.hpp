@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -67,8 +68,9 @@ class Operation {
   /// The payload of the expected frame is there. Fails with LaneBroken when it was damaged on its way.
   Result<void> received(std::uint32_t from, Reception reception, Instant now);
 
-  /// The next frame to this rank, if there is one by now; from here on it counts as being sent.
-  [[nodiscard]] std::optional<Frame> next(std::uint32_t to);
+  /// The next frame to this rank, if there is one by now; from here on it counts as being sent. `most` narrows the window while others
+  /// share the pool; one chunk is always allowed, since the others may wait for this operation.
+  [[nodiscard]] std::optional<Frame> next(std::uint32_t to, std::uint32_t most = std::numeric_limits<std::uint32_t>::max());
   void sent(std::uint32_t to, const FrameHeader& header, Instant now);
 
   /// Combines one chunk if all that goes into it is there.
@@ -127,7 +129,7 @@ class Operation {
     return first_taken_[segment] + chunk * plan_.route(segment).take.size() + at;
   }
   [[nodiscard]] Result<Place> place_of(std::uint32_t from, const FrameHeader& header) const;
-  [[nodiscard]] std::optional<Frame> next_input(std::uint32_t to);
+  [[nodiscard]] std::optional<Frame> next_input(std::uint32_t to, std::uint32_t window);
   Result<void> encode_input(const Piece& piece, std::span<std::byte> wire);
   [[nodiscard]] std::size_t payload_of(const Piece& piece) const;
   void take_input(std::uint32_t from, const Piece& piece, ChunkPool::Buffer buffer);

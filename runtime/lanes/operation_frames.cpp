@@ -149,7 +149,7 @@ void Operation::take_result(const Piece& piece, std::uint64_t checksum, const Re
 
 // --- sending ---------------------------------------------------------------------------------------------------------
 
-std::optional<Frame> Operation::next(std::uint32_t to) {
+std::optional<Frame> Operation::next(std::uint32_t to, std::uint32_t most) {
   auto& exchange = exchanges_[to];
   if (!exchange.begin_claimed) {
     exchange.begin_claimed = true;
@@ -163,17 +163,17 @@ std::optional<Frame> Operation::next(std::uint32_t to) {
     exchange.ready.pop_front();
     return frame;
   }
-  return next_input(to);
+  return next_input(to, std::max(1U, std::min(most, limits_.window_chunks)));
 }
 
-std::optional<Frame> Operation::next_input(std::uint32_t to) {
+std::optional<Frame> Operation::next_input(std::uint32_t to, std::uint32_t window) {
   auto& exchange = exchanges_[to];
   for (std::size_t tried = 0; tried < exchange.give.size(); ++tried) {
     const std::size_t at = (exchange.giving + tried) % exchange.give.size();
     const std::uint32_t segment = exchange.give[at];
     const std::uint32_t chunk = exchange.given[at];
     if (chunk == plan_.chunk_count(segment)) continue;
-    if (plan_.schedule() != Schedule::Whole && chunk >= results_[segment] + limits_.window_chunks) continue;
+    if (plan_.schedule() != Schedule::Whole && chunk >= results_[segment] + window) continue;
     ++exchange.given[at];
     exchange.giving = at + 1;
     const Piece piece{PieceKind::Input, segment, chunk};

@@ -109,6 +109,15 @@ BOOST_FIXTURE_TEST_CASE(no_more_is_given_than_the_window_holds, Fixture) {
   BOOST_TEST(more[0].chunk == 3U);
 }
 
+BOOST_FIXTURE_TEST_CASE(while_others_share_the_pool_less_is_given_but_never_nothing, Fixture) {
+  BOOST_TEST(deliver(1, PieceKind::Begin));
+  BOOST_TEST(operation->next(1, 0).has_value());
+  for (const std::uint32_t most : {0U, 1U}) BOOST_TEST(!operation->next(1, most).has_value());
+  BOOST_TEST(operation->next(1, 2).has_value());
+  BOOST_TEST(!operation->next(1, 2).has_value());
+  BOOST_TEST(send_all(1).size() == 1U);
+}
+
 BOOST_FIXTURE_TEST_CASE(what_goes_beyond_the_window_is_a_violation, Fixture) {
   for (const std::uint32_t from : {1U, 2U}) BOOST_TEST(deliver(from, PieceKind::Begin));
   for (const std::uint32_t chunk : {2U, 0U, 1U}) BOOST_TEST(deliver(1, PieceKind::Input, chunk));
