@@ -209,7 +209,8 @@ class Acceptor::Loop {
     std::byte first{};
     if (::recv(socket->fd(), &first, 1, MSG_PEEK) != 1) return nullptr;
     if (first == TLS_RECORD) return accept_tls(socket, credentials_);
-    return plain_ ? accept_plain(socket, credentials_) : nullptr;
+    const PlainTerms terms{plain_, options_.relay != nullptr};
+    return terms.data || terms.relays ? accept_plain(socket, credentials_, terms) : nullptr;
   }
 
   void refuse(HalfOpen& each) {
@@ -221,6 +222,7 @@ class Acceptor::Loop {
 
   void hand_over(HalfOpen& each) {
     const Protocol protocol = each.handshake->protocol();
+    const PeerId target = each.handshake->target();
     ChannelPtr channel = each.handshake->take_channel();
     if (each.local) channel = MemoryChannel::accept(std::move(channel));
     {
@@ -231,7 +233,8 @@ class Acceptor::Loop {
     ++accepted_;
     each.handshake.reset();
     each.socket.reset();
-    handler_(protocol, std::move(channel), std::move(each.host));
+    if (protocol == Protocol::Relay) options_.relay(std::move(channel), target);
+    else handler_(protocol, std::move(channel), std::move(each.host));
   }
 
   const AcceptorOptions options_;

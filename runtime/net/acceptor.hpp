@@ -17,9 +17,11 @@
 namespace prime::net {
 
 struct AcceptorOptions {
-  Endpoint listen = {};                ///< port 0: any free one; an empty host: all addresses
-  bool allow_plain = false;            ///< lanes and states may come in the clear (`trust.transport: plain`); control never
-  bool memory = false;                 ///< peers of this machine may open lanes through shared memory
+  Endpoint listen = {};      ///< port 0: any free one; an empty host: all addresses
+  bool allow_plain = false;  ///< lanes and states may come in the clear (`trust.transport: plain`); control never
+  bool memory = false;       ///< peers of this machine may open lanes through shared memory
+  /// Takes a peer that wants to be passed on to another one; called as the handler is. Empty: that is refused.
+  std::function<void(ChannelPtr asker, PeerId target)> relay = {};
   Duration handshake_deadline = 2s;    ///< of one connection, from its arrival to the go-ahead
   std::size_t max_half_open = 64;      ///< and no quarter of the open files allowed: beyond it the oldest unfinished one is dropped
   Duration descriptor_backoff = 50ms;  ///< pause of accepting, and of nothing else, when descriptors run out

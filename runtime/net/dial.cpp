@@ -10,6 +10,8 @@
 
 #include "runtime/net/handshake.hpp"
 #include "runtime/net/memory_channel.hpp"
+#include "runtime/net/plain_channel.hpp"
+#include "runtime/net/relay.hpp"
 #include "runtime/net/resolve.hpp"
 #include "runtime/net/run_key.hpp"
 #include "runtime/net/socket.hpp"
@@ -64,16 +66,41 @@ Result<void> drive(Handshake& handshake, int fd, Instant until) {
   }
 }
 
-Result<ChannelPtr> dial_addresses(const std::vector<SocketAddress>& addresses, Protocol protocol, const Credentials& credentials,
-                                  const Expectation& who, Instant until, Transport transport) {
-  PRIME_TRY(const SocketPtr socket, connect_to_any(addresses, until));
+Result<ChannelPtr> shake_hands(const SocketPtr& socket, Protocol protocol, const Credentials& credentials, const Expectation& who,
+                               Instant until, Transport transport) {
   const auto handshake =
       transport == Transport::Tls ? dial_tls(socket, credentials, protocol, who) : dial_plain(socket, credentials, protocol, who);
   PRIME_CHECK(drive(*handshake, socket->fd(), until));
   return handshake->take_channel();
 }
 
+/// After this the socket leads to `peer`.
+Result<void> ask_to_pass_on(const SocketPtr& socket, PeerId through, const Credentials& credentials, PeerId peer, Instant until) {
+  const auto handshake = dial_plain(socket, credentials, Protocol::Relay, Expectation::peer(through), peer);
+  PRIME_CHECK(drive(*handshake, socket->fd(), until));
+  std::byte answer{};
+  if (!wait_ready(socket->fd(), POLLIN, until)) return unreachable("it does not answer in time");
+  if (receive_some(socket->fd(), {&answer, 1}).state != Channel::State::Ok) return unreachable("it answers nothing");
+  switch (static_cast<RelayAnswer>(answer)) {
+    case RelayAnswer::Connected: return {};
+    case RelayAnswer::NoMember: return unreachable("it does not know both as members");
+    case RelayAnswer::Busy: return unreachable("it passes on as many as it can");
+    case RelayAnswer::Unreachable: return unreachable("it cannot reach it");
+  }
+  return unreachable("it answers something else");
+}
+
+tl::unexpected<Error> at(const std::string& where, Error error) {
+  error.detail = where + ": " + error.detail;
+  return fail(std::move(error));
+}
+
 }  // namespace
+
+Result<SocketPtr> connect_to(const Endpoint& endpoint, Instant until) {
+  PRIME_TRY(const auto addresses, resolve(endpoint, AddressUse::Dial, until));
+  return connect_to_any(addresses, until);
+}
 
 Result<ChannelPtr> dial_memory(const Credentials& credentials, PeerId peer, Duration timeout) {
   SocketAddress address = abstract_address(local_name(credentials, peer));
@@ -87,11 +114,21 @@ Result<ChannelPtr> dial(const Endpoint& endpoint, Protocol protocol, const Crede
                         Duration timeout, Transport transport) {
   const Instant until = monotonic_now() + timeout;
   PRIME_TRY(const auto addresses, resolve(endpoint, AddressUse::Dial, until));
-  auto channel = dial_addresses(addresses, protocol, credentials, who, until, transport);
-  if (channel) return channel;
-  Error error = std::move(channel).error();
-  error.detail = format_endpoint(endpoint) + ": " + error.detail;
-  return fail(std::move(error));
+  const auto socket = connect_to_any(addresses, until);
+  if (!socket) return at(format_endpoint(endpoint), socket.error());
+  auto channel = shake_hands(*socket, protocol, credentials, who, until, transport);
+  return channel ? std::move(channel) : at(format_endpoint(endpoint), std::move(channel).error());
+}
+
+Result<ChannelPtr> dial_through(const Endpoint& endpoint, PeerId through, const Credentials& credentials, PeerId peer, Duration timeout,
+                                Transport transport) {
+  const Instant until = monotonic_now() + timeout;
+  const auto where = "through peer " + to_string(through);
+  const auto socket = connect_to(endpoint, until);
+  if (!socket) return at(where, socket.error());
+  if (auto passed_on = ask_to_pass_on(*socket, through, credentials, peer, until); !passed_on) return at(where, passed_on.error());
+  auto channel = shake_hands(*socket, Protocol::Lane, credentials, Expectation::peer(peer), until, transport);
+  return channel ? std::move(channel) : at(where, std::move(channel).error());
 }
 
 }  // namespace prime::net

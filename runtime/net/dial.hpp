@@ -7,6 +7,7 @@
 #include "runtime/net/channel.hpp"
 #include "runtime/net/credentials.hpp"
 #include "runtime/net/protocol.hpp"
+#include "runtime/net/socket.hpp"
 
 namespace prime::net {
 
@@ -21,5 +22,13 @@ Result<ChannelPtr> dial(const Endpoint& endpoint, Protocol protocol, const Crede
 /// To a process of this machine, through shared memory: lanes only. RunUnreachable when `peer` does not listen in this network
 /// namespace, whatever the reason; at once, so that the network can be tried next.
 Result<ChannelPtr> dial_memory(const Credentials& credentials, PeerId peer, Duration timeout);
+
+/// A lane to a peer that cannot be dialed: `through`, which listens at `endpoint`, passes its bytes on (relay.hpp). The handshake of the
+/// lane runs from end to end, so the errors are those of `dial`; RunUnreachable also when `through` cannot or will not pass it on.
+Result<ChannelPtr> dial_through(const Endpoint& endpoint, PeerId through, const Credentials& credentials, PeerId peer, Duration timeout,
+                                Transport transport = Transport::Tls);
+
+/// Connects to what listens there, and no more.
+Result<SocketPtr> connect_to(const Endpoint& endpoint, Instant until);
 
 }  // namespace prime::net

@@ -27,6 +27,8 @@ class Handshake {
   /// After Done: what the dialer asked for, and the channel, once.
   [[nodiscard]] virtual Protocol protocol() const = 0;
   [[nodiscard]] virtual ChannelPtr take_channel() = 0;
+  /// To whom a dialer of Protocol::Relay wants to be passed on.
+  [[nodiscard]] virtual PeerId target() const { return {}; }
   /// After Failed: why, from this end's view; without the place, which the caller knows.
   [[nodiscard]] const Error& error() const { return error_; }
 
@@ -46,8 +48,14 @@ inline constexpr std::byte TLS_RECORD{0x16};
 
 std::unique_ptr<Handshake> accept_tls(SocketPtr socket, const Credentials& credentials);
 std::unique_ptr<Handshake> dial_tls(SocketPtr socket, const Credentials& credentials, Protocol protocol, const Expectation& who);
-/// For lanes and states only.
-std::unique_ptr<Handshake> accept_plain(SocketPtr socket, const Credentials& credentials);
-std::unique_ptr<Handshake> dial_plain(SocketPtr socket, const Credentials& credentials, Protocol protocol, const Expectation& who);
+/// What an acceptor takes in the clear. Control is never among it: its messages decide.
+struct PlainTerms {
+  bool data = true;  ///< lanes and states
+  bool relays = false;
+};
+std::unique_ptr<Handshake> accept_plain(SocketPtr socket, const Credentials& credentials, PlainTerms terms = {});
+/// `target`: of Protocol::Relay only.
+std::unique_ptr<Handshake> dial_plain(SocketPtr socket, const Credentials& credentials, Protocol protocol, const Expectation& who,
+                                      PeerId target = {});
 
 }  // namespace prime::net

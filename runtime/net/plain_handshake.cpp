@@ -1,6 +1,6 @@
 // Owns the handshake of the plain transport: both ends prove the run key over nonces of both, then speak in the clear.
 //
-//   dialer   → hello:  "prime-p1", protocol, role, id, SHA-256 of the run id, nonce
+//   dialer   → hello:  "prime-p2", protocol, role, id, id to be passed on to, SHA-256 of the run id, nonce
 //   acceptor → answer: verdict, role, id, nonce, HMAC("acceptor", hello, answer so far)
 //   dialer   → proof:  HMAC("dialer", hello, answer)
 //   acceptor → go-ahead
@@ -24,11 +24,12 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 
-constexpr std::string_view MAGIC = "prime-p1";
+constexpr std::string_view MAGIC = "prime-p2";
 constexpr std::size_t PROOF_BYTES = 32;
 constexpr std::size_t NONCE_BYTES = 32;
-constexpr std::size_t IDENTITY_BYTES = 1 + 8;
-constexpr std::size_t HELLO_BYTES = MAGIC.size() + 1 + IDENTITY_BYTES + 32 + NONCE_BYTES;
+constexpr std::size_t ID_BYTES = 8;
+constexpr std::size_t IDENTITY_BYTES = 1 + ID_BYTES;
+constexpr std::size_t HELLO_BYTES = MAGIC.size() + 1 + IDENTITY_BYTES + ID_BYTES + 32 + NONCE_BYTES;
 constexpr std::size_t ANSWER_BYTES = 1 + IDENTITY_BYTES + NONCE_BYTES + PROOF_BYTES;
 static_assert(static_cast<std::byte>(MAGIC[0]) != TLS_RECORD);
 
@@ -37,9 +38,12 @@ enum class Verdict : std::uint8_t { Welcome, OtherRun, OtherProtocol };
 
 void append(Bytes& to, std::span<const std::uint8_t> bytes) { to.insert(to.end(), bytes.begin(), bytes.end()); }
 void append(Bytes& to, std::string_view text) { to.insert(to.end(), text.begin(), text.end()); }
+void append(Bytes& to, PeerId id) {
+  for (unsigned shift = 0; shift < 64; shift += 8) to.push_back(static_cast<std::uint8_t>(id.value >> shift));
+}
 void append(Bytes& to, const Identity& who) {
   to.push_back(static_cast<std::uint8_t>(who.role));
-  for (unsigned shift = 0; shift < 64; shift += 8) to.push_back(static_cast<std::uint8_t>(who.id.value >> shift));
+  append(to, who.id);
 }
 
 /// Takes fields off the front of a message whose length was checked before.
@@ -52,14 +56,17 @@ class Fields {
     return taken;
   }
   std::uint8_t take_byte() { return take(1)[0]; }
+  PeerId take_id() {
+    PeerId id;
+    const auto digits = take(ID_BYTES);
+    for (unsigned at = 0; at < ID_BYTES; ++at) id.value |= static_cast<std::uint64_t>(digits[at]) << (8 * at);
+    return id;
+  }
   std::optional<Identity> take_identity() {
     const std::uint8_t role = take_byte();
-    Identity who;
-    const auto digits = take(8);
-    for (unsigned at = 0; at < 8; ++at) who.id.value |= static_cast<std::uint64_t>(digits[at]) << (8 * at);
+    const Identity who{Role::Peer, take_id()};
     if (role > static_cast<std::uint8_t>(Role::Peer)) return std::nullopt;
-    who.role = static_cast<Role>(role);
-    return who;
+    return Identity{static_cast<Role>(role), who.id};
   }
 
  private:
@@ -123,8 +130,10 @@ class PlainHandshake : public Handshake {
 
 class PlainAccept final : public PlainHandshake {
  public:
-  using PlainHandshake::PlainHandshake;
+  PlainAccept(SocketPtr socket, const Credentials& credentials, PlainTerms terms)
+      : PlainHandshake(std::move(socket), credentials), terms_(terms) {}
   [[nodiscard]] Protocol protocol() const override { return protocol_; }
+  [[nodiscard]] PeerId target() const override { return target_; }
 
   Step advance() override {
     while (stage_ != Stage::Finished)
@@ -178,12 +187,16 @@ class PlainAccept final : public PlainHandshake {
     fields.take(MAGIC.size());
     const std::uint8_t protocol = fields.take_byte();
     const auto who = fields.take_identity();
-    const auto* const known = std::ranges::find(PROTOCOLS, protocol, [](Protocol each) { return static_cast<std::uint8_t>(each); });
-    // Control is never plain: its messages decide.
-    if (known == PROTOCOLS.end() || *known == Protocol::Control || !who || who->role != Role::Peer) return Verdict::OtherProtocol;
-    protocol_ = *known;
+    target_ = fields.take_id();
+    if (!takes(protocol) || !who || who->role != Role::Peer) return Verdict::OtherProtocol;
+    protocol_ = static_cast<Protocol>(protocol);
     other_ = *who;
     return equal_secrets(fields.take(32), sha256(credentials_.run())) ? Verdict::Welcome : Verdict::OtherRun;
+  }
+
+  [[nodiscard]] bool takes(std::uint8_t protocol) const {
+    if (protocol == static_cast<std::uint8_t>(Protocol::Relay)) return terms_.relays;
+    return terms_.data && (protocol == static_cast<std::uint8_t>(Protocol::Lane) || protocol == static_cast<std::uint8_t>(Protocol::State));
   }
 
   Step read_proof() {
@@ -194,19 +207,22 @@ class PlainAccept final : public PlainHandshake {
     return Step::Done;
   }
 
+  PlainTerms terms_;
   Stage stage_ = Stage::Hello;
   Verdict verdict_ = Verdict::OtherProtocol;
   Protocol protocol_ = Protocol::Lane;
+  PeerId target_;
   Bytes proof_;
 };
 
 class PlainDial final : public PlainHandshake {
  public:
-  PlainDial(SocketPtr socket, const Credentials& credentials, Protocol protocol, const Expectation& who)
+  PlainDial(SocketPtr socket, const Credentials& credentials, Protocol protocol, const Expectation& who, PeerId target)
       : PlainHandshake(std::move(socket), credentials), protocol_(protocol), who_(who) {
     append(hello_, MAGIC);
     append(hello_, std::array{static_cast<std::uint8_t>(protocol)});
     append(hello_, credentials_.self());
+    append(hello_, target);
     append(hello_, sha256(credentials_.run()));
     std::array<std::uint8_t, NONCE_BYTES> nonce{};
     fill_random(nonce);
@@ -255,12 +271,13 @@ class PlainDial final : public PlainHandshake {
 
 }  // namespace
 
-std::unique_ptr<Handshake> accept_plain(SocketPtr socket, const Credentials& credentials) {
-  return std::make_unique<PlainAccept>(std::move(socket), credentials);
+std::unique_ptr<Handshake> accept_plain(SocketPtr socket, const Credentials& credentials, PlainTerms terms) {
+  return std::make_unique<PlainAccept>(std::move(socket), credentials, terms);
 }
 
-std::unique_ptr<Handshake> dial_plain(SocketPtr socket, const Credentials& credentials, Protocol protocol, const Expectation& who) {
-  return std::make_unique<PlainDial>(std::move(socket), credentials, protocol, who);
+std::unique_ptr<Handshake> dial_plain(SocketPtr socket, const Credentials& credentials, Protocol protocol, const Expectation& who,
+                                      PeerId target) {
+  return std::make_unique<PlainDial>(std::move(socket), credentials, protocol, who, target);
 }
 
 }  // namespace prime::net

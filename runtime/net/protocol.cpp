@@ -10,6 +10,7 @@ std::string_view name(Protocol protocol) {
     case Protocol::Control: return "prime-control/3";
     case Protocol::Lane: return "prime-lane/3";
     case Protocol::State: return "prime-state/3";
+    case Protocol::Relay: return "prime-relay/3";
   }
   return {};
 }

@@ -1,0 +1,117 @@
+// Owns the threads that pass bytes on.
+#include "runtime/net/relay.hpp"
+
+#include <array>
+#include <chrono>
+#include <poll.h>
+#include <span>
+#include <utility>
+
+#include "runtime/clock.hpp"
+#include "runtime/net/dial.hpp"
+#include "runtime/net/plain_channel.hpp"
+
+namespace prime::net {
+namespace {
+
+/// To one who waits for it and has been sent nothing else: a byte finds room.
+void answer(Channel& asker, RelayAnswer what) {
+  const auto byte = static_cast<std::byte>(what);
+  (void)asker.write({&byte, 1});
+}
+
+/// What has come from one end and has yet to go to the other. It is filled when it is empty, and no sooner: a slow end slows the other
+/// down.
+class Way {
+ public:
+  Way(Channel& from, Channel& to) : from_(from), to_(to) {}
+
+  /// Moves what can be moved; false when an end is gone.
+  bool move() {
+    if (begin_ == end_) {
+      const auto io = from_.read(buffer_);
+      if (io.state != Channel::State::Ok) return io.state == Channel::State::WantRead;
+      begin_ = 0;
+      end_ = io.bytes;
+    }
+    const auto io = to_.write(std::span{buffer_}.subspan(begin_, end_ - begin_));
+    begin_ += io.bytes;
+    return io.state == Channel::State::Ok || io.state == Channel::State::WantWrite;
+  }
+  [[nodiscard]] short waits_for(const Channel& end) const {
+    if (&end == &from_) return begin_ == end_ ? POLLIN : 0;
+    return begin_ == end_ ? 0 : POLLOUT;
+  }
+
+ private:
+  Channel& from_;
+  Channel& to_;
+  std::vector<std::byte> buffer_ = std::vector<std::byte>(RELAY_BUFFER_BYTES);
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+};
+
+}  // namespace
+
+Relay::~Relay() {
+  std::vector<Passing> passing;
+  {
+    const std::lock_guard lock(mutex_);
+    passing.swap(passing_);
+  }
+  for (auto& each : passing) each.asker->shutdown();
+}
+
+void Relay::serve(ChannelPtr asker, PeerId target) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(passing_, [](const Passing& each) { return each.done->load(); });
+  if (passing_.size() >= MAX_RELAYED) return answer(*asker, RelayAnswer::Busy);
+  const std::shared_ptr<Channel> shared{std::move(asker)};
+  const auto done = std::make_shared<std::atomic<bool>>(false);
+  passing_.push_back(Passing{shared, done, std::jthread{[this, shared, done, target] {
+                               connect_and_pass_on(*shared, target);
+                               shared->shutdown();
+                               done->store(true);
+                             }}});
+}
+
+std::size_t Relay::lanes() {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(passing_, [](const Passing& each) { return each.done->load(); });
+  return passing_.size();
+}
+
+void Relay::connect_and_pass_on(Channel& asker, PeerId target) const {
+  const auto where = find_(target);
+  if (!where || !find_(asker.peer())) return answer(asker, RelayAnswer::NoMember);
+  auto socket = connect_to(*where, monotonic_now() + RELAY_CONNECT_LIMIT);
+  if (!socket) return answer(asker, RelayAnswer::Unreachable);
+  prepare_(asker.fd());
+  prepare_((*socket)->fd());
+  answer(asker, RelayAnswer::Connected);
+  PlainChannel to(std::move(*socket), target);
+  pass_on(asker, to);
+}
+
+void Relay::pass_on(Channel& asker, Channel& target) const {
+  constexpr int LOOKS_UP_MS = std::chrono::duration_cast<std::chrono::milliseconds>(RELAY_LOOKS_UP).count();
+  Way there(asker, target);
+  Way back(target, asker);
+  Instant looked_up = monotonic_now();
+  while (there.move() && back.move()) {
+    std::array<pollfd, 2> ends{};
+    for (std::size_t at = 0; at < ends.size(); ++at) {
+      const Channel& end = at == 0 ? asker : target;
+      ends[at] = {end.fd(), static_cast<short>(there.waits_for(end) | back.waits_for(end)), 0};
+    }
+    ::poll(ends.data(), ends.size(), LOOKS_UP_MS);
+    // Gone in both directions: what may still wait here has no way.
+    if (((ends[0].revents | ends[1].revents) & (POLLERR | POLLHUP | POLLNVAL)) != 0) return;
+    if (const auto now = monotonic_now(); now - looked_up >= RELAY_LOOKS_UP) {
+      if (!find_(asker.peer()) || !find_(target.peer())) return;
+      looked_up = now;
+    }
+  }
+}
+
+}  // namespace prime::net

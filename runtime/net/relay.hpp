@@ -1,0 +1,67 @@
+// Owns Relay: the passing on of bytes between two members that cannot reach each other, by a third one that reaches both.
+//
+// The asker proves the run key (plain_handshake.cpp) and names, in what it proves, the peer that it wants. The answer is one byte. From
+// then on both sockets are one: the handshake of the lane runs from end to end, so what is passed on can be neither read nor forged here.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "messages/membership.hpp"
+#include "messages/units.hpp"
+#include "runtime/net/channel.hpp"
+
+namespace prime::net {
+
+/// Lanes that one peer passes on at once; each has a thread and two buffers.
+inline constexpr std::size_t MAX_RELAYED = 32;
+/// One way. More waits with its sender.
+inline constexpr std::size_t RELAY_BUFFER_BYTES = 128 * 1024;
+/// To reach the peer that is asked for. Short, because the asker may have others to ask.
+inline constexpr Duration RELAY_CONNECT_LIMIT = 1s;
+/// So long after one of both has stopped being a member its lane ends, at most.
+inline constexpr Duration RELAY_LOOKS_UP = 1s;
+
+enum class RelayAnswer : std::uint8_t { Connected = 'K', NoMember = 'M', Busy = 'B', Unreachable = 'U' };
+
+/// A thread for each lane: it may block where the lane thread of this process must not, and costs nothing while the lane is idle.
+class Relay {
+ public:
+  /// Where a member accepts lanes; nothing for everybody else. Called from any thread.
+  using Find = std::function<std::optional<Endpoint>(PeerId)>;
+  /// Sets the options of a lane's socket.
+  using Prepare = std::function<void(int fd)>;
+
+  Relay(Find find, Prepare prepare) : find_(std::move(find)), prepare_(std::move(prepare)) {}
+  /// Ends all.
+  ~Relay();
+  Relay(const Relay&) = delete;
+  Relay& operator=(const Relay&) = delete;
+
+  /// Takes who was accepted for Protocol::Relay; returns at once.
+  void serve(ChannelPtr asker, PeerId target);
+  [[nodiscard]] std::size_t lanes();
+
+ private:
+  struct Passing {
+    std::shared_ptr<Channel> asker;
+    std::shared_ptr<std::atomic<bool>> done;
+    std::jthread thread;
+  };
+  void connect_and_pass_on(Channel& asker, PeerId target) const;
+  void pass_on(Channel& asker, Channel& target) const;
+
+  Find find_;
+  Prepare prepare_;
+  std::mutex mutex_;  ///< guards passing_: the acceptor's thread adds, the owner's ends them
+  std::vector<Passing> passing_;
+};
+
+}  // namespace prime::net
