@@ -39,6 +39,7 @@ struct ReduceRequest {
   Codec codec = Codec::None;
   Schedule schedule = Schedule::Automatic;
   bool measured_ring = false;  ///< the members stand in the order of a ring whose links were measured
+  RelayOrder relays;           ///< by whom a member that cannot be dialed is best reached; empty: by rank
   /// Stochastic rounding of a codec takes its random bits from these and the index of the element, so that a retry repeats them.
   bool stochastic = false;
   std::uint64_t seed = 0;

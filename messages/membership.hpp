@@ -11,7 +11,7 @@
 namespace prime {
 
 /// Changes with every incompatible change of a message, frame or the trainer socket.
-inline constexpr std::uint32_t PROTOCOL_VERSION = 5;
+inline constexpr std::uint32_t PROTOCOL_VERSION = 6;
 /// The largest view that is believed, whoever says so.
 inline constexpr std::uint32_t MAX_PEERS = 1024;
 
@@ -137,6 +137,16 @@ struct LinkMeasured {
 template <class Inspector>
 auto inspect(Inspector& f, LinkMeasured& x) {
   return f(x.to, x.known, x.bytes_per_s);
+}
+
+/// Member → coordinator: my lane to this one is passed on by a third, or no longer.
+struct LaneRelayed {
+  PeerId to;
+  PeerId through;  ///< 0: it leads there directly
+};
+template <class Inspector>
+auto inspect(Inspector& f, LaneRelayed& x) {
+  return f(x.to, x.through);
 }
 
 /// Peer → coordinator, every `membership.heartbeat.every`; judged on the receiver's monotonic clock.

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "messages/ids.hpp"
 #include "messages/membership.hpp"
@@ -64,6 +65,9 @@ auto inspect(Inspector& f, Contribution& x) {
   return f(x.peer, x.weight);
 }
 
+/// By rank of the member to be reached: the ranks of those that may pass its lane on, best first.
+using RelayOrder = std::vector<std::vector<std::uint32_t>>;
+
 /// Coordinator → every member: reduce now. Contributions are in rank order, one for each member of the view.
 struct StartReduce {
   OperationId op;
@@ -74,11 +78,12 @@ struct StartReduce {
   std::uint64_t elements = 0;     ///< agreed count; a peer that holds another refuses by name
   std::uint64_t next_sample = 0;  ///< the data cursor after this step, part of the state that is voted on
   bool ring = false;              ///< the links are such that a ring beats sending directly, where the manifest leaves the choice
+  RelayOrder relays = {};         ///< of this member, where links are measured
   friend bool operator==(const StartReduce&, const StartReduce&) = default;
 };
 template <class Inspector>
 auto inspect(Inspector& f, StartReduce& x) {
-  return f(x.op, x.step, x.base, x.view, on_wire<Inspector>(x.contributions), x.elements, x.next_sample, x.ring);
+  return f(x.op, x.step, x.base, x.view, on_wire<Inspector>(x.contributions), x.elements, x.next_sample, x.ring, x.relays);
 }
 
 /// Member → coordinator: I hold the whole result; the state that it leads to has this digest.

@@ -21,6 +21,7 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
       [this](const ReduceFailed& m) { receive(m); },
       [this](const InDoubt& m) { receive(m); },
       [this](const LinkMeasured& m) { receive(m); },
+      [this](const LaneRelayed& m) { receive(m); },
       [this](const Heartbeat& m) { receive(m); },
       [this](const Deathrattle& m) { receive(m); },
       [this](const FinalReport& m) { receive(m); },

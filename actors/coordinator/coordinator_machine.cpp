@@ -99,6 +99,7 @@ std::string receive(State& state, const Received& event, Instant now, Effects& e
                           return std::string{};
                         },
                         [&](const LinkMeasured& m) { return topology::measured(state, from, m, now, effects); },
+                        [&](const LaneRelayed& m) { return topology::relayed(state, from, m, effects); },
                         [&](const Deathrattle& m) { return farewell(state, from, m, now, effects); },
                         [&](const FinalReport& m) { return run_end::final_report(state, from, m, effects); },
                     },

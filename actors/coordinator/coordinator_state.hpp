@@ -155,10 +155,11 @@ struct Topology {
   std::map<std::pair<PeerId, PeerId>, Link> links;  ///< from, to
   /// Pairs that measure now, the smaller id first: since when, and whether on the way back.
   std::map<std::pair<PeerId, PeerId>, std::pair<Instant, bool>> measuring;
-  Instant due{};                ///< what was measured before is measured again
-  bool changed = false;         ///< since the ring was last looked for
-  bool ring_is_faster = false;  ///< than sending directly
-  Duration reduce_time{};       ///< of the last operation in this order of members
+  std::map<std::pair<PeerId, PeerId>, PeerId> relayed;  ///< pairs whose lane a third one passes on, the smaller id first
+  Instant due{};                                        ///< what was measured before is measured again
+  bool changed = false;                                 ///< since the ring was last looked for
+  bool ring_is_faster = false;                          ///< than sending directly
+  Duration reduce_time{};                               ///< of the last operation in this order of members
 };
 
 /// What was decided and may not be forgotten: it is on disk before anybody hears of it (law 8). Who is not a member yet is not in it.
@@ -252,7 +253,7 @@ struct State {
 // Events --------------------------------------------------------------------------------------------------------------------
 
 using FromPeer = std::variant<Hello, Seated, Fetched, FetchFailed, Ready, Vote, ReduceFailed, InDoubt, Heartbeat, Deathrattle, FinalReport,
-                              LinkMeasured>;
+                              LinkMeasured, LaneRelayed>;
 
 struct Received {
   PeerId from;

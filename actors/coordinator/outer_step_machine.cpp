@@ -6,6 +6,7 @@
 
 #include "actors/coordinator/departures.hpp"
 #include "actors/coordinator/membership_machine.hpp"
+#include "actors/coordinator/relay_order.hpp"
 #include "actors/coordinator/run_end_machine.hpp"
 #include "actors/coordinator/topology_machine.hpp"
 #include "actors/coordinator/waits.hpp"
@@ -85,15 +86,19 @@ void start_reduce(State& state, Instant now, Effects& effects) {
                            .with("operation", to_string(state.operation.id))
                            .with("epoch", state.view.epoch.value)
                            .with("peers", std::uint64_t{state.view.members.size()}));
-  const StartReduce message{state.operation.id,
-                            state.step,
-                            state.revision,
-                            state.view,
-                            state.operation.contributions,
-                            state.elements,
-                            state.operation.next_sample,
-                            state.topology.ring_is_faster};
-  for (const auto& member : state.view.members) effects.emplace_back(Send{member.id, message});
+  StartReduce message{state.operation.id,
+                      state.step,
+                      state.revision,
+                      state.view,
+                      state.operation.contributions,
+                      state.elements,
+                      state.operation.next_sample,
+                      state.topology.ring_is_faster};
+  const auto links = topology::direct_links(state);
+  for (std::size_t rank = 0; rank < state.view.members.size(); ++rank) {
+    if (links) message.relays = relay_order(*links, rank);
+    effects.emplace_back(Send{state.view.members[rank].id, message});
+  }
 }
 
 /// What one committed step reports: figures over the contributors.

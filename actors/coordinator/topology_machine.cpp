@@ -5,8 +5,6 @@
 #include <set>
 #include <tuple>
 
-#include "actors/coordinator/ring_search.hpp"
-
 namespace prime::coordinator::topology {
 namespace {
 
@@ -125,6 +123,41 @@ std::string measured(State& state, PeerId from, const LinkMeasured& message, Ins
   return "a link carries " + std::to_string(message.bytes_per_s) + " bytes/s";
 }
 
+std::string relayed(State& state, PeerId from, const LaneRelayed& message, Effects& effects) {
+  const auto& members = state.view.members;
+  const auto name_of = [&](PeerId id) -> const std::string* {
+    const auto member = std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.id == id; });
+    return member == members.end() ? nullptr : &member->name;
+  };
+  const auto* const name = name_of(from);
+  const auto* const to = name_of(message.to);
+  if (name == nullptr || to == nullptr || from == message.to) return "a lane of who is no member";
+  const bool direct = message.through == PeerId{};
+  const auto* const through = name_of(message.through);
+  auto record = Record{direct ? "lane_direct" : "lane_relayed"}.with("peer", to_string(from)).with("name", *name).with("to", *to);
+  if (direct) state.topology.relayed.erase(std::minmax(from, message.to));
+  else {
+    state.topology.relayed[std::minmax(from, message.to)] = message.through;
+    record = std::move(record).with("through", through == nullptr ? to_string(message.through) : *through);
+  }
+  effects.emplace_back(std::move(record));
+  return *name + (direct ? " reaches " + *to + " directly again" : " reaches " + *to + " through another one");
+}
+
+std::optional<LinkSpeeds> direct_links(const State& state) {
+  if (!measures(state)) return std::nullopt;
+  const auto& members = state.view.members;
+  LinkSpeeds speeds(members.size());
+  for (std::size_t from = 0; from < members.size(); ++from)
+    for (std::size_t to = 0; to < members.size(); ++to) {
+      const Pair link{members[from].id, members[to].id};
+      const auto found = state.topology.links.find(link);
+      const bool usable = found != state.topology.links.end() && !state.topology.relayed.contains(std::minmax(link.first, link.second));
+      if (usable) speeds.at(from, to) = found->second.bytes_per_s;
+    }
+  return speeds;
+}
+
 void arrange(State& state, Effects& effects) {
   auto& topology = state.topology;
   if (!topology.changed || !measures(state)) return;
@@ -174,11 +207,12 @@ void note_reduce(State& state, Duration took, Instant now) {
 
 void members_changed(State& state) {
   auto& topology = state.topology;
-  if (!state.options.measure_links) return;
   const auto is_member = [&](PeerId id) {
     return std::any_of(state.view.members.begin(), state.view.members.end(), [&](const Member& m) { return m.id == id; });
   };
   const auto has_gone = [&](const auto& entry) { return !is_member(entry.first.first) || !is_member(entry.first.second); };
+  std::erase_if(topology.relayed, has_gone);
+  if (!state.options.measure_links) return;
   std::erase_if(topology.links, has_gone);
   std::erase_if(topology.measuring, has_gone);
   topology.changed = true;

@@ -1,10 +1,12 @@
 // Owns what is known of the links between members, and the order of the ring that follows from it (DESIGN.md §5). Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "actors/coordinator/coordinator_state.hpp"
+#include "actors/coordinator/ring_search.hpp"
 
 namespace prime::coordinator::topology {
 
@@ -24,6 +26,10 @@ void measure(State& state, Instant now, Effects& effects);
 /// Since when a reduce waits for them; it does until MEASURE_HOLD later.
 std::optional<Instant> held_since(const State& state, Instant now);
 std::string measured(State& state, PeerId from, const LinkMeasured& message, Instant now, Effects& effects);
+/// What a member says of its lane to another one.
+std::string relayed(State& state, PeerId from, const LaneRelayed& message, Effects& effects);
+/// As far as links are known: bytes per second over those that need no relay themselves; 0 for all others. Empty where none are measured.
+std::optional<LinkSpeeds> direct_links(const State& state);
 /// Before a reduce: puts the members into the order of a better ring, in a new epoch, if there is one.
 void arrange(State& state, Effects& effects);
 /// After it.

@@ -154,6 +154,11 @@ class Handler {
     return "measured a link";
   }
 
+  std::string operator()(const WayChanged& event) {
+    tell(LaneRelayed{event.to, event.through});
+    return event.through == PeerId{} ? "a lane leads there directly" : "a lane is relayed";
+  }
+
   std::string operator()(const LeaveRequested&) { return leave(); }
 
   std::string operator()(const Tick&) {

@@ -162,17 +162,22 @@ struct MeasureEnded {
   PeerId to;
   Result<std::uint64_t> bytes_per_s;
 };
+/// A lane to a member was opened in another way than the last one.
+struct WayChanged {
+  PeerId to;
+  PeerId through;  ///< 0: directly
+};
 struct LeaveRequested {};
 /// Time has passed.
 struct Tick {};
 using Event = std::variant<FromCoordinator, CoordinatorLost, CoordinatorBack, RedialFailed, Configured, TrainerBound, TrainerContributed,
                            TrainerRestarting, TrainerGaveUp, TrainerLeft, TrainerFinal, ReduceEnded, FetchEnded, Progress, MeasureEnded,
-                           LeaveRequested, Tick>;
+                           WayChanged, LeaveRequested, Tick>;
 
 // Effects -------------------------------------------------------------------------------------------------------------------
 
 using ToCoordinator = std::variant<Hello, Seated, Fetched, FetchFailed, prime::Ready, Vote, ReduceFailed, InDoubt, Heartbeat, Deathrattle,
-                                   FinalReport, LinkMeasured>;
+                                   FinalReport, LinkMeasured, LaneRelayed>;
 struct Tell {
   ToCoordinator message;
 };

@@ -28,6 +28,7 @@ void ReduceWorkerImpl::start(const StartReduce& reduce) {
   request.codec = terms.codec;
   request.schedule = terms.schedule;
   request.measured_ring = reduce.ring;
+  request.relays = reduce.relays;
   request.stochastic = terms.stochastic;
   request.seed = terms.seed;
   request.version = reduce.step.value;

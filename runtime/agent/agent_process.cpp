@@ -17,10 +17,12 @@
 #include "runtime/agent/state_transfer.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/lanes/engine.hpp"
+#include "runtime/lanes/link_options.hpp"
 #include "runtime/net/acceptor.hpp"
 #include "runtime/net/basp_transport.hpp"
 #include "runtime/net/dial.hpp"
 #include "runtime/net/reachable.hpp"
+#include "runtime/net/relay.hpp"
 #include "runtime/store/atomic_file.hpp"
 #include "runtime/store/checkpoint.hpp"
 
@@ -35,6 +37,8 @@ constexpr Duration REJOIN_PATIENCE = 10s;
 constexpr Duration REDIAL_PAUSE = 250ms;
 /// Of one process: who is evicted again and again is a burden to the others, and somebody should look at it.
 constexpr supervisor::Options LIVES{5, 10min};
+/// How long a reduce waits for the other end of a lane to open it anew: an attempt of its own to do so, all relays included, and a little.
+constexpr Duration RECONNECT_GRACE = 6s;
 /// After the farewell, until the coordinator has closed the connection.
 constexpr Duration FAREWELL_LIMIT = 3s;
 
@@ -79,6 +83,7 @@ class Agent {
     net::AcceptorOptions acceptor_options;
     acceptor_options.listen = listen;
     acceptor_options.memory = network.shared_memory;
+    acceptor_options.relay = [this](net::ChannelPtr asker, PeerId target) { relay_->serve(std::move(asker), target); };
     PRIME_TRY(const auto acceptor, net::Acceptor::open(acceptor_options, *credentials_,
                                                        [&](net::Protocol protocol, net::ChannelPtr channel, const std::string&) {
                                                          if (protocol == net::Protocol::Lane) engine_->adopt(std::move(channel));
@@ -109,10 +114,20 @@ class Agent {
         if (auto local = net::dial_memory(*credentials_, member.id, limit)) return local;
       return net::dial(member.lanes, net::Protocol::Lane, *credentials_, net::Expectation::peer(member.id), limit, lane_transport_.load());
     };
+    engine.dial_through = [this](const Member& through, const Member& member, Duration limit) {
+      return net::dial_through(through.lanes, through.id, *credentials_, member.id, limit, lane_transport_.load());
+    };
+    engine.on_way = [this](PeerId to, PeerId through) { caf::anon_send(shell_, PeerHappening{peer::WayChanged{to, through}}); };
+    engine.reconnect_grace = RECONNECT_GRACE;
     engine.on_chunk = [this](OperationId, std::uint64_t done, std::uint64_t total) {
       fault_.reached(FaultPoint::Phase::Reducing, step_.load(), done, total, [this] { return host_->trainer_pid(); });
     };
     engine_ = std::make_unique<lanes::LaneEngine>(std::move(engine));
+    const auto find = [this](PeerId id) -> std::optional<Endpoint> {
+      const auto member = engine_->member(id);
+      return member ? std::optional{member->lanes} : std::nullopt;
+    };
+    relay_ = std::make_unique<net::Relay>(find, [](int fd) { (void)lanes::apply_link_options(fd); });
   }
 
   Result<void> make_host() {
@@ -137,6 +152,7 @@ class Agent {
       return net::dial(fetch.lanes, net::Protocol::State, *credentials_, net::Expectation::peer(fetch.donor), CONNECT_LIMIT,
                        transport_of(shared));
     };
+    host.members = [this](const View& view) { engine_->know(view); };
     host.configured = [this](const manifest::Shared& shared) {
       lane_transport_.store(transport_of(shared));
       // Only now is the manifest known: it comes with the welcome, which needs the address first.
@@ -239,6 +255,8 @@ class Agent {
       caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
     system.await_all_actors_done();
     // Nobody drives them any more; what they still say goes to actors that have ended, which the system must outlive.
+    acceptor_->stop();
+    relay_.reset();
     engine_.reset();
     host_->end();
     shell_ = PeerShell{};
@@ -274,6 +292,7 @@ class Agent {
   std::optional<net::Credentials> credentials_;
   std::unique_ptr<PeerHost> host_;
   std::unique_ptr<lanes::LaneEngine> engine_;
+  std::unique_ptr<net::Relay> relay_;
   PeerShell shell_;
   ReduceWorkerActor worker_;
   SupervisorActor supervisor_;

@@ -218,6 +218,7 @@ void PeerHost::trainer_gone(std::optional<Error> cause) {
 }
 
 void PeerHost::begin(const BeginStep& begin) {
+  options_.members(begin.view);
   const Lock lock(mutex_);
   pending_begin_ = begin;
   send_pending();

@@ -36,6 +36,7 @@ struct PeerHostOptions {
   std::function<void(Error)> trainer_died;               ///< to the supervisor, from any thread
   std::function<Result<net::ChannelPtr>(const FetchState&, const manifest::Shared&)> dial_donor;
   std::function<void(const manifest::Shared&)> configured;  ///< the run's manifest is known
+  std::function<void(const View&)> members;                 ///< those of a step that begins
 };
 
 class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "runtime/lanes/engine.hpp"
+#include "runtime/lanes/known_members.hpp"
 
 namespace prime::lanes {
 
@@ -18,14 +19,20 @@ struct Dialed {
   std::uint64_t bundle = 0;  ///< the same for all streams of one lane, and for no other
   std::uint32_t index = 0;
   Result<net::ChannelPtr> channel;
+  PeerId through;  ///< who passes it on; 0: nobody
 };
+
+/// Of an attempt to reach somebody directly, when others may reach it.
+inline constexpr Duration DIRECT_LIMIT = 2s;
+/// That are asked to pass a lane on in one attempt; the next one goes on with others.
+inline constexpr std::size_t RELAYS_PER_ATTEMPT = 4;
 
 class Dialing {
  public:
   using Done = std::function<void(Dialed)>;
 
   /// `done` is called on the dialing thread: once for the first stream of a member, then for each further one that could be opened.
-  Dialing(const EngineOptions& options, Done done);
+  Dialing(const EngineOptions& options, const KnownMembers& known, Done done);
   ~Dialing();
   Dialing(const Dialing&) = delete;
   Dialing& operator=(const Dialing&) = delete;
@@ -40,9 +47,12 @@ class Dialing {
   };
 
   void run(const std::stop_token& stop);
-  Result<net::ChannelPtr> attempt(const Wanted& wanted, const std::stop_token& stop);
+  Dialed attempt(const Wanted& wanted, const std::stop_token& stop);
+  /// Directly or, the first stream of a lane, through another member.
+  Dialed reach(const Wanted& wanted, std::uint32_t tries, const std::stop_token& stop);
 
   const EngineOptions& options_;
+  const KnownMembers& known_;
   Done done_;
   std::mutex mutex_;
   std::condition_variable_any changed_;

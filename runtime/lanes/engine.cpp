@@ -10,6 +10,7 @@ LaneEngine::LaneEngine(EngineOptions options) : thread_(std::make_unique<LaneThr
 LaneEngine::~LaneEngine() = default;
 
 void LaneEngine::start(ReduceRequest request, std::function<void(ReduceOutcome)> done) {
+  know(request.view, request.relays);
   thread_->post(StartCommand{std::move(request), std::move(done)});
 }
 
@@ -21,6 +22,9 @@ void LaneEngine::measure(const Member& member, std::function<void(Result<std::ui
 
 std::size_t LaneEngine::peak_bytes() const { return thread_->peak_bytes(); }
 std::uint64_t LaneEngine::chunks_done() const { return thread_->chunks_done(); }
+
+void LaneEngine::know(const View& view, const RelayOrder& relays) { thread_->known().learn(view, relays); }
+std::optional<Member> LaneEngine::member(PeerId id) const { return thread_->known().find(id); }
 
 void LaneEngine::adopt(net::ChannelPtr channel) { thread_->post(AdoptCommand{std::move(channel)}); }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "actors/ports.hpp"
@@ -18,6 +19,8 @@ namespace prime::lanes {
 
 /// Connects to a member within the time given; may block. Runs on the engine's dialing thread.
 using Dialer = std::function<Result<net::ChannelPtr>(const Member&, Duration)>;
+/// The same through a third member that passes the bytes on.
+using RelayDialer = std::function<Result<net::ChannelPtr>(const Member& through, const Member&, Duration)>;
 /// Called on the lane thread after each chunk that was received or summed: `done` of `total`. Must be cheap; may call the engine.
 using ChunkObserver = std::function<void(OperationId, std::uint64_t done, std::uint64_t total)>;
 
@@ -26,13 +29,16 @@ class LaneThread;
 struct EngineOptions {
   PeerId self;
   Dialer dial;
+  RelayDialer dial_through;  ///< tried after `dial`; empty: who cannot be dialed cannot be reached
+  /// Called on the lane thread when a lane that was opened here leads another way than the last one to that peer; 0: directly.
+  std::function<void(PeerId to, PeerId through)> on_way;
   std::function<Instant()> now = monotonic_now;
   ChunkObserver on_chunk;                ///< may be empty
   std::size_t chunk_bytes = 256 * 1024;  ///< equal on all peers; at most MAX_PAYLOAD_BYTES
   std::uint32_t window_chunks = 8;       ///< equal on all peers: chunks given of one segment whose results are not here yet
   /// Connections that make up one lane, equal on all peers: more than one for links on which a single one does not get all the bandwidth.
   std::function<std::uint32_t()> streams = [] { return 1; };  ///< called on both of the engine's threads
-  Duration dial_timeout = 5s;                                 ///< of one attempt
+  Duration dial_timeout = 5s;                                 ///< of one attempt, relays included
   std::uint32_t dial_attempts = 3;
   Duration redial_pause = 100ms;  ///< between attempts
   /// How long an operation waits for a peer whose lane broke before it sent anything, or before the operation began.
@@ -57,6 +63,10 @@ class LaneEngine final : public ReducePort {
   void measure(const Member& member, std::function<void(Result<std::uint64_t>)> done) override;
   /// Memory of its own that it has taken, at most.
   [[nodiscard]] std::size_t peak_bytes() const;
+
+  /// Of these some may pass the lane to another one on. A reduce tells its members by itself.
+  void know(const View& view, const RelayOrder& relays = {});
+  [[nodiscard]] std::optional<Member> member(PeerId id) const;
 
   /// Takes an accepted channel; the first of a lane replaces an older lane of the same peer.
   void adopt(net::ChannelPtr channel);

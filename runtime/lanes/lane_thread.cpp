@@ -18,6 +18,8 @@ constexpr std::size_t BIN_BYTES = 64 * 1024;
 constexpr Duration SPIN = std::chrono::microseconds(50);
 constexpr std::size_t MAX_TAGS = 65'536;
 constexpr std::size_t MAX_REMEMBERED = 1024;
+/// A lane on which nothing of a failed operation has moved for so long is not trusted with the next one.
+constexpr Duration SILENCE = 3s;
 
 Error aborted(const std::string& reason) { return Error{ErrorName::LaneBroken, "aborted: " + reason}; }
 
@@ -41,7 +43,7 @@ LaneThread::LaneThread(EngineOptions options)
     : options_(std::move(options)),
       pool_(options_.chunk_bytes),
       bin_(BIN_BYTES),
-      dialing_(options_, [this](Dialed dialed) { post(DialedCommand{std::move(dialed)}); }),
+      dialing_(options_, known_, [this](Dialed dialed) { post(DialedCommand{std::move(dialed)}); }),
       thread_([this] { run(); }) {
   PRIME_ASSERT(options_.window_chunks > 0, "a window holds a chunk");
   PRIME_ASSERT(options_.chunk_bytes >= sizeof(double) && options_.chunk_bytes <= MAX_PAYLOAD_BYTES, "a chunk fits into a frame");
@@ -162,6 +164,7 @@ void LaneThread::obey(ForgetCommand command) {
   dialing_now_.erase(command.peer);
   met_.erase(command.peer);
   unlike_.erase(command.peer);
+  relayed_.erase(command.peer);
   probes_.fail(command.peer, Error{ErrorName::Interrupted, "the peer is no member any more"});
   std::erase_if(arriving_, [&](const auto& stream) { return stream->peer() == command.peer; });
   drop(command.peer, Error{ErrorName::PeerLost, to_string(command.peer)});
@@ -185,7 +188,22 @@ void LaneThread::obey(DialedCommand command) {
     greeting.header.payload_checksum = checksum({});
     stream->send(std::move(greeting));
   }
+  if (dialed.index == 0) note_way(dialed.peer, dialed.through);
   (void)join(stream, dialed.bundle, dialed.index);
+}
+
+void LaneThread::note_way(PeerId peer, PeerId through) {
+  const auto known = relayed_.find(peer);
+  const bool changed = through != (known == relayed_.end() ? PeerId{} : known->second);
+  if (through == PeerId{}) relayed_.erase(peer);
+  else relayed_[peer] = through;
+  if (changed && options_.on_way) options_.on_way(peer, through);
+}
+
+Error LaneThread::of_lane(Error error, PeerId peer) const {
+  if (const auto relayed = relayed_.find(peer); relayed != relayed_.end())
+    error.detail += ", relayed by peer " + to_string(relayed->second);
+  return std::move(error).with_context("on the lane to peer " + to_string(peer));
 }
 
 void LaneThread::obey(MeasureCommand command) {
@@ -240,6 +258,7 @@ bool LaneThread::join(std::unique_ptr<Stream>& stream, std::uint64_t bundle, std
   }
   Lane lane;
   lane.bundle = bundle;
+  lane.since = options_.now();
   lane.streams.push_back(std::move(stream));
   lanes_.emplace(peer, std::move(lane));
   met_.insert(peer);
@@ -303,7 +322,7 @@ bool LaneThread::close_lane(PeerId peer, const Error& error) {
     const auto rank = running.operation->rank_of(peer);
     if (!rank || !running.operation->needs(*rank)) continue;
     if (error.name == ErrorName::LaneBroken && running.operation->restart(*rank)) wanted = true;
-    else running.operation->give_up(Error(error).with_context("on the lane to peer " + to_string(peer)), rank, true);
+    else running.operation->give_up(of_lane(error, peer), rank, true);
   }
   busy_ = true;
   return wanted;
@@ -371,11 +390,30 @@ void LaneThread::end_operation(RunningAt at, Result<ReduceStats> stats) {
       if (stream->sending() && stream->sending_header().op == op) stream->release_output();
     }
   const PeerId suspect = at->second.operation->suspect();
+  const auto silent = stats ? std::vector<PeerId>{} : silent_lanes(*at->second.operation);
   const auto done = std::move(at->second.done);
   operations_.erase(at);
+  for (const PeerId peer : silent) (void)close_lane(peer, Error{ErrorName::LaneBroken, "nothing moved on it"});
   if (operations_.empty()) chunks_done_.store(0, std::memory_order_relaxed);
   busy_ = true;
   done(ReduceOutcome{op, std::move(stats), suspect});
+}
+
+std::vector<PeerId> LaneThread::silent_lanes(const Operation& operation) const {
+  std::vector<PeerId> silent;
+  if (operation.votes()) return silent;  // who doubts asks on the same lane
+  const auto now = options_.now();
+  for (const auto rank : operation.plan().peers()) {
+    const auto lane = lanes_.find(operation.member(rank).id);
+    if (lane == lanes_.end() || !operation.needs(rank)) continue;
+    const bool used = std::ranges::any_of(operations_, [&](const auto& entry) {
+      const Operation& other = *entry.second.operation;
+      const auto in_other = other.rank_of(lane->first);
+      return &other != &operation && in_other && other.needs(*in_other);
+    });
+    if (!used && now - std::max(operation.last_progress(rank), lane->second.since) >= SILENCE) silent.push_back(lane->first);
+  }
+  return silent;
 }
 
 int LaneThread::poll_timeout_ms() const {

@@ -68,6 +68,7 @@ class LaneThread {
   LaneThread& operator=(const LaneThread&) = delete;
 
   void post(Command command);
+  [[nodiscard]] KnownMembers& known() { return known_; }
   [[nodiscard]] std::size_t peak_bytes() const { return pool_.peak_bytes(); }
   [[nodiscard]] std::uint64_t chunks_done() const { return chunks_done_.load(std::memory_order_relaxed); }
 
@@ -101,6 +102,9 @@ class LaneThread {
   [[nodiscard]] Error other_streams(std::uint32_t theirs) const;
   /// There will be no lane to this peer for those who wait for one.
   void give_up_on(PeerId peer, const Error& error);
+  void note_way(PeerId peer, PeerId through);
+  /// Says where it came about.
+  [[nodiscard]] Error of_lane(Error error, PeerId peer) const;
   /// Closes a lane. An operation that needs it fails, or begins anew with that peer when nothing is lost yet.
   void drop(PeerId peer, const Error& error);
   /// Whether an operation goes on and needs another lane to this peer.
@@ -125,10 +129,13 @@ class LaneThread {
   [[nodiscard]] std::uint32_t window() const;
   void end_operations_before(OperationId op);
   void end_operation(RunningAt at, Result<ReduceStats> stats);
+  /// Those on which a failed operation has waited in vain: a network that is cut closes no connection.
+  [[nodiscard]] std::vector<PeerId> silent_lanes(const Operation& operation) const;
   [[nodiscard]] int poll_timeout_ms() const;
   void wait();
 
   EngineOptions options_;
+  KnownMembers known_;
   WakeFd wake_;
   std::mutex mutex_;
   std::vector<Command> mailbox_;  ///< guarded by mutex_
@@ -141,6 +148,7 @@ class LaneThread {
   std::vector<std::byte> bin_;
   std::map<PeerId, Lane> lanes_;
   std::vector<std::unique_ptr<Stream>> arriving_;  ///< accepted; their first frame tells to which lane they belong
+  std::map<PeerId, PeerId> relayed_;               ///< by whom the last lane to a peer was passed on, of those that were opened here
   std::set<PeerId> dialing_now_;
   std::set<PeerId> met_;  ///< there was a lane to them, and they were not forgotten
   /// Whose last lane had another number of streams: an operation that starts after it was closed is told so, too.

@@ -187,7 +187,8 @@ void Oracle::begun(PeerId to, const BeginStep& message) {
          "a step begins from a revision that is not the newest");
 }
 
-void Oracle::reduce_started(const StartReduce& message, const coordinator::State& state) {
+void Oracle::reduce_started(StartReduce message, const coordinator::State& state) {
+  message.relays.clear();  // each has its own
   if (judged_now_ == message.op)
     return expect(reduces_.at(message.op) == message, "LAW-1", "operation ", message.op, " is told to its members in different words");
   judged_now_ = message.op;

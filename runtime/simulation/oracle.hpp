@@ -70,7 +70,7 @@ class Oracle {
   void sent(const coordinator::Send& send, const coordinator::State& state);
   void dismissed(PeerId to, const Error& cause);
   void begun(PeerId to, const BeginStep& message);
-  void reduce_started(const StartReduce& message, const coordinator::State& state);
+  void reduce_started(StartReduce message, const coordinator::State& state);
   void committed(const Record& record, const coordinator::State& state);
   void rolled_back(const Record& record, const coordinator::State& state);
   void check_mean(const StartReduce& reduce, const std::vector<std::string>& contributors, std::uint64_t weight, const Digest& digest);

@@ -44,6 +44,7 @@ struct NameOf {
   const char* operator()(const HeartbeatSeen&) const { return "HeartbeatSeen"; }
   const char* operator()(const MeasureLink&) const { return "MeasureLink"; }
   const char* operator()(const LinkMeasured&) const { return "LinkMeasured"; }
+  const char* operator()(const LaneRelayed&) const { return "LaneRelayed"; }
   const char* operator()(const coordinator::Received& e) const { return std::visit(*this, e.message); }
   const char* operator()(const coordinator::ConnectionLost&) const { return "ConnectionLost"; }
   const char* operator()(const coordinator::StopRequested&) const { return "StopRequested"; }
@@ -63,6 +64,7 @@ struct NameOf {
   const char* operator()(const peer::FetchEnded&) const { return "FetchEnded"; }
   const char* operator()(const peer::Progress&) const { return "Progress"; }
   const char* operator()(const peer::MeasureEnded&) const { return "MeasureEnded"; }
+  const char* operator()(const peer::WayChanged&) const { return "WayChanged"; }
   const char* operator()(const peer::LeaveRequested&) const { return "LeaveRequested"; }
   const char* operator()(const peer::Tick&) const { return "Tick"; }
 };

@@ -63,14 +63,16 @@ BOOST_AUTO_TEST_CASE(messages_about_membership) {
   BOOST_CHECK(sent(HeartbeatSeen{Epoch{4}}).epoch == Epoch{4});
   BOOST_CHECK(sent(Deathrattle{false, ERROR}).cause == ERROR);
   BOOST_CHECK(sent(Dismissed{ERROR}).cause == ERROR);
+  BOOST_CHECK(sent(LaneRelayed{PeerId{1}, PeerId{2}}).through == PeerId{2});
 }
 
 BOOST_AUTO_TEST_CASE(messages_about_outer_steps) {
   BOOST_CHECK(sent(BeginStep{VIEW, OuterStep{4}, Revision{3}, false, 1, 99}).view == VIEW);
   const double denormal = std::numeric_limits<double>::denorm_min();
   BOOST_TEST(sent(Ready{OuterStep{4}, Revision{3}, 5, 6, Real{denormal}, Real{std::nan("")}, Real{-0.0}, 8}).loss.value() == denormal);
-  const auto reduce =
-      sent(StartReduce{OP, OuterStep{4}, Revision{3}, VIEW, {Contribution{PeerId{1}, 5}, Contribution{PeerId{2}, 0}}, 1000, 77});
+  const auto reduce = sent(StartReduce{
+      OP, OuterStep{4}, Revision{3}, VIEW, {Contribution{PeerId{1}, 5}, Contribution{PeerId{2}, 0}}, 1000, 77, true, {{}, {2, 3}}});
+  BOOST_CHECK((reduce.relays == RelayOrder{{}, {2, 3}}));
   BOOST_TEST(reduce.contributions.size() == 2U);
   BOOST_TEST(reduce.next_sample == 77U);
   BOOST_CHECK(sent(Vote{OP, DIGEST, 1, 2}).op == OP);

@@ -1,0 +1,40 @@
+#include "runtime/lanes/known_members.hpp"
+
+#include <algorithm>
+
+namespace prime::lanes {
+
+void KnownMembers::learn(const View& view, const RelayOrder& relays) {
+  const std::lock_guard lock(mutex_);
+  if (view.epoch < view_.epoch) return;
+  view_ = view;
+  if (relays.empty()) return;
+  const auto& members = view_.members;
+  told_.clear();
+  for (std::size_t to = 0; to < std::min(relays.size(), members.size()); ++to)
+    for (const auto rank : relays[to])
+      if (rank < members.size()) told_[members[to].id].push_back(members[rank].id);
+}
+
+std::optional<Member> KnownMembers::find(PeerId id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find(view_.members, id, &Member::id);
+  if (found == view_.members.end()) return std::nullopt;
+  return *found;
+}
+
+std::vector<Member> KnownMembers::relays(PeerId from, PeerId to) const {
+  const std::lock_guard lock(mutex_);
+  const auto told = told_.find(to);
+  const auto place = [&](const Member& member) {
+    if (told == told_.end()) return std::ptrdiff_t{0};
+    return std::ranges::find(told->second, member.id) - told->second.begin();
+  };
+  std::vector<Member> found;
+  for (const auto& member : view_.members)
+    if (member.id != from && member.id != to) found.push_back(member);
+  std::ranges::stable_sort(found, {}, place);
+  return found;
+}
+
+}  // namespace prime::lanes
