@@ -132,6 +132,9 @@ std::string relayed(State& state, PeerId from, const LaneRelayed& message, Effec
   const auto* const name = name_of(from);
   const auto* const to = name_of(message.to);
   if (name == nullptr || to == nullptr || from == message.to) return "a lane of who is no member";
+  // What was measured was measured on another way.
+  state.topology.links.erase({from, message.to});
+  state.topology.links.erase({message.to, from});
   const bool direct = message.through == PeerId{};
   const auto* const through = name_of(message.through);
   auto record = Record{direct ? "lane_direct" : "lane_relayed"}.with("peer", to_string(from)).with("name", *name).with("to", *to);

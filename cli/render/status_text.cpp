@@ -86,6 +86,8 @@ std::string status_text(const RunStatus& status, const Style& style) {
                      {"REASON"}},
                     rows);
   }
+  for (const auto& lane : status.relayed)
+    text += "Lane " + harmless(lane.from) + " to " + harmless(lane.to) + " relayed through " + harmless(lane.through) + "\n";
   if (!status.wait.what.empty()) text += "Waiting for " + harmless(status.wait.what) + span_of(status.wait) + "\n";
   if (status.state == RunState::Stopped) text += "Stopped: " + harmless(telemetry::short_reason(status.reason)) + "\n";
   else if (!status.reason.empty()) text += paint(style, Role::Bad, "Failed:") + " " + harmless(status.reason) + "\n";

@@ -13,8 +13,7 @@ namespace prime::lanes {
 /// Any stream takes the next frame when it has room, so that a slow one does not hold up the others; when one is lost, all are.
 /// Frames may overtake each other. The words of a vote may not: they go over the first stream.
 struct Lane {
-  std::uint64_t bundle = 0;  ///< by which a further stream finds its lane
-  Instant since{};
+  std::uint64_t bundle = 0;                      ///< by which a further stream finds its lane
   std::vector<std::unique_ptr<Stream>> streams;  ///< at least one
   std::deque<Frame> control;                     ///< votes: they go before chunks
   std::size_t turn = 0;                          ///< whose frame is next, of the operations that run

@@ -18,7 +18,8 @@ constexpr std::size_t BIN_BYTES = 64 * 1024;
 constexpr Duration SPIN = std::chrono::microseconds(50);
 constexpr std::size_t MAX_TAGS = 65'536;
 constexpr std::size_t MAX_REMEMBERED = 1024;
-/// A lane on which nothing of a failed operation has moved for so long is not trusted with the next one.
+/// A lane whose other end has acknowledged nothing for so long is not trusted with the next operation. One that is merely slow, or
+/// frozen, has a kernel that does.
 constexpr Duration SILENCE = 3s;
 
 Error aborted(const std::string& reason) { return Error{ErrorName::LaneBroken, "aborted: " + reason}; }
@@ -258,7 +259,6 @@ bool LaneThread::join(std::unique_ptr<Stream>& stream, std::uint64_t bundle, std
   }
   Lane lane;
   lane.bundle = bundle;
-  lane.since = options_.now();
   lane.streams.push_back(std::move(stream));
   lanes_.emplace(peer, std::move(lane));
   met_.insert(peer);
@@ -393,7 +393,7 @@ void LaneThread::end_operation(RunningAt at, Result<ReduceStats> stats) {
   const auto silent = stats ? std::vector<PeerId>{} : silent_lanes(*at->second.operation);
   const auto done = std::move(at->second.done);
   operations_.erase(at);
-  for (const PeerId peer : silent) (void)close_lane(peer, Error{ErrorName::LaneBroken, "nothing moved on it"});
+  for (const PeerId peer : silent) (void)close_lane(peer, Error{ErrorName::LaneBroken, "nothing that was sent on it has arrived"});
   if (operations_.empty()) chunks_done_.store(0, std::memory_order_relaxed);
   busy_ = true;
   done(ReduceOutcome{op, std::move(stats), suspect});
@@ -402,16 +402,11 @@ void LaneThread::end_operation(RunningAt at, Result<ReduceStats> stats) {
 std::vector<PeerId> LaneThread::silent_lanes(const Operation& operation) const {
   std::vector<PeerId> silent;
   if (operation.votes()) return silent;  // who doubts asks on the same lane
-  const auto now = options_.now();
   for (const auto rank : operation.plan().peers()) {
     const auto lane = lanes_.find(operation.member(rank).id);
-    if (lane == lanes_.end() || !operation.needs(rank)) continue;
-    const bool used = std::ranges::any_of(operations_, [&](const auto& entry) {
-      const Operation& other = *entry.second.operation;
-      const auto in_other = other.rank_of(lane->first);
-      return &other != &operation && in_other && other.needs(*in_other);
-    });
-    if (!used && now - std::max(operation.last_progress(rank), lane->second.since) >= SILENCE) silent.push_back(lane->first);
+    if (lane == lanes_.end()) continue;
+    if (std::ranges::any_of(lane->second.streams, [](const auto& stream) { return unacknowledged_for(stream->fd()) >= SILENCE; }))
+      silent.push_back(lane->first);
   }
   return silent;
 }

@@ -129,7 +129,7 @@ class LaneThread {
   [[nodiscard]] std::uint32_t window() const;
   void end_operations_before(OperationId op);
   void end_operation(RunningAt at, Result<ReduceStats> stats);
-  /// Those on which a failed operation has waited in vain: a network that is cut closes no connection.
+  /// Those of a failed operation that lead nowhere any more: a network that is cut closes no connection.
   [[nodiscard]] std::vector<PeerId> silent_lanes(const Operation& operation) const;
   [[nodiscard]] int poll_timeout_ms() const;
   void wait();

@@ -96,4 +96,11 @@ LinkOptions apply_link_options(int fd, bool one_of_several) {
   return options;
 }
 
+Duration unacknowledged_for(int fd) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || info.tcpi_unacked == 0) return {};
+  return std::chrono::milliseconds(info.tcpi_last_ack_recv);
+}
+
 }  // namespace prime::lanes

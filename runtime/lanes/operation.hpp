@@ -59,8 +59,6 @@ class Operation {
 
   /// Whether something is still to be sent to or received from this rank.
   [[nodiscard]] bool needs(std::uint32_t rank) const;
-  /// When the last frame of it was exchanged with this rank.
-  [[nodiscard]] Instant last_progress(std::uint32_t rank) const { return exchanges_[rank].last_progress; }
   /// Empty while it runs.
   [[nodiscard]] std::optional<Result<ReduceStats>> outcome(Instant now) const;
 

@@ -42,6 +42,7 @@ void set_members(RunStatus& status, PeerState state) {
 void end_run(RunStatus& status, RunState state, const std::string& reason) {
   status.state = state;
   status.wait = {};
+  status.relayed.clear();
   for (auto& peer : status.peers) {
     if (is_gone(peer.state)) continue;
     peer.state = PeerState::Left;
@@ -62,6 +63,20 @@ void note_counters(RunStatus& status, const Fields& fields) {
   if (const auto epoch = count_field(fields, "epoch")) status.epoch = *epoch;
 }
 
+/// Of a lane the last that was told counts, whichever end opened it.
+void on_lane(RunStatus& status, const Fields& fields) {
+  RelayedLane lane{text_field(fields, "name").value_or(""), text_field(fields, "to").value_or(""),
+                   text_field(fields, "through").value_or("")};
+  std::erase_if(status.relayed, [&](const RelayedLane& known) {
+    return (known.from == lane.from && known.to == lane.to) || (known.from == lane.to && known.to == lane.from);
+  });
+  if (!lane.through.empty()) status.relayed.push_back(std::move(lane));
+}
+
+void forget_lanes(RunStatus& status, const std::string& name) {
+  std::erase_if(status.relayed, [&](const RelayedLane& lane) { return lane.from == name || lane.to == name; });
+}
+
 void on_peer(RunStatus& status, PeerState state, const Fields& fields) {
   auto* const peer = peer_of(status, fields);
   if (peer == nullptr) return;
@@ -71,7 +86,9 @@ void on_peer(RunStatus& status, PeerState state, const Fields& fields) {
   if (auto digest = text_field(fields, "digest")) peer->digest = std::move(digest);
   if (const auto revision = count_field(fields, "revision"); revision && state != PeerState::Fetching) peer->outer_step = revision;
   peer->reason = text_field(fields, "reason").value_or("");
-  if (is_gone(state)) peer->tokens_per_s.reset();
+  if (!is_gone(state)) return;
+  peer->tokens_per_s.reset();
+  forget_lanes(status, peer->name);
 }
 
 void on_ready(RunStatus& status, const Fields& fields) {
@@ -197,6 +214,8 @@ constexpr std::array RUN_RULES{
                    }},
     RunJournalRule{"outer_step_aborted", [](RunJournal& j, const Fields&) { set_members(j.status, PeerState::Training); }},
     RunJournalRule{"outer_step_committed", [](RunJournal& j, const Fields& f) { on_committed(j.status, f); }},
+    RunJournalRule{"lane_relayed", [](RunJournal& j, const Fields& f) { on_lane(j.status, f); }},
+    RunJournalRule{"lane_direct", [](RunJournal& j, const Fields& f) { on_lane(j.status, f); }},
     RunJournalRule{"rolled_back", [](RunJournal& j, const Fields& f) { on_rolled_back(j.status, f); }},
     RunJournalRule{"waiting", [](RunJournal& j, const Fields& f) { on_waiting(j.status, f); }},
     RunJournalRule{"final_report", [](RunJournal& j, const Fields& f) { on_final_report(j.status, f); }},

@@ -46,6 +46,15 @@ struct WaitStatus {
   bool operator==(const WaitStatus&) const = default;
 };
 
+/// A lane between two peers that cannot reach each other. All by name.
+struct RelayedLane {
+  std::string from;  ///< who opened it
+  std::string to;
+  std::string through;
+
+  bool operator==(const RelayedLane&) const = default;
+};
+
 struct RunStatus {
   std::string id;
   std::string name;
@@ -68,6 +77,7 @@ struct RunStatus {
   std::optional<std::uint64_t> coordinator_pid;
   std::optional<std::string> coordinator_address;
   std::vector<PeerStatus> peers;  ///< in the order of their arrival
+  std::vector<RelayedLane> relayed;
   friend bool operator==(const RunStatus&, const RunStatus&) = default;
 };
 

@@ -55,10 +55,13 @@ Json peer_json(const PeerStatus& peer) {
 Json to_json(const RunStatus& status) {
   Json peers = Json::array();
   for (const auto& peer : status.peers) peers.push_back(peer_json(peer));
+  Json relayed = Json::array();
+  for (const auto& lane : status.relayed) relayed.push_back(Json{{"from", lane.from}, {"to", lane.to}, {"through", lane.through}});
   return Json{{"schema", "primectl.status/1"},
               {"run", run_json(status)},
               {"coordinator", Json{{"pid", or_null(status.coordinator_pid)}, {"address", or_null(status.coordinator_address)}}},
-              {"peers", std::move(peers)}};
+              {"peers", std::move(peers)},
+              {"relayed", std::move(relayed)}};
 }
 
 Json to_json(std::span<const RunStatus> runs) {

@@ -76,6 +76,19 @@ BOOST_AUTO_TEST_CASE(a_wait_for_peers_names_itself_and_ends_when_the_step_goes_o
   BOOST_TEST(fold(journal).status.wait.what == "");
 }
 
+BOOST_AUTO_TEST_CASE(a_relayed_lane_is_known_until_it_is_direct_or_one_of_both_is_gone) {
+  const auto relayed = [](test::HandwrittenJournal& journal) -> test::HandwrittenJournal& {
+    return journal.add("lane_relayed", {{"peer", HERON}, {"name", "calm-heron"}, {"to", "wild-lynx"}, {"through", "brave-otter"}});
+  };
+  auto journal = test::training_run();
+  BOOST_TEST(fold(relayed(journal)).status.relayed.size() == 1U);
+  BOOST_TEST(fold(journal).status.relayed[0].through == "brave-otter");
+  journal.add("lane_direct", {{"peer", LYNX}, {"name", "wild-lynx"}, {"to", "calm-heron"}});
+  BOOST_TEST(fold(journal).status.relayed.empty());
+  relayed(journal).add("peer_lost", {{"peer", LYNX}, {"name", "wild-lynx"}, {"reason", "gone"}});
+  BOOST_TEST(fold(journal).status.relayed.empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_wait_within_a_step_does_not_stop_the_run) {
   auto journal = test::training_run();
   journal.add("waiting", {{"phase", "training"}, {"for", "inner steps of wild-lynx; evicted 2min after the first is ready"}});

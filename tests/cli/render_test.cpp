@@ -76,6 +76,13 @@ BOOST_AUTO_TEST_CASE(a_status_in_a_pipe) { golden("status.txt", status_text(stat
 BOOST_AUTO_TEST_CASE(a_status_on_a_terminal) { golden("status_terminal.txt", status_text(status_of(eventful_run()), TERMINAL)); }
 BOOST_AUTO_TEST_CASE(a_status_as_json) { golden("status.json", telemetry::to_json(status_of(eventful_run())).dump(2) + "\n"); }
 
+BOOST_AUTO_TEST_CASE(a_status_with_a_relayed_lane) {
+  auto journal = test::training_run();
+  journal.add("lane_relayed", {{"peer", HERON}, {"name", "calm-heron"}, {"to", "wild-lynx"}, {"through", "brave-otter"}});
+  golden("relayed.txt", status_text(status_of(journal), PLAIN));
+  golden("relayed.json", telemetry::to_json(status_of(journal)).dump(2) + "\n");
+}
+
 BOOST_AUTO_TEST_CASE(a_run_that_waits) {
   test::HandwrittenJournal journal;
   for (std::size_t i = 0; i < 5; ++i) journal.add(test::training_run().lines()[i].event, test::training_run().lines()[i].fields);

@@ -37,6 +37,12 @@ def heal(count):
     partition(range(count))
 
 
+def drop_between(names, a, b):
+    """What these two send to each other is lost from now on, and neither is told: it goes to a card that nobody has."""
+    for here, there in ((a, b), (b, a)):
+        run("ip", "-n", names[here], "neighbour", "replace", address(there), "lladdr", "02:00:00:00:00:00", "dev", DEVICE, "nud", "permanent")
+
+
 def inside(name, *words):
     """The command line that runs `words` on that machine."""
     return ["ip", "netns", "exec", name, *map(str, words)]

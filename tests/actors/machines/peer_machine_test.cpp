@@ -107,6 +107,14 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_is_silent_for_more_than_ten_seconds_is_l
   BOOST_TEST(bench.effect<SaveState>().has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_lane_that_is_relayed_is_told_to_the_coordinator) {
+  Bench bench;
+  bench.seat().begin();
+  bench.on(WayChanged{PeerId{2}, PeerId{3}});
+  BOOST_REQUIRE(bench.told<LaneRelayed>().has_value());
+  BOOST_CHECK(bench.told<LaneRelayed>()->to == PeerId{2} && bench.told<LaneRelayed>()->through == PeerId{3});
+}
+
 BOOST_AUTO_TEST_CASE(a_lost_coordinator_is_dialed_once_at_a_time_and_less_and_less_often) {
   Bench bench;
   bench.seat().begin();

@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "actors/coordinator/relay_order.hpp"
 #include "actors/coordinator/ring_search.hpp"
 #include "actors/coordinator/topology_machine.hpp"
 #include "tests/actors/machines/coordinator_bench.hpp"
@@ -211,6 +212,81 @@ BOOST_AUTO_TEST_CASE(the_links_of_the_ring_are_the_first_that_are_measured_again
     }
   }
   BOOST_TEST(bench.measure_all().size() == 4U);
+}
+
+BOOST_AUTO_TEST_CASE(members_are_told_by_whom_each_is_best_reached_over_links_that_need_no_relay_themselves) {
+  Quartet bench;
+  bench.speeds = {{{1, 3}, SLOW}, {{4, 2}, SLOW / 2}};
+  bench.measure_all();
+  std::uint64_t votes = 3;
+  const auto told = [&](std::uint64_t to) {  // ids, to peer 2, as this member is told
+    for (const auto peer : bench.in_order()) bench.ready(peer, 100);
+    for (const auto& [member, message] : bench.sent<StartReduce>()) {
+      if (member != 1) continue;
+      std::vector<std::uint64_t> by;
+      const auto order = bench.in_order();
+      const auto rank = std::find(order.begin(), order.end(), to) - order.begin();
+      for (const auto each : message.relays.at(static_cast<std::size_t>(rank))) by.push_back(order.at(each));
+      const Digest digest{++votes, to};
+      for (const auto each : bench.in_order()) bench.vote(each, digest);
+      return by;
+    }
+    return std::vector<std::uint64_t>{};
+  };
+  BOOST_TEST(told(2) == (std::vector<std::uint64_t>{3, 4}), boost::test_tools::per_element());
+  bench.hear(1, LaneRelayed{PeerId{3}, PeerId{4}});
+  BOOST_TEST(bench.position_of_record("lane_relayed").has_value());
+  BOOST_TEST(bench.measure_all().size() == 2U, "the pair is measured on its new way");
+  BOOST_TEST(told(2) == (std::vector<std::uint64_t>{4}), boost::test_tools::per_element());
+  bench.hear(3, LaneRelayed{PeerId{1}, PeerId{}});
+  BOOST_TEST(bench.position_of_record("lane_direct").has_value());
+  BOOST_TEST(bench.measure_all().size() == 2U);
+  BOOST_TEST(told(2) == (std::vector<std::uint64_t>{3, 4}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(where_nothing_is_measured_nobody_is_told_whom_to_ask) {
+  Bench bench{2, 2};
+  bench.seat(1);
+  bench.seat(2);
+  for (std::uint64_t peer = 1; peer <= 2; ++peer) bench.ready(peer, 100);
+  BOOST_REQUIRE(bench.sent<StartReduce>().size() == 2U);
+  for (const auto& [to, message] : bench.sent<StartReduce>()) BOOST_TEST(message.relays.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_relayed_lane_is_noted_of_members_alone_and_goes_with_them) {
+  Quartet bench;
+  bench.hear(1, LaneRelayed{PeerId{9}, PeerId{2}});
+  bench.hear(1, LaneRelayed{PeerId{1}, PeerId{2}});
+  BOOST_TEST(bench.state.topology.relayed.empty());
+  bench.hear(2, LaneRelayed{PeerId{1}, PeerId{3}});
+  BOOST_TEST(bench.state.topology.relayed.size() == 1U);
+  bench.lose(1);
+  BOOST_TEST(bench.state.topology.relayed.empty());
+}
+
+BOOST_AUTO_TEST_CASE(the_best_relay_is_that_whose_slower_hop_is_the_fastest) {
+  LinkSpeeds hops(6);
+  const auto link = [&](std::size_t a, std::size_t b, std::uint64_t there, std::uint64_t back) {
+    hops.at(a, b) = there;
+    hops.at(b, a) = back;
+  };
+  link(0, 2, 50, 50), link(2, 1, 10, 90);  // 10: its slower direction
+  link(0, 3, 30, 30), link(3, 1, 40, 40);  // 30
+  link(0, 4, 99, 99), link(4, 1, 0, 99);   // none: it reaches peer 1 one way only
+  link(0, 5, 30, 80), link(5, 1, 80, 80);  // 30 as well: behind the one that comes first
+  const auto order = relay_order(hops, 0);
+  BOOST_REQUIRE(order.size() == 6U);
+  BOOST_TEST(order[1] == (std::vector<std::uint32_t>{3, 5, 2}), boost::test_tools::per_element());
+  BOOST_TEST(order[0].empty(), "nobody reaches itself through others");
+  BOOST_TEST(order[2] == (std::vector<std::uint32_t>{}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(no_more_relays_are_told_than_are_asked) {
+  LinkSpeeds hops(20);
+  for (std::size_t a = 0; a < 20; ++a)
+    for (std::size_t b = 0; b < 20; ++b) hops.at(a, b) = 1 + a + b;
+  const auto order = relay_order(hops, 0);
+  BOOST_TEST(order[1] == (std::vector<std::uint32_t>{19, 18, 17, 16}), boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(who_goes_takes_what_was_measured_with_it_along) {

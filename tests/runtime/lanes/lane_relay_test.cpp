@@ -4,7 +4,6 @@
 #include <future>
 #include <thread>
 
-#include "tests/runtime/lanes/duet.hpp"
 #include "tests/runtime/lanes/mesh.hpp"
 
 BOOST_AUTO_TEST_SUITE(lane_relay)
@@ -133,19 +132,6 @@ BOOST_AUTO_TEST_CASE(a_relayed_lane_is_measured_as_the_link_of_its_pair) {
   BOOST_REQUIRE(result);
   BOOST_TEST(*result > 1000U);
   BOOST_TEST(mesh.relayed_by(2) == 1U);
-}
-
-BOOST_AUTO_TEST_CASE(a_lane_on_which_nothing_moves_is_closed_after_the_reduce_that_it_cost) {
-  Duet duet;
-  std::vector<float> output(32);
-  const Outcomes outcomes;
-  duet.start(1, output, outcomes, 5s);
-  BOOST_TEST(duet.receive().has_value());
-  duet.now_ns += std::chrono::nanoseconds(6s).count();
-  duet.engine->abort(OperationId{Epoch{9}, Sequence{9}}, "wakes it");
-  BOOST_REQUIRE(outcomes.wait_for_all(1));
-  BOOST_TEST((outcomes.all().at(0).stats.error().name == ErrorName::DeadlineExceeded));
-  while (duet.receive()) continue;  // ends when the engine has closed the lane
 }
 
 BOOST_AUTO_TEST_SUITE_END()
