@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "messages/assert.hpp"
-#include "runtime/lanes/link_options.hpp"
 
 namespace prime::lanes {
 namespace {
@@ -18,9 +17,6 @@ constexpr std::size_t BIN_BYTES = 64 * 1024;
 constexpr Duration SPIN = std::chrono::microseconds(50);
 constexpr std::size_t MAX_TAGS = 65'536;
 constexpr std::size_t MAX_REMEMBERED = 1024;
-/// A lane whose other end has acknowledged nothing for so long is not trusted with the next operation. One that is merely slow, or
-/// frozen, has a kernel that does.
-constexpr Duration SILENCE = 3s;
 
 Error aborted(const std::string& reason) { return Error{ErrorName::LaneBroken, "aborted: " + reason}; }
 
@@ -147,20 +143,6 @@ void LaneThread::obey(AbortCommand command) {
   at->second.operation->give_up(aborted(command.reason), std::nullopt, false);
 }
 
-void LaneThread::obey(AdoptCommand command) {
-  (void)apply_link_options(command.channel->fd(), options_.streams() > 1);
-  auto stream = std::make_unique<Stream>(std::move(command.channel));
-  if (options_.streams() == 1) {
-    (void)join(stream, 0, 0);
-    return;
-  }
-  const auto of_this_peer = [&](const auto& each) { return each->peer() == stream->peer(); };
-  // Those of a lane that came to nothing make room.
-  if (std::count_if(arriving_.begin(), arriving_.end(), of_this_peer) >= 2 * std::int64_t{options_.streams()})
-    arriving_.erase(std::find_if(arriving_.begin(), arriving_.end(), of_this_peer));
-  arriving_.push_back(std::move(stream));
-}
-
 void LaneThread::obey(ForgetCommand command) {
   dialing_now_.erase(command.peer);
   met_.erase(command.peer);
@@ -171,54 +153,10 @@ void LaneThread::obey(ForgetCommand command) {
   drop(command.peer, Error{ErrorName::PeerLost, to_string(command.peer)});
 }
 
-void LaneThread::obey(DialedCommand command) {
-  Dialed& dialed = command.dialed;
-  if (dialed.index == 0 && dialing_now_.erase(dialed.peer) == 0) return;  // forgotten meanwhile
-  if (!dialed.channel) {
-    if (!lanes_.contains(dialed.peer)) give_up_on(dialed.peer, dialed.channel.error());
-    return;
-  }
-  (void)apply_link_options((*dialed.channel)->fd(), options_.streams() > 1);
-  auto stream = std::make_unique<Stream>(std::move(*dialed.channel));
-  if (options_.streams() > 1) {
-    Frame greeting;
-    greeting.header.kind = PieceKind::Greeting;
-    greeting.header.world = static_cast<std::uint16_t>(options_.streams());
-    greeting.header.op.tag = Tag{dialed.bundle};
-    greeting.header.chunk = dialed.index;
-    greeting.header.payload_checksum = checksum({});
-    stream->send(std::move(greeting));
-  }
-  if (dialed.index == 0) note_way(dialed.peer, dialed.through);
-  (void)join(stream, dialed.bundle, dialed.index);
-}
-
-void LaneThread::note_way(PeerId peer, PeerId through) {
-  const auto known = relayed_.find(peer);
-  const bool changed = through != (known == relayed_.end() ? PeerId{} : known->second);
-  if (through == PeerId{}) relayed_.erase(peer);
-  else relayed_[peer] = through;
-  if (changed && options_.on_way) options_.on_way(peer, through);
-}
-
-Error LaneThread::of_lane(Error error, PeerId peer) const {
-  if (const auto relayed = relayed_.find(peer); relayed != relayed_.end())
-    error.detail += ", relayed by peer " + to_string(relayed->second);
-  return std::move(error).with_context("on the lane to peer " + to_string(peer));
-}
-
 void LaneThread::obey(MeasureCommand command) {
   if (stopped_ || !operations_.empty()) return command.done(fail(ErrorName::Interrupted, stopped_ ? "the engine ends" : "a reduce runs"));
   probes_.begin(command.member.id, std::move(command.done), options_.now());
   connect(command.member);
-  busy_ = true;
-}
-
-void LaneThread::give_up_on(PeerId peer, const Error& error) {
-  probes_.fail(peer, error);
-  for (auto& [op, running] : operations_)
-    if (const auto rank = running.operation->rank_of(peer); rank && running.operation->needs(*rank))
-      running.operation->give_up(error, rank, true);
   busy_ = true;
 }
 
@@ -237,101 +175,6 @@ bool LaneThread::is_past(OperationId op) const {
   if (op.epoch != epoch_) return op.epoch < epoch_;
   const auto newest = newest_.find(op.tag);
   return newest != newest_.end() && op.sequence <= newest->second;
-}
-
-void LaneThread::connect(const Member& member) {
-  if (lanes_.contains(member.id)) return;
-  if (options_.self < member.id && dialing_now_.insert(member.id).second) dialing_.dial(member);
-}
-
-bool LaneThread::join(std::unique_ptr<Stream>& stream, std::uint64_t bundle, std::uint32_t index) {
-  const PeerId peer = stream->peer();
-  if (index > 0) {
-    const auto at = lanes_.find(peer);
-    if (at == lanes_.end() || at->second.bundle != bundle || at->second.streams.size() == options_.streams()) return false;
-    at->second.streams.push_back(std::move(stream));
-    busy_ = true;
-    return true;
-  }
-  if (lanes_.contains(peer)) {
-    probes_.fail(peer, Error{ErrorName::Interrupted, "the peer opened another lane"});
-    (void)close_lane(peer, Error{ErrorName::LaneBroken, "the peer opened another one"});
-  }
-  Lane lane;
-  lane.bundle = bundle;
-  lane.streams.push_back(std::move(stream));
-  lanes_.emplace(peer, std::move(lane));
-  met_.insert(peer);
-  unlike_.erase(peer);
-  for (auto& [op, running] : operations_)
-    if (const auto rank = running.operation->rank_of(peer)) running.operation->reconnect_by(*rank, std::nullopt);
-  busy_ = true;
-  return true;
-}
-
-void LaneThread::greet_arrivals() {
-  for (auto at = arriving_.begin(); at != arriving_.end();) at = greet(*at) ? arriving_.erase(at) : at + 1;
-}
-
-bool LaneThread::greet(std::unique_ptr<Stream>& stream) {
-  switch (stream->read(bin_)) {
-    case Stream::ReadStep::Header: break;
-    case Stream::ReadStep::Blocked: busy_ = busy_ || stream->may_read(); return false;
-    case Stream::ReadStep::Payload:
-    case Stream::ReadStep::Dropped:
-    case Stream::ReadStep::Lost: return true;
-  }
-  const FrameHeader greeting = stream->header();
-  const bool greets = greeting.kind == PieceKind::Greeting;
-  if (!greets || greeting.world != options_.streams()) {
-    const Error error = other_streams(greets ? greeting.world : 1);
-    unlike_.insert_or_assign(stream->peer(), error);
-    give_up_on(stream->peer(), error);
-    return true;
-  }
-  Stream& joining = *stream;
-  // One that finds no lane stays: the first stream of its lane may still be on its way.
-  if (!join(stream, greeting.op.tag.value, greeting.chunk)) return false;
-  joining.discard();
-  return true;
-}
-
-Error LaneThread::other_streams(std::uint32_t theirs) const {
-  return Error{ErrorName::ReduceMismatch,
-               "its lanes have " + std::to_string(theirs) + " streams, ours have " + std::to_string(options_.streams())};
-}
-
-void LaneThread::drop(PeerId peer, const Error& error) {
-  if (!close_lane(peer, error)) return;
-  for (auto& [op, running] : operations_) {
-    const auto rank = running.operation->rank_of(peer);
-    if (!rank || !running.operation->needs(*rank)) continue;
-    running.operation->reconnect_by(*rank, options_.now() + options_.reconnect_grace);
-    connect(running.operation->member(*rank));
-  }
-}
-
-bool LaneThread::close_lane(PeerId peer, const Error& error) {
-  lanes_.erase(peer);
-  probes_.fail(peer, error);
-  probes_.forget(peer);
-  forget_parked(peer);
-  if (error.name == ErrorName::ReduceMismatch) unlike_.insert_or_assign(peer, error);
-  bool wanted = false;
-  for (auto& [op, running] : operations_) {
-    const auto rank = running.operation->rank_of(peer);
-    if (!rank || !running.operation->needs(*rank)) continue;
-    if (error.name == ErrorName::LaneBroken && running.operation->restart(*rank)) wanted = true;
-    else running.operation->give_up(of_lane(error, peer), rank, true);
-  }
-  busy_ = true;
-  return wanted;
-}
-
-/// Who sent them has heard nothing of their operation from here, and begins it anew over another lane, or gives it up.
-void LaneThread::forget_parked(PeerId peer) {
-  for (auto& [op, early] : parked_) parked_frames_ -= std::erase_if(early, [&](const auto& each) { return each.first == peer; });
-  std::erase_if(parked_, [](const auto& each) { return each.second.empty(); });
 }
 
 /// A chunk of each operation in a turn: bytes move in between.
@@ -397,18 +240,6 @@ void LaneThread::end_operation(RunningAt at, Result<ReduceStats> stats) {
   if (operations_.empty()) chunks_done_.store(0, std::memory_order_relaxed);
   busy_ = true;
   done(ReduceOutcome{op, std::move(stats), suspect});
-}
-
-std::vector<PeerId> LaneThread::silent_lanes(const Operation& operation) const {
-  std::vector<PeerId> silent;
-  if (operation.votes()) return silent;  // who doubts asks on the same lane
-  for (const auto rank : operation.plan().peers()) {
-    const auto lane = lanes_.find(operation.member(rank).id);
-    if (lane == lanes_.end()) continue;
-    if (std::ranges::any_of(lane->second.streams, [](const auto& stream) { return unacknowledged_for(stream->fd()) >= SILENCE; }))
-      silent.push_back(lane->first);
-  }
-  return silent;
 }
 
 int LaneThread::poll_timeout_ms() const {
