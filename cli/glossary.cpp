@@ -50,6 +50,7 @@ const std::vector<WordGroup>& glossary() {
       {"The wire",
        {
            {"lane", "the connection that carries tensors between two peers: TLS, plain TCP, or shared memory of one machine"},
+           {"relay", "a peer that passes a lane on between two that cannot reach each other, without being able to read it"},
            {"stream", "one TCP connection of a lane; several help where a network caps each"},
            {"chunk", "256 KiB of a tensor, the unit that lanes carry"},
            {"codec", "how values are written for the wire: `none` as 32-bit floats, the others in 16, 8 or 4 bits"},
