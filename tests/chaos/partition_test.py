@@ -1,6 +1,8 @@
 """Cables between machines, which are network namespaces: cut in two, cut between two, cut shortly, narrow. One side at most commits; healing yields one lineage."""
 
+import os
 import pathlib
+import signal
 import sys
 import unittest
 
@@ -81,6 +83,35 @@ class Partition(unittest.TestCase):
             self.assertEqual(len(commits[-1]["contributors"]), 3)
             self.assertEqual({peer["digest"] for peer in run.status()["peers"]}, {commits[-1]["digest"]})
             print("aborted:", [event["reason"] for event in run.events("outer_step_aborted")])
+
+    def test_when_the_one_in_the_middle_is_killed_another_one_takes_its_place(self):
+        with namespaces.machines(4) as names, self.swarm(names, outer_steps=5000, deadline="6s", dead_after="30s") as run:
+            run.wait_for("outer_step_committed", 3)
+            namespaces.drop_between(names, 1, 2)
+            first = run.wait_for("lane_relayed")[-1]
+            pids = {peer["name"]: peer["pid"] for peer in run.status()["peers"]}
+            os.kill(pids[first["through"]], signal.SIGKILL)
+            second = run.wait_for("lane_relayed", 2)[-1]
+            self.assertEqual({second["name"], second["to"]}, {first["name"], first["to"]})
+            self.assertNotIn(second["through"], {first["through"], first["name"], first["to"]})
+            committed = len(run.events("outer_step_committed"))
+            run.wait_for("outer_step_committed", committed + 5)
+            self.assertEqual(self.contributors(run), 3)
+            run.check(lost=1)
+
+    def test_where_nobody_can_stand_in_the_middle_the_younger_of_two_goes(self):
+        with namespaces.machines(3) as names, self.swarm(names, outer_steps=5000, minimum=1, deadline="6s", dead_after="30s") as run:
+            run.wait_for("outer_step_committed", 3)
+            os.kill(run.up["peers"][0]["pid"], signal.SIGKILL)  # on the machine of the coordinator, which goes on
+            run.wait_for("peer_lost")
+            namespaces.drop_between(names, 1, 2)
+            younger = run.events("peer_admitted")[-1]["peer"]
+            self.assertEqual(run.wait_for("peer_lost", 2)[1]["peer"], younger)
+            committed = len(run.events("outer_step_committed"))
+            # The step ends before its loser takes part anew.
+            self.assertEqual(len(run.wait_for("outer_step_committed", committed + 1)[committed]["contributors"]), 1)
+            self.assertEqual(run.events("lane_relayed"), [])
+            run.check(lost=len(run.events("peer_lost")))
 
     def test_a_cut_that_is_shorter_than_the_limit_loses_nobody(self):
         with namespaces.machines(3) as names, self.swarm(names, outer_steps=60, dead_after="2min", deadline="5min") as run:

@@ -124,6 +124,31 @@ BOOST_AUTO_TEST_CASE(a_recorded_handshake_opens_nothing_a_second_time) {
   BOOST_TEST((second->error().name == ErrorName::KeyRefused));
 }
 
+BOOST_AUTO_TEST_CASE(whom_a_dialer_wants_to_be_passed_on_to_cannot_be_changed_on_the_way) {
+  constexpr std::size_t TARGET_AT = 8 + 1 + 1 + 8;  // behind the magic, the protocol, the role and the id
+  for (const bool changed : {false, true}) {
+    const auto dialer_side = make_pair();
+    const auto acceptor_side = make_pair();
+    const auto dialer = dial_plain(dialer_side.left, credentials(KEY, GUEST_ID), Protocol::Relay, Expectation::peer(HOST_ID), PeerId{3});
+    const auto acceptor = accept_plain(acceptor_side.left, credentials(KEY, HOST_ID), {.data = false, .relays = true});
+    BOOST_TEST((dialer->advance() == Handshake::Step::WantRead));
+    char hello[512];
+    const auto count = ::recv(dialer_side.right->fd(), hello, sizeof hello, 0);
+    BOOST_REQUIRE(count > static_cast<ssize_t>(TARGET_AT));
+    BOOST_TEST(hello[TARGET_AT] == 3);
+    if (changed) hello[TARGET_AT] = 4;
+    BOOST_REQUIRE(::send(acceptor_side.right->fd(), hello, static_cast<std::size_t>(count), MSG_NOSIGNAL) == count);
+    BOOST_TEST((acceptor->advance() == Handshake::Step::WantRead));
+    std::string said;
+    relay(*acceptor_side.right, *dialer_side.right, said);
+    BOOST_TEST((dialer->advance() == (changed ? Handshake::Step::Failed : Handshake::Step::WantRead)), "the answer proves what was heard");
+    if (changed) continue;
+    relay(*dialer_side.right, *acceptor_side.right, said);
+    BOOST_TEST((acceptor->advance() == Handshake::Step::Done));
+    BOOST_TEST((acceptor->target() == PeerId{3}));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_follows_the_handshake_is_left_to_the_channel) {
   const auto pair = make_pair();
   const auto dialer = dial_plain(pair.left, credentials(KEY, GUEST_ID), Protocol::Lane, Expectation::peer(HOST_ID));
