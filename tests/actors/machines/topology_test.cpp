@@ -270,7 +270,7 @@ BOOST_AUTO_TEST_CASE(the_best_relay_is_that_whose_slower_hop_is_the_fastest) {
     hops.at(a, b) = there;
     hops.at(b, a) = back;
   };
-  link(0, 2, 50, 50), link(2, 1, 10, 90);  // 10: its slower direction
+  link(0, 2, 50, 50), link(2, 1, 90, 10);  // 10: its slower direction
   link(0, 3, 30, 30), link(3, 1, 40, 40);  // 30
   link(0, 4, 99, 99), link(4, 1, 0, 99);   // none: it reaches peer 1 one way only
   link(0, 5, 30, 80), link(5, 1, 80, 80);  // 30 as well: behind the one that comes first

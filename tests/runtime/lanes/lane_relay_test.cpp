@@ -22,6 +22,7 @@ BOOST_AUTO_TEST_CASE(a_pair_that_cannot_connect_reduces_through_a_third_member_w
         BOOST_TEST(mesh.reduce(3).all_succeeded());
         BOOST_TEST((mesh.ways() == Mesh::Ways{{{0, 1}, Mesh::id(2)}}));
         BOOST_TEST(mesh.relayed_by(2) == 1U, "one lane, of one stream");
+        BOOST_TEST(mesh.dials(0, 1) == 1U, "no further stream is tried");
       }
 }
 

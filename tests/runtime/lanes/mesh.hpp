@@ -35,6 +35,12 @@ class Mesh {
     return ways_;
   }
 
+  /// How often a direct connection was tried.
+  [[nodiscard]] std::size_t dials(std::size_t from, std::size_t to) {
+    const std::lock_guard lock(mutex_);
+    return dials_[{from, to}];
+  }
+
   /// They cannot connect to each other any more, not even to pass something on; the connections that they have are reset.
   void cut(std::size_t a, std::size_t b) {
     forbid(a, b);
@@ -119,6 +125,10 @@ class Mesh {
     std::unique_ptr<net::Acceptor> acceptor;
   };
 
+  void count_dial(std::size_t from, std::size_t to) {
+    const std::lock_guard lock(mutex_);
+    ++dials_[{from, to}];
+  }
   Peer& member(std::size_t rank) { return peers_[view_.members[rank].id.value - 1]; }
   bool reaches(std::size_t a, std::size_t b) {
     const std::lock_guard lock(mutex_);
@@ -163,6 +173,7 @@ class Mesh {
     options.redial_pause = 1ms;
     options.reconnect_grace = 6s;
     options.dial = [this, rank](const Member& to, Duration limit) -> Result<net::ChannelPtr> {
+      count_dial(rank, to.id.value - 1);
       if (!reaches(rank, to.id.value - 1)) return fail(ErrorName::RunUnreachable, "the test says so");
       return net::dial(to.lanes, net::Protocol::Lane, *peers_[rank].credentials, net::Expectation::peer(to.id), limit, transport_);
     };
@@ -186,6 +197,7 @@ class Mesh {
   std::mutex mutex_;
   std::set<std::pair<std::size_t, std::size_t>> cut_;
   Ways ways_;
+  std::map<std::pair<std::size_t, std::size_t>, std::size_t> dials_;
   std::vector<Peer> peers_;
   std::uint64_t sequence_ = 0;
 };
