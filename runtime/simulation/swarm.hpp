@@ -193,6 +193,7 @@ class Swarm {
   void start_measure(std::size_t host, PeerId to);
   /// Of the links as they are at this time.
   [[nodiscard]] std::uint64_t link_speed(PeerId from, PeerId to) const;
+  Result<std::uint64_t> relayed_speed(std::size_t host, std::size_t to);
   void start_trainer(std::size_t host);
   void train(std::size_t host, const BeginStep& begin);
   void finish_training(std::size_t host);

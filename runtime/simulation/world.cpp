@@ -220,6 +220,17 @@ std::uint64_t Swarm::link_speed(PeerId from, PeerId to) const {
   return speed + drawn % speed;
 }
 
+/// Where two cannot reach each other, a third passes their bytes on, if one reaches both; every other one does not, whatever its reasons.
+Result<std::uint64_t> Swarm::relayed_speed(std::size_t i, std::size_t to) {
+  for (std::size_t by = 0; by < hosts_.size(); ++by) {
+    const auto speed = std::min(link_speed(hosts_[i].id, hosts_[by].id), link_speed(hosts_[by].id, hosts_[to].id));
+    if (by == i || by == to || !hosts_[by].alive || hosts_[by].parted != hosts_[i].parted || speed % 2 == 0) continue;
+    post(i, peer::WayChanged{hosts_[to].id, hosts_[by].id}, 0ms);
+    return speed;
+  }
+  return fail(ErrorName::LaneBroken, "it cannot be reached");
+}
+
 void Swarm::start_measure(std::size_t i, PeerId to) {
   schedule(random_.chance(0.1) ? random_.between(1s, 10s) : random_.between(5ms, 300ms), [this, i, to] {
     const auto other = index_of(to);
@@ -227,7 +238,7 @@ void Swarm::start_measure(std::size_t i, PeerId to) {
     Result<std::uint64_t> speed = link_speed(hosts_[i].id, to);
     if (!other || !hosts_[*other].alive || hosts_[*other].parted != hosts_[i].parted) speed = fail(ErrorName::LaneBroken, "it is gone");
     else if (reduces) speed = fail(ErrorName::Interrupted, "a reduce starts");
-    else if (speed == 0U) speed = fail(ErrorName::LaneBroken, "it cannot be reached");
+    else if (speed == 0U) speed = relayed_speed(i, *other);
     post(i, peer::MeasureEnded{to, std::move(speed)}, 0ms);
   });
 }

@@ -82,7 +82,9 @@ class Partition(unittest.TestCase):
             commits = run.check(outer_steps=200)
             self.assertEqual(len(commits[-1]["contributors"]), 3)
             self.assertEqual({peer["digest"] for peer in run.status()["peers"]}, {commits[-1]["digest"]})
-            print("aborted:", [event["reason"] for event in run.events("outer_step_aborted")])
+            aborted = [event["reason"] for event in run.events("outer_step_aborted")]
+            # The one that was cut, and perhaps one more, when only the end that is dialed knows of the cut: not those until TCP gives up.
+            self.assertLess(len(aborted), 4, aborted)
 
     def test_when_the_one_in_the_middle_is_killed_another_one_takes_its_place(self):
         with namespaces.machines(4) as names, self.swarm(names, outer_steps=5000, deadline="6s", dead_after="30s") as run:

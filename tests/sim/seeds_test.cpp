@@ -62,6 +62,7 @@ const char* const MUST_BE_REACHED[] = {
     "peer BeginStep in ready -> it is at that step",
     "peer Abort in reducing -> aborted",
     "record peer_returned",
+    "record lane_relayed",
     "end: done",
     "end: TooFewPeers",
     "end: RunStopped",
