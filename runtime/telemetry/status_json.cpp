@@ -57,7 +57,9 @@ Json to_json(const RunStatus& status) {
   for (const auto& peer : status.peers) peers.push_back(peer_json(peer));
   return Json{{"schema", "primectl.status/1"},
               {"run", run_json(status)},
-              {"coordinator", Json{{"pid", or_null(status.coordinator_pid)}, {"address", or_null(status.coordinator_address)}}},
+              {"coordinator", Json{{"pid", or_null(status.coordinator_pid)},
+                                   {"address", or_null(status.coordinator_address)},
+                                   {"stands_by_for", or_null(status.stands_by_for)}}},
               {"peers", std::move(peers)}};
 }
 
