@@ -262,9 +262,9 @@ Result<void> serve(const CoordinatorOptions& options, const std::function<void(c
   EndSignal end;
   PRIME_TRY(const auto door, FrontDoor::open(options));
   const auto address = door->address(options);
-  auto announce = [&, told = false]() mutable {
-    if (std::exchange(told, true)) return;
-    listening(address);
+  bool announced = false;
+  const auto announce = [&] {
+    if (!std::exchange(announced, true)) listening(address);
   };
   const auto path = options.directory / "coordinator" / "decisions.json";
   const auto& standby = options.manifest.shared.membership.standby;

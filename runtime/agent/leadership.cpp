@@ -45,14 +45,21 @@ void Leadership::renew(const std::stop_token& ended, Instant renewed) {
     const auto alive = renewals_.renew(lease_);
     if (ended.stop_requested()) return;
     if (alive && !*alive) return ports_.lost(Error{ErrorName::LeadershipLost, "its lease has run out"});
+    const auto answered = monotonic_now();
     if (alive) renewed = asked;
-    else if (monotonic_now() - renewed > options_.lease) return ports_.lost(alive.error());
+    else if (answered - renewed > options_.lease)
+      return ports_.lost(stood_still(answered - asked)
+                             ? Error{ErrorName::LeadershipLost, "it stood still for " + format_duration(answered - renewed)}
+                             : alive.error());
     if (alive) look_around();
     std::unique_lock lock{idle};
     wake.wait_for(lock, ended, alive ? options_.lease / CALLS_IN_A_LEASE : AGAIN_AFTER, [] { return false; });
     if (ended.stop_requested()) return;
   }
 }
+
+/// A call that took far longer than it may says nothing of etcd.
+bool Leadership::stood_still(Duration call) const { return call > 2 * options_.lease / CALLS_IN_A_LEASE; }
 
 void Leadership::look_around() {
   auto found = renewals_.coordinators();

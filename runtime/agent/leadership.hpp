@@ -53,6 +53,7 @@ class Leadership final : public DecisionPort {
  private:
   Leadership(LeadershipOptions options, LeadershipPorts ports);
   void renew(const std::stop_token& ended, Instant renewed);
+  [[nodiscard]] bool stood_still(Duration call) const;
   void look_around();
 
   LeadershipOptions options_;

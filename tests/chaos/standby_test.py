@@ -4,6 +4,7 @@ with the same bits, or ends by name. Nobody ever decides beside the leader."""
 import json
 import os
 import pathlib
+import shlex
 import signal
 import subprocess
 import unittest
@@ -125,6 +126,106 @@ class StandbyTakesOver(unittest.TestCase):
             self.assertEqual({revision: c["digest"] for revision, c in commits.items()}, digests)
             self.assertEqual({c["epoch"] for c in commits.values()}, {commits[1]["epoch"]}, "nobody was lost, so the view stays")
             self.assertEqual(standby.status()["run"]["state"], "done")
+
+    def test_a_leader_that_thaws_after_its_lease_decides_nothing_more_and_stands_by_itself(self):
+        with Etcd() as etcd, StandbyRun(etcd, outer_steps=60, held_at=50, dead_after="4s", env=SLOW) as run:
+            standby = run.stand_by()
+            run.wait_until_known(standby)
+            run.wait_for("outer_step_committed", 5)
+            frozen = run.coordinator_pid()
+            os.kill(frozen, signal.SIGSTOP)
+            standby.wait_for("leading")
+            standby.wait_for("outer_step_committed", 3)
+            os.kill(frozen, signal.SIGCONT)
+            run.wait_for("process_ended")
+            self.assertIn("this coordinator leads the run no more", run.events("process_ended")[0]["reason"])
+            self.assertEqual(run.wait_for("standing_by")[0]["for"], standby.address)
+            status = run.status()
+            self.assertEqual((status["run"]["state"], status["coordinator"]["stands_by_for"]), ("standby", standby.address))
+            run.hold.unlink()
+            standby.wait_for("run_done")
+            for last in run.wait_for_peers():
+                self.assertEqual(last["exit_code"], 0, last)
+            run.wait_for("process_ended", 2)
+            self.assertEqual(run.status()["run"]["state"], "done")
+            self.assertEqual(len(run.decided()), 60)
+
+    def test_a_coordinator_that_its_guard_starts_again_goes_on_before_its_lease_runs_out(self):
+        with Etcd() as etcd, StandbyRun(etcd, lease="30s", outer_steps=STEPS, dead_after="20s", env=SLOW) as run:
+            standby = run.stand_by()
+            run.wait_for("outer_step_committed", 5)
+            os.kill(run.coordinator_pid(), signal.SIGKILL)
+            run.wait_for("leading", 2)
+            self.assertEqual(run.wait_for_end(), 0)
+            standby.wait_for("process_ended")
+            self.assertEqual(len(run.decided()), STEPS)
+            self.assertEqual(standby.events("outer_step_begun"), [], "it never served the run")
+            self.assertEqual(standby.status()["run"]["state"], "done")
+
+    def test_who_joins_after_that_takes_the_invite_that_status_tells(self):
+        with Etcd() as etcd, StandbyRun(etcd, outer_steps=30, held_at=20, dead_after="20s", env=SLOW) as run:
+            standby = run.stand_by()
+            run.wait_until_known(standby)
+            run.wait_for("outer_step_committed", 3)
+            os.kill(run.guard(), signal.SIGKILL)
+            standby.wait_for("coordinator_listening")
+            text = subprocess.run([PRIMECTL, "status", "--state-dir", standby.state], capture_output=True, text=True, timeout=LIMIT_S, check=True)
+            run.up["invite"] = shlex.split(text.stdout.splitlines()[-1])[-1]
+            self.assertIn(standby.address, run.up["invite"])
+            joiner = run.join()
+            wait_until("the joiner's place", lambda: len({line["peer"] for line in standby.events("peer_admitted")}) == 4)
+            run.hold.unlink()
+            standby.wait_for("run_done")
+            wait_until("the joiner's end", lambda: joiner.poll() is not None)
+            self.assertEqual(joiner.returncode, 0, run.join_log(0))
+            self.assertEqual(len(run.decided()[30]["contributors"]), 4)
+
+    def test_a_standby_that_is_told_to_end_ends_alone(self):
+        with Etcd() as etcd, StandbyRun(etcd, outer_steps=30, held_at=20, dead_after="20s", env=SLOW) as run:
+            standby = run.stand_by()
+            run.wait_until_known(standby)
+            done = subprocess.run([PRIMECTL, "down", "--state-dir", standby.state], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            wait_until("the others to forget it", lambda: run.events("coordinators")[-1]["addresses"] == [run.up["coordinator"]["address"]])
+            run.hold.unlink()
+            self.assertEqual(run.wait_for_end(), 0)
+            run.check(outer_steps=30)
+
+
+@unittest.skipUnless(PROGRAM, "etcd is not installed: `./dev setup --test` installs it")
+class StoreFails(unittest.TestCase):
+    def test_an_outage_shorter_than_the_lease_ends_nothing(self):
+        digests = undisturbed()
+        with Etcd() as etcd, StandbyRun(etcd, lease="30s", outer_steps=STEPS, dead_after="20s", env=SLOW) as run:
+            for step in (3, 10, 20):
+                run.wait_for("outer_step_committed", step)
+                etcd.stop()
+                etcd.start()
+            self.assertEqual(run.wait_for_end(), 0)
+            commits = run.check(outer_steps=STEPS)
+            self.assertEqual({c["revision"]: c["digest"] for c in commits}, digests)
+            self.assertEqual(len(run.events("process_started")), 1)
+
+    def test_an_outage_for_good_is_a_named_end_of_everybody(self):
+        with Etcd() as etcd, StandbyRun(etcd, outer_steps=5000, dead_after="4s", grace="6s", env=SLOW) as run:
+            standby = run.stand_by()
+            run.wait_for("outer_step_committed", 3)
+            guards = [run.guard(), standby.events("process_started")[-1]["guard_pid"]]
+            etcd.stop()
+            for last in run.wait_for_peers():
+                self.assertIn("the coordinator was lost", last["reason"])
+            wait_until("the end of both guards", lambda: not any(str(run.directory).encode() in command_line(pid) for pid in guards))
+            for journal in (run.coordinator(), standby.journal.lines()):
+                self.assertIn("the store of the standby coordinators failed", journal[-1]["reason"])
+            run.decided()
+            self.assertEqual(run.status()["run"]["state"], "failed")
+
+    def test_a_run_does_not_begin_without_its_store(self):
+        with Etcd() as etcd:
+            etcd.stop()
+            with self.assertRaisesRegex(AssertionError, r"exit 1\n(.*\n)*error: the store of the standby coordinators failed.*\[PR0706\]"):
+                StandbyRun(etcd)
+            etcd.start()
 
 
 if __name__ == "__main__":
