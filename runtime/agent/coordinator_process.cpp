@@ -164,25 +164,32 @@ class FrontDoor {
     auto self = std::make_unique<FrontDoor>();
     net::AcceptorOptions acceptor_options;
     acceptor_options.listen = options.listen;
-    PRIME_TRY(self->acceptor_, net::Acceptor::open(acceptor_options, credentials,
-                                                   [raw = self.get()](net::Protocol protocol, net::ChannelPtr channel, const std::string&) {
-                                                     auto* const transport = raw->transport_.load();
-                                                     // A coordinator has no lanes.
-                                                     if (protocol == net::Protocol::Control && transport != nullptr)
-                                                       transport->accept(std::move(channel));
-                                                   }));
+    const auto knock = [raw = self.get()](net::Protocol protocol, net::ChannelPtr channel, const std::string&) {
+      if (protocol == net::Protocol::Control) raw->admit(std::move(channel));  // a coordinator has no lanes
+    };
+    PRIME_TRY(self->acceptor_, net::Acceptor::open(acceptor_options, credentials, knock));
     return self;
   }
   [[nodiscard]] Endpoint address(const CoordinatorOptions& options) const {
     const auto& bound = acceptor_->address();
     return {net::coordinator_host(bound.host, options.manifest.local.network.advertise), bound.port};
   }
-  void lead_to(net::BaspTransport& transport) { transport_.store(&transport); }
+  /// From now on, as long as this process leads; without `leadership` it always does.
+  void lead_to(net::BaspTransport& transport, const Leadership* leadership) {
+    leadership_ = leadership;
+    transport_.store(&transport);
+  }
   /// Nobody knocks any more; to be called before the transport goes.
   void close() { acceptor_->stop(); }
   net::Acceptor& acceptor() { return *acceptor_; }
 
  private:
+  void admit(net::ChannelPtr channel) {
+    auto* const transport = transport_.load();
+    if (transport != nullptr && (leadership_ == nullptr || leadership_->holds())) transport->accept(std::move(channel));
+  }
+
+  const Leadership* leadership_ = nullptr;  ///< written before transport_, and read after it
   std::atomic<net::BaspTransport*> transport_{nullptr};
   std::unique_ptr<net::Acceptor> acceptor_;  ///< last: its thread uses what is above
 };
@@ -204,7 +211,7 @@ Result<void> lead(coordinator::State state, DecisionPort& decisions, Leadership*
   const auto shell = system.spawn<CoordinatorActorImpl>(std::move(state), ports);
   net::BaspTransport transport{system};
   transport.publish(caf::actor_cast<CoordinatorActor>(shell));
-  door.lead_to(transport);
+  door.lead_to(transport, leadership);
   open();
   const auto interrupted = [&](int count) {
     if (count == 1) caf::anon_send(shell, StopNow{});

@@ -1,5 +1,6 @@
 #include "runtime/agent/leadership.hpp"
 
+#include <algorithm>
 #include <condition_variable>
 
 #include "runtime/clock.hpp"
@@ -9,8 +10,12 @@ namespace {
 
 /// After a call of etcd that failed; an outage that is shorter than the lease must end nothing.
 constexpr Duration AGAIN_AFTER = 100ms;
-/// Of a lease: so many calls fit into it one after another.
-constexpr int CALLS_IN_A_LEASE = 4;
+/// Who comes to stand by is known to the peers so much later at most.
+constexpr Duration LOOK_AROUND_EVERY = 2s;
+/// How long one call may take: several of them fit into a lease one after another.
+Duration call_limit(Duration lease) { return std::min<Duration>(lease / 4, 5s); }
+/// etcd forgets a run so long after its end.
+constexpr Duration END_REMEMBERED = 24 * 60min;
 
 }  // namespace
 
@@ -18,14 +23,14 @@ Leadership::Leadership(LeadershipOptions options, LeadershipPorts ports)
     : options_(std::move(options)),
       ports_(std::move(ports)),
       file_(options_.decisions),
-      store_(options_.etcd, options_.run, options_.lease / CALLS_IN_A_LEASE),
-      renewals_(options_.etcd, options_.run, options_.lease / CALLS_IN_A_LEASE) {}
+      store_(options_.etcd, options_.run, call_limit(options_.lease)),
+      renewals_(options_.etcd, options_.run, call_limit(options_.lease)) {}
 
 Result<std::unique_ptr<Leadership>> Leadership::enter(LeadershipOptions options, LeadershipPorts ports) {
   std::unique_ptr<Leadership> self{new Leadership{std::move(options), std::move(ports)}};
-  const auto asked = monotonic_now();
+  self->renewed_ = monotonic_now();
   PRIME_TRY(self->lease_, self->store_.enter(self->options_.address, self->options_.lease));
-  self->renewing_ = std::jthread([raw = self.get(), asked](const std::stop_token& ended) { raw->renew(ended, asked); });
+  self->renewing_ = std::jthread([raw = self.get()](const std::stop_token& ended) { raw->renew(ended); });
   return self;
 }
 
@@ -37,7 +42,7 @@ Leadership::~Leadership() {
 
 /// The lease counts from before it was asked for: etcd, which counts from later, never gives the lead to somebody else while this process
 /// still believes in its own.
-void Leadership::renew(const std::stop_token& ended, Instant renewed) {
+void Leadership::renew(const std::stop_token& ended) {
   std::mutex idle;
   std::condition_variable_any wake;
   for (;;) {
@@ -45,21 +50,22 @@ void Leadership::renew(const std::stop_token& ended, Instant renewed) {
     const auto alive = renewals_.renew(lease_);
     if (ended.stop_requested()) return;
     if (alive && !*alive) return ports_.lost(Error{ErrorName::LeadershipLost, "its lease has run out"});
-    const auto answered = monotonic_now();
-    if (alive) renewed = asked;
-    else if (answered - renewed > options_.lease)
-      return ports_.lost(stood_still(answered - asked)
-                             ? Error{ErrorName::LeadershipLost, "it stood still for " + format_duration(answered - renewed)}
-                             : alive.error());
+    if (alive) renewed_ = asked;
+    else if (!holds()) return ports_.lost(why_lost(alive.error(), monotonic_now() - asked));
     if (alive) look_around();
     std::unique_lock lock{idle};
-    wake.wait_for(lock, ended, alive ? options_.lease / CALLS_IN_A_LEASE : AGAIN_AFTER, [] { return false; });
+    wake.wait_for(lock, ended, alive ? std::min<Duration>(options_.lease / 4, LOOK_AROUND_EVERY) : AGAIN_AFTER, [] { return false; });
     if (ended.stop_requested()) return;
   }
 }
 
 /// A call that took far longer than it may says nothing of etcd.
-bool Leadership::stood_still(Duration call) const { return call > 2 * options_.lease / CALLS_IN_A_LEASE; }
+Error Leadership::why_lost(const Error& failure, Duration call) const {
+  if (call < 2 * call_limit(options_.lease)) return failure;
+  return Error{ErrorName::LeadershipLost, "it stood still for " + format_duration(call)};
+}
+
+bool Leadership::holds() const { return monotonic_now() - renewed_.load() < options_.lease; }
 
 void Leadership::look_around() {
   auto found = renewals_.coordinators();
@@ -105,12 +111,14 @@ Result<std::optional<coordinator::Snapshot>> Leadership::take_over(const std::st
 /// etcd first: what it refuses was never decided, and must not be on this disk as if it were. What it took is decided, whether or not
 /// this process lives to tell it: the next leader reads it there. The file is for people, and for `take_over`.
 void Leadership::keep(const coordinator::Snapshot& snapshot) {
-  const auto text = format_snapshot(snapshot);
+  const auto attempt = [&, text = format_snapshot(snapshot)] {
+    return snapshot.phase == coordinator::Phase::Over ? store_.keep_last(lead_, text, END_REMEMBERED) : store_.keep(lead_, text);
+  };
   const auto until = monotonic_now() + options_.lease;
-  auto kept = store_.keep(lead_, text);
+  auto kept = attempt();
   while (!kept && kept.error().name == ErrorName::StandbyStoreFailed && monotonic_now() < until) {
     std::this_thread::sleep_for(AGAIN_AFTER);
-    kept = store_.keep(lead_, text);
+    kept = attempt();
   }
   if (!kept) return ports_.refused(kept.error());
   file_.keep(snapshot);

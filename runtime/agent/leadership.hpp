@@ -2,6 +2,7 @@
 // the leader alone.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -47,13 +48,16 @@ class Leadership final : public DecisionPort {
   /// To be called by who leads now, once: what was decided before. The plan is kept for standbys if there is none yet.
   Result<std::optional<coordinator::Snapshot>> take_over(const std::string& plan);
   void keep(const coordinator::Snapshot& snapshot) override;
+  /// Whether its lease is one still by the clock of this process. Who leads no more is refused by etcd whatever this says; but a process
+  /// that has just thawed knows it a moment earlier, and takes nobody in. Any thread.
+  [[nodiscard]] bool holds() const;
   /// Who leads and stands by, when that has changed since the last call. Any thread.
   std::optional<Coordinators> news();
 
  private:
   Leadership(LeadershipOptions options, LeadershipPorts ports);
-  void renew(const std::stop_token& ended, Instant renewed);
-  [[nodiscard]] bool stood_still(Duration call) const;
+  void renew(const std::stop_token& ended);
+  [[nodiscard]] Error why_lost(const Error& failure, Duration call) const;
   void look_around();
 
   LeadershipOptions options_;
@@ -63,7 +67,8 @@ class Leadership final : public DecisionPort {
   etcd::RunStore renewals_;  ///< of the thread that renews: a decision on its way does not hold up the lease
   etcd::LeaseId lease_ = 0;
   etcd::Lead lead_;
-  std::mutex mutex_;  ///< guards known_ and news_: one thread finds them, another one asks
+  std::atomic<Instant> renewed_{};  ///< the last time, counted from before etcd was asked
+  std::mutex mutex_;                ///< guards known_ and news_: one thread finds them, another one asks
   std::vector<Endpoint> known_;
   bool news_ = false;
   std::jthread renewing_;

@@ -77,7 +77,12 @@ json to_json(const Condition& condition) {
           {created ? "create_revision" : "mod_revision", std::to_string(condition.equals)}};
 }
 
-json to_json(const Put& put) { return {{"key", encode(put.key)}, {"value", encode(put.value)}, {"lease", std::to_string(put.lease)}}; }
+json to_json(const Put& put) {
+  json request{{"key", encode(put.key)}, {"lease", std::to_string(put.lease)}};
+  if (put.lease_alone) request["ignore_value"] = true;
+  else request["value"] = encode(put.value);
+  return request;
+}
 
 Error store_error(std::string detail) { return Error{ErrorName::StandbyStoreFailed, std::move(detail)}; }
 

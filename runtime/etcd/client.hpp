@@ -44,6 +44,7 @@ struct Put {
   std::string key;
   std::string value;
   LeaseId lease = 0;
+  bool lease_alone = false;  ///< the value stays what it is
 };
 
 struct Transaction {

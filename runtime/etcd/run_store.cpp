@@ -49,15 +49,20 @@ Result<std::optional<std::string>> RunStore::decisions() {
   return std::move(entry->value);
 }
 
-Result<void> RunStore::keep(const Lead& lead, const std::string& decisions) {
+Result<void> RunStore::keep_last(const Lead& lead, const std::string& decisions, Duration remembered) {
+  PRIME_TRY(const auto lease, client_.grant(remembered, call_limit_));
+  return keep_under(lead, decisions, lease);
+}
+
+Result<void> RunStore::keep_under(const Lead& lead, const std::string& decisions, LeaseId lease) {
   const auto leader = prefix_ + "leader";
   const auto key = prefix_ + "decisions";
   // The second condition is against ourselves: a request that was given up and repeated may still be carried out, after a newer one.
-  PRIME_TRY(const auto outcome,
-            client_.commit({{{leader, Condition::Field::Created, lead.created}, {key, Condition::Field::Modified, kept_}},
-                            {{key, decisions, 0}},
-                            {leader, key}},
-                           call_limit_));
+  Transaction transaction{{{leader, Condition::Field::Created, lead.created}, {key, Condition::Field::Modified, kept_}},
+                          {{key, decisions, lease}},
+                          {leader, key}};
+  if (lease != 0) transaction.puts.push_back({prefix_ + "plan", {}, lease, true});
+  PRIME_TRY(const auto outcome, client_.commit(transaction, call_limit_));
   if (outcome.succeeded) {
     kept_ = outcome.revision;
     return {};

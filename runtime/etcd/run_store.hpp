@@ -45,13 +45,17 @@ class RunStore {
   /// What was decided before, of which `keep` makes sure that nobody has changed it since; nothing in a run that has just begun.
   Result<std::optional<std::string>> decisions();
   /// Replaces it, if `lead` still holds: otherwise LeadershipLost, and nothing has changed. Only after `decisions`.
-  Result<void> keep(const Lead& lead, const std::string& decisions);
+  Result<void> keep(const Lead& lead, const std::string& decisions) { return keep_under(lead, decisions, 0); }
+  /// The same with the last ones of a run: standbys that were away hear of its end for so long, then nothing is left of it.
+  Result<void> keep_last(const Lead& lead, const std::string& decisions, Duration remembered);
 
   Result<std::optional<std::string>> plan();
   /// Once for each run: later calls change nothing.
   Result<void> keep_plan(const Lead& lead, const std::string& plan);
 
  private:
+  Result<void> keep_under(const Lead& lead, const std::string& decisions, LeaseId lease);
+
   std::string prefix_;
   Duration call_limit_;
   Client client_;

@@ -14,7 +14,7 @@ from etcd import PROGRAM, Etcd
 
 STEPS = 40
 SLOW = {"PRIME_QUADRATIC_DELAY_MS": "5", "PRIME_QUADRATIC_ELEMENTS": "300000"}
-LEASE = "2s"
+LEASE = "4s"
 
 
 class Standby:
@@ -126,6 +126,7 @@ class StandbyTakesOver(unittest.TestCase):
             self.assertEqual({revision: c["digest"] for revision, c in commits.items()}, digests)
             self.assertEqual({c["epoch"] for c in commits.values()}, {commits[1]["epoch"]}, "nobody was lost, so the view stays")
             self.assertEqual(standby.status()["run"]["state"], "done")
+            self.assertNotIn(run.up["invite"].split("#")[1], str(etcd.everything()), "the run's key is no business of etcd's")
 
     def test_a_leader_that_thaws_after_its_lease_decides_nothing_more_and_stands_by_itself(self):
         with Etcd() as etcd, StandbyRun(etcd, outer_steps=60, held_at=50, dead_after="4s", env=SLOW) as run:
@@ -151,7 +152,7 @@ class StandbyTakesOver(unittest.TestCase):
             self.assertEqual(len(run.decided()), 60)
 
     def test_a_coordinator_that_its_guard_starts_again_goes_on_before_its_lease_runs_out(self):
-        with Etcd() as etcd, StandbyRun(etcd, lease="30s", outer_steps=STEPS, dead_after="20s", env=SLOW) as run:
+        with Etcd() as etcd, StandbyRun(etcd, lease="1h", grace="2h", outer_steps=STEPS, dead_after="20s", env=SLOW) as run:
             standby = run.stand_by()
             run.wait_for("outer_step_committed", 5)
             os.kill(run.coordinator_pid(), signal.SIGKILL)
@@ -207,7 +208,7 @@ class StoreFails(unittest.TestCase):
             self.assertEqual(len(run.events("process_started")), 1)
 
     def test_an_outage_for_good_is_a_named_end_of_everybody(self):
-        with Etcd() as etcd, StandbyRun(etcd, outer_steps=5000, dead_after="4s", grace="6s", env=SLOW) as run:
+        with Etcd() as etcd, StandbyRun(etcd, outer_steps=5000, dead_after="4s", grace="8s", env=SLOW) as run:
             standby = run.stand_by()
             run.wait_for("outer_step_committed", 3)
             guards = [run.guard(), standby.events("process_started")[-1]["guard_pid"]]

@@ -1,6 +1,8 @@
 """Owns a real etcd of one test, on loopback: started with free ports, frozen, ended and started again by its process id."""
 
+import base64
 import contextlib
+import json
 import os
 import pathlib
 import shutil
@@ -11,7 +13,7 @@ import tempfile
 import urllib.error
 import urllib.request
 
-from waiting import wait_until
+from waiting import LIMIT_S, wait_until
 
 PROGRAM = shutil.which("etcd")
 
@@ -43,6 +45,13 @@ class Etcd:
             with urllib.request.urlopen(request, timeout=2) as answer:
                 return answer.status == 200
         return False
+
+    def everything(self):
+        """All keys with their values."""
+        request = urllib.request.Request(self.url + "/v3/kv/range", data=b'{"key": "AA==", "range_end": "AA=="}', method="POST")
+        with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:
+            found = json.load(answer).get("kvs", [])
+        return {base64.b64decode(kv["key"]): base64.b64decode(kv["value"]) for kv in found}
 
     def stop(self):
         """As a crash would: what it has answered is on its disk."""

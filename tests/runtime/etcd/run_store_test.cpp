@@ -83,6 +83,23 @@ BOOST_AUTO_TEST_CASE(a_decision_that_was_kept_though_nobody_heard_of_it_is_kept_
   BOOST_TEST(leader.store.decisions().value().value() == "three");
 }
 
+BOOST_AUTO_TEST_CASE(the_last_decisions_of_a_run_are_read_for_a_while_and_then_nothing_is_left_of_it) {
+  EtcdProcess server;
+  Candidate leader{server, "a:1"};
+  BOOST_REQUIRE(leader.campaign());
+  BOOST_REQUIRE(leader.store.keep_plan(leader.lead, "plan"));
+  BOOST_TEST(!leader.store.decisions().value().has_value());
+  BOOST_REQUIRE(leader.store.keep_last(leader.lead, "over", 60s));
+  BOOST_REQUIRE(leader.store.leave(leader.lease));
+  BOOST_TEST(leader.store.decisions().value().value() == "over");
+  BOOST_TEST(leader.store.plan().value().value() == "plan");
+  Client client{{server.url()}};
+  const auto decisions = client.read("/prime/run-1/decisions", LIMIT).value().value();
+  BOOST_TEST(decisions.lease != 0);
+  BOOST_REQUIRE(client.revoke(decisions.lease, LIMIT));  // as its end would
+  BOOST_TEST(client.read_all("/prime/", LIMIT).value().empty());
+}
+
 BOOST_AUTO_TEST_CASE(the_plan_is_the_first_leaders) {
   EtcdProcess server;
   Candidate first{server, "a:1"};
