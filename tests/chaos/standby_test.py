@@ -4,6 +4,7 @@ with the same bits, or ends by name. Nobody ever decides beside the leader."""
 import json
 import os
 import pathlib
+import random
 import shlex
 import signal
 import subprocess
@@ -73,14 +74,19 @@ class StandbyRun(Run):
                     print({key: value for key, value in line.items() if key not in ("digest", "seq", "contributors")})
         super().__exit__(failed, *rest)
 
-    def decided(self):
-        """What all coordinators committed, in the order of the revisions; a line that two of them tell is the same twice."""
+    def commits(self):
+        """What all coordinators committed, by revision; a line that two of them tell is the same twice."""
         commits = {}
         for lines in (self.coordinator(), *(standby.journal.lines() for standby in self.standbys)):
             for line in lines:
                 if line["event"] == "outer_step_committed":
                     same = {key: line[key] for key in ("epoch", "revision", "digest", "contributors", "weight")}
                     assert commits.setdefault(line["revision"], same) == same, f"two coordinators decided revision {line['revision']}"
+        return commits
+
+    def decided(self):
+        """The same, once the run is over: every revision, and no peer has applied anything else."""
+        commits = self.commits()
         revisions = sorted(commits)
         assert revisions == list(range(1, len(revisions) + 1)), revisions
         for name, lines in self.peer_journals().items():
@@ -127,6 +133,45 @@ class StandbyTakesOver(unittest.TestCase):
             self.assertEqual({c["epoch"] for c in commits.values()}, {commits[1]["epoch"]}, "nobody was lost, so the view stays")
             self.assertEqual(standby.status()["run"]["state"], "done")
             self.assertNotIn(run.up["invite"].split("#")[1], str(etcd.everything()), "the run's key is no business of etcd's")
+
+    def test_one_after_the_other_takes_over_at_any_moment_of_a_step(self):
+        digests = undisturbed()
+        for seed in range(int(os.environ.get("PRIME_CHAOS_RUNS", "3"))):
+            moments = random.Random(seed)
+            with Etcd() as etcd, StandbyRun(etcd, outer_steps=STEPS, held_at=STEPS, dead_after="20s", env=SLOW) as run:
+                waiting = [run.stand_by(), run.stand_by()]
+                for standby in waiting:
+                    run.wait_until_known(standby)
+                leader = run
+                for step in (8, 24):
+                    wait_until(f"step {step}", lambda step=step: len(run.commits()) >= step)
+                    wait_until("a moment of the step", lambda: moments.random() < 0.2)
+                    guard = leader.events("process_started")[-1]["guard_pid"]
+                    os.kill(guard, signal.SIGKILL)
+                    leader = wait_until("another one to lead", lambda: next((one for one in waiting if one.events("leading")), None))
+                    waiting.remove(leader)
+                run.hold.unlink()
+                wait_until("the end of the run", lambda leader=leader: leader.events("run_done"))
+                for last in run.wait_for_peers():
+                    self.assertEqual(last["exit_code"], 0, f"seed {seed}: {last}")
+                self.assertEqual({revision: c["digest"] for revision, c in run.decided().items()}, digests, f"seed {seed}")
+
+    def test_a_leader_that_is_lost_while_the_run_finishes_leaves_its_end_to_the_standby(self):
+        for seed in range(int(os.environ.get("PRIME_CHAOS_RUNS", "3"))):
+            moments = random.Random(seed)
+            with Etcd() as etcd, StandbyRun(etcd, outer_steps=12, held_at=12, dead_after="20s", env=SLOW) as run:
+                standby = run.stand_by()
+                run.wait_until_known(standby)
+                run.hold.unlink()
+                run.wait_for("outer_step_committed", 12)
+                wait_until("a moment of the end", lambda: moments.random() < 0.3)
+                if run.ours(guard := run.guard()):
+                    os.kill(guard, signal.SIGKILL)
+                for last in run.wait_for_peers():
+                    self.assertEqual(last["exit_code"], 0, f"seed {seed}: {last}")
+                standby.wait_for("process_ended")
+                self.assertEqual(standby.status()["run"]["state"], "done", f"seed {seed}")
+                self.assertEqual(len(run.decided()), 12)
 
     def test_a_leader_that_thaws_after_its_lease_decides_nothing_more_and_stands_by_itself(self):
         with Etcd() as etcd, StandbyRun(etcd, outer_steps=60, held_at=50, dead_after="4s", env=SLOW) as run:
