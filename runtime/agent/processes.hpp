@@ -4,6 +4,7 @@
 //   manifest.yaml                      shared half, canonical
 //   invite                             mode 0600: address, run id and run key
 //   coordinator/journal.jsonl          decisions; coordinator.log holds what the process printed
+//   coordinator/decisions.json         the last ones, for the coordinator that comes after this one
 //   peers/NAME-ID/journal.jsonl        what one peer did; agent.log and trainer.log beside it (ID: first 8 digits of the peer id)
 //   peers/NAME-ID/checkpoints/step-N/  the committed state, loadable by transformers
 #pragma once
