@@ -237,6 +237,21 @@ class StandbyTakesOver(unittest.TestCase):
             self.assertEqual(run.wait_for_end(), 0)
             run.check(outer_steps=30)
 
+    def test_what_cannot_stand_by_says_why(self):
+        with Etcd() as etcd, StandbyRun(etcd, outer_steps=5000, env=SLOW) as run:
+            standby = run.stand_by()
+            address, key = run.up["invite"].split("#")
+            other = address.rsplit("/", 1)[0] + "/other-abcdef#" + key
+            for words, said in ((("standby", run.up["invite"]), "--etcd is required"),
+                                (("standby", run.up["invite"], "--etcd", "127.0.0.1:1"), "it must be http://HOST:PORT or https://HOST:PORT"),
+                                (("standby", other, "--etcd", "http://127.0.0.1:1"), "[PR0706]"),
+                                (("standby", other, "--etcd", etcd.url), "etcd has nothing of other-abcdef"),
+                                (("standby", run.up["invite"], "--etcd", etcd.url), "has its files in")):
+                done = subprocess.run([PRIMECTL, *words, "--state-dir", standby.state], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+                self.assertNotEqual(done.returncode, 0, words)
+                self.assertIn(said, done.stderr)
+            self.assertEqual(os.listdir(standby.state), [run.up["run_id"]], "nothing is left of those")
+
 
 @unittest.skipUnless(PROGRAM, "etcd is not installed: `./dev setup --test` installs it")
 class StoreFails(unittest.TestCase):
