@@ -31,6 +31,7 @@ auto inspect(Inspector& f, Endpoint& x) {
 /// For people and journals.
 inline std::vector<std::string> texts_of(const std::vector<Endpoint>& endpoints) {
   std::vector<std::string> texts;
+  texts.reserve(endpoints.size());
   for (const auto& endpoint : endpoints) texts.push_back(endpoint.host + ":" + std::to_string(endpoint.port));
   return texts;
 }

@@ -85,6 +85,7 @@ class EtcdProcess {
                                    "--initial-cluster",
                                    "default=" + peer_url_};
     std::vector<char*> arguments;
+    arguments.reserve(words.size() + 1);
     for (auto& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
     const auto log = directory_ / "etcd.log";
