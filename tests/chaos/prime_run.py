@@ -83,6 +83,7 @@ class Run:
         command = [PRIMECTL, "up", self.manifest, "--local", str(peers), "-d", "-o", "json", "--state-dir", self.state, *up_flags]
         done = subprocess.run(on(machine, command), env=self.env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         if done.returncode != 0:
+            shutil.rmtree(self.directory, ignore_errors=True)
             raise AssertionError(f"up: exit {done.returncode}\n{done.stderr}")
         self.up = json.loads(done.stdout)
         self.run_directory = pathlib.Path(self.up["state_dir"])
