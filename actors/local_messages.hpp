@@ -18,6 +18,10 @@ struct FenceNow {
 };
 /// The run shall end, and be kept.
 struct StopNow {};
+/// Who leads and who stands by has changed.
+struct CoordinatorsNow {
+  Coordinators coordinators;
+};
 /// What happened around a peer, from any thread.
 struct PeerHappening {
   peer::Event event;
@@ -51,6 +55,7 @@ inline constexpr Duration TICK_EVERY = 100ms;
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::TickNow)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::FenceNow)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::StopNow)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::CoordinatorsNow)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::PeerHappening)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::ReduceHappening)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::FetchOrder)

@@ -91,7 +91,8 @@ class JournalPort {
 class DecisionPort {
  public:
   virtual ~DecisionPort() = default;
-  /// Blocks until the disk holds it instead of what was kept before. One that cannot be kept ends the process, as with the journal.
+  /// Blocks until the disk holds it instead of what was kept before; where there are standbys, until etcd does, which may be away for as
+  /// long as a lease. One that cannot be kept ends the process, as with the journal.
   virtual void keep(const coordinator::Snapshot& snapshot) = 0;
 };
 

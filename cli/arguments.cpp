@@ -132,6 +132,22 @@ class Table {
         ->allow_extra_args(false);
     join.add_option("--trainer-fd", join_.trainer_descriptor, "socket of the trainer that started this agent")->group("");
 
+    auto& standby = add("standby", "take a run's coordinator over when the machine that has it is gone", "Start", standby_);
+    standby.add_option("INVITE", standby_.invite, "as `primectl up` printed it; may come from $PRIMECTL_INVITE instead");
+    standby.add_option("--etcd", standby_.etcd, "as the run's manifest names it in membership.standby.etcd")
+        ->type_name("URL,URL")
+        ->delimiter(',')
+        ->required()
+        ->allow_extra_args(false);
+    standby
+        .add_option("--listen", standby_.listen,
+                    "address that the peers then find it at [any free port; this machine only, unless the run is elsewhere]")
+        ->type_name("HOST:PORT");
+    standby.add_flag("-d,--detach", standby_.detach, "return when it stands by; it goes on in the background");
+    standby.footer(
+        "SIGINT and SIGTERM end it while it stands by, and the run when it leads it; `primectl status` says which, and\n"
+        "`primectl down` does the same.");
+
     auto& leave = add("leave", "let peers of this machine leave a run; the others see `left`", "Start", leave_);
     leave.add_option("PEER", leave_.peer, "name or id, or a unique prefix; absent: all peers that run here")->check(NAMED);
     leave.add_option("--run", leave_.run, RUN_HELP)->check(NAMED);
@@ -236,6 +252,7 @@ class Table {
   std::optional<Arguments> chosen_;
   UpArguments up_;
   JoinArguments join_;
+  StandbyArguments standby_;
   StatusArguments status_;
   LogsArguments logs_;
   LeaveArguments leave_;

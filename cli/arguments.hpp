@@ -44,6 +44,14 @@ struct JoinArguments {
   std::optional<int> trainer_descriptor;
 };
 
+struct StandbyArguments {
+  CommonArguments common;
+  std::string invite;  ///< empty: $PRIMECTL_INVITE
+  std::vector<std::string> etcd;
+  std::string listen;  ///< empty: what the run needs
+  bool detach = false;
+};
+
 struct StatusArguments {
   CommonArguments common;
   std::string run;
@@ -127,8 +135,8 @@ struct AgentArguments {
   int ready_descriptor = -1;
 };
 
-using Arguments = std::variant<UpArguments, JoinArguments, StatusArguments, LogsArguments, LeaveArguments, DownArguments, RemoveArguments,
-                               ValidateArguments, VersionArguments, ExplainArguments, BenchArguments, SimulateArguments,
+using Arguments = std::variant<UpArguments, JoinArguments, StandbyArguments, StatusArguments, LogsArguments, LeaveArguments, DownArguments,
+                               RemoveArguments, ValidateArguments, VersionArguments, ExplainArguments, BenchArguments, SimulateArguments,
                                CoordinatorArguments, AgentArguments>;
 
 /// A command line that asks for a text instead of a command (`--help`).

@@ -17,8 +17,13 @@ namespace {
 /// The key is born with the run, and leaves it only in the invite file, and from there in invites. Who serves the run again takes it, and
 /// the port, from there.
 Result<CoordinatorOptions> options_of(const CoordinatorArguments& arguments, launch::CoordinatorPlan plan) {
+  auto for_standbys = launch::format_standby_plan(plan);
   CoordinatorOptions options{plan.run,    net::RunKey::generate(), std::move(plan.manifest), std::move(plan.listen), arguments.directory,
-                             plan.origin, plan.start_quorum,       arguments.again};
+                             plan.origin, plan.start_quorum,       arguments.again,          std::move(for_standbys)};
+  if (!plan.invite.empty()) {
+    PRIME_TRY(const auto invite, net::parse_invite(plan.invite));
+    options.key = invite.key;
+  }
   if (!arguments.again) return options;
   PRIME_TRY(const auto text, launch::read_invite(options.directory));
   PRIME_TRY(const auto invite, net::parse_invite(text));

@@ -26,6 +26,8 @@ const std::vector<WordGroup>& glossary() {
            {"agent", "the process that is a peer's seat: it holds the outer state, speaks with the others and saves"},
            {"seat", "the place of a peer in a run: held by its connection, lost with it or by silence"},
            {"guard", "the process that starts a coordinator again which was killed"},
+           {"standby", "a coordinator that waits, on another machine, until the one that leads the run is gone, and then takes over"},
+           {"lease", "the time for which a coordinator that gives no sign of life still leads, where others stand by"},
            {"trainer", "the program that does the inner steps: prime-trainer, or one of your own"},
            {"invite", "the string that lets a machine join: address, run and key; whoever has it may take part"},
            {"manifest", "the YAML file that describes a run; its `local` half belongs to one peer alone"},
@@ -73,8 +75,10 @@ const std::vector<WordGroup>& glossary() {
       {"Columns of `status`",
        {
            {"state",
-            "of a run: waiting (for peers), paused (`membership.correlated_loss`), training; in the end done, stopped (by its owner, or by "
-            "all peers leaving) or failed. Of a peer: joining, fetching (the shared state), training, reducing, left, lost"},
+            "of a run: waiting (for peers), paused (`membership.correlated_loss`), training, standby (another machine leads it); in the "
+            "end done, "
+            "stopped (by its owner, or by all peers leaving) or failed. Of a peer: joining, fetching (the shared state), training, "
+            "reducing, left, lost"},
            {"PID", "process id of the peer's agent; none of a peer that is gone"},
            {"trainer", "process id of the peer's trainer"},
            {"reason", "why a peer left, was lost, or does not train; why a run ended before it was done"},

@@ -1,9 +1,9 @@
 // Owns `primectl join`: this machine becomes a peer, in this process or in the background.
-#include <cstdlib>
 #include <optional>
 
 #include "cli/commands.hpp"
 #include "cli/interrupts.hpp"
+#include "cli/invite.hpp"
 #include "cli/join_progress.hpp"
 #include "cli/programs.hpp"
 #include "cli/render/shell_word.hpp"
@@ -25,15 +25,6 @@ struct Joiner {
   std::filesystem::path directory;  ///< of the run, on this machine
 };
 
-/// In the environment an invite is not seen in the process list. What was pasted or read from a file may have blanks around it.
-std::string invite_of(const JoinArguments& arguments) {
-  const char* const named = std::getenv("PRIMECTL_INVITE");
-  const std::string text = !arguments.invite.empty() || named == nullptr ? arguments.invite : named;
-  constexpr const char* BLANKS = " \t\r\n";
-  const auto begin = text.find_first_not_of(BLANKS);
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(BLANKS) + 1 - begin);
-}
-
 /// The shared half comes from the run, so only `local` keys may be given; a text that has no other stands for it.
 manifest::LoadOutcome load_local(const JoinArguments& arguments) {
   if (!arguments.local_manifest.empty()) return manifest::load_manifest(arguments.local_manifest, arguments.overrides);
@@ -41,9 +32,8 @@ manifest::LoadOutcome load_local(const JoinArguments& arguments) {
 }
 
 Result<Joiner> prepare(const JoinArguments& arguments, manifest::Local local) {
-  auto text = invite_of(arguments);
-  if (text.empty()) return fail(ErrorName::Usage, "no invite: give the one that `primectl up` printed, or set PRIMECTL_INVITE");
-  PRIME_TRY(auto invite, net::parse_invite(text));
+  PRIME_TRY(auto given, given_invite(arguments.invite));
+  auto& [text, invite] = given;
   // It becomes a part of a directory's name, and is shown on other machines.
   if (!arguments.name.empty() && !net::is_run_id(arguments.name))
     return fail(ErrorName::Usage, "`--name " + arguments.name + "`: a name is " + std::string{net::RUN_ID_RULE});

@@ -6,8 +6,11 @@
 #include "cli/commands.hpp"
 #include "cli/journal_warnings.hpp"
 #include "cli/patience.hpp"
+#include "cli/programs.hpp"
+#include "cli/render/shell_word.hpp"
 #include "cli/render/status_text.hpp"
 #include "cli/terminal.hpp"
+#include "runtime/launch/run_directory.hpp"
 #include "runtime/telemetry/journal_watch.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/run_observer.hpp"
@@ -27,8 +30,8 @@ constexpr int UNHEALTHY = 5;
 
 int health(bool check, std::span<const telemetry::RunStatus> runs) {
   const auto well = [](const telemetry::RunStatus& run) {
-    return run.state == telemetry::RunState::Training || run.state == telemetry::RunState::Done ||
-           run.state == telemetry::RunState::Stopped;
+    return run.state == telemetry::RunState::Training || run.state == telemetry::RunState::Standby ||
+           run.state == telemetry::RunState::Done || run.state == telemetry::RunState::Stopped;
   };
   return !check || std::all_of(runs.begin(), runs.end(), well) ? 0 : UNHEALTHY;
 }
@@ -37,6 +40,13 @@ int show_all(const StatusArguments& arguments, Terminal& terminal, std::span<con
   if (terminal.json()) terminal.print(telemetry::dump(telemetry::to_json(runs)) + "\n");
   else terminal.print(runs.empty() ? "no runs on this machine\n" : runs_text(runs, terminal.style()));
   return health(arguments.check, runs);
+}
+
+/// The invite that `up` printed leads to the machine that had the coordinator before.
+void tell_new_invite(const telemetry::RunStatus& status, const fs::path& directory, Terminal& terminal) {
+  if (terminal.json() || !status.took_over || is_over(status.state)) return;
+  if (const auto invite = launch::read_invite(directory))
+    terminal.print("\njoin it here by\n\n  " + typed_program() + " join " + shell_word(*invite) + "\n");
 }
 
 int watch(const StatusArguments& arguments, Terminal& terminal, const fs::path& directory) {
@@ -82,6 +92,7 @@ int run_command(const StatusArguments& arguments, Terminal& terminal) {
   warn_of_damage(terminal, observer);
   const auto status = observer.status();
   terminal.print(rendered(status, terminal));
+  tell_new_invite(status, *directory, terminal);
   return health(arguments.check, std::span{&status, 1});
 }
 

@@ -63,10 +63,19 @@ std::string join_text(const launch::RunRequest& request) {
 
 std::string join_line(const launch::StartedRun& run) { return "  " + typed_program() + " join " + shell_word(run.invite); }
 
+/// Empty where the manifest names no etcd.
+std::string standby_line(const launch::StartedRun& run, const launch::RunRequest& request) {
+  const auto& etcd = request.manifest.shared.membership.standby.etcd;
+  std::string urls;
+  for (const auto& url : etcd) urls += (urls.empty() ? "" : ",") + url;
+  return etcd.empty() ? "" : "  " + typed_program() + " standby " + shell_word(run.invite) + " --etcd " + shell_word(urls);
+}
+
 std::string background_text(const launch::StartedRun& run, const launch::RunRequest& request, const std::string& state_dir) {
   const auto line = [&](const char* command) { return "  " + typed_program() + command + run.run + state_dir_option(state_dir) + "\n"; };
+  const auto standby = standby_line(run, request);
   return "run " + run.run + " goes on in the background\n\n" + line(" status ") + line(" down ") + "\njoin it " + join_text(request) +
-         "\n\n" + join_line(run) + "\n";
+         "\n\n" + join_line(run) + "\n" + (standby.empty() ? "" : "\nlet another machine stand by for this one\n\n" + standby + "\n");
 }
 
 }  // namespace
@@ -100,6 +109,7 @@ int run_command(const UpArguments& arguments, Terminal& terminal) {
     return 0;
   }
   terminal.say("Join", join_text(*request) + "\n" + join_line(*run));
+  if (const auto standby = standby_line(*run, *request); !standby.empty()) terminal.say("Stand by", "on another machine by\n" + standby);
   return Attendance{terminal, interrupts, *run, arguments.common.state_dir}.until_the_end();
 }
 

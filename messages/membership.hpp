@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "messages/errors.hpp"
 #include "messages/ids.hpp"
@@ -14,6 +15,8 @@ namespace prime {
 inline constexpr std::uint32_t PROTOCOL_VERSION = 6;
 /// The largest view that is believed, whoever says so.
 inline constexpr std::uint32_t MAX_PEERS = 1024;
+/// Coordinators of one run, the one that leads it and those that stand by.
+inline constexpr std::size_t MAX_COORDINATORS = 8;
 
 struct Endpoint {
   std::string host;
@@ -23,6 +26,14 @@ struct Endpoint {
 template <class Inspector>
 auto inspect(Inspector& f, Endpoint& x) {
   return f(x.host, x.port);
+}
+
+/// For people and journals.
+inline std::vector<std::string> texts_of(const std::vector<Endpoint>& endpoints) {
+  std::vector<std::string> texts;
+  texts.reserve(endpoints.size());
+  for (const auto& endpoint : endpoints) texts.push_back(endpoint.host + ":" + std::to_string(endpoint.port));
+  return texts;
 }
 
 /// Peer → coordinator, first message: who I am. Answered by Welcome or an Error.
@@ -147,6 +158,15 @@ struct LaneRelayed {
 template <class Inspector>
 auto inspect(Inspector& f, LaneRelayed& x) {
   return f(x.to, x.through);
+}
+
+/// Coordinator → peer, after the welcome and whenever they change: where the run is served, and where it may be served next.
+struct Coordinators {
+  std::vector<Endpoint> addresses;  ///< at most MAX_COORDINATORS
+};
+template <class Inspector>
+auto inspect(Inspector& f, Coordinators& x) {
+  return f(x.addresses);
 }
 
 /// Peer → coordinator, every `membership.heartbeat.every`; judged on the receiver's monotonic clock.

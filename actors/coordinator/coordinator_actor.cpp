@@ -31,6 +31,7 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
       },
       [this](const FenceNow& m) { ports_.fence->fence(m.peer); },
       [this](StopNow) { handle(coordinator::StopRequested{}); },
+      [this](const CoordinatorsNow& m) { handle(m.coordinators); },
   };
 }
 

@@ -14,7 +14,8 @@
 namespace prime {
 
 /// The public interface and the clock.
-using CoordinatorShell = CoordinatorActor::extend<caf::reacts_to<TickNow>, caf::reacts_to<FenceNow>, caf::reacts_to<StopNow>>;
+using CoordinatorShell =
+    CoordinatorActor::extend<caf::reacts_to<TickNow>, caf::reacts_to<FenceNow>, caf::reacts_to<StopNow>, caf::reacts_to<CoordinatorsNow>>;
 
 /// Between the last message to a peer and the cut of its connections: time for the message to leave this machine.
 inline constexpr Duration FAREWELL_TIME = 100ms;

@@ -106,6 +106,14 @@ std::string receive(State& state, const Received& event, Instant now, Effects& e
                     event.message);
 }
 
+/// Who has just come has yet to hear where else the run may be served.
+void tell_coordinators(const State& s, const Event& event, Effects& effects) {
+  const auto* received = std::get_if<Received>(&event);
+  const bool greets = received != nullptr && std::holds_alternative<Hello>(received->message);
+  if (greets && s.peers.contains(received->from) && !s.coordinators.addresses.empty())
+    effects.emplace_back(Send{received->from, s.coordinators});
+}
+
 /// Whether something that all wait for may be there now. In a small run that is asked after each event.
 bool concerns_all(const State& s, const Event& event, Phase before) {
   if (s.peers.size() <= LOOKED_AT_AFTER_EACH || s.phase != before) return true;
@@ -260,6 +268,12 @@ Transition step(State state, const Event& event, Instant now) {
                                    outer_step::stop(s, "by its owner", now, result.effects);
                                    return std::string{"stopped"};
                                  },
+                                 [&](const Coordinators& e) {
+                                   s.coordinators = e;
+                                   result.effects.emplace_back(Record{"coordinators"}.with("addresses", texts_of(e.addresses)));
+                                   for (const auto& [id, peer] : s.peers) result.effects.emplace_back(Send{id, e});
+                                   return std::string{"the coordinators have changed"};
+                                 },
                                  [&](const Tick&) {
                                    if (membership::expire(s, now, result.effects))
                                      outer_step::abort(s, "a member fell silent", now, result.effects);
@@ -269,6 +283,7 @@ Transition step(State state, const Event& event, Instant now) {
                                  },
                              },
                              event);
+  tell_coordinators(s, event, result.effects);
   const bool all = concerns_all(s, event, phase);
   if (all) disconnect_all(s, now, result.effects);
   if (std::exchange(s.roll_back_due, false)) rollback::roll_back(s, now, result.effects);

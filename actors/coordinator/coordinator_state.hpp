@@ -242,6 +242,7 @@ struct State {
   std::optional<Error> end_cause;  ///< of a run that is over and failed
   std::uint64_t tokens = 0;
   Topology topology;
+  Coordinators coordinators;  ///< no decision: whoever serves the run next learns it by itself
   std::optional<PeerId> finalist;
   bool reported = false;  ///< the finalist has
   Wait waiting;           ///< what was last recorded
@@ -265,13 +266,15 @@ struct ConnectionLost {
 };
 /// Somebody who may says that the run shall end here.
 struct StopRequested {};
+/// Beside these: `Coordinators`, when who leads and who stands by has changed.
 /// Time has passed; sent often enough that no deadline is overrun by more than a quarter of a second.
 struct Tick {};
-using Event = std::variant<Received, ConnectionLost, StopRequested, Tick>;
+using Event = std::variant<Received, ConnectionLost, StopRequested, Coordinators, Tick>;
 
 // Effects -------------------------------------------------------------------------------------------------------------------
 
-using ToPeer = std::variant<Welcome, Dismissed, FetchState, BeginStep, StartReduce, Abort, Commit, RunDone, HeartbeatSeen, MeasureLink>;
+using ToPeer =
+    std::variant<Welcome, Dismissed, FetchState, BeginStep, StartReduce, Abort, Commit, RunDone, HeartbeatSeen, MeasureLink, Coordinators>;
 
 /// Always first among its effects.
 struct Keep {

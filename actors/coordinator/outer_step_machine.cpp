@@ -380,6 +380,8 @@ std::string in_doubt(State& state, PeerId from, const InDoubt& message, Effects&
     return "it was committed";
   }
   if (state.phase == Phase::Reducing && state.operation.id == message.op) return "undecided";
+  // Of somebody who leads the run since: this one was frozen, and does not know it yet. It must not void what the other may commit.
+  if (message.op > state.operation.id) return "an operation that this coordinator did not start";
   effects.emplace_back(Send{from, Abort{message.op, "it was not committed"}});
   return "it was aborted";
 }

@@ -29,6 +29,7 @@ PeerActorImpl::behavior_type PeerActorImpl::make_behavior() {
       [this](const RunDone& m) { handle(peer::FromCoordinator{m}); },
       [this](const HeartbeatSeen& m) { handle(peer::FromCoordinator{m}); },
       [this](const MeasureLink& m) { handle(peer::FromCoordinator{m}); },
+      [this](const Coordinators& m) { handle(peer::FromCoordinator{m}); },
       [this](const PeerHappening& happening) { handle(happening.event); },
       [this](const CoordinatorFound& found) {
         demonitor(ports_.coordinator.address());
@@ -64,7 +65,7 @@ void PeerActorImpl::carry_out(const peer::Effect& effect) {
   std::visit(overloaded{
                  [&](const Record& record) { ports_.journal->append(record); },
                  [&](const peer::Tell& e) { std::visit([&](const auto& message) { send(ports_.coordinator, message); }, e.message); },
-                 [&](const peer::Redial&) { ports_.redial(); },
+                 [&](const peer::Redial& e) { ports_.redial(e.others); },
                  [&](const peer::StartTrainer& e) { ports_.trainer->start(e.welcome); },
                  [&](const peer::BeginTraining& e) { ports_.trainer->begin(e.begin); },
                  [&](const peer::StartFetch& e) { send(ports_.supervisor, FetchOrder{e.fetch}); },

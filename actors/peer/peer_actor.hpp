@@ -28,9 +28,10 @@ struct PeerPorts {
   TrainerPort* trainer = nullptr;
   JournalPort* journal = nullptr;
   std::function<Instant()> now;
-  std::function<std::uint64_t()> reduce_chunks;     ///< for heartbeats
-  std::function<void(const Member&)> measure;       ///< ends in a MeasureEnded
-  std::function<void()> redial;                     ///< finds the coordinator again; ends in a CoordinatorFound or a RedialFailed
+  std::function<std::uint64_t()> reduce_chunks;  ///< for heartbeats
+  std::function<void(const Member&)> measure;    ///< ends in a MeasureEnded
+  /// Finds the coordinator again, where it was or at one of these; ends in a CoordinatorFound or a RedialFailed.
+  std::function<void(const std::vector<Endpoint>&)> redial;
   std::function<void()> settled;                    ///< coordinator and peer have nothing more to tell each other: the process may end
   std::function<void(const peer::State&)> observe;  ///< after each event; tests hang their fault points here
 };

@@ -326,6 +326,13 @@ class Handler {
 
   std::string hear(const HeartbeatSeen&) { return {}; }
 
+  std::string hear(const Coordinators& m) {
+    s_.coordinators.assign(m.addresses.begin(),
+                           m.addresses.begin() + static_cast<std::ptrdiff_t>(std::min(m.addresses.size(), MAX_COORDINATORS)));
+    record(Record{"coordinators"}.with("addresses", texts_of(s_.coordinators)));
+    return "knows where the run may be served";
+  }
+
   /// Beside the trainer's work, and not beside a reduce.
   std::string hear(const MeasureLink& m) {
     if (s_.phase != Phase::Training && s_.phase != Phase::Ready) {
@@ -414,7 +421,7 @@ class Handler {
     if (now_ - absence.since > s_.options.coordinator_grace) return coordinator_stays_away();
     if (absence.dialing || now_ < absence.redial_at) return {};
     absence.dialing = true;
-    emit(Redial{});
+    emit(Redial{s_.coordinators});
     return "looks for the coordinator";
   }
 

@@ -80,6 +80,7 @@ struct State {
   std::optional<prime::Ready> ready;          ///< what was told of `begin`, for a coordinator that comes back; absent while it trains
   std::optional<FinalReport> report;          ///< likewise
   std::optional<CoordinatorAbsence> absence;  ///< while the coordinator is lost
+  std::vector<Endpoint> coordinators;         ///< where the run may be served, as the coordinator said; empty: where it is
   Epoch epoch;                                ///< newest seen; what is older is refused (law 1)
   std::uint64_t inner_steps = 0;
   std::uint64_t reduce_chunks = 0;
@@ -88,7 +89,7 @@ struct State {
 // Events --------------------------------------------------------------------------------------------------------------------
 
 using FromCoordinator =
-    std::variant<Welcome, Dismissed, FetchState, BeginStep, StartReduce, Abort, Commit, RunDone, HeartbeatSeen, MeasureLink>;
+    std::variant<Welcome, Dismissed, FetchState, BeginStep, StartReduce, Abort, Commit, RunDone, HeartbeatSeen, MeasureLink, Coordinators>;
 struct CoordinatorLost {
   std::string reason;
 };
@@ -181,8 +182,10 @@ using ToCoordinator = std::variant<Hello, Seated, Fetched, FetchFailed, prime::R
 struct Tell {
   ToCoordinator message;
 };
-/// Dial the coordinator again; what is told from then on goes to whom is found.
-struct Redial {};
+/// Dial the coordinator again, where it was found last and then at these; what is told from then on goes to whom is found.
+struct Redial {
+  std::vector<Endpoint> others;
+};
 /// Parse the manifest and start (or adopt) the trainer.
 struct StartTrainer {
   Welcome welcome;

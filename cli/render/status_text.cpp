@@ -21,6 +21,7 @@ Role role_of(RunState state) {
     case RunState::Done: return Role::Good;
     case RunState::Waiting:
     case RunState::Paused: return Role::Degraded;
+    case RunState::Standby:
     case RunState::Stopped: return Role::Plain;
     case RunState::Failed: return Role::Bad;
   }
@@ -73,6 +74,7 @@ std::string status_text(const RunStatus& status, const Style& style) {
     if (status.coordinator_pid && !is_over(status.state)) text += ", pid " + std::to_string(*status.coordinator_pid);
     text += "\n";
   }
+  if (status.stands_by_for && !is_over(status.state)) text += "stands by for the coordinator at " + harmless(*status.stands_by_for) + "\n";
   if (!status.peers.empty()) {
     std::vector<std::vector<std::string>> rows;
     for (const auto& peer : status.peers) rows.push_back(peer_row(peer));

@@ -62,7 +62,8 @@ class Agent {
         directory_(std::move(directory)),
         journal_(journal),
         welcome_(welcome),
-        patience_(patience) {}
+        patience_(patience),
+        coordinator_(options_.invite.address) {}
 
   Result<void> run() {
     EndSignal end;
@@ -98,6 +99,8 @@ class Agent {
 
   /// By a signal, which may have come when its part was over already.
   [[nodiscard]] bool told_to_end() const { return told_to_end_; }
+  /// Where the run was served last.
+  [[nodiscard]] const Endpoint& coordinator() const { return coordinator_; }
 
  private:
   ReduceTerms terms() {
@@ -225,7 +228,7 @@ class Agent {
                     monotonic_now,
                     [this] { return engine_->chunks_done(); },
                     [this](const Member& to) { measure(to); },
-                    [this] { redial(); },
+                    [this](const std::vector<Endpoint>& others) { redial(others); },
                     [this] { end_->release(); },
                     [this](const peer::State& state) { at_fault_point(state); }};
     // It begins with its first message, when what it causes to be reported finds its handle here.
@@ -240,12 +243,22 @@ class Agent {
   }
 
   /// Dialing blocks, so it has a thread of its own; the machine asks again only after an answer.
-  void redial() {
-    redialing_ = std::jthread([this] {
+  void redial(std::vector<Endpoint> addresses) {
+    std::erase(addresses, coordinator_);
+    addresses.insert(addresses.begin(), coordinator_);
+    redialing_ = std::jthread([this, addresses = std::move(addresses)](const std::stop_token& ended) {
       transport_->shutdown_connections();  // of one that only fell silent
-      auto found = transport_->remote_actor<CoordinatorActor>(*credentials_, options_.invite.address, REDIAL_LIMIT);
-      if (found) caf::anon_send(shell_, CoordinatorFound{std::move(*found)});
-      else caf::anon_send(shell_, PeerHappening{peer::RedialFailed{std::move(found.error())}});
+      std::optional<Error> cause;
+      for (const auto& address : addresses) {
+        if (ended.stop_requested()) break;
+        auto found = transport_->remote_actor<CoordinatorActor>(*credentials_, address, REDIAL_LIMIT);
+        if (found) {
+          coordinator_ = address;
+          return caf::anon_send(shell_, CoordinatorFound{std::move(*found)});
+        }
+        cause = std::move(found.error());
+      }
+      if (cause) caf::anon_send(shell_, PeerHappening{peer::RedialFailed{std::move(*cause)}});
     });
   }
 
@@ -279,7 +292,8 @@ class Agent {
   std::filesystem::path directory_;
   RecordJournal& journal_;
   std::function<void(const AgentIdentity&)> welcome_;
-  Duration patience_;  ///< with an address at which nobody serves the run
+  Duration patience_;     ///< with an address at which nobody serves the run
+  Endpoint coordinator_;  ///< written while redialing, which the machine knows to be over before it asks again
   bool told_to_end_ = false;
   EndSignal* end_ = nullptr;
   net::Acceptor* acceptor_ = nullptr;
@@ -303,6 +317,7 @@ class Agent {
 struct Life {
   Result<void> outcome;
   bool told_to_end = false;
+  Endpoint coordinator{};              ///< where the run was served last
   std::filesystem::path checkpoint{};  ///< the newest whole one that it wrote; empty: none
 };
 
@@ -345,7 +360,8 @@ Life live(const AgentOptions& options, PeerId self, std::optional<PeerId> before
   journal->append(process_ended(outcome));
   if (!welcomed && !before) remove_traces(options.directory, directory);
   const bool rolled_back = !outcome && outcome.error().name == ErrorName::RolledBack;
-  return {std::move(outcome), agent.told_to_end(), rolled_back ? newest_whole(directory / "checkpoints") : std::filesystem::path{}};
+  return {std::move(outcome), agent.told_to_end(), agent.coordinator(),
+          rolled_back ? newest_whole(directory / "checkpoints") : std::filesystem::path{}};
 }
 
 }  // namespace
@@ -361,7 +377,7 @@ Result<void> run_agent(AgentOptions options, const AgentPorts& ports) {
   std::optional<PeerId> before;
   for (auto self = random_peer_id();; self = random_peer_id()) {
     if (options.name.empty()) options.name = readable_name(self);
-    auto [outcome, told_to_end, checkpoint] = live(options, self, before, welcome);
+    auto [outcome, told_to_end, coordinator, checkpoint] = live(options, self, before, welcome);
     if (!outcome && eviction) return fail(std::move(*eviction).with_context("joining anew, which failed: " + to_string(outcome.error())));
     // A trainer that is not ours to start belongs to its program, which decides itself whether to join again.
     if (outcome || told_to_end || !peer::joins_anew(outcome.error()) || options.trainer_descriptor) return outcome;
@@ -371,6 +387,7 @@ Result<void> run_agent(AgentOptions options, const AgentPorts& ports) {
           std::move(outcome.error())
               .with_context("taking part anew " + std::to_string(LIVES.restarts) + " times within " + format_duration(LIVES.within)));
     before = self;
+    options.invite.address = std::move(coordinator);
     lives = std::move(next.state);
     eviction = outcome.error();
     ports.rejoining(*eviction);

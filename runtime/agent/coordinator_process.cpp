@@ -1,13 +1,18 @@
+#include <atomic>
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/send.hpp>
+#include <cstdio>
+#include <cstdlib>
 #include <map>
+#include <memory>
 #include <unistd.h>
 
 #include "actors/coordinator/coordinator_actor.hpp"
 #include "actors/coordinator/rollback_machine.hpp"
 #include "runtime/agent/decision_file.hpp"
 #include "runtime/agent/end_signal.hpp"
+#include "runtime/agent/leadership.hpp"
 #include "runtime/agent/processes.hpp"
 #include "runtime/agent/random_id.hpp"
 #include "runtime/agent/record_journal.hpp"
@@ -47,18 +52,31 @@ Result<Told> read_told(const std::filesystem::path& path) {
   return told;
 }
 
-/// Nobody was told then of what is missing there, but everybody will be.
+/// Nobody was told then of what is missing there, but everybody will be. The journal of a standby that takes over begins so.
 void fill_gaps(Told told, const coordinator::Snapshot& kept, RecordJournal& journal) {
   if (kept.last_commit_record && told.revision < kept.revision.value) journal.append(*kept.last_commit_record);
   if (kept.restoring && told.revision > kept.revision.value)
     journal.append(coordinator::rollback::rolled_back_record(kept.epoch, Revision{told.revision}, *kept.checkpoint));
-  for (const auto& kept_one : kept.members) told.members.erase(to_string(kept_one.member.id));
+  for (const auto& kept_one : kept.members) {
+    const auto& member = kept_one.member;
+    if (told.members.erase(to_string(member.id)) > 0) continue;
+    journal.append(Record{"peer_admitted"}
+                       .with("peer", to_string(member.id))
+                       .with("name", member.name)
+                       .with("pid", std::uint64_t{kept_one.pid})
+                       .with("trainer_pid", std::uint64_t{kept_one.trainer_pid})
+                       .with("epoch", kept.epoch.value)
+                       .with("revision", kept.revision.value));
+  }
   // Whose loss made the run go back was told before that; all others were sent away by it, and join anew.
   const auto reason = kept.restoring ? coordinator::rollback::cause(kept.checkpoint->revision).detail
                                      : to_string(Error{ErrorName::PeerLost, "it went just before the coordinator ended"});
   for (const auto& [peer, name] : told.members)
     journal.append(Record{kept.restoring ? "peer_left" : "peer_lost"}.with("peer", peer).with("name", name).with("reason", reason));
 }
+
+/// Whether a coordinator that ends so was the one that led until then.
+bool leads_still(const Error& cause) { return cause.name != ErrorName::LeadershipLost && cause.name != ErrorName::StandbyStoreFailed; }
 
 coordinator::LossPolicy loss_policy(manifest::CorrelatedLoss said) {
   switch (said) {
@@ -98,20 +116,26 @@ coordinator::Options machine_options(const CoordinatorOptions& options) {
 /// Fencing is the acceptor's: it knows the connections of a peer by its certificate.
 class AcceptorFence final : public FencePort {
  public:
-  void fence(PeerId peer) override {
-    if (acceptor != nullptr) acceptor->fence(peer);
-  }
-  net::Acceptor* acceptor = nullptr;
+  explicit AcceptorFence(net::Acceptor& acceptor) : acceptor_(acceptor) {}
+  void fence(PeerId peer) override { acceptor_.fence(peer); }
+
+ private:
+  net::Acceptor& acceptor_;
 };
 
+/// What was decided before, by whomever: etcd knows where there is one, else the file here.
+Result<std::optional<coordinator::Snapshot>> kept_decisions(const CoordinatorOptions& options, const DecisionFile& file,
+                                                            Leadership* leadership) {
+  PRIME_TRY(auto kept, leadership != nullptr ? leadership->take_over(options.plan) : file.read());
+  if (kept || !options.again) return kept;
+  PRIME_TRY(const auto told, read_told(options.directory / "coordinator" / "journal.jsonl"));
+  if (told.admitted) return fail(ErrorName::StorageFailed, file.path().string() + " is gone, and with it what this run has decided");
+  return kept;
+}
+
 /// What a coordinator before this one has decided, if there was one; told in the journal.
-Result<coordinator::State> state_of(const CoordinatorOptions& options, const DecisionFile& decisions, RecordJournal& journal) {
-  PRIME_TRY(const auto kept, decisions.read());
-  const auto journal_path = options.directory / "coordinator" / "journal.jsonl";
-  if (!kept && options.again) {
-    PRIME_TRY(const auto told, read_told(journal_path));
-    if (told.admitted) return fail(ErrorName::StorageFailed, decisions.path().string() + " is gone, and with it what this run has decided");
-  }
+Result<coordinator::State> state_of(const CoordinatorOptions& options, const std::optional<coordinator::Snapshot>& kept,
+                                    RecordJournal& journal) {
   if (!kept) {
     if (const auto& origin = options.origin)
       journal.append(Record{"run_continues"}
@@ -123,7 +147,7 @@ Result<coordinator::State> state_of(const CoordinatorOptions& options, const Dec
     return coordinator::initial(machine_options(options), monotonic_now());
   }
   auto state = coordinator::restore(machine_options(options), *kept, monotonic_now());
-  PRIME_TRY(auto told, read_told(journal_path));
+  PRIME_TRY(auto told, read_told(options.directory / "coordinator" / "journal.jsonl"));
   fill_gaps(std::move(told), *kept, journal);
   journal.append(Record{"coordinator_restarted"}
                      .with("epoch", state.view.epoch.value)
@@ -132,18 +156,52 @@ Result<coordinator::State> state_of(const CoordinatorOptions& options, const Dec
   return state;
 }
 
-Result<void> serve(const CoordinatorOptions& options, const std::function<void(const Endpoint&)>& listening, RecordJournal& journal) {
-  EndSignal end;
-  DecisionFile decisions{options.directory / "coordinator" / "decisions.json"};
-  PRIME_TRY(auto state, state_of(options, decisions, journal));
-  // All that is left to do is to end as the one before it would have.
-  if (state.phase == coordinator::Phase::Over) return state.end_cause ? Result<void>{fail(*state.end_cause)} : Result<void>{};
-  PRIME_TRY(auto credentials, net::Credentials::make(options.key, options.run, net::Identity{net::Role::Coordinator, random_peer_id()}));
+/// The port of this process. Who knocks while there is nobody to serve it is turned away, and tries elsewhere.
+class FrontDoor {
+ public:
+  static Result<std::unique_ptr<FrontDoor>> open(const CoordinatorOptions& options) {
+    PRIME_TRY(auto credentials, net::Credentials::make(options.key, options.run, net::Identity{net::Role::Coordinator, random_peer_id()}));
+    auto self = std::make_unique<FrontDoor>();
+    net::AcceptorOptions acceptor_options;
+    acceptor_options.listen = options.listen;
+    const auto knock = [raw = self.get()](net::Protocol protocol, net::ChannelPtr channel, const std::string&) {
+      if (protocol == net::Protocol::Control) raw->admit(std::move(channel));  // a coordinator has no lanes
+    };
+    PRIME_TRY(self->acceptor_, net::Acceptor::open(acceptor_options, credentials, knock));
+    return self;
+  }
+  [[nodiscard]] Endpoint address(const CoordinatorOptions& options) const {
+    const auto& bound = acceptor_->address();
+    return {net::coordinator_host(bound.host, options.manifest.local.network.advertise), bound.port};
+  }
+  /// From now on, as long as this process leads; without `leadership` it always does.
+  void lead_to(net::BaspTransport& transport, const Leadership* leadership) {
+    leadership_ = leadership;
+    transport_.store(&transport);
+  }
+  /// Nobody knocks any more; to be called before the transport goes.
+  void close() { acceptor_->stop(); }
+  net::Acceptor& acceptor() { return *acceptor_; }
+
+ private:
+  void admit(net::ChannelPtr channel) {
+    auto* const transport = transport_.load();
+    if (transport != nullptr && (leadership_ == nullptr || leadership_->holds())) transport->accept(std::move(channel));
+  }
+
+  const Leadership* leadership_ = nullptr;  ///< written before transport_, and read after it
+  std::atomic<net::BaspTransport*> transport_{nullptr};
+  std::unique_ptr<net::Acceptor> acceptor_;  ///< last: its thread uses what is above
+};
+
+/// Serves the run from `state` until it is over, or `end` says so.
+Result<void> lead(coordinator::State state, DecisionPort& decisions, Leadership* leadership, FrontDoor& door, EndSignal& end,
+                  RecordJournal& journal, const std::function<void()>& open) {
   caf::actor_system_config config;
   add_messages(config);
   net::configure(config);
   caf::actor_system system{config};
-  AcceptorFence fence;
+  AcceptorFence fence{door.acceptor()};
   CoordinatorPorts ports{&journal,
                          &decisions,
                          &fence,
@@ -151,40 +209,98 @@ Result<void> serve(const CoordinatorOptions& options, const std::function<void(c
                          [&end](std::optional<Error> cause) { end.end(std::move(cause)); },
                          [&end] { end.release(); }};
   const auto shell = system.spawn<CoordinatorActorImpl>(std::move(state), ports);
-  std::optional<Error> cause;
-  {
-    net::BaspTransport transport{system};
-    transport.publish(caf::actor_cast<CoordinatorActor>(shell));
-    net::AcceptorOptions acceptor_options;
-    acceptor_options.listen = options.listen;
-    auto acceptor = net::Acceptor::open(acceptor_options, credentials,
-                                        [&transport](net::Protocol protocol, net::ChannelPtr channel, const std::string&) {
-                                          if (protocol == net::Protocol::Control)
-                                            transport.accept(std::move(channel));  // a coordinator has no lanes
-                                        });
-    if (acceptor) {
-      fence.acceptor = acceptor->get();
-      const Endpoint address{net::coordinator_host((*acceptor)->address().host, options.manifest.local.network.advertise),
-                             (*acceptor)->address().port};
-      journal.append(Record{"coordinator_listening"}.with("address", net::format_endpoint(address)));
-      listening(address);
-      const auto interrupted = [&](int count) {
-        if (count == 1) caf::anon_send(shell, StopNow{});
-        else end.end(Error{ErrorName::Interrupted, "the coordinator was told twice to end"});
-      };
-      cause = end.wait(interrupted, [] {});
-      end.wait_for_release(cause && cause->name == ErrorName::Interrupted ? Duration{} : LAST_WORD_LIMIT);
-    } else {
-      cause = acceptor.error();
-    }
-    caf::anon_send_exit(shell, caf::exit_reason::user_shutdown);
-    system.await_all_actors_done();
-    if (acceptor) (*acceptor)->stop();
-    fence.acceptor = nullptr;
-    transport.shutdown_connections();
-  }
+  net::BaspTransport transport{system};
+  transport.publish(caf::actor_cast<CoordinatorActor>(shell));
+  door.lead_to(transport, leadership);
+  open();
+  const auto interrupted = [&](int count) {
+    if (count == 1) caf::anon_send(shell, StopNow{});
+    else end.end(Error{ErrorName::Interrupted, "the coordinator was told twice to end"});
+  };
+  auto cause = end.wait(interrupted, [&] {
+    if (auto news = leadership != nullptr ? leadership->news() : std::nullopt) caf::anon_send(shell, CoordinatorsNow{*std::move(news)});
+  });
+  // Who leads no more has no last word.
+  const bool at_once = cause && (cause->name == ErrorName::Interrupted || !leads_still(*cause));
+  end.wait_for_release(at_once ? Duration{} : LAST_WORD_LIMIT);
+  caf::anon_send_exit(shell, caf::exit_reason::user_shutdown);
+  system.await_all_actors_done();
+  door.close();
+  transport.shutdown_connections();
   if (cause) return fail(std::move(*cause));
   return {};
+}
+
+/// Waits until this process leads. `waits` is called once, when it has to.
+Result<void> stand_by(Leadership& leadership, const Endpoint& address, EndSignal& turn, RecordJournal& journal,
+                      const std::function<void()>& waits) {
+  PRIME_TRY(auto leader, leadership.campaign());
+  if (!leader) return {};
+  const auto tell = [&] {
+    journal.append(Record{"standing_by"}.with("for", leader->address).with("address", net::format_endpoint(address)));
+  };
+  tell();
+  waits();
+  const auto campaign = [&] {
+    auto outcome = leadership.campaign();
+    if (!outcome) return;  // for how long that may go on, the lease says
+    if (!*outcome) return turn.end(std::nullopt);
+    const bool other = (*outcome)->address != leader->address;
+    leader = std::move(*outcome);
+    if (other) tell();
+  };
+  auto cause = turn.wait(
+      [&](int) {
+        turn.end(Error{ErrorName::Interrupted, "it stood by for the coordinator at " + leader->address});
+      },
+      campaign);
+  return cause ? Result<void>{fail(std::move(*cause))} : Result<void>{};
+}
+
+/// What was decided and could not be kept must not be told, nor may anything after it: this process ends on the spot.
+[[noreturn]] void end_untold(const Error& cause, RecordJournal& journal) {
+  journal.append(process_ended(fail(cause)));
+  std::fputs(render(cause).c_str(), stderr);
+  std::_Exit(info(cause.name).exit_code);
+}
+
+Result<void> serve(const CoordinatorOptions& options, const std::function<void(const Endpoint&)>& listening, RecordJournal& journal) {
+  EndSignal turn;
+  EndSignal end;
+  PRIME_TRY(const auto door, FrontDoor::open(options));
+  const auto address = door->address(options);
+  bool announced = false;
+  const auto announce = [&] {
+    if (!std::exchange(announced, true)) listening(address);
+  };
+  const auto path = options.directory / "coordinator" / "decisions.json";
+  const auto& standby = options.manifest.shared.membership.standby;
+  std::unique_ptr<Leadership> leadership;
+  if (!standby.etcd.empty()) {
+    const auto lost = [&](const Error& cause) {
+      turn.end(cause);
+      end.end(cause);
+    };
+    const auto refused = [&journal](const Error& cause) { end_untold(cause, journal); };
+    PRIME_TRY(leadership,
+              Leadership::enter({standby.etcd, options.run, standby.lease, net::format_endpoint(address), path}, {lost, refused}));
+    PRIME_CHECK(stand_by(*leadership, address, turn, journal, announce));
+    journal.append(Record{"leading"}.with("address", net::format_endpoint(address)));
+  }
+  DecisionFile file{path};
+  PRIME_TRY(const auto kept, kept_decisions(options, file, leadership.get()));
+  PRIME_TRY(auto state, state_of(options, kept, journal));
+  // All that is left to do is to end as the one before it would have.
+  if (state.phase == coordinator::Phase::Over) {
+    if (state.end_cause) return fail(*state.end_cause);
+    if (leadership) journal.append(Record{"run_done"}.with("outer_step", state.revision.value).with("tokens", state.tokens));
+    return {};
+  }
+  DecisionPort& decisions = leadership ? static_cast<DecisionPort&>(*leadership) : file;
+  return lead(std::move(state), decisions, leadership.get(), *door, end, journal, [&] {
+    journal.append(Record{"coordinator_listening"}.with("address", net::format_endpoint(address)));
+    announce();
+  });
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 //   manifest.yaml                      shared half, canonical
 //   invite                             mode 0600: address, run id and run key
 //   coordinator/journal.jsonl          decisions; coordinator.log holds what the process printed
+//   coordinator/decisions.json         the last ones, for the coordinator that comes after this one
 //   peers/NAME-ID/journal.jsonl        what one peer did; agent.log and trainer.log beside it (ID: first 8 digits of the peer id)
 //   peers/NAME-ID/checkpoints/step-N/  the committed state, loadable by transformers
 #pragma once
@@ -32,11 +33,13 @@ struct CoordinatorOptions {
   std::optional<store::CheckpointState> origin;
   std::uint32_t start_quorum = 0;  ///< peers that begin the first outer step together; 0: the manifest's minimum
   bool again = false;              ///< another one has served this run before: this one goes on with what it decided
+  std::string plan;                ///< for standbys, who are told the same; kept in the manifest's `membership.standby.etcd`
 };
 
 /// Serves the run until it is over, or told to end (SIGTERM, SIGINT): then every peer saves what it holds, and the error is RunStopped.
-/// `listening` is called once with the address that peers dial, as net::coordinator_host names it. Errors: AddressTaken, StorageFailed
-/// before it listens; TooFewPeers and the like when the run fails.
+/// `listening` is called once with the address that peers dial, as net::coordinator_host names it. Where the manifest names an etcd, it
+/// serves the run only while it leads it there; it may stand by first, and be told to listen meanwhile. Errors: AddressTaken,
+/// StorageFailed, StandbyStoreFailed before it listens; LeadershipLost, TooFewPeers and the like later.
 Result<void> run_coordinator(const CoordinatorOptions& options, const std::function<void(const Endpoint&)>& listening);
 
 /// Writes the last line of a coordinator that could not write it itself, or knew less; best effort, and only when it is gone.

@@ -41,8 +41,12 @@ int wait_for(LaunchedProcess& process, int signals) {
   }
 }
 
-/// A port that another program holds, a disk that is full: somebody may see to it while the peers wait.
-bool may_go_away(const Error& error) { return error.name == ErrorName::AddressTaken || error.name == ErrorName::StorageFailed; }
+/// A port that another program holds, a disk that is full, an etcd that is down: somebody may see to it while the peers wait. Who was
+/// deposed stands by from then on.
+bool may_go_away(const Error& error) {
+  return error.name == ErrorName::AddressTaken || error.name == ErrorName::StorageFailed || error.name == ErrorName::StandbyStoreFailed ||
+         error.name == ErrorName::LeadershipLost;
+}
 
 /// Waits; true when this process is told to end meanwhile.
 bool told_within(Duration pause, int signals) {

@@ -37,9 +37,17 @@ std::string format_plan(const CoordinatorPlan& plan) {
                         {"shared", manifest::shared_yaml(plan.manifest)},
                         {"local", manifest::local_yaml(plan.manifest)},
                         {"listen", net::format_endpoint(plan.listen)},
-                        {"start_quorum", plan.start_quorum}};
+                        {"start_quorum", plan.start_quorum},
+                        {"invite", plan.invite}};
   if (plan.origin) object["origin"] = store::format_state(*plan.origin);
   return object.dump();
+}
+
+std::string format_standby_plan(CoordinatorPlan plan) {
+  plan.manifest.local = {};
+  plan.listen = {"127.0.0.1", 0};
+  plan.invite.clear();
+  return format_plan(plan);
 }
 
 std::string format_plan(const AgentPlan& plan) {
@@ -57,6 +65,7 @@ Result<CoordinatorPlan> parse_coordinator_plan(const std::string& text) {
   PRIME_TRY(plan.manifest, manifest::parse_halves(object.value("shared", std::string{}), object.value("local", std::string{})));
   PRIME_TRY(plan.listen, net::parse_endpoint(object.value("listen", std::string{})));
   plan.start_quorum = object.value("start_quorum", 0U);
+  plan.invite = object.value("invite", std::string{});
   plan.origin = store::parse_state(object.value("origin", std::string{}));
   return plan;
 }

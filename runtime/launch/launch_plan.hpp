@@ -18,6 +18,7 @@ struct CoordinatorPlan {
   Endpoint listen;
   std::uint32_t start_quorum = 0;
   std::optional<store::CheckpointState> origin;  ///< what the run goes on from
+  std::string invite = {};                       ///< of the run that a standby serves when its turn comes; empty: the run is new
   friend bool operator==(const CoordinatorPlan&, const CoordinatorPlan&) = default;
 };
 
@@ -31,6 +32,8 @@ struct AgentPlan {
 
 std::string format_plan(const CoordinatorPlan& plan);
 std::string format_plan(const AgentPlan& plan);
+/// What is another machine's business as well: without the local half, the address and the invite.
+std::string format_standby_plan(CoordinatorPlan plan);
 Result<CoordinatorPlan> parse_coordinator_plan(const std::string& text);
 Result<AgentPlan> parse_agent_plan(const std::string& text);
 

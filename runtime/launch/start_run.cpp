@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/agent/random_id.hpp"
+#include "runtime/etcd/run_store.hpp"
 #include "runtime/launch/launch_plan.hpp"
 #include "runtime/launch/run_directory.hpp"
 #include "runtime/launch/stop_processes.hpp"
@@ -31,6 +32,8 @@ constexpr Duration COORDINATOR_START_LIMIT{30s};
 /// Looking up the address, the handshake and the welcome.
 constexpr Duration AGENT_START_LIMIT{60s};
 constexpr Duration STOP_PATIENCE{5s};
+/// Of one call of etcd, whose lease is not known yet.
+constexpr Duration STORE_LIMIT{5s};
 
 std::vector<std::string> command_of(const std::string& program, const char* command, const fs::path& directory) {
   return {program, command, "--directory", directory.string(), "--ready-fd", std::to_string(READY_DESCRIPTOR)};
@@ -176,6 +179,12 @@ void remove_run(const fs::path& directory) {
   if (!newest_checkpoint(directory)) static_cast<void>(store::remove_directory_atomically(directory));
 }
 
+/// Of a standby that never stood by; peers of the run may be here.
+void remove_coordinator(const fs::path& run_directory) {
+  static_cast<void>(store::remove_directory_atomically(run_directory / "coordinator"));
+  if (telemetry::peer_journals(run_directory).empty()) remove_run(run_directory);
+}
+
 /// Of a peer that the run never let in; directories that hold nothing else go with it.
 void remove_peer(const fs::path& run_directory) {
   std::error_code ignored;
@@ -275,6 +284,36 @@ Result<StartedPeer> start_peer(const PeerRequest& request) {
   auto peer = welcome(std::move(process), request.interrupt);
   if (!peer && !needs_log(peer.error())) remove_peer(request.run_directory);
   return peer;
+}
+
+Result<StartedStandby> start_standby(const StandbyRequest& request) {
+  PRIME_TRY(const auto invite, net::parse_invite(request.invite));
+  if (fs::exists(telemetry::coordinator_journal(request.run_directory)))
+    return fail(ErrorName::Usage, "a coordinator of " + invite.run + " has its files in " + request.run_directory.string() +
+                                      " already; `--state-dir` names another place");
+  etcd::RunStore store{request.etcd, invite.run, STORE_LIMIT};
+  PRIME_TRY(const auto text, store.plan());
+  if (!text)
+    return fail(ErrorName::RunUnknown,
+                "etcd has nothing of " + invite.run + "; `membership.standby.etcd` of its manifest names the one that has");
+  PRIME_TRY(auto plan, parse_coordinator_plan(*text));
+  plan.invite = request.invite;
+  if (request.listen) {
+    plan.listen = *request.listen;
+  } else {
+    PRIME_TRY(const auto own_address, net::address_towards(invite.address, STORE_LIMIT));
+    plan.listen = net::listen_towards(own_address);
+  }
+  PRIME_CHECK(make_run_directory(request.run_directory, plan.manifest));
+  PRIME_TRY(auto guard, LaunchedProcess::start({command_of(request.program, "coordinator", request.run_directory), format_plan(plan),
+                                                request.run_directory / "coordinator" / "coordinator.log"}));
+  auto said = guard.readiness(COORDINATOR_START_LIMIT, request.interrupt);
+  if (!said) {
+    stop_processes(std::vector{guard.identity()}, StopLimits{STOP_PATIENCE});
+    if (!needs_log(said.error())) remove_coordinator(request.run_directory);
+    return fail(std::move(said).error());
+  }
+  return StartedStandby{said->value("address", std::string{}), std::move(guard)};
 }
 
 }  // namespace prime::launch

@@ -72,4 +72,22 @@ struct PeerRequest {
 /// One more peer of a run, detached. Returns when the run has welcomed it.
 Result<StartedPeer> start_peer(const PeerRequest& request);
 
+struct StandbyRequest {
+  std::string program;
+  std::filesystem::path run_directory;  ///< made; no coordinator may have served the run from there
+  std::string invite;
+  std::vector<std::string> etcd;   ///< where the run keeps who leads it
+  std::optional<Endpoint> listen;  ///< absent: what the run needs, any free port
+  int interrupt = -1;
+};
+
+struct StartedStandby {
+  std::string address;
+  LaunchedProcess guard;
+};
+
+/// A coordinator that serves the run when the one that leads it is gone. Returns when it stands by, or leads. Errors: RunUnknown when etcd
+/// knows no such run; StandbyStoreFailed, AddressTaken.
+Result<StartedStandby> start_standby(const StandbyRequest& request);
+
 }  // namespace prime::launch

@@ -57,6 +57,16 @@ void check_quorum(const Shared& shared, std::vector<Conflict>& found) {
          "for example `grace: " + print_duration(sync.deadline) + "`"});
 }
 
+void check_standby(const Membership& membership, std::vector<Conflict>& found) {
+  const auto& [etcd, lease] = membership.standby;
+  // A lease runs out, a standby notices, peers find it: all that before they give the run up.
+  if (etcd.empty() || lease <= membership.coordinator_grace / 2) return;
+  found.push_back({{"membership.standby.lease", "membership.coordinator_grace"},
+                   "`membership.standby.lease` must be at most half of `membership.coordinator_grace`, found " + print_duration(lease) +
+                       " and " + print_duration(membership.coordinator_grace),
+                   "for example `lease: 10s` and `coordinator_grace: 1min`"});
+}
+
 }  // namespace
 
 std::vector<Conflict> conflicts(const Manifest& manifest) {
@@ -65,6 +75,7 @@ std::vector<Conflict> conflicts(const Manifest& manifest) {
   check_heads(shared.model, found);
   check_samples(shared, found);
   check_quorum(shared, found);
+  check_standby(shared.membership, found);
   if (shared.data.tokenizer == Tokenizer::Bytes && shared.model.vocab < 256)
     found.push_back({{"model.vocab", "data.tokenizer"},
                      "`model.vocab` must be at least 256 for the tokenizer `bytes`, found " + std::to_string(shared.model.vocab),

@@ -161,6 +161,13 @@ void add_house(std::vector<Field>& t) {
                "with those "
                "that are left; `sync.alone: stop` goes before",
                CHOICE(shared.membership.correlated_loss, "continue", "pause", "rollback")});
+  t.push_back({"membership.standby", "coordinators on other machines that take over (`primectl standby`)", Section{}});
+  t.push_back({"membership.standby.etcd",
+               "the etcd that says who leads and keeps what was decided, as `[http://10.0.0.5:2379]`; empty: nobody stands by",
+               TextList{AT(shared.membership.standby.etcd), URL_RULE, 8}});
+  t.push_back({"membership.standby.lease",
+               "after so long without a sign of life of the leader another one takes over; at most half of `coordinator_grace`",
+               TimeSpan{AT(shared.membership.standby.lease), 2s, HOUR}});
   t.push_back({"topology", "who sends to whom where links differ", Section{}});
   t.push_back({"topology.ring",
                "order of the peers in a ring: `join_order`, or `measured_bandwidth`, which measures the links between them in the "

@@ -142,12 +142,20 @@ struct Heartbeat {
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };
 
+/// Coordinators on other machines that take over, one at a time, when the one that leads the run is gone.
+struct Standby {
+  std::vector<std::string> etcd;  ///< URLs of the store that says who leads; empty: nobody stands by
+  Duration lease = 10s;           ///< so long nobody else leads after the leader's last sign of life
+  friend bool operator==(const Standby&, const Standby&) = default;
+};
+
 struct Membership {
   PeerRange peers;
   Heartbeat heartbeat;
   Duration wait_limit = 10min;        ///< for quorum, before the run fails with TooFewPeers
   Duration coordinator_grace = 1min;  ///< how long a peer waits for a lost coordinator to come back
   CorrelatedLoss correlated_loss = CorrelatedLoss::Continue;
+  Standby standby;
   friend bool operator==(const Membership&, const Membership&) = default;
 };
 

@@ -47,4 +47,9 @@ bool is_listen_address(std::string_view text) {
 
 bool is_argument(std::string_view text) { return is_path(text); }
 
+bool is_url(std::string_view text) {
+  const std::string_view scheme = text.starts_with("https://") ? "https://" : "http://";
+  return text.starts_with(scheme) && is_listen_address(text.substr(scheme.size())) && !text.ends_with(":0");
+}
+
 }  // namespace prime::manifest

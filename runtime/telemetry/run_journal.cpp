@@ -166,6 +166,20 @@ void on_ended(RunJournal& journal, const Fields& fields) {
   end_early(status, text_field(fields, "reason").value_or("the coordinator was ended"));
 }
 
+void on_standing_by(RunStatus& status, const Fields& fields) {
+  status.state = RunState::Standby;
+  status.wait = {};
+  status.coordinator_address = text_field(fields, "address");
+  status.stands_by_for = text_field(fields, "for").value_or("");
+}
+
+void on_leading(RunStatus& status) {
+  if (!status.stands_by_for) return;  // it leads again, or from the start
+  status.took_over = true;
+  status.stands_by_for.reset();
+  status.state = RunState::Waiting;
+}
+
 void on_begun(RunStatus& status, const Fields& fields) {
   note_counters(status, fields);
   status.state = RunState::Training;
@@ -182,6 +196,8 @@ constexpr std::array RUN_RULES{
     RunJournalRule{"process_ended", on_ended},
     RunJournalRule{"coordinator_listening",
                    [](RunJournal& j, const Fields& f) { j.status.coordinator_address = text_field(f, "address"); }},
+    RunJournalRule{"standing_by", [](RunJournal& j, const Fields& f) { on_standing_by(j.status, f); }},
+    RunJournalRule{"leading", [](RunJournal& j, const Fields&) { on_leading(j.status); }},
     RunJournalRule{"state_founded", [](RunJournal& j, const Fields& f) { j.status.digest = text_field(f, "digest"); }},
     RunJournalRule{"run_continues",
                    [](RunJournal& j, const Fields& f) {

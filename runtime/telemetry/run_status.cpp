@@ -7,6 +7,7 @@ std::string_view to_string(RunState state) {
     case RunState::Waiting: return "waiting";
     case RunState::Training: return "training";
     case RunState::Paused: return "paused";
+    case RunState::Standby: return "standby";
     case RunState::Done: return "done";
     case RunState::Stopped: return "stopped";
     case RunState::Failed: return "failed";

@@ -11,8 +11,9 @@
 
 namespace prime::telemetry {
 
-/// `Stopped` is the end that its owner wished for; `Failed` is any other before the last outer step.
-enum class RunState { Waiting, Training, Paused, Done, Stopped, Failed };
+/// `Standby`: another machine's coordinator serves the run, and the one here waits to take over. `Stopped` is the end that its owner wished
+/// for; `Failed` is any other before the last outer step.
+enum class RunState { Waiting, Training, Paused, Standby, Done, Stopped, Failed };
 std::string_view to_string(RunState state);
 /// Nothing happens any more.
 inline bool is_over(RunState state) { return state == RunState::Done || state == RunState::Stopped || state == RunState::Failed; }
@@ -76,7 +77,9 @@ struct RunStatus {
   bool coordinator_here = false;  ///< its journal is on this machine
   std::optional<std::uint64_t> coordinator_pid;
   std::optional<std::string> coordinator_address;
-  std::vector<PeerStatus> peers;  ///< in the order of their arrival
+  std::optional<std::string> stands_by_for;  ///< where the coordinator is that serves the run instead of the one here
+  bool took_over = false;                    ///< the one here stood by before: invites of the run's start lead elsewhere
+  std::vector<PeerStatus> peers;             ///< in the order of their arrival
   std::vector<RelayedLane> relayed;
   friend bool operator==(const RunStatus&, const RunStatus&) = default;
 };

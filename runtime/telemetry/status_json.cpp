@@ -30,6 +30,7 @@ Json run_json(const RunStatus& status) {
               {"held_out_loss", or_null(status.held_out_loss)},
               {"tokens", status.tokens},
               {"tokens_per_s", or_null(status.tokens_per_s)},
+              {"stands_by_for", or_null(status.stands_by_for)},
               {"waiting_for", or_null(status.wait.what)},
               {"waiting_since", or_null(status.wait.since)},
               {"waiting_until", or_null(status.wait.until)},

@@ -257,6 +257,30 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_its_guard_starts_again_is_waited_for_wit
   BOOST_TEST((combine(fold(journal), {}, everything_lives).peers == before.peers));
 }
 
+BOOST_AUTO_TEST_CASE(a_coordinator_that_stands_by_says_for_whom_until_it_leads) {
+  HandwrittenJournal journal;
+  journal.add("process_started", {{"pid", 100}, {"start_ticks", 1}, {"run", "quickstart-k7qd2a"}})
+      .add("standing_by", {{"for", "10.0.0.1:7077"}, {"address", "10.0.0.2:7077"}});
+  const auto standby = combine(fold(journal), {}, everything_lives);
+  BOOST_TEST(to_string(standby.state) == "standby");
+  BOOST_TEST(standby.stands_by_for.value() == "10.0.0.1:7077");
+  BOOST_TEST(standby.coordinator_address.value() == "10.0.0.2:7077");
+  BOOST_TEST(!standby.took_over);
+  journal.add("leading", {{"address", "10.0.0.2:7077"}});
+  const auto leader = combine(fold(journal), {}, everything_lives);
+  BOOST_TEST(to_string(leader.state) == "waiting");
+  BOOST_TEST(!leader.stands_by_for.has_value());
+  BOOST_TEST(leader.took_over);
+}
+
+BOOST_AUTO_TEST_CASE(a_coordinator_that_leads_again_at_once_goes_on_as_it_was) {
+  auto journal = test::training_run();
+  journal.add("process_started", {{"pid", 101}, {"start_ticks", 1}, {"run", "quickstart-k7qd2a"}}).add("leading", {{"address", "a:1"}});
+  const auto status = combine(fold(journal), {}, everything_lives);
+  BOOST_TEST(to_string(status.state) == "training");
+  BOOST_TEST(!status.took_over);
+}
+
 BOOST_AUTO_TEST_CASE(an_agent_that_is_gone_is_lost_before_the_coordinator_notices) {
   const auto run = fold(test::training_run());
   const auto status = combine(run, {fold_peer(local_otter())}, [](const ProcessIdentity& process) { return process.pid == 100; });

@@ -119,9 +119,20 @@ BOOST_AUTO_TEST_CASE(a_stranger_with_the_same_number_is_left_alone) {
 }
 
 BOOST_AUTO_TEST_CASE(plans_survive_their_way) {
-  const CoordinatorPlan coordinator{"small-abcdef", small_manifest(), Endpoint{"::1", 7}, 3,
-                                    store::CheckpointState{"older", Revision{4}, OuterStep{4}, 5, 6, Digest{7, 8}}};
+  CoordinatorPlan coordinator{"small-abcdef",
+                              small_manifest(),
+                              Endpoint{"::1", 7},
+                              3,
+                              store::CheckpointState{"older", Revision{4}, OuterStep{4}, 5, 6, Digest{7, 8}},
+                              "prime://x"};
+  coordinator.manifest.local.threads = 4;
   BOOST_TEST((parse_coordinator_plan(format_plan(coordinator)).value() == coordinator));
+  const auto elsewhere = parse_coordinator_plan(format_standby_plan(coordinator)).value();
+  BOOST_TEST((elsewhere.manifest.shared == coordinator.manifest.shared));
+  BOOST_TEST((elsewhere.origin == coordinator.origin));
+  BOOST_TEST(elsewhere.start_quorum == 3U);
+  BOOST_TEST((elsewhere.manifest.local == manifest::Local{}), "one machine's business");
+  BOOST_TEST(elsewhere.invite == "", "the key is in it");
   auto local = small_manifest().local;
   local.trainer_command = {"python3", "a b.py"};
   local.threads = 4;

@@ -423,6 +423,22 @@ BOOST_AUTO_TEST_CASE(the_wait_limit_names_the_quorum_that_was_waited_for) {
   BOOST_TEST(bench.finished()->cause->detail == "2 of 4 after 10m00s");
 }
 
+BOOST_AUTO_TEST_CASE(who_is_here_and_who_comes_later_hears_where_the_run_may_be_served) {
+  Bench bench;
+  bench.greet(1);
+  BOOST_TEST(bench.sent<Coordinators>().empty(), "nobody stands by");
+  const std::vector<Endpoint> addresses{{"a", 1}, {"b", 2}};
+  bench.on(Coordinators{addresses});
+  BOOST_REQUIRE(bench.sent<Coordinators>().size() == 1U);
+  BOOST_TEST(bench.sent<Coordinators>()[0].first == 1U);
+  bench.greet(2);
+  BOOST_REQUIRE(bench.sent<Coordinators>().size() == 1U);
+  BOOST_TEST(bench.sent<Coordinators>()[0].first == 2U);
+  BOOST_CHECK(bench.sent<Coordinators>()[0].second.addresses == addresses);
+  bench.hear(2, Heartbeat{});
+  BOOST_TEST(bench.sent<Coordinators>().empty());
+}
+
 BOOST_AUTO_TEST_CASE(what_is_waited_for_is_recorded_with_its_phase) {
   Bench bench;
   const auto phase = [&] {

@@ -139,8 +139,10 @@ BOOST_AUTO_TEST_CASE(doubt_is_answered_by_commit_by_abort_or_by_silence_while_un
   bench.hear(1, InDoubt{op});
   BOOST_REQUIRE(bench.sent<Commit>().size() == 1U);
   BOOST_CHECK(bench.sent<Commit>()[0].second.state == NEXT);
-  bench.hear(1, InDoubt{OperationId{Epoch{1}, Sequence{99}}});
+  bench.hear(1, InDoubt{OperationId{op.epoch, Sequence{op.sequence.value - 1}}});
   BOOST_TEST(bench.sent<Abort>().size() == 1U);
+  bench.hear(1, InDoubt{OperationId{op.epoch, op.sequence.next()}});
+  BOOST_TEST(bench.effects.empty(), "a standby that took over has started it, and may commit it");
 }
 
 BOOST_AUTO_TEST_CASE(a_joiner_weighs_nothing_in_the_step_that_it_enters) {

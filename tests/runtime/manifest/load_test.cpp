@@ -63,8 +63,8 @@ BOOST_AUTO_TEST_CASE(every_key_can_be_set) {
       "sync: {algorithm: diloco, inner_steps: 1, outer: {nesterov: {lr: 1, momentum: 0}}, wire: {codec: none}, deadline: 250ms, quorum: "
       "3,\n"
       "  grace: 100ms, alone: stop}\n"
-      "membership: {peers: 1..1024, heartbeat: {every: 100ms, dead_after: 200ms}, wait_limit: 2h, coordinator_grace: 3s, correlated_loss: "
-      "pause}\n"
+      "membership: {peers: 1..1024, heartbeat: {every: 100ms, dead_after: 200ms}, wait_limit: 2h, coordinator_grace: 5s, correlated_loss: "
+      "pause,\n  standby: {etcd: ['http://10.0.0.5:2379', 'https://[::1]:1'], lease: 2s}}\n"
       "trust: {transport: plain}\n"
       "checkpoint: {every: 5, keep: 1}\n"
       "local: {network: {listen: '[::1]:7077', advertise: peer.example}, device: auto, threads: 4,\n"
@@ -74,7 +74,8 @@ BOOST_AUTO_TEST_CASE(every_key_can_be_set) {
   BOOST_TEST((shared.data == Data{DataSource::Text, "/a b", "*", MIB, Tokenizer::Bytes, 0.5, 100, 2 * GIB, 7}));
   BOOST_TEST((shared.train == Train{2, 3, AdamW{1, {0, 0.5}, 0, 1e-6}, Constant{}, 0.5, 4294967295U, Evaluate{0, 128}}));
   BOOST_TEST((shared.sync == Sync{Algorithm::Diloco, 1, Nesterov{1, 0}, Wire{Codec::None}, 250ms, 3, 100ms, Alone::Stop}));
-  BOOST_TEST((shared.membership == Membership{PeerRange{1, 1024}, Heartbeat{100ms, 200ms}, 120min, 3s, CorrelatedLoss::Pause}));
+  BOOST_TEST((shared.membership == Membership{PeerRange{1, 1024}, Heartbeat{100ms, 200ms}, 120min, 5s, CorrelatedLoss::Pause,
+                                              Standby{{"http://10.0.0.5:2379", "https://[::1]:1"}, 2s}}));
   BOOST_TEST((shared.trust == Trust{Transport::Plain}));
   BOOST_TEST((shared.checkpoint == Checkpoint{5, 1}));
   BOOST_TEST(

@@ -1,0 +1,65 @@
+// Owns what a run keeps in etcd, below /prime/RUN/: who leads it, what was decided, what a standby needs to serve it, and who stands by.
+//
+//   leader            the leader's address, under its lease; the key of another leader is another key to etcd (`created`)
+//   decisions         coordinator::Snapshot, as in coordinator/decisions.json
+//   plan              what the first coordinator was told: manifest and origin
+//   coordinators/A    address A, under the lease of who leads or stands by there
+#pragma once
+
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "messages/membership.hpp"
+#include "runtime/etcd/client.hpp"
+
+namespace prime::etcd {
+
+/// Proof that this process leads: as long as the leader's key is the one that it made.
+struct Lead {
+  std::int64_t created = 0;
+};
+struct Leader {
+  std::string address;
+  LeaseId lease = 0;
+};
+
+class RunStore {
+ public:
+  /// `call_limit`: how long one call of etcd may take; several of them should fit into a lease.
+  RunStore(std::vector<std::string> endpoints, const std::string& run, Duration call_limit);
+
+  /// A lease, and the address under it.
+  Result<LeaseId> enter(const std::string& address, Duration lease);
+  /// False when the lease has run out.
+  Result<bool> renew(LeaseId lease) { return client_.renew(lease, call_limit_); }
+  /// Who leads, leads no more; who stands by, does not.
+  Result<void> leave(LeaseId lease) { return client_.revoke(lease, call_limit_); }
+  /// Of all that lead or stand by; at most MAX_COORDINATORS.
+  Result<Coordinators> coordinators();
+
+  /// Leads from now on, unless another one does.
+  Result<std::variant<Lead, Leader>> campaign(const std::string& address, LeaseId lease);
+
+  /// What was decided before, of which `keep` makes sure that nobody has changed it since; nothing in a run that has just begun.
+  Result<std::optional<std::string>> decisions();
+  /// Replaces it, if `lead` still holds: otherwise LeadershipLost, and nothing has changed. Only after `decisions`.
+  Result<void> keep(const Lead& lead, const std::string& decisions) { return keep_under(lead, decisions, 0); }
+  /// The same with the last ones of a run: standbys that were away hear of its end for so long, then nothing is left of it.
+  Result<void> keep_last(const Lead& lead, const std::string& decisions, Duration remembered);
+
+  Result<std::optional<std::string>> plan();
+  /// Once for each run: later calls change nothing.
+  Result<void> keep_plan(const Lead& lead, const std::string& plan);
+
+ private:
+  Result<void> keep_under(const Lead& lead, const std::string& decisions, LeaseId lease);
+
+  std::string prefix_;
+  Duration call_limit_;
+  Client client_;
+  std::int64_t kept_ = 0;  ///< etcd's revision of the decisions that this process knows
+};
+
+}  // namespace prime::etcd
