@@ -51,7 +51,7 @@ void Leadership::renew(const std::stop_token& ended) {
     if (ended.stop_requested()) return;
     if (alive && !*alive) return ports_.lost(Error{ErrorName::LeadershipLost, "its lease has run out"});
     if (alive) renewed_ = asked;
-    else if (!holds()) return ports_.lost(why_lost(alive.error(), monotonic_now() - asked));
+    else if (!holds() && !stood_still_since(asked)) return ports_.lost(alive.error());
     if (alive) look_around();
     std::unique_lock lock{idle};
     wake.wait_for(lock, ended, alive ? std::min<Duration>(options_.lease / 4, LOOK_AROUND_EVERY) : AGAIN_AFTER, [] { return false; });
@@ -59,11 +59,8 @@ void Leadership::renew(const std::stop_token& ended) {
   }
 }
 
-/// A call that took far longer than it may says nothing of etcd.
-Error Leadership::why_lost(const Error& failure, Duration call) const {
-  if (call < 2 * call_limit(options_.lease)) return failure;
-  return Error{ErrorName::LeadershipLost, "it stood still for " + format_duration(call)};
-}
+/// Whether this process stood still meanwhile: then the failure of the call says nothing of etcd.
+bool Leadership::stood_still_since(Instant asked) const { return monotonic_now() - asked >= 2 * call_limit(options_.lease); }
 
 bool Leadership::holds() const { return monotonic_now() - renewed_.load() < options_.lease; }
 
@@ -115,9 +112,11 @@ void Leadership::keep(const coordinator::Snapshot& snapshot) {
     return snapshot.phase == coordinator::Phase::Over ? store_.keep_last(lead_, text, END_REMEMBERED) : store_.keep(lead_, text);
   };
   const auto until = monotonic_now() + options_.lease;
+  auto asked = monotonic_now();
   auto kept = attempt();
-  while (!kept && kept.error().name == ErrorName::StandbyStoreFailed && monotonic_now() < until) {
+  while (!kept && kept.error().name == ErrorName::StandbyStoreFailed && (monotonic_now() < until || stood_still_since(asked))) {
     std::this_thread::sleep_for(AGAIN_AFTER);
+    asked = monotonic_now();
     kept = attempt();
   }
   if (!kept) return ports_.refused(kept.error());

@@ -57,7 +57,7 @@ class Leadership final : public DecisionPort {
  private:
   Leadership(LeadershipOptions options, LeadershipPorts ports);
   void renew(const std::stop_token& ended);
-  [[nodiscard]] Error why_lost(const Error& failure, Duration call) const;
+  [[nodiscard]] bool stood_still_since(Instant asked) const;
   void look_around();
 
   LeadershipOptions options_;

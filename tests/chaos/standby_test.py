@@ -8,6 +8,7 @@ import random
 import shlex
 import signal
 import subprocess
+import time
 import unittest
 
 from prime_run import LIMIT_S, PRIMECTL, Journal, Run, wait_until
@@ -173,13 +174,13 @@ class StandbyTakesOver(unittest.TestCase):
                 self.assertEqual(standby.status()["run"]["state"], "done", f"seed {seed}")
                 self.assertEqual(len(run.decided()), 12)
 
-    def test_a_leader_that_thaws_after_its_lease_decides_nothing_more_and_stands_by_itself(self):
+    def thaw_after_the_lease(self, freeze):
         with Etcd() as etcd, StandbyRun(etcd, outer_steps=60, held_at=50, dead_after="4s", env=SLOW) as run:
             standby = run.stand_by()
             run.wait_until_known(standby)
             run.wait_for("outer_step_committed", 5)
             frozen = run.coordinator_pid()
-            os.kill(frozen, signal.SIGSTOP)
+            freeze(etcd, run, frozen)
             standby.wait_for("leading")
             standby.wait_for("outer_step_committed", 3)
             os.kill(frozen, signal.SIGCONT)
@@ -195,6 +196,19 @@ class StandbyTakesOver(unittest.TestCase):
             run.wait_for("process_ended", 2)
             self.assertEqual(run.status()["run"]["state"], "done")
             self.assertEqual(len(run.decided()), 60)
+
+    def test_a_leader_that_thaws_after_its_lease_decides_nothing_more_and_stands_by_itself(self):
+        self.thaw_after_the_lease(lambda etcd, run, leader: os.kill(leader, signal.SIGSTOP))
+
+    def test_nor_does_one_that_was_frozen_while_etcd_was_to_keep_a_decision(self):
+        def freeze(etcd, run, leader):
+            etcd.freeze()
+            before = -1
+            while before != (before := len(run.events("outer_step_committed"))):
+                time.sleep(0.3)  # until one cannot be kept; each takes a tenth of that
+            os.kill(leader, signal.SIGSTOP)
+            etcd.thaw()
+        self.thaw_after_the_lease(freeze)
 
     def test_a_coordinator_that_its_guard_starts_again_goes_on_before_its_lease_runs_out(self):
         with Etcd() as etcd, StandbyRun(etcd, lease="1h", grace="2h", outer_steps=STEPS, dead_after="20s", env=SLOW) as run:
