@@ -266,9 +266,9 @@ struct ConnectionLost {
 };
 /// Somebody who may says that the run shall end here.
 struct StopRequested {};
-/// Beside these: `Coordinators`, when who leads and who stands by has changed.
 /// Time has passed; sent often enough that no deadline is overrun by more than a quarter of a second.
 struct Tick {};
+/// `Coordinators`: who leads or stands by has changed.
 using Event = std::variant<Received, ConnectionLost, StopRequested, Coordinators, Tick>;
 
 // Effects -------------------------------------------------------------------------------------------------------------------

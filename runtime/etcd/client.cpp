@@ -123,7 +123,10 @@ class Client::Connection {
     curl_easy_getinfo(curl_, CURLINFO_RESPONSE_CODE, &status);
     auto object = json::parse(answer, nullptr, false);
     if (!object.is_object()) return fail(store_error(endpoint + ": it answers as no etcd does, with status " + std::to_string(status)));
-    if (status != 200) return fail(store_error(endpoint + ": " + object.value("error", "status " + std::to_string(status))));
+    const auto said = object.find("error");
+    const bool says_why = said != object.end() && said->is_string();
+    if (status != 200)
+      return fail(store_error(endpoint + ": " + (says_why ? said->get<std::string>() : "status " + std::to_string(status))));
     return object;
   }
 
