@@ -72,13 +72,18 @@ void judge_from_peers(RunStatus& status, const std::vector<PeerJournal>& local) 
 RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, const std::function<bool(const ProcessIdentity&)>& alive) {
   // What keeps the coordinator away may go away: a disk that is full, a port that is taken.
   const bool comes_back = run.before_the_end && alive(run.guard);
-  auto status = comes_back ? *run.before_the_end : run.status;
+  const bool gone = run.status.coordinator_here && !run.ended && !alive(run.coordinator) && !alive(run.guard);
+  // No peer is ahead of the journal of its coordinator (SIM-3): one that is follows another one, which stood by for this one.
+  const bool led_elsewhere = gone && std::any_of(local.begin(), local.end(), [&](const PeerJournal& peer) {
+                               return !peer.ended && alive(peer.agent) && peer.status.outer_step.value_or(0) > run.status.outer_step;
+                             });
+  auto status = led_elsewhere ? RunStatus{} : comes_back ? *run.before_the_end : run.status;
   const auto runs_here = [&](const PeerStatus& row) {
     return std::any_of(local.begin(), local.end(),
                        [&](const PeerJournal& peer) { return peer.status.id == row.id && !peer.ended && alive(peer.agent); });
   };
   std::vector<const PeerJournal*> at_work;
-  const bool coordinator_lost = status.coordinator_here && !run.ended && !alive(run.coordinator) && !alive(run.guard);
+  const bool coordinator_lost = gone && !led_elsewhere;
   for (const auto& peer : local) {
     if (peer.status.id.empty()) continue;  // it has not said who it is yet
     auto row = std::find_if(status.peers.begin(), status.peers.end(), [&](const PeerStatus& known) { return known.id == peer.status.id; });

@@ -234,6 +234,7 @@ class StandbyTakesOver(unittest.TestCase):
             self.assertIn(standby.address, run.up["invite"])
             joiner = run.join()
             wait_until("the joiner's place", lambda: len({line["peer"] for line in standby.events("peer_admitted")}) == 4)
+            wait_until("where its coordinator died: that the run goes on", lambda: run.status()["run"]["state"] == "training")
             run.hold.unlink()
             standby.wait_for("run_done")
             wait_until("the joiner's end", lambda: joiner.poll() is not None)

@@ -281,6 +281,21 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_leads_again_at_once_goes_on_as_it_was) {
   BOOST_TEST(!status.took_over);
 }
 
+BOOST_AUTO_TEST_CASE(a_peer_that_is_ahead_of_a_dead_coordinator_follows_another_one) {
+  const auto run = fold(test::training_run());
+  const auto agents_live = [](const ProcessIdentity& process) { return process.pid == 110; };
+  auto otter = local_otter();
+  otter.add("outer_step_begun", {{"outer_step", 1}, {"epoch", 1}}).add("coordinator_back", {{"after_s", 2.0}});
+  BOOST_TEST(to_string(combine(run, {fold_peer(otter)}, agents_live).state) == "failed");
+  otter.add("outer_step_committed", {{"outer_step", run.status.outer_step + 1}, {"digest", DIGEST}});
+  const auto status = combine(run, {fold_peer(otter)}, agents_live);
+  BOOST_TEST(to_string(status.state) == "training");
+  BOOST_TEST(status.outer_step == run.status.outer_step + 1);
+  BOOST_TEST(!status.coordinator_here);
+  BOOST_REQUIRE(status.peers.size() == 1U);
+  BOOST_TEST(to_string(combine(run, {fold_peer(otter)}, nothing_lives).state) == "failed");
+}
+
 BOOST_AUTO_TEST_CASE(an_agent_that_is_gone_is_lost_before_the_coordinator_notices) {
   const auto run = fold(test::training_run());
   const auto status = combine(run, {fold_peer(local_otter())}, [](const ProcessIdentity& process) { return process.pid == 100; });
