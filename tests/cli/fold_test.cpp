@@ -294,6 +294,8 @@ BOOST_AUTO_TEST_CASE(a_peer_that_is_ahead_of_a_dead_coordinator_follows_another_
   BOOST_TEST(!status.coordinator_here);
   BOOST_REQUIRE(status.peers.size() == 1U);
   BOOST_TEST(to_string(combine(run, {fold_peer(otter)}, nothing_lives).state) == "failed");
+  otter.add("run_done", {{"outer_step", 3}}).add("process_ended", {{"exit_code", 0}});
+  BOOST_TEST(to_string(combine(run, {fold_peer(otter)}, nothing_lives).state) == "done");
 }
 
 BOOST_AUTO_TEST_CASE(an_agent_that_is_gone_is_lost_before_the_coordinator_notices) {
