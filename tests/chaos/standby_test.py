@@ -16,6 +16,7 @@ from etcd import PROGRAM, Etcd
 
 STEPS = 40
 SLOW = {"PRIME_QUADRATIC_DELAY_MS": "5", "PRIME_QUADRATIC_ELEMENTS": "300000"}
+SLOWER = SLOW | {"PRIME_QUADRATIC_DELAY_MS": "50"}  # ten seconds for fifty steps: a busy machine misses no moment
 LEASE = "4s"
 
 
@@ -175,7 +176,7 @@ class StandbyTakesOver(unittest.TestCase):
                 self.assertEqual(len(run.decided()), 12)
 
     def thaw_after_the_lease(self, freeze):
-        with Etcd() as etcd, StandbyRun(etcd, outer_steps=60, held_at=50, dead_after="4s", env=SLOW) as run:
+        with Etcd() as etcd, StandbyRun(etcd, lease="10s", outer_steps=60, held_at=50, dead_after="4s", env=SLOWER) as run:
             standby = run.stand_by()
             run.wait_until_known(standby)
             run.wait_for("outer_step_committed", 5)
@@ -205,7 +206,7 @@ class StandbyTakesOver(unittest.TestCase):
             etcd.freeze()
             before = -1
             while before != (before := len(run.events("outer_step_committed"))):
-                time.sleep(0.3)  # until one cannot be kept; each takes a tenth of that
+                time.sleep(1)  # until one cannot be kept; each takes a fifth of that
             os.kill(leader, signal.SIGSTOP)
             etcd.thaw()
         self.thaw_after_the_lease(freeze)

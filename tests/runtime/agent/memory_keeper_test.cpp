@@ -26,7 +26,7 @@ bool comes_true(const std::function<bool()>& condition) {
   const auto end = std::chrono::steady_clock::now() + LIMIT;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds{60});
+    std::this_thread::sleep_for(std::chrono::milliseconds{5});
   }
   return true;
 }
