@@ -12,9 +12,11 @@
 namespace prime {
 
 /// Changes with every incompatible change of a message, frame or the trainer socket.
-inline constexpr std::uint32_t PROTOCOL_VERSION = 6;
+inline constexpr std::uint32_t PROTOCOL_VERSION = 7;
 /// The largest view that is believed, whoever says so.
 inline constexpr std::uint32_t MAX_PEERS = 1024;
+/// Peers that hold the parts of one model together.
+inline constexpr std::uint32_t MAX_SHARDS = 64;
 /// Coordinators of one run, the one that leads it and those that stand by.
 inline constexpr std::size_t MAX_COORDINATORS = 8;
 
@@ -41,14 +43,16 @@ struct Hello {
   std::uint32_t protocol = PROTOCOL_VERSION;
   std::string run;  ///< run id from the invite
   PeerId peer;
-  std::string name;        ///< readable, for people only
-  Endpoint lanes;          ///< where this peer accepts lanes
-  std::uint32_t pid = 0;   ///< of the agent, for `status`
-  bool returning = false;  ///< has been a member, and lost the coordinator since
+  std::string name;          ///< readable, for people only
+  Endpoint lanes;            ///< where this peer accepts lanes
+  std::uint32_t pid = 0;     ///< of the agent, for `status`
+  bool returning = false;    ///< has been a member, and lost the coordinator since
+  std::uint32_t shard = 0;   ///< which part of the model it holds, where `membership.shards` has several
+  std::string replica = {};  ///< then: names the model, shared by the peers that hold the parts of the same one; else empty
 };
 template <class Inspector>
 auto inspect(Inspector& f, Hello& x) {
-  return f(x.protocol, x.run, x.peer, x.name, x.lanes, x.pid, x.returning);
+  return f(x.protocol, x.run, x.peer, x.name, x.lanes, x.pid, x.returning, x.shard, x.replica);
 }
 
 /// Coordinator → peer: you may take a seat. Carries the shared half of the manifest, which is the run's configuration.

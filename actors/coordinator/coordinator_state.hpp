@@ -39,6 +39,7 @@ struct Options {
   std::string manifest;         ///< shared half, handed to each peer that is welcome
   std::uint32_t min_peers = 2;  ///< fewer contributors than this never make an outer step (law 5)
   std::uint32_t max_peers = 8;
+  std::uint32_t shards = 1;        ///< peers that make one replica; where there are several, `peers` of all else here are replicas
   std::uint32_t start_quorum = 2;  ///< the first outer step begins with at least this many
   std::uint64_t outer_steps = 1;
   std::uint64_t samples_per_peer = 1;  ///< inner steps × batch: how far one peer moves the data cursor in a step
