@@ -4,7 +4,7 @@
 
 namespace prime {
 
-CoordinatorActorImpl::CoordinatorActorImpl(caf::actor_config& config, coordinator::State state, CoordinatorPorts ports)
+CoordinatorActorImpl::CoordinatorActorImpl(caf::actor_config& config, coordinator::Grid state, CoordinatorPorts ports)
     : CoordinatorShell::base(config), state_(std::move(state)), ports_(std::move(ports)) {
   set_down_handler([this](caf::down_msg& down) { lost(down); });
 }

@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-#include "actors/coordinator/coordinator_state.hpp"
+#include "actors/coordinator/grid_machine.hpp"
 #include "actors/local_messages.hpp"
 #include "actors/ports.hpp"
 #include "messages/caf_seam.hpp"
@@ -34,7 +34,7 @@ struct CoordinatorPorts {
 
 class CoordinatorActorImpl : public CoordinatorShell::base {
  public:
-  CoordinatorActorImpl(caf::actor_config& config, coordinator::State state, CoordinatorPorts ports);
+  CoordinatorActorImpl(caf::actor_config& config, coordinator::Grid state, CoordinatorPorts ports);
   behavior_type make_behavior() override;
 
  private:
@@ -46,7 +46,7 @@ class CoordinatorActorImpl : public CoordinatorShell::base {
   void lost(const caf::down_msg& down);
   void release();
 
-  coordinator::State state_;
+  coordinator::Grid state_;
   CoordinatorPorts ports_;
   std::map<PeerId, PeerActor> handles_;
   std::map<caf::actor_addr, PeerId> ids_;

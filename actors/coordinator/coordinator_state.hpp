@@ -165,6 +165,13 @@ struct Topology {
 
 /// What was decided and may not be forgotten: it is on disk before anybody hears of it (law 8). Who is not a member yet is not in it.
 struct Snapshot {
+  /// One peer of a replica, where there are several.
+  struct Part {
+    Member member;
+    std::uint32_t pid = 0;
+    std::uint32_t trainer_pid = 0;
+    std::uint64_t elements = 0;
+  };
   struct Kept {
     Member member;
     std::uint32_t pid = 0;
@@ -172,6 +179,7 @@ struct Snapshot {
     bool contributes = false;
     OuterStep begun;
     std::uint64_t first_sample = 0;
+    std::vector<Part> parts = {};  ///< by shard
   };
   Epoch epoch;
   std::vector<Kept> members;  ///< in rank order
@@ -192,7 +200,8 @@ struct Snapshot {
   Sequence sequence;
   OperationId operation;  ///< the last one that was started
   std::optional<Commit> last_commit;
-  std::optional<Record> last_commit_record;  ///< its line in the journal, which is written after this
+  std::optional<Record> last_commit_record;                  ///< its line in the journal, which is written after this
+  std::map<Digest, std::vector<Digest>> shard_digests = {};  ///< of each digest above, where there are several shards
 };
 
 /// What a run waits for, and whom, as people read it; empty when it is at work.
@@ -243,6 +252,7 @@ struct State {
   std::optional<Error> end_cause;  ///< of a run that is over and failed
   std::uint64_t tokens = 0;
   Topology topology;
+  std::string incomplete;     ///< replicas that lack a peer, as people read it
   Coordinators coordinators;  ///< no decision: whoever serves the run next learns it by itself
   std::optional<PeerId> finalist;
   bool reported = false;  ///< the finalist has

@@ -14,6 +14,11 @@ Error told(const State& state, const Error& cause) {
   return state.restoring && joins_anew ? rollback::cause(state.checkpoint->revision) : cause;
 }
 
+void note_gone(State& state, PeerId peer, const Error& cause) {
+  state.gone.emplace_back(peer, cause);
+  if (state.gone.size() > MAX_GONE) state.gone.erase(state.gone.begin());
+}
+
 /// Counts a member that is being lost; with a policy that says so, the run waits until the lost are replaced. What counts is the last
 /// sign of life: one that was killed is known at once, and one that fell silent at that moment a heartbeat limit later.
 void Departures::note_loss(Instant heard) {
@@ -49,8 +54,7 @@ void Departures::remove(PeerId id, const Error& cause, bool left) {
   effects_.emplace_back(
       membership::peer_record(left ? "peer_left" : "peer_lost", found->second).with("reason", left ? cause.detail : to_string(cause)));
   state_.peers.erase(found);
-  state_.gone.emplace_back(id, cause);
-  if (state_.gone.size() > MAX_GONE) state_.gone.erase(state_.gone.begin());
+  note_gone(state_, id, cause);
 }
 
 void Departures::dismiss(PeerId id, const Error& cause) {

@@ -80,12 +80,16 @@ std::string assign(State& state, Peer& peer, PeerId avoid, Instant now, Effects&
   return peer.hello.name + " fetches revision " + std::to_string(state.revision.value) + " from " + giver.hello.name;
 }
 
+}  // namespace
+
 std::optional<Error> refusal(const State& state, const Hello& message) {
   if (message.protocol != PROTOCOL_VERSION)
     return Error{ErrorName::VersionMismatch,
                  "the run speaks protocol " + std::to_string(PROTOCOL_VERSION) + ", the peer " + std::to_string(message.protocol)};
   if (message.run != state.options.run)
     return Error{ErrorName::WrongRun, "run `" + state.options.run + "`, the invite names `" + message.run + "`"};
+  if (state.options.shards == 1 && !message.replica.empty())
+    return Error{ErrorName::Usage, "this run is not sharded, and the peer says that it holds shard " + std::to_string(message.shard)};
   if (message.name.size() > 64 || message.lanes.host.size() > 255) return Error{ErrorName::ProtocolViolation, "a name is too long"};
   for (const auto& [id, cause] : state.gone)
     if (id == message.peer && cause.name == ErrorName::RolledBack) return cause;
@@ -104,7 +108,11 @@ std::optional<Error> refusal(const State& state, const Hello& message) {
   return std::nullopt;
 }
 
-}  // namespace
+std::string refuse(const State& state, PeerId from, const Hello& message, const Error& cause, Effects& effects) {
+  effects.emplace_back(Record{"peer_refused"}.with("peer", to_string(from)).with("name", message.name).with("reason", to_string(cause)));
+  effects.emplace_back(Send{from, Dismissed{told(state, cause)}});
+  return "refused " + message.name + ": " + to_string(cause);
+}
 
 Record peer_record(const char* event, const Peer& peer) {
   return Record{event}.with("peer", to_string(peer.hello.peer)).with("name", peer.hello.name);
@@ -123,12 +131,7 @@ std::string without_seat(const State& state, PeerId from, Effects& effects) {
 std::string hello(State& state, PeerId from, const Hello& message, Instant now, Effects& effects) {
   const auto refused = from == message.peer ? refusal(state, message)
                                             : Error{ErrorName::ProtocolViolation, "the hello names another peer than the connection"};
-  if (refused) {
-    effects.emplace_back(
-        Record{"peer_refused"}.with("peer", to_string(from)).with("name", message.name).with("reason", to_string(*refused)));
-    effects.emplace_back(Send{from, Dismissed{told(state, *refused)}});
-    return "refused " + message.name + ": " + to_string(*refused);
-  }
+  if (refused) return refuse(state, from, message, *refused, effects);
   Peer peer;
   peer.hello = message;
   peer.ordinal = state.next_ordinal++;

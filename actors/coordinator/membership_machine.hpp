@@ -8,6 +8,9 @@ namespace prime::coordinator::membership {
 /// A handler appends effects and returns the reason. None of them starts, aborts or commits an operation by itself.
 using Effects = std::vector<Effect>;
 
+/// Why somebody who greets cannot have a seat.
+std::optional<Error> refusal(const State& state, const Hello& message);
+std::string refuse(const State& state, PeerId from, const Hello& message, const Error& cause, Effects& effects);
 std::string without_seat(const State& state, PeerId from, Effects& effects);
 std::string hello(State& state, PeerId from, const Hello& message, Instant now, Effects& effects);
 std::string seated(State& state, PeerId from, const Seated& message, Instant now, Effects& effects);

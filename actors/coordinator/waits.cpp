@@ -52,8 +52,9 @@ Wait wait_for_peers(const State& state, Instant now) {
   const auto& limit = state.options.wait_limit;
   const bool paused = state.pause && members >= state.options.min_peers;
   const auto since = state.pause ? std::max(state.pause->since, state.phase_since) : state.phase_since;
-  return {"peers: " + std::to_string(members) + " of " + std::to_string(quorum_of_members(state)) + " are members" +
-              (coming.empty() ? "" : ", joining: " + to_string(coming)) +
+  return {(state.options.shards > 1 ? "replicas: " : "peers: ") + std::to_string(members) + " of " +
+              std::to_string(quorum_of_members(state)) + " are members" + (coming.empty() ? "" : ", joining: " + to_string(coming)) +
+              (state.incomplete.empty() ? "" : ", " + state.incomplete) +
               (paused ? "; paused by the loss of several at once, goes on with these " : "; gives up ") + format_duration(limit) +
               " after the wait began",
           since, since + limit};

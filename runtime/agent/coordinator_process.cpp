@@ -57,16 +57,20 @@ void fill_gaps(Told told, const coordinator::Snapshot& kept, RecordJournal& jour
   if (kept.last_commit_record && told.revision < kept.revision.value) journal.append(*kept.last_commit_record);
   if (kept.restoring && told.revision > kept.revision.value)
     journal.append(coordinator::rollback::rolled_back_record(kept.epoch, Revision{told.revision}, *kept.checkpoint));
-  for (const auto& kept_one : kept.members) {
-    const auto& member = kept_one.member;
-    if (told.members.erase(to_string(member.id)) > 0) continue;
-    journal.append(Record{"peer_admitted"}
-                       .with("peer", to_string(member.id))
-                       .with("name", member.name)
-                       .with("pid", std::uint64_t{kept_one.pid})
-                       .with("trainer_pid", std::uint64_t{kept_one.trainer_pid})
-                       .with("epoch", kept.epoch.value)
-                       .with("revision", kept.revision.value));
+  const auto admitted = [&](const Member& member, std::uint32_t pid, std::uint32_t trainer_pid) {
+    return Record{"peer_admitted"}
+        .with("peer", to_string(member.id))
+        .with("name", member.name)
+        .with("pid", std::uint64_t{pid})
+        .with("trainer_pid", std::uint64_t{trainer_pid})
+        .with("epoch", kept.epoch.value)
+        .with("revision", kept.revision.value);
+  };
+  for (const auto& [member, pid, trainer_pid, contributes, begun, first_sample, parts] : kept.members) {
+    for (std::uint64_t shard = 0; shard < parts.size(); ++shard)
+      if (const auto& part = parts[shard]; told.members.erase(to_string(part.member.id)) == 0)
+        journal.append(admitted(part.member, part.pid, part.trainer_pid).with("replica", member.name).with("shard", shard));
+    if (parts.empty() && told.members.erase(to_string(member.id)) == 0) journal.append(admitted(member, pid, trainer_pid));
   }
   // Whose loss made the run go back was told before that; all others were sent away by it, and join anew.
   const auto reason = kept.restoring ? coordinator::rollback::cause(kept.checkpoint->revision).detail
@@ -134,8 +138,8 @@ Result<std::optional<coordinator::Snapshot>> kept_decisions(const CoordinatorOpt
 }
 
 /// What a coordinator before this one has decided, if there was one; told in the journal.
-Result<coordinator::State> state_of(const CoordinatorOptions& options, const std::optional<coordinator::Snapshot>& kept,
-                                    RecordJournal& journal) {
+Result<coordinator::Grid> state_of(const CoordinatorOptions& options, const std::optional<coordinator::Snapshot>& kept,
+                                   RecordJournal& journal) {
   if (!kept) {
     if (const auto& origin = options.origin)
       journal.append(Record{"run_continues"}
@@ -144,15 +148,15 @@ Result<coordinator::State> state_of(const CoordinatorOptions& options, const std
                          .with("revision", origin->revision.value)
                          .with("digest", to_string(origin->state))
                          .with("tokens", origin->tokens));
-    return coordinator::initial(machine_options(options), monotonic_now());
+    return coordinator::initial_grid(machine_options(options), monotonic_now());
   }
-  auto state = coordinator::restore(machine_options(options), *kept, monotonic_now());
+  auto state = coordinator::restore_grid(machine_options(options), *kept, monotonic_now());
   PRIME_TRY(auto told, read_told(options.directory / "coordinator" / "journal.jsonl"));
   fill_gaps(std::move(told), *kept, journal);
   journal.append(Record{"coordinator_restarted"}
-                     .with("epoch", state.view.epoch.value)
-                     .with("revision", state.revision.value)
-                     .with("members", std::uint64_t{state.view.members.size()}));
+                     .with("epoch", state.run.view.epoch.value)
+                     .with("revision", state.run.revision.value)
+                     .with("members", std::uint64_t{state.run.view.members.size()}));
   return state;
 }
 
@@ -195,7 +199,7 @@ class FrontDoor {
 };
 
 /// Serves the run from `state` until it is over, or `end` says so.
-Result<void> lead(coordinator::State state, DecisionPort& decisions, Leadership* leadership, FrontDoor& door, EndSignal& end,
+Result<void> lead(coordinator::Grid state, DecisionPort& decisions, Leadership* leadership, FrontDoor& door, EndSignal& end,
                   RecordJournal& journal, const std::function<void()>& open) {
   caf::actor_system_config config;
   add_messages(config);
@@ -291,9 +295,9 @@ Result<void> serve(const CoordinatorOptions& options, const std::function<void(c
   PRIME_TRY(const auto kept, kept_decisions(options, file, leadership.get()));
   PRIME_TRY(auto state, state_of(options, kept, journal));
   // All that is left to do is to end as the one before it would have.
-  if (state.phase == coordinator::Phase::Over) {
-    if (state.end_cause) return fail(*state.end_cause);
-    if (leadership) journal.append(Record{"run_done"}.with("outer_step", state.revision.value).with("tokens", state.tokens));
+  if (const auto& run = state.run; run.phase == coordinator::Phase::Over) {
+    if (run.end_cause) return fail(*run.end_cause);
+    if (leadership) journal.append(Record{"run_done"}.with("outer_step", run.revision.value).with("tokens", run.tokens));
     return {};
   }
   DecisionPort& decisions = leadership ? static_cast<DecisionPort&>(*leadership) : file;

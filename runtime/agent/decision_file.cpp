@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* SCHEMA = "prime.decisions/1";
+constexpr const char* SCHEMA = "prime.decisions/2";
 /// Far above what MAX_PEERS members take.
 constexpr std::size_t TEXT_BYTES_MAX = 16 * MIB;
 
@@ -70,24 +70,41 @@ std::optional<Value> optional_of(const json& value, Read read) {
   return value.is_null() ? std::nullopt : std::optional<Value>{read(value)};
 }
 
+json to_json(const Member& member) {
+  return {{"peer", member.id.value},
+          {"name", member.name},
+          {"host", member.lanes.host},
+          {"port", member.lanes.port},
+          {"ordinal", member.ordinal}};
+}
+
+Member member_of(const json& object) {
+  return {PeerId{object.at("peer").get<std::uint64_t>()},
+          object.at("name").get<std::string>(),
+          {object.at("host").get<std::string>(), object.at("port").get<std::uint16_t>()},
+          object.at("ordinal").get<std::uint64_t>()};
+}
+
 json kept_json(const coordinator::Snapshot::Kept& kept) {
-  return {{"peer", kept.member.id.value},     {"name", kept.member.name},        {"host", kept.member.lanes.host},
-          {"port", kept.member.lanes.port},   {"ordinal", kept.member.ordinal},  {"pid", kept.pid},
-          {"trainer_pid", kept.trainer_pid},  {"contributes", kept.contributes}, {"begun", kept.begun.value},
-          {"first_sample", kept.first_sample}};
+  auto parts = json::array();
+  for (const auto& part : kept.parts)
+    parts.push_back({{"member", to_json(part.member)}, {"pid", part.pid}, {"trainer_pid", part.trainer_pid}, {"elements", part.elements}});
+  return {{"member", to_json(kept.member)},  {"pid", kept.pid},           {"trainer_pid", kept.trainer_pid},
+          {"contributes", kept.contributes}, {"begun", kept.begun.value}, {"first_sample", kept.first_sample},
+          {"parts", std::move(parts)}};
 }
 
 coordinator::Snapshot::Kept kept_of(const json& object) {
   coordinator::Snapshot::Kept kept;
-  kept.member.id = PeerId{object.at("peer").get<std::uint64_t>()};
-  kept.member.name = object.at("name").get<std::string>();
-  kept.member.lanes = {object.at("host").get<std::string>(), object.at("port").get<std::uint16_t>()};
-  kept.member.ordinal = object.at("ordinal").get<std::uint64_t>();
+  kept.member = member_of(object.at("member"));
   kept.pid = object.at("pid").get<std::uint32_t>();
   kept.trainer_pid = object.at("trainer_pid").get<std::uint32_t>();
   kept.contributes = object.at("contributes").get<bool>();
   kept.begun = OuterStep{object.at("begun").get<std::uint64_t>()};
   kept.first_sample = object.at("first_sample").get<std::uint64_t>();
+  for (const auto& part : object.at("parts"))
+    kept.parts.push_back({member_of(part.at("member")), part.at("pid").get<std::uint32_t>(), part.at("trainer_pid").get<std::uint32_t>(),
+                          part.at("elements").get<std::uint64_t>()});
   return kept;
 }
 
@@ -131,6 +148,8 @@ coordinator::Snapshot snapshot_of(const json& object) {
                   Revision{commit.at("revision").get<std::uint64_t>()}, digest_of(commit.at("digest"))};
   });
   snapshot.last_commit_record = optional_of<Record>(object.at("last_commit_record"), record_of);
+  for (const auto& [whole, parts] : object.at("shard_digests").items())
+    for (const auto& part : parts) snapshot.shard_digests[parse_digest(whole).value()].push_back(digest_of(part));
   return snapshot;
 }
 
@@ -139,6 +158,9 @@ coordinator::Snapshot snapshot_of(const json& object) {
 std::string format_snapshot(const coordinator::Snapshot& s) {
   json members = json::array();
   for (const auto& kept : s.members) members.push_back(kept_json(kept));
+  auto shard_digests = json::object();
+  for (const auto& [whole, parts] : s.shard_digests)
+    for (const auto& part : parts) shard_digests[to_string(whole)].push_back(to_string(part));
   json last_commit;
   if (s.last_commit)
     last_commit = {{"operation", to_json(s.last_commit->op)},
@@ -165,7 +187,8 @@ std::string format_snapshot(const coordinator::Snapshot& s) {
                     {"sequence", s.sequence.value},
                     {"operation", to_json(s.operation)},
                     {"last_commit", std::move(last_commit)},
-                    {"last_commit_record", s.last_commit_record ? to_json(*s.last_commit_record) : json{}}};
+                    {"last_commit_record", s.last_commit_record ? to_json(*s.last_commit_record) : json{}},
+                    {"shard_digests", std::move(shard_digests)}};
   return object.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

@@ -57,7 +57,7 @@ void Swarm::strike(const Fault& fault, std::optional<std::size_t> victim) {
     case FaultKind::StallReduce: hosts_[*victim].stalls = true; return;
     case FaultKind::Corrupt:
       ++armed_corruptions_;
-      oracle_.expect_parity_to_break();
+      for (auto& oracle : oracles_) oracle.expect_parity_to_break();
       return;
     case FaultKind::KillCoordinator: return kill_coordinator();
     case FaultKind::RestartCoordinator:
@@ -72,7 +72,17 @@ void Swarm::strike(const Fault& fault, std::optional<std::size_t> victim) {
   }
 }
 
+/// Its peers start at about the same time.
+std::size_t Swarm::join_replica(PeerSpec spec) {
+  spec.replica = "replica-" + std::to_string(next_replica_++);
+  for (spec.shard = 1; spec.shard < scenario_.options.shards; ++spec.shard)
+    schedule(random_.between(0ms, 1s), [this, spec] { join(spec); });
+  spec.shard = 0;
+  return join(spec);
+}
+
 std::size_t Swarm::join(const PeerSpec& spec, const std::optional<Model>& checkpoint, bool brings_it) {
+  if (scenario_.options.shards > 1 && spec.replica.empty()) return join_replica(spec);
   const auto i = hosts_.size();
   auto& host = hosts_.emplace_back();
   host.id = PeerId{mix(scenario_.seed * 1000 + i)};
@@ -81,12 +91,14 @@ std::size_t Swarm::join(const PeerSpec& spec, const std::optional<Model>& checkp
   host.clock = new_clock();
   host.started = now_;
   host.checkpoint = checkpoint;
-  host.model = brings_it && checkpoint ? *checkpoint : initial_model(scenario_.same_start ? 7 : 7 + i);
+  host.model = brings_it && checkpoint ? *checkpoint : initial_model(scenario_.same_start ? 7 + 1000 * spec.shard : 7 + i);
   peer::Options options;
   options.hello.run = spec.other_run ? "another" : scenario_.options.run;
   options.hello.protocol = spec.other_protocol ? PROTOCOL_VERSION + 1 : PROTOCOL_VERSION;
   options.hello.peer = host.id;
   options.hello.name = "peer-" + std::to_string(i);
+  options.hello.shard = spec.shard;
+  options.hello.replica = spec.replica;
   options.doubt_after = scenario_.doubt_after;
   options.coordinator_grace = COORDINATOR_GRACE;
   options.checkpoint_every = scenario_.options.checkpoint_every;
@@ -109,6 +121,11 @@ void Swarm::kill(std::size_t i, bool silently) {
   auto& host = hosts_[i];
   if (!host.alive) return;
   end_process(i);
+  // Nobody else can take the place of a peer in its replica: somebody starts it again, as a rule.
+  if (!host.spec.replica.empty() && random_.chance(0.8))
+    schedule(random_.between(100ms, 15s), [this, spec = host.spec, checkpoint = host.checkpoint] {
+      if (!outcome_.over) join(spec, checkpoint);
+    });
   if (silently) {  // the machine lost its power: nobody closes the connection
     host.up_open = false;
     return;
@@ -175,15 +192,15 @@ void Swarm::part(Duration hold) {
     held.push_back(hosts_[i].machine.revision);
   }
   if (hold == Duration{}) return;
-  schedule(hold, [this, minority, at = coordinator_.revision, held] { heal(minority, at, held); });
+  schedule(hold, [this, minority, at = grid_.run.revision, held] { heal(minority, at, held); });
 }
 
 void Swarm::heal(const std::vector<std::size_t>& minority, Revision parted_at, const std::vector<Revision>& held) {
-  if (coordinator_.revision.value > parted_at.value + 1) probe("the majority went on");
+  if (grid_.run.revision.value > parted_at.value + 1) probe("the majority went on");
   for (std::size_t k = 0; k < minority.size(); ++k) {
     auto& host = hosts_[minority[k]];
     host.parted = false;
-    if (host.machine.revision != held[k]) oracle_.violate("LAW-5 " + host.machine.options.hello.name + " made a step on its own side");
+    if (host.machine.revision != held[k]) violate("LAW-5 " + host.machine.options.hello.name + " made a step on its own side");
     else probe(host.alive ? "the minority stood still until it was healed" : "the minority gave up and saved");
   }
 }
@@ -238,10 +255,11 @@ void Swarm::restart_coordinator() {
   ++coordinator_life_;
   coordinator_clock_ = new_clock();
   const auto now = coordinator_clock_.read(now_);
-  coordinator_ = kept_ ? coordinator::restore(scenario_.options, *kept_, now) : coordinator::initial(scenario_.options, now);
+  grid_ = kept_ ? coordinator::restore_grid(scenario_.options, *kept_, now) : coordinator::initial_grid(scenario_.options, now);
   probe(std::string{"restarted while "} + (kept_ ? std::string{to_string(kept_->phase)} : "nothing was decided"));
-  trace("coordinator", "restart", "from revision " + std::to_string(coordinator_.revision.value));
-  oracle_.coordinator_restarted(coordinator_, now_);
+  trace("coordinator", "restart", "from revision " + std::to_string(grid_.run.revision.value));
+  for (std::uint32_t shard = 0; shard < oracles_.size(); ++shard)
+    oracles_[shard].coordinator_restarted(oracles_.size() == 1 ? grid_.run : column(shard), now_);
   schedule(random_.between(0ms, 250ms), [this, life = coordinator_life_] { tick_coordinator(life); });
 }
 

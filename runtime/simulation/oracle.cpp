@@ -209,9 +209,9 @@ void Oracle::reduce_started(StartReduce message, const coordinator::State& state
     expect(state.peers.contains(id), "SIM-2", "a contributor is gone");
     const auto begin = begun_.find(id);
     if (begin == begun_.end()) return expect(false, "LAW-4", "a contributor never began");
-    const auto own = begin->second.contribute ? weight_of(id, begin->second.step) : 0;
+    const auto own = begin->second.contribute ? weigh_(id, begin->second.step) : 0;
     const bool may_be_late = options_.quorum > 0 && own > 0;
-    expect(weight == own || (may_be_late && weight == 0), "LAW-4", "peer ", id, " weighs ", weight);
+    expect(weight == own || (may_be_late && weight == 0), "LAW-4", "peer ", id, " weighs ", weight, " and should ", own);
     expect(weight == 0 || may_be_late || begin->second.step == message.step, "LAW-4", "peer ", id, " brings old work");
     if (weight > 0) ++contributors;
   }
@@ -304,7 +304,7 @@ void Oracle::check_mean(const StartReduce& reduce, const std::vector<std::string
     if (!named.contains(to_string(member.id))) continue;
     const auto& begin = begun_.at(member.id);
     const auto gradient = pseudo_gradient(member.id, begin.step, reference_.at(bases_.at(member.id)), begin.first_sample);
-    const auto own = weight_of(member.id, begin.step);
+    const auto own = weigh_(member.id, begin.step);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i] * static_cast<double>(own);
     total += own;
   }

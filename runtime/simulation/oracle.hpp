@@ -2,12 +2,14 @@
 // The numbers (LAW-n, SIM-n) are those of docs/INVARIANTS.md.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "actors/coordinator/coordinator_state.hpp"
@@ -26,7 +28,9 @@ struct Holding {
 
 class Oracle {
  public:
-  explicit Oracle(const coordinator::Options& options) : options_(options) {}
+  /// What a peer's work of a step weighs.
+  using Weigh = std::function<std::uint64_t(PeerId, OuterStep)>;
+  explicit Oracle(const coordinator::Options& options, Weigh weigh = weight_of) : options_(options), weigh_(std::move(weigh)) {}
 
   /// Another one goes on from what was kept: who is no member is forgotten, not gone.
   void coordinator_restarted(const coordinator::State& state, Instant now);
@@ -82,6 +86,7 @@ class Oracle {
   void expect(bool holds, const char* number, const Parts&... what);
 
   coordinator::Options options_;
+  Weigh weigh_;
   std::optional<std::string> violation_;
   std::vector<SeatSeen> seats_;
   bool seats_changed_ = false;

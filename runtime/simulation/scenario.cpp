@@ -174,6 +174,13 @@ Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_
   Random links{mix(~seed)};
   scenario.options.measure_links = links.chance(0.3);
   scenario.options.measure_every = links.between(5s, 60s);
+  if (peers <= 8 && links.chance(0.25)) {
+    scenario.options.shards = static_cast<std::uint32_t>(links.between(2, 3));
+    scenario.options.quorum = 0;  // the manifest refuses it
+    scenario.options.grace = {};
+    if (policy < 3) scenario.options.on_correlated_loss = coordinator::LossPolicy::RollBack;  // the oracle counts peers for a pause
+    scenario.bad_link.reset();
+  }
   if (random.chance(0.02)) {  // everybody leaves
     const auto at = random.between(5s, 40s);
     scenario.faults.insert(scenario.faults.end(), peers, {.kind = FaultKind::Leave, .at = at, .at_event = {}, .at_phase = {}});

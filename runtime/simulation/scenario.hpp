@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -54,6 +55,8 @@ struct PeerSpec {
   bool other_layout = false;
   bool other_protocol = false;
   bool other_run = false;
+  std::uint32_t shard = 0;
+  std::string replica = {};  ///< in a sharded run: empty stands for all peers of a new one
 };
 
 struct Scenario {

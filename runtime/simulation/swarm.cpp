@@ -88,13 +88,11 @@ const char* name_of(coordinator::Seat seat) {
 }  // namespace
 
 Swarm::Swarm(Scenario scenario, Probes& probes)
-    : scenario_(std::move(scenario)),
-      probes_(probes),
-      random_(scenario_.seed),
-      clocks_(~scenario_.seed),
-      oracle_(scenario_.options),
-      coordinator_clock_(new_clock()) {
-  coordinator_ = coordinator::initial(scenario_.options, coordinator_clock_.read(now_));
+    : scenario_(std::move(scenario)), probes_(probes), random_(scenario_.seed), clocks_(~scenario_.seed), coordinator_clock_(new_clock()) {
+  const auto shards = scenario_.options.shards;
+  oracles_.assign(shards, Oracle{scenario_.options, [this](PeerId peer, OuterStep step) { return weigh(peer, step); }});
+  reduces_.resize(shards);
+  grid_ = coordinator::initial_grid(scenario_.options, coordinator_clock_.read(now_));
   for (const auto& [at, spec] : scenario_.arrivals) schedule(at, [this, arriving = spec] { join(arriving); });
   schedule(random_.between(0ms, 250ms), [this] { tick_coordinator(0); });
   arm_faults();
@@ -107,13 +105,13 @@ void Swarm::schedule(Duration delay, std::function<void()> act) {
 
 Outcome Swarm::run() {
   const auto limit = Instant{} + time_limit(scenario_);
-  while (!queue_.empty() && !oracle_.violation()) {
+  while (!queue_.empty() && !violation()) {
     std::pop_heap(queue_.begin(), queue_.end(), std::greater{});
     const auto item = std::move(queue_.back());
     queue_.pop_back();
     now_ = item.at;
     if (now_ > limit) {
-      oracle_.violate("LAW-6 the run hangs; the coordinator waits for: " + coordinator_.waiting.what);
+      violate("LAW-6 the run hangs; the coordinator waits for: " + grid_.run.waiting.what);
       break;
     }
     item.act();
@@ -123,8 +121,8 @@ Outcome Swarm::run() {
   std::vector<Holding> survivors;
   for (const auto& host : hosts_)
     if (host.end && !host.end->cause && !host.left) survivors.push_back(holding(host));
-  if (!oracle_.violation() && !outcome_.cause && outcome_.over) oracle_.check_end(coordinator_, coordinator_alive_, survivors);
-  outcome_.violation = oracle_.violation();
+  if (!violation() && !outcome_.cause && outcome_.over) oracles_.front().check_end(grid_.run, coordinator_alive_, survivors);
+  outcome_.violation = violation();
   outcome_.took = now_ - Instant{};
   return std::move(outcome_);
 }
@@ -133,33 +131,6 @@ void Swarm::settle() {
   ++outcome_.events;
   judge();
   if (after_each_) after_each_(*this);
-}
-
-void Swarm::judge() {
-  if (std::exchange(judged_commits_, oracle_.commits()) != oracle_.commits() || judges_everybody_) {
-    changed_.resize(hosts_.size());
-    std::iota(changed_.begin(), changed_.end(), 0);
-  }
-  for (const auto i : changed_)
-    if (hosts_[i].alive && hosts_[i].born) oracle_.check_holding(holding(hosts_[i]));
-  changed_.clear();
-  if (!coordinator_alive_ && (now_ > silence_due_ || judges_everybody_)) judge_silence();
-}
-
-/// When this host must have ended, if the coordinator stays away from then on.
-Instant silence_limit(const Host& host, Instant from) { return from + host.machine.options.heartbeat_limit + COORDINATOR_GRACE + 1s; }
-
-void Swarm::watch_silence(Instant from, const Host& host) { silence_due_ = std::min(silence_due_, silence_limit(host, from)); }
-
-void Swarm::judge_silence() {
-  silence_due_ = Instant::max();
-  for (const auto& host : hosts_) {
-    if (!host.alive || host.paused) continue;
-    const auto from = std::max({coordinator_died_, host.started, host.resumed});
-    if (now_ > silence_limit(host, from))
-      oracle_.violate("LAW-6 " + host.machine.options.hello.name + " does not notice that the coordinator is gone");
-    watch_silence(from, host);
-  }
 }
 
 bool Swarm::everybody_is_done() const {
@@ -229,7 +200,7 @@ void Swarm::send_down(PeerId to, coordinator::ToPeer message) {
   const auto i = index_of(to);
   if (!i || !hosts_[*i].down_open) return;
   auto& host = hosts_[*i];
-  if (std::holds_alternative<BeginStep>(message) && !std::exchange(host.admitted, true) && coordinator_.has_trained())
+  if (std::holds_alternative<BeginStep>(message) && !std::exchange(host.admitted, true) && grid_.run.has_trained())
     outcome_.joins.push_back(now_ - host.started);
   host.down_last = std::max(host.down_last, now_ + message_delay());
   schedule(host.down_last - now_, [this, i = *i, connection = host.connection, message = std::move(message)]() mutable {
@@ -262,46 +233,36 @@ void Swarm::fence(PeerId peer) {
 void Swarm::coordinator_finished(const coordinator::Finish& finish) {
   outcome_.over = true;
   outcome_.cause = finish.cause;
-  // A run is not given up while somebody who holds its state looks for it (SIM-11).
-  if (finish.cause && finish.cause->name == ErrorName::TooFewPeers && finish.cause->detail.starts_with("the last peer"))
-    for (const auto& host : hosts_)
-      if (host.alive && !host.paused && host.machine.revision == coordinator_.revision && host.machine.phase != peer::Phase::Leaving &&
-          oracle_.is_member_until_now(host.id))
-        oracle_.violate("SIM-11 the run is given up while " + host.machine.options.hello.name + " holds its state");
-  if (finish.cause && finish.cause->name == ErrorName::TooFewPeers) judge_restoring();
+  if (finish.cause && finish.cause->name == ErrorName::TooFewPeers) judge_given_up(*finish.cause);
   probe(finish.cause ? "end: " + std::string{info(finish.cause->name).name} : "end: done");
   for (std::size_t i = 0; i < hosts_.size(); ++i)
     post_lost(i, "the coordinator ended", std::max(Duration{1ms}, hosts_[i].down_last - now_));
 }
 
-/// A run that waits for its checkpoint is not given up while enough of those who have it on their disks are here for long (SIM-11).
-void Swarm::judge_restoring() {
-  if (!coordinator_.restoring || !kept_ || !kept_->checkpoint) return;
-  const auto could_bring_it = std::count_if(hosts_.begin(), hosts_.end(), [&](const Host& host) {
-    const bool here = host.alive && !host.paused && !host.left && host.up_open && host.down_open && !host.parted &&
-                      now_ - std::max({host.started, host.resumed, coordinator_died_}) > scenario_.options.wait_limit / 2;
-    return here && host.checkpoint && host.checkpoint->revision == coordinator_.revision;
-  });
-  if (could_bring_it >= std::max<std::ptrdiff_t>(1, scenario_.options.min_peers))
-    oracle_.violate("SIM-11 the run is given up while " + std::to_string(could_bring_it) + " peers have its checkpoint on their disks");
-}
-
 // Machines ------------------------------------------------------------------------------------------------------------------
+
+void Swarm::break_decisions(const coordinator::Event& event, coordinator::GridTransition& transition) {
+  coordinator::Transition of_the_run{std::move(transition.state.run), std::move(transition.effects), std::move(transition.reason)};
+  break_coordinator_(event, of_the_run);
+  transition.state.run = std::move(of_the_run.state);
+  transition.effects = std::move(of_the_run.effects);
+  transition.reason = std::move(of_the_run.reason);
+}
 
 void Swarm::step_coordinator(const coordinator::Event& event) {
   if (!coordinator_alive_ || outcome_.over) return;
-  const auto phase = coordinator_.phase;
-  auto transition = coordinator::step(std::move(coordinator_), event, coordinator_clock_.read(now_));
-  if (break_coordinator_) break_coordinator_(event, transition);
-  coordinator_ = std::move(transition.state);
-  oracle_.coordinator_stepped(event, coordinator_, transition.effects, now_);
-  if (coordinator_.phase != phase) {
-    probe(std::string{"coordinator phase "} + name_of(coordinator_.phase));
-    if (phase == coordinator::Phase::Waiting && coordinator_.phase == coordinator::Phase::Training && coordinator_.revision > Revision{})
+  const auto phase = grid_.run.phase;
+  auto transition = coordinator::step(std::move(grid_), event, coordinator_clock_.read(now_));
+  if (break_coordinator_) break_decisions(event, transition);
+  grid_ = std::move(transition.state);
+  judge_coordinator(event, transition.effects);
+  if (grid_.run.phase != phase) {
+    probe(std::string{"coordinator phase "} + name_of(grid_.run.phase));
+    if (phase == coordinator::Phase::Waiting && grid_.run.phase == coordinator::Phase::Training && grid_.run.revision > Revision{})
       probe("below the minimum, and recovered");
   }
-  if (oracle_.seats_changed())
-    for (const auto& seen : oracle_.seats()) {
+  if (const auto& first = oracles_.front(); first.seats_changed())
+    for (const auto& seen : first.seats()) {
       probe(std::string{"seat "} + name_of(seen.seat));
       if (seen.overtaken) probe("a fetch was overtaken by a commit");
     }
@@ -324,7 +285,7 @@ void Swarm::step_coordinator(const coordinator::Event& event) {
     std::visit(overloaded{
                    [&](coordinator::Keep& keep) { kept_ = std::move(keep.snapshot); },
                    [&](Record& record) {
-                     probe("record " + record.event);
+                     probe((grid_.run.options.shards > 1 ? "sharded record " : "record ") + record.event);
                      if (record.event == "state_founded" && ++founders_ > 1) probe("founded anew");
                      std::string text;
                      for (const auto& [key, value] : record.fields)
@@ -360,14 +321,14 @@ void Swarm::step_peer(std::size_t i, const peer::Event& event) {
   // The agent holds what was fetched, bound or prepared from the moment its machine hears of it.
   if (const auto* bound = std::get_if<peer::TrainerBound>(&event); bound != nullptr && !host.born) {
     host.born = true;
-    if (host.model.revision == Revision{}) oracle_.born(host.model);
-    else oracle_.brings(host.id, host.model);
+    if (host.model.revision == Revision{}) oracle_of(host).born(host.model);
+    else oracle_of(host).brings(host.id, host.model);
   }
   if (const auto* fetch = std::get_if<peer::FetchEnded>(&event); fetch != nullptr) {
     host.fetching = false;
     if (fetch->state) {
       host.model = host.fetched.at(fetch->revision);
-      oracle_.fetched(host.id, host.model);
+      oracle_of(host).fetched(host.id, host.model);
     }
   }
   if (const auto* reduce = std::get_if<peer::ReduceEnded>(&event); reduce != nullptr && reduce->prepared)
@@ -382,7 +343,7 @@ void Swarm::step_peer(std::size_t i, const peer::Event& event) {
     probe("peer " + kind(event) + " in " + std::string{peer::to_string(phase)} + " -> " +
           transition.reason.substr(0, transition.reason.find(':')));
   }
-  oracle_.peer_stepped(holding(host), transition.effects);
+  oracle_of(host).peer_stepped(holding(host), transition.effects);
   for (const auto& effect : transition.effects) carry_out(i, effect);
   if (host.machine.phase != phase) {
     probe("peer phase " + std::string{peer::to_string(host.machine.phase)});
@@ -404,7 +365,7 @@ void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
                  [&](const peer::ApplyCommit& apply) { apply_commit(i, apply); },
                  [&](const peer::Discard& discard) {
                    if (host.prepared.erase(discard.op) == 0)
-                     oracle_.violate("SIM-4 " + host.machine.options.hello.name + " discards what it does not hold");
+                     violate("SIM-4 " + host.machine.options.hello.name + " discards what it does not hold");
                  },
                  [&](const peer::StartMeasure& start) { start_measure(i, start.to.id); },
                  [&](const peer::FinishTraining&) { finish_training(i); },

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "actors/coordinator/grid_machine.hpp"
 #include "actors/supervisor/restart_machine.hpp"
 #include "runtime/simulation/oracle.hpp"
 #include "runtime/simulation/random.hpp"
@@ -123,7 +124,8 @@ class Swarm {
   void part(Duration hold);
   void isolate_coordinator(Duration hold);
 
-  [[nodiscard]] const coordinator::State& coordinator() const { return coordinator_; }
+  /// Of a sharded run the peers are replicas.
+  [[nodiscard]] const coordinator::State& coordinator() const { return grid_.run; }
   [[nodiscard]] const std::deque<Host>& hosts() const { return hosts_; }
   [[nodiscard]] const std::vector<Record>& journal() const { return journal_; }
   [[nodiscard]] Instant now() const { return now_; }
@@ -151,15 +153,30 @@ class Swarm {
     std::optional<Numbers> mean;  ///< once all parts have begun
   };
 
+  // judging.cpp
+  void judge();
+  void judge_silence();
+  void watch_silence(Instant from, const Host& host);
+  [[nodiscard]] Oracle& oracle_of(const Host& host) { return oracles_[host.spec.shard]; }
+  void violate(const std::string& what) { oracles_.front().violate(what); }
+  [[nodiscard]] const std::optional<std::string>& violation() const;
+  [[nodiscard]] std::size_t commits() const;
+  [[nodiscard]] std::uint64_t weigh(PeerId peer, OuterStep step) const;
+  void note_replicas();
+  [[nodiscard]] PeerId mate(PeerId peer, std::uint32_t shard) const;
+  [[nodiscard]] coordinator::State column(std::uint32_t shard) const;
+  [[nodiscard]] Record column(const Record& record, std::uint32_t shard) const;
+  [[nodiscard]] std::vector<coordinator::Effect> column(const std::vector<coordinator::Effect>& effects, std::uint32_t shard) const;
+  void judge_coordinator(const coordinator::Event& event, const std::vector<coordinator::Effect>& effects);
+  void judge_given_up(const Error& cause);
+  void judge_restoring();
+
   // swarm.cpp: time, network, machines
   void schedule(Duration delay, std::function<void()> act);
   void tick_coordinator(std::uint64_t life);
   void post_lost(std::size_t host, const std::string& reason, Duration delay);
   void tick_peer(std::size_t host);
   void settle();
-  void judge();
-  void judge_silence();
-  void watch_silence(Instant from, const Host& host);
   [[nodiscard]] bool everybody_is_done() const;
   [[nodiscard]] Holding holding(const Host& host) const;
   Duration message_delay();
@@ -171,8 +188,8 @@ class Swarm {
   void step_peer(std::size_t host, const peer::Event& event);
   void carry_out(std::size_t host, const peer::Effect& effect);
   void fence(PeerId peer);
+  void break_decisions(const coordinator::Event& event, coordinator::GridTransition& transition);
   void coordinator_finished(const coordinator::Finish& finish);
-  void judge_restoring();
   void rejoin(const PeerSpec& spec, const std::optional<Model>& checkpoint, bool brings_it);
   void end_process(std::size_t host);
   void trace(const std::string& who, const std::string& event, const std::string& reason);
@@ -180,6 +197,7 @@ class Swarm {
   [[nodiscard]] std::optional<std::size_t> index_of(PeerId id) const;
 
   // world.cpp: data plane, fetches, trainers
+  [[nodiscard]] std::map<OperationId, Reduce>& reduces_of(std::size_t host) { return reduces_[hosts_[host].spec.shard]; }
   Duration reduce_time();
   void open_reduce(Reduce& reduce, const StartReduce& message);
   [[nodiscard]] Numbers mean_of(const Reduce& reduce) const;
@@ -200,6 +218,7 @@ class Swarm {
   void apply_commit(std::size_t host, const peer::ApplyCommit& apply);
 
   // faults.cpp
+  std::size_t join_replica(PeerSpec spec);
   void arm_faults();
   void strike(const Fault& fault, std::optional<std::size_t> victim);
   void watch_event_count();
@@ -211,8 +230,10 @@ class Swarm {
   Scenario scenario_;
   Probes& probes_;
   Random random_;
-  Random clocks_;  ///< of its own, so that a clock changes nothing else
-  Oracle oracle_;
+  Random clocks_;                                          ///< of its own, so that a clock changes nothing else
+  std::vector<Oracle> oracles_;                            ///< by shard: each judges the peers of one as a run of its own
+  std::unordered_map<PeerId, std::vector<PeerId>> mates_;  ///< the peers of a replica, by each of them
+  std::size_t next_replica_ = 0;
   Instant now_{};
   std::uint64_t orders_ = 0;
   std::vector<Item> queue_;  ///< a heap
@@ -220,7 +241,7 @@ class Swarm {
   BreakCoordinator break_coordinator_;
   BreakPeer break_peers_;
 
-  coordinator::State coordinator_;
+  coordinator::Grid grid_;
   Clock coordinator_clock_;
   bool coordinator_alive_ = true;
   bool coordinator_isolated_ = false;
@@ -236,7 +257,7 @@ class Swarm {
   bool judges_everybody_ = false;
   Instant silence_due_ = Instant::max();  ///< not later than the first host that must have noticed the coordinator's death
   std::size_t paused_ = 0;
-  std::map<OperationId, Reduce> reduces_;
+  std::vector<std::map<OperationId, Reduce>> reduces_;  ///< by shard
   std::size_t armed_resets_ = 0;
   std::size_t armed_corruptions_ = 0;
   std::size_t next_joiner_ = 0;

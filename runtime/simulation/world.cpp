@@ -10,27 +10,26 @@ namespace prime::sim {
 
 void Swarm::run_reduce(std::size_t i, const StartReduce& message) {
   auto& host = hosts_[i];
-  auto& reduce = reduces_[message.op];
+  auto& reduce = reduces_of(i)[message.op];
   if (reduce.members.empty()) open_reduce(reduce, message);
   auto& part = reduce.parts[i];
-  if (part.started) return oracle_.violate("SIM-4 " + host.machine.options.hello.name + " runs an operation twice");
+  if (part.started) return violate("SIM-4 " + host.machine.options.hello.name + " runs an operation twice");
   part.started = true;
   ++reduce.running;
   if (std::exchange(host.stalls, false)) host.stalled_in = message.op;
   const auto mine =
       std::find_if(message.contributions.begin(), message.contributions.end(), [&](const Contribution& c) { return c.peer == host.id; });
-  if (mine == message.contributions.end())
-    return oracle_.violate("LAW-4 " + host.machine.options.hello.name + " reduces without being a member");
+  if (mine == message.contributions.end()) return violate("LAW-4 " + host.machine.options.hello.name + " reduces without being a member");
   if (mine->weight > 0) {
     const auto& told = host.machine.ready;
     const bool is_input = host.contribution && told && host.contribution->step == told->step && host.contribution->base == told->base;
     if (!is_input || message.base != host.model.revision)
-      return oracle_.violate("SIM-4 " + host.machine.options.hello.name + " has no input for step " + std::to_string(message.step.value));
+      return violate("SIM-4 " + host.machine.options.hello.name + " has no input for step " + std::to_string(message.step.value));
     part.input = host.contribution->gradient;
   }
   schedule(scenario_.options.deadline, [this, i, op = message.op] {
     // Whoever has not even begun is the suspect; else whoever stands still.
-    const auto& running = reduces_.at(op);
+    const auto& running = reduces_of(i).at(op);
     std::size_t suspect = i;
     if (hosts_[i].stalled_in == op || running.parts.at(i).ended) return;
     for (const auto other : running.members) {
@@ -87,7 +86,7 @@ Numbers Swarm::mean_of(const Reduce& reduce) const {
 
 void Swarm::complete_reduce(std::size_t i, OperationId op) {
   auto& host = hosts_[i];
-  auto& reduce = reduces_.at(op);
+  auto& reduce = reduces_of(i).at(op);
   auto& part = reduce.parts.at(i);
   if (!host.alive || part.ended || reduce.broken_by || host.stalled_in == op) return;
   const bool stalled = paused_ > 0 && std::any_of(reduce.parts.begin(), reduce.parts.end(),
@@ -111,7 +110,7 @@ void Swarm::complete_reduce(std::size_t i, OperationId op) {
 
 void Swarm::fail_part(std::size_t i, OperationId op, std::size_t suspect, ErrorName name, Duration delay) {
   schedule(delay, [this, i, op, suspect, name] {
-    auto& reduce = reduces_.at(op);
+    auto& reduce = reduces_of(i).at(op);
     auto& part = reduce.parts.at(i);
     if (!hosts_[i].alive || part.ended) return;
     part.ended = true;
@@ -123,7 +122,7 @@ void Swarm::fail_part(std::size_t i, OperationId op, std::size_t suspect, ErrorN
 
 /// A participant is gone or has given up: whoever is not through yet notices, sooner or later.
 void Swarm::break_reduces(std::size_t i, std::optional<OperationId> only) {
-  for (auto& [op, reduce] : reduces_) {
+  for (auto& [op, reduce] : reduces_of(i)) {
     if (only && *only != op) continue;
     if (!reduce.parts.contains(i)) {
       if (!reduce.dead && std::find(reduce.members.begin(), reduce.members.end(), i) != reduce.members.end()) reduce.dead = i;
@@ -137,7 +136,7 @@ void Swarm::break_reduces(std::size_t i, std::optional<OperationId> only) {
 }
 
 void Swarm::abort_reduce(std::size_t i, OperationId op) {
-  auto& reduce = reduces_.at(op);
+  auto& reduce = reduces_of(i).at(op);
   auto& part = reduce.parts.at(i);
   if (part.ended) return;  // it ended a moment before; its machine hears of that and discards
   break_reduces(i, op);
@@ -148,8 +147,10 @@ void Swarm::abort_reduce(std::size_t i, OperationId op) {
 }
 
 void Swarm::reset_link() {
-  for (auto found = reduces_.rbegin(); found != reduces_.rend(); ++found) {
-    auto& [op, reduce] = *found;
+  auto& reduces = reduces_[reduces_.size() == 1 ? 0 : random_.below(reduces_.size())];
+  for (auto found = reduces.rbegin(); found != reduces.rend(); ++found) {
+    const auto op = found->first;
+    auto& reduce = found->second;
     std::vector<std::size_t> running;
     for (const auto& [i, part] : reduce.parts)
       if (part.started && !part.ended && hosts_[i].alive) running.push_back(i);
@@ -168,11 +169,10 @@ void Swarm::reset_link() {
 void Swarm::apply_commit(std::size_t i, const peer::ApplyCommit& apply) {
   auto& host = hosts_[i];
   const auto prepared = host.prepared.find(apply.commit.op);
-  if (prepared == host.prepared.end())
-    return oracle_.violate("LAW-2 " + host.machine.options.hello.name + " applies what it did not prepare");
+  if (prepared == host.prepared.end()) return violate("LAW-2 " + host.machine.options.hello.name + " applies what it did not prepare");
   host.model = prepared->second.model;
   host.prepared.erase(prepared);
-  const auto& contributions = reduces_.at(apply.commit.op).message.contributions;
+  const auto& contributions = reduces_of(i).at(apply.commit.op).message.contributions;
   const bool is_in =
       std::any_of(contributions.begin(), contributions.end(), [&](const Contribution& c) { return c.peer == host.id && c.weight > 0; });
   if (is_in) host.contribution.reset();  // only here (law 2)
@@ -181,7 +181,7 @@ void Swarm::apply_commit(std::size_t i, const peer::ApplyCommit& apply) {
 // State fetch ---------------------------------------------------------------------------------------------------------------
 
 void Swarm::start_fetch(std::size_t i, const FetchState& fetch) {
-  if (hosts_[i].fetching) return oracle_.violate("SIM-4 " + hosts_[i].machine.options.hello.name + " fetches twice at once");
+  if (hosts_[i].fetching) return violate("SIM-4 " + hosts_[i].machine.options.hello.name + " fetches twice at once");
   hosts_[i].fetching = true;
   const auto usual = hosts_[i].spec.fetch_time;
   schedule(random_.between(usual / 2, usual), [this, i, fetch] { end_fetch(i, fetch); });
@@ -252,8 +252,11 @@ void Swarm::start_trainer(std::size_t i) {
   schedule(host.spec.bind_time, [this, i, number] {
     const auto& trained = hosts_[i];
     if (!trained.alive || trained.trainers != number) return;
-    const Digest layout{trained.spec.other_layout ? 2U : 1U, 0};
-    post(i, peer::TrainerBound{layout, 3, digest_of(trained.model), trained.model.revision, static_cast<std::uint32_t>(number)}, 0ms);
+    const Digest layout{trained.spec.other_layout ? 2U : 1U, trained.spec.shard};
+    post(i,
+         peer::TrainerBound{layout, 3 + trained.spec.shard, digest_of(trained.model), trained.model.revision,
+                            static_cast<std::uint32_t>(number)},
+         0ms);
   });
 }
 

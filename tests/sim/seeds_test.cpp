@@ -9,7 +9,7 @@ namespace {
 using namespace prime;
 using namespace prime::sim;
 
-constexpr std::uint64_t SEEDS = 1000;
+constexpr std::uint64_t SEEDS = 2000;
 
 /// Every seat and phase, and the branches that ordinary runs do not take.
 const char* const MUST_BE_REACHED[] = {
@@ -96,6 +96,18 @@ const char* const MUST_BE_REACHED[] = {
     "peer end: WrongRun",
     "peer end: LayoutMismatch",
     "peer end: CoordinatorLost",
+    "sharded record shard_waits",
+    "sharded record peer_admitted",
+    "sharded record peer_lost",
+    "sharded record peer_absent",
+    "sharded record peer_returned",
+    "sharded record outer_step_aborted",
+    "sharded record fetch_failed",
+    "sharded record rolled_back",
+    "sharded record final_report",
+    "reason: the others of its replica have yet to say it",
+    "reason: the others of its replica have yet to fetch",
+    "reason: a connection that was cut",
 };
 
 }  // namespace

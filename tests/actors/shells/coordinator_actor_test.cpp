@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_nobody_joined_holds_its_process_no_longer_than_i
   System words;
   Stage stage;
   caf::actor_system system{words.config};
-  const auto coordinator = system.spawn<CoordinatorActorImpl>(coordinator::initial(stage.options, stage.ports.now()), stage.ports);
+  const auto coordinator = system.spawn<CoordinatorActorImpl>(coordinator::initial_grid(stage.options, stage.ports.now()), stage.ports);
   stage.now_ms = 2000;
   comes(stage.finished);
   comes(stage.deserted);
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(only_guests_that_are_there_at_the_end_hold_the_process_and_
   Heard second;
   Heard late;
   caf::actor_system system{words.config};
-  const auto coordinator = system.spawn<CoordinatorActorImpl>(coordinator::initial(stage.options, stage.ports.now()), stage.ports);
+  const auto coordinator = system.spawn<CoordinatorActorImpl>(coordinator::initial_grid(stage.options, stage.ports.now()), stage.ports);
   const auto handle = caf::actor_cast<CoordinatorActor>(coordinator);
   caf::scoped_actor self{system};
   const auto leave = [&](const caf::actor& who) {

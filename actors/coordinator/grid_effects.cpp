@@ -1,0 +1,196 @@
+#include "actors/coordinator/grid_effects.hpp"
+
+#include <algorithm>
+
+#include "actors/coordinator/departures.hpp"
+#include "messages/assert.hpp"
+
+namespace prime::coordinator {
+namespace {
+
+const std::string* text_of(const Record& record, std::string_view key) {
+  for (const auto& [name, value] : record.fields)
+    if (name == key) return std::get_if<std::string>(&value);
+  return nullptr;
+}
+
+}  // namespace
+
+void Unfolding::carry(const Effect& effect) {
+  std::visit(overloaded{
+                 [&](const Keep& e) { decided_ = e.snapshot; },
+                 [&](const Record& e) { record(e); },
+                 [&](const Send& e) { tell(e.to, e.message); },
+                 [&](const Fence& e) {
+                   const auto* replica = whole(e.peer);
+                   if (replica == nullptr) return effects_.push_back(e);
+                   for (const auto& peer : replica->shards) effects_.emplace_back(Fence{peer->hello.peer});
+                 },
+                 [&](const Finish& e) { effects_.emplace_back(e); },
+             },
+             effect);
+}
+
+void Unfolding::send_away(const Hello& peer, const Error& cause) {
+  if (!dismissed_.insert(peer.peer).second) return;
+  effects_.emplace_back(Send{peer.peer, Dismissed{told(grid_.run, cause)}});
+  effects_.emplace_back(Fence{peer.peer});
+}
+
+void Unfolding::speak_of(PeerId speaker, const Error& to_others) { speaker_ = {speaker, to_others}; }
+
+void Unfolding::keep() {
+  if (!decided_) return;
+  const auto& run = grid_.run;
+  std::set<Digest> decided;
+  if (run.digest) decided.insert(*run.digest);
+  if (run.checkpoint) decided.insert(run.checkpoint->state);
+  if (run.options.origin) decided.insert(run.options.origin->state);
+  if (run.last_commit) decided.insert(run.last_commit->state);
+  auto named = decided;  // anybody may yet found the state, or fetches it still
+  for (const auto& [lead, peer] : run.peers) named.insert({peer.seated.state, peer.fetch.state});
+  std::erase_if(grid_.parts, [&](const auto& entry) { return !named.contains(entry.first); });
+  for (const auto& [digest, parts] : grid_.parts)
+    if (decided.contains(digest)) decided_->shard_digests.emplace(digest, parts);
+  for (auto& kept : decided_->members)
+    for (const auto& peer : whole(kept.member.id)->shards) {
+      const auto& hello = peer->hello;
+      kept.parts.push_back(
+          {Member{hello.peer, hello.name, hello.lanes, kept.member.ordinal}, hello.pid, peer->trainer_pid, peer->elements});
+    }
+  effects_.insert(effects_.begin(), Keep{*std::move(decided_)});
+}
+
+Replica* Unfolding::whole(PeerId lead) const {
+  const auto place = grid_.places.find(lead);
+  if (place == grid_.places.end()) return nullptr;
+  auto& replica = grid_.replicas.at(place->second.replica);
+  return replica.whole ? &replica : nullptr;
+}
+
+void Unfolding::tell(PeerId lead, const ToPeer& message) {
+  auto* const replica = whole(lead);
+  if (replica == nullptr) {
+    effects_.emplace_back(Send{lead, message});
+    return;
+  }
+  // Each was welcomed when it came, and hears of its own heartbeats.
+  if (std::holds_alternative<Welcome>(message) || std::holds_alternative<HeartbeatSeen>(message)) return;
+  for (std::uint32_t shard = 0; shard < replica->shards.size(); ++shard) {
+    auto& peer = *replica->shards[shard];
+    if (const auto* farewell = std::get_if<Dismissed>(&message)) dismiss(peer, farewell->cause);
+    // The links of the first stand for those of the others: the peers of a replica are near each other.
+    else if (shard == 0 || !std::holds_alternative<MeasureLink>(message)) {
+      auto own = unfolded(message, *replica, shard);
+      if (const auto* fetch = std::get_if<FetchState>(&own)) {
+        peer.asked = *fetch;
+        peer.fetched.reset();
+        peer.fetch_failed.reset();
+      }
+      effects_.emplace_back(Send{peer.hello.peer, std::move(own)});
+    }
+  }
+}
+
+void Unfolding::dismiss(const ShardPeer& peer, const Error& cause) {
+  if (!dismissed_.insert(peer.hello.peer).second) return;
+  const bool other = speaker_ && speaker_->first != peer.hello.peer && cause.name == ErrorName::PeerLost &&
+                     grid_.places.at(speaker_->first).replica == grid_.places.at(peer.hello.peer).replica;
+  effects_.emplace_back(Send{peer.hello.peer, Dismissed{other ? told(grid_.run, speaker_->second) : cause}});
+}
+
+/// A line about a replica is one about each of its peers: who reads the journal finds every peer there, as in any other run.
+void Unfolding::record(const Record& record) {
+  const auto* peer = text_of(record, "peer");
+  const auto id = peer != nullptr ? parse_peer_id(*peer) : std::nullopt;
+  const auto* replica = id ? whole(*id) : nullptr;
+  if (replica == nullptr || record.event == "final_report") return effects_.push_back(record);
+  for (std::uint32_t shard = 0; shard < replica->shards.size(); ++shard) effects_.emplace_back(own_record(record, *replica, shard));
+}
+
+Record Unfolding::own_record(const Record& of_replica, const Replica& replica, std::uint32_t shard) const {
+  const auto& peer = *replica.shards[shard];
+  Record record{of_replica.event};
+  record.durable = of_replica.durable;
+  const bool ready = of_replica.event == "peer_ready" && peer.ready;
+  for (const auto& [key, value] : of_replica.fields) {
+    auto own = value;
+    if (key == "peer") own = to_string(peer.hello.peer);
+    else if (key == "name") own = peer.hello.name;
+    else if (key == "pid") own = std::uint64_t{peer.hello.pid};
+    else if (key == "address") own = peer.hello.lanes.host + ":" + std::to_string(peer.hello.lanes.port);
+    else if (key == "trainer_pid") own = std::uint64_t{peer.trainer_pid};
+    else if (key == "elements") own = peer.elements;
+    else if (key == "weight" && ready) own = peer.ready->weight;
+    else if (key == "loss" && ready) own = peer.ready->loss.value();
+    else if (key == "tokens_per_s" && ready) own = peer.ready->tokens_per_s.value();
+    else if (key == "reason") own = reason_for(replica, shard, std::get<std::string>(value));
+    else if (key == "digest") own = to_string(part(parse_digest(std::get<std::string>(value)).value_or(Digest{}), shard));
+    record.fields.emplace_back(key, std::move(own));
+  }
+  return std::move(record).with("replica", replica.name).with("shard", std::uint64_t{shard});
+}
+
+/// The others went because of one, who is named to them.
+std::string Unfolding::reason_for(const Replica& replica, std::uint32_t shard, const std::string& reason) const {
+  auto first = replica.lost_with;
+  for (std::uint32_t i = 0; i < replica.shards.size() && !first; ++i)
+    if (now_ - replica.shards[i]->heard > grid_.run.options.heartbeat_limit) first = i;
+  return !first || first == shard ? reason : "with " + replica.shards[*first]->hello.name + ": " + reason;
+}
+
+ToPeer Unfolding::unfolded(const ToPeer& message, const Replica& replica, std::uint32_t shard) {
+  auto own = message;
+  std::visit(overloaded{
+                 [&](FetchState& m) {
+                   const auto& donor = peer_of(m.donor, shard).hello;
+                   m.donor = donor.peer;
+                   m.lanes = donor.lanes;
+                   m.state = part(m.state, shard);
+                 },
+                 [&](BeginStep& m) { m.view = column(m.view, shard); },
+                 [&](StartReduce& m) {
+                   m.contributions = column(m, shard);
+                   m.view = column(m.view, shard);
+                   m.elements = replica.shards[shard]->elements;
+                 },
+                 [&](Commit& m) { m.state = part(m.state, shard); },
+                 [&](RunDone& m) { m.state = part(m.state, shard); },
+                 [](auto&) {},
+             },
+             own);
+  return own;
+}
+
+const Digest& Unfolding::part(const Digest& whole, std::uint32_t shard) const {
+  const auto found = grid_.parts.find(whole);
+  PRIME_ASSERT(found != grid_.parts.end(), "a digest of a whole model came from those of its shards");
+  return found->second[shard];
+}
+
+const ShardPeer& Unfolding::peer_of(PeerId lead, std::uint32_t shard) const { return *whole(lead)->shards[shard]; }
+
+View Unfolding::column(const View& view, std::uint32_t shard) {
+  auto& made = grid_.views[shard];
+  if (made.of != view.epoch) {
+    std::vector<Member> members;
+    for (const auto& member : view.members) {
+      const auto& hello = peer_of(member.id, shard).hello;
+      members.push_back(Member{hello.peer, hello.name, hello.lanes, member.ordinal});
+    }
+    made = {view.epoch, std::move(members)};
+  }
+  return View{view.epoch, made.list};
+}
+
+SharedList<Contribution> Unfolding::column(const StartReduce& reduce, std::uint32_t shard) {
+  auto& made = grid_.contributions[shard];
+  if (made.of != reduce.op) {
+    std::vector<Contribution> contributions;
+    for (const auto& [lead, weight] : reduce.contributions) contributions.push_back({peer_of(lead, shard).hello.peer, weight});
+    made = {reduce.op, std::move(contributions)};
+  }
+  return made.list;
+}
+
+}  // namespace prime::coordinator

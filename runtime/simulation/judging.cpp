@@ -1,0 +1,179 @@
+// Owns how a simulated run is judged: by one oracle for each shard, which sees its peers as if there were no others.
+#include <algorithm>
+#include <numeric>
+
+#include "runtime/simulation/swarm.hpp"
+
+namespace prime::sim {
+
+const std::optional<std::string>& Swarm::violation() const {
+  for (const auto& oracle : oracles_)
+    if (oracle.violation()) return oracle.violation();
+  return oracles_.front().violation();
+}
+
+std::size_t Swarm::commits() const {
+  std::size_t sum = 0;
+  for (const auto& oracle : oracles_) sum += oracle.commits();
+  return sum;
+}
+
+// Shards --------------------------------------------------------------------------------------------------------------------
+
+/// In a sharded run: what all peers of its replica trained on.
+std::uint64_t Swarm::weigh(PeerId peer, OuterStep step) const {
+  const auto found = mates_.find(peer);
+  if (found == mates_.end()) return weight_of(peer, step);
+  std::uint64_t sum = 0;
+  for (const auto mate : found->second) sum += weight_of(mate, step);
+  return sum;
+}
+
+/// A coordinator that forgot those who were no members yet may put others together.
+void Swarm::note_replicas() {
+  for (const auto& [key, replica] : grid_.replicas) {
+    if (!replica.whole) continue;
+    std::vector<PeerId> mates;
+    for (const auto& peer : replica.shards) mates.push_back(peer->hello.peer);
+    if (const auto known = mates_.find(replica.lead()); known != mates_.end() && known->second == mates) continue;
+    for (const auto id : mates) mates_[id] = mates;
+  }
+}
+
+PeerId Swarm::mate(PeerId peer, std::uint32_t shard) const {
+  const auto found = mates_.find(peer);
+  return found == mates_.end() ? peer : found->second[shard];
+}
+
+/// The run as the peers of one shard see it.
+coordinator::State Swarm::column(std::uint32_t shard) const {
+  const auto& run = grid_.run;
+  coordinator::State seen;
+  for (const auto& [lead, peer] : run.peers) {
+    auto own = peer;
+    own.hello.peer = mate(lead, shard);
+    seen.peers.emplace(own.hello.peer, std::move(own));
+  }
+  std::vector<Member> members;
+  for (const auto& member : run.view.members) members.push_back({mate(member.id, shard), member.name, member.lanes, member.ordinal});
+  seen.view = {run.view.epoch, std::move(members)};
+  seen.phase = run.phase;
+  seen.revision = run.revision;
+  seen.cursor = run.cursor;
+  seen.sequence = run.sequence;
+  if (run.finalist) seen.finalist = mate(*run.finalist, shard);
+  return seen;
+}
+
+Record Swarm::column(const Record& record, std::uint32_t shard) const {
+  auto own = record;
+  for (auto& [key, value] : own.fields) {
+    if (auto* ids = std::get_if<std::vector<std::string>>(&value); ids != nullptr && key == "contributors")
+      for (auto& id : *ids) id = to_string(mate(*parse_peer_id(id), shard));
+    if (auto* digest = std::get_if<std::string>(&value); digest != nullptr && key == "digest")
+      if (const auto parts = grid_.parts.find(*parse_digest(*digest)); parts != grid_.parts.end())
+        *digest = to_string(parts->second[shard]);
+  }
+  return own;
+}
+
+std::vector<coordinator::Effect> Swarm::column(const std::vector<coordinator::Effect>& effects, std::uint32_t shard) const {
+  std::vector<coordinator::Effect> seen;
+  const auto is_of_another = [&](const Record& record) {
+    return std::any_of(record.fields.begin(), record.fields.end(), [&](const auto& field) {
+      const auto* number = std::get_if<std::uint64_t>(&field.second);
+      return field.first == "shard" && number != nullptr && *number != shard;
+    });
+  };
+  for (const auto& effect : effects) {
+    if (const auto* record = std::get_if<Record>(&effect)) {
+      if (!is_of_another(*record)) seen.emplace_back(column(*record, shard));
+    } else if (const auto* send = std::get_if<coordinator::Send>(&effect)) {
+      if (const auto to = index_of(send->to); to && hosts_[*to].spec.shard == shard) seen.push_back(effect);
+    } else {
+      seen.push_back(effect);
+    }
+  }
+  return seen;
+}
+
+void Swarm::judge_coordinator(const coordinator::Event& event, const std::vector<coordinator::Effect>& effects) {
+  if (oracles_.size() == 1) return oracles_.front().coordinator_stepped(event, grid_.run, effects, now_);
+  note_replicas();
+  const auto speaker = [&]() -> std::optional<std::size_t> {
+    if (const auto* received = std::get_if<coordinator::Received>(&event)) return index_of(received->from);
+    if (const auto* lost = std::get_if<coordinator::ConnectionLost>(&event)) return index_of(lost->peer);
+    return std::nullopt;
+  }();
+  for (std::uint32_t shard = 0; shard < oracles_.size(); ++shard) {
+    // What somebody of another shard says is heard by nobody of this one.
+    const bool heard = !speaker || hosts_[*speaker].spec.shard == shard;
+    oracles_[shard].coordinator_stepped(heard ? event : coordinator::Event{Coordinators{}}, column(shard), column(effects, shard), now_);
+  }
+}
+
+// The end -------------------------------------------------------------------------------------------------------------------
+
+/// A run is not given up while somebody who holds its state looks for it (SIM-11).
+void Swarm::judge_given_up(const Error& cause) {
+  judge_restoring();
+  if (!cause.detail.starts_with("the last peer")) return;
+  const auto looks_for_it = [&](const Host& host) {
+    return host.alive && !host.paused && host.machine.revision == grid_.run.revision && host.machine.phase != peer::Phase::Leaving &&
+           oracle_of(host).is_member_until_now(host.id);
+  };
+  for (const auto& host : hosts_) {
+    const auto mates = mates_.find(host.id);  // all of a replica are needed
+    const bool all = mates == mates_.end() || std::all_of(mates->second.begin(), mates->second.end(),
+                                                          [&](PeerId id) { return looks_for_it(hosts_[*index_of(id)]); });
+    if (all && looks_for_it(host)) violate("SIM-11 the run is given up while " + host.machine.options.hello.name + " holds its state");
+  }
+}
+
+/// A run that waits for its checkpoint is not given up while enough of those who have it on their disks are here for long (SIM-11).
+void Swarm::judge_restoring() {
+  const auto& run = grid_.run;
+  if (!run.restoring || !kept_ || !kept_->checkpoint) return;
+  const auto could_bring_it = [&](const Host& host) {
+    const bool here = host.alive && !host.paused && !host.left && host.up_open && host.down_open && !host.parted &&
+                      now_ - std::max({host.started, host.resumed, coordinator_died_}) > scenario_.options.wait_limit / 2;
+    return here && host.checkpoint && host.checkpoint->revision == run.revision;
+  };
+  std::map<std::string, std::uint32_t> replicas;  // by name, or each peer for itself
+  for (const auto& host : hosts_)
+    if (could_bring_it(host)) ++replicas[host.spec.replica.empty() ? to_string(host.id) : host.spec.replica];
+  const auto whole = std::ranges::count_if(replicas, [&](const auto& entry) { return entry.second == run.options.shards; });
+  if (whole >= std::max<std::ptrdiff_t>(1, run.options.min_peers))
+    violate("SIM-11 the run is given up while " + std::to_string(whole) + " peers have its checkpoint on their disks");
+}
+
+// Peers ---------------------------------------------------------------------------------------------------------------------
+
+void Swarm::judge() {
+  if (std::exchange(judged_commits_, commits()) != commits() || judges_everybody_) {
+    changed_.resize(hosts_.size());
+    std::iota(changed_.begin(), changed_.end(), 0);
+  }
+  for (const auto i : changed_)
+    if (hosts_[i].alive && hosts_[i].born) oracle_of(hosts_[i]).check_holding(holding(hosts_[i]));
+  changed_.clear();
+  if (!coordinator_alive_ && (now_ > silence_due_ || judges_everybody_)) judge_silence();
+}
+
+/// When this host must have ended, if the coordinator stays away from then on.
+Instant silence_limit(const Host& host, Instant from) { return from + host.machine.options.heartbeat_limit + COORDINATOR_GRACE + 1s; }
+
+void Swarm::watch_silence(Instant from, const Host& host) { silence_due_ = std::min(silence_due_, silence_limit(host, from)); }
+
+void Swarm::judge_silence() {
+  silence_due_ = Instant::max();
+  for (const auto& host : hosts_) {
+    if (!host.alive || host.paused) continue;
+    const auto from = std::max({coordinator_died_, host.started, host.resumed});
+    if (now_ > silence_limit(host, from))
+      violate("LAW-6 " + host.machine.options.hello.name + " does not notice that the coordinator is gone");
+    watch_silence(from, host);
+  }
+}
+
+}  // namespace prime::sim
