@@ -1,0 +1,511 @@
+// Owns the tests of replicas: two shards, peers 10 and 11 of replica a, 20 and 21 of replica b, and so on.
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+
+#include "actors/coordinator/departures.hpp"
+#include "actors/coordinator/grid_machine.hpp"
+
+using namespace prime;
+using namespace prime::coordinator;
+
+namespace {
+
+using Ids = std::vector<std::uint64_t>;
+
+std::uint32_t shard_of(std::uint64_t peer) { return static_cast<std::uint32_t>(peer % 10); }
+std::string replica_of(std::uint64_t peer) { return std::string(1, static_cast<char>('a' + peer / 10 - 1)); }
+/// What a shard holds at a revision; no two alike.
+Digest held(std::uint64_t peer, std::uint64_t revision) { return {revision + 1, shard_of(peer) + 1}; }
+Digest whole(std::uint64_t revision) { return combined(std::vector{held(10, revision), held(11, revision)}); }
+
+/// What its trainer is born with; the first replica founds the state.
+Digest born(std::uint64_t peer) { return peer < 20 ? held(peer, 0) : Digest{peer, 99}; }
+
+struct GridBench {
+  Instant now{};
+  Grid grid;
+  std::vector<Effect> effects;
+  std::string reason;
+  std::optional<Snapshot> disk;
+
+  explicit GridBench(std::uint32_t replicas = 2, std::uint64_t outer_steps = 3) {
+    Options options;
+    options.run = "run";
+    options.shards = 2;
+    options.start_quorum = replicas;
+    options.outer_steps = outer_steps;
+    options.samples_per_peer = 10;
+    options.max_peers = 4;
+    grid = initial_grid(options, now);
+  }
+
+  void on(const Event& event) {
+    auto transition = step(std::move(grid), event, now);
+    grid = std::move(transition.state);
+    effects = std::move(transition.effects);
+    reason = std::move(transition.reason);
+    if (const auto* keep = effects.empty() ? nullptr : std::get_if<Keep>(&effects.front())) disk = keep->snapshot;
+  }
+  void hear(std::uint64_t peer, FromPeer message) { on(Received{PeerId{peer}, std::move(message)}); }
+  void lose(std::uint64_t peer) { on(ConnectionLost{PeerId{peer}, "reset"}); }
+  static Hello hello_of(std::uint64_t peer) {
+    Hello hello{PROTOCOL_VERSION, "run", PeerId{peer}, "p" + std::to_string(peer), Endpoint{"h", static_cast<std::uint16_t>(peer)}, 1};
+    hello.shard = shard_of(peer);
+    hello.replica = replica_of(peer);
+    return hello;
+  }
+  void greet(std::uint64_t peer) { hear(peer, hello_of(peer)); }
+  void seat(std::uint64_t peer) {
+    greet(peer);
+    hear(peer, Seated{Revision{}, born(peer), Digest{7, shard_of(peer)}, 100 + shard_of(peer), 1});
+  }
+  void seat_all(const Ids& peers) {
+    for (const auto peer : peers) seat(peer);
+  }
+  void ready(std::uint64_t peer, std::uint64_t weight = 100) {
+    hear(peer, Ready{grid.run.step, grid.run.revision, weight, 10, Real{1.0}, Real{std::nan("")}, Real{1.0}, 1});
+  }
+  void ready_all(const Ids& peers) {
+    for (const auto peer : peers) ready(peer);
+  }
+  void vote(std::uint64_t peer) { hear(peer, Vote{grid.run.operation.id, held(peer, grid.run.step.value), 1, 1}); }
+  /// Time passes, and these are heard every second.
+  void pass(Duration duration, const Ids& heard) {
+    std::vector<Effect> all;
+    for (Duration left = duration; left > Duration{}; left -= 1s) {
+      now += std::min<Duration>(left, 1s);
+      for (const auto peer : heard) {
+        hear(peer, Heartbeat{});
+        all.insert(all.end(), effects.begin(), effects.end());
+      }
+      on(Tick{});
+      all.insert(all.end(), effects.begin(), effects.end());
+    }
+    effects = std::move(all);
+  }
+
+  template <class Message>
+  [[nodiscard]] std::vector<std::pair<std::uint64_t, Message>> sent() const {
+    std::vector<std::pair<std::uint64_t, Message>> list;
+    for (const auto& effect : effects)
+      if (const auto* send = std::get_if<Send>(&effect))
+        if (const auto* message = std::get_if<Message>(&send->message)) list.emplace_back(send->to.value, *message);
+    return list;
+  }
+  template <class Message>
+  [[nodiscard]] Ids told() const {
+    Ids ids;
+    for (const auto& [to, message] : sent<Message>()) ids.push_back(to);
+    std::sort(ids.begin(), ids.end());
+    return ids;
+  }
+  template <class Message>
+  [[nodiscard]] Message told(std::uint64_t peer) const {
+    for (const auto& [to, message] : sent<Message>())
+      if (to == peer) return message;
+    BOOST_FAIL("nothing of that kind was sent to " << peer);
+    return {};
+  }
+  [[nodiscard]] Ids fenced() const {
+    Ids ids;
+    for (const auto& effect : effects)
+      if (const auto* fence = std::get_if<Fence>(&effect)) ids.push_back(fence->peer.value);
+    return ids;
+  }
+  [[nodiscard]] std::vector<Record> records(std::string_view event) const {
+    std::vector<Record> list;
+    for (const auto& effect : effects)
+      if (const auto* record = std::get_if<Record>(&effect); record != nullptr && record->event == event) list.push_back(*record);
+    return list;
+  }
+};
+
+std::string text(const Record& record, std::string_view key) {
+  for (const auto& [name, value] : record.fields)
+    if (name == key) return std::get<std::string>(value);
+  return "no " + std::string{key};
+}
+
+Ids ids_of(const View& view) {
+  Ids ids;
+  for (const auto& member : view.members) ids.push_back(member.id.value);
+  return ids;
+}
+
+const Ids ALL{10, 11, 20, 21};
+const Ids THREE{10, 11, 20, 21, 30, 31};
+
+GridBench training(const Ids& peers = ALL) {
+  GridBench bench{static_cast<std::uint32_t>(peers.size() / 2)};
+  bench.seat_all(peers);
+  // The first replica founds the state, the others fetch.
+  for (const auto peer : peers)
+    if (peer >= 20) bench.hear(peer, Fetched{Revision{}, held(peer, 0)});
+  BOOST_REQUIRE(bench.grid.run.phase == Phase::Training);
+  return bench;
+}
+
+GridBench reducing(const Ids& peers = ALL) {
+  auto bench = training(peers);
+  bench.ready_all(peers);
+  BOOST_REQUIRE(bench.grid.run.phase == Phase::Reducing);
+  return bench;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_replica_takes_part_when_all_its_peers_are_there) {
+  GridBench bench;
+  bench.greet(11);
+  BOOST_TEST(bench.told<Welcome>() == Ids{11});  // its trainer may start
+  BOOST_TEST(text(bench.records("shard_waits").at(0), "missing") == "shard 0");
+  BOOST_TEST(bench.grid.run.peers.empty());
+  BOOST_TEST(bench.reason == "p11 waits for shard 0 of replica a");
+  bench.on(Tick{});
+  BOOST_TEST(bench.grid.run.waiting.what.find("replica a lacks shard 0") != std::string::npos, bench.grid.run.waiting.what);
+  bench.greet(10);
+  BOOST_TEST(bench.told<Welcome>() == Ids{10});
+  BOOST_TEST(bench.records("peer_joining").size() == 2);
+  BOOST_TEST(bench.grid.run.peers.contains(PeerId{10}));
+  BOOST_TEST(bench.grid.run.incomplete.empty());
+}
+
+BOOST_AUTO_TEST_CASE(each_shard_has_its_own_view_of_one_epoch) {
+  auto bench = training();
+  BOOST_TEST(ids_of(bench.told<BeginStep>(10).view) == (Ids{10, 20}));
+  BOOST_TEST(ids_of(bench.told<BeginStep>(21).view) == (Ids{11, 21}));
+  BOOST_TEST(bench.told<BeginStep>(21).view.members[1].lanes.port == 21);
+  BOOST_TEST(bench.told<BeginStep>(10).view.epoch.value == bench.told<BeginStep>(11).view.epoch.value);
+  // The peers of a replica train on the same range of samples.
+  BOOST_TEST(bench.told<BeginStep>(10).first_sample == bench.told<BeginStep>(11).first_sample);
+  BOOST_TEST(bench.told<BeginStep>(10).first_sample != bench.told<BeginStep>(20).first_sample);
+  BOOST_TEST(bench.told<BeginStep>(21).rank == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_joiner_fetches_each_shard_from_who_holds_it) {
+  GridBench bench;
+  bench.seat_all({10, 11, 20});
+  BOOST_TEST(bench.told<FetchState>().empty());  // its other half is not there
+  bench.seat(21);
+  BOOST_TEST(bench.told<FetchState>(20).donor.value == 10);
+  BOOST_TEST(bench.told<FetchState>(21).donor.value == 11);
+  BOOST_TEST(bench.told<FetchState>(21).lanes.port == 11);
+  BOOST_TEST((bench.told<FetchState>(20).state == held(20, 0)));
+  BOOST_TEST((bench.told<FetchState>(21).state == held(21, 0)));
+}
+
+BOOST_AUTO_TEST_CASE(a_fetch_has_ended_when_those_of_all_shards_have) {
+  GridBench bench;
+  bench.seat_all(ALL);
+  bench.hear(21, FetchFailed{PeerId{11}, Revision{}, Error{ErrorName::FetchFailed, "damaged"}});
+  BOOST_TEST(bench.told<FetchState>().empty());
+  BOOST_TEST((bench.grid.run.peers.at(PeerId{20}).seat == Seat::Fetching));
+  bench.hear(20, Fetched{Revision{}, held(20, 0)});
+  BOOST_TEST(bench.told<FetchState>() == (Ids{20, 21}));  // tried again
+  // What is said twice counts once: it is shard 1 that has yet to fetch.
+  bench.hear(20, Fetched{Revision{}, held(20, 0)});
+  BOOST_TEST((bench.grid.run.peers.at(PeerId{20}).seat == Seat::Fetching));
+  bench.hear(21, Fetched{Revision{}, held(21, 0)});
+  BOOST_TEST((bench.grid.run.peers.at(PeerId{20}).seat == Seat::Member));
+}
+
+BOOST_AUTO_TEST_CASE(a_replica_whose_fetch_stopped_half_way_founds_what_it_holds_now) {
+  GridBench bench;
+  bench.seat_all({10, 11});
+  bench.greet(20);
+  bench.hear(20, Seated{Revision{}, Digest{90, 0}, Digest{7, 0}, 100, 1});
+  bench.greet(21);
+  bench.hear(21, Seated{Revision{}, Digest{90, 1}, Digest{7, 1}, 101, 1});
+  bench.hear(20, Fetched{Revision{}, held(20, 0)});  // one half
+  bench.lose(10);                                    // the founder is gone before the other half
+  bench.hear(21, FetchFailed{PeerId{11}, Revision{}, Error{ErrorName::PeerLost, "gone"}});
+  const auto founded = bench.records("state_founded");
+  BOOST_REQUIRE(founded.size() == 2);
+  BOOST_TEST(text(founded[0], "digest") == to_string(held(20, 0)));
+  BOOST_TEST(text(founded[1], "digest") == to_string(Digest{90, 1}));
+}
+
+BOOST_AUTO_TEST_CASE(a_replica_is_ready_when_all_its_peers_are_and_weighs_what_they_weigh_together) {
+  auto bench = training();
+  bench.ready(10, 100);
+  bench.ready_all({20, 21});
+  BOOST_TEST((bench.grid.run.phase == Phase::Training));
+  bench.ready(11, 50);
+  BOOST_REQUIRE((bench.grid.run.phase == Phase::Reducing));
+  const auto first = bench.told<StartReduce>(20);
+  const auto second = bench.told<StartReduce>(21);
+  BOOST_TEST((first.contributions.list() == std::vector<Contribution>{{PeerId{10}, 150}, {PeerId{20}, 200}}));
+  BOOST_TEST((second.contributions.list() == std::vector<Contribution>{{PeerId{11}, 150}, {PeerId{21}, 200}}));
+  BOOST_TEST(first.elements == 100);
+  BOOST_TEST(second.elements == 101);
+  BOOST_TEST((first.op == second.op));
+}
+
+BOOST_AUTO_TEST_CASE(a_step_is_committed_for_all_shards_or_for_none) {
+  auto bench = reducing();
+  for (const auto peer : {10U, 20U, 21U}) {
+    bench.vote(peer);
+    BOOST_TEST(bench.told<Commit>().empty());
+  }
+  bench.vote(11);
+  BOOST_TEST(bench.told<Commit>() == ALL);
+  for (const auto peer : ALL) BOOST_TEST((bench.told<Commit>(peer).state == held(peer, 1)));
+  const auto committed = bench.records("outer_step_committed");
+  BOOST_REQUIRE(committed.size() == 1);
+  BOOST_TEST(text(committed[0], "digest") == to_string(whole(1)));
+  BOOST_TEST((bench.disk->shard_digests.at(whole(1)) == std::vector{held(10, 1), held(11, 1)}));
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_peer_takes_its_replica_with_it_and_the_others_go_on) {
+  auto bench = reducing(THREE);
+  bench.vote(10);
+  bench.lose(31);
+  BOOST_TEST(bench.told<Abort>() == (Ids{10, 11, 20, 21}));
+  const auto farewell = bench.told<Dismissed>(30);
+  BOOST_TEST((farewell.cause.name == ErrorName::Evicted));  // it takes part anew
+  BOOST_TEST(farewell.cause.detail == "shard 1 of replica c was lost");
+  BOOST_TEST(bench.fenced() == Ids{30});
+  const auto lost = bench.records("peer_lost");
+  BOOST_REQUIRE(lost.size() == 2);
+  BOOST_TEST(text(lost[0], "reason").starts_with("with p31: "), text(lost[0], "reason"));
+  BOOST_TEST(text(lost[1], "name") == "p31");
+  BOOST_TEST(ids_of(bench.told<StartReduce>(21).view) == (Ids{11, 21}));
+  for (const auto peer : ALL) bench.vote(peer);
+  BOOST_TEST(bench.told<Commit>() == ALL);
+  // What it still says is nobody's word any more, and its id never comes back.
+  bench.hear(30, Heartbeat{});
+  BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::Evicted));
+  bench.greet(31);
+  BOOST_TEST((bench.told<Dismissed>(31).cause.name == ErrorName::Evicted));
+}
+
+BOOST_AUTO_TEST_CASE(the_place_of_a_lost_peer_is_taken_and_the_replica_is_whole_again) {
+  auto bench = training(THREE);
+  bench.lose(31);
+  auto again = [&](std::uint64_t id, std::uint64_t as) {
+    auto hello = GridBench::hello_of(as);
+    hello.peer = PeerId{id};
+    bench.hear(id, hello);
+    bench.hear(id, Seated{Revision{}, held(as, 0), Digest{7, shard_of(as)}, 100 + shard_of(as), 1});
+  };
+  again(130, 30);
+  BOOST_TEST(bench.grid.run.peers.size() == 2);
+  again(131, 31);
+  BOOST_TEST(bench.grid.run.peers.contains(PeerId{130}));
+  BOOST_TEST(ids_of(bench.told<BeginStep>(131).view) == (Ids{11, 21, 131}));
+  BOOST_TEST(!bench.told<BeginStep>(131).contribute);
+}
+
+BOOST_AUTO_TEST_CASE(who_leaves_takes_its_replica_along_and_the_others_of_it_end) {
+  auto bench = training(THREE);
+  bench.hear(31, Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
+  BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::PeerLost));
+  BOOST_TEST(bench.told<Dismissed>(30).cause.detail == "shard 1 of replica c left");
+  BOOST_TEST(bench.told<Dismissed>(31).cause.detail == "left");
+  BOOST_TEST(bench.records("peer_left").size() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(who_fails_takes_its_replica_along_and_the_others_of_it_take_part_anew) {
+  auto bench = training(THREE);
+  bench.hear(30, Deathrattle{false, Error{ErrorName::TrainerFailed, "six times"}});
+  BOOST_TEST((bench.told<Dismissed>(31).cause.name == ErrorName::Evicted));
+  BOOST_TEST(bench.told<Dismissed>(31).cause.detail.starts_with("shard 0 of replica c was lost: the trainer failed"));
+}
+
+BOOST_AUTO_TEST_CASE(nobody_covers_for_the_silence_of_another_peer_of_its_replica) {
+  auto bench = reducing(THREE);
+  std::vector<Effect> all;
+  for (int second = 0; second < 11; ++second) {
+    bench.pass(1s, {10, 11, 20, 21, 30});
+    all.insert(all.end(), bench.effects.begin(), bench.effects.end());
+    bench.hear(30, InDoubt{bench.grid.run.operation.id});  // it has voted, and asks
+    all.insert(all.end(), bench.effects.begin(), bench.effects.end());
+  }
+  bench.effects = std::move(all);
+  BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::Evicted));
+  const auto lost = bench.records("peer_lost");
+  BOOST_REQUIRE(lost.size() == 2);
+  BOOST_TEST(text(lost[0], "reason").starts_with("with p31: "), text(lost[0], "reason"));
+  BOOST_TEST(ids_of(bench.grid.run.view) == (Ids{10, 20}));
+}
+
+BOOST_AUTO_TEST_CASE(heartbeats_of_all_keep_a_replica_and_each_is_answered) {
+  auto bench = training();
+  bench.hear(11, Heartbeat{});
+  BOOST_TEST(bench.told<HeartbeatSeen>() == Ids{11});
+  bench.pass(60s, ALL);
+  BOOST_TEST(bench.grid.run.view.members.size() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_coordinator_that_was_killed_waits_for_all_peers_of_a_replica) {
+  auto bench = reducing();
+  for (const auto peer : ALL) bench.vote(peer);
+  bench.ready_all({10, 11});
+  const auto epoch = bench.grid.run.view.epoch;
+  bench.grid = restore_grid(bench.grid.run.options, *bench.disk, bench.now);
+  BOOST_TEST(bench.grid.run.view.epoch.value == epoch.value);
+  auto returns = [&](std::uint64_t peer) {
+    auto hello = GridBench::hello_of(peer);
+    hello.returning = true;
+    bench.hear(peer, hello);
+  };
+  returns(10);
+  BOOST_TEST(bench.effects.empty());  // the answer waits for the other one
+  BOOST_TEST(bench.reason == "p10 is back, and waits for the others of replica a");
+  returns(11);
+  BOOST_TEST(bench.told<BeginStep>() == (Ids{10, 11}));
+  BOOST_TEST((bench.told<Commit>(11).state == held(11, 1)));
+  BOOST_TEST(bench.told<BeginStep>(11).view.members[0].lanes.port == 11);
+  returns(20);
+  returns(21);
+  bench.ready_all(ALL);
+  BOOST_TEST((bench.told<StartReduce>(21).elements == 101U));
+  for (const auto peer : ALL) bench.vote(peer);
+  BOOST_TEST(bench.told<Commit>() == ALL);
+}
+
+BOOST_AUTO_TEST_CASE(a_seat_that_is_kept_is_kept_for_all_and_all_come_back) {
+  auto bench = training();
+  for (const auto peer : ALL) bench.vote(peer);
+  bench.now += 8s;  // the coordinator itself stood still
+  bench.lose(11);
+  BOOST_TEST(bench.records("peer_absent").size() == 2);
+  BOOST_TEST(bench.fenced() == Ids{10});
+  bench.lose(10);  // which it was told to
+  BOOST_TEST(bench.records("peer_lost").empty());
+  bench.hear(10, Heartbeat{});
+  BOOST_TEST(bench.reason == "a message over a connection that has ended");
+  bench.hear(11, GridBench::hello_of(11));
+  BOOST_TEST(bench.told<BeginStep>().empty());
+  bench.hear(10, GridBench::hello_of(10));
+  BOOST_TEST(bench.told<BeginStep>() == (Ids{10, 11}));
+  BOOST_TEST(bench.records("peer_returned").size() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(replicas_whose_results_differ_in_one_shard_differ) {
+  auto bench = reducing(THREE);
+  for (const auto peer : {10U, 11U, 20U, 21U, 30U}) bench.vote(peer);
+  bench.hear(31, Vote{bench.grid.run.operation.id, Digest{66, 6}, 1, 1});
+  BOOST_TEST(bench.told<Dismissed>() == (Ids{30, 31}));
+  BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::ParityBroken));
+  BOOST_TEST(bench.told<Commit>().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_failed_link_of_one_shard_is_one_between_two_replicas) {
+  auto bench = reducing(THREE);
+  bench.hear(21, ReduceFailed{bench.grid.run.operation.id, PeerId{31}, Error{ErrorName::LaneBroken, "cut"}});
+  BOOST_TEST(bench.told<Abort>() == THREE);
+  BOOST_TEST((bench.grid.run.link_failures.contains({PeerId{20}, PeerId{30}})));
+}
+
+BOOST_AUTO_TEST_CASE(who_has_no_place_is_refused_and_told_why) {
+  const auto refused = [](GridBench& bench, std::uint64_t peer, auto change) {
+    auto hello = GridBench::hello_of(peer);
+    change(hello);
+    bench.hear(hello.peer.value, hello);
+    return bench.told<Dismissed>(hello.peer.value).cause.detail;
+  };
+  GridBench bench;
+  BOOST_TEST(refused(bench, 10, [](Hello& h) { h.shard = 2; }) == "this run has shards 0 to 1, the peer holds shard 2");
+  BOOST_TEST(refused(bench, 10, [](Hello& h) { h.replica.clear(); }).starts_with("this run has 2 shards: `--shard`"));
+  bench.greet(10);
+  BOOST_TEST(refused(bench, 10, [](Hello& h) { h.peer = PeerId{99}; }) == "shard 0 of replica a is held by p10 already");
+  bench.greet(11);
+  BOOST_TEST(refused(bench, 11, [](Hello& h) { h.peer = PeerId{99}; }) == "shard 1 of replica a is held by p11 already");
+  // Who was not heard for a while may be gone: that will be known soon.
+  bench.pass(6s, {10});
+  bench.hear(99, [] {
+    auto hello = GridBench::hello_of(11);
+    hello.peer = PeerId{99};
+    return hello;
+  }());
+  BOOST_TEST(bench.told<Welcome>() == Ids{99});
+  Options unsharded_options;
+  unsharded_options.run = "run";
+  const auto unsharded = step(initial(unsharded_options, Instant{}), Received{PeerId{10}, GridBench::hello_of(10)}, Instant{});
+  BOOST_TEST(unsharded.reason.find("this run is not sharded, and the peer says that it holds shard 0") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(who_waits_in_vain_for_the_others_of_its_replica_is_told_so) {
+  auto bench = training();
+  bench.greet(30);
+  bench.pass(10min, {10, 11, 20, 21, 30});
+  BOOST_TEST(bench.told<Dismissed>().empty());
+  bench.pass(2s, {10, 11, 20, 21, 30});
+  BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::TooFewPeers));
+  BOOST_TEST(bench.told<Dismissed>(30).cause.detail == "its replica c lacks shard 1 after 10m00s");
+  BOOST_TEST(bench.grid.places.size() == 4);
+  BOOST_TEST(bench.grid.run.incomplete.empty());
+}
+
+BOOST_AUTO_TEST_CASE(who_falls_silent_or_goes_before_its_replica_is_whole_is_forgotten) {
+  auto bench = training();
+  bench.greet(30);
+  bench.pass(11s, ALL);
+  BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::Evicted));
+  bench.greet(41);
+  bench.lose(41);
+  BOOST_TEST(text(bench.records("peer_lost").at(0), "replica") == "d");
+  bench.greet(42 - 2);
+  bench.hear(40, Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
+  BOOST_TEST(bench.records("peer_left").size() == 1);
+  BOOST_TEST(bench.grid.replicas.size() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(the_end_is_told_to_all_and_reported_once) {
+  GridBench bench{2, 1};
+  bench.seat_all(ALL);
+  for (const auto peer : {20U, 21U}) bench.hear(peer, Fetched{Revision{}, held(peer, 0)});
+  bench.greet(30);
+  bench.ready_all(ALL);
+  for (const auto peer : ALL) bench.vote(peer);
+  BOOST_TEST(bench.told<RunDone>() == ALL);
+  BOOST_TEST((bench.told<RunDone>(21).state == held(21, 1)));
+  BOOST_TEST((bench.told<RunDone>(10).finalist && bench.told<RunDone>(11).finalist));
+  BOOST_TEST(!bench.told<RunDone>(20).finalist);
+  BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::RunDone));
+  bench.hear(10, FinalReport{Real{std::nan("")}, "", "/ten", ""});
+  BOOST_TEST((bench.grid.run.phase == Phase::Finishing));
+  bench.hear(11, FinalReport{Real{2.5}, "text", "", "the disk is full"});
+  const auto report = bench.records("final_report");
+  BOOST_REQUIRE(report.size() == 1);
+  BOOST_TEST(text(report[0], "checkpoint") == "/ten");
+  BOOST_TEST(text(report[0], "sample") == "text");
+  BOOST_TEST(text(report[0], "problem") == "the disk is full");
+  BOOST_TEST(bench.told<Dismissed>() == ALL);
+}
+
+BOOST_AUTO_TEST_CASE(who_waits_for_its_replica_hears_of_a_rollback_and_where_the_run_is_served) {
+  auto bench = training(THREE);
+  auto& run = bench.grid.run;
+  run.options.on_correlated_loss = LossPolicy::RollBack;
+  run.options.checkpoint_every = 1;
+  for (int i = 0; i < 2; ++i) {
+    bench.ready_all(THREE);
+    for (const auto peer : THREE) bench.vote(peer);
+  }
+  bench.grid.run.checkpoint = Origin{Revision{1}, whole(1), 0, 0};
+  bench.grid.parts[whole(1)] = {held(10, 1), held(11, 1)};
+  bench.greet(40);
+  bench.on(Coordinators{{Endpoint{"other", 1}}});
+  BOOST_TEST(bench.told<Coordinators>() == (Ids{10, 11, 20, 21, 30, 31, 40}));
+  bench.lose(20);
+  bench.lose(31);
+  BOOST_REQUIRE(bench.records("rolled_back").size() == 1);
+  BOOST_TEST((bench.told<Dismissed>(40).cause.name == ErrorName::RolledBack));
+  BOOST_TEST((bench.told<Dismissed>(11).cause.name == ErrorName::RolledBack));
+  BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::RolledBack));
+}
+
+BOOST_AUTO_TEST_CASE(a_run_of_one_shard_is_passed_through) {
+  Options options;
+  options.run = "run";
+  auto grid = initial_grid(options, Instant{});
+  auto run = initial(options, Instant{});
+  const Event hello = Received{PeerId{1}, Hello{PROTOCOL_VERSION, "run", PeerId{1}, "p", Endpoint{"h", 1}, 1}};
+  const auto through = step(std::move(grid), hello, Instant{});
+  const auto straight = step(std::move(run), hello, Instant{});
+  BOOST_TEST(through.reason == straight.reason);
+  BOOST_TEST(through.effects.size() == straight.effects.size());
+  BOOST_TEST(through.state.replicas.empty());
+}
