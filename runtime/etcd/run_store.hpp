@@ -12,18 +12,9 @@
 #include <vector>
 
 #include "messages/membership.hpp"
-#include "runtime/etcd/client.hpp"
+#include "runtime/etcd/run_transactions.hpp"
 
 namespace prime::etcd {
-
-/// Proof that this process leads: as long as the leader's key is the one that it made.
-struct Lead {
-  std::int64_t created = 0;
-};
-struct Leader {
-  std::string address;
-  LeaseId lease = 0;
-};
 
 class RunStore {
  public:
@@ -56,7 +47,7 @@ class RunStore {
  private:
   Result<void> keep_under(const Lead& lead, const std::string& decisions, LeaseId lease);
 
-  std::string prefix_;
+  RunKeys keys_;
   Duration call_limit_;
   Client client_;
   std::int64_t kept_ = 0;  ///< etcd's revision of the decisions that this process knows
