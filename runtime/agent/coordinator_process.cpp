@@ -247,7 +247,7 @@ Result<void> stand_by(Leadership& leadership, const Endpoint& address, EndSignal
   waits();
   const auto campaign = [&] {
     auto outcome = leadership.campaign();
-    if (!outcome) return;  // for how long that may go on, the lease says
+    if (!outcome) return turn.end(outcome.error());
     if (!*outcome) return turn.end(std::nullopt);
     const bool other = (*outcome)->address != leader->address;
     leader = std::move(*outcome);

@@ -1,6 +1,5 @@
 #include "runtime/agent/leadership.hpp"
 
-#include <algorithm>
 #include <condition_variable>
 
 #include "runtime/clock.hpp"
@@ -8,12 +7,6 @@
 namespace prime {
 namespace {
 
-/// After a call of etcd that failed; an outage that is shorter than the lease must end nothing.
-constexpr Duration AGAIN_AFTER = 100ms;
-/// Who comes to stand by is known to the peers so much later at most.
-constexpr Duration LOOK_AROUND_EVERY = 2s;
-/// How long one call may take: several of them fit into a lease one after another.
-Duration call_limit(Duration lease) { return std::min<Duration>(lease / 4, 5s); }
 /// etcd forgets a run so long after its end.
 constexpr Duration END_REMEMBERED = 24 * 60min;
 
@@ -23,46 +16,84 @@ Leadership::Leadership(LeadershipOptions options, LeadershipPorts ports)
     : options_(std::move(options)),
       ports_(std::move(ports)),
       file_(options_.decisions),
-      store_(options_.etcd, options_.run, call_limit(options_.lease)),
-      renewals_(options_.etcd, options_.run, call_limit(options_.lease)) {}
+      store_(options_.etcd, options_.run, lease::call_limit(options_.lease)),
+      renewals_(options_.etcd, options_.run, lease::call_limit(options_.lease)) {}
 
 Result<std::unique_ptr<Leadership>> Leadership::enter(LeadershipOptions options, LeadershipPorts ports) {
   std::unique_ptr<Leadership> self{new Leadership{std::move(options), std::move(ports)}};
-  self->renewed_ = monotonic_now();
+  self->state_ = lease::initial({self->options_.lease, self->options_.address}, monotonic_now());
   PRIME_TRY(self->lease_, self->store_.enter(self->options_.address, self->options_.lease));
-  self->renewing_ = std::jthread([raw = self.get()](const std::stop_token& ended) { raw->renew(ended); });
+  self->renewing_ = std::jthread([raw = self.get()] { raw->run(lease::Entered{}); });
   return self;
 }
 
 Leadership::~Leadership() {
+  ended_.request_stop();
   renewing_ = {};
   // Best effort: it runs out by itself.
   if (lease_ != 0) static_cast<void>(store_.leave(lease_));
 }
 
-/// The lease counts from before it was asked for: etcd, which counts from later, never gives the lead to somebody else while this process
-/// still believes in its own.
-void Leadership::renew(const std::stop_token& ended) {
-  std::mutex idle;
-  std::condition_variable_any wake;
-  for (;;) {
-    const auto asked = monotonic_now();
-    const auto alive = renewals_.renew(lease_);
-    if (ended.stop_requested()) return;
-    if (alive && !*alive) return ports_.lost(Error{ErrorName::LeadershipLost, "its lease has run out"});
-    if (alive) renewed_ = asked;
-    else if (!holds() && !stood_still_since(asked)) return ports_.lost(alive.error());
-    if (alive) look_around();
-    std::unique_lock lock{idle};
-    wake.wait_for(lock, ended, alive ? std::min<Duration>(options_.lease / 4, LOOK_AROUND_EVERY) : AGAIN_AFTER, [] { return false; });
-    if (ended.stop_requested()) return;
+void Leadership::run(lease::Event event) {
+  for (std::optional<lease::Event> next{std::move(event)}; next;) {
+    std::optional<lease::Event> answer;
+    for (const auto& effect : take(*next)) answer = carry_out(effect);
+    next = std::move(answer);
   }
 }
 
-/// Whether this process stood still meanwhile: then the failure of the call says nothing of etcd.
-bool Leadership::stood_still_since(Instant asked) const { return monotonic_now() - asked >= 2 * call_limit(options_.lease); }
+std::vector<lease::Effect> Leadership::take(const lease::Event& event) {
+  const std::lock_guard lock(mutex_);
+  auto transition = lease::step(std::move(state_), event, monotonic_now());
+  state_ = std::move(transition.state);
+  return std::move(transition.effects);
+}
 
-bool Leadership::holds() const { return monotonic_now() - renewed_.load() < options_.lease; }
+std::optional<lease::Event> Leadership::carry_out(const lease::Effect& effect) {
+  using Answer = std::optional<lease::Event>;
+  return std::visit(overloaded{[&](const lease::Renew& renewal) { return renew(renewal.after); },
+                               [&](const lease::LookAround&) -> Answer {
+                                 look_around();
+                                 return std::nullopt;
+                               },
+                               [&](const lease::Campaign&) -> Answer { return lease::CampaignAnswered{ask_for_lead()}; },
+                               [&](const lease::Depose& former) -> Answer { return lease::CampaignAnswered{depose(former.lease)}; },
+                               [&](const lease::Keep& decision) -> Answer {
+                                 std::this_thread::sleep_for(decision.after);
+                                 const auto asked = monotonic_now();
+                                 return lease::DecisionAnswered{asked, ask_to_keep()};
+                               },
+                               [&](const lease::Tell&) -> Answer {
+                                 file_.keep(deciding_->snapshot);
+                                 return std::nullopt;
+                               },
+                               [&](const lease::End& end) -> Answer {
+                                 ports_.lost(end.cause);
+                                 return std::nullopt;
+                               },
+                               [&](const lease::EndUntold& end) -> Answer {
+                                 ports_.refused(end.cause);
+                                 return std::nullopt;
+                               }},
+                    effect);
+}
+
+std::optional<lease::Event> Leadership::renew(Duration after) {
+  std::mutex idle;
+  std::condition_variable_any wake;
+  std::unique_lock lock{idle};
+  wake.wait_for(lock, ended_.get_token(), after, [] { return false; });
+  if (ended_.stop_requested()) return std::nullopt;
+  const auto asked = monotonic_now();
+  auto alive = renewals_.renew(lease_);
+  if (ended_.stop_requested()) return std::nullopt;
+  return lease::RenewalAnswered{asked, std::move(alive)};
+}
+
+bool Leadership::holds() const {
+  const std::lock_guard lock(mutex_);
+  return lease::holds_lead(state_, monotonic_now());
+}
 
 void Leadership::look_around() {
   auto found = renewals_.coordinators();
@@ -79,16 +110,23 @@ std::optional<Coordinators> Leadership::news() {
   return Coordinators{known_};
 }
 
-Result<std::optional<etcd::Leader>> Leadership::campaign() {
+Result<std::optional<lease::Leader>> Leadership::campaign() {
+  run(lease::Tick{});
+  const std::lock_guard lock(mutex_);
+  if (state_.cause) return fail(*state_.cause);
+  return state_.leader;
+}
+
+Result<std::optional<lease::Leader>> Leadership::ask_for_lead() {
   PRIME_TRY(auto outcome, store_.campaign(options_.address, lease_));
-  // This process listens at that address: whoever led from there is dead, and its guard has started this one in its place.
-  if (const auto* before = std::get_if<etcd::Leader>(&outcome); before != nullptr && before->address == options_.address) {
-    PRIME_CHECK(store_.leave(before->lease));
-    PRIME_TRY(outcome, store_.campaign(options_.address, lease_));
-  }
-  if (auto* leader = std::get_if<etcd::Leader>(&outcome)) return std::move(*leader);
+  if (auto* leader = std::get_if<etcd::Leader>(&outcome)) return lease::Leader{std::move(leader->address), leader->lease};
   lead_ = std::get<etcd::Lead>(outcome);
   return std::nullopt;
+}
+
+Result<std::optional<lease::Leader>> Leadership::depose(etcd::LeaseId former) {
+  PRIME_CHECK(store_.leave(former));
+  return ask_for_lead();
 }
 
 Result<std::optional<coordinator::Snapshot>> Leadership::take_over(const std::string& plan) {
@@ -108,19 +146,14 @@ Result<std::optional<coordinator::Snapshot>> Leadership::take_over(const std::st
 /// etcd first: what it refuses was never decided, and must not be on this disk as if it were. What it took is decided, whether or not
 /// this process lives to tell it: the next leader reads it there. The file is for people, and for `take_over`.
 void Leadership::keep(const coordinator::Snapshot& snapshot) {
-  const auto attempt = [&, text = format_snapshot(snapshot)] {
-    return snapshot.phase == coordinator::Phase::Over ? store_.keep_last(lead_, text, END_REMEMBERED) : store_.keep(lead_, text);
-  };
-  const auto until = monotonic_now() + options_.lease;
-  auto asked = monotonic_now();
-  auto kept = attempt();
-  while (!kept && kept.error().name == ErrorName::StandbyStoreFailed && (monotonic_now() < until || stood_still_since(asked))) {
-    std::this_thread::sleep_for(AGAIN_AFTER);
-    asked = monotonic_now();
-    kept = attempt();
-  }
-  if (!kept) return ports_.refused(kept.error());
-  file_.keep(snapshot);
+  deciding_.emplace(Decision{snapshot, format_snapshot(snapshot)});
+  run(lease::Decided{});
+  deciding_.reset();
+}
+
+Result<void> Leadership::ask_to_keep() {
+  const auto& [snapshot, text] = *deciding_;
+  return snapshot.phase == coordinator::Phase::Over ? store_.keep_last(lead_, text, END_REMEMBERED) : store_.keep(lead_, text);
 }
 
 }  // namespace prime

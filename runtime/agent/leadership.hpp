@@ -1,18 +1,19 @@
 // Owns one coordinator's part in who leads a run that has standbys: its lease, its candidacy, and the decisions, which etcd takes from
-// the leader alone.
+// the leader alone. What follows from an answer of etcd, or from none, is decided by actors/coordinator/lease_machine.
 #pragma once
 
-#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "actors/coordinator/coordinator_state.hpp"
+#include "actors/coordinator/lease_machine.hpp"
 #include "actors/ports.hpp"
 #include "runtime/agent/decision_file.hpp"
 #include "runtime/etcd/run_store.hpp"
@@ -28,7 +29,7 @@ struct LeadershipOptions {
 };
 
 struct LeadershipPorts {
-  /// The lease is gone, or could not be renewed for its whole length. At most once, on a thread of its own.
+  /// The lease is gone, or could not be renewed for its whole length, or there is no store at all. At most once, on any thread.
   std::function<void(Error)> lost;
   /// What was decided could not be kept: this process must end before anybody is told. Does not return.
   std::function<void(const Error&)> refused;
@@ -43,21 +44,26 @@ class Leadership final : public DecisionPort {
   Leadership(const Leadership&) = delete;
   Leadership& operator=(const Leadership&) = delete;
 
-  /// Leads if nobody else does; returns who does.
-  Result<std::optional<etcd::Leader>> campaign();
+  /// Leads if nobody else does; returns who does. To be called again and again until this process leads.
+  Result<std::optional<lease::Leader>> campaign();
   /// To be called by who leads now, once: what was decided before. The plan is kept for standbys if there is none yet.
   Result<std::optional<coordinator::Snapshot>> take_over(const std::string& plan);
   void keep(const coordinator::Snapshot& snapshot) override;
-  /// Whether its lease is one still by the clock of this process. Who leads no more is refused by etcd whatever this says; but a process
-  /// that has just thawed knows it a moment earlier, and takes nobody in. Any thread.
+  /// See lease::holds_lead: who leads no more takes nobody in. Any thread.
   [[nodiscard]] bool holds() const;
   /// Who leads and stands by, when that has changed since the last call. Any thread.
   std::optional<Coordinators> news();
 
  private:
   Leadership(LeadershipOptions options, LeadershipPorts ports);
-  void renew(const std::stop_token& ended);
-  [[nodiscard]] bool stood_still_since(Instant asked) const;
+  /// Feeds the machine, carries out what it wants, and feeds it what comes of that, until it wants nothing more.
+  void run(lease::Event event);
+  std::vector<lease::Effect> take(const lease::Event& event);
+  std::optional<lease::Event> carry_out(const lease::Effect& effect);
+  std::optional<lease::Event> renew(Duration after);
+  Result<std::optional<lease::Leader>> ask_for_lead();
+  Result<std::optional<lease::Leader>> depose(etcd::LeaseId former);
+  Result<void> ask_to_keep();
   void look_around();
 
   LeadershipOptions options_;
@@ -67,10 +73,16 @@ class Leadership final : public DecisionPort {
   etcd::RunStore renewals_;  ///< of the thread that renews: a decision on its way does not hold up the lease
   etcd::LeaseId lease_ = 0;
   etcd::Lead lead_;
-  std::atomic<Instant> renewed_{};  ///< the last time, counted from before etcd was asked
-  std::mutex mutex_;                ///< guards known_ and news_: one thread finds them, another one asks
+  struct Decision {
+    const coordinator::Snapshot& snapshot;
+    std::string text;
+  };
+  std::optional<Decision> deciding_;
+  mutable std::mutex mutex_;  ///< guards what follows: one thread renews, another one decides, and others ask
+  lease::State state_;
   std::vector<Endpoint> known_;
   bool news_ = false;
+  std::stop_source ended_;
   std::jthread renewing_;
 };
 
