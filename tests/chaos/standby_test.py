@@ -13,6 +13,7 @@ import unittest
 
 from prime_run import LIMIT_S, PRIMECTL, Journal, Run, wait_until
 from etcd import PROGRAM, Etcd
+from forwarder import Forwarder
 
 STEPS = 40
 SLOW = {"PRIME_QUADRATIC_DELAY_MS": "5", "PRIME_QUADRATIC_ELEMENTS": "300000"}
@@ -98,9 +99,11 @@ class StandbyRun(Run):
         return commits
 
     def wait_for_peers(self):
+        """Those of `up`; the last that each has said."""
         for peer in self.up["peers"]:
             wait_until(f"the end of {peer['name']}", lambda pid=peer["pid"]: not self.ours(pid))
-        return [lines[-1] for lines in self.peer_journals().values()]
+        names = tuple(peer["name"] for peer in self.up["peers"])
+        return [lines[-1] for directory, lines in self.peer_journals().items() if directory.startswith(names)]
 
 
 def command_line(pid):
@@ -210,6 +213,30 @@ class StandbyTakesOver(unittest.TestCase):
             os.kill(leader, signal.SIGSTOP)
             etcd.thaw()
         self.thaw_after_the_lease(freeze)
+
+    def test_a_leader_that_alone_is_cut_off_from_etcd_takes_nobody_in_and_is_taken_over_with_the_same_bits(self):
+        digests = undisturbed()
+        with Etcd() as etcd, Forwarder(etcd.url) as way, StandbyRun(way, outer_steps=STEPS, held_at=STEPS, dead_after="20s", env=SLOW) as run:
+            standby = run.stand_by()
+            run.wait_until_known(standby)
+            run.wait_for("outer_step_committed", 5)
+            leader = run.coordinator_pid()
+            way.cut_off(run.ours)
+            joiner = run.join()  # it knocks where the run was
+            standby.wait_for("leading")
+            wait_until("the old leader's end", lambda: not run.ours(leader))
+            lines = run.coordinator()
+            end = next(index for index, line in enumerate(lines) if line["event"] == "process_ended")
+            self.assertRegex(lines[end]["reason"], "the store of the standby coordinators failed|this coordinator leads the run no more")
+            joiner.kill()
+            run.hold.unlink()
+            standby.wait_for("run_done")
+            for last in run.wait_for_peers():
+                self.assertEqual(last["exit_code"], 0, last)
+            self.assertEqual({revision: c["digest"] for revision, c in run.decided().items()}, digests)
+            self.assertEqual(len(run.events("peer_admitted")), 3)
+            after = {line["event"] for line in run.coordinator()[end:]}
+            self.assertFalse(after & {"leading", "coordinator_listening", "outer_step_begun", "outer_step_committed"}, after)
 
     def test_a_coordinator_that_its_guard_starts_again_goes_on_before_its_lease_runs_out(self):
         with Etcd() as etcd, StandbyRun(etcd, lease="1h", grace="2h", outer_steps=STEPS, dead_after="20s", env=SLOW) as run:
