@@ -326,7 +326,10 @@ Result<etcd::Outcome> Leaders::accept(std::size_t i, etcd::LeaseId writer, const
 }
 
 void Leaders::judge_who_serves() {
-  const auto serving = std::count_if(processes_.begin(), processes_.end(), [](const Process& p) { return p.alive && p.serves; });
+  // Who does not believe to lead takes nobody in.
+  const auto serving = std::count_if(processes_.begin(), processes_.end(), [&](const Process& p) {
+    return p.alive && p.serves && lease::holds_lead(p.machine, p.clock.read(now_));
+  });
   expect(serving == 1, std::to_string(serving) + " processes serve the run long after the last fault");
 }
 
