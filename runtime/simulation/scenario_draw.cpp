@@ -49,6 +49,9 @@ Result<void> fits(std::uint64_t peers, const coordinator::Options& options) {
   const auto unfit = [&](const std::string& what, std::uint64_t limit) {
     return fail(ErrorName::Usage, "--peers " + std::to_string(peers) + " is " + what + ", " + std::to_string(limit));
   };
+  // The manifest refuses the first; the oracle judges a pause by peers.
+  if (options.shards > 1 && (options.quorum > 0 || options.on_correlated_loss == coordinator::LossPolicy::Pause))
+    return fail(ErrorName::Usage, "`membership.shards` goes neither with `sync.quorum` nor with `correlated_loss: pause`");
   if (peers < options.min_peers) return unfit("fewer than the scenario's `membership.minimum`", options.min_peers);
   if (peers < options.start_quorum) return unfit("fewer than the scenario's `membership.quorum`", options.start_quorum);
   if (peers > options.max_peers) return unfit("more than the scenario's `membership.maximum`", options.max_peers);
@@ -77,6 +80,7 @@ Result<Scenario> draw(const ScenarioFile& file, std::uint64_t seed, std::optiona
   options.min_peers = static_cast<std::uint32_t>(file.minimum ? one_of(random, *file.minimum) : std::min<std::uint64_t>(2, peers));
   options.start_quorum = static_cast<std::uint32_t>(file.quorum ? one_of(random, *file.quorum) : peers);
   options.max_peers = static_cast<std::uint32_t>(file.maximum ? one_of(random, *file.maximum) : all);
+  options.shards = static_cast<std::uint32_t>(one_of(random, file.shards));
   options.stop_when_alone = file.stop_when_alone;
   options.on_correlated_loss = file.on_correlated_loss;
   options.checkpoint_every = one_of(random, file.checkpoint_every);

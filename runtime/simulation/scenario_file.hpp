@@ -49,6 +49,7 @@ struct ScenarioFile {
   std::optional<Count> minimum;  ///< absent: 2
   std::optional<Count> quorum;   ///< absent: all of the start
   std::optional<Count> maximum;  ///< absent: room for everybody who joins
+  Count shards{1, 1};
   bool stop_when_alone = false;
   coordinator::LossPolicy on_correlated_loss = coordinator::LossPolicy::Continue;
   Count checkpoint_every{0, 0};

@@ -202,6 +202,9 @@ void add_rules(std::vector<Key<ScenarioFile>>& t) {
   t.push_back(counts<ScenarioFile>(
       "membership.maximum", "members at once [all of the start, and all who join]", 1, SIMULATED_PEERS_MAX, "8",
       [](auto& f) -> auto& { return f.maximum; }));
+  t.push_back(counts<ScenarioFile>(
+      "membership.shards", "peers that make one replica, which all other numbers of peers here count [1]", 1, MAX_SHARDS, "2",
+      [](auto& f) -> auto& { return f.shards; }));
   t.push_back(flag(
       "membership.stop_when_alone", "too few peers end the run at once [false]", [](auto& f) -> auto& { return f.stop_when_alone; }));
   t.push_back(correlated_loss());
