@@ -352,6 +352,9 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_was_killed_waits_for_all_peers_of_a_repl
   returns(10);
   BOOST_TEST(bench.effects.empty());  // the answer waits for the other one
   BOOST_TEST(bench.reason == "p10 is back, and waits for the others of replica a");
+  bench.hear(10, InDoubt{bench.grid.run.operation.id});
+  BOOST_TEST(bench.reason == "its replica waits for the return of another peer");
+  BOOST_TEST(bench.grid.run.peers.at(PeerId{10}).absent);
   returns(11);
   BOOST_TEST(bench.told<BeginStep>() == (Ids{10, 11}));
   BOOST_TEST((bench.told<Commit>(11).state == held(11, 1)));
