@@ -86,6 +86,7 @@ class LaneThread {
   struct Running {
     std::unique_ptr<Operation> operation;
     std::function<void(ReduceOutcome)> done;
+    std::uint32_t window = 0;  ///< in this turn
   };
   using RunningAt = std::map<OperationId, Running>::iterator;
 
@@ -111,6 +112,7 @@ class LaneThread {
   bool close_lane(PeerId peer, const Error& error);
   void forget_parked(PeerId peer);
 
+  void share_windows();
   void move_bytes();
   void read_from(Stream& stream);
   void decide_on_header(Stream& stream);

@@ -10,14 +10,31 @@ namespace {
 
 /// Steps of one stream in one turn: enough for a frame and the next header, few enough to be fair to the others.
 constexpr int STEPS_PER_TURN = 4;
-/// So many operations have their whole windows; more share what those have.
-constexpr std::uint32_t WINDOWS_IN_ALL = 4;
+/// So many operations have their whole windows; more share what those have,
+constexpr std::uint32_t WINDOWS_IN_ALL = 2;
+/// and of many only so many, each at least a chunk.
+constexpr std::uint32_t SHARES_AT_MOST = 8;
 /// Frames of operations that have not begun here, of at most WHOLE_BYTES each. Beyond it lanes are not read.
 constexpr std::size_t MAX_PARKED_FRAMES = 1024;
 
 }  // namespace
 
+/// What is under way has a bound for all operations together: it is memory, and beyond the caches it is slow. Of many, the oldest have a
+/// share of those that everybody has begun. All see the same ones as such before long, so at least one of them goes on everywhere.
+void LaneThread::share_windows() {
+  const auto count = static_cast<std::uint32_t>(operations_.size());
+  if (count == 0) return;
+  const auto share = std::clamp(WINDOWS_IN_ALL * window() / std::min(count, SHARES_AT_MOST), 1U, window());
+  std::uint32_t given = 0;
+  for (auto& [op, running] : operations_) {
+    const bool has_one = count <= WINDOWS_IN_ALL || (given < SHARES_AT_MOST && running.operation->begun_by_all());
+    running.window = has_one ? share : 0;
+    if (has_one) ++given;
+  }
+}
+
 void LaneThread::move_bytes() {
+  share_windows();
   // Each peer begins with another one, so that not all serve the same peer first.
   const auto middle = lanes_.upper_bound(options_.self);
   const auto serve = [&](Lane& lane) {
@@ -155,14 +172,12 @@ bool LaneThread::next_frame(Lane& lane, Stream& stream) {
     if (probe) stream.send(std::move(*probe));
     return probe.has_value();
   }
-  // What is under way has a bound for all operations together: it is memory, and beyond the caches it is slow.
-  const auto most = WINDOWS_IN_ALL * window() / static_cast<std::uint32_t>(count);
   auto at = std::next(operations_.begin(), static_cast<std::ptrdiff_t>(lane.turn % count));
   for (std::size_t tried = 0; tried < count; ++tried) {
-    Operation& operation = *at->second.operation;
+    auto& [operation, done, window] = at->second;
     if (++at == operations_.end()) at = operations_.begin();
-    const auto to = operation.rank_of(stream.peer());
-    auto frame = to ? operation.next(*to, most) : std::nullopt;
+    const auto to = operation->rank_of(stream.peer());
+    auto frame = to ? operation->next(*to, window) : std::nullopt;
     if (!frame) continue;
     lane.turn = static_cast<std::size_t>(std::distance(operations_.begin(), at));
     stream.send(std::move(*frame));

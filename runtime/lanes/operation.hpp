@@ -68,8 +68,10 @@ class Operation {
   /// The payload of the expected frame is there. Fails with LaneBroken when it was damaged on its way.
   Result<void> received(std::uint32_t from, Reception reception, Instant now);
 
+  /// Whether every other member has begun it, too.
+  [[nodiscard]] bool begun_by_all() const;
   /// The next frame to this rank, if there is one by now; from here on it counts as being sent. `most` narrows the window while others
-  /// share the pool; one chunk is always allowed, since the others may wait for this operation.
+  /// share the pool; with 0 no input is sent.
   [[nodiscard]] std::optional<Frame> next(std::uint32_t to, std::uint32_t most = std::numeric_limits<std::uint32_t>::max());
   void sent(std::uint32_t to, const FrameHeader& header, Instant now);
 

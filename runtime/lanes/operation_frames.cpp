@@ -163,7 +163,13 @@ std::optional<Frame> Operation::next(std::uint32_t to, std::uint32_t most) {
     exchange.ready.pop_front();
     return frame;
   }
-  return next_input(to, std::max(1U, std::min(most, limits_.window_chunks)));
+  return next_input(to, std::min(most, limits_.window_chunks));
+}
+
+bool Operation::begun_by_all() const {
+  for (std::uint32_t rank = 0; rank < plan_.world(); ++rank)
+    if (rank != plan_.rank() && !exchanges_[rank].begun) return false;
+  return true;
 }
 
 std::optional<Frame> Operation::next_input(std::uint32_t to, std::uint32_t window) {

@@ -225,6 +225,20 @@ BOOST_AUTO_TEST_CASE(a_replica_whose_fetch_stopped_half_way_founds_what_it_holds
   BOOST_TEST(text(founded[1], "digest") == to_string(Digest{90, 1}));
 }
 
+BOOST_AUTO_TEST_CASE(who_was_seated_long_ago_can_found_the_state_when_all_others_are_gone) {
+  GridBench bench;
+  bench.seat_all(ALL);       // a founds, b fetches
+  bench.seat_all({30, 31});  // and so does c
+  for (const auto peer : {20U, 21U}) bench.hear(peer, Fetched{Revision{}, held(peer, 0)});
+  BOOST_REQUIRE(bench.grid.run.phase == Phase::Training);  // which was kept
+  bench.lose(10);
+  bench.lose(20);
+  for (const auto peer : {30U, 31U}) bench.hear(peer, FetchFailed{PeerId{peer - 10}, Revision{}, Error{ErrorName::PeerLost, "gone"}});
+  const auto founded = bench.records("state_founded");
+  BOOST_REQUIRE(founded.size() == 2);
+  BOOST_TEST(text(founded[1], "digest") == to_string(born(31)));
+}
+
 BOOST_AUTO_TEST_CASE(a_replica_is_ready_when_all_its_peers_are_and_weighs_what_they_weigh_together) {
   auto bench = training();
   bench.ready(10, 100);
@@ -365,6 +379,35 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_was_killed_waits_for_all_peers_of_a_repl
   BOOST_TEST((bench.told<StartReduce>(21).elements == 101U));
   for (const auto peer : ALL) bench.vote(peer);
   BOOST_TEST(bench.told<Commit>() == ALL);
+}
+
+BOOST_AUTO_TEST_CASE(who_is_back_and_goes_again_before_its_replica_is_costs_it_nothing) {
+  auto bench = training();
+  bench.grid = restore_grid(bench.grid.run.options, *bench.disk, bench.now);
+  const auto returns = [&](std::uint64_t peer) {
+    auto hello = GridBench::hello_of(peer);
+    hello.returning = true;
+    bench.hear(peer, hello);
+  };
+  returns(10);
+  bench.on(Tick{});
+  bench.now += 1s;
+  bench.lose(10);
+  BOOST_TEST(bench.grid.run.peers.contains(PeerId{10}));
+  returns(10);
+  returns(11);
+  BOOST_TEST(bench.told<BeginStep>() == (Ids{10, 11}));
+}
+
+BOOST_AUTO_TEST_CASE(a_coordinator_that_stood_still_holds_nobody_for_silent) {
+  auto bench = training();
+  bench.greet(30);
+  bench.now += 20s;
+  bench.on(Tick{});
+  BOOST_TEST(bench.told<Dismissed>().empty());
+  bench.pass(5s, {10, 11, 20, 21, 30});
+  BOOST_TEST(bench.told<Dismissed>().empty());
+  BOOST_TEST(bench.grid.places.size() == 5);
 }
 
 BOOST_AUTO_TEST_CASE(a_seat_that_is_kept_is_kept_for_all_and_all_come_back) {

@@ -186,6 +186,28 @@ BOOST_AUTO_TEST_CASE(tags_run_at_once_over_the_same_lanes_in_whatever_order_rank
     }
   }
   BOOST_TEST(cluster.dials() == WORLD * (WORLD - 1) / 2);
+  // From each of the others a chunk for each of eight operations, and what is on its way out.
+  for (std::size_t r = 0; r < WORLD; ++r) BOOST_TEST(cluster.engine(r).peak_bytes() <= 32 * 256 * sizeof(float));
+}
+
+BOOST_AUTO_TEST_CASE(one_that_starts_its_tags_one_after_another_is_served_by_one_that_has_started_all) {
+  constexpr std::size_t TAGS = 24;
+  Cluster cluster(2, 256);
+  const std::vector<Contribution> contributions{{cluster.id(0), 1}, {cluster.id(1), 1}};
+  const auto input = random_values(5000, 1);
+  std::vector<std::vector<float>> outputs(2 * TAGS, std::vector<float>(5000));
+  Outcomes outcomes;
+  const auto start = [&](std::size_t rank, std::size_t tag) {
+    const auto key = rank * TAGS + tag;
+    cluster.engine(rank).start(cluster.request({Epoch{1}, Sequence{1}, Tag{tag + 1}}, rank, contributions, input, outputs[key], PATIENCE),
+                               [outcomes, key](ReduceOutcome outcome) { outcomes.put(key, std::move(outcome)); });
+  };
+  for (std::size_t tag = 0; tag < TAGS; ++tag) start(0, tag);
+  for (std::size_t tag = TAGS; tag-- > 0;) {  // the newest first
+    start(1, tag);
+    BOOST_REQUIRE(outcomes.wait([&](const auto& all) { return all.contains(TAGS + tag); }));
+    BOOST_REQUIRE(outcomes.all().at(TAGS + tag).stats.has_value());
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_new_epoch_ends_what_older_ones_have_in_flight) {
