@@ -45,6 +45,11 @@ void check_quorum(const Shared& shared, std::vector<Conflict>& found) {
   const auto& sync = shared.sync;
   const auto& peers = shared.membership.peers;
   if (sync.quorum == 0) return;
+  if (const auto shards = shared.membership.shards; shards > 1)
+    found.push_back({{"sync.quorum", "membership.shards"},
+                     "`sync.quorum` must be 0 where `membership.shards` is above 1, found " + std::to_string(sync.quorum) + " and " +
+                         std::to_string(shards) + ": a replica would be late in one shard and not in another",
+                     "leave `quorum` out to wait for all replicas"});
   if (sync.quorum < peers.minimum || sync.quorum > peers.maximum)
     found.push_back({{"sync.quorum", "membership.peers"},
                      "`sync.quorum` must be within `membership.peers`, found " + std::to_string(sync.quorum) + " and " +
@@ -91,6 +96,14 @@ std::vector<Conflict> conflicts(const Manifest& manifest) {
                      "`membership.correlated_loss: rollback` needs checkpoints on the way, found `checkpoint.every` 0",
                      "for example `checkpoint: {every: 10}`, or `correlated_loss: pause`"});
   return found;
+}
+
+Result<void> check_shards(const Shared& shared, const Local& local) {
+  const auto shards = shared.membership.shards;
+  if (shards == 1 || !local.trainer_command.empty()) return {};
+  return fail(ErrorName::Usage, "the run's model is held in parts (`membership.shards` is " + std::to_string(shards) +
+                                    "), and the built-in trainer holds a whole one: `local.trainer_command` must name a trainer of your "
+                                    "own (docs/EMBEDDING.md)");
 }
 
 }  // namespace prime::manifest

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "messages/result.hpp"
 #include "runtime/manifest/manifest.hpp"
 
 namespace prime::manifest {
@@ -18,5 +19,8 @@ struct Conflict {
 };
 
 std::vector<Conflict> conflicts(const Manifest& manifest);
+
+/// Whether the trainer that `local` names can hold a part of a model, where the run asks for that. Usage.
+Result<void> check_shards(const Shared& shared, const Local& local);
 
 }  // namespace prime::manifest

@@ -147,6 +147,10 @@ void add_house(std::vector<Field>& t) {
   t.push_back({"membership", "who may take part, and who counts as lost", Section{}});
   t.push_back(
       {"membership.peers", "fewest and most peers, as `2..8`; from 1 for a run of one", Peers{AT(shared.membership.peers), MAX_PEERS}});
+  t.push_back({"membership.shards",
+               "parts of one model, each held by a peer of its own, whose trainer is `local.trainer_command`: `peers` counts whole models "
+               "then, the replicas; not with `sync.quorum`",
+               Integer{AT(shared.membership.shards), 1, MAX_SHARDS}});
   t.push_back({"membership.heartbeat", "signs of life", Section{}});
   t.push_back({"membership.heartbeat.every", "time between two heartbeats", TimeSpan{AT(shared.membership.heartbeat.every), 10ms, HOUR}});
   t.push_back({"membership.heartbeat.dead_after", "silence after which a peer is lost; at least twice `every`",
@@ -220,7 +224,8 @@ std::vector<Field> build() {
   // The whole model, and not only what its tensors' shapes show: equal tensors with other heads or another context are another function,
   // and the data cursor counts samples of `model.context`.
   for (auto& field : t)
-    field.of_state = field.path.starts_with("model.") || field.path == "data.tokenizer" || field.path == "sync.algorithm";
+    field.of_state = field.path.starts_with("model.") || field.path == "data.tokenizer" || field.path == "sync.algorithm" ||
+                     field.path == "membership.shards";
   return t;
 }
 

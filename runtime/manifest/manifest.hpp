@@ -151,6 +151,7 @@ struct Standby {
 
 struct Membership {
   PeerRange peers;
+  std::uint32_t shards = 1;  ///< peers that hold one replica of the model together, each a part of it; `peers` counts replicas then
   Heartbeat heartbeat;
   Duration wait_limit = 10min;        ///< for quorum, before the run fails with TooFewPeers
   Duration coordinator_grace = 1min;  ///< how long a peer waits for a lost coordinator to come back

@@ -74,13 +74,18 @@ BOOST_AUTO_TEST_CASE(every_key_can_be_set) {
   BOOST_TEST((shared.data == Data{DataSource::Text, "/a b", "*", MIB, Tokenizer::Bytes, 0.5, 100, 2 * GIB, 7}));
   BOOST_TEST((shared.train == Train{2, 3, AdamW{1, {0, 0.5}, 0, 1e-6}, Constant{}, 0.5, 4294967295U, Evaluate{0, 128}}));
   BOOST_TEST((shared.sync == Sync{Algorithm::Diloco, 1, Nesterov{1, 0}, Wire{Codec::None}, 250ms, 3, 100ms, Alone::Stop}));
-  BOOST_TEST((shared.membership == Membership{PeerRange{1, 1024}, Heartbeat{100ms, 200ms}, 120min, 5s, CorrelatedLoss::Pause,
+  BOOST_TEST((shared.membership == Membership{PeerRange{1, 1024}, 1, Heartbeat{100ms, 200ms}, 120min, 5s, CorrelatedLoss::Pause,
                                               Standby{{"http://10.0.0.5:2379", "https://[::1]:1"}, 2s}}));
   BOOST_TEST((shared.trust == Trust{Transport::Plain}));
   BOOST_TEST((shared.checkpoint == Checkpoint{5, 1}));
   BOOST_TEST(
       (manifest.local ==
        Local{Network{"[::1]:7077", "peer.example"}, Device::Auto, 4, TrainerCare{0, 1min, 1s}, "/here", {"python3", "my trainer.py"}}));
+}
+
+BOOST_AUTO_TEST_CASE(a_model_is_held_by_one_peer_unless_it_is_sharded) {
+  BOOST_TEST(parsed("").shared.membership.shards == 1U);
+  BOOST_TEST(parsed("membership: {shards: 64}\n").shared.membership.shards == 64U);
 }
 
 BOOST_AUTO_TEST_CASE(derived_sizes_follow_what_they_are_derived_from) {
