@@ -46,6 +46,8 @@ Error not_started(const std::string& program, int reason) {
 std::vector<std::string> arguments_of(const JoinOptions& options) {
   std::vector<std::string> arguments{program_of(options), "join", options.invite, "--trainer-fd", std::to_string(AGENT_SOCKET)};
   if (!options.name.empty()) arguments.insert(arguments.end(), {"--name", options.name});
+  if (!options.replica.empty() || options.shard > 0)
+    arguments.insert(arguments.end(), {"--replica", options.replica, "--shard", std::to_string(options.shard)});
   if (!options.state_dir.empty()) arguments.insert(arguments.end(), {"--state-dir", options.state_dir});
   return arguments;
 }

@@ -57,6 +57,9 @@ const std::string& Session::manifest() const { return impl_->welcome.manifest; }
 const std::string& Session::local_manifest() const { return impl_->welcome.local; }
 PeerId Session::peer() const { return impl_->welcome.peer; }
 bool Session::fresh() const { return impl_->welcome.fresh; }
+std::uint32_t Session::shard() const { return impl_->welcome.shard; }
+std::uint32_t Session::shards() const { return impl_->welcome.shards; }
+const std::string& Session::replica() const { return impl_->welcome.replica; }
 
 Result<void> Session::bind(const TensorView& tensor) {
   if (impl_->offered) return prime::fail(ErrorName::Usage, "tensors are bound before the first outer step");

@@ -49,12 +49,21 @@ Error read_error(Fields& fields) {
 // One pair of functions for each message: what it says as JSON, and what JSON must say to be it.
 
 json to_json(const Welcome& m) {
-  return {{"type", "welcome"},      {"run", m.run},     {"peer", to_string(m.peer)}, {"name", m.name},
-          {"manifest", m.manifest}, {"local", m.local}, {"fresh", m.fresh}};
+  return {{"type", "welcome"}, {"run", m.run},     {"peer", to_string(m.peer)}, {"name", m.name},     {"manifest", m.manifest},
+          {"local", m.local},  {"fresh", m.fresh}, {"shard", m.shard},          {"shards", m.shards}, {"replica", m.replica}};
 }
 Welcome read_welcome(Fields& f) {
-  return {f.text("run", MAX_TEXT_BYTES),          f.parsed<PeerId>("peer", parse_peer_id), f.text("name", MAX_TEXT_BYTES),
-          f.text("manifest", MAX_MANIFEST_BYTES), f.text("local", MAX_MANIFEST_BYTES),     f.flag("fresh")};
+  Welcome welcome{f.text("run", MAX_TEXT_BYTES),
+                  f.parsed<PeerId>("peer", parse_peer_id),
+                  f.text("name", MAX_TEXT_BYTES),
+                  f.text("manifest", MAX_MANIFEST_BYTES),
+                  f.text("local", MAX_MANIFEST_BYTES),
+                  f.flag("fresh"),
+                  f.small_number("shard", 0, MAX_SHARDS - 1),
+                  f.small_number("shards", 1, MAX_SHARDS),
+                  f.text("replica", MAX_TEXT_BYTES)};
+  if (welcome.shard >= welcome.shards) f.refuse("shard", "is not below the count of shards");
+  return welcome;
 }
 
 json to_json(const Segments& m) { return {{"type", "segments"}, {"elements", m.elements}, {"capacity_bytes", m.elements * sizeof(float)}}; }

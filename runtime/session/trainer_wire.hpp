@@ -37,6 +37,9 @@ struct Welcome {
   std::string manifest;  ///< shared half, YAML
   std::string local;     ///< local half, YAML
   bool fresh = true;     ///< false: a restart of the trainer
+  std::uint32_t shard = 0;
+  std::uint32_t shards = 1;
+  std::string replica = {};  ///< empty where `shards` is 1
 };
 /// With descriptors of the outer slots (which can only be mapped for reading), then of the local region.
 struct Segments {

@@ -35,6 +35,8 @@ struct JoinOptions {
   std::string name = {};                      ///< readable peer name; empty: drawn from the peer's id
   std::string state_dir = {};                 ///< where the agent keeps its files; empty: primectl's default
   std::chrono::milliseconds timeout{60'000};  ///< until the agent is welcome in the run
+  std::string replica = {};                   ///< of a sharded run: which model this process holds a shard of; else empty
+  std::uint32_t shard = 0;                    ///< and which one; `shards` of the run's manifest are one replica
 };
 
 struct InnerReport {
@@ -48,8 +50,8 @@ struct StepPlan {
   OuterStep step;
   Revision base;
   std::uint32_t rank = 0;
-  std::uint32_t peers = 1;
-  std::uint64_t first_sample = 0;  ///< this peer's first sample of the step in the run's global order
+  std::uint32_t peers = 1;         ///< of a sharded run: replicas, as `rank` is the replica's
+  std::uint64_t first_sample = 0;  ///< this peer's first sample of the step in the run's global order; of a replica, one for all its shards
   std::uint32_t inner_steps = 1;   ///< how many the manifest asks for
   std::uint32_t total_steps = 1;   ///< outer steps of the whole run, for learning-rate schedules
   bool evaluate = false;           ///< report the held-out loss of `base` through Step::held_out
@@ -58,7 +60,7 @@ struct StepPlan {
 struct Committed {
   OuterStep step;
   Revision revision;
-  Digest state;             ///< equal on every peer
+  Digest state;             ///< equal on every peer (that holds the same shard)
   std::uint32_t peers = 0;  ///< that the mean is over; 0: the run went on to `revision` without this peer's contribution
 };
 
@@ -112,8 +114,13 @@ class Session {
   [[nodiscard]] PeerId peer() const;
   /// True when this process takes part for the first time; false when the agent restarted its trainer.
   [[nodiscard]] bool fresh() const;
+  /// Where one model is held by several peers: which part of it this one has, 0 … shards() − 1, of how many, and the name that all
+  /// peers of this model share. In a run that is not sharded: 0, 1 and the empty name.
+  [[nodiscard]] std::uint32_t shard() const;
+  [[nodiscard]] std::uint32_t shards() const;
+  [[nodiscard]] const std::string& replica() const;
 
-  /// Binds tensors; all calls come before the first next_outer_step, in the same order on every peer.
+  /// Binds tensors; all calls come before the first next_outer_step, in the same order on every peer (that holds the same shard).
   Result<void> bind(const TensorView& tensor);
   /// Small files to be put into each checkpoint directory (`config.json`, tokenizer), by name: plain names of at most 100
   /// characters, at most 64 files of 16 MiB. What is refused ends the session; the next call that can fail tells.

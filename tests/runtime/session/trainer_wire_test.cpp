@@ -34,6 +34,9 @@ BOOST_AUTO_TEST_CASE(what_the_agent_says_arrives_whole) {
   BOOST_TEST((welcome.peer == PeerId{0xfedcba9876543210}));
   BOOST_TEST(welcome.manifest == "a: \"1\"\n");
   BOOST_TEST(!welcome.fresh);
+  BOOST_TEST((welcome.shard == 0 && welcome.shards == 1 && welcome.replica.empty()));
+  const auto part = round_trip(wire::Welcome{"run", PeerId{1}, "calm-heron.63", "", "", true, 63, 64, "calm-heron"});
+  BOOST_TEST((part.shard == 63 && part.shards == 64 && part.replica == "calm-heron"));
   const StepPlan plan{OuterStep{5}, Revision{4}, 2, 3, 0xffffffffffffffff, 20, 60, true};
   const auto begin = round_trip(wire::Begin{plan, Digest{0x1234, 0xffffffffffffffff}, 1});
   BOOST_TEST((begin.plan.step == plan.step && begin.plan.base == plan.base && begin.plan.rank == 2 && begin.plan.peers == 3));
@@ -79,6 +82,8 @@ BOOST_AUTO_TEST_CASE(long_or_broken_texts_are_cut_to_what_is_allowed) {
 
 BOOST_AUTO_TEST_CASE(what_the_other_side_would_refuse_is_not_sent) {
   BOOST_TEST(!wire::encode(wire::Welcome{"r", {}, "n", std::string(wire::MAX_MANIFEST_BYTES + 1, 'x'), "", true}));
+  BOOST_TEST(!wire::encode(wire::Welcome{"r", {}, "n", "", "", true, 2, 2, "x"}));
+  BOOST_TEST(!wire::encode(wire::Welcome{"r", {}, "n", "", "", true, 0, 65, "x"}));
   BOOST_TEST(!wire::encode(wire::Export{"../evil"}));
   BOOST_TEST(!wire::encode(wire::Contribute{OuterStep{1}, 0, 0, 0, {}, std::numeric_limits<double>::infinity()}));
   BOOST_TEST(!wire::encode(wire::Bind{std::vector<TensorShape>(wire::MAX_BIND_TENSORS + 1, {"a", {1}}), true}));
@@ -90,33 +95,33 @@ BOOST_AUTO_TEST_CASE(packets_that_are_no_message_are_refused_by_name) {
                              "[]",
                              "null",
                              "{}",
-                             R"({"v":4})",
+                             R"({"v":7})",
                              R"({"v":9,"type":"leave"})",
                              R"({"v":"1","type":"leave"})",
-                             R"({"v":4,"type":"welcome"})",
-                             R"({"v":4,"type":7})",
-                             R"({"v":4,"type":"bind"})",
-                             R"({"v":4,"type":"bind","tensors":{},"last":true})",
-                             R"({"v":4,"type":"bind","tensors":[{"name":"a","shape":[-1]}],"last":true})",
-                             R"({"v":4,"type":"bind","tensors":[{"name":"a","shape":[1.5]}],"last":true})",
-                             R"({"v":4,"type":"bind","tensors":[{"name":"a"}],"last":true})",
-                             R"({"v":4,"type":"bind","tensors":[7],"last":true})",
-                             R"({"v":4,"type":"bind","tensors":[{"name":"a","shape":[18446744073709551615]}],"last":true})",
-                             R"({"v":4,"type":"bind","tensors":[{"name":"a","shape":[1099511627776,1099511627776]}],"last":true})",
-                             R"({"v":4,"type":"bind","tensors":[],"last":1})",
-                             R"({"v":4,"type":"export","name":"a/b"})",
-                             R"({"v":4,"type":"export","name":".."})",
-                             R"({"v":4,"type":"inner","step":1,"inner_steps":1,"loss":1e999,"tokens":1,"samples":1})",
-                             R"({"v":4,"type":"inner","step":1,"inner_steps":4294967296,"loss":1,"tokens":1,"samples":1})",
-                             R"({"v":4,"type":"inner","step":1,"inner_steps":1,"loss":"1","tokens":1,"samples":1})",
-                             R"({"v":4,"type":"inner","step":-1,"inner_steps":1,"loss":1,"tokens":1,"samples":1})",
-                             R"({"v":4,"type":"error","name":"NoSuchError","detail":"","context":[]})",
-                             R"({"v":4,"type":"error","name":"RunFull","detail":"","context":[1]})",
-                             R"({"v":4,"type":"final","held_out_loss":true,"sample":""})"}) {
+                             R"({"v":7,"type":"welcome"})",
+                             R"({"v":7,"type":7})",
+                             R"({"v":7,"type":"bind"})",
+                             R"({"v":7,"type":"bind","tensors":{},"last":true})",
+                             R"({"v":7,"type":"bind","tensors":[{"name":"a","shape":[-1]}],"last":true})",
+                             R"({"v":7,"type":"bind","tensors":[{"name":"a","shape":[1.5]}],"last":true})",
+                             R"({"v":7,"type":"bind","tensors":[{"name":"a"}],"last":true})",
+                             R"({"v":7,"type":"bind","tensors":[7],"last":true})",
+                             R"({"v":7,"type":"bind","tensors":[{"name":"a","shape":[18446744073709551615]}],"last":true})",
+                             R"({"v":7,"type":"bind","tensors":[{"name":"a","shape":[1099511627776,1099511627776]}],"last":true})",
+                             R"({"v":7,"type":"bind","tensors":[],"last":1})",
+                             R"({"v":7,"type":"export","name":"a/b"})",
+                             R"({"v":7,"type":"export","name":".."})",
+                             R"({"v":7,"type":"inner","step":1,"inner_steps":1,"loss":1e999,"tokens":1,"samples":1})",
+                             R"({"v":7,"type":"inner","step":1,"inner_steps":4294967296,"loss":1,"tokens":1,"samples":1})",
+                             R"({"v":7,"type":"inner","step":1,"inner_steps":1,"loss":"1","tokens":1,"samples":1})",
+                             R"({"v":7,"type":"inner","step":-1,"inner_steps":1,"loss":1,"tokens":1,"samples":1})",
+                             R"({"v":7,"type":"error","name":"NoSuchError","detail":"","context":[]})",
+                             R"({"v":7,"type":"error","name":"RunFull","detail":"","context":[1]})",
+                             R"({"v":7,"type":"final","held_out_loss":true,"sample":""})"}) {
     BOOST_TEST(refused_by_agent(packet), packet);
   }
   BOOST_TEST(refused_by_agent(std::string(MAX_PACKET_BYTES, '[')));
-  BOOST_TEST(refused_by_agent(R"({"v":4,"type":"leave","pad":")" + std::string(MAX_PACKET_BYTES, 'x') + "\"}"));
+  BOOST_TEST(refused_by_agent(R"({"v":7,"type":"leave","pad":")" + std::string(MAX_PACKET_BYTES, 'x') + "\"}"));
   BOOST_TEST(refused_by_agent("{\"v\":1,\"type\":\"export\",\"name\":\"a\xff\"}"));
 }
 
