@@ -6,7 +6,9 @@
 #include <charconv>
 
 #include "messages/data_types.hpp"
+#include "messages/membership.hpp"
 #include "runtime/manifest/fields.hpp"
+#include "runtime/net/run_key.hpp"
 
 namespace prime::cli {
 namespace {
@@ -20,6 +22,13 @@ const CLI::Validator PEER_NAME{[](const std::string& word) {
                                  return word == "coordinator" ? std::string{"the coordinator has this name"} : std::string{};
                                },
                                ""};
+/// A part of the names of its peers.
+const CLI::Validator REPLICA_NAME{[](const std::string& word) {
+                                    return net::is_run_id(word) && word.size() <= 60
+                                               ? std::string{}
+                                               : "the name of a replica has 1 to 60 of a-z, 0-9 and -, the first no -";
+                                  },
+                                  ""};
 constexpr const char* RUN_HELP = "run id or a unique prefix of it; absent: the only run that is active";
 constexpr const char* SET_HELP = "override a manifest key, such as train.outer_steps=20; may be given several times";
 
@@ -110,7 +119,9 @@ class Table {
   void start_group() {
     auto& up = add("up", "start a run: a coordinator and peers on this machine", "Start", up_);
     up.add_option("FILE", up_.file, "run manifest")->required();
-    up.add_option("--local", up_.local, "peers to start on this machine [1]")->type_name("N")->check(CLI::Range(1, 64).description(""));
+    up.add_option("--local", up_.local, "peers to start on this machine; of a sharded run, replicas [1]")
+        ->type_name("N")
+        ->check(CLI::Range(1, 64).description(""));
     up.add_option("--quorum", up_.quorum, "peers that begin the first outer step together [N, at least the manifest's minimum]")
         ->type_name("N")
         ->check(CLI::Range(1, 1024).description(""));
@@ -124,12 +135,25 @@ class Table {
 
     auto& join = add("join", "become a peer of a run, with nothing but its invite", "Start", join_);
     join.add_option("INVITE", join_.invite, "as `primectl up` printed it; may come from $PRIMECTL_INVITE instead");
-    join.add_flag("-d,--detach", join_.detach, "return when the run has welcomed this peer; it goes on in the background");
+    auto* detach = join.add_flag("-d,--detach", join_.detach, "return when the run has welcomed this peer; it goes on in the background");
     join.add_option("--name", join_.name, "readable name of this peer [drawn]")->check(PEER_NAME);
     join.add_option("--local-manifest", join_.local_manifest, "manifest whose `local:` half this peer uses")->type_name("FILE");
     join.add_option("--set", join_.overrides, "override a key of the local half, such as local.threads=4")
         ->type_name("KEY=VALUE")
         ->allow_extra_args(false);
+    auto* replica =
+        join.add_option("--replica", join_.replica, "of a sharded run: which model this peer holds a part of; a name that its peers share")
+            ->type_name("NAME")
+            ->check(REPLICA_NAME);
+    auto* shard = join.add_option("--shard", join_.shard, "of a sharded run: which part, from 0")
+                      ->type_name("I")
+                      ->check(CLI::Range(0U, MAX_SHARDS - 1).description(""))
+                      ->needs(replica);
+    join.add_option("--shards", join_.shards, "of a sharded run: start a whole replica, so many peers, in the background [of a drawn name]")
+        ->type_name("S")
+        ->check(CLI::Range(2U, MAX_SHARDS).description(""))
+        ->excludes(shard)
+        ->needs(detach);
     join.add_option("--trainer-fd", join_.trainer_descriptor, "socket of the trainer that started this agent")->group("");
 
     auto& standby = add("standby", "take a run's coordinator over when the machine that has it is gone", "Start", standby_);

@@ -1,10 +1,12 @@
 // Owns `primectl join`: this machine becomes a peer, in this process or in the background.
+#include <numeric>
 #include <optional>
 
 #include "cli/commands.hpp"
 #include "cli/interrupts.hpp"
 #include "cli/invite.hpp"
 #include "cli/join_progress.hpp"
+#include "cli/peer_json.hpp"
 #include "cli/programs.hpp"
 #include "cli/render/shell_word.hpp"
 #include "cli/terminal.hpp"
@@ -37,27 +39,55 @@ Result<Joiner> prepare(const JoinArguments& arguments, manifest::Local local) {
   // It becomes a part of a directory's name, and is shown on other machines.
   if (!arguments.name.empty() && !net::is_run_id(arguments.name))
     return fail(ErrorName::Usage, "`--name " + arguments.name + "`: a name is " + std::string{net::RUN_ID_RULE});
+  if (arguments.shards && !arguments.name.empty())
+    return fail(ErrorName::Usage,
+                "`--name` is of one peer, and `--shards` starts several, named after their replica; `--replica` names it");
+  if (!arguments.replica.empty() && !arguments.shard && !arguments.shards)
+    return fail(ErrorName::Usage, "`--replica " + arguments.replica + "` says of what this peer is a part; `--shard` says which part");
   PRIME_CHECK(launch::check_trainer(local));
   PRIME_TRY(const auto root, telemetry::state_root(arguments.common.state_dir));
   auto directory = root / invite.run;
   return Joiner{std::move(invite), std::move(text), std::move(local), std::move(directory)};
 }
 
+void print_json(const std::vector<launch::StartedPeer>& peers, const Joiner& joiner, Terminal& terminal) {
+  nlohmann::ordered_json object{{"schema", "primectl.join/1"},
+                                {"run_id", joiner.invite.run},
+                                {"state_dir", joiner.directory.string()},
+                                {"peer", peer_json(peers.front())}};
+  if (peers.size() > 1) {
+    object.erase("peer");
+    for (const auto& peer : peers) object["peers"].push_back(peer_json(peer));
+  }
+  terminal.print(telemetry::dump(object) + "\n");
+}
+
+void print_text(const std::vector<launch::StartedPeer>& peers, const JoinArguments& arguments, const Joiner& joiner, Terminal& terminal) {
+  const auto& name = peers.size() > 1 ? peers.front().replica : peers.front().name;
+  terminal.print(name + " takes part in " + joiner.invite.run + " in the background" +
+                 (peers.size() > 1 ? ", " + std::to_string(peers.size()) + " peers that each hold a shard" : std::string{}) + "\n\n  " +
+                 typed_program() + " leave " + name + " --run " + joiner.invite.run + state_dir_option(arguments.common.state_dir) + "\n");
+}
+
 int join_detached(const JoinArguments& arguments, const Joiner& joiner, Terminal& terminal) {
   Interrupts interrupts;
-  const auto peer =
-      launch::start_peer({own_program(), joiner.directory, joiner.invite_text, arguments.name, joiner.local, interrupts.descriptor()});
-  if (!peer) return terminal.complain(peer.error());
-  if (terminal.json()) {
-    terminal.print(telemetry::dump({{"schema", "primectl.join/1"},
-                                    {"run_id", joiner.invite.run},
-                                    {"state_dir", joiner.directory.string()},
-                                    {"peer", {{"id", peer->id}, {"name", peer->name}, {"pid", peer->process.pid()}}}}) +
-                   "\n");
-  } else {
-    terminal.print(peer->name + " takes part in " + joiner.invite.run + " in the background\n\n  " + typed_program() + " leave " +
-                   peer->name + " --run " + joiner.invite.run + state_dir_option(arguments.common.state_dir) + "\n");
+  launch::PeerRequest request{own_program(),
+                              joiner.directory,
+                              joiner.invite_text,
+                              arguments.name,
+                              joiner.local,
+                              arguments.replica,
+                              {arguments.shard.value_or(0)},
+                              interrupts.descriptor()};
+  if (arguments.shards) {
+    request.shards.resize(*arguments.shards);
+    std::iota(request.shards.begin(), request.shards.end(), 0U);
+    if (request.replica.empty()) request.replica = launch::draw_replica_name();
   }
+  const auto peers = launch::start_peers(request);
+  if (!peers) return terminal.complain(peers.error());
+  if (terminal.json()) print_json(*peers, joiner, terminal);
+  else print_text(*peers, arguments, joiner, terminal);
   return 0;
 }
 
@@ -65,8 +95,15 @@ int join_here(const JoinArguments& arguments, Joiner joiner, Terminal& terminal)
   std::optional<JoinProgress> progress;
   const bool tells = !arguments.common.quiet && !arguments.trainer_descriptor;
   if (tells) terminal.say("Joining", joiner.invite.run + " at " + net::format_endpoint(joiner.invite.address));
-  AgentOptions options{std::move(joiner.invite),    joiner.directory, arguments.name, std::move(joiner.local), trainer_program(), {},
-                       arguments.trainer_descriptor};
+  AgentOptions options{std::move(joiner.invite),
+                       joiner.directory,
+                       arguments.name,
+                       std::move(joiner.local),
+                       trainer_program(),
+                       {},
+                       arguments.trainer_descriptor,
+                       arguments.shard.value_or(0),
+                       arguments.replica};
   const auto welcome = [&](const AgentIdentity& self) {
     if (tells) progress.emplace(terminal, self.directory, self.name);
   };

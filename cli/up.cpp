@@ -6,10 +6,12 @@
 #include "cli/commands.hpp"
 #include "cli/going_on.hpp"
 #include "cli/interrupts.hpp"
+#include "cli/peer_json.hpp"
 #include "cli/programs.hpp"
 #include "cli/render/figures.hpp"
 #include "cli/render/shell_word.hpp"
 #include "cli/terminal.hpp"
+#include "runtime/launch/find_checkpoint.hpp"
 #include "runtime/launch/start_run.hpp"
 #include "runtime/manifest/canonical.hpp"
 #include "runtime/manifest/load.hpp"
@@ -29,7 +31,7 @@ std::string names_of(const launch::StartedRun& run) {
 
 nlohmann::ordered_json to_json(const launch::StartedRun& run) {
   auto peers = nlohmann::ordered_json::array();
-  for (const auto& peer : run.peers) peers.push_back({{"id", peer.id}, {"name", peer.name}, {"pid", peer.process.pid()}});
+  for (const auto& peer : run.peers) peers.push_back(peer_json(peer));
   return {{"schema", "primectl.up/1"},
           {"run_id", run.run},
           {"invite", run.invite},
@@ -49,8 +51,8 @@ Result<launch::RunRequest> request_of(const UpArguments& arguments, manifest::Ma
   if (arguments.from) {
     if (arguments.from->empty()) return fail(ErrorName::Usage, "`--from` names nothing: a checkpoint's path, or a run");
     PRIME_TRY(auto found, launch::find_checkpoint(request.state_root, *arguments.from, request.manifest));
-    request.checkpoint = std::move(found.first);
-    request.origin = std::move(found.second);
+    request.checkpoints = std::move(found.paths);
+    request.origin = std::move(found.state);
   }
   return request;
 }
@@ -61,7 +63,27 @@ std::string join_text(const launch::RunRequest& request) {
   return loopback ? "from this machine (`--listen HOST:PORT` lets others in) by" : "by";
 }
 
-std::string join_line(const launch::StartedRun& run) { return "  " + typed_program() + " join " + shell_word(run.invite); }
+/// Of a sharded run: a whole replica, which has to go on in the background.
+std::string join_line(const launch::StartedRun& run, const launch::RunRequest& request) {
+  const auto shards = request.manifest.shared.membership.shards;
+  return "  " + typed_program() + " join " + shell_word(run.invite) +
+         (shards > 1 ? " --shards " + std::to_string(shards) + " --detach --set local.trainer_command=" + shell_word("[…]")
+                     : std::string{});
+}
+
+/// "a coordinator and 3 replicas of 2 peers each"
+std::string what_starts(const launch::RunRequest& request) {
+  const auto shards = request.manifest.shared.membership.shards;
+  return "a coordinator and " + plural(request.peers, shards > 1 ? "replica" : "peer") +
+         (shards > 1 ? " of " + std::to_string(shards) + " peers each" : std::string{});
+}
+
+/// All shards are of one step.
+std::string checkpoint_text(const launch::RunRequest& request) {
+  const auto more = request.checkpoints.size() - 1;
+  return request.checkpoints.front().string() + (more > 0 ? " and those of " + plural(more, "other shard") : std::string{}) +
+         " (after outer step " + std::to_string(request.origin->outer_step.value) + ")";
+}
 
 /// Empty where the manifest names no etcd.
 std::string standby_line(const launch::StartedRun& run, const launch::RunRequest& request) {
@@ -75,7 +97,8 @@ std::string background_text(const launch::StartedRun& run, const launch::RunRequ
   const auto line = [&](const char* command) { return "  " + typed_program() + command + run.run + state_dir_option(state_dir) + "\n"; };
   const auto standby = standby_line(run, request);
   return "run " + run.run + " goes on in the background\n\n" + line(" status ") + line(" down ") + "\njoin it " + join_text(request) +
-         "\n\n" + join_line(run) + "\n" + (standby.empty() ? "" : "\nlet another machine stand by for this one\n\n" + standby + "\n");
+         "\n\n" + join_line(run, request) + "\n" +
+         (standby.empty() ? "" : "\nlet another machine stand by for this one\n\n" + standby + "\n");
 }
 
 }  // namespace
@@ -92,11 +115,8 @@ int run_command(const UpArguments& arguments, Terminal& terminal) {
   // Not before: while a large checkpoint is verified a signal ends this process, as nothing has begun.
   Interrupts interrupts;
   request->interrupt = interrupts.descriptor();
-  terminal.say("Starting",
-               "a coordinator and " + std::to_string(request->peers) + (request->peers == 1 ? " peer" : " peers") + " on this machine");
-  if (request->origin)
-    terminal.say("Continuing",
-                 request->checkpoint.string() + " (after outer step " + std::to_string(request->origin->outer_step.value) + ")");
+  terminal.say("Starting", what_starts(*request) + " on this machine");
+  if (request->origin) terminal.say("Continuing", checkpoint_text(*request));
   const auto since = std::chrono::steady_clock::now();
   auto run = launch::start_run(*request);
   if (!run) return terminal.complain(run.error());
@@ -108,7 +128,7 @@ int run_command(const UpArguments& arguments, Terminal& terminal) {
     else terminal.print(background_text(*run, *request, arguments.common.state_dir));
     return 0;
   }
-  terminal.say("Join", join_text(*request) + "\n" + join_line(*run));
+  terminal.say("Join", join_text(*request) + "\n" + join_line(*run, *request));
   if (const auto standby = standby_line(*run, *request); !standby.empty()) terminal.say("Stand by", "on another machine by\n" + standby);
   return Attendance{terminal, interrupts, *run, arguments.common.state_dir}.until_the_end();
 }

@@ -141,6 +141,8 @@ class Agent {
     host.run = options_.invite.run;
     host.self = self_;
     host.name = name_;
+    host.shard = options_.shard;
+    host.replica = options_.replica;
     host.directory = directory_;
     host.checkpoints = directory_ / "checkpoints";
     host.origin = options_.checkpoint;
@@ -220,6 +222,8 @@ class Agent {
     supervisor_ = system.spawn<SupervisorImpl, caf::detached>(supervisor);
     peer::Options options;
     options.hello = Hello{PROTOCOL_VERSION, options_.invite.run, self_, name_, lanes, static_cast<std::uint32_t>(::getpid())};
+    options.hello.shard = options_.shard;
+    options.hello.replica = options_.replica;
     PeerPorts ports{coordinator,
                     worker_,
                     supervisor_,
@@ -348,6 +352,7 @@ Life live(const AgentOptions& options, PeerId self, std::optional<PeerId> before
   auto journal = RecordJournal::open(directory / "journal.jsonl");
   if (!journal) return {fail(std::move(journal.error()))};
   auto started = process_started("agent", options.invite.run).with("peer", to_string(self)).with("name", options.name);
+  if (!options.replica.empty()) started = std::move(started).with("replica", options.replica).with("shard", std::uint64_t{options.shard});
   if (before) started = std::move(started).with("instead_of", to_string(*before));
   journal->append(std::move(started));
   std::atomic<bool> welcomed{false};
@@ -376,7 +381,8 @@ Result<void> run_agent(AgentOptions options, const AgentPorts& ports) {
   };
   std::optional<PeerId> before;
   for (auto self = random_peer_id();; self = random_peer_id()) {
-    if (options.name.empty()) options.name = readable_name(self);
+    if (options.name.empty())
+      options.name = options.replica.empty() ? readable_name(self) : options.replica + "." + std::to_string(options.shard);
     auto [outcome, told_to_end, coordinator, checkpoint] = live(options, self, before, welcome);
     if (!outcome && eviction) return fail(std::move(*eviction).with_context("joining anew, which failed: " + to_string(outcome.error())));
     // A trainer that is not ours to start belongs to its program, which decides itself whether to join again.

@@ -111,6 +111,7 @@ coordinator::Options machine_options(const CoordinatorOptions& options) {
   machine.deadline = shared.sync.deadline;
   machine.quorum = shared.sync.quorum;
   machine.grace = shared.sync.grace;
+  machine.shards = shared.membership.shards;
   if (const auto& origin = options.origin)
     machine.origin = coordinator::Origin{origin->revision, origin->state, origin->next_sample, origin->tokens};
   machine.wait_limit = shared.membership.wait_limit;
@@ -312,10 +313,13 @@ Result<void> serve(const CoordinatorOptions& options, const std::function<void(c
 Result<void> run_coordinator(const CoordinatorOptions& options, const std::function<void(const Endpoint&)>& listening) {
   PRIME_TRY(auto journal, RecordJournal::open(options.directory / "coordinator" / "journal.jsonl"));
   const auto guard = ::getppid();
-  journal.append(process_started("coordinator", options.run)
+  auto started = process_started("coordinator", options.run)
                      .with("name", options.manifest.shared.run)
                      .with("guard_pid", static_cast<std::uint64_t>(guard))
-                     .with("guard_start_ticks", telemetry::start_ticks(guard).value_or(0)));
+                     .with("guard_start_ticks", telemetry::start_ticks(guard).value_or(0));
+  if (const auto shards = options.manifest.shared.membership.shards; shards > 1)
+    started = std::move(started).with("shards", std::uint64_t{shards});
+  journal.append(std::move(started));
   auto outcome = serve(options, listening, journal);
   journal.append(process_ended(outcome));
   return outcome;

@@ -6,6 +6,7 @@
 #include "runtime/agent/state_transfer.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/manifest/canonical.hpp"
+#include "runtime/manifest/check.hpp"
 #include "runtime/manifest/load.hpp"
 #include "runtime/store/checkpoint.hpp"
 
@@ -48,6 +49,11 @@ void PeerHost::start(const Welcome& welcome) {
       options_.report(peer::TrainerGaveUp{std::move(shared.error()).with_context("reading the run's manifest")});
       return;
     }
+    // Before anybody hears that the run has welcomed it.
+    if (auto able = manifest::check_shards(*shared, options_.local); !able && !options_.external) {
+      options_.report(peer::TrainerGaveUp{std::move(able.error())});
+      return;
+    }
     manifest_ = manifest::Manifest{*shared, options_.local};
   }
   const auto& shared = manifest_->shared;
@@ -81,7 +87,15 @@ void PeerHost::launch() {
   trainer_ = std::move(*host);
   stop_cause_.reset();
   progress_ = monotonic_now();
-  const wire::Welcome hello{options_.run, options_.self, options_.name, welcome_.manifest, manifest::local_yaml(*manifest_), fresh_};
+  const wire::Welcome hello{options_.run,
+                            options_.self,
+                            options_.name,
+                            welcome_.manifest,
+                            manifest::local_yaml(*manifest_),
+                            fresh_,
+                            options_.shard,
+                            manifest_->shared.membership.shards,
+                            options_.replica};
   fresh_ = false;
   if (auto sent = trainer_->welcome(hello); !sent) trainer_->kill();
 }
@@ -151,6 +165,11 @@ Result<void> PeerHost::initialize() {
   auto loaded = store::load_checkpoint(options_.origin);
   if (!loaded) return fail(std::move(loaded.error()).with_context(at));
   const auto& of = loaded->state;
+  const auto shards = manifest_->shared.membership.shards;
+  if (of.shard != options_.shard || of.shards != shards)
+    return fail(ErrorName::StateMismatch, options_.origin.string() + " is of shard " + std::to_string(of.shard) + " of " +
+                                              std::to_string(of.shards) + ", this peer holds shard " + std::to_string(options_.shard) +
+                                              " of " + std::to_string(shards));
   auto momentum = std::move(loaded->momentum);
   momentum.resize(loaded->parameters.size());  // a checkpoint leaves out one that is zero
   std::vector<TensorShape> tensors;
@@ -372,7 +391,8 @@ Result<std::string> PeerHost::write_checkpoint() {
     content.manifest = welcome_.manifest;
   }
   const auto& counters = state->counters;
-  content.state = {options_.run, counters.revision, counters.step, counters.next_sample, counters.tokens, state->state};
+  content.state = {options_.run,    counters.revision, counters.step,  counters.next_sample,
+                   counters.tokens, state->state,      options_.shard, manifest_->shared.membership.shards};
   std::size_t offset = 0;
   for (const auto& tensor : state->layout.tensors()) {
     PRIME_TRY(const auto elements, count_elements(tensor));

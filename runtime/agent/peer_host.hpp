@@ -25,6 +25,8 @@ struct PeerHostOptions {
   std::string run;
   PeerId self;
   std::string name;
+  std::uint32_t shard = 0;            ///< which it holds
+  std::string replica;                ///< of what; empty where the run is not sharded
   std::filesystem::path directory;    ///< of this peer: trainer.log
   std::filesystem::path checkpoints;  ///< where checkpoint directories are put
   std::filesystem::path origin;       ///< the checkpoint to begin with; empty: what the trainer brings

@@ -54,11 +54,13 @@ struct AgentIdentity {
 struct AgentOptions {
   net::Invite invite;
   std::filesystem::path directory;  ///< the run directory; the peer's own is made below it
-  std::string name;                 ///< empty: drawn from the peer id
+  std::string name;                 ///< empty: drawn from the peer id, or REPLICA.SHARD
   manifest::Local local;
   std::string trainer_program;            ///< used when the manifest's local half names no trainer
   std::filesystem::path checkpoint;       ///< the state to begin with; empty: the trainer's, or a donor's
   std::optional<int> trainer_descriptor;  ///< socket of a trainer that started this agent (prime::Session::join)
+  std::uint32_t shard = 0;                ///< that it holds, where the run is sharded
+  std::string replica = {};               ///< then: which model's; shared by all peers that hold a shard of it
 };
 
 struct AgentPorts {

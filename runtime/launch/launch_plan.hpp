@@ -26,7 +26,9 @@ struct AgentPlan {
   std::string invite;
   std::string name;  ///< empty: drawn
   manifest::Local local;
-  std::string checkpoint;  ///< the state to begin with; empty: none
+  std::string checkpoint;    ///< the state to begin with; empty: none
+  std::string replica = {};  ///< of a sharded run; else empty
+  std::uint32_t shard = 0;
   friend bool operator==(const AgentPlan&, const AgentPlan&) = default;
 };
 

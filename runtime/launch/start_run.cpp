@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <functional>
-#include <map>
 #include <set>
 #include <sstream>
 #include <unistd.h>
@@ -11,16 +9,14 @@
 
 #include "runtime/agent/random_id.hpp"
 #include "runtime/etcd/run_store.hpp"
+#include "runtime/launch/find_checkpoint.hpp"
 #include "runtime/launch/launch_plan.hpp"
 #include "runtime/launch/run_directory.hpp"
 #include "runtime/launch/stop_processes.hpp"
-#include "runtime/manifest/continuation.hpp"
-#include "runtime/manifest/load.hpp"
+#include "runtime/manifest/check.hpp"
 #include "runtime/net/reachable.hpp"
 #include "runtime/net/run_key.hpp"
 #include "runtime/store/atomic_file.hpp"
-#include "runtime/store/journal.hpp"
-#include "runtime/telemetry/journal_fields.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/trainer/corpus.hpp"
 
@@ -69,19 +65,45 @@ Result<LaunchedProcess> launch_agent(const std::string& program, const fs::path&
   return LaunchedProcess::start({command_of(program, "agent", directory), format_plan(plan), agent_log(directory, index)});
 }
 
-Result<StartedPeer> welcome(LaunchedProcess process, int interrupt) {
+Result<StartedPeer> welcome(LaunchedProcess process, const AgentPlan& plan, int interrupt) {
   auto said = process.readiness(AGENT_START_LIMIT, interrupt);
   if (!said) {
     stop_processes(std::vector{process.identity()}, StopLimits{STOP_PATIENCE});
     return fail(std::move(said).error());
   }
-  StartedPeer peer{said->value("peer", std::string{}), said->value("name", std::string{}), said->value("directory", std::string{}),
-                   std::move(process)};
+  StartedPeer peer{said->value("peer", std::string{}),
+                   said->value("name", std::string{}),
+                   said->value("directory", std::string{}),
+                   std::move(process),
+                   plan.replica,
+                   plan.shard};
   peer.process.move_log(peer.directory / "agent.log");
   return peer;
 }
 
-/// All are started before the first is waited for, so that they come up at the same time.
+/// All are started before the first is waited for, so that they come up at the same time. All or none.
+Result<std::vector<StartedPeer>> launch_agents(const std::string& program, const fs::path& directory, const std::vector<AgentPlan>& plans,
+                                               int interrupt) {
+  std::vector<LaunchedProcess> processes;
+  std::optional<Error> failed;
+  for (std::uint32_t index = 0; index < plans.size() && !failed; ++index) {
+    auto process = launch_agent(program, directory, plans[index], index);
+    if (process) processes.push_back(std::move(*process));
+    else failed = std::move(process).error();
+  }
+  std::vector<telemetry::ProcessIdentity> started;
+  for (const auto& process : processes) started.push_back(process.identity());
+  std::vector<StartedPeer> peers;
+  for (std::size_t i = 0; i < processes.size() && !failed; ++i) {
+    auto peer = welcome(std::move(processes[i]), plans[i], interrupt);
+    if (peer) peers.push_back(std::move(*peer));
+    else failed = std::move(peer).error().with_context("starting a peer");
+  }
+  if (!failed) return peers;
+  stop_processes(started, StopLimits{STOP_PATIENCE});
+  return fail(std::move(*failed));
+}
+
 Result<void> start_agents(const RunRequest& request, StartedRun& run) {
   // They dial what the coordinator listens at, which the address that others know it by may not lead to from here.
   PRIME_TRY(auto invite, net::parse_invite(run.invite));
@@ -89,27 +111,19 @@ Result<void> start_agents(const RunRequest& request, StartedRun& run) {
   local.network.listen = net::format_endpoint(Endpoint{request.listen.host, 0});
   if (net::is_wildcard(request.listen.host)) local.network.advertise = std::exchange(invite.address.host, "localhost");
   else invite.address.host = request.listen.host;
-  AgentPlan plan{net::format_invite(invite), "", local, request.checkpoint.string()};
+  AgentPlan plan{net::format_invite(invite), "", local, ""};
+  const auto shards = request.manifest.shared.membership.shards;
   Names names;
-  std::vector<LaunchedProcess> processes;
-  Result<void> outcome;
-  for (std::uint32_t index = 0; index < request.peers && outcome; ++index) {
-    plan.name = names.next();
-    auto process = launch_agent(request.program, run.directory, plan, index);
-    if (process) processes.push_back(std::move(*process));
-    else outcome = fail(std::move(process).error());
+  std::vector<AgentPlan> plans;
+  for (std::uint32_t index = 0; index < request.peers * shards; ++index) {
+    plan.shard = index % shards;
+    if (shards == 1) plan.name = names.next();
+    else if (plan.shard == 0) plan.replica = names.next();
+    if (!request.checkpoints.empty()) plan.checkpoint = request.checkpoints.at(plan.shard).string();
+    plans.push_back(plan);
   }
-  for (auto& process : processes) {
-    const auto identity = process.identity();
-    auto peer = outcome ? welcome(std::move(process), request.interrupt) : Result<StartedPeer>{fail(outcome.error())};
-    if (peer) {
-      run.peers.push_back(std::move(*peer));
-    } else {
-      stop_processes(std::vector{identity}, StopLimits{STOP_PATIENCE});
-      if (outcome) outcome = fail(std::move(peer).error().with_context("starting a peer"));
-    }
-  }
-  return outcome;
+  PRIME_TRY(run.peers, launch_agents(request.program, run.directory, plans, request.interrupt));
+  return {};
 }
 
 void stop_run(const StartedRun& run) {
@@ -119,64 +133,12 @@ void stop_run(const StartedRun& run) {
   stop_processes(std::vector{run.coordinator.identity()}, StopLimits{STOP_PATIENCE});
 }
 
-/// The states that were committed and then undone by a rollback, by digest: peers that had been lost before it may have saved them.
-Result<std::set<std::string>> undone_states(const fs::path& run) {
-  std::map<std::uint64_t, std::string> standing;
-  std::set<std::string> undone;
-  PRIME_CHECK(store::JournalReader{telemetry::coordinator_journal(run)}.read_to_end([&](const store::JournalLine& line) {
-    const auto revision = telemetry::count_field(line.fields, "revision").value_or(0);
-    const auto digest = telemetry::text_field(line.fields, "digest").value_or("");
-    if (line.event == "outer_step_committed") {
-      standing[revision] = digest;
-      undone.erase(digest);
-    } else if (line.event == "rolled_back") {
-      for (auto void_one = standing.upper_bound(revision); void_one != standing.end(); void_one = standing.erase(void_one))
-        undone.insert(void_one->second);
-    }
-  }));
-  return undone;
-}
-
-/// Of all its peers; damaged ones count, so that nobody goes on from an older one unawares, but any whole one of that step will do.
-Result<fs::path> newest_checkpoint(const fs::path& run) {
-  std::map<std::string, std::vector<fs::path>, std::greater<>> by_step;
-  for (const auto& journal : telemetry::peer_journals(run)) {
-    std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator{journal.parent_path() / "checkpoints", ignored})
-      if (entry.path().filename().string().starts_with("step-")) by_step[entry.path().filename()].push_back(entry.path());
-  }
-  PRIME_TRY(const auto undone, undone_states(run));
-  for (const auto& [step, paths] : by_step) {
-    const fs::path* damaged = nullptr;
-    for (const auto& path : paths) {
-      const auto state = store::verify_checkpoint(path);
-      if (!state) damaged = &path;
-      else if (!undone.contains(to_string(state->state))) return path;
-    }
-    if (damaged != nullptr) return *damaged;  // whose damage is told next
-  }
-  return fail(ErrorName::Usage,
-              run.filename().string() + " has no checkpoint; `down` saves one, and `checkpoint.every` makes a run save on the way");
-}
-
-/// With another model the peers would find out by themselves, after everything has started, and each of them for itself.
-Result<void> check_model(const fs::path& checkpoint, const manifest::Shared& wanted) {
-  PRIME_TRY(const auto text, store::read_manifest(checkpoint));
-  const auto kept = manifest::parse_shared(text);
-  if (!kept) return {};  // of another version, whose keys cannot be compared
-  std::string differing;
-  for (const auto& change : manifest::state_changes(*kept, wanted))
-    differing +=
-        (differing.empty() ? "`" : ", `") + std::string{change.path} + "` is " + change.wanted + " here and " + change.kept + " there";
-  return differing.empty() ? Result<void>{} : fail(ErrorName::StateMismatch, differing + " (" + checkpoint.string() + ")");
-}
-
 /// Its cause is told by now; only one that names a log needs it.
 bool needs_log(const Error& error) { return error.name == ErrorName::ProcessFailed; }
 
 /// Of a run that never began: it would be listed as one that failed. Unless some peers have trained while others could not be started.
 void remove_run(const fs::path& directory) {
-  if (!newest_checkpoint(directory)) static_cast<void>(store::remove_directory_atomically(directory));
+  if (!has_checkpoint(directory)) static_cast<void>(store::remove_directory_atomically(directory));
 }
 
 /// Of a standby that never stood by; peers of the run may be here.
@@ -185,10 +147,11 @@ void remove_coordinator(const fs::path& run_directory) {
   if (telemetry::peer_journals(run_directory).empty()) remove_run(run_directory);
 }
 
-/// Of a peer that the run never let in; directories that hold nothing else go with it.
-void remove_peer(const fs::path& run_directory) {
+/// Of peers that the run never let in; directories that hold nothing else go with them.
+void remove_peers(const fs::path& run_directory, std::uint32_t count) {
   std::error_code ignored;
-  for (const auto& path : {agent_log(run_directory, 0), run_directory / "peers", run_directory}) fs::remove(path, ignored);
+  for (std::uint32_t index = 0; index < count; ++index) fs::remove(agent_log(run_directory, index), ignored);
+  for (const auto& path : {run_directory / "peers", run_directory}) fs::remove(path, ignored);
 }
 
 }  // namespace
@@ -218,33 +181,12 @@ Result<void> check_start(const manifest::Manifest& manifest, std::uint32_t peers
     if (value > maximum)
       return fail(ErrorName::Usage, option + std::to_string(value) + " is more than `membership.peers` admits, " + std::to_string(maximum));
   PRIME_CHECK(check_trainer(manifest.local));
+  PRIME_CHECK(manifest::check_shards(manifest.shared, manifest.local));
   if (!manifest.local.trainer_command.empty()) return {};  // what a trainer of one's own reads is its own affair
   const auto& shared = manifest.shared;
   PRIME_CHECK(
       trainer::Corpus::open(shared.data, manifest.local.data_path.value_or(shared.data.path), shared.model.context, shared.train.batch));
   return {};
-}
-
-Result<std::pair<fs::path, store::CheckpointState>> find_checkpoint(const fs::path& state_root, const std::string& name,
-                                                                    const manifest::Manifest& manifest) {
-  auto path = fs::absolute(name);
-  std::error_code ignored;
-  if (!fs::is_directory(path / "prime", ignored)) {
-    // A run's own directory, else its name: what happens to lie here under that name is neither.
-    auto run = fs::is_directory(path / "peers", ignored) ? Result<fs::path>{path} : telemetry::find_run(state_root, name);
-    if (!run && fs::exists(path, ignored))
-      return fail(ErrorName::Usage,
-                  path.string() + " is no checkpoint; name a run, its directory, or one of its `peers/*/checkpoints/step-*`");
-    PRIME_TRY(const auto directory, std::move(run));
-    PRIME_TRY(path, newest_checkpoint(directory));
-  }
-  PRIME_TRY(const auto state, store::verify_checkpoint(path));
-  PRIME_CHECK(check_model(path, manifest.shared));
-  if (state.outer_step.value >= manifest.shared.train.outer_steps)
-    return fail(ErrorName::Usage, path.string() + " is of outer step " + std::to_string(state.outer_step.value) +
-                                      ", and `train.outer_steps` is " + std::to_string(manifest.shared.train.outer_steps) +
-                                      ": nothing is left to train");
-  return std::pair{path, state};
 }
 
 Result<StartedRun> start_run(const RunRequest& request) {
@@ -275,15 +217,17 @@ Result<StartedRun> start_run(const RunRequest& request) {
   return started;
 }
 
-Result<StartedPeer> start_peer(const PeerRequest& request) {
+std::string draw_replica_name() { return Names{}.next(); }
+
+Result<std::vector<StartedPeer>> start_peers(const PeerRequest& request) {
   std::error_code error;
   fs::create_directories(request.run_directory / "peers", error);
   if (error) return fail(store::storage_error("create", request.run_directory, error.value()));
-  PRIME_TRY(auto process,
-            launch_agent(request.program, request.run_directory, AgentPlan{request.invite, request.name, request.local, {}}, 0));
-  auto peer = welcome(std::move(process), request.interrupt);
-  if (!peer && !needs_log(peer.error())) remove_peer(request.run_directory);
-  return peer;
+  std::vector<AgentPlan> plans;
+  for (const auto shard : request.shards) plans.push_back({request.invite, request.name, request.local, {}, request.replica, shard});
+  auto peers = launch_agents(request.program, request.run_directory, plans, request.interrupt);
+  if (!peers && !needs_log(peers.error())) remove_peers(request.run_directory, static_cast<std::uint32_t>(request.shards.size()));
+  return peers;
 }
 
 Result<StartedStandby> start_standby(const StandbyRequest& request) {

@@ -20,10 +20,11 @@ struct RunRequest {
   std::string program;  ///< primectl, with its hidden commands
   std::filesystem::path state_root;
   manifest::Manifest manifest;
-  std::uint32_t peers = 1;           ///< to start here
-  std::uint32_t quorum = 0;          ///< that begin the first outer step together; 0: `peers`. Never fewer than the manifest's minimum
-  Endpoint listen;                   ///< of the coordinator; the peers take any free port of the same host
-  std::filesystem::path checkpoint;  ///< the state to go on from; empty: a new one
+  std::uint32_t peers = 1;   ///< to start here; of a sharded run: replicas, each of so many peers as the manifest has shards
+  std::uint32_t quorum = 0;  ///< that begin the first outer step together; 0: `peers`. Never fewer than the manifest's minimum
+  Endpoint listen;           ///< of the coordinator; the peers take any free port of the same host
+  /// The state to go on from, by shard; empty: a new one.
+  std::vector<std::filesystem::path> checkpoints;
   std::optional<store::CheckpointState> origin;  ///< what it is of
   int interrupt = -1;                            ///< readable: give up
 };
@@ -33,6 +34,8 @@ struct StartedPeer {
   std::string name;
   std::filesystem::path directory;
   LaunchedProcess process;
+  std::string replica = {};  ///< of a sharded run; else empty
+  std::uint32_t shard = 0;
 };
 
 struct StartedRun {
@@ -51,26 +54,23 @@ Result<void> check_trainer(const manifest::Local& local);
 /// that the built-in one cannot read.
 Result<void> check_start(const manifest::Manifest& manifest, std::uint32_t peers, std::uint32_t quorum);
 
-/// A checkpoint's directory, or the newest one that a run of this machine left, by its id or a unique prefix of it; and what it is of.
-/// Every byte of it is verified. Errors: RunUnknown, CheckpointCorrupt, StorageFailed; StateMismatch when `manifest` names another model,
-/// Usage when it has no step after it.
-Result<std::pair<std::filesystem::path, store::CheckpointState>> find_checkpoint(const std::filesystem::path& state_root,
-                                                                                 const std::string& name,
-                                                                                 const manifest::Manifest& manifest);
-
 Result<StartedRun> start_run(const RunRequest& request);
 
 struct PeerRequest {
   std::string program;
   std::filesystem::path run_directory;  ///< made when it is not there
   std::string invite;
-  std::string name;
+  std::string name;  ///< empty: drawn, or REPLICA.SHARD
   manifest::Local local;
+  std::string replica = {};                 ///< of a sharded run; else empty
+  std::vector<std::uint32_t> shards = {0};  ///< of it: one peer for each
   int interrupt = -1;
 };
 
-/// One more peer of a run, detached. Returns when the run has welcomed it.
-Result<StartedPeer> start_peer(const PeerRequest& request);
+/// More peers of a run, detached: all or none. Returns when the run has welcomed them.
+Result<std::vector<StartedPeer>> start_peers(const PeerRequest& request);
+/// A name for a replica that is started as a whole.
+std::string draw_replica_name();
 
 struct StandbyRequest {
   std::string program;

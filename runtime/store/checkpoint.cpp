@@ -9,6 +9,7 @@
 #include <numeric>
 #include <system_error>
 
+#include "messages/membership.hpp"
 #include "runtime/store/atomic_file.hpp"
 
 namespace prime::store {
@@ -158,13 +159,12 @@ bool same_layout(const std::vector<TensorEntry>& a, const std::vector<TensorEntr
 }  // namespace
 
 std::string format_state(const CheckpointState& state) {
-  return to_text({{"schema", "prime.state/1"},
-                  {"run", state.run},
-                  {"revision", state.revision.value},
-                  {"outer_step", state.outer_step.value},
-                  {"next_sample", state.next_sample},
-                  {"tokens", state.tokens},
-                  {"state", to_string(state.state)}});
+  json object{{"schema", "prime.state/1"},        {"run", state.run},
+              {"revision", state.revision.value}, {"outer_step", state.outer_step.value},
+              {"next_sample", state.next_sample}, {"tokens", state.tokens},
+              {"state", to_string(state.state)}};
+  if (state.shards > 1) object.update({{"shard", state.shard}, {"shards", state.shards}});
+  return to_text(object);
 }
 
 std::optional<CheckpointState> parse_state(const std::string& text) {
@@ -177,7 +177,18 @@ std::optional<CheckpointState> parse_state(const std::string& text) {
   const auto tokens = count_at(object, "tokens");
   const auto digest = parse_digest(text_at(object, "state").value_or(""));
   if (!run || !revision || !outer_step || !next_sample || !tokens || !digest) return std::nullopt;
-  return CheckpointState{*run, Revision{*revision}, OuterStep{*outer_step}, *next_sample, *tokens, *digest};
+  // Only what is a part of a model says so.
+  const auto shard = object.contains("shard") ? count_at(object, "shard") : 0;
+  const auto shards = object.contains("shards") ? count_at(object, "shards") : 1;
+  if (!shard || !shards || *shards > MAX_SHARDS || *shard >= *shards) return std::nullopt;
+  return CheckpointState{*run,
+                         Revision{*revision},
+                         OuterStep{*outer_step},
+                         *next_sample,
+                         *tokens,
+                         *digest,
+                         static_cast<std::uint32_t>(*shard),
+                         static_cast<std::uint32_t>(*shards)};
 }
 
 Result<fs::path> write_checkpoint(const fs::path& directory, const CheckpointContent& content) {

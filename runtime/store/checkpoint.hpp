@@ -29,6 +29,8 @@ struct CheckpointState {
   std::uint64_t next_sample = 0;  ///< the data cursor
   std::uint64_t tokens = 0;       ///< trained on by all peers so far
   Digest state;
+  std::uint32_t shard = 0;  ///< the part of the model that it holds, of `shards`
+  std::uint32_t shards = 1;
   friend bool operator==(const CheckpointState&, const CheckpointState&) = default;
 };
 

@@ -36,6 +36,21 @@ BOOST_AUTO_TEST_CASE(up_takes_its_options_in_any_order) {
   BOOST_TEST(up.overrides == (std::vector<std::string>{"train.batch=2", "run=x"}), boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(join_takes_one_shard_of_a_replica_or_starts_a_whole_one) {
+  const auto one = parsed<JoinArguments>({"join", "prime://x", "--replica", "calm-heron", "--shard", "1"});
+  BOOST_TEST(one.replica == "calm-heron");
+  BOOST_TEST(one.shard.value() == 1U);
+  BOOST_TEST(!one.shards);
+  BOOST_TEST(parsed<JoinArguments>({"join", "prime://x", "--shards", "4", "-d"}).shards.value() == 4U);
+  BOOST_TEST(refusal({"join", "prime://x", "--shard", "1"}).find("--replica") != std::string::npos);
+  BOOST_TEST(refusal({"join", "prime://x", "--shards", "4"}).find("--detach") != std::string::npos);
+  refusal({"join", "prime://x", "--replica", "r", "--shard", "1", "--shards", "4", "-d"});
+  for (const auto* shard : {"-1", "64", "x", ""}) refusal({"join", "prime://x", "--replica", "r", "--shard", shard});
+  for (const auto* shards : {"1", "65", "x"}) refusal({"join", "prime://x", "-d", "--shards", shards});
+  for (const auto* name : {"", "a.b", "-x", "A"})
+    BOOST_TEST(refusal({"join", "prime://x", "--shard", "1", "--replica", name}).find("the name of a replica") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(simulate_takes_one_seed_or_a_range_of_them) {
   const auto one = parsed<SimulateArguments>({"simulate", "x.yaml", "--seed", "18446744073709551615", "--peers", "32"});
   BOOST_TEST(one.file == "x.yaml");

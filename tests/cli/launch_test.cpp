@@ -3,6 +3,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "kernels/digest/digest.hpp"
+#include "runtime/launch/find_checkpoint.hpp"
 #include "runtime/launch/launch_plan.hpp"
 #include "runtime/launch/launched_process.hpp"
 #include "runtime/launch/readiness.hpp"
@@ -136,7 +138,7 @@ BOOST_AUTO_TEST_CASE(plans_survive_their_way) {
   auto local = small_manifest().local;
   local.trainer_command = {"python3", "a b.py"};
   local.threads = 4;
-  const AgentPlan agent{"prime://x", "brave-otter", local, "/a/checkpoint"};
+  const AgentPlan agent{"prime://x", "brave-otter", local, "/a/checkpoint", "calm-heron", 3};
   BOOST_TEST((parse_agent_plan(format_plan(agent)).value() == agent));
   BOOST_TEST((parse_agent_plan("").error().name == ErrorName::Usage));
   BOOST_TEST((parse_coordinator_plan("[]").error().name == ErrorName::Usage));
@@ -186,6 +188,17 @@ BOOST_AUTO_TEST_CASE(what_cannot_work_is_refused_before_anything_starts) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_model_in_parts_needs_a_trainer_that_holds_one) {
+  auto manifest = small_manifest();
+  manifest.shared.membership.shards = 2;
+  const auto refused = check_start(manifest, 1, 0);
+  BOOST_REQUIRE(!refused);
+  BOOST_TEST((refused.error().name == ErrorName::Usage));
+  BOOST_TEST(refused.error().detail.find("`local.trainer_command` must name a trainer of your own") != std::string::npos);
+  manifest.local.trainer_command = {"sh"};
+  BOOST_TEST(check_start(manifest, 1, 0).has_value());
+}
+
 BOOST_AUTO_TEST_CASE(a_checkpoint_of_another_model_is_refused_and_one_without_a_manifest_that_is_understood_is_not) {
   const test::TemporaryDirectory root;
   auto manifest = small_manifest();
@@ -224,7 +237,7 @@ BOOST_AUTO_TEST_CASE(a_run_goes_on_from_the_newest_state_that_was_not_undone) {
   const auto state = [](std::uint64_t revision, std::uint64_t digest) {
     return nlohmann::json{{"revision", revision}, {"digest", to_string(Digest{digest, 8})}};
   };
-  const auto found = [&] { return find_checkpoint(root.path(), "small-abcdef", manifest).value().second.state; };
+  const auto found = [&] { return find_checkpoint(root.path(), "small-abcdef", manifest).value().state.state; };
 
   test::HandwrittenJournal journal;
   journal.add("process_started").add("outer_step_committed", state(1, 1)).add("outer_step_committed", state(2, 2));
@@ -241,6 +254,54 @@ BOOST_AUTO_TEST_CASE(a_run_goes_on_from_the_newest_state_that_was_not_undone) {
   journal.write(telemetry::coordinator_journal(run));
   save("cyd", 2, 3);
   BOOST_TEST((found() == Digest{3, 8}), "of two of the same step the one that stands");
+}
+
+BOOST_AUTO_TEST_CASE(a_sharded_run_goes_on_from_the_newest_step_of_which_every_shard_has_a_checkpoint) {
+  const test::TemporaryDirectory root;
+  auto manifest = small_manifest();
+  manifest.shared.membership.shards = 2;
+  const auto run = root.path() / "small-abcdef";
+  const auto save = [&](const std::string& peer, std::uint32_t shard, std::uint64_t step, std::uint64_t digest) {
+    test::HandwrittenJournal{}.add("process_started").write(run / "peers" / peer / "journal.jsonl");
+    store::CheckpointContent content;
+    content.state = {"small-abcdef", Revision{step}, OuterStep{step}, 5, 6, Digest{digest, 8}, shard, 2};
+    content.manifest = manifest::shared_yaml(manifest);
+    return store::write_checkpoint(run / "peers" / peer / "checkpoints", content).value();
+  };
+  const auto combined = [](std::uint64_t a, std::uint64_t b) {
+    return kernels::combine_digests(std::vector{Digest{a, 8}, Digest{b, 8}}, 2);
+  };
+  const auto found = [&] { return find_checkpoint(root.path(), "small-abcdef", manifest); };
+  const auto committed = [](std::uint64_t revision, const Digest& digest) {
+    return nlohmann::json{{"revision", revision}, {"digest", to_string(digest)}};
+  };
+  test::HandwrittenJournal journal;
+  journal.add("process_started").add("outer_step_committed", committed(1, combined(1, 11)));
+  journal.write(telemetry::coordinator_journal(run));
+
+  const auto first = save("ada.0", 0, 1, 1);
+  BOOST_TEST(found().error().detail.find("no outer step of which all 2 shards have a whole checkpoint") != std::string::npos);
+  const auto second = save("bob.1", 1, 1, 11);
+  save("ada.0", 0, 2, 2);
+  BOOST_REQUIRE(found().has_value());
+  BOOST_TEST((found()->paths == std::vector{first, second}), "of step 2 one shard is missing");
+  BOOST_TEST((found()->state.state == combined(1, 11)));
+  BOOST_TEST((found()->state.outer_step == OuterStep{1}));
+
+  save("bob.1", 1, 2, 12);
+  journal.add("outer_step_committed", committed(2, combined(2, 12))).add("rolled_back", committed(1, combined(1, 11)));
+  journal.write(telemetry::coordinator_journal(run));
+  BOOST_TEST((found()->state.state == combined(1, 11)), "step 2 was undone");
+  const auto anew = save("cyd.1", 1, 2, 13);
+  const auto anew_too = save("eve.0", 0, 2, 3);
+  journal.add("outer_step_committed", committed(2, combined(3, 13)));
+  journal.write(telemetry::coordinator_journal(run));
+  BOOST_TEST((found()->paths == std::vector{anew_too, anew}), "and done again");
+
+  const auto alone = find_checkpoint(root.path(), first.string(), manifest);
+  BOOST_TEST(alone.error().detail.find("is one shard of 2; name the run") != std::string::npos);
+  manifest.shared.membership.shards = 1;
+  BOOST_TEST((found().error().name == ErrorName::StateMismatch));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,182 @@
+#include "runtime/launch/find_checkpoint.hpp"
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "kernels/digest/digest.hpp"
+#include "runtime/manifest/continuation.hpp"
+#include "runtime/manifest/load.hpp"
+#include "runtime/store/journal.hpp"
+#include "runtime/telemetry/journal_fields.hpp"
+#include "runtime/telemetry/run_files.hpp"
+
+namespace prime::launch {
+namespace fs = std::filesystem;
+namespace {
+
+/// Of one outer step, the states of the shards that are tried with each other: rollbacks leave several of a shard, seldom more than two.
+constexpr std::size_t COMBINATIONS_MAX = 4096;
+
+using PathsByStep = std::map<std::string, std::vector<fs::path>, std::greater<>>;
+
+/// What a coordinator's journal says of the states that its run has had, by digest. Empty where it is on another machine.
+struct Lineage {
+  std::map<std::uint64_t, std::string> standing;  ///< by revision
+  std::set<std::string> undone;                   ///< by a rollback: peers that had been lost before it may have saved them
+};
+
+Result<Lineage> lineage_of(const fs::path& run) {
+  Lineage lineage;
+  auto& [standing, undone] = lineage;
+  PRIME_CHECK(store::JournalReader{telemetry::coordinator_journal(run)}.read_to_end([&](const store::JournalLine& line) {
+    const auto revision = telemetry::count_field(line.fields, "revision").value_or(0);
+    const auto digest = telemetry::text_field(line.fields, "digest").value_or("");
+    if (line.event == "outer_step_committed") {
+      standing[revision] = digest;
+      undone.erase(digest);
+    } else if (line.event == "rolled_back") {
+      for (auto void_one = standing.upper_bound(revision); void_one != standing.end(); void_one = standing.erase(void_one))
+        undone.insert(void_one->second);
+    }
+  }));
+  return lineage;
+}
+
+/// Newest step first.
+PathsByStep checkpoints_of(const fs::path& run) {
+  PathsByStep by_step;
+  for (const auto& journal : telemetry::peer_journals(run)) {
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator{journal.parent_path() / "checkpoints", ignored})
+      if (entry.path().filename().string().starts_with("step-")) by_step[entry.path().filename()].push_back(entry.path());
+  }
+  return by_step;
+}
+
+Error no_checkpoint(const fs::path& run, const std::string& what = "no checkpoint") {
+  return Error{ErrorName::Usage,
+               run.filename().string() + " has " + what + "; `down` saves one, and `checkpoint.every` makes a run save on the way"};
+}
+
+/// Of all its peers; damaged ones count, so that nobody goes on from an older one unawares, but any whole one of that step will do.
+Result<fs::path> newest_checkpoint(const fs::path& run) {
+  PRIME_TRY(const auto lineage, lineage_of(run));
+  for (const auto& [step, paths] : checkpoints_of(run)) {
+    const fs::path* damaged = nullptr;
+    for (const auto& path : paths) {
+      const auto state = store::verify_checkpoint(path);
+      if (!state) damaged = &path;
+      else if (!lineage.undone.contains(to_string(state->state))) return path;
+    }
+    if (damaged != nullptr) return *damaged;  // whose damage is told next
+  }
+  return fail(no_checkpoint(run));
+}
+
+/// Of one shard, the states of one outer step.
+using StatesOfShard = std::map<Digest, std::pair<fs::path, store::CheckpointState>>;
+
+/// One state of each shard that together are what the run has committed and not undone; nothing when there is none.
+std::optional<FoundCheckpoint> fitting(const std::vector<StatesOfShard>& shards, const Lineage& lineage) {
+  std::vector<StatesOfShard::const_iterator> chosen;
+  bool choice = false;
+  for (const auto& states : shards) {
+    if (states.empty()) return std::nullopt;
+    chosen.push_back(states.begin());
+    choice |= states.size() > 1;
+  }
+  const auto committed = lineage.standing.find(chosen.front()->second.second.revision.value);
+  // Where nobody here knows which states were committed together, none are guessed.
+  if (committed == lineage.standing.end() && choice) return std::nullopt;
+  for (std::size_t tried = 0; tried < COMBINATIONS_MAX; ++tried) {
+    std::vector<Digest> digests;
+    for (const auto& one : chosen) digests.push_back(one->first);
+    const auto whole = kernels::combine_digests(digests, digests.size());
+    const auto name = to_string(whole);
+    if (committed != lineage.standing.end() ? committed->second == name : !lineage.undone.contains(name)) {
+      FoundCheckpoint found{{}, chosen.front()->second.second};
+      found.state.state = whole;
+      found.state.shards = 1;
+      for (const auto& one : chosen) found.paths.push_back(one->second.first);
+      return found;
+    }
+    std::size_t shard = 0;
+    while (shard < shards.size() && ++chosen[shard] == shards[shard].end()) {
+      chosen[shard] = shards[shard].begin();
+      ++shard;
+    }
+    if (shard == shards.size()) break;
+  }
+  return std::nullopt;
+}
+
+/// The newest step of which every shard has a whole one. A peer may have died before it saved the step that others saved.
+Result<FoundCheckpoint> newest_of_all_shards(const fs::path& run, std::uint32_t count) {
+  PRIME_TRY(const auto lineage, lineage_of(run));
+  for (const auto& [step, paths] : checkpoints_of(run)) {
+    std::vector<StatesOfShard> shards(count);
+    for (const auto& path : paths) {
+      auto state = store::verify_checkpoint(path);
+      if (state && state->shards == count) shards[state->shard].try_emplace(state->state, path, *state);
+    }
+    if (auto found = fitting(shards, lineage)) return *std::move(found);
+  }
+  return fail(no_checkpoint(run, "no outer step of which all " + std::to_string(count) + " shards have a whole checkpoint"));
+}
+
+/// With another model the peers would find out by themselves, after everything has started, and each of them for itself.
+Result<void> check_model(const fs::path& checkpoint, const manifest::Shared& wanted) {
+  PRIME_TRY(const auto text, store::read_manifest(checkpoint));
+  const auto kept = manifest::parse_shared(text);
+  if (!kept) return {};  // of another version, whose keys cannot be compared
+  std::string differing;
+  for (const auto& change : manifest::state_changes(*kept, wanted))
+    differing +=
+        (differing.empty() ? "`" : ", `") + std::string{change.path} + "` is " + change.wanted + " here and " + change.kept + " there";
+  return differing.empty() ? Result<void>{} : fail(ErrorName::StateMismatch, differing + " (" + checkpoint.string() + ")");
+}
+
+Result<FoundCheckpoint> found_in(const fs::path& run, const manifest::Shared& shared) {
+  // Of a run with other shards there is none, and the one that is there says why.
+  if (const auto shards = shared.membership.shards; shards > 1)
+    if (auto found = newest_of_all_shards(run, shards)) return found;
+  PRIME_TRY(const auto path, newest_checkpoint(run));
+  PRIME_TRY(const auto state, store::verify_checkpoint(path));
+  PRIME_CHECK(check_model(path, shared));
+  return shared.membership.shards > 1 ? newest_of_all_shards(run, shared.membership.shards) : FoundCheckpoint{{path}, state};
+}
+
+}  // namespace
+
+bool has_checkpoint(const fs::path& run) { return !checkpoints_of(run).empty(); }
+
+Result<FoundCheckpoint> find_checkpoint(const fs::path& state_root, const std::string& name, const manifest::Manifest& manifest) {
+  const auto path = fs::absolute(name);
+  FoundCheckpoint found;
+  std::error_code ignored;
+  if (!fs::is_directory(path / "prime", ignored)) {
+    // A run's own directory, else its name: what happens to lie here under that name is neither.
+    auto run = fs::is_directory(path / "peers", ignored) ? Result<fs::path>{path} : telemetry::find_run(state_root, name);
+    if (!run && fs::exists(path, ignored))
+      return fail(ErrorName::Usage,
+                  path.string() + " is no checkpoint; name a run, its directory, or one of its `peers/*/checkpoints/step-*`");
+    PRIME_TRY(const auto directory, std::move(run));
+    PRIME_TRY(found, found_in(directory, manifest.shared));
+  } else {
+    PRIME_TRY(found.state, store::verify_checkpoint(path));
+    found.paths = {path};
+  }
+  for (const auto& one : found.paths) PRIME_CHECK(check_model(one, manifest.shared));
+  if (found.state.shards > 1)
+    return fail(ErrorName::Usage, path.string() + " is one shard of " + std::to_string(found.state.shards) +
+                                      "; name the run that it is of, and the others are found with it");
+  if (found.state.outer_step.value >= manifest.shared.train.outer_steps)
+    return fail(ErrorName::Usage, found.paths.front().string() + " is of outer step " + std::to_string(found.state.outer_step.value) +
+                                      ", and `train.outer_steps` is " + std::to_string(manifest.shared.train.outer_steps) +
+                                      ": nothing is left to train");
+  return found;
+}
+
+}  // namespace prime::launch
