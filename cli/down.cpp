@@ -1,6 +1,7 @@
 // Owns `primectl down`: everything of a run that runs on this machine ends, and what was trained is saved.
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "cli/commands.hpp"
 #include "cli/going_on.hpp"
@@ -36,14 +37,17 @@ int run_command(const DownArguments& arguments, Terminal& terminal) {
   if (coordinator_runs && !observer.run().ended) note_end(*directory, Error{ErrorName::RunStopped, "by its owner, by force"});
   std::vector<std::string> saved;
   std::vector<Error> unsaved;
-  bool holds_all = false;  // somebody's checkpoint is of what the run held at its end
+  std::set<std::uint64_t> shards;    // that are held here
+  std::set<std::uint64_t> complete;  // those of which somebody's checkpoint is of what the run held at its end
   for (const auto& peer : observer.local_peers()) {
     if (std::none_of(agents.begin(), agents.end(), [&](const auto& agent) { return agent == peer.agent; })) continue;
     if (peer.checkpoint) saved.push_back(*peer.checkpoint);
     if (peer.problem) unsaved.emplace_back(ErrorName::StorageFailed, peer.status.name + " could not save its state: " + *peer.problem);
     else if (!peer.ended) unsaved.emplace_back(ErrorName::AgentLost, peer.status.name + " was ended by force and saved nothing");
-    else if (peer.checkpoint) holds_all = true;
+    else if (peer.checkpoint) complete.insert(peer.status.shard);
+    shards.insert(peer.status.shard);
   }
+  const bool holds_all = !complete.empty() && complete == shards;
   const auto run = directory->filename().string();
   const auto ended = agents.size() + (coordinator_runs ? 1 : 0);
   if (terminal.json()) {
@@ -60,7 +64,7 @@ int run_command(const DownArguments& arguments, Terminal& terminal) {
   }
   int exit_code = 0;
   for (const auto& error : unsaved) exit_code = terminal.complain(error);
-  return holds_all ? 0 : exit_code;  // every peer holds the same state: one copy is all that is needed
+  return holds_all ? 0 : exit_code;  // every peer of a shard holds the same state: one copy is all that is needed
 }
 
 }  // namespace prime::cli

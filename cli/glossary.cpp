@@ -22,6 +22,8 @@ const std::vector<WordGroup>& glossary() {
        {
            {"run", "one training job, from `primectl up` to its last outer step; its id is its name and six letters"},
            {"peer", "who contributes to a run: an agent and its trainer"},
+           {"shard", "a part of a model's parameters, where no peer holds the whole: peers of one shard reduce among each other"},
+           {"replica", "the peers that hold all shards of one model; they take part in a run, or are out of it, together"},
            {"coordinator", "the process that decides who is a member and what is committed; it sees no tensor"},
            {"agent", "the process that is a peer's seat: it holds the outer state, speaks with the others and saves"},
            {"seat", "the place of a peer in a run: held by its connection, lost with it or by silence"},

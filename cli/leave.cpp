@@ -18,10 +18,12 @@ constexpr Duration PATIENCE{30s};
 std::vector<telemetry::PeerJournal> running_peers(const telemetry::RunObserver& observer, const std::string& who) {
   auto peers = observer.local_peers();
   std::erase_if(peers, [&](const telemetry::PeerJournal& peer) {
-    const bool meant = peer.status.name.starts_with(who) || peer.status.id.starts_with(who);
+    const bool meant = peer.status.name.starts_with(who) || peer.status.id.starts_with(who) || peer.status.replica == who;
     return !meant || peer.ended || !telemetry::is_alive(peer.agent);
   });
-  const auto differs = [&](const telemetry::PeerJournal& peer) { return peer.status.name != who && peer.status.id != who; };
+  const auto differs = [&](const telemetry::PeerJournal& peer) {
+    return peer.status.name != who && peer.status.id != who && (who.empty() || peer.status.replica != who);
+  };
   if (!std::all_of(peers.begin(), peers.end(), differs)) std::erase_if(peers, differs);
   return peers;
 }
@@ -30,7 +32,10 @@ Result<std::vector<telemetry::PeerJournal>> choose(const std::string& run, const
   auto peers = running_peers(observer, who);
   if (peers.empty())
     return fail(ErrorName::PeerUnknown, (who.empty() ? std::string{"none"} : "none called `" + who + "`") + " of " + run + " runs here");
-  if (!who.empty() && peers.size() > 1) {
+  // The name of a replica means all its peers.
+  const bool replica =
+      std::all_of(peers.begin(), peers.end(), [&](const telemetry::PeerJournal& peer) { return peer.status.replica == who; });
+  if (!who.empty() && peers.size() > 1 && !replica) {
     std::string names;
     for (const auto& peer : peers) names += (names.empty() ? "" : ", ") + peer.status.name + " (" + peer.status.id + ")";
     return fail(ErrorName::Usage, "several peers match `" + who + "`: " + names + "; name one by its id");

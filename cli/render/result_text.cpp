@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "cli/render/figures.hpp"
 
@@ -29,6 +30,8 @@ std::string digest_line(const telemetry::RunStatus& status, const DigestComparis
   if (!digests.differing.empty()) {
     text += ", DIFFERENT on";
     for (const auto& name : digests.differing) text += " " + name;
+  } else if (is_sharded(status)) {
+    text += ", of all shards; each is equal on its peers here";
   } else if (digests.equal == 1) {
     text += ", of the one peer here";
   } else if (digests.equal > 1) {
@@ -41,9 +44,13 @@ std::string digest_line(const telemetry::RunStatus& status, const DigestComparis
 
 DigestComparison compare_digests(const telemetry::RunStatus& status, const std::vector<telemetry::PeerJournal>& peers) {
   DigestComparison result;
+  std::map<std::uint64_t, std::string> of_shard;
   for (const auto& peer : peers) {
     if (peer.status.outer_step != status.outer_step || !peer.status.digest) continue;
-    if (peer.status.digest == status.digest) ++result.equal;
+    // The run's digest is of all shards; peers that hold the same one have to agree among each other.
+    const auto& expected =
+        peer.status.replica.empty() ? status.digest : of_shard.try_emplace(peer.status.shard, *peer.status.digest).first->second;
+    if (peer.status.digest == expected) ++result.equal;
     else result.differing.push_back(peer.status.name);
   }
   return result;

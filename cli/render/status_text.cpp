@@ -45,17 +45,20 @@ std::string headline(const RunStatus& status, const Style& style) {
   return text + "\n";
 }
 
-std::vector<std::string> peer_row(const PeerStatus& peer) {
+std::vector<std::string> peer_row(const PeerStatus& peer, bool sharded) {
   // The number of a process that is gone may be somebody else's by now; a program that looks for it by its number finds it in the JSON.
   const auto process = [&](const std::optional<std::uint64_t>& pid) { return telemetry::is_gone(peer.state) ? UNKNOWN : or_unknown(pid); };
-  return {harmless(peer.name.empty() ? peer.id : peer.name),
-          std::string{to_string(peer.state)},
-          or_unknown(peer.outer_step),
-          rate_figure(peer.tokens_per_s),
-          short_digest(peer.digest),
-          process(peer.pid),
-          process(peer.trainer_pid),
-          harmless(telemetry::short_reason(peer.reason))};
+  std::vector<std::string> row{harmless(peer.name.empty() ? peer.id : peer.name),
+                               std::string{to_string(peer.state)},
+                               or_unknown(peer.outer_step),
+                               rate_figure(peer.tokens_per_s),
+                               short_digest(peer.digest),
+                               process(peer.pid),
+                               process(peer.trainer_pid),
+                               harmless(telemetry::short_reason(peer.reason))};
+  // A peer has any name that it was given.
+  if (sharded) row.insert(row.begin() + 1, {harmless(peer.replica), peer.replica.empty() ? UNKNOWN : std::to_string(peer.shard)});
+  return row;
 }
 
 /// " (since 09:30:00Z, until 09:32:00Z)"
@@ -77,16 +80,13 @@ std::string status_text(const RunStatus& status, const Style& style) {
   if (status.stands_by_for && !is_over(status.state)) text += "stands by for the coordinator at " + harmless(*status.stands_by_for) + "\n";
   if (!status.peers.empty()) {
     std::vector<std::vector<std::string>> rows;
-    for (const auto& peer : status.peers) rows.push_back(peer_row(peer));
-    text += columns({{"PEER"},
-                     {"STATE"},
-                     {"STEP", Align::Right},
-                     {"TOK/S", Align::Right},
-                     {"DIGEST"},
-                     {"PID", Align::Right},
-                     {"TRAINER", Align::Right},
-                     {"REASON"}},
-                    rows);
+    const bool sharded = is_sharded(status);
+    for (const auto& peer : status.peers) rows.push_back(peer_row(peer, sharded));
+    std::vector<Column> titles{
+        {"PEER"},  {"STATE"}, {"STEP", Align::Right}, {"TOK/S", Align::Right}, {"DIGEST"}, {"PID", Align::Right}, {"TRAINER", Align::Right},
+        {"REASON"}};
+    if (sharded) titles.insert(titles.begin() + 1, {{"REPLICA"}, {"SHARD", Align::Right}});
+    text += columns(titles, rows);
   }
   for (const auto& lane : status.relayed)
     text += "Lane " + harmless(lane.from) + " to " + harmless(lane.to) + " relayed through " + harmless(lane.through) + "\n";

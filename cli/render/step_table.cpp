@@ -21,6 +21,11 @@ struct FixedColumn {
 /// Fixed widths: a line is printed before the next one is known.
 constexpr FixedColumn COLUMNS[] = {{"step", 5}, {"loss", 7}, {"held-out", 8}, {"tok/s", 7}, {"peers", 6}, {"reduce", 8}, {"wire", 9}};
 
+/// What a contribution is of: a peer, or the replica whose peers make it together.
+std::string member_of(const nlohmann::json& fields) {
+  return text_field(fields, "replica").value_or(text_field(fields, "peer").value_or(text_field(fields, "name").value_or("")));
+}
+
 std::string fixed_line(const std::vector<std::string>& cells, const std::string& note) {
   std::string line;
   for (std::size_t i = 0; i < cells.size(); ++i) line += (i > 0 ? "  " : "") + cell(cells[i], COLUMNS[i].width, Align::Right);
@@ -39,18 +44,21 @@ std::string StepTable::header() const {
 
 std::optional<std::string> StepTable::apply(const store::JournalLine& line) {
   const auto& fields = line.fields;
-  const auto name = text_field(fields, "name").value_or("a peer");
+  // A replica comes and goes as a whole, and a line for each of its peers tells of it.
+  const auto replica = text_field(fields, "replica");
+  const auto name = replica ? *replica : text_field(fields, "name").value_or("a peer");
   if (line.event == "outer_step_begun") begun_ = true;
   if (line.event == "peer_admitted") {
-    members_.insert(text_field(fields, "peer").value_or(name));
+    const bool fresh = members_.insert(member_of(fields)).second;
     expected_ = std::max(expected_, members_.size());
-    if (begun_) notes_.push_back(name + " joined");
+    if (begun_ && fresh) notes_.push_back(name + " joined");
   }
   if (line.event == "peer_left" || line.event == "peer_lost") on_gone(name, line.event == "peer_left", fields);
   // An outer step that is tried again tells of it again.
   if (auto late = name + " late"; line.event == "peer_late" && std::find(notes_.begin(), notes_.end(), late) == notes_.end())
     notes_.push_back(std::move(late));
-  if (line.event == "peer_absent") notes_.push_back(name + " is waited for");
+  if (auto absent = name + " is waited for"; line.event == "peer_absent" && std::find(notes_.begin(), notes_.end(), absent) == notes_.end())
+    notes_.push_back(std::move(absent));
   if (line.event == "pause_ended")
     notes_.push_back("paused until " + std::to_string(count_field(fields, "members").value_or(0)) + " peers were there");
   if (line.event == "rolled_back") notes_.push_back("rolled back to step " + std::to_string(count_field(fields, "outer_step").value_or(0)));
@@ -65,7 +73,9 @@ std::optional<std::string> StepTable::apply(const store::JournalLine& line) {
 }
 
 void StepTable::on_gone(const std::string& name, bool left, const nlohmann::json& fields) {
-  const bool member = members_.erase(text_field(fields, "peer").value_or(name)) > 0;
+  const bool member = members_.erase(member_of(fields)) > 0;
+  // Of a replica the first line has told it; who waited in vain for the others of its own never was a part of the run.
+  if (!member && text_field(fields, "replica")) return;
   if (member && left) --expected_;
   if (member && !left) lost_ = true;
   gone_.push_back(name);

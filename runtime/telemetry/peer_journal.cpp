@@ -20,6 +20,8 @@ void on_started(PeerJournal& journal, const Fields& fields) {
   journal.ended = false;
   journal.status.id = text_field(fields, "peer").value_or("");
   journal.status.name = text_field(fields, "name").value_or("");
+  journal.status.replica = text_field(fields, "replica").value_or("");
+  journal.status.shard = count_field(fields, "shard").value_or(0);
 }
 
 void on_committed(PeerJournal& journal, const Fields& fields) {

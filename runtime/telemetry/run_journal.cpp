@@ -25,6 +25,8 @@ PeerStatus* peer_of(RunStatus& status, const Fields& fields) {
     found->id = *id;
   }
   if (auto name = text_field(fields, "name")) found->name = std::move(*name);
+  if (auto replica = text_field(fields, "replica")) found->replica = std::move(*replica);
+  if (const auto shard = count_field(fields, "shard")) found->shard = *shard;
   return found;
 }
 
@@ -91,6 +93,33 @@ void on_peer(RunStatus& status, PeerState state, const Fields& fields) {
   forget_lanes(status, peer->name);
 }
 
+/// Of a replica that is not whole, each peer waits for the same ones.
+void name_missing(RunStatus& status, const std::string& replica) {
+  const auto waits = [&](const PeerStatus& peer) { return peer.replica == replica && peer.state == PeerState::Joining; };
+  std::string missing;
+  std::size_t count = 0;
+  for (std::uint64_t shard = 0; shard < status.shards; ++shard) {
+    const auto holds = [&](const PeerStatus& peer) { return waits(peer) && peer.shard == shard; };
+    if (std::any_of(status.peers.begin(), status.peers.end(), holds)) continue;
+    missing += (count++ == 0 ? "" : ", ") + std::to_string(shard);
+  }
+  for (auto& peer : status.peers)
+    if (waits(peer))
+      peer.reason = count == 0 ? "" : (count == 1 ? "waits for shard " : "waits for shards ") + missing + " of replica " + replica;
+}
+
+void on_shard_waits(RunStatus& status, const Fields& fields) {
+  on_peer(status, PeerState::Joining, fields);
+  name_missing(status, text_field(fields, "replica").value_or(""));
+}
+
+void on_gone(RunStatus& status, PeerState state, const Fields& fields) {
+  const auto* const peer = peer_of(status, fields);
+  const bool waited = peer != nullptr && peer->state == PeerState::Joining && !peer->reason.empty();
+  on_peer(status, state, fields);
+  if (waited && !peer->replica.empty()) name_missing(status, std::string{peer->replica});
+}
+
 void on_ready(RunStatus& status, const Fields& fields) {
   auto* const peer = peer_of(status, fields);
   if (peer == nullptr) return;
@@ -112,7 +141,9 @@ void on_committed(RunStatus& status, const Fields& fields) {
   for_members(status, [&](PeerStatus& peer) {
     peer.state = PeerState::Training;
     peer.outer_step = status.outer_step;
-    peer.digest = status.digest;
+    // That of a shard is told by its own peers alone.
+    if (peer.replica.empty()) peer.digest = status.digest;
+    else peer.digest.reset();
   });
 }
 
@@ -153,6 +184,7 @@ void on_started(RunJournal& journal, const Fields& fields) {
                                   count_field(fields, "guard_start_ticks").value_or(0)};
   journal.status.coordinator_here = true;
   journal.status.coordinator_pid = count_field(fields, "pid");
+  journal.status.shards = count_field(fields, "shards").value_or(1);
   if (auto run = text_field(fields, "run")) journal.status.id = std::move(*run);
   journal.status.name = text_field(fields, "name").value_or(run_name(journal.status.id));
 }
@@ -205,6 +237,7 @@ constexpr std::array RUN_RULES{
                      j.status.digest = text_field(f, "digest");
                      j.status.tokens = count_field(f, "tokens").value_or(0);
                    }},
+    RunJournalRule{"shard_waits", [](RunJournal& j, const Fields& f) { on_shard_waits(j.status, f); }},
     RunJournalRule{"peer_joining", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Joining, f); }},
     RunJournalRule{"peer_seated", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Joining, f); }},
     RunJournalRule{"peer_fetching", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Fetching, f); }},
@@ -214,8 +247,8 @@ constexpr std::array RUN_RULES{
                      on_peer(j.status, PeerState::Training, f);
                      note_counters(j.status, f);
                    }},
-    RunJournalRule{"peer_left", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Left, f); }},
-    RunJournalRule{"peer_lost", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Lost, f); }},
+    RunJournalRule{"peer_left", [](RunJournal& j, const Fields& f) { on_gone(j.status, PeerState::Left, f); }},
+    RunJournalRule{"peer_lost", [](RunJournal& j, const Fields& f) { on_gone(j.status, PeerState::Lost, f); }},
     RunJournalRule{"correlated_loss",
                    [](RunJournal& j, const Fields& f) {
                      if (text_field(f, "policy") == "pause") j.status.state = RunState::Paused;

@@ -59,7 +59,7 @@ void judge_from_peers(RunStatus& status, const std::vector<PeerJournal>& local) 
   for (const auto& peer : status.peers) {
     if (peer.outer_step.value_or(0) < status.outer_step || !peer.outer_step) continue;
     status.outer_step = status.revision = *peer.outer_step;
-    status.digest = peer.digest;
+    if (peer.replica.empty()) status.digest = peer.digest;  // else it is of a shard
   }
   if (done) status.state = RunState::Done;
   else if (over) status.state = lost ? RunState::Failed : RunState::Stopped;

@@ -1,5 +1,7 @@
 #include "runtime/telemetry/run_status.hpp"
 
+#include <algorithm>
+
 namespace prime::telemetry {
 
 std::string_view to_string(RunState state) {
@@ -25,6 +27,11 @@ std::string_view to_string(PeerState state) {
     case PeerState::Lost: return "lost";
   }
   return "lost";
+}
+
+bool is_sharded(const RunStatus& status) {
+  return status.shards > 1 ||
+         std::any_of(status.peers.begin(), status.peers.end(), [](const PeerStatus& peer) { return !peer.replica.empty(); });
 }
 
 std::string run_name(std::string_view run_id) { return std::string{run_id.substr(0, run_id.rfind('-'))}; }

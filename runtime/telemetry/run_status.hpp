@@ -31,7 +31,9 @@ struct PeerStatus {
   std::optional<std::uint64_t> outer_step;  ///< last committed
   std::optional<std::string> digest;        ///< of the state that it holds
   std::optional<double> tokens_per_s;
-  std::string reason;  ///< why it left, was lost, or is not training
+  std::string reason;   ///< why it left, was lost, or is not training
+  std::string replica;  ///< of a sharded run: which model it holds a part of; else empty
+  std::uint64_t shard = 0;
   friend bool operator==(const PeerStatus&, const PeerStatus&) = default;
 };
 
@@ -63,7 +65,8 @@ struct RunStatus {
   std::uint64_t outer_step = 0;  ///< last committed
   std::uint64_t epoch = 0;
   std::uint64_t revision = 0;
-  std::optional<std::string> digest;
+  std::uint64_t shards = 1;           ///< peers that hold one replica of the model together, as far as it is known here
+  std::optional<std::string> digest;  ///< of a sharded run: of all shards together, and so no peer's own
   std::optional<double> loss;
   std::optional<double> held_out_loss;
   std::optional<double> tokens_per_s;
@@ -83,6 +86,9 @@ struct RunStatus {
   std::vector<RelayedLane> relayed;
   friend bool operator==(const RunStatus&, const RunStatus&) = default;
 };
+
+/// Whether a run, or what is known of it here, has peers that hold parts of a model.
+bool is_sharded(const RunStatus& status);
 
 /// "quickstart" of "quickstart-k7qd2a".
 std::string run_name(std::string_view run_id);

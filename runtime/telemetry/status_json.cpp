@@ -40,15 +40,17 @@ Json run_json(const RunStatus& status) {
 }
 
 Json peer_json(const PeerStatus& peer) {
-  return Json{{"id", peer.id},
-              {"name", peer.name},
-              {"pid", or_null(peer.pid)},
-              {"trainer_pid", or_null(peer.trainer_pid)},
-              {"state", to_string(peer.state)},
-              {"outer_step", or_null(peer.outer_step)},
-              {"digest", or_null(peer.digest)},
-              {"tokens_per_s", or_null(peer.tokens_per_s)},
-              {"reason", or_null(peer.reason)}};
+  Json row{{"id", peer.id},
+           {"name", peer.name},
+           {"pid", or_null(peer.pid)},
+           {"trainer_pid", or_null(peer.trainer_pid)},
+           {"state", to_string(peer.state)},
+           {"outer_step", or_null(peer.outer_step)},
+           {"digest", or_null(peer.digest)},
+           {"tokens_per_s", or_null(peer.tokens_per_s)},
+           {"reason", or_null(peer.reason)}};
+  if (!peer.replica.empty()) row.update({{"replica", peer.replica}, {"shard", peer.shard}});
+  return row;
 }
 
 }  // namespace

@@ -47,6 +47,58 @@ BOOST_AUTO_TEST_CASE(an_empty_journal_is_a_run_that_waits) {
   BOOST_TEST(!run.status.coordinator_here);
 }
 
+BOOST_AUTO_TEST_CASE(who_waits_for_the_rest_of_its_replica_says_for_whom) {
+  auto journal = test::sharded_run();
+  const auto status = fold(journal).status;
+  BOOST_TEST(status.shards == 2U);
+  BOOST_REQUIRE(status.peers.size() == 3U);
+  BOOST_TEST(to_string(status.peers[0].state) == "training");
+  BOOST_TEST(status.peers[0].reason == "", "its replica is whole by now");
+  BOOST_TEST(status.peers[1].replica == "brave-otter");
+  BOOST_TEST(status.peers[1].shard == 1U);
+  BOOST_TEST(to_string(status.peers[2].state) == "joining");
+  BOOST_TEST(status.peers[2].reason == "waits for shard 0 of replica wild-lynx");
+}
+
+BOOST_AUTO_TEST_CASE(a_replica_that_forms_slowly_tells_each_of_its_peers_who_is_still_missing) {
+  HandwrittenJournal journal;
+  const auto about = [&](const char* event, const char* id, int shard) {
+    journal.add(event, {{"peer", id}, {"name", "r." + std::to_string(shard)}, {"replica", "r"}, {"shard", shard}, {"missing", "?"}});
+  };
+  journal.add("process_started", {{"pid", 100}, {"start_ticks", 5000}, {"run", "quickstart-k7qd2a"}, {"shards", 3}});
+  const auto reasons = [&] {
+    std::vector<std::string> said;
+    for (const auto& peer : fold(journal).status.peers) said.push_back(peer.reason);
+    return said;
+  };
+  about("shard_waits", OTTER, 0);
+  BOOST_TEST(reasons() == std::vector<std::string>{"waits for shards 1, 2 of replica r"}, boost::test_tools::per_element());
+  about("shard_waits", HERON, 2);
+  BOOST_TEST(reasons() == std::vector<std::string>(2, "waits for shard 1 of replica r"), boost::test_tools::per_element());
+  about("peer_lost", HERON, 2);
+  BOOST_TEST(reasons()[0] == "waits for shards 1, 2 of replica r");
+}
+
+BOOST_AUTO_TEST_CASE(the_digest_of_a_sharded_run_is_no_peers_own) {
+  auto journal = test::sharded_run();
+  journal.add("outer_step_committed", test::committed(1, 2.5, {OTTER}));
+  auto run = fold(journal);
+  BOOST_TEST(run.status.digest.value() == DIGEST);
+  BOOST_TEST(!run.status.peers[0].digest);
+  BOOST_TEST(run.status.peers[0].outer_step.value() == 1U);
+  HandwrittenJournal own;
+  own.add("process_started",
+          {{"pid", 110}, {"start_ticks", 5001}, {"peer", OTTER}, {"name", "x"}, {"replica", "brave-otter"}, {"shard", 0}})
+      .add("outer_step_committed", {{"outer_step", 1}, {"digest", std::string(32, 'a')}});
+  const auto status = combine(run, {fold_peer(own)}, everything_lives);
+  BOOST_TEST(status.peers[0].digest.value() == std::string(32, 'a'));
+  BOOST_TEST(status.digest.value() == DIGEST);
+  const auto elsewhere = combine(RunJournal{}, {fold_peer(own)}, everything_lives);
+  BOOST_TEST(elsewhere.outer_step == 1U);
+  BOOST_TEST(!elsewhere.digest, "the coordinator is on another machine, and it alone knows that of all shards");
+  BOOST_TEST(elsewhere.peers[0].replica == "brave-otter");
+}
+
 BOOST_AUTO_TEST_CASE(a_begun_step_is_training_with_all_its_members) {
   const auto status = fold(test::training_run()).status;
   BOOST_TEST(to_string(status.state) == "training");

@@ -83,6 +83,24 @@ BOOST_AUTO_TEST_CASE(a_status_with_a_relayed_lane) {
   golden("relayed.json", telemetry::to_json(status_of(journal)).dump(2) + "\n");
 }
 
+BOOST_AUTO_TEST_CASE(a_sharded_run) {
+  auto journal = test::sharded_run();
+  golden("sharded.txt", status_text(status_of(journal), PLAIN));
+  golden("sharded.json", telemetry::to_json(status_of(journal)).dump(2) + "\n");
+  journal.add("outer_step_committed", test::committed(1, 2.5, {OTTER}));
+  const auto lost = [&](const char* peer, int shard, const char* reason) {
+    journal.add("peer_lost", {{"peer", peer},
+                              {"name", "brave-otter." + std::to_string(shard)},
+                              {"replica", "brave-otter"},
+                              {"shard", shard},
+                              {"reason", reason}});
+  };
+  lost(OTTER, 0, "lost peer: connection lost [PR0501]");
+  lost(HERON, 1, "with brave-otter.0: lost peer: connection lost [PR0501]");
+  journal.add("outer_step_committed", test::committed(2, 2.4, {LYNX}));
+  golden("sharded_steps.txt", table_of(journal, PLAIN));
+}
+
 BOOST_AUTO_TEST_CASE(a_run_that_waits) {
   test::HandwrittenJournal journal;
   for (std::size_t i = 0; i < 5; ++i) journal.add(test::training_run().lines()[i].event, test::training_run().lines()[i].fields);
@@ -141,6 +159,16 @@ BOOST_AUTO_TEST_CASE(digests_are_compared_at_the_last_step_only) {
       compare_digests(status, {peer("otter", 5, "aaaa"), peer("heron", 5, "bbbb"), peer("lynx", 3, "cccc"), PeerJournal{}});
   BOOST_TEST(compared.equal == 1U);
   BOOST_TEST(compared.differing == std::vector<std::string>{"heron"}, boost::test_tools::per_element());
+  const auto part = [&](const char* name, std::uint64_t shard, const char* digest) {
+    auto journal = peer(name, 5, digest);
+    journal.status.replica = "r";
+    journal.status.shard = shard;
+    return journal;
+  };
+  const auto in_parts =
+      compare_digests(status, {part("a.0", 0, "bbbb"), part("a.1", 1, "cccc"), part("b.0", 0, "bbbb"), part("b.1", 1, "dddd")});
+  BOOST_TEST(in_parts.equal == 3U);
+  BOOST_TEST(in_parts.differing == std::vector<std::string>{"b.1"}, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -100,6 +100,31 @@ inline HandwrittenJournal training_run() {
   return journal;
 }
 
+/// A sharded run: one replica is whole and trains, the second lacks a shard.
+inline HandwrittenJournal sharded_run() {
+  HandwrittenJournal journal;
+  journal
+      .add("process_started", {{"pid", 100},
+                               {"start_ticks", 5000},
+                               {"role", "coordinator"},
+                               {"run", "quickstart-k7qd2a"},
+                               {"name", "quickstart"},
+                               {"shards", 2}})
+      .add("coordinator_listening", {{"address", "127.0.0.1:7077"}});
+  const auto about = [&](const char* event, const char* id, const std::string& replica, int shard, nlohmann::json more) {
+    more.update({{"peer", id}, {"name", replica + "." + std::to_string(shard)}, {"replica", replica}, {"shard", shard}});
+    journal.add(event, std::move(more));
+  };
+  about("shard_waits", OTTER, "brave-otter", 0, {{"pid", 110}, {"address", "127.0.0.1:9"}, {"missing", "shard 1"}});
+  for (const auto* event : {"peer_joining", "peer_seated", "peer_admitted"}) {
+    about(event, OTTER, "brave-otter", 0, {{"pid", 110}, {"trainer_pid", 111}, {"epoch", 1}, {"revision", 0}});
+    about(event, HERON, "brave-otter", 1, {{"pid", 120}, {"trainer_pid", 121}, {"epoch", 1}, {"revision", 0}});
+  }
+  journal.add("outer_step_begun", {{"outer_step", 1}, {"epoch", 1}, {"peers", 1}});
+  about("shard_waits", LYNX, "wild-lynx", 1, {{"pid", 130}, {"address", "127.0.0.1:9"}, {"missing", "shard 0"}});
+  return journal;
+}
+
 /// The fields of a committed step over the given contributors.
 inline nlohmann::json committed(std::uint64_t step, double loss, const std::vector<std::string>& contributors) {
   return {{"outer_step", step},
