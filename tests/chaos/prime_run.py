@@ -24,7 +24,7 @@ run: chaos
 model: {{arch: llama, layers: 1, dim: 8, heads: 2, vocab: 256, context: 8}}
 train: {{batch: 4, outer_steps: {outer_steps}, evaluate: {{every: 0}}}}
 sync: {{algorithm: diloco, inner_steps: {inner_steps}, deadline: {deadline}, alone: {alone}}}
-membership: {{peers: {minimum}..8, heartbeat: {{every: {beat}, dead_after: {dead_after}}}, wait_limit: {wait_limit}, coordinator_grace: {grace},
+membership: {{peers: {minimum}..8, shards: {shards}, heartbeat: {{every: {beat}, dead_after: {dead_after}}}, wait_limit: {wait_limit}, coordinator_grace: {grace},
   correlated_loss: {correlated}, standby: {standby}}}
 topology: {{ring: {ring}}}
 trust: {{transport: {transport}}}
@@ -64,7 +64,7 @@ class Run:
     def __init__(self, peers, *, env=None, up_flags=(), machine=None, held_at=None, **manifest):
         """`held_at` is an outer step that does not end before `release`: what the test does meanwhile cannot come too late."""
         values = dict(outer_steps=6, inner_steps=4, deadline="20s", alone="wait", minimum=2, beat="100ms", dead_after="10s",
-                      transport="tls", restarts=3, wait_limit="2min", grace="1min", correlated="continue", ring="join_order", every=0, standby="{}", trainer=QUADRATIC, stall_limit="1min")
+                      transport="tls", restarts=3, wait_limit="2min", grace="1min", correlated="continue", ring="join_order", every=0, standby="{}", shards=1, trainer=QUADRATIC, stall_limit="1min")
         if held_at:
             values.update(deadline="1h", stall_limit="1h")
         values.update(manifest)

@@ -1,0 +1,126 @@
+// Owns a trainer for tests of sharded runs: each shard binds tensors of its own shapes, and the trainers of one replica meet before each
+// inner step as ranks of FSDP do. Who is left alone there gives up, as they would.
+//
+// PRIME_GRID_MEET: directory in which the trainers of a replica meet. PRIME_QUADRATIC_…: as quadratic_trainer reads them; it stays in
+// the held step when it has met the others there once. The tensor of shard I has I · 7 elements more than that of shard 0.
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <poll.h>
+#include <prime/session.hpp>
+#include <string>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+using prime::ErrorName;
+using prime::Result;
+
+std::string text_of(const char* name) {
+  const char* const text = std::getenv(name);
+  return text != nullptr ? text : "";
+}
+
+std::uint64_t number_of(const char* name, std::uint64_t otherwise) {
+  const auto text = text_of(name);
+  return text.empty() ? otherwise : std::strtoull(text.c_str(), nullptr, 10);
+}
+
+/// The trainers of one replica: shard 0 listens, the others connect to it. One byte from each, one back to each: all are there.
+/// A place for each outer step, so that trainers that begin it anew find each other again, and never one of another step.
+class Meeting {
+ public:
+  static Result<Meeting> at(const prime::Session& session, const prime::StepPlan& plan) {
+    Meeting meeting;
+    const auto place = std::filesystem::path{text_of("PRIME_GRID_MEET")} / (session.replica() + "-" + std::to_string(plan.step.value));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (place.string().size() >= sizeof(address.sun_path)) return prime::fail(ErrorName::Usage, "PRIME_GRID_MEET is too long");
+    std::strcpy(address.sun_path, place.c_str());
+    const auto* const where = reinterpret_cast<const sockaddr*>(&address);  // as the interface wants it
+    const int end = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (session.shard() > 0) {
+      meeting.others_.push_back(end);
+      // The agent of this trainer ends it when the wait is in vain.
+      while (::connect(end, where, sizeof(address)) != 0) std::this_thread::sleep_for(std::chrono::milliseconds{2});
+      return meeting;
+    }
+    std::filesystem::remove(place);
+    const bool listens = ::bind(end, where, sizeof(address)) == 0 && ::listen(end, 64) == 0;
+    for (std::uint32_t i = 1; listens && i < session.shards(); ++i) meeting.others_.push_back(::accept(end, nullptr, nullptr));
+    ::close(end);
+    std::filesystem::remove(place);
+    if (!listens) return prime::fail(ErrorName::InternalError, std::strerror(errno));
+    return meeting;
+  }
+  ~Meeting() {
+    for (const int other : others_) ::close(other);
+  }
+  Meeting(Meeting&& other) noexcept : others_(std::exchange(other.others_, {})) {}
+  Meeting(const Meeting&) = delete;
+  Meeting& operator=(const Meeting&) = delete;
+  Meeting& operator=(Meeting&&) = delete;
+
+  /// Waits for all. What is exchanged must be the same everywhere: that they do the same step of the same samples.
+  Result<void> all(std::uint64_t same) {
+    for (const int other : others_)
+      if (::send(other, &same, sizeof(same), MSG_NOSIGNAL) != sizeof(same)) return lost();
+    for (const int other : others_) {
+      std::uint64_t said = 0;
+      if (::recv(other, &said, sizeof(said), MSG_WAITALL) != sizeof(said)) return lost();
+      if (said != same) return prime::fail(ErrorName::InternalError, "the trainers of a replica were given different steps");
+    }
+    return {};
+  }
+
+ private:
+  Meeting() = default;
+  static Result<void> lost() { return prime::fail(ErrorName::TrainerFailed, "another trainer of its replica is gone"); }
+  std::vector<int> others_;
+};
+
+void stay_while_held(std::uint64_t outer_step) {
+  if (outer_step != number_of("PRIME_QUADRATIC_HELD_AT", 0)) return;
+  while (std::filesystem::exists(text_of("PRIME_QUADRATIC_HELD_BY"))) std::this_thread::sleep_for(std::chrono::milliseconds{5});
+}
+
+Result<void> train(prime::Session& session) {
+  const std::chrono::milliseconds delay{number_of("PRIME_QUADRATIC_DELAY_MS", 0)};
+  const auto elements = number_of("PRIME_QUADRATIC_ELEMENTS", 1000) + session.shard() * 7;
+  std::vector<float> x(elements, 4.0F + static_cast<float>(session.shard()));
+  PRIME_CHECK(session.bind({"x." + std::to_string(session.shard()), {static_cast<std::int64_t>(elements)}, x}));
+  for (;;) {
+    PRIME_TRY(auto step, session.next_outer_step());
+    if (!step) break;
+    const auto& plan = step->plan();
+    const auto target = static_cast<float>(plan.rank);
+    PRIME_TRY(auto meeting, Meeting::at(session, plan));
+    for (std::uint32_t inner = 0; inner < plan.inner_steps; ++inner) {
+      PRIME_CHECK(meeting.all(plan.step.value << 40 | plan.rank << 20 | plan.first_sample));
+      if (inner == 0) stay_while_held(plan.step.value);
+      std::this_thread::sleep_for(delay);
+      for (float& value : x) value -= 0.1F * (value - target);
+      PRIME_CHECK(step->report({.loss = 0.5 * static_cast<double>(x.front()), .tokens = 10 + session.shard(), .samples = 4}));
+    }
+    PRIME_CHECK(step->commit());
+  }
+  return session.finish([](const prime::FinalPlan&) { return prime::FinalAnswer{}; });
+}
+
+}  // namespace
+
+int main() {
+  auto session = prime::Session::attach();
+  const auto outcome = session ? train(*session) : Result<void>{prime::fail(session.error())};
+  if (outcome) return 0;
+  std::fputs(prime::render(outcome.error()).c_str(), stderr);
+  return prime::info(outcome.error().name).exit_code;
+}
