@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "kernels/digest/digest.hpp"
+#include "actors/coordinator/grid_machine.hpp"
 #include "runtime/manifest/continuation.hpp"
 #include "runtime/manifest/load.hpp"
 #include "runtime/store/journal.hpp"
@@ -93,7 +93,7 @@ std::optional<FoundCheckpoint> fitting(const std::vector<StatesOfShard>& shards,
   for (std::size_t tried = 0; tried < COMBINATIONS_MAX; ++tried) {
     std::vector<Digest> digests;
     for (const auto& one : chosen) digests.push_back(one->first);
-    const auto whole = kernels::combine_digests(digests, digests.size());
+    const auto whole = coordinator::combined(digests);
     const auto name = to_string(whole);
     if (committed != lineage.standing.end() ? committed->second == name : !lineage.undone.contains(name)) {
       FoundCheckpoint found{{}, chosen.front()->second.second};

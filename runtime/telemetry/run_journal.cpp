@@ -230,7 +230,10 @@ constexpr std::array RUN_RULES{
                    [](RunJournal& j, const Fields& f) { j.status.coordinator_address = text_field(f, "address"); }},
     RunJournalRule{"standing_by", [](RunJournal& j, const Fields& f) { on_standing_by(j.status, f); }},
     RunJournalRule{"leading", [](RunJournal& j, const Fields&) { on_leading(j.status); }},
-    RunJournalRule{"state_founded", [](RunJournal& j, const Fields& f) { j.status.digest = text_field(f, "digest"); }},
+    RunJournalRule{"state_founded",
+                   [](RunJournal& j, const Fields& f) {
+                     if (!text_field(f, "replica")) j.status.digest = text_field(f, "digest");  // else it is of a shard
+                   }},
     RunJournalRule{"run_continues",
                    [](RunJournal& j, const Fields& f) {
                      j.status.outer_step = j.status.revision = count_field(f, "revision").value_or(0);

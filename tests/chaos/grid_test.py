@@ -104,8 +104,7 @@ class Whole(unittest.TestCase):
             self.assertEqual(saved, {0: 6, 1: 6}, "of the end each shard is saved")
             status = run.status()
             self.assertEqual(status["run"]["state"], "done")
-            self.assertEqual({(peer["shard"], peer["digest"]) for peer in status["peers"]},
-                             {(peer["shard"], peer["digest"]) for peer in status["peers"][:SHARDS]})
+            self.assertEqual(len({(peer["shard"], peer["digest"]) for peer in status["peers"]}), SHARDS, "equal within a shard")
             self.assertNotIn(status["run"]["digest"], [peer["digest"] for peer in status["peers"]])
 
     def test_a_run_goes_on_from_the_checkpoints_of_all_shards(self):
@@ -157,8 +156,8 @@ class Torn(unittest.TestCase):
             commits = run.check_grid(outer_steps=40)
             self.assertEqual(len(commits[-1]["contributors"]), 2)
             self.assertEqual(run.events("peer_lost"), [])
-            self.assertEqual(run.events("shard_waits")[-1]["replica"] != leaver["replica"] or
-                             run.events("shard_waits")[-1]["seq"] < run.events("peer_left")[0]["seq"], True, "nobody joins anew")
+            left = run.events("peer_left")[0]["seq"]
+            self.assertEqual([e for e in run.events("shard_waits") if e["seq"] > left], [], "nobody joins anew")
 
     def test_trainers_of_a_replica_that_lose_one_of_them_begin_their_step_again(self):
         with Grid(2, outer_steps=6, held_at=3, env=SLOW) as run:
@@ -223,8 +222,8 @@ class Joining(unittest.TestCase):
             run.hold.unlink()
             self.assertEqual(run.wait_for_end(), 0)
             code, log = self.ended(run, lonely, 0)
-            self.assertEqual(code, 4, log)
-            self.assertIn("PR0414", log, "the run has ended without it")
+            self.assertEqual(code, 3, log)
+            self.assertIn("PR0404", log, "the run has ended without it")
             commits = run.check_grid(outer_steps=30)
             self.assertEqual({len(c["contributors"]) for c in commits}, {2})
 

@@ -81,6 +81,9 @@ BOOST_AUTO_TEST_CASE(a_replica_that_forms_slowly_tells_each_of_its_peers_who_is_
 
 BOOST_AUTO_TEST_CASE(the_digest_of_a_sharded_run_is_no_peers_own) {
   auto journal = test::sharded_run();
+  journal.add("state_founded",
+              {{"peer", OTTER}, {"name", "x"}, {"replica", "brave-otter"}, {"shard", 0}, {"digest", std::string(32, 'a')}});
+  BOOST_TEST(!fold(journal).status.digest);
   journal.add("outer_step_committed", test::committed(1, 2.5, {OTTER}));
   auto run = fold(journal);
   BOOST_TEST(run.status.digest.value() == DIGEST);

@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kernels/digest/digest.hpp"
+#include "actors/coordinator/grid_machine.hpp"
 #include "runtime/launch/find_checkpoint.hpp"
 #include "runtime/launch/launch_plan.hpp"
 #include "runtime/launch/launched_process.hpp"
@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(a_sharded_run_goes_on_from_the_newest_step_of_which_every_s
     return store::write_checkpoint(run / "peers" / peer / "checkpoints", content).value();
   };
   const auto combined = [](std::uint64_t a, std::uint64_t b) {
-    return kernels::combine_digests(std::vector{Digest{a, 8}, Digest{b, 8}}, 2);
+    return coordinator::combined(std::vector{Digest{a, 8}, Digest{b, 8}});
   };
   const auto found = [&] { return find_checkpoint(root.path(), "small-abcdef", manifest); };
   const auto committed = [](std::uint64_t revision, const Digest& digest) {
