@@ -14,7 +14,9 @@
 #include "runtime/launch/find_checkpoint.hpp"
 #include "runtime/launch/start_run.hpp"
 #include "runtime/manifest/canonical.hpp"
+#include "runtime/manifest/fields.hpp"
 #include "runtime/manifest/load.hpp"
+#include "runtime/manifest/values.hpp"
 #include "runtime/net/reachable.hpp"
 #include "runtime/net/run_key.hpp"
 #include "runtime/telemetry/run_files.hpp"
@@ -22,6 +24,8 @@
 
 namespace prime::cli {
 namespace {
+
+constexpr std::string_view TRAINER_KEY = "local.trainer_command";
 
 std::string names_of(const launch::StartedRun& run) {
   std::string names;
@@ -63,12 +67,13 @@ std::string join_text(const launch::RunRequest& request) {
   return loopback ? "from this machine (`--listen HOST:PORT` lets others in) by" : "by";
 }
 
-/// Of a sharded run: a whole replica, which has to go on in the background.
+/// Of a sharded run: a whole replica, which goes on in the background, with the trainer that the peers here have.
 std::string join_line(const launch::StartedRun& run, const launch::RunRequest& request) {
+  auto line = "  " + typed_program() + " join " + shell_word(run.invite);
   const auto shards = request.manifest.shared.membership.shards;
-  return "  " + typed_program() + " join " + shell_word(run.invite) +
-         (shards > 1 ? " --shards " + std::to_string(shards) + " --detach --set local.trainer_command=" + shell_word("[…]")
-                     : std::string{});
+  if (shards == 1) return line;
+  const auto trainer = manifest::print(*manifest::find_field(TRAINER_KEY), request.manifest).value_or("[]");
+  return line + " --shards " + std::to_string(shards) + " --detach --set " + shell_word(std::string{TRAINER_KEY} + "=" + trainer);
 }
 
 /// "a coordinator and 3 replicas of 2 peers each"

@@ -73,7 +73,9 @@ std::string result_text(const telemetry::RunStatus& status, const DigestComparis
               loss_figure(status.loss);
   if (status.held_out_loss) text += ", held-out loss " + loss_figure(status.held_out_loss) + " nats per token";
   text += "\n" + verb(style, Role::Good, "Digest") + digest_line(status, digests) + "\n";
-  if (status.checkpoint) text += verb(style, Role::Good, "Checkpoint") + *status.checkpoint + "\n";
+  if (status.checkpoint)
+    text += verb(style, Role::Good, "Checkpoint") + *status.checkpoint +
+            (is_sharded(status) ? ", of one shard; the other peers of its replica have the others" : "") + "\n";
   if (!status.sample.empty()) text += verb(style, Role::Good, "Sample") + "what the model writes:\n" + printable(status.sample) + "\n";
   return text;
 }

@@ -1,5 +1,9 @@
 #include "cli/render/status_text.hpp"
 
+#include <algorithm>
+#include <map>
+#include <tuple>
+
 #include "cli/render/columns.hpp"
 #include "cli/render/figures.hpp"
 #include "runtime/telemetry/error_text.hpp"
@@ -61,6 +65,20 @@ std::vector<std::string> peer_row(const PeerStatus& peer, bool sharded) {
   return row;
 }
 
+/// The peers of a replica one below the other, wherever its first one is; all else in the order of arrival.
+std::vector<PeerStatus> by_replica(const std::vector<PeerStatus>& peers) {
+  std::map<std::string, std::size_t> first;
+  std::vector<std::tuple<std::size_t, std::uint64_t, std::size_t>> places;
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    const auto& replica = peers[i].replica;
+    places.emplace_back(replica.empty() ? i : first.try_emplace(replica, i).first->second, peers[i].shard, i);
+  }
+  std::sort(places.begin(), places.end());
+  std::vector<PeerStatus> sorted;
+  for (const auto& [replica, shard, i] : places) sorted.push_back(peers[i]);
+  return sorted;
+}
+
 /// " (since 09:30:00Z, until 09:32:00Z)"
 std::string span_of(const telemetry::WaitStatus& wait) {
   const auto time_of_day = [](const std::string& utc) { return utc.size() == 24 ? utc.substr(11, 8) + "Z" : utc; };
@@ -81,7 +99,7 @@ std::string status_text(const RunStatus& status, const Style& style) {
   if (!status.peers.empty()) {
     std::vector<std::vector<std::string>> rows;
     const bool sharded = is_sharded(status);
-    for (const auto& peer : status.peers) rows.push_back(peer_row(peer, sharded));
+    for (const auto& peer : by_replica(status.peers)) rows.push_back(peer_row(peer, sharded));
     std::vector<Column> titles{
         {"PEER"},  {"STATE"}, {"STEP", Align::Right}, {"TOK/S", Align::Right}, {"DIGEST"}, {"PID", Align::Right}, {"TRAINER", Align::Right},
         {"REASON"}};
@@ -94,7 +112,9 @@ std::string status_text(const RunStatus& status, const Style& style) {
   if (status.state == RunState::Stopped) text += "Stopped: " + harmless(telemetry::short_reason(status.reason)) + "\n";
   else if (!status.reason.empty()) text += paint(style, Role::Bad, "Failed:") + " " + harmless(status.reason) + "\n";
   if (!status.checkpoint_problem.empty()) text += paint(style, Role::Bad, "Not saved:") + " " + harmless(status.checkpoint_problem) + "\n";
-  if (status.checkpoint) text += "Checkpoint " + *status.checkpoint + "\n";
+  if (status.checkpoint)
+    text += "Checkpoint " + *status.checkpoint +
+            (is_sharded(status) ? ", of one shard; the other peers of its replica have the others\n" : "\n");
   return text;
 }
 

@@ -97,7 +97,7 @@ Result<std::vector<StartedPeer>> launch_agents(const std::string& program, const
   for (std::size_t i = 0; i < processes.size() && !failed; ++i) {
     auto peer = welcome(std::move(processes[i]), plans[i], interrupt);
     if (peer) peers.push_back(std::move(*peer));
-    else failed = std::move(peer).error().with_context("starting a peer");
+    else failed = std::move(peer).error();
   }
   if (!failed) return peers;
   stop_processes(started, StopLimits{STOP_PATIENCE});
@@ -122,7 +122,9 @@ Result<void> start_agents(const RunRequest& request, StartedRun& run) {
     if (!request.checkpoints.empty()) plan.checkpoint = request.checkpoints.at(plan.shard).string();
     plans.push_back(plan);
   }
-  PRIME_TRY(run.peers, launch_agents(request.program, run.directory, plans, request.interrupt));
+  auto peers = launch_agents(request.program, run.directory, plans, request.interrupt);
+  if (!peers) return fail(std::move(peers).error().with_context("starting a peer"));
+  run.peers = *std::move(peers);
   return {};
 }
 

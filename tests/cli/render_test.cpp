@@ -99,6 +99,24 @@ BOOST_AUTO_TEST_CASE(a_sharded_run) {
   lost(HERON, 1, "with brave-otter.0: lost peer: connection lost [PR0501]");
   journal.add("outer_step_committed", test::committed(2, 2.4, {LYNX}));
   golden("sharded_steps.txt", table_of(journal, PLAIN));
+  auto status = status_of(journal);
+  status.checkpoint = "/state/step-000002";
+  golden("sharded_done.txt", result_text(status, DigestComparison{2, {}}, 161, PLAIN));
+}
+
+BOOST_AUTO_TEST_CASE(the_peers_of_a_replica_stand_one_below_the_other) {
+  RunStatus status;
+  for (const auto& [name, replica, shard] :
+       {std::tuple{"b.1", "b", 1}, {"a.0", "a", 0}, {"c.0", "c", 0}, {"a.1", "a", 1}, {"b.0", "b", 0}, {"b.1 again", "b", 1}}) {
+    auto& peer = status.peers.emplace_back();
+    peer.name = name;
+    peer.replica = replica;
+    peer.shard = static_cast<std::uint64_t>(shard);
+  }
+  const auto text = status_text(status, PLAIN);
+  std::vector<std::size_t> at;
+  for (const auto* name : {"b.0 ", "b.1 ", "b.1 again ", "a.0 ", "a.1 ", "c.0 "}) at.push_back(text.find(name));
+  BOOST_TEST(std::is_sorted(at.begin(), at.end()), text);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_waits) {
