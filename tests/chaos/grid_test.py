@@ -44,6 +44,12 @@ class Grid(Run):
         return subprocess.run([PRIMECTL, *words, "--state-dir", self.state], env=self.env, capture_output=True, text=True, timeout=LIMIT_S,
                               check=False)
 
+    def lines_of(self, peer):
+        return next((lines for name, lines in self.peer_journals().items() if name == f"{peer['name']}-{peer['id'][:8]}"), [])
+
+    def trainer(self, peer):
+        return [line["trainer_pid"] for line in self.lines_of(peer) if line["event"] == "trainer_bound"][-1]
+
     def contributors(self, count):
         """Waits for a commit, later than all that there are, over so many replicas."""
         before = len(self.events("outer_step_committed"))
@@ -163,15 +169,25 @@ class Torn(unittest.TestCase):
         with Grid(2, outer_steps=6, held_at=3, env=SLOW) as run:
             run.wait_for("outer_step_begun", 3)
             victim = run.peer(0, 0)
-            lines = next(lines for name, lines in run.peer_journals().items() if name.startswith(victim["name"] + "-"))
-            trainer = [line["trainer_pid"] for line in lines if line["event"] == "trainer_bound"][-1]
-            os.kill(trainer, signal.SIGKILL)
-            wait_until("the restart", lambda: [line for name, lines in run.peer_journals().items() if name.startswith(victim["name"] + "-")
-                                               for line in lines if line["event"] == "trainer_restarting"])
+            os.kill(run.trainer(victim), signal.SIGKILL)
+            wait_until("the restart", lambda: [line for line in run.lines_of(victim) if line["event"] == "trainer_restarting"])
             run.hold.unlink()
             self.assertEqual(run.wait_for_end(), 0)
             commits = run.check_grid(outer_steps=6)
             self.assertEqual({len(c["contributors"]) for c in commits}, {2})
+            restarts = [line["event"] for peer in (victim, run.peer(0, 1)) for line in run.lines_of(peer)].count("trainer_restarting")
+            self.assertEqual(restarts, 2, "the other one could not go on alone")
+
+    def test_a_trainer_that_dies_when_its_sibling_has_contributed_costs_its_replica_the_step(self):
+        with Grid(2, outer_steps=6, held_at=3, deadline="3s", env=SLOW | {"PRIME_GRID_HELD_LAST": "1"}) as run:
+            replica = run.peer(0, 1)["replica"]
+            wait_until("a contribution", pathlib.Path(f"{run.hold}.{replica}").exists)
+            os.kill(run.trainer(run.peer(0, 1)), signal.SIGKILL)
+            run.hold.unlink()
+            run.wait_for("peer_lost", 2, replica=replica)
+            self.assertEqual(run.wait_for_end(), 0)
+            commits = run.check_grid(outer_steps=6)
+            self.assertEqual(len(commits[-1]["contributors"]), 2, "all its peers have joined anew")
 
 
 class CoordinatorKilled(unittest.TestCase):

@@ -2,7 +2,9 @@
 // inner step as ranks of FSDP do. Who is left alone there gives up, as they would.
 //
 // PRIME_GRID_MEET: directory in which the trainers of a replica meet. PRIME_QUADRATIC_…: as quadratic_trainer reads them; it stays in
-// the held step when it has met the others there once. The tensor of shard I has I · 7 elements more than that of shard 0.
+// the held step when it has met the others there once; with PRIME_GRID_HELD_LAST, when it has met them there for the last time, unless
+// it has shard 0, which contributes and puts an empty file, called after its replica, beside the hold file. The tensor of shard I has I · 7
+// elements more than that of shard 0.
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -87,13 +89,17 @@ class Meeting {
   std::vector<int> others_;
 };
 
+bool is_held(std::uint64_t outer_step) {
+  return outer_step == number_of("PRIME_QUADRATIC_HELD_AT", 0) && std::filesystem::exists(text_of("PRIME_QUADRATIC_HELD_BY"));
+}
+
 void stay_while_held(std::uint64_t outer_step) {
-  if (outer_step != number_of("PRIME_QUADRATIC_HELD_AT", 0)) return;
-  while (std::filesystem::exists(text_of("PRIME_QUADRATIC_HELD_BY"))) std::this_thread::sleep_for(std::chrono::milliseconds{5});
+  while (is_held(outer_step)) std::this_thread::sleep_for(std::chrono::milliseconds{5});
 }
 
 Result<void> train(prime::Session& session) {
   const std::chrono::milliseconds delay{number_of("PRIME_QUADRATIC_DELAY_MS", 0)};
+  const bool last = !text_of("PRIME_GRID_HELD_LAST").empty();
   const auto elements = number_of("PRIME_QUADRATIC_ELEMENTS", 1000) + session.shard() * 7;
   std::vector<float> x(elements, 4.0F + static_cast<float>(session.shard()));
   PRIME_CHECK(session.bind({"x." + std::to_string(session.shard()), {static_cast<std::int64_t>(elements)}, x}));
@@ -105,11 +111,13 @@ Result<void> train(prime::Session& session) {
     PRIME_TRY(auto meeting, Meeting::at(session, plan));
     for (std::uint32_t inner = 0; inner < plan.inner_steps; ++inner) {
       PRIME_CHECK(meeting.all(plan.step.value << 40 | plan.rank << 20 | plan.first_sample));
-      if (inner == 0) stay_while_held(plan.step.value);
+      if (inner == (last ? plan.inner_steps - 1 : 0) && !(last && session.shard() == 0)) stay_while_held(plan.step.value);
       std::this_thread::sleep_for(delay);
       for (float& value : x) value -= 0.1F * (value - target);
       PRIME_CHECK(step->report({.loss = 0.5 * static_cast<double>(x.front()), .tokens = 10 + session.shard(), .samples = 4}));
     }
+    if (last && session.shard() == 0 && is_held(plan.step.value))
+      std::ofstream{text_of("PRIME_QUADRATIC_HELD_BY") + "." + session.replica()};
     PRIME_CHECK(step->commit());
   }
   return session.finish([](const prime::FinalPlan&) { return prime::FinalAnswer{}; });
