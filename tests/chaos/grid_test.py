@@ -50,6 +50,10 @@ class Grid(Run):
     def trainer(self, peer):
         return [line["trainer_pid"] for line in self.lines_of(peer) if line["event"] == "trainer_bound"][-1]
 
+    def has_said_so(self, peer):
+        """Its trainer has come so far in the held step as grid_trainer.cpp says."""
+        return pathlib.Path(f"{self.hold}.{peer['name']}").exists()
+
     def contributors(self, count):
         """Waits for a commit, later than all that there are, over so many replicas."""
         before = len(self.events("outer_step_committed"))
@@ -167,8 +171,8 @@ class Torn(unittest.TestCase):
 
     def test_trainers_of_a_replica_that_lose_one_of_them_begin_their_step_again(self):
         with Grid(2, outer_steps=6, held_at=3, env=SLOW) as run:
-            run.wait_for("outer_step_begun", 3)
             victim = run.peer(0, 0)
+            wait_until("trainers that have met", lambda: all(run.has_said_so(run.peer(0, shard)) for shard in range(SHARDS)))
             os.kill(run.trainer(victim), signal.SIGKILL)
             wait_until("the restart", lambda: [line for line in run.lines_of(victim) if line["event"] == "trainer_restarting"])
             run.hold.unlink()
@@ -181,7 +185,7 @@ class Torn(unittest.TestCase):
     def test_a_trainer_that_dies_when_its_sibling_has_contributed_costs_its_replica_the_step(self):
         with Grid(2, outer_steps=6, held_at=3, deadline="3s", env=SLOW | {"PRIME_GRID_HELD_LAST": "1"}) as run:
             replica = run.peer(0, 1)["replica"]
-            wait_until("a contribution", pathlib.Path(f"{run.hold}.{replica}").exists)
+            wait_until("a contribution", lambda: run.has_said_so(run.peer(0, 0)))
             os.kill(run.trainer(run.peer(0, 1)), signal.SIGKILL)
             run.hold.unlink()
             run.wait_for("peer_lost", 2, replica=replica)

@@ -3,8 +3,8 @@
 //
 // PRIME_GRID_MEET: directory in which the trainers of a replica meet. PRIME_QUADRATIC_…: as quadratic_trainer reads them; it stays in
 // the held step when it has met the others there once; with PRIME_GRID_HELD_LAST, when it has met them there for the last time, unless
-// it has shard 0, which contributes and puts an empty file, called after its replica, beside the hold file. The tensor of shard I has I · 7
-// elements more than that of shard 0.
+// it has shard 0, which contributes. Either way it says so by an empty file beside the hold file, HOLD.REPLICA.SHARD. The tensor of shard
+// I has I · 7 elements more than that of shard 0.
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -93,7 +93,12 @@ bool is_held(std::uint64_t outer_step) {
   return outer_step == number_of("PRIME_QUADRATIC_HELD_AT", 0) && std::filesystem::exists(text_of("PRIME_QUADRATIC_HELD_BY"));
 }
 
-void stay_while_held(std::uint64_t outer_step) {
+void say_so(const prime::Session& session) {
+  std::ofstream{text_of("PRIME_QUADRATIC_HELD_BY") + "." + session.replica() + "." + std::to_string(session.shard())};
+}
+
+void stay_while_held(const prime::Session& session, std::uint64_t outer_step) {
+  if (is_held(outer_step)) say_so(session);
   while (is_held(outer_step)) std::this_thread::sleep_for(std::chrono::milliseconds{5});
 }
 
@@ -111,13 +116,12 @@ Result<void> train(prime::Session& session) {
     PRIME_TRY(auto meeting, Meeting::at(session, plan));
     for (std::uint32_t inner = 0; inner < plan.inner_steps; ++inner) {
       PRIME_CHECK(meeting.all(plan.step.value << 40 | plan.rank << 20 | plan.first_sample));
-      if (inner == (last ? plan.inner_steps - 1 : 0) && !(last && session.shard() == 0)) stay_while_held(plan.step.value);
+      if (inner == (last ? plan.inner_steps - 1 : 0) && !(last && session.shard() == 0)) stay_while_held(session, plan.step.value);
       std::this_thread::sleep_for(delay);
       for (float& value : x) value -= 0.1F * (value - target);
       PRIME_CHECK(step->report({.loss = 0.5 * static_cast<double>(x.front()), .tokens = 10 + session.shard(), .samples = 4}));
     }
-    if (last && session.shard() == 0 && is_held(plan.step.value))
-      std::ofstream{text_of("PRIME_QUADRATIC_HELD_BY") + "." + session.replica()};
+    if (last && session.shard() == 0 && is_held(plan.step.value)) say_so(session);
     PRIME_CHECK(step->commit());
   }
   return session.finish([](const prime::FinalPlan&) { return prime::FinalAnswer{}; });
