@@ -34,16 +34,23 @@ constexpr Duration LAST_WORD_LIMIT = 5s;
 /// What the journal tells of the coordinators before this one. One that was killed after it kept a decision and before the journal had it
 /// leaves a gap there, which the next one fills.
 struct Told {
-  std::map<std::string, std::string> members;  ///< names by peer id, of those who were admitted and are not told as gone
-  bool admitted = false;                       ///< whether anybody ever was
-  std::uint64_t revision = 0;                  ///< of the last commit, or of what the run was rolled back to since
+  struct Named {
+    std::string name;
+    std::optional<std::string> replica;
+    std::uint64_t shard = 0;
+  };
+  std::map<std::string, Named> members;  ///< by peer id, those who were admitted and are not told as gone
+  bool admitted = false;                 ///< whether anybody ever was
+  std::uint64_t revision = 0;            ///< of the last commit, or of what the run was rolled back to since
 };
 
 Result<Told> read_told(const std::filesystem::path& path) {
   Told told;
   PRIME_CHECK(store::JournalReader{path}.read_to_end([&](const store::JournalLine& line) {
     const auto peer = telemetry::text_field(line.fields, "peer").value_or("");
-    if (line.event == "peer_admitted") told.members[peer] = telemetry::text_field(line.fields, "name").value_or("");
+    if (line.event == "peer_admitted")
+      told.members[peer] = {telemetry::text_field(line.fields, "name").value_or(""), telemetry::text_field(line.fields, "replica"),
+                            telemetry::count_field(line.fields, "shard").value_or(0)};
     if (line.event == "peer_lost" || line.event == "peer_left") told.members.erase(peer);
     if (line.event == "outer_step_committed" || line.event == "rolled_back")
       told.revision = telemetry::count_field(line.fields, "revision").value_or(0);
@@ -75,8 +82,11 @@ void fill_gaps(Told told, const coordinator::Snapshot& kept, RecordJournal& jour
   // Whose loss made the run go back was told before that; all others were sent away by it, and join anew.
   const auto reason = kept.restoring ? coordinator::rollback::cause(kept.checkpoint->revision).detail
                                      : to_string(Error{ErrorName::PeerLost, "it went just before the coordinator ended"});
-  for (const auto& [peer, name] : told.members)
-    journal.append(Record{kept.restoring ? "peer_left" : "peer_lost"}.with("peer", peer).with("name", name).with("reason", reason));
+  for (const auto& [peer, member] : told.members) {
+    auto record = Record{kept.restoring ? "peer_left" : "peer_lost"}.with("peer", peer).with("name", member.name).with("reason", reason);
+    if (member.replica) record = std::move(record).with("replica", *member.replica).with("shard", member.shard);
+    journal.append(std::move(record));
+  }
 }
 
 /// Whether a coordinator that ends so was the one that led until then.

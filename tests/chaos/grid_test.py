@@ -223,6 +223,26 @@ class CoordinatorKilled(unittest.TestCase):
             self.assertEqual(len(commits[-1]["contributors"]), 2)
 
 
+    def test_a_loss_that_was_decided_but_not_recorded_any_more_is_told_of_the_whole_replica_by_the_next_one(self):
+        with Grid(3, outer_steps=40, env=SLOW) as run:
+            run.wait_for("outer_step_committed", 2)
+            killed = run.peer(0, 1)
+            os.kill(run.guard(), signal.SIGSTOP)
+            os.kill(killed["pid"], signal.SIGKILL)
+            run.wait_for("peer_lost", 2, replica=killed["replica"])
+            os.kill(run.coordinator_pid(), signal.SIGKILL)
+            # As if it had been killed between the decision and its record.
+            path = run.run_directory / "coordinator" / "journal.jsonl"
+            path.write_text("".join(line for line in path.read_text().splitlines(keepends=True) if '"event":"peer_lost"' not in line))
+            self.assertEqual(run.events("peer_lost"), [])
+            os.kill(run.guard(), signal.SIGCONT)
+            self.assertEqual(run.wait_for_end(), 0)
+            run.check_grid(outer_steps=40)
+            lost = {(e["replica"], e["shard"]): e["reason"] for e in run.events("peer_lost")}
+            self.assertEqual(set(lost), {(killed["replica"], shard) for shard in range(SHARDS)})
+            self.assertIn("just before the coordinator ended", lost[killed["replica"], 0])
+
+
 class Joining(unittest.TestCase):
     def ended(self, run, process, index):
         wait_until("the joiner's end", lambda: process.poll() is not None)
