@@ -1,5 +1,6 @@
 #include "runtime/launch/find_checkpoint.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
@@ -117,13 +118,21 @@ Result<FoundCheckpoint> newest_of_all_shards(const fs::path& run, std::uint32_t 
   PRIME_TRY(const auto lineage, lineage_of(run));
   for (const auto& [step, paths] : checkpoints_of(run)) {
     std::vector<StatesOfShard> shards(count);
+    std::optional<Error> damage;
+    std::size_t damaged = 0;
     for (const auto& path : paths) {
       auto state = store::verify_checkpoint(path);
       if (state && state->shards == count) shards[state->shard].try_emplace(state->state, path, *state);
+      if (state) continue;
+      ++damaged;
+      damage = std::move(state.error());
     }
     if (auto found = fitting(shards, lineage)) return *std::move(found);
+    // With those that are damaged the step may have been complete: nobody goes on from an older one unawares.
+    const auto missing = std::count_if(shards.begin(), shards.end(), [](const StatesOfShard& states) { return states.empty(); });
+    if (missing > 0 && damaged >= static_cast<std::size_t>(missing)) return fail(std::move(*damage));
   }
-  return fail(no_checkpoint(run, "no outer step of which all " + std::to_string(count) + " shards have a whole checkpoint"));
+  return fail(no_checkpoint(run, "no outer step of which all " + std::to_string(count) + " shards have a whole checkpoint here"));
 }
 
 /// With another model the peers would find out by themselves, after everything has started, and each of them for itself.

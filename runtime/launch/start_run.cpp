@@ -219,7 +219,7 @@ Result<StartedRun> start_run(const RunRequest& request) {
   return started;
 }
 
-std::string draw_replica_name() { return Names{}.next(); }
+std::string draw_replica_name() { return Names{}.next() + "-" + to_string(random_peer_id()).substr(0, 4); }
 
 Result<std::vector<StartedPeer>> start_peers(const PeerRequest& request) {
   std::error_code error;

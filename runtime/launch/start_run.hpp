@@ -69,7 +69,7 @@ struct PeerRequest {
 
 /// More peers of a run, detached: all or none. Returns when the run has welcomed them.
 Result<std::vector<StartedPeer>> start_peers(const PeerRequest& request);
-/// A name for a replica that is started as a whole.
+/// A name for a replica that is started as a whole. It is more than words for people: no other replica of the run may draw the same.
 std::string draw_replica_name();
 
 struct StandbyRequest {

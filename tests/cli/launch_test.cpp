@@ -278,7 +278,7 @@ BOOST_AUTO_TEST_CASE(a_sharded_run_goes_on_from_the_newest_step_of_which_every_s
   journal.write(telemetry::coordinator_journal(run));
 
   const auto first = save("ada.0", 0, 1, 1);
-  BOOST_TEST(found().error().detail.find("no outer step of which all 2 shards have a whole checkpoint") != std::string::npos);
+  BOOST_TEST(found().error().detail.find("no outer step of which all 2 shards have a whole checkpoint here") != std::string::npos);
   const auto second = save("bob.1", 1, 1, 11);
   save("ada.0", 0, 2, 2);
   BOOST_REQUIRE(found().has_value());
@@ -295,6 +295,13 @@ BOOST_AUTO_TEST_CASE(a_sharded_run_goes_on_from_the_newest_step_of_which_every_s
   journal.add("outer_step_committed", committed(2, combined(3, 13)));
   journal.write(telemetry::coordinator_journal(run));
   BOOST_TEST((found()->paths == std::vector{anew_too, anew}), "and done again");
+
+  save("ada.0", 0, 3, 4);
+  BOOST_TEST((found()->state.outer_step == OuterStep{2}), "of step 3 one shard is missing");
+  const auto torn = save("bob.1", 1, 3, 14);
+  std::filesystem::resize_file(torn / "model.safetensors", 1);
+  BOOST_TEST((found().error().name == ErrorName::CheckpointCorrupt), "step 3 was complete before that damage");
+  std::filesystem::remove_all(torn);
 
   const auto alone = find_checkpoint(root.path(), first.string(), manifest);
   BOOST_TEST(alone.error().detail.find("is one shard of 2; name the run") != std::string::npos);

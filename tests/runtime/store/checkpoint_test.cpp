@@ -60,6 +60,20 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_comes_back_as_it_was) {
   BOOST_TEST(content_of(*path / "config.json") == "{}\n");
 }
 
+BOOST_AUTO_TEST_CASE(a_part_of_a_model_says_which_it_is_and_a_whole_one_says_nothing) {
+  auto state = Sample{}.content.state;
+  BOOST_TEST(format_state(state).find("shard") == std::string::npos);
+  BOOST_TEST((parse_state(format_state(state)) == state));
+  state.shard = 63;
+  state.shards = 64;
+  BOOST_TEST((parse_state(format_state(state)) == state));
+  for (const auto& [shard, shards] : {std::pair{2U, 2U}, {0U, 65U}}) {
+    state.shard = shard;
+    state.shards = shards;
+    BOOST_TEST(!parse_state(format_state(state)).has_value());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_run_without_outer_momentum_has_none_in_its_checkpoint) {
   const ScratchDirectory scratch;
   Sample sample;
