@@ -319,9 +319,22 @@ BOOST_AUTO_TEST_CASE(joining_starts_an_agent_and_tells_what_became_of_it) {
   BOOST_TEST(session.manifest() == "run: test\n");
   BOOST_TEST(session.local_manifest() == "device: cpu\n");
   BOOST_TEST((session.peer() == PeerId{7}));
+  BOOST_TEST((session.shard() == 0 && session.shards() == 1 && session.replica().empty()));
   BOOST_REQUIRE(session.bind({"x", {3}, x}));
   BOOST_REQUIRE(session.next_outer_step());
   BOOST_TEST(session.leave().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_session_knows_which_shard_of_which_replica_it_holds) {
+  Puppeteer agent;
+  agent.say(wire::Welcome{"run", PeerId{9}, "calm-heron.2", "m", "l", true, 2, 3, "calm-heron"});
+  const auto session = Session::attach().value();
+  BOOST_TEST(session.shard() == 2U);
+  BOOST_TEST(session.shards() == 3U);
+  BOOST_TEST(session.replica() == "calm-heron");
+  const auto told = Session::join({.invite = "tell", .primectl = TEST_AGENT, .replica = "calm-heron", .shard = 2}).error();
+  BOOST_TEST(told.detail == "--replica calm-heron --shard 2");
+  BOOST_TEST(Session::join({.invite = "tell", .primectl = TEST_AGENT}).error().detail == "");
 }
 
 BOOST_AUTO_TEST_CASE(the_embedding_example_trains_to_the_end) {

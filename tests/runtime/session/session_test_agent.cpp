@@ -1,6 +1,7 @@
 // Stands in for `primectl join INVITE --trainer-fd N`: an agent of one peer. The invite says what it does.
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 #include <unistd.h>
 
@@ -18,9 +19,11 @@ int main(int count, char** arguments) {
   }
   if (invite == "silent") ::pause();
   test::TestAgent agent;
-  if (invite == "refuse") {
+  if (invite == "refuse" || invite == "tell") {
+    std::string options;
+    for (int i = 5; i < count; ++i) options += (i > 5 ? " " : "") + std::string{arguments[i]};
     agent.host = TrainerHost::adopt(std::move(*socket), {}, agent.handler()).value();
-    agent.host->stop(Error(ErrorName::KeyRefused, "wrong key"));
+    agent.host->stop(Error(ErrorName::KeyRefused, invite == "tell" ? options : "wrong key"));
     agent.expect<TrainerLeft>();
     return 4;
   }
