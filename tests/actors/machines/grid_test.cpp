@@ -234,6 +234,7 @@ BOOST_AUTO_TEST_CASE(who_was_seated_long_ago_can_found_the_state_when_all_others
   bench.lose(10);
   bench.lose(20);
   for (const auto peer : {30U, 31U}) bench.hear(peer, FetchFailed{PeerId{peer - 10}, Revision{}, Error{ErrorName::PeerLost, "gone"}});
+  bench.pass(1s, {30, 31});
   const auto founded = bench.records("state_founded");
   BOOST_REQUIRE(founded.size() == 2);
   BOOST_TEST(text(founded[1], "digest") == to_string(born(31)));
