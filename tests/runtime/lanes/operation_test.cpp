@@ -109,13 +109,22 @@ BOOST_FIXTURE_TEST_CASE(no_more_is_given_than_the_window_holds, Fixture) {
   BOOST_TEST(more[0].chunk == 3U);
 }
 
-BOOST_FIXTURE_TEST_CASE(while_others_share_the_pool_less_is_given_but_never_nothing, Fixture) {
+BOOST_FIXTURE_TEST_CASE(while_others_share_the_pool_less_is_given_or_nothing, Fixture) {
   BOOST_TEST(deliver(1, PieceKind::Begin));
-  BOOST_TEST(operation->next(1, 0).has_value());
-  for (const std::uint32_t most : {0U, 1U}) BOOST_TEST(!operation->next(1, most).has_value());
+  BOOST_TEST(!operation->next(1, 0).has_value());
+  BOOST_TEST(operation->next(1, 1).has_value());
+  BOOST_TEST(!operation->next(1, 1).has_value());
   BOOST_TEST(operation->next(1, 2).has_value());
   BOOST_TEST(!operation->next(1, 2).has_value());
   BOOST_TEST(send_all(1).size() == 1U);
+}
+
+BOOST_FIXTURE_TEST_CASE(it_is_begun_by_all_when_everybody_has_said_so, Fixture) {
+  BOOST_TEST(!operation->begun_by_all());
+  BOOST_TEST(deliver(1, PieceKind::Begin));
+  BOOST_TEST(!operation->begun_by_all());
+  BOOST_TEST(deliver(2, PieceKind::Begin));
+  BOOST_TEST(operation->begun_by_all());
 }
 
 BOOST_FIXTURE_TEST_CASE(what_goes_beyond_the_window_is_a_violation, Fixture) {
