@@ -165,7 +165,7 @@ class Folding {
     if (found == g_.replicas.end() || all_here(found->second)) return true;
     if (!g_.run.peers.at(found->second.lead()).absent) return false;  // what its loss means is decided at the next tick
     for (auto& peer : found->second.shards)
-      if (std::exchange(peer->here, false)) effects_.emplace_back(Fence{peer->hello.peer});
+      if (!peer->back && std::exchange(peer->here, false)) effects_.emplace_back(Fence{peer->hello.peer});
     return false;
   }
 
@@ -275,9 +275,11 @@ class Folding {
     auto back = greeting(hello, now_);
     back.elements = peer.elements;
     back.trainer_pid = peer.trainer_pid;
+    back.back = true;
     peer = std::move(back);
     if (!all_here(replica)) return hello.name + " is back, and waits for the others of replica " + replica.name;
     replica.lost_with.reset();
+    for (auto& each : replica.shards) each->back = false;
     auto of_replica = replica.shards.front()->hello;
     of_replica.name = replica.name;
     return forward(Received{of_replica.peer, of_replica});

@@ -24,7 +24,8 @@ namespace prime::coordinator {
 /// One peer of a replica. What it has said waits here until the others have said the same.
 struct ShardPeer {
   Hello hello;
-  bool here = true;  ///< its connection stands, as far as is known
+  bool here = true;   ///< its connection stands, as far as is known
+  bool back = false;  ///< over a new one, and waits for the others of its replica
   Instant heard{};
   std::uint64_t elements = 0;  ///< that its trainer has bound
   std::uint32_t trainer_pid = 0;

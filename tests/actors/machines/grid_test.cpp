@@ -392,6 +392,7 @@ BOOST_AUTO_TEST_CASE(who_is_back_and_goes_again_before_its_replica_is_costs_it_n
   };
   returns(10);
   bench.on(Tick{});
+  BOOST_TEST(bench.fenced().empty());
   bench.now += 1s;
   bench.lose(10);
   BOOST_TEST(bench.grid.run.peers.contains(PeerId{10}));
