@@ -111,6 +111,8 @@ class TrainerPort {
   virtual void start(const Welcome& welcome) = 0;
   virtual void restart() = 0;
   virtual void begin(const BeginStep& begin) = 0;
+  /// Ends it, as if it had died: it is started again. One that is a program's own stays as it is.
+  virtual void start_over() = 0;
   /// The mean is over `peers`; the trainer hears of the commit when the state has been swapped.
   virtual void committed(const Commit& commit, std::uint32_t peers) = 0;
   virtual void finish(const RunDone& done) = 0;

@@ -36,6 +36,7 @@ CAF_ADD_TYPE_ID(prime, (prime::FinalReport))
 CAF_ADD_TYPE_ID(prime, (prime::MeasureLink))
 CAF_ADD_TYPE_ID(prime, (prime::LinkMeasured))
 CAF_ADD_TYPE_ID(prime, (prime::LaneRelayed))
+CAF_ADD_TYPE_ID(prime, (prime::TrainerRestarted))
 CAF_ADD_TYPE_ID(prime, (prime::Coordinators))
 
 CAF_END_TYPE_ID_BLOCK(prime)
@@ -47,7 +48,7 @@ using CoordinatorActor =
     caf::typed_actor<caf::reacts_to<Hello>, caf::reacts_to<Seated>, caf::reacts_to<Fetched>, caf::reacts_to<FetchFailed>,
                      caf::reacts_to<Ready>, caf::reacts_to<Vote>, caf::reacts_to<ReduceFailed>, caf::reacts_to<InDoubt>,
                      caf::reacts_to<Heartbeat>, caf::reacts_to<Deathrattle>, caf::reacts_to<FinalReport>, caf::reacts_to<LinkMeasured>,
-                     caf::reacts_to<LaneRelayed>>;
+                     caf::reacts_to<LaneRelayed>, caf::reacts_to<TrainerRestarted>>;
 
 /// What the coordinator may say to a peer.
 using PeerActor =

@@ -33,10 +33,12 @@ struct BeginStep {
   bool contribute = true;  ///< false: entered too late for this one, weighs nothing and adopts the result (law 4)
   std::uint32_t rank = 0;
   std::uint64_t first_sample = 0;  ///< data cursor: this peer's first sample of this step in the run's global order
+  /// Of a replica of several peers: grows when a trainer of it is started again, and then all of them begin the step anew together.
+  std::uint32_t attempt = 0;
 };
 template <class Inspector>
 auto inspect(Inspector& f, BeginStep& x) {
-  return f(x.view, x.step, x.base, x.contribute, x.rank, x.first_sample);
+  return f(x.view, x.step, x.base, x.contribute, x.rank, x.first_sample, x.attempt);
 }
 
 /// Member → coordinator: my inner steps are done, or I have nothing to contribute (weight 0).
@@ -49,10 +51,22 @@ struct Ready {
   Real held_out_loss;         ///< of the state `base`; NaN when not evaluated
   Real tokens_per_s;
   std::uint32_t trainer_pid = 0;
+  std::uint32_t attempt = 0;  ///< as BeginStep had it
 };
 template <class Inspector>
 auto inspect(Inspector& f, Ready& x) {
-  return f(x.step, x.base, x.weight, x.samples, x.loss, x.held_out_loss, x.tokens_per_s, x.trainer_pid);
+  return f(x.step, x.base, x.weight, x.samples, x.loss, x.held_out_loss, x.tokens_per_s, x.trainer_pid, x.attempt);
+}
+
+/// Member → coordinator, of a replica of several peers: my trainer was started again before it had contributed to this attempt. The
+/// others may have exchanged all that they needed with the one that died, and would never meet the new one.
+struct TrainerRestarted {
+  OuterStep step;
+  std::uint32_t attempt = 0;
+};
+template <class Inspector>
+auto inspect(Inspector& f, TrainerRestarted& x) {
+  return f(x.step, x.attempt);
 }
 
 struct Contribution {

@@ -22,6 +22,7 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
       [this](const InDoubt& m) { receive(m); },
       [this](const LinkMeasured& m) { receive(m); },
       [this](const LaneRelayed& m) { receive(m); },
+      [this](const TrainerRestarted& m) { receive(m); },
       [this](const Heartbeat& m) { receive(m); },
       [this](const Deathrattle& m) { receive(m); },
       [this](const FinalReport& m) { receive(m); },

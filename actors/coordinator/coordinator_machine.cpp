@@ -100,6 +100,7 @@ std::string receive(State& state, const Received& event, Instant now, Effects& e
                         },
                         [&](const LinkMeasured& m) { return topology::measured(state, from, m, now, effects); },
                         [&](const LaneRelayed& m) { return topology::relayed(state, from, m, effects); },
+                        [&](const TrainerRestarted&) { return std::string{"a trainer begins its step anew"}; },
                         [&](const Deathrattle& m) { return farewell(state, from, m, now, effects); },
                         [&](const FinalReport& m) { return run_end::final_report(state, from, m, effects); },
                     },

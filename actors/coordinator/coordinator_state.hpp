@@ -265,7 +265,7 @@ struct State {
 // Events --------------------------------------------------------------------------------------------------------------------
 
 using FromPeer = std::variant<Hello, Seated, Fetched, FetchFailed, Ready, Vote, ReduceFailed, InDoubt, Heartbeat, Deathrattle, FinalReport,
-                              LinkMeasured, LaneRelayed>;
+                              LinkMeasured, LaneRelayed, TrainerRestarted>;
 
 struct Received {
   PeerId from;

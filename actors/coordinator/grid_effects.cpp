@@ -76,6 +76,13 @@ void Unfolding::tell(PeerId lead, const ToPeer& message) {
   }
   // Each was welcomed when it came, and hears of its own heartbeats.
   if (std::holds_alternative<Welcome>(message) || std::holds_alternative<HeartbeatSeen>(message)) return;
+  if (const auto* begin = std::get_if<BeginStep>(&message)) {
+    auto& begun = replica->begun;
+    const bool same = begun.step == begin->step && begun.contribute == begin->contribute && begun.first_sample == begin->first_sample;
+    const auto attempt = same ? begun.attempt : 0;
+    begun = *begin;
+    begun.attempt = attempt;
+  }
   for (std::uint32_t shard = 0; shard < replica->shards.size(); ++shard) {
     auto& peer = *replica->shards[shard];
     if (const auto* farewell = std::get_if<Dismissed>(&message)) dismiss(peer, farewell->cause);
@@ -148,7 +155,10 @@ ToPeer Unfolding::unfolded(const ToPeer& message, const Replica& replica, std::u
                    m.lanes = donor.lanes;
                    m.state = part(m.state, shard);
                  },
-                 [&](BeginStep& m) { m.view = column(m.view, shard); },
+                 [&](BeginStep& m) {
+                   m.view = column(m.view, shard);
+                   m.attempt = replica.begun.attempt;
+                 },
                  [&](StartReduce& m) {
                    m.contributions = column(m, shard);
                    m.view = column(m.view, shard);

@@ -42,7 +42,7 @@ ShardPeer greeting(const Hello& hello, Instant now) {
 std::string missing_in(const Replica& replica) {
   Named missing;
   for (std::uint32_t shard = 0; shard < replica.shards.size(); ++shard)
-    if (!replica.shards[shard]) missing.add(std::to_string(shard));
+    if (const auto& peer = replica.shards[shard]; !peer || (!peer->here && !peer->back)) missing.add(std::to_string(shard));
   return (missing.count > 1 ? "shards " : "shard ") + to_string(missing);
 }
 
@@ -150,7 +150,10 @@ class Folding {
         if (replica.whole && !g_.run.peers.contains(replica.lead())) gone.push_back(key);
       for (const auto key : gone) dissolve(key);
     }
-    std::erase_if(g_.torn, [&](std::uint64_t key) { return is_mended(key); });
+    if (!g_.torn.empty()) {
+      std::erase_if(g_.torn, [&](std::uint64_t key) { return is_mended(key); });
+      name_unformed();
+    }
     if (g_.run.phase >= Phase::Finishing) {
       const Error over{ErrorName::RunDone, "the last outer step was committed"};
       dismiss_unformed(g_.run.end_cause.value_or(over));
@@ -277,6 +280,7 @@ class Folding {
     back.trainer_pid = peer.trainer_pid;
     back.back = true;
     peer = std::move(back);
+    name_unformed();
     if (!all_here(replica)) return hello.name + " is back, and waits for the others of replica " + replica.name;
     replica.lost_with.reset();
     for (auto& each : replica.shards) each->back = false;
@@ -342,7 +346,7 @@ class Folding {
   void name_unformed() {
     Named lacking;
     for (const auto& [key, replica] : g_.replicas)
-      if (!replica.whole) lacking.add("replica " + replica.name + " lacks " + missing_in(replica));
+      if (!replica.whole || !all_here(replica)) lacking.add("replica " + replica.name + " lacks " + missing_in(replica));
     g_.run.incomplete = to_string(lacking);
   }
 
@@ -377,7 +381,10 @@ class Folding {
     return once_all_fetched(key);
   }
   std::string hear(std::uint64_t key, std::uint32_t shard, const Ready& m) {
-    g_.replicas.at(key).shards[shard]->trainer_pid = m.trainer_pid;
+    auto& replica = g_.replicas.at(key);
+    replica.shards[shard]->trainer_pid = m.trainer_pid;
+    // It was told by now to begin anew.
+    if (m.step == replica.begun.step && m.attempt < replica.begun.attempt) return "a readiness of an attempt that is void";
     return note(key, shard, &ShardPeer::ready, m);
   }
   std::string hear(std::uint64_t key, std::uint32_t shard, const Vote& m) { return note(key, shard, &ShardPeer::vote, m); }
@@ -399,6 +406,22 @@ class Folding {
   /// The topology is that of the first shards.
   std::string hear(std::uint64_t key, std::uint32_t shard, const LaneRelayed& m) {
     return shard == 0 ? passed_on(key, m) : "a lane of another shard than the first";
+  }
+  /// One that died has to be met again by the others, also by those that need nothing more of it. What all have contributed stays.
+  std::string hear(std::uint64_t key, std::uint32_t /*shard*/, const TrainerRestarted& m) {
+    auto& replica = g_.replicas.at(key);
+    const auto known = replica.whole ? g_.run.peers.find(replica.lead()) : g_.run.peers.end();
+    if (known == g_.run.peers.end() || known->second.seat != Seat::Member) return "a trainer of who is no member was started again";
+    const auto& seat = known->second;
+    const bool at_it = seat.contributes && !seat.ready && m.step == seat.begun && m.attempt >= replica.begun.attempt;
+    if (!at_it) return "a trainer was started again, and the others of its replica need not be";
+    replica.begun.attempt = std::max(replica.begun.attempt, m.attempt) + 1;
+    for (auto& peer : replica.shards) peer->ready.reset();
+    const auto& members = g_.run.view.members;
+    const auto at = std::ranges::find(members, replica.lead(), &Member::id);
+    down_.carry(Send{replica.lead(), BeginStep{g_.run.view, seat.begun, g_.run.revision, true,
+                                               static_cast<std::uint32_t>(at - members.begin()), seat.first_sample}});
+    return replica.name + " begins step " + std::to_string(m.step.value) + " anew";
   }
   std::string hear(std::uint64_t, std::uint32_t, const Hello&) { return {}; }
   std::string hear(std::uint64_t, std::uint32_t, const Heartbeat&) { return {}; }

@@ -44,6 +44,7 @@ struct Replica {
   std::vector<std::optional<ShardPeer>> shards;
   Instant since{};  ///< its first peer greeted
   bool whole = false;
+  BeginStep begun;                         ///< as the run told it last, and which attempt at that it is
   std::optional<std::uint32_t> lost_with;  ///< the shard whose peer went first
 
   [[nodiscard]] PeerId lead() const { return shards.front()->hello.peer; }

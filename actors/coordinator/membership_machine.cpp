@@ -154,9 +154,10 @@ std::string seated(State& state, PeerId from, const Seated& message, Instant now
   }
   if (message.layout != *state.layout) {
     dismiss(state, from,
-            Error{ErrorName::LayoutMismatch, "the trainer of this peer binds " + std::to_string(message.elements) +
-                                                 " elements, those of the run bind " + std::to_string(state.elements) +
-                                                 (message.elements == state.elements ? ", with other names, shapes or dtypes" : "")},
+            Error{ErrorName::LayoutMismatch,
+                  (state.options.shards > 1 ? "the trainers of its replica bind " : "the trainer of this peer binds ") +
+                      std::to_string(message.elements) + " elements, those of the run bind " + std::to_string(state.elements) +
+                      (message.elements == state.elements ? ", with other names, shapes or dtypes" : "")},
             now, effects);
     return "layout differs";
   }

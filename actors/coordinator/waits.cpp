@@ -39,7 +39,9 @@ Wait wait_for_return(const State& state, const Named& absent, Instant now) {
   auto until = heard + (others ? options.heartbeat_limit : options.return_limit());
   if (others && state.deserted) until = std::min(heard + options.return_limit(), *state.deserted + options.heartbeat_limit);
   if (state.phase == Phase::Waiting && !state.pause) until = std::min(until, state.phase_since + options.wait_limit);
-  return {"the return of " + to_string(absent) + (others ? "" : ", since nobody else holds the state"), heard, until};
+  return {"the return of " + to_string(absent) + (others ? "" : ", since nobody else holds the state") +
+              (state.incomplete.empty() ? "" : "; " + state.incomplete),
+          heard, until};
 }
 
 Wait wait_for_peers(const State& state, Instant now) {

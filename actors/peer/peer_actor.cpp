@@ -68,6 +68,7 @@ void PeerActorImpl::carry_out(const peer::Effect& effect) {
                  [&](const peer::Redial& e) { ports_.redial(e.others); },
                  [&](const peer::StartTrainer& e) { ports_.trainer->start(e.welcome); },
                  [&](const peer::BeginTraining& e) { ports_.trainer->begin(e.begin); },
+                 [&](const peer::StartTrainerOver&) { ports_.trainer->start_over(); },
                  [&](const peer::StartFetch& e) { send(ports_.supervisor, FetchOrder{e.fetch}); },
                  [&](const peer::RunReduce& e) { send(ports_.reduce_worker, ReduceHappening{reduce_worker::Run{e.reduce}}); },
                  [&](const peer::AbortReduce& e) {

@@ -78,6 +78,7 @@ class Handler {
 
   std::string operator()(const TrainerContributed& event) {
     if (!trains() || event.step != s_.begin->step) return "a contribution to another step";
+    if (s_.starts_over) return "a contribution to another attempt";
     if (s_.phase == Phase::Training) s_.phase = Phase::Ready;
     tell_ready({event.step, event.base, event.weight, event.samples, event.loss, event.held_out_loss, event.tokens_per_s, s_.trainer_pid});
     return "contributed";
@@ -86,6 +87,8 @@ class Handler {
   std::string operator()(const TrainerRestarting& event) {
     s_.trainer_bound = false;
     record(Record{"trainer_restarting"}.with("reason", prime::to_string(event.cause)));
+    const bool by_itself = !std::exchange(s_.starts_over, false);
+    if (by_itself && trains() && !s_.options.hello.replica.empty()) tell(TrainerRestarted{s_.begin->step, s_.begin->attempt});
     return "the trainer is started again";
   }
 
@@ -221,7 +224,12 @@ class Handler {
     s_.epoch = m.view.epoch;
     const bool known =
         s_.begin && s_.begin->step == m.step && s_.begin->contribute == m.contribute && s_.begin->first_sample == m.first_sample;
+    // A coordinator that was restarted has forgotten which attempt it is.
+    const auto attempt = known ? std::max(s_.begin->attempt, m.attempt) : m.attempt;
+    const bool anew = known && attempt > s_.begin->attempt;
     s_.begin = m;
+    s_.begin->attempt = attempt;
+    if (anew && (s_.phase == Phase::Training || s_.phase == Phase::Ready)) return begin_anew();
     if (known && (s_.phase == Phase::Training || s_.phase == Phase::Ready)) {
       if (s_.phase == Phase::Ready) tell(*s_.ready);
       return "it is at that step";
@@ -343,7 +351,19 @@ class Handler {
     return "measures a link";
   }
 
+  /// As one with the other trainers of its replica. One that is being started already begins with this attempt.
+  std::string begin_anew() {
+    s_.phase = Phase::Training;
+    s_.inner_steps = 0;
+    s_.ready.reset();
+    record(Record{"outer_step_begun_anew"}.with("outer_step", s_.begin->step.value).with("attempt", std::uint64_t{s_.begin->attempt}));
+    if (std::exchange(s_.starts_over, s_.trainer_bound)) return "begins anew once more";
+    if (s_.trainer_bound) emit(StartTrainerOver{});
+    return "begins the step anew";
+  }
+
   void tell_ready(prime::Ready ready) {
+    ready.attempt = s_.begin->attempt;
     s_.ready = std::move(ready);
     tell(*s_.ready);
   }

@@ -66,6 +66,7 @@ struct State {
   Instant beat{};    ///< own last heartbeat
   Instant asked{};   ///< when voted or said goodbye, or last in doubt
   bool trainer_bound = false;
+  bool starts_over = false;  ///< its trainer was told to end: what that has contributed is void
   std::uint32_t trainer_pid = 0;
   std::uint64_t elements = 0;
   Digest layout;
@@ -178,7 +179,7 @@ using Event = std::variant<FromCoordinator, CoordinatorLost, CoordinatorBack, Re
 // Effects -------------------------------------------------------------------------------------------------------------------
 
 using ToCoordinator = std::variant<Hello, Seated, Fetched, FetchFailed, prime::Ready, Vote, ReduceFailed, InDoubt, Heartbeat, Deathrattle,
-                                   FinalReport, LinkMeasured, LaneRelayed>;
+                                   FinalReport, LinkMeasured, LaneRelayed, TrainerRestarted>;
 struct Tell {
   ToCoordinator message;
 };
@@ -193,6 +194,8 @@ struct StartTrainer {
 struct BeginTraining {
   BeginStep begin;
 };
+/// Its trainer ends and is started again, as if it had died; ends in TrainerRestarting.
+struct StartTrainerOver {};
 struct StartFetch {
   FetchState fetch;
 };
@@ -229,8 +232,8 @@ struct SaveState {
 struct End {
   std::optional<Error> cause;
 };
-using Effect = std::variant<Record, Tell, Redial, StartTrainer, BeginTraining, StartFetch, RunReduce, AbortReduce, ApplyCommit, Discard,
-                            StartMeasure, FinishTraining, SaveState, End>;
+using Effect = std::variant<Record, Tell, Redial, StartTrainer, BeginTraining, StartTrainerOver, StartFetch, RunReduce, AbortReduce,
+                            ApplyCommit, Discard, StartMeasure, FinishTraining, SaveState, End>;
 
 struct Transition {
   State state;

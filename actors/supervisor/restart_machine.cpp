@@ -4,6 +4,9 @@ namespace prime::supervisor {
 
 Transition child_died(State state, const Error& cause, Instant now) {
   while (!state.restarts.empty() && now - state.restarts.front() > state.options.within) state.restarts.pop_front();
+  if (cause.name == ErrorName::Interrupted)
+    return {std::move(state), Restart{static_cast<std::uint32_t>(state.restarts.size())},
+            "it was told to begin anew, which is not its fault"};
   if (info(cause.name).klass == ErrorClass::User) return {std::move(state), GiveUp{cause}, "a restart does not cure it"};
   if (state.restarts.size() >= state.options.restarts) {
     auto final_cause = Error{ErrorName::TrainerFailed, std::to_string(state.restarts.size()) + " restarts within " +

@@ -35,7 +35,8 @@ struct Transition {
   std::string reason;
 };
 
-/// A child died. Errors of class User are not cured by a restart: bad data or a wrong layout stay what they are.
+/// A child died. Interrupted: it was told to, so that it begins anew; that counts for nothing. Errors of class User are not cured by a
+/// restart: bad data or a wrong layout stay what they are.
 [[nodiscard]] Transition child_died(State state, const Error& cause, Instant now);
 
 }  // namespace prime::supervisor

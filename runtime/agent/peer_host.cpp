@@ -273,6 +273,14 @@ void PeerHost::send_pending() {
   }
 }
 
+void PeerHost::start_over() {
+  const Lock lock(mutex_);
+  if (!trainer_ || options_.external) return;
+  stop_cause_ = Error{ErrorName::Interrupted, "another trainer of its replica was started again: they begin the step together"};
+  progress_.reset();
+  trainer_->kill();  // its end arrives as an event, and the supervisor starts it again
+}
+
 void PeerHost::committed(const Commit&, std::uint32_t peers) {
   const Lock lock(mutex_);
   last_peers_ = peers;

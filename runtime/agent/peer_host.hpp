@@ -49,6 +49,7 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   // TrainerPort
   void start(const Welcome& welcome) override;
   void restart() override;
+  void start_over() override;
   void begin(const BeginStep& begin) override;
   void committed(const Commit& commit, std::uint32_t peers) override;
   void finish(const RunDone& done) override;

@@ -181,7 +181,7 @@ void Oracle::dismissed(PeerId to, const Error& cause) {
 void Oracle::begun(PeerId to, const BeginStep& message) {
   expect(!gone_.contains(to), "SIM-2", "a step begins for a peer that is gone");
   begun_[to] = message;
-  begun_at_[to] = now_;
+  if (message.attempt == 0) begun_at_[to] = now_;                // who begins anew has no more time than those who do not
   if (reference_.empty() || message.base == Revision{}) return;  // the founder is checked at the first commit
   expect(reference_.contains(message.base) && message.base == reference_.rbegin()->first, "SIM-1",
          "a step begins from a revision that is not the newest");

@@ -45,6 +45,7 @@ struct NameOf {
   const char* operator()(const MeasureLink&) const { return "MeasureLink"; }
   const char* operator()(const LinkMeasured&) const { return "LinkMeasured"; }
   const char* operator()(const LaneRelayed&) const { return "LaneRelayed"; }
+  const char* operator()(const TrainerRestarted&) const { return "TrainerRestarted"; }
   const char* operator()(const Coordinators&) const { return "Coordinators"; }
   const char* operator()(const coordinator::Received& e) const { return std::visit(*this, e.message); }
   const char* operator()(const coordinator::ConnectionLost&) const { return "ConnectionLost"; }
@@ -359,6 +360,7 @@ void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
                  [&](const peer::Redial&) { redial(i); },
                  [&](const peer::StartTrainer&) { start_trainer(i); },
                  [&](const peer::BeginTraining& begin) { train(i, begin.begin); },
+                 [&](const peer::StartTrainerOver&) { start_trainer_over(i); },
                  [&](const peer::StartFetch& start) { start_fetch(i, start.fetch); },
                  [&](const peer::RunReduce& run) { run_reduce(i, run.reduce); },
                  [&](const peer::AbortReduce& abort) { abort_reduce(i, abort.op); },

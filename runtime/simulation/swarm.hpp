@@ -213,6 +213,7 @@ class Swarm {
   [[nodiscard]] std::uint64_t link_speed(PeerId from, PeerId to) const;
   Result<std::uint64_t> relayed_speed(std::size_t host, std::size_t to);
   void start_trainer(std::size_t host);
+  void start_trainer_over(std::size_t host);
   void train(std::size_t host, const BeginStep& begin);
   void finish_training(std::size_t host);
   void apply_commit(std::size_t host, const peer::ApplyCommit& apply);

@@ -260,6 +260,16 @@ void Swarm::start_trainer(std::size_t i) {
   });
 }
 
+void Swarm::start_trainer_over(std::size_t i) {
+  auto& host = hosts_[i];
+  if (!host.trainer_up) return;
+  probe("a trainer is started over for its replica");
+  ++host.trainers;
+  host.trainer_up = false;
+  post(i, peer::TrainerRestarting{Error{ErrorName::TrainerFailed, "for its replica"}}, 0ms);
+  start_trainer(i);
+}
+
 void Swarm::train(std::size_t i, const BeginStep& begin) {
   auto& host = hosts_[i];
   const Contributed result{begin.step, host.model.revision, pseudo_gradient(host.id, begin.step, host.model, begin.first_sample)};

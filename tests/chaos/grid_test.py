@@ -180,18 +180,21 @@ class Torn(unittest.TestCase):
             commits = run.check_grid(outer_steps=6)
             self.assertEqual({len(c["contributors"]) for c in commits}, {2})
             restarts = [line["event"] for peer in (victim, run.peer(0, 1)) for line in run.lines_of(peer)].count("trainer_restarting")
-            self.assertEqual(restarts, 2, "the other one could not go on alone")
+            self.assertGreaterEqual(restarts, 2, "the other one could not go on alone")
 
-    def test_a_trainer_that_dies_when_its_sibling_has_contributed_costs_its_replica_the_step(self):
-        with Grid(2, outer_steps=6, held_at=3, deadline="3s", env=SLOW | {"PRIME_GRID_HELD_LAST": "1"}) as run:
-            replica = run.peer(0, 1)["replica"]
-            wait_until("a contribution", lambda: run.has_said_so(run.peer(0, 0)))
-            os.kill(run.trainer(run.peer(0, 1)), signal.SIGKILL)
-            run.hold.unlink()
-            run.wait_for("peer_lost", 2, replica=replica)
-            self.assertEqual(run.wait_for_end(), 0)
-            commits = run.check_grid(outer_steps=6)
-            self.assertEqual(len(commits[-1]["contributors"]), 2, "all its peers have joined anew")
+    def test_a_trainer_that_dies_when_its_sibling_has_contributed_is_met_again(self):
+        for replicas in (2, 1):  # nobody else's readiness is needed for that
+            with Grid(replicas, outer_steps=6, minimum=1, held_at=3, env=SLOW | {"PRIME_GRID_HELD_LAST": "1"}) as run:
+                sibling = run.peer(0, 0)
+                wait_until("a contribution", lambda run=run, sibling=sibling: run.has_said_so(sibling))
+                os.kill(run.trainer(run.peer(0, 1)), signal.SIGKILL)
+                wait_until("the sibling's new try", lambda run=run, sibling=sibling: [
+                    line for line in run.lines_of(sibling) if line["event"] == "outer_step_begun_anew"])
+                run.hold.unlink()
+                self.assertEqual(run.wait_for_end(), 0)
+                commits = run.check_grid(outer_steps=6)
+                self.assertEqual({len(c["contributors"]) for c in commits}, {replicas})
+                self.assertEqual(run.events("peer_lost"), [])
 
 
 class CoordinatorKilled(unittest.TestCase):

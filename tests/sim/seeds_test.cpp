@@ -108,6 +108,8 @@ const char* const MUST_BE_REACHED[] = {
     "reason: the others of its replica have yet to say it",
     "reason: the others of its replica have yet to fetch",
     "reason: a connection that was cut",
+    "a trainer is started over for its replica",
+    "reason: a readiness of an attempt that is void",
 };
 
 }  // namespace

@@ -256,6 +256,38 @@ BOOST_AUTO_TEST_CASE(a_replica_is_ready_when_all_its_peers_are_and_weighs_what_t
   BOOST_TEST((first.op == second.op));
 }
 
+BOOST_AUTO_TEST_CASE(the_trainers_of_a_replica_begin_a_step_anew_together) {
+  auto bench = training();
+  bench.ready(10);
+  bench.hear(11, TrainerRestarted{OuterStep{1}, 0});
+  BOOST_TEST(bench.told<BeginStep>() == (Ids{10, 11}));
+  const auto anew = bench.told<BeginStep>(11);
+  BOOST_TEST(anew.attempt == 1U);
+  BOOST_TEST(anew.first_sample == bench.grid.run.peers.at(PeerId{10}).first_sample);
+  BOOST_TEST(anew.rank == 0);
+  BOOST_TEST(ids_of(anew.view) == (Ids{11, 21}));
+  // The other one has died of that, too; and what it said before is void.
+  bench.hear(10, TrainerRestarted{OuterStep{1}, 0});
+  BOOST_TEST(bench.told<BeginStep>().empty());
+  bench.ready(10);
+  BOOST_TEST(bench.reason == "a readiness of an attempt that is void");
+  const auto again = [&](std::uint64_t peer) {
+    Ready ready{OuterStep{1}, Revision{}, 100, 10, Real{1.0}, Real{std::nan("")}, Real{1.0}, 1};
+    ready.attempt = 1;
+    bench.hear(peer, ready);
+  };
+  again(11);
+  BOOST_TEST(!bench.grid.run.peers.at(PeerId{10}).ready);
+  again(10);
+  BOOST_TEST(bench.grid.run.peers.at(PeerId{10}).ready.has_value());
+  // What all have contributed stays, whatever becomes of a trainer then.
+  bench.hear(11, TrainerRestarted{OuterStep{1}, 1});
+  BOOST_TEST(bench.told<BeginStep>().empty());
+  bench.ready_all({20, 21});
+  for (const auto peer : ALL) bench.vote(peer);
+  BOOST_TEST(bench.told<BeginStep>(10).attempt == 0U);  // of the next step
+}
+
 BOOST_AUTO_TEST_CASE(a_step_is_committed_for_all_shards_or_for_none) {
   auto bench = reducing();
   for (const auto peer : {10U, 20U, 21U}) {
@@ -393,6 +425,8 @@ BOOST_AUTO_TEST_CASE(who_is_back_and_goes_again_before_its_replica_is_costs_it_n
   returns(10);
   bench.on(Tick{});
   BOOST_TEST(bench.fenced().empty());
+  BOOST_TEST(bench.grid.run.waiting.what.find("replica a lacks shard 1, replica b lacks shards 0, 1") != std::string::npos,
+             bench.grid.run.waiting.what);
   bench.now += 1s;
   bench.lose(10);
   BOOST_TEST(bench.grid.run.peers.contains(PeerId{10}));

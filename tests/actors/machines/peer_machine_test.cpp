@@ -115,6 +115,55 @@ BOOST_AUTO_TEST_CASE(a_lane_that_is_relayed_is_told_to_the_coordinator) {
   BOOST_CHECK(bench.told<LaneRelayed>()->to == PeerId{2} && bench.told<LaneRelayed>()->through == PeerId{3});
 }
 
+BOOST_AUTO_TEST_CASE(a_trainer_of_a_replica_begins_a_step_anew_with_the_others_of_it) {
+  Bench bench;
+  bench.state.options.hello.replica = "r";
+  bench.seat().begin().contribute();
+  const auto again = [&](std::uint32_t attempt) {
+    BeginStep begin{Bench::view(), OuterStep{1}, Revision{}, true, 0, 0};
+    begin.attempt = attempt;
+    bench.hear(begin);
+  };
+  again(0);  // a coordinator that came back has forgotten nothing that matters
+  BOOST_TEST(bench.told<Ready>().has_value());
+  again(1);
+  BOOST_TEST(bench.effect<StartTrainerOver>().has_value());
+  BOOST_CHECK(bench.state.phase == Phase::Training);
+  bench.contribute();  // on its way since before that
+  BOOST_TEST(!bench.told<Ready>().has_value());
+  bench.on(TrainerRestarting{Error{ErrorName::Interrupted, "told so"}});
+  BOOST_TEST(!bench.told<TrainerRestarted>().has_value());
+  bench.on(TrainerBound{Digest{7, 7}, 3, INITIAL, Revision{}, 2});
+  BOOST_TEST(bench.effect<BeginTraining>().has_value());
+  bench.contribute();
+  BOOST_REQUIRE(bench.told<Ready>().has_value());
+  BOOST_TEST(bench.told<Ready>()->attempt == 1U);
+  again(0);
+  BOOST_TEST(bench.told<Ready>()->attempt == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_trainer_that_dies_before_it_has_contributed_is_told_of_where_others_wait_for_it) {
+  Bench bench;
+  bench.seat().begin();
+  bench.on(TrainerRestarting{Error{ErrorName::ProcessFailed, "killed"}});
+  BOOST_TEST(!bench.told<TrainerRestarted>().has_value());  // it is alone in its replica
+  bench.state.options.hello.replica = "r";
+  bench.on(TrainerBound{Digest{7, 7}, 3, INITIAL, Revision{}, 2});
+  bench.on(TrainerRestarting{Error{ErrorName::ProcessFailed, "killed"}});
+  BOOST_REQUIRE(bench.told<TrainerRestarted>().has_value());
+  BOOST_CHECK(bench.told<TrainerRestarted>()->step == OuterStep{1});
+  // One that is just being started begins with the newest attempt.
+  BeginStep begin{Bench::view(), OuterStep{1}, Revision{}, true, 0, 0};
+  begin.attempt = 1;
+  bench.hear(begin);
+  BOOST_TEST(!bench.effect<StartTrainerOver>().has_value());
+  bench.on(TrainerBound{Digest{7, 7}, 3, INITIAL, Revision{}, 3});
+  BOOST_TEST(bench.effect<BeginTraining>().value().begin.attempt == 1U);
+  bench.contribute();
+  bench.on(TrainerRestarting{Error{ErrorName::ProcessFailed, "killed"}});
+  BOOST_TEST(!bench.told<TrainerRestarted>().has_value());  // what it has contributed stays
+}
+
 BOOST_AUTO_TEST_CASE(a_lost_coordinator_is_dialed_once_at_a_time_and_less_and_less_often) {
   Bench bench;
   bench.seat().begin();

@@ -42,6 +42,16 @@ BOOST_AUTO_TEST_CASE(what_a_restart_does_not_cure_is_not_tried) {
   BOOST_CHECK(given_up->cause.name == ErrorName::DataUnreadable);
 }
 
+BOOST_AUTO_TEST_CASE(one_that_was_told_to_begin_anew_has_not_failed) {
+  State state;
+  for (int i = 0; i < 10; ++i) {
+    auto transition = child_died(std::move(state), Error{ErrorName::Interrupted, "for its replica"}, Instant{});
+    BOOST_TEST(std::holds_alternative<Restart>(transition.decision));
+    state = std::move(transition.state);
+  }
+  BOOST_TEST(restarts(state, 0s));
+}
+
 BOOST_AUTO_TEST_CASE(giving_up_names_the_last_cause) {
   State state;
   for (const auto at : {0s, 1s, 2s}) BOOST_TEST(restarts(state, at));

@@ -16,6 +16,7 @@ namespace {
 struct NoTrainer : TrainerPort {
   void start(const Welcome&) override {}
   void restart() override {}
+  void start_over() override {}
   void begin(const BeginStep&) override {}
   void committed(const Commit&, std::uint32_t) override {}
   void finish(const RunDone&) override {}
