@@ -197,6 +197,8 @@ class Folding {
       return membership::refuse(g_.run, from, hello, cause, effects_);
     }
     if (const auto place = g_.places.find(from); place != g_.places.end()) return returned(place->second, hello);
+    // A peer that had no connection just then has not heard of it.
+    if (g_.left.contains(from)) return membership::refuse(g_.run, from, hello, Error{ErrorName::PeerLost, "its replica left"}, effects_);
     auto refused = membership::refusal(g_.run, hello);
     if (!refused) refused = misplaced(hello);
     if (refused) return membership::refuse(g_.run, from, hello, *refused, effects_);
@@ -315,6 +317,8 @@ class Folding {
     down_.speak_of(hello.peer, message.graceful ? Error{ErrorName::PeerLost, of + " left"}
                                                 : Error{ErrorName::Evicted, of + " was lost: " + to_string(message.cause)});
     replica.lost_with = shard;
+    if (message.graceful && g_.left.size() < MAX_GONE)
+      for (const auto& peer : replica.shards) g_.left.insert(peer->hello.peer);
     return forward(Received{replica.lead(), message});
   }
 

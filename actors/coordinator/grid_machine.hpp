@@ -67,6 +67,7 @@ struct Grid {
   std::map<PeerId, Place> places;
   std::uint64_t next_replica = 0;
   std::size_t whole = 0;         ///< replicas: as many as the run has peers, or else some have just gone
+  std::set<PeerId> left;         ///< with a peer of their replica that said goodbye: they do not take part anew
   std::set<std::uint64_t> torn;  ///< replicas of which somebody has yet to come back
   /// Of each digest of a whole model that may yet be named: those of its shards.
   std::map<Digest, std::vector<Digest>> parts;

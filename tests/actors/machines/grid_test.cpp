@@ -350,6 +350,8 @@ BOOST_AUTO_TEST_CASE(who_leaves_takes_its_replica_along_and_the_others_of_it_end
   BOOST_TEST(bench.told<Dismissed>(30).cause.detail == "shard 1 of replica c left");
   BOOST_TEST(bench.told<Dismissed>(31).cause.detail == "left");
   BOOST_TEST(bench.records("peer_left").size() == 2);
+  bench.hear(30, GridBench::hello_of(30));  // who was not there to hear it
+  BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::PeerLost));
 }
 
 BOOST_AUTO_TEST_CASE(who_fails_takes_its_replica_along_and_the_others_of_it_take_part_anew) {
