@@ -88,7 +88,10 @@ class Handler {
     s_.trainer_bound = false;
     record(Record{"trainer_restarting"}.with("reason", prime::to_string(event.cause)));
     const bool by_itself = !std::exchange(s_.starts_over, false);
-    if (by_itself && trains() && !s_.options.hello.replica.empty()) tell(TrainerRestarted{s_.begin->step, s_.begin->attempt});
+    if (by_itself && trains() && !s_.options.hello.replica.empty()) {
+      s_.restarted = true;
+      tell_restarted();
+    }
     return "the trainer is started again";
   }
 
@@ -232,10 +235,12 @@ class Handler {
     if (anew && (s_.phase == Phase::Training || s_.phase == Phase::Ready)) return begin_anew();
     if (known && (s_.phase == Phase::Training || s_.phase == Phase::Ready)) {
       if (s_.phase == Phase::Ready) tell(*s_.ready);
+      else if (s_.restarted) tell_restarted();  // a coordinator that was away may have missed it
       return "it is at that step";
     }
     s_.inner_steps = 0;
     s_.ready.reset();
+    s_.restarted = false;
     record(Record{"outer_step_begun"}
                .with("outer_step", m.step.value)
                .with("epoch", m.view.epoch.value)
@@ -356,11 +361,14 @@ class Handler {
     s_.phase = Phase::Training;
     s_.inner_steps = 0;
     s_.ready.reset();
+    s_.restarted = false;
     record(Record{"outer_step_begun_anew"}.with("outer_step", s_.begin->step.value).with("attempt", std::uint64_t{s_.begin->attempt}));
     if (std::exchange(s_.starts_over, s_.trainer_bound)) return "begins anew once more";
     if (s_.trainer_bound) emit(StartTrainerOver{});
     return "begins the step anew";
   }
+
+  void tell_restarted() { tell(TrainerRestarted{s_.begin->step, s_.begin->attempt}); }
 
   void tell_ready(prime::Ready ready) {
     ready.attempt = s_.begin->attempt;

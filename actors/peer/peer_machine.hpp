@@ -66,6 +66,7 @@ struct State {
   Instant beat{};    ///< own last heartbeat
   Instant asked{};   ///< when voted or said goodbye, or last in doubt
   bool trainer_bound = false;
+  bool restarted = false;    ///< its trainer, in this attempt at the step, by itself
   bool starts_over = false;  ///< its trainer was told to end: what that has contributed is void
   std::uint32_t trainer_pid = 0;
   std::uint64_t elements = 0;

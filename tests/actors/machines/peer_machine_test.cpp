@@ -152,6 +152,8 @@ BOOST_AUTO_TEST_CASE(a_trainer_that_dies_before_it_has_contributed_is_told_of_wh
   bench.on(TrainerRestarting{Error{ErrorName::ProcessFailed, "killed"}});
   BOOST_REQUIRE(bench.told<TrainerRestarted>().has_value());
   BOOST_CHECK(bench.told<TrainerRestarted>()->step == OuterStep{1});
+  bench.begin();  // the coordinator is back
+  BOOST_TEST(bench.told<TrainerRestarted>().has_value());
   // One that is just being started begins with the newest attempt.
   BeginStep begin{Bench::view(), OuterStep{1}, Revision{}, true, 0, 0};
   begin.attempt = 1;
