@@ -16,8 +16,8 @@ Result<void> take_part(const AgentArguments& arguments, std::optional<int>& read
   PRIME_TRY(const auto text, launch::take_plan_from_stdin());
   PRIME_TRY(auto plan, launch::parse_agent_plan(text));
   PRIME_TRY(auto invite, net::parse_invite(plan.invite));
-  AgentOptions options{std::move(invite),          arguments.directory, std::move(plan.name), std::move(plan.local),  trainer_program(),
-                       std::move(plan.checkpoint), std::nullopt,        plan.shard,           std::move(plan.replica)};
+  AgentOptions options{std::move(invite),          arguments.directory, std::move(plan.name), std::move(plan.local),   trainer_program(),
+                       std::move(plan.checkpoint), std::nullopt,        plan.shard,           std::move(plan.replica), plan.shards};
   const auto welcome = [&](const AgentIdentity& self) {
     if (const auto first = std::exchange(ready, std::nullopt))
       launch::announce(*first, nlohmann::json{{"peer", to_string(self.peer)}, {"name", self.name}, {"directory", self.directory.string()}});

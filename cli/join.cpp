@@ -78,6 +78,7 @@ int join_detached(const JoinArguments& arguments, const Joiner& joiner, Terminal
                               joiner.local,
                               arguments.replica,
                               {arguments.shard.value_or(0)},
+                              arguments.shards.value_or(0),
                               interrupts.descriptor()};
   if (arguments.shards) {
     request.shards.resize(*arguments.shards);

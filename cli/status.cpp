@@ -7,7 +7,7 @@
 #include "cli/journal_warnings.hpp"
 #include "cli/patience.hpp"
 #include "cli/programs.hpp"
-#include "cli/render/shell_word.hpp"
+#include "cli/render/join_line.hpp"
 #include "cli/render/status_text.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/launch/run_directory.hpp"
@@ -45,8 +45,13 @@ int show_all(const StatusArguments& arguments, Terminal& terminal, std::span<con
 /// The invite that `up` printed leads to the machine that had the coordinator before.
 void tell_new_invite(const telemetry::RunStatus& status, const fs::path& directory, Terminal& terminal) {
   if (terminal.json() || !status.took_over || is_over(status.state)) return;
-  if (const auto invite = launch::read_invite(directory))
-    terminal.print("\njoin it here by\n\n  " + typed_program() + " join " + shell_word(*invite) + "\n");
+  const auto invite = launch::read_invite(directory);
+  auto shared = launch::read_manifest(directory);
+  if (!invite || !shared) return;
+  const manifest::Manifest manifest{*std::move(shared), {}};
+  terminal.print("\njoin it here" +
+                 (lacks_trainer(manifest) ? ", with your own trainer for " + std::string{OWN_TRAINER} + "," : std::string{}) + " by\n\n  " +
+                 join_line(typed_program(), *invite, manifest) + "\n");
 }
 
 int watch(const StatusArguments& arguments, Terminal& terminal, const fs::path& directory) {

@@ -9,14 +9,13 @@
 #include "cli/peer_json.hpp"
 #include "cli/programs.hpp"
 #include "cli/render/figures.hpp"
+#include "cli/render/join_line.hpp"
 #include "cli/render/shell_word.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/launch/find_checkpoint.hpp"
 #include "runtime/launch/start_run.hpp"
 #include "runtime/manifest/canonical.hpp"
-#include "runtime/manifest/fields.hpp"
 #include "runtime/manifest/load.hpp"
-#include "runtime/manifest/values.hpp"
 #include "runtime/net/reachable.hpp"
 #include "runtime/net/run_key.hpp"
 #include "runtime/telemetry/run_files.hpp"
@@ -24,8 +23,6 @@
 
 namespace prime::cli {
 namespace {
-
-constexpr std::string_view TRAINER_KEY = "local.trainer_command";
 
 std::string names_of(const launch::StartedRun& run) {
   std::string names;
@@ -67,15 +64,6 @@ std::string join_text(const launch::RunRequest& request) {
   return loopback ? "from this machine (`--listen HOST:PORT` lets others in) by" : "by";
 }
 
-/// Of a sharded run: a whole replica, which goes on in the background, with the trainer that the peers here have.
-std::string join_line(const launch::StartedRun& run, const launch::RunRequest& request) {
-  auto line = "  " + typed_program() + " join " + shell_word(run.invite);
-  const auto shards = request.manifest.shared.membership.shards;
-  if (shards == 1) return line;
-  const auto trainer = manifest::print(*manifest::find_field(TRAINER_KEY), request.manifest).value_or("[]");
-  return line + " --shards " + std::to_string(shards) + " --detach --set " + shell_word(std::string{TRAINER_KEY} + "=" + trainer);
-}
-
 /// "a coordinator and 3 replicas of 2 peers each"
 std::string what_starts(const launch::RunRequest& request) {
   const auto shards = request.manifest.shared.membership.shards;
@@ -102,7 +90,7 @@ std::string background_text(const launch::StartedRun& run, const launch::RunRequ
   const auto line = [&](const char* command) { return "  " + typed_program() + command + run.run + state_dir_option(state_dir) + "\n"; };
   const auto standby = standby_line(run, request);
   return "run " + run.run + " goes on in the background\n\n" + line(" status ") + line(" down ") + "\njoin it " + join_text(request) +
-         "\n\n" + join_line(run, request) + "\n" +
+         "\n\n  " + join_line(typed_program(), run.invite, request.manifest) + "\n" +
          (standby.empty() ? "" : "\nlet another machine stand by for this one\n\n" + standby + "\n");
 }
 
@@ -133,7 +121,7 @@ int run_command(const UpArguments& arguments, Terminal& terminal) {
     else terminal.print(background_text(*run, *request, arguments.common.state_dir));
     return 0;
   }
-  terminal.say("Join", join_text(*request) + "\n" + join_line(*run, *request));
+  terminal.say("Join", join_text(*request) + "\n  " + join_line(typed_program(), run->invite, request->manifest));
   if (const auto standby = standby_line(*run, *request); !standby.empty()) terminal.say("Stand by", "on another machine by\n" + standby);
   return Attendance{terminal, interrupts, *run, arguments.common.state_dir}.until_the_end();
 }

@@ -143,6 +143,7 @@ class Agent {
     host.name = name_;
     host.shard = options_.shard;
     host.replica = options_.replica;
+    host.shards = options_.shards;
     host.directory = directory_;
     host.checkpoints = directory_ / "checkpoints";
     host.origin = options_.checkpoint;

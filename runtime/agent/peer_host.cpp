@@ -54,6 +54,13 @@ void PeerHost::start(const Welcome& welcome) {
       options_.report(peer::TrainerGaveUp{std::move(able.error())});
       return;
     }
+    if (const auto shards = shared->membership.shards; options_.shards != 0 && options_.shards != shards) {
+      const auto of = [](std::uint32_t count) { return std::to_string(count) + (count == 1 ? " shard" : " shards"); };
+      options_.report(peer::TrainerGaveUp{
+          Error{ErrorName::Usage, "this run has " + of(shards) + ", and a whole replica of it as many peers, not " +
+                                      std::to_string(options_.shards) + ": give `--shards " + std::to_string(shards) + "`"}});
+      return;
+    }
     manifest_ = manifest::Manifest{*shared, options_.local};
   }
   const auto& shared = manifest_->shared;

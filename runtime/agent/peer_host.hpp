@@ -27,6 +27,7 @@ struct PeerHostOptions {
   std::string name;
   std::uint32_t shard = 0;            ///< which it holds
   std::string replica;                ///< of what; empty where the run is not sharded
+  std::uint32_t shards = 0;           ///< that the run must have; 0: any number
   std::filesystem::path directory;    ///< of this peer: trainer.log
   std::filesystem::path checkpoints;  ///< where checkpoint directories are put
   std::filesystem::path origin;       ///< the checkpoint to begin with; empty: what the trainer brings

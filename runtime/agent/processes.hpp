@@ -61,6 +61,7 @@ struct AgentOptions {
   std::optional<int> trainer_descriptor;  ///< socket of a trainer that started this agent (prime::Session::join)
   std::uint32_t shard = 0;                ///< that it holds, where the run is sharded
   std::string replica = {};               ///< then: which model's; shared by all peers that hold a shard of it
+  std::uint32_t shards = 0;               ///< that the run must have: its replica was started as a whole; 0: any number
 };
 
 struct AgentPorts {

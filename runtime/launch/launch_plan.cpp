@@ -54,7 +54,8 @@ std::string format_plan(const AgentPlan& plan) {
   manifest::Manifest manifest;
   manifest.local = plan.local;
   return nlohmann::json{{"invite", plan.invite},         {"name", plan.name},       {"local", manifest::local_yaml(manifest)},
-                        {"checkpoint", plan.checkpoint}, {"replica", plan.replica}, {"shard", plan.shard}}
+                        {"checkpoint", plan.checkpoint}, {"replica", plan.replica}, {"shard", plan.shard},
+                        {"shards", plan.shards}}
       .dump();
 }
 
@@ -73,8 +74,13 @@ Result<CoordinatorPlan> parse_coordinator_plan(const std::string& text) {
 Result<AgentPlan> parse_agent_plan(const std::string& text) {
   PRIME_TRY(const auto object, parse_object(text));
   PRIME_TRY(auto manifest, manifest::parse_halves(stand_in_shared(), object.value("local", std::string{})));
-  return AgentPlan{object.value("invite", std::string{}),     object.value("name", std::string{}),    std::move(manifest.local),
-                   object.value("checkpoint", std::string{}), object.value("replica", std::string{}), object.value("shard", 0U)};
+  return AgentPlan{object.value("invite", std::string{}),
+                   object.value("name", std::string{}),
+                   std::move(manifest.local),
+                   object.value("checkpoint", std::string{}),
+                   object.value("replica", std::string{}),
+                   object.value("shard", 0U),
+                   object.value("shards", 0U)};
 }
 
 Result<std::string> take_plan_from_stdin() {

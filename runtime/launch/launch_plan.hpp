@@ -29,6 +29,7 @@ struct AgentPlan {
   std::string checkpoint;    ///< the state to begin with; empty: none
   std::string replica = {};  ///< of a sharded run; else empty
   std::uint32_t shard = 0;
+  std::uint32_t shards = 0;  ///< that its replica was started with; 0: it is not started as a whole
   friend bool operator==(const AgentPlan&, const AgentPlan&) = default;
 };
 

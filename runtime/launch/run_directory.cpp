@@ -11,11 +11,17 @@
 
 #include "messages/units.hpp"
 #include "runtime/manifest/canonical.hpp"
+#include "runtime/manifest/load.hpp"
 #include "runtime/store/atomic_file.hpp"
 #include "runtime/store/file_io.hpp"
 
 namespace prime::launch {
 namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* MANIFEST_FILE = "manifest.yaml";
+
+}  // namespace
 
 std::string make_run_id(const std::string& name) {
   constexpr std::string_view ALPHABET = "abcdefghijklmnopqrstuvwxyz234567";
@@ -33,7 +39,12 @@ Result<void> make_run_directory(const fs::path& directory, const manifest::Manif
   if (!error) fs::create_directories(directory / "peers", error);
   if (!error) fs::permissions(directory, fs::perms::owner_all, error);
   if (error) return fail(store::storage_error("create", directory, error.value()));
-  return store::write_file_atomically(directory / "manifest.yaml", manifest::shared_yaml(manifest));
+  return store::write_file_atomically(directory / MANIFEST_FILE, manifest::shared_yaml(manifest));
+}
+
+Result<manifest::Shared> read_manifest(const fs::path& run_directory) {
+  PRIME_TRY(const auto text, store::read_file(run_directory / MANIFEST_FILE, manifest::MAX_MANIFEST_BYTES));
+  return manifest::parse_shared(text);
 }
 
 Result<void> write_invite(const fs::path& run_directory, const std::string& invite) {

@@ -226,7 +226,8 @@ Result<std::vector<StartedPeer>> start_peers(const PeerRequest& request) {
   fs::create_directories(request.run_directory / "peers", error);
   if (error) return fail(store::storage_error("create", request.run_directory, error.value()));
   std::vector<AgentPlan> plans;
-  for (const auto shard : request.shards) plans.push_back({request.invite, request.name, request.local, {}, request.replica, shard});
+  for (const auto shard : request.shards)
+    plans.push_back({request.invite, request.name, request.local, {}, request.replica, shard, request.whole});
   auto peers = launch_agents(request.program, request.run_directory, plans, request.interrupt);
   if (!peers && !needs_log(peers.error())) remove_peers(request.run_directory, static_cast<std::uint32_t>(request.shards.size()));
   return peers;

@@ -64,6 +64,7 @@ struct PeerRequest {
   manifest::Local local;
   std::string replica = {};                 ///< of a sharded run; else empty
   std::vector<std::uint32_t> shards = {0};  ///< of it: one peer for each
+  std::uint32_t whole = 0;                  ///< so many shards the run must have: all of its replica are started here; 0: any number
   int interrupt = -1;
 };
 

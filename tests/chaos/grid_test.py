@@ -80,6 +80,8 @@ class Grid(Run):
                 assert weight == line["weight"], f"law 4: weight {line['weight']}, the shards of its replicas bring {weight}"
         digests = {}
         for name, lines in peers.items():
+            if not lines:
+                continue  # one that was sent away before it had said a word
             shard = lines[0]["shard"]
             for line in lines:
                 if line["event"] != "outer_step_committed":
@@ -306,10 +308,19 @@ class Joining(unittest.TestCase):
             self.assertRegex(builtin.stderr, "`local.trainer_command` must name a trainer of your own")
             whole = run.primectl("join", run.up["invite"], "--shards", "3", "--replica", "other", "-d", "--local-manifest", run.manifest)
             self.assertEqual(whole.returncode, 2, whole.stderr)
-            self.assertRegex(whole.stderr, "this run has shards 0 to 1")
+            self.assertRegex(whole.stderr, "this run has 2 shards, .*: give `--shards 2`")
             wait_until("the others to go", lambda: not [peer for peer in run.status()["peers"]
                                                         if peer.get("replica") == "other" and peer["state"] not in ("left", "lost")])
             self.assertEqual({len(c["contributors"]) for c in run.check_grid()}, {2})
+
+    def test_a_replica_that_is_started_with_too_few_shards_hears_how_many_the_run_has(self):
+        with Grid(1, shards=3, minimum=1, outer_steps=1_000_000, env=SLOW) as run:
+            run.wait_for("outer_step_committed", 1)
+            whole = run.primectl("join", run.up["invite"], "--shards", "2", "--replica", "other", "-d", "--local-manifest", run.manifest)
+            self.assertEqual(whole.returncode, 2, whole.stderr)
+            self.assertRegex(whole.stderr, "this run has 3 shards, .*: give `--shards 3`")
+            wait_until("the others to go", lambda: not [peer for peer in run.status()["peers"]
+                                                        if peer.get("replica") == "other" and peer["state"] not in ("left", "lost")])
 
     def test_a_run_without_shards_refuses_one(self):
         with Run(2, outer_steps=1_000_000, env={"PRIME_QUADRATIC_DELAY_MS": "20"}) as run:

@@ -8,10 +8,11 @@ import random
 import shlex
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
-from prime_run import LIMIT_S, PRIMECTL, Journal, Run, wait_until
+from prime_run import BIN, LIMIT_S, PRIMECTL, Journal, Run, wait_until
 from etcd import PROGRAM, Etcd
 from forwarder import Forwarder
 
@@ -269,6 +270,31 @@ class StandbyTakesOver(unittest.TestCase):
             self.assertEqual(len(run.decided()[30]["contributors"]), 4)
             run.wait_for_peers()
             self.assertEqual(run.status()["run"]["state"], "done", "also where its first coordinator died")
+
+    def test_of_a_sharded_run_that_is_a_whole_replica_with_its_trainer(self):
+        with Etcd() as etcd, tempfile.TemporaryDirectory(prefix="prime-meet-") as meet:
+            env = SLOW | {"PRIME_GRID_MEET": meet}
+            with StandbyRun(etcd, 2, shards=2, trainer=BIN / "grid_trainer", outer_steps=60, held_at=20, dead_after="20s", env=env) as run:
+                standby = run.stand_by()
+                run.wait_until_known(standby)
+                run.wait_for("outer_step_committed", 3)
+                os.kill(run.guard(), signal.SIGKILL)
+                standby.wait_for("coordinator_listening")
+                text = subprocess.run([PRIMECTL, "status", run.up["run_id"], "--state-dir", standby.state], capture_output=True, text=True,
+                                      timeout=LIMIT_S, check=True).stdout
+                self.assertIn("join it here, with your own trainer for TRAINER, by\n", text)
+                words = shlex.split(text.splitlines()[-1])
+                self.assertEqual(words[3:], ["--shards", "2", "--detach", "--set", 'local.trainer_command=["TRAINER"]'], text)
+                words[-1] = words[-1].replace("TRAINER", str(BIN / "grid_trainer"))
+                joined = subprocess.run([*words, "-o", "json", "--state-dir", run.state], env=run.env, capture_output=True, text=True,
+                                        timeout=LIMIT_S, check=False)
+                self.assertEqual(joined.returncode, 0, joined.stderr)
+                run.up["peers"] += json.loads(joined.stdout)["peers"]
+                run.hold.unlink()
+                standby.wait_for("run_done")
+                self.assertEqual(len(standby.events("outer_step_committed")[-1]["contributors"]), 3)
+                for last in run.wait_for_peers():
+                    self.assertEqual(last["exit_code"], 0, last)
 
     def test_a_standby_that_is_told_to_end_ends_alone(self):
         with Etcd() as etcd, StandbyRun(etcd, outer_steps=30, held_at=20, dead_after="20s", env=SLOW) as run:

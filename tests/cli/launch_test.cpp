@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(plans_survive_their_way) {
   auto local = small_manifest().local;
   local.trainer_command = {"python3", "a b.py"};
   local.threads = 4;
-  const AgentPlan agent{"prime://x", "brave-otter", local, "/a/checkpoint", "calm-heron", 3};
+  const AgentPlan agent{"prime://x", "brave-otter", local, "/a/checkpoint", "calm-heron", 3, 4};
   BOOST_TEST((parse_agent_plan(format_plan(agent)).value() == agent));
   BOOST_TEST((parse_agent_plan("").error().name == ErrorName::Usage));
   BOOST_TEST((parse_coordinator_plan("[]").error().name == ErrorName::Usage));

@@ -1,4 +1,5 @@
 // Owns the golden pictures of tables, status and JSON. PRIME_WRITE_GOLDENS=1 records them anew.
+#include "cli/render/join_line.hpp"
 #include "cli/render/journal_text.hpp"
 #include "cli/render/result_text.hpp"
 #include "cli/render/status_text.hpp"
@@ -102,6 +103,19 @@ BOOST_AUTO_TEST_CASE(a_sharded_run) {
   auto status = status_of(journal);
   status.checkpoint = "/state/step-000002";
   golden("sharded_done.txt", result_text(status, DigestComparison{2, {}}, 161, PLAIN));
+}
+
+BOOST_AUTO_TEST_CASE(who_joins_a_sharded_run_starts_a_whole_replica_with_a_trainer) {
+  manifest::Manifest manifest;
+  const auto line = [&] { return join_line("primectl", "prime://a:1/run#key", manifest); };
+  BOOST_TEST(line() == "primectl join 'prime://a:1/run#key'");
+  BOOST_TEST(!lacks_trainer(manifest));
+  manifest.shared.membership.shards = 3;
+  BOOST_TEST(lacks_trainer(manifest), "which a standby's machine does not know");
+  BOOST_TEST(line() == "primectl join 'prime://a:1/run#key' --shards 3 --detach --set 'local.trainer_command=[\"TRAINER\"]'");
+  manifest.local.trainer_command = {"./mine", "a b"};
+  BOOST_TEST(!lacks_trainer(manifest));
+  BOOST_TEST(line() == "primectl join 'prime://a:1/run#key' --shards 3 --detach --set 'local.trainer_command=[\"./mine\", \"a b\"]'");
 }
 
 BOOST_AUTO_TEST_CASE(the_peers_of_a_replica_stand_one_below_the_other) {
