@@ -136,7 +136,11 @@ void Attendance::tell_what_was_saved() {
     terminal_.say("Saved", *peer.checkpoint);
     saved = peer.checkpoint;
   }
-  if (saved) terminal_.say("Go on", "from there by\n  " + line_to_go_on(run_.directory, *saved, state_dir_));
+  if (saved) {
+    const auto way = way_on(run_.directory, *saved, state_dir_);
+    if (!way.lacking.empty()) terminal_.say("Missing", way.lacking, Role::Degraded);
+    if (!way.line.empty()) terminal_.say("Go on", "from " + way.from + " by\n  " + way.line);
+  }
   const auto status = observer_.status();
   if (!status.checkpoint_problem.empty()) terminal_.say("Not saved", harmless(status.checkpoint_problem), Role::Bad);
   else if (!saved && status.outer_step > 0)
@@ -150,8 +154,10 @@ int Attendance::finish() {
   const auto status = observer_.status();
   if (status.state != telemetry::RunState::Done) return report_early_end(status);
   print_result(to_string(status.state));
-  if (!terminal_.json())
-    terminal_.print(result_text(status, compare_digests(status, observer_.local_peers()), elapsed.count(), terminal_.style()));
+  if (!terminal_.json()) {
+    const auto peers = observer_.local_peers();
+    terminal_.print(result_text(status, compare_digests(status, peers), elapsed.count(), terminal_.style(), peers));
+  }
   if (status.checkpoint_problem.empty()) return 0;
   // The run is done and all peers agree; what is missing is its last copy on disk, and nobody should learn that tomorrow.
   return terminal_.complain(Error{ErrorName::StorageFailed, "the final checkpoint is missing: " + status.checkpoint_problem});

@@ -7,6 +7,8 @@
 #include "cli/programs.hpp"
 #include "cli/render/shell_word.hpp"
 #include "messages/units.hpp"
+#include "runtime/launch/find_checkpoint.hpp"
+#include "runtime/launch/run_directory.hpp"
 #include "runtime/store/atomic_file.hpp"
 #include "runtime/store/file_io.hpp"
 
@@ -46,15 +48,6 @@ std::optional<Start> read_start(const fs::path& run_directory) {
   return start;
 }
 
-}  // namespace
-
-Result<void> keep_start(const fs::path& run_directory, const UpArguments& arguments) {
-  std::error_code ignored;
-  const nlohmann::json object{{"schema", SCHEMA}, {"folder", fs::current_path(ignored).string()}, {"words", words_of(arguments)}};
-  return store::write_file_atomically(run_directory / FILE_NAME,
-                                      object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-}
-
 std::string line_to_go_on(const fs::path& run_directory, const fs::path& saved, const std::string& state_dir) {
   std::error_code ignored;
   const auto start = read_start(run_directory).value_or(Start{fs::current_path(ignored), {(saved / "prime" / "manifest.yaml").string()}});
@@ -64,6 +57,29 @@ std::string line_to_go_on(const fs::path& run_directory, const fs::path& saved, 
   for (const auto& word : start.words) line += " " + shell_word(word);
   return line + " --from " + run_directory.filename().string() +
          state_dir_option(state_dir.empty() ? state_dir : fs::absolute(state_dir, ignored).string());
+}
+
+}  // namespace
+
+Result<void> keep_start(const fs::path& run_directory, const UpArguments& arguments) {
+  std::error_code ignored;
+  const nlohmann::json object{{"schema", SCHEMA}, {"folder", fs::current_path(ignored).string()}, {"words", words_of(arguments)}};
+  return store::write_file_atomically(run_directory / FILE_NAME,
+                                      object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+WayOn way_on(const fs::path& run_directory, const fs::path& saved, const std::string& state_dir) {
+  WayOn way{{}, "there", line_to_go_on(run_directory, saved, state_dir)};
+  const auto shared = launch::read_manifest(run_directory);
+  if (!shared || shared->membership.shards == 1) return way;
+  const auto found = launch::newest_of_all_shards(run_directory, shared->membership.shards);
+  if (!found) return {found.error().detail, {}, {}};
+  const auto step = std::to_string(found->state.outer_step.value);
+  way.from = "outer step " + step;
+  if (launch::is_older(*found))
+    way.lacking = launch::what_is_missing(found->newest, "outer step " + std::to_string(found->newest.outer_step.value)) +
+                  "; the newest step of which all shards are is " + step;
+  return way;
 }
 
 }  // namespace prime::cli

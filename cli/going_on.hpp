@@ -12,8 +12,15 @@ namespace prime::cli {
 /// Keeps it in the directory of the run that was started so.
 Result<void> keep_start(const std::filesystem::path& run_directory, const UpArguments& arguments);
 
+struct WayOn {
+  std::string lacking;  ///< of the newest outer step, what is not here; or why there is no way on
+  std::string from;     ///< "there", or "outer step 6"
+  std::string line;     ///< empty: there is no way on from what is here
+};
+
 /// A line for a shell that starts a run as that one was started, from where it ended. Where that is not known (it was started on another
-/// machine), with the manifest that lies in the checkpoint at `saved`. `state_dir` is where this command was told to look for runs.
-std::string line_to_go_on(const std::filesystem::path& run_directory, const std::filesystem::path& saved, const std::string& state_dir);
+/// machine), with the manifest that lies in the checkpoint at `saved`. `state_dir` is where this command was told to look for runs. Of a
+/// sharded run every checkpoint here is read for that.
+WayOn way_on(const std::filesystem::path& run_directory, const std::filesystem::path& saved, const std::string& state_dir);
 
 }  // namespace prime::cli

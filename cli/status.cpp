@@ -21,8 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string rendered(const telemetry::RunStatus& status, const Terminal& terminal) {
-  return terminal.json() ? telemetry::dump(telemetry::to_json(status)) + "\n" : status_text(status, terminal.style());
+std::string rendered(const telemetry::RunStatus& status, const telemetry::RunObserver& observer, const Terminal& terminal) {
+  return terminal.json() ? telemetry::dump(telemetry::to_json(status)) + "\n"
+                         : status_text(status, terminal.style(), observer.local_peers());
 }
 
 /// `status --check`: it was answered, and something is wrong.
@@ -64,7 +65,7 @@ int watch(const StatusArguments& arguments, Terminal& terminal, const fs::path& 
     auto status = observer.status();
     if (status != shown) {
       const std::string fresh_page = terminal.is_terminal() && !terminal.json() ? "\x1b[H\x1b[J" : shown && !terminal.json() ? "\n" : "";
-      if (!terminal.print(fresh_page + rendered(status, terminal))) return 0;
+      if (!terminal.print(fresh_page + rendered(status, observer, terminal))) return 0;
       if (!shown) warn_of_damage(terminal, observer);
       shown = std::move(status);
     }
@@ -96,7 +97,7 @@ int run_command(const StatusArguments& arguments, Terminal& terminal) {
   observer.update();
   warn_of_damage(terminal, observer);
   const auto status = observer.status();
-  terminal.print(rendered(status, terminal));
+  terminal.print(rendered(status, observer, terminal));
   tell_new_invite(status, *directory, terminal);
   return health(arguments.check, std::span{&status, 1});
 }

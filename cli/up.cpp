@@ -41,7 +41,7 @@ nlohmann::ordered_json to_json(const launch::StartedRun& run) {
           {"peers", std::move(peers)}};
 }
 
-Result<launch::RunRequest> request_of(const UpArguments& arguments, manifest::Manifest manifest) {
+Result<launch::RunRequest> request_of(const UpArguments& arguments, manifest::Manifest manifest, Terminal& terminal) {
   const auto peers = arguments.local.value_or(1);
   PRIME_CHECK(launch::check_start(manifest, peers, arguments.quorum.value_or(0)));
   PRIME_TRY(auto root, telemetry::state_root(arguments.common.state_dir));
@@ -52,6 +52,9 @@ Result<launch::RunRequest> request_of(const UpArguments& arguments, manifest::Ma
   if (arguments.from) {
     if (arguments.from->empty()) return fail(ErrorName::Usage, "`--from` names nothing: a checkpoint's path, or a run");
     PRIME_TRY(auto found, launch::find_checkpoint(request.state_root, *arguments.from, request.manifest));
+    if (launch::is_older(found))
+      terminal.warn("goes on from outer step " + std::to_string(found.state.outer_step.value) + "; " +
+                    std::to_string(found.newest.outer_step.value) + " was committed, but " + launch::what_is_missing(found.newest, "it"));
     request.checkpoints = std::move(found.paths);
     request.origin = std::move(found.state);
   }
@@ -103,7 +106,7 @@ int run_command(const UpArguments& arguments, Terminal& terminal) {
     return info(manifest::first_error(loaded).name).exit_code;
   }
   terminal.say("Validating", arguments.file + " (digest " + to_string(manifest::run_digest(*loaded.manifest)).substr(0, 8) + ")");
-  auto request = request_of(arguments, std::move(*loaded.manifest));
+  auto request = request_of(arguments, std::move(*loaded.manifest), terminal);
   if (!request) return terminal.complain(request.error());
   // Not before: while a large checkpoint is verified a signal ends this process, as nothing has begun.
   Interrupts interrupts;

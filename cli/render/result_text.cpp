@@ -5,6 +5,7 @@
 #include <map>
 
 #include "cli/render/figures.hpp"
+#include "cli/render/status_text.hpp"
 
 namespace prime::cli {
 namespace {
@@ -68,14 +69,13 @@ Json result_json(const telemetry::RunStatus& status, std::string_view state) {
               {"checkpoint", or_null(status.checkpoint)}};
 }
 
-std::string result_text(const telemetry::RunStatus& status, const DigestComparison& digests, double elapsed_s, const Style& style) {
+std::string result_text(const telemetry::RunStatus& status, const DigestComparison& digests, double elapsed_s, const Style& style,
+                        std::span<const telemetry::PeerJournal> peers) {
   auto text = verb(style, Role::Good, "Done") + plural(status.outer_step, "outer step") + " in " + elapsed_figure(elapsed_s) + ", loss " +
               loss_figure(status.loss);
   if (status.held_out_loss) text += ", held-out loss " + loss_figure(status.held_out_loss) + " nats per token";
   text += "\n" + verb(style, Role::Good, "Digest") + digest_line(status, digests) + "\n";
-  if (status.checkpoint)
-    text += verb(style, Role::Good, "Checkpoint") + *status.checkpoint +
-            (is_sharded(status) ? ", of one shard; the other peers of its replica have the others" : "") + "\n";
+  if (status.checkpoint) text += verb(style, Role::Good, "Checkpoint") + checkpoint_text(status, peers) + "\n";
   if (!status.sample.empty()) text += verb(style, Role::Good, "Sample") + "what the model writes:\n" + printable(status.sample) + "\n";
   return text;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ DigestComparison compare_digests(const telemetry::RunStatus& status, const std::
 
 /// Schema primectl.result/1; `state` is the run's, or "interrupted".
 nlohmann::ordered_json result_json(const telemetry::RunStatus& status, std::string_view state);
-std::string result_text(const telemetry::RunStatus& status, const DigestComparison& digests, double elapsed_s, const Style& style);
+std::string result_text(const telemetry::RunStatus& status, const DigestComparison& digests, double elapsed_s, const Style& style,
+                        std::span<const telemetry::PeerJournal> peers = {});
 
 }  // namespace prime::cli

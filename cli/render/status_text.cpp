@@ -1,7 +1,9 @@
 #include "cli/render/status_text.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "cli/render/columns.hpp"
@@ -88,7 +90,17 @@ std::string span_of(const telemetry::WaitStatus& wait) {
 
 }  // namespace
 
-std::string status_text(const RunStatus& status, const Style& style) {
+std::string checkpoint_text(const RunStatus& status, std::span<const telemetry::PeerJournal> peers) {
+  if (!status.checkpoint || !is_sharded(status)) return status.checkpoint.value_or("");
+  const auto step_of = [](const std::string& path) { return std::filesystem::path{path}.filename(); };
+  std::set<std::uint64_t> saved;
+  for (const auto& peer : peers)
+    if (peer.checkpoint && step_of(*peer.checkpoint) == step_of(*status.checkpoint)) saved.insert(peer.status.shard);
+  return *status.checkpoint + ", of one shard" +
+         (saved.size() == status.shards ? "; those of the others are on this machine, too" : "; not all of the others are saved here");
+}
+
+std::string status_text(const RunStatus& status, const Style& style, std::span<const telemetry::PeerJournal> peers) {
   auto text = headline(status, style);
   if (status.coordinator_address) {
     text += "coordinator at " + *status.coordinator_address;
@@ -112,9 +124,7 @@ std::string status_text(const RunStatus& status, const Style& style) {
   if (status.state == RunState::Stopped) text += "Stopped: " + harmless(telemetry::short_reason(status.reason)) + "\n";
   else if (!status.reason.empty()) text += paint(style, Role::Bad, "Failed:") + " " + harmless(status.reason) + "\n";
   if (!status.checkpoint_problem.empty()) text += paint(style, Role::Bad, "Not saved:") + " " + harmless(status.checkpoint_problem) + "\n";
-  if (status.checkpoint)
-    text += "Checkpoint " + *status.checkpoint +
-            (is_sharded(status) ? ", of one shard; the other peers of its replica have the others\n" : "\n");
+  if (status.checkpoint) text += "Checkpoint " + checkpoint_text(status, peers) + "\n";
   return text;
 }
 

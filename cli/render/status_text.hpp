@@ -5,12 +5,15 @@
 #include <string>
 
 #include "cli/render/style.hpp"
-#include "runtime/telemetry/run_status.hpp"
+#include "runtime/telemetry/run_observer.hpp"
 
 namespace prime::cli {
 
 /// One run with its peers.
-std::string status_text(const telemetry::RunStatus& status, const Style& style);
+/// `peers`: those of this machine, which tell what else is saved here.
+std::string status_text(const telemetry::RunStatus& status, const Style& style, std::span<const telemetry::PeerJournal> peers = {});
+/// The path, and of what it is where that is not the whole model; empty when there is none.
+std::string checkpoint_text(const telemetry::RunStatus& status, std::span<const telemetry::PeerJournal> peers);
 /// Several runs, one line each.
 std::string runs_text(std::span<const telemetry::RunStatus> runs, const Style& style);
 

@@ -1,6 +1,7 @@
 #include "runtime/launch/find_checkpoint.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <optional>
@@ -19,6 +20,7 @@ namespace {
 
 /// Of one outer step, the states of the shards that are tried with each other: rollbacks leave several of a shard, seldom more than two.
 constexpr std::size_t COMBINATIONS_MAX = 4096;
+constexpr std::string_view STEP_PREFIX = "step-";
 
 using PathsByStep = std::map<std::string, std::vector<fs::path>, std::greater<>>;
 
@@ -26,24 +28,35 @@ using PathsByStep = std::map<std::string, std::vector<fs::path>, std::greater<>>
 struct Lineage {
   std::map<std::uint64_t, std::string> standing;  ///< by revision
   std::set<std::string> undone;                   ///< by a rollback: peers that had been lost before it may have saved them
+  std::set<std::uint64_t> undone_revisions = {};  ///< that were not committed anew
 };
 
 Result<Lineage> lineage_of(const fs::path& run) {
   Lineage lineage;
-  auto& [standing, undone] = lineage;
+  auto& [standing, undone, undone_revisions] = lineage;
   PRIME_CHECK(store::JournalReader{telemetry::coordinator_journal(run)}.read_to_end([&](const store::JournalLine& line) {
     const auto revision = telemetry::count_field(line.fields, "revision").value_or(0);
     const auto digest = telemetry::text_field(line.fields, "digest").value_or("");
     if (line.event == "outer_step_committed") {
       standing[revision] = digest;
       undone.erase(digest);
+      undone_revisions.erase(revision);
     } else if (line.event == "rolled_back") {
-      for (auto void_one = standing.upper_bound(revision); void_one != standing.end(); void_one = standing.erase(void_one))
+      for (auto void_one = standing.upper_bound(revision); void_one != standing.end(); void_one = standing.erase(void_one)) {
         undone.insert(void_one->second);
+        undone_revisions.insert(void_one->first);
+      }
     }
   }));
   return lineage;
 }
+
+/// The outer step that the run had come to; a revision is one.
+OuterStep committed_by(const Lineage& lineage) {
+  return lineage.standing.empty() ? OuterStep{} : OuterStep{lineage.standing.rbegin()->first};
+}
+
+OuterStep step_of(const std::string& name) { return OuterStep{std::strtoull(name.c_str() + STEP_PREFIX.size(), nullptr, 10)}; }
 
 /// Newest step first.
 PathsByStep checkpoints_of(const fs::path& run) {
@@ -51,7 +64,7 @@ PathsByStep checkpoints_of(const fs::path& run) {
   for (const auto& journal : telemetry::peer_journals(run)) {
     std::error_code ignored;
     for (const auto& entry : fs::directory_iterator{journal.parent_path() / "checkpoints", ignored})
-      if (entry.path().filename().string().starts_with("step-")) by_step[entry.path().filename()].push_back(entry.path());
+      if (entry.path().filename().string().starts_with(STEP_PREFIX)) by_step[entry.path().filename()].push_back(entry.path());
   }
   return by_step;
 }
@@ -62,16 +75,17 @@ Error no_checkpoint(const fs::path& run, const std::string& what = "no checkpoin
 }
 
 /// Of all its peers; damaged ones count, so that nobody goes on from an older one unawares, but any whole one of that step will do.
-Result<fs::path> newest_checkpoint(const fs::path& run) {
+Result<FoundCheckpoint> newest_checkpoint(const fs::path& run) {
   PRIME_TRY(const auto lineage, lineage_of(run));
   for (const auto& [step, paths] : checkpoints_of(run)) {
-    const fs::path* damaged = nullptr;
+    std::optional<Error> damage;
     for (const auto& path : paths) {
-      const auto state = store::verify_checkpoint(path);
-      if (!state) damaged = &path;
-      else if (!lineage.undone.contains(to_string(state->state))) return path;
+      auto state = store::verify_checkpoint(path);
+      if (!state) damage = std::move(state.error());
+      else if (!lineage.undone.contains(to_string(state->state)))
+        return FoundCheckpoint{{path}, *state, {std::max(state->outer_step, committed_by(lineage)), 1, {}}};
     }
-    if (damaged != nullptr) return *damaged;  // whose damage is told next
+    if (damage) return fail(std::move(*damage));
   }
   return fail(no_checkpoint(run));
 }
@@ -113,26 +127,24 @@ std::optional<FoundCheckpoint> fitting(const std::vector<StatesOfShard>& shards,
   return std::nullopt;
 }
 
-/// The newest step of which every shard has a whole one. A peer may have died before it saved the step that others saved.
-Result<FoundCheckpoint> newest_of_all_shards(const fs::path& run, std::uint32_t count) {
-  PRIME_TRY(const auto lineage, lineage_of(run));
-  for (const auto& [step, paths] : checkpoints_of(run)) {
-    std::vector<StatesOfShard> shards(count);
-    std::optional<Error> damage;
-    std::size_t damaged = 0;
-    for (const auto& path : paths) {
-      auto state = store::verify_checkpoint(path);
-      if (state && state->shards == count) shards[state->shard].try_emplace(state->state, path, *state);
-      if (state) continue;
-      ++damaged;
-      damage = std::move(state.error());
-    }
-    if (auto found = fitting(shards, lineage)) return *std::move(found);
-    // With those that are damaged the step may have been complete: nobody goes on from an older one unawares.
-    const auto missing = std::count_if(shards.begin(), shards.end(), [](const StatesOfShard& states) { return states.empty(); });
-    if (missing > 0 && damaged >= static_cast<std::size_t>(missing)) return fail(std::move(*damage));
+/// Of one shard or another of a step that may have been complete before that damage.
+struct Damage {
+  std::vector<fs::path> paths;
+  std::optional<Error> error;
+};
+
+/// What is damaged, and what its owner can do. `older`: what there is besides.
+Error refused(Damage damage, const std::optional<FoundCheckpoint>& older) {
+  auto error = std::move(*damage.error);
+  if (!older) {
+    error.detail += "; of no older outer step are all shards whole here";
+    return error;
   }
-  return fail(no_checkpoint(run, "no outer step of which all " + std::to_string(count) + " shards have a whole checkpoint here"));
+  std::string paths;
+  for (const auto& path : damage.paths) paths += (paths.empty() ? "" : " and ") + path.string();
+  error.detail += "; all shards of outer step " + std::to_string(older->state.outer_step.value) + " are whole: without " + paths +
+                  ", which somebody has to remove, `--from` goes on from there";
+  return error;
 }
 
 /// With another model the peers would find out by themselves, after everything has started, and each of them for itself.
@@ -148,16 +160,71 @@ Result<void> check_model(const fs::path& checkpoint, const manifest::Shared& wan
 }
 
 Result<FoundCheckpoint> found_in(const fs::path& run, const manifest::Shared& shared) {
+  const auto shards = shared.membership.shards;
+  if (shards == 1) return newest_checkpoint(run);
+  auto found = newest_of_all_shards(run, shards);
+  if (found || found.error().name == ErrorName::CheckpointCorrupt) return found;
   // Of a run with other shards there is none, and the one that is there says why.
-  if (const auto shards = shared.membership.shards; shards > 1)
-    if (auto found = newest_of_all_shards(run, shards)) return found;
-  PRIME_TRY(const auto path, newest_checkpoint(run));
-  PRIME_TRY(const auto state, store::verify_checkpoint(path));
-  PRIME_CHECK(check_model(path, shared));
-  return shared.membership.shards > 1 ? newest_of_all_shards(run, shared.membership.shards) : FoundCheckpoint{{path}, state};
+  PRIME_TRY(const auto other, newest_checkpoint(run));
+  PRIME_CHECK(check_model(other.paths.front(), shared));
+  return found;
 }
 
 }  // namespace
+
+/// A peer may have died before it saved the step that others saved.
+Result<FoundCheckpoint> newest_of_all_shards(const fs::path& run, std::uint32_t count) {
+  PRIME_TRY(const auto lineage, lineage_of(run));
+  NewestStep newest{committed_by(lineage), count, {}};
+  for (std::uint32_t shard = 0; shard < count; ++shard) newest.missing.push_back(shard);
+  std::optional<FoundCheckpoint> found;
+  Damage damage;
+  for (const auto& [step, paths] : checkpoints_of(run)) {
+    std::vector<StatesOfShard> shards(count);
+    Damage here;
+    for (const auto& path : paths) {
+      auto state = store::verify_checkpoint(path);
+      if (state && state->shards == count) shards[state->shard].try_emplace(state->state, path, *state);
+      if (state) continue;
+      here.paths.push_back(path);
+      here.error = std::move(state.error());
+    }
+    std::vector<std::uint32_t> missing;
+    for (std::uint32_t shard = 0; shard < count; ++shard)
+      if (shards[shard].empty()) missing.push_back(shard);
+    const bool of_this_run = missing.size() < count || !here.paths.empty();
+    if (const auto at = step_of(step); of_this_run && at >= newest.outer_step && !lineage.undone_revisions.contains(at.value)) {
+      newest.outer_step = at;
+      newest.missing = missing;
+    }
+    found = fitting(shards, lineage);
+    if (found) break;
+    // With those that are damaged the step may have been complete: nobody goes on from an older one unawares.
+    if (missing.empty() || here.paths.size() < missing.size()) continue;
+    damage.paths.insert(damage.paths.end(), here.paths.begin(), here.paths.end());
+    if (!damage.error) damage.error = std::move(here.error);
+  }
+  if (damage.error) return fail(refused(std::move(damage), found));
+  if (found) {
+    found->newest = std::move(newest);
+    return *std::move(found);
+  }
+  const auto what = "no outer step of which all " + std::to_string(count) + " shards have a whole checkpoint here";
+  if (newest.outer_step.value == 0) return fail(no_checkpoint(run, what));
+  const auto lacking = what_is_missing(newest, "outer step " + std::to_string(newest.outer_step.value));
+  return fail(ErrorName::Usage, run.filename().string() + " has " + what + ": " + lacking);
+}
+
+bool is_older(const FoundCheckpoint& found) { return found.state.outer_step < found.newest.outer_step; }
+
+std::string what_is_missing(const NewestStep& newest, const std::string& of) {
+  if (newest.shards > 1 && newest.missing.empty()) return "what is saved here of " + of + " does not belong together";
+  if (newest.shards == 1 || newest.missing.size() == newest.shards) return of + " is saved nowhere here";
+  std::string list;
+  for (const auto shard : newest.missing) list += (list.empty() ? "" : ", ") + std::to_string(shard);
+  const bool several = newest.missing.size() > 1;
+  return std::string{several ? "shards " : "shard "} + list + " of " + of + (several ? " are" : " is") + " saved nowhere here";
+}
 
 bool has_checkpoint(const fs::path& run) { return !checkpoints_of(run).empty(); }
 

@@ -134,6 +134,46 @@ class Whole(unittest.TestCase):
             self.assertEqual((continues["revision"], continues["digest"]), (len(before), before[-1]["digest"]))
             self.assertEqual([c["revision"] for c in run.events("outer_step_committed")], [len(before) + i for i in (1, 2, 3)])
 
+    def test_nobody_goes_on_from_an_older_step_unawares(self):
+        with Grid(1, minimum=1, outer_steps=5000, every=2, env=SLOW, up_flags=("--set", "checkpoint.keep=100")) as run:
+            run.wait_for("outer_step_committed", 7)
+            down = run.primectl("down", run.up["run_id"])
+            self.assertEqual(down.returncode, 0, down.stderr)
+            newest = len(run.check_grid())
+            self.assertRegex(down.stdout, rf"go on from outer step {newest} by\n\n  \S*primectl up .* --from {run.up['run_id']}")
+            saved = sorted(run.run_directory.glob("peers/*.0-*/checkpoints/step-*"))
+            self.assertEqual(saved[-1].name, f"step-{newest:06}")
+            others = {path.name for path in run.run_directory.glob("peers/*.1-*/checkpoints/step-*")}
+            older = max(int(path.name[len("step-"):]) for path in saved[:-1] if path.name in others)
+            go_on = ("up", run.manifest, "-d", "-o", "json", "--from", run.up["run_id"], "--set", f"train.outer_steps={newest + 3}")
+            with open(saved[-1] / "model.safetensors", "r+b") as file:
+                file.truncate(1)
+            refused = run.primectl(*go_on)
+            self.assertNotEqual(refused.returncode, 0)
+            self.assertIn(f"all shards of outer step {older} are whole: without {saved[-1]}, which somebody has to remove", refused.stderr)
+            shutil.rmtree(saved[-1])
+            again = run.primectl("down", run.up["run_id"])
+            self.assertNotIn("go on from", again.stdout)  # nothing of it has been running
+            again = run.primectl(*go_on)
+            self.assertEqual(again.returncode, 0, again.stderr)
+            self.assertIn(f"goes on from outer step {older}; {newest} was committed, but shard 0 of it is saved nowhere here", again.stderr)
+            run.up = json.loads(again.stdout)
+            run.run_directory = pathlib.Path(run.up["state_dir"])
+            self.assertEqual(run.wait_for_end(), 0)
+            self.assertEqual([c["revision"] for c in run.events("outer_step_committed")], list(range(older + 1, newest + 4)))
+
+    def test_what_down_offers_is_there(self):
+        with Grid(1, minimum=1, outer_steps=5000, every=0, env=SLOW) as run:
+            run.wait_for("outer_step_committed", 3)
+            os.kill(run.peer(0, 0)["pid"], signal.SIGKILL)
+            run.wait_for("peer_absent", 2)
+            down = run.primectl("down", run.up["run_id"])
+            self.assertNotIn("go on from", down.stdout)
+            self.assertNotIn("--from", down.stdout)
+            self.assertRegex(down.stdout, r"no outer step of which all 2 shards .*shard 0 of outer step \d+ is saved nowhere here", down.stderr)
+            status = run.primectl("status", run.up["run_id"])
+            self.assertNotIn("those of the others are on this machine", status.stdout)
+
 
 class Torn(unittest.TestCase):
     def test_a_replica_whose_peer_was_killed_comes_back_when_that_one_is_started_again(self):

@@ -252,8 +252,10 @@ BOOST_AUTO_TEST_CASE(a_run_goes_on_from_the_newest_state_that_was_not_undone) {
 
   journal.add("outer_step_committed", state(2, 3));
   journal.write(telemetry::coordinator_journal(run));
+  BOOST_TEST(is_older(find_checkpoint(root.path(), "small-abcdef", manifest).value()), "what was done again is not saved yet");
   save("cyd", 2, 3);
   BOOST_TEST((found() == Digest{3, 8}), "of two of the same step the one that stands");
+  BOOST_TEST(!is_older(find_checkpoint(root.path(), "small-abcdef", manifest).value()));
 }
 
 BOOST_AUTO_TEST_CASE(a_sharded_run_goes_on_from_the_newest_step_of_which_every_shard_has_a_checkpoint) {
@@ -279,10 +281,13 @@ BOOST_AUTO_TEST_CASE(a_sharded_run_goes_on_from_the_newest_step_of_which_every_s
 
   const auto first = save("ada.0", 0, 1, 1);
   BOOST_TEST(found().error().detail.find("no outer step of which all 2 shards have a whole checkpoint here") != std::string::npos);
+  BOOST_TEST(found().error().detail.find("here: shard 1 of outer step 1 is saved nowhere here") != std::string::npos,
+             found().error().detail);
   const auto second = save("bob.1", 1, 1, 11);
   save("ada.0", 0, 2, 2);
   BOOST_REQUIRE(found().has_value());
   BOOST_TEST((found()->paths == std::vector{first, second}), "of step 2 one shard is missing");
+  BOOST_TEST(what_is_missing(found()->newest, "it") == "shard 1 of it is saved nowhere here");
   BOOST_TEST((found()->state.state == combined(1, 11)));
   BOOST_TEST((found()->state.outer_step == OuterStep{1}));
 
@@ -290,6 +295,7 @@ BOOST_AUTO_TEST_CASE(a_sharded_run_goes_on_from_the_newest_step_of_which_every_s
   journal.add("outer_step_committed", committed(2, combined(2, 12))).add("rolled_back", committed(1, combined(1, 11)));
   journal.write(telemetry::coordinator_journal(run));
   BOOST_TEST((found()->state.state == combined(1, 11)), "step 2 was undone");
+  BOOST_TEST(!is_older(*found()), "and is nothing that lacks");
   const auto anew = save("cyd.1", 1, 2, 13);
   const auto anew_too = save("eve.0", 0, 2, 3);
   journal.add("outer_step_committed", committed(2, combined(3, 13)));
@@ -298,10 +304,20 @@ BOOST_AUTO_TEST_CASE(a_sharded_run_goes_on_from_the_newest_step_of_which_every_s
 
   save("ada.0", 0, 3, 4);
   BOOST_TEST((found()->state.outer_step == OuterStep{2}), "of step 3 one shard is missing");
+  BOOST_TEST(is_older(*found()));
+  BOOST_TEST((found()->newest.outer_step == OuterStep{3}));
+  BOOST_TEST(what_is_missing(found()->newest, "outer step 3") == "shard 1 of outer step 3 is saved nowhere here");
   const auto torn = save("bob.1", 1, 3, 14);
   std::filesystem::resize_file(torn / "model.safetensors", 1);
   BOOST_TEST((found().error().name == ErrorName::CheckpointCorrupt), "step 3 was complete before that damage");
+  BOOST_TEST(found().error().detail.find("all shards of outer step 2 are whole: without " + torn.string()) != std::string::npos,
+             found().error().detail);
   std::filesystem::remove_all(torn);
+  BOOST_TEST((found()->state.outer_step == OuterStep{2}), "as it said");
+
+  journal.add("outer_step_committed", committed(3, combined(4, 14))).add("outer_step_committed", committed(4, combined(5, 15)));
+  journal.write(telemetry::coordinator_journal(run));
+  BOOST_TEST(what_is_missing(found()->newest, "outer step 4") == "outer step 4 is saved nowhere here");
 
   const auto alone = find_checkpoint(root.path(), first.string(), manifest);
   BOOST_TEST(alone.error().detail.find("is one shard of 2; name the run") != std::string::npos);

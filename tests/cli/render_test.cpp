@@ -103,6 +103,14 @@ BOOST_AUTO_TEST_CASE(a_sharded_run) {
   auto status = status_of(journal);
   status.checkpoint = "/state/step-000002";
   golden("sharded_done.txt", result_text(status, DigestComparison{2, {}}, 161, PLAIN));
+  std::vector<PeerJournal> peers(2);
+  for (std::size_t shard = 0; shard < peers.size(); ++shard) {
+    peers[shard].status.shard = shard;
+    peers[shard].checkpoint = "/state/" + std::to_string(shard) + (shard == 0 ? "/step-000002" : "/step-000001");
+  }
+  BOOST_TEST(checkpoint_text(status, peers) == "/state/step-000002, of one shard; not all of the others are saved here");
+  peers[1].checkpoint = "/state/1/step-000002";
+  BOOST_TEST(checkpoint_text(status, peers) == "/state/step-000002, of one shard; those of the others are on this machine, too");
 }
 
 BOOST_AUTO_TEST_CASE(who_joins_a_sharded_run_starts_a_whole_replica_with_a_trainer) {
