@@ -37,6 +37,7 @@ struct FetchOrder {
 struct SaveOrder {
   std::string reason;
   std::optional<peer::TrainerFinal> answer;  ///< the trainer's last word: told on once the checkpoint is written
+  std::optional<Revision> at = {};           ///< just this one; else the current one
 };
 /// The agent ends, after everything ordered before.
 struct EndOrder {

@@ -13,7 +13,7 @@ CheckpointServerImpl::behavior_type CheckpointServerImpl::make_behavior() {
 }
 
 void CheckpointServerImpl::save(const SaveOrder& order) {
-  const auto path = ports_.recovery->write_checkpoint();
+  const auto path = ports_.recovery->write_checkpoint(order.at);
   if (path) ports_.journal->append(Record{"checkpoint_written"}.with("path", *path).with("reason", order.reason));
   else ports_.journal->append(Record{"checkpoint_failed"}.with("reason", to_string(path.error())));
   if (!order.answer) return;

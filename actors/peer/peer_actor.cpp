@@ -82,7 +82,8 @@ void PeerActorImpl::carry_out(const peer::Effect& effect) {
                  [&](const peer::StartMeasure& e) { ports_.measure(e.to); },
                  [&](const peer::FinishTraining& e) { ports_.trainer->finish(e.done); },
                  [&](const peer::SaveState& e) {
-                   send(ports_.supervisor, SaveOrder{e.reason, std::nullopt});
+                   if (e.at) ports_.save_at(*e.at, e.reason);
+                   else send(ports_.supervisor, SaveOrder{e.reason, std::nullopt});
                  },
                  [&](const peer::End& e) {
                    ports_.trainer->stop(e.cause);

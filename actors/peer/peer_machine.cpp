@@ -313,11 +313,11 @@ class Handler {
                     .with("digest", to_string(m.state))
                     .with("contributors", contributors)
                     .with("weight", weight);
-    emit(ApplyCommit{m, static_cast<std::uint32_t>(contributors.size())});
-    record(std::move(done));
     const auto every = s_.options.checkpoint_every;
     const bool writes = s_.options.all_write_checkpoints || s_.reduce->view.members.front().id == s_.options.hello.peer;
-    if (every > 0 && m.step.value % every == 0 && writes) emit(SaveState{"every " + std::to_string(every) + " outer steps"});
+    if (every > 0 && m.step.value % every == 0 && writes) emit(SaveState{"every " + std::to_string(every) + " outer steps", m.revision});
+    emit(ApplyCommit{m, static_cast<std::uint32_t>(contributors.size())});
+    record(std::move(done));
     const bool is_in = !s_.begin->contribute || own_weight(*s_.reduce) > 0;
     forget_reduce(is_in ? Phase::Waiting : at_rest());
     return is_in ? "committed" : "committed without its own work, which comes later";

@@ -225,9 +225,11 @@ struct StartMeasure {
 struct FinishTraining {
   RunDone done;
 };
-/// The committed state goes to disk, because this peer ends without a successor.
+/// The committed state goes to disk: because this peer ends without a successor, or the state of just this revision, which is
+/// applied next.
 struct SaveState {
   std::string reason;
+  std::optional<Revision> at = {};
 };
 /// The agent ends; empty when all is well.
 struct End {

@@ -151,6 +151,7 @@ class Agent {
     host.default_trainer = options_.trainer_program;
     host.report = [this](peer::Event event) { caf::anon_send(shell_, PeerHappening{std::move(event)}); };
     host.trainer_died = [this](Error cause) { caf::anon_send(supervisor_, TrainerDied{std::move(cause)}); };
+    host.save = [this](Revision at, std::string reason) { caf::anon_send(supervisor_, SaveOrder{std::move(reason), std::nullopt, at}); };
     host.final_answer = [this](peer::TrainerFinal answer) {
       caf::anon_send(supervisor_, SaveOrder{"the last outer step is committed", std::move(answer)});
     };
@@ -234,6 +235,7 @@ class Agent {
                     [this] { return engine_->chunks_done(); },
                     [this](const Member& to) { measure(to); },
                     [this](const std::vector<Endpoint>& others) { redial(others); },
+                    [this](Revision at, std::string reason) { host_->save_at(at, std::move(reason)); },
                     [this] { end_->release(); },
                     [this](const peer::State& state) { at_fault_point(state); }};
     // It begins with its first message, when what it causes to be reported finds its handle here.

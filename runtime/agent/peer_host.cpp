@@ -345,6 +345,12 @@ void PeerHost::commit(const Commit& commit) {
   const Lock lock(mutex_);
   const auto done = state_->commit(commit.op);
   PRIME_ASSERT(done && state_->digest() == commit.state, "law 2: what is committed is what was voted for");
+  if (to_save_ && to_save_->first == commit.revision) {
+    const auto [revision, reason] = *std::exchange(to_save_, std::nullopt);
+    saving_.clear();  // of an older one, for which the disk had no time
+    saving_.emplace(revision, state_->snapshot());
+    options_.save(revision, reason);
+  }
   // A late trainer hears nothing of what is committed without its work.
   if (own_work_prepared_ && std::exchange(awaits_commit_, false) && trainer_ready_) {
     const Committed committed{commit.step, commit.revision, commit.state, last_peers_};
@@ -393,8 +399,18 @@ void PeerHost::cancel_fetch() {
   if (fetching_ != nullptr) fetching_->shutdown();
 }
 
-Result<std::string> PeerHost::write_checkpoint() {
-  std::shared_ptr<const Snapshot> state = snapshot();
+void PeerHost::save_at(Revision revision, std::string reason) {
+  const Lock lock(mutex_);
+  to_save_.emplace(revision, std::move(reason));
+}
+
+Result<std::string> PeerHost::write_checkpoint(std::optional<Revision> at) {
+  auto state = at ? nullptr : snapshot();
+  if (at) {
+    const Lock lock(mutex_);
+    if (auto kept = saving_.extract(*at)) state = std::move(kept.mapped());
+    else return fail(ErrorName::StorageFailed, "revision " + std::to_string(at->value) + ": the disk was still busy with an older one");
+  }
   if (!state) return fail(ErrorName::StorageFailed, "there is no state to save yet");
   // Whoever removed the directory of a run does not want a part of it back.
   if (std::error_code ignored; !std::filesystem::exists(options_.directory, ignored))

@@ -35,6 +35,7 @@ struct PeerHostOptions {
   std::string default_trainer;                           ///< program that trains when the manifest names none
   std::optional<PacketSocket> external;                  ///< the socket of a trainer that started this agent
   std::function<void(peer::Event)> report;               ///< to the peer actor, from any thread
+  std::function<void(Revision, std::string)> save;       ///< to the supervisor: the state of this revision is there to be written
   std::function<void(peer::TrainerFinal)> final_answer;  ///< to the supervisor: a checkpoint is written, then the peer told
   std::function<void(Error)> trainer_died;               ///< to the supervisor, from any thread
   std::function<Result<net::ChannelPtr>(const FetchState&, const manifest::Shared&)> dial_donor;
@@ -66,11 +67,13 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   // RecoveryPort
   Result<Digest> fetch(const FetchState& fetch) override;
   void cancel_fetch() override;
-  Result<std::string> write_checkpoint() override;
+  Result<std::string> write_checkpoint(std::optional<Revision> at) override;
 
   /// For joiners; null while there is no state.
   [[nodiscard]] std::shared_ptr<const Snapshot> snapshot();
   [[nodiscard]] supervisor::Options trainer_intensity();
+  /// When this revision is committed its state is kept for `write_checkpoint`, which `save` is asked for then. To be called before.
+  void save_at(Revision revision, std::string reason);
   /// Kills a trainer that made no progress for `local.trainer.stall_limit`; call now and then.
   void watch(Instant now);
   /// Of the running trainer; 0 when there is none.
@@ -108,7 +111,9 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   std::optional<BeginStep> pending_begin_;
   std::optional<RunDone> pending_finish_;
   std::uint32_t last_peers_ = 0;
-  std::optional<Instant> progress_;  ///< last sign of life while it has work; empty while it waits
+  std::optional<std::pair<Revision, std::string>> to_save_;
+  std::map<Revision, std::shared_ptr<const Snapshot>> saving_;  ///< at most one that waits for the disk: each is a copy of the state
+  std::optional<Instant> progress_;                             ///< last sign of life while it has work; empty while it waits
   net::Channel* fetching_ = nullptr;
   bool cancelled_ = false;
 };

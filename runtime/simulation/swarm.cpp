@@ -371,8 +371,10 @@ void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
                  },
                  [&](const peer::StartMeasure& start) { start_measure(i, start.to.id); },
                  [&](const peer::FinishTraining&) { finish_training(i); },
-                 [&](const peer::SaveState&) {
-                   if (!random_.chance(0.05)) host.checkpoint = host.model;  // a disk may be full
+                 [&](const peer::SaveState& save) {
+                   if (random_.chance(0.05)) return;  // a disk may be full
+                   if (save.at) host.save_at = save.at;
+                   else host.checkpoint = host.model;
                  },
                  [&](const peer::End& end) {
                    host.end = end;

@@ -66,6 +66,7 @@ struct Host {
   bool born = false;
   Model model;
   std::optional<Model> checkpoint;  ///< the newest on its disk
+  std::optional<Revision> save_at;  ///< once it is applied
   std::optional<Contributed> contribution;
   struct Prepared {
     Model model;

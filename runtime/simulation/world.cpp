@@ -172,6 +172,7 @@ void Swarm::apply_commit(std::size_t i, const peer::ApplyCommit& apply) {
   if (prepared == host.prepared.end()) return violate("LAW-2 " + host.machine.options.hello.name + " applies what it did not prepare");
   host.model = prepared->second.model;
   host.prepared.erase(prepared);
+  if (host.save_at == host.model.revision) host.checkpoint = host.model;
   const auto& contributions = reduces_of(i).at(apply.commit.op).message.contributions;
   const bool is_in =
       std::any_of(contributions.begin(), contributions.end(), [&](const Contribution& c) { return c.peer == host.id && c.weight > 0; });

@@ -175,6 +175,17 @@ class Whole(unittest.TestCase):
             self.assertNotIn("those of the others are on this machine", status.stdout)
 
 
+    def test_a_checkpoint_on_the_way_is_of_the_very_step_that_was_due(self):
+        with Grid(2, outer_steps=60, every=4) as run:
+            self.assertEqual(run.wait_for_end(), 0)
+            saved = {lines[0]["shard"]: set() for lines in run.peer_journals().values()}
+            for lines in run.peer_journals().values():
+                saved[lines[0]["shard"]] |= {int(line["path"].rsplit("-", 1)[1]) for line in lines if line["event"] == "checkpoint_written"}
+            for shard, steps in saved.items():
+                self.assertGreater(len(steps), 1, f"shard {shard} was saved on the way")
+                self.assertEqual({step % 4 for step in steps}, {0}, f"shard {shard}: {sorted(steps)}")
+
+
 class Torn(unittest.TestCase):
     def test_a_replica_whose_peer_was_killed_comes_back_when_that_one_is_started_again(self):
         with Grid(3, outer_steps=60, held_at=50, env=SLOW) as run:

@@ -157,7 +157,8 @@ class Runs(RunCase):
 
     def test_the_embedding_example_serves_an_agent_and_joins_by_itself(self):
         # The variable that `join` reads stays in the environment of the trainers, where it means nothing.
-        up = self.up_detached("--local", 2, trainer=BIN / "embed", outer_steps=300, env={"PRIMECTL_INVITE": "of another run"})
+        # It is the third of three that the run begins with: so the run does not end before it is there.
+        up = self.up_detached("--local", 2, "--quorum", 3, trainer=BIN / "embed", outer_steps=300, env={"PRIMECTL_INVITE": "of another run"})
         # It finds primectl beside itself, whatever PATH says.
         alone = subprocess.run([BIN / "embed"], capture_output=True, text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL,
                                env=environment(XDG_STATE_HOME=str(self.directory / "elsewhere"), PATH="/nowhere", PRIMECTL_INVITE=up["invite"]))

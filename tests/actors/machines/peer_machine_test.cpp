@@ -281,6 +281,14 @@ BOOST_AUTO_TEST_CASE(where_the_run_may_be_rolled_back_every_member_writes_the_ch
     bench.contribute().reduce().vote();
     bench.hear(Commit{OP, OuterStep{1}, Revision{1}, NEXT});
     BOOST_TEST(bench.effect<SaveState>().has_value() == all);
+    if (all) {  // asked for before it is applied, so that it is that one
+      BOOST_CHECK(bench.effect<SaveState>()->at == Revision{1});
+      const auto at = [&](auto kind) {
+        return std::find_if(bench.effects.begin(), bench.effects.end(),
+                            [](const auto& e) { return std::holds_alternative<decltype(kind)>(e); });
+      };
+      BOOST_TEST((at(SaveState{}) < at(ApplyCommit{})));
+    }
     bench.hear(Dismissed{Error{ErrorName::RolledBack}});
     BOOST_TEST(!bench.effect<SaveState>().has_value());
     BOOST_CHECK(bench.effect<End>()->cause->name == ErrorName::RolledBack);
