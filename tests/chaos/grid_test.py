@@ -348,7 +348,7 @@ class Joining(unittest.TestCase):
             run.wait_for("outer_step_committed", 1)
             replica = run.up["peers"][0]["replica"]
             attempts = [(("--replica", replica, "--shard", "0"), rf"shard 0 of replica {replica} is held by {replica}\.0 already"),
-                        (("--replica", "other", "--shard", "2"), "this run has shards 0 to 1"),
+                        (("--replica", "other", "--shard", "2"), "this run has 2 shards, 0 to 1, and no shard 2"),
                         ((), "this run has 2 shards")]
             for index, (flags, said) in enumerate(attempts):
                 code, log = self.ended(run, run.join(flags=flags), index)
