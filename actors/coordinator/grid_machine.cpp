@@ -241,9 +241,9 @@ class Folding {
       return Error{ErrorName::Usage,
                    "this run has " + std::to_string(shards) + " shards: `--shard` and `--replica` say which one, and of what"};
     if (hello.shard >= shards)
-      return Error{ErrorName::Usage,
-                   "this run has " + std::to_string(shards) + " shards, 0 to " + std::to_string(shards - 1) + ", and no shard " +
-                       std::to_string(hello.shard) + ": give `--shards " + std::to_string(shards) + "` for a whole replica"};
+      return Error{ErrorName::Usage, "this run has " + std::to_string(shards) + " shards, 0 to " + std::to_string(shards - 1) +
+                                         ", and no shard " + std::to_string(hello.shard) + ": give `--shards " + std::to_string(shards) +
+                                         "` for a whole replica"};
     if (g_.places.size() >= std::size_t{MAX_PEERS} * shards) return Error{ErrorName::RunFull, "too many peers wait for their replicas"};
     for (const auto& [key, replica] : g_.replicas) {
       const auto& holder = replica.shards[hello.shard];

@@ -490,7 +490,8 @@ BOOST_AUTO_TEST_CASE(who_has_no_place_is_refused_and_told_why) {
     return bench.told<Dismissed>(hello.peer.value).cause.detail;
   };
   GridBench bench;
-  BOOST_TEST(refused(bench, 10, [](Hello& h) { h.shard = 2; }) == "this run has 2 shards, 0 to 1, and no shard 2: give `--shards 2` for a whole replica");
+  BOOST_TEST(refused(bench, 10, [](Hello& h) { h.shard = 2; }) ==
+             "this run has 2 shards, 0 to 1, and no shard 2: give `--shards 2` for a whole replica");
   BOOST_TEST(refused(bench, 10, [](Hello& h) { h.replica.clear(); }).starts_with("this run has 2 shards: `--shard`"));
   bench.greet(10);
   BOOST_TEST(refused(bench, 10, [](Hello& h) { h.peer = PeerId{99}; }) == "shard 0 of replica a is held by p10 already");
