@@ -251,6 +251,7 @@ Transition step(State state, const Event& event, Instant now) {
   auto& s = result.state;
   const auto before = decisions(s);
   const auto phase = s.phase;
+  membership::notice_standstill(s, now);
   if (s.phase == Phase::Over) {
     // Whoever comes now hears that the run has ended; everybody else was told.
     if (const auto* late = std::get_if<Received>(&event))

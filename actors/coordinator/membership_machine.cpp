@@ -282,17 +282,25 @@ void refresh_fetches(State& state, Instant now, Effects& effects) {
   }
 }
 
+void notice_standstill(State& state, Instant now) {
+  const auto gap = now - state.ticked;
+  if (gap <= std::min(state.options.heartbeat_limit / 2, state.options.deadline / 4)) return;
+  if (gap > state.options.heartbeat_limit / 2) {
+    state.thawed = now;
+    for (auto& [id, peer] : state.peers) peer.heard = now;
+  }
+  for (auto* since : {&state.first_ready, &state.quorum_since})
+    if (*since) *since = std::min(now, **since + gap);
+  state.operation.since = std::min(now, state.operation.since + gap);
+  state.ticked = now;
+}
+
 bool was_frozen(const State& state, Instant now) {
   const bool now_waking = now - state.ticked > state.options.heartbeat_limit / 2;
   return now_waking || (state.thawed && now - *state.thawed <= state.options.heartbeat_limit);
 }
 
 bool expire(State& state, Instant now, Effects& effects) {
-  // Who was frozen itself cannot judge the silence of others: what they said meanwhile is still on its way.
-  if (was_frozen(state, now) && now - state.ticked > state.options.heartbeat_limit / 2) {
-    state.thawed = now;
-    for (auto& [id, peer] : state.peers) peer.heard = now;
-  }
   state.ticked = now;
   const bool deserted = state.has_trained() && std::none_of(state.peers.begin(), state.peers.end(), [&](const auto& entry) {
                           return is_here_with_state(state, entry.second, now);

@@ -193,6 +193,46 @@ BOOST_AUTO_TEST_CASE(the_slow_are_evicted_at_the_deadline_behind_the_first) {
   BOOST_TEST(bench.sent<StartReduce>().size() == 2U);
 }
 
+BOOST_AUTO_TEST_CASE(while_the_coordinator_itself_stands_still_nobody_becomes_late) {
+  // Less than the heartbeat limit would show, more than the rest of the deadline; whichever event is the first one afterwards.
+  for (const bool ticks_first : {false, true}) {
+    auto bench = trio();
+    bench.state.options.deadline = 6s;
+    bench.state.options.heartbeat_limit = 30s;
+    bench.ready(1, 100);
+    bench.pass(1s);
+    if (ticks_first) bench.freeze(8s);
+    else bench.now += 8s;
+    bench.ready(2, 100);
+    BOOST_TEST(!bench.dismissed(3).has_value());
+    bench.ready(3, 100);
+    BOOST_TEST(bench.sent<StartReduce>().size() == 3U);
+
+    bench.vote(1, NEXT);
+    bench.pass(1s);
+    if (ticks_first) bench.freeze(8s);
+    else bench.now += 8s;
+    bench.vote(2, NEXT);
+    BOOST_TEST((bench.state.phase == Phase::Reducing));
+    bench.vote(3, NEXT);
+    BOOST_TEST(bench.state.revision.value == 1U);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_time_that_the_coordinator_stood_still_is_added_to_the_deadline_and_no_more) {
+  auto bench = trio();
+  bench.state.options.deadline = 6s;
+  bench.state.options.heartbeat_limit = 30s;
+  bench.ready(1, 100);
+  bench.ready(2, 100);
+  bench.pass(2s);
+  bench.freeze(20s);
+  bench.pass(4s);
+  BOOST_TEST(!bench.dismissed(3).has_value());
+  bench.pass(1ms);
+  BOOST_CHECK(bench.dismissed(3) == ErrorName::DeadlineExceeded);
+}
+
 BOOST_AUTO_TEST_CASE(a_peer_that_recovers_the_run_is_not_late_behind_those_who_were_ready_long_ago) {
   Bench bench;
   bench.seat(1);
