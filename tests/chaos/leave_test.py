@@ -12,23 +12,25 @@ SMALL = {"PRIME_QUADRATIC_DELAY_MS": "20", "PRIME_QUADRATIC_ELEMENTS": "100000"}
 
 class Leave(unittest.TestCase):
     def test_a_peer_that_is_told_to_end_leaves_and_the_run_goes_on(self):
-        with Run(3, outer_steps=40, dead_after="1min", env=SMALL) as run:
+        with Run(3, outer_steps=40, held_at=30, dead_after="1min", env=SMALL) as run:
             run.wait_for("outer_step_committed", 2)
             os.kill(run.up["peers"][0]["pid"], signal.SIGTERM)
             left = run.wait_for("peer_left")
             self.assertEqual(left[0]["peer"], run.up["peers"][0]["id"])
+            run.hold.unlink()
             self.assertEqual(run.wait_for_end(), 0)
             commits = run.check(outer_steps=40)
             self.assertEqual(len(commits[-1]["contributors"]), 2)
 
     def test_the_leave_command_does_the_same(self):
-        with Run(3, outer_steps=40, dead_after="1min", env=SMALL) as run:
+        with Run(3, outer_steps=40, held_at=30, dead_after="1min", env=SMALL) as run:
             run.wait_for("outer_step_committed", 2)
             name = run.up["peers"][1]["name"]
             done = subprocess.run([str(PRIMECTL), "leave", name, "--run", run.up["run_id"], "--state-dir", str(run.state)], capture_output=True, text=True,
                                   timeout=120, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
             run.wait_for("peer_left", peer=run.up["peers"][1]["id"])
+            run.hold.unlink()
             self.assertEqual(run.wait_for_end(), 0)
             run.check(outer_steps=40)
 
@@ -51,7 +53,7 @@ class Leave(unittest.TestCase):
                 self.assertEqual(line["reason"].count("[PR0601]"), 1)
 
     def test_a_peer_that_is_left_alone_stops_when_the_manifest_says_so(self):
-        with Run(2, outer_steps=400, alone="stop", env=SMALL) as run:
+        with Run(2, outer_steps=5000, alone="stop", env=SMALL) as run:
             run.wait_for("outer_step_committed", 2)
             os.kill(run.up["peers"][0]["pid"], signal.SIGKILL)
             self.assertEqual(run.wait_for_end(), 1)

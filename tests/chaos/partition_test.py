@@ -68,7 +68,7 @@ class Partition(unittest.TestCase):
             run.check(lost=3)
 
     def test_a_cut_between_two_is_gone_round_through_the_third_and_loses_nobody(self):
-        with namespaces.machines(3) as names, self.swarm(names, outer_steps=200, deadline="6s", dead_after="30s") as run:
+        with namespaces.machines(3) as names, self.swarm(names, outer_steps=100, held_at=90, deadline="6s", dead_after="30s") as run:
             run.wait_for("outer_step_committed", 3)
             namespaces.drop_between(names, 1, 2)
             relayed = run.wait_for("lane_relayed")[-1]
@@ -77,9 +77,10 @@ class Partition(unittest.TestCase):
             self.assertEqual({relayed["name"], relayed["to"]}, set(peers.values()) - {third})
             self.assertEqual(relayed["through"], third)
             self.assertEqual(run.status()["relayed"], [{"from": relayed["name"], "to": relayed["to"], "through": third}])
+            run.hold.unlink()
             self.assertEqual(run.wait_for_end(), 0)
             self.ends(run)
-            commits = run.check(outer_steps=200)
+            commits = run.check(outer_steps=100)
             self.assertEqual(len(commits[-1]["contributors"]), 3)
             self.assertEqual({peer["digest"] for peer in run.status()["peers"]}, {commits[-1]["digest"]})
             aborted = [event["reason"] for event in run.events("outer_step_aborted")]

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from waiting import LIMIT_S, wait_until  # noqa: E402
@@ -91,7 +92,7 @@ class Run:
     def __enter__(self):
         return self
 
-    def __exit__(self, failed, *_):
+    def __exit__(self, failed, cause, trace):
         for process in self.processes:
             if process.poll() is None:
                 process.kill()
@@ -103,6 +104,7 @@ class Run:
                     os.kill(pid, signal.SIGCONT)
                     os.kill(pid, signal.SIGKILL)
         if failed:
+            print("".join(traceback.format_exception(failed, cause, trace)))  # first: of a long output the beginning is what is kept
             self.tell_what_happened()
         if failed and os.environ.get("PRIME_CHAOS_KEEP"):
             print(f"kept {self.directory}")
