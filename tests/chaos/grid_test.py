@@ -343,6 +343,20 @@ class Joining(unittest.TestCase):
             self.assertEqual(len(commits[-1]["contributors"]), 2)
             self.assertEqual(run.events("peer_lost"), [])
 
+    def test_trainers_that_join_by_themselves_are_a_replica_like_any_other(self):
+        # The run begins with them, so that it cannot be over before they are there.
+        with Grid(1, outer_steps=6, minimum=1, up_flags=["--quorum", "2"]) as run:
+            for shard in (1, 0):
+                words = [GRID, run.up["invite"], run.directory / f"joiner-{shard}", "own", str(shard)]
+                run.processes.append(subprocess.Popen(words, env={**run.env, "PRIME_PRIMECTL": str(PRIMECTL)}))
+            self.assertEqual(run.wait_for_end(), 0)
+            for process in run.processes:
+                wait_until("the trainer's end", lambda p=process: p.poll() is not None)
+                self.assertEqual(process.returncode, 0)
+            self.assertEqual({len(c["contributors"]) for c in run.check_grid(outer_steps=6)}, {2})
+            self.assertEqual({line["name"] for line in run.events("peer_seated")} & {"own.0", "own.1"}, {"own.0", "own.1"})
+            self.assertEqual(run.events("peer_lost"), [])
+
     def test_who_cannot_have_a_place_in_the_grid_hears_why(self):
         with Grid(2, outer_steps=1_000_000, env=SLOW) as run:
             run.wait_for("outer_step_committed", 1)

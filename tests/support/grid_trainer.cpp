@@ -1,5 +1,6 @@
 // Owns a trainer for tests of sharded runs: each shard binds tensors of its own shapes, and the trainers of one replica meet before each
-// inner step as ranks of FSDP do. Who is left alone there gives up, as they would.
+// inner step as ranks of FSDP do. Who is left alone there gives up, as they would. With the words INVITE STATE_DIR REPLICA SHARD it joins a
+// run by itself, else its agent has started it.
 //
 // PRIME_GRID_MEET: directory in which the trainers of a replica meet. PRIME_QUADRATIC_…: as quadratic_trainer reads them; it stays in
 // the held step when it has met the others there once; with PRIME_GRID_HELD_LAST, when it has met them there for the last time, unless
@@ -129,8 +130,13 @@ Result<void> train(prime::Session& session) {
 
 }  // namespace
 
-int main() {
-  auto session = prime::Session::attach();
+int main(int count, char** words) {
+  const bool joins = count == 5;
+  auto session = joins ? prime::Session::join({.invite = words[1],
+                                               .state_dir = words[2],
+                                               .replica = words[3],
+                                               .shard = static_cast<std::uint32_t>(std::strtoul(words[4], nullptr, 10))})
+                       : prime::Session::attach();
   const auto outcome = session ? train(*session) : Result<void>{prime::fail(session.error())};
   if (outcome) return 0;
   std::fputs(prime::render(outcome.error()).c_str(), stderr);
