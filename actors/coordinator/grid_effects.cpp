@@ -108,6 +108,7 @@ void Unfolding::dismiss(const ShardPeer& peer, const Error& cause) {
 
 /// A line about a replica is one about each of its peers: who reads the journal finds every peer there, as in any other run.
 void Unfolding::record(const Record& record) {
+  if (record.event.starts_with("lane_")) return;  // each shard's peer tells of its own
   const auto* peer = text_of(record, "peer");
   const auto id = peer != nullptr ? parse_peer_id(*peer) : std::nullopt;
   const auto* replica = id ? whole(*id) : nullptr;

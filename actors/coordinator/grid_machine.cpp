@@ -408,8 +408,17 @@ class Folding {
   std::string hear(std::uint64_t key, std::uint32_t shard, const LinkMeasured& m) {
     return shard == 0 ? passed_on(key, m) : "a link that nobody asked for";
   }
-  /// The topology is that of the first shards.
+  /// Each shard has lanes of its own; the topology is that of the first shards.
   std::string hear(std::uint64_t key, std::uint32_t shard, const LaneRelayed& m) {
+    const auto name = [&](PeerId peer) {
+      const auto place = g_.places.find(peer);
+      return place == g_.places.end() ? to_string(peer) : g_.replicas.at(place->second.replica).shards[place->second.shard]->hello.name;
+    };
+    const auto& replica = g_.replicas.at(key);
+    if (!replica.whole) return "a lane of who is no member";
+    const bool direct = m.through == PeerId{};
+    auto record = shard_record(direct ? "lane_direct" : "lane_relayed", replica, replica.shards[shard]->hello).with("to", name(m.to));
+    effects_.emplace_back(direct ? record : std::move(record).with("through", name(m.through)));
     return shard == 0 ? passed_on(key, m) : "a lane of another shard than the first";
   }
   /// One that died has to be met again by the others, also by those that need nothing more of it. What all have contributed stays.

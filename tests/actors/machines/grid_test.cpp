@@ -437,6 +437,26 @@ BOOST_AUTO_TEST_CASE(who_is_back_and_goes_again_before_its_replica_is_costs_it_n
   BOOST_TEST(bench.told<BeginStep>() == (Ids{10, 11}));
 }
 
+BOOST_AUTO_TEST_CASE(each_shard_tells_of_its_own_lanes_and_the_topology_is_that_of_the_first) {
+  auto bench = training();
+  const auto told = [&](std::uint64_t peer, std::uint64_t to, std::uint64_t through) {
+    bench.hear(peer, LaneRelayed{PeerId{to}, PeerId{through}});
+    BOOST_REQUIRE(std::ranges::count_if(bench.effects, [](const auto& e) { return std::holds_alternative<Record>(e); }) == 1);
+    return std::get<Record>(bench.effects.front());
+  };
+  const auto relayed = told(11, 21, 31);
+  BOOST_TEST(relayed.event == "lane_relayed");
+  const std::vector<std::pair<std::string, Record::Value>> fields{
+      {"peer", to_string(PeerId{11})}, {"name", "p11"}, {"replica", "a"},
+      {"shard", std::uint64_t{1}},     {"to", "p21"},   {"through", to_string(PeerId{31})}};
+  BOOST_TEST((relayed.fields == fields));
+  BOOST_TEST(bench.grid.run.topology.relayed.empty());
+  BOOST_TEST(told(10, 20, 30).event == "lane_relayed");
+  BOOST_TEST(bench.grid.run.topology.relayed.size() == 1U);
+  BOOST_TEST(told(10, 20, 0).event == "lane_direct");
+  BOOST_TEST(bench.grid.run.topology.relayed.empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_coordinator_that_stood_still_holds_nobody_for_silent) {
   auto bench = training();
   bench.greet(30);
