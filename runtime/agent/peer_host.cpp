@@ -282,7 +282,14 @@ void PeerHost::send_pending() {
 
 void PeerHost::start_over() {
   const Lock lock(mutex_);
-  if (!trainer_ || options_.external) return;
+  if (!trainer_) return;
+  if (options_.external) {
+    options_.report(peer::TrainerGaveUp{
+        Error{ErrorName::TrainerFailed,
+              "another trainer of its replica was started again, and this one, which joined by itself, cannot begin the "
+              "step anew: join again, or let the agents start all trainers (`local.trainer_command`)"}});
+    return;
+  }
   stop_cause_ = Error{ErrorName::Interrupted, "another trainer of its replica was started again: they begin the step together"};
   progress_.reset();
   trainer_->kill();  // its end arrives as an event, and the supervisor starts it again

@@ -343,19 +343,40 @@ class Joining(unittest.TestCase):
             self.assertEqual(len(commits[-1]["contributors"]), 2)
             self.assertEqual(run.events("peer_lost"), [])
 
+    def by_itself(self, run, replica, shard):
+        """A trainer that joins, and no agent that starts one."""
+        with open(run.directory / f"{replica}.{shard}.log", "wb") as log:
+            process = subprocess.Popen([GRID, run.up["invite"], run.directory / f"joiner-{replica}-{shard}", replica, str(shard)],
+                                       env={**run.env, "PRIME_PRIMECTL": str(PRIMECTL)}, stdout=log, stderr=log)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
     def test_trainers_that_join_by_themselves_are_a_replica_like_any_other(self):
         # The run begins with them, so that it cannot be over before they are there.
         with Grid(1, outer_steps=6, minimum=1, up_flags=["--quorum", "2"]) as run:
-            for shard in (1, 0):
-                words = [GRID, run.up["invite"], run.directory / f"joiner-{shard}", "own", str(shard)]
-                run.processes.append(subprocess.Popen(words, env={**run.env, "PRIME_PRIMECTL": str(PRIMECTL)}))
+            own = [self.by_itself(run, "own", shard) for shard in (1, 0)]
             self.assertEqual(run.wait_for_end(), 0)
-            for process in run.processes:
+            for process in own:
                 wait_until("the trainer's end", lambda p=process: p.poll() is not None)
                 self.assertEqual(process.returncode, 0)
             self.assertEqual({len(c["contributors"]) for c in run.check_grid(outer_steps=6)}, {2})
             self.assertEqual({line["name"] for line in run.events("peer_seated")} & {"own.0", "own.1"}, {"own.0", "own.1"})
             self.assertEqual(run.events("peer_lost"), [])
+
+    def test_one_that_joined_by_itself_cannot_begin_anew_and_says_so(self):
+        with Grid(1, outer_steps=6, minimum=1, held_at=3, env=SLOW | {"PRIME_GRID_HELD_LAST": "1"}, up_flags=["--quorum", "2"]) as run:
+            own = self.by_itself(run, "own", 0)
+            run.join(flags=("--replica", "own", "--shard", "1"))
+            other = run.wait_for("peer_seated", replica="own", shard=1)[0]
+            wait_until("its contribution", lambda: run.has_said_so({"name": "own.0"}))
+            os.kill(run.trainer({"name": "own.1", "id": other["peer"]}), signal.SIGKILL)
+            wait_until("its end", lambda: own.poll() is not None)
+            self.assertNotEqual(own.returncode, 0)
+            self.assertIn("cannot begin the step anew", pathlib.Path(run.directory / "own.0.log").read_text(encoding="utf-8"))
+            run.hold.unlink()
+            self.assertEqual(run.wait_for_end(), 0)
+            self.assertEqual([len(c["contributors"]) for c in run.check_grid(outer_steps=6)], [2, 2, 1, 1, 1, 1])
 
     def test_who_cannot_have_a_place_in_the_grid_hears_why(self):
         with Grid(2, outer_steps=1_000_000, env=SLOW) as run:
