@@ -74,20 +74,50 @@ Error no_checkpoint(const fs::path& run, const std::string& what = "no checkpoin
                run.filename().string() + " has " + what + "; `down` saves one, and `checkpoint.every` makes a run save on the way"};
 }
 
+/// Of steps that are newer than what there is besides.
+struct Damage {
+  std::vector<fs::path> paths;
+  std::optional<Error> error;  ///< of the newest
+
+  void add(const fs::path& path, Error of_it) {
+    paths.push_back(path);
+    if (!error) error = std::move(of_it);
+  }
+};
+
+/// What is damaged, and what its owner can do. `older`: what there is besides, of a run of so many shards.
+Error refused(Damage damage, const std::optional<FoundCheckpoint>& older, std::uint32_t shards) {
+  auto error = std::move(*damage.error);
+  if (!older) {
+    error.detail += shards > 1 ? "; of no older outer step are all shards whole here" : "; of no older outer step is a whole one here";
+    return error;
+  }
+  std::string paths;
+  for (const auto& path : damage.paths) paths += (paths.empty() ? "" : " and ") + path.string();
+  const auto step = "outer step " + std::to_string(older->state.outer_step.value);
+  error.detail += "; " + (shards > 1 ? "all shards of " + step + " are whole" : "that of " + step + " is whole") + ": without " + paths +
+                  ", which somebody has to remove, `--from` goes on from there";
+  return error;
+}
+
 /// Of all its peers; damaged ones count, so that nobody goes on from an older one unawares, but any whole one of that step will do.
 Result<FoundCheckpoint> newest_checkpoint(const fs::path& run) {
   PRIME_TRY(const auto lineage, lineage_of(run));
+  Damage damage;
   for (const auto& [step, paths] : checkpoints_of(run)) {
-    std::optional<Error> damage;
+    Damage here;
     for (const auto& path : paths) {
       auto state = store::verify_checkpoint(path);
-      if (!state) damage = std::move(state.error());
-      else if (!lineage.undone.contains(to_string(state->state)))
-        return FoundCheckpoint{{path}, *state, {std::max(state->outer_step, committed_by(lineage)), 1, {}}};
+      if (!state) {
+        here.add(path, std::move(state.error()));
+      } else if (!lineage.undone.contains(to_string(state->state))) {
+        const FoundCheckpoint found{{path}, *state, {std::max(state->outer_step, committed_by(lineage)), 1, {}}};
+        return damage.error ? Result<FoundCheckpoint>{fail(refused(std::move(damage), found, 1))} : found;
+      }
     }
-    if (damage) return fail(std::move(*damage));
+    for (const auto& path : here.paths) damage.add(path, *here.error);
   }
-  return fail(no_checkpoint(run));
+  return damage.error ? fail(refused(std::move(damage), std::nullopt, 1)) : fail(no_checkpoint(run));
 }
 
 /// Of one shard, the states of one outer step.
@@ -125,26 +155,6 @@ std::optional<FoundCheckpoint> fitting(const std::vector<StatesOfShard>& shards,
     if (shard == shards.size()) break;
   }
   return std::nullopt;
-}
-
-/// Of one shard or another of a step that may have been complete before that damage.
-struct Damage {
-  std::vector<fs::path> paths;
-  std::optional<Error> error;
-};
-
-/// What is damaged, and what its owner can do. `older`: what there is besides.
-Error refused(Damage damage, const std::optional<FoundCheckpoint>& older) {
-  auto error = std::move(*damage.error);
-  if (!older) {
-    error.detail += "; of no older outer step are all shards whole here";
-    return error;
-  }
-  std::string paths;
-  for (const auto& path : damage.paths) paths += (paths.empty() ? "" : " and ") + path.string();
-  error.detail += "; all shards of outer step " + std::to_string(older->state.outer_step.value) + " are whole: without " + paths +
-                  ", which somebody has to remove, `--from` goes on from there";
-  return error;
 }
 
 /// With another model the peers would find out by themselves, after everything has started, and each of them for itself.
@@ -186,8 +196,7 @@ Result<FoundCheckpoint> newest_of_all_shards(const fs::path& run, std::uint32_t 
       auto state = store::verify_checkpoint(path);
       if (state && state->shards == count) shards[state->shard].try_emplace(state->state, path, *state);
       if (state) continue;
-      here.paths.push_back(path);
-      here.error = std::move(state.error());
+      here.add(path, std::move(state.error()));
     }
     std::vector<std::uint32_t> missing;
     for (std::uint32_t shard = 0; shard < count; ++shard)
@@ -201,10 +210,9 @@ Result<FoundCheckpoint> newest_of_all_shards(const fs::path& run, std::uint32_t 
     if (found) break;
     // With those that are damaged the step may have been complete: nobody goes on from an older one unawares.
     if (missing.empty() || here.paths.size() < missing.size()) continue;
-    damage.paths.insert(damage.paths.end(), here.paths.begin(), here.paths.end());
-    if (!damage.error) damage.error = std::move(here.error);
+    for (const auto& path : here.paths) damage.add(path, *here.error);
   }
-  if (damage.error) return fail(refused(std::move(damage), found));
+  if (damage.error) return fail(refused(std::move(damage), found, count));
   if (found) {
     found->newest = std::move(newest);
     return *std::move(found);

@@ -258,6 +258,39 @@ BOOST_AUTO_TEST_CASE(a_run_goes_on_from_the_newest_state_that_was_not_undone) {
   BOOST_TEST(!is_older(find_checkpoint(root.path(), "small-abcdef", manifest).value()));
 }
 
+BOOST_AUTO_TEST_CASE(whose_newest_checkpoint_is_damaged_hears_from_which_outer_step_the_run_can_go_on) {
+  const test::TemporaryDirectory root;
+  const auto manifest = small_manifest();
+  const auto run = root.path() / "small-abcdef";
+  const auto save = [&](const std::string& peer, std::uint64_t step) {
+    test::HandwrittenJournal{}.add("process_started").write(run / "peers" / peer / "journal.jsonl");
+    store::CheckpointContent content;
+    content.state = {"small-abcdef", Revision{step}, OuterStep{step}, 5, 6, Digest{step, 8}};
+    content.manifest = manifest::shared_yaml(manifest);
+    return store::write_checkpoint(run / "peers" / peer / "checkpoints", content).value();
+  };
+  const auto damage = [](const std::filesystem::path& path) { std::filesystem::resize_file(path / "model.safetensors", 1); };
+  const auto found = [&] { return find_checkpoint(root.path(), "small-abcdef", manifest); };
+  const auto says = [&](const std::string& what) { return found().error().detail.find(what) != std::string::npos; };
+  const auto first = save("ada", 1);
+  const auto second = save("ada", 2);
+  const auto third = save("bob", 3);
+  damage(third);
+  BOOST_REQUIRE((found().error().name == ErrorName::CheckpointCorrupt));
+  BOOST_TEST(says(third.string() + ": model.safetensors has another size"), found().error().detail);
+  BOOST_TEST(
+      says("; that of outer step 2 is whole: without " + third.string() + ", which somebody has to remove, `--from` goes on from there"),
+      found().error().detail);
+  damage(second);
+  BOOST_TEST(says("that of outer step 1 is whole: without " + third.string() + " and " + second.string()), found().error().detail);
+  damage(first);
+  BOOST_TEST(says("; of no older outer step is a whole one here"), found().error().detail);
+  for (const auto& path : {first, second, third}) std::filesystem::remove_all(path);
+  const auto fourth = save("bob", 4);
+  damage(save("ada", 4));
+  BOOST_TEST((found()->paths == std::vector{fourth}), "of the same step any whole one will do");
+}
+
 BOOST_AUTO_TEST_CASE(a_sharded_run_goes_on_from_the_newest_step_of_which_every_shard_has_a_checkpoint) {
   const test::TemporaryDirectory root;
   auto manifest = small_manifest();
