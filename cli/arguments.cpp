@@ -122,7 +122,8 @@ class Table {
     up.add_option("--local", up_.local, "peers to start on this machine; of a sharded run, replicas [1]")
         ->type_name("N")
         ->check(CLI::Range(1, 64).description(""));
-    up.add_option("--quorum", up_.quorum, "peers that begin the first outer step together [N, at least the manifest's minimum]")
+    up.add_option("--quorum", up_.quorum,
+                  "peers that begin the first outer step together; of a sharded run, replicas [N, at least the manifest's minimum]")
         ->type_name("N")
         ->check(CLI::Range(1, 1024).description(""));
     up.add_flag("-d,--detach", up_.detach, "return when all have started; they go on in the background");

@@ -33,7 +33,7 @@ const std::vector<WordGroup>& glossary() {
            {"trainer", "the program that does the inner steps: prime-trainer, or one of your own"},
            {"invite", "the string that lets a machine join: address, run and key; whoever has it may take part"},
            {"manifest", "the YAML file that describes a run; its `local` half belongs to one peer alone"},
-           {"quorum", "how many peers begin the first outer step together"},
+           {"quorum", "how many peers, of a sharded run replicas, begin the first outer step together"},
            {"epoch", "number of the list of members; every change of the members makes a new one"},
            {"checkpoint", "a directory with the shared parameters that Hugging Face transformers reads, and what is needed to go on"},
        }},

@@ -47,16 +47,20 @@ Wait wait_for_return(const State& state, const Named& absent, Instant now) {
 Wait wait_for_peers(const State& state, Instant now) {
   if (const auto absent = members_who(state, [](const Peer& p) { return p.absent; }); !absent.empty())
     return wait_for_return(state, absent, now);
+  const auto members = state.view.members.size();
+  // Before the first step nobody is admitted without the others.
+  const bool first = members == 0 && !state.has_trained();
+  std::size_t ready = 0;
   Named coming;
   for (const auto& [id, peer] : state.peers)
-    if (peer.seat != Seat::Member) coming.add(peer.hello.name);
-  const auto members = state.view.members.size();
+    if (first && peer.seat == Seat::CaughtUp) ++ready;
+    else if (peer.seat != Seat::Member) coming.add(peer.hello.name);
   const auto& limit = state.options.wait_limit;
   const bool paused = state.pause && members >= state.options.min_peers;
   const auto since = state.pause ? std::max(state.pause->since, state.phase_since) : state.phase_since;
-  return {(state.options.shards > 1 ? "replicas: " : "peers: ") + std::to_string(members) + " of " +
-              std::to_string(quorum_of_members(state)) + " are members" + (coming.empty() ? "" : ", joining: " + to_string(coming)) +
-              (state.incomplete.empty() ? "" : ", " + state.incomplete) +
+  return {(state.options.shards > 1 ? "replicas: " : "peers: ") + std::to_string(first ? ready : members) + " of " +
+              std::to_string(quorum_of_members(state)) + (first ? " are ready" : " are members") +
+              (coming.empty() ? "" : ", joining: " + to_string(coming)) + (state.incomplete.empty() ? "" : ", " + state.incomplete) +
               (paused ? "; paused by the loss of several at once, goes on with these " : "; gives up ") + format_duration(limit) +
               " after the wait began",
           since, since + limit};

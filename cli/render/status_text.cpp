@@ -132,7 +132,7 @@ std::string runs_text(std::span<const RunStatus> runs, const Style&) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& status : runs)
     rows.push_back({status.id, std::string{to_string(status.state)}, std::to_string(status.outer_step), loss_figure(status.loss),
-                    harmless(telemetry::short_reason(status.reason))});
+                    harmless(status.reason.empty() ? telemetry::short_wait(status) : telemetry::short_reason(status.reason))});
   return columns({{"RUN"}, {"STATE"}, {"STEP", Align::Right}, {"LOSS", Align::Right}, {"REASON"}}, rows);
 }
 

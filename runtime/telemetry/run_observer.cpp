@@ -45,6 +45,12 @@ void judge_absence(RunStatus& status, const std::vector<const PeerJournal*>& at_
   status.wait = *at_work.front()->absence;
 }
 
+/// Who has a trainer and no other cause to wait waits for what the run waits for.
+void give_joiners_a_reason(RunStatus& status) {
+  for (auto& peer : status.peers)
+    if (peer.state == PeerState::Joining && peer.trainer_pid && peer.reason.empty()) peer.reason = short_wait(status);
+}
+
 /// A run whose coordinator is on another machine is known only by the peers that run here.
 void judge_from_peers(RunStatus& status, const std::vector<PeerJournal>& local) {
   if (!local.empty()) status.id = local.front().run;
@@ -122,6 +128,7 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
     status.state = RunState::Waiting;
     status.wait.what = comes_back ? "the coordinator, which is kept from going on: " + run.status.reason : COORDINATOR_COMES_BACK;
   }
+  give_joiners_a_reason(status);
   return status;
 }
 

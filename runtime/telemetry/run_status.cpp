@@ -29,6 +29,11 @@ std::string_view to_string(PeerState state) {
   return "lost";
 }
 
+std::string short_wait(const RunStatus& status) {
+  const auto& what = status.wait.what;
+  return status.state != RunState::Waiting || what.empty() ? "" : "waits for " + what.substr(0, what.find_first_of(",;"));
+}
+
 bool is_sharded(const RunStatus& status) {
   return status.shards > 1 ||
          std::any_of(status.peers.begin(), status.peers.end(), [](const PeerStatus& peer) { return !peer.replica.empty(); });

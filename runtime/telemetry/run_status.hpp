@@ -87,6 +87,9 @@ struct RunStatus {
   friend bool operator==(const RunStatus&, const RunStatus&) = default;
 };
 
+/// In a few words, for a table: "waits for peers: 2 of 3 are ready". Empty where it waits for nobody.
+std::string short_wait(const RunStatus& status);
+
 /// Whether a run, or what is known of it here, has peers that hold parts of a model.
 bool is_sharded(const RunStatus& status);
 

@@ -117,6 +117,18 @@ BOOST_AUTO_TEST_CASE(a_begun_step_is_training_with_all_its_members) {
   BOOST_TEST(status.peers[1].trainer_pid.value() == 121U);
 }
 
+BOOST_AUTO_TEST_CASE(who_is_ready_and_waits_for_the_others_says_for_how_many) {
+  HandwrittenJournal journal;
+  journal.add("process_started", {{"pid", 100}, {"start_ticks", 5000}, {"run", "quickstart-k7qd2a"}});
+  for (const auto* id : {OTTER, HERON}) journal.add("peer_joining", {{"peer", id}, {"name", "x"}, {"pid", 110}, {"address", "a:9"}});
+  journal.add("peer_seated", {{"peer", OTTER}, {"trainer_pid", 111}, {"digest", DIGEST}})
+      .add("waiting", {{"phase", "waiting"}, {"for", "peers: 1 of 3 are ready, joining: x; gives up 10min after the wait began"}});
+  const auto status = combine(fold(journal), {}, everything_lives);
+  BOOST_TEST(short_wait(status) == "waits for peers: 1 of 3 are ready");
+  BOOST_TEST(status.peers[0].reason == "waits for peers: 1 of 3 are ready");
+  BOOST_TEST(status.peers[1].reason == "", "its trainer starts");
+}
+
 BOOST_AUTO_TEST_CASE(a_wait_for_peers_names_itself_and_ends_when_the_step_goes_on) {
   auto journal = test::training_run();
   journal.add("waiting",

@@ -159,6 +159,8 @@ class Runs(RunCase):
         # The variable that `join` reads stays in the environment of the trainers, where it means nothing.
         # It is the third of three that the run begins with: so the run does not end before it is there.
         up = self.up_detached("--local", 2, "--quorum", 3, trainer=BIN / "embed", outer_steps=300, env={"PRIMECTL_INVITE": "of another run"})
+        waits = "waits for peers: 2 of 3 are ready"
+        wait_until("a status that tells it", lambda: [peer["reason"] for peer in self.status(up["run_id"])["peers"]] == [waits, waits])
         # It finds primectl beside itself, whatever PATH says.
         alone = subprocess.run([BIN / "embed"], capture_output=True, text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL,
                                env=environment(XDG_STATE_HOME=str(self.directory / "elsewhere"), PATH="/nowhere", PRIMECTL_INVITE=up["invite"]))

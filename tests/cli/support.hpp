@@ -83,7 +83,7 @@ inline HandwrittenJournal training_run() {
            {{"pid", 100}, {"start_ticks", 5000}, {"role", "coordinator"}, {"run", "quickstart-k7qd2a"}, {"name", "quickstart"}})
       .add("coordinator_listening", {{"address", "127.0.0.1:7077"}})
       .add("waiting", {{"phase", "waiting"},
-                       {"for", "peers: 0 of 3 are members; gives up 10min after the wait began"},
+                       {"for", "peers: 1 of 3 are ready; gives up 10min after the wait began"},
                        {"waited_s", 60.0},
                        {"left_s", 540.0}});
   const auto arrive = [&](const char* id, const char* name, int pid) {

@@ -27,6 +27,13 @@ BOOST_AUTO_TEST_CASE(ranges_of_samples_are_disjoint_within_and_between_steps) {
   for (std::uint64_t i = 0; i < 3; ++i) BOOST_TEST(bench.sent<BeginStep>()[i].second.first_sample == 30 + i * 10);
 }
 
+BOOST_AUTO_TEST_CASE(a_run_that_begins_with_three_says_how_many_are_ready_and_who_is_coming) {
+  Bench bench{2, 3};
+  bench.seat(1);
+  bench.greet(2);
+  BOOST_TEST(bench.state.waiting.what.starts_with("peers: 1 of 3 are ready, joining: p2; gives up 10m00s"), bench.state.waiting.what);
+}
+
 BOOST_AUTO_TEST_CASE(a_wait_for_many_names_the_first_of_them) {
   Bench bench{2, 20};
   bench.state.options.max_peers = 20;
