@@ -91,8 +91,8 @@ class Grid(Run):
                 assert (line["epoch"], line["weight"], len(line["contributors"])) == (told["epoch"], told["weight"], len(told["contributors"]))
         assert digests or not commits, "no peer recorded a commit"
         for revision in {revision for revision, _ in digests}:
-            of_revision = {digest for (at, _), digest in digests.items() if at == revision} | {commits[revision - 1]["digest"]}
-            assert len(of_revision) == SHARDS + 1, "a shard is no other one, and none is the whole"
+            of_shards = [digest for (at, _), digest in digests.items() if at == revision]  # in a run that goes on, of those that were quicker
+            assert len({*of_shards, commits[revision - 1]["digest"]}) == len(of_shards) + 1, "a shard is no other one, and none is the whole"
         return commits
 
 
