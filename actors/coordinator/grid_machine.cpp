@@ -249,7 +249,10 @@ class Folding {
       const auto& holder = replica.shards[hello.shard];
       if (replica.name != hello.replica || !holder || !holder->here) continue;
       if (!replica.whole || now_ - holder->heard <= g_.run.options.heartbeat_limit / 2)
-        return Error{ErrorName::Usage, name_of(replica, hello.shard) + " is held by " + holder->hello.name + " already"};
+        return Error{ErrorName::Usage,
+                     name_of(replica, hello.shard) + " is held by " + holder->hello.name + " already; " +
+                         (replica.whole ? "no other one of it is free: " : "free is " + missing_in(replica) + ", or else ") +
+                         "give `--replica` another name"};
     }
     return std::nullopt;
   }

@@ -382,7 +382,7 @@ class Joining(unittest.TestCase):
         with Grid(2, outer_steps=1_000_000, env=SLOW) as run:
             run.wait_for("outer_step_committed", 1)
             replica = run.up["peers"][0]["replica"]
-            attempts = [(("--replica", replica, "--shard", "0"), rf"shard 0 of replica {replica} is held by {replica}\.0 already"),
+            attempts = [(("--replica", replica, "--shard", "0"), rf"shard 0 of replica {replica} is held by {replica}\.0 already; .* give `--replica` another name"),
                         (("--replica", "other", "--shard", "2"), "this run has 2 shards, 0 to 1, and no shard 2"),
                         ((), "this run has 2 shards")]
             for index, (flags, said) in enumerate(attempts):

@@ -514,9 +514,11 @@ BOOST_AUTO_TEST_CASE(who_has_no_place_is_refused_and_told_why) {
              "this run has 2 shards, 0 to 1, and no shard 2: give `--shards 2` for a whole replica");
   BOOST_TEST(refused(bench, 10, [](Hello& h) { h.replica.clear(); }).starts_with("this run has 2 shards: `--shard`"));
   bench.greet(10);
-  BOOST_TEST(refused(bench, 10, [](Hello& h) { h.peer = PeerId{99}; }) == "shard 0 of replica a is held by p10 already");
+  BOOST_TEST(refused(bench, 10, [](Hello& h) { h.peer = PeerId{99}; }) ==
+             "shard 0 of replica a is held by p10 already; free is shard 1, or else give `--replica` another name");
   bench.greet(11);
-  BOOST_TEST(refused(bench, 11, [](Hello& h) { h.peer = PeerId{99}; }) == "shard 1 of replica a is held by p11 already");
+  BOOST_TEST(refused(bench, 11, [](Hello& h) { h.peer = PeerId{99}; }) ==
+             "shard 1 of replica a is held by p11 already; no other one of it is free: give `--replica` another name");
   // Who was not heard for a while may be gone: that will be known soon.
   bench.pass(6s, {10});
   bench.hear(99, [] {
