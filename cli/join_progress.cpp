@@ -24,7 +24,11 @@ std::string step_text(const nlohmann::json& fields) {
 
 void tell(Terminal& terminal, const store::JournalLine& line, bool& entered) {
   const auto& fields = line.fields;
+  const auto replica = text_field(fields, "replica").value_or("");
   const auto reason = telemetry::short_reason(text_field(fields, "reason").value_or("no reason"));
+  if (line.event == "shard_waits")
+    terminal.say("Waiting", harmless("for " + text_field(fields, "missing").value_or("") + " of replica " + replica), Role::Degraded);
+  if (line.event == "replica_whole") terminal.say("Whole", "is replica " + harmless(replica));
   if (line.event == "trainer_bound") terminal.say("Trainer", "pid " + std::to_string(count_field(fields, "trainer_pid").value_or(0)));
   if (line.event == "trainer_restarting") terminal.say("Trainer", "starts again: " + reason, Role::Degraded);
   if (line.event == "state_fetching") terminal.say("Fetching", "revision " + std::to_string(count_field(fields, "revision").value_or(0)));

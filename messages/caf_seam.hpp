@@ -38,6 +38,7 @@ CAF_ADD_TYPE_ID(prime, (prime::LinkMeasured))
 CAF_ADD_TYPE_ID(prime, (prime::LaneRelayed))
 CAF_ADD_TYPE_ID(prime, (prime::TrainerRestarted))
 CAF_ADD_TYPE_ID(prime, (prime::Coordinators))
+CAF_ADD_TYPE_ID(prime, (prime::ReplicaLacks))
 
 CAF_END_TYPE_ID_BLOCK(prime)
 
@@ -51,10 +52,10 @@ using CoordinatorActor =
                      caf::reacts_to<LaneRelayed>, caf::reacts_to<TrainerRestarted>>;
 
 /// What the coordinator may say to a peer.
-using PeerActor =
-    caf::typed_actor<caf::reacts_to<Welcome>, caf::reacts_to<Dismissed>, caf::reacts_to<FetchState>, caf::reacts_to<BeginStep>,
-                     caf::reacts_to<StartReduce>, caf::reacts_to<Abort>, caf::reacts_to<Commit>, caf::reacts_to<RunDone>,
-                     caf::reacts_to<HeartbeatSeen>, caf::reacts_to<MeasureLink>, caf::reacts_to<Coordinators>>;
+using PeerActor = caf::typed_actor<caf::reacts_to<Welcome>, caf::reacts_to<Dismissed>, caf::reacts_to<FetchState>,
+                                   caf::reacts_to<BeginStep>, caf::reacts_to<StartReduce>, caf::reacts_to<Abort>, caf::reacts_to<Commit>,
+                                   caf::reacts_to<RunDone>, caf::reacts_to<HeartbeatSeen>, caf::reacts_to<MeasureLink>,
+                                   caf::reacts_to<Coordinators>, caf::reacts_to<ReplicaLacks>>;
 
 /// Every process of a run registers all messages; a forgotten one arrives empty and nobody is told (spec/caf.md §2).
 inline void add_messages(caf::actor_system_config& config) { config.add_message_types<caf::id_block::prime>(); }

@@ -12,7 +12,7 @@
 namespace prime {
 
 /// Changes with every incompatible change of a message, frame or the trainer socket.
-inline constexpr std::uint32_t PROTOCOL_VERSION = 7;
+inline constexpr std::uint32_t PROTOCOL_VERSION = 8;
 /// The largest view that is believed, whoever says so.
 inline constexpr std::uint32_t MAX_PEERS = 1024;
 /// Peers that hold the parts of one model together.
@@ -171,6 +171,15 @@ struct Coordinators {
 template <class Inspector>
 auto inspect(Inspector& f, Coordinators& x) {
   return f(x.addresses);
+}
+
+/// Coordinator → peer of a replica that is not whole: for whom it waits. Told again whenever that changes, and when the wait is over.
+struct ReplicaLacks {
+  std::string missing;  ///< "shard 1", "shards 0, 2", for people only; empty: the replica is whole
+};
+template <class Inspector>
+auto inspect(Inspector& f, ReplicaLacks& x) {
+  return f(x.missing);
 }
 
 /// Peer → coordinator, every `membership.heartbeat.every`; judged on the receiver's monotonic clock.

@@ -284,8 +284,8 @@ using Event = std::variant<Received, ConnectionLost, StopRequested, Coordinators
 
 // Effects -------------------------------------------------------------------------------------------------------------------
 
-using ToPeer =
-    std::variant<Welcome, Dismissed, FetchState, BeginStep, StartReduce, Abort, Commit, RunDone, HeartbeatSeen, MeasureLink, Coordinators>;
+using ToPeer = std::variant<Welcome, Dismissed, FetchState, BeginStep, StartReduce, Abort, Commit, RunDone, HeartbeatSeen, MeasureLink,
+                            Coordinators, ReplicaLacks>;
 
 /// Always first among its effects.
 struct Keep {

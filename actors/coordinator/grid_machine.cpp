@@ -39,11 +39,13 @@ ShardPeer greeting(const Hello& hello, Instant now) {
   return peer;
 }
 
+std::string shards_text(const Named& shards) { return (shards.count > 1 ? "shards " : "shard ") + to_string(shards); }
+
 std::string missing_in(const Replica& replica) {
   Named missing;
   for (std::uint32_t shard = 0; shard < replica.shards.size(); ++shard)
-    if (const auto& peer = replica.shards[shard]; !peer || (!peer->here && !peer->back)) missing.add(std::to_string(shard));
-  return (missing.count > 1 ? "shards " : "shard ") + to_string(missing);
+    if (const auto& peer = replica.shards[shard]; !peer || !peer->here) missing.add(std::to_string(shard));
+  return shards_text(missing);
 }
 
 Record shard_record(const char* event, const Replica& replica, const Hello& hello) {
@@ -91,9 +93,15 @@ class Folding {
     if (place == g_.places.end()) return "a connection of who has no seat was lost";
     const auto [key, shard] = place->second;
     auto& replica = g_.replicas.at(key);
-    if (!replica.whole) return leave_unformed(key, shard, Error{ErrorName::PeerLost, event.reason}, false);
+    if (!replica.whole) {
+      auto reason = leave_unformed(key, shard, Error{ErrorName::PeerLost, event.reason}, false);
+      tell_who_stays(key);
+      return reason;
+    }
     if (!std::exchange(replica.shards[shard]->here, false)) return "a connection that was cut";
-    return tear(key, shard, event.reason);
+    auto reason = tear(key, shard, event.reason);
+    if (const auto still = g_.replicas.find(key); still != g_.replicas.end()) tell_missing(still->second);
+    return reason;
   }
 
   std::string operator()(const StopRequested& event) { return forward(event); }
@@ -126,6 +134,9 @@ class Folding {
       down_.send_away(g_.replicas.at(place.replica).shards[place.shard]->hello, cause);
       leave_unformed(place.replica, place.shard, cause, false);
     }
+    std::set<std::uint64_t> left_behind;
+    for (const auto& [place, cause] : overdue) left_behind.insert(place.replica);
+    for (const auto key : left_behind) tell_who_stays(key);
     return forward(event);
   }
 
@@ -215,11 +226,36 @@ class Folding {
     welcome(from);
     if (is_complete(replica)) return form(key);
     name_unformed();
+    record_wait(replica, hello);
+    tell_missing(replica);
+    return hello.name + " waits for " + missing_in(replica) + " of replica " + replica.name;
+  }
+
+  void record_wait(const Replica& replica, const Hello& hello) {
     effects_.emplace_back(shard_record("shard_waits", replica, hello)
                               .with("pid", std::uint64_t{hello.pid})
                               .with("address", hello.lanes.host + ":" + std::to_string(hello.lanes.port))
                               .with("missing", missing_in(replica)));
-    return hello.name + " waits for " + missing_in(replica) + " of replica " + replica.name;
+  }
+
+  /// To each peer that waits for the others of its replica, before it takes part or when all of them come back.
+  void tell_missing(const Replica& replica) {
+    for (const auto& peer : replica.shards)
+      if (peer && peer->here && (!replica.whole || peer->back))
+        effects_.emplace_back(Send{peer->hello.peer, ReplicaLacks{missing_in(replica)}});
+  }
+
+  void tell_whole(const Replica& replica) {
+    for (const auto& peer : replica.shards) effects_.emplace_back(Send{peer->hello.peer, ReplicaLacks{}});
+  }
+
+  /// A peer has gone before its replica was whole: the others wait for one more, if any are left.
+  void tell_who_stays(std::uint64_t key) {
+    const auto found = g_.replicas.find(key);
+    if (found == g_.replicas.end()) return;
+    for (const auto& peer : found->second.shards)
+      if (peer) record_wait(found->second, peer->hello);
+    tell_missing(found->second);
   }
 
   void welcome(PeerId peer) {
@@ -263,6 +299,7 @@ class Folding {
     replica.whole = true;
     ++g_.whole;
     name_unformed();
+    tell_whole(replica);
     auto hello = replica.shards.front()->hello;
     hello.name = replica.name;
     auto reason = forward(Received{hello.peer, hello});
@@ -277,6 +314,7 @@ class Folding {
     if (!replica.whole) {
       peer = greeting(hello, now_);
       welcome(hello.peer);
+      tell_missing(replica);
       return hello.name + " greets again";
     }
     if (std::exchange(peer.here, false)) tear(key, shard, "its connection closed");
@@ -287,7 +325,11 @@ class Folding {
     back.back = true;
     peer = std::move(back);
     name_unformed();
-    if (!all_here(replica)) return hello.name + " is back, and waits for the others of replica " + replica.name;
+    if (!all_here(replica)) {
+      tell_missing(replica);
+      return hello.name + " is back, and waits for the others of replica " + replica.name;
+    }
+    tell_whole(replica);
     replica.lost_with.reset();
     for (auto& each : replica.shards) each->back = false;
     auto of_replica = replica.shards.front()->hello;
@@ -306,7 +348,10 @@ class Folding {
     auto& replica = g_.replicas.at(key);
     if (!replica.lost_with) replica.lost_with = shard;
     const bool first = g_.torn.insert(key).second;
-    if (!first) return "another peer of a replica that waits for its peers was lost";
+    if (!first) {
+      name_unformed();
+      return "another peer of a replica that waits for its peers was lost";
+    }
     return forward(ConnectionLost{replica.lead(), name_of(replica, shard) + ": " + reason});
   }
 
@@ -315,7 +360,9 @@ class Folding {
     const auto key = g_.places.at(hello.peer).replica;
     if (!replica.whole) {
       down_.send_away(hello, Error{ErrorName::PeerLost, "left"});
-      return leave_unformed(key, shard, message.cause, message.graceful);
+      auto reason = leave_unformed(key, shard, message.cause, message.graceful);
+      tell_who_stays(key);
+      return reason;
     }
     const auto of = name_of(replica, shard);
     down_.speak_of(hello.peer, message.graceful ? Error{ErrorName::PeerLost, of + " left"}

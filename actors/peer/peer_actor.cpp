@@ -30,6 +30,7 @@ PeerActorImpl::behavior_type PeerActorImpl::make_behavior() {
       [this](const HeartbeatSeen& m) { handle(peer::FromCoordinator{m}); },
       [this](const MeasureLink& m) { handle(peer::FromCoordinator{m}); },
       [this](const Coordinators& m) { handle(peer::FromCoordinator{m}); },
+      [this](const ReplicaLacks& m) { handle(peer::FromCoordinator{m}); },
       [this](const PeerHappening& happening) { handle(happening.event); },
       [this](const CoordinatorFound& found) {
         demonitor(ports_.coordinator.address());

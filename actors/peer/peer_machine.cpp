@@ -11,6 +11,9 @@ namespace {
 
 using Effects = std::vector<Effect>;
 
+/// A line of a journal is for people.
+constexpr std::size_t MISSING_SHOWN = 256;
+
 /// Handles one event; appends effects, returns the reason.
 class Handler {
  public:
@@ -39,6 +42,7 @@ class Handler {
     auto hello = s_.options.hello;
     hello.returning = s_.epoch > Epoch{};
     tell(std::move(hello));
+    if (s_.phase == Phase::Leaving) say_goodbye();
     return "the coordinator is back";
   }
 
@@ -170,8 +174,8 @@ class Handler {
   std::string operator()(const Tick&) {
     // Who was frozen itself cannot judge the silence of others: what they said meanwhile is still on its way.
     if (now_ - std::exchange(s_.ticked, now_) > s_.options.heartbeat_limit / 2) s_.heard = now_;
-    if (s_.phase == Phase::Leaving)
-      return now_ - s_.asked > LEAVE_LIMIT ? end(std::nullopt, true, "left without an answer") : std::string{};
+    if (s_.phase == Phase::Leaving && now_ - s_.asked > LEAVE_LIMIT) return coordinator_stays_away();
+    if (s_.phase == Phase::Leaving && !s_.absence) return {};
     if (s_.absence) return look_for_the_coordinator();
     if (now_ - s_.heard > s_.options.heartbeat_limit) return coordinator_lost("silent for " + format_duration(now_ - s_.heard));
     if (s_.phase != Phase::Greeting && now_ - s_.beat >= s_.options.heartbeat_every) {
@@ -346,6 +350,13 @@ class Handler {
     return "knows where the run may be served";
   }
 
+  std::string hear(const ReplicaLacks& m) {
+    const auto missing = m.missing.substr(0, MISSING_SHOWN);
+    if (missing.empty()) record(Record{"replica_whole"}.with("replica", s_.options.hello.replica));
+    else record(Record{"shard_waits"}.with("replica", s_.options.hello.replica).with("missing", missing));
+    return missing.empty() ? "its replica is whole" : "its replica lacks " + missing;
+  }
+
   /// Beside the trainer's work, and not beside a reduce.
   std::string hear(const MeasureLink& m) {
     if (s_.phase != Phase::Training && s_.phase != Phase::Ready) {
@@ -418,16 +429,24 @@ class Handler {
       tell(Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
       return end(std::nullopt, false, {});
     }
-    if (s_.absence) return coordinator_stays_away();
-    tell(Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
+    if (s_.absence && s_.phase == Phase::Finishing) return coordinator_stays_away();
     if (s_.phase == Phase::Reducing) emit(AbortReduce{s_.reduce->op, "this peer leaves"});
     s_.phase = Phase::Leaving;
     s_.asked = now_;
+    if (!s_.absence) return say_goodbye();
+    // Others may wait for it, and who only was not there any more is a loss to them.
+    s_.absence->redial_at = now_;
+    s_.absence->pause = REDIAL_AFTER;
+    return look_for_the_coordinator();
+  }
+
+  std::string say_goodbye() {
+    s_.said_goodbye = true;
+    tell(Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
     return "leaves";
   }
 
   std::string coordinator_lost(const std::string& how) {
-    if (s_.phase == Phase::Leaving) return end(std::nullopt, true, "the coordinator was lost while it left");
     if (s_.absence) return "it is looked for already";
     record(Record{"coordinator_lost"}
                .with("reason", how)
@@ -437,6 +456,7 @@ class Handler {
   }
 
   std::string coordinator_stays_away() {
+    if (s_.said_goodbye) return end(std::nullopt, true, "left without an answer");
     const auto how = s_.absence->how + "; it did not come back within " + format_duration(now_ - s_.absence->since);
     // Who was never welcome has lost nothing: a run that ended just now, or an address at which nobody serves one.
     if (s_.phase == Phase::Greeting) return end(Error{ErrorName::RunUnreachable, "no welcome: " + how}, false, {});
@@ -525,6 +545,7 @@ Transition step(State state, const Event& event, Instant now) {
   if (result.state.phase == Phase::Over) return result;
   // Who leaves is deaf to all but the answer, and the lack of one.
   const bool about_leaving = std::holds_alternative<FromCoordinator>(event) || std::holds_alternative<CoordinatorLost>(event) ||
+                             std::holds_alternative<CoordinatorBack>(event) || std::holds_alternative<RedialFailed>(event) ||
                              std::holds_alternative<ReduceEnded>(event) || std::holds_alternative<FetchEnded>(event) ||
                              std::holds_alternative<Tick>(event);
   if (result.state.phase == Phase::Leaving && !about_leaving) return result;

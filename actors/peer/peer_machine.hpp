@@ -38,13 +38,13 @@ enum class Phase : std::uint8_t {
   Reducing,
   Voted,  ///< waits for the decision; neither applies nor restores by itself (law 2)
   Finishing,
-  Leaving,  ///< has said goodbye; the answer tells whether it holds the last copy of the state
+  Leaving,  ///< says goodbye, once a lost coordinator is found; the answer tells whether it holds the last copy of the state
   Over,
 };
 std::string_view to_string(Phase phase);
 
-/// How long who leaves waits for that answer.
-inline constexpr Duration LEAVE_LIMIT = 3s;
+/// How long who leaves waits for that answer, and before it for a coordinator that is away: one that is started again is there by then.
+inline constexpr Duration LEAVE_LIMIT = 5s;
 /// Between two attempts to reach a lost coordinator: doubled from the first to the last.
 inline constexpr Duration REDIAL_AFTER = 250ms;
 inline constexpr Duration REDIAL_AFTER_AT_MOST = 2s;
@@ -65,6 +65,7 @@ struct State {
   Instant ticked{};  ///< last tick
   Instant beat{};    ///< own last heartbeat
   Instant asked{};   ///< when voted or said goodbye, or last in doubt
+  bool said_goodbye = false;
   bool trainer_bound = false;
   bool restarted = false;    ///< its trainer, in this attempt at the step, by itself
   bool starts_over = false;  ///< its trainer was told to end: what that has contributed is void
@@ -90,8 +91,8 @@ struct State {
 
 // Events --------------------------------------------------------------------------------------------------------------------
 
-using FromCoordinator =
-    std::variant<Welcome, Dismissed, FetchState, BeginStep, StartReduce, Abort, Commit, RunDone, HeartbeatSeen, MeasureLink, Coordinators>;
+using FromCoordinator = std::variant<Welcome, Dismissed, FetchState, BeginStep, StartReduce, Abort, Commit, RunDone, HeartbeatSeen,
+                                     MeasureLink, Coordinators, ReplicaLacks>;
 struct CoordinatorLost {
   std::string reason;
 };

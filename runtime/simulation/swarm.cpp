@@ -47,6 +47,7 @@ struct NameOf {
   const char* operator()(const LaneRelayed&) const { return "LaneRelayed"; }
   const char* operator()(const TrainerRestarted&) const { return "TrainerRestarted"; }
   const char* operator()(const Coordinators&) const { return "Coordinators"; }
+  const char* operator()(const ReplicaLacks&) const { return "ReplicaLacks"; }
   const char* operator()(const coordinator::Received& e) const { return std::visit(*this, e.message); }
   const char* operator()(const coordinator::ConnectionLost&) const { return "ConnectionLost"; }
   const char* operator()(const coordinator::StopRequested&) const { return "StopRequested"; }

@@ -90,6 +90,8 @@ constexpr std::array PEER_RULES{
                     }},
     PeerJournalRule{"checkpoint_failed", [](PeerJournal& j, const Fields& f) { j.problem = text_field(f, "reason"); }},
     PeerJournalRule{"coordinator_lost", on_coordinator_lost},
+    PeerJournalRule{"shard_waits", [](PeerJournal& j, const Fields& f) { j.lacks = text_field(f, "missing").value_or(""); }},
+    PeerJournalRule{"replica_whole", [](PeerJournal& j, const Fields&) { j.lacks.clear(); }},
     PeerJournalRule{"coordinator_back", [](PeerJournal& j, const Fields&) { j.absence.reset(); }},
     PeerJournalRule{"peer_ended", on_peer_ended},
 };

@@ -21,6 +21,7 @@ struct PeerJournal {
   std::optional<std::string> checkpoint;  ///< the last one that it wrote
   std::optional<std::string> problem;     ///< why there is none of its last state
   std::optional<WaitStatus> absence;      ///< of the coordinator, while this peer looks for it
+  std::string lacks;                      ///< of its replica, "shard 1", as long as it waits for that
 
   void apply(const store::JournalLine& line);
 };

@@ -34,6 +34,8 @@ void refine(PeerStatus& row, const PeerJournal& local, bool alive) {
     row.reason = local.status.reason;
   } else if (local.absence) {
     row.reason = "waits for " + local.absence->what;
+  } else if (!local.lacks.empty()) {
+    row.reason = "waits for " + local.lacks + " of replica " + row.replica;
   }
 }
 

@@ -40,8 +40,8 @@ class Grid(Run):
         names = list(dict.fromkeys(peer["replica"] for peer in self.up["peers"]))
         return next(peer for peer in self.up["peers"] if peer["replica"] == names[index] and peer["shard"] == shard)
 
-    def primectl(self, *words):
-        return subprocess.run([PRIMECTL, *words, "--state-dir", self.state], env=self.env, capture_output=True, text=True, timeout=LIMIT_S,
+    def primectl(self, *words, state=None):
+        return subprocess.run([PRIMECTL, *words, "--state-dir", state or self.state], env=self.env, capture_output=True, text=True, timeout=LIMIT_S,
                               check=False)
 
     def lines_of(self, peer):
@@ -299,6 +299,26 @@ class CoordinatorKilled(unittest.TestCase):
             self.assertIn("just before the coordinator ended", lost[killed["replica"], 0])
 
 
+    def test_who_leaves_while_there_is_no_coordinator_says_goodbye_to_the_next_one(self):
+        with Grid(3, outer_steps=1_000_000, dead_after="1min", env=SLOW) as run:
+            run.wait_for("outer_step_committed", 2)
+            leaver, sibling = run.peer(0, 1), run.peer(0, 0)
+            os.kill(run.guard(), signal.SIGSTOP)
+            os.kill(run.coordinator_pid(), signal.SIGKILL)
+            wait_until("a peer that looks for it", lambda: [line for line in run.lines_of(leaver) if line["event"] == "coordinator_lost"])
+            # It is told to leave before it can know of another coordinator, and finds one when it does.
+            os.kill(leaver["pid"], signal.SIGSTOP)
+            os.kill(leaver["pid"], signal.SIGTERM)
+            os.kill(run.guard(), signal.SIGCONT)
+            wait_until("a sibling that is back", lambda: [line for line in run.lines_of(sibling) if line["event"] == "shard_waits"])
+            os.kill(leaver["pid"], signal.SIGCONT)
+            run.wait_for("peer_left", 2, replica=leaver["replica"])
+            wait_until("the sibling's end", lambda: not run.ours(sibling["pid"]))
+            run.contributors(2)
+            self.assertEqual(run.events("peer_lost"), [])
+            run.check_grid()
+
+
 class Joining(unittest.TestCase):
     def ended(self, run, process, index):
         wait_until("the joiner's end", lambda: process.poll() is not None)
@@ -322,6 +342,29 @@ class Joining(unittest.TestCase):
             self.assertIn("PR0404", log, "the run has ended without it")
             commits = run.check_grid(outer_steps=30)
             self.assertEqual({len(c["contributors"]) for c in commits}, {2})
+
+    def test_who_leaves_before_its_replica_is_whole_has_left_and_the_others_hear_for_whom_they_wait_now(self):
+        with Grid(1, shards=3, minimum=1, outer_steps=1_000_000, env=SLOW) as run:
+            leaver = run.join(flags=("--replica", "lonely", "--shard", "0"))
+            run.wait_for("shard_waits", replica="lonely", shard=0, missing="shards 1, 2")
+            stays = run.join(flags=("--replica", "lonely", "--shard", "1"))
+            for index in range(2):
+                wait_until("a joiner that says so", lambda index=index: "Waiting for shard 2 of replica lonely" in run.join_log(index))
+            leaver.send_signal(signal.SIGTERM)
+            code, log = self.ended(run, leaver, 0)
+            self.assertEqual(code, 0, log)
+            run.wait_for("peer_left", replica="lonely", shard=0)
+            run.wait_for("shard_waits", replica="lonely", shard=1, missing="shards 0, 2")
+            wait_until("a joiner that says so", lambda: "Waiting for shards 0, 2 of replica lonely" in run.join_log(1))
+            # On another machine there is no journal but its own.
+            there = run.primectl("status", "-o", "json", state=run.directory / "joiner-1")
+            self.assertEqual([peer["reason"] for peer in json.loads(there.stdout)["peers"]], ["waits for shards 0, 2 of replica lonely"])
+            for shard in (0, 2):
+                run.join(flags=("--replica", "lonely", "--shard", str(shard)))
+            wait_until("a joiner that says so", lambda: "Whole is replica lonely" in run.join_log(1))
+            run.contributors(2)
+            self.assertIsNone(stays.poll())
+            self.assertEqual(run.events("peer_lost"), [])
 
     def test_a_whole_replica_joins_and_leaves_by_its_name(self):
         with Grid(2, outer_steps=60, held_at=50, env=SLOW) as run:

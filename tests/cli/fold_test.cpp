@@ -79,6 +79,18 @@ BOOST_AUTO_TEST_CASE(a_replica_that_forms_slowly_tells_each_of_its_peers_who_is_
   BOOST_TEST(reasons()[0] == "waits for shards 1, 2 of replica r");
 }
 
+BOOST_AUTO_TEST_CASE(a_peer_of_a_run_that_is_served_elsewhere_says_itself_for_whom_of_its_replica_it_waits) {
+  HandwrittenJournal own;
+  own.add("process_started", {{"pid", 110}, {"start_ticks", 5001}, {"peer", OTTER}, {"name", "r.0"}, {"replica", "r"}, {"shard", 0}})
+      .add("shard_waits", {{"replica", "r"}, {"missing", "shards 1, 2"}})
+      .add("shard_waits", {{"replica", "r"}, {"missing", "shard 1"}})
+      .add("trainer_bound", {{"trainer_pid", 111}});
+  const auto reason = [&] { return combine(RunJournal{}, {fold_peer(own)}, everything_lives).peers.at(0).reason; };
+  BOOST_TEST(reason() == "waits for shard 1 of replica r");
+  own.add("replica_whole", {{"replica", "r"}});
+  BOOST_TEST(reason() == "");
+}
+
 BOOST_AUTO_TEST_CASE(the_digest_of_a_sharded_run_is_no_peers_own) {
   auto journal = test::sharded_run();
   journal.add("state_founded",

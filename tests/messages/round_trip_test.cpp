@@ -64,6 +64,7 @@ BOOST_AUTO_TEST_CASE(messages_about_membership) {
   BOOST_CHECK(sent(Deathrattle{false, ERROR}).cause == ERROR);
   BOOST_CHECK(sent(Dismissed{ERROR}).cause == ERROR);
   BOOST_CHECK(sent(LaneRelayed{PeerId{1}, PeerId{2}}).through == PeerId{2});
+  BOOST_TEST(sent(ReplicaLacks{"shards 0, 2"}).missing == "shards 0, 2");
   BOOST_CHECK(sent(Coordinators{{{"h", 1}, {"::1", 65535}}}).addresses.back() == (Endpoint{"::1", 65535}));
 }
 

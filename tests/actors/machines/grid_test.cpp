@@ -28,10 +28,10 @@ struct GridBench {
   std::string reason;
   std::optional<Snapshot> disk;
 
-  explicit GridBench(std::uint32_t replicas = 2, std::uint64_t outer_steps = 3) {
+  explicit GridBench(std::uint32_t replicas = 2, std::uint64_t outer_steps = 3, std::uint32_t shards = 2) {
     Options options;
     options.run = "run";
-    options.shards = 2;
+    options.shards = shards;
     options.start_quorum = replicas;
     options.outer_steps = outer_steps;
     options.samples_per_peer = 10;
@@ -166,6 +166,7 @@ BOOST_AUTO_TEST_CASE(a_replica_takes_part_when_all_its_peers_are_there) {
   bench.greet(10);
   BOOST_TEST(bench.told<Welcome>() == Ids{10});
   BOOST_TEST(bench.records("peer_joining").size() == 2);
+  BOOST_TEST(bench.told<ReplicaLacks>(11).missing.empty());
   BOOST_TEST(bench.grid.run.peers.contains(PeerId{10}));
   BOOST_TEST(bench.grid.run.incomplete.empty());
 }
@@ -399,13 +400,15 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_was_killed_waits_for_all_peers_of_a_repl
     bench.hear(peer, hello);
   };
   returns(10);
-  BOOST_TEST(bench.effects.empty());  // the answer waits for the other one
+  BOOST_TEST(bench.effects.size() == 1);  // the answer waits for the other one
+  BOOST_TEST(bench.told<ReplicaLacks>(10).missing == "shard 1");
   BOOST_TEST(bench.reason == "p10 is back, and waits for the others of replica a");
   bench.hear(10, InDoubt{bench.grid.run.operation.id});
   BOOST_TEST(bench.reason == "its replica waits for the return of another peer");
   BOOST_TEST(bench.grid.run.peers.at(PeerId{10}).absent);
   returns(11);
   BOOST_TEST(bench.told<BeginStep>() == (Ids{10, 11}));
+  BOOST_TEST(bench.told<ReplicaLacks>(10).missing.empty());
   BOOST_TEST((bench.told<Commit>(11).state == held(11, 1)));
   BOOST_TEST(bench.told<BeginStep>(11).view.members[0].lanes.port == 11);
   returns(20);
@@ -431,6 +434,7 @@ BOOST_AUTO_TEST_CASE(who_is_back_and_goes_again_before_its_replica_is_costs_it_n
              bench.grid.run.waiting.what);
   bench.now += 1s;
   bench.lose(10);
+  BOOST_TEST(bench.grid.run.incomplete.find("replica a lacks shards 0, 1") != std::string::npos, bench.grid.run.incomplete);
   BOOST_TEST(bench.grid.run.peers.contains(PeerId{10}));
   returns(10);
   returns(11);
@@ -557,6 +561,57 @@ BOOST_AUTO_TEST_CASE(who_falls_silent_or_goes_before_its_replica_is_whole_is_for
   bench.hear(40, Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
   BOOST_TEST(bench.records("peer_left").size() == 1);
   BOOST_TEST(bench.grid.replicas.size() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(each_who_waits_for_the_others_of_its_replica_hears_for_whom_whenever_somebody_comes_or_goes) {
+  const auto goes = [](bool leaves) {
+    GridBench bench{1, 3, 3};
+    bench.greet(11);
+    BOOST_TEST(bench.told<ReplicaLacks>(11).missing == "shards 0, 2");
+    bench.greet(12);
+    BOOST_TEST(bench.told<ReplicaLacks>() == (Ids{11, 12}));
+    BOOST_TEST(bench.told<ReplicaLacks>(11).missing == "shard 0");
+    if (leaves) bench.hear(11, Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
+    else bench.lose(11);
+    BOOST_TEST(bench.told<ReplicaLacks>() == Ids{12});
+    BOOST_TEST(bench.told<ReplicaLacks>(12).missing == "shards 0, 1");
+    const auto gone = bench.records(leaves ? "peer_left" : "peer_lost");
+    BOOST_REQUIRE(gone.size() == 1);
+    BOOST_TEST(text(gone[0], "name") == "p11");
+    const auto waits = bench.records("shard_waits");
+    BOOST_REQUIRE(waits.size() == 1);
+    BOOST_TEST(text(waits[0], "name") == "p12");
+    BOOST_TEST(text(waits[0], "missing") == "shards 0, 1");
+    return bench;
+  };
+  goes(false);
+  auto bench = goes(true);
+  BOOST_TEST(bench.told<Dismissed>(11).cause.detail == "left");
+  // Who falls silent is noticed at a tick.
+  bench.greet(10);
+  bench.pass(11s, {10});
+  BOOST_TEST((bench.told<Dismissed>(12).cause.name == ErrorName::Evicted));
+  BOOST_TEST(bench.told<ReplicaLacks>() == Ids{10});
+  BOOST_TEST(bench.told<ReplicaLacks>(10).missing == "shards 1, 2");
+}
+
+BOOST_AUTO_TEST_CASE(who_leaves_when_it_is_back_before_the_others_of_its_replica_takes_it_along) {
+  auto bench = training(THREE);
+  bench.grid = restore_grid(bench.grid.run.options, *bench.disk, bench.now);
+  const auto returns = [&](std::uint64_t peer) {
+    auto hello = GridBench::hello_of(peer);
+    hello.returning = true;
+    bench.hear(peer, hello);
+  };
+  for (const auto peer : {20, 21, 30, 31, 10}) returns(peer);
+  bench.hear(10, Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
+  BOOST_TEST(bench.told<Dismissed>(10).cause.detail == "left");
+  BOOST_TEST(bench.records("peer_left").size() == 2);
+  BOOST_TEST(bench.records("peer_lost").empty());
+  BOOST_TEST(ids_of(bench.grid.run.view) == (Ids{20, 30}));
+  returns(11);
+  BOOST_TEST((bench.told<Dismissed>(11).cause.name == ErrorName::PeerLost));
+  BOOST_TEST(bench.told<Dismissed>(11).cause.detail == "its replica left");
 }
 
 BOOST_AUTO_TEST_CASE(the_end_is_told_to_all_and_reported_once) {

@@ -1,96 +1,13 @@
 // Owns the tests of the peer's machine: exact virtual times, doubt, discarding, farewells.
-#include "actors/peer/peer_machine.hpp"
-
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
-#include <cmath>
+
+#include "peer_bench.hpp"
 
 BOOST_AUTO_TEST_SUITE(peer_machine)
 
 using namespace prime;
 using namespace prime::peer;
-
-namespace {
-
-constexpr Digest INITIAL{1, 1};
-constexpr Digest NEXT{2, 2};
-constexpr OperationId OP{Epoch{1}, Sequence{1}};
-
-struct Bench {
-  Instant now{};
-  State state;
-  std::vector<Effect> effects;
-
-  Bench() {
-    Options options;
-    options.hello.peer = PeerId{1};
-    options.coordinator_grace = 1min;
-    auto started = start(options, now);
-    state = std::move(started.state);
-    effects = std::move(started.effects);
-  }
-  void on(const Event& event) {
-    auto transition = step(std::move(state), event, now);
-    state = std::move(transition.state);
-    effects = std::move(transition.effects);
-  }
-  void hear(FromCoordinator message) { on(Event{std::move(message)}); }
-  /// Time passes with a tick every second; the effects of all of them are kept.
-  void pass(Duration duration) {
-    std::vector<Effect> all;
-    for (Duration left = duration; left > Duration{};) {
-      const auto slice = std::min<Duration>(left, 1s);
-      now += slice;
-      left -= slice;
-      on(Tick{});
-      all.insert(all.end(), effects.begin(), effects.end());
-    }
-    effects = std::move(all);
-  }
-  /// This process was frozen: no tick for so long.
-  void freeze(Duration duration) {
-    now += duration;
-    on(Tick{});
-  }
-  template <class E>
-  [[nodiscard]] std::optional<E> effect() const {
-    for (const auto& e : effects)
-      if (const auto* found = std::get_if<E>(&e)) return *found;
-    return std::nullopt;
-  }
-  template <class M>
-  [[nodiscard]] std::optional<M> told() const {
-    for (const auto& e : effects)
-      if (const auto* tell = std::get_if<Tell>(&e))
-        if (const auto* found = std::get_if<M>(&tell->message)) return *found;
-    return std::nullopt;
-  }
-
-  static View view() { return View{Epoch{1}, {Member{PeerId{1}, "a", {}, 0}, Member{PeerId{2}, "b", {}, 1}}}; }
-  Bench& seat() {
-    hear(Welcome{0, ""});
-    on(TrainerBound{Digest{7, 7}, 3, INITIAL, Revision{}, 1});
-    return *this;
-  }
-  Bench& begin(bool contribute = true) {
-    hear(BeginStep{view(), OuterStep{1}, Revision{}, contribute, 0, 0});
-    return *this;
-  }
-  Bench& contribute() {
-    on(TrainerContributed{OuterStep{1}, Revision{}, 100, 10, Real{1.0}, Real{1.0}, Real{1.0}});
-    return *this;
-  }
-  Bench& reduce(OperationId op = OP) {
-    hear(StartReduce{op, OuterStep{1}, Revision{}, view(), {{PeerId{1}, 100}, {PeerId{2}, 100}}, 3, 20});
-    return *this;
-  }
-  Bench& vote() {
-    on(ReduceEnded{OP, NEXT, PeerId{}, 1, 1});
-    return *this;
-  }
-};
-
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(a_coordinator_that_is_silent_for_more_than_ten_seconds_is_looked_for_and_then_given_up_and_the_state_is_saved) {
   Bench bench;
@@ -230,28 +147,6 @@ BOOST_AUTO_TEST_CASE(a_joiner_whose_coordinator_is_back_takes_its_seat_again_whe
   BOOST_TEST(bench.told<Seated>()->revision.value == 3U);
 }
 
-BOOST_AUTO_TEST_CASE(who_leaves_takes_the_answer_with_it_and_saves_when_it_is_the_last) {
-  for (const auto name : {ErrorName::PeerLost, ErrorName::RunStopped}) {
-    Bench bench;
-    bench.seat().begin();
-    bench.on(LeaveRequested{});
-    BOOST_TEST(bench.told<Deathrattle>()->graceful);
-    BOOST_TEST(!bench.effect<End>().has_value());
-    bench.hear(Dismissed{Error{name}});
-    BOOST_REQUIRE(bench.effect<End>().has_value());
-    BOOST_TEST(!bench.effect<End>()->cause.has_value());
-    BOOST_TEST(bench.effect<SaveState>().has_value() == (name == ErrorName::RunStopped));
-  }
-  Bench unanswered;
-  unanswered.seat().begin();
-  unanswered.on(LeaveRequested{});
-  unanswered.pass(LEAVE_LIMIT);
-  BOOST_TEST(!unanswered.effect<End>().has_value());
-  unanswered.pass(1ms);
-  BOOST_TEST(unanswered.effect<End>().has_value());
-  BOOST_TEST(unanswered.effect<SaveState>().has_value());
-}
-
 BOOST_AUTO_TEST_CASE(a_peer_that_was_frozen_itself_does_not_take_its_own_silence_for_the_coordinator_s) {
   Bench bench;
   bench.seat().begin();
@@ -261,15 +156,6 @@ BOOST_AUTO_TEST_CASE(a_peer_that_was_frozen_itself_does_not_take_its_own_silence
   BOOST_TEST(!bench.state.absence.has_value());
   bench.pass(1ms);
   BOOST_TEST(bench.state.absence.has_value());
-}
-
-BOOST_AUTO_TEST_CASE(the_state_is_saved_even_while_the_trainer_is_down) {
-  Bench bench;
-  bench.seat().begin();
-  bench.on(TrainerRestarting{Error{ErrorName::ProcessFailed}});
-  bench.on(CoordinatorLost{"reset"});
-  bench.on(LeaveRequested{});
-  BOOST_TEST(bench.effect<SaveState>().has_value());
 }
 
 BOOST_AUTO_TEST_CASE(where_the_run_may_be_rolled_back_every_member_writes_the_checkpoint_and_nobody_what_is_void) {
@@ -294,15 +180,6 @@ BOOST_AUTO_TEST_CASE(where_the_run_may_be_rolled_back_every_member_writes_the_ch
     BOOST_CHECK(bench.effect<End>()->cause->name == ErrorName::RolledBack);
     BOOST_TEST(joins_anew(*bench.effect<End>()->cause));
   }
-}
-
-BOOST_AUTO_TEST_CASE(who_never_held_the_run_saves_nothing) {
-  Bench bench;
-  bench.seat();
-  bench.on(CoordinatorLost{"reset"});
-  bench.on(LeaveRequested{});
-  BOOST_TEST(bench.effect<End>().has_value());
-  BOOST_TEST(!bench.effect<SaveState>().has_value());
 }
 
 BOOST_AUTO_TEST_CASE(who_is_not_welcome_yet_greets_the_coordinator_that_comes_back) {
@@ -333,14 +210,6 @@ BOOST_AUTO_TEST_CASE(who_was_never_welcome_could_not_reach_the_run) {
   silent.pass(limit + 1ms);
   BOOST_REQUIRE(silent.effect<End>().has_value());
   BOOST_CHECK(silent.effect<End>()->cause->name == ErrorName::RunUnreachable);
-}
-
-BOOST_AUTO_TEST_CASE(who_was_never_welcome_and_is_asked_to_leave_goes_at_once) {
-  Bench bench;
-  bench.on(CoordinatorLost{"its connection closed"});
-  bench.on(LeaveRequested{});
-  BOOST_REQUIRE(bench.effect<End>().has_value());
-  BOOST_TEST(!bench.effect<End>()->cause.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_new_peer_takes_the_place_of_one_that_was_cut_off_but_not_of_one_whose_data_or_memory_is_bad) {
@@ -468,6 +337,20 @@ BOOST_AUTO_TEST_CASE(a_dismissal_in_the_middle_of_a_reduce_aborts_it_and_saves_t
   BOOST_TEST(bench.effect<AbortReduce>().has_value());
   BOOST_TEST(bench.effect<SaveState>().has_value());
   BOOST_CHECK(bench.effect<End>()->cause->name == ErrorName::Evicted);
+}
+
+BOOST_AUTO_TEST_CASE(who_waits_for_the_others_of_its_replica_notes_for_whom_and_when_that_is_over) {
+  Bench bench;
+  bench.state.options.hello.replica = "north";
+  const auto noted = [&](const char* event) { return bench.effect<Record>() && bench.effect<Record>()->event == event; };
+  bench.hear(Welcome{0, ""});
+  bench.hear(ReplicaLacks{"shard 1"});
+  BOOST_TEST(noted("shard_waits"));
+  const Record expected = Record{"shard_waits"}.with("replica", std::string{"north"}).with("missing", std::string{"shard 1"});
+  BOOST_CHECK(bench.effect<Record>()->fields == expected.fields);
+  BOOST_CHECK(bench.state.phase == Phase::Seating);
+  bench.hear(ReplicaLacks{});
+  BOOST_TEST(noted("replica_whole"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
