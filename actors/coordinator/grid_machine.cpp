@@ -165,6 +165,7 @@ class Folding {
       std::erase_if(g_.torn, [&](std::uint64_t key) { return is_mended(key); });
       name_unformed();
     }
+    if (g_.run.restoring || was_restoring) name_unformed();
     if (g_.run.phase >= Phase::Finishing) {
       const Error over{ErrorName::RunDone, "the last outer step was committed"};
       dismiss_unformed(g_.run.end_cause.value_or(over));
@@ -402,7 +403,31 @@ class Folding {
     Named lacking;
     for (const auto& [key, replica] : g_.replicas)
       if (!replica.whole || !all_here(replica)) lacking.add("replica " + replica.name + " lacks " + missing_in(replica));
+    if (const auto nowhere = not_brought_back(); !nowhere.empty()) lacking.add(nowhere);
     g_.run.incomplete = to_string(lacking);
+  }
+
+  /// Of the step that the run was rolled back to, what none of those who have come with their checkpoints holds.
+  [[nodiscard]] std::string not_brought_back() const {
+    const auto& run = g_.run;
+    const auto parts = run.restoring && run.digest ? g_.parts.find(*run.digest) : g_.parts.end();
+    if (parts == g_.parts.end()) return {};
+    std::set<std::uint32_t> held;
+    bool anybody = false;
+    for (const auto& [lead, peer] : run.peers) {
+      if (membership::holds_current_state(run, peer)) return {};
+      if (peer.seat == Seat::Greeted) continue;
+      anybody = true;
+      const auto& shards = g_.replicas.at(g_.places.at(lead).replica).shards;
+      for (std::uint32_t shard = 0; shard < shards.size(); ++shard)
+        if (shards[shard]->holds.revision == run.revision && shards[shard]->holds.state == parts->second[shard]) held.insert(shard);
+    }
+    if (!anybody) return {};
+    Named nobodys;
+    for (std::uint32_t shard = 0; shard < run.options.shards; ++shard)
+      if (!held.contains(shard)) nobodys.add(std::to_string(shard));
+    const auto step = " of outer step " + std::to_string(run.revision.value);
+    return nobodys.empty() ? "no replica holds all shards" + step : "nobody holds " + shards_text(nobodys) + step;
   }
 
   // What they say ------------------------------------------------------------------------------------------------------------

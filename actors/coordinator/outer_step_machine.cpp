@@ -241,7 +241,8 @@ void advance_waiting(State& state, Instant now, Effects& effects) {
   else if (!state.pause && now - state.phase_since > state.options.wait_limit)
     run_end::end(state,
                  Error{ErrorName::TooFewPeers, std::to_string(caught_up(state)) + " of " + std::to_string(wanted) + " after " +
-                                                   format_duration(state.options.wait_limit)},
+                                                   format_duration(state.options.wait_limit) +
+                                                   (state.incomplete.empty() ? "" : "; " + state.incomplete)},
                  now, effects);
 }
 

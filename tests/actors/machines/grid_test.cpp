@@ -659,6 +659,60 @@ BOOST_AUTO_TEST_CASE(who_waits_for_its_replica_hears_of_a_rollback_and_where_the
   BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::RolledBack));
 }
 
+BOOST_AUTO_TEST_CASE(a_rollback_to_a_step_of_which_nobody_brings_a_shard_names_it) {
+  auto bench = training(THREE);
+  bench.grid.run.options.on_correlated_loss = LossPolicy::RollBack;
+  for (int i = 0; i < 2; ++i) {
+    bench.ready_all(THREE);
+    for (const auto peer : THREE) bench.vote(peer);
+  }
+  bench.grid.run.checkpoint = Origin{Revision{1}, whole(1), 0, 0};
+  bench.grid.parts[whole(1)] = {held(10, 1), held(11, 1)};
+  bench.lose(20);
+  bench.lose(31);
+  BOOST_REQUIRE(bench.grid.run.restoring.has_value());
+  const auto brings = [&](std::uint64_t id, std::uint64_t as, std::uint64_t revision) {
+    auto hello = GridBench::hello_of(as);
+    hello.peer = PeerId{id};
+    bench.hear(id, hello);
+    bench.hear(id, Seated{Revision{revision}, held(as, revision), Digest{7, shard_of(as)}, 100 + shard_of(as), 1});
+    bench.on(Tick{});
+  };
+  const auto waits_for = [&](std::string_view what) { return bench.grid.run.waiting.what.find(what) != std::string::npos; };
+  brings(110, 10, 1);
+  BOOST_TEST(!waits_for("nobody holds"), "its replica is not whole: " << bench.grid.run.waiting.what);
+  brings(111, 11, 0);  // another one saved nothing
+  BOOST_TEST(waits_for("joining: a, nobody holds shard 1 of outer step 1;"), bench.grid.run.waiting.what);
+  brings(120, 20, 0);
+  brings(121, 21, 1);
+  BOOST_TEST(waits_for("no replica holds all shards of outer step 1"), bench.grid.run.waiting.what);
+  bench.pass(10min, {110, 111, 120, 121});
+  bench.pass(2s, {110, 111, 120, 121});
+  BOOST_REQUIRE(bench.grid.run.end_cause.has_value());
+  BOOST_TEST(bench.grid.run.end_cause->detail.find("no replica holds all shards of outer step 1") != std::string::npos,
+             bench.grid.run.end_cause->detail);
+}
+
+BOOST_AUTO_TEST_CASE(a_rollback_whose_checkpoint_somebody_brings_whole_lacks_nothing) {
+  auto bench = training(THREE);
+  bench.grid.run.options.on_correlated_loss = LossPolicy::RollBack;
+  bench.ready_all(THREE);
+  for (const auto peer : THREE) bench.vote(peer);
+  bench.ready_all(THREE);
+  for (const auto peer : THREE) bench.vote(peer);
+  bench.grid.run.checkpoint = Origin{Revision{1}, whole(1), 0, 0};
+  bench.grid.parts[whole(1)] = {held(10, 1), held(11, 1)};
+  bench.lose(20);
+  bench.lose(31);
+  for (const auto as : {10U, 11U}) {
+    auto hello = GridBench::hello_of(as);
+    hello.peer = PeerId{as + 100};
+    bench.hear(as + 100, hello);
+    bench.hear(as + 100, Seated{Revision{1}, held(as, 1), Digest{7, shard_of(as)}, 100 + shard_of(as), 1});
+  }
+  BOOST_TEST(bench.grid.run.incomplete.empty(), bench.grid.run.incomplete);
+}
+
 BOOST_AUTO_TEST_CASE(a_run_of_one_shard_is_passed_through) {
   Options options;
   options.run = "run";
