@@ -16,6 +16,14 @@ const std::string* text_of(const Record& record, std::string_view key) {
 
 }  // namespace
 
+Record shard_record(const char* event, const Replica& replica, const Hello& hello) {
+  return Record{event}
+      .with("peer", to_string(hello.peer))
+      .with("name", hello.name)
+      .with("replica", replica.name)
+      .with("shard", std::uint64_t{hello.shard});
+}
+
 void Unfolding::carry(const Effect& effect) {
   std::visit(overloaded{
                  [&](const Keep& e) { decided_ = e.snapshot; },

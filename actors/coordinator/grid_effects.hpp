@@ -5,6 +5,9 @@
 
 namespace prime::coordinator {
 
+/// A line of the journal about one peer of a replica.
+[[nodiscard]] Record shard_record(const char* event, const Replica& replica, const Hello& hello);
+
 /// Lasts for one event.
 class Unfolding {
  public:

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "actors/peer/coordinator_ties.hpp"
 #include "messages/assert.hpp"
 
 namespace prime::peer {
@@ -17,13 +18,13 @@ constexpr std::size_t MISSING_SHOWN = 256;
 /// Handles one event; appends effects, returns the reason.
 class Handler {
  public:
-  Handler(State& state, Instant now, Effects& effects) : s_(state), now_(now), effects_(effects) {}
+  Handler(State& state, Instant now, Effects& effects) : s_(state), now_(now), effects_(effects), ties_(state, now, effects) {}
 
   std::string operator()(const FromCoordinator& message) {
     s_.heard = now_;
     if (s_.phase == Phase::Leaving) {
       if (const auto* answer = std::get_if<Dismissed>(&message))
-        return end(std::nullopt, answer->cause.name == ErrorName::RunStopped, prime::to_string(answer->cause));
+        return ties_.end(std::nullopt, answer->cause.name == ErrorName::RunStopped, prime::to_string(answer->cause));
       // It has voted: what it saves is what the others hold.
       const bool decides = std::holds_alternative<Commit>(message) || std::holds_alternative<Abort>(message);
       if (!decides) return "it leaves";
@@ -31,28 +32,9 @@ class Handler {
     return std::visit([this](const auto& m) { return hear(m); }, message);
   }
 
-  std::string operator()(const CoordinatorLost& event) { return coordinator_lost(event.reason); }
-
-  /// It owes this peer what was decided, and says so once it knows who is back.
-  std::string operator()(const CoordinatorBack&) {
-    if (!s_.absence) return "nobody was missed";
-    record(Record{"coordinator_back"}.with("after_s", std::chrono::duration<double>(now_ - s_.absence->since).count()));
-    s_.absence.reset();
-    s_.heard = now_;
-    auto hello = s_.options.hello;
-    hello.returning = s_.epoch > Epoch{};
-    tell(std::move(hello));
-    if (s_.phase == Phase::Leaving) say_goodbye();
-    return "the coordinator is back";
-  }
-
-  std::string operator()(const RedialFailed& event) {
-    if (!s_.absence) return "nobody was missed";
-    s_.absence->dialing = false;
-    s_.absence->redial_at = now_ + s_.absence->pause;
-    s_.absence->pause = std::min(2 * s_.absence->pause, REDIAL_AFTER_AT_MOST);
-    return "not yet: " + prime::to_string(event.cause);
-  }
+  std::string operator()(const CoordinatorLost& event) { return ties_.lost(event.reason); }
+  std::string operator()(const CoordinatorBack&) { return ties_.back(); }
+  std::string operator()(const RedialFailed& event) { return ties_.redial_failed(event.cause); }
 
   std::string operator()(const Configured& event) {
     s_.options.heartbeat_every = event.heartbeat_every;
@@ -74,7 +56,7 @@ class Handler {
       s_.revision = event.revision;
       return take_seat();
     }
-    if (event.layout != s_.layout) return give_up(Error{ErrorName::LayoutMismatch, "the restarted trainer binds other tensors"});
+    if (event.layout != s_.layout) return ties_.give_up(Error{ErrorName::LayoutMismatch, "the restarted trainer binds other tensors"});
     if (trains()) emit(BeginTraining{*s_.begin});
     if (s_.phase == Phase::Finishing && s_.done->finalist) emit(FinishTraining{*s_.done});
     return "the trainer is back";
@@ -99,9 +81,9 @@ class Handler {
     return "the trainer is started again";
   }
 
-  std::string operator()(const TrainerGaveUp& event) { return give_up(event.cause); }
+  std::string operator()(const TrainerGaveUp& event) { return ties_.give_up(event.cause); }
 
-  std::string operator()(const TrainerLeft&) { return leave(); }
+  std::string operator()(const TrainerLeft&) { return ties_.leave(); }
 
   std::string operator()(const TrainerFinal& event) {
     if (s_.phase != Phase::Finishing) return "a final answer that nobody waits for";
@@ -169,15 +151,15 @@ class Handler {
     return event.through == PeerId{} ? "a lane leads there directly" : "a lane is relayed";
   }
 
-  std::string operator()(const LeaveRequested&) { return leave(); }
+  std::string operator()(const LeaveRequested&) { return ties_.leave(); }
 
   std::string operator()(const Tick&) {
     // Who was frozen itself cannot judge the silence of others: what they said meanwhile is still on its way.
     if (now_ - std::exchange(s_.ticked, now_) > s_.options.heartbeat_limit / 2) s_.heard = now_;
-    if (s_.phase == Phase::Leaving && now_ - s_.asked > LEAVE_LIMIT) return coordinator_stays_away();
+    if (s_.phase == Phase::Leaving && now_ - s_.asked > LEAVE_LIMIT) return ties_.stays_away();
     if (s_.phase == Phase::Leaving && !s_.absence) return {};
-    if (s_.absence) return look_for_the_coordinator();
-    if (now_ - s_.heard > s_.options.heartbeat_limit) return coordinator_lost("silent for " + format_duration(now_ - s_.heard));
+    if (s_.absence) return ties_.look();
+    if (now_ - s_.heard > s_.options.heartbeat_limit) return ties_.lost("silent for " + format_duration(now_ - s_.heard));
     if (s_.phase != Phase::Greeting && now_ - s_.beat >= s_.options.heartbeat_every) {
       s_.beat = now_;
       tell(Heartbeat{s_.inner_steps, s_.reduce_chunks});
@@ -205,10 +187,10 @@ class Handler {
   }
 
   std::string hear(const Dismissed& m) {
-    if (s_.phase == Phase::Finishing && m.cause.name == ErrorName::RunDone) return end(std::nullopt, false, {});
+    if (s_.phase == Phase::Finishing && m.cause.name == ErrorName::RunDone) return ties_.end(std::nullopt, false, {});
     // Sent away with the run's state in hand: it is kept for whoever continues the run, unless it is void.
     const bool worth_keeping = info(m.cause.name).klass != ErrorClass::User && m.cause.name != ErrorName::RolledBack;
-    return end(m.cause, worth_keeping, prime::to_string(m.cause));
+    return ties_.end(m.cause, worth_keeping, prime::to_string(m.cause));
   }
 
   std::string hear(const FetchState& m) {
@@ -226,8 +208,8 @@ class Handler {
   std::string hear(const BeginStep& m) {
     if (m.view.epoch < s_.epoch) return "a step of an older epoch";
     if (m.base != s_.revision)
-      return give_up(Error{ErrorName::ParityBroken,
-                           "told to train from revision " + std::to_string(m.base.value) + ", holds " + std::to_string(s_.revision.value)});
+      return ties_.give_up(Error{ErrorName::ParityBroken, "told to train from revision " + std::to_string(m.base.value) + ", holds " +
+                                                              std::to_string(s_.revision.value)});
     s_.epoch = m.view.epoch;
     const bool known =
         s_.begin && s_.begin->step == m.step && s_.begin->contribute == m.contribute && s_.begin->first_sample == m.first_sample;
@@ -300,7 +282,7 @@ class Handler {
   std::string hear(const Commit& m) {
     if (!s_.prepared || s_.reduce->op != m.op) return "a commit that was heard before";
     if (*s_.prepared != m.state)
-      return give_up(Error{ErrorName::ParityBroken, "prepared " + to_string(*s_.prepared) + ", committed was " + to_string(m.state)});
+      return ties_.give_up(Error{ErrorName::ParityBroken, "prepared " + to_string(*s_.prepared) + ", committed was " + to_string(m.state)});
     PRIME_ASSERT(m.revision == s_.revision.next(), "law 2: a commit leads to the next revision");
     s_.revision = m.revision;
     s_.digest = m.state;
@@ -424,78 +406,6 @@ class Handler {
     if (s_.phase != Phase::Leaving) s_.phase = next;
   }
 
-  std::string leave() {
-    if (s_.phase == Phase::Greeting) {
-      tell(Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
-      return end(std::nullopt, false, {});
-    }
-    if (s_.absence && s_.phase == Phase::Finishing) return coordinator_stays_away();
-    if (s_.phase == Phase::Reducing) emit(AbortReduce{s_.reduce->op, "this peer leaves"});
-    s_.phase = Phase::Leaving;
-    s_.asked = now_;
-    if (!s_.absence) return say_goodbye();
-    // Others may wait for it, and who only was not there any more is a loss to them.
-    s_.absence->redial_at = now_;
-    s_.absence->pause = REDIAL_AFTER;
-    return look_for_the_coordinator();
-  }
-
-  std::string say_goodbye() {
-    s_.said_goodbye = true;
-    tell(Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
-    return "leaves";
-  }
-
-  std::string coordinator_lost(const std::string& how) {
-    if (s_.absence) return "it is looked for already";
-    record(Record{"coordinator_lost"}
-               .with("reason", how)
-               .with("gives_up_after_s", std::chrono::duration<double>(s_.options.coordinator_grace).count()));
-    s_.absence = CoordinatorAbsence{how, now_, now_};
-    return look_for_the_coordinator();
-  }
-
-  std::string coordinator_stays_away() {
-    if (s_.said_goodbye) return end(std::nullopt, true, "left without an answer");
-    const auto how = s_.absence->how + "; it did not come back within " + format_duration(now_ - s_.absence->since);
-    // Who was never welcome has lost nothing: a run that ended just now, or an address at which nobody serves one.
-    if (s_.phase == Phase::Greeting) return end(Error{ErrorName::RunUnreachable, "no welcome: " + how}, false, {});
-    const Error cause{ErrorName::CoordinatorLost, how};
-    return end(cause, true, prime::to_string(cause));
-  }
-
-  std::string look_for_the_coordinator() {
-    auto& absence = *s_.absence;
-    if (now_ - absence.since > s_.options.coordinator_grace) return coordinator_stays_away();
-    if (absence.dialing || now_ < absence.redial_at) return {};
-    absence.dialing = true;
-    emit(Redial{s_.coordinators});
-    return "looks for the coordinator";
-  }
-
-  std::string give_up(Error cause) {
-    tell(Deathrattle{false, cause});
-    return end(cause, true, prime::to_string(cause));
-  }
-
-  /// `save` says why the state is saved before, if it is worth it.
-  std::string end(std::optional<Error> cause, bool save, const std::string& why) {
-    // Once all steps are committed, a coordinator that goes is the regular end of the run.
-    if (s_.phase == Phase::Finishing && cause && cause->name == ErrorName::CoordinatorLost) cause.reset();
-    if (s_.phase == Phase::Reducing) emit(AbortReduce{s_.reduce->op, "this peer ends"});
-    auto note = Record{"peer_ended"}.with("revision", s_.revision.value).with("phase", std::string{to_string(s_.phase)});
-    if (cause) note = std::move(note).with("reason", prime::to_string(*cause));
-    if (s_.prepared) note = std::move(note).with("in_doubt", to_string(s_.reduce->op));
-    // Who never trained or fetched holds nothing that is worth keeping; a trainer that is down just now has its state here.
-    const bool holds_run = s_.begin || s_.revision > Revision{};
-    if (save && holds_run && (cause || s_.phase == Phase::Leaving)) emit(SaveState{why});
-    record(std::move(note));
-    s_.phase = Phase::Over;
-    const std::string reason = cause ? prime::to_string(*cause) : why.empty() ? "ended" : why;
-    emit(End{std::move(cause)});
-    return reason;
-  }
-
   void tell(ToCoordinator message) { effects_.emplace_back(Tell{std::move(message)}); }
   void emit(Effect effect) { effects_.push_back(std::move(effect)); }
   void record(Record record) { effects_.emplace_back(std::move(record)); }
@@ -503,6 +413,7 @@ class Handler {
   State& s_;
   Instant now_;
   Effects& effects_;
+  CoordinatorTies ties_;
 };
 
 }  // namespace

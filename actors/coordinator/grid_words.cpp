@@ -1,0 +1,225 @@
+#include "actors/coordinator/grid_words.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+#include <utility>
+
+namespace prime::coordinator {
+namespace {
+
+/// What is said by all peers of a replica before the replica has said it: the words must be about the same.
+auto subject(const Seated&) { return 0; }
+auto subject(const Ready& m) { return std::tuple{m.step, m.base, m.weight > 0}; }
+auto subject(const Vote& m) { return m.op; }
+auto subject(const FinalReport&) { return 0; }
+
+template <class Messages, class Member>
+Digest join(Grid& grid, const Messages& said, Member member) {
+  std::vector<Digest> parts;
+  for (const auto& message : said) parts.push_back(message.*member);
+  const auto whole = combined(parts);
+  grid.parts[whole] = std::move(parts);
+  return whole;
+}
+
+Seated as_one(Grid& grid, const std::vector<Seated>& said) {
+  auto one = said.front();
+  one.state = join(grid, said, &Seated::state);
+  std::vector<Digest> layouts;
+  one.elements = 0;
+  for (const auto& m : said) {
+    layouts.push_back(m.layout);
+    one.elements += m.elements;
+    one.revision = std::min(one.revision, m.revision);  // of unequal ones the digest is nobody's: then they fetch
+  }
+  one.layout = combined(layouts);
+  return one;
+}
+
+/// Each has trained on its own tokens.
+Ready as_one(Grid&, const std::vector<Ready>& said) {
+  auto one = said.front();
+  double loss = 0;
+  double speed = 0;
+  one.weight = 0;
+  for (const auto& m : said) {
+    one.weight += m.weight;
+    loss += m.loss.value() * static_cast<double>(m.weight);
+    speed += m.tokens_per_s.value();
+    if (std::isnan(one.held_out_loss.value())) one.held_out_loss = m.held_out_loss;
+  }
+  if (one.weight > 0) one.loss = Real{loss / static_cast<double>(one.weight)};
+  one.tokens_per_s = Real{speed};
+  return one;
+}
+
+Vote as_one(Grid& grid, const std::vector<Vote>& said) {
+  Vote one{said.front().op, join(grid, said, &Vote::state), 0, 0};
+  for (const auto& m : said) {
+    one.wire_bytes += m.wire_bytes;
+    one.reduce_ns = std::max(one.reduce_ns, m.reduce_ns);
+  }
+  return one;
+}
+
+FinalReport as_one(Grid&, const std::vector<FinalReport>& said) {
+  auto one = said.front();
+  for (const auto& m : said) {
+    if (std::isnan(one.held_out_loss.value())) one.held_out_loss = m.held_out_loss;
+    if (one.sample.empty()) one.sample = m.sample;
+    if (one.problem.empty()) one.problem = m.problem;
+  }
+  return one;
+}
+
+}  // namespace
+
+std::string Words::heard(std::uint64_t key, std::uint32_t shard, const FromPeer& message) {
+  return std::visit([&](const auto& m) { return hear(key, shard, m); }, message);
+}
+
+void Words::once_whole(std::uint64_t key) {
+  if (g_.replicas.at(key).whole) once_all_said(key, &ShardPeer::seated);
+}
+
+std::string Words::beat(const Replica& replica, PeerId from) {
+  effects_.emplace_back(Send{from, HeartbeatSeen{g_.run.view.epoch}});
+  const auto known = replica.whole ? g_.run.peers.find(replica.lead()) : g_.run.peers.end();
+  const bool comes_back = known != g_.run.peers.end() && known->second.absent && all_here(replica) &&
+                          now_ - last_heard(replica) <= g_.run.options.heartbeat_limit;
+  return comes_back ? rows_.forward(Received{replica.lead(), Heartbeat{}}) : std::string{};
+}
+
+std::string Words::hear(std::uint64_t key, std::uint32_t shard, const Seated& m) {
+  auto& peer = *g_.replicas.at(key).shards[shard];
+  peer.elements = m.elements;
+  peer.trainer_pid = m.trainer_pid;
+  peer.holds = {m.revision, m.state};
+  return note(key, shard, &ShardPeer::seated, m);
+}
+
+std::string Words::hear(std::uint64_t key, std::uint32_t shard, const Fetched& m) {
+  auto& peer = *g_.replicas.at(key).shards[shard];
+  peer.holds = m;
+  if (!peer.asked || m.revision != peer.asked->revision || m.state != peer.asked->state) return "a fetch that nobody waits for";
+  peer.fetched = m;
+  return once_all_fetched(key);
+}
+
+std::string Words::hear(std::uint64_t key, std::uint32_t shard, const Ready& m) {
+  auto& replica = g_.replicas.at(key);
+  replica.shards[shard]->trainer_pid = m.trainer_pid;
+  // It was told by now to begin anew.
+  if (m.step == replica.begun.step && m.attempt < replica.begun.attempt) return "a readiness of an attempt that is void";
+  return note(key, shard, &ShardPeer::ready, m);
+}
+
+std::string Words::hear(std::uint64_t key, std::uint32_t shard, const Vote& m) { return note(key, shard, &ShardPeer::vote, m); }
+std::string Words::hear(std::uint64_t key, std::uint32_t shard, const FinalReport& m) { return note(key, shard, &ShardPeer::report, m); }
+std::string Words::hear(std::uint64_t key, std::uint32_t shard, const FetchFailed& m) {
+  auto& peer = *g_.replicas.at(key).shards[shard];
+  if (!peer.asked || m.revision != peer.asked->revision || m.donor != peer.asked->donor) return "a fetch that nobody waits for";
+  peer.fetch_failed = m.error;
+  return once_all_fetched(key);
+}
+
+std::string Words::hear(std::uint64_t key, std::uint32_t /*shard*/, ReduceFailed m) {
+  m.suspect = lead_of(m.suspect);
+  return passed_on(key, m);
+}
+
+std::string Words::hear(std::uint64_t key, std::uint32_t /*shard*/, const InDoubt& m) { return passed_on(key, m); }
+std::string Words::hear(std::uint64_t key, std::uint32_t shard, const LinkMeasured& m) {
+  return shard == 0 ? passed_on(key, m) : "a link that nobody asked for";
+}
+
+std::string Words::hear(std::uint64_t key, std::uint32_t shard, const LaneRelayed& m) {
+  const auto name = [&](PeerId peer) {
+    const auto place = g_.places.find(peer);
+    return place == g_.places.end() ? to_string(peer) : g_.replicas.at(place->second.replica).shards[place->second.shard]->hello.name;
+  };
+  const auto& replica = g_.replicas.at(key);
+  if (!replica.whole) return "a lane of who is no member";
+  const bool direct = m.through == PeerId{};
+  auto record = shard_record(direct ? "lane_direct" : "lane_relayed", replica, replica.shards[shard]->hello).with("to", name(m.to));
+  effects_.emplace_back(direct ? record : std::move(record).with("through", name(m.through)));
+  return shard == 0 ? passed_on(key, m) : "a lane of another shard than the first";
+}
+
+std::string Words::hear(std::uint64_t key, std::uint32_t /*shard*/, const TrainerRestarted& m) {
+  auto& replica = g_.replicas.at(key);
+  const auto known = replica.whole ? g_.run.peers.find(replica.lead()) : g_.run.peers.end();
+  if (known == g_.run.peers.end() || known->second.seat != Seat::Member) return "a trainer of who is no member was started again";
+  const auto& seat = known->second;
+  const bool at_it = seat.contributes && !seat.ready && m.step == seat.begun && m.attempt >= replica.begun.attempt;
+  if (!at_it) return "a trainer was started again, and the others of its replica need not be";
+  replica.begun.attempt = std::max(replica.begun.attempt, m.attempt) + 1;
+  for (auto& peer : replica.shards) peer->ready.reset();
+  const auto& members = g_.run.view.members;
+  const auto at = std::ranges::find(members, replica.lead(), &Member::id);
+  rows_.carry(Send{replica.lead(), BeginStep{g_.run.view, seat.begun, g_.run.revision, true,
+                                             static_cast<std::uint32_t>(at - members.begin()), seat.first_sample}});
+  return replica.name + " begins step " + std::to_string(m.step.value) + " anew";
+}
+
+std::string Words::hear(std::uint64_t, std::uint32_t, const Hello&) { return {}; }
+std::string Words::hear(std::uint64_t, std::uint32_t, const Heartbeat&) { return {}; }
+std::string Words::hear(std::uint64_t, std::uint32_t, const Deathrattle&) { return {}; }
+
+PeerId Words::lead_of(PeerId peer) const {
+  const auto place = g_.places.find(peer);
+  if (place == g_.places.end() || !g_.replicas.at(place->second.replica).whole) return peer;
+  return g_.replicas.at(place->second.replica).lead();
+}
+
+std::string Words::passed_on(std::uint64_t key, FromPeer message) {
+  const auto& replica = g_.replicas.at(key);
+  if (!replica.whole) return "a message of a replica that is not whole";
+  return rows_.forward(Received{replica.lead(), std::move(message)});
+}
+
+template <class Message>
+std::string Words::note(std::uint64_t key, std::uint32_t shard, std::optional<Message> ShardPeer::*slot, const Message& message) {
+  auto& replica = g_.replicas.at(key);
+  (*replica.shards[shard]).*slot = message;
+  return replica.whole ? once_all_said(key, slot) : replica.shards[shard]->hello.name + " waits for the others of its replica";
+}
+
+template <class Message>
+std::string Words::once_all_said(std::uint64_t key, std::optional<Message> ShardPeer::*slot) {
+  const auto found = g_.replicas.find(key);
+  if (found == g_.replicas.end()) return {};
+  std::vector<Message> said;
+  for (const auto& peer : found->second.shards) {
+    const auto& message = (*peer).*slot;
+    if (!message || (!said.empty() && subject(said.front()) != subject(*message))) return "the others of its replica have yet to say it";
+    said.push_back(*message);
+  }
+  auto reason = rows_.forward(Received{found->second.lead(), as_one(g_, said)});
+  if (const auto still = g_.replicas.find(key); still != g_.replicas.end())
+    for (auto& peer : still->second.shards) ((*peer).*slot).reset();
+  return reason;
+}
+
+std::string Words::once_all_fetched(std::uint64_t key) {
+  auto& replica = g_.replicas.at(key);
+  const auto known = g_.run.peers.find(replica.lead());
+  if (!replica.whole || known == g_.run.peers.end()) return "a fetch of a replica that is not whole";
+  std::vector<Fetched> held;
+  std::optional<Error> failed;
+  for (const auto& peer : replica.shards) {
+    if (!peer->fetched && !peer->fetch_failed) return "the others of its replica have yet to fetch";
+    if (peer->fetch_failed && !failed) failed = peer->fetch_failed;
+    held.push_back(peer->holds);
+  }
+  for (auto& peer : replica.shards) peer->asked.reset();
+  const auto& fetch = known->second.fetch;
+  if (!failed) return rows_.forward(Received{replica.lead(), Fetched{fetch.revision, join(g_, held, &Fetched::state)}});
+  known->second.seated.state = join(g_, held, &Fetched::state);
+  known->second.seated.revision =
+      std::ranges::min_element(held, {}, &Fetched::revision)->revision;  // of unequal ones the digest is nobody's
+  return rows_.forward(Received{replica.lead(), FetchFailed{fetch.donor, fetch.revision, *failed}});
+}
+
+}  // namespace prime::coordinator

@@ -1,0 +1,99 @@
+#include "actors/peer/coordinator_ties.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace prime::peer {
+
+std::string CoordinatorTies::lost(const std::string& how) {
+  if (s_.absence) return "it is looked for already";
+  record(Record{"coordinator_lost"}
+             .with("reason", how)
+             .with("gives_up_after_s", std::chrono::duration<double>(s_.options.coordinator_grace).count()));
+  s_.absence = CoordinatorAbsence{how, now_, now_};
+  return look();
+}
+
+std::string CoordinatorTies::look() {
+  auto& absence = *s_.absence;
+  if (now_ - absence.since > s_.options.coordinator_grace) return stays_away();
+  if (absence.dialing || now_ < absence.redial_at) return {};
+  absence.dialing = true;
+  emit(Redial{s_.coordinators});
+  return "looks for the coordinator";
+}
+
+std::string CoordinatorTies::redial_failed(const Error& cause) {
+  if (!s_.absence) return "nobody was missed";
+  s_.absence->dialing = false;
+  s_.absence->redial_at = now_ + s_.absence->pause;
+  s_.absence->pause = std::min(2 * s_.absence->pause, REDIAL_AFTER_AT_MOST);
+  return "not yet: " + prime::to_string(cause);
+}
+
+std::string CoordinatorTies::back() {
+  if (!s_.absence) return "nobody was missed";
+  record(Record{"coordinator_back"}.with("after_s", std::chrono::duration<double>(now_ - s_.absence->since).count()));
+  s_.absence.reset();
+  s_.heard = now_;
+  auto hello = s_.options.hello;
+  hello.returning = s_.epoch > Epoch{};
+  tell(std::move(hello));
+  if (s_.phase == Phase::Leaving) say_goodbye();
+  return "the coordinator is back";
+}
+
+std::string CoordinatorTies::stays_away() {
+  if (s_.said_goodbye) return end(std::nullopt, true, "left without an answer");
+  const auto how = s_.absence->how + "; it did not come back within " + format_duration(now_ - s_.absence->since);
+  // Who was never welcome has lost nothing: a run that ended just now, or an address at which nobody serves one.
+  if (s_.phase == Phase::Greeting) return end(Error{ErrorName::RunUnreachable, "no welcome: " + how}, false, {});
+  const Error cause{ErrorName::CoordinatorLost, how};
+  return end(cause, true, prime::to_string(cause));
+}
+
+std::string CoordinatorTies::leave() {
+  if (s_.phase == Phase::Greeting) {
+    tell(Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
+    return end(std::nullopt, false, {});
+  }
+  if (s_.absence && s_.phase == Phase::Finishing) return stays_away();
+  if (s_.phase == Phase::Reducing) emit(AbortReduce{s_.reduce->op, "this peer leaves"});
+  s_.phase = Phase::Leaving;
+  s_.asked = now_;
+  if (!s_.absence) return say_goodbye();
+  // Others may wait for it, and who only was not there any more is a loss to them.
+  s_.absence->redial_at = now_;
+  s_.absence->pause = REDIAL_AFTER;
+  return look();
+}
+
+std::string CoordinatorTies::say_goodbye() {
+  s_.said_goodbye = true;
+  tell(Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
+  return "leaves";
+}
+
+std::string CoordinatorTies::give_up(Error cause) {
+  tell(Deathrattle{false, cause});
+  return end(cause, true, prime::to_string(cause));
+}
+
+std::string CoordinatorTies::end(std::optional<Error> cause, bool save, const std::string& why) {
+  // Once all steps are committed, a coordinator that goes is the regular end of the run.
+  if (s_.phase == Phase::Finishing && cause && cause->name == ErrorName::CoordinatorLost) cause.reset();
+  if (s_.phase == Phase::Reducing) emit(AbortReduce{s_.reduce->op, "this peer ends"});
+  auto note = Record{"peer_ended"}.with("revision", s_.revision.value).with("phase", std::string{to_string(s_.phase)});
+  if (cause) note = std::move(note).with("reason", prime::to_string(*cause));
+  if (s_.prepared) note = std::move(note).with("in_doubt", to_string(s_.reduce->op));
+  // Who never trained or fetched holds nothing that is worth keeping; a trainer that is down just now has its state here.
+  const bool holds_run = s_.begin || s_.revision > Revision{};
+  if (save && holds_run && (cause || s_.phase == Phase::Leaving)) emit(SaveState{why});
+  record(std::move(note));
+  s_.phase = Phase::Over;
+  const std::string reason = cause ? prime::to_string(*cause) : why.empty() ? "ended" : why;
+  emit(End{std::move(cause)});
+  return reason;
+}
+
+}  // namespace prime::peer

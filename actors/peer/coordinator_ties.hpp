@@ -1,0 +1,38 @@
+// Owns what ties a peer to its coordinator: how it looks for one that was lost, says goodbye, and ends.
+#pragma once
+
+#include "actors/peer/peer_machine.hpp"
+
+namespace prime::peer {
+
+/// Lasts for one event; each call returns its reason.
+class CoordinatorTies {
+ public:
+  CoordinatorTies(State& state, Instant now, std::vector<Effect>& effects) : s_(state), now_(now), effects_(effects) {}
+
+  std::string lost(const std::string& how);
+  /// At a tick, while it is away.
+  std::string look();
+  std::string redial_failed(const Error& cause);
+  /// It owes this peer what was decided, and says so once it knows who is back.
+  std::string back();
+  /// Neither found nor heard of in time.
+  std::string stays_away();
+
+  std::string leave();
+  std::string give_up(Error cause);
+  /// `save` says why the state is saved before, if it is worth it.
+  std::string end(std::optional<Error> cause, bool save, const std::string& why);
+
+ private:
+  std::string say_goodbye();
+  void tell(ToCoordinator message) { effects_.emplace_back(Tell{std::move(message)}); }
+  void emit(Effect effect) { effects_.push_back(std::move(effect)); }
+  void record(Record record) { effects_.emplace_back(std::move(record)); }
+
+  State& s_;
+  Instant now_;
+  std::vector<Effect>& effects_;
+};
+
+}  // namespace prime::peer
