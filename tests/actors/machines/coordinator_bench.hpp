@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,11 +16,66 @@ namespace prime::coordinator {
 inline constexpr Digest LAYOUT{7, 7};
 inline constexpr Digest INITIAL{1, 1};
 
-struct Bench {
+/// What the last event has led to, or all that happened in the last `pass`.
+struct Consequences {
+  std::vector<Effect> effects;
+  std::string reason;
+
+  template <class Message>
+  [[nodiscard]] std::vector<std::pair<std::uint64_t, Message>> sent() const {
+    std::vector<std::pair<std::uint64_t, Message>> list;
+    for (const auto& effect : effects)
+      if (const auto* send = std::get_if<Send>(&effect))
+        if (const auto* message = std::get_if<Message>(&send->message)) list.emplace_back(send->to.value, *message);
+    return list;
+  }
+  [[nodiscard]] std::optional<ErrorName> dismissed(std::uint64_t peer) const {
+    for (const auto& [to, message] : sent<Dismissed>())
+      if (to == peer) return message.cause.name;
+    return std::nullopt;
+  }
+  [[nodiscard]] const Finish* finished() const {
+    for (const auto& effect : effects)
+      if (const auto* finish = std::get_if<Finish>(&effect)) return finish;
+    return nullptr;
+  }
+  [[nodiscard]] std::optional<std::size_t> position_of_record(std::string_view event) const {
+    for (std::size_t i = 0; i < effects.size(); ++i)
+      if (const auto* record = std::get_if<Record>(&effects[i]); record != nullptr && record->event == event) return i;
+    return std::nullopt;
+  }
+  /// To whom anything of that kind was sent, in the order of their ids.
+  template <class Message>
+  [[nodiscard]] std::vector<std::uint64_t> told() const {
+    std::vector<std::uint64_t> ids;
+    for (const auto& [to, message] : sent<Message>()) ids.push_back(to);
+    std::sort(ids.begin(), ids.end());
+    return ids;
+  }
+  template <class Message>
+  [[nodiscard]] Message told(std::uint64_t peer) const {
+    for (const auto& [to, message] : sent<Message>())
+      if (to == peer) return message;
+    BOOST_FAIL("nothing of that kind was sent to " << peer);
+    return {};
+  }
+  [[nodiscard]] std::vector<std::uint64_t> fenced() const {
+    std::vector<std::uint64_t> ids;
+    for (const auto& effect : effects)
+      if (const auto* fence = std::get_if<Fence>(&effect)) ids.push_back(fence->peer.value);
+    return ids;
+  }
+  [[nodiscard]] std::vector<Record> records(std::string_view event) const {
+    std::vector<Record> list;
+    for (const auto& effect : effects)
+      if (const auto* record = std::get_if<Record>(&effect); record != nullptr && record->event == event) list.push_back(*record);
+    return list;
+  }
+};
+
+struct Bench : Consequences {
   Instant now{};
   State state;
-  std::vector<Effect> effects;  ///< of the last event, or of all that happened in the last `pass`
-  std::string reason;
 
   explicit Bench(std::uint32_t min_peers = 2, std::uint32_t quorum = 2, std::uint64_t outer_steps = 3) {
     Options options;
@@ -85,30 +142,6 @@ struct Bench {
   void commit(const std::vector<std::uint64_t>& peers, Digest digest) {
     for (const auto peer : peers) ready(peer, 100);
     for (const auto peer : peers) vote(peer, digest);
-  }
-
-  template <class Message>
-  [[nodiscard]] std::vector<std::pair<std::uint64_t, Message>> sent() const {
-    std::vector<std::pair<std::uint64_t, Message>> list;
-    for (const auto& effect : effects)
-      if (const auto* send = std::get_if<Send>(&effect))
-        if (const auto* message = std::get_if<Message>(&send->message)) list.emplace_back(send->to.value, *message);
-    return list;
-  }
-  [[nodiscard]] std::optional<ErrorName> dismissed(std::uint64_t peer) const {
-    for (const auto& [to, message] : sent<Dismissed>())
-      if (to == peer) return message.cause.name;
-    return std::nullopt;
-  }
-  [[nodiscard]] const Finish* finished() const {
-    for (const auto& effect : effects)
-      if (const auto* finish = std::get_if<Finish>(&effect)) return finish;
-    return nullptr;
-  }
-  [[nodiscard]] std::optional<std::size_t> position_of_record(std::string_view event) const {
-    for (std::size_t i = 0; i < effects.size(); ++i)
-      if (const auto* record = std::get_if<Record>(&effects[i]); record != nullptr && record->event == event) return i;
-    return std::nullopt;
   }
 };
 

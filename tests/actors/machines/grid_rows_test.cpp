@@ -1,0 +1,378 @@
+// Owns the tests of who of which replica comes and goes.
+#include <boost/test/unit_test.hpp>
+
+#include "grid_bench.hpp"
+
+BOOST_AUTO_TEST_SUITE(grid_rows)
+
+using namespace prime;
+using namespace prime::coordinator;
+
+BOOST_AUTO_TEST_CASE(a_replica_takes_part_when_all_its_peers_are_there) {
+  GridBench bench;
+  bench.greet(11);
+  BOOST_TEST(bench.told<Welcome>() == Ids{11});  // its trainer may start
+  BOOST_TEST(text(bench.records("shard_waits").at(0), "missing") == "shard 0");
+  BOOST_TEST(bench.grid.run.peers.empty());
+  BOOST_TEST(bench.reason == "p11 waits for shard 0 of replica a");
+  bench.on(Tick{});
+  BOOST_TEST(bench.grid.run.waiting.what.find("replica a lacks shard 0") != std::string::npos, bench.grid.run.waiting.what);
+  bench.greet(10);
+  BOOST_TEST(bench.told<Welcome>() == Ids{10});
+  BOOST_TEST(bench.records("peer_joining").size() == 2);
+  BOOST_TEST(bench.told<ReplicaLacks>(11).missing.empty());
+  BOOST_TEST(bench.grid.run.peers.contains(PeerId{10}));
+  BOOST_TEST(bench.grid.run.incomplete.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_peer_takes_its_replica_with_it_and_the_others_go_on) {
+  auto bench = reducing(THREE);
+  bench.vote(10);
+  bench.lose(31);
+  BOOST_TEST(bench.told<Abort>() == (Ids{10, 11, 20, 21}));
+  const auto farewell = bench.told<Dismissed>(30);
+  BOOST_TEST((farewell.cause.name == ErrorName::Evicted));  // it takes part anew
+  BOOST_TEST(farewell.cause.detail == "shard 1 of replica c was lost");
+  BOOST_TEST(bench.fenced() == Ids{30});
+  const auto lost = bench.records("peer_lost");
+  BOOST_REQUIRE(lost.size() == 2);
+  BOOST_TEST(text(lost[0], "reason").starts_with("with p31: "), text(lost[0], "reason"));
+  BOOST_TEST(text(lost[1], "name") == "p31");
+  BOOST_TEST(ids_of(bench.told<StartReduce>(21).view) == (Ids{11, 21}));
+  for (const auto peer : ALL) bench.vote(peer);
+  BOOST_TEST(bench.told<Commit>() == ALL);
+  // What it still says is nobody's word any more, and its id never comes back.
+  bench.hear(30, Heartbeat{});
+  BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::Evicted));
+  bench.greet(31);
+  BOOST_TEST((bench.told<Dismissed>(31).cause.name == ErrorName::Evicted));
+}
+
+BOOST_AUTO_TEST_CASE(the_place_of_a_lost_peer_is_taken_and_the_replica_is_whole_again) {
+  auto bench = training(THREE);
+  bench.lose(31);
+  auto again = [&](std::uint64_t id, std::uint64_t as) {
+    auto hello = GridBench::hello_of(as);
+    hello.peer = PeerId{id};
+    bench.hear(id, hello);
+    bench.hear(id, Seated{Revision{}, held(as, 0), Digest{7, shard_of(as)}, 100 + shard_of(as), 1});
+  };
+  again(130, 30);
+  BOOST_TEST(bench.grid.run.peers.size() == 2);
+  again(131, 31);
+  BOOST_TEST(bench.grid.run.peers.contains(PeerId{130}));
+  BOOST_TEST(ids_of(bench.told<BeginStep>(131).view) == (Ids{11, 21, 131}));
+  BOOST_TEST(!bench.told<BeginStep>(131).contribute);
+}
+
+BOOST_AUTO_TEST_CASE(who_leaves_takes_its_replica_along_and_the_others_of_it_end) {
+  auto bench = training(THREE);
+  bench.hear(31, Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
+  BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::PeerLost));
+  BOOST_TEST(bench.told<Dismissed>(30).cause.detail == "shard 1 of replica c left");
+  BOOST_TEST(bench.told<Dismissed>(31).cause.detail == "left");
+  BOOST_TEST(bench.records("peer_left").size() == 2);
+  bench.hear(30, GridBench::hello_of(30));  // who was not there to hear it
+  BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::PeerLost));
+}
+
+BOOST_AUTO_TEST_CASE(who_fails_takes_its_replica_along_and_the_others_of_it_take_part_anew) {
+  auto bench = training(THREE);
+  bench.hear(30, Deathrattle{false, Error{ErrorName::TrainerFailed, "six times"}});
+  BOOST_TEST((bench.told<Dismissed>(31).cause.name == ErrorName::Evicted));
+  BOOST_TEST(bench.told<Dismissed>(31).cause.detail.starts_with("shard 0 of replica c was lost: the trainer failed"));
+}
+
+BOOST_AUTO_TEST_CASE(nobody_covers_for_the_silence_of_another_peer_of_its_replica) {
+  auto bench = reducing(THREE);
+  std::vector<Effect> all;
+  for (int second = 0; second < 11; ++second) {
+    bench.pass(1s, {10, 11, 20, 21, 30});
+    all.insert(all.end(), bench.effects.begin(), bench.effects.end());
+    bench.hear(30, InDoubt{bench.grid.run.operation.id});  // it has voted, and asks
+    all.insert(all.end(), bench.effects.begin(), bench.effects.end());
+  }
+  bench.effects = std::move(all);
+  BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::Evicted));
+  const auto lost = bench.records("peer_lost");
+  BOOST_REQUIRE(lost.size() == 2);
+  BOOST_TEST(text(lost[0], "reason").starts_with("with p31: "), text(lost[0], "reason"));
+  BOOST_TEST(ids_of(bench.grid.run.view) == (Ids{10, 20}));
+}
+
+BOOST_AUTO_TEST_CASE(heartbeats_of_all_keep_a_replica_and_each_is_answered) {
+  auto bench = training();
+  bench.hear(11, Heartbeat{});
+  BOOST_TEST(bench.told<HeartbeatSeen>() == Ids{11});
+  bench.pass(60s, ALL);
+  BOOST_TEST(bench.grid.run.view.members.size() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_coordinator_that_was_killed_waits_for_all_peers_of_a_replica) {
+  auto bench = reducing();
+  for (const auto peer : ALL) bench.vote(peer);
+  bench.ready_all({10, 11});
+  const auto epoch = bench.grid.run.view.epoch;
+  bench.grid = restore_grid(bench.grid.run.options, *bench.disk, bench.now);
+  BOOST_TEST(bench.grid.run.view.epoch.value == epoch.value);
+  auto returns = [&](std::uint64_t peer) {
+    auto hello = GridBench::hello_of(peer);
+    hello.returning = true;
+    bench.hear(peer, hello);
+  };
+  returns(10);
+  BOOST_TEST(bench.effects.size() == 1);  // the answer waits for the other one
+  BOOST_TEST(bench.told<ReplicaLacks>(10).missing == "shard 1");
+  BOOST_TEST(bench.reason == "p10 is back, and waits for the others of replica a");
+  bench.hear(10, InDoubt{bench.grid.run.operation.id});
+  BOOST_TEST(bench.reason == "its replica waits for the return of another peer");
+  BOOST_TEST(bench.grid.run.peers.at(PeerId{10}).absent);
+  returns(11);
+  BOOST_TEST(bench.told<BeginStep>() == (Ids{10, 11}));
+  BOOST_TEST(bench.told<ReplicaLacks>(10).missing.empty());
+  BOOST_TEST((bench.told<Commit>(11).state == held(11, 1)));
+  BOOST_TEST(bench.told<BeginStep>(11).view.members[0].lanes.port == 11);
+  returns(20);
+  returns(21);
+  bench.ready_all(ALL);
+  BOOST_TEST((bench.told<StartReduce>(21).elements == 101U));
+  for (const auto peer : ALL) bench.vote(peer);
+  BOOST_TEST(bench.told<Commit>() == ALL);
+}
+
+BOOST_AUTO_TEST_CASE(who_is_back_and_goes_again_before_its_replica_is_costs_it_nothing) {
+  auto bench = training();
+  bench.grid = restore_grid(bench.grid.run.options, *bench.disk, bench.now);
+  const auto returns = [&](std::uint64_t peer) {
+    auto hello = GridBench::hello_of(peer);
+    hello.returning = true;
+    bench.hear(peer, hello);
+  };
+  returns(10);
+  bench.on(Tick{});
+  BOOST_TEST(bench.fenced().empty());
+  BOOST_TEST(bench.grid.run.waiting.what.find("replica a lacks shard 1, replica b lacks shards 0, 1") != std::string::npos,
+             bench.grid.run.waiting.what);
+  bench.now += 1s;
+  bench.lose(10);
+  BOOST_TEST(bench.grid.run.incomplete.find("replica a lacks shards 0, 1") != std::string::npos, bench.grid.run.incomplete);
+  BOOST_TEST(bench.grid.run.peers.contains(PeerId{10}));
+  returns(10);
+  returns(11);
+  BOOST_TEST(bench.told<BeginStep>() == (Ids{10, 11}));
+}
+
+BOOST_AUTO_TEST_CASE(a_coordinator_that_stood_still_holds_nobody_for_silent) {
+  auto bench = training();
+  bench.greet(30);
+  bench.now += 20s;
+  bench.on(Tick{});
+  BOOST_TEST(bench.told<Dismissed>().empty());
+  bench.pass(5s, {10, 11, 20, 21, 30});
+  BOOST_TEST(bench.told<Dismissed>().empty());
+  BOOST_TEST(bench.grid.places.size() == 5);
+}
+
+BOOST_AUTO_TEST_CASE(a_seat_that_is_kept_is_kept_for_all_and_all_come_back) {
+  auto bench = training();
+  for (const auto peer : ALL) bench.vote(peer);
+  bench.now += 8s;  // the coordinator itself stood still
+  bench.lose(11);
+  BOOST_TEST(bench.records("peer_absent").size() == 2);
+  BOOST_TEST(bench.fenced() == Ids{10});
+  bench.lose(10);  // which it was told to
+  BOOST_TEST(bench.records("peer_lost").empty());
+  bench.hear(10, Heartbeat{});
+  BOOST_TEST(bench.reason == "a message over a connection that has ended");
+  bench.hear(11, GridBench::hello_of(11));
+  BOOST_TEST(bench.told<BeginStep>().empty());
+  bench.hear(10, GridBench::hello_of(10));
+  BOOST_TEST(bench.told<BeginStep>() == (Ids{10, 11}));
+  BOOST_TEST(bench.records("peer_returned").size() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(who_has_no_place_is_refused_and_told_why) {
+  const auto refused = [](GridBench& bench, std::uint64_t peer, auto change) {
+    auto hello = GridBench::hello_of(peer);
+    change(hello);
+    bench.hear(hello.peer.value, hello);
+    return bench.told<Dismissed>(hello.peer.value).cause.detail;
+  };
+  GridBench bench;
+  BOOST_TEST(refused(bench, 10, [](Hello& h) { h.shard = 2; }) ==
+             "this run has 2 shards, 0 to 1, and no shard 2: give `--shards 2` for a whole replica");
+  BOOST_TEST(refused(bench, 10, [](Hello& h) { h.replica.clear(); }).starts_with("this run has 2 shards: `--shard`"));
+  bench.greet(10);
+  BOOST_TEST(refused(bench, 10, [](Hello& h) { h.peer = PeerId{99}; }) ==
+             "shard 0 of replica a is held by p10 already; free is shard 1, or else give `--replica` another name");
+  bench.greet(11);
+  BOOST_TEST(refused(bench, 11, [](Hello& h) { h.peer = PeerId{99}; }) ==
+             "shard 1 of replica a is held by p11 already; no other one of it is free: give `--replica` another name");
+  // Who was not heard for a while may be gone: that will be known soon.
+  bench.pass(6s, {10});
+  bench.hear(99, [] {
+    auto hello = GridBench::hello_of(11);
+    hello.peer = PeerId{99};
+    return hello;
+  }());
+  BOOST_TEST(bench.told<Welcome>() == Ids{99});
+  Options unsharded_options;
+  unsharded_options.run = "run";
+  const auto unsharded = step(initial(unsharded_options, Instant{}), Received{PeerId{10}, GridBench::hello_of(10)}, Instant{});
+  BOOST_TEST(unsharded.reason.find("this run is not sharded, and the peer says that it holds shard 0") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(who_waits_in_vain_for_the_others_of_its_replica_is_told_so) {
+  auto bench = training();
+  bench.greet(30);
+  bench.pass(10min, {10, 11, 20, 21, 30});
+  BOOST_TEST(bench.told<Dismissed>().empty());
+  bench.pass(2s, {10, 11, 20, 21, 30});
+  BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::TooFewPeers));
+  BOOST_TEST(bench.told<Dismissed>(30).cause.detail == "its replica c lacks shard 1 after 10m00s");
+  BOOST_TEST(bench.grid.places.size() == 4);
+  BOOST_TEST(bench.grid.run.incomplete.empty());
+}
+
+BOOST_AUTO_TEST_CASE(who_falls_silent_or_goes_before_its_replica_is_whole_is_forgotten) {
+  auto bench = training();
+  bench.greet(30);
+  bench.pass(11s, ALL);
+  BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::Evicted));
+  bench.greet(41);
+  bench.lose(41);
+  BOOST_TEST(text(bench.records("peer_lost").at(0), "replica") == "d");
+  bench.greet(42 - 2);
+  bench.hear(40, Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
+  BOOST_TEST(bench.records("peer_left").size() == 1);
+  BOOST_TEST(bench.grid.replicas.size() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(each_who_waits_for_the_others_of_its_replica_hears_for_whom_whenever_somebody_comes_or_goes) {
+  const auto goes = [](bool leaves) {
+    GridBench bench{1, 3, 3};
+    bench.greet(11);
+    BOOST_TEST(bench.told<ReplicaLacks>(11).missing == "shards 0, 2");
+    bench.greet(12);
+    BOOST_TEST(bench.told<ReplicaLacks>() == (Ids{11, 12}));
+    BOOST_TEST(bench.told<ReplicaLacks>(11).missing == "shard 0");
+    if (leaves) bench.hear(11, Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
+    else bench.lose(11);
+    BOOST_TEST(bench.told<ReplicaLacks>() == Ids{12});
+    BOOST_TEST(bench.told<ReplicaLacks>(12).missing == "shards 0, 1");
+    const auto gone = bench.records(leaves ? "peer_left" : "peer_lost");
+    BOOST_REQUIRE(gone.size() == 1);
+    BOOST_TEST(text(gone[0], "name") == "p11");
+    const auto waits = bench.records("shard_waits");
+    BOOST_REQUIRE(waits.size() == 1);
+    BOOST_TEST(text(waits[0], "name") == "p12");
+    BOOST_TEST(text(waits[0], "missing") == "shards 0, 1");
+    return bench;
+  };
+  goes(false);
+  auto bench = goes(true);
+  BOOST_TEST(bench.told<Dismissed>(11).cause.detail == "left");
+  // Who falls silent is noticed at a tick.
+  bench.greet(10);
+  bench.pass(11s, {10});
+  BOOST_TEST((bench.told<Dismissed>(12).cause.name == ErrorName::Evicted));
+  BOOST_TEST(bench.told<ReplicaLacks>() == Ids{10});
+  BOOST_TEST(bench.told<ReplicaLacks>(10).missing == "shards 1, 2");
+}
+
+BOOST_AUTO_TEST_CASE(who_leaves_when_it_is_back_before_the_others_of_its_replica_takes_it_along) {
+  auto bench = training(THREE);
+  bench.grid = restore_grid(bench.grid.run.options, *bench.disk, bench.now);
+  const auto returns = [&](std::uint64_t peer) {
+    auto hello = GridBench::hello_of(peer);
+    hello.returning = true;
+    bench.hear(peer, hello);
+  };
+  for (const auto peer : {20, 21, 30, 31, 10}) returns(peer);
+  bench.hear(10, Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
+  BOOST_TEST(bench.told<Dismissed>(10).cause.detail == "left");
+  BOOST_TEST(bench.records("peer_left").size() == 2);
+  BOOST_TEST(bench.records("peer_lost").empty());
+  BOOST_TEST(ids_of(bench.grid.run.view) == (Ids{20, 30}));
+  returns(11);
+  BOOST_TEST((bench.told<Dismissed>(11).cause.name == ErrorName::PeerLost));
+  BOOST_TEST(bench.told<Dismissed>(11).cause.detail == "its replica left");
+}
+
+BOOST_AUTO_TEST_CASE(who_waits_for_its_replica_hears_of_a_rollback_and_where_the_run_is_served) {
+  auto bench = training(THREE);
+  auto& run = bench.grid.run;
+  run.options.on_correlated_loss = LossPolicy::RollBack;
+  run.options.checkpoint_every = 1;
+  for (int i = 0; i < 2; ++i) {
+    bench.ready_all(THREE);
+    for (const auto peer : THREE) bench.vote(peer);
+  }
+  bench.grid.run.checkpoint = Origin{Revision{1}, whole(1), 0, 0};
+  bench.grid.parts[whole(1)] = {held(10, 1), held(11, 1)};
+  bench.greet(40);
+  bench.on(Coordinators{{Endpoint{"other", 1}}});
+  BOOST_TEST(bench.told<Coordinators>() == (Ids{10, 11, 20, 21, 30, 31, 40}));
+  bench.lose(20);
+  bench.lose(31);
+  BOOST_REQUIRE(bench.records("rolled_back").size() == 1);
+  BOOST_TEST((bench.told<Dismissed>(40).cause.name == ErrorName::RolledBack));
+  BOOST_TEST((bench.told<Dismissed>(11).cause.name == ErrorName::RolledBack));
+  BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::RolledBack));
+}
+
+BOOST_AUTO_TEST_CASE(a_rollback_to_a_step_of_which_nobody_brings_a_shard_names_it) {
+  auto bench = training(THREE);
+  bench.grid.run.options.on_correlated_loss = LossPolicy::RollBack;
+  for (int i = 0; i < 2; ++i) {
+    bench.ready_all(THREE);
+    for (const auto peer : THREE) bench.vote(peer);
+  }
+  bench.grid.run.checkpoint = Origin{Revision{1}, whole(1), 0, 0};
+  bench.grid.parts[whole(1)] = {held(10, 1), held(11, 1)};
+  bench.lose(20);
+  bench.lose(31);
+  BOOST_REQUIRE(bench.grid.run.restoring.has_value());
+  const auto brings = [&](std::uint64_t id, std::uint64_t as, std::uint64_t revision) {
+    auto hello = GridBench::hello_of(as);
+    hello.peer = PeerId{id};
+    bench.hear(id, hello);
+    bench.hear(id, Seated{Revision{revision}, held(as, revision), Digest{7, shard_of(as)}, 100 + shard_of(as), 1});
+    bench.on(Tick{});
+  };
+  const auto waits_for = [&](std::string_view what) { return bench.grid.run.waiting.what.find(what) != std::string::npos; };
+  brings(110, 10, 1);
+  BOOST_TEST(!waits_for("nobody holds"), "its replica is not whole: " << bench.grid.run.waiting.what);
+  brings(111, 11, 0);  // another one saved nothing
+  BOOST_TEST(waits_for("joining: a, nobody holds shard 1 of outer step 1;"), bench.grid.run.waiting.what);
+  brings(120, 20, 0);
+  brings(121, 21, 1);
+  BOOST_TEST(waits_for("no replica holds all shards of outer step 1"), bench.grid.run.waiting.what);
+  bench.pass(10min, {110, 111, 120, 121});
+  bench.pass(2s, {110, 111, 120, 121});
+  BOOST_REQUIRE(bench.grid.run.end_cause.has_value());
+  BOOST_TEST(bench.grid.run.end_cause->detail.find("no replica holds all shards of outer step 1") != std::string::npos,
+             bench.grid.run.end_cause->detail);
+}
+
+BOOST_AUTO_TEST_CASE(a_rollback_whose_checkpoint_somebody_brings_whole_lacks_nothing) {
+  auto bench = training(THREE);
+  bench.grid.run.options.on_correlated_loss = LossPolicy::RollBack;
+  bench.ready_all(THREE);
+  for (const auto peer : THREE) bench.vote(peer);
+  bench.ready_all(THREE);
+  for (const auto peer : THREE) bench.vote(peer);
+  bench.grid.run.checkpoint = Origin{Revision{1}, whole(1), 0, 0};
+  bench.grid.parts[whole(1)] = {held(10, 1), held(11, 1)};
+  bench.lose(20);
+  bench.lose(31);
+  for (const auto as : {10U, 11U}) {
+    auto hello = GridBench::hello_of(as);
+    hello.peer = PeerId{as + 100};
+    bench.hear(as + 100, hello);
+    bench.hear(as + 100, Seated{Revision{1}, held(as, 1), Digest{7, shard_of(as)}, 100 + shard_of(as), 1});
+  }
+  BOOST_TEST(bench.grid.run.incomplete.empty(), bench.grid.run.incomplete);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
