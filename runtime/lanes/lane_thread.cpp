@@ -254,6 +254,9 @@ int LaneThread::poll_timeout_ms() const {
     for (const auto rank : running.operation->plan().peers())
       until = std::min(until, running.operation->reconnect_by(rank).value_or(until));
   }
+  for (const auto& [peer, lane] : lanes_)
+    for (const auto& stream : lane.streams)
+      if (stream->lends()) until = std::min(until, stream->lent_until);
   const auto rest = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
   return static_cast<int>(std::clamp<std::int64_t>(rest, 0, std::numeric_limits<int>::max()));
 }

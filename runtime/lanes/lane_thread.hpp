@@ -115,6 +115,7 @@ class LaneThread {
   void share_windows();
   void move_bytes();
   void read_from(Stream& stream);
+  void keep_lent(const Stream& stream);
   void decide_on_header(Stream& stream);
   void take_probe(Stream& stream);
   void park_or_drop(Stream& stream);

@@ -8,6 +8,8 @@
 namespace prime::lanes {
 namespace {
 
+/// So long an input that is lent waits for those of the other ranks: with fewer cores than ranks they come when those have had their turn.
+constexpr Duration LENT_FOR = 1ms;
 /// Steps of one stream in one turn: enough for a frame and the next header, few enough to be fair to the others.
 constexpr int STEPS_PER_TURN = 4;
 /// So many operations have their whole windows; more share what those have,
@@ -55,6 +57,10 @@ void LaneThread::move_bytes() {
 }
 
 void LaneThread::read_from(Stream& stream) {
+  if (stream.lends()) {
+    if (options_.now() < stream.lent_until) return;
+    keep_lent(stream);
+  }
   if (stream.held) decide_on_header(stream);
   for (int step = 0; step < STEPS_PER_TURN && stream.may_read() && !stream.error(); ++step) {
     switch (stream.read(bin_)) {
@@ -62,12 +68,22 @@ void LaneThread::read_from(Stream& stream) {
       case Stream::ReadStep::Payload:
         deliver(stream, stream.received());
         busy_ = true;
+        if (stream.lends()) {  // whatever is read next may overwrite it
+          stream.lent_until = options_.now() + LENT_FOR;
+          return;
+        }
         break;
       case Stream::ReadStep::Dropped: break;
       case Stream::ReadStep::Blocked:
       case Stream::ReadStep::Lost: return;
     }
   }
+}
+
+/// What could not be combined soon is copied: what comes after it may be what the others wait for.
+void LaneThread::keep_lent(const Stream& stream) {
+  Operation* const operation = find(stream.header().op);
+  operation->keep(*operation->rank_of(stream.peer()), stream.header());
 }
 
 void LaneThread::decide_on_header(Stream& stream) {
@@ -78,7 +94,7 @@ void LaneThread::decide_on_header(Stream& stream) {
   if (operation == nullptr) return park_or_drop(stream);
   const auto from = operation->rank_of(stream.peer());
   if (!from) return stream.lose(Error{ErrorName::ProtocolViolation, "a frame from a peer that is not a member"});
-  auto reception = operation->expect(*from, header);
+  auto reception = operation->expect(*from, header, stream.can_lend());
   if (reception) return stream.receive(std::move(*reception));
   // A peer that means another reduce still speaks the protocol: its lane stays.
   if (reception.error().name != ErrorName::ReduceMismatch) return stream.lose(std::move(reception).error());
@@ -105,7 +121,7 @@ void LaneThread::park_or_drop(Stream& stream) {
     return stream.lose(Error{ErrorName::ProtocolViolation, "a chunk of operation " + to_string(header.op) + ", which has not begun here"});
   stream.held = parked_frames_ >= MAX_PARKED_FRAMES;
   if (stream.held) return;
-  Reception reception{header, {}, ChunkPool::Buffer(new std::byte[header.payload_bytes]), true};
+  Reception reception{header, {}, ChunkPool::Buffer(new std::byte[header.payload_bytes]), false, true};
   reception.into = {reception.buffer.get(), header.payload_bytes};
   stream.receive(std::move(reception));
 }

@@ -30,8 +30,9 @@ struct Frame {
 /// A frame on its way from a lane.
 struct Reception {
   FrameHeader header;
-  std::span<std::byte> into;
+  std::span<std::byte> into;  ///< empty at first when it is lent
   ChunkPool::Buffer buffer;
+  bool lent = false;    ///< the payload is not moved, but used where it lies
   bool parked = false;  ///< read before its operation was started here
 };
 
@@ -63,10 +64,14 @@ class Operation {
   [[nodiscard]] std::optional<Result<ReduceStats>> outcome(Instant now) const;
 
   /// Where the payload of this frame goes. Fails with ReduceMismatch when the sender means another reduce by the same name, with
-  /// ProtocolViolation when the frame is not one that can come now.
-  Result<Reception> expect(std::uint32_t from, const FrameHeader& header);
+  /// ProtocolViolation when the frame is not one that can come now. What its lane can lend is summed where it lies, if it is an input. A
+  /// writer that changes it after its checksum was looked at might as well have given another input: one rank sums it, once; all get that
+  /// sum, and with it a checksum that the vote compares.
+  Result<Reception> expect(std::uint32_t from, const FrameHeader& header, bool lendable = false);
   /// The payload of the expected frame is there. Fails with LaneBroken when it was damaged on its way.
   Result<void> received(std::uint32_t from, Reception reception, Instant now);
+  /// The payload of this input, which was lent and is not combined yet, is about to be overwritten: copies it.
+  void keep(std::uint32_t from, const FrameHeader& header);
 
   /// Whether every other member has begun it, too.
   [[nodiscard]] bool begun_by_all() const;
@@ -130,6 +135,8 @@ class Operation {
   [[nodiscard]] std::size_t taken_index(std::uint32_t segment, std::uint32_t chunk, std::size_t at) const {
     return first_taken_[segment] + chunk * plan_.route(segment).take.size() + at;
   }
+  /// What came from this rank of a chunk that is not combined yet.
+  [[nodiscard]] ChunkPool::Buffer& gathered(std::uint32_t from, const Piece& piece);
   [[nodiscard]] Result<Place> place_of(std::uint32_t from, const FrameHeader& header) const;
   [[nodiscard]] std::optional<Frame> next_input(std::uint32_t to, std::uint32_t window);
   Result<void> encode_input(const Piece& piece, std::span<std::byte> wire);

@@ -54,14 +54,14 @@ Result<Operation::Place> Operation::place_of(std::uint32_t from, const FrameHead
   return place;
 }
 
-Result<Reception> Operation::expect(std::uint32_t from, const FrameHeader& header) {
+Result<Reception> Operation::expect(std::uint32_t from, const FrameHeader& header, bool lendable) {
   if (header.world != plan_.world() || header.agreement != agreement_)
     return prime::fail(ErrorName::ReduceMismatch,
                        "peer " + to_string(member(from).id) + " means another reduce by operation " + to_string(header.op) +
                            ": sizes, types, weights or members differ from ours (" + std::to_string(plan_.elements()) + " elements of " +
                            std::string(to_string(request_.type)) + " among " + std::to_string(plan_.world()) + ")");
   PRIME_TRY(const Place place, place_of(from, header));
-  Reception reception{header, {}, nullptr};
+  Reception reception{header, {}, nullptr, lendable && header.kind == PieceKind::Input};
   const Piece piece{header.kind, header.segment, header.chunk};
   switch (header.kind) {
     case PieceKind::Result:
@@ -81,7 +81,7 @@ Result<Reception> Operation::expect(std::uint32_t from, const FrameHeader& heade
     case PieceKind::Probe:
     case PieceKind::Probed: break;
   }
-  if (header.payload_bytes > 0) {
+  if (header.payload_bytes > 0 && !reception.lent) {
     reception.buffer = limits_.pool->take();
     reception.into = {reception.buffer.get(), header.payload_bytes};
   }
@@ -127,16 +127,27 @@ Result<void> Operation::received(std::uint32_t from, Reception reception, Instan
   return {};
 }
 
-void Operation::take_input(std::uint32_t from, const Piece& piece, ChunkPool::Buffer buffer) {
+ChunkPool::Buffer& Operation::gathered(std::uint32_t from, const Piece& piece) {
   const auto& take = plan_.route(piece.segment).take;
-  const auto at = static_cast<std::size_t>(std::find(take.begin(), take.end(), from) - take.begin());
   auto& gathering = gatherings_[plan_.chunk_number(piece.segment, piece.chunk)];
   if (gathering.inputs.empty()) {
     gathering.inputs.resize(take.size());
     gathering.missing = take.size();
   }
-  gathering.inputs[at] = std::move(buffer);
+  return gathering.inputs[static_cast<std::size_t>(std::find(take.begin(), take.end(), from) - take.begin())];
+}
+
+void Operation::keep(std::uint32_t from, const FrameHeader& header) {
+  auto& lent = gathered(from, Piece{header.kind, header.segment, header.chunk});
+  auto own = limits_.pool->take();
+  std::memcpy(own.get(), lent.get(), header.payload_bytes);
+  lent = std::move(own);
+}
+
+void Operation::take_input(std::uint32_t from, const Piece& piece, ChunkPool::Buffer buffer) {
+  gathered(from, piece) = std::move(buffer);
   --exchanges_[from].inputs_missing;
+  auto& gathering = gatherings_.at(plan_.chunk_number(piece.segment, piece.chunk));
   if (--gathering.missing == 0) combinable_.push_back(piece);
   step();
 }

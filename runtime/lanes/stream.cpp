@@ -9,16 +9,16 @@
 namespace prime::lanes {
 
 /// Notes what to poll for. False when the channel moved bytes.
-bool Stream::blocked_or_lost(const net::Channel::Io& io, bool& ready, short& waits_for) {
+bool Stream::blocked_or_lost(net::Channel::State state, bool& ready, short& waits_for) {
   using State = net::Channel::State;
-  const bool blocked = io.state == State::WantRead || io.state == State::WantWrite;
+  const bool blocked = state == State::WantRead || state == State::WantWrite;
   if (blocked) ready = false;
   // What this direction has heard may have been meant for the other one, also when this one goes on.
   if (channel_->rung()) may_read_ = may_write_ = true;
-  switch (io.state) {
+  switch (state) {
     case State::Ok: return false;
     case State::WantRead:
-    case State::WantWrite: waits_for = io.state == State::WantRead ? POLLIN : POLLOUT; return true;
+    case State::WantWrite: waits_for = state == State::WantRead ? POLLIN : POLLOUT; return true;
     case State::Closed: lose(Error{ErrorName::LaneBroken, "the peer closed it"}); return true;
     case State::Failed: lose(Error{ErrorName::LaneBroken, "the connection failed"}); return true;
   }
@@ -30,7 +30,7 @@ bool Stream::fill_header() {
   const std::span<std::byte> all{header_bytes_};
   while (header_read_ < all.size()) {
     const auto io = channel_->read(all.subspan(header_read_));
-    if (blocked_or_lost(io, may_read_, read_waits_for_)) return false;
+    if (blocked_or_lost(io.state, may_read_, read_waits_for_)) return false;
     header_read_ += io.bytes;
   }
   return true;
@@ -42,10 +42,20 @@ bool Stream::fill_payload() {
   while (payload_read_ < all.size()) {
     const auto rest = all.subspan(payload_read_);
     const auto io = channel_->scatter(rest, header_bytes_);
-    if (blocked_or_lost(io, may_read_, read_waits_for_)) return false;
+    if (blocked_or_lost(io.state, may_read_, read_waits_for_)) return false;
     payload_read_ += std::min(io.bytes, rest.size());
     if (io.bytes > rest.size()) header_read_ = io.bytes - rest.size();
   }
+  return true;
+}
+
+/// Whether the payload has come as a whole, where it lies.
+bool Stream::lend_payload() {
+  auto lent = channel_->lend(header_.payload_bytes);
+  if (blocked_or_lost(lent.state, may_read_, read_waits_for_)) return false;
+  lent_ = lent.bytes;
+  reception_.into = {lent.bytes.get(), header_.payload_bytes};
+  reception_.buffer = std::move(lent.bytes);
   return true;
 }
 
@@ -64,11 +74,11 @@ Stream::ReadStep Stream::read(std::span<std::byte> bin) {
   }
   if (reading_ == Reading::Decision) return ReadStep::Header;
   if (reading_ == Reading::Payload) {
-    if (!fill_payload()) return stopped();
+    if (!(reception_.lent ? lend_payload() : fill_payload())) return stopped();
   }
   while (reading_ == Reading::Discard && payload_read_ < header_.payload_bytes) {
     const auto io = channel_->read(bin.first(std::min<std::size_t>(bin.size(), header_.payload_bytes - payload_read_)));
-    if (blocked_or_lost(io, may_read_, read_waits_for_)) return stopped();
+    if (blocked_or_lost(io.state, may_read_, read_waits_for_)) return stopped();
     payload_read_ += io.bytes;
   }
   const auto step = reading_ == Reading::Payload ? ReadStep::Payload : ReadStep::Dropped;
@@ -77,7 +87,8 @@ Stream::ReadStep Stream::read(std::span<std::byte> bin) {
 }
 
 void Stream::receive(Reception reception) {
-  PRIME_ASSERT(reading_ == Reading::Decision && reception.into.size() == header_.payload_bytes, "a payload goes where it fits");
+  PRIME_ASSERT(reading_ == Reading::Decision && (reception.lent || reception.into.size() == header_.payload_bytes),
+               "a payload goes where it fits");
   reading_ = Reading::Payload;
   reception_ = std::move(reception);
   payload_read_ = 0;
@@ -111,7 +122,7 @@ Stream::WriteStep Stream::write() {
   while (written_ < header.size() + payload.size()) {
     const auto io = written_ < header.size() ? channel_->gather(header.subspan(written_), payload)
                                              : channel_->write(payload.subspan(written_ - header.size()));
-    if (blocked_or_lost(io, may_write_, write_waits_for_)) return error_ ? WriteStep::Lost : WriteStep::Blocked;
+    if (blocked_or_lost(io.state, may_write_, write_waits_for_)) return error_ ? WriteStep::Lost : WriteStep::Blocked;
     written_ += io.bytes;
   }
   outgoing_.reset();

@@ -35,8 +35,12 @@ class Stream {
   /// Reads until a step is complete. `bin` takes what is discarded.
   ReadStep read(std::span<std::byte> bin);
   [[nodiscard]] const FrameHeader& header() const { return header_; }
+  /// Whether that payload may be used where it lies, once it has come.
+  [[nodiscard]] bool can_lend() const { return channel_->lends(header_.payload_bytes); }
   void receive(Reception reception);
   [[nodiscard]] Reception received() { return std::move(reception_); }
+  /// Whether somebody still uses what was lent last; whatever is read next may overwrite it.
+  [[nodiscard]] bool lends() const { return !lent_.expired(); }
   void discard();
   /// Discards the payload that is being received, if it is one of `op`: its memory is needed elsewhere. Whether there was one.
   bool release_input(OperationId op);
@@ -53,16 +57,18 @@ class Stream {
   [[nodiscard]] short poll_events() const;
   [[nodiscard]] int fd() const { return channel_->fd(); }
   void polled(short events);
-  [[nodiscard]] bool may_read() const { return may_read_ && !held; }
+  [[nodiscard]] bool may_read() const { return may_read_ && !held && !lends(); }
   [[nodiscard]] bool may_write() const { return may_write_ && sending(); }
 
-  bool held = false;  ///< a frame has come too early; nothing more is read until it may be received
+  Instant lent_until{};  ///< what it lends stays so long, unless it is needed no more
+  bool held = false;     ///< a frame has come too early; nothing more is read until it may be received
 
  private:
   enum class Reading { Header, Decision, Payload, Discard };
   bool fill_header();
   bool fill_payload();
-  [[nodiscard]] bool blocked_or_lost(const net::Channel::Io& io, bool& ready, short& waits_for);
+  bool lend_payload();
+  [[nodiscard]] bool blocked_or_lost(net::Channel::State state, bool& ready, short& waits_for);
 
   net::ChannelPtr channel_;
   std::optional<Error> error_;
@@ -73,6 +79,7 @@ class Stream {
   FrameHeader header_;
   Reception reception_;
   std::size_t payload_read_ = 0;
+  std::weak_ptr<std::byte[]> lent_;
 
   std::optional<Frame> outgoing_;
   HeaderBytes outgoing_header_{};

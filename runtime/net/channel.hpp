@@ -28,12 +28,22 @@ class Channel {
   /// The same for two pieces in one call, where the channel can; `first` is filled, or emptied, before `second`.
   virtual Io scatter(std::span<std::byte> first, std::span<std::byte> second) { return read(first.empty() ? second : first); }
   virtual Io gather(std::span<const std::byte> first, std::span<const std::byte> second) { return write(first.empty() ? second : first); }
+  /// Whether `lend` would give the next `count` bytes, once they have come; where it would not, they are read.
+  [[nodiscard]] virtual bool lends(std::size_t /*count*/) const { return false; }
+  struct Lent {
+    State state = State::Failed;
+    std::shared_ptr<std::byte[]> bytes;  ///< there exactly when state is Ok
+  };
+  /// The next `count` bytes where they lie, when all of them have come; WantRead until then. They count as read, and lie there until the
+  /// next `read` or `lend`; the memory stays for as long as somebody holds it. The other end may change them at any time.
+  virtual Lent lend(std::size_t /*count*/) { return {}; }
   /// Bytes that have come and are not yet read; poll would not tell of them. They may be too few to read any.
   [[nodiscard]] virtual std::size_t buffered() const = 0;
   [[nodiscard]] virtual int fd() const = 0;
   /// Whether, since it was asked last, news have come that may let the other direction go on, too, and that poll will not tell again.
   [[nodiscard]] virtual bool rung() { return false; }
-  /// Whether several channels to this peer may be faster than one.
+  /// Whether several channels to this peer may be faster than one. Where not, both ends map the same memory: bytes come as they were
+  /// written, or not at all.
   [[nodiscard]] virtual bool over_network() const { return true; }
   /// Whom the handshake proved at the other end.
   [[nodiscard]] virtual PeerId peer() const = 0;

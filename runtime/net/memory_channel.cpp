@@ -18,13 +18,17 @@
 
 namespace prime::net {
 
+/// The largest pages that kernels are built with: the bytes of a ring begin with a page, since they are mapped once more on their own.
+constexpr std::size_t PAGE_BYTES = 64 * 1024;
+
 /// Lies in shared memory. Each field on a line of its own, so that the two ends do not fight for them.
 struct MemoryChannel::Ring {
   alignas(64) std::atomic<std::uint64_t> written;
   alignas(64) std::atomic<std::uint64_t> read;
   alignas(64) std::atomic<std::uint32_t> reader_waits;
   alignas(64) std::atomic<std::uint32_t> writer_waits;
-  alignas(4096) std::byte bytes[RING_BYTES];
+  alignas(64) std::byte rest_of_page[PAGE_BYTES - 4 * 64];
+  std::byte bytes[RING_BYTES];
 };
 
 namespace {
@@ -34,6 +38,12 @@ constexpr std::size_t PIECE_BYTES = 128 * 1024;
 /// A writer that waits is woken when there is room worth waking for.
 constexpr std::size_t ROOM_BYTES = MemoryChannel::RING_BYTES / 4;
 constexpr int SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+/// As much is lent at most: who waits for all of it has left room enough to have rung for the writer.
+constexpr std::size_t LENT_BYTES = MemoryChannel::RING_BYTES / 2;
+static_assert(LENT_BYTES <= MemoryChannel::RING_BYTES - ROOM_BYTES);
+/// Of what is lent: it is read as elements, the largest have eight bytes.
+constexpr std::size_t LENT_ALIGNMENT = 8;
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 
@@ -88,18 +98,28 @@ Result<ChannelPtr> MemoryChannel::offer(ChannelPtr bell) {
 
 ChannelPtr MemoryChannel::accept(ChannelPtr bell) { return ChannelPtr(new MemoryChannel(std::move(bell))); }
 
-MemoryChannel::~MemoryChannel() {
-  bell_->shutdown();
-  if (memory_ != nullptr) ::munmap(memory_, 2 * sizeof(Ring));
-}
+MemoryChannel::~MemoryChannel() { bell_->shutdown(); }
 
+/// The bytes of a ring follow themselves in the address space: what wraps around lies in one piece.
 bool MemoryChannel::map(int descriptor, bool offered) {
-  void* const memory = ::mmap(nullptr, 2 * sizeof(Ring), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, descriptor, 0);
-  if (memory == MAP_FAILED) return false;
-  memory_ = memory;
-  auto* const rings = static_cast<Ring*>(memory);
-  out_ = offered ? rings : rings + 1;
-  in_ = offered ? rings + 1 : rings;
+  static_assert(offsetof(Ring, bytes) == PAGE_BYTES && sizeof(Ring) == PAGE_BYTES + RING_BYTES);
+  constexpr std::size_t STRIDE = sizeof(Ring) + RING_BYTES;
+  void* const space = ::mmap(nullptr, 2 * STRIDE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (space == MAP_FAILED) return false;
+  std::shared_ptr<void> memory(space, [](void* mapped) { ::munmap(mapped, 2 * STRIDE); });
+  std::array<Ring*, 2> rings{};
+  for (std::size_t i = 0; i < rings.size(); ++i) {
+    auto* const at = static_cast<std::byte*>(space) + i * STRIDE;
+    const auto put = [&](std::byte* to, std::size_t bytes, std::size_t from) {
+      constexpr int FLAGS = MAP_SHARED | MAP_FIXED | MAP_POPULATE;
+      return ::mmap(to, bytes, PROT_READ | PROT_WRITE, FLAGS, descriptor, static_cast<off_t>(i * sizeof(Ring) + from)) == to;
+    };
+    if (!put(at, sizeof(Ring), 0) || !put(at + sizeof(Ring), RING_BYTES, offsetof(Ring, bytes))) return false;
+    rings[i] = reinterpret_cast<Ring*>(at);
+  }
+  memory_ = std::move(memory);
+  out_ = offered ? rings[0] : rings[1];
+  in_ = offered ? rings[1] : rings[0];
   return true;
 }
 
@@ -133,40 +153,57 @@ void MemoryChannel::ring_if(std::atomic<std::uint32_t>& waits) {
   if (waits.load() != 0 && waits.exchange(0) != 0) (void)bell_->write(std::array{std::byte{'!'}});
 }
 
-Channel::Io MemoryChannel::read(std::span<std::byte> into) {
-  if (memory_ == nullptr) {
+void MemoryChannel::release(std::size_t count) {
+  read_ += count;
+  in_->read.store(read_);
+  if (in_->written.load() - read_ <= RING_BYTES - ROOM_BYTES) ring_if(in_->writer_waits);
+}
+
+Channel::Io MemoryChannel::come(std::size_t wanted) {
+  if (!memory_) {
     if (!attach()) return {State::Failed, 0};
-    if (memory_ == nullptr) return {State::WantRead, 0};
+    if (!memory_) return {State::WantRead, 0};
     rung_ = true;  // writing can begin, too
   }
+  if (lent_ > 0) release(std::exchange(lent_, 0));
   for (;;) {
     const std::uint64_t there = in_->written.load() - read_;
     if (there > RING_BYTES) return {State::Failed, 0};  // the other end does not keep the rules
-    if (there > 0) {
-      const std::size_t at = read_ % RING_BYTES;
-      const std::size_t count = std::min({into.size(), static_cast<std::size_t>(there), RING_BYTES - at, PIECE_BYTES});
-      std::memcpy(into.data(), in_->bytes + at, count);
-      read_ += count;
-      in_->read.store(read_);
-      if (there - count <= RING_BYTES - ROOM_BYTES) ring_if(in_->writer_waits);
-      return {State::Ok, count};
-    }
+    if (there >= wanted) return {State::Ok, there};
     if (closed_) return {State::Closed, 0};
     in_->reader_waits.store(1);
-    if (in_->written.load() != read_) continue;
+    if (in_->written.load() - read_ != there) continue;
     if (listen() == Bell::Silent) return {State::WantRead, 0};
   }
 }
 
+Channel::Io MemoryChannel::read(std::span<std::byte> into) {
+  const Io there = come(1);
+  if (there.state != State::Ok) return there;
+  const std::size_t count = std::min({into.size(), there.bytes, PIECE_BYTES});
+  std::memcpy(into.data(), in_->bytes + read_ % RING_BYTES, count);
+  release(count);
+  return {State::Ok, count};
+}
+
+bool MemoryChannel::lends(std::size_t count) const { return memory_ && count > 0 && count <= LENT_BYTES && read_ % LENT_ALIGNMENT == 0; }
+
+Channel::Lent MemoryChannel::lend(std::size_t count) {
+  const Io there = come(count);
+  if (there.state != State::Ok) return {there.state, nullptr};
+  lent_ = count;
+  return {State::Ok, {in_->bytes + read_ % RING_BYTES, [kept = memory_](std::byte*) {}}};
+}
+
 Channel::Io MemoryChannel::write(std::span<const std::byte> from) {
-  if (memory_ == nullptr) return {State::WantRead, 0};
+  if (!memory_) return {State::WantRead, 0};
   for (;;) {
     if (closed_) return {State::Closed, 0};
     const std::uint64_t waiting = written_ - out_->read.load();
     if (waiting > RING_BYTES) return {State::Failed, 0};
     if (waiting < RING_BYTES) {
       const std::size_t at = written_ % RING_BYTES;
-      const std::size_t count = std::min({from.size(), static_cast<std::size_t>(RING_BYTES - waiting), RING_BYTES - at, PIECE_BYTES});
+      const std::size_t count = std::min({from.size(), static_cast<std::size_t>(RING_BYTES - waiting), PIECE_BYTES});
       std::memcpy(out_->bytes + at, from.data(), count);
       written_ += count;
       out_->written.store(written_);
@@ -180,7 +217,8 @@ Channel::Io MemoryChannel::write(std::span<const std::byte> from) {
 }
 
 std::string local_name(const Credentials& credentials, PeerId owner) {
-  const std::string said = "local lanes of peer " + to_string(owner);
+  // The number changes with what lies in the memory, so that programs that understand it otherwise meet over the network.
+  const std::string said = "local lanes, 2, of peer " + to_string(owner);
   const auto code = hmac_sha256(credentials.proof_key(), {reinterpret_cast<const std::uint8_t*>(said.data()), said.size()});
   std::string name = "prime-";
   for (std::size_t i = 0; i < 16; ++i) {

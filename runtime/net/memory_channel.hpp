@@ -28,6 +28,8 @@ class MemoryChannel final : public Channel {
 
   Io read(std::span<std::byte> into) override;
   Io write(std::span<const std::byte> from) override;
+  [[nodiscard]] bool lends(std::size_t count) const override;
+  Lent lend(std::size_t count) override;
   [[nodiscard]] std::size_t buffered() const override { return 0; }
   [[nodiscard]] int fd() const override { return bell_->fd(); }
   [[nodiscard]] PeerId peer() const override { return bell_->peer(); }
@@ -45,14 +47,19 @@ class MemoryChannel final : public Channel {
   bool attach();
   Bell listen();
   void ring_if(std::atomic<std::uint32_t>& waits);
+  /// How many bytes have come, if not fewer than `wanted`.
+  Io come(std::size_t wanted);
+  /// The other end may overwrite what comes next.
+  void release(std::size_t count);
 
   ChannelPtr bell_;
-  void* memory_ = nullptr;
+  std::shared_ptr<void> memory_;  ///< what is lent owns it, too
   Ring* out_ = nullptr;
   Ring* in_ = nullptr;
   // Own positions are kept here: those in the memory are for the other end only.
   std::uint64_t written_ = 0;
   std::uint64_t read_ = 0;
+  std::size_t lent_ = 0;
   bool rung_ = false;
   bool closed_ = false;
 };

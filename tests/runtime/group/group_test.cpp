@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <future>
+#include <thread>
 #include <tuple>
 #include <unistd.h>
 
@@ -131,24 +132,55 @@ BOOST_AUTO_TEST_CASE(tags_run_at_once) {
 }
 
 BOOST_AUTO_TEST_CASE(what_one_cancels_ends_for_all_and_leaves_inputs_alone) {
-  Members members(3);
-  std::vector<float> input(100'000, 1.0F);
-  std::vector<std::vector<float>> outputs(3, std::vector<float>(input.size()));
-  std::vector<Reduction> running;
-  // The third never starts it.
-  for (std::uint32_t rank = 0; rank < 2; ++rank)
-    running.push_back(
-        members.groups[rank].reduce_async(std::as_bytes(std::span{input}), std::as_writable_bytes(std::span{outputs[rank]}), {}));
-  BOOST_TEST(!running[0].wait_for(std::chrono::milliseconds(20)).has_value());
-  running[0].cancel();
-  for (auto& each : running) BOOST_TEST((each.wait().error().name == ErrorName::LaneBroken));
-  BOOST_TEST((input == std::vector<float>(input.size(), 1.0F)));
-  ReduceOptions next;
-  next.tag = 1;
-  const auto infos = members.all([&](std::uint32_t rank) {
-    return members.groups[rank].reduce(std::as_bytes(std::span{input}), std::as_writable_bytes(std::span{outputs[rank]}), next);
-  });
-  for (const auto& info : infos) BOOST_TEST(info.has_value());
+  for (const bool memory : {false, true}) {
+    Members members(3, true, memory);
+    std::vector<float> input(100'000, 1.0F);
+    std::vector<std::vector<float>> outputs(3, std::vector<float>(input.size()));
+    std::vector<Reduction> running;
+    // The third never starts it.
+    for (std::uint32_t rank = 0; rank < 2; ++rank)
+      running.push_back(
+          members.groups[rank].reduce_async(std::as_bytes(std::span{input}), std::as_writable_bytes(std::span{outputs[rank]}), {}));
+    BOOST_TEST(!running[0].wait_for(std::chrono::milliseconds(20)).has_value());
+    running[0].cancel();
+    for (auto& each : running) BOOST_TEST((each.wait().error().name == ErrorName::LaneBroken));
+    BOOST_TEST((input == std::vector<float>(input.size(), 1.0F)));
+    ReduceOptions next;
+    next.tag = 1;
+    const auto infos = members.all([&](std::uint32_t rank) {
+      return members.groups[rank].reduce(std::as_bytes(std::span{input}), std::as_writable_bytes(std::span{outputs[rank]}), next);
+    });
+    for (const auto& info : infos) BOOST_TEST(info.has_value());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_lies_behind_an_input_that_waits_for_others_does_not_wait) {
+  for (const bool memory : {false, true}) {
+    Members members(3, true, memory);
+    constexpr std::size_t COUNT = 1'000'000;
+    const auto good = members.all([&](std::uint32_t rank) {
+      const auto input = values_of(rank, COUNT);
+      std::vector<std::vector<float>> outputs(2, std::vector<float>(COUNT));
+      std::vector<Reduction> running;
+      const auto start = [&](std::uint64_t tag) {
+        ReduceOptions options;
+        options.tag = tag;
+        options.timeout = std::chrono::seconds(20);
+        running.push_back(
+            members.groups[rank].reduce_async(std::as_bytes(std::span{input}), std::as_writable_bytes(std::span{outputs[tag]}), options));
+      };
+      // The last one begins the first reduce only after the second one, while the others have given their inputs for it already.
+      start(rank == 2 ? 1 : 0);
+      if (rank == 2) (void)running.front().wait();
+      else std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      start(rank == 2 ? 0 : 1);
+      bool all = true;
+      for (auto& each : running) all = each.wait().has_value() && all;
+      for (const auto& output : outputs) all = all && output == values_of(1, COUNT);
+      return all;
+    });
+    for (const bool each : good) BOOST_TEST(each);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_member_that_goes_away_is_news_to_all_others) {

@@ -38,6 +38,17 @@ struct Fixture {
     return made;
   }
   /// What rank `from` sends of that kind, as a header without payload checksum.
+  /// An input that is used where it lies.
+  Result<void> lend(std::uint32_t from, std::vector<float>& where, std::uint64_t payload_checksum) {
+    auto header = frame(from, PieceKind::Input);
+    header.payload_checksum = payload_checksum;
+    auto reception = operation->expect(from, header, true);
+    BOOST_REQUIRE(reception.has_value());
+    BOOST_TEST(reception->buffer == nullptr);
+    reception->buffer = {reinterpret_cast<std::byte*>(where.data()), [](std::byte*) {}};
+    reception->into = std::as_writable_bytes(std::span{where});
+    return operation->received(from, std::move(*reception), at(1));
+  }
   FrameHeader frame(std::uint32_t from, PieceKind kind, std::uint32_t chunk = 0) const {
     auto header = begin;
     header.kind = kind;
@@ -235,6 +246,27 @@ BOOST_AUTO_TEST_CASE(chunks_that_no_payload_fits_into_are_refused) {
       std::move(request), {3, &tiny}, [](std::uint64_t, std::uint64_t) {}, [] { return at(0); });
   BOOST_REQUIRE(!made);
   BOOST_TEST((made.error().name == ErrorName::ReduceMismatch));
+}
+
+BOOST_FIXTURE_TEST_CASE(inputs_are_summed_where_they_lie_until_that_memory_is_needed, Fixture) {
+  for (const std::uint32_t rank : {1U, 2U}) BOOST_TEST(deliver(rank, PieceKind::Begin));
+  std::array<std::vector<float>, 2> memory{std::vector<float>(CHUNK, 2.0F), std::vector<float>(CHUNK, 6.0F)};
+  for (const std::uint32_t rank : {1U, 2U}) {
+    auto& lent = memory[rank - 1];
+    BOOST_REQUIRE(lend(rank, lent, checksum(std::as_bytes(std::span{lent}))).has_value());
+    if (rank == 2) continue;
+    operation->keep(1, frame(1, PieceKind::Input));
+    lent.assign(CHUNK, 100.0F);  // its lender has overwritten it
+  }
+  BOOST_TEST(operation->combine_one());
+  BOOST_TEST(output[0] == 3.0F);  // the mean of 1, 2 and 6
+  BOOST_TEST(output[CHUNK - 1] == 3.0F);
+}
+
+BOOST_FIXTURE_TEST_CASE(what_is_lent_is_checked_like_all_else, Fixture) {
+  BOOST_TEST(deliver(1, PieceKind::Begin));
+  std::vector<float> lent(CHUNK, 2.0F);
+  BOOST_TEST((lend(1, lent, checksum(std::as_bytes(std::span{lent})) + 1).error().name == ErrorName::LaneBroken));
 }
 
 BOOST_FIXTURE_TEST_CASE(any_header_is_refused_or_gets_memory_that_is_ours, Fixture) {

@@ -1,0 +1,204 @@
+// Owns the tests of memory that two ends share: what is lent of it, and an end that keeps no rules.
+#include "runtime/net/memory_channel.hpp"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <cstring>
+#include <fcntl.h>
+#include <memory>
+#include <numeric>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <vector>
+
+#include "runtime/net/plain_channel.hpp"
+
+BOOST_AUTO_TEST_SUITE(memory_channel)
+
+using namespace prime;
+using namespace prime::net;
+
+namespace {
+
+using State = Channel::State;
+constexpr std::size_t RING = MemoryChannel::RING_BYTES;
+
+/// Two ends of a local connection.
+std::pair<SocketPtr, SocketPtr> bells() {
+  int fds[2];
+  BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0);
+  return {std::make_shared<Socket>(fds[0]), std::make_shared<Socket>(fds[1])};
+}
+
+ChannelPtr offer(SocketPtr bell) {
+  auto offered = MemoryChannel::offer(std::make_unique<PlainChannel>(std::move(bell), PeerId{2}));
+  BOOST_REQUIRE(offered.has_value());
+  return std::move(*offered);
+}
+
+struct Pair {
+  Pair() {
+    auto [near, far] = bells();
+    writer = offer(std::move(near));
+    reader = MemoryChannel::accept(std::make_unique<PlainChannel>(std::move(far), PeerId{1}));
+    std::byte none{};
+    BOOST_TEST((reader->read({&none, 1}).state == State::WantRead));  // the memory has come
+  }
+  /// As many bytes as there is room for, each different from those around it.
+  std::size_t write(std::size_t count) {
+    std::vector<std::byte> bytes(count);
+    for (std::size_t i = 0; i < count; ++i) bytes[i] = byte_at(written + i);
+    std::size_t done = 0;
+    while (done < count) {
+      const auto io = writer->write(std::span{bytes}.subspan(done));
+      if (io.state != State::Ok) break;
+      done += io.bytes;
+    }
+    written += done;
+    return done;
+  }
+  void read(std::size_t count) {
+    std::vector<std::byte> bytes(count);
+    for (std::size_t done = 0; done < count;) {
+      const auto io = reader->read(std::span{bytes}.subspan(done));
+      BOOST_REQUIRE((io.state == State::Ok));
+      done += io.bytes;
+    }
+    BOOST_TEST(is_right({bytes.data(), bytes.size()}));
+    came += count;
+  }
+  /// What lies there is what was written as the next bytes to come.
+  [[nodiscard]] bool is_right(std::span<const std::byte> bytes) const {
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      if (bytes[i] != byte_at(came + i)) return false;
+    return true;
+  }
+  static std::byte byte_at(std::size_t index) { return static_cast<std::byte>(index * 2654435761U >> 13U); }
+
+  ChannelPtr writer;
+  ChannelPtr reader;
+  std::size_t written = 0;
+  std::size_t came = 0;
+};
+
+/// An end that writes what it likes into the memory that was offered to it.
+class Rogue {
+ public:
+  explicit Rogue(const SocketPtr& bell) {
+    std::byte word{};
+    iovec part{&word, 1};
+    alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))];
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = space;
+    message.msg_controllen = sizeof space;
+    BOOST_REQUIRE(::recvmsg(bell->fd(), &message, MSG_CMSG_CLOEXEC) == 1);
+    int descriptor = -1;
+    std::memcpy(&descriptor, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof descriptor);
+    const Socket memory(descriptor);
+    struct stat status {};
+    BOOST_REQUIRE(::fstat(memory.fd(), &status) == 0);
+    bytes_ = static_cast<std::size_t>(status.st_size);
+    memory_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd(), 0);
+    BOOST_REQUIRE(memory_ != MAP_FAILED);
+  }
+  ~Rogue() { ::munmap(memory_, bytes_); }
+  Rogue(const Rogue&) = delete;
+  Rogue& operator=(const Rogue&) = delete;
+  /// How much it says to have written: the first word of the ring that is its own.
+  void claim(std::uint64_t written) {
+    auto* const ring = static_cast<std::byte*>(memory_) + bytes_ / 2;
+    reinterpret_cast<std::atomic<std::uint64_t>*>(ring)->store(written);
+  }
+
+ private:
+  void* memory_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_CASE(what_is_lent_across_the_end_of_the_ring_lies_in_one_piece, Pair) {
+  constexpr std::size_t PAYLOAD = RING / 4;
+  BOOST_REQUIRE(write(RING - PAYLOAD / 2) == RING - PAYLOAD / 2);
+  read(RING - PAYLOAD / 2);
+  BOOST_REQUIRE(write(PAYLOAD) == PAYLOAD);
+  BOOST_TEST(reader->lends(PAYLOAD));
+  const auto lent = reader->lend(PAYLOAD);
+  BOOST_REQUIRE((lent.state == State::Ok));
+  BOOST_TEST(is_right({lent.bytes.get(), PAYLOAD}));
+}
+
+BOOST_FIXTURE_TEST_CASE(what_is_lent_is_not_overwritten_until_the_next_read, Pair) {
+  BOOST_REQUIRE(write(2 * RING) == RING);  // there is no room for more
+  auto lent = reader->lend(RING / 2);
+  BOOST_REQUIRE((lent.state == State::Ok));
+  BOOST_TEST(write(1) == 0U);
+  BOOST_TEST(is_right({lent.bytes.get(), RING / 2}));
+  came += RING / 2;
+  read(8);
+  BOOST_TEST(write(RING) == RING / 2 + 8);
+  read(RING);
+}
+
+BOOST_FIXTURE_TEST_CASE(nothing_is_lent_before_all_of_it_has_come, Pair) {
+  BOOST_REQUIRE(write(64) == 64U);
+  BOOST_TEST((reader->lend(72).state == State::WantRead));
+  BOOST_REQUIRE(write(8) == 8U);
+  const auto lent = reader->lend(72);
+  BOOST_REQUIRE((lent.state == State::Ok));
+  BOOST_TEST(is_right({lent.bytes.get(), 72}));
+}
+
+BOOST_FIXTURE_TEST_CASE(of_a_payload_whose_writer_dies_on_the_way_nothing_is_lent, Pair) {
+  BOOST_REQUIRE(write(64) == 64U);
+  writer.reset();
+  BOOST_TEST((reader->lend(72).state == State::Closed));
+  read(64);
+}
+
+BOOST_FIXTURE_TEST_CASE(what_is_lent_outlives_both_ends, Pair) {
+  BOOST_REQUIRE(write(4096) == 4096U);
+  const auto lent = reader->lend(4096);
+  BOOST_REQUIRE((lent.state == State::Ok));
+  writer.reset();
+  reader.reset();
+  BOOST_TEST(is_right({lent.bytes.get(), 4096}));
+}
+
+BOOST_FIXTURE_TEST_CASE(only_what_elements_can_lie_in_is_lent, Pair) {
+  BOOST_TEST(reader->lends(RING / 2));
+  BOOST_TEST(!reader->lends(RING / 2 + 1));
+  BOOST_TEST(!reader->lends(0));
+  BOOST_REQUIRE(write(8) == 8U);
+  read(4);
+  BOOST_TEST(!reader->lends(64));
+  read(4);
+  BOOST_TEST(reader->lends(64));
+}
+
+BOOST_AUTO_TEST_CASE(who_claims_more_than_the_ring_holds_is_not_believed) {
+  auto [near, far] = bells();
+  const auto reader = offer(std::move(near));
+  Rogue rogue(far);
+  for (const std::uint64_t claimed : {std::uint64_t{RING} + 1, ~std::uint64_t{0}, std::uint64_t{1} << 63U}) {
+    rogue.claim(claimed);
+    std::byte byte{};
+    BOOST_TEST((reader->read({&byte, 1}).state == State::Failed));
+    BOOST_TEST((reader->lend(64).state == State::Failed));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_takes_its_claim_back_while_something_is_lent_is_not_believed) {
+  auto [near, far] = bells();
+  const auto reader = offer(std::move(near));
+  Rogue rogue(far);
+  rogue.claim(128);
+  BOOST_REQUIRE((reader->lend(64).state == State::Ok));
+  rogue.claim(0);
+  BOOST_TEST((reader->lend(64).state == State::Failed));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
