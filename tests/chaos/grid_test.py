@@ -361,7 +361,7 @@ class Joining(unittest.TestCase):
             self.assertEqual([peer["reason"] for peer in json.loads(there.stdout)["peers"]], ["waits for shards 0, 2 of replica lonely"])
             for shard in (0, 2):
                 run.join(flags=("--replica", "lonely", "--shard", str(shard)))
-            wait_until("a joiner that says so", lambda: "Whole is replica lonely" in run.join_log(1))
+            wait_until("a joiner that says so", lambda: "Replica lonely is whole" in run.join_log(1))
             run.contributors(2)
             self.assertIsNone(stays.poll())
             self.assertEqual(run.events("peer_lost"), [])
