@@ -93,14 +93,20 @@ BOOST_AUTO_TEST_CASE(when_the_one_in_the_middle_ends_in_a_reduce_the_others_go_o
   mesh.cut(0, 1);
   BOOST_TEST(mesh.reduce().all_succeeded());
   BOOST_TEST(mesh.relayed_by(2) == 1U);
-  std::atomic<bool> reached = false;
-  mesh.hook = [&](std::size_t rank, OperationId, std::uint64_t done, std::uint64_t) {
-    if (rank == 0 && done >= 10) reached = true;
+  std::promise<void> reached;
+  std::promise<void> ended;
+  std::atomic<bool> struck = false;
+  // When the first rank has more than half of the chunks, some of them are of its own segment or of the second rank's: over the relayed
+  // lane. It waits for the blow, so that the reduce cannot be over before.
+  mesh.hook = [&](std::size_t rank, OperationId, std::uint64_t done, std::uint64_t total) {
+    if (rank != 0 || 2 * done <= total || struck.exchange(true)) return;
+    reached.set_value();
+    ended.get_future().wait_for(PATIENCE);
   };
   std::thread killer([&] {
-    const auto until = std::chrono::steady_clock::now() + PATIENCE;
-    while (!reached && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    reached.get_future().wait_for(PATIENCE);
     mesh.end_relays(2);
+    ended.set_value();
   });
   mesh.waits_for_the_first = true;
   const auto aborted = mesh.reduce(4'000'000);
