@@ -7,7 +7,7 @@
 namespace prime::lanes {
 namespace {
 
-/// Of decoded values that are added while they are warm: a multiple of every codec's block.
+/// Of values that are decoded and added while they are warm: a multiple of every codec's block.
 constexpr std::size_t BLOCK = 8 * kernels::CODEC_ALIGNMENT;
 
 std::span<float> floats(std::span<std::byte> bytes) { return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)}; }
@@ -92,8 +92,7 @@ void Arithmetic::decode(std::span<const std::byte> wire, std::span<std::byte> el
 void Arithmetic::combine(std::span<const Operand> operands, bool last, std::span<std::byte> out) {
   const float scale = last ? factors_.scale : 1.0F;
   if (encoded()) {
-    combine_encoded(operands, floats(out));
-    for (float& value : floats(out)) value *= scale;
+    combine_encoded(operands, scale, floats(out));
   } else if (is_f32_sum(type_, operator_)) {
     weighted_inputs_.clear();
     for (const Operand& each : operands) weighted_inputs_.push_back({reinterpret_cast<const float*>(each.bytes), weight_of(each)});
@@ -105,24 +104,27 @@ void Arithmetic::combine(std::span<const Operand> operands, bool last, std::span
   }
 }
 
-/// In rank order: Σ weight · decoded, each product and sum rounded to f32.
-void Arithmetic::combine_encoded(std::span<const Operand> operands, std::span<float> out) const {
+/// As what is not encoded, a block of each rank at a time: those that travelled are decoded into memory that stays in the caches.
+void Arithmetic::combine_encoded(std::span<const Operand> operands, float scale, std::span<float> out) {
+  decoded_.resize(operands.size() * BLOCK);
   for (std::size_t begin = 0; begin < out.size(); begin += BLOCK) {
     const auto part = out.subspan(begin, std::min(BLOCK, out.size() - begin));
-    bool first = true;
+    weighted_inputs_.clear();
+    float* decoded = decoded_.data();
     for (const Operand& each : operands) {
-      const float weight = weight_of(each);
-      if (each.own) {
-        const float* const values = reinterpret_cast<const float*>(each.bytes) + begin;
-        const float* const residual = each.residual == nullptr ? nullptr : each.residual + begin;
-        const auto value = [&](std::size_t i) { return residual == nullptr ? values[i] : values[i] + residual[i]; };
-        for (std::size_t i = 0; i < part.size(); ++i) part[i] = first ? weight * value(i) : part[i] + weight * value(i);
-      } else {
-        const std::span wire{each.bytes + wire_bytes(begin), wire_bytes(part.size())};
-        kernels::decode(encoding_.codec, {wire, part}, first ? kernels::Decoding::Weighted : kernels::Decoding::Add, weight);
+      const std::span values{decoded, part.size()};
+      decoded += BLOCK;
+      if (!each.own) {
+        kernels::decode(encoding_.codec, {{each.bytes + wire_bytes(begin), wire_bytes(part.size())}, values});
+        weighted_inputs_.push_back({values.data(), weight_of(each)});
+        continue;
       }
-      first = false;
+      const float* const own = reinterpret_cast<const float*>(each.bytes) + begin;
+      if (each.residual != nullptr)
+        for (std::size_t i = 0; i < values.size(); ++i) values[i] = own[i] + each.residual[begin + i];
+      weighted_inputs_.push_back({each.residual == nullptr ? own : values.data(), weight_of(each)});
     }
+    kernels::weighted_sum(weighted_inputs_, scale, part);
   }
 }
 

@@ -53,13 +53,14 @@ class Arithmetic {
   [[nodiscard]] kernels::Encoding encoding_at(std::uint64_t first_index) const;
   [[nodiscard]] Result<void> judge(const std::optional<kernels::Unencodable>& refused, std::uint64_t first_index) const;
   [[nodiscard]] float weight_of(const Operand& operand) const { return operand.weighted ? 1.0F : factors_.relative[operand.rank]; }
-  void combine_encoded(std::span<const Operand> operands, std::span<float> out) const;
+  void combine_encoded(std::span<const Operand> operands, float scale, std::span<float> out);
 
   DataType type_ = DataType::F32;
   ReduceOperator operator_ = ReduceOperator::Average;
   kernels::Encoding encoding_;
   MeanFactors factors_;
   std::vector<kernels::WeightedInput> weighted_inputs_;
+  std::vector<float> decoded_;
   std::vector<kernels::TypedInput> typed_inputs_;
 };
 
