@@ -148,15 +148,22 @@ class Worker {
   }
 
   Result<void> reduce(const Case& each) {
+    Group& group = groups_.at(each.lane);
     const std::uint64_t elements = each.bytes / sizeof(float) / each.tags;
+    const auto part = [&](auto& all, std::uint32_t tag) { return std::span{all}.subspan(tag * elements, elements); };
+    const auto input = [&](std::uint32_t tag) { return std::as_bytes(part(input_, tag)); };
+    const auto output = [&](std::uint32_t tag) { return std::as_writable_bytes(part(output_, tag)); };
+    ReduceOptions options;
+    options.codec = each.codec;
+    options.schedule = each.schedule;
+    if (each.tags == 1) {
+      PRIME_CHECK(group.reduce(input(0), output(0), options));
+      return {};
+    }
     std::vector<Reduction> running;
     for (std::uint32_t tag = 0; tag < each.tags; ++tag) {
-      ReduceOptions options;
       options.tag = tag;
-      options.codec = each.codec;
-      options.schedule = each.schedule;
-      const auto part = [&](auto& all) { return std::span{all}.subspan(tag * elements, elements); };
-      running.push_back(groups_.at(each.lane).reduce_async(std::as_bytes(part(input_)), std::as_writable_bytes(part(output_)), options));
+      running.push_back(group.reduce_async(input(tag), output(tag), options));
     }
     for (auto& reduction : running) PRIME_CHECK(reduction.wait());
     return {};

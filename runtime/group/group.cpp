@@ -154,7 +154,7 @@ std::uint32_t Group::rank() const { return impl_->options.rank; }
 std::uint32_t Group::size() const { return static_cast<std::uint32_t>(impl_->view.members.size()); }
 std::size_t Group::peak_bytes() const { return impl_->engine->peak_bytes(); }
 
-Reduction Group::reduce_async(std::span<const std::byte> input, std::span<std::byte> output, const ReduceOptions& options) {
+Reduction Group::begin(std::span<const std::byte> input, std::span<std::byte> output, const ReduceOptions& options, bool drive) {
   auto reduction = std::make_shared<Reduction::Impl>();
   reduction->engine = impl_->engine.get();
   ReduceRequest request;
@@ -192,13 +192,19 @@ Reduction Group::reduce_async(std::span<const std::byte> input, std::span<std::b
                     fail(ErrorName::Usage, std::to_string(options.weights.size()) + " weights for " + std::to_string(size()) + " members"),
                     {}});
   } else {
-    impl_->engine->start(std::move(request), [reduction](ReduceOutcome outcome) { reduction->end(std::move(outcome)); });
+    auto done = [reduction](ReduceOutcome outcome) { reduction->end(std::move(outcome)); };
+    if (drive) impl_->engine->start_and_drive(std::move(request), std::move(done));
+    else impl_->engine->start(std::move(request), std::move(done));
   }
   return Reduction(std::move(reduction));
 }
 
+Reduction Group::reduce_async(std::span<const std::byte> input, std::span<std::byte> output, const ReduceOptions& options) {
+  return begin(input, output, options, false);
+}
+
 Result<ReduceInfo> Group::reduce(std::span<const std::byte> input, std::span<std::byte> output, const ReduceOptions& options) {
-  return reduce_async(input, output, options).wait();
+  return begin(input, output, options, true).wait();
 }
 
 Result<ReduceInfo> Group::reduce(std::span<const float> input, std::span<float> output, const ReduceOptions& options) {

@@ -14,6 +14,11 @@ void LaneEngine::start(ReduceRequest request, std::function<void(ReduceOutcome)>
   thread_->post(StartCommand{std::move(request), std::move(done)});
 }
 
+void LaneEngine::start_and_drive(ReduceRequest request, std::function<void(ReduceOutcome)> done) {
+  know(request.view, request.relays);
+  thread_->post_and_drive(StartCommand{std::move(request), std::move(done)});
+}
+
 void LaneEngine::abort(OperationId op, const std::string& reason) { thread_->post(AbortCommand{op, reason}); }
 
 void LaneEngine::measure(const Member& member, std::function<void(Result<std::uint64_t>)> done) {

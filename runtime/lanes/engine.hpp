@@ -46,8 +46,8 @@ struct EngineOptions {
 };
 
 /// For each pair the peer with the smaller id dials. Operations of different tags run at once; those of one tag follow each other: a
-/// start ends an older one of its tag, and all of an older epoch. Channels outlive operations, also aborted ones. All calls return at once,
-/// from any thread.
+/// start ends an older one of its tag, and all of an older epoch. Channels outlive operations, also aborted ones. All calls but
+/// `start_and_drive` return at once, from any thread.
 class LaneEngine final : public ReducePort {
  public:
   explicit LaneEngine(EngineOptions options);
@@ -58,6 +58,9 @@ class LaneEngine final : public ReducePort {
 
   /// `done` is called on the lane thread; after it no byte of the request's spans is touched.
   void start(ReduceRequest request, std::function<void(ReduceOutcome)> done) override;
+  /// The same, but this call does the lane thread's work until the operation is over, so that nothing waits for a change of threads.
+  /// Returns at once where another caller does that already. All that is called on the lane thread may be called on this one.
+  void start_and_drive(ReduceRequest request, std::function<void(ReduceOutcome)> done);
   void abort(OperationId op, const std::string& reason) override;
   [[nodiscard]] std::uint64_t chunks_done() const override;
   void measure(const Member& member, std::function<void(Result<std::uint64_t>)> done) override;

@@ -15,8 +15,13 @@ namespace {
 
 constexpr std::size_t BIN_BYTES = 64 * 1024;
 constexpr Duration SPIN = std::chrono::microseconds(50);
+constexpr Duration ASIDE = 1ms;
 constexpr std::size_t MAX_TAGS = 65'536;
 constexpr std::size_t MAX_REMEMBERED = 1024;
+
+void poll_all(const WakeFd& wake, std::vector<pollfd>& polled, int timeout_ms) {
+  if (::poll(polled.data(), polled.size(), timeout_ms) > 0 && polled[0].revents != 0) wake.drain();
+}
 
 Error aborted(const std::string& reason) { return Error{ErrorName::LaneBroken, "aborted: " + reason}; }
 
@@ -52,27 +57,95 @@ LaneThread::~LaneThread() {
 }
 
 void LaneThread::post(Command command) {
-  {
-    const std::lock_guard lock(mutex_);
-    mailbox_.push_back(std::move(command));
-  }
+  const std::lock_guard lock(mutex_);
+  mailbox_.push_back(std::move(command));
+  if (driven_) return caller_wake_.wake();
   wake_.wake();
+  stepped_.notify_one();
 }
 
 void LaneThread::run() {
+  std::vector<pollfd> polled;
+  std::unique_lock turns(turns_);
   while (!stopped_) {
-    busy_ = false;
-    obey_commands();
-    check_deadlines();
-    combine();
-    greet_arrivals();
-    move_bytes();
-    finish_what_is_done();
-    if (!stopped_) wait();
+    turn();
+    if (stopped_) break;
+    const int timeout = prepare_wait(wake_, polled);
+    const auto drives = drives_;
+    turns.unlock();
+    poll_all(wake_, polled, timeout);
+    stand_aside();
+    turns.lock();
+    if (drives_ == drives) note_polled(polled);
   }
   obey_commands();  // what was started from the last outcome ends here, too
   lanes_.clear();
   arriving_.clear();
+}
+
+void LaneThread::turn() {
+  busy_ = false;
+  obey_commands();
+  check_deadlines();
+  combine();
+  greet_arrivals();
+  move_bytes();
+  finish_what_is_done();
+}
+
+/// A small reduce takes less time than handing it to another thread and its outcome back.
+void LaneThread::post_and_drive(StartCommand command) {
+  const OperationId op = command.request.op;
+  bool others_place = false;
+  bool thread_is_there = false;
+  {
+    const std::lock_guard lock(mutex_);
+    mailbox_.push_back(std::move(command));
+    others_place = std::exchange(driven_, true);
+    thread_is_there = !aside_;
+  }
+  // It stands aside rather than be woken by each byte that a caller reads.
+  if (others_place) return caller_wake_.wake();
+  if (thread_is_there) wake_.wake();
+  Instant aside_until{};
+  {
+    const std::lock_guard turns(turns_);
+    ++drives_;
+    turn();
+    while (find(op) != nullptr) {
+      const int timeout = prepare_wait(caller_wake_, caller_polls_);
+      poll_all(caller_wake_, caller_polls_, timeout);
+      note_polled(caller_polls_);
+      turn();
+    }
+    turn();  // the own vote may not be on its way yet
+    if (is_idle()) aside_until = monotonic_now() + ASIDE;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    driven_ = false;
+    aside_until_ = aside_until;
+    thread_is_there = !aside_;
+    if (!mailbox_.empty()) aside_until = Instant{};
+  }
+  if (thread_is_there) wake_.wake();  // what it polls for may be of another time
+  else if (aside_until == Instant{}) stepped_.notify_one();
+}
+
+bool LaneThread::is_idle() const {
+  const auto is_quiet = [](const auto& of_peer) {
+    return of_peer.second.control.empty() && std::ranges::none_of(of_peer.second.streams, [](const auto& each) { return each->sending(); });
+  };
+  return operations_.empty() && std::ranges::all_of(lanes_, is_quiet);
+}
+
+/// While a caller moves the bytes, and a little longer: another reduce often follows, and two threads would be in each other's way. It
+/// looks by itself, since to be told would cost the caller as much as it saves.
+void LaneThread::stand_aside() {
+  std::unique_lock lock(mutex_);
+  aside_ = true;
+  while (driven_ || (mailbox_.empty() && monotonic_now() < aside_until_)) stepped_.wait_for(lock, ASIDE);
+  aside_ = false;
 }
 
 void LaneThread::obey_commands() {
@@ -262,20 +335,17 @@ int LaneThread::poll_timeout_ms() const {
 }
 
 /// What comes next often comes within microseconds: the lane asks a few times before it sleeps, and lets others run meanwhile.
-void LaneThread::wait() {
-  polled_.assign(1, pollfd{wake_.fd(), POLLIN, 0});
-  const auto each_stream = [this](auto&& act) {
-    for (auto& [peer, lane] : lanes_)
-      for (const auto& stream : lane.streams) act(*stream);
-    for (const auto& stream : arriving_) act(*stream);
-  };
-  each_stream([this](Stream& stream) { polled_.push_back(pollfd{stream.fd(), stream.poll_events(), 0}); });
+int LaneThread::prepare_wait(const WakeFd& wake, std::vector<pollfd>& polled) {
+  polled.assign(1, pollfd{wake.fd(), POLLIN, 0});
+  each_stream([&](Stream& stream) { polled.push_back(pollfd{stream.fd(), stream.poll_events(), 0}); });
   const int timeout = poll_timeout_ms();
   if (busy_) spin_until_ = options_.now() + SPIN;
   else if (timeout == 0) ::sched_yield();
-  if (::poll(polled_.data(), polled_.size(), timeout) <= 0) return;
-  if (polled_[0].revents != 0) wake_.drain();
-  auto at = polled_.begin() + 1;
+  return timeout;
+}
+
+void LaneThread::note_polled(const std::vector<pollfd>& polled) {
+  auto at = polled.begin() + 1;
   each_stream([&at](Stream& stream) { stream.polled((at++)->revents); });
 }
 

@@ -1,7 +1,8 @@
-// Owns LaneThread: the one thread that owns all lanes and the running operation, and its mailbox.
+// Owns LaneThread: the one thread that owns all lanes and the running operations, its mailbox, and how a caller takes its place.
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -68,12 +69,15 @@ class LaneThread {
   LaneThread& operator=(const LaneThread&) = delete;
 
   void post(Command command);
+  /// Takes the lane thread's place until the operation is over, unless another caller has taken it.
+  void post_and_drive(StartCommand command);
   [[nodiscard]] KnownMembers& known() { return known_; }
   [[nodiscard]] std::size_t peak_bytes() const { return pool_.peak_bytes(); }
   [[nodiscard]] std::uint64_t chunks_done() const { return chunks_done_.load(std::memory_order_relaxed); }
 
  private:
   void run();
+  void turn();
   void obey_commands();
   void obey(StartCommand command);
   void obey(AbortCommand command);
@@ -135,16 +139,31 @@ class LaneThread {
   /// Those of a failed operation that lead nowhere any more: a network that is cut closes no connection.
   [[nodiscard]] std::vector<PeerId> silent_lanes(const Operation& operation) const;
   [[nodiscard]] int poll_timeout_ms() const;
-  void wait();
+  /// What may end a wait: the mailbox, and what streams wait for.
+  [[nodiscard]] int prepare_wait(const WakeFd& wake, std::vector<pollfd>& polled);
+  void note_polled(const std::vector<pollfd>& polled);
+  void each_stream(const auto& act) {
+    for (auto& [peer, lane] : lanes_)
+      for (const auto& stream : lane.streams) act(*stream);
+    for (const auto& stream : arriving_) act(*stream);
+  }
+  void stand_aside();
+  [[nodiscard]] bool is_idle() const;
 
   EngineOptions options_;
   KnownMembers known_;
   WakeFd wake_;
+  WakeFd caller_wake_;  ///< of a caller that drives
   std::mutex mutex_;
   std::vector<Command> mailbox_;  ///< guarded by mutex_
+  bool driven_ = false;           ///< by a caller; guarded by mutex_
+  bool aside_ = false;            ///< the lane thread waits for `stepped_`; guarded by mutex_
+  Instant aside_until_{};         ///< guarded by mutex_
+  std::condition_variable stepped_;
   std::atomic<std::uint64_t> chunks_done_ = 0;
 
-  // Of the lane thread alone:
+  std::mutex turns_;
+  // Guarded by turns_:
   bool stopped_ = false;
   bool busy_ = false;  ///< this turn did something after which there may be more to do at once
   ChunkPool pool_;
@@ -164,8 +183,9 @@ class LaneThread {
   std::map<OperationId, std::vector<std::pair<PeerId, Reception>>> parked_;
   std::size_t parked_frames_ = 0;
   std::deque<std::pair<OperationId, bool>> ended_;  ///< the last ones, and whether they were committed: who doubts may ask later
-  std::vector<pollfd> polled_;
   Instant spin_until_{};
+  std::uint64_t drives_ = 0;
+  std::vector<pollfd> caller_polls_;
 
   Dialing dialing_;
   std::jthread thread_;

@@ -29,7 +29,8 @@ struct GroupOptions {
   /// Connections between two members, the same everywhere, 1 to 64. More than one pays where a network caps each connection.
   std::uint32_t streams = 1;
   std::chrono::milliseconds timeout{30'000};  ///< of one connection attempt and of each reduce
-  /// Progress: after each chunk that was received or combined, `done` of `total`. Called on the group's own thread; must be quick.
+  /// Progress: after each chunk that was received or combined, `done` of `total`. Called on the group's own thread,
+  /// or on one that waits in `reduce`; must be quick.
   std::function<void(std::uint64_t tag, std::uint64_t done, std::uint64_t total)> on_chunk;
 };
 
@@ -108,6 +109,7 @@ class Group {
   friend class Reduction;
   struct Impl;
   explicit Group(std::unique_ptr<Impl> impl);
+  Reduction begin(std::span<const std::byte> input, std::span<std::byte> output, const ReduceOptions& options, bool drive);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -131,6 +131,42 @@ BOOST_AUTO_TEST_CASE(tags_run_at_once) {
   }
 }
 
+/// Who waits in `reduce` does the work of the group's thread meanwhile: for itself, and for what others have begun.
+BOOST_AUTO_TEST_CASE(threads_that_wait_take_turns_with_the_groups_own) {
+  constexpr std::size_t THREADS = 3;
+  constexpr std::size_t ROUNDS = 60;
+  const auto reduce = [](Group& group, std::uint32_t rank, std::size_t thread, std::size_t round) -> Result<void> {
+    const std::size_t count = thread == 0 ? 1000 : 100'000;
+    std::vector<float> output(count);
+    ReduceOptions options;
+    options.tag = thread;
+    const auto input = values_of(rank, count);
+    if (round % 3 == thread) {
+      auto running = group.reduce_async(std::as_bytes(std::span{input}), std::as_writable_bytes(std::span{output}), options);
+      PRIME_CHECK(running.wait());
+    } else {
+      PRIME_CHECK(group.reduce(input, output, options));
+    }
+    return output == values_of(1, count) ? Result<void>{} : fail(ErrorName::InternalError, "another result");
+  };
+  for (int formation = 0; formation < 6; ++formation) {  // the first reduce finds lanes that are being opened
+    Members members(3, true, formation % 2 == 0);
+    const auto results = members.all([&](std::uint32_t rank) {
+      std::vector<std::future<Result<void>>> threads;
+      for (std::size_t thread = 0; thread < THREADS; ++thread)
+        threads.push_back(std::async(std::launch::async, [&, thread]() -> Result<void> {
+          for (std::size_t round = 0; round < ROUNDS; ++round) PRIME_CHECK(reduce(members.groups[rank], rank, thread, round));
+          return {};
+        }));
+      Result<void> all;
+      for (auto& each : threads)
+        if (auto good = each.get(); !good) all = std::move(good);
+      return all;
+    });
+    for (const auto& good : results) BOOST_TEST(good.has_value(), (good ? "" : to_string(good.error())));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_one_cancels_ends_for_all_and_leaves_inputs_alone) {
   for (const bool memory : {false, true}) {
     Members members(3, true, memory);
