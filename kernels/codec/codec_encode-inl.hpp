@@ -134,12 +134,8 @@ HWY_INLINE WordVector codes_at(const LaneScale& scale, const float* HWY_RESTRICT
                                std::size_t base) {
   const std::size_t at = base + POSITION * LANES;
   auto random = hn::Zero(Words());
-  if constexpr (ROUNDING == Rounding::Stochastic) {
-    random = hn::Load(Words(), words + at / ROW * RANDOM_LANES + at % RANDOM_LANES);
-    // Narrow vectors have both halves of a row in different quads, wide ones at a fixed position.
-    const bool low = QUAD < ROW ? base / RANDOM_LANES % 2 == 0 : POSITION * LANES / RANDOM_LANES % 2 == 0;
-    if (low) random = hn::ShiftLeft<16>(random);
-  }
+  if constexpr (ROUNDING == Rounding::Stochastic)
+    random = window(hn::Load(Words(), words + at / (RANDOM_WINDOWS * RANDOM_LANES) * RANDOM_LANES + at % RANDOM_LANES), at);
   return codes_of<CODEC, ROUNDING>(scale, hn::LoadU(Floats(), values + at), random);
 }
 
@@ -285,7 +281,7 @@ HWY_NOINLINE bool encode_int4_group(const Encoding& encoding, const float* HWY_R
   HWY_ALIGN float inverses[ROWS];
   if (!row_scales(values, steps, inverses))
     return !encode_reference(at_index(encoding, index), {values, GROUP_VALUES}, {out, INT4_GROUP_BYTES});
-  HWY_ALIGN std::uint32_t words[GROUP_VALUES / 2];
+  HWY_ALIGN std::uint32_t words[RANDOM_ROWS * RANDOM_LANES];
   if constexpr (ROUNDING == Rounding::Stochastic) fill_words(encoding, index, words);
   for (std::size_t row = 0; row < ROWS; ++row) std::memcpy(out + row * INT4_BLOCK_BYTES, &steps[row], sizeof(float));
   const auto scale_at = [&](std::size_t at) HWY_ATTR {
@@ -312,7 +308,7 @@ HWY_NOINLINE bool encode_one_group(const Encoding& encoding, const float* HWY_RE
   const auto range = range_of<CODEC>(values);
   if (range.magnitude >= refused_bits(CODEC)) return false;
   if (LAYOUT.head_bytes > 0 && is_extreme(range.magnitude)) return !encode_block_reference(encoding, {values, GROUP_VALUES}, index, out);
-  HWY_ALIGN std::uint32_t words[GROUP_VALUES / 2];
+  HWY_ALIGN std::uint32_t words[RANDOM_ROWS * RANDOM_LANES];
   if constexpr (ROUNDING == Rounding::Stochastic) fill_words(encoding, index, words);
   const auto scale = ordinary_scale(CODEC, ROUNDING, range);
   store_head(CODEC, scale, out);

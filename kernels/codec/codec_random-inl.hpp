@@ -15,10 +15,11 @@ HWY_BEFORE_NAMESPACE();
 namespace prime::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// 32 values share the words of one row (philox.hpp) and are one block of Int4.
-constexpr std::size_t ROW = 2 * RANDOM_LANES;
+// Of 32 values, a block of Int4.
+constexpr std::size_t ROW = 32;
 constexpr std::size_t ROWS = GROUP_VALUES / ROW;
-constexpr std::size_t ROWS_OF_WORDS = 4;
+constexpr std::size_t RANDOM_ROWS = 4;
+static_assert(GROUP_VALUES == RANDOM_GROUP);
 
 using Floats = hn::CappedTag<float, RANDOM_LANES>;
 using Words = hn::Rebind<std::uint32_t, Floats>;
@@ -52,8 +53,9 @@ HWY_INLINE WordVector interleave(PairVector even, PairVector odd) {
   return hn::OddEven(hn::BitCast(Words(), hn::ShiftLeft<32>(odd)), hn::BitCast(Words(), even));
 }
 
-// The words of a group of 256 values: eight rows of RANDOM_LANES. Four chains of rounds at a time hide each other's latency.
-HWY_INLINE void fill_words(const Encoding& encoding, std::uint64_t index, std::uint32_t* HWY_RESTRICT words) {
+// The words of a group: four rows of RANDOM_LANES. Even and odd counters are a chain of rounds each. Not inlined: compilers would move
+// what the scale depends on behind it, and the encoding waits for the scale.
+HWY_NOINLINE void fill_words(const Encoding& encoding, std::uint64_t index, std::uint32_t* HWY_RESTRICT words) {
   const Pairs pairs;
   const std::size_t lanes = hn::Lanes(Words());
   const std::uint64_t counter = index / RANDOM_GROUP * RANDOM_LANES;
@@ -61,19 +63,26 @@ HWY_INLINE void fill_words(const Encoding& encoding, std::uint64_t index, std::u
   const auto versions = hn::Set(pairs, encoding.version);
   const Counters start{{even_lanes, hn::Set(pairs, counter >> 32), versions, hn::ShiftRight<32>(versions)}};
   for (std::size_t lane = 0; lane < RANDOM_LANES; lane += lanes) {
-    Counters chains[4] = {start, start, start, start};  // even and odd counters of the first, then of the second half
-    for (std::size_t chain = 0; chain < 4; ++chain)
-      chains[chain].word[0] = hn::Add(even_lanes, hn::Set(pairs, (counter & 0xFFFFFFFFU) + lane + chain / 2 * RANDOM_LANES + chain % 2));
+    Counters even = start;
+    Counters odd = start;
+    even.word[0] = hn::Add(even_lanes, hn::Set(pairs, (counter & 0xFFFFFFFFU) + lane));
+    odd.word[0] = hn::Add(even_lanes, hn::Set(pairs, (counter & 0xFFFFFFFFU) + lane + 1));
     auto key_0 = static_cast<std::uint32_t>(encoding.seed);
     auto key_1 = static_cast<std::uint32_t>(encoding.seed >> 32);
     for (int round = 0; round < PHILOX_ROUNDS; ++round, key_0 += PHILOX_WEYL_0, key_1 += PHILOX_WEYL_1)
-      for (auto& chain : chains) philox_round(chain, hn::Set(pairs, std::uint64_t{key_0}), hn::Set(pairs, std::uint64_t{key_1}));
-    for (std::size_t row = 0; row < ROWS; ++row) {
-      const std::size_t half = row / ROWS_OF_WORDS;
-      const auto even = chains[2 * half].word[row % ROWS_OF_WORDS];
-      const auto odd = chains[2 * half + 1].word[row % ROWS_OF_WORDS];
-      hn::Store(interleave(even, odd), Words(), words + row * RANDOM_LANES + lane);
-    }
+      for (auto* chain : {&even, &odd}) philox_round(*chain, hn::Set(pairs, std::uint64_t{key_0}), hn::Set(pairs, std::uint64_t{key_1}));
+    for (std::size_t row = 0; row < RANDOM_ROWS; ++row)
+      hn::Store(interleave(even.word[row], odd.word[row]), Words(), words + row * RANDOM_LANES + lane);
+  }
+}
+
+// The bits of a value in the upper half of its word; what stands below is of no use.
+HWY_INLINE WordVector window(WordVector words, std::size_t at) {
+  switch (at / RANDOM_LANES % RANDOM_WINDOWS) {
+    case 0: return hn::ShiftLeft<16>(words);
+    case 1: return hn::ShiftLeft<8>(words);
+    case 2: return words;
+    default: return hn::RotateRight<8>(words);
   }
 }
 

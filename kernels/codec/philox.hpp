@@ -30,10 +30,13 @@ PRIME_DEVICE inline PhiloxWords philox(PhiloxWords counter, std::uint32_t key_0,
   return counter;
 }
 
-/// 128 successive values share 16 counters: value 32·row + 16·half + lane of its 128 takes a half of word `row` of counter `lane`.
-/// So a vector of up to 16 lanes meets the words of neighbouring counters and never has to shuffle them.
-inline constexpr std::uint64_t RANDOM_GROUP = 128;
+/// 256 successive values share 16 counters: value 64·row + 16·window + lane takes 16 bits of word `row` of counter `lane`, those from
+/// bit 8·window on, around its end. So each byte is the high one of one value and the low one of another: every value has 16 even bits
+/// at the price of 8, and what two of them share decides a rounding once in 256 times. A vector of up to 16 lanes meets the words of
+/// neighbouring counters and never has to shuffle them.
 inline constexpr std::uint64_t RANDOM_LANES = 16;
+inline constexpr std::uint64_t RANDOM_WINDOWS = 4;
+inline constexpr std::uint64_t RANDOM_GROUP = 4 * RANDOM_WINDOWS * RANDOM_LANES;
 
 /// 16 random bits of the value at `index`: the seed is the key, the version the high half of the counter.
 PRIME_DEVICE inline std::uint32_t random_bits(std::uint64_t seed, std::uint64_t version, std::uint64_t index) {
@@ -41,8 +44,8 @@ PRIME_DEVICE inline std::uint32_t random_bits(std::uint64_t seed, std::uint64_t 
   const PhiloxWords words = philox({{static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32),
                                      static_cast<std::uint32_t>(version), static_cast<std::uint32_t>(version >> 32)}},
                                    static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));
-  const std::uint32_t word = words.word[index % RANDOM_GROUP / (2 * RANDOM_LANES)];
-  return (index / RANDOM_LANES) % 2 == 0 ? word & 0xFFFFU : word >> 16;
+  const std::uint64_t word = words.word[index % RANDOM_GROUP / (RANDOM_WINDOWS * RANDOM_LANES)];
+  return (word | word << 32) >> (8 * (index / RANDOM_LANES % RANDOM_WINDOWS)) & 0xFFFFU;
 }
 
 }  // namespace prime::kernels

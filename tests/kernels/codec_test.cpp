@@ -60,12 +60,13 @@ BOOST_AUTO_TEST_CASE(the_generator_gives_the_published_answers) {
 }
 
 BOOST_AUTO_TEST_CASE(every_value_of_a_tensor_has_random_bits_of_its_own) {
-  // Each 32-bit word is used once as a low and once as a high half: 128 indexes, 16 counters, no pair (counter, word, half) twice.
+  // Each byte of a word is the high one of one value: 256 indexes, 16 counters, no window (counter, word, byte) twice.
   std::vector<std::uint32_t> bits;
-  for (std::uint64_t i = 0; i < 128; ++i) bits.push_back(random_bits(1, 2, i));
+  for (std::uint64_t i = 0; i < RANDOM_GROUP; ++i) bits.push_back(random_bits(1, 2, i));
   std::vector<std::uint32_t> words;
-  for (std::uint32_t counter = 0; counter < 16; ++counter)
-    for (const auto word : philox({{counter, 0, 2, 0}}, 1, 0).word) words.insert(words.end(), {word & 0xFFFFU, word >> 16});
+  for (std::uint32_t counter = 0; counter < RANDOM_LANES; ++counter)
+    for (const auto word : philox({{counter, 0, 2, 0}}, 1, 0).word)
+      for (int shift = 0; shift < 32; shift += 8) words.push_back(std::rotr(word, shift) & 0xFFFFU);
   std::ranges::sort(bits);
   std::ranges::sort(words);
   BOOST_TEST((bits == words));
