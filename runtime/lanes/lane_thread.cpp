@@ -90,6 +90,7 @@ void LaneThread::turn() {
   combine();
   greet_arrivals();
   move_bytes();
+  keep_what_blocks();
   finish_what_is_done();
 }
 

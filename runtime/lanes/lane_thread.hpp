@@ -120,6 +120,7 @@ class LaneThread {
   void move_bytes();
   void read_from(Stream& stream);
   void keep_lent(const Stream& stream);
+  void keep_what_blocks();
   void decide_on_header(Stream& stream);
   void take_probe(Stream& stream);
   void park_or_drop(Stream& stream);

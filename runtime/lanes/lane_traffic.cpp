@@ -86,6 +86,26 @@ void LaneThread::keep_lent(const Stream& stream) {
   operation->keep(*operation->rank_of(stream.peer()), stream.header());
 }
 
+/// Of several reduces, one rank's input may wait for what lies behind another one's, which waits in turn: of those that are waited for,
+/// the lanes are made free.
+void LaneThread::keep_what_blocks() {
+  if (busy_) return;
+  std::vector<Stream*> lending;
+  each_stream([&](Stream& stream) {
+    if (stream.lends()) lending.push_back(&stream);
+  });
+  const auto is_waited_for = [&](const Stream* blocking) {
+    return std::ranges::any_of(lending, [&](const Stream* waiting) {
+      const Operation* const operation = find(waiting->header().op);
+      const auto rank = operation->rank_of(blocking->peer());
+      return rank && operation->lacks(waiting->header(), *rank);
+    });
+  };
+  std::erase_if(lending, [&](const Stream* stream) { return !is_waited_for(stream); });
+  for (const Stream* stream : lending) keep_lent(*stream);
+  busy_ = !lending.empty();
+}
+
 void LaneThread::decide_on_header(Stream& stream) {
   const FrameHeader& header = stream.header();
   if (header.kind == PieceKind::Greeting) return stream.lose(other_streams(header.world));

@@ -72,6 +72,8 @@ class Operation {
   Result<void> received(std::uint32_t from, Reception reception, Instant now);
   /// The payload of this input, which was lent and is not combined yet, is about to be overwritten: copies it.
   void keep(std::uint32_t from, const FrameHeader& header);
+  /// Whether the chunk of this input, which has come, still lacks that of another rank.
+  [[nodiscard]] bool lacks(const FrameHeader& header, std::uint32_t rank) const;
 
   /// Whether every other member has begun it, too.
   [[nodiscard]] bool begun_by_all() const;

@@ -144,6 +144,13 @@ void Operation::keep(std::uint32_t from, const FrameHeader& header) {
   lent = std::move(own);
 }
 
+bool Operation::lacks(const FrameHeader& header, std::uint32_t rank) const {
+  const auto& take = plan_.route(header.segment).take;
+  const auto at = std::find(take.begin(), take.end(), rank);
+  const auto gathering = gatherings_.find(plan_.chunk_number(header.segment, header.chunk));
+  return at != take.end() && gathering != gatherings_.end() && !gathering->second.inputs[static_cast<std::size_t>(at - take.begin())];
+}
+
 void Operation::take_input(std::uint32_t from, const Piece& piece, ChunkPool::Buffer buffer) {
   gathered(from, piece) = std::move(buffer);
   --exchanges_[from].inputs_missing;
