@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <condition_variable>
 #include <cstring>
 #include <future>
-#include <thread>
+#include <mutex>
+#include <set>
 #include <tuple>
 #include <unistd.h>
 
@@ -16,6 +18,25 @@
 using namespace prime;
 
 namespace {
+
+/// Of which reduces chunks have come, by rank.
+class Progress {
+ public:
+  void note(std::uint32_t rank, std::uint64_t tag) {
+    const std::lock_guard lock(mutex_);
+    begun_.emplace(rank, tag);
+    changed_.notify_all();
+  }
+  void wait(std::uint32_t rank, std::uint64_t tag) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(60), [&] { return begun_.contains({rank, tag}); });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::set<std::pair<std::uint32_t, std::uint64_t>> begun_;
+};
 
 /// All members in one process.
 struct Members {
@@ -30,6 +51,7 @@ struct Members {
     for (std::uint32_t rank = 0; rank < count; ++rank) options.members.push_back("127.0.0.1:" + std::to_string(bench::free_port(held)));
     for (const int fd : held) ::close(fd);
     for (options.rank = 0; options.rank < count; ++options.rank) {
+      options.on_chunk = [this, rank = options.rank](std::uint64_t tag, std::uint64_t, std::uint64_t) { progress.note(rank, tag); };
       auto group = Group::form(options);
       BOOST_REQUIRE_MESSAGE(group.has_value(), (group ? "" : to_string(group.error())));
       groups.push_back(std::move(*group));
@@ -44,6 +66,7 @@ struct Members {
     for (auto& each : running) results.push_back(each.get());
     return results;
   }
+  Progress progress;
   std::vector<Group> groups;
 };
 
@@ -208,7 +231,7 @@ BOOST_AUTO_TEST_CASE(what_lies_behind_an_input_that_waits_for_others_does_not_wa
       // The last one begins the first reduce only after the second one, while the others have given their inputs for it already.
       start(rank == 2 ? 1 : 0);
       if (rank == 2) (void)running.front().wait();
-      else std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      else members.progress.wait(rank, 0);
       start(rank == 2 ? 0 : 1);
       bool all = true;
       for (auto& each : running) all = each.wait().has_value() && all;
