@@ -6,12 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "actors/reduce_worker/schedule.hpp"
+#include "kernels/device_memory.hpp"
 #include "messages/data_types.hpp"
 #include "messages/membership.hpp"
 #include "messages/outer_step.hpp"
@@ -33,7 +35,9 @@ struct ReduceRequest {
   std::vector<Contribution> contributions;  ///< in rank order; a weight of 0 sends no input
   std::span<const std::byte> input;         ///< untouched and valid until the outcome; may be empty when own weight is 0
   std::span<std::byte> output;              ///< the agreed count of elements; undefined unless the outcome is good
-  Duration deadline{};                      ///< the whole operation, judged on this process's clock
+  /// Where input and output lie, this rank's own affair; null: in the host's memory. Nothing of them is touched after the outcome.
+  std::shared_ptr<kernels::DeviceMemory> memory;
+  Duration deadline{};  ///< the whole operation, judged on this process's clock
   DataType type = DataType::F32;
   ReduceOperator combine = ReduceOperator::Average;  ///< an average is weighted; the others only ask whether a weight is 0
   Codec codec = Codec::None;

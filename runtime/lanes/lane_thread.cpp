@@ -44,6 +44,7 @@ void WakeFd::drain() const {
 LaneThread::LaneThread(EngineOptions options)
     : options_(std::move(options)),
       pool_(options_.chunk_bytes),
+      staging_(options_.chunk_bytes),
       bin_(BIN_BYTES),
       dialing_(options_, known_, [this](Dialed dialed) { post(DialedCommand{std::move(dialed)}); }),
       thread_([this] { run(); }) {
@@ -78,6 +79,7 @@ void LaneThread::run() {
     turns.lock();
     if (drives_ == drives) note_polled(polled);
   }
+  await_copies();
   obey_commands();  // what was started from the last outcome ends here, too
   lanes_.clear();
   arriving_.clear();
@@ -173,7 +175,12 @@ void LaneThread::obey(StartCommand command) {
     chunks_done_.fetch_add(1, std::memory_order_relaxed);
     if (options_.on_chunk) options_.on_chunk(op, done, total);
   };
-  auto operation = Operation::make(std::move(command.request), {window(), &pool_}, observe, options_.now);
+  Operation::Limits limits{window(), &pool_};
+  if (command.request.memory) {
+    limits.staging = staging_.of(command.request.memory);
+    limits.tell = [this](CopyEnd end) { tell_of_copy(std::move(end)); };
+  }
+  auto operation = Operation::make(std::move(command.request), std::move(limits), observe, options_.now);
   if (!operation) return refuse(std::move(operation).error());
   const auto at = operations_.emplace(op, Running{std::move(*operation), std::move(command.done)}).first;
   for (const auto rank : at->second.operation->plan().peers()) {
@@ -308,12 +315,15 @@ void LaneThread::end_operation(RunningAt at, Result<ReduceStats> stats) {
     }
   const PeerId suspect = at->second.operation->suspect();
   const auto silent = stats ? std::vector<PeerId>{} : silent_lanes(*at->second.operation);
-  const auto done = std::move(at->second.done);
+  auto done = std::move(at->second.done);
+  auto staging = at->second.operation->take_staging();
   operations_.erase(at);
   for (const PeerId peer : silent) (void)close_lane(peer, Error{ErrorName::LaneBroken, "nothing that was sent on it has arrived"});
   if (operations_.empty()) chunks_done_.store(0, std::memory_order_relaxed);
   busy_ = true;
-  done(ReduceOutcome{op, std::move(stats), suspect});
+  ReduceOutcome outcome{op, std::move(stats), suspect};
+  if (staging && staging->copying()) return end_when_copied(std::move(staging), std::move(done), std::move(outcome));
+  done(std::move(outcome));
 }
 
 int LaneThread::poll_timeout_ms() const {

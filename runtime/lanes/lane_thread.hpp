@@ -19,6 +19,7 @@
 #include "runtime/lanes/lane.hpp"
 #include "runtime/lanes/link_probe.hpp"
 #include "runtime/lanes/operation.hpp"
+#include "runtime/lanes/staging_pools.hpp"
 
 namespace prime::lanes {
 
@@ -44,7 +45,7 @@ struct MeasureCommand {
   MeasureDone done;
 };
 struct StopCommand {};
-using Command = std::variant<StartCommand, AbortCommand, AdoptCommand, ForgetCommand, DialedCommand, MeasureCommand, StopCommand>;
+using Command = std::variant<StartCommand, AbortCommand, AdoptCommand, ForgetCommand, DialedCommand, MeasureCommand, CopyEnd, StopCommand>;
 
 /// Ends a poll from another thread.
 class WakeFd {
@@ -72,7 +73,7 @@ class LaneThread {
   /// Takes the lane thread's place until the operation is over, unless another caller has taken it.
   void post_and_drive(StartCommand command);
   [[nodiscard]] KnownMembers& known() { return known_; }
-  [[nodiscard]] std::size_t peak_bytes() const { return pool_.peak_bytes(); }
+  [[nodiscard]] std::size_t peak_bytes() { return pool_.peak_bytes() + staging_.peak_bytes(); }
   [[nodiscard]] std::uint64_t chunks_done() const { return chunks_done_.load(std::memory_order_relaxed); }
 
  private:
@@ -85,6 +86,7 @@ class LaneThread {
   void obey(ForgetCommand command);
   void obey(DialedCommand command);
   void obey(MeasureCommand command);
+  void obey(CopyEnd end);
   void obey(StopCommand command);
 
   struct Running {
@@ -137,6 +139,10 @@ class LaneThread {
   [[nodiscard]] std::uint32_t window() const;
   void end_operations_before(OperationId op);
   void end_operation(RunningAt at, Result<ReduceStats> stats);
+  /// Tells of a copy, from a thread of its device; the last that it may do with this engine.
+  void tell_of_copy(CopyEnd end);
+  void end_when_copied(std::unique_ptr<Staging> staging, std::function<void(ReduceOutcome)> done, ReduceOutcome outcome);
+  void await_copies();
   /// Those of a failed operation that lead nowhere any more: a network that is cut closes no connection.
   [[nodiscard]] std::vector<PeerId> silent_lanes(const Operation& operation) const;
   [[nodiscard]] int poll_timeout_ms() const;
@@ -168,6 +174,7 @@ class LaneThread {
   bool stopped_ = false;
   bool busy_ = false;  ///< this turn did something after which there may be more to do at once
   ChunkPool pool_;
+  StagingPools staging_;
   std::vector<std::byte> bin_;
   std::map<PeerId, Lane> lanes_;
   std::vector<std::unique_ptr<Stream>> arriving_;  ///< accepted; their first frame tells to which lane they belong
@@ -179,6 +186,13 @@ class LaneThread {
   Epoch epoch_;
   std::map<Tag, Sequence> newest_;  ///< started here in this epoch
   std::map<OperationId, Running> operations_;
+  /// What has ended while a device still copies from or to its tensors.
+  struct Copying {
+    std::unique_ptr<Staging> staging;
+    std::function<void(ReduceOutcome)> done;
+    ReduceOutcome outcome;
+  };
+  std::map<OperationId, Copying> copying_;
   LinkProbes probes_;
   /// Small frames of operations that are not started here yet.
   std::map<OperationId, std::vector<std::pair<PeerId, Reception>>> parked_;

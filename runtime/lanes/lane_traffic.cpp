@@ -31,6 +31,7 @@ void LaneThread::share_windows() {
   for (auto& [op, running] : operations_) {
     const bool has_one = count <= WINDOWS_IN_ALL || (given < SHARES_AT_MOST && running.operation->begun_by_all());
     running.window = has_one ? share : 0;
+    running.operation->stage(running.window);
     if (has_one) ++given;
   }
 }
@@ -114,6 +115,8 @@ void LaneThread::decide_on_header(Stream& stream) {
   if (operation == nullptr) return park_or_drop(stream);
   const auto from = operation->rank_of(stream.peer());
   if (!from) return stream.lose(Error{ErrorName::ProtocolViolation, "a frame from a peer that is not a member"});
+  stream.held = operation->holds(header);
+  if (stream.held) return;
   auto reception = operation->expect(*from, header, stream.can_lend());
   if (reception) return stream.receive(std::move(*reception));
   // A peer that means another reduce still speaks the protocol: its lane stays.

@@ -56,7 +56,7 @@ Result<std::unique_ptr<Operation>> Operation::make(ReduceRequest request, Limits
                 "chunks of " + std::to_string(limits.pool->chunk_bytes()) + " bytes are too small for this reduce");
   PRIME_TRY(auto plan, ReducePlan::make(std::move(shape)));
   auto operation = std::unique_ptr<Operation>(
-      new Operation(std::move(request), std::move(plan), std::move(arithmetic), limits, std::move(observer), std::move(clock)));
+      new Operation(std::move(request), std::move(plan), std::move(arithmetic), std::move(limits), std::move(observer), std::move(clock)));
   if (operation->ranks_.size() != operation->plan_.world()) return fail(ErrorName::ReduceMismatch, "a peer is a member twice");
   return operation;
 }
@@ -65,12 +65,12 @@ Operation::Operation(ReduceRequest request, ReducePlan plan, Arithmetic arithmet
     : request_(std::move(request)),
       plan_(std::move(plan)),
       arithmetic_(std::move(arithmetic)),
-      limits_(limits),
+      limits_(std::move(limits)),
       observer_(std::move(observer)),
       clock_(std::move(clock)),
       started_(clock_()),
       deadline_(started_ + request_.deadline),
-      agreement_(agreement_of(request_, plan_, limits.window_chunks)),
+      agreement_(agreement_of(request_, plan_, limits_.window_chunks)),
       exchanges_(plan_.world()),
       result_checksums_(plan_.chunks()),
       have_result_(plan_.chunks()),
@@ -82,6 +82,7 @@ Operation::Operation(ReduceRequest request, ReducePlan plan, Arithmetic arithmet
     exchanges_[rank].last_progress = started_;
   }
   count_chunks();
+  if (request_.memory) plan_fetches();
   // Who brings nothing loses nothing.
   if (!plan_.contributes(plan_.rank())) std::ranges::copy(request_.residual, request_.next_residual.begin());
   if (results_missing_ == 0) obey_completion();
@@ -130,7 +131,7 @@ bool Operation::needs(std::uint32_t rank) const {
 }
 
 bool Operation::moved_everything() const {
-  if (results_missing_ > 0) return false;
+  if (results_missing_ > 0 || (staging_ && staging_->copying())) return false;
   for (std::uint32_t rank = 0; rank < plan_.world(); ++rank)
     if (rank != plan_.rank() && needs(rank)) return false;
   return true;
@@ -165,16 +166,19 @@ FrameHeader Operation::header_of(const Piece& piece, std::size_t payload_bytes) 
   return header;
 }
 
-std::span<std::byte> Operation::output_of(const Piece& piece) {
+Operation::Landing Operation::output_of(const Piece& piece) {
   const auto range = plan_.chunk(piece.segment, piece.chunk);
   const std::size_t size = arithmetic_.element_bytes();
-  return request_.output.subspan(range.begin * size, range.count * size);
+  if (!staging_) return {request_.output.subspan(range.begin * size, range.count * size), nullptr};
+  auto buffer = staging_->take();
+  return {{buffer.get(), range.count * size}, std::move(buffer)};
 }
 
 std::span<const std::byte> Operation::input_of(const Piece& piece) const {
   const auto range = plan_.chunk(piece.segment, piece.chunk);
   const std::size_t size = arithmetic_.element_bytes();
-  return request_.input.subspan(range.begin * size, range.count * size);
+  if (!staging_) return request_.input.subspan(range.begin * size, range.count * size);
+  return {staging_->input(number_of(piece)).get(), range.count * size};
 }
 
 std::size_t Operation::payload_of(const Piece& piece) const {
@@ -201,11 +205,12 @@ std::optional<Piece> Operation::next_combinable() {
   }
   const std::uint32_t own = plan_.schedule() == Schedule::Whole ? 0 : plan_.rank();
   const Route& route = plan_.route(own);
-  if (!route.finishes || !route.take.empty() || alone_ == plan_.chunk_count(own)) return std::nullopt;
+  if (staging_ || !route.finishes || !route.take.empty() || alone_ == plan_.chunk_count(own)) return std::nullopt;
   return Piece{PieceKind::Input, own, alone_++};
 }
 
 bool Operation::combine_one() {
+  if (waits_for_room()) return false;
   const auto piece = next_combinable();
   if (!piece) return false;
   const Route& route = plan_.route(piece->segment);
@@ -222,7 +227,7 @@ bool Operation::combine_one() {
   }
   if (route.finishes) {
     const auto out = output_of(*piece);
-    arithmetic_.combine(operands_, true, out);
+    arithmetic_.combine(operands_, true, out.bytes);
     have_result_[number] = true;
     finish_chunk(*piece, out);
   } else {
@@ -233,6 +238,7 @@ bool Operation::combine_one() {
     frame.header.payload_checksum = checksum(sum);
     exchanges_[*route.pass].ready.push_back(std::move(frame));
   }
+  if (staging_ && fetching_[piece->segment].combined_here) input_used(*piece);
   step();
   return true;
 }
@@ -246,13 +252,17 @@ const float* Operation::own_residual(const Piece& piece) {
 }
 
 /// The result as it travels; encoded once, and what the others decode lies here as well.
-void Operation::finish_chunk(const Piece& piece, std::span<std::byte> out) {
-  if (!arithmetic_.encoded()) return queue_result(piece, checksum(out), out, nullptr);
+void Operation::finish_chunk(const Piece& piece, const Landing& out) {
+  if (!arithmetic_.encoded()) {
+    write_back(piece, out.buffer);
+    return queue_result(piece, checksum(out.bytes), out.bytes, out.buffer);
+  }
   auto buffer = limits_.pool->take();
   const std::span<std::byte> wire{buffer.get(), payload_of(Piece{PieceKind::Result, piece.segment, piece.chunk})};
-  if (auto good = arithmetic_.encode(out, plan_.chunk(piece.segment, piece.chunk).begin, wire); !good)
+  if (auto good = arithmetic_.encode(out.bytes, plan_.chunk(piece.segment, piece.chunk).begin, wire); !good)
     return give_up(std::move(good).error().with_context("in the result"), std::nullopt, false);
-  arithmetic_.decode(wire, out);
+  arithmetic_.decode(wire, out.bytes);
+  write_back(piece, out.buffer);
   queue_result(piece, checksum(wire), wire, buffer);
 }
 
@@ -269,7 +279,7 @@ void Operation::queue_result(Piece piece, std::uint64_t checksum, std::span<cons
 }
 
 void Operation::obey_completion() {
-  if (!request_.vote) return;
+  if (!request_.vote || (staging_ && staging_->copying())) return;
   no_vote_after_the_deadline();
   obey(vote::complete(std::move(vote_), digest()));
 }

@@ -2,6 +2,7 @@
 // and combines what is complete. It knows no sockets.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <limits>
@@ -17,10 +18,11 @@
 #include "runtime/lanes/arithmetic.hpp"
 #include "runtime/lanes/chunk_pool.hpp"
 #include "runtime/lanes/frame.hpp"
+#include "runtime/lanes/staging.hpp"
 
 namespace prime::lanes {
 
-/// A frame on its way to a lane. The payload lives in the request's spans or in `buffer`.
+/// A frame on its way to a lane. The payload lives in the request's spans or in `buffer`; in `buffer` where the tensors are a device's.
 struct Frame {
   FrameHeader header;
   std::span<const std::byte> payload;
@@ -38,11 +40,16 @@ struct Reception {
 
 class Operation {
  public:
+  /// So many windows of results are kept for members that are slow to take them, where they are not kept in the output.
+  static constexpr std::uint32_t RESULT_WINDOWS = 2;
+
   using Observer = std::function<void(std::uint64_t done, std::uint64_t total)>;
   using Clock = std::function<Instant()>;
   struct Limits {
     std::uint32_t window_chunks = 8;  ///< own chunks of one segment whose results are not here yet
     ChunkPool* pool = nullptr;        ///< must outlive the operation
+    ChunkPool* staging = nullptr;     ///< of the request's device, as long
+    Staging::Tell tell = {};          ///< hears of its copies
   };
 
   /// Fails when the request contradicts itself.
@@ -81,6 +88,18 @@ class Operation {
   /// share the pool; with 0 no input is sent.
   [[nodiscard]] std::optional<Frame> next(std::uint32_t to, std::uint32_t most = std::numeric_limits<std::uint32_t>::max());
   void sent(std::uint32_t to, const FrameHeader& header, Instant now);
+
+  /// Where the tensors are a device's: fetches inputs ahead, of each segment no more than the window, which `most` narrows.
+  void stage(std::uint32_t most) {
+    if (staging_) fetch_ahead(most);
+  }
+  /// Whether a frame must wait for copies to the device that are under way.
+  [[nodiscard]] bool holds(const FrameHeader& header) const {
+    return staging_ && header.kind == PieceKind::Result && staging_->stores() >= std::max(staged_window_, 1U);
+  }
+  void copied(const CopyEnd& end);
+  /// What still copies must be waited for after the operation has ended.
+  [[nodiscard]] std::unique_ptr<Staging> take_staging() { return std::move(staging_); }
 
   /// Combines one chunk if all that goes into it is there.
   bool combine_one();
@@ -122,12 +141,31 @@ class Operation {
     std::vector<ChunkPool::Buffer> inputs;  ///< by index into the route's `take`
     std::size_t missing = 0;
   };
+  /// Where a chunk of the result is made.
+  struct Landing {
+    std::span<std::byte> bytes;
+    ChunkPool::Buffer buffer;  ///< on its way to a device; null in the host's memory
+  };
+  /// How far the fetching of one segment's own input is.
+  struct Fetching {
+    std::size_t uses = 0;  ///< of each chunk
+    bool combined_here = false;
+    std::uint32_t begun = 0;
+    std::uint32_t used = 0;
+  };
 
   Operation(ReduceRequest request, ReducePlan plan, Arithmetic arithmetic, Limits limits, Observer observer, Clock clock);
   void count_chunks();
   [[nodiscard]] FrameHeader header_of(const Piece& piece, std::size_t payload_bytes) const;
-  [[nodiscard]] std::span<std::byte> output_of(const Piece& piece);
+  [[nodiscard]] Landing output_of(const Piece& piece);
   [[nodiscard]] std::span<const std::byte> input_of(const Piece& piece) const;
+  [[nodiscard]] std::uint64_t number_of(const Piece& piece) const { return plan_.chunk_number(piece.segment, piece.chunk); }
+  void plan_fetches();
+  void fetch_ahead(std::uint32_t most);
+  [[nodiscard]] bool waits_for_room() const { return staging_ && staging_->results() >= RESULT_WINDOWS * limits_.window_chunks; }
+  void input_used(const Piece& piece);
+  [[nodiscard]] Staging::Chunk staged(const Piece& piece) const;
+  void write_back(Piece piece, const ChunkPool::Buffer& buffer);
   [[nodiscard]] const float* own_residual(const Piece& piece);
   /// Where in the lists of what has come a frame is noted.
   struct Place {
@@ -139,6 +177,8 @@ class Operation {
   }
   /// What came from this rank of a chunk that is not combined yet.
   [[nodiscard]] ChunkPool::Buffer& gathered(std::uint32_t from, const Piece& piece);
+  [[nodiscard]] Gathering& gathering_of(const Piece& piece);
+  void note_gathered(Gathering& gathering, const Piece& piece);
   [[nodiscard]] Result<Place> place_of(std::uint32_t from, const FrameHeader& header) const;
   [[nodiscard]] std::optional<Frame> next_input(std::uint32_t to, std::uint32_t window);
   Result<void> encode_input(const Piece& piece, std::span<std::byte> wire);
@@ -146,7 +186,7 @@ class Operation {
   void take_input(std::uint32_t from, const Piece& piece, ChunkPool::Buffer buffer);
   void take_result(const Piece& piece, std::uint64_t checksum, const Reception& reception);
   [[nodiscard]] std::optional<Piece> next_combinable();
-  void finish_chunk(const Piece& piece, std::span<std::byte> out);
+  void finish_chunk(const Piece& piece, const Landing& out);
   /// A chunk of the result is here: notes it, and sends it on where it must go.
   void queue_result(Piece piece, std::uint64_t checksum, std::span<const std::byte> payload, const ChunkPool::Buffer& buffer);
   void obey_completion();
@@ -186,6 +226,9 @@ class Operation {
   PeerId suspect_;
   std::uint64_t steps_done_ = 0;
   ReduceStats stats_;
+  std::unique_ptr<Staging> staging_;  ///< null where the tensors are the host's
+  std::vector<Fetching> fetching_;    ///< by segment
+  std::uint32_t staged_window_ = 0;
 };
 
 }  // namespace prime::lanes

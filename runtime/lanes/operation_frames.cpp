@@ -67,7 +67,9 @@ Result<Reception> Operation::expect(std::uint32_t from, const FrameHeader& heade
     case PieceKind::Result:
       have_result_[place.index] = true;
       if (!arithmetic_.encoded()) {
-        reception.into = output_of(piece);
+        auto landing = output_of(piece);
+        reception.into = landing.bytes;
+        reception.buffer = std::move(landing.buffer);
         return reception;
       }
       break;
@@ -127,14 +129,23 @@ Result<void> Operation::received(std::uint32_t from, Reception reception, Instan
   return {};
 }
 
+Operation::Gathering& Operation::gathering_of(const Piece& piece) {
+  const auto [at, made] = gatherings_.try_emplace(plan_.chunk_number(piece.segment, piece.chunk));
+  if (made) {
+    const auto others = plan_.route(piece.segment).take.size();
+    at->second.inputs.resize(others);
+    at->second.missing = others + (staging_ && fetching_[piece.segment].combined_here ? 1 : 0);
+  }
+  return at->second;
+}
+
 ChunkPool::Buffer& Operation::gathered(std::uint32_t from, const Piece& piece) {
   const auto& take = plan_.route(piece.segment).take;
-  auto& gathering = gatherings_[plan_.chunk_number(piece.segment, piece.chunk)];
-  if (gathering.inputs.empty()) {
-    gathering.inputs.resize(take.size());
-    gathering.missing = take.size();
-  }
-  return gathering.inputs[static_cast<std::size_t>(std::find(take.begin(), take.end(), from) - take.begin())];
+  return gathering_of(piece).inputs[static_cast<std::size_t>(std::find(take.begin(), take.end(), from) - take.begin())];
+}
+
+void Operation::note_gathered(Gathering& gathering, const Piece& piece) {
+  if (--gathering.missing == 0) combinable_.push_back(piece);
 }
 
 void Operation::keep(std::uint32_t from, const FrameHeader& header) {
@@ -154,14 +165,19 @@ bool Operation::lacks(const FrameHeader& header, std::uint32_t rank) const {
 void Operation::take_input(std::uint32_t from, const Piece& piece, ChunkPool::Buffer buffer) {
   gathered(from, piece) = std::move(buffer);
   --exchanges_[from].inputs_missing;
-  auto& gathering = gatherings_.at(plan_.chunk_number(piece.segment, piece.chunk));
-  if (--gathering.missing == 0) combinable_.push_back(piece);
+  note_gathered(gathering_of(piece), piece);
   step();
 }
 
 void Operation::take_result(const Piece& piece, std::uint64_t checksum, const Reception& reception) {
   step();
-  if (arithmetic_.encoded()) arithmetic_.decode(reception.into, output_of(piece));
+  if (arithmetic_.encoded()) {
+    const auto out = output_of(piece);
+    arithmetic_.decode(reception.into, out.bytes);
+    write_back(piece, out.buffer);
+  } else {
+    write_back(piece, reception.buffer);
+  }
   queue_result(piece, checksum, reception.into, reception.buffer);
 }
 
@@ -198,10 +214,11 @@ std::optional<Frame> Operation::next_input(std::uint32_t to, std::uint32_t windo
     const std::uint32_t chunk = exchange.given[at];
     if (chunk == plan_.chunk_count(segment)) continue;
     if (plan_.schedule() != Schedule::Whole && chunk >= results_[segment] + window) continue;
+    const Piece piece{PieceKind::Input, segment, chunk};
+    if (staging_ && !staging_->input(number_of(piece))) continue;
     ++exchange.given[at];
     exchange.giving = at + 1;
-    const Piece piece{PieceKind::Input, segment, chunk};
-    Frame frame{header_of(piece, payload_of(piece)), input_of(piece), nullptr};
+    Frame frame{header_of(piece, payload_of(piece)), input_of(piece), staging_ ? staging_->input(number_of(piece)) : nullptr};
     if (arithmetic_.encoded()) {
       frame.buffer = limits_.pool->take();
       const std::span<std::byte> wire{frame.buffer.get(), payload_of(piece)};
@@ -212,6 +229,7 @@ std::optional<Frame> Operation::next_input(std::uint32_t to, std::uint32_t windo
       frame.payload = wire;
     }
     frame.header.payload_checksum = checksum(frame.payload);
+    if (staging_) input_used(piece);
     return frame;
   }
   return std::nullopt;

@@ -128,7 +128,9 @@ class Cluster {
       engines_[r] = std::move(engine);
     }
   }
-  ~Cluster() {
+  ~Cluster() { end(); }
+  /// All engines end.
+  void end() {
     {
       const std::lock_guard lock(mutex_);
       closed_ = true;
