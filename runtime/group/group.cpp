@@ -9,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "kernels/device_memory.hpp"
 #include "runtime/lanes/engine.hpp"
 #include "runtime/net/acceptor.hpp"
 #include "runtime/net/crypto.hpp"
@@ -25,7 +26,7 @@ PeerId id_of(std::uint32_t rank) { return PeerId{std::uint64_t{rank} + 1}; }
 
 }  // namespace
 
-struct Reduction::Impl {
+struct Reduction::Impl : std::enable_shared_from_this<Reduction::Impl> {
   std::mutex mutex;
   std::condition_variable changed;
   std::optional<Result<ReduceInfo>> outcome;
@@ -33,18 +34,50 @@ struct Reduction::Impl {
   OperationId op;
   std::span<std::byte> copy_to;  ///< in place: where the result goes
   std::vector<std::byte> result;
+  std::shared_ptr<kernels::DeviceMemory> memory;
+  std::shared_ptr<std::byte> device_result;  ///< instead of `result`
+  bool reduced = false;                      ///< the engine has done its part; guarded by mutex
   std::span<float> residual;
   std::vector<float> next_residual;
 
-  void end(ReduceOutcome reduced) {
-    std::optional<Result<ReduceInfo>> end;
-    if (reduced.stats) {
-      end = ReduceInfo{reduced.stats->wire_bytes_sent, reduced.stats->wire_bytes_received, reduced.stats->elapsed, reduced.stats->digest};
-      if (!copy_to.empty()) std::memcpy(copy_to.data(), result.data(), result.size());
-      std::ranges::copy(next_residual, residual.begin());
-    } else {
-      end = fail(std::move(reduced.stats).error());
+  /// Where the result of a reduce in place is made; empty when there is no room.
+  std::span<std::byte> make_room() {
+    if (!memory) {
+      result.resize(copy_to.size());
+      return result;
     }
+    std::byte* const room = memory->allocate(copy_to.size());
+    if (room == nullptr) return {};
+    device_result = {room, [device = memory](std::byte* each) { device->release(each); }};
+    return {room, copy_to.size()};
+  }
+
+  void end(ReduceOutcome ended) {
+    {
+      const std::lock_guard lock(mutex);
+      reduced = true;
+    }
+    if (!ended.stats) return tell(fail(std::move(ended.stats).error()));
+    const ReduceInfo info{ended.stats->wire_bytes_sent, ended.stats->wire_bytes_received, ended.stats->elapsed, ended.stats->digest};
+    std::ranges::copy(next_residual, residual.begin());
+    if (device_result) return put_in_place(info);
+    if (!copy_to.empty()) std::memcpy(copy_to.data(), result.data(), result.size());
+    tell(info);
+  }
+
+  void put_in_place(const ReduceInfo& info) {
+    memory->move(
+        {device_result.get(), copy_to.size()}, copy_to.data(), [self = shared_from_this(), info](std::optional<std::string> fault) {
+          if (!fault) return self->tell(info);
+          self->tell(fail(ErrorName::DeviceUnusable, "putting the result of a committed reduce in its place on " + self->memory->name() +
+                                                         " failed: " + *fault + "; the other members have it"));
+        });
+  }
+
+  /// Whoever waits may end the tensors and the group at once.
+  void tell(Result<ReduceInfo> end) {
+    device_result.reset();
+    memory.reset();
     const std::lock_guard lock(mutex);
     outcome = std::move(end);
     changed.notify_all();
@@ -75,7 +108,7 @@ std::optional<Result<ReduceInfo>> Reduction::wait_for(std::chrono::nanoseconds l
 void Reduction::cancel() {
   {
     const std::lock_guard lock(impl_->mutex);
-    if (impl_->outcome) return;
+    if (impl_->reduced) return;
   }
   impl_->engine->abort(impl_->op, "cancelled");
 }
@@ -169,10 +202,12 @@ Reduction Group::begin(std::span<const std::byte> input, std::span<std::byte> ou
     request.contributions.push_back({id_of(rank), options.weights.size() == size() ? options.weights[rank] : 1});
   request.input = input;
   request.output = output;
-  if (!output.empty() && input.data() == output.data()) {
-    reduction->result.resize(output.size());
+  request.memory = options.memory;
+  reduction->memory = options.memory;
+  const bool in_place = !output.empty() && input.data() == output.data();
+  if (in_place) {
     reduction->copy_to = output;
-    request.output = reduction->result;
+    request.output = reduction->make_room();
   }
   request.deadline = options.timeout.count() > 0 ? options.timeout : impl_->options.timeout;
   request.type = options.type;
@@ -187,15 +222,15 @@ Reduction Group::begin(std::span<const std::byte> input, std::span<std::byte> ou
   reduction->next_residual.resize(options.residual.size());
   request.residual = reduction->residual;
   request.next_residual = reduction->next_residual;
-  if (!options.weights.empty() && options.weights.size() != size()) {
-    reduction->end({request.op,
-                    fail(ErrorName::Usage, std::to_string(options.weights.size()) + " weights for " + std::to_string(size()) + " members"),
-                    {}});
-  } else {
-    auto done = [reduction](ReduceOutcome outcome) { reduction->end(std::move(outcome)); };
-    if (drive) impl_->engine->start_and_drive(std::move(request), std::move(done));
-    else impl_->engine->start(std::move(request), std::move(done));
-  }
+  auto done = [reduction](ReduceOutcome outcome) { reduction->end(std::move(outcome)); };
+  const auto refuse = [&](ErrorName name, std::string why) { reduction->end({request.op, fail(name, std::move(why)), {}}); };
+  if (!options.weights.empty() && options.weights.size() != size())
+    refuse(ErrorName::Usage, std::to_string(options.weights.size()) + " weights for " + std::to_string(size()) + " members");
+  else if (in_place && request.output.empty())
+    refuse(ErrorName::DeviceUnusable,
+           options.memory->name() + " has no room for the result of a reduce in place, " + std::to_string(output.size()) + " bytes");
+  else if (drive) impl_->engine->start_and_drive(std::move(request), std::move(done));
+  else impl_->engine->start(std::move(request), std::move(done));
   return Reduction(std::move(reduction));
 }
 

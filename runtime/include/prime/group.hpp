@@ -20,6 +20,10 @@
 
 namespace prime {
 
+namespace kernels {
+class DeviceMemory;
+}
+
 struct GroupOptions {
   std::uint32_t rank = 0;
   std::vector<std::string> members;  ///< "host:port" by rank, the same list everywhere; the own one is listened at
@@ -49,8 +53,11 @@ struct ReduceOptions {
   /// brings nothing, and may have no input.
   std::vector<std::uint64_t> weights;
   /// Error feedback of a codec: one value for each element, 0 before the first reduce. What earlier encodings lost here is added before
-  /// this one, and replaced by what this one loses when the reduce is committed; an aborted one leaves it as it was.
+  /// this one, and replaced by what this one loses when the reduce is committed; an aborted one leaves it as it was. In the host's memory.
   std::span<float> residual;
+  /// Where input and output lie: null in the host's memory, else in a device's (`cuda_memory()` of prime/device_memory.hpp), and the spans
+  /// are of its addresses. Each member has them where it likes. What writes the input must have finished before the reduce starts.
+  std::shared_ptr<kernels::DeviceMemory> memory;
   std::chrono::milliseconds timeout{0};  ///< of this reduce; 0: the group's
 };
 
@@ -73,6 +80,7 @@ class Reduction {
   ///   DeadlineExceeded       a member did not take part in time
   ///   ReduceMismatch         members disagree on sizes, types or weights, or the combination of options does not exist
   ///   NonFiniteValue         a value that the codec cannot carry, here or (as LaneBroken) at another member
+  ///   DeviceUnusable         the device failed to copy, here or (as LaneBroken) at another member
   Result<ReduceInfo> wait();
   /// Empty when it still runs after `limit`.
   std::optional<Result<ReduceInfo>> wait_for(std::chrono::nanoseconds limit);
@@ -98,7 +106,8 @@ class Group {
   [[nodiscard]] std::uint32_t size() const;
 
   /// Starts a reduce; the spans hold the same count of elements on all members, and stay valid until it has ended.
-  /// `output` may be `input`: then the result is written into a buffer of the group's and copied when it is committed.
+  /// `output` may be `input`: then the result is written into a buffer of the group's and copied when it is committed. That buffer lies
+  /// where the tensor lies; a device that fails just then has DeviceUnusable for an end, while the others have the result.
   Reduction reduce_async(std::span<const std::byte> input, std::span<std::byte> output, const ReduceOptions& options);
   Result<ReduceInfo> reduce(std::span<const std::byte> input, std::span<std::byte> output, const ReduceOptions& options);
   Result<ReduceInfo> reduce(std::span<const float> input, std::span<float> output, const ReduceOptions& options = {});

@@ -138,8 +138,8 @@ BOOST_FIXTURE_TEST_CASE(results_are_written_before_the_last_input_has_left, Fixt
   deliver(PieceKind::Result, 0);
   BOOST_TEST(begun(Way::Store) == 2U);
   const auto sent = send_all();
-  BOOST_TEST(sent.first == WINDOW);      // of ten
-  BOOST_TEST(sent.second == 1U);         // and the result, while it is written
+  BOOST_TEST(sent.first == WINDOW);  // of ten
+  BOOST_TEST(sent.second == 1U);     // and the result, while it is written
 }
 
 BOOST_FIXTURE_TEST_CASE(nobody_votes_before_the_whole_result_is_on_the_device, Fixture) {
