@@ -1,0 +1,191 @@
+// Owns the speed of the GPU's kernels, each beside a copy within the device in the same round, and whether their results are the CPU's.
+#include <cstring>
+#include <cuda_runtime_api.h>
+#include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "kernels/codec/codec.hpp"
+#include "kernels/codec/codec_cuda.hpp"
+#include "kernels/digest/digest.hpp"
+#include "kernels/digest/digest_cuda.hpp"
+#include "kernels/outer_rule/outer_rule_cuda.hpp"
+#include "kernels/reduce/reduce_cuda.hpp"
+#include "tests/bench/gpu/bench.hpp"
+
+namespace prime::bench::gpu {
+namespace {
+
+using kernels::cuda::Fault;
+
+void check(cudaError_t error) {
+  if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
+}
+void check(const Fault& fault) {
+  if (fault) throw std::runtime_error(*fault);
+}
+
+class Array {
+ public:
+  explicit Array(std::span<const std::byte> host) : bytes_(host.size()) {
+    check(cudaMalloc(&data_, bytes_));
+    check(cudaMemcpy(data_, host.data(), bytes_, cudaMemcpyHostToDevice));
+  }
+  explicit Array(std::span<const float> host) : Array(std::as_bytes(host)) {}
+  ~Array() { cudaFree(data_); }
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+  [[nodiscard]] std::byte* bytes() const { return static_cast<std::byte*>(data_); }
+  [[nodiscard]] float* floats() const { return static_cast<float*>(data_); }
+  [[nodiscard]] bool holds(std::span<const std::byte> expected) const {
+    std::vector<std::byte> back(expected.size());
+    check(cudaMemcpy(back.data(), data_, back.size(), cudaMemcpyDeviceToHost));
+    return std::memcmp(back.data(), expected.data(), back.size()) == 0;
+  }
+
+ private:
+  void* data_ = nullptr;
+  std::size_t bytes_;
+};
+
+/// Of the default stream, by the device's own clock.
+double device_seconds(const std::function<void()>& work) {
+  cudaEvent_t begin = nullptr;
+  cudaEvent_t end = nullptr;
+  check(cudaEventCreate(&begin));
+  check(cudaEventCreate(&end));
+  check(cudaEventRecord(begin, nullptr));
+  work();
+  check(cudaEventRecord(end, nullptr));
+  check(cudaEventSynchronize(end));
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, begin, end));
+  check(cudaEventDestroy(begin));
+  check(cudaEventDestroy(end));
+  return milliseconds * 1e-3;
+}
+
+class KernelsBench {
+ public:
+  KernelsBench(std::size_t count, std::size_t repeats)
+      : count_(count),
+        repeats_(repeats),
+        host_a_(drawn(count, 1)),
+        host_b_(drawn(count, 2)),
+        host_c_(drawn(count, 3)),
+        a_(host_a_),
+        b_(host_b_),
+        c_(host_c_),
+        out_(host_a_),
+        out_2_(host_a_) {}
+
+  bool run() {
+    for (std::uint8_t number = 1; number < CODECS; ++number) codec(static_cast<Codec>(number));
+    reduce_kernels();
+    digest();
+    return all_equal_;
+  }
+
+ private:
+  void measure(const std::string& kernel, std::string_view of, std::size_t touched, const std::function<void()>& work, bool equal) {
+    std::vector<double> rates;
+    std::vector<double> shares;
+    const std::size_t copied = count_ * sizeof(float);
+    const auto copy = [&] { check(cudaMemcpyAsync(out_2_.bytes(), a_.bytes(), copied, cudaMemcpyDeviceToDevice, nullptr)); };
+    work();
+    copy();
+    for (std::size_t repeat = 0; repeat < repeats_; ++repeat) {
+      const double copy_rate = 2.0 * static_cast<double>(copied) / device_seconds(copy);
+      rates.push_back(static_cast<double>(touched) / device_seconds(work));
+      shares.push_back(rates.back() / copy_rate);
+    }
+    all_equal_ = all_equal_ && equal;
+    std::cout << nlohmann::json{{"kernel", kernel},
+                                {"of", of},
+                                {"bytes_touched_per_s", median(rates)},
+                                {"copy_share", median(shares)},
+                                {"equal", equal}}
+              << std::endl;
+  }
+
+  void codec(Codec codec) {
+    std::vector<std::byte> expected(kernels::encoded_bytes(codec, count_));
+    const Array bytes{std::span<const std::byte>{expected}};
+    const std::vector<float> none(2);  // room for an index of 8 bytes
+    const Array refused{std::span<const float>{none}};
+    const std::size_t array = count_ * sizeof(float);
+    for (const auto rounding : {kernels::Rounding::Stochastic, kernels::Rounding::Nearest}) {
+      const kernels::Encoding encoding{codec, rounding, 1, 2, 0};
+      const auto work = [&] {
+        check(kernels::cuda::encode(
+            encoding, {a_.floats(), nullptr, bytes.bytes(), nullptr, count_, reinterpret_cast<unsigned long long*>(refused.bytes())},
+            nullptr));
+      };
+      work();
+      static_cast<void>(kernels::encode(encoding, host_a_, expected));
+      measure(rounding == kernels::Rounding::Nearest ? "encode" : "encode-stochastic", to_string(codec), array + expected.size(), work,
+              bytes.holds(expected));
+    }
+    for (const auto decoding : {kernels::Decoding::Set, kernels::Decoding::Add}) {
+      const auto work = [&] { check(kernels::cuda::decode(codec, {bytes.bytes(), out_.floats(), count_}, decoding, 0.5F, nullptr)); };
+      check(cudaMemcpy(out_.bytes(), b_.bytes(), array, cudaMemcpyDeviceToDevice));
+      work();
+      auto decoded = host_b_;
+      kernels::decode(codec, {expected, decoded}, decoding, 0.5F);
+      const bool equal = out_.holds(std::as_bytes(std::span{decoded}));
+      const bool set = decoding == kernels::Decoding::Set;
+      measure(set ? "decode" : "decode-add", to_string(codec), (set ? 1 : 2) * array + expected.size(), work, equal);
+    }
+  }
+
+  void reduce_kernels() {
+    const std::size_t array = count_ * sizeof(float);
+    std::vector<float> expected(count_);
+    std::vector<float> second(count_);
+    const auto sum = [&] {
+      const std::vector<kernels::WeightedInput> inputs{{a_.floats(), 1}, {b_.floats(), 0.5F}};
+      check(kernels::cuda::weighted_sum(inputs, 0.5F, out_.floats(), count_, nullptr));
+    };
+    sum();
+    kernels::weighted_sum(std::vector<kernels::WeightedInput>{{host_a_.data(), 1}, {host_b_.data(), 0.5F}}, 0.5F, expected);
+    measure("weighted-sum", "f32", 3 * array, sum, out_.holds(std::as_bytes(std::span{expected})));
+
+    const auto difference = [&] { check(kernels::cuda::pseudo_gradient(a_.floats(), b_.floats(), out_.floats(), count_, nullptr)); };
+    difference();
+    kernels::pseudo_gradient(host_a_, host_b_, expected);
+    measure("pseudo-gradient", "f32", 3 * array, difference, out_.holds(std::as_bytes(std::span{expected})));
+
+    const auto span = [&](const Array& each) { return std::span<float>{each.floats(), count_}; };
+    const auto outer_step = [&] { check(kernels::cuda::nesterov({}, {span(a_), span(b_), span(c_), span(out_), span(out_2_)}, nullptr)); };
+    outer_step();
+    kernels::nesterov({}, {host_a_, host_b_, host_c_, expected, second});
+    const bool equal = out_.holds(std::as_bytes(std::span{expected})) && out_2_.holds(std::as_bytes(std::span{second}));
+    measure("nesterov", "f32", 5 * array, outer_step, equal);
+  }
+
+  void digest() {
+    Digest digest;
+    const auto work = [&] { check(kernels::cuda::digest_tensor(a_.bytes(), count_ * sizeof(float), digest, nullptr)); };
+    work();
+    measure("digest", "bytes", count_ * sizeof(float), work, digest == kernels::digest_tensor(std::as_bytes(std::span{host_a_}), 4));
+  }
+
+  std::size_t count_;
+  std::size_t repeats_;
+  std::vector<float> host_a_;
+  std::vector<float> host_b_;
+  std::vector<float> host_c_;
+  Array a_;
+  Array b_;
+  Array c_;
+  Array out_;
+  Array out_2_;
+  bool all_equal_ = true;
+};
+
+}  // namespace
+
+bool time_kernels(std::size_t count, std::size_t repeats) { return KernelsBench(count, repeats).run(); }
+
+}  // namespace prime::bench::gpu
