@@ -15,7 +15,7 @@ class StagingPools {
  public:
   explicit StagingPools(std::size_t chunk_bytes) : chunk_bytes_(chunk_bytes) {}
 
-  /// Kept for as long as anybody else keeps the device. Of the lane thread.
+  /// Kept for as long as anybody else keeps the device, then until the next device comes. Of the lane thread.
   ChunkPool* of(const std::shared_ptr<kernels::DeviceMemory>& device) {
     const std::lock_guard lock(mutex_);
     std::erase_if(pools_, [](const ChunkPool& pool) { return pool.abandoned(); });

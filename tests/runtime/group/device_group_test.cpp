@@ -132,6 +132,7 @@ BOOST_FIXTURE_TEST_CASE(a_result_that_is_being_put_in_place_outlives_its_group, 
     BOOST_REQUIRE(there.wait().has_value());
     BOOST_REQUIRE(device->wait([](const auto& counts) { return counts[static_cast<std::size_t>(Way::Move)].begun == 1; }));
     groups.clear();
+    here.cancel();
     device->hold(Way::Move, false);
   }
   BOOST_TEST(holds(both, 3.0F));

@@ -21,7 +21,7 @@ Instant at(std::int64_t ns) { return Instant(Duration(ns)); }
 
 /// Rank 0 of two; rank 1 is the test. Copies end when the test says so.
 struct Fixture {
-  Fixture() {
+  explicit Fixture(bool vote = true) {
     ReduceRequest request;
     request.op = {Epoch{1}, Sequence{1}};
     request.view = View{Epoch{1}, {Member{PeerId{1}, "", {}, 0}, Member{PeerId{2}, "", {}, 1}}};
@@ -32,7 +32,7 @@ struct Fixture {
     request.output = output.span();
     request.deadline = 1s;
     request.schedule = Schedule::Direct;
-    request.vote = true;
+    request.vote = vote;
     auto made = Operation::make(
         std::move(request), {WINDOW, &pool, &staging, [this](CopyEnd end) { ends.push_back(std::move(end)); }},
         [](std::uint64_t, std::uint64_t) {}, [] { return at(0); });
@@ -160,22 +160,29 @@ BOOST_FIXTURE_TEST_CASE(nobody_votes_before_the_whole_result_is_on_the_device, F
   BOOST_REQUIRE(!operation->take_control(1).empty());
 }
 
-BOOST_FIXTURE_TEST_CASE(a_last_copy_that_fails_ends_what_would_have_been_voted_for, Fixture) {
-  operation->stage(WINDOW);
-  deliver(PieceKind::Begin);
-  device->fail_after(Way::Store, 2 * CHUNKS - 1);
-  for (std::uint32_t chunk = 0; chunk < CHUNKS; ++chunk) {
-    while (end(Way::Fetch)) send_all();
-    deliver(PieceKind::Input, chunk);
-    BOOST_REQUIRE(operation->combine_one());
-    deliver(PieceKind::Result, chunk);
-    while (end(Way::Store)) send_all();
+BOOST_AUTO_TEST_CASE(a_last_copy_that_fails_ends_what_all_else_was_done_for) {
+  for (const bool vote : {true, false}) {
+    Fixture fixture(vote);
+    Operation& operation = *fixture.operation;
+    operation.stage(WINDOW);
+    fixture.deliver(PieceKind::Begin);
+    fixture.device->fail_after(Way::Store, 2 * CHUNKS - 1);
+    for (std::uint32_t chunk = 0; chunk < CHUNKS; ++chunk) {
+      while (fixture.end(Way::Fetch)) fixture.send_all();
+      fixture.deliver(PieceKind::Input, chunk);
+      BOOST_REQUIRE(operation.combine_one());
+      fixture.deliver(PieceKind::Result, chunk);
+      fixture.send_all();
+      BOOST_TEST(!operation.outcome(at(2)).has_value());
+      while (fixture.end(Way::Store)) fixture.send_all();
+    }
+    BOOST_REQUIRE(operation.outcome(at(2)).has_value());
+    BOOST_REQUIRE(!operation.outcome(at(2))->has_value());
+    BOOST_TEST((operation.outcome(at(2))->error().name == ErrorName::DeviceUnusable));
+    const auto words = operation.take_control(1);
+    BOOST_TEST(words.size() == (vote ? 1U : 0U));
+    if (vote) BOOST_TEST((words.front().header.kind == PieceKind::Aborted));
   }
-  BOOST_REQUIRE(operation->outcome(at(2)).has_value());
-  BOOST_TEST((operation->outcome(at(2))->error().name == ErrorName::DeviceUnusable));
-  const auto words = operation->take_control(1);
-  BOOST_REQUIRE(words.size() == 1U);
-  BOOST_TEST((words.front().header.kind == PieceKind::Aborted));
 }
 
 BOOST_FIXTURE_TEST_CASE(results_wait_outside_while_a_window_of_them_is_being_written, Fixture) {

@@ -221,6 +221,19 @@ BOOST_AUTO_TEST_CASE(the_memory_between_device_and_lanes_does_not_grow_with_the_
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_device_that_nobody_else_has_any_more_is_given_up_with_the_memory_for_its_copies) {
+  Cluster cluster(2, CHUNK);
+  const DeviceCase c{.elements = 5 * CHUNK, .weights = {1, 1}};
+  std::weak_ptr<FakeDevice> last;
+  for (std::uint64_t sequence = 1; sequence <= 3; ++sequence) {
+    const auto device = std::make_shared<FakeDevice>();
+    for (const auto& [rank, outcome] : reduce(cluster, sequence, c, {device, nullptr}).outcomes) BOOST_TEST(outcome.stats.has_value());
+    BOOST_TEST(device->pinned_bytes() > 0U);
+    BOOST_TEST(last.expired());  // the next one came
+    last = device;
+  }
+}
+
 BOOST_AUTO_TEST_CASE(many_tags_of_device_tensors_share_the_windows_of_two) {
   constexpr std::size_t TAGS = 24;
   Stage stage(2, CHUNK * 20);
