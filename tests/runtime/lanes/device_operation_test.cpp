@@ -39,6 +39,7 @@ struct Fixture {
     BOOST_REQUIRE(made.has_value());
     operation = std::move(*made);
     begin = operation->next(1)->header;
+    operation->sent(1, begin, at(1));
   }
   ~Fixture() {
     while (device->end_one(Way::Fetch) || device->end_one(Way::Store)) {
@@ -183,6 +184,15 @@ BOOST_AUTO_TEST_CASE(a_last_copy_that_fails_ends_what_all_else_was_done_for) {
     BOOST_TEST(words.size() == (vote ? 1U : 0U));
     if (vote) BOOST_TEST((words.front().header.kind == PieceKind::Aborted));
   }
+}
+
+BOOST_FIXTURE_TEST_CASE(what_could_not_be_fetched_is_never_sent, Fixture) {
+  device->fail_after(Way::Fetch, 0);
+  operation->stage(WINDOW);
+  deliver(PieceKind::Begin);
+  BOOST_REQUIRE(end(Way::Fetch));
+  BOOST_TEST((operation->outcome(at(2))->error().name == ErrorName::DeviceUnusable));
+  BOOST_TEST(send_all().first == 0U);
 }
 
 BOOST_FIXTURE_TEST_CASE(results_wait_outside_while_a_window_of_them_is_being_written, Fixture) {
