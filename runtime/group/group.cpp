@@ -36,7 +36,7 @@ struct Reduction::Impl : std::enable_shared_from_this<Reduction::Impl> {
   std::vector<std::byte> result;
   std::shared_ptr<kernels::DeviceMemory> memory;
   std::shared_ptr<std::byte> device_result;  ///< instead of `result`
-  bool reduced = false;                      ///< the engine has done its part; guarded by mutex
+  bool reduced = false;                      ///< the engine has done its part, and may be gone; guarded by mutex
   std::span<float> residual;
   std::vector<float> next_residual;
 

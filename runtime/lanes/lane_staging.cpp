@@ -13,7 +13,7 @@ void LaneThread::tell_of_copy(CopyEnd end) {
   wake_.wake();
 }
 
-void LaneThread::obey(CopyEnd end) {
+void LaneThread::obey(const CopyEnd& end) {
   busy_ = true;
   if (Operation* const operation = find(end.op)) return operation->copied(end);
   const auto at = copying_.find(end.op);

@@ -86,7 +86,7 @@ class LaneThread {
   void obey(ForgetCommand command);
   void obey(DialedCommand command);
   void obey(MeasureCommand command);
-  void obey(CopyEnd end);
+  void obey(const CopyEnd& end);
   void obey(StopCommand command);
 
   struct Running {
