@@ -6,13 +6,6 @@
 
 namespace prime::lanes {
 
-/// It wakes before it unlocks: once the lane thread has this, it may end, and all that is here with it.
-void LaneThread::tell_of_copy(CopyEnd end) {
-  const std::lock_guard lock(mutex_);
-  mailbox_.emplace_back(std::move(end));
-  wake_.wake();
-}
-
 void LaneThread::obey(const CopyEnd& end) {
   busy_ = true;
   if (Operation* const operation = find(end.op)) return operation->copied(end);

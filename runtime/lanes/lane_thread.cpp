@@ -57,6 +57,7 @@ LaneThread::~LaneThread() {
   thread_.join();
 }
 
+/// It wakes before it unlocks: once the lane thread has heard of the last copy of a device, it may end, and all that is here with it.
 void LaneThread::post(Command command) {
   const std::lock_guard lock(mutex_);
   mailbox_.push_back(std::move(command));
@@ -178,7 +179,7 @@ void LaneThread::obey(StartCommand command) {
   Operation::Limits limits{window(), &pool_};
   if (command.request.memory) {
     limits.staging = staging_.of(command.request.memory);
-    limits.tell = [this](CopyEnd end) { tell_of_copy(std::move(end)); };
+    limits.tell = [this](CopyEnd end) { post(std::move(end)); };
   }
   auto operation = Operation::make(std::move(command.request), std::move(limits), observe, options_.now);
   if (!operation) return refuse(std::move(operation).error());

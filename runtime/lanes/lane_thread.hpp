@@ -139,8 +139,6 @@ class LaneThread {
   [[nodiscard]] std::uint32_t window() const;
   void end_operations_before(OperationId op);
   void end_operation(RunningAt at, Result<ReduceStats> stats);
-  /// Tells of a copy, from a thread of its device; the last that it may do with this engine.
-  void tell_of_copy(CopyEnd end);
   void end_when_copied(std::unique_ptr<Staging> staging, std::function<void(ReduceOutcome)> done, ReduceOutcome outcome);
   void await_copies();
   /// Those of a failed operation that lead nowhere any more: a network that is cut closes no connection.
