@@ -230,11 +230,12 @@ Result<std::vector<Row>> measure_among(std::uint32_t peers, const std::vector<Ca
   if (memory.get() == nullptr) return fail(ErrorName::ProcessFailed, "no shared memory");
   auto* const board = new (memory.get()) Board{};
   auto* const samples = reinterpret_cast<Sample*>(board + 1);
+  // Before the groups' addresses are chosen: its connections have ports, too.
+  auto mesh = BareSockets::mesh(peers);
+  if (mesh.empty()) return fail(ErrorName::ProcessFailed, "no sockets between the processes");
   std::vector<int> held;
   std::map<Lane, std::vector<std::string>> members;
   for (const Lane lane : LANES) members[lane] = addresses(peers, held);
-  auto mesh = BareSockets::mesh(peers);
-  if (mesh.empty()) return fail(ErrorName::ProcessFailed, "no sockets between the processes");
   std::vector<pid_t> children;
   for (std::uint32_t rank = 0; rank < peers; ++rank) {
     const pid_t parent = ::getpid();
