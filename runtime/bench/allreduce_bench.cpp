@@ -218,8 +218,6 @@ Row row_of(const Case& what, const Sample* samples, std::uint32_t repeat, std::u
 std::vector<std::string> addresses(std::uint32_t count, std::vector<int>& held) {
   std::vector<std::string> all;
   for (std::uint32_t i = 0; i < count; ++i) all.push_back("127.0.0.1:" + std::to_string(free_port(held)));
-  for (const int fd : held) ::close(fd);
-  held.clear();
   return all;
 }
 
@@ -236,6 +234,7 @@ Result<std::vector<Row>> measure_among(std::uint32_t peers, const std::vector<Ca
   std::vector<int> held;
   std::map<Lane, std::vector<std::string>> members;
   for (const Lane lane : LANES) members[lane] = addresses(peers, held);
+  for (const int fd : held) ::close(fd);
   std::vector<pid_t> children;
   for (std::uint32_t rank = 0; rank < peers; ++rank) {
     const pid_t parent = ::getpid();
