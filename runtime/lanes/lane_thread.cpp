@@ -98,7 +98,7 @@ void LaneThread::turn() {
 }
 
 /// A small reduce takes less time than handing it to another thread and its outcome back.
-void LaneThread::post_and_drive(StartCommand command) {
+void LaneThread::post_and_drive(StartCommand command) noexcept {
   const OperationId op = command.request.op;
   bool others_place = false;
   bool thread_is_there = false;

@@ -70,8 +70,9 @@ class LaneThread {
   LaneThread& operator=(const LaneThread&) = delete;
 
   void post(Command command);
-  /// Takes the lane thread's place until the operation is over, unless another caller has taken it.
-  void post_and_drive(StartCommand command);
+  /// Takes the lane thread's place until the operation is over, unless another caller has taken it. What is thrown meanwhile ends the
+  /// process, as on the lane thread: a caller that is gone would leave its place to nobody.
+  void post_and_drive(StartCommand command) noexcept;
   [[nodiscard]] KnownMembers& known() { return known_; }
   [[nodiscard]] std::size_t peak_bytes() { return pool_.peak_bytes() + staging_.peak_bytes(); }
   [[nodiscard]] std::uint64_t chunks_done() const { return chunks_done_.load(std::memory_order_relaxed); }

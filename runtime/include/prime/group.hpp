@@ -34,7 +34,7 @@ struct GroupOptions {
   std::uint32_t streams = 1;
   std::chrono::milliseconds timeout{30'000};  ///< of one connection attempt and of each reduce
   /// Progress: after each chunk that was received or combined, `done` of `total`. Called on the group's own thread,
-  /// or on one that waits in `reduce`; must be quick.
+  /// or on one that waits in `reduce`; must be quick, wait for no reduce, and throw nothing.
   std::function<void(std::uint64_t tag, std::uint64_t done, std::uint64_t total)> on_chunk;
 };
 

@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 #include <csignal>
 #include <memory>
+#include <stdexcept>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -191,4 +192,27 @@ BOOST_AUTO_TEST_CASE(a_member_frozen_at_any_chunk_leaves_the_others_agreed_and_a
   std::vector<std::unique_ptr<Play>> plays;  // all at once: most of their time they wait
   for (const Trial& trial : every_chunk(SIGSTOP)) plays.push_back(std::make_unique<Play>(trial));
   for (const auto& play : plays) check(*play);
+}
+
+/// Whoever calls it: nobody would serve the lanes in the place of a caller that is gone.
+BOOST_AUTO_TEST_CASE(what_progress_throws_ends_the_process) {
+  const pid_t child = ::fork();
+  BOOST_REQUIRE(child >= 0);
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)std::signal(SIGABRT, SIG_DFL);
+    auto options = options_of({}, 0, free_addresses(1));
+    options.on_chunk = [](std::uint64_t, std::uint64_t, std::uint64_t) { throw std::runtime_error("the test says so"); };
+    auto group = Group::form(options);
+    const std::vector<float> input(1);
+    std::vector<float> output(1);
+    try {
+      (void)group->reduce(input, output).has_value();
+    } catch (const std::runtime_error&) {  // it ends as if nothing had been thrown
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  BOOST_REQUIRE(::waitpid(child, &status, 0) == child);
+  BOOST_TEST((WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT));
 }
