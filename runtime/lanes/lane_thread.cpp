@@ -111,7 +111,7 @@ void LaneThread::post_and_drive(StartCommand command) noexcept {
   // It stands aside rather than be woken by each byte that a caller reads.
   if (others_place) return caller_wake_.wake();
   if (thread_is_there) wake_.wake();
-  Instant aside_until{};
+  bool work_is_left = false;
   {
     const std::lock_guard turns(turns_);
     ++drives_;
@@ -123,17 +123,14 @@ void LaneThread::post_and_drive(StartCommand command) noexcept {
       turn();
     }
     turn();  // the own vote may not be on its way yet
-    if (is_idle()) aside_until = monotonic_now() + ASIDE;
-  }
-  {
     const std::lock_guard lock(mutex_);
     driven_ = false;
-    aside_until_ = aside_until;
     thread_is_there = !aside_;
-    if (!mailbox_.empty()) aside_until = Instant{};
+    work_is_left = !mailbox_.empty() || !is_idle();
+    aside_until_ = work_is_left ? Instant{} : monotonic_now() + ASIDE;
   }
   if (thread_is_there) wake_.wake();  // what it polls for may be of another time
-  else if (aside_until == Instant{}) stepped_.notify_one();
+  else if (work_is_left) stepped_.notify_one();
 }
 
 bool LaneThread::is_idle() const {
@@ -157,6 +154,7 @@ void LaneThread::obey_commands() {
   {
     const std::lock_guard lock(mutex_);
     commands.swap(mailbox_);
+    if (!commands.empty()) aside_until_ = Instant{};  // what they begin, the lane thread may have to go on with
   }
   for (auto& command : commands) std::visit([this](auto& c) { obey(std::move(c)); }, command);
 }
