@@ -85,7 +85,10 @@ struct Reduction::Impl : std::enable_shared_from_this<Reduction::Impl> {
 };
 
 Reduction::Reduction(Reduction&&) noexcept = default;
-Reduction& Reduction::operator=(Reduction&&) noexcept = default;
+Reduction& Reduction::operator=(Reduction&& other) noexcept {
+  const Reduction replaced(std::exchange(impl_, std::move(other.impl_)));
+  return *this;
+}
 
 Reduction::~Reduction() {
   if (!impl_) return;

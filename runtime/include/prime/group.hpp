@@ -68,7 +68,8 @@ struct ReduceInfo {
   Digest digest;  ///< of the result; equal on all members
 };
 
-/// A reduce under way. It must end, and be waited for, before its buffers do; the destructor cancels and waits.
+/// A reduce under way. It must end, and be waited for, before its buffers do; the destructor cancels and waits, and so does what puts
+/// another one in its place.
 class Reduction {
  public:
   Reduction(Reduction&&) noexcept;

@@ -213,6 +213,25 @@ BOOST_AUTO_TEST_CASE(what_one_cancels_ends_for_all_and_leaves_inputs_alone) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(what_takes_the_place_of_a_reduce_that_runs_cancels_it) {
+  Members members(2);
+  const std::vector<float> input(1000, 1.0F);
+  std::vector<std::vector<float>> outputs(4, std::vector<float>(input.size()));
+  const auto start = [&](std::uint32_t rank, std::uint64_t tag) {
+    ReduceOptions options;
+    options.tag = tag;
+    return members.groups[rank].reduce_async(std::as_bytes(std::span{input}), std::as_writable_bytes(std::span{outputs[2 * rank + tag]}),
+                                             options);
+  };
+  auto running = start(0, 0);
+  running = start(0, 1);
+  auto first = start(1, 0);
+  auto second = start(1, 1);
+  BOOST_TEST(!first.wait().has_value());
+  BOOST_TEST(second.wait().has_value());
+  BOOST_TEST(running.wait().has_value());
+}
+
 BOOST_AUTO_TEST_CASE(what_lies_behind_an_input_that_waits_for_others_does_not_wait) {
   for (const bool memory : {false, true}) {
     Members members(3, true, memory);
