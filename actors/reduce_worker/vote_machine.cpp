@@ -102,6 +102,8 @@ Transition aborted_by(State state, std::uint32_t rank) {
 Transition lost(State state, std::uint32_t rank, Error cause) {
   if (state.phase == Phase::Committed || state.phase == Phase::Aborted || state.lost[rank]) return nothing(std::move(state));
   state.lost[rank] = true;
+  // Nothing more is expected of it: it may have committed, and gone its way.
+  if (state.phase == Phase::Voted && state.votes[rank]) return nothing(std::move(state));
   return doubt(std::move(state), std::move(cause));
 }
 

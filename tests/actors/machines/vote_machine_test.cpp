@@ -189,3 +189,13 @@ BOOST_AUTO_TEST_CASE(another_result_is_never_committed) {
   BOOST_TEST(aborts > 1000);
   (void)commits;  // the odd one may have been named only after it had voted like the others
 }
+
+/// Whoever has everyone's vote commits, and may leave at once.
+BOOST_AUTO_TEST_CASE(a_rank_that_is_lost_after_its_vote_is_here_leaves_no_doubt) {
+  const Digest digest{1, 2};
+  auto state = vote::complete(vote::start(0, 3), digest).state;
+  state = vote::vote_from(std::move(state), 1, digest).state;
+  auto lost = vote::lost(std::move(state), 1, CAUSE);
+  BOOST_TEST(lost.sayings.empty());
+  BOOST_TEST((vote::vote_from(std::move(lost.state), 2, digest).state.phase == vote::Phase::Committed));
+}
