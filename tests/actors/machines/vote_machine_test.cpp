@@ -120,7 +120,7 @@ struct Network {
 
 // The sanitizer watches the same code at work for fewer seeds.
 #if defined(__SANITIZE_ADDRESS__)
-constexpr std::uint64_t SEEDS = 5'000;
+constexpr std::uint64_t SEEDS = 6'500;
 #else
 constexpr std::uint64_t SEEDS = 40'000;
 #endif
