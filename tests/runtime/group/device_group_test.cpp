@@ -44,6 +44,14 @@ struct Pair {
   Reduction on_host() {
     return groups[1].reduce_async(std::as_bytes(std::span{host_input}), std::as_writable_bytes(std::span{host_output}), {});
   }
+  /// In place: both members have committed, and the device holds back the move of the result.
+  Reduction committed_but_not_moved(const DeviceTensor& both) {
+    device->hold(Way::Move);
+    auto here = on_device(both, both);
+    BOOST_REQUIRE(on_host().wait().has_value());
+    BOOST_REQUIRE(device->wait([](const auto& counts) { return counts[static_cast<std::size_t>(Way::Move)].begun == 1; }));
+    return here;
+  }
   static bool holds(const DeviceTensor& tensor, float value) {
     const auto expected = filled(value);
     return std::ranges::equal(tensor.get(), std::as_bytes(std::span{expected}));
@@ -75,11 +83,7 @@ BOOST_FIXTURE_TEST_CASE(a_member_with_device_tensors_and_one_with_host_tensors_g
 
 BOOST_FIXTURE_TEST_CASE(in_place_the_input_stays_until_the_commit, Pair) {
   const auto both = tensor(1.0F);
-  device->hold(Way::Move);
-  auto here = on_device(both, both);
-  auto there = on_host();
-  BOOST_REQUIRE(there.wait().has_value());
-  BOOST_REQUIRE(device->wait([](const auto& counts) { return counts[static_cast<std::size_t>(Way::Move)].begun == 1; }));
+  auto here = committed_but_not_moved(both);
   BOOST_TEST(holds(both, 1.0F));
   BOOST_TEST(!here.wait_for(std::chrono::nanoseconds(0)).has_value());
   here.cancel();  // too late
@@ -125,12 +129,8 @@ BOOST_FIXTURE_TEST_CASE(a_device_without_room_for_a_reduce_in_place_is_named, Pa
 
 BOOST_FIXTURE_TEST_CASE(a_result_that_is_being_put_in_place_outlives_its_group, Pair) {
   const auto both = tensor(1.0F);
-  device->hold(Way::Move);
   {
-    auto here = on_device(both, both);
-    auto there = on_host();
-    BOOST_REQUIRE(there.wait().has_value());
-    BOOST_REQUIRE(device->wait([](const auto& counts) { return counts[static_cast<std::size_t>(Way::Move)].begun == 1; }));
+    auto here = committed_but_not_moved(both);
     groups.clear();
     here.cancel();
     device->hold(Way::Move, false);
