@@ -59,7 +59,8 @@ class LaneEngine final : public ReducePort {
   /// `done` is called on the lane thread; after it no byte of the request's spans is touched.
   void start(ReduceRequest request, std::function<void(ReduceOutcome)> done) override;
   /// The same, but this call does the lane thread's work until the operation is over, so that nothing waits for a change of threads.
-  /// Returns at once where another caller does that already. All that is called on the lane thread may be called on this one.
+  /// Returns at once where another caller does that already. All that is called on the lane thread may be called on this one; never from
+  /// what is called there.
   void start_and_drive(ReduceRequest request, std::function<void(ReduceOutcome)> done);
   void abort(OperationId op, const std::string& reason) override;
   [[nodiscard]] std::uint64_t chunks_done() const override;

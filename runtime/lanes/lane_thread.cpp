@@ -63,7 +63,7 @@ void LaneThread::post(Command command) {
   mailbox_.push_back(std::move(command));
   if (driven_) return caller_wake_.wake();
   wake_.wake();
-  stepped_.notify_one();
+  aside_ends_.notify_one();
 }
 
 void LaneThread::run() {
@@ -100,16 +100,16 @@ void LaneThread::turn() {
 /// A small reduce takes less time than handing it to another thread and its outcome back.
 void LaneThread::post_and_drive(StartCommand command) noexcept {
   const OperationId op = command.request.op;
-  bool others_place = false;
+  bool another_drives = false;
   bool thread_is_there = false;
   {
     const std::lock_guard lock(mutex_);
     mailbox_.push_back(std::move(command));
-    others_place = std::exchange(driven_, true);
+    another_drives = std::exchange(driven_, true);
     thread_is_there = !aside_;
   }
   // It stands aside rather than be woken by each byte that a caller reads.
-  if (others_place) return caller_wake_.wake();
+  if (another_drives) return caller_wake_.wake();
   if (thread_is_there) wake_.wake();
   bool work_is_left = false;
   {
@@ -130,7 +130,7 @@ void LaneThread::post_and_drive(StartCommand command) noexcept {
     aside_until_ = work_is_left ? Instant{} : monotonic_now() + ASIDE;
   }
   if (thread_is_there) wake_.wake();  // what it polls for may be of another time
-  else if (work_is_left) stepped_.notify_one();
+  else if (work_is_left) aside_ends_.notify_one();
 }
 
 bool LaneThread::is_idle() const {
@@ -145,7 +145,7 @@ bool LaneThread::is_idle() const {
 void LaneThread::stand_aside() {
   std::unique_lock lock(mutex_);
   aside_ = true;
-  while (driven_ || (mailbox_.empty() && monotonic_now() < aside_until_)) stepped_.wait_for(lock, ASIDE);
+  while (driven_ || (mailbox_.empty() && monotonic_now() < aside_until_)) aside_ends_.wait_for(lock, ASIDE);
   aside_ = false;
 }
 

@@ -163,9 +163,9 @@ class LaneThread {
   std::mutex mutex_;
   std::vector<Command> mailbox_;  ///< guarded by mutex_
   bool driven_ = false;           ///< by a caller; guarded by mutex_
-  bool aside_ = false;            ///< the lane thread waits for `stepped_`; guarded by mutex_
+  bool aside_ = false;            ///< the lane thread waits for `aside_ends_`; guarded by mutex_
   Instant aside_until_{};         ///< guarded by mutex_
-  std::condition_variable stepped_;
+  std::condition_variable aside_ends_;
   std::atomic<std::uint64_t> chunks_done_ = 0;
 
   std::mutex turns_;
