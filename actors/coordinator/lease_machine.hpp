@@ -81,7 +81,7 @@ struct Renew {
 struct LookAround {};
 /// To ask for the lead.
 struct Campaign {};
-/// To end that lease, whose owner is dead, and then ask for the lead; the answer is that of a campaign.
+/// To take the lead from that lease, whose owner is dead; the answer is that of a campaign.
 struct Depose {
   std::int64_t lease = 0;
 };

@@ -10,6 +10,12 @@ namespace {
 /// etcd forgets a run so long after its end.
 constexpr Duration END_REMEMBERED = 24 * 60min;
 
+lease::CampaignAnswered answered(Result<std::optional<etcd::Leader>> outcome) {
+  if (!outcome) return {fail(std::move(outcome.error()))};
+  if (!*outcome) return {std::nullopt};
+  return {lease::Leader{std::move((*outcome)->address), (*outcome)->lease}};
+}
+
 }  // namespace
 
 Leadership::Leadership(LeadershipOptions options, LeadershipPorts ports)
@@ -51,31 +57,32 @@ std::vector<lease::Effect> Leadership::take(const lease::Event& event) {
 
 std::optional<lease::Event> Leadership::carry_out(const lease::Effect& effect) {
   using Answer = std::optional<lease::Event>;
-  return std::visit(overloaded{[&](const lease::Renew& renewal) { return renew(renewal.after); },
-                               [&](const lease::LookAround&) -> Answer {
-                                 look_around();
-                                 return std::nullopt;
-                               },
-                               [&](const lease::Campaign&) -> Answer { return lease::CampaignAnswered{ask_for_lead()}; },
-                               [&](const lease::Depose& former) -> Answer { return lease::CampaignAnswered{depose(former.lease)}; },
-                               [&](const lease::Keep& decision) -> Answer {
-                                 std::this_thread::sleep_for(decision.after);
-                                 const auto asked = monotonic_now();
-                                 return lease::DecisionAnswered{asked, ask_to_keep()};
-                               },
-                               [&](const lease::Tell&) -> Answer {
-                                 file_.keep(deciding_->snapshot);
-                                 return std::nullopt;
-                               },
-                               [&](const lease::End& end) -> Answer {
-                                 ports_.lost(end.cause);
-                                 return std::nullopt;
-                               },
-                               [&](const lease::EndUntold& end) -> Answer {
-                                 ports_.refused(end.cause);
-                                 return std::nullopt;
-                               }},
-                    effect);
+  return std::visit(
+      overloaded{[&](const lease::Renew& renewal) { return renew(renewal.after); },
+                 [&](const lease::LookAround&) -> Answer {
+                   look_around();
+                   return std::nullopt;
+                 },
+                 [&](const lease::Campaign&) -> Answer { return answered(store_.campaign(options_.address, lease_)); },
+                 [&](const lease::Depose& former) -> Answer { return answered(store_.depose(former.lease, options_.address, lease_)); },
+                 [&](const lease::Keep& decision) -> Answer {
+                   std::this_thread::sleep_for(decision.after);
+                   const auto asked = monotonic_now();
+                   return lease::DecisionAnswered{asked, ask_to_keep()};
+                 },
+                 [&](const lease::Tell&) -> Answer {
+                   file_.keep(deciding_->snapshot);
+                   return std::nullopt;
+                 },
+                 [&](const lease::End& end) -> Answer {
+                   ports_.lost(end.cause);
+                   return std::nullopt;
+                 },
+                 [&](const lease::EndUntold& end) -> Answer {
+                   ports_.refused(end.cause);
+                   return std::nullopt;
+                 }},
+      effect);
 }
 
 std::optional<lease::Event> Leadership::renew(Duration after) {
@@ -117,20 +124,8 @@ Result<std::optional<lease::Leader>> Leadership::campaign() {
   return state_.leader;
 }
 
-Result<std::optional<lease::Leader>> Leadership::ask_for_lead() {
-  PRIME_TRY(auto outcome, store_.campaign(options_.address, lease_));
-  if (auto* leader = std::get_if<etcd::Leader>(&outcome)) return lease::Leader{std::move(leader->address), leader->lease};
-  lead_ = std::get<etcd::Lead>(outcome);
-  return std::nullopt;
-}
-
-Result<std::optional<lease::Leader>> Leadership::depose(etcd::LeaseId former) {
-  PRIME_CHECK(store_.leave(former));
-  return ask_for_lead();
-}
-
 Result<std::optional<coordinator::Snapshot>> Leadership::take_over(const std::string& plan) {
-  PRIME_CHECK(store_.keep_plan(lead_, plan));
+  PRIME_CHECK(store_.keep_plan(lease_, plan));
   PRIME_TRY(const auto text, store_.decisions());
   if (!text) {
     PRIME_TRY(const auto here, file_.read());
@@ -153,7 +148,7 @@ void Leadership::keep(const coordinator::Snapshot& snapshot) {
 
 Result<void> Leadership::ask_to_keep() {
   const auto& [snapshot, text] = *deciding_;
-  return snapshot.phase == coordinator::Phase::Over ? store_.keep_last(lead_, text, END_REMEMBERED) : store_.keep(lead_, text);
+  return snapshot.phase == coordinator::Phase::Over ? store_.keep_last(lease_, text, END_REMEMBERED) : store_.keep(lease_, text);
 }
 
 }  // namespace prime

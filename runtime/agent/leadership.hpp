@@ -61,8 +61,6 @@ class Leadership final : public DecisionPort {
   std::vector<lease::Effect> take(const lease::Event& event);
   std::optional<lease::Event> carry_out(const lease::Effect& effect);
   std::optional<lease::Event> renew(Duration after);
-  Result<std::optional<lease::Leader>> ask_for_lead();
-  Result<std::optional<lease::Leader>> depose(etcd::LeaseId former);
   Result<void> ask_to_keep();
   void look_around();
 
@@ -72,7 +70,6 @@ class Leadership final : public DecisionPort {
   etcd::RunStore store_;
   etcd::RunStore renewals_;  ///< of the thread that renews: a decision on its way does not hold up the lease
   etcd::LeaseId lease_ = 0;
-  etcd::Lead lead_;
   struct Decision {
     const coordinator::Snapshot& snapshot;
     std::string text;

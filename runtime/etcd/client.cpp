@@ -70,11 +70,15 @@ std::string end_of(std::string prefix) {
 }
 
 json to_json(const Condition& condition) {
-  const bool created = condition.field == Condition::Field::Created;
-  return {{"key", encode(condition.key)},
-          {"result", "EQUAL"},
-          {"target", created ? "CREATE" : "MOD"},
-          {created ? "create_revision" : "mod_revision", std::to_string(condition.equals)}};
+  const auto [target, number] = [&]() -> std::pair<const char*, const char*> {
+    switch (condition.field) {
+      case Condition::Field::Created: return {"CREATE", "create_revision"};
+      case Condition::Field::Modified: return {"MOD", "mod_revision"};
+      case Condition::Field::Lease: break;
+    }
+    return {"LEASE", "lease"};
+  }();
+  return {{"key", encode(condition.key)}, {"result", "EQUAL"}, {"target", target}, {number, std::to_string(condition.equals)}};
 }
 
 json to_json(const Put& put) {

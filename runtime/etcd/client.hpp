@@ -32,9 +32,9 @@ struct Entry {
   LeaseId lease = 0;
 };
 
-/// Of a key as it is when the transaction is carried out; a key that is not there has 0 in both.
+/// Of a key as it is when the transaction is carried out; a key that is not there has 0 in all of them.
 struct Condition {
-  enum class Field : std::uint8_t { Created, Modified };
+  enum class Field : std::uint8_t { Created, Modified, Lease };
   std::string key;
   Field field = Field::Created;
   std::int64_t equals = 0;

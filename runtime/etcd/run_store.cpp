@@ -22,11 +22,18 @@ Result<Coordinators> RunStore::coordinators() {
   return known;
 }
 
-Result<std::variant<Lead, Leader>> RunStore::campaign(const std::string& address, LeaseId lease) {
+Result<std::optional<Leader>> RunStore::campaign(const std::string& address, LeaseId lease) {
   // To read first spares etcd's disk while somebody else leads.
   PRIME_TRY(const auto before, client_.read(keys_.leader, call_limit_));
   if (before) return judge_leader(*before, lease);
   PRIME_TRY(const auto outcome, client_.commit(to_lead(keys_, address, lease), call_limit_));
+  return judge_lead(outcome, keys_, lease);
+}
+
+Result<std::optional<Leader>> RunStore::depose(LeaseId former, const std::string& address, LeaseId lease) {
+  PRIME_TRY(const auto outcome, client_.commit(to_lead(keys_, address, lease, former), call_limit_));
+  // It ran out before it was taken: whoever is first leads.
+  if (!outcome.succeeded && !outcome.others.front()) return campaign(address, lease);
   return judge_lead(outcome, keys_, lease);
 }
 
@@ -37,16 +44,16 @@ Result<std::optional<std::string>> RunStore::decisions() {
   return std::move(entry->value);
 }
 
-Result<void> RunStore::keep_last(const Lead& lead, const std::string& decisions, Duration remembered) {
-  PRIME_TRY(const auto lease, client_.grant(remembered, call_limit_));
-  return keep_under(lead, decisions, lease);
+Result<void> RunStore::keep_last(LeaseId lease, const std::string& decisions, Duration remembered) {
+  PRIME_TRY(const auto of_decisions, client_.grant(remembered, call_limit_));
+  return keep_under(lease, decisions, of_decisions);
 }
 
-Result<void> RunStore::keep_under(const Lead& lead, const std::string& decisions, LeaseId lease) {
-  auto transaction = to_keep(keys_, lead, kept_, {keys_.decisions, decisions, lease});
-  if (lease != 0) transaction.puts.push_back({keys_.plan, {}, lease, true});
+Result<void> RunStore::keep_under(LeaseId lease, const std::string& decisions, LeaseId of_decisions) {
+  auto transaction = to_keep(keys_, lease, kept_, {keys_.decisions, decisions, of_decisions});
+  if (of_decisions != 0) transaction.puts.push_back({keys_.plan, {}, of_decisions, true});
   PRIME_TRY(const auto outcome, client_.commit(transaction, call_limit_));
-  PRIME_TRY(kept_, judge_keep(outcome, keys_, lead, decisions));
+  PRIME_TRY(kept_, judge_keep(outcome, keys_, lease, decisions));
   return {};
 }
 
@@ -56,10 +63,9 @@ Result<std::optional<std::string>> RunStore::plan() {
   return std::move(entry->value);
 }
 
-Result<void> RunStore::keep_plan(const Lead& lead, const std::string& plan) {
-  const Transaction once{{{keys_.leader, Condition::Field::Created, lead.created}, {keys_.plan, Condition::Field::Created, 0}},
-                         {{keys_.plan, plan, 0}},
-                         {keys_.plan}};
+Result<void> RunStore::keep_plan(LeaseId lease, const std::string& plan) {
+  const Transaction once{
+      {{keys_.leader, Condition::Field::Lease, lease}, {keys_.plan, Condition::Field::Created, 0}}, {{keys_.plan, plan, 0}}, {keys_.plan}};
   PRIME_TRY(const auto outcome, client_.commit(once, call_limit_));
   if (outcome.succeeded || outcome.others.front()) return {};
   return fail(ErrorName::LeadershipLost, "its lease has run out");

@@ -1,14 +1,14 @@
 // Owns what a run keeps in etcd, below /prime/RUN/: who leads it, what was decided, what a standby needs to serve it, and who stands by.
 //
-//   leader            the leader's address, under its lease; the key of another leader is another key to etcd (`created`)
+//   leader            the leader's address, under its lease, which no other process has or will have
 //   decisions         coordinator::Snapshot, as in coordinator/decisions.json
 //   plan              what the first coordinator was told: manifest and origin
 //   coordinators/A    address A, under the lease of who leads or stands by there
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "messages/membership.hpp"
@@ -30,22 +30,24 @@ class RunStore {
   /// Of all that lead or stand by; at most MAX_COORDINATORS.
   Result<Coordinators> coordinators();
 
-  /// Leads from now on, unless another one does.
-  Result<std::variant<Lead, Leader>> campaign(const std::string& address, LeaseId lease);
+  /// Leads from now on, unless another one does: returns that one.
+  Result<std::optional<Leader>> campaign(const std::string& address, LeaseId lease);
+  /// The same in place of `former`, which is dead. There is no moment at which nobody leads: no standby comes in between.
+  Result<std::optional<Leader>> depose(LeaseId former, const std::string& address, LeaseId lease);
 
   /// What was decided before, of which `keep` makes sure that nobody has changed it since; nothing in a run that has just begun.
   Result<std::optional<std::string>> decisions();
-  /// Replaces it, if `lead` still holds: otherwise LeadershipLost, and nothing has changed. Only after `decisions`.
-  Result<void> keep(const Lead& lead, const std::string& decisions) { return keep_under(lead, decisions, 0); }
+  /// Replaces it, if who has this lease leads: otherwise LeadershipLost, and nothing has changed. Only after `decisions`.
+  Result<void> keep(LeaseId lease, const std::string& decisions) { return keep_under(lease, decisions, 0); }
   /// The same with the last ones of a run: standbys that were away hear of its end for so long, then nothing is left of it.
-  Result<void> keep_last(const Lead& lead, const std::string& decisions, Duration remembered);
+  Result<void> keep_last(LeaseId lease, const std::string& decisions, Duration remembered);
 
   Result<std::optional<std::string>> plan();
   /// Once for each run: later calls change nothing.
-  Result<void> keep_plan(const Lead& lead, const std::string& plan);
+  Result<void> keep_plan(LeaseId lease, const std::string& plan);
 
  private:
-  Result<void> keep_under(const Lead& lead, const std::string& decisions, LeaseId lease);
+  Result<void> keep_under(LeaseId lease, const std::string& decisions, LeaseId of_decisions);
 
   RunKeys keys_;
   Duration call_limit_;

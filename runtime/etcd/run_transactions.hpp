@@ -4,17 +4,13 @@
 
 #include <optional>
 #include <string>
-#include <variant>
 
 #include "messages/result.hpp"
 #include "runtime/etcd/client.hpp"
 
 namespace prime::etcd {
 
-/// Proof that this process leads: as long as the leader's key is the one that it made.
-struct Lead {
-  std::int64_t created = 0;
-};
+/// A process leads as long as the leader's key is under its lease.
 struct Leader {
   std::string address;
   LeaseId lease = 0;
@@ -29,15 +25,16 @@ struct RunKeys {
   std::string plan;
 };
 
-/// Makes the leader's key, unless it is there.
-[[nodiscard]] Transaction to_lead(const RunKeys& keys, const std::string& address, LeaseId lease);
-[[nodiscard]] Result<std::variant<Lead, Leader>> judge_lead(const Outcome& outcome, const RunKeys& keys, LeaseId lease);
+/// Takes the leader's key from the lease `former`, or makes it where that is 0; unless it is under another one.
+[[nodiscard]] Transaction to_lead(const RunKeys& keys, const std::string& address, LeaseId lease, LeaseId former = 0);
+/// Who else leads; nobody when this process does.
+[[nodiscard]] Result<std::optional<Leader>> judge_lead(const Outcome& outcome, const RunKeys& keys, LeaseId lease);
 /// The same from the key, where it is there.
-[[nodiscard]] std::variant<Lead, Leader> judge_leader(const Entry& found, LeaseId lease);
+[[nodiscard]] std::optional<Leader> judge_leader(const Entry& found, LeaseId lease);
 
 /// `known` is etcd's revision of the decisions that this process knows; 0: there are none yet.
-[[nodiscard]] Transaction to_keep(const RunKeys& keys, const Lead& lead, std::int64_t known, const Put& decisions);
+[[nodiscard]] Transaction to_keep(const RunKeys& keys, LeaseId lease, std::int64_t known, const Put& decisions);
 /// The revision of what is kept now.
-[[nodiscard]] Result<std::int64_t> judge_keep(const Outcome& outcome, const RunKeys& keys, const Lead& lead, const std::string& decisions);
+[[nodiscard]] Result<std::int64_t> judge_keep(const Outcome& outcome, const RunKeys& keys, LeaseId lease, const std::string& decisions);
 
 }  // namespace prime::etcd

@@ -191,23 +191,16 @@ void Leaders::feed(std::size_t i, const lease::Event& event) {
 }
 
 void Leaders::carry_out(std::size_t i, const lease::Effect& effect) {
-  std::visit(overloaded{[&](const lease::Renew& renewal) { in_process(i, renewal.after, [this, i] { renew(i); }); },
-                        [&](const lease::LookAround&) {}, [&](const lease::Campaign&) { campaign(i); },
-                        [&](const lease::Depose& former) {
-                          const auto depose = [this, lease = former.lease] { return store_.revoke(lease, store_time()), true; };
-                          call<bool>(i, depose, [this, i](Result<bool> done) {
-                            if (done) campaign(i);
-                            else campaign_answered(i, fail(done.error()));
-                          });
-                        },
-                        [&](const lease::Keep& decision) { in_process(i, decision.after, [this, i] { keep(i); }); },
-                        [&](const lease::Tell&) { told(i); },
-                        [&](const lease::End&) {
-                          in_process(i, random_.between(0ms, ENDS_WITHIN),
-                                     [this, i] { end(i, true, random_.between(100ms, BACK_WITHIN)); });
-                        },
-                        [&](const lease::EndUntold&) { end(i, false, random_.between(100ms, BACK_WITHIN)); }},
-             effect);
+  std::visit(
+      overloaded{
+          [&](const lease::Renew& renewal) { in_process(i, renewal.after, [this, i] { renew(i); }); }, [&](const lease::LookAround&) {},
+          [&](const lease::Campaign&) { campaign(i); }, [&](const lease::Depose& former) { ask_for_lead(i, former.lease); },
+          [&](const lease::Keep& decision) { in_process(i, decision.after, [this, i] { keep(i); }); }, [&](const lease::Tell&) { told(i); },
+          [&](const lease::End&) {
+            in_process(i, random_.between(0ms, ENDS_WITHIN), [this, i] { end(i, true, random_.between(100ms, BACK_WITHIN)); });
+          },
+          [&](const lease::EndUntold&) { end(i, false, random_.between(100ms, BACK_WITHIN)); }},
+      effect);
 }
 
 void Leaders::renew(std::size_t i) {
@@ -221,25 +214,29 @@ void Leaders::campaign(std::size_t i) {
   call<Found>(
       i, [this] { return store_.read(keys_.leader, store_time()); },
       [this, i](Result<Found> found) {
-        const auto lease = processes_[i].lease;
         if (!found) return campaign_answered(i, fail(found.error()));
-        if (*found) return campaign_answered(i, etcd::judge_leader(**found, lease));
-        const auto to_lead = etcd::to_lead(keys_, processes_[i].address, lease);
-        call<etcd::Outcome>(
-            i, [this, i, to_lead] { return make_leader(i, to_lead); },
-            [this, i, lease](Result<etcd::Outcome> outcome) {
-              if (!outcome) return campaign_answered(i, fail(outcome.error()));
-              campaign_answered(i, etcd::judge_lead(*outcome, keys_, lease));
-            });
+        if (*found) return campaign_answered(i, etcd::judge_leader(**found, processes_[i].lease));
+        ask_for_lead(i, 0);
       });
 }
 
-void Leaders::campaign_answered(std::size_t i, Result<std::variant<etcd::Lead, etcd::Leader>> outcome) {
+void Leaders::ask_for_lead(std::size_t i, etcd::LeaseId former) {
+  const auto lease = processes_[i].lease;
+  const auto to_lead = etcd::to_lead(keys_, processes_[i].address, lease, former);
+  call<etcd::Outcome>(
+      i, [this, i, to_lead] { return make_leader(i, to_lead); },
+      [this, i, lease, former](Result<etcd::Outcome> outcome) {
+        if (!outcome) return campaign_answered(i, fail(outcome.error()));
+        if (former != 0 && !outcome->succeeded && !outcome->others.front()) return campaign(i);
+        campaign_answered(i, etcd::judge_lead(*outcome, keys_, lease));
+      });
+}
+
+void Leaders::campaign_answered(std::size_t i, Result<std::optional<etcd::Leader>> outcome) {
   auto& process = processes_[i];
   Result<std::optional<lease::Leader>> leader{std::nullopt};
   if (!outcome) leader = fail(outcome.error());
-  else if (const auto* other = std::get_if<etcd::Leader>(&*outcome)) leader = lease::Leader{other->address, other->lease};
-  else process.lead = std::get<etcd::Lead>(*outcome);
+  else if (*outcome) leader = lease::Leader{(*outcome)->address, (*outcome)->lease};
   feed(i, lease::CampaignAnswered{std::move(leader)});
   if (process.alive && process.machine.phase == lease::Phase::Leading) take_over(i);
   else if (!process.machine.deposing) in_process(i, TICK, [this, i] { feed(i, lease::Tick{}); });
@@ -276,12 +273,12 @@ void Leaders::decide(std::size_t i) {
 void Leaders::keep(std::size_t i) {
   const auto& process = processes_[i];
   const auto asked = process.clock.read(now_);
-  auto to_keep = etcd::to_keep(keys_, process.lead, process.known, {keys_.decisions, process.text});
+  auto to_keep = etcd::to_keep(keys_, process.lease, process.known, {keys_.decisions, process.text});
   if (breakage_.keep) breakage_.keep(to_keep);
   const auto ask = [this, i, lease = process.lease, to_keep = std::move(to_keep)] { return accept(i, lease, to_keep); };
   call<etcd::Outcome>(i, ask, [this, i, asked](Result<etcd::Outcome> outcome) {
     auto& decider = processes_[i];
-    auto known = outcome ? etcd::judge_keep(*outcome, keys_, decider.lead, decider.text) : Result<std::int64_t>{fail(outcome.error())};
+    auto known = outcome ? etcd::judge_keep(*outcome, keys_, decider.lease, decider.text) : Result<std::int64_t>{fail(outcome.error())};
     if (known) decider.known = *known;
     if (known && !outcome->succeeded) ++probes_["a repeated decision finds itself done"];
     feed(i, lease::DecisionAnswered{asked, known ? Result<void>{} : Result<void>{fail(known.error())}});

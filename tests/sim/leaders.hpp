@@ -54,7 +54,6 @@ class Leaders {
     bool freezes_deciding = false;  ///< at its next decision
     lease::State machine;
     etcd::LeaseId lease = 0;
-    etcd::Lead lead;
     bool serves = false;     ///< has taken over
     std::int64_t known = 0;  ///< as RunStore
     std::uint64_t last = 0;  ///< the decision that it read or made last
@@ -90,7 +89,9 @@ class Leaders {
   void carry_out(std::size_t i, const lease::Effect& effect);
   void renew(std::size_t i);
   void campaign(std::size_t i);
-  void campaign_answered(std::size_t i, Result<std::variant<etcd::Lead, etcd::Leader>> outcome);
+  /// Takes the leader's key from that lease; 0: makes it.
+  void ask_for_lead(std::size_t i, etcd::LeaseId former);
+  void campaign_answered(std::size_t i, Result<std::optional<etcd::Leader>> outcome);
   void take_over(std::size_t i);
   void decide(std::size_t i);
   void keep(std::size_t i);

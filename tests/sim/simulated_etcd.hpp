@@ -69,7 +69,12 @@ class SimulatedEtcd {
   [[nodiscard]] bool holds(const etcd::Condition& condition) const {
     const auto found = entries_.find(condition.key);
     if (found == entries_.end()) return condition.equals == 0;
-    return condition.equals == (condition.field == etcd::Condition::Field::Created ? found->second.created : found->second.modified);
+    switch (condition.field) {
+      case etcd::Condition::Field::Created: return condition.equals == found->second.created;
+      case etcd::Condition::Field::Modified: return condition.equals == found->second.modified;
+      case etcd::Condition::Field::Lease: break;
+    }
+    return condition.equals == found->second.lease;
   }
   void remove(etcd::LeaseId lease) {
     if (leases_.erase(lease) == 0) return;

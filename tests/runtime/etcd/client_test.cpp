@@ -13,6 +13,8 @@ namespace {
 Condition created(const std::string& key, std::int64_t equals) { return {key, Condition::Field::Created, equals}; }
 Condition modified(const std::string& key, std::int64_t equals) { return {key, Condition::Field::Modified, equals}; }
 
+Condition under(const std::string& key, LeaseId lease) { return {key, Condition::Field::Lease, lease}; }
+
 /// A port at which nobody listens.
 std::string nowhere() { return "http://127.0.0.1:" + std::to_string(test::free_port()); }
 
@@ -75,6 +77,11 @@ BOOST_AUTO_TEST_CASE(what_is_under_a_lease_goes_with_it) {
   BOOST_REQUIRE(client.put({"/a", "x", lease}, LIMIT));
   BOOST_TEST(client.read("/a", LIMIT).value().value().lease == lease);
   BOOST_TEST(client.renew(lease, LIMIT).value());
+  const auto other = client.grant(60s, LIMIT).value();
+  BOOST_TEST(!client.commit({{under("/a", other)}, {{"/a", "z", other}}, {}}, LIMIT).value().succeeded);
+  BOOST_TEST(client.commit({{under("/a", lease)}, {{"/b", "z", lease}}, {}}, LIMIT).value().succeeded);
+  BOOST_TEST(client.commit({{under("/c", 0)}, {}, {}}, LIMIT).value().succeeded, "what is not there is under none");
+  BOOST_TEST(!client.commit({{under("/c", lease)}, {}, {}}, LIMIT).value().succeeded);
   BOOST_REQUIRE(client.revoke(lease, LIMIT));
   BOOST_TEST(!client.read("/a", LIMIT).value().has_value());
   BOOST_TEST(!client.renew(lease, LIMIT).value());

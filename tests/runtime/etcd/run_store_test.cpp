@@ -17,16 +17,15 @@ struct Candidate {
   explicit Candidate(const EtcdProcess& server, std::string at) : store({server.url()}, "run-1", LIMIT), address(std::move(at)) {
     lease = store.enter(address, 60s).value();
   }
-  bool campaign() {
-    const auto outcome = store.campaign(address, lease).value();
-    if (const auto* won = std::get_if<Lead>(&outcome)) lead = *won;
-    else leader = std::get<Leader>(outcome).address;
-    return std::holds_alternative<Lead>(outcome);
+  bool campaign() { return leads(store.campaign(address, lease)); }
+  bool depose(const Candidate& former) { return leads(store.depose(former.lease, address, lease)); }
+  bool leads(const Result<std::optional<Leader>>& outcome) {
+    leader = outcome.value() ? (*outcome)->address : address;
+    return !*outcome;
   }
   RunStore store;
   std::string address;
   LeaseId lease = 0;
-  Lead lead;
   std::string leader;
 };
 
@@ -55,16 +54,52 @@ BOOST_AUTO_TEST_CASE(who_was_deposed_decides_nothing_and_its_successor_goes_on_f
   Candidate second{server, "b:2"};
   BOOST_REQUIRE(first.campaign());
   BOOST_TEST(!first.store.decisions().value().has_value());
-  BOOST_REQUIRE(first.store.keep(first.lead, "one"));
-  BOOST_REQUIRE(first.store.keep(first.lead, "two"));
+  BOOST_REQUIRE(first.store.keep(first.lease, "one"));
+  BOOST_REQUIRE(first.store.keep(first.lease, "two"));
   BOOST_REQUIRE(first.store.leave(first.lease));  // as if it had run out while the first stood still
-  BOOST_CHECK(refusal(first.store.keep(first.lead, "three")) == ErrorName::LeadershipLost);
+  BOOST_CHECK(refusal(first.store.keep(first.lease, "three")) == ErrorName::LeadershipLost);
   BOOST_REQUIRE(second.campaign());
-  BOOST_CHECK(refusal(first.store.keep(first.lead, "three")) == ErrorName::LeadershipLost);
+  BOOST_CHECK(refusal(first.store.keep(first.lease, "three")) == ErrorName::LeadershipLost);
   BOOST_TEST(second.store.decisions().value().value() == "two");
-  BOOST_REQUIRE(second.store.keep(second.lead, "four"));
-  BOOST_CHECK(refusal(first.store.keep(first.lead, "three")) == ErrorName::LeadershipLost);
+  BOOST_REQUIRE(second.store.keep(second.lease, "four"));
+  BOOST_CHECK(refusal(first.store.keep(first.lease, "three")) == ErrorName::LeadershipLost);
   BOOST_TEST(second.store.decisions().value().value() == "four");
+}
+
+BOOST_AUTO_TEST_CASE(who_is_dead_is_deposed_by_its_successor_and_no_standby_comes_in_between) {
+  EtcdProcess server;
+  Candidate dead{server, "a:1"};
+  Candidate standby{server, "b:2"};
+  BOOST_REQUIRE(dead.campaign());
+  BOOST_TEST(!dead.store.decisions().value().has_value());
+  BOOST_REQUIRE(dead.store.keep(dead.lease, "one"));
+  Client client{{server.url()}};
+  const auto made = client.read("/prime/run-1/leader", LIMIT).value().value().created;
+  Candidate successor{server, "a:1"};
+  BOOST_TEST(successor.depose(dead));
+  BOOST_TEST(client.read("/prime/run-1/leader", LIMIT).value().value().created == made, "the key was never away");
+  BOOST_TEST(!standby.campaign());
+  BOOST_TEST(standby.leader == "a:1");
+  BOOST_CHECK(refusal(dead.store.keep(dead.lease, "late")) == ErrorName::LeadershipLost);
+  BOOST_REQUIRE(dead.store.leave(dead.lease));  // it runs out
+  BOOST_TEST(successor.store.decisions().value().value() == "one");
+  BOOST_REQUIRE(successor.store.keep(successor.lease, "two"));
+  BOOST_CHECK(successor.store.coordinators().value().addresses == (std::vector<Endpoint>{{"a", 1}, {"b", 2}}));
+  BOOST_TEST(successor.depose(dead), "the answer to its first try may have been lost");
+}
+
+BOOST_AUTO_TEST_CASE(who_has_run_out_is_not_deposed_and_the_first_to_come_leads) {
+  EtcdProcess server;
+  Candidate dead{server, "a:1"};
+  Candidate standby{server, "b:2"};
+  BOOST_REQUIRE(dead.campaign());
+  Candidate successor{server, "a:1"};
+  BOOST_REQUIRE(dead.store.leave(dead.lease));
+  BOOST_REQUIRE(standby.campaign());
+  BOOST_TEST(!successor.depose(dead));
+  BOOST_TEST(successor.leader == "b:2");
+  BOOST_REQUIRE(standby.store.leave(standby.lease));
+  BOOST_TEST(successor.depose(dead));
 }
 
 BOOST_AUTO_TEST_CASE(a_decision_that_was_kept_though_nobody_heard_of_it_is_kept_once) {
@@ -72,14 +107,14 @@ BOOST_AUTO_TEST_CASE(a_decision_that_was_kept_though_nobody_heard_of_it_is_kept_
   Candidate leader{server, "a:1"};
   BOOST_REQUIRE(leader.campaign());
   BOOST_TEST(!leader.store.decisions().value().has_value());
-  BOOST_REQUIRE(leader.store.keep(leader.lead, "one"));
+  BOOST_REQUIRE(leader.store.keep(leader.lease, "one"));
   // Another connection of the same leader, as a request that was given up and carried out all the same.
   RunStore late{{server.url()}, "run-1", LIMIT};
   BOOST_TEST(late.decisions().value().value() == "one");
-  BOOST_REQUIRE(late.keep(leader.lead, "two"));
-  BOOST_TEST(leader.store.keep(leader.lead, "two").has_value(), "the repetition finds itself done");
-  BOOST_REQUIRE(leader.store.keep(leader.lead, "three"));
-  BOOST_CHECK(refusal(late.keep(leader.lead, "two again")) == ErrorName::LeadershipLost);
+  BOOST_REQUIRE(late.keep(leader.lease, "two"));
+  BOOST_TEST(leader.store.keep(leader.lease, "two").has_value(), "the repetition finds itself done");
+  BOOST_REQUIRE(leader.store.keep(leader.lease, "three"));
+  BOOST_CHECK(refusal(late.keep(leader.lease, "two again")) == ErrorName::LeadershipLost);
   BOOST_TEST(leader.store.decisions().value().value() == "three");
 }
 
@@ -87,9 +122,9 @@ BOOST_AUTO_TEST_CASE(the_last_decisions_of_a_run_are_read_for_a_while_and_then_n
   EtcdProcess server;
   Candidate leader{server, "a:1"};
   BOOST_REQUIRE(leader.campaign());
-  BOOST_REQUIRE(leader.store.keep_plan(leader.lead, "plan"));
+  BOOST_REQUIRE(leader.store.keep_plan(leader.lease, "plan"));
   BOOST_TEST(!leader.store.decisions().value().has_value());
-  BOOST_REQUIRE(leader.store.keep_last(leader.lead, "over", 60s));
+  BOOST_REQUIRE(leader.store.keep_last(leader.lease, "over", 60s));
   BOOST_REQUIRE(leader.store.leave(leader.lease));
   BOOST_TEST(leader.store.decisions().value().value() == "over");
   BOOST_TEST(leader.store.plan().value().value() == "plan");
@@ -104,10 +139,10 @@ BOOST_AUTO_TEST_CASE(the_plan_is_the_first_leaders) {
   EtcdProcess server;
   Candidate first{server, "a:1"};
   BOOST_TEST(!first.store.plan().value().has_value());
-  BOOST_CHECK(refusal(first.store.keep_plan(Lead{7}, "nobody's")) == ErrorName::LeadershipLost);
+  BOOST_CHECK(refusal(first.store.keep_plan(LeaseId{7}, "nobody's")) == ErrorName::LeadershipLost);
   BOOST_REQUIRE(first.campaign());
-  BOOST_REQUIRE(first.store.keep_plan(first.lead, "the first"));
-  BOOST_REQUIRE(first.store.keep_plan(first.lead, "the second"));
+  BOOST_REQUIRE(first.store.keep_plan(first.lease, "the first"));
+  BOOST_REQUIRE(first.store.keep_plan(first.lease, "the second"));
   BOOST_TEST(first.store.plan().value().value() == "the first");
   RunStore other{{server.url()}, "run-2", LIMIT};
   BOOST_TEST(!other.plan().value().has_value(), "runs share an etcd, and nothing else");
