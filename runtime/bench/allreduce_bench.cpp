@@ -107,8 +107,9 @@ class Worker {
   bool run() {
     for (std::uint32_t round = 0; round < WARM_UP + repeat_; ++round) {
       if (rank_ == 0 && begins_) begins_(peers_, round < WARM_UP ? 0 : round - WARM_UP + 1);
-      for (std::size_t at = 0; at < cases_.size(); ++at)
-        if (!play(at, round)) return false;
+      // Each begins in its turn: the first of a round finds colder caches than the others.
+      for (std::size_t turn = 0; turn < cases_.size(); ++turn)
+        if (!play((round + turn) % cases_.size(), round)) return false;
     }
     if (!board_.meet(peers_, meeting_)) return false;  // nobody hangs up on one that still reads
     board_.peak_bytes[rank_] = 0;
