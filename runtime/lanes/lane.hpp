@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "runtime/lanes/stream.hpp"
@@ -17,6 +18,9 @@ struct Lane {
   std::vector<std::unique_ptr<Stream>> streams;  ///< at least one
   std::deque<Frame> control;                     ///< votes: they go before chunks
   std::size_t turn = 0;                          ///< whose frame is next, of the operations that run
+  /// Of a further stream. The first one is only read from then on, until it ends, too: a vote may still be on its way there.
+  std::optional<Error> lost;
+  Instant last_words_by{};
 };
 
 }  // namespace prime::lanes

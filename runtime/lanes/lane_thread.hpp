@@ -121,6 +121,8 @@ class LaneThread {
 
   void share_windows();
   void move_bytes();
+  /// Why a lane is no more, if it is not.
+  std::optional<Error> loss_of(Lane& lane);
   void read_from(Stream& stream);
   void keep_lent(const Stream& stream);
   void keep_what_blocks();

@@ -18,6 +18,8 @@ constexpr std::uint32_t WINDOWS_IN_ALL = 2;
 constexpr std::uint32_t SHARES_AT_MOST = 8;
 /// Frames of operations that have not begun here, of at most WHOLE_BYTES each. Beyond it lanes are not read.
 constexpr std::size_t MAX_PARKED_FRAMES = 1024;
+/// How long a lane that has lost a stream is read: as soon as the other end hears of it, the first stream ends.
+constexpr Duration LAST_WORDS = 1s;
 
 }  // namespace
 
@@ -42,7 +44,7 @@ void LaneThread::move_bytes() {
   const auto middle = lanes_.upper_bound(options_.self);
   const auto serve = [&](Lane& lane) {
     for (const auto& stream : lane.streams) {
-      if (!stream->error()) write_to(lane, *stream);
+      if (!stream->error() && !lane.lost) write_to(lane, *stream);
       if (!stream->error()) read_from(*stream);
       if (stream->may_read() || stream->may_write()) busy_ = true;
     }
@@ -50,11 +52,23 @@ void LaneThread::move_bytes() {
   for (auto at = middle; at != lanes_.end(); ++at) serve(at->second);
   for (auto at = lanes_.begin(); at != middle; ++at) serve(at->second);
   std::vector<std::pair<PeerId, Error>> lost;
-  for (const auto& [peer, lane] : lanes_) {
-    const auto broken = std::find_if(lane.streams.begin(), lane.streams.end(), [](const auto& stream) { return stream->error(); });
-    if (broken != lane.streams.end()) lost.emplace_back(peer, *(*broken)->error());
-  }
+  for (auto& [peer, lane] : lanes_)
+    if (auto error = loss_of(lane)) lost.emplace_back(peer, std::move(*error));
   for (const auto& [peer, error] : lost) drop(peer, error);
+}
+
+std::optional<Error> LaneThread::loss_of(Lane& lane) {
+  const auto broken = std::find_if(lane.streams.begin(), lane.streams.end(), [](const auto& stream) { return stream->error(); });
+  if (broken != lane.streams.end()) {
+    const Error error = *(*broken)->error();
+    if (broken == lane.streams.begin() || error.name != ErrorName::LaneBroken) return error;
+    lane.streams.resize(1);
+    lane.streams.front()->end_writing();
+    lane.lost = error;
+    lane.last_words_by = options_.now() + LAST_WORDS;
+    busy_ = true;
+  }
+  return lane.lost && options_.now() >= lane.last_words_by ? lane.lost : std::nullopt;
 }
 
 void LaneThread::read_from(Stream& stream) {

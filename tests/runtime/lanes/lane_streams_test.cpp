@@ -147,4 +147,67 @@ BOOST_AUTO_TEST_CASE(a_doubt_of_which_half_is_here_when_its_operation_ends_is_an
   receive_until(PieceKind::Committed, 2, nullptr);
 }
 
+namespace {
+
+/// Two streams, and an operation that lacks nothing but the other's vote.
+struct LacksAVote {
+  LacksAVote() {
+    duet.vote = true;
+    duet.second = duet.socket;
+    duet.greet(7, 1, 2);
+    duet.connect();
+    duet.greet(7, 0, 2);
+    duet.start(1, output, outcomes);
+    auto header = duet.receive();
+    while (header && header->kind != PieceKind::Begin) header = duet.receive();
+    BOOST_REQUIRE(header.has_value());
+    duet.agreement = header->agreement;
+    duet.send_all(1);
+    while (header && header->kind != PieceKind::Vote) header = duet.receive(&digest);
+    BOOST_REQUIRE(header.has_value());
+  }
+  /// The first stream ends for us when the engine knows of the other one's end.
+  void lose_the_second() {
+    const auto second = std::exchange(duet.second, nullptr);
+    ::shutdown(second->fd(), SHUT_RDWR);
+    while (duet.receive()) continue;
+  }
+  Duet duet{2};
+  Outcomes outcomes;
+  std::vector<float> output = std::vector<float>(32);
+  std::vector<std::byte> digest;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_vote_that_comes_after_the_end_of_another_stream_counts) {
+  LacksAVote lacking;
+  Duet& duet = lacking.duet;
+  lacking.lose_the_second();
+  auto vote = duet.frame(1, PieceKind::Vote);
+  vote.payload_bytes = static_cast<std::uint32_t>(lacking.digest.size());
+  vote.payload_checksum = checksum(lacking.digest);
+  duet.send_bytes(encode(vote));
+  duet.send_bytes(lacking.digest);
+  BOOST_REQUIRE(lacking.outcomes.wait_for_all(1));
+  BOOST_TEST(lacking.outcomes.all().at(0).stats.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_lane_that_has_lost_a_stream_ends_though_the_first_one_goes_on) {
+  LacksAVote lacking;
+  lacking.lose_the_second();
+  lacking.duet.now_ns += Duration(2s).count();
+  // Who writes to what is closed hears of it at the next try; to who still reads, this is a word of long ago.
+  auto header = lacking.duet.frame(0, PieceKind::Vote);
+  header.payload_checksum = checksum({});
+  const auto late = encode(header);
+  const auto until = monotonic_now() + PATIENCE;
+  bool closed = false;
+  while (!closed && monotonic_now() < until) {
+    closed = ::send(lacking.duet.socket->fd(), late.data(), late.size(), MSG_NOSIGNAL) < 0;
+    ::poll(nullptr, 0, 1);
+  }
+  BOOST_TEST(closed);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
