@@ -71,14 +71,15 @@ HWY_INLINE WordVector e3m0_codes(const LaneScale& scale, FloatVector values, Wor
   const auto ratio = hn::Mul(hn::Abs(values), scale.inverse);
   auto bits = words_of(ratio);
   if constexpr (ROUNDING == Rounding::Stochastic) {
+    // Greater than the ratio's own bits just where it is less than the least level.
     const auto below = hn::Sub(words_of(hn::Add(ratio, number(E3M0_LEAST))), word(1U << 23));
-    bits = hn::IfThenElse(hn::RebindMask(Words(), hn::Lt(ratio, number(E3M0_LEAST))), below, bits);
-    bits = hn::Add(bits, hn::Or(hn::And(hn::ShiftRight<9>(random), word(0x7FFF80U)), word(0x40U)));
+    bits = hn::Add(hn::Max(below, bits), hn::OrAnd(word(0x40U), hn::ShiftRight<9>(random), word(0x7FFF80U)));
   } else {
     bits = hn::Max(bits, word(E3M0_EXPONENT << 23));
   }
-  const auto level = hn::Sub(hn::ShiftRight<23>(bits), word(E3M0_EXPONENT));
-  return hn::Or(level, hn::And(hn::ShiftRight<28>(words_of(values)), word(8)));
+  // The level is the low bits of an exponent whose next bit is set, where the sign belongs: one of a positive value clears it.
+  static_assert(E3M0_EXPONENT % 16 == 8);
+  return hn::Xor(hn::ShiftRight<23>(bits), hn::AndNot(hn::ShiftRight<28>(words_of(values)), word(8)));
 }
 
 template <Rounding ROUNDING>
