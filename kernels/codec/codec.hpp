@@ -64,16 +64,13 @@ struct FeedbackBuffers {
 [[nodiscard]] std::optional<Unencodable> encode_with_feedback(const Encoding& encoding, const FeedbackBuffers& buffers);
 [[nodiscard]] std::optional<Unencodable> encode_with_feedback_reference(const Encoding& encoding, const FeedbackBuffers& buffers);
 
-/// What becomes of a decoded value. Weighted: out = weight·value; Add: out = out + weight·value; each product and sum rounded to f32.
-enum class Decoding : std::uint8_t { Set = 0, Weighted = 1, Add = 2 };
-
 /// Shapes: bytes holds encoded_bytes(codec, out.size()). Any bytes decode to something: a scale of NaN gives NaN.
 struct DecodeBuffers {
   std::span<const std::byte> bytes;
   std::span<float> out;
 };
-void decode(Codec codec, const DecodeBuffers& buffers, Decoding decoding = Decoding::Set, float weight = 1);
-void decode_reference(Codec codec, const DecodeBuffers& buffers, Decoding decoding = Decoding::Set, float weight = 1);
+void decode(Codec codec, const DecodeBuffers& buffers);
+void decode_reference(Codec codec, const DecodeBuffers& buffers);
 
 /// The vector instructions in use on this machine, by name.
 std::string_view codec_vectors();

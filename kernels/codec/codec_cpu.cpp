@@ -79,23 +79,19 @@ std::optional<Unencodable> encode_with_feedback(const Encoding& encoding, const 
   return std::nullopt;
 }
 
-void decode(Codec codec, const DecodeBuffers& buffers, Decoding decoding, float weight) {
+void decode(Codec codec, const DecodeBuffers& buffers) {
   const auto& [bytes, out] = buffers;
-  const bool streams =
-      decoding != Decoding::Add && out.size_bytes() >= STREAM_BYTES && std::bit_cast<std::uintptr_t>(out.data()) % STREAM_ALIGNMENT == 0;
-  const auto placement = streams ? Placement::Stream : decoding == Decoding::Add ? Placement::Add : Placement::Weighted;
-  const float factor = decoding == Decoding::Set ? 1.0F : weight;
+  const bool streams = out.size_bytes() >= STREAM_BYTES && std::bit_cast<std::uintptr_t>(out.data()) % STREAM_ALIGNMENT == 0;
   const std::size_t groups = out.size() / GROUP_VALUES;
-  const auto decode_groups = kernels::decode_groups(codec, placement);
-  if (decode_groups == nullptr) return decode_reference(codec, buffers, decoding, weight);
-  decode_groups(bytes.data(), groups, factor, out.data());
+  const auto decode_groups = kernels::decode_groups(codec, streams ? Placement::Stream : Placement::Store);
+  if (decode_groups == nullptr) return decode_reference(codec, buffers);
+  decode_groups(bytes.data(), groups, out.data());
   const auto rest = out.subspan(groups * GROUP_VALUES);
   if (rest.empty()) return;
   Group values{};
   GroupBytes encoded{};
-  std::ranges::copy(rest, values.begin());
   std::ranges::copy(bytes.subspan(encoded_bytes(codec, groups * GROUP_VALUES)), encoded.begin());
-  kernels::decode_groups(codec, streams ? Placement::Weighted : placement)(encoded.data(), 1, factor, values.data());
+  kernels::decode_groups(codec, Placement::Store)(encoded.data(), 1, values.data());
   std::copy_n(values.begin(), rest.size(), rest.begin());
 }
 

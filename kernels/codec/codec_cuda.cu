@@ -76,7 +76,7 @@ __global__ void encode_kernel(Encoding encoding, EncodeDevice device, std::size_
 }
 
 template <Codec CODEC>
-__global__ void decode_kernel(DecodeDevice device, Decoding decoding, float weight) {
+__global__ void decode_kernel(DecodeDevice device) {
   constexpr auto LAYOUT = block_layout(CODEC);
   constexpr std::size_t BLOCK_BYTES = block_bytes(LAYOUT, LAYOUT.values);
   for (std::size_t index = first_index(); index < device.count; index += stride()) {
@@ -88,8 +88,7 @@ __global__ void decode_kernel(DecodeDevice device, Decoding decoding, float weig
     if constexpr (LAYOUT.bits == 8) code = std::to_integer<std::uint32_t>(codes[position]);
     if constexpr (LAYOUT.bits == 16) code = reinterpret_cast<const std::uint16_t*>(codes)[position];
     if constexpr (LAYOUT.bits == 32) code = reinterpret_cast<const std::uint32_t*>(codes)[position];
-    const float before = decoding == Decoding::Add ? device.out[index] : 0.0F;
-    device.out[index] = placed(decoding, weight, value_of(CODEC, load_head(CODEC, block), code), before);
+    device.out[index] = value_of(CODEC, load_head(CODEC, block), code);
   }
 }
 
@@ -123,12 +122,10 @@ struct LaunchEncode {
 
 struct LaunchDecode {
   const DecodeDevice& device;
-  Decoding decoding;
-  float weight;
   cudaStream_t stream;
   template <Codec CODEC>
   void operator()() const {
-    decode_kernel<CODEC><<<blocks_for(groups_of(device.count)), THREADS, 0, stream>>>(device, decoding, weight);
+    decode_kernel<CODEC><<<blocks_for(groups_of(device.count)), THREADS, 0, stream>>>(device);
   }
 };
 
@@ -140,9 +137,9 @@ Fault encode(const Encoding& encoding, const EncodeDevice& device, void* stream)
   return fault_of_launch();
 }
 
-Fault decode(Codec codec, const DecodeDevice& device, Decoding decoding, float weight, void* stream) {
+Fault decode(Codec codec, const DecodeDevice& device, void* stream) {
   if (device.count == 0) return std::nullopt;
-  with_codec(codec, LaunchDecode{device, decoding, weight, stream_of(stream)});
+  with_codec(codec, LaunchDecode{device, stream_of(stream)});
   return fault_of_launch();
 }
 

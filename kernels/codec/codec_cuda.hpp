@@ -26,6 +26,6 @@ struct DecodeDevice {
   float* out = nullptr;
   std::size_t count = 0;
 };
-[[nodiscard]] Fault decode(Codec codec, const DecodeDevice& device, Decoding decoding, float weight, void* stream);
+[[nodiscard]] Fault decode(Codec codec, const DecodeDevice& device, void* stream);
 
 }  // namespace prime::kernels::cuda

@@ -72,19 +72,17 @@ HWY_INLINE hn::Vec<DecodedFloats> values_of(const BlockScale& scale, hn::Vec<Dec
 }
 
 template <Codec CODEC, Placement PLACEMENT>
-HWY_NOINLINE void decode_these_groups(const std::byte* HWY_RESTRICT bytes, std::size_t groups, float weight, float* HWY_RESTRICT out) {
+HWY_NOINLINE void decode_these_groups(const std::byte* HWY_RESTRICT bytes, std::size_t groups, float* HWY_RESTRICT out) {
   constexpr auto LAYOUT = block_layout(CODEC);
   const DecodedFloats floats;
   const std::size_t lanes = hn::Lanes(floats);
-  const auto factor = hn::Set(floats, weight);
   for (const float* end = out + groups * GROUP_VALUES; out != end; out += LAYOUT.values) {
     const auto scale = load_head(CODEC, bytes);
     const auto* codes = reinterpret_cast<const std::uint8_t*>(bytes + LAYOUT.head_bytes);
     for (std::size_t i = 0; i < LAYOUT.values; i += lanes) {
-      const auto weighted = hn::Mul(factor, values_of<CODEC>(scale, load_codes<CODEC>(codes, i)));
-      if constexpr (PLACEMENT == Placement::Stream) hn::Stream(weighted, floats, out + i);
-      else if constexpr (PLACEMENT == Placement::Add) hn::StoreU(hn::Add(hn::LoadU(floats, out + i), weighted), floats, out + i);
-      else hn::StoreU(weighted, floats, out + i);
+      const auto values = values_of<CODEC>(scale, load_codes<CODEC>(codes, i));
+      if constexpr (PLACEMENT == Placement::Stream) hn::Stream(values, floats, out + i);
+      else hn::StoreU(values, floats, out + i);
     }
     bytes += block_bytes(LAYOUT, LAYOUT.values);
   }
@@ -107,12 +105,7 @@ DecodeGroups decode_groups_of(Codec codec) {
 }
 
 DecodeGroups decode_groups_here(Codec codec, Placement placement) {
-  switch (placement) {
-    case Placement::Weighted: return decode_groups_of<Placement::Weighted>(codec);
-    case Placement::Add: return decode_groups_of<Placement::Add>(codec);
-    case Placement::Stream: return decode_groups_of<Placement::Stream>(codec);
-  }
-  return nullptr;
+  return placement == Placement::Stream ? decode_groups_of<Placement::Stream>(codec) : decode_groups_of<Placement::Store>(codec);
 }
 
 }  // namespace prime::kernels::HWY_NAMESPACE

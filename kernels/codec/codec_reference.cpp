@@ -77,14 +77,13 @@ std::optional<Unencodable> encode_with_feedback_reference(const Encoding& encodi
   return std::nullopt;
 }
 
-void decode_reference(Codec codec, const DecodeBuffers& buffers, Decoding decoding, float weight) {
+void decode_reference(Codec codec, const DecodeBuffers& buffers) {
   const auto layout = block_layout(codec);
   const std::byte* from = buffers.bytes.data();
   for (std::size_t begin = 0; begin < buffers.out.size(); begin += layout.values) {
     const auto block = buffers.out.subspan(begin, std::min(layout.values, buffers.out.size() - begin));
     const auto scale = load_head(codec, from);
-    for (std::size_t i = 0; i < block.size(); ++i)
-      block[i] = placed(decoding, weight, value_of(codec, scale, load_code(layout.bits, i, from + layout.head_bytes)), block[i]);
+    for (std::size_t i = 0; i < block.size(); ++i) block[i] = value_of(codec, scale, load_code(layout.bits, i, from + layout.head_bytes));
     from += block_bytes(layout, block.size());
   }
 }

@@ -303,11 +303,4 @@ PRIME_DEVICE inline BlockScale load_head(Codec codec, const std::byte* bytes) {
   return scale;
 }
 
-/// What a decoded value does to the place that it goes to.
-PRIME_DEVICE inline float placed(Decoding decoding, float weight, float value, float before) {
-  if (decoding == Decoding::Set) return value;
-  const float weighted = weight * value;
-  return decoding == Decoding::Weighted ? weighted : before + weighted;
-}
-
 }  // namespace prime::kernels

@@ -19,9 +19,9 @@ inline Encoding at_index(Encoding encoding, std::uint64_t index) {
 using EncodeGroup = bool (*)(const Encoding& encoding, const float* values, std::uint64_t index, std::byte* out);
 EncodeGroup encode_group(Codec codec, Rounding rounding);
 
-/// What the vectors do with decoded values. Stream: weighted, written past the caches, to an address aligned to 64 bytes.
-enum class Placement : std::uint8_t { Weighted, Add, Stream };
-using DecodeGroups = void (*)(const std::byte* bytes, std::size_t groups, float weight, float* out);
+/// How the vectors write decoded values. Stream: past the caches, to an address aligned to 64 bytes.
+enum class Placement : std::uint8_t { Store, Stream };
+using DecodeGroups = void (*)(const std::byte* bytes, std::size_t groups, float* out);
 DecodeGroups decode_groups(Codec codec, Placement placement);
 
 }  // namespace prime::kernels

@@ -116,10 +116,7 @@ class KernelsBench {
       static_cast<void>(encode({codec}, {a_.span(), b_.span(), bytes, out_.span()}));
     });
     rows("decode", of, array + bytes.size(), [&](bool reference) {
-      (reference ? &kernels::decode_reference : &kernels::decode)(codec, {bytes, out_.span()}, kernels::Decoding::Set, 1);
-    });
-    rows("decode-add", of, 2 * array + bytes.size(), [&](bool reference) {
-      (reference ? &kernels::decode_reference : &kernels::decode)(codec, {bytes, out_.span()}, kernels::Decoding::Add, 0.5F);
+      (reference ? &kernels::decode_reference : &kernels::decode)(codec, {bytes, out_.span()});
     });
   }
 

@@ -14,7 +14,6 @@ namespace prime::kernels::test {
 inline constexpr std::array ALL_CODECS{Codec::None,          Codec::F16,       Codec::BF16,      Codec::Int8MinMax,
                                        Codec::Int8ZeroPoint, Codec::Int8Block, Codec::Int4Block, Codec::E3M0};
 inline constexpr std::array ROUNDINGS{Rounding::Nearest, Rounding::Stochastic};
-inline constexpr std::array DECODINGS{Decoding::Set, Decoding::Weighted, Decoding::Add};
 
 /// Sizes around the blocks, with whole and broken ends.
 inline const std::vector<std::size_t> CODEC_SIZES{0,   1,   2,   7,   31,  32,  33,  63,   127,  128, 129,

@@ -72,13 +72,11 @@ BOOST_AUTO_TEST_CASE(every_codec_has_the_bytes_of_the_cpu) {
           BOOST_REQUIRE(!cuda::encode(encoding, {from.data(), nullptr, bytes.data(), nullptr, size, refused.data()}, nullptr));
           BOOST_TEST((bytes.back() == expected), to_string(codec) << ", size " << size << ", kind " << static_cast<int>(kind));
           BOOST_TEST(refused.back()[0] == size);
-          for (const auto decoding : DECODINGS) {
-            auto slow = any_floats(size, random);
-            const OnDevice<float> fast{std::span<const float>{slow}};
-            decode_reference(codec, {expected, slow}, decoding, 0.37F);
-            BOOST_REQUIRE(!cuda::decode(codec, {bytes.data(), fast.data(), size}, decoding, 0.37F, nullptr));
-            BOOST_TEST(same_bits(fast.back(), slow), to_string(codec) << ", size " << size);
-          }
+          auto slow = any_floats(size, random);
+          const OnDevice<float> fast{std::span<const float>{slow}};
+          decode_reference(codec, {expected, slow});
+          BOOST_REQUIRE(!cuda::decode(codec, {bytes.data(), fast.data(), size}, nullptr));
+          BOOST_TEST(same_bits(fast.back(), slow), to_string(codec) << ", size " << size);
         }
 }
 
