@@ -18,6 +18,12 @@ struct Candidate {
     lease = store.enter(address, 60s).value();
   }
   bool campaign() { return leads(store.campaign(address, lease)); }
+  /// Leads a run that has just begun, and decides that.
+  void begin(const std::string& decisions) {
+    BOOST_REQUIRE(campaign());
+    BOOST_TEST(!store.decisions().value().has_value());
+    BOOST_REQUIRE(store.keep(lease, decisions));
+  }
   bool depose(const Candidate& former) { return leads(store.depose(former.lease, address, lease)); }
   bool leads(const Result<std::optional<Leader>>& outcome) {
     leader = outcome.value() ? (*outcome)->address : address;
@@ -52,9 +58,7 @@ BOOST_AUTO_TEST_CASE(who_was_deposed_decides_nothing_and_its_successor_goes_on_f
   EtcdProcess server;
   Candidate first{server, "a:1"};
   Candidate second{server, "b:2"};
-  BOOST_REQUIRE(first.campaign());
-  BOOST_TEST(!first.store.decisions().value().has_value());
-  BOOST_REQUIRE(first.store.keep(first.lease, "one"));
+  first.begin("one");
   BOOST_REQUIRE(first.store.keep(first.lease, "two"));
   BOOST_REQUIRE(first.store.leave(first.lease));  // as if it had run out while the first stood still
   BOOST_CHECK(refusal(first.store.keep(first.lease, "three")) == ErrorName::LeadershipLost);
@@ -70,9 +74,7 @@ BOOST_AUTO_TEST_CASE(who_is_dead_is_deposed_by_its_successor_and_no_standby_come
   EtcdProcess server;
   Candidate dead{server, "a:1"};
   Candidate standby{server, "b:2"};
-  BOOST_REQUIRE(dead.campaign());
-  BOOST_TEST(!dead.store.decisions().value().has_value());
-  BOOST_REQUIRE(dead.store.keep(dead.lease, "one"));
+  dead.begin("one");
   Client client{{server.url()}};
   const auto made = client.read("/prime/run-1/leader", LIMIT).value().value().created;
   Candidate successor{server, "a:1"};
@@ -105,9 +107,7 @@ BOOST_AUTO_TEST_CASE(who_has_run_out_is_not_deposed_and_the_first_to_come_leads)
 BOOST_AUTO_TEST_CASE(a_decision_that_was_kept_though_nobody_heard_of_it_is_kept_once) {
   EtcdProcess server;
   Candidate leader{server, "a:1"};
-  BOOST_REQUIRE(leader.campaign());
-  BOOST_TEST(!leader.store.decisions().value().has_value());
-  BOOST_REQUIRE(leader.store.keep(leader.lease, "one"));
+  leader.begin("one");
   // Another connection of the same leader, as a request that was given up and carried out all the same.
   RunStore late{{server.url()}, "run-1", LIMIT};
   BOOST_TEST(late.decisions().value().value() == "one");

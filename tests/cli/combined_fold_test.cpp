@@ -1,0 +1,201 @@
+// Owns the tests of what several journals and living processes say together.
+#include "folds.hpp"
+
+namespace prime::telemetry {
+
+using namespace test;
+
+namespace {
+
+HandwrittenJournal local_otter() {
+  HandwrittenJournal journal;
+  journal
+      .add("process_started",
+           {{"pid", 110}, {"start_ticks", 5001}, {"role", "agent"}, {"run", "quickstart-k7qd2a"}, {"peer", OTTER}, {"name", "brave-otter"}})
+      .add("welcome", {{"ordinal", 0}})
+      .add("trainer_bound", {{"trainer_pid", 111}, {"elements", 1000}});
+  return journal;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(combined)
+
+BOOST_AUTO_TEST_CASE(a_coordinator_without_an_end_and_without_a_process_was_lost) {
+  const auto run = fold(test::training_run());
+  BOOST_TEST(to_string(combine(run, {}, everything_lives).state) == "training");
+  const auto status = combine(run, {}, nothing_lives);
+  BOOST_TEST(to_string(status.state) == "failed");
+  BOOST_TEST(status.reason == "the coordinator was lost");
+  for (const auto& peer : status.peers) BOOST_TEST(to_string(peer.state) == "lost");
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_has_ended_needs_no_living_process) {
+  auto journal = test::training_run();
+  journal.add("run_done", {{"outer_step", 1}}).add("process_ended", {{"exit_code", 0}});
+  BOOST_TEST(to_string(combine(fold(journal), {}, nothing_lives).state) == "done");
+}
+
+BOOST_AUTO_TEST_CASE(a_coordinator_that_its_guard_starts_again_is_waited_for_with_the_cause) {
+  auto journal = test::training_run();
+  const auto before = combine(fold(journal), {}, everything_lives);
+  const std::string cause = "a file could not be read or written: decisions.json: No space left on device [PR0701]";
+  journal.add("process_ended", {{"exit_code", 1}, {"reason", cause}});
+  const auto kept_away = combine(fold(journal), {}, everything_lives);
+  BOOST_TEST(to_string(kept_away.state) == "waiting");
+  BOOST_TEST(kept_away.wait.what == "the coordinator, which is kept from going on: " + cause);
+  BOOST_TEST((kept_away.peers == before.peers), "nobody has left");
+  const auto given_up = combine(fold(journal), {}, nothing_lives);
+  BOOST_TEST(to_string(given_up.state) == "failed");
+  BOOST_TEST(given_up.reason == cause);
+  journal.add("process_started", {{"pid", 101}, {"start_ticks", 1}, {"run", "quickstart-k7qd2a"}});
+  BOOST_TEST((combine(fold(journal), {}, everything_lives).peers == before.peers));
+}
+
+BOOST_AUTO_TEST_CASE(a_coordinator_that_stands_by_says_for_whom_until_it_leads) {
+  HandwrittenJournal journal;
+  journal.add("process_started", {{"pid", 100}, {"start_ticks", 1}, {"run", "quickstart-k7qd2a"}})
+      .add("standing_by", {{"for", "10.0.0.1:7077"}, {"address", "10.0.0.2:7077"}});
+  const auto standby = combine(fold(journal), {}, everything_lives);
+  BOOST_TEST(to_string(standby.state) == "standby");
+  BOOST_TEST(standby.stands_by_for.value() == "10.0.0.1:7077");
+  BOOST_TEST(standby.coordinator_address.value() == "10.0.0.2:7077");
+  BOOST_TEST(!standby.took_over);
+  journal.add("leading", {{"address", "10.0.0.2:7077"}});
+  const auto leader = combine(fold(journal), {}, everything_lives);
+  BOOST_TEST(to_string(leader.state) == "waiting");
+  BOOST_TEST(!leader.stands_by_for.has_value());
+  BOOST_TEST(leader.took_over);
+}
+
+BOOST_AUTO_TEST_CASE(a_coordinator_that_leads_again_at_once_goes_on_as_it_was) {
+  auto journal = test::training_run();
+  journal.add("process_started", {{"pid", 101}, {"start_ticks", 1}, {"run", "quickstart-k7qd2a"}}).add("leading", {{"address", "a:1"}});
+  const auto status = combine(fold(journal), {}, everything_lives);
+  BOOST_TEST(to_string(status.state) == "training");
+  BOOST_TEST(!status.took_over);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_is_ahead_of_a_dead_coordinator_follows_another_one) {
+  const auto run = fold(test::training_run());
+  const auto agents_live = [](const ProcessIdentity& process) { return process.pid == 110; };
+  auto otter = local_otter();
+  otter.add("outer_step_begun", {{"outer_step", 1}, {"epoch", 1}}).add("coordinator_back", {{"after_s", 2.0}});
+  BOOST_TEST(to_string(combine(run, {fold_peer(otter)}, agents_live).state) == "failed");
+  otter.add("outer_step_committed", {{"outer_step", run.status.outer_step + 1}, {"digest", DIGEST}});
+  const auto status = combine(run, {fold_peer(otter)}, agents_live);
+  BOOST_TEST(to_string(status.state) == "training");
+  BOOST_TEST(status.outer_step == run.status.outer_step + 1);
+  BOOST_TEST(!status.coordinator_here);
+  BOOST_REQUIRE(status.peers.size() == 1U);
+  BOOST_TEST(to_string(combine(run, {fold_peer(otter)}, nothing_lives).state) == "failed");
+  otter.add("run_done", {{"outer_step", 3}}).add("process_ended", {{"exit_code", 0}});
+  BOOST_TEST(to_string(combine(run, {fold_peer(otter)}, nothing_lives).state) == "done");
+}
+
+BOOST_AUTO_TEST_CASE(an_agent_that_is_gone_is_lost_before_the_coordinator_notices) {
+  const auto run = fold(test::training_run());
+  const auto status = combine(run, {fold_peer(local_otter())}, [](const ProcessIdentity& process) { return process.pid == 100; });
+  BOOST_TEST(to_string(status.state) == "training");
+  BOOST_TEST(to_string(status.peers[0].state) == "lost");
+  BOOST_TEST(status.peers[0].reason == "its agent is gone");
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_knows_its_own_state_better) {
+  auto journal = local_otter();
+  journal.add("outer_step_committed", {{"outer_step", 7}, {"digest", "ffff"}}).add("trainer_restarting", {{"reason", "killed by SIGKILL"}});
+  const auto status = combine(fold(test::training_run()), {fold_peer(journal)}, everything_lives);
+  BOOST_TEST(status.peers[0].outer_step.value() == 7U);
+  BOOST_TEST(status.peers[0].digest.value() == "ffff");
+  BOOST_TEST(!status.peers[0].trainer_pid.has_value());
+  BOOST_TEST(status.peers[0].reason == "the trainer is started again: killed by SIGKILL");
+  BOOST_TEST(to_string(status.peers[0].state) == "training");
+}
+
+BOOST_AUTO_TEST_CASE(a_coordinator_that_stands_still_is_waited_for_by_all_its_peers) {
+  const auto run = fold(test::training_run());
+  auto otter = local_otter();
+  otter.add("coordinator_lost", {{"reason", "silent for 11s"}, {"gives_up_after_s", 120.0}});
+  HandwrittenJournal heron;
+  heron.add("process_started", {{"pid", 120}, {"start_ticks", 5002}, {"peer", HERON}, {"name", "calm-heron"}});
+  const auto one_of_two = combine(run, {fold_peer(otter), fold_peer(heron)}, everything_lives);
+  BOOST_TEST(to_string(one_of_two.state) == "training");
+  BOOST_TEST(one_of_two.wait.what.empty());
+  BOOST_TEST(one_of_two.peers[0].reason == "waits for the coordinator: silent for 11s");
+
+  heron.add("coordinator_lost", {{"reason", "silent for 12s"}, {"gives_up_after_s", 120.0}});
+  const auto both = combine(run, {fold_peer(otter), fold_peer(heron)}, everything_lives);
+  BOOST_TEST(to_string(both.state) == "waiting");
+  BOOST_TEST((both.wait == WaitStatus{"the coordinator: silent for 11s", "2031-05-04T09:14:04.137Z", "2031-05-04T09:16:04.137Z"}));
+  const auto one_dead =
+      combine(run, {fold_peer(otter), fold_peer(heron)}, [](const ProcessIdentity& process) { return process.pid != 120; });
+  BOOST_TEST(to_string(one_dead.state) == "waiting");
+  const auto elsewhere = combine(RunJournal{}, {fold_peer(otter), fold_peer(heron)}, everything_lives);
+  BOOST_TEST(elsewhere.wait.what == "the coordinator: silent for 11s");
+
+  otter.add("coordinator_back", {{"after_s", 20.0}});
+  const auto back = combine(run, {fold_peer(otter), fold_peer(heron)}, everything_lives);
+  BOOST_TEST(to_string(back.state) == "training");
+  BOOST_TEST(back.peers[0].reason.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_state_that_could_not_be_saved_is_told_until_another_one_is) {
+  const auto run = fold(test::training_run());
+  auto otter = local_otter();
+  otter.add("checkpoint_failed", {{"reason", "No space left on device"}});
+  BOOST_TEST(combine(run, {fold_peer(otter)}, everything_lives).checkpoint_problem == "brave-otter: No space left on device");
+  auto ended = test::training_run();
+  ended.add("run_done", {{"outer_step", 1}});
+  BOOST_TEST(combine(fold(ended), {fold_peer(otter)}, everything_lives).checkpoint_problem.empty());
+  otter.add("checkpoint_written", {{"path", "/x/step-000003"}});
+  BOOST_TEST(combine(run, {fold_peer(otter)}, everything_lives).checkpoint_problem.empty());
+}
+
+BOOST_AUTO_TEST_CASE(without_a_coordinator_here_the_local_peers_tell) {
+  auto journal = local_otter();
+  journal.add("outer_step_begun", {{"outer_step", 3}, {"epoch", 1}}).add("outer_step_committed", {{"outer_step", 3}, {"digest", DIGEST}});
+  auto status = combine(RunJournal{}, {fold_peer(journal)}, everything_lives);
+  BOOST_TEST(status.id == "quickstart-k7qd2a");
+  BOOST_TEST(status.name == "quickstart");
+  BOOST_TEST(to_string(status.state) == "training");
+  BOOST_TEST(status.outer_step == 3U);
+  journal.add("run_done", {{"outer_step", 3}, {"digest", DIGEST}, {"finalist", false}})
+      .add("peer_ended", {{"revision", 3}, {"phase", "finishing"}})
+      .add("process_ended", {{"exit_code", 0}});
+  status = combine(RunJournal{}, {fold_peer(journal)}, nothing_lives);
+  BOOST_TEST(to_string(status.state) == "done");
+  BOOST_TEST(to_string(status.peers[0].state) == "left");
+}
+
+BOOST_AUTO_TEST_CASE(without_a_coordinator_here_a_run_is_stopped_when_its_peers_left_and_failed_when_one_was_lost) {
+  const auto seen = [](nlohmann::json ending) {
+    auto journal = local_otter();
+    journal.add("outer_step_committed", {{"outer_step", 3}, {"digest", DIGEST}}).add("peer_ended", ending);
+    ending["exit_code"] = 1;
+    journal.add("process_ended", ending);
+    return combine(RunJournal{}, {fold_peer(journal)}, nothing_lives);
+  };
+  const std::string stopped = "the run was stopped before its end: by its owner [PR0510]";
+  BOOST_TEST(to_string(seen({{"reason", stopped}}).state) == "stopped");
+  BOOST_TEST(seen({{"reason", stopped}}).reason == stopped);
+  BOOST_TEST(to_string(seen({{"reason", stopped}}).peers[0].state) == "left");
+  BOOST_TEST(to_string(seen(nlohmann::json::object()).state) == "stopped");
+  BOOST_TEST(to_string(seen({{"reason", "the coordinator was lost [PR0501]"}}).state) == "failed");
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_ended_by_an_error_was_lost_with_its_words) {
+  auto journal = local_otter();
+  journal.add("peer_ended", {{"revision", 3}, {"phase", "training"}, {"reason", "the coordinator was lost: silent for 10s [PR0501]"}})
+      .add("checkpoint_written", {{"path", "/x/step-000003"}, {"reason", "…"}})
+      .add("process_ended", {{"exit_code", 1}, {"reason", "the coordinator was lost: silent for 10s [PR0501]"}});
+  const auto peer = fold_peer(journal);
+  BOOST_TEST(to_string(peer.status.state) == "lost");
+  BOOST_TEST(peer.exit_code.value() == 1U);
+  BOOST_TEST(peer.checkpoint.value() == "/x/step-000003");
+  const auto status = combine(fold(test::training_run()), {peer}, nothing_lives);
+  BOOST_TEST(to_string(status.peers[0].state) == "lost");
+  BOOST_TEST(status.checkpoint.value() == "/x/step-000003");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+}  // namespace prime::telemetry
