@@ -201,7 +201,7 @@ class Agent {
             else end_->end(Error{ErrorName::Interrupted, "interrupted twice"});
           },
           [this] { host_->watch(monotonic_now()); });
-      end_->wait_for_release(FAREWELL_LIMIT);
+      (void)end_->wait_for_release(FAREWELL_LIMIT);
       redialing_ = {};
       end_actors(system);
       transport.shutdown_connections();

@@ -237,7 +237,8 @@ Result<void> lead(coordinator::Grid state, DecisionPort& decisions, Leadership* 
   });
   // Who leads no more has no last word.
   const bool at_once = cause && (cause->name == ErrorName::Interrupted || !leads_still(*cause));
-  end.wait_for_release(at_once ? Duration{} : LAST_WORD_LIMIT);
+  if (!at_once && !end.wait_for_release(LAST_WORD_LIMIT))
+    journal.append(Record{"last_word_unanswered"}.with("after_s", std::chrono::duration<double>(LAST_WORD_LIMIT).count()));
   caf::anon_send_exit(shell, caf::exit_reason::user_shutdown);
   system.await_all_actors_done();
   door.close();

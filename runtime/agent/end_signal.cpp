@@ -79,15 +79,15 @@ std::optional<Error> EndSignal::wait(const std::function<void(int)>& on_signal, 
   }
 }
 
-void EndSignal::wait_for_release(Duration limit) {
+bool EndSignal::wait_for_release(Duration limit) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   for (;;) {
     {
       const std::lock_guard lock(mutex_);
-      if (released_) return;
+      if (released_) return true;
     }
     const auto left = deadline - std::chrono::steady_clock::now();
-    if (left <= Duration{}) return;
+    if (left <= Duration{}) return false;
     pollfd entry{wake_, POLLIN, 0};
     if (::poll(&entry, 1, milliseconds(left) + 1) > 0) {
       std::uint64_t count = 0;

@@ -28,8 +28,8 @@ class EndSignal {
   [[nodiscard]] bool signalled_within(Duration limit) const;
   /// Waits for `end`. `on_signal` is called for each of these signals with their number so far; `on_idle` four times a second.
   std::optional<Error> wait(const std::function<void(int)>& on_signal, const std::function<void()>& on_idle);
-  /// Waits for `release`, at most for `limit`.
-  void wait_for_release(Duration limit);
+  /// Waits for `release`, at most for `limit`; whether it came.
+  bool wait_for_release(Duration limit);
 
  private:
   void wake();

@@ -1,6 +1,5 @@
 """Joins while others train and while they reduce; the digest is equal from the first outer step on."""
 
-import datetime
 import os
 import unittest
 
@@ -57,9 +56,7 @@ class Join(unittest.TestCase):
                     if joiner.returncode != 0:
                         self.assertRegex(run.join_log(index), "PR0404|PR0401|PR0414", "ended, nobody serves it any more, or full")
                 run.check(outer_steps=40)
-                times = {e["event"]: datetime.datetime.fromisoformat(e["t"].replace("Z", "+00:00")) for e in run.coordinator()}
-                # Far below the five seconds for which the coordinator waits for peers that do not close their connections.
-                self.assertLess((times["process_ended"] - times["run_done"]).total_seconds(), 4)
+                self.assertEqual(run.events("last_word_unanswered"), [], "nobody holds the coordinator when the run is over")
 
     def test_a_wrong_key_is_refused_with_exit_code_4(self):
         with Run(2, outer_steps=1_000_000, env={"PRIME_QUADRATIC_DELAY_MS": "20"}) as run:
