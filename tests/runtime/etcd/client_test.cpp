@@ -15,8 +15,11 @@ Condition modified(const std::string& key, std::int64_t equals) { return {key, C
 
 Condition under(const std::string& key, LeaseId lease) { return {key, Condition::Field::Lease, lease}; }
 
-/// A port at which nobody listens.
-std::string nowhere() { return "http://127.0.0.1:" + std::to_string(test::free_port()); }
+/// A port at which nobody listens, nor will: it is kept until the tests end.
+std::string nowhere() {
+  static const auto port = test::bound_port();
+  return "http://127.0.0.1:" + std::to_string(port.number);
+}
 
 }  // namespace
 

@@ -32,7 +32,13 @@ inline boost::test_tools::assertion_result installed(boost::unit_test::test_unit
   return answer;
 }
 
-inline std::uint16_t free_port() {
+/// A port of loopback that is this process's while the socket is open.
+struct BoundPort {
+  int socket = -1;
+  std::uint16_t number = 0;
+};
+
+inline BoundPort bound_port() {
   const int probe = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -40,8 +46,13 @@ inline std::uint16_t free_port() {
   socklen_t size = sizeof address;
   BOOST_REQUIRE(::bind(probe, reinterpret_cast<sockaddr*>(&address), size) == 0);
   BOOST_REQUIRE(::getsockname(probe, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-  ::close(probe);
-  return ntohs(address.sin_port);
+  return {probe, ntohs(address.sin_port)};
+}
+
+inline std::uint16_t free_port() {
+  const auto port = bound_port();
+  ::close(port.socket);
+  return port.number;
 }
 
 template <class Condition>
