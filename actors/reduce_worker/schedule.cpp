@@ -14,17 +14,10 @@ std::uint64_t divide_up(std::uint64_t count, std::uint64_t unit) { return count 
 
 }  // namespace
 
-Links links_of(const View& view, bool measured_ring) {
-  if (measured_ring) return Links::MeasuredRing;
-  const auto elsewhere = [&](const Member& member) { return member.lanes.host != view.members.front().lanes.host; };
-  return std::none_of(view.members.begin(), view.members.end(), elsewhere) ? Links::OneHost : Links::Unknown;
-}
-
-Schedule choose_schedule(Schedule wanted, Codec codec, std::uint64_t bytes, std::uint64_t chunk_bytes, std::size_t ranks, Links links) {
+Schedule choose_schedule(Schedule wanted, Codec codec, std::uint64_t bytes, std::uint64_t chunk_bytes, bool measured_ring) {
   if (wanted != Schedule::Automatic) return wanted;
   if (codec != Codec::None) return Schedule::Direct;
-  if (links == Links::MeasuredRing) return Schedule::Ring;
-  if (links == Links::OneHost && ranks >= LOCAL_RING_RANKS && bytes >= LOCAL_RING_BYTES) return Schedule::Ring;
+  if (measured_ring) return Schedule::Ring;
   return bytes <= std::min(WHOLE_BYTES, chunk_bytes) ? Schedule::Whole : Schedule::Direct;
 }
 

@@ -48,23 +48,9 @@ struct Piece {
 /// A tensor of at most this many bytes is exchanged whole, and sent before its receiver is known to have begun.
 inline constexpr std::uint64_t WHOLE_BYTES = 32 * 1024;
 
-/// Among so many ranks of one host a ring is taken for a tensor of at least so many bytes: they share its caches, in which a ring keeps
-/// one stream for each rank, and sending directly one for each pair (docs/BENCHMARKS.md, "Where each schedule wins"). Across a network
-/// its slowest link would count for all, unless the links were measured.
-inline constexpr std::size_t LOCAL_RING_RANKS = 4;
-inline constexpr std::uint64_t LOCAL_RING_BYTES = 4 << 20;
-
-/// What all ranks know of the links between them.
-enum class Links : std::uint8_t {
-  Unknown,
-  OneHost,       ///< all lanes are at one address
-  MeasuredRing,  ///< they were measured, and the ranks stand in the order of the best ring
-};
-[[nodiscard]] Links links_of(const View& view, bool measured_ring);
-
-/// What `Automatic` means for a tensor of so many bytes among so many ranks.
+/// What `Automatic` means for a tensor of so many bytes, among ranks that stand in the order of a ring whose links were measured, or not.
 /// A codec is never exchanged whole, since each rank would add its own values unencoded; nor in a ring, where each hop would encode anew.
-Schedule choose_schedule(Schedule wanted, Codec codec, std::uint64_t bytes, std::uint64_t chunk_bytes, std::size_t ranks, Links links);
+Schedule choose_schedule(Schedule wanted, Codec codec, std::uint64_t bytes, std::uint64_t chunk_bytes, bool measured_ring);
 
 struct ReduceShape {
   std::uint64_t elements = 0;

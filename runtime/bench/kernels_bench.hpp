@@ -16,7 +16,7 @@ struct KernelsBenchOptions {
 };
 
 struct KernelRow {
-  std::string kernel;              ///< encode, encode-stochastic, encode-feedback, decode, decode-add, or the name of a reduce kernel
+  std::string kernel;              ///< encode, encode-stochastic, encode-feedback, decode, or the name of a reduce kernel
   std::string codec;               ///< or the element type of a reduce
   std::string path;                ///< reference, or the vectors in use: AVX3, AVX2, SSE4, NEON; cpu where there is but one version
   double bytes_touched_per_s = 0;  ///< read and written; one thread's own time

@@ -34,6 +34,8 @@ Result<std::optional<Leader>> RunStore::depose(LeaseId former, const std::string
   PRIME_TRY(const auto outcome, client_.commit(to_lead(keys_, address, lease, former), call_limit_));
   // It ran out before it was taken: whoever is first leads.
   if (!outcome.succeeded && !outcome.others.front()) return campaign(address, lease);
+  // Were it alive after all, its next renewal would tell it.
+  if (outcome.succeeded) static_cast<void>(leave(former));
   return judge_lead(outcome, keys_, lease);
 }
 

@@ -18,9 +18,9 @@ struct Lane {
   std::vector<std::unique_ptr<Stream>> streams;  ///< at least one
   std::deque<Frame> control;                     ///< votes: they go before chunks
   std::size_t turn = 0;                          ///< whose frame is next, of the operations that run
-  /// Of a further stream. The first one is only read from then on, until it ends, too: a vote may still be on its way there.
+  /// Of a further stream. The others go on without new chunks until a turn in which nothing happens: what came before the loss is here.
   std::optional<Error> lost;
-  Instant last_words_by{};
+  std::uint32_t last_turns = 0;  ///< at most
 };
 
 }  // namespace prime::lanes

@@ -83,6 +83,7 @@ bool LaneThread::join(std::unique_ptr<Stream>& stream, std::uint64_t bundle, std
   if (index > 0) {
     const auto at = lanes_.find(peer);
     if (at == lanes_.end() || at->second.bundle != bundle || at->second.streams.size() == options_.streams()) return false;
+    if (at->second.lost) return false;
     at->second.streams.push_back(std::move(stream));
     busy_ = true;
     return true;

@@ -327,12 +327,11 @@ void LaneThread::end_operation(RunningAt at, Result<ReduceStats> stats) {
 
 int LaneThread::poll_timeout_ms() const {
   if (busy_) return 0;
-  auto until = probes_.next_deadline().value_or(Instant::max());
-  for (const auto& [peer, lane] : lanes_)
-    if (lane.lost) until = std::min(until, lane.last_words_by);
-  if (operations_.empty() && until == Instant::max()) return -1;
+  const auto measured_by = probes_.next_deadline();
+  if (operations_.empty() && !measured_by) return -1;
   const auto now = options_.now();
   if (now < spin_until_) return 0;
+  auto until = measured_by.value_or(Instant::max());
   for (const auto& [op, running] : operations_) {
     until = std::min(until, running.operation->deadline());
     for (const auto rank : running.operation->plan().peers())

@@ -18,8 +18,8 @@ constexpr std::uint32_t WINDOWS_IN_ALL = 2;
 constexpr std::uint32_t SHARES_AT_MOST = 8;
 /// Frames of operations that have not begun here, of at most WHOLE_BYTES each. Beyond it lanes are not read.
 constexpr std::size_t MAX_PARKED_FRAMES = 1024;
-/// How long a lane that has lost a stream is read: as soon as the other end hears of it, the first stream ends.
-constexpr Duration LAST_WORDS = 1s;
+/// Of a lane that has lost a stream: enough to read what its others hold, and to answer with a vote.
+constexpr std::uint32_t LAST_TURNS = 256;
 
 }  // namespace
 
@@ -44,7 +44,7 @@ void LaneThread::move_bytes() {
   const auto middle = lanes_.upper_bound(options_.self);
   const auto serve = [&](Lane& lane) {
     for (const auto& stream : lane.streams) {
-      if (!stream->error() && !lane.lost) write_to(lane, *stream);
+      if (!stream->error()) write_to(lane, *stream);
       if (!stream->error()) read_from(*stream);
       if (stream->may_read() || stream->may_write()) busy_ = true;
     }
@@ -60,15 +60,15 @@ void LaneThread::move_bytes() {
 std::optional<Error> LaneThread::loss_of(Lane& lane) {
   const auto broken = std::find_if(lane.streams.begin(), lane.streams.end(), [](const auto& stream) { return stream->error(); });
   if (broken != lane.streams.end()) {
-    const Error error = *(*broken)->error();
-    if (broken == lane.streams.begin() || error.name != ErrorName::LaneBroken) return error;
-    lane.streams.resize(1);
-    lane.streams.front()->end_writing();
-    lane.lost = error;
-    lane.last_words_by = options_.now() + LAST_WORDS;
+    Error error = *(*broken)->error();
+    if (broken == lane.streams.begin() || error.name != ErrorName::LaneBroken || lane.lost) return error;
+    lane.lost = std::move(error);
+    lane.last_turns = LAST_TURNS;
+    lane.streams.erase(broken);
     busy_ = true;
   }
-  return lane.lost && options_.now() >= lane.last_words_by ? lane.lost : std::nullopt;
+  if (!lane.lost || (busy_ && lane.last_turns-- > 0)) return std::nullopt;
+  return lane.lost;
 }
 
 void LaneThread::read_from(Stream& stream) {
@@ -219,6 +219,7 @@ bool LaneThread::next_frame(Lane& lane, Stream& stream) {
     lane.control.pop_front();
     return true;
   }
+  if (lane.lost) return false;
   const std::size_t count = operations_.size();
   if (count == 0) {
     auto probe = probes_.next(stream.peer(), options_.now());

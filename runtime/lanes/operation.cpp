@@ -42,8 +42,8 @@ Result<std::uint32_t> own_rank(const ReduceRequest& request) {
 
 Result<std::unique_ptr<Operation>> Operation::make(ReduceRequest request, Limits limits, Observer observer, Clock clock) {
   PRIME_TRY(const std::uint32_t rank, own_rank(request));
-  const Schedule schedule = choose_schedule(request.schedule, request.codec, request.output.size(), limits.pool->chunk_bytes(),
-                                            request.view.members.size(), links_of(request.view, request.measured_ring));
+  const Schedule schedule =
+      choose_schedule(request.schedule, request.codec, request.output.size(), limits.pool->chunk_bytes(), request.measured_ring);
   PRIME_TRY(auto arithmetic, Arithmetic::make(request, schedule));
   const std::size_t size = arithmetic.element_bytes();
   if (request.output.size() % size != 0) return fail(ErrorName::ReduceMismatch, "the output holds a part of an element");

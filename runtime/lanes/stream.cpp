@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <poll.h>
-#include <sys/socket.h>
 
 #include "messages/assert.hpp"
 
@@ -135,8 +134,6 @@ void Stream::release_output() {
   private_copy_.assign(outgoing_->payload.begin(), outgoing_->payload.end());
   outgoing_->payload = private_copy_;
 }
-
-void Stream::end_writing() const { (void)::shutdown(channel_->fd(), SHUT_WR); }
 
 short Stream::poll_events() const {
   int events = 0;

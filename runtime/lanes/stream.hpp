@@ -56,8 +56,6 @@ class Stream {
   // What poll shall wait for. A stream is tried when it may be ready, and polled once it is known not to be.
   [[nodiscard]] short poll_events() const;
   [[nodiscard]] int fd() const { return channel_->fd(); }
-  /// The other end hears that nothing more comes, and may go on talking.
-  void end_writing() const;
   void polled(short events);
   [[nodiscard]] bool may_read() const { return may_read_ && !held && !lends(); }
   [[nodiscard]] bool may_write() const { return may_write_ && sending(); }

@@ -228,6 +228,9 @@ void Leaders::ask_for_lead(std::size_t i, etcd::LeaseId former) {
       [this, i, lease, former](Result<etcd::Outcome> outcome) {
         if (!outcome) return campaign_answered(i, fail(outcome.error()));
         if (former != 0 && !outcome->succeeded && !outcome->others.front()) return campaign(i);
+        if (former != 0 && outcome->succeeded)
+          call<bool>(
+              i, [this, former] { return store_.revoke(former, store_time()), true; }, [](const auto&) {});
         campaign_answered(i, etcd::judge_lead(*outcome, keys_, lease));
       });
 }

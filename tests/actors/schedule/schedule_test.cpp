@@ -226,34 +226,20 @@ BOOST_AUTO_TEST_CASE(a_shape_that_is_none_is_refused) {
   BOOST_TEST(refused({100, 0, {true}, 16, Schedule::Whole}));
 }
 
-BOOST_AUTO_TEST_CASE(automatic_is_whole_when_small_a_ring_where_one_is_known_to_be_good_and_direct_else) {
+BOOST_AUTO_TEST_CASE(automatic_is_whole_when_small_the_ring_where_one_was_measured_and_direct_else) {
   constexpr std::uint64_t CHUNK = 256 * 1024;
   constexpr std::uint64_t LARGE = 64 << 20;
-  const auto chosen = [](Codec codec, std::uint64_t bytes, Links links, std::size_t ranks = 16) {
-    return choose_schedule(Schedule::Automatic, codec, bytes, CHUNK, ranks, links);
+  const auto chosen = [](Codec codec, std::uint64_t bytes, bool ring) {
+    return choose_schedule(Schedule::Automatic, codec, bytes, CHUNK, ring);
   };
-  BOOST_TEST((chosen(Codec::None, WHOLE_BYTES, Links::Unknown) == Schedule::Whole));
-  BOOST_TEST((chosen(Codec::None, WHOLE_BYTES + 4, Links::Unknown) == Schedule::Direct));
-  BOOST_TEST((choose_schedule(Schedule::Automatic, Codec::None, WHOLE_BYTES, WHOLE_BYTES / 2, 2, Links::Unknown) == Schedule::Direct));
-  BOOST_TEST((chosen(Codec::None, LARGE, Links::Unknown) == Schedule::Direct));
-  BOOST_TEST((chosen(Codec::None, LARGE, Links::MeasuredRing, 2) == Schedule::Ring));
-  BOOST_TEST((chosen(Codec::None, LOCAL_RING_BYTES, Links::OneHost, LOCAL_RING_RANKS) == Schedule::Ring));
-  BOOST_TEST((chosen(Codec::None, LOCAL_RING_BYTES - 4, Links::OneHost) == Schedule::Direct));
-  BOOST_TEST((chosen(Codec::None, LARGE, Links::OneHost, LOCAL_RING_RANKS - 1) == Schedule::Direct));
-  BOOST_TEST((chosen(Codec::None, WHOLE_BYTES, Links::OneHost) == Schedule::Whole));
-  for (const auto links : {Links::OneHost, Links::MeasuredRing}) BOOST_TEST((chosen(Codec::Int8Block, LARGE, links) == Schedule::Direct));
-  BOOST_TEST((chosen(Codec::Int8Block, 64, Links::Unknown) == Schedule::Direct));
+  BOOST_TEST((chosen(Codec::None, WHOLE_BYTES, false) == Schedule::Whole));
+  BOOST_TEST((chosen(Codec::None, WHOLE_BYTES + 4, false) == Schedule::Direct));
+  BOOST_TEST((choose_schedule(Schedule::Automatic, Codec::None, WHOLE_BYTES, WHOLE_BYTES / 2, false) == Schedule::Direct));
+  BOOST_TEST((chosen(Codec::None, LARGE, true) == Schedule::Ring));
+  BOOST_TEST((chosen(Codec::Int8Block, LARGE, true) == Schedule::Direct));
+  BOOST_TEST((chosen(Codec::Int8Block, 64, false) == Schedule::Direct));
   for (const auto wanted : {Schedule::Direct, Schedule::Ring, Schedule::Whole})
-    BOOST_TEST((choose_schedule(wanted, Codec::None, LARGE, CHUNK, 8, Links::OneHost) == wanted));
-}
-
-BOOST_AUTO_TEST_CASE(what_all_know_of_their_links_are_their_addresses_and_whether_they_were_measured) {
-  const auto view = [](const char* last) {
-    return View{Epoch{1}, {{PeerId{1}, "a", {"10.0.0.1", 1}, 0}, {PeerId{2}, "b", {"10.0.0.1", 2}, 1}, {PeerId{3}, "c", {last, 3}, 2}}};
-  };
-  BOOST_TEST((links_of(view("10.0.0.1"), false) == Links::OneHost));
-  BOOST_TEST((links_of(view("10.0.0.1"), true) == Links::MeasuredRing));
-  BOOST_TEST((links_of(view("10.0.0.2"), false) == Links::Unknown));
+    BOOST_TEST((choose_schedule(wanted, Codec::None, LARGE, CHUNK, true) == wanted));
 }
 
 BOOST_AUTO_TEST_CASE(the_mean_divides_by_those_who_contributed) {

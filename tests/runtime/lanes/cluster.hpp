@@ -72,8 +72,6 @@ inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) 
 /// In the order in which the schedule adds: by rank, or along the ring that ends at the segment's owner.
 inline std::vector<float> expected_mean(const std::vector<std::vector<float>>& inputs, const std::vector<Contribution>& contributions,
                                         std::size_t elements, Schedule schedule = Schedule::Direct) {
-  const bool large = contributions.size() >= LOCAL_RING_RANKS && elements * sizeof(float) >= LOCAL_RING_BYTES;
-  const bool along_ring = schedule == Schedule::Ring || (schedule == Schedule::Automatic && large);
   const auto factors = mean_factors(contributions).value();
   const auto world = inputs.size();
   std::vector<float> mean(elements);
@@ -83,7 +81,7 @@ inline std::vector<float> expected_mean(const std::vector<std::vector<float>>& i
     const std::size_t end = std::min(blocks * (owner + 1) / world * SEGMENT_ALIGNMENT, elements);
     std::vector<kernels::WeightedInput> weighted;
     for (std::size_t step = 0; step < world; ++step) {
-      const std::size_t r = along_ring ? (owner + 1 + step) % world : step;
+      const std::size_t r = schedule == Schedule::Ring ? (owner + 1 + step) % world : step;
       if (factors.relative[r] > 0) weighted.push_back({inputs[r].data() + begin, factors.relative[r]});
     }
     kernels::weighted_sum_reference(weighted, factors.scale, std::span{mean}.subspan(begin, end - begin));

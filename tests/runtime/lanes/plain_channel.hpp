@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <memory>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdexcept>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -48,6 +49,9 @@ inline std::pair<SocketPtr, SocketPtr> tcp_pair() {
     throw std::runtime_error("no listener");
   auto dialed = std::make_shared<Socket>(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (::connect(dialed->fd(), raw, size) != 0) throw std::runtime_error("no connection");
+  // What is sent is there at once, so that a test knows what comes first of what it sends over two connections.
+  const int at_once = 1;
+  if (::setsockopt(dialed->fd(), IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once) != 0) throw std::runtime_error("no TCP_NODELAY");
   return {std::move(dialed), std::make_shared<Socket>(::accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC))};
 }
 
