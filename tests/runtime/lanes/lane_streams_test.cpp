@@ -208,6 +208,13 @@ struct EndsApart {
     duet.agreement = header->agreement;
     return *header;
   }
+  /// An operation that lacks nothing but our vote; the engine's is in `payload`.
+  void begin() {
+    duet.start(1, output, outcomes);
+    receive_until(PieceKind::Begin);
+    duet.send_all(1);
+    receive_until(PieceKind::Vote);
+  }
   void vote(std::uint64_t sequence, std::span<const std::byte> digest) {
     auto header = duet.frame(sequence, PieceKind::Vote);
     header.payload_bytes = static_cast<std::uint32_t>(digest.size());
@@ -228,10 +235,7 @@ struct EndsApart {
 
 BOOST_AUTO_TEST_CASE(a_vote_that_came_before_the_end_of_another_stream_counts) {
   EndsApart lane{true};
-  lane.duet.start(1, lane.output, lane.outcomes);
-  lane.receive_until(PieceKind::Begin);
-  lane.duet.send_all(1);
-  lane.receive_until(PieceKind::Vote);
+  lane.begin();
   *lane.first = ToldChannel::Reads::Nothing;
   lane.vote(1, lane.payload);
   lane.end_the_second();
@@ -241,10 +245,7 @@ BOOST_AUTO_TEST_CASE(a_vote_that_came_before_the_end_of_another_stream_counts) {
 
 BOOST_AUTO_TEST_CASE(who_commits_after_the_end_of_another_stream_has_told_its_own_vote) {
   EndsApart lane{true};
-  lane.duet.start(1, lane.output, lane.outcomes);
-  lane.receive_until(PieceKind::Begin);
-  lane.duet.send_all(1);
-  lane.receive_until(PieceKind::Vote);
+  lane.begin();
   const auto digest = lane.payload;
   lane.vote(1, digest);
   BOOST_REQUIRE(lane.outcomes.wait_for_all(1));
