@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <openssl/evp.h>
 #include <utility>
+
+#include "kernels/copy.hpp"
 
 namespace prime::bench {
 namespace {
@@ -69,8 +70,8 @@ void Limits::copy(std::uint64_t bytes) {
   to_.resize(from_.size());
   for (std::uint64_t at = 0; at < bytes; at += PIECE_BYTES) {
     const std::size_t count = std::min<std::uint64_t>(PIECE_BYTES, bytes - at);
-    std::memcpy(ring.data(), from_.data() + at, count);
-    std::memcpy(to_.data() + at, ring.data(), count);
+    kernels::copy({from_.data() + at, count}, ring.data());
+    kernels::copy({ring.data(), count}, to_.data() + at);
   }
 }
 

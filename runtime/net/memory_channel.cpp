@@ -13,6 +13,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "kernels/copy.hpp"
 #include "runtime/net/crypto.hpp"
 #include "runtime/net/socket.hpp"
 
@@ -181,7 +182,7 @@ Channel::Io MemoryChannel::read(std::span<std::byte> into) {
   const Io there = come(1);
   if (there.state != State::Ok) return there;
   const std::size_t count = std::min({into.size(), there.bytes, PIECE_BYTES});
-  std::memcpy(into.data(), in_->bytes + read_ % RING_BYTES, count);
+  kernels::copy({in_->bytes + read_ % RING_BYTES, count}, into.data());
   release(count);
   return {State::Ok, count};
 }
@@ -204,7 +205,7 @@ Channel::Io MemoryChannel::write(std::span<const std::byte> from) {
     if (waiting < RING_BYTES) {
       const std::size_t at = written_ % RING_BYTES;
       const std::size_t count = std::min({from.size(), static_cast<std::size_t>(RING_BYTES - waiting), PIECE_BYTES});
-      std::memcpy(out_->bytes + at, from.data(), count);
+      kernels::copy(from.first(count), out_->bytes + at);
       written_ += count;
       out_->written.store(written_);
       ring_if(out_->reader_waits);
