@@ -129,6 +129,7 @@ struct Operation {
   SharedList<Contribution> contributions;
   std::uint64_t next_sample = 0;
   std::size_t missing_votes = 0;
+  bool ring = false;
 };
 
 /// Members that were lost shortly after one another.
@@ -239,6 +240,7 @@ struct State {
   std::optional<Instant> quorum_since;  ///< since when `options.quorum` contributions are there
   Instant retry_at{};                   ///< a failed link gets time to be told as a lost peer before the next try
   std::map<std::pair<PeerId, PeerId>, std::uint32_t> link_failures;
+  bool ring_overdue = false;             ///< the last try was a ring and missed its deadline, so that it cannot be told because of whom
   std::optional<OuterStep> unlinked_in;  ///< the step in which a member was sent away because of its link
   Losses losses;
   std::optional<Pause> pause;

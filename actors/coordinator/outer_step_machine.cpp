@@ -33,6 +33,7 @@ void begin_step(State& state, Instant now, Effects& effects) {
   state.unready = state.view.members.size();
   state.quorum_since.reset();
   state.link_failures.clear();
+  state.ring_overdue = false;
   state.retry_at = now;
   effects.emplace_back(Record{"outer_step_begun"}
                            .with("outer_step", state.step.value)
@@ -78,22 +79,22 @@ void start_reduce(State& state, Instant now, Effects& effects) {
                                .with("outer_step", state.step.value)
                                .with("begun", peer.begun.value));
   }
-  state.operation = Operation{OperationId{state.view.epoch, state.sequence}, now, std::move(contributions), state.cursor + state.step_span,
-                              state.view.members.size()};
+  // In a ring those behind one that stands still wait as it seems to: the next try goes directly, and tells who it is.
+  const bool ring = state.topology.ring_is_faster && !std::exchange(state.ring_overdue, false);
+  state.operation = Operation{OperationId{state.view.epoch, state.sequence},
+                              now,
+                              std::move(contributions),
+                              state.cursor + state.step_span,
+                              state.view.members.size(),
+                              ring};
   set_phase(state, Phase::Reducing, now);
   effects.emplace_back(Record{"reduce_started"}
                            .with("outer_step", state.step.value)
                            .with("operation", to_string(state.operation.id))
                            .with("epoch", state.view.epoch.value)
                            .with("peers", std::uint64_t{state.view.members.size()}));
-  StartReduce message{state.operation.id,
-                      state.step,
-                      state.revision,
-                      state.view,
-                      state.operation.contributions,
-                      state.elements,
-                      state.operation.next_sample,
-                      state.topology.ring_is_faster};
+  StartReduce message{state.operation.id,          state.step, state.revision, state.view, state.operation.contributions, state.elements,
+                      state.operation.next_sample, ring};
   const auto links = topology::direct_links(state);
   for (std::size_t rank = 0; rank < state.view.members.size(); ++rank) {
     if (links) message.relays = relay_order(*links, rank);
@@ -360,6 +361,10 @@ std::string reduce_failed(State& state, PeerId from, const ReduceFailed& message
   if (info(message.error.name).klass == ErrorClass::Fatal) {
     membership::dismiss(state, from, message.error, now, effects);
     return reporter + " cannot reduce";
+  }
+  if (state.operation.ring && message.error.name == ErrorName::DeadlineExceeded && message.suspect == PeerId{}) {
+    state.ring_overdue = true;
+    return "the reduce is tried again, not in a ring";
   }
   const auto pair = std::minmax(from, message.suspect);
   const auto failures = ++state.link_failures[{pair.first, pair.second}];

@@ -139,7 +139,7 @@ bool Operation::moved_everything() const {
 
 std::optional<Result<ReduceStats>> Operation::outcome(Instant now) const {
   if (error_) return prime::fail(*error_);
-  if (request_.vote && vote_.phase == vote::Phase::Aborted) return prime::fail(*vote_.cause);
+  if (request_.vote && vote_.phase == vote::Phase::Aborted && !(asking_ && silent())) return prime::fail(*vote_.cause);
   const bool good = request_.vote ? vote_.phase == vote::Phase::Committed : moved_everything();
   if (!good) return std::nullopt;
   auto stats = stats_;
@@ -322,6 +322,7 @@ Frame Operation::frame_of(vote::Word word) const {
 
 void Operation::give_up(Error error, std::optional<std::uint32_t> suspect, bool lost) {
   if (suspect && suspect_ == PeerId{}) suspect_ = member(*suspect).id;
+  if (suspect && lost) exchanges_[*suspect].answered = true;
   if (!request_.vote) {
     if (!error_) error_ = std::move(error);
     return;
@@ -331,15 +332,26 @@ void Operation::give_up(Error error, std::optional<std::uint32_t> suspect, bool 
 
 void Operation::deadline_passed(Instant now) {
   if (overdue_) {
+    if (const auto rank = silent(); rank && std::exchange(asking_, false)) {
+      if (suspect_ == PeerId{}) suspect_ = member(*rank).id;
+      error_ = Error{ErrorName::DeadlineExceeded, waited_for(*rank)};
+    }
     obey(vote::nobody_answers(std::move(vote_), Error{ErrorName::DeadlineExceeded, "no answer from the other peers"}));
     return;
   }
   overdue_ = true;
   deadline_ = now + ANSWER_LIMIT;
   const auto rank = most_overdue();
-  give_up(
-      Error{ErrorName::DeadlineExceeded, rank ? "the reduce waited for peer " + to_string(member(*rank).id) : "the reduce took too long"},
-      rank, false);
+  asking_ = !rank && request_.vote;
+  give_up(Error{ErrorName::DeadlineExceeded, rank ? waited_for(*rank) : "the reduce took too long"}, rank, false);
+}
+
+std::string Operation::waited_for(std::uint32_t rank) const { return "the reduce waited for peer " + to_string(member(rank).id); }
+
+std::optional<std::uint32_t> Operation::silent() const {
+  for (const auto rank : plan_.peers())
+    if (!exchanges_[rank].answered) return rank;
+  return std::nullopt;
 }
 
 bool Operation::restart(std::uint32_t rank) {
@@ -370,7 +382,7 @@ std::optional<std::uint32_t> Operation::most_overdue() const {
     const auto& exchange = exchanges_[rank];
     const bool waits_for_it = !exchange.begun || exchange.inputs_missing > 0 || exchange.results_missing > 0 ||
                               (request_.vote && !vote_.votes[rank] && !vote_.lost[rank]);
-    if (rank == plan_.rank() || !waits_for_it) continue;
+    if (rank == plan_.rank() || !waits_for_it || (exchange.begun && plan_.schedule() == Schedule::Ring)) continue;
     const std::tuple candidate{exchange.begun && exchange.inputs_missing == 0, exchange.last_progress, rank};
     if (!worst || candidate < *worst) worst = candidate;
   }

@@ -62,7 +62,8 @@ class Operation {
   [[nodiscard]] const Member& member(std::uint32_t rank) const { return request_.view.members[rank]; }
   [[nodiscard]] std::optional<std::uint32_t> rank_of(PeerId peer) const;
   [[nodiscard]] Instant deadline() const { return deadline_; }
-  /// Gives up, naming who was waited for; whoever still owes an answer a while later counts as lost.
+  /// Gives up, naming who was waited for; whoever still owes an answer a while later counts as lost. In a ring those behind one that
+  /// stands still wait as it seems to: there it is named who does not answer, if there is a vote to be answered, or nobody.
   void deadline_passed(Instant now);
 
   /// Whether something is still to be sent to or received from this rank.
@@ -135,6 +136,7 @@ class Operation {
     Instant last_progress{};
     std::optional<Instant> reconnect_by;
     bool restarted = false;
+    bool answered = false;  ///< it has said how the operation ends for it, or is lost
   };
   /// A chunk that is being combined.
   struct Gathering {
@@ -194,7 +196,10 @@ class Operation {
   void obey(vote::Transition transition);
   [[nodiscard]] Frame frame_of(vote::Word word) const;
   [[nodiscard]] bool moved_everything() const;
-  /// Of the ranks that keep us waiting the one that has been silent for longest.
+  /// The first rank that has not said how the operation ends.
+  [[nodiscard]] std::optional<std::uint32_t> silent() const;
+  [[nodiscard]] std::string waited_for(std::uint32_t rank) const;
+  /// Of the ranks that keep us waiting the one that has been silent for longest; none where it may wait itself.
   [[nodiscard]] std::optional<std::uint32_t> most_overdue() const;
   [[nodiscard]] Digest digest() const;
   void step() { observer_(++steps_done_, plan_.steps()); }
@@ -208,6 +213,7 @@ class Operation {
   Instant started_;
   Instant deadline_;
   bool overdue_ = false;
+  bool asking_ = false;  ///< who is alive, since it cannot be told who is late
   std::uint64_t agreement_ = 0;
   std::unordered_map<PeerId, std::uint32_t> ranks_;
   std::vector<Exchange> exchanges_;                          ///< by rank; the own one stays unused

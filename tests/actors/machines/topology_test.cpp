@@ -152,6 +152,25 @@ BOOST_AUTO_TEST_CASE(a_ring_around_the_slow_links_begins_with_an_epoch_of_its_ow
   for (std::size_t i = 0; i < order.size(); ++i) BOOST_TEST(reduces[0].second.contributions[i].peer.value == order[i]);
 }
 
+BOOST_AUTO_TEST_CASE(a_ring_that_misses_its_deadline_is_tried_directly_since_that_tells_whose_fault_it_is) {
+  Quartet bench;
+  bench.speeds = {{{1, 2}, SLOW}, {{3, 4}, SLOW}};
+  bench.measure_all();
+  for (std::uint64_t peer = 1; peer <= 4; ++peer) bench.ready(peer, 100);
+  BOOST_TEST(bench.sent<StartReduce>().front().second.ring);
+  bool ring = true;
+  for (int tries = 0;; ++tries) {
+    BOOST_REQUIRE(tries < 10);  // five direct ones, each after a ring
+    bench.hear(1, ReduceFailed{bench.state.operation.id, PeerId{ring ? 0U : 4U}, Error{ErrorName::DeadlineExceeded}});
+    if (bench.state.view.members.size() < 4) break;
+    if (bench.sent<StartReduce>().empty()) bench.pass(5s);
+    BOOST_REQUIRE(bench.sent<StartReduce>().size() == 4U);
+    ring = bench.sent<StartReduce>().front().second.ring;
+    BOOST_TEST(ring == (tries % 2 == 1));
+  }
+  BOOST_TEST(!bench.state.peers.contains(PeerId{4}), "it was named by all that could tell");
+}
+
 BOOST_AUTO_TEST_CASE(even_links_change_nothing) {
   Quartet bench;
   bench.speeds = {{{1, 2}, FAST * 9 / 10}};

@@ -237,6 +237,48 @@ BOOST_FIXTURE_TEST_CASE(who_was_frozen_until_after_the_deadline_commits_nothing_
   }
 }
 
+/// Rank 2 stands still; the sum of rank 1, behind it, cannot come either.
+struct RingFixture : Fixture {
+  explicit RingFixture(bool vote = true) {
+    auto wanted = request();
+    wanted.schedule = Schedule::Ring;
+    wanted.vote = vote;
+    auto made = Operation::make(
+        std::move(wanted), {3, &pool}, [](std::uint64_t, std::uint64_t) {}, [] { return at(0); });
+    BOOST_REQUIRE(made.has_value());
+    operation = std::move(*made);
+    begin = operation->next(1)->header;
+    for (const std::uint32_t rank : {1U, 2U}) BOOST_TEST(deliver(rank, PieceKind::Begin));
+  }
+};
+
+BOOST_FIXTURE_TEST_CASE(in_a_ring_it_is_who_does_not_answer_that_stands_still, RingFixture) {
+  BOOST_TEST((blamed() == PeerId{}));
+  BOOST_TEST(operation->take_control(1).size() == 1U, "it says that it gives up");
+  BOOST_TEST(!operation->outcome(at(200)).has_value());
+  say(1, PieceKind::Aborted, {});
+  BOOST_TEST(!operation->outcome(at(200)).has_value());
+  BOOST_TEST((operation->deadline() > at(100)));
+  operation->deadline_passed(operation->deadline());
+  BOOST_TEST((operation->suspect() == PeerId{3}));
+  BOOST_REQUIRE(operation->outcome(at(300)).has_value());
+  BOOST_TEST((operation->outcome(at(300))->error().name == ErrorName::DeadlineExceeded));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_ring_that_is_slow_has_nobody_to_blame, RingFixture) {
+  BOOST_TEST((blamed() == PeerId{}));
+  for (const std::uint32_t rank : {1U, 2U}) say(rank, PieceKind::Aborted, {});
+  BOOST_REQUIRE(operation->outcome(at(200)).has_value());
+  BOOST_TEST((operation->outcome(at(200))->error().name == ErrorName::DeadlineExceeded));
+  BOOST_TEST((operation->suspect() == PeerId{}));
+}
+
+BOOST_AUTO_TEST_CASE(a_ring_without_a_vote_waits_for_nobody_and_blames_nobody) {
+  RingFixture ring(false);
+  BOOST_TEST((ring.blamed() == PeerId{}));
+  BOOST_TEST(ring.operation->outcome(at(200)).has_value());
+}
+
 BOOST_AUTO_TEST_CASE(chunks_that_no_payload_fits_into_are_refused) {
   Fixture fixture;
   ChunkPool tiny{8};
