@@ -14,10 +14,14 @@ std::uint64_t divide_up(std::uint64_t count, std::uint64_t unit) { return count 
 
 }  // namespace
 
-Schedule choose_schedule(Schedule wanted, Codec codec, std::uint64_t bytes, std::uint64_t chunk_bytes, bool measured_ring) {
+bool at_one_address(const View& view) {
+  return std::ranges::all_of(view.members, [&](const Member& member) { return member.lanes.host == view.members.front().lanes.host; });
+}
+
+Schedule choose_schedule(Schedule wanted, Codec codec, std::uint64_t bytes, std::uint64_t chunk_bytes, Rings rings) {
   if (wanted != Schedule::Automatic) return wanted;
   if (codec != Codec::None) return Schedule::Direct;
-  if (measured_ring) return Schedule::Ring;
+  if (rings == Rings::Measured || (rings == Rings::Local && bytes >= LOCAL_RING_BYTES)) return Schedule::Ring;
   return bytes <= std::min(WHOLE_BYTES, chunk_bytes) ? Schedule::Whole : Schedule::Direct;
 }
 

@@ -19,15 +19,14 @@ bool is_f32_sum(DataType type, ReduceOperator op) {
   return type == DataType::F32 && (op == ReduceOperator::Sum || op == ReduceOperator::Average);
 }
 
-/// A ring adds hop by hop in the element's own type: what must be gathered in a wider one, or is encoded, goes to its owner directly.
+}  // namespace
+
 bool fits_ring(const ReduceRequest& request) {
   if (request.codec != Codec::None) return false;
   if (request.type == DataType::F32 || request.type == DataType::F64) return true;
   if (request.type == DataType::F16 || request.type == DataType::BF16) return false;
   return request.combine != ReduceOperator::Average;
 }
-
-}  // namespace
 
 Result<Arithmetic> Arithmetic::make(const ReduceRequest& request, Schedule schedule) {
   const std::string what = std::string(to_string(request.combine)) + " of " + std::string(to_string(request.type)) + " with codec " +

@@ -15,6 +15,9 @@
 
 namespace prime::lanes {
 
+/// A ring adds hop by hop in the element's own type: what must be gathered in a wider one, or is encoded, goes to its owner directly.
+[[nodiscard]] bool fits_ring(const ReduceRequest& request);
+
 class Arithmetic {
  public:
   /// Fails with ReduceMismatch for a combination that does not exist, with TooFewPeers when nobody contributes.

@@ -250,7 +250,7 @@ void LaneThread::write_to(Lane& lane, Stream& stream) {
     Operation* const operation = find(header.op);
     const bool control = header.kind >= PieceKind::Vote;
     if (operation == nullptr || control) continue;
-    if (const auto to = operation->rank_of(stream.peer())) operation->sent(*to, header, options_.now());
+    if (const auto to = operation->rank_of(stream.peer())) operation->sent(*to, header);
   }
 }
 

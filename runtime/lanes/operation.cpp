@@ -38,12 +38,20 @@ Result<std::uint32_t> own_rank(const ReduceRequest& request) {
   return rank;
 }
 
+/// One that was not measured only where a vote tells who stands still in it.
+Rings rings_for(const ReduceRequest& request) {
+  if (!fits_ring(request)) return Rings::None;
+  if (request.measured_ring) return Rings::Measured;
+  const bool local = request.vote && request.view.members.size() >= LOCAL_RING_RANKS && at_one_address(request.view);
+  return local ? Rings::Local : Rings::None;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Operation>> Operation::make(ReduceRequest request, Limits limits, Observer observer, Clock clock) {
   PRIME_TRY(const std::uint32_t rank, own_rank(request));
   const Schedule schedule =
-      choose_schedule(request.schedule, request.codec, request.output.size(), limits.pool->chunk_bytes(), request.measured_ring);
+      choose_schedule(request.schedule, request.codec, request.output.size(), limits.pool->chunk_bytes(), rings_for(request));
   PRIME_TRY(auto arithmetic, Arithmetic::make(request, schedule));
   const std::size_t size = arithmetic.element_bytes();
   if (request.output.size() % size != 0) return fail(ErrorName::ReduceMismatch, "the output holds a part of an element");
@@ -79,7 +87,7 @@ Operation::Operation(ReduceRequest request, ReducePlan plan, Arithmetic arithmet
       vote_(vote::start(plan_.rank(), plan_.world())) {
   for (std::uint32_t rank = 0; rank < plan_.world(); ++rank) {
     ranks_.emplace(member(rank).id, rank);
-    exchanges_[rank].last_progress = started_;
+    exchanges_[rank].last_heard = started_;
   }
   count_chunks();
   if (request_.memory) plan_fetches();
@@ -126,6 +134,7 @@ std::optional<std::uint32_t> Operation::rank_of(PeerId peer) const {
 
 bool Operation::needs(std::uint32_t rank) const {
   const auto& exchange = exchanges_[rank];
+  if (asking_ && !exchange.answered) return true;
   if (request_.vote) return vote_.phase != vote::Phase::Committed && vote_.phase != vote::Phase::Aborted;
   return !exchange.begun || exchange.to_send > 0 || exchange.inputs_missing > 0 || exchange.results_missing > 0;
 }
@@ -341,8 +350,8 @@ void Operation::deadline_passed(Instant now) {
   }
   overdue_ = true;
   deadline_ = now + ANSWER_LIMIT;
-  const auto rank = most_overdue();
-  asking_ = !rank && request_.vote;
+  asking_ = request_.vote;
+  const auto rank = asking_ ? std::nullopt : most_overdue();
   give_up(Error{ErrorName::DeadlineExceeded, rank ? waited_for(*rank) : "the reduce took too long"}, rank, false);
 }
 
@@ -356,7 +365,7 @@ std::optional<std::uint32_t> Operation::silent() const {
 
 bool Operation::restart(std::uint32_t rank) {
   auto& exchange = exchanges_[rank];
-  if (exchange.begun || exchange.restarted || plan_.schedule() == Schedule::Whole) return false;
+  if (exchange.begun || exchange.restarted || asking_ || plan_.schedule() == Schedule::Whole) return false;
   exchange.restarted = true;
   exchange.begin_claimed = false;
   exchange.to_send += exchange.begin_sent ? 1 : 0;
@@ -376,18 +385,26 @@ bool Operation::restart(std::uint32_t rank) {
 }
 
 std::optional<std::uint32_t> Operation::most_overdue() const {
-  // A result may be late because its owner waits for others; a missing input is its sender's own fault.
-  std::optional<std::tuple<bool, Instant, std::uint32_t>> worst;
+  // An input without which nothing here goes on is its sender's own fault; a result may be late because its owner waits for others.
+  std::optional<std::tuple<bool, bool, Instant, std::uint32_t>> worst;
   for (std::uint32_t rank = 0; rank < plan_.world(); ++rank) {
     const auto& exchange = exchanges_[rank];
-    const bool waits_for_it = !exchange.begun || exchange.inputs_missing > 0 || exchange.results_missing > 0 ||
-                              (request_.vote && !vote_.votes[rank] && !vote_.lost[rank]);
+    const bool waits_for_it = !exchange.begun || exchange.inputs_missing > 0 || exchange.results_missing > 0;
     if (rank == plan_.rank() || !waits_for_it || (exchange.begun && plan_.schedule() == Schedule::Ring)) continue;
-    const std::tuple candidate{exchange.begun && exchange.inputs_missing == 0, exchange.last_progress, rank};
+    const std::tuple candidate{exchange.begun, !holds_up(rank), exchange.last_heard, rank};
     if (!worst || candidate < *worst) worst = candidate;
   }
   if (!worst) return std::nullopt;
   return std::get<std::uint32_t>(*worst);
+}
+
+bool Operation::holds_up(std::uint32_t rank) const {
+  const std::uint32_t own = plan_.schedule() == Schedule::Whole ? 0 : plan_.rank();
+  const auto& take = plan_.route(own).take;
+  const auto at = std::find(take.begin(), take.end(), rank);
+  if (at == take.end() || results_[own] == plan_.chunk_count(own)) return false;
+  const auto gathering = gatherings_.find(plan_.chunk_number(own, results_[own]));
+  return gathering == gatherings_.end() || !gathering->second.inputs[static_cast<std::size_t>(at - take.begin())];
 }
 
 }  // namespace prime::lanes

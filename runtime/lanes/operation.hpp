@@ -62,8 +62,8 @@ class Operation {
   [[nodiscard]] const Member& member(std::uint32_t rank) const { return request_.view.members[rank]; }
   [[nodiscard]] std::optional<std::uint32_t> rank_of(PeerId peer) const;
   [[nodiscard]] Instant deadline() const { return deadline_; }
-  /// Gives up, naming who was waited for; whoever still owes an answer a while later counts as lost. In a ring those behind one that
-  /// stands still wait as it seems to: there it is named who does not answer, if there is a vote to be answered, or nobody.
+  /// Gives up. With a vote all are told and answer how it ends for them: who does not is named a while later, and counts as lost. Without,
+  /// who holds this rank up is named; in a ring nobody is, since those behind one that stands still wait as it seems to.
   void deadline_passed(Instant now);
 
   /// Whether something is still to be sent to or received from this rank.
@@ -88,7 +88,7 @@ class Operation {
   /// The next frame to this rank, if there is one by now; from here on it counts as being sent. `most` narrows the window while others
   /// share the pool; with 0 no input is sent.
   [[nodiscard]] std::optional<Frame> next(std::uint32_t to, std::uint32_t most = std::numeric_limits<std::uint32_t>::max());
-  void sent(std::uint32_t to, const FrameHeader& header, Instant now);
+  void sent(std::uint32_t to, const FrameHeader& header);
 
   /// Where the tensors are a device's: fetches inputs ahead, of each segment no more than the window, which `most` narrows.
   void stage(std::uint32_t most) {
@@ -133,7 +133,7 @@ class Operation {
     std::uint64_t to_send = 0;         ///< frames, the beginning among them
     std::uint64_t inputs_missing = 0;
     std::uint64_t results_missing = 0;
-    Instant last_progress{};
+    Instant last_heard{};
     std::optional<Instant> reconnect_by;
     bool restarted = false;
     bool answered = false;  ///< it has said how the operation ends for it, or is lost
@@ -199,7 +199,9 @@ class Operation {
   /// The first rank that has not said how the operation ends.
   [[nodiscard]] std::optional<std::uint32_t> silent() const;
   [[nodiscard]] std::string waited_for(std::uint32_t rank) const;
-  /// Of the ranks that keep us waiting the one that has been silent for longest; none where it may wait itself.
+  /// Whether the next chunk that is to be combined here lacks its input.
+  [[nodiscard]] bool holds_up(std::uint32_t rank) const;
+  /// Of the ranks that keep us waiting the one that has been silent for longest; in a ring only one that has not begun.
   [[nodiscard]] std::optional<std::uint32_t> most_overdue() const;
   [[nodiscard]] Digest digest() const;
   void step() { observer_(++steps_done_, plan_.steps()); }
@@ -213,7 +215,7 @@ class Operation {
   Instant started_;
   Instant deadline_;
   bool overdue_ = false;
-  bool asking_ = false;  ///< who is alive, since it cannot be told who is late
+  bool asking_ = false;  ///< who answers, after the deadline
   std::uint64_t agreement_ = 0;
   std::unordered_map<PeerId, std::uint32_t> ranks_;
   std::vector<Exchange> exchanges_;                          ///< by rank; the own one stays unused

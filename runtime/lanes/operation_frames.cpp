@@ -97,7 +97,7 @@ Result<void> Operation::received(std::uint32_t from, Reception reception, Instan
                        "chunk " + std::to_string(header.chunk) + " of segment " + std::to_string(header.segment) + " came damaged");
   auto& exchange = exchanges_[from];
   exchange.begun = true;
-  exchange.last_progress = now;
+  exchange.last_heard = now;
   stats_.wire_bytes_received += HEADER_BYTES + reception.into.size();
   const Piece piece{header.kind, header.segment, header.chunk};
   switch (header.kind) {
@@ -250,12 +250,11 @@ Result<void> Operation::encode_input(const Piece& piece, std::span<std::byte> wi
       {request_.residual.subspan(range.begin, range.count), request_.next_residual.subspan(range.begin, range.count)});
 }
 
-void Operation::sent(std::uint32_t to, const FrameHeader& header, Instant now) {
+void Operation::sent(std::uint32_t to, const FrameHeader& header) {
   auto& exchange = exchanges_[to];
   stats_.wire_bytes_sent += HEADER_BYTES + header.payload_bytes;
   --exchange.to_send;
   if (header.kind == PieceKind::Begin) exchange.begin_sent = true;
-  exchange.last_progress = now;
 }
 
 }  // namespace prime::lanes

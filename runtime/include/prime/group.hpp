@@ -78,7 +78,8 @@ class Reduction {
 
   /// Blocks until it is committed or aborted. Aborted: the input is as it was, the output is undefined.
   ///   PeerLost, LaneBroken   a member went away
-  ///   DeadlineExceeded       a member did not take part in time
+  ///   DeadlineExceeded       a member did not take part in time; at one member at least it is named, if it does not answer either within
+  ///                          five seconds more (frozen, or away), and at none if all answer (slow)
   ///   ReduceMismatch         members disagree on sizes, types or weights, or the combination of options does not exist
   ///   NonFiniteValue         a value that the codec cannot carry, here or (as LaneBroken) at another member
   ///   DeviceUnusable         the device failed to copy, here or (as LaneBroken) at another member

@@ -226,20 +226,35 @@ BOOST_AUTO_TEST_CASE(a_shape_that_is_none_is_refused) {
   BOOST_TEST(refused({100, 0, {true}, 16, Schedule::Whole}));
 }
 
-BOOST_AUTO_TEST_CASE(automatic_is_whole_when_small_the_ring_where_one_was_measured_and_direct_else) {
+BOOST_AUTO_TEST_CASE(automatic_is_whole_when_small_a_ring_where_one_is_known_to_be_good_and_direct_else) {
   constexpr std::uint64_t CHUNK = 256 * 1024;
   constexpr std::uint64_t LARGE = 64 << 20;
-  const auto chosen = [](Codec codec, std::uint64_t bytes, bool ring) {
-    return choose_schedule(Schedule::Automatic, codec, bytes, CHUNK, ring);
+  const auto chosen = [](Codec codec, std::uint64_t bytes, Rings rings) {
+    return choose_schedule(Schedule::Automatic, codec, bytes, CHUNK, rings);
   };
-  BOOST_TEST((chosen(Codec::None, WHOLE_BYTES, false) == Schedule::Whole));
-  BOOST_TEST((chosen(Codec::None, WHOLE_BYTES + 4, false) == Schedule::Direct));
-  BOOST_TEST((choose_schedule(Schedule::Automatic, Codec::None, WHOLE_BYTES, WHOLE_BYTES / 2, false) == Schedule::Direct));
-  BOOST_TEST((chosen(Codec::None, LARGE, true) == Schedule::Ring));
-  BOOST_TEST((chosen(Codec::Int8Block, LARGE, true) == Schedule::Direct));
-  BOOST_TEST((chosen(Codec::Int8Block, 64, false) == Schedule::Direct));
+  for (const auto rings : {Rings::None, Rings::Local}) {
+    BOOST_TEST((chosen(Codec::None, WHOLE_BYTES, rings) == Schedule::Whole));
+    BOOST_TEST((chosen(Codec::None, WHOLE_BYTES + 4, rings) == Schedule::Direct));
+    BOOST_TEST((chosen(Codec::None, LOCAL_RING_BYTES - 4, rings) == Schedule::Direct));
+  }
+  BOOST_TEST((choose_schedule(Schedule::Automatic, Codec::None, WHOLE_BYTES, WHOLE_BYTES / 2, Rings::None) == Schedule::Direct));
+  BOOST_TEST((chosen(Codec::None, LARGE, Rings::None) == Schedule::Direct));
+  BOOST_TEST((chosen(Codec::None, LOCAL_RING_BYTES, Rings::Local) == Schedule::Ring));
+  BOOST_TEST((chosen(Codec::None, 64, Rings::Measured) == Schedule::Ring));
+  for (const auto rings : {Rings::None, Rings::Local, Rings::Measured}) {
+    BOOST_TEST((chosen(Codec::Int8Block, LARGE, rings) == Schedule::Direct));
+    BOOST_TEST((chosen(Codec::Int8Block, 64, rings) == Schedule::Direct));
+  }
   for (const auto wanted : {Schedule::Direct, Schedule::Ring, Schedule::Whole})
-    BOOST_TEST((choose_schedule(wanted, Codec::None, LARGE, CHUNK, true) == wanted));
+    BOOST_TEST((choose_schedule(wanted, Codec::None, LARGE, CHUNK, Rings::Local) == wanted));
+}
+
+BOOST_AUTO_TEST_CASE(members_are_at_one_address_when_all_their_lanes_are) {
+  const auto view = [](const char* last) {
+    return View{Epoch{1}, {{PeerId{1}, "a", {"10.0.0.1", 1}, 0}, {PeerId{2}, "b", {"10.0.0.1", 2}, 1}, {PeerId{3}, "c", {last, 3}, 2}}};
+  };
+  BOOST_TEST(at_one_address(view("10.0.0.1")));
+  BOOST_TEST(!at_one_address(view("10.0.0.2")));
 }
 
 BOOST_AUTO_TEST_CASE(the_mean_divides_by_those_who_contributed) {

@@ -29,6 +29,8 @@ struct Seen {
   std::atomic<bool> ended;      ///< the reduce in which the victim falls, for better or worse
   std::atomic<bool> committed;  ///< that one
   std::atomic<bool> right;      ///< the result, where it is committed
+  std::atomic<bool> named;      ///< why it failed: it waited for the victim
+  std::atomic<bool> blamed;     ///< or for another one
   std::atomic<bool> intact;     ///< the input
   std::atomic<bool> recovered;  ///< the next reduce, without the victim, has the right result
 };
@@ -41,6 +43,7 @@ struct Trial {
   int signal = 0;        ///< 0: nobody falls
   std::uint64_t at = 0;  ///< chunks after which the victim falls
   bool memory = false;   ///< the kind of lanes
+  Schedule schedule = Schedule::Direct;
 };
 
 /// Each on an address of its own: connections take their ports from 127.0.0.1, and might take one of these before it is listened at.
@@ -84,16 +87,24 @@ void live(const Trial& trial, std::uint32_t rank, const std::vector<std::string>
     if (!first && rank == VICTIM && trial.signal != 0 && done == trial.at) ::raise(trial.signal);
   };
   auto group = Group::form(options);
-  if (!group || !group->reduce(input, output)) return;
+  ReduceOptions reduce;
+  reduce.schedule = trial.schedule;
+  const auto play = [&](Group& with) {
+    return with.reduce(std::as_bytes(std::span{input}), std::as_writable_bytes(std::span{output}), reduce);
+  };
+  if (!group || !play(*group)) return;
   seen.ready = true;
   for (const Seen& each : board.ranks)
     while (!each.ready) std::this_thread::yield();  // who committed first may not have told yet
   first = false;
   if (rank == VICTIM && trial.signal != 0 && trial.at == 0) ::raise(trial.signal);
   std::fill(output.begin(), output.end(), -1.0F);
-  ReduceOptions reduce;
   if (trial.signal == SIGSTOP) reduce.timeout = std::chrono::seconds(2);  // only a frozen member is given up by time
-  const auto info = group->reduce(std::as_bytes(std::span{input}), std::as_writable_bytes(std::span{output}), reduce);
+  const auto info = play(*group);
+  const std::string why = info ? "" : to_string(info.error());
+  const bool waited = why.find("waited for peer") != std::string::npos;
+  seen.named = waited && why.find(to_string(PeerId{VICTIM + 1})) != std::string::npos;
+  seen.blamed = waited && !seen.named;
   seen.committed = info.has_value();
   seen.right = info.has_value() && all_equal(output, 1.0F);
   seen.intact = all_equal(input, static_cast<float>(rank));
@@ -101,7 +112,8 @@ void live(const Trial& trial, std::uint32_t rank, const std::vector<std::string>
   if (rank == VICTIM) return;
   const std::uint32_t new_rank = rank < VICTIM ? rank : rank - 1;
   auto smaller = Group::form(options_of({0, 0, trial.memory}, new_rank, survivors));
-  seen.recovered = smaller && smaller->reduce(input, output) && all_equal(output, 1.0F);  // the mean of 0 and 2
+  reduce.timeout = {};
+  seen.recovered = smaller && play(*smaller) && all_equal(output, 1.0F);  // the mean of 0 and 2
 }
 
 struct SharedBoard {
@@ -145,8 +157,8 @@ class Play {
   std::array<pid_t, WORLD> children_{};
 };
 
-std::uint64_t chunks_of_a_reduce() {
-  Play play({});
+std::uint64_t chunks_of_a_reduce(Schedule schedule) {
+  Play play({0, 0, false, schedule});
   const Board& board = play.end();
   for (const Seen& seen : board.ranks) BOOST_REQUIRE((seen.committed && seen.right));
   return board.total;
@@ -155,7 +167,8 @@ std::uint64_t chunks_of_a_reduce() {
 void check(Play& play) {
   const Trial& trial = play.trial();
   const auto& ranks = play.end().ranks;
-  BOOST_TEST_CONTEXT("fell after " << trial.at << " chunks, " << (trial.memory ? "shared memory" : "sockets")) {
+  BOOST_TEST_CONTEXT("fell after " << trial.at << " chunks, " << (trial.memory ? "shared memory, " : "sockets, ")
+                                   << to_string(trial.schedule)) {
     bool all = true;
     for (std::uint32_t rank = 0; rank < WORLD; ++rank) {
       if (rank == VICTIM && trial.signal == SIGKILL) continue;
@@ -165,33 +178,38 @@ void check(Play& play) {
     BOOST_TEST(ranks[0].committed == ranks[2].committed);
     if (ranks[VICTIM].committed) BOOST_TEST(ranks[0].committed);
     if (trial.at == 0) BOOST_TEST(!ranks[0].committed);  // it has brought nothing
+    if (trial.signal == SIGSTOP && !ranks[0].committed) BOOST_TEST((ranks[0].named || ranks[2].named));
+    BOOST_TEST((!ranks[0].blamed && !ranks[2].blamed));
     BOOST_TEST(ranks[0].recovered);
     BOOST_TEST(ranks[2].recovered);
   }
 }
 
-std::vector<Trial> every_chunk(int signal) {
-  const std::uint64_t total = chunks_of_a_reduce();
+std::vector<Trial> every_chunk(int signal, Schedule schedule) {
+  const std::uint64_t total = chunks_of_a_reduce(schedule);
   BOOST_REQUIRE(total > 6U);
   std::vector<Trial> trials;
   for (const bool memory : {false, true})
-    for (std::uint64_t at = 0; at <= total; ++at) trials.push_back({signal, at, memory});
+    for (std::uint64_t at = 0; at <= total; ++at) trials.push_back({signal, at, memory, schedule});
   return trials;
 }
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_member_killed_at_any_chunk_leaves_the_others_agreed_and_able_to_go_on) {
-  for (const Trial& trial : every_chunk(SIGKILL)) {
-    Play play(trial);
-    check(play);
-  }
+  for (const auto schedule : {Schedule::Direct, Schedule::Ring})
+    for (const Trial& trial : every_chunk(SIGKILL, schedule)) {
+      Play play(trial);
+      check(play);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_member_frozen_at_any_chunk_leaves_the_others_agreed_and_able_to_go_on) {
-  std::vector<std::unique_ptr<Play>> plays;  // all at once: most of their time they wait
-  for (const Trial& trial : every_chunk(SIGSTOP)) plays.push_back(std::make_unique<Play>(trial));
-  for (const auto& play : plays) check(*play);
+  for (const auto schedule : {Schedule::Direct, Schedule::Ring}) {
+    std::vector<std::unique_ptr<Play>> plays;  // all at once: most of their time they wait
+    for (const Trial& trial : every_chunk(SIGSTOP, schedule)) plays.push_back(std::make_unique<Play>(trial));
+    for (const auto& play : plays) check(*play);
+  }
 }
 
 /// Whoever calls it: nobody would serve the lanes in the place of a caller that is gone.

@@ -39,7 +39,7 @@ struct Fixture {
     BOOST_REQUIRE(made.has_value());
     operation = std::move(*made);
     begin = operation->next(1)->header;
-    operation->sent(1, begin, at(1));
+    operation->sent(1, begin);
   }
   ~Fixture() {
     while (device->end_one(Way::Fetch) || device->end_one(Way::Store)) {
@@ -76,7 +76,7 @@ struct Fixture {
     std::pair<std::size_t, std::size_t> sent;
     while (auto next = operation->next(1)) {
       ++(next->header.kind == PieceKind::Input ? sent.first : sent.second);
-      operation->sent(1, next->header, at(1));
+      operation->sent(1, next->header);
     }
     return sent;
   }

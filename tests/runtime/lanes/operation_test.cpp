@@ -85,7 +85,7 @@ struct Fixture {
     std::vector<FrameHeader> headers;
     while (auto next = operation->next(to)) {
       headers.push_back(next->header);
-      operation->sent(to, next->header, at(1));
+      operation->sent(to, next->header);
     }
     return headers;
   }
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(who_owes_an_input_is_blamed_before_who_owes_a_result) {
 }
 
 BOOST_FIXTURE_TEST_CASE(an_exchange_begins_anew_once_and_only_before_anything_came, Fixture) {
-  operation->sent(1, begin, at(1));
+  operation->sent(1, begin);
   BOOST_TEST(operation->restart(1));
   BOOST_TEST((operation->next(1)->header.kind == PieceKind::Begin));
   BOOST_TEST(!operation->restart(1));
@@ -231,7 +231,7 @@ BOOST_FIXTURE_TEST_CASE(who_was_frozen_until_after_the_deadline_commits_nothing_
     say(2, PieceKind::Vote, vote.payload);
     BOOST_TEST(operation->outcome(now).has_value() != frozen);
     if (!frozen) continue;
-    say(1, PieceKind::Aborted, {});
+    for (const std::uint32_t rank : {1U, 2U}) say(rank, PieceKind::Aborted, {});
     BOOST_REQUIRE(operation->outcome(now).has_value());
     BOOST_TEST((operation->outcome(now)->error().name == ErrorName::DeadlineExceeded));
   }
@@ -277,6 +277,42 @@ BOOST_AUTO_TEST_CASE(a_ring_without_a_vote_waits_for_nobody_and_blames_nobody) {
   RingFixture ring(false);
   BOOST_TEST((ring.blamed() == PeerId{}));
   BOOST_TEST(ring.operation->outcome(at(200)).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(automatic_is_a_ring_where_many_vote_at_one_address_and_what_they_reduce_fits_one) {
+  ChunkPool pool{256 * 1024};
+  std::vector<std::byte> input(LOCAL_RING_BYTES);
+  std::vector<std::byte> output(input.size());
+  ReduceRequest wanted;
+  wanted.op = {Epoch{1}, Sequence{1}};
+  wanted.self = PeerId{1};
+  wanted.input = input;
+  wanted.output = output;
+  wanted.vote = true;
+  wanted.combine = ReduceOperator::Average;
+  for (std::uint32_t rank = 0; rank < LOCAL_RING_RANKS; ++rank) {
+    wanted.view.members.push_back(Member{PeerId{rank + 1}, "", {"10.0.0.1", static_cast<std::uint16_t>(rank + 1)}, rank});
+    wanted.contributions.push_back({PeerId{rank + 1}, 1});
+  }
+  const auto chosen = [&](const std::function<void(ReduceRequest&)>& change) {
+    auto request = wanted;
+    change(request);
+    const auto made = Operation::make(
+        std::move(request), {3, &pool}, [](std::uint64_t, std::uint64_t) {}, [] { return at(0); });
+    BOOST_REQUIRE(made.has_value());
+    return (*made)->plan().schedule();
+  };
+  std::vector<Member> fewer(wanted.view.members.begin(), std::prev(wanted.view.members.end()));
+  auto elsewhere = fewer;
+  elsewhere.push_back(Member{PeerId{LOCAL_RING_RANKS}, "", {"10.0.0.2", 1}, LOCAL_RING_RANKS - 1});
+  BOOST_TEST((chosen([](ReduceRequest&) {}) == Schedule::Ring));
+  BOOST_TEST((chosen([](ReduceRequest& r) { r.vote = false; }) == Schedule::Direct), "nobody could tell who stands still in it");
+  BOOST_TEST((chosen([](ReduceRequest& r) { r.type = DataType::F16; }) == Schedule::Direct));
+  BOOST_TEST((chosen([](ReduceRequest& r) { r.type = DataType::F16, r.measured_ring = true; }) == Schedule::Direct));
+  BOOST_TEST((chosen([](ReduceRequest& r) { r.vote = false, r.measured_ring = true; }) == Schedule::Ring));
+  BOOST_TEST((chosen([](ReduceRequest& r) { r.codec = Codec::Int8Block; }) == Schedule::Direct));
+  BOOST_TEST((chosen([&](ReduceRequest& r) { r.view = View{r.view.epoch, elsewhere}; }) == Schedule::Direct));
+  BOOST_TEST((chosen([&](ReduceRequest& r) { r.view = View{r.view.epoch, fewer}, r.contributions.pop_back(); }) == Schedule::Direct));
 }
 
 BOOST_AUTO_TEST_CASE(chunks_that_no_payload_fits_into_are_refused) {
