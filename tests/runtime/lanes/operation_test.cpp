@@ -189,6 +189,14 @@ BOOST_AUTO_TEST_CASE(who_owes_an_input_is_blamed_before_who_owes_a_result) {
   BOOST_TEST((small.blamed() == PeerId{3}));
 }
 
+BOOST_FIXTURE_TEST_CASE(who_holds_up_the_next_chunk_is_blamed_and_not_who_has_filled_the_window_and_waits, Fixture) {
+  for (const std::uint32_t rank : {1U, 2U}) BOOST_TEST(deliver(rank, PieceKind::Begin));
+  for (const std::uint32_t chunk : {0U, 1U, 2U}) BOOST_TEST(deliver(1, PieceKind::Input, chunk, 10));
+  BOOST_TEST(deliver(2, PieceKind::Input, 0, 50));
+  BOOST_TEST(operation->combine_one());
+  BOOST_TEST((blamed() == PeerId{3}));  // although it was heard last
+}
+
 BOOST_FIXTURE_TEST_CASE(an_exchange_begins_anew_once_and_only_before_anything_came, Fixture) {
   operation->sent(1, begin);
   BOOST_TEST(operation->restart(1));
