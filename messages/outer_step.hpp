@@ -91,8 +91,8 @@ struct StartReduce {
   SharedList<Contribution> contributions;
   std::uint64_t elements = 0;     ///< agreed count; a peer that holds another refuses by name
   std::uint64_t next_sample = 0;  ///< the data cursor after this step, part of the state that is voted on
-  bool ring = false;              ///< the links are such that a ring beats sending directly, where the manifest leaves the choice
-  RelayOrder relays = {};         ///< of this member, where links are measured
+  bool ring = false;       ///< a ring may be taken: the manifest wants one, or leaves the choice and the links are such that it is faster
+  RelayOrder relays = {};  ///< of this member, where links are measured
   friend bool operator==(const StartReduce&, const StartReduce&) = default;
 };
 template <class Inspector>

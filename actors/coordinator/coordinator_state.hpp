@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "messages/data_types.hpp"
 #include "messages/membership.hpp"
 #include "messages/outer_step.hpp"
 #include "messages/record.hpp"
@@ -53,9 +54,10 @@ struct Options {
   Duration wait_limit = 10min;         ///< how long the run waits for peers before it fails, and how long it pauses
   Duration coordinator_grace = 1min;   ///< so long a peer looks for a coordinator that it lost: later it does not come back
   LossPolicy on_correlated_loss = LossPolicy::Continue;
-  bool measure_links = false;          ///< `topology.ring: measured`
-  Duration measure_every = 5min;       ///< `topology.measure_every`: a link is measured again
-  std::uint64_t checkpoint_every = 0;  ///< outer steps between two states that the run can be rolled back to; 0: there are none
+  Schedule schedule = Schedule::Automatic;  ///< `sync.wire.schedule`
+  bool measure_links = false;               ///< `topology.ring: measured`
+  Duration measure_every = 5min;            ///< `topology.measure_every`: a link is measured again
+  std::uint64_t checkpoint_every = 0;       ///< outer steps between two states that the run can be rolled back to; 0: there are none
 
   /// From the last sign of life of a peer until it has given up for certain: it notices, looks for so long, and its greeting takes a while.
   [[nodiscard]] Duration return_limit() const { return heartbeat_limit + coordinator_grace + heartbeat_limit; }

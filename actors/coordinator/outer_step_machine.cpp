@@ -80,7 +80,9 @@ void start_reduce(State& state, Instant now, Effects& effects) {
                                .with("begun", peer.begun.value));
   }
   // In a ring those behind one that stands still wait as it seems to: the next try goes directly, and tells who it is.
-  const bool ring = state.topology.ring_is_faster && !std::exchange(state.ring_overdue, false);
+  const bool ring =
+      (state.options.schedule == Schedule::Ring || (state.options.schedule == Schedule::Automatic && state.topology.ring_is_faster)) &&
+      !std::exchange(state.ring_overdue, false);
   state.operation = Operation{OperationId{state.view.epoch, state.sequence},
                               now,
                               std::move(contributions),

@@ -2,6 +2,8 @@
 
 #include <caf/send.hpp>
 
+#include "actors/reduce_worker/schedule.hpp"
+
 namespace prime {
 
 ReduceWorkerImpl::behavior_type ReduceWorkerImpl::make_behavior() {
@@ -26,7 +28,7 @@ void ReduceWorkerImpl::start(const StartReduce& reduce) {
   const ReduceTerms terms = ports_.terms();
   request.deadline = terms.deadline;
   request.codec = terms.codec;
-  request.schedule = terms.schedule;
+  request.schedule = schedule_of_try(terms.schedule, reduce.ring);
   request.measured_ring = reduce.ring;
   request.relays = reduce.relays;
   request.stochastic = terms.stochastic;

@@ -63,9 +63,16 @@ enum class Rings : std::uint8_t {
   Measured,  ///< the links were measured, and the ranks stand in the order of the best ring
 };
 
+/// Of ranks whose request a ring could carry. One that was not measured is good only where a vote tells who stands still in it.
+[[nodiscard]] Rings rings_among(const View& view, bool measured, bool vote);
+
 /// What `Automatic` means for a tensor of so many bytes.
 /// A codec is never exchanged whole, since each rank would add its own values unencoded; nor in a ring, where each hop would encode anew.
 Schedule choose_schedule(Schedule wanted, Codec codec, std::uint64_t bytes, std::uint64_t chunk_bytes, Rings rings);
+
+/// Of a run whose manifest says `wanted`: what the coordinator does not allow to be a ring goes directly, also where a ring is wanted,
+/// since a ring that missed its deadline does not tell because of whom.
+constexpr Schedule schedule_of_try(Schedule wanted, bool ring) { return wanted == Schedule::Ring && !ring ? Schedule::Direct : wanted; }
 
 struct ReduceShape {
   std::uint64_t elements = 0;

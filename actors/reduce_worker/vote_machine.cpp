@@ -64,6 +64,7 @@ State start(std::uint32_t rank, std::uint32_t world) {
   state.votes.resize(world);
   state.lost.resize(world);
   state.doubts.resize(world);
+  state.answered.resize(world);
   return state;
 }
 
@@ -82,6 +83,7 @@ Transition vote_from(State state, std::uint32_t rank, const Digest& digest) {
 }
 
 Transition doubt_from(State state, std::uint32_t rank, Ranks its_lost) {
+  state.answered[rank] = true;
   if (state.phase == Phase::Committed) return {std::move(state), {{Word::Committed, rank}}};
   if (state.phase == Phase::Aborted) return {std::move(state), {{Word::Aborted, rank}}};
   state.doubts[rank] = std::move(its_lost);
@@ -89,17 +91,20 @@ Transition doubt_from(State state, std::uint32_t rank, Ranks its_lost) {
   return doubt(std::move(state), Error{ErrorName::LaneBroken, "rank " + std::to_string(rank) + " lost another one"});
 }
 
-Transition committed_by(State state, std::uint32_t) {
+Transition committed_by(State state, std::uint32_t rank) {
+  state.answered[rank] = true;
   return state.phase == Phase::Voted || state.phase == Phase::Doubting ? commit(std::move(state)) : nothing(std::move(state));
 }
 
 Transition aborted_by(State state, std::uint32_t rank) {
+  state.answered[rank] = true;
   if (state.phase == Phase::Committed || state.phase == Phase::Aborted) return nothing(std::move(state));
   if (!state.cause) state.cause = Error{ErrorName::LaneBroken, "rank " + std::to_string(rank) + " gave the operation up"};
   return abort(std::move(state));
 }
 
 Transition lost(State state, std::uint32_t rank, Error cause) {
+  state.answered[rank] = true;
   if (state.phase == Phase::Committed || state.phase == Phase::Aborted || state.lost[rank]) return nothing(std::move(state));
   state.lost[rank] = true;
   // Nothing more is expected of it: it may have committed, and gone its way.
@@ -107,7 +112,13 @@ Transition lost(State state, std::uint32_t rank, Error cause) {
   return doubt(std::move(state), std::move(cause));
 }
 
+Transition overdue(State state, Error cause) {
+  state.asking = true;
+  return fail(std::move(state), std::move(cause));
+}
+
 Transition nobody_answers(State state, Error cause) {
+  state.asking = false;
   if (state.phase == Phase::Committed || state.phase == Phase::Aborted) return nothing(std::move(state));
   for (std::uint32_t r = 0; r < state.lost.size(); ++r)
     if (r != state.rank) state.lost[r] = true;
@@ -117,6 +128,20 @@ Transition nobody_answers(State state, Error cause) {
 Transition fail(State state, Error cause) {
   if (state.phase != Phase::Reducing && state.phase != Phase::Voted) return nothing(std::move(state));
   return doubt(std::move(state), std::move(cause));
+}
+
+bool is_over(const State& state) { return state.phase == Phase::Committed || (state.phase == Phase::Aborted && !silent(state)); }
+
+std::optional<std::uint32_t> silent(const State& state) {
+  const auto world = static_cast<std::uint32_t>(state.answered.size());
+  for (std::uint32_t step = 1; state.asking && step < world; ++step)
+    if (const auto rank = (state.rank + step) % world; !state.answered[rank]) return rank;
+  return std::nullopt;
+}
+
+bool needs(const State& state, std::uint32_t rank) {
+  const bool decided = state.phase == Phase::Committed || state.phase == Phase::Aborted;
+  return !decided || (state.asking && !state.answered[rank]);
 }
 
 }  // namespace prime::vote

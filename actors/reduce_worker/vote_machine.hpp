@@ -6,6 +6,9 @@
 // a lost one may know can reach none of them any more. It also aborts when one says that it did. This holds for any number of
 // crashes, and for a lost connection while a third rank reaches both ends; two sides that cannot reach each other at all need the
 // coordinator (docs/INVARIANTS.md, law 2).
+//
+// A deadline is missed by all that wait for the one who stands still, and nobody can tell it from those who wait, too: in a ring
+// everybody's predecessor seems to. So each says that it gives up, and who does not say so either is the one.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +32,8 @@ struct State {
   std::vector<std::optional<Digest>> votes;  ///< by rank
   Ranks lost;
   std::vector<std::optional<Ranks>> doubts;  ///< by rank: whom it has lost, as it said last
+  Ranks answered;                            ///< has said how the operation ends for it, or is lost
+  bool asking = false;                       ///< after its deadline: the operation is not over before all have answered
   std::optional<Error> cause;                ///< why it doubts or aborted
 };
 
@@ -53,9 +58,17 @@ Transition committed_by(State state, std::uint32_t rank);
 Transition aborted_by(State state, std::uint32_t rank);
 /// Nothing will ever come from this rank.
 Transition lost(State state, std::uint32_t rank, Error cause);
+/// The deadline has passed: this rank gives up, and who does not answer that is whom it was waited for.
+Transition overdue(State state, Error cause);
 /// Whoever is not lost had its time to answer and is counted as lost, also one that doubts and then fell silent: no wait is for ever.
 Transition nobody_answers(State state, Error cause);
 /// This rank cannot or will not go on.
 Transition fail(State state, Error cause);
+
+bool is_over(const State& state);
+/// The next rank that has not answered although it was asked.
+std::optional<std::uint32_t> silent(const State& state);
+/// Whether a word of this rank may still matter.
+bool needs(const State& state, std::uint32_t rank);
 
 }  // namespace prime::vote

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
-#include <tuple>
 #include <xxhash.h>
 
 #include "messages/assert.hpp"
@@ -38,20 +37,12 @@ Result<std::uint32_t> own_rank(const ReduceRequest& request) {
   return rank;
 }
 
-/// One that was not measured only where a vote tells who stands still in it.
-Rings rings_for(const ReduceRequest& request) {
-  if (!fits_ring(request)) return Rings::None;
-  if (request.measured_ring) return Rings::Measured;
-  const bool local = request.vote && request.view.members.size() >= LOCAL_RING_RANKS && at_one_address(request.view);
-  return local ? Rings::Local : Rings::None;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Operation>> Operation::make(ReduceRequest request, Limits limits, Observer observer, Clock clock) {
   PRIME_TRY(const std::uint32_t rank, own_rank(request));
-  const Schedule schedule =
-      choose_schedule(request.schedule, request.codec, request.output.size(), limits.pool->chunk_bytes(), rings_for(request));
+  const Rings rings = fits_ring(request) ? rings_among(request.view, request.measured_ring, request.vote) : Rings::None;
+  const Schedule schedule = choose_schedule(request.schedule, request.codec, request.output.size(), limits.pool->chunk_bytes(), rings);
   PRIME_TRY(auto arithmetic, Arithmetic::make(request, schedule));
   const std::size_t size = arithmetic.element_bytes();
   if (request.output.size() % size != 0) return fail(ErrorName::ReduceMismatch, "the output holds a part of an element");
@@ -134,8 +125,7 @@ std::optional<std::uint32_t> Operation::rank_of(PeerId peer) const {
 
 bool Operation::needs(std::uint32_t rank) const {
   const auto& exchange = exchanges_[rank];
-  if (asking_ && !exchange.answered) return true;
-  if (request_.vote) return vote_.phase != vote::Phase::Committed && vote_.phase != vote::Phase::Aborted;
+  if (request_.vote) return vote::needs(vote_, rank);
   return !exchange.begun || exchange.to_send > 0 || exchange.inputs_missing > 0 || exchange.results_missing > 0;
 }
 
@@ -148,9 +138,8 @@ bool Operation::moved_everything() const {
 
 std::optional<Result<ReduceStats>> Operation::outcome(Instant now) const {
   if (error_) return prime::fail(*error_);
-  if (request_.vote && vote_.phase == vote::Phase::Aborted && !(asking_ && silent())) return prime::fail(*vote_.cause);
-  const bool good = request_.vote ? vote_.phase == vote::Phase::Committed : moved_everything();
-  if (!good) return std::nullopt;
+  if (!(request_.vote ? vote::is_over(vote_) : moved_everything())) return std::nullopt;
+  if (vote_.phase == vote::Phase::Aborted) return prime::fail(*vote_.cause);
   auto stats = stats_;
   stats.elapsed = now - started_;
   stats.digest = digest();
@@ -331,7 +320,6 @@ Frame Operation::frame_of(vote::Word word) const {
 
 void Operation::give_up(Error error, std::optional<std::uint32_t> suspect, bool lost) {
   if (suspect && suspect_ == PeerId{}) suspect_ = member(*suspect).id;
-  if (suspect && lost) exchanges_[*suspect].answered = true;
   if (!request_.vote) {
     if (!error_) error_ = std::move(error);
     return;
@@ -340,32 +328,35 @@ void Operation::give_up(Error error, std::optional<std::uint32_t> suspect, bool 
 }
 
 void Operation::deadline_passed(Instant now) {
-  if (overdue_) {
-    if (const auto rank = silent(); rank && std::exchange(asking_, false)) {
-      if (suspect_ == PeerId{}) suspect_ = member(*rank).id;
-      error_ = Error{ErrorName::DeadlineExceeded, waited_for(*rank)};
-    }
-    obey(vote::nobody_answers(std::move(vote_), Error{ErrorName::DeadlineExceeded, "no answer from the other peers"}));
+  const auto waited_for = [&](std::optional<std::uint32_t> rank) {
+    if (rank && suspect_ == PeerId{}) suspect_ = member(*rank).id;
+    return Error{ErrorName::DeadlineExceeded,
+                 rank ? "the reduce waited for peer " + to_string(member(*rank).id) : "the reduce took too long"};
+  };
+  if (!std::exchange(overdue_, true)) {
+    deadline_ = now + ANSWER_LIMIT;
+    if (request_.vote) obey(vote::overdue(std::move(vote_), waited_for(std::nullopt)));
+    else if (auto error = waited_for(most_overdue(plan_.schedule(), awaited())); !error_) error_ = std::move(error);
     return;
   }
-  overdue_ = true;
-  deadline_ = now + ANSWER_LIMIT;
-  asking_ = request_.vote;
-  const auto rank = asking_ ? std::nullopt : most_overdue();
-  give_up(Error{ErrorName::DeadlineExceeded, rank ? waited_for(*rank) : "the reduce took too long"}, rank, false);
+  if (const auto rank = vote::silent(vote_)) error_ = waited_for(rank);
+  obey(vote::nobody_answers(std::move(vote_), Error{ErrorName::DeadlineExceeded, "no answer from the other peers"}));
 }
 
-std::string Operation::waited_for(std::uint32_t rank) const { return "the reduce waited for peer " + to_string(member(rank).id); }
-
-std::optional<std::uint32_t> Operation::silent() const {
-  for (const auto rank : plan_.peers())
-    if (!exchanges_[rank].answered) return rank;
-  return std::nullopt;
+std::vector<Awaited> Operation::awaited() const {
+  std::vector<Awaited> others(plan_.world());
+  for (std::uint32_t rank = 0; rank < plan_.world(); ++rank) {
+    const auto& exchange = exchanges_[rank];
+    const bool owes = exchange.inputs_missing > 0 || exchange.results_missing > 0;
+    others[rank] = {exchange.begun, holds_up(rank), owes, exchange.to_send == 0, exchange.last_heard};
+  }
+  others[plan_.rank()].begun = others[plan_.rank()].takes = true;
+  return others;
 }
 
 bool Operation::restart(std::uint32_t rank) {
   auto& exchange = exchanges_[rank];
-  if (exchange.begun || exchange.restarted || asking_ || plan_.schedule() == Schedule::Whole) return false;
+  if (exchange.begun || exchange.restarted || vote_.asking || plan_.schedule() == Schedule::Whole) return false;
   exchange.restarted = true;
   exchange.begin_claimed = false;
   exchange.to_send += exchange.begin_sent ? 1 : 0;
@@ -382,20 +373,6 @@ bool Operation::restart(std::uint32_t rank) {
   }
   if (vote_.phase == vote::Phase::Voted) exchange.control.push_back(frame_of(vote::Word::Vote));
   return true;
-}
-
-std::optional<std::uint32_t> Operation::most_overdue() const {
-  // An input without which nothing here goes on is its sender's own fault; a result may be late because its owner waits for others.
-  std::optional<std::tuple<bool, bool, Instant, std::uint32_t>> worst;
-  for (std::uint32_t rank = 0; rank < plan_.world(); ++rank) {
-    const auto& exchange = exchanges_[rank];
-    const bool waits_for_it = !exchange.begun || exchange.inputs_missing > 0 || exchange.results_missing > 0;
-    if (rank == plan_.rank() || !waits_for_it || (exchange.begun && plan_.schedule() == Schedule::Ring)) continue;
-    const std::tuple candidate{exchange.begun, !holds_up(rank), exchange.last_heard, rank};
-    if (!worst || candidate < *worst) worst = candidate;
-  }
-  if (!worst) return std::nullopt;
-  return std::get<std::uint32_t>(*worst);
 }
 
 bool Operation::holds_up(std::uint32_t rank) const {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "actors/ports.hpp"
+#include "actors/reduce_worker/overdue.hpp"
 #include "actors/reduce_worker/schedule.hpp"
 #include "actors/reduce_worker/vote_machine.hpp"
 #include "runtime/lanes/arithmetic.hpp"
@@ -136,7 +137,6 @@ class Operation {
     Instant last_heard{};
     std::optional<Instant> reconnect_by;
     bool restarted = false;
-    bool answered = false;  ///< it has said how the operation ends for it, or is lost
   };
   /// A chunk that is being combined.
   struct Gathering {
@@ -196,13 +196,9 @@ class Operation {
   void obey(vote::Transition transition);
   [[nodiscard]] Frame frame_of(vote::Word word) const;
   [[nodiscard]] bool moved_everything() const;
-  /// The first rank that has not said how the operation ends.
-  [[nodiscard]] std::optional<std::uint32_t> silent() const;
-  [[nodiscard]] std::string waited_for(std::uint32_t rank) const;
   /// Whether the next chunk that is to be combined here lacks its input.
   [[nodiscard]] bool holds_up(std::uint32_t rank) const;
-  /// Of the ranks that keep us waiting the one that has been silent for longest; in a ring only one that has not begun.
-  [[nodiscard]] std::optional<std::uint32_t> most_overdue() const;
+  [[nodiscard]] std::vector<Awaited> awaited() const;
   [[nodiscard]] Digest digest() const;
   void step() { observer_(++steps_done_, plan_.steps()); }
 
@@ -215,7 +211,6 @@ class Operation {
   Instant started_;
   Instant deadline_;
   bool overdue_ = false;
-  bool asking_ = false;  ///< who answers, after the deadline
   std::uint64_t agreement_ = 0;
   std::unordered_map<PeerId, std::uint32_t> ranks_;
   std::vector<Exchange> exchanges_;                          ///< by rank; the own one stays unused

@@ -115,20 +115,13 @@ Result<void> Operation::received(std::uint32_t from, Reception reception, Instan
       break;
     }
     case PieceKind::Doubt: {
-      exchange.answered = true;
       vote::Ranks lost(plan_.world());
       for (std::uint32_t rank = 0; rank < plan_.world(); ++rank) lost[rank] = reception.into[rank] != std::byte{0};
       obey(vote::doubt_from(std::move(vote_), from, std::move(lost)));
       break;
     }
-    case PieceKind::Committed:
-      exchange.answered = true;
-      obey(vote::committed_by(std::move(vote_), from));
-      break;
-    case PieceKind::Aborted:
-      exchange.answered = true;
-      obey(vote::aborted_by(std::move(vote_), from));
-      break;
+    case PieceKind::Committed: obey(vote::committed_by(std::move(vote_), from)); break;
+    case PieceKind::Aborted: obey(vote::aborted_by(std::move(vote_), from)); break;
     case PieceKind::Greeting:
     case PieceKind::Probe:
     case PieceKind::Probed: break;

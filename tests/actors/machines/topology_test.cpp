@@ -171,6 +171,30 @@ BOOST_AUTO_TEST_CASE(a_ring_that_misses_its_deadline_is_tried_directly_since_tha
   BOOST_TEST(!bench.state.peers.contains(PeerId{4}), "it was named by all that could tell");
 }
 
+BOOST_AUTO_TEST_CASE(a_ring_that_the_manifest_wants_is_tried_directly_after_a_missed_deadline_too) {
+  Quartet bench;
+  bench.state.options.measure_links = false;
+  bench.state.options.schedule = Schedule::Ring;
+  for (std::uint64_t peer = 1; peer <= 4; ++peer) bench.ready(peer, 100);
+  BOOST_TEST(bench.sent<StartReduce>().front().second.ring);
+  bench.hear(1, ReduceFailed{bench.state.operation.id, PeerId{}, Error{ErrorName::DeadlineExceeded}});
+  BOOST_TEST(bench.state.link_failures.empty(), "it says nothing of who reports it");
+  if (bench.sent<StartReduce>().empty()) bench.pass(5s);
+  BOOST_REQUIRE(bench.sent<StartReduce>().size() == 4U);
+  BOOST_TEST(!bench.sent<StartReduce>().front().second.ring);
+}
+
+BOOST_AUTO_TEST_CASE(where_the_manifest_wants_no_ring_a_missed_deadline_is_none_of_a_ring) {
+  Quartet bench;
+  bench.speeds = {{{1, 2}, SLOW}, {{3, 4}, SLOW}};
+  bench.state.options.schedule = Schedule::Direct;
+  bench.measure_all();
+  for (std::uint64_t peer = 1; peer <= 4; ++peer) bench.ready(peer, 100);
+  BOOST_TEST(!bench.sent<StartReduce>().front().second.ring);
+  bench.hear(1, ReduceFailed{bench.state.operation.id, PeerId{}, Error{ErrorName::DeadlineExceeded}});
+  BOOST_TEST(bench.state.link_failures.size() == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(even_links_change_nothing) {
   Quartet bench;
   bench.speeds = {{{1, 2}, FAST * 9 / 10}};

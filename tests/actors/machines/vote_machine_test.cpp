@@ -2,6 +2,7 @@
 // abort, and none waits for ever. The machines that ship run over seeded networks.
 #include "actors/reduce_worker/vote_machine.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <deque>
 #include <optional>
@@ -63,6 +64,8 @@ struct Network {
     for (std::uint32_t other = 0; other < world(); ++other)
       if (other != rank && !down[link(rank, other)]) cut(rank, other);
   }
+  /// It neither says nor hears anything any more, and nobody is told.
+  void freeze(std::uint32_t rank) { alive[rank] = false; }
   void notice(std::uint32_t rank, std::uint32_t other) {
     noticed[link(other, rank)] = true;
     apply(rank, vote::lost(states[rank], other, CAUSE));
@@ -188,6 +191,54 @@ BOOST_AUTO_TEST_CASE(another_result_is_never_committed) {
   const auto [commits, aborts] = run_seeds(2, [](Network& network, std::size_t) { network.odd_one = 0; });
   BOOST_TEST(aborts > 1000);
   (void)commits;  // the odd one may have been named only after it had voted like the others
+}
+
+/// All that wait miss the deadline, in whatever order; who is named is one that stands still, and where nobody does nobody is.
+BOOST_AUTO_TEST_CASE(after_the_deadline_who_does_not_answer_is_named_and_nobody_else) {
+  std::size_t named = 0;
+  std::size_t unnamed = 0;
+  for (std::uint64_t seed = 1; seed <= SEEDS; ++seed) {
+    Network network(2 + static_cast<std::uint32_t>(seed % 4), seed);
+    for (auto steps = network.random() % 20; steps > 0 && network.step();) --steps;
+    if (seed % 3 != 0) network.freeze(static_cast<std::uint32_t>(network.random() % network.world()));
+    // A result takes the inputs of all: with one of them missing nobody completes it, whatever the simulation would allow.
+    if (seed % 2 == 0) network.completed.assign(network.world(), true);
+    std::vector<std::uint32_t> awake;
+    for (std::uint32_t r = 0; r < network.world(); ++r)
+      if (network.alive[r]) awake.push_back(r);
+    std::ranges::shuffle(awake, network.random);
+    const auto each_that_waits = [&](const auto& act) {
+      for (const auto rank : awake) {
+        if (!vote::is_over(network.states[rank])) act(rank);
+        for (auto steps = network.random() % 4; steps > 0 && network.step();) --steps;
+      }
+      while (network.step()) {
+      }
+    };
+    each_that_waits([&](std::uint32_t rank) { network.apply(rank, vote::overdue(network.states[rank], CAUSE)); });
+    each_that_waits([&](std::uint32_t rank) {
+      const auto silent = vote::silent(network.states[rank]);
+      BOOST_REQUIRE_MESSAGE(silent && !network.alive[*silent], "rank " << rank << " waits, but not for one that stands still");
+      BOOST_TEST_REQUIRE(vote::needs(network.states[rank], *silent));
+      ++named;
+      network.apply(rank, vote::nobody_answers(network.states[rank], CAUSE));
+      BOOST_TEST_REQUIRE(vote::is_over(network.states[rank]));
+    });
+    for (const auto rank : awake) unnamed += vote::is_over(network.states[rank]) && awake.size() == network.world() ? 1 : 0;
+    network.check();
+  }
+  BOOST_TEST(named > 1000U);
+  BOOST_TEST(unnamed > 1000U);
+}
+
+BOOST_AUTO_TEST_CASE(a_rank_that_is_lost_while_it_is_asked_is_not_waited_for) {
+  auto state = vote::overdue(vote::start(0, 3), CAUSE).state;
+  state = vote::aborted_by(std::move(state), 1).state;
+  BOOST_TEST(!vote::is_over(state));
+  BOOST_TEST(vote::silent(state).value() == 2U);
+  state = vote::lost(std::move(state), 2, CAUSE).state;
+  BOOST_TEST(vote::is_over(state));
+  BOOST_TEST(!vote::needs(state, 2));
 }
 
 /// Whoever has everyone's vote commits, and may leave at once.

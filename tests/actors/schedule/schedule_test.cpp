@@ -257,6 +257,27 @@ BOOST_AUTO_TEST_CASE(members_are_at_one_address_when_all_their_lanes_are) {
   BOOST_TEST(!at_one_address(view("10.0.0.2")));
 }
 
+BOOST_AUTO_TEST_CASE(a_ring_that_was_not_measured_needs_many_at_one_address_and_a_vote) {
+  const auto view = [](std::size_t count, const char* last) {
+    View made{Epoch{1}, {}};
+    for (std::uint32_t i = 1; i <= count; ++i)
+      made.members.push_back({PeerId{i}, "", {i == count ? last : "10.0.0.1", static_cast<std::uint16_t>(i)}, i});
+    return made;
+  };
+  BOOST_TEST((rings_among(view(LOCAL_RING_RANKS, "10.0.0.1"), false, true) == Rings::Local));
+  BOOST_TEST((rings_among(view(LOCAL_RING_RANKS, "10.0.0.1"), false, false) == Rings::None));
+  BOOST_TEST((rings_among(view(LOCAL_RING_RANKS, "10.0.0.2"), false, true) == Rings::None));
+  BOOST_TEST((rings_among(view(LOCAL_RING_RANKS - 1, "10.0.0.1"), false, true) == Rings::None));
+  BOOST_TEST((rings_among(view(2, "10.0.0.2"), true, false) == Rings::Measured));
+}
+
+BOOST_AUTO_TEST_CASE(what_may_be_no_ring_goes_directly_also_where_the_manifest_wants_one) {
+  BOOST_TEST((schedule_of_try(Schedule::Ring, true) == Schedule::Ring));
+  BOOST_TEST((schedule_of_try(Schedule::Ring, false) == Schedule::Direct));
+  for (const auto wanted : {Schedule::Automatic, Schedule::Direct})
+    for (const bool ring : {false, true}) BOOST_TEST((schedule_of_try(wanted, ring) == wanted));
+}
+
 BOOST_AUTO_TEST_CASE(the_mean_divides_by_those_who_contributed) {
   const std::vector<Contribution> contributions{weighing(100), weighing(0), weighing(50), weighing(100)};
   const auto factors = mean_factors(contributions);

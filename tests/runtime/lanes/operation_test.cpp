@@ -197,6 +197,16 @@ BOOST_FIXTURE_TEST_CASE(who_holds_up_the_next_chunk_is_blamed_and_not_who_has_fi
   BOOST_TEST((blamed() == PeerId{3}));  // although it was heard last
 }
 
+BOOST_AUTO_TEST_CASE(who_does_not_take_its_results_is_blamed_when_nobody_owes_anything) {
+  Fixture small(48);  // one chunk for each rank
+  for (const std::uint32_t rank : {1U, 2U}) BOOST_TEST(small.deliver(rank, PieceKind::Begin, 0, 10));
+  for (const std::uint32_t rank : {1U, 2U}) BOOST_TEST(small.deliver(rank, PieceKind::Input, 0, rank == 1 ? 30 : 20));
+  BOOST_TEST(small.operation->combine_one());
+  for (const std::uint32_t rank : {1U, 2U}) BOOST_TEST(small.deliver(rank, PieceKind::Result, 0, rank == 1 ? 50 : 40));
+  BOOST_TEST(!small.send_all(2).empty());
+  BOOST_TEST((small.blamed() == PeerId{2}));  // rank 1, although it was heard last
+}
+
 BOOST_FIXTURE_TEST_CASE(an_exchange_begins_anew_once_and_only_before_anything_came, Fixture) {
   operation->sent(1, begin);
   BOOST_TEST(operation->restart(1));
