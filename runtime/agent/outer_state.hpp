@@ -14,7 +14,7 @@
 #include "kernels/outer_rule/outer_rule.hpp"
 #include "messages/ids.hpp"
 #include "messages/result.hpp"
-#include "runtime/agent/huge_pages.hpp"
+#include "runtime/lanes/huge_pages.hpp"
 #include "runtime/session/layout.hpp"
 #include "runtime/session/shared_memory.hpp"
 #include "runtime/session/trainer_wire.hpp"

@@ -5,11 +5,13 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <utility>
 
 #include "kernels/device_memory.hpp"
+#include "runtime/group/spare_memory.hpp"
 #include "runtime/lanes/engine.hpp"
 #include "runtime/net/acceptor.hpp"
 #include "runtime/net/crypto.hpp"
@@ -24,6 +26,11 @@ constexpr std::uint32_t MAX_STREAMS = 64;
 
 PeerId id_of(std::uint32_t rank) { return PeerId{std::uint64_t{rank} + 1}; }
 
+bool overlap(std::span<const std::byte> one, std::span<const std::byte> other) {
+  const std::less<const std::byte*> before;
+  return !one.empty() && !other.empty() && before(one.data(), other.data() + other.size()) && before(other.data(), one.data() + one.size());
+}
+
 }  // namespace
 
 struct Reduction::Impl : std::enable_shared_from_this<Reduction::Impl> {
@@ -33,18 +40,20 @@ struct Reduction::Impl : std::enable_shared_from_this<Reduction::Impl> {
   lanes::LaneEngine* engine = nullptr;
   OperationId op;
   std::span<std::byte> copy_to;  ///< in place: where the result goes
-  std::vector<std::byte> result;
+  SpareMemory::Memory result;
+  std::shared_ptr<SpareMemory> spare;  ///< where `result` and `feedback` are from, and go back to
   std::shared_ptr<kernels::DeviceMemory> memory;
   std::shared_ptr<std::byte> device_result;  ///< instead of `result`
   bool reduced = false;                      ///< the engine has done its part, and may be gone; guarded by mutex
   std::span<float> residual;
-  std::vector<float> next_residual;
+  SpareMemory::Memory feedback;
+  std::span<float> next_residual;  ///< in `feedback`
 
   /// Where the result of a reduce in place is made; empty when there is no room.
   std::span<std::byte> make_room() {
     if (!memory) {
-      result.resize(copy_to.size());
-      return result;
+      result = spare->take(copy_to.size());
+      return std::span{result}.first(copy_to.size());
     }
     std::byte* const room = memory->allocate(copy_to.size());
     if (room == nullptr) return {};
@@ -61,7 +70,7 @@ struct Reduction::Impl : std::enable_shared_from_this<Reduction::Impl> {
     const ReduceInfo info{ended.stats->wire_bytes_sent, ended.stats->wire_bytes_received, ended.stats->elapsed, ended.stats->digest};
     std::ranges::copy(next_residual, residual.begin());
     if (device_result) return put_in_place(info);
-    if (!copy_to.empty()) std::memcpy(copy_to.data(), result.data(), result.size());
+    if (!copy_to.empty()) std::memcpy(copy_to.data(), result.data(), copy_to.size());
     tell(info);
   }
 
@@ -78,6 +87,8 @@ struct Reduction::Impl : std::enable_shared_from_this<Reduction::Impl> {
   void tell(Result<ReduceInfo> end) {
     device_result.reset();
     memory.reset();
+    spare->give(std::move(result));
+    spare->give(std::move(feedback));
     const std::lock_guard lock(mutex);
     outcome = std::move(end);
     changed.notify_all();
@@ -122,6 +133,7 @@ struct Group::Impl {
   std::optional<net::Credentials> credentials;
   std::unique_ptr<lanes::LaneEngine> engine;
   std::unique_ptr<net::Acceptor> acceptor;
+  const std::shared_ptr<SpareMemory> spare = std::make_shared<SpareMemory>();
   std::mutex mutex;
   std::map<std::uint64_t, std::uint64_t> sequences;  ///< by tag; guarded by mutex
 
@@ -188,11 +200,12 @@ Result<Group> Group::form(const GroupOptions& options) {
 
 std::uint32_t Group::rank() const { return impl_->options.rank; }
 std::uint32_t Group::size() const { return static_cast<std::uint32_t>(impl_->view.members.size()); }
-std::size_t Group::peak_bytes() const { return impl_->engine->peak_bytes(); }
+std::size_t Group::peak_bytes() const { return impl_->engine->peak_bytes() + impl_->spare->peak_bytes(); }
 
 Reduction Group::begin(std::span<const std::byte> input, std::span<std::byte> output, const ReduceOptions& options, bool drive) {
   auto reduction = std::make_shared<Reduction::Impl>();
   reduction->engine = impl_->engine.get();
+  reduction->spare = impl_->spare;
   ReduceRequest request;
   {
     const std::lock_guard lock(impl_->mutex);
@@ -222,13 +235,16 @@ Reduction Group::begin(std::span<const std::byte> input, std::span<std::byte> ou
   request.version = options.version;
   request.vote = true;
   reduction->residual = options.residual;
-  reduction->next_residual.resize(options.residual.size());
+  reduction->feedback = impl_->spare->take(options.residual.size_bytes());
+  reduction->next_residual = {reinterpret_cast<float*>(reduction->feedback.data()), options.residual.size()};
   request.residual = reduction->residual;
   request.next_residual = reduction->next_residual;
   auto done = [reduction](ReduceOutcome outcome) { reduction->end(std::move(outcome)); };
   const auto refuse = [&](ErrorName name, std::string why) { reduction->end({request.op, fail(name, std::move(why)), {}}); };
   if (!options.weights.empty() && options.weights.size() != size())
     refuse(ErrorName::Usage, std::to_string(options.weights.size()) + " weights for " + std::to_string(size()) + " members");
+  else if (!in_place && overlap(input, output))
+    refuse(ErrorName::Usage, "the input overlaps the output without beginning where it does: a reduce in place has one span for both");
   else if (in_place && request.output.empty())
     refuse(ErrorName::DeviceUnusable,
            options.memory->name() + " has no room for the result of a reduce in place, " + std::to_string(output.size()) + " bytes");

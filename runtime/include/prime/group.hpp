@@ -108,12 +108,13 @@ class Group {
   [[nodiscard]] std::uint32_t size() const;
 
   /// Starts a reduce; the spans hold the same count of elements on all members, and stay valid until it has ended.
-  /// `output` may be `input`: then the result is written into a buffer of the group's and copied when it is committed. That buffer lies
-  /// where the tensor lies; a device that fails just then has DeviceUnusable for an end, while the others have the result.
+  /// `output` may be `input`, but not overlap it otherwise (Usage). Then the result is written into a buffer and copied when it is
+  /// committed. That buffer lies where the tensor lies. In the host's memory the group keeps it for the next reduces in place; a device
+  /// that fails to copy has DeviceUnusable for an end, while the others have the result.
   Reduction reduce_async(std::span<const std::byte> input, std::span<std::byte> output, const ReduceOptions& options);
   Result<ReduceInfo> reduce(std::span<const std::byte> input, std::span<std::byte> output, const ReduceOptions& options);
   Result<ReduceInfo> reduce(std::span<const float> input, std::span<float> output, const ReduceOptions& options = {});
-  /// Memory that the group has taken beyond what callers gave it, at most, in bytes.
+  /// Memory of the host that the group has taken beyond what callers gave it, at most, in bytes.
   [[nodiscard]] std::size_t peak_bytes() const;
 
  private:

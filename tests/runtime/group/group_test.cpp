@@ -14,6 +14,7 @@
 
 #include "runtime/bench/allreduce_bench.hpp"
 #include "runtime/bench/bare_sockets.hpp"
+#include "runtime/group/spare_memory.hpp"
 
 using namespace prime;
 
@@ -107,26 +108,95 @@ BOOST_AUTO_TEST_CASE(in_place_is_as_good_and_weights_count) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(results_in_place_are_made_in_the_memory_of_earlier_ones) {
+  Members members(2);
+  const auto reduce_in_place = [&](std::size_t count) {
+    return members.all([&](std::uint32_t rank) {
+      std::vector<float> tensor(count, static_cast<float>(rank));
+      return members.groups[rank].reduce(tensor, tensor).has_value() && tensor == std::vector<float>(count, 0.5F);
+    });
+  };
+  constexpr std::size_t COUNT = 4'000'000;
+  for (const std::size_t count : {COUNT, COUNT, std::size_t{10}, COUNT / 2, COUNT})
+    for (const bool right : reduce_in_place(count)) BOOST_TEST(right);
+  for (const auto& group : members.groups) {
+    BOOST_TEST(group.peak_bytes() >= COUNT * sizeof(float));
+    BOOST_TEST(group.peak_bytes() < 2 * COUNT * sizeof(float));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(spare_memory_is_the_smallest_that_suffices_and_the_largest_makes_way) {
+  SpareMemory spare;
+  auto small = spare.take(100);
+  auto large = spare.take(1000);
+  const auto* const at_small = small.data();
+  const auto* const at_large = large.data();
+  BOOST_TEST(spare.peak_bytes() == 1100U);
+  spare.give(std::move(large));
+  spare.give(std::move(small));
+  small = spare.take(90);
+  large = spare.take(101);
+  BOOST_TEST(small.data() == at_small);
+  BOOST_TEST(large.data() == at_large);
+  BOOST_TEST(spare.peak_bytes() == 1100U);
+  spare.give(std::move(large));
+  spare.give(std::move(small));
+  BOOST_TEST(spare.take(3000).size() == 3000U);
+  BOOST_TEST(spare.peak_bytes() == 3100U);
+}
+
+BOOST_AUTO_TEST_CASE(an_input_that_overlaps_the_output_is_refused) {
+  Members members(2);
+  std::vector<std::vector<float>> tensors(2, std::vector<float>(100'001, 1.0F));
+  const auto shifted = members.all([&](std::uint32_t rank) {
+    const std::span all{tensors[rank]};
+    return members.groups[rank].reduce(all.first(100'000), all.last(100'000));
+  });
+  for (const auto& info : shifted) BOOST_TEST((!info && info.error().name == ErrorName::Usage));
+  const auto shifted_back = members.all([&](std::uint32_t rank) {
+    const std::span all{tensors[rank]};
+    return members.groups[rank].reduce(all.last(100'000), all.first(100'000));
+  });
+  for (const auto& info : shifted_back) BOOST_TEST((!info && info.error().name == ErrorName::Usage));
+  const auto beside = members.all([&](std::uint32_t rank) {
+    const std::span all{tensors[rank]};
+    return members.groups[rank].reduce(all.first(50'000), all.subspan(50'000, 50'000));
+  });
+  for (const auto& info : beside) BOOST_TEST(info.has_value());
+}
+
 BOOST_AUTO_TEST_CASE(error_feedback_changes_the_residual_with_the_commit_and_not_otherwise) {
   Members members(2);
   constexpr std::size_t COUNT = 3000;
   std::vector<std::vector<float>> residuals(2, std::vector<float>(COUNT));
-  const auto reduce = [&](const std::vector<float>& input) {
-    return members.all([&](std::uint32_t rank) {
+  const auto reduce = [&](Members& among, const std::vector<float>& input) {
+    return among.all([&](std::uint32_t rank) {
       std::vector<float> output(COUNT);
       ReduceOptions options;
       options.codec = Codec::Int4Block;
       options.residual = residuals[rank];
-      return members.groups[rank].reduce(input, output, options);
+      return among.groups[rank].reduce(input, output, options);
     });
   };
-  for (const auto& info : reduce(values_of(0, COUNT))) BOOST_TEST(info.has_value());
+  for (const auto& info : reduce(members, values_of(0, COUNT))) BOOST_TEST(info.has_value());
   const auto kept = residuals;
   BOOST_TEST(std::any_of(kept[0].begin(), kept[0].end(), [](float value) { return value != 0; }));
   auto bad = values_of(0, COUNT);
   bad[10] = bad[COUNT - 10] = std::nanf("");
-  for (const auto& info : reduce(bad)) BOOST_TEST(!info.has_value());
+  for (const auto& info : reduce(members, bad)) BOOST_TEST(!info.has_value());
   BOOST_TEST((residuals == kept));
+
+  // What other reduces have left in memory that is used again does not count.
+  const auto in_place = members.all([&](std::uint32_t rank) {
+    auto tensor = values_of(rank, COUNT);
+    return members.groups[rank].reduce(tensor, tensor);
+  });
+  for (const auto& info : in_place) BOOST_TEST(info.has_value());
+  for (const auto& info : reduce(members, values_of(1, COUNT))) BOOST_TEST(info.has_value());
+  const auto after_an_abort = std::exchange(residuals, kept);
+  Members others(2);
+  for (const auto& info : reduce(others, values_of(1, COUNT))) BOOST_TEST(info.has_value());
+  BOOST_TEST((residuals == after_an_abort));
 }
 
 BOOST_AUTO_TEST_CASE(tags_run_at_once) {
