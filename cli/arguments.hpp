@@ -110,6 +110,7 @@ struct BenchArguments {
   std::vector<std::string> lanes;  ///< empty: tcp, for lanes all
   std::vector<std::string> schedules{"auto"};
   std::vector<unsigned> tags{1};
+  std::vector<std::string> places{"out"};
   unsigned repeat = 7;
 };
 

@@ -153,7 +153,7 @@ class Worker {
     const std::uint64_t elements = each.bytes / sizeof(float) / each.tags;
     const auto part = [&](auto& all, std::uint32_t tag) { return std::span{all}.subspan(tag * elements, elements); };
     const auto input = [&](std::uint32_t tag) { return std::as_bytes(part(input_, tag)); };
-    const auto output = [&](std::uint32_t tag) { return std::as_writable_bytes(part(output_, tag)); };
+    const auto output = [&](std::uint32_t tag) { return std::as_writable_bytes(part(each.in_place ? input_ : output_, tag)); };
     ReduceOptions options;
     options.codec = each.codec;
     options.schedule = each.schedule;

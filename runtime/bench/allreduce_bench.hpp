@@ -22,6 +22,7 @@ struct Case {
   Codec codec = Codec::None;
   Lane lane = Lane::Tcp;
   Schedule schedule = Schedule::Automatic;
+  bool in_place = false;
 };
 
 struct Times {

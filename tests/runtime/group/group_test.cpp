@@ -389,5 +389,12 @@ BOOST_AUTO_TEST_CASE(the_benchmark_measures_what_it_says) {
     BOOST_TEST(row.bus_bytes_per_s > 0);
     BOOST_TEST(row.limit_share > 0);
   }
+  bench::Case place{2, 16 << 20};
+  for (const bool in_place : {false, true}) {
+    place.in_place = in_place;
+    const auto measured = bench::measure_reduces({place}, 1);
+    BOOST_REQUIRE(measured.has_value());
+    BOOST_TEST((measured->front().extra_bytes_peak >= place.bytes) == in_place);
+  }
   BOOST_TEST((bench::measure_reduces({{1, 4096}}, 3).error().name == ErrorName::Usage));
 }
