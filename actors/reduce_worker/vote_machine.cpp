@@ -113,8 +113,9 @@ Transition lost(State state, std::uint32_t rank, Error cause) {
 }
 
 Transition overdue(State state, Error cause) {
-  state.asking = true;
-  return fail(std::move(state), std::move(cause));
+  auto next = fail(std::move(state), std::move(cause));
+  next.state.asking = true;
+  return next;
 }
 
 Transition nobody_answers(State state, Error cause) {
@@ -126,6 +127,7 @@ Transition nobody_answers(State state, Error cause) {
 }
 
 Transition fail(State state, Error cause) {
+  state.asking = false;
   if (state.phase != Phase::Reducing && state.phase != Phase::Voted) return nothing(std::move(state));
   return doubt(std::move(state), std::move(cause));
 }

@@ -62,7 +62,7 @@ Transition lost(State state, std::uint32_t rank, Error cause);
 Transition overdue(State state, Error cause);
 /// Whoever is not lost had its time to answer and is counted as lost, also one that doubts and then fell silent: no wait is for ever.
 Transition nobody_answers(State state, Error cause);
-/// This rank cannot or will not go on.
+/// This rank cannot or will not go on, nor wait for who answers.
 Transition fail(State state, Error cause);
 
 bool is_over(const State& state);

@@ -11,8 +11,10 @@
 namespace prime::lanes {
 namespace {
 
-/// How long a rank that doubts waits for the others.
-constexpr Duration ANSWER_LIMIT = 5s;
+/// After its deadline a rank looks so often whether the others have answered. It may stand still itself meanwhile, and finds their answers
+/// when it goes on: between two looks it reads, and what it missed counts for one.
+constexpr std::uint32_t LOOKS = 5;
+constexpr Duration LOOK_EVERY = 1s;
 
 /// All that must be equal on all ranks before the first element means anything.
 std::uint64_t agreement_of(const ReduceRequest& request, const ReducePlan& plan, std::uint32_t window_chunks) {
@@ -285,7 +287,7 @@ void Operation::obey_completion() {
 /// Who was held up (frozen, or on a machine that is) may find all votes here when it goes on, while the others have long given it up:
 /// it doubts, and asks them. The clock is read again: the freeze may have come since it was read last.
 void Operation::no_vote_after_the_deadline() {
-  if (const auto now = clock_(); !overdue_ && now >= deadline_) deadline_passed(now);
+  if (const auto now = clock_(); looks_ == 0 && now >= deadline_) deadline_passed(now);
 }
 
 void Operation::obey(vote::Transition transition) {
@@ -333,12 +335,13 @@ void Operation::deadline_passed(Instant now) {
     return Error{ErrorName::DeadlineExceeded,
                  rank ? "the reduce waited for peer " + to_string(member(*rank).id) : "the reduce took too long"};
   };
-  if (!std::exchange(overdue_, true)) {
-    deadline_ = now + ANSWER_LIMIT;
+  deadline_ = now + LOOK_EVERY;
+  if (looks_++ == 0) {
     if (request_.vote) obey(vote::overdue(std::move(vote_), waited_for(std::nullopt)));
     else if (auto error = waited_for(most_overdue(plan_.schedule(), awaited())); !error_) error_ = std::move(error);
     return;
   }
+  if (looks_ <= LOOKS) return;
   if (const auto rank = vote::silent(vote_)) error_ = waited_for(rank);
   obey(vote::nobody_answers(std::move(vote_), Error{ErrorName::DeadlineExceeded, "no answer from the other peers"}));
 }
@@ -372,6 +375,7 @@ bool Operation::restart(std::uint32_t rank) {
     }
   }
   if (vote_.phase == vote::Phase::Voted) exchange.control.push_back(frame_of(vote::Word::Vote));
+  if (vote_.phase == vote::Phase::Doubting) exchange.control.push_back(frame_of(vote::Word::Doubt));
   return true;
 }
 
@@ -379,8 +383,10 @@ bool Operation::holds_up(std::uint32_t rank) const {
   const std::uint32_t own = plan_.schedule() == Schedule::Whole ? 0 : plan_.rank();
   const auto& take = plan_.route(own).take;
   const auto at = std::find(take.begin(), take.end(), rank);
-  if (at == take.end() || results_[own] == plan_.chunk_count(own)) return false;
-  const auto gathering = gatherings_.find(plan_.chunk_number(own, results_[own]));
+  std::uint32_t next = 0;  // chunks of several streams overtake each other
+  while (next < plan_.chunk_count(own) && have_result_[plan_.chunk_number(own, next)]) ++next;
+  if (at == take.end() || next == plan_.chunk_count(own)) return false;
+  const auto gathering = gatherings_.find(plan_.chunk_number(own, next));
   return gathering == gatherings_.end() || !gathering->second.inputs[static_cast<std::size_t>(at - take.begin())];
 }
 

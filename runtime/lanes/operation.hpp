@@ -64,7 +64,7 @@ class Operation {
   [[nodiscard]] std::optional<std::uint32_t> rank_of(PeerId peer) const;
   [[nodiscard]] Instant deadline() const { return deadline_; }
   /// Gives up. With a vote all are told and answer how it ends for them: who does not is named a while later, and counts as lost. Without,
-  /// who holds this rank up is named; in a ring nobody is, since those behind one that stands still wait as it seems to.
+  /// who holds this rank up is named; in a ring only one that has not begun, since those behind one that stands still wait as it seems to.
   void deadline_passed(Instant now);
 
   /// Whether something is still to be sent to or received from this rank.
@@ -210,7 +210,7 @@ class Operation {
   Clock clock_;
   Instant started_;
   Instant deadline_;
-  bool overdue_ = false;
+  std::uint32_t looks_ = 0;  ///< for answers, from the deadline on
   std::uint64_t agreement_ = 0;
   std::unordered_map<PeerId, std::uint32_t> ranks_;
   std::vector<Exchange> exchanges_;                          ///< by rank; the own one stays unused

@@ -127,8 +127,8 @@ void add_sync(std::vector<Field>& t) {
                CHOICE(shared.sync.wire.codec, "none", "f16", "bf16", "int8-minmax", "int8-zeropoint", "int8", "int4", "e3m0")});
   t.push_back({"sync.wire.rounding", "of a codec: to the nearest value, or stochastic, which is right on average",
                CHOICE(shared.sync.wire.rounding, "nearest", "stochastic")});
-  t.push_back(
-      {"sync.wire.schedule", "who sends to whom: auto chooses by size", CHOICE(shared.sync.wire.schedule, "auto", "direct", "ring")});
+  t.push_back({"sync.wire.schedule", "who sends to whom: auto chooses by size; a ring that missed its deadline is tried directly next",
+               CHOICE(shared.sync.wire.schedule, "auto", "direct", "ring")});
   t.push_back({"sync.wire.streams", "connections between two peers; more than one where a network caps each",
                Integer{AT(shared.sync.wire.streams), 1, 64}});
   t.push_back({"sync.deadline", "of one reduce, and how long the slowest peer may be behind the first",

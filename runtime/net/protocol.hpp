@@ -37,7 +37,8 @@ struct Expectation {
   [[nodiscard]] bool met_by(const Identity& who) const { return who.role == role && (!id || *id == who.id); }
 };
 
-/// "prime-control/3", "prime-lane/3", "prime-state/3": the names in ALPN. The number changes with PROTOCOL_VERSION.
+/// "prime-control/3", "prime-lane/3", "prime-state/3": the names in ALPN. The number is that of the handshake; what
+/// follows has its own (PROTOCOL_VERSION, FRAME_VERSION).
 std::string_view name(Protocol protocol);
 std::optional<Protocol> parse_protocol(std::string_view text);
 /// "coordinator", "peer": as in the certificate's subject.
