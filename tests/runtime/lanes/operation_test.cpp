@@ -93,6 +93,15 @@ struct Fixture {
     operation->deadline_passed(at(100));
     return operation->suspect();
   }
+  /// An operation of no elements, which has voted.
+  void vote_on_nothing(Operation::Clock clock) {
+    auto voting = request();
+    voting.vote = true;
+    voting.input = {};
+    voting.output = {};
+    operation = std::move(*Operation::make(
+        std::move(voting), {3, &pool}, [](std::uint64_t, std::uint64_t) {}, std::move(clock)));
+  }
   /// Nobody who was asked after the deadline says anything more.
   void await_answers_in_vain() {
     for (int looks = 0; looks < 10 && !operation->outcome(operation->deadline()); ++looks)
@@ -232,13 +241,8 @@ BOOST_FIXTURE_TEST_CASE(an_exchange_begins_anew_once_and_only_before_anything_ca
 }
 
 BOOST_FIXTURE_TEST_CASE(one_that_doubts_and_falls_silent_is_not_waited_for_for_ever, Fixture) {
-  auto voting = request();
-  voting.vote = true;
-  voting.input = {};
-  voting.output = {};
-  operation = std::move(*Operation::make(
-      std::move(voting), {3, &pool}, [](std::uint64_t, std::uint64_t) {}, [] { return at(0); }));
-  begin = operation->next(1)->header;  // nothing to reduce: it has voted
+  vote_on_nothing([] { return at(0); });
+  begin = operation->next(1)->header;
   operation->give_up(Error{ErrorName::PeerLost}, 2, true);
   say(1, PieceKind::Doubt, std::array<std::byte, 3>{});  // it has lost nobody, and says no more
   BOOST_TEST(!operation->outcome(at(2)).has_value());
@@ -249,12 +253,7 @@ BOOST_FIXTURE_TEST_CASE(one_that_doubts_and_falls_silent_is_not_waited_for_for_e
 }
 
 BOOST_FIXTURE_TEST_CASE(a_doubt_is_said_again_over_the_next_lane, Fixture) {
-  auto voting = request();
-  voting.vote = true;
-  voting.input = {};
-  voting.output = {};
-  operation = std::move(*Operation::make(
-      std::move(voting), {3, &pool}, [](std::uint64_t, std::uint64_t) {}, [] { return at(0); }));
+  vote_on_nothing([] { return at(0); });
   operation->give_up(Error{ErrorName::PeerLost}, 2, true);
   BOOST_TEST(operation->restart(1));
   const auto words = operation->take_control(1);
@@ -264,15 +263,10 @@ BOOST_FIXTURE_TEST_CASE(a_doubt_is_said_again_over_the_next_lane, Fixture) {
 
 BOOST_FIXTURE_TEST_CASE(who_was_frozen_until_after_the_deadline_commits_nothing_by_votes_alone, Fixture) {
   for (const bool frozen : {false, true}) {
-    auto voting = request();
-    voting.vote = true;
-    voting.input = {};
-    voting.output = {};
     Instant now = at(0);
-    operation = std::move(*Operation::make(
-        std::move(voting), {3, &pool}, [](std::uint64_t, std::uint64_t) {}, [&] { return now; }));
+    vote_on_nothing([&] { return now; });
     begin = operation->next(1)->header;
-    const auto vote = operation->take_control(1).front();  // nothing to reduce: it has voted, and the others' votes are the same
+    const auto vote = operation->take_control(1).front();  // the others' votes are the same
     say(1, PieceKind::Vote, vote.payload);
     if (frozen) now = at(0) + Duration(1s);
     say(2, PieceKind::Vote, vote.payload);

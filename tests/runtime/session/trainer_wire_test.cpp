@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "messages/membership.hpp"
 #include "runtime/session/packet_socket.hpp"
 
 BOOST_AUTO_TEST_SUITE(trainer_wire)
@@ -22,7 +23,9 @@ T round_trip(const T& message) {
   }
 }
 
-bool refused_by_agent(const std::string& packet) {
+/// `V` stands for the version: a packet of another one is refused for that, whatever else it is.
+bool refused_by_agent(std::string packet) {
+  if (const auto at = packet.find(R"("v":V)"); at != std::string::npos) packet.replace(at + 4, 1, std::to_string(PROTOCOL_VERSION));
   const auto message = wire::decode_to_agent(packet);
   return !message && message.error().name == ErrorName::TrainerProtocol && !message.error().detail.empty();
 }
@@ -95,34 +98,35 @@ BOOST_AUTO_TEST_CASE(packets_that_are_no_message_are_refused_by_name) {
                              "[]",
                              "null",
                              "{}",
-                             R"({"v":7})",
-                             R"({"v":9,"type":"leave"})",
+                             R"({"v":V})",
+                             R"({"v":99,"type":"leave"})",
                              R"({"v":"1","type":"leave"})",
-                             R"({"v":7,"type":"welcome"})",
-                             R"({"v":7,"type":7})",
-                             R"({"v":7,"type":"bind"})",
-                             R"({"v":7,"type":"bind","tensors":{},"last":true})",
-                             R"({"v":7,"type":"bind","tensors":[{"name":"a","shape":[-1]}],"last":true})",
-                             R"({"v":7,"type":"bind","tensors":[{"name":"a","shape":[1.5]}],"last":true})",
-                             R"({"v":7,"type":"bind","tensors":[{"name":"a"}],"last":true})",
-                             R"({"v":7,"type":"bind","tensors":[7],"last":true})",
-                             R"({"v":7,"type":"bind","tensors":[{"name":"a","shape":[18446744073709551615]}],"last":true})",
-                             R"({"v":7,"type":"bind","tensors":[{"name":"a","shape":[1099511627776,1099511627776]}],"last":true})",
-                             R"({"v":7,"type":"bind","tensors":[],"last":1})",
-                             R"({"v":7,"type":"export","name":"a/b"})",
-                             R"({"v":7,"type":"export","name":".."})",
-                             R"({"v":7,"type":"inner","step":1,"inner_steps":1,"loss":1e999,"tokens":1,"samples":1})",
-                             R"({"v":7,"type":"inner","step":1,"inner_steps":4294967296,"loss":1,"tokens":1,"samples":1})",
-                             R"({"v":7,"type":"inner","step":1,"inner_steps":1,"loss":"1","tokens":1,"samples":1})",
-                             R"({"v":7,"type":"inner","step":-1,"inner_steps":1,"loss":1,"tokens":1,"samples":1})",
-                             R"({"v":7,"type":"error","name":"NoSuchError","detail":"","context":[]})",
-                             R"({"v":7,"type":"error","name":"RunFull","detail":"","context":[1]})",
-                             R"({"v":7,"type":"final","held_out_loss":true,"sample":""})"}) {
+                             R"({"v":V,"type":"welcome"})",
+                             R"({"v":V,"type":7})",
+                             R"({"v":V,"type":"bind"})",
+                             R"({"v":V,"type":"bind","tensors":{},"last":true})",
+                             R"({"v":V,"type":"bind","tensors":[{"name":"a","shape":[-1]}],"last":true})",
+                             R"({"v":V,"type":"bind","tensors":[{"name":"a","shape":[1.5]}],"last":true})",
+                             R"({"v":V,"type":"bind","tensors":[{"name":"a"}],"last":true})",
+                             R"({"v":V,"type":"bind","tensors":[7],"last":true})",
+                             R"({"v":V,"type":"bind","tensors":[{"name":"a","shape":[18446744073709551615]}],"last":true})",
+                             R"({"v":V,"type":"bind","tensors":[{"name":"a","shape":[1099511627776,1099511627776]}],"last":true})",
+                             R"({"v":V,"type":"bind","tensors":[],"last":1})",
+                             R"({"v":V,"type":"export","name":"a/b"})",
+                             R"({"v":V,"type":"export","name":".."})",
+                             R"({"v":V,"type":"inner","step":1,"inner_steps":1,"loss":1e999,"tokens":1,"samples":1})",
+                             R"({"v":V,"type":"inner","step":1,"inner_steps":4294967296,"loss":1,"tokens":1,"samples":1})",
+                             R"({"v":V,"type":"inner","step":1,"inner_steps":1,"loss":"1","tokens":1,"samples":1})",
+                             R"({"v":V,"type":"inner","step":-1,"inner_steps":1,"loss":1,"tokens":1,"samples":1})",
+                             R"({"v":V,"type":"error","name":"NoSuchError","detail":"","context":[]})",
+                             R"({"v":V,"type":"error","name":"RunFull","detail":"","context":[1]})",
+                             R"({"v":V,"type":"final","held_out_loss":true,"sample":""})"}) {
     BOOST_TEST(refused_by_agent(packet), packet);
   }
+  BOOST_TEST(!refused_by_agent(R"({"v":V,"type":"leave"})"));
   BOOST_TEST(refused_by_agent(std::string(MAX_PACKET_BYTES, '[')));
-  BOOST_TEST(refused_by_agent(R"({"v":7,"type":"leave","pad":")" + std::string(MAX_PACKET_BYTES, 'x') + "\"}"));
-  BOOST_TEST(refused_by_agent("{\"v\":1,\"type\":\"export\",\"name\":\"a\xff\"}"));
+  BOOST_TEST(refused_by_agent(R"({"v":V,"type":"leave","pad":")" + std::string(MAX_PACKET_BYTES, 'x') + "\"}"));
+  BOOST_TEST(refused_by_agent("{\"v\":V,\"type\":\"export\",\"name\":\"a\xff\"}"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
