@@ -166,19 +166,25 @@ void wait_for_clock(caf::scoped_actor& self) {
 }
 
 /// The broker sends itself a message at each heartbeat. One that comes when nobody drives the broker any more stays in its mailbox, and
-/// owns it as the sender: neither would be freed. After the first cancellation at most one waits in the mailbox; the answer proves that it
-/// has been dealt with, and the next one, an interval later at the earliest, is cancelled before it comes, unless that took so long.
+/// owns it as the sender: neither would be freed. Each answer of the broker proves that it has dealt with the beat before it, and asked
+/// for the next one. A beat that was under way at the beginning may have read the clock before, so what it asks for can come at once: it is
+/// cancelled, or is dealt with before the second answer. Whatever was asked for later comes an interval after the beginning at the
+/// earliest, and is cancelled by then, unless all this took so long.
 void end_heartbeats(caf::actor_system& system) {
   const auto interval = caf::get_or(system.config(), "middleman.heartbeat-interval", caf::timespan{});
   caf::scoped_actor self(system);
+  const auto cancel = [&] {
+    system.clock().cancel_all();
+    wait_for_clock(self);
+  };
   for (const auto patience = monotonic_now() + BROKER_LIMIT; monotonic_now() < patience;) {
     const auto begun = monotonic_now();
-    system.clock().cancel_all();
-    wait_for_clock(self);
-    self->request(basp_broker(system), BROKER_LIMIT, caf::get_atom_v, system.node())
-        .receive([](const caf::node_id&, const std::string&, std::uint16_t) {}, [](const caf::error&) {});
-    system.clock().cancel_all();
-    wait_for_clock(self);
+    cancel();
+    for (int proof = 0; proof < 2; ++proof) {
+      self->request(basp_broker(system), BROKER_LIMIT, caf::get_atom_v, system.node())
+          .receive([](const caf::node_id&, const std::string&, std::uint16_t) {}, [](const caf::error&) {});
+      cancel();
+    }
     if (monotonic_now() - begun < interval || interval == caf::timespan{}) return;
   }
 }
