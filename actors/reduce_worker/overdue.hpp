@@ -16,7 +16,7 @@ struct Awaited {
   bool begun = false;     ///< something of the operation has come from it
   bool holds_up = false;  ///< the next chunk that is to be combined here lacks its input
   bool owes = false;      ///< inputs or results
-  bool takes = true;      ///< nothing is left that must be sent to it
+  bool takes = true;      ///< nothing that is there for it waits to be sent
   Instant last_heard{};
 };
 

@@ -8,6 +8,8 @@ namespace {
 
 Transition nothing(State state) { return {std::move(state), {}}; }
 
+bool is_decided(const State& state) { return state.phase == Phase::Committed || state.phase == Phase::Aborted; }
+
 Transition commit(State state) {
   state.phase = Phase::Committed;
   Transition done{std::move(state), {}};
@@ -98,14 +100,14 @@ Transition committed_by(State state, std::uint32_t rank) {
 
 Transition aborted_by(State state, std::uint32_t rank) {
   state.answered[rank] = true;
-  if (state.phase == Phase::Committed || state.phase == Phase::Aborted) return nothing(std::move(state));
+  if (is_decided(state)) return nothing(std::move(state));
   if (!state.cause) state.cause = Error{ErrorName::LaneBroken, "rank " + std::to_string(rank) + " gave the operation up"};
   return abort(std::move(state));
 }
 
 Transition lost(State state, std::uint32_t rank, Error cause) {
   state.answered[rank] = true;
-  if (state.phase == Phase::Committed || state.phase == Phase::Aborted || state.lost[rank]) return nothing(std::move(state));
+  if (is_decided(state) || state.lost[rank]) return nothing(std::move(state));
   state.lost[rank] = true;
   // Nothing more is expected of it: it may have committed, and gone its way.
   if (state.phase == Phase::Voted && state.votes[rank]) return nothing(std::move(state));
@@ -113,6 +115,7 @@ Transition lost(State state, std::uint32_t rank, Error cause) {
 }
 
 Transition overdue(State state, Error cause) {
+  if (is_decided(state)) return nothing(std::move(state));
   auto next = fail(std::move(state), std::move(cause));
   next.state.asking = true;
   return next;
@@ -120,30 +123,31 @@ Transition overdue(State state, Error cause) {
 
 Transition nobody_answers(State state, Error cause) {
   state.asking = false;
-  if (state.phase == Phase::Committed || state.phase == Phase::Aborted) return nothing(std::move(state));
+  if (is_decided(state)) return nothing(std::move(state));
   for (std::uint32_t r = 0; r < state.lost.size(); ++r)
     if (r != state.rank) state.lost[r] = true;
   return doubt(std::move(state), std::move(cause));
 }
 
-Transition fail(State state, Error cause) {
+Transition cancel(State state, Error cause) {
   state.asking = false;
+  return fail(std::move(state), std::move(cause));
+}
+
+Transition fail(State state, Error cause) {
   if (state.phase != Phase::Reducing && state.phase != Phase::Voted) return nothing(std::move(state));
   return doubt(std::move(state), std::move(cause));
 }
 
 bool is_over(const State& state) { return state.phase == Phase::Committed || (state.phase == Phase::Aborted && !silent(state)); }
 
-std::optional<std::uint32_t> silent(const State& state) {
+std::optional<std::uint32_t> silent(const State& state, const Ranks& heard) {
   const auto world = static_cast<std::uint32_t>(state.answered.size());
   for (std::uint32_t step = 1; state.asking && step < world; ++step)
-    if (const auto rank = (state.rank + step) % world; !state.answered[rank]) return rank;
+    if (const auto rank = (state.rank + step) % world; !state.answered[rank] && (heard.empty() || !heard[rank])) return rank;
   return std::nullopt;
 }
 
-bool needs(const State& state, std::uint32_t rank) {
-  const bool decided = state.phase == Phase::Committed || state.phase == Phase::Aborted;
-  return !decided || (state.asking && !state.answered[rank]);
-}
+bool needs(const State& state, std::uint32_t rank) { return !is_decided(state) || (state.asking && !state.answered[rank]); }
 
 }  // namespace prime::vote

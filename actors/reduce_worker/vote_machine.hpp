@@ -62,12 +62,14 @@ Transition lost(State state, std::uint32_t rank, Error cause);
 Transition overdue(State state, Error cause);
 /// Whoever is not lost had its time to answer and is counted as lost, also one that doubts and then fell silent: no wait is for ever.
 Transition nobody_answers(State state, Error cause);
-/// This rank cannot or will not go on, nor wait for who answers.
+/// This rank cannot go on.
 Transition fail(State state, Error cause);
+/// It will not go on, nor wait for who answers.
+Transition cancel(State state, Error cause);
 
 bool is_over(const State& state);
-/// The next rank that has not answered although it was asked.
-std::optional<std::uint32_t> silent(const State& state);
+/// The next rank that has not answered although it was asked, of those from which nothing else is `heard` either.
+std::optional<std::uint32_t> silent(const State& state, const Ranks& heard = {});
 /// Whether a word of this rank may still matter.
 bool needs(const State& state, std::uint32_t rank);
 

@@ -36,7 +36,7 @@ struct Row {
   Times time_s;                        ///< of the slowest peer, from a common start to the commit
   double bus_bytes_per_s = 0;          ///< 2(N−1)/N · bytes / median
   double cpu_s_per_gb = 0;             ///< of all peers, for each 10^9 bytes that leave a peer
-  std::uint64_t extra_bytes_peak = 0;  ///< of one peer, beyond input and output
+  std::uint64_t extra_bytes_peak = 0;  ///< of one peer, beyond input and output, in all cases of so many peers
   double limit_share = 0;              ///< of the rate that the machine allows in the same run (limits.hpp): sockets, AES-GCM, or memcpy
 };
 

@@ -2,7 +2,6 @@
 #include "prime/group.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <functional>
@@ -40,25 +39,19 @@ struct Reduction::Impl : std::enable_shared_from_this<Reduction::Impl> {
   lanes::LaneEngine* engine = nullptr;
   OperationId op;
   std::span<std::byte> copy_to;  ///< in place: where the result goes
-  SpareMemory::Memory result;
-  std::shared_ptr<SpareMemory> spare;  ///< where `result` and `feedback` are from, and go back to
   std::shared_ptr<kernels::DeviceMemory> memory;
-  std::shared_ptr<std::byte> device_result;  ///< instead of `result`
-  bool reduced = false;                      ///< the engine has done its part, and may be gone; guarded by mutex
+  std::shared_ptr<std::byte> result;  ///< in place: where it is made, on the device if there is `memory`
+  bool reduced = false;               ///< the engine has done its part, and may be gone; guarded by mutex
   std::span<float> residual;
-  SpareMemory::Memory feedback;
+  std::shared_ptr<std::byte> feedback;
   std::span<float> next_residual;  ///< in `feedback`
 
-  /// Where the result of a reduce in place is made; empty when there is no room.
-  std::span<std::byte> make_room() {
-    if (!memory) {
-      result = spare->take(copy_to.size());
-      return std::span{result}.first(copy_to.size());
-    }
-    std::byte* const room = memory->allocate(copy_to.size());
-    if (room == nullptr) return {};
-    device_result = {room, [device = memory](std::byte* each) { device->release(each); }};
-    return {room, copy_to.size()};
+  /// Where the result of a reduce in place is made; empty when the device has no room.
+  std::span<std::byte> make_room(SpareMemory& spare) {
+    if (!memory) result = spare.take(copy_to.size());
+    else if (std::byte* const room = memory->allocate(copy_to.size()))
+      result = {room, [device = memory](std::byte* each) { device->release(each); }};
+    return {result.get(), result ? copy_to.size() : 0};
   }
 
   void end(ReduceOutcome ended) {
@@ -69,26 +62,24 @@ struct Reduction::Impl : std::enable_shared_from_this<Reduction::Impl> {
     if (!ended.stats) return tell(fail(std::move(ended.stats).error()));
     const ReduceInfo info{ended.stats->wire_bytes_sent, ended.stats->wire_bytes_received, ended.stats->elapsed, ended.stats->digest};
     std::ranges::copy(next_residual, residual.begin());
-    if (device_result) return put_in_place(info);
-    if (!copy_to.empty()) std::memcpy(copy_to.data(), result.data(), copy_to.size());
+    if (memory && result) return put_in_place(info);
+    if (result) std::memcpy(copy_to.data(), result.get(), copy_to.size());
     tell(info);
   }
 
   void put_in_place(const ReduceInfo& info) {
-    memory->move(
-        {device_result.get(), copy_to.size()}, copy_to.data(), [self = shared_from_this(), info](std::optional<std::string> fault) {
-          if (!fault) return self->tell(info);
-          self->tell(fail(ErrorName::DeviceUnusable, "putting the result of a committed reduce in its place on " + self->memory->name() +
-                                                         " failed: " + *fault + "; the other members have it"));
-        });
+    memory->move({result.get(), copy_to.size()}, copy_to.data(), [self = shared_from_this(), info](std::optional<std::string> fault) {
+      if (!fault) return self->tell(info);
+      self->tell(fail(ErrorName::DeviceUnusable, "putting the result of a committed reduce in its place on " + self->memory->name() +
+                                                     " failed: " + *fault + "; the other members have it"));
+    });
   }
 
   /// Whoever waits may end the tensors and the group at once.
   void tell(Result<ReduceInfo> end) {
-    device_result.reset();
+    result.reset();
+    feedback.reset();
     memory.reset();
-    spare->give(std::move(result));
-    spare->give(std::move(feedback));
     const std::lock_guard lock(mutex);
     outcome = std::move(end);
     changed.notify_all();
@@ -205,7 +196,6 @@ std::size_t Group::peak_bytes() const { return impl_->engine->peak_bytes() + imp
 Reduction Group::begin(std::span<const std::byte> input, std::span<std::byte> output, const ReduceOptions& options, bool drive) {
   auto reduction = std::make_shared<Reduction::Impl>();
   reduction->engine = impl_->engine.get();
-  reduction->spare = impl_->spare;
   ReduceRequest request;
   {
     const std::lock_guard lock(impl_->mutex);
@@ -223,7 +213,7 @@ Reduction Group::begin(std::span<const std::byte> input, std::span<std::byte> ou
   const bool in_place = !output.empty() && input.data() == output.data();
   if (in_place) {
     reduction->copy_to = output;
-    request.output = reduction->make_room();
+    request.output = reduction->make_room(*impl_->spare);
   }
   request.deadline = options.timeout.count() > 0 ? options.timeout : impl_->options.timeout;
   request.type = options.type;
@@ -236,7 +226,7 @@ Reduction Group::begin(std::span<const std::byte> input, std::span<std::byte> ou
   request.vote = true;
   reduction->residual = options.residual;
   reduction->feedback = impl_->spare->take(options.residual.size_bytes());
-  reduction->next_residual = {reinterpret_cast<float*>(reduction->feedback.data()), options.residual.size()};
+  reduction->next_residual = {reinterpret_cast<float*>(reduction->feedback.get()), options.residual.size()};
   request.residual = reduction->residual;
   request.next_residual = reduction->next_residual;
   auto done = [reduction](ReduceOutcome outcome) { reduction->end(std::move(outcome)); };

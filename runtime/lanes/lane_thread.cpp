@@ -89,10 +89,11 @@ void LaneThread::run() {
 void LaneThread::turn() {
   busy_ = false;
   obey_commands();
-  check_deadlines();
+  const auto now = options_.now();
   combine();
   greet_arrivals();
   move_bytes();
+  check_deadlines(now);  // what lay here unread when this process stood still has been read by now
   keep_what_blocks();
   finish_what_is_done();
 }
@@ -220,7 +221,7 @@ void LaneThread::end_operations_before(OperationId op) {
 void LaneThread::obey(AbortCommand command) {
   const auto at = operations_.find(command.op);
   if (at == operations_.end()) return;
-  at->second.operation->give_up(aborted(command.reason), std::nullopt, false);
+  at->second.operation->cancel(aborted(command.reason));
 }
 
 void LaneThread::obey(ForgetCommand command) {
@@ -263,9 +264,8 @@ void LaneThread::combine() {
     if (running.operation->combine_one()) busy_ = true;
 }
 
-void LaneThread::check_deadlines() {
+void LaneThread::check_deadlines(Instant now) {
   if (operations_.empty() && !probes_.next_deadline()) return;
-  const auto now = options_.now();
   probes_.expire(now, [this](PeerId peer) { return lanes_.contains(peer); });
   for (auto& [op, running] : operations_) {
     Operation& operation = *running.operation;

@@ -136,7 +136,7 @@ class LaneThread {
   void write_to(Lane& lane, Stream& stream);
 
   void combine();
-  void check_deadlines();
+  void check_deadlines(Instant now);
   void send_votes(Operation& operation);
   void finish_what_is_done();
   [[nodiscard]] std::uint32_t window() const;

@@ -329,6 +329,11 @@ void Operation::give_up(Error error, std::optional<std::uint32_t> suspect, bool 
   obey(lost ? vote::lost(std::move(vote_), *suspect, std::move(error)) : vote::fail(std::move(vote_), std::move(error)));
 }
 
+void Operation::cancel(Error error) {
+  if (!request_.vote) return give_up(std::move(error), std::nullopt, false);
+  obey(vote::cancel(std::move(vote_), std::move(error)));
+}
+
 void Operation::deadline_passed(Instant now) {
   const auto waited_for = [&](std::optional<std::uint32_t> rank) {
     if (rank && suspect_ == PeerId{}) suspect_ = member(*rank).id;
@@ -341,8 +346,12 @@ void Operation::deadline_passed(Instant now) {
     else if (auto error = waited_for(most_overdue(plan_.schedule(), awaited())); !error_) error_ = std::move(error);
     return;
   }
+  if (looks_ == 2) second_look_ = now;
   if (looks_ <= LOOKS) return;
-  if (const auto rank = vote::silent(vote_)) error_ = waited_for(rank);
+  // Over a slow link its answer may lie behind what was sent before. What a frozen one had sent is here by the second look.
+  vote::Ranks heard(plan_.world());
+  for (std::uint32_t rank = 0; rank < plan_.world(); ++rank) heard[rank] = exchanges_[rank].last_heard > second_look_;
+  if (vote::silent(vote_)) error_ = waited_for(vote::silent(vote_, heard));
   obey(vote::nobody_answers(std::move(vote_), Error{ErrorName::DeadlineExceeded, "no answer from the other peers"}));
 }
 
@@ -351,7 +360,7 @@ std::vector<Awaited> Operation::awaited() const {
   for (std::uint32_t rank = 0; rank < plan_.world(); ++rank) {
     const auto& exchange = exchanges_[rank];
     const bool owes = exchange.inputs_missing > 0 || exchange.results_missing > 0;
-    others[rank] = {exchange.begun, holds_up(rank), owes, exchange.to_send == 0, exchange.last_heard};
+    others[rank] = {exchange.begun, holds_up(rank), owes, exchange.ready.empty() && exchange.sending == 0, exchange.last_heard};
   }
   others[plan_.rank()].begun = others[plan_.rank()].takes = true;
   return others;
@@ -364,6 +373,7 @@ bool Operation::restart(std::uint32_t rank) {
   exchange.begin_claimed = false;
   exchange.to_send += exchange.begin_sent ? 1 : 0;
   exchange.begin_sent = false;
+  exchange.sending = 0;
   exchange.control.clear();
   // What was expected on the old lane has not come.
   for (std::uint32_t segment = 0; segment < plan_.segments(); ++segment) {

@@ -108,6 +108,8 @@ class Operation {
 
   /// Ends it. With a vote it goes on until it is known whether anybody committed. `lost`: the suspect is gone for good.
   void give_up(Error error, std::optional<std::uint32_t> suspect, bool lost);
+  /// As above, and waits for nobody's answer.
+  void cancel(Error error);
   /// Frames of the vote that must be sent even if the operation ends now.
   [[nodiscard]] std::deque<Frame> take_control(std::uint32_t to) { return std::exchange(exchanges_[to].control, {}); }
   [[nodiscard]] bool votes() const { return request_.vote; }
@@ -132,6 +134,7 @@ class Operation {
     std::deque<Frame> control;         ///< words of the vote
     std::deque<Frame> ready;           ///< results and sums that wait for their turn
     std::uint64_t to_send = 0;         ///< frames, the beginning among them
+    std::uint64_t sending = 0;         ///< of these, on their way to the lane
     std::uint64_t inputs_missing = 0;
     std::uint64_t results_missing = 0;
     Instant last_heard{};
@@ -182,6 +185,7 @@ class Operation {
   [[nodiscard]] Gathering& gathering_of(const Piece& piece);
   void note_gathered(Gathering& gathering, const Piece& piece);
   [[nodiscard]] Result<Place> place_of(std::uint32_t from, const FrameHeader& header) const;
+  [[nodiscard]] std::optional<Frame> next_frame(std::uint32_t to, std::uint32_t most);
   [[nodiscard]] std::optional<Frame> next_input(std::uint32_t to, std::uint32_t window);
   Result<void> encode_input(const Piece& piece, std::span<std::byte> wire);
   [[nodiscard]] std::size_t payload_of(const Piece& piece) const;
@@ -211,6 +215,7 @@ class Operation {
   Instant started_;
   Instant deadline_;
   std::uint32_t looks_ = 0;  ///< for answers, from the deadline on
+  Instant second_look_{};
   std::uint64_t agreement_ = 0;
   std::unordered_map<PeerId, std::uint32_t> ranks_;
   std::vector<Exchange> exchanges_;                          ///< by rank; the own one stays unused

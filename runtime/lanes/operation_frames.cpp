@@ -184,6 +184,12 @@ void Operation::take_result(const Piece& piece, std::uint64_t checksum, const Re
 // --- sending ---------------------------------------------------------------------------------------------------------
 
 std::optional<Frame> Operation::next(std::uint32_t to, std::uint32_t most) {
+  auto frame = next_frame(to, most);
+  if (frame) ++exchanges_[to].sending;
+  return frame;
+}
+
+std::optional<Frame> Operation::next_frame(std::uint32_t to, std::uint32_t most) {
   auto& exchange = exchanges_[to];
   if (!exchange.begin_claimed) {
     exchange.begin_claimed = true;
@@ -247,6 +253,7 @@ void Operation::sent(std::uint32_t to, const FrameHeader& header) {
   auto& exchange = exchanges_[to];
   stats_.wire_bytes_sent += HEADER_BYTES + header.payload_bytes;
   --exchange.to_send;
+  --exchange.sending;
   if (header.kind == PieceKind::Begin) exchange.begin_sent = true;
 }
 

@@ -77,12 +77,13 @@ class Reduction {
   ~Reduction();
 
   /// Blocks until it is committed or aborted. Aborted: the input is as it was, the output is undefined.
-  ///   PeerLost, LaneBroken   a member went away
+  ///   PeerLost, LaneBroken   a member went away, or gave the reduce up for one of the reasons below
   ///   DeadlineExceeded       a member did not take part in time; at one member at least it is named, if it does not answer either within
-  ///                          five seconds more (frozen, or away), and at none if all answer (slow)
+  ///                          five seconds more (frozen, or away), and at none if all answer, or are still heard of (slow)
   ///   ReduceMismatch         members disagree on sizes, types or weights, or the combination of options does not exist
   ///   NonFiniteValue         a value that the codec cannot carry, here or (as LaneBroken) at another member
   ///   DeviceUnusable         the device failed to copy, here or (as LaneBroken) at another member
+  ///   Usage                  spans or weights that do not fit each other
   Result<ReduceInfo> wait();
   /// Empty when it still runs after `limit`.
   std::optional<Result<ReduceInfo>> wait_for(std::chrono::nanoseconds limit);
@@ -109,8 +110,9 @@ class Group {
 
   /// Starts a reduce; the spans hold the same count of elements on all members, and stay valid until it has ended.
   /// `output` may be `input`, but not overlap it otherwise (Usage). Then the result is written into a buffer and copied when it is
-  /// committed. That buffer lies where the tensor lies. In the host's memory the group keeps it for the next reduces in place; a device
-  /// that fails to copy has DeviceUnusable for an end, while the others have the result.
+  /// committed. That buffer lies where the tensor lies. In the host's memory the group keeps it, like that of residuals, for the next
+  /// reduces, never more than was in use at once; a device that fails to copy has DeviceUnusable for an end, while the others have the
+  /// result.
   Reduction reduce_async(std::span<const std::byte> input, std::span<std::byte> output, const ReduceOptions& options);
   Result<ReduceInfo> reduce(std::span<const std::byte> input, std::span<std::byte> output, const ReduceOptions& options);
   Result<ReduceInfo> reduce(std::span<const float> input, std::span<float> output, const ReduceOptions& options = {});

@@ -7,7 +7,10 @@
 #include <condition_variable>
 #include <cstring>
 #include <future>
+#include <map>
+#include <memory>
 #include <mutex>
+#include <random>
 #include <set>
 #include <tuple>
 #include <unistd.h>
@@ -125,24 +128,52 @@ BOOST_AUTO_TEST_CASE(results_in_place_are_made_in_the_memory_of_earlier_ones) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(spare_memory_is_the_smallest_that_suffices_and_the_largest_makes_way) {
-  SpareMemory spare;
-  auto small = spare.take(100);
-  auto large = spare.take(1000);
-  const auto* const at_small = small.data();
-  const auto* const at_large = large.data();
-  BOOST_TEST(spare.peak_bytes() == 1100U);
-  spare.give(std::move(large));
-  spare.give(std::move(small));
-  small = spare.take(90);
-  large = spare.take(101);
-  BOOST_TEST(small.data() == at_small);
-  BOOST_TEST(large.data() == at_large);
-  BOOST_TEST(spare.peak_bytes() == 1100U);
-  spare.give(std::move(large));
-  spare.give(std::move(small));
-  BOOST_TEST(spare.take(3000).size() == 3000U);
-  BOOST_TEST(spare.peak_bytes() == 3100U);
+BOOST_AUTO_TEST_CASE(spare_memory_is_what_fits) {
+  const auto spare = std::make_shared<SpareMemory>();
+  auto small = spare->take(100);
+  auto large = spare->take(1000);
+  const auto* const at_small = small.get();
+  const auto* const at_large = large.get();
+  small.reset();
+  large.reset();
+  small = spare->take(90);
+  large = spare->take(600);
+  BOOST_TEST(small.get() == at_small);
+  BOOST_TEST(large.get() == at_large);
+  BOOST_TEST(spare->peak_bytes() == 1100U);
+  large.reset();
+  const auto another = spare->take(101);  // does not take the place of what is much larger
+  BOOST_TEST(another.get() != at_large);
+  BOOST_TEST(spare->take(0) == nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(spare_memory_is_never_more_than_was_in_use_at_once) {
+  const auto spare = std::make_shared<SpareMemory>();
+  std::vector<std::size_t> sizes{1 << 20};
+  sizes.insert(sizes.end(), 100, 1 << 10);
+  sizes.insert(sizes.end(), 60, 8 << 10);
+  sizes.insert(sizes.end(), 30, 64 << 10);
+  std::mt19937 random(7);
+  std::map<std::size_t, std::pair<std::shared_ptr<std::byte>, std::size_t>> lent;
+  std::size_t asked = 0;
+  std::size_t most_asked = 0;
+  const auto give_back = [&] {
+    const auto one = std::next(lent.begin(), static_cast<std::ptrdiff_t>(random() % lent.size()));
+    asked -= one->second.second;
+    lent.erase(one);
+  };
+  for (std::size_t round = 0, name = 0; round < 30; ++round) {
+    std::ranges::shuffle(sizes, random);
+    for (const std::size_t bytes : sizes) {
+      if (lent.size() == 32) give_back();
+      lent[name++] = {spare->take(bytes), bytes};
+      most_asked = std::max(most_asked, asked += bytes);
+      BOOST_REQUIRE(spare->held_bytes() <= spare->peak_bytes());
+    }
+  }
+  while (!lent.empty()) give_back();
+  BOOST_TEST(spare->held_bytes() <= spare->peak_bytes());
+  BOOST_TEST(spare->peak_bytes() < 2 * most_asked);
 }
 
 BOOST_AUTO_TEST_CASE(an_input_that_overlaps_the_output_is_refused) {

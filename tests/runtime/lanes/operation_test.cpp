@@ -231,6 +231,18 @@ BOOST_AUTO_TEST_CASE(who_does_not_take_its_results_is_blamed_when_nobody_owes_an
   BOOST_TEST((small.blamed() == PeerId{2}));  // rank 1, although it was heard last
 }
 
+BOOST_AUTO_TEST_CASE(nobody_is_blamed_for_what_is_not_combined_here) {
+  Fixture small(48);  // one chunk for each rank
+  small.operation->sent(1, small.begin);
+  for (const std::uint32_t rank : {1U, 2U}) {
+    BOOST_TEST(small.deliver(rank, PieceKind::Begin, 0, 10));
+    BOOST_TEST(small.deliver(rank, PieceKind::Input, 0, 20));
+    BOOST_TEST(!small.send_all(rank).empty());
+    BOOST_TEST(small.deliver(rank, PieceKind::Result, 0, 30));
+  }
+  BOOST_TEST((small.blamed() == PeerId{}));
+}
+
 BOOST_FIXTURE_TEST_CASE(an_exchange_begins_anew_once_and_only_before_anything_came, Fixture) {
   operation->sent(1, begin);
   BOOST_TEST(operation->restart(1));
@@ -280,9 +292,9 @@ BOOST_FIXTURE_TEST_CASE(who_was_frozen_until_after_the_deadline_commits_nothing_
 
 /// Rank 2 stands still; the sum of rank 1, behind it, cannot come either.
 struct RingFixture : Fixture {
-  explicit RingFixture(bool vote = true) {
+  explicit RingFixture(bool vote = true, Schedule schedule = Schedule::Ring) {
     auto wanted = request();
-    wanted.schedule = Schedule::Ring;
+    wanted.schedule = schedule;
     wanted.vote = vote;
     auto made = Operation::make(
         std::move(wanted), {3, &pool}, [](std::uint64_t, std::uint64_t) {}, [] { return at(0); });
@@ -305,9 +317,37 @@ BOOST_FIXTURE_TEST_CASE(answers_that_came_while_this_rank_stood_still_count, Rin
 BOOST_FIXTURE_TEST_CASE(a_caller_that_cancels_does_not_wait_for_answers, RingFixture) {
   BOOST_TEST((blamed() == PeerId{}));
   BOOST_TEST(!operation->outcome(at(200)).has_value());
-  operation->give_up(Error{ErrorName::Interrupted, "cancelled"}, std::nullopt, false);
+  operation->cancel(Error{ErrorName::Interrupted, "cancelled"});
   BOOST_REQUIRE(operation->outcome(at(200)).has_value());
   BOOST_TEST((operation->outcome(at(200))->error().name == ErrorName::DeadlineExceeded));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_deadline_that_passes_after_the_end_asks_nobody, RingFixture) {
+  operation->cancel(Error{ErrorName::Interrupted, "cancelled"});
+  BOOST_TEST((blamed() == PeerId{}));
+  BOOST_REQUIRE(operation->outcome(at(200)).has_value());
+  BOOST_TEST((operation->outcome(at(200))->error().name == ErrorName::Interrupted));
+}
+
+BOOST_FIXTURE_TEST_CASE(what_fails_while_answers_are_awaited_does_not_end_the_wait, RingFixture) {
+  BOOST_TEST((blamed() == PeerId{}));
+  operation->give_up(Error{ErrorName::NonFiniteValue}, std::nullopt, false);
+  BOOST_TEST(!operation->outcome(at(200)).has_value());
+  await_answers_in_vain();
+  BOOST_TEST((operation->suspect() == PeerId{2}));
+}
+
+BOOST_AUTO_TEST_CASE(who_is_still_heard_of_while_answers_are_awaited_is_slow_and_not_named) {
+  for (const std::uint32_t slow : {0U, 1U, 2U}) {
+    RingFixture direct(true, Schedule::Direct);
+    BOOST_TEST((direct.blamed() == PeerId{}));
+    for (int looks = 0; looks < 2; ++looks) direct.operation->deadline_passed(direct.operation->deadline());
+    for (std::uint32_t rank = 1; rank <= slow; ++rank) BOOST_TEST(direct.deliver(rank, PieceKind::Input, 0, 2'000'000'000));
+    direct.await_answers_in_vain();
+    BOOST_TEST((direct.operation->suspect() == (slow == 2 ? PeerId{} : PeerId{slow + 2})));
+    BOOST_REQUIRE(direct.operation->outcome(at(300)).has_value());
+    BOOST_TEST((direct.operation->outcome(at(300))->error().name == ErrorName::DeadlineExceeded));
+  }
 }
 
 BOOST_FIXTURE_TEST_CASE(in_a_ring_it_is_who_does_not_answer_that_stands_still, RingFixture) {
