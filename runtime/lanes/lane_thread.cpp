@@ -89,11 +89,10 @@ void LaneThread::run() {
 void LaneThread::turn() {
   busy_ = false;
   obey_commands();
-  const auto now = options_.now();
   combine();
   greet_arrivals();
   move_bytes();
-  check_deadlines(now);  // what lay here unread when this process stood still has been read by now
+  check_deadlines();
   keep_what_blocks();
   finish_what_is_done();
 }
@@ -264,8 +263,11 @@ void LaneThread::combine() {
     if (running.operation->combine_one()) busy_ = true;
 }
 
-void LaneThread::check_deadlines(Instant now) {
+/// This process may have stood still at any point, while answers came: a deadline has passed if it had when was looked last for what there
+/// is to read, which has been read since.
+void LaneThread::check_deadlines() {
   if (operations_.empty() && !probes_.next_deadline()) return;
+  const auto now = looked_;
   probes_.expire(now, [this](PeerId peer) { return lanes_.contains(peer); });
   for (auto& [op, running] : operations_) {
     Operation& operation = *running.operation;
@@ -346,6 +348,7 @@ int LaneThread::poll_timeout_ms() const {
 
 /// What comes next often comes within microseconds: the lane asks a few times before it sleeps, and lets others run meanwhile.
 int LaneThread::prepare_wait(const WakeFd& wake, std::vector<pollfd>& polled) {
+  looked_ = options_.now();
   polled.assign(1, pollfd{wake.fd(), POLLIN, 0});
   each_stream([&](Stream& stream) { polled.push_back(pollfd{stream.fd(), stream.poll_events(), 0}); });
   const int timeout = poll_timeout_ms();

@@ -136,7 +136,7 @@ class LaneThread {
   void write_to(Lane& lane, Stream& stream);
 
   void combine();
-  void check_deadlines(Instant now);
+  void check_deadlines();
   void send_votes(Operation& operation);
   void finish_what_is_done();
   [[nodiscard]] std::uint32_t window() const;
@@ -200,6 +200,7 @@ class LaneThread {
   std::size_t parked_frames_ = 0;
   std::deque<std::pair<OperationId, bool>> ended_;  ///< the last ones, and whether they were committed: who doubts may ask later
   Instant spin_until_{};
+  Instant looked_{};  ///< before the last poll
   std::uint64_t drives_ = 0;
   std::vector<pollfd> caller_polls_;
 

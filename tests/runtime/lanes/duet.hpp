@@ -2,6 +2,7 @@
 #pragma once
 
 #include <boost/test/unit_test.hpp>
+#include <mutex>
 #include <poll.h>
 
 #include "runtime/lanes/frame.hpp"
@@ -22,7 +23,10 @@ class Duet {
     options.streams = [streams] { return streams; };
     options.self = OURS;
     options.window_chunks = 64;  // more than sockets hold
-    options.now = [this] { return Instant(Duration(now_ns.fetch_add(tick_ns))); };
+    options.now = [this] {
+      const std::lock_guard still(stands_still);
+      return Instant(Duration(now_ns.fetch_add(tick_ns)));
+    };
     engine = std::make_unique<LaneEngine>(std::move(options));
     connect();
   }
@@ -149,6 +153,7 @@ class Duet {
     return outcomes.all().at(0);
   }
 
+  std::mutex stands_still;  ///< whoever holds it stops the engine when it looks at its clock
   std::atomic<std::int64_t> now_ns = 1;
   std::atomic<std::int64_t> tick_ns = 0;  ///< by which the clock goes on whenever it is read
   View view{Epoch{1}, {Member{OTHER, "", {}, 0}, Member{OURS, "", {}, 1}}};

@@ -115,6 +115,22 @@ BOOST_FIXTURE_TEST_CASE(a_mute_peer_is_named_at_the_deadline, Duet) {
   BOOST_TEST((outcome.suspect == OTHER));
 }
 
+BOOST_FIXTURE_TEST_CASE(a_peer_whose_bytes_lie_here_unread_when_this_process_goes_on_is_not_named, Duet) {
+  play_first();
+  for (std::uint64_t sequence = 2; sequence < 30; ++sequence) {
+    const auto outcome = outcome_of(sequence, [&] {
+      send(frame(sequence, PieceKind::Begin));
+      send(frame(sequence, PieceKind::Input), std::vector<float>(16, 3.0F));
+      for (int frames = 0; frames < 3; ++frames) BOOST_REQUIRE(receive().has_value());
+      const std::lock_guard still(stands_still);
+      send(frame(sequence, PieceKind::Result), std::vector<float>(16, 4.0F));
+      now_ns += Duration(PATIENCE).count() + 1;
+    });
+    BOOST_TEST((outcome.suspect == PeerId{}));
+    BOOST_TEST((outcome.stats.has_value() || outcome.stats.error().name == ErrorName::DeadlineExceeded));
+  }
+}
+
 BOOST_FIXTURE_TEST_CASE(a_peer_that_closes_in_mid_operation_is_named, Duet) {
   play_first();
   const auto outcome = outcome_of(2, [&] {
