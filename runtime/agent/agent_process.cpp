@@ -387,6 +387,8 @@ Result<void> run_agent(AgentOptions options, const AgentPorts& ports) {
     if (options.name.empty())
       options.name = options.replica.empty() ? readable_name(self) : options.replica + "." + std::to_string(options.shard);
     auto [outcome, told_to_end, coordinator, checkpoint] = live(options, self, before, welcome);
+    // What is wrong with the way in which it wants to join was wrong before, too, and is why it had to go.
+    if (!outcome && eviction && outcome.error().name == ErrorName::Usage) return outcome;
     if (!outcome && eviction) return fail(std::move(*eviction).with_context("joining anew, which failed: " + to_string(outcome.error())));
     // A trainer that is not ours to start belongs to its program, which decides itself whether to join again.
     if (outcome || told_to_end || !peer::joins_anew(outcome.error()) || options.trainer_descriptor) return outcome;
