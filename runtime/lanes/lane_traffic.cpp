@@ -133,8 +133,8 @@ void LaneThread::decide_on_header(Stream& stream) {
   if (stream.held) return;
   auto reception = operation->expect(*from, header, stream.can_lend());
   if (reception) return stream.receive(std::move(*reception));
-  // A peer that means another reduce still speaks the protocol: its lane stays.
-  if (reception.error().name != ErrorName::ReduceMismatch) return stream.lose(std::move(reception).error());
+  // A peer that means another reduce, or begins anew, still speaks the protocol: its lane stays.
+  if (reception.error().name == ErrorName::ProtocolViolation) return stream.lose(std::move(reception).error());
   operation->give_up(std::move(reception).error(), from, false);
   stream.discard();
 }

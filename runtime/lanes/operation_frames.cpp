@@ -24,7 +24,8 @@ Result<Operation::Place> Operation::place_of(std::uint32_t from, const FrameHead
   Place place;
   switch (header.kind) {
     case PieceKind::Begin:
-      if (exchange.begin_came) return violation("a second beginning");
+      // Its lane broke before it had heard anything: it begins anew over the next one, also with who needed nothing more of it.
+      if (exchange.begin_came) return prime::fail(ErrorName::LaneBroken, "what was sent to the peer was lost with its lane");
       return place;
     case PieceKind::Input: {
       const auto& take = plan_.route(header.segment).take;

@@ -70,14 +70,13 @@ BOOST_FIXTURE_TEST_CASE(a_frame_out_of_its_turn_is_a_violation, Duet) {
   wrong_chunk.chunk = 1;
   auto result_of_ours = frame(2, PieceKind::Result);
   result_of_ours.segment = 1;
-  const auto second_begin = frame(2, PieceKind::Begin);
   std::uint64_t sequence = 1;
-  for (auto wrong : {wrong_chunk, result_of_ours, second_begin, frame(2, PieceKind::Input)}) {
+  for (auto wrong : {wrong_chunk, result_of_ours, frame(2, PieceKind::Input)}) {
     wrong.op = op(++sequence);
     const auto outcome = outcome_of(sequence, [&] {
       send(frame(sequence, PieceKind::Begin));
       // The last one is the right frame with too few elements.
-      send(wrong, std::vector<float>(wrong.kind == PieceKind::Begin ? 0 : wrong.kind == PieceKind::Input && wrong.chunk == 0 ? 15 : 16));
+      send(wrong, std::vector<float>(wrong.kind == PieceKind::Input && wrong.chunk == 0 ? 15 : 16));
     });
     BOOST_TEST((outcome.stats.error().name == ErrorName::ProtocolViolation));
     BOOST_TEST((outcome.suspect == OTHER));
@@ -100,6 +99,22 @@ BOOST_FIXTURE_TEST_CASE(a_peer_that_means_another_reduce_is_a_mismatch_and_keeps
   std::vector<float> output(32);
   start(++sequence, output, outcomes);
   send_all(sequence);
+  BOOST_REQUIRE(outcomes.wait_for_all(1));
+  BOOST_TEST(outcomes.all().at(0).stats.has_value());
+}
+
+/// What was sent to it went with its lane before it had read anything, and this rank had nothing more to send or to wait for.
+BOOST_FIXTURE_TEST_CASE(a_peer_that_begins_twice_has_lost_what_was_sent_and_keeps_its_new_lane, Duet) {
+  play_first();
+  const auto outcome = outcome_of(2, [&] {
+    for (int times = 0; times < 2; ++times) send(frame(2, PieceKind::Begin));
+  });
+  BOOST_TEST((outcome.stats.error().name == ErrorName::LaneBroken));
+  BOOST_TEST((outcome.suspect == OTHER));
+  Outcomes outcomes;
+  std::vector<float> output(32);
+  start(3, output, outcomes);
+  send_all(3);
   BOOST_REQUIRE(outcomes.wait_for_all(1));
   BOOST_TEST(outcomes.all().at(0).stats.has_value());
 }

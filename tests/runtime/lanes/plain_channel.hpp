@@ -45,14 +45,21 @@ inline std::pair<SocketPtr, SocketPtr> tcp_pair() {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
   auto* raw = reinterpret_cast<sockaddr*>(&address);
-  if (::bind(listener.fd(), raw, size) != 0 || ::listen(listener.fd(), 1) != 0 || ::getsockname(listener.fd(), raw, &size) != 0)
+  if (::bind(listener.fd(), raw, size) != 0 || ::listen(listener.fd(), 8) != 0 || ::getsockname(listener.fd(), raw, &size) != 0)
     throw std::runtime_error("no listener");
   auto dialed = std::make_shared<Socket>(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (::connect(dialed->fd(), raw, size) != 0) throw std::runtime_error("no connection");
   // What is sent is there at once, so that a test knows what comes first of what it sends over two connections.
   const int at_once = 1;
   if (::setsockopt(dialed->fd(), IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once) != 0) throw std::runtime_error("no TCP_NODELAY");
-  return {std::move(dialed), std::make_shared<Socket>(::accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC))};
+  sockaddr_in own{};
+  if (::getsockname(dialed->fd(), reinterpret_cast<sockaddr*>(&own), &size) != 0) throw std::runtime_error("no address");
+  // Whoever else dials what listened at that port before is not the other end.
+  while (true) {
+    sockaddr_in from{};
+    auto accepted = std::make_shared<Socket>(::accept4(listener.fd(), reinterpret_cast<sockaddr*>(&from), &size, SOCK_CLOEXEC));
+    if (from.sin_port == own.sin_port && from.sin_addr.s_addr == own.sin_addr.s_addr) return {std::move(dialed), std::move(accepted)};
+  }
 }
 
 /// What goes wrong on the way. Shared by the test and the channel.
