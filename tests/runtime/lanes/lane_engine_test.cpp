@@ -69,12 +69,16 @@ BOOST_AUTO_TEST_CASE(lanes_of_several_streams_give_the_same_bits_and_come_back_w
       BOOST_TEST(cluster.dials() == 3 * streams);
       // Between two reduces: the last stream that was dialed is gone, and with it the lane.
       cluster.cut(0, 1);
+      std::string how;  // it is known to have failed once, and not why
       for (int i = 0; i < 20; ++i) {
         const auto reduced = cluster.reduce(any_weights(3, random), 5000);
         BOOST_REQUIRE(reduced.sound());
         if (i > 0) BOOST_REQUIRE(reduced.all_succeeded());
+        how += std::to_string(cluster.dials()) + " dials; ";
+        for (const auto& [rank, outcome] : reduced.outcomes)
+          if (!outcome.stats) how += "rank " + std::to_string(rank) + ": " + to_string(outcome.stats.error()) + "; ";
       }
-      BOOST_TEST(cluster.dials() == 4 * streams);
+      BOOST_TEST(cluster.dials() == 4 * streams, "streams " << streams << ", schedule " << int(schedule) << ": " << how);
     }
   }
 }
