@@ -91,6 +91,7 @@ bool LaneThread::join(std::unique_ptr<Stream>& stream, std::uint64_t bundle, std
   if (lanes_.contains(peer)) {
     probes_.fail(peer, Error{ErrorName::Interrupted, "the peer opened another lane"});
     (void)close_lane(peer, Error{ErrorName::LaneBroken, "the peer opened another one"});
+    finish_what_is_done();  // what that has ended is past before the first frame of the new lane is read, and its sender is told
   }
   Lane lane;
   lane.bundle = bundle;

@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(lanes_of_several_streams_give_the_same_bits_and_come_back_w
       BOOST_TEST(cluster.dials() == 3 * streams);
       // Between two reduces: the last stream that was dialed is gone, and with it the lane.
       cluster.cut(0, 1);
-      std::string how;  // it is known to have failed once, and not why
+      std::string how;
       for (int i = 0; i < 20; ++i) {
         const auto reduced = cluster.reduce(any_weights(3, random), 5000);
         BOOST_REQUIRE(reduced.sound());

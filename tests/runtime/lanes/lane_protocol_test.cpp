@@ -218,6 +218,31 @@ BOOST_FIXTURE_TEST_CASE(who_begins_what_was_given_up_before_there_was_a_lane_is_
   }
 }
 
+/// Its beginning is here when its new lane is adopted, which ends what this rank had begun over the old one.
+BOOST_FIXTURE_TEST_CASE(who_begins_anew_what_its_new_lane_has_ended_is_told, Duet) {
+  vote = true;
+  Outcomes outcomes;
+  std::vector<float> output(32);
+  start(1, output, outcomes);
+  const auto theirs = receive();
+  BOOST_REQUIRE(theirs.has_value());
+  auto begin = frame(1, PieceKind::Begin);
+  begin.agreement = theirs->agreement;
+  send(begin);
+  const auto input_of_theirs = receive();
+  BOOST_REQUIRE(input_of_theirs.has_value());
+  BOOST_TEST((input_of_theirs->kind == PieceKind::Input));
+  auto [near, far] = tcp_pair();
+  const auto old = std::exchange(socket, near);
+  send(begin);
+  engine->adopt(std::make_unique<PlainChannel>(std::move(far), OTHER));
+  const auto answer = receive();
+  BOOST_REQUIRE(answer.has_value());
+  BOOST_TEST((answer->kind == PieceKind::Aborted));
+  BOOST_REQUIRE(outcomes.wait_for_all(1));
+  BOOST_TEST((outcomes.all().at(0).stats.error().name == ErrorName::LaneBroken));
+}
+
 BOOST_FIXTURE_TEST_CASE(an_abort_in_mid_frame_frees_the_buffers_and_finishes_the_frame, Duet) {
   play_first();
   Outcomes outcomes;
