@@ -112,6 +112,7 @@ struct BenchArguments {
   std::vector<unsigned> tags{1};
   std::vector<std::string> places{"out"};
   unsigned repeat = 7;
+  bool paced = false;
 };
 
 struct SeedRange {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <unistd.h>
 
 #include "cli/commands.hpp"
 #include "cli/render/columns.hpp"
@@ -116,6 +117,14 @@ int print_rows(const std::vector<Row>& rows, Terminal& terminal) {
   return 0;
 }
 
+/// Waits for a whole line of standard input, and takes no byte behind it.
+bool line_came() {
+  char byte = 0;
+  while (::read(STDIN_FILENO, &byte, 1) == 1)
+    if (byte == '\n') return true;
+  return false;
+}
+
 }  // namespace
 
 int run_command(const BenchArguments& arguments, Terminal& terminal) {
@@ -127,10 +136,13 @@ int run_command(const BenchArguments& arguments, Terminal& terminal) {
     options.begins = [&](const std::string& kernel, const std::string& codec) { terminal.say("Measuring", kernel + " of " + codec); };
     return print_rows(bench::bench_kernels(options), terminal);
   }
-  const auto rows = bench::measure_reduces(cases_of(arguments), arguments.repeat, [&](auto peers, auto round) {
+  const auto begins = [&](auto peers, auto round) -> Result<void> {
     const auto at = round == 0 ? std::string{"warming up"} : "round " + std::to_string(round) + " of " + std::to_string(arguments.repeat);
     terminal.say("Measuring", std::to_string(peers) + " peers, " + at);
-  });
+    if (arguments.paced && !line_came()) return fail(ErrorName::Usage, "--paced: standard input ended before the last round (" + at + ")");
+    return {};
+  };
+  const auto rows = bench::measure_reduces(cases_of(arguments), arguments.repeat, begins);
   return rows ? print_rows(*rows, terminal) : terminal.complain(rows.error());
 }
 

@@ -51,13 +51,15 @@ struct Board {
   char failure[256];
   std::uint64_t peak_bytes[MAX_RANKS];
 
+  enum class Wait { Spin, Sleep };
   /// All go on together. False when one has failed.
-  bool meet(std::uint32_t peers, std::uint32_t& meeting) {
+  bool meet(std::uint32_t peers, std::uint32_t& meeting, Wait wait = Wait::Spin) {
     arrived.fetch_add(1);
     ++meeting;
     while (arrived.load() < peers * meeting) {
       if (failed.load() != 0) return false;
-      ::sched_yield();
+      if (wait == Wait::Spin) ::sched_yield();
+      else ::usleep(1000);
     }
     return failed.load() == 0;
   }
@@ -106,7 +108,9 @@ class Worker {
 
   bool run() {
     for (std::uint32_t round = 0; round < WARM_UP + repeat_; ++round) {
-      if (rank_ == 0 && begins_) begins_(peers_, round < WARM_UP ? 0 : round - WARM_UP + 1);
+      if (rank_ == 0 && begins_)
+        if (const auto good = begins_(peers_, round < WARM_UP ? 0 : round - WARM_UP + 1); !good) board_.fail(prime::to_string(good.error()));
+      if (!board_.meet(peers_, meeting_, Board::Wait::Sleep)) return false;
       // Each begins in its turn: the first of a round finds colder caches than the others.
       for (std::size_t turn = 0; turn < cases_.size(); ++turn)
         if (!play((round + turn) % cases_.size(), round)) return false;

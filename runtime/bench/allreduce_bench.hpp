@@ -41,8 +41,8 @@ struct Row {
 };
 
 /// Told before each round, in which all cases of so many peers are played one after the other; 0 is one that only warms up. Called in
-/// another process.
-using RoundBegins = std::function<void(std::uint32_t peers, std::uint32_t round)>;
+/// another process; until it returns, all processes of the measurement sleep. An error ends the measurement.
+using RoundBegins = std::function<Result<void>(std::uint32_t peers, std::uint32_t round)>;
 
 /// Fails when a case cannot run; the machine is left as it was.
 Result<std::vector<Row>> measure_reduces(const std::vector<Case>& cases, std::uint32_t repeat, const RoundBegins& begins = {});

@@ -14,7 +14,7 @@ namespace prime::lanes {
 
 inline constexpr std::size_t HEADER_BYTES = 64;
 inline constexpr std::size_t MAX_PAYLOAD_BYTES = 512 * 1024;
-inline constexpr std::uint8_t FRAME_VERSION = 4;
+inline constexpr std::uint8_t FRAME_VERSION = 5;
 
 using HeaderBytes = std::array<std::byte, HEADER_BYTES>;
 
@@ -26,7 +26,7 @@ struct FrameHeader {
   std::uint64_t agreement = 0;  ///< hash of all that peers must agree on before the first element (members, weights, types, chunks)
   std::uint32_t chunk = 0;
   std::uint32_t payload_bytes = 0;
-  std::uint64_t payload_checksum = 0;
+  std::uint64_t payload_checksum = 0;  ///< none of an input where the channel vouches for it
   friend bool operator==(const FrameHeader&, const FrameHeader&) = default;
 };
 

@@ -132,7 +132,10 @@ void LaneThread::decide_on_header(Stream& stream) {
   stream.held = operation->holds(header);
   if (stream.held) return;
   auto reception = operation->expect(*from, header, stream.can_lend());
-  if (reception) return stream.receive(std::move(*reception));
+  if (reception) {
+    reception->vouched = stream.vouches();
+    return stream.receive(std::move(*reception));
+  }
   // A peer that means another reduce, or begins anew, still speaks the protocol: its lane stays.
   if (reception.error().name == ErrorName::ProtocolViolation) return stream.lose(std::move(reception).error());
   operation->give_up(std::move(reception).error(), from, false);
@@ -158,7 +161,9 @@ void LaneThread::park_or_drop(Stream& stream) {
     return stream.lose(Error{ErrorName::ProtocolViolation, "a chunk of operation " + to_string(header.op) + ", which has not begun here"});
   stream.held = parked_frames_ >= MAX_PARKED_FRAMES;
   if (stream.held) return;
-  Reception reception{header, {}, ChunkPool::Buffer(new std::byte[header.payload_bytes]), false, true};
+  Reception reception{header, {}, ChunkPool::Buffer(new std::byte[header.payload_bytes])};
+  reception.vouched = stream.vouches();
+  reception.parked = true;
   reception.into = {reception.buffer.get(), header.payload_bytes};
   stream.receive(std::move(reception));
 }
@@ -205,6 +210,7 @@ void LaneThread::replay(Operation& operation) {
       operation.give_up(std::move(reception).error(), from, false);
       continue;
     }
+    reception->vouched = early.vouched;
     std::copy(early.into.begin(), early.into.end(), reception->into.begin());
     const auto lane = lanes_.find(peer);
     if (auto good = operation.received(*from, std::move(*reception), options_.now()); !good && lane != lanes_.end())
@@ -231,7 +237,7 @@ bool LaneThread::next_frame(Lane& lane, Stream& stream) {
     auto& [operation, done, window] = at->second;
     if (++at == operations_.end()) at = operations_.begin();
     const auto to = operation->rank_of(stream.peer());
-    auto frame = to ? operation->next(*to, window) : std::nullopt;
+    auto frame = to ? operation->next(*to, window, stream.vouches()) : std::nullopt;
     if (!frame) continue;
     lane.turn = static_cast<std::size_t>(std::distance(operations_.begin(), at));
     stream.send(std::move(*frame));

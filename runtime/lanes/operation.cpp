@@ -234,9 +234,7 @@ bool Operation::combine_one() {
     auto buffer = limits_.pool->take();
     const std::span<std::byte> sum{buffer.get(), payload_of(*piece)};
     arithmetic_.combine(operands_, false, sum);
-    Frame frame{header_of(*piece, sum.size()), sum, std::move(buffer)};
-    frame.header.payload_checksum = checksum(sum);
-    exchanges_[*route.pass].ready.push_back(std::move(frame));
+    exchanges_[*route.pass].ready.push_back(Frame{header_of(*piece, sum.size()), sum, std::move(buffer)});
   }
   if (staging_ && fetching_[piece->segment].combined_here) input_used(*piece);
   step();

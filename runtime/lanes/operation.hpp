@@ -35,8 +35,9 @@ struct Reception {
   FrameHeader header;
   std::span<std::byte> into;  ///< empty at first when it is lent
   ChunkPool::Buffer buffer;
-  bool lent = false;    ///< the payload is not moved, but used where it lies
-  bool parked = false;  ///< read before its operation was started here
+  bool lent = false;     ///< the payload is not moved, but used where it lies
+  bool vouched = false;  ///< the channel vouches for it: an input needs no checksum; that of a result is what the vote compares
+  bool parked = false;   ///< read before its operation was started here
 };
 
 class Operation {
@@ -74,8 +75,8 @@ class Operation {
 
   /// Where the payload of this frame goes. Fails with ReduceMismatch when the sender means another reduce by the same name, with
   /// ProtocolViolation when the frame is not one that can come now. What its lane can lend is summed where it lies, if it is an input. A
-  /// writer that changes it after its checksum was looked at might as well have given another input: one rank sums it, once; all get that
-  /// sum, and with it a checksum that the vote compares.
+  /// writer that changes it after it has come might as well have given another input: one rank sums it, once; all get that sum, and with it
+  /// a checksum that the vote compares.
   Result<Reception> expect(std::uint32_t from, const FrameHeader& header, bool lendable = false);
   /// The payload of the expected frame is there. Fails with LaneBroken when it was damaged on its way.
   Result<void> received(std::uint32_t from, Reception reception, Instant now);
@@ -87,8 +88,9 @@ class Operation {
   /// Whether every other member has begun it, too.
   [[nodiscard]] bool begun_by_all() const;
   /// The next frame to this rank, if there is one by now; from here on it counts as being sent. `most` narrows the window while others
-  /// share the pool; with 0 no input is sent.
-  [[nodiscard]] std::optional<Frame> next(std::uint32_t to, std::uint32_t most = std::numeric_limits<std::uint32_t>::max());
+  /// share the pool; with 0 no input is sent. `vouched`: by the channel, so an input needs no checksum.
+  [[nodiscard]] std::optional<Frame> next(std::uint32_t to, std::uint32_t most = std::numeric_limits<std::uint32_t>::max(),
+                                          bool vouched = false);
   void sent(std::uint32_t to, const FrameHeader& header);
 
   /// Where the tensors are a device's: fetches inputs ahead, of each segment no more than the window, which `most` narrows.

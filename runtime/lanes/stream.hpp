@@ -37,6 +37,8 @@ class Stream {
   [[nodiscard]] const FrameHeader& header() const { return header_; }
   /// Whether that payload may be used where it lies, once it has come.
   [[nodiscard]] bool can_lend() const { return channel_->lends(header_.payload_bytes); }
+  /// Whether what comes is what was sent, whatever its checksum says.
+  [[nodiscard]] bool vouches() const { return channel_->vouches(); }
   void receive(Reception reception);
   [[nodiscard]] Reception received() { return std::move(reception_); }
   /// Whether somebody still uses what was lent last; whatever is read next may overwrite it.

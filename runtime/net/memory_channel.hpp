@@ -35,6 +35,7 @@ class MemoryChannel final : public Channel {
   [[nodiscard]] PeerId peer() const override { return bell_->peer(); }
   void shutdown() noexcept override { bell_->shutdown(); }
   [[nodiscard]] bool over_network() const override { return false; }
+  [[nodiscard]] bool vouches() const override { return true; }
   [[nodiscard]] bool rung() override { return std::exchange(rung_, false); }
 
  private:

@@ -38,6 +38,7 @@ class TlsChannel final : public Channel {
   Io gather(std::span<const std::byte> first, std::span<const std::byte> second) override;
   [[nodiscard]] std::size_t buffered() const override;
   [[nodiscard]] int fd() const override { return wire_->socket->fd(); }
+  [[nodiscard]] bool vouches() const override { return true; }
   [[nodiscard]] PeerId peer() const override { return peer_; }
   void shutdown() noexcept override { wire_->socket->shutdown(); }
 

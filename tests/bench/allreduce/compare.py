@@ -1,6 +1,8 @@
 """Our all-reduce beside torch's Gloo: the same sizes and peers on this machine, in turns, as ratios of medians.
 
-`primectl bench allreduce` times prime::Group between processes, the commit included; Gloo commits nothing.
+`primectl bench allreduce` times prime::Group between processes, the commit included; Gloo commits nothing. The processes of both live through
+all rounds and keep their memory; while one side has its turn, the other sleeps. Were they started anew for each turn, whatever one had freed
+would be new memory for the next, which on a virtual machine is slow for half a minute.
 """
 
 import json
@@ -15,53 +17,78 @@ import torch
 import torch.distributed
 import torch.multiprocessing
 
-ROUNDS = 3
-REPEAT = 3
+ROUNDS = 9
 SIZES = [4 << 10, 16 << 20, 256 << 20]
+LANES = ["tcp", "shm"]
 
 
-def gloo_rank(rank, peers, size, store, times):
+def gloo_rank(rank, peers, store, orders, times):
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=peers)
-    tensor = torch.ones(size // 4)
-    for turn in range(2 + REPEAT):
+    tensors = {size: torch.ones(size // 4) for size in SIZES}
+    for size in iter(orders[rank].get, None):
+        tensors[size].fill_(1.0)
         torch.distributed.barrier()
         begin = time.perf_counter()
-        torch.distributed.all_reduce(tensor)
+        torch.distributed.all_reduce(tensors[size])
         seconds = torch.tensor([time.perf_counter() - begin], dtype=torch.float64)
         torch.distributed.all_reduce(seconds, op=torch.distributed.ReduceOp.MAX)
-        if rank == 0 and turn >= 2:
-            times.append(seconds.item())
+        if rank == 0:
+            times.put(seconds.item())
     torch.distributed.destroy_process_group()
 
 
-def gloo(peers, size):
-    store = pathlib.Path(os.environ.get("TMPDIR", "/tmp")) / f"prime-gloo-{os.getpid()}"
-    store.unlink(missing_ok=True)
-    with torch.multiprocessing.Manager() as manager:
-        times = manager.list()
-        torch.multiprocessing.spawn(gloo_rank, args=(peers, size, store, times), nprocs=peers)
+class Gloo:
+    """Processes that reduce when they are asked to, and sleep otherwise."""
+
+    def __init__(self, peers):
+        store = pathlib.Path(os.environ.get("TMPDIR", "/tmp")) / f"prime-gloo-{os.getpid()}-{peers}"
         store.unlink(missing_ok=True)
-        return list(times)
+        context = torch.multiprocessing.get_context("spawn")
+        self.orders = [context.SimpleQueue() for _ in range(peers)]
+        self.times = context.SimpleQueue()
+        self.ranks = torch.multiprocessing.spawn(gloo_rank, args=(peers, store, self.orders, self.times), nprocs=peers, join=False)
+
+    def reduce(self, size):
+        for order in self.orders:
+            order.put(size)
+        return self.times.get()
+
+    def end(self):
+        for order in self.orders:
+            order.put(None)
+        self.ranks.join()
 
 
-def ours(primectl, peers, size, lane):
-    done = subprocess.run([primectl, "bench", "allreduce", "--peers", str(peers), "--size", str(size), "--lane", lane, "--repeat", str(REPEAT), "-o", "json"],
-                          capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)["time_s"]["median"]
+def in_turns(primectl, peers):
+    """Seconds of Gloo by size, and medians of ours by size and lane."""
+    gloo = Gloo(peers)
+    command = [primectl, "bench", "allreduce", "--paced", "--peers", str(peers), "--size", ",".join(map(str, SIZES)),
+               "--lane", ",".join(LANES), "--repeat", str(ROUNDS), "-o", "json"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as ours:
+        theirs = {size: [] for size in SIZES}
+        for line in ours.stderr:  # one before each of our rounds, which waits for our word
+            if "Measuring" not in line:
+                sys.exit(line)
+            for size in SIZES:
+                seconds = gloo.reduce(size)
+                if "warming" not in line:
+                    theirs[size].append(seconds)
+            ours.stdin.write("\n")
+            ours.stdin.flush()
+        rows = [json.loads(row) for row in ours.stdout]
+    gloo.end()
+    return theirs, {(row["bytes"], row["lane"]): row["time_s"]["median"] for row in rows}
 
 
 def main():
     primectl = pathlib.Path(sys.argv[1]).parent / "primectl"
     print(f"{'peers':>5} {'bytes':>10} {'Gloo ms':>9} {'tcp ms':>9} {'shm ms':>9} {'Gloo/tcp':>9} {'Gloo/shm':>9}")
     for peers in (2, 4):
+        theirs, ours = in_turns(primectl, peers)
         for size in SIZES:
-            theirs, tcp, shm = [], [], []
-            for _ in range(ROUNDS):
-                theirs += gloo(peers, size)
-                tcp.append(ours(primectl, peers, size, "tcp"))
-                shm.append(ours(primectl, peers, size, "shm"))
-            a, b, c = (statistics.median(each) * 1e3 for each in (theirs, tcp, shm))
+            a = statistics.median(theirs[size]) * 1e3
+            b, c = (ours[size, lane] * 1e3 for lane in LANES)
             print(f"{peers:>5} {size:>10} {a:>9.3f} {b:>9.3f} {c:>9.3f} {a / b:>9.2f} {a / c:>9.2f}", flush=True)
 
 

@@ -445,6 +445,34 @@ BOOST_FIXTURE_TEST_CASE(what_is_lent_is_checked_like_all_else, Fixture) {
   BOOST_TEST((lend(1, lent, checksum(std::as_bytes(std::span{lent})) + 1).error().name == ErrorName::LaneBroken));
 }
 
+BOOST_FIXTURE_TEST_CASE(an_input_has_a_checksum_where_the_channel_does_not_vouch_for_it, Fixture) {
+  for (const bool vouched : {false, true}) {
+    const std::uint32_t to = vouched ? 2 : 1;
+    BOOST_TEST(deliver(to, PieceKind::Begin));
+    std::uint32_t inputs = 0;
+    while (const auto frame = operation->next(to, 8, vouched)) {
+      operation->sent(to, frame->header);
+      if (frame->header.kind != PieceKind::Input) continue;
+      ++inputs;
+      BOOST_TEST(frame->header.payload_checksum == (vouched ? 0 : checksum(frame->payload)));
+    }
+    BOOST_TEST(inputs > 0U);
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(of_what_a_channel_vouches_for_only_inputs_need_no_checksum, Fixture) {
+  for (const std::uint32_t rank : {1U, 2U}) BOOST_TEST(deliver(rank, PieceKind::Begin));
+  const auto deliver_unchecked = [&](PieceKind kind) {
+    auto reception = operation->expect(1, frame(1, kind));
+    BOOST_REQUIRE(reception.has_value());
+    std::ranges::fill(reception->into, std::byte{0});
+    reception->vouched = true;
+    return operation->received(1, std::move(*reception), at(1));
+  };
+  BOOST_TEST(deliver_unchecked(PieceKind::Input).has_value());
+  BOOST_TEST((deliver_unchecked(PieceKind::Result).error().name == ErrorName::LaneBroken));
+}
+
 BOOST_FIXTURE_TEST_CASE(any_header_is_refused_or_gets_memory_that_is_ours, Fixture) {
   std::mt19937_64 random(1);
   const auto own = std::as_writable_bytes(std::span{output});
