@@ -109,7 +109,8 @@ class Worker {
   bool run() {
     for (std::uint32_t round = 0; round < WARM_UP + repeat_; ++round) {
       if (rank_ == 0 && begins_)
-        if (const auto good = begins_(peers_, round < WARM_UP ? 0 : round - WARM_UP + 1); !good) board_.fail(prime::to_string(good.error()));
+        if (const auto good = begins_(peers_, round < WARM_UP ? 0 : round - WARM_UP + 1); !good)
+          board_.fail(prime::to_string(good.error()));
       if (!board_.meet(peers_, meeting_, Board::Wait::Sleep)) return false;
       // Each begins in its turn: the first of a round finds colder caches than the others.
       for (std::size_t turn = 0; turn < cases_.size(); ++turn)

@@ -11,6 +11,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include "runtime/net/congestion.hpp"
+
 namespace prime::bench {
 namespace {
 
@@ -23,6 +25,7 @@ int listener(std::uint16_t& port) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
   auto* const raw = reinterpret_cast<sockaddr*>(&address);
+  net::begin_unpaced(fd);
   if (fd < 0 || ::bind(fd, raw, size) != 0 || ::listen(fd, 1) != 0 || ::getsockname(fd, raw, &size) != 0) return -1;
   port = ntohs(address.sin_port);
   return fd;
@@ -32,7 +35,6 @@ void prepare(int fd) {
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
   const int on = 1;
   (void)::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  (void)::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
 }
 
 bool connect_pair(int& near, int& far) {
@@ -43,6 +45,7 @@ bool connect_pair(int& near, int& far) {
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   near = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  net::begin_unpaced(near);
   const bool good = listening >= 0 && near >= 0 && ::connect(near, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
   far = good ? ::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC) : -1;
   if (listening >= 0) ::close(listening);

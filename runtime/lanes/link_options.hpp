@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <sys/socket.h>
 
 #include "messages/units.hpp"
 
@@ -14,14 +13,11 @@ struct LinkOptions {
 };
 
 /// Sets what can be set; a refusal is no error, the lane is only slower. Near links get reno: BBR paces on loopback and costs half
-/// the rate and twice the CPU time, while it stays right for long links.
+/// the rate and twice the CPU time, while it stays right for long links (net/congestion.hpp says what more that takes).
 /// One of several streams takes no more than it can soon send: the kernel's buffer of one would swallow the frames that keep all busy.
 LinkOptions apply_link_options(int fd, bool one_of_several = false);
 
 /// How long the other end has acknowledged nothing, although something was sent to it; 0 also where that is not known.
 Duration unacknowledged_for(int fd);
-
-/// Whether both addresses are of one network: equal under the mask. Families must be equal.
-bool same_network(const sockaddr_storage& a, const sockaddr_storage& b, const sockaddr_storage& mask);
 
 }  // namespace prime::lanes

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/net/congestion.hpp"
 #include "runtime/net/handshake.hpp"
 #include "runtime/net/memory_channel.hpp"
 #include "runtime/net/resolve.hpp"
@@ -54,6 +55,7 @@ Result<SocketPtr> listen_on(const SocketAddress& address, const Endpoint& where)
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   // "All addresses" means those of IPv4 too, whatever the system's default.
   if (address.storage.ss_family == AF_INET6) ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+  begin_unpaced(fd);  // what is accepted inherits it
   if (::bind(fd, address.get(), address.size) != 0 || ::listen(fd, BACKLOG) != 0) return taken(where, error_text(errno));
   return socket;
 }

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <vector>
 
+#include "runtime/net/congestion.hpp"
 #include "runtime/net/handshake.hpp"
 #include "runtime/net/memory_channel.hpp"
 #include "runtime/net/plain_channel.hpp"
@@ -26,6 +27,7 @@ Result<SocketPtr> connect_socket(const SocketAddress& address, Instant until) {
   const int fd = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return unreachable(error_text(errno));
   auto socket = std::make_shared<Socket>(fd);
+  begin_unpaced(fd);
   if (::connect(fd, address.get(), address.size) != 0) {
     if (errno != EINPROGRESS) return unreachable(error_text(errno));
     if (!wait_ready(fd, POLLOUT, until)) return unreachable("no answer in time");

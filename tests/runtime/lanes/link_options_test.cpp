@@ -6,11 +6,13 @@
 #include <netinet/tcp.h>
 #include <string>
 
+#include "runtime/net/congestion.hpp"
 #include "tests/runtime/lanes/plain_channel.hpp"
 
 BOOST_AUTO_TEST_SUITE(link_options)
 
 using namespace prime::lanes;
+using prime::net::same_network;
 
 namespace {
 

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <vector>
 
+#include "runtime/net/congestion.hpp"
 #include "tests/runtime/net/support.hpp"
 
 BOOST_AUTO_TEST_SUITE(acceptor)
@@ -46,6 +47,14 @@ BOOST_AUTO_TEST_CASE(garbage_is_hung_up_on) {
     BOOST_TEST((*each)->counters().refused == 4U);
     BOOST_TEST(call(*each, PeerId{2}).has_value());
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_near_connection_is_never_paced_whatever_the_system_chooses) {
+  Host host(host_credentials());
+  const auto dialed = call(host, PeerId{2});
+  BOOST_REQUIRE(dialed.has_value());
+  BOOST_TEST(congestion_control((*dialed)->fd()) == UNPACED);
+  BOOST_TEST(congestion_control(host.take().channel->fd()) == UNPACED);
 }
 
 BOOST_AUTO_TEST_CASE(plain_connections_are_refused_until_they_are_allowed) {

@@ -1,0 +1,93 @@
+// Owns the socket options of congestion control, and the comparison of addresses.
+#include "runtime/net/congestion.hpp"
+
+#include <array>
+#include <cstring>
+#include <ifaddrs.h>
+#include <memory>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <vector>
+
+#include "runtime/net/socket.hpp"
+
+namespace prime::net {
+namespace {
+
+/// The address alone, without port; IPv4 in an IPv6 socket counts as IPv4. Empty for other families.
+std::vector<unsigned char> address_bytes(const sockaddr_storage& address) {
+  const auto copy = [](const void* from, std::size_t count) {
+    const auto* bytes = static_cast<const unsigned char*>(from);
+    return std::vector<unsigned char>(bytes, bytes + count);
+  };
+  if (address.ss_family == AF_INET) return copy(&reinterpret_cast<const sockaddr_in&>(address).sin_addr, 4);
+  if (address.ss_family != AF_INET6) return {};
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+  if (IN6_IS_ADDR_V4MAPPED(&v6)) return copy(v6.s6_addr + 12, 4);
+  return copy(&v6, 16);
+}
+
+sockaddr_storage storage_of(const sockaddr* address) {
+  sockaddr_storage storage{};
+  std::memcpy(&storage, address, address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
+  return storage;
+}
+
+bool on_same_segment(const sockaddr_storage& local, const sockaddr_storage& remote) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return false;
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
+  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
+    if (at->ifa_addr == nullptr || at->ifa_netmask == nullptr) continue;
+    if (at->ifa_addr->sa_family != AF_INET && at->ifa_addr->sa_family != AF_INET6) continue;
+    const auto ours = storage_of(at->ifa_addr);
+    // Some systems leave the family of a mask unset.
+    auto mask = storage_of(at->ifa_addr);
+    std::memcpy(&mask, at->ifa_netmask, ours.ss_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
+    mask.ss_family = ours.ss_family;
+    if (address_bytes(ours) == address_bytes(local) && same_network(local, remote, mask)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void begin_unpaced(int fd) { set_congestion_control(fd, UNPACED); }
+
+const std::string& default_congestion_control() {
+  static const std::string NAME = congestion_control(Socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)).fd());
+  return NAME;
+}
+
+void set_congestion_control(int fd, const std::string& name) {
+  (void)::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size()));
+}
+
+std::string congestion_control(int fd) {
+  std::array<char, 32> name{};
+  socklen_t size = name.size() - 1;
+  return ::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &size) == 0 ? name.data() : "";
+}
+
+bool is_near(int fd) {
+  sockaddr_storage local{};
+  sockaddr_storage remote{};
+  socklen_t local_size = sizeof local;
+  socklen_t remote_size = sizeof remote;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&local), &local_size) != 0) return false;
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&remote), &remote_size) != 0) return false;
+  if (const auto here = address_bytes(local); !here.empty() && here == address_bytes(remote)) return true;
+  return on_same_segment(local, remote);
+}
+
+bool same_network(const sockaddr_storage& a, const sockaddr_storage& b, const sockaddr_storage& mask) {
+  const auto left = address_bytes(a);
+  const auto right = address_bytes(b);
+  const auto bits = address_bytes(mask);
+  if (left.empty() || left.size() != right.size() || left.size() != bits.size()) return false;
+  for (std::size_t i = 0; i < left.size(); ++i)
+    if (((left[i] ^ right[i]) & bits[i]) != 0) return false;
+  return true;
+}
+
+}  // namespace prime::net

@@ -1,0 +1,28 @@
+// Owns which congestion control a connection has, and whether its other end is near.
+#pragma once
+
+#include <string>
+#include <sys/socket.h>
+
+namespace prime::net {
+
+/// A congestion control that every Linux has and every process may choose, and that does not pace.
+inline constexpr const char* UNPACED = "reno";
+
+/// Before `connect` or `listen`. Linux begins to pace a connection with the first congestion control that wants it, and never ends that: a
+/// connection that was BBR's for a moment, the system's default on many machines, is paced under reno, too, at a third of its rate on
+/// loopback. Who is far gets what paces afterwards (`set_connection_options`, lanes::apply_link_options).
+void begin_unpaced(int fd);
+/// Of a socket that nobody has touched.
+const std::string& default_congestion_control();
+/// A refusal is no error: the system's stays.
+void set_congestion_control(int fd, const std::string& name);
+/// In force; empty when the socket is not TCP.
+std::string congestion_control(int fd);
+
+/// Whether the other end of a connection is this machine or on the same segment.
+bool is_near(int fd);
+/// Whether both addresses are of one network: equal under the mask. Families must be equal.
+bool same_network(const sockaddr_storage& a, const sockaddr_storage& b, const sockaddr_storage& mask);
+
+}  // namespace prime::net
