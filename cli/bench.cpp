@@ -139,7 +139,7 @@ int run_command(const BenchArguments& arguments, Terminal& terminal) {
   const auto begins = [&](auto peers, auto round) -> Result<void> {
     const auto at = round == 0 ? std::string{"warming up"} : "round " + std::to_string(round) + " of " + std::to_string(arguments.repeat);
     terminal.say("Measuring", std::to_string(peers) + " peers, " + at);
-    if (arguments.paced && !line_came()) return fail(ErrorName::Usage, "--paced: standard input ended before the last round (" + at + ")");
+    if (arguments.paced && !line_came()) return fail(ErrorName::Usage, "--paced: standard input ended before " + at);
     return {};
   };
   const auto rows = bench::measure_reduces(cases_of(arguments), arguments.repeat, begins);

@@ -49,6 +49,7 @@ struct Board {
   std::atomic<std::uint32_t> arrived;
   std::atomic<std::uint32_t> failed;
   char failure[256];
+  ErrorName name;
   std::uint64_t peak_bytes[MAX_RANKS];
 
   enum class Wait { Spin, Sleep };
@@ -63,8 +64,10 @@ struct Board {
     }
     return failed.load() == 0;
   }
-  void fail(const std::string& what) {
-    if (failed.exchange(1) == 0) std::strncpy(failure, what.c_str(), sizeof failure - 1);
+  void fail(const std::string& what, ErrorName why = ErrorName::ProcessFailed) {
+    if (failed.exchange(1) != 0) return;
+    name = why;
+    std::strncpy(failure, what.c_str(), sizeof failure - 1);
   }
 };
 
@@ -110,7 +113,7 @@ class Worker {
     for (std::uint32_t round = 0; round < WARM_UP + repeat_; ++round) {
       if (rank_ == 0 && begins_)
         if (const auto good = begins_(peers_, round < WARM_UP ? 0 : round - WARM_UP + 1); !good)
-          board_.fail(prime::to_string(good.error()));
+          board_.fail(good.error().detail, good.error().name);
       if (!board_.meet(peers_, meeting_, Board::Wait::Sleep)) return false;
       // Each begins in its turn: the first of a round finds colder caches than the others.
       for (std::size_t turn = 0; turn < cases_.size(); ++turn)
@@ -271,7 +274,7 @@ Result<std::vector<Row>> measure_among(std::uint32_t peers, const std::vector<Ca
       good = false;
     }
   }
-  if (!good || board->failed.load() != 0) return fail(ErrorName::ProcessFailed, board->failure);
+  if (!good || board->failed.load() != 0) return fail(board->name, board->failure);
   std::vector<Row> rows;
   const std::uint64_t peak = *std::max_element(board->peak_bytes, board->peak_bytes + peers);
   for (std::size_t at = 0; at < cases.size(); ++at) rows.push_back(row_of(cases[at], samples + at * repeat * 2 * MAX_RANKS, repeat, peak));

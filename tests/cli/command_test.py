@@ -228,6 +228,12 @@ class Command(unittest.TestCase):
         self.assertNotIn("Measuring", measured.stdout)
         reduces = self.call("bench", "allreduce", "--size", "4K", "--peers", 2, "--repeat", 3)
         self.assertRegex(reduces.stderr, r"Measuring +2 peers, warming up\n(.*\n)*.*Measuring +2 peers, round 3 of 3\n")
+        measure = (PRIMECTL, "bench", "allreduce", "--size", "4K", "--peers", "2", "--repeat", "3", "--paced", "-o", "json")
+        in_turns = subprocess.run(measure, input="\n" * 5, capture_output=True, text=True, timeout=LIMIT_S)  # two rounds warm up
+        self.assertEqual(json.loads(in_turns.stdout)["bytes"], 4096)
+        cut_off = subprocess.run(measure, input="\n" * 4, capture_output=True, text=True, timeout=LIMIT_S)
+        self.assertEqual(cut_off.returncode, 2)
+        self.assertIn("--paced: standard input ended before round 3 of 3", cut_off.stderr)
         titles = measured.stdout.splitlines()[0]
         for column in ("path", "GB/s touched", "of memcpy"):
             self.assertIn(column, titles)
