@@ -1,7 +1,9 @@
 // Owns `primectl bench`: which cases are measured, and the table or the lines of JSON.
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
+#include <poll.h>
 #include <unistd.h>
 
 #include "cli/commands.hpp"
@@ -120,15 +122,20 @@ int print_rows(const std::vector<Row>& rows, Terminal& terminal) {
 /// Waits for a whole line of standard input, and takes no byte behind it.
 bool line_came() {
   char byte = 0;
-  while (::read(STDIN_FILENO, &byte, 1) == 1)
-    if (byte == '\n') return true;
-  return false;
+  for (;;) {
+    const auto count = ::read(STDIN_FILENO, &byte, 1);
+    if (count == 1 && byte == '\n') return true;
+    if (count == 1 || (count < 0 && errno == EINTR)) continue;
+    pollfd readable{STDIN_FILENO, POLLIN, 0};
+    if (count == 0 || errno != EAGAIN || ::poll(&readable, 1, -1) < 0) return false;
+  }
 }
 
 }  // namespace
 
 int run_command(const BenchArguments& arguments, Terminal& terminal) {
   if (arguments.what == "kernels") {
+    if (arguments.paced) return terminal.complain(Error{ErrorName::Usage, "--paced is for allreduce and lanes: kernels have no rounds"});
     bench::KernelsBenchOptions options;
     options.reference = false;  // they take minutes, and serve the tests
     if (!arguments.sizes.empty()) options.values = arguments.sizes.front() / sizeof(float);

@@ -60,7 +60,7 @@ struct Board {
     while (arrived.load() < peers * meeting) {
       if (failed.load() != 0) return false;
       if (wait == Wait::Spin) ::sched_yield();
-      else ::usleep(1000);
+      else ::usleep(2000);
     }
     return failed.load() == 0;
   }
@@ -111,6 +111,7 @@ class Worker {
 
   bool run() {
     for (std::uint32_t round = 0; round < WARM_UP + repeat_; ++round) {
+      if (!board_.meet(peers_, meeting_, Board::Wait::Sleep)) return false;  // the others may still be at the last round
       if (rank_ == 0 && begins_)
         if (const auto good = begins_(peers_, round < WARM_UP ? 0 : round - WARM_UP + 1); !good)
           board_.fail(good.error().detail, good.error().name);
@@ -265,10 +266,15 @@ Result<std::vector<Row>> measure_among(std::uint32_t peers, const std::vector<Ca
   }
   mesh.clear();
   bool good = true;
-  for (const pid_t child : children) {
+  // In whatever order they end: one that is killed keeps the others waiting.
+  while (!children.empty()) {
     int status = 0;
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    const auto ended = std::ranges::find_if(children, [&](pid_t child) { return ::waitpid(child, &status, WNOHANG) == child; });
+    if (ended == children.end()) {
+      ::usleep(2000);
+      continue;
     }
+    children.erase(ended);
     if (status != 0) {
       board->fail("a process of the measurement ended with status " + std::to_string(status));
       good = false;

@@ -41,7 +41,7 @@ struct Row {
 };
 
 /// Told before each round, in which all cases of so many peers are played one after the other; 0 is one that only warms up. Called in
-/// another process; until it returns, all processes of the measurement sleep. An error ends the measurement.
+/// another process; all processes of the measurement sleep until it returns. An error ends the measurement.
 using RoundBegins = std::function<Result<void>(std::uint32_t peers, std::uint32_t round)>;
 
 /// Fails when a case cannot run; the machine is left as it was.

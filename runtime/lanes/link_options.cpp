@@ -26,7 +26,7 @@ LinkOptions apply_link_options(int fd, bool one_of_several) {
   // An end that takes nothing for so long is as good as gone, whatever its kernel still answers.
   set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 30'000);
   // BBR paces, which costs half the rate where nothing is ever lost; where something is, loss is not its reason to slow down.
-  net::set_congestion_control(fd, options.near ? net::UNPACED : "bbr");
+  (void)net::set_congestion_control(fd, options.near ? net::UNPACED : "bbr");
   options.congestion = net::congestion_control(fd);
   return options;
 }

@@ -78,7 +78,8 @@ class Operation {
   /// writer that changes it after it has come might as well have given another input: one rank sums it, once; all get that sum, and with it
   /// a checksum that the vote compares.
   Result<Reception> expect(std::uint32_t from, const FrameHeader& header, bool lendable = false);
-  /// The payload of the expected frame is there. Fails with LaneBroken when it was damaged on its way.
+  /// The payload of the expected frame is there. Fails with LaneBroken when it was damaged on its way, but for an input that is
+  /// vouched for.
   Result<void> received(std::uint32_t from, Reception reception, Instant now);
   /// The payload of this input, which was lent and is not combined yet, is about to be overwritten: copies it.
   void keep(std::uint32_t from, const FrameHeader& header);

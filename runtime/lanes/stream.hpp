@@ -17,7 +17,7 @@ class Stream {
   enum class ReadStep {
     Blocked,  ///< nothing more for now
     Header,   ///< `header()` is complete: say `receive` or `discard`, or call `read` later again to get the same answer
-    Payload,  ///< the payload of what was given to `receive` is complete, see `received`; it may be damaged
+    Payload,  ///< the payload of what was given to `receive` is complete, see `received`; where nobody vouches for it, it may be damaged
     Dropped,  ///< the payload of a discarded frame is complete
     Lost      ///< `error()` says why
   };

@@ -227,6 +227,7 @@ class Acceptor::Loop {
     const PeerId target = each.handshake->target();
     ChannelPtr channel = each.handshake->take_channel();
     if (each.local) channel = MemoryChannel::accept(std::move(channel));
+    else end_unpaced_if_far(channel->fd());  // only now: to find it out costs more than strangers are worth
     {
       const std::lock_guard lock(live_mutex_);
       std::erase_if(live_, [](const auto& known) { return known.second.expired(); });

@@ -45,8 +45,8 @@ class Channel {
   /// Whether several channels to this peer may be faster than one. Where not, both ends map the same memory: bytes come as they were
   /// written, or not at all.
   [[nodiscard]] virtual bool over_network() const { return true; }
-  /// Whether what is read is what was written, so that a checksum would prove nothing more: each record is authenticated, or both ends map
-  /// the same memory.
+  /// Whether nothing on the way can change what is sent, so that a checksum would prove nothing more: each record is authenticated, or both
+  /// ends map the same memory. It says nothing of a writer that keeps writing to what it has lent.
   [[nodiscard]] virtual bool vouches() const { return false; }
   /// Whom the handshake proved at the other end.
   [[nodiscard]] virtual PeerId peer() const = 0;

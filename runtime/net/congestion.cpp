@@ -50,17 +50,28 @@ bool on_same_segment(const sockaddr_storage& local, const sockaddr_storage& remo
   return false;
 }
 
-}  // namespace
-
-void begin_unpaced(int fd) { set_congestion_control(fd, UNPACED); }
-
-const std::string& default_congestion_control() {
-  static const std::string NAME = congestion_control(Socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)).fd());
-  return NAME;
+/// The system's congestion control, where it is one that paces and could be put back; else empty. Not kept: it may change, and there may
+/// be no descriptor to ask with just now.
+std::string paced_default() {
+  const Socket untouched(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  auto name = congestion_control(untouched.fd());
+  const bool can_go_back = set_congestion_control(untouched.fd(), UNPACED) && set_congestion_control(untouched.fd(), name);
+  return name.starts_with("bbr") && can_go_back ? name : "";
 }
 
-void set_congestion_control(int fd, const std::string& name) {
-  (void)::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size()));
+}  // namespace
+
+void begin_unpaced(int fd) {
+  if (!paced_default().empty()) set_congestion_control(fd, UNPACED);
+}
+
+void end_unpaced_if_far(int fd) {
+  if (congestion_control(fd) != UNPACED || is_near(fd)) return;
+  if (const auto name = paced_default(); !name.empty()) set_congestion_control(fd, name);
+}
+
+bool set_congestion_control(int fd, const std::string& name) {
+  return ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0;
 }
 
 std::string congestion_control(int fd) {
@@ -76,7 +87,9 @@ bool is_near(int fd) {
   socklen_t remote_size = sizeof remote;
   if (getsockname(fd, reinterpret_cast<sockaddr*>(&local), &local_size) != 0) return false;
   if (getpeername(fd, reinterpret_cast<sockaddr*>(&remote), &remote_size) != 0) return false;
-  if (const auto here = address_bytes(local); !here.empty() && here == address_bytes(remote)) return true;
+  const auto here = address_bytes(local);
+  if (here.empty()) return false;
+  if (here == address_bytes(remote)) return true;
   return on_same_segment(local, remote);
 }
 

@@ -6,17 +6,17 @@
 
 namespace prime::net {
 
-/// A congestion control that every Linux has and every process may choose, and that does not pace.
+/// A congestion control that every Linux has and that does not pace.
 inline constexpr const char* UNPACED = "reno";
 
 /// Before `connect` or `listen`. Linux begins to pace a connection with the first congestion control that wants it, and never ends that: a
 /// connection that was BBR's for a moment, the system's default on many machines, is paced under reno, too, at a third of its rate on
-/// loopback. Who is far gets what paces afterwards (`set_connection_options`, lanes::apply_link_options).
+/// loopback. Does nothing where the default is another one, or this process may not choose between the two.
 void begin_unpaced(int fd);
-/// Of a socket that nobody has touched.
-const std::string& default_congestion_control();
-/// A refusal is no error: the system's stays.
-void set_congestion_control(int fd, const std::string& name);
+/// Of one that is connected: who is far gets the default back that `begin_unpaced` took.
+void end_unpaced_if_far(int fd);
+/// Whether it may be chosen here. If not, what was there stays: no error.
+bool set_congestion_control(int fd, const std::string& name);
 /// In force; empty when the socket is not TCP.
 std::string congestion_control(int fd);
 

@@ -37,6 +37,7 @@ Result<SocketPtr> connect_socket(const SocketAddress& address, Instant until) {
     if (error_number != 0) return unreachable(error_text(error_number));
   }
   set_connection_options(fd);
+  end_unpaced_if_far(fd);
   return socket;
 }
 

@@ -15,7 +15,7 @@ namespace prime::net {
 
 /// Two rings, one for each direction, and a local socket on which both ends have proved the run key: it brings the memory, it is the
 /// doorbell of who sleeps, and its end is the end of the channel, also when a process is killed.
-/// What the other end writes into the shared memory is checked like what it would send.
+/// Positions and frames that the other end writes into the shared memory are believed no more than what it would send.
 class MemoryChannel final : public Channel {
  public:
   static constexpr std::size_t RING_BYTES = std::size_t{1} << 20;

@@ -11,8 +11,6 @@
 #include <system_error>
 #include <unistd.h>
 
-#include "runtime/net/congestion.hpp"
-
 namespace prime::net {
 
 Socket::~Socket() { ::close(fd_); }
@@ -34,7 +32,6 @@ void set_connection_options(int fd) {
   set(IPPROTO_TCP, TCP_KEEPIDLE, 30);
   set(IPPROTO_TCP, TCP_KEEPINTVL, 10);
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
-  if (!is_near(fd)) set_congestion_control(fd, default_congestion_control());
 }
 
 bool wait_ready(int fd, short events, Instant until) {

@@ -34,8 +34,7 @@ class Socket {
 
 using SocketPtr = std::shared_ptr<Socket>;
 
-/// Of one that has been made: small messages leave at once; a dead host is noticed some day even by an idle connection; the congestion
-/// control is that of the system where the other end is far.
+/// Small messages leave at once; a dead host is noticed some day even by an idle connection.
 void set_connection_options(int fd);
 /// Waits until the descriptor is ready or the instant has come; true when it is ready.
 bool wait_ready(int fd, short events, Instant until);

@@ -234,6 +234,7 @@ class Command(unittest.TestCase):
         cut_off = subprocess.run(measure, input="\n" * 4, capture_output=True, text=True, timeout=LIMIT_S)
         self.assertEqual(cut_off.returncode, 2)
         self.assertIn("--paced: standard input ended before round 3 of 3", cut_off.stderr)
+        self.refused(2, "bench", "kernels", "--paced", says="kernels have no rounds")
         titles = measured.stdout.splitlines()[0]
         for column in ("path", "GB/s touched", "of memcpy"):
             self.assertIn(column, titles)

@@ -8,6 +8,7 @@ would be new memory for the next, which on a virtual machine is slow for half a 
 import json
 import os
 import pathlib
+import queue
 import statistics
 import subprocess
 import sys
@@ -46,13 +47,17 @@ class Gloo:
         store.unlink(missing_ok=True)
         context = torch.multiprocessing.get_context("spawn")
         self.orders = [context.SimpleQueue() for _ in range(peers)]
-        self.times = context.SimpleQueue()
-        self.ranks = torch.multiprocessing.spawn(gloo_rank, args=(peers, store, self.orders, self.times), nprocs=peers, join=False)
+        self.times = context.Queue()
+        self.ranks = torch.multiprocessing.spawn(gloo_rank, args=(peers, store, self.orders, self.times), nprocs=peers, join=False, daemon=True)
 
     def reduce(self, size):
         for order in self.orders:
             order.put(size)
-        return self.times.get()
+        while True:
+            try:
+                return self.times.get(timeout=1)
+            except queue.Empty:
+                self.ranks.join(timeout=0)  # raises when one has died
 
     def end(self):
         for order in self.orders:

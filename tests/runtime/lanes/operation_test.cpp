@@ -439,7 +439,7 @@ BOOST_FIXTURE_TEST_CASE(inputs_are_summed_where_they_lie_until_that_memory_is_ne
   BOOST_TEST(output[CHUNK - 1] == 3.0F);
 }
 
-BOOST_FIXTURE_TEST_CASE(what_is_lent_is_checked_like_all_else, Fixture) {
+BOOST_FIXTURE_TEST_CASE(what_is_lent_is_checked_unless_it_is_vouched_for, Fixture) {
   BOOST_TEST(deliver(1, PieceKind::Begin));
   std::vector<float> lent(CHUNK, 2.0F);
   BOOST_TEST((lend(1, lent, checksum(std::as_bytes(std::span{lent})) + 1).error().name == ErrorName::LaneBroken));

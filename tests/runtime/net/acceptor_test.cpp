@@ -53,8 +53,8 @@ BOOST_AUTO_TEST_CASE(a_near_connection_is_never_paced_whatever_the_system_choose
   Host host(host_credentials());
   const auto dialed = call(host, PeerId{2});
   BOOST_REQUIRE(dialed.has_value());
-  BOOST_TEST(congestion_control((*dialed)->fd()) == UNPACED);
-  BOOST_TEST(congestion_control(host.take().channel->fd()) == UNPACED);
+  BOOST_TEST(!congestion_control((*dialed)->fd()).starts_with("bbr"));
+  BOOST_TEST(!congestion_control(host.take().channel->fd()).starts_with("bbr"));
 }
 
 BOOST_AUTO_TEST_CASE(plain_connections_are_refused_until_they_are_allowed) {
