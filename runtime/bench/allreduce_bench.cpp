@@ -269,7 +269,7 @@ Result<std::vector<Row>> measure_among(std::uint32_t peers, const std::vector<Ca
   // In whatever order they end: one that is killed keeps the others waiting.
   while (!children.empty()) {
     int status = 0;
-    const auto ended = std::ranges::find_if(children, [&](pid_t child) { return ::waitpid(child, &status, WNOHANG) == child; });
+    const auto ended = std::ranges::find_if(children, [&](pid_t child) { return ::waitpid(child, &status, WNOHANG) != 0; });
     if (ended == children.end()) {
       ::usleep(2000);
       continue;
