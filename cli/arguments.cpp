@@ -222,6 +222,10 @@ class Table {
     list("--tags", bench_.tags, "reduces at once, among which the size is divided [1]", "N,N")->check(CLI::Range(1, 1024).description(""));
     list("--place", bench_.places, "where results go: out (tensors of their own), in (those of the inputs) [out]", "out,in")
         ->check(CLI::IsMember({"out", "in"}).description(""));
+    list("--tensors", bench_.tensors,
+         "where they lie for shm: allocated (by the group, so that members read them there), own (memory of the caller's) [allocated]",
+         "allocated,own")
+        ->check(CLI::IsMember({"allocated", "own"}).description(""));
     bench.add_flag("--paced", bench_.paced,
                    "each round, the two that warm up included, waits for a line of standard input: for turns with another program");
     bench.add_option("--repeat", bench_.repeat, "measured rounds [7]")->type_name("N")->check(CLI::Range(1, 1000).description(""));

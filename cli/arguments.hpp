@@ -111,6 +111,7 @@ struct BenchArguments {
   std::vector<std::string> schedules{"auto"};
   std::vector<unsigned> tags{1};
   std::vector<std::string> places{"out"};
+  std::vector<std::string> tensors{"allocated"};
   unsigned repeat = 7;
   bool paced = false;
 };

@@ -43,10 +43,13 @@ std::vector<bench::Case> cases_of(const BenchArguments& arguments) {
           for (const auto& schedule : arguments.schedules)
             for (const auto tags : arguments.tags)
               for (const auto& place : arguments.places)
-                cases.push_back({peers, bytes, tags, named<Codec>(codec, CODECS), named<bench::Lane>(lane, 3), named<Schedule>(schedule, 4),
-                                 place == "in"});
+                for (const auto& tensors : arguments.tensors)
+                  cases.push_back({peers, bytes, tags, named<Codec>(codec, CODECS), named<bench::Lane>(lane, 3),
+                                   named<Schedule>(schedule, 4), place == "in", lane == "shm" && tensors == "allocated"});
   return cases;
 }
+
+const char* tensors_of(const bench::Row& row) { return row.what.allocated ? "allocated" : "own"; }
 
 nlohmann::ordered_json to_json(const bench::Row& row) {
   return {{"schema", "primectl.bench/1"},
@@ -57,6 +60,7 @@ nlohmann::ordered_json to_json(const bench::Row& row) {
           {"schedule", to_string(row.what.schedule)},
           {"tags", row.what.tags},
           {"in_place", row.what.in_place},
+          {"tensors", tensors_of(row)},
           {"time_s", {{"min", row.time_s.min}, {"median", row.time_s.median}, {"max", row.time_s.max}}},
           {"bus_bytes_per_s", row.bus_bytes_per_s},
           {"cpu_s_per_gb", row.cpu_s_per_gb},
@@ -73,11 +77,11 @@ std::string fixed(double value) {
 std::string table_of(const std::vector<bench::Row>& rows) {
   std::vector<std::vector<std::string>> cells;
   for (const auto& row : rows)
-    cells.push_back({std::to_string(row.what.peers), bytes_figure(row.what.bytes), std::to_string(row.what.tags),
-                     std::string(to_string(row.what.lane)), std::string(to_string(row.what.codec)),
-                     std::string(to_string(row.what.schedule)), row.what.in_place ? "in" : "out", short_time_figure(row.time_s.median),
-                     short_time_figure(row.time_s.min), short_time_figure(row.time_s.max), fixed(row.bus_bytes_per_s / 1e9),
-                     fixed(row.cpu_s_per_gb), bytes_figure(row.extra_bytes_peak), fixed(row.limit_share)});
+    cells.push_back(
+        {std::to_string(row.what.peers), bytes_figure(row.what.bytes), std::to_string(row.what.tags), std::string(to_string(row.what.lane)),
+         std::string(to_string(row.what.codec)), std::string(to_string(row.what.schedule)), row.what.in_place ? "in" : "out",
+         tensors_of(row), short_time_figure(row.time_s.median), short_time_figure(row.time_s.min), short_time_figure(row.time_s.max),
+         fixed(row.bus_bytes_per_s / 1e9), fixed(row.cpu_s_per_gb), bytes_figure(row.extra_bytes_peak), fixed(row.limit_share)});
   return columns({{"peers", Align::Right},
                   {"bytes", Align::Right},
                   {"tags", Align::Right},
@@ -85,6 +89,7 @@ std::string table_of(const std::vector<bench::Row>& rows) {
                   {"codec"},
                   {"schedule"},
                   {"place"},
+                  {"tensors"},
                   {"median", Align::Right},
                   {"min", Align::Right},
                   {"max", Align::Right},

@@ -103,10 +103,11 @@ class Worker {
         begins_(begins) {
     std::uint64_t most = 0;
     for (const Case& each : cases) most = std::max(most, each.bytes);
-    input_.assign(most / sizeof(float), 1.0F + static_cast<float>(rank));
-    output_.assign(most / sizeof(float), 0.0F);
+    const auto is_allocated = [](const Case& each) { return each.lane == Lane::Memory && each.allocated; };
+    if (!std::ranges::all_of(cases, is_allocated)) own_ = own_tensors(most);
     for (const Lane lane : LANES)
       if (std::any_of(cases.begin(), cases.end(), [&](const Case& each) { return each.lane == lane; })) form(lane, members.at(lane));
+    if (std::ranges::any_of(cases, is_allocated) && groups_.contains(Lane::Memory)) allocated_ = allocated_tensors(most);
   }
 
   bool run() {
@@ -139,6 +140,34 @@ class Worker {
     else board_.fail(prime::to_string(group.error()));
   }
 
+  /// What is reduced, and where results go; `memory` holds both.
+  struct Tensors {
+    std::shared_ptr<void> memory;
+    std::span<float> input;
+    std::span<float> output;
+  };
+  [[nodiscard]] Tensors filled(std::shared_ptr<void> memory, std::span<float> input, std::span<float> output) const {
+    std::ranges::fill(input, 1.0F + static_cast<float>(rank_));
+    std::ranges::fill(output, 0.0F);
+    return {std::move(memory), input, output};
+  }
+  [[nodiscard]] Tensors own_tensors(std::uint64_t bytes) const {
+    const auto values = std::make_shared<std::vector<float>>(2 * (bytes / sizeof(float)));
+    const std::span all{*values};
+    return filled(values, all.first(all.size() / 2), all.last(all.size() / 2));
+  }
+  Tensors allocated_tensors(std::uint64_t bytes) {
+    auto input = groups_.at(Lane::Memory).allocate(bytes);
+    auto output = groups_.at(Lane::Memory).allocate(bytes);
+    if (!input || !output) {
+      board_.fail(prime::to_string((input ? output : input).error()));
+      return {};
+    }
+    const auto values = [&](const auto& memory) { return std::span{reinterpret_cast<float*>(memory.get()), bytes / sizeof(float)}; };
+    auto both = std::make_shared<std::array<std::shared_ptr<std::byte[]>, 2>>(std::array{*input, *output});
+    return filled(std::move(both), values(*input), values(*output));
+  }
+
   bool play(std::size_t at, std::uint32_t round) {
     const Case& each = cases_[at];
     if (!board_.meet(peers_, meeting_)) return false;
@@ -160,9 +189,12 @@ class Worker {
   Result<void> reduce(const Case& each) {
     Group& group = groups_.at(each.lane);
     const std::uint64_t elements = each.bytes / sizeof(float) / each.tags;
-    const auto part = [&](auto& all, std::uint32_t tag) { return std::span{all}.subspan(tag * elements, elements); };
-    const auto input = [&](std::uint32_t tag) { return std::as_bytes(part(input_, tag)); };
-    const auto output = [&](std::uint32_t tag) { return std::as_writable_bytes(part(each.in_place ? input_ : output_, tag)); };
+    const Tensors& tensors = each.lane == Lane::Memory && each.allocated ? allocated_ : own_;
+    const auto part = [&](std::span<float> all, std::uint32_t tag) { return all.subspan(tag * elements, elements); };
+    const auto input = [&](std::uint32_t tag) { return std::as_bytes(part(tensors.input, tag)); };
+    const auto output = [&](std::uint32_t tag) {
+      return std::as_writable_bytes(part(each.in_place ? tensors.input : tensors.output, tag));
+    };
     ReduceOptions options;
     options.codec = each.codec;
     options.schedule = each.schedule;
@@ -193,9 +225,9 @@ class Worker {
   Limits limits_;
   const RoundBegins& begins_;
   std::uint32_t meeting_ = 0;
-  std::vector<float> input_;
-  std::vector<float> output_;
   std::map<Lane, Group> groups_;
+  Tensors own_;
+  Tensors allocated_;
 };
 
 Times times_of(std::vector<double> seconds) {

@@ -23,6 +23,7 @@ struct Case {
   Lane lane = Lane::Tcp;
   Schedule schedule = Schedule::Automatic;
   bool in_place = false;
+  bool allocated = false;  ///< for lanes of shared memory: the tensors lie in what the group allocates
 };
 
 struct Times {

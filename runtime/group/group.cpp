@@ -16,6 +16,7 @@
 #include "runtime/net/crypto.hpp"
 #include "runtime/net/dial.hpp"
 #include "runtime/net/run_key.hpp"
+#include "runtime/net/shared_region.hpp"
 
 namespace prime {
 namespace {
@@ -192,6 +193,14 @@ Result<Group> Group::form(const GroupOptions& options) {
 std::uint32_t Group::rank() const { return impl_->options.rank; }
 std::uint32_t Group::size() const { return static_cast<std::uint32_t>(impl_->view.members.size()); }
 std::size_t Group::peak_bytes() const { return impl_->engine->peak_bytes() + impl_->spare->peak_bytes(); }
+
+Result<std::shared_ptr<std::byte[]>> Group::allocate(std::size_t bytes) {
+  if (bytes == 0) return std::shared_ptr<std::byte[]>{};
+  PRIME_TRY(auto region, net::SharedRegion::make(bytes));
+  impl_->engine->share(region);
+  std::byte* const first = region->bytes().data();
+  return std::shared_ptr<std::byte[]>{std::move(region), first};
+}
 
 Reduction Group::begin(std::span<const std::byte> input, std::span<std::byte> output, const ReduceOptions& options, bool drive) {
   auto reduction = std::make_shared<Reduction::Impl>();

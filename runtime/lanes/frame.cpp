@@ -14,10 +14,11 @@
 namespace prime::lanes {
 namespace {
 
-// Offsets: magic 0, version 2, kind 3, world 4, segment 6, epoch 8, sequence 16, tag 24, agreement 32, chunk 40,
-// payload bytes 44, payload checksum 48, checksum of all before 56.
+// Offsets: magic 0, version 2, kind 3 (its highest bit: the payload lies elsewhere), world 4, segment 6, epoch 8, sequence 16, tag 24,
+// agreement 32, chunk 40, payload bytes 44, payload checksum 48, checksum of all before 56.
 constexpr std::uint16_t MAGIC = 0x4C50;  // "PL"
 constexpr std::size_t CHECKSUM_OFFSET = 56;
+constexpr std::uint8_t ELSEWHERE = 0x80;
 
 static_assert(std::endian::native == std::endian::little, "frames are copied as they lie in memory");
 
@@ -41,7 +42,7 @@ HeaderBytes encode(const FrameHeader& header) {
   HeaderBytes bytes{};
   put(bytes, 0, MAGIC);
   put(bytes, 2, FRAME_VERSION);
-  put(bytes, 3, static_cast<std::uint8_t>(header.kind));
+  put(bytes, 3, static_cast<std::uint8_t>(static_cast<unsigned>(header.kind) | (header.elsewhere ? ELSEWHERE : 0U)));
   put(bytes, 4, header.world);
   put(bytes, 6, header.segment);
   put(bytes, 8, header.op.epoch.value);
@@ -63,10 +64,13 @@ Result<FrameHeader> decode(std::span<const std::byte, HEADER_BYTES> bytes) {
   if (get<std::uint64_t>(bytes, CHECKSUM_OFFSET) != checksum(bytes.first(CHECKSUM_OFFSET)))
     return fail(ErrorName::LaneBroken, "a frame header is damaged");
 
-  const auto kind = get<std::uint8_t>(bytes, 3);
+  const auto kind = static_cast<std::uint8_t>(get<std::uint8_t>(bytes, 3) & ~ELSEWHERE);
   if (kind > static_cast<std::uint8_t>(PieceKind::Probed)) return fail(ErrorName::LaneBroken, "frame kind " + std::to_string(kind));
   FrameHeader header;
   header.kind = static_cast<PieceKind>(kind);
+  header.elsewhere = kind != get<std::uint8_t>(bytes, 3);
+  if (header.elsewhere && header.kind != PieceKind::Input && header.kind != PieceKind::Result)
+    return fail(ErrorName::LaneBroken, "a frame of kind " + std::to_string(kind) + " whose payload lies elsewhere");
   header.world = get<std::uint16_t>(bytes, 4);
   header.segment = get<std::uint16_t>(bytes, 6);
   header.op = OperationId{Epoch{get<std::uint64_t>(bytes, 8)}, Sequence{get<std::uint64_t>(bytes, 16)}, Tag{get<std::uint64_t>(bytes, 24)}};

@@ -240,6 +240,11 @@ void LaneThread::obey(MeasureCommand command) {
   busy_ = true;
 }
 
+void LaneThread::obey(ShareCommand command) {
+  std::erase_if(regions_, [](const auto& each) { return each.expired(); });
+  regions_.push_back(std::move(command.region));
+}
+
 void LaneThread::obey(StopCommand) {
   while (!operations_.empty()) end_operation(operations_.begin(), fail(aborted("the engine ends")));
   probes_.interrupt(Error{ErrorName::Interrupted, "the engine ends"}, options_.now());

@@ -20,6 +20,7 @@
 #include "runtime/lanes/link_probe.hpp"
 #include "runtime/lanes/operation.hpp"
 #include "runtime/lanes/staging_pools.hpp"
+#include "runtime/net/shared_region.hpp"
 
 namespace prime::lanes {
 
@@ -44,8 +45,12 @@ struct MeasureCommand {
   Member member;
   MeasureDone done;
 };
+struct ShareCommand {
+  std::weak_ptr<const net::SharedRegion> region;
+};
 struct StopCommand {};
-using Command = std::variant<StartCommand, AbortCommand, AdoptCommand, ForgetCommand, DialedCommand, MeasureCommand, CopyEnd, StopCommand>;
+using Command = std::variant<StartCommand, AbortCommand, AdoptCommand, ForgetCommand, DialedCommand, MeasureCommand, CopyEnd, ShareCommand,
+                             StopCommand>;
 
 /// Ends a poll from another thread.
 class WakeFd {
@@ -88,6 +93,7 @@ class LaneThread {
   void obey(DialedCommand command);
   void obey(MeasureCommand command);
   void obey(const CopyEnd& end);
+  void obey(ShareCommand command);
   void obey(StopCommand command);
 
   struct Running {
@@ -132,6 +138,8 @@ class LaneThread {
   void answer_for_past(const Stream& stream);
   void deliver(Stream& stream, Reception reception);
   void replay(Operation& operation);
+  /// In which the other end of a stream may read this payload, if it lies in one.
+  [[nodiscard]] std::shared_ptr<const net::SharedRegion> region_of(const Operation& operation, const Frame& frame) const;
   bool next_frame(Lane& lane, Stream& stream);
   void write_to(Lane& lane, Stream& stream);
 
@@ -187,6 +195,7 @@ class LaneThread {
   Epoch epoch_;
   std::map<Tag, Sequence> newest_;  ///< started here in this epoch
   std::map<OperationId, Running> operations_;
+  std::vector<std::weak_ptr<const net::SharedRegion>> regions_;
   /// What has ended while a device still copies from or to its tensors.
   struct Copying {
     std::unique_ptr<Staging> staging;

@@ -20,6 +20,8 @@ constexpr std::uint32_t SHARES_AT_MOST = 8;
 constexpr std::size_t MAX_PARKED_FRAMES = 1024;
 /// Of a lane that has lost a stream: enough to read what its others hold, and to answer with a vote.
 constexpr std::uint32_t LAST_TURNS = 256;
+/// Less than this is sooner copied than found.
+constexpr std::size_t SHARED_FROM = 32 * 1024;
 
 }  // namespace
 
@@ -194,7 +196,12 @@ void LaneThread::deliver(Stream& stream, Reception reception) {
     return;
   }
   const auto from = operation->rank_of(stream.peer());
-  if (auto good = operation->received(*from, std::move(reception), options_.now()); !good) stream.lose(std::move(good).error());
+  const bool elsewhere = reception.header.elsewhere;
+  auto good = operation->received(*from, std::move(reception), options_.now());
+  if (good) return;
+  // Who has given a reduce up may use its memory for something else before its word of that is here. That says nothing of the lane.
+  if (elsewhere) operation->give_up(std::move(good).error(), from, false);
+  else stream.lose(std::move(good).error());
 }
 
 /// Gives an operation what came before it was started.
@@ -216,6 +223,15 @@ void LaneThread::replay(Operation& operation) {
     if (auto good = operation.received(*from, std::move(*reception), options_.now()); !good && lane != lanes_.end())
       lane->second.streams.front()->lose(std::move(good).error());
   }
+}
+
+/// With a vote alone: whoever has ended well then has everybody's vote, and with it the word that nobody reads here any more. After another
+/// end it does not matter what they read: without this rank's vote it commits nowhere.
+std::shared_ptr<const net::SharedRegion> LaneThread::region_of(const Operation& operation, const Frame& frame) const {
+  if (!operation.votes() || frame.payload.size() < SHARED_FROM) return nullptr;
+  for (const auto& each : regions_)
+    if (auto region = each.lock(); region && region->holds(frame.payload)) return region;
+  return nullptr;
 }
 
 /// Operations take turns, a frame each.
@@ -240,7 +256,8 @@ bool LaneThread::next_frame(Lane& lane, Stream& stream) {
     auto frame = to ? operation->next(*to, window, stream.vouches()) : std::nullopt;
     if (!frame) continue;
     lane.turn = static_cast<std::size_t>(std::distance(operations_.begin(), at));
-    stream.send(std::move(*frame));
+    const auto region = region_of(*operation, *frame);
+    stream.send(std::move(*frame), region);
     return true;
   }
   return false;

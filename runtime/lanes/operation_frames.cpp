@@ -100,7 +100,7 @@ Result<void> Operation::received(std::uint32_t from, Reception reception, Instan
   auto& exchange = exchanges_[from];
   exchange.begun = true;
   exchange.last_heard = now;
-  stats_.wire_bytes_received += HEADER_BYTES + reception.into.size();
+  stats_.wire_bytes_received += HEADER_BYTES + body_bytes(header);
   const Piece piece{header.kind, header.segment, header.chunk};
   switch (header.kind) {
     case PieceKind::Begin: exchange.begin_came = true; break;
@@ -254,7 +254,7 @@ Result<void> Operation::encode_input(const Piece& piece, std::span<std::byte> wi
 
 void Operation::sent(std::uint32_t to, const FrameHeader& header) {
   auto& exchange = exchanges_[to];
-  stats_.wire_bytes_sent += HEADER_BYTES + header.payload_bytes;
+  stats_.wire_bytes_sent += HEADER_BYTES + body_bytes(header);
   --exchange.to_send;
   --exchange.sending;
   if (header.kind == PieceKind::Begin) exchange.begin_sent = true;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <poll.h>
 
+#include "kernels/copy.hpp"
 #include "messages/assert.hpp"
 
 namespace prime::lanes {
@@ -59,6 +60,28 @@ bool Stream::lend_payload() {
   return true;
 }
 
+/// Whether the payload is there, which lies where the other end says.
+bool Stream::find_payload() {
+  const auto place = std::as_writable_bytes(std::span{&place_read_, 1});
+  while (payload_read_ < place.size()) {
+    const auto io = channel_->read(place.subspan(payload_read_));
+    if (blocked_or_lost(io.state, may_read_, read_waits_for_)) return false;
+    payload_read_ += io.bytes;
+  }
+  auto there = std::const_pointer_cast<std::byte[]>(channel_->shared(place_read_, header_.payload_bytes));  // what is lent is only read
+  if (!there) {
+    lose(Error{ErrorName::ProtocolViolation, "a payload in memory that is not shared"});
+    return false;
+  }
+  if (reception_.lent) {
+    reception_.into = {there.get(), header_.payload_bytes};
+    reception_.buffer = std::move(there);
+  } else {
+    kernels::copy({there.get(), header_.payload_bytes}, reception_.into.data());
+  }
+  return true;
+}
+
 Stream::ReadStep Stream::read(std::span<std::byte> bin) {
   const auto stopped = [&] { return error_ ? ReadStep::Lost : ReadStep::Blocked; };
   if (reading_ == Reading::Header) {
@@ -74,10 +97,11 @@ Stream::ReadStep Stream::read(std::span<std::byte> bin) {
   }
   if (reading_ == Reading::Decision) return ReadStep::Header;
   if (reading_ == Reading::Payload) {
-    if (!(reception_.lent ? lend_payload() : fill_payload())) return stopped();
+    const bool complete = header_.elsewhere ? find_payload() : reception_.lent ? lend_payload() : fill_payload();
+    if (!complete) return stopped();
   }
-  while (reading_ == Reading::Discard && payload_read_ < header_.payload_bytes) {
-    const auto io = channel_->read(bin.first(std::min<std::size_t>(bin.size(), header_.payload_bytes - payload_read_)));
+  while (reading_ == Reading::Discard && payload_read_ < body_bytes(header_)) {
+    const auto io = channel_->read(bin.first(std::min(bin.size(), body_bytes(header_) - payload_read_)));
     if (blocked_or_lost(io.state, may_read_, read_waits_for_)) return stopped();
     payload_read_ += io.bytes;
   }
@@ -109,8 +133,13 @@ bool Stream::release_input(OperationId op) {
   return true;
 }
 
-void Stream::send(Frame frame) {
+void Stream::send(Frame frame, const std::shared_ptr<const net::SharedRegion>& region) {
   PRIME_ASSERT(!sending() && frame.payload.size() == frame.header.payload_bytes, "one frame is written at a time, and whole");
+  if (const auto place = region ? channel_->share(region, frame.payload) : std::nullopt) {
+    place_sent_ = *place;
+    frame.header.elsewhere = true;
+    frame.payload = std::as_bytes(std::span{&place_sent_, 1});
+  }
   outgoing_header_ = encode(frame.header);
   outgoing_ = std::move(frame);
   written_ = 0;
@@ -130,7 +159,7 @@ Stream::WriteStep Stream::write() {
 }
 
 void Stream::release_output() {
-  if (!sending() || outgoing_->buffer) return;
+  if (!sending() || outgoing_->buffer || outgoing_->header.elsewhere) return;
   private_copy_.assign(outgoing_->payload.begin(), outgoing_->payload.end());
   outgoing_->payload = private_copy_;
 }

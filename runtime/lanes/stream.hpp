@@ -36,12 +36,12 @@ class Stream {
   ReadStep read(std::span<std::byte> bin);
   [[nodiscard]] const FrameHeader& header() const { return header_; }
   /// Whether that payload may be used where it lies, once it has come.
-  [[nodiscard]] bool can_lend() const { return channel_->lends(header_.payload_bytes); }
+  [[nodiscard]] bool can_lend() const { return header_.elsewhere || channel_->lends(header_.payload_bytes); }
   /// Whether what comes is what was sent, whatever its checksum says.
   [[nodiscard]] bool vouches() const { return channel_->vouches(); }
   void receive(Reception reception);
   [[nodiscard]] Reception received() { return std::move(reception_); }
-  /// Whether somebody still uses what was lent last; whatever is read next may overwrite it.
+  /// Whether somebody still uses what was lent last in a place that whatever is read next may overwrite.
   [[nodiscard]] bool lends() const { return !lent_.expired(); }
   void discard();
   /// Discards the payload that is being received, if it is one of `op`: its memory is needed elsewhere. Whether there was one.
@@ -50,7 +50,9 @@ class Stream {
   [[nodiscard]] bool sending() const { return outgoing_.has_value(); }
   /// The frame being written; only while `sending`.
   [[nodiscard]] const FrameHeader& sending_header() const { return outgoing_->header; }
-  void send(Frame frame);
+  /// `region`: in which the payload lies, if in any. Where the other end can read it there, it is not moved: it must stay as it is until
+  /// the other end needs it no more.
+  void send(Frame frame, const std::shared_ptr<const net::SharedRegion>& region = nullptr);
   WriteStep write();
   /// The operation of the frame being written ends: what is still to be written is copied unless the frame owns it.
   void release_output();
@@ -69,6 +71,7 @@ class Stream {
   enum class Reading { Header, Decision, Payload, Discard };
   bool fill_header();
   bool fill_payload();
+  bool find_payload();
   bool lend_payload();
   [[nodiscard]] bool blocked_or_lost(net::Channel::State state, bool& ready, short& waits_for);
 
@@ -81,11 +84,13 @@ class Stream {
   FrameHeader header_;
   Reception reception_;
   std::size_t payload_read_ = 0;
+  net::Channel::Place place_read_;
   std::weak_ptr<std::byte[]> lent_;
 
   std::optional<Frame> outgoing_;
   HeaderBytes outgoing_header_{};
   std::size_t written_ = 0;  ///< of header and payload
+  net::Channel::Place place_sent_;
   std::vector<std::byte> private_copy_;
 
   bool may_read_ = true;

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "messages/ids.hpp"
 
 namespace prime::net {
+
+class SharedRegion;
 
 class Channel {
  public:
@@ -37,6 +41,19 @@ class Channel {
   /// The next `count` bytes where they lie, when all of them have come; WantRead until then. They count as read, and lie there until the
   /// next `read` or `lend`; the memory stays for as long as somebody holds it. The other end may change them at any time.
   virtual Lent lend(std::size_t /*count*/) { return {}; }
+  /// Where the other end finds some bytes, instead of getting them.
+  struct Place {
+    std::uint64_t region = 0;  ///< a number that both ends of the channel have for it
+    std::uint64_t offset = 0;
+    friend bool operator==(const Place&, const Place&) = default;
+  };
+  /// The place of `bytes`, which lie in `region`, if the other end can read them there; it learns of the region before this returns.
+  virtual std::optional<Place> share(const std::shared_ptr<const SharedRegion>& /*region*/, std::span<const std::byte> /*bytes*/) {
+    return std::nullopt;
+  }
+  /// What lies at a place that the other end has named: `count` bytes, aligned to eight. Null when there is no such place. The other end
+  /// may change them at any time.
+  virtual std::shared_ptr<const std::byte[]> shared(const Place& /*place*/, std::size_t /*count*/) { return nullptr; }
   /// Bytes that have come and are not yet read; poll would not tell of them. They may be too few to read any.
   [[nodiscard]] virtual std::size_t buffered() const = 0;
   [[nodiscard]] virtual int fd() const = 0;

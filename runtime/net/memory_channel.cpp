@@ -2,14 +2,12 @@
 #include "runtime/net/memory_channel.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <new>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -38,7 +36,9 @@ namespace {
 constexpr std::size_t PIECE_BYTES = 128 * 1024;
 /// A writer that waits is woken when there is room worth waking for.
 constexpr std::size_t ROOM_BYTES = MemoryChannel::RING_BYTES / 4;
-constexpr int SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+/// The words with which descriptors come: a number below MAX_REGIONS, or this.
+constexpr std::byte RINGS{'M'};
+static_assert(std::to_integer<std::size_t>(RINGS) >= MemoryChannel::MAX_REGIONS);
 
 /// As much is lent at most: who waits for all of it has left room enough to have rung for the writer.
 constexpr std::size_t LENT_BYTES = MemoryChannel::RING_BYTES / 2;
@@ -48,8 +48,8 @@ constexpr std::size_t LENT_ALIGNMENT = 8;
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 
-bool send_descriptor(int socket, int descriptor) {
-  std::byte word{'M'};
+/// With a byte that says what it is.
+bool send_descriptor(int socket, int descriptor, std::byte word) {
   iovec part{&word, 1};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> space{};
   msghdr message{};
@@ -62,37 +62,46 @@ bool send_descriptor(int socket, int descriptor) {
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-  return ::sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
+  return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
 }
 
-/// −1: nothing yet; −2: the other end is gone or sent something else.
-int receive_descriptor(int socket) {
-  std::byte word{};
-  iovec part{&word, 1};
+/// What has come over the bell.
+struct Heard {
+  Channel::State state = Channel::State::WantRead;
+  std::byte last{};           ///< byte; the one that was sent with the descriptor
+  SocketPtr descriptor = {};  ///< at most one at a time: the kernel ends a read behind it
+};
+
+Heard hear(int socket, std::size_t most) {
+  std::array<std::byte, 64> bells;
+  iovec part{bells.data(), std::min(most, bells.size())};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> space{};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   message.msg_control = space.data();
   message.msg_controllen = space.size();
-  const ssize_t count = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  if (count < 0) return errno == EAGAIN || errno == EINTR ? -1 : -2;
+  const auto count = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  if (count == 0) return {Channel::State::Closed};
+  if (count < 0) return {errno == EAGAIN || errno == EINTR ? Channel::State::WantRead : Channel::State::Failed};
+  Heard heard{Channel::State::Ok, bells[static_cast<std::size_t>(count) - 1]};
   const cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  if (count == 0 || header == nullptr || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(int))) return -2;
-  int descriptor = -2;
+  if (header == nullptr || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(int))) return heard;
+  int descriptor = -1;
   std::memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
-  return descriptor;
+  heard.descriptor = std::make_shared<Socket>(descriptor);
+  return heard;
 }
 
 }  // namespace
 
 Result<ChannelPtr> MemoryChannel::offer(ChannelPtr bell) {
   const Socket memory(::memfd_create("prime-lane", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (memory.fd() < 0 || ::ftruncate(memory.fd(), 2 * sizeof(Ring)) != 0 || ::fcntl(memory.fd(), F_ADD_SEALS, SEALS) != 0)
+  if (memory.fd() < 0 || !seal_with_size(memory.fd(), 2 * sizeof(Ring)))
     return fail(ErrorName::RunUnreachable, "no memory to share: " + error_text(errno));
   auto channel = std::unique_ptr<MemoryChannel>(new MemoryChannel(std::move(bell)));
   if (!channel->map(memory.fd(), true)) return fail(ErrorName::RunUnreachable, "memory could not be mapped: " + error_text(errno));
-  if (!send_descriptor(channel->fd(), memory.fd()))
+  if (!send_descriptor(channel->fd(), memory.fd(), RINGS))
     return fail(ErrorName::RunUnreachable, "memory could not be handed over: " + error_text(errno));
   return ChannelPtr(std::move(channel));
 }
@@ -125,28 +134,55 @@ bool MemoryChannel::map(int descriptor, bool offered) {
 }
 
 bool MemoryChannel::attach() {
-  const int descriptor = receive_descriptor(bell_->fd());
-  if (descriptor == -1) return true;
-  if (descriptor < 0) return false;
-  const Socket memory(descriptor);
-  struct stat status {};
+  const Heard heard = hear(bell_->fd(), 1);
+  if (heard.state == State::WantRead) return true;
   // Sealed, so that it cannot be cut off under our feet.
-  const bool sound = (::fcntl(memory.fd(), F_GET_SEALS) & SEALS) == SEALS && ::fstat(memory.fd(), &status) == 0 &&
-                     status.st_size == static_cast<off_t>(2 * sizeof(Ring));
-  return sound && map(memory.fd(), false);
+  return heard.state == State::Ok && heard.descriptor && sealed_size(heard.descriptor->fd()) == 2 * sizeof(Ring) &&
+         map(heard.descriptor->fd(), false);
 }
 
 MemoryChannel::Bell MemoryChannel::listen() {
-  std::array<std::byte, 64> bells;
-  const Io io = bell_->read(bells);
-  switch (io.state) {
-    case State::Ok: rung_ = true; return Bell::Rung;
+  const Heard heard = hear(bell_->fd(), SIZE_MAX);
+  switch (heard.state) {
+    case State::Ok: break;
     case State::WantRead:
     case State::WantWrite: return Bell::Silent;
     case State::Closed:
     case State::Failed: closed_ = true; return Bell::Closed;
   }
-  return Bell::Closed;
+  rung_ = true;
+  const auto number = std::to_integer<std::size_t>(heard.last);
+  if (heard.descriptor && number < MAX_REGIONS) theirs_[number] = MappedRegion::map(heard.descriptor->fd());
+  return Bell::Rung;
+}
+
+std::optional<std::size_t> MemoryChannel::hand_over(const std::shared_ptr<const SharedRegion>& region) {
+  const auto known =
+      std::ranges::find_if(ours_, [&](const auto& each) { return !each.owner_before(region) && !region.owner_before(each); });
+  if (known != ours_.end()) return known - ours_.begin();
+  const auto free = std::ranges::find_if(ours_, [](const auto& each) { return each.expired(); });
+  if (free == ours_.end()) return std::nullopt;
+  const auto number = static_cast<std::size_t>(free - ours_.begin());
+  if (!send_descriptor(fd(), region->descriptor(), std::byte{static_cast<std::uint8_t>(number)})) return std::nullopt;
+  *free = region;
+  return number;
+}
+
+std::optional<Channel::Place> MemoryChannel::share(const std::shared_ptr<const SharedRegion>& region, std::span<const std::byte> bytes) {
+  const auto offset = static_cast<std::size_t>(bytes.data() - region->bytes().data());
+  if (!memory_ || offset % LENT_ALIGNMENT != 0) return std::nullopt;
+  const auto number = hand_over(region);
+  if (!number) return std::nullopt;
+  return Place{*number, offset};
+}
+
+std::shared_ptr<const std::byte[]> MemoryChannel::shared(const Place& place, std::size_t count) {
+  if (place.region >= MAX_REGIONS) return nullptr;
+  while (listen() == Bell::Rung) {
+  }
+  const MappedRegion& region = theirs_[place.region];
+  if (count == 0 || count > region.size || place.offset > region.size - count || place.offset % LENT_ALIGNMENT != 0) return nullptr;
+  return {region.bytes, region.bytes.get() + place.offset};
 }
 
 void MemoryChannel::ring_if(std::atomic<std::uint32_t>& waits) {
@@ -219,7 +255,7 @@ Channel::Io MemoryChannel::write(std::span<const std::byte> from) {
 
 std::string local_name(const Credentials& credentials, PeerId owner) {
   // The number changes with what lies in the memory, so that programs that understand it otherwise meet over the network.
-  const std::string said = "local lanes, 2, of peer " + to_string(owner);
+  const std::string said = "local lanes, 3, of peer " + to_string(owner);
   const auto code = hmac_sha256(credentials.proof_key(), {reinterpret_cast<const std::uint8_t*>(said.data()), said.size()});
   std::string name = "prime-";
   for (std::size_t i = 0; i < 16; ++i) {

@@ -116,6 +116,13 @@ class Group {
   Reduction reduce_async(std::span<const std::byte> input, std::span<std::byte> output, const ReduceOptions& options);
   Result<ReduceInfo> reduce(std::span<const std::byte> input, std::span<std::byte> output, const ReduceOptions& options);
   Result<ReduceInfo> reduce(std::span<const float> input, std::span<float> output, const ReduceOptions& options = {});
+  /// Memory for tensors, zeros, at the address of a page, that members on this machine can read where it lies. For reduces in it, and
+  /// through shared memory (GroupOptions::memory), no chunk is moved on its way: an owner sums the members' inputs in their memory, and
+  /// results are copied once, from output to output (measured beside other memory: docs/BENCHMARKS.md). With a codec, in place, or over a
+  /// network it is as good as any. It goes back to the system with its last holder, the group's end included or not. ProcessFailed: there
+  /// is none left.
+  Result<std::shared_ptr<std::byte[]>> allocate(std::size_t bytes);
+
   /// Memory of the host that the group has taken beyond what callers gave it, at most, in bytes.
   [[nodiscard]] std::size_t peak_bytes() const;
 

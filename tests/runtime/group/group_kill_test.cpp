@@ -42,7 +42,7 @@ struct Board {
 struct Trial {
   int signal = 0;        ///< 0: nobody falls
   std::uint64_t at = 0;  ///< chunks after which the victim falls
-  bool memory = false;   ///< the kind of lanes
+  bool memory = false;   ///< the kind of lanes; then with tensors that the group allocates
   Schedule schedule = Schedule::Direct;
 };
 
@@ -69,7 +69,7 @@ GroupOptions options_of(const Trial& trial, std::uint32_t rank, std::vector<std:
   return options;
 }
 
-bool all_equal(const std::vector<float>& values, float wanted) {
+bool all_equal(std::span<const float> values, float wanted) {
   return std::all_of(values.begin(), values.end(), [&](float value) { return value == wanted; });
 }
 
@@ -77,8 +77,6 @@ bool all_equal(const std::vector<float>& values, float wanted) {
 void live(const Trial& trial, std::uint32_t rank, const std::vector<std::string>& members, const std::vector<std::string>& survivors,
           Board& board) {
   Seen& seen = board.ranks[rank];
-  const std::vector<float> input(ELEMENTS, static_cast<float>(rank));
-  std::vector<float> output(ELEMENTS, -1.0F);
   auto options = options_of(trial, rank, members);
   std::atomic<bool> first = true;
   options.on_chunk = [&](std::uint64_t, std::uint64_t done, std::uint64_t total) {
@@ -87,12 +85,18 @@ void live(const Trial& trial, std::uint32_t rank, const std::vector<std::string>
     if (!first && rank == VICTIM && trial.signal != 0 && done == trial.at) ::raise(trial.signal);
   };
   auto group = Group::form(options);
+  if (!group) return;
+  std::vector<float> own(trial.memory ? 0 : 2 * ELEMENTS);
+  const auto memory = trial.memory ? group->allocate(2 * ELEMENTS * sizeof(float)).value() : nullptr;
+  const std::span all{trial.memory ? reinterpret_cast<float*>(memory.get()) : own.data(), 2 * ELEMENTS};
+  const auto input = all.first(ELEMENTS);
+  const auto output = all.last(ELEMENTS);
+  std::ranges::fill(input, static_cast<float>(rank));
+  std::ranges::fill(output, -1.0F);
   ReduceOptions reduce;
   reduce.schedule = trial.schedule;
-  const auto play = [&](Group& with) {
-    return with.reduce(std::as_bytes(std::span{input}), std::as_writable_bytes(std::span{output}), reduce);
-  };
-  if (!group || !play(*group)) return;
+  const auto play = [&](Group& with) { return with.reduce(std::as_bytes(input), std::as_writable_bytes(output), reduce); };
+  if (!play(*group)) return;
   seen.ready = true;
   for (const Seen& each : board.ranks)
     while (!each.ready) std::this_thread::yield();  // who committed first may not have told yet

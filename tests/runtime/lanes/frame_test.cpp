@@ -24,6 +24,7 @@ FrameHeader any_header(std::mt19937_64& random) {
   header.chunk = static_cast<std::uint32_t>(random());
   header.payload_bytes = static_cast<std::uint32_t>(random() % (MAX_PAYLOAD_BYTES + 1));
   header.payload_checksum = random();
+  header.elsewhere = random() % 2 == 0 && (header.kind == PieceKind::Input || header.kind == PieceKind::Result);
   return header;
 }
 
@@ -44,7 +45,9 @@ BOOST_AUTO_TEST_CASE(the_layout_is_fixed) {
   header.segment = 0x0103;
   header.chunk = 0x04030201;
   const auto bytes = encode(header);
-  BOOST_TEST(std::memcmp(bytes.data(), "PL\x05\x02\x01\x02\x03\x01", 8) == 0);
+  BOOST_TEST(std::memcmp(bytes.data(), "PL\x06\x02\x01\x02\x03\x01", 8) == 0);
+  header.elsewhere = true;
+  BOOST_TEST((encode(header)[3] == std::byte{0x82}));
   BOOST_TEST(std::memcmp(bytes.data() + 40, "\x01\x02\x03\x04", 4) == 0);
 }
 
@@ -76,6 +79,10 @@ BOOST_AUTO_TEST_CASE(values_out_of_bounds_are_refused_though_the_checksum_is_rig
   BOOST_TEST(refused([](FrameHeader& h) { h.payload_bytes = MAX_PAYLOAD_BYTES + 1; }));
   BOOST_TEST(refused([](FrameHeader& h) { h.payload_bytes = ~0U; }));
   BOOST_TEST(refused([](FrameHeader& h) { h.world = 0; }));
+  BOOST_TEST(refused([](FrameHeader& h) {
+    h.kind = PieceKind::Vote;
+    h.elsewhere = true;
+  }));
   BOOST_TEST(refused([](FrameHeader& h) { h.world = MAX_PEERS + 1; }));
   BOOST_TEST(refused([](FrameHeader& h) { h.segment = h.world; }));
   BOOST_TEST(refused([](FrameHeader& h) { h.kind = static_cast<PieceKind>(10); }));

@@ -3,7 +3,9 @@
 #include <boost/test/unit_test.hpp>
 #include <sys/socket.h>
 
+#include "runtime/lanes/stream.hpp"
 #include "runtime/net/memory_channel.hpp"
+#include "runtime/net/shared_region.hpp"
 #include "tests/runtime/lanes/cluster.hpp"
 
 using namespace prime;
@@ -97,4 +99,128 @@ BOOST_FIXTURE_TEST_CASE(inputs_that_wait_for_each_other_are_copied_out_of_the_wa
   for (const auto& [key, outcome] : ended.all()) BOOST_TEST(outcome.stats.has_value());
   for (const auto& of_tag : outputs)
     for (const auto& output : of_tag) BOOST_TEST((output == std::vector<float>(ELEMENTS, 2.0F)));
+}
+
+namespace {
+
+/// An engine of rank 1 of 2, and the other end of its lane, through which the test plays rank 0: its tensors lie in a region.
+struct Reading {
+  static constexpr std::size_t HALF = 64 * 1024;
+  Reading() {
+    EngineOptions options;
+    options.self = PeerId{2};
+    engine = std::make_unique<LaneEngine>(std::move(options));
+    std::array<int, 2> ends{};
+    BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
+    const auto bell = [&](std::size_t end, std::uint64_t peer) {
+      return std::make_unique<PlainChannel>(std::make_shared<Socket>(ends[end]), PeerId{peer});
+    };
+    engine->adopt(net::MemoryChannel::offer(bell(0, 1)).value());
+    other.emplace(net::MemoryChannel::accept(bell(1, 2)));
+    engine->share(own);
+  }
+  void start(std::uint64_t sequence) {
+    ReduceRequest request;
+    request.op = OperationId{Epoch{1}, Sequence{sequence}, Tag{}};
+    request.view = View{Epoch{1}, {Member{PeerId{1}, "", {}, 0}, Member{PeerId{2}, "", {}, 1}}};
+    request.self = PeerId{2};
+    request.contributions = {{PeerId{1}, 1}, {PeerId{2}, 1}};
+    request.input = std::as_bytes(std::span{input});
+    request.output = std::as_writable_bytes(std::span{output});
+    request.deadline = PATIENCE;
+    request.schedule = Schedule::Direct;
+    request.vote = vote;
+    engine->start(std::move(request), [ended = ended, sequence](ReduceOutcome each) { ended.put(sequence, std::move(each)); });
+  }
+  void send(FrameHeader header, PieceKind kind, std::uint16_t segment, std::span<const float> payload, std::uint64_t checksum_of_it) {
+    header.kind = kind;
+    header.segment = segment;
+    header.payload_bytes = static_cast<std::uint32_t>(payload.size_bytes());
+    header.payload_checksum = checksum_of_it;
+    other->send(Frame{header, std::as_bytes(payload), nullptr}, payload.empty() ? nullptr : region);
+    while (other->sending()) {
+      (void)other->write();
+      other->polled(POLLIN | POLLOUT);
+    }
+  }
+  /// The next frame of this kind; what else comes is passed over.
+  FrameHeader await(PieceKind kind) {
+    for (;;)
+      if (const FrameHeader header = await_any(); header.kind == kind) return header;
+  }
+  FrameHeader await_any() {
+    std::array<std::byte, 4096> bin{};
+    for (;;) {
+      const auto step = other->read(bin);
+      BOOST_REQUIRE_MESSAGE(step != Stream::ReadStep::Lost, (other->error() ? to_string(*other->error()) : ""));
+      if (step == Stream::ReadStep::Blocked) {
+        pollfd fd{other->fd(), POLLIN, 0};
+        BOOST_REQUIRE(::poll(&fd, 1, 120'000) == 1);
+        other->polled(POLLIN | POLLOUT);
+      }
+      if (step != Stream::ReadStep::Header) continue;
+      const FrameHeader header = other->header();
+      other->discard();
+      return header;
+    }
+  }
+  /// The part of rank 0, whose result is 2 throughout; `says` is told as its checksum.
+  void play(std::uint64_t sequence, std::uint64_t says) {
+    start(sequence);
+    FrameHeader begin = await(PieceKind::Begin);
+    send(begin, PieceKind::Begin, 0, {}, checksum({}));
+    const auto tensor = values_of(*region);
+    send(begin, PieceKind::Input, 1, tensor.last(HALF), 0);
+    std::map<PieceKind, FrameHeader> came;
+    while (!came.contains(PieceKind::Input) || !came.contains(PieceKind::Result)) {
+      const FrameHeader header = await_any();
+      came[header.kind] = header;
+    }
+    BOOST_TEST(came[PieceKind::Input].elsewhere == vote);
+    BOOST_TEST(!came[PieceKind::Result].elsewhere);  // the output is no region
+    std::ranges::fill(tensor.first(HALF), 2.0F);
+    send(begin, PieceKind::Result, 0, tensor.first(HALF), says);
+  }
+
+  static std::shared_ptr<net::SharedRegion> region_of(float value) {
+    auto region = net::SharedRegion::make(2 * HALF * sizeof(float)).value();
+    std::ranges::fill(values_of(*region), value);
+    return region;
+  }
+  static std::span<float> values_of(const net::SharedRegion& region) { return {reinterpret_cast<float*>(region.bytes().data()), 2 * HALF}; }
+
+  bool vote = true;
+  std::shared_ptr<net::SharedRegion> own = region_of(1.0F);
+  std::span<float> input = values_of(*own);
+  std::vector<float> output = std::vector<float>(2 * HALF);
+  Outcomes ended;
+  std::unique_ptr<LaneEngine> engine;
+  std::shared_ptr<net::SharedRegion> region = region_of(3.0F);
+  std::optional<Stream> other;
+};
+
+}  // namespace
+
+/// Who gives a reduce up is told its memory is free, and may write to it before the others have heard.
+BOOST_FIXTURE_TEST_CASE(a_result_that_its_sender_has_overwritten_ends_the_reduce_and_not_the_lane, Reading) {
+  const std::vector<float> result(HALF, 2.0F);
+  const std::uint64_t right = checksum(std::as_bytes(std::span{result}));
+  play(1, right + 1);
+  BOOST_REQUIRE(ended.wait_for_all(1));
+  const auto outcome = ended.all().at(1);
+  BOOST_REQUIRE(!outcome.stats.has_value());
+  BOOST_TEST((outcome.stats.error().name == ErrorName::LaneBroken));
+  BOOST_TEST((outcome.suspect == PeerId{1}));
+  play(2, right);  // over the same lane
+  (void)await(PieceKind::Vote);
+  BOOST_TEST((output == std::vector<float>(2 * HALF, 2.0F)));
+}
+
+/// Without a vote a rank may have ended well, and write to its tensors, while others still read what it has sent.
+BOOST_FIXTURE_TEST_CASE(without_a_vote_nobody_reads_in_the_memory_of_another_one, Reading) {
+  vote = false;
+  const std::vector<float> result(HALF, 2.0F);
+  play(1, checksum(std::as_bytes(std::span{result})));
+  BOOST_REQUIRE(ended.wait_for_all(1));
+  BOOST_TEST(ended.all().at(1).stats.has_value());
 }

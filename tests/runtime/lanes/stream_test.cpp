@@ -5,6 +5,9 @@
 #include <boost/test/unit_test.hpp>
 #include <poll.h>
 #include <utility>
+#include <vector>
+
+#include "runtime/net/shared_region.hpp"
 
 BOOST_AUTO_TEST_SUITE(stream)
 
@@ -22,6 +25,8 @@ class PlayedChannel final : public net::Channel {
     std::span<const std::byte> header;  ///< is read before anything else
     State lends = State::WantRead;
     std::array<std::byte, 64> lent{};
+    std::vector<std::byte> written;
+    std::optional<net::Channel::Place> place;  ///< of whatever is shared
   };
   explicit PlayedChannel(Script& script) : script_(script) {}
   Io read(std::span<std::byte> into) override {
@@ -36,8 +41,14 @@ class PlayedChannel final : public net::Channel {
     if (script_.lends != State::Ok) return {script_.lends, nullptr};
     return {State::Ok, {script_.lent.data(), [](std::byte*) {}}};
   }
+  std::optional<Place> share(const std::shared_ptr<const net::SharedRegion>&, std::span<const std::byte>) override { return script_.place; }
+  std::shared_ptr<const std::byte[]> shared(const Place& place, std::size_t count) override {
+    if (place != script_.place || count != script_.lent.size()) return nullptr;
+    return {script_.lent.data(), [](const std::byte*) {}};
+  }
   Io write(std::span<const std::byte> from) override {
     rung_ = script_.rings_in_write;
+    script_.written.insert(script_.written.end(), from.begin(), from.end());
     return {State::Ok, from.size()};
   }
   [[nodiscard]] std::size_t buffered() const override { return 0; }
@@ -90,6 +101,80 @@ BOOST_AUTO_TEST_CASE(a_payload_that_the_channel_lends_is_not_moved_and_counts_as
   BOOST_TEST(stream.lends());
   reception = {};
   BOOST_TEST(!stream.lends());
+}
+
+namespace {
+
+Frame input_frame(std::span<const std::byte> payload) {
+  Frame frame;
+  frame.header.kind = PieceKind::Input;
+  frame.header.world = 2;
+  frame.header.payload_bytes = static_cast<std::uint32_t>(payload.size());
+  frame.payload = payload;
+  return frame;
+}
+
+/// What a stream writes when it sends `payload`, which lies in a region.
+std::vector<std::byte> written_for(std::span<const std::byte> payload, std::optional<net::Channel::Place> place) {
+  PlayedChannel::Script script;
+  script.place = place;
+  Stream stream(std::make_unique<PlayedChannel>(script));
+  stream.send(input_frame(payload), net::SharedRegion::make(4096).value());
+  while (stream.sending()) BOOST_REQUIRE((stream.write() == Stream::WriteStep::Written));
+  return script.written;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(of_a_payload_that_the_other_end_can_read_only_its_place_is_written) {
+  const std::array<std::byte, 64> payload{std::byte{7}};
+  BOOST_TEST(written_for(payload, net::Channel::Place{3, 8}).size() == HEADER_BYTES + 16);
+  const auto moved = written_for(payload, std::nullopt);
+  BOOST_REQUIRE(moved.size() == HEADER_BYTES + payload.size());
+  BOOST_TEST(std::equal(payload.begin(), payload.end(), moved.begin() + HEADER_BYTES));
+}
+
+/// It is used there, or copied from there, or left there; and what comes next is the next frame.
+BOOST_AUTO_TEST_CASE(a_payload_is_found_in_its_place) {
+  const net::Channel::Place place{3, 8};
+  PlayedChannel::Script script;
+  script.lent.fill(std::byte{5});
+  script.place = place;
+  std::vector<std::byte> three;
+  for (int i = 0; i < 3; ++i) std::ranges::copy(written_for(script.lent, place), std::back_inserter(three));
+  script.header = three;
+  Stream stream(std::make_unique<PlayedChannel>(script));
+  std::array<std::byte, 8> bin{};
+  BOOST_REQUIRE((stream.read(bin) == Stream::ReadStep::Header));
+  BOOST_TEST(stream.can_lend());
+  stream.receive(Reception{stream.header(), {}, nullptr, true});
+  BOOST_REQUIRE((stream.read(bin) == Stream::ReadStep::Payload));
+  const auto lent = stream.received();
+  BOOST_TEST(lent.into.data() == script.lent.data());
+  BOOST_TEST(!stream.lends());  // nothing that is read next overwrites it
+
+  BOOST_REQUIRE((stream.read(bin) == Stream::ReadStep::Header));
+  std::array<std::byte, 64> into{};
+  stream.receive(Reception{stream.header(), into, nullptr});
+  BOOST_REQUIRE((stream.read(bin) == Stream::ReadStep::Payload));
+  BOOST_TEST((into == script.lent));
+
+  BOOST_REQUIRE((stream.read(bin) == Stream::ReadStep::Header));
+  stream.discard();
+  BOOST_TEST((stream.read(bin) == Stream::ReadStep::Dropped));
+}
+
+BOOST_AUTO_TEST_CASE(a_place_that_is_none_ends_the_stream) {
+  PlayedChannel::Script script;
+  const auto bytes = written_for(script.lent, net::Channel::Place{3, 8});
+  script.header = bytes;
+  script.place = net::Channel::Place{4, 8};
+  Stream stream(std::make_unique<PlayedChannel>(script));
+  std::array<std::byte, 64> bin{};
+  BOOST_REQUIRE((stream.read(bin) == Stream::ReadStep::Header));
+  stream.receive(Reception{stream.header(), {}, nullptr, true});
+  BOOST_REQUIRE((stream.read(bin) == Stream::ReadStep::Lost));
+  BOOST_TEST((stream.error()->name == ErrorName::ProtocolViolation));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

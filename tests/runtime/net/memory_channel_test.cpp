@@ -1,4 +1,5 @@
-// Owns the tests of memory that two ends share: what is lent of it, and an end that keeps no rules.
+// Owns the tests of memory that two ends share: what is lent of it, regions that one end reads in the other, and an end that keeps no
+// rules.
 #include "runtime/net/memory_channel.hpp"
 
 #include <algorithm>
@@ -10,9 +11,12 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vector>
 
 #include "runtime/net/plain_channel.hpp"
+#include "runtime/net/shared_region.hpp"
 
 BOOST_AUTO_TEST_SUITE(memory_channel)
 
@@ -199,6 +203,134 @@ BOOST_AUTO_TEST_CASE(who_takes_its_claim_back_while_something_is_lent_is_not_bel
   BOOST_REQUIRE((reader->lend(64).state == State::Ok));
   rogue.claim(0);
   BOOST_TEST((reader->lend(64).state == State::Failed));
+}
+
+// --- regions ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::shared_ptr<SharedRegion> region_of(std::byte content, std::size_t bytes = 8192) {
+  auto region = SharedRegion::make(bytes).value();
+  std::ranges::fill(region->bytes(), content);
+  return region;
+}
+
+void send_descriptor(const Socket& bell, int descriptor, std::uint8_t number) {
+  iovec part{&number, 1};
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))]{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = sizeof space;
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+  BOOST_REQUIRE(::sendmsg(bell.fd(), &message, 0) == 1);
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_CASE(a_region_is_read_where_it_lies_between_bytes_that_are_moved, Pair) {
+  const auto region = region_of(std::byte{1});
+  BOOST_REQUIRE(write(100) == 100U);
+  const auto place = writer->share(region, region->bytes().subspan(4096, 64));
+  BOOST_REQUIRE(place.has_value());
+  BOOST_REQUIRE(write(100) == 100U);
+  read(200);
+  const auto there = reader->shared(*place, 64);
+  BOOST_REQUIRE(there);
+  BOOST_TEST((there[0] == std::byte{1} && there[63] == std::byte{1}));
+  region->bytes()[4096] = std::byte{2};
+  BOOST_TEST((there[0] == std::byte{2}));
+  writer.reset();
+  reader.reset();
+  BOOST_TEST((there[63] == std::byte{1}));
+}
+
+BOOST_FIXTURE_TEST_CASE(what_does_not_lie_in_a_region_that_was_shared_is_not_found, Pair) {
+  const auto region = region_of(std::byte{1});
+  BOOST_REQUIRE((writer->share(region, region->bytes()) == Channel::Place{0, 0}));
+  for (const auto& [place, count] : {std::pair{Channel::Place{1, 0}, std::size_t{8}},
+                                     {{MemoryChannel::MAX_REGIONS, 0}, 8},
+                                     {{~std::uint64_t{0}, 0}, 8},
+                                     {{0, 0}, 8193},
+                                     {{0, 8}, 8192},
+                                     {{0, 8192}, 8},
+                                     {{0, ~std::uint64_t{7}}, 16},
+                                     {{0, 4}, 8},
+                                     {{0, 0}, 0}})
+    BOOST_TEST(!reader->shared(place, count));
+  BOOST_TEST(reader->shared({0, 8184}, 8));
+  BOOST_TEST(!writer->share(region, region->bytes().subspan(4)).has_value());  // elements do not lie there
+}
+
+BOOST_FIXTURE_TEST_CASE(a_region_that_is_gone_leaves_its_number_and_no_page, Pair) {
+  std::vector<std::shared_ptr<SharedRegion>> all;
+  for (std::size_t i = 0; i < MemoryChannel::MAX_REGIONS; ++i) {
+    all.push_back(region_of(static_cast<std::byte>(i + 1)));
+    BOOST_REQUIRE((writer->share(all.back(), all.back()->bytes()) == Channel::Place{i, 0}));
+  }
+  const auto one_more = region_of(std::byte{100});
+  BOOST_TEST(!writer->share(one_more, one_more->bytes()).has_value());
+  const auto old = reader->shared({5, 0}, 8);
+  BOOST_REQUIRE((old && old[0] == std::byte{6}));
+  const Socket file(::dup(all[5]->descriptor()));
+  all[5].reset();
+  struct stat status {};
+  BOOST_REQUIRE(::fstat(file.fd(), &status) == 0);
+  BOOST_TEST(status.st_blocks == 0);
+  BOOST_TEST((old[0] == std::byte{0}));  // and may be touched
+  BOOST_TEST((writer->share(one_more, one_more->bytes()) == Channel::Place{5, 0}));
+  const auto fresh = reader->shared({5, 0}, 8);
+  BOOST_REQUIRE(fresh);
+  BOOST_TEST((fresh[0] == std::byte{100}));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_bell_that_is_full_hands_nothing_over, Pair) {
+  const auto region = region_of(std::byte{1});
+  const std::vector<std::byte> bells(4096, std::byte{'!'});
+  while (::send(writer->fd(), bells.data(), bells.size(), MSG_DONTWAIT) > 0) {
+  }
+  BOOST_TEST(!writer->share(region, region->bytes()).has_value());
+  BOOST_TEST(!reader->shared({0, 0}, 8));
+  const auto place = writer->share(region, region->bytes());  // it has been read empty
+  BOOST_REQUIRE(place.has_value());
+  BOOST_TEST(reader->shared(*place, 8));
+}
+
+BOOST_AUTO_TEST_CASE(memory_whose_size_can_change_is_not_mapped) {
+  auto [near, far] = bells();
+  const auto reader = offer(std::move(near));
+  const Socket loose(::memfd_create("test", MFD_ALLOW_SEALING));
+  BOOST_REQUIRE(::ftruncate(loose.fd(), 8192) == 0);
+  const Socket half(::memfd_create("test", MFD_ALLOW_SEALING));
+  BOOST_REQUIRE((::ftruncate(half.fd(), 8192) == 0 && ::fcntl(half.fd(), F_ADD_SEALS, F_SEAL_GROW) == 0));
+  const Socket none(::open("/proc/self/exe", O_RDONLY));
+  for (const int descriptor : {loose.fd(), half.fd(), none.fd(), far->fd()}) {
+    send_descriptor(*far, descriptor, 0);
+    BOOST_TEST(!reader->shared({0, 0}, 8));
+  }
+  BOOST_REQUIRE(::fcntl(loose.fd(), F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK) == 0);
+  send_descriptor(*far, loose.fd(), 200);  // no number
+  BOOST_TEST(!reader->shared({0, 0}, 8));
+  send_descriptor(*far, loose.fd(), 0);
+  BOOST_TEST(reader->shared({0, 0}, 8));
+}
+
+/// Programs fork, and a child that ends has their objects.
+BOOST_AUTO_TEST_CASE(the_end_of_a_forked_child_leaves_a_region_as_it_is) {
+  auto region = region_of(std::byte{3});
+  const pid_t child = ::fork();
+  BOOST_REQUIRE(child >= 0);
+  if (child == 0) {
+    region.reset();
+    ::_exit(0);
+  }
+  BOOST_REQUIRE(::waitpid(child, nullptr, 0) == child);
+  BOOST_TEST((region->bytes()[0] == std::byte{3}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

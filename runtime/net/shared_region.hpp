@@ -1,0 +1,49 @@
+// Owns SharedRegion: memory of this process that others on the machine may map, and the check of a memory file that one of them sends.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <sys/types.h>
+
+#include "messages/result.hpp"
+#include "runtime/net/socket.hpp"
+
+namespace prime::net {
+
+/// A memory file of fixed size, mapped here for writing. Who got its descriptor keeps a mapping for as long as it likes, but not its pages:
+/// they go with the region.
+class SharedRegion {
+ public:
+  /// Zeros; fails with ProcessFailed. The address is that of a page.
+  static Result<std::shared_ptr<SharedRegion>> make(std::size_t bytes);
+  ~SharedRegion();
+  SharedRegion(const SharedRegion&) = delete;
+  SharedRegion& operator=(const SharedRegion&) = delete;
+
+  [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
+  [[nodiscard]] int descriptor() const { return file_.fd(); }
+  [[nodiscard]] bool holds(std::span<const std::byte> some) const;
+
+ private:
+  SharedRegion(int descriptor, std::span<std::byte> bytes);
+
+  Socket file_;
+  std::span<std::byte> bytes_;
+  pid_t maker_;  ///< a forked child has this object, too, and must leave the pages to its parent
+};
+
+/// What another process has sent, mapped for reading; it may change at any time. Empty when the descriptor is no memory file, or one whose
+/// size may change: to touch what was cut off would end this process.
+struct MappedRegion {
+  std::shared_ptr<const std::byte[]> bytes;
+  std::size_t size = 0;
+  static MappedRegion map(int descriptor);
+};
+
+/// The size of a memory file that nobody can change; 0 for anything else.
+std::size_t sealed_size(int descriptor);
+/// Whether the descriptor is now a memory file of so many bytes that cannot change.
+bool seal_with_size(int descriptor, std::size_t bytes);
+
+}  // namespace prime::net
