@@ -35,6 +35,7 @@ std::vector<bench::Case> cases_of(const BenchArguments& arguments) {
   const auto lanes = !arguments.lanes.empty() ? arguments.lanes
                      : all_lanes              ? std::vector<std::string>{"tcp", "tls", "shm"}
                                               : std::vector<std::string>{"tcp"};
+  const std::vector<std::string> own{"own"};
   std::vector<bench::Case> cases;
   for (const auto peers : peers_asked)
     for (const auto bytes : sizes)
@@ -43,9 +44,9 @@ std::vector<bench::Case> cases_of(const BenchArguments& arguments) {
           for (const auto& schedule : arguments.schedules)
             for (const auto tags : arguments.tags)
               for (const auto& place : arguments.places)
-                for (const auto& tensors : arguments.tensors)
+                for (const auto& tensors : lane == "shm" ? arguments.tensors : own)
                   cases.push_back({peers, bytes, tags, named<Codec>(codec, CODECS), named<bench::Lane>(lane, 3),
-                                   named<Schedule>(schedule, 4), place == "in", lane == "shm" && tensors == "allocated"});
+                                   named<Schedule>(schedule, 4), place == "in", tensors == "allocated"});
   return cases;
 }
 

@@ -159,7 +159,7 @@ Stream::WriteStep Stream::write() {
 }
 
 void Stream::release_output() {
-  if (!sending() || outgoing_->buffer || outgoing_->header.elsewhere) return;
+  if (!sending() || outgoing_->buffer) return;
   private_copy_.assign(outgoing_->payload.begin(), outgoing_->payload.end());
   outgoing_->payload = private_copy_;
 }

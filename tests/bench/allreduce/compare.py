@@ -20,7 +20,8 @@ import torch.multiprocessing
 
 ROUNDS = 9
 SIZES = [4 << 10, 16 << 20, 256 << 20]
-LANES = ["tcp", "shm"]
+# Through shared memory with tensors that the group has allocated, and with ordinary ones.
+KINDS = [("tcp", "own"), ("shm", "allocated"), ("shm", "own")]
 
 
 def gloo_rank(rank, peers, store, orders, times):
@@ -66,10 +67,10 @@ class Gloo:
 
 
 def in_turns(primectl, peers):
-    """Seconds of Gloo by size, and medians of ours by size and lane."""
+    """Seconds of Gloo by size, and medians of ours by size and kind."""
     gloo = Gloo(peers)
     command = [primectl, "bench", "allreduce", "--paced", "--peers", str(peers), "--size", ",".join(map(str, SIZES)),
-               "--lane", ",".join(LANES), "--repeat", str(ROUNDS), "-o", "json"]
+               "--lane", "tcp,shm", "--tensors", "allocated,own", "--repeat", str(ROUNDS), "-o", "json"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as ours:
         theirs = {size: [] for size in SIZES}
         for line in ours.stderr:  # one before each of our rounds, which waits for our word
@@ -83,18 +84,19 @@ def in_turns(primectl, peers):
             ours.stdin.flush()
         rows = [json.loads(row) for row in ours.stdout]
     gloo.end()
-    return theirs, {(row["bytes"], row["lane"]): row["time_s"]["median"] for row in rows}
+    return theirs, {(row["bytes"], row["lane"], row["tensors"]): row["time_s"]["median"] for row in rows}
 
 
 def main():
     primectl = pathlib.Path(sys.argv[1]).parent / "primectl"
-    print(f"{'peers':>5} {'bytes':>10} {'Gloo ms':>9} {'tcp ms':>9} {'shm ms':>9} {'Gloo/tcp':>9} {'Gloo/shm':>9}")
+    names = ["tcp", "shm", "shm own"]
+    print(f"{'peers':>5} {'bytes':>10} {'Gloo ms':>9}" + "".join(f" {name + ' ms':>10}" for name in names) + "".join(f" {'/' + name:>9}" for name in names))
     for peers in (2, 4):
         theirs, ours = in_turns(primectl, peers)
         for size in SIZES:
             a = statistics.median(theirs[size]) * 1e3
-            b, c = (ours[size, lane] * 1e3 for lane in LANES)
-            print(f"{peers:>5} {size:>10} {a:>9.3f} {b:>9.3f} {c:>9.3f} {a / b:>9.2f} {a / c:>9.2f}", flush=True)
+            times = [ours[size, *kind] * 1e3 for kind in KINDS]
+            print(f"{peers:>5} {size:>10} {a:>9.3f}" + "".join(f" {b:>10.3f}" for b in times) + "".join(f" {a / b:>9.2f}" for b in times), flush=True)
 
 
 if __name__ == "__main__":
