@@ -12,12 +12,20 @@ namespace {
 /// A lane whose other end has acknowledged nothing for so long is not trusted with the next operation. One that is merely slow, or
 /// frozen, has a kernel that does.
 constexpr Duration SILENCE = 3s;
+/// To who is near. Chunks under way bridge the time of a round trip; here there is none, and those that wait fall out of the caches.
+constexpr std::uint32_t NEAR_WINDOW = 3;
 
 }  // namespace
 
+std::unique_ptr<Stream> LaneThread::set_up(net::ChannelPtr channel) const {
+  const bool near = apply_link_options(channel->fd(), options_.streams() > 1).near || !channel->over_network();
+  auto stream = std::make_unique<Stream>(std::move(channel));
+  if (near) stream->window = NEAR_WINDOW * options_.streams();
+  return stream;
+}
+
 void LaneThread::obey(AdoptCommand command) {
-  (void)apply_link_options(command.channel->fd(), options_.streams() > 1);
-  auto stream = std::make_unique<Stream>(std::move(command.channel));
+  auto stream = set_up(std::move(command.channel));
   if (options_.streams() == 1) {
     (void)join(stream, 0, 0);
     return;
@@ -36,8 +44,7 @@ void LaneThread::obey(DialedCommand command) {
     if (!lanes_.contains(dialed.peer)) give_up_on(dialed.peer, dialed.channel.error());
     return;
   }
-  (void)apply_link_options((*dialed.channel)->fd(), options_.streams() > 1);
-  auto stream = std::make_unique<Stream>(std::move(*dialed.channel));
+  auto stream = set_up(std::move(*dialed.channel));
   if (options_.streams() > 1) {
     Frame greeting;
     greeting.header.kind = PieceKind::Greeting;

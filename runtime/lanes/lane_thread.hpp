@@ -108,6 +108,7 @@ class LaneThread {
   [[nodiscard]] bool is_past(OperationId op) const;
   /// Opens the lane to a member of an operation, or waits for it to be opened.
   void connect(const Member& member);
+  [[nodiscard]] std::unique_ptr<Stream> set_up(net::ChannelPtr channel) const;
   /// Makes a lane of its first stream, or adds a further one to it. False when there is no such lane.
   bool join(std::unique_ptr<Stream>& stream, std::uint64_t bundle, std::uint32_t index);
   void greet_arrivals();

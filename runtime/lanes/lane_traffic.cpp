@@ -253,7 +253,7 @@ bool LaneThread::next_frame(Lane& lane, Stream& stream) {
     auto& [operation, done, window] = at->second;
     if (++at == operations_.end()) at = operations_.begin();
     const auto to = operation->rank_of(stream.peer());
-    auto frame = to ? operation->next(*to, window, stream.vouches()) : std::nullopt;
+    auto frame = to ? operation->next(*to, std::min(window, stream.window), stream.vouches()) : std::nullopt;
     if (!frame) continue;
     lane.turn = static_cast<std::size_t>(std::distance(operations_.begin(), at));
     const auto region = region_of(*operation, *frame);

@@ -1,6 +1,7 @@
 // Owns Stream: one channel with the frame that is being read from it and the frame that is being written to it.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -64,8 +65,9 @@ class Stream {
   [[nodiscard]] bool may_read() const { return may_read_ && !held && !lends(); }
   [[nodiscard]] bool may_write() const { return may_write_ && sending(); }
 
-  Instant lent_until{};  ///< what it lends stays so long, unless it is needed no more
-  bool held = false;     ///< a frame has come too early; nothing more is read until it may be received
+  std::uint32_t window = std::numeric_limits<std::uint32_t>::max();  ///< chunks of a segment that may be under way, as operations have it
+  Instant lent_until{};                                              ///< what it lends stays so long, unless it is needed no more
+  bool held = false;  ///< a frame has come too early; nothing more is read until it may be received
 
  private:
   enum class Reading { Header, Decision, Payload, Discard };

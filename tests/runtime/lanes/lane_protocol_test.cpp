@@ -14,6 +14,28 @@ BOOST_FIXTURE_TEST_CASE(a_played_reduce_succeeds, Duet) {
   for (std::uint64_t sequence = 2; sequence < 10; ++sequence) play(sequence);
 }
 
+/// Where it has nothing more to send, what it is asked is answered next.
+BOOST_FIXTURE_TEST_CASE(a_near_peer_has_three_chunks_to_answer_at_most, Duet) {
+  Outcomes outcomes;
+  std::vector<float> output(input.size());
+  start(1, output, outcomes);
+  agreement = receive()->agreement;
+  send(frame(1, PieceKind::Begin));
+  for (std::uint32_t chunk = 0; chunk < 3; ++chunk) {
+    const auto header = receive();
+    BOOST_REQUIRE(header.has_value());
+    BOOST_TEST((header->kind == PieceKind::Input && header->chunk == chunk));
+  }
+  FrameHeader question = frame(1, PieceKind::Probe);
+  question.op.sequence = Sequence{1};
+  send(question);
+  const auto answer = receive();
+  BOOST_REQUIRE(answer.has_value());
+  BOOST_TEST((answer->kind == PieceKind::Probed));
+  engine->abort(op(1), "the test ends");
+  BOOST_TEST(outcomes.wait_for_all(1));
+}
+
 BOOST_FIXTURE_TEST_CASE(frames_of_older_operations_are_dropped, Duet) {
   play_first();
   send_all(1);
