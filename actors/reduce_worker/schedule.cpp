@@ -14,19 +14,10 @@ std::uint64_t divide_up(std::uint64_t count, std::uint64_t unit) { return count 
 
 }  // namespace
 
-bool at_one_address(const View& view) {
-  return std::ranges::all_of(view.members, [&](const Member& member) { return member.lanes.host == view.members.front().lanes.host; });
-}
-
-Rings rings_among(const View& view, bool measured, bool vote) {
-  if (measured) return Rings::Measured;
-  return vote && view.members.size() >= LOCAL_RING_RANKS && at_one_address(view) ? Rings::Local : Rings::None;
-}
-
-Schedule choose_schedule(Schedule wanted, Codec codec, std::uint64_t bytes, std::uint64_t chunk_bytes, Rings rings) {
+Schedule choose_schedule(Schedule wanted, Codec codec, std::uint64_t bytes, std::uint64_t chunk_bytes, bool good_ring) {
   if (wanted != Schedule::Automatic) return wanted;
   if (codec != Codec::None) return Schedule::Direct;
-  if (rings == Rings::Measured || (rings == Rings::Local && bytes >= LOCAL_RING_BYTES)) return Schedule::Ring;
+  if (good_ring) return Schedule::Ring;
   return bytes <= std::min(WHOLE_BYTES, chunk_bytes) ? Schedule::Whole : Schedule::Direct;
 }
 

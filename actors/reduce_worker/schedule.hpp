@@ -48,27 +48,10 @@ struct Piece {
 /// A tensor of at most this many bytes is exchanged whole, and sent before its receiver is known to have begun.
 inline constexpr std::uint64_t WHOLE_BYTES = 32 * 1024;
 
-/// Among so many ranks of one host a ring is taken for a tensor of at least so many bytes: they share its caches, in which a ring keeps
-/// one stream for each rank, and sending directly one for each pair (docs/BENCHMARKS.md, "Where each schedule wins"). Across a network
-/// the slowest link of a ring would count for all, unless the links were measured.
-inline constexpr std::size_t LOCAL_RING_RANKS = 6;
-inline constexpr std::uint64_t LOCAL_RING_BYTES = 4 << 20;
-/// Whether all lanes are at one address. What all ranks know alike, whether or not they share memory.
-[[nodiscard]] bool at_one_address(const View& view);
-
-/// What is known to be good for a ring among the ranks of a reduce.
-enum class Rings : std::uint8_t {
-  None,
-  Local,     ///< many ranks of one host
-  Measured,  ///< the links were measured, and the ranks stand in the order of the best ring
-};
-
-/// Of ranks whose request a ring could carry. One that was not measured is good only where a vote tells who stands still in it.
-[[nodiscard]] Rings rings_among(const View& view, bool measured, bool vote);
-
-/// What `Automatic` means for a tensor of so many bytes.
+/// What `Automatic` means for a tensor of so many bytes. `good_ring`: the ranks stand in the order of the best ring over links that were
+/// measured. Another one has the pace of its slowest link, and gains nothing among ranks of one host (docs/BENCHMARKS.md).
 /// A codec is never exchanged whole, since each rank would add its own values unencoded; nor in a ring, where each hop would encode anew.
-Schedule choose_schedule(Schedule wanted, Codec codec, std::uint64_t bytes, std::uint64_t chunk_bytes, Rings rings);
+Schedule choose_schedule(Schedule wanted, Codec codec, std::uint64_t bytes, std::uint64_t chunk_bytes, bool good_ring);
 
 /// Of a run whose manifest says `wanted`: what the coordinator does not allow to be a ring goes directly, also where a ring is wanted,
 /// since a ring that missed its deadline does not tell because of whom.

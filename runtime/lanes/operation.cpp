@@ -43,8 +43,8 @@ Result<std::uint32_t> own_rank(const ReduceRequest& request) {
 
 Result<std::unique_ptr<Operation>> Operation::make(ReduceRequest request, Limits limits, Observer observer, Clock clock) {
   PRIME_TRY(const std::uint32_t rank, own_rank(request));
-  const Rings rings = fits_ring(request) ? rings_among(request.view, request.measured_ring, request.vote) : Rings::None;
-  const Schedule schedule = choose_schedule(request.schedule, request.codec, request.output.size(), limits.pool->chunk_bytes(), rings);
+  const bool good_ring = request.measured_ring && fits_ring(request);
+  const Schedule schedule = choose_schedule(request.schedule, request.codec, request.output.size(), limits.pool->chunk_bytes(), good_ring);
   PRIME_TRY(auto arithmetic, Arithmetic::make(request, schedule));
   const std::size_t size = arithmetic.element_bytes();
   if (request.output.size() % size != 0) return fail(ErrorName::ReduceMismatch, "the output holds a part of an element");

@@ -229,46 +229,20 @@ BOOST_AUTO_TEST_CASE(a_shape_that_is_none_is_refused) {
 BOOST_AUTO_TEST_CASE(automatic_is_whole_when_small_a_ring_where_one_is_known_to_be_good_and_direct_else) {
   constexpr std::uint64_t CHUNK = 256 * 1024;
   constexpr std::uint64_t LARGE = 64 << 20;
-  const auto chosen = [](Codec codec, std::uint64_t bytes, Rings rings) {
-    return choose_schedule(Schedule::Automatic, codec, bytes, CHUNK, rings);
+  const auto chosen = [](Codec codec, std::uint64_t bytes, bool good_ring) {
+    return choose_schedule(Schedule::Automatic, codec, bytes, CHUNK, good_ring);
   };
-  for (const auto rings : {Rings::None, Rings::Local}) {
-    BOOST_TEST((chosen(Codec::None, WHOLE_BYTES, rings) == Schedule::Whole));
-    BOOST_TEST((chosen(Codec::None, WHOLE_BYTES + 4, rings) == Schedule::Direct));
-    BOOST_TEST((chosen(Codec::None, LOCAL_RING_BYTES - 4, rings) == Schedule::Direct));
+  BOOST_TEST((chosen(Codec::None, WHOLE_BYTES, false) == Schedule::Whole));
+  BOOST_TEST((chosen(Codec::None, WHOLE_BYTES + 4, false) == Schedule::Direct));
+  BOOST_TEST((choose_schedule(Schedule::Automatic, Codec::None, WHOLE_BYTES, WHOLE_BYTES / 2, false) == Schedule::Direct));
+  BOOST_TEST((chosen(Codec::None, LARGE, false) == Schedule::Direct));
+  BOOST_TEST((chosen(Codec::None, 64, true) == Schedule::Ring));
+  for (const bool good_ring : {false, true}) {
+    BOOST_TEST((chosen(Codec::Int8Block, LARGE, good_ring) == Schedule::Direct));
+    BOOST_TEST((chosen(Codec::Int8Block, 64, good_ring) == Schedule::Direct));
+    for (const auto wanted : {Schedule::Direct, Schedule::Ring, Schedule::Whole})
+      BOOST_TEST((choose_schedule(wanted, Codec::None, LARGE, CHUNK, good_ring) == wanted));
   }
-  BOOST_TEST((choose_schedule(Schedule::Automatic, Codec::None, WHOLE_BYTES, WHOLE_BYTES / 2, Rings::None) == Schedule::Direct));
-  BOOST_TEST((chosen(Codec::None, LARGE, Rings::None) == Schedule::Direct));
-  BOOST_TEST((chosen(Codec::None, LOCAL_RING_BYTES, Rings::Local) == Schedule::Ring));
-  BOOST_TEST((chosen(Codec::None, 64, Rings::Measured) == Schedule::Ring));
-  for (const auto rings : {Rings::None, Rings::Local, Rings::Measured}) {
-    BOOST_TEST((chosen(Codec::Int8Block, LARGE, rings) == Schedule::Direct));
-    BOOST_TEST((chosen(Codec::Int8Block, 64, rings) == Schedule::Direct));
-  }
-  for (const auto wanted : {Schedule::Direct, Schedule::Ring, Schedule::Whole})
-    BOOST_TEST((choose_schedule(wanted, Codec::None, LARGE, CHUNK, Rings::Local) == wanted));
-}
-
-BOOST_AUTO_TEST_CASE(members_are_at_one_address_when_all_their_lanes_are) {
-  const auto view = [](const char* last) {
-    return View{Epoch{1}, {{PeerId{1}, "a", {"10.0.0.1", 1}, 0}, {PeerId{2}, "b", {"10.0.0.1", 2}, 1}, {PeerId{3}, "c", {last, 3}, 2}}};
-  };
-  BOOST_TEST(at_one_address(view("10.0.0.1")));
-  BOOST_TEST(!at_one_address(view("10.0.0.2")));
-}
-
-BOOST_AUTO_TEST_CASE(a_ring_that_was_not_measured_needs_many_at_one_address_and_a_vote) {
-  const auto view = [](std::size_t count, const char* last) {
-    View made{Epoch{1}, {}};
-    for (std::uint32_t i = 1; i <= count; ++i)
-      made.members.push_back({PeerId{i}, "", {i == count ? last : "10.0.0.1", static_cast<std::uint16_t>(i)}, i});
-    return made;
-  };
-  BOOST_TEST((rings_among(view(LOCAL_RING_RANKS, "10.0.0.1"), false, true) == Rings::Local));
-  BOOST_TEST((rings_among(view(LOCAL_RING_RANKS, "10.0.0.1"), false, false) == Rings::None));
-  BOOST_TEST((rings_among(view(LOCAL_RING_RANKS, "10.0.0.2"), false, true) == Rings::None));
-  BOOST_TEST((rings_among(view(LOCAL_RING_RANKS - 1, "10.0.0.1"), false, true) == Rings::None));
-  BOOST_TEST((rings_among(view(2, "10.0.0.2"), true, false) == Rings::Measured));
 }
 
 BOOST_AUTO_TEST_CASE(what_may_be_no_ring_goes_directly_also_where_the_manifest_wants_one) {
