@@ -21,7 +21,7 @@ void LaneEngine::start_and_drive(ReduceRequest request, std::function<void(Reduc
 
 void LaneEngine::abort(OperationId op, const std::string& reason) { thread_->post(AbortCommand{op, reason}); }
 
-void LaneEngine::share(std::weak_ptr<const net::SharedRegion> region) { thread_->post(ShareCommand{std::move(region)}); }
+void LaneEngine::share(const std::shared_ptr<const net::SharedRegion>& region) { thread_->post(ShareCommand{region->bytes(), region}); }
 
 void LaneEngine::measure(const Member& member, std::function<void(Result<std::uint64_t>)> done) {
   thread_->post(MeasureCommand{member, std::move(done)});

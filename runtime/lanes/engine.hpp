@@ -69,8 +69,8 @@ class LaneEngine final : public ReducePort {
   [[nodiscard]] std::size_t peak_bytes() const;
 
   /// Lanes to processes that can map this region do not move what lies in it, in the reduces that start after this call: the other end
-  /// reads it there.
-  void share(std::weak_ptr<const net::SharedRegion> region);
+  /// reads it there, once it has said that it can.
+  void share(const std::shared_ptr<const net::SharedRegion>& region);
 
   /// Of these some may pass the lane to another one on. A reduce tells its members by itself.
   void know(const View& view, const RelayOrder& relays = {});

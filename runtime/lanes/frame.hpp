@@ -39,7 +39,9 @@ HeaderBytes encode(const FrameHeader& header);
 Result<FrameHeader> decode(std::span<const std::byte, HEADER_BYTES> bytes);
 
 /// Of what follows the header.
-inline std::size_t body_bytes(const FrameHeader& header) { return header.elsewhere ? sizeof(net::Channel::Place) : header.payload_bytes; }
+inline std::size_t body_bytes(const FrameHeader& header) {
+  return header.elsewhere ? sizeof(net::Channel::RegionPlace) : header.payload_bytes;
+}
 
 /// XXH3-64.
 std::uint64_t checksum(std::span<const std::byte> bytes);

@@ -5,6 +5,7 @@
 
 #include "runtime/lanes/lane_thread.hpp"
 #include "runtime/lanes/link_options.hpp"
+#include "runtime/net/congestion.hpp"
 
 namespace prime::lanes {
 namespace {
@@ -12,15 +13,17 @@ namespace {
 /// A lane whose other end has acknowledged nothing for so long is not trusted with the next operation. One that is merely slow, or
 /// frozen, has a kernel that does.
 constexpr Duration SILENCE = 3s;
-/// To who is near. Chunks under way bridge the time of a round trip; here there is none, and those that wait fall out of the caches.
-constexpr std::uint32_t NEAR_WINDOW = 3;
+/// To who is on this machine. Chunks under way bridge the time of a round trip; here there is none, and those that wait fall out of the
+/// caches.
+constexpr std::uint32_t WINDOW_HERE = 3;
 
 }  // namespace
 
 std::unique_ptr<Stream> LaneThread::set_up(net::ChannelPtr channel) const {
-  const bool near = apply_link_options(channel->fd(), options_.streams() > 1).near || !channel->over_network();
+  (void)apply_link_options(channel->fd(), options_.streams() > 1);
+  const bool here = !channel->over_network() || net::is_here(channel->fd());
   auto stream = std::make_unique<Stream>(std::move(channel));
-  if (near) stream->window = NEAR_WINDOW * options_.streams();
+  if (here) stream->window = WINDOW_HERE * options_.streams();
   return stream;
 }
 

@@ -241,8 +241,8 @@ void LaneThread::obey(MeasureCommand command) {
 }
 
 void LaneThread::obey(ShareCommand command) {
-  std::erase_if(regions_, [](const auto& each) { return each.expired(); });
-  regions_.push_back(std::move(command.region));
+  std::erase_if(regions_, [](const auto& each) { return each.region.expired(); });
+  regions_.push_back(std::move(command));
 }
 
 void LaneThread::obey(StopCommand) {

@@ -46,6 +46,7 @@ struct MeasureCommand {
   MeasureDone done;
 };
 struct ShareCommand {
+  std::span<const std::byte> bytes;
   std::weak_ptr<const net::SharedRegion> region;
 };
 struct StopCommand {};
@@ -196,7 +197,7 @@ class LaneThread {
   Epoch epoch_;
   std::map<Tag, Sequence> newest_;  ///< started here in this epoch
   std::map<OperationId, Running> operations_;
-  std::vector<std::weak_ptr<const net::SharedRegion>> regions_;
+  std::vector<ShareCommand> regions_;
   /// What has ended while a device still copies from or to its tensors.
   struct Copying {
     std::unique_ptr<Staging> staging;

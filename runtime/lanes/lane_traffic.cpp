@@ -1,5 +1,6 @@
 // Owns what the lane thread does with bytes: whose frame is written next, and where one goes that has come.
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -20,8 +21,6 @@ constexpr std::uint32_t SHARES_AT_MOST = 8;
 constexpr std::size_t MAX_PARKED_FRAMES = 1024;
 /// Of a lane that has lost a stream: enough to read what its others hold, and to answer with a vote.
 constexpr std::uint32_t LAST_TURNS = 256;
-/// Less than this is sooner copied than found.
-constexpr std::size_t SHARED_FROM = 32 * 1024;
 
 }  // namespace
 
@@ -197,7 +196,8 @@ void LaneThread::deliver(Stream& stream, Reception reception) {
   }
   const auto from = operation->rank_of(stream.peer());
   const bool elsewhere = reception.header.elsewhere;
-  auto good = operation->received(*from, std::move(reception), options_.now());
+  auto good = reception.gone ? fail(ErrorName::LaneBroken, "peer " + to_string(stream.peer()) + " has given the reduce up")
+                             : operation->received(*from, std::move(reception), options_.now());
   if (good) return;
   // Who has given a reduce up may use its memory for something else before its word of that is here. That says nothing of the lane.
   if (elsewhere) operation->give_up(std::move(good).error(), from, false);
@@ -225,13 +225,17 @@ void LaneThread::replay(Operation& operation) {
   }
 }
 
-/// With a vote alone: whoever has ended well then has everybody's vote, and with it the word that nobody reads here any more. After another
-/// end it does not matter what they read: without this rank's vote it commits nowhere.
+/// Small payloads are sooner moved than found. With a vote alone: whoever has ended well then has everybody's vote, and with it the word
+/// that nobody reads here any more. After another end it does not matter what they read: without this rank's vote it commits nowhere.
 std::shared_ptr<const net::SharedRegion> LaneThread::region_of(const Operation& operation, const Frame& frame) const {
-  if (!operation.votes() || frame.payload.size() < SHARED_FROM) return nullptr;
-  for (const auto& each : regions_)
-    if (auto region = each.lock(); region && region->holds(frame.payload)) return region;
-  return nullptr;
+  if (!operation.votes() || frame.payload.size() <= WHOLE_BYTES) return nullptr;
+  const std::less_equal<const std::byte*> up_to;
+  const auto holds = [&](std::span<const std::byte> all) {
+    return up_to(all.data(), frame.payload.data()) && up_to(frame.payload.data() + frame.payload.size(), all.data() + all.size());
+  };
+  // Only what is in use is locked, so that nobody's last holder goes here.
+  const auto at = std::ranges::find_if(regions_, [&](const auto& each) { return holds(each.bytes) && !each.region.expired(); });
+  return at == regions_.end() ? nullptr : at->region.lock();
 }
 
 /// Operations take turns, a frame each.
@@ -253,7 +257,9 @@ bool LaneThread::next_frame(Lane& lane, Stream& stream) {
     auto& [operation, done, window] = at->second;
     if (++at == operations_.end()) at = operations_.begin();
     const auto to = operation->rank_of(stream.peer());
-    auto frame = to ? operation->next(*to, std::min(window, stream.window), stream.vouches()) : std::nullopt;
+    // What is given in a ring bridges the time of all of its links.
+    const auto most = operation->plan().schedule() == Schedule::Ring ? window : std::min(window, stream.window);
+    auto frame = to ? operation->next(*to, most, stream.vouches()) : std::nullopt;
     if (!frame) continue;
     lane.turn = static_cast<std::size_t>(std::distance(operations_.begin(), at));
     const auto region = region_of(*operation, *frame);

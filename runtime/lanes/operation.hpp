@@ -37,6 +37,7 @@ struct Reception {
   ChunkPool::Buffer buffer;
   bool lent = false;     ///< the payload is not moved, but used where it lies
   bool vouched = false;  ///< the channel vouches for it: an input needs no checksum; that of a result is what the vote compares
+  bool gone = false;     ///< its sender has given it up: there is no payload any more
   bool parked = false;   ///< read before its operation was started here
 };
 

@@ -68,16 +68,18 @@ bool Stream::find_payload() {
     if (blocked_or_lost(io.state, may_read_, read_waits_for_)) return false;
     payload_read_ += io.bytes;
   }
-  auto there = std::const_pointer_cast<std::byte[]>(channel_->shared(place_read_, header_.payload_bytes));  // what is lent is only read
-  if (!there) {
+  const auto there = channel_->shared(place_read_, header_.payload_bytes);
+  reception_.gone = there.gone;
+  if (there.gone) return true;
+  if (!there.bytes) {
     lose(Error{ErrorName::ProtocolViolation, "a payload in memory that is not shared"});
     return false;
   }
   if (reception_.lent) {
-    reception_.into = {there.get(), header_.payload_bytes};
-    reception_.buffer = std::move(there);
+    reception_.buffer = std::const_pointer_cast<std::byte[]>(there.bytes);  // what is lent is only read
+    reception_.into = {reception_.buffer.get(), header_.payload_bytes};
   } else {
-    kernels::copy({there.get(), header_.payload_bytes}, reception_.into.data());
+    kernels::copy({there.bytes.get(), header_.payload_bytes}, reception_.into.data());
   }
   return true;
 }

@@ -86,13 +86,13 @@ class Stream {
   FrameHeader header_;
   Reception reception_;
   std::size_t payload_read_ = 0;
-  net::Channel::Place place_read_;
+  net::Channel::RegionPlace place_read_;
   std::weak_ptr<std::byte[]> lent_;
 
   std::optional<Frame> outgoing_;
   HeaderBytes outgoing_header_{};
   std::size_t written_ = 0;  ///< of header and payload
-  net::Channel::Place place_sent_;
+  net::Channel::RegionPlace place_sent_;
   std::vector<std::byte> private_copy_;
 
   bool may_read_ = true;

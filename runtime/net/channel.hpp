@@ -42,18 +42,21 @@ class Channel {
   /// next `read` or `lend`; the memory stays for as long as somebody holds it. The other end may change them at any time.
   virtual Lent lend(std::size_t /*count*/) { return {}; }
   /// Where the other end finds some bytes, instead of getting them.
-  struct Place {
+  struct RegionPlace {
     std::uint64_t region = 0;  ///< a number that both ends of the channel have for it
     std::uint64_t offset = 0;
-    friend bool operator==(const Place&, const Place&) = default;
+    friend bool operator==(const RegionPlace&, const RegionPlace&) = default;
   };
-  /// The place of `bytes`, which lie in `region`, if the other end can read them there; it learns of the region before this returns.
-  virtual std::optional<Place> share(const std::shared_ptr<const SharedRegion>& /*region*/, std::span<const std::byte> /*bytes*/) {
+  /// The place of `bytes`, which lie in `region`, once the other end has said that it can read there.
+  virtual std::optional<RegionPlace> share(const std::shared_ptr<const SharedRegion>& /*region*/, std::span<const std::byte> /*bytes*/) {
     return std::nullopt;
   }
-  /// What lies at a place that the other end has named: `count` bytes, aligned to eight. Null when there is no such place. The other end
-  /// may change them at any time.
-  virtual std::shared_ptr<const std::byte[]> shared(const Place& /*place*/, std::size_t /*count*/) { return nullptr; }
+  struct Shared {
+    std::shared_ptr<const std::byte[]> bytes;  ///< null when there is no such place
+    bool gone = false;                         ///< there was one: the other end has given its region up since
+  };
+  /// What lies at a place that the other end has named: `count` bytes, aligned to eight. The other end may change them at any time.
+  virtual Shared shared(const RegionPlace& /*place*/, std::size_t /*count*/) { return {}; }
   /// Bytes that have come and are not yet read; poll would not tell of them. They may be too few to read any.
   [[nodiscard]] virtual std::size_t buffered() const = 0;
   [[nodiscard]] virtual int fd() const = 0;

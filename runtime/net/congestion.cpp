@@ -50,6 +50,16 @@ bool on_same_segment(const sockaddr_storage& local, const sockaddr_storage& remo
   return false;
 }
 
+/// Of a socket's two ends; of no family where it is not connected.
+std::pair<sockaddr_storage, sockaddr_storage> ends_of(int fd) {
+  std::pair<sockaddr_storage, sockaddr_storage> ends{};
+  socklen_t local_size = sizeof ends.first;
+  socklen_t remote_size = sizeof ends.second;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&ends.first), &local_size) != 0) return {};
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&ends.second), &remote_size) != 0) return {};
+  return ends;
+}
+
 /// The system's congestion control, where it is one that paces and could be put back; else empty. Not kept: it may change, and there may
 /// be no descriptor to ask with just now.
 std::string paced_default() {
@@ -80,17 +90,16 @@ std::string congestion_control(int fd) {
   return ::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &size) == 0 ? name.data() : "";
 }
 
-bool is_near(int fd) {
-  sockaddr_storage local{};
-  sockaddr_storage remote{};
-  socklen_t local_size = sizeof local;
-  socklen_t remote_size = sizeof remote;
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&local), &local_size) != 0) return false;
-  if (getpeername(fd, reinterpret_cast<sockaddr*>(&remote), &remote_size) != 0) return false;
+bool is_here(int fd) {
+  const auto [local, remote] = ends_of(fd);
   const auto here = address_bytes(local);
-  if (here.empty()) return false;
-  if (here == address_bytes(remote)) return true;
-  return on_same_segment(local, remote);
+  const auto there = address_bytes(remote);
+  return !here.empty() && (here == there || (here.size() == 4 && there.size() == 4 && here[0] == 127 && there[0] == 127));
+}
+
+bool is_near(int fd) {
+  const auto [local, remote] = ends_of(fd);
+  return is_here(fd) || (!address_bytes(local).empty() && on_same_segment(local, remote));
 }
 
 bool same_network(const sockaddr_storage& a, const sockaddr_storage& b, const sockaddr_storage& mask) {

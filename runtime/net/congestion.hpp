@@ -20,7 +20,9 @@ bool set_congestion_control(int fd, const std::string& name);
 /// In force; empty when the socket is not TCP.
 std::string congestion_control(int fd);
 
-/// Whether the other end of a connection is this machine or on the same segment.
+/// Whether the other end of a connection has this one's address, or both are loopback's.
+bool is_here(int fd);
+/// Whether it is here or on the same segment.
 bool is_near(int fd);
 /// Whether both addresses are of one network: equal under the mask. Families must be equal.
 bool same_network(const sockaddr_storage& a, const sockaddr_storage& b, const sockaddr_storage& mask);

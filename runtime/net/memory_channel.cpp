@@ -36,9 +36,15 @@ namespace {
 constexpr std::size_t PIECE_BYTES = 128 * 1024;
 /// A writer that waits is woken when there is room worth waking for.
 constexpr std::size_t ROOM_BYTES = MemoryChannel::RING_BYTES / 4;
-/// The words with which descriptors come: a number below MAX_REGIONS, or this.
+// The words on the bell. With a descriptor: RINGS, or the number of a region.
 constexpr std::byte RINGS{'M'};
-static_assert(std::to_integer<std::size_t>(RINGS) >= MemoryChannel::MAX_REGIONS);
+constexpr std::byte RING{'n'};
+constexpr std::byte ANSWERS{0xC0};  ///< these bits make a word an answer; the others are the number
+constexpr std::byte MAPPED{0x80};
+constexpr std::byte REFUSED{0xC0};
+static_assert(MemoryChannel::MAX_REGIONS == 64 && (RINGS & ANSWERS) == std::byte{0x40} && (RING & ANSWERS) == std::byte{0x40});
+/// Who rings more often in a row only wants to keep us busy.
+constexpr int MAX_BELLS = 1024;
 
 /// As much is lent at most: who waits for all of it has left room enough to have rung for the writer.
 constexpr std::size_t LENT_BYTES = MemoryChannel::RING_BYTES / 2;
@@ -68,29 +74,32 @@ bool send_descriptor(int socket, int descriptor, std::byte word) {
 /// What has come over the bell.
 struct Heard {
   Channel::State state = Channel::State::WantRead;
-  std::byte last{};           ///< byte; the one that was sent with the descriptor
-  SocketPtr descriptor = {};  ///< at most one at a time: the kernel ends a read behind it
+  std::array<std::byte, 256> words;
+  std::size_t count = 0;
+  SocketPtr descriptor = {};  ///< came with the last word: the kernel ends a read behind it
 };
 
-Heard hear(int socket, std::size_t most) {
-  std::array<std::byte, 64> bells;
-  iovec part{bells.data(), std::min(most, bells.size())};
+void hear(int socket, std::size_t most, Heard& heard) {
+  iovec part{heard.words.data(), std::min(most, heard.words.size())};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> space{};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   message.msg_control = space.data();
-  message.msg_controllen = space.size();
-  const auto count = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  if (count == 0) return {Channel::State::Closed};
-  if (count < 0) return {errno == EAGAIN || errno == EINTR ? Channel::State::WantRead : Channel::State::Failed};
-  Heard heard{Channel::State::Ok, bells[static_cast<std::size_t>(count) - 1]};
-  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  if (header == nullptr || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(int))) return heard;
+  message.msg_controllen = CMSG_LEN(sizeof(int));  // no room for a second one: the kernel closes it
+  ssize_t count = 0;
+  do count = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  while (count < 0 && errno == EINTR);
+  heard.state = count > 0         ? Channel::State::Ok
+                : count == 0      ? Channel::State::Closed
+                : errno == EAGAIN ? Channel::State::WantRead
+                                  : Channel::State::Failed;
+  heard.count = count > 0 ? static_cast<std::size_t>(count) : 0;
+  const cmsghdr* const header = count > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+  if (header == nullptr || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(int))) return;
   int descriptor = -1;
   std::memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
   heard.descriptor = std::make_shared<Socket>(descriptor);
-  return heard;
 }
 
 }  // namespace
@@ -134,7 +143,8 @@ bool MemoryChannel::map(int descriptor, bool offered) {
 }
 
 bool MemoryChannel::attach() {
-  const Heard heard = hear(bell_->fd(), 1);
+  Heard heard;
+  hear(bell_->fd(), 1, heard);
   if (heard.state == State::WantRead) return true;
   // Sealed, so that it cannot be cut off under our feet.
   return heard.state == State::Ok && heard.descriptor && sealed_size(heard.descriptor->fd()) == 2 * sizeof(Ring) &&
@@ -142,7 +152,8 @@ bool MemoryChannel::attach() {
 }
 
 MemoryChannel::Bell MemoryChannel::listen() {
-  const Heard heard = hear(bell_->fd(), SIZE_MAX);
+  Heard heard;
+  hear(bell_->fd(), SIZE_MAX, heard);
   switch (heard.state) {
     case State::Ok: break;
     case State::WantRead:
@@ -151,43 +162,78 @@ MemoryChannel::Bell MemoryChannel::listen() {
     case State::Failed: closed_ = true; return Bell::Closed;
   }
   rung_ = true;
-  const auto number = std::to_integer<std::size_t>(heard.last);
-  if (heard.descriptor && number < MAX_REGIONS) theirs_[number] = MappedRegion::map(heard.descriptor->fd());
+  for (std::size_t at = 0; at < heard.count; ++at) take_word(heard.words[at], at + 1 == heard.count ? heard.descriptor : nullptr);
+  answer();
   return Bell::Rung;
 }
 
-std::optional<std::size_t> MemoryChannel::hand_over(const std::shared_ptr<const SharedRegion>& region) {
-  const auto known =
-      std::ranges::find_if(ours_, [&](const auto& each) { return !each.owner_before(region) && !region.owner_before(each); });
-  if (known != ours_.end()) return known - ours_.begin();
-  const auto free = std::ranges::find_if(ours_, [](const auto& each) { return each.expired(); });
-  if (free == ours_.end()) return std::nullopt;
-  const auto number = static_cast<std::size_t>(free - ours_.begin());
-  if (!send_descriptor(fd(), region->descriptor(), std::byte{static_cast<std::uint8_t>(number)})) return std::nullopt;
-  *free = region;
-  return number;
+void MemoryChannel::take_word(std::byte word, const SocketPtr& descriptor) {
+  const std::size_t number = std::to_integer<std::size_t>(word) % MAX_REGIONS;
+  if (word == std::byte{static_cast<std::uint8_t>(number)}) return take_region(number, descriptor);
+  const bool mapped = (word & ANSWERS) == MAPPED;
+  if (!mapped && (word & ANSWERS) != REFUSED) return;
+  Ours& ours = ours_[number];
+  if (ours.answer == Ours::Answer::Awaited) ours.answer = mapped ? Ours::Answer::Mapped : Ours::Answer::Refused;
 }
 
-std::optional<Channel::Place> MemoryChannel::share(const std::shared_ptr<const SharedRegion>& region, std::span<const std::byte> bytes) {
+/// A number without its descriptor counts as well: the region that had it is gone.
+void MemoryChannel::take_region(std::size_t number, const SocketPtr& descriptor) {
+  Theirs& theirs = theirs_[number];
+  mapped_bytes_ -= theirs.region.size;
+  theirs.region = descriptor ? MappedRegion::map(descriptor->fd(), MAX_MAPPED_BYTES - mapped_bytes_) : MappedRegion{};
+  mapped_bytes_ += theirs.region.size;
+  ++theirs.times;
+  theirs.owes_answer = true;
+}
+
+/// What finds no room on the bell is answered when something more comes over it.
+void MemoryChannel::answer() {
+  for (std::size_t number = 0; number < MAX_REGIONS; ++number) {
+    Theirs& theirs = theirs_[number];
+    if (!theirs.owes_answer) continue;
+    const auto word = (theirs.region.bytes ? MAPPED : REFUSED) | std::byte{static_cast<std::uint8_t>(number)};
+    theirs.owes_answer = bell_->write(std::array{word}).state != State::Ok;
+  }
+}
+
+void MemoryChannel::hand_over(const std::shared_ptr<const SharedRegion>& region) {
+  const auto free =
+      std::ranges::find_if(ours_, [](const Ours& each) { return each.region.expired() && each.answer != Ours::Answer::Awaited; });
+  if (free == ours_.end()) return;
+  if (!send_descriptor(fd(), region->descriptor(), std::byte{static_cast<std::uint8_t>(free - ours_.begin())})) return;
+  *free = Ours{region, free->times + 1, Ours::Answer::Awaited};
+}
+
+std::optional<Channel::RegionPlace> MemoryChannel::share(const std::shared_ptr<const SharedRegion>& region,
+                                                         std::span<const std::byte> bytes) {
   const auto offset = static_cast<std::size_t>(bytes.data() - region->bytes().data());
   if (!memory_ || offset % LENT_ALIGNMENT != 0) return std::nullopt;
-  const auto number = hand_over(region);
-  if (!number) return std::nullopt;
-  return Place{*number, offset};
+  const auto same = [&](const Ours& each) { return !each.region.owner_before(region) && !region.owner_before(each.region); };
+  const auto known = std::ranges::find_if(ours_, same);
+  if (known == ours_.end()) {
+    hand_over(region);
+    return std::nullopt;
+  }
+  if (known->answer != Ours::Answer::Mapped) return std::nullopt;
+  return RegionPlace{known->times * MAX_REGIONS + static_cast<std::size_t>(known - ours_.begin()), offset};
 }
 
-std::shared_ptr<const std::byte[]> MemoryChannel::shared(const Place& place, std::size_t count) {
-  if (place.region >= MAX_REGIONS) return nullptr;
-  while (listen() == Bell::Rung) {
+Channel::Shared MemoryChannel::shared(const RegionPlace& place, std::size_t count) {
+  // Its number may have another region by now.
+  for (int bells = 0; bells < MAX_BELLS && listen() == Bell::Rung; ++bells) {
   }
-  const MappedRegion& region = theirs_[place.region];
-  if (count == 0 || count > region.size || place.offset > region.size - count || place.offset % LENT_ALIGNMENT != 0) return nullptr;
-  return {region.bytes, region.bytes.get() + place.offset};
+  const Theirs& theirs = theirs_[place.region % MAX_REGIONS];
+  const std::uint64_t times = place.region / MAX_REGIONS;
+  if (times < theirs.times) return {nullptr, true};
+  const MappedRegion& region = theirs.region;
+  const bool lies = count > 0 && count <= region.size && place.offset <= region.size - count && place.offset % LENT_ALIGNMENT == 0;
+  if (times > theirs.times || !lies) return {};
+  return {{region.bytes, region.bytes.get() + place.offset}};
 }
 
 void MemoryChannel::ring_if(std::atomic<std::uint32_t>& waits) {
   // A full socket holds bells enough.
-  if (waits.load() != 0 && waits.exchange(0) != 0) (void)bell_->write(std::array{std::byte{'!'}});
+  if (waits.load() != 0 && waits.exchange(0) != 0) (void)bell_->write(std::array{RING});
 }
 
 void MemoryChannel::release(std::size_t count) {
@@ -203,7 +249,7 @@ Channel::Io MemoryChannel::come(std::size_t wanted) {
     rung_ = true;  // writing can begin, too
   }
   if (lent_ > 0) release(std::exchange(lent_, 0));
-  for (;;) {
+  for (int bells = 0; bells < MAX_BELLS;) {
     const std::uint64_t there = in_->written.load() - read_;
     if (there > RING_BYTES) return {State::Failed, 0};  // the other end does not keep the rules
     if (there >= wanted) return {State::Ok, there};
@@ -211,7 +257,9 @@ Channel::Io MemoryChannel::come(std::size_t wanted) {
     in_->reader_waits.store(1);
     if (in_->written.load() - read_ != there) continue;
     if (listen() == Bell::Silent) return {State::WantRead, 0};
+    ++bells;
   }
+  return {State::Failed, 0};
 }
 
 Channel::Io MemoryChannel::read(std::span<std::byte> into) {
@@ -234,7 +282,7 @@ Channel::Lent MemoryChannel::lend(std::size_t count) {
 
 Channel::Io MemoryChannel::write(std::span<const std::byte> from) {
   if (!memory_) return {State::WantRead, 0};
-  for (;;) {
+  for (int bells = 0; bells < MAX_BELLS;) {
     if (closed_) return {State::Closed, 0};
     const std::uint64_t waiting = written_ - out_->read.load();
     if (waiting > RING_BYTES) return {State::Failed, 0};
@@ -250,7 +298,9 @@ Channel::Io MemoryChannel::write(std::span<const std::byte> from) {
     out_->writer_waits.store(1);
     if (written_ - out_->read.load() < RING_BYTES) continue;
     if (listen() == Bell::Silent) return {State::WantRead, 0};
+    ++bells;
   }
+  return {State::Failed, 0};
 }
 
 std::string local_name(const Credentials& credentials, PeerId owner) {

@@ -17,13 +17,16 @@ namespace prime::net {
 
 /// Two rings, one for each direction, and a local socket on which both ends have proved the run key: it brings the memory, it is the
 /// doorbell of who sleeps, and its end is the end of the channel, also when a process is killed. Over it, too, come the regions in which
-/// one end lets the other one read: the descriptor of each is sent with a byte that is no bell, but its number. Positions and frames that
-/// the other end writes into the shared memory are believed no more than what it would send.
+/// one end lets the other one read: each as a descriptor with a byte that is no bell, but a number. Such a byte is answered by another one:
+/// what could not be mapped, or was lost on its way since this process may open no more files, is moved as if it were not shared. Positions
+/// and frames that the other end writes into the shared memory are believed no more than what it would send.
 class MemoryChannel final : public Channel {
  public:
   static constexpr std::size_t RING_BYTES = std::size_t{1} << 20;
   /// So many regions of one end can be there at once; what lies in others is copied.
   static constexpr std::size_t MAX_REGIONS = 64;
+  /// So much of the other end is mapped: address space, of which there is an end, too.
+  static constexpr std::size_t MAX_MAPPED_BYTES = std::size_t{1} << 40;
 
   /// Makes the memory and sends it over `bell`.
   static Result<ChannelPtr> offer(ChannelPtr bell);
@@ -35,8 +38,8 @@ class MemoryChannel final : public Channel {
   Io write(std::span<const std::byte> from) override;
   [[nodiscard]] bool lends(std::size_t count) const override;
   Lent lend(std::size_t count) override;
-  std::optional<Place> share(const std::shared_ptr<const SharedRegion>& region, std::span<const std::byte> bytes) override;
-  std::shared_ptr<const std::byte[]> shared(const Place& place, std::size_t count) override;
+  std::optional<RegionPlace> share(const std::shared_ptr<const SharedRegion>& region, std::span<const std::byte> bytes) override;
+  Shared shared(const RegionPlace& place, std::size_t count) override;
   [[nodiscard]] std::size_t buffered() const override { return 0; }
   [[nodiscard]] int fd() const override { return bell_->fd(); }
   [[nodiscard]] PeerId peer() const override { return bell_->peer(); }
@@ -54,8 +57,10 @@ class MemoryChannel final : public Channel {
   /// False when what came is not memory as it must be.
   bool attach();
   Bell listen();
-  /// The number of a region that the other end knows, or now gets to know.
-  std::optional<std::size_t> hand_over(const std::shared_ptr<const SharedRegion>& region);
+  void take_word(std::byte word, const SocketPtr& descriptor);
+  void take_region(std::size_t number, const SocketPtr& descriptor);
+  void answer();
+  void hand_over(const std::shared_ptr<const SharedRegion>& region);
   void ring_if(std::atomic<std::uint32_t>& waits);
   /// How many bytes have come, if not fewer than `wanted`.
   Io come(std::size_t wanted);
@@ -70,9 +75,21 @@ class MemoryChannel final : public Channel {
   std::uint64_t written_ = 0;
   std::uint64_t read_ = 0;
   std::size_t lent_ = 0;
-  // By number. One whose region is gone is given to the next one.
-  std::array<std::weak_ptr<const SharedRegion>, MAX_REGIONS> ours_;
-  std::array<MappedRegion, MAX_REGIONS> theirs_;
+  // By number, which the next one gets when a region is gone; both ends count how often.
+  struct Ours {
+    enum class Answer : std::uint8_t { None, Awaited, Mapped, Refused };
+    std::weak_ptr<const SharedRegion> region;
+    std::uint64_t times = 0;
+    Answer answer = Answer::None;
+  };
+  struct Theirs {
+    MappedRegion region;
+    std::uint64_t times = 0;
+    bool owes_answer = false;
+  };
+  std::array<Ours, MAX_REGIONS> ours_;
+  std::array<Theirs, MAX_REGIONS> theirs_;
+  std::size_t mapped_bytes_ = 0;
   bool rung_ = false;
   bool closed_ = false;
 };

@@ -11,8 +11,8 @@
 
 namespace prime::net {
 
-/// A memory file of fixed size, mapped here for writing. Who got its descriptor keeps a mapping for as long as it likes, but not its pages:
-/// they go with the region.
+/// A memory file of fixed size, mapped here for writing; its descriptor lets others read only. Who got it keeps a mapping for as long as it
+/// likes, but not the pages: they go with the region, and who reads there afterwards reads zeros.
 class SharedRegion {
  public:
   /// Zeros; fails with ProcessFailed. The address is that of a page.
@@ -23,10 +23,9 @@ class SharedRegion {
 
   [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
   [[nodiscard]] int descriptor() const { return file_.fd(); }
-  [[nodiscard]] bool holds(std::span<const std::byte> some) const;
 
  private:
-  SharedRegion(int descriptor, std::span<std::byte> bytes);
+  SharedRegion(int readable, std::span<std::byte> bytes);
 
   Socket file_;
   std::span<std::byte> bytes_;
@@ -38,7 +37,7 @@ class SharedRegion {
 struct MappedRegion {
   std::shared_ptr<const std::byte[]> bytes;
   std::size_t size = 0;
-  static MappedRegion map(int descriptor);
+  static MappedRegion map(int descriptor, std::size_t most);
 };
 
 /// The size of a memory file that nobody can change; 0 for anything else.

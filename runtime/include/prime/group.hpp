@@ -116,11 +116,12 @@ class Group {
   Reduction reduce_async(std::span<const std::byte> input, std::span<std::byte> output, const ReduceOptions& options);
   Result<ReduceInfo> reduce(std::span<const std::byte> input, std::span<std::byte> output, const ReduceOptions& options);
   Result<ReduceInfo> reduce(std::span<const float> input, std::span<float> output, const ReduceOptions& options = {});
-  /// Memory for tensors, zeros, at the address of a page, that members on this machine can read where it lies. For reduces in it, and
-  /// through shared memory (GroupOptions::memory), no chunk is moved on its way: an owner sums the members' inputs in their memory, and
-  /// results are copied once, from output to output (measured beside other memory: docs/BENCHMARKS.md). With a codec, in place, or over a
-  /// network it is as good as any. It goes back to the system with its last holder, the group's end included or not. ProcessFailed: there
-  /// is none left.
+  /// Memory for tensors, zeros, at the address of a page, that members on this machine map and read where it lies, through lanes of shared
+  /// memory (GroupOptions::memory) and once they have said that they can: an owner sums inputs in their memory, and results are copied
+  /// once, from output to output. Moved as from any memory are payloads of 32 KiB and less, encoded ones, sums under way in a ring, results
+  /// in place, what does not begin at a multiple of eight bytes, and what lies in more than 64 pieces at once. Pages are taken when they
+  /// are touched, and go back to the system with the last holder here, also after the group's end. A child of fork shares them for writing,
+  /// unlike other memory. ProcessFailed: no more descriptors (each piece is one) or address space.
   Result<std::shared_ptr<std::byte[]>> allocate(std::size_t bytes);
 
   /// Memory of the host that the group has taken beyond what callers gave it, at most, in bytes.

@@ -130,18 +130,23 @@ BOOST_AUTO_TEST_CASE(tensors_that_groups_have_allocated_are_read_where_they_lie)
       }
       ReduceOptions options;
       options.schedule = schedule;
-      const auto infos = members.all([&](std::uint32_t rank) {
-        return members.groups[rank].reduce(std::as_bytes(inputs[rank].values()), std::as_writable_bytes(outputs[rank].values()), options);
-      });
-      for (std::uint32_t rank = 0; rank < 3; ++rank) {
-        BOOST_REQUIRE_MESSAGE(infos[rank].has_value(), (infos[rank] ? "" : to_string(infos[rank].error())));
-        BOOST_TEST((infos[rank]->digest == infos[0]->digest));
-        BOOST_TEST(outputs[rank].equals(values_of(1, count)));
-        BOOST_TEST(inputs[rank].equals(values_of(rank, count)));
-        // Small ends of segments are moved, and by a ring the sums that are under way, which lie nowhere else.
-        const std::size_t moved = schedule == Schedule::Direct ? 0 : count * sizeof(float);
-        BOOST_TEST(infos[rank]->wire_bytes_sent < moved / 2 + 128 * 1024);
+      // Small ends of segments are moved, and by a ring the sums that are under way, which lie nowhere else.
+      const std::size_t moved = (schedule == Schedule::Direct ? 0 : count * sizeof(float) / 2) + 128 * 1024;
+      std::size_t most_sent = SIZE_MAX;
+      for (int round = 0; round < 100 && most_sent >= moved; ++round) {  // at first the others have not said that they can read there
+        const auto infos = members.all([&](std::uint32_t rank) {
+          return members.groups[rank].reduce(std::as_bytes(inputs[rank].values()), std::as_writable_bytes(outputs[rank].values()), options);
+        });
+        most_sent = 0;
+        for (std::uint32_t rank = 0; rank < 3; ++rank) {
+          BOOST_REQUIRE_MESSAGE(infos[rank].has_value(), (infos[rank] ? "" : to_string(infos[rank].error())));
+          BOOST_TEST((infos[rank]->digest == infos[0]->digest));
+          BOOST_TEST(outputs[rank].equals(values_of(1, count)));
+          BOOST_TEST(inputs[rank].equals(values_of(rank, count)));
+          most_sent = std::max<std::size_t>(most_sent, infos[rank]->wire_bytes_sent);
+        }
       }
+      BOOST_TEST(most_sent < moved);
     }
 }
 

@@ -109,6 +109,10 @@ struct Reading {
   Reading() {
     EngineOptions options;
     options.self = PeerId{2};
+    options.now = [this] {
+      const std::lock_guard still(standing);
+      return monotonic_now();
+    };
     engine = std::make_unique<LaneEngine>(std::move(options));
     std::array<int, 2> ends{};
     BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
@@ -132,23 +136,26 @@ struct Reading {
     request.vote = vote;
     engine->start(std::move(request), [ended = ended, sequence](ReduceOutcome each) { ended.put(sequence, std::move(each)); });
   }
-  void send(FrameHeader header, PieceKind kind, std::uint16_t segment, std::span<const float> payload, std::uint64_t checksum_of_it) {
+  /// Whether only the place of its payload was sent.
+  bool send(FrameHeader header, PieceKind kind, std::uint16_t segment, std::span<const float> payload, std::uint64_t checksum_of_it) {
     header.kind = kind;
     header.segment = segment;
     header.payload_bytes = static_cast<std::uint32_t>(payload.size_bytes());
     header.payload_checksum = checksum_of_it;
     other->send(Frame{header, std::as_bytes(payload), nullptr}, payload.empty() ? nullptr : region);
+    const bool elsewhere = other->sending_header().elsewhere;
     while (other->sending()) {
       (void)other->write();
       other->polled(POLLIN | POLLOUT);
     }
+    return elsewhere;
   }
   /// The next frame of this kind; what else comes is passed over.
-  FrameHeader await(PieceKind kind) {
+  FrameHeader await(PieceKind kind, std::vector<std::byte>* payload = nullptr) {
     for (;;)
-      if (const FrameHeader header = await_any(); header.kind == kind) return header;
+      if (const FrameHeader header = await_any(payload); header.kind == kind) return header;
   }
-  FrameHeader await_any() {
+  FrameHeader await_any(std::vector<std::byte>* payload = nullptr) {
     std::array<std::byte, 4096> bin{};
     for (;;) {
       const auto step = other->read(bin);
@@ -160,26 +167,64 @@ struct Reading {
       }
       if (step != Stream::ReadStep::Header) continue;
       const FrameHeader header = other->header();
-      other->discard();
+      if (payload == nullptr || header.elsewhere) {
+        other->discard();
+        return header;
+      }
+      payload->resize(header.payload_bytes);
+      other->receive(Reception{header, *payload, nullptr});
+      while (other->read(bin) != Stream::ReadStep::Payload) other->polled(POLLIN);
       return header;
     }
   }
-  /// The part of rank 0, whose result is 2 throughout; `says` is told as its checksum.
-  void play(std::uint64_t sequence, std::uint64_t says) {
+  /// Which payloads of a reduce were read where they lie.
+  struct Seen {
+    bool its_input = false;
+    bool its_result = false;
+    bool own_input = false;
+    bool own_result = false;
+  };
+  /// The part of rank 0, whose result is 2 throughout, or what it has overwritten it with.
+  Seen play(std::uint64_t sequence, float result = 2.0F) {
+    const std::vector<float> right(HALF, 2.0F);
     start(sequence);
-    FrameHeader begin = await(PieceKind::Begin);
-    send(begin, PieceKind::Begin, 0, {}, checksum({}));
+    const FrameHeader begin = await(PieceKind::Begin);
     const auto tensor = values_of(*region);
-    send(begin, PieceKind::Input, 1, tensor.last(HALF), 0);
+    std::ranges::fill(tensor, 3.0F);
+    send(begin, PieceKind::Begin, 0, {}, checksum({}));
+    Seen seen;
+    seen.its_input = send(begin, PieceKind::Input, 1, tensor.last(HALF), 0);
     std::map<PieceKind, FrameHeader> came;
     while (!came.contains(PieceKind::Input) || !came.contains(PieceKind::Result)) {
       const FrameHeader header = await_any();
       came[header.kind] = header;
     }
-    BOOST_TEST(came[PieceKind::Input].elsewhere == vote);
-    BOOST_TEST(!came[PieceKind::Result].elsewhere);  // the output is no region
-    std::ranges::fill(tensor.first(HALF), 2.0F);
-    send(begin, PieceKind::Result, 0, tensor.first(HALF), says);
+    seen.own_input = came[PieceKind::Input].elsewhere;
+    seen.own_result = came[PieceKind::Result].elsewhere;
+    std::ranges::fill(tensor.first(HALF), result);
+    seen.its_result = send(begin, PieceKind::Result, 0, tensor.first(HALF), checksum(std::as_bytes(std::span{right})));
+    return seen;
+  }
+  /// Ends a reduce that is played with the vote of rank 0; whether all has come out right.
+  bool commit(std::uint64_t sequence) {
+    if (vote) {
+      std::vector<std::byte> digest;
+      FrameHeader header = await(PieceKind::Vote, &digest);
+      other->send(Frame{header, digest, nullptr});
+      while (other->sending()) (void)other->write();
+    }
+    return ended.wait([&](const auto& all) { return all.contains(sequence); }) && ended.all().at(sequence).stats.has_value() &&
+           output == std::vector<float>(2 * HALF, 2.0F);
+  }
+  /// Each end reads in the other one's memory once it has said so. Returns the sequence of the next reduce.
+  std::uint64_t until_both_read() {
+    for (std::uint64_t sequence = 1; sequence < 1000; ++sequence) {
+      const auto seen = play(sequence);
+      BOOST_REQUIRE(commit(sequence));
+      if (seen.its_input && seen.own_input) return sequence + 1;
+    }
+    BOOST_FAIL("none reads in the other one's memory");
+    return 0;
   }
 
   static std::shared_ptr<net::SharedRegion> region_of(float value) {
@@ -189,6 +234,7 @@ struct Reading {
   }
   static std::span<float> values_of(const net::SharedRegion& region) { return {reinterpret_cast<float*>(region.bytes().data()), 2 * HALF}; }
 
+  std::mutex standing;  ///< whoever holds it stops the engine when it looks at its clock
   bool vote = true;
   std::shared_ptr<net::SharedRegion> own = region_of(1.0F);
   std::span<float> input = values_of(*own);
@@ -203,24 +249,42 @@ struct Reading {
 
 /// Who gives a reduce up is told its memory is free, and may write to it before the others have heard.
 BOOST_FIXTURE_TEST_CASE(a_result_that_its_sender_has_overwritten_ends_the_reduce_and_not_the_lane, Reading) {
-  const std::vector<float> result(HALF, 2.0F);
-  const std::uint64_t right = checksum(std::as_bytes(std::span{result}));
-  play(1, right + 1);
-  BOOST_REQUIRE(ended.wait_for_all(1));
-  const auto outcome = ended.all().at(1);
+  const std::uint64_t sequence = until_both_read();
+  const auto seen = play(sequence, 7.0F);
+  BOOST_TEST((seen.its_input && seen.its_result && seen.own_input && !seen.own_result));  // the output is no region
+  BOOST_REQUIRE(ended.wait([&](const auto& all) { return all.contains(sequence); }));
+  const auto outcome = ended.all().at(sequence);
   BOOST_REQUIRE(!outcome.stats.has_value());
   BOOST_TEST((outcome.stats.error().name == ErrorName::LaneBroken));
   BOOST_TEST((outcome.suspect == PeerId{1}));
-  play(2, right);  // over the same lane
-  (void)await(PieceKind::Vote);
-  BOOST_TEST((output == std::vector<float>(2 * HALF, 2.0F)));
+  (void)play(sequence + 1);  // over the same lane
+  BOOST_TEST(commit(sequence + 1));
+}
+
+/// It may free it, too, and share other memory by the same number.
+BOOST_FIXTURE_TEST_CASE(a_result_whose_memory_is_gone_ends_the_reduce_and_not_the_lane, Reading) {
+  const std::uint64_t sequence = until_both_read();
+  start(sequence);
+  const FrameHeader begin = await(PieceKind::Begin);
+  send(begin, PieceKind::Begin, 0, {}, checksum({}));
+  std::unique_lock stands_still(standing);  // the engine, so that it hears of the new memory before it reads where the old one was
+  BOOST_TEST(send(begin, PieceKind::Result, 0, values_of(*region).first(HALF), 1));
+  region = region_of(3.0F);
+  (void)send(begin, PieceKind::Input, 1, values_of(*region).last(HALF), 0);
+  stands_still.unlock();
+  BOOST_REQUIRE(ended.wait([&](const auto& all) { return all.contains(sequence); }));
+  const auto outcome = ended.all().at(sequence);
+  BOOST_REQUIRE(!outcome.stats.has_value());
+  BOOST_TEST(outcome.stats.error().detail.find("has given the reduce up") != std::string::npos, to_string(outcome.stats.error()));
+  (void)play(sequence + 1);
+  BOOST_TEST(commit(sequence + 1));
 }
 
 /// Without a vote a rank may have ended well, and write to its tensors, while others still read what it has sent.
 BOOST_FIXTURE_TEST_CASE(without_a_vote_nobody_reads_in_the_memory_of_another_one, Reading) {
   vote = false;
-  const std::vector<float> result(HALF, 2.0F);
-  play(1, checksum(std::as_bytes(std::span{result})));
-  BOOST_REQUIRE(ended.wait_for_all(1));
-  BOOST_TEST(ended.all().at(1).stats.has_value());
+  for (std::uint64_t sequence = 1; sequence < 20; ++sequence) {
+    BOOST_TEST(!play(sequence).own_input);
+    BOOST_REQUIRE(commit(sequence));
+  }
 }

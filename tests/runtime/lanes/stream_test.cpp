@@ -26,7 +26,8 @@ class PlayedChannel final : public net::Channel {
     State lends = State::WantRead;
     std::array<std::byte, 64> lent{};
     std::vector<std::byte> written;
-    std::optional<net::Channel::Place> place;  ///< of whatever is shared
+    std::optional<net::Channel::RegionPlace> place;  ///< of whatever is shared
+    bool gone = false;
   };
   explicit PlayedChannel(Script& script) : script_(script) {}
   Io read(std::span<std::byte> into) override {
@@ -41,10 +42,13 @@ class PlayedChannel final : public net::Channel {
     if (script_.lends != State::Ok) return {script_.lends, nullptr};
     return {State::Ok, {script_.lent.data(), [](std::byte*) {}}};
   }
-  std::optional<Place> share(const std::shared_ptr<const net::SharedRegion>&, std::span<const std::byte>) override { return script_.place; }
-  std::shared_ptr<const std::byte[]> shared(const Place& place, std::size_t count) override {
-    if (place != script_.place || count != script_.lent.size()) return nullptr;
-    return {script_.lent.data(), [](const std::byte*) {}};
+  std::optional<RegionPlace> share(const std::shared_ptr<const net::SharedRegion>&, std::span<const std::byte>) override {
+    return script_.place;
+  }
+  Shared shared(const RegionPlace& place, std::size_t count) override {
+    if (place != script_.place || count != script_.lent.size()) return {};
+    if (script_.gone) return {nullptr, true};
+    return {{script_.lent.data(), [](const std::byte*) {}}};
   }
   Io write(std::span<const std::byte> from) override {
     rung_ = script_.rings_in_write;
@@ -115,7 +119,7 @@ Frame input_frame(std::span<const std::byte> payload) {
 }
 
 /// What a stream writes when it sends `payload`, which lies in a region.
-std::vector<std::byte> written_for(std::span<const std::byte> payload, std::optional<net::Channel::Place> place) {
+std::vector<std::byte> written_for(std::span<const std::byte> payload, std::optional<net::Channel::RegionPlace> place) {
   PlayedChannel::Script script;
   script.place = place;
   Stream stream(std::make_unique<PlayedChannel>(script));
@@ -128,7 +132,7 @@ std::vector<std::byte> written_for(std::span<const std::byte> payload, std::opti
 
 BOOST_AUTO_TEST_CASE(of_a_payload_that_the_other_end_can_read_only_its_place_is_written) {
   const std::array<std::byte, 64> payload{std::byte{7}};
-  BOOST_TEST(written_for(payload, net::Channel::Place{3, 8}).size() == HEADER_BYTES + 16);
+  BOOST_TEST(written_for(payload, net::Channel::RegionPlace{3, 8}).size() == HEADER_BYTES + 16);
   const auto moved = written_for(payload, std::nullopt);
   BOOST_REQUIRE(moved.size() == HEADER_BYTES + payload.size());
   BOOST_TEST(std::equal(payload.begin(), payload.end(), moved.begin() + HEADER_BYTES));
@@ -136,7 +140,7 @@ BOOST_AUTO_TEST_CASE(of_a_payload_that_the_other_end_can_read_only_its_place_is_
 
 /// It is used there, or copied from there, or left there; and what comes next is the next frame.
 BOOST_AUTO_TEST_CASE(a_payload_is_found_in_its_place) {
-  const net::Channel::Place place{3, 8};
+  const net::Channel::RegionPlace place{3, 8};
   PlayedChannel::Script script;
   script.lent.fill(std::byte{5});
   script.place = place;
@@ -164,11 +168,29 @@ BOOST_AUTO_TEST_CASE(a_payload_is_found_in_its_place) {
   BOOST_TEST((stream.read(bin) == Stream::ReadStep::Dropped));
 }
 
+/// Who has given a reduce up may have freed its memory; what else comes has nothing to do with that.
+BOOST_AUTO_TEST_CASE(a_place_that_is_gone_ends_a_frame_and_not_the_stream) {
+  PlayedChannel::Script script;
+  script.place = net::Channel::RegionPlace{3, 8};
+  std::vector<std::byte> two;
+  for (int i = 0; i < 2; ++i) std::ranges::copy(written_for(script.lent, script.place), std::back_inserter(two));
+  script.header = two;
+  script.gone = true;
+  Stream stream(std::make_unique<PlayedChannel>(script));
+  std::array<std::byte, 64> bin{};
+  for (int i = 0; i < 2; ++i) {
+    BOOST_REQUIRE((stream.read(bin) == Stream::ReadStep::Header));
+    stream.receive(Reception{stream.header(), {}, nullptr, true});
+    BOOST_REQUIRE((stream.read(bin) == Stream::ReadStep::Payload));
+    BOOST_TEST(stream.received().gone);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_place_that_is_none_ends_the_stream) {
   PlayedChannel::Script script;
-  const auto bytes = written_for(script.lent, net::Channel::Place{3, 8});
+  const auto bytes = written_for(script.lent, net::Channel::RegionPlace{3, 8});
   script.header = bytes;
-  script.place = net::Channel::Place{4, 8};
+  script.place = net::Channel::RegionPlace{4, 8};
   Stream stream(std::make_unique<PlayedChannel>(script));
   std::array<std::byte, 64> bin{};
   BOOST_REQUIRE((stream.read(bin) == Stream::ReadStep::Header));

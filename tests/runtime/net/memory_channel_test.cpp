@@ -3,15 +3,20 @@
 #include "runtime/net/memory_channel.hpp"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -233,14 +238,30 @@ void send_descriptor(const Socket& bell, int descriptor, std::uint8_t number) {
 
 }  // namespace
 
+namespace {
+
+/// Each end hears what has come over the bell.
+void hear(Channel& end) { (void)end.shared({0, 0}, 0).bytes; }
+
+/// The place of `bytes` in a region, once the other end has said that it can read there, if it does.
+std::optional<Channel::RegionPlace> place_of(Channel& from, Channel& to, const std::shared_ptr<SharedRegion>& region,
+                                             std::span<const std::byte> bytes) {
+  BOOST_TEST_REQUIRE(!from.share(region, bytes).has_value());
+  hear(to);
+  hear(from);
+  return from.share(region, bytes);
+}
+
+}  // namespace
+
 BOOST_FIXTURE_TEST_CASE(a_region_is_read_where_it_lies_between_bytes_that_are_moved, Pair) {
   const auto region = region_of(std::byte{1});
   BOOST_REQUIRE(write(100) == 100U);
-  const auto place = writer->share(region, region->bytes().subspan(4096, 64));
+  const auto place = place_of(*writer, *reader, region, region->bytes().subspan(4096, 64));
   BOOST_REQUIRE(place.has_value());
   BOOST_REQUIRE(write(100) == 100U);
   read(200);
-  const auto there = reader->shared(*place, 64);
+  const auto there = reader->shared(*place, 64).bytes;
   BOOST_REQUIRE(there);
   BOOST_TEST((there[0] == std::byte{1} && there[63] == std::byte{1}));
   region->bytes()[4096] = std::byte{2};
@@ -252,30 +273,35 @@ BOOST_FIXTURE_TEST_CASE(a_region_is_read_where_it_lies_between_bytes_that_are_mo
 
 BOOST_FIXTURE_TEST_CASE(what_does_not_lie_in_a_region_that_was_shared_is_not_found, Pair) {
   const auto region = region_of(std::byte{1});
-  BOOST_REQUIRE((writer->share(region, region->bytes()) == Channel::Place{0, 0}));
-  for (const auto& [place, count] : {std::pair{Channel::Place{1, 0}, std::size_t{8}},
-                                     {{MemoryChannel::MAX_REGIONS, 0}, 8},
+  const auto first = place_of(*writer, *reader, region, region->bytes());
+  BOOST_REQUIRE((first && first->offset == 0));
+  const std::uint64_t number = first->region;
+  for (const auto& [place, count] : {std::pair{Channel::RegionPlace{number + 1, 0}, std::size_t{8}},
+                                     {{number + MemoryChannel::MAX_REGIONS, 0}, 8},
                                      {{~std::uint64_t{0}, 0}, 8},
-                                     {{0, 0}, 8193},
-                                     {{0, 8}, 8192},
-                                     {{0, 8192}, 8},
-                                     {{0, ~std::uint64_t{7}}, 16},
-                                     {{0, 4}, 8},
-                                     {{0, 0}, 0}})
-    BOOST_TEST(!reader->shared(place, count));
-  BOOST_TEST(reader->shared({0, 8184}, 8));
+                                     {{number, 0}, 8193},
+                                     {{number, 8}, 8192},
+                                     {{number, 8192}, 8},
+                                     {{number, ~std::uint64_t{7}}, 16},
+                                     {{number, 4}, 8},
+                                     {{number, 0}, 0}}) {
+    const auto found = reader->shared(place, count);
+    BOOST_TEST((!found.bytes && !found.gone));
+  }
+  BOOST_TEST(reader->shared({number, 8184}, 8).bytes);
   BOOST_TEST(!writer->share(region, region->bytes().subspan(4)).has_value());  // elements do not lie there
 }
 
 BOOST_FIXTURE_TEST_CASE(a_region_that_is_gone_leaves_its_number_and_no_page, Pair) {
   std::vector<std::shared_ptr<SharedRegion>> all;
+  std::vector<Channel::RegionPlace> places;
   for (std::size_t i = 0; i < MemoryChannel::MAX_REGIONS; ++i) {
     all.push_back(region_of(static_cast<std::byte>(i + 1)));
-    BOOST_REQUIRE((writer->share(all.back(), all.back()->bytes()) == Channel::Place{i, 0}));
+    places.push_back(place_of(*writer, *reader, all.back(), all.back()->bytes()).value());
   }
-  const auto one_more = region_of(std::byte{100});
-  BOOST_TEST(!writer->share(one_more, one_more->bytes()).has_value());
-  const auto old = reader->shared({5, 0}, 8);
+  const auto one_more = region_of(std::byte{100}, 4096);
+  BOOST_TEST(!place_of(*writer, *reader, one_more, one_more->bytes()).has_value());
+  const auto old = reader->shared(places[5], 8).bytes;
   BOOST_REQUIRE((old && old[0] == std::byte{6}));
   const Socket file(::dup(all[5]->descriptor()));
   all[5].reset();
@@ -283,22 +309,62 @@ BOOST_FIXTURE_TEST_CASE(a_region_that_is_gone_leaves_its_number_and_no_page, Pai
   BOOST_REQUIRE(::fstat(file.fd(), &status) == 0);
   BOOST_TEST(status.st_blocks == 0);
   BOOST_TEST((old[0] == std::byte{0}));  // and may be touched
-  BOOST_TEST((writer->share(one_more, one_more->bytes()) == Channel::Place{5, 0}));
-  const auto fresh = reader->shared({5, 0}, 8);
+  const auto place = place_of(*writer, *reader, one_more, one_more->bytes());
+  BOOST_REQUIRE(place.has_value());
+  const auto fresh = reader->shared(*place, 8).bytes;
   BOOST_REQUIRE(fresh);
   BOOST_TEST((fresh[0] == std::byte{100}));
+  // What was said of the old one before it went is not looked for in the new one.
+  for (const std::size_t offset : {0, 8000}) {
+    const auto found = reader->shared({places[5].region, offset}, 8);
+    BOOST_TEST((found.gone && !found.bytes));
+  }
+}
+
+/// As when a process has as many files open as it may: the kernel drops what it cannot put anywhere.
+BOOST_FIXTURE_TEST_CASE(a_descriptor_that_is_lost_on_its_way_leaves_its_region_unread, Pair) {
+  auto region = region_of(std::byte{1});
+  const auto old = place_of(*writer, *reader, region, region->bytes()).value();
+  region = region_of(std::byte{2});
+  BOOST_REQUIRE(!writer->share(region, region->bytes()).has_value());
+  rlimit files{};
+  BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &files) == 0);
+  const rlimit none{0, files.rlim_max};
+  BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  hear(*reader);
+  BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &files) == 0);
+  hear(*writer);
+  BOOST_TEST(!writer->share(region, region->bytes()).has_value());
+  BOOST_TEST(reader->shared(old, 8).gone);
+  const auto another = region_of(std::byte{3});
+  BOOST_TEST(place_of(*writer, *reader, another, another->bytes()).has_value());
 }
 
 BOOST_FIXTURE_TEST_CASE(a_bell_that_is_full_hands_nothing_over, Pair) {
   const auto region = region_of(std::byte{1});
-  const std::vector<std::byte> bells(4096, std::byte{'!'});
+  const std::vector<std::byte> bells(4096, std::byte{'n'});
   while (::send(writer->fd(), bells.data(), bells.size(), MSG_DONTWAIT) > 0) {
   }
   BOOST_TEST(!writer->share(region, region->bytes()).has_value());
-  BOOST_TEST(!reader->shared({0, 0}, 8));
-  const auto place = writer->share(region, region->bytes());  // it has been read empty
-  BOOST_REQUIRE(place.has_value());
-  BOOST_TEST(reader->shared(*place, 8));
+  for (int i = 0; i < 4096; ++i) hear(*reader);
+  hear(*writer);
+  BOOST_TEST(place_of(*writer, *reader, region, region->bytes()).has_value());
+}
+
+/// It rings as often as it can while it is heard: whoever listens to it has other things to do, too.
+BOOST_FIXTURE_TEST_CASE(who_never_stops_ringing_is_not_listened_to_for_ever, Pair) {
+  std::atomic<bool> ends = false;
+  std::jthread ringing([&, fd = writer->fd()] {
+    while (!ends) (void)::send(fd, "n", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  });
+  std::byte none{};
+  State state = State::WantRead;
+  for (int i = 0; i < 1000 && state == State::WantRead; ++i) {
+    state = reader->read({&none, 1}).state;
+    hear(*reader);
+  }
+  BOOST_TEST((state == State::WantRead || state == State::Failed));  // it came back
+  ends = true;
 }
 
 BOOST_AUTO_TEST_CASE(memory_whose_size_can_change_is_not_mapped) {
@@ -309,15 +375,54 @@ BOOST_AUTO_TEST_CASE(memory_whose_size_can_change_is_not_mapped) {
   const Socket half(::memfd_create("test", MFD_ALLOW_SEALING));
   BOOST_REQUIRE((::ftruncate(half.fd(), 8192) == 0 && ::fcntl(half.fd(), F_ADD_SEALS, F_SEAL_GROW) == 0));
   const Socket none(::open("/proc/self/exe", O_RDONLY));
-  for (const int descriptor : {loose.fd(), half.fd(), none.fd(), far->fd()}) {
+  const Socket device(::open("/dev/null", O_RDONLY));
+  const Socket vast(::memfd_create("test", MFD_ALLOW_SEALING));
+  BOOST_REQUIRE(seal_with_size(vast.fd(), MemoryChannel::MAX_MAPPED_BYTES + 4096));
+  std::uint64_t times = 0;
+  for (const int descriptor : {loose.fd(), half.fd(), none.fd(), device.fd(), vast.fd(), far->fd()}) {
     send_descriptor(*far, descriptor, 0);
-    BOOST_TEST(!reader->shared({0, 0}, 8));
+    BOOST_TEST(!reader->shared({++times * MemoryChannel::MAX_REGIONS, 0}, 8).bytes);
   }
   BOOST_REQUIRE(::fcntl(loose.fd(), F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK) == 0);
   send_descriptor(*far, loose.fd(), 200);  // no number
-  BOOST_TEST(!reader->shared({0, 0}, 8));
+  BOOST_TEST(!reader->shared({times * MemoryChannel::MAX_REGIONS, 0}, 8).bytes);
   send_descriptor(*far, loose.fd(), 0);
-  BOOST_TEST(reader->shared({0, 0}, 8));
+  BOOST_TEST(reader->shared({++times * MemoryChannel::MAX_REGIONS, 0}, 8).bytes);
+}
+
+/// Descriptors that nobody has asked for would be open for ever.
+BOOST_AUTO_TEST_CASE(of_several_descriptors_at_once_none_is_left_open) {
+  auto [near, far] = bells();
+  const auto reader = offer(std::move(near));
+  const auto open_files = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}); };
+  const auto before = open_files();
+  const auto region = region_of(std::byte{1});
+  for (int i = 0; i < 10; ++i) {
+    std::uint8_t number = 0;
+    iovec part{&number, 1};
+    const std::array<int, 3> descriptors{region->descriptor(), region->descriptor(), region->descriptor()};
+    alignas(cmsghdr) char space[CMSG_SPACE(sizeof descriptors)]{};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = space;
+    message.msg_controllen = sizeof space;
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof descriptors);
+    std::memcpy(CMSG_DATA(header), descriptors.data(), sizeof descriptors);
+    BOOST_REQUIRE(::sendmsg(far->fd(), &message, 0) == 1);
+    hear(*reader);
+  }
+  BOOST_TEST(open_files() == before + 1);  // the region's own
+}
+
+BOOST_AUTO_TEST_CASE(who_may_read_in_a_region_cannot_write_there) {
+  const auto region = region_of(std::byte{1});
+  BOOST_TEST(::mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, region->descriptor(), 0) == MAP_FAILED);
+  BOOST_TEST(::fallocate(region->descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 8192) == -1);
+  BOOST_TEST(MappedRegion::map(region->descriptor(), 8192).size == 8192U);
 }
 
 /// Programs fork, and a child that ends has their objects.
