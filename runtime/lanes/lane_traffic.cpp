@@ -181,6 +181,7 @@ void LaneThread::answer_for_past(const Stream& stream) {
   answer.header.kind = known->second ? PieceKind::Committed : PieceKind::Aborted;
   answer.header.payload_bytes = 0;
   answer.header.payload_checksum = checksum({});
+  answer.header.elsewhere = false;
   lanes_.at(stream.peer()).control.push_back(std::move(answer));
   busy_ = true;
 }
@@ -196,11 +197,11 @@ void LaneThread::deliver(Stream& stream, Reception reception) {
   }
   const auto from = operation->rank_of(stream.peer());
   const bool elsewhere = reception.header.elsewhere;
-  auto good = reception.gone ? fail(ErrorName::LaneBroken, "peer " + to_string(stream.peer()) + " has given the reduce up")
-                             : operation->received(*from, std::move(reception), options_.now());
+  const Error given_up{ErrorName::LaneBroken, "peer " + to_string(stream.peer()) + " has given the reduce up, or written to its tensors"};
+  auto good = reception.gone ? fail(given_up) : operation->received(*from, std::move(reception), options_.now());
   if (good) return;
   // Who has given a reduce up may use its memory for something else before its word of that is here. That says nothing of the lane.
-  if (elsewhere) operation->give_up(std::move(good).error(), from, false);
+  if (elsewhere) operation->give_up(given_up, from, false);
   else stream.lose(std::move(good).error());
 }
 

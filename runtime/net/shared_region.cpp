@@ -5,6 +5,7 @@
 #include <linux/magic.h>
 #include <string>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -17,6 +18,12 @@ constexpr int SIZE_SEALS = F_SEAL_SHRINK | F_SEAL_GROW;
 }  // namespace
 
 bool seal_with_size(int descriptor, std::size_t bytes) {
+  // To ask for more would end this process by a signal.
+  rlimit files{};
+  if (::getrlimit(RLIMIT_FSIZE, &files) != 0 || bytes > files.rlim_cur) {
+    errno = EFBIG;
+    return false;
+  }
   return ::ftruncate(descriptor, static_cast<off_t>(bytes)) == 0 && ::fcntl(descriptor, F_ADD_SEALS, SIZE_SEALS | F_SEAL_SEAL) == 0;
 }
 
@@ -32,7 +39,7 @@ std::size_t sealed_size(int descriptor) {
 
 Result<std::shared_ptr<SharedRegion>> SharedRegion::make(std::size_t bytes) {
   const auto failed = [&] {
-    return fail(ErrorName::ProcessFailed, "no shared memory of " + std::to_string(bytes) + " bytes: " + error_text(errno));
+    return fail(ErrorName::MemoryUnavailable, "no shared memory of " + std::to_string(bytes) + " bytes: " + error_text(errno));
   };
   const Socket file(::memfd_create("prime-tensor", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   // Who gets a descriptor for reading cannot open the file anew for writing either, but as root.

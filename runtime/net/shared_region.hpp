@@ -15,7 +15,7 @@ namespace prime::net {
 /// likes, but not the pages: they go with the region, and who reads there afterwards reads zeros.
 class SharedRegion {
  public:
-  /// Zeros; fails with ProcessFailed. The address is that of a page.
+  /// Zeros; fails with MemoryUnavailable. The address is that of a page.
   static Result<std::shared_ptr<SharedRegion>> make(std::size_t bytes);
   ~SharedRegion();
   SharedRegion(const SharedRegion&) = delete;

@@ -121,7 +121,7 @@ class Group {
   /// once, from output to output. Moved as from any memory are payloads of 32 KiB and less, encoded ones, sums under way in a ring, results
   /// in place, what does not begin at a multiple of eight bytes, and what lies in more than 64 pieces at once. Pages are taken when they
   /// are touched, and go back to the system with the last holder here, also after the group's end. A child of fork shares them for writing,
-  /// unlike other memory. ProcessFailed: no more descriptors (each piece is one) or address space.
+  /// unlike other memory. MemoryUnavailable: no more descriptors (each piece is one), or address space.
   Result<std::shared_ptr<std::byte[]>> allocate(std::size_t bytes);
 
   /// Memory of the host that the group has taken beyond what callers gave it, at most, in bytes.

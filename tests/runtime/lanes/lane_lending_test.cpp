@@ -256,6 +256,7 @@ BOOST_FIXTURE_TEST_CASE(a_result_that_its_sender_has_overwritten_ends_the_reduce
   const auto outcome = ended.all().at(sequence);
   BOOST_REQUIRE(!outcome.stats.has_value());
   BOOST_TEST((outcome.stats.error().name == ErrorName::LaneBroken));
+  BOOST_TEST(outcome.stats.error().detail.find("damaged") == std::string::npos, to_string(outcome.stats.error()));
   BOOST_TEST((outcome.suspect == PeerId{1}));
   (void)play(sequence + 1);  // over the same lane
   BOOST_TEST(commit(sequence + 1));
@@ -276,6 +277,20 @@ BOOST_FIXTURE_TEST_CASE(a_result_whose_memory_is_gone_ends_the_reduce_and_not_th
   const auto outcome = ended.all().at(sequence);
   BOOST_REQUIRE(!outcome.stats.has_value());
   BOOST_TEST(outcome.stats.error().detail.find("has given the reduce up") != std::string::npos, to_string(outcome.stats.error()));
+  (void)play(sequence + 1);
+  BOOST_TEST(commit(sequence + 1));
+}
+
+/// Who asks how a reduce has ended may have sent its input as a place: the answer has none.
+BOOST_FIXTURE_TEST_CASE(what_comes_too_late_from_elsewhere_is_answered, Reading) {
+  const std::uint64_t sequence = until_both_read();
+  start(sequence);
+  const FrameHeader begin = await(PieceKind::Begin);
+  engine->abort(begin.op, "the test says so");
+  BOOST_REQUIRE(ended.wait([&](const auto& all) { return all.contains(sequence); }));
+  send(begin, PieceKind::Begin, 0, {}, checksum({}));
+  BOOST_TEST(send(begin, PieceKind::Input, 1, values_of(*region).last(HALF), 0));
+  for (int answers = 0; answers < 2; ++answers) (void)await(PieceKind::Aborted);
   (void)play(sequence + 1);
   BOOST_TEST(commit(sequence + 1));
 }

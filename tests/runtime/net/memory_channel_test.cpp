@@ -418,6 +418,18 @@ BOOST_AUTO_TEST_CASE(of_several_descriptors_at_once_none_is_left_open) {
   BOOST_TEST(open_files() == before + 1);  // the region's own
 }
 
+/// Where files may not be so long, the kernel would end the process.
+BOOST_AUTO_TEST_CASE(a_region_that_no_file_may_hold_is_refused) {
+  rlimit files{};
+  BOOST_REQUIRE(::getrlimit(RLIMIT_FSIZE, &files) == 0);
+  const rlimit low{4096, files.rlim_max};
+  BOOST_REQUIRE(::setrlimit(RLIMIT_FSIZE, &low) == 0);
+  const auto region = SharedRegion::make(8192);
+  BOOST_REQUIRE(::setrlimit(RLIMIT_FSIZE, &files) == 0);
+  BOOST_REQUIRE(!region.has_value());
+  BOOST_TEST((region.error().name == ErrorName::MemoryUnavailable));
+}
+
 BOOST_AUTO_TEST_CASE(who_may_read_in_a_region_cannot_write_there) {
   const auto region = region_of(std::byte{1});
   BOOST_TEST(::mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, region->descriptor(), 0) == MAP_FAILED);
