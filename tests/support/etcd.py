@@ -18,16 +18,20 @@ from waiting import LIMIT_S, wait_until
 PROGRAM = shutil.which("etcd")
 
 
-def free_port():
+def free_endpoint():
+    """On an address of loopback for the etcds of this process alone: a port that is free when it is chosen may be another one's by the time
+    etcd listens, and that one would answer in its place."""
+    pid = os.getpid()
+    host = f"127.{128 + (pid >> 16) % 64}.{pid >> 8 & 255}.{pid & 255}"
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+        probe.bind((host, 0))
+        return f"http://{host}:{probe.getsockname()[1]}"
 
 
 class Etcd:
     def __init__(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="prime-etcd-"))
-        self.url, self.peer_url = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+        self.url, self.peer_url = (free_endpoint() for _ in range(2))
         self.process = None
         self.start()
 

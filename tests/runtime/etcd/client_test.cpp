@@ -18,7 +18,7 @@ Condition under(const std::string& key, LeaseId lease) { return {key, Condition:
 /// A port at which nobody listens, nor will: it is kept until the tests end.
 std::string nowhere() {
   static const auto port = test::bound_port();
-  return "http://127.0.0.1:" + std::to_string(port.number);
+  return "http://" + test::own_host() + ":" + std::to_string(port.number);
 }
 
 }  // namespace

@@ -32,7 +32,14 @@ inline boost::test_tools::assertion_result installed(boost::unit_test::test_unit
   return answer;
 }
 
-/// A port of loopback that is this process's while the socket is open.
+/// An address of loopback for the etcds of this process alone: a port that is free when it is chosen may be another one's by the time etcd
+/// listens, and that one would answer in its place.
+inline std::string own_host() {
+  const auto pid = static_cast<unsigned>(::getpid());
+  return "127." + std::to_string(128 + (pid >> 16U) % 64) + "." + std::to_string(pid >> 8U & 255U) + "." + std::to_string(pid & 255U);
+}
+
+/// A port there that is this process's while the socket is open.
 struct BoundPort {
   int socket = -1;
   std::uint16_t number = 0;
@@ -42,7 +49,7 @@ inline BoundPort bound_port() {
   const int probe = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_addr.s_addr = ::inet_addr(own_host().c_str());
   socklen_t size = sizeof address;
   BOOST_REQUIRE(::bind(probe, reinterpret_cast<sockaddr*>(&address), size) == 0);
   BOOST_REQUIRE(::getsockname(probe, reinterpret_cast<sockaddr*>(&address), &size) == 0);
@@ -67,8 +74,8 @@ class EtcdProcess {
     std::string name = (std::filesystem::temp_directory_path() / "prime-etcd-XXXXXX").string();
     BOOST_REQUIRE(::mkdtemp(name.data()) != nullptr);
     directory_ = name;
-    url_ = "http://127.0.0.1:" + std::to_string(free_port());
-    peer_url_ = "http://127.0.0.1:" + std::to_string(free_port());
+    url_ = "http://" + own_host() + ":" + std::to_string(free_port());
+    peer_url_ = "http://" + own_host() + ":" + std::to_string(free_port());
     start();
   }
   ~EtcdProcess() {
@@ -116,7 +123,13 @@ class EtcdProcess {
     ::waitpid(pid_, nullptr, 0);
     pid_ = 0;
   }
-  void freeze() const { ::kill(pid_, SIGSTOP); }
+  /// Returns when all its threads stand still.
+  void freeze() const {
+    ::kill(pid_, SIGSTOP);
+    int status = 0;
+    BOOST_REQUIRE(::waitpid(pid_, &status, WUNTRACED) == pid_);
+    BOOST_REQUIRE(WIFSTOPPED(status));
+  }
   void thaw() const { ::kill(pid_, SIGCONT); }
 
  private:
