@@ -26,7 +26,7 @@ struct FrameHeader {
   std::uint16_t segment = 0;
   OperationId op;
   std::uint64_t agreement = 0;  ///< hash of all that peers must agree on before the first element (members, weights, types, chunks)
-  std::uint32_t chunk = 0;
+  std::uint32_t chunk = 0;      ///< of a Begin: the port of its sender's end, if that is on one machine with the other end; else 0
   std::uint32_t payload_bytes = 0;
   std::uint64_t payload_checksum = 0;  ///< none of an input where the channel vouches for it
   bool elsewhere = false;              ///< what follows is the payload's place in memory that the sender shares; inputs and results only

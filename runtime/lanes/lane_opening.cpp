@@ -1,6 +1,7 @@
 // Owns how the lanes of the lane thread come and go: dialed or accepted, greeted, joined, broken, forgotten.
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "runtime/lanes/lane_thread.hpp"
@@ -14,17 +15,24 @@ namespace {
 /// frozen, has a kernel that does.
 constexpr Duration SILENCE = 3s;
 /// To who is on this machine. Chunks under way bridge the time of a round trip; here there is none, and those that wait fall out of the
-/// caches.
+/// caches. That nobody stands between, a proxy to who is far, a Begin tells: by the port that its sender has, which is the one seen here.
 constexpr std::uint32_t WINDOW_HERE = 3;
 
 }  // namespace
 
 std::unique_ptr<Stream> LaneThread::set_up(net::ChannelPtr channel) const {
   (void)apply_link_options(channel->fd(), options_.streams() > 1);
-  const bool here = !channel->over_network() || net::is_here(channel->fd());
+  const bool shares_memory = !channel->over_network();
+  const auto ports = net::is_here(channel->fd()) ? net::ports_of(channel->fd()) : std::pair<std::uint16_t, std::uint16_t>{};
   auto stream = std::make_unique<Stream>(std::move(channel));
-  if (here) stream->window = WINDOW_HERE * options_.streams();
+  std::tie(stream->own_port, stream->other_port) = ports;
+  if (shares_memory) stream->window = WINDOW_HERE * options_.streams();
   return stream;
+}
+
+void LaneThread::note_begin(const Stream& stream) {
+  if (stream.other_port == 0 || stream.header().chunk != stream.other_port) return;
+  for (const auto& each : lanes_.at(stream.peer()).streams) each->window = WINDOW_HERE * options_.streams();
 }
 
 void LaneThread::obey(AdoptCommand command) {

@@ -110,6 +110,7 @@ class LaneThread {
   /// Opens the lane to a member of an operation, or waits for it to be opened.
   void connect(const Member& member);
   [[nodiscard]] std::unique_ptr<Stream> set_up(net::ChannelPtr channel) const;
+  void note_begin(const Stream& stream);
   /// Makes a lane of its first stream, or adds a further one to it. False when there is no such lane.
   bool join(std::unique_ptr<Stream>& stream, std::uint64_t bundle, std::uint32_t index);
   void greet_arrivals();

@@ -125,6 +125,7 @@ void LaneThread::keep_what_blocks() {
 void LaneThread::decide_on_header(Stream& stream) {
   const FrameHeader& header = stream.header();
   if (header.kind == PieceKind::Greeting) return stream.lose(other_streams(header.world));
+  if (header.kind == PieceKind::Begin) note_begin(stream);
   if (header.kind == PieceKind::Probe || header.kind == PieceKind::Probed) return take_probe(stream);
   Operation* const operation = find(header.op);
   if (operation == nullptr) return park_or_drop(stream);
@@ -263,6 +264,7 @@ bool LaneThread::next_frame(Lane& lane, Stream& stream) {
     auto frame = to ? operation->next(*to, most, stream.vouches()) : std::nullopt;
     if (!frame) continue;
     lane.turn = static_cast<std::size_t>(std::distance(operations_.begin(), at));
+    if (frame->header.kind == PieceKind::Begin) frame->header.chunk = stream.own_port;
     const auto region = region_of(*operation, *frame);
     stream.send(std::move(*frame), region);
     return true;

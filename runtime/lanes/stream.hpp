@@ -66,8 +66,11 @@ class Stream {
   [[nodiscard]] bool may_write() const { return may_write_ && sending(); }
 
   std::uint32_t window = std::numeric_limits<std::uint32_t>::max();  ///< chunks of a segment that may be under way, as operations have it
-  Instant lent_until{};                                              ///< what it lends stays so long, unless it is needed no more
-  bool held = false;  ///< a frame has come too early; nothing more is read until it may be received
+  // Of a connection between addresses of one machine: as this end sees them; else 0.
+  std::uint16_t own_port = 0;
+  std::uint16_t other_port = 0;
+  Instant lent_until{};  ///< what it lends stays so long, unless it is needed no more
+  bool held = false;     ///< a frame has come too early; nothing more is read until it may be received
 
  private:
   enum class Reading { Header, Decision, Payload, Discard };

@@ -97,6 +97,15 @@ bool is_here(int fd) {
   return !here.empty() && (here == there || (here.size() == 4 && there.size() == 4 && here[0] == 127 && there[0] == 127));
 }
 
+std::pair<std::uint16_t, std::uint16_t> ports_of(int fd) {
+  const auto [local, remote] = ends_of(fd);
+  const auto port = [](const sockaddr_storage& address) -> std::uint16_t {
+    if (address.ss_family == AF_INET) return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
+    return address.ss_family == AF_INET6 ? ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port) : std::uint16_t{0};
+  };
+  return {port(local), port(remote)};
+}
+
 bool is_near(int fd) {
   const auto [local, remote] = ends_of(fd);
   return is_here(fd) || (!address_bytes(local).empty() && on_same_segment(local, remote));

@@ -1,8 +1,10 @@
 // Owns which congestion control a connection has, and whether its other end is near.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <sys/socket.h>
+#include <utility>
 
 namespace prime::net {
 
@@ -20,8 +22,10 @@ bool set_congestion_control(int fd, const std::string& name);
 /// In force; empty when the socket is not TCP.
 std::string congestion_control(int fd);
 
-/// Whether the other end of a connection has this one's address, or both are loopback's.
+/// Whether the other end of a connection has this one's address, or both are loopback's. It may be a proxy to who is far.
 bool is_here(int fd);
+/// The ports of this end and of the other one; 0 where there is none.
+std::pair<std::uint16_t, std::uint16_t> ports_of(int fd);
 /// Whether it is here or on the same segment.
 bool is_near(int fd);
 /// Whether both addresses are of one network: equal under the mask. Families must be equal.

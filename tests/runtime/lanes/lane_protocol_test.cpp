@@ -1,6 +1,7 @@
 // Owns the tests of one engine against a peer whose every byte the test writes itself: stale, early, wrong, mute and garbage.
 #include <boost/test/unit_test.hpp>
 
+#include "runtime/net/congestion.hpp"
 #include "tests/runtime/lanes/duet.hpp"
 
 BOOST_AUTO_TEST_SUITE(lane_protocol)
@@ -14,26 +15,42 @@ BOOST_FIXTURE_TEST_CASE(a_played_reduce_succeeds, Duet) {
   for (std::uint64_t sequence = 2; sequence < 10; ++sequence) play(sequence);
 }
 
-/// Where it has nothing more to send, what it is asked is answered next.
-BOOST_FIXTURE_TEST_CASE(a_near_peer_has_three_chunks_to_answer_at_most, Duet) {
+namespace {
+
+/// Who is at the other end says by which port it is connected. Where the engine has nothing more to send, what it is asked is answered
+/// next.
+void expect_inputs(Duet& duet, std::uint32_t port, std::uint32_t count) {
   Outcomes outcomes;
-  std::vector<float> output(input.size());
-  start(1, output, outcomes);
-  agreement = receive()->agreement;
-  send(frame(1, PieceKind::Begin));
-  for (std::uint32_t chunk = 0; chunk < 3; ++chunk) {
-    const auto header = receive();
+  std::vector<float> output(duet.input.size());
+  duet.start(1, output, outcomes);
+  duet.agreement = duet.receive()->agreement;
+  FrameHeader begin = duet.frame(1, PieceKind::Begin);
+  begin.chunk = port;
+  duet.send(begin);
+  for (std::uint32_t chunk = 0; chunk < count; ++chunk) {
+    const auto header = duet.receive();
     BOOST_REQUIRE(header.has_value());
     BOOST_TEST((header->kind == PieceKind::Input && header->chunk == chunk));
   }
-  FrameHeader question = frame(1, PieceKind::Probe);
+  FrameHeader question = duet.frame(1, PieceKind::Probe);
   question.op.sequence = Sequence{1};
-  send(question);
-  const auto answer = receive();
+  duet.send(question);
+  const auto answer = duet.receive();
   BOOST_REQUIRE(answer.has_value());
   BOOST_TEST((answer->kind == PieceKind::Probed));
-  engine->abort(op(1), "the test ends");
+  duet.engine->abort(op(1), "the test ends");
   BOOST_TEST(outcomes.wait_for_all(1));
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_CASE(a_peer_on_this_machine_has_three_chunks_to_answer_at_most, Duet) {
+  expect_inputs(*this, net::ports_of(socket->fd()).first, 3);
+}
+
+/// Its port is another one than that of the connection that comes in here.
+BOOST_FIXTURE_TEST_CASE(one_behind_a_proxy_on_this_machine_has_the_whole_window, Duet) {
+  expect_inputs(*this, net::ports_of(socket->fd()).first + 1U, 64);
 }
 
 BOOST_FIXTURE_TEST_CASE(frames_of_older_operations_are_dropped, Duet) {
