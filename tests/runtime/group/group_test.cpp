@@ -12,77 +12,16 @@
 #include <memory>
 #include <mutex>
 #include <random>
-#include <set>
-#include <thread>
 #include <tuple>
 #include <unistd.h>
 
 #include "runtime/bench/allreduce_bench.hpp"
 #include "runtime/bench/bare_sockets.hpp"
 #include "runtime/group/spare_memory.hpp"
+#include "tests/runtime/group/members.hpp"
 
 using namespace prime;
-
-namespace {
-
-/// Of which reduces chunks have come, by rank.
-class Progress {
- public:
-  void note(std::uint32_t rank, std::uint64_t tag) {
-    const std::lock_guard lock(mutex_);
-    begun_.emplace(rank, tag);
-    changed_.notify_all();
-  }
-  void wait(std::uint32_t rank, std::uint64_t tag) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::seconds(60), [&] { return begun_.contains({rank, tag}); });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::set<std::pair<std::uint32_t, std::uint64_t>> begun_;
-};
-
-/// All members in one process.
-struct Members {
-  explicit Members(std::uint32_t count, bool plain = true, bool memory = false, std::uint32_t streams = 1) {
-    GroupOptions options;
-    options.key = "a secret of the tests";
-    options.plain = plain;
-    options.memory = memory;
-    options.streams = streams;
-    options.timeout = std::chrono::seconds(60);
-    std::vector<int> held;
-    for (std::uint32_t rank = 0; rank < count; ++rank) options.members.push_back("127.0.0.1:" + std::to_string(bench::free_port(held)));
-    for (const int fd : held) ::close(fd);
-    for (options.rank = 0; options.rank < count; ++options.rank) {
-      options.on_chunk = [this, rank = options.rank](std::uint64_t tag, std::uint64_t, std::uint64_t) { progress.note(rank, tag); };
-      auto group = Group::form(options);
-      BOOST_REQUIRE_MESSAGE(group.has_value(), (group ? "" : to_string(group.error())));
-      groups.push_back(std::move(*group));
-    }
-  }
-  /// Runs `work` for all ranks at once.
-  template <class Work>
-  auto all(Work work) {
-    std::vector<std::future<decltype(work(std::uint32_t{}))>> running;
-    for (std::uint32_t rank = 0; rank < groups.size(); ++rank) running.push_back(std::async(std::launch::async, work, rank));
-    std::vector<decltype(work(std::uint32_t{}))> results;
-    for (auto& each : running) results.push_back(each.get());
-    return results;
-  }
-  Progress progress;
-  std::vector<Group> groups;
-};
-
-std::vector<float> values_of(std::uint32_t rank, std::size_t count) {
-  std::vector<float> values(count);
-  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(rank + 1) + static_cast<float>(i % 100);
-  return values;
-}
-
-}  // namespace
+using namespace prime::test;
 
 BOOST_AUTO_TEST_CASE(members_agree_on_the_mean_over_every_kind_of_lane) {
   for (const auto& [plain, memory, streams] :
@@ -99,130 +38,6 @@ BOOST_AUTO_TEST_CASE(members_agree_on_the_mean_over_every_kind_of_lane) {
       }
     }
   }
-}
-
-namespace {
-
-/// A tensor in memory that a group has allocated.
-struct Allocated {
-  Allocated(Group& group, std::size_t count) : memory(group.allocate(count * sizeof(float)).value()), count(count) {}
-  [[nodiscard]] std::span<float> values() const { return {reinterpret_cast<float*>(memory.get()), count}; }
-  void fill(std::span<const float> from) const { std::ranges::copy(from, values().begin()); }
-  [[nodiscard]] bool equals(std::span<const float> other) const { return std::ranges::equal(values(), other); }
-  std::shared_ptr<std::byte[]> memory;
-  std::size_t count;
-};
-
-/// Counts that give chunks of all kinds: whole, a part of one, more than a window.
-constexpr std::array<std::size_t, 3> COUNTS{300'000, 1'000'003, 6'500'000};
-
-}  // namespace
-
-BOOST_AUTO_TEST_CASE(tensors_that_groups_have_allocated_are_read_where_they_lie) {
-  Members members(3, true, true);
-  for (const std::size_t count : COUNTS)
-    for (const auto schedule : {Schedule::Direct, Schedule::Ring}) {
-      std::vector<Allocated> inputs;
-      std::vector<Allocated> outputs;
-      for (std::uint32_t rank = 0; rank < 3; ++rank) {
-        inputs.emplace_back(members.groups[rank], count).fill(values_of(rank, count));
-        outputs.emplace_back(members.groups[rank], count);
-      }
-      ReduceOptions options;
-      options.schedule = schedule;
-      // Small ends of segments are moved, and by a ring the sums that are under way, which lie nowhere else.
-      const std::size_t moved = (schedule == Schedule::Direct ? 0 : count * sizeof(float) / 2) + 128 * 1024;
-      std::size_t most_sent = SIZE_MAX;
-      for (int round = 0; round < 100 && most_sent >= moved; ++round) {  // at first the others have not said that they can read there
-        const auto infos = members.all([&](std::uint32_t rank) {
-          return members.groups[rank].reduce(std::as_bytes(inputs[rank].values()), std::as_writable_bytes(outputs[rank].values()), options);
-        });
-        most_sent = 0;
-        for (std::uint32_t rank = 0; rank < 3; ++rank) {
-          BOOST_REQUIRE_MESSAGE(infos[rank].has_value(), (infos[rank] ? "" : to_string(infos[rank].error())));
-          BOOST_TEST((infos[rank]->digest == infos[0]->digest));
-          BOOST_TEST(outputs[rank].equals(values_of(1, count)));
-          BOOST_TEST(inputs[rank].equals(values_of(rank, count)));
-          most_sent = std::max<std::size_t>(most_sent, infos[rank]->wire_bytes_sent);
-        }
-      }
-      BOOST_TEST(most_sent < moved);
-    }
-}
-
-/// Their memory is a member's own affair, and so is what becomes of it afterwards.
-BOOST_AUTO_TEST_CASE(allocated_tensors_go_with_others_with_every_option_and_without_their_group) {
-  constexpr std::size_t COUNT = 700'000;
-  Members members(3, true, true);
-  std::optional<Allocated> input(std::in_place, members.groups[0], COUNT);
-  input->fill(values_of(0, COUNT));
-  std::vector<std::vector<float>> outputs(3, std::vector<float>(COUNT));
-  const auto reduce = [&](const ReduceOptions& options) {
-    return members.all([&](std::uint32_t rank) {
-      const auto own = values_of(rank, COUNT);
-      const std::span<const float> from = rank == 0 ? std::span<const float>(input->values()) : own;
-      return members.groups[rank].reduce(from, outputs[rank], options).has_value() && outputs[rank] == outputs[0];
-    });
-  };
-  ReduceOptions coded;
-  coded.codec = Codec::Int8ZeroPoint;
-  for (const auto& options : {ReduceOptions{}, coded})
-    for (const bool good : reduce(options)) BOOST_TEST(good);
-  const auto in_place = members.all([&](std::uint32_t rank) {
-    const Allocated tensor(members.groups[rank], COUNT);
-    tensor.fill(values_of(rank, COUNT));
-    return members.groups[rank].reduce(tensor.values(), tensor.values()).has_value() && tensor.equals(values_of(1, COUNT));
-  });
-  for (const bool good : in_place) BOOST_TEST(good);
-  members.groups.clear();
-  BOOST_TEST(input->equals(values_of(0, COUNT)));
-  BOOST_TEST((Members(1).groups[0].allocate(0).value() == nullptr));
-}
-
-/// Others may be reading there: they must not take for a result what is written next.
-BOOST_AUTO_TEST_CASE(whoever_gives_up_may_write_to_its_tensors_at_once) {
-  constexpr std::size_t COUNT = 3'000'000;
-  Members members(3, true, true);
-  std::vector<Allocated> inputs;
-  std::vector<Allocated> outputs;
-  for (std::uint32_t rank = 0; rank < 3; ++rank) {
-    inputs.emplace_back(members.groups[rank], COUNT);
-    outputs.emplace_back(members.groups[rank], COUNT);
-  }
-  const auto wanted = values_of(1, COUNT);
-  std::size_t committed = 0;
-  for (std::uint64_t round = 0; round < 40; ++round) {
-    for (std::uint32_t rank = 0; rank < 3; ++rank) inputs[rank].fill(values_of(rank, COUNT));
-    ReduceOptions options;
-    options.tag = round;
-    const auto right = members.all([&](std::uint32_t rank) {
-      auto running =
-          members.groups[rank].reduce_async(std::as_bytes(inputs[rank].values()), std::as_writable_bytes(outputs[rank].values()), options);
-      if (rank == 0) {
-        members.progress.wait(0, round);
-        std::this_thread::sleep_for(std::chrono::microseconds(150 * round));  // whenever: it must not matter
-        running.cancel();
-      }
-      const bool good = running.wait().has_value();
-      const bool right = !good || outputs[rank].equals(wanted);
-      if (!good || rank == 0) {
-        std::ranges::fill(outputs[rank].values(), -1.0F);
-        std::ranges::fill(inputs[rank].values(), -1.0F);
-      }
-      return std::pair{good, right};
-    });
-    for (const auto& [good, equal] : right) {
-      BOOST_TEST(equal);
-      BOOST_TEST(good == right[0].first);  // all or nothing
-    }
-    committed += right[0].first ? 1 : 0;
-  }
-  BOOST_TEST_MESSAGE(committed << " of 40 were committed before they were cancelled");
-  const auto after = members.all([&](std::uint32_t rank) {
-    inputs[rank].fill(values_of(rank, COUNT));
-    return members.groups[rank].reduce(inputs[rank].values(), outputs[rank].values()).has_value() && outputs[rank].equals(wanted);
-  });
-  for (const bool good : after) BOOST_TEST(good);
 }
 
 BOOST_AUTO_TEST_CASE(in_place_is_as_good_and_weights_count) {

@@ -220,19 +220,19 @@ std::shared_ptr<SharedRegion> region_of(std::byte content, std::size_t bytes = 8
   return region;
 }
 
-void send_descriptor(const Socket& bell, int descriptor, std::uint8_t number) {
+void send_descriptors(const Socket& bell, std::span<const int> descriptors, std::uint8_t number) {
   iovec part{&number, 1};
-  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))]{};
+  alignas(cmsghdr) char space[CMSG_SPACE(4 * sizeof(int))]{};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   message.msg_control = space;
-  message.msg_controllen = sizeof space;
+  message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
   cmsghdr* const header = CMSG_FIRSTHDR(&message);
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+  header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+  std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
   BOOST_REQUIRE(::sendmsg(bell.fd(), &message, 0) == 1);
 }
 
@@ -380,13 +380,13 @@ BOOST_AUTO_TEST_CASE(memory_whose_size_can_change_is_not_mapped) {
   BOOST_REQUIRE(seal_with_size(vast.fd(), MemoryChannel::MAX_MAPPED_BYTES + 4096));
   std::uint64_t times = 0;
   for (const int descriptor : {loose.fd(), half.fd(), none.fd(), device.fd(), vast.fd(), far->fd()}) {
-    send_descriptor(*far, descriptor, 0);
+    send_descriptors(*far, std::array{descriptor}, 0);
     BOOST_TEST(!reader->shared({++times * MemoryChannel::MAX_REGIONS, 0}, 8).bytes);
   }
   BOOST_REQUIRE(::fcntl(loose.fd(), F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK) == 0);
-  send_descriptor(*far, loose.fd(), 200);  // no number
+  send_descriptors(*far, std::array{loose.fd()}, 200);  // no number
   BOOST_TEST(!reader->shared({times * MemoryChannel::MAX_REGIONS, 0}, 8).bytes);
-  send_descriptor(*far, loose.fd(), 0);
+  send_descriptors(*far, std::array{loose.fd()}, 0);
   BOOST_TEST(reader->shared({++times * MemoryChannel::MAX_REGIONS, 0}, 8).bytes);
 }
 
@@ -398,21 +398,7 @@ BOOST_AUTO_TEST_CASE(of_several_descriptors_at_once_none_is_left_open) {
   const auto before = open_files();
   const auto region = region_of(std::byte{1});
   for (int i = 0; i < 10; ++i) {
-    std::uint8_t number = 0;
-    iovec part{&number, 1};
-    const std::array<int, 3> descriptors{region->descriptor(), region->descriptor(), region->descriptor()};
-    alignas(cmsghdr) char space[CMSG_SPACE(sizeof descriptors)]{};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = space;
-    message.msg_controllen = sizeof space;
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof descriptors);
-    std::memcpy(CMSG_DATA(header), descriptors.data(), sizeof descriptors);
-    BOOST_REQUIRE(::sendmsg(far->fd(), &message, 0) == 1);
+    send_descriptors(*far, std::array{region->descriptor(), region->descriptor(), region->descriptor()}, 0);
     hear(*reader);
   }
   BOOST_TEST(open_files() == before + 1);  // the region's own
