@@ -23,21 +23,16 @@ std::optional<Unencodable> first_refused(const Encoding& encoding, std::span<con
 }
 
 // The rest of a tensor, shorter than a group, is encoded inside one: repeating its last value changes no block's range.
-bool encode_rest(const Encoding& encoding, EncodeGroup encode_group, std::span<const float> rest, std::uint64_t index, std::byte* out) {
+bool encode_rest(const Encoding& encoding, EncodeGroups encode_groups, std::span<const float> rest, std::byte* out) {
   Group padded;
   padded.fill(rest.back());
   std::ranges::copy(rest, padded.begin());
   GroupBytes encoded;
-  if (!encode_group(encoding, padded.data(), index, encoded.data())) return false;
+  if (encode_groups(encoding, padded.data(), 1, encoded.data()) == 0) return false;
   const std::size_t bytes = encoded_bytes(encoding.codec, rest.size());
   if (block_layout(encoding.codec).bits == 4 && rest.size() % 2 == 1) encoded[bytes - 1] &= std::byte{0x0F};
   std::memcpy(out, encoded.data(), bytes);
   return true;
-}
-
-bool encode_span(const Encoding& encoding, EncodeGroup encode_group, std::span<const float> values, std::uint64_t index, std::byte* out) {
-  return values.size() == GROUP_VALUES ? encode_group(encoding, values.data(), index, out)
-                                       : encode_rest(encoding, encode_group, values, index, out);
 }
 
 }  // namespace
@@ -49,15 +44,16 @@ std::optional<Unencodable> encode(const Encoding& encoding, std::span<const floa
     if (!values.empty()) std::memcpy(out.data(), values.data(), values.size_bytes());
     return std::nullopt;
   }
-  const auto encode_group = kernels::encode_group(encoding.codec, encoding.rounding);
-  if (encode_group == nullptr || encoding.first_index % CODEC_ALIGNMENT != 0) return encode_reference(encoding, values, out);
-  const std::size_t stride = encoded_bytes(encoding.codec, GROUP_VALUES);
-  std::byte* to = out.data();
-  for (std::size_t begin = 0; begin < values.size(); begin += GROUP_VALUES, to += stride) {
-    const auto group = values.subspan(begin, std::min(GROUP_VALUES, values.size() - begin));
-    if (!encode_span(encoding, encode_group, group, encoding.first_index + begin, to)) return first_refused(encoding, group, begin);
-  }
-  return std::nullopt;
+  const auto encode_groups = kernels::encode_groups(encoding.codec, encoding.rounding);
+  if (encode_groups == nullptr || encoding.first_index % CODEC_ALIGNMENT != 0) return encode_reference(encoding, values, out);
+  const std::size_t whole = values.size() / GROUP_VALUES * GROUP_VALUES;
+  const std::size_t encoded = encode_groups(encoding, values.data(), whole / GROUP_VALUES, out.data()) * GROUP_VALUES;
+  if (encoded != whole) return first_refused(encoding, values.subspan(encoded, GROUP_VALUES), encoded);
+  const auto rest = values.subspan(whole);
+  if (rest.empty()) return std::nullopt;
+  std::byte* const to = out.data() + encoded_bytes(encoding.codec, whole);
+  if (encode_rest(at_index(encoding, encoding.first_index + whole), encode_groups, rest, to)) return std::nullopt;
+  return first_refused(encoding, rest, whole);
 }
 
 std::optional<Unencodable> encode_with_feedback(const Encoding& encoding, const FeedbackBuffers& buffers) {

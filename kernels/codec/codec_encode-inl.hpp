@@ -6,6 +6,8 @@
 #define PRIME_CODEC_ENCODE_INL
 #endif
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <hwy/highway.h>
 
@@ -26,75 +28,81 @@ struct LaneScale {
   FloatVector centre;  // what is added after the scaling
 };
 
-// Powers of two move into the inverse at no loss.
+// A power of two that moves into the inverse at no loss.
+template <Codec CODEC, Rounding ROUNDING>
+constexpr float UNITS = ROUNDING == Rounding::Nearest ? 1.0F
+                        : CODEC == Codec::E3M0        ? 0.5F
+                                                      : NOISE_UNITS;
+
 template <Codec CODEC, Rounding ROUNDING>
 HWY_INLINE LaneScale lane_scale(const BlockScale& scale) {
-  constexpr bool NOISY = ROUNDING == Rounding::Stochastic && CODEC != Codec::E3M0;
   const float centre = CODEC == Codec::Int8MinMax ? HALF_OF_255 : scale.zero;
-  return {number(NOISY ? scale.inverse * NOISE_UNITS : scale.inverse), number(scale.middle),
-          number(NOISY ? (scale.zero - 128.0F) * NOISE_UNITS : centre)};
+  return {number(scale.inverse * UNITS<CODEC, ROUNDING>), number(scale.middle),
+          number(ROUNDING == Rounding::Stochastic ? (scale.zero - 128.0F) * NOISE_UNITS : centre)};
 }
 
-// Random bits come in the upper half of each word.
-template <Codec CODEC>
-HWY_INLINE WordVector noisy_codes(const LaneScale& scale, FloatVector values, WordVector random) {
+// All that follow leave a code in byte PLACE of its word, and of other bytes nothing that counts.
+
+// A min-max block needs no clamp here: no value is further from the middle than half the range, and the two roundings of the scaling lie
+// below 2^-23 of 127.5 steps, less than half a unit.
+template <Codec CODEC, int PLACE>
+HWY_INLINE WordVector noisy_codes(const LaneScale& scale, FloatVector values, Random random) {
   if constexpr (CODEC == Codec::Int8MinMax) values = hn::Sub(values, scale.middle);
   auto units = hn::Mul(values, scale.inverse);
-  float rounder = ROUNDER;
-  if constexpr (CODEC == Codec::Int8MinMax) {
-    units = hn::Max(hn::Min(units, number(HALF_OF_255 * NOISE_UNITS)), number(-HALF_OF_255 * NOISE_UNITS));
-    rounder = ROUNDER - 0.5F * NOISE_UNITS;
-  }
   if constexpr (CODEC == Codec::Int8ZeroPoint) units = hn::Min(hn::Add(units, scale.centre), number(127.0F * NOISE_UNITS));
-  const auto sum = hn::Add(words_of(hn::Add(units, number(rounder))), hn::ShiftRight<17>(random));
+  constexpr float MIDDLE = CODEC == Codec::Int8MinMax ? 0.5F * NOISE_UNITS : 0.0F;
+  const auto sum = hn::Add(words_of(hn::Add(units, number(ROUNDER - MIDDLE))), noise<NOISE_BITS>(random));
   static_assert((ROUNDER_BITS >> NOISE_BITS & 0xFFU) == 128);  // just what the affine codes want; Int8 takes it away in encode_quad
-  return hn::ShiftRight<NOISE_BITS>(sum);
+  return moved<NOISE_BITS - 8 * PLACE>(sum);
 }
 
 // An ordinary value never lies past the last level, so nothing is clamped here.
-template <Codec CODEC>
+template <Codec CODEC, int PLACE>
 HWY_INLINE WordVector nearest_codes(const LaneScale& scale, FloatVector values) {
   if constexpr (CODEC == Codec::Int8MinMax) values = hn::Sub(values, scale.middle);
   auto steps = hn::Mul(values, scale.inverse);
   if constexpr (is_affine(CODEC)) steps = hn::Add(steps, scale.centre);
-  return words_of(hn::Add(steps, number(ROUNDER)));  // the code is the low byte: ROUNDER's own is 0
+  return moved<-8 * PLACE>(words_of(hn::Add(steps, number(ROUNDER))));  // the code is the low byte: ROUNDER's own is 0
 }
 
-template <Codec CODEC, Rounding ROUNDING>
-HWY_INLINE WordVector linear_codes(const LaneScale& scale, FloatVector values, WordVector random) {
-  if constexpr (ROUNDING == Rounding::Stochastic) return noisy_codes<CODEC>(scale, values, random);
-  else return nearest_codes<CODEC>(scale, values);
+template <Codec CODEC, Rounding ROUNDING, int PLACE>
+HWY_INLINE WordVector linear_codes(const LaneScale& scale, FloatVector values, Random random) {
+  if constexpr (ROUNDING == Rounding::Stochastic) return noisy_codes<CODEC, PLACE>(scale, values, random);
+  else return nearest_codes<CODEC, PLACE>(scale, values);
 }
 
-template <Rounding ROUNDING>
-HWY_INLINE WordVector e3m0_codes(const LaneScale& scale, FloatVector values, WordVector random) {
+template <Rounding ROUNDING, int PLACE>
+HWY_INLINE WordVector e3m0_codes(const LaneScale& scale, FloatVector values, Random random) {
   const auto ratio = hn::Mul(hn::Abs(values), scale.inverse);
-  auto bits = words_of(ratio);
-  if constexpr (ROUNDING == Rounding::Stochastic) {
-    // Greater than the ratio's own bits just where it is less than the least level.
-    const auto below = hn::Sub(words_of(hn::Add(ratio, number(E3M0_LEAST))), word(1U << 23));
-    bits = hn::Add(hn::Max(below, bits), hn::OrAnd(word(0x40U), hn::ShiftRight<9>(random), word(0x7FFF80U)));
-  } else {
-    bits = hn::Max(bits, word(E3M0_EXPONENT << 23));
-  }
-  // The level is the low bits of an exponent whose next bit is set, where the sign belongs: one of a positive value clears it.
+  const auto sign = moved<28 - 8 * PLACE>(words_of(values));
+  const auto sign_bit = word(8U << (8 * PLACE));
+  // The level is the low bits of an exponent whose next bit is set, where the sign belongs.
   static_assert(E3M0_EXPONENT % 16 == 8);
-  return hn::Xor(hn::ShiftRight<23>(bits), hn::AndNot(hn::ShiftRight<28>(words_of(values)), word(8)));
+  if constexpr (ROUNDING == Rounding::Stochastic) {
+    // Here `ratio` is half of it. Below the least level the sum is half of (ratio + least), else the ratio.
+    const auto sum = words_of(hn::Add(hn::Max(ratio, number(E3M0_LEAST / 2)), ratio));
+    constexpr std::uint32_t CLEARS = 0U - (8U << 23);
+    const auto bits = hn::Add(sum, hn::OrAnd(word(CLEARS | 0x40U), noise_among_others<16, 7>(random), word(0x7FFF80U)));
+    return hn::OrAnd(moved<23 - 8 * PLACE>(bits), sign, sign_bit);
+  } else {
+    const auto bits = hn::Max(words_of(ratio), word(E3M0_EXPONENT << 23));
+    return hn::Xor(moved<23 - 8 * PLACE>(bits), hn::AndNot(sign, sign_bit));
+  }
 }
 
 template <Rounding ROUNDING>
-HWY_INLINE WordVector f16_codes(FloatVector values, WordVector random) {
+HWY_INLINE WordVector f16_codes(FloatVector values, Random random) {
   const auto bits = words_of(values);
   const auto magnitude = hn::AndNot(word(SIGN_BIT), bits);
   const auto sign = hn::ShiftRight<16>(hn::And(bits, word(SIGN_BIT)));
   WordVector small;
   WordVector normal;
   if constexpr (ROUNDING == Rounding::Stochastic) {
-    const auto noise = hn::ShiftRight<19>(random);
-    const auto dither = hn::Sub(floats_of(hn::Or(hn::ShiftLeft<10>(noise), word(0x3F800200U))), number(1.5F));
+    const auto lost = noise<13>(random);
+    const auto dither = hn::Sub(floats_of(hn::Or(hn::ShiftLeft<10>(lost), word(0x3F800200U))), number(1.5F));
     const auto in_units = hn::Mul(floats_of(magnitude), number(16777216.0F));
     small = hn::Sub(words_of(hn::Add(hn::Add(in_units, dither), number(ROUNDER))), word(ROUNDER_BITS));
-    normal = hn::ShiftRight<13>(hn::Add(hn::Sub(magnitude, word(F16_EXPONENT_SHIFT)), noise));
+    normal = hn::ShiftRight<13>(hn::Add(hn::Sub(magnitude, word(F16_EXPONENT_SHIFT)), lost));
     normal = hn::Min(normal, word(0x7BFFU));
   } else {
     small = hn::Sub(words_of(hn::Add(floats_of(magnitude), number(0.5F))), word(0x3F000000U));
@@ -105,23 +113,23 @@ HWY_INLINE WordVector f16_codes(FloatVector values, WordVector random) {
 }
 
 template <Rounding ROUNDING>
-HWY_INLINE WordVector bf16_codes(FloatVector values, WordVector random) {
+HWY_INLINE WordVector bf16_codes(FloatVector values, Random random) {
   const auto bits = words_of(values);
   if constexpr (ROUNDING == Rounding::Stochastic) {
     const auto sign = hn::ShiftRight<16>(hn::And(bits, word(SIGN_BIT)));
-    const auto sum = hn::Add(hn::AndNot(word(SIGN_BIT), bits), hn::ShiftRight<16>(random));
+    const auto sum = hn::Add(hn::AndNot(word(SIGN_BIT), bits), noise<16>(random));
     return hn::Or(sign, hn::Min(hn::ShiftRight<16>(sum), word(0x7F7FU)));
   }
   const auto half = hn::Add(hn::And(hn::ShiftRight<16>(bits), word(1)), word(0x7FFFU));
   return hn::ShiftRight<16>(hn::Add(bits, half));
 }
 
-template <Codec CODEC, Rounding ROUNDING>
-HWY_INLINE WordVector codes_of(const LaneScale& scale, FloatVector values, WordVector random) {
+template <Codec CODEC, Rounding ROUNDING, int PLACE>
+HWY_INLINE WordVector codes_of(const LaneScale& scale, FloatVector values, Random random) {
   if constexpr (CODEC == Codec::F16) return f16_codes<ROUNDING>(values, random);
   else if constexpr (CODEC == Codec::BF16) return bf16_codes<ROUNDING>(values, random);
-  else if constexpr (CODEC == Codec::E3M0) return e3m0_codes<ROUNDING>(scale, values, random);
-  else return linear_codes<CODEC, ROUNDING>(scale, values, random);
+  else if constexpr (CODEC == Codec::E3M0) return e3m0_codes<ROUNDING, PLACE>(scale, values, random);
+  else return linear_codes<CODEC, ROUNDING, PLACE>(scale, values, random);
 }
 
 // Four vectors of successive values are encoded together, so that their codes fill one vector of bytes.
@@ -130,14 +138,14 @@ constexpr std::size_t QUAD = 4 * LANES;
 using Bytes = hn::Repartition<std::uint8_t, Words>;
 
 // The codes of the vector at `position` of a quad that begins `base` values into the group.
-template <Codec CODEC, Rounding ROUNDING, std::size_t POSITION>
+template <Codec CODEC, Rounding ROUNDING, int POSITION>
 HWY_INLINE WordVector codes_at(const LaneScale& scale, const float* HWY_RESTRICT values, const std::uint32_t* HWY_RESTRICT words,
                                std::size_t base) {
   const std::size_t at = base + POSITION * LANES;
-  auto random = hn::Zero(Words());
+  Random random{hn::Zero(Words()), at};
   if constexpr (ROUNDING == Rounding::Stochastic)
-    random = window(hn::Load(Words(), words + at / (RANDOM_WINDOWS * RANDOM_LANES) * RANDOM_LANES + at % RANDOM_LANES), at);
-  return codes_of<CODEC, ROUNDING>(scale, hn::LoadU(Floats(), values + at), random);
+    random.words = hn::Load(Words(), words + at / (RANDOM_WINDOWS * RANDOM_LANES) * RANDOM_LANES + at % RANDOM_LANES);
+  return codes_of<CODEC, ROUNDING, POSITION>(scale, hn::LoadU(Floats(), values + at), random);
 }
 
 // Byte j of lane i becomes byte j·LANES + i: a transposition within each 128 bits, then of their words.
@@ -153,12 +161,12 @@ constexpr Transposition transposition() {
 }
 alignas(64) constexpr Transposition TRANSPOSITION = transposition();
 
-// The low byte of each code; the others need not be zero.
+// Byte 0 of the words of `a`, byte 1 of those of `b` and so on, in the order of the values.
 HWY_INLINE hn::Vec<Bytes> packed(WordVector a, WordVector b, WordVector c, WordVector d) {
-  const auto low = hn::OddEven(hn::BitCast(hn::Repartition<std::uint8_t, Words>(), hn::ShiftLeft<8>(b)), hn::BitCast(Bytes(), a));
-  const auto high = hn::OddEven(hn::BitCast(hn::Repartition<std::uint8_t, Words>(), hn::ShiftLeft<8>(d)), hn::BitCast(Bytes(), c));
   const hn::Repartition<std::uint16_t, Words> halves;
-  const auto both = hn::OddEven(hn::BitCast(halves, hn::ShiftLeft<16>(hn::BitCast(Words(), high))), hn::BitCast(halves, low));
+  const auto low = hn::OddEven(hn::BitCast(Bytes(), b), hn::BitCast(Bytes(), a));
+  const auto high = hn::OddEven(hn::BitCast(Bytes(), d), hn::BitCast(Bytes(), c));
+  const auto both = hn::OddEven(hn::BitCast(halves, high), hn::BitCast(halves, low));
   const auto blocks = hn::TableLookupBytes(hn::BitCast(Bytes(), both), hn::LoadDup128(Bytes(), TRANSPOSITION.bytes));
   if constexpr (LANES == 4) return blocks;
   else return hn::BitCast(Bytes(), hn::TableLookupLanes(hn::BitCast(Words(), blocks), hn::SetTableIndices(Words(), TRANSPOSITION.words)));
@@ -198,97 +206,107 @@ HWY_INLINE void encode_quad(const LaneScale& first, const LaneScale& last, const
   }
 }
 
+// Of values as bits. Read with a sign, the greatest is the greatest value unless all are negative; without one, the least value unless
+// all are positive. Where all have one sign both are the value furthest from zero, and `nearest`, the least with a sign, is the nearest.
+// What is not finite is greater than all that is in the one or the other.
 struct LaneRange {
-  FloatVector minimum;
-  FloatVector maximum;
-  hn::Vec<Integers> magnitude;
+  hn::Vec<Integers> greatest;
+  WordVector lowest;
+  hn::Vec<Integers> nearest;
 };
 
 template <Codec CODEC>
 HWY_INLINE void widen(LaneRange& range, FloatVector values) {
-  range.magnitude = hn::Max(range.magnitude, hn::BitCast(Integers(), hn::Abs(values)));
   if constexpr (is_affine(CODEC)) {
-    range.minimum = hn::Min(range.minimum, values);
-    range.maximum = hn::Max(range.maximum, values);
+    range.greatest = hn::Max(range.greatest, hn::BitCast(Integers(), values));
+    range.lowest = hn::Max(range.lowest, words_of(values));
+  } else {
+    range.greatest = hn::Max(range.greatest, hn::BitCast(Integers(), hn::Abs(values)));
   }
+  if constexpr (CODEC == Codec::Int8MinMax) range.nearest = hn::Min(range.nearest, hn::BitCast(Integers(), values));
 }
+
+HWY_INLINE float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
 // Two ranges grow side by side, since each waits for its last comparison.
 template <Codec CODEC>
 HWY_INLINE BlockRange range_of(const float* HWY_RESTRICT values) {
   const std::size_t lanes = hn::Lanes(Floats());
-  const auto first = hn::LoadU(Floats(), values);
-  LaneRange range{first, first, hn::Zero(Integers())};
+  const auto first = is_affine(CODEC) ? hn::LoadU(Floats(), values) : hn::Zero(Floats());
+  LaneRange range{hn::BitCast(Integers(), first), words_of(first), hn::BitCast(Integers(), first)};
   LaneRange other = range;
   for (std::size_t i = 0; i < GROUP_VALUES; i += 2 * lanes) {
     widen<CODEC>(range, hn::LoadU(Floats(), values + i));
     widen<CODEC>(other, hn::LoadU(Floats(), values + i + lanes));
   }
-  const auto magnitude = hn::MaxOfLanes(Integers(), hn::Max(range.magnitude, other.magnitude));
-  const auto bits = static_cast<std::uint32_t>(hn::GetLane(magnitude));
-  if constexpr (!is_affine(CODEC)) return {0, 0, bits};
-  const auto minimum = hn::MinOfLanes(Floats(), hn::Min(range.minimum, other.minimum));
-  const auto maximum = hn::MaxOfLanes(Floats(), hn::Max(range.maximum, other.maximum));
-  return {hn::GetLane(minimum), hn::GetLane(maximum), bits};
+  const auto bits_of = [](auto vector) HWY_ATTR { return static_cast<std::uint32_t>(hn::GetLane(vector)); };
+  const auto greatest = bits_of(hn::MaxOfLanes(Integers(), hn::Max(range.greatest, other.greatest)));
+  if constexpr (!is_affine(CODEC)) return {0, 0, greatest};
+  const auto lowest = bits_of(hn::MaxOfLanes(Words(), hn::Max(range.lowest, other.lowest)));
+  const std::uint32_t magnitude = std::max(greatest & ~SIGN_BIT, lowest & ~SIGN_BIT);
+  if constexpr (CODEC == Codec::Int8ZeroPoint) return {float_of(lowest), float_of(greatest), magnitude};  // its range holds zero
+  const auto nearest = bits_of(hn::MinOfLanes(Integers(), hn::Min(range.nearest, other.nearest)));
+  const bool all_positive = (nearest & SIGN_BIT) == 0;
+  const bool all_negative = (greatest & SIGN_BIT) != 0;
+  return {float_of(all_positive ? nearest : lowest), float_of(all_negative ? nearest : greatest), magnitude};
 }
 
-// The greatest magnitudes of the eight blocks of Int4, four at a time: the lanes of four vectors are paired until each has one.
-HWY_INLINE void row_magnitudes(const float* HWY_RESTRICT values, std::uint32_t* HWY_RESTRICT magnitudes) {
-  const Integers integers;
-  const hn::CappedTag<std::int32_t, 4> four;
-  const std::size_t lanes = hn::Lanes(integers);
-  HWY_ALIGN std::int32_t parts[RANDOM_LANES];
+using FourFloats = hn::CappedTag<float, 4>;
+using FourWords = hn::Rebind<std::uint32_t, FourFloats>;
+
+// The greatest magnitudes of four blocks of Int4: the lanes of their vectors are paired until each has one.
+HWY_INLINE hn::Vec<FourWords> four_magnitudes(const float* HWY_RESTRICT values) {
   const auto of_row = [&](std::size_t row) HWY_ATTR {
-    auto greatest = hn::Zero(integers);
-    for (std::size_t i = 0; i < ROW; i += lanes)
-      greatest = hn::Max(greatest, hn::BitCast(integers, hn::Abs(hn::LoadU(Floats(), values + row * ROW + i))));
+    auto greatest = hn::Zero(Integers());
+    for (std::size_t i = 0; i < ROW; i += LANES)
+      greatest = hn::Max(greatest, hn::BitCast(Integers(), hn::Abs(hn::LoadU(Floats(), values + row * ROW + i))));
     return greatest;
   };
-  const auto paired = [&](auto a, auto b)
-                          HWY_ATTR { return hn::Max(hn::InterleaveLower(integers, a, b), hn::InterleaveUpper(integers, a, b)); };
-  for (std::size_t row = 0; row < ROWS; row += 4) {
-    const auto ab = hn::BitCast(Pairs(), paired(of_row(row), of_row(row + 1)));
-    const auto cd = hn::BitCast(Pairs(), paired(of_row(row + 2), of_row(row + 3)));
-    const auto lower = hn::BitCast(integers, hn::InterleaveLower(Pairs(), ab, cd));
-    const auto upper = hn::BitCast(integers, hn::InterleaveUpper(Pairs(), ab, cd));
-    hn::Store(hn::Max(lower, upper), integers, parts);
-    auto greatest = hn::Load(four, parts);
-    for (std::size_t i = 4; i < lanes; i += 4) greatest = hn::Max(greatest, hn::Load(four, parts + i));
-    hn::Store(greatest, four, reinterpret_cast<std::int32_t*>(magnitudes + row));
-  }
+  const auto paired = [](auto a, auto b)
+                          HWY_ATTR { return hn::Max(hn::InterleaveLower(Integers(), a, b), hn::InterleaveUpper(Integers(), a, b)); };
+  const auto ab = hn::BitCast(Pairs(), paired(of_row(0), of_row(1)));
+  const auto cd = hn::BitCast(Pairs(), paired(of_row(2), of_row(3)));
+  const auto lower = hn::BitCast(Words(), hn::InterleaveLower(Pairs(), ab, cd));
+  const auto upper = hn::BitCast(Words(), hn::InterleaveUpper(Pairs(), ab, cd));
+  HWY_ALIGN std::uint32_t parts[RANDOM_LANES];
+  hn::Store(hn::Max(lower, upper), Words(), parts);
+  auto greatest = hn::Load(FourWords(), parts);
+  for (std::size_t i = 4; i < LANES; i += 4) greatest = hn::Max(greatest, hn::Load(FourWords(), parts + i));
+  return greatest;
 }
 
-// Steps and inverses of the eight blocks of Int4, as ordinary_scale has them; false where a block is extreme or refused.
+// Steps of the eight blocks of Int4, as ordinary_scale has them, and inverses as lane_scale has them; false where a block is extreme or
+// refused.
+template <Rounding ROUNDING>
 HWY_INLINE bool row_scales(const float* HWY_RESTRICT values, float* HWY_RESTRICT steps, float* HWY_RESTRICT inverses) {
-  HWY_ALIGN std::uint32_t magnitudes[ROWS];
-  row_magnitudes(values, magnitudes);
-  std::uint32_t extremes = 0;
-  for (const auto magnitude : magnitudes) extremes |= static_cast<std::uint32_t>(is_extreme(magnitude));
-  const hn::CappedTag<float, ROWS> floats;
-  for (std::size_t row = 0; row < ROWS; row += hn::Lanes(floats)) {
-    const auto magnitude = hn::Load(floats, reinterpret_cast<const float*>(magnitudes + row));
-    const auto levels = hn::Set(floats, 7.0F);
+  const FourFloats floats;
+  for (std::size_t row = 0; row < ROWS; row += 4) {
+    const auto magnitude = hn::BitCast(floats, four_magnitudes(values + row * ROW));
+    const auto zeros = hn::Eq(magnitude, hn::Zero(floats));
+    const auto in_range = hn::And(hn::Ge(magnitude, hn::Set(floats, ORDINARY_FROM)), hn::Lt(magnitude, hn::Set(floats, ORDINARY_TO)));
+    if (!hn::AllTrue(floats, hn::Or(zeros, in_range))) return false;
+    const auto levels = hn::Set(floats, symmetric_levels(Codec::Int4Block));
     hn::Store(hn::Div(magnitude, levels), floats, steps + row);
-    hn::Store(hn::IfThenZeroElse(hn::Eq(magnitude, hn::Zero(floats)), hn::Div(levels, magnitude)), floats, inverses + row);
+    const auto inverse = hn::IfThenZeroElse(zeros, hn::Div(levels, magnitude));
+    hn::Store(hn::Mul(inverse, hn::Set(floats, UNITS<Codec::Int4Block, ROUNDING>)), floats, inverses + row);
   }
-  return extremes == 0;
+  return true;
 }
 
 // Eight blocks whose scales are computed side by side.
-template <Rounding ROUNDING>
-HWY_NOINLINE bool encode_int4_group(const Encoding& encoding, const float* HWY_RESTRICT values, std::uint64_t index,
-                                    std::byte* HWY_RESTRICT out) {
+template <Codec CODEC, Rounding ROUNDING>
+requires(CODEC == Codec::Int4Block) HWY_INLINE
+    bool encode_one_group(const Encoding& encoding, const RandomKeys& keys, const float* HWY_RESTRICT values, std::uint64_t index,
+                          std::byte* HWY_RESTRICT out) {
   HWY_ALIGN float steps[ROWS];
   HWY_ALIGN float inverses[ROWS];
-  if (!row_scales(values, steps, inverses))
+  if (!row_scales<ROUNDING>(values, steps, inverses))
     return !encode_reference(at_index(encoding, index), {values, GROUP_VALUES}, {out, INT4_GROUP_BYTES});
   HWY_ALIGN std::uint32_t words[RANDOM_ROWS * RANDOM_LANES];
-  if constexpr (ROUNDING == Rounding::Stochastic) fill_words(encoding, index, words);
+  if constexpr (ROUNDING == Rounding::Stochastic) fill_words(keys, index, words);
   for (std::size_t row = 0; row < ROWS; ++row) std::memcpy(out + row * INT4_BLOCK_BYTES, &steps[row], sizeof(float));
   const auto scale_at = [&](std::size_t at) HWY_ATTR {
-    BlockScale scale;
-    scale.inverse = inverses[at / ROW];
-    return lane_scale<Codec::Int4Block, ROUNDING>(scale);
+    return LaneScale{number(inverses[at / ROW]), hn::Zero(Floats()), hn::Zero(Floats())};
   };
   const auto place_of = [&](std::size_t at) {
     return reinterpret_cast<std::uint8_t*>(out + at / ROW * INT4_BLOCK_BYTES + sizeof(float) + at % ROW / 2);
@@ -300,17 +318,24 @@ HWY_NOINLINE bool encode_int4_group(const Encoding& encoding, const float* HWY_R
   return true;
 }
 
+// What is encoded next but some: a group's arithmetic fills the processor's window, so it does not see far enough ahead itself.
+constexpr std::size_t GROUPS_AHEAD = 12;
+HWY_INLINE void fetch_group(const float* values) {
+  constexpr std::size_t LINE = 64 / sizeof(float);
+  for (std::size_t i = 0; i < GROUP_VALUES; i += LINE) hwy::Prefetch(values + i);
+}
+
 // One block, or sixteen bits for each value.
 template <Codec CODEC, Rounding ROUNDING>
-HWY_NOINLINE bool encode_one_group(const Encoding& encoding, const float* HWY_RESTRICT values, std::uint64_t index,
-                                   std::byte* HWY_RESTRICT out) {
+HWY_INLINE bool encode_one_group(const Encoding& encoding, const RandomKeys& keys, const float* HWY_RESTRICT values, std::uint64_t index,
+                                 std::byte* HWY_RESTRICT out) {
   constexpr auto LAYOUT = block_layout(CODEC);
   static_assert(LAYOUT.values == GROUP_VALUES);
   const auto range = range_of<CODEC>(values);
   if (range.magnitude >= refused_bits(CODEC)) return false;
   if (LAYOUT.head_bytes > 0 && is_extreme(range.magnitude)) return !encode_block_reference(encoding, {values, GROUP_VALUES}, index, out);
   HWY_ALIGN std::uint32_t words[RANDOM_ROWS * RANDOM_LANES];
-  if constexpr (ROUNDING == Rounding::Stochastic) fill_words(encoding, index, words);
+  if constexpr (ROUNDING == Rounding::Stochastic) fill_words(keys, index, words);
   const auto scale = ordinary_scale(CODEC, ROUNDING, range);
   store_head(CODEC, scale, out);
   const auto shared = lane_scale<CODEC, ROUNDING>(scale);
@@ -322,23 +347,35 @@ HWY_NOINLINE bool encode_one_group(const Encoding& encoding, const float* HWY_RE
   return true;
 }
 
+template <Codec CODEC, Rounding ROUNDING>
+HWY_NOINLINE std::size_t encode_these_groups(const Encoding& encoding, const float* HWY_RESTRICT values, std::size_t groups,
+                                             std::byte* HWY_RESTRICT out) {
+  const RandomKeys keys = random_keys(encoding);
+  for (std::size_t group = 0; group < groups; ++group, values += GROUP_VALUES) {
+    if (group + GROUPS_AHEAD < groups) fetch_group(values + GROUPS_AHEAD * GROUP_VALUES);
+    if (!encode_one_group<CODEC, ROUNDING>(encoding, keys, values, encoding.first_index + group * GROUP_VALUES, out)) return group;
+    out += GROUP_VALUES / block_layout(CODEC).values * block_bytes(block_layout(CODEC), block_layout(CODEC).values);
+  }
+  return groups;
+}
+
 template <Rounding ROUNDING>
-EncodeGroup encode_group_of(Codec codec) {
+EncodeGroups encode_groups_of(Codec codec) {
   switch (codec) {
     case Codec::None: break;
-    case Codec::F16: return &encode_one_group<Codec::F16, ROUNDING>;
-    case Codec::BF16: return &encode_one_group<Codec::BF16, ROUNDING>;
-    case Codec::Int8MinMax: return &encode_one_group<Codec::Int8MinMax, ROUNDING>;
-    case Codec::Int8ZeroPoint: return &encode_one_group<Codec::Int8ZeroPoint, ROUNDING>;
-    case Codec::Int8Block: return &encode_one_group<Codec::Int8Block, ROUNDING>;
-    case Codec::Int4Block: return &encode_int4_group<ROUNDING>;
-    case Codec::E3M0: return &encode_one_group<Codec::E3M0, ROUNDING>;
+    case Codec::F16: return &encode_these_groups<Codec::F16, ROUNDING>;
+    case Codec::BF16: return &encode_these_groups<Codec::BF16, ROUNDING>;
+    case Codec::Int8MinMax: return &encode_these_groups<Codec::Int8MinMax, ROUNDING>;
+    case Codec::Int8ZeroPoint: return &encode_these_groups<Codec::Int8ZeroPoint, ROUNDING>;
+    case Codec::Int8Block: return &encode_these_groups<Codec::Int8Block, ROUNDING>;
+    case Codec::Int4Block: return &encode_these_groups<Codec::Int4Block, ROUNDING>;
+    case Codec::E3M0: return &encode_these_groups<Codec::E3M0, ROUNDING>;
   }
   return nullptr;
 }
 
-EncodeGroup encode_group_here(Codec codec, Rounding rounding) {
-  return rounding == Rounding::Stochastic ? encode_group_of<Rounding::Stochastic>(codec) : encode_group_of<Rounding::Nearest>(codec);
+EncodeGroups encode_groups_here(Codec codec, Rounding rounding) {
+  return rounding == Rounding::Stochastic ? encode_groups_of<Rounding::Stochastic>(codec) : encode_groups_of<Rounding::Nearest>(codec);
 }
 
 }  // namespace prime::kernels::HWY_NAMESPACE

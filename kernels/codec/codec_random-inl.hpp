@@ -53,37 +53,80 @@ HWY_INLINE WordVector interleave(PairVector even, PairVector odd) {
   return hn::OddEven(hn::BitCast(Words(), hn::ShiftLeft<32>(odd)), hn::BitCast(Words(), even));
 }
 
-// The words of a group: four rows of RANDOM_LANES. Even and odd counters are a chain of rounds each. Not inlined: compilers would move
-// what the scale depends on behind it, and the encoding waits for the scale.
-HWY_NOINLINE void fill_words(const Encoding& encoding, std::uint64_t index, std::uint32_t* HWY_RESTRICT words) {
+// What all counters of an encoding share, made once.
+struct RandomKeys {
+  std::uint64_t key_0[PHILOX_ROUNDS];
+  std::uint64_t key_1[PHILOX_ROUNDS];
+  std::uint64_t version;
+};
+
+inline RandomKeys random_keys(const Encoding& encoding) {
+  RandomKeys keys{{}, {}, encoding.version};
+  auto key_0 = static_cast<std::uint32_t>(encoding.seed);
+  auto key_1 = static_cast<std::uint32_t>(encoding.seed >> 32);
+  for (int round = 0; round < PHILOX_ROUNDS; ++round, key_0 += PHILOX_WEYL_0, key_1 += PHILOX_WEYL_1)
+    keys.key_0[round] = key_0, keys.key_1[round] = key_1;
+  return keys;
+}
+
+// The words of a group: four rows of RANDOM_LANES. Even and odd counters are a chain of rounds each.
+HWY_INLINE void fill_words(const RandomKeys& keys, std::uint64_t index, std::uint32_t* HWY_RESTRICT words) {
   const Pairs pairs;
   const std::size_t lanes = hn::Lanes(Words());
   const std::uint64_t counter = index / RANDOM_GROUP * RANDOM_LANES;
   const auto even_lanes = hn::Add(hn::Iota(pairs, 0), hn::Iota(pairs, 0));
-  const auto versions = hn::Set(pairs, encoding.version);
+  const auto versions = hn::Set(pairs, keys.version);
   const Counters start{{even_lanes, hn::Set(pairs, counter >> 32), versions, hn::ShiftRight<32>(versions)}};
   for (std::size_t lane = 0; lane < RANDOM_LANES; lane += lanes) {
     Counters even = start;
     Counters odd = start;
     even.word[0] = hn::Add(even_lanes, hn::Set(pairs, (counter & 0xFFFFFFFFU) + lane));
     odd.word[0] = hn::Add(even_lanes, hn::Set(pairs, (counter & 0xFFFFFFFFU) + lane + 1));
-    auto key_0 = static_cast<std::uint32_t>(encoding.seed);
-    auto key_1 = static_cast<std::uint32_t>(encoding.seed >> 32);
-    for (int round = 0; round < PHILOX_ROUNDS; ++round, key_0 += PHILOX_WEYL_0, key_1 += PHILOX_WEYL_1)
-      for (auto* chain : {&even, &odd}) philox_round(*chain, hn::Set(pairs, std::uint64_t{key_0}), hn::Set(pairs, std::uint64_t{key_1}));
+    for (int round = 0; round < PHILOX_ROUNDS; ++round)
+      for (auto* chain : {&even, &odd}) philox_round(*chain, hn::Set(pairs, keys.key_0[round]), hn::Set(pairs, keys.key_1[round]));
     for (std::size_t row = 0; row < RANDOM_ROWS; ++row)
       hn::Store(interleave(even.word[row], odd.word[row]), Words(), words + row * RANDOM_LANES + lane);
   }
 }
 
-// The bits of a value in the upper half of its word; what stands below is of no use.
-HWY_INLINE WordVector window(WordVector words, std::size_t at) {
-  switch (at / RANDOM_LANES % RANDOM_WINDOWS) {
-    case 0: return hn::ShiftLeft<16>(words);
-    case 1: return hn::ShiftLeft<8>(words);
-    case 2: return words;
-    default: return hn::RotateRight<8>(words);
+// The words that a vector of values takes its random bits from, and where in its group it lies.
+struct Random {
+  WordVector words;
+  std::size_t at;
+};
+
+// To the left where RIGHT is less than zero.
+template <int RIGHT>
+HWY_INLINE WordVector moved(WordVector words) {
+  if constexpr (RIGHT >= 0) return hn::ShiftRight<RIGHT>(words);
+  else return hn::ShiftLeft<-RIGHT>(words);
+}
+
+// Moves the upper COUNT of the 16 bits of WINDOW to bit TO of each word; others stay around them. A rotation only where they run around
+// the end: before AVX-512 it takes three instructions.
+template <int WINDOW, int COUNT, int TO>
+HWY_INLINE WordVector moved_window(WordVector words) {
+  constexpr int RIGHT = 8 * WINDOW + 16 - COUNT - TO;
+  if constexpr (WINDOW == 3) return hn::RotateRight<RIGHT>(words);
+  else return moved<RIGHT>(words);
+}
+
+template <int COUNT, int TO>
+HWY_INLINE WordVector noise_among_others(Random random) {
+  switch (random.at / RANDOM_LANES % RANDOM_WINDOWS) {
+    case 0: return moved_window<0, COUNT, TO>(random.words);
+    case 1: return moved_window<1, COUNT, TO>(random.words);
+    case 2: return moved_window<2, COUNT, TO>(random.words);
+    default: return moved_window<3, COUNT, TO>(random.words);
   }
+}
+
+// Each value's upper COUNT of its 16 bits.
+template <int COUNT>
+HWY_INLINE WordVector noise(Random random) {
+  const auto bits = noise_among_others<COUNT, 0>(random);
+  const bool alone = random.at / RANDOM_LANES % RANDOM_WINDOWS == 2;  // shifted right out of the upper half
+  return alone ? bits : hn::And(bits, word((1U << COUNT) - 1U));
 }
 
 }  // namespace prime::kernels::HWY_NAMESPACE

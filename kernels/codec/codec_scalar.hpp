@@ -64,8 +64,12 @@ inline constexpr float HALF_OF_255 = 127.5F;
 inline constexpr float SQUARE_ROOT_OF_2 = 1.41421356F;
 
 /// Products with the inverse of a step stay normal between 2^-64 and 2^126.
+inline constexpr float ORDINARY_FROM = 0x1p-64F;
+inline constexpr float ORDINARY_TO = 0x1p126F;
 PRIME_DEVICE constexpr bool is_extreme(std::uint32_t magnitude) {
-  return (magnitude != 0) & (magnitude - 0x1F800000U >= 0x7E800000U - 0x1F800000U);
+  constexpr auto FROM = std::bit_cast<std::uint32_t>(ORDINARY_FROM);
+  constexpr auto TO = std::bit_cast<std::uint32_t>(ORDINARY_TO);
+  return (magnitude != 0) & (magnitude - FROM >= TO - FROM);
 }
 
 /// range/levels; where that is denormal, up, so that the levels still span the range.
@@ -76,7 +80,7 @@ PRIME_DEVICE inline float extreme_step(double range, double levels) {
   return bits < 0x00800000U && short_of_range ? std::bit_cast<float>(bits + 1) : step;
 }
 
-PRIME_DEVICE inline float symmetric_levels(Codec codec) { return codec == Codec::Int4Block ? 7.0F : 127.0F; }
+PRIME_DEVICE constexpr float symmetric_levels(Codec codec) { return codec == Codec::Int4Block ? 7.0F : 127.0F; }
 
 PRIME_DEVICE inline float round_up(float value) {
   const float nearest = (value + ROUNDER) - ROUNDER;

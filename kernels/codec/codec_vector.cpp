@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace prime::kernels::HWY_NAMESPACE {
 #if HWY_TARGET == HWY_SCALAR
 // One lane cannot pair its codes; such a machine takes the reference.
-EncodeGroup encode_group_here(Codec, Rounding) { return nullptr; }
+EncodeGroups encode_groups_here(Codec, Rounding) { return nullptr; }
 DecodeGroups decode_groups_here(Codec, Placement) { return nullptr; }
 #endif
 std::int64_t target_here() { return HWY_TARGET; }
@@ -26,11 +26,11 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace prime::kernels {
-HWY_EXPORT(encode_group_here);
+HWY_EXPORT(encode_groups_here);
 HWY_EXPORT(decode_groups_here);
 HWY_EXPORT(target_here);
 
-EncodeGroup encode_group(Codec codec, Rounding rounding) { return HWY_DYNAMIC_DISPATCH(encode_group_here)(codec, rounding); }
+EncodeGroups encode_groups(Codec codec, Rounding rounding) { return HWY_DYNAMIC_DISPATCH(encode_groups_here)(codec, rounding); }
 DecodeGroups decode_groups(Codec codec, Placement placement) { return HWY_DYNAMIC_DISPATCH(decode_groups_here)(codec, placement); }
 std::string_view codec_vectors() { return hwy::TargetName(HWY_DYNAMIC_DISPATCH(target_here)()); }
 }  // namespace prime::kernels

@@ -15,9 +15,10 @@ inline Encoding at_index(Encoding encoding, std::uint64_t index) {
 }
 
 /// Both give null where this machine has no vectors for the codec: then the reference does it.
-/// Encodes one whole group; false where it holds a value that the codec refuses. `index` is a multiple of RANDOM_GROUP.
-using EncodeGroup = bool (*)(const Encoding& encoding, const float* values, std::uint64_t index, std::byte* out);
-EncodeGroup encode_group(Codec codec, Rounding rounding);
+/// Encodes whole groups up to the first that holds a value which the codec refuses; how many. Its first index is a multiple of
+/// RANDOM_GROUP.
+using EncodeGroups = std::size_t (*)(const Encoding& encoding, const float* values, std::size_t groups, std::byte* out);
+EncodeGroups encode_groups(Codec codec, Rounding rounding);
 
 /// How the vectors write decoded values. Stream: past the caches, to an address aligned to 64 bytes.
 enum class Placement : std::uint8_t { Store, Stream };
