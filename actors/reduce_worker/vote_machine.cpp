@@ -58,6 +58,31 @@ Transition count(State state) {
   return all ? commit(std::move(state)) : nothing(std::move(state));
 }
 
+/// The next rank that has not answered although it was asked, of those that are not among `heard`.
+std::optional<std::uint32_t> silent(const State& state, const Ranks& heard = {}) {
+  const auto world = static_cast<std::uint32_t>(state.answered.size());
+  for (std::uint32_t step = 1; state.asking && step < world; ++step)
+    if (const auto rank = (state.rank + step) % world; !state.answered[rank] && (heard.empty() || !heard[rank])) return rank;
+  return std::nullopt;
+}
+
+/// At the deadline.
+Transition ask(State state, Error cause) {
+  if (is_decided(state)) return nothing(std::move(state));
+  auto asked = fail(std::move(state), std::move(cause));
+  asked.state.asking = true;
+  return asked;
+}
+
+/// Of these ranks nothing counts any more.
+Transition give_up_on(State state, const Ranks& ranks, Error cause) {
+  state.asking = false;
+  if (is_decided(state)) return nothing(std::move(state));
+  for (std::uint32_t r = 0; r < ranks.size(); ++r)
+    if (r != state.rank && ranks[r]) state.lost[r] = true;
+  return doubt(std::move(state), std::move(cause));
+}
+
 }  // namespace
 
 State start(std::uint32_t rank, std::uint32_t world) {
@@ -67,10 +92,12 @@ State start(std::uint32_t rank, std::uint32_t world) {
   state.lost.resize(world);
   state.doubts.resize(world);
   state.answered.resize(world);
+  state.heard.resize(world);
   return state;
 }
 
-Transition complete(State state, const Digest& digest) {
+Transition complete(State state, const Digest& digest, const std::optional<Error>& late) {
+  if (late && state.looks == 0) return look(std::move(state), {}, *late);
   if (state.phase != Phase::Reducing) return nothing(std::move(state));
   state.phase = Phase::Voted;
   state.own = digest;
@@ -79,8 +106,9 @@ Transition complete(State state, const Digest& digest) {
   return counted;
 }
 
-Transition vote_from(State state, std::uint32_t rank, const Digest& digest) {
+Transition vote_from(State state, std::uint32_t rank, const Digest& digest, const std::optional<Error>& late) {
   state.votes[rank] = digest;
+  if (late && state.looks == 0) return look(std::move(state), {}, *late);
   return state.phase == Phase::Voted ? count(std::move(state)) : nothing(std::move(state));
 }
 
@@ -95,7 +123,9 @@ Transition doubt_from(State state, std::uint32_t rank, Ranks its_lost) {
 
 Transition committed_by(State state, std::uint32_t rank) {
   state.answered[rank] = true;
-  return state.phase == Phase::Voted || state.phase == Phase::Doubting ? commit(std::move(state)) : nothing(std::move(state));
+  // One that was given up on is not listened to, so that all who have said so end alike.
+  const bool listens = state.phase == Phase::Voted || (state.phase == Phase::Doubting && !state.lost[rank]);
+  return listens ? commit(std::move(state)) : nothing(std::move(state));
 }
 
 Transition aborted_by(State state, std::uint32_t rank) {
@@ -114,19 +144,21 @@ Transition lost(State state, std::uint32_t rank, Error cause) {
   return doubt(std::move(state), std::move(cause));
 }
 
-Transition overdue(State state, Error cause) {
-  if (is_decided(state)) return nothing(std::move(state));
-  auto next = fail(std::move(state), std::move(cause));
-  next.state.asking = true;
-  return next;
-}
-
-Transition nobody_answers(State state, Error cause) {
-  state.asking = false;
-  if (is_decided(state)) return nothing(std::move(state));
-  for (std::uint32_t r = 0; r < state.lost.size(); ++r)
-    if (r != state.rank) state.lost[r] = true;
-  return doubt(std::move(state), std::move(cause));
+Transition look(State state, const Ranks& heard, Error cause) {
+  if (state.looks++ == 0) return ask(std::move(state), std::move(cause));
+  // Over a slow link an answer may lie behind what was sent before. What a frozen one had sent is here by the second look.
+  if (state.looks > 2)
+    for (std::uint32_t r = 0; r < heard.size(); ++r) state.heard[r] = state.heard[r] || heard[r];
+  if (state.looks == LOOKS + 1) {
+    state.unanswered = silent(state).has_value();
+    state.named = silent(state, state.heard);
+    Ranks silent_ones = state.answered;
+    silent_ones.flip();
+    return give_up_on(std::move(state), silent_ones, std::move(cause));
+  }
+  if (state.looks != 2 * LOOKS + 1) return nothing(std::move(state));
+  const Ranks all(state.lost.size(), true);
+  return give_up_on(std::move(state), all, std::move(cause));
 }
 
 Transition cancel(State state, Error cause) {
@@ -140,13 +172,6 @@ Transition fail(State state, Error cause) {
 }
 
 bool is_over(const State& state) { return state.phase == Phase::Committed || (state.phase == Phase::Aborted && !silent(state)); }
-
-std::optional<std::uint32_t> silent(const State& state, const Ranks& heard) {
-  const auto world = static_cast<std::uint32_t>(state.answered.size());
-  for (std::uint32_t step = 1; state.asking && step < world; ++step)
-    if (const auto rank = (state.rank + step) % world; !state.answered[rank] && (heard.empty() || !heard[rank])) return rank;
-  return std::nullopt;
-}
 
 bool needs(const State& state, std::uint32_t rank) { return !is_decided(state) || (state.asking && !state.answered[rank]); }
 

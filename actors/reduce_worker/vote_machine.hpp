@@ -8,7 +8,9 @@
 // coordinator (docs/INVARIANTS.md, law 2).
 //
 // A deadline is missed by all that wait for the one who stands still, and nobody can tell it from those who wait, too: in a ring
-// everybody's predecessor seems to. So each says that it gives up, and who does not say so either is the one.
+// everybody's predecessor seems to. So each says that it gives up, and who does not say so either is the one. A rank looks so often for
+// these answers. It may stand still itself meanwhile, and finds them when it goes on: between two looks it reads, and what it missed
+// counts for one.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +20,17 @@
 
 #include "messages/ids.hpp"
 #include "messages/result.hpp"
+#include "messages/units.hpp"
 
 namespace prime::vote {
 
 enum class Phase : std::uint8_t { Reducing, Voted, Doubting, Committed, Aborted };
 
 using Ranks = std::vector<bool>;
+
+/// After the one at the deadline.
+inline constexpr std::uint32_t LOOKS = 5;
+inline constexpr Duration LOOK_EVERY = 1s;
 
 struct State {
   std::uint32_t rank = 0;
@@ -34,6 +41,10 @@ struct State {
   std::vector<std::optional<Ranks>> doubts;  ///< by rank: whom it has lost, as it said last
   Ranks answered;                            ///< has said how the operation ends for it, or is lost
   bool asking = false;                       ///< after its deadline: the operation is not over before all have answered
+  std::uint32_t looks = 0;                   ///< from the deadline on
+  Ranks heard;                               ///< something of this operation has come since the second look
+  bool unanswered = false;                   ///< it has looked so often, and somebody has not answered
+  std::optional<std::uint32_t> named;        ///< of these one that was not heard either: it stands still
   std::optional<Error> cause;                ///< why it doubts or aborted
 };
 
@@ -50,26 +61,25 @@ struct Transition {
 };
 
 State start(std::uint32_t rank, std::uint32_t world);
-/// The own result is complete.
-Transition complete(State state, const Digest& digest);
-Transition vote_from(State state, std::uint32_t rank, const Digest& digest);
+/// The own result is complete. `late`, here and below: why this rank gives up, if its deadline has passed. Who was held up (frozen, or on a
+/// machine that is) may find all votes when it goes on, while the others have long given it up: votes count no more then.
+Transition complete(State state, const Digest& digest, const std::optional<Error>& late = {});
+Transition vote_from(State state, std::uint32_t rank, const Digest& digest, const std::optional<Error>& late = {});
 Transition doubt_from(State state, std::uint32_t rank, Ranks its_lost);
 Transition committed_by(State state, std::uint32_t rank);
 Transition aborted_by(State state, std::uint32_t rank);
 /// Nothing will ever come from this rank.
 Transition lost(State state, std::uint32_t rank, Error cause);
-/// The deadline has passed: this rank gives up, and who does not answer that is whom it was waited for.
-Transition overdue(State state, Error cause);
-/// Whoever is not lost had its time to answer and is counted as lost, also one that doubts and then fell silent: no wait is for ever.
-Transition nobody_answers(State state, Error cause);
+/// The deadline has passed: this rank gives up, and looks for answers. Later, LOOK_EVERY after the last look: it looks again. After LOOKS
+/// of them whoever has not answered counts as lost, and after as many again, whoever doubts and then fell silent: no wait is for ever.
+/// `heard`: from whom anything has come since the last look.
+Transition look(State state, const Ranks& heard, Error cause);
 /// This rank cannot go on.
 Transition fail(State state, Error cause);
 /// It will not go on, nor wait for who answers.
 Transition cancel(State state, Error cause);
 
 bool is_over(const State& state);
-/// The next rank that has not answered although it was asked, of those from which nothing else is `heard` either.
-std::optional<std::uint32_t> silent(const State& state, const Ranks& heard = {});
 /// Whether a word of this rank may still matter.
 bool needs(const State& state, std::uint32_t rank);
 

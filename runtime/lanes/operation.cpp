@@ -11,10 +11,7 @@
 namespace prime::lanes {
 namespace {
 
-/// After its deadline a rank looks so often whether the others have answered. It may stand still itself meanwhile, and finds their answers
-/// when it goes on: between two looks it reads, and what it missed counts for one.
-constexpr std::uint32_t LOOKS = 5;
-constexpr Duration LOOK_EVERY = 1s;
+Error too_long() { return Error{ErrorName::DeadlineExceeded, "the reduce took too long"}; }
 
 /// All that must be equal on all ranks before the first element means anything.
 std::uint64_t agreement_of(const ReduceRequest& request, const ReducePlan& plan, std::uint32_t window_chunks) {
@@ -141,7 +138,7 @@ bool Operation::moved_everything() const {
 std::optional<Result<ReduceStats>> Operation::outcome(Instant now) const {
   if (error_) return prime::fail(*error_);
   if (!(request_.vote ? vote::is_over(vote_) : moved_everything())) return std::nullopt;
-  if (vote_.phase == vote::Phase::Aborted) return prime::fail(*vote_.cause);
+  if (vote_.phase == vote::Phase::Aborted) return prime::fail(vote_.unanswered ? waited_for(vote_.named) : *vote_.cause);
   auto stats = stats_;
   stats.elapsed = now - started_;
   stats.digest = digest();
@@ -278,14 +275,21 @@ void Operation::queue_result(Piece piece, std::uint64_t checksum, std::span<cons
 
 void Operation::obey_completion() {
   if (!request_.vote || (staging_ && staging_->copying())) return;
-  no_vote_after_the_deadline();
-  obey(vote::complete(std::move(vote_), digest()));
+  const auto why_late = late();
+  obey(vote::complete(std::move(vote_), digest(), why_late));
 }
 
-/// Who was held up (frozen, or on a machine that is) may find all votes here when it goes on, while the others have long given it up:
-/// it doubts, and asks them. The clock is read again: the freeze may have come since it was read last.
-void Operation::no_vote_after_the_deadline() {
-  if (const auto now = clock_(); looks_ == 0 && now >= deadline_) deadline_passed(now);
+/// The clock is read again: this thread may have been frozen since it was read last.
+std::optional<Error> Operation::late() {
+  const auto now = clock_();
+  if (vote_.looks > 0 || now < deadline_) return std::nullopt;
+  looked(now);
+  return too_long();
+}
+
+void Operation::looked(Instant now) {
+  last_look_ = now;
+  deadline_ = now + vote::LOOK_EVERY;
 }
 
 void Operation::obey(vote::Transition transition) {
@@ -319,7 +323,7 @@ Frame Operation::frame_of(vote::Word word) const {
 }
 
 void Operation::give_up(Error error, std::optional<std::uint32_t> suspect, bool lost) {
-  if (suspect && suspect_ == PeerId{}) suspect_ = member(*suspect).id;
+  blame(suspect);
   if (!request_.vote) {
     if (!error_) error_ = std::move(error);
     return;
@@ -332,25 +336,27 @@ void Operation::cancel(Error error) {
   obey(vote::cancel(std::move(vote_), std::move(error)));
 }
 
+Error Operation::waited_for(std::optional<std::uint32_t> rank) const {
+  if (!rank) return too_long();
+  return Error{ErrorName::DeadlineExceeded, "the reduce waited for peer " + to_string(member(*rank).id)};
+}
+
+void Operation::blame(std::optional<std::uint32_t> rank) {
+  if (rank && suspect_ == PeerId{}) suspect_ = member(*rank).id;
+}
+
 void Operation::deadline_passed(Instant now) {
-  const auto waited_for = [&](std::optional<std::uint32_t> rank) {
-    if (rank && suspect_ == PeerId{}) suspect_ = member(*rank).id;
-    return Error{ErrorName::DeadlineExceeded,
-                 rank ? "the reduce waited for peer " + to_string(member(*rank).id) : "the reduce took too long"};
-  };
-  deadline_ = now + LOOK_EVERY;
-  if (looks_++ == 0) {
-    if (request_.vote) obey(vote::overdue(std::move(vote_), waited_for(std::nullopt)));
-    else if (auto error = waited_for(most_overdue(plan_.schedule(), awaited())); !error_) error_ = std::move(error);
-    return;
-  }
-  if (looks_ == 2) second_look_ = now;
-  if (looks_ <= LOOKS) return;
-  // Over a slow link its answer may lie behind what was sent before. What a frozen one had sent is here by the second look.
   vote::Ranks heard(plan_.world());
-  for (std::uint32_t rank = 0; rank < plan_.world(); ++rank) heard[rank] = exchanges_[rank].last_heard > second_look_;
-  if (vote::silent(vote_)) error_ = waited_for(vote::silent(vote_, heard));
-  obey(vote::nobody_answers(std::move(vote_), Error{ErrorName::DeadlineExceeded, "no answer from the other peers"}));
+  for (std::uint32_t rank = 0; rank < plan_.world(); ++rank) heard[rank] = exchanges_[rank].last_heard > last_look_;
+  looked(now);
+  if (request_.vote) {
+    obey(vote::look(std::move(vote_), heard, too_long()));
+    blame(vote_.named);
+  } else if (!error_) {
+    const auto overdue = most_overdue(plan_.schedule(), awaited());
+    blame(overdue);
+    error_ = waited_for(overdue);
+  }
 }
 
 std::vector<Awaited> Operation::awaited() const {

@@ -200,7 +200,11 @@ class Operation {
   /// A chunk of the result is here: notes it, and sends it on where it must go.
   void queue_result(Piece piece, std::uint64_t checksum, std::span<const std::byte> payload, const ChunkPool::Buffer& buffer);
   void obey_completion();
-  void no_vote_after_the_deadline();
+  /// Why the vote looks for answers now, if it has not yet and the deadline has passed.
+  [[nodiscard]] std::optional<Error> late();
+  void looked(Instant now);
+  [[nodiscard]] Error waited_for(std::optional<std::uint32_t> rank) const;
+  void blame(std::optional<std::uint32_t> rank);
   void obey(vote::Transition transition);
   [[nodiscard]] Frame frame_of(vote::Word word) const;
   [[nodiscard]] bool moved_everything() const;
@@ -217,9 +221,8 @@ class Operation {
   Observer observer_;
   Clock clock_;
   Instant started_;
-  Instant deadline_;
-  std::uint32_t looks_ = 0;  ///< for answers, from the deadline on
-  Instant second_look_{};
+  Instant deadline_;     ///< later: of the next look
+  Instant last_look_{};  ///< for answers, from the deadline on
   std::uint64_t agreement_ = 0;
   std::unordered_map<PeerId, std::uint32_t> ranks_;
   std::vector<Exchange> exchanges_;                          ///< by rank; the own one stays unused

@@ -112,8 +112,8 @@ Result<void> Operation::received(std::uint32_t from, Reception reception, Instan
     case PieceKind::Vote: {
       Digest digest;
       std::memcpy(&digest, reception.into.data(), sizeof(Digest));
-      no_vote_after_the_deadline();
-      obey(vote::vote_from(std::move(vote_), from, digest));
+      const auto why_late = late();
+      obey(vote::vote_from(std::move(vote_), from, digest, why_late));
       break;
     }
     case PieceKind::Doubt: {

@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(who_is_still_heard_of_while_answers_are_awaited_is_slow_and
     RingFixture direct(true, Schedule::Direct);
     BOOST_TEST((direct.blamed() == PeerId{}));
     for (int looks = 0; looks < 2; ++looks) direct.operation->deadline_passed(direct.operation->deadline());
-    for (std::uint32_t rank = 1; rank <= slow; ++rank) BOOST_TEST(direct.deliver(rank, PieceKind::Input, 0, 2'000'000'000));
+    for (std::uint32_t rank = 1; rank <= slow; ++rank) BOOST_TEST(direct.deliver(rank, PieceKind::Input, 0, 3'000'000'000));
     direct.await_answers_in_vain();
     BOOST_TEST((direct.operation->suspect() == (slow == 2 ? PeerId{} : PeerId{slow + 2})));
     BOOST_REQUIRE(direct.operation->outcome(at(300)).has_value());
