@@ -318,7 +318,7 @@ requires(CODEC == Codec::Int4Block) HWY_INLINE
   return true;
 }
 
-// What is encoded next but some: a group's arithmetic fills the processor's window, so it does not see far enough ahead itself.
+// Groups that are encoded later: a group's arithmetic fills the processor's window, so it does not see far enough ahead itself.
 constexpr std::size_t GROUPS_AHEAD = 12;
 HWY_INLINE void fetch_group(const float* values) {
   constexpr std::size_t LINE = 64 / sizeof(float);
