@@ -23,10 +23,53 @@ struct Work {
   std::span<std::byte> out;
 };
 
+// Where the processor converts f16 itself, a block of it is joined and finished as f32. The conversions are exact one way and round to
+// the nearest even the other, as small_floats.hpp does.
+constexpr bool CONVERTS_F16 = (HWY_TARGET & (HWY_AVX2 | HWY_AVX3 | HWY_AVX3_DL | HWY_NEON)) != 0;
+
+namespace hn = hwy::HWY_NAMESPACE;
+using Floats = hn::ScalableTag<float>;
+using Halves = hn::Rebind<hwy::float16_t, Floats>;
+using HalfBits = hn::Rebind<std::uint16_t, Floats>;
+
+HWY_NOINLINE void widen_block(const std::byte* values, std::size_t count, float* HWY_RESTRICT widened) {
+  const auto* bits = reinterpret_cast<const std::uint16_t*>(values);
+  const std::size_t whole = count / hn::Lanes(Floats()) * hn::Lanes(Floats());
+  for (std::size_t i = 0; i < whole; i += hn::Lanes(Floats()))
+    hn::StoreU(hn::PromoteTo(Floats(), hn::BitCast(Halves(), hn::LoadU(HalfBits(), bits + i))), Floats(), widened + i);
+  for (std::size_t i = whole; i < count; ++i) {
+    std::uint16_t code;
+    std::memcpy(&code, values + i * sizeof(code), sizeof(code));
+    widened[i] = f16_to_f32(code);
+  }
+}
+
+HWY_NOINLINE void narrow_block(const float* HWY_RESTRICT values, std::size_t count, std::byte* HWY_RESTRICT out) {
+  const auto infinite = hn::Set(HalfBits(), 0x7C00U);
+  const auto magnitudes = hn::Set(HalfBits(), 0x7FFFU);
+  auto* bits = reinterpret_cast<std::uint16_t*>(out);
+  const std::size_t whole = count / hn::Lanes(Floats()) * hn::Lanes(Floats());
+  for (std::size_t i = 0; i < whole; i += hn::Lanes(Floats())) {
+    const auto code = hn::BitCast(HalfBits(), hn::DemoteTo(Halves(), hn::LoadU(Floats(), values + i)));
+    const auto is_nan = hn::Gt(hn::And(code, magnitudes), infinite);
+    const auto only_nan = hn::Or(hn::AndNot(magnitudes, code), hn::Set(HalfBits(), 0x7E00U));
+    hn::StoreU(hn::IfThenElse(is_nan, only_nan, code), HalfBits(), bits + i);
+  }
+  for (std::size_t i = whole; i < count; ++i) {
+    const std::uint16_t code = f32_to_f16(values[i]);
+    std::memcpy(out + i * sizeof(code), &code, sizeof(code));
+  }
+}
+
 template <class Element, ReduceOperator OP, bool FIRST>
 HWY_NOINLINE void join_block(const TypedInput& input, std::size_t offset, std::size_t count, Gathered<Element, OP>* HWY_RESTRICT gathered) {
   const std::byte* values = input.values + offset;
   const float weight = input.weight;
+  if constexpr (CONVERTS_F16 && std::is_same_v<Element, Half>) {
+    alignas(64) std::array<float, BLOCK> widened;
+    widen_block(values, count, widened.data());
+    return join_block<float, OP, FIRST>({reinterpret_cast<const std::byte*>(widened.data()), weight}, 0, count, gathered);
+  }
   for (std::size_t i = 0; i < count; ++i) {
     Element element;
     std::memcpy(&element, values + i * sizeof(Element), sizeof(Element));
@@ -47,6 +90,11 @@ HWY_INLINE Element finished_fast(Gathered<Element, OP> gathered, double scale, s
 template <class Element, ReduceOperator OP>
 HWY_NOINLINE void finish_block(const Gathered<Element, OP>* HWY_RESTRICT gathered, std::size_t count, double scale, std::uint32_t ranks,
                                std::byte* HWY_RESTRICT out) {
+  if constexpr (CONVERTS_F16 && std::is_same_v<Element, Half>) {
+    alignas(64) std::array<float, BLOCK> results;
+    finish_block<float, OP>(gathered, count, scale, ranks, reinterpret_cast<std::byte*>(results.data()));
+    return narrow_block(results.data(), count, out);
+  }
   for (std::size_t i = 0; i < count; ++i) {
     const auto result = finished_fast<Element, OP>(gathered[i], scale, ranks);
     std::memcpy(out + i * sizeof(Element), &result, sizeof(Element));

@@ -1,7 +1,10 @@
 // Owns the tests of the typed reduce: all element types and operators have the bits of the reference, and the promised edges.
 #include "kernels/reduce/typed_reduce.hpp"
 
+#include <algorithm>
+#include <array>
 #include <boost/test/unit_test.hpp>
+#include <numeric>
 #include <rapidcheck.h>
 
 #include "kernels/small_floats.hpp"
@@ -153,6 +156,24 @@ BOOST_AUTO_TEST_CASE(half_floats_are_summed_in_f32_and_rounded_once) {
   BOOST_TEST(f16_to_f32(reduced(ReduceOperator::Sum, DataType::F16, large)[0]) == 60000.0F);
   const std::vector<std::vector<std::uint16_t>> brains{{f32_to_bf16(256)}, {f32_to_bf16(1)}, {f32_to_bf16(1)}};
   BOOST_TEST(bf16_to_f32(reduced(ReduceOperator::Sum, DataType::BF16, brains)[0]) == 258.0F);
+}
+
+BOOST_AUTO_TEST_CASE(every_half_float_is_read_and_rounded_as_the_reference_does_on_every_instruction_set) {
+  std::vector<std::uint16_t> all(65536);
+  std::iota(all.begin(), all.end(), std::uint16_t{0});
+  auto others = all;
+  std::ranges::shuffle(others, std::mt19937_64(1));
+  const auto bytes_of = [](auto& values) { return std::as_writable_bytes(std::span{values}); };
+  on_every_target([&](std::string_view target) {
+    for (const std::size_t ranks : {1U, 2U}) {
+      const std::array both{TypedInput{bytes_of(all).data(), 1}, TypedInput{bytes_of(others).data(), 1}};
+      std::vector<std::uint16_t> expected(all.size());
+      std::vector<std::uint16_t> actual(all.size());
+      reduce_typed_reference({ReduceOperator::Sum, DataType::F16, 1}, std::span{both}.first(ranks), bytes_of(expected));
+      reduce_typed({ReduceOperator::Sum, DataType::F16, 1}, std::span{both}.first(ranks), bytes_of(actual));
+      BOOST_TEST((ranks == 1 ? expected == actual : same(DataType::F16, bytes_of(expected), bytes_of(actual))), target);
+    }
+  });
 }
 
 BOOST_AUTO_TEST_CASE(an_average_of_f64_has_the_precision_of_f64) {
