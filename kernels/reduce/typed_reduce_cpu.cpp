@@ -83,7 +83,8 @@ HWY_NOINLINE void join_block(const TypedInput& input, std::size_t offset, std::s
 template <class Element, ReduceOperator OP>
 HWY_INLINE Element finished_fast(Gathered<Element, OP> gathered, double scale, std::uint32_t ranks) {
   if constexpr (OP == ReduceOperator::Average && std::is_integral_v<Element> && sizeof(Element) <= 4)
-    return static_cast<Element>(static_cast<std::int64_t>(static_cast<double>(gathered) / static_cast<double>(std::max(ranks, 1U))));
+    return static_cast<Element>(
+        static_cast<Gathered<Element, OP>>(static_cast<double>(gathered) / static_cast<double>(std::max(ranks, 1U))));
   else return finished<Element, OP>(gathered, scale, ranks);
 }
 

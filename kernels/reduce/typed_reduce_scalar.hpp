@@ -31,7 +31,10 @@ template <class Element, ReduceOperator OP>
 struct Gather {
   static constexpr bool COMPARES = OP == ReduceOperator::Minimum || OP == ReduceOperator::Maximum;
   using Wrapping = std::conditional_t<sizeof(Element) == 8, std::uint64_t, std::uint32_t>;
-  using Exact = std::conditional_t<sizeof(Element) == 8, Wide, std::conditional_t<std::is_signed_v<Element>, std::int64_t, std::uint64_t>>;
+  // Of at most 65535 ranks.
+  using OfSmall = std::conditional_t<std::is_signed_v<Element>, std::int32_t, std::uint32_t>;
+  using OfWord = std::conditional_t<std::is_signed_v<Element>, std::int64_t, std::uint64_t>;
+  using Exact = std::conditional_t<sizeof(Element) == 8, Wide, std::conditional_t<sizeof(Element) == 4, OfWord, OfSmall>>;
   using OfInteger = std::conditional_t<OP == ReduceOperator::Average, Exact, Wrapping>;
   using Type = std::conditional_t<IS_FLOAT<Element> || COMPARES, Value<Element>, OfInteger>;
 };
