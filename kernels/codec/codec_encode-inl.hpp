@@ -28,7 +28,7 @@ struct LaneScale {
   FloatVector centre;  // what is added after the scaling
 };
 
-// A power of two that moves into the inverse at no loss.
+// A power of two that moves into the inverse at no loss: that stays normal (ORDINARY_TO).
 template <Codec CODEC, Rounding ROUNDING>
 constexpr float UNITS = ROUNDING == Rounding::Nearest ? 1.0F
                         : CODEC == Codec::E3M0        ? 0.5F
@@ -43,8 +43,8 @@ HWY_INLINE LaneScale lane_scale(const BlockScale& scale) {
 
 // All that follow leave a code in byte PLACE of its word, and of other bytes nothing that counts.
 
-// A min-max block needs no clamp here: no value is further from the middle than half the range, and the two roundings of the scaling lie
-// below 2^-23 of 127.5 steps, less than half a unit.
+// A min-max block needs no clamp here: no value is further from the middle than half the range, and the two roundings of the scaling add
+// at most a quarter of a unit to its 127.5 steps. That is rounded off: above by a unit of 1, below (less than 2^23) as a tie to even.
 template <Codec CODEC, int PLACE>
 HWY_INLINE WordVector noisy_codes(const LaneScale& scale, FloatVector values, Random random) {
   if constexpr (CODEC == Codec::Int8MinMax) values = hn::Sub(values, scale.middle);

@@ -63,9 +63,9 @@ struct BlockScale {
 inline constexpr float HALF_OF_255 = 127.5F;
 inline constexpr float SQUARE_ROOT_OF_2 = 1.41421356F;
 
-/// Products with the inverse of a step stay normal between 2^-64 and 2^126.
+/// Between these the inverse of a step, and its half (with which the vectors encode E3M0), are normal, and so are products with it.
 inline constexpr float ORDINARY_FROM = 0x1p-64F;
-inline constexpr float ORDINARY_TO = 0x1p126F;
+inline constexpr float ORDINARY_TO = 0x1p125F;
 PRIME_DEVICE constexpr bool is_extreme(std::uint32_t magnitude) {
   constexpr auto FROM = std::bit_cast<std::uint32_t>(ORDINARY_FROM);
   constexpr auto TO = std::bit_cast<std::uint32_t>(ORDINARY_TO);

@@ -44,6 +44,30 @@ bool same_feedback_as_reference(const Encoding& encoding, std::span<const float>
   return expected == actual && same_bits(slow, fast);
 }
 
+/// A block between -`greatest` and `greatest` whose other values are the last before or the first after a change of their code.
+std::vector<float> at_the_ends_of_codes(const Encoding& encoding, float greatest, std::mt19937_64& random) {
+  const auto greatest_bits = std::bit_cast<std::uint32_t>(greatest);
+  const auto scale = block_scale(encoding.codec, encoding.rounding, {-greatest, greatest, greatest_bits});
+  std::vector<float> values(256, greatest);
+  for (std::size_t i = 1; i < values.size(); ++i) {
+    const std::uint32_t sign = i % 2 == 0 ? 0 : SIGN_BIT;
+    const auto noise = random_bits(encoding.seed, encoding.version, encoding.first_index + i);
+    const auto code = [&](std::uint32_t bits) {
+      return code_of(encoding.codec, encoding.rounding, scale, std::bit_cast<float>(sign | bits), noise);
+    };
+    const float share = (1.0F + static_cast<float>(random() % 1000) / 1000) / 2;
+    auto low = std::bit_cast<std::uint32_t>(std::ldexp(greatest * share, -static_cast<int>(random() % 10)));
+    auto high = greatest_bits;
+    for (const auto first = code(low); high - low > 1;) {
+      const auto middle = low + (high - low) / 2;
+      (code(middle) == first ? low : high) = middle;
+    }
+    if (i % 32 > 0) values[i] = std::bit_cast<float>(sign | (random() % 2 == 0 ? low : high));  // blocks of four bits have 32 values
+  }
+  values[1] = -greatest;
+  return values;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(the_generator_gives_the_published_answers) {
@@ -86,6 +110,22 @@ BOOST_AUTO_TEST_CASE(every_instruction_set_has_the_bits_of_the_reference_at_ever
           }
   });
   BOOST_TEST(targets > 0);
+}
+
+BOOST_AUTO_TEST_CASE(every_instruction_set_has_the_bits_of_the_reference_where_one_code_ends_and_the_next_begins) {
+  on_every_target([&](std::string_view target) {
+    std::mt19937_64 random(5);
+    for (const auto codec : ALL_CODECS)
+      for (const auto rounding : ROUNDINGS)
+        for (const int exponent : {-126, -66, -65, -64, -63, -20, 0, 14, 62, 123, 124, 125, 126, 127})
+          for (int block = 0; block < 8; ++block) {
+            if (codec == Codec::F16 && exponent > 14) continue;
+            const Encoding encoding{codec, rounding, random(), random(), 256 * (random() >> 10)};
+            const auto greatest = std::ldexp(1.0F + static_cast<float>(random() % 8'000'000) * 0x1p-23F, exponent);
+            const auto values = at_the_ends_of_codes(encoding, greatest, random);
+            BOOST_TEST(same_as_reference(encoding, values, random), name_of(encoding, target, values.size()) << ", up to " << greatest);
+          }
+  });
 }
 
 BOOST_AUTO_TEST_CASE(every_instruction_set_feeds_the_same_error_back) {
