@@ -1,6 +1,7 @@
 // Owns the rules of the vote.
 #include "actors/reduce_worker/vote_machine.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace prime::vote {
@@ -14,7 +15,7 @@ Transition commit(State state) {
   state.phase = Phase::Committed;
   Transition done{std::move(state), {}};
   for (std::uint32_t r = 0; r < done.state.doubts.size(); ++r)
-    if (done.state.doubts[r] && !done.state.lost[r]) done.sayings.push_back({Word::Committed, r});
+    if (done.state.doubts[r]) done.sayings.push_back({Word::Committed, r});
   return done;
 }
 
@@ -38,11 +39,22 @@ bool is_dead(const State& s) {
   return true;
 }
 
+/// As far as this rank has heard.
+bool all_are_here(const State& s) {
+  const auto none = [](const Ranks& ranks) { return std::ranges::find(ranks, true) == ranks.end(); };
+  return none(s.lost) && std::ranges::all_of(s.doubts, [&](const auto& said) { return !said || none(*said); });
+}
+
 /// Begins to doubt, or says again whom it has lost.
 Transition doubt(State state, Error cause) {
   if (!state.cause) state.cause = std::move(cause);
   if (state.phase == Phase::Reducing) return abort(std::move(state));
   state.phase = Phase::Doubting;
+  // Then a deadline has passed somewhere, and all look from now on: whoever is given up on is given up on by all within one look.
+  if (state.looks == 0 && all_are_here(state)) {
+    state.looks = 1;
+    state.asking = true;
+  }
   if (is_dead(state)) return abort(std::move(state));
   return {std::move(state), {{Word::Doubt, std::nullopt}}};
 }
@@ -118,7 +130,8 @@ Transition doubt_from(State state, std::uint32_t rank, Ranks its_lost) {
   if (state.phase == Phase::Aborted) return {std::move(state), {{Word::Aborted, rank}}};
   state.doubts[rank] = std::move(its_lost);
   if (state.phase == Phase::Doubting) return is_dead(state) ? abort(std::move(state)) : nothing(std::move(state));
-  return doubt(std::move(state), Error{ErrorName::LaneBroken, "rank " + std::to_string(rank) + " lost another one"});
+  const auto* why = all_are_here(state) ? " gives the operation up" : " lost another one";
+  return doubt(std::move(state), Error{ErrorName::LaneBroken, "rank " + std::to_string(rank) + why});
 }
 
 Transition committed_by(State state, std::uint32_t rank) {
@@ -150,20 +163,25 @@ Transition look(State state, const Ranks& heard, Error cause) {
   if (state.looks > 2)
     for (std::uint32_t r = 0; r < heard.size(); ++r) state.heard[r] = state.heard[r] || heard[r];
   if (state.looks == LOOKS + 1) {
-    state.unanswered = silent(state).has_value();
     state.named = silent(state, state.heard);
     Ranks silent_ones = state.answered;
     silent_ones.flip();
     return give_up_on(std::move(state), silent_ones, std::move(cause));
   }
-  if (state.looks != 2 * LOOKS + 1) return nothing(std::move(state));
+  if (state.looks != 2 * LOOKS + 1 || is_decided(state)) return nothing(std::move(state));
   const Ranks all(state.lost.size(), true);
-  return give_up_on(std::move(state), all, std::move(cause));
+  auto ended = give_up_on(std::move(state), all, std::move(cause));
+  // Who still waits for the same one hears of it, before that one goes on and tells another end.
+  ended.sayings.clear();
+  for (std::uint32_t r = 0; r < all.size(); ++r)
+    if (r != ended.state.rank) ended.sayings.push_back({Word::Aborted, r});
+  return ended;
 }
 
 Transition cancel(State state, Error cause) {
-  state.asking = false;
-  return fail(std::move(state), std::move(cause));
+  auto cancelled = fail(std::move(state), std::move(cause));
+  cancelled.state.asking = false;
+  return cancelled;
 }
 
 Transition fail(State state, Error cause) {

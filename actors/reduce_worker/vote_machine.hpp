@@ -9,8 +9,8 @@
 //
 // A deadline is missed by all that wait for the one who stands still, and nobody can tell it from those who wait, too: in a ring
 // everybody's predecessor seems to. So each says that it gives up, and who does not say so either is the one. A rank looks so often for
-// these answers. It may stand still itself meanwhile, and finds them when it goes on: between two looks it reads, and what it missed
-// counts for one.
+// these answers, from its deadline on, or from when it hears of another's: so that all wait equally long, whatever their deadlines are. It
+// may stand still itself meanwhile, and finds the answers when it goes on: between two looks it reads, and what it missed counts for one.
 #pragma once
 
 #include <cstdint>
@@ -40,11 +40,10 @@ struct State {
   Ranks lost;
   std::vector<std::optional<Ranks>> doubts;  ///< by rank: whom it has lost, as it said last
   Ranks answered;                            ///< has said how the operation ends for it, or is lost
-  bool asking = false;                       ///< after its deadline: the operation is not over before all have answered
-  std::uint32_t looks = 0;                   ///< from the deadline on
+  bool asking = false;                       ///< a deadline has passed: the operation is not over before all have answered
+  std::uint32_t looks = 0;                   ///< from then on
   Ranks heard;                               ///< something of this operation has come since the second look
-  bool unanswered = false;                   ///< it has looked so often, and somebody has not answered
-  std::optional<std::uint32_t> named;        ///< of these one that was not heard either: it stands still
+  std::optional<std::uint32_t> named;        ///< it has looked so often; this one has not answered and was not heard: it stands still
   std::optional<Error> cause;                ///< why it doubts or aborted
 };
 
@@ -70,8 +69,9 @@ Transition committed_by(State state, std::uint32_t rank);
 Transition aborted_by(State state, std::uint32_t rank);
 /// Nothing will ever come from this rank.
 Transition lost(State state, std::uint32_t rank, Error cause);
-/// The deadline has passed: this rank gives up, and looks for answers. Later, LOOK_EVERY after the last look: it looks again. After LOOKS
-/// of them whoever has not answered counts as lost, and after as many again, whoever doubts and then fell silent: no wait is for ever.
+/// The deadline has passed: this rank gives up, and looks for answers. Later, LOOK_EVERY after the last look, the first of which may have
+/// been a word's doing (`looks`): it looks again. After LOOKS of them whoever has not answered counts as lost, and after as many again,
+/// whoever doubts and then fell silent: no wait is for ever.
 /// `heard`: from whom anything has come since the last look.
 Transition look(State state, const Ranks& heard, Error cause);
 /// This rank cannot go on.

@@ -138,7 +138,7 @@ bool Operation::moved_everything() const {
 std::optional<Result<ReduceStats>> Operation::outcome(Instant now) const {
   if (error_) return prime::fail(*error_);
   if (!(request_.vote ? vote::is_over(vote_) : moved_everything())) return std::nullopt;
-  if (vote_.phase == vote::Phase::Aborted) return prime::fail(vote_.unanswered ? waited_for(vote_.named) : *vote_.cause);
+  if (vote_.phase == vote::Phase::Aborted) return prime::fail(vote_.named ? waited_for(*vote_.named) : *vote_.cause);
   auto stats = stats_;
   stats.elapsed = now - started_;
   stats.digest = digest();
@@ -281,9 +281,7 @@ void Operation::obey_completion() {
 
 /// The clock is read again: this thread may have been frozen since it was read last.
 std::optional<Error> Operation::late() {
-  const auto now = clock_();
-  if (vote_.looks > 0 || now < deadline_) return std::nullopt;
-  looked(now);
+  if (vote_.looks > 0 || clock_() < deadline_) return std::nullopt;
   return too_long();
 }
 
@@ -294,6 +292,7 @@ void Operation::looked(Instant now) {
 
 void Operation::obey(vote::Transition transition) {
   vote_ = std::move(transition.state);
+  if (vote_.looks > 0 && last_look_ == Instant{}) looked(clock_());
   for (const auto& saying : transition.sayings)
     for (const auto rank : plan_.peers())
       if (saying.to ? *saying.to == rank : !vote_.lost[rank]) exchanges_[rank].control.push_back(frame_of(saying.word));
@@ -348,7 +347,6 @@ void Operation::blame(std::optional<std::uint32_t> rank) {
 void Operation::deadline_passed(Instant now) {
   vote::Ranks heard(plan_.world());
   for (std::uint32_t rank = 0; rank < plan_.world(); ++rank) heard[rank] = exchanges_[rank].last_heard > last_look_;
-  looked(now);
   if (request_.vote) {
     obey(vote::look(std::move(vote_), heard, too_long()));
     blame(vote_.named);
@@ -357,6 +355,7 @@ void Operation::deadline_passed(Instant now) {
     blame(overdue);
     error_ = waited_for(overdue);
   }
+  looked(now);
 }
 
 std::vector<Awaited> Operation::awaited() const {

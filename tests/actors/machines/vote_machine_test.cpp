@@ -29,6 +29,7 @@ struct Network {
         down(world * world),
         noticed(world * world),
         completed(world),
+        late(world),
         heard(world, vote::Ranks(world)) {
     for (std::uint32_t r = 0; r < world; ++r) states.push_back(vote::start(r, world));
   }
@@ -47,14 +48,14 @@ struct Network {
   }
   void complete(std::uint32_t rank) {
     completed[rank] = true;
-    apply(rank, vote::complete(states[rank], Digest{1, odd_one == rank ? 3U : 2U}, late));
+    apply(rank, vote::complete(states[rank], Digest{1, odd_one == rank ? 3U : 2U}, late[rank]));
   }
   void deliver(std::uint32_t from, std::uint32_t to) {
     const Message message = links[link(from, to)].front();
     links[link(from, to)].pop_front();
     heard[to][from] = true;
     switch (message.word) {
-      case vote::Word::Vote: return apply(to, vote::vote_from(states[to], from, message.digest, late));
+      case vote::Word::Vote: return apply(to, vote::vote_from(states[to], from, message.digest, late[to]));
       case vote::Word::Doubt: return apply(to, vote::doubt_from(states[to], from, message.lost));
       case vote::Word::Committed: return apply(to, vote::committed_by(states[to], from));
       case vote::Word::Aborted: return apply(to, vote::aborted_by(states[to], from));
@@ -124,8 +125,8 @@ struct Network {
   std::vector<bool> down;
   std::vector<bool> noticed;  ///< by the receiver
   std::vector<bool> completed;
-  std::vector<vote::Ranks> heard;  ///< by the receiver, since it looked last
-  std::optional<Error> late;       ///< the deadline has passed
+  std::vector<std::optional<Error>> late;  ///< the rank's deadline has passed
+  std::vector<vote::Ranks> heard;          ///< by the receiver, since it looked last
   struct Act {
     enum { Complete, Deliver, Notice } kind;
     std::uint32_t rank;
@@ -215,11 +216,12 @@ void pass_second(Network& network, std::optional<std::uint32_t> stops = {}) {
   std::vector<std::uint32_t> ranks(network.world());
   std::iota(ranks.begin(), ranks.end(), 0U);
   std::ranges::shuffle(ranks, network.random);
-  std::vector<std::uint32_t> looks;  // a vote that comes late may have made it look
+  std::vector<std::uint32_t> looks;  // a word that came may have made it look
   for (const auto& state : network.states) looks.push_back(state.looks);
   for (const auto rank : ranks) {
     for (auto steps = network.random() % 4; steps > 0 && network.step();) --steps;
-    const bool must = network.late && !vote::is_over(network.states[rank]) && network.states[rank].looks == looks[rank];
+    const auto& state = network.states[rank];
+    const bool must = (network.late[rank] || looks[rank] > 0) && !vote::is_over(state) && state.looks == looks[rank];
     if (must && network.alive[rank]) network.look(rank);
     if (stops && network.random() % network.world() == 0) network.freeze(*stops);
   }
@@ -228,56 +230,107 @@ void pass_second(Network& network, std::optional<std::uint32_t> stops = {}) {
   }
 }
 
-/// One stands still from a second before the deadline on, or after it, for a while or for good.
+/// One that stands still from `stops` until `goes_on`, in seconds, or does not.
+struct Freeze {
+  std::uint32_t one = 0;
+  std::uint64_t stops = 0;
+  std::uint64_t goes_on = 0;
+};
+
+/// `deadlines` in seconds, by rank; then time enough for all looks.
+constexpr std::uint64_t EARLIEST = 2;
+constexpr std::uint64_t LOOKING = 4 * vote::LOOKS;
+
+void play(Network& network, const std::vector<std::uint64_t>& deadlines, const Freeze& freeze) {
+  for (std::uint64_t second = 0; second < std::ranges::max(deadlines) + LOOKING; ++second) {
+    for (std::uint32_t r = 0; r < network.world(); ++r)
+      if (second == deadlines[r]) network.late[r] = CAUSE;
+    if (second == freeze.goes_on) network.thaw(freeze.one);
+    if (second >= EARLIEST) {
+      pass_second(network, second == freeze.stops ? std::optional(freeze.one) : std::nullopt);
+      continue;
+    }
+    for (auto steps = network.random() % 8; steps > 0 && network.step();) --steps;  // not all is said at once
+    if (second == freeze.stops) network.freeze(freeze.one);
+  }
+}
+
+/// One stands still from a second before the deadline on, or after it, for a while or for good. The deadlines of half of the runs differ.
 BOOST_AUTO_TEST_CASE(after_the_deadline_who_stands_still_is_named_and_nobody_else_and_all_that_go_on_agree) {
-  constexpr std::uint64_t DEADLINE = 2;
-  constexpr std::uint64_t SECONDS = DEADLINE + 4 * vote::LOOKS;
   std::size_t named = 0;
   std::size_t unnamed = 0;
   std::size_t forgiven = 0;
   std::size_t divided = 0;
   for (std::uint64_t seed = 1; seed <= SEEDS; ++seed) {
     Network network(2 + static_cast<std::uint32_t>(seed % 4), seed);
-    const auto one = static_cast<std::uint32_t>(network.random() % network.world());
-    const std::uint64_t stops = seed % 3 == 0 ? SECONDS : network.random() % (DEADLINE + vote::LOOKS);
-    const std::uint64_t goes_on = stops + 1 + network.random() % SECONDS;
+    std::vector<std::uint64_t> deadlines(network.world(), EARLIEST);
+    const auto differ = seed % 8 < 4 ? 1 : seed % 8 < 6 ? 5 : 30;
+    for (std::uint32_t r = 1; r < network.world(); ++r) deadlines[r] += network.random() % differ;
+    std::ranges::shuffle(deadlines, network.random);
+    const auto end = std::ranges::max(deadlines) + LOOKING;
+    Freeze freeze{static_cast<std::uint32_t>(network.random() % network.world()), end, end};
+    if (seed % 3 == 1) freeze.stops = network.random() % (std::ranges::max(deadlines) + vote::LOOKS);
+    if (seed % 3 == 1) freeze.goes_on = freeze.stops + 1 + network.random() % end;
+    if (seed % 3 == 2)
+      freeze = {freeze.one, network.random() % (EARLIEST + 1),
+                EARLIEST + 2 * vote::LOOKS - network.random() % 2};  // when they wait no longer
     // A result takes the inputs of all: with one of them missing nobody completes it, whatever the simulation would allow.
     if (seed % 2 == 0) network.completed.assign(network.world(), true);
-    for (std::uint64_t second = 0; second < SECONDS; ++second) {
-      if (second == DEADLINE) network.late = CAUSE;
-      if (second == goes_on) network.thaw(one);
-      if (second >= DEADLINE) {
-        pass_second(network, second == stops ? std::optional(one) : std::nullopt);
-        continue;
-      }
-      for (auto steps = network.random() % 8; steps > 0 && network.step();) --steps;  // not all is said at once
-      if (second == stops) network.freeze(one);
-    }
-    const bool sleeps = goes_on >= SECONDS && stops < SECONDS;
+    play(network, deadlines, freeze);
+    const bool freezes = freeze.stops < end;
+    const bool sleeps = freezes && freeze.goes_on >= end;
     for (std::uint32_t r = 0; r < network.world(); ++r) {
-      if (r == one && sleeps) continue;
+      if (r == freeze.one && sleeps) continue;
       const auto& state = network.states[r];
       BOOST_REQUIRE_MESSAGE(vote::is_over(state), "rank " << r << " of seed " << seed << " still waits");
       if (state.named)
-        BOOST_REQUIRE_MESSAGE(r != one && state.named == one && stops < SECONDS,
+        BOOST_REQUIRE_MESSAGE(r != freeze.one && state.named == freeze.one && freezes,
                               "seed " << seed << ": rank " << *state.named << " was named");
       named += state.named ? 1 : 0;
       unnamed += state.named ? 0 : 1;
-      if (r == one || stops > DEADLINE || goes_on >= DEADLINE + vote::LOOKS) continue;
+      if (r == freeze.one || freeze.stops > EARLIEST || freeze.goes_on >= EARLIEST + vote::LOOKS) continue;
       BOOST_REQUIRE_MESSAGE(!state.named, "seed " << seed << ": it went on in time and was named");
       ++forgiven;
     }
-    // Who had committed, and stands still for longer than the others ask, counts as lost (docs/INVARIANTS.md).
-    if (network.had_committed && network.states[(one + 1) % network.world()].phase == vote::Phase::Aborted) {
-      ++divided;
-      network.alive[one] = false;
+    // Who had committed, or has more time than the others, and stands still for longer than these ask, counts as lost (docs/INVARIANTS.md).
+    const bool counts_as_lost = freezes && (network.had_committed || deadlines[freeze.one] > EARLIEST);
+    if (counts_as_lost && network.states[(freeze.one + 1) % network.world()].phase == vote::Phase::Aborted) {
+      divided += network.states[freeze.one].phase == vote::Phase::Committed ? 1 : 0;
+      network.alive[freeze.one] = false;
     }
-    network.check();
+    BOOST_TEST_CONTEXT("seed " << seed) { network.check(); }
   }
   BOOST_TEST(divided > 0U);
   BOOST_TEST(forgiven > 1000U);
   BOOST_TEST(named > 1000U);
   BOOST_TEST(unnamed > 1000U);
+}
+
+/// Else who has a later deadline might still hear of another end from the one that both waited for.
+BOOST_AUTO_TEST_CASE(a_rank_that_waits_no_longer_says_so_to_all_that_it_gave_up_on) {
+  auto state = vote::complete(vote::start(1, 3), Digest{1, 2}).state;
+  state = vote::look(std::move(state), {}, CAUSE).state;
+  state = vote::doubt_from(std::move(state), 0, vote::Ranks(3)).state;
+  for (std::uint32_t look = 1; look < 2 * vote::LOOKS; ++look) state = vote::look(std::move(state), vote::Ranks(3), CAUSE).state;
+  BOOST_TEST((state.phase == vote::Phase::Doubting));
+  const auto ended = vote::look(std::move(state), vote::Ranks(3), CAUSE);
+  BOOST_TEST((ended.state.phase == vote::Phase::Aborted));
+  std::vector<std::uint32_t> told;
+  for (const auto& saying : ended.sayings)
+    if (saying.word == vote::Word::Aborted && saying.to) told.push_back(*saying.to);
+  BOOST_TEST(told == (std::vector<std::uint32_t>{0, 2}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_rank_that_commits_tells_everyone_that_doubts) {
+  const Digest digest{1, 2};
+  auto state = vote::complete(vote::start(0, 3), digest).state;
+  state = vote::doubt_from(std::move(state), 2, vote::Ranks(3)).state;
+  state = vote::lost(std::move(state), 2, CAUSE).state;
+  const auto committed = vote::committed_by(std::move(state), 1);
+  BOOST_TEST((committed.state.phase == vote::Phase::Committed));
+  BOOST_REQUIRE(committed.sayings.size() == 1U);
+  BOOST_TEST((committed.sayings.front().word == vote::Word::Committed));
+  BOOST_TEST(committed.sayings.front().to.value() == 2U);
 }
 
 BOOST_AUTO_TEST_CASE(a_rank_that_is_lost_while_it_is_asked_is_not_waited_for) {

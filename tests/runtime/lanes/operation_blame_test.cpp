@@ -104,6 +104,26 @@ BOOST_FIXTURE_TEST_CASE(who_was_frozen_until_after_the_deadline_commits_nothing_
   }
 }
 
+/// Rank 1 has a deadline that is earlier, rank 2 stands still.
+BOOST_FIXTURE_TEST_CASE(who_hears_that_another_gives_up_looks_for_answers_from_then_on, PlayedOperation) {
+  Instant now = at(0);
+  vote_on_nothing([&now] { return now; });
+  begin = operation->next(1)->header;
+  const auto own_deadline = operation->deadline();
+  now += Duration(500ms);
+  say(1, PieceKind::Vote, operation->take_control(1).front().payload);
+  BOOST_TEST((operation->deadline() == own_deadline));
+  const std::vector<std::byte> nobody_lost(3);
+  say(1, PieceKind::Doubt, nobody_lost);
+  BOOST_TEST((operation->deadline() == now + vote::LOOK_EVERY));
+  operation->deadline_passed(operation->deadline());
+  say(1, PieceKind::Aborted, {});
+  await_answers_in_vain();
+  BOOST_TEST((operation->suspect() == PeerId{3}));
+  BOOST_REQUIRE(operation->outcome(operation->deadline()).has_value());
+  BOOST_TEST((operation->outcome(operation->deadline())->error().name == ErrorName::DeadlineExceeded));
+}
+
 /// Rank 2 stands still; the sum of rank 1, behind it, cannot come either.
 struct RingFixture : PlayedOperation {
   explicit RingFixture(bool vote = true, Schedule schedule = Schedule::Ring) {
