@@ -24,6 +24,7 @@ using CertificatePtr = std::unique_ptr<X509, Releaser<X509_free>>;
 using ExtensionPtr = std::unique_ptr<X509_EXTENSION, Releaser<X509_EXTENSION_free>>;
 using ContextPtr = std::unique_ptr<SSL_CTX, Releaser<SSL_CTX_free>>;
 using SslPtr = std::unique_ptr<SSL, Releaser<SSL_free>>;
+using BioPtr = std::unique_ptr<BIO, Releaser<BIO_free>>;
 using BioMethodPtr = std::unique_ptr<BIO_METHOD, Releaser<BIO_meth_free>>;
 
 }  // namespace prime::net

@@ -41,6 +41,14 @@ msghdr message(std::array<iovec, 2>& parts, const void* first, std::size_t first
 
 }  // namespace
 
+Channel::Io send_some(int fd, std::span<const std::byte> first, std::span<const std::byte> second) {
+  std::array<iovec, 2> parts;
+  const msghdr header = message(parts, first.data(), first.size(), second.data(), second.size());
+  const ssize_t count = ::sendmsg(fd, &header, MSG_NOSIGNAL);
+  if (count > 0) return {Channel::State::Ok, static_cast<std::size_t>(count)};
+  return {state_of(errno, Channel::State::WantWrite), 0};
+}
+
 PlainChannel::~PlainChannel() { socket_->shutdown(); }
 
 Channel::Io PlainChannel::read(std::span<std::byte> into) { return receive_some(socket_->fd(), into); }
@@ -55,11 +63,7 @@ Channel::Io PlainChannel::scatter(std::span<std::byte> first, std::span<std::byt
 }
 
 Channel::Io PlainChannel::gather(std::span<const std::byte> first, std::span<const std::byte> second) {
-  std::array<iovec, 2> parts;
-  const msghdr header = message(parts, first.data(), first.size(), second.data(), second.size());
-  const ssize_t count = ::sendmsg(socket_->fd(), &header, MSG_NOSIGNAL);
-  if (count > 0) return {State::Ok, static_cast<std::size_t>(count)};
-  return {state_of(errno, State::WantWrite), 0};
+  return send_some(socket_->fd(), first, second);
 }
 
 }  // namespace prime::net

@@ -25,8 +25,9 @@ class PlainChannel final : public Channel {
   PeerId peer_;
 };
 
-/// The bare calls, for the handshake that precedes a channel.
+/// The bare calls, for the handshake that precedes a channel, and where the kernel encrypts.
 Channel::Io receive_some(int fd, std::span<std::byte> into);
 Channel::Io send_some(int fd, std::span<const std::byte> from);
+Channel::Io send_some(int fd, std::span<const std::byte> first, std::span<const std::byte> second);
 
 }  // namespace prime::net

@@ -15,7 +15,10 @@ namespace prime::net {
 
 Socket::~Socket() { ::close(fd_); }
 
-void Socket::shutdown() noexcept { ::shutdown(fd_, SHUT_RDWR); }
+void Socket::shutdown() noexcept {
+  shut_down_ = true;
+  ::shutdown(fd_, SHUT_RDWR);
+}
 
 void Socket::end_politely() noexcept {
   // Bounded, because the other end may be one that never stops sending.

@@ -1,6 +1,7 @@
 // Owns Socket: a connected, non-blocking TCP socket that several parts of a process know of.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <poll.h>
 #include <string>
@@ -24,12 +25,15 @@ class Socket {
   [[nodiscard]] int fd() const { return fd_; }
   /// Any thread, any number of times.
   void shutdown() noexcept;
+  /// Whether `shutdown` was called. A kernel that encrypts takes what is written then, and keeps it.
+  [[nodiscard]] bool is_shut_down() const { return shut_down_; }
   /// Ends sending and throws away what has come in: closing with unread bytes would reset the connection, and the other end might
   /// lose the last words that tell it why.
   void end_politely() noexcept;
 
  private:
   const int fd_;
+  std::atomic<bool> shut_down_ = false;
 };
 
 using SocketPtr = std::shared_ptr<Socket>;

@@ -3,10 +3,15 @@
 #include "runtime/net/tls_channel.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <linux/tls.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <utility>
 
 #include "runtime/net/plain_channel.hpp"
@@ -28,9 +33,26 @@ int moved(BIO* bio, ssize_t count, int retry_flag) {
   return static_cast<int>(count);
 }
 
+/// A record that is not data, such as an alert; the kernel encrypts it.
+ssize_t send_record(int fd, unsigned char type, std::span<const std::byte> bytes) {
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof type)> space{};
+  iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = space.data();
+  message.msg_controllen = space.size();
+  cmsghdr* const head = CMSG_FIRSTHDR(&message);
+  *head = {CMSG_LEN(sizeof type), SOL_TLS, TLS_SET_RECORD_TYPE};
+  std::memcpy(CMSG_DATA(head), &type, sizeof type);
+  return ::sendmsg(fd, &message, MSG_NOSIGNAL);
+}
+
 int send_bytes(BIO* bio, const char* from, int size) {
   TlsWire& wire = wire_of(bio);
   const std::span bytes{reinterpret_cast<const std::byte*>(from), static_cast<std::size_t>(size)};
+  if (const auto type = std::exchange(wire.record_type, 0); type != 0)
+    return moved(bio, send_record(wire.socket->fd(), type, bytes), BIO_FLAGS_WRITE);
   if (!wire.gathers) return moved(bio, ::send(wire.socket->fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL), BIO_FLAGS_WRITE);
   wire.records.insert(wire.records.end(), bytes.begin(), bytes.end());
   return moved(bio, size, BIO_FLAGS_WRITE);
@@ -57,9 +79,25 @@ int receive_bytes(BIO* bio, char* into, int size) {
   return moved(bio, static_cast<ssize_t>(count), BIO_FLAGS_READ);
 }
 
-long control(BIO* bio, int command, long, void*) {
-  if (command == BIO_CTRL_EOF) return BIO_test_flags(bio, BIO_FLAGS_IN_EOF) != 0 ? 1 : 0;
-  return command == BIO_CTRL_FLUSH ? 1 : 0;
+/// What OpenSSL asks of a BIO that may have the kernel encrypt. The names are its own; bio.h keeps the numbers free for them.
+constexpr int SET_KTLS = 72;
+constexpr int SET_KTLS_RECORD_TYPE = 74;
+constexpr int CLEAR_KTLS_RECORD_TYPE = 75;
+
+/// It does not where it has no TLS; only sending, where `number` is not 0, is left to it.
+bool kernel_takes(int fd) { return ::setsockopt(fd, IPPROTO_TCP, TCP_ULP, "tls", sizeof "tls") == 0; }
+
+long control(BIO* bio, int command, long number, void* pointer) {
+  TlsWire& wire = wire_of(bio);
+  switch (command) {
+    case BIO_CTRL_EOF: return BIO_test_flags(bio, BIO_FLAGS_IN_EOF) != 0 ? 1 : 0;
+    case BIO_CTRL_FLUSH: return 1;
+    case SET_KTLS: return number != 0 && kernel_takes(wire.socket->fd()) ? BIO_ctrl(wire.kernel.get(), SET_KTLS, number, pointer) : 0;
+    case BIO_CTRL_GET_KTLS_SEND: return BIO_get_ktls_send(wire.kernel.get());
+    case SET_KTLS_RECORD_TYPE: wire.record_type = static_cast<unsigned char>(number); return 0;
+    case CLEAR_KTLS_RECORD_TYPE: wire.record_type = 0; return 0;
+    default: return 0;
+  }
 }
 
 int prepare(BIO* bio) {
@@ -101,7 +139,8 @@ Channel::State state_after(SSL* session, int result) {
   return why == SSL_ERROR_ZERO_RETURN ? Channel::State::Closed : Channel::State::Failed;
 }
 
-TlsChannel::TlsChannel(TlsWirePtr wire, SslPtr session, PeerId peer) : wire_(std::move(wire)), session_(std::move(session)), peer_(peer) {
+TlsChannel::TlsChannel(TlsWirePtr wire, SslPtr session, PeerId peer)
+    : wire_(std::move(wire)), session_(std::move(session)), peer_(peer), kernel_encrypts_(BIO_get_ktls_send(SSL_get_wbio(session_.get()))) {
   wire_->gathers = true;
 }
 
@@ -128,6 +167,8 @@ int TlsChannel::encrypt(std::span<const std::byte> from) {
 
 Channel::Io TlsChannel::gather(std::span<const std::byte> first, std::span<const std::byte> second) {
   TlsWire& wire = *wire_;
+  if (kernel_encrypts_ && wire.socket->is_shut_down()) return {State::Failed, 0};
+  if (kernel_encrypts_) return send_some(wire.socket->fd(), first, second);
   if (encrypted_ == 0) {
     int result = encrypt(first);
     if (result == 1) result = encrypt(second);

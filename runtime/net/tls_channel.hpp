@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "runtime/net/channel.hpp"
@@ -14,8 +15,12 @@ namespace prime::net {
 
 /// What a TLS session reads from and writes to. A record holds 16 KiB at most: a call for each would cost more than its encryption.
 struct TlsWire {
+  explicit TlsWire(SocketPtr to) : socket(std::move(to)), kernel(BIO_new_socket(socket->fd(), BIO_NOCLOSE)) {}
+
   SocketPtr socket;
-  bool gathers = false;  ///< what the session writes waits in `records` until `send_records`; otherwise it leaves at once
+  BioPtr kernel;                  ///< asks the kernel to encrypt what is sent (CONFIG_TLS, module tls), if it can
+  unsigned char record_type = 0;  ///< of the next record that the session sends through the kernel, unless it is data
+  bool gathers = false;           ///< what the session writes waits in `records` until `send_records`; otherwise it leaves at once
   std::vector<std::byte> records;
   std::size_t sent = 0;
   std::unique_ptr<std::byte[]> received;  ///< read from the socket, not yet asked for by the session; none while it is idle
@@ -41,6 +46,8 @@ class TlsChannel final : public Channel {
   [[nodiscard]] bool vouches() const override { return true; }
   [[nodiscard]] PeerId peer() const override { return peer_; }
   void shutdown() noexcept override { wire_->socket->shutdown(); }
+  /// Then OpenSSL has no part in sending any more. It still decrypts: its 3.0 leaves that to no kernel under TLS 1.3.
+  [[nodiscard]] bool kernel_encrypts() const { return kernel_encrypts_; }
 
  private:
   /// Encrypts the beginning of `from` as long as the records of one call have room; what the session says if it refuses.
@@ -49,6 +56,7 @@ class TlsChannel final : public Channel {
   TlsWirePtr wire_;
   SslPtr session_;
   PeerId peer_;
+  bool kernel_encrypts_;
   std::size_t encrypted_ = 0;  ///< bytes whose records have not left yet: their caller offers them again until they have
 };
 

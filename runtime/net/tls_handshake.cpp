@@ -17,9 +17,7 @@ namespace {
 class TlsHandshake : public Handshake {
  public:
   TlsHandshake(SocketPtr socket, const Credentials& credentials, SSL_CTX* context)
-      : credentials_(credentials), wire_(std::make_unique<TlsWire>()), session_(make_session(context, *wire_)) {
-    wire_->socket = std::move(socket);
-  }
+      : credentials_(credentials), wire_(std::make_unique<TlsWire>(std::move(socket))), session_(make_session(context, *wire_)) {}
 
   Step advance() final {
     if (!session_) return failed(ErrorName::InternalError, "OpenSSL cannot make a TLS session");

@@ -1,6 +1,9 @@
 // Owns the tests of who is let in, who is refused, and by which name.
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <openssl/err.h>
 #include <optional>
 #include <string>
@@ -8,6 +11,7 @@
 #include <vector>
 
 #include "runtime/net/certificate_authority.hpp"
+#include "runtime/net/tls_channel.hpp"
 #include "tests/runtime/net/support.hpp"
 
 BOOST_AUTO_TEST_SUITE(dialing)
@@ -82,6 +86,20 @@ BOOST_AUTO_TEST_CASE(megabytes_cross_both_transports_without_a_wrong_byte) {
     sender.join();
     BOOST_TEST((got == sent));
   }
+}
+
+/// `modprobe tls` makes it so, before the test; all others of this program then go through the kernel, too.
+BOOST_AUTO_TEST_CASE(the_kernel_encrypts_what_is_sent_if_it_has_tls) {
+  std::ifstream names("/proc/sys/net/ipv4/tcp_available_ulp");
+  const std::vector<std::string> available{std::istream_iterator<std::string>(names), {}};
+  const bool has_tls = std::ranges::find(available, "tls") != available.end();
+  BOOST_TEST_MESSAGE("this kernel has " << (has_tls ? "TLS" : "no TLS (CONFIG_TLS, module tls): OpenSSL must encrypt"));
+  Host host(credentials(KEY, HOST_ID));
+  const auto dialed = dial(host.address(), Protocol::Lane, guest_credentials(), Expectation::peer(HOST_ID), PATIENCE);
+  BOOST_REQUIRE(dialed);
+  const auto arrival = host.take();
+  BOOST_TEST(dynamic_cast<const TlsChannel&>(**dialed).kernel_encrypts() == has_tls);
+  BOOST_TEST(dynamic_cast<const TlsChannel&>(*arrival.channel).kernel_encrypts() == has_tls);
 }
 
 BOOST_AUTO_TEST_CASE(names_and_ipv6_are_dialed_as_well) {
