@@ -39,22 +39,11 @@ bool is_dead(const State& s) {
   return true;
 }
 
-/// As far as this rank has heard.
-bool all_are_here(const State& s) {
-  const auto none = [](const Ranks& ranks) { return std::ranges::find(ranks, true) == ranks.end(); };
-  return none(s.lost) && std::ranges::all_of(s.doubts, [&](const auto& said) { return !said || none(*said); });
-}
-
 /// Begins to doubt, or says again whom it has lost.
 Transition doubt(State state, Error cause) {
   if (!state.cause) state.cause = std::move(cause);
   if (state.phase == Phase::Reducing) return abort(std::move(state));
   state.phase = Phase::Doubting;
-  // Then a deadline has passed somewhere, and all look from now on: whoever is given up on is given up on by all within one look.
-  if (state.looks == 0 && all_are_here(state)) {
-    state.looks = 1;
-    state.asking = true;
-  }
   if (is_dead(state)) return abort(std::move(state));
   return {std::move(state), {{Word::Doubt, std::nullopt}}};
 }
@@ -78,12 +67,11 @@ std::optional<std::uint32_t> silent(const State& state, const Ranks& heard = {})
   return std::nullopt;
 }
 
-/// At the deadline.
+/// At the deadline. Who doubts already says so again: now it asks.
 Transition ask(State state, Error cause) {
   if (is_decided(state)) return nothing(std::move(state));
-  auto asked = fail(std::move(state), std::move(cause));
-  asked.state.asking = true;
-  return asked;
+  state.asking = true;
+  return doubt(std::move(state), std::move(cause));
 }
 
 /// Of these ranks nothing counts any more.
@@ -124,13 +112,16 @@ Transition vote_from(State state, std::uint32_t rank, const Digest& digest, cons
   return state.phase == Phase::Voted ? count(std::move(state)) : nothing(std::move(state));
 }
 
-Transition doubt_from(State state, std::uint32_t rank, Ranks its_lost) {
+Transition doubt_from(State state, std::uint32_t rank, Ranks its_lost, bool its_deadline) {
   state.answered[rank] = true;
   if (state.phase == Phase::Committed) return {std::move(state), {{Word::Committed, rank}}};
   if (state.phase == Phase::Aborted) return {std::move(state), {{Word::Aborted, rank}}};
+  const auto* why = std::ranges::find(its_lost, true) == its_lost.end() ? " gives the operation up" : " lost another one";
   state.doubts[rank] = std::move(its_lost);
-  if (state.phase == Phase::Doubting) return is_dead(state) ? abort(std::move(state)) : nothing(std::move(state));
-  const auto* why = all_are_here(state) ? " gives the operation up" : " lost another one";
+  const bool begins = its_deadline && state.looks == 0 && state.phase != Phase::Reducing;
+  if (begins) state.looks = 1;
+  if (begins) state.asking = true;
+  if (state.phase == Phase::Doubting && !begins) return is_dead(state) ? abort(std::move(state)) : nothing(std::move(state));
   return doubt(std::move(state), Error{ErrorName::LaneBroken, "rank " + std::to_string(rank) + why});
 }
 
@@ -188,6 +179,8 @@ Transition fail(State state, Error cause) {
   if (state.phase != Phase::Reducing && state.phase != Phase::Voted) return nothing(std::move(state));
   return doubt(std::move(state), std::move(cause));
 }
+
+bool asks(const State& state) { return state.looks > 0; }
 
 bool is_over(const State& state) { return state.phase == Phase::Committed || (state.phase == Phase::Aborted && !silent(state)); }
 

@@ -48,7 +48,7 @@ struct State {
 };
 
 enum class Word : std::uint8_t { Vote, Doubt, Committed, Aborted };
-/// To be said to one rank, or to all that are not lost. A vote carries `own`, a doubt `lost`.
+/// To be said to one rank, or to all that are not lost. A vote carries `own`, a doubt `lost` and whether this rank `asks`.
 struct Saying {
   Word word = Word::Vote;
   std::optional<std::uint32_t> to;
@@ -64,7 +64,8 @@ State start(std::uint32_t rank, std::uint32_t world);
 /// machine that is) may find all votes when it goes on, while the others have long given it up: votes count no more then.
 Transition complete(State state, const Digest& digest, const std::optional<Error>& late = {});
 Transition vote_from(State state, std::uint32_t rank, const Digest& digest, const std::optional<Error>& late = {});
-Transition doubt_from(State state, std::uint32_t rank, Ranks its_lost);
+/// `asks`: as that rank says, a deadline has passed.
+Transition doubt_from(State state, std::uint32_t rank, Ranks its_lost, bool asks);
 Transition committed_by(State state, std::uint32_t rank);
 Transition aborted_by(State state, std::uint32_t rank);
 /// Nothing will ever come from this rank.
@@ -76,8 +77,10 @@ Transition lost(State state, std::uint32_t rank, Error cause);
 Transition look(State state, const Ranks& heard, Error cause);
 /// This rank cannot go on.
 Transition fail(State state, Error cause);
-/// It will not go on, nor wait for who answers.
+/// It will not go on, nor wait for who answers. Once it has voted it still waits for how the others end: one may commit by its vote.
 Transition cancel(State state, Error cause);
+/// Whether a deadline has passed, as far as this rank knows.
+bool asks(const State& state);
 
 bool is_over(const State& state);
 /// Whether a word of this rank may still matter.

@@ -16,7 +16,7 @@ namespace prime::lanes {
 
 inline constexpr std::size_t HEADER_BYTES = 64;
 inline constexpr std::size_t MAX_PAYLOAD_BYTES = 512 * 1024;
-inline constexpr std::uint8_t FRAME_VERSION = 6;
+inline constexpr std::uint8_t FRAME_VERSION = 7;
 
 using HeaderBytes = std::array<std::byte, HEADER_BYTES>;
 

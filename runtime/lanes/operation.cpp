@@ -310,6 +310,7 @@ Frame Operation::frame_of(vote::Word word) const {
     case vote::Word::Doubt:
       kind = PieceKind::Doubt;
       for (const bool lost : vote_.lost) payload.push_back(lost ? std::byte{1} : std::byte{0});
+      payload[plan_.rank()] = vote::asks(vote_) ? std::byte{1} : std::byte{0};  // nobody loses itself
       break;
     case vote::Word::Committed: kind = PieceKind::Committed; break;
     case vote::Word::Aborted: kind = PieceKind::Aborted; break;

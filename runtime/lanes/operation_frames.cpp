@@ -119,7 +119,9 @@ Result<void> Operation::received(std::uint32_t from, Reception reception, Instan
     case PieceKind::Doubt: {
       vote::Ranks lost(plan_.world());
       for (std::uint32_t rank = 0; rank < plan_.world(); ++rank) lost[rank] = reception.into[rank] != std::byte{0};
-      obey(vote::doubt_from(std::move(vote_), from, std::move(lost)));
+      const bool asks = lost[from];
+      lost[from] = false;
+      obey(vote::doubt_from(std::move(vote_), from, std::move(lost), asks));
       break;
     }
     case PieceKind::Committed: obey(vote::committed_by(std::move(vote_), from)); break;

@@ -87,7 +87,8 @@ class Reduction {
   Result<ReduceInfo> wait();
   /// Empty when it still runs after `limit`.
   std::optional<Result<ReduceInfo>> wait_for(std::chrono::nanoseconds limit);
-  /// Asks for an end; it may have been committed already. `wait` tells.
+  /// Asks for an end; it may have been committed already, or be by the others: `wait` tells, once these have said how they end, or after
+  /// the deadline and the seconds above.
   void cancel();
 
  private:

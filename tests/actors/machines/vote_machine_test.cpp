@@ -21,6 +21,7 @@ struct Network {
     vote::Word word;
     Digest digest;
     vote::Ranks lost;
+    bool asks;
   };
   explicit Network(std::uint32_t world, std::uint64_t seed)
       : random(seed),
@@ -44,7 +45,7 @@ struct Network {
     for (const auto& saying : transition.sayings)
       for (std::uint32_t to = 0; to < world(); ++to)
         if (to != rank && (saying.to ? *saying.to == to : !states[rank].lost[to]) && !down[link(rank, to)])
-          links[link(rank, to)].push_back({saying.word, states[rank].own, states[rank].lost});
+          links[link(rank, to)].push_back({saying.word, states[rank].own, states[rank].lost, vote::asks(states[rank])});
   }
   void complete(std::uint32_t rank) {
     completed[rank] = true;
@@ -56,7 +57,7 @@ struct Network {
     heard[to][from] = true;
     switch (message.word) {
       case vote::Word::Vote: return apply(to, vote::vote_from(states[to], from, message.digest, late[to]));
-      case vote::Word::Doubt: return apply(to, vote::doubt_from(states[to], from, message.lost));
+      case vote::Word::Doubt: return apply(to, vote::doubt_from(states[to], from, message.lost, message.asks));
       case vote::Word::Committed: return apply(to, vote::committed_by(states[to], from));
       case vote::Word::Aborted: return apply(to, vote::aborted_by(states[to], from));
     }
@@ -241,8 +242,9 @@ struct Freeze {
 constexpr std::uint64_t EARLIEST = 2;
 constexpr std::uint64_t LOOKING = 4 * vote::LOOKS;
 
-void play(Network& network, const std::vector<std::uint64_t>& deadlines, const Freeze& freeze) {
+void play(Network& network, const std::vector<std::uint64_t>& deadlines, const Freeze& freeze, std::optional<Freeze> crash) {
   for (std::uint64_t second = 0; second < std::ranges::max(deadlines) + LOOKING; ++second) {
+    if (crash && second == crash->stops) network.kill(crash->one);
     for (std::uint32_t r = 0; r < network.world(); ++r)
       if (second == deadlines[r]) network.late[r] = CAUSE;
     if (second == freeze.goes_on) network.thaw(freeze.one);
@@ -255,7 +257,8 @@ void play(Network& network, const std::vector<std::uint64_t>& deadlines, const F
   }
 }
 
-/// One stands still from a second before the deadline on, or after it, for a while or for good. The deadlines of half of the runs differ.
+/// One stands still from a second before the deadline on, or after it, for a while or for good. The deadlines of half of the runs differ,
+/// and in some another one crashes.
 BOOST_AUTO_TEST_CASE(after_the_deadline_who_stands_still_is_named_and_nobody_else_and_all_that_go_on_agree) {
   std::size_t named = 0;
   std::size_t unnamed = 0;
@@ -276,11 +279,14 @@ BOOST_AUTO_TEST_CASE(after_the_deadline_who_stands_still_is_named_and_nobody_els
                 EARLIEST + 2 * vote::LOOKS - network.random() % 2};  // when they wait no longer
     // A result takes the inputs of all: with one of them missing nobody completes it, whatever the simulation would allow.
     if (seed % 2 == 0) network.completed.assign(network.world(), true);
-    play(network, deadlines, freeze);
+    std::optional<Freeze> crash;
+    if (network.world() > 2 && seed % 5 == 0)
+      crash = Freeze{(freeze.one + 1) % network.world(), network.random() % (EARLIEST + 2 * vote::LOOKS), end};
+    play(network, deadlines, freeze, crash);
     const bool freezes = freeze.stops < end;
     const bool sleeps = freezes && freeze.goes_on >= end;
     for (std::uint32_t r = 0; r < network.world(); ++r) {
-      if (r == freeze.one && sleeps) continue;
+      if ((r == freeze.one && sleeps) || (crash && r == crash->one)) continue;
       const auto& state = network.states[r];
       BOOST_REQUIRE_MESSAGE(vote::is_over(state), "rank " << r << " of seed " << seed << " still waits");
       if (state.named)
@@ -294,7 +300,7 @@ BOOST_AUTO_TEST_CASE(after_the_deadline_who_stands_still_is_named_and_nobody_els
     }
     // Who had committed, or has more time than the others, and stands still for longer than these ask, counts as lost (docs/INVARIANTS.md).
     const bool counts_as_lost = freezes && (network.had_committed || deadlines[freeze.one] > EARLIEST);
-    if (counts_as_lost && network.states[(freeze.one + 1) % network.world()].phase == vote::Phase::Aborted) {
+    if (counts_as_lost && network.states[(freeze.one + network.world() - 1) % network.world()].phase == vote::Phase::Aborted) {
       divided += network.states[freeze.one].phase == vote::Phase::Committed ? 1 : 0;
       network.alive[freeze.one] = false;
     }
@@ -306,11 +312,35 @@ BOOST_AUTO_TEST_CASE(after_the_deadline_who_stands_still_is_named_and_nobody_els
   BOOST_TEST(unnamed > 1000U);
 }
 
+/// A cancel, a loss and another result make ranks doubt, too; then one that stands still has time until the deadline.
+BOOST_AUTO_TEST_CASE(looks_begin_with_a_deadline_and_with_nothing_else) {
+  auto state = vote::complete(vote::start(0, 3), Digest{1, 2}).state;
+  const auto cancelled = vote::cancel(state, CAUSE).state;
+  BOOST_TEST(!vote::asks(cancelled));
+  state = vote::doubt_from(std::move(state), 1, vote::Ranks(3), false).state;
+  BOOST_TEST((state.phase == vote::Phase::Doubting));
+  BOOST_TEST(!vote::asks(state));
+  const auto asked = vote::doubt_from(std::move(state), 1, vote::Ranks(3), true);
+  BOOST_TEST(vote::asks(asked.state));
+  BOOST_REQUIRE(asked.sayings.size() == 1U);
+  BOOST_TEST((asked.sayings.front().word == vote::Word::Doubt));  // the others hear of it, too
+}
+
+BOOST_AUTO_TEST_CASE(who_doubts_already_says_so_again_at_its_deadline) {
+  auto state = vote::complete(vote::start(0, 3), Digest{1, 2}).state;
+  state = vote::lost(std::move(state), 2, CAUSE).state;
+  BOOST_TEST(!vote::asks(state));
+  const auto asked = vote::look(std::move(state), {}, CAUSE);
+  BOOST_TEST(vote::asks(asked.state));
+  BOOST_REQUIRE(asked.sayings.size() == 1U);
+  BOOST_TEST((asked.sayings.front().word == vote::Word::Doubt));
+}
+
 /// Else who has a later deadline might still hear of another end from the one that both waited for.
 BOOST_AUTO_TEST_CASE(a_rank_that_waits_no_longer_says_so_to_all_that_it_gave_up_on) {
   auto state = vote::complete(vote::start(1, 3), Digest{1, 2}).state;
   state = vote::look(std::move(state), {}, CAUSE).state;
-  state = vote::doubt_from(std::move(state), 0, vote::Ranks(3)).state;
+  state = vote::doubt_from(std::move(state), 0, vote::Ranks(3), false).state;
   for (std::uint32_t look = 1; look < 2 * vote::LOOKS; ++look) state = vote::look(std::move(state), vote::Ranks(3), CAUSE).state;
   BOOST_TEST((state.phase == vote::Phase::Doubting));
   const auto ended = vote::look(std::move(state), vote::Ranks(3), CAUSE);
@@ -324,7 +354,7 @@ BOOST_AUTO_TEST_CASE(a_rank_that_waits_no_longer_says_so_to_all_that_it_gave_up_
 BOOST_AUTO_TEST_CASE(a_rank_that_commits_tells_everyone_that_doubts) {
   const Digest digest{1, 2};
   auto state = vote::complete(vote::start(0, 3), digest).state;
-  state = vote::doubt_from(std::move(state), 2, vote::Ranks(3)).state;
+  state = vote::doubt_from(std::move(state), 2, vote::Ranks(3), false).state;
   state = vote::lost(std::move(state), 2, CAUSE).state;
   const auto committed = vote::committed_by(std::move(state), 1);
   BOOST_TEST((committed.state.phase == vote::Phase::Committed));

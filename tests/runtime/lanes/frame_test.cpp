@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(the_layout_is_fixed) {
   header.segment = 0x0103;
   header.chunk = 0x04030201;
   const auto bytes = encode(header);
-  BOOST_TEST(std::memcmp(bytes.data(), "PL\x06\x02\x01\x02\x03\x01", 8) == 0);
+  BOOST_TEST(std::memcmp(bytes.data(), "PL\x07\x02\x01\x02\x03\x01", 8) == 0);
   header.elsewhere = true;
   BOOST_TEST((encode(header)[3] == std::byte{0x82}));
   BOOST_TEST(std::memcmp(bytes.data() + 40, "\x01\x02\x03\x04", 4) == 0);

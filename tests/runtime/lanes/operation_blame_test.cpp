@@ -113,9 +113,16 @@ BOOST_FIXTURE_TEST_CASE(who_hears_that_another_gives_up_looks_for_answers_from_t
   now += Duration(500ms);
   say(1, PieceKind::Vote, operation->take_control(1).front().payload);
   BOOST_TEST((operation->deadline() == own_deadline));
-  const std::vector<std::byte> nobody_lost(3);
+  std::vector<std::byte> nobody_lost(3);
+  say(1, PieceKind::Doubt, nobody_lost);
+  BOOST_TEST((operation->deadline() == own_deadline), "it may only have cancelled");
+  nobody_lost[1] = std::byte{1};  // its own place: it asks
   say(1, PieceKind::Doubt, nobody_lost);
   BOOST_TEST((operation->deadline() == now + vote::LOOK_EVERY));
+  const auto words = operation->take_control(2);
+  BOOST_REQUIRE(!words.empty());
+  BOOST_TEST((words.back().header.kind == PieceKind::Doubt));
+  BOOST_TEST((words.back().payload[0] == std::byte{1}), "it asks, too");
   operation->deadline_passed(operation->deadline());
   say(1, PieceKind::Aborted, {});
   await_answers_in_vain();
