@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <fmt/ranges.h>
 
 #include "messages/data_types.hpp"
 #include "messages/membership.hpp"
@@ -68,6 +69,14 @@ std::string as_bytes(std::string& text) {
     // It explains a wrong unit by a list of all that it knows.
   }
   return "`" + typed + "` is no size such as 4096, 64K, 16M or 1G";
+}
+
+/// As `as_bytes`, of at least one f32 and of whole ones.
+std::string as_bytes_of_f32(std::string& text) {
+  const auto typed = text;
+  if (auto wrong = as_bytes(text); !wrong.empty()) return wrong;
+  const bool whole = text != "0" && std::strtoull(text.c_str(), nullptr, 10) % sizeof(float) == 0;
+  return whole ? std::string{} : "`" + typed + "` bytes are no f32 values: 4 for each, such as 4096, 64K, 16M or 1G";
 }
 
 /// "7..9"; empty when it is none.
@@ -208,13 +217,14 @@ class Table {
     bench.add_option("WHAT", bench_.what, "allreduce, lanes (all kinds, between two), kernels (one thread, beside memcpy)")
         ->required()
         ->check(CLI::IsMember({"allreduce", "lanes", "kernels"}).description(""));
-    const auto list = [&](const char* names, auto& values, const char* help, const char* type) {
+    const auto list = [&](const char* names, auto& values, const std::string& help, const char* type) {
       return bench.add_option(names, values, help)->delimiter(',')->type_name(type)->allow_extra_args(false);
     };
     list("--peers", bench_.peers, "how many processes reduce together [2,4; lanes: 2]", "N,N");
     list("--size", bench_.sizes, "bytes of f32 to reduce, such as 4K,256M [4K,64K,1M,16M,256M]", "SIZE,SIZE")
-        ->transform(CLI::Validator{as_bytes, ""});
-    list("--codec", bench_.codecs, "how values travel [none]", "CODEC,CODEC")->check(CLI::IsMember(codec_names()).description(""));
+        ->transform(CLI::Validator{as_bytes_of_f32, ""});
+    list("--codec", bench_.codecs, "how values travel: " + fmt::to_string(fmt::join(codec_names(), ", ")) + " [none]", "CODEC,CODEC")
+        ->check(CLI::IsMember(codec_names()).description(""));
     list("--lane", bench_.lanes, "what carries them: tcp, tls, shm [tcp; lanes: all]", "LANE,LANE")
         ->check(CLI::IsMember({"tcp", "tls", "shm"}).description(""));
     list("--schedule", bench_.schedules, "auto, direct, ring, whole [auto]", "SCHEDULE")

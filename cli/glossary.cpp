@@ -89,10 +89,12 @@ const std::vector<WordGroup>& glossary() {
        {
            {"bytes", "size of what is reduced, all tags together"},
            {"tags", "how many reduces run at once"},
+           {"place", "where a reduce puts its result: out, into a tensor of its own, or in, where its input lies"},
+           {"tensors", "for shm: allocated (by the group, so that the members of a machine read them where they lie) or own (any memory)"},
            {"median", "of the repeats: time of the slowest peer from a common start to the commit; beside it the least and the greatest"},
            {"bus GB/s", "2(N-1)/N of the bytes, divided by the median: what each of N peers must move at least"},
            {"CPU s/GB", "processor time of all peers for each 10^9 bytes that leave a peer"},
-           {"extra", "memory that one peer took beyond input and output, at most"},
+           {"extra", "memory that one peer took beyond input and output, at most, in all rows of so many peers"},
            {"of limit", "share of what the machine allows in the same run: bare sockets (tcp), AES-GCM alone (tls), memcpy (shm)"},
            {"path", "which version of a kernel ran: its vector instructions, `cpu` where there is one version"},
            {"GB/s touched", "bytes that a kernel read and wrote in one second, on one thread"},

@@ -88,6 +88,8 @@ class SharedMemory {
   void* memory_;
 };
 
+bool is_allocated(const Case& what) { return what.lane == Lane::Memory && what.allocated; }
+
 /// What the processes of one number of peers do. The last column of samples is what the machine allows for the same bytes.
 class Worker {
  public:
@@ -103,7 +105,6 @@ class Worker {
         begins_(begins) {
     std::uint64_t most = 0;
     for (const Case& each : cases) most = std::max(most, each.bytes);
-    const auto is_allocated = [](const Case& each) { return each.lane == Lane::Memory && each.allocated; };
     if (!std::ranges::all_of(cases, is_allocated)) own_ = own_tensors(most);
     for (const Lane lane : LANES)
       if (std::any_of(cases.begin(), cases.end(), [&](const Case& each) { return each.lane == lane; })) form(lane, members.at(lane));
@@ -232,7 +233,8 @@ class Worker {
 
 Times times_of(std::vector<double> seconds) {
   std::sort(seconds.begin(), seconds.end());
-  return Times{seconds.front(), seconds[seconds.size() / 2], seconds.back()};
+  const double median = (seconds[(seconds.size() - 1) / 2] + seconds[seconds.size() / 2]) / 2;
+  return Times{seconds.front(), median, seconds.back()};
 }
 
 Row row_of(const Case& what, const Sample* samples, std::uint32_t repeat, std::uint64_t peak_bytes) {
@@ -261,6 +263,18 @@ std::vector<std::string> addresses(std::uint32_t count, std::vector<int>& held) 
   std::vector<std::string> all;
   for (std::uint32_t i = 0; i < count; ++i) all.push_back("127.0.0.1:" + std::to_string(free_port(held)));
   return all;
+}
+
+/// Before a process of it is killed for want of memory, or throws.
+Result<void> has_memory_for(std::uint32_t peers, const std::vector<Case>& cases) {
+  const std::uint64_t most = std::ranges::max(cases, {}, &Case::bytes).bytes;
+  const bool both = std::ranges::any_of(cases, is_allocated) && !std::ranges::all_of(cases, is_allocated);
+  const double needed = static_cast<double>(most) * peers * (both ? 4 : 2);  // an input and an output of either kind
+  const double there = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  if (needed < there) return {};
+  const auto megabytes = [](double bytes) { return std::to_string(static_cast<std::uint64_t>(bytes / 1e6)) + " MB"; };
+  return fail(ErrorName::MemoryUnavailable, "--size " + std::to_string(most) + ": the tensors of " + std::to_string(peers) +
+                                                " peers take " + megabytes(needed) + ", this machine has " + megabytes(there));
 }
 
 Result<std::vector<Row>> measure_among(std::uint32_t peers, const std::vector<Case>& cases, std::uint32_t repeat,
@@ -338,6 +352,7 @@ Result<std::vector<Row>> measure_reduces(const std::vector<Case>& cases, std::ui
                   "--peers " + std::to_string(each.peers) + ": 2 to " + std::to_string(MAX_RANKS) + " processes can be measured");
     by_peers[each.peers].push_back(each);
   }
+  for (const auto& [peers, some] : by_peers) PRIME_CHECK(has_memory_for(peers, some));
   std::vector<Row> rows;
   for (const auto& [peers, some] : by_peers) {
     PRIME_TRY(auto measured, measure_among(peers, some, repeat, begins));

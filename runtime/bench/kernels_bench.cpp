@@ -38,7 +38,7 @@ double seconds_of(const std::function<void()>& work) {
 
 double median(std::vector<double> values) {
   std::ranges::sort(values);
-  return values[values.size() / 2];
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
 }
 
 // Aligned as pooled buffers are, and touched, so that no page is new in a measurement.

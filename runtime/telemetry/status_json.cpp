@@ -39,11 +39,13 @@ Json run_json(const RunStatus& status) {
               {"checkpoint_problem", or_null(status.checkpoint_problem)}};
 }
 
+/// Of a peer that is gone there is no process, and its number may be another one's by now.
 Json peer_json(const PeerStatus& peer) {
+  const auto process = [&](const std::optional<std::uint64_t>& pid) { return is_gone(peer.state) ? Json() : or_null(pid); };
   Json row{{"id", peer.id},
            {"name", peer.name},
-           {"pid", or_null(peer.pid)},
-           {"trainer_pid", or_null(peer.trainer_pid)},
+           {"pid", process(peer.pid)},
+           {"trainer_pid", process(peer.trainer_pid)},
            {"state", to_string(peer.state)},
            {"outer_step", or_null(peer.outer_step)},
            {"digest", or_null(peer.digest)},

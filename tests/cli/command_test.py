@@ -234,7 +234,11 @@ class Command(unittest.TestCase):
         cut_off = subprocess.run(measure, input="\n" * 4, capture_output=True, text=True, timeout=LIMIT_S)
         self.assertEqual(cut_off.returncode, 2)
         self.assertIn("--paced: standard input ended before round 3 of 3", cut_off.stderr)
-        self.refused(2, "bench", "kernels", "--paced", says="kernels have no rounds")
+        for flags in (["--paced"], ["--peers", "4"], ["--lane", "tcp"]):
+            self.refused(2, "bench", "kernels", *flags, says="kernels run on one thread")
+        for size in ("0", "3"):
+            self.refused(2, "bench", "allreduce", "--size", size, says="no f32 values")
+        self.refused(1, "bench", "allreduce", "--size", "64T", says="the tensors of 2 peers take")
         titles = measured.stdout.splitlines()[0]
         for column in ("path", "GB/s touched", "of memcpy"):
             self.assertIn(column, titles)
