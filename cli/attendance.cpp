@@ -23,11 +23,12 @@ Error error_of(const std::string& reason) { return telemetry::parse_error_text(r
 
 }  // namespace
 
-Attendance::Attendance(Terminal& terminal, Interrupts& interrupts, launch::StartedRun& run, std::string state_dir)
+Attendance::Attendance(Terminal& terminal, Interrupts& interrupts, launch::StartedRun& run, std::string state_dir, bool may_move)
     : terminal_(terminal),
       interrupts_(interrupts),
       run_(run),
       state_dir_(std::move(state_dir)),
+      may_move_(may_move),
       observer_(run.directory),
       watch_(run.directory),
       table_(terminal.style()) {}
@@ -95,17 +96,18 @@ bool Attendance::all_agents_ended() {
   return std::all_of(run_.peers.begin(), run_.peers.end(), [](launch::StartedPeer& peer) { return peer.process.reap().has_value(); });
 }
 
-void Attendance::wait_for_agents(Duration limit) {
+bool Attendance::wait_for_agents(Duration limit) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   while (!all_agents_ended()) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return;
+    if (left.count() <= 0) return true;
     std::vector<pollfd> watched{pollfd{interrupts_.descriptor(), POLLIN, 0}};
     for (auto& peer : run_.peers)
       if (!peer.process.reap()) watched.push_back(pollfd{peer.process.pid_descriptor(), POLLIN, 0});
     ::poll(watched.data(), watched.size(), static_cast<int>(left.count()));
-    if (interrupts_.take()) return;
+    if (interrupts_.take()) return false;
   }
+  return true;
 }
 
 /// The coordinator first: it tells every peer of the run to save what it holds. A second interrupt ends the patience.
@@ -168,7 +170,7 @@ int Attendance::interrupted() {
   terminal_.say("Stopping",
                 unwritten      ? "the output cannot be written"
                 : reader_gone_ ? "nobody reads the output any more"
-                               : "the peers save what they hold; again to stop at once",
+                               : "all; the peers save what they hold (once more: at once)",
                 Role::Degraded);
   stop_all();
   if (!observer_.run().ended) note_end(run_.directory, Error{ErrorName::RunStopped, "by its owner, by force"});
@@ -191,6 +193,10 @@ int Attendance::state_gone() {
 /// Its guard would have started it again, and is gone, too: nobody is to wait for it.
 int Attendance::coordinator_lost() {
   const auto how = launch::describe_wait_status(run_.coordinator.reap().value_or(0));
+  if (may_move_ && !all_agents_ended() && !telemetry::is_gone(telemetry::coordinator_journal(run_.directory))) {
+    terminal_.say("Lost", "the coordinator: " + how + "; the peers here go on with who stands by, if somebody does", Role::Degraded);
+    return led_elsewhere();
+  }
   terminal_.say("Lost", "the coordinator: " + how + "; the peers save what they hold", Role::Bad);
   stop_all();
   print_result(to_string(telemetry::RunState::Failed));
@@ -201,6 +207,18 @@ int Attendance::coordinator_lost() {
       terminal_.complain(cause ? std::move(*cause).with_context("the coordinator served the run") : Error{ErrorName::CoordinatorLost, how});
   tell_what_was_saved();
   return exit_code;
+}
+
+/// What is committed now stands in the journals of who leads and of each peer; here only the peers' end is seen.
+int Attendance::led_elsewhere() {
+  while (!all_agents_ended())
+    if (!wait_for_agents(FAREWELL_LIMIT)) return interrupted();
+  show_news();
+  if (!std::ranges::all_of(run_.peers, [](launch::StartedPeer& peer) { return peer.process.reap() == 0; })) return deserted();
+  print_result(to_string(telemetry::RunState::Done));
+  terminal_.say("Done", "the peers here; another machine led the run to its end");
+  tell_what_was_saved();
+  return 0;
 }
 
 /// Every peer is gone before the end: what the first of them complained about is the cause.

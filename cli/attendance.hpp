@@ -15,7 +15,8 @@ namespace prime::cli {
 
 class Attendance {
  public:
-  Attendance(Terminal& terminal, Interrupts& interrupts, launch::StartedRun& run, std::string state_dir);
+  /// `may_move`: another machine may stand by, and serve the run when this one's coordinator is gone.
+  Attendance(Terminal& terminal, Interrupts& interrupts, launch::StartedRun& run, std::string state_dir, bool may_move);
   /// Returns the exit code of `up`.
   int until_the_end();
 
@@ -26,12 +27,14 @@ class Attendance {
   void show_news();
   void tell_of_the_end(const store::JournalLine& line);
   bool all_agents_ended();
-  void wait_for_agents(Duration limit);
+  /// False when it was interrupted.
+  bool wait_for_agents(Duration limit);
   void stop_all();
   int finish();
   int interrupted();
   int state_gone();
   int coordinator_lost();
+  int led_elsewhere();
   int deserted();
   int report_early_end(const telemetry::RunStatus& status);
   void tell_what_was_saved();
@@ -41,6 +44,7 @@ class Attendance {
   Interrupts& interrupts_;
   launch::StartedRun& run_;
   std::string state_dir_;  ///< as `--state-dir` named it
+  bool may_move_;
   telemetry::RunObserver observer_;
   telemetry::JournalWatch watch_;
   StepTable table_;

@@ -142,7 +142,8 @@ bool line_came() {
 int run_command(const BenchArguments& arguments, Terminal& terminal) {
   if (arguments.what == "kernels") {
     if (arguments.paced || !arguments.peers.empty() || !arguments.lanes.empty())
-      return terminal.complain(Error{ErrorName::Usage, "--paced, --peers and --lane are for allreduce and lanes: kernels run on one thread"});
+      return terminal.complain(
+          Error{ErrorName::Usage, "--paced, --peers and --lane are for allreduce and lanes: kernels run on one thread"});
     bench::KernelsBenchOptions options;
     options.reference = false;  // they take minutes, and serve the tests
     if (!arguments.sizes.empty()) options.values = arguments.sizes.front() / sizeof(float);

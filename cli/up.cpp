@@ -126,7 +126,8 @@ int run_command(const UpArguments& arguments, Terminal& terminal) {
   }
   terminal.say("Join", join_text(*request) + "\n  " + join_line(typed_program(), run->invite, request->manifest));
   if (const auto standby = standby_line(*run, *request); !standby.empty()) terminal.say("Stand by", "on another machine by\n" + standby);
-  return Attendance{terminal, interrupts, *run, arguments.common.state_dir}.until_the_end();
+  const bool may_move = !request->manifest.shared.membership.standby.etcd.empty();
+  return Attendance{terminal, interrupts, *run, arguments.common.state_dir, may_move}.until_the_end();
 }
 
 }  // namespace prime::cli

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -62,8 +63,9 @@ def on(machine, command):
 class Run:
     """One run in its own directory. Ends every process that it started, by id."""
 
-    def __init__(self, peers, *, env=None, up_flags=(), machine=None, held_at=None, **manifest):
-        """`held_at` is an outer step that does not end before `release`: what the test does meanwhile cannot come too late."""
+    def __init__(self, peers, *, env=None, up_flags=(), machine=None, held_at=None, foreground=False, **manifest):
+        """`held_at` is an outer step that does not end before `release`: what the test does meanwhile cannot come too late.
+        `foreground`: `up` watches its run; its process is `attended`."""
         values = dict(outer_steps=6, inner_steps=4, deadline="20s", alone="wait", minimum=2, beat="100ms", dead_after="10s",
                       transport="tls", restarts=3, wait_limit="2min", grace="1min", correlated="continue", ring="join_order", every=0, standby="{}", shards=1, trainer=QUADRATIC, stall_limit="1min")
         if held_at:
@@ -81,13 +83,29 @@ class Run:
         if held_at:
             self.hold.touch()
             self.env |= {"PRIME_QUADRATIC_HELD_AT": str(held_at), "PRIME_QUADRATIC_HELD_BY": str(self.hold)}
-        command = [PRIMECTL, "up", self.manifest, "--local", str(peers), "-d", "-o", "json", "--state-dir", self.state, *up_flags]
+        command = [PRIMECTL, "up", self.manifest, "--local", str(peers), "-o", "json", "--state-dir", self.state, *up_flags]
+        if foreground:
+            self.attend(command)
+            return
+        command.append("-d")
         done = subprocess.run(on(machine, command), env=self.env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         if done.returncode != 0:
             shutil.rmtree(self.directory, ignore_errors=True)
             raise AssertionError(f"up: exit {done.returncode}\n{done.stderr}")
         self.up = json.loads(done.stdout)
         self.run_directory = pathlib.Path(self.up["state_dir"])
+
+    def attend(self, command):
+        """What `up -d` says in JSON is gathered from what a watching one leaves and says."""
+        said = self.directory / "up.log"
+        with open(said, "wb") as log, open(self.directory / "up.json", "wb") as result:
+            self.attended = subprocess.Popen(on(self.machine, command), env=self.env, stdout=result, stderr=log, stdin=subprocess.DEVNULL)
+        self.processes.append(self.attended)
+        invite = wait_until("the line to join by", lambda: re.search(rb"prime://[^'\s]+", said.read_bytes()))[0].decode()
+        (self.run_directory,) = (path.parent.parent for path in self.state.glob("*/coordinator/journal.jsonl"))
+        self.up = {"run_id": self.run_directory.name, "invite": invite, "state_dir": str(self.run_directory)}
+        self.up["peers"] = self.status()["peers"]
+        self.up["coordinator"] = {"pid": self.coordinator_pid()}
 
     def __enter__(self):
         return self

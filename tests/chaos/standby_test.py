@@ -138,6 +138,18 @@ class StandbyTakesOver(unittest.TestCase):
             self.assertEqual({revision: c["digest"] for revision, c in commits.items()}, digests)
             self.assertEqual({c["epoch"] for c in commits.values()}, {commits[1]["epoch"]}, "nobody was lost, so the view stays")
             self.assertEqual(standby.status()["run"]["state"], "done")
+
+    def test_an_up_that_watches_leaves_its_peers_to_the_standby(self):
+        with Etcd() as etcd, StandbyRun(etcd, outer_steps=STEPS, dead_after="20s", env=SLOW, foreground=True) as run:
+            standby = run.stand_by()
+            run.wait_until_known(standby)
+            run.wait_for("outer_step_committed", 5)
+            os.kill(run.guard(), signal.SIGKILL)
+            standby.wait_for("run_done")
+            self.assertEqual(run.attended.wait(timeout=LIMIT_S), 0, (run.directory / "up.log").read_text())
+            self.assertIn("go on with who stands by", (run.directory / "up.log").read_text())
+            self.assertEqual(json.loads((run.directory / "up.json").read_text().splitlines()[-1])["state"], "done")
+            self.assertEqual({c["contributors"] and len(c["contributors"]) for c in run.decided().values()}, {3})
             self.assertNotIn(run.up["invite"].split("#")[1], str(etcd.everything()), "the run's key is no business of etcd's")
 
     def test_one_after_the_other_takes_over_at_any_moment_of_a_step(self):
