@@ -133,8 +133,8 @@ class Run:
         """The last that the coordinator and the joiners said, for whoever reads of the failure elsewhere."""
         for line in [line for line in self.coordinator() if line["event"] not in ("waiting", "peer_ready")][-40:]:
             print({key: value for key, value in line.items() if key not in ("digest", "seq", "contributors")})
-        for index in range(len(self.processes)):
-            print(f"joiner {index}:", *self.join_log(index).splitlines()[-6:], sep="\n  ")
+        for log in sorted(self.directory.glob("*.log")):  # of `up` that watches, and of joiners
+            print(f"{log.stem}:", *log.read_text(errors="replace").splitlines()[-6:], sep="\n  ")
 
     def guard(self):
         """The process that starts the coordinator again."""

@@ -80,6 +80,12 @@ class Dev(unittest.TestCase):
         self.assertRegex(self.dev("quickstart", program="./dev", folder=self.root).stderr, "^build/release/bin/primectl:")
         self.assertRegex(self.dev("quickstart", program="./checkout/dev", folder=self.root.parent).stderr, f"^{self.root}/build/release/bin/primectl:")
 
+    def test_quickstart_takes_another_number_of_peers(self):
+        (self.root / "build" / "release" / "bin").mkdir()
+        (self.root / "build" / "release" / "bin" / "primectl").symlink_to(shutil.which("echo"))
+        self.assertEqual(self.dev("quickstart").stdout, "up manifests/quickstart.yaml --local 3\n")
+        self.assertEqual(self.dev("quickstart", "--local", "2").stdout, "up manifests/quickstart.yaml --local 2\n")
+
     def test_clean_says_what_it_removes(self):
         done = self.dev("clean")
         self.assertRegex(done.stderr, r"^dev: removed build \(\S+\); \.venv stays\n$")
