@@ -71,11 +71,13 @@ std::string as_bytes(std::string& text) {
   return "`" + typed + "` is no size such as 4096, 64K, 16M or 1G";
 }
 
-/// As `as_bytes`, of at least one f32 and of whole ones.
+/// As `as_bytes`, of at least one f32, of whole ones, and no more than any machine has.
+constexpr std::uint64_t MAX_TENSOR_BYTES = 1ULL << 50;
 std::string as_bytes_of_f32(std::string& text) {
   const auto typed = text;
   if (auto wrong = as_bytes(text); !wrong.empty()) return wrong;
-  const bool whole = text != "0" && std::strtoull(text.c_str(), nullptr, 10) % sizeof(float) == 0;
+  const auto bytes = std::strtoull(text.c_str(), nullptr, 10);
+  const bool whole = bytes > 0 && bytes <= MAX_TENSOR_BYTES && bytes % sizeof(float) == 0 && text.front() != '-';
   return whole ? std::string{} : "`" + typed + "` bytes are no f32 values: 4 for each, such as 4096, 64K, 16M or 1G";
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <new>
 #include <poll.h>
 #include <unistd.h>
 
@@ -77,6 +78,7 @@ std::string fixed(double value) {
 
 std::string table_of(const std::vector<bench::Row>& rows) {
   std::vector<std::vector<std::string>> cells;
+  cells.reserve(rows.size());
   for (const auto& row : rows)
     cells.push_back(
         {std::to_string(row.what.peers), bytes_figure(row.what.bytes), std::to_string(row.what.tags), std::string(to_string(row.what.lane)),
@@ -112,6 +114,7 @@ nlohmann::ordered_json to_json(const bench::KernelRow& row) {
 
 std::string table_of(const std::vector<bench::KernelRow>& rows) {
   std::vector<std::vector<std::string>> cells;
+  cells.reserve(rows.size());
   for (const auto& row : rows)
     cells.push_back({row.kernel, row.codec, row.path, fixed(row.bytes_touched_per_s / 1e9), fixed(row.memcpy_share)});
   return columns({{"kernel"}, {"codec or type"}, {"path"}, {"GB/s touched", Align::Right}, {"of memcpy", Align::Right}}, cells);
@@ -149,7 +152,11 @@ int run_command(const BenchArguments& arguments, Terminal& terminal) {
     if (!arguments.sizes.empty()) options.values = arguments.sizes.front() / sizeof(float);
     options.repeats = std::max<std::size_t>(options.repeats, arguments.repeat);
     options.begins = [&](const std::string& kernel, const std::string& codec) { terminal.say("Measuring", kernel + " of " + codec); };
-    return print_rows(bench::bench_kernels(options), terminal);
+    try {
+      return print_rows(bench::bench_kernels(options), terminal);
+    } catch (const std::bad_alloc&) {
+      return terminal.complain(Error{ErrorName::MemoryUnavailable, "for tensors of " + std::to_string(options.values) + " values"});
+    }
   }
   const auto begins = [&](auto peers, auto round) -> Result<void> {
     const auto at = round == 0 ? std::string{"warming up"} : "round " + std::to_string(round) + " of " + std::to_string(arguments.repeat);

@@ -47,9 +47,10 @@ enum class Schedule : std::uint8_t {
   /// The sum of segment r grows along the ring and ends at r, the result goes around it. 2(N−1) hops, but each rank talks to two
   /// others only (bandwidth-optimal ring: Patarasuk and Yuan, J. Parallel Distrib. Comput. 69, 2009).
   Ring = 2,
-  /// Everyone sends everything to everyone and combines in rank order. One hop: for what fits into one chunk.
+  /// Everyone sends everything to everyone and combines in rank order. One hop: for 32 KiB at most.
   Whole = 3,
 };
+inline constexpr std::uint8_t SCHEDULES = 4;
 
 constexpr std::size_t element_bytes(DataType type) {
   switch (type) {

@@ -140,6 +140,8 @@ Transition aborted_by(State state, std::uint32_t rank) {
 }
 
 Transition lost(State state, std::uint32_t rank, Error cause) {
+  // Who was asked and is lost before it answered is why the deadline passed.
+  if (state.asking && !state.answered[rank] && state.phase != Phase::Committed) state.cause = cause;
   state.answered[rank] = true;
   if (is_decided(state) || state.lost[rank]) return nothing(std::move(state));
   state.lost[rank] = true;

@@ -350,6 +350,9 @@ Result<std::vector<Row>> measure_reduces(const std::vector<Case>& cases, std::ui
     if (each.peers < 2 || each.peers > MAX_RANKS)
       return fail(ErrorName::Usage,
                   "--peers " + std::to_string(each.peers) + ": 2 to " + std::to_string(MAX_RANKS) + " processes can be measured");
+    if (each.bytes / each.tags < sizeof(float))
+      return fail(ErrorName::Usage,
+                  "--size " + std::to_string(each.bytes) + " has no value for each of " + std::to_string(each.tags) + " tags");
     by_peers[each.peers].push_back(each);
   }
   for (const auto& [peers, some] : by_peers) PRIME_CHECK(has_memory_for(peers, some));

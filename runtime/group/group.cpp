@@ -2,11 +2,16 @@
 #include "prime/group.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <functional>
+#include <iterator>
+#include <limits>
 #include <map>
 #include <mutex>
+#include <system_error>
 #include <utility>
 
 #include "kernels/device_memory.hpp"
@@ -26,10 +31,54 @@ constexpr std::uint32_t MAX_STREAMS = 64;
 
 PeerId id_of(std::uint32_t rank) { return PeerId{std::uint64_t{rank} + 1}; }
 
+/// Beyond it an instant could not be told any more.
+Duration bounded(std::chrono::milliseconds timeout) { return std::min<std::chrono::milliseconds>(timeout, std::chrono::years(100)); }
+
 bool overlap(std::span<const std::byte> one, std::span<const std::byte> other) {
   const std::less<const std::byte*> before;
   return !one.empty() && !other.empty() && before(one.data(), other.data() + other.size()) && before(other.data(), one.data() + one.size());
 }
+
+/// Reduces of one tag start one after the other: the number that all members give to each is that of its place.
+struct Turns {
+  struct Turn {
+    ReduceRequest request;
+    std::function<void(ReduceOutcome)> done;
+    std::function<bool()> cancelled;
+  };
+  struct Line {
+    std::uint64_t sequence = 0;
+    bool busy = false;
+    std::deque<Turn> waiting;
+  };
+
+  /// What of the tag has to start now.
+  void next(Tag tag) {
+    const std::lock_guard lock(mutex);
+    Line& line = lines[tag.value];
+    line.busy = engine != nullptr && !line.waiting.empty();
+    if (!line.busy) return;
+    Turn turn = std::move(line.waiting.front());
+    line.waiting.pop_front();
+    const auto op = turn.request.op;
+    const bool cancelled = turn.cancelled();
+    engine->start(std::move(turn.request), std::move(turn.done));
+    if (cancelled) engine->abort(op, "cancelled");  // the others hear of it
+  }
+  void end() {
+    std::deque<Turn> rest;
+    {
+      const std::lock_guard lock(mutex);
+      engine = nullptr;
+      for (auto& [tag, line] : lines) std::ranges::move(std::exchange(line.waiting, {}), std::back_inserter(rest));
+    }
+    for (auto& turn : rest) turn.done({turn.request.op, fail(ErrorName::LaneBroken, "the group ends"), {}});
+  }
+
+  std::mutex mutex;
+  lanes::LaneEngine* engine = nullptr;  ///< none once the group ends; guarded by mutex, like all here
+  std::map<std::uint64_t, Line> lines;  ///< by tag
+};
 
 }  // namespace
 
@@ -39,6 +88,8 @@ struct Reduction::Impl : std::enable_shared_from_this<Reduction::Impl> {
   std::optional<Result<ReduceInfo>> outcome;
   lanes::LaneEngine* engine = nullptr;
   OperationId op;
+  std::atomic<bool> cancelled = false;
+  std::shared_ptr<Turns> turns;  ///< if it takes one
   std::span<std::byte> copy_to;  ///< in place: where the result goes
   std::shared_ptr<kernels::DeviceMemory> memory;
   std::shared_ptr<std::byte> result;  ///< in place: where it is made, on the device if there is `memory`
@@ -81,6 +132,7 @@ struct Reduction::Impl : std::enable_shared_from_this<Reduction::Impl> {
     result.reset();
     feedback.reset();
     memory.reset();
+    if (const auto mine = std::exchange(turns, nullptr)) mine->next(op.tag);
     const std::lock_guard lock(mutex);
     outcome = std::move(end);
     changed.notify_all();
@@ -112,6 +164,7 @@ std::optional<Result<ReduceInfo>> Reduction::wait_for(std::chrono::nanoseconds l
 }
 
 void Reduction::cancel() {
+  impl_->cancelled = true;
   {
     const std::lock_guard lock(impl_->mutex);
     if (impl_->reduced) return;
@@ -126,10 +179,10 @@ struct Group::Impl {
   std::unique_ptr<lanes::LaneEngine> engine;
   std::unique_ptr<net::Acceptor> acceptor;
   const std::shared_ptr<SpareMemory> spare = std::make_shared<SpareMemory>();
-  std::mutex mutex;
-  std::map<std::uint64_t, std::uint64_t> sequences;  ///< by tag; guarded by mutex
+  const std::shared_ptr<Turns> turns = std::make_shared<Turns>();
 
   ~Impl() {
+    turns->end();
     // Accepted channels go to the engine, which must be there until the last one.
     if (acceptor) acceptor->stop();
   }
@@ -148,6 +201,11 @@ Result<Group> Group::form(const GroupOptions& options) {
     return fail(ErrorName::Usage, "a key of fewer than " + std::to_string(MIN_KEY_CHARACTERS) + " characters");
   if (options.streams == 0 || options.streams > MAX_STREAMS)
     return fail(ErrorName::Usage, std::to_string(options.streams) + " streams, possible are 1 to " + std::to_string(MAX_STREAMS));
+  if (options.timeout.count() <= 0) return fail(ErrorName::Usage, "a timeout of " + std::to_string(options.timeout.count()) + " ms");
+  auto addresses = options.members;
+  std::ranges::sort(addresses);
+  if (const auto twice = std::ranges::adjacent_find(addresses); twice != addresses.end())
+    return fail(ErrorName::Usage, *twice + " is the address of two members");
   auto impl = std::make_unique<Impl>();
   impl->options = options;
   impl->view.epoch = Epoch{1};
@@ -169,16 +227,22 @@ Result<Group> Group::form(const GroupOptions& options) {
       tell(op.tag.value, done, total);
     };
   // Members start at their own pace: who is dialed too early is dialed again until the timeout.
-  engine.dial_timeout = options.timeout;
+  engine.dial_timeout = bounded(options.timeout);
   engine.redial_pause = std::chrono::milliseconds(20);
-  engine.dial_attempts = static_cast<std::uint32_t>(options.timeout / engine.redial_pause) + 1;
+  engine.dial_attempts =
+      static_cast<std::uint32_t>(std::min<std::int64_t>(engine.dial_timeout / engine.redial_pause, std::numeric_limits<int>::max())) + 1;
   engine.dial = [owner = impl.get()](const Member& member, Duration limit) {
     if (owner->options.memory)
       if (auto local = net::dial_memory(*owner->credentials, member.id, limit)) return local;
     return net::dial(member.lanes, net::Protocol::Lane, *owner->credentials, net::Expectation::peer(member.id), limit,
                      owner->options.plain ? net::Transport::Plain : net::Transport::Tls);
   };
-  impl->engine = std::make_unique<lanes::LaneEngine>(std::move(engine));
+  try {
+    impl->engine = std::make_unique<lanes::LaneEngine>(std::move(engine));
+  } catch (const std::system_error& error) {
+    return fail(ErrorName::MemoryUnavailable, std::string("the lanes of the group cannot begin: ") + error.what());
+  }
+  impl->turns->engine = impl->engine.get();
   net::AcceptorOptions listening;
   listening.listen = impl->view.members[options.rank].lanes;
   listening.allow_plain = options.plain;
@@ -202,15 +266,29 @@ Result<std::shared_ptr<std::byte[]>> Group::allocate(std::size_t bytes) {
   return std::shared_ptr<std::byte[]>{std::move(region), first};
 }
 
+/// What no member could carry out.
+std::optional<Error> Group::problem_of(const ReduceOptions& options, std::span<const std::byte> input, std::span<std::byte> output) const {
+  const auto usage = [](std::string why) { return Error{ErrorName::Usage, std::move(why)}; };
+  const auto unknown = [&](const char* what, auto value) {
+    return usage(std::to_string(static_cast<unsigned>(value)) + " names no " + what);
+  };
+  if (static_cast<unsigned>(options.type) >= DATA_TYPES) return unknown("element type", options.type);
+  if (static_cast<unsigned>(options.combine) >= REDUCE_OPERATORS) return unknown("operator", options.combine);
+  if (static_cast<unsigned>(options.codec) >= CODECS) return unknown("codec", options.codec);
+  if (static_cast<unsigned>(options.schedule) >= SCHEDULES) return unknown("schedule", options.schedule);
+  if (!options.weights.empty() && options.weights.size() != size())
+    return usage(std::to_string(options.weights.size()) + " weights for " + std::to_string(size()) + " members");
+  if (input.data() != output.data() && overlap(input, output))
+    return usage("the input overlaps the output without beginning where it does: a reduce in place has one span for both");
+  if (const auto residual = std::as_bytes(options.residual); overlap(residual, input) || overlap(residual, output))
+    return usage("the residual overlaps the input or the output");
+  return std::nullopt;
+}
+
 Reduction Group::begin(std::span<const std::byte> input, std::span<std::byte> output, const ReduceOptions& options, bool drive) {
   auto reduction = std::make_shared<Reduction::Impl>();
   reduction->engine = impl_->engine.get();
   ReduceRequest request;
-  {
-    const std::lock_guard lock(impl_->mutex);
-    request.op = OperationId{impl_->view.epoch, Sequence{++impl_->sequences[options.tag]}, Tag{options.tag}};
-  }
-  reduction->op = request.op;
   request.view = impl_->view;
   request.self = id_of(impl_->options.rank);
   for (std::uint32_t rank = 0; rank < size(); ++rank)
@@ -224,7 +302,7 @@ Reduction Group::begin(std::span<const std::byte> input, std::span<std::byte> ou
     reduction->copy_to = output;
     request.output = reduction->make_room(*impl_->spare);
   }
-  request.deadline = options.timeout.count() > 0 ? options.timeout : impl_->options.timeout;
+  request.deadline = bounded(options.timeout.count() > 0 ? options.timeout : impl_->options.timeout);
   request.type = options.type;
   request.combine = options.combine;
   request.codec = options.codec;
@@ -239,14 +317,21 @@ Reduction Group::begin(std::span<const std::byte> input, std::span<std::byte> ou
   request.residual = reduction->residual;
   request.next_residual = reduction->next_residual;
   auto done = [reduction](ReduceOutcome outcome) { reduction->end(std::move(outcome)); };
-  const auto refuse = [&](ErrorName name, std::string why) { reduction->end({request.op, fail(name, std::move(why)), {}}); };
-  if (!options.weights.empty() && options.weights.size() != size())
-    refuse(ErrorName::Usage, std::to_string(options.weights.size()) + " weights for " + std::to_string(size()) + " members");
-  else if (!in_place && overlap(input, output))
-    refuse(ErrorName::Usage, "the input overlaps the output without beginning where it does: a reduce in place has one span for both");
-  else if (in_place && request.output.empty())
-    refuse(ErrorName::DeviceUnusable,
-           options.memory->name() + " has no room for the result of a reduce in place, " + std::to_string(output.size()) + " bytes");
+  auto wrong = problem_of(options, input, output);
+  if (!wrong && in_place && request.output.empty())
+    wrong = Error{ErrorName::DeviceUnusable,
+                  options.memory->name() + " has no room for the result of a reduce in place, " + std::to_string(output.size()) + " bytes"};
+  {
+    const std::lock_guard lock(impl_->turns->mutex);
+    Turns::Line& line = impl_->turns->lines[options.tag];
+    request.op = reduction->op = OperationId{impl_->view.epoch, Sequence{++line.sequence}, Tag{options.tag}};
+    if (!wrong) reduction->turns = impl_->turns;
+    if (!wrong && std::exchange(line.busy, true)) {
+      line.waiting.push_back({std::move(request), std::move(done), [reduction] { return reduction->cancelled.load(); }});
+      return Reduction(std::move(reduction));
+    }
+  }
+  if (wrong) done({reduction->op, fail(*std::move(wrong)), {}});
   else if (drive) impl_->engine->start_and_drive(std::move(request), std::move(done));
   else impl_->engine->start(std::move(request), std::move(done));
   return Reduction(std::move(reduction));

@@ -2,9 +2,11 @@
 #include "runtime/lanes/lane_thread.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <limits>
 #include <sched.h>
 #include <sys/eventfd.h>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -27,7 +29,9 @@ Error aborted(const std::string& reason) { return Error{ErrorName::LaneBroken, "
 
 }  // namespace
 
-WakeFd::WakeFd() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) { PRIME_ASSERT(fd_ >= 0, "a lane thread can be woken"); }
+WakeFd::WakeFd() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+}
 
 WakeFd::~WakeFd() { ::close(fd_); }
 
@@ -217,7 +221,7 @@ void LaneThread::end_operations_before(OperationId op) {
   newest_.clear();
 }
 
-void LaneThread::obey(AbortCommand command) {
+void LaneThread::obey(const AbortCommand& command) {
   const auto at = operations_.find(command.op);
   if (at == operations_.end()) return;
   at->second.operation->cancel(aborted(command.reason));

@@ -88,7 +88,7 @@ class LaneThread {
   void turn();
   void obey_commands();
   void obey(StartCommand command);
-  void obey(AbortCommand command);
+  void obey(const AbortCommand& command);
   void obey(AdoptCommand command);
   void obey(ForgetCommand command);
   void obey(DialedCommand command);

@@ -52,6 +52,10 @@ Result<std::unique_ptr<Operation>> Operation::make(ReduceRequest request, Limits
   if (largest > limits.pool->chunk_bytes())
     return fail(ErrorName::ReduceMismatch,
                 "chunks of " + std::to_string(limits.pool->chunk_bytes()) + " bytes are too small for this reduce");
+  // It comes before its operation has begun here, perhaps: then there is a bound for what is kept.
+  if (const auto bytes = arithmetic.wire_bytes(shape.elements); schedule == Schedule::Whole && bytes > WHOLE_BYTES)
+    return fail(ErrorName::ReduceMismatch, std::to_string(bytes) + " bytes are too many to be exchanged whole, which is for " +
+                                               std::to_string(WHOLE_BYTES) + " at most");
   PRIME_TRY(auto plan, ReducePlan::make(std::move(shape)));
   auto operation = std::unique_ptr<Operation>(
       new Operation(std::move(request), std::move(plan), std::move(arithmetic), std::move(limits), std::move(observer), std::move(clock)));
@@ -142,7 +146,7 @@ std::optional<Result<ReduceStats>> Operation::outcome(Instant now) const {
   auto stats = stats_;
   stats.elapsed = now - started_;
   stats.digest = digest();
-  return Result<ReduceStats>(std::move(stats));
+  return Result<ReduceStats>(stats);
 }
 
 /// Of the chunks' checksums: whoever sent, received or combined a chunk has read all its bytes already.

@@ -59,8 +59,10 @@ Result<Reception> Operation::expect(std::uint32_t from, const FrameHeader& heade
   if (header.world != plan_.world() || header.agreement != agreement_)
     return prime::fail(ErrorName::ReduceMismatch,
                        "peer " + to_string(member(from).id) + " means another reduce by operation " + to_string(header.op) +
-                           ": sizes, types, weights or members differ from ours (" + std::to_string(plan_.elements()) + " elements of " +
-                           std::string(to_string(request_.type)) + " among " + std::to_string(plan_.world()) + ")");
+                           ": size, type, operator, codec, schedule, weights or members differ from ours (" +
+                           std::to_string(plan_.elements()) + " elements of " + std::string(to_string(request_.type)) + ", " +
+                           std::string(to_string(request_.combine)) + ", codec " + std::string(to_string(request_.codec)) + ", " +
+                           std::string(to_string(plan_.schedule())) + ", among " + std::to_string(plan_.world()) + ")");
   PRIME_TRY(const Place place, place_of(from, header));
   Reception reception{header, {}, nullptr, lendable && header.kind == PieceKind::Input};
   const Piece piece{header.kind, header.segment, header.chunk};

@@ -236,7 +236,7 @@ class Command(unittest.TestCase):
         self.assertIn("--paced: standard input ended before round 3 of 3", cut_off.stderr)
         for flags in (["--paced"], ["--peers", "4"], ["--lane", "tcp"]):
             self.refused(2, "bench", "kernels", *flags, says="kernels run on one thread")
-        for size in ("0", "3"):
+        for size in ("0", "3", "-4", "99999999999999999999"):
             self.refused(2, "bench", "allreduce", "--size", size, says="no f32 values")
         self.refused(1, "bench", "allreduce", "--size", "64T", says="the tensors of 2 peers take")
         titles = measured.stdout.splitlines()[0]

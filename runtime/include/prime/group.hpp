@@ -26,20 +26,21 @@ class DeviceMemory;
 
 struct GroupOptions {
   std::uint32_t rank = 0;
-  std::vector<std::string> members;  ///< "host:port" by rank, the same list everywhere; the own one is listened at
+  std::vector<std::string> members;  ///< "host:port" by rank, no two alike, the same list everywhere; the own one is listened at
   std::string key;                   ///< a secret of at least 16 characters, the same everywhere
   bool memory = true;                ///< members of one machine use shared memory, where their key and network namespace are the same
   bool plain = false;                ///< no TLS: for networks that are private already; the key is proved either way
   /// Connections between two members, the same everywhere, 1 to 64. More than one pays where a network caps each connection.
   std::uint32_t streams = 1;
-  std::chrono::milliseconds timeout{30'000};  ///< of one connection attempt and of each reduce
+  std::chrono::milliseconds timeout{30'000};  ///< more than 0; of one connection attempt and of each reduce
   /// Progress: after each chunk that was received or combined, `done` of `total`. Called on the group's own thread,
   /// or on one that waits in `reduce`; must be quick, wait for no reduce, and throw nothing.
   std::function<void(std::uint64_t tag, std::uint64_t done, std::uint64_t total)> on_chunk;
 };
 
 struct ReduceOptions {
-  /// Reduces of different tags run at once, in whatever order members start them; those of one tag one after the other.
+  /// Reduces of different tags run at once, in whatever order members start them; those of one tag one after the other, in the order in
+  /// which they were asked for, each with its timeout from when its turn comes.
   std::uint64_t tag = 0;
   DataType type = DataType::F32;
   ReduceOperator combine = ReduceOperator::Average;
@@ -83,7 +84,7 @@ class Reduction {
   ///   ReduceMismatch         members disagree on sizes, types or weights, or the combination of options does not exist
   ///   NonFiniteValue         a value that the codec cannot carry, here or (as LaneBroken) at another member
   ///   DeviceUnusable         the device failed to copy, here or (as LaneBroken) at another member
-  ///   Usage                  spans or weights that do not fit each other
+  ///   Usage                  spans or weights that do not fit each other, values that name nothing
   Result<ReduceInfo> wait();
   /// Empty when it still runs after `limit`.
   std::optional<Result<ReduceInfo>> wait_for(std::chrono::nanoseconds limit);
@@ -100,7 +101,9 @@ class Reduction {
 
 class Group {
  public:
-  /// Listens at the own address. Lanes are opened by the first reduce that needs them, within its timeout.
+  /// Listens at the own address. Lanes are opened by the first reduce that needs them, within its timeout. A member whose process ended
+  /// does not get in again, since the others are at later reduces: they form a new group without it, or with it under another key.
+  /// Usage: options that contradict themselves; AddressTaken; MemoryUnavailable: no more descriptors or threads.
   static Result<Group> form(const GroupOptions& options);
   Group(Group&&) noexcept;
   Group& operator=(Group&&) noexcept;
@@ -132,6 +135,8 @@ class Group {
   friend class Reduction;
   struct Impl;
   explicit Group(std::unique_ptr<Impl> impl);
+  [[nodiscard]] std::optional<Error> problem_of(const ReduceOptions& options, std::span<const std::byte> input,
+                                                std::span<std::byte> output) const;
   Reduction begin(std::span<const std::byte> input, std::span<std::byte> output, const ReduceOptions& options, bool drive);
   std::unique_ptr<Impl> impl_;
 };

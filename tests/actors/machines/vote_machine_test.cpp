@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(after_the_deadline_who_stands_still_is_named_and_nobody_els
   for (std::uint64_t seed = 1; seed <= SEEDS; ++seed) {
     Network network(2 + static_cast<std::uint32_t>(seed % 4), seed);
     std::vector<std::uint64_t> deadlines(network.world(), EARLIEST);
-    const auto differ = seed % 8 < 4 ? 1 : seed % 8 < 6 ? 5 : 30;
+    const std::uint64_t differ = seed % 8 < 4 ? 1 : seed % 8 < 6 ? 5 : 30;
     for (std::uint32_t r = 1; r < network.world(); ++r) deadlines[r] += network.random() % differ;
     std::ranges::shuffle(deadlines, network.random);
     const auto end = std::ranges::max(deadlines) + LOOKING;
@@ -371,6 +371,16 @@ BOOST_AUTO_TEST_CASE(a_rank_that_is_lost_while_it_is_asked_is_not_waited_for) {
   state = vote::lost(std::move(state), 2, CAUSE).state;
   BOOST_TEST(vote::is_over(state));
   BOOST_TEST(!vote::needs(state, 2));
+}
+
+/// It is why the deadline passed, and the loss says more: its address refuses, or it has another key.
+BOOST_AUTO_TEST_CASE(why_a_rank_was_lost_before_it_answered_is_told) {
+  auto state = vote::look(vote::start(0, 3), {}, CAUSE).state;
+  state = vote::lost(std::move(state), 2, Error{ErrorName::LaneBroken, "connection refused"}).state;
+  BOOST_TEST(state.cause->detail == "connection refused");
+  state = vote::aborted_by(std::move(state), 1).state;
+  state = vote::lost(std::move(state), 1, Error{ErrorName::LaneBroken, "it went its way"}).state;
+  BOOST_TEST(state.cause->detail == "connection refused");
 }
 
 /// Whoever has everyone's vote commits, and may leave at once.

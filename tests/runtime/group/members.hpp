@@ -61,6 +61,7 @@ struct Members {
     std::vector<std::future<decltype(work(std::uint32_t{}))>> running;
     for (std::uint32_t rank = 0; rank < groups.size(); ++rank) running.push_back(std::async(std::launch::async, work, rank));
     std::vector<decltype(work(std::uint32_t{}))> results;
+    results.reserve(running.size());
     for (auto& each : running) results.push_back(each.get());
     return results;
   }
