@@ -61,9 +61,8 @@ struct Turns {
     Turn turn = std::move(line.waiting.front());
     line.waiting.pop_front();
     const auto op = turn.request.op;
-    const bool cancelled = turn.cancelled();
     engine->start(std::move(turn.request), std::move(turn.done));
-    if (cancelled) engine->abort(op, "cancelled");  // the others hear of it
+    if (turn.cancelled()) engine->abort(op, "cancelled");  // the others hear of it
   }
   void end() {
     std::deque<Turn> rest;
