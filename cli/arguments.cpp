@@ -60,22 +60,17 @@ void add_common(CLI::App& command, CommonArguments& common) {
       ->group("Output");
 }
 
-/// Replaces "64K" by "65536"; returns what is wrong with it, or nothing.
-std::string as_bytes(std::string& text) {
-  const auto typed = text;
-  try {
-    if (CLI::AsSizeValue{false}(text).empty()) return {};
-  } catch (const CLI::Error&) {
-    // It explains a wrong unit by a list of all that it knows.
-  }
-  return "`" + typed + "` is no size such as 4096, 64K, 16M or 1G";
-}
+constexpr std::uint64_t MAX_TENSOR_BYTES = 1ULL << 50;  // no machine has more
 
-/// As `as_bytes`, of at least one f32, of whole ones, and no more than any machine has.
-constexpr std::uint64_t MAX_TENSOR_BYTES = 1ULL << 50;
+/// Replaces "64K" by "65536"; returns what is wrong with it, or nothing: it must be whole f32 values, one at least.
 std::string as_bytes_of_f32(std::string& text) {
   const auto typed = text;
-  if (auto wrong = as_bytes(text); !wrong.empty()) return wrong;
+  try {
+    if (!CLI::AsSizeValue{false}(text).empty()) text.clear();
+  } catch (const CLI::Error&) {
+    text.clear();  // it explains a wrong unit by a list of all that it knows
+  }
+  if (text.empty()) return "`" + typed + "` is no size such as 4096, 64K, 16M or 1G";
   const auto bytes = std::strtoull(text.c_str(), nullptr, 10);
   const bool whole = bytes > 0 && bytes <= MAX_TENSOR_BYTES && bytes % sizeof(float) == 0 && text.front() != '-';
   return whole ? std::string{} : "`" + typed + "` bytes are no f32 values: 4 for each, such as 4096, 64K, 16M or 1G";

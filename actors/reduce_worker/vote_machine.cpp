@@ -112,15 +112,17 @@ Transition vote_from(State state, std::uint32_t rank, const Digest& digest, cons
   return state.phase == Phase::Voted ? count(std::move(state)) : nothing(std::move(state));
 }
 
-Transition doubt_from(State state, std::uint32_t rank, Ranks its_lost, bool its_deadline) {
+Transition doubt_from(State state, std::uint32_t rank, Ranks its_lost, bool asks) {
   state.answered[rank] = true;
   if (state.phase == Phase::Committed) return {std::move(state), {{Word::Committed, rank}}};
   if (state.phase == Phase::Aborted) return {std::move(state), {{Word::Aborted, rank}}};
   const auto* why = std::ranges::find(its_lost, true) == its_lost.end() ? " gives the operation up" : " lost another one";
   state.doubts[rank] = std::move(its_lost);
-  const bool begins = its_deadline && state.looks == 0 && state.phase != Phase::Reducing;
-  if (begins) state.looks = 1;
-  if (begins) state.asking = true;
+  const bool begins = asks && state.looks == 0 && state.phase != Phase::Reducing;
+  if (begins) {
+    state.looks = 1;
+    state.asking = true;
+  }
   if (state.phase == Phase::Doubting && !begins) return is_dead(state) ? abort(std::move(state)) : nothing(std::move(state));
   return doubt(std::move(state), Error{ErrorName::LaneBroken, "rank " + std::to_string(rank) + why});
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "kernels/copy.hpp"
+#include "runtime/ancillary.hpp"
 #include "runtime/net/crypto.hpp"
 #include "runtime/net/socket.hpp"
 
@@ -56,19 +57,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std
 
 /// With a byte that says what it is.
 bool send_descriptor(int socket, int descriptor, std::byte word) {
-  iovec part{&word, 1};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> space{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = space.data();
-  message.msg_controllen = space.size();
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-  return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
+  return send_descriptors(socket, {&word, 1}, {&descriptor, 1}, MSG_DONTWAIT) == 1;
 }
 
 /// What has come over the bell.

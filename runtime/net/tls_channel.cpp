@@ -3,7 +3,6 @@
 #include "runtime/net/tls_channel.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <linux/tls.h>
@@ -11,9 +10,9 @@
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <utility>
 
+#include "runtime/ancillary.hpp"
 #include "runtime/net/plain_channel.hpp"
 
 namespace prime::net {
@@ -33,26 +32,12 @@ int moved(BIO* bio, ssize_t count, int retry_flag) {
   return static_cast<int>(count);
 }
 
-/// A record that is not data, such as an alert; the kernel encrypts it.
-ssize_t send_record(int fd, unsigned char type, std::span<const std::byte> bytes) {
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof type)> space{};
-  iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = space.data();
-  message.msg_controllen = space.size();
-  cmsghdr* const head = CMSG_FIRSTHDR(&message);
-  *head = {CMSG_LEN(sizeof type), SOL_TLS, TLS_SET_RECORD_TYPE};
-  std::memcpy(CMSG_DATA(head), &type, sizeof type);
-  return ::sendmsg(fd, &message, MSG_NOSIGNAL);
-}
-
 int send_bytes(BIO* bio, const char* from, int size) {
   TlsWire& wire = wire_of(bio);
   const std::span bytes{reinterpret_cast<const std::byte*>(from), static_cast<std::size_t>(size)};
   if (const auto type = std::exchange(wire.record_type, 0); type != 0)
-    return moved(bio, send_record(wire.socket->fd(), type, bytes), BIO_FLAGS_WRITE);
+    return moved(bio, send_with(wire.socket->fd(), bytes, {SOL_TLS, TLS_SET_RECORD_TYPE, std::as_bytes(std::span{&type, 1})}),
+                 BIO_FLAGS_WRITE);
   if (!wire.gathers) return moved(bio, ::send(wire.socket->fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL), BIO_FLAGS_WRITE);
   wire.records.insert(wire.records.end(), bytes.begin(), bytes.end());
   return moved(bio, size, BIO_FLAGS_WRITE);

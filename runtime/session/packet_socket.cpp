@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
+#include "runtime/ancillary.hpp"
+
 namespace prime {
 
 Result<std::pair<PacketSocket, PacketSocket>> PacketSocket::pair() {
@@ -30,22 +32,8 @@ Result<PacketSocket> PacketSocket::inherit(int number) {
 }
 
 SendOutcome PacketSocket::send(const std::string& bytes, std::span<const int> descriptors) {
-  iovec part{const_cast<char*>(bytes.data()), bytes.size()};  // sendmsg only reads it
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(MAX_PACKET_DESCRIPTORS * sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (!descriptors.empty()) {
-    message.msg_control = control.data();
-    message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
-    std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
-  }
   while (true) {
-    if (::sendmsg(number(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return SendOutcome::Sent;
+    if (send_descriptors(number(), std::as_bytes(std::span{bytes}), descriptors, MSG_DONTWAIT) >= 0) return SendOutcome::Sent;
     if (errno == EINTR) continue;
     return errno == EAGAIN || errno == ENOBUFS ? SendOutcome::WouldBlock : SendOutcome::Closed;
   }

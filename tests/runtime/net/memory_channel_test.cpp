@@ -20,6 +20,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "runtime/ancillary.hpp"
 #include "runtime/net/plain_channel.hpp"
 #include "runtime/net/shared_region.hpp"
 
@@ -221,19 +222,7 @@ std::shared_ptr<SharedRegion> region_of(std::byte content, std::size_t bytes = 8
 }
 
 void send_descriptors(const Socket& bell, std::span<const int> descriptors, std::uint8_t number) {
-  iovec part{&number, 1};
-  alignas(cmsghdr) char space[CMSG_SPACE(4 * sizeof(int))]{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = space;
-  message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
-  std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
-  BOOST_REQUIRE(::sendmsg(bell.fd(), &message, 0) == 1);
+  BOOST_REQUIRE(prime::send_descriptors(bell.fd(), std::as_bytes(std::span{&number, 1}), descriptors) == 1);
 }
 
 }  // namespace

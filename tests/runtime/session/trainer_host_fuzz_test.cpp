@@ -11,6 +11,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "runtime/ancillary.hpp"
 #include "tests/runtime/session/test_agent.hpp"
 
 using namespace prime;
@@ -166,20 +167,8 @@ BOOST_AUTO_TEST_CASE(packets_that_are_too_long_or_carry_the_wrong_descriptors_ar
       [&](Wild& w) {
         std::array<int, 40> many{};
         many.fill(number);
-        std::string bytes = wire::encode(wire::ToAgent(wire::Export{"a"})).value();
-        iovec part{bytes.data(), bytes.size()};
-        alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof many)> control{};
-        msghdr message{};
-        message.msg_iov = &part;
-        message.msg_iovlen = 1;
-        message.msg_control = control.data();
-        message.msg_controllen = control.size();
-        cmsghdr* const header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof many);
-        std::memcpy(CMSG_DATA(header), many.data(), sizeof many);
-        BOOST_REQUIRE(::sendmsg(w.trainer.number(), &message, MSG_NOSIGNAL) > 0);
+        const auto bytes = wire::encode(wire::ToAgent(wire::Export{"a"})).value();
+        BOOST_REQUIRE(send_descriptors(w.trainer.number(), std::as_bytes(std::span{bytes}), many) > 0);
       },
       "a packet is too long or has too many descriptors");
   BOOST_TEST(open_descriptors() == before + 1);  // `large`
