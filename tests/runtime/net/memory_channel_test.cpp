@@ -304,7 +304,7 @@ BOOST_FIXTURE_TEST_CASE(a_region_that_is_gone_leaves_its_number_and_no_page, Pai
   BOOST_REQUIRE(fresh);
   BOOST_TEST((fresh[0] == std::byte{100}));
   // What was said of the old one before it went is not looked for in the new one.
-  for (const std::size_t offset : {0, 8000}) {
+  for (const std::size_t offset : {0U, 8000U}) {
     const auto found = reader->shared({places[5].region, offset}, 8);
     BOOST_TEST((found.gone && !found.bytes));
   }
