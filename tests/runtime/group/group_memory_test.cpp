@@ -69,13 +69,16 @@ BOOST_AUTO_TEST_CASE(allocated_tensors_go_with_others_with_every_option_and_with
     return members.all([&](std::uint32_t rank) {
       const auto own = values_of(rank, COUNT);
       const std::span<const float> from = rank == 0 ? std::span<const float>(input->values()) : own;
-      return members.groups[rank].reduce(from, outputs[rank], options).has_value() && outputs[rank] == outputs[0];
+      return members.groups[rank].reduce(from, outputs[rank], options).has_value();
     });
   };
   ReduceOptions coded;
   coded.codec = Codec::Int8ZeroPoint;
-  for (const auto& options : {ReduceOptions{}, coded})
+  for (const auto& options : {ReduceOptions{}, coded}) {
     for (const bool good : reduce(options)) BOOST_TEST(good);
+    for (const auto& output : outputs)
+      BOOST_TEST((output == outputs[0]));  // only now: a member that has returned says nothing of the others' memory
+  }
   const auto in_place = members.all([&](std::uint32_t rank) {
     const Allocated tensor(members.groups[rank], COUNT);
     tensor.fill(values_of(rank, COUNT));
