@@ -85,6 +85,9 @@ Transition decision_answered(State state, const DecisionAnswered& answer, Instan
 
 Duration call_limit(Duration lease) { return std::min<Duration>(lease / 4, 5s); }
 
+/// Well within the time for which the guard waits for a coordinator to start, so that it is the store that is named.
+Duration first_call_limit(Duration lease) { return std::min<Duration>(lease, 10s); }
+
 bool holds_lead(const State& state, Instant now) { return state.phase == Phase::Leading && is_valid(state, now); }
 
 State initial(Options options, Instant asked) {

@@ -21,6 +21,8 @@ namespace prime::lease {
 
 /// How long one call of the store may take: several of them fit into a lease one after another.
 [[nodiscard]] Duration call_limit(Duration lease);
+/// How long a call may take before this process leads or knows who does: none is repeated then, and what it is late for has not begun.
+[[nodiscard]] Duration first_call_limit(Duration lease);
 
 struct Options {
   Duration length{};    ///< of the lease

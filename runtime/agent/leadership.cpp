@@ -22,7 +22,7 @@ Leadership::Leadership(LeadershipOptions options, LeadershipPorts ports)
     : options_(std::move(options)),
       ports_(std::move(ports)),
       file_(options_.decisions),
-      store_(options_.etcd, options_.run, lease::call_limit(options_.lease)),
+      store_(options_.etcd, options_.run, lease::first_call_limit(options_.lease)),
       renewals_(options_.etcd, options_.run, lease::call_limit(options_.lease)) {}
 
 Result<std::unique_ptr<Leadership>> Leadership::enter(LeadershipOptions options, LeadershipPorts ports) {
@@ -121,12 +121,14 @@ Result<std::optional<lease::Leader>> Leadership::campaign() {
   run(lease::Tick{});
   const std::lock_guard lock(mutex_);
   if (state_.cause) return fail(*state_.cause);
+  if (state_.leader) store_.limit_calls(lease::call_limit(options_.lease));
   return state_.leader;
 }
 
 Result<std::optional<coordinator::Snapshot>> Leadership::take_over(const std::string& plan) {
   PRIME_CHECK(store_.keep_plan(lease_, plan));
   PRIME_TRY(const auto text, store_.decisions());
+  store_.limit_calls(lease::call_limit(options_.lease));
   if (!text) {
     PRIME_TRY(const auto here, file_.read());
     if (here)

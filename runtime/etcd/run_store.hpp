@@ -21,6 +21,9 @@ class RunStore {
   /// `call_limit`: how long one call of etcd may take; several of them should fit into a lease.
   RunStore(std::vector<std::string> endpoints, const std::string& run, Duration call_limit);
 
+  /// From now on; see the constructor.
+  void limit_calls(Duration call_limit) { call_limit_ = call_limit; }
+
   /// A lease, and the address under it.
   Result<LeaseId> enter(const std::string& address, Duration lease);
   /// False when the lease has run out.

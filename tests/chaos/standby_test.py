@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -382,6 +383,17 @@ class StoreFails(unittest.TestCase):
             with self.assertRaisesRegex(AssertionError, r"exit 1\n(.*\n)*error: the store of the standby coordinators failed.*\[PR0706\]"):
                 StandbyRun(etcd)
             etcd.start()
+
+    def test_but_it_does_with_one_that_is_slow_to_answer(self):
+        with Etcd() as etcd:
+            etcd.freeze()
+            thaw = threading.Timer(7, etcd.thaw)  # longer than any later call may take, shorter than the first may
+            thaw.start()
+            try:
+                with StandbyRun(etcd, lease="1h", grace="2h", outer_steps=3) as run:
+                    self.assertEqual(run.wait_for_end(), 0)
+            finally:
+                thaw.join()
 
 
 if __name__ == "__main__":

@@ -39,9 +39,10 @@ Leaders::Leaders(std::uint64_t seed, Probes& probes, LeaderBreakage breakage, bo
   slowest_ = random_.chance(0.5) ? Duration{lease_ / 4} : 2 * lease_;
   losses_ = random_.chance(0.5) ? 0 : 0.1 * random_.unit();
   calm_from_ = now_ + random_.between(5s, 30s);
-  // A late renewal of a dead leader, its whole lease by the slower clock, then a few calls of the next one, which may have to start first.
-  led_from_ = calm_from_ + slowest_ + lease_ + lease_ / 100 + 2 * lease::call_limit(lease_) + ENDS_WITHIN + BACK_WITHIN + TICK +
-              DECIDES_WITHIN + 1s;
+  // A late renewal of a dead leader, its whole lease by the slower clock, then a few calls of the next one, which may have to start first,
+  // after a first call that was lost.
+  led_from_ = calm_from_ + slowest_ + lease_ + lease_ / 100 + 2 * lease::call_limit(lease_) + lease::first_call_limit(lease_) +
+              ENDS_WITHIN + BACK_WITHIN + TICK + DECIDES_WITHIN + 1s;
   store_clock_ = clock();
   const auto count = random_.between(2, 4);
   for (std::size_t i = 0; i < count; ++i) {
@@ -87,11 +88,12 @@ void Leaders::run_in_process(std::size_t i, std::uint64_t life, std::function<vo
 
 /// `ask` is carried out at etcd, when and if it arrives there, also when it was given up meanwhile.
 template <class Answer>
-void Leaders::call(std::size_t i, std::function<Result<Answer>()> ask, std::function<void(Result<Answer>)> then) {
+void Leaders::call(std::size_t i, std::function<Result<Answer>()> ask, std::function<void(Result<Answer>)> then,
+                   std::optional<Duration> limit) {
   const auto answer = [answered = std::make_shared<bool>(false), then = std::move(then)](Result<Answer> what) {
     if (!std::exchange(*answered, true)) then(std::move(what));
   };
-  in_process(i, lease::call_limit(lease_), [answer] { answer(fail(away())); });
+  in_process(i, limit.value_or(processes_[i].call_limit), [answer] { answer(fail(away())); });
   if (is_lost(processes_[i])) return;
   schedule(delay(), [this, i, life = processes_[i].life, ask = std::move(ask), answer] {
     auto what = ask();
@@ -155,6 +157,7 @@ void Leaders::start(std::size_t i) {
   if (process.alive || process.gone) return;
   process.alive = true;
   process.machine = lease::initial({lease_, process.address}, process.clock.read(now_));
+  process.call_limit = lease::first_call_limit(lease_);
   note(i, "starts");
   call<etcd::LeaseId>(
       i, [this] { return store_.grant(lease_, store_time()); },
@@ -206,7 +209,8 @@ void Leaders::carry_out(std::size_t i, const lease::Effect& effect) {
 void Leaders::renew(std::size_t i) {
   const auto asked = processes_[i].clock.read(now_);
   const auto renewal = [this, lease = processes_[i].lease] { return store_.renew(lease, store_time()); };
-  call<bool>(i, renewal, [this, i, asked](Result<bool> alive) { feed(i, lease::RenewalAnswered{asked, std::move(alive)}); });
+  const auto answered = [this, i, asked](Result<bool> alive) { feed(i, lease::RenewalAnswered{asked, std::move(alive)}); };
+  call<bool>(i, renewal, answered, lease::call_limit(lease_));
 }
 
 void Leaders::campaign(std::size_t i) {
@@ -241,6 +245,7 @@ void Leaders::campaign_answered(std::size_t i, Result<std::optional<etcd::Leader
   if (!outcome) leader = fail(outcome.error());
   else if (*outcome) leader = lease::Leader{(*outcome)->address, (*outcome)->lease};
   feed(i, lease::CampaignAnswered{std::move(leader)});
+  if (process.machine.leader) process.call_limit = lease::call_limit(lease_);
   if (process.alive && process.machine.phase == lease::Phase::Leading) take_over(i);
   else if (!process.machine.deposing) in_process(i, TICK, [this, i] { feed(i, lease::Tick{}); });
 }
@@ -253,6 +258,7 @@ void Leaders::take_over(std::size_t i) {
       [this, i](Result<Found> found) {
         if (!found) return end(i, true, random_.between(100ms, BACK_WITHIN));
         auto& process = processes_[i];
+        process.call_limit = lease::call_limit(lease_);
         process.known = *found ? (*found)->modified : 0;
         process.last = *found ? decision_of((*found)->value) : 0;
         process.serves = true;

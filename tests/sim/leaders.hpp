@@ -54,6 +54,7 @@ class Leaders {
     bool freezes_deciding = false;  ///< at its next decision
     lease::State machine;
     etcd::LeaseId lease = 0;
+    Duration call_limit{};   ///< of all but renewals, as RunStore
     bool serves = false;     ///< has taken over
     std::int64_t known = 0;  ///< as RunStore
     std::uint64_t last = 0;  ///< the decision that it read or made last
@@ -73,7 +74,8 @@ class Leaders {
   void in_process(std::size_t i, Duration delay, std::function<void()> act);
   void run_in_process(std::size_t i, std::uint64_t life, std::function<void()> act);
   template <class Answer>
-  void call(std::size_t i, std::function<Result<Answer>()> ask, std::function<void(Result<Answer>)> then);
+  void call(std::size_t i, std::function<Result<Answer>()> ask, std::function<void(Result<Answer>)> then,
+            std::optional<Duration> limit = {});
   [[nodiscard]] bool is_lost(const Process& process);
   Duration delay();
   [[nodiscard]] Instant store_time() const { return store_clock_.read(now_); }

@@ -91,6 +91,11 @@ BOOST_AUTO_TEST_CASE(several_calls_of_the_store_fit_into_a_lease_and_none_takes_
   BOOST_CHECK(call_limit(60min) == 5s);
 }
 
+BOOST_AUTO_TEST_CASE(the_first_calls_may_take_a_lease_each_and_no_more_than_ten_seconds) {
+  BOOST_CHECK(first_call_limit(4s) == 4s);
+  BOOST_CHECK(first_call_limit(60min) == 10s);
+}
+
 BOOST_AUTO_TEST_CASE(the_lease_counts_from_before_it_was_asked_for) {
   Process process;
   process.lead();
