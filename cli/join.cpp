@@ -1,4 +1,5 @@
 // Owns `primectl join`: this machine becomes a peer, in this process or in the background.
+#include <algorithm>
 #include <numeric>
 #include <optional>
 
@@ -15,6 +16,7 @@
 #include "runtime/manifest/load.hpp"
 #include "runtime/telemetry/error_text.hpp"
 #include "runtime/telemetry/run_files.hpp"
+#include "runtime/telemetry/run_observer.hpp"
 #include "runtime/telemetry/status_json.hpp"
 
 namespace prime::cli {
@@ -62,11 +64,24 @@ void print_json(const std::vector<launch::StartedPeer>& peers, const Joiner& joi
   terminal.print(telemetry::dump(object) + "\n");
 }
 
+/// What `leave` takes for this peer alone: its name, unless another one that runs here is called so as well.
+std::string way_to_name(const launch::StartedPeer& peer, const std::filesystem::path& run) {
+  telemetry::RunObserver observer{run};
+  observer.update();
+  const auto here = observer.local_peers();
+  const bool shared = std::any_of(here.begin(), here.end(), [&](const telemetry::PeerJournal& other) {
+    return other.status.name == peer.name && other.status.id != peer.id && !other.ended && telemetry::is_alive(other.agent);
+  });
+  return shared ? peer.id : peer.name;
+}
+
 void print_text(const std::vector<launch::StartedPeer>& peers, const JoinArguments& arguments, const Joiner& joiner, Terminal& terminal) {
   const auto& name = peers.size() > 1 ? peers.front().replica : peers.front().name;
+  const auto leaver = peers.size() > 1 ? name : way_to_name(peers.front(), joiner.directory);
   terminal.print(name + " takes part in " + joiner.invite.run + " in the background" +
                  (peers.size() > 1 ? ", " + std::to_string(peers.size()) + " peers that each hold a shard" : std::string{}) + "\n\n  " +
-                 typed_program() + " leave " + name + " --run " + joiner.invite.run + state_dir_option(arguments.common.state_dir) + "\n");
+                 typed_program() + " leave " + leaver + " --run " + joiner.invite.run + state_dir_option(arguments.common.state_dir) +
+                 "\n");
 }
 
 int join_detached(const JoinArguments& arguments, const Joiner& joiner, Terminal& terminal) {

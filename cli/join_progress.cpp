@@ -41,6 +41,8 @@ void tell(Terminal& terminal, const store::JournalLine& line, bool& entered) {
                                   text_field(fields, "digest").value_or("").substr(0, 8));
   }
   if (line.event == "checkpoint_written") terminal.say("Saved", text_field(fields, "path").value_or(""));
+  if (line.event == "peer_ended" && text_field(fields, "phase") == "leaving")
+    terminal.say("Left", "with revision " + std::to_string(count_field(fields, "revision").value_or(0)));
   if (line.event == "run_done") terminal.say("Done", "all outer steps are committed");
 }
 

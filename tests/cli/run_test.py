@@ -142,16 +142,20 @@ class Runs(RunCase):
 
     def test_peers_of_the_same_name_are_told_apart_by_their_ids(self):
         up = self.up_detached(outer_steps=10000, env=SLOW)
+        ways = []
         for name in ("bob", "bob", "bobby"):
-            self.assertEqual(self.call("join", up["invite"], "-d", "--name", name, "--set", f"local.trainer_command=[{self.trainer()}]",
-                                       env=SLOW).returncode, 0)
+            done = self.call("join", up["invite"], "-d", "--name", name, "--set", f"local.trainer_command=[{self.trainer()}]", env=SLOW)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            ways.append(re.search(r" leave (\S+) --run", done.stdout)[1])
+        self.assertEqual((ways[0], ways[2]), ("bob", "bobby"))
         done = self.call("leave", "bob")
         self.assertEqual(done.returncode, 2, done.stderr)
         ids = re.findall(r"bob \(([0-9a-f]{16})\)", done.stderr)
         self.assertEqual(len(ids), 2, done.stderr)
         self.assertNotIn("bobby", done.stderr, "who is called exactly so is meant")
         self.assertIn("name one by its id", done.stderr)
-        self.assertEqual(self.call("leave", ids[0]).returncode, 0)
+        self.assertIn(ways[1], ids)
+        self.assertEqual(self.call("leave", ways[1]).returncode, 0)
         self.assertEqual(self.call("leave", "bob").returncode, 0)
         self.assertEqual(self.call("down").returncode, 0)
 
@@ -178,6 +182,17 @@ class Runs(RunCase):
         for word in ("Joining", "Welcome", "Fetching", "Entered", "Committed", "Done"):
             self.assertIn(word, done.stderr)
         self.assertEqual(done.stdout, "")
+
+    def test_a_joiner_in_the_foreground_that_is_made_to_leave_says_so(self):
+        up = self.up_detached(outer_steps=10000, env=SLOW)
+        joiner = self.start("join", up["invite"], "--name", "guest", "--set", f"local.trainer_command=[{self.trainer()}]", env=SLOW)
+        while "Committed" not in (line := joiner.stderr.readline()):
+            self.assertNotEqual(line, "")
+        self.assertEqual(self.call("leave", "guest").returncode, 0)
+        code, out, err = self.finished(joiner)
+        self.assertEqual((code, out), (0, ""))
+        self.assertRegex(err, r"(^|\n) +Left with revision \d+\n$")
+        self.call("down")
 
     def test_status_watch_gives_one_object_per_line_until_the_end(self):
         up = self.up_detached(outer_steps=5, env=SLOW)
