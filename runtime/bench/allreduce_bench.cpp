@@ -16,6 +16,7 @@
 
 #include "prime/group.hpp"
 #include "runtime/bench/limits.hpp"
+#include "runtime/bench/median.hpp"
 
 namespace prime::bench {
 namespace {
@@ -231,10 +232,9 @@ class Worker {
   Tensors allocated_;
 };
 
-Times times_of(std::vector<double> seconds) {
-  std::sort(seconds.begin(), seconds.end());
-  const double median = (seconds[(seconds.size() - 1) / 2] + seconds[seconds.size() / 2]) / 2;
-  return Times{seconds.front(), median, seconds.back()};
+Times times_of(const std::vector<double>& seconds) {
+  const auto [least, greatest] = std::ranges::minmax(seconds);
+  return Times{least, median(seconds), greatest};
 }
 
 Row row_of(const Case& what, const Sample* samples, std::uint32_t repeat, std::uint64_t peak_bytes) {

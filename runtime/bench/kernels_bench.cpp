@@ -15,6 +15,7 @@
 #include "kernels/outer_rule/outer_rule.hpp"
 #include "kernels/reduce/reduce.hpp"
 #include "kernels/reduce/typed_reduce.hpp"
+#include "runtime/bench/median.hpp"
 
 namespace prime::bench {
 namespace {
@@ -34,11 +35,6 @@ double seconds_of(const std::function<void()>& work) {
   const double start = thread_seconds();
   work();
   return thread_seconds() - start;
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
 }
 
 // Aligned as pooled buffers are, and touched, so that no page is new in a measurement.

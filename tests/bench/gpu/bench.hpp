@@ -1,4 +1,4 @@
-// Owns what the two parts of the benchmark share: medians, and the lines that compare.py reads.
+// Owns what the two parts of the benchmark share: what they measure with, and the lines that compare.py reads.
 #pragma once
 
 #include <algorithm>
@@ -9,11 +9,6 @@
 #include <vector>
 
 namespace prime::bench::gpu {
-
-inline double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
 
 /// Of an outer step: small, and different everywhere that matters.
 inline std::vector<float> drawn(std::size_t count, std::uint32_t seed) {

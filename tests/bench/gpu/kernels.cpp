@@ -12,6 +12,7 @@
 #include "kernels/digest/digest_cuda.hpp"
 #include "kernels/outer_rule/outer_rule_cuda.hpp"
 #include "kernels/reduce/reduce_cuda.hpp"
+#include "runtime/bench/median.hpp"
 #include "tests/bench/gpu/bench.hpp"
 
 namespace prime::bench::gpu {

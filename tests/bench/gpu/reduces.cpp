@@ -12,6 +12,7 @@
 #include "prime/device_memory.hpp"
 #include "prime/group.hpp"
 #include "runtime/bench/bare_sockets.hpp"
+#include "runtime/bench/median.hpp"
 #include "tests/bench/gpu/bench.hpp"
 #include "tests/support/device_tensor.hpp"
 
