@@ -17,19 +17,30 @@ namespace {
 /// The key is born with the run, and leaves it only in the invite file, and from there in invites. Who serves the run again takes it, and
 /// the port, from there.
 Result<CoordinatorOptions> options_of(const CoordinatorArguments& arguments, launch::CoordinatorPlan plan) {
-  auto for_standbys = launch::format_standby_plan(plan);
-  CoordinatorOptions options{plan.run,    net::RunKey::generate(), std::move(plan.manifest), std::move(plan.listen), arguments.directory,
-                             plan.origin, plan.start_quorum,       arguments.again,          std::move(for_standbys)};
-  if (!plan.invite.empty()) {
+  auto key = net::RunKey::generate();
+  auto listen = plan.listen;
+  const bool stands_by = !plan.invite.empty();
+  if (stands_by) {
     PRIME_TRY(const auto invite, net::parse_invite(plan.invite));
-    options.key = invite.key;
+    key = invite.key;
   }
-  if (!arguments.again) return options;
-  PRIME_TRY(const auto text, launch::read_invite(options.directory));
-  PRIME_TRY(const auto invite, net::parse_invite(text));
-  options.key = invite.key;
-  options.listen.port = invite.address.port;
-  return options;
+  if (arguments.again) {
+    PRIME_TRY(const auto text, launch::read_invite(arguments.directory));
+    PRIME_TRY(const auto invite, net::parse_invite(text));
+    key = invite.key;
+    listen.port = invite.address.port;
+  }
+  auto for_standbys = launch::format_standby_plan(plan, key);
+  return CoordinatorOptions{plan.run,
+                            key,
+                            std::move(plan.manifest),
+                            std::move(listen),
+                            arguments.directory,
+                            plan.origin,
+                            plan.start_quorum,
+                            arguments.again,
+                            stands_by || arguments.again,
+                            std::move(for_standbys)};
 }
 
 Result<void> serve(const CoordinatorArguments& arguments, std::optional<int>& ready) {

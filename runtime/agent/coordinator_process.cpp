@@ -142,7 +142,7 @@ class AcceptorFence final : public FencePort {
 /// What was decided before, by whomever: etcd knows where there is one, else the file here.
 Result<std::optional<coordinator::Snapshot>> kept_decisions(const CoordinatorOptions& options, const DecisionFile& file,
                                                             Leadership* leadership) {
-  PRIME_TRY(auto kept, leadership != nullptr ? leadership->take_over(options.plan) : file.read());
+  PRIME_TRY(auto kept, leadership != nullptr ? leadership->take_over(options.plan, options.founded) : file.read());
   if (kept || !options.again) return kept;
   PRIME_TRY(const auto told, read_told(options.directory / "coordinator" / "journal.jsonl"));
   if (told.admitted) return fail(ErrorName::StorageFailed, file.path().string() + " is gone, and with it what this run has decided");

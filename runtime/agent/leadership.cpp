@@ -125,8 +125,10 @@ Result<std::optional<lease::Leader>> Leadership::campaign() {
   return state_.leader;
 }
 
-Result<std::optional<coordinator::Snapshot>> Leadership::take_over(const std::string& plan) {
-  PRIME_CHECK(store_.keep_plan(lease_, plan));
+Result<std::optional<coordinator::Snapshot>> Leadership::take_over(const std::string& plan, bool founded) {
+  if (!founded) PRIME_CHECK(store_.keep_plan(lease_, plan));
+  PRIME_TRY(const auto known, store_.plan());
+  if (!known) return fail(ErrorName::StandbyStoreFailed, "etcd has lost what this run decided: it has nothing of " + options_.run);
   PRIME_TRY(const auto text, store_.decisions());
   store_.limit_calls(lease::call_limit(options_.lease));
   if (!text) {

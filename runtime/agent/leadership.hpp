@@ -46,8 +46,9 @@ class Leadership final : public DecisionPort {
 
   /// Leads if nobody else does; returns who does. To be called again and again until this process leads.
   Result<std::optional<lease::Leader>> campaign();
-  /// To be called by who leads now, once: what was decided before. The plan is kept for standbys if there is none yet.
-  Result<std::optional<coordinator::Snapshot>> take_over(const std::string& plan);
+  /// To be called by who leads now, once: what was decided before. The plan is kept for standbys; of a run that is `founded` it must be
+  /// there, else etcd has lost the run, and nobody may begin it anew under peers that hold its state.
+  Result<std::optional<coordinator::Snapshot>> take_over(const std::string& plan, bool founded);
   void keep(const coordinator::Snapshot& snapshot) override;
   /// See lease::holds_lead: who leads no more takes nobody in. Any thread.
   [[nodiscard]] bool holds() const;

@@ -32,7 +32,8 @@ struct CoordinatorOptions {
   /// What the run goes on from; its agents hold the checkpoint.
   std::optional<store::CheckpointState> origin;
   std::uint32_t start_quorum = 0;  ///< peers that begin the first outer step together; 0: the manifest's minimum
-  bool again = false;              ///< another one has served this run before: this one goes on with what it decided
+  bool again = false;              ///< another one has served this run from here before: this one goes on with what it decided
+  bool founded = false;            ///< somebody has begun to serve this run before, here or elsewhere
   std::string plan;                ///< for standbys, who are told the same; kept in the manifest's `membership.standby.etcd`
 };
 

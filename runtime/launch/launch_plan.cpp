@@ -7,7 +7,6 @@
 
 #include "runtime/manifest/canonical.hpp"
 #include "runtime/manifest/load.hpp"
-#include "runtime/net/run_key.hpp"
 #include "runtime/store/file_io.hpp"
 
 namespace prime::launch {
@@ -38,15 +37,17 @@ std::string format_plan(const CoordinatorPlan& plan) {
                         {"local", manifest::local_yaml(plan.manifest)},
                         {"listen", net::format_endpoint(plan.listen)},
                         {"start_quorum", plan.start_quorum},
-                        {"invite", plan.invite}};
+                        {"invite", plan.invite},
+                        {"key_check", plan.key_check}};
   if (plan.origin) object["origin"] = store::format_state(*plan.origin);
   return object.dump();
 }
 
-std::string format_standby_plan(CoordinatorPlan plan) {
+std::string format_standby_plan(CoordinatorPlan plan, const net::RunKey& key) {
   plan.manifest.local = {};
   plan.listen = {"127.0.0.1", 0};
   plan.invite.clear();
+  plan.key_check = net::key_check(key, plan.run);
   return format_plan(plan);
 }
 
@@ -67,6 +68,7 @@ Result<CoordinatorPlan> parse_coordinator_plan(const std::string& text) {
   PRIME_TRY(plan.listen, net::parse_endpoint(object.value("listen", std::string{})));
   plan.start_quorum = object.value("start_quorum", 0U);
   plan.invite = object.value("invite", std::string{});
+  plan.key_check = object.value("key_check", std::string{});
   plan.origin = store::parse_state(object.value("origin", std::string{}));
   return plan;
 }

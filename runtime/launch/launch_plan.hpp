@@ -8,6 +8,7 @@
 #include "messages/membership.hpp"
 #include "messages/result.hpp"
 #include "runtime/manifest/manifest.hpp"
+#include "runtime/net/run_key.hpp"
 #include "runtime/store/checkpoint.hpp"
 
 namespace prime::launch {
@@ -19,6 +20,7 @@ struct CoordinatorPlan {
   std::uint32_t start_quorum = 0;
   std::optional<store::CheckpointState> origin;  ///< what the run goes on from
   std::string invite = {};                       ///< of the run that a standby serves when its turn comes; empty: the run is new
+  std::string key_check = {};                    ///< of the run's key, for standbys; see net::key_check
   friend bool operator==(const CoordinatorPlan&, const CoordinatorPlan&) = default;
 };
 
@@ -35,8 +37,8 @@ struct AgentPlan {
 
 std::string format_plan(const CoordinatorPlan& plan);
 std::string format_plan(const AgentPlan& plan);
-/// What is another machine's business as well: without the local half, the address and the invite.
-std::string format_standby_plan(CoordinatorPlan plan);
+/// What is another machine's business as well: without the local half, the address and the invite, of whose key it has the check.
+std::string format_standby_plan(CoordinatorPlan plan, const net::RunKey& key);
 Result<CoordinatorPlan> parse_coordinator_plan(const std::string& text);
 Result<AgentPlan> parse_agent_plan(const std::string& text);
 

@@ -244,6 +244,9 @@ Result<StartedStandby> start_standby(const StandbyRequest& request) {
     return fail(ErrorName::RunUnknown,
                 "etcd has nothing of " + invite.run + "; `membership.standby.etcd` of its manifest names the one that has");
   PRIME_TRY(auto plan, parse_coordinator_plan(*text));
+  // Led by another key the run would be lost: no peer could come back to it.
+  if (plan.key_check != net::key_check(invite.key, invite.run))
+    return fail(ErrorName::KeyRefused, "the invite has another key than " + invite.run + ", as etcd knows it");
   plan.invite = request.invite;
   if (request.listen) {
     plan.listen = *request.listen;

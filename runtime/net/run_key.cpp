@@ -101,6 +101,10 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
   return Endpoint{std::string(host), port};
 }
 
+std::string key_check(const RunKey& key, std::string_view run) {
+  return encode_key(derive_key(key.secret(), "prime key check 1 " + std::string{run}));
+}
+
 Result<Invite> parse_invite(std::string_view text) {
   if (!text.starts_with(SCHEME)) return malformed("it does not begin with prime://");
   text.remove_prefix(SCHEME.size());

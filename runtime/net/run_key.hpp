@@ -46,6 +46,9 @@ struct Invite {
   friend std::ostream& operator<<(std::ostream&, const Invite&) = delete;
 };
 
+/// Who holds the same key has the same text for this run; it tells nothing of the key.
+std::string key_check(const RunKey& key, std::string_view run);
+
 /// Reads "prime://HOST:PORT/RUN#KEY", IPv6 hosts in brackets. InviteMalformed says which part is wrong and never repeats the key.
 Result<Invite> parse_invite(std::string_view text);
 /// The inverse. The text is as secret as the key.

@@ -264,6 +264,14 @@ class StandbyTakesOver(unittest.TestCase):
             self.assertEqual(standby.events("outer_step_begun"), [], "it never served the run")
             self.assertEqual(standby.status()["run"]["state"], "done")
 
+    def test_a_standby_with_another_key_is_refused_before_it_could_lead(self):
+        with Etcd() as etcd, StandbyRun(etcd, outer_steps=5000, dead_after="20s", env=SLOW) as run:
+            key = run.up["invite"].rpartition("#")[2]
+            run.up["invite"] = run.up["invite"].replace(key, ("B" if key[0] == "A" else "A") + key[1:])
+            with self.assertRaisesRegex(AssertionError, r"exit 4\n(.*\n)*error: refused: the run key does not match.*\[PR0410\]"):
+                run.stand_by()
+            self.assertEqual(list(run.directory.glob("standby-0/*")), [], "what never began leaves nothing")
+
     def test_who_joins_after_that_takes_the_invite_that_status_tells(self):
         with Etcd() as etcd, StandbyRun(etcd, outer_steps=30, held_at=20, dead_after="20s", env=SLOW) as run:
             standby = run.stand_by()
@@ -376,6 +384,22 @@ class StoreFails(unittest.TestCase):
                 self.assertIn("the store of the standby coordinators failed", journal[-1]["reason"])
             run.decided()
             self.assertEqual(run.status()["run"]["state"], "failed")
+
+    def test_a_store_that_has_lost_everything_is_a_named_end_and_no_beginning(self):
+        with Etcd() as etcd, StandbyRun(etcd, outer_steps=5000, dead_after="4s", grace="8s", env=SLOW) as run:
+            standby = run.stand_by()
+            run.wait_for("outer_step_committed", 3)
+            guards = [run.guard(), standby.events("process_started")[-1]["guard_pid"]]
+            etcd.stop()
+            etcd.forget()
+            etcd.start()
+            for last in run.wait_for_peers():
+                self.assertIn("the coordinator was lost", last["reason"])
+            wait_until("the end of both guards", lambda: not any(str(run.directory).encode() in command_line(pid) for pid in guards))
+            for journal in (run.coordinator(), standby.journal.lines()):
+                self.assertIn("etcd has lost what this run decided", journal[-1]["reason"])
+            self.assertEqual(standby.events("state_founded"), [])
+            self.assertEqual(len(run.events("state_founded")), 1)
 
     def test_a_run_does_not_begin_without_its_store(self):
         with Etcd() as etcd:

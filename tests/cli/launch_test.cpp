@@ -129,12 +129,16 @@ BOOST_AUTO_TEST_CASE(plans_survive_their_way) {
                               "prime://x"};
   coordinator.manifest.local.threads = 4;
   BOOST_TEST((parse_coordinator_plan(format_plan(coordinator)).value() == coordinator));
-  const auto elsewhere = parse_coordinator_plan(format_standby_plan(coordinator)).value();
+  const auto key = net::RunKey::generate();
+  const auto elsewhere = parse_coordinator_plan(format_standby_plan(coordinator, key)).value();
   BOOST_TEST((elsewhere.manifest.shared == coordinator.manifest.shared));
   BOOST_TEST((elsewhere.origin == coordinator.origin));
   BOOST_TEST(elsewhere.start_quorum == 3U);
   BOOST_TEST((elsewhere.manifest.local == manifest::Local{}), "one machine's business");
   BOOST_TEST(elsewhere.invite == "", "the key is in it");
+  BOOST_TEST(elsewhere.key_check == net::key_check(key, "small-abcdef"));
+  BOOST_TEST(elsewhere.key_check != net::key_check(net::RunKey::generate(), "small-abcdef"));
+  BOOST_TEST(elsewhere.key_check != net::key_check(key, "small-abcdeg"));
   auto local = small_manifest().local;
   local.trainer_command = {"python3", "a b.py"};
   local.threads = 4;

@@ -62,6 +62,10 @@ class Etcd:
         self.process.kill()
         self.process.wait()
 
+    def forget(self):
+        """What it had on its disk is gone; to be called while it is stopped."""
+        shutil.rmtree(self.directory / "data")
+
     def freeze(self):
         os.kill(self.process.pid, signal.SIGSTOP)
 
