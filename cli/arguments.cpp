@@ -235,6 +235,9 @@ class Table {
         ->check(CLI::IsMember({"allocated", "own"}).description(""));
     bench.add_flag("--paced", bench_.paced,
                    "each round, the two that warm up included, waits for a line of standard input: for turns with another program");
+    bench
+        .add_option("--timeout", bench_.timeout, "of each reduce; a process that stands still for twice as long ends the measurement [30s]")
+        ->type_name("DURATION");
     bench.add_option("--repeat", bench_.repeat, "measured rounds [7]")->type_name("N")->check(CLI::Range(1, 1000).description(""));
     add_simulate();
     add("version", "print versions of program, protocol and libraries", "Manifest and help", version_);

@@ -113,6 +113,7 @@ struct BenchArguments {
   std::vector<std::string> places{"out"};
   std::vector<std::string> tensors{"allocated"};
   unsigned repeat = 7;
+  std::string timeout = "30s";
   bool paced = false;
 };
 

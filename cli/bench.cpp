@@ -164,7 +164,11 @@ int run_command(const BenchArguments& arguments, Terminal& terminal) {
     if (arguments.paced && !line_came()) return fail(ErrorName::Usage, "--paced: standard input ended before " + at);
     return {};
   };
-  const auto rows = bench::measure_reduces(cases_of(arguments), arguments.repeat, begins);
+  const auto timeout = parse_duration(arguments.timeout);
+  if (!timeout || *timeout <= Duration{})
+    return terminal.complain(Error{ErrorName::Usage, "`--timeout " + arguments.timeout + "` is no duration such as 30s or 2min"});
+  const auto rows =
+      bench::measure_reduces(cases_of(arguments), arguments.repeat, begins, std::chrono::ceil<std::chrono::milliseconds>(*timeout));
   return rows ? print_rows(*rows, terminal) : terminal.complain(rows.error());
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -13,10 +14,13 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
+#include "actors/reduce_worker/schedule.hpp"
 #include "prime/group.hpp"
 #include "runtime/bench/limits.hpp"
 #include "runtime/bench/median.hpp"
+#include "runtime/lanes/arithmetic.hpp"
 
 namespace prime::bench {
 namespace {
@@ -48,6 +52,8 @@ struct Sample {
 /// Shared by all processes of a run.
 struct Board {
   std::atomic<std::uint32_t> arrived;
+  std::atomic<std::uint32_t> met[MAX_RANKS];  ///< how often each has arrived
+  std::atomic<bool> held;                     ///< somebody outside says when the next round begins
   std::atomic<std::uint32_t> failed;
   char failure[256];
   ErrorName name;
@@ -55,9 +61,9 @@ struct Board {
 
   enum class Wait { Spin, Sleep };
   /// All go on together. False when one has failed.
-  bool meet(std::uint32_t peers, std::uint32_t& meeting, Wait wait = Wait::Spin) {
+  bool meet(std::uint32_t rank, std::uint32_t peers, std::uint32_t& meeting, Wait wait = Wait::Spin) {
+    met[rank].store(++meeting);
     arrived.fetch_add(1);
-    ++meeting;
     while (arrived.load() < peers * meeting) {
       if (failed.load() != 0) return false;
       if (wait == Wait::Spin) ::sched_yield();
@@ -65,10 +71,13 @@ struct Board {
     }
     return failed.load() == 0;
   }
-  void fail(const std::string& what, ErrorName why = ErrorName::ProcessFailed) {
+  void fail(const Error& error) {
     if (failed.exchange(1) != 0) return;
-    name = why;
-    std::strncpy(failure, what.c_str(), sizeof failure - 1);
+    tell(error);
+  }
+  void tell(const Error& error) {
+    name = error.name;
+    std::strncpy(failure, error.detail.c_str(), sizeof failure - 1);
   }
 };
 
@@ -95,7 +104,8 @@ bool is_allocated(const Case& what) { return what.lane == Lane::Memory && what.a
 class Worker {
  public:
   Worker(std::uint32_t rank, std::uint32_t peers, const std::vector<Case>& cases, std::uint32_t repeat, Board& board, Sample* samples,
-         const std::map<Lane, std::vector<std::string>>& members, BareSockets bare, const RoundBegins& begins)
+         const std::map<Lane, std::vector<std::string>>& members, BareSockets bare, const RoundBegins& begins,
+         std::chrono::milliseconds timeout)
       : rank_(rank),
         peers_(peers),
         cases_(cases),
@@ -103,7 +113,8 @@ class Worker {
         board_(board),
         samples_(samples),
         limits_(peers, std::move(bare)),
-        begins_(begins) {
+        begins_(begins),
+        timeout_(timeout) {
     std::uint64_t most = 0;
     for (const Case& each : cases) most = std::max(most, each.bytes);
     if (!std::ranges::all_of(cases, is_allocated)) own_ = own_tensors(most);
@@ -114,22 +125,26 @@ class Worker {
 
   bool run() {
     for (std::uint32_t round = 0; round < WARM_UP + repeat_; ++round) {
-      if (!board_.meet(peers_, meeting_, Board::Wait::Sleep)) return false;  // the others may still be at the last round
-      if (rank_ == 0 && begins_)
-        if (const auto good = begins_(peers_, round < WARM_UP ? 0 : round - WARM_UP + 1); !good)
-          board_.fail(good.error().detail, good.error().name);
-      if (!board_.meet(peers_, meeting_, Board::Wait::Sleep)) return false;
+      if (!meet(Board::Wait::Sleep)) return false;  // the others may still be at the last round
+      if (rank_ == 0 && begins_) {
+        board_.held = true;
+        if (const auto good = begins_(peers_, round < WARM_UP ? 0 : round - WARM_UP + 1); !good) board_.fail(good.error());
+        board_.held = false;
+      }
+      if (!meet(Board::Wait::Sleep)) return false;
       // Each begins in its turn: the first of a round finds colder caches than the others.
       for (std::size_t turn = 0; turn < cases_.size(); ++turn)
         if (!play((round + turn) % cases_.size(), round)) return false;
     }
-    if (!board_.meet(peers_, meeting_)) return false;  // nobody hangs up on one that still reads
+    if (!meet()) return false;  // nobody hangs up on one that still reads
     board_.peak_bytes[rank_] = 0;
     for (const auto& [lane, group] : groups_) board_.peak_bytes[rank_] += group.peak_bytes();
     return true;
   }
 
  private:
+  bool meet(Board::Wait wait = Board::Wait::Spin) { return board_.meet(rank_, peers_, meeting_, wait); }
+
   void form(Lane lane, const std::vector<std::string>& members) {
     GroupOptions options;
     options.rank = rank_;
@@ -137,9 +152,10 @@ class Worker {
     options.key = "a benchmark between processes of one machine";
     options.plain = lane == Lane::Tcp;
     options.memory = lane == Lane::Memory;
+    options.timeout = timeout_;
     auto group = Group::form(options);
     if (group) groups_.emplace(lane, std::move(*group));
-    else board_.fail(prime::to_string(group.error()));
+    else board_.fail(group.error());
   }
 
   /// What is reduced, and where results go; `memory` holds both.
@@ -162,7 +178,7 @@ class Worker {
     auto input = groups_.at(Lane::Memory).allocate(bytes);
     auto output = groups_.at(Lane::Memory).allocate(bytes);
     if (!input || !output) {
-      board_.fail(prime::to_string((input ? output : input).error()));
+      board_.fail((input ? output : input).error());
       return {};
     }
     const auto values = [&](const auto& memory) { return std::span{reinterpret_cast<float*>(memory.get()), bytes / sizeof(float)}; };
@@ -172,15 +188,15 @@ class Worker {
 
   bool play(std::size_t at, std::uint32_t round) {
     const Case& each = cases_[at];
-    if (!board_.meet(peers_, meeting_)) return false;
+    if (!meet()) return false;
     double processor = processor_s();
     double begin = now_s();
     if (const auto good = reduce(each); !good) {
-      board_.fail(prime::to_string(good.error()));
+      board_.fail(good.error());
       return false;
     }
     note(at, round, 0, now_s() - begin, processor_s() - processor);
-    if (!board_.meet(peers_, meeting_)) return false;
+    if (!meet()) return false;
     processor = processor_s();
     begin = now_s();
     limits_.run(each.lane, each.bytes);
@@ -226,6 +242,7 @@ class Worker {
   Sample* samples_;
   Limits limits_;
   const RoundBegins& begins_;
+  std::chrono::milliseconds timeout_;
   std::uint32_t meeting_ = 0;
   std::map<Lane, Group> groups_;
   Tensors own_;
@@ -265,6 +282,19 @@ std::vector<std::string> addresses(std::uint32_t count, std::vector<int>& held) 
   return all;
 }
 
+/// What its processes would refuse.
+Result<void> can_be(const Case& what) {
+  ReduceRequest request;
+  request.contributions = {{PeerId{1}, 1}};
+  request.combine = ReduceOptions{}.combine;
+  request.codec = what.codec;
+  if (auto made = lanes::Arithmetic::make(request, what.schedule); !made) return fail(ErrorName::Usage, made.error().detail);
+  if (what.schedule == Schedule::Whole && what.bytes / what.tags > WHOLE_BYTES)
+    return fail(ErrorName::Usage, "--size " + std::to_string(what.bytes) + ": tensors that are exchanged whole are " +
+                                      std::to_string(WHOLE_BYTES) + " bytes at most");
+  return {};
+}
+
 /// Before a process of it is killed for want of memory, or throws.
 Result<void> has_memory_for(std::uint32_t peers, const std::vector<Case>& cases) {
   const std::uint64_t most = std::ranges::max(cases, {}, &Case::bytes).bytes;
@@ -277,8 +307,46 @@ Result<void> has_memory_for(std::uint32_t peers, const std::vector<Case>& cases)
                                                 " peers take " + megabytes(needed) + ", this machine has " + megabytes(there));
 }
 
-Result<std::vector<Row>> measure_among(std::uint32_t peers, const std::vector<Case>& cases, std::uint32_t repeat,
-                                       const RoundBegins& begins) {
+/// Waits for all children, by rank. When one fails, is killed, or stands still for longer than its reduces may take, all end.
+void await(std::vector<pid_t> children, Board& board, std::chrono::milliseconds timeout) {
+  const double patience = 2 * std::chrono::duration<double>(timeout).count();
+  std::uint32_t arrived = 0;
+  double since = now_s();
+  bool ended = false;
+  std::vector<bool> stopped(children.size());
+  for (std::size_t left = children.size(); left > 0; ::usleep(2000)) {
+    for (std::size_t rank = 0; rank < children.size(); ++rank) {
+      int status = 0;
+      if (children[rank] == 0 || ::waitpid(children[rank], &status, WNOHANG | WUNTRACED | WCONTINUED) == 0) continue;
+      stopped[rank] = WIFSTOPPED(status);
+      if (WIFSTOPPED(status) || WIFCONTINUED(status)) continue;
+      children[rank] = 0;
+      --left;
+      if (status == 0 || ended) continue;
+      const auto what = "rank " + std::to_string(rank) +
+                        (WIFSIGNALED(status) ? " was ended by signal " + std::to_string(WTERMSIG(status))
+                                             : " ended with status " + std::to_string(WEXITSTATUS(status)));
+      const Error error{ErrorName::PeerLost, what};
+      board.fail(error);
+      if (WIFSIGNALED(status)) board.tell(error);  // what the others say of it is no cause
+    }
+    if (const auto now = board.arrived.load(); now != arrived || board.held) {
+      arrived = now;
+      since = now_s();
+    } else if (now_s() - since > patience) {
+      const auto last = std::min_element(board.met, board.met + children.size()) - board.met;
+      board.fail(Error{ErrorName::DeadlineExceeded, "rank " + std::to_string(last) + " stands still"});
+    }
+    if (board.failed.load() == 0 || std::exchange(ended, true)) continue;
+    if (const auto first = std::ranges::find(stopped, true); first != stopped.end())
+      board.tell(Error{ErrorName::DeadlineExceeded, "rank " + std::to_string(first - stopped.begin()) + " stands still"});
+    for (const pid_t child : children)
+      if (child != 0) ::kill(child, SIGKILL);
+  }
+}
+
+Result<std::vector<Row>> measure_among(std::uint32_t peers, const std::vector<Case>& cases, std::uint32_t repeat, const RoundBegins& begins,
+                                       std::chrono::milliseconds timeout) {
   const std::size_t samples_bytes = cases.size() * repeat * 2 * MAX_RANKS * sizeof(Sample);
   const SharedMemory memory(sizeof(Board) + samples_bytes);
   if (memory.get() == nullptr) return fail(ErrorName::ProcessFailed, "no shared memory");
@@ -302,31 +370,17 @@ Result<std::vector<Row>> measure_among(std::uint32_t peers, const std::vector<Ca
       mesh.clear();
       bool good = false;
       {
-        Worker worker(rank, peers, cases, repeat, *board, samples, members, std::move(own), begins);
+        Worker worker(rank, peers, cases, repeat, *board, samples, members, std::move(own), begins, timeout);
         good = worker.run();
       }
       ::_exit(good ? 0 : 1);
     }
-    if (pid < 0) board->fail("a process could not be started");
+    if (pid < 0) board->fail(Error{ErrorName::ProcessFailed, "the machine takes no more processes"});
     else children.push_back(pid);
   }
   mesh.clear();
-  bool good = true;
-  // In whatever order they end: one that is killed keeps the others waiting.
-  while (!children.empty()) {
-    int status = 0;
-    const auto ended = std::ranges::find_if(children, [&](pid_t child) { return ::waitpid(child, &status, WNOHANG) != 0; });
-    if (ended == children.end()) {
-      ::usleep(2000);
-      continue;
-    }
-    children.erase(ended);
-    if (status != 0) {
-      board->fail("a process of the measurement ended with status " + std::to_string(status));
-      good = false;
-    }
-  }
-  if (!good || board->failed.load() != 0) return fail(board->name, board->failure);
+  await(children, *board, timeout);
+  if (board->failed.load() != 0) return fail(board->name, board->failure);
   std::vector<Row> rows;
   const std::uint64_t peak = *std::max_element(board->peak_bytes, board->peak_bytes + peers);
   for (std::size_t at = 0; at < cases.size(); ++at) rows.push_back(row_of(cases[at], samples + at * repeat * 2 * MAX_RANKS, repeat, peak));
@@ -344,7 +398,8 @@ std::string_view to_string(Lane lane) {
   return "?";
 }
 
-Result<std::vector<Row>> measure_reduces(const std::vector<Case>& cases, std::uint32_t repeat, const RoundBegins& begins) {
+Result<std::vector<Row>> measure_reduces(const std::vector<Case>& cases, std::uint32_t repeat, const RoundBegins& begins,
+                                         std::chrono::milliseconds timeout) {
   std::map<std::uint32_t, std::vector<Case>> by_peers;
   for (const Case& each : cases) {
     if (each.peers < 2 || each.peers > MAX_RANKS)
@@ -353,12 +408,13 @@ Result<std::vector<Row>> measure_reduces(const std::vector<Case>& cases, std::ui
     if (each.bytes / each.tags < sizeof(float))
       return fail(ErrorName::Usage,
                   "--size " + std::to_string(each.bytes) + " has no value for each of " + std::to_string(each.tags) + " tags");
+    PRIME_CHECK(can_be(each));
     by_peers[each.peers].push_back(each);
   }
   for (const auto& [peers, some] : by_peers) PRIME_CHECK(has_memory_for(peers, some));
   std::vector<Row> rows;
   for (const auto& [peers, some] : by_peers) {
-    PRIME_TRY(auto measured, measure_among(peers, some, repeat, begins));
+    PRIME_TRY(auto measured, measure_among(peers, some, repeat, begins, timeout));
     rows.insert(rows.end(), measured.begin(), measured.end());
   }
   return rows;

@@ -1,6 +1,7 @@
 // Owns the measurement of reduces: the public prime::Group between separate processes of this machine, the commit included.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -45,7 +46,9 @@ struct Row {
 /// another process; all processes of the measurement sleep until it returns. An error ends the measurement.
 using RoundBegins = std::function<Result<void>(std::uint32_t peers, std::uint32_t round)>;
 
-/// Fails when a case cannot run; the machine is left as it was.
-Result<std::vector<Row>> measure_reduces(const std::vector<Case>& cases, std::uint32_t repeat, const RoundBegins& begins = {});
+/// Fails when a case cannot run, a reduce takes longer than `timeout`, or one of the processes stands still for twice as long; the machine
+/// is left as it was.
+Result<std::vector<Row>> measure_reduces(const std::vector<Case>& cases, std::uint32_t repeat, const RoundBegins& begins = {},
+                                         std::chrono::milliseconds timeout = std::chrono::seconds(30));
 
 }  // namespace prime::bench

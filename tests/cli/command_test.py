@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import resource
+import signal
 import subprocess
 import unittest
 
@@ -239,10 +240,30 @@ class Command(unittest.TestCase):
         for size in ("0", "3", "-4", "99999999999999999999"):
             self.refused(2, "bench", "allreduce", "--size", size, says="no f32 values")
         self.refused(1, "bench", "allreduce", "--size", "64T", says="the tensors of 2 peers take")
+        for flags, says in ((("--codec", "none,int4", "--schedule", "direct,ring"), "codec int4 does not exist as a ring; use direct"),
+                            (("--codec", "int8", "--schedule", "whole", "--size", "4K"), "codec int8 is not exchanged whole"),
+                            (("--schedule", "whole", "--size", "64K", "--tags", "1,2"), "exchanged whole are 32768 bytes at most")):
+            self.refused(2, "bench", "allreduce", *flags, says=says)
         titles = measured.stdout.splitlines()[0]
         for column in ("path", "GB/s touched", "of memcpy"):
             self.assertIn(column, titles)
             self.assertEqual(self.call("explain", column).returncode, 0, column)
+
+    def test_a_benchmark_ends_by_name_when_one_of_its_processes_is_killed_or_stands_still(self):
+        for sign, code, says in ((signal.SIGKILL, 1, "a peer was lost: rank {} was ended by signal 9"), (signal.SIGSTOP, 6, "rank {} stands still")):
+            measuring = subprocess.Popen([PRIMECTL, "bench", "allreduce", "--size", "4M", "--peers", "3", "--repeat", "1000", "--timeout", "1s"],
+                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            while "round 3 of" not in (line := measuring.stderr.readline()):
+                self.assertNotEqual(line, "")
+            children = [int(pid) for pid in pathlib.Path(f"/proc/{measuring.pid}/task/{measuring.pid}/children").read_text().split()]
+            self.assertEqual(len(children), 3)
+            os.kill(children[1], sign)
+            with measuring.stderr:
+                rest = measuring.stderr.read()
+            self.assertEqual(measuring.wait(LIMIT_S), code)
+            self.assertIn(says.format(1), rest)
+            self.assertNotIn("could not be started", rest)
+            self.assertFalse(any(pathlib.Path(f"/proc/{pid}").exists() for pid in children))
 
     def test_explain_lists_what_it_knows(self):
         page = self.call("explain").stdout

@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(the_full_form_adds_the_context_innermost_first_and_the_hint
              "error: a peer was lost: brave-otter [PR0502]\n"
              "  while reducing segment 3\n"
              "  while outer step 12\n"
-             "hint: the outer step continues with the others\n");
+             "hint: a run goes on with the others\n");
   BOOST_TEST(render(Error{ErrorName::Interrupted}) == "error: interrupted [PR0801]\n");
 }
 
