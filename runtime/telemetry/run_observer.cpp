@@ -10,6 +10,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* COORDINATOR_LOST = "the coordinator was lost";
+constexpr const char* COORDINATOR_GONE = "the coordinator, which is gone from this machine";
 constexpr const char* COORDINATOR_COMES_BACK = "the coordinator, which its guard starts again";
 
 /// Their directories are named step-N, with leading zeros.
@@ -87,10 +88,6 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
                                return counts && peer.status.outer_step.value_or(0) > run.status.outer_step;
                              });
   auto status = led_elsewhere ? RunStatus{} : comes_back ? *run.before_the_end : run.status;
-  const auto runs_here = [&](const PeerStatus& row) {
-    return std::any_of(local.begin(), local.end(),
-                       [&](const PeerJournal& peer) { return peer.status.id == row.id && !peer.ended && alive(peer.agent); });
-  };
   std::vector<const PeerJournal*> at_work;
   const bool coordinator_lost = gone && !led_elsewhere;
   for (const auto& peer : local) {
@@ -113,12 +110,15 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
     if (peer.checkpoint && (!status.checkpoint || is_newer(*peer.checkpoint, *status.checkpoint))) status.checkpoint = peer.checkpoint;
   }
   if (!status.coordinator_here) judge_from_peers(status, local);
-  if (coordinator_lost && !is_over(status.state)) {
+  if (coordinator_lost && !is_over(status.state) && !at_work.empty()) {
+    status.state = RunState::Waiting;
+    status.wait = {COORDINATOR_GONE, std::nullopt, std::nullopt};
+  } else if (coordinator_lost && !is_over(status.state)) {
     status.state = RunState::Failed;
     status.reason = COORDINATOR_LOST;
     status.wait = {};
     for (auto& peer : status.peers) {
-      if (is_gone(peer.state) || runs_here(peer)) continue;
+      if (is_gone(peer.state)) continue;
       peer.state = PeerState::Lost;
       peer.reason = COORDINATOR_LOST;
       peer.tokens_per_s.reset();

@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_is_ahead_of_a_dead_coordinator_follows_another_
   const auto agents_live = [](const ProcessIdentity& process) { return process.pid == 110; };
   auto otter = local_otter();
   otter.add("outer_step_begun", {{"outer_step", 1}, {"epoch", 1}}).add("coordinator_back", {{"after_s", 2.0}});
-  BOOST_TEST(to_string(combine(run, {fold_peer(otter)}, agents_live).state) == "failed");
+  BOOST_TEST(to_string(combine(run, {fold_peer(otter)}, agents_live).state) == "waiting");
   otter.add("outer_step_committed", {{"outer_step", run.status.outer_step + 1}, {"digest", DIGEST}});
   const auto status = combine(run, {fold_peer(otter)}, agents_live);
   BOOST_TEST(to_string(status.state) == "training");
@@ -91,6 +91,23 @@ BOOST_AUTO_TEST_CASE(a_peer_that_is_ahead_of_a_dead_coordinator_follows_another_
   BOOST_TEST(to_string(combine(run, {fold_peer(otter)}, nothing_lives).state) == "failed");
   otter.add("run_done", {{"outer_step", 3}}).add("process_ended", {{"exit_code", 0}});
   BOOST_TEST(to_string(combine(run, {fold_peer(otter)}, nothing_lives).state) == "done");
+}
+
+BOOST_AUTO_TEST_CASE(a_dead_coordinator_is_waited_for_as_long_as_a_peer_here_does) {
+  const auto run = fold(test::training_run());
+  const auto agents_live = [](const ProcessIdentity& process) { return process.pid == 110; };
+  auto otter = local_otter();
+  const auto at_first = combine(run, {fold_peer(otter)}, agents_live);
+  BOOST_TEST(to_string(at_first.state) == "waiting");
+  BOOST_TEST(at_first.wait.what == "the coordinator, which is gone from this machine");
+  BOOST_TEST(to_string(at_first.peers[1].state) == "training", "what is elsewhere is not known");
+  otter.add("coordinator_lost", {{"reason", "its connection closed"}, {"gives_up_after_s", 60.0}});
+  const auto status = combine(run, {fold_peer(otter)}, agents_live);
+  BOOST_TEST(to_string(status.state) == "waiting");
+  BOOST_TEST((status.wait == WaitStatus{"the coordinator: its connection closed", "2031-05-04T09:14:04.137Z", "2031-05-04T09:15:04.137Z"}));
+  BOOST_TEST(status.reason.empty());
+  otter.add("process_ended", {{"exit_code", 1}, {"reason", "the coordinator was lost: it did not come back within 60.0 s [PR0501]"}});
+  BOOST_TEST(to_string(combine(run, {fold_peer(otter)}, nothing_lives).state) == "failed");
 }
 
 BOOST_AUTO_TEST_CASE(an_agent_that_is_gone_is_lost_before_the_coordinator_notices) {
