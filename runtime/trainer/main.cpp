@@ -1,6 +1,10 @@
 // Owns prime-trainer: the built-in client of a session. It loads, trains, reports and answers; who takes part, when a step ends and
 // what the shared parameters are is the agent's business.
+#include <algorithm>
 #include <cstdio>
+#include <exception>
+#include <new>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -97,6 +101,23 @@ Result<void> take_part(Session& session) {
   return Program(session, std::move(manifest), std::move(corpus)).run();
 }
 
+/// What libtorch throws when it gets no memory is told from its other exceptions by the text alone.
+std::optional<Error> want_of_memory(const std::exception& thrown) {
+  const std::string text = thrown.what();
+  const auto begin = text.find("ried to allocate");  // of the host and of a GPU
+  if (dynamic_cast<const std::bad_alloc*>(&thrown) == nullptr && begin == std::string::npos) return std::nullopt;
+  const auto cause =
+      begin == std::string::npos ? text : "t" + text.substr(begin, std::min(text.find(". ", begin), text.find('\n', begin)) - begin);
+  return Error{ErrorName::MemoryUnavailable, "the trainer's model: " + cause};
+}
+
+/// To be started again changes nothing where memory is short; anything else may pass, and ends the process.
+Result<void> take_part_in_memory(Session& session) try { return take_part(session); } catch (const std::exception& thrown) {
+  auto error = want_of_memory(thrown);
+  if (!error) throw;
+  return fail(*std::move(error));
+}
+
 int report(const Error& error) {
   std::fprintf(stderr, "%s\n", to_string(error).c_str());
   return info(error.name).exit_code;
@@ -108,7 +129,7 @@ int report(const Error& error) {
 int main() {
   auto session = prime::Session::attach();
   if (!session) return prime::trainer::report(session.error());
-  const auto outcome = prime::trainer::take_part(*session);
+  const auto outcome = prime::trainer::take_part_in_memory(*session);
   if (outcome) return 0;
   // Telling an agent that is gone, or that ended the session itself, changes nothing there.
   session->fail(outcome.error());

@@ -307,6 +307,16 @@ class Runs(RunCase):
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertIn("the state directory is gone", done.stderr)
 
+    def test_a_model_that_memory_does_not_hold_is_said_so_and_not_tried_again(self):
+        trainer = self.directory / "trainer"
+        trainer.write_text(f"#!/bin/sh\nulimit -v 4000000\nexec {pathlib.Path(PRIMECTL).parent / 'prime-trainer'}\n")
+        trainer.chmod(0o755)
+        done = self.call("up", write_manifest(self.directory), "--local", 1, "--set", "model.dim=32768", "--set", "data.path=/usr/include/linux",
+                         "--set", f"local.trainer_command=[{trainer}]")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, r"there is no more memory to be had: the trainer's model: .*tried to allocate \d+ bytes.* \[PR0708\]")
+        self.assertNotIn("restarts within", done.stderr)
+
     def test_a_killed_coordinator_ends_everything_with_its_name(self):
         process = self.start("up", write_manifest(self.directory, outer_steps=10000), "--local", "2", "-o", "json", env=SLOW)
         told = wait_until("the first step", lambda: (s := self.status()).get("run", {}).get("outer_step", 0) >= 1 and s)
