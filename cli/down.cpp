@@ -1,5 +1,6 @@
 // Owns `primectl down`: everything of a run that runs on this machine ends, and what was trained is saved.
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <set>
 
@@ -9,12 +10,25 @@
 #include "cli/patience.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/agent/processes.hpp"
+#include "runtime/launch/run_directory.hpp"
 #include "runtime/launch/stop_processes.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/run_observer.hpp"
 #include "runtime/telemetry/status_json.hpp"
 
 namespace prime::cli {
+namespace {
+
+/// Whether somebody stands by, perhaps, who has not heard that the run was to end.
+bool goes_on_elsewhere(const std::filesystem::path& directory, const telemetry::RunJournal& run) {
+  const auto& status = run.status;
+  if (run.ended && (status.state == telemetry::RunState::Done || status.state == telemetry::RunState::Stopped)) return false;
+  const auto manifest = launch::read_manifest(directory);
+  return !status.stands_by_for && manifest && !manifest->membership.standby.etcd.empty();
+}
+
+}  // namespace
+
 int run_command(const DownArguments& arguments, Terminal& terminal) {
   const auto root = telemetry::existing_state_root(arguments.common.state_dir);
   if (!root) return terminal.complain(root.error());
@@ -34,6 +48,9 @@ int run_command(const DownArguments& arguments, Terminal& terminal) {
   if (coordinator_runs) killed += launch::stop_processes(std::vector{coordinator}, launch::StopLimits{COORDINATOR_PATIENCE});
   killed += launch::stop_processes(agents, launch::StopLimits{PEER_PATIENCE});
   observer.update();
+  if (coordinator_runs && goes_on_elsewhere(*directory, observer.run()))
+    terminal.warn(
+        "etcd was not told that this run ends: another machine may go on with it; `primectl down` on the machine that stands by ends it");
   if (coordinator_runs && !observer.run().ended) note_end(*directory, Error{ErrorName::RunStopped, "by its owner, by force"});
   std::vector<std::string> saved;
   std::vector<Error> unsaved;

@@ -1,7 +1,9 @@
 #include "runtime/manifest/text_rules.hpp"
 
 #include <algorithm>
+#include <arpa/inet.h>
 #include <charconv>
+#include <string>
 
 namespace prime::manifest {
 namespace {
@@ -28,7 +30,12 @@ bool is_path(std::string_view text) { return printable(text, 4096); }
 
 bool is_glob(std::string_view text) { return printable(text, 255) && text.find('/') == std::string_view::npos; }
 
-bool is_host(std::string_view text) { return !text.empty() && text.size() <= 253 && made_of(text, ".:_-"); }
+/// With colons it is an IPv6 address: else the end behind one is a port.
+bool is_host(std::string_view text) {
+  in6_addr address{};
+  if (text.find(':') != std::string_view::npos) return ::inet_pton(AF_INET6, std::string{text}.c_str(), &address) == 1;
+  return !text.empty() && text.size() <= 253 && made_of(text, "._-");
+}
 
 bool is_listen_address(std::string_view text) {
   const auto colon = text.rfind(':');

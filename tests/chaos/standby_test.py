@@ -385,6 +385,20 @@ class StoreFails(unittest.TestCase):
             run.decided()
             self.assertEqual(run.status()["run"]["state"], "failed")
 
+    def test_a_run_whose_end_the_store_did_not_hear_of_may_go_on_elsewhere_and_down_says_so(self):
+        with Etcd() as etcd, StandbyRun(etcd, outer_steps=5000, dead_after="20s", env=SLOW) as run:
+            standby = run.stand_by()
+            run.wait_for("outer_step_committed", 3)
+            etcd.freeze()
+            done = subprocess.run([PRIMECTL, "down", "--state-dir", run.state], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+            etcd.thaw()
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stderr, r"warning: .*etcd was not told .* `primectl down` on the machine that stands by")
+            standby.wait_for("leading")
+            heard = subprocess.run([PRIMECTL, "down", "--state-dir", standby.state], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+            self.assertEqual(heard.returncode, 0, heard.stderr)
+            self.assertNotIn("warning", heard.stderr)
+
     def test_a_store_that_has_lost_everything_is_a_named_end_and_no_beginning(self):
         with Etcd() as etcd, StandbyRun(etcd, outer_steps=5000, dead_after="4s", grace="8s", env=SLOW) as run:
             standby = run.stand_by()
