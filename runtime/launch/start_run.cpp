@@ -237,7 +237,8 @@ Result<StartedStandby> start_standby(const StandbyRequest& request) {
   PRIME_TRY(const auto invite, net::parse_invite(request.invite));
   if (fs::exists(telemetry::coordinator_journal(request.run_directory)))
     return fail(ErrorName::Usage, "a coordinator of " + invite.run + " has its files in " + request.run_directory.string() +
-                                      " already; `--state-dir` names another place");
+                                      " already; `primectl remove " + invite.run +
+                                      "` takes them away once it has ended, or `--state-dir` names another place");
   etcd::RunStore store{request.etcd, invite.run, STORE_LIMIT};
   PRIME_TRY(const auto text, store.plan());
   if (!text)
