@@ -35,10 +35,10 @@ struct FetchOrder {
   FetchState fetch;
 };
 struct SaveOrder {
-  std::string reason;
-  std::optional<peer::TrainerFinal> answer;  ///< the trainer's last word: told on once the checkpoint is written
-  std::optional<Revision> at = {};           ///< just this one; else the current one
+  peer::SaveState order;
 };
+/// A fetch that is under way ends: it would keep what is ordered after it waiting.
+struct StopFetching {};
 /// The agent ends, after everything ordered before.
 struct EndOrder {
   std::optional<Error> cause;
@@ -61,5 +61,6 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::PeerHappening)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::ReduceHappening)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::FetchOrder)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::SaveOrder)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::StopFetching)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::EndOrder)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::TrainerDied)

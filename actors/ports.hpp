@@ -145,8 +145,8 @@ class RecoveryPort {
   virtual Result<Digest> fetch(const FetchState& fetch) = 0;
   /// Ends a fetch that is under way; callable from any thread.
   virtual void cancel_fetch() = 0;
-  /// Writes the committed state, or that of a revision for which this was asked before it was applied, and returns the checkpoint's path.
-  virtual Result<std::string> write_checkpoint(std::optional<Revision> at) = 0;
+  /// Writes the state of this revision, which is held for that, and returns the checkpoint's path.
+  virtual Result<std::string> write_checkpoint(Revision of) = 0;
 };
 
 }  // namespace prime

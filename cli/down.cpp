@@ -8,6 +8,7 @@
 #include "cli/going_on.hpp"
 #include "cli/journal_warnings.hpp"
 #include "cli/patience.hpp"
+#include "cli/saving_watch.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/agent/processes.hpp"
 #include "runtime/launch/run_directory.hpp"
@@ -46,7 +47,7 @@ int run_command(const DownArguments& arguments, Terminal& terminal) {
   // The coordinator first: it tells every peer of the run to save what it holds.
   std::size_t killed = 0;
   if (coordinator_runs) killed += launch::stop_processes(std::vector{coordinator}, launch::StopLimits{COORDINATOR_PATIENCE});
-  killed += launch::stop_processes(agents, launch::StopLimits{PEER_PATIENCE});
+  killed += launch::stop_processes(agents, launch::StopLimits{PEER_PATIENCE, -1, true, SavingWatch{observer, terminal}});
   observer.update();
   if (coordinator_runs && goes_on_elsewhere(*directory, observer.run()))
     terminal.warn(

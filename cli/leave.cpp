@@ -3,6 +3,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/journal_warnings.hpp"
+#include "cli/saving_watch.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/launch/stop_processes.hpp"
 #include "runtime/telemetry/run_files.hpp"
@@ -63,7 +64,7 @@ int run_command(const LeaveArguments& arguments, Terminal& terminal) {
     names.push_back(peer.status.name);
     terminal.say("Leaving", peer.status.name);
   }
-  if (launch::stop_processes(agents, launch::StopLimits{PATIENCE, -1, false}) > 0) {
+  if (launch::stop_processes(agents, launch::StopLimits{PATIENCE, -1, false, SavingWatch{observer, terminal}}) > 0) {
     std::string stubborn;
     for (const auto& peer : *peers)
       if (telemetry::is_alive(peer.agent)) stubborn += (stubborn.empty() ? "" : ", ") + peer.status.name;

@@ -5,7 +5,7 @@
 
 namespace prime::cli {
 
-/// For peers that were told to end: each says goodbye and may write a checkpoint. Then they are killed.
+/// For peers that were told to end: each says goodbye. Then they are killed, but for those that save what they hold (saving_watch.hpp).
 inline constexpr Duration PEER_PATIENCE = 20s;
 inline constexpr Duration COORDINATOR_PATIENCE = 10s;
 /// Journals tell of their growth; this is for what tells nothing: some file systems, and a process that dies.

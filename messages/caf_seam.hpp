@@ -32,6 +32,7 @@ CAF_ADD_TYPE_ID(prime, (prime::InDoubt))
 CAF_ADD_TYPE_ID(prime, (prime::Commit))
 CAF_ADD_TYPE_ID(prime, (prime::Abort))
 CAF_ADD_TYPE_ID(prime, (prime::RunDone))
+CAF_ADD_TYPE_ID(prime, (prime::StateSaved))
 CAF_ADD_TYPE_ID(prime, (prime::FinalReport))
 CAF_ADD_TYPE_ID(prime, (prime::MeasureLink))
 CAF_ADD_TYPE_ID(prime, (prime::LinkMeasured))
@@ -48,8 +49,8 @@ namespace prime {
 using CoordinatorActor =
     caf::typed_actor<caf::reacts_to<Hello>, caf::reacts_to<Seated>, caf::reacts_to<Fetched>, caf::reacts_to<FetchFailed>,
                      caf::reacts_to<Ready>, caf::reacts_to<Vote>, caf::reacts_to<ReduceFailed>, caf::reacts_to<InDoubt>,
-                     caf::reacts_to<Heartbeat>, caf::reacts_to<Deathrattle>, caf::reacts_to<FinalReport>, caf::reacts_to<LinkMeasured>,
-                     caf::reacts_to<LaneRelayed>, caf::reacts_to<TrainerRestarted>>;
+                     caf::reacts_to<Heartbeat>, caf::reacts_to<Deathrattle>, caf::reacts_to<StateSaved>, caf::reacts_to<FinalReport>,
+                     caf::reacts_to<LinkMeasured>, caf::reacts_to<LaneRelayed>, caf::reacts_to<TrainerRestarted>>;
 
 /// What the coordinator may say to a peer.
 using PeerActor = caf::typed_actor<caf::reacts_to<Welcome>, caf::reacts_to<Dismissed>, caf::reacts_to<FetchState>,

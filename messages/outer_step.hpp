@@ -25,6 +25,27 @@ auto inspect(Inspector& f, Real& x) {
   return f(x.bits);
 }
 
+/// One of `of` equal parts of the held-out data, the `index`-th; `of` = 0: none. What all evaluate together is one pass over it.
+struct HeldOutShare {
+  std::uint32_t index = 0;
+  std::uint32_t of = 0;
+  friend bool operator==(const HeldOutShare&, const HeldOutShare&) = default;
+};
+template <class Inspector>
+auto inspect(Inspector& f, HeldOutShare& x) {
+  return f(x.index, x.of);
+}
+
+/// What a part of the held-out data came to; parts are added by their tokens.
+struct HeldOutLoss {
+  Real mean;                 ///< nats per token
+  std::uint64_t tokens = 0;  ///< that the mean is over; 0: nothing was evaluated
+};
+template <class Inspector>
+auto inspect(Inspector& f, HeldOutLoss& x) {
+  return f(x.mean, x.tokens);
+}
+
 /// Coordinator → every member: train from `base` towards `step`.
 struct BeginStep {
   View view;
@@ -35,10 +56,11 @@ struct BeginStep {
   std::uint64_t first_sample = 0;  ///< data cursor: this peer's first sample of this step in the run's global order
   /// Of a replica of several peers: grows when a trainer of it is started again, and then all of them begin the step anew together.
   std::uint32_t attempt = 0;
+  HeldOutShare evaluate = {};  ///< of `base`, before the inner steps
 };
 template <class Inspector>
 auto inspect(Inspector& f, BeginStep& x) {
-  return f(x.view, x.step, x.base, x.contribute, x.rank, x.first_sample, x.attempt);
+  return f(x.view, x.step, x.base, x.contribute, x.rank, x.first_sample, x.attempt, x.evaluate);
 }
 
 /// Member → coordinator: my inner steps are done, or I have nothing to contribute (weight 0).
@@ -48,14 +70,14 @@ struct Ready {
   std::uint64_t weight = 0;   ///< tokens trained on
   std::uint64_t samples = 0;  ///< samples taken from the data cursor
   Real loss;                  ///< mean over the inner steps; nats per token
-  Real held_out_loss;         ///< of the state `base`; NaN when not evaluated
+  HeldOutLoss held_out;       ///< of the state `base`
   Real tokens_per_s;
   std::uint32_t trainer_pid = 0;
   std::uint32_t attempt = 0;  ///< as BeginStep had it
 };
 template <class Inspector>
 auto inspect(Inspector& f, Ready& x) {
-  return f(x.step, x.base, x.weight, x.samples, x.loss, x.held_out_loss, x.tokens_per_s, x.trainer_pid, x.attempt);
+  return f(x.step, x.base, x.weight, x.samples, x.loss, x.held_out, x.tokens_per_s, x.trainer_pid, x.attempt);
 }
 
 /// Member → coordinator, of a replica of several peers: my trainer was started again before it had contributed to this attempt. The
@@ -154,27 +176,38 @@ auto inspect(Inspector& f, Abort& x) {
   return f(x.op, x.reason);
 }
 
-/// Coordinator → every member: the last outer step is committed.
+/// Coordinator → every member: the last outer step is committed. Each evaluates its part and answers FinalReport. Said again to a member
+/// that is to write the checkpoint after all.
 struct RunDone {
   OuterStep step;
   Digest state;
-  bool finalist = false;  ///< true for the one that evaluates, writes the final checkpoint, and answers FinalReport
+  bool finalist = false;       ///< true for the one that writes the final checkpoint, answers StateSaved, and samples a text
+  HeldOutShare evaluate = {};  ///< of the final state; the finalist begins when its checkpoint is written
 };
 template <class Inspector>
 auto inspect(Inspector& f, RunDone& x) {
-  return f(x.step, x.state, x.finalist);
+  return f(x.step, x.state, x.finalist, x.evaluate);
 }
 
-/// Finalist → coordinator.
-struct FinalReport {
-  Real held_out_loss;
-  std::string sample;      ///< at most 4 KiB
+/// Finalist → coordinator: the final state is on a disk, or why it is not.
+struct StateSaved {
   std::string checkpoint;  ///< path on the finalist's machine; empty when it could not be written
   std::string problem;     ///< then: why
 };
 template <class Inspector>
+auto inspect(Inspector& f, StateSaved& x) {
+  return f(x.checkpoint, x.problem);
+}
+
+/// Member → coordinator: its part of the evaluation of the final state.
+struct FinalReport {
+  HeldOutLoss held_out;
+  std::string sample;   ///< at most 4 KiB
+  std::string problem;  ///< why there is no answer
+};
+template <class Inspector>
 auto inspect(Inspector& f, FinalReport& x) {
-  return f(x.held_out_loss, x.sample, x.checkpoint, x.problem);
+  return f(x.held_out, x.sample, x.problem);
 }
 
 }  // namespace prime

@@ -7,20 +7,16 @@ CheckpointServerImpl::behavior_type CheckpointServerImpl::make_behavior() {
       [this](const FetchOrder& order) {
         ports_.report(peer::FetchEnded{order.fetch.revision, ports_.recovery->fetch(order.fetch)});
       },
-      [this](const SaveOrder& order) { save(order); },
+      [this](const SaveOrder& order) { save(order.order); },
       [this](const EndOrder& order) { ports_.ended(order.cause); },
   };
 }
 
-void CheckpointServerImpl::save(const SaveOrder& order) {
-  const auto path = ports_.recovery->write_checkpoint(order.at);
+void CheckpointServerImpl::save(const peer::SaveState& order) {
+  const auto path = ports_.recovery->write_checkpoint(order.of);
   if (path) ports_.journal->append(Record{"checkpoint_written"}.with("path", *path).with("reason", order.reason));
   else ports_.journal->append(Record{"checkpoint_failed"}.with("reason", to_string(path.error())));
-  if (!order.answer) return;
-  auto answer = *order.answer;
-  if (path) answer.checkpoint = *path;
-  else answer.problem = to_string(path.error());
-  ports_.report(std::move(answer));
+  ports_.report(peer::SaveEnded{order.periodic, path});
 }
 
 }  // namespace prime

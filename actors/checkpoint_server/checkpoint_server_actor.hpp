@@ -26,7 +26,7 @@ class CheckpointServerImpl : public CheckpointServerActor::base {
   behavior_type make_behavior() override;
 
  private:
-  void save(const SaveOrder& order);
+  void save(const peer::SaveState& order);
 
   CheckpointServerPorts ports_;
 };

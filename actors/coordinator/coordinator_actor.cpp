@@ -25,6 +25,7 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
       [this](const TrainerRestarted& m) { receive(m); },
       [this](const Heartbeat& m) { receive(m); },
       [this](const Deathrattle& m) { receive(m); },
+      [this](const StateSaved& m) { receive(m); },
       [this](const FinalReport& m) { receive(m); },
       [this](TickNow) {
         delayed_send(this, TICK_EVERY, TickNow{});

@@ -59,7 +59,8 @@ void disconnect_all(State& state, Instant now, Effects& effects) {
 /// The answer tells who leaves that it was heard, and whether it takes the last copy of the state with it.
 std::string farewell(State& state, PeerId from, const Deathrattle& message, Instant now, Effects& effects) {
   const auto name = state.peers.at(from).hello.name;
-  const bool last = state.has_trained() && state.phase != Phase::Finishing && membership::is_last_holder(state, from);
+  const bool unsaved = state.phase != Phase::Finishing || !state.saved;
+  const bool last = state.has_trained() && unsaved && membership::is_last_holder(state, from);
   if (last) effects.emplace_back(Send{from, Dismissed{Error{ErrorName::RunStopped, "all peers have left"}}});
   else effects.emplace_back(Send{from, Dismissed{Error{ErrorName::PeerLost, "left"}}});
   effects.emplace_back(Fence{from});
@@ -102,7 +103,8 @@ std::string receive(State& state, const Received& event, Instant now, Effects& e
                         [&](const LaneRelayed& m) { return topology::relayed(state, from, m, effects); },
                         [&](const TrainerRestarted&) { return std::string{"a trainer begins its step anew"}; },
                         [&](const Deathrattle& m) { return farewell(state, from, m, now, effects); },
-                        [&](const FinalReport& m) { return run_end::final_report(state, from, m, effects); },
+                        [&](const StateSaved& m) { return run_end::state_saved(state, from, m, now, effects); },
+                        [&](const FinalReport& m) { return run_end::final_report(state, from, m); },
                     },
                     event.message);
 }
@@ -120,7 +122,7 @@ bool concerns_all(const State& s, const Event& event, Phase before) {
   if (s.peers.size() <= LOOKED_AT_AFTER_EACH || s.phase != before) return true;
   if (std::holds_alternative<Tick>(event) || std::holds_alternative<StopRequested>(event)) return true;
   const auto* received = std::get_if<Received>(&event);
-  if (received != nullptr && std::holds_alternative<FinalReport>(received->message)) return true;
+  if (s.phase == Phase::Finishing) return true;
   if (received == nullptr || !std::holds_alternative<Ready>(received->message)) return false;
   const bool quorum = s.options.quorum > 0 && !s.quorum_since && s.view.members.size() - s.unready >= s.options.quorum;
   return s.unready == 0 || quorum;
@@ -228,6 +230,7 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
   if (snapshot.restoring) state.restoring = now;
   state.end_cause = snapshot.end_cause;
   state.finalist = snapshot.finalist;
+  if (state.finalist && state.peers.contains(*state.finalist)) state.peers.at(*state.finalist).asked_to_save = now;
   // A state that nothing was trained on and no member holds is founded anew, as when all who held it were lost.
   if (!snapshot.members.empty() || snapshot.last_commit) {
     state.layout = snapshot.layout;

@@ -61,14 +61,17 @@ struct Options {
 
   /// From the last sign of life of a peer until it has given up for certain: it notices, looks for so long, and its greeting takes a while.
   [[nodiscard]] Duration return_limit() const { return heartbeat_limit + coordinator_grace + heartbeat_limit; }
-  Duration finish_limit = 10min;  ///< for the final evaluation and checkpoint
-  std::optional<Origin> origin;   ///< absent: the first who is seated founds the state
+  std::uint64_t evaluate_every = 0;  ///< `train.evaluate.every`: outer steps; 0: only at the end
+  Duration evaluate_limit = 10min;   ///< `train.evaluate.time_limit`: of the last evaluation, once the final state is saved
+  std::optional<Origin> origin;      ///< absent: the first who is seated founds the state
 };
 
 /// How often a joiner may fetch before it is sent away.
 inline constexpr std::uint32_t MAX_FETCH_ATTEMPTS = 8;
 /// After so many fetches that were overtaken by a commit, the next reduce waits for the joiner.
 inline constexpr std::uint32_t MAX_STALE_FETCHES = 2;
+/// Between two rounds of asking all members to save the final state, when none of them could.
+inline constexpr Duration RETRY_SAVE_AFTER = 10s;
 /// A pair of living peers that fails so often in one outer step loses its younger one (law 10).
 inline constexpr std::uint32_t MAX_LINK_FAILURES = 5;
 /// Losses within one heartbeat limit are correlated when they are at least two, and this share (1/n) of the members before them.
@@ -114,13 +117,16 @@ struct Peer {
   std::uint64_t first_sample = 0;
   std::optional<Ready> ready;
   std::optional<Vote> vote;
+  std::optional<Instant> asked_to_save;  ///< the final state; since when
+  bool save_failed = false;              ///< it said so; it is asked again when nobody else is left
+  bool reported = false;                 ///< its part of the final evaluation
 };
 
 enum class Phase : std::uint8_t {
   Waiting,    ///< for peers
   Training,   ///< inner steps, until every member is ready
   Reducing,   ///< an operation is in flight
-  Finishing,  ///< the last step is committed; the finalist evaluates
+  Finishing,  ///< the last step is committed; the finalist saves the state, then all evaluate
   Over,
 };
 std::string_view to_string(Phase phase);
@@ -256,11 +262,15 @@ struct State {
   std::optional<Error> end_cause;  ///< of a run that is over and failed
   std::uint64_t tokens = 0;
   Topology topology;
-  std::string incomplete;     ///< replicas that lack a peer, as people read it
-  Coordinators coordinators;  ///< no decision: whoever serves the run next learns it by itself
-  std::optional<PeerId> finalist;
-  bool reported = false;  ///< the finalist has
-  Wait waiting;           ///< what was last recorded
+  std::string incomplete;                   ///< replicas that lack a peer, as people read it
+  Coordinators coordinators;                ///< no decision: whoever serves the run next learns it by itself
+  std::optional<PeerId> finalist;           ///< who was asked last to save the final state
+  std::optional<std::string> save_problem;  ///< why that failed last
+  std::optional<Instant> retry_save_at;     ///< when all who were asked could not
+  std::optional<std::string> saved;         ///< path of the final checkpoint
+  Instant saved_at{};
+  std::vector<FinalReport> final_reports;  ///< a problem begins with the name of whose it is
+  Wait waiting;                            ///< what was last recorded
 
   /// Whether a step of this run is committed: until then the state is the one it began with.
   [[nodiscard]] bool has_trained() const { return revision.value > (options.origin ? options.origin->revision.value : 0); }
@@ -268,8 +278,8 @@ struct State {
 
 // Events --------------------------------------------------------------------------------------------------------------------
 
-using FromPeer = std::variant<Hello, Seated, Fetched, FetchFailed, Ready, Vote, ReduceFailed, InDoubt, Heartbeat, Deathrattle, FinalReport,
-                              LinkMeasured, LaneRelayed, TrainerRestarted>;
+using FromPeer = std::variant<Hello, Seated, Fetched, FetchFailed, Ready, Vote, ReduceFailed, InDoubt, Heartbeat, Deathrattle, StateSaved,
+                              FinalReport, LinkMeasured, LaneRelayed, TrainerRestarted>;
 
 struct Received {
   PeerId from;

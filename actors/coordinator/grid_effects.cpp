@@ -120,7 +120,7 @@ void Unfolding::record(const Record& record) {
   const auto* peer = text_of(record, "peer");
   const auto id = peer != nullptr ? parse_peer_id(*peer) : std::nullopt;
   const auto* replica = id ? whole(*id) : nullptr;
-  if (replica == nullptr || record.event == "final_report") return effects_.push_back(record);
+  if (replica == nullptr || record.event.starts_with("final_")) return effects_.push_back(record);
   for (std::uint32_t shard = 0; shard < replica->shards.size(); ++shard) effects_.emplace_back(own_record(record, *replica, shard));
 }
 

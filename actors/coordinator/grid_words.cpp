@@ -1,7 +1,6 @@
 #include "actors/coordinator/grid_words.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <tuple>
 #include <utility>
 
@@ -12,6 +11,7 @@ namespace {
 auto subject(const Seated&) { return 0; }
 auto subject(const Ready& m) { return std::tuple{m.step, m.base, m.weight > 0}; }
 auto subject(const Vote& m) { return m.op; }
+auto subject(const StateSaved&) { return 0; }
 auto subject(const FinalReport&) { return 0; }
 
 template <class Messages, class Member>
@@ -47,7 +47,7 @@ Ready as_one(Grid&, const std::vector<Ready>& said) {
     one.weight += m.weight;
     loss += m.loss.value() * static_cast<double>(m.weight);
     speed += m.tokens_per_s.value();
-    if (std::isnan(one.held_out_loss.value())) one.held_out_loss = m.held_out_loss;
+    if (one.held_out.tokens == 0) one.held_out = m.held_out;  // all shards evaluate together
   }
   if (one.weight > 0) one.loss = Real{loss / static_cast<double>(one.weight)};
   one.tokens_per_s = Real{speed};
@@ -63,10 +63,18 @@ Vote as_one(Grid& grid, const std::vector<Vote>& said) {
   return one;
 }
 
+/// A model is saved when all its shards are.
+StateSaved as_one(Grid&, const std::vector<StateSaved>& said) {
+  auto one = said.front();
+  for (const auto& m : said)
+    if (one.problem.empty()) one.problem = m.problem;
+  return one;
+}
+
 FinalReport as_one(Grid&, const std::vector<FinalReport>& said) {
   auto one = said.front();
   for (const auto& m : said) {
-    if (std::isnan(one.held_out_loss.value())) one.held_out_loss = m.held_out_loss;
+    if (one.held_out.tokens == 0) one.held_out = m.held_out;
     if (one.sample.empty()) one.sample = m.sample;
     if (one.problem.empty()) one.problem = m.problem;
   }
@@ -116,6 +124,7 @@ std::string Words::hear(std::uint64_t key, std::uint32_t shard, const Ready& m) 
 }
 
 std::string Words::hear(std::uint64_t key, std::uint32_t shard, const Vote& m) { return note(key, shard, &ShardPeer::vote, m); }
+std::string Words::hear(std::uint64_t key, std::uint32_t shard, const StateSaved& m) { return note(key, shard, &ShardPeer::saved, m); }
 std::string Words::hear(std::uint64_t key, std::uint32_t shard, const FinalReport& m) { return note(key, shard, &ShardPeer::report, m); }
 std::string Words::hear(std::uint64_t key, std::uint32_t shard, const FetchFailed& m) {
   auto& peer = *g_.replicas.at(key).shards[shard];

@@ -21,6 +21,7 @@ class Words {
   std::string hear(std::uint64_t key, std::uint32_t shard, const Fetched& m);
   std::string hear(std::uint64_t key, std::uint32_t shard, const Ready& m);
   std::string hear(std::uint64_t key, std::uint32_t shard, const Vote& m);
+  std::string hear(std::uint64_t key, std::uint32_t shard, const StateSaved& m);
   std::string hear(std::uint64_t key, std::uint32_t shard, const FinalReport& m);
   std::string hear(std::uint64_t key, std::uint32_t shard, const FetchFailed& m);
   std::string hear(std::uint64_t key, std::uint32_t, ReduceFailed m);

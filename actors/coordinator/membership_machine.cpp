@@ -218,7 +218,8 @@ bool is_here_with_state(const State& state, const Peer& peer, Instant now) {
 }
 
 bool is_needed(const State& state, PeerId id, Instant now) {
-  return state.has_trained() && state.phase < Phase::Finishing && holds_current_state(state, state.peers.at(id)) &&
+  const bool unsaved = state.phase < Phase::Finishing || (state.phase == Phase::Finishing && !state.saved);
+  return state.has_trained() && unsaved && holds_current_state(state, state.peers.at(id)) &&
          std::none_of(state.peers.begin(), state.peers.end(),
                       [&](const auto& entry) { return entry.first != id && is_here_with_state(state, entry.second, now); });
 }

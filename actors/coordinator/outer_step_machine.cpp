@@ -1,10 +1,10 @@
 #include "actors/coordinator/outer_step_machine.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "actors/coordinator/departures.hpp"
+#include "actors/coordinator/evaluation.hpp"
 #include "actors/coordinator/membership_machine.hpp"
 #include "actors/coordinator/relay_order.hpp"
 #include "actors/coordinator/run_end_machine.hpp"
@@ -16,13 +16,14 @@ namespace prime::coordinator::outer_step {
 namespace {
 
 /// Hands the next disjoint range of samples to a member and tells it to train.
-void begin_for(State& state, Peer& peer, std::uint32_t rank, Effects& effects) {
+void begin_for(State& state, Peer& peer, std::uint32_t rank, HeldOutShare evaluate, Effects& effects) {
   peer.contributes = true;
   peer.begun = state.step;
   peer.ready.reset();
   peer.first_sample = state.cursor + state.step_span;
   state.step_span += state.options.samples_per_peer;
-  effects.emplace_back(Send{peer.hello.peer, BeginStep{state.view, state.step, state.revision, true, rank, peer.first_sample}});
+  effects.emplace_back(
+      Send{peer.hello.peer, BeginStep{state.view, state.step, state.revision, true, rank, peer.first_sample, 0, evaluate}});
 }
 
 void begin_step(State& state, Instant now, Effects& effects) {
@@ -39,10 +40,13 @@ void begin_step(State& state, Instant now, Effects& effects) {
                            .with("outer_step", state.step.value)
                            .with("epoch", state.view.epoch.value)
                            .with("peers", std::uint64_t{state.view.members.size()}));
+  const auto begins = [](const Peer& p) { return !p.contributes; };  // the others are late, and still at an earlier step
+  auto shares = evaluates_step(state) ? shares_of(state, begins) : std::map<PeerId, HeldOutShare>{};
   for (std::uint32_t rank = 0; rank < state.view.members.size(); ++rank) {
-    auto& peer = state.peers.at(state.view.members[rank].id);
+    const auto id = state.view.members[rank].id;
+    auto& peer = state.peers.at(id);
     peer.idle_answer_due = false;
-    if (!peer.contributes) begin_for(state, peer, rank, effects);  // the others are late, and still at an earlier step
+    if (begins(peer)) begin_for(state, peer, rank, shares[id], effects);
   }
   topology::measure(state, now, effects);
 }
@@ -55,7 +59,7 @@ bool promote_the_idle(State& state, Effects& effects) {
   for (const auto& member : state.view.members) {
     auto& peer = state.peers.at(member.id);
     if (!peer.contributes) {
-      begin_for(state, peer, rank, effects);
+      begin_for(state, peer, rank, {}, effects);
       promoted = true;
     }
     ++rank;
@@ -112,13 +116,13 @@ Record committed_record(const State& state, const Digest& digest, Instant now) {
   std::uint64_t reduce_ns = 0;
   double loss = 0;
   double tokens_per_s = 0;
-  double held_out = std::nan("");
+  HeldOutSum held_out;
   for (const auto& contribution : state.operation.contributions) {
     const auto& peer = state.peers.at(contribution.peer);
     wire_bytes += peer.vote->wire_bytes;
     reduce_ns = std::max(reduce_ns, peer.vote->reduce_ns);
     if (contribution.weight == 0) continue;
-    if (peer.begun == state.step && !std::isnan(peer.ready->held_out_loss.value())) held_out = peer.ready->held_out_loss.value();
+    if (peer.begun == state.step) held_out.add(peer.ready->held_out);  // what is late evaluated an older state
     contributors.push_back(to_string(contribution.peer));
     weight += contribution.weight;
     loss += peer.ready->loss.value() * static_cast<double>(contribution.weight);
@@ -139,7 +143,8 @@ Record committed_record(const State& state, const Digest& digest, Instant now) {
                     .with("reduce_s", static_cast<double>(reduce_ns) * 1e-9)
                     .with("operation_s", std::chrono::duration<double>(now - state.operation.since).count())
                     .with("next_sample", state.operation.next_sample);
-  if (!std::isnan(held_out)) record = std::move(record).with("held_out_loss", held_out);
+  if (const auto loss = held_out.loss(); loss.tokens > 0)
+    record = std::move(record).with("held_out_loss", loss.mean.value()).with("held_out_tokens", loss.tokens);
   record.durable = true;
   return record;
 }
@@ -408,7 +413,7 @@ void abort(State& state, const std::string& reason, Instant now, Effects& effect
 
 void stop(State& state, const std::string& why, Instant now, Effects& effects) {
   abort(state, "the run is stopped", now, effects);
-  run_end::end(state, Error{ErrorName::RunStopped, why + ", after outer step " + std::to_string(state.revision.value)}, now, effects);
+  run_end::stop(state, Error{ErrorName::RunStopped, why + ", after outer step " + std::to_string(state.revision.value)}, now, effects);
 }
 
 std::string returned(State& state, PeerId from, const Hello& message, Instant now, Effects& effects) {
@@ -421,13 +426,16 @@ std::string returned(State& state, PeerId from, const Hello& message, Instant no
   if (!state.last_commit || state.last_commit->op != state.operation.id)
     effects.emplace_back(Send{from, Abort{state.operation.id, "the coordinator was restarted"}});
   if (state.phase == Phase::Finishing) {
-    effects.emplace_back(Send{from, RunDone{state.step, *state.digest, state.finalist == from}});
+    effects.emplace_back(Send{from, run_end::told(state, from)});
   } else if (state.step_span > 0) {
     peer.idle_answer_due = !peer.contributes;
     const auto& members = state.view.members;
     const auto at = std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.id == from; });
-    effects.emplace_back(Send{from, BeginStep{state.view, peer.contributes ? peer.begun : state.step, state.revision, peer.contributes,
-                                              static_cast<std::uint32_t>(at - members.begin()), peer.contributes ? peer.first_sample : 0}});
+    const auto at_it = [&](const Peer& p) { return p.contributes && p.begun == state.step; };
+    auto shares = evaluates_step(state) ? shares_of(state, at_it) : std::map<PeerId, HeldOutShare>{};
+    effects.emplace_back(
+        Send{from, BeginStep{state.view, peer.contributes ? peer.begun : state.step, state.revision, peer.contributes,
+                             static_cast<std::uint32_t>(at - members.begin()), peer.contributes ? peer.first_sample : 0, 0, shares[from]}});
   }
   return message.name + " is back";
 }

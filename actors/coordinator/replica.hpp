@@ -25,6 +25,7 @@ struct ShardPeer {
   std::optional<Seated> seated;
   std::optional<Ready> ready;
   std::optional<Vote> vote;
+  std::optional<StateSaved> saved;
   std::optional<FinalReport> report;
 };
 

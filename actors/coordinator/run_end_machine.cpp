@@ -1,29 +1,140 @@
 #include "actors/coordinator/run_end_machine.hpp"
 
 #include <algorithm>
-#include <cmath>
 
+#include "actors/coordinator/evaluation.hpp"
 #include "actors/coordinator/membership_machine.hpp"
-#include "actors/coordinator/waits.hpp"
 
 namespace prime::coordinator::run_end {
 namespace {
 
+/// A disk or a network share that is slower than this is slow, and another member is asked as well.
+constexpr std::uint64_t SAVE_BYTES_PER_S = 10 * 1024 * 1024;
+constexpr Duration SAVE_OVERHEAD = 1min;
+
 /// A late member would have to end its inner steps first.
-std::optional<PeerId> choose_finalist(const State& state) {
+bool is_free(const Peer& peer) { return !peer.contributes; }
+
+bool any_is_free(const State& state) { return !members_who(state, is_free).empty(); }
+
+HeldOutShare final_share(const State& state, PeerId peer) {
+  const bool free_alone = any_is_free(state);
+  const auto shares = shares_of(state, [&](const Peer& p) { return !free_alone || is_free(p); });
+  const auto found = shares.find(peer);
+  return found == shares.end() ? HeldOutShare{} : found->second;
+}
+
+/// Who has not been asked yet: one that is here before one that has yet to come back, and one that is free before one that is late.
+std::optional<PeerId> next_to_save(const State& state) {
+  std::optional<PeerId> best;
+  int best_rank = 0;
+  for (const auto& member : state.view.members) {
+    const auto& peer = state.peers.at(member.id);
+    const int rank = (peer.absent ? 2 : 0) + (is_free(peer) ? 0 : 1);
+    if (peer.asked_to_save || (best && rank >= best_rank)) continue;
+    best = member.id;
+    best_rank = rank;
+  }
+  return best;
+}
+
+/// Whether somebody who was asked may still come to an end with it.
+bool is_being_saved(const State& state) {
+  return !members_who(state, [](const Peer& p) { return p.asked_to_save && !p.save_failed; }).empty();
+}
+
+void ask_to_save(State& state, PeerId id, Instant now, Effects& effects) {
+  auto& peer = state.peers.at(id);
+  peer.asked_to_save = now;
+  peer.save_failed = false;
+  state.finalist = id;
+  effects.emplace_back(Send{id, told(state, id)});
+}
+
+/// Every member was asked and could not.
+void ask_all_again(State& state, Instant now, Effects& effects) {
+  if (!state.retry_save_at) state.retry_save_at = now + RETRY_SAVE_AFTER;
+  if (now < *state.retry_save_at) return;
+  state.retry_save_at.reset();
+  for (const auto& member : state.view.members) state.peers.at(member.id).asked_to_save.reset();
+  if (const auto next = next_to_save(state)) ask_to_save(state, *next, now, effects);
+}
+
+/// Until the final state is on a disk, nothing else counts.
+void see_to_saving(State& state, Instant now, Effects& effects) {
   const auto& members = state.view.members;
-  if (members.empty()) return std::nullopt;
-  const auto free = std::find_if(members.begin(), members.end(), [&](const Member& m) { return !state.peers.at(m.id).contributes; });
-  return free != members.end() ? free->id : members.front().id;
+  if (members.empty()) {
+    const auto which = std::to_string(state.revision.value);
+    return end(state,
+               Error{ErrorName::TooFewPeers, "the last peer that held revision " + which + ", the final one, is gone before it was saved"},
+               now, effects);
+  }
+  const auto patience = save_limit(state) * static_cast<std::int64_t>(members.size()) + state.options.wait_limit;
+  if (now - state.phase_since > patience)
+    return end(state,
+               Error{ErrorName::StorageFailed, "no member could write the final state within " + format_duration(patience) +
+                                                   (state.save_problem ? "; the last problem: " + *state.save_problem : "")},
+               now, effects);
+  const auto asked = state.finalist ? state.peers.find(*state.finalist) : state.peers.end();
+  const bool at_work = asked != state.peers.end() && asked->second.asked_to_save && !asked->second.save_failed &&
+                       now - *asked->second.asked_to_save <= save_limit(state);
+  if (at_work) return;
+  if (const auto next = next_to_save(state)) ask_to_save(state, *next, now, effects);
+  else if (!is_being_saved(state)) ask_all_again(state, now, effects);
+}
+
+void report(State& state, const std::string& missing, Effects& effects) {
+  HeldOutSum sum;
+  std::string sample;
+  std::string problem;
+  for (const auto& one : state.final_reports) {
+    sum.add(one.held_out);
+    if (sample.empty()) sample = one.sample;
+    if (problem.empty()) problem = one.problem;
+  }
+  auto record = Record{"final_report"}
+                    .with("peer", to_string(state.finalist.value_or(PeerId{})))
+                    .with("sample", sample)
+                    .with("checkpoint", *state.saved)
+                    .with("held_out_tokens", sum.loss().tokens);
+  if (sum.loss().tokens > 0) record = std::move(record).with("held_out_loss", sum.loss().mean.value());
+  if (!missing.empty()) problem = missing;
+  if (!problem.empty()) record = std::move(record).with("evaluation_problem", problem);
+  record.durable = true;
+  effects.emplace_back(std::move(record));
+}
+
+void conclude(State& state, const std::string& missing, Instant now, Effects& effects) {
+  report(state, missing, effects);
+  end(state, std::nullopt, now, effects);
 }
 
 }  // namespace
 
-void finish(State& state, const Digest& digest, Instant now, Effects& effects) {
+Duration save_limit(const State& state) {
+  const auto bytes = state.elements * 2 * sizeof(float);  // parameters and momentum
+  return SAVE_OVERHEAD + std::chrono::seconds{static_cast<std::int64_t>(bytes / SAVE_BYTES_PER_S)};
+}
+
+Named evaluating(const State& state) {
+  return members_who(state, [](const Peer& p) { return !p.reported; });
+}
+
+RunDone told(const State& state, PeerId peer) {
+  return RunDone{state.step, *state.digest, state.finalist == peer && !state.saved, final_share(state, peer)};
+}
+
+void finish(State& state, const Digest&, Instant now, Effects& effects) {
   set_phase(state, Phase::Finishing, now);
-  state.finalist = choose_finalist(state);
-  for (const auto& member : state.view.members)
-    effects.emplace_back(Send{member.id, RunDone{state.step, digest, state.finalist == member.id}});
+  state.finalist = next_to_save(state);
+  if (state.finalist) state.peers.at(*state.finalist).asked_to_save = now;
+  const bool free_alone = any_is_free(state);
+  const auto shares = shares_of(state, [&](const Peer& p) { return !free_alone || is_free(p); });
+  for (const auto& member : state.view.members) {
+    const auto share = shares.find(member.id);
+    effects.emplace_back(Send{member.id, RunDone{state.step, *state.digest, state.finalist == member.id,
+                                                 share == shares.end() ? HeldOutShare{} : share->second}});
+  }
   // Joiners that did not make it: the run ended before their turn.
   std::vector<PeerId> late;
   for (const auto& [id, peer] : state.peers)
@@ -31,36 +142,42 @@ void finish(State& state, const Digest& digest, Instant now, Effects& effects) {
   for (const auto id : late) membership::dismiss(state, id, Error{ErrorName::RunDone, "the last outer step was committed"}, now, effects);
 }
 
-std::string final_report(State& state, PeerId from, const FinalReport& message, Effects& effects) {
-  if (state.phase != Phase::Finishing || state.finalist != from) return "a report that nobody waits for";
-  auto record = Record{"final_report"}
-                    .with("peer", to_string(from))
-                    .with("sample", message.sample.substr(0, 4096))
-                    .with("checkpoint", message.checkpoint);
-  if (!message.problem.empty()) record = std::move(record).with("problem", message.problem);
-  if (!std::isnan(message.held_out_loss.value())) record = std::move(record).with("held_out_loss", message.held_out_loss.value());
+std::string state_saved(State& state, PeerId from, const StateSaved& message, Instant now, Effects& effects) {
+  auto& peer = state.peers.at(from);
+  if (state.phase != Phase::Finishing || state.saved) return "a checkpoint that nobody waits for";
+  if (!message.problem.empty()) {
+    peer.save_failed = true;
+    state.save_problem = peer.hello.name + ": " + message.problem;
+    effects.emplace_back(membership::peer_record("final_save_failed", peer).with("reason", message.problem));
+    return "another one is asked to save the final state";
+  }
+  state.finalist = from;
+  state.saved = message.checkpoint;
+  state.saved_at = now;
+  auto record = membership::peer_record("final_state_saved", peer).with("checkpoint", message.checkpoint);
   record.durable = true;
   effects.emplace_back(std::move(record));
-  state.reported = true;
-  return "the run is done";
+  return "the final state is saved";
+}
+
+std::string final_report(State& state, PeerId from, const FinalReport& message) {
+  auto& peer = state.peers.at(from);
+  if (state.phase != Phase::Finishing || peer.reported) return "a report that nobody waits for";
+  peer.reported = true;
+  state.final_reports.push_back({message.held_out, message.sample.substr(0, 4096),
+                                 message.problem.empty() ? "" : peer.hello.name + ": " + message.problem.substr(0, 4096)});
+  return peer.hello.name + " has evaluated its part";
 }
 
 void advance(State& state, Instant now, Effects& effects) {
-  if (state.reported) {
-    // Who has yet to come back after a restart is to hear of the end; who stays away is lost soon.
-    if (members_who(state, [](const Peer& p) { return p.absent; }).empty()) end(state, std::nullopt, now, effects);
-    return;
-  }
-  if (state.finalist && !state.peers.contains(*state.finalist)) {
-    state.finalist = choose_finalist(state);
-    if (state.finalist) effects.emplace_back(Send{*state.finalist, RunDone{state.step, *state.digest, true}});
-  }
-  if (!state.finalist) {
-    effects.emplace_back(Record{"final_report_missing"}.with("reason", std::string{"no peer was left to evaluate the final state"}));
-    end(state, std::nullopt, now, effects);
-  } else if (now - state.phase_since > state.options.finish_limit) {
-    end(state, std::nullopt, now, effects);
-  }
+  if (!state.saved) return see_to_saving(state, now, effects);
+  // Who has yet to come back after a restart is to hear of the end; who stays away is lost soon.
+  if (!members_who(state, [](const Peer& p) { return p.absent; }).empty()) return;
+  const auto missing = evaluating(state);
+  const auto limit = state.options.evaluate_limit;
+  if (missing.empty()) conclude(state, "", now, effects);
+  else if (now - state.saved_at > limit)
+    conclude(state, to_string(missing) + " did not end within " + format_duration(limit) + " (`train.evaluate.time_limit`)", now, effects);
 }
 
 void end(State& state, std::optional<Error> cause, Instant now, Effects& effects) {
@@ -79,6 +196,12 @@ void end(State& state, std::optional<Error> cause, Instant now, Effects& effects
   set_phase(state, Phase::Over, now);
   state.end_cause = cause;
   effects.emplace_back(Finish{std::move(cause)});
+}
+
+void stop(State& state, Error cause, Instant now, Effects& effects) {
+  if (state.phase == Phase::Finishing && state.saved)
+    conclude(state, "ended before " + to_string(evaluating(state)) + " had answered", now, effects);
+  else end(state, std::move(cause), now, effects);
 }
 
 }  // namespace prime::coordinator::run_end

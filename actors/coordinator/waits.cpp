@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/coordinator/membership_machine.hpp"
+#include "actors/coordinator/run_end_machine.hpp"
 #include "actors/coordinator/topology_machine.hpp"
 
 namespace prime::coordinator {
@@ -66,6 +67,24 @@ Wait wait_for_peers(const State& state, Instant now) {
           since, since + limit};
 }
 
+Wait wait_for_the_end(const State& state) {
+  if (!state.saved) {
+    const auto asked = state.finalist ? state.peers.find(*state.finalist) : state.peers.end();
+    if (asked == state.peers.end() || asked->second.save_failed)
+      return {"room for the final state, which nobody could save: " + state.save_problem.value_or("no member is left"), state.phase_since,
+              state.retry_save_at};
+    const auto limit = run_end::save_limit(state);
+    return {"the final checkpoint, which " + asked->second.hello.name + " writes; another one is asked after " + format_duration(limit),
+            *asked->second.asked_to_save, *asked->second.asked_to_save + limit};
+  }
+  if (const auto absent = members_who(state, [](const Peer& p) { return p.absent; }); !absent.empty())
+    return {"the return of " + to_string(absent) + ", to hear of the end", state.saved_at, {}};
+  const auto limit = state.options.evaluate_limit;
+  return {"the final evaluation by " + to_string(run_end::evaluating(state)) + "; at most " + format_duration(limit) +
+              " (`train.evaluate.time_limit`)",
+          state.saved_at, state.saved_at + limit};
+}
+
 Wait wait_in_training(const State& state, Instant now) {
   const auto& options = state.options;
   if (const auto absent = members_who(state, [](const Peer& p) { return p.absent; }); !absent.empty())
@@ -100,13 +119,7 @@ Wait wait_of(const State& state, Instant now) {
       return {"votes of " + to_string(members_who(state, [](const Peer& p) { return !p.vote; })) + "; at most " +
                   format_duration(state.options.deadline),
               state.operation.since, state.operation.since + state.options.deadline};
-    case Phase::Finishing:
-      if (state.reported)
-        return {"the return of " + to_string(members_who(state, [](const Peer& p) { return p.absent; })) + ", to hear of the end",
-                state.phase_since,
-                {}};
-      return {"the final evaluation; at most " + format_duration(state.options.finish_limit), state.phase_since,
-              state.phase_since + state.options.finish_limit};
+    case Phase::Finishing: return wait_for_the_end(state);
     case Phase::Over: return {};
   }
   return {};

@@ -80,15 +80,52 @@ std::string CoordinatorTies::give_up(Error cause) {
 }
 
 std::string CoordinatorTies::end(std::optional<Error> cause, bool save, const std::string& why) {
-  // Once all steps are committed, a coordinator that goes is the regular end of the run.
+  const bool on_disk = s_.saved && s_.saved->problem.empty();
+  // Once all steps are committed, a coordinator that goes is the regular end of the run; whether somebody has saved it is not known then.
   if (s_.phase == Phase::Finishing && cause && cause->name == ErrorName::CoordinatorLost) cause.reset();
   if (s_.phase == Phase::Reducing) emit(AbortReduce{s_.reduce->op, "this peer ends"});
+  emit(StopWork{cause});
+  // Who never trained or fetched holds nothing that is worth keeping; a trainer that is down just now has its state here.
+  const bool holds_run = s_.begin || s_.revision > Revision{};
+  if (!save || !holds_run || on_disk) return over(std::move(cause), why);
+  record(Record{"state_saving"}.with("revision", s_.revision.value).with("reason", why));
+  s_.ending = Ending{std::move(cause), why, now_, std::nullopt};
+  s_.phase = Phase::Saving;
+  if (!std::exchange(s_.saving, true)) emit(SaveState{why, s_.revision});  // one that is under way is of this state
+  return (s_.ending->cause ? prime::to_string(*s_.ending->cause) : why) + "; saves what it holds";
+}
+
+std::string CoordinatorTies::saved(const Result<std::string>& path) {
+  auto& ending = *s_.ending;
+  s_.saving = false;
+  if (path) return over(std::move(ending.cause), ending.why);
+  // Who joins anew leaves the state with the others, and they have one place less the longer it stays.
+  const bool others_hold_it = ending.cause && joins_anew(*ending.cause);
+  if (!others_hold_it && now_ - ending.since <= s_.options.save_retry) {
+    ending.again_at = now_ + SAVE_AGAIN_AFTER;
+    return "not saved, tries again: " + prime::to_string(path.error());
+  }
+  record(Record{"state_not_saved"}
+             .with("revision", s_.revision.value)
+             .with("reason", prime::to_string(path.error()))
+             .with("tried_s", std::chrono::duration<double>(now_ - ending.since).count()));
+  auto cause = ending.cause ? std::move(ending.cause) : path.error();
+  return over(std::move(cause), "not saved: " + prime::to_string(path.error()));
+}
+
+std::string CoordinatorTies::save_again() {
+  auto& ending = *s_.ending;
+  if (!ending.again_at || now_ < *ending.again_at) return {};
+  ending.again_at.reset();
+  s_.saving = true;
+  emit(SaveState{ending.why, s_.revision});
+  return "tries to save again";
+}
+
+std::string CoordinatorTies::over(std::optional<Error> cause, const std::string& why) {
   auto note = Record{"peer_ended"}.with("revision", s_.revision.value).with("phase", std::string{to_string(s_.phase)});
   if (cause) note = std::move(note).with("reason", prime::to_string(*cause));
   if (s_.prepared) note = std::move(note).with("in_doubt", to_string(s_.reduce->op));
-  // Who never trained or fetched holds nothing that is worth keeping; a trainer that is down just now has its state here.
-  const bool holds_run = s_.begin || s_.revision > Revision{};
-  if (save && holds_run && (cause || s_.phase == Phase::Leaving)) emit(SaveState{why});
   record(std::move(note));
   s_.phase = Phase::Over;
   const std::string reason = cause ? prime::to_string(*cause) : why.empty() ? "ended" : why;

@@ -21,11 +21,16 @@ class CoordinatorTies {
 
   std::string leave();
   std::string give_up(Error cause);
-  /// `save` says why the state is saved before, if it is worth it.
+  /// Its part is over. With `save` what it holds of the run goes to disk before, and `why` says what for.
   std::string end(std::optional<Error> cause, bool save, const std::string& why);
+  /// An attempt to save what a peer holds that ends.
+  std::string saved(const Result<std::string>& path);
+  /// At a tick, while it saves.
+  std::string save_again();
 
  private:
   std::string say_goodbye();
+  std::string over(std::optional<Error> cause, const std::string& why);
   void tell(ToCoordinator message) { effects_.emplace_back(Tell{std::move(message)}); }
   void emit(Effect effect) { effects_.push_back(std::move(effect)); }
   void record(Record record) { effects_.emplace_back(std::move(record)); }

@@ -82,14 +82,12 @@ void PeerActorImpl::carry_out(const peer::Effect& effect) {
                  [&](const peer::Discard& e) { send(ports_.reduce_worker, ReduceHappening{reduce_worker::Drop{e.op}}); },
                  [&](const peer::StartMeasure& e) { ports_.measure(e.to); },
                  [&](const peer::FinishTraining& e) { ports_.trainer->finish(e.done); },
-                 [&](const peer::SaveState& e) {
-                   if (e.at) ports_.save_at(*e.at, e.reason);
-                   else send(ports_.supervisor, SaveOrder{e.reason, std::nullopt});
-                 },
-                 [&](const peer::End& e) {
+                 [&](const peer::SaveState& e) { ports_.save(e); },
+                 [&](const peer::StopWork& e) {
                    ports_.trainer->stop(e.cause);
-                   send(ports_.supervisor, EndOrder{e.cause});
+                   send(ports_.supervisor, StopFetching{});
                  },
+                 [&](const peer::End& e) { send(ports_.supervisor, EndOrder{e.cause}); },
              },
              effect);
 }

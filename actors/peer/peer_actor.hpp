@@ -32,8 +32,8 @@ struct PeerPorts {
   std::function<void(const Member&)> measure;    ///< ends in a MeasureEnded
   /// Finds the coordinator again, where it was or at one of these; ends in a CoordinatorFound or a RedialFailed.
   std::function<void(const std::vector<Endpoint>&)> redial;
-  /// The state of this revision goes to disk, once it is applied, for this reason.
-  std::function<void(Revision, std::string)> save_at;
+  /// Ends in a SaveEnded, once that revision is applied and written.
+  std::function<void(const peer::SaveState&)> save;
   std::function<void()> settled;                    ///< coordinator and peer have nothing more to tell each other: the process may end
   std::function<void(const peer::State&)> observe;  ///< after each event; tests hang their fault points here
 };

@@ -1,7 +1,6 @@
 #include "actors/peer/peer_machine.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "actors/peer/coordinator_ties.hpp"
@@ -42,6 +41,7 @@ class Handler {
     s_.options.checkpoint_every = event.checkpoint_every;
     s_.options.coordinator_grace = event.coordinator_grace;
     s_.options.all_write_checkpoints = event.all_write_checkpoints;
+    s_.options.save_retry = event.save_retry;
     return "configured";
   }
 
@@ -58,7 +58,7 @@ class Handler {
     }
     if (event.layout != s_.layout) return ties_.give_up(Error{ErrorName::LayoutMismatch, "the restarted trainer binds other tensors"});
     if (trains()) emit(BeginTraining{*s_.begin});
-    if (s_.phase == Phase::Finishing && s_.done->finalist) emit(FinishTraining{*s_.done});
+    if (s_.phase == Phase::Finishing && !s_.saving) evaluate();
     return "the trainer is back";
   }
 
@@ -66,12 +66,13 @@ class Handler {
     if (!trains() || event.step != s_.begin->step) return "a contribution to another step";
     if (s_.starts_over) return "a contribution to another attempt";
     if (s_.phase == Phase::Training) s_.phase = Phase::Ready;
-    tell_ready({event.step, event.base, event.weight, event.samples, event.loss, event.held_out_loss, event.tokens_per_s, s_.trainer_pid});
+    tell_ready({event.step, event.base, event.weight, event.samples, event.loss, event.held_out, event.tokens_per_s, s_.trainer_pid});
     return "contributed";
   }
 
   std::string operator()(const TrainerRestarting& event) {
     s_.trainer_bound = false;
+    s_.evaluating = false;
     record(Record{"trainer_restarting"}.with("reason", prime::to_string(event.cause)));
     const bool by_itself = !std::exchange(s_.starts_over, false);
     if (by_itself && trains() && !s_.options.hello.replica.empty()) {
@@ -81,15 +82,30 @@ class Handler {
     return "the trainer is started again";
   }
 
-  std::string operator()(const TrainerGaveUp& event) { return ties_.give_up(event.cause); }
+  std::string operator()(const TrainerGaveUp& event) {
+    // The state is here, and may be the only copy: what is missing is an evaluation.
+    if (s_.phase == Phase::Finishing) return report({{}, {}, prime::to_string(event.cause)});
+    return ties_.give_up(event.cause);
+  }
 
-  std::string operator()(const TrainerLeft&) { return ties_.leave(); }
+  std::string operator()(const TrainerLeft&) {
+    if (s_.phase == Phase::Finishing) return report({{}, {}, "the trainer left before it had answered"});
+    return ties_.leave();
+  }
 
   std::string operator()(const TrainerFinal& event) {
     if (s_.phase != Phase::Finishing) return "a final answer that nobody waits for";
-    s_.report = FinalReport{event.held_out_loss, event.sample.substr(0, 4096), event.checkpoint, event.problem};
-    tell(*s_.report);
-    return "reported";  // the coordinator's dismissal is the proof that it has arrived
+    return report({event.held_out, event.sample.substr(0, 4096), {}});
+  }
+
+  std::string operator()(const SaveEnded& event) {
+    if (event.periodic) return "a checkpoint on the way";
+    if (s_.ending) return ties_.saved(event.path);
+    if (!std::exchange(s_.saving, false)) return "a checkpoint that nobody waits for";
+    s_.saved = StateSaved{event.path.value_or(""), event.path ? "" : prime::to_string(event.path.error())};
+    tell(*s_.saved);
+    if (s_.phase == Phase::Finishing) evaluate();
+    return event.path ? "saved the final state" : "could not save the final state";
   }
 
   std::string operator()(const ReduceEnded& event) {
@@ -156,6 +172,7 @@ class Handler {
   std::string operator()(const Tick&) {
     // Who was frozen itself cannot judge the silence of others: what they said meanwhile is still on its way.
     if (now_ - std::exchange(s_.ticked, now_) > s_.options.heartbeat_limit / 2) s_.heard = now_;
+    if (s_.phase == Phase::Saving) return ties_.save_again();
     if (s_.phase == Phase::Leaving && now_ - s_.asked > LEAVE_LIMIT) return ties_.stays_away();
     if (s_.phase == Phase::Leaving && !s_.absence) return {};
     if (s_.absence) return ties_.look();
@@ -189,7 +206,8 @@ class Handler {
   std::string hear(const Dismissed& m) {
     if (s_.phase == Phase::Finishing && m.cause.name == ErrorName::RunDone) return ties_.end(std::nullopt, false, {});
     // Sent away with the run's state in hand: it is kept for whoever continues the run, unless it is void.
-    const bool worth_keeping = info(m.cause.name).klass != ErrorClass::User && m.cause.name != ErrorName::RolledBack;
+    const bool fault_of_this_peer = info(m.cause.name).klass == ErrorClass::User && m.cause.name != ErrorName::StorageFailed;
+    const bool worth_keeping = !fault_of_this_peer && m.cause.name != ErrorName::RolledBack;
     return ties_.end(m.cause, worth_keeping, prime::to_string(m.cause));
   }
 
@@ -234,7 +252,7 @@ class Handler {
                .with("first_sample", m.first_sample));
     if (!m.contribute) {
       s_.phase = Phase::Ready;
-      tell_ready({m.step, m.base, 0, 0, Real{0.0}, Real{std::nan("")}, Real{0.0}, s_.trainer_pid});
+      tell_ready({m.step, m.base, 0, 0, Real{0.0}, {}, Real{0.0}, s_.trainer_pid});
       return "adopts the result of this step";
     }
     s_.phase = Phase::Training;
@@ -301,26 +319,64 @@ class Handler {
                     .with("weight", weight);
     const auto every = s_.options.checkpoint_every;
     const bool writes = s_.options.all_write_checkpoints || s_.reduce->view.members.front().id == s_.options.hello.peer;
-    if (every > 0 && m.step.value % every == 0 && writes) emit(SaveState{"every " + std::to_string(every) + " outer steps", m.revision});
+    if (every > 0 && m.step.value % every == 0 && writes)
+      emit(SaveState{"every " + std::to_string(every) + " outer steps", m.revision, true});
     emit(ApplyCommit{m, static_cast<std::uint32_t>(contributors.size())});
     record(std::move(done));
     const bool is_in = !s_.begin->contribute || own_weight(*s_.reduce) > 0;
     forget_reduce(is_in ? Phase::Waiting : at_rest());
+    if (s_.done_after_commit) return hear(*std::exchange(s_.done_after_commit, std::nullopt));
     return is_in ? "committed" : "committed without its own work, which comes later";
   }
 
   std::string hear(const RunDone& m) {
-    if (s_.phase == Phase::Finishing && s_.done->finalist == m.finalist) {
+    // The news of the last commit was lost with a connection: what it holds is not the final state.
+    if (s_.digest != m.state) {
+      s_.done_after_commit = m;
+      return "has yet to hear of the last commit";
+    }
+    if (s_.phase == Phase::Finishing) {
       if (s_.report) tell(*s_.report);
+      if (m.finalist) return save_final();
       return "it knows that the run is done";
     }
     record(Record{"run_done"}.with("outer_step", m.step.value).with("digest", to_string(m.state)).with("finalist", m.finalist));
     s_.phase = Phase::Finishing;
     s_.done = m;
-    // Who is not the finalist stays connected: the finalist may be lost, then another one is asked.
-    if (!m.finalist) return "the run is done";
-    if (s_.trainer_bound) emit(FinishTraining{m});
-    return "evaluates the final state";
+    if (m.finalist) return save_final();
+    evaluate();
+    return "evaluates its part of the final state";
+  }
+
+  /// The finalist's first duty: a trained state is nowhere but in memory until then.
+  std::string save_final() {
+    if (s_.saved && s_.saved->problem.empty()) {
+      tell(*s_.saved);
+      return "it has saved the final state";
+    }
+    s_.done->finalist = true;
+    if (std::exchange(s_.saving, true)) return "it saves the final state already";
+    s_.saved.reset();
+    emit(SaveState{"the last outer step is committed", s_.revision});
+    return "saves the final state";
+  }
+
+  void evaluate() {
+    if (s_.report || s_.evaluating) return;
+    if (s_.done->evaluate.of == 0 && !s_.done->finalist) {
+      report({});
+    } else if (s_.trainer_bound) {
+      s_.evaluating = true;
+      emit(FinishTraining{*s_.done});
+    }
+  }
+
+  /// The coordinator's dismissal is the proof that it has arrived.
+  std::string report(FinalReport report) {
+    if (s_.report) return "it has reported";
+    s_.report = std::move(report);
+    tell(*s_.report);
+    return "reported";
   }
 
   std::string hear(const HeartbeatSeen&) { return {}; }
@@ -430,6 +486,7 @@ std::string_view to_string(Phase phase) {
     case Phase::Voted: return "voted";
     case Phase::Finishing: return "finishing";
     case Phase::Leaving: return "leaving";
+    case Phase::Saving: return "saving";
     case Phase::Over: return "over";
   }
   return "over";
@@ -454,11 +511,15 @@ Transition start(Options options, Instant now) {
 Transition step(State state, const Event& event, Instant now) {
   Transition result{std::move(state), {}, {}};
   if (result.state.phase == Phase::Over) return result;
+  // Who saves what it holds is deaf to the run, which it is no part of any more.
+  const bool about_saving = std::holds_alternative<SaveEnded>(event) || std::holds_alternative<FetchEnded>(event) ||
+                            std::holds_alternative<Tick>(event);
+  if (result.state.phase == Phase::Saving && !about_saving) return result;
   // Who leaves is deaf to all but the answer, and the lack of one.
   const bool about_leaving = std::holds_alternative<FromCoordinator>(event) || std::holds_alternative<CoordinatorLost>(event) ||
                              std::holds_alternative<CoordinatorBack>(event) || std::holds_alternative<RedialFailed>(event) ||
-                             std::holds_alternative<ReduceEnded>(event) || std::holds_alternative<FetchEnded>(event) ||
-                             std::holds_alternative<Tick>(event);
+                             std::holds_alternative<SaveEnded>(event) || std::holds_alternative<ReduceEnded>(event) ||
+                             std::holds_alternative<FetchEnded>(event) || std::holds_alternative<Tick>(event);
   if (result.state.phase == Phase::Leaving && !about_leaving) return result;
   result.reason = std::visit(Handler{result.state, now, result.effects}, event);
   return result;

@@ -26,6 +26,7 @@ struct Options {
   Duration coordinator_grace = 20s;    ///< for a lost coordinator to come back; until the welcome brings the manifest's
   std::uint64_t checkpoint_every = 0;  ///< outer steps; 0: no checkpoints on the way
   bool all_write_checkpoints = false;  ///< the run may be rolled back to them; otherwise the member of rank 0 does
+  Duration save_retry = 10min;         ///< `checkpoint.retry`: a peer that ends tries so long to save what it holds
 };
 
 enum class Phase : std::uint8_t {
@@ -39,6 +40,7 @@ enum class Phase : std::uint8_t {
   Voted,  ///< waits for the decision; neither applies nor restores by itself (law 2)
   Finishing,
   Leaving,  ///< says goodbye, once a lost coordinator is found; the answer tells whether it holds the last copy of the state
+  Saving,   ///< its part is over; what it holds goes to disk, and is tried again while there is no room, before it ends
   Over,
 };
 std::string_view to_string(Phase phase);
@@ -48,6 +50,17 @@ inline constexpr Duration LEAVE_LIMIT = 5s;
 /// Between two attempts to reach a lost coordinator: doubled from the first to the last.
 inline constexpr Duration REDIAL_AFTER = 250ms;
 inline constexpr Duration REDIAL_AFTER_AT_MOST = 2s;
+
+/// Between two attempts to save what a peer holds that ends.
+inline constexpr Duration SAVE_AGAIN_AFTER = 5s;
+
+/// Why a peer ends, while it saves what it holds.
+struct Ending {
+  std::optional<Error> cause;
+  std::string why;  ///< it is saved
+  Instant since{};
+  std::optional<Instant> again_at;  ///< after an attempt that failed
+};
 
 /// What a peer does without a coordinator: its trainer and its reduce go on, and it looks for the coordinator.
 struct CoordinatorAbsence {
@@ -80,8 +93,13 @@ struct State {
   std::optional<FetchState> fetch;     ///< the one that is wanted
   std::optional<FetchState> fetching;  ///< the one in flight: one at a time, the wanted one comes after it
   std::optional<RunDone> done;
+  std::optional<RunDone> done_after_commit;   ///< heard before the last commit was
   std::optional<prime::Ready> ready;          ///< what was told of `begin`, for a coordinator that comes back; absent while it trains
+  std::optional<StateSaved> saved;            ///< likewise; of the final state
   std::optional<FinalReport> report;          ///< likewise
+  bool saving = false;                        ///< the current state is on its way to the disk
+  bool evaluating = false;                    ///< the final state: this life of the trainer was asked
+  std::optional<Ending> ending;               ///< while it saves what it holds
   std::optional<CoordinatorAbsence> absence;  ///< while the coordinator is lost
   std::vector<Endpoint> coordinators;         ///< where the run may be served, as the coordinator said; empty: where it is
   Epoch epoch;                                ///< newest seen; what is older is refused (law 1)
@@ -108,6 +126,7 @@ struct Configured {
   std::uint64_t checkpoint_every = 0;
   Duration coordinator_grace{};
   bool all_write_checkpoints = false;
+  Duration save_retry{};
 };
 /// The trainer has bound its tensors. The first time its values may found the state; later it is given the state.
 struct TrainerBound {
@@ -124,7 +143,7 @@ struct TrainerContributed {
   std::uint64_t weight = 0;
   std::uint64_t samples = 0;
   Real loss;
-  Real held_out_loss;
+  HeldOutLoss held_out;  ///< of `base`: this peer's part
   Real tokens_per_s;
 };
 /// The trainer died and is started again from the outer state.
@@ -138,10 +157,13 @@ struct TrainerGaveUp {
 /// An external trainer says goodbye.
 struct TrainerLeft {};
 struct TrainerFinal {
-  Real held_out_loss;
+  HeldOutLoss held_out;  ///< of the final state: this peer's part
   std::string sample;
-  std::string checkpoint;
-  std::string problem;  ///< why there is no checkpoint
+};
+/// Each SaveState ends in one, with the checkpoint's path.
+struct SaveEnded {
+  bool periodic = false;  ///< as SaveState had it
+  Result<std::string> path;
 };
 /// The reduce ended and the next state is prepared beside the current one; or it failed.
 struct ReduceEnded {
@@ -175,13 +197,13 @@ struct LeaveRequested {};
 /// Time has passed.
 struct Tick {};
 using Event = std::variant<FromCoordinator, CoordinatorLost, CoordinatorBack, RedialFailed, Configured, TrainerBound, TrainerContributed,
-                           TrainerRestarting, TrainerGaveUp, TrainerLeft, TrainerFinal, ReduceEnded, FetchEnded, Progress, MeasureEnded,
-                           WayChanged, LeaveRequested, Tick>;
+                           TrainerRestarting, TrainerGaveUp, TrainerLeft, TrainerFinal, SaveEnded, ReduceEnded, FetchEnded, Progress,
+                           MeasureEnded, WayChanged, LeaveRequested, Tick>;
 
 // Effects -------------------------------------------------------------------------------------------------------------------
 
 using ToCoordinator = std::variant<Hello, Seated, Fetched, FetchFailed, prime::Ready, Vote, ReduceFailed, InDoubt, Heartbeat, Deathrattle,
-                                   FinalReport, LinkMeasured, LaneRelayed, TrainerRestarted>;
+                                   StateSaved, FinalReport, LinkMeasured, LaneRelayed, TrainerRestarted>;
 struct Tell {
   ToCoordinator message;
 };
@@ -222,22 +244,27 @@ struct Discard {
 struct StartMeasure {
   Member to;
 };
-/// The trainer evaluates and samples, the checkpoint is written; ends in TrainerFinal.
+/// The trainer evaluates its part of the held-out data, the finalist's also writes a text; ends in TrainerFinal.
 struct FinishTraining {
   RunDone done;
 };
-/// The committed state goes to disk: because this peer ends without a successor, or the state of just this revision, which is
-/// applied next.
+/// The committed state of this revision goes to disk: the current one, or one that is being applied. Ends in SaveEnded, unless the
+/// process ends before.
 struct SaveState {
   std::string reason;
-  std::optional<Revision> at = {};
+  Revision of;
+  bool periodic = false;  ///< `checkpoint.every`: nobody waits for it
+};
+/// What this peer was at is over: its trainer is told to end, and why; a fetch ends.
+struct StopWork {
+  std::optional<Error> cause;
 };
 /// The agent ends; empty when all is well.
 struct End {
   std::optional<Error> cause;
 };
 using Effect = std::variant<Record, Tell, Redial, StartTrainer, BeginTraining, StartTrainerOver, StartFetch, RunReduce, AbortReduce,
-                            ApplyCommit, Discard, StartMeasure, FinishTraining, SaveState, End>;
+                            ApplyCommit, Discard, StartMeasure, FinishTraining, SaveState, StopWork, End>;
 
 struct Transition {
   State state;

@@ -22,11 +22,12 @@ SupervisorImpl::behavior_type SupervisorImpl::make_behavior() {
         fetching_ = order.fetch;
         send(server_, order);
       },
-      [this](const SaveOrder& order) { send(server_, order); },
-      [this](const EndOrder& order) {
-        ports_.checkpoint_server.recovery->cancel_fetch();
+      [this](const SaveOrder& order) {
+        if (!order.order.periodic) saving_ = order;
         send(server_, order);
       },
+      [this](StopFetching) { ports_.checkpoint_server.recovery->cancel_fetch(); },
+      [this](const EndOrder& order) { send(server_, order); },
   };
 }
 
@@ -59,9 +60,11 @@ void SupervisorImpl::child_down(const caf::down_msg& down) {
     return;
   }
   spawn_server();
-  // What it was fetching is lost with it: the peer hears of a failed fetch and is sent to a donor again.
+  // What it was fetching or saving is lost with it: the peer hears of that, is sent to a donor again, and saves again.
   if (fetching_) ports_.checkpoint_server.report(peer::FetchEnded{fetching_->revision, fail(cause)});
+  if (saving_) ports_.checkpoint_server.report(peer::SaveEnded{false, fail(cause)});
   fetching_.reset();
+  saving_.reset();
 }
 
 }  // namespace prime

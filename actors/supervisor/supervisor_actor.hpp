@@ -12,8 +12,8 @@
 
 namespace prime {
 
-using SupervisorActor =
-    caf::typed_actor<caf::reacts_to<TrainerDied>, caf::reacts_to<FetchOrder>, caf::reacts_to<SaveOrder>, caf::reacts_to<EndOrder>>;
+using SupervisorActor = caf::typed_actor<caf::reacts_to<TrainerDied>, caf::reacts_to<FetchOrder>, caf::reacts_to<SaveOrder>,
+                                         caf::reacts_to<StopFetching>, caf::reacts_to<EndOrder>>;
 
 struct SupervisorPorts {
   CheckpointServerPorts checkpoint_server;
@@ -38,6 +38,7 @@ class SupervisorImpl : public SupervisorActor::base {
   supervisor::State server_state_;
   CheckpointServerActor server_;
   std::optional<FetchState> fetching_;
+  std::optional<SaveOrder> saving_;  ///< not a periodic one; the machine knows whether it waits for that
 };
 
 }  // namespace prime

@@ -65,6 +65,8 @@ Json result_json(const telemetry::RunStatus& status, std::string_view state) {
               {"digest", or_null(status.digest)},
               {"loss", or_null(status.loss)},
               {"held_out_loss", or_null(status.held_out_loss)},
+              {"held_out_tokens", status.held_out_tokens},
+              {"evaluation_problem", status.evaluation_problem.empty() ? Json(nullptr) : Json(status.evaluation_problem)},
               {"tokens", status.tokens},
               {"checkpoint", or_null(status.checkpoint)}};
 }
@@ -76,6 +78,9 @@ std::string result_text(const telemetry::RunStatus& status, const DigestComparis
   if (status.held_out_loss) text += ", held-out loss " + loss_figure(status.held_out_loss) + " nats per token";
   text += "\n" + verb(style, Role::Good, "Digest") + digest_line(status, digests) + "\n";
   if (status.checkpoint) text += verb(style, Role::Good, "Checkpoint") + checkpoint_text(status, peers) + "\n";
+  if (!status.evaluation_problem.empty())
+    text += verb(style, Role::Degraded, "Evaluation") + "not complete: " + harmless(status.evaluation_problem) +
+            (status.held_out_loss ? "; the held-out loss is over " + plural(status.held_out_tokens, "token") : "") + "\n";
   if (!status.sample.empty()) text += verb(style, Role::Good, "Sample") + "what the model writes:\n" + printable(status.sample) + "\n";
   return text;
 }

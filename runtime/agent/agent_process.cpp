@@ -151,10 +151,7 @@ class Agent {
     host.default_trainer = options_.trainer_program;
     host.report = [this](peer::Event event) { caf::anon_send(shell_, PeerHappening{std::move(event)}); };
     host.trainer_died = [this](Error cause) { caf::anon_send(supervisor_, TrainerDied{std::move(cause)}); };
-    host.save = [this](Revision at, std::string reason) { caf::anon_send(supervisor_, SaveOrder{std::move(reason), std::nullopt, at}); };
-    host.final_answer = [this](peer::TrainerFinal answer) {
-      caf::anon_send(supervisor_, SaveOrder{"the last outer step is committed", std::move(answer)});
-    };
+    host.save = [this](peer::SaveState order) { caf::anon_send(supervisor_, SaveOrder{std::move(order)}); };
     host.dial_donor = [this](const FetchState& fetch, const manifest::Shared& shared) {
       return net::dial(fetch.lanes, net::Protocol::State, *credentials_, net::Expectation::peer(fetch.donor), CONNECT_LIMIT,
                        transport_of(shared));
@@ -235,7 +232,7 @@ class Agent {
                     [this] { return engine_->chunks_done(); },
                     [this](const Member& to) { measure(to); },
                     [this](const std::vector<Endpoint>& others) { redial(others); },
-                    [this](Revision at, std::string reason) { host_->save_at(at, std::move(reason)); },
+                    [this](const peer::SaveState& order) { host_->save(order); },
                     [this] { end_->release(); },
                     [this](const peer::State& state) { at_fault_point(state); }};
     // It begins with its first message, when what it causes to be reported finds its handle here.
@@ -352,7 +349,7 @@ Life live(const AgentOptions& options, PeerId self, std::optional<PeerId> before
   std::error_code made;
   std::filesystem::create_directories(directory, made);
   if (made) return {fail(ErrorName::StorageFailed, directory.string() + ": " + made.message())};
-  auto journal = RecordJournal::open(directory / "journal.jsonl");
+  auto journal = RecordJournal::open(directory / "journal.jsonl", NoRoom::IsKept);
   if (!journal) return {fail(std::move(journal.error()))};
   auto started = process_started("agent", options.invite.run).with("peer", to_string(self)).with("name", options.name);
   if (!options.replica.empty()) started = std::move(started).with("replica", options.replica).with("shard", std::uint64_t{options.shard});

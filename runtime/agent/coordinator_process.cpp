@@ -114,6 +114,8 @@ coordinator::Options machine_options(const CoordinatorOptions& options) {
   machine.coordinator_grace = shared.membership.coordinator_grace;
   machine.on_correlated_loss = loss_policy(shared.membership.correlated_loss);
   machine.checkpoint_every = shared.checkpoint.every;
+  machine.evaluate_every = shared.train.evaluate.every;
+  machine.evaluate_limit = shared.train.evaluate.time_limit;
   machine.schedule = shared.sync.wire.schedule;
   machine.measure_links = shared.topology.ring == manifest::RingOrder::MeasuredBandwidth;
   machine.measure_every = shared.topology.measure_every;

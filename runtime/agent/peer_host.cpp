@@ -13,6 +13,10 @@
 namespace prime {
 namespace {
 
+HeldOutLoss held_out_of(const std::optional<HeldOut>& part) {
+  return part ? HeldOutLoss{Real{part->loss}, part->tokens} : HeldOutLoss{Real{std::nan("")}, 0};
+}
+
 kernels::NesterovOptions outer_rule(const manifest::Shared& shared) {
   return {static_cast<float>(shared.sync.outer.learning_rate), static_cast<float>(shared.sync.outer.momentum)};
 }
@@ -67,7 +71,7 @@ void PeerHost::start(const Welcome& welcome) {
   options_.configured(shared);
   options_.report(peer::Configured{shared.membership.heartbeat.every, shared.membership.heartbeat.dead_after, shared.checkpoint.every,
                                    shared.membership.coordinator_grace,
-                                   shared.membership.correlated_loss == manifest::CorrelatedLoss::Rollback});
+                                   shared.membership.correlated_loss == manifest::CorrelatedLoss::Rollback, shared.checkpoint.retry});
   launch();
 }
 
@@ -116,12 +120,10 @@ void PeerHost::on_trainer(TrainerEvent event) {
                  },
                  [&](const TrainerInitial&) { on_initial(); },
                  [&](const TrainerInner& e) {
-                   {
-                     const Lock lock(mutex_);
-                     progress_ = monotonic_now();
-                   }
+                   note_progress();
                    options_.report(peer::Progress{e.totals.inner_steps, 0});
                  },
+                 [&](const TrainerAlive&) { note_progress(); },
                  [&](const prime::TrainerContributed& e) { on_contributed(e); },
                  [&](const prime::TrainerFinal& e) { on_final(e); },
                  [&](const prime::TrainerLeft&) { trainer_gone(std::nullopt); },
@@ -129,6 +131,11 @@ void PeerHost::on_trainer(TrainerEvent event) {
                  [&](TrainerLost& e) { trainer_gone(std::move(e.cause)); },
              },
              event);
+}
+
+void PeerHost::note_progress() {
+  const Lock lock(mutex_);
+  if (progress_) progress_ = monotonic_now();
 }
 
 void PeerHost::on_bound(const prime::TrainerBound& bound) {
@@ -210,8 +217,7 @@ void PeerHost::on_contributed(const prime::TrainerContributed& contributed) {
     return;
   }
   const double rate = c.seconds > 0 ? static_cast<double>(c.weight) / c.seconds : 0;
-  options_.report(
-      peer::TrainerContributed{c.step, base, c.weight, c.samples, Real{c.loss}, Real{c.held_out_loss.value_or(std::nan(""))}, Real{rate}});
+  options_.report(peer::TrainerContributed{c.step, base, c.weight, c.samples, Real{c.loss}, held_out_of(c.held_out), Real{rate}});
 }
 
 void PeerHost::on_final(const prime::TrainerFinal& final) {
@@ -220,7 +226,7 @@ void PeerHost::on_final(const prime::TrainerFinal& final) {
     over_ = true;
     progress_.reset();
   }
-  options_.final_answer(peer::TrainerFinal{Real{final.answer.held_out_loss.value_or(std::nan(""))}, final.answer.sample, {}, {}});
+  options_.report(peer::TrainerFinal{held_out_of(final.answer.held_out), final.answer.sample});
 }
 
 /// Stops a trainer whose own fault it is; the cause is what its end is reported with.
@@ -258,7 +264,6 @@ void PeerHost::send_pending() {
   // A trainer that was started again while its peer was late begins with what was committed meanwhile.
   if (pending_begin_ && pending_begin_->base <= state_->counters().revision) {
     const auto& shared = manifest_->shared;
-    const auto every = shared.train.evaluate.every;
     StepPlan plan;
     plan.step = pending_begin_->step;
     plan.base = base_ = state_->counters().revision;
@@ -267,7 +272,7 @@ void PeerHost::send_pending() {
     plan.first_sample = pending_begin_->first_sample;
     plan.inner_steps = shared.sync.inner_steps;
     plan.total_steps = shared.train.outer_steps;
-    plan.evaluate = plan.rank == 0 && every > 0 && (plan.step.value - 1) % every == 0 && plan.step.value > 1;
+    plan.evaluate = {pending_begin_->evaluate.index, pending_begin_->evaluate.of};
     pending_begin_.reset();
     progress_ = monotonic_now();
     state_->pin_base();
@@ -275,7 +280,9 @@ void PeerHost::send_pending() {
   }
   if (pending_finish_ && pending_finish_->step.value == state_->counters().revision.value) {
     progress_ = monotonic_now();
-    trainer_->finish(wire::Finish{FinalPlan{true, true}, state_->counters().revision, state_->digest(), slot});
+    const auto& share = pending_finish_->evaluate;
+    const FinalPlan plan{{share.index, share.of}, pending_finish_->finalist};
+    trainer_->finish(wire::Finish{plan, state_->counters().revision, state_->digest(), slot});
     pending_finish_.reset();
   }
 }
@@ -352,12 +359,7 @@ void PeerHost::commit(const Commit& commit) {
   const Lock lock(mutex_);
   const auto done = state_->commit(commit.op);
   PRIME_ASSERT(done && state_->digest() == commit.state, "law 2: what is committed is what was voted for");
-  if (to_save_ && to_save_->first == commit.revision) {
-    const auto [revision, reason] = *std::exchange(to_save_, std::nullopt);
-    saving_.clear();  // of an older one, for which the disk had no time
-    saving_.emplace(revision, state_->snapshot());
-    options_.save(revision, reason);
-  }
+  keep_for_saving();
   // A late trainer hears nothing of what is committed without its work.
   if (own_work_prepared_ && std::exchange(awaits_commit_, false) && trainer_ready_) {
     const Committed committed{commit.step, commit.revision, commit.state, last_peers_};
@@ -406,19 +408,43 @@ void PeerHost::cancel_fetch() {
   if (fetching_ != nullptr) fetching_->shutdown();
 }
 
-void PeerHost::save_at(Revision revision, std::string reason) {
+void PeerHost::save(const peer::SaveState& order) {
   const Lock lock(mutex_);
-  to_save_.emplace(revision, std::move(reason));
+  to_save_.push_back(order);
+  keep_for_saving();
 }
 
-Result<std::string> PeerHost::write_checkpoint(std::optional<Revision> at) {
-  auto state = at ? nullptr : snapshot();
-  if (at) {
-    const Lock lock(mutex_);
-    if (auto kept = saving_.extract(*at)) state = std::move(kept.mapped());
-    else return fail(ErrorName::StorageFailed, "revision " + std::to_string(at->value) + ": the disk was still busy with an older one");
+/// What is to be saved of the current revision is held from now on; what was overtaken before the disk had time for it is given up.
+void PeerHost::keep_for_saving() {
+  if (!state_ || !state_->initialized()) return;
+  const auto revision = state_->counters().revision;
+  for (const auto& order : std::exchange(to_save_, {})) {
+    if (order.of > revision) {
+      to_save_.push_back(order);
+      continue;
+    }
+    if (order.of == revision && !saving_.contains(revision)) {
+      saving_.clear();
+      saving_.emplace(revision, state_->snapshot());
+    }
+    options_.save(order);
   }
-  if (!state) return fail(ErrorName::StorageFailed, "there is no state to save yet");
+}
+
+Result<std::string> PeerHost::write_checkpoint(Revision of) {
+  std::shared_ptr<const Snapshot> state;
+  {
+    const Lock lock(mutex_);
+    if (const auto kept = saving_.find(of); kept != saving_.end()) state = kept->second;
+  }
+  if (!state) return fail(ErrorName::StorageFailed, "revision " + std::to_string(of.value) + ": the disk was still busy with an older one");
+  auto written = write_checkpoint(*state);
+  const Lock lock(mutex_);
+  if (const auto kept = saving_.find(of); kept != saving_.end()) saving_.erase(kept);
+  return written;
+}
+
+Result<std::string> PeerHost::write_checkpoint(const Snapshot& state) {
   // Whoever removed the directory of a run does not want a part of it back.
   if (std::error_code ignored; !std::filesystem::exists(options_.directory, ignored))
     return fail(ErrorName::StorageFailed, options_.directory.string() + " is gone");
@@ -428,16 +454,16 @@ Result<std::string> PeerHost::write_checkpoint(std::optional<Revision> at) {
     content.export_files = export_files_;
     content.manifest = welcome_.manifest;
   }
-  const auto& counters = state->counters;
+  const auto& counters = state.counters;
   content.state = {options_.run,    counters.revision, counters.step,  counters.next_sample,
-                   counters.tokens, state->state,      options_.shard, manifest_->shared.membership.shards};
+                   counters.tokens, state.state,       options_.shard, manifest_->shared.membership.shards};
   std::size_t offset = 0;
-  for (const auto& tensor : state->layout.tensors()) {
+  for (const auto& tensor : state.layout.tensors()) {
     PRIME_TRY(const auto elements, count_elements(tensor));
-    content.parameters.push_back({tensor.name, tensor.shape, std::span{state->parameters}.subspan(offset, elements)});
+    content.parameters.push_back({tensor.name, tensor.shape, std::span{state.parameters}.subspan(offset, elements)});
     offset += elements;
   }
-  content.momentum = state->momentum;
+  content.momentum = state.momentum;
   PRIME_TRY(const auto path, store::write_checkpoint(options_.checkpoints, content));
   if (const auto pruned = store::prune_checkpoints(options_.checkpoints, manifest_->shared.checkpoint.keep); !pruned)
     return fail(pruned.error());

@@ -32,12 +32,11 @@ struct PeerHostOptions {
   std::filesystem::path checkpoints;  ///< where checkpoint directories are put
   std::filesystem::path origin;       ///< the checkpoint to begin with; empty: what the trainer brings
   manifest::Local local;
-  std::string default_trainer;                           ///< program that trains when the manifest names none
-  std::optional<PacketSocket> external;                  ///< the socket of a trainer that started this agent
-  std::function<void(peer::Event)> report;               ///< to the peer actor, from any thread
-  std::function<void(Revision, std::string)> save;       ///< to the supervisor: the state of this revision is there to be written
-  std::function<void(peer::TrainerFinal)> final_answer;  ///< to the supervisor: a checkpoint is written, then the peer told
-  std::function<void(Error)> trainer_died;               ///< to the supervisor, from any thread
+  std::string default_trainer;                ///< program that trains when the manifest names none
+  std::optional<PacketSocket> external;       ///< the socket of a trainer that started this agent
+  std::function<void(peer::Event)> report;    ///< to the peer actor, from any thread
+  std::function<void(peer::SaveState)> save;  ///< to the supervisor: the state of that revision is there to be written
+  std::function<void(Error)> trainer_died;    ///< to the supervisor, from any thread
   std::function<Result<net::ChannelPtr>(const FetchState&, const manifest::Shared&)> dial_donor;
   std::function<void(const manifest::Shared&)> configured;  ///< the run's manifest is known
   std::function<void(const View&)> members;                 ///< those of a step that begins
@@ -67,13 +66,13 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   // RecoveryPort
   Result<Digest> fetch(const FetchState& fetch) override;
   void cancel_fetch() override;
-  Result<std::string> write_checkpoint(std::optional<Revision> at) override;
+  Result<std::string> write_checkpoint(Revision of) override;
 
   /// For joiners; null while there is no state.
   [[nodiscard]] std::shared_ptr<const Snapshot> snapshot();
   [[nodiscard]] supervisor::Options trainer_intensity();
-  /// When this revision is committed its state is kept for `write_checkpoint`, which `save` is asked for then. To be called before.
-  void save_at(Revision revision, std::string reason);
+  /// Once that revision is applied its state is kept for `write_checkpoint`, which `save` is asked for then.
+  void save(const peer::SaveState& order);
   /// Kills a trainer that made no progress for `local.trainer.stall_limit`; call now and then.
   void watch(Instant now);
   /// Of the running trainer; 0 when there is none.
@@ -85,6 +84,7 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   using Lock = std::lock_guard<std::mutex>;
   void launch();
   void on_trainer(TrainerEvent event);
+  void note_progress();
   void on_bound(const prime::TrainerBound& bound);
   void on_initial();
   Result<void> initialize();
@@ -93,6 +93,8 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   void trainer_gone(std::optional<Error> cause);
   void refuse(const Error& cause);
   void send_pending();
+  void keep_for_saving();
+  Result<std::string> write_checkpoint(const Snapshot& state);
 
   PeerHostOptions options_;
   mutable std::mutex mutex_;
@@ -111,7 +113,7 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   std::optional<BeginStep> pending_begin_;
   std::optional<RunDone> pending_finish_;
   std::uint32_t last_peers_ = 0;
-  std::optional<std::pair<Revision, std::string>> to_save_;
+  std::vector<peer::SaveState> to_save_;                        ///< of the revision that is being applied; two at most
   std::map<Revision, std::shared_ptr<const Snapshot>> saving_;  ///< at most one that waits for the disk: each is a copy of the state
   std::optional<Instant> progress_;                             ///< last sign of life while it has work; empty while it waits
   net::Channel* fetching_ = nullptr;

@@ -2,21 +2,32 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 
 #include "actors/ports.hpp"
 #include "runtime/store/journal.hpp"
 
 namespace prime {
 
-/// A journal that cannot be written ends the process at once: what was not recorded must not be done (law 8).
+/// What becomes of a line for which the disk has no room.
+enum class NoRoom : std::uint8_t {
+  EndsProcess,  ///< of a coordinator: what was not recorded must not be done (law 8)
+  IsKept,       ///< of a peer, which decides nothing: it holds the state, and writes the line when there is room again
+};
+
+/// A journal that is gone, or cannot be written where that matters, ends the process at once. Safe from any thread.
 class RecordJournal final : public JournalPort {
  public:
-  static Result<RecordJournal> open(const std::filesystem::path& path);
+  static Result<RecordJournal> open(const std::filesystem::path& path, NoRoom no_room = NoRoom::EndsProcess);
+  RecordJournal(RecordJournal&&) noexcept;
+  RecordJournal& operator=(RecordJournal&&) noexcept;
+  ~RecordJournal() override;
   void append(const Record& record) override;
 
  private:
-  explicit RecordJournal(store::Journal journal) : journal_(std::move(journal)) {}
-  store::Journal journal_;
+  struct Kept;
+  RecordJournal(store::Journal journal, std::filesystem::path path, NoRoom no_room);
+  std::unique_ptr<Kept> kept_;
 };
 
 /// The record that each process begins with; pid and start time together name a process even when pids are used again.

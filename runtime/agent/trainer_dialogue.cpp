@@ -21,6 +21,7 @@ auto TrainerDialogue::accept(wire::ToAgent message, std::vector<Descriptor> desc
                         [&](wire::Export& m) { return on_export(m, descriptors.front()); },
                         [&](wire::Initial& m) { return on(m); },
                         [&](wire::Inner& m) { return on(m, now); },
+                        [&](wire::Alive& m) { return on(m, now); },
                         [&](wire::Contribute& m) { return on(m); },
                         [&](wire::Final& m) { return on(std::move(m)); },
                         [&](wire::Leave&) { return Outcome(TrainerLeft{}); },
@@ -57,6 +58,12 @@ auto TrainerDialogue::on(const wire::Inner& inner, Instant now) -> Outcome {
   if (stale || (last_inner_ && now - *last_inner_ < INNER_INTERVAL)) return std::nullopt;
   last_inner_ = now;
   return TrainerInner{inner};
+}
+
+auto TrainerDialogue::on(const wire::Alive&, Instant now) -> Outcome {
+  if (last_alive_ && now - *last_alive_ < INNER_INTERVAL) return std::nullopt;
+  last_alive_ = now;
+  return TrainerAlive{};
 }
 
 auto TrainerDialogue::on(const wire::Contribute& contribution) -> Outcome {

@@ -33,6 +33,7 @@ class TrainerDialogue {
   Outcome on_export(const wire::Export& exported, const Descriptor& file);
   Outcome on(const wire::Initial& initial);
   Outcome on(const wire::Inner& inner, Instant now);
+  Outcome on(const wire::Alive& alive, Instant now);
   Outcome on(const wire::Contribute& contribution);
   Outcome on(wire::Final answer);
 
@@ -46,6 +47,7 @@ class TrainerDialogue {
   bool finish_sent_ = false;
   bool final_received_ = false;
   std::optional<Instant> last_inner_;
+  std::optional<Instant> last_alive_;
 };
 
 }  // namespace prime

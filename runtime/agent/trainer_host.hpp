@@ -45,6 +45,8 @@ struct TrainerInitial {};
 struct TrainerInner {
   wire::Inner totals;
 };
+/// A sign of life in work that is no inner step.
+struct TrainerAlive {};
 /// The local region holds what the inner steps led to, and stays so until `committed` or `begin`.
 struct TrainerContributed {
   wire::Contribute contribution;
@@ -63,8 +65,8 @@ struct TrainerFailed {
 struct TrainerLost {
   Error cause;
 };
-using TrainerEvent = std::variant<TrainerBound, TrainerExported, TrainerInitial, TrainerInner, TrainerContributed, TrainerFinal,
-                                  TrainerLeft, TrainerFailed, TrainerLost>;
+using TrainerEvent = std::variant<TrainerBound, TrainerExported, TrainerInitial, TrainerInner, TrainerAlive, TrainerContributed,
+                                  TrainerFinal, TrainerLeft, TrainerFailed, TrainerLost>;
 
 /// Called on the host's own thread, one event at a time; must not block and must not destroy the host. Commands are allowed.
 /// The destructor waits for a call in progress: do not destroy a host while holding a lock that its handler takes.

@@ -26,38 +26,45 @@ bool has_ended(const store::Descriptor& process) {
   return ::poll(&watched, 1, 0) > 0;
 }
 
-/// Until all have ended (true), the limit has passed, or the interrupt comes.
-bool wait_for_all(const std::vector<store::Descriptor>& processes, Duration limit, int interrupt) {
+struct Open {
+  telemetry::ProcessIdentity identity;
+  store::Descriptor descriptor;
+};
+
+enum class Waited { Ended, TimedOut, Interrupted };
+
+Waited wait_for_all(const std::vector<Open>& processes, Duration limit, int interrupt) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   for (;;) {
     std::vector<pollfd> watched{pollfd{interrupt, POLLIN, 0}};
     for (const auto& process : processes)
-      if (!has_ended(process)) watched.push_back(pollfd{process.get(), POLLIN, 0});
-    if (watched.size() == 1) return true;
+      if (!has_ended(process.descriptor)) watched.push_back(pollfd{process.descriptor.get(), POLLIN, 0});
+    if (watched.size() == 1) return Waited::Ended;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return false;
+    if (left.count() <= 0) return Waited::TimedOut;
     ::poll(watched.data(), watched.size(), static_cast<int>(left.count()));
-    if (watched.front().revents != 0) return false;
+    if (watched.front().revents != 0) return Waited::Interrupted;
   }
 }
 
 }  // namespace
 
 std::size_t stop_processes(std::span<const telemetry::ProcessIdentity> processes, const StopLimits& limits) {
-  std::vector<store::Descriptor> open;
+  std::vector<Open> open;
   for (const auto& process : processes)
-    if (auto descriptor = open_process(process); descriptor.open()) open.push_back(std::move(descriptor));
-  for (const auto& process : open) ::pidfd_send_signal(process.get(), SIGTERM, nullptr, 0);
-  if (wait_for_all(open, limits.patience, limits.interrupt)) return 0;
-  std::size_t stubborn = 0;
-  for (const auto& process : open) {
-    if (has_ended(process)) continue;
-    ++stubborn;
-    if (limits.kill) ::pidfd_send_signal(process.get(), SIGKILL, nullptr, 0);
+    if (auto descriptor = open_process(process); descriptor.open()) open.push_back({process, std::move(descriptor)});
+  for (const auto& process : open) ::pidfd_send_signal(process.descriptor.get(), SIGTERM, nullptr, 0);
+  if (wait_for_all(open, limits.patience, limits.interrupt) == Waited::Ended) return 0;
+  for (;;) {
+    std::erase_if(open, [](const Open& process) { return has_ended(process.descriptor); });
+    if (!limits.saves || std::ranges::none_of(open, [&](const Open& process) { return limits.saves(process.identity); })) break;
+    if (wait_for_all(open, Duration{1s}, limits.interrupt) == Waited::Interrupted) break;
   }
+  for (const auto& process : open)
+    if (limits.kill) ::pidfd_send_signal(process.descriptor.get(), SIGKILL, nullptr, 0);
   // A killed process ends as soon as the kernel comes to it; the limit is for one that hangs in the kernel.
   if (limits.kill) wait_for_all(open, Duration{5s}, -1);
-  return stubborn;
+  return open.size();
 }
 
 }  // namespace prime::launch

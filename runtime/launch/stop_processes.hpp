@@ -1,6 +1,7 @@
 // Owns how processes of a run are ended: asked, given time, killed; and never a stranger that was given the same number.
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "messages/units.hpp"
@@ -12,6 +13,9 @@ struct StopLimits {
   Duration patience{};  ///< after SIGTERM
   int interrupt = -1;   ///< readable: no more patience
   bool kill = true;     ///< those that are left afterwards
+  /// Whether a process that has outlasted the patience writes what would be lost with it: it is neither killed nor given up meanwhile,
+  /// and asked about again every second. It gives up by itself (`checkpoint.retry`).
+  std::function<bool(const telemetry::ProcessIdentity&)> saves = {};
 };
 
 /// SIGTERM to all; returns how many did not end by it. Processes that are gone already are no error.

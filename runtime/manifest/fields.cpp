@@ -112,6 +112,9 @@ void add_train(std::vector<Field>& t) {
                Integer{AT(shared.train.evaluate.every), 0, MANY}});
   t.push_back({"train.evaluate.limit", "held-out bytes of one on the way; the last takes `data.held_out_limit`",
                ByteCount{AT(shared.train.evaluate.limit_bytes), 2, 1024 * GIB}});
+  t.push_back({"train.evaluate.time_limit",
+               "of the last one, which begins when the final state is saved; then the run ends, and says what was not evaluated",
+               TimeSpan{AT(shared.train.evaluate.time_limit), 0ms, 24 * HOUR}});
 }
 
 void add_sync(std::vector<Field>& t) {
@@ -185,6 +188,8 @@ void add_house(std::vector<Field>& t) {
   t.push_back({"checkpoint", "files to restart or publish from", Section{}});
   t.push_back({"checkpoint.every", "outer steps between two; 0: only at the end", Integer{AT(shared.checkpoint.every), 0, MANY}});
   t.push_back({"checkpoint.keep", "newest ones that are kept", Integer{AT(shared.checkpoint.keep), 1, 1'000'000}});
+  t.push_back({"checkpoint.retry", "a peer that ends with the run's state tries so long to write it, while its disk is full, say",
+               TimeSpan{AT(shared.checkpoint.retry), 0ms, 24 * HOUR}});
 }
 
 void add_local(std::vector<Field>& t) {

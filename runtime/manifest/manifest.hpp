@@ -89,6 +89,7 @@ using Schedule = std::variant<Cosine, Constant>;
 struct Evaluate {
   std::uint32_t every = 10;              ///< outer steps; 0: only at the end
   std::uint64_t limit_bytes = 64 * KIB;  ///< `limit`: held-out bytes of an evaluation on the way; the last one takes data.held_out_limit
+  Duration time_limit = 10min;           ///< of the last one, once the final state is saved
   friend bool operator==(const Evaluate&, const Evaluate&) = default;
 };
 
@@ -174,6 +175,7 @@ struct Trust {
 struct Checkpoint {
   std::uint32_t every = 0;  ///< outer steps; 0: only at the end
   std::uint32_t keep = 3;   ///< newest ones; older ones are removed
+  Duration retry = 10min;   ///< how long a peer that ends tries to write what it holds
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };
 

@@ -96,8 +96,10 @@ Result<void> Session::finish(const std::function<FinalAnswer(const FinalPlan&)>&
   if (!impl_->done) return prime::fail(ErrorName::Usage, "the run is not done");
   const auto plan = std::exchange(impl_->final_plan, std::nullopt);
   if (!plan) return {};
-  return impl_->link.send(wire::Final{plan->evaluate || plan->sample ? answer(*plan) : FinalAnswer{}});
+  return impl_->link.send(wire::Final{plan->evaluate.of > 0 || plan->sample ? answer(*plan) : FinalAnswer{}});
 }
+
+Result<void> Session::alive() { return impl_->alive(); }
 
 Result<void> Session::leave() {
   const auto sent = impl_->link.send(wire::Leave{});

@@ -132,7 +132,14 @@ Result<void> Session::Impl::report(const StepPlan& plan, const InnerReport& inne
   return link.send_if_possible(wire::Inner{plan.step, totals.inner_steps, inner.loss, totals.tokens, totals.samples});
 }
 
-Result<Committed> Session::Impl::commit(const StepPlan& plan, const std::optional<double>& held_out) {
+Result<void> Session::Impl::alive() {
+  const auto now = monotonic_now();
+  if (last_alive && now - *last_alive < PROGRESS_INTERVAL && !link.hung_up()) return {};
+  last_alive = now;
+  return link.send_if_possible(wire::Alive{});
+}
+
+Result<Committed> Session::Impl::commit(const StepPlan& plan, const std::optional<HeldOut>& held_out) {
   if (!std::exchange(step_open, false)) return link.end(Error(ErrorName::Usage, "no step is in progress"));
   store();
   const double loss = totals.inner_steps == 0 ? std::numeric_limits<double>::quiet_NaN() : totals.loss_sum / totals.inner_steps;

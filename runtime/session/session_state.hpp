@@ -73,7 +73,8 @@ struct Session::Impl {
   Result<void> tell_shapes();
   Result<void> report(const StepPlan& plan, const InnerReport& inner);
   Result<std::optional<StepPlan>> next_plan();
-  Result<Committed> commit(const StepPlan& plan, const std::optional<double>& held_out);
+  Result<void> alive();
+  Result<Committed> commit(const StepPlan& plan, const std::optional<HeldOut>& held_out);
   /// Copies an outer slot into the tensors. False when the agent has moved on, and so may have written to the slot meanwhile.
   bool load(std::uint32_t slot, Revision revision);
   void store() const;
@@ -91,6 +92,7 @@ struct Session::Impl {
   bool step_open = false;
   bool done = false;
   std::optional<FinalPlan> final_plan;
+  std::optional<Instant> last_alive;
   StepTotals totals;
 };
 

@@ -20,7 +20,6 @@ constexpr std::uint32_t ANY_SMALL_NUMBER = std::numeric_limits<std::uint32_t>::m
 constexpr double NOT_FINITE = std::numeric_limits<double>::quiet_NaN();
 
 json real_or_null(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
-json real_or_null(const std::optional<double>& value) { return value ? real_or_null(*value) : json(nullptr); }
 
 json error_json(const Error& error) {
   json context = json::array();
@@ -74,6 +73,28 @@ Segments read_segments(Fields& f) {
   return segments;
 }
 
+json share_json(const EvaluationShare& share) { return {{"index", share.index}, {"of", share.of}}; }
+EvaluationShare read_share(Fields& f) {
+  EvaluationShare share;
+  f.object_or_null("evaluate", [&](Fields& inner) {
+    share = {inner.small_number("index", 0, MAX_PEERS - 1), inner.small_number("of", 0, MAX_PEERS)};
+    if (share.of > 0 && share.index >= share.of) inner.refuse("index", "is not below the count of parts");
+  });
+  return share;
+}
+
+json held_out_json(const std::optional<HeldOut>& held_out) {
+  if (!held_out || held_out->tokens == 0 || !std::isfinite(held_out->loss)) return nullptr;
+  return {{"loss", held_out->loss}, {"tokens", held_out->tokens}};
+}
+std::optional<HeldOut> read_held_out(Fields& f) {
+  std::optional<HeldOut> held_out;
+  f.object_or_null("held_out", [&](Fields& inner) {
+    held_out = HeldOut{inner.real_or_null("loss").value_or(NOT_FINITE), inner.number("tokens", 1, ANY_NUMBER)};
+  });
+  return held_out;
+}
+
 json to_json(const Begin& m) {
   const auto& p = m.plan;
   return {{"type", "begin"},
@@ -84,7 +105,7 @@ json to_json(const Begin& m) {
           {"first_sample", p.first_sample},
           {"inner_steps", p.inner_steps},
           {"total_steps", p.total_steps},
-          {"evaluate", p.evaluate},
+          {"evaluate", share_json(p.evaluate)},
           {"state", to_string(m.state)},
           {"slot", m.slot}};
 }
@@ -99,7 +120,7 @@ Begin read_begin(Fields& f) {
   plan.first_sample = f.number("first_sample", 0, ANY_NUMBER);
   plan.inner_steps = f.small_number("inner_steps", 1, ANY_SMALL_NUMBER);
   plan.total_steps = f.small_number("total_steps", 1, ANY_SMALL_NUMBER);
-  plan.evaluate = f.flag("evaluate");
+  plan.evaluate = read_share(f);
   begin.state = f.parsed<Digest>("state", parse_digest);
   begin.slot = f.small_number("slot", 0, OUTER_SLOTS - 1);
   return begin;
@@ -120,14 +141,14 @@ StepCommitted read_committed(Fields& f) {
 
 json to_json(const Finish& m) {
   return {{"type", "finish"},
-          {"evaluate", m.plan.evaluate},
+          {"evaluate", share_json(m.plan.evaluate)},
           {"sample", m.plan.sample},
           {"revision", m.revision.value},
           {"state", to_string(m.state)},
           {"slot", m.slot}};
 }
 Finish read_finish(Fields& f) {
-  return {{f.flag("evaluate"), f.flag("sample")},
+  return {{read_share(f), f.flag("sample")},
           {f.number("revision", 0, ANY_NUMBER)},
           f.parsed<Digest>("state", parse_digest),
           f.small_number("slot", 0, OUTER_SLOTS - 1)};
@@ -185,22 +206,27 @@ Inner read_inner(Fields& f) {
           f.number("samples", 0, ANY_NUMBER)};
 }
 
+json to_json(const Alive&) { return {{"type", "alive"}}; }
+Alive read_alive(Fields&) { return {}; }
+
 json to_json(const Contribute& m) {
   return {{"type", "contribute"}, {"step", m.step.value},         {"weight", m.weight},
-          {"samples", m.samples}, {"loss", real_or_null(m.loss)}, {"held_out_loss", real_or_null(m.held_out_loss)},
+          {"samples", m.samples}, {"loss", real_or_null(m.loss)}, {"held_out", held_out_json(m.held_out)},
           {"seconds", m.seconds}};
 }
 Contribute read_contribute(Fields& f) {
-  return {{f.number("step", 1, ANY_NUMBER)},           f.number("weight", 0, ANY_NUMBER), f.number("samples", 0, ANY_NUMBER),
-          f.real_or_null("loss").value_or(NOT_FINITE), f.real_or_null("held_out_loss"),   f.positive_real("seconds")};
+  return {{f.number("step", 1, ANY_NUMBER)},
+          f.number("weight", 0, ANY_NUMBER),
+          f.number("samples", 0, ANY_NUMBER),
+          f.real_or_null("loss").value_or(NOT_FINITE),
+          read_held_out(f),
+          f.positive_real("seconds")};
 }
 
 json to_json(const Final& m) {
-  return {{"type", "final"},
-          {"held_out_loss", real_or_null(m.answer.held_out_loss)},
-          {"sample", clipped_text(m.answer.sample, MAX_SAMPLE_BYTES)}};
+  return {{"type", "final"}, {"held_out", held_out_json(m.answer.held_out)}, {"sample", clipped_text(m.answer.sample, MAX_SAMPLE_BYTES)}};
 }
-Final read_final(Fields& f) { return {{f.real_or_null("held_out_loss"), f.text("sample", MAX_SAMPLE_BYTES)}}; }
+Final read_final(Fields& f) { return {{read_held_out(f), f.text("sample", MAX_SAMPLE_BYTES)}}; }
 
 json to_json(const Leave&) { return {{"type", "leave"}}; }
 Leave read_leave(Fields&) { return {}; }
@@ -265,6 +291,7 @@ Result<ToAgent> decode_to_agent(std::string_view packet) {
       {"export", [](Fields& f) -> ToAgent { return read_export(f); }},
       {"initial", [](Fields& f) -> ToAgent { return read_initial(f); }},
       {"inner", [](Fields& f) -> ToAgent { return read_inner(f); }},
+      {"alive", [](Fields& f) -> ToAgent { return read_alive(f); }},
       {"contribute", [](Fields& f) -> ToAgent { return read_contribute(f); }},
       {"final", [](Fields& f) -> ToAgent { return read_final(f); }},
       {"leave", [](Fields& f) -> ToAgent { return read_leave(f); }},

@@ -85,12 +85,14 @@ struct Inner {
   std::uint64_t tokens = 0;
   std::uint64_t samples = 0;
 };
+/// A sign of life in work that is no inner step, as an evaluation.
+struct Alive {};
 struct Contribute {
   OuterStep step;
   std::uint64_t weight = 0;  ///< tokens
   std::uint64_t samples = 0;
   double loss = 0;  ///< mean over the inner steps
-  std::optional<double> held_out_loss;
+  std::optional<HeldOut> held_out;
   double seconds = 0;  ///< since the step began
 };
 struct Final {
@@ -100,7 +102,7 @@ struct Leave {};
 struct Failure {
   Error error;
 };
-using ToAgent = std::variant<Bind, Export, Initial, Inner, Contribute, Final, Leave, Failure>;
+using ToAgent = std::variant<Bind, Export, Initial, Inner, Alive, Contribute, Final, Leave, Failure>;
 
 /// Fails with TrainerProtocol when the message would be refused by the other side.
 Result<std::string> encode(const ToTrainer& message);

@@ -68,9 +68,12 @@ void Swarm::strike(const Fault& fault, std::optional<std::size_t> victim) {
       return;
     case FaultKind::Partition: return part(fault.hold);
     case FaultKind::IsolateCoordinator: return isolate_coordinator(fault.hold);
-    case FaultKind::StopRun: return step_coordinator(coordinator::StopRequested{});
+    case FaultKind::FillDisk: return fill_disk(*victim, fault.hold);
+    case FaultKind::StopRun: return stop_run();
   }
 }
+
+void Swarm::stop_run() { step_coordinator(coordinator::StopRequested{}); }
 
 /// Its peers start at about the same time.
 std::size_t Swarm::join_replica(PeerSpec spec) {
@@ -102,6 +105,7 @@ std::size_t Swarm::join(const PeerSpec& spec, const std::optional<Model>& checkp
   options.doubt_after = scenario_.doubt_after;
   options.coordinator_grace = COORDINATOR_GRACE;
   options.checkpoint_every = scenario_.options.checkpoint_every;
+  options.save_retry = SAVE_RETRY;
   options.all_write_checkpoints = scenario_.options.on_correlated_loss == coordinator::LossPolicy::RollBack;
   auto started = peer::start(std::move(options), host.clock.read(now_));
   host.machine = std::move(started.state);

@@ -120,7 +120,7 @@ void Swarm::judge_given_up(const Error& cause) {
   if (!cause.detail.starts_with("the last peer")) return;
   const auto looks_for_it = [&](const Host& host) {
     return host.alive && !host.paused && host.machine.revision == grid_.run.revision && host.machine.phase != peer::Phase::Leaving &&
-           oracle_of(host).is_member_until_now(host.id);
+           host.machine.phase != peer::Phase::Saving && oracle_of(host).is_member_until_now(host.id);
   };
   for (const auto& host : hosts_) {
     const auto mates = mates_.find(host.id);  // all of a replica are needed
@@ -147,6 +147,41 @@ void Swarm::judge_restoring() {
     violate("SIM-11 the run is given up while " + std::to_string(whole) + " peers have its checkpoint on their disks");
 }
 
+// Checkpoints ---------------------------------------------------------------------------------------------------------------
+
+bool Swarm::is_on_a_disk(Revision revision, std::uint32_t shard) const {
+  return std::any_of(hosts_.begin(), hosts_.end(), [&](const Host& host) {
+    return host.spec.shard == shard && host.checkpoint && host.checkpoint->revision == revision;
+  });
+}
+
+/// Who could not save what it held has tried for as long as it is to.
+void Swarm::judge_ended(const Host& host, const peer::End& end) {
+  const bool lost = end.cause && end.cause->name == ErrorName::CoordinatorLost && host.machine.revision > Revision{};
+  if (lost && !host.gave_up_saving && !(host.checkpoint && host.checkpoint->revision == host.model.revision))
+    violate("LAW-8 " + host.machine.options.hello.name + " lost the coordinator and saved nothing");
+  if (!host.gave_up_saving || (end.cause && peer::joins_anew(*end.cause))) return;
+  probe("a state could not be saved");
+  const auto tried = host.clock.read(now_) - host.machine.ending->since;
+  if (tried < SAVE_RETRY) violate("SIM-15 " + host.machine.options.hello.name + " gives up saving after " + format_duration(tried));
+}
+
+/// The newest state is on a disk, unless everybody who held it was killed, or had no room for it until the end of its patience.
+void Swarm::judge_saved() {
+  const auto& run = grid_.run;
+  if (!run.has_trained() || violation()) return;
+  const auto ended_with_it = [&](const Host& host) {
+    if (!host.end || host.model.revision != run.revision || host.gave_up_saving) return false;
+    const auto& cause = host.end->cause;
+    if (!cause) return host.machine.done && !host.left;
+    return !peer::joins_anew(*cause) && (info(cause->name).klass != ErrorClass::User || cause->name == ErrorName::StorageFailed);
+  };
+  for (const auto& host : hosts_)
+    if (ended_with_it(host) && !is_on_a_disk(run.revision, host.spec.shard))
+      return violate("SIM-15 " + host.machine.options.hello.name + " ended with revision " + std::to_string(run.revision.value) +
+                     ", which is on no disk");
+}
+
 // Peers ---------------------------------------------------------------------------------------------------------------------
 
 void Swarm::judge() {
@@ -168,7 +203,7 @@ void Swarm::watch_silence(Instant from, const Host& host) { silence_due_ = std::
 void Swarm::judge_silence() {
   silence_due_ = Instant::max();
   for (const auto& host : hosts_) {
-    if (!host.alive || host.paused) continue;
+    if (!host.alive || host.paused || host.machine.phase == peer::Phase::Saving) continue;
     const auto from = std::max({coordinator_died_, host.started, host.resumed});
     if (now_ > silence_limit(host, from))
       violate("LAW-6 " + host.machine.options.hello.name + " does not notice that the coordinator is gone");

@@ -18,7 +18,8 @@ coordinator::Options base_options(std::uint64_t outer_steps) {
   options.fetch_limit = 30s;
   options.wait_limit = 40s;
   options.coordinator_grace = COORDINATOR_GRACE;
-  options.finish_limit = 30s;
+  options.evaluate_limit = 30s;
+  options.evaluate_every = 3;
   return options;
 }
 
@@ -103,6 +104,7 @@ std::string_view to_string(FaultKind kind) {
     case FaultKind::StopRun: return "stop run";
     case FaultKind::Partition: return "partition";
     case FaultKind::IsolateCoordinator: return "isolate coordinator";
+    case FaultKind::FillDisk: return "fill disk";
   }
   return "kill";
 }
@@ -112,6 +114,7 @@ bool can_be_held(FaultKind kind) {
     case FaultKind::Pause:
     case FaultKind::RestartCoordinator:
     case FaultKind::IsolateCoordinator:
+    case FaultKind::FillDisk:
     case FaultKind::Partition: return true;
     case FaultKind::Kill:
     case FaultKind::Leave:
@@ -181,6 +184,13 @@ Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_
     if (policy < 3) scenario.options.on_correlated_loss = coordinator::LossPolicy::RollBack;  // the oracle counts peers for a pause
     scenario.bad_link.reset();
   }
+  if (links.chance(0.2)) {
+    Fault full{.kind = FaultKind::FillDisk, .at = {}, .at_event = {}, .at_phase = {}};
+    if (links.chance(0.5)) full.at_phase = peer::Phase::Finishing;
+    else full.at = links.between(0ms, size.faults_until);
+    full.hold = links.chance(0.2) ? Duration{} : links.between(1s, 40s);
+    scenario.faults.insert(scenario.faults.end(), links.between(1, peers), full);
+  }
   if (random.chance(0.02)) {  // everybody leaves
     const auto at = random.between(5s, 40s);
     scenario.faults.insert(scenario.faults.end(), peers, {.kind = FaultKind::Leave, .at = at, .at_event = {}, .at_phase = {}});
@@ -206,7 +216,9 @@ Duration time_limit(const Scenario& scenario) {
                      disturbances * static_cast<std::int64_t>(options.checkpoint_every);  // each may be rolled back
   const auto one_try = slowest_training + 3 * options.deadline;
   return last_event + tries * one_try +
-         disturbances * (options.seat_limit + options.fetch_limit + options.wait_limit + options.finish_limit + options.coordinator_grace);
+         disturbances * (options.seat_limit + options.fetch_limit + options.wait_limit + options.evaluate_limit +
+                         options.coordinator_grace + SAVE_RETRY) +
+         static_cast<std::int64_t>(options.max_peers) * 1min + options.wait_limit;  // to find somebody who can save the final state
 }
 
 }  // namespace prime::sim

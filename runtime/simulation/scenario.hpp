@@ -28,11 +28,14 @@ enum class FaultKind : std::uint8_t {
   StopRun,             ///< `down`
   Partition,           ///< fewer than half of the peers reach nobody else, until `hold` has passed
   IsolateCoordinator,  ///< it reaches nobody, until `hold` has passed; some of its connections close, the others fall silent
+  FillDisk,            ///< one peer can write no checkpoint, until `hold` has passed
 };
 /// How long peers look for a lost coordinator.
 inline constexpr Duration COORDINATOR_GRACE = 10s;
+/// How long a peer that ends tries to save what it holds.
+inline constexpr Duration SAVE_RETRY = 30s;
 /// Scenario files name them all.
-inline constexpr std::uint8_t FAULT_KINDS = static_cast<std::uint8_t>(FaultKind::IsolateCoordinator) + 1;
+inline constexpr std::uint8_t FAULT_KINDS = static_cast<std::uint8_t>(FaultKind::FillDisk) + 1;
 std::string_view to_string(FaultKind kind);
 /// Whether `hold` says when the fault passes.
 bool can_be_held(FaultKind kind);

@@ -40,7 +40,7 @@ void draw_limits(Random& random, const ScenarioFile& file, Scenario& scenario) {
   replace(random, scenario.options.seat_limit, file.seat_limit);
   replace(random, scenario.options.fetch_limit, file.fetch_limit);
   replace(random, scenario.options.wait_limit, file.wait_limit);
-  replace(random, scenario.options.finish_limit, file.finish_limit);
+  replace(random, scenario.options.evaluate_limit, file.evaluate_limit);
   replace(random, scenario.doubt_after, file.doubt_after);
   replace(random, scenario.slowest_message, file.slowest);
 }

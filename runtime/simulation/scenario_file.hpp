@@ -61,7 +61,7 @@ struct ScenarioFile {
   std::optional<Time> seat_limit;
   std::optional<Time> fetch_limit;
   std::optional<Time> wait_limit;
-  std::optional<Time> finish_limit;
+  std::optional<Time> evaluate_limit;
   std::optional<Time> doubt_after;
   std::optional<Time> delay;
   double slow_messages = 0;  ///< per cent

@@ -229,7 +229,8 @@ void add_rules(std::vector<Key<ScenarioFile>>& t) {
   t.push_back(times<ScenarioFile>(
       "limits.wait", "for peers, before the run fails [40s]", "40s", [](auto& f) -> auto& { return f.wait_limit; }));
   t.push_back(times<ScenarioFile>(
-      "limits.finish", "of the final report [30s]", "30s", [](auto& f) -> auto& { return f.finish_limit; }));
+      "limits.evaluate", "of the final evaluation, once the final state is saved [30s]", "30s",
+      [](auto& f) -> auto& { return f.evaluate_limit; }));
   t.push_back(times<ScenarioFile>(
       "limits.doubt_after", "silence after which a peer that voted asks [5s]", "5s", [](auto& f) -> auto& { return f.doubt_after; }));
 }
@@ -347,7 +348,8 @@ std::vector<Key<FaultPlan>> build_faults() {
       "occurrence", "which entry into the phase, of all peers together [1]", 1, 1'000'000, "1..20",
       [](auto& p) -> auto& { return p.occurrence; }));
   t.push_back(times<FaultPlan>(
-      "hold", "how long a pause lasts; absent: for ever", "500ms..15s", [](auto& p) -> auto& { return p.hold; }));
+      "hold", "how long a pause or another fault that passes lasts; absent: for ever", "500ms..15s",
+      [](auto& p) -> auto& { return p.hold; }));
   return t;
 }
 

@@ -32,6 +32,7 @@ struct NameOf {
   const char* operator()(const InDoubt&) const { return "InDoubt"; }
   const char* operator()(const Heartbeat&) const { return "Heartbeat"; }
   const char* operator()(const Deathrattle&) const { return "Deathrattle"; }
+  const char* operator()(const StateSaved&) const { return "StateSaved"; }
   const char* operator()(const FinalReport&) const { return "FinalReport"; }
   const char* operator()(const Welcome&) const { return "Welcome"; }
   const char* operator()(const Dismissed&) const { return "Dismissed"; }
@@ -63,6 +64,7 @@ struct NameOf {
   const char* operator()(const peer::TrainerGaveUp&) const { return "TrainerGaveUp"; }
   const char* operator()(const peer::TrainerLeft&) const { return "TrainerLeft"; }
   const char* operator()(const peer::TrainerFinal&) const { return "TrainerFinal"; }
+  const char* operator()(const peer::SaveEnded&) const { return "SaveEnded"; }
   const char* operator()(const peer::ReduceEnded&) const { return "ReduceEnded"; }
   const char* operator()(const peer::FetchEnded&) const { return "FetchEnded"; }
   const char* operator()(const peer::Progress&) const { return "Progress"; }
@@ -124,6 +126,7 @@ Outcome Swarm::run() {
   for (const auto& host : hosts_)
     if (host.end && !host.end->cause && !host.left) survivors.push_back(holding(host));
   if (!violation() && !outcome_.cause && outcome_.over) oracles_.front().check_end(grid_.run, coordinator_alive_, survivors);
+  judge_saved();
   outcome_.violation = violation();
   outcome_.took = now_ - Instant{};
   return std::move(outcome_);
@@ -236,6 +239,8 @@ void Swarm::coordinator_finished(const coordinator::Finish& finish) {
   outcome_.over = true;
   outcome_.cause = finish.cause;
   if (finish.cause && finish.cause->name == ErrorName::TooFewPeers) judge_given_up(*finish.cause);
+  for (std::uint32_t shard = 0; shard < scenario_.options.shards && !finish.cause; ++shard)
+    if (!is_on_a_disk(grid_.run.revision, shard)) violate("SIM-14 the run is done and its final state is on no disk");
   probe(finish.cause ? "end: " + std::string{info(finish.cause->name).name} : "end: done");
   for (std::size_t i = 0; i < hosts_.size(); ++i)
     post_lost(i, "the coordinator ended", std::max(Duration{1ms}, hosts_[i].down_last - now_));
@@ -356,7 +361,10 @@ void Swarm::step_peer(std::size_t i, const peer::Event& event) {
 void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
   auto& host = hosts_[i];
   std::visit(overloaded{
-                 [](const Record&) {},
+                 [&](const Record& record) {
+                   if (record.event == "state_not_saved") host.gave_up_saving = true;
+                   probe("peer record " + record.event);
+                 },
                  [&](const peer::Tell& tell) { send_up(i, tell.message); },
                  [&](const peer::Redial&) { redial(i); },
                  [&](const peer::StartTrainer&) { start_trainer(i); },
@@ -371,14 +379,18 @@ void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
                      violate("SIM-4 " + host.machine.options.hello.name + " discards what it does not hold");
                  },
                  [&](const peer::StartMeasure& start) { start_measure(i, start.to.id); },
-                 [&](const peer::FinishTraining&) { finish_training(i); },
-                 [&](const peer::SaveState& save) {
-                   if (random_.chance(0.05)) return;  // a disk may be full
-                   if (save.at) host.save_at = save.at;
-                   else host.checkpoint = host.model;
+                 [&](const peer::FinishTraining& finish) { finish_training(i, finish.done); },
+                 [&](const peer::SaveState& order) {
+                   if (order.periodic) host.to_save = order;
+                   else save(i, order);
+                 },
+                 [&](const peer::StopWork&) {
+                   ++host.trainers;
+                   host.trainer_up = false;
                  },
                  [&](const peer::End& end) {
                    host.end = end;
+                   judge_ended(host, end);
                    probe(end.cause ? "peer end: " + std::string{info(end.cause->name).name} : "peer end: well");
                    end_process(i);
                    if (end.cause && peer::joins_anew(*end.cause))

@@ -65,8 +65,11 @@ struct Host {
 
   bool born = false;
   Model model;
-  std::optional<Model> checkpoint;  ///< the newest on its disk
-  std::optional<Revision> save_at;  ///< once it is applied
+  std::optional<Model> checkpoint;         ///< the newest on its disk
+  std::optional<peer::SaveState> to_save;  ///< once it is applied
+  Instant disk_full_until{};
+  Instant disk_busy_until{};
+  bool gave_up_saving = false;
   std::optional<Contributed> contribution;
   struct Prepared {
     Model model;
@@ -124,6 +127,10 @@ class Swarm {
   void redial(std::size_t host);
   void part(Duration hold);
   void isolate_coordinator(Duration hold);
+  /// No checkpoint can be written for so long; zero: for ever.
+  void fill_disk(std::size_t host, Duration hold);
+  /// As `primectl down` does it.
+  void stop_run();
 
   /// Of a sharded run the peers are replicas.
   [[nodiscard]] const coordinator::State& coordinator() const { return grid_.run; }
@@ -170,6 +177,9 @@ class Swarm {
   [[nodiscard]] std::vector<coordinator::Effect> column(const std::vector<coordinator::Effect>& effects, std::uint32_t shard) const;
   void judge_coordinator(const coordinator::Event& event, const std::vector<coordinator::Effect>& effects);
   void judge_given_up(const Error& cause);
+  [[nodiscard]] bool is_on_a_disk(Revision revision, std::uint32_t shard) const;
+  void judge_saved();
+  void judge_ended(const Host& host, const peer::End& end);
   void judge_restoring();
 
   // swarm.cpp: time, network, machines
@@ -216,7 +226,9 @@ class Swarm {
   void start_trainer(std::size_t host);
   void start_trainer_over(std::size_t host);
   void train(std::size_t host, const BeginStep& begin);
-  void finish_training(std::size_t host);
+  void finish_training(std::size_t host, const RunDone& done);
+  void save(std::size_t host, const peer::SaveState& order);
+  [[nodiscard]] bool disk_takes(const Host& host);
   void apply_commit(std::size_t host, const peer::ApplyCommit& apply);
 
   // faults.cpp

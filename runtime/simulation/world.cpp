@@ -172,7 +172,7 @@ void Swarm::apply_commit(std::size_t i, const peer::ApplyCommit& apply) {
   if (prepared == host.prepared.end()) return violate("LAW-2 " + host.machine.options.hello.name + " applies what it did not prepare");
   host.model = prepared->second.model;
   host.prepared.erase(prepared);
-  if (host.save_at == host.model.revision) host.checkpoint = host.model;
+  if (host.to_save && host.to_save->of == host.model.revision) save(i, *std::exchange(host.to_save, std::nullopt));
   const auto& contributions = reduces_of(i).at(apply.commit.op).message.contributions;
   const bool is_in =
       std::any_of(contributions.begin(), contributions.end(), [&](const Contribution& c) { return c.peer == host.id && c.weight > 0; });
@@ -278,15 +278,43 @@ void Swarm::train(std::size_t i, const BeginStep& begin) {
     auto& trained = hosts_[i];
     if (!trained.alive || trained.trainers != number) return;
     trained.contribution = result;
-    post(i, peer::TrainerContributed{result.step, result.base, weight_of(trained.id, result.step), 64, Real{2.5}, Real{2.6}, Real{1000.0}},
+    post(i,
+         peer::TrainerContributed{result.step, result.base, weight_of(trained.id, result.step), 64, Real{2.5}, HeldOutLoss{Real{2.6}, 64},
+                                  Real{1000.0}},
          0ms);
   });
 }
 
-void Swarm::finish_training(std::size_t i) {
-  schedule(hosts_[i].spec.inner_time, [this, i, number = hosts_[i].trainers] {
-    if (hosts_[i].alive && hosts_[i].trainers == number) post(i, peer::TrainerFinal{Real{2.5}, "sample", "/final", ""}, 0ms);
+void Swarm::finish_training(std::size_t i, const RunDone& done) {
+  const HeldOutLoss part{Real{2.5}, done.evaluate.of > 0 ? std::uint64_t{64} : 0};
+  schedule(hosts_[i].spec.inner_time, [this, i, part, number = hosts_[i].trainers] {
+    if (hosts_[i].alive && hosts_[i].trainers == number) post(i, peer::TrainerFinal{part, "sample"}, 0ms);
   });
+}
+
+// Disk ----------------------------------------------------------------------------------------------------------------------
+
+/// Now and then a disk is full, with no fault that says so.
+bool Swarm::disk_takes(const Host& host) { return now_ >= host.disk_full_until && !random_.chance(0.05); }
+
+/// Of the state as it is now; on the disk once it has ended. One after the other, as the checkpoint server does it.
+void Swarm::save(std::size_t i, const peer::SaveState& order) {
+  if (order.of != hosts_[i].model.revision)
+    violate("SIM-4 " + hosts_[i].machine.options.hello.name + " saves a revision that it does not hold");
+  const auto time = random_.chance(0.1) ? random_.between(1s, 5s) : random_.between(5ms, 500ms);
+  auto& busy_until = hosts_[i].disk_busy_until;
+  busy_until = std::max(busy_until, now_) + time;
+  schedule(busy_until - now_, [this, i, periodic = order.periodic, state = hosts_[i].model] {
+    auto& host = hosts_[i];
+    if (!host.alive) return;
+    if (!disk_takes(host)) return post(i, peer::SaveEnded{periodic, fail(ErrorName::StorageFailed, "no space left")}, 0ms);
+    host.checkpoint = state;
+    post(i, peer::SaveEnded{periodic, std::string{"/checkpoint"}}, 0ms);
+  });
+}
+
+void Swarm::fill_disk(std::size_t i, Duration hold) {
+  hosts_[i].disk_full_until = hold == Duration{} ? Instant::max() : std::max(hosts_[i].disk_full_until, now_ + hold);
 }
 
 void Swarm::kill_trainer(std::size_t i) {

@@ -49,7 +49,14 @@ void on_trainer_restarting(PeerJournal& journal, const Fields& fields) {
 /// Without a reason it left, and with its run when that is stopped; with another one it was lost.
 PeerState state_after(const std::optional<std::string>& reason) { return reason && !is_stop(*reason) ? PeerState::Lost : PeerState::Left; }
 
+void on_saving(PeerJournal& journal, const Fields& fields) {
+  journal.saving = true;
+  journal.status.state = PeerState::Saving;
+  journal.status.reason = "saves what it holds: " + text_field(fields, "reason").value_or("");
+}
+
 void on_peer_ended(PeerJournal& journal, const Fields& fields) {
+  journal.saving = false;
   const auto reason = text_field(fields, "reason");
   journal.status.state = state_after(reason);
   journal.status.reason = reason.value_or(journal.run_done ? "the run is done" : "left");
@@ -89,6 +96,7 @@ constexpr std::array PEER_RULES{
                       j.problem.reset();
                     }},
     PeerJournalRule{"checkpoint_failed", [](PeerJournal& j, const Fields& f) { j.problem = text_field(f, "reason"); }},
+    PeerJournalRule{"state_saving", on_saving},
     PeerJournalRule{"coordinator_lost", on_coordinator_lost},
     PeerJournalRule{"shard_waits", [](PeerJournal& j, const Fields& f) { j.lacks = text_field(f, "missing").value_or(""); }},
     PeerJournalRule{"replica_whole", [](PeerJournal& j, const Fields&) { j.lacks.clear(); }},

@@ -127,13 +127,20 @@ void on_ready(RunStatus& status, const Fields& fields) {
   if (const auto trainer = count_field(fields, "trainer_pid"); trainer.value_or(0) != 0) peer->trainer_pid = trainer;
 }
 
+void note_held_out(RunStatus& status, const Fields& fields) {
+  const auto loss = real_field(fields, "held_out_loss");
+  if (!loss) return;
+  status.held_out_loss = loss;
+  status.held_out_tokens = count_field(fields, "held_out_tokens").value_or(0);
+}
+
 void on_committed(RunStatus& status, const Fields& fields) {
   note_counters(status, fields);
   status.outer_step = count_field(fields, "outer_step").value_or(status.outer_step);
   status.revision = count_field(fields, "revision").value_or(status.revision);
   status.digest = text_field(fields, "digest");
   status.loss = real_field(fields, "loss");
-  if (const auto held_out = real_field(fields, "held_out_loss")) status.held_out_loss = held_out;
+  note_held_out(status, fields);
   status.tokens_per_s = real_field(fields, "tokens_per_s");
   status.tokens = count_field(fields, "tokens").value_or(status.tokens);
   if (status.loss) status.losses.push_back(*status.loss);
@@ -168,10 +175,19 @@ void on_waiting(RunStatus& status, const Fields& fields) {
   }
 }
 
-void on_final_report(RunStatus& status, const Fields& fields) {
-  if (const auto held_out = real_field(fields, "held_out_loss")) status.held_out_loss = held_out;
+void on_final_state_saved(RunStatus& status, const Fields& fields) {
   if (auto checkpoint = text_field(fields, "checkpoint"); checkpoint && !checkpoint->empty()) status.checkpoint = std::move(checkpoint);
-  status.checkpoint_problem = text_field(fields, "problem").value_or("");
+  status.checkpoint_problem.clear();
+}
+
+void on_final_save_failed(RunStatus& status, const Fields& fields) {
+  status.checkpoint_problem = text_field(fields, "name").value_or("a peer") + ": " + text_field(fields, "reason").value_or("");
+}
+
+void on_final_report(RunStatus& status, const Fields& fields) {
+  note_held_out(status, fields);
+  if (auto checkpoint = text_field(fields, "checkpoint"); checkpoint && !checkpoint->empty()) status.checkpoint = std::move(checkpoint);
+  status.evaluation_problem = text_field(fields, "evaluation_problem").value_or("");
   status.sample = text_field(fields, "sample").value_or("");
 }
 
@@ -270,6 +286,8 @@ constexpr std::array RUN_RULES{
     RunJournalRule{"lane_direct", [](RunJournal& j, const Fields& f) { on_lane(j.status, f); }},
     RunJournalRule{"rolled_back", [](RunJournal& j, const Fields& f) { on_rolled_back(j.status, f); }},
     RunJournalRule{"waiting", [](RunJournal& j, const Fields& f) { on_waiting(j.status, f); }},
+    RunJournalRule{"final_state_saved", [](RunJournal& j, const Fields& f) { on_final_state_saved(j.status, f); }},
+    RunJournalRule{"final_save_failed", [](RunJournal& j, const Fields& f) { on_final_save_failed(j.status, f); }},
     RunJournalRule{"final_report", [](RunJournal& j, const Fields& f) { on_final_report(j.status, f); }},
     RunJournalRule{"run_done", [](RunJournal& j, const Fields&) { end_run(j.status, RunState::Done, "the run is done"); }},
     RunJournalRule{"run_stopped", [](RunJournal& j, const Fields& f) { on_ended_early(j.status, f); }},

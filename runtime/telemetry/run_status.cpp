@@ -23,6 +23,7 @@ std::string_view to_string(PeerState state) {
     case PeerState::Fetching: return "fetching";
     case PeerState::Training: return "training";
     case PeerState::Reducing: return "reducing";
+    case PeerState::Saving: return "saving";
     case PeerState::Left: return "left";
     case PeerState::Lost: return "lost";
   }

@@ -18,7 +18,8 @@ std::string_view to_string(RunState state);
 /// Nothing happens any more.
 inline bool is_over(RunState state) { return state == RunState::Done || state == RunState::Stopped || state == RunState::Failed; }
 
-enum class PeerState { Joining, Fetching, Training, Reducing, Left, Lost };
+/// `Saving`: its part is over, and it writes what it holds before it ends.
+enum class PeerState { Joining, Fetching, Training, Reducing, Saving, Left, Lost };
 std::string_view to_string(PeerState state);
 inline bool is_gone(PeerState state) { return state == PeerState::Left || state == PeerState::Lost; }
 
@@ -69,6 +70,8 @@ struct RunStatus {
   std::optional<std::string> digest;  ///< of a sharded run: of all shards together, and so no peer's own
   std::optional<double> loss;
   std::optional<double> held_out_loss;
+  std::uint64_t held_out_tokens = 0;  ///< that it is the mean over
+  std::string evaluation_problem;     ///< why the last evaluation is missing, or a part of it
   std::optional<double> tokens_per_s;
   std::uint64_t tokens = 0;
   WaitStatus wait;

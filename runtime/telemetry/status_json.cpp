@@ -28,6 +28,8 @@ Json run_json(const RunStatus& status) {
               {"digest", or_null(status.digest)},
               {"loss", or_null(status.loss)},
               {"held_out_loss", or_null(status.held_out_loss)},
+              {"held_out_tokens", status.held_out_tokens},
+              {"evaluation_problem", or_null(status.evaluation_problem)},
               {"tokens", status.tokens},
               {"tokens_per_s", or_null(status.tokens_per_s)},
               {"stands_by_for", or_null(status.stands_by_for)},

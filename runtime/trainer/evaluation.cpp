@@ -12,19 +12,24 @@ constexpr std::uint64_t WINDOWS_AT_ONCE = 16;
 
 }  // namespace
 
-Result<std::optional<double>> held_out_loss(const Learner& learner, const Corpus& corpus, std::uint64_t limit_bytes) {
-  const std::uint64_t allowed = std::max<std::uint64_t>(1, limit_bytes / (corpus.window_bytes() - 1));
-  const std::uint64_t windows = std::min(allowed, corpus.held_out_windows());
-  if (windows == 0) return std::nullopt;
+Result<std::optional<HeldOut>> held_out_loss(const Learner& learner, const Corpus& corpus, std::uint64_t limit_bytes,
+                                             const EvaluationShare& share, const std::function<Result<void>()>& alive) {
+  const std::uint64_t tokens_each = corpus.window_bytes() - 1;
+  const std::uint64_t windows = std::min(std::max<std::uint64_t>(1, limit_bytes / tokens_each), corpus.held_out_windows());
+  if (share.of == 0) return std::nullopt;
+  const std::uint64_t begin = windows * share.index / share.of;
+  const std::uint64_t end = windows * (share.index + std::uint64_t{1}) / share.of;
+  if (begin == end) return std::nullopt;
   double sum = 0;
   std::vector<std::uint8_t> bytes;
-  for (std::uint64_t first = 0; first < windows; first += WINDOWS_AT_ONCE) {
-    const std::uint64_t count = std::min(WINDOWS_AT_ONCE, windows - first);
+  for (std::uint64_t first = begin; first < end; first += WINDOWS_AT_ONCE) {
+    PRIME_CHECK(alive());
+    const std::uint64_t count = std::min(WINDOWS_AT_ONCE, end - first);
     bytes.resize(count * corpus.window_bytes());
     PRIME_CHECK(corpus.read_held_out(first, bytes));
     sum += learner.loss(bytes) * static_cast<double>(count);
   }
-  return sum / static_cast<double>(windows);
+  return HeldOut{sum / static_cast<double>(end - begin), (end - begin) * tokens_each};
 }
 
 }  // namespace prime::trainer

@@ -1,7 +1,8 @@
-// Owns the held-out loss: the mean over the first so many held-out bytes, in nats per byte.
+// Owns the held-out loss: the mean over a part of the first so many held-out bytes, in nats per byte.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "messages/result.hpp"
@@ -10,7 +11,9 @@
 
 namespace prime::trainer {
 
-/// At least one window and at most limit_bytes / context of them; nothing when the corpus holds nothing out.
-Result<std::optional<double>> held_out_loss(const Learner& learner, const Corpus& corpus, std::uint64_t limit_bytes);
+/// Of the windows that `limit_bytes` allow (at least one, when the corpus holds any out) the `share.index`-th of `share.of` equal parts;
+/// nothing when that part is empty. `alive` is called before each batch of windows, and what it fails with ends the evaluation.
+Result<std::optional<HeldOut>> held_out_loss(const Learner& learner, const Corpus& corpus, std::uint64_t limit_bytes,
+                                             const EvaluationShare& share, const std::function<Result<void>()>& alive);
 
 }  // namespace prime::trainer

@@ -50,10 +50,8 @@ class Program {
  private:
   Result<void> train(Step& step) {
     const StepPlan& plan = step.plan();
-    if (plan.evaluate) {
-      PRIME_TRY(const auto loss, held_out_loss(learner_, corpus_, manifest_.shared.train.evaluate.limit_bytes));
-      if (loss) step.held_out(*loss);
-    }
+    PRIME_TRY(const auto held_out, evaluate(manifest_.shared.train.evaluate.limit_bytes, plan.evaluate));
+    if (held_out) step.held_out(*held_out);
     const manifest::Train& settings = manifest_.shared.train;
     const std::uint64_t total = std::uint64_t{plan.total_steps} * plan.inner_steps;
     double sum = 0;
@@ -70,15 +68,17 @@ class Program {
     return {};
   }
 
+  Result<std::optional<HeldOut>> evaluate(std::uint64_t limit_bytes, const EvaluationShare& share) {
+    return held_out_loss(learner_, corpus_, limit_bytes, share, [this] { return session_.alive(); });
+  }
+
   Result<void> finish() {
     Result<void> outcome;
     PRIME_CHECK(session_.finish([&](const FinalPlan& plan) {
       FinalAnswer answer;
-      if (plan.evaluate) {
-        auto loss = held_out_loss(learner_, corpus_, manifest_.shared.data.held_out_limit_bytes);
-        if (loss) answer.held_out_loss = *loss;
-        if (!loss) outcome = fail(std::move(loss).error());
-      }
+      auto held_out = evaluate(manifest_.shared.data.held_out_limit_bytes, plan.evaluate);
+      if (held_out) answer.held_out = *held_out;
+      else outcome = fail(std::move(held_out).error());
       if (plan.sample) answer.sample = learner_.write({.prompt = SAMPLE_PROMPT, .seed = manifest_.shared.train.seed});
       return answer;
     }));

@@ -24,6 +24,18 @@ class Limits(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="prime-limits-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
+    def small_disk(self, size):
+        small = self.folder / "small"
+        small.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(small)], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", str(small)], check=True)
+        return small
+
+    def fill(self, small):
+        """Leaves room for journals and decisions, and for no checkpoint."""
+        free = shutil.disk_usage(small).free
+        (small / "fill").write_bytes(bytes(free - (1 << 20)))
+
     def up(self, *arguments, state=None, env=None):
         return subprocess.run([str(PRIMECTL), "up", *map(str, arguments), "--state-dir", str(state or self.folder / "state")], capture_output=True, text=True,
                               timeout=LIMIT_S, check=False, env={**os.environ, **(env or {})})
@@ -65,23 +77,71 @@ class Limits(unittest.TestCase):
         self.assertIn("the training data cannot be read: /nonexistent", done.stderr)
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a small file system")
-    def test_a_full_disk_leaves_no_half_written_checkpoint_and_is_said(self):
-        small = self.folder / "small"
-        small.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=10m", "tmpfs", str(small)], check=True)
-        try:
-            manifest = self.folder / "run.yaml"
-            with Run(1, minimum=1, outer_steps=2) as other:
-                manifest.write_text(other.manifest.read_text())
-                wait_until("its end", lambda: other.events("process_ended"))
-            done = self.up(manifest, "--local", 1, state=small / "state", env={"PRIME_QUADRATIC_ELEMENTS": "2000000"})
-            self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
-            self.assertIn("the final checkpoint is missing", done.stderr)
+    def test_a_full_disk_at_the_end_is_waited_for_and_nothing_half_written_is_left(self):
+        small = self.small_disk("40m")
+        with Run(1, minimum=1, outer_steps=3, env={"PRIME_QUADRATIC_ELEMENTS": "2000000"}, directory=small, held_at=2) as run:
+            run.wait_for("outer_step_committed")
+            self.fill(small)
+            run.hold.unlink()
+            run.wait_for("final_save_failed")
+            self.assertIn("No space left on device", run.status()["run"]["checkpoint_problem"])
+            self.assertEqual([str(path) for path in small.rglob("checkpoints/**/*")], [], "nothing half-written")
+            (small / "fill").unlink()
+            self.assertEqual(run.wait_for_end(), 0)
+            (report,) = run.events("final_report")
+            self.assertTrue(pathlib.Path(report["checkpoint"], "model.safetensors").exists())
+            self.assertEqual(run.check(outer_steps=3)[-1]["digest"], run.events("run_done")[0]["digest"])
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a small file system")
+    def test_down_waits_while_the_disk_is_full_and_kills_nobody_that_saves(self):
+        small = self.small_disk("40m")
+        with Run(1, minimum=1, outer_steps=1000, env={"PRIME_QUADRATIC_ELEMENTS": "2000000"}, directory=small, held_at=3) as run:
+            run.wait_for("outer_step_committed", 2)
+            self.fill(small)
+            with subprocess.Popen([PRIMECTL, "down", run.up["run_id"], "--state-dir", run.state], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as down:
+                says = iter(down.stderr.readline, "")
+                wait_until("word of the full disk", lambda: "No space left on device" in next(says))
+                (small / "fill").unlink()
+                out, _ = down.communicate(timeout=LIMIT_S)
+            self.assertEqual(down.returncode, 0, out)
+            self.assertIn("saved ", out)
+            self.assertNotIn("by force", out)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a small file system")
+    def test_a_disk_that_stays_full_is_given_up_by_name(self):
+        small = self.small_disk("40m")
+        with Run(1, minimum=1, outer_steps=1000, retry="0s", env={"PRIME_QUADRATIC_ELEMENTS": "2000000"}, directory=small, held_at=3) as run:
+            run.wait_for("outer_step_committed", 2)
+            self.fill(small)
+            done = subprocess.run([PRIMECTL, "down", run.up["run_id"], "--state-dir", run.state], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn("could not save its state", done.stderr)
             self.assertIn("No space left on device", done.stderr)
-            left = [str(path) for path in small.rglob("checkpoints/**/*")]
-            self.assertEqual(left, [], "nothing half-written")
-        finally:
-            subprocess.run(["umount", "-l", str(small)], check=True)
+
+    def test_an_evaluation_that_takes_long_is_no_stall_and_has_a_limit_of_its_own(self):
+        held = self.folder / "evaluating"
+        held.touch()
+        with Run(2, outer_steps=2, stall_limit="5s", env={"PRIME_QUADRATIC_EVALUATES_WHILE": str(held)}) as run:
+            run.wait_for("final_state_saved")
+            with self.assertRaises(subprocess.TimeoutExpired):
+                subprocess.run(["tail", "-f", "/dev/null"], timeout=7, check=False)  # longer than a trainer may be without a sign of life
+            held.unlink()
+            self.assertEqual(run.wait_for_end(), 0)
+            self.assertEqual([line for lines in run.peer_journals().values() for line in lines if line["event"] == "trainer_restarting"], [])
+            self.assertEqual(run.events("final_report")[0]["held_out_tokens"], 2, "each peer has evaluated its part")
+        held.touch()
+        with Run(2, outer_steps=2, evaluate_limit="0s", env={"PRIME_QUADRATIC_EVALUATES_WHILE": str(held)}) as run:
+            self.assertEqual(run.wait_for_end(), 0)
+            (report,) = run.events("final_report")
+            self.assertIn("train.evaluate.time_limit", report["evaluation_problem"])
+            self.assertTrue(pathlib.Path(report["checkpoint"], "model.safetensors").exists())
+            self.assertIn("train.evaluate.time_limit", run.status()["run"]["evaluation_problem"])
+
+    def test_all_peers_evaluate_on_the_way_and_the_parts_are_added(self):
+        with Run(3, outer_steps=3, evaluate=1) as run:
+            self.assertEqual(run.wait_for_end(), 0)
+            commits = run.check(outer_steps=3)
+            self.assertEqual([line.get("held_out_tokens") for line in commits], [None, 3, 3])
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a small file system")
     def test_a_disk_that_is_too_small_or_becomes_full_is_named_whatever_it_breaks(self):
@@ -104,7 +164,7 @@ class Limits(unittest.TestCase):
         for size in ("16k", "64k"):
             subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(small)], check=True)
             try:
-                done = self.up(manifest, "--local", 2, "--set", "train.outer_steps=100000", "--set", "membership.coordinator_grace=4s", state=small / "state",
+                done = self.up(manifest, "--local", 2, "--set", "train.outer_steps=100000", "--set", "membership.coordinator_grace=4s", "--set", "checkpoint.retry=0s", state=small / "state",
                                env={"PRIME_QUADRATIC_ELEMENTS": "1000"})
                 self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
                 error = [line for line in done.stderr.splitlines() if line.startswith("error:")][-1]

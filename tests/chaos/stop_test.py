@@ -72,7 +72,7 @@ class Stop(unittest.TestCase):
 
     def test_a_save_that_fails_is_told(self):
         for words in (("down",), ("leave", "--run")):
-            with Run(2, outer_steps=1000, env=SLOW) as run:
+            with Run(2, outer_steps=1000, retry="0s", env=SLOW) as run:
                 run.wait_for("outer_step_committed", 2)
                 for peer in run.run_directory.glob("peers/*/"):
                     (peer / "checkpoints").write_text("in the way")
@@ -87,7 +87,7 @@ class Stop(unittest.TestCase):
         self.assertEqual(empty.returncode, 2)
 
     def test_an_earlier_checkpoint_does_not_hide_that_the_last_state_was_not_saved(self):
-        with Run(2, outer_steps=1000, every=2, env=SLOW) as run:
+        with Run(2, outer_steps=1000, every=2, retry="0s", env=SLOW) as run:
             happened = lambda event: any(line["event"] == event for lines in run.peer_journals().values() for line in lines)
             wait_until("a checkpoint on the way", lambda: happened("checkpoint_written"))
             for peer in run.run_directory.glob("peers/*/"):

@@ -71,7 +71,8 @@ BOOST_AUTO_TEST_CASE(messages_about_membership) {
 BOOST_AUTO_TEST_CASE(messages_about_outer_steps) {
   BOOST_CHECK(sent(BeginStep{VIEW, OuterStep{4}, Revision{3}, false, 1, 99}).view == VIEW);
   const double denormal = std::numeric_limits<double>::denorm_min();
-  BOOST_TEST(sent(Ready{OuterStep{4}, Revision{3}, 5, 6, Real{denormal}, Real{std::nan("")}, Real{-0.0}, 8}).loss.value() == denormal);
+  BOOST_TEST(sent(Ready{OuterStep{4}, Revision{3}, 5, 6, Real{denormal}, HeldOutLoss{Real{std::nan("")}, 3}, Real{-0.0}, 8}).loss.value() ==
+             denormal);
   const auto reduce = sent(StartReduce{
       OP, OuterStep{4}, Revision{3}, VIEW, {Contribution{PeerId{1}, 5}, Contribution{PeerId{2}, 0}}, 1000, 77, true, {{}, {2, 3}}});
   BOOST_CHECK((reduce.relays == RelayOrder{{}, {2, 3}}));
@@ -82,8 +83,9 @@ BOOST_AUTO_TEST_CASE(messages_about_outer_steps) {
   BOOST_CHECK(sent(InDoubt{OP}).op == OP);
   BOOST_CHECK(sent(Commit{OP, OuterStep{4}, Revision{4}, DIGEST}).state == DIGEST);
   BOOST_TEST(sent(Abort{OP, "why"}).reason == "why");
-  BOOST_TEST(sent(RunDone{OuterStep{4}, DIGEST, true}).finalist);
-  BOOST_TEST(sent(FinalReport{Real{std::numeric_limits<double>::infinity()}, "s", "c", "p"}).problem == "p");
+  BOOST_TEST((sent(RunDone{OuterStep{4}, DIGEST, true, {2, 3}}).evaluate == HeldOutShare{2, 3}));
+  BOOST_TEST(sent(StateSaved{"c", "p"}).problem == "p");
+  BOOST_TEST(sent(FinalReport{HeldOutLoss{Real{std::numeric_limits<double>::infinity()}, 5}, "s", "p"}).held_out.tokens == 5U);
 }
 
 BOOST_AUTO_TEST_CASE(a_view_of_the_largest_size_fits_the_control_plane) {

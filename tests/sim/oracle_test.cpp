@@ -281,6 +281,13 @@ std::vector<Breakage> of_contributions() {
   };
 }
 
+/// What it holds is not worth a checkpoint to it.
+void ends_unsaved(const peer::Event&, Peer& t) {
+  if (t.state.phase != peer::Phase::Saving) return;
+  t.state.phase = peer::Phase::Over;
+  t.effects = {peer::End{t.state.ending->cause}};
+}
+
 std::vector<Breakage> of_ends() {
   return {
       {"LAW-6 the run hangs",
@@ -303,8 +310,30 @@ std::vector<Breakage> of_ends() {
          swarm.after_each([](Swarm& s) {
            if (s.coordinator().revision == Revision{2}) s.kill_coordinator();
          });
+         swarm.break_peers(ends_unsaved);
+       }},
+      {"SIM-15 which is on no disk",
+       [](Swarm& swarm) {
+         swarm.after_each([](Swarm& s) {
+           if (s.coordinator().revision == Revision{2}) s.stop_run();
+         });
+         swarm.break_peers(ends_unsaved);
+       }},
+      {"SIM-15 gives up saving after",
+       [](Swarm& swarm) {
+         swarm.after_each([](Swarm& s) {
+           if (s.coordinator().revision != Revision{2}) return;
+           for (std::size_t i = 0; i < s.hosts().size(); ++i) s.fill_disk(i, Duration{});
+           s.stop_run();
+         });
+         swarm.break_peers([](const peer::Event&, Peer& t) { t.state.options.save_retry = 1s; });
+       }},
+      {"SIM-14 is on no disk",
+       [](Swarm& swarm) {
          swarm.break_peers([](const peer::Event&, Peer& t) {
-           std::erase_if(t.effects, [](const auto& effect) { return std::holds_alternative<peer::SaveState>(effect); });
+           const bool final = t.state.phase == peer::Phase::Finishing;
+           for (auto& effect : t.effects)
+             if (final && std::holds_alternative<peer::SaveState>(effect)) effect = peer::Tell{StateSaved{"/untrue", ""}};
          });
        }},
       {"LAW-8 revision 2 is forgotten",
@@ -340,7 +369,7 @@ std::vector<Breakage> of_ends() {
                          }),
       coordinator_breaks("LAW-8 the run finished before that was journaled",
                          [](Coordinator& t) { erase(t.effects, record_named("run_done")); }),
-      commit_breaks("SIM-10 nobody was asked",
+      commit_breaks("SIM-10 without its final report",
                     [](Coordinator& t, Record&) {
                       Record done{"run_done"};
                       done.durable = true;
@@ -392,7 +421,7 @@ BOOST_AUTO_TEST_CASE(a_decision_after_the_end_is_named) {
   Record done{"run_done"};
   done.durable = true;
   const auto state = coordinator::initial({}, Instant{});
-  oracle.coordinator_stepped(coordinator::Tick{}, state, {done, coordinator::Finish{}}, Instant{});
+  oracle.coordinator_stepped(coordinator::Tick{}, state, {Record{"final_report"}, done, coordinator::Finish{}}, Instant{});
   BOOST_TEST(oracle.violation().value_or("") == "");
   oracle.coordinator_stepped(coordinator::Tick{}, state, {Record{"waiting"}}, Instant{});
   BOOST_TEST(oracle.violation().value_or("") == "SIM-9 something was decided after the end");

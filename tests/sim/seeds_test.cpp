@@ -87,7 +87,15 @@ const char* const MUST_BE_REACHED[] = {
     "evicted peer joins anew",
     "peer Dismissed in training -> a deadline passed",  // a straggler
     "the deadline of the reduce passed",
-    "peer RunDone in finishing -> evaluates the final state",  // the finalist was lost
+    "peer RunDone in finishing -> saves the final state",  // the finalist was lost, or could not
+    "peer phase saving",
+    "fault fill disk",
+    "record final_state_saved",
+    "record final_save_failed",
+    "sharded record final_state_saved",
+    "peer SaveEnded in saving -> not saved, tries again",
+    "peer Tick in saving -> tries to save again",
+    "a state could not be saved",
     "peer TrainerBound in training -> the trainer is back",
     "peer end: TrainerFailed",
     "peer end: RunDone",  // a joiner that came too late

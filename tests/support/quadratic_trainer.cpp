@@ -4,6 +4,7 @@
 // PRIME_QUADRATIC_DELAY_MS   time that an inner step takes (default 0), so that tests find runs in the middle of a step
 // PRIME_QUADRATIC_HELD_AT    the outer step in whose inner steps it stays (default 0: none), while the file PRIME_QUADRATIC_HELD_BY
 //                            exists: what a test does meanwhile cannot come too late
+// PRIME_QUADRATIC_EVALUATES_WHILE  a file: the final evaluation lasts as long as it exists
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -27,6 +28,11 @@ void stay_while_held(std::uint64_t outer_step) {
   while (std::filesystem::exists(file)) std::this_thread::sleep_for(std::chrono::milliseconds{5});
 }
 
+void evaluate_while_held(prime::Session& session) {
+  const char* const file = std::getenv("PRIME_QUADRATIC_EVALUATES_WHILE");
+  while (file != nullptr && std::filesystem::exists(file) && session.alive()) std::this_thread::sleep_for(std::chrono::milliseconds{5});
+}
+
 double loss_of(const std::vector<float>& x, float target) {
   double sum = 0;
   for (const float value : x) sum += 0.5 * static_cast<double>((value - target) * (value - target));
@@ -42,7 +48,7 @@ prime::Result<void> train(prime::Session& session) {
     if (!step) break;
     const auto& plan = step->plan();
     const auto target = static_cast<float>(plan.rank);
-    if (plan.evaluate) step->held_out(loss_of(x, 0.0F));
+    if (plan.evaluate.of > 0) step->held_out({loss_of(x, 0.0F), 1});
     stay_while_held(plan.step.value);
     for (std::uint32_t inner = 0; inner < plan.inner_steps; ++inner) {
       std::this_thread::sleep_for(delay);
@@ -53,7 +59,8 @@ prime::Result<void> train(prime::Session& session) {
   }
   return session.finish([&](const prime::FinalPlan& plan) {
     prime::FinalAnswer answer;
-    if (plan.evaluate) answer.held_out_loss = loss_of(x, 0.0F);
+    if (plan.evaluate.of > 0) answer.held_out = prime::HeldOut{loss_of(x, 0.0F), 1};
+    evaluate_while_held(session);
     if (plan.sample) answer.sample = "x[0] = " + std::to_string(x.front());
     return answer;
   });

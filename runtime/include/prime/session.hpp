@@ -45,6 +45,19 @@ struct InnerReport {
   std::uint64_t samples = 0;  ///< taken from the data cursor in this inner step
 };
 
+/// Which part of the held-out data to evaluate: of `of` equal parts the `index`-th; `of` = 0: none. All peers evaluate the same state at
+/// the same time, each its part, and the run sums the parts by tokens.
+struct EvaluationShare {
+  std::uint32_t index = 0;
+  std::uint32_t of = 0;
+};
+
+/// What a part of the held-out data came to.
+struct HeldOut {
+  double loss = 0;           ///< mean, in nats per token (or your own objective)
+  std::uint64_t tokens = 0;  ///< that the mean is over: its weight in the run's held-out loss; at least 1
+};
+
 /// What an outer step asks of the trainer. The bound tensors hold the shared parameters of `base` when it begins.
 struct StepPlan {
   OuterStep step;
@@ -54,7 +67,7 @@ struct StepPlan {
   std::uint64_t first_sample = 0;  ///< this peer's first sample of the step in the run's global order; of a replica, one for all its shards
   std::uint32_t inner_steps = 1;   ///< how many the manifest asks for
   std::uint32_t total_steps = 1;   ///< outer steps of the whole run, for learning-rate schedules
-  bool evaluate = false;           ///< report the held-out loss of `base` through Step::held_out
+  EvaluationShare evaluate;        ///< before the inner steps: report the held-out loss of `base` on this part through Step::held_out
 };
 
 struct Committed {
@@ -64,14 +77,14 @@ struct Committed {
   std::uint32_t peers = 0;  ///< that the mean is over; 0: the run went on to `revision` without this peer's contribution
 };
 
-/// What `finish` may ask of the trainer at the end of the run.
+/// What `finish` may ask of the trainer at the end of the run. The final state is saved by then, or being saved by another peer.
 struct FinalPlan {
-  bool evaluate = false;
-  bool sample = false;
+  EvaluationShare evaluate;  ///< of the final state, which the bound tensors hold
+  bool sample = false;       ///< a text, of one peer only
 };
 struct FinalAnswer {
-  std::optional<double> held_out_loss;
-  std::string sample;
+  std::optional<HeldOut> held_out;
+  std::string sample;  ///< at most 4 KiB
 };
 
 class Session;
@@ -82,7 +95,7 @@ class Step {
   [[nodiscard]] const StepPlan& plan() const { return plan_; }
   /// Tells the agent of one inner step. Fails with AgentLost when the agent is gone.
   Result<void> report(const InnerReport& inner);
-  void held_out(double loss) { held_out_ = loss; }
+  void held_out(const HeldOut& part) { held_out_ = part; }
   /// Contributes the bound tensors as they are, waits for the outer step, and leaves the new shared parameters in them.
   /// Applies wholly or not at all; lost peers never surface here. Errors are final: the session is over.
   /// Should the run begin another step or end while this one waits (this peer was too late, say), that is no error: the tensors
@@ -94,7 +107,7 @@ class Step {
   Step(Session& session, StepPlan plan) : session_(&session), plan_(plan) {}
   Session* session_;
   StepPlan plan_;
-  std::optional<double> held_out_;
+  std::optional<HeldOut> held_out_;
 };
 
 class Session {
@@ -130,6 +143,9 @@ class Session {
   Result<std::optional<Step>> next_outer_step();
   /// After the last step: answers what the run asks of this peer (evaluation, a sample of text), if anything.
   Result<void> finish(const std::function<FinalAnswer(const FinalPlan&)>& answer);
+  /// A sign of life for long work that is no inner step, as an evaluation: whoever reports neither for `local.trainer.stall_limit` is
+  /// started again. Cheap: what comes within 50 ms of the last one is not sent. Fails with AgentLost when the agent is gone.
+  Result<void> alive();
   /// Leaves gracefully: the others see `left`, not `lost`.
   Result<void> leave();
   /// Ends the session with a cause that the journal and the other peers see.

@@ -1,6 +1,7 @@
 // Owns the tests of the outer step: begin, ready, reduce, vote, commit, abort, end.
 #include <boost/test/unit_test.hpp>
 
+#include "actors/coordinator/run_end_machine.hpp"
 #include "tests/actors/machines/coordinator_bench.hpp"
 
 BOOST_AUTO_TEST_SUITE(coordinator_outer_step)
@@ -107,11 +108,12 @@ BOOST_AUTO_TEST_CASE(a_commit_needs_every_vote_and_is_journaled_before_it_is_tol
 BOOST_AUTO_TEST_CASE(a_record_keeps_its_fields_when_the_held_out_loss_is_added) {
   auto bench = trio();
   for (std::uint64_t peer = 1; peer <= 3; ++peer)
-    bench.hear(peer, Ready{OuterStep{1}, Revision{}, 100, 10, Real{1.0}, Real{2.0}, Real{1.0}, 1});
+    bench.hear(peer, Ready{OuterStep{1}, Revision{}, 100, 10, Real{1.0}, HeldOutLoss{Real{2.0}, 50}, Real{1.0}, 1});
   for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.vote(peer, NEXT);
   const auto record = bench.position_of_record("outer_step_committed");
   BOOST_REQUIRE(record.has_value());
-  BOOST_TEST(std::get<Record>(bench.effects[*record]).fields.back().first == "held_out_loss");
+  BOOST_TEST(std::get<Record>(bench.effects[*record]).fields.back().first == "held_out_tokens");
+  BOOST_TEST(std::get<std::uint64_t>(std::get<Record>(bench.effects[*record]).fields.back().second) == 150U);
   BOOST_TEST(std::get<Record>(bench.effects[*record]).fields.size() > 10U);
 }
 
@@ -335,9 +337,75 @@ BOOST_AUTO_TEST_CASE(the_last_step_makes_the_oldest_the_finalist_and_another_one
   bench.lose(1);
   BOOST_REQUIRE(bench.sent<RunDone>().size() == 1U);
   BOOST_TEST(bench.sent<RunDone>()[0].first == 2U);
-  bench.hear(2, FinalReport{Real{1.0}, "text", "/final", ""});
+  bench.hear(2, StateSaved{"/final", ""});
+  bench.hear(2, FinalReport{HeldOutLoss{Real{1.0}, 10}, "text", ""});
+  bench.hear(3, FinalReport{HeldOutLoss{Real{4.0}, 20}, "", ""});
   BOOST_REQUIRE(bench.finished() != nullptr);
   BOOST_TEST(!bench.finished()->cause.has_value());
+  const auto report = bench.records("final_report").at(0);
+  const auto loss = std::ranges::find(report.fields, "held_out_loss", [](const auto& field) { return field.first; });
+  BOOST_REQUIRE((loss != report.fields.end()));
+  BOOST_TEST(std::get<double>(loss->second) == 3.0, "parts are summed by their tokens");
+}
+
+BOOST_AUTO_TEST_CASE(all_share_the_evaluation_of_a_state_and_so_nobody_is_late_for_it) {
+  Bench bench{3, 3, 9};
+  bench.state.options.evaluate_every = 1;
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.seat(peer);
+  bench.commit({1, 2, 3}, NEXT);
+  const auto begins = bench.sent<BeginStep>();
+  BOOST_REQUIRE(begins.size() == 3U);
+  for (std::uint32_t i = 0; i < 3; ++i) BOOST_TEST((begins[i].second.evaluate == HeldOutShare{i, 3}));
+}
+
+BOOST_AUTO_TEST_CASE(the_state_is_saved_before_anything_else_and_another_one_is_asked_when_that_fails_or_takes_long) {
+  Bench bench{3, 3, 1};
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.seat(peer);
+  bench.commit({1, 2, 3}, NEXT);
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.hear(peer, FinalReport{});
+  BOOST_TEST(bench.finished() == nullptr, "all have evaluated, and the state is on no disk");
+  bench.hear(1, StateSaved{"", "no space left"});
+  BOOST_REQUIRE(bench.sent<RunDone>().size() == 1U);
+  BOOST_TEST(bench.sent<RunDone>()[0].first == 2U);
+  BOOST_TEST(bench.sent<RunDone>()[0].second.finalist);
+  bench.pass(run_end::save_limit(bench.state));
+  BOOST_TEST(bench.sent<RunDone>().empty());
+  bench.pass(1ms);
+  BOOST_REQUIRE(bench.sent<RunDone>().size() == 1U);
+  BOOST_TEST(bench.sent<RunDone>()[0].first == 3U);
+  bench.hear(2, StateSaved{"/slow", ""});
+  BOOST_REQUIRE(bench.finished() != nullptr);
+  BOOST_TEST(!bench.finished()->cause.has_value(), "who was slow has it");
+}
+
+BOOST_AUTO_TEST_CASE(when_no_disk_has_room_all_are_asked_again_until_the_run_fails_by_name) {
+  Bench bench{2, 2, 1};
+  for (std::uint64_t peer = 1; peer <= 2; ++peer) bench.seat(peer);
+  bench.commit({1, 2}, NEXT);
+  for (std::uint64_t peer = 1; peer <= 2; ++peer) bench.hear(peer, StateSaved{"", "no space left"});
+  BOOST_TEST(bench.sent<RunDone>().empty());
+  bench.pass(RETRY_SAVE_AFTER);
+  BOOST_REQUIRE(bench.sent<RunDone>().size() == 1U);
+  bench.hear(1, StateSaved{"", "no space left"});
+  BOOST_TEST(bench.sent<RunDone>().size() == 1U, "the other one, too");
+  bench.hear(2, StateSaved{"", "no space left"});
+  for (int minutes = 0; bench.finished() == nullptr && minutes < 30; ++minutes) bench.pass(1min);
+  BOOST_REQUIRE(bench.finished() != nullptr);
+  BOOST_REQUIRE(bench.finished()->cause.has_value());
+  BOOST_CHECK(bench.finished()->cause->name == ErrorName::StorageFailed);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_is_stopped_while_it_evaluates_is_done_when_its_state_is_saved_and_stopped_when_not) {
+  for (const bool saved : {true, false}) {
+    Bench bench{2, 2, 1};
+    for (std::uint64_t peer = 1; peer <= 2; ++peer) bench.seat(peer);
+    bench.commit({1, 2}, NEXT);
+    if (saved) bench.hear(1, StateSaved{"/final", ""});
+    bench.on(StopRequested{});
+    BOOST_REQUIRE(bench.finished() != nullptr);
+    BOOST_TEST(bench.finished()->cause.has_value() == !saved);
+    BOOST_TEST(bench.position_of_record("final_report").has_value() == saved);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(the_final_evaluation_has_a_limit_and_nobody_left_is_an_end_as_well) {
@@ -345,10 +413,12 @@ BOOST_AUTO_TEST_CASE(the_final_evaluation_has_a_limit_and_nobody_left_is_an_end_
   slow.seat(1);
   slow.seat(2);
   slow.commit({1, 2}, NEXT);
+  slow.hear(1, StateSaved{"/final", ""});
   slow.pass(10min);
   BOOST_TEST(slow.finished() == nullptr);
   slow.pass(1ms);
-  BOOST_TEST(slow.finished() != nullptr);
+  BOOST_REQUIRE(slow.finished() != nullptr);
+  BOOST_TEST(!slow.finished()->cause.has_value());
 
   Bench deserted{2, 2, 1};
   deserted.seat(1);
@@ -356,7 +426,10 @@ BOOST_AUTO_TEST_CASE(the_final_evaluation_has_a_limit_and_nobody_left_is_an_end_
   deserted.commit({1, 2}, NEXT);
   deserted.lose(1);
   deserted.lose(2);
-  BOOST_TEST(deserted.finished() != nullptr);
+  BOOST_TEST(deserted.finished() == nullptr, "nobody has saved the state: who holds it last may come back");
+  for (int seconds = 0; deserted.finished() == nullptr && seconds < 120; ++seconds) deserted.pass(1s, 2);
+  BOOST_REQUIRE(deserted.finished() != nullptr);
+  BOOST_CHECK(deserted.finished()->cause->name == ErrorName::TooFewPeers);
 }
 
 BOOST_AUTO_TEST_CASE(after_two_overtaken_fetches_the_reduce_waits_for_the_joiner) {

@@ -30,7 +30,7 @@ struct Killable : Bench {
     says(peer, hello_of(peer));
     says(peer, Seated{Revision{}, INITIAL, LAYOUT, 3, 1});
   }
-  void trains(std::uint64_t peer) { says(peer, Ready{state.step, state.revision, 100, 10, Real{1.0}, Real{std::nan("")}, Real{1.0}, 1}); }
+  void trains(std::uint64_t peer) { says(peer, Ready{state.step, state.revision, 100, 10, Real{1.0}, {}, Real{1.0}, 1}); }
   void votes(std::uint64_t peer) { says(peer, Vote{state.operation.id, NEXT, 1, 1}); }
   void die_and_return() { state = disk ? restore(state.options, *disk, now) : initial(state.options, now); }
   void returns(std::uint64_t peer) {
@@ -215,10 +215,13 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_done_ends_when_all_who_are_to_come_back_have_
   BOOST_CHECK(bench.state.phase == Phase::Finishing);
   bench.die_and_return();
   bench.returns(1);
-  bench.says(1, FinalReport{Real{1.0}, "", "", ""});
+  bench.says(1, StateSaved{"/final", ""});
+  bench.says(1, FinalReport{});
   BOOST_TEST(bench.finished() == nullptr);
   bench.returns(2);
   BOOST_TEST(bench.sent<RunDone>().size() == 1U);
+  BOOST_TEST(bench.finished() == nullptr, "it has not answered for its part of the evaluation");
+  bench.says(2, FinalReport{});
   BOOST_CHECK(bench.dismissed(2) == ErrorName::RunDone);
   BOOST_TEST(bench.finished() != nullptr);
 }

@@ -59,7 +59,7 @@ struct GridBench : Consequences {
     for (const auto peer : peers) seat(peer);
   }
   void ready(std::uint64_t peer, std::uint64_t weight = 100) {
-    hear(peer, Ready{grid.run.step, grid.run.revision, weight, 10, Real{1.0}, Real{std::nan("")}, Real{1.0}, 1});
+    hear(peer, Ready{grid.run.step, grid.run.revision, weight, 10, Real{1.0}, {}, Real{1.0}, 1});
   }
   void ready_all(const Ids& peers) {
     for (const auto peer : peers) ready(peer);

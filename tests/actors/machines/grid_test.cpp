@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(the_trainers_of_a_replica_begin_a_step_anew_together) {
   bench.ready(10);
   BOOST_TEST(bench.reason == "a readiness of an attempt that is void");
   const auto again = [&](std::uint64_t peer) {
-    Ready ready{OuterStep{1}, Revision{}, 100, 10, Real{1.0}, Real{std::nan("")}, Real{1.0}, 1};
+    Ready ready{OuterStep{1}, Revision{}, 100, 10, Real{1.0}, {}, Real{1.0}, 1};
     ready.attempt = 1;
     bench.hear(peer, ready);
   };
@@ -190,14 +190,19 @@ BOOST_AUTO_TEST_CASE(the_end_is_told_to_all_and_reported_once) {
   BOOST_TEST((bench.told<RunDone>(10).finalist && bench.told<RunDone>(11).finalist));
   BOOST_TEST(!bench.told<RunDone>(20).finalist);
   BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::RunDone));
-  bench.hear(10, FinalReport{Real{std::nan("")}, "", "/ten", ""});
+  bench.hear(10, StateSaved{"/ten", ""});
+  BOOST_TEST(!bench.grid.run.saved.has_value());
+  bench.hear(11, StateSaved{"", "the disk is full"});
+  BOOST_TEST(bench.told<RunDone>() == (Ids{20, 21}), "a model of which a shard is missing is not saved: the other replica is asked");
+  BOOST_TEST(bench.told<RunDone>(20).finalist);
+  for (const auto peer : {20U, 21U}) bench.hear(peer, StateSaved{"/of-" + std::to_string(peer), ""});
+  for (const auto peer : {10U, 11U, 20U}) bench.hear(peer, FinalReport{HeldOutLoss{Real{2.5}, 10}, "text", ""});
   BOOST_TEST((bench.grid.run.phase == Phase::Finishing));
-  bench.hear(11, FinalReport{Real{2.5}, "text", "", "the disk is full"});
+  bench.hear(21, FinalReport{});
   const auto report = bench.records("final_report");
   BOOST_REQUIRE(report.size() == 1);
-  BOOST_TEST(text(report[0], "checkpoint") == "/ten");
+  BOOST_TEST(text(report[0], "checkpoint") == "/of-20");
   BOOST_TEST(text(report[0], "sample") == "text");
-  BOOST_TEST(text(report[0], "problem") == "the disk is full");
   BOOST_TEST(bench.told<Dismissed>() == ALL);
 }
 

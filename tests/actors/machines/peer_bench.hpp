@@ -74,8 +74,13 @@ struct Bench {
     hear(BeginStep{view(), OuterStep{1}, Revision{}, contribute, 0, 0});
     return *this;
   }
+  /// How it ended, once what it held is on the disk.
+  std::optional<End> end() {
+    if (state.phase == Phase::Saving) on(SaveEnded{false, std::string{"/saved"}});
+    return effect<End>();
+  }
   Bench& contribute() {
-    on(TrainerContributed{OuterStep{1}, Revision{}, 100, 10, Real{1.0}, Real{1.0}, Real{1.0}});
+    on(TrainerContributed{OuterStep{1}, Revision{}, 100, 10, Real{1.0}, {}, Real{1.0}});
     return *this;
   }
   Bench& reduce(OperationId op = OP) {

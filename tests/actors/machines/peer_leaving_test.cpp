@@ -16,9 +16,9 @@ BOOST_AUTO_TEST_CASE(who_leaves_takes_the_answer_with_it_and_saves_when_it_is_th
     BOOST_TEST(bench.told<Deathrattle>()->graceful);
     BOOST_TEST(!bench.effect<End>().has_value());
     bench.hear(Dismissed{Error{name}});
-    BOOST_REQUIRE(bench.effect<End>().has_value());
-    BOOST_TEST(!bench.effect<End>()->cause.has_value());
     BOOST_TEST(bench.effect<SaveState>().has_value() == (name == ErrorName::RunStopped));
+    BOOST_REQUIRE(bench.end().has_value());
+    BOOST_TEST(!bench.end()->cause.has_value());
   }
   Bench unanswered;
   unanswered.seat().begin();
@@ -26,8 +26,8 @@ BOOST_AUTO_TEST_CASE(who_leaves_takes_the_answer_with_it_and_saves_when_it_is_th
   unanswered.pass(LEAVE_LIMIT);
   BOOST_TEST(!unanswered.effect<End>().has_value());
   unanswered.pass(1ms);
-  BOOST_TEST(unanswered.effect<End>().has_value());
   BOOST_TEST(unanswered.effect<SaveState>().has_value());
+  BOOST_TEST(unanswered.end().has_value());
 }
 
 BOOST_AUTO_TEST_CASE(the_state_is_saved_even_while_the_trainer_is_down) {
@@ -46,16 +46,16 @@ BOOST_AUTO_TEST_CASE(who_never_held_the_run_saves_nothing) {
   bench.on(CoordinatorLost{"reset"});
   bench.on(LeaveRequested{});
   bench.pass(LEAVE_LIMIT + 1ms);
-  BOOST_TEST(bench.effect<End>().has_value());
   BOOST_TEST(!bench.effect<SaveState>().has_value());
+  BOOST_TEST(bench.end().has_value());
 }
 
 BOOST_AUTO_TEST_CASE(who_was_never_welcome_and_is_asked_to_leave_goes_at_once) {
   Bench bench;
   bench.on(CoordinatorLost{"its connection closed"});
   bench.on(LeaveRequested{});
-  BOOST_REQUIRE(bench.effect<End>().has_value());
-  BOOST_TEST(!bench.effect<End>()->cause.has_value());
+  BOOST_REQUIRE(bench.end().has_value());
+  BOOST_TEST(!bench.end()->cause.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(who_leaves_while_the_coordinator_is_away_says_goodbye_to_the_one_that_comes_back) {
@@ -76,8 +76,8 @@ BOOST_AUTO_TEST_CASE(who_leaves_while_the_coordinator_is_away_says_goodbye_to_th
   BOOST_TEST(std::get<Deathrattle>(std::get<Tell>(bench.effects[2]).message).graceful);
   bench.hear(BeginStep{Bench::view(), OuterStep{1}, Revision{}, true, 0, 0});
   bench.hear(Dismissed{Error{ErrorName::PeerLost, "left"}});
-  BOOST_REQUIRE(bench.effect<End>().has_value());
-  BOOST_TEST(!bench.effect<End>()->cause.has_value());
+  BOOST_REQUIRE(bench.end().has_value());
+  BOOST_TEST(!bench.end()->cause.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(who_voted_and_leaves_while_the_coordinator_is_away_saves_what_that_one_has_decided) {
@@ -100,9 +100,9 @@ BOOST_AUTO_TEST_CASE(who_leaves_looks_for_a_coordinator_that_stays_away_no_longe
   bench.pass(LEAVE_LIMIT);
   BOOST_TEST(!bench.effect<End>().has_value());
   bench.pass(1ms);
-  BOOST_REQUIRE(bench.effect<End>().has_value());
-  BOOST_CHECK(bench.effect<End>()->cause->name == ErrorName::CoordinatorLost);
   BOOST_TEST(bench.effect<SaveState>().has_value());
+  BOOST_REQUIRE(bench.end().has_value());
+  BOOST_CHECK(bench.end()->cause->name == ErrorName::CoordinatorLost);
   Bench late;
   late.seat().begin();
   late.on(CoordinatorLost{"reset"});
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(who_leaves_looks_for_a_coordinator_that_stays_away_no_longe
   late.pass(1s);
   BOOST_TEST(!late.effect<End>().has_value());
   late.pass(1ms);
-  BOOST_TEST(late.effect<End>().has_value());
+  BOOST_TEST(late.end().has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_goodbye_to_a_coordinator_that_is_lost_before_it_has_answered_is_said_again) {
@@ -128,8 +128,8 @@ BOOST_AUTO_TEST_CASE(a_goodbye_to_a_coordinator_that_is_lost_before_it_has_answe
   bench.pass(LEAVE_LIMIT - 1s);
   BOOST_TEST(!bench.effect<End>().has_value());
   bench.pass(1ms);
-  BOOST_REQUIRE(bench.effect<End>().has_value());
-  BOOST_TEST(!bench.effect<End>()->cause.has_value());
+  BOOST_REQUIRE(bench.end().has_value());
+  BOOST_TEST(!bench.end()->cause.has_value());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

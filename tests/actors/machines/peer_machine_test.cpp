@@ -19,9 +19,9 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_is_silent_for_more_than_ten_seconds_is_l
   bench.pass(60s);
   BOOST_TEST(!bench.effect<End>().has_value());
   bench.pass(1ms);
-  BOOST_REQUIRE(bench.effect<End>().has_value());
-  BOOST_CHECK(bench.effect<End>()->cause->name == ErrorName::CoordinatorLost);
   BOOST_TEST(bench.effect<SaveState>().has_value());
+  BOOST_REQUIRE(bench.end().has_value());
+  BOOST_CHECK(bench.end()->cause->name == ErrorName::CoordinatorLost);
 }
 
 BOOST_AUTO_TEST_CASE(a_lane_that_is_relayed_is_told_to_the_coordinator) {
@@ -162,13 +162,13 @@ BOOST_AUTO_TEST_CASE(where_the_run_may_be_rolled_back_every_member_writes_the_ch
   for (const bool all : {false, true}) {
     Bench bench;
     bench.state.options.hello.peer = PeerId{2};  // of rank 1
-    bench.on(Configured{1s, 10s, 1, 1min, all});
+    bench.on(Configured{1s, 10s, 1, 1min, all, 1min});
     bench.seat().begin();
     bench.contribute().reduce().vote();
     bench.hear(Commit{OP, OuterStep{1}, Revision{1}, NEXT});
     BOOST_TEST(bench.effect<SaveState>().has_value() == all);
     if (all) {  // asked for before it is applied, so that it is that one
-      BOOST_CHECK(bench.effect<SaveState>()->at == Revision{1});
+      BOOST_CHECK(bench.effect<SaveState>()->of == Revision{1});
       const auto at = [&](auto kind) {
         return std::find_if(bench.effects.begin(), bench.effects.end(),
                             [](const auto& e) { return std::holds_alternative<decltype(kind)>(e); });
@@ -177,8 +177,8 @@ BOOST_AUTO_TEST_CASE(where_the_run_may_be_rolled_back_every_member_writes_the_ch
     }
     bench.hear(Dismissed{Error{ErrorName::RolledBack}});
     BOOST_TEST(!bench.effect<SaveState>().has_value());
-    BOOST_CHECK(bench.effect<End>()->cause->name == ErrorName::RolledBack);
-    BOOST_TEST(joins_anew(*bench.effect<End>()->cause));
+    BOOST_CHECK(bench.end()->cause->name == ErrorName::RolledBack);
+    BOOST_TEST(joins_anew(*bench.end()->cause));
   }
 }
 
@@ -202,14 +202,14 @@ BOOST_AUTO_TEST_CASE(who_was_never_welcome_could_not_reach_the_run) {
   const auto limit = closed.state.options.coordinator_grace;
   closed.on(CoordinatorLost{"its connection closed"});
   closed.pass(limit + 1ms);
-  BOOST_REQUIRE(closed.effect<End>().has_value());
-  BOOST_CHECK(closed.effect<End>()->cause->name == ErrorName::RunUnreachable);
+  BOOST_REQUIRE(closed.end().has_value());
+  BOOST_CHECK(closed.end()->cause->name == ErrorName::RunUnreachable);
   Bench silent;
   silent.pass(10s + 1ms);
   BOOST_TEST(!silent.effect<End>().has_value());
   silent.pass(limit + 1ms);
-  BOOST_REQUIRE(silent.effect<End>().has_value());
-  BOOST_CHECK(silent.effect<End>()->cause->name == ErrorName::RunUnreachable);
+  BOOST_REQUIRE(silent.end().has_value());
+  BOOST_CHECK(silent.end()->cause->name == ErrorName::RunUnreachable);
 }
 
 BOOST_AUTO_TEST_CASE(a_new_peer_takes_the_place_of_one_that_was_cut_off_but_not_of_one_whose_data_or_memory_is_bad) {
@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(a_commit_of_other_bits_than_were_prepared_is_never_applied)
   bench.seat().begin().contribute().reduce().vote();
   bench.hear(Commit{OP, OuterStep{1}, Revision{1}, Digest{9, 9}});
   BOOST_TEST(!bench.effect<ApplyCommit>().has_value());
-  BOOST_CHECK(bench.effect<End>()->cause->name == ErrorName::ParityBroken);
+  BOOST_CHECK(bench.end()->cause->name == ErrorName::ParityBroken);
 }
 
 BOOST_AUTO_TEST_CASE(a_commit_that_is_told_twice_is_applied_once) {
@@ -298,7 +298,7 @@ BOOST_AUTO_TEST_CASE(a_restarted_trainer_does_the_inner_steps_again_and_the_fina
   BOOST_TEST(bench.effect<BeginTraining>().has_value());
   bench.contribute().reduce().vote();
   bench.hear(Commit{OP, OuterStep{1}, Revision{1}, NEXT});
-  bench.hear(RunDone{OuterStep{1}, NEXT, true});
+  bench.hear(RunDone{OuterStep{1}, NEXT, false, {1, 2}});
   BOOST_TEST(bench.effect<FinishTraining>().has_value());
   bench.on(TrainerRestarting{Error{ErrorName::ProcessFailed}});
   bench.on(TrainerBound{Digest{7, 7}, 3, NEXT, 3});
@@ -336,7 +336,7 @@ BOOST_AUTO_TEST_CASE(a_dismissal_in_the_middle_of_a_reduce_aborts_it_and_saves_t
   bench.hear(Dismissed{Error{ErrorName::Evicted, "silent"}});
   BOOST_TEST(bench.effect<AbortReduce>().has_value());
   BOOST_TEST(bench.effect<SaveState>().has_value());
-  BOOST_CHECK(bench.effect<End>()->cause->name == ErrorName::Evicted);
+  BOOST_CHECK(bench.end()->cause->name == ErrorName::Evicted);
 }
 
 BOOST_AUTO_TEST_CASE(who_waits_for_the_others_of_its_replica_notes_for_whom_and_when_that_is_over) {

@@ -33,7 +33,9 @@ Bench trio_with_a_late_third(std::uint64_t outer_steps = 3) {
   return bench;
 }
 
-Ready late_ready(std::uint64_t weight) { return Ready{OuterStep{1}, Revision{}, weight, 10, Real{1.0}, Real{3.0}, Real{1.0}, 1}; }
+Ready late_ready(std::uint64_t weight) {
+  return Ready{OuterStep{1}, Revision{}, weight, 10, Real{1.0}, HeldOutLoss{Real{3.0}, 10}, Real{1.0}, 1};
+}
 
 std::vector<Contribution> contributions_of(const Bench& bench) {
   const auto reduces = bench.sent<StartReduce>();
@@ -105,11 +107,11 @@ BOOST_AUTO_TEST_CASE(what_a_late_peer_evaluated_is_not_the_held_out_loss_of_a_ne
 
 BOOST_AUTO_TEST_CASE(a_base_from_before_the_step_or_from_the_future_is_refused) {
   auto bench = trio_with_a_late_third();
-  bench.hear(1, Ready{OuterStep{2}, Revision{}, 100, 10, Real{1.0}, Real{1.0}, Real{1.0}, 1});
+  bench.hear(1, Ready{OuterStep{2}, Revision{}, 100, 10, Real{1.0}, {}, Real{1.0}, 1});
   BOOST_TEST(!bench.state.peers.at(PeerId{1}).ready.has_value());
-  bench.hear(3, Ready{OuterStep{1}, Revision{2}, 100, 10, Real{1.0}, Real{1.0}, Real{1.0}, 1});
+  bench.hear(3, Ready{OuterStep{1}, Revision{2}, 100, 10, Real{1.0}, {}, Real{1.0}, 1});
   BOOST_TEST(!bench.state.peers.at(PeerId{3}).ready.has_value());
-  bench.hear(3, Ready{OuterStep{1}, Revision{1}, 100, 10, Real{1.0}, Real{1.0}, Real{1.0}, 1});
+  bench.hear(3, Ready{OuterStep{1}, Revision{1}, 100, 10, Real{1.0}, {}, Real{1.0}, 1});
   BOOST_TEST(bench.state.peers.at(PeerId{3}).ready.has_value());
 }
 
@@ -212,7 +214,7 @@ struct Late {
     state = std::move(transition.state);
     effects = std::move(transition.effects);
   }
-  void contributed() { on(peer::TrainerContributed{OuterStep{1}, Revision{}, 100, 10, Real{1.0}, Real{1.0}, Real{1.0}}); }
+  void contributed() { on(peer::TrainerContributed{OuterStep{1}, Revision{}, 100, 10, Real{1.0}, {}, Real{1.0}}); }
   void voted() { on(peer::ReduceEnded{OP, NEXT, PeerId{}, 1, 1}); }
   void committed() { on(peer::FromCoordinator{Commit{OP, OuterStep{1}, Revision{1}, NEXT}}); }
   void aborted() { on(peer::FromCoordinator{Abort{OP, "a test"}}); }

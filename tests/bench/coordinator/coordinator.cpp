@@ -43,8 +43,7 @@ class Crowd {
     }
     everybody([&](PeerId id) {
       const auto& peer = state_.peers.at(id);
-      if (!peer.ready)
-        hear(id, Ready{state_.step, state_.revision, peer.contributes ? 100U : 0U, 10, Real{1.0}, Real{std::nan("")}, Real{1.0}, 1});
+      if (!peer.ready) hear(id, Ready{state_.step, state_.revision, peer.contributes ? 100U : 0U, 10, Real{1.0}, {}, Real{1.0}, 1});
     });
     if (state_.phase != Phase::Reducing) fail("no reduce after everybody was ready");
     const Digest next{state_.step.value, state_.step.value};

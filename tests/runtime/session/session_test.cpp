@@ -59,7 +59,7 @@ struct Puppeteer {
     BOOST_REQUIRE(state.initialize());
   }
   void begin(std::uint64_t step) { say(wire::Begin{plan(step), state.digest(), state.slot()}); }
-  static StepPlan plan(std::uint64_t step) { return {OuterStep{step}, Revision{step - 1}, 0, 1, 0, 1, 9, false}; }
+  static StepPlan plan(std::uint64_t step) { return {OuterStep{step}, Revision{step - 1}, 0, 1, 0, 1, 9, {}}; }
   /// Lets the run take a step without the trainer's contribution.
   void advance() {
     const OperationId operation{Epoch{1}, Sequence{state.counters().step.value}};
@@ -98,7 +98,11 @@ Seen train(std::vector<float> initial) {
     if (!committed) return give_up(committed.error());
     seen.commits.push_back(*committed);
   }
-  if (auto answered = session->finish([](const FinalPlan&) { return FinalAnswer{1.5, "end"}; }); !answered)
+  if (auto answered = session->finish([&](const FinalPlan&) {
+        [[maybe_unused]] const auto told = session->alive();
+        return FinalAnswer{HeldOut{1.5, 8}, "end"};
+      });
+      !answered)
     return give_up(answered.error());
   return seen;
 }
@@ -124,7 +128,8 @@ BOOST_AUTO_TEST_CASE(a_session_trains_to_the_same_bits_as_the_reference) {
     BOOST_TEST(std::ranges::equal(agent.state->parameters(), reference.values));
   }
   agent.finish();
-  BOOST_TEST(agent.expect<TrainerFinal>().answer.held_out_loss.value() == 1.5);
+  agent.expect<TrainerAlive>();
+  BOOST_TEST(agent.expect<TrainerFinal>().answer.held_out->loss == 1.5);
   agent.expect<TrainerLeft>();
   const auto seen = client.get();
   BOOST_TEST(!seen.error);

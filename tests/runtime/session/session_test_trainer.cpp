@@ -30,10 +30,10 @@ int run(prime::Session& session, std::string_view mode) {
       const double loss = prime::test::descend(x) + prime::test::descend(y);
       if (!(*step)->report({.loss = loss, .tokens = 10, .samples = 2})) return 1;
     }
-    (*step)->held_out(0.5);
+    (*step)->held_out({0.5, 64});
     if (!(*step)->commit()) return 1;
   }
-  const auto answered = session.finish([](const prime::FinalPlan&) { return prime::FinalAnswer{0.25, "once upon"}; });
+  const auto answered = session.finish([](const prime::FinalPlan&) { return prime::FinalAnswer{prime::HeldOut{0.25, 8}, "once upon"}; });
   if (mode == "linger") ::pause();
   return answered ? 0 : 1;
 }

@@ -53,6 +53,7 @@ inline std::string describe(const TrainerEvent& event) {
                         [](const TrainerExported& e) { return "exported " + e.name; },
                         [](const TrainerInitial&) { return std::string("initial"); },
                         [](const TrainerInner&) { return std::string("inner"); },
+                        [](const TrainerAlive&) { return std::string("alive"); },
                         [](const TrainerContributed&) { return std::string("contributed"); },
                         [](const TrainerFinal&) { return std::string("final"); },
                         [](const TrainerLeft&) { return std::string("left"); },
@@ -125,7 +126,7 @@ class TestAgent {
     commit(contribution);
     return contribution;
   }
-  void finish() { host->finish({{true, true}, state->counters().revision, state->digest(), state->slot()}); }
+  void finish() { host->finish({{{0, 1}, true}, state->counters().revision, state->digest(), state->slot()}); }
 
   EventQueue events;
   std::optional<OuterState> state;

@@ -51,10 +51,10 @@ std::size_t open_descriptors() {
 
 std::vector<std::string> valid_packets() {
   std::vector<std::string> packets;
-  for (const wire::ToAgent& message :
-       std::vector<wire::ToAgent>{wire::Bind{{{"a", {4}}, {"b", {2, 2}}}, true}, wire::Export{"config.json"}, wire::Initial{},
-                                  wire::Inner{OuterStep{1}, 1, 2.5, 3, 4}, wire::Contribute{OuterStep{1}, 5, 6, 0.5, 0.25, 1.0},
-                                  wire::Final{{0.5, "text"}}, wire::Failure{Error(ErrorName::DataTooSmall, "small")}}) {
+  for (const wire::ToAgent& message : std::vector<wire::ToAgent>{
+           wire::Bind{{{"a", {4}}, {"b", {2, 2}}}, true}, wire::Export{"config.json"}, wire::Initial{},
+           wire::Inner{OuterStep{1}, 1, 2.5, 3, 4}, wire::Contribute{OuterStep{1}, 5, 6, 0.5, HeldOut{0.25, 1}, 1.0},
+           wire::Final{{HeldOut{0.5, 1}, "text"}}, wire::Alive{}, wire::Failure{Error(ErrorName::DataTooSmall, "small")}}) {
     packets.push_back(wire::encode(message).value());
   }
   return packets;

@@ -69,13 +69,13 @@ BOOST_FIXTURE_TEST_CASE(a_trainer_lives_through_several_steps_and_leaves_equal_t
     BOOST_TEST(contribution.step.value == step);
     BOOST_TEST(contribution.weight == 30U);
     BOOST_TEST(contribution.samples == 6U);
-    BOOST_TEST(contribution.held_out_loss.value() == 0.5);
+    BOOST_TEST(contribution.held_out->loss == 0.5);
     check_equal(step);
   }
   BOOST_TEST(agent.state->counters().tokens == 120U);
   agent.finish();
   const auto answer = agent.expect<TrainerFinal>().answer;
-  BOOST_TEST(answer.held_out_loss.value() == 0.25);
+  BOOST_TEST(answer.held_out->loss == 0.25);
   BOOST_TEST(answer.sample == "once upon");
   agent.expect<TrainerLeft>();
   BOOST_TEST(agent.host->pid() == 0U);

@@ -40,16 +40,16 @@ BOOST_AUTO_TEST_CASE(what_the_agent_says_arrives_whole) {
   BOOST_TEST((welcome.shard == 0 && welcome.shards == 1 && welcome.replica.empty()));
   const auto part = round_trip(wire::Welcome{"run", PeerId{1}, "calm-heron.63", "", "", true, 63, 64, "calm-heron"});
   BOOST_TEST((part.shard == 63 && part.shards == 64 && part.replica == "calm-heron"));
-  const StepPlan plan{OuterStep{5}, Revision{4}, 2, 3, 0xffffffffffffffff, 20, 60, true};
+  const StepPlan plan{OuterStep{5}, Revision{4}, 2, 3, 0xffffffffffffffff, 20, 60, {2, 3}};
   const auto begin = round_trip(wire::Begin{plan, Digest{0x1234, 0xffffffffffffffff}, 1});
   BOOST_TEST((begin.plan.step == plan.step && begin.plan.base == plan.base && begin.plan.rank == 2 && begin.plan.peers == 3));
   BOOST_TEST((begin.plan.first_sample == plan.first_sample && begin.plan.inner_steps == 20 && begin.plan.total_steps == 60 &&
-              begin.plan.evaluate));
+              begin.plan.evaluate.index == 2 && begin.plan.evaluate.of == 3));
   BOOST_TEST((begin.state == Digest{0x1234, 0xffffffffffffffff} && begin.slot == 1));
   const auto committed = round_trip(wire::StepCommitted{{OuterStep{5}, Revision{5}, Digest{1, 2}, 3}, 0});
   BOOST_TEST((committed.committed.revision == Revision{5} && committed.committed.state == Digest{1, 2} && committed.committed.peers == 3));
   BOOST_TEST(round_trip(wire::Segments{MAX_ELEMENTS}).elements == MAX_ELEMENTS);
-  BOOST_TEST(round_trip(wire::Finish{{true, false}, Revision{9}, {}, 1}).plan.evaluate);
+  BOOST_TEST(round_trip(wire::Finish{{{0, 2}, false}, Revision{9}, {}, 1}).plan.evaluate.of == 2U);
   BOOST_TEST(!round_trip(wire::Stop{}).error);
   const auto error = Error(ErrorName::RunFull, "8 of 8").with_context("joining");
   BOOST_TEST((round_trip(wire::Stop{error}).error == error));
@@ -59,19 +59,19 @@ BOOST_AUTO_TEST_CASE(what_the_trainer_says_arrives_whole) {
   const auto bind = round_trip(wire::Bind{{{"a \"quoted\"", {2, 3}}, {"b", {}}}, true});
   BOOST_TEST((bind.tensors == std::vector<TensorShape>{{"a \"quoted\"", {2, 3}}, {"b", {}}}));
   BOOST_TEST(bind.last);
-  const auto contribution = round_trip(wire::Contribute{OuterStep{3}, 0xffffffffffffffff, 6, 0.1, 1.0 / 3.0, 1e-9});
+  const auto contribution = round_trip(wire::Contribute{OuterStep{3}, 0xffffffffffffffff, 6, 0.1, HeldOut{1.0 / 3.0, 7}, 1e-9});
   BOOST_TEST(contribution.weight == 0xffffffffffffffff);
   BOOST_TEST(contribution.loss == 0.1);
-  BOOST_TEST(contribution.held_out_loss.value() == 1.0 / 3.0);
+  BOOST_TEST((contribution.held_out->loss == 1.0 / 3.0 && contribution.held_out->tokens == 7));
   BOOST_TEST(round_trip(wire::Inner{OuterStep{1}, 2, 3.5, 4, 5}).inner_steps == 2U);
-  BOOST_TEST(round_trip(wire::Final{{0.5, "text"}}).answer.sample == "text");
+  BOOST_TEST(round_trip(wire::Final{{HeldOut{0.5, 1}, "text"}}).answer.sample == "text");
   BOOST_TEST((round_trip(wire::Failure{Error(ErrorName::DataTooSmall, "x")}).error == Error(ErrorName::DataTooSmall, "x")));
 }
 
 BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite_is_no_breach_of_the_protocol) {
   for (const double loss : {std::nan(""), std::numeric_limits<double>::infinity()}) {
     BOOST_TEST(std::isnan(round_trip(wire::Inner{OuterStep{1}, 1, loss, 0, 0}).loss));
-    BOOST_TEST(!round_trip(wire::Contribute{OuterStep{1}, 0, 0, loss, loss, 0}).held_out_loss);
+    BOOST_TEST(!round_trip(wire::Contribute{OuterStep{1}, 0, 0, loss, HeldOut{loss, 1}, 0}).held_out);
   }
 }
 
@@ -120,7 +120,8 @@ BOOST_AUTO_TEST_CASE(packets_that_are_no_message_are_refused_by_name) {
                              R"({"v":V,"type":"inner","step":-1,"inner_steps":1,"loss":1,"tokens":1,"samples":1})",
                              R"({"v":V,"type":"error","name":"NoSuchError","detail":"","context":[]})",
                              R"({"v":V,"type":"error","name":"RunFull","detail":"","context":[1]})",
-                             R"({"v":V,"type":"final","held_out_loss":true,"sample":""})"}) {
+                             R"({"v":V,"type":"final","held_out":true,"sample":""})",
+                             R"({"v":V,"type":"final","held_out":{"loss":1,"tokens":0},"sample":""})"}) {
     BOOST_TEST(refused_by_agent(packet), packet);
   }
   BOOST_TEST(!refused_by_agent(R"({"v":V,"type":"leave"})"));

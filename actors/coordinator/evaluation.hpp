@@ -1,0 +1,37 @@
+// Owns how members share the evaluation of one state: each takes a part of the held-out data, and the parts are summed by tokens, so that
+// nobody is late because it evaluates for all.
+#pragma once
+
+#include <map>
+
+#include "actors/coordinator/coordinator_state.hpp"
+
+namespace prime::coordinator {
+
+/// Equal parts for the members to whom it applies, in rank order.
+template <class Predicate>
+std::map<PeerId, HeldOutShare> shares_of(const State& state, Predicate predicate) {
+  std::map<PeerId, HeldOutShare> shares;
+  std::uint32_t count = 0;
+  for (const auto& member : state.view.members)
+    if (predicate(state.peers.at(member.id))) shares[member.id].index = count++;
+  for (auto& [id, share] : shares) share.of = count;
+  return shares;
+}
+
+/// Whether the members evaluate the state that the current step begins with.
+[[nodiscard]] bool evaluates_step(const State& state);
+
+/// Adds parts of one evaluation.
+class HeldOutSum {
+ public:
+  void add(const HeldOutLoss& part);
+  /// 0 tokens when no part had any.
+  [[nodiscard]] HeldOutLoss loss() const;
+
+ private:
+  double sum_ = 0;
+  std::uint64_t tokens_ = 0;
+};
+
+}  // namespace prime::coordinator
