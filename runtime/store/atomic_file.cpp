@@ -6,10 +6,11 @@
 #include <fcntl.h>
 #include <optional>
 #include <string>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
+
+#include "runtime/store/file_lock.hpp"
 
 namespace prime::store {
 namespace fs = std::filesystem;
@@ -30,18 +31,17 @@ bool still_at(const fs::path& path, int fd) {
   return ::fstat(fd, &opened) == 0 && ::stat(path.c_str(), &named) == 0 && opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
 }
 
-bool locked(int fd, int operation) {
-  int result = 0;
-  do result = ::flock(fd, operation);
-  while (result != 0 && errno == EINTR);
-  return result == 0;
+/// Where the file system has no locks, a run's directories have one writer each all the same (telemetry/run_lock).
+bool locked(int fd, bool wait) {
+  const auto answer = lock_whole(fd, wait);
+  return answer == LockAnswer::Granted || answer == LockAnswer::Unsupported;
 }
 
 Result<Descriptor> lock_hidden_file(const fs::path& hidden) {
   for (int attempt = 0; attempt < LOCK_ATTEMPTS_MAX; ++attempt) {
     Descriptor file{::open(hidden.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644)};
     if (!file.open()) return fail(storage_error("create", hidden, errno));
-    if (!locked(file.get(), LOCK_EX)) return fail(storage_error("lock", hidden, errno));
+    if (!locked(file.get(), true)) return fail(storage_error("lock", hidden, errno));
     if (still_at(hidden, file.get())) return file;
   }
   return fail(storage_error("lock", hidden, EBUSY));
@@ -53,7 +53,7 @@ Result<Descriptor> lock_hidden_directory(const fs::path& hidden) {
     Descriptor directory{::open(hidden.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     if (!directory.open() && errno == ENOENT) continue;
     if (!directory.open()) return fail(storage_error("open", hidden, errno));
-    if (!locked(directory.get(), LOCK_EX | LOCK_NB)) return fail(ErrorName::StorageFailed, "another process is writing " + hidden.string());
+    if (!locked(directory.get(), false)) return fail(ErrorName::StorageFailed, "another process is writing " + hidden.string());
     if (still_at(hidden, directory.get())) return directory;
   }
   return fail(storage_error("lock", hidden, EBUSY));
@@ -82,7 +82,7 @@ void remove_leftovers(const fs::path& parent) {
     const auto name = entry.path().filename().string();
     if (!name.starts_with('.') || !name.ends_with(HIDDEN_SUFFIX) || !entry.is_directory(ignored)) continue;
     const Descriptor directory{::open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
-    if (directory.open() && locked(directory.get(), LOCK_EX | LOCK_NB)) fs::remove_all(entry.path(), ignored);
+    if (directory.open() && lock_whole(directory.get(), false) == LockAnswer::Granted) fs::remove_all(entry.path(), ignored);
   }
 }
 

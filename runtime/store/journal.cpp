@@ -9,9 +9,10 @@
 #include <fcntl.h>
 #include <mutex>
 #include <optional>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "runtime/store/file_lock.hpp"
 
 namespace prime::store {
 namespace fs = std::filesystem;
@@ -102,8 +103,10 @@ Result<Journal> Journal::open(const fs::path& path) {
   impl->path = path;
   impl->file = Descriptor{::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)};
   if (!impl->file.open()) return fail(storage_error("open", path, errno));
-  if (::flock(impl->file.get(), LOCK_EX | LOCK_NB) != 0)
+  // A file system without locks leaves it to who opens journals that nobody else writes this one.
+  if (const auto answer = lock_whole(impl->file.get(), false); answer == LockAnswer::Held)
     return fail(ErrorName::StorageFailed, "another process is writing " + path.string());
+  else if (answer == LockAnswer::Failed) return fail(storage_error("lock", path, errno));
   PRIME_TRY(impl->position, find_end(path));
   if (::ftruncate(impl->file.get(), static_cast<off_t>(impl->position.end_bytes)) != 0) return fail(storage_error("truncate", path, errno));
   PRIME_CHECK(sync_directory(path.has_parent_path() ? path.parent_path() : fs::path{"."}));
