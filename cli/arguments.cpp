@@ -185,9 +185,12 @@ class Table {
 
     auto& down = add("down", "end what runs here of a run; what was trained is saved", "Start", down_);
     down.add_option("RUN", down_.run, RUN_HELP)->check(NAMED);
+    down.footer(
+        "A run that another machine or container has in the same state directory is left alone (PR0406), and ends by `down` there.");
 
     auto& remove = add("remove", "delete the files of runs that have ended, checkpoints with them", "Start", remove_);
     remove.add_option("RUN", remove_.runs, "run id or a unique prefix of it")->required()->check(NAMED);
+    remove.footer("What may live, here or on another machine or container that shares the state directory, is refused by name.");
   }
 
   void observe_group() {

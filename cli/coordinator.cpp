@@ -10,6 +10,7 @@
 #include "runtime/launch/launch_plan.hpp"
 #include "runtime/launch/readiness.hpp"
 #include "runtime/launch/run_directory.hpp"
+#include "runtime/telemetry/run_lock.hpp"
 
 namespace prime::cli {
 namespace {
@@ -59,6 +60,8 @@ Result<void> serve(const CoordinatorArguments& arguments, std::optional<int>& re
 Result<int> guard(const CoordinatorArguments& arguments, std::optional<int>& ready) {
   PRIME_TRY(auto text, launch::take_plan_from_stdin());
   PRIME_TRY(const auto plan, launch::parse_coordinator_plan(text));
+  // The coordinator ends with its guard, so that one lock is enough for both.
+  PRIME_TRY(const auto lock, telemetry::RunLock::take(std::filesystem::path{arguments.directory} / "coordinator"));
   const auto grace = plan.manifest.shared.membership.coordinator_grace;
   auto outcome = launch::guard_coordinator({own_program(), arguments.directory, std::move(text), grace}, [&](const nlohmann::json& said) {
     launch::announce(*std::exchange(ready, std::nullopt), said);

@@ -6,7 +6,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/going_on.hpp"
-#include "cli/journal_warnings.hpp"
+#include "cli/observing.hpp"
 #include "cli/patience.hpp"
 #include "cli/saving_watch.hpp"
 #include "cli/terminal.hpp"
@@ -33,17 +33,19 @@ bool goes_on_elsewhere(const std::filesystem::path& directory, const telemetry::
 int run_command(const DownArguments& arguments, Terminal& terminal) {
   const auto root = telemetry::existing_state_root(arguments.common.state_dir);
   if (!root) return terminal.complain(root.error());
-  const auto directory = telemetry::select_run(*root, arguments.run);
+  const auto directory = telemetry::select_run(*root, arguments.run, says_that_it_watches(terminal));
   if (!directory) return terminal.complain(directory.error());
   telemetry::RunObserver observer{*directory};
-  observer.update();
-  warn_of_damage(terminal, observer);
+  look_at(observer, terminal);
   std::vector<telemetry::ProcessIdentity> agents;
   for (const auto& peer : observer.local_peers())
     if (!peer.ended && telemetry::is_alive(peer.agent)) agents.push_back(peer.agent);
   // The guard tells it on, and starts no other one.
   const auto& coordinator = telemetry::is_alive(observer.run().guard) ? observer.run().guard : observer.run().coordinator;
   const bool coordinator_runs = telemetry::is_alive(observer.run().guard) || (!observer.run().ended && telemetry::is_alive(coordinator));
+  const auto elsewhere = telemetry::lives_elsewhere(observer);
+  if (elsewhere && agents.empty() && !coordinator_runs) return terminal.complain(*elsewhere);
+  if (elsewhere) terminal.warn("ends what runs here alone: " + elsewhere->detail);
   // The coordinator first: it tells every peer of the run to save what it holds.
   std::size_t killed = 0;
   if (coordinator_runs) killed += launch::stop_processes(std::vector{coordinator}, launch::StopLimits{COORDINATOR_PATIENCE});
@@ -77,7 +79,7 @@ int run_command(const DownArguments& arguments, Terminal& terminal) {
                                     (coordinator_runs ? " and the coordinator" : "") + " of " + run +
                                     (killed > 0 ? ", " + std::to_string(killed) + " by force" : "") + "\n");
     for (const auto& path : saved) terminal.print((holds_all ? "saved " : "saved before that: ") + path + "\n");
-    if (!saved.empty()) {
+    if (!saved.empty() && !elsewhere) {
       const auto way = way_on(*directory, saved.back(), arguments.common.state_dir);
       if (!way.lacking.empty()) terminal.print("\n" + way.lacking + "\n");
       if (!way.line.empty()) terminal.print("\ngo on from " + way.from + " by\n\n  " + way.line + "\n");

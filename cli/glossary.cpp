@@ -82,7 +82,11 @@ const std::vector<WordGroup>& glossary() {
             "end done, "
             "stopped (by its owner, or by all peers leaving) or failed. Of a peer: joining, fetching (the shared state), training, "
             "reducing, left, lost"},
-           {"PID", "process id of the peer's agent; none of a peer that is gone"},
+           {"PID", "process id of the peer's agent; none of a peer that is gone, or whose files are here and whose process is not"},
+           {"elsewhere",
+            "where processes of the run live of which only the files are seen here: on another machine, or in another container, that "
+            "shares "
+            "the state directory; `perhaps`, where nothing that is seen from here tells whether they live"},
            {"trainer", "process id of the peer's trainer"},
            {"reason", "why a peer left, was lost, or does not train; why a run ended before it was done"},
        }},

@@ -1,8 +1,9 @@
 // Owns `primectl leave`: peers of this machine say goodbye to their run.
 #include <algorithm>
+#include <optional>
 
 #include "cli/commands.hpp"
-#include "cli/journal_warnings.hpp"
+#include "cli/observing.hpp"
 #include "cli/saving_watch.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/launch/stop_processes.hpp"
@@ -29,10 +30,21 @@ std::vector<telemetry::PeerJournal> running_peers(const telemetry::RunObserver& 
   return peers;
 }
 
+/// The first of the peers that are meant and run where only their files are seen from here.
+std::optional<Error> meant_elsewhere(const std::string& run, const telemetry::RunObserver& observer, const std::string& who) {
+  for (const auto& foreign : observer.foreign())
+    if (!foreign.coordinator && (foreign.what.starts_with(who) || foreign.peer.starts_with(who)))
+      return Error{ErrorName::RunElsewhere, foreign.what + " of " + run + " runs " + telemetry::place_text(foreign.process.place) +
+                                                "; `primectl leave " + foreign.what + "` there has it leave"};
+  return std::nullopt;
+}
+
 Result<std::vector<telemetry::PeerJournal>> choose(const std::string& run, const telemetry::RunObserver& observer, const std::string& who) {
   auto peers = running_peers(observer, who);
-  if (peers.empty())
+  if (peers.empty()) {
+    if (auto elsewhere = meant_elsewhere(run, observer, who)) return fail(*std::move(elsewhere));
     return fail(ErrorName::PeerUnknown, (who.empty() ? std::string{"none"} : "none called `" + who + "`") + " of " + run + " runs here");
+  }
   // The name of a replica means all its peers.
   const bool replica =
       std::all_of(peers.begin(), peers.end(), [&](const telemetry::PeerJournal& peer) { return peer.status.replica == who; });
@@ -49,11 +61,10 @@ Result<std::vector<telemetry::PeerJournal>> choose(const std::string& run, const
 int run_command(const LeaveArguments& arguments, Terminal& terminal) {
   const auto root = telemetry::existing_state_root(arguments.common.state_dir);
   if (!root) return terminal.complain(root.error());
-  const auto directory = telemetry::select_run(*root, arguments.run);
+  const auto directory = telemetry::select_run(*root, arguments.run, says_that_it_watches(terminal));
   if (!directory) return terminal.complain(directory.error());
   telemetry::RunObserver observer{*directory};
-  observer.update();
-  warn_of_damage(terminal, observer);
+  look_at(observer, terminal);
   const auto run = directory->filename().string();
   const auto peers = choose(run, observer, arguments.peer);
   if (!peers) return terminal.complain(peers.error());

@@ -4,7 +4,7 @@
 #include <poll.h>
 
 #include "cli/commands.hpp"
-#include "cli/journal_warnings.hpp"
+#include "cli/observing.hpp"
 #include "cli/patience.hpp"
 #include "cli/render/journal_text.hpp"
 #include "cli/terminal.hpp"
@@ -66,7 +66,7 @@ int run_command(const LogsArguments& arguments, Terminal& terminal) {
   }
   const auto root = telemetry::existing_state_root(arguments.common.state_dir);
   if (!root) return terminal.complain(root.error());
-  auto directory = telemetry::select_run(*root, arguments.run);
+  auto directory = telemetry::select_run(*root, arguments.run, says_that_it_watches(terminal));
   if (!directory) {
     auto error = std::move(directory).error();
     if (error.name == ErrorName::RunUnknown && arguments.run.empty() && !telemetry::list_runs(*root).empty())

@@ -1,5 +1,6 @@
 // Owns `primectl remove`: the files of runs that have ended, checkpoints with them.
 #include "cli/commands.hpp"
+#include "cli/observing.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/store/atomic_file.hpp"
 #include "runtime/telemetry/run_files.hpp"
@@ -16,12 +17,13 @@ bool runs_here(const telemetry::RunObserver& observer) {
   return std::any_of(peers.begin(), peers.end(), [](const telemetry::PeerJournal& peer) { return telemetry::is_alive(peer.agent); });
 }
 
-Result<std::filesystem::path> find_ended(const std::filesystem::path& root, const std::string& name) {
+Result<std::filesystem::path> find_ended(const std::filesystem::path& root, const std::string& name, Terminal& terminal) {
   PRIME_TRY(auto directory, telemetry::find_run(root, name));
   telemetry::RunObserver observer{directory};
-  observer.update();
+  observer.settle(says_that_it_watches(terminal));
   const auto run = directory.filename().string();
   if (runs_here(observer)) return fail(ErrorName::Usage, run + " still runs here; `primectl down " + run + "` ends it");
+  if (auto elsewhere = telemetry::lives_elsewhere(observer)) return fail(*std::move(elsewhere));
   return directory;
 }
 
@@ -33,7 +35,7 @@ int run_command(const RemoveArguments& arguments, Terminal& terminal) {
   // All are looked at before the first is removed: a wrong name costs nothing.
   std::vector<std::filesystem::path> directories;
   for (const auto& name : arguments.runs) {
-    auto found = find_ended(*root, name);
+    auto found = find_ended(*root, name, terminal);
     if (!found) return terminal.complain(found.error());
     directories.push_back(*std::move(found));
   }

@@ -4,7 +4,7 @@
 #include <poll.h>
 
 #include "cli/commands.hpp"
-#include "cli/journal_warnings.hpp"
+#include "cli/observing.hpp"
 #include "cli/patience.hpp"
 #include "cli/programs.hpp"
 #include "cli/render/join_line.hpp"
@@ -84,7 +84,7 @@ int run_command(const StatusArguments& arguments, Terminal& terminal) {
   if (!root) return terminal.complain(root.error());
   auto directory = Result<fs::path>{*root};
   if (arguments.run.empty()) {
-    const auto runs = telemetry::observe_all(*root);
+    const auto runs = telemetry::observe_all(*root, says_that_it_watches(terminal));
     const auto only = telemetry::only_run(runs);
     if (!only) return show_all(arguments, terminal, runs);
     directory = *root / *only;
@@ -94,8 +94,7 @@ int run_command(const StatusArguments& arguments, Terminal& terminal) {
   if (!directory) return terminal.complain(directory.error());
   if (arguments.watch) return watch(arguments, terminal, *directory);
   telemetry::RunObserver observer{*directory};
-  observer.update();
-  warn_of_damage(terminal, observer);
+  look_at(observer, terminal);
   const auto status = observer.status();
   terminal.print(rendered(status, observer, terminal));
   tell_new_invite(status, *directory, terminal);

@@ -6,6 +6,7 @@
 #include "cli/commands.hpp"
 #include "cli/going_on.hpp"
 #include "cli/interrupts.hpp"
+#include "cli/observing.hpp"
 #include "cli/peer_json.hpp"
 #include "cli/programs.hpp"
 #include "cli/render/figures.hpp"
@@ -51,7 +52,7 @@ Result<launch::RunRequest> request_of(const UpArguments& arguments, manifest::Ma
       own_program(), std::move(root), std::move(manifest), peers, arguments.quorum.value_or(0), std::move(listen), {}, {}, -1};
   if (arguments.from) {
     if (arguments.from->empty()) return fail(ErrorName::Usage, "`--from` names nothing: a checkpoint's path, or a run");
-    PRIME_TRY(auto found, launch::find_checkpoint(request.state_root, *arguments.from, request.manifest));
+    PRIME_TRY(auto found, launch::find_checkpoint(request.state_root, *arguments.from, request.manifest, says_that_it_watches(terminal)));
     if (launch::is_older(found))
       terminal.warn("goes on from outer step " + std::to_string(found.state.outer_step.value) + "; " +
                     std::to_string(found.newest.outer_step.value) + " was committed, but " + launch::what_is_missing(found.newest, "it"));

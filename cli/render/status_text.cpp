@@ -120,6 +120,11 @@ std::string status_text(const RunStatus& status, const Style& style, std::span<c
   }
   for (const auto& lane : status.relayed)
     text += "Lane " + harmless(lane.from) + " to " + harmless(lane.to) + " relayed through " + harmless(lane.through) + "\n";
+  for (const auto& there : status.elsewhere) {
+    text += (there.certain ? "Elsewhere, " : "Elsewhere, perhaps, ") + harmless(there.place) + ":";
+    for (const auto& process : there.processes) text += (&process == &there.processes.front() ? " " : ", ") + harmless(process);
+    text += " (only their files are seen from here)\n";
+  }
   if (!status.wait.what.empty()) text += "Waiting for " + harmless(status.wait.what) + span_of(status.wait) + "\n";
   if (status.state == RunState::Stopped) text += "Stopped: " + harmless(telemetry::short_reason(status.reason)) + "\n";
   else if (!status.reason.empty()) text += paint(style, Role::Bad, "Failed:") + " " + harmless(status.reason) + "\n";
@@ -130,9 +135,12 @@ std::string status_text(const RunStatus& status, const Style& style, std::span<c
 
 std::string runs_text(std::span<const RunStatus> runs, const Style&) {
   std::vector<std::vector<std::string>> rows;
-  for (const auto& status : runs)
-    rows.push_back({status.id, std::string{to_string(status.state)}, std::to_string(status.outer_step), loss_figure(status.loss),
-                    harmless(status.reason.empty() ? telemetry::short_wait(status) : telemetry::short_reason(status.reason))});
+  for (const auto& status : runs) {
+    auto reason = status.reason.empty() ? telemetry::short_wait(status) : telemetry::short_reason(status.reason);
+    if (reason.empty() && !status.elsewhere.empty()) reason = status.elsewhere.front().place;
+    rows.push_back(
+        {status.id, std::string{to_string(status.state)}, std::to_string(status.outer_step), loss_figure(status.loss), harmless(reason)});
+  }
   return columns({{"RUN"}, {"STATE"}, {"STEP", Align::Right}, {"LOSS", Align::Right}, {"REASON"}}, rows);
 }
 

@@ -25,6 +25,7 @@
 #include "runtime/net/relay.hpp"
 #include "runtime/store/atomic_file.hpp"
 #include "runtime/store/checkpoint.hpp"
+#include "runtime/telemetry/run_lock.hpp"
 
 namespace prime {
 namespace {
@@ -349,6 +350,8 @@ Life live(const AgentOptions& options, PeerId self, std::optional<PeerId> before
   std::error_code made;
   std::filesystem::create_directories(directory, made);
   if (made) return {fail(ErrorName::StorageFailed, directory.string() + ": " + made.message())};
+  const auto lock = telemetry::RunLock::take(directory);
+  if (!lock) return {fail(lock.error())};
   auto journal = RecordJournal::open(directory / "journal.jsonl", NoRoom::IsKept);
   if (!journal) return {fail(std::move(journal.error()))};
   auto started = process_started("agent", options.invite.run).with("peer", to_string(self)).with("name", options.name);

@@ -4,11 +4,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
-#include <fstream>
+#include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <unistd.h>
+
+#include "runtime/telemetry/process_identity.hpp"
 
 namespace prime {
 namespace {
@@ -25,18 +26,6 @@ nlohmann::json to_json(const Record::Value& value) {
                         [](const std::vector<std::string>& x) { return nlohmann::json(x); },
                     },
                     value);
-}
-
-/// Field 22 of /proc/self/stat: the start of this process in ticks since boot.
-std::uint64_t start_ticks() {
-  std::ifstream file("/proc/self/stat");
-  std::string text;
-  std::getline(file, text);
-  std::istringstream fields(text.substr(text.rfind(')') + 1));
-  std::string field;
-  for (int i = 3; i <= 22 && fields >> field; ++i) {
-  }
-  return std::strtoull(field.c_str(), nullptr, 10);
 }
 
 }  // namespace
@@ -97,9 +86,13 @@ void RecordJournal::append(const Record& record) {
 }
 
 Record process_started(const std::string& role, const std::string& run) {
+  const auto self = telemetry::identify(::getpid());
   return Record{"process_started"}
-      .with("pid", static_cast<std::uint64_t>(::getpid()))
-      .with("start_ticks", start_ticks())
+      .with("pid", static_cast<std::uint64_t>(self.pid))
+      .with("start_ticks", self.start_ticks)
+      .with("boot_id", self.place.boot)
+      .with("pid_namespace", self.place.pid_namespace)
+      .with("host", self.place.host)
       .with("role", role)
       .with("run", run)
       .with("protocol", std::uint64_t{PROTOCOL_VERSION});

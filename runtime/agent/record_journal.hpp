@@ -30,7 +30,7 @@ class RecordJournal final : public JournalPort {
   std::unique_ptr<Kept> kept_;
 };
 
-/// The record that each process begins with; pid and start time together name a process even when pids are used again.
+/// The record that each process begins with: who it is, and on which machine (telemetry/process_identity).
 Record process_started(const std::string& role, const std::string& run);
 /// The record that each process ends with.
 Record process_ended(const Result<void>& outcome);

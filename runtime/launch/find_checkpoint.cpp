@@ -13,6 +13,7 @@
 #include "runtime/store/journal.hpp"
 #include "runtime/telemetry/journal_fields.hpp"
 #include "runtime/telemetry/run_files.hpp"
+#include "runtime/telemetry/run_observer.hpp"
 
 namespace prime::launch {
 namespace fs = std::filesystem;
@@ -236,7 +237,8 @@ std::string what_is_missing(const NewestStep& newest, const std::string& of) {
 
 bool has_checkpoint(const fs::path& run) { return !checkpoints_of(run).empty(); }
 
-Result<FoundCheckpoint> find_checkpoint(const fs::path& state_root, const std::string& name, const manifest::Manifest& manifest) {
+Result<FoundCheckpoint> find_checkpoint(const fs::path& state_root, const std::string& name, const manifest::Manifest& manifest,
+                                        const std::function<void()>& waits) {
   const auto path = fs::absolute(name);
   FoundCheckpoint found;
   std::error_code ignored;
@@ -247,6 +249,12 @@ Result<FoundCheckpoint> find_checkpoint(const fs::path& state_root, const std::s
       return fail(ErrorName::Usage,
                   path.string() + " is no checkpoint; name a run, its directory, or one of its `peers/*/checkpoints/step-*`");
     PRIME_TRY(const auto directory, std::move(run));
+    telemetry::RunObserver observer{directory};
+    observer.settle(waits);
+    if (auto elsewhere = telemetry::lives_elsewhere(observer)) {
+      elsewhere->detail += "; the path of one of its checkpoints, instead of the run, begins another run beside it";
+      return fail(*std::move(elsewhere));
+    }
     PRIME_TRY(found, found_in(directory, manifest.shared));
   } else {
     PRIME_TRY(found.state, store::verify_checkpoint(path));

@@ -101,7 +101,7 @@ Result<LaunchedProcess> LaunchedProcess::start(const ProcessPlan& plan) {
   pid_t pid = 0;
   if (const int reason = spawn(plan.arguments, high_input.get(), high_log.get(), high_ready.get(), pid); reason != 0)
     return fail(ErrorName::ProcessFailed, plan.arguments.front() + ": " + std::strerror(reason));
-  process.identity_ = telemetry::ProcessIdentity{pid, telemetry::start_ticks(pid).value_or(0)};
+  process.identity_ = telemetry::identify(pid);
   process.pid_descriptor_ = store::Descriptor{::pidfd_open(pid, 0)};
   if (!process.pid_descriptor_.open()) return fail(ErrorName::ProcessFailed, std::string{"pidfd_open: "} + std::strerror(errno));
   return process;

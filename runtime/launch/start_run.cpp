@@ -18,6 +18,7 @@
 #include "runtime/net/run_key.hpp"
 #include "runtime/store/atomic_file.hpp"
 #include "runtime/telemetry/run_files.hpp"
+#include "runtime/telemetry/run_observer.hpp"
 #include "runtime/trainer/corpus.hpp"
 
 namespace prime::launch {
@@ -56,9 +57,11 @@ class Names {
   std::set<std::string> drawn_;
 };
 
-/// It lies beside the peers' directories at first: an agent's id is its own to draw, so its directory is not known yet.
+/// It lies beside the peers' directories at first: an agent's id is its own to draw, so its directory is not known yet. Other machines may
+/// start peers of the run in the same directory, under the same process number.
 fs::path agent_log(const fs::path& directory, std::uint32_t index) {
-  return directory / "peers" / ("agent-" + std::to_string(::getpid()) + "-" + std::to_string(index) + ".log");
+  static const auto starter = to_string(random_peer_id());
+  return directory / "peers" / ("agent-" + starter + "-" + std::to_string(index) + ".log");
 }
 
 Result<LaunchedProcess> launch_agent(const std::string& program, const fs::path& directory, const AgentPlan& plan, std::uint32_t index) {
@@ -235,6 +238,13 @@ Result<std::vector<StartedPeer>> start_peers(const PeerRequest& request) {
 
 Result<StartedStandby> start_standby(const StandbyRequest& request) {
   PRIME_TRY(const auto invite, net::parse_invite(request.invite));
+  telemetry::RunObserver observer{request.run_directory};
+  observer.settle();
+  for (const auto& foreign : observer.foreign())
+    if (foreign.coordinator)
+      return fail(ErrorName::RunElsewhere, "a coordinator of " + invite.run + " has its files in " + request.run_directory.string() +
+                                               ", and runs " + telemetry::place_text(foreign.process.place) +
+                                               "; `--state-dir` names another place for the one here");
   if (fs::exists(telemetry::coordinator_journal(request.run_directory)))
     return fail(ErrorName::Usage, "a coordinator of " + invite.run + " has its files in " + request.run_directory.string() +
                                       " already; `primectl remove " + invite.run +
@@ -261,7 +271,10 @@ Result<StartedStandby> start_standby(const StandbyRequest& request) {
   auto said = guard.readiness(COORDINATOR_START_LIMIT, request.interrupt);
   if (!said) {
     stop_processes(std::vector{guard.identity()}, StopLimits{STOP_PATIENCE});
-    if (!needs_log(said.error())) remove_coordinator(request.run_directory);
+    // What another one has taken meanwhile is not ours to remove.
+    telemetry::LockWatch lock{request.run_directory / "coordinator"};
+    const bool anothers = telemetry::settled_look(lock, {}, false) != telemetry::Presence::Gone;
+    if (!needs_log(said.error()) && !anothers) remove_coordinator(request.run_directory);
     return fail(std::move(said).error());
   }
   return StartedStandby{said->value("address", std::string{}), std::move(guard)};

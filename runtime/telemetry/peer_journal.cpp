@@ -12,8 +12,7 @@ namespace {
 using Fields = nlohmann::json;
 
 void on_started(PeerJournal& journal, const Fields& fields) {
-  journal.agent =
-      ProcessIdentity{static_cast<pid_t>(count_field(fields, "pid").value_or(0)), count_field(fields, "start_ticks").value_or(0)};
+  journal.agent = identity_from(fields);
   journal.status.pid = count_field(fields, "pid");
   journal.run = text_field(fields, "run").value_or("");
   journal.instead_of = text_field(fields, "instead_of").value_or("");

@@ -1,15 +1,54 @@
 #include "runtime/telemetry/process_identity.hpp"
 
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
-#include <string>
+extern "C" {
+#include <sys/pidfd.h>  // glibc 2.36 forgets to say that these are C functions
+}
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/store/file_io.hpp"
+#include "runtime/telemetry/journal_fields.hpp"
 
 namespace prime::telemetry {
+namespace {
+
+Place find_place() {
+  Place place;
+  std::ifstream{"/proc/sys/kernel/random/boot_id"} >> place.boot;
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) == 0) place.host = name.data();
+  // Sandboxes that hide it have a name at least.
+  if (place.boot.empty()) place.boot = "of " + place.host;
+  struct stat status {};
+  if (::stat("/proc/self/ns/pid", &status) == 0) place.pid_namespace = status.st_ino;
+  return place;
+}
+
+/// Its number as /proc has it, which may have been mounted for another PID namespace than ours. 0: it is not in there.
+pid_t number_in_proc(pid_t pid) {
+  const store::Descriptor process{::pidfd_open(pid, 0)};
+  if (!process.open()) return 0;
+  std::ifstream file("/proc/self/fdinfo/" + std::to_string(process.get()));
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("Pid:")) return std::max(0, std::atoi(line.c_str() + 4));
+  return 0;
+}
+
+}  // namespace
+
+const Place& here() {
+  static const Place place = find_place();
+  return place;
+}
 
 std::optional<std::uint64_t> start_ticks(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  const auto number = number_in_proc(pid);
+  if (number == 0) return std::nullopt;
+  std::ifstream file("/proc/" + std::to_string(number) + "/stat");
   std::string text;
   if (!std::getline(file, text)) return std::nullopt;
   // The command's name, field 2, may hold anything; what follows its last bracket is plain.
@@ -17,40 +56,38 @@ std::optional<std::uint64_t> start_ticks(pid_t pid) {
   if (bracket == std::string::npos) return std::nullopt;
   std::istringstream fields(text.substr(bracket + 1));
   std::string field;
-  for (int number = 3; number <= 22 && fields >> field; ++number)
-    if (number == 3 && (field == "Z" || field == "X")) return std::nullopt;
+  for (int at = 3; at <= 22 && fields >> field; ++at)
+    if (at == 3 && (field == "Z" || field == "X")) return std::nullopt;
   return std::strtoull(field.c_str(), nullptr, 10);
 }
 
-bool is_alive(const ProcessIdentity& process) { return process.pid > 0 && start_ticks(process.pid) == process.start_ticks; }
+ProcessIdentity identify(pid_t pid) { return {pid, start_ticks(pid).value_or(0), here()}; }
 
-namespace {
-
-/// The number of an inode is that of another file elsewhere.
-bool has_open(pid_t pid, const std::filesystem::path& path) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator{"/proc/" + std::to_string(pid) + "/fd", error})
-    if (std::filesystem::equivalent(entry.path(), path, error)) return true;
-  return false;
+bool is_alive(const ProcessIdentity& process) {
+  if (process.pid <= 0 || (process.place.known() && !is_here(process.place))) return false;
+  return start_ticks(process.pid) == process.start_ticks;
 }
 
-}  // namespace
+nlohmann::json to_json(const ProcessIdentity& process) {
+  return {{"pid", static_cast<std::uint64_t>(process.pid)},
+          {"start_ticks", process.start_ticks},
+          {"boot_id", process.place.boot},
+          {"pid_namespace", process.place.pid_namespace},
+          {"host", process.place.host}};
+}
 
-std::optional<ProcessIdentity> writer_of(const std::filesystem::path& journal) {
-  struct stat status {};
-  if (::stat(journal.c_str(), &status) != 0) return std::nullopt;
-  const auto inode = ':' + std::to_string(status.st_ino);
-  std::ifstream locks("/proc/locks");
-  for (std::string line; std::getline(locks, line);) {
-    // NUMBER: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE START END
-    std::istringstream fields(line);
-    std::string number, kind, mode, access, file;
-    pid_t pid = 0;
-    if (!(fields >> number >> kind >> mode >> access >> pid >> file)) continue;
-    if (kind != "FLOCK" || access != "WRITE" || !file.ends_with(inode) || !has_open(pid, journal)) continue;
-    if (const auto ticks = start_ticks(pid)) return ProcessIdentity{pid, *ticks};
-  }
-  return std::nullopt;
+ProcessIdentity identity_from(const nlohmann::json& fields) {
+  return {static_cast<pid_t>(count_field(fields, "pid").value_or(0)),
+          count_field(fields, "start_ticks").value_or(0),
+          {text_field(fields, "boot_id").value_or(""), count_field(fields, "pid_namespace").value_or(0),
+           text_field(fields, "host").value_or("")}};
+}
+
+std::string place_text(const Place& place) {
+  if (!place.known()) return "on a machine that its files do not name";
+  const auto host = "`" + place.host + "`";
+  if (place.boot == here().boot) return "in another container, or PID namespace, of this machine (host name " + host + ")";
+  return place.host == here().host ? "on another machine that is called " + host + ", too" : "on " + host;
 }
 
 }  // namespace prime::telemetry

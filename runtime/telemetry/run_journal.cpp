@@ -194,10 +194,9 @@ void on_final_report(RunStatus& status, const Fields& fields) {
 void on_started(RunJournal& journal, const Fields& fields) {
   journal.ended = false;
   if (auto before = std::exchange(journal.before_the_end, std::nullopt)) journal.status = *std::move(before);
-  journal.coordinator =
-      ProcessIdentity{static_cast<pid_t>(count_field(fields, "pid").value_or(0)), count_field(fields, "start_ticks").value_or(0)};
+  journal.coordinator = identity_from(fields);
   journal.guard = ProcessIdentity{static_cast<pid_t>(count_field(fields, "guard_pid").value_or(0)),
-                                  count_field(fields, "guard_start_ticks").value_or(0)};
+                                  count_field(fields, "guard_start_ticks").value_or(0), journal.coordinator.place};
   journal.status.coordinator_here = true;
   journal.status.coordinator_pid = count_field(fields, "pid");
   journal.status.shards = count_field(fields, "shards").value_or(1);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <thread>
 
 #include "runtime/telemetry/run_files.hpp"
 
@@ -188,22 +189,93 @@ void RunObserver::read_new(std::vector<ObservedLine>& observed) {
   }
 }
 
+LockWatch& RunObserver::lock_of(const fs::path& journal) {
+  return locks_.try_emplace(journal, journal.parent_path(), terms_).first->second;
+}
+
 /// Of a journal that has lost its first line, the lock still tells whose it is: who is at work is neither forgotten nor removed.
 void RunObserver::name_writers() {
   for (auto& [path, followed] : followed_) {
-    auto& writer = path == coordinator_journal(directory_) ? run_.coordinator : followed.fold.agent;
-    if (writer.pid == 0) writer = writer_of(path).value_or(ProcessIdentity{});
+    const bool coordinator = path == coordinator_journal(directory_);
+    auto& writer = coordinator ? run_.guard : followed.fold.agent;
+    if (writer.pid != 0 || (coordinator && run_.coordinator.pid != 0)) continue;
+    auto& lock = lock_of(path);
+    lock.look({}, true);
+    writer = lock.holder().value_or(ProcessIdentity{});
   }
 }
 
-/// Whether somebody is among them who was not before.
+/// Whether somebody is dead who was not before.
 bool RunObserver::find_dead() {
-  std::vector<ProcessIdentity> known{run_.coordinator, run_.guard};
-  for (const auto& peer : local_lives()) known.push_back(peer.agent);
-  const auto before = dead_.size();
-  for (const auto& process : known)
-    if (std::find(dead_.begin(), dead_.end(), process) == dead_.end() && !alive_(process)) dead_.push_back(process);
-  return dead_.size() > before;
+  std::vector<ProcessIdentity> dead;
+  const auto judge = [&](const fs::path& journal, std::vector<ProcessIdentity> processes, bool ended) {
+    const auto told = processes.front();
+    const auto count = processes.size();
+    std::erase_if(processes, alive_);
+    const auto presence = processes.size() < count ? Presence::Here : lock_of(journal).look(told, ended);
+    presence_[journal] = presence;
+    const bool elsewhere = presence == Presence::Elsewhere || presence == Presence::Unsettled;
+    for (const auto& process : processes)
+      if (!elsewhere || is_here(process.place)) dead.push_back(process);
+  };
+  for (const auto& [path, followed] : followed_)
+    if (path == coordinator_journal(directory_)) judge(path, {run_.coordinator, run_.guard}, run_.ended);
+    else judge(path, {followed.fold.agent}, followed.fold.ended);
+  const bool more = std::ranges::any_of(dead, [&](const auto& process) { return std::ranges::find(dead_, process) == dead_.end(); });
+  dead_ = std::move(dead);
+  return more;
+}
+
+bool RunObserver::settled() const {
+  return std::ranges::none_of(presence_, [](const auto& one) { return one.second == Presence::Unsettled; });
+}
+
+void RunObserver::settle(const std::function<void()>& waits) {
+  update();
+  if (!settled() && waits) waits();
+  while (!settled()) {
+    std::this_thread::sleep_for(LOOK_EVERY);
+    update();
+  }
+}
+
+std::vector<Foreign> RunObserver::foreign() const {
+  std::vector<Foreign> found;
+  for (const auto& [path, presence] : presence_) {
+    if (presence == Presence::Gone || presence == Presence::Here) continue;
+    const bool coordinator = path == coordinator_journal(directory_);
+    const auto& fold = followed_.at(path).fold;
+    auto process = coordinator ? run_.coordinator : fold.agent;
+    if (const auto lock = locks_.find(path); !process.place.known() && lock != locks_.end())
+      process = lock->second.holder().value_or(process);
+    const auto& name = fold.status.name;
+    found.push_back({coordinator, fold.status.id,
+                     coordinator    ? "the coordinator"
+                     : name.empty() ? path.parent_path().filename().string()
+                                    : name,
+                     process, presence});
+  }
+  return found;
+}
+
+/// What is seen of a process by its files alone: never its number as if it were of this place, where a stranger may have it.
+void RunObserver::tell_foreign(RunStatus& status) const {
+  for (const auto& [coordinator, peer, what, process, presence] : foreign()) {
+    const bool certain = presence != Presence::Unknown;
+    const auto place = place_text(process.place);
+    auto there =
+        std::ranges::find_if(status.elsewhere, [&](const auto& known) { return known.place == place && known.certain == certain; });
+    if (there == status.elsewhere.end()) there = status.elsewhere.insert(there, {place, {}, certain});
+    there->processes.push_back(what + (process.pid > 0 ? " (pid " + std::to_string(process.pid) + " there)" : std::string{}));
+    if (coordinator) status.coordinator_pid.reset();
+    for (auto& row : status.peers)
+      if (!coordinator && row.id == peer) row.pid = row.trainer_pid = std::nullopt;
+  }
+  const auto& place = run_.coordinator.place;
+  if (status.reason != COORDINATOR_LOST || !place.known() || is_here(place)) return;
+  // Nothing outlives the kernel that had this file system before this one.
+  const bool restarted = place.boot != here().boot && LockWatch{directory_, terms_}.proves();
+  status.reason += restarted ? ": its machine was started anew since" : ", " + place_text(place);
 }
 
 std::vector<PeerJournal> RunObserver::local_peers() const {
@@ -226,16 +298,41 @@ RunStatus RunObserver::status() const {
                         [this](const ProcessIdentity& process) { return std::find(dead_.begin(), dead_.end(), process) == dead_.end(); });
   if (status.id.empty()) status.id = directory_.filename().string();
   if (status.name.empty()) status.name = run_name(status.id);
+  tell_foreign(status);
   return status;
 }
 
-std::vector<RunStatus> observe_all(const fs::path& root) {
-  std::vector<RunStatus> runs;
-  for (const auto& directory : list_runs(root)) {
-    RunObserver observer{directory};
-    observer.update();
-    runs.push_back(observer.status());
+std::optional<Error> lives_elsewhere(const RunObserver& observer) {
+  const auto run = observer.directory().filename().string();
+  std::string where;
+  bool certain = false;
+  for (const auto& there : observer.status().elsewhere) {
+    where += where.empty() ? "" : "; ";
+    where += there.place + ": ";
+    for (const auto& process : there.processes) where += (&process == &there.processes.front() ? "" : ", ") + process;
+    certain |= there.certain;
   }
+  if (where.empty()) return std::nullopt;
+  if (certain) return Error{ErrorName::RunElsewhere, run + " lives " + where + "; `primectl down " + run + "` there ends it"};
+  return Error{ErrorName::RunElsewhere, run + " may live " + where +
+                                            ", which nothing that is seen from here tells; if none of the machines that share " +
+                                            observer.directory().string() + " runs it, delete that directory yourself"};
+}
+
+std::vector<RunStatus> observe_all(const fs::path& root, const std::function<void()>& waits) {
+  std::vector<RunObserver> observers;
+  for (const auto& directory : list_runs(root)) observers.emplace_back(directory);
+  for (auto& observer : observers) observer.update();
+  // All of them at once: what one watches for, it watches for as long as all.
+  const auto settled = [](const RunObserver& observer) { return observer.settled(); };
+  if (waits && !std::ranges::all_of(observers, settled)) waits();
+  while (!std::ranges::all_of(observers, settled)) {
+    std::this_thread::sleep_for(LOOK_EVERY);
+    for (auto& observer : observers)
+      if (!observer.settled()) observer.update();
+  }
+  std::vector<RunStatus> runs;
+  for (const auto& observer : observers) runs.push_back(observer.status());
   return runs;
 }
 
@@ -251,9 +348,9 @@ Result<std::string> only_run(std::span<const RunStatus> runs) {
   return fail(ErrorName::RunAmbiguous, ids);
 }
 
-Result<fs::path> select_run(const fs::path& root, const std::string& name) {
+Result<fs::path> select_run(const fs::path& root, const std::string& name, const std::function<void()>& waits) {
   if (!name.empty()) return find_run(root, name);
-  PRIME_TRY(const auto run, only_run(observe_all(root)));
+  PRIME_TRY(const auto run, only_run(observe_all(root, waits)));
   return root / run;
 }
 

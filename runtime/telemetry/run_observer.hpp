@@ -13,6 +13,7 @@
 #include "runtime/store/journal.hpp"
 #include "runtime/telemetry/peer_journal.hpp"
 #include "runtime/telemetry/run_journal.hpp"
+#include "runtime/telemetry/run_lock.hpp"
 
 namespace prime::telemetry {
 
@@ -34,14 +35,30 @@ struct Damage {
   std::optional<Error> problem;  ///< why the rest cannot be read at all
 };
 
+/// A process of the run that lives, or may, where it can be neither looked up nor signalled from here.
+struct Foreign {
+  bool coordinator = false;  ///< or its guard
+  std::string peer;          ///< else: its id; empty where its journal does not tell
+  std::string what;          ///< "the coordinator", or the peer's name
+  ProcessIdentity process;   ///< pid 0: not known
+  Presence presence;         ///< Elsewhere, Unsettled or Unknown
+};
+
 class RunObserver {
  public:
-  explicit RunObserver(std::filesystem::path run_directory, std::function<bool(const ProcessIdentity&)> alive = is_alive)
-      : directory_(std::move(run_directory)), alive_(std::move(alive)) {}
+  /// `alive`: of a process of this place; of all others the locks of their directories tell.
+  explicit RunObserver(std::filesystem::path run_directory, std::function<bool(const ProcessIdentity&)> alive = is_alive,
+                       LockTerms terms = {})
+      : directory_(std::move(run_directory)), alive_(std::move(alive)), terms_(terms) {}
 
   /// Reads what is new in all journals. Returns those lines, each journal's in order.
   /// Who is dead afterwards was so before the last look, so that the picture holds its last words.
   std::vector<ObservedLine> update();
+  /// Whether all is known that can be; as long as it is not, who may live elsewhere counts as alive.
+  [[nodiscard]] bool settled() const;
+  /// Updates until it is, which takes LockTerms::silence_limit at most. `waits` is called once, if it has to wait.
+  void settle(const std::function<void()>& waits = {});
+  [[nodiscard]] std::vector<Foreign> foreign() const;
   [[nodiscard]] RunStatus status() const;
   [[nodiscard]] const RunJournal& run() const { return run_; }
   [[nodiscard]] std::vector<PeerJournal> local_peers() const;
@@ -66,19 +83,28 @@ class RunObserver {
   void read_new(std::vector<ObservedLine>& observed);
   void name_writers();
   bool find_dead();
+  LockWatch& lock_of(const std::filesystem::path& journal);
+  void tell_foreign(RunStatus& status) const;
 
   std::filesystem::path directory_;
   std::function<bool(const ProcessIdentity&)> alive_;
+  LockTerms terms_;
   std::vector<ProcessIdentity> dead_;
+  std::map<std::filesystem::path, LockWatch> locks_;    ///< by journal
+  std::map<std::filesystem::path, Presence> presence_;  ///< of who writes it
   RunJournal run_;
   std::map<std::filesystem::path, Followed> followed_;  ///< by journal; the coordinator's has no use for its fold
 };
 
-/// The state of every run below the root.
-std::vector<RunStatus> observe_all(const std::filesystem::path& root);
+/// RunElsewhere where a process of the run lives, or may, that only its files tell of: where it does, and what to do.
+std::optional<Error> lives_elsewhere(const RunObserver& observer);
+
+/// The state of every run below the root, settled.
+std::vector<RunStatus> observe_all(const std::filesystem::path& root, const std::function<void()>& waits = {});
 /// The run that a person means who names none: the only one that is not over, else the only one. RunUnknown, RunAmbiguous.
 Result<std::string> only_run(std::span<const RunStatus> runs);
 /// `name` by find_run; without a name by only_run.
-Result<std::filesystem::path> select_run(const std::filesystem::path& root, const std::string& name);
+Result<std::filesystem::path> select_run(const std::filesystem::path& root, const std::string& name,
+                                         const std::function<void()>& waits = {});
 
 }  // namespace prime::telemetry

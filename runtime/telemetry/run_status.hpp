@@ -26,7 +26,7 @@ inline bool is_gone(PeerState state) { return state == PeerState::Left || state 
 struct PeerStatus {
   std::string id;
   std::string name;
-  std::optional<std::uint64_t> pid;  ///< of the agent, on its own machine
+  std::optional<std::uint64_t> pid;  ///< of the agent, on its own machine; none where its files are here and it is not
   std::optional<std::uint64_t> trainer_pid;
   PeerState state = PeerState::Joining;
   std::optional<std::uint64_t> outer_step;  ///< last committed
@@ -59,6 +59,15 @@ struct RelayedLane {
   bool operator==(const RelayedLane&) const = default;
 };
 
+/// Processes of the run that live where only their files are seen from here.
+struct ElsewhereStatus {
+  std::string place;  ///< "on `node7`"
+  std::vector<std::string> processes;
+  bool certain = true;  ///< else it cannot be told from here whether they live
+
+  bool operator==(const ElsewhereStatus&) const = default;
+};
+
 struct RunStatus {
   std::string id;
   std::string name;
@@ -79,14 +88,15 @@ struct RunStatus {
   std::optional<std::string> checkpoint;
   std::string checkpoint_problem;  ///< why the newest state of the run, or of a peer here, is not saved
   std::string sample;
-  std::vector<double> losses;     ///< of the last committed outer steps, oldest first; at most REMEMBERED_LOSSES
-  bool coordinator_here = false;  ///< its journal is on this machine
-  std::optional<std::uint64_t> coordinator_pid;
+  std::vector<double> losses;                    ///< of the last committed outer steps, oldest first; at most REMEMBERED_LOSSES
+  bool coordinator_here = false;                 ///< its journal is on this machine
+  std::optional<std::uint64_t> coordinator_pid;  ///< none where its files are here and it is not
   std::optional<std::string> coordinator_address;
   std::optional<std::string> stands_by_for;  ///< where the coordinator is that serves the run instead of the one here
   bool took_over = false;                    ///< the one here stood by before: invites of the run's start lead elsewhere
   std::vector<PeerStatus> peers;             ///< in the order of their arrival
   std::vector<RelayedLane> relayed;
+  std::vector<ElsewhereStatus> elsewhere;
   friend bool operator==(const RunStatus&, const RunStatus&) = default;
 };
 

@@ -64,11 +64,15 @@ Json to_json(const RunStatus& status) {
   for (const auto& peer : status.peers) peers.push_back(peer_json(peer));
   Json relayed = Json::array();
   for (const auto& lane : status.relayed) relayed.push_back(Json{{"from", lane.from}, {"to", lane.to}, {"through", lane.through}});
+  Json elsewhere = Json::array();
+  for (const auto& there : status.elsewhere)
+    elsewhere.push_back(Json{{"place", there.place}, {"processes", there.processes}, {"certain", there.certain}});
   return Json{{"schema", "primectl.status/1"},
               {"run", run_json(status)},
               {"coordinator", Json{{"pid", or_null(status.coordinator_pid)}, {"address", or_null(status.coordinator_address)}}},
               {"peers", std::move(peers)},
-              {"relayed", std::move(relayed)}};
+              {"relayed", std::move(relayed)},
+              {"elsewhere", std::move(elsewhere)}};
 }
 
 Json to_json(std::span<const RunStatus> runs) {

@@ -159,6 +159,17 @@ BOOST_AUTO_TEST_CASE(a_run_that_failed_and_several_runs) {
   golden("runs.json", telemetry::to_json(runs).dump(2) + "\n");
 }
 
+BOOST_AUTO_TEST_CASE(a_run_that_lives_elsewhere) {
+  auto status = status_of(eventful_run());
+  status.elsewhere = {{"on `node7`", {"the coordinator (pid 4242 there)", "brave-otter (pid 7 there)"}},
+                      {"on a machine that its files do not name", {"calm-heron"}, false}};
+  status.coordinator_pid.reset();
+  for (auto& peer : status.peers) peer.pid = peer.trainer_pid = std::nullopt;
+  golden("elsewhere.txt", status_text(status, PLAIN));
+  golden("elsewhere.json", telemetry::to_json(status).dump(2) + "\n");
+  golden("elsewhere_runs.txt", runs_text(std::vector{status}, PLAIN));
+}
+
 BOOST_AUTO_TEST_CASE(a_run_that_was_stopped) {
   auto journal = eventful_run();
   journal.add("run_stopped",

@@ -1,0 +1,26 @@
+#include "cli/observing.hpp"
+
+namespace prime::cli {
+
+std::function<void()> says_that_it_watches(Terminal& terminal) {
+  return [&terminal] {
+    terminal.say("Watching", "whether a process on another machine still writes its lock file, for " +
+                                 format_duration(telemetry::LockTerms{}.silence_limit) + " at most");
+  };
+}
+
+void look_at(telemetry::RunObserver& observer, Terminal& terminal) {
+  observer.settle(says_that_it_watches(terminal));
+  warn_of_damage(terminal, observer);
+}
+
+void warn_of_damage(Terminal& terminal, const telemetry::RunObserver& observer) {
+  for (const auto& damage : observer.damage()) {
+    if (damage.problem) terminal.warn(to_string(*damage.problem));
+    else
+      terminal.warn(damage.journal.string() + ": " + std::to_string(damage.lines) +
+                    (damage.lines == 1 ? " line is damaged or missing" : " lines are damaged or missing"));
+  }
+}
+
+}  // namespace prime::cli

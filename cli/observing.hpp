@@ -1,0 +1,18 @@
+// Owns how a command looks at a run: what it says while it watches for signs of life, and of journals that it could not read whole.
+#pragma once
+
+#include <functional>
+
+#include "cli/terminal.hpp"
+#include "runtime/telemetry/run_observer.hpp"
+
+namespace prime::cli {
+
+/// To be called before somebody watches whether a run lives on another machine, where no lock tells.
+std::function<void()> says_that_it_watches(Terminal& terminal);
+/// Reads all journals, finds out who lives, and warns of damage.
+void look_at(telemetry::RunObserver& observer, Terminal& terminal);
+/// One line for each damaged journal. The command goes on with the rest.
+void warn_of_damage(Terminal& terminal, const telemetry::RunObserver& observer);
+
+}  // namespace prime::cli
