@@ -2,7 +2,7 @@
 //
 // Run directory (one for each run on this machine, below the state root; everything in it is append-only or written whole):
 //   manifest.yaml                      shared half, canonical
-//   */lock, peers/*/lock               who writes that directory, and whether it lives (telemetry/run_lock): the guard, the agent
+//   coordinator/lock, and of each peer who writes that directory, and whether it lives (telemetry/run_lock): the guard, the agent
 //   invite                             mode 0600: address, run id and run key
 //   coordinator/journal.jsonl          decisions; coordinator.log holds what the process printed
 //   coordinator/decisions.json         the last ones, for the coordinator that comes after this one

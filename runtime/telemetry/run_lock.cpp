@@ -198,7 +198,7 @@ LockWatch::LockWatch(fs::path directory, LockTerms terms) : directory_(std::move
 
 bool LockWatch::proves() const { return is_own(directory_, terms_); }
 
-Presence LockWatch::look(const ProcessIdentity& told, bool ended) {
+Presence LockWatch::look(const ProcessIdentity& told, bool ended, Instant now) {
   const auto path = lock_file(directory_);
   holder_.reset();
   auto text = read_lock(path);
@@ -210,7 +210,7 @@ Presence LockWatch::look(const ProcessIdentity& told, bool ended) {
   const auto answer = ask(path);
   if (answer == store::LockAnswer::Held) return Presence::Elsewhere;
   // Who counts has found its own lock to be no proof: seen from the host, files of a virtual machine look like its own.
-  if (counts(*text)) return watched(*text);
+  if (counts(*text)) return watched(*text, now);
   return answer == store::LockAnswer::Granted && proves() ? Presence::Gone : Presence::Unknown;
 }
 
@@ -224,14 +224,15 @@ Presence LockWatch::without_lock(const ProcessIdentity& told, bool ended) const 
   return free || told.place.known() ? Presence::Gone : Presence::Unknown;
 }
 
-Presence LockWatch::watched(const std::string& text) {
-  const auto now = std::chrono::steady_clock::now();
+Presence LockWatch::watched(const std::string& text, Instant now) {
+  stands_ += seen_ ? std::min<Duration>(now - looked_at_, LOOK_SPAN_MAX) : Duration{};
+  looked_at_ = now;
   if (seen_ != text) {
     beats_ = seen_.has_value();
     seen_ = text;
-    seen_since_ = now;
+    stands_ = {};
   }
-  if (now - seen_since_ >= terms_.silence_limit) return Presence::Gone;
+  if (stands_ >= terms_.silence_limit) return Presence::Gone;
   return beats_ ? Presence::Elsewhere : Presence::Unsettled;
 }
 

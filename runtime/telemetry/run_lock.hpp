@@ -15,12 +15,16 @@
 
 #include "messages/result.hpp"
 #include "messages/units.hpp"
+#include "runtime/clock.hpp"
 #include "runtime/telemetry/process_identity.hpp"
 
 namespace prime::telemetry {
 
 /// How often who watches a count reads it.
 inline constexpr Duration LOOK_EVERY{100ms};
+/// Of the time between two looks no more than this counts as watched: reads wait while a file server is away, and so do the holder's
+/// writes.
+inline constexpr Duration LOOK_SPAN_MAX{1s};
 
 struct LockTerms {
   Duration beat_every{2s};
@@ -60,7 +64,7 @@ class LockWatch {
  public:
   explicit LockWatch(std::filesystem::path directory, LockTerms terms = {});
   /// Who writes the directory now. `told`: the process that the journal there names. `ended`: it says that the process has ended.
-  Presence look(const ProcessIdentity& told, bool ended);
+  Presence look(const ProcessIdentity& told, bool ended, Instant now = monotonic_now());
   /// Whether a lock that is free here is free: this kernel alone has the file system.
   [[nodiscard]] bool proves() const;
   /// Who held it last, as the lock file says; empty when nobody does, or it is damaged.
@@ -68,13 +72,14 @@ class LockWatch {
 
  private:
   Presence without_lock(const ProcessIdentity& told, bool ended) const;
-  Presence watched(const std::string& text);
+  Presence watched(const std::string& text, Instant now);
 
   std::filesystem::path directory_;
   LockTerms terms_;
   std::optional<ProcessIdentity> holder_;
   std::optional<std::string> seen_;
-  std::chrono::steady_clock::time_point seen_since_;
+  Instant looked_at_;
+  Duration stands_{};  ///< so long has the count been watched to stand still
   bool beats_ = false;
 };
 

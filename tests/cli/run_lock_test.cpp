@@ -82,6 +82,20 @@ BOOST_AUTO_TEST_CASE(on_files_that_machines_share_a_count_that_grows_is_a_living
   BOOST_TEST((settled_look(dead, {}, false) == Presence::Gone));
 }
 
+BOOST_AUTO_TEST_CASE(a_count_has_been_seen_to_stand_still_for_as_long_as_somebody_looked) {
+  const test::TemporaryDirectory directory;
+  write_holder(directory.path(), on_node9());
+  LockWatch watch{directory.path(), {2s, 15s, false}};
+  auto now = monotonic_now();
+  const auto look_after = [&](Duration pause) { return watch.look({}, false, now += pause); };
+  BOOST_TEST((look_after(0s) == Presence::Unsettled));
+  BOOST_TEST((look_after(10min) == Presence::Unsettled), "the look took so long since the file server was away, for the holder as well");
+  for (int seconds = 2; seconds < 15; ++seconds) BOOST_TEST((look_after(1s) == Presence::Unsettled));
+  BOOST_TEST((look_after(1s) == Presence::Gone));
+  write_holder(directory.path(), on_node9(), "1\n");
+  BOOST_TEST((look_after(1s) == Presence::Elsewhere), "its machine goes on");
+}
+
 BOOST_AUTO_TEST_CASE(a_holder_that_counts_nothing_is_known_by_its_lock_alone) {
   const test::TemporaryDirectory directory;
   const LockTerms own{Duration{10ms}, GENEROUS, true};
@@ -128,7 +142,8 @@ BOOST_AUTO_TEST_CASE(a_holder_that_stood_still_and_was_followed_ends_when_it_goe
   if (child == 0) {
     const auto lock = RunLock::take(directory.path(), shared(GENEROUS));
     ::raise(SIGSTOP);
-    for (;;) ::pause();
+    std::this_thread::sleep_for(GENEROUS);
+    ::_exit(99);
   }
   int status = 0;
   BOOST_REQUIRE(::waitpid(child, &status, WUNTRACED) == child);
@@ -138,6 +153,16 @@ BOOST_AUTO_TEST_CASE(a_holder_that_stood_still_and_was_followed_ends_when_it_goe
   BOOST_TEST(WIFEXITED(status));
   BOOST_TEST(WEXITSTATUS(status) == info(ErrorName::RunElsewhere).exit_code);
   BOOST_TEST(test::file_text(directory.path() / "lock").starts_with(to_json(on_node9()).dump()), "what is another's is not released");
+}
+
+BOOST_AUTO_TEST_CASE(who_was_followed_between_two_beats_does_not_release_what_is_anothers) {
+  const test::TemporaryDirectory directory;
+  {
+    const auto lock = RunLock::take(directory.path(), {GENEROUS, GENEROUS, false});
+    BOOST_REQUIRE(lock.has_value());
+    write_holder(directory.path(), on_node9());
+  }
+  BOOST_TEST(test::file_text(directory.path() / "lock").starts_with(to_json(on_node9()).dump()));
 }
 
 BOOST_AUTO_TEST_CASE(a_run_on_shared_files_is_settled_by_watching_and_an_older_version_cannot_be_told) {
