@@ -87,6 +87,7 @@ Result<int> guard_coordinator(const GuardOptions& options, const std::function<v
     }
     if (said) down_since.reset();
     else if (said.error().name == ErrorName::DeadlineExceeded) ::kill(process.pid(), SIGKILL);
+    else if (first) ::kill(process.pid(), SIGTERM);  // it may serve a run that nobody can join, since its invite could not be kept
     const int status = wait_for(process, signals.get());
     if (!said && first) return fail(std::move(said.error()));
     if (WIFSIGNALED(status) && was_told_to_end(status)) return 128 + WTERMSIG(status);
