@@ -10,7 +10,9 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/digest/digest.hpp"
 #include "messages/ids.hpp"
+#include "messages/limits.hpp"
 #include "messages/membership.hpp"
 #include "messages/result.hpp"
 
@@ -18,8 +20,8 @@ namespace prime::checkpoint_server {
 
 /// Broken connections are resumed this often in a row without a new chunk.
 inline constexpr std::uint32_t MAX_RESUMES = 3;
-/// The most chunks that a donor's offer is believed to have (16 TiB).
-inline constexpr std::size_t MAX_CHUNKS = std::size_t{1} << 24;
+/// The most chunks that a donor's offer is believed to have: parameters and momentum of the largest model that can be bound.
+inline constexpr std::size_t MAX_CHUNKS = 2 * (MODEL_LIMITS.elements * sizeof(float) / kernels::DIGEST_CHUNK_BYTES);
 
 struct State {
   Revision revision;

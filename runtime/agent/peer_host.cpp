@@ -21,6 +21,15 @@ kernels::NesterovOptions outer_rule(const manifest::Shared& shared) {
   return {static_cast<float>(shared.sync.outer.learning_rate), static_cast<float>(shared.sync.outer.momentum)};
 }
 
+/// Before anybody trains: a model that no checkpoint can hold, or not at this place, would be lost at the end.
+Result<void> rehearse_checkpoint(const std::filesystem::path& checkpoints, std::uint32_t last_step, const Layout& layout) {
+  std::vector<store::NamedTensor> tensors;
+  for (const auto& tensor : layout.tensors()) tensors.push_back({tensor.name, tensor.shape, {}});
+  auto able = store::rehearse_checkpoint(checkpoints, OuterStep{last_step}, tensors);
+  if (!able) able.error().detail = "a checkpoint, tried out before the first step: " + able.error().detail;
+  return able;
+}
+
 }  // namespace
 
 PeerHost::PeerHost(PeerHostOptions options) : options_(std::move(options)) {}
@@ -116,7 +125,10 @@ void PeerHost::on_trainer(TrainerEvent event) {
                  [&](const prime::TrainerBound& e) { on_bound(e); },
                  [&](TrainerExported& e) {
                    const Lock lock(mutex_);
-                   export_files_[e.name] = std::move(e.content);
+                   // Of a trainer that was started again, too: a checkpoint with more would not be found again.
+                   if (export_files_.size() == EXPORT_FILES_MAX && !export_files_.contains(e.name))
+                     refuse(Error{ErrorName::TrainerProtocol, "too many exported files"});
+                   else export_files_[e.name] = std::move(e.content);
                  },
                  [&](const TrainerInitial&) { on_initial(); },
                  [&](const TrainerInner& e) {
@@ -141,6 +153,10 @@ void PeerHost::note_progress() {
 void PeerHost::on_bound(const prime::TrainerBound& bound) {
   const Lock lock(mutex_);
   if (!state_) {
+    if (auto able = rehearse_checkpoint(options_.checkpoints, manifest_->shared.train.outer_steps, bound.layout); !able) {
+      refuse(able.error());
+      return;
+    }
     auto state = OuterState::create(bound.layout, OuterStateOptions{outer_rule(manifest_->shared), 1});
     if (!state) {
       refuse(state.error());

@@ -32,18 +32,17 @@ auto TrainerDialogue::accept(wire::ToAgent message, std::vector<Descriptor> desc
 
 auto TrainerDialogue::on(wire::Bind bind) -> Outcome {
   if (bound_) return refuse("tensors were bound already");
-  if (bind.tensors.size() > MAX_TENSORS - tensors_.size()) return refuse("too many tensors");
+  PRIME_CHECK(check_tensor_count(tensors_.size() + bind.tensors.size()));
   std::move(bind.tensors.begin(), bind.tensors.end(), std::back_inserter(tensors_));
   if (!bind.last) return std::nullopt;
-  auto layout = make_layout(std::exchange(tensors_, {}));
-  if (!layout) return refuse(layout.error().detail.c_str());
+  PRIME_TRY(auto layout, make_layout(std::exchange(tensors_, {})));
   bound_ = true;
-  return TrainerBound{std::move(*layout)};
+  return TrainerBound{std::move(layout)};
 }
 
 auto TrainerDialogue::on_export(const wire::Export& exported, const Descriptor& file) -> Outcome {
-  if (++exports_ > MAX_EXPORTS) return refuse("too many exported files");
-  PRIME_TRY(auto content, read_memory_file(file, wire::MAX_EXPORT_BYTES));
+  if (++exports_ > EXPORT_FILES_MAX) return refuse("too many exported files");
+  PRIME_TRY(auto content, read_memory_file(file, EXPORT_BYTES_MAX));
   return TrainerExported{exported.name, std::move(content)};
 }
 

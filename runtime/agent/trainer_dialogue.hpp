@@ -13,7 +13,6 @@ namespace prime {
 
 class TrainerDialogue {
  public:
-  static constexpr std::size_t MAX_EXPORTS = 64;
   /// Progress comes every 50 ms from our own library; whoever sends more often is thinned out, so that it cannot flood a mailbox.
   static constexpr Duration INNER_INTERVAL = 10ms;
 

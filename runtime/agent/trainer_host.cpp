@@ -190,7 +190,10 @@ void TrainerHost::Impl::take_packet(Packet packet) {
     const std::lock_guard lock(mutex);
     return dialogue.accept(std::move(*message), std::move(packet.descriptors), monotonic_now());
   }();
-  if (!outcome) return conclude(TrainerFailed{outcome.error()}, true);
+  if (!outcome) {
+    post(wire::Stop{outcome.error()}, {}, [] {});  // a program that nobody kills is told why
+    return conclude(TrainerFailed{outcome.error()}, true);
+  }
   if (!*outcome) return;
   if (std::holds_alternative<TrainerLeft>(**outcome) || std::holds_alternative<TrainerFailed>(**outcome)) {
     return conclude(std::move(**outcome), false);

@@ -12,11 +12,6 @@ namespace prime {
 
 namespace {
 
-/// Names travel in JSON, file headers and terminals, so they are plain.
-bool is_plain_name(const std::string& name) {
-  return !name.empty() && name.size() <= MAX_TENSOR_NAME_BYTES && std::ranges::all_of(name, [](char c) { return c >= ' ' && c <= '~'; });
-}
-
 void append_number(std::string& bytes, std::uint64_t number) {
   const auto raw = std::bit_cast<std::array<char, sizeof number>>(number);
   bytes.append(raw.data(), raw.size());
@@ -36,22 +31,6 @@ Digest digest_of(const std::vector<TensorShape>& tensors) {
 
 }  // namespace
 
-Result<std::uint64_t> count_elements(const TensorShape& tensor) {
-  if (!is_plain_name(tensor.name)) {
-    return fail(ErrorName::LayoutMismatch, "a tensor's name must have 1 to 256 printable ASCII characters");
-  }
-  if (tensor.shape.size() > MAX_TENSOR_DIMENSIONS)
-    return fail(ErrorName::LayoutMismatch, "`" + tensor.name + "` has more than 16 dimensions");
-  std::uint64_t elements = 1;
-  for (const auto extent : tensor.shape) {
-    if (extent < 1) return fail(ErrorName::LayoutMismatch, "`" + tensor.name + "` has an extent of " + std::to_string(extent));
-    if (static_cast<std::uint64_t>(extent) > MAX_ELEMENTS / elements)
-      return fail(ErrorName::LayoutMismatch, "`" + tensor.name + "` is too large");
-    elements *= static_cast<std::uint64_t>(extent);
-  }
-  return elements;
-}
-
 std::string Layout::place(std::uint64_t flat_index) const {
   const auto end = std::ranges::upper_bound(ends_, flat_index);
   if (end == ends_.end()) return "value " + std::to_string(flat_index);
@@ -59,15 +38,24 @@ std::string Layout::place(std::uint64_t flat_index) const {
   return tensors_[static_cast<std::size_t>(end - ends_.begin())].name + "[" + std::to_string(flat_index - begin) + "]";
 }
 
-Result<Layout> make_layout(std::vector<TensorShape> tensors) {
-  if (tensors.empty()) return fail(ErrorName::LayoutMismatch, "no tensor is bound");
-  if (tensors.size() > MAX_TENSORS) return fail(ErrorName::LayoutMismatch, "more than 100000 tensors are bound");
+Result<void> check_tensor_count(std::size_t tensors, const ModelLimits& limits) {
+  if (tensors <= limits.tensors) return {};
+  return fail(ErrorName::LayoutUnusable, std::to_string(tensors) + " tensors are bound, and a model has at most " +
+                                             std::to_string(limits.tensors) + ": merge small ones");
+}
+
+Result<Layout> make_layout(std::vector<TensorShape> tensors, const ModelLimits& limits) {
+  if (tensors.empty()) return fail(ErrorName::LayoutUnusable, "no tensor is bound");
+  PRIME_CHECK(check_tensor_count(tensors.size(), limits));
   Layout layout;
   std::unordered_set<std::string_view> names;
   for (const auto& tensor : tensors) {
-    PRIME_TRY(const auto elements, count_elements(tensor));
-    if (!names.insert(tensor.name).second) return fail(ErrorName::LayoutMismatch, "`" + tensor.name + "` is bound twice");
-    if (elements > MAX_ELEMENTS - layout.elements_) return fail(ErrorName::LayoutMismatch, "the tensors are too large together");
+    PRIME_TRY(const auto elements, count_elements(tensor, limits));
+    if (!names.insert(tensor.name).second) return fail(ErrorName::LayoutUnusable, "`" + tensor.name + "` is bound twice");
+    if (elements > limits.elements - layout.elements_) {
+      return fail(ErrorName::LayoutUnusable, "with `" + tensor.name + "` the tensors have more than " + std::to_string(limits.elements) +
+                                                 " values, which is the most of a whole model");
+    }
     layout.elements_ += elements;
     layout.ends_.push_back(layout.elements_);
   }

@@ -9,23 +9,9 @@
 
 #include "messages/ids.hpp"
 #include "messages/result.hpp"
+#include "messages/tensor_shape.hpp"
 
 namespace prime {
-
-inline constexpr std::size_t MAX_TENSORS = 100'000;
-inline constexpr std::size_t MAX_TENSOR_NAME_BYTES = 256;
-inline constexpr std::size_t MAX_TENSOR_DIMENSIONS = 16;
-/// 4 TiB of f32; far above what one host holds, far below where byte counts overflow.
-inline constexpr std::uint64_t MAX_ELEMENTS = std::uint64_t{1} << 40;
-
-struct TensorShape {
-  std::string name;
-  std::vector<std::int64_t> shape;  ///< row-major; empty for a scalar
-  friend bool operator==(const TensorShape&, const TensorShape&) = default;
-};
-
-/// The count of values, or why a name or shape is not allowed.
-Result<std::uint64_t> count_elements(const TensorShape& tensor);
 
 /// Immutable once made; only `make_layout` makes one that is not empty.
 class Layout {
@@ -40,7 +26,7 @@ class Layout {
   friend bool operator==(const Layout&, const Layout&) = default;
 
  private:
-  friend Result<Layout> make_layout(std::vector<TensorShape> tensors);
+  friend Result<Layout> make_layout(std::vector<TensorShape> tensors, const ModelLimits& limits);
   std::vector<TensorShape> tensors_;
   std::vector<std::uint64_t> ends_;  ///< flat index one past each tensor
   std::uint64_t elements_ = 0;
@@ -50,7 +36,9 @@ class Layout {
 /// The first tensor in which they differ, with both shapes; empty when they are equal.
 std::string first_difference(const Layout& ours, const Layout& theirs);
 
-/// Refuses no tensors, too many, equal names, and whatever `count_elements` refuses (LayoutMismatch).
-Result<Layout> make_layout(std::vector<TensorShape> tensors);
+/// Refuses no tensors, too many, equal names, and whatever `count_elements` refuses (LayoutUnusable).
+Result<Layout> make_layout(std::vector<TensorShape> tensors, const ModelLimits& limits = MODEL_LIMITS);
+/// LayoutUnusable when so many are too many for one layout.
+Result<void> check_tensor_count(std::size_t tensors, const ModelLimits& limits = MODEL_LIMITS);
 
 }  // namespace prime

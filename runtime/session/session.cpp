@@ -63,9 +63,10 @@ const std::string& Session::replica() const { return impl_->welcome.replica; }
 
 Result<void> Session::bind(const TensorView& tensor) {
   if (impl_->offered) return prime::fail(ErrorName::Usage, "tensors are bound before the first outer step");
+  PRIME_CHECK(check_tensor_count(impl_->tensors.size() + 1));
   PRIME_TRY(const auto elements, count_elements({tensor.name, tensor.shape}));
   if (tensor.data.size() != elements) {
-    return prime::fail(ErrorName::LayoutMismatch, "`" + tensor.name + "` has " + std::to_string(tensor.data.size()) +
+    return prime::fail(ErrorName::LayoutUnusable, "`" + tensor.name + "` has " + std::to_string(tensor.data.size()) +
                                                       " values, its shape asks for " + std::to_string(elements));
   }
   impl_->tensors.push_back(tensor);
@@ -73,7 +74,7 @@ Result<void> Session::bind(const TensorView& tensor) {
 }
 
 void Session::export_file(std::string name, std::string content) {
-  if (content.size() > wire::MAX_EXPORT_BYTES) {
+  if (content.size() > EXPORT_BYTES_MAX) {
     impl_->link.end(Error(ErrorName::Usage, "`" + name + "` is larger than 16 MiB"));
     return;
   }

@@ -39,17 +39,24 @@ Result<void> Session::Impl::await_welcome(Instant deadline) {
 }
 
 Result<void> Session::Impl::tell_shapes() {
+  std::vector<TensorShape> shapes;
+  for (const auto& tensor : tensors) shapes.push_back({tensor.name, tensor.shape});
+  // The agent refuses the same; here the program learns of it before it waits for anybody, and tells.
+  const auto layout = make_layout(std::move(shapes));
+  if (!layout) {
+    PRIME_CHECK(link.send(wire::Failure{layout.error()}));
+    return link.end(layout.error());
+  }
   wire::Bind bind;
   std::size_t bytes = 0;
-  for (const auto& tensor : tensors) {
-    TensorShape shape{tensor.name, tensor.shape};
+  for (const auto& shape : layout->tensors()) {
     const auto size = packed_size(shape);
     if (bind.tensors.size() == wire::MAX_BIND_TENSORS || bytes + size > MAX_BIND_BYTES) {
       PRIME_CHECK(link.send(std::exchange(bind, {})));
       bytes = 0;
     }
     bytes += size;
-    bind.tensors.push_back(std::move(shape));
+    bind.tensors.push_back(shape);
   }
   bind.last = true;
   return link.send(bind);

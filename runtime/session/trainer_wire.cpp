@@ -67,7 +67,7 @@ Welcome read_welcome(Fields& f) {
 
 json to_json(const Segments& m) { return {{"type", "segments"}, {"elements", m.elements}, {"capacity_bytes", m.elements * sizeof(float)}}; }
 Segments read_segments(Fields& f) {
-  const Segments segments{f.number("elements", 1, MAX_ELEMENTS)};
+  const Segments segments{f.number("elements", 1, MODEL_LIMITS.elements)};
   const auto capacity_bytes = f.number("capacity_bytes", 0, ANY_NUMBER);
   if (capacity_bytes != segments.elements * sizeof(float)) f.refuse("capacity_bytes", "does not fit the elements");
   return segments;
@@ -172,9 +172,10 @@ Bind read_bind(Fields& f) {
     if (!item.is_object() || !item.contains("name") || !item.contains("shape")) return false;
     const auto& name = item["name"];
     const auto& shape = item["shape"];
-    if (!name.is_string() || !shape.is_array() || shape.size() > MAX_TENSOR_DIMENSIONS) return false;
-    if (!std::ranges::all_of(
-            shape, [](const json& extent) { return extent.is_number_unsigned() && extent.get<std::uint64_t>() <= MAX_ELEMENTS; })) {
+    if (!name.is_string() || !shape.is_array() || shape.size() > MODEL_LIMITS.dimensions) return false;
+    if (!std::ranges::all_of(shape, [](const json& extent) {
+          return extent.is_number_unsigned() && extent.get<std::uint64_t>() <= MODEL_LIMITS.elements;
+        })) {
       return false;
     }
     bind.tensors.push_back({name.get<std::string>(), shape.get<std::vector<std::int64_t>>()});
@@ -186,8 +187,8 @@ Bind read_bind(Fields& f) {
 
 json to_json(const Export& m) { return {{"type", "export"}, {"name", m.name}}; }
 Export read_export(Fields& f) {
-  Export exported{f.text("name", MAX_EXPORT_NAME_BYTES)};
-  if (!is_export_name(exported.name)) f.refuse("name", "is no plain file name");
+  Export exported{f.text("name", EXPORT_NAME_BYTES_MAX)};
+  if (!is_export_name(exported.name)) f.refuse("name", "is no plain file name, or that of a file of the checkpoint itself");
   return exported;
 }
 
@@ -305,10 +306,5 @@ Result<std::string> encode(const ToAgent& message) { return encode_checked(messa
 
 std::size_t descriptor_count(const ToTrainer& message) { return std::holds_alternative<Segments>(message) ? OUTER_SLOTS + 1 : 0; }
 std::size_t descriptor_count(const ToAgent& message) { return std::holds_alternative<Export>(message) ? 1 : 0; }
-
-bool is_export_name(std::string_view name) {
-  return !name.empty() && name.size() <= MAX_EXPORT_NAME_BYTES && name.front() != '.' &&
-         std::ranges::all_of(name, [](char c) { return c > ' ' && c <= '~' && c != '/'; });
-}
 
 }  // namespace prime::wire

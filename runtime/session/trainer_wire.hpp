@@ -18,8 +18,6 @@
 namespace prime::wire {
 
 inline constexpr std::size_t MAX_BIND_TENSORS = 256;
-inline constexpr std::size_t MAX_EXPORT_NAME_BYTES = 100;
-inline constexpr std::uint64_t MAX_EXPORT_BYTES = 16 * 1024 * 1024;
 inline constexpr std::size_t MAX_SAMPLE_BYTES = 4096;
 inline constexpr std::size_t MAX_MANIFEST_BYTES = 48 * 1024;
 inline constexpr std::size_t MAX_TEXT_BYTES = 4096;  ///< names of runs and peers, details of errors
@@ -113,8 +111,5 @@ Result<ToAgent> decode_to_agent(std::string_view packet);
 /// How many descriptors must lie beside a message.
 std::size_t descriptor_count(const ToTrainer& message);
 std::size_t descriptor_count(const ToAgent& message);
-
-/// A plain file name: no slash, not hidden, printable.
-bool is_export_name(std::string_view name);
 
 }  // namespace prime::wire

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "messages/membership.hpp"
+#include "messages/tensor_shape.hpp"
 #include "runtime/store/atomic_file.hpp"
 
 namespace prime::store {
@@ -25,18 +26,13 @@ constexpr const char* MOMENTUM_PATH = "prime/outer_momentum.safetensors";
 constexpr const char* MANIFEST_PATH = "prime/manifest.yaml";
 constexpr const char* MODEL_PATH = "model.safetensors";
 constexpr std::uint64_t TEXT_BYTES_MAX = 16ULL << 20;
-constexpr std::size_t FILES_MAX = 1024;
+/// Those of the trainer, and the four that are always called alike.
+constexpr std::size_t FILES_MAX = EXPORT_FILES_MAX + 4;
 
 using Listing = std::map<std::string, FileSummary>;
 
-/// A name that stays inside the checkpoint whoever chose it.
-bool is_plain_name(const std::string& name) {
-  return !name.empty() && name.size() <= 128 && name.front() != '.' && name != "prime" && name != MODEL_PATH &&
-         std::none_of(name.begin(), name.end(), [](char c) { return c == '/' || static_cast<unsigned char>(c) < ' '; });
-}
-
 bool is_listed_path(const std::string& path) {
-  return path == STATE_PATH || path == MOMENTUM_PATH || path == MANIFEST_PATH || path == MODEL_PATH || is_plain_name(path);
+  return path == STATE_PATH || path == MOMENTUM_PATH || path == MANIFEST_PATH || path == MODEL_PATH || is_export_name(path);
 }
 
 std::string step_name(OuterStep step) {
@@ -103,6 +99,15 @@ Result<Listing> read_listing(const fs::path& checkpoint) {
   return std::move(*listing);
 }
 
+/// A checkpoint in the making, with the folder that each has.
+Result<DirectoryTransaction> begin_checkpoint(const fs::path& target) {
+  PRIME_TRY(auto transaction, DirectoryTransaction::begin(target));
+  std::error_code error;
+  fs::create_directory(transaction.staging() / "prime", error);
+  if (error) return fail(storage_error("create", transaction.staging() / "prime", error.value()));
+  return transaction;
+}
+
 /// The momentum cut into tensors of the parameters' names and shapes.
 Result<std::vector<NamedTensor>> momentum_tensors(const CheckpointContent& content) {
   std::vector<NamedTensor> tensors;
@@ -132,7 +137,7 @@ Result<Listing> write_files(const fs::path& staging, const CheckpointContent& co
   PRIME_TRY(listing[STATE_PATH], write_text(staging / STATE_PATH, format_state(content.state)));
   PRIME_TRY(listing[MANIFEST_PATH], write_text(staging / MANIFEST_PATH, content.manifest));
   for (const auto& [name, text] : content.export_files) {
-    if (!is_plain_name(name)) return fail(ErrorName::TrainerProtocol, "an exported file cannot be called `" + name.substr(0, 128) + "`");
+    if (!is_export_name(name)) return fail(ErrorName::TrainerProtocol, "an exported file cannot be called `" + name.substr(0, 128) + "`");
     PRIME_TRY(listing[name], write_text(staging / name, text));
   }
   return listing;
@@ -193,14 +198,18 @@ std::optional<CheckpointState> parse_state(const std::string& text) {
 
 Result<fs::path> write_checkpoint(const fs::path& directory, const CheckpointContent& content) {
   auto target = directory / step_name(content.state.outer_step);
-  PRIME_TRY(auto transaction, DirectoryTransaction::begin(target));
-  std::error_code error;
-  fs::create_directory(transaction.staging() / "prime", error);
-  if (error) return fail(storage_error("create", transaction.staging() / "prime", error.value()));
+  PRIME_TRY(auto transaction, begin_checkpoint(target));
   PRIME_TRY(const auto listing, write_files(transaction.staging(), content));
   PRIME_CHECK(write_text(transaction.staging() / LISTING_PATH, listing_text(listing)));
   PRIME_CHECK(transaction.commit());
   return target;
+}
+
+Result<void> rehearse_checkpoint(const fs::path& directory, OuterStep step, std::span<const NamedTensor> parameters) {
+  PRIME_TRY(const auto transaction, begin_checkpoint(directory / step_name(step)));
+  PRIME_CHECK(rehearse_safetensors(transaction.staging() / MODEL_PATH, parameters));
+  PRIME_CHECK(rehearse_safetensors(transaction.staging() / MOMENTUM_PATH, parameters));
+  return {};
 }
 
 Result<CheckpointState> verify_checkpoint(const fs::path& checkpoint) {

@@ -63,6 +63,9 @@ struct CheckpointEntry {
 
 /// Writes `directory`/step-NNNNNN and returns its path; one of the same step is replaced at once. StorageFailed leaves nothing behind.
 Result<std::filesystem::path> write_checkpoint(const std::filesystem::path& directory, const CheckpointContent& content);
+/// Whether a checkpoint of tensors of these names and shapes can be written there and found again, before anybody trains for it: its files
+/// are written with their lengths and without their values, read back, and removed. The error says what stands in the way.
+Result<void> rehearse_checkpoint(const std::filesystem::path& directory, OuterStep step, std::span<const NamedTensor> parameters);
 /// Reads every byte of a checkpoint; CheckpointCorrupt names each damaged part.
 Result<CheckpointState> verify_checkpoint(const std::filesystem::path& checkpoint);
 /// The shared half that it was written with; nothing of it is verified.

@@ -5,14 +5,16 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
+#include <string_view>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <unordered_set>
 
 #include "messages/assert.hpp"
+#include "messages/tensor_shape.hpp"
 
 namespace prime::store {
 namespace fs = std::filesystem;
@@ -21,8 +23,13 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the format is little-endian, and tensors are copied as bytes");
 constexpr std::uint64_t LENGTH_BYTES = 8;
 
-/// The product of the shape, or nothing when a size is negative or the bytes would overflow.
-std::optional<std::uint64_t> count_elements(std::span<const std::int64_t> shape) {
+/// The longest that a tensor of a layout can be in a header: a name that is escaped throughout, extents whose product is the most elements
+/// (each further dimension of 1 takes two characters), two offsets, and the words around them.
+constexpr std::uint64_t HEADER_BYTES_EACH = 2 * MODEL_LIMITS.name_bytes + 2 * MODEL_LIMITS.dimensions + 16 + 2 * 20 + 64;
+static_assert(MODEL_LIMITS.tensors * HEADER_BYTES_EACH <= MODEL_LIMITS.header_bytes, "whatever can be bound has a header that is read");
+
+/// The product of the shape, or nothing when a size is negative or the bytes would overflow. A file may hold a tensor without values.
+std::optional<std::uint64_t> product_of(std::span<const std::int64_t> shape) {
   std::uint64_t count = 1;
   for (const auto size : shape) {
     if (size < 0) return std::nullopt;
@@ -32,32 +39,78 @@ std::optional<std::uint64_t> count_elements(std::span<const std::int64_t> shape)
   return count;
 }
 
-/// Says what is wrong with tensors that somebody asks to write, if anything.
-std::optional<std::string> objection(std::span<const NamedTensor> tensors) {
-  std::set<std::string_view> names;
-  if (tensors.size() > SAFETENSORS_TENSORS_MAX) return "more than " + std::to_string(SAFETENSORS_TENSORS_MAX) + " tensors";
-  for (const auto& tensor : tensors) {
-    if (tensor.name.empty() || tensor.name.size() > TENSOR_NAME_BYTES_MAX || tensor.name == "__metadata__")
-      return "a tensor cannot be called `" + tensor.name.substr(0, TENSOR_NAME_BYTES_MAX) + "`";
-    if (!names.insert(tensor.name).second) return "two tensors are called `" + tensor.name + "`";
-    if (tensor.shape.size() > TENSOR_DIMENSIONS_MAX || count_elements(tensor.shape) != tensor.data.size())
-      return "`" + tensor.name + "` holds " + std::to_string(tensor.data.size()) + " values, which is not its shape";
+void append_list(std::string& text, std::span<const std::int64_t> numbers) {
+  text += '[';
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (i > 0) text += ',';
+    text += std::to_string(numbers[i]);
   }
-  return std::nullopt;
+  text += ']';
 }
 
-std::string make_header(std::span<const NamedTensor> tensors) {
-  nlohmann::ordered_json header;
-  header["__metadata__"] = {{"format", "pt"}};
-  std::uint64_t offset = 0;
-  for (const auto& tensor : tensors) {
-    const std::uint64_t end = offset + tensor.data.size_bytes();
-    header[tensor.name] = {{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
-    offset = end;
+/// Of what a name may hold JSON escapes these two.
+void append_name(std::string& text, std::string_view name) {
+  text += '"';
+  for (const char c : name) {
+    if (c == '"' || c == '\\') text += '\\';
+    text += c;
   }
-  auto text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  text.append((LENGTH_BYTES - text.size() % LENGTH_BYTES) % LENGTH_BYTES, ' ');
-  return text;
+  text += '"';
+}
+
+struct Header {
+  std::string text;              ///< padded
+  std::uint64_t data_bytes = 0;  ///< of all tensors
+};
+
+/// Written by hand, in the order given: a JSON library's ordered object takes a time that is quadratic in the number of tensors.
+Result<Header> make_header(std::span<const NamedTensor> tensors, const ModelLimits& limits) {
+  if (tensors.size() > limits.tensors) {
+    return fail(ErrorName::LayoutUnusable,
+                std::to_string(tensors.size()) + " tensors: a file holds at most " + std::to_string(limits.tensors));
+  }
+  std::unordered_set<std::string_view> names;
+  Header header{R"({"__metadata__":{"format":"pt"})"};
+  for (const auto& tensor : tensors) {
+    PRIME_CHECK(check_tensor_name(tensor.name, limits));
+    if (!names.insert(tensor.name).second) return fail(ErrorName::LayoutUnusable, "two tensors are called `" + tensor.name + "`");
+    const auto elements = product_of(tensor.shape);
+    if (tensor.shape.size() > limits.dimensions || !elements || *elements > limits.elements - header.data_bytes / sizeof(float))
+      return fail(ErrorName::LayoutUnusable, "`" + tensor.name + "` has a shape that no file can hold");
+    const auto end = header.data_bytes + *elements * sizeof(float);
+    header.text += ',';
+    append_name(header.text, tensor.name);
+    header.text += R"(:{"dtype":"F32","shape":)";
+    append_list(header.text, tensor.shape);
+    header.text += R"(,"data_offsets":[)" + std::to_string(header.data_bytes) + ',' + std::to_string(end) + "]}";
+    header.data_bytes = end;
+  }
+  header.text += '}';
+  header.text.append((LENGTH_BYTES - header.text.size() % LENGTH_BYTES) % LENGTH_BYTES, ' ');
+  if (header.text.size() <= limits.header_bytes) return header;
+  return fail(ErrorName::LayoutUnusable, "the names and shapes of " + std::to_string(tensors.size()) + " tensors take " +
+                                             std::to_string(header.text.size()) + " bytes in a safetensors file, which has room for " +
+                                             std::to_string(limits.header_bytes) + ": merge small tensors, or shorten their names");
+}
+
+/// The header at the beginning of a new file.
+Result<void> write_header(OutputFile& file, const Header& header) {
+  const std::uint64_t length = header.text.size();
+  PRIME_CHECK(file.write(std::as_bytes(std::span{&length, 1})));
+  return file.write(header.text);
+}
+
+/// No byte of the rest is written, so that this costs neither time nor room.
+Result<void> set_length(const fs::path& path, std::uint64_t bytes) {
+  // Whoever goes beyond this limit is killed.
+  rlimit most{};
+  if (::getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY && bytes > most.rlim_cur) {
+    return fail(ErrorName::StorageFailed, path.string() + " would have " + std::to_string(bytes) + " bytes, and this process may write " +
+                                              std::to_string(most.rlim_cur) + " (`ulimit -f`)");
+  }
+  if (::truncate(path.c_str(), static_cast<off_t>(bytes)) != 0)
+    return fail(storage_error("make a file of " + std::to_string(bytes) + " bytes of", path, errno));
+  return {};
 }
 
 Error corrupt(const fs::path& path, const std::string& what) { return Error{ErrorName::CheckpointCorrupt, path.string() + ": " + what}; }
@@ -74,61 +127,111 @@ Result<void> read_at(int fd, std::uint64_t offset, std::span<std::byte> into, co
   return {};
 }
 
-/// Parses JSON and refuses an object that names a key twice, which the parser by itself would take silently.
-std::optional<nlohmann::json> parse_strictly(const std::string& text) {
-  std::vector<std::set<std::string>> open_objects;
-  bool repeated = false;
-  const auto watch = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
-    if (event == nlohmann::json::parse_event_t::object_start) open_objects.emplace_back();
-    if (event == nlohmann::json::parse_event_t::object_end) open_objects.pop_back();
-    if (event == nlohmann::json::parse_event_t::key) repeated |= !open_objects.back().insert(parsed.get<std::string>()).second;
-    return true;
-  };
-  auto parsed = nlohmann::json::parse(text, watch, false);
-  if (parsed.is_discarded() || repeated || !parsed.is_object()) return std::nullopt;
-  return parsed;
-}
-
 struct Extent {
-  TensorEntry entry;
+  TensorEntry entry;  ///< with an offset that is still relative to the first tensor's
   std::uint64_t end_bytes = 0;
 };
 
-/// One tensor of the header, with offsets still relative to the first tensor's; nothing when anything about it is off.
-std::optional<Extent> parse_extent(const std::string& name, const nlohmann::json& fields) {
-  if (name.empty() || name.size() > TENSOR_NAME_BYTES_MAX || !fields.is_object() || fields.size() != 3) return std::nullopt;
-  const auto dtype = fields.find("dtype");
-  const auto shape = fields.find("shape");
-  const auto offsets = fields.find("data_offsets");
-  if (dtype == fields.end() || shape == fields.end() || offsets == fields.end() || *dtype != "F32") return std::nullopt;
-  if (!shape->is_array() || shape->size() > TENSOR_DIMENSIONS_MAX || !offsets->is_array() || offsets->size() != 2) return std::nullopt;
-  Extent extent{{name, {}, 0, 0}, 0};
-  for (const auto& size : *shape) {
-    if (!size.is_number_unsigned() || size.get<std::uint64_t>() > INT64_MAX) return std::nullopt;
-    extent.entry.shape.push_back(size.get<std::int64_t>());
+/// Takes a header apart as it is read, and stops at the first thing that is off, a key that is named twice included: nothing is held but
+/// the tensors, whatever the file holds.
+class HeaderParser final : public nlohmann::json::json_sax_t {
+ public:
+  Result<std::vector<Extent>> parse(const fs::path& path, const std::string& text) {
+    if (nlohmann::json::sax_parse(text, this)) return std::move(extents_);
+    return fail(corrupt(path, wrong_.empty() ? "the header is not a JSON object" : wrong_));
   }
-  const auto elements = count_elements(extent.entry.shape);
-  if (!elements || !(*offsets)[0].is_number_unsigned() || !(*offsets)[1].is_number_unsigned()) return std::nullopt;
-  extent.entry.elements = *elements;
-  extent.entry.offset_bytes = (*offsets)[0].get<std::uint64_t>();
-  extent.end_bytes = (*offsets)[1].get<std::uint64_t>();
-  if (extent.end_bytes < extent.entry.offset_bytes || extent.end_bytes - extent.entry.offset_bytes != *elements * sizeof(float))
-    return std::nullopt;
-  return extent;
-}
+
+  bool start_object(std::size_t) override { return ++depth_ < 3 && !list_ ? true : off(); }
+  bool end_object() override {
+    const bool tensor = --depth_ == 1 && !is_metadata();
+    return tensor ? ended() : true;
+  }
+  bool start_array(std::size_t) override {
+    if (depth_ != 2 || list_ || is_metadata() || (field_ != Shape && field_ != Offsets)) return off();
+    return list_ = true;
+  }
+  bool end_array() override {
+    list_ = false;
+    return true;
+  }
+  bool key(std::string& text) override { return depth_ == 1 ? begun(text) : is_metadata() || named(text); }
+  bool string(std::string& text) override {
+    if (depth_ != 2 || list_) return off();
+    return is_metadata() || (field_ == Dtype && text == "F32") ? true : off();
+  }
+  bool number_unsigned(std::uint64_t number) override {
+    if (!list_) return off();
+    if (field_ == Offsets) {
+      if (offsets_ == 2) return off();
+      (offsets_++ == 0 ? extent_.entry.offset_bytes : extent_.end_bytes) = number;
+      return true;
+    }
+    auto& shape = extent_.entry.shape;
+    if (number > INT64_MAX || shape.size() == MODEL_LIMITS.dimensions) return off();
+    shape.push_back(static_cast<std::int64_t>(number));
+    return true;
+  }
+  bool null() override { return off(); }
+  bool boolean(bool) override { return off(); }
+  bool number_integer(std::int64_t) override { return off(); }
+  bool number_float(double, const std::string&) override { return off(); }
+  bool binary(nlohmann::json::binary_t&) override { return off(); }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override { return false; }
+
+ private:
+  enum Field : unsigned { None = 0, Dtype = 1, Shape = 2, Offsets = 4, All = 7 };
+
+  [[nodiscard]] bool is_metadata() const { return extent_.entry.name == "__metadata__"; }
+  bool wrong(std::string what) {
+    wrong_ = std::move(what);
+    return false;
+  }
+  bool off() { return depth_ == 0 ? false : wrong("`" + extent_.entry.name + "` is not a well-formed f32 tensor"); }
+
+  bool begun(const std::string& name) {
+    if (name.empty() || name.size() > MODEL_LIMITS.name_bytes)
+      return wrong("a tensor's name has " + std::to_string(name.size()) + " bytes");
+    if (!names_.insert(name).second) return wrong("the header names `" + name + "` twice");
+    extent_ = {};
+    extent_.entry.name = name;
+    field_ = None;
+    seen_ = None;
+    offsets_ = 0;
+    if (extents_.size() == MODEL_LIMITS.tensors && !is_metadata())
+      return wrong("it has more than " + std::to_string(MODEL_LIMITS.tensors) + " tensors");
+    return true;
+  }
+  bool named(std::string_view key) {
+    field_ = key == "dtype" ? Dtype : key == "shape" ? Shape : key == "data_offsets" ? Offsets : None;
+    if (field_ == None || (seen_ & field_) != 0) return off();
+    seen_ |= field_;
+    return true;
+  }
+  bool ended() {
+    auto& [entry, end_bytes] = extent_;
+    const auto elements = product_of(entry.shape);
+    if (seen_ != All || offsets_ != 2 || !elements || end_bytes < entry.offset_bytes ||
+        end_bytes - entry.offset_bytes != *elements * sizeof(float))
+      return off();
+    entry.elements = *elements;
+    extents_.push_back(std::move(extent_));
+    return true;
+  }
+
+  int depth_ = 0;
+  bool list_ = false;  ///< inside one
+  Extent extent_;      ///< the one that is being read
+  Field field_ = None;
+  unsigned seen_ = None;
+  unsigned offsets_ = 0;
+  std::unordered_set<std::string> names_;
+  std::vector<Extent> extents_;
+  std::string wrong_;
+};
 
 /// All tensors by offset; they must cover `data_bytes` without gap or overlap.
 Result<std::vector<TensorEntry>> parse_header(const fs::path& path, const std::string& text, std::uint64_t data_bytes) {
-  const auto header = parse_strictly(text);
-  if (!header) return fail(corrupt(path, "the header is not a JSON object with distinct keys"));
-  if (header->size() > SAFETENSORS_TENSORS_MAX + 1) return fail(corrupt(path, "too many tensors"));
-  std::vector<Extent> extents;
-  for (const auto& [name, fields] : header->items()) {
-    if (name == "__metadata__") continue;
-    auto extent = parse_extent(name, fields);
-    if (!extent) return fail(corrupt(path, "`" + name.substr(0, TENSOR_NAME_BYTES_MAX) + "` is not a well-formed f32 tensor"));
-    extents.push_back(std::move(*extent));
-  }
+  PRIME_TRY(auto extents, HeaderParser{}.parse(path, text));
   std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) {
     return std::pair{a.entry.offset_bytes, a.end_bytes} < std::pair{b.entry.offset_bytes, b.end_bytes};
   });
@@ -147,15 +250,29 @@ Result<std::vector<TensorEntry>> parse_header(const fs::path& path, const std::s
 }  // namespace
 
 Result<FileSummary> write_safetensors(const fs::path& path, std::span<const NamedTensor> tensors) {
-  if (const auto problem = objection(tensors)) return fail(ErrorName::LayoutMismatch, *problem);
-  const auto header = make_header(tensors);
-  const std::uint64_t length = header.size();
-  if (length > SAFETENSORS_HEADER_BYTES_MAX) return fail(ErrorName::LayoutMismatch, "the names of the tensors are too long together");
+  PRIME_TRY(const auto header, make_header(tensors, MODEL_LIMITS));
+  for (const auto& tensor : tensors) {
+    if (product_of(tensor.shape) != tensor.data.size())
+      return fail(ErrorName::LayoutUnusable,
+                  "`" + tensor.name + "` holds " + std::to_string(tensor.data.size()) + " values, which is not its shape");
+  }
   PRIME_TRY(auto file, OutputFile::create(path));
-  PRIME_CHECK(file.write(std::as_bytes(std::span{&length, 1})));
-  PRIME_CHECK(file.write(header));
+  PRIME_CHECK(write_header(file, header));
   for (const auto& tensor : tensors) PRIME_CHECK(file.write(std::as_bytes(tensor.data)));
   return file.finish();
+}
+
+Result<void> rehearse_safetensors(const fs::path& path, std::span<const NamedTensor> tensors, const ModelLimits& limits) {
+  PRIME_TRY(const auto header, make_header(tensors, limits));
+  PRIME_TRY(auto file, OutputFile::create(path));
+  PRIME_CHECK(write_header(file, header));
+  PRIME_CHECK(file.finish());
+  PRIME_CHECK(set_length(path, LENGTH_BYTES + header.text.size() + header.data_bytes));
+  PRIME_TRY(const auto found, SafetensorsReader::open(path));
+  const bool same = std::ranges::equal(found.tensors(), tensors, [](const TensorEntry& read, const NamedTensor& written) {
+    return read.name == written.name && read.shape == written.shape;
+  });
+  return same ? Result<void>{} : fail(ErrorName::InternalError, path.string() + ": other tensors are read than were written");
 }
 
 SafetensorsReader::SafetensorsReader(fs::path path, Descriptor file, std::vector<TensorEntry> tensors)
@@ -168,7 +285,7 @@ Result<SafetensorsReader> SafetensorsReader::open(fs::path path) {
   const auto size = static_cast<std::uint64_t>(std::max<off_t>(status.st_size, 0));
   std::uint64_t length = 0;
   PRIME_CHECK(read_at(file.get(), 0, std::as_writable_bytes(std::span{&length, 1}), path));
-  if (length > SAFETENSORS_HEADER_BYTES_MAX || length > size - LENGTH_BYTES) return fail(corrupt(path, "the header is too long"));
+  if (length > MODEL_LIMITS.header_bytes || length > size - LENGTH_BYTES) return fail(corrupt(path, "the header is too long"));
   std::string text(length, '\0');
   PRIME_CHECK(read_at(file.get(), LENGTH_BYTES, std::as_writable_bytes(std::span{text}), path));
   PRIME_TRY(auto tensors, parse_header(path, text, size - LENGTH_BYTES - length));

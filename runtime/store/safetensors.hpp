@@ -9,15 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "messages/limits.hpp"
 #include "runtime/store/file_io.hpp"
 
 namespace prime::store {
-
-/// The largest header and the most tensors that a reader believes.
-inline constexpr std::uint64_t SAFETENSORS_HEADER_BYTES_MAX = 16ULL << 20;
-inline constexpr std::size_t SAFETENSORS_TENSORS_MAX = 65536;
-inline constexpr std::size_t TENSOR_NAME_BYTES_MAX = 256;
-inline constexpr std::size_t TENSOR_DIMENSIONS_MAX = 16;
 
 /// A tensor to write: `data` holds the product of `shape` values, row-major.
 struct NamedTensor {
@@ -34,8 +29,14 @@ struct TensorEntry {
   std::uint64_t offset_bytes = 0;  ///< from the start of the file
 };
 
-/// Writes a new file in the order given, straight from the spans. LayoutMismatch when names or shapes are not usable.
+/// Writes a new file in the order given, straight from the spans. LayoutUnusable when names or shapes are not usable.
 Result<FileSummary> write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors);
+
+/// Writes a file of these names and shapes that has a header and otherwise nothing but a length (no disk holds what nobody has written),
+/// and reads it back: what passes is what `write_safetensors` can write there, and `SafetensorsReader` find again. The data is not looked
+/// at. LayoutUnusable as above; StorageFailed also for a file that is longer than this place or process may have.
+Result<void> rehearse_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
+                                  const ModelLimits& limits = MODEL_LIMITS);
 
 /// Reads f32 files and believes nothing: names, shapes, offsets and the file's length must agree exactly, or CheckpointCorrupt.
 class SafetensorsReader {

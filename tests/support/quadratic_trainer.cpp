@@ -1,6 +1,7 @@
 // Owns a trainer for tests: minimises ½(x − target)² for each element, where the target is the peer's rank. Needs no torch.
 //
 // PRIME_QUADRATIC_ELEMENTS   elements of its one tensor (default 1000)
+// PRIME_QUADRATIC_TENSORS    tensors that they are cut into (default 1), then with names of 250 characters, which JSON escapes
 // PRIME_QUADRATIC_DELAY_MS   time that an inner step takes (default 0), so that tests find runs in the middle of a step
 // PRIME_QUADRATIC_HELD_AT    the outer step in whose inner steps it stays (default 0: none), while the file PRIME_QUADRATIC_HELD_BY
 //                            exists: what a test does meanwhile cannot come too late
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <prime/session.hpp>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -39,10 +41,23 @@ double loss_of(const std::vector<float>& x, float target) {
   return sum / static_cast<double>(x.size());
 }
 
+prime::Result<void> bind_tensors(prime::Session& session, std::span<float> x, std::uint64_t tensors) {
+  if (tensors == 1) return session.bind({"x", {static_cast<std::int64_t>(x.size())}, x});
+  for (std::uint64_t i = 0; i < tensors; ++i) {
+    auto name = std::to_string(i);
+    while (name.size() < 250) name += R"(\")";
+    name.resize(250);
+    const auto begin = x.size() * i / tensors;
+    const auto values = x.subspan(begin, x.size() * (i + 1) / tensors - begin);
+    PRIME_CHECK(session.bind({name, {static_cast<std::int64_t>(values.size()), 1}, values}));
+  }
+  return {};
+}
+
 prime::Result<void> train(prime::Session& session) {
   const std::chrono::milliseconds delay{from_environment("PRIME_QUADRATIC_DELAY_MS", 0)};
   std::vector<float> x(std::max<std::uint64_t>(1, from_environment("PRIME_QUADRATIC_ELEMENTS", 1000)), 4.0F);
-  PRIME_CHECK(session.bind({"x", {static_cast<std::int64_t>(x.size())}, x}));
+  PRIME_CHECK(bind_tensors(session, x, std::min<std::uint64_t>(x.size(), from_environment("PRIME_QUADRATIC_TENSORS", 1))));
   for (;;) {
     PRIME_TRY(auto step, session.next_outer_step());
     if (!step) break;
@@ -72,6 +87,7 @@ int main() {
   auto session = prime::Session::attach();
   const auto outcome = session ? train(*session) : prime::Result<void>{prime::fail(session.error())};
   if (outcome) return 0;
+  if (session) session->fail(outcome.error());
   std::fputs(prime::render(outcome.error()).c_str(), stderr);
   return prime::info(outcome.error().name).exit_code;
 }

@@ -24,7 +24,7 @@ namespace prime {
 
 /// One contiguous tensor of f32 in host memory, read and written in place. Shape in elements, row-major.
 struct TensorView {
-  std::string name;  ///< 1 … 256 printable ASCII characters, unique in the session
+  std::string name;  ///< 1 … 256 printable ASCII characters, unique in the session; not `__metadata__`
   std::vector<std::int64_t> shape;
   std::span<float> data;  ///< as many values as the product of `shape`
 };
@@ -134,9 +134,11 @@ class Session {
   [[nodiscard]] const std::string& replica() const;
 
   /// Binds tensors; all calls come before the first next_outer_step, in the same order on every peer (that holds the same shard).
+  /// LayoutUnusable for what no checkpoint could hold (docs/EMBEDDING.md, "Limits of a model"); the rest of it next_outer_step refuses.
   Result<void> bind(const TensorView& tensor);
   /// Small files to be put into each checkpoint directory (`config.json`, tokenizer), by name: plain names of at most 100
-  /// characters, at most 64 files of 16 MiB. What is refused ends the session; the next call that can fail tells.
+  /// characters that a checkpoint does not have itself, at most 64 files of 16 MiB. What is refused ends the session; the next call that
+  /// can fail tells.
   void export_file(std::string name, std::string content);
 
   /// Waits for the next outer step and loads the shared parameters into the bound tensors; empty when the run is done.

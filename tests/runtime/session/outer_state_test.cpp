@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(layouts_differ_in_digest_when_names_shapes_or_order_differ)
 BOOST_AUTO_TEST_CASE(impossible_layouts_are_refused) {
   const auto refused = [](std::vector<TensorShape> tensors) {
     const auto layout = make_layout(std::move(tensors));
-    return !layout && layout.error().name == ErrorName::LayoutMismatch;
+    return !layout && layout.error().name == ErrorName::LayoutUnusable;
   };
   BOOST_TEST(refused({}));
   BOOST_TEST(refused({{"", {1}}}));
@@ -251,6 +251,21 @@ BOOST_AUTO_TEST_CASE(impossible_layouts_are_refused) {
   BOOST_TEST(refused({{"a", {std::int64_t{1} << 32, std::int64_t{1} << 32}}}));
   BOOST_TEST(refused({{"a", {std::int64_t{1} << 40}}, {"b", {1}}}));
   BOOST_TEST(refused({{"a", std::vector<std::int64_t>(17, 1)}}));
+  BOOST_TEST(refused({{"__metadata__", {1}}}), "a word of the checkpoint's format");
+}
+
+BOOST_AUTO_TEST_CASE(a_refused_layout_says_what_where_how_much_and_what_to_do) {
+  ModelLimits limits;
+  limits.tensors = 2;
+  limits.elements = 10;
+  const auto why = [&](std::vector<TensorShape> tensors) { return make_layout(std::move(tensors), limits).error().detail; };
+  BOOST_TEST(why({{"a", {1}}, {"b", {1}}, {"c", {1}}}) == "3 tensors are bound, and a model has at most 2: merge small ones");
+  BOOST_TEST(why({{"a", {6}}, {"b", {5}}}) == "with `b` the tensors have more than 10 values, which is the most of a whole model");
+  BOOST_TEST(why({{"a", {11}}}) == "`a` has more than 10 values, which is the most of a whole model");
+  BOOST_TEST(why({{"a", {3, 0}}}) == "`a` has an extent of 0: leave out a tensor without values");
+  BOOST_TEST(why({{"tab\there", {1}}}) == "character 3 of a tensor's name, after `tab`, is not printable ASCII: rename the tensor");
+  BOOST_TEST(why({{std::string(300, 'n'), {1}}}) ==
+             "`" + std::string(40, 'n') + "…`, a tensor's name, has 300 characters: shorten it to 256");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

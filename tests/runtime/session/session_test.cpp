@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <fcntl.h>
+#include <functional>
 #include <future>
 #include <prime/session.hpp>
 #include <sys/wait.h>
@@ -136,6 +137,43 @@ BOOST_AUTO_TEST_CASE(a_session_trains_to_the_same_bits_as_the_reference) {
   BOOST_TEST(seen.x == reference.values);
   BOOST_REQUIRE(seen.commits.size() == 5U);
   for (std::size_t i = 0; i < 5; ++i) BOOST_TEST((seen.commits[i].state == digests[i] && seen.commits[i].peers == 1));
+}
+
+BOOST_AUTO_TEST_CASE(what_no_checkpoint_could_hold_is_refused_before_the_agent_is_asked) {
+  const auto errors_of = [](const std::function<void(Session&, std::vector<Error>&)>& act, bool told) {
+    Puppeteer agent;
+    agent.welcome();
+    auto session = Session::attach().value();
+    std::vector<Error> errors;
+    act(session, errors);
+    Packet packet;
+    BOOST_TEST((agent.socket.receive(packet) == (told ? ReceiveOutcome::Received : ReceiveOutcome::Closed)));
+    if (told) BOOST_TEST((std::get<wire::Failure>(wire::decode_to_agent(packet.bytes).value()).error == errors.back()));
+    return errors;
+  };
+  std::vector<float> x(1);
+  const auto too_many = errors_of(
+      [&](Session& session, std::vector<Error>& errors) {
+        errors.push_back(session.bind({"__metadata__", {}, x}).error());
+        for (std::size_t i = 0; i < MODEL_LIMITS.tensors; ++i) must(session.bind({"x", {}, x}));
+        errors.push_back(session.bind({"x", {}, x}).error());
+        errors.push_back(session.next_outer_step().error());
+      },
+      true);
+  BOOST_REQUIRE(too_many.size() == 3U);
+  for (const auto& error : too_many) BOOST_TEST((error.name == ErrorName::LayoutUnusable), to_string(error));
+  BOOST_TEST(too_many[1].detail == "100001 tensors are bound, and a model has at most 100000: merge small ones");
+  BOOST_TEST(too_many[2].detail == "`x` is bound twice");
+  for (const std::string name : {"model.safetensors", "prime", ".hidden", "a/b", ""}) {
+    const auto exported = errors_of(
+        [&](Session& session, std::vector<Error>& errors) {
+          session.export_file(name, "content");
+          must(session.bind({"x", {}, x}));
+          errors.push_back(session.next_outer_step().error());
+        },
+        false);
+    BOOST_TEST((exported.at(0).detail.find("no plain file name, or that of a file of the checkpoint itself") != std::string::npos), name);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(many_tensors_with_long_names_are_bound_in_several_packets) {
@@ -293,7 +331,7 @@ BOOST_AUTO_TEST_CASE(misuse_is_named_and_does_not_hang) {
   agent.segments();
   agent.begin(1);
   const auto names = client.get();
-  const std::vector expected{ErrorName::LayoutMismatch, ErrorName::LayoutMismatch, ErrorName::Usage,
+  const std::vector expected{ErrorName::LayoutUnusable, ErrorName::LayoutUnusable, ErrorName::Usage,
                              ErrorName::Usage,          ErrorName::Usage,          ErrorName::Usage};
   BOOST_TEST((names == expected));
 }

@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(what_the_agent_says_arrives_whole) {
   BOOST_TEST((begin.state == Digest{0x1234, 0xffffffffffffffff} && begin.slot == 1));
   const auto committed = round_trip(wire::StepCommitted{{OuterStep{5}, Revision{5}, Digest{1, 2}, 3}, 0});
   BOOST_TEST((committed.committed.revision == Revision{5} && committed.committed.state == Digest{1, 2} && committed.committed.peers == 3));
-  BOOST_TEST(round_trip(wire::Segments{MAX_ELEMENTS}).elements == MAX_ELEMENTS);
+  BOOST_TEST(round_trip(wire::Segments{MODEL_LIMITS.elements}).elements == MODEL_LIMITS.elements);
   BOOST_TEST(round_trip(wire::Finish{{{0, 2}, false}, Revision{9}, {}, 1}).plan.evaluate.of == 2U);
   BOOST_TEST(!round_trip(wire::Stop{}).error);
   const auto error = Error(ErrorName::RunFull, "8 of 8").with_context("joining");

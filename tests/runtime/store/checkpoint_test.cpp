@@ -60,6 +60,25 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_comes_back_as_it_was) {
   BOOST_TEST(content_of(*path / "config.json") == "{}\n");
 }
 
+BOOST_AUTO_TEST_CASE(a_checkpoint_is_tried_out_beforehand_and_leaves_nothing) {
+  const ScratchDirectory scratch;
+  const Sample sample;
+  BOOST_REQUIRE(rehearse_checkpoint(scratch.path() / "new", OuterStep{60}, sample.content.parameters));
+  BOOST_TEST(names_in(scratch.path() / "new").empty());
+  const auto problem = [&](const fs::path& directory, const std::vector<NamedTensor>& tensors) {
+    const auto done = rehearse_checkpoint(directory, OuterStep{60}, tensors);
+    return done ? std::string{} : to_string(done.error());
+  };
+  BOOST_TEST(problem(scratch.path(), {{"twice", {1}, {}}, {"twice", {1}, {}}}).find("two tensors are called `twice`") != std::string::npos);
+  // The directory itself fits into the longest path; the file of the momentum does not.
+  auto deep = scratch.path();
+  while (deep.native().size() < 4000) deep /= std::string(std::min<std::size_t>(200, 4050 - deep.native().size()), 'd');
+  BOOST_TEST(problem(deep, sample.content.parameters).find("File name too long") != std::string::npos);
+  put(scratch.path() / "file", "");
+  BOOST_TEST(problem(scratch.path() / "file" / "x", sample.content.parameters).find("Not a directory") != std::string::npos);
+  BOOST_TEST(!fs::exists(scratch.path() / "step-000060"));
+}
+
 BOOST_AUTO_TEST_CASE(a_part_of_a_model_says_which_it_is_and_a_whole_one_says_nothing) {
   auto state = Sample{}.content.state;
   BOOST_TEST(format_state(state).find("shard") == std::string::npos);

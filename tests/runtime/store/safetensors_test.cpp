@@ -2,9 +2,14 @@
 #include "runtime/store/safetensors.hpp"
 
 #include <array>
+#include <chrono>
+#include <csignal>
 #include <cstring>
 #include <limits>
+#include <numeric>
+#include <sys/resource.h>
 
+#include "messages/tensor_shape.hpp"
 #include "scratch.hpp"
 
 BOOST_AUTO_TEST_SUITE(safetensors)
@@ -27,7 +32,116 @@ bool refused(const std::filesystem::path& path) {
   return !reader && reader.error().name == ErrorName::CheckpointCorrupt;
 }
 
+/// So many tensors of one value each, with the longest names and the most dimensions that can be bound; JSON escapes each of their
+/// characters.
+std::vector<NamedTensor> widest_tensors(std::size_t count, std::span<const float> values) {
+  std::vector<NamedTensor> tensors;
+  for (std::size_t i = 0; i < count; ++i) {
+    auto name = std::to_string(i);
+    name.insert(0, MODEL_LIMITS.name_bytes - name.size(), i % 2 == 0 ? '"' : '\\');
+    tensors.push_back({std::move(name), std::vector<std::int64_t>(MODEL_LIMITS.dimensions, 1), values.subspan(i, 1)});
+  }
+  return tensors;
+}
+
+/// To write and to read them: the best of three times.
+double seconds_for(const std::filesystem::path& folder, std::size_t count) {
+  const std::vector<float> values(count);
+  const auto tensors = widest_tensors(count, values);
+  const auto seconds = [begun = std::chrono::steady_clock::now()] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  };
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 3; ++i) {
+    const auto path = folder / (std::to_string(count) + "-" + std::to_string(i));
+    const double begun = seconds();
+    BOOST_REQUIRE(write_safetensors(path, tensors));
+    const double written = seconds();
+    BOOST_REQUIRE(SafetensorsReader::open(path));
+    const double read = seconds();
+    BOOST_TEST_MESSAGE(count << " tensors: " << written - begun << " s to write, " << read - written << " s to read");
+    best = std::min(best, read - begun);
+  }
+  return best;
+}
+
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(as_many_tensors_as_can_be_bound_with_the_longest_names_are_written_and_found_again) {
+  const ScratchDirectory scratch;
+  std::vector<float> values(MODEL_LIMITS.tensors);
+  std::iota(values.begin(), values.end(), 0.0F);
+  const auto tensors = widest_tensors(values.size(), values);
+  for (const auto& tensor : tensors) BOOST_REQUIRE(count_elements({tensor.name, tensor.shape}));
+  const auto path = scratch.path() / "x.safetensors";
+  const auto written = write_safetensors(path, tensors);
+  BOOST_REQUIRE(written);
+  const auto reader = SafetensorsReader::open(path);
+  BOOST_REQUIRE(reader);
+  BOOST_REQUIRE(reader->tensors().size() == tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    BOOST_REQUIRE((reader->tensors()[i].name == tensors[i].name && reader->tensors()[i].shape == tensors[i].shape));
+    BOOST_REQUIRE(reader->tensors()[i].offset_bytes + (tensors.size() - i) * sizeof(float) == written->bytes);
+  }
+  // One more is refused by both sides: the writer by name, the reader although somebody else wrote it.
+  auto more = tensors;
+  more.push_back({"one more", {}, std::span{values}.first(1)});
+  const auto refusal = write_safetensors(scratch.path() / "y", more);
+  BOOST_REQUIRE(!refusal);
+  BOOST_TEST((refusal.error() == Error{ErrorName::LayoutUnusable, "100001 tensors: a file holds at most 100000"}));
+  std::string header = "{";
+  for (std::size_t i = 0; i <= MODEL_LIMITS.tensors; ++i)
+    header += (i > 0 ? ",\"" : "\"") + std::to_string(i) + R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]})";
+  put_file(path, header + "}", 0);
+  BOOST_TEST(refused(path));
+}
+
+BOOST_AUTO_TEST_CASE(the_time_for_a_header_grows_as_the_number_of_tensors_does) {
+  const ScratchDirectory scratch;
+  const double few = seconds_for(scratch.path(), 10'000);
+  const double many = seconds_for(scratch.path(), 100'000);
+  // Ten times as many take ten times as long; a hundred times if each looked at all the others.
+  BOOST_TEST(many < 30 * few);
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_found_out_without_its_values) {
+  const ScratchDirectory scratch;
+  const auto path = scratch.path() / "x.safetensors";
+  const auto problem = [&](const std::filesystem::path& at, const std::vector<NamedTensor>& tensors,
+                           const ModelLimits& limits = MODEL_LIMITS) {
+    std::filesystem::remove(path);
+    const auto done = rehearse_safetensors(at, tensors, limits);
+    return done ? std::string{} : to_string(done.error());
+  };
+  // 2.4 GB, of which not a byte is written.
+  BOOST_TEST(problem(path, {{"large", {600'000'000}, {}}, {"\"\\", {}, {}}}) == "");
+  BOOST_TEST(std::filesystem::file_size(path) > 2'400'000'000);
+  BOOST_TEST(problem(path, {{"a", {1}, {}}, {"a", {1}, {}}}).find("two tensors are called `a`") != std::string::npos);
+  BOOST_TEST(problem(path, {{"__metadata__", {1}, {}}}).find("rename the tensor") != std::string::npos);
+  ModelLimits narrow;
+  narrow.header_bytes = 96;
+  const auto too_long = problem(path, {{"layers.0.weight", {1}, {}}}, narrow);
+  BOOST_TEST(too_long.find("take 104 bytes in a safetensors file, which has room for 96: merge small tensors") != std::string::npos,
+             too_long);
+  narrow.header_bytes = 104;
+  BOOST_TEST(problem(path, {{"layers.0.weight", {1}, {}}}, narrow) == "");
+  BOOST_TEST(problem(scratch.path() / std::string(300, 'n'), {{"a", {1}, {}}}).find("File name too long") != std::string::npos);
+  BOOST_TEST(problem(scratch.path() / "nowhere" / "x", {{"a", {1}, {}}}).find("No such file or directory") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_file_longer_than_the_process_may_write_is_named_and_does_not_kill_it) {
+  const ScratchDirectory scratch;
+  rlimit before{};
+  BOOST_REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const rlimit narrow{std::min<rlim_t>(1 << 20, before.rlim_max), before.rlim_max};
+  BOOST_REQUIRE(::setrlimit(RLIMIT_FSIZE, &narrow) == 0);
+  const auto done = rehearse_safetensors(scratch.path() / "x", std::vector<NamedTensor>{{"a", {300'000}, {}}});
+  BOOST_REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  BOOST_REQUIRE(!done);
+  BOOST_TEST((done.error().name == ErrorName::StorageFailed));
+  BOOST_TEST(done.error().detail.find("x would have 1200104 bytes, and this process may write 1048576 (`ulimit -f`)") != std::string::npos,
+             done.error().detail);
+}
 
 BOOST_AUTO_TEST_CASE(a_file_has_exactly_the_bytes_of_the_format) {
   const ScratchDirectory scratch;
@@ -80,13 +194,13 @@ BOOST_AUTO_TEST_CASE(tensors_that_cannot_be_written_are_refused_before_a_file_ex
   for (const auto& tensors : std::vector<std::vector<NamedTensor>>{{{"twice", {2}, data}, {"twice", {2}, data}},
                                                                    {{"", {2}, data}},
                                                                    {{"__metadata__", {2}, data}},
-                                                                   {{std::string(TENSOR_NAME_BYTES_MAX + 1, 'n'), {2}, data}},
+                                                                   {{std::string(MODEL_LIMITS.name_bytes + 1, 'n'), {2}, data}},
                                                                    {{"short", {3}, data}},
                                                                    {{"negative", {-1, -2}, data}},
                                                                    {{"overflow", {INT64_MAX, INT64_MAX, 2}, data}}}) {
     const auto written = write_safetensors(path, tensors);
     BOOST_REQUIRE(!written);
-    BOOST_TEST((written.error().name == ErrorName::LayoutMismatch));
+    BOOST_TEST((written.error().name == ErrorName::LayoutUnusable));
     BOOST_TEST(!std::filesystem::exists(path));
   }
 }
@@ -102,16 +216,29 @@ BOOST_AUTO_TEST_CASE(a_header_that_lies_is_refused) {
   put_file(path, good, 9);
   BOOST_TEST(refused(path), "longer than its header says");
   for (const std::string header :
-       {R"()", R"([])", R"({"a":)", R"({"a":{"dtype":"F16","shape":[4],"data_offsets":[0,8]}})",
-        R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})",
+       {R"()",
+        R"([])",
+        R"({"a":)",
+        R"({"a":{"dtype":"F16","shape":[4],"data_offsets":[0,8]}})",
+        R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})",
+        R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})",
         R"({"a":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}})",
         R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})",
-        R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,8]}})",
-        R"({"a":{"dtype":"F32","shape":[2]}})", R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"more":1}})",
+        R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})",
+        R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,8]}})",
+        R"({"a":{"dtype":"F32","shape":[2]}})",
+        R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"more":1}})",
         R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
         R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
         R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
-        R"({"":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})"}) {
+        R"({"":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
+        R"({"a":1})",
+        R"({"a":[0,8]})",
+        R"({"__metadata__":1})",
+        R"({"a":{"dtype":"F32","dtype":"F32","data_offsets":[0,8]}})",
+        R"({"a":{"dtype":"F32","shape":[[2]],"data_offsets":[0,8]}})",
+        R"({"a":{"dtype":"F32","shape":{"0":2},"data_offsets":[0,8]}})",
+        R"({"a":{"dtype":"F32","shape":[2,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"data_offsets":[0,8]}})"}) {
     put_file(path, header, 8);
     BOOST_TEST(refused(path), header);
   }
