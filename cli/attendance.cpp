@@ -73,6 +73,8 @@ void Attendance::show_news() {
   for (const auto& observed : observer_.update()) {
     if (observed.source != "coordinator") continue;
     tell_of_the_end(observed.line);
+    if (observed.line.event == "data_founded")
+      terminal_.say("Data", harmless(telemetry::text_field(observed.line.fields, "data").value_or("")));
     const auto row = table_.apply(observed.line);
     if (!row || terminal_.json()) continue;
     if (!header_shown_) reader_gone_ = !terminal_.print(table_.header()) || reader_gone_;

@@ -48,7 +48,7 @@ const std::vector<WordGroup>& glossary() {
            {"revision", "version of the shared state: the number of outer steps that are committed in it"},
            {"digest", "hash of the shared state (parameters, momentum, counters); equal digests mean equal bits"},
            {"weight", "what a contribution counts for in the mean: the tokens that it was trained on"},
-           {"held-out loss", "mean loss, in nats for each token, on files that no peer trains on"},
+           {"held-out loss", "mean loss, in nats for each token, on text that no peer trains on"},
            {"nat", "unit of a loss: the natural logarithm of one over the probability; 1 nat is 1.44 bits"},
        }},
       {"The wire",

@@ -29,7 +29,10 @@ void tell(Terminal& terminal, const store::JournalLine& line, bool& entered) {
   if (line.event == "shard_waits")
     terminal.say("Waiting", harmless("for " + text_field(fields, "missing").value_or("") + " of replica " + replica), Role::Degraded);
   if (line.event == "replica_whole") terminal.say("Replica", harmless(replica) + " is whole");
-  if (line.event == "trainer_bound") terminal.say("Trainer", "pid " + std::to_string(count_field(fields, "trainer_pid").value_or(0)));
+  if (line.event == "trainer_bound") {
+    terminal.say("Trainer", "pid " + std::to_string(count_field(fields, "trainer_pid").value_or(0)));
+    if (const auto data = text_field(fields, "data")) terminal.say("Data", harmless(*data));
+  }
   if (line.event == "trainer_restarting") terminal.say("Trainer", "starts again: " + reason, Role::Degraded);
   if (line.event == "state_fetching") terminal.say("Fetching", "revision " + std::to_string(count_field(fields, "revision").value_or(0)));
   if (line.event == "outer_step_begun" && !std::exchange(entered, true)) terminal.say("Entered", "at " + step_text(fields));

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "messages/data_identity.hpp"
 #include "messages/errors.hpp"
 #include "messages/ids.hpp"
 #include "messages/shared_list.hpp"
@@ -72,10 +73,11 @@ struct Seated {
   Digest layout;  ///< digest of names, shapes, dtypes; must equal the run's
   std::uint64_t elements = 0;
   std::uint32_t trainer_pid = 0;
+  DataIdentity data = {};  ///< must equal the run's, where both are told
 };
 template <class Inspector>
 auto inspect(Inspector& f, Seated& x) {
-  return f(x.revision, x.state, x.layout, x.elements, x.trainer_pid);
+  return f(x.revision, x.state, x.layout, x.elements, x.trainer_pid, x.data);
 }
 
 /// Coordinator → joiner: fetch this revision from that peer. Answered by Fetched or FetchFailed.

@@ -146,6 +146,7 @@ Snapshot snapshot(const State& s) {
                 .finalist = s.finalist,
                 .layout = s.layout,
                 .elements = s.elements,
+                .data = s.data,
                 .digest = s.digest,
                 .revision = s.revision,
                 .cursor = s.cursor,
@@ -215,8 +216,9 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
     peer.seat = Seat::Member;
     peer.absent = true;
     peer.since = peer.heard = now;
-    peer.seated = Seated{snapshot.revision, snapshot.digest.value_or(Digest{}), snapshot.layout.value_or(Digest{}), snapshot.elements,
-                         kept.trainer_pid};
+    peer.seated = Seated{
+        snapshot.revision, snapshot.digest.value_or(Digest{}), snapshot.layout.value_or(Digest{}), snapshot.elements, kept.trainer_pid,
+        snapshot.data};
     peer.contributes = kept.contributes;
     peer.begun = kept.begun;
     peer.first_sample = kept.first_sample;
@@ -235,6 +237,7 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
   if (!snapshot.members.empty() || snapshot.last_commit) {
     state.layout = snapshot.layout;
     state.elements = snapshot.elements;
+    state.data = snapshot.data;
     state.digest = snapshot.digest;
   }
   state.revision = snapshot.revision;

@@ -201,6 +201,7 @@ struct Snapshot {
   std::optional<PeerId> finalist;
   std::optional<Digest> layout;
   std::uint64_t elements = 0;
+  DataIdentity data = {};
   std::optional<Digest> digest;
   Revision revision;
   std::uint64_t cursor = 0;
@@ -236,6 +237,7 @@ struct State {
   std::optional<Instant> thawed;  ///< when it noticed last that it had been frozen itself
   std::optional<Digest> layout;   ///< set by the founder
   std::uint64_t elements = 0;
+  DataIdentity data;             ///< of the first who told; nobody yet: of no digest
   std::optional<Digest> digest;  ///< of the shared state at `revision`; empty before there is a founder
   Revision revision;
   OuterStep step{1};            ///< the one being worked on

@@ -1,6 +1,7 @@
 #include "actors/coordinator/grid_words.hpp"
 
 #include <algorithm>
+#include <array>
 #include <tuple>
 #include <utility>
 
@@ -23,11 +24,24 @@ Digest join(Grid& grid, const Messages& said, Member member) {
   return whole;
 }
 
+/// The shards of a replica train on the same samples: what one of them tells counts for all who do not. Of two that differ none is the
+/// run's, unless the run's is that of both.
+DataIdentity data_of(const std::vector<Seated>& said) {
+  DataIdentity one;
+  for (const auto& m : said) {
+    if (!m.data.told() || m.data.digest == one.digest) continue;
+    if (!one.told()) one = m.data;
+    else one = {combined(std::array{one.digest, m.data.digest}), one.summary + " on one shard and " + m.data.summary + " on another"};
+  }
+  return one;
+}
+
 Seated as_one(Grid& grid, const std::vector<Seated>& said) {
   auto one = said.front();
   one.state = join(grid, said, &Seated::state);
   std::vector<Digest> layouts;
   one.elements = 0;
+  one.data = data_of(said);
   for (const auto& m : said) {
     layouts.push_back(m.layout);
     one.elements += m.elements;

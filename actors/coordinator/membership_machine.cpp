@@ -161,6 +161,18 @@ std::string seated(State& state, PeerId from, const Seated& message, Instant now
             now, effects);
     return "layout differs";
   }
+  if (message.data.told() && !state.data.told()) {
+    state.data = message.data;
+    state.data.summary.resize(std::min(state.data.summary.size(), MAX_DATA_SUMMARY_BYTES));
+    effects.emplace_back(peer_record("data_founded", peer).with("data", state.data.summary));
+  }
+  // Who trains on other samples under the same numbers trains on some that others hold out.
+  if (message.data.told() && message.data.digest != state.data.digest) {
+    dismiss(state, from,
+            Error{ErrorName::DataMismatch, "this peer finds " + message.data.summary + "; the run trains on " + state.data.summary}, now,
+            effects);
+    return "data differs";
+  }
   peer.seated = message;
   effects.emplace_back(
       peer_record("peer_seated", peer).with("trainer_pid", std::uint64_t{message.trainer_pid}).with("digest", to_string(message.state)));

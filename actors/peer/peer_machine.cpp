@@ -48,15 +48,21 @@ class Handler {
   std::string operator()(const TrainerBound& event) {
     s_.trainer_bound = true;
     s_.trainer_pid = event.pid;
-    record(Record{"trainer_bound"}.with("trainer_pid", std::uint64_t{event.pid}).with("elements", event.elements));
+    auto bound = Record{"trainer_bound"}.with("trainer_pid", std::uint64_t{event.pid}).with("elements", event.elements);
+    record(event.data.told() ? std::move(bound).with("data", event.data.summary) : std::move(bound));
     if (s_.phase == Phase::Seating) {
       s_.layout = event.layout;
+      s_.data = event.data;
       s_.elements = event.elements;
       s_.digest = event.state;
       s_.revision = event.revision;
       return take_seat();
     }
     if (event.layout != s_.layout) return ties_.give_up(Error{ErrorName::LayoutMismatch, "the restarted trainer binds other tensors"});
+    if (event.data.digest != s_.data.digest) {
+      return ties_.give_up(
+          Error{ErrorName::DataMismatch, "the restarted trainer finds " + event.data.summary + "; before it found " + s_.data.summary});
+    }
     if (trains()) emit(BeginTraining{*s_.begin});
     if (s_.phase == Phase::Finishing && !s_.saving) evaluate();
     return "the trainer is back";
@@ -428,7 +434,7 @@ class Handler {
   std::string take_seat() {
     s_.fetch.reset();
     s_.phase = Phase::Waiting;
-    tell(Seated{s_.revision, s_.digest, s_.layout, s_.elements, s_.trainer_pid});
+    tell(Seated{s_.revision, s_.digest, s_.layout, s_.elements, s_.trainer_pid, s_.data});
     return "seated";
   }
 

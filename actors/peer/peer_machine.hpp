@@ -85,6 +85,7 @@ struct State {
   std::uint32_t trainer_pid = 0;
   std::uint64_t elements = 0;
   Digest layout;
+  DataIdentity data;
   Revision revision;
   Digest digest;
   std::optional<BeginStep> begin;      ///< the step being worked on
@@ -135,6 +136,7 @@ struct TrainerBound {
   Digest state;       ///< of the agent's outer state after binding
   Revision revision;  ///< of that state: above 0 when it was read from a checkpoint
   std::uint32_t pid = 0;
+  DataIdentity data = {};
 };
 /// The trainer's parameters were taken as this step's contribution, and are finite.
 struct TrainerContributed {

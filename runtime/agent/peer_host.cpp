@@ -106,6 +106,7 @@ void PeerHost::launch() {
   }
   trainer_ = std::move(*host);
   stop_cause_.reset();
+  data_ = {};
   progress_ = monotonic_now();
   const wire::Welcome hello{options_.run,
                             options_.self,
@@ -129,6 +130,10 @@ void PeerHost::on_trainer(TrainerEvent event) {
                    if (export_files_.size() == EXPORT_FILES_MAX && !export_files_.contains(e.name))
                      refuse(Error{ErrorName::TrainerProtocol, "too many exported files"});
                    else export_files_[e.name] = std::move(e.content);
+                 },
+                 [&](TrainerDescribed& e) {
+                   const Lock lock(mutex_);
+                   data_ = std::move(e.data);
                  },
                  [&](const TrainerInitial&) { on_initial(); },
                  [&](const TrainerInner& e) {
@@ -182,8 +187,8 @@ void PeerHost::on_initial() {
     }
     trainer_ready_ = true;
     progress_.reset();
-    event = peer::TrainerBound{state_->layout().digest(), state_->layout().elements(), state_->digest(), state_->counters().revision,
-                               trainer_->pid()};
+    event = peer::TrainerBound{
+        state_->layout().digest(), state_->layout().elements(), state_->digest(), state_->counters().revision, trainer_->pid(), data_};
   }
   options_.report(event);
 }

@@ -110,6 +110,7 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   std::optional<Error> stop_cause_;  ///< why we stopped it, when the fault was its own
   std::optional<OuterState> state_;
   std::map<std::string, std::string> export_files_;
+  DataIdentity data_;  ///< that this life of the trainer told
   std::optional<BeginStep> pending_begin_;
   std::optional<RunDone> pending_finish_;
   std::uint32_t last_peers_ = 0;

@@ -19,6 +19,7 @@ auto TrainerDialogue::accept(wire::ToAgent message, std::vector<Descriptor> desc
   return std::visit(overloaded{
                         [&](wire::Bind& m) { return on(std::move(m)); },
                         [&](wire::Export& m) { return on_export(m, descriptors.front()); },
+                        [&](wire::Data& m) { return on(std::move(m)); },
                         [&](wire::Initial& m) { return on(m); },
                         [&](wire::Inner& m) { return on(m, now); },
                         [&](wire::Alive& m) { return on(m, now); },
@@ -44,6 +45,11 @@ auto TrainerDialogue::on_export(const wire::Export& exported, const Descriptor& 
   if (++exports_ > EXPORT_FILES_MAX) return refuse("too many exported files");
   PRIME_TRY(auto content, read_memory_file(file, EXPORT_BYTES_MAX));
   return TrainerExported{exported.name, std::move(content)};
+}
+
+auto TrainerDialogue::on(wire::Data data) -> Outcome {
+  if (bound_ || std::exchange(described_, true)) return refuse("the data was described twice, or after the tensors were bound");
+  return TrainerDescribed{std::move(data.data)};
 }
 
 auto TrainerDialogue::on(const wire::Initial&) -> Outcome {

@@ -30,6 +30,7 @@ class TrainerDialogue {
   using Outcome = Result<std::optional<TrainerEvent>>;
   Outcome on(wire::Bind bind);
   Outcome on_export(const wire::Export& exported, const Descriptor& file);
+  Outcome on(wire::Data data);
   Outcome on(const wire::Initial& initial);
   Outcome on(const wire::Inner& inner, Instant now);
   Outcome on(const wire::Alive& alive, Instant now);
@@ -39,6 +40,7 @@ class TrainerDialogue {
   std::vector<TensorShape> tensors_;
   std::size_t exports_ = 0;
   bool bound_ = false;
+  bool described_ = false;
   bool segments_sent_ = false;
   bool initial_received_ = false;
   OuterStep step_;  ///< begun last; 0 before the first

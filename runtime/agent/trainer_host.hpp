@@ -39,6 +39,10 @@ struct TrainerExported {
   std::string name;
   std::string content;
 };
+/// Before TrainerBound, if it tells.
+struct TrainerDescribed {
+  DataIdentity data;
+};
 /// The local region holds the trainer's initial values. Comes after `segments`, on restarts too.
 struct TrainerInitial {};
 /// Progress in the step that was begun last; a sign of life. Thinned out: totals may skip, `TrainerContributed` has the last word.
@@ -65,8 +69,8 @@ struct TrainerFailed {
 struct TrainerLost {
   Error cause;
 };
-using TrainerEvent = std::variant<TrainerBound, TrainerExported, TrainerInitial, TrainerInner, TrainerAlive, TrainerContributed,
-                                  TrainerFinal, TrainerLeft, TrainerFailed, TrainerLost>;
+using TrainerEvent = std::variant<TrainerBound, TrainerExported, TrainerDescribed, TrainerInitial, TrainerInner, TrainerAlive,
+                                  TrainerContributed, TrainerFinal, TrainerLeft, TrainerFailed, TrainerLost>;
 
 /// Called on the host's own thread, one event at a time; must not block and must not destroy the host. Commands are allowed.
 /// The destructor waits for a call in progress: do not destroy a host while holding a lock that its handler takes.

@@ -54,16 +54,20 @@ void add_model(std::vector<Field>& t) {
 void add_data(std::vector<Field>& t) {
   t.push_back({"data", "what is trained on, and what is held out", Section{}});
   t.push_back({"data.source", "kind of the data", CHOICE(shared.data.source, "text")});
-  t.push_back({"data.path", "directory, read with its subfolders, or a file, on every peer; `local.data_path` replaces it on one",
+  t.push_back({"data.path",
+               "directory, read with its subfolders and what links lead to, or a file, with the same content on every peer; "
+               "`local.data_path` replaces it on one",
                Text{AT(shared.data.path), PATH_RULE}});
-  t.push_back({"data.include", "glob on the file name, without its folder", Text{AT(shared.data.include), GLOB_RULE}});
-  t.push_back({"data.per_file", "at most this much of the start of a file; more than `model.context`",
-               ByteCount{AT(shared.data.per_file_bytes), 2, GIB}});
+  t.push_back({"data.include", "glob on the file name, without its folder; of what it matches plain text is read, and the rest passed over",
+               Text{AT(shared.data.include), GLOB_RULE}});
+  t.push_back({"data.per_file", "at most this much of the start of a file, so that no long one dominates; more than `model.context`",
+               ByteCount{AT(shared.data.per_file_bytes), 2, 1024 * GIB}});
   t.push_back({"data.tokenizer", "how text becomes token ids", CHOICE(shared.data.tokenizer, "bytes")});
-  t.push_back({"data.held_out", "share of the files that is never trained on",
+  t.push_back({"data.held_out",
+               "share of the files that is never trained on, chosen by their names; of one file, or of few, the end of each",
                Percentage{AT(shared.data.held_out_percent), {.minimum = 0, .maximum = 50}}});
-  t.push_back(
-      {"data.held_out_per_file", "at most this much of a held-out file", ByteCount{AT(shared.data.held_out_per_file_bytes), 2, GIB}});
+  t.push_back({"data.held_out_per_file", "at most this much of a held-out file",
+               ByteCount{AT(shared.data.held_out_per_file_bytes), 2, 1024 * GIB}});
   t.push_back({"data.held_out_limit", "held-out bytes that are evaluated in all, files in the order of their hash",
                ByteCount{AT(shared.data.held_out_limit_bytes), 2, 1024 * GIB}});
   t.push_back({"data.seed", "of the order of samples", Integer{AT(shared.data.seed), 0, ANY}});

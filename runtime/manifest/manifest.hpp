@@ -56,14 +56,14 @@ struct Model {
 /// Which bytes are trained on and which are held out. Files, not bytes, are held out, so that no sample leaks.
 struct Data {
   DataSource source = DataSource::Text;
-  std::string path = "/usr/include";        ///< directory or file, read recursively; `local.data_path` may replace it
-  std::string include = "*.h*";             ///< glob on the file name (not on its folder)
-  std::uint64_t per_file_bytes = 32 * KIB;  ///< `per_file`: at most this much of the start of a file; more than `context`
+  std::string path = "/usr/include";          ///< directory or file, read recursively; `local.data_path` may replace it
+  std::string include = "*";                  ///< glob on the file name (not on its folder)
+  std::uint64_t per_file_bytes = 1024 * GIB;  ///< `per_file`: at most this much of the start of a file; more than `context`
   Tokenizer tokenizer = Tokenizer::Bytes;
-  double held_out_percent = 5;                      ///< `held_out`: share of the files that is never trained on; 0 … 50
-  std::uint64_t held_out_per_file_bytes = 8 * KIB;  ///< `held_out_per_file`: at most this much of a held-out file
-  std::uint64_t held_out_limit_bytes = 1 * MIB;     ///< `held_out_limit`: evaluated in all, files in the order of their hash
-  std::uint32_t seed = 1;                           ///< of the order of samples
+  double held_out_percent = 5;  ///< `held_out`: share of the files, or of the end of each, that is never trained on; 0 … 50
+  std::uint64_t held_out_per_file_bytes = 1024 * GIB;  ///< `held_out_per_file`: at most this much of a held-out file
+  std::uint64_t held_out_limit_bytes = 1 * MIB;        ///< `held_out_limit`: evaluated in all, files in the order of their hash
+  std::uint32_t seed = 1;                              ///< of the order of samples
   friend bool operator==(const Data&, const Data&) = default;
 };
 

@@ -87,6 +87,13 @@ void Session::export_file(std::string name, std::string content) {
   [[maybe_unused]] const auto sent = impl_->link.send(wire::Export{std::move(name)}, std::array{file->number()});
 }
 
+Result<void> Session::describe_data(const DataIdentity& data) {
+  if (impl_->offered) return prime::fail(ErrorName::Usage, "the data is described before the first outer step");
+  if (!data.told()) return prime::fail(ErrorName::Usage, "a digest of 0 means that nothing is told of the data");
+  if (std::exchange(impl_->described, true)) return prime::fail(ErrorName::Usage, "the data was described already");
+  return impl_->link.send(wire::Data{data});
+}
+
 Result<std::optional<Step>> Session::next_outer_step() {
   PRIME_TRY(const auto plan, impl_->next_plan());
   if (!plan) return std::nullopt;

@@ -89,6 +89,7 @@ struct Session::Impl {
   std::vector<SharedFloats> slots;
   SharedFloats local;
   bool offered = false;
+  bool described = false;
   bool step_open = false;
   bool done = false;
   std::optional<FinalPlan> final_plan;

@@ -192,6 +192,15 @@ Export read_export(Fields& f) {
   return exported;
 }
 
+json to_json(const Data& m) {
+  return {{"type", "data"}, {"digest", to_string(m.data.digest)}, {"summary", clipped_text(m.data.summary, MAX_DATA_SUMMARY_BYTES)}};
+}
+Data read_data(Fields& f) {
+  Data data{{f.parsed<Digest>("digest", parse_digest), f.text("summary", MAX_DATA_SUMMARY_BYTES)}};
+  if (!data.data.told()) f.refuse("digest", "is 0");
+  return data;
+}
+
 json to_json(const Initial&) { return {{"type", "initial"}}; }
 Initial read_initial(Fields&) { return {}; }
 
@@ -290,6 +299,7 @@ Result<ToAgent> decode_to_agent(std::string_view packet) {
   static constexpr Kind<ToAgent> KINDS[] = {
       {"bind", [](Fields& f) -> ToAgent { return read_bind(f); }},
       {"export", [](Fields& f) -> ToAgent { return read_export(f); }},
+      {"data", [](Fields& f) -> ToAgent { return read_data(f); }},
       {"initial", [](Fields& f) -> ToAgent { return read_initial(f); }},
       {"inner", [](Fields& f) -> ToAgent { return read_inner(f); }},
       {"alive", [](Fields& f) -> ToAgent { return read_alive(f); }},

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "messages/data_identity.hpp"
 #include "messages/errors.hpp"
 #include "messages/ids.hpp"
 #include "messages/result.hpp"
@@ -74,6 +75,10 @@ struct Bind {
 struct Export {
   std::string name;
 };
+/// Before the last `Bind`.
+struct Data {
+  DataIdentity data;
+};
 struct Initial {};
 /// Totals of the step in progress.
 struct Inner {
@@ -100,7 +105,7 @@ struct Leave {};
 struct Failure {
   Error error;
 };
-using ToAgent = std::variant<Bind, Export, Initial, Inner, Alive, Contribute, Final, Leave, Failure>;
+using ToAgent = std::variant<Bind, Export, Data, Initial, Inner, Alive, Contribute, Final, Leave, Failure>;
 
 /// Fails with TrainerProtocol when the message would be refused by the other side.
 Result<std::string> encode(const ToTrainer& message);

@@ -38,6 +38,7 @@ PeerSpec random_peer(Random& random) {
 PeerSpec random_joiner(Random& random) {
   auto spec = random_peer(random);
   spec.other_layout = random.chance(0.04);
+  if (spec.other_layout && random.chance(0.5)) std::swap(spec.other_layout, spec.other_data);
   spec.other_protocol = random.chance(0.02);
   spec.other_run = random.chance(0.02);
   return spec;

@@ -56,6 +56,7 @@ struct PeerSpec {
   Duration inner_time = 1s;  ///< of all inner steps of an outer step, on average
   Duration fetch_time = 300ms;
   bool other_layout = false;
+  bool other_data = false;
   bool other_protocol = false;
   bool other_run = false;
   std::uint32_t shard = 0;

@@ -256,7 +256,7 @@ void Swarm::start_trainer(std::size_t i) {
     const Digest layout{trained.spec.other_layout ? 2U : 1U, trained.spec.shard};
     post(i,
          peer::TrainerBound{layout, 3 + trained.spec.shard, digest_of(trained.model), trained.model.revision,
-                            static_cast<std::uint32_t>(number)},
+                            static_cast<std::uint32_t>(number), DataIdentity{Digest{trained.spec.other_data ? 2U : 1U, 0}, "files"}},
          0ms);
   });
 }

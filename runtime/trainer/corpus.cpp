@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <openssl/sha.h>
@@ -11,8 +13,8 @@
 #include <tuple>
 #include <unistd.h>
 
+#include "kernels/digest/digest.hpp"
 #include "messages/assert.hpp"
-#include "runtime/trainer/file_walk.hpp"
 #include "runtime/trainer/permutation.hpp"
 
 namespace prime::trainer {
@@ -45,60 +47,150 @@ Result<void> read_exactly(const std::string& path, std::uint64_t offset, std::sp
   return fail(ErrorName::DataUnreadable, path + ": " + (cause != 0 ? std::strerror(cause) : "shorter than when the run began"));
 }
 
+std::string counted(std::uint64_t count, const std::string& what) { return std::to_string(count) + " " + what + (count == 1 ? "" : "s"); }
+
+/// Three digits, as people count: "0.4", "12", "1650".
+std::string figure(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), value < 10 ? "%.2g" : "%.0f", value);
+  return text.data();
+}
+
+std::string size_text(std::uint64_t bytes) {
+  if (bytes < KIB) return counted(bytes, "byte");
+  const bool small = bytes < MIB;
+  return figure(static_cast<double>(bytes) / static_cast<double>(small         ? KIB
+                                                                 : bytes < GIB ? MIB
+                                                                               : GIB)) +
+         (small         ? " KiB"
+          : bytes < GIB ? " MiB"
+                        : " GiB");
+}
+
 }  // namespace
 
 struct Corpus::Candidate {
   std::uint64_t hash = 0;
   std::string path;
-  std::uint64_t size_bytes = 0;
+  std::uint64_t windows = 0;
+  bool held_out = false;
 };
 
-void Corpus::Index::add(std::string file, std::uint64_t count) {
+void Corpus::Index::add(const std::string& file, std::uint64_t first, std::uint64_t count) {
   if (count == 0) return;
   ends.push_back(windows() + count);
-  files.push_back(std::move(file));
+  firsts.push_back(first);
+  files.push_back(file);
 }
 
 std::uint64_t Corpus::windows_of(std::uint64_t size_bytes) const { return size_bytes < 1 ? 0 : (size_bytes - 1) / context_; }
 
 Result<Corpus> Corpus::open(const manifest::Data& data, const std::string& path, std::uint32_t context, std::uint32_t batch) {
   PRIME_TRY(auto found, find_files(path, data.include, MAX_CORPUS_FILES));
-  Corpus corpus(std::move(found.root), context, data.seed);
-  corpus.unreadable_ = found.unreadable;
-  std::vector<Candidate> held_out;
-  const double share = data.held_out_percent / 100.0;
+  Corpus corpus(found.root, context, data.seed);
+  corpus.note_found(found, data, path);
+  std::vector<Candidate> files;
+  std::uint64_t all = 0;
+  std::uint64_t chosen = 0;
   for (auto& file : found.files) {
     const std::uint64_t hash = hash_of(file.path);
-    const std::uint64_t size_bytes = std::min(file.size_bytes, data.per_file_bytes);
-    if (static_cast<double>(hash) * 0x1p-64 < share) {
-      held_out.push_back({hash, std::move(file.path), size_bytes});
-    } else {
-      corpus.training_.add(std::move(file.path), corpus.windows_of(size_bytes));
-    }
+    const bool held_out = static_cast<double>(hash) * 0x1p-64 < data.held_out_percent / 100.0;
+    const auto windows = corpus.windows_of(std::min(file.size_bytes, data.per_file_bytes));
+    all += windows;
+    chosen += held_out ? windows : 0;
+    files.push_back({hash, std::move(file.path), windows, held_out});
   }
-  corpus.index(std::move(held_out), data);
+  corpus.holds_out_ends_ = data.held_out_percent > 0 && (chosen == 0 || chosen > all / 2);
+  if (corpus.holds_out_ends_) corpus.hold_out_ends(files, data);
+  else corpus.hold_out_files(std::move(files), data);
   if (corpus.windows() < batch) {
-    return fail(ErrorName::DataTooSmall, path + ": " + std::to_string(corpus.windows()) + " samples of " + std::to_string(context + 1) +
-                                             " bytes in files that match " + data.include + "; one batch needs " + std::to_string(batch));
+    return fail(ErrorName::DataTooSmall, corpus.found_ + " have " + std::to_string(corpus.windows()) + " samples of " +
+                                             std::to_string(context + 1) + " bytes (`model.context` and one), and a batch takes " +
+                                             std::to_string(batch) + " (`train.batch`)");
   }
   return corpus;
 }
 
-void Corpus::index(std::vector<Candidate> candidates, const manifest::Data& data) {
-  std::ranges::sort(candidates, {}, [](const Candidate& file) { return std::tie(file.hash, file.path); });
-  // A limit below one window would make an evaluation of nothing, hence at least one.
-  std::uint64_t left = std::max<std::uint64_t>(1, data.held_out_limit_bytes / context_);
-  for (auto& file : candidates) {
-    const std::uint64_t count = std::min(left, windows_of(std::min(file.size_bytes, data.held_out_per_file_bytes)));
-    held_out_.add(std::move(file.path), count);
+/// What was found, in words, and what of it must be the same on every peer.
+void Corpus::note_found(const FoundFiles& found, const manifest::Data& data, const std::string& path) {
+  std::string bytes;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t used_bytes = 0;
+  for (const auto& file : found.files) {
+    // A single file is the same by whatever name.
+    if (found.files.size() > 1) bytes += file.path;
+    bytes += '\0' + std::to_string(file.size_bytes) + to_string(file.head);
+    size_bytes += file.size_bytes;
+    used_bytes += std::min(file.size_bytes, data.per_file_bytes);
+    used_files_ += windows_of(std::min(file.size_bytes, data.per_file_bytes)) > 0 ? 1 : 0;
+  }
+  digest_ = kernels::digest_bytes(std::as_bytes(std::span{bytes}));
+  const auto files = found.files.size() + found.skipped_files();
+  const auto too_short = found.files.size() - used_files_;
+  found_ = counted(files, "file") + " in " + path + (files + found.other_names > 1 ? ", matching " + data.include : "") + ": " +
+           std::to_string(used_files_) + " used";
+  std::string rest;
+  const auto passed_over = [&](std::uint64_t count, const std::string& why) {
+    if (count > 0) rest += (rest.empty() ? " (passed over: " : ", ") + std::to_string(count) + " " + why;
+  };
+  for (const auto& [why, some] : found.skipped) passed_over(some.count, why + " as " + some.first.substr(0, 80));
+  for (const auto& [why, some] : found.skipped_folders)
+    passed_over(some.count, (some.count == 1 ? "folder " : "folders ") + why + " as " + some.first.substr(0, 80));
+  passed_over(too_short, "too short for a sample");
+  passed_over(found.other_names, found.other_names == 1 ? "of another name" : "of other names");
+  found_ += rest.empty() ? "" : rest + ")";
+  found_ += ", " + size_text(used_bytes) + (used_bytes < size_bytes ? " of " + size_text(size_bytes) + " (`data.per_file`)" : "");
+}
+
+void Corpus::hold_out_files(std::vector<Candidate> files, const manifest::Data& data) {
+  for (const auto& file : files)
+    if (!file.held_out) training_.add(file.path, 0, file.windows);
+  std::erase_if(files, [](const Candidate& file) { return !file.held_out; });
+  std::ranges::sort(files, {}, [](const Candidate& file) { return std::tie(file.hash, file.path); });
+  std::uint64_t left = held_out_limit(data);
+  for (const auto& file : files) {
+    const std::uint64_t count = std::min({left, file.windows, windows_of(data.held_out_per_file_bytes)});
+    held_out_.add(file.path, 0, count);
     left -= count;
   }
+}
+
+/// What the limits leave out is trained on.
+void Corpus::hold_out_ends(const std::vector<Candidate>& files, const manifest::Data& data) {
+  std::uint64_t left = held_out_limit(data);
+  for (const auto& file : files) {
+    const auto share = static_cast<std::uint64_t>(std::ceil(static_cast<double>(file.windows) * data.held_out_percent / 100.0));
+    const auto count = file.windows < 2 ? 0 : std::min({left, share, file.windows - 1, windows_of(data.held_out_per_file_bytes)});
+    training_.add(file.path, 0, file.windows - count);
+    held_out_.add(file.path, file.windows - count, count);
+    left -= count;
+  }
+}
+
+/// In windows. A limit below one would make an evaluation of nothing, hence at least one.
+std::uint64_t Corpus::held_out_limit(const manifest::Data& data) const {
+  return std::max<std::uint64_t>(1, data.held_out_limit_bytes / context_);
+}
+
+DataIdentity Corpus::identity(const manifest::Shared& shared) const {
+  const double of_one_peer = static_cast<double>(shared.train.outer_steps) * shared.sync.inner_steps * shared.train.batch;
+  const auto passes = [&](std::uint32_t peers) { return figure(of_one_peer * peers / static_cast<double>(windows())); };
+  const auto [fewest, most] = shared.membership.peers;
+  auto text = found_ + "; " + counted(windows(), "sample") + " of " + std::to_string(window_bytes()) + " bytes, ";
+  if (held_out_windows() == 0) text += shared.data.held_out_percent > 0 ? "too few to hold any out" : "none held out (`data.held_out`)";
+  else
+    text += std::to_string(held_out_windows()) +
+            (holds_out_ends_ ? " more held out, the end of each file" : " more held out, in files of their own");
+  text += "; " + counted(shared.train.outer_steps, "outer step") + " of " + counted(fewest, "peer") + " pass over them " + passes(fewest) +
+          " times";
+  if (most > fewest) text += ", of " + std::to_string(most) + " " + passes(most) + " times";
+  return {digest_, std::move(text)};
 }
 
 Result<void> Corpus::read_window(const Index& index, std::uint64_t window, std::span<std::uint8_t> into) const {
   const auto file = static_cast<std::size_t>(std::ranges::upper_bound(index.ends, window) - index.ends.begin());
   const std::uint64_t before = file == 0 ? 0 : index.ends[file - 1];
-  return read_exactly(root_ + index.files[file], (window - before) * context_, into);
+  return read_exactly(root_ + index.files[file], (index.firsts[file] + window - before) * context_, into);
 }
 
 Result<void> Corpus::read(std::uint64_t first, std::span<std::uint8_t> into) const {

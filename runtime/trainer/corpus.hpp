@@ -1,8 +1,10 @@
 // Owns the training data of one peer: which files there are, which are held out, and which bytes a sample is.
 //
 // Files, not bytes, are held out, chosen by the hash of their path, so that every peer with the same tree holds out the same ones
-// and no training sample ever shares a file with the evaluation. A sample is a window of context + 1 bytes inside one file; windows
-// of a file lie `context` bytes apart, so each byte but the first is predicted exactly once. Only the index is in memory.
+// and no training sample ever shares a file with the evaluation. Where that chooses no file, or the greater part of the data (there is
+// one file, or a few), the end of each file is held out instead: no byte that is predicted there is predicted in training. A sample is a
+// window of context + 1 bytes inside one file; windows of a file lie `context` bytes apart, so each byte but the first is predicted exactly
+// once. Only the index is in memory.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "messages/data_identity.hpp"
 #include "messages/result.hpp"
 #include "runtime/manifest/manifest.hpp"
+#include "runtime/trainer/file_walk.hpp"
 
 namespace prime::trainer {
 
@@ -20,8 +24,8 @@ inline constexpr std::size_t MAX_CORPUS_FILES = 1'000'000;
 
 class Corpus {
  public:
-  /// Indexes `path` (a directory, read recursively without following links, or one file). `context` is in bytes, `batch` in samples.
-  /// DataUnreadable when the path or all of its matching files cannot be read; DataTooSmall for less than one batch.
+  /// Indexes `path` (a directory, read recursively, or one file). `context` is in bytes, `batch` in samples.
+  /// DataUnreadable when the path or all of its matching files cannot be read as text; DataTooSmall for less than one batch.
   static Result<Corpus> open(const manifest::Data& data, const std::string& path, std::uint32_t context, std::uint32_t batch);
 
   /// Bytes of one window: context + 1.
@@ -29,8 +33,11 @@ class Corpus {
   /// Training windows in one pass over the data.
   [[nodiscard]] std::uint64_t windows() const { return training_.windows(); }
   [[nodiscard]] std::uint64_t held_out_windows() const { return held_out_.windows(); }
-  [[nodiscard]] std::size_t files() const { return training_.files.size() + held_out_.files.size(); }
-  [[nodiscard]] std::size_t unreadable_files() const { return unreadable_; }
+  /// Whether the end of each file is held out, and not whole files.
+  [[nodiscard]] bool holds_out_ends() const { return holds_out_ends_; }
+  /// Of names, sizes and beginnings of all files that are used, which is what the numbers of samples depend on (of a single file its
+  /// name is not). In words: what was found, used and passed over, and what a run of `shared` makes of it.
+  [[nodiscard]] DataIdentity identity(const manifest::Shared& shared) const;
 
   /// Samples first, first + 1, … of the run's global order, one after the other, as many as fit `into` (a multiple of window_bytes()).
   /// The order repeats after every pass over the windows, each pass in its own permutation.
@@ -41,22 +48,29 @@ class Corpus {
  private:
   /// Files with the windows before each of them: a window is found by bisection.
   struct Index {
-    std::vector<std::string> files;   // relative to root_
-    std::vector<std::uint64_t> ends;  // windows up to and including each file
+    std::vector<std::string> files;     // relative to root_
+    std::vector<std::uint64_t> firsts;  // the window of each file that is its first here
+    std::vector<std::uint64_t> ends;    // windows up to and including each file
     [[nodiscard]] std::uint64_t windows() const { return ends.empty() ? 0 : ends.back(); }
-    void add(std::string file, std::uint64_t count);
+    void add(const std::string& file, std::uint64_t first, std::uint64_t count);
   };
   struct Candidate;
 
   Corpus(std::string root, std::size_t context, std::uint64_t seed) : root_(std::move(root)), context_(context), seed_(seed) {}
   [[nodiscard]] std::uint64_t windows_of(std::uint64_t size_bytes) const;
-  void index(std::vector<Candidate> candidates, const manifest::Data& data);
+  void note_found(const FoundFiles& found, const manifest::Data& data, const std::string& path);
+  [[nodiscard]] std::uint64_t held_out_limit(const manifest::Data& data) const;
+  void hold_out_files(std::vector<Candidate> files, const manifest::Data& data);
+  void hold_out_ends(const std::vector<Candidate>& files, const manifest::Data& data);
   Result<void> read_window(const Index& index, std::uint64_t window, std::span<std::uint8_t> into) const;
 
   std::string root_;  // a directory with its final slash, or empty before a single file's path
   std::size_t context_;
   std::uint64_t seed_;
-  std::size_t unreadable_ = 0;
+  bool holds_out_ends_ = false;
+  std::uint64_t used_files_ = 0;  ///< of one window at least
+  Digest digest_;
+  std::string found_;  ///< in words
   Index training_;
   Index held_out_;
 };

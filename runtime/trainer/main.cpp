@@ -33,9 +33,9 @@ class Program {
         batch_(manifest_.shared.train.batch * corpus_.window_bytes()) {}
 
   Result<void> run() {
-    std::fprintf(stderr, "data: %zu files, %llu training and %llu held-out samples of %zu bytes, %zu unreadable\n", corpus_.files(),
-                 static_cast<unsigned long long>(corpus_.windows()), static_cast<unsigned long long>(corpus_.held_out_windows()),
-                 corpus_.window_bytes(), corpus_.unreadable_files());
+    const auto data = corpus_.identity(manifest_.shared);
+    std::fprintf(stderr, "data: %s\n", data.summary.c_str());
+    PRIME_CHECK(session_.describe_data(data));
     for (const TensorView& tensor : learner_.parameters()) PRIME_CHECK(session_.bind(tensor));
     session_.export_file("config.json", config_json(manifest_.shared.model));
     session_.export_file("generation_config.json", generation_config_json());

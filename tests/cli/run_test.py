@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -306,6 +307,47 @@ class Runs(RunCase):
             done = self.call(command, "--state-dir", self.directory / "state")
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertIn("the state directory is gone", done.stderr)
+
+    @unittest.skipUnless((BIN / "prime-trainer").exists(), "this build has no trainer: libtorch is not instrumented")
+    def test_what_is_trained_on_is_said_and_whoever_has_other_data_is_refused_by_name(self):
+        corpus = self.directory / "above" / "corpus"
+        corpus.mkdir(parents=True)
+        for number in range(5):
+            (corpus / f"{number}.txt").write_text("".join(f"{number} {line}\n" for line in range(200)))
+        (corpus / "packed.gz").write_bytes(b"\x1f\x8b\x08" + bytes(100))
+        of_trainer = ("--set", f"data.path={corpus}", "--set", f"local.trainer_command=[{BIN / 'prime-trainer'}]")
+        said = r"6 files in \S+/corpus, matching \*: 5 used \(passed over: 1 gzip as packed.gz\), .* held out, .*; \d+ outer steps of 1 peer pass over them \S+ times"
+        done = self.call("up", write_manifest(self.directory), *of_trainer)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, rf"(?m)^ +Data {said}")
+        self.assertRegex(done.stdout, r"held-out loss \d")
+        up = self.up_detached("--quorum", 2, *of_trainer, outer_steps=3)
+        # One level higher the same files have other names, and others of them would be held out.
+        joined = self.call("join", up["invite"], "--name", "higher", "--set", f"local.data_path={corpus.parent}")
+        self.assertEqual(joined.returncode, 4, joined.stderr)
+        self.assertRegex(joined.stderr, rf"error: the training data differs from the run's: this peer finds 6 files in \S+/above, .*; the run trains on {said}.* \[PR0306\]")
+        same = self.directory / "same"
+        shutil.copytree(corpus, same)
+        joined = self.call("join", up["invite"], "--set", f"local.data_path={same}")
+        self.assertEqual(joined.returncode, 0, joined.stderr)
+        self.assertRegex(joined.stderr, r"(?m)^ +Data 6 files in \S+/same")
+        self.assertIn("Done", joined.stderr)
+
+    @unittest.skipUnless((BIN / "prime-trainer").exists(), "this build has no trainer: libtorch is not instrumented")
+    def test_data_that_cannot_be_used_is_named_with_the_key_and_not_tried_again(self):
+        folder = self.directory / "data"
+        folder.mkdir()
+        (folder / "book.txt").write_text("text\n" * 2000)
+        (folder / "table.parquet").write_bytes(b"PAR1" + bytes(2000))
+        for path, include, why in ((folder, "*.nothing", r"`data.include` is \*.nothing, which matches none of its 2 files"),
+                                   (folder, "*.parquet", r"can be read as plain text: 1 Parquet \(table.parquet\)"),
+                                   (folder / "table.parquet", "*", r"table.parquet is Parquet, and only plain text can be read")):
+            done = self.call("up", write_manifest(self.directory, restarts=3), "--set", f"data.path={path}", "--set", f"data.include={include}",
+                             "--set", f"local.trainer_command=[{BIN / 'prime-trainer'}]")
+            self.assertNotEqual(done.returncode, 0)
+            self.assertRegex(done.stderr, why)
+            self.assertNotIn("model.context", done.stderr)
+            self.assertNotIn("restarts within", done.stderr)
 
     @unittest.skipUnless((BIN / "prime-trainer").exists(), "this build has no trainer: libtorch is not instrumented")
     def test_a_model_that_memory_does_not_hold_is_said_so_and_not_tried_again(self):

@@ -103,6 +103,7 @@ const char* const MUST_BE_REACHED[] = {
     "peer end: VersionMismatch",
     "peer end: WrongRun",
     "peer end: LayoutMismatch",
+    "peer end: DataMismatch",
     "peer end: CoordinatorLost",
     "sharded record shard_waits",
     "sharded record peer_admitted",

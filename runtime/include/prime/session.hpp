@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "messages/data_identity.hpp"
 #include "messages/ids.hpp"
 #include "messages/result.hpp"
 
@@ -140,6 +141,12 @@ class Session {
   /// characters that a checkpoint does not have itself, at most 64 files of 16 MiB. What is refused ends the session; the next call that
   /// can fail tells.
   void export_file(std::string name, std::string content);
+
+  /// Tells what this process trains on, before the first next_outer_step and once; optional. The first peer that tells founds the run's
+  /// data: who tells another digest is refused (DataMismatch), who tells nothing is not checked. `digest` is over all that must be equal on
+  /// peers for their numbers of samples to mean the same samples (names and sizes of files, say), and not 0; `summary` is shown to the
+  /// people who started this peer and the run. What is longer than MAX_DATA_SUMMARY_BYTES is cut.
+  Result<void> describe_data(const DataIdentity& data);
 
   /// Waits for the next outer step and loads the shared parameters into the bound tensors; empty when the run is done.
   Result<std::optional<Step>> next_outer_step();

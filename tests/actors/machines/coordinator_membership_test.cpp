@@ -1,4 +1,5 @@
 // Owns the tests of who takes part: refusals, seats, fetches, admission, silence.
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <functional>
 
@@ -85,6 +86,29 @@ BOOST_AUTO_TEST_CASE(another_layout_is_refused) {
   bench.greet(2);
   bench.hear(2, Seated{Revision{}, INITIAL, Digest{8, 8}, 3, 1});
   BOOST_CHECK(bench.dismissed(2) == ErrorName::LayoutMismatch);
+}
+
+BOOST_AUTO_TEST_CASE(other_data_is_refused_by_name_and_who_tells_of_none_is_not_checked) {
+  Bench bench;
+  const auto seat = [&](std::uint64_t peer, const DataIdentity& data) {
+    bench.greet(peer);
+    bench.hear(peer, Seated{Revision{}, INITIAL, LAYOUT, 3, 1, data});
+  };
+  seat(1, {});
+  seat(2, {Digest{5, 5}, "7 files"});
+  BOOST_TEST(std::ranges::any_of(bench.effects, [](const Effect& effect) {
+    const auto* record = std::get_if<Record>(&effect);
+    return record != nullptr && record->event == "data_founded" && std::get<std::string>(record->fields.back().second) == "7 files";
+  }));
+  seat(3, {Digest{6, 6}, "9 files"});
+  BOOST_CHECK(bench.dismissed(3) == ErrorName::DataMismatch);
+  const auto refusals = bench.sent<Dismissed>();
+  BOOST_REQUIRE(refusals.size() == 1U);
+  BOOST_TEST(refusals[0].second.cause.detail == "this peer finds 9 files; the run trains on 7 files");
+  BOOST_TEST(!bench.state.peers.contains(PeerId{3}));
+  seat(4, {Digest{5, 5}, "7 files by another path"});
+  seat(5, {});
+  for (const std::uint64_t peer : {1U, 2U, 4U, 5U}) BOOST_TEST(bench.state.peers.contains(PeerId{peer}));
 }
 
 BOOST_AUTO_TEST_CASE(who_was_born_with_other_values_fetches_those_of_the_founder) {

@@ -57,6 +57,20 @@ BOOST_AUTO_TEST_CASE(whatever_is_told_to_members_was_kept_before) {
   BOOST_TEST(decisions == 3);  // the step, the reduce, the commit with the next step
 }
 
+BOOST_AUTO_TEST_CASE(other_data_is_refused_after_a_restart_too) {
+  Killable bench;
+  const DataIdentity data{Digest{5, 5}, "7 files"};
+  for (const std::uint64_t peer : {1U, 2U}) {
+    bench.says(peer, Bench::hello_of(peer));
+    bench.says(peer, Seated{Revision{}, INITIAL, LAYOUT, 3, 1, data});
+  }
+  BOOST_REQUIRE(bench.disk);
+  bench.die_and_return();
+  bench.says(3, Bench::hello_of(3));
+  bench.says(3, Seated{Revision{}, INITIAL, LAYOUT, 3, 1, {Digest{6, 6}, "9 files"}});
+  BOOST_CHECK(bench.dismissed(3) == ErrorName::DataMismatch);
+}
+
 BOOST_AUTO_TEST_CASE(members_that_come_back_keep_their_seats_their_epoch_and_their_samples) {
   Killable bench;
   for (const std::uint64_t peer : {1U, 2U}) bench.seats(peer);

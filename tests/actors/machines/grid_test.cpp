@@ -64,6 +64,27 @@ BOOST_AUTO_TEST_CASE(a_replica_whose_fetch_stopped_half_way_founds_what_it_holds
   BOOST_TEST(text(founded[1], "digest") == to_string(Digest{90, 1}));
 }
 
+BOOST_AUTO_TEST_CASE(what_one_shard_tells_of_the_data_counts_for_its_replica) {
+  GridBench bench;
+  const auto seat = [&](std::uint64_t peer, const DataIdentity& data) {
+    bench.greet(peer);
+    bench.hear(peer, Seated{Revision{}, Digest{90, peer % 10}, Digest{7, peer % 10}, 100, 1, data});
+  };
+  const DataIdentity seven{Digest{5, 5}, "7 files"};
+  seat(10, {});
+  seat(11, seven);
+  BOOST_TEST((bench.grid.run.data == seven));
+  seat(20, seven);
+  seat(21, seven);
+  BOOST_TEST(bench.records("peer_left").empty());
+  seat(30, seven);
+  seat(31, {Digest{6, 6}, "9 files"});
+  const auto told = bench.sent<Dismissed>();
+  BOOST_REQUIRE(told.size() == 2U);
+  BOOST_TEST((told[0].second.cause.name == ErrorName::DataMismatch));
+  BOOST_TEST(told[0].second.cause.detail == "this peer finds 7 files on one shard and 9 files on another; the run trains on 7 files");
+}
+
 BOOST_AUTO_TEST_CASE(who_was_seated_long_ago_can_found_the_state_when_all_others_are_gone) {
   GridBench bench;
   bench.seat_all(ALL);       // a founds, b fetches

@@ -59,6 +59,21 @@ BOOST_AUTO_TEST_CASE(a_trainer_of_a_replica_begins_a_step_anew_with_the_others_o
   BOOST_TEST(bench.told<Ready>()->attempt == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(what_the_trainer_says_of_its_data_is_told_and_recorded_and_may_not_change) {
+  const DataIdentity data{Digest{5, 5}, "7 files"};
+  Bench bench;
+  bench.hear(Welcome{0, ""});
+  bench.on(TrainerBound{Digest{7, 7}, 3, INITIAL, Revision{}, 1, data});
+  BOOST_REQUIRE(bench.told<Seated>().has_value());
+  BOOST_TEST((bench.told<Seated>()->data == data));
+  BOOST_TEST((std::get<std::string>(bench.effect<Record>().value().fields.back().second) == "7 files"));
+  bench.on(TrainerRestarting{Error{ErrorName::ProcessFailed, "killed"}});
+  bench.on(TrainerBound{Digest{7, 7}, 3, INITIAL, Revision{}, 2, {Digest{6, 6}, "9 files"}});
+  BOOST_REQUIRE(bench.told<Deathrattle>().has_value());
+  BOOST_TEST(
+      (bench.told<Deathrattle>()->cause == Error{ErrorName::DataMismatch, "the restarted trainer finds 9 files; before it found 7 files"}));
+}
+
 BOOST_AUTO_TEST_CASE(a_trainer_that_dies_before_it_has_contributed_is_told_of_where_others_wait_for_it) {
   Bench bench;
   bench.seat().begin();

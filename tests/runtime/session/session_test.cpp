@@ -311,6 +311,29 @@ BOOST_AUTO_TEST_CASE(only_the_newest_of_several_steps_that_wait_is_begun) {
   BOOST_TEST((client.get().error == Error(ErrorName::Interrupted)));
 }
 
+BOOST_AUTO_TEST_CASE(a_program_tells_of_its_data_once_and_before_the_first_step) {
+  Puppeteer agent;
+  const DataIdentity data{Digest{1, 2}, std::string(2000, 's')};
+  auto client = std::async(std::launch::async, [&] {
+    std::vector<ErrorName> names;
+    std::vector<float> x(5);
+    auto session = Session::attach().value();
+    names.push_back(session.describe_data({Digest{}, "nothing"}).error().name);
+    must(session.describe_data(data));
+    names.push_back(session.describe_data(data).error().name);
+    must(session.bind({"x", {5}, x}));
+    session.next_outer_step().value();
+    names.push_back(session.describe_data(data).error().name);
+    return names;
+  });
+  agent.welcome();
+  const auto told = agent.hear<wire::Data>().data;
+  BOOST_TEST((told == DataIdentity{data.digest, std::string(MAX_DATA_SUMMARY_BYTES, 's')}));
+  agent.segments();
+  agent.begin(1);
+  BOOST_TEST((client.get() == std::vector(3, ErrorName::Usage)));
+}
+
 BOOST_AUTO_TEST_CASE(misuse_is_named_and_does_not_hang) {
   Puppeteer agent;
   auto client = std::async(std::launch::async, [] {

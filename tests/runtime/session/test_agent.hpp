@@ -51,6 +51,7 @@ inline std::string describe(const TrainerEvent& event) {
   return std::visit(overloaded{
                         [](const TrainerBound&) { return std::string("bound"); },
                         [](const TrainerExported& e) { return "exported " + e.name; },
+                        [](const TrainerDescribed& e) { return "described " + e.data.summary; },
                         [](const TrainerInitial&) { return std::string("initial"); },
                         [](const TrainerInner&) { return std::string("inner"); },
                         [](const TrainerAlive&) { return std::string("alive"); },

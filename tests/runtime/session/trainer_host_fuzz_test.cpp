@@ -120,7 +120,8 @@ BOOST_AUTO_TEST_CASE(messages_out_of_order_are_a_breach) {
         BOOST_TEST((name == ErrorName::TrainerProtocol || name == ErrorName::LayoutUnusable));
         return;
       }
-      BOOST_REQUIRE_MESSAGE(std::holds_alternative<TrainerBound>(event), describe(event));
+      BOOST_REQUIRE_MESSAGE(std::holds_alternative<TrainerBound>(event) || std::holds_alternative<TrainerDescribed>(event),
+                            describe(event));
     }
   };
   breach({wire::Initial{}}, false);
@@ -131,6 +132,9 @@ BOOST_AUTO_TEST_CASE(messages_out_of_order_are_a_breach) {
   breach({wire::Bind{{{"a", {4}}}, true}, wire::Bind{{{"b", {4}}}, true}}, false);
   breach({wire::Bind{{{"a", {4}}, {"a", {4}}}, true}}, false);
   breach({wire::Bind{{}, true}}, false);
+  const wire::Data data{{Digest{1, 2}, "3 files"}};
+  breach({wire::Bind{{{"a", {4}}}, true}, data}, false);
+  breach({data, data}, false);
 }
 
 BOOST_AUTO_TEST_CASE(a_second_contribution_is_a_breach_and_a_late_one_is_nothing) {

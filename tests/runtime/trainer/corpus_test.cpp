@@ -57,6 +57,12 @@ std::string training_window(const Corpus& corpus, std::uint64_t sample) {
   return {bytes.begin(), bytes.end()};
 }
 
+std::string summary_of(const Corpus& corpus, const prime::manifest::Data& data = {}) {
+  prime::manifest::Shared shared;
+  shared.data = data;
+  return corpus.identity(shared).summary;
+}
+
 std::multiset<std::string> pass(const Corpus& corpus, std::uint64_t first) {
   std::multiset<std::string> windows;
   for (std::uint64_t i = 0; i < corpus.windows(); ++i) windows.insert(training_window(corpus, first + i));
@@ -163,20 +169,146 @@ BOOST_AUTO_TEST_CASE(the_order_in_which_files_were_made_does_not_matter) {
   BOOST_TEST(held_out(*a) == held_out(*b));
 }
 
-BOOST_AUTO_TEST_CASE(short_files_other_names_and_links_are_passed_over) {
+BOOST_AUTO_TEST_CASE(what_is_passed_over_is_said) {
   const Tree tree;
   tree.write("good.h", std::string(CONTEXT + 1, 'g'));
   tree.write("short.h", std::string(CONTEXT, 's'));
   tree.write("empty.h", "");
   tree.write("other.txt", std::string(500, 'o'));
-  fs::create_directory_symlink(tree.root, tree.root / "circle");
-  fs::create_symlink(tree.root / "other.txt", tree.root / "link.h");
+  tree.write("packed.h", "\x1f\x8b\x08" + std::string(100, 'z'));
+  tree.write("table.h", "PAR1" + std::string(100, 'p'));
+  tree.write("another.h", "PAR1" + std::string(100, 'p'));
+  tree.write("numbers.h", std::string("12\0"
+                                      "34",
+                                      5) +
+                              std::string(100, '5'));
   auto data = settings();
   data.held_out_percent = 0;
   const auto corpus = open(tree, data);
   BOOST_REQUIRE(corpus);
   BOOST_TEST(corpus->windows() == 1U);
   BOOST_TEST(training_window(*corpus, 0) == std::string(CONTEXT + 1, 'g'));
+  BOOST_TEST(summary_of(*corpus, data) ==
+             "7 files in " + tree.root.string() +
+                 ", matching *.h: 1 used (passed over: 2 Parquet as another.h, 1 binary as numbers.h, "
+                 "1 gzip as packed.h, 2 too short for a sample, 1 of another name), 33 bytes; 1 sample of 17 bytes, none held out "
+                 "(`data.held_out`); 60 outer steps of 2 peers pass over them 38400 times, of 8 153600 times");
+}
+
+BOOST_AUTO_TEST_CASE(a_single_file_that_is_no_text_is_refused_by_what_it_is) {
+  const Tree tree;
+  for (const auto& [head, kind] : std::vector<std::pair<std::string, std::string>>{{"\x1f\x8b\x08", "gzip"},
+                                                                                   {"\x28\xb5\x2f\xfd", "zstd"},
+                                                                                   {"PK\x03\x04", "zip"},
+                                                                                   {"PAR1", "Parquet"},
+                                                                                   {std::string("a\0b", 3), "binary"}}) {
+    tree.write("data", head + std::string(500, 'x'));
+    const auto refused = Corpus::open(settings(), (tree.root / "data").string(), CONTEXT, 1);
+    BOOST_REQUIRE(!refused);
+    BOOST_TEST((refused.error().name == ErrorName::DataUnreadable));
+    BOOST_TEST(refused.error().detail ==
+               (tree.root / "data").string() + " is " + kind + ", and only plain text can be read: unpack or convert it");
+  }
+  auto data = settings();
+  data.include = "*";
+  const auto all = open(tree, data);
+  BOOST_REQUIRE(!all);
+  BOOST_TEST(all.error().detail == tree.root.string() + ": none of its files that match * can be read as plain text: 1 binary (data)");
+}
+
+BOOST_AUTO_TEST_CASE(links_are_followed_once_and_never_in_circles) {
+  const Tree tree, elsewhere;
+  elsewhere.write("folder/a.h", std::string(CONTEXT + 1, 'a'));
+  elsewhere.write("folder/deep/b.h", std::string(CONTEXT + 1, 'b'));
+  tree.write("own.h", std::string(CONTEXT + 1, 'o'));
+  fs::create_directory_symlink(elsewhere.root / "folder", tree.root / "linked");
+  fs::create_directory_symlink(elsewhere.root / "folder" / "deep", tree.root / "z-again");
+  fs::create_directory_symlink(tree.root, tree.root / "circle");
+  fs::create_directory_symlink("itself", tree.root / "itself");
+  fs::create_symlink(tree.root / "own.h", tree.root / "another-name.h");
+  fs::create_symlink(elsewhere.root / "nothing", tree.root / "dangling.h");
+  fs::create_directory_symlink(tree.root, elsewhere.root / "folder" / "back");
+  auto data = settings();
+  data.held_out_percent = 0;
+  const auto corpus = open(tree, data);
+  BOOST_REQUIRE(corpus);
+  BOOST_TEST((pass(*corpus, 0) ==
+              std::multiset<std::string>{std::string(CONTEXT + 1, 'a'), std::string(CONTEXT + 1, 'b'), std::string(CONTEXT + 1, 'o')}));
+  const auto said = summary_of(*corpus);
+  BOOST_TEST(said.find("1 links to nothing as dangling.h") != std::string::npos, said);
+  BOOST_TEST(said.find("1 reached twice as another-name.h, 3 folders reached twice as circle/") != std::string::npos, said);
+  // A folder that holds nothing but links.
+  const Tree links;
+  fs::create_symlink(elsewhere.root / "folder" / "a.h", links.root / "x.h");
+  const auto of_links = open(links, data);
+  BOOST_REQUIRE(of_links);
+  BOOST_TEST(of_links->windows() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(one_large_file_is_used_as_a_whole_and_its_end_held_out_whatever_it_is_called) {
+  const prime::manifest::Data defaults;
+  // By its hash, "f.h" would be held out as a whole at 23.9 %.
+  for (const std::string name : {"book.txt", "f.h", "a.h"}) {
+    const Tree tree;
+    std::string content;
+    while (content.size() < 900'000) content += std::to_string(content.size()) + " ";
+    tree.write(name, content);
+    auto data = defaults;
+    data.held_out_percent = 30;
+    data.held_out_limit_bytes = 100 * CONTEXT;
+    for (const auto& path : {tree.root, tree.root / name}) {
+      const auto corpus = Corpus::open(data, path.string(), CONTEXT, 1);
+      BOOST_REQUIRE(corpus);
+      BOOST_TEST(corpus->held_out_windows() == 100U);
+      BOOST_TEST(corpus->windows() + 100 == (content.size() - 1) / CONTEXT);
+      const auto evaluated = held_out(*corpus);
+      BOOST_TEST(evaluated.back() == content.substr((content.size() - 1) / CONTEXT * CONTEXT - CONTEXT, CONTEXT + 1));
+      const auto training = pass(*corpus, 0);
+      for (const auto& window : evaluated) BOOST_TEST(training.count(window) == 0U);
+      BOOST_TEST(summary_of(*corpus).find("100 more held out, the end of each file") != std::string::npos);
+    }
+  }
+  BOOST_TEST(defaults.per_file_bytes > 1ULL << 39);
+}
+
+BOOST_AUTO_TEST_CASE(where_the_names_would_hold_out_most_of_it_the_ends_are_held_out) {
+  const Tree tree;
+  tree.write("f.h", std::string(100 * CONTEXT + 1, 'f'));  // chosen by its name
+  tree.write("a.h", std::string(10 * CONTEXT + 1, 'a'));
+  auto data = settings();
+  data.held_out_percent = 24;
+  const auto corpus = open(tree, data);
+  BOOST_REQUIRE(corpus);
+  BOOST_TEST(corpus->holds_out_ends());
+  BOOST_TEST(corpus->held_out_windows() == 24U + 3U);
+  BOOST_TEST(corpus->windows() == 110U - 27U);
+}
+
+BOOST_AUTO_TEST_CASE(a_limit_that_leaves_data_out_is_said) {
+  const Tree tree;
+  tree.write("a.h", std::string(3'000'000, 'a'));
+  auto data = settings();
+  data.per_file_bytes = 32 * prime::KIB;
+  const auto corpus = open(tree, data);
+  BOOST_REQUIRE(corpus);
+  BOOST_TEST(summary_of(*corpus).find(": 1 used, 32 KiB of 2.9 MiB (`data.per_file`); ") != std::string::npos, summary_of(*corpus));
+}
+
+BOOST_AUTO_TEST_CASE(the_digest_tells_other_data_apart) {
+  const Tree tree, same, higher, longer, edited, named;
+  for (const auto* each : {&tree, &same, &longer, &edited}) each->fill(20);
+  fs::create_directory(higher.root / "data");
+  fs::copy(tree.root, higher.root / "data", fs::copy_options::recursive);
+  fs::copy(tree.root, named.root, fs::copy_options::recursive);
+  longer.write("d0/f0.h", std::string(400, 'l'));
+  std::ifstream original(edited.root / "d0/f0.h");
+  std::string content(std::istreambuf_iterator<char>(original), {});
+  content.front() = '?';
+  edited.write("d0/f0.h", content);
+  fs::rename(named.root / "d0/f0.h", named.root / "d0/f00.h");
+  const auto digest = [](const Tree& of) { return open(of, settings()).value().identity({}).digest; };
+  BOOST_TEST((digest(tree) == digest(same)));
+  for (const auto* other : {&higher, &longer, &edited, &named}) BOOST_TEST((digest(tree) != digest(*other)));
 }
 
 BOOST_AUTO_TEST_CASE(a_single_file_is_a_corpus) {
@@ -202,6 +334,7 @@ BOOST_AUTO_TEST_CASE(less_than_one_batch_is_too_small) {
   const auto none = open(tree, data);
   BOOST_REQUIRE(!none);
   BOOST_TEST((none.error().name == ErrorName::DataTooSmall));
+  BOOST_TEST(none.error().detail == tree.root.string() + ": `data.include` is *.nothing, which matches none of its 1 files");
 }
 
 BOOST_AUTO_TEST_CASE(a_path_that_is_not_there_is_named) {
@@ -234,7 +367,7 @@ BOOST_AUTO_TEST_CASE(unreadable_files_are_skipped_and_counted_unless_there_is_no
     const Unprivileged somebody;
     const auto corpus = open(tree, data);
     BOOST_REQUIRE(corpus);
-    BOOST_TEST(corpus->unreadable_files() == 1U);
+    BOOST_TEST(summary_of(*corpus).find("1 cannot be opened as secret.h") != std::string::npos);
     BOOST_TEST(corpus->windows() == 6U);
   }
   fs::permissions(tree.root / "readable.h", fs::perms::none);

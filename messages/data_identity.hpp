@@ -1,0 +1,25 @@
+// Owns what a trainer says of the data that it trains on.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "messages/ids.hpp"
+
+namespace prime {
+
+inline constexpr std::size_t MAX_DATA_SUMMARY_BYTES = 1000;
+
+/// Peers whose samples are numbered alike must have the same data, or some train on what others hold out.
+struct DataIdentity {
+  Digest digest;        ///< of what must be equal on all peers; 0: nothing is told
+  std::string summary;  ///< one line for people, at most MAX_DATA_SUMMARY_BYTES
+  [[nodiscard]] bool told() const { return digest != Digest{}; }
+  friend bool operator==(const DataIdentity&, const DataIdentity&) = default;
+};
+template <class Inspector>
+auto inspect(Inspector& f, DataIdentity& x) {
+  return f(x.digest, x.summary);
+}
+
+}  // namespace prime
