@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <poll.h>
 
@@ -32,34 +33,35 @@ struct ChunkFrame {
 };
 
 /// Waits until the channel can go on; every wait has a deadline (law 6).
-Result<void> wait_for(net::Channel& channel, short events) {
+Result<void> wait_for(net::Channel& channel, short events, Duration limit) {
   pollfd entry{channel.fd(), events, 0};
-  const auto limit_ms = static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(STATE_SILENCE_LIMIT).count());
+  const auto limit_ms =
+      static_cast<int>(std::min<std::int64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(limit).count(), INT_MAX));
   for (;;) {
     const int ready = ::poll(&entry, 1, limit_ms);
     if (ready > 0) return {};
-    if (ready == 0) return fail(ErrorName::DeadlineExceeded, "no byte of the state for " + format_duration(STATE_SILENCE_LIMIT));
+    if (ready == 0) return fail(ErrorName::DeadlineExceeded, "no byte of the state for " + format_duration(limit));
     if (errno != EINTR) return fail(ErrorName::LaneBroken, std::strerror(errno));
   }
 }
 
 /// Turns what a channel said into "go on" (after waiting) or an error.
-Result<void> after(net::Channel& channel, net::Channel::State state) {
+Result<void> after(net::Channel& channel, net::Channel::State state, Duration limit) {
   switch (state) {
     case net::Channel::State::Ok: return {};
-    case net::Channel::State::WantRead: return wait_for(channel, POLLIN);
-    case net::Channel::State::WantWrite: return wait_for(channel, POLLOUT);
+    case net::Channel::State::WantRead: return wait_for(channel, POLLIN, limit);
+    case net::Channel::State::WantWrite: return wait_for(channel, POLLOUT, limit);
     case net::Channel::State::Closed: return fail(ErrorName::LaneBroken, "the other side closed the state channel");
     case net::Channel::State::Failed: return fail(ErrorName::LaneBroken, "the state channel broke");
   }
   return {};
 }
 
-Result<void> read_all(net::Channel& channel, std::span<std::byte> into) {
+Result<void> read_all(net::Channel& channel, std::span<std::byte> into, Duration limit = STATE_SILENCE_LIMIT) {
   while (!into.empty()) {
     const auto io = channel.read(into);
     if (io.state == net::Channel::State::Ok) into = into.subspan(io.bytes);
-    else PRIME_CHECK(after(channel, io.state));
+    else PRIME_CHECK(after(channel, io.state, limit));
   }
   return {};
 }
@@ -68,7 +70,7 @@ Result<void> write_all(net::Channel& channel, std::span<const std::byte> from) {
   while (!from.empty()) {
     const auto io = channel.write(from);
     if (io.state == net::Channel::State::Ok) from = from.subspan(io.bytes);
-    else PRIME_CHECK(after(channel, io.state));
+    else PRIME_CHECK(after(channel, io.state, STATE_SILENCE_LIMIT));
   }
   return {};
 }
@@ -78,9 +80,9 @@ Result<void> write_value(net::Channel& channel, const T& value) {
   return write_all(channel, std::as_bytes(std::span{&value, 1}));
 }
 template <class T>
-Result<T> read_value(net::Channel& channel) {
+Result<T> read_value(net::Channel& channel, Duration limit = STATE_SILENCE_LIMIT) {
   T value{};
-  PRIME_CHECK(read_all(channel, std::as_writable_bytes(std::span{&value, 1})));
+  PRIME_CHECK(read_all(channel, std::as_writable_bytes(std::span{&value, 1}), limit));
   return value;
 }
 
@@ -173,7 +175,7 @@ class Fetcher {
 
   Result<recovery::Offered> offered(net::Channel& channel) {
     PRIME_CHECK(write_value(channel, RequestFrame{MAGIC, PROTOCOL_VERSION, state_.revision.value}));
-    PRIME_TRY(const auto offer, read_value<OfferFrame>(channel));
+    PRIME_TRY(const auto offer, read_value<OfferFrame>(channel, offer_limit(state_.expected_bytes)));
     if (offer.status == static_cast<std::uint32_t>(OfferStatus::Busy)) return fail(ErrorName::FetchFailed, "the donor serves others");
     if (offer.status != 0) return recovery::Offered{Revision{offer.revision}, 0, {}};
     // The count is bounded by what this layout can have before memory is taken for it.

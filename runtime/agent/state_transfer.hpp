@@ -25,6 +25,11 @@ namespace prime {
 inline constexpr std::size_t MAX_STATE_SESSIONS = 4;
 /// A partner that moves no byte for so long is given up.
 inline constexpr Duration STATE_SILENCE_LIMIT = 20s;
+/// Before its first byte a donor copies the state and digests it, at the very least so fast: more of it takes longer.
+inline constexpr std::uint64_t OFFER_BYTES_PER_S = 256 * MIB;
+constexpr Duration offer_limit(std::uint64_t state_bytes) {
+  return STATE_SILENCE_LIMIT + std::chrono::seconds(static_cast<std::int64_t>(state_bytes / OFFER_BYTES_PER_S));
+}
 
 /// The donor's side: one thread for each session.
 class StateServer {
