@@ -231,6 +231,7 @@ BOOST_AUTO_TEST_CASE(a_header_that_lies_is_refused) {
         R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
         R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
         R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
+        R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
         R"({"":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
         R"({"a":1})",
         R"({"a":[0,8]})",
