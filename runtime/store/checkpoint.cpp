@@ -206,10 +206,15 @@ Result<fs::path> write_checkpoint(const fs::path& directory, const CheckpointCon
 }
 
 Result<void> rehearse_checkpoint(const fs::path& directory, OuterStep step, std::span<const NamedTensor> parameters) {
-  PRIME_TRY(const auto transaction, begin_checkpoint(directory / step_name(step)));
-  PRIME_CHECK(rehearse_safetensors(transaction.staging() / MODEL_PATH, parameters));
-  PRIME_CHECK(rehearse_safetensors(transaction.staging() / MOMENTUM_PATH, parameters));
-  return {};
+  std::error_code ignored;
+  const bool there = fs::exists(directory, ignored);
+  const auto able = [&]() -> Result<void> {
+    PRIME_TRY(const auto transaction, begin_checkpoint(directory / step_name(step)));
+    PRIME_CHECK(rehearse_safetensors(transaction.staging() / MODEL_PATH, parameters));
+    return rehearse_safetensors(transaction.staging() / MOMENTUM_PATH, parameters);
+  }();
+  if (!there) fs::remove(directory, ignored);  // empty as it is again
+  return able;
 }
 
 Result<CheckpointState> verify_checkpoint(const fs::path& checkpoint) {

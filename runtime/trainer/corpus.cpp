@@ -104,9 +104,9 @@ Result<Corpus> Corpus::open(const manifest::Data& data, const std::string& path,
   if (corpus.holds_out_ends_) corpus.hold_out_ends(files, data);
   else corpus.hold_out_files(std::move(files), data);
   if (corpus.windows() < batch) {
-    return fail(ErrorName::DataTooSmall, corpus.found_ + " have " + std::to_string(corpus.windows()) + " samples of " +
-                                             std::to_string(context + 1) + " bytes (`model.context` and one), and a batch takes " +
-                                             std::to_string(batch) + " (`train.batch`)");
+    return fail(ErrorName::DataTooSmall, corpus.found_ + ", " + std::to_string(corpus.windows()) + " samples of " +
+                                             std::to_string(context + 1) + " bytes (`model.context` and one); one batch needs " +
+                                             std::to_string(batch));
   }
   return corpus;
 }
