@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "kernels/codec/codec_cuda.hpp"
+#include "kernels/commitment/commitment_cuda.hpp"
 #include "kernels/digest/digest.hpp"
 #include "kernels/digest/digest_cuda.hpp"
 #include "kernels/outer_rule/outer_rule_cuda.hpp"
@@ -159,6 +160,44 @@ BOOST_AUTO_TEST_CASE(the_digest_of_a_tensor_is_that_of_the_cpu) {
     BOOST_REQUIRE(!cuda::digest_tensor(device.data(), size, digest, nullptr));
     BOOST_TEST((digest == digest_tensor_reference(bytes)), "size " << size);
   }
+}
+
+BOOST_AUTO_TEST_CASE(the_largest_activations_are_those_of_the_cpu) {
+  std::mt19937_64 random(6);
+  // Few exponents make so many equal values that a bound lets too many through.
+  for (const unsigned exponents : {1U, 12U})
+    for (const std::size_t values : {128U, 1000U, 2048U, 16'384U, 70'001U})
+      for (const std::size_t wanted : {1U, 128U, 1000U, 5000U}) {
+        if (wanted > values) continue;
+        constexpr std::size_t SEGMENTS = 5;
+        std::vector<std::uint16_t> bits(SEGMENTS * values);
+        for (auto& value : bits)
+          value =
+              static_cast<std::uint16_t>((random() % 2) << 15 | (118 + random() % exponents) << 7 | random() % (exponents == 1 ? 2 : 128));
+        bits[3 * values + 77] = 0x7F80;
+        const OnDevice<std::uint16_t> from{std::span<const std::uint16_t>{bits}};
+        const OnDevice<TopValue> out{std::span<const TopValue>{std::vector<TopValue>(SEGMENTS * wanted)}};
+        const OnDevice<unsigned long long> bad{std::span<const unsigned long long>{std::vector<unsigned long long>(SEGMENTS)}};
+        BOOST_REQUIRE(!cuda::top_values({from.data(), SEGMENTS, values}, wanted, out.data(), bad.data(), nullptr));
+        auto found = out.back();
+        for (std::size_t i = 0; i < SEGMENTS; ++i) {
+          BOOST_TEST(bad.back()[i] == (i == 3 ? 77 : values));
+          if (i == 3) continue;
+          std::vector<TopValue> expected(wanted);
+          BOOST_REQUIRE(!top_values(std::span{bits}.subspan(i * values, values), expected));
+          auto mine = std::span{found}.subspan(i * wanted, wanted);
+          const auto by_index = [](const TopValue& a, const TopValue& b) { return a.index < b.index; };
+          std::sort(mine.begin(), mine.end(), by_index);
+          std::sort(expected.begin(), expected.end(), by_index);
+          BOOST_TEST(std::equal(mine.begin(), mine.end(), expected.begin()),
+                     wanted << " of " << values << ", " << exponents << " exponents");
+        }
+      }
+}
+
+BOOST_AUTO_TEST_CASE(a_search_for_more_values_than_there_are_is_a_named_fault) {
+  BOOST_TEST(cuda::top_values({nullptr, 1, 100}, 101, nullptr, nullptr, nullptr).has_value());
+  BOOST_TEST(cuda::top_values({nullptr, 1, 100'000}, COMMITTED_MAXIMUM + 1, nullptr, nullptr, nullptr).has_value());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

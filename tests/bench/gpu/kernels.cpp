@@ -8,6 +8,7 @@
 
 #include "kernels/codec/codec.hpp"
 #include "kernels/codec/codec_cuda.hpp"
+#include "kernels/commitment/commitment_cuda.hpp"
 #include "kernels/digest/digest.hpp"
 #include "kernels/digest/digest_cuda.hpp"
 #include "kernels/outer_rule/outer_rule_cuda.hpp"
@@ -85,6 +86,7 @@ class KernelsBench {
     for (std::uint8_t number = 1; number < CODECS; ++number) codec(static_cast<Codec>(number));
     reduce_kernels();
     digest();
+    top_values();
     return all_equal_;
   }
 
@@ -165,6 +167,38 @@ class KernelsBench {
     const auto work = [&] { check(kernels::cuda::digest_tensor(a_.bytes(), count_ * sizeof(float), digest, nullptr)); };
     work();
     measure("digest", "bytes", count_ * sizeof(float), work, digest == kernels::digest_tensor(std::as_bytes(std::span{host_a_}), 4));
+  }
+
+  /// Of segments of 32 tokens of width 4096; what lies there are the halves of f32 values, without what is not finite.
+  void top_values() {
+    constexpr std::size_t VALUES = 32 * 4096, WANTED = 128;
+    const std::size_t segments = 2 * count_ / VALUES;
+    if (segments == 0) return;
+    std::vector<std::uint16_t> bits(segments * VALUES);
+    std::memcpy(bits.data(), host_a_.data(), bits.size() * sizeof(std::uint16_t));
+    for (auto& value : bits) value &= 0xBFFFU;
+    const Array on_device{std::as_bytes(std::span{bits})};
+    const Array out{std::as_bytes(std::span{std::vector<kernels::TopValue>(segments * WANTED)})};
+    const Array bad{std::as_bytes(std::span{std::vector<unsigned long long>(segments)})};
+    const auto work = [&] {
+      check(kernels::cuda::top_values({reinterpret_cast<const std::uint16_t*>(on_device.bytes()), segments, VALUES}, WANTED,
+                                      reinterpret_cast<kernels::TopValue*>(out.bytes()), reinterpret_cast<unsigned long long*>(bad.bytes()),
+                                      nullptr));
+    };
+    work();
+    std::vector<kernels::TopValue> found(segments * WANTED);
+    check(cudaMemcpy(found.data(), out.bytes(), found.size() * sizeof(kernels::TopValue), cudaMemcpyDeviceToHost));
+    const auto by_index = [](const kernels::TopValue& a, const kernels::TopValue& b) { return a.index < b.index; };
+    bool equal = true;
+    for (std::size_t i = 0; i < segments; ++i) {
+      std::vector<kernels::TopValue> expected(WANTED);
+      static_cast<void>(kernels::top_values(std::span{bits}.subspan(i * VALUES, VALUES), expected));
+      const auto mine = std::span{found}.subspan(i * WANTED, WANTED);
+      std::sort(mine.begin(), mine.end(), by_index);
+      std::sort(expected.begin(), expected.end(), by_index);
+      equal = equal && std::equal(mine.begin(), mine.end(), expected.begin());
+    }
+    measure("top-128", "bf16", bits.size() * sizeof(std::uint16_t), work, equal);
   }
 
   std::size_t count_;
