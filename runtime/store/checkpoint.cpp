@@ -143,9 +143,11 @@ Result<Listing> write_files(const fs::path& staging, const CheckpointContent& co
   return listing;
 }
 
-/// All tensors of a file one after the other.
-Result<std::vector<float>> read_flat(const SafetensorsReader& file) {
+/// All tensors of a file of f32 one after the other.
+Result<std::vector<float>> read_flat(const fs::path& checkpoint, const SafetensorsReader& file) {
   const auto& tensors = file.tensors();
+  if (std::any_of(tensors.begin(), tensors.end(), [](const TensorEntry& tensor) { return tensor.type != DataType::F32; }))
+    return fail(damaged(checkpoint, "holds tensors that are not of f32"));
   const auto add = [](std::uint64_t sum, const TensorEntry& tensor) { return sum + tensor.elements; };
   std::vector<float> values(std::accumulate(tensors.begin(), tensors.end(), std::uint64_t{0}, add));
   auto rest = std::span{values};
@@ -244,12 +246,12 @@ Result<LoadedCheckpoint> load_checkpoint(const fs::path& checkpoint) {
   PRIME_TRY(loaded.manifest, read_manifest(checkpoint));
   PRIME_TRY(const auto model, SafetensorsReader::open(checkpoint / MODEL_PATH));
   loaded.layout = model.tensors();
-  PRIME_TRY(loaded.parameters, read_flat(model));
+  PRIME_TRY(loaded.parameters, read_flat(checkpoint, model));
   PRIME_TRY(const auto listing, read_listing(checkpoint));
   if (!listing.contains(MOMENTUM_PATH)) return loaded;
   PRIME_TRY(const auto momentum, SafetensorsReader::open(checkpoint / MOMENTUM_PATH));
   if (!same_layout(momentum.tensors(), loaded.layout)) return fail(damaged(checkpoint, "the momentum is of another model"));
-  PRIME_TRY(loaded.momentum, read_flat(momentum));
+  PRIME_TRY(loaded.momentum, read_flat(checkpoint, momentum));
   return loaded;
 }
 

@@ -127,6 +127,16 @@ Result<void> read_at(int fd, std::uint64_t offset, std::span<std::byte> into, co
   return {};
 }
 
+/// The types that the format and we know: its names are ours in capital letters.
+std::optional<DataType> parse_type(std::string_view name) {
+  for (std::uint8_t number = 0; number < DATA_TYPES; ++number) {
+    const auto ours = to_string(static_cast<DataType>(number));
+    const auto capital = [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; };
+    if (std::ranges::equal(name, ours, {}, {}, capital)) return static_cast<DataType>(number);
+  }
+  return std::nullopt;
+}
+
 struct Extent {
   TensorEntry entry;  ///< with an offset that is still relative to the first tensor's
   std::uint64_t end_bytes = 0;
@@ -157,7 +167,11 @@ class HeaderParser final : public nlohmann::json::json_sax_t {
   bool key(std::string& text) override { return depth_ == 1 ? begun(text) : is_metadata() || named(text); }
   bool string(std::string& text) override {
     if (depth_ != 2 || list_) return off();
-    return is_metadata() || (field_ == Dtype && text == "F32") ? true : off();
+    if (is_metadata()) return true;
+    const auto type = field_ == Dtype ? parse_type(text) : std::nullopt;
+    if (!type) return off();
+    extent_.entry.type = *type;
+    return true;
   }
   bool number_unsigned(std::uint64_t number) override {
     if (!list_) return off();
@@ -186,7 +200,7 @@ class HeaderParser final : public nlohmann::json::json_sax_t {
     wrong_ = std::move(what);
     return false;
   }
-  bool off() { return depth_ == 0 ? false : wrong("`" + extent_.entry.name + "` is not a well-formed f32 tensor"); }
+  bool off() { return depth_ == 0 ? false : wrong("`" + extent_.entry.name + "` is not a well-formed tensor of a known type"); }
 
   bool begun(const std::string& name) {
     if (name.empty() || name.size() > MODEL_LIMITS.name_bytes)
@@ -211,7 +225,7 @@ class HeaderParser final : public nlohmann::json::json_sax_t {
     auto& [entry, end_bytes] = extent_;
     const auto elements = product_of(entry.shape);
     if (seen_ != All || offsets_ != 2 || !elements || end_bytes < entry.offset_bytes ||
-        end_bytes - entry.offset_bytes != *elements * sizeof(float))
+        *elements > UINT64_MAX / element_bytes(entry.type) || end_bytes - entry.offset_bytes != *elements * element_bytes(entry.type))
       return off();
     entry.elements = *elements;
     extents_.push_back(std::move(extent_));
@@ -293,8 +307,13 @@ Result<SafetensorsReader> SafetensorsReader::open(fs::path path) {
 }
 
 Result<void> SafetensorsReader::read(const TensorEntry& tensor, std::span<float> into) const {
-  PRIME_ASSERT(into.size() == tensor.elements, "law 9");
-  return read_at(file_.get(), tensor.offset_bytes, std::as_writable_bytes(into), path_);
+  PRIME_ASSERT(into.size() == tensor.elements && tensor.type == DataType::F32, "law 9");
+  return read_bytes(tensor, 0, std::as_writable_bytes(into));
+}
+
+Result<void> SafetensorsReader::read_bytes(const TensorEntry& tensor, std::uint64_t from, std::span<std::byte> into) const {
+  PRIME_ASSERT(from <= tensor.size_bytes() && into.size() <= tensor.size_bytes() - from, "law 9");
+  return read_at(file_.get(), tensor.offset_bytes + from, into, path_);
 }
 
 }  // namespace prime::store

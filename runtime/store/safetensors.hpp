@@ -1,4 +1,4 @@
-// Owns the safetensors format for f32 tensors: what transformers and every other reader of model weights loads.
+// Owns the safetensors format: what transformers and every other reader of model weights loads. We write f32, and read every type.
 //
 // Layout: 8 bytes of header length (little-endian), a JSON header padded with spaces to 8 bytes, then the tensors without gaps.
 #pragma once
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "messages/data_types.hpp"
 #include "messages/limits.hpp"
 #include "runtime/store/file_io.hpp"
 
@@ -24,9 +25,11 @@ struct NamedTensor {
 /// Where a tensor lies in a file.
 struct TensorEntry {
   std::string name;
+  DataType type = DataType::F32;
   std::vector<std::int64_t> shape;
   std::uint64_t elements = 0;
   std::uint64_t offset_bytes = 0;  ///< from the start of the file
+  [[nodiscard]] std::uint64_t size_bytes() const { return elements * element_bytes(type); }
 };
 
 /// Writes a new file in the order given, straight from the spans. LayoutUnusable when names or shapes are not usable.
@@ -38,14 +41,16 @@ Result<FileSummary> write_safetensors(const std::filesystem::path& path, std::sp
 Result<void> rehearse_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
                                   const ModelLimits& limits = MODEL_LIMITS);
 
-/// Reads f32 files and believes nothing: names, shapes, offsets and the file's length must agree exactly, or CheckpointCorrupt.
+/// Reads files and believes nothing: names, types, shapes, offsets and the file's length must agree exactly, or CheckpointCorrupt.
 class SafetensorsReader {
  public:
   static Result<SafetensorsReader> open(std::filesystem::path path);
   /// In the order of their bytes in the file.
   [[nodiscard]] const std::vector<TensorEntry>& tensors() const { return tensors_; }
-  /// `into` must have the tensor's count of elements.
+  /// Of an f32 tensor; `into` must have the tensor's count of elements.
   Result<void> read(const TensorEntry& tensor, std::span<float> into) const;
+  /// As many bytes of a tensor as fit `into`, from one of its own on.
+  Result<void> read_bytes(const TensorEntry& tensor, std::uint64_t from, std::span<std::byte> into) const;
 
  private:
   SafetensorsReader(std::filesystem::path path, Descriptor file, std::vector<TensorEntry> tensors);

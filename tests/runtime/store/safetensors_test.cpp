@@ -219,7 +219,11 @@ BOOST_AUTO_TEST_CASE(a_header_that_lies_is_refused) {
        {R"()",
         R"([])",
         R"({"a":)",
-        R"({"a":{"dtype":"F16","shape":[4],"data_offsets":[0,8]}})",
+        R"({"a":{"dtype":"F16","shape":[2],"data_offsets":[0,8]}})",
+        R"({"a":{"dtype":"Q16","shape":[4],"data_offsets":[0,8]}})",
+        R"({"a":{"dtype":"f32","shape":[2],"data_offsets":[0,8]}})",
+        R"({"a":{"dtype":4,"shape":[2],"data_offsets":[0,8]}})",
+        R"({"a":{"dtype":"F64","shape":[4611686018427387903],"data_offsets":[0,8]}})",
         R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})",
         R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})",
         R"({"a":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}})",
@@ -243,6 +247,21 @@ BOOST_AUTO_TEST_CASE(a_header_that_lies_is_refused) {
     put_file(path, header, 8);
     BOOST_TEST(refused(path), header);
   }
+}
+
+BOOST_AUTO_TEST_CASE(tensors_of_every_type_are_found_and_read_as_bytes) {
+  const ScratchDirectory scratch;
+  const auto path = scratch.path() / "x.safetensors";
+  put_file(path, R"({"a":{"dtype":"BF16","shape":[2,2],"data_offsets":[0,8]},"b":{"dtype":"I64","shape":[1],"data_offsets":[8,16]}})", 16);
+  const auto reader = SafetensorsReader::open(path);
+  BOOST_REQUIRE(reader);
+  BOOST_REQUIRE(reader->tensors().size() == 2u);
+  BOOST_TEST((reader->tensors()[0].type == DataType::BF16));
+  BOOST_TEST((reader->tensors()[1].type == DataType::I64));
+  BOOST_TEST(reader->tensors()[1].size_bytes() == 8u);
+  std::array<std::byte, 3> some{std::byte{1}, std::byte{1}, std::byte{1}};
+  BOOST_REQUIRE(reader->read_bytes(reader->tensors()[0], 5, some));
+  BOOST_TEST((some == std::array<std::byte, 3>{}));
 }
 
 BOOST_AUTO_TEST_CASE(lengths_are_bounded_before_memory_is_taken) {

@@ -1,0 +1,233 @@
+// Owns the way from activations to proofs and back to verdicts: segments, bytes, and names for all that is wrong.
+#include "prime/commitment.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "kernels/small_floats.hpp"
+
+namespace prime {
+namespace {
+
+using kernels::Comparison;
+using kernels::TopValue;
+
+tl::unexpected<Error> malformed(const std::string& what) { return fail(ErrorName::ProofMalformed, what); }
+
+std::string number(double value) {
+  std::string text(32, '\0');
+  text.resize(static_cast<std::size_t>(std::snprintf(text.data(), text.size(), "%.4g", value)));
+  return text;
+}
+
+/// The values that a segment commits to, of which k is how many are asked for.
+Result<std::vector<TopValue>> largest(std::span<const std::uint16_t> values, std::uint32_t k) {
+  if (k < 1 || k > kernels::COMMITTED_MAXIMUM)
+    return fail(ErrorName::Usage, "k is " + std::to_string(k) + "; it goes from 1 to " + std::to_string(kernels::COMMITTED_MAXIMUM));
+  if (values.empty()) return fail(ErrorName::Usage, "a segment without activations");
+  if (values.size() >= kernels::SEGMENT_VALUES_MAXIMUM)
+    return fail(ErrorName::Usage, "a segment of " + std::to_string(values.size()) + " activations; take fewer tokens");
+  std::vector<TopValue> points(std::min<std::size_t>(k, values.size()));
+  if (const auto bad = kernels::top_values(values, points))
+    return fail(ErrorName::NonFiniteValue, "activation " + std::to_string(*bad) + " of a segment of " + std::to_string(values.size()));
+  return points;
+}
+
+std::uint16_t number_at(std::span<const std::uint8_t> proof, std::size_t place) {
+  return static_cast<std::uint16_t>(proof[2 * place] << 8 | proof[2 * place + 1]);
+}
+
+void append(CommitmentProof& proof, std::uint32_t value) {
+  proof.push_back(static_cast<std::uint8_t>(value >> 8));
+  proof.push_back(static_cast<std::uint8_t>(value));
+}
+
+/// What a proof says, once nothing about it is wrong. `points`: how many values somebody compares with it.
+struct Polynomial {
+  std::uint32_t modulus = 0;
+  std::vector<std::uint16_t> coefficients;
+};
+Result<Polynomial> parse_proof(std::span<const std::uint8_t> proof, std::uint32_t k, std::size_t points) {
+  if (proof.size() != proof_bytes(k))
+    return malformed(std::to_string(proof.size()) + " bytes, where k = " + std::to_string(k) + " takes " + std::to_string(proof_bytes(k)));
+  Polynomial polynomial{number_at(proof, 0), std::vector<std::uint16_t>(k)};
+  if (polynomial.modulus == 0) return malformed("the modulus 0, which stands for a proof that could not be made");
+  if (polynomial.modulus > kernels::COMMITMENT_PRIME)
+    return malformed("the modulus " + std::to_string(polynomial.modulus) + " is above " + std::to_string(kernels::COMMITMENT_PRIME));
+  // So few remainders cannot keep the values of an honest proof apart; a modulus of 1 would make all of them one.
+  if (polynomial.modulus < points)
+    return malformed("the modulus " + std::to_string(polynomial.modulus) + " cannot tell " + std::to_string(points) + " values apart");
+  for (std::size_t i = 0; i < k; ++i) {
+    polynomial.coefficients[i] = number_at(proof, i + 1);
+    if (polynomial.coefficients[i] >= kernels::COMMITMENT_PRIME)
+      return malformed("coefficient " + std::to_string(i) + " is " + std::to_string(polynomial.coefficients[i]) + ", no number modulo " +
+                       std::to_string(kernels::COMMITMENT_PRIME));
+    if (i >= points && polynomial.coefficients[i] != 0)
+      return malformed("coefficient " + std::to_string(i) + " of a segment of " + std::to_string(points) + " values is not 0");
+  }
+  return polynomial;
+}
+
+Result<Comparison> compare_with(std::span<const std::uint8_t> proof, std::span<const TopValue> own, std::uint32_t k) {
+  PRIME_TRY(const auto polynomial, parse_proof(proof, k, own.size()));
+  std::vector<std::uint16_t> committed(own.size());
+  kernels::evaluate(polynomial.coefficients, polynomial.modulus, own, committed);
+  return kernels::compare(committed, own);
+}
+
+Result<void> check_shape(const Activations& activations, const CommitmentOptions& options) {
+  if (options.tokens == 0) return fail(ErrorName::Usage, "segments of no tokens");
+  if (activations.width == 0 || activations.bits.empty()) return fail(ErrorName::Usage, "there are no activations");
+  if (activations.bits.size() % activations.width != 0)
+    return fail(ErrorName::Usage,
+                std::to_string(activations.bits.size()) + " activations are no tokens of width " + std::to_string(activations.width));
+  if (options.prefill > activations.tokens())
+    return fail(ErrorName::Usage,
+                "a prefill of " + std::to_string(options.prefill) + " tokens in a sequence of " + std::to_string(activations.tokens()));
+  return {};
+}
+
+/// The largest values of each segment.
+Result<std::vector<std::vector<TopValue>>> largest_by_segment(const Activations& activations, const CommitmentOptions& options) {
+  PRIME_CHECK(check_shape(activations, options));
+  std::vector<std::vector<TopValue>> all;
+  for (const auto& range : segments_of(activations.tokens(), options)) {
+    const auto values = activations.bits.subspan(range.begin * activations.width, (range.end - range.begin) * activations.width);
+    auto points = largest(values, options.k);
+    if (!points) {
+      const auto where = "tokens " + std::to_string(range.begin) + " to " + std::to_string(range.end - 1) + ": ";
+      return fail(points.error().name, where + points.error().detail);
+    }
+    all.push_back(*std::move(points));
+  }
+  return all;
+}
+
+Result<CommitmentProof> proof_of(std::span<const TopValue> points, std::uint32_t k) {
+  const auto modulus = kernels::injective_modulus(points);
+  if (modulus == 0)
+    return fail(ErrorName::CommitmentImpossible, "no modulus keeps the places of " + std::to_string(points.size()) + " values apart");
+  std::vector<std::uint16_t> coefficients(k);
+  kernels::interpolate(points, modulus, coefficients);
+  CommitmentProof proof;
+  proof.reserve(proof_bytes(k));
+  append(proof, modulus);
+  for (const auto coefficient : coefficients) append(proof, coefficient);
+  return proof;
+}
+
+std::string count_of(std::size_t count, std::size_t all, const char* what) {
+  return std::to_string(count) + " of " + std::to_string(all) + " " + what;
+}
+
+std::string difference_text(const Comparison& comparison) {
+  auto text = count_of(comparison.exponent_mismatches, comparison.values, "exponents differ");
+  if (comparison.sign_mismatches > 0) text += ", " + std::to_string(comparison.sign_mismatches) + " signs";
+  if (comparison.exponent_intersections() == 0) return text;
+  return text + ", mantissas by " + number(comparison.mantissa_mean) + " (median " + number(comparison.mantissa_median) + ")";
+}
+
+/// Proofs in the order of the segments; an empty one stands for none.
+class Checker {
+ public:
+  Checker(std::span<const CommitmentProof> proofs, const CommitmentOptions& options, const CommitmentThresholds& thresholds)
+      : proofs_(proofs), options_(options), thresholds_(thresholds) {}
+
+  Result<std::vector<ProofVerdict>> run(const Activations& activations) {
+    PRIME_TRY(own_, largest_by_segment(activations, options_));
+    verdicts_.resize(std::max(own_.size(), proofs_.size()));
+    for (std::size_t i = 0; i < verdicts_.size(); ++i) judge(i);
+    for (std::size_t i = 0; i < verdicts_.size(); ++i)
+      if (!verdicts_[i].accepted && i < proofs_.size()) explain(i);
+    return std::move(verdicts_);
+  }
+
+ private:
+  void judge(std::size_t i) {
+    auto& verdict = verdicts_[i];
+    if (i >= proofs_.size())
+      verdict.reason = "missing: there are " + std::to_string(proofs_.size()) + " proofs for " + std::to_string(own_.size()) + " segments";
+    else if (i >= own_.size()) verdict.reason = "one too many: there are " + std::to_string(own_.size()) + " segments";
+    if (!verdict.reason.empty()) return;
+    const auto comparison = compare_with(proofs_[i], own_[i], options_.k);
+    if (!comparison) {
+      verdict.reason = "malformed: " + comparison.error().detail;
+      return;
+    }
+    verdict.compared = true;
+    verdict.comparison = *comparison;
+    verdict.accepted = thresholds_.accepts(*comparison);
+    if (!verdict.accepted) verdict.reason = "differs: " + difference_text(*comparison);
+  }
+
+  /// Where a refused proof is at home, if it is one of this sequence. Looks at so many neighbours that a file of nothing but refused
+  /// proofs costs no more than a few times its first pass.
+  void explain(std::size_t i) {
+    constexpr std::size_t NEIGHBOURS = 8;
+    const std::size_t begin = i > NEIGHBOURS ? i - NEIGHBOURS : 0;
+    const std::size_t end = std::min(own_.size(), i + NEIGHBOURS + 1);
+    for (std::size_t other = begin; other < end; ++other) {
+      if (other == i) continue;
+      const auto comparison = compare_with(proofs_[i], own_[other], options_.k);
+      if (!comparison || !thresholds_.accepts(*comparison)) continue;
+      const bool repeated = other < proofs_.size() && proofs_[other] == proofs_[i];
+      const auto what =
+          std::string{repeated ? "repeated: it is the proof of segment " : "out of order: it proves segment "} + std::to_string(other);
+      verdicts_[i].reason = i < own_.size() ? what : verdicts_[i].reason + "; " + what;
+      return;
+    }
+  }
+
+  std::span<const CommitmentProof> proofs_;
+  CommitmentOptions options_;
+  CommitmentThresholds thresholds_;
+  std::vector<std::vector<TopValue>> own_;
+  std::vector<ProofVerdict> verdicts_;
+};
+
+}  // namespace
+
+std::vector<std::uint16_t> to_bf16(std::span<const float> values) {
+  std::vector<std::uint16_t> bits(values.size());
+  std::transform(values.begin(), values.end(), bits.begin(), kernels::f32_to_bf16);
+  return bits;
+}
+
+std::vector<TokenRange> segments_of(std::uint64_t tokens, const CommitmentOptions& options) {
+  std::vector<TokenRange> ranges;
+  std::uint64_t begin = std::min(options.prefill, tokens);
+  if (begin > 0) ranges.push_back({0, begin});
+  while (options.tokens > 0 && begin < tokens) {
+    const std::uint64_t end = begin + std::min<std::uint64_t>(options.tokens, tokens - begin);
+    ranges.push_back({begin, end});
+    begin = end;
+  }
+  return ranges;
+}
+
+Result<CommitmentProof> build_proof(std::span<const std::uint16_t> values, std::uint32_t k) {
+  PRIME_TRY(const auto points, largest(values, k));
+  return proof_of(points, k);
+}
+
+Result<std::vector<CommitmentProof>> build_proofs(const Activations& activations, const CommitmentOptions& options) {
+  PRIME_TRY(const auto segments, largest_by_segment(activations, options));
+  std::vector<CommitmentProof> proofs;
+  for (const auto& points : segments) {
+    PRIME_TRY(auto proof, proof_of(points, options.k));
+    proofs.push_back(std::move(proof));
+  }
+  return proofs;
+}
+
+Result<Comparison> compare_proof(std::span<const std::uint8_t> proof, std::span<const std::uint16_t> values, std::uint32_t k) {
+  PRIME_TRY(const auto points, largest(values, k));
+  return compare_with(proof, points, k);
+}
+
+Result<std::vector<ProofVerdict>> check_proofs(const Activations& activations, std::span<const CommitmentProof> proofs,
+                                               const CommitmentOptions& options, const CommitmentThresholds& thresholds) {
+  return Checker(proofs, options, thresholds).run(activations);
+}
+
+}  // namespace prime
