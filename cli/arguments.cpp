@@ -6,6 +6,7 @@
 #include <charconv>
 #include <fmt/ranges.h>
 
+#include "kernels/commitment/commitment.hpp"
 #include "messages/data_types.hpp"
 #include "messages/membership.hpp"
 #include "runtime/manifest/fields.hpp"
@@ -30,6 +31,10 @@ const CLI::Validator REPLICA_NAME{[](const std::string& word) {
                                                : "the name of a replica has 1 to 60 of a-z, 0-9 and -, the first no -";
                                   },
                                   ""};
+constexpr const char* THRESHOLDS_HELP =
+    "toploc-bf16, exact-f32, or MISMATCHES/MEAN/MEDIAN such as 6/0.5/0 [bf16, f16: toploc-bf16; f32, f64: exact-f32]";
+const std::vector<std::string> DTYPES{"f32", "bf16", "f16", "f64"};
+constexpr unsigned K_MAXIMUM = kernels::COMMITTED_MAXIMUM;
 constexpr const char* RUN_HELP = "run id or a unique prefix of it; absent: the only run that is active";
 constexpr const char* SET_HELP = "override a manifest key, such as train.outer_steps=20; may be given several times";
 
@@ -101,12 +106,14 @@ class Table {
     app_.get_formatter()->column_width(36);
     start_group();
     observe_group();
+    proof_group();
     meta_group();
     hidden_group();
     // Set after the commands were made: they would inherit it.
     app_.footer(
-        "Exit codes: 0 done, 1 failed, 2 usage or manifest, 3 no such run, 4 refused, 5 unhealthy (`status --check`), 6 timed out,\n"
-        "130 interrupted, 143 ended by SIGTERM. `status` answers with 0 also for a run that failed.");
+        "Exit codes: 0 done, 1 failed, 2 usage or manifest, 3 no such run, 4 refused, 5 unhealthy (`status --check`) or not proved\n"
+        "(`commitment check`, `verify`), 6 timed out, 130 interrupted, 143 ended by SIGTERM. `status` answers with 0 also for a run that "
+        "failed.");
   }
 
   CLI::App& app() { return app_; }
@@ -206,6 +213,85 @@ class Table {
     logs.add_option("--since", logs_.since, "only what is younger, such as 10min")->type_name("DURATION");
   }
 
+  void proof_group() {
+    auto& generate = add("generate", "let a model write, and prove that it did", "Prove", generate_);
+    generate.add_option("MODEL", generate_.model, "a checkpoint, or a Hugging Face directory of a Llama")->required()->check(NAMED);
+    generate.add_option("--prompt", generate_.prompts, "a text to go on from; may be given several times")
+        ->type_name("TEXT")
+        ->allow_extra_args(false);
+    generate.add_option("--prompts", generate_.prompts_file, "a file with a prompt on each line")->type_name("FILE");
+    generate
+        .add_option("--prompt-tokens", generate_.prompt_tokens_file, "a file with a prompt on each line, as token ids: [1, 15043, 3186]")
+        ->type_name("FILE");
+    generate.add_option("--tokens", generate_.tokens, "tokens to write after each prompt [128]")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1'000'000).description(""));
+    generate.add_option("--prove", generate_.prove, "write the tokens and their proofs to this file, for `primectl verify`")
+        ->type_name("FILE");
+    add_committed(generate, generate_.k, "of each segment that are committed to [128]", generate_.segment, "of a segment [32]");
+    generate.add_option("--dtype", generate_.dtype, "to compute in: f32, bf16, f16, f64 [f32]")
+        ->type_name("TYPE")
+        ->check(CLI::IsMember(DTYPES).description(""));
+    generate.add_option("--temperature", generate_.temperature, "0 takes the likeliest token, 1 draws as the model says [0]")
+        ->type_name("T")
+        ->check(CLI::Range(0.0, 100.0).description(""));
+    generate.add_option("--seed", generate_.seed, "what is drawn is drawn from it [1]")->type_name("S");
+    add_computing(generate, generate_.batch, "prompts at a time [16]", generate_.threads);
+    generate.footer("It writes as many tokens as are asked for: one that ends a text ends nothing.");
+
+    auto& verify = add("verify", "check by one's own model that it wrote what a file of `generate --prove` says", "Prove", verify_);
+    verify.add_option("FILE", verify_.file, "what `generate --prove` wrote")->required();
+    verify.add_option("--model", verify_.model, "one's own copy of the model")->type_name("MODEL")->required()->check(NAMED);
+    verify.add_option("--thresholds", verify_.thresholds, THRESHOLDS_HELP)->type_name("T");
+    add_committed(verify, verify_.k, "of each segment that must be committed to, at least [128]", verify_.segment,
+                  "of a segment, at most [32]");
+    verify.add_option("--dtype", verify_.dtype, "that must have been computed in [the file's]")
+        ->type_name("TYPE")
+        ->check(CLI::IsMember(DTYPES).description(""));
+    add_computing(verify, verify_.batch, "sequences at a time [16]", verify_.threads);
+    verify.footer("Exits with 5 when anything does not hold. docs/VERIFYING.md says what holds then, and what is not proved.");
+
+    auto& commitment = add("commitment", "build and check proofs of activations that another engine computed", "Prove", commitment_);
+    commitment
+        .add_option(
+            "WHAT", commitment_.what,
+            "build (print the proofs), check (proofs against one's own activations), calibrate (thresholds between\ntwo honest runs)")
+        ->required()
+        ->check(CLI::IsMember({"build", "check", "calibrate"}).description(""));
+    commitment
+        .add_option("FILE", commitment_.files, "safetensors with activations [tokens, width] of bf16 or f32; for calibrate two of them")
+        ->required()
+        ->expected(1, 2);
+    commitment.add_option("--tensor", commitment_.tensor, "name of the tensor")->type_name("NAME")->required()->check(NAMED);
+    commitment.add_option("--k", commitment_.k, "values of each segment that are committed to [128; check: the proofs']")
+        ->type_name("K")
+        ->check(CLI::Range(1U, K_MAXIMUM).description(""));
+    commitment.add_option("--tokens", commitment_.tokens, "of a segment [32; check: the proofs']")
+        ->type_name("N")
+        ->check(CLI::Range(1U, UINT32_MAX).description(""));
+    commitment.add_flag_function(
+        "--prefill{1}",
+        [this](std::int64_t tokens) { commitment_.prefill = static_cast<std::uint64_t>(std::max<std::int64_t>(tokens, 0)); },
+        "the first token is a segment of its own, as the package `toploc` has it; --prefill=N: the first N, a prompt\n[none; check: the "
+        "proofs']");
+    commitment.add_option("--proofs", commitment_.proofs, "what `commitment build` printed; for check")->type_name("FILE");
+    commitment.add_option("--thresholds", commitment_.thresholds, THRESHOLDS_HELP)->type_name("T");
+    commitment.footer("`check` exits with 5 when a proof is not accepted.");
+  }
+
+  static void add_committed(CLI::App& command, unsigned& k, const char* k_help, unsigned& segment, const char* segment_help) {
+    command.add_option("--k", k, std::string{"values "} + k_help)->type_name("K")->check(CLI::Range(1U, K_MAXIMUM).description(""));
+    command.add_option("--segment", segment, std::string{"tokens "} + segment_help)
+        ->type_name("N")
+        ->check(CLI::Range(1U, 1U << 20).description(""));
+  }
+  static void add_computing(CLI::App& command, unsigned& batch, const char* batch_help, unsigned& threads) {
+    command.add_option("--batch", batch, batch_help)->type_name("N")->check(CLI::Range(1, 1024).description(""));
+    command.add_option("--threads", threads, "of all tensor operations [as many as cores]")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1024).description(""));
+  }
+
   void meta_group() {
     auto& validate = add("validate", "check manifests; starts nothing", "Manifest and help", validate_);
     validate.add_option("FILE", validate_.files, "run manifests")->required();
@@ -213,10 +299,14 @@ class Table {
     auto& explain = add("explain", "explain an error code (PR0703), a manifest key (sync.inner_steps) or a word (digest)",
                         "Manifest and help", explain_);
     explain.add_option("WHAT", explain_.what, "code, key or word; absent: list all");
-    auto& bench = add("bench", "measure reduces and lanes between processes of this machine, or its kernels", "Manifest and help", bench_);
-    bench.add_option("WHAT", bench_.what, "allreduce, lanes (all kinds, between two), kernels (one thread, beside memcpy)")
+    auto& bench =
+        add("bench", "measure reduces and lanes between processes of this machine, its kernels, or models", "Manifest and help", bench_);
+    bench
+        .add_option("WHAT", bench_.what,
+                    "allreduce, lanes (all kinds, between two), kernels (one thread, beside memcpy),\ninference (writing with proofs "
+                    "beside verifying it)")
         ->required()
-        ->check(CLI::IsMember({"allreduce", "lanes", "kernels"}).description(""));
+        ->check(CLI::IsMember({"allreduce", "lanes", "kernels", "inference"}).description(""));
     const auto list = [&](const char* names, auto& values, const std::string& help, const char* type) {
       return bench.add_option(names, values, help)->delimiter(',')->type_name(type)->allow_extra_args(false);
     };
@@ -309,6 +399,9 @@ class Table {
   ExplainArguments explain_;
   BenchArguments bench_;
   SimulateArguments simulate_;
+  CommitmentArguments commitment_;
+  GenerateArguments generate_;
+  VerifyArguments verify_;
   CoordinatorArguments coordinator_;
   AgentArguments agent_;
 };

@@ -103,7 +103,7 @@ struct ExplainArguments {
 
 struct BenchArguments {
   CommonArguments common;
-  std::string what;                  ///< allreduce, lanes or kernels
+  std::string what;                  ///< allreduce, lanes, kernels or inference
   std::vector<unsigned> peers;       ///< empty: 2 and 4, for lanes 2
   std::vector<std::uint64_t> sizes;  ///< bytes; empty: from 4 KiB to 256 MiB
   std::vector<std::string> codecs{"none"};
@@ -115,6 +115,47 @@ struct BenchArguments {
   unsigned repeat = 7;
   std::string timeout = "30s";
   bool paced = false;
+};
+
+struct CommitmentArguments {
+  CommonArguments common;
+  std::string what;                ///< build, check or calibrate
+  std::vector<std::string> files;  ///< safetensors; calibrate takes two
+  std::string tensor;
+  std::optional<unsigned> k;  ///< absent: 128; for check what the proofs say, as below
+  std::optional<unsigned> tokens;
+  std::optional<std::uint64_t> prefill;
+  std::string proofs;
+  std::string thresholds;  ///< empty: by the tensor's type
+};
+
+struct GenerateArguments {
+  CommonArguments common;
+  std::string model;
+  std::vector<std::string> prompts;
+  std::string prompts_file;
+  std::string prompt_tokens_file;
+  unsigned tokens = 128;
+  std::string prove;  ///< empty: nothing is proved
+  unsigned k = 128;
+  unsigned segment = 32;
+  std::string dtype = "f32";
+  double temperature = 0;
+  std::uint64_t seed = 1;
+  unsigned batch = 16;
+  unsigned threads = 0;
+};
+
+struct VerifyArguments {
+  CommonArguments common;
+  std::string file;
+  std::string model;
+  std::string thresholds;  ///< empty: by the file's dtype
+  unsigned k = 128;
+  unsigned segment = 32;
+  std::string dtype;  ///< empty: the file's
+  unsigned batch = 16;
+  unsigned threads = 0;
 };
 
 struct SeedRange {
@@ -144,7 +185,7 @@ struct AgentArguments {
 
 using Arguments = std::variant<UpArguments, JoinArguments, StandbyArguments, StatusArguments, LogsArguments, LeaveArguments, DownArguments,
                                RemoveArguments, ValidateArguments, VersionArguments, ExplainArguments, BenchArguments, SimulateArguments,
-                               CoordinatorArguments, AgentArguments>;
+                               CommitmentArguments, GenerateArguments, VerifyArguments, CoordinatorArguments, AgentArguments>;
 
 /// A command line that asks for a text instead of a command (`--help`).
 struct HelpText {

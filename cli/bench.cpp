@@ -8,11 +8,15 @@
 #include <unistd.h>
 
 #include "cli/commands.hpp"
+#include "cli/inference.hpp"
+#include "cli/programs.hpp"
 #include "cli/render/columns.hpp"
 #include "cli/render/figures.hpp"
 #include "cli/terminal.hpp"
+#include "messages/units.hpp"
 #include "runtime/bench/allreduce_bench.hpp"
 #include "runtime/bench/kernels_bench.hpp"
+#include "runtime/bench/median.hpp"
 #include "runtime/telemetry/status_json.hpp"
 
 namespace prime::cli {
@@ -128,6 +132,72 @@ int print_rows(const std::vector<Row>& rows, Terminal& terminal) {
   return 0;
 }
 
+/// One model and batch, as medians over rounds.
+struct InferenceRow {
+  unsigned dim = 0;
+  unsigned batch = 0;
+  unsigned tokens = 0;  ///< written in all
+  double generate_s = 0;
+  double proving_share = 0;
+  double verify_s = 0;
+  double comparing_share = 0;
+};
+
+nlohmann::ordered_json to_json(const InferenceRow& row) {
+  return {{"schema", "primectl.bench.inference/1"},
+          {"dim", row.dim},
+          {"batch", row.batch},
+          {"tokens", row.tokens},
+          {"generate_s", row.generate_s},
+          {"proving_share", row.proving_share},
+          {"verify_s", row.verify_s},
+          {"comparing_share", row.comparing_share},
+          {"generate_per_verify", row.generate_s / row.verify_s}};
+}
+
+std::string table_of(const std::vector<InferenceRow>& rows) {
+  std::vector<std::vector<std::string>> cells;
+  for (const auto& row : rows)
+    cells.push_back({std::to_string(row.dim), std::to_string(row.batch), std::to_string(row.tokens), short_time_figure(row.generate_s),
+                     fixed(100 * row.proving_share), short_time_figure(row.verify_s), fixed(100 * row.comparing_share),
+                     fixed(row.generate_s / row.verify_s)});
+  return columns({{"width", Align::Right},
+                  {"batch", Align::Right},
+                  {"tokens", Align::Right},
+                  {"generate", Align::Right},
+                  {"proving %", Align::Right},
+                  {"verify", Align::Right},
+                  {"comparing %", Align::Right},
+                  {"generate/verify", Align::Right}},
+                 cells);
+}
+
+/// 4 blocks of width 512 and 1024, f32, prompts of 64 tokens, 256 written.
+Result<std::vector<InferenceRow>> measure_inference(const BenchArguments& arguments, Terminal& terminal) {
+  constexpr unsigned TOKENS = 256;
+  std::vector<InferenceRow> rows;
+  for (const unsigned dim : {512U, 1024U})
+    for (const unsigned batch : {1U, 8U}) {
+      const nlohmann::json job{{"command", "bench"}, {"dtype", "f32"},    {"threads", 0},   {"layers", 4},
+                               {"dim", dim},         {"heads", dim / 64}, {"ffn", 3 * dim}, {"vocab", 4096},
+                               {"prompt", 64},       {"tokens", TOKENS},  {"batch", batch}, {"repeat", arguments.repeat}};
+      std::vector<double> generate, proving, verify, comparing;
+      terminal.say("Measuring", "a model of width " + std::to_string(dim) + ", " + std::to_string(batch) + " prompts at a time");
+      PRIME_CHECK(run_inference(job, terminal, "Measuring", [&](const nlohmann::json& event) {
+        if (event["event"] != "round") return true;
+        generate.push_back(event["generate_seconds"].get<double>());
+        verify.push_back(event["verify_seconds"].get<double>());
+        proving.push_back(event["proving_seconds"].get<double>() / generate.back());
+        comparing.push_back(event["comparing_seconds"].get<double>() / verify.back());
+        return true;
+      }));
+      if (generate.empty()) return fail(ErrorName::ProcessFailed, inference_program() + " measured nothing");
+      rows.push_back(
+          {dim, batch, TOKENS * batch, bench::median(generate), bench::median(proving), bench::median(verify), bench::median(comparing)});
+    }
+  return rows;
+}
+
 /// Waits for a whole line of standard input, and takes no byte behind it.
 bool line_came() {
   char byte = 0;
@@ -143,6 +213,10 @@ bool line_came() {
 }  // namespace
 
 int run_command(const BenchArguments& arguments, Terminal& terminal) {
+  if (arguments.what == "inference") {
+    const auto rows = measure_inference(arguments, terminal);
+    return rows ? print_rows(*rows, terminal) : terminal.complain(rows.error());
+  }
   if (arguments.what == "kernels") {
     if (arguments.paced || !arguments.peers.empty() || !arguments.lanes.empty())
       return terminal.complain(

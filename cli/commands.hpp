@@ -19,6 +19,9 @@ int run_command(const VersionArguments& arguments, Terminal& terminal);
 int run_command(const ExplainArguments& arguments, Terminal& terminal);
 int run_command(const BenchArguments& arguments, Terminal& terminal);
 int run_command(const SimulateArguments& arguments, Terminal& terminal);
+int run_command(const CommitmentArguments& arguments, Terminal& terminal);
+int run_command(const GenerateArguments& arguments, Terminal& terminal);
+int run_command(const VerifyArguments& arguments, Terminal& terminal);
 int run_command(const CoordinatorArguments& arguments, Terminal& terminal);
 int run_command(const AgentArguments& arguments, Terminal& terminal);
 

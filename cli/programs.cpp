@@ -7,6 +7,15 @@
 
 namespace prime::cli {
 namespace fs = std::filesystem;
+namespace {
+
+std::string beside(const char* name) {
+  std::error_code error;
+  const auto path = fs::path{own_program()}.parent_path() / name;
+  return fs::exists(path, error) ? path.string() : name;
+}
+
+}  // namespace
 
 std::string own_program() {
   std::error_code error;
@@ -21,11 +30,7 @@ std::string typed_program() {
   return first.empty() ? "primectl" : shell_word(first);
 }
 
-std::string trainer_program() {
-  constexpr const char* NAME = "prime-trainer";
-  std::error_code error;
-  const auto beside = fs::path{own_program()}.parent_path() / NAME;
-  return fs::exists(beside, error) ? beside.string() : NAME;
-}
+std::string trainer_program() { return beside("prime-trainer"); }
+std::string inference_program() { return beside("prime-inference"); }
 
 }  // namespace prime::cli

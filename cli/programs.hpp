@@ -11,5 +11,7 @@ std::string own_program();
 std::string typed_program();
 /// prime-trainer beside it; by its bare name, for PATH, when it is not there.
 std::string trainer_program();
+/// prime-inference, likewise.
+std::string inference_program();
 
 }  // namespace prime::cli

@@ -1,10 +1,7 @@
 // Owns prime-trainer: the built-in client of a session. It loads, trains, reports and answers; who takes part, when a step ends and
 // what the shared parameters are is the agent's business.
-#include <algorithm>
 #include <cstdio>
 #include <exception>
-#include <new>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +12,7 @@
 #include "runtime/trainer/evaluation.hpp"
 #include "runtime/trainer/hugging_face.hpp"
 #include "runtime/trainer/learner.hpp"
+#include "runtime/trainer/memory_fault.hpp"
 #include "runtime/trainer/schedule.hpp"
 
 namespace prime::trainer {
@@ -99,16 +97,6 @@ Result<void> take_part(Session& session) {
             Corpus::open(data, manifest.local.data_path.value_or(data.path), manifest.shared.model.context, manifest.shared.train.batch));
   set_compute_threads(manifest.local.threads);
   return Program(session, std::move(manifest), std::move(corpus)).run();
-}
-
-/// What libtorch throws when it gets no memory is told from its other exceptions by the text alone.
-std::optional<Error> want_of_memory(const std::exception& thrown) {
-  const std::string text = thrown.what();
-  const auto begin = text.find("ried to allocate");  // of the host and of a GPU
-  if (dynamic_cast<const std::bad_alloc*>(&thrown) == nullptr && begin == std::string::npos) return std::nullopt;
-  const auto cause =
-      begin == std::string::npos ? text : "t" + text.substr(begin, std::min(text.find(". ", begin), text.find('\n', begin)) - begin);
-  return Error{ErrorName::MemoryUnavailable, "the trainer's model: " + cause};
 }
 
 /// To be started again changes nothing where memory is short; anything else may pass, and ends the process.

@@ -1,0 +1,25 @@
+// Owns what verdicts on proofs look like: an object and a row for each.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "prime/commitment.hpp"
+
+namespace prime::cli {
+
+/// {accepted, exponent_mismatches, sign_mismatches, mantissa_mean, mantissa_median, values, reason}; null where nothing was compared.
+nlohmann::ordered_json verdict_json(const ProofVerdict& verdict);
+
+/// Schema primectl.commitment.check/1.
+nlohmann::ordered_json check_json(std::size_t proof, const ProofVerdict& verdict);
+
+/// A row for each proof that is not accepted, and what holds in all.
+struct CheckedSegment {
+  std::string name;
+  ProofVerdict verdict;
+};
+std::string verdicts_text(const std::vector<CheckedSegment>& segments, const CommitmentThresholds& thresholds);
+
+}  // namespace prime::cli

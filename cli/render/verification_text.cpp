@@ -1,0 +1,82 @@
+#include "cli/render/verification_text.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "cli/render/proof_text.hpp"
+
+namespace prime::cli {
+namespace {
+
+bool holds(const VerifiedSequence& sequence) {
+  return sequence.reason.empty() && sequence.other_choices == 0 &&
+         std::ranges::all_of(sequence.segments, [](const ProofVerdict& verdict) { return verdict.accepted; });
+}
+
+std::uint64_t tokens_of(const proofs::GenerationFile& file) {
+  std::uint64_t tokens = 0;
+  for (const auto& sequence : file.sequences) tokens += sequence.tokens.size();
+  return tokens;
+}
+
+/// What is wrong with sequences beside their segments.
+std::vector<std::string> complaints(const Verification& verification) {
+  auto lines = verification.reasons;
+  for (std::size_t i = 0; i < verification.sequences.size(); ++i) {
+    const auto& sequence = verification.sequences[i];
+    if (!sequence.reason.empty()) lines.push_back(fmt::format("sequence {}: {}", i, sequence.reason));
+    if (sequence.other_choices > 0)
+      lines.push_back(fmt::format("sequence {}: {} of {} tokens are not what the promised sampling chooses, the first at {}", i,
+                                  sequence.other_choices, verification.file.sequences[i].tokens.size(), sequence.first_other));
+  }
+  return lines;
+}
+
+}  // namespace
+
+bool Verification::accepted() const {
+  return reasons.empty() && !sequences.empty() && sequences.size() == file.sequences.size() && std::ranges::all_of(sequences, holds);
+}
+
+nlohmann::ordered_json verification_json(const Verification& verification) {
+  const auto& file = verification.file;
+  auto segments = nlohmann::ordered_json::array();
+  std::uint64_t other_choices = 0;
+  for (std::size_t i = 0; i < verification.sequences.size(); ++i) {
+    other_choices += verification.sequences[i].other_choices;
+    for (std::size_t j = 0; j < verification.sequences[i].segments.size(); ++j) {
+      nlohmann::ordered_json segment{{"sequence", i}, {"segment", j}};
+      segment.update(verdict_json(verification.sequences[i].segments[j]));
+      segments.push_back(std::move(segment));
+    }
+  }
+  return {{"schema", "primectl.verify/1"},
+          {"accepted", verification.accepted()},
+          {"reasons", complaints(verification)},
+          {"model", file.model},
+          {"tokenizer", file.tokenizer},
+          {"dtype", file.dtype},
+          {"k", file.k},
+          {"segment_tokens", file.segment_tokens},
+          {"thresholds", to_string(verification.thresholds)},
+          {"sequences", file.sequences.size()},
+          {"tokens", tokens_of(file)},
+          {"other_choices", other_choices},
+          {"seconds", verification.seconds},
+          {"segments", std::move(segments)}};
+}
+
+std::string verification_text(const Verification& verification) {
+  std::string text;
+  std::vector<CheckedSegment> segments;
+  for (std::size_t i = 0; i < verification.sequences.size(); ++i)
+    for (std::size_t j = 0; j < verification.sequences[i].segments.size(); ++j)
+      segments.push_back({fmt::format("{}.{}", i, j), verification.sequences[i].segments[j]});
+  if (!segments.empty()) text += verdicts_text(segments, verification.thresholds);
+  for (const auto& line : complaints(verification)) text += line + "\n";
+  text += fmt::format("{}: {} tokens of {} sequences, {}\n", verification.accepted() ? "accepted" : "not accepted",
+                      tokens_of(verification.file), verification.file.sequences.size(), verification.file.dtype);
+  return text;
+}
+
+}  // namespace prime::cli

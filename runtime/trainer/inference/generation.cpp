@@ -1,0 +1,277 @@
+// Owns the loops over batches, and which hidden state belongs to which segment.
+//
+// Of a prompt of P tokens and N that are written after it, P + N − 1 go through the model: the last one is chosen and not read again. The
+// states of the prompt are the first segment; those of the written tokens follow, so many at a time.
+#include "runtime/trainer/inference/generation.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace prime::trainer {
+namespace {
+
+/// Tokens in one prefill, and numbers in one tensor of logits: what is more goes through the model in parts.
+constexpr std::int64_t PREFILL_TOKENS = 8192;
+constexpr std::int64_t LOGITS_AT_ONCE = 1 << 24;
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+/// [rows, dim] of any type → bf16 patterns.
+std::vector<std::uint16_t> bits_of(const at::Tensor& hidden) {
+  const at::Tensor rounded = hidden.to(at::kBFloat16).contiguous();
+  const auto* bits = reinterpret_cast<const std::uint16_t*>(rounded.const_data_ptr<at::BFloat16>());
+  return {bits, bits + rounded.numel()};
+}
+
+std::span<const float> row_of(const at::Tensor& logits, std::int64_t row) {
+  const auto width = static_cast<std::size_t>(logits.size(1));
+  return {logits.const_data_ptr<float>() + static_cast<std::size_t>(row) * width, width};
+}
+
+/// Why a sequence cannot go through the model, if so.
+std::string problem_of(const manifest::Model& shape, std::span<const std::uint32_t> tokens, std::uint64_t length) {
+  if (tokens.empty()) return "it is empty";
+  if (length > shape.context)
+    return "it has " + std::to_string(length) + " tokens with what is written, and the model's context " + std::to_string(shape.context);
+  const auto unknown = std::ranges::find_if(tokens, [&](std::uint32_t token) { return token >= shape.vocab; });
+  if (unknown == tokens.end()) return {};
+  return "token " + std::to_string(*unknown) + " is none of the model's " + std::to_string(shape.vocab);
+}
+
+/// Rows of ids, filled up with 0 behind their ends.
+at::Tensor padded_ids(std::span<const std::vector<std::uint32_t>> rows) {
+  std::size_t time = 0;
+  for (const auto& row : rows) time = std::max(time, row.size());
+  at::Tensor ids = at::zeros({static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(time)}, at::kLong);
+  for (std::size_t i = 0; i < rows.size(); ++i) std::ranges::copy(rows[i], ids.mutable_data_ptr<std::int64_t>() + i * time);
+  return ids;
+}
+
+/// As many rows from `begin` on as a prefill takes at once, at least one and at most `limit`.
+std::size_t rows_at_once(std::span<const std::vector<std::uint32_t>> rows, std::size_t begin, std::size_t limit) {
+  std::size_t count = 0, longest = 0;
+  while (begin + count < rows.size() && count < limit) {
+    longest = std::max(longest, rows[begin + count].size());
+    if (count > 0 && static_cast<std::int64_t>(longest * (count + 1)) > PREFILL_TOKENS) break;
+    ++count;
+  }
+  return count;
+}
+
+/// Gathers the states of one sequence, and commits to each segment as soon as it is whole.
+class Prover {
+ public:
+  Prover(std::uint32_t k, std::uint32_t segment_tokens) : k_(k), segment_tokens_(segment_tokens) {}
+
+  Result<void> prompt(const at::Tensor& hidden) { return commit(bits_of(hidden)); }
+  Result<void> token(std::span<const std::uint16_t> state) {
+    open_.insert(open_.end(), state.begin(), state.end());
+    return ++open_tokens_ < segment_tokens_ ? Result<void>{} : close();
+  }
+  Result<std::vector<std::string>> finish() {
+    if (open_tokens_ > 0) PRIME_CHECK(close());
+    return std::move(proofs_);
+  }
+
+ private:
+  Result<void> close() {
+    PRIME_CHECK(commit(open_));
+    open_.clear();
+    open_tokens_ = 0;
+    return {};
+  }
+  Result<void> commit(const std::vector<std::uint16_t>& bits) {
+    PRIME_TRY(const auto proof, build_proof(bits, k_));
+    proofs_.push_back(to_base64(proof));
+    return {};
+  }
+
+  std::uint32_t k_, segment_tokens_;
+  std::vector<std::uint16_t> open_;
+  std::uint32_t open_tokens_ = 0;
+  std::vector<std::string> proofs_;
+};
+
+/// One batch of prompts, from the first to the last token.
+class BatchWriter {
+ public:
+  BatchWriter(const Decoder& decoder, std::span<const std::vector<std::uint32_t>> prompts, std::size_t first,
+              const GenerationOptions& options)
+      : decoder_(decoder),
+        prompts_(prompts),
+        first_(first),
+        options_(options),
+        written_(prompts.size()),
+        provers_(prompts.size(), Prover(options.k, options.segment_tokens)) {
+    for (const auto& prompt : prompts) longest_ = std::max(longest_, prompt.size());
+  }
+
+  /// `wrote` hears of each step.
+  Result<void> run(const std::function<void()>& wrote) {
+    const auto batch = static_cast<std::int64_t>(prompts_.size());
+    Cache cache = decoder_.make_cache(batch, static_cast<std::int64_t>(longest_ + options_.tokens));
+    PRIME_TRY(at::Tensor hidden, read_prompts(cache));
+    for (std::uint32_t step = 0;; ++step) {
+      choose_tokens(hidden, step);
+      wrote();
+      if (step + 1 == options_.tokens) return {};
+      at::Tensor ids = at::empty({batch}, at::kLong);
+      std::vector<std::int64_t> positions;
+      for (std::size_t i = 0; i < prompts_.size(); ++i) {
+        ids.mutable_data_ptr<std::int64_t>()[i] = written_[i].back();
+        positions.push_back(static_cast<std::int64_t>(prompts_[i].size() + step));
+      }
+      hidden = decoder_.step(ids, positions, cache);
+      PRIME_CHECK(commit(hidden));
+    }
+  }
+
+  Result<proofs::Sequence> sequence(std::size_t i) {
+    proofs::Sequence sequence{prompts_[i], std::move(written_[i]), {}, {}};
+    if (!options_.prove) return sequence;
+    PRIME_TRY(sequence.proofs, provers_[i].finish());
+    return sequence;
+  }
+  [[nodiscard]] double proving() const { return proving_; }
+
+ private:
+  /// The states of the last token of each prompt.
+  Result<at::Tensor> read_prompts(Cache& cache) {
+    std::vector<at::Tensor> last;
+    for (std::size_t begin = 0; begin < prompts_.size();) {
+      const auto count = rows_at_once(prompts_, begin, prompts_.size());
+      const auto rows = prompts_.subspan(begin, count);
+      Cache part;
+      for (std::size_t layer = 0; layer < cache.keys.size(); ++layer) {
+        part.keys.push_back(cache.keys[layer].narrow(0, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(count)));
+        part.values.push_back(cache.values[layer].narrow(0, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(count)));
+      }
+      const at::Tensor hidden = decoder_.prefill(padded_ids(rows), &part);
+      for (std::size_t i = 0; i < count; ++i) {
+        const at::Tensor own = hidden[static_cast<std::int64_t>(i)].narrow(0, 0, static_cast<std::int64_t>(rows[i].size()));
+        last.push_back(own[-1]);
+        if (!options_.prove) continue;
+        const auto since = Clock::now();
+        PRIME_CHECK(provers_[begin + i].prompt(own));
+        proving_ += seconds_since(since);
+      }
+      begin += count;
+    }
+    return at::stack(last);
+  }
+
+  void choose_tokens(const at::Tensor& hidden, std::uint32_t step) {
+    const at::Tensor logits = decoder_.logits(hidden);
+    for (std::size_t i = 0; i < prompts_.size(); ++i)
+      written_[i].push_back(
+          choose(row_of(logits, static_cast<std::int64_t>(i)), options_.sampling, {first_ + i, prompts_[i].size() + step}));
+  }
+
+  Result<void> commit(const at::Tensor& hidden) {
+    if (!options_.prove) return {};
+    const auto since = Clock::now();
+    const auto bits = bits_of(hidden);
+    const std::size_t width = bits.size() / prompts_.size();
+    for (std::size_t i = 0; i < prompts_.size(); ++i) PRIME_CHECK(provers_[i].token(std::span{bits}.subspan(i * width, width)));
+    proving_ += seconds_since(since);
+    return {};
+  }
+
+  const Decoder& decoder_;
+  std::span<const std::vector<std::uint32_t>> prompts_;
+  std::size_t first_;
+  const GenerationOptions& options_;
+  std::size_t longest_ = 0;
+  std::vector<std::vector<std::uint32_t>> written_;
+  std::vector<Prover> provers_;
+  double proving_ = 0;
+};
+
+/// The tokens of one sequence that the promised sampling would not have chosen.
+void count_other_choices(const Decoder& decoder, const at::Tensor& hidden, const proofs::Sequence& sequence, std::size_t index,
+                         const VerificationOptions& options, SequenceVerdict& verdict) {
+  const auto prompt = static_cast<std::int64_t>(sequence.prompt.size()), count = static_cast<std::int64_t>(sequence.tokens.size());
+  const std::int64_t at_once = std::max<std::int64_t>(1, LOGITS_AT_ONCE / decoder.shape().vocab);
+  for (std::int64_t begin = 0; begin < count; begin += at_once) {
+    const at::Tensor logits = decoder.logits(hidden.narrow(0, prompt - 1 + begin, std::min(at_once, count - begin)));
+    for (std::int64_t row = 0; row < logits.size(0); ++row) {
+      const auto token = static_cast<std::size_t>(begin + row);
+      const TokenPlace place{index, sequence.prompt.size() + token};
+      if (is_choice(row_of(logits, row), options.sampling, place, sequence.tokens[token], options.tolerance)) continue;
+      if (verdict.other_choices++ == 0) verdict.first_other = token;
+    }
+  }
+}
+
+}  // namespace
+
+Result<Spent> generate(const Decoder& decoder, const std::vector<std::vector<std::uint32_t>>& prompts, const GenerationOptions& options,
+                       const SequenceDone& done, const Progress& progress) {
+  const at::InferenceMode no_graph;
+  for (std::size_t i = 0; i < prompts.size(); ++i)
+    if (const auto problem = problem_of(decoder.shape(), prompts[i], prompts[i].size() + options.tokens); !problem.empty())
+      return fail(ErrorName::Usage, "prompt " + std::to_string(i + 1) + ": " + problem);
+  Spent spent;
+  const auto since = Clock::now();
+  const std::uint64_t all = std::uint64_t{options.tokens} * prompts.size();
+  std::uint64_t written = 0;
+  for (std::size_t begin = 0; begin < prompts.size(); begin += options.batch) {
+    const auto rows = std::span{prompts}.subspan(begin, std::min<std::size_t>(options.batch, prompts.size() - begin));
+    BatchWriter writer(decoder, rows, begin, options);
+    PRIME_CHECK(writer.run([&] { progress(written += rows.size(), all); }));
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const auto finishing = Clock::now();
+      PRIME_TRY(auto sequence, writer.sequence(i));
+      spent.proving += seconds_since(finishing);
+      done(begin + i, std::move(sequence));
+    }
+    spent.proving += writer.proving();
+  }
+  spent.total = seconds_since(since);
+  return spent;
+}
+
+Result<Spent> verify(const Decoder& decoder, const std::vector<proofs::Sequence>& sequences, const VerificationOptions& options,
+                     const VerdictDone& done, const Progress& progress) {
+  const at::InferenceMode no_graph;
+  Spent spent;
+  const auto since = Clock::now();
+  // What goes through the model: all but the last token. What cannot is answered at once.
+  std::vector<std::vector<std::uint32_t>> rows;
+  std::vector<std::size_t> indices;
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    auto tokens = sequences[i].prompt;
+    tokens.insert(tokens.end(), sequences[i].tokens.begin(), sequences[i].tokens.end());
+    if (auto problem = problem_of(decoder.shape(), tokens, tokens.size()); !problem.empty()) {
+      done(i, {{}, 0, 0, std::move(problem)});
+      continue;
+    }
+    tokens.pop_back();
+    rows.push_back(std::move(tokens));
+    indices.push_back(i);
+  }
+  for (std::size_t begin = 0; begin < rows.size();) {
+    const auto count = rows_at_once(rows, begin, options.batch);
+    const at::Tensor hidden = decoder.prefill(padded_ids(std::span{rows}.subspan(begin, count)), nullptr);
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto index = indices[begin + i];
+      const auto& sequence = sequences[index];
+      const at::Tensor own = hidden[static_cast<std::int64_t>(i)].narrow(0, 0, static_cast<std::int64_t>(rows[begin + i].size()));
+      SequenceVerdict verdict;
+      const auto comparing = Clock::now();
+      const auto bits = bits_of(own);
+      const CommitmentOptions cut{options.k, options.segment_tokens, sequence.prompt.size()};
+      PRIME_TRY(verdict.segments, proofs::check_texts({bits, decoder.shape().dim}, sequence.proofs, cut, options.thresholds));
+      spent.proving += seconds_since(comparing);
+      count_other_choices(decoder, own, sequence, index, options, verdict);
+      done(index, std::move(verdict));
+    }
+    begin += count;
+    progress(begin, rows.size());
+  }
+  spent.total = seconds_since(since);
+  return spent;
+}
+
+}  // namespace prime::trainer

@@ -1,0 +1,207 @@
+// Owns prime-inference: the program that runs models for `primectl generate`, `verify` and `bench`. It takes one job as JSON on its
+// standard input and answers in lines of JSON; what is in them is in cli/inference.hpp. It ends with who started it.
+#include <csignal>
+#include <exception>
+#include <iostream>
+#include <iterator>
+#include <sys/prctl.h>
+#include <thread>
+
+#include "runtime/store/strict_json.hpp"
+#include "runtime/trainer/inference/generation.hpp"
+#include "runtime/trainer/learner.hpp"
+#include "runtime/trainer/memory_fault.hpp"
+
+namespace prime::trainer {
+namespace {
+
+using nlohmann::json;
+
+void tell(const json& line) { std::cout << line.dump(-1, ' ', false, json::error_handler_t::replace) << "\n" << std::flush; }
+
+/// Of progress not more lines than a person can see.
+class Reporter {
+ public:
+  void operator()(std::uint64_t done, std::uint64_t of) {
+    const std::uint64_t percent = of == 0 ? 100 : done * 100 / of;
+    if (percent == last_) return;
+    last_ = percent;
+    tell({{"event", "progress"}, {"done", done}, {"of", of}});
+  }
+
+ private:
+  std::uint64_t last_ = UINT64_MAX;
+};
+
+at::ScalarType type_named(const std::string& name) {
+  if (name == "f64") return at::kDouble;
+  if (name == "bf16") return at::kBFloat16;
+  return name == "f16" ? at::kHalf : at::kFloat;
+}
+
+bool is_coarse(const std::string& type) { return type == "bf16" || type == "f16"; }
+
+proofs::Sampling sampling_of(const json& job) { return {job.at("temperature").get<double>(), job.at("seed").get<std::uint64_t>()}; }
+
+std::string text_of(std::span<const std::uint32_t> tokens) {
+  std::string text;
+  for (const auto token : tokens) text.push_back(token < 256 ? static_cast<char>(token) : '?');
+  return text;
+}
+
+struct Model {
+  ModelDirectory directory;
+  Decoder decoder;
+};
+Result<Model> load(const json& job) {
+  PRIME_TRY(auto directory, ModelDirectory::open(job.at("model").get<std::string>()));
+  PRIME_TRY(auto decoder, Decoder::load(directory, type_named(job.at("dtype").get<std::string>())));
+  tell({{"event", "model"}, {"digest", directory.digest()}, {"tokenizer", directory.tokenizer()}});
+  return Model{std::move(directory), std::move(decoder)};
+}
+
+Result<std::vector<std::vector<std::uint32_t>>> prompts_of(const json& job, const ModelDirectory& directory) {
+  if (job.at("texts").get<bool>() && !directory.has_byte_tokens())
+    return fail(ErrorName::ModelUnsupported,
+                "its tokenizer is not `bytes`, the only one that is known here: give the prompts as token ids, "
+                "--prompt-tokens FILE, made with the model's own tokenizer");
+  return job.at("prompts").get<std::vector<std::vector<std::uint32_t>>>();
+}
+
+Result<void> run_generate(const json& job) {
+  PRIME_TRY(auto model, load(job));
+  PRIME_TRY(const auto prompts, prompts_of(job, model.directory));
+  const GenerationOptions options{
+      job.at("tokens").get<std::uint32_t>(), job.at("batch").get<std::uint32_t>(), sampling_of(job),
+      job.at("prove").get<bool>(),           job.at("k").get<std::uint32_t>(),     job.at("segment_tokens").get<std::uint32_t>()};
+  const auto done = [&](std::size_t index, const proofs::Sequence& sequence) {
+    json line{
+        {"event", "sequence"}, {"index", index}, {"prompt", sequence.prompt}, {"tokens", sequence.tokens}, {"proofs", sequence.proofs}};
+    if (model.directory.has_byte_tokens()) line["text"] = text_of(sequence.prompt) + text_of(sequence.tokens);
+    tell(line);
+  };
+  PRIME_TRY(const auto spent, generate(model.decoder, prompts, options, done, Reporter{}));
+  tell({{"event", "done"}, {"seconds", spent.total}, {"proving_seconds", spent.proving}});
+  return {};
+}
+
+json segment_json(const ProofVerdict& verdict) {
+  const auto& comparison = verdict.comparison;
+  return {{"accepted", verdict.accepted},
+          {"compared", verdict.compared},
+          {"values", comparison.values},
+          {"exponent_mismatches", comparison.exponent_mismatches},
+          {"sign_mismatches", comparison.sign_mismatches},
+          {"mantissa_mean", comparison.mantissa_mean},
+          {"mantissa_median", comparison.mantissa_median},
+          {"reason", verdict.reason}};
+}
+
+Result<void> run_verify(const json& job) {
+  PRIME_TRY(auto model, load(job));
+  // Of another model there is nothing to compare.
+  if (model.directory.digest() != job.at("digest") || model.directory.tokenizer() != job.at("tokenizer")) {
+    tell({{"event", "done"}, {"seconds", 0}, {"proving_seconds", 0}});
+    return {};
+  }
+  std::vector<proofs::Sequence> sequences;
+  for (const auto& entry : job.at("sequences"))
+    sequences.push_back({entry.at("prompt").get<std::vector<std::uint32_t>>(),
+                         entry.at("tokens").get<std::vector<std::uint32_t>>(),
+                         {},
+                         entry.at("proofs").get<std::vector<std::string>>()});
+  PRIME_TRY(const auto thresholds, parse_thresholds(job.at("thresholds").get<std::string>()));
+  const VerificationOptions options{job.at("batch").get<std::uint32_t>(),
+                                    sampling_of(job),
+                                    job.at("k").get<std::uint32_t>(),
+                                    job.at("segment_tokens").get<std::uint32_t>(),
+                                    thresholds,
+                                    is_coarse(job.at("dtype").get<std::string>()) ? COARSE_CHOICES : EXACT_CHOICES};
+  const auto done = [&](std::size_t index, const SequenceVerdict& verdict) {
+    auto segments = json::array();
+    for (const auto& segment : verdict.segments) segments.push_back(segment_json(segment));
+    tell({{"event", "verdict"},
+          {"index", index},
+          {"segments", segments},
+          {"other_choices", verdict.other_choices},
+          {"first_other", verdict.first_other},
+          {"reason", verdict.reason}});
+  };
+  PRIME_TRY(const auto spent, verify(model.decoder, sequences, options, done, Reporter{}));
+  tell({{"event", "done"}, {"seconds", spent.total}, {"proving_seconds", spent.proving}});
+  return {};
+}
+
+/// Generation with proofs, and its verification, of a model of this size that nobody trained.
+Result<void> run_bench(const json& job) {
+  manifest::Model shape;
+  shape.layers = job.at("layers").get<std::uint32_t>();
+  shape.dim = job.at("dim").get<std::uint32_t>();
+  shape.heads = shape.kv_heads = job.at("heads").get<std::uint32_t>();
+  shape.ffn = job.at("ffn").get<std::uint32_t>();
+  shape.vocab = job.at("vocab").get<std::uint32_t>();
+  const auto prompt = job.at("prompt").get<std::uint32_t>(), tokens = job.at("tokens").get<std::uint32_t>(),
+             batch = job.at("batch").get<std::uint32_t>();
+  shape.context = prompt + tokens;
+  const auto decoder = Decoder::untrained(shape, type_named(job.at("dtype").get<std::string>()));
+  std::vector<std::vector<std::uint32_t>> prompts(batch);
+  for (std::uint32_t i = 0; i < batch; ++i)
+    for (std::uint32_t j = 0; j < prompt; ++j) prompts[i].push_back((i * 31 + j * 7) % shape.vocab);
+  const GenerationOptions options{tokens, batch, {1, 1}, true, 128, 32};
+  for (int round = 0; round < job.at("repeat").get<int>(); ++round) {
+    std::vector<proofs::Sequence> sequences(batch);
+    PRIME_TRY(const auto wrote,
+              generate(
+                  decoder, prompts, options, [&](std::size_t index, proofs::Sequence sequence) { sequences[index] = std::move(sequence); },
+                  [](auto, auto) {}));
+    std::uint64_t refused = 0;
+    const auto judge = [&](std::size_t, const SequenceVerdict& verdict) {
+      refused += verdict.other_choices + static_cast<std::uint64_t>(std::ranges::count_if(
+                                             verdict.segments, [](const ProofVerdict& segment) { return !segment.accepted; }));
+    };
+    PRIME_TRY(const auto checked,
+              verify(decoder, sequences,
+                     {batch, options.sampling, 128, 32, is_coarse(job.at("dtype").get<std::string>()) ? toploc_bf16() : exact_f32(),
+                      is_coarse(job.at("dtype").get<std::string>()) ? COARSE_CHOICES : EXACT_CHOICES},
+                     judge, [](auto, auto) {}));
+    tell({{"event", "round"},
+          {"generate_seconds", wrote.total},
+          {"proving_seconds", wrote.proving},
+          {"verify_seconds", checked.total},
+          {"comparing_seconds", checked.proving},
+          {"refused", refused}});
+  }
+  tell({{"event", "done"}});
+  return {};
+}
+
+Result<void> run() {
+  const std::string text{std::istreambuf_iterator<char>{std::cin}, {}};
+  const auto job = store::parse_strictly(text);
+  if (!job || !job->is_object() || !job->contains("command"))
+    return fail(ErrorName::Usage, "prime-inference is started by primectl, with a job on its standard input");
+  const auto threads = job->at("threads").get<std::uint32_t>();
+  set_compute_threads(threads > 0 ? threads : std::max(1U, std::thread::hardware_concurrency()));
+  const auto& command = job->at("command");
+  if (command == "generate") return run_generate(*job);
+  return command == "verify" ? run_verify(*job) : run_bench(*job);
+}
+
+Result<void> run_in_memory() try { return run(); } catch (const json::exception& thrown) {
+  return fail(ErrorName::Usage, std::string{"the job of prime-inference: "} + thrown.what());
+} catch (const std::exception& thrown) {
+  if (auto error = want_of_memory(thrown)) return fail(*std::move(error));
+  const std::string text = thrown.what();  // libtorch's has a trace behind the first line
+  return fail(ErrorName::InternalError, text.substr(0, text.find('\n')));
+}
+
+}  // namespace
+}  // namespace prime::trainer
+
+int main() {
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  const auto outcome = prime::trainer::run_in_memory();
+  if (outcome) return 0;
+  prime::trainer::tell({{"event", "error"}, {"name", prime::info(outcome.error().name).name}, {"detail", outcome.error().detail}});
+  return prime::info(outcome.error().name).exit_code;
+}

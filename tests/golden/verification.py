@@ -1,0 +1,243 @@
+"""Owns the question what `primectl verify` finds out and what it lets pass: a model that is trained here, honest provers of all kinds, and
+every fraud of a list. The short version is tests/golden/verify_test.py, the long one `./dev bench verification`."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import struct
+
+import torch
+import transformers
+
+PRESETS = {"exact-f32": (0, 0.01999, 0), "toploc-bf16": (38, 10, 8)}
+SAMPLED = ["--temperature", "0.8", "--seed", "1"]
+
+
+@dataclasses.dataclass
+class Size:
+    """Of the model, of its training, and of what is written."""
+
+    dim: int
+    layers: int
+    training_steps: int
+    prompts: int
+    tokens: int
+
+
+SMALL = Size(dim=96, layers=2, training_steps=30, prompts=10, tokens=40)
+LONG = [Size(dim=96, layers=2, training_steps=300, prompts=200, tokens=128), Size(dim=384, layers=5, training_steps=200, prompts=200, tokens=128)]
+
+
+def corpus():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    files = sorted(root.glob("runtime/**/*.cpp")) + sorted(root.glob("docs/*.md"))
+    return b"".join(path.read_bytes() for path in files)
+
+
+def new_model(size, seed):
+    torch.manual_seed(seed)
+    config = transformers.LlamaConfig(vocab_size=256, hidden_size=size.dim, intermediate_size=8 * size.dim // 3 // 32 * 32, num_hidden_layers=size.layers,
+                                      num_attention_heads=size.dim // 24, num_key_value_heads=size.dim // 48, max_position_embeddings=256,
+                                      rope_theta=10000.0, tie_word_embeddings=False, bos_token_id=None, eos_token_id=None)
+    return transformers.LlamaForCausalLM(config)
+
+
+def train(model, steps, text, generator, learning_rate=2e-3):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
+    for _ in range(steps):
+        begins = torch.randint(0, len(text) - 129, (8,), generator=generator)
+        batch = torch.stack([torch.tensor(list(text[i:i + 129])) for i in begins.tolist()])
+        loss = model(input_ids=batch[:, :-1], use_cache=False).logits.flatten(0, 1)
+        torch.nn.functional.cross_entropy(loss, batch[:, 1:].flatten()).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+    return model
+
+
+def quantized(model):
+    """Each row of each matrix as 8 bits and a scale."""
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() == 2:
+                step = weight.abs().amax(dim=1, keepdim=True).clamp(min=1e-12) / 127
+                weight.copy_((weight / step).round() * step)
+    return model
+
+
+def partly_changed(model):
+    """5 % of the numbers of one matrix are multiplied by 1.5."""
+    with torch.no_grad():
+        weight = model.model.layers[-1].mlp.down_proj.weight
+        chosen = torch.rand(weight.shape, generator=torch.Generator().manual_seed(5)) < 0.05
+        weight[chosen] *= 1.5
+    return model
+
+
+class Bench:
+    def __init__(self, bin_directory, work, size, say=print):
+        self.primectl = pathlib.Path(bin_directory) / "primectl"
+        self.work = pathlib.Path(work)
+        self.size = size
+        self.say = say
+        self.models = {}
+        self.rows = []
+        self.prompts = self.work / "prompts.txt"
+
+    def prepare(self):
+        text = corpus()
+        lines = [line for line in text.decode("utf-8", "replace").encode("ascii", "replace").decode().splitlines() if 20 <= len(line) <= 100]
+        stride = max(1, len(lines) // self.size.prompts)
+        self.prompts.write_text("\n".join(lines[::stride][: self.size.prompts]) + "\n")
+        generator = torch.Generator().manual_seed(1)
+        model = train(new_model(self.size, 1), self.size.training_steps, text, generator)
+        self.save("older", model)
+        train(model, 10, text, generator, 1e-3)  # an outer step
+        self.save("claimed", model)
+        again = lambda: transformers.LlamaForCausalLM.from_pretrained(self.models["claimed"])  # noqa: E731
+        self.save("changed", partly_changed(again()))
+        self.save("int8", quantized(again()))
+        other = train(new_model(self.size, 2), max(10, self.size.training_steps // 3), text, generator)
+        self.save("seed", other)
+        self.say(f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f} M parameters")
+
+    def save(self, name, model):
+        self.models[name] = self.work / name
+        model.save_pretrained(self.models[name])
+
+    def call(self, *arguments, environment=None):
+        command = [str(self.primectl), *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **(environment or {})}, check=False, timeout=3000)
+
+    def generate(self, name, model="claimed", *arguments, environment=None):
+        path = self.work / f"{name}.json"
+        done = self.call("generate", self.models[model], "--prompts", self.prompts, "--tokens", self.size.tokens, "--prove", path, *arguments,
+                         environment=environment)
+        assert done.returncode == 0, done.stderr
+        return json.loads(path.read_text())
+
+    def verify(self, case, file, *arguments, environment=None):
+        """Verdicts of one file with the claimed model: the object of `-o json`."""
+        path = self.work / "verified.json"
+        path.write_text(json.dumps(file))
+        done = self.call("verify", path, "--model", self.models["claimed"], "-o", "json", *arguments, environment=environment)
+        assert done.returncode in (0, 5), f"{case}: {done.stderr}"
+        report = json.loads(done.stdout)
+        assert report["accepted"] == (done.returncode == 0)
+        return report
+
+    def judge(self, case, file, honest, *arguments, environment=None):
+        report = self.verify(case, file, *arguments, environment=environment)
+        row = {"case": case, "honest": honest, "accepted": report["accepted"], "reasons": report["reasons"]}
+        segments = report["segments"]
+        others = {int(reason.split()[1].rstrip(":")) for reason in report["reasons"] if reason.startswith("sequence")}
+        row["segments"] = len(segments)
+        compared = [s for s in segments if s["exponent_mismatches"] is not None]
+        row["exponents"] = sum(s["exponent_mismatches"] + s["sign_mismatches"] for s in compared) / max(1, len(compared))
+        means = [s["mantissa_mean"] for s in compared if s["mantissa_mean"] < 1e18]
+        row["mantissa"] = sum(means) / max(1, len(means))
+        row["worst"] = max(means, default=0)
+        for name, (mismatches, mean, median) in PRESETS.items():
+            refused = set(others)
+            for s in compared:
+                allowed = mismatches * s["values"] // 128
+                if s["exponent_mismatches"] + s["sign_mismatches"] > allowed or s["mantissa_mean"] > mean or s["mantissa_median"] > median:
+                    refused.add(s["sequence"])
+            row[name] = len(refused)
+        row["sequences"] = report["sequences"]
+        self.rows.append(row)
+        return row
+
+    def run(self):
+        claimed = self.generate("claimed-greedy")
+        sampled = self.generate("claimed-sampled", "claimed", *SAMPLED)
+        as_claimed = lambda file: {**file, "model": claimed["model"], "dtype": "f32"}  # noqa: E731
+
+        # Honest provers.
+        self.judge("decode with cache, batch 16", claimed, True)
+        self.judge("sampled, temperature 0.8", sampled, True)
+        self.judge("one thread verifies, one sequence at a time", claimed, True, "--threads", 1, "--batch", 1)
+        self.judge("one prompt at a time", self.generate("one", "claimed", "--batch", 1), True)
+        self.judge("one thread proves", self.generate("thread", "claimed", "--threads", 1), True)
+        self.judge("f64", as_claimed(self.generate("double", "claimed", "--dtype", "f64")), True)
+        for level in ("default", "avx2", "avx512"):
+            self.judge(f"ATEN_CPU_CAPABILITY={level}", self.generate(level, "claimed", environment={"ATEN_CPU_CAPABILITY": level}), True)
+        self.judge("transformers proves", self.by_transformers(claimed), True)
+
+        # Frauds.
+        for name, what in {"older": "one outer step older", "seed": "another seed", "changed": "5 % of one matrix changed", "int8": "int8 weights"}.items():
+            self.judge(what, as_claimed(self.generate(name, name)), False)
+        self.judge("bf16 for f32", as_claimed(self.generate("half", "claimed", "--dtype", "bf16")), False)
+        self.judge("another prompt", self.other_prompt(claimed), False)
+        other_seed = self.generate("other-seed", "claimed", "--temperature", 0.8, "--seed", 2)
+        self.judge("another seed of the sampling", {**other_seed, "sampling": sampled["sampling"]}, False)
+        hotter = self.generate("hotter", "claimed", "--temperature", 1.5, "--seed", 1)
+        self.judge("another temperature", {**hotter, "sampling": sampled["sampling"]}, False)
+        self.judge("proofs of another file", self.other_proofs(claimed, sampled), False)
+
+    @staticmethod
+    def other_prompt(file):
+        changed = json.loads(json.dumps(file))
+        for sequence in changed["sequences"]:
+            sequence["prompt"][len(sequence["prompt"]) // 2] ^= 1
+        return changed
+
+    @staticmethod
+    def other_proofs(file, other):
+        changed = json.loads(json.dumps(file))
+        for sequence, foreign in zip(changed["sequences"], other["sequences"][1:] + other["sequences"][:1]):
+            sequence["proofs"] = foreign["proofs"]
+        return changed
+
+    def by_transformers(self, claimed):
+        """Tokens, states and sampling are transformers', the proofs are those of `primectl commitment build`."""
+        model = transformers.LlamaForCausalLM.from_pretrained(self.models["claimed"]).eval()
+        file = json.loads(json.dumps(claimed))
+        states = []
+        for sequence in file["sequences"]:
+            prompt = torch.tensor([sequence["prompt"]])
+            with torch.no_grad():
+                tokens = model.generate(prompt, max_new_tokens=self.size.tokens, do_sample=False, use_cache=True, pad_token_id=0, attention_mask=torch.ones_like(prompt))[0].tolist()
+                hidden = model.model(input_ids=torch.tensor([tokens[:-1]])).last_hidden_state[0]
+            sequence["tokens"] = tokens[len(sequence["prompt"]):]
+            states.append(hidden)
+        path = self.work / "states.safetensors"
+        write_tensors(path, {f"s{i}": state for i, state in enumerate(states)})
+        for i, sequence in enumerate(file["sequences"]):
+            done = self.call("commitment", "build", path, "--tensor", f"s{i}", f"--prefill={len(sequence['prompt'])}")
+            assert done.returncode == 0, done.stderr
+            sequence["proofs"] = json.loads(done.stdout)["proofs"]
+        return file
+
+    def table(self):
+        lines = ["| prover | honest | exponents | mantissas | worst | refused at exact-f32 | at toploc-bf16 |", "|---|---|---|---|---|---|---|"]
+        for row in self.rows:
+            lines.append(f"| {row['case']} | {'yes' if row['honest'] else 'no'} | {row['exponents']:.2f} | {row['mantissa']:.4f} | {row['worst']:.3f} | "
+                         f"{row['exact-f32']} of {row['sequences']} | {row['toploc-bf16']} of {row['sequences']} |")
+        honest = [row for row in self.rows if row["honest"]]
+        frauds = [row for row in self.rows if not row["honest"]]
+        for name in PRESETS:
+            false_alarms = sum(row[name] for row in honest)
+            missed = sum(row["sequences"] - row[name] for row in frauds)
+            lines.append(f"\n{name}: {false_alarms} false alarms of {sum(row['sequences'] for row in honest)} honest sequences, "
+                         f"{missed} missed of {sum(row['sequences'] for row in frauds)} frauds")
+        return "\n".join(lines)
+
+
+def write_tensors(path, tensors):
+    """safetensors of f32, by hand: the format is three lines."""
+    header, blobs, offset = {}, [], 0
+    for name, tensor in tensors.items():
+        data = tensor.to(torch.float32).contiguous().numpy().tobytes()
+        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [offset, offset + len(data)]}
+        offset += len(data)
+        blobs.append(data)
+    text = json.dumps(header).encode()
+    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + b"".join(blobs))
+
+
+def remove(path):
+    shutil.rmtree(path, ignore_errors=True)
