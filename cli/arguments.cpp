@@ -260,8 +260,7 @@ class Table {
         ->check(CLI::IsMember({"build", "check", "calibrate"}).description(""));
     commitment
         .add_option("FILE", commitment_.files, "safetensors with activations [tokens, width] of bf16 or f32; for calibrate two of them")
-        ->required()
-        ->expected(1, 2);
+        ->required();
     commitment.add_option("--tensor", commitment_.tensor, "name of the tensor")->type_name("NAME")->required()->check(NAMED);
     commitment.add_option("--k", commitment_.k, "values of each segment that are committed to [128; check: the proofs']")
         ->type_name("K")

@@ -30,7 +30,7 @@ class Dev(unittest.TestCase):
         for bench in BENCHES:
             (self.root / "tests" / "bench" / bench).mkdir(parents=True)
             (self.root / "tests" / "bench" / bench / "compare.py").touch()
-        for wheel in ("torch-2.13.0+cpu", "numpy-1", "safetensors-1", "transformers-1"):
+        for wheel in ("torch-2.13.0+cpu", "numpy-1", "safetensors-1", "transformers-1", "toploc-0.1.6"):
             record = self.root / ".venv" / "lib" / "python3.11" / "site-packages" / f"{wheel}.dist-info" / "RECORD"
             record.parent.mkdir(parents=True)
             record.touch()
@@ -85,6 +85,21 @@ class Dev(unittest.TestCase):
         (self.root / "build" / "release" / "bin" / "primectl").symlink_to(shutil.which("echo"))
         self.assertEqual(self.dev("quickstart").stdout, "up manifests/quickstart.yaml --local 3\n")
         self.assertEqual(self.dev("quickstart", "--local", "2").stdout, "up manifests/quickstart.yaml --local 2\n")
+
+    def test_a_package_that_cannot_be_built_costs_one_test_and_is_tried_once(self):
+        shutil.rmtree(self.root / ".venv" / "lib" / "python3.11" / "site-packages" / "toploc-0.1.6.dist-info")
+        (self.root / ".venv" / "bin").mkdir()
+        python = self.root / ".venv" / "bin" / "python"
+        python.write_text(f'#!/bin/sh\necho python "$@" >>"{self.called}"\necho no compiler >&2\nexit 1\n')
+        python.chmod(0o755)
+        done = self.dev("setup", "--test")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("dev: toploc 0.1.6 cannot be had: no compiler; its test is skipped", done.stderr)
+        tried = [call for call in self.calls() if call.startswith("python -m pip install")]
+        self.assertEqual(len(tried), 1)
+        self.assertIn("--no-binary :all: toploc==0.1.6", tried[0])
+        self.assertEqual(self.dev("setup", "--test").stderr, "")
+        self.assertEqual(len([call for call in self.calls() if call.startswith("python")]), 1)
 
     def test_clean_says_what_it_removes(self):
         done = self.dev("clean")

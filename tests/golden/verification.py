@@ -28,13 +28,16 @@ class Size:
 
 
 SMALL = Size(dim=96, layers=2, training_steps=30, prompts=10, tokens=40)
-LONG = [Size(dim=96, layers=2, training_steps=300, prompts=200, tokens=128), Size(dim=384, layers=5, training_steps=200, prompts=200, tokens=128)]
+LONG = [Size(dim=96, layers=2, training_steps=300, prompts=200, tokens=128), Size(dim=384, layers=6, training_steps=200, prompts=200, tokens=128)]
 
 
 def corpus():
     root = pathlib.Path(__file__).resolve().parents[2]
     files = sorted(root.glob("runtime/**/*.cpp")) + sorted(root.glob("docs/*.md"))
     return b"".join(path.read_bytes() for path in files)
+
+
+torch.set_num_threads(1)  # others may be at work, too
 
 
 def new_model(size, seed):

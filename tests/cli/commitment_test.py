@@ -1,0 +1,183 @@
+"""primectl commitment, generate and verify without a model: files of activations and proofs, exit codes, JSON, and who is refused how fast."""
+
+import json
+import pathlib
+import random
+import struct
+import time
+import unittest
+
+from primectl import primectl, temporary_directory
+
+WIDTH = 64
+TOKENS = 70
+
+
+def bf16(value):
+    return struct.unpack("<I", struct.pack("<f", value))[0] >> 16
+
+
+def write(path, tensors):
+    """{name: (dtype, shape, bytes)} as safetensors."""
+    header, data = {}, b""
+    for name, (dtype, shape, blob) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(blob)]}
+        data += blob
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+class Commitment(unittest.TestCase):
+    def setUp(self):
+        directory = temporary_directory()
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+        draw = random.Random(1)
+        self.values = [draw.gauss(0, 1) for _ in range(WIDTH * TOKENS)]
+        self.bits = [bf16(value) for value in self.values]
+        self.states = self.directory / "states.safetensors"
+        self.save(self.states, self.bits)
+
+    def save(self, path, bits):
+        count = len(bits)
+        exact = struct.pack(f"<{count}f", *(struct.unpack("<f", struct.pack("<I", b << 16))[0] for b in bits))
+        write(path, {"hidden": ("BF16", [TOKENS, WIDTH], struct.pack(f"<{count}H", *bits)), "wide": ("F32", [TOKENS, WIDTH], exact),
+                     "flat": ("BF16", [count], struct.pack(f"<{count}H", *bits)), "ids": ("I64", [1, 2], b"\0" * 16)})
+
+    def call(self, *arguments):
+        return primectl("commitment", *arguments, state=self.directory)
+
+    def build(self, *arguments, file=None, tensor="hidden"):
+        done = self.call("build", file or self.states, "--tensor", tensor, *arguments)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return json.loads(done.stdout)
+
+    def check(self, proofs, *arguments, file=None, tensor="hidden"):
+        path = self.directory / "proofs.json"
+        path.write_text(json.dumps(proofs))
+        done = self.call("check", file or self.states, "--tensor", tensor, "--proofs", path, "-o", "json", *arguments)
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual(done.returncode, 0 if all(row["accepted"] for row in rows) and rows else 5, done.stderr)
+        return rows
+
+    def refused(self, code, says, *arguments):
+        done = self.call(*arguments)
+        self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
+        self.assertIn(says, done.stderr)
+
+    def test_built_proofs_are_accepted(self):
+        built = self.build()
+        self.assertEqual({key: built[key] for key in ("schema", "k", "tokens", "prefill")},
+                         {"schema": "primectl.commitment/1", "k": 128, "tokens": 32, "prefill": 0})
+        self.assertEqual([len(proof) for proof in built["proofs"]], [344] * 3)
+        rows = self.check(built)
+        self.assertEqual([row["proof"] for row in rows], [0, 1, 2])
+        self.assertEqual(rows[0], {"schema": "primectl.commitment.check/1", "proof": 0, "accepted": True, "exponent_mismatches": 0, "mantissa_mean": 0.0,
+                                   "mantissa_median": 0.0, "sign_mismatches": 0, "values": 128, "reason": None})
+
+    def test_f32_is_rounded_to_the_same_proofs(self):
+        self.assertEqual(self.build(tensor="wide"), self.build())
+        self.assertTrue(all(row["accepted"] for row in self.check(self.build(), tensor="wide")))
+
+    def test_a_prefill_is_one_segment(self):
+        self.assertEqual(len(self.build("--prefill")["proofs"]), 4)
+        built = self.build("--prefill=40", "--tokens", "10", "--k", "16")
+        self.assertEqual((len(built["proofs"]), built["prefill"]), (4, 40))
+        self.assertTrue(all(row["accepted"] for row in self.check(built)))
+
+    def test_what_differs_is_told(self):
+        built = self.build()
+        other = self.directory / "other.safetensors"
+        self.save(other, [bits ^ 0x8000 if i < 32 * WIDTH else bits for i, bits in enumerate(self.bits)])
+        rows = self.check(built, file=other)
+        self.assertEqual([row["accepted"] for row in rows], [False, True, True])
+        self.assertEqual((rows[0]["exponent_mismatches"], rows[0]["sign_mismatches"]), (0, 128))
+        self.save(other, [bits ^ 1 for bits in self.bits])
+        self.assertTrue(all(row["accepted"] for row in self.check(built, file=other)))
+        self.assertFalse(any(row["accepted"] for row in self.check(built, "--thresholds", "exact-f32", file=other)))
+        self.assertFalse(any(row["accepted"] for row in self.check(built, file=other, tensor="wide")), "f32 is compared exactly")
+        done = self.call("check", other, "--tensor", "hidden", "--proofs", self.directory / "proofs.json", "--thresholds", "0/0.5/0")
+        self.assertEqual(done.returncode, 5)
+        self.assertIn("0        differs: ", done.stdout)
+        self.assertIn("0 of 3 segments accepted (0/0.5/0)", done.stdout)
+
+    def test_every_proof_has_an_answer(self):
+        built = self.build("--tokens", "10")
+        for proofs in ([], built["proofs"][:2], built["proofs"] * 2, ["AA=="] * 7, [""] * 7, built["proofs"][::-1]):
+            rows = self.check({**built, "proofs": proofs})
+            self.assertEqual(len(rows), max(7, len(proofs)))
+            self.assertTrue(all(row["accepted"] or row["reason"] for row in rows))
+
+    def test_the_prover_does_not_choose_how_much_is_proved(self):
+        few = self.build("--k", "1")
+        path = self.directory / "few.json"
+        path.write_text(json.dumps(few))
+        arguments = ("check", self.states, "--tensor", "hidden", "--proofs", path)
+        done = self.call(*arguments)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("warning: each proof holds 1 values", done.stderr)
+        self.refused(5, "its `k` is 1, and 128 was asked for", *arguments, "--k", "128")
+        self.refused(5, "its `tokens` is 32, and 8 was asked for", *arguments, "--tokens", "8")
+
+    def test_thresholds_between_two_runs(self):
+        other = self.directory / "other.safetensors"
+        self.save(other, [bits ^ (i % 3 == 0) for i, bits in enumerate(self.bits)])
+        done = self.call("calibrate", self.states, other, "--tensor", "hidden", "-o", "json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        measured = json.loads(done.stdout)
+        rows = self.check(self.build(), "--thresholds", measured["thresholds"], file=other)
+        self.assertTrue(all(row["accepted"] for row in rows))
+        self.refused(2, "takes two files", "calibrate", self.states, "--tensor", "hidden")
+
+    def test_what_cannot_be_read_is_refused_by_name(self):
+        self.refused(2, "no tensor `x`; there are `hidden`", "build", self.states, "--tensor", "x")
+        self.refused(2, "has the shape [4480]; activations are [tokens, width]", "build", self.states, "--tensor", "flat")
+        self.refused(2, "is of i64; activations are of bf16 or f32", "build", self.states, "--tensor", "ids")
+        self.refused(1, "PR0701", "build", self.directory / "nothing", "--tensor", "hidden")
+        self.refused(2, "--proofs FILE", "check", self.states, "--tensor", "hidden")
+        self.refused(2, "--k", "build", self.states, "--tensor", "hidden", "--k", "0")
+        broken = self.directory / "broken.safetensors"
+        broken.write_bytes(self.states.read_bytes()[:-1])
+        self.refused(1, "PR0702", "build", broken, "--tensor", "hidden")
+        bad = list(self.bits)
+        bad[33 * WIDTH + 5] = 0x7F80
+        self.save(broken, bad)
+        self.refused(1, "tokens 32 to 63: activation 69", "build", broken, "--tensor", "hidden")
+
+    def test_garbage_of_any_size_is_refused_at_once(self):
+        path = self.directory / "garbage"
+        good = self.build()
+        for garbage in (b"", b"\0" * 100, b"[" * (32 << 20), b"{\"proofs\":[" + b"1," * (16 << 20), json.dumps({**good, "k": 10**30}).encode(),
+                        json.dumps({**good, "proofs": [[]]}).encode(), json.dumps({**good, "tokens": 0}).encode()):
+            path.write_bytes(garbage)
+            begin = time.process_time()
+            self.refused(5, "PR0901", "check", self.states, "--tensor", "hidden", "--proofs", path)
+            done = primectl("verify", path, "--model", "/nowhere", state=self.directory)
+            self.assertEqual((done.returncode, done.stdout), (5, ""), done.stderr)
+            self.assertLess(time.process_time() - begin, 10)
+        with path.open("wb") as file:
+            file.truncate(1 << 30)
+        begin = time.monotonic()
+        self.refused(5, "holds 1073741824 bytes; no file of proofs has more than 67108864", "check", self.states, "--tensor", "hidden", "--proofs", path)
+        self.refused_verify = primectl("verify", path, "--model", "/nowhere", state=self.directory)
+        self.assertEqual(self.refused_verify.returncode, 5)
+        self.assertLess(time.monotonic() - begin, 30)  # no expectation of speed: a guard against reading it
+
+    def test_generate_says_what_it_lacks(self):
+        def refused(says, *arguments):
+            done = primectl("generate", *arguments, state=self.directory)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertIn(says, done.stderr)
+
+        refused("give --prompt TEXT", "/nowhere")
+        prompts = self.directory / "prompts"
+        prompts.write_text("one\n\ntwo\n")
+        refused("line 2 is empty", "/nowhere", "--prompts", prompts)
+        refused("not both", "/nowhere", "--prompt", "x", "--prompt-tokens", prompts)
+        refused("line 1 is no list of token ids", "/nowhere", "--prompt-tokens", prompts)
+        prompts.write_text("")
+        refused("holds no prompt", "/nowhere", "--prompts", prompts)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
