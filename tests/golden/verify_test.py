@@ -60,16 +60,21 @@ class Verify(unittest.TestCase):
         good = self.bench.generate("good")
         self.assertTrue(self.bench.verify("good", good)["accepted"])
         change = lambda edit: (lambda copy: (edit(copy), copy)[1])(json.loads(json.dumps(good)))  # noqa: E731
-        self.refused(change(lambda file: file["sequences"][0]["proofs"].pop()), "missing: there are 2 proofs for 3 segments")
-        self.refused(change(lambda file: file["sequences"][1]["proofs"].append(file["sequences"][1]["proofs"][0])), "one too many")
-        self.refused(change(lambda file: file["sequences"][2]["proofs"].reverse()), "out of order: it proves segment")
-        self.refused(change(lambda file: file["sequences"][2]["proofs"].__setitem__(1, file["sequences"][2]["proofs"][2])), "repeated: it is the proof of segment 2")
-        self.refused(change(lambda file: file["sequences"][0]["proofs"].__setitem__(0, "AAAA")), "malformed: 3 bytes, where k = 128 takes 258")
-        self.refused(change(lambda file: file["sequences"][0]["proofs"].__setitem__(0, "!")), "malformed: no base64")
-        self.refused(change(lambda file: file["sequences"].reverse()), "differs: ")
-        self.refused(change(lambda file: file["sequences"][0]["tokens"].__setitem__(3, 300)), "token 300 is none of the model's 256")
-        self.refused(change(lambda file: file["sequences"][0]["tokens"].__setitem__(3, (file["sequences"][0]["tokens"][3] + 1) % 256)),
-                     "are not what the promised sampling chooses, the first at 3")
+        bad = json.loads(json.dumps(good))
+        sequences = bad["sequences"]
+        sequences[0]["proofs"].pop()
+        sequences[1]["proofs"].append(sequences[1]["proofs"][0])
+        sequences[2]["proofs"].reverse()
+        sequences[3]["proofs"][1] = sequences[3]["proofs"][2]
+        sequences[4]["proofs"][0] = "AAAA"
+        sequences[5]["proofs"][0] = "!"
+        sequences[6]["tokens"][3] = 300
+        sequences[7]["tokens"][3] = (sequences[7]["tokens"][3] + 1) % 256
+        report = self.refused(bad, "missing: there are 2 proofs for 3 segments", "one too many", "out of order: it proves segment",
+                              "repeated: it is the proof of segment 2", "malformed: 3 bytes, where k = 128 takes 258", "malformed: no base64",
+                              "sequence 6: token 300 is none of the model's 256", "are not what the promised sampling chooses, the first at 3")
+        whole = {segment["sequence"] for segment in report["segments"]} - {s["sequence"] for s in report["segments"] if not s["accepted"]}
+        self.assertEqual(whole, {8, 9}, "what is not changed is accepted")
         self.refused(change(lambda file: file.update(model="0" * 64)), "another model: the file names 000")
         self.refused(change(lambda file: file.update(tokenizer="0" * 64)), "another tokenizer")
         self.refused(change(lambda file: file.update(k=64)), "each proof holds 64 values; at least 128 are asked for (--k)")
@@ -119,7 +124,7 @@ class Verify(unittest.TestCase):
         says({"attention_bias": True}, "without biases")
         says({"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "its rotations are scaled (`\"llama3\"`)")
         says({"quantization_config": {"bits": 4}}, "it is quantized")
-        says({"hidden_size": 128}, "PR0702", "another shape than config.json says")
+        says({"hidden_size": 128, "head_dim": 32}, "PR0702", "another shape than config.json says")
         says({"num_attention_heads": 7}, "do not divide a width")
         says({"vocab_size": "many"}, "`vocab_size` is `\"many\"`")
         says({}, "it has 300 tokens with what is written, and the model's context 256", arguments=("--prompt", "x" * 298))
