@@ -37,6 +37,15 @@ const std::vector<WordGroup>& glossary() {
            {"epoch", "number of the list of members; every change of the members makes a new one"},
            {"checkpoint", "a directory with the shared parameters that Hugging Face transformers reads, and what is needed to go on"},
        }},
+      {"A proof",
+       {
+           {"proof", "258 bytes that hold the largest activations of a segment (TOPLOC); whoever has the model can check them"},
+           {"segment", "the tokens that one proof is of: a whole prompt, then 32 at a time"},
+           {"prefill", "the pass in which a model reads many tokens at once: a prompt, or all that is verified"},
+           {"activations", "hidden states behind the last norm of a model, a row for each token"},
+           {"thresholds", "what an honest proof may differ by: mismatches of 128 values, mean and median of the mantissas' errors"},
+           {"mismatch", "a value whose exponent or sign is not the committed one's"},
+       }},
       {"An outer step",
        {
            {"DiLoCo", "the method: peers train alone for many inner steps, then average what they learned (arXiv:2311.08105)"},
@@ -104,6 +113,11 @@ const std::vector<WordGroup>& glossary() {
            {"path", "which version of a kernel ran: its vector instructions, `cpu` where there is one version"},
            {"GB/s touched", "bytes that a kernel read and wrote in one second, on one thread"},
            {"of memcpy", "that rate beside memcpy's"},
+           {"generate", "median time to write all tokens with their proofs"},
+           {"proving %", "share of it that went into proofs: rounding, the largest values, polynomials"},
+           {"verify", "median time to verify them: one prefill, and the comparison"},
+           {"comparing %", "share of that which went into the comparison"},
+           {"generate/verify", "how many times faster verifying is"},
        }},
   };
   return groups;
