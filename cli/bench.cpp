@@ -172,7 +172,8 @@ std::string table_of(const std::vector<InferenceRow>& rows) {
                  cells);
 }
 
-/// 4 blocks of width 512 and 1024, f32, prompts of 64 tokens, 256 written.
+/// 4 blocks of width 512 and 1024, f32, prompts of 64 tokens, 256 written. One thread: two that wait for each other on a busy machine
+/// measure that machine.
 Result<std::vector<InferenceRow>> measure_inference(const BenchArguments& arguments, Terminal& terminal) {
   constexpr unsigned TOKENS = 256;
   std::vector<InferenceRow> rows;
