@@ -72,10 +72,14 @@ Result<Checked> checked(const CommitmentArguments& arguments) {
   PRIME_TRY(const auto activations, proofs::read_activations(arguments.files.front(), arguments.tensor));
   PRIME_TRY(const auto thresholds, thresholds_of(arguments, activations.type));
   auto options = file->options;
-  // A prefill beyond the tensor is a lie of the proofs, and no wrong usage.
-  if (options.prefill > activations.view().tokens())
+  // What does not fit the tensor is a lie of the proofs, and no wrong usage; nobody is told of a million proofs one by one.
+  const auto tokens = activations.view().tokens();
+  if (options.prefill > tokens)
     return fail(ErrorName::ProofMalformed, arguments.proofs + ": its prefill has " + std::to_string(options.prefill) +
-                                               " tokens, the tensor " + std::to_string(activations.view().tokens()));
+                                               " tokens, and the tensor " + std::to_string(tokens));
+  if (file->proofs.size() > tokens)
+    return fail(ErrorName::ProofMalformed, arguments.proofs + ": it holds " + std::to_string(file->proofs.size()) +
+                                               " proofs, and the tensor " + std::to_string(tokens) + " tokens");
   PRIME_TRY(auto verdicts, proofs::check_texts(activations.view(), file->proofs, options, thresholds));
   return Checked{options, thresholds, std::move(verdicts)};
 }

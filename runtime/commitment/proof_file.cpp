@@ -87,7 +87,7 @@ class Fields {
 
 Result<json> parse_object(std::string_view text, std::string_view schema) {
   auto parsed = store::parse_strictly(text);
-  if (!parsed || !parsed->is_object()) return malformed("it is not a JSON object with distinct keys, or holds more than 16 million values");
+  if (!parsed || !parsed->is_object()) return malformed("it is not a JSON object with distinct keys, or holds more than 4 million values");
   const auto found = parsed->find("schema");
   if (found == parsed->end() || *found != schema) return malformed("its schema is not `" + std::string{schema} + "`");
   return *std::move(parsed);
@@ -160,6 +160,9 @@ Result<GenerationFile> parse_generation(std::string_view text) {
     Fields inner((*sequences)[i], "sequences[" + std::to_string(i) + "]");
     file.sequences.push_back({inner.tokens("prompt"), inner.tokens("tokens"), inner.text("text"), inner.texts("proofs")});
     if (file.sequences.back().prompt.empty()) inner.note("`" + inner.path("prompt") + "` is empty");
+    // Each is of one token at least: so many answers, and no more, can be asked for.
+    if (file.sequences.back().proofs.size() > file.sequences.back().prompt.size() + file.sequences.back().tokens.size())
+      inner.note("`" + inner.path("proofs") + "` holds more proofs than there are tokens");
     if (file.sequences.back().tokens.empty()) inner.note("`" + inner.path("tokens") + "` is empty");
     fields.note(inner.problem());
   }

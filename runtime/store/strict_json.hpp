@@ -10,8 +10,8 @@ namespace prime::store {
 
 /// What a text may hold at most. A value in memory takes 16 bytes or more, whatever it takes in the text.
 struct JsonLimits {
-  std::size_t depth = 16;         ///< objects and arrays inside each other
-  std::size_t values = 16 << 20;  ///< of all kinds, keys not counted
+  std::size_t depth = 16;        ///< objects and arrays inside each other
+  std::size_t values = 4 << 20;  ///< of all kinds, keys not counted
 };
 
 /// Nothing when the text is no JSON, exceeds the limits, or names a key twice in one object, which parsers take silently. Stops at the

@@ -108,6 +108,11 @@ class Commitment(unittest.TestCase):
             self.assertEqual(len(rows), max(7, len(proofs)))
             self.assertTrue(all(row["accepted"] or row["reason"] for row in rows))
 
+    def test_proofs_by_the_million_have_one_answer(self):
+        path = self.directory / "many.json"
+        path.write_text(json.dumps({**self.build(), "proofs": [""] * 1_000_000}))
+        self.refused(5, "it holds 1000000 proofs, and the tensor 70 tokens", "check", self.states, "--tensor", "hidden", "--proofs", path)
+
     def test_the_prover_does_not_choose_how_much_is_proved(self):
         few = self.build("--k", "1")
         path = self.directory / "few.json"
@@ -150,17 +155,14 @@ class Commitment(unittest.TestCase):
         for garbage in (b"", b"\0" * 100, b"[" * (32 << 20), b"{\"proofs\":[" + b"1," * (16 << 20), json.dumps({**good, "k": 10**30}).encode(),
                         json.dumps({**good, "proofs": [[]]}).encode(), json.dumps({**good, "tokens": 0}).encode()):
             path.write_bytes(garbage)
-            begin = time.process_time()
             self.refused(5, "PR0901", "check", self.states, "--tensor", "hidden", "--proofs", path)
             done = primectl("verify", path, "--model", "/nowhere", state=self.directory)
             self.assertEqual((done.returncode, done.stdout), (5, ""), done.stderr)
-            self.assertLess(time.process_time() - begin, 10)
         with path.open("wb") as file:
             file.truncate(1 << 30)
         begin = time.monotonic()
         self.refused(5, "holds 1073741824 bytes; no file of proofs has more than 67108864", "check", self.states, "--tensor", "hidden", "--proofs", path)
-        self.refused_verify = primectl("verify", path, "--model", "/nowhere", state=self.directory)
-        self.assertEqual(self.refused_verify.returncode, 5)
+        self.assertEqual(primectl("verify", path, "--model", "/nowhere", state=self.directory).returncode, 5)
         self.assertLess(time.monotonic() - begin, 30)  # no expectation of speed: a guard against reading it
 
     def test_generate_says_what_it_lacks(self):

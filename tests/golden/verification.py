@@ -28,7 +28,7 @@ class Size:
 
 
 SMALL = Size(dim=96, layers=2, training_steps=30, prompts=10, tokens=40)
-LONG = [Size(dim=96, layers=2, training_steps=300, prompts=200, tokens=128), Size(dim=384, layers=6, training_steps=200, prompts=200, tokens=128)]
+LONG = [Size(dim=96, layers=2, training_steps=300, prompts=200, tokens=128), Size(dim=384, layers=6, training_steps=80, prompts=200, tokens=128)]
 
 
 def corpus():
@@ -37,6 +37,7 @@ def corpus():
     return b"".join(path.read_bytes() for path in files)
 
 
+transformers.utils.logging.disable_progress_bar()
 torch.set_num_threads(1)  # others may be at work, too
 
 

@@ -6,6 +6,7 @@ usage: verify_test.py BIN_DIRECTORY
 import importlib.util
 import json
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -106,6 +107,23 @@ class Verify(unittest.TestCase):
         self.bench.models["tied"] = folder / "tied"
         tied.save_pretrained(folder / "tied")
         self.bench.generate("tied", "tied")
+
+    def test_a_checkpoint_of_ours_is_run(self):
+        folder = pathlib.Path(self.directory.name) / "ours"
+        folder.mkdir()
+        (folder / "data").mkdir()
+        for number in range(40):
+            (folder / "data" / f"file{number}.h").write_text(f"int value_{number};\n" * 40)
+        manifest = folder / "run.yaml"
+        manifest.write_text("version: 1\nrun: tiny\nmodel: {layers: 1, dim: 24, heads: 2, kv_heads: 1, ffn: 40, vocab: 256, context: 40, tie_embeddings: true}\n"
+                            f"data: {{path: {folder / 'data'}}}\ntrain: {{batch: 2, outer_steps: 1}}\nsync: {{inner_steps: 2}}\nmembership: {{peers: 1..2}}\n")
+        subprocess.run([BIN / "diloco-reference", "run", manifest, "--peers", "1", "--steps", "1", "--out", folder / "out"], check=True, stdout=subprocess.DEVNULL)
+        proof = folder / "proof.json"
+        done = self.bench.call("generate", folder / "out" / "final", "--prompt", "int", "--tokens", 30, "--prove", proof)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(done.stdout.startswith("int"), done.stdout)
+        done = self.bench.call("verify", proof, "--model", folder / "out" / "final")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_what_cannot_be_run_is_refused_by_name(self):
         folder = pathlib.Path(self.directory.name) / "other"

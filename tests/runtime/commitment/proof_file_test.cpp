@@ -93,6 +93,7 @@ BOOST_AUTO_TEST_CASE(a_generation_that_is_wrong_says_where) {
   BOOST_TEST(says("[1,2,3]", "[]") == "`sequences[0].prompt` is empty");
   BOOST_TEST(says("[1,2,3]", "[1,2,4294967296]") == "`sequences[0].prompt` is not a list of token ids");
   BOOST_TEST(says("[4,4294967295]", "[]") == "`sequences[0].tokens` is empty");
+  BOOST_TEST(says("\"AAAA\"", R"("","","","","")") == "`sequences[0].proofs` holds more proofs than there are tokens");
   BOOST_TEST(says("\"AAAA\"", "7") == "`sequences[0].proofs` is not a list of texts");
 }
 
