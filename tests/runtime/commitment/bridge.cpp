@@ -27,7 +27,8 @@ int bridge_build(const std::uint16_t* bits, std::size_t count, std::uint32_t k, 
 }
 
 /// `out`: exponent mismatches, sign mismatches, mantissa mean, mantissa median.
-int bridge_compare(const std::uint8_t* proof, std::size_t bytes, const std::uint16_t* bits, std::size_t count, std::uint32_t k, double* out) {
+int bridge_compare(const std::uint8_t* proof, std::size_t bytes, const std::uint16_t* bits, std::size_t count, std::uint32_t k,
+                   double* out) {
   const auto comparison = prime::compare_proof({proof, bytes}, {bits, count}, k);
   if (!comparison) return 1;
   out[0] = static_cast<double>(comparison->exponent_mismatches);
@@ -53,8 +54,8 @@ std::uint32_t bridge_interpolate(const std::uint32_t* indices, const std::uint16
   return modulus;
 }
 
-void bridge_evaluate(const std::uint16_t* coefficients, std::size_t terms, std::uint32_t modulus, const std::uint32_t* indices, std::size_t count,
-                     std::uint16_t* out) {
+void bridge_evaluate(const std::uint16_t* coefficients, std::size_t terms, std::uint32_t modulus, const std::uint32_t* indices,
+                     std::size_t count, std::uint16_t* out) {
   prime::kernels::evaluate({coefficients, terms}, modulus, points_of(indices, out, count), {out, count});
 }
 }
