@@ -1,7 +1,10 @@
 // Owns the shared state of one peer in memory: parameters, momentum, counters, this peer's input and the reduced result.
-// Pure memory: no sockets, no threads of its own besides the digest's. One caller at a time; snapshots may travel.
+// Pure memory: no sockets, no threads of its own besides the digest's.
 //
-// Law 2: peers vote on the digest of the next state; a commit swaps buffers; until then, whatever fails, nothing has changed.
+// A revision is written once and then only read. A snapshot is a reference to it: neither a checkpoint nor a joiner costs a copy. The next
+// revision is made in memory that nobody holds.
+//
+// Law 2: peers vote on the digest of the next state; a commit swaps references; until then, whatever fails, nothing has changed.
 #pragma once
 
 #include <array>
@@ -30,13 +33,15 @@ struct StateCounters {
   friend bool operator==(const StateCounters&, const StateCounters&) = default;
 };
 
-/// A copy of the shared state, for joiners and checkpoints.
+/// One revision of the shared state, for joiners and checkpoints: held where it lies, and not copied. Its memory is not written to
+/// while anybody holds this.
 struct Snapshot {
   Layout layout;
   StateCounters counters;
-  std::vector<float> parameters;
-  std::vector<float> momentum;
+  std::span<const float> parameters;
+  std::span<const float> momentum;
   Digest state;
+  std::shared_ptr<const void> memory;  ///< what the spans lie in
 };
 
 /// What an outer step adds to the counters; equal on every peer.
@@ -54,80 +59,75 @@ struct OuterStateOptions {
 Digest state_digest(std::span<const float> parameters, std::span<const float> momentum, const StateCounters& counters,
                     unsigned threads = 1);
 
+/// Who asks for a snapshot: joiners leave the last place for the disk.
+enum class Holder : std::uint8_t { Joiner, Disk };
+
+/// Old revisions that snapshots may keep from being overwritten, at most.
+inline constexpr std::uint32_t PINNED_MAX = 3;
+static_assert(wire::OUTER_SLOTS == PINNED_MAX + 3, "the current revision, the next one, a late trainer's base, and those that are held");
+
+/// Safe from any thread. Bookkeeping is done under a lock of its own; copies, kernels and digests without one, so that no call waits for
+/// another one's memory traffic. Each of reduce (result, prepare, commit, discard), contribution and fetch (reserve, adopt) is one
+/// caller's at a time.
 class OuterState {
  public:
   static Result<OuterState> create(Layout layout, const OuterStateOptions& options);
+  OuterState(OuterState&&) noexcept;
+  OuterState& operator=(OuterState&&) noexcept;
+  ~OuterState();
 
   /// The initial state: parameters from the trainer's local region, zero momentum and counters. Refuses NaN and infinity by name.
   Result<void> initialize();
-  /// Replaces the whole state. Refuses another layout (LayoutMismatch) and a digest that does not fit (FetchFailed).
+  /// Replaces the whole state by a copy. Refuses another layout (LayoutMismatch) and a digest that does not fit (FetchFailed).
   Result<void> load(const Snapshot& snapshot);
-  [[nodiscard]] bool initialized() const { return initialized_; }
+  [[nodiscard]] bool initialized() const;
+
+  /// Where a state that comes in pieces is put before it is adopted.
+  struct Incoming {
+    std::span<float> parameters;
+    std::span<float> momentum;
+  };
+  /// Replaces what was reserved before.
+  Incoming reserve();
+  /// What lies there becomes the state. Refuses a digest that does not fit (FetchFailed).
+  Result<void> adopt(const StateCounters& counters, const Digest& expected);
 
   /// The trainer starts from the current state: that stays readable, and is what `take_contribution` compares with, however many
   /// commits come before.
-  void pin_base() { base_ = slot_; }
+  void pin_base();
   /// input = parameters of the base − local. Refuses NaN and infinity by tensor name and index (NonFiniteValue); then there is no
   /// contribution.
   Result<void> take_contribution();
   /// The contribution; unchanged by prepare, discard and commit, so that it can be reduced again.
-  [[nodiscard]] std::span<const float> input() const { return input_; }
+  [[nodiscard]] std::span<const float> input() const;
   /// Where a reduce leaves the mean. Only between a discard or commit and the next prepare.
-  [[nodiscard]] std::span<float> result() { return result_; }
+  [[nodiscard]] std::span<float> result();
 
   /// Computes the next state from the mean in `result()`, beside the current one, and digests it: that is what a peer votes on.
   /// Refuses a mean that is not finite; every peer refuses it alike.
   Result<Digest> prepare(const OperationId& operation, const StepGain& gain);
-  /// The prepared state becomes the current one: a swap. Fails (InternalError) if `operation` is not the prepared one.
+  /// The prepared state becomes the current one: references change places. Fails (InternalError) if `operation` is not the prepared one.
   Result<void> commit(const OperationId& operation);
   /// Forgets what was prepared; the current state and the input are as they were.
   void discard();
   [[nodiscard]] std::optional<OperationId> prepared() const;
 
-  [[nodiscard]] const Layout& layout() const { return layout_; }
-  [[nodiscard]] const StateCounters& counters() const { return counters_; }
-  [[nodiscard]] const Digest& digest() const { return digest_; }
-  /// Which outer slot holds the current parameters. There are three: the current one, the next one, and that of a late trainer's base.
-  [[nodiscard]] std::uint32_t slot() const { return slot_; }
-  [[nodiscard]] std::span<const float> parameters() const { return slots_[slot_].memory.values(); }
-  [[nodiscard]] std::span<const float> momentum() const { return momentum_; }
-  /// A copy of the current state; callers at the same revision share one while any of them holds it.
-  [[nodiscard]] std::shared_ptr<const Snapshot> snapshot();
+  [[nodiscard]] const Layout& layout() const;
+  [[nodiscard]] StateCounters counters() const;
+  [[nodiscard]] Digest digest() const;
+  /// Which outer slot holds the current parameters.
+  [[nodiscard]] std::uint32_t slot() const;
+  [[nodiscard]] std::span<const float> parameters() const;
+  [[nodiscard]] std::span<const float> momentum() const;
+  /// The current state, held; null when too many other revisions are held already.
+  [[nodiscard]] std::shared_ptr<const Snapshot> snapshot(Holder holder);
   /// Descriptors for the trainer: the outer slots, then local.
   [[nodiscard]] std::array<int, wire::OUTER_SLOTS + 1> descriptors() const;
 
  private:
-  struct Segment {
-    Descriptor file;
-    SharedFloats memory;
-  };
-  struct Prepared {
-    OperationId operation;
-    std::uint32_t slot = 0;
-    StateCounters counters;
-    Digest digest;
-  };
-  OuterState() = default;
-  static Result<Segment> make_segment(const char* name, std::uint64_t elements);
-  /// Neither the current one nor the base of a trainer at work. The third one takes no memory before a trainer is late.
-  [[nodiscard]] std::uint32_t free_slot() const;
-  Result<void> require_finite(std::span<const float> values, const char* what) const;
-  void adopt(std::uint32_t slot, const StateCounters& counters, const Digest& digest);
-
-  Layout layout_;
-  OuterStateOptions options_;
-  std::array<Segment, wire::OUTER_SLOTS> slots_;
-  Segment local_;
-  Floats momentum_;
-  Floats input_;
-  Floats result_;
-  StateCounters counters_;
-  Digest digest_;
-  std::uint32_t slot_ = 0;
-  std::optional<std::uint32_t> base_;  ///< slot from which the trainer started, until its contribution is taken
-  bool initialized_ = false;
-  std::optional<Prepared> prepared_;
-  std::weak_ptr<const Snapshot> snapshot_;
+  struct Impl;
+  explicit OuterState(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;  ///< snapshots hold it, too: what they read may outlast this object
 };
 
 }  // namespace prime

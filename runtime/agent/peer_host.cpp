@@ -156,35 +156,34 @@ void PeerHost::note_progress() {
 }
 
 void PeerHost::on_bound(const prime::TrainerBound& bound) {
+  auto created = make_outer(bound.layout);
   const Lock lock(mutex_);
-  if (!state_) {
-    if (auto able = rehearse_checkpoint(options_.checkpoints, manifest_->shared.train.outer_steps, bound.layout); !able) {
-      refuse(able.error());
-      return;
-    }
-    auto state = OuterState::create(bound.layout, OuterStateOptions{outer_rule(manifest_->shared), 1});
-    if (!state) {
-      refuse(state.error());
-      return;
-    }
-    state_.emplace(std::move(*state));
-  } else if (bound.layout.digest() != state_->layout().digest()) {
-    refuse(Error{ErrorName::LayoutMismatch, "the restarted trainer binds other tensors than before"});
-    return;
-  }
+  if (!created) return refuse(created.error());
+  if (*created) state_ = std::move(*created);
+  if (bound.layout.digest() != state_->layout().digest())
+    return refuse(Error{ErrorName::LayoutMismatch, "the restarted trainer binds other tensors than before"});
   trainer_->segments(state_->layout().elements(), state_->descriptors());
+}
+
+/// Null when there is one.
+Result<std::unique_ptr<OuterState>> PeerHost::make_outer(const Layout& layout) {
+  manifest::Shared shared;
+  {
+    const Lock lock(mutex_);
+    if (state_) return nullptr;
+    shared = manifest_->shared;
+  }
+  PRIME_CHECK(rehearse_checkpoint(options_.checkpoints, shared.train.outer_steps, layout));
+  PRIME_TRY(auto state, OuterState::create(layout, OuterStateOptions{outer_rule(shared), 1}));
+  return std::make_unique<OuterState>(std::move(state));
 }
 
 void PeerHost::on_initial() {
   peer::TrainerBound event;
+  auto initialized = outer().initialized() ? Result<void>{} : initialize();
   {
     const Lock lock(mutex_);
-    if (!state_->initialized()) {
-      if (auto initialized = initialize(); !initialized) {
-        refuse(initialized.error());
-        return;
-      }
-    }
+    if (!initialized) return refuse(initialized.error());
     trainer_ready_ = true;
     progress_.reset();
     event = peer::TrainerBound{
@@ -195,7 +194,7 @@ void PeerHost::on_initial() {
 
 /// The state before the first step of this peer: a checkpoint's, or what the trainer brings.
 Result<void> PeerHost::initialize() {
-  if (options_.origin.empty()) return state_->initialize();
+  if (options_.origin.empty()) return outer().initialize();
   const auto at = "reading " + options_.origin.string();
   auto loaded = store::load_checkpoint(options_.origin);
   if (!loaded) return fail(std::move(loaded.error()).with_context(at));
@@ -210,26 +209,24 @@ Result<void> PeerHost::initialize() {
   std::vector<TensorShape> tensors;
   for (auto& tensor : loaded->layout) tensors.push_back({std::move(tensor.name), std::move(tensor.shape)});
   PRIME_TRY(auto layout, make_layout(std::move(tensors)));
-  const Snapshot snapshot{std::move(layout),
-                          {of.revision, of.outer_step, of.tokens, of.next_sample},
-                          std::move(loaded->parameters),
-                          std::move(momentum),
-                          of.state};
-  if (auto done = state_->load(snapshot); !done) return fail(std::move(done.error()).with_context(at));
+  const Snapshot snapshot{
+      std::move(layout), {of.revision, of.outer_step, of.tokens, of.next_sample}, loaded->parameters, momentum, of.state, {}};
+  if (auto done = outer().load(snapshot); !done) return fail(std::move(done.error()).with_context(at));
   return {};
 }
 
 void PeerHost::on_contributed(const prime::TrainerContributed& contributed) {
   const auto& c = contributed.contribution;
-  Revision base;
   {
     const Lock lock(mutex_);
     progress_.reset();
-    if (auto taken = state_->take_contribution(); !taken) {
-      // A diverged trainer is restarted from the outer state; what it made is not sent (restart_machine bounds how often).
-      refuse(taken.error());
-      return;
-    }
+  }
+  const auto taken = outer().take_contribution();
+  Revision base;
+  {
+    const Lock lock(mutex_);
+    // A diverged trainer is restarted from the outer state; what it made is not sent (restart_machine bounds how often).
+    if (!taken) return refuse(taken.error());
     awaits_commit_ = true;
     base = base_;
   }
@@ -354,15 +351,15 @@ supervisor::Options PeerHost::trainer_intensity() { return {options_.local.train
 
 // The outer state --------------------------------------------------------------------------------------------------------------
 
-std::span<const float> PeerHost::contribution() const {
+/// There from the moment when the trainer has bound its tensors, and never another one.
+OuterState& PeerHost::outer() const {
   const Lock lock(mutex_);
-  return state_->input();
+  return *state_;
 }
 
-std::span<float> PeerHost::result() {
-  const Lock lock(mutex_);
-  return state_->result();
-}
+std::span<const float> PeerHost::contribution() const { return outer().input(); }
+
+std::span<float> PeerHost::result() { return outer().result(); }
 
 Result<Digest> PeerHost::prepare(const StartReduce& reduce) {
   StepGain gain{0, reduce.next_sample};
@@ -371,9 +368,11 @@ Result<Digest> PeerHost::prepare(const StartReduce& reduce) {
     gain.tokens += contribution.weight;
     own_work |= contribution.peer == options_.self && contribution.weight > 0;
   }
-  const Lock lock(mutex_);
-  own_work_prepared_ = own_work;
-  return state_->prepare(reduce.op, gain);
+  {
+    const Lock lock(mutex_);
+    own_work_prepared_ = own_work;
+  }
+  return outer().prepare(reduce.op, gain);
 }
 
 void PeerHost::commit(const Commit& commit) {
@@ -389,19 +388,15 @@ void PeerHost::commit(const Commit& commit) {
   send_pending();
 }
 
-void PeerHost::discard() {
-  const Lock lock(mutex_);
-  state_->discard();
-}
+void PeerHost::discard() { outer().discard(); }
 
 // Recovery ---------------------------------------------------------------------------------------------------------------------
 
 Result<Digest> PeerHost::fetch(const FetchState& fetch) {
-  Layout layout;
+  auto& state = outer();
   manifest::Shared shared;
   {
     const Lock lock(mutex_);
-    layout = state_->layout();
     shared = manifest_->shared;
   }
   const auto opened = [this](net::Channel* channel) {
@@ -416,11 +411,9 @@ Result<Digest> PeerHost::fetch(const FetchState& fetch) {
     }
     return options_.dial_donor(fetch, shared);
   };
-  PRIME_TRY(auto snapshot, fetch_snapshot(layout, fetch.revision, dial, opened));
-  snapshot.state = fetch.state;
-  const Lock lock(mutex_);
-  PRIME_CHECK(state_->load(snapshot));
-  return state_->digest();
+  PRIME_TRY(const auto counters, fetch_state(fetch.revision, state.reserve(), dial, opened));
+  PRIME_CHECK(state.adopt(counters, fetch.state));
+  return fetch.state;
 }
 
 void PeerHost::cancel_fetch() {
@@ -446,7 +439,7 @@ void PeerHost::keep_for_saving() {
     }
     if (order.of == revision && !saving_.contains(revision)) {
       saving_.clear();
-      saving_.emplace(revision, state_->snapshot());
+      if (auto held = state_->snapshot(Holder::Disk)) saving_.emplace(revision, std::move(held));
     }
     options_.save(order);
   }
@@ -481,7 +474,7 @@ Result<std::string> PeerHost::write_checkpoint(const Snapshot& state) {
   std::size_t offset = 0;
   for (const auto& tensor : state.layout.tensors()) {
     PRIME_TRY(const auto elements, count_elements(tensor));
-    content.parameters.push_back({tensor.name, tensor.shape, std::span{state.parameters}.subspan(offset, elements)});
+    content.parameters.push_back({tensor.name, tensor.shape, state.parameters.subspan(offset, elements)});
     offset += elements;
   }
   content.momentum = state.momentum;
@@ -493,7 +486,7 @@ Result<std::string> PeerHost::write_checkpoint(const Snapshot& state) {
 
 std::shared_ptr<const Snapshot> PeerHost::snapshot() {
   const Lock lock(mutex_);
-  return state_ && state_->initialized() ? state_->snapshot() : nullptr;
+  return state_ && state_->initialized() ? state_->snapshot(Holder::Joiner) : nullptr;
 }
 
 }  // namespace prime

@@ -1,6 +1,6 @@
 // Owns what stands behind a peer's ports: the trainer, the outer state, checkpoints and state fetches. Decides nothing; each call
-// comes from an actor or from the trainer's thread, and one mutex orders them. Kernels run under it only in the reduce worker's turn,
-// when the trainer waits anyway.
+// comes from an actor or from the trainer's thread, and one mutex orders them. It is held for bookkeeping alone: copies, kernels and
+// digests are the store's (outer_state), which needs no lock for them, so that who sends heartbeats never waits for memory.
 #pragma once
 
 #include <filesystem>
@@ -84,6 +84,8 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   using Lock = std::lock_guard<std::mutex>;
   void launch();
   void on_trainer(TrainerEvent event);
+  [[nodiscard]] OuterState& outer() const;
+  Result<std::unique_ptr<OuterState>> make_outer(const Layout& layout);
   void note_progress();
   void on_bound(const prime::TrainerBound& bound);
   void on_initial();
@@ -108,7 +110,7 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   Revision base_;                    ///< from which the trainer started
   bool over_ = false;                ///< its end is expected: it has answered, or the agent ends
   std::optional<Error> stop_cause_;  ///< why we stopped it, when the fault was its own
-  std::optional<OuterState> state_;
+  std::unique_ptr<OuterState> state_;
   std::map<std::string, std::string> export_files_;
   DataIdentity data_;  ///< that this life of the trainer told
   std::optional<BeginStep> pending_begin_;

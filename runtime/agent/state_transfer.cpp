@@ -103,17 +103,18 @@ std::size_t chunk_count(std::uint64_t elements) {
   return static_cast<std::size_t>(2 * ((elements * sizeof(float) + kernels::DIGEST_CHUNK_BYTES - 1) / kernels::DIGEST_CHUNK_BYTES));
 }
 
-Result<void> serve_session(net::Channel& channel, const std::shared_ptr<const Snapshot>& snapshot, bool busy) {
+Result<void> serve_session(net::Channel& channel, const std::function<std::shared_ptr<const Snapshot>()>& state, bool busy) {
   PRIME_TRY(const auto request, read_value<RequestFrame>(channel));
   if (request.magic != MAGIC || request.version != PROTOCOL_VERSION) return fail(ErrorName::ProtocolViolation, "not a request for a state");
+  const auto snapshot = busy ? nullptr : state();
   OfferFrame offer;
-  if (busy || !snapshot || snapshot->counters.revision.value != request.revision) {
-    offer.status = static_cast<std::uint32_t>(busy ? OfferStatus::Busy : OfferStatus::Moved);
+  if (!snapshot || snapshot->counters.revision.value != request.revision) {
+    offer.status = static_cast<std::uint32_t>(snapshot ? OfferStatus::Moved : OfferStatus::Busy);
     offer.revision = snapshot ? snapshot->counters.revision.value : 0;
     return write_value(channel, offer);
   }
-  auto digests = kernels::chunk_digests(std::as_bytes(std::span{snapshot->parameters}));
-  const auto of_momentum = kernels::chunk_digests(std::as_bytes(std::span{snapshot->momentum}));
+  auto digests = kernels::chunk_digests(std::as_bytes(snapshot->parameters));
+  const auto of_momentum = kernels::chunk_digests(std::as_bytes(snapshot->momentum));
   digests.insert(digests.end(), of_momentum.begin(), of_momentum.end());
   const auto& counters = snapshot->counters;
   offer = OfferFrame{0,
@@ -128,7 +129,7 @@ Result<void> serve_session(net::Channel& channel, const std::shared_ptr<const Sn
   PRIME_CHECK(write_all(channel, std::as_bytes(std::span{digests})));
   PRIME_TRY(const auto first, read_value<std::uint64_t>(channel));
   for (std::size_t index = first; index < digests.size(); ++index) {
-    const auto bytes = chunk_of(std::span<const float>{snapshot->parameters}, std::span<const float>{snapshot->momentum}, index);
+    const auto bytes = chunk_of(snapshot->parameters, snapshot->momentum, index);
     PRIME_CHECK(write_value(channel, ChunkFrame{index, bytes.size()}));
     PRIME_CHECK(write_all(channel, bytes));
   }
@@ -140,12 +141,9 @@ Result<void> serve_session(net::Channel& channel, const std::shared_ptr<const Sn
 /// One connection's worth of a fetch: from the offer until it is complete, broken, or hopeless.
 class Fetcher {
  public:
-  Fetcher(const Layout& layout, Revision revision) {
+  Fetcher(Revision revision, const OuterState::Incoming& into) : into_(into) {
     state_.revision = revision;
-    state_.expected_bytes = 2 * layout.elements() * sizeof(float);
-    snapshot_.layout = layout;
-    snapshot_.parameters.resize(layout.elements());
-    snapshot_.momentum.resize(layout.elements());
+    state_.expected_bytes = into.parameters.size_bytes() + into.momentum.size_bytes();
   }
 
   /// The effect that ends this connection: Done, Fail or Reconnect.
@@ -160,7 +158,7 @@ class Fetcher {
     return effect;
   }
   recovery::Effect broken(const Error& error) { return decide(recovery::Broken{error}); }
-  Snapshot take() && { return std::move(snapshot_); }
+  [[nodiscard]] const StateCounters& counters() const { return counters_; }
 
  private:
   recovery::Effect decide(const recovery::Event& event) {
@@ -179,17 +177,16 @@ class Fetcher {
     if (offer.status == static_cast<std::uint32_t>(OfferStatus::Busy)) return fail(ErrorName::FetchFailed, "the donor serves others");
     if (offer.status != 0) return recovery::Offered{Revision{offer.revision}, 0, {}};
     // The count is bounded by what this layout can have before memory is taken for it.
-    if (offer.count != chunk_count(snapshot_.layout.elements()))
-      return recovery::Offered{Revision{offer.revision}, offer.total_bytes + 1, {}};
+    if (offer.count != chunk_count(into_.parameters.size())) return recovery::Offered{Revision{offer.revision}, offer.total_bytes + 1, {}};
     std::vector<Digest> digests(offer.count);
     PRIME_CHECK(read_all(channel, std::as_writable_bytes(std::span{digests})));
-    snapshot_.counters = StateCounters{Revision{offer.revision}, OuterStep{offer.step}, offer.tokens, offer.next_sample};
+    counters_ = StateCounters{Revision{offer.revision}, OuterStep{offer.step}, offer.tokens, offer.next_sample};
     return recovery::Offered{Revision{offer.revision}, offer.total_bytes, std::move(digests)};
   }
 
   Result<recovery::ChunkArrived> chunk(net::Channel& channel) {
     PRIME_TRY(const auto frame, read_value<ChunkFrame>(channel));
-    const auto bytes = chunk_of(std::span<float>{snapshot_.parameters}, std::span<float>{snapshot_.momentum}, state_.next);
+    const auto bytes = chunk_of(into_.parameters, into_.momentum, state_.next);
     if (frame.index != state_.next || frame.length != bytes.size())
       return recovery::ChunkArrived{frame.index == state_.next ? ~std::size_t{0} : frame.index, {}};
     PRIME_CHECK(read_all(channel, bytes));
@@ -197,7 +194,8 @@ class Fetcher {
   }
 
   recovery::State state_;
-  Snapshot snapshot_;
+  OuterState::Incoming into_;
+  StateCounters counters_;
 };
 
 }  // namespace
@@ -221,15 +219,15 @@ void StateServer::serve(net::ChannelPtr channel) {
   const auto done = std::make_shared<std::atomic<bool>>(false);
   sessions_.push_back(Session{shared, done, std::jthread{[this, shared, done, busy] {
                                 // A session that fails concerns its joiner alone, which sees the channel close.
-                                (void)serve_session(*shared, busy ? nullptr : snapshot_(), busy);
+                                (void)serve_session(*shared, snapshot_, busy);
                                 shared->shutdown();
                                 done->store(true);
                               }}});
 }
 
-Result<Snapshot> fetch_snapshot(const Layout& layout, Revision revision, const std::function<Result<net::ChannelPtr>()>& dial,
-                                const std::function<void(net::Channel*)>& channel_opened) {
-  Fetcher fetcher{layout, revision};
+Result<StateCounters> fetch_state(Revision revision, const OuterState::Incoming& into, const std::function<Result<net::ChannelPtr>()>& dial,
+                                  const std::function<void(net::Channel*)>& channel_opened) {
+  Fetcher fetcher{revision, into};
   for (;;) {
     auto channel = dial();
     recovery::Effect effect;
@@ -240,7 +238,7 @@ Result<Snapshot> fetch_snapshot(const Layout& layout, Revision revision, const s
     } else {
       effect = fetcher.broken(channel.error());
     }
-    if (std::holds_alternative<recovery::Done>(effect)) return std::move(fetcher).take();
+    if (std::holds_alternative<recovery::Done>(effect)) return fetcher.counters();
     if (auto* failed = std::get_if<recovery::Fail>(&effect)) return fail(std::move(failed->error));
   }
 }

@@ -25,7 +25,7 @@ namespace prime {
 inline constexpr std::size_t MAX_STATE_SESSIONS = 4;
 /// A partner that moves no byte for so long is given up.
 inline constexpr Duration STATE_SILENCE_LIMIT = 20s;
-/// Before its first byte a donor copies the state and digests it, at the very least so fast: more of it takes longer.
+/// Before its first byte a donor digests the state, at the very least so fast: more of it takes longer.
 inline constexpr std::uint64_t OFFER_BYTES_PER_S = 256 * MIB;
 constexpr Duration offer_limit(std::uint64_t state_bytes) {
   return STATE_SILENCE_LIMIT + std::chrono::seconds(static_cast<std::int64_t>(state_bytes / OFFER_BYTES_PER_S));
@@ -34,7 +34,8 @@ constexpr Duration offer_limit(std::uint64_t state_bytes) {
 /// The donor's side: one thread for each session.
 class StateServer {
  public:
-  /// `snapshot` is called from session threads; it may return null while there is no state yet.
+  /// `snapshot` is called from session threads, once a request was read and only for the revision that is held now; it may return null
+  /// while there is no state yet, or when too much is held already.
   explicit StateServer(std::function<std::shared_ptr<const Snapshot>()> snapshot) : snapshot_(std::move(snapshot)) {}
   ~StateServer();
   StateServer(const StateServer&) = delete;
@@ -54,8 +55,9 @@ class StateServer {
   std::vector<Session> sessions_;
 };
 
-/// Fetches `revision` for a state of this layout. `dial` makes a channel to the donor; `channel_opened` lets a canceller see it.
-Result<Snapshot> fetch_snapshot(const Layout& layout, Revision revision, const std::function<Result<net::ChannelPtr>()>& dial,
-                                const std::function<void(net::Channel*)>& channel_opened);
+/// Fetches `revision` straight to where it is to lie; its counters are returned, and its digest is the caller's to compare. `dial` makes a
+/// channel to the donor; `channel_opened` lets a canceller see it.
+Result<StateCounters> fetch_state(Revision revision, const OuterState::Incoming& into, const std::function<Result<net::ChannelPtr>()>& dial,
+                                  const std::function<void(net::Channel*)>& channel_opened);
 
 }  // namespace prime

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <new>
 #include <sys/mman.h>
+#include <utility>
 #include <vector>
 
 namespace prime {
@@ -30,10 +31,20 @@ struct HugePages {
     return static_cast<T*>(memory);
   }
   void deallocate(T* memory, std::size_t) noexcept { std::free(memory); }
+  /// What nobody wrote yet is left alone: to fill gigabytes with zeros takes seconds, and takes the memory before it is needed.
+  template <class U>
+  void construct(U* at) noexcept {
+    ::new (static_cast<void*>(at)) U;
+  }
+  template <class U, class... Arguments>
+  void construct(U* at, Arguments&&... arguments) {
+    ::new (static_cast<void*>(at)) U(std::forward<Arguments>(arguments)...);
+  }
 
   bool operator==(const HugePages&) const = default;
 };
 
+/// `resize` leaves new values as the memory is.
 using Floats = std::vector<float, HugePages<float>>;
 
 }  // namespace prime

@@ -13,7 +13,7 @@
 namespace prime {
 
 inline constexpr std::size_t MAX_PACKET_BYTES = 128 * 1024;
-inline constexpr std::size_t MAX_PACKET_DESCRIPTORS = 3;
+inline constexpr std::size_t MAX_PACKET_DESCRIPTORS = 8;
 
 struct Packet {
   std::string bytes;

@@ -15,6 +15,7 @@
 #include "messages/result.hpp"
 #include "prime/session.hpp"
 #include "runtime/session/layout.hpp"
+#include "runtime/session/packet_socket.hpp"
 
 namespace prime::wire {
 
@@ -24,8 +25,10 @@ inline constexpr std::size_t MAX_MANIFEST_BYTES = 48 * 1024;
 inline constexpr std::size_t MAX_TEXT_BYTES = 4096;  ///< names of runs and peers, details of errors
 inline constexpr std::size_t MAX_CONTEXT_LINES = 16;
 
-/// Regions in which the agent keeps parameters: a trainer's base stays in one while the run goes on in the others.
-inline constexpr std::uint32_t OUTER_SLOTS = 3;
+/// Regions in which the agent keeps parameters: those of the current revision and of the next one, a trainer's base while the run goes on,
+/// and three revisions that a checkpoint or joiners still read. A region takes no memory before it is used.
+inline constexpr std::uint32_t OUTER_SLOTS = 6;
+static_assert(OUTER_SLOTS + 1 <= MAX_PACKET_DESCRIPTORS, "they travel in one packet");
 
 // Agent → trainer.
 

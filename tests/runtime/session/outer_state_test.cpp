@@ -1,12 +1,14 @@
 // Checks the outer state: votes on what comes next, a commit that is a swap, an abort that touches nothing.
 #include "runtime/agent/outer_state.hpp"
 
+#include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cerrno>
 #include <cmath>
 #include <limits>
 #include <random>
 #include <sys/mman.h>
+#include <thread>
 
 #include "kernels/digest/digest.hpp"
 
@@ -183,26 +185,107 @@ BOOST_FIXTURE_TEST_CASE(a_snapshot_loads_into_another_peer_with_the_same_digest,
   initialize();
   step();
   step();
-  const auto snapshot = state.snapshot();
-  BOOST_TEST(snapshot == state.snapshot());
+  const auto snapshot = state.snapshot(Holder::Joiner);
+  BOOST_TEST(snapshot == state.snapshot(Holder::Disk), "one revision is held once");
   auto joiner = OuterState::create(layout, {}).value();
   BOOST_REQUIRE(joiner.load(*snapshot));
   BOOST_TEST((joiner.digest() == state.digest()));
   BOOST_TEST((joiner.counters() == state.counters()));
   BOOST_TEST((state_digest(joiner.parameters(), joiner.momentum(), joiner.counters()) == state.digest()));
   step();
-  BOOST_TEST(snapshot != state.snapshot());
+  BOOST_TEST(snapshot != state.snapshot(Holder::Joiner));
   BOOST_TEST((snapshot->state == joiner.digest()));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_snapshot_is_no_copy_and_stays_as_it_is_while_the_run_goes_on, Fixture) {
+  initialize();
+  step();
+  const auto held = state.snapshot(Holder::Disk);
+  BOOST_TEST(held->parameters.data() == state.parameters().data());
+  BOOST_TEST(held->momentum.data() == state.momentum().data());
+  for (int commits = 0; commits < 7; ++commits) step();
+  BOOST_TEST((state_digest(held->parameters, held->momentum, held->counters) == held->state), "nobody has written there");
+}
+
+BOOST_FIXTURE_TEST_CASE(joiners_leave_the_last_place_for_the_disk_and_what_is_let_go_is_used_again, Fixture) {
+  initialize();
+  std::vector<std::shared_ptr<const Snapshot>> held;
+  for (std::uint32_t old = 0; old + 1 < PINNED_MAX; ++old) {
+    held.push_back(state.snapshot(Holder::Joiner));
+    BOOST_REQUIRE(held.back());
+    step();
+  }
+  BOOST_TEST(!state.snapshot(Holder::Joiner));
+  held.push_back(state.snapshot(Holder::Disk));
+  BOOST_REQUIRE(held.back());
+  step();
+  BOOST_TEST(!state.snapshot(Holder::Disk), "there is a limit");
+  step();
+  for (const auto& one : held) BOOST_TEST((state_digest(one->parameters, one->momentum, one->counters) == one->state));
+  held.clear();
+  BOOST_TEST(!!state.snapshot(Holder::Joiner));
+}
+
+BOOST_AUTO_TEST_CASE(a_snapshot_may_outlast_its_state) {
+  const auto layout = make_layout({{"a", {3}}}).value();
+  std::shared_ptr<const Snapshot> held;
+  {
+    auto state = OuterState::create(layout, {}).value();
+    BOOST_REQUIRE(state.initialize());
+    held = state.snapshot(Holder::Joiner);
+  }
+  BOOST_TEST((state_digest(held->parameters, held->momentum, held->counters) == held->state));
+}
+
+BOOST_FIXTURE_TEST_CASE(what_was_fetched_lies_where_it_was_put_and_is_refused_when_it_is_damaged, Fixture) {
+  initialize();
+  step();
+  const auto donor = state.snapshot(Holder::Joiner);
+  auto joiner = OuterState::create(layout, {}).value();
+  const auto fill = [&] {
+    const auto at = joiner.reserve();
+    std::ranges::copy(donor->parameters, at.parameters.begin());
+    std::ranges::copy(donor->momentum, at.momentum.begin());
+    return at;
+  };
+  fill().momentum[2] += 1.0F;
+  BOOST_TEST((joiner.adopt(donor->counters, donor->state).error().name == ErrorName::FetchFailed));
+  BOOST_TEST(!joiner.initialized());
+  const auto at = fill();
+  BOOST_REQUIRE(joiner.adopt(donor->counters, donor->state));
+  BOOST_TEST(joiner.parameters().data() == at.parameters.data());
+  BOOST_TEST((joiner.digest() == donor->state));
+}
+
+/// A checkpoint reads, a late trainer contributes and a donor asks while the reduce worker makes the next revision: none waits for another
+/// one's memory, and none sees what is being written (the thread sanitizer watches).
+BOOST_FIXTURE_TEST_CASE(readers_and_the_reduce_go_on_at_once, Fixture) {
+  initialize();
+  std::atomic<bool> over{false};
+  std::vector<std::jthread> readers;
+  for (const auto holder : {Holder::Disk, Holder::Joiner})
+    readers.emplace_back([&, holder] {
+      while (!over.load()) {
+        const auto held = state.snapshot(holder);
+        if (held && state_digest(held->parameters, held->momentum, held->counters) != held->state) std::abort();
+      }
+    });
+  for (int commits = 0; commits < 200; ++commits) step();
+  over = true;
+  readers.clear();
+  BOOST_TEST(state.counters().revision.value == 200U);
 }
 
 BOOST_FIXTURE_TEST_CASE(a_damaged_or_foreign_snapshot_is_refused_and_changes_nothing, Fixture) {
   initialize();
   step();
   const auto digest = state.digest();
-  auto damaged = *state.snapshot();
-  damaged.momentum[3] = std::nextafter(damaged.momentum[3], 9.0F);
+  auto damaged = *state.snapshot(Holder::Joiner);
+  std::vector<float> momentum{damaged.momentum.begin(), damaged.momentum.end()};
+  momentum[3] = std::nextafter(momentum[3], 9.0F);
+  damaged.momentum = momentum;
   BOOST_TEST((state.load(damaged).error().name == ErrorName::FetchFailed));
-  auto foreign = *state.snapshot();
+  auto foreign = *state.snapshot(Holder::Joiner);
   foreign.layout = make_layout({{"embed", {5, 3}}, {"scale", {}}, {"head", {4}}}).value();
   BOOST_TEST((state.load(foreign).error().name == ErrorName::LayoutMismatch));
   BOOST_TEST((state.digest() == digest));
