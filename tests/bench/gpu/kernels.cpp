@@ -178,15 +178,16 @@ class KernelsBench {
     std::memcpy(bits.data(), host_a_.data(), bits.size() * sizeof(std::uint16_t));
     for (auto& value : bits) value &= 0xBFFFU;
     const Array on_device{std::as_bytes(std::span{bits})};
-    const Array out{std::as_bytes(std::span{std::vector<kernels::TopValue>(segments * WANTED)})};
-    const Array bad{std::as_bytes(std::span{std::vector<unsigned long long>(segments)})};
+    std::vector<kernels::TopValue> found(segments * WANTED);
+    const std::vector<unsigned long long> none_bad(segments);
+    const Array out{std::as_bytes(std::span{found})};
+    const Array bad{std::as_bytes(std::span{none_bad})};
     const auto work = [&] {
       check(kernels::cuda::top_values({reinterpret_cast<const std::uint16_t*>(on_device.bytes()), segments, VALUES}, WANTED,
                                       reinterpret_cast<kernels::TopValue*>(out.bytes()), reinterpret_cast<unsigned long long*>(bad.bytes()),
                                       nullptr));
     };
     work();
-    std::vector<kernels::TopValue> found(segments * WANTED);
     check(cudaMemcpy(found.data(), out.bytes(), found.size() * sizeof(kernels::TopValue), cudaMemcpyDeviceToHost));
     const auto by_index = [](const kernels::TopValue& a, const kernels::TopValue& b) { return a.index < b.index; };
     bool equal = true;
