@@ -15,9 +15,9 @@
 #include "actors/reduce_worker/schedule.hpp"
 #include "kernels/device_memory.hpp"
 #include "messages/data_types.hpp"
+#include "messages/events.hpp"
 #include "messages/membership.hpp"
 #include "messages/outer_step.hpp"
-#include "messages/record.hpp"
 #include "messages/result.hpp"
 #include "messages/units.hpp"
 
@@ -87,8 +87,8 @@ class ReducePort {
 class JournalPort {
  public:
   virtual ~JournalPort() = default;
-  /// Blocks for the disk when the record is durable. A journal that cannot be written ends the process: law 8 leaves no other way.
-  virtual void append(const Record& record) = 0;
+  /// Blocks for the disk when the event is durable. A journal that cannot be written ends the process: law 8 leaves no other way.
+  virtual void append(const JournalEvent& event) = 0;
 };
 
 /// Where the coordinator keeps what it decided.

@@ -65,6 +65,12 @@ void add_common(CLI::App& command, CommonArguments& common) {
       ->group("Output");
 }
 
+/// Of commands that start processes.
+void add_log_level(CLI::App& command, CommonArguments& common) {
+  add_choice(command, "--log-level", common.log_level,
+             "what the processes' logs say: `debug` adds the reason of each decision [$PRIME_LOG_LEVEL]", {"info", "debug"});
+}
+
 constexpr std::uint64_t MAX_TENSOR_BYTES = 1ULL << 50;  // no machine has more
 
 /// Replaces "64K" by "65536"; returns what is wrong with it, or nothing: it must be whole f32 values, one at least.
@@ -126,6 +132,7 @@ class Table {
     command.group(group);
     command.callback([this, &arguments] { chosen_ = arguments; });
     if constexpr (requires { arguments.common; }) add_common(command, arguments.common);
+    if constexpr (requires { arguments.detach; }) add_log_level(command, arguments.common);
     return command;
   }
 

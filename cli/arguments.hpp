@@ -14,13 +14,15 @@
 namespace prime::cli {
 
 enum class Format { Table, Json };
+enum class LogLevel { Info, Debug };
 
 /// What every command understands.
 struct CommonArguments {
   Format format = Format::Table;
   Colour colour = Colour::Auto;
-  std::string state_dir;  ///< empty: $XDG_STATE_HOME/primectl, else ~/.local/state/primectl
-  bool quiet = false;     ///< no progress on stderr
+  std::string state_dir;                ///< empty: $XDG_STATE_HOME/primectl, else ~/.local/state/primectl
+  bool quiet = false;                   ///< no progress on stderr
+  LogLevel log_level = LogLevel::Info;  ///< of the processes that the command starts
 };
 
 struct UpArguments {

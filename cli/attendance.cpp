@@ -10,7 +10,6 @@
 #include "runtime/agent/processes.hpp"
 #include "runtime/launch/stop_processes.hpp"
 #include "runtime/telemetry/error_text.hpp"
-#include "runtime/telemetry/journal_fields.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/status_json.hpp"
 
@@ -71,11 +70,10 @@ Attendance::Turn Attendance::next_turn() {
 void Attendance::show_news() {
   watch_.rearm();
   for (const auto& observed : observer_.update()) {
-    if (observed.source != "coordinator") continue;
-    tell_of_the_end(observed.line);
-    if (observed.line.event == "data_founded")
-      terminal_.say("Data", harmless(telemetry::text_field(observed.line.fields, "data").value_or("")));
-    const auto row = table_.apply(observed.line);
+    if (observed.source != "coordinator" || !observed.event) continue;
+    tell_of_the_end(*observed.event);
+    if (const auto* founded = std::get_if<events::DataFounded>(&*observed.event)) terminal_.say("Data", harmless(founded->data));
+    const auto row = table_.apply(*observed.event);
     if (!row || terminal_.json()) continue;
     if (!header_shown_) reader_gone_ = !terminal_.print(table_.header()) || reader_gone_;
     header_shown_ = true;
@@ -89,10 +87,10 @@ void Attendance::show_news() {
 }
 
 /// Between the last row and the result there may be many seconds.
-void Attendance::tell_of_the_end(const store::JournalLine& line) {
-  if (line.event != "waiting" || telemetry::text_field(line.fields, "phase") != "finishing") return;
-  const auto what = telemetry::text_field(line.fields, "for").value_or("");
-  if (!what.empty()) terminal_.say("Waiting", "for " + harmless(what));
+void Attendance::tell_of_the_end(const JournalEvent& event) {
+  const auto* waiting = std::get_if<events::Waiting>(&event);
+  if (waiting != nullptr && waiting->phase == RunPhase::Finishing && !waiting->what.empty())
+    terminal_.say("Waiting", "for " + harmless(waiting->what));
 }
 
 bool Attendance::all_agents_ended() {

@@ -25,7 +25,7 @@ class Attendance {
 
   Turn next_turn();
   void show_news();
-  void tell_of_the_end(const store::JournalLine& line);
+  void tell_of_the_end(const JournalEvent& event);
   bool all_agents_ended();
   /// False when it was interrupted.
   bool wait_for_agents(Duration limit);

@@ -9,44 +9,55 @@
 #include "runtime/store/file_io.hpp"
 #include "runtime/store/journal.hpp"
 #include "runtime/telemetry/error_text.hpp"
-#include "runtime/telemetry/journal_fields.hpp"
+#include "runtime/telemetry/event_json.hpp"
 #include "runtime/telemetry/journal_watch.hpp"
 
 namespace prime::cli {
 namespace {
 
-using telemetry::count_field;
-using telemetry::text_field;
+std::string step_text(OuterStep step) { return "outer step " + std::to_string(step.value); }
 
-std::string step_text(const nlohmann::json& fields) {
-  return "outer step " + std::to_string(count_field(fields, "outer_step").value_or(0));
-}
+/// What a person who waits wants to hear of an event.
+struct Telling {
+  Terminal& terminal;
+  bool& entered;
 
-void tell(Terminal& terminal, const store::JournalLine& line, bool& entered) {
-  const auto& fields = line.fields;
-  const auto replica = text_field(fields, "replica").value_or("");
-  const auto reason = telemetry::short_reason(text_field(fields, "reason").value_or("no reason"));
-  if (line.event == "shard_waits")
-    terminal.say("Waiting", harmless("for " + text_field(fields, "missing").value_or("") + " of replica " + replica), Role::Degraded);
-  if (line.event == "replica_whole") terminal.say("Replica", harmless(replica) + " is whole");
-  if (line.event == "trainer_bound") {
-    terminal.say("Trainer", "pid " + std::to_string(count_field(fields, "trainer_pid").value_or(0)));
-    if (const auto data = text_field(fields, "data")) terminal.say("Data", harmless(*data));
+  void operator()(const events::ReplicaWaits& e) const {
+    terminal.say("Waiting", harmless("for " + e.missing + " of replica " + e.replica), Role::Degraded);
   }
-  if (line.event == "trainer_restarting") terminal.say("Trainer", "starts again: " + reason, Role::Degraded);
-  if (line.event == "state_fetching") terminal.say("Fetching", "revision " + std::to_string(count_field(fields, "revision").value_or(0)));
-  if (line.event == "outer_step_begun" && !std::exchange(entered, true)) terminal.say("Entered", "at " + step_text(fields));
-  if (line.event == "outer_step_aborted")
-    terminal.say("Aborted", step_text(fields) + ": " + reason + "; it is tried again", Role::Degraded);
-  if (line.event == "outer_step_committed") {
-    const auto list = fields.find("contributors");
-    terminal.say("Committed", step_text(fields) + ", averaged " + std::to_string(list != fields.end() ? list->size() : 0) + ", digest " +
-                                  text_field(fields, "digest").value_or("").substr(0, 8));
+  void operator()(const events::ReplicaWhole& e) const { terminal.say("Replica", harmless(e.replica) + " is whole"); }
+  void operator()(const events::TrainerBound& e) const {
+    terminal.say("Trainer", "pid " + std::to_string(e.trainer_pid));
+    if (e.data) terminal.say("Data", harmless(*e.data));
   }
-  if (line.event == "checkpoint_written") terminal.say("Saved", text_field(fields, "path").value_or(""));
-  if (line.event == "peer_ended" && text_field(fields, "phase") == "leaving")
-    terminal.say("Left", "with revision " + std::to_string(count_field(fields, "revision").value_or(0)));
-  if (line.event == "run_done") terminal.say("Done", "all outer steps are committed");
+  void operator()(const events::TrainerRestarting& e) const {
+    terminal.say("Trainer", "starts again: " + telemetry::short_reason(e.reason.text), Role::Degraded);
+  }
+  void operator()(const events::StateFetching& e) const { terminal.say("Fetching", "revision " + std::to_string(e.revision.value)); }
+  void operator()(const events::StepEntered& e) const {
+    if (!std::exchange(entered, true)) terminal.say("Entered", "at " + step_text(e.outer_step));
+  }
+  void operator()(const events::ReduceAborted& e) const {
+    terminal.say("Aborted", step_text(e.outer_step) + ": " + telemetry::short_reason(e.reason) + "; it is tried again", Role::Degraded);
+  }
+  void operator()(const events::CommitApplied& e) const {
+    terminal.say("Committed", step_text(e.outer_step) + ", averaged " + std::to_string(e.contributors.size()) + ", digest " +
+                                  to_string(e.digest).substr(0, 8));
+  }
+  void operator()(const events::CheckpointWritten& e) const { terminal.say("Saved", e.path); }
+  void operator()(const events::PeerEnded& e) const {
+    if (e.phase == PeerPhase::Leaving) terminal.say("Left", "with revision " + std::to_string(e.revision.value));
+  }
+  void operator()(const events::RunDoneHeard&) const { terminal.say("Done", "all outer steps are committed"); }
+};
+
+void tell(const store::JournalLine& line, const Telling& telling) {
+  const auto event = telemetry::read_event(JournalWriter::Agent, line);
+  if (!event || !*event) return;
+  const auto told = [&](const auto& e) {
+    if constexpr (std::is_invocable_v<const Telling&, decltype(e)>) telling(e);  // the others are for `logs`
+  };
+  std::visit(told, **event);
 }
 
 }  // namespace
@@ -61,7 +72,7 @@ struct JoinProgress::Teller {
       watch.rearm();
       const auto lines = journal.read_new();
       if (!lines) return;
-      for (const auto& line : *lines) tell(terminal, line, entered);
+      for (const auto& line : *lines) tell(line, {terminal, entered});
       if (last) return;
       std::array<pollfd, 2> watched{pollfd{end.get(), POLLIN, 0}, pollfd{watch.descriptor(), POLLIN, 0}};
       ::poll(watched.data(), watched.size(), LOOK_AGAIN_MS);

@@ -1,10 +1,12 @@
 // Owns the entry of primectl: a command line in, an exit code out.
 #include <csignal>
+#include <cstdlib>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "cli/commands.hpp"
 #include "cli/terminal.hpp"
+#include "runtime/agent/reason_log.hpp"
 
 namespace {
 
@@ -23,6 +25,8 @@ template <class Chosen>
 int run(const Chosen& chosen, std::string_view command) {
   prime::cli::CommonArguments common;
   if constexpr (requires { chosen.common; }) common = chosen.common;
+  // The processes that it starts inherit it, and so do those that these start again.
+  if (common.log_level == prime::cli::LogLevel::Debug) ::setenv(prime::LOG_LEVEL_VARIABLE, "debug", 1);
   prime::cli::Terminal terminal{common, command};
   return terminal.finish(prime::cli::run_command(chosen, terminal));
 }

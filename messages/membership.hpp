@@ -32,10 +32,11 @@ auto inspect(Inspector& f, Endpoint& x) {
 }
 
 /// For people and journals.
+inline std::string text_of(const Endpoint& endpoint) { return endpoint.host + ":" + std::to_string(endpoint.port); }
 inline std::vector<std::string> texts_of(const std::vector<Endpoint>& endpoints) {
   std::vector<std::string> texts;
   texts.reserve(endpoints.size());
-  for (const auto& endpoint : endpoints) texts.push_back(endpoint.host + ":" + std::to_string(endpoint.port));
+  for (const auto& endpoint : endpoints) texts.push_back(text_of(endpoint));
   return texts;
 }
 

@@ -13,7 +13,7 @@ enum class RunPhase : std::uint8_t {
   Waiting,    ///< for peers
   Training,   ///< inner steps, until every member is ready
   Reducing,   ///< an operation is in flight
-  Finishing,  ///< the last step is committed; the finalist evaluates
+  Finishing,  ///< the last step is committed; the finalist saves the state, then all evaluate
   Over,
 };
 
@@ -28,6 +28,7 @@ enum class PeerPhase : std::uint8_t {
   Voted,  ///< waits for the decision; neither applies nor restores by itself (law 2)
   Finishing,
   Leaving,  ///< says goodbye, once a lost coordinator is found; the answer tells whether it holds the last copy of the state
+  Saving,   ///< its part is over; what it holds goes to disk, and is tried again while there is no room, before it ends
   Over,
 };
 
@@ -53,8 +54,8 @@ inline constexpr std::array<std::string_view, 0> WORDS{};
 template <>
 inline constexpr std::array<std::string_view, 5> WORDS<RunPhase>{"waiting", "training", "reducing", "finishing", "over"};
 template <>
-inline constexpr std::array<std::string_view, 11> WORDS<PeerPhase>{"greeting", "seating", "waiting",   "fetching", "training", "ready",
-                                                                   "reducing", "voted",   "finishing", "leaving",  "over"};
+inline constexpr std::array<std::string_view, 12> WORDS<PeerPhase>{"greeting", "seating", "waiting",   "fetching", "training", "ready",
+                                                                   "reducing", "voted",   "finishing", "leaving",  "saving",   "over"};
 template <>
 inline constexpr std::array<std::string_view, 3> WORDS<LossPolicy>{"continue", "pause", "rollback"};
 template <>

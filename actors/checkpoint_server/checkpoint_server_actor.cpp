@@ -14,8 +14,8 @@ CheckpointServerImpl::behavior_type CheckpointServerImpl::make_behavior() {
 
 void CheckpointServerImpl::save(const peer::SaveState& order) {
   const auto path = ports_.recovery->write_checkpoint(order.of);
-  if (path) ports_.journal->append(Record{"checkpoint_written"}.with("path", *path).with("reason", order.reason));
-  else ports_.journal->append(Record{"checkpoint_failed"}.with("reason", to_string(path.error())));
+  if (path) ports_.journal->append(events::CheckpointWritten{*path, order.reason});
+  else ports_.journal->append(events::CheckpointFailed{path.error()});
   ports_.report(peer::SaveEnded{order.periodic, path});
 }
 

@@ -80,13 +80,14 @@ void CoordinatorActorImpl::release() {
 void CoordinatorActorImpl::handle(const coordinator::Event& event) {
   auto transition = coordinator::step(std::move(state_), event, ports_.now());
   state_ = std::move(transition.state);
+  if (ports_.log && !transition.reason.empty()) ports_.log(transition.reason);
   for (const auto& effect : transition.effects) carry_out(effect);
 }
 
 void CoordinatorActorImpl::carry_out(const coordinator::Effect& effect) {
   std::visit(overloaded{
                  [&](const coordinator::Keep& e) { ports_.decisions->keep(e.snapshot); },
-                 [&](const Record& record) { ports_.journal->append(record); },
+                 [&](const JournalEvent& event) { ports_.journal->append(event); },
                  [&](const coordinator::Send& e) {
                    const auto handle = handles_.find(e.to);
                    if (handle == handles_.end()) return;  // gone; its DOWN is on the way or was handled
@@ -98,6 +99,7 @@ void CoordinatorActorImpl::carry_out(const coordinator::Effect& effect) {
                    ports_.finished(e.cause);
                    release();
                  },
+                 [](Probe) {},
              },
              effect);
 }

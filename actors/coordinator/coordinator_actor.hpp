@@ -30,6 +30,7 @@ struct CoordinatorPorts {
   std::function<void(std::optional<Error>)> finished;
   /// Called when the run is over and the last connection of a peer has closed: everybody has heard the last word.
   std::function<void()> deserted;
+  std::function<void(const std::string&)> log = {};  ///< hears the reason of each transition; may be empty
 };
 
 class CoordinatorActorImpl : public CoordinatorShell::base {

@@ -22,7 +22,7 @@ void lose(State& state, PeerId peer, const Error& cause, bool left, Instant now,
   const auto name = found->second.hello.name;
   Departures departures{state, now, effects};
   departures.remove(peer, cause, left);
-  if (departures.settle()) outer_step::abort(state, name + (left ? " left" : " was lost: " + to_string(cause)), now, effects);
+  if (departures.settle()) outer_step::abort(state, left ? AbortCause::PeerLeft : AbortCause::PeerLost, {peer, name, cause}, now, effects);
 }
 
 /// A seat ends with its connection; but members are given the time to come back when the coordinator stood still itself, or when nobody
@@ -35,7 +35,7 @@ void await_return(State& state, PeerId id, const std::string& reason, Instant no
   auto& peer = state.peers.at(id);
   if (!peer.absent) peer.heard = now;
   membership::miss(state, id, membership::was_frozen(state, now) ? "the coordinator stood still" : reason, effects);
-  outer_step::abort(state, peer.hello.name + " is to come back", now, effects);
+  outer_step::abort(state, AbortCause::PeerAway, {id, peer.hello.name}, now, effects);
 }
 
 void disconnect(State& state, PeerId peer, const std::string& reason, Instant now, Effects& effects) {
@@ -155,7 +155,7 @@ Snapshot snapshot(const State& s) {
                 .sequence = s.sequence,
                 .operation = s.operation.id,
                 .last_commit = s.last_commit,
-                .last_commit_record = s.last_commit_record};
+                .last_commit_event = s.last_commit_event};
   for (const auto& member : s.view.members) {
     const auto& peer = s.peers.at(member.id);
     kept.members.push_back({member, peer.hello.pid, peer.seated.trainer_pid, peer.contributes, peer.begun, peer.first_sample});
@@ -166,27 +166,15 @@ Snapshot snapshot(const State& s) {
 void note_wait(State& state, Instant now, Effects& effects) {
   auto wait = wait_of(state, now);
   if (wait == state.waiting) return;
-  const auto seconds = [](Duration duration) { return std::chrono::duration<double>(duration).count(); };
-  auto record = Record{"waiting"}.with("phase", std::string{to_string(state.phase)}).with("for", wait.what);
   // An instant of this process means nothing to a reader of the journal; the line's own time does.
-  if (!wait.what.empty()) record = std::move(record).with("waited_s", seconds(now - wait.since));
-  if (wait.until) record = std::move(record).with("left_s", seconds(std::max(*wait.until - now, Duration{})));
+  events::Waiting event{.phase = state.phase, .what = wait.what};
+  if (!wait.what.empty()) event.waited_s = now - wait.since;
+  if (wait.until) event.left_s = std::max(*wait.until - now, Duration{});
   state.waiting = std::move(wait);
-  effects.push_back(std::move(record));
+  effects.emplace_back(std::move(event));
 }
 
 }  // namespace
-
-std::string_view to_string(Phase phase) {
-  switch (phase) {
-    case Phase::Waiting: return "waiting";
-    case Phase::Training: return "training";
-    case Phase::Reducing: return "reducing";
-    case Phase::Finishing: return "finishing";
-    case Phase::Over: return "over";
-  }
-  return "over";
-}
 
 State initial(Options options, Instant now) {
   State state;
@@ -248,7 +236,7 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
   state.sequence = snapshot.sequence;
   state.operation.id = snapshot.operation;
   state.last_commit = snapshot.last_commit;
-  state.last_commit_record = snapshot.last_commit_record;
+  state.last_commit_event = snapshot.last_commit_event;
   return state;
 }
 
@@ -278,13 +266,13 @@ Transition step(State state, const Event& event, Instant now) {
                                  },
                                  [&](const Coordinators& e) {
                                    s.coordinators = e;
-                                   result.effects.emplace_back(Record{"coordinators"}.with("addresses", texts_of(e.addresses)));
+                                   result.effects.emplace_back(events::CoordinatorsKnown{texts_of(e.addresses)});
                                    for (const auto& [id, peer] : s.peers) result.effects.emplace_back(Send{id, e});
                                    return std::string{"the coordinators have changed"};
                                  },
                                  [&](const Tick&) {
                                    if (membership::expire(s, now, result.effects))
-                                     outer_step::abort(s, "a member fell silent", now, result.effects);
+                                     outer_step::abort(s, AbortCause::PeerSilent, {}, now, result.effects);
                                    membership::refresh_fetches(s, now, result.effects);
                                    topology::measure(s, now, result.effects);
                                    return std::string{};

@@ -1,7 +1,7 @@
 // Owns the coordinator's state, its events and its effects: the data that the pure machines of this folder work on.
 //
 // The machines decide, the actor shell acts: `step(state, event, now)` returns the new state, the effects in the order in which
-// they must happen, and a reason. A Record that is durable is on disk before the effects behind it are carried out (law 8).
+// they must happen, and a reason. A durable event is on disk before the effects behind it are carried out (law 8).
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@
 #include <variant>
 #include <vector>
 
+#include "actors/probes.hpp"
 #include "messages/data_types.hpp"
+#include "messages/events.hpp"
 #include "messages/membership.hpp"
 #include "messages/outer_step.hpp"
-#include "messages/record.hpp"
 #include "messages/result.hpp"
 #include "messages/units.hpp"
 
 namespace prime::coordinator {
 
-/// What happens when many members are lost at once (`membership.correlated_loss`).
-enum class LossPolicy : std::uint8_t { Continue, Pause, RollBack };
+using prime::LossPolicy;
 
 /// A state that was saved: what a run begins with when another one ended, or what it is rolled back to.
 struct Origin {
@@ -122,14 +122,7 @@ struct Peer {
   bool reported = false;                 ///< its part of the final evaluation
 };
 
-enum class Phase : std::uint8_t {
-  Waiting,    ///< for peers
-  Training,   ///< inner steps, until every member is ready
-  Reducing,   ///< an operation is in flight
-  Finishing,  ///< the last step is committed; the finalist saves the state, then all evaluate
-  Over,
-};
-std::string_view to_string(Phase phase);
+using Phase = RunPhase;
 
 struct Operation {
   OperationId id;
@@ -210,8 +203,8 @@ struct Snapshot {
   Sequence sequence;
   OperationId operation;  ///< the last one that was started
   std::optional<Commit> last_commit;
-  std::optional<Record> last_commit_record;                  ///< its line in the journal, which is written after this
-  std::map<Digest, std::vector<Digest>> shard_digests = {};  ///< of each digest above, where there are several shards
+  std::optional<events::OuterStepCommitted> last_commit_event;  ///< its line in the journal, which is written after this
+  std::map<Digest, std::vector<Digest>> shard_digests = {};     ///< of each digest above, where there are several shards
 };
 
 /// What a run waits for, and whom, as people read it; empty when it is at work.
@@ -260,7 +253,7 @@ struct State {
   std::optional<Instant> restoring;
   std::optional<Instant> deserted;  ///< the last tick at which nobody who holds what was trained was here
   std::optional<Commit> last_commit;
-  std::optional<Record> last_commit_record;
+  std::optional<events::OuterStepCommitted> last_commit_event;
   std::optional<Error> end_cause;  ///< of a run that is over and failed
   std::uint64_t tokens = 0;
   Topology topology;
@@ -319,7 +312,7 @@ struct Fence {
 struct Finish {
   std::optional<Error> cause;
 };
-using Effect = std::variant<Keep, Record, Send, Fence, Finish>;
+using Effect = std::variant<Keep, JournalEvent, Send, Fence, Finish, Probe>;
 
 struct Transition {
   State state;

@@ -14,6 +14,11 @@ Error told(const State& state, const Error& cause) {
   return state.restoring && joins_anew ? rollback::cause(state.checkpoint->revision) : cause;
 }
 
+JournalEvent gone(Who who, const Error& cause, bool left) {
+  if (left) return events::PeerLeft{std::move(who), Cause{cause.detail}};
+  return events::PeerLost{std::move(who), cause};
+}
+
 void note_gone(State& state, PeerId peer, const Error& cause) {
   state.gone.emplace_back(peer, cause);
   if (state.gone.size() > MAX_GONE) state.gone.erase(state.gone.begin());
@@ -31,12 +36,8 @@ void Departures::note_loss(Instant heard) {
   const auto policy = state_.options.on_correlated_loss;
   // Before the first checkpoint, and right after one, there is nothing to go back to.
   state_.roll_back_due = policy == LossPolicy::RollBack && state_.checkpoint && state_.checkpoint->revision < state_.revision;
-  effects_.emplace_back(Record{"correlated_loss"}
-                            .with("lost", std::uint64_t{losses.lost})
-                            .with("of", std::uint64_t{losses.members})
-                            .with("policy", std::string{policy == LossPolicy::Pause ? "pause"
-                                                        : state_.roll_back_due      ? "rollback"
-                                                                                    : "continue"}));
+  const auto follows = policy == LossPolicy::RollBack && !state_.roll_back_due ? LossPolicy::Continue : policy;
+  effects_.emplace_back(events::CorrelatedLoss{losses.lost, losses.members, follows});
   if (policy == LossPolicy::Pause) state_.pause = Pause{std::max(losses.members, state_.pause ? state_.pause->members : 0), now_};
 }
 
@@ -51,8 +52,7 @@ void Departures::remove(PeerId id, const Error& cause, bool left) {
     if (state_.losses.members > 0) --state_.losses.members;
   }
   if (member) members_.insert(id);
-  effects_.emplace_back(
-      membership::peer_record(left ? "peer_left" : "peer_lost", found->second).with("reason", left ? cause.detail : to_string(cause)));
+  effects_.push_back(gone(membership::who(found->second), cause, left));
   state_.peers.erase(found);
   note_gone(state_, id, cause);
 }

@@ -32,6 +32,8 @@ class Departures {
   bool anybody_ = false;
 };
 
+/// How the journal has it.
+[[nodiscard]] JournalEvent gone(Who who, const Error& cause, bool left);
 /// Its id never comes back.
 void note_gone(State& state, PeerId peer, const Error& cause);
 /// What a peer that goes for this cause is told. Who takes part anew while the run waits for its checkpoint is to bring that along,

@@ -6,28 +6,10 @@
 #include "messages/assert.hpp"
 
 namespace prime::coordinator {
-namespace {
-
-const std::string* text_of(const Record& record, std::string_view key) {
-  for (const auto& [name, value] : record.fields)
-    if (name == key) return std::get_if<std::string>(&value);
-  return nullptr;
-}
-
-}  // namespace
-
-Record shard_record(const char* event, const Replica& replica, const Hello& hello) {
-  return Record{event}
-      .with("peer", to_string(hello.peer))
-      .with("name", hello.name)
-      .with("replica", replica.name)
-      .with("shard", std::uint64_t{hello.shard});
-}
-
 void Unfolding::carry(const Effect& effect) {
   std::visit(overloaded{
                  [&](const Keep& e) { decided_ = e.snapshot; },
-                 [&](const Record& e) { record(e); },
+                 [&](const JournalEvent& e) { record(e); },
                  [&](const Send& e) { tell(e.to, e.message); },
                  [&](const Fence& e) {
                    const auto* replica = whole(e.peer);
@@ -35,6 +17,7 @@ void Unfolding::carry(const Effect& effect) {
                    for (const auto& peer : replica->shards) effects_.emplace_back(Fence{peer->hello.peer});
                  },
                  [&](const Finish& e) { effects_.emplace_back(e); },
+                 [&](Probe e) { effects_.emplace_back(e); },
              },
              effect);
 }
@@ -115,44 +98,56 @@ void Unfolding::dismiss(const ShardPeer& peer, const Error& cause) {
 }
 
 /// A line about a replica is one about each of its peers: who reads the journal finds every peer there, as in any other run.
-void Unfolding::record(const Record& record) {
-  if (record.event.starts_with("lane_")) return;  // each shard's peer tells of its own
-  const auto* peer = text_of(record, "peer");
-  const auto id = peer != nullptr ? parse_peer_id(*peer) : std::nullopt;
-  const auto* replica = id ? whole(*id) : nullptr;
-  if (replica == nullptr || record.event.starts_with("final_")) return effects_.push_back(record);
-  for (std::uint32_t shard = 0; shard < replica->shards.size(); ++shard) effects_.emplace_back(own_record(record, *replica, shard));
+void Unfolding::record(const JournalEvent& event) {
+  const auto unfold = [&](const auto& of_replica) {
+    using Event = std::remove_cvref_t<decltype(of_replica)>;
+    if constexpr (OneOf<Event, events::LaneRelayed, events::LaneDirect>) {
+      return;  // each shard's peer tells of its own
+    } else if constexpr (OneOf<Event, events::FinalStateSaved, events::FinalSaveFailed>) {
+      effects_.push_back(event);  // a model is saved as a whole, or it is not
+    } else if constexpr (requires { of_replica.who; }) {
+      const auto* replica = whole(of_replica.who.peer);
+      if (replica == nullptr) return effects_.push_back(event);
+      for (std::uint32_t shard = 0; shard < replica->shards.size(); ++shard) {
+        auto own = of_replica;
+        own.who = who(*replica, replica->shards[shard]->hello);
+        make_own(own, *replica, shard);
+        effects_.emplace_back(std::move(own));
+      }
+    } else {
+      effects_.push_back(event);
+    }
+  };
+  std::visit(unfold, event);
 }
 
-Record Unfolding::own_record(const Record& of_replica, const Replica& replica, std::uint32_t shard) const {
+template <class Event>
+void Unfolding::make_own(Event& event, const Replica& replica, std::uint32_t shard) const {
   const auto& peer = *replica.shards[shard];
-  Record record{of_replica.event};
-  record.durable = of_replica.durable;
-  const bool ready = of_replica.event == "peer_ready" && peer.ready;
-  for (const auto& [key, value] : of_replica.fields) {
-    auto own = value;
-    if (key == "peer") own = to_string(peer.hello.peer);
-    else if (key == "name") own = peer.hello.name;
-    else if (key == "pid") own = std::uint64_t{peer.hello.pid};
-    else if (key == "address") own = peer.hello.lanes.host + ":" + std::to_string(peer.hello.lanes.port);
-    else if (key == "trainer_pid") own = std::uint64_t{peer.trainer_pid};
-    else if (key == "elements") own = peer.elements;
-    else if (key == "weight" && ready) own = peer.ready->weight;
-    else if (key == "loss" && ready) own = peer.ready->loss.value();
-    else if (key == "tokens_per_s" && ready) own = peer.ready->tokens_per_s.value();
-    else if (key == "reason") own = reason_for(replica, shard, std::get<std::string>(value));
-    else if (key == "digest") own = to_string(part(parse_digest(std::get<std::string>(value)).value_or(Digest{}), shard));
-    record.fields.emplace_back(key, std::move(own));
+  if constexpr (std::is_same_v<Event, events::PeerJoining>) {
+    event.pid = peer.hello.pid;
+    event.address = text_of(peer.hello.lanes);
   }
-  return std::move(record).with("replica", replica.name).with("shard", std::uint64_t{shard});
+  if constexpr (std::is_same_v<Event, events::StateFounded>) event.elements = peer.elements;
+  if constexpr (std::is_same_v<Event, events::PeerReady>)
+    if (peer.ready) {
+      event.weight = peer.ready->weight;
+      event.loss = peer.ready->loss.value();
+      event.tokens_per_s = peer.ready->tokens_per_s.value();
+    }
+  if constexpr (OneOf<Event, events::PeerSeated, events::PeerReady>) event.trainer_pid = peer.trainer_pid;
+  if constexpr (requires { event.digest; }) event.digest = part(event.digest, shard);
+  if constexpr (std::is_same_v<Event, events::PeerAbsent>) event.reason.insert(0, with_whom(replica, shard));
+  if constexpr (OneOf<Event, events::PeerLost, events::PeerLeft, events::FetchFailed>)
+    event.reason.text.insert(0, with_whom(replica, shard));
 }
 
 /// The others went because of one, who is named to them.
-std::string Unfolding::reason_for(const Replica& replica, std::uint32_t shard, const std::string& reason) const {
+std::string Unfolding::with_whom(const Replica& replica, std::uint32_t shard) const {
   auto first = replica.lost_with;
   for (std::uint32_t i = 0; i < replica.shards.size() && !first; ++i)
     if (now_ - replica.shards[i]->heard > grid_.run.options.heartbeat_limit) first = i;
-  return !first || first == shard ? reason : "with " + replica.shards[*first]->hello.name + ": " + reason;
+  return !first || first == shard ? "" : "with " + replica.shards[*first]->hello.name + ": ";
 }
 
 ToPeer Unfolding::unfolded(const ToPeer& message, const Replica& replica, std::uint32_t shard) {

@@ -5,9 +5,6 @@
 
 namespace prime::coordinator {
 
-/// A line of the journal about one peer of a replica.
-[[nodiscard]] Record shard_record(const char* event, const Replica& replica, const Hello& hello);
-
 /// Lasts for one event.
 class Unfolding {
  public:
@@ -26,9 +23,11 @@ class Unfolding {
   [[nodiscard]] Replica* whole(PeerId lead) const;
   void tell(PeerId lead, const ToPeer& message);
   void dismiss(const ShardPeer& peer, const Error& cause);
-  void record(const Record& record);
-  [[nodiscard]] Record own_record(const Record& of_replica, const Replica& replica, std::uint32_t shard) const;
-  [[nodiscard]] std::string reason_for(const Replica& replica, std::uint32_t shard, const std::string& reason) const;
+  void record(const JournalEvent& event);
+  /// Of what an event tells of a replica, what differs for one of its peers.
+  template <class Event>
+  void make_own(Event& event, const Replica& replica, std::uint32_t shard) const;
+  [[nodiscard]] std::string with_whom(const Replica& replica, std::uint32_t shard) const;
   [[nodiscard]] ToPeer unfolded(const ToPeer& message, const Replica& replica, std::uint32_t shard);
   [[nodiscard]] const Digest& part(const Digest& whole, std::uint32_t shard) const;
   [[nodiscard]] const ShardPeer& peer_of(PeerId lead, std::uint32_t shard) const;

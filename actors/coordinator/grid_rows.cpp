@@ -182,7 +182,10 @@ std::string Rows::lost(const ConnectionLost& event) {
     tell_who_stays(key);
     return reason;
   }
-  if (!std::exchange(replica.shards[shard]->here, false)) return "a connection that was cut";
+  if (!std::exchange(replica.shards[shard]->here, false)) {
+    effects_.emplace_back(Probe::CutConnectionEnded);
+    return "a connection that was cut";
+  }
   auto reason = tear(key, shard, event.reason);
   if (const auto still = g_.replicas.find(key); still != g_.replicas.end()) tell_missing(still->second);
   return reason;
@@ -220,8 +223,7 @@ std::string Rows::said_goodbye(Replica& replica, std::uint32_t shard, const Deat
 std::string Rows::leave_unformed(std::uint64_t key, std::uint32_t shard, const Error& cause, bool left) {
   auto& replica = g_.replicas.at(key);
   const auto hello = replica.shards[shard]->hello;
-  effects_.emplace_back(
-      shard_record(left ? "peer_left" : "peer_lost", replica, hello).with("reason", left ? cause.detail : to_string(cause)));
+  effects_.push_back(gone(who(replica, hello), cause, left));
   g_.places.erase(hello.peer);
   note_gone(g_.run, hello.peer, cause);
   replica.shards[shard].reset();
@@ -267,10 +269,7 @@ void Rows::dismiss_unformed(const Error& cause) {
 }
 
 void Rows::record_wait(const Replica& replica, const Hello& hello) {
-  effects_.emplace_back(shard_record("shard_waits", replica, hello)
-                            .with("pid", std::uint64_t{hello.pid})
-                            .with("address", hello.lanes.host + ":" + std::to_string(hello.lanes.port))
-                            .with("missing", missing_in(replica)));
+  effects_.emplace_back(events::ShardWaits{who(replica, hello), hello.pid, text_of(hello.lanes), missing_in(replica)});
 }
 
 void Rows::tell_missing(const Replica& replica) {

@@ -133,7 +133,10 @@ std::string Words::hear(std::uint64_t key, std::uint32_t shard, const Ready& m) 
   auto& replica = g_.replicas.at(key);
   replica.shards[shard]->trainer_pid = m.trainer_pid;
   // It was told by now to begin anew.
-  if (m.step == replica.begun.step && m.attempt < replica.begun.attempt) return "a readiness of an attempt that is void";
+  if (m.step == replica.begun.step && m.attempt < replica.begun.attempt) {
+    effects_.emplace_back(Probe::ReadyOfVoidAttempt);
+    return "a readiness of an attempt that is void";
+  }
   return note(key, shard, &ShardPeer::ready, m);
 }
 
@@ -165,8 +168,9 @@ std::string Words::hear(std::uint64_t key, std::uint32_t shard, const LaneRelaye
   const auto& replica = g_.replicas.at(key);
   if (!replica.whole) return "a lane of who is no member";
   const bool direct = m.through == PeerId{};
-  auto record = shard_record(direct ? "lane_direct" : "lane_relayed", replica, replica.shards[shard]->hello).with("to", name(m.to));
-  effects_.emplace_back(direct ? record : std::move(record).with("through", name(m.through)));
+  const auto from = who(replica, replica.shards[shard]->hello);
+  if (direct) effects_.emplace_back(events::LaneDirect{from, name(m.to)});
+  else effects_.emplace_back(events::LaneRelayed{from, name(m.to), name(m.through)});
   return shard == 0 ? passed_on(key, m) : "a lane of another shard than the first";
 }
 
@@ -216,7 +220,10 @@ std::string Words::once_all_said(std::uint64_t key, std::optional<Message> Shard
   std::vector<Message> said;
   for (const auto& peer : found->second.shards) {
     const auto& message = (*peer).*slot;
-    if (!message || (!said.empty() && subject(said.front()) != subject(*message))) return "the others of its replica have yet to say it";
+    if (!message || (!said.empty() && subject(said.front()) != subject(*message))) {
+      effects_.emplace_back(Probe::WordOfReplicaIncomplete);
+      return "the others of its replica have yet to say it";
+    }
     said.push_back(*message);
   }
   auto reason = rows_.forward(Received{found->second.lead(), as_one(g_, said)});
@@ -232,7 +239,10 @@ std::string Words::once_all_fetched(std::uint64_t key) {
   std::vector<Fetched> held;
   std::optional<Error> failed;
   for (const auto& peer : replica.shards) {
-    if (!peer->fetched && !peer->fetch_failed) return "the others of its replica have yet to fetch";
+    if (!peer->fetched && !peer->fetch_failed) {
+      effects_.emplace_back(Probe::FetchOfReplicaIncomplete);
+      return "the others of its replica have yet to fetch";
+    }
     if (peer->fetch_failed && !failed) failed = peer->fetch_failed;
     held.push_back(peer->holds);
   }

@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "messages/phases.hpp"
 #include "messages/result.hpp"
 #include "messages/units.hpp"
 
@@ -103,10 +104,32 @@ struct EndUntold {
 };
 using Effect = std::variant<Renew, LookAround, Campaign, Depose, Keep, Tell, End, EndUntold>;
 
+/// What the machine makes of an event.
+enum class Judgement : std::uint8_t {
+  TakesNoPart,
+  OutlastsOutage,  ///< the lease lasts longer than the store was away
+  StoodStill,      ///< and asks once more
+  NotRenewed,
+  LeaseEnded,
+  Renewed,
+  NotStandingBy,
+  NobodyMayLead,
+  StoreAway,  ///< for how long that may go on, the lease says
+  CannotStandBy,
+  Leads,
+  LeaderDead,  ///< who led from this address
+  AnotherLeads,
+  DecisionWaits,
+  DecisionKept,
+  DecisionNotKept,
+  Granted,
+  Keeps,  ///< before it is told
+};
+
 struct Transition {
   State state;
   std::vector<Effect> effects;
-  std::string reason;
+  Judgement judgement{};
 };
 
 /// Of a process that asked for its lease at that time.
@@ -117,3 +140,10 @@ struct Transition {
 [[nodiscard]] bool holds_lead(const State& state, Instant now);
 
 }  // namespace prime::lease
+
+/// As logs and probes name them.
+template <>
+inline constexpr std::array<std::string_view, 18> prime::WORDS<prime::lease::Judgement>{
+    "takes_no_part",   "outlasts_outage", "stood_still",   "lease_not_renewed", "lease_ended",   "lease_renewed",
+    "not_standing_by", "nobody_may_lead", "store_away",    "cannot_stand_by",   "leads",         "leader_dead",
+    "another_leads",   "decision_waits",  "decision_kept", "decision_not_kept", "lease_granted", "keeps_decision"};

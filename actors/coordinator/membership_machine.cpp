@@ -53,7 +53,7 @@ std::string assign(State& state, Peer& peer, PeerId avoid, Instant now, Effects&
   if (!state.digest) {
     state.digest = peer.seated.state;
     set_seat(peer, Seat::CaughtUp, now);
-    effects.emplace_back(peer_record("state_founded", peer).with("digest", to_string(*state.digest)).with("elements", state.elements));
+    effects.emplace_back(events::StateFounded{who(peer), *state.digest, state.elements});
     return peer.hello.name + " founds the shared state";
   }
   if (peer.seated.revision == state.revision && peer.seated.state == *state.digest) {
@@ -72,10 +72,7 @@ std::string assign(State& state, Peer& peer, PeerId avoid, Instant now, Effects&
   peer.fetch.state = *state.digest;
   peer.fetch.since = now;
   ++peer.fetch.attempts;
-  effects.emplace_back(peer_record("peer_fetching", peer)
-                           .with("donor", giver.hello.name)
-                           .with("revision", state.revision.value)
-                           .with("attempt", std::uint64_t{peer.fetch.attempts}));
+  effects.emplace_back(events::PeerFetching{who(peer), giver.hello.name, state.revision, peer.fetch.attempts});
   effects.emplace_back(Send{peer.hello.peer, FetchState{*donor, giver.hello.lanes, state.revision, *state.digest}});
   return peer.hello.name + " fetches revision " + std::to_string(state.revision.value) + " from " + giver.hello.name;
 }
@@ -109,14 +106,12 @@ std::optional<Error> refusal(const State& state, const Hello& message) {
 }
 
 std::string refuse(const State& state, PeerId from, const Hello& message, const Error& cause, Effects& effects) {
-  effects.emplace_back(Record{"peer_refused"}.with("peer", to_string(from)).with("name", message.name).with("reason", to_string(cause)));
+  effects.emplace_back(events::PeerRefused{{from, message.name}, cause});
   effects.emplace_back(Send{from, Dismissed{told(state, cause)}});
   return "refused " + message.name + ": " + to_string(cause);
 }
 
-Record peer_record(const char* event, const Peer& peer) {
-  return Record{event}.with("peer", to_string(peer.hello.peer)).with("name", peer.hello.name);
-}
+Who who(const Peer& peer) { return {peer.hello.peer, peer.hello.name}; }
 
 bool holds_current_state(const State& state, const Peer& peer) {
   return state.digest && (peer.seat == Seat::CaughtUp || peer.seat == Seat::Member) && peer.seated.revision == state.revision;
@@ -137,9 +132,7 @@ std::string hello(State& state, PeerId from, const Hello& message, Instant now, 
   peer.ordinal = state.next_ordinal++;
   peer.heard = now;
   set_seat(peer, Seat::Greeted, now);
-  effects.emplace_back(peer_record("peer_joining", peer)
-                           .with("pid", std::uint64_t{message.pid})
-                           .with("address", message.lanes.host + ":" + std::to_string(message.lanes.port)));
+  effects.emplace_back(events::PeerJoining{who(peer), message.pid, text_of(message.lanes)});
   effects.emplace_back(Send{from, Welcome{peer.ordinal, state.options.manifest}});
   state.peers.emplace(from, std::move(peer));
   return message.name + " is welcome";
@@ -164,7 +157,7 @@ std::string seated(State& state, PeerId from, const Seated& message, Instant now
   if (message.data.told() && !state.data.told()) {
     state.data = message.data;
     state.data.summary.resize(std::min(state.data.summary.size(), MAX_DATA_SUMMARY_BYTES));
-    effects.emplace_back(peer_record("data_founded", peer).with("data", state.data.summary));
+    effects.emplace_back(events::DataFounded{who(peer), state.data.summary});
   }
   // Who trains on other samples under the same numbers trains on some that others hold out.
   if (message.data.told() && message.data.digest != state.data.digest) {
@@ -174,8 +167,7 @@ std::string seated(State& state, PeerId from, const Seated& message, Instant now
     return "data differs";
   }
   peer.seated = message;
-  effects.emplace_back(
-      peer_record("peer_seated", peer).with("trainer_pid", std::uint64_t{message.trainer_pid}).with("digest", to_string(message.state)));
+  effects.emplace_back(events::PeerSeated{who(peer), message.trainer_pid, message.state});
   return assign(state, peer, PeerId{}, now, effects);
 }
 
@@ -193,7 +185,7 @@ std::string fetched(State& state, PeerId from, const Fetched& message, Instant n
   // The founder may have gone meanwhile: then there is no state, or that of another founder.
   if (message.revision != state.revision || state.digest != message.state) return assign(state, peer, PeerId{}, now, effects);
   set_seat(peer, Seat::CaughtUp, now);
-  effects.emplace_back(peer_record("peer_fetched", peer).with("revision", message.revision.value).with("digest", to_string(message.state)));
+  effects.emplace_back(events::PeerFetched{who(peer), message.revision, message.state});
   return peer.hello.name + " holds revision " + std::to_string(message.revision.value);
 }
 
@@ -201,7 +193,7 @@ std::string fetch_failed(State& state, PeerId from, const FetchFailed& message, 
   auto& peer = state.peers.at(from);
   if (peer.seat != Seat::Fetching || message.donor != peer.fetch.donor || message.revision != peer.fetch.revision)
     return "a fetch that nobody waits for";
-  effects.emplace_back(peer_record("fetch_failed", peer).with("donor", to_string(message.donor)).with("reason", to_string(message.error)));
+  effects.emplace_back(events::FetchFailed{who(peer), message.donor, message.error});
   if (message.revision != state.revision) {
     ++peer.fetch.stale;  // the donor has moved on: no fault of anybody
     peer.fetch.attempts = 0;
@@ -244,13 +236,13 @@ void miss(State& state, PeerId id, const std::string& why, Effects& effects) {
   auto& peer = state.peers.at(id);
   if (peer.absent) return;
   peer.absent = true;
-  effects.emplace_back(peer_record("peer_absent", peer).with("reason", why));
+  effects.emplace_back(events::PeerAbsent{who(peer), why});
 }
 
 void heard_again(State& state, PeerId id, Effects& effects) {
   auto& peer = state.peers.at(id);
   peer.absent = false;
-  effects.emplace_back(peer_record("peer_returned", peer));
+  effects.emplace_back(events::PeerReturned{who(peer)});
 }
 
 std::vector<PeerId> admit(State& state, Instant now, Effects& effects) {
@@ -275,7 +267,7 @@ std::vector<PeerId> admit(State& state, Instant now, Effects& effects) {
     peer->vote.reset();
     ids.push_back(peer->hello.peer);
     members.push_back(Member{peer->hello.peer, peer->hello.name, peer->hello.lanes, peer->ordinal});
-    effects.emplace_back(peer_record("peer_admitted", *peer).with("epoch", state.view.epoch.value).with("revision", state.revision.value));
+    effects.emplace_back(events::PeerAdmitted{.who = who(*peer), .epoch = state.view.epoch, .revision = state.revision});
   }
   // A ring that was found stays as it is until a better one is; who is new goes behind it.
   if (!state.options.measure_links)

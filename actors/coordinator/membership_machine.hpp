@@ -20,8 +20,8 @@ std::string fetch_failed(State& state, PeerId from, const FetchFailed& message, 
 /// Sends one peer away; for several at once see Departures.
 void dismiss(State& state, PeerId peer, const Error& cause, Instant now, Effects& effects);
 
-/// A line of the journal about a peer.
-Record peer_record(const char* event, const Peer& peer);
+/// As events name it.
+Who who(const Peer& peer);
 bool holds_current_state(const State& state, const Peer& peer);
 /// Whether this peer holds the current state, and no other one does.
 bool is_last_holder(const State& state, PeerId peer);

@@ -36,10 +36,7 @@ void begin_step(State& state, Instant now, Effects& effects) {
   state.link_failures.clear();
   state.ring_overdue = false;
   state.retry_at = now;
-  effects.emplace_back(Record{"outer_step_begun"}
-                           .with("outer_step", state.step.value)
-                           .with("epoch", state.view.epoch.value)
-                           .with("peers", std::uint64_t{state.view.members.size()}));
+  effects.emplace_back(events::OuterStepBegun{state.step, state.view.epoch, state.view.members.size()});
   const auto begins = [](const Peer& p) { return !p.contributes; };  // the others are late, and still at an earlier step
   auto shares = evaluates_step(state) ? shares_of(state, begins) : std::map<PeerId, HeldOutShare>{};
   for (std::uint32_t rank = 0; rank < state.view.members.size(); ++rank) {
@@ -76,12 +73,7 @@ void start_reduce(State& state, Instant now, Effects& effects) {
     auto& peer = state.peers.at(member.id);
     peer.vote.reset();
     contributions.push_back(Contribution{member.id, peer.ready ? peer.ready->weight : 0});
-    if (!peer.ready)
-      effects.emplace_back(Record{"peer_late"}
-                               .with("peer", to_string(member.id))
-                               .with("name", member.name)
-                               .with("outer_step", state.step.value)
-                               .with("begun", peer.begun.value));
+    if (!peer.ready) effects.emplace_back(events::PeerLate{membership::who(peer), state.step, peer.begun});
   }
   // In a ring those behind one that stands still wait as it seems to: the next try goes directly, and tells who it is.
   const bool ring =
@@ -94,11 +86,7 @@ void start_reduce(State& state, Instant now, Effects& effects) {
                               state.view.members.size(),
                               ring};
   set_phase(state, Phase::Reducing, now);
-  effects.emplace_back(Record{"reduce_started"}
-                           .with("outer_step", state.step.value)
-                           .with("operation", to_string(state.operation.id))
-                           .with("epoch", state.view.epoch.value)
-                           .with("peers", std::uint64_t{state.view.members.size()}));
+  effects.emplace_back(events::ReduceStarted{state.step, state.operation.id, state.view.epoch, state.view.members.size()});
   StartReduce message{state.operation.id,          state.step, state.revision, state.view, state.operation.contributions, state.elements,
                       state.operation.next_sample, ring};
   const auto links = topology::direct_links(state);
@@ -109,51 +97,40 @@ void start_reduce(State& state, Instant now, Effects& effects) {
 }
 
 /// What one committed step reports: figures over the contributors.
-Record committed_record(const State& state, const Digest& digest, Instant now) {
-  std::vector<std::string> contributors;
-  std::uint64_t weight = 0;
-  std::uint64_t wire_bytes = 0;
-  std::uint64_t reduce_ns = 0;
-  double loss = 0;
-  double tokens_per_s = 0;
+events::OuterStepCommitted committed_event(const State& state, const Digest& digest, Instant now) {
+  events::OuterStepCommitted done{.outer_step = state.step,
+                                  .epoch = state.operation.id.epoch,
+                                  .revision = state.revision.next(),
+                                  .digest = digest,
+                                  .peers = state.view.members.size(),
+                                  .operation_s = now - state.operation.since,
+                                  .next_sample = state.operation.next_sample};
   HeldOutSum held_out;
   for (const auto& contribution : state.operation.contributions) {
     const auto& peer = state.peers.at(contribution.peer);
-    wire_bytes += peer.vote->wire_bytes;
-    reduce_ns = std::max(reduce_ns, peer.vote->reduce_ns);
+    done.wire_bytes += peer.vote->wire_bytes;
+    done.reduce_s = std::max(done.reduce_s, Duration{peer.vote->reduce_ns});
     if (contribution.weight == 0) continue;
     if (peer.begun == state.step) held_out.add(peer.ready->held_out);  // what is late evaluated an older state
-    contributors.push_back(to_string(contribution.peer));
-    weight += contribution.weight;
-    loss += peer.ready->loss.value() * static_cast<double>(contribution.weight);
-    tokens_per_s += peer.ready->tokens_per_s.value();
+    done.contributors.push_back(contribution.peer);
+    done.weight += contribution.weight;
+    done.loss += peer.ready->loss.value() * static_cast<double>(contribution.weight);
+    done.tokens_per_s += peer.ready->tokens_per_s.value();
   }
-  auto record = Record{"outer_step_committed"}
-                    .with("outer_step", state.step.value)
-                    .with("epoch", state.operation.id.epoch.value)
-                    .with("revision", state.step.value)
-                    .with("digest", to_string(digest))
-                    .with("contributors", contributors)
-                    .with("weight", weight)
-                    .with("peers", std::uint64_t{state.view.members.size()})
-                    .with("loss", loss / static_cast<double>(weight))
-                    .with("tokens", state.tokens + weight)
-                    .with("tokens_per_s", tokens_per_s)
-                    .with("wire_bytes", wire_bytes)
-                    .with("reduce_s", static_cast<double>(reduce_ns) * 1e-9)
-                    .with("operation_s", std::chrono::duration<double>(now - state.operation.since).count())
-                    .with("next_sample", state.operation.next_sample);
-  if (const auto loss = held_out.loss(); loss.tokens > 0)
-    record = std::move(record).with("held_out_loss", loss.mean.value()).with("held_out_tokens", loss.tokens);
-  record.durable = true;
-  return record;
+  done.loss /= static_cast<double>(done.weight);
+  done.tokens = state.tokens + done.weight;
+  if (const auto loss = held_out.loss(); loss.tokens > 0) {
+    done.held_out_loss = loss.mean.value();
+    done.held_out_tokens = loss.tokens;
+  }
+  return done;
 }
 
 void commit(State& state, const Digest& digest, Instant now, Effects& effects) {
   PRIME_ASSERT(state.revision.next().value == state.step.value, "law 2: step n leads from revision n-1 to n");
-  state.last_commit_record = committed_record(state, digest, now);
+  state.last_commit_event = committed_event(state, digest, now);
   topology::note_reduce(state, now - state.operation.since, now);
-  effects.emplace_back(*state.last_commit_record);
+  effects.emplace_back(*state.last_commit_event);
   for (const auto& contribution : state.operation.contributions) {
     state.tokens += contribution.weight;
     auto& peer = state.peers.at(contribution.peer);
@@ -200,9 +177,25 @@ void settle_parity(State& state, Instant now, Effects& effects) {
   std::vector<PeerId> wrong;
   for (const auto& member : state.view.members)
     if (state.peers.at(member.id).vote->state != winner) wrong.push_back(member.id);
-  abort(state, "the digests differ", now, effects);
+  abort(state, AbortCause::VotesDiffer, {}, now, effects);
   Departures departures{state, now, effects};
   for (const auto id : wrong) departures.dismiss(id, Error{ErrorName::ParityBroken, "its result differs from that of the others"});
+}
+
+/// What the peers are told of it, for people.
+std::string text_of(AbortCause cause, const Because& because) {
+  switch (cause) {
+    case AbortCause::PeerLost: return because.name + " was lost: " + to_string(because.error);
+    case AbortCause::PeerLeft: return because.name + " left";
+    case AbortCause::PeerAway: return because.name + " is to come back";
+    case AbortCause::PeerSilent: return "a member fell silent";
+    case AbortCause::ReduceFailed: return because.name + " reports: " + to_string(because.error);
+    case AbortCause::DeadlinePassed: return "the deadline of the reduce passed";
+    case AbortCause::VotesDiffer: return "the digests differ";
+    case AbortCause::RolledBack: return "the run is rolled back";
+    case AbortCause::RunStopped: return "the run is stopped";
+  }
+  return {};
 }
 
 /// Retries are spread out, so that a peer whose link broke because it died is known as lost before they are used up.
@@ -223,7 +216,7 @@ std::size_t caught_up(const State& state) {
 /// Whoever came in the places of the lost, or did not in time: the run goes on.
 void end_pause(State& state, Effects& effects) {
   if (!std::exchange(state.pause, std::nullopt)) return;
-  effects.emplace_back(Record{"pause_ended"}.with("members", std::uint64_t{state.view.members.size()}));
+  effects.emplace_back(events::PauseEnded{state.view.members.size()});
 }
 
 void advance_waiting(State& state, Instant now, Effects& effects) {
@@ -292,8 +285,9 @@ void advance_training(State& state, Instant now, Effects& effects) {
     if (departures.settle()) return advance(state, now, effects);
   }
   const bool closes = all_ready(state) || (state.quorum_since && now - *state.quorum_since >= state.options.grace);
-  if (closes && now >= state.retry_at && !membership::held_for(state, now) && !topology::held_since(state, now))
-    start_reduce(state, now, effects);
+  if (!closes || now < state.retry_at) return;
+  if (membership::held_for(state, now)) effects.emplace_back(Probe::ReduceWaitsForJoiner);
+  else if (!topology::held_since(state, now)) start_reduce(state, now, effects);
 }
 
 void advance_reducing(State& state, Instant now, Effects& effects) {
@@ -302,7 +296,7 @@ void advance_reducing(State& state, Instant now, Effects& effects) {
   std::vector<PeerId> mute;
   for (const auto& member : state.view.members)
     if (!state.peers.at(member.id).vote) mute.push_back(member.id);
-  abort(state, "the deadline of the reduce passed", now, effects);
+  abort(state, AbortCause::DeadlinePassed, {}, now, effects);
   Departures departures{state, now, effects};
   for (const auto id : mute)
     if (!membership::is_needed(state, id, now))
@@ -321,7 +315,10 @@ std::string ready(State& state, PeerId from, const Ready& message, Instant now, 
   if (peer.ready) return "ready twice";
   if (message.weight == 0 && peer.idle_answer_due) {
     peer.idle_answer_due = false;
-    if (peer.contributes) return "it was promoted while it said that it adopts the result";
+    if (peer.contributes) {
+      effects.emplace_back(Probe::PromotedMeanwhile);
+      return "it was promoted while it said that it adopts the result";
+    }
   }
   if (peer.contributes != (message.weight > 0)) {
     membership::dismiss(
@@ -333,15 +330,8 @@ std::string ready(State& state, PeerId from, const Ready& message, Instant now, 
   peer.ready = message;
   if (state.unready > 0) --state.unready;
   if (peer.contributes && peer.begun == state.step && !state.first_ready) state.first_ready = now;
-  effects.emplace_back(Record{"peer_ready"}
-                           .with("peer", to_string(from))
-                           .with("name", peer.hello.name)
-                           .with("outer_step", message.step.value)
-                           .with("base", message.base.value)
-                           .with("weight", message.weight)
-                           .with("loss", message.loss.value())
-                           .with("tokens_per_s", message.tokens_per_s.value())
-                           .with("trainer_pid", std::uint64_t{message.trainer_pid}));
+  effects.emplace_back(events::PeerReady{membership::who(peer), message.step, message.base, message.weight, message.loss.value(),
+                                         message.tokens_per_s.value(), message.trainer_pid});
   return peer.hello.name + " is ready for step " + std::to_string(message.step.value);
 }
 
@@ -364,7 +354,7 @@ std::string reduce_failed(State& state, PeerId from, const ReduceFailed& message
   if (state.phase != Phase::Reducing || message.op != state.operation.id) return "a failure of another operation";
   const auto& reporter = state.peers.at(from).hello.name;
   const auto suspect = state.peers.find(message.suspect);
-  abort(state, reporter + " reports: " + to_string(message.error), now, effects);
+  abort(state, AbortCause::ReduceFailed, {from, reporter, message.error}, now, effects);
   if (info(message.error.name).klass == ErrorClass::Fatal) {
     membership::dismiss(state, from, message.error, now, effects);
     return reporter + " cannot reduce";
@@ -390,29 +380,31 @@ std::string reduce_failed(State& state, PeerId from, const ReduceFailed& message
 std::string in_doubt(State& state, PeerId from, const InDoubt& message, Effects& effects) {
   if (state.last_commit && state.last_commit->op == message.op) {
     effects.emplace_back(Send{from, *state.last_commit});
+    effects.emplace_back(Probe::DoubtCommitted);
     return "it was committed";
   }
-  if (state.phase == Phase::Reducing && state.operation.id == message.op) return "undecided";
+  if (state.phase == Phase::Reducing && state.operation.id == message.op) {
+    effects.emplace_back(Probe::DoubtUndecided);
+    return "undecided";
+  }
   // Of somebody who leads the run since: this one was frozen, and does not know it yet. It must not void what the other may commit.
   if (message.op > state.operation.id) return "an operation that this coordinator did not start";
   effects.emplace_back(Send{from, Abort{message.op, "it was not committed"}});
+  effects.emplace_back(Probe::DoubtAborted);
   return "it was aborted";
 }
 
-void abort(State& state, const std::string& reason, Instant now, Effects& effects) {
+void abort(State& state, AbortCause cause, const Because& because, Instant now, Effects& effects) {
   if (state.phase != Phase::Reducing) return;
-  effects.emplace_back(Record{"outer_step_aborted"}
-                           .with("outer_step", state.step.value)
-                           .with("operation", to_string(state.operation.id))
-                           .with("epoch", state.operation.id.epoch.value)
-                           .with("reason", reason));
+  const auto reason = text_of(cause, because);
+  effects.emplace_back(events::OuterStepAborted{state.step, state.operation.id, state.operation.id.epoch, reason, cause, because.peer});
   for (const auto& contribution : state.operation.contributions)
     if (state.peers.contains(contribution.peer)) effects.emplace_back(Send{contribution.peer, Abort{state.operation.id, reason}});
   set_phase(state, Phase::Training, now);
 }
 
 void stop(State& state, const std::string& why, Instant now, Effects& effects) {
-  abort(state, "the run is stopped", now, effects);
+  abort(state, AbortCause::RunStopped, {}, now, effects);
   run_end::stop(state, Error{ErrorName::RunStopped, why + ", after outer step " + std::to_string(state.revision.value)}, now, effects);
 }
 

@@ -12,8 +12,14 @@ std::string vote(State& state, PeerId from, const Vote& message, Instant now, Ef
 std::string reduce_failed(State& state, PeerId from, const ReduceFailed& message, Instant now, Effects& effects);
 std::string in_doubt(State& state, PeerId from, const InDoubt& message, Effects& effects);
 
+/// Whose doing it is that an operation is void, where it is somebody's, and how that went.
+struct Because {
+  std::optional<PeerId> peer = {};
+  std::string name = {};
+  Error error = {};
+};
 /// Aborts what is in flight; the readiness of the members stays, their inputs are as they were (law 2).
-void abort(State& state, const std::string& reason, Instant now, Effects& effects);
+void abort(State& state, AbortCause cause, const Because& because, Instant now, Effects& effects);
 /// Ends the run before its last step; every peer is told, so that it saves what it holds.
 void stop(State& state, const std::string& why, Instant now, Effects& effects);
 /// A member is back at a coordinator that was restarted: it is told what was decided, and what it is to do.

@@ -25,6 +25,8 @@ ShardPeer greeting(const Hello& hello, Instant now) {
   return peer;
 }
 
+Who who(const Replica& replica, const Hello& hello) { return {hello.peer, hello.name, replica.name, hello.shard}; }
+
 std::string name_of(const Replica& replica, std::uint32_t shard) {
   return "shard " + std::to_string(shard) + " of replica " + replica.name;
 }

@@ -48,6 +48,8 @@ Instant last_heard(const Replica& replica);
 /// A peer that has said nothing else yet.
 ShardPeer greeting(const Hello& hello, Instant now);
 
+/// As events name one of its peers.
+Who who(const Replica& replica, const Hello& hello);
 /// "shard 1 of replica north"
 std::string name_of(const Replica& replica, std::uint32_t shard);
 /// "shard 1", "shards 0, 2"

@@ -6,17 +6,8 @@
 
 namespace prime::coordinator::rollback {
 
-Record rolled_back_record(Epoch epoch, Revision from, const Origin& to) {
-  auto record = Record{"rolled_back"}
-                    .with("epoch", epoch.value)
-                    .with("from", from.value)
-                    .with("outer_step", to.revision.value)
-                    .with("revision", to.revision.value)
-                    .with("digest", to_string(to.state))
-                    .with("tokens", to.tokens)
-                    .with("next_sample", to.next_sample);
-  record.durable = true;
-  return record;
+events::RolledBack rolled_back(Epoch epoch, Revision from, const Origin& to) {
+  return {epoch, from, OuterStep{to.revision.value}, to.revision, to.state, to.tokens, to.next_sample};
 }
 
 Error cause(Revision to) {
@@ -25,8 +16,8 @@ Error cause(Revision to) {
 
 void roll_back(State& state, Instant now, Effects& effects) {
   const auto to = *state.checkpoint;
-  outer_step::abort(state, "the run is rolled back", now, effects);
-  effects.emplace_back(rolled_back_record(state.view.epoch, state.revision, to));
+  outer_step::abort(state, AbortCause::RolledBack, {}, now, effects);
+  effects.emplace_back(rolled_back(state.view.epoch, state.revision, to));
   // A peer that takes part anew is told from one that still works on what is void by its id: nothing of that can reach the new steps.
   std::vector<PeerId> all;
   for (const auto& [id, peer] : state.peers) all.push_back(id);

@@ -12,6 +12,6 @@ void roll_back(State& state, Instant now, Effects& effects);
 /// Why a peer is sent away while the run waits for those with the checkpoint.
 Error cause(Revision to);
 /// Its line in the journal; durable, and before anybody hears of it.
-Record rolled_back_record(Epoch epoch, Revision from, const Origin& to);
+events::RolledBack rolled_back(Epoch epoch, Revision from, const Origin& to);
 
 }  // namespace prime::coordinator::rollback

@@ -92,16 +92,13 @@ void report(State& state, const std::string& missing, Effects& effects) {
     if (sample.empty()) sample = one.sample;
     if (problem.empty()) problem = one.problem;
   }
-  auto record = Record{"final_report"}
-                    .with("peer", to_string(state.finalist.value_or(PeerId{})))
-                    .with("sample", sample)
-                    .with("checkpoint", *state.saved)
-                    .with("held_out_tokens", sum.loss().tokens);
-  if (sum.loss().tokens > 0) record = std::move(record).with("held_out_loss", sum.loss().mean.value());
+  events::FinalReport told{.peer = state.finalist.value_or(PeerId{}), .sample = sample, .checkpoint = *state.saved};
+  const auto loss = sum.loss();
+  told.held_out_tokens = loss.tokens;
+  if (loss.tokens > 0) told.held_out_loss = loss.mean.value();
   if (!missing.empty()) problem = missing;
-  if (!problem.empty()) record = std::move(record).with("evaluation_problem", problem);
-  record.durable = true;
-  effects.emplace_back(std::move(record));
+  if (!problem.empty()) told.evaluation_problem = problem;
+  effects.emplace_back(std::move(told));
 }
 
 void conclude(State& state, const std::string& missing, Instant now, Effects& effects) {
@@ -148,15 +145,13 @@ std::string state_saved(State& state, PeerId from, const StateSaved& message, In
   if (!message.problem.empty()) {
     peer.save_failed = true;
     state.save_problem = peer.hello.name + ": " + message.problem;
-    effects.emplace_back(membership::peer_record("final_save_failed", peer).with("reason", message.problem));
+    effects.emplace_back(events::FinalSaveFailed{membership::who(peer), Cause{message.problem}});
     return "another one is asked to save the final state";
   }
   state.finalist = from;
   state.saved = message.checkpoint;
   state.saved_at = now;
-  auto record = membership::peer_record("final_state_saved", peer).with("checkpoint", message.checkpoint);
-  record.durable = true;
-  effects.emplace_back(std::move(record));
+  effects.emplace_back(events::FinalStateSaved{membership::who(peer), message.checkpoint});
   return "the final state is saved";
 }
 
@@ -181,16 +176,10 @@ void advance(State& state, Instant now, Effects& effects) {
 }
 
 void end(State& state, std::optional<Error> cause, Instant now, Effects& effects) {
-  const bool stopped = cause && cause->name == ErrorName::RunStopped;
-  auto record = Record{stopped ? "run_stopped"
-                       : cause ? "run_failed"
-                               : "run_done"}
-                    .with("outer_step", state.revision.value)
-                    .with("tokens", state.tokens);
-  if (state.digest) record = std::move(record).with("digest", to_string(*state.digest));
-  if (cause) record = std::move(record).with("reason", to_string(*cause));
-  record.durable = true;
-  effects.emplace_back(std::move(record));
+  const OuterStep last{state.revision.value};
+  if (!cause) effects.emplace_back(events::RunDone{last, state.tokens, state.digest});
+  else if (cause->name == ErrorName::RunStopped) effects.emplace_back(events::RunStopped{last, state.tokens, state.digest, *cause});
+  else effects.emplace_back(events::RunFailed{last, state.tokens, state.digest, *cause});
   for (const auto& [id, peer] : state.peers)
     effects.emplace_back(Send{id, Dismissed{cause.value_or(Error{ErrorName::RunDone, "all outer steps are committed"})}});
   set_phase(state, Phase::Over, now);

@@ -137,13 +137,13 @@ std::string relayed(State& state, PeerId from, const LaneRelayed& message, Effec
   state.topology.links.erase({message.to, from});
   const bool direct = message.through == PeerId{};
   const auto* const through = name_of(message.through);
-  auto record = Record{direct ? "lane_direct" : "lane_relayed"}.with("peer", to_string(from)).with("name", *name).with("to", *to);
-  if (direct) state.topology.relayed.erase(std::minmax(from, message.to));
-  else {
+  if (direct) {
+    state.topology.relayed.erase(std::minmax(from, message.to));
+    effects.emplace_back(events::LaneDirect{{from, *name}, *to});
+  } else {
     state.topology.relayed[std::minmax(from, message.to)] = message.through;
-    record = std::move(record).with("through", through == nullptr ? to_string(message.through) : *through);
+    effects.emplace_back(events::LaneRelayed{{from, *name}, *to, through == nullptr ? to_string(message.through) : *through});
   }
-  effects.emplace_back(std::move(record));
   return *name + (direct ? " reaches " + *to + " directly again" : " reaches " + *to + " through another one");
 }
 
@@ -176,11 +176,7 @@ void arrange(State& state, Effects& effects) {
   // Every pair carries two parts of a tensor in n when all send directly; each link of a ring carries n - 1 times as much.
   topology.ring_is_faster = (adopted ? after : before) > (speeds->peers() - 1) * slowest_of_all(*speeds);
   if (!adopted) {
-    effects.emplace_back(Record{"ring_kept"}
-                             .with("outer_step", state.step.value)
-                             .with("slowest_bytes_per_s", before)
-                             .with("best_bytes_per_s", after)
-                             .with("ring_is_faster", topology.ring_is_faster));
+    effects.emplace_back(events::RingKept{state.step, before, after, topology.ring_is_faster});
     return;
   }
   std::vector<Member> members;
@@ -192,13 +188,7 @@ void arrange(State& state, Effects& effects) {
   state.view.members = std::move(members);
   state.view.epoch = state.view.epoch.next();
   topology.reduce_time = {};
-  effects.emplace_back(Record{"ring_adopted"}
-                           .with("outer_step", state.step.value)
-                           .with("epoch", state.view.epoch.value)
-                           .with("order", order)
-                           .with("slowest_bytes_per_s", after)
-                           .with("before_bytes_per_s", before)
-                           .with("ring_is_faster", topology.ring_is_faster));
+  effects.emplace_back(events::RingAdopted{state.step, state.view.epoch, order, after, before, topology.ring_is_faster});
 }
 
 void note_reduce(State& state, Duration took, Instant now) {

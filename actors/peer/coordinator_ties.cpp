@@ -7,9 +7,7 @@ namespace prime::peer {
 
 std::string CoordinatorTies::lost(const std::string& how) {
   if (s_.absence) return "it is looked for already";
-  record(Record{"coordinator_lost"}
-             .with("reason", how)
-             .with("gives_up_after_s", std::chrono::duration<double>(s_.options.coordinator_grace).count()));
+  record(events::CoordinatorLost{how, s_.options.coordinator_grace});
   s_.absence = CoordinatorAbsence{how, now_, now_};
   return look();
 }
@@ -33,7 +31,8 @@ std::string CoordinatorTies::redial_failed(const Error& cause) {
 
 std::string CoordinatorTies::back() {
   if (!s_.absence) return "nobody was missed";
-  record(Record{"coordinator_back"}.with("after_s", std::chrono::duration<double>(now_ - s_.absence->since).count()));
+  record(events::CoordinatorBack{now_ - s_.absence->since});
+  emit(Probe::CoordinatorFound);
   s_.absence.reset();
   s_.heard = now_;
   auto hello = s_.options.hello;
@@ -88,7 +87,7 @@ std::string CoordinatorTies::end(std::optional<Error> cause, bool save, const st
   // Who never trained or fetched holds nothing that is worth keeping; a trainer that is down just now has its state here.
   const bool holds_run = s_.begin || s_.revision > Revision{};
   if (!save || !holds_run || on_disk) return over(std::move(cause), why);
-  record(Record{"state_saving"}.with("revision", s_.revision.value).with("reason", why));
+  record(events::StateSaving{s_.revision, why});
   s_.ending = Ending{std::move(cause), why, now_, std::nullopt};
   s_.phase = Phase::Saving;
   if (!std::exchange(s_.saving, true)) emit(SaveState{why, s_.revision});  // one that is under way is of this state
@@ -103,12 +102,10 @@ std::string CoordinatorTies::saved(const Result<std::string>& path) {
   const bool others_hold_it = ending.cause && joins_anew(*ending.cause);
   if (!others_hold_it && now_ - ending.since <= s_.options.save_retry) {
     ending.again_at = now_ + SAVE_AGAIN_AFTER;
+    emit(Probe::NotSavedYet);
     return "not saved, tries again: " + prime::to_string(path.error());
   }
-  record(Record{"state_not_saved"}
-             .with("revision", s_.revision.value)
-             .with("reason", prime::to_string(path.error()))
-             .with("tried_s", std::chrono::duration<double>(now_ - ending.since).count()));
+  record(events::StateNotSaved{s_.revision, path.error(), now_ - ending.since});
   auto cause = ending.cause ? std::move(ending.cause) : path.error();
   return over(std::move(cause), "not saved: " + prime::to_string(path.error()));
 }
@@ -118,14 +115,15 @@ std::string CoordinatorTies::save_again() {
   if (!ending.again_at || now_ < *ending.again_at) return {};
   ending.again_at.reset();
   s_.saving = true;
+  emit(Probe::SavesAgain);
   emit(SaveState{ending.why, s_.revision});
   return "tries to save again";
 }
 
 std::string CoordinatorTies::over(std::optional<Error> cause, const std::string& why) {
-  auto note = Record{"peer_ended"}.with("revision", s_.revision.value).with("phase", std::string{to_string(s_.phase)});
-  if (cause) note = std::move(note).with("reason", prime::to_string(*cause));
-  if (s_.prepared) note = std::move(note).with("in_doubt", to_string(s_.reduce->op));
+  events::PeerEnded note{.revision = s_.revision, .phase = s_.phase};
+  if (cause) note.reason = *cause;
+  if (s_.prepared) note.in_doubt = s_.reduce->op;
   record(std::move(note));
   s_.phase = Phase::Over;
   const std::string reason = cause ? prime::to_string(*cause) : why.empty() ? "ended" : why;

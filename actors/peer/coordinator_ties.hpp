@@ -33,7 +33,7 @@ class CoordinatorTies {
   std::string over(std::optional<Error> cause, const std::string& why);
   void tell(ToCoordinator message) { effects_.emplace_back(Tell{std::move(message)}); }
   void emit(Effect effect) { effects_.push_back(std::move(effect)); }
-  void record(Record record) { effects_.emplace_back(std::move(record)); }
+  void record(JournalEvent event) { effects_.emplace_back(std::move(event)); }
 
   State& s_;
   Instant now_;

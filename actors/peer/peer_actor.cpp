@@ -58,13 +58,14 @@ void PeerActorImpl::handle(const peer::Event& event) { apply(peer::step(std::mov
 
 void PeerActorImpl::apply(peer::Transition transition) {
   state_ = std::move(transition.state);
+  if (ports_.log && !transition.reason.empty()) ports_.log(transition.reason);
   for (const auto& effect : transition.effects) carry_out(effect);
   ports_.observe(state_);
 }
 
 void PeerActorImpl::carry_out(const peer::Effect& effect) {
   std::visit(overloaded{
-                 [&](const Record& record) { ports_.journal->append(record); },
+                 [&](const JournalEvent& event) { ports_.journal->append(event); },
                  [&](const peer::Tell& e) { std::visit([&](const auto& message) { send(ports_.coordinator, message); }, e.message); },
                  [&](const peer::Redial& e) { ports_.redial(e.others); },
                  [&](const peer::StartTrainer& e) { ports_.trainer->start(e.welcome); },
@@ -88,6 +89,7 @@ void PeerActorImpl::carry_out(const peer::Effect& effect) {
                    send(ports_.supervisor, StopFetching{});
                  },
                  [&](const peer::End& e) { send(ports_.supervisor, EndOrder{e.cause}); },
+                 [](Probe) {},
              },
              effect);
 }

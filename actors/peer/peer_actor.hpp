@@ -34,8 +34,9 @@ struct PeerPorts {
   std::function<void(const std::vector<Endpoint>&)> redial;
   /// Ends in a SaveEnded, once that revision is applied and written.
   std::function<void(const peer::SaveState&)> save;
-  std::function<void()> settled;                    ///< coordinator and peer have nothing more to tell each other: the process may end
-  std::function<void(const peer::State&)> observe;  ///< after each event; tests hang their fault points here
+  std::function<void()> settled;                     ///< coordinator and peer have nothing more to tell each other: the process may end
+  std::function<void(const peer::State&)> observe;   ///< after each event; tests hang their fault points here
+  std::function<void(const std::string&)> log = {};  ///< hears the reason of each transition; may be empty
 };
 
 class PeerActorImpl : public PeerShell::base {

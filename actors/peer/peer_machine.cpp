@@ -48,8 +48,9 @@ class Handler {
   std::string operator()(const TrainerBound& event) {
     s_.trainer_bound = true;
     s_.trainer_pid = event.pid;
-    auto bound = Record{"trainer_bound"}.with("trainer_pid", std::uint64_t{event.pid}).with("elements", event.elements);
-    record(event.data.told() ? std::move(bound).with("data", event.data.summary) : std::move(bound));
+    events::TrainerBound bound{.trainer_pid = event.pid, .elements = event.elements};
+    if (event.data.told()) bound.data = event.data.summary;
+    record(std::move(bound));
     if (s_.phase == Phase::Seating) {
       s_.layout = event.layout;
       s_.data = event.data;
@@ -72,6 +73,7 @@ class Handler {
     if (!trains() || event.step != s_.begin->step) return "a contribution to another step";
     if (s_.starts_over) return "a contribution to another attempt";
     if (s_.phase == Phase::Training) s_.phase = Phase::Ready;
+    else emit(Probe::ContributedLate);
     tell_ready({event.step, event.base, event.weight, event.samples, event.loss, event.held_out, event.tokens_per_s, s_.trainer_pid});
     return "contributed";
   }
@@ -79,7 +81,7 @@ class Handler {
   std::string operator()(const TrainerRestarting& event) {
     s_.trainer_bound = false;
     s_.evaluating = false;
-    record(Record{"trainer_restarting"}.with("reason", prime::to_string(event.cause)));
+    record(events::TrainerRestarting{event.cause});
     const bool by_itself = !std::exchange(s_.starts_over, false);
     if (by_itself && trains() && !s_.options.hello.replica.empty()) {
       s_.restarted = true;
@@ -139,7 +141,7 @@ class Handler {
     if (event.state) {
       s_.revision = event.revision;
       s_.digest = *event.state;
-      record(Record{"state_fetched"}.with("revision", s_.revision.value).with("digest", to_string(s_.digest)));
+      record(events::StateFetched{s_.revision, s_.digest});
     }
     if (s_.phase == Phase::Waiting) return take_seat();
     if (s_.phase != Phase::Fetching) return "a fetch that nobody waits for";
@@ -204,7 +206,7 @@ class Handler {
     }
     if (s_.phase != Phase::Greeting) return "welcome twice";
     s_.phase = Phase::Seating;
-    record(Record{"welcome"}.with("ordinal", m.ordinal));
+    record(events::Welcomed{m.ordinal});
     emit(StartTrainer{m});
     return "welcome";
   }
@@ -226,7 +228,9 @@ class Handler {
     }
     s_.phase = Phase::Fetching;
     s_.fetch = m;
-    return s_.fetching ? "fetches that when the fetch in flight has ended" : start_fetch(m);
+    if (!s_.fetching) return start_fetch(m);
+    emit(Probe::FetchQueued);
+    return "fetches that when the fetch in flight has ended";
   }
 
   std::string hear(const BeginStep& m) {
@@ -246,21 +250,19 @@ class Handler {
     if (known && (s_.phase == Phase::Training || s_.phase == Phase::Ready)) {
       if (s_.phase == Phase::Ready) tell(*s_.ready);
       else if (s_.restarted) tell_restarted();  // a coordinator that was away may have missed it
+      emit(Probe::AtThatStep);
       return "it is at that step";
     }
     s_.inner_steps = 0;
     s_.ready.reset();
     s_.restarted = false;
-    record(Record{"outer_step_begun"}
-               .with("outer_step", m.step.value)
-               .with("epoch", m.view.epoch.value)
-               .with("contributes", m.contribute)
-               .with("first_sample", m.first_sample));
+    record(events::StepEntered{m.step, m.view.epoch, m.contribute, m.first_sample});
     if (!m.contribute) {
       s_.phase = Phase::Ready;
       tell_ready({m.step, m.base, 0, 0, Real{0.0}, {}, Real{0.0}, s_.trainer_pid});
       return "adopts the result of this step";
     }
+    if (s_.phase == Phase::Ready) emit(Probe::Promoted);
     s_.phase = Phase::Training;
     if (s_.trainer_bound) emit(BeginTraining{m});
     return "trains";
@@ -276,13 +278,11 @@ class Handler {
       tell(ReduceFailed{m.op, PeerId{}, Error{ErrorName::ReduceMismatch, why}});
       return "refused the reduce";
     }
+    if (s_.phase == Phase::Training) emit(Probe::ReducesWhileTraining);
     s_.epoch = m.op.epoch;
     s_.phase = Phase::Reducing;
     s_.reduce = m;
-    record(Record{"reduce_started"}
-               .with("outer_step", m.step.value)
-               .with("operation", to_string(m.op))
-               .with("peers", std::uint64_t{m.view.members.size()}));
+    record(events::ReduceEntered{m.step, m.op, m.view.members.size()});
     emit(RunReduce{m});
     return "reduces";
   }
@@ -292,13 +292,10 @@ class Handler {
     const bool reduces = s_.reduce && (s_.phase == Phase::Reducing || s_.prepared);
     if (!reduces || m.op < s_.reduce->op) return "nothing to abort";
     const auto op = s_.reduce->op;
-    record(Record{"outer_step_aborted"}
-               .with("outer_step", s_.reduce->step.value)
-               .with("operation", to_string(op))
-               .with("epoch", op.epoch.value)
-               .with("reason", m.reason));
+    record(events::ReduceAborted{s_.reduce->step, op, op.epoch, m.reason});
     if (s_.phase == Phase::Reducing) emit(AbortReduce{op, m.reason});
     else emit(Discard{op});
+    emit(Probe::ReduceVoid);
     forget_reduce(at_rest());
     return "aborted: " + m.reason;
   }
@@ -310,24 +307,16 @@ class Handler {
     PRIME_ASSERT(m.revision == s_.revision.next(), "law 2: a commit leads to the next revision");
     s_.revision = m.revision;
     s_.digest = m.state;
-    std::uint64_t weight = 0;
-    std::vector<std::string> contributors;
+    events::CommitApplied done{.outer_step = m.step, .epoch = m.op.epoch, .revision = m.revision, .digest = m.state};
     for (const auto& contribution : s_.reduce->contributions) {
-      weight += contribution.weight;
-      if (contribution.weight > 0) contributors.push_back(to_string(contribution.peer));
+      done.weight += contribution.weight;
+      if (contribution.weight > 0) done.contributors.push_back(contribution.peer);
     }
-    auto done = Record{"outer_step_committed"}
-                    .with("outer_step", m.step.value)
-                    .with("epoch", m.op.epoch.value)
-                    .with("revision", m.revision.value)
-                    .with("digest", to_string(m.state))
-                    .with("contributors", contributors)
-                    .with("weight", weight);
     const auto every = s_.options.checkpoint_every;
     const bool writes = s_.options.all_write_checkpoints || s_.reduce->view.members.front().id == s_.options.hello.peer;
     if (every > 0 && m.step.value % every == 0 && writes)
       emit(SaveState{"every " + std::to_string(every) + " outer steps", m.revision, true});
-    emit(ApplyCommit{m, static_cast<std::uint32_t>(contributors.size())});
+    emit(ApplyCommit{m, static_cast<std::uint32_t>(done.contributors.size())});
     record(std::move(done));
     const bool is_in = !s_.begin->contribute || own_weight(*s_.reduce) > 0;
     forget_reduce(is_in ? Phase::Waiting : at_rest());
@@ -343,10 +332,13 @@ class Handler {
     }
     if (s_.phase == Phase::Finishing) {
       if (s_.report) tell(*s_.report);
-      if (m.finalist) return save_final();
+      if (m.finalist) {
+        emit(Probe::FinalistReplaced);
+        return save_final();
+      }
       return "it knows that the run is done";
     }
-    record(Record{"run_done"}.with("outer_step", m.step.value).with("digest", to_string(m.state)).with("finalist", m.finalist));
+    record(events::RunDoneHeard{m.step, m.state, m.finalist});
     s_.phase = Phase::Finishing;
     s_.done = m;
     if (m.finalist) return save_final();
@@ -390,14 +382,14 @@ class Handler {
   std::string hear(const Coordinators& m) {
     s_.coordinators.assign(m.addresses.begin(),
                            m.addresses.begin() + static_cast<std::ptrdiff_t>(std::min(m.addresses.size(), MAX_COORDINATORS)));
-    record(Record{"coordinators"}.with("addresses", texts_of(s_.coordinators)));
+    record(events::CoordinatorsKnown{texts_of(s_.coordinators)});
     return "knows where the run may be served";
   }
 
   std::string hear(const ReplicaLacks& m) {
     const auto missing = m.missing.substr(0, MISSING_SHOWN);
-    if (missing.empty()) record(Record{"replica_whole"}.with("replica", s_.options.hello.replica));
-    else record(Record{"shard_waits"}.with("replica", s_.options.hello.replica).with("missing", missing));
+    if (missing.empty()) record(events::ReplicaWhole{s_.options.hello.replica});
+    else record(events::ReplicaWaits{s_.options.hello.replica, missing});
     return missing.empty() ? "its replica is whole" : "its replica lacks " + missing;
   }
 
@@ -417,7 +409,7 @@ class Handler {
     s_.inner_steps = 0;
     s_.ready.reset();
     s_.restarted = false;
-    record(Record{"outer_step_begun_anew"}.with("outer_step", s_.begin->step.value).with("attempt", std::uint64_t{s_.begin->attempt}));
+    record(events::StepBegunAnew{s_.begin->step, s_.begin->attempt});
     if (std::exchange(s_.starts_over, s_.trainer_bound)) return "begins anew once more";
     if (s_.trainer_bound) emit(StartTrainerOver{});
     return "begins the step anew";
@@ -442,7 +434,7 @@ class Handler {
 
   std::string start_fetch(const FetchState& m) {
     s_.fetching = m;
-    record(Record{"state_fetching"}.with("donor", to_string(m.donor)).with("revision", m.revision.value));
+    record(events::StateFetching{m.donor, m.revision});
     emit(StartFetch{m});
     return "fetching";
   }
@@ -470,7 +462,7 @@ class Handler {
 
   void tell(ToCoordinator message) { effects_.emplace_back(Tell{std::move(message)}); }
   void emit(Effect effect) { effects_.push_back(std::move(effect)); }
-  void record(Record record) { effects_.emplace_back(std::move(record)); }
+  void record(JournalEvent event) { effects_.emplace_back(std::move(event)); }
 
   State& s_;
   Instant now_;
@@ -479,24 +471,6 @@ class Handler {
 };
 
 }  // namespace
-
-std::string_view to_string(Phase phase) {
-  switch (phase) {
-    case Phase::Greeting: return "greeting";
-    case Phase::Seating: return "seating";
-    case Phase::Waiting: return "waiting";
-    case Phase::Fetching: return "fetching";
-    case Phase::Training: return "training";
-    case Phase::Ready: return "ready";
-    case Phase::Reducing: return "reducing";
-    case Phase::Voted: return "voted";
-    case Phase::Finishing: return "finishing";
-    case Phase::Leaving: return "leaving";
-    case Phase::Saving: return "saving";
-    case Phase::Over: return "over";
-  }
-  return "over";
-}
 
 bool joins_anew(const Error& cause) {
   return cause.name == ErrorName::Evicted || cause.name == ErrorName::LaneBroken || cause.name == ErrorName::DeadlineExceeded ||
@@ -518,8 +492,8 @@ Transition step(State state, const Event& event, Instant now) {
   Transition result{std::move(state), {}, {}};
   if (result.state.phase == Phase::Over) return result;
   // Who saves what it holds is deaf to the run, which it is no part of any more.
-  const bool about_saving = std::holds_alternative<SaveEnded>(event) || std::holds_alternative<FetchEnded>(event) ||
-                            std::holds_alternative<Tick>(event);
+  const bool about_saving =
+      std::holds_alternative<SaveEnded>(event) || std::holds_alternative<FetchEnded>(event) || std::holds_alternative<Tick>(event);
   if (result.state.phase == Phase::Saving && !about_saving) return result;
   // Who leaves is deaf to all but the answer, and the lack of one.
   const bool about_leaving = std::holds_alternative<FromCoordinator>(event) || std::holds_alternative<CoordinatorLost>(event) ||

@@ -10,9 +10,10 @@
 #include <variant>
 #include <vector>
 
+#include "actors/probes.hpp"
+#include "messages/events.hpp"
 #include "messages/membership.hpp"
 #include "messages/outer_step.hpp"
-#include "messages/record.hpp"
 #include "messages/result.hpp"
 #include "messages/units.hpp"
 
@@ -29,21 +30,7 @@ struct Options {
   Duration save_retry = 10min;         ///< `checkpoint.retry`: a peer that ends tries so long to save what it holds
 };
 
-enum class Phase : std::uint8_t {
-  Greeting,  ///< hello sent
-  Seating,   ///< welcome; the trainer starts and binds its tensors
-  Waiting,   ///< seated: for a fetch, a step, or the end
-  Fetching,
-  Training,  ///< the trainer does its inner steps (or is being restarted); who is late does so beside the reduces of the others
-  Ready,     ///< contributed; waits for the others
-  Reducing,
-  Voted,  ///< waits for the decision; neither applies nor restores by itself (law 2)
-  Finishing,
-  Leaving,  ///< says goodbye, once a lost coordinator is found; the answer tells whether it holds the last copy of the state
-  Saving,   ///< its part is over; what it holds goes to disk, and is tried again while there is no room, before it ends
-  Over,
-};
-std::string_view to_string(Phase phase);
+using Phase = PeerPhase;
 
 /// How long who leaves waits for that answer, and before it for a coordinator that is away: one that is started again is there by then.
 inline constexpr Duration LEAVE_LIMIT = 5s;
@@ -265,8 +252,8 @@ struct StopWork {
 struct End {
   std::optional<Error> cause;
 };
-using Effect = std::variant<Record, Tell, Redial, StartTrainer, BeginTraining, StartTrainerOver, StartFetch, RunReduce, AbortReduce,
-                            ApplyCommit, Discard, StartMeasure, FinishTraining, SaveState, StopWork, End>;
+using Effect = std::variant<JournalEvent, Tell, Redial, StartTrainer, BeginTraining, StartTrainerOver, StartFetch, RunReduce, AbortReduce,
+                            ApplyCommit, Discard, StartMeasure, FinishTraining, SaveState, StopWork, End, Probe>;
 
 struct Transition {
   State state;

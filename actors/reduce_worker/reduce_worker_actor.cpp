@@ -13,6 +13,7 @@ ReduceWorkerImpl::behavior_type ReduceWorkerImpl::make_behavior() {
 void ReduceWorkerImpl::handle(const reduce_worker::Event& event) {
   auto transition = reduce_worker::step(std::move(state_), event);
   state_ = std::move(transition.state);
+  if (ports_.log && !transition.reason.empty()) ports_.log(transition.reason);
   for (const auto& effect : transition.effects) carry_out(effect);
 }
 

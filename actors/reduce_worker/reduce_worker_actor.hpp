@@ -25,8 +25,9 @@ struct ReduceWorkerPorts {
   ReducePort* lanes = nullptr;
   StatePort* state = nullptr;
   PeerId self;
-  std::function<ReduceTerms()> terms;       ///< known once welcome
-  std::function<void(peer::Event)> report;  ///< to the peer actor, from any thread
+  std::function<ReduceTerms()> terms;                ///< known once welcome
+  std::function<void(peer::Event)> report;           ///< to the peer actor, from any thread
+  std::function<void(const std::string&)> log = {};  ///< hears the reason of each transition; may be empty
 };
 
 class ReduceWorkerImpl : public ReduceWorkerActor::base {

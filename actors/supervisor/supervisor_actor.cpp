@@ -40,6 +40,7 @@ void SupervisorImpl::trainer_died(const Error& cause) {
   trainer_.options = ports_.trainer_intensity();
   auto transition = supervisor::child_died(std::move(trainer_), cause, ports_.now());
   trainer_ = std::move(transition.state);
+  if (ports_.log) ports_.log("the trainer: " + transition.reason);
   std::visit(overloaded{
                  [&](const supervisor::Restart&) {
                    ports_.checkpoint_server.report(peer::TrainerRestarting{cause});
@@ -55,6 +56,7 @@ void SupervisorImpl::child_down(const caf::down_msg& down) {
   const Error cause{ErrorName::InternalError, "the checkpoint server crashed: " + system().render(down.reason)};
   auto transition = supervisor::child_died(std::move(server_state_), cause, ports_.now());
   server_state_ = std::move(transition.state);
+  if (ports_.log) ports_.log("the checkpoint server: " + transition.reason);
   if (std::holds_alternative<supervisor::GiveUp>(transition.decision)) {
     ports_.checkpoint_server.ended(cause);
     return;

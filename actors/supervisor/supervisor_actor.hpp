@@ -20,6 +20,7 @@ struct SupervisorPorts {
   TrainerPort* trainer = nullptr;
   std::function<Instant()> now;
   std::function<supervisor::Options()> trainer_intensity;  ///< from the manifest, known once welcome
+  std::function<void(const std::string&)> log = {};        ///< hears the reason of each transition; may be empty
 };
 
 class SupervisorImpl : public SupervisorActor::base {

@@ -13,6 +13,7 @@
 #include "runtime/agent/peer_host.hpp"
 #include "runtime/agent/processes.hpp"
 #include "runtime/agent/random_id.hpp"
+#include "runtime/agent/reason_log.hpp"
 #include "runtime/agent/record_journal.hpp"
 #include "runtime/agent/state_transfer.hpp"
 #include "runtime/clock.hpp"
@@ -211,7 +212,7 @@ class Agent {
 
   void spawn_actors(caf::actor_system& system, const CoordinatorActor& coordinator, const Endpoint& lanes) {
     const auto report = [this](peer::Event event) { caf::anon_send(shell_, PeerHappening{std::move(event)}); };
-    ReduceWorkerPorts worker{engine_.get(), host_.get(), self_, [this] { return terms(); }, report};
+    ReduceWorkerPorts worker{engine_.get(), host_.get(), self_, [this] { return terms(); }, report, reason_log("reduce worker")};
     worker_ = system.spawn<ReduceWorkerImpl, caf::detached>(worker);
     SupervisorPorts supervisor;
     supervisor.checkpoint_server =
@@ -219,6 +220,7 @@ class Agent {
     supervisor.trainer = host_.get();
     supervisor.now = monotonic_now;
     supervisor.trainer_intensity = [this] { return host_->trainer_intensity(); };
+    supervisor.log = reason_log("supervisor");
     supervisor_ = system.spawn<SupervisorImpl, caf::detached>(supervisor);
     peer::Options options;
     options.hello = Hello{PROTOCOL_VERSION, options_.invite.run, self_, name_, lanes, static_cast<std::uint32_t>(::getpid())};
@@ -235,7 +237,8 @@ class Agent {
                     [this](const std::vector<Endpoint>& others) { redial(others); },
                     [this](const peer::SaveState& order) { host_->save(order); },
                     [this] { end_->release(); },
-                    [this](const peer::State& state) { at_fault_point(state); }};
+                    [this](const peer::State& state) { at_fault_point(state); },
+                    reason_log("peer")};
     // It begins with its first message, when what it causes to be reported finds its handle here.
     shell_ = system.spawn<PeerActorImpl, caf::lazy_init>(options, ports);
     caf::anon_send(shell_, PeerHappening{peer::Tick{}});
@@ -354,10 +357,10 @@ Life live(const AgentOptions& options, PeerId self, std::optional<PeerId> before
   if (!lock) return {fail(lock.error())};
   auto journal = RecordJournal::open(directory / "journal.jsonl", NoRoom::IsKept);
   if (!journal) return {fail(std::move(journal.error()))};
-  auto started = process_started("agent", options.invite.run).with("peer", to_string(self)).with("name", options.name);
-  if (!options.replica.empty()) started = std::move(started).with("replica", options.replica).with("shard", std::uint64_t{options.shard});
-  if (before) started = std::move(started).with("instead_of", to_string(*before));
-  journal->append(std::move(started));
+  auto started = process_started<events::AgentStarted>("agent", options.invite.run);
+  started.who = {self, options.name, options.replica, options.shard};
+  started.instead_of = before;
+  journal->append(started);
   std::atomic<bool> welcomed{false};
   const auto let_in = [&](const AgentIdentity& identity) {
     welcomed = true;

@@ -9,12 +9,14 @@
 #include <unistd.h>
 
 #include "actors/coordinator/coordinator_actor.hpp"
+#include "actors/coordinator/departures.hpp"
 #include "actors/coordinator/rollback_machine.hpp"
 #include "runtime/agent/decision_file.hpp"
 #include "runtime/agent/end_signal.hpp"
 #include "runtime/agent/leadership.hpp"
 #include "runtime/agent/processes.hpp"
 #include "runtime/agent/random_id.hpp"
+#include "runtime/agent/reason_log.hpp"
 #include "runtime/agent/record_journal.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/manifest/canonical.hpp"
@@ -22,7 +24,7 @@
 #include "runtime/net/basp_transport.hpp"
 #include "runtime/net/reachable.hpp"
 #include "runtime/store/journal.hpp"
-#include "runtime/telemetry/journal_fields.hpp"
+#include "runtime/telemetry/event_json.hpp"
 #include "runtime/telemetry/process_identity.hpp"
 
 namespace prime {
@@ -34,59 +36,48 @@ constexpr Duration LAST_WORD_LIMIT = 5s;
 /// What the journal tells of the coordinators before this one. One that was killed after it kept a decision and before the journal had it
 /// leaves a gap there, which the next one fills.
 struct Told {
-  struct Named {
-    std::string name;
-    std::optional<std::string> replica;
-    std::uint64_t shard = 0;
-  };
-  std::map<std::string, Named> members;  ///< by peer id, those who were admitted and are not told as gone
-  bool admitted = false;                 ///< whether anybody ever was
-  std::uint64_t revision = 0;            ///< of the last commit, or of what the run was rolled back to since
+  std::map<PeerId, Who> members;  ///< those who were admitted and are not told as gone
+  bool admitted = false;          ///< whether anybody ever was
+  Revision revision;              ///< of the last commit, or of what the run was rolled back to since
+
+  void note(const JournalEvent& event) {
+    if (const auto* e = std::get_if<events::PeerAdmitted>(&event)) {
+      members[e->who.peer] = e->who;
+      admitted = true;
+    }
+    if (const auto* e = std::get_if<events::PeerLost>(&event)) members.erase(e->who.peer);
+    if (const auto* e = std::get_if<events::PeerLeft>(&event)) members.erase(e->who.peer);
+    if (const auto* e = std::get_if<events::OuterStepCommitted>(&event)) revision = e->revision;
+    if (const auto* e = std::get_if<events::RolledBack>(&event)) revision = e->revision;
+  }
 };
 
 Result<Told> read_told(const std::filesystem::path& path) {
   Told told;
   PRIME_CHECK(store::JournalReader{path}.read_to_end([&](const store::JournalLine& line) {
-    const auto peer = telemetry::text_field(line.fields, "peer").value_or("");
-    if (line.event == "peer_admitted")
-      told.members[peer] = {telemetry::text_field(line.fields, "name").value_or(""), telemetry::text_field(line.fields, "replica"),
-                            telemetry::count_field(line.fields, "shard").value_or(0)};
-    if (line.event == "peer_lost" || line.event == "peer_left") told.members.erase(peer);
-    if (line.event == "outer_step_committed" || line.event == "rolled_back")
-      told.revision = telemetry::count_field(line.fields, "revision").value_or(0);
-    told.admitted = told.admitted || line.event == "peer_admitted";
+    if (const auto event = telemetry::read_event(JournalWriter::Coordinator, line); event && *event) told.note(**event);
   }));
   return told;
 }
 
 /// Nobody was told then of what is missing there, but everybody will be. The journal of a standby that takes over begins so.
 void fill_gaps(Told told, const coordinator::Snapshot& kept, RecordJournal& journal) {
-  if (kept.last_commit_record && told.revision < kept.revision.value) journal.append(*kept.last_commit_record);
-  if (kept.restoring && told.revision > kept.revision.value)
-    journal.append(coordinator::rollback::rolled_back_record(kept.epoch, Revision{told.revision}, *kept.checkpoint));
-  const auto admitted = [&](const Member& member, std::uint32_t pid, std::uint32_t trainer_pid) {
-    return Record{"peer_admitted"}
-        .with("peer", to_string(member.id))
-        .with("name", member.name)
-        .with("pid", std::uint64_t{pid})
-        .with("trainer_pid", std::uint64_t{trainer_pid})
-        .with("epoch", kept.epoch.value)
-        .with("revision", kept.revision.value);
+  if (kept.last_commit_event && told.revision < kept.revision) journal.append(*kept.last_commit_event);
+  if (kept.restoring && told.revision > kept.revision)
+    journal.append(coordinator::rollback::rolled_back(kept.epoch, told.revision, *kept.checkpoint));
+  const auto admit = [&](Who who, std::uint32_t pid, std::uint32_t trainer_pid) {
+    if (told.members.erase(who.peer) == 0)
+      journal.append(events::PeerAdmitted{std::move(who), pid, trainer_pid, kept.epoch, kept.revision});
   };
   for (const auto& [member, pid, trainer_pid, contributes, begun, first_sample, parts] : kept.members) {
-    for (std::uint64_t shard = 0; shard < parts.size(); ++shard)
-      if (const auto& part = parts[shard]; told.members.erase(to_string(part.member.id)) == 0)
-        journal.append(admitted(part.member, part.pid, part.trainer_pid).with("replica", member.name).with("shard", shard));
-    if (parts.empty() && told.members.erase(to_string(member.id)) == 0) journal.append(admitted(member, pid, trainer_pid));
+    for (std::uint32_t shard = 0; shard < parts.size(); ++shard)
+      admit({parts[shard].member.id, parts[shard].member.name, member.name, shard}, parts[shard].pid, parts[shard].trainer_pid);
+    if (parts.empty()) admit({member.id, member.name}, pid, trainer_pid);
   }
   // Whose loss made the run go back was told before that; all others were sent away by it, and join anew.
-  const auto reason = kept.restoring ? coordinator::rollback::cause(kept.checkpoint->revision).detail
-                                     : to_string(Error{ErrorName::PeerLost, "it went just before the coordinator ended"});
-  for (const auto& [peer, member] : told.members) {
-    auto record = Record{kept.restoring ? "peer_left" : "peer_lost"}.with("peer", peer).with("name", member.name).with("reason", reason);
-    if (member.replica) record = std::move(record).with("replica", *member.replica).with("shard", member.shard);
-    journal.append(std::move(record));
-  }
+  const auto cause = kept.restoring ? coordinator::rollback::cause(kept.checkpoint->revision)
+                                    : Error{ErrorName::PeerLost, "it went just before the coordinator ended"};
+  for (const auto& [peer, who] : told.members) journal.append(coordinator::gone(who, cause, kept.restoring));
 }
 
 /// Whether a coordinator that ends so was the one that led until then.
@@ -156,21 +147,13 @@ Result<coordinator::Grid> state_of(const CoordinatorOptions& options, const std:
                                    RecordJournal& journal) {
   if (!kept) {
     if (const auto& origin = options.origin)
-      journal.append(Record{"run_continues"}
-                         .with("from", origin->run)
-                         .with("outer_step", origin->outer_step.value)
-                         .with("revision", origin->revision.value)
-                         .with("digest", to_string(origin->state))
-                         .with("tokens", origin->tokens));
+      journal.append(events::RunContinues{origin->run, origin->outer_step, origin->revision, origin->state, origin->tokens});
     return coordinator::initial_grid(machine_options(options), monotonic_now());
   }
   auto state = coordinator::restore_grid(machine_options(options), *kept, monotonic_now());
   PRIME_TRY(auto told, read_told(options.directory / "coordinator" / "journal.jsonl"));
   fill_gaps(std::move(told), *kept, journal);
-  journal.append(Record{"coordinator_restarted"}
-                     .with("epoch", state.run.view.epoch.value)
-                     .with("revision", state.run.revision.value)
-                     .with("members", std::uint64_t{state.run.view.members.size()}));
+  journal.append(events::CoordinatorRestarted{state.run.view.epoch, state.run.revision, state.run.view.members.size()});
   return state;
 }
 
@@ -225,7 +208,8 @@ Result<void> lead(coordinator::Grid state, DecisionPort& decisions, Leadership* 
                          &fence,
                          monotonic_now,
                          [&end](std::optional<Error> cause) { end.end(std::move(cause)); },
-                         [&end] { end.release(); }};
+                         [&end] { end.release(); },
+                         reason_log("coordinator")};
   const auto shell = system.spawn<CoordinatorActorImpl>(std::move(state), ports);
   net::BaspTransport transport{system};
   transport.publish(caf::actor_cast<CoordinatorActor>(shell));
@@ -240,8 +224,7 @@ Result<void> lead(coordinator::Grid state, DecisionPort& decisions, Leadership* 
   });
   // Who leads no more has no last word.
   const bool at_once = cause && (cause->name == ErrorName::Interrupted || !leads_still(*cause));
-  if (!at_once && !end.wait_for_release(LAST_WORD_LIMIT))
-    journal.append(Record{"last_word_unanswered"}.with("after_s", std::chrono::duration<double>(LAST_WORD_LIMIT).count()));
+  if (!at_once && !end.wait_for_release(LAST_WORD_LIMIT)) journal.append(events::LastWordUnanswered{LAST_WORD_LIMIT});
   caf::anon_send_exit(shell, caf::exit_reason::user_shutdown);
   system.await_all_actors_done();
   door.close();
@@ -255,9 +238,7 @@ Result<void> stand_by(Leadership& leadership, const Endpoint& address, EndSignal
                       const std::function<void()>& waits) {
   PRIME_TRY(auto leader, leadership.campaign());
   if (!leader) return {};
-  const auto tell = [&] {
-    journal.append(Record{"standing_by"}.with("for", leader->address).with("address", net::format_endpoint(address)));
-  };
+  const auto tell = [&] { journal.append(events::StandingBy{leader->address, net::format_endpoint(address)}); };
   tell();
   waits();
   const auto campaign = [&] {
@@ -304,7 +285,7 @@ Result<void> serve(const CoordinatorOptions& options, const std::function<void(c
     PRIME_TRY(leadership,
               Leadership::enter({standby.etcd, options.run, standby.lease, net::format_endpoint(address), path}, {lost, refused}));
     PRIME_CHECK(stand_by(*leadership, address, turn, journal, announce));
-    journal.append(Record{"leading"}.with("address", net::format_endpoint(address)));
+    journal.append(events::Leading{net::format_endpoint(address)});
   }
   DecisionFile file{path};
   PRIME_TRY(const auto kept, kept_decisions(options, file, leadership.get()));
@@ -312,12 +293,12 @@ Result<void> serve(const CoordinatorOptions& options, const std::function<void(c
   // All that is left to do is to end as the one before it would have.
   if (const auto& run = state.run; run.phase == coordinator::Phase::Over) {
     if (run.end_cause) return fail(*run.end_cause);
-    if (leadership) journal.append(Record{"run_done"}.with("outer_step", run.revision.value).with("tokens", run.tokens));
+    if (leadership) journal.append(events::RunDone{.outer_step = OuterStep{run.revision.value}, .tokens = run.tokens});
     return {};
   }
   DecisionPort& decisions = leadership ? static_cast<DecisionPort&>(*leadership) : file;
   return lead(std::move(state), decisions, leadership.get(), *door, end, journal, [&] {
-    journal.append(Record{"coordinator_listening"}.with("address", net::format_endpoint(address)));
+    journal.append(events::CoordinatorListening{net::format_endpoint(address)});
     announce();
   });
 }
@@ -327,23 +308,22 @@ Result<void> serve(const CoordinatorOptions& options, const std::function<void(c
 Result<void> run_coordinator(const CoordinatorOptions& options, const std::function<void(const Endpoint&)>& listening) {
   PRIME_TRY(auto journal, RecordJournal::open(options.directory / "coordinator" / "journal.jsonl"));
   const auto guard = ::getppid();
-  auto started = process_started("coordinator", options.run)
-                     .with("name", options.manifest.shared.run)
-                     .with("guard_pid", static_cast<std::uint64_t>(guard))
-                     .with("guard_start_ticks", telemetry::start_ticks(guard).value_or(0));
-  if (const auto shards = options.manifest.shared.membership.shards; shards > 1)
-    started = std::move(started).with("shards", std::uint64_t{shards});
-  journal.append(std::move(started));
+  auto started = process_started<events::CoordinatorStarted>("coordinator", options.run);
+  started.name = options.manifest.shared.run;
+  started.guard_pid = static_cast<std::uint32_t>(guard);
+  started.guard_start_ticks = telemetry::start_ticks(guard).value_or(0);
+  if (const auto shards = options.manifest.shared.membership.shards; shards > 1) started.shards = shards;
+  journal.append(started);
   auto outcome = serve(options, listening, journal);
   journal.append(process_ended(outcome));
   return outcome;
 }
 
 void note_end(const std::filesystem::path& run_directory, const Error& cause) {
-  const nlohmann::json fields{{"exit_code", info(cause.name).exit_code}, {"reason", to_string(cause)}};
+  const auto end = process_ended(fail(cause));
   // Where the journal cannot be written any more, that is the least of the troubles.
   if (auto journal = store::Journal::open(run_directory / "coordinator" / "journal.jsonl"))
-    static_cast<void>(journal->append("process_ended", fields));
+    static_cast<void>(journal->append(info(JournalEvent{end}).name, telemetry::fields_of(end)));
 }
 
 }  // namespace prime

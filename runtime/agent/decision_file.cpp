@@ -1,11 +1,13 @@
 #include "runtime/agent/decision_file.hpp"
 
 #include <bit>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "runtime/store/atomic_file.hpp"
+#include "runtime/telemetry/event_json.hpp"
 
 namespace prime {
 namespace {
@@ -20,20 +22,16 @@ json to_json(const Error& error) { return {{"name", info(error.name).name}, {"de
 
 json to_json(const OperationId& op) { return {{"epoch", op.epoch.value}, {"sequence", op.sequence.value}, {"tag", op.tag.value}}; }
 
-/// A double that no JSON number can be is one by its bits: what is written again is what was.
-json to_json(const Record& record) {
+/// A figure that no JSON number can be is one by its bits: what is written again is what was.
+json to_json(const events::OuterStepCommitted& event) {
+  const auto told = telemetry::fields_of(event);
   json fields = json::array();
-  for (const auto& [key, value] : record.fields)
-    fields.push_back(std::visit(overloaded{
-                                    [&key = key](double x) {
-                                      return json{key, "real", std::bit_cast<std::uint64_t>(x)};
-                                    },
-                                    [&key = key](const auto& x) {
-                                      return json{key, "plain", x};
-                                    },
-                                },
-                                value));
-  return {{"event", record.event}, {"fields", std::move(fields)}};
+  for (const auto& [key, value] : told.items()) {
+    const double real = value.is_null() ? std::nan("") : value.is_number_float() ? value.get<double>() : 0;
+    if (value.is_null() || value.is_number_float()) fields.push_back({key, "real", std::bit_cast<std::uint64_t>(real)});
+    else fields.push_back({key, "plain", value});
+  }
+  return {{"event", info(JournalEvent{event}).name}, {"fields", std::move(fields)}};
 }
 
 Error error_of(const json& object) {
@@ -49,20 +47,15 @@ OperationId operation_of(const json& object) {
 
 Digest digest_of(const json& text) { return parse_digest(text.get<std::string>()).value(); }
 
-Record::Value value_of(const json& field) {
-  const auto& value = field.at(2);
-  if (field.at(1) == "real") return std::bit_cast<double>(value.get<std::uint64_t>());
-  if (value.is_boolean()) return value.get<bool>();
-  if (value.is_number_unsigned()) return value.get<std::uint64_t>();
-  if (value.is_string()) return value.get<std::string>();
-  return value.get<std::vector<std::string>>();
-}
-
-Record record_of(const json& object) {
-  Record record{object.at("event").get<std::string>()};
-  for (const auto& field : object.at("fields")) record.fields.emplace_back(field.at(0).get<std::string>(), value_of(field));
-  record.durable = true;
-  return record;
+events::OuterStepCommitted committed_of(const json& object) {
+  auto fields = json::object();
+  for (const auto& field : object.at("fields")) {
+    const auto& value = field.at(2);
+    const auto real = field.at(1) == "real" ? std::optional{std::bit_cast<double>(value.get<std::uint64_t>())} : std::nullopt;
+    fields[field.at(0).get<std::string>()] = !real ? value : std::isfinite(*real) ? json(*real) : json();
+  }
+  return std::get<events::OuterStepCommitted>(
+      telemetry::read_event(JournalWriter::Coordinator, object.at("event").get<std::string>(), fields).value().value());
 }
 
 template <class Value, class Read>
@@ -148,7 +141,7 @@ coordinator::Snapshot snapshot_of(const json& object) {
     return Commit{operation_of(commit.at("operation")), OuterStep{commit.at("outer_step").get<std::uint64_t>()},
                   Revision{commit.at("revision").get<std::uint64_t>()}, digest_of(commit.at("digest"))};
   });
-  snapshot.last_commit_record = optional_of<Record>(object.at("last_commit_record"), record_of);
+  snapshot.last_commit_event = optional_of<events::OuterStepCommitted>(object.at("last_commit_record"), committed_of);
   for (const auto& [whole, parts] : object.at("shard_digests").items())
     for (const auto& part : parts) snapshot.shard_digests[parse_digest(whole).value()].push_back(digest_of(part));
   return snapshot;
@@ -189,7 +182,7 @@ std::string format_snapshot(const coordinator::Snapshot& s) {
                     {"sequence", s.sequence.value},
                     {"operation", to_json(s.operation)},
                     {"last_commit", std::move(last_commit)},
-                    {"last_commit_record", s.last_commit_record ? to_json(*s.last_commit_record) : json{}},
+                    {"last_commit_record", s.last_commit_event ? to_json(*s.last_commit_event) : json{}},
                     {"shard_digests", std::move(shard_digests)}};
   return object.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }

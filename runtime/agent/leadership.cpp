@@ -52,6 +52,7 @@ std::vector<lease::Effect> Leadership::take(const lease::Event& event) {
   const std::lock_guard lock(mutex_);
   auto transition = lease::step(std::move(state_), event, monotonic_now());
   state_ = std::move(transition.state);
+  if (log_) log_(std::string{to_string(transition.judgement)});
   return std::move(transition.effects);
 }
 

@@ -16,6 +16,7 @@
 #include "actors/coordinator/lease_machine.hpp"
 #include "actors/ports.hpp"
 #include "runtime/agent/decision_file.hpp"
+#include "runtime/agent/reason_log.hpp"
 #include "runtime/etcd/run_store.hpp"
 
 namespace prime {
@@ -78,6 +79,7 @@ class Leadership final : public DecisionPort {
   std::optional<Decision> deciding_;
   mutable std::mutex mutex_;  ///< guards what follows: one thread renews, another one decides, and others ask
   lease::State state_;
+  std::function<void(const std::string&)> log_ = reason_log("leadership");
   std::vector<Endpoint> known_;
   bool news_ = false;
   std::stop_source ended_;

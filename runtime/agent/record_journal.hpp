@@ -1,11 +1,14 @@
-// Owns the way from a Record to a line of this process's journal.
+// Owns the way from an event to a line of this process's journal.
 #pragma once
 
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <unistd.h>
 
 #include "actors/ports.hpp"
 #include "runtime/store/journal.hpp"
+#include "runtime/telemetry/process_identity.hpp"
 
 namespace prime {
 
@@ -22,7 +25,7 @@ class RecordJournal final : public JournalPort {
   RecordJournal(RecordJournal&&) noexcept;
   RecordJournal& operator=(RecordJournal&&) noexcept;
   ~RecordJournal() override;
-  void append(const Record& record) override;
+  void append(const JournalEvent& event) override;
 
  private:
   struct Kept;
@@ -30,9 +33,22 @@ class RecordJournal final : public JournalPort {
   std::unique_ptr<Kept> kept_;
 };
 
-/// The record that each process begins with: who it is, and on which machine (telemetry/process_identity).
-Record process_started(const std::string& role, const std::string& run);
-/// The record that each process ends with.
-Record process_ended(const Result<void>& outcome);
+/// The event that each process begins with: who it is, and on which machine (telemetry/process_identity).
+template <class Started>
+Started process_started(const std::string& role, const std::string& run) {
+  const auto self = telemetry::identify(::getpid());
+  Started event;
+  event.pid = static_cast<std::uint32_t>(self.pid);
+  event.start_ticks = self.start_ticks;
+  event.boot_id = self.place.boot;
+  event.pid_namespace = self.place.pid_namespace;
+  event.host = self.place.host;
+  event.role = role;
+  event.run = run;
+  event.protocol = PROTOCOL_VERSION;
+  return event;
+}
+/// The event that each process ends with.
+events::ProcessEnded process_ended(const Result<void>& outcome);
 
 }  // namespace prime

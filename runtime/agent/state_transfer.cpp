@@ -8,6 +8,7 @@
 
 #include "actors/checkpoint_server/recovery_machine.hpp"
 #include "kernels/digest/digest.hpp"
+#include "runtime/agent/reason_log.hpp"
 
 namespace prime {
 namespace {
@@ -164,6 +165,7 @@ class Fetcher {
   recovery::Effect decide(const recovery::Event& event) {
     auto transition = recovery::step(std::move(state_), event);
     state_ = std::move(transition.state);
+    if (log_ && !transition.reason.empty()) log_(transition.reason);
     return std::move(transition.effect);
   }
   template <class Event>
@@ -194,6 +196,7 @@ class Fetcher {
   }
 
   recovery::State state_;
+  std::function<void(const std::string&)> log_ = reason_log("state fetch");
   OuterState::Incoming into_;
   StateCounters counters_;
 };

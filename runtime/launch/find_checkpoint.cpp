@@ -11,7 +11,7 @@
 #include "runtime/manifest/continuation.hpp"
 #include "runtime/manifest/load.hpp"
 #include "runtime/store/journal.hpp"
-#include "runtime/telemetry/journal_fields.hpp"
+#include "runtime/telemetry/event_json.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/run_observer.hpp"
 
@@ -36,14 +36,15 @@ Result<Lineage> lineage_of(const fs::path& run) {
   Lineage lineage;
   auto& [standing, undone, undone_revisions] = lineage;
   PRIME_CHECK(store::JournalReader{telemetry::coordinator_journal(run)}.read_to_end([&](const store::JournalLine& line) {
-    const auto revision = telemetry::count_field(line.fields, "revision").value_or(0);
-    const auto digest = telemetry::text_field(line.fields, "digest").value_or("");
-    if (line.event == "outer_step_committed") {
-      standing[revision] = digest;
+    const auto event = telemetry::read_event(JournalWriter::Coordinator, line);
+    if (!event || !*event) return;
+    if (const auto* done = std::get_if<events::OuterStepCommitted>(&**event)) {
+      const auto digest = to_string(done->digest);
+      standing[done->revision.value] = digest;
       undone.erase(digest);
-      undone_revisions.erase(revision);
-    } else if (line.event == "rolled_back") {
-      for (auto void_one = standing.upper_bound(revision); void_one != standing.end(); void_one = standing.erase(void_one)) {
+      undone_revisions.erase(done->revision.value);
+    } else if (const auto* back = std::get_if<events::RolledBack>(&**event)) {
+      for (auto void_one = standing.upper_bound(back->revision.value); void_one != standing.end(); void_one = standing.erase(void_one)) {
         undone.insert(void_one->second);
         undone_revisions.insert(void_one->first);
       }

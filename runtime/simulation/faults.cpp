@@ -43,7 +43,7 @@ void Swarm::strike(const Fault& fault, std::optional<std::size_t> victim) {
   if (hosts_.empty()) return;
   if (!victim || random_.chance(0.3)) victim = random_.below(hosts_.size());
   trace("fault", std::string{to_string(fault.kind)}, hosts_[*victim].machine.options.hello.name);
-  probe("fault " + std::string{to_string(fault.kind)});
+  probe(probe_of(fault.kind));
   switch (fault.kind) {
     case FaultKind::Kill: return kill(*victim, random_.chance(0.3));
     case FaultKind::Pause: return pause(*victim, fault.hold);
@@ -110,7 +110,7 @@ std::size_t Swarm::join(const PeerSpec& spec, const std::optional<Model>& checkp
   auto started = peer::start(std::move(options), host.clock.read(now_));
   host.machine = std::move(started.state);
   watch_silence(now_, host);
-  probe("peer phase greeting");
+  probe(probe_of(peer::Phase::Greeting));
   trace(host.machine.options.hello.name, "start", started.reason);
   if (!coordinator_alive_ || coordinator_isolated_ || outcome_.over) {
     host.up_open = host.down_open = false;
@@ -200,12 +200,12 @@ void Swarm::part(Duration hold) {
 }
 
 void Swarm::heal(const std::vector<std::size_t>& minority, Revision parted_at, const std::vector<Revision>& held) {
-  if (grid_.run.revision.value > parted_at.value + 1) probe("the majority went on");
+  if (grid_.run.revision.value > parted_at.value + 1) probe(WorldProbe::MajorityWentOn);
   for (std::size_t k = 0; k < minority.size(); ++k) {
     auto& host = hosts_[minority[k]];
     host.parted = false;
     if (host.machine.revision != held[k]) violate("LAW-5 " + host.machine.options.hello.name + " made a step on its own side");
-    else probe(host.alive ? "the minority stood still until it was healed" : "the minority gave up and saved");
+    else probe(host.alive ? WorldProbe::MinorityStoodStill : WorldProbe::MinorityGaveUp);
   }
 }
 
@@ -226,8 +226,8 @@ Clock Swarm::new_clock() {
   const auto skew = scenario_.clock_skew;
   const auto drift = static_cast<std::uint64_t>(scenario_.clock_drift);
   const Clock clock{clocks_.between(-skew, skew), static_cast<std::int64_t>(clocks_.between(0, 2 * drift)) - scenario_.clock_drift};
-  if (clock.ahead > skew / 2) probe("a clock is ahead");
-  if (clock.ahead < -skew / 2) probe("a clock is behind");
+  if (clock.ahead > skew / 2) probe(WorldProbe::ClockAhead);
+  if (clock.ahead < -skew / 2) probe(WorldProbe::ClockBehind);
   return clock;
 }
 
@@ -260,7 +260,7 @@ void Swarm::restart_coordinator() {
   coordinator_clock_ = new_clock();
   const auto now = coordinator_clock_.read(now_);
   grid_ = kept_ ? coordinator::restore_grid(scenario_.options, *kept_, now) : coordinator::initial_grid(scenario_.options, now);
-  probe(std::string{"restarted while "} + (kept_ ? std::string{to_string(kept_->phase)} : "nothing was decided"));
+  probe(probe_of_restart(kept_ ? std::optional{kept_->phase} : std::nullopt));
   trace("coordinator", "restart", "from revision " + std::to_string(grid_.run.revision.value));
   for (std::uint32_t shard = 0; shard < oracles_.size(); ++shard)
     oracles_[shard].coordinator_restarted(oracles_.size() == 1 ? grid_.run : column(shard), now_);

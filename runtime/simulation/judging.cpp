@@ -65,29 +65,34 @@ coordinator::State Swarm::column(std::uint32_t shard) const {
   return seen;
 }
 
-Record Swarm::column(const Record& record, std::uint32_t shard) const {
-  auto own = record;
-  for (auto& [key, value] : own.fields) {
-    if (auto* ids = std::get_if<std::vector<std::string>>(&value); ids != nullptr && key == "contributors")
-      for (auto& id : *ids) id = to_string(mate(*parse_peer_id(id), shard));
-    if (auto* digest = std::get_if<std::string>(&value); digest != nullptr && key == "digest")
-      if (const auto parts = grid_.parts.find(*parse_digest(*digest)); parts != grid_.parts.end())
-        *digest = to_string(parts->second[shard]);
+JournalEvent Swarm::column(const JournalEvent& event, std::uint32_t shard) const {
+  auto own = event;
+  const auto part = [&](Digest& digest) {
+    if (const auto parts = grid_.parts.find(digest); parts != grid_.parts.end()) digest = parts->second[shard];
+  };
+  if (auto* done = std::get_if<events::OuterStepCommitted>(&own)) {
+    for (auto& id : done->contributors) id = mate(id, shard);
+    part(done->digest);
   }
+  if (auto* back = std::get_if<events::RolledBack>(&own)) part(back->digest);
   return own;
+}
+
+/// Of an event about one peer of a replica: which.
+std::optional<std::uint32_t> shard_of(const JournalEvent& event) {
+  return std::visit(
+      [](const auto& e) -> std::optional<std::uint32_t> {
+        if constexpr (requires { e.who; }) return e.who.replica.empty() ? std::nullopt : std::optional{e.who.shard};
+        else return std::nullopt;
+      },
+      event);
 }
 
 std::vector<coordinator::Effect> Swarm::column(const std::vector<coordinator::Effect>& effects, std::uint32_t shard) const {
   std::vector<coordinator::Effect> seen;
-  const auto is_of_another = [&](const Record& record) {
-    return std::any_of(record.fields.begin(), record.fields.end(), [&](const auto& field) {
-      const auto* number = std::get_if<std::uint64_t>(&field.second);
-      return field.first == "shard" && number != nullptr && *number != shard;
-    });
-  };
   for (const auto& effect : effects) {
-    if (const auto* record = std::get_if<Record>(&effect)) {
-      if (!is_of_another(*record)) seen.emplace_back(column(*record, shard));
+    if (const auto* event = std::get_if<JournalEvent>(&effect)) {
+      if (shard_of(*event).value_or(shard) == shard) seen.emplace_back(column(*event, shard));
     } else if (const auto* send = std::get_if<coordinator::Send>(&effect)) {
       if (const auto to = index_of(send->to); to && hosts_[*to].spec.shard == shard) seen.push_back(effect);
     } else {
@@ -115,9 +120,13 @@ void Swarm::judge_coordinator(const coordinator::Event& event, const std::vector
 // The end -------------------------------------------------------------------------------------------------------------------
 
 /// A run is not given up while somebody who holds its state looks for it (SIM-11).
-void Swarm::judge_given_up(const Error& cause) {
+void Swarm::judge_given_up() {
   judge_restoring();
-  if (!cause.detail.starts_with("the last peer")) return;
+  const auto& run = grid_.run;
+  const bool nobody_holds_it =
+      run.view.members.empty() && !run.restoring && run.has_trained() &&
+      std::ranges::none_of(run.peers, [](const auto& entry) { return entry.second.seat == coordinator::Seat::CaughtUp; });
+  if (!nobody_holds_it) return;
   const auto looks_for_it = [&](const Host& host) {
     return host.alive && !host.paused && host.machine.revision == grid_.run.revision && host.machine.phase != peer::Phase::Leaving &&
            host.machine.phase != peer::Phase::Saving && oracle_of(host).is_member_until_now(host.id);
@@ -161,7 +170,7 @@ void Swarm::judge_ended(const Host& host, const peer::End& end) {
   if (lost && !host.gave_up_saving && !(host.checkpoint && host.checkpoint->revision == host.model.revision))
     violate("LAW-8 " + host.machine.options.hello.name + " lost the coordinator and saved nothing");
   if (!host.gave_up_saving || (end.cause && peer::joins_anew(*end.cause))) return;
-  probe("a state could not be saved");
+  probe(probe_of(WorldProbe::StateNotSaved));
   const auto tried = host.clock.read(now_) - host.machine.ending->since;
   if (tried < SAVE_RETRY) violate("SIM-15 " + host.machine.options.hello.name + " gives up saving after " + format_duration(tried));
 }

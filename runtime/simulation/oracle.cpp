@@ -1,6 +1,7 @@
 #include "runtime/simulation/oracle.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace prime::sim {
 namespace {
@@ -8,11 +9,11 @@ namespace {
 /// In a larger swarm a change of a seat that changes no view is seen with the coordinator's next tick.
 constexpr std::size_t WATCHED_AFTER_EVERY_EVENT = 64;
 
-template <class T>
-const T* field(const Record& record, std::string_view key) {
-  for (const auto& [name, value] : record.fields)
-    if (name == key) return std::get_if<T>(&value);
-  return nullptr;
+/// Among the effects, an event of that kind.
+template <class Event>
+const Event* journaled(const coordinator::Effect& effect) {
+  const auto* event = std::get_if<JournalEvent>(&effect);
+  return event != nullptr ? std::get_if<Event>(event) : nullptr;
 }
 
 template <class Text>
@@ -49,16 +50,16 @@ void Oracle::coordinator_stepped(const coordinator::Event& event, const coordina
   }
   if (over_) expect(effects.empty(), "SIM-9", "something was decided after the end");
   bool end_is_journaled = false;
+  reduce_overdue_ = std::ranges::any_of(effects, [](const auto& effect) {
+    const auto* aborted = journaled<events::OuterStepAborted>(effect);
+    return aborted != nullptr && aborted->cause == AbortCause::DeadlinePassed;
+  });
   for (const auto& effect : effects) {
-    if (const auto* record = std::get_if<Record>(&effect)) {
-      if (record->event == "outer_step_committed") committed(*record, state);
-      if (record->event == "rolled_back") rolled_back(*record, state);
-      if (record->event == "run_done" || record->event == "run_stopped" || record->event == "run_failed") {
-        expect(record->durable, "LAW-8", "the end of the run is not durable");
-        end_is_journaled = true;
-      }
-      if (record->event == "final_report") reported_ = true;
-    }
+    if (const auto* done = journaled<events::OuterStepCommitted>(effect)) committed(*done, state);
+    if (const auto* back = journaled<events::RolledBack>(effect)) rolled_back(*back, state);
+    end_is_journaled = end_is_journaled || journaled<events::RunDone>(effect) != nullptr ||
+                       journaled<events::RunStopped>(effect) != nullptr || journaled<events::RunFailed>(effect) != nullptr;
+    if (journaled<events::FinalReport>(effect) != nullptr) reported_ = true;
     if (const auto* send = std::get_if<coordinator::Send>(&effect)) sent(*send, state);
     if (const auto* finish = std::get_if<coordinator::Finish>(&effect)) {
       expect(finish->cause || reported_, "SIM-10", "the run is done without its final report");
@@ -76,9 +77,8 @@ void Oracle::note_losses(const coordinator::State& state, const std::vector<coor
     if (!state.peers.contains(id)) gone.insert(id);
   auto members = ids_of_members_.size();
   for (const auto& effect : effects) {
-    const auto* record = std::get_if<Record>(&effect);
-    const auto* name = record != nullptr && record->event == "peer_left" ? field<std::string>(*record, "peer") : nullptr;
-    if (name == nullptr || std::erase_if(gone, [&](PeerId id) { return to_string(id) == *name; }) == 0) continue;
+    const auto* left = journaled<events::PeerLeft>(effect);
+    if (left == nullptr || gone.erase(left->who.peer) == 0) continue;
     --members;
     members_before_losses_ -= std::min<std::size_t>(members_before_losses_, 1);
     if (pause_) pause_->first -= std::min<std::size_t>(pause_->first, 1);
@@ -172,7 +172,8 @@ void Oracle::dismissed(PeerId to, const Error& cause) {
          " is sent away for ", cause);
   expect(!accused(ErrorName::FetchFailed), "SIM-7", to, " is sent away although there were donors");
   expect(!accused(ErrorName::ParityBroken) || parity_may_break_, "SIM-7", to, " is sent away for ", cause);
-  if (accused(ErrorName::DeadlineExceeded) && cause.detail.starts_with("not ready"))
+  // Of a member it is that it was not ready in time, or that it has not voted: then the deadline of the reduce passed just now.
+  if (accused(ErrorName::DeadlineExceeded) && is_member_until_now(to) && !reduce_overdue_)
     expect(now_ - begun_at_[to] >= options_.deadline, "SIM-7", to, " is called slow before the deadline");
 }
 
@@ -230,18 +231,12 @@ void Oracle::reduce_started(StartReduce message, const coordinator::State& state
   expect(message.next_sample >= free, "SIM-5", "the cursor is behind what was handed out");
 }
 
-void Oracle::committed(const Record& record, const coordinator::State& state) {
-  const auto* revision = field<std::uint64_t>(record, "revision");
-  const auto* digest_text = field<std::string>(record, "digest");
-  const auto* contributors = field<std::vector<std::string>>(record, "contributors");
-  const auto* weight = field<std::uint64_t>(record, "weight");
-  if (revision == nullptr || digest_text == nullptr || contributors == nullptr || weight == nullptr || reduces_.empty())
-    return expect(false, "LAW-8", "the record of a commit is incomplete");
-  expect(record.durable, "LAW-8", "a commit is not durable");
-  const auto digest = parse_digest(*digest_text).value_or(Digest{});
+void Oracle::committed(const events::OuterStepCommitted& done, const coordinator::State& state) {
+  if (reduces_.empty()) return expect(false, "LAW-2", "a commit without a reduce");
+  const auto& [revision, digest] = std::tie(done.revision, done.digest);
   const auto& [op, reduce] = *reduces_.rbegin();
   const auto newest = journal_.empty() ? Revision{} : journal_.rbegin()->first;
-  expect(*revision == newest.value + 1, "SIM-1", "revision ", *revision, " is committed after ", newest.value);
+  expect(revision == newest.next(), "SIM-1", "revision ", revision.value, " is committed after ", newest.value);
   expect(!aborted_.contains(op), "LAW-2", "operation ", op, " is committed after its abort");
   const auto& votes = votes_[op];
   for (const auto& member : reduce.view.members) {
@@ -249,29 +244,25 @@ void Oracle::committed(const Record& record, const coordinator::State& state) {
     const auto vote = votes.find(member.id);
     expect(vote != votes.end() && vote->second == digest, "LAW-2", "committed without the vote of ", member.name);
   }
-  check_mean(reduce, *contributors, *weight, digest);
-  journal_[Revision{*revision}] = digest;
-  committed_[op] = Commit{op, reduce.step, Revision{*revision}, digest};
+  check_mean(reduce, done.contributors, done.weight, digest);
+  journal_[revision] = digest;
+  committed_[op] = Commit{op, reduce.step, revision, digest};
   next_free_sample_ = reduce.next_sample;
   for (const auto& contribution : reduce.contributions) {
     if (contribution.weight == 0) continue;
     auto& begin = begun_.at(contribution.peer);
     begin.contribute = false;  // what it did is in: it weighs nothing before it begins anew
-    consumed_.emplace(begin.first_sample, Revision{*revision});
+    consumed_.emplace(begin.first_sample, revision);
   }
 }
 
 /// Everything after that revision never was; who held it is known by an id that never comes back.
-void Oracle::rolled_back(const Record& record, const coordinator::State& state) {
-  const auto* revision = field<std::uint64_t>(record, "revision");
-  const auto* digest = field<std::string>(record, "digest");
-  if (revision == nullptr || digest == nullptr) return expect(false, "LAW-8", "the record of a rollback is incomplete");
-  expect(record.durable, "LAW-8", "a rollback is not durable");
-  const Revision to{*revision};
+void Oracle::rolled_back(const events::RolledBack& back, const coordinator::State& state) {
+  const auto to = back.revision;
   const auto committed = journal_.find(to);
   if (committed == journal_.end() || !reference_.contains(to)) return expect(false, "SIM-13", "rolled back to what was never committed");
   expect(to.value % options_.checkpoint_every == 0, "SIM-13", "rolled back to revision ", to.value, ", which nobody saved");
-  expect(committed->second == parse_digest(*digest), "SIM-13", "rolled back to other bits than those of revision ", to.value);
+  expect(committed->second == back.digest, "SIM-13", "rolled back to other bits than those of revision ", to.value);
   expect(state.cursor == reference_.at(to).cursor, "SIM-13", "the data cursor is not that of revision ", to.value);
   journal_.erase(journal_.upper_bound(to), journal_.end());
   reference_.erase(reference_.upper_bound(to), reference_.end());
@@ -280,8 +271,7 @@ void Oracle::rolled_back(const Record& record, const coordinator::State& state) 
   for (const auto& [id, epoch] : peer_epochs_) void_.insert(id);
 }
 
-void Oracle::check_mean(const StartReduce& reduce, const std::vector<std::string>& contributors, std::uint64_t weight,
-                        const Digest& digest) {
+void Oracle::check_mean(const StartReduce& reduce, const std::vector<PeerId>& contributors, std::uint64_t weight, const Digest& digest) {
   if (reference_.empty()) {
     // The founder: whatever initial state leads to this result is the one; there must be exactly one among those brought along.
     std::vector<Model> candidates;
@@ -294,12 +284,12 @@ void Oracle::check_mean(const StartReduce& reduce, const std::vector<std::string
     }
     return expect(!reference_.empty(), "LAW-4", "the first commit is no mean over any founder's state");
   }
-  const std::unordered_set<std::string> named(contributors.begin(), contributors.end());
+  const std::unordered_set<PeerId> named(contributors.begin(), contributors.end());
   const auto& base = reference_.rbegin()->second;
   Numbers sum{};
   std::uint64_t total = 0;
   for (const auto& member : reduce.view.members) {  // rank order
-    if (!named.contains(to_string(member.id))) continue;
+    if (!named.contains(member.id)) continue;
     const auto& begin = begun_.at(member.id);
     const auto gradient = pseudo_gradient(member.id, begin.step, reference_.at(bases_.at(member.id)), begin.first_sample);
     const auto own = weigh_(member.id, begin.step);

@@ -75,9 +75,9 @@ class Oracle {
   void dismissed(PeerId to, const Error& cause);
   void begun(PeerId to, const BeginStep& message);
   void reduce_started(StartReduce message, const coordinator::State& state);
-  void committed(const Record& record, const coordinator::State& state);
-  void rolled_back(const Record& record, const coordinator::State& state);
-  void check_mean(const StartReduce& reduce, const std::vector<std::string>& contributors, std::uint64_t weight, const Digest& digest);
+  void committed(const events::OuterStepCommitted& done, const coordinator::State& state);
+  void rolled_back(const events::RolledBack& back, const coordinator::State& state);
+  void check_mean(const StartReduce& reduce, const std::vector<PeerId>& contributors, std::uint64_t weight, const Digest& digest);
   void check_membership(const coordinator::State& state, bool all_seats);
   void note_losses(const coordinator::State& state, const std::vector<coordinator::Effect>& effects);
   void check_seats(const coordinator::State& state);
@@ -119,6 +119,7 @@ class Oracle {
   Instant now_{};
   bool parity_may_break_ = false;
   bool over_ = false;
+  bool reduce_overdue_ = false;  ///< by this event
 };
 
 }  // namespace prime::sim

@@ -67,10 +67,20 @@ class MapReader {
     const auto meant = manifest::nearest(node.text, words);
     const auto name = std::string{manifest::last_key(key.path)};
     auto hint = "for example `" + name + ": " + key.example + "`";
-    if (meant && *meant != node.text) hint = "did you mean `" + std::string{*meant} + "`?";
+    if (meant && *meant != node.text) hint = "did you mean " + near_ones(node.text, words) + "?";
     else if (meant) hint = "write `" + name + ": [" + node.text + "]`";
     report_.add(ErrorName::ManifestValue, node.place, "`" + prefix_ + key.path + "` must be " + key.expected + ", found " + shown(node),
                 std::move(hint));
+  }
+
+  /// The nearest three at most: "`a`, `b` or `c`".
+  static std::string near_ones(const std::string& word, std::vector<std::string_view> words) {
+    std::vector<std::string> found;
+    for (auto meant = manifest::nearest(word, words); meant && found.size() < 3; meant = manifest::nearest(word, words)) {
+      found.emplace_back(*meant);
+      std::erase(words, *meant);
+    }
+    return listed(found);
   }
 
   [[nodiscard]] std::string hint_for(const std::string& section, const std::string& word) const {

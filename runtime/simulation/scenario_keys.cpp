@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "runtime/manifest/text_rules.hpp"
+#include "runtime/simulation/probes.hpp"
 #include "runtime/simulation/simulate.hpp"
 
 namespace prime::sim {
@@ -29,12 +30,6 @@ std::optional<Range<T>> parse_range(std::string_view text, Parse parse) {
   const std::optional<T> high = dots == std::string_view::npos ? low : parse(text.substr(dots + 2));
   if (!low || !high || *low > *high) return std::nullopt;
   return Range<T>{*low, *high};
-}
-
-std::string listed(const std::vector<std::string>& words) {
-  std::string text;
-  for (std::size_t i = 0; i < words.size(); ++i) text += (i == 0 ? "`" : i + 1 == words.size() ? " or `" : ", `") + words[i] + "`";
-  return text;
 }
 
 std::string json_list(const std::vector<std::string>& words) {
@@ -283,9 +278,11 @@ void add_faults_and_claims(std::vector<Key<ScenarioFile>>& t) {
       "how a run may end: done, coordinator_killed, or an error's name; one that ends otherwise, with no fewer peers, has failed [any]",
       "a list of `" + std::string{END_DONE} + "`, `" + std::string{END_COORDINATOR_KILLED} + "` and names of errors", "[done]", end_words(),
       [](auto& f) -> auto& { return f.ends; }));
-  t.push_back(texts(
+  auto reaches = texts(
       "reaches", "branches that a few seeds together must take; `primectl simulate -o json` lists those that were (`probes_hit`)",
-      "a list of at most " + std::to_string(MAX_TEXTS) + " texts", "[fault kill]", {}, [](auto& f) -> auto& { return f.reaches; }));
+      "a list of names of probes, such as `fault kill`", "[fault kill]", probe_names(), [](auto& f) -> auto& { return f.reaches; });
+  reaches.schema = probe_schema();
+  t.push_back(std::move(reaches));
 }
 
 std::vector<std::string> kind_words() {
@@ -300,7 +297,7 @@ constexpr auto FIRST_PHASE = peer::Phase::Seating;
 std::vector<std::string> phase_words() {
   std::vector<std::string> words;
   for (auto phase = FIRST_PHASE; phase != peer::Phase::Over; phase = static_cast<peer::Phase>(static_cast<int>(phase) + 1))
-    words.emplace_back(peer::to_string(phase));
+    words.emplace_back(to_string(phase));
   return words;
 }
 
@@ -354,6 +351,12 @@ std::vector<Key<FaultPlan>> build_faults() {
 }
 
 }  // namespace
+
+std::string listed(const std::vector<std::string>& words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) text += (i == 0 ? "`" : i + 1 == words.size() ? " or `" : ", `") + words[i] + "`";
+  return text;
+}
 
 std::string word_of(FaultKind kind) {
   std::string word{to_string(kind)};

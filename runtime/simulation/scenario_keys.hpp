@@ -30,6 +30,8 @@ const std::vector<Key<ScenarioFile>>& scenario_keys();
 /// Of one item of `faults`.
 const std::vector<Key<FaultPlan>>& fault_keys();
 
+/// "`a`, `b` or `c`"
+std::string listed(const std::vector<std::string>& words);
 /// "kill_trainer", as files write it.
 std::string word_of(FaultKind kind);
 

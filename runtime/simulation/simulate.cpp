@@ -5,8 +5,9 @@
 namespace prime::sim {
 namespace {
 
-std::uint64_t count(const std::vector<Record>& journal, std::string_view event) {
-  return static_cast<std::uint64_t>(std::count_if(journal.begin(), journal.end(), [&](const Record& r) { return r.event == event; }));
+template <class Event>
+std::uint64_t count(const std::vector<JournalEvent>& journal) {
+  return static_cast<std::uint64_t>(std::ranges::count_if(journal, [](const auto& event) { return std::holds_alternative<Event>(event); }));
 }
 
 std::string end_of(const Outcome& outcome) {
@@ -26,8 +27,8 @@ Result<Summary> simulate(const ScenarioFile& file, std::uint64_t seed, std::opti
   Swarm swarm{std::move(scenario), summary.probes};
   auto outcome = swarm.run();
   summary.end = end_of(outcome);
-  summary.outer_steps_committed = count(swarm.journal(), "outer_step_committed");
-  summary.aborted = count(swarm.journal(), "outer_step_aborted");
+  summary.outer_steps_committed = count<events::OuterStepCommitted>(swarm.journal());
+  summary.aborted = count<events::OuterStepAborted>(swarm.journal());
   summary.took = outcome.took;
   summary.joins = std::move(outcome.joins);
   std::sort(summary.joins.begin(), summary.joins.end());

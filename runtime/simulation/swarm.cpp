@@ -20,73 +20,41 @@ std::uint64_t hash_text(std::uint64_t hash, const std::string& text) {
   return mix(hash ^ text.size());
 }
 
-/// Names by type, so that a new alternative must be named here.
-struct NameOf {
-  const char* operator()(const Hello&) const { return "Hello"; }
-  const char* operator()(const Seated&) const { return "Seated"; }
-  const char* operator()(const Fetched&) const { return "Fetched"; }
-  const char* operator()(const FetchFailed&) const { return "FetchFailed"; }
-  const char* operator()(const Ready&) const { return "Ready"; }
-  const char* operator()(const Vote&) const { return "Vote"; }
-  const char* operator()(const ReduceFailed&) const { return "ReduceFailed"; }
-  const char* operator()(const InDoubt&) const { return "InDoubt"; }
-  const char* operator()(const Heartbeat&) const { return "Heartbeat"; }
-  const char* operator()(const Deathrattle&) const { return "Deathrattle"; }
-  const char* operator()(const StateSaved&) const { return "StateSaved"; }
-  const char* operator()(const FinalReport&) const { return "FinalReport"; }
-  const char* operator()(const Welcome&) const { return "Welcome"; }
-  const char* operator()(const Dismissed&) const { return "Dismissed"; }
-  const char* operator()(const FetchState&) const { return "FetchState"; }
-  const char* operator()(const BeginStep&) const { return "BeginStep"; }
-  const char* operator()(const StartReduce&) const { return "StartReduce"; }
-  const char* operator()(const Abort&) const { return "Abort"; }
-  const char* operator()(const Commit&) const { return "Commit"; }
-  const char* operator()(const RunDone&) const { return "RunDone"; }
-  const char* operator()(const HeartbeatSeen&) const { return "HeartbeatSeen"; }
-  const char* operator()(const MeasureLink&) const { return "MeasureLink"; }
-  const char* operator()(const LinkMeasured&) const { return "LinkMeasured"; }
-  const char* operator()(const LaneRelayed&) const { return "LaneRelayed"; }
-  const char* operator()(const TrainerRestarted&) const { return "TrainerRestarted"; }
-  const char* operator()(const Coordinators&) const { return "Coordinators"; }
-  const char* operator()(const ReplicaLacks&) const { return "ReplicaLacks"; }
-  const char* operator()(const coordinator::Received& e) const { return std::visit(*this, e.message); }
-  const char* operator()(const coordinator::ConnectionLost&) const { return "ConnectionLost"; }
-  const char* operator()(const coordinator::StopRequested&) const { return "StopRequested"; }
-  const char* operator()(const coordinator::Tick&) const { return "Tick"; }
-  const char* operator()(const peer::FromCoordinator& e) const { return std::visit(*this, e); }
-  const char* operator()(const peer::CoordinatorLost&) const { return "CoordinatorLost"; }
-  const char* operator()(const peer::CoordinatorBack&) const { return "CoordinatorBack"; }
-  const char* operator()(const peer::RedialFailed&) const { return "RedialFailed"; }
-  const char* operator()(const peer::Configured&) const { return "Configured"; }
-  const char* operator()(const peer::TrainerBound&) const { return "TrainerBound"; }
-  const char* operator()(const peer::TrainerContributed&) const { return "TrainerContributed"; }
-  const char* operator()(const peer::TrainerRestarting&) const { return "TrainerRestarting"; }
-  const char* operator()(const peer::TrainerGaveUp&) const { return "TrainerGaveUp"; }
-  const char* operator()(const peer::TrainerLeft&) const { return "TrainerLeft"; }
-  const char* operator()(const peer::TrainerFinal&) const { return "TrainerFinal"; }
-  const char* operator()(const peer::SaveEnded&) const { return "SaveEnded"; }
-  const char* operator()(const peer::ReduceEnded&) const { return "ReduceEnded"; }
-  const char* operator()(const peer::FetchEnded&) const { return "FetchEnded"; }
-  const char* operator()(const peer::Progress&) const { return "Progress"; }
-  const char* operator()(const peer::MeasureEnded&) const { return "MeasureEnded"; }
-  const char* operator()(const peer::WayChanged&) const { return "WayChanged"; }
-  const char* operator()(const peer::LeaveRequested&) const { return "LeaveRequested"; }
-  const char* operator()(const peer::Tick&) const { return "Tick"; }
+/// The fields of an event, as a trace shows them.
+struct Telling {
+  std::string& text;
+
+  template <class T>
+  void operator()(std::string_view key, const T& value) const {
+    if constexpr (requires { value.has_value(); }) {
+      if (value) (*this)(key, *value);
+    } else {
+      text += " " + std::string{key} + "=" + said(value);
+    }
+  }
+  void operator()(std::string_view, const Who& who) const { text += " peer=" + who.name; }
+
+  static std::string said(const std::string& value) { return value; }
+  static std::string said(const Cause& value) { return value.text; }
+  static std::string said(Duration value) { return format_duration(value); }
+  template <class T>
+  static std::string said(const std::vector<T>& list) {
+    std::string all;
+    for (const auto& item : list) all += (all.empty() ? "" : ",") + said(item);
+    return all;
+  }
+  template <class T>
+  static std::string said(const T& value) {
+    if constexpr (std::is_arithmetic_v<T>) return std::to_string(value);
+    else if constexpr (requires { to_string(value); }) return std::string{to_string(value)};
+    else return std::to_string(value.value);
+  }
 };
 
-template <class Event>
-std::string kind(const Event& event) {
-  return std::visit(NameOf{}, event);
-}
-
-const char* name_of(coordinator::Phase phase) {
-  static constexpr const char* NAMES[] = {"Waiting", "Training", "Reducing", "Finishing", "Over"};
-  return NAMES[static_cast<std::size_t>(phase)];
-}
-
-const char* name_of(coordinator::Seat seat) {
-  static constexpr const char* NAMES[] = {"Greeted", "Seated", "Fetching", "CaughtUp", "Member"};
-  return NAMES[static_cast<std::size_t>(seat)];
+std::string text_of(const JournalEvent& event) {
+  std::string text;
+  std::visit([&](const auto& e) { for_each_field(e, Telling{text}); }, event);
+  return text;
 }
 
 }  // namespace
@@ -238,10 +206,10 @@ void Swarm::fence(PeerId peer) {
 void Swarm::coordinator_finished(const coordinator::Finish& finish) {
   outcome_.over = true;
   outcome_.cause = finish.cause;
-  if (finish.cause && finish.cause->name == ErrorName::TooFewPeers) judge_given_up(*finish.cause);
+  if (finish.cause && finish.cause->name == ErrorName::TooFewPeers) judge_given_up();
   for (std::uint32_t shard = 0; shard < scenario_.options.shards && !finish.cause; ++shard)
     if (!is_on_a_disk(grid_.run.revision, shard)) violate("SIM-14 the run is done and its final state is on no disk");
-  probe(finish.cause ? "end: " + std::string{info(finish.cause->name).name} : "end: done");
+  probe(probe_of_end(finish.cause));
   for (std::size_t i = 0; i < hosts_.size(); ++i)
     post_lost(i, "the coordinator ended", std::max(Duration{1ms}, hosts_[i].down_last - now_));
 }
@@ -264,50 +232,51 @@ void Swarm::step_coordinator(const coordinator::Event& event) {
   grid_ = std::move(transition.state);
   judge_coordinator(event, transition.effects);
   if (grid_.run.phase != phase) {
-    probe(std::string{"coordinator phase "} + name_of(grid_.run.phase));
+    probe(probe_of(grid_.run.phase));
     if (phase == coordinator::Phase::Waiting && grid_.run.phase == coordinator::Phase::Training && grid_.run.revision > Revision{})
-      probe("below the minimum, and recovered");
+      probe(WorldProbe::RecoveredFromBelowMinimum);
   }
   if (const auto& first = oracles_.front(); first.seats_changed())
     for (const auto& seen : first.seats()) {
-      probe(std::string{"seat "} + name_of(seen.seat));
-      if (seen.overtaken) probe("a fetch was overtaken by a commit");
+      probe(probe_of(seen.seat));
+      if (seen.overtaken) probe(WorldProbe::FetchOvertaken);
     }
   if (!transition.reason.empty()) {
     const auto* received = std::get_if<coordinator::Received>(&event);
     const auto sender = received != nullptr ? index_of(received->from) : std::nullopt;
-    trace("coordinator", kind(event) + (sender ? " of " + hosts_[*sender].machine.options.hello.name : ""), transition.reason);
-    if (transition.reason.find("peer-") == std::string::npos) probe("reason: " + transition.reason.substr(0, transition.reason.find(':')));
+    trace("coordinator", kind_of(event) + (sender ? " of " + hosts_[*sender].machine.options.hello.name : ""), transition.reason);
   }
   const bool decided = std::any_of(transition.effects.begin(), transition.effects.end(),
                                    [](const auto& effect) { return std::holds_alternative<coordinator::Keep>(effect); });
   const auto dies = decided ? std::exchange(dies_deciding_, std::nullopt) : std::nullopt;
   if (dies) {
-    probe("the coordinator dies before anybody hears of its decision");
+    probe(WorldProbe::CoordinatorDiesDeciding);
     std::erase_if(transition.effects, [](const auto& effect) {
-      return !std::holds_alternative<coordinator::Keep>(effect) && !std::holds_alternative<Record>(effect);
+      return std::holds_alternative<coordinator::Send>(effect) || std::holds_alternative<coordinator::Fence>(effect) ||
+             std::holds_alternative<coordinator::Finish>(effect);
     });
   }
   for (auto& effect : transition.effects)
     std::visit(overloaded{
                    [&](coordinator::Keep& keep) { kept_ = std::move(keep.snapshot); },
-                   [&](Record& record) {
-                     probe((grid_.run.options.shards > 1 ? "sharded record " : "record ") + record.event);
-                     if (record.event == "state_founded" && ++founders_ > 1) probe("founded anew");
-                     std::string text;
-                     for (const auto& [key, value] : record.fields)
-                       if (const auto* s = std::get_if<std::string>(&value)) text += " " + key + "=" + *s;
-                     if (text.find("the state fetch of") != std::string::npos) probe("a reduce waits for a joiner");
-                     if (text.find("the deadline of the reduce passed") != std::string::npos) probe("the deadline of the reduce passed");
-                     trace("journal", record.event, text);
-                     journal_.push_back(std::move(record));
-                   },
+                   [&](JournalEvent& event) { journaled(std::move(event)); },
                    [&](coordinator::Send& send) { send_down(send.to, std::move(send.message)); },
                    [&](const coordinator::Fence& cut) { fence(cut.peer); },
                    [&](const coordinator::Finish& finish) { coordinator_finished(finish); },
+                   [&](Probe hit) { probe(probe_of(hit)); },
                },
                effect);
   if (dies) kill_coordinator(*dies);
+}
+
+void Swarm::journaled(JournalEvent event) {
+  const auto name = std::string{info(event).name};
+  const bool sharded = grid_.run.options.shards > 1;
+  probe(probe_of_record(name, sharded));
+  if (std::holds_alternative<events::StateFounded>(event) && ++founders_ > 1) probe(WorldProbe::FoundedAnew);
+  if (const auto* aborted = std::get_if<events::OuterStepAborted>(&event)) probe(probe_of_abort(*aborted->cause, sharded));
+  trace("journal", name, text_of(event));
+  journal_.push_back(std::move(event));
 }
 
 void Swarm::deliver(std::size_t i, peer::Event event) {
@@ -345,15 +314,15 @@ void Swarm::step_peer(std::size_t i, const peer::Event& event) {
   if (break_peers_) break_peers_(event, transition);
   host.machine = std::move(transition.state);
   const auto& name = host.machine.options.hello.name;
-  if (!transition.reason.empty()) {
-    trace(name, kind(event), transition.reason);
-    probe("peer " + kind(event) + " in " + std::string{peer::to_string(phase)} + " -> " +
-          transition.reason.substr(0, transition.reason.find(':')));
-  }
+  if (!std::holds_alternative<peer::Tick>(event)) probe(probe_of(kind_of(event), phase));
+  if (!transition.reason.empty()) trace(name, kind_of(event), transition.reason);
   oracle_of(host).peer_stepped(holding(host), transition.effects);
-  for (const auto& effect : transition.effects) carry_out(i, effect);
+  for (const auto& effect : transition.effects) {
+    if (const auto* hit = std::get_if<Probe>(&effect)) probe(probe_of(*hit, phase));
+    carry_out(i, effect);
+  }
   if (host.machine.phase != phase) {
-    probe("peer phase " + std::string{peer::to_string(host.machine.phase)});
+    probe(probe_of(host.machine.phase));
     phase_entered(i, host.machine.phase);
   }
 }
@@ -361,10 +330,10 @@ void Swarm::step_peer(std::size_t i, const peer::Event& event) {
 void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
   auto& host = hosts_[i];
   std::visit(overloaded{
-                 [&](const Record& record) {
-                   if (record.event == "state_not_saved") host.gave_up_saving = true;
-                   probe("peer record " + record.event);
+                 [&](const JournalEvent& journaled) {
+                   if (std::holds_alternative<events::StateNotSaved>(journaled)) host.gave_up_saving = true;
                  },
+                 [](Probe) {},
                  [&](const peer::Tell& tell) { send_up(i, tell.message); },
                  [&](const peer::Redial&) { redial(i); },
                  [&](const peer::StartTrainer&) { start_trainer(i); },
@@ -391,7 +360,7 @@ void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
                  [&](const peer::End& end) {
                    host.end = end;
                    judge_ended(host, end);
-                   probe(end.cause ? "peer end: " + std::string{info(end.cause->name).name} : "peer end: well");
+                   probe(probe_of_peer_end(end.cause));
                    end_process(i);
                    if (end.cause && peer::joins_anew(*end.cause))
                      rejoin(host.spec, host.checkpoint, end.cause->name == ErrorName::RolledBack);
@@ -408,7 +377,7 @@ void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
 void Swarm::rejoin(const PeerSpec& spec, const std::optional<Model>& checkpoint, bool brings_it) {
   schedule(random_.between(50ms, 500ms), [this, spec, checkpoint, brings_it] {
     if (outcome_.over) return;
-    probe("evicted peer joins anew");
+    probe(WorldProbe::JoinsAnew);
     join(spec, checkpoint, brings_it);
   });
 }

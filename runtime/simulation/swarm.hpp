@@ -17,13 +17,11 @@
 #include "actors/coordinator/grid_machine.hpp"
 #include "actors/supervisor/restart_machine.hpp"
 #include "runtime/simulation/oracle.hpp"
+#include "runtime/simulation/probes.hpp"
 #include "runtime/simulation/random.hpp"
 #include "runtime/simulation/scenario.hpp"
 
 namespace prime::sim {
-
-/// How often each branch was taken; shared by many runs to prove that the seeds reach all of them.
-using Probes = std::map<std::string, std::uint64_t>;
 
 /// A machine's monotonic clock: when it began to count, and how fast it goes, are its own.
 struct Clock {
@@ -135,7 +133,7 @@ class Swarm {
   /// Of a sharded run the peers are replicas.
   [[nodiscard]] const coordinator::State& coordinator() const { return grid_.run; }
   [[nodiscard]] const std::deque<Host>& hosts() const { return hosts_; }
-  [[nodiscard]] const std::vector<Record>& journal() const { return journal_; }
+  [[nodiscard]] const std::vector<JournalEvent>& journal() const { return journal_; }
   [[nodiscard]] Instant now() const { return now_; }
 
  private:
@@ -173,10 +171,10 @@ class Swarm {
   void note_replicas();
   [[nodiscard]] PeerId mate(PeerId peer, std::uint32_t shard) const;
   [[nodiscard]] coordinator::State column(std::uint32_t shard) const;
-  [[nodiscard]] Record column(const Record& record, std::uint32_t shard) const;
+  [[nodiscard]] JournalEvent column(const JournalEvent& event, std::uint32_t shard) const;
   [[nodiscard]] std::vector<coordinator::Effect> column(const std::vector<coordinator::Effect>& effects, std::uint32_t shard) const;
   void judge_coordinator(const coordinator::Event& event, const std::vector<coordinator::Effect>& effects);
-  void judge_given_up(const Error& cause);
+  void judge_given_up();
   [[nodiscard]] bool is_on_a_disk(Revision revision, std::uint32_t shard) const;
   void judge_saved();
   void judge_ended(const Host& host, const peer::End& end);
@@ -201,10 +199,12 @@ class Swarm {
   void fence(PeerId peer);
   void break_decisions(const coordinator::Event& event, coordinator::GridTransition& transition);
   void coordinator_finished(const coordinator::Finish& finish);
+  void journaled(JournalEvent event);
   void rejoin(const PeerSpec& spec, const std::optional<Model>& checkpoint, bool brings_it);
   void end_process(std::size_t host);
   void trace(const std::string& who, const std::string& event, const std::string& reason);
   void probe(const std::string& name) { ++probes_[name]; }
+  void probe(WorldProbe hit) { probe(probe_of(hit)); }
   [[nodiscard]] std::optional<std::size_t> index_of(PeerId id) const;
 
   // world.cpp: data plane, fetches, trainers
@@ -263,7 +263,7 @@ class Swarm {
   std::uint64_t coordinator_life_ = 0;
   std::optional<coordinator::Snapshot> kept_;  ///< what is on the coordinator's disk
   Instant coordinator_died_{};
-  std::vector<Record> journal_;
+  std::vector<JournalEvent> journal_;
   std::deque<Host> hosts_;
   std::unordered_map<PeerId, std::size_t> indices_;
   std::vector<std::size_t> changed_;  ///< hosts that the oracle has yet to judge

@@ -202,7 +202,7 @@ void Swarm::end_fetch(std::size_t i, const FetchState& fetch) {
     return post(i, peer::FetchEnded{fetch.revision, fail(ErrorName::PeerLost, "the donor is gone")}, random_.between(0ms, 1s));
   const auto& model = hosts_[*donor].model;
   if (model.revision != fetch.revision || digest_of(model) != fetch.state) {
-    probe(model.revision < fetch.revision ? "the donor is behind" : "the donor has moved on");
+    probe(model.revision < fetch.revision ? WorldProbe::DonorBehind : WorldProbe::DonorMovedOn);
     return post(i, peer::FetchEnded{fetch.revision, fail(ErrorName::FetchFailed, "the donor holds another revision")}, 0ms);
   }
   host.fetched[fetch.revision] = model;
@@ -264,7 +264,7 @@ void Swarm::start_trainer(std::size_t i) {
 void Swarm::start_trainer_over(std::size_t i) {
   auto& host = hosts_[i];
   if (!host.trainer_up) return;
-  probe("a trainer is started over for its replica");
+  probe(WorldProbe::TrainerStartedOver);
   ++host.trainers;
   host.trainer_up = false;
   post(i, peer::TrainerRestarting{Error{ErrorName::TrainerFailed, "for its replica"}}, 0ms);

@@ -14,10 +14,7 @@ std::optional<Error> parse_error_text(std::string_view text) {
   return std::nullopt;
 }
 
-bool is_stop(std::string_view reason) {
-  const auto error = parse_error_text(reason);
-  return error && (error->name == ErrorName::RunStopped || error->name == ErrorName::Interrupted);
-}
+bool is_stop(const Cause& cause) { return cause.name == ErrorName::RunStopped || cause.name == ErrorName::Interrupted; }
 
 namespace {
 

@@ -5,14 +5,14 @@
 #include <string>
 #include <string_view>
 
-#include "messages/errors.hpp"
+#include "messages/events.hpp"
 
 namespace prime::telemetry {
 
 /// The inverse of to_string(Error); empty for other texts.
 std::optional<Error> parse_error_text(std::string_view text);
-/// Whether a reason is that somebody wished for the end: a run that is stopped, a process that is interrupted.
-bool is_stop(std::string_view reason);
+/// Whether somebody wished for the end: a run that is stopped, a process that is interrupted.
+bool is_stop(const Cause& cause);
 /// What a person needs of a reason in a narrow place: the error's detail, else its text; of other texts only the code at their end is
 /// dropped.
 std::string short_reason(std::string_view text);

@@ -29,7 +29,8 @@ template <class T>
 json form_of(const T& value) {
   if constexpr (std::is_same_v<T, double>) return std::isfinite(value) ? json(value) : json(nullptr);
   else if constexpr (std::is_same_v<T, Duration>) return json(std::chrono::duration_cast<Seconds>(value).count());
-  else if constexpr (std::is_same_v<T, PeerId> || std::is_same_v<T, Digest> || std::is_same_v<T, OperationId>) return json(to_string(value));
+  else if constexpr (std::is_same_v<T, PeerId> || std::is_same_v<T, Digest> || std::is_same_v<T, OperationId>)
+    return json(to_string(value));
   else if constexpr (IsNumber<T>::value) return json(value.value);
   else if constexpr (Worded<T>) return json(to_string(value));
   else if constexpr (std::is_same_v<T, Cause>) return json(value.text);
@@ -207,13 +208,13 @@ struct Describing {
 
 std::string table_of(JournalWriter writer) {
   std::string text = "| event | means | fields |\n|---|---|---|\n";
-#define EVENT(Struct, name, by, durability, fields, meaning)                                                                            \
-  if (JournalWriter::by == writer) {                                                                                                    \
-    std::string cell;                                                                                                                   \
-    const events::Struct event;                                                                                                         \
-    for_each_field(event, Describing{cell});                                                                                            \
-    text += std::string{"| `" #name "` | " meaning} + (Durability::durability == Durability::Durable ? "; on disk before it is told" : "") + \
-            " | " + cell + " |\n";                                                                                                      \
+#define EVENT(Struct, name, by, durability, fields, meaning)                                                              \
+  if (JournalWriter::by == writer) {                                                                                      \
+    std::string cell;                                                                                                     \
+    const events::Struct event;                                                                                           \
+    for_each_field(event, Describing{cell});                                                                              \
+    text += std::string{"| `" #name "` | " meaning} +                                                                     \
+            (Durability::durability == Durability::Durable ? "; on disk before it is told" : "") + " | " + cell + " |\n"; \
   }
 #include "messages/events.def"
 #undef EVENT
@@ -241,6 +242,11 @@ Result<std::optional<JournalEvent>> read_event(JournalWriter writer, const std::
 
 Result<std::optional<JournalEvent>> read_event(JournalWriter writer, const store::JournalLine& line) {
   return read_event(writer, line.event, line.fields);
+}
+
+std::string time_of(const store::JournalLine& line) {
+  const auto found = line.fields.find("t");
+  return found != line.fields.end() && found->is_string() ? found->get<std::string>() : std::string{};
 }
 
 std::string events_page() {

@@ -1,110 +1,101 @@
 #include "runtime/telemetry/peer_journal.hpp"
 
-#include <array>
-#include <string_view>
-
 #include "runtime/telemetry/error_text.hpp"
-#include "runtime/telemetry/journal_fields.hpp"
 
 namespace prime::telemetry {
 namespace {
 
-using Fields = nlohmann::json;
-
-void on_started(PeerJournal& journal, const Fields& fields) {
-  journal.agent = identity_from(fields);
-  journal.status.pid = count_field(fields, "pid");
-  journal.run = text_field(fields, "run").value_or("");
-  journal.instead_of = text_field(fields, "instead_of").value_or("");
-  journal.ended = false;
-  journal.status.id = text_field(fields, "peer").value_or("");
-  journal.status.name = text_field(fields, "name").value_or("");
-  journal.status.replica = text_field(fields, "replica").value_or("");
-  journal.status.shard = count_field(fields, "shard").value_or(0);
-}
-
-void on_committed(PeerJournal& journal, const Fields& fields) {
-  journal.status.state = PeerState::Training;
-  journal.status.outer_step = count_field(fields, "outer_step");
-  journal.status.digest = text_field(fields, "digest");
-}
-
-void on_fetched(PeerJournal& journal, const Fields& fields) {
-  journal.status.state = PeerState::Joining;
-  journal.status.outer_step = count_field(fields, "revision");
-  journal.status.digest = text_field(fields, "digest");
-}
-
-void on_trainer(PeerJournal& journal, const Fields& fields) {
-  journal.status.trainer_pid = count_field(fields, "trainer_pid");
-  journal.status.reason.clear();
-}
-
-void on_trainer_restarting(PeerJournal& journal, const Fields& fields) {
-  journal.status.trainer_pid.reset();
-  journal.status.reason = "the trainer is started again: " + text_field(fields, "reason").value_or("");
-}
-
 /// Without a reason it left, and with its run when that is stopped; with another one it was lost.
-PeerState state_after(const std::optional<std::string>& reason) { return reason && !is_stop(*reason) ? PeerState::Lost : PeerState::Left; }
+PeerState state_after(const std::optional<Cause>& reason) { return reason && !is_stop(*reason) ? PeerState::Lost : PeerState::Left; }
 
-void on_saving(PeerJournal& journal, const Fields& fields) {
-  journal.saving = true;
-  journal.status.state = PeerState::Saving;
-  journal.status.reason = "saves what it holds: " + text_field(fields, "reason").value_or("");
-}
+/// What each event changes; those that change nothing are for `logs` only.
+class PeerFold {
+ public:
+  PeerFold(PeerJournal& journal, std::string_view time) : j_(journal), s_(journal.status), time_(time) {}
 
-void on_peer_ended(PeerJournal& journal, const Fields& fields) {
-  journal.saving = false;
-  const auto reason = text_field(fields, "reason");
-  journal.status.state = state_after(reason);
-  journal.status.reason = reason.value_or(journal.run_done ? "the run is done" : "left");
-}
+  void operator()(const events::AgentStarted& e) {
+    j_.agent = identity_of(e);
+    j_.run = e.run;
+    j_.instead_of = e.instead_of ? to_string(*e.instead_of) : "";
+    j_.ended = false;
+    s_.pid = e.pid;
+    s_.id = e.who.peer == PeerId{} ? "" : to_string(e.who.peer);
+    s_.name = e.who.name;
+    s_.replica = e.who.replica;
+    s_.shard = e.who.shard;
+  }
+  void operator()(const events::ProcessEnded& e) {
+    j_.ended = true;
+    j_.exit_code = e.exit_code;
+    if (is_gone(s_.state)) return;
+    s_.state = state_after(e.reason);
+    s_.reason = e.reason ? e.reason->text : "left";
+  }
+  void operator()(const events::TrainerBound& e) {
+    s_.trainer_pid = e.trainer_pid;
+    s_.reason.clear();
+  }
+  void operator()(const events::TrainerRestarting& e) {
+    s_.trainer_pid.reset();
+    s_.reason = "the trainer is started again: " + e.reason.text;
+  }
+  void operator()(const events::StateFetching&) { s_.state = PeerState::Fetching; }
+  void operator()(const events::StateFetched& e) {
+    s_.state = PeerState::Joining;
+    s_.outer_step = e.revision.value;
+    s_.digest = to_string(e.digest);
+  }
+  void operator()(const OneOf<events::StepEntered, events::ReduceAborted> auto&) { s_.state = PeerState::Training; }
+  void operator()(const events::ReduceEntered&) { s_.state = PeerState::Reducing; }
+  void operator()(const events::CommitApplied& e) {
+    s_.state = PeerState::Training;
+    s_.outer_step = e.outer_step.value;
+    s_.digest = to_string(e.digest);
+  }
+  void operator()(const events::RunDoneHeard&) { j_.run_done = true; }
+  void operator()(const events::CheckpointWritten& e) {
+    j_.checkpoint = e.path;
+    j_.problem.reset();
+  }
+  void operator()(const events::CheckpointFailed& e) { j_.problem = e.reason.text; }
+  void operator()(const events::CoordinatorLost& e) {
+    j_.absence = {"the coordinator: " + e.reason, moment(time_), moment(time_, e.gives_up_after_s)};
+  }
+  void operator()(const events::CoordinatorBack&) { j_.absence.reset(); }
+  void operator()(const events::ReplicaWaits& e) { j_.lacks = e.missing; }
+  void operator()(const events::ReplicaWhole&) { j_.lacks.clear(); }
+  void operator()(const events::StateSaving& e) {
+    j_.saving = true;
+    s_.state = PeerState::Saving;
+    s_.reason = "saves what it holds: " + e.reason;
+  }
+  void operator()(const events::PeerEnded& e) {
+    j_.saving = false;
+    s_.state = state_after(e.reason);
+    s_.reason = e.reason ? e.reason->text : j_.run_done ? "the run is done" : "left";
+  }
 
-void on_coordinator_lost(PeerJournal& journal, const Fields& fields) {
-  journal.absence = {"the coordinator: " + text_field(fields, "reason").value_or("no reason"), time_field(fields, 0.0),
-                     time_field(fields, real_field(fields, "gives_up_after_s"))};
-}
+  void operator()(const OneOf<events::Welcomed, events::StepBegunAnew, events::CoordinatorsKnown, events::StateNotSaved,
+                              events::JournalLinesDropped> auto&) {}
+  // The coordinator's, in its own journal.
+  void operator()(
+      const OneOf<events::CoordinatorStarted, events::RunContinues, events::CoordinatorRestarted, events::StandingBy, events::Leading,
+                  events::CoordinatorListening, events::Waiting, events::LastWordUnanswered, events::PeerJoining, events::ShardWaits,
+                  events::PeerSeated, events::StateFounded, events::PeerFetching, events::PeerFetched, events::FetchFailed,
+                  events::PeerAdmitted, events::PeerRefused, events::PeerAbsent, events::PeerReturned, events::PeerLost, events::PeerLeft,
+                  events::CorrelatedLoss, events::PauseEnded, events::RolledBack, events::RingKept, events::RingAdopted,
+                  events::LaneRelayed, events::LaneDirect, events::OuterStepBegun, events::PeerReady, events::PeerLate,
+                  events::ReduceStarted, events::OuterStepAborted, events::OuterStepCommitted, events::FinalReport, events::FinalStateSaved,
+                  events::FinalSaveFailed, events::DataFounded, events::RunDone, events::RunStopped, events::RunFailed> auto&) {}
 
-void on_ended(PeerJournal& journal, const Fields& fields) {
-  journal.ended = true;
-  journal.exit_code = count_field(fields, "exit_code");
-  if (is_gone(journal.status.state)) return;
-  const auto reason = text_field(fields, "reason");
-  journal.status.state = state_after(reason);
-  journal.status.reason = reason.value_or("left");
-}
-
-using PeerJournalRule = JournalRule<PeerJournal>;
-
-constexpr std::array PEER_RULES{
-    PeerJournalRule{"process_started", on_started},
-    PeerJournalRule{"process_ended", on_ended},
-    PeerJournalRule{"trainer_bound", on_trainer},
-    PeerJournalRule{"trainer_restarting", on_trainer_restarting},
-    PeerJournalRule{"state_fetching", [](PeerJournal& j, const Fields&) { j.status.state = PeerState::Fetching; }},
-    PeerJournalRule{"state_fetched", on_fetched},
-    PeerJournalRule{"outer_step_begun", [](PeerJournal& j, const Fields&) { j.status.state = PeerState::Training; }},
-    PeerJournalRule{"reduce_started", [](PeerJournal& j, const Fields&) { j.status.state = PeerState::Reducing; }},
-    PeerJournalRule{"outer_step_aborted", [](PeerJournal& j, const Fields&) { j.status.state = PeerState::Training; }},
-    PeerJournalRule{"outer_step_committed", on_committed},
-    PeerJournalRule{"run_done", [](PeerJournal& j, const Fields&) { j.run_done = true; }},
-    PeerJournalRule{"checkpoint_written",
-                    [](PeerJournal& j, const Fields& f) {
-                      j.checkpoint = text_field(f, "path");
-                      j.problem.reset();
-                    }},
-    PeerJournalRule{"checkpoint_failed", [](PeerJournal& j, const Fields& f) { j.problem = text_field(f, "reason"); }},
-    PeerJournalRule{"state_saving", on_saving},
-    PeerJournalRule{"coordinator_lost", on_coordinator_lost},
-    PeerJournalRule{"shard_waits", [](PeerJournal& j, const Fields& f) { j.lacks = text_field(f, "missing").value_or(""); }},
-    PeerJournalRule{"replica_whole", [](PeerJournal& j, const Fields&) { j.lacks.clear(); }},
-    PeerJournalRule{"coordinator_back", [](PeerJournal& j, const Fields&) { j.absence.reset(); }},
-    PeerJournalRule{"peer_ended", on_peer_ended},
+ private:
+  PeerJournal& j_;
+  PeerStatus& s_;
+  std::string_view time_;
 };
 
 }  // namespace
 
-void PeerJournal::apply(const store::JournalLine& line) { apply_rules(PEER_RULES, *this, line.event, line.fields); }
+void PeerJournal::apply(const JournalEvent& event, std::string_view time) { std::visit(PeerFold{*this, time}, event); }
 
 }  // namespace prime::telemetry

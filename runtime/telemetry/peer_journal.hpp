@@ -4,8 +4,9 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
-#include "runtime/store/journal.hpp"
+#include "messages/events.hpp"
 #include "runtime/telemetry/run_status.hpp"
 
 namespace prime::telemetry {
@@ -24,7 +25,8 @@ struct PeerJournal {
   std::optional<WaitStatus> absence;      ///< of the coordinator, while this peer looks for it
   std::string lacks;                      ///< of its replica, "shard 1", as long as it waits for that
 
-  void apply(const store::JournalLine& line);
+  /// The next event, and the time that its line tells.
+  void apply(const JournalEvent& event, std::string_view time);
 };
 
 }  // namespace prime::telemetry

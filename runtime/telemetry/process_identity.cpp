@@ -11,7 +11,6 @@ extern "C" {
 #include <unistd.h>
 
 #include "runtime/store/file_io.hpp"
-#include "runtime/telemetry/journal_fields.hpp"
 
 namespace prime::telemetry {
 namespace {
@@ -77,10 +76,15 @@ nlohmann::json to_json(const ProcessIdentity& process) {
 }
 
 ProcessIdentity identity_from(const nlohmann::json& fields) {
-  return {static_cast<pid_t>(count_field(fields, "pid").value_or(0)),
-          count_field(fields, "start_ticks").value_or(0),
-          {text_field(fields, "boot_id").value_or(""), count_field(fields, "pid_namespace").value_or(0),
-           text_field(fields, "host").value_or("")}};
+  const auto count = [&](const char* key) {
+    const auto found = fields.find(key);
+    return found != fields.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
+  };
+  const auto text = [&](const char* key) {
+    const auto found = fields.find(key);
+    return found != fields.end() && found->is_string() ? found->get<std::string>() : std::string{};
+  };
+  return {static_cast<pid_t>(count("pid")), count("start_ticks"), {text("boot_id"), count("pid_namespace"), text("host")}};
 }
 
 std::string place_text(const Place& place) {

@@ -37,7 +37,15 @@ std::optional<std::uint64_t> start_ticks(pid_t pid);
 /// Here. Of a process elsewhere it is false, whatever has its number here.
 bool is_alive(const ProcessIdentity& process);
 
-/// The words of a journal's line, and of a lock file: pid, start_ticks, boot_id, pid_namespace, host.
+/// Of the first event of a journal.
+template <class Started>
+ProcessIdentity identity_of(const Started& event) {
+  return {static_cast<pid_t>(event.pid),
+          event.start_ticks,
+          {event.boot_id.value_or(""), event.pid_namespace.value_or(0), event.host.value_or("")}};
+}
+
+/// The words of a lock file: pid, start_ticks, boot_id, pid_namespace, host.
 nlohmann::json to_json(const ProcessIdentity& process);
 /// What is missing, or no such value, stays empty.
 ProcessIdentity identity_from(const nlohmann::json& fields);

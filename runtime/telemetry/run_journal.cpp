@@ -1,33 +1,31 @@
 #include "runtime/telemetry/run_journal.hpp"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
+#include "messages/result.hpp"
 #include "runtime/telemetry/error_text.hpp"
-#include "runtime/telemetry/journal_fields.hpp"
 
 namespace prime::telemetry {
 namespace {
 
-using Fields = nlohmann::json;
-
-/// The row of the peer that a line is about; nullptr when it names none.
-PeerStatus* peer_of(RunStatus& status, const Fields& fields) {
-  const auto id = text_field(fields, "peer");
-  if (!id) return nullptr;
-  PeerStatus* found = nullptr;
-  for (auto& peer : status.peers)
-    if (peer.id == *id) found = &peer;
-  if (found == nullptr) {
-    found = &status.peers.emplace_back();
-    found->id = *id;
+/// The row of a peer; nullptr when the line names none.
+PeerStatus* row_of(RunStatus& status, const Who& who) {
+  if (who.peer == PeerId{}) return nullptr;
+  const auto id = to_string(who.peer);
+  auto found = std::ranges::find(status.peers, id, &PeerStatus::id);
+  if (found == status.peers.end()) {
+    found = status.peers.emplace(found);
+    found->id = id;
   }
-  if (auto name = text_field(fields, "name")) found->name = std::move(*name);
-  if (auto replica = text_field(fields, "replica")) found->replica = std::move(*replica);
-  if (const auto shard = count_field(fields, "shard")) found->shard = *shard;
-  return found;
+  if (!who.name.empty()) found->name = who.name;
+  if (!who.replica.empty()) {
+    found->replica = who.replica;
+    found->shard = who.shard;
+  }
+  return &*found;
 }
 
 /// The members of the view, as far as a fold knows them: whoever trains or reduces.
@@ -54,21 +52,15 @@ void end_run(RunStatus& status, RunState state, const std::string& reason) {
 }
 
 /// By its owner, or by all peers leaving it; not by what went wrong.
-void end_early(RunStatus& status, const std::string& reason) {
-  const auto state = is_stop(reason) ? RunState::Stopped : RunState::Failed;
+void end_early(RunStatus& status, const Cause& cause) {
+  const auto state = is_stop(cause) ? RunState::Stopped : RunState::Failed;
   if (status.state == state) return;
-  status.reason = reason;
-  end_run(status, state, reason);
-}
-
-void note_counters(RunStatus& status, const Fields& fields) {
-  if (const auto epoch = count_field(fields, "epoch")) status.epoch = *epoch;
+  status.reason = cause.text;
+  end_run(status, state, cause.text);
 }
 
 /// Of a lane the last that was told counts, whichever end opened it.
-void on_lane(RunStatus& status, const Fields& fields) {
-  RelayedLane lane{text_field(fields, "name").value_or(""), text_field(fields, "to").value_or(""),
-                   text_field(fields, "through").value_or("")};
+void note_lane(RunStatus& status, RelayedLane lane) {
   std::erase_if(status.relayed, [&](const RelayedLane& known) {
     return (known.from == lane.from && known.to == lane.to) || (known.from == lane.to && known.to == lane.from);
   });
@@ -79,18 +71,13 @@ void forget_lanes(RunStatus& status, const std::string& name) {
   std::erase_if(status.relayed, [&](const RelayedLane& lane) { return lane.from == name || lane.to == name; });
 }
 
-void on_peer(RunStatus& status, PeerState state, const Fields& fields) {
-  auto* const peer = peer_of(status, fields);
-  if (peer == nullptr) return;
+/// Where a peer stands now; what the event tells of it besides is the caller's.
+PeerStatus* stands(RunStatus& status, const Who& who, PeerState state) {
+  auto* const peer = row_of(status, who);
+  if (peer == nullptr) return nullptr;
   peer->state = state;
-  if (const auto pid = count_field(fields, "pid")) peer->pid = pid;
-  if (const auto trainer = count_field(fields, "trainer_pid")) peer->trainer_pid = trainer;
-  if (auto digest = text_field(fields, "digest")) peer->digest = std::move(digest);
-  if (const auto revision = count_field(fields, "revision"); revision && state != PeerState::Fetching) peer->outer_step = revision;
-  peer->reason = text_field(fields, "reason").value_or("");
-  if (!is_gone(state)) return;
-  peer->tokens_per_s.reset();
-  forget_lanes(status, peer->name);
+  peer->reason.clear();
+  return peer;
 }
 
 /// Of a replica that is not whole, each peer waits for the same ones.
@@ -108,193 +95,195 @@ void name_missing(RunStatus& status, const std::string& replica) {
       peer.reason = count == 0 ? "" : (count == 1 ? "waits for shard " : "waits for shards ") + missing + " of replica " + replica;
 }
 
-void on_shard_waits(RunStatus& status, const Fields& fields) {
-  on_peer(status, PeerState::Joining, fields);
-  name_missing(status, text_field(fields, "replica").value_or(""));
-}
-
-void on_gone(RunStatus& status, PeerState state, const Fields& fields) {
-  const auto* const peer = peer_of(status, fields);
-  const bool waited = peer != nullptr && peer->state == PeerState::Joining && !peer->reason.empty();
-  on_peer(status, state, fields);
+void go(RunStatus& status, PeerState state, const Who& who, const Cause& cause) {
+  auto* const peer = row_of(status, who);
+  if (peer == nullptr) return;
+  const bool waited = peer->state == PeerState::Joining && !peer->reason.empty();
+  peer->state = state;
+  peer->reason = cause.text;
+  peer->tokens_per_s.reset();
+  forget_lanes(status, peer->name);
   if (waited && !peer->replica.empty()) name_missing(status, std::string{peer->replica});
 }
 
-void on_ready(RunStatus& status, const Fields& fields) {
-  auto* const peer = peer_of(status, fields);
-  if (peer == nullptr) return;
-  if (const auto speed = real_field(fields, "tokens_per_s")) peer->tokens_per_s = speed;
-  if (const auto trainer = count_field(fields, "trainer_pid"); trainer.value_or(0) != 0) peer->trainer_pid = trainer;
-}
-
-void note_held_out(RunStatus& status, const Fields& fields) {
-  const auto loss = real_field(fields, "held_out_loss");
-  if (!loss) return;
+void note_held_out(RunStatus& status, const std::optional<double>& loss, const std::optional<std::uint64_t>& tokens) {
+  if (!loss || std::isnan(*loss)) return;
   status.held_out_loss = loss;
-  status.held_out_tokens = count_field(fields, "held_out_tokens").value_or(0);
+  status.held_out_tokens = tokens.value_or(0);
 }
 
-void on_committed(RunStatus& status, const Fields& fields) {
-  note_counters(status, fields);
-  status.outer_step = count_field(fields, "outer_step").value_or(status.outer_step);
-  status.revision = count_field(fields, "revision").value_or(status.revision);
-  status.digest = text_field(fields, "digest");
-  status.loss = real_field(fields, "loss");
-  note_held_out(status, fields);
-  status.tokens_per_s = real_field(fields, "tokens_per_s");
-  status.tokens = count_field(fields, "tokens").value_or(status.tokens);
-  if (status.loss) status.losses.push_back(*status.loss);
-  if (status.losses.size() > REMEMBERED_LOSSES) status.losses.erase(status.losses.begin());
-  for_members(status, [&](PeerStatus& peer) {
-    peer.state = PeerState::Training;
-    peer.outer_step = status.outer_step;
-    // That of a shard is told by its own peers alone.
-    if (peer.replica.empty()) peer.digest = status.digest;
-    else peer.digest.reset();
-  });
-}
+/// What each event changes in the status; those that change nothing are for `logs` only.
+class RunFold {
+ public:
+  RunFold(RunJournal& journal, std::string_view time) : j_(journal), s_(journal.status), time_(time) {}
 
-void on_rolled_back(RunStatus& status, const Fields& fields) {
-  note_counters(status, fields);
-  status.state = RunState::Waiting;
-  status.outer_step = status.revision = count_field(fields, "revision").value_or(status.revision);
-  status.digest = text_field(fields, "digest");
-  status.tokens = count_field(fields, "tokens").value_or(status.tokens);
-}
-
-void on_waiting(RunStatus& status, const Fields& fields) {
-  const auto waited = real_field(fields, "waited_s");
-  status.wait = {text_field(fields, "for").value_or(""), time_field(fields, waited ? std::optional{-*waited} : std::nullopt),
-                 time_field(fields, real_field(fields, "left_s"))};
-  // Waiting for peers stops the run; every other wait is a part of an outer step.
-  const bool stands = status.state == RunState::Waiting || status.state == RunState::Paused;
-  if (text_field(fields, "phase") != "waiting") {
-    if (stands && status.epoch > 0) status.state = RunState::Training;
-  } else if (!stands) {
-    status.state = RunState::Waiting;
+  void operator()(const events::CoordinatorStarted& e) {
+    j_.ended = false;
+    if (auto before = std::exchange(j_.before_the_end, std::nullopt)) s_ = *std::move(before);
+    j_.coordinator = identity_of(e);
+    j_.guard = ProcessIdentity{static_cast<pid_t>(e.guard_pid), e.guard_start_ticks, j_.coordinator.place};
+    s_.coordinator_here = true;
+    s_.coordinator_pid = e.pid;
+    s_.shards = e.shards.value_or(1);
+    if (!e.run.empty()) s_.id = e.run;
+    s_.name = e.name.empty() ? run_name(s_.id) : e.name;
   }
-}
+  void operator()(const events::ProcessEnded& e) {
+    j_.ended = true;
+    // Who watched it may know better than the coordinator, which was only told to end.
+    if (is_over(s_.state) && s_.state != RunState::Stopped) return;
+    if (!is_over(s_.state)) j_.before_the_end = s_;
+    end_early(s_, e.reason.value_or(Cause{"the coordinator was ended"}));
+  }
+  void operator()(const events::CoordinatorListening& e) { s_.coordinator_address = e.address; }
+  void operator()(const events::StandingBy& e) {
+    s_.state = RunState::Standby;
+    s_.wait = {};
+    s_.coordinator_address = e.address;
+    s_.stands_by_for = e.leader;
+  }
+  void operator()(const events::Leading&) {
+    if (!s_.stands_by_for) return;  // it leads again, or from the start
+    s_.took_over = true;
+    s_.stands_by_for.reset();
+    s_.state = RunState::Waiting;
+  }
+  void operator()(const events::StateFounded& e) {
+    if (e.who.replica.empty()) s_.digest = known(e.digest);  // else it is of a shard
+  }
+  void operator()(const events::RunContinues& e) {
+    s_.outer_step = s_.revision = e.revision.value;
+    s_.digest = known(e.digest);
+    s_.tokens = e.tokens;
+  }
+  void operator()(const events::ShardWaits& e) {
+    if (auto* peer = stands(s_, e.who, PeerState::Joining)) peer->pid = e.pid;
+    name_missing(s_, e.who.replica);
+  }
+  void operator()(const events::PeerJoining& e) {
+    if (auto* peer = stands(s_, e.who, PeerState::Joining)) peer->pid = e.pid;
+  }
+  void operator()(const events::PeerSeated& e) {
+    auto* const peer = stands(s_, e.who, PeerState::Joining);
+    if (peer == nullptr) return;
+    peer->trainer_pid = e.trainer_pid;
+    peer->digest = known(e.digest);
+  }
+  void operator()(const events::PeerFetching& e) { stands(s_, e.who, PeerState::Fetching); }
+  void operator()(const events::PeerFetched& e) {
+    auto* const peer = stands(s_, e.who, PeerState::Joining);
+    if (peer == nullptr) return;
+    peer->outer_step = e.revision.value;
+    peer->digest = known(e.digest);
+  }
+  void operator()(const events::PeerAdmitted& e) {
+    s_.epoch = e.epoch.value;
+    auto* const peer = stands(s_, e.who, PeerState::Training);
+    if (peer == nullptr) return;
+    if (e.pid) peer->pid = e.pid;
+    if (e.trainer_pid) peer->trainer_pid = e.trainer_pid;
+    peer->outer_step = e.revision.value;
+  }
+  void operator()(const events::PeerLeft& e) { go(s_, PeerState::Left, e.who, e.reason); }
+  void operator()(const events::PeerLost& e) { go(s_, PeerState::Lost, e.who, e.reason); }
+  void operator()(const events::CorrelatedLoss& e) {
+    if (e.policy == LossPolicy::Pause) s_.state = RunState::Paused;
+  }
+  void operator()(const events::PauseEnded&) { s_.state = RunState::Waiting; }
+  void operator()(const events::PeerReady& e) {
+    auto* const peer = row_of(s_, e.who);
+    if (peer == nullptr) return;
+    if (!std::isnan(e.tokens_per_s)) peer->tokens_per_s = e.tokens_per_s;
+    if (e.trainer_pid != 0) peer->trainer_pid = e.trainer_pid;
+  }
+  void operator()(const events::OuterStepBegun& e) {
+    s_.epoch = e.epoch.value;
+    s_.state = RunState::Training;
+    set_members(s_, PeerState::Training);
+  }
+  void operator()(const events::ReduceStarted& e) {
+    s_.epoch = e.epoch.value;
+    set_members(s_, PeerState::Reducing);
+  }
+  void operator()(const events::OuterStepAborted&) { set_members(s_, PeerState::Training); }
+  void operator()(const events::OuterStepCommitted& e) {
+    s_.epoch = e.epoch.value;
+    s_.outer_step = e.outer_step.value;
+    s_.revision = e.revision.value;
+    s_.digest = known(e.digest);
+    s_.loss = known(e.loss);
+    note_held_out(s_, e.held_out_loss, e.held_out_tokens);
+    s_.tokens_per_s = known(e.tokens_per_s);
+    s_.tokens = e.tokens;
+    if (s_.loss) s_.losses.push_back(*s_.loss);
+    if (s_.losses.size() > REMEMBERED_LOSSES) s_.losses.erase(s_.losses.begin());
+    for_members(s_, [&](PeerStatus& peer) {
+      peer.state = PeerState::Training;
+      peer.outer_step = s_.outer_step;
+      // That of a shard is told by its own peers alone.
+      if (peer.replica.empty()) peer.digest = s_.digest;
+      else peer.digest.reset();
+    });
+  }
+  void operator()(const events::LaneRelayed& e) { note_lane(s_, {e.who.name, e.to, e.through}); }
+  void operator()(const events::LaneDirect& e) { note_lane(s_, {e.who.name, e.to, {}}); }
+  void operator()(const events::RolledBack& e) {
+    s_.epoch = e.epoch.value;
+    s_.state = RunState::Waiting;
+    s_.outer_step = s_.revision = e.revision.value;
+    s_.digest = known(e.digest);
+    s_.tokens = e.tokens;
+  }
+  void operator()(const events::Waiting& e) {
+    const auto at = [&](const std::optional<Duration>& after) { return after ? moment(time_, *after) : std::nullopt; };
+    s_.wait = {e.what, at(e.waited_s ? std::optional{-*e.waited_s} : std::nullopt), at(e.left_s)};
+    // Waiting for peers stops the run; every other wait is a part of an outer step.
+    const bool stands_still = s_.state == RunState::Waiting || s_.state == RunState::Paused;
+    if (e.phase != RunPhase::Waiting) {
+      if (stands_still && s_.epoch > 0) s_.state = RunState::Training;
+    } else if (!stands_still) {
+      s_.state = RunState::Waiting;
+    }
+  }
+  void operator()(const events::FinalStateSaved& e) {
+    if (!e.checkpoint.empty()) s_.checkpoint = e.checkpoint;
+    s_.checkpoint_problem.clear();
+  }
+  void operator()(const events::FinalSaveFailed& e) {
+    s_.checkpoint_problem = (e.who.name.empty() ? "a peer" : e.who.name) + ": " + e.reason.text;
+  }
+  void operator()(const events::FinalReport& e) {
+    note_held_out(s_, e.held_out_loss, e.held_out_tokens);
+    if (!e.checkpoint.empty()) s_.checkpoint = e.checkpoint;
+    s_.evaluation_problem = e.evaluation_problem.value_or("");
+    s_.sample = e.sample;
+  }
+  void operator()(const events::RunDone&) { end_run(s_, RunState::Done, "the run is done"); }
+  void operator()(const OneOf<events::RunStopped, events::RunFailed> auto& e) { end_early(s_, e.reason); }
 
-void on_final_state_saved(RunStatus& status, const Fields& fields) {
-  if (auto checkpoint = text_field(fields, "checkpoint"); checkpoint && !checkpoint->empty()) status.checkpoint = std::move(checkpoint);
-  status.checkpoint_problem.clear();
-}
+  void operator()(const OneOf<events::CoordinatorRestarted, events::CoordinatorsKnown, events::LastWordUnanswered, events::FetchFailed,
+                              events::PeerRefused, events::PeerAbsent, events::PeerReturned, events::RingKept, events::RingAdopted,
+                              events::PeerLate, events::DataFounded> auto&) {}
+  // An agent's, in its own journal.
+  void operator()(const OneOf<events::AgentStarted, events::Welcomed, events::TrainerBound, events::TrainerRestarting, events::ReplicaWaits,
+                              events::ReplicaWhole, events::StateFetching, events::StateFetched, events::StepEntered, events::StepBegunAnew,
+                              events::ReduceEntered, events::ReduceAborted, events::CommitApplied, events::RunDoneHeard,
+                              events::CheckpointWritten, events::CheckpointFailed, events::StateSaving, events::StateNotSaved,
+                              events::JournalLinesDropped, events::CoordinatorLost, events::CoordinatorBack, events::PeerEnded> auto&) {}
 
-void on_final_save_failed(RunStatus& status, const Fields& fields) {
-  status.checkpoint_problem = text_field(fields, "name").value_or("a peer") + ": " + text_field(fields, "reason").value_or("");
-}
+ private:
+  static std::optional<double> known(double figure) { return std::isnan(figure) ? std::nullopt : std::optional{figure}; }
+  static std::optional<std::string> known(const Digest& digest) {
+    return digest == Digest{} ? std::nullopt : std::optional{to_string(digest)};
+  }
 
-void on_final_report(RunStatus& status, const Fields& fields) {
-  note_held_out(status, fields);
-  if (auto checkpoint = text_field(fields, "checkpoint"); checkpoint && !checkpoint->empty()) status.checkpoint = std::move(checkpoint);
-  status.evaluation_problem = text_field(fields, "evaluation_problem").value_or("");
-  status.sample = text_field(fields, "sample").value_or("");
-}
-
-void on_started(RunJournal& journal, const Fields& fields) {
-  journal.ended = false;
-  if (auto before = std::exchange(journal.before_the_end, std::nullopt)) journal.status = *std::move(before);
-  journal.coordinator = identity_from(fields);
-  journal.guard = ProcessIdentity{static_cast<pid_t>(count_field(fields, "guard_pid").value_or(0)),
-                                  count_field(fields, "guard_start_ticks").value_or(0), journal.coordinator.place};
-  journal.status.coordinator_here = true;
-  journal.status.coordinator_pid = count_field(fields, "pid");
-  journal.status.shards = count_field(fields, "shards").value_or(1);
-  if (auto run = text_field(fields, "run")) journal.status.id = std::move(*run);
-  journal.status.name = text_field(fields, "name").value_or(run_name(journal.status.id));
-}
-
-void on_ended(RunJournal& journal, const Fields& fields) {
-  journal.ended = true;
-  auto& status = journal.status;
-  // Who watched it may know better than the coordinator, which was only told to end.
-  if (is_over(status.state) && status.state != RunState::Stopped) return;
-  if (!is_over(status.state)) journal.before_the_end = status;
-  end_early(status, text_field(fields, "reason").value_or("the coordinator was ended"));
-}
-
-void on_standing_by(RunStatus& status, const Fields& fields) {
-  status.state = RunState::Standby;
-  status.wait = {};
-  status.coordinator_address = text_field(fields, "address");
-  status.stands_by_for = text_field(fields, "for").value_or("");
-}
-
-void on_leading(RunStatus& status) {
-  if (!status.stands_by_for) return;  // it leads again, or from the start
-  status.took_over = true;
-  status.stands_by_for.reset();
-  status.state = RunState::Waiting;
-}
-
-void on_begun(RunStatus& status, const Fields& fields) {
-  note_counters(status, fields);
-  status.state = RunState::Training;
-  set_members(status, PeerState::Training);
-}
-
-void on_ended_early(RunStatus& status, const Fields& fields) { end_early(status, text_field(fields, "reason").value_or("the run failed")); }
-
-using RunJournalRule = JournalRule<RunJournal>;
-
-/// Events that change the status; all others are for `logs` only.
-constexpr std::array RUN_RULES{
-    RunJournalRule{"process_started", on_started},
-    RunJournalRule{"process_ended", on_ended},
-    RunJournalRule{"coordinator_listening",
-                   [](RunJournal& j, const Fields& f) { j.status.coordinator_address = text_field(f, "address"); }},
-    RunJournalRule{"standing_by", [](RunJournal& j, const Fields& f) { on_standing_by(j.status, f); }},
-    RunJournalRule{"leading", [](RunJournal& j, const Fields&) { on_leading(j.status); }},
-    RunJournalRule{"state_founded",
-                   [](RunJournal& j, const Fields& f) {
-                     if (!text_field(f, "replica")) j.status.digest = text_field(f, "digest");  // else it is of a shard
-                   }},
-    RunJournalRule{"run_continues",
-                   [](RunJournal& j, const Fields& f) {
-                     j.status.outer_step = j.status.revision = count_field(f, "revision").value_or(0);
-                     j.status.digest = text_field(f, "digest");
-                     j.status.tokens = count_field(f, "tokens").value_or(0);
-                   }},
-    RunJournalRule{"shard_waits", [](RunJournal& j, const Fields& f) { on_shard_waits(j.status, f); }},
-    RunJournalRule{"peer_joining", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Joining, f); }},
-    RunJournalRule{"peer_seated", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Joining, f); }},
-    RunJournalRule{"peer_fetching", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Fetching, f); }},
-    RunJournalRule{"peer_fetched", [](RunJournal& j, const Fields& f) { on_peer(j.status, PeerState::Joining, f); }},
-    RunJournalRule{"peer_admitted",
-                   [](RunJournal& j, const Fields& f) {
-                     on_peer(j.status, PeerState::Training, f);
-                     note_counters(j.status, f);
-                   }},
-    RunJournalRule{"peer_left", [](RunJournal& j, const Fields& f) { on_gone(j.status, PeerState::Left, f); }},
-    RunJournalRule{"peer_lost", [](RunJournal& j, const Fields& f) { on_gone(j.status, PeerState::Lost, f); }},
-    RunJournalRule{"correlated_loss",
-                   [](RunJournal& j, const Fields& f) {
-                     if (text_field(f, "policy") == "pause") j.status.state = RunState::Paused;
-                   }},
-    RunJournalRule{"pause_ended", [](RunJournal& j, const Fields&) { j.status.state = RunState::Waiting; }},
-    RunJournalRule{"peer_ready", [](RunJournal& j, const Fields& f) { on_ready(j.status, f); }},
-    RunJournalRule{"outer_step_begun", [](RunJournal& j, const Fields& f) { on_begun(j.status, f); }},
-    RunJournalRule{"reduce_started",
-                   [](RunJournal& j, const Fields& f) {
-                     note_counters(j.status, f);
-                     set_members(j.status, PeerState::Reducing);
-                   }},
-    RunJournalRule{"outer_step_aborted", [](RunJournal& j, const Fields&) { set_members(j.status, PeerState::Training); }},
-    RunJournalRule{"outer_step_committed", [](RunJournal& j, const Fields& f) { on_committed(j.status, f); }},
-    RunJournalRule{"lane_relayed", [](RunJournal& j, const Fields& f) { on_lane(j.status, f); }},
-    RunJournalRule{"lane_direct", [](RunJournal& j, const Fields& f) { on_lane(j.status, f); }},
-    RunJournalRule{"rolled_back", [](RunJournal& j, const Fields& f) { on_rolled_back(j.status, f); }},
-    RunJournalRule{"waiting", [](RunJournal& j, const Fields& f) { on_waiting(j.status, f); }},
-    RunJournalRule{"final_state_saved", [](RunJournal& j, const Fields& f) { on_final_state_saved(j.status, f); }},
-    RunJournalRule{"final_save_failed", [](RunJournal& j, const Fields& f) { on_final_save_failed(j.status, f); }},
-    RunJournalRule{"final_report", [](RunJournal& j, const Fields& f) { on_final_report(j.status, f); }},
-    RunJournalRule{"run_done", [](RunJournal& j, const Fields&) { end_run(j.status, RunState::Done, "the run is done"); }},
-    RunJournalRule{"run_stopped", [](RunJournal& j, const Fields& f) { on_ended_early(j.status, f); }},
-    RunJournalRule{"run_failed", [](RunJournal& j, const Fields& f) { on_ended_early(j.status, f); }},
+  RunJournal& j_;
+  RunStatus& s_;
+  std::string_view time_;
 };
 
 }  // namespace
 
-void RunJournal::apply(const store::JournalLine& line) { apply_rules(RUN_RULES, *this, line.event, line.fields); }
+void RunJournal::apply(const JournalEvent& event, std::string_view time) { std::visit(RunFold{*this, time}, event); }
 
 }  // namespace prime::telemetry

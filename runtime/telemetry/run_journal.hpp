@@ -1,9 +1,10 @@
-// Owns the fold of a coordinator's journal: line by line to what the run is. Pure; whether processes live is asked elsewhere.
+// Owns the fold of a coordinator's journal: event by event to what the run is. Pure; whether processes live is asked elsewhere.
 #pragma once
 
 #include <optional>
+#include <string_view>
 
-#include "runtime/store/journal.hpp"
+#include "messages/events.hpp"
 #include "runtime/telemetry/run_status.hpp"
 
 namespace prime::telemetry {
@@ -16,7 +17,8 @@ struct RunJournal {
   /// What was known before that line, where it ended no run: its guard may yet start another one.
   std::optional<RunStatus> before_the_end;
 
-  void apply(const store::JournalLine& line);
+  /// The next event, and the time that its line tells.
+  void apply(const JournalEvent& event, std::string_view time);
 };
 
 }  // namespace prime::telemetry

@@ -4,6 +4,7 @@
 #include <set>
 #include <thread>
 
+#include "runtime/telemetry/event_json.hpp"
 #include "runtime/telemetry/run_files.hpp"
 
 namespace prime::telemetry {
@@ -159,7 +160,7 @@ std::vector<store::JournalLine> RunObserver::Followed::read() {
 std::vector<Damage> RunObserver::damage() const {
   std::vector<Damage> found;
   for (const auto& [path, followed] : followed_)
-    if (const auto lines = std::max(followed.reader.skipped(), followed.missing); lines > 0 || followed.problem)
+    if (const auto lines = std::max(followed.reader.skipped(), followed.missing) + followed.ill_formed; lines > 0 || followed.problem)
       found.push_back({path, lines, followed.problem});
   return found;
 }
@@ -181,10 +182,13 @@ void RunObserver::read_new(std::vector<ObservedLine>& observed) {
   for (const auto& path : paths) {
     auto& followed = followed_.try_emplace(path, path).first->second;
     for (auto& line : followed.read()) {
-      if (path == coordinator) run_.apply(line);
-      else followed.fold.apply(line);
+      auto event = read_event(path == coordinator ? JournalWriter::Coordinator : JournalWriter::Agent, line);
+      if (!event) ++followed.ill_formed;
+      if (event && *event && path == coordinator) run_.apply(**event, time_of(line));
+      else if (event && *event) followed.fold.apply(**event, time_of(line));
       const auto& peer = followed.fold.status;
-      observed.push_back(ObservedLine{path == coordinator ? "coordinator" : peer.name, peer.id, std::move(line)});
+      observed.push_back(
+          ObservedLine{path == coordinator ? "coordinator" : peer.name, peer.id, std::move(line), std::move(event).value_or(std::nullopt)});
     }
   }
 }

@@ -26,12 +26,13 @@ struct ObservedLine {
   std::string source;  ///< "coordinator", or the peer's name
   std::string peer;    ///< the peer's id; empty for the coordinator
   store::JournalLine line;
+  std::optional<JournalEvent> event = {};  ///< what it tells; nothing where this version does not know it, or it is damaged
 };
 
 /// What of a journal is not in the picture.
 struct Damage {
   std::filesystem::path journal;
-  std::uint64_t lines = 0;       ///< that are no journal lines, or lack: their numbers have no gaps
+  std::uint64_t lines = 0;       ///< that are no journal lines, tell what is not of its form, or lack: their numbers have no gaps
   std::optional<Error> problem;  ///< why the rest cannot be read at all
 };
 
@@ -77,6 +78,7 @@ class RunObserver {
     PeerJournal fold;
     std::uint64_t next_seq = 1;
     std::uint64_t missing = 0;
+    std::uint64_t ill_formed = 0;
     std::optional<Error> problem;
   };
 

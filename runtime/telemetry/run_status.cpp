@@ -1,6 +1,9 @@
 #include "runtime/telemetry/run_status.hpp"
 
 #include <algorithm>
+#include <chrono>
+
+#include "runtime/store/journal.hpp"
 
 namespace prime::telemetry {
 
@@ -28,6 +31,12 @@ std::string_view to_string(PeerState state) {
     case PeerState::Lost: return "lost";
   }
   return "lost";
+}
+
+std::optional<std::string> moment(std::string_view time, Duration after) {
+  const auto told = store::parse_utc(std::string{time});
+  if (!told) return std::nullopt;
+  return store::format_utc(*told + std::chrono::duration_cast<std::chrono::milliseconds>(after));
 }
 
 std::string short_wait(const RunStatus& status) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "messages/units.hpp"
 #include "runtime/telemetry/process_identity.hpp"
 
 namespace prime::telemetry {
@@ -49,6 +50,9 @@ struct WaitStatus {
 
   bool operator==(const WaitStatus&) const = default;
 };
+
+/// So much later than a time that a journal tells; empty where it tells none.
+std::optional<std::string> moment(std::string_view time, Duration after = {});
 
 /// A lane between two peers that cannot reach each other. All by name.
 struct RelayedLane {

@@ -120,10 +120,11 @@ BOOST_AUTO_TEST_CASE(an_agent_that_is_gone_is_lost_before_the_coordinator_notice
 
 BOOST_AUTO_TEST_CASE(a_peer_knows_its_own_state_better) {
   auto journal = local_otter();
-  journal.add("outer_step_committed", {{"outer_step", 7}, {"digest", "ffff"}}).add("trainer_restarting", {{"reason", "killed by SIGKILL"}});
+  journal.add("outer_step_committed", {{"outer_step", 7}, {"digest", std::string(32, 'f')}})
+      .add("trainer_restarting", {{"reason", "killed by SIGKILL"}});
   const auto status = combine(fold(test::training_run()), {fold_peer(journal)}, everything_lives);
   BOOST_TEST(status.peers[0].outer_step.value() == 7U);
-  BOOST_TEST(status.peers[0].digest.value() == "ffff");
+  BOOST_TEST(status.peers[0].digest.value() == std::string(32, 'f'));
   BOOST_TEST(!status.peers[0].trainer_pid.has_value());
   BOOST_TEST(status.peers[0].reason == "the trainer is started again: killed by SIGKILL");
   BOOST_TEST(to_string(status.peers[0].state) == "training");

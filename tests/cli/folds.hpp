@@ -10,13 +10,13 @@ using namespace prime::test;
 
 inline RunJournal fold(const HandwrittenJournal& journal) {
   RunJournal run;
-  for (const auto& line : journal.lines()) run.apply(line);
+  journal.read(JournalWriter::Coordinator, [&](const JournalEvent& event, const std::string& time) { run.apply(event, time); });
   return run;
 }
 
 inline PeerJournal fold_peer(const HandwrittenJournal& journal) {
   PeerJournal peer;
-  for (const auto& line : journal.lines()) peer.apply(line);
+  journal.read(JournalWriter::Agent, [&](const JournalEvent& event, const std::string& time) { peer.apply(event, time); });
   return peer;
 }
 

@@ -11,6 +11,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::HandwrittenJournal;
+using test::HERON;
+using test::LYNX;
+using test::OTTER;
 
 HandwrittenJournal coordinator_of(const std::string& run, const ProcessIdentity& process) {
   HandwrittenJournal journal;
@@ -53,7 +56,7 @@ BOOST_AUTO_TEST_CASE(peers_that_appear_later_are_followed_too) {
   BOOST_TEST(observer.local_peers().empty());
   HandwrittenJournal peer;
   peer.add("process_started",
-           {{"pid", ::getpid()}, {"start_ticks", myself().start_ticks}, {"run", "r-aaaaaa"}, {"peer", "a1"}, {"name", "brave-otter"}});
+           {{"pid", ::getpid()}, {"start_ticks", myself().start_ticks}, {"run", "r-aaaaaa"}, {"peer", OTTER}, {"name", "brave-otter"}});
   peer.write(run / "peers" / "brave-otter-000000a1" / "journal.jsonl");
   const auto lines = observer.update();
   BOOST_REQUIRE(lines.size() == 1U);
@@ -66,7 +69,7 @@ BOOST_AUTO_TEST_CASE(whom_the_coordinator_never_let_in_is_no_peer_of_the_run) {
   const auto run = root.path() / "r-aaaaaa";
   coordinator_of("r-aaaaaa", myself()).write(coordinator_journal(run));
   HandwrittenJournal refused;
-  refused.add("process_started", {{"pid", 0}, {"start_ticks", 0}, {"run", "r-aaaaaa"}, {"peer", "a1"}, {"name", "brave-otter"}});
+  refused.add("process_started", {{"pid", 0}, {"start_ticks", 0}, {"run", "r-aaaaaa"}, {"peer", OTTER}, {"name", "brave-otter"}});
   refused.add("process_ended", {{"exit_code", 4}, {"reason", "refused"}});
   refused.write(run / "peers" / "brave-otter-000000a1" / "journal.jsonl");
   RunObserver observer{run};
@@ -80,24 +83,22 @@ BOOST_AUTO_TEST_CASE(who_takes_part_anew_stands_for_the_lives_before_and_the_new
   coordinator_of("r-aaaaaa", myself()).write(coordinator_journal(run));
   const auto life = [&](const std::string& id, const std::string& before, const std::string& checkpoint) {
     HandwrittenJournal peer;
-    peer.add("process_started", {{"pid", ::getpid()},
-                                 {"start_ticks", myself().start_ticks},
-                                 {"run", "r-aaaaaa"},
-                                 {"peer", id},
-                                 {"name", "brave-otter"},
-                                 {"instead_of", before}});
+    nlohmann::json started{
+        {"pid", ::getpid()}, {"start_ticks", myself().start_ticks}, {"run", "r-aaaaaa"}, {"peer", id}, {"name", "brave-otter"}};
+    if (!before.empty()) started["instead_of"] = before;
+    peer.add("process_started", started);
     peer.add("checkpoint_written", {{"path", checkpoint}, {"reason", "…"}});
     peer.write(run / "peers" / ("brave-otter-" + id) / "journal.jsonl");
   };
-  life("a1", "", "/x/step-000007");
-  life("c3", "", "/x/step-000035");
-  life("b2", "a1", "/x/step-000009");
+  life(OTTER, "", "/x/step-000007");
+  life(LYNX, "", "/x/step-000035");
+  life(HERON, OTTER, "/x/step-000009");
   RunObserver observer{run};
   observer.update();
   BOOST_TEST(observer.local_lives().size() == 3U);
   std::vector<std::string> ids;
   for (const auto& peer : observer.local_peers()) ids.push_back(peer.status.id);
-  BOOST_TEST(ids == (std::vector<std::string>{"b2", "c3"}), boost::test_tools::per_element());
+  BOOST_TEST(ids == (std::vector<std::string>{HERON, LYNX}), boost::test_tools::per_element());
   BOOST_TEST(observer.status().checkpoint.value() == "/x/step-000035");
 }
 

@@ -13,6 +13,7 @@ namespace {
 using telemetry::PeerJournal;
 using telemetry::RunStatus;
 using test::HERON;
+using test::IBEX;
 using test::LYNX;
 using test::OTTER;
 
@@ -24,35 +25,39 @@ test::HandwrittenJournal eventful_run() {
   auto journal = test::training_run();
   const auto lost = [&](const char* id, const char* name, const char* reason) {
     journal.add("peer_lost", {{"peer", id}, {"name", name}, {"reason", reason}})
-        .add("outer_step_aborted",
-             {{"outer_step", 2}, {"operation", "1.2"}, {"epoch", 2}, {"reason", std::string{name} + " was lost: " + reason}});
+        .add("outer_step_aborted", {{"outer_step", 2},
+                                    {"operation", "1.2"},
+                                    {"epoch", 2},
+                                    {"reason", std::string{name} + " was lost: " + reason},
+                                    {"cause", "peer_lost"},
+                                    {"because_of", id}});
   };
   auto first = test::committed(1, 4.158, {OTTER, HERON, LYNX});
   first["held_out_loss"] = 4.2;
   journal.add("outer_step_committed", first);
   lost(LYNX, "wild-lynx", "a peer was lost: connection closed [PR0502]");
   journal.add("outer_step_committed", test::committed(2, 3.902, {OTTER, HERON}));
-  journal.add("peer_admitted", {{"peer", "d4"}, {"name", "dusk-ibex"}, {"epoch", 3}, {"revision", 2}});
+  journal.add("peer_admitted", {{"peer", IBEX}, {"name", "dusk-ibex"}, {"epoch", 3}, {"revision", 2}});
   for (int attempt = 0; attempt < 2; ++attempt) journal.add("peer_late", {{"peer", HERON}, {"name", "calm-heron"}, {"outer_step", 3}});
-  journal.add("outer_step_committed", test::committed(3, 3.711, {OTTER, HERON, "d4"}));
+  journal.add("outer_step_committed", test::committed(3, 3.711, {OTTER, HERON, IBEX}));
   journal.add("outer_step_aborted",
               {{"outer_step", 4}, {"operation", "3.4"}, {"epoch", 3}, {"reason", "brave-otter reports: a lane broke: timed out [PR0503]"}});
-  journal.add("outer_step_committed", test::committed(4, 3.59, {OTTER, HERON, "d4"}));
+  journal.add("outer_step_committed", test::committed(4, 3.59, {OTTER, HERON, IBEX}));
   journal.add("peer_left", {{"peer", HERON}, {"name", "calm-heron"}, {"reason", "left"}});
-  journal.add("outer_step_committed", test::committed(5, 3.4, {OTTER, "d4"}));
+  journal.add("outer_step_committed", test::committed(5, 3.4, {OTTER, IBEX}));
   return journal;
 }
 
 std::string table_of(const test::HandwrittenJournal& journal, const Style& style) {
   StepTable table{style};
   auto text = table.header();
-  for (const auto& line : journal.lines()) text += table.apply(line).value_or("");
+  journal.read(JournalWriter::Coordinator, [&](const JournalEvent& event, const std::string&) { text += table.apply(event).value_or(""); });
   return text;
 }
 
 RunStatus status_of(const test::HandwrittenJournal& journal) {
   telemetry::RunJournal run;
-  for (const auto& line : journal.lines()) run.apply(line);
+  journal.read(JournalWriter::Coordinator, [&](const JournalEvent& event, const std::string& time) { run.apply(event, time); });
   return combine(run, {}, [](const telemetry::ProcessIdentity&) { return true; });
 }
 
@@ -150,7 +155,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_waits) {
 BOOST_AUTO_TEST_CASE(a_run_that_failed_and_several_runs) {
   telemetry::RunJournal run;
   const auto journal = eventful_run();
-  for (const auto& line : journal.lines()) run.apply(line);
+  journal.read(JournalWriter::Coordinator, [&](const JournalEvent& event, const std::string& time) { run.apply(event, time); });
   auto failed = combine(run, {}, [](const telemetry::ProcessIdentity&) { return false; });
   failed.id = "other-zzzzzz";
   golden("failed.txt", status_text(failed, PLAIN));

@@ -42,6 +42,23 @@ class Runs(RunCase):
         self.assertEqual({peer["digest"] for peer in status["peers"]}, {result["digest"]})
         self.assertEqual({peer["state"] for peer in status["peers"]}, {"left"})
 
+    def test_at_the_level_debug_the_logs_tell_the_reason_of_each_decision(self):
+        done = self.call("up", write_manifest(self.directory), "--local", 2, "-o", "json", "--log-level", "debug")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (run,) = (path.parent for path in self.directory.glob("primectl/*/coordinator"))
+        said = (run / "coordinator" / "coordinator.log").read_text()
+        for reason in (r"[a-z-]+ is welcome", r"[a-z-]+ is ready for step 2", r"all voted for the same digest", r"the final state is saved"):
+            self.assertRegex(said, rf"(?m)^\d{{4}}-\S+Z debug coordinator: {reason}$")
+        agents = "".join(path.read_text() for path in run.rglob("*.log") if path.name != "coordinator.log")
+        for machine, reason in (("peer", "welcome"), ("peer", "trains"), ("peer", "voted"), ("reduce worker", r".+")):
+            self.assertRegex(agents, rf"(?m)^\d{{4}}-\S+Z debug {machine}: {reason}$")
+
+    def test_without_a_level_the_logs_are_silent_of_reasons(self):
+        done = self.call("up", write_manifest(self.directory), "--local", 1, "-o", "json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for log in self.directory.glob("primectl/*/**/*.log"):
+            self.assertNotIn(" debug ", log.read_text())
+
     def test_a_run_of_one_starts_alone_when_the_manifest_says_so(self):
         done = self.call("up", write_manifest(self.directory), "-q", "-o", "json")
         self.assertEqual((done.returncode, done.stderr), (0, ""))

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/store/journal.hpp"
+#include "runtime/telemetry/event_json.hpp"
 
 namespace prime::test {
 
@@ -40,6 +41,12 @@ class HandwrittenJournal {
     return *this;
   }
   [[nodiscard]] const std::vector<store::JournalLine>& lines() const { return lines_; }
+  /// What those of its lines tell that are read, and when.
+  template <class Use>
+  void read(JournalWriter writer, Use use) const {
+    for (const auto& line : lines_)
+      if (const auto event = telemetry::read_event(writer, line); event && *event) use(**event, telemetry::time_of(line));
+  }
   void write(const std::filesystem::path& path) const {
     std::filesystem::create_directories(path.parent_path());
     std::ofstream file(path, std::ios::binary);
@@ -73,6 +80,7 @@ class TemporaryDirectory {
 inline constexpr const char* OTTER = "00000000000000a1";
 inline constexpr const char* HERON = "00000000000000b2";
 inline constexpr const char* LYNX = "00000000000000c3";
+inline constexpr const char* IBEX = "00000000000000d4";
 inline constexpr const char* DIGEST = "0123456789abcdef0123456789abcdef";
 
 /// A coordinator that three peers have found and that has begun step 1.

@@ -11,16 +11,15 @@ using namespace prime::sim;
 
 std::vector<std::uint64_t> peers_of_each_commit(const Swarm& swarm) {
   std::vector<std::uint64_t> counts;
-  for (const auto& record : swarm.journal())
-    if (record.event == "outer_step_committed")
-      for (const auto& [key, value] : record.fields)
-        if (key == "peers") counts.push_back(std::get<std::uint64_t>(value));
+  for (const auto& event : swarm.journal())
+    if (const auto* committed = std::get_if<events::OuterStepCommitted>(&event)) counts.push_back(committed->peers);
   return counts;
 }
 
-std::size_t count(const Swarm& swarm, std::string_view event) {
-  const auto& journal = swarm.journal();
-  return static_cast<std::size_t>(std::count_if(journal.begin(), journal.end(), [&](const Record& r) { return r.event == event; }));
+template <class Event>
+std::size_t count(const Swarm& swarm) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(swarm.journal(), [](const auto& event) { return std::holds_alternative<Event>(event); }));
 }
 
 }  // namespace
@@ -48,8 +47,8 @@ BOOST_AUTO_TEST_CASE(a_peer_killed_in_the_middle_of_a_reduce_costs_one_abort_and
   BOOST_TEST(!outcome.cause.has_value());
   // Step 1 had three contributors. Step 2 was aborted once and then made by the two that are left, from the same inputs.
   BOOST_TEST(peers_of_each_commit(swarm) == (std::vector<std::uint64_t>{3, 2, 2, 2}), boost::test_tools::per_element());
-  BOOST_TEST(count(swarm, "outer_step_aborted") == 1U);
-  BOOST_TEST(count(swarm, "peer_lost") == 1U);
+  BOOST_TEST(count<events::OuterStepAborted>(swarm) == 1U);
+  BOOST_TEST(count<events::PeerLost>(swarm) == 1U);
   // One epoch admits three peers, the next one has lost one.
   BOOST_TEST(swarm.coordinator().view.epoch.value == 2U);
   for (const std::size_t survivor : {0U, 2U}) {

@@ -186,8 +186,9 @@ void Leaders::feed(std::size_t i, const lease::Event& event) {
   const auto now = process.clock.read(now_);
   auto transition = lease::step(std::move(process.machine), event, now);
   if (breakage_.machine) breakage_.machine(event, transition, now);
-  ++probes_[name(event) + ": " + transition.reason];
-  note(i, name(event) + ": " + transition.reason);
+  const auto judged = name(event) + ": " + std::string{prime::to_string(transition.judgement)};
+  ++probes_[judged];
+  note(i, judged);
   process.machine = std::move(transition.state);
   for (const auto life = process.life; const auto& effect : transition.effects)
     if (process.life == life) carry_out(i, effect);
@@ -289,7 +290,7 @@ void Leaders::keep(std::size_t i) {
     auto& decider = processes_[i];
     auto known = outcome ? etcd::judge_keep(*outcome, keys_, decider.lease, decider.text) : Result<std::int64_t>{fail(outcome.error())};
     if (known) decider.known = *known;
-    if (known && !outcome->succeeded) ++probes_["a repeated decision finds itself done"];
+    if (known && !outcome->succeeded) ++probes_["repeated_decision_done"];
     feed(i, lease::DecisionAnswered{asked, known ? Result<void>{} : Result<void>{fail(known.error())}});
   });
 }

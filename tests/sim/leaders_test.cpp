@@ -15,22 +15,10 @@ constexpr std::size_t TAIL = 60;
 
 /// Every judgement of the machine, and what only lost answers and late requests bring about.
 const char* const MUST_BE_REACHED[] = {
-    "renewal: the lease is renewed",
-    "renewal: the lease lasts longer than the store was away",
-    "renewal: it stood still, and asks once more",
-    "renewal: the lease was not renewed for its whole length",
-    "renewal: the store has ended the lease",
-    "renewal: it takes no part any more",
-    "campaign: it leads from now on",
-    "campaign: another one leads",
-    "campaign: who led from here is dead",
-    "campaign: for how long that may go on, the lease says",
-    "campaign: it cannot even begin to stand by",
-    "decision: the decision is kept",
-    "decision: the decision is not kept",
-    "decision: a decision waits for a store that is away",
-    "decision: it stood still, and asks once more",
-    "a repeated decision finds itself done",
+    "renewal: lease_renewed",      "renewal: outlasts_outage", "renewal: stood_still",      "renewal: lease_not_renewed",
+    "renewal: lease_ended",        "renewal: takes_no_part",   "campaign: leads",           "campaign: another_leads",
+    "campaign: leader_dead",       "campaign: store_away",     "campaign: cannot_stand_by", "decision: decision_kept",
+    "decision: decision_not_kept", "decision: decision_waits", "decision: stood_still",     "repeated_decision_done",
 };
 
 /// Says how the seed went, where there is something to say: it is the same run once more.

@@ -17,7 +17,7 @@ const char* const MUST_BE_REACHED[] = {"end: done",
                                        "fault cut control",
                                        "fault stall reduce",
                                        "fault restart coordinator",
-                                       "the coordinator dies before anybody hears of its decision",
+                                       "coordinator_dies_deciding",
                                        "record peer_admitted",
                                        "record peer_returned",
                                        "record outer_step_aborted"};

@@ -28,16 +28,12 @@ std::vector<Message*> sent(coordinator::Transition& transition) {
   return found;
 }
 
-Record* recorded(coordinator::Transition& transition, std::string_view event) {
+template <class Event>
+Event* journaled(coordinator::Transition& transition) {
   for (auto& effect : transition.effects)
-    if (auto* record = std::get_if<Record>(&effect); record != nullptr && record->event == event) return record;
+    if (auto* event = std::get_if<JournalEvent>(&effect); event != nullptr && std::holds_alternative<Event>(*event))
+      return &std::get<Event>(*event);
   return nullptr;
-}
-
-template <class T>
-T& field(Record& record, std::string_view key) {
-  return std::get<T>(
-      std::find_if(record.fields.begin(), record.fields.end(), [&](const auto& entry) { return entry.first == key; })->second);
 }
 
 template <class Wanted>
@@ -57,6 +53,7 @@ const Message* heard(const peer::Event& event) {
 
 using Coordinator = coordinator::Transition;
 using Peer = peer::Transition;
+using Committed = events::OuterStepCommitted;
 
 Breakage coordinator_breaks(std::string seen, std::function<void(Coordinator&)> action) {
   return {std::move(seen), [=](Swarm& swarm) { swarm.break_coordinator([=](const auto&, Coordinator& t) { action(t); }); }};
@@ -69,10 +66,10 @@ Breakage reduce_breaks(std::string seen, std::function<void(Coordinator&, std::v
   });
 }
 
-Breakage commit_breaks(std::string seen, std::function<void(Coordinator&, Record&)> action, std::uint64_t revision = 2) {
+Breakage commit_breaks(std::string seen, std::function<void(Coordinator&, Committed&)> action, std::uint64_t revision = 2) {
   return coordinator_breaks(std::move(seen), [=](Coordinator& t) {
-    auto* record = recorded(t, "outer_step_committed");
-    if (record != nullptr && field<std::uint64_t>(*record, "revision") == revision) action(t, *record);
+    auto* done = journaled<events::OuterStepCommitted>(t);
+    if (done != nullptr && done->revision == Revision{revision}) action(t, *done);
   });
 }
 
@@ -86,11 +83,9 @@ Breakage dismissal(ErrorName name, std::string seen, std::string detail = "") {
   });
 }
 
-void drop_contributor(Record& record) {
-  auto& names = field<std::vector<std::string>>(record, "contributors");
-  const auto weight = weight_of(*parse_peer_id(names.front()), OuterStep{field<std::uint64_t>(record, "outer_step")});
-  field<std::uint64_t>(record, "weight") -= weight;
-  names.erase(names.begin());
+void drop_contributor(events::OuterStepCommitted& done) {
+  done.weight -= weight_of(done.contributors.front(), done.outer_step);
+  done.contributors.erase(done.contributors.begin());
 }
 
 void kill_one(Swarm& swarm) {
@@ -104,11 +99,10 @@ void erase(std::vector<coordinator::Effect>& effects, Unwanted unwanted) {
   std::erase_if(effects, unwanted);
 }
 
-auto record_named(std::string event) {
-  return [=](const coordinator::Effect& effect) {
-    const auto* record = std::get_if<Record>(&effect);
-    return record != nullptr && record->event == event;
-  };
+template <class Event>
+bool is(const coordinator::Effect& effect) {
+  const auto* event = std::get_if<JournalEvent>(&effect);
+  return event != nullptr && std::holds_alternative<Event>(*event);
 }
 
 // The breakages -------------------------------------------------------------------------------------------------------------
@@ -146,11 +140,11 @@ std::vector<Breakage> of_epochs_and_views() {
        }},
       reduce_breaks("SIM-2 a contributor is gone", [](Coordinator& t, auto) { t.state.peers.erase(t.state.view.members.front().id); }),
       commit_breaks("SIM-2 peer-1 is gone and contributes",
-                    [](Coordinator& t, Record&) { t.state.peers.erase(t.state.view.members.front().id); }),
+                    [](Coordinator& t, Committed&) { t.state.peers.erase(t.state.view.members.front().id); }),
       reduce_breaks("SIM-6 seat and view differ",
                     [](Coordinator& t, auto) { t.state.peers.at(t.state.view.members.front().id).seat = coordinator::Seat::Seated; }),
       commit_breaks("SIM-6 ranks do not follow",
-                    [](Coordinator& t, Record&) {
+                    [](Coordinator& t, Committed&) {
                       auto& members = t.state.view.members.edit();
                       std::swap(members.front(), members.back());
                       t.state.view.epoch = t.state.view.epoch.next();
@@ -165,9 +159,9 @@ std::vector<Breakage> of_epochs_and_views() {
 
 std::vector<Breakage> of_commits() {
   return {
-      commit_breaks("LAW-2 committed without the vote", [](Coordinator&, Record& r) { field<std::string>(r, "digest")[0] ^= 1; }),
+      commit_breaks("LAW-2 committed without the vote", [](Coordinator&, Committed& r) { r.digest.high ^= 1U; }),
       commit_breaks("LAW-2 operation 1.2 was aborted after its commit",
-                    [](Coordinator& t, Record&) {
+                    [](Coordinator& t, Committed&) {
                       t.effects.emplace_back(coordinator::Send{PeerId{}, Abort{t.state.operation.id, ""}});
                     }),
       reduce_breaks("LAW-2 operation 1.2 is committed after its abort",
@@ -200,11 +194,12 @@ std::vector<Breakage> of_commits() {
                     t.state.revision = Revision{1};
                   }),
       commit_breaks(
-          "LAW-4 the first commit is no mean", [](Coordinator&, Record& r) { drop_contributor(r); }, 1),
-      commit_breaks("LAW-4 revision 2 is not the mean", [](Coordinator&, Record& r) { drop_contributor(r); }),
-      commit_breaks("LAW-4 the journaled weight", [](Coordinator&, Record& r) { ++field<std::uint64_t>(r, "weight"); }),
-      commit_breaks("SIM-1 revision 3 is committed after 1", [](Coordinator&, Record& r) { ++field<std::uint64_t>(r, "revision"); }),
-      commit_breaks("SIM-1 a step begins from a revision", [](Coordinator& t, Record&) { sent<BeginStep>(t).front()->base = Revision{1}; }),
+          "LAW-4 the first commit is no mean", [](Coordinator&, Committed& r) { drop_contributor(r); }, 1),
+      commit_breaks("LAW-4 revision 2 is not the mean", [](Coordinator&, Committed& r) { drop_contributor(r); }),
+      commit_breaks("LAW-4 the journaled weight", [](Coordinator&, Committed& r) { ++r.weight; }),
+      commit_breaks("SIM-1 revision 3 is committed after 1", [](Coordinator&, Committed& r) { ++r.revision.value; }),
+      commit_breaks("SIM-1 a step begins from a revision",
+                    [](Coordinator& t, Committed&) { sent<BeginStep>(t).front()->base = Revision{1}; }),
       {"SIM-2 a step begins for a peer that is gone",
        [](Swarm& swarm) {
          kill_one(swarm);
@@ -358,22 +353,12 @@ std::vector<Breakage> of_ends() {
            s.restart_coordinator();
          });
        }},
-      commit_breaks("LAW-8 commit of 1.2 was told before",
-                    [](Coordinator& t, Record&) { erase(t.effects, record_named("outer_step_committed")); }),
-      commit_breaks("LAW-8 a commit is not durable", [](Coordinator&, Record& r) { r.durable = false; }),
-      commit_breaks("LAW-8 the record of a commit is incomplete", [](Coordinator&, Record& r) { r.fields.clear(); }),
-      commit_breaks("LAW-8 a commit differs from its journal", [](Coordinator& t, Record&) { sent<Commit>(t).back()->state.low ^= 1U; }),
-      coordinator_breaks("LAW-8 the end of the run is not durable",
-                         [](Coordinator& t) {
-                           if (auto* record = recorded(t, "run_done")) record->durable = false;
-                         }),
-      coordinator_breaks("LAW-8 the run finished before that was journaled",
-                         [](Coordinator& t) { erase(t.effects, record_named("run_done")); }),
+      commit_breaks("LAW-8 commit of 1.2 was told before", [](Coordinator& t, Committed&) { erase(t.effects, is<Committed>); }),
+      commit_breaks("LAW-8 a commit differs from its journal", [](Coordinator& t, Committed&) { sent<Commit>(t).back()->state.low ^= 1U; }),
+      coordinator_breaks("LAW-8 the run finished before that was journaled", [](Coordinator& t) { erase(t.effects, is<events::RunDone>); }),
       commit_breaks("SIM-10 without its final report",
-                    [](Coordinator& t, Record&) {
-                      Record done{"run_done"};
-                      done.durable = true;
-                      t.effects = {done, coordinator::Finish{}};
+                    [](Coordinator& t, Committed&) {
+                      t.effects = {events::RunDone{}, coordinator::Finish{}};
                     }),
       dismissal(ErrorName::ProtocolViolation, "SIM-7 is sent away for"),
       dismissal(ErrorName::ParityBroken, "SIM-7 is sent away for"),
@@ -418,12 +403,10 @@ BOOST_AUTO_TEST_CASE(each_invariant_is_named_when_a_machine_breaks_it) {
 
 BOOST_AUTO_TEST_CASE(a_decision_after_the_end_is_named) {
   Oracle oracle{coordinator::Options{}};
-  Record done{"run_done"};
-  done.durable = true;
   const auto state = coordinator::initial({}, Instant{});
-  oracle.coordinator_stepped(coordinator::Tick{}, state, {Record{"final_report"}, done, coordinator::Finish{}}, Instant{});
+  oracle.coordinator_stepped(coordinator::Tick{}, state, {events::FinalReport{}, events::RunDone{}, coordinator::Finish{}}, Instant{});
   BOOST_TEST(oracle.violation().value_or("") == "");
-  oracle.coordinator_stepped(coordinator::Tick{}, state, {Record{"waiting"}}, Instant{});
+  oracle.coordinator_stepped(coordinator::Tick{}, state, {events::Waiting{}}, Instant{});
   BOOST_TEST(oracle.violation().value_or("") == "SIM-9 something was decided after the end");
 }
 

@@ -1,6 +1,7 @@
 // Owns the search over seeds: which ones, what is judged of each, and how a failing one is replayed.
 #pragma once
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <string>
@@ -48,6 +49,12 @@ template <class Names>
 void expect_reached(const Probes& probes, const Names& names) {
   if (std::getenv("PRIME_SIM_SEEDS") != nullptr) return;
   for (const char* name : names) BOOST_TEST(probes.contains(name), "no seed reached: " << name);
+}
+
+/// Files may ask for whatever a run can hit.
+inline void expect_known(const Probes& probes) {
+  const auto& known = probe_names();
+  for (const auto& [name, hits] : probes) BOOST_TEST(std::binary_search(known.begin(), known.end(), name), "no file can name: " << name);
 }
 
 }  // namespace prime::sim::test

@@ -18,9 +18,17 @@ inline constexpr Digest INITIAL{1, 1};
 
 /// What the last event has led to, or all that happened in the last `pass`.
 struct Consequences {
-  std::vector<Effect> effects;
+  std::vector<Effect> effects;  ///< but for the probes
+  std::vector<Probe> probes;
   std::string reason;
 
+  void take(std::vector<Effect> emitted) {
+    probes.clear();
+    for (const auto& effect : emitted)
+      if (const auto* probe = std::get_if<Probe>(&effect)) probes.push_back(*probe);
+    std::erase_if(emitted, [](const Effect& effect) { return std::holds_alternative<Probe>(effect); });
+    effects = std::move(emitted);
+  }
   template <class Message>
   [[nodiscard]] std::vector<std::pair<std::uint64_t, Message>> sent() const {
     std::vector<std::pair<std::uint64_t, Message>> list;
@@ -39,9 +47,10 @@ struct Consequences {
       if (const auto* finish = std::get_if<Finish>(&effect)) return finish;
     return nullptr;
   }
-  [[nodiscard]] std::optional<std::size_t> position_of_record(std::string_view event) const {
+  template <class Event>
+  [[nodiscard]] std::optional<std::size_t> position_of() const {
     for (std::size_t i = 0; i < effects.size(); ++i)
-      if (const auto* record = std::get_if<Record>(&effects[i]); record != nullptr && record->event == event) return i;
+      if (const auto* event = std::get_if<JournalEvent>(&effects[i]); event != nullptr && std::holds_alternative<Event>(*event)) return i;
     return std::nullopt;
   }
   /// To whom anything of that kind was sent, in the order of their ids.
@@ -65,10 +74,12 @@ struct Consequences {
       if (const auto* fence = std::get_if<Fence>(&effect)) ids.push_back(fence->peer.value);
     return ids;
   }
-  [[nodiscard]] std::vector<Record> records(std::string_view event) const {
-    std::vector<Record> list;
+  template <class Event>
+  [[nodiscard]] std::vector<Event> journaled() const {
+    std::vector<Event> list;
     for (const auto& effect : effects)
-      if (const auto* record = std::get_if<Record>(&effect); record != nullptr && record->event == event) list.push_back(*record);
+      if (const auto* event = std::get_if<JournalEvent>(&effect); event != nullptr && std::holds_alternative<Event>(*event))
+        list.push_back(std::get<Event>(*event));
     return list;
   }
 };
@@ -91,7 +102,7 @@ struct Bench : Consequences {
   void on(const Event& event) {
     auto transition = step(std::move(state), event, now);
     state = std::move(transition.state);
-    effects = std::move(transition.effects);
+    take(std::move(transition.effects));
     reason = std::move(transition.reason);
   }
   void hear(std::uint64_t peer, FromPeer message) { on(Received{PeerId{peer}, std::move(message)}); }

@@ -96,10 +96,10 @@ BOOST_AUTO_TEST_CASE(other_data_is_refused_by_name_and_who_tells_of_none_is_not_
   };
   seat(1, {});
   seat(2, {Digest{5, 5}, "7 files"});
-  BOOST_TEST(std::ranges::any_of(bench.effects, [](const Effect& effect) {
-    const auto* record = std::get_if<Record>(&effect);
-    return record != nullptr && record->event == "data_founded" && std::get<std::string>(record->fields.back().second) == "7 files";
-  }));
+  const auto founded = bench.journaled<events::DataFounded>();
+  BOOST_REQUIRE(founded.size() == 1U);
+  BOOST_TEST(founded[0].who.peer.value == 2U);
+  BOOST_TEST(founded[0].data == "7 files");
   seat(3, {Digest{6, 6}, "9 files"});
   BOOST_CHECK(bench.dismissed(3) == ErrorName::DataMismatch);
   const auto refusals = bench.sent<Dismissed>();
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(members_that_all_fall_silent_keep_their_seats_until_they_ha
   BOOST_TEST(back.state.revision.value == 2U);
 
   bench.pass(70s, 1);  // the second is heard again on the connection that it had; for the first nobody has to wait any more
-  BOOST_TEST(bench.position_of_record("peer_returned").has_value());
+  BOOST_TEST(bench.position_of<events::PeerReturned>().has_value());
   BOOST_TEST((bench.dismissed(1) == ErrorName::Evicted));
   BOOST_TEST(bench.state.peers.contains(PeerId{2}));
 }
@@ -223,7 +223,7 @@ BOOST_AUTO_TEST_CASE(one_that_is_killed_and_one_that_falls_silent_at_the_same_mo
   bench.state.options.on_correlated_loss = LossPolicy::Pause;
   bench.lose(3);
   bench.pass(10s + 500ms, 4);
-  BOOST_TEST(bench.position_of_record("correlated_loss").has_value());
+  BOOST_TEST(bench.position_of<events::CorrelatedLoss>().has_value());
 }
 
 BOOST_AUTO_TEST_CASE(who_says_goodbye_between_two_losses_is_not_waited_for) {
@@ -240,11 +240,11 @@ BOOST_AUTO_TEST_CASE(the_last_holder_of_the_state_may_come_back_over_another_con
   bench.lose(1);
   BOOST_TEST(bench.state.view.members.size() == 1U);
   bench.lose(2);
-  BOOST_TEST(bench.position_of_record("peer_absent").has_value());
+  BOOST_TEST(bench.position_of<events::PeerAbsent>().has_value());
   BOOST_TEST(bench.finished() == nullptr);
   auto back = bench;
   back.hear(2, returning(2));
-  BOOST_TEST(back.position_of_record("peer_returned").has_value());
+  BOOST_TEST(back.position_of<events::PeerReturned>().has_value());
   bench.pass(80s + 1ms, 2);
   BOOST_REQUIRE(bench.finished() != nullptr);
   BOOST_TEST(bench.finished()->cause->detail == "the last peer that held revision 1 is gone");
@@ -255,10 +255,10 @@ BOOST_AUTO_TEST_CASE(a_third_of_the_members_lost_at_once_pauses_the_run_until_ot
     auto bench = trained(6);
     bench.state.options.on_correlated_loss = pauses ? LossPolicy::Pause : LossPolicy::Continue;
     bench.lose(5);
-    BOOST_TEST(!bench.position_of_record("correlated_loss").has_value());
+    BOOST_TEST(!bench.position_of<events::CorrelatedLoss>().has_value());
     bench.pass(9s, 6);
     bench.lose(6);
-    BOOST_TEST(bench.position_of_record("correlated_loss").has_value());
+    BOOST_TEST(bench.position_of<events::CorrelatedLoss>().has_value());
     for (const std::uint64_t peer : {1U, 2U, 3U, 4U}) bench.ready(peer, 100);
     BOOST_TEST(bench.sent<StartReduce>().empty() == pauses);
     if (!pauses) continue;
@@ -408,8 +408,8 @@ BOOST_AUTO_TEST_CASE(who_did_not_make_it_before_the_last_commit_is_told_that_the
     const auto bench = last_step_committed(joiner);
     BOOST_CHECK(bench.dismissed(3) == ErrorName::RunDone);
     BOOST_TEST(is_fenced(bench, 3));
-    BOOST_TEST(!bench.position_of_record("peer_lost").has_value());
-    BOOST_TEST(bench.position_of_record("peer_left").has_value());
+    BOOST_TEST(!bench.position_of<events::PeerLost>().has_value());
+    BOOST_TEST(bench.position_of<events::PeerLeft>().has_value());
     BOOST_TEST(!bench.state.peers.contains(PeerId{3}));
   }
 }
@@ -467,17 +467,12 @@ BOOST_AUTO_TEST_CASE(who_is_here_and_who_comes_later_hears_where_the_run_may_be_
 
 BOOST_AUTO_TEST_CASE(what_is_waited_for_is_recorded_with_its_phase) {
   Bench bench;
-  const auto phase = [&] {
-    const auto& record = std::get<Record>(bench.effects.at(bench.position_of_record("waiting").value()));
-    for (const auto& [key, value] : record.fields)
-      if (key == "phase") return std::get<std::string>(value);
-    return std::string{};
-  };
+  const auto phase = [&] { return bench.journaled<events::Waiting>().at(0).phase; };
   bench.greet(1);
-  BOOST_TEST(phase() == "waiting");
+  BOOST_CHECK(phase() == Phase::Waiting);
   bench.hear(1, Seated{Revision{}, INITIAL, LAYOUT, 3, 1});
   bench.seat(2);
-  BOOST_TEST(phase() == "training");
+  BOOST_CHECK(phase() == Phase::Training);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

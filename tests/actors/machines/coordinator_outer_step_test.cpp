@@ -64,13 +64,9 @@ BOOST_AUTO_TEST_CASE(each_wait_says_since_when_and_until_when) {
   bench.pass(2s);
   bench.ready(2, 100);
   BOOST_CHECK(bench.state.waiting.since == first);
-  const auto& record = std::get<Record>(bench.effects.at(bench.position_of_record("waiting").value()));
-  const auto field = [&](const std::string& key) {
-    const auto found = std::find_if(record.fields.begin(), record.fields.end(), [&](const auto& entry) { return entry.first == key; });
-    return std::get<double>(found->second);
-  };
-  BOOST_TEST(field("waited_s") == 2.0);
-  BOOST_TEST(field("left_s") == std::chrono::duration<double>(bench.state.options.deadline).count() - 2.0);
+  const auto waiting = bench.journaled<events::Waiting>().at(0);
+  BOOST_CHECK(waiting.waited_s == 2s);
+  BOOST_CHECK(waiting.left_s == bench.state.options.deadline - 2s);
 }
 
 BOOST_AUTO_TEST_CASE(weights_are_those_of_the_survivors_and_never_of_an_earlier_attempt) {
@@ -99,22 +95,31 @@ BOOST_AUTO_TEST_CASE(a_commit_needs_every_vote_and_is_journaled_before_it_is_tol
   BOOST_TEST(bench.sent<Commit>().empty());
   bench.vote(3, NEXT);
   BOOST_TEST(bench.sent<Commit>().size() == 3U);
-  const auto record = bench.position_of_record("outer_step_committed");
+  const auto record = bench.position_of<events::OuterStepCommitted>();
   BOOST_REQUIRE(record.has_value());
-  BOOST_TEST(std::get<Record>(bench.effects[*record]).durable);
+  BOOST_CHECK(info(std::get<JournalEvent>(bench.effects[*record])).durability == Durability::Durable);
   for (std::size_t i = 0; i < *record; ++i) BOOST_TEST(!std::holds_alternative<Send>(bench.effects[i]));
 }
 
-BOOST_AUTO_TEST_CASE(a_record_keeps_its_fields_when_the_held_out_loss_is_added) {
+BOOST_AUTO_TEST_CASE(a_commit_tells_the_figures_of_its_contributors) {
   auto bench = trio();
   for (std::uint64_t peer = 1; peer <= 3; ++peer)
     bench.hear(peer, Ready{OuterStep{1}, Revision{}, 100, 10, Real{1.0}, HeldOutLoss{Real{2.0}, 50}, Real{1.0}, 1});
   for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.vote(peer, NEXT);
-  const auto record = bench.position_of_record("outer_step_committed");
-  BOOST_REQUIRE(record.has_value());
-  BOOST_TEST(std::get<Record>(bench.effects[*record]).fields.back().first == "held_out_tokens");
-  BOOST_TEST(std::get<std::uint64_t>(std::get<Record>(bench.effects[*record]).fields.back().second) == 150U);
-  BOOST_TEST(std::get<Record>(bench.effects[*record]).fields.size() > 10U);
+  const auto committed = bench.journaled<events::OuterStepCommitted>().at(0);
+  BOOST_TEST(committed.outer_step.value == 1U);
+  BOOST_TEST(committed.revision.value == 1U);
+  BOOST_CHECK(committed.digest == NEXT);
+  BOOST_CHECK(committed.contributors == (std::vector{PeerId{1}, PeerId{2}, PeerId{3}}));
+  BOOST_TEST(committed.weight == 300U);
+  BOOST_TEST(committed.tokens == 300U);
+  BOOST_TEST(committed.loss == 1.0);
+  BOOST_TEST(committed.tokens_per_s == 3.0);
+  BOOST_TEST(committed.wire_bytes == 3U);
+  BOOST_CHECK(committed.reduce_s == Duration{1});
+  BOOST_TEST(committed.next_sample == 30U);
+  BOOST_TEST(committed.held_out_loss.value() == 2.0);
+  BOOST_TEST(committed.held_out_tokens.value() == 150U);
 }
 
 BOOST_AUTO_TEST_CASE(a_vote_on_an_operation_that_was_aborted_counts_for_nothing) {
@@ -144,6 +149,7 @@ BOOST_AUTO_TEST_CASE(doubt_is_answered_by_commit_by_abort_or_by_silence_while_un
   const auto op = bench.state.operation.id;
   bench.hear(1, InDoubt{op});
   BOOST_TEST(bench.effects.empty());
+  BOOST_CHECK(bench.probes == std::vector{Probe::DoubtUndecided});
   for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.vote(peer, NEXT);
   bench.hear(1, InDoubt{op});
   BOOST_REQUIRE(bench.sent<Commit>().size() == 1U);
@@ -342,10 +348,10 @@ BOOST_AUTO_TEST_CASE(the_last_step_makes_the_oldest_the_finalist_and_another_one
   bench.hear(3, FinalReport{HeldOutLoss{Real{4.0}, 20}, "", ""});
   BOOST_REQUIRE(bench.finished() != nullptr);
   BOOST_TEST(!bench.finished()->cause.has_value());
-  const auto report = bench.records("final_report").at(0);
-  const auto loss = std::ranges::find(report.fields, "held_out_loss", [](const auto& field) { return field.first; });
-  BOOST_REQUIRE((loss != report.fields.end()));
-  BOOST_TEST(std::get<double>(loss->second) == 3.0, "parts are summed by their tokens");
+  const auto report = bench.journaled<events::FinalReport>().at(0);
+  BOOST_TEST(report.held_out_loss.value() == 3.0, "parts are summed by their tokens");
+  BOOST_TEST(report.held_out_tokens.value() == 30U);
+  BOOST_TEST(!report.evaluation_problem.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(all_share_the_evaluation_of_a_state_and_so_nobody_is_late_for_it) {
@@ -404,7 +410,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_stopped_while_it_evaluates_is_done_when_its_s
     bench.on(StopRequested{});
     BOOST_REQUIRE(bench.finished() != nullptr);
     BOOST_TEST(bench.finished()->cause.has_value() == !saved);
-    BOOST_TEST(bench.position_of_record("final_report").has_value() == saved);
+    BOOST_TEST(bench.position_of<events::FinalReport>().has_value() == saved);
   }
 }
 

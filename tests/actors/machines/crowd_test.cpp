@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(the_last_who_is_ready_or_votes_is_answered_at_once) {
   BOOST_TEST(bench.state.view.epoch.value == 1U);
   for (std::uint64_t peer = 1; peer < ALL; ++peer) {
     bench.ready(peer, 100);
-    BOOST_TEST(!bench.position_of_record("waiting").has_value());
+    BOOST_TEST(!bench.position_of<events::Waiting>().has_value());
   }
   BOOST_TEST((bench.state.phase == Phase::Training));
   bench.ready(ALL, 100);

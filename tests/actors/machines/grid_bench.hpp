@@ -38,7 +38,7 @@ struct GridBench : Consequences {
   void on(const Event& event) {
     auto transition = step(std::move(grid), event, now);
     grid = std::move(transition.state);
-    effects = std::move(transition.effects);
+    take(std::move(transition.effects));
     reason = std::move(transition.reason);
     if (const auto* keep = effects.empty() ? nullptr : std::get_if<Keep>(&effects.front())) disk = keep->snapshot;
   }
@@ -80,12 +80,6 @@ struct GridBench : Consequences {
     effects = std::move(all);
   }
 };
-
-inline std::string text(const Record& record, std::string_view key) {
-  for (const auto& [name, value] : record.fields)
-    if (name == key) return std::get<std::string>(value);
-  return "no " + std::string{key};
-}
 
 inline Ids ids_of(const View& view) {
   Ids ids;

@@ -12,14 +12,14 @@ BOOST_AUTO_TEST_CASE(a_replica_takes_part_when_all_its_peers_are_there) {
   GridBench bench;
   bench.greet(11);
   BOOST_TEST(bench.told<Welcome>() == Ids{11});  // its trainer may start
-  BOOST_TEST(text(bench.records("shard_waits").at(0), "missing") == "shard 0");
+  BOOST_TEST(bench.journaled<events::ShardWaits>().at(0).missing == "shard 0");
   BOOST_TEST(bench.grid.run.peers.empty());
   BOOST_TEST(bench.reason == "p11 waits for shard 0 of replica a");
   bench.on(Tick{});
   BOOST_TEST(bench.grid.run.waiting.what.find("replica a lacks shard 0") != std::string::npos, bench.grid.run.waiting.what);
   bench.greet(10);
   BOOST_TEST(bench.told<Welcome>() == Ids{10});
-  BOOST_TEST(bench.records("peer_joining").size() == 2);
+  BOOST_TEST(bench.journaled<events::PeerJoining>().size() == 2);
   BOOST_TEST(bench.told<ReplicaLacks>(11).missing.empty());
   BOOST_TEST(bench.grid.run.peers.contains(PeerId{10}));
   BOOST_TEST(bench.grid.run.incomplete.empty());
@@ -34,10 +34,10 @@ BOOST_AUTO_TEST_CASE(a_lost_peer_takes_its_replica_with_it_and_the_others_go_on)
   BOOST_TEST((farewell.cause.name == ErrorName::Evicted));  // it takes part anew
   BOOST_TEST(farewell.cause.detail == "shard 1 of replica c was lost");
   BOOST_TEST(bench.fenced() == Ids{30});
-  const auto lost = bench.records("peer_lost");
+  const auto lost = bench.journaled<events::PeerLost>();
   BOOST_REQUIRE(lost.size() == 2);
-  BOOST_TEST(text(lost[0], "reason").starts_with("with p31: "), text(lost[0], "reason"));
-  BOOST_TEST(text(lost[1], "name") == "p31");
+  BOOST_TEST(lost[0].reason.text.starts_with("with p31: "), lost[0].reason.text);
+  BOOST_TEST(lost[1].who.name == "p31");
   BOOST_TEST(ids_of(bench.told<StartReduce>(21).view) == (Ids{11, 21}));
   for (const auto peer : ALL) bench.vote(peer);
   BOOST_TEST(bench.told<Commit>() == ALL);
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(who_leaves_takes_its_replica_along_and_the_others_of_it_end
   BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::PeerLost));
   BOOST_TEST(bench.told<Dismissed>(30).cause.detail == "shard 1 of replica c left");
   BOOST_TEST(bench.told<Dismissed>(31).cause.detail == "left");
-  BOOST_TEST(bench.records("peer_left").size() == 2);
+  BOOST_TEST(bench.journaled<events::PeerLeft>().size() == 2);
   bench.hear(30, GridBench::hello_of(30));  // who was not there to hear it
   BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::PeerLost));
 }
@@ -94,9 +94,9 @@ BOOST_AUTO_TEST_CASE(nobody_covers_for_the_silence_of_another_peer_of_its_replic
   }
   bench.effects = std::move(all);
   BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::Evicted));
-  const auto lost = bench.records("peer_lost");
+  const auto lost = bench.journaled<events::PeerLost>();
   BOOST_REQUIRE(lost.size() == 2);
-  BOOST_TEST(text(lost[0], "reason").starts_with("with p31: "), text(lost[0], "reason"));
+  BOOST_TEST(lost[0].reason.text.starts_with("with p31: "), lost[0].reason.text);
   BOOST_TEST(ids_of(bench.grid.run.view) == (Ids{10, 20}));
 }
 
@@ -178,17 +178,17 @@ BOOST_AUTO_TEST_CASE(a_seat_that_is_kept_is_kept_for_all_and_all_come_back) {
   for (const auto peer : ALL) bench.vote(peer);
   bench.now += 8s;  // the coordinator itself stood still
   bench.lose(11);
-  BOOST_TEST(bench.records("peer_absent").size() == 2);
+  BOOST_TEST(bench.journaled<events::PeerAbsent>().size() == 2);
   BOOST_TEST(bench.fenced() == Ids{10});
   bench.lose(10);  // which it was told to
-  BOOST_TEST(bench.records("peer_lost").empty());
+  BOOST_TEST(bench.journaled<events::PeerLost>().empty());
   bench.hear(10, Heartbeat{});
   BOOST_TEST(bench.reason == "a message over a connection that has ended");
   bench.hear(11, GridBench::hello_of(11));
   BOOST_TEST(bench.told<BeginStep>().empty());
   bench.hear(10, GridBench::hello_of(10));
   BOOST_TEST(bench.told<BeginStep>() == (Ids{10, 11}));
-  BOOST_TEST(bench.records("peer_returned").size() == 2);
+  BOOST_TEST(bench.journaled<events::PeerReturned>().size() == 2);
 }
 
 BOOST_AUTO_TEST_CASE(who_has_no_place_is_refused_and_told_why) {
@@ -241,10 +241,10 @@ BOOST_AUTO_TEST_CASE(who_falls_silent_or_goes_before_its_replica_is_whole_is_for
   BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::Evicted));
   bench.greet(41);
   bench.lose(41);
-  BOOST_TEST(text(bench.records("peer_lost").at(0), "replica") == "d");
+  BOOST_TEST(bench.journaled<events::PeerLost>().at(0).who.replica == "d");
   bench.greet(42 - 2);
   bench.hear(40, Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
-  BOOST_TEST(bench.records("peer_left").size() == 1);
+  BOOST_TEST(bench.journaled<events::PeerLeft>().size() == 1);
   BOOST_TEST(bench.grid.replicas.size() == 2);
 }
 
@@ -260,13 +260,14 @@ BOOST_AUTO_TEST_CASE(each_who_waits_for_the_others_of_its_replica_hears_for_whom
     else bench.lose(11);
     BOOST_TEST(bench.told<ReplicaLacks>() == Ids{12});
     BOOST_TEST(bench.told<ReplicaLacks>(12).missing == "shards 0, 1");
-    const auto gone = bench.records(leaves ? "peer_left" : "peer_lost");
-    BOOST_REQUIRE(gone.size() == 1);
-    BOOST_TEST(text(gone[0], "name") == "p11");
-    const auto waits = bench.records("shard_waits");
+    const auto left = bench.journaled<events::PeerLeft>();
+    const auto lost = bench.journaled<events::PeerLost>();
+    BOOST_REQUIRE((left.size() == (leaves ? 1 : 0) && lost.size() == (leaves ? 0 : 1)));
+    BOOST_TEST((leaves ? left[0].who.name : lost[0].who.name) == "p11");
+    const auto waits = bench.journaled<events::ShardWaits>();
     BOOST_REQUIRE(waits.size() == 1);
-    BOOST_TEST(text(waits[0], "name") == "p12");
-    BOOST_TEST(text(waits[0], "missing") == "shards 0, 1");
+    BOOST_TEST(waits[0].who.name == "p12");
+    BOOST_TEST(waits[0].missing == "shards 0, 1");
     return bench;
   };
   goes(false);
@@ -291,8 +292,8 @@ BOOST_AUTO_TEST_CASE(who_leaves_when_it_is_back_before_the_others_of_its_replica
   for (const auto peer : {20, 21, 30, 31, 10}) returns(peer);
   bench.hear(10, Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
   BOOST_TEST(bench.told<Dismissed>(10).cause.detail == "left");
-  BOOST_TEST(bench.records("peer_left").size() == 2);
-  BOOST_TEST(bench.records("peer_lost").empty());
+  BOOST_TEST(bench.journaled<events::PeerLeft>().size() == 2);
+  BOOST_TEST(bench.journaled<events::PeerLost>().empty());
   BOOST_TEST(ids_of(bench.grid.run.view) == (Ids{20, 30}));
   returns(11);
   BOOST_TEST((bench.told<Dismissed>(11).cause.name == ErrorName::PeerLost));
@@ -315,7 +316,7 @@ BOOST_AUTO_TEST_CASE(who_waits_for_its_replica_hears_of_a_rollback_and_where_the
   BOOST_TEST(bench.told<Coordinators>() == (Ids{10, 11, 20, 21, 30, 31, 40}));
   bench.lose(20);
   bench.lose(31);
-  BOOST_REQUIRE(bench.records("rolled_back").size() == 1);
+  BOOST_REQUIRE(bench.journaled<events::RolledBack>().size() == 1);
   BOOST_TEST((bench.told<Dismissed>(40).cause.name == ErrorName::RolledBack));
   BOOST_TEST((bench.told<Dismissed>(11).cause.name == ErrorName::RolledBack));
   BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::RolledBack));

@@ -58,10 +58,10 @@ BOOST_AUTO_TEST_CASE(a_replica_whose_fetch_stopped_half_way_founds_what_it_holds
   bench.hear(20, Fetched{Revision{}, held(20, 0)});  // one half
   bench.lose(10);                                    // the founder is gone before the other half
   bench.hear(21, FetchFailed{PeerId{11}, Revision{}, Error{ErrorName::PeerLost, "gone"}});
-  const auto founded = bench.records("state_founded");
+  const auto founded = bench.journaled<events::StateFounded>();
   BOOST_REQUIRE(founded.size() == 2);
-  BOOST_TEST(text(founded[0], "digest") == to_string(held(20, 0)));
-  BOOST_TEST(text(founded[1], "digest") == to_string(Digest{90, 1}));
+  BOOST_TEST(to_string(founded[0].digest) == to_string(held(20, 0)));
+  BOOST_TEST(to_string(founded[1].digest) == to_string(Digest{90, 1}));
 }
 
 BOOST_AUTO_TEST_CASE(what_one_shard_tells_of_the_data_counts_for_its_replica) {
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(what_one_shard_tells_of_the_data_counts_for_its_replica) {
   BOOST_TEST((bench.grid.run.data == seven));
   seat(20, seven);
   seat(21, seven);
-  BOOST_TEST(bench.records("peer_left").empty());
+  BOOST_TEST(bench.journaled<events::PeerLeft>().empty());
   seat(30, seven);
   seat(31, {Digest{6, 6}, "9 files"});
   const auto told = bench.sent<Dismissed>();
@@ -95,9 +95,9 @@ BOOST_AUTO_TEST_CASE(who_was_seated_long_ago_can_found_the_state_when_all_others
   bench.lose(20);
   for (const auto peer : {30U, 31U}) bench.hear(peer, FetchFailed{PeerId{peer - 10}, Revision{}, Error{ErrorName::PeerLost, "gone"}});
   bench.pass(1s, {30, 31});
-  const auto founded = bench.records("state_founded");
+  const auto founded = bench.journaled<events::StateFounded>();
   BOOST_REQUIRE(founded.size() == 2);
-  BOOST_TEST(text(founded[1], "digest") == to_string(born(31)));
+  BOOST_TEST(to_string(founded[1].digest) == to_string(born(31)));
 }
 
 BOOST_AUTO_TEST_CASE(a_replica_is_ready_when_all_its_peers_are_and_weighs_what_they_weigh_together) {
@@ -157,9 +157,9 @@ BOOST_AUTO_TEST_CASE(a_step_is_committed_for_all_shards_or_for_none) {
   bench.vote(11);
   BOOST_TEST(bench.told<Commit>() == ALL);
   for (const auto peer : ALL) BOOST_TEST((bench.told<Commit>(peer).state == held(peer, 1)));
-  const auto committed = bench.records("outer_step_committed");
+  const auto committed = bench.journaled<events::OuterStepCommitted>();
   BOOST_REQUIRE(committed.size() == 1);
-  BOOST_TEST(text(committed[0], "digest") == to_string(whole(1)));
+  BOOST_TEST(to_string(committed[0].digest) == to_string(whole(1)));
   BOOST_TEST((bench.disk->shard_digests.at(whole(1)) == std::vector{held(10, 1), held(11, 1)}));
 }
 
@@ -167,19 +167,15 @@ BOOST_AUTO_TEST_CASE(each_shard_tells_of_its_own_lanes_and_the_topology_is_that_
   auto bench = training();
   const auto told = [&](std::uint64_t peer, std::uint64_t to, std::uint64_t through) {
     bench.hear(peer, LaneRelayed{PeerId{to}, PeerId{through}});
-    BOOST_REQUIRE(std::ranges::count_if(bench.effects, [](const auto& e) { return std::holds_alternative<Record>(e); }) == 1);
-    return std::get<Record>(bench.effects.front());
+    BOOST_REQUIRE(std::ranges::count_if(bench.effects, [](const auto& e) { return std::holds_alternative<JournalEvent>(e); }) == 1);
+    return std::get<JournalEvent>(bench.effects.front());
   };
-  const auto relayed = told(11, 21, 31);
-  BOOST_TEST(relayed.event == "lane_relayed");
-  const std::vector<std::pair<std::string, Record::Value>> fields{
-      {"peer", to_string(PeerId{11})}, {"name", "p11"}, {"replica", "a"},
-      {"shard", std::uint64_t{1}},     {"to", "p21"},   {"through", to_string(PeerId{31})}};
-  BOOST_TEST((relayed.fields == fields));
+  const events::LaneRelayed expected{{PeerId{11}, "p11", "a", 1}, "p21", to_string(PeerId{31})};
+  BOOST_CHECK(told(11, 21, 31) == JournalEvent{expected});
   BOOST_TEST(bench.grid.run.topology.relayed.empty());
-  BOOST_TEST(told(10, 20, 30).event == "lane_relayed");
+  BOOST_TEST(std::holds_alternative<events::LaneRelayed>(told(10, 20, 30)));
   BOOST_TEST(bench.grid.run.topology.relayed.size() == 1U);
-  BOOST_TEST(told(10, 20, 0).event == "lane_direct");
+  BOOST_TEST(std::holds_alternative<events::LaneDirect>(told(10, 20, 0)));
   BOOST_TEST(bench.grid.run.topology.relayed.empty());
 }
 
@@ -214,16 +210,24 @@ BOOST_AUTO_TEST_CASE(the_end_is_told_to_all_and_reported_once) {
   bench.hear(10, StateSaved{"/ten", ""});
   BOOST_TEST(!bench.grid.run.saved.has_value());
   bench.hear(11, StateSaved{"", "the disk is full"});
+  const auto failed = bench.journaled<events::FinalSaveFailed>();
+  BOOST_TEST_REQUIRE(failed.size() == 1U, "a model is saved as a whole: of its lead alone is told");
+  BOOST_TEST(failed[0].who.peer.value == 10U);
+  BOOST_TEST(failed[0].who.replica.empty());
   BOOST_TEST(bench.told<RunDone>() == (Ids{20, 21}), "a model of which a shard is missing is not saved: the other replica is asked");
   BOOST_TEST(bench.told<RunDone>(20).finalist);
   for (const auto peer : {20U, 21U}) bench.hear(peer, StateSaved{"/of-" + std::to_string(peer), ""});
+  const auto saved = bench.journaled<events::FinalStateSaved>();
+  BOOST_REQUIRE(saved.size() == 1);
+  BOOST_TEST(saved[0].who.peer.value == 20U);
+  BOOST_TEST(saved[0].checkpoint == "/of-20");
   for (const auto peer : {10U, 11U, 20U}) bench.hear(peer, FinalReport{HeldOutLoss{Real{2.5}, 10}, "text", ""});
   BOOST_TEST((bench.grid.run.phase == Phase::Finishing));
   bench.hear(21, FinalReport{});
-  const auto report = bench.records("final_report");
+  const auto report = bench.journaled<events::FinalReport>();
   BOOST_REQUIRE(report.size() == 1);
-  BOOST_TEST(text(report[0], "checkpoint") == "/of-20");
-  BOOST_TEST(text(report[0], "sample") == "text");
+  BOOST_TEST(report[0].checkpoint == "/of-20");
+  BOOST_TEST(report[0].sample == "text");
   BOOST_TEST(bench.told<Dismissed>() == ALL);
 }
 

@@ -20,7 +20,7 @@ struct Process {
   const std::vector<Effect>& feed(const Event& event) {
     auto transition = step(state, event, now);
     state = std::move(transition.state);
-    reason = std::move(transition.reason);
+    judgement = transition.judgement;
     return effects = std::move(transition.effects);
   }
   Process& at(Duration time) {
@@ -48,7 +48,7 @@ struct Process {
   State state;
   Instant now{};
   std::vector<Effect> effects;
-  std::string reason;
+  Judgement judgement{};
 };
 
 /// In milliseconds; -1 when that is not the only effect.
@@ -61,7 +61,7 @@ std::int64_t after(const Process& process) {
 template <class T>
 std::string ends_with(const Process& process) {
   const auto found = process.only<T>();
-  return found ? to_string(found->cause) : "it does not end: " + process.reason;
+  return found ? to_string(found->cause) : "it does not end: " + std::string{to_string(process.judgement)};
 }
 
 CampaignAnswered leads(const std::string& address, std::int64_t lease = 7) { return {Leader{address, lease}}; }

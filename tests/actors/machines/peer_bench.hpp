@@ -17,7 +17,8 @@ inline constexpr OperationId OP{Epoch{1}, Sequence{1}};
 struct Bench {
   Instant now{};
   State state;
-  std::vector<Effect> effects;
+  std::vector<Effect> effects;  ///< but for the probes
+  std::vector<Probe> probes;
 
   Bench() {
     Options options;
@@ -31,6 +32,10 @@ struct Bench {
     auto transition = step(std::move(state), event, now);
     state = std::move(transition.state);
     effects = std::move(transition.effects);
+    probes.clear();
+    for (const auto& effect : effects)
+      if (const auto* probe = std::get_if<Probe>(&effect)) probes.push_back(*probe);
+    std::erase_if(effects, [](const Effect& effect) { return std::holds_alternative<Probe>(effect); });
   }
   void hear(FromCoordinator message) { on(Event{std::move(message)}); }
   /// Time passes with a tick every second; the effects of all of them are kept.

@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(what_the_trainer_says_of_its_data_is_told_and_recorded_and_
   bench.on(TrainerBound{Digest{7, 7}, 3, INITIAL, Revision{}, 1, data});
   BOOST_REQUIRE(bench.told<Seated>().has_value());
   BOOST_TEST((bench.told<Seated>()->data == data));
-  BOOST_TEST((std::get<std::string>(bench.effect<Record>().value().fields.back().second) == "7 files"));
+  BOOST_TEST(std::get<events::TrainerBound>(bench.effect<JournalEvent>().value()).data.value_or("") == "7 files");
   bench.on(TrainerRestarting{Error{ErrorName::ProcessFailed, "killed"}});
   bench.on(TrainerBound{Digest{7, 7}, 3, INITIAL, Revision{}, 2, {Digest{6, 6}, "9 files"}});
   BOOST_REQUIRE(bench.told<Deathrattle>().has_value());
@@ -357,15 +357,12 @@ BOOST_AUTO_TEST_CASE(a_dismissal_in_the_middle_of_a_reduce_aborts_it_and_saves_t
 BOOST_AUTO_TEST_CASE(who_waits_for_the_others_of_its_replica_notes_for_whom_and_when_that_is_over) {
   Bench bench;
   bench.state.options.hello.replica = "north";
-  const auto noted = [&](const char* event) { return bench.effect<Record>() && bench.effect<Record>()->event == event; };
   bench.hear(Welcome{0, ""});
   bench.hear(ReplicaLacks{"shard 1"});
-  BOOST_TEST(noted("shard_waits"));
-  const Record expected = Record{"shard_waits"}.with("replica", std::string{"north"}).with("missing", std::string{"shard 1"});
-  BOOST_CHECK(bench.effect<Record>()->fields == expected.fields);
+  BOOST_CHECK((bench.effect<JournalEvent>() == JournalEvent{events::ReplicaWaits{"north", "shard 1"}}));
   BOOST_CHECK(bench.state.phase == Phase::Seating);
   bench.hear(ReplicaLacks{});
-  BOOST_TEST(noted("replica_whole"));
+  BOOST_CHECK(bench.effect<JournalEvent>() == JournalEvent{events::ReplicaWhole{"north"}});
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -75,6 +75,7 @@ BOOST_AUTO_TEST_CASE(who_is_asked_to_save_later_does_so_without_evaluating_twice
   bench.hear(RunDone{OuterStep{1}, NEXT, true, {0, 1}});
   BOOST_TEST(bench.told<FinalReport>()->held_out.tokens == 10U);
   BOOST_TEST(bench.effect<SaveState>().has_value());
+  BOOST_CHECK(bench.probes == std::vector{Probe::FinalistReplaced});
   bench.hear(RunDone{OuterStep{1}, NEXT, true, {0, 1}});
   BOOST_TEST(!bench.effect<SaveState>().has_value(), "one at a time");
   bench.on(SaveEnded{false, disk_full()});
@@ -116,13 +117,18 @@ BOOST_AUTO_TEST_CASE(who_ends_with_a_full_disk_tries_again_until_there_is_room) 
   BOOST_REQUIRE(bench.effect<SaveState>().has_value());
   BOOST_TEST(bench.effect<StopWork>().has_value(), "its trainer ends meanwhile");
   BOOST_TEST(!bench.effect<End>().has_value());
+  const auto saving = std::get<events::StateSaving>(bench.effect<JournalEvent>().value());
+  BOOST_CHECK(saving.revision == Revision{1});
+  BOOST_TEST(saving.reason == to_string(Error{ErrorName::RunStopped, "by its owner"}));
   for (int attempt = 0; attempt < 3; ++attempt) {
     bench.on(SaveEnded{false, disk_full()});
+    BOOST_CHECK(bench.probes == std::vector{Probe::NotSavedYet});
     BOOST_TEST(!bench.effect<End>().has_value());
     bench.pass(SAVE_AGAIN_AFTER - 1ms);
     BOOST_TEST(!bench.effect<SaveState>().has_value());
     bench.pass(1ms);
     BOOST_TEST(bench.effect<SaveState>().has_value());
+    BOOST_CHECK(bench.probes == std::vector{Probe::SavesAgain});
   }
   bench.on(CoordinatorLost{"it has ended"});
   bench.on(LeaveRequested{});
@@ -144,6 +150,8 @@ BOOST_AUTO_TEST_CASE(a_disk_that_stays_full_is_given_up_by_name) {
   BOOST_REQUIRE(bench.effect<End>().has_value());
   BOOST_REQUIRE(bench.effect<End>()->cause.has_value());
   BOOST_CHECK(bench.effect<End>()->cause->name == ErrorName::StorageFailed);
+  const auto told = std::get<events::StateNotSaved>(bench.effect<JournalEvent>().value());
+  BOOST_CHECK((told == events::StateNotSaved{Revision{1}, disk_full().error(), 1min + 1ms}));
 }
 
 BOOST_AUTO_TEST_CASE(who_joins_anew_does_not_hold_up_its_return_for_a_full_disk) {

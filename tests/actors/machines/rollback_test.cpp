@@ -45,9 +45,9 @@ BOOST_AUTO_TEST_CASE(a_third_lost_at_once_takes_the_run_back_to_the_checkpoint_a
   const auto cursor = before.state.cursor;
   const auto tokens = before.state.tokens;
   auto bench = rolled_back();
-  const auto record = bench.position_of_record("rolled_back");
+  const auto record = bench.position_of<events::RolledBack>();
   BOOST_REQUIRE(record.has_value());
-  BOOST_TEST(std::get<Record>(bench.effects[*record]).durable);
+  BOOST_CHECK(info(std::get<JournalEvent>(bench.effects[*record])).durability == Durability::Durable);
   for (const std::uint64_t peer : {1U, 2U, 3U, 4U}) BOOST_CHECK(bench.dismissed(peer) == ErrorName::RolledBack);
   for (std::size_t i = 0; i < *record; ++i) {
     const auto* send = std::get_if<Send>(&bench.effects[i]);
@@ -81,8 +81,8 @@ BOOST_AUTO_TEST_CASE(before_the_first_checkpoint_and_right_after_one_it_goes_on)
     auto bench = six_after(steps);
     bench.lose(5);
     bench.lose(6);
-    BOOST_TEST(bench.position_of_record("correlated_loss").has_value());
-    BOOST_TEST(!bench.position_of_record("rolled_back").has_value());
+    BOOST_TEST(bench.position_of<events::CorrelatedLoss>().has_value());
+    BOOST_TEST(!bench.position_of<events::RolledBack>().has_value());
     BOOST_TEST(bench.state.peers.size() == 4U);
   }
 }
@@ -94,8 +94,8 @@ BOOST_AUTO_TEST_CASE(an_operation_in_flight_is_aborted_first) {
   bench.lose(5);
   for (const std::uint64_t peer : {1U, 2U, 3U, 4U}) bench.ready(peer, 100);
   bench.lose(6);
-  BOOST_TEST(bench.position_of_record("outer_step_aborted").has_value());
-  BOOST_TEST(bench.position_of_record("rolled_back").has_value());
+  BOOST_TEST(bench.position_of<events::OuterStepAborted>().has_value());
+  BOOST_TEST(bench.position_of<events::RolledBack>().has_value());
   BOOST_TEST((bench.state.phase == Phase::Waiting));
 }
 

@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(a_ring_around_the_slow_links_begins_with_an_epoch_of_its_ow
   BOOST_TEST(bench.in_order() == (std::vector<std::uint64_t>{1, 2, 3, 4}), boost::test_tools::per_element());
   for (std::uint64_t peer = 1; peer <= 4; ++peer) bench.ready(peer, 100);
   BOOST_CHECK(bench.state.view.epoch == epoch.next());
-  BOOST_TEST(bench.position_of_record("ring_adopted").value() < bench.position_of_record("reduce_started").value());
+  BOOST_TEST(bench.position_of<events::RingAdopted>().value() < bench.position_of<events::ReduceStarted>().value());
   BOOST_TEST(std::holds_alternative<Keep>(bench.effects.front()), "it is kept before anybody hears of it (law 8)");
   const auto order = bench.in_order();
   const std::set<std::pair<std::uint64_t, std::uint64_t>> slow{{1, 2}, {3, 4}};
@@ -278,11 +278,11 @@ BOOST_AUTO_TEST_CASE(members_are_told_by_whom_each_is_best_reached_over_links_th
   };
   BOOST_TEST(told(2) == (std::vector<std::uint64_t>{3, 4}), boost::test_tools::per_element());
   bench.hear(1, LaneRelayed{PeerId{3}, PeerId{4}});
-  BOOST_TEST(bench.position_of_record("lane_relayed").has_value());
+  BOOST_TEST(bench.position_of<events::LaneRelayed>().has_value());
   BOOST_TEST(bench.measure_all().size() == 2U, "the pair is measured on its new way");
   BOOST_TEST(told(2) == (std::vector<std::uint64_t>{4}), boost::test_tools::per_element());
   bench.hear(3, LaneRelayed{PeerId{1}, PeerId{}});
-  BOOST_TEST(bench.position_of_record("lane_direct").has_value());
+  BOOST_TEST(bench.position_of<events::LaneDirect>().has_value());
   BOOST_TEST(bench.measure_all().size() == 2U);
   BOOST_TEST(told(2) == (std::vector<std::uint64_t>{3, 4}), boost::test_tools::per_element());
 }

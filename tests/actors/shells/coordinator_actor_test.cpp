@@ -6,6 +6,7 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/scoped_actor.hpp>
 #include <future>
+#include <utility>
 
 BOOST_AUTO_TEST_SUITE(coordinator_actor)
 
@@ -14,7 +15,7 @@ using namespace prime;
 namespace {
 
 struct NoJournal : JournalPort {
-  void append(const Record&) override {}
+  void append(const JournalEvent&) override {}
 };
 struct NoFence : FencePort {
   void fence(PeerId) override {}
@@ -117,6 +118,22 @@ BOOST_AUTO_TEST_CASE(only_guests_that_are_there_at_the_end_hold_the_process_and_
   const auto straggler = system.spawn(guest, handle, 3, &late);
   BOOST_CHECK(comes(late.dismissed) == ErrorName::RunDone);
   leave(straggler);
+  caf::anon_send_exit(coordinator, caf::exit_reason::user_shutdown);
+}
+
+BOOST_AUTO_TEST_CASE(the_reason_of_each_transition_is_given_to_the_log) {
+  System words;
+  Stage stage;
+  Heard heard;
+  std::promise<std::string> reason;
+  stage.ports.log = [&, told = false](const std::string& text) mutable {
+    if (!std::exchange(told, true)) reason.set_value(text);
+  };
+  caf::actor_system system{words.config};
+  const auto coordinator = system.spawn<CoordinatorActorImpl>(coordinator::initial_grid(stage.options, stage.ports.now()), stage.ports);
+  const auto peer = system.spawn(guest, caf::actor_cast<CoordinatorActor>(coordinator), 1, &heard);
+  BOOST_TEST(comes(reason) == "p1 is welcome");
+  caf::anon_send_exit(peer, caf::exit_reason::user_shutdown);
   caf::anon_send_exit(coordinator, caf::exit_reason::user_shutdown);
 }
 

@@ -24,7 +24,7 @@ struct NoTrainer : TrainerPort {
 };
 
 struct NoJournal : JournalPort {
-  void append(const Record&) override {}
+  void append(const JournalEvent&) override {}
 };
 
 /// Takes whatever it is sent, and holds `life` until it is destroyed.

@@ -88,8 +88,8 @@ BOOST_AUTO_TEST_CASE(a_process_reads_its_own_events_under_a_name_that_two_have) 
   // No row is hidden behind another one.
   for (std::size_t i = 0; i < std::size(EVENTS); ++i)
     for (std::size_t j = 0; j < i; ++j)
-      BOOST_TEST((EVENTS[i].name != EVENTS[j].name ||
-                  (EVENTS[i].writer != EVENTS[j].writer && EVENTS[i].writer != JournalWriter::Process && EVENTS[j].writer != JournalWriter::Process)));
+      BOOST_TEST((EVENTS[i].name != EVENTS[j].name || (EVENTS[i].writer != EVENTS[j].writer && EVENTS[i].writer != JournalWriter::Process &&
+                                                       EVENTS[j].writer != JournalWriter::Process)));
 }
 
 /// The files are journals of a run of the version before there was a table.
@@ -125,10 +125,25 @@ BOOST_AUTO_TEST_CASE(lines_of_older_and_newer_versions_are_read) {
   BOOST_TEST(!read_event(JournalWriter::Coordinator, "from_the_future", {{"peer", 7}}).value().has_value());
   BOOST_TEST(!read_event(JournalWriter::Coordinator, "trainer_bound", {}).value().has_value(), "an agent's event");
   // A cause of a newer version keeps its words; one of this version has its name, too.
-  const auto cause = [](const char* text) { return std::get<events::PeerLost>(event_of(JournalWriter::Coordinator, "peer_lost", {{"reason", text}})).reason; };
+  const auto cause = [](const char* text) {
+    return std::get<events::PeerLost>(event_of(JournalWriter::Coordinator, "peer_lost", {{"reason", text}})).reason;
+  };
   BOOST_TEST((cause("a peer was lost: reset [PR0502]") == Cause{Error{ErrorName::PeerLost, "reset"}}));
   BOOST_TEST((cause("eaten by a whale [PR9999]") == Cause{std::string{"eaten by a whale [PR9999]"}}));
-  BOOST_TEST((std::get<events::Waiting>(event_of(JournalWriter::Coordinator, "waiting", {{"phase", "dreaming"}})).phase == RunPhase::Waiting));
+  BOOST_TEST(
+      (std::get<events::Waiting>(event_of(JournalWriter::Coordinator, "waiting", {{"phase", "dreaming"}})).phase == RunPhase::Waiting));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_decided_is_on_disk_before_it_is_told_and_nothing_of_an_agent_waits_for_its_disk) {
+  for (const JournalEvent& event : {JournalEvent{events::OuterStepCommitted{}},
+                                    {events::RolledBack{}},
+                                    {events::FinalStateSaved{}},
+                                    {events::FinalReport{}},
+                                    {events::RunDone{}},
+                                    {events::RunStopped{}},
+                                    {events::RunFailed{}}})
+    BOOST_CHECK(info(event).durability == Durability::Durable);
+  for (const auto& row : EVENTS) BOOST_TEST((row.writer == JournalWriter::Coordinator || row.durability == Durability::Written), row.name);
 }
 
 BOOST_AUTO_TEST_CASE(a_field_that_is_not_of_its_form_is_named) {
