@@ -47,6 +47,26 @@ BOOST_AUTO_TEST_CASE(a_torn_last_line_is_read_when_it_is_whole) {
   BOOST_TEST(observer.status().coordinator_address.value() == "127.0.0.1:1");
 }
 
+BOOST_AUTO_TEST_CASE(a_line_that_tells_what_is_not_of_its_form_is_damaged_and_one_of_a_newer_version_is_not) {
+  const test::TemporaryDirectory root;
+  const auto run = root.path() / "r-aaaaaa";
+  coordinator_of("r-aaaaaa", myself())
+      .add("from_the_future", {{"peer", 7}})
+      .add("coordinator_listening", {{"address", "127.0.0.1:1"}, {"speed", "light"}})
+      .write(coordinator_journal(run));
+  RunObserver observer{run};
+  BOOST_TEST(observer.update().size() == 3U);
+  BOOST_TEST(observer.damage().empty());
+  std::ofstream(coordinator_journal(run), std::ios::app)
+      << R"({"t":"2031-05-04T09:14:02.137Z","seq":4,"event":"outer_step_begun","epoch":"two"})"
+      << "\n";
+  const auto lines = observer.update();
+  BOOST_TEST(lines.size() == 1U, "`logs` shows it as it is");
+  BOOST_TEST(!lines.at(0).event.has_value());
+  BOOST_REQUIRE(observer.damage().size() == 1U);
+  BOOST_TEST(observer.damage()[0].lines == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(peers_that_appear_later_are_followed_too) {
   const test::TemporaryDirectory root;
   const auto run = root.path() / "r-aaaaaa";

@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(the_trainers_of_a_replica_begin_a_step_anew_together) {
   bench.hear(10, TrainerRestarted{OuterStep{1}, 0});
   BOOST_TEST(bench.told<BeginStep>().empty());
   bench.ready(10);
-  BOOST_TEST(bench.reason == "a readiness of an attempt that is void");
+  BOOST_CHECK(bench.probes == std::vector{Probe::ReadyOfVoidAttempt});
   const auto again = [&](std::uint64_t peer) {
     Ready ready{OuterStep{1}, Revision{}, 100, 10, Real{1.0}, {}, Real{1.0}, 1};
     ready.attempt = 1;
