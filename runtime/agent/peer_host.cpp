@@ -449,12 +449,16 @@ Result<std::string> PeerHost::write_checkpoint(Revision of) {
   std::shared_ptr<const Snapshot> state;
   {
     const Lock lock(mutex_);
+    // A periodic one and the last one may be of the same revision.
+    if (std::error_code ignored; written_ && written_->first == of && std::filesystem::exists(written_->second, ignored))
+      return written_->second;
     if (const auto kept = saving_.find(of); kept != saving_.end()) state = kept->second;
   }
   if (!state) return fail(ErrorName::StorageFailed, "revision " + std::to_string(of.value) + ": the disk was still busy with an older one");
   auto written = write_checkpoint(*state);
   const Lock lock(mutex_);
   if (const auto kept = saving_.find(of); kept != saving_.end()) saving_.erase(kept);
+  if (written) written_.emplace(of, *written);
   return written;
 }
 

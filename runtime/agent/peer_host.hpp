@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "actors/peer/peer_machine.hpp"
 #include "actors/ports.hpp"
@@ -117,6 +118,7 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   std::optional<RunDone> pending_finish_;
   std::uint32_t last_peers_ = 0;
   std::vector<peer::SaveState> to_save_;                        ///< of the revision that is being applied; two at most
+  std::optional<std::pair<Revision, std::string>> written_;     ///< the newest checkpoint's path
   std::map<Revision, std::shared_ptr<const Snapshot>> saving_;  ///< at most one that waits for the disk: each is a copy of the state
   std::optional<Instant> progress_;                             ///< last sign of life while it has work; empty while it waits
   net::Channel* fetching_ = nullptr;

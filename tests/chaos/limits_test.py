@@ -138,8 +138,9 @@ class Limits(unittest.TestCase):
             self.assertIn("train.evaluate.time_limit", run.status()["run"]["evaluation_problem"])
 
     def test_all_peers_evaluate_on_the_way_and_the_parts_are_added(self):
-        with Run(3, outer_steps=3, evaluate=1) as run:
+        with Run(3, outer_steps=3, evaluate=1, every=1) as run:
             self.assertEqual(run.wait_for_end(), 0)
+            self.assertEqual(run.events("final_save_failed"), [], "the last checkpoint on the way is the final one")
             commits = run.check(outer_steps=3)
             self.assertEqual([line.get("held_out_tokens") for line in commits], [None, 3, 3])
 
