@@ -37,7 +37,7 @@ struct ReduceRequest {
   std::span<std::byte> output;              ///< the agreed count of elements; undefined unless the outcome is good
   /// Where input and output lie, this rank's own affair; null: in the host's memory. Nothing of them is touched after the outcome.
   std::shared_ptr<kernels::DeviceMemory> memory;
-  Duration deadline{};  ///< the whole operation, judged on this process's clock
+  Duration deadline{};  ///< of lack of progress: so long no byte of the operation moves; judged on this process's clock
   DataType type = DataType::F32;
   ReduceOperator combine = ReduceOperator::Average;  ///< an average is weighted; the others only ask whether a weight is 0
   Codec codec = Codec::None;
@@ -76,8 +76,8 @@ class ReducePort {
   virtual void start(ReduceRequest request, std::function<void(ReduceOutcome)> done) = 0;
   /// The operation ends with an error within one chunk; unknown operations are ignored. Frames of it that still arrive are dropped.
   virtual void abort(OperationId op, const std::string& reason) = 0;
-  /// Chunks of the running operation done so far, for heartbeats.
-  [[nodiscard]] virtual std::uint64_t chunks_done() const = 0;
+  /// Bytes that lanes have taken and given so far, of reduces and all else.
+  [[nodiscard]] virtual std::uint64_t bytes_moved() const = 0;
   /// How many bytes per second reach a member over its lane. Takes a second on slow links, and is Interrupted by a reduce that starts. Only
   /// the one with the smaller id can open the lane, if there is none.
   virtual void measure(const Member& member, std::function<void(Result<std::uint64_t>)> done) = 0;

@@ -13,7 +13,7 @@
 namespace prime {
 
 /// Changes with every incompatible change of a message, frame or the trainer socket.
-inline constexpr std::uint32_t PROTOCOL_VERSION = 10;
+inline constexpr std::uint32_t PROTOCOL_VERSION = 11;
 /// The largest view that is believed, whoever says so.
 inline constexpr std::uint32_t MAX_PEERS = 1024;
 /// Peers that hold the parts of one model together.
@@ -188,11 +188,11 @@ auto inspect(Inspector& f, ReplicaLacks& x) {
 /// Peer → coordinator, every `membership.heartbeat.every`; judged on the receiver's monotonic clock.
 struct Heartbeat {
   std::uint64_t inner_steps = 0;  ///< done in this outer step
-  std::uint64_t reduce_chunks = 0;
+  std::uint64_t moved_bytes = 0;  ///< sent and received so far over lanes and of the state: more of them is progress
 };
 template <class Inspector>
 auto inspect(Inspector& f, Heartbeat& x) {
-  return f(x.inner_steps, x.reduce_chunks);
+  return f(x.inner_steps, x.moved_bytes);
 }
 
 /// Coordinator → peer: the answer to a heartbeat; its absence is how a peer notices a frozen coordinator.

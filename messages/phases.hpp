@@ -48,6 +48,9 @@ enum class AbortCause : std::uint8_t {
   RunStopped,
 };
 
+/// What a peer moves.
+enum class TransferKind : std::uint8_t { Reduce, Fetch };
+
 /// The words of an enum, in its order.
 template <class Enum>
 inline constexpr std::array<std::string_view, 0> WORDS{};
@@ -58,6 +61,8 @@ inline constexpr std::array<std::string_view, 12> WORDS<PeerPhase>{"greeting", "
                                                                    "reducing", "voted",   "finishing", "leaving",  "saving",   "over"};
 template <>
 inline constexpr std::array<std::string_view, 3> WORDS<LossPolicy>{"continue", "pause", "rollback"};
+template <>
+inline constexpr std::array<std::string_view, 2> WORDS<TransferKind>{"reduce", "fetch"};
 template <>
 inline constexpr std::array<std::string_view, 9> WORDS<AbortCause>{
     "peer_lost", "peer_left", "peer_away", "peer_silent", "reduce_failed", "deadline_passed", "votes_differ", "rolled_back", "run_stopped"};

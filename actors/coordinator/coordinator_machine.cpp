@@ -5,6 +5,7 @@
 #include "actors/coordinator/departures.hpp"
 #include "actors/coordinator/membership_machine.hpp"
 #include "actors/coordinator/outer_step_machine.hpp"
+#include "actors/coordinator/progress.hpp"
 #include "actors/coordinator/rollback_machine.hpp"
 #include "actors/coordinator/run_end_machine.hpp"
 #include "actors/coordinator/topology_machine.hpp"
@@ -95,7 +96,8 @@ std::string receive(State& state, const Received& event, Instant now, Effects& e
                         [&](const Vote& m) { return outer_step::vote(state, from, m, now, effects); },
                         [&](const ReduceFailed& m) { return outer_step::reduce_failed(state, from, m, now, effects); },
                         [&](const InDoubt& m) { return outer_step::in_doubt(state, from, m, effects); },
-                        [&](const Heartbeat&) {
+                        [&](const Heartbeat& m) {
+                          progress::note(known->second, m.moved_bytes, now);
                           effects.emplace_back(Send{from, HeartbeatSeen{state.view.epoch}});
                           return std::string{};
                         },
@@ -275,6 +277,7 @@ Transition step(State state, const Event& event, Instant now) {
                                      outer_step::abort(s, AbortCause::PeerSilent, {}, now, result.effects);
                                    membership::refresh_fetches(s, now, result.effects);
                                    topology::measure(s, now, result.effects);
+                                   progress::tell(s, now, result.effects);
                                    return std::string{};
                                  },
                              },

@@ -48,13 +48,13 @@ struct Options {
   std::uint32_t quorum = 0;            ///< `sync.quorum`: so many contributions close an outer step; 0: those of all members
   Duration grace{};                    ///< `sync.grace`: the others get so long after the quorum is there
   Duration heartbeat_limit = 10s;      ///< `membership.heartbeat.dead_after`
-  Duration deadline = 120s;            ///< `sync.deadline`: of a reduce, and of the slowest behind the first who is ready
-  Duration seat_limit = 5min;          ///< from welcome until the trainer has bound its tensors
-  Duration fetch_limit = 10min;        ///< of one state fetch
+  Duration deadline = 120s;            ///< `sync.deadline`: of a reduce or state fetch of which nothing moves, and of the slowest behind
+                                       ///< the first who is ready; the longest that a step waits for a joiner
   Duration wait_limit = 10min;         ///< how long the run waits for peers before it fails, and how long it pauses
   Duration coordinator_grace = 1min;   ///< so long a peer looks for a coordinator that it lost: later it does not come back
   LossPolicy on_correlated_loss = LossPolicy::Continue;
   Schedule schedule = Schedule::Automatic;  ///< `sync.wire.schedule`
+  Codec codec = Codec::None;                ///< `sync.wire.codec`
   bool measure_links = false;               ///< `topology.ring: measured`
   Duration measure_every = 5min;            ///< `topology.measure_every`: a link is measured again
   std::uint64_t checkpoint_every = 0;       ///< outer steps between two states that the run can be rolled back to; 0: there are none
@@ -74,6 +74,8 @@ inline constexpr std::uint32_t MAX_STALE_FETCHES = 2;
 inline constexpr Duration RETRY_SAVE_AFTER = 10s;
 /// A pair of living peers that fails so often in one outer step loses its younger one (law 10).
 inline constexpr std::uint32_t MAX_LINK_FAILURES = 5;
+/// After so many tries of one step that ended alike the run says what it would change.
+inline constexpr std::uint32_t ALIKE_UNTIL_ADVICE = 3;
 /// Losses within one heartbeat limit are correlated when they are at least two, and this share (1/n) of the members before them.
 inline constexpr std::uint32_t CORRELATED_SHARE = 3;
 /// With more peers than this, an event of one of them does not make the coordinator look at all the others: what does not wait for just
@@ -96,10 +98,17 @@ struct Fetch {
   PeerId donor;
   Revision revision;
   Digest state;
-  Instant since{};
   Instant retry_at{};  ///< a donor that has not heard of its own commit yet gets the time for that
   std::uint32_t attempts = 0;
   std::uint32_t stale = 0;
+};
+
+/// Of the reduce or the fetch that a peer is at.
+struct Transferring {
+  Instant since{};
+  Instant last{};  ///< when the coordinator heard last that something had moved
+  std::uint64_t moved_before = 0;
+  Instant told{};  ///< in the journal
 };
 
 struct Peer {
@@ -111,6 +120,8 @@ struct Peer {
   Instant heard{};
   Seated seated;
   Fetch fetch;
+  std::optional<std::uint64_t> moved_bytes;  ///< since its process began, as its last heartbeat had it
+  Transferring transfer;
   bool contributes = false;      ///< was told to train for step `begun`, and that work is in no committed step yet
   OuterStep begun;               ///< before the current step: it is late, and brings its work when it is done
   bool idle_answer_due = false;  ///< was told to adopt the result; its readiness of weight 0 is on the way
@@ -131,6 +142,14 @@ struct Operation {
   std::uint64_t next_sample = 0;
   std::size_t missing_votes = 0;
   bool ring = false;
+};
+
+/// Tries of one step that ended alike.
+struct Alike {
+  std::uint32_t count = 0;
+  AbortCause cause{};
+  ErrorName error{};
+  std::string reason;  ///< of the last
 };
 
 /// Members that were lost shortly after one another.
@@ -243,6 +262,8 @@ struct State {
   std::optional<Instant> quorum_since;  ///< since when `options.quorum` contributions are there
   Instant retry_at{};                   ///< a failed link gets time to be told as a lost peer before the next try
   std::map<std::pair<PeerId, PeerId>, std::uint32_t> link_failures;
+  Alike alike;                           ///< in this step
+  std::optional<Instant> held_since;     ///< since when this step waits for a joiner
   bool ring_overdue = false;             ///< the last try was a ring and missed its deadline, so that it cannot be told because of whom
   std::optional<OuterStep> unlinked_in;  ///< the step in which a member was sent away because of its link
   Losses losses;

@@ -27,7 +27,7 @@ class Folding {
     peer.heard = now_;
     rows_.note_silence(replica);
     if (const auto* farewell = std::get_if<Deathrattle>(&event.message)) return rows_.said_goodbye(replica, shard, *farewell);
-    if (std::holds_alternative<Heartbeat>(event.message)) return words_.beat(replica, event.from);
+    if (const auto* beat = std::get_if<Heartbeat>(&event.message)) return words_.beat(replica, event.from, *beat);
     // Once all of them are back, each of them says it again.
     if (replica.whole && !all_here(replica)) return "its replica waits for the return of another peer";
     return words_.heard(key, shard, event.message);

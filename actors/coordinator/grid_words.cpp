@@ -5,6 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "actors/coordinator/progress.hpp"
+
 namespace prime::coordinator {
 namespace {
 
@@ -105,12 +107,18 @@ void Words::once_whole(std::uint64_t key) {
   if (g_.replicas.at(key).whole) once_all_said(key, &ShardPeer::seated);
 }
 
-std::string Words::beat(const Replica& replica, PeerId from) {
+std::string Words::beat(Replica& replica, PeerId from, const Heartbeat& beat) {
+  std::uint64_t moved_bytes = 0;
+  for (auto& shard : replica.shards) {
+    if (shard && shard->hello.peer == from) shard->moved_bytes = beat.moved_bytes;
+    if (shard) moved_bytes += shard->moved_bytes;
+  }
   effects_.emplace_back(Send{from, HeartbeatSeen{g_.run.view.epoch}});
   const auto known = replica.whole ? g_.run.peers.find(replica.lead()) : g_.run.peers.end();
+  if (known != g_.run.peers.end()) progress::note(known->second, moved_bytes, now_);
   const bool comes_back = known != g_.run.peers.end() && known->second.absent && all_here(replica) &&
                           now_ - last_heard(replica) <= g_.run.options.heartbeat_limit;
-  return comes_back ? rows_.forward(Received{replica.lead(), Heartbeat{}}) : std::string{};
+  return comes_back ? rows_.forward(Received{replica.lead(), Heartbeat{0, moved_bytes}}) : std::string{};
 }
 
 std::string Words::hear(std::uint64_t key, std::uint32_t shard, const Seated& m) {

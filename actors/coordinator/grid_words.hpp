@@ -12,7 +12,7 @@ class Words {
 
   /// From one whose connection stands.
   std::string heard(std::uint64_t key, std::uint32_t shard, const FromPeer& message);
-  std::string beat(const Replica& replica, PeerId from);
+  std::string beat(Replica& replica, PeerId from, const Heartbeat& beat);
   /// What its peers had said of their seats before it was whole.
   void once_whole(std::uint64_t key);
 

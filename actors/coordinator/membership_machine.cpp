@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/coordinator/departures.hpp"
+#include "actors/coordinator/progress.hpp"
 #include "actors/coordinator/topology_machine.hpp"
 
 namespace prime::coordinator::membership {
@@ -70,7 +71,7 @@ std::string assign(State& state, Peer& peer, PeerId avoid, Instant now, Effects&
   peer.fetch.donor = *donor;
   peer.fetch.revision = state.revision;
   peer.fetch.state = *state.digest;
-  peer.fetch.since = now;
+  progress::begin(peer, now);
   ++peer.fetch.attempts;
   effects.emplace_back(events::PeerFetching{who(peer), giver.hello.name, state.revision, peer.fetch.attempts});
   effects.emplace_back(Send{peer.hello.peer, FetchState{*donor, giver.hello.lanes, state.revision, *state.digest}});
@@ -297,6 +298,7 @@ void notice_standstill(State& state, Instant now) {
   for (auto* since : {&state.first_ready, &state.quorum_since})
     if (*since) *since = std::min(now, **since + gap);
   state.operation.since = std::min(now, state.operation.since + gap);
+  for (auto& [id, peer] : state.peers) peer.transfer.last = std::min(now, peer.transfer.last + gap);
   state.ticked = now;
 }
 
@@ -324,11 +326,10 @@ bool expire(State& state, Instant now, Effects& effects) {
     } else if (silence > options.heartbeat_limit)
       overdue.emplace_back(
           id, Error{ErrorName::Evicted, (peer.absent ? "it did not come back for " : "no heartbeat for ") + format_duration(silence)});
-    else if (peer.seat == Seat::Greeted && now - peer.since > state.options.seat_limit)
-      overdue.emplace_back(id, Error{ErrorName::DeadlineExceeded, "no trainer after " + format_duration(now - peer.since)});
-    else if (peer.seat == Seat::Fetching && now - peer.fetch.since > state.options.fetch_limit)
+    else if (peer.seat == Seat::Fetching && progress::fetch_stands_still(state, peer, now))
       overdue.emplace_back(
-          id, Error{ErrorName::DeadlineExceeded, "the state was not fetched within " + format_duration(state.options.fetch_limit)});
+          id, Error{ErrorName::DeadlineExceeded, "nothing of its state fetch moved for " + format_duration(options.deadline) +
+                                                     " (`sync.deadline`); " + progress::to_string(progress::of_fetch(state, peer, now))});
   }
   Departures departures{state, now, effects};
   for (const auto& [id, cause] : overdue) departures.dismiss(id, cause);
@@ -336,10 +337,9 @@ bool expire(State& state, Instant now, Effects& effects) {
 }
 
 std::optional<PeerId> held_for(const State& state, Instant now) {
+  if (state.held_since && now - *state.held_since > state.options.deadline) return std::nullopt;
   for (const auto& [id, peer] : state.peers)
-    if ((peer.seat == Seat::Fetching || peer.seat == Seat::Seated) && peer.fetch.stale >= MAX_STALE_FETCHES &&
-        now - peer.fetch.since <= state.options.fetch_limit)
-      return id;
+    if ((peer.seat == Seat::Fetching || peer.seat == Seat::Seated) && peer.fetch.stale >= MAX_STALE_FETCHES) return id;
   return std::nullopt;
 }
 

@@ -6,6 +6,7 @@
 #include "actors/coordinator/departures.hpp"
 #include "actors/coordinator/evaluation.hpp"
 #include "actors/coordinator/membership_machine.hpp"
+#include "actors/coordinator/progress.hpp"
 #include "actors/coordinator/relay_order.hpp"
 #include "actors/coordinator/run_end_machine.hpp"
 #include "actors/coordinator/topology_machine.hpp"
@@ -34,6 +35,8 @@ void begin_step(State& state, Instant now, Effects& effects) {
   state.unready = state.view.members.size();
   state.quorum_since.reset();
   state.link_failures.clear();
+  state.alike = {};
+  state.held_since.reset();
   state.ring_overdue = false;
   state.retry_at = now;
   effects.emplace_back(events::OuterStepBegun{state.step, state.view.epoch, state.view.members.size()});
@@ -72,6 +75,7 @@ void start_reduce(State& state, Instant now, Effects& effects) {
   for (const auto& member : state.view.members) {
     auto& peer = state.peers.at(member.id);
     peer.vote.reset();
+    progress::begin(peer, now);
     contributions.push_back(Contribution{member.id, peer.ready ? peer.ready->weight : 0});
     if (!peer.ready) effects.emplace_back(events::PeerLate{membership::who(peer), state.step, peer.begun});
   }
@@ -190,7 +194,7 @@ std::string text_of(AbortCause cause, const Because& because) {
     case AbortCause::PeerAway: return because.name + " is to come back";
     case AbortCause::PeerSilent: return "a member fell silent";
     case AbortCause::ReduceFailed: return because.name + " reports: " + to_string(because.error);
-    case AbortCause::DeadlinePassed: return "the deadline of the reduce passed";
+    case AbortCause::DeadlinePassed: return "nothing of the reduce moved any more";
     case AbortCause::VotesDiffer: return "the digests differ";
     case AbortCause::RolledBack: return "the run is rolled back";
     case AbortCause::RunStopped: return "the run is stopped";
@@ -280,19 +284,22 @@ void advance_training(State& state, Instant now, Effects& effects) {
     }
     Departures departures{state, now, effects};
     for (const auto id : slow)
-      departures.dismiss(id,
-                         Error{ErrorName::DeadlineExceeded, "not ready " + format_duration(state.options.deadline) + " after the first"});
+      departures.dismiss(
+          id, Error{ErrorName::DeadlineExceeded, "not ready " + format_duration(state.options.deadline) +
+                                                     " after the first; a longer `sync.deadline` waits for the slow, and `sync.quorum` "
+                                                     "goes on without them until they are ready"});
     if (departures.settle()) return advance(state, now, effects);
   }
   const bool closes = all_ready(state) || (state.quorum_since && now - *state.quorum_since >= state.options.grace);
   if (!closes || now < state.retry_at) return;
-  if (membership::held_for(state, now)) effects.emplace_back(Probe::ReduceWaitsForJoiner);
-  else if (!topology::held_since(state, now)) start_reduce(state, now, effects);
+  if (membership::held_for(state, now)) {
+    if (!state.held_since) state.held_since = now;
+    effects.emplace_back(Probe::ReduceWaitsForJoiner);
+  } else if (!topology::held_since(state, now)) start_reduce(state, now, effects);
 }
 
 void advance_reducing(State& state, Instant now, Effects& effects) {
-  // Peers judge the same deadline on their own clocks; the extra quarter lets their errors, which name a suspect, come first.
-  if (now - state.operation.since <= state.options.deadline + state.options.deadline / 4) return;
+  if (!progress::reduce_stands_still(state, now)) return;
   std::vector<PeerId> mute;
   for (const auto& member : state.view.members)
     if (!state.peers.at(member.id).vote) mute.push_back(member.id);
@@ -300,7 +307,8 @@ void advance_reducing(State& state, Instant now, Effects& effects) {
   Departures departures{state, now, effects};
   for (const auto id : mute)
     if (!membership::is_needed(state, id, now))
-      departures.dismiss(id, Error{ErrorName::DeadlineExceeded, "no vote within " + format_duration(state.options.deadline)});
+      departures.dismiss(id, Error{ErrorName::DeadlineExceeded, "no vote, and nothing of the reduce moved for " +
+                                                                    format_duration(state.options.deadline) + " (`sync.deadline`)"});
   departures.settle();
   advance(state, now, effects);
 }
@@ -341,6 +349,7 @@ std::string vote(State& state, PeerId from, const Vote& message, Instant now, Ef
   if (peer.seat != Seat::Member) return "a vote of who is no member";
   if (!peer.vote) --state.operation.missing_votes;
   peer.vote = message;
+  peer.transfer.last = now;
   if (const auto missing = state.operation.missing_votes; missing > 0) return "votes are missing: " + std::to_string(missing);
   const auto& members = state.view.members;
   const bool equal =
@@ -394,10 +403,38 @@ std::string in_doubt(State& state, PeerId from, const InDoubt& message, Effects&
   return "it was aborted";
 }
 
+namespace {
+
+/// How far it had come, and how often a try of this step ended like that.
+void note_failure(State& state, AbortCause cause, const Error& error, Instant now, std::string& reason, events::OuterStepAborted& aborted) {
+  const auto name = cause == AbortCause::DeadlinePassed ? ErrorName::DeadlineExceeded : error.name;
+  auto& alike = state.alike;
+  if (alike.cause != cause || alike.error != name) alike = {};
+  alike = {alike.count + 1, cause, name, reason};
+  aborted.alike = alike.count;
+  const auto least = progress::least_of_reduce(state, now);
+  if (!least) return;
+  reason += "; " + progress::to_string(*least);
+  aborted.behind = least->peer->hello.peer;
+  aborted.moved_bytes = least->moved_bytes;
+  aborted.needed_bytes = least->needed_bytes;
+  aborted.bytes_per_s = least->bytes_per_s();
+}
+
+}  // namespace
+
 void abort(State& state, AbortCause cause, const Because& because, Instant now, Effects& effects) {
   if (state.phase != Phase::Reducing) return;
-  const auto reason = text_of(cause, because);
-  effects.emplace_back(events::OuterStepAborted{state.step, state.operation.id, state.operation.id.epoch, reason, cause, because.peer});
+  auto reason = text_of(cause, because);
+  events::OuterStepAborted aborted{.outer_step = state.step,
+                                   .operation = state.operation.id,
+                                   .epoch = state.operation.id.epoch,
+                                   .cause = cause,
+                                   .because_of = because.peer};
+  if (cause == AbortCause::ReduceFailed || cause == AbortCause::DeadlinePassed)
+    note_failure(state, cause, because.error, now, reason, aborted);
+  aborted.reason = reason;
+  effects.emplace_back(std::move(aborted));
   for (const auto& contribution : state.operation.contributions)
     if (state.peers.contains(contribution.peer)) effects.emplace_back(Send{contribution.peer, Abort{state.operation.id, reason}});
   set_phase(state, Phase::Training, now);

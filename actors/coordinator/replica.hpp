@@ -16,7 +16,8 @@ struct ShardPeer {
   bool here = true;   ///< its connection stands, as far as is known
   bool back = false;  ///< over a new one, and waits for the others of its replica
   Instant heard{};
-  std::uint64_t elements = 0;  ///< that its trainer has bound
+  std::uint64_t moved_bytes = 0;  ///< as its last heartbeat had it
+  std::uint64_t elements = 0;     ///< that its trainer has bound
   std::uint32_t trainer_pid = 0;
   std::optional<FetchState> asked;    ///< the fetch that it was sent for
   std::optional<Error> fetch_failed;  ///< how that ended; or it has fetched

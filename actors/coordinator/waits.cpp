@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/coordinator/membership_machine.hpp"
+#include "actors/coordinator/progress.hpp"
 #include "actors/coordinator/run_end_machine.hpp"
 #include "actors/coordinator/topology_machine.hpp"
 
@@ -100,13 +101,14 @@ Wait wait_in_training(const State& state, Instant now) {
     return {"inner steps of " + to_string(late) + "; evicted " + format_duration(options.deadline) + " after the first is ready",
             *state.first_ready, *state.first_ready + options.deadline};
   if (const auto joiner = membership::held_for(state, now)) {
-    const auto& peer = state.peers.at(*joiner);
-    return {"the state fetch of " + peer.hello.name + "; at most " + format_duration(options.fetch_limit), peer.fetch.since,
-            peer.fetch.since + options.fetch_limit};
+    const auto since = state.held_since.value_or(now);
+    return {"the state fetch of " + state.peers.at(*joiner).hello.name + "; at most " + format_duration(options.deadline) +
+                " (`sync.deadline`)",
+            since, since + options.deadline};
   }
   if (const auto since = topology::held_since(state, now))
     return {"the measuring of links; at most " + format_duration(topology::MEASURE_HOLD), *since, *since + topology::MEASURE_HOLD};
-  return {"the next try of the reduce", state.phase_since, state.retry_at};
+  return {"the next try of the reduce" + progress::advice(state), state.phase_since, state.retry_at};
 }
 
 }  // namespace
@@ -116,9 +118,10 @@ Wait wait_of(const State& state, Instant now) {
     case Phase::Waiting: return wait_for_peers(state, now);
     case Phase::Training: return wait_in_training(state, now);
     case Phase::Reducing:
-      return {"votes of " + to_string(members_who(state, [](const Peer& p) { return !p.vote; })) + "; at most " +
-                  format_duration(state.options.deadline),
-              state.operation.since, state.operation.since + state.options.deadline};
+      return {"votes of " + to_string(members_who(state, [](const Peer& p) { return !p.vote; })) + "; given up when nothing moves for " +
+                  format_duration(state.options.deadline) + " (`sync.deadline`)" + progress::advice(state),
+              state.operation.since,
+              {}};
     case Phase::Finishing: return wait_for_the_end(state);
     case Phase::Over: return {};
   }

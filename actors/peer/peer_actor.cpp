@@ -40,7 +40,7 @@ PeerActorImpl::behavior_type PeerActorImpl::make_behavior() {
       },
       [this](TickNow) {
         delayed_send(this, TICK_EVERY, TickNow{});
-        state_.reduce_chunks = ports_.reduce_chunks();
+        state_.moved_bytes = ports_.moved_bytes();
         handle(peer::Tick{});
       },
   };

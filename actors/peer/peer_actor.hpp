@@ -28,8 +28,8 @@ struct PeerPorts {
   TrainerPort* trainer = nullptr;
   JournalPort* journal = nullptr;
   std::function<Instant()> now;
-  std::function<std::uint64_t()> reduce_chunks;  ///< for heartbeats
-  std::function<void(const Member&)> measure;    ///< ends in a MeasureEnded
+  std::function<std::uint64_t()> moved_bytes;  ///< by lanes and state fetches, for heartbeats
+  std::function<void(const Member&)> measure;  ///< ends in a MeasureEnded
   /// Finds the coordinator again, where it was or at one of these; ends in a CoordinatorFound or a RedialFailed.
   std::function<void(const std::vector<Endpoint>&)> redial;
   /// Ends in a SaveEnded, once that revision is applied and written.

@@ -160,7 +160,6 @@ class Handler {
 
   std::string operator()(const Progress& event) {
     s_.inner_steps = event.inner_steps;
-    s_.reduce_chunks = event.reduce_chunks;
     return {};
   }
 
@@ -187,7 +186,7 @@ class Handler {
     if (now_ - s_.heard > s_.options.heartbeat_limit) return ties_.lost("silent for " + format_duration(now_ - s_.heard));
     if (s_.phase != Phase::Greeting && now_ - s_.beat >= s_.options.heartbeat_every) {
       s_.beat = now_;
-      tell(Heartbeat{s_.inner_steps, s_.reduce_chunks});
+      tell(Heartbeat{s_.inner_steps, s_.moved_bytes});
     }
     if (s_.phase == Phase::Voted && now_ - s_.asked >= s_.options.doubt_after) {
       s_.asked = now_;

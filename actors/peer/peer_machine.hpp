@@ -92,7 +92,7 @@ struct State {
   std::vector<Endpoint> coordinators;         ///< where the run may be served, as the coordinator said; empty: where it is
   Epoch epoch;                                ///< newest seen; what is older is refused (law 1)
   std::uint64_t inner_steps = 0;
-  std::uint64_t reduce_chunks = 0;
+  std::uint64_t moved_bytes = 0;
 };
 
 // Events --------------------------------------------------------------------------------------------------------------------
@@ -170,7 +170,6 @@ struct FetchEnded {
 /// For heartbeats: what has been done so far.
 struct Progress {
   std::uint64_t inner_steps = 0;
-  std::uint64_t reduce_chunks = 0;
 };
 /// Each StartMeasure ends in one.
 struct MeasureEnded {

@@ -51,6 +51,14 @@ std::string headline(const RunStatus& status, const Style& style) {
   return text + "\n";
 }
 
+/// Why it is not training, or how far it is with what takes long.
+std::string reason_of(const PeerStatus& peer) {
+  if (!peer.reason.empty() || !peer.transfer) return harmless(telemetry::short_reason(peer.reason));
+  const auto& transfer = *peer.transfer;
+  return format_byte_count(transfer.moved_bytes) + " of " + format_byte_count(transfer.needed_bytes) + ", " +
+         format_byte_count(transfer.bytes_per_s) + "/s";
+}
+
 std::vector<std::string> peer_row(const PeerStatus& peer, bool sharded) {
   // The number of a process that is gone may be somebody else's by now; a program that looks for it by its number finds it in the JSON.
   const auto process = [&](const std::optional<std::uint64_t>& pid) { return telemetry::is_gone(peer.state) ? UNKNOWN : or_unknown(pid); };
@@ -61,7 +69,7 @@ std::vector<std::string> peer_row(const PeerStatus& peer, bool sharded) {
                                short_digest(peer.digest),
                                process(peer.pid),
                                process(peer.trainer_pid),
-                               harmless(telemetry::short_reason(peer.reason))};
+                               reason_of(peer)};
   // A peer has any name that it was given.
   if (sharded) row.insert(row.begin() + 1, {harmless(peer.replica), peer.replica.empty() ? UNKNOWN : std::to_string(peer.shard)});
   return row;

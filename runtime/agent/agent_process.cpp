@@ -232,7 +232,7 @@ class Agent {
                     host_.get(),
                     &journal_,
                     monotonic_now,
-                    [this] { return engine_->chunks_done(); },
+                    [this] { return engine_->bytes_moved() + host_->fetched_bytes(); },
                     [this](const Member& to) { measure(to); },
                     [this](const std::vector<Endpoint>& others) { redial(others); },
                     [this](const peer::SaveState& order) { host_->save(order); },

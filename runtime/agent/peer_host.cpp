@@ -138,7 +138,7 @@ void PeerHost::on_trainer(TrainerEvent event) {
                  [&](const TrainerInitial&) { on_initial(); },
                  [&](const TrainerInner& e) {
                    note_progress();
-                   options_.report(peer::Progress{e.totals.inner_steps, 0});
+                   options_.report(peer::Progress{e.totals.inner_steps});
                  },
                  [&](const TrainerAlive&) { note_progress(); },
                  [&](const prime::TrainerContributed& e) { on_contributed(e); },
@@ -411,7 +411,7 @@ Result<Digest> PeerHost::fetch(const FetchState& fetch) {
     }
     return options_.dial_donor(fetch, shared);
   };
-  PRIME_TRY(const auto counters, fetch_state(fetch.revision, state.reserve(), dial, opened));
+  PRIME_TRY(const auto counters, fetch_state(fetch.revision, state.reserve(), dial, opened, fetched_bytes_));
   PRIME_CHECK(state.adopt(counters, fetch.state));
   return fetch.state;
 }

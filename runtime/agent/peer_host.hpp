@@ -3,6 +3,7 @@
 // digests are the store's (outer_state), which needs no lock for them, so that who sends heartbeats never waits for memory.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -76,6 +77,8 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   void save(const peer::SaveState& order);
   /// Kills a trainer that made no progress for `local.trainer.stall_limit`; call now and then.
   void watch(Instant now);
+  /// Of the state, so far.
+  [[nodiscard]] std::uint64_t fetched_bytes() const { return fetched_bytes_.load(std::memory_order_relaxed); }
   /// Of the running trainer; 0 when there is none.
   [[nodiscard]] std::uint32_t trainer_pid() const;
   /// Ends the trainer and its thread; nothing is reported afterwards.
@@ -123,6 +126,7 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   std::optional<Instant> progress_;                             ///< last sign of life while it has work; empty while it waits
   net::Channel* fetching_ = nullptr;
   bool cancelled_ = false;
+  std::atomic<std::uint64_t> fetched_bytes_ = 0;
 };
 
 }  // namespace prime

@@ -58,11 +58,16 @@ Result<void> after(net::Channel& channel, net::Channel::State state, Duration li
   return {};
 }
 
-Result<void> read_all(net::Channel& channel, std::span<std::byte> into, Duration limit = STATE_SILENCE_LIMIT) {
+Result<void> read_all(net::Channel& channel, std::span<std::byte> into, Duration limit = STATE_SILENCE_LIMIT,
+                      std::atomic<std::uint64_t>* moved = nullptr) {
   while (!into.empty()) {
     const auto io = channel.read(into);
-    if (io.state == net::Channel::State::Ok) into = into.subspan(io.bytes);
-    else PRIME_CHECK(after(channel, io.state, limit));
+    if (io.state != net::Channel::State::Ok) {
+      PRIME_CHECK(after(channel, io.state, limit));
+      continue;
+    }
+    into = into.subspan(io.bytes);
+    if (moved != nullptr) moved->fetch_add(io.bytes, std::memory_order_relaxed);
   }
   return {};
 }
@@ -142,7 +147,7 @@ Result<void> serve_session(net::Channel& channel, const std::function<std::share
 /// One connection's worth of a fetch: from the offer until it is complete, broken, or hopeless.
 class Fetcher {
  public:
-  Fetcher(Revision revision, const OuterState::Incoming& into) : into_(into) {
+  Fetcher(Revision revision, const OuterState::Incoming& into, std::atomic<std::uint64_t>& moved) : into_(into), moved_(moved) {
     state_.revision = revision;
     state_.expected_bytes = into.parameters.size_bytes() + into.momentum.size_bytes();
   }
@@ -191,13 +196,14 @@ class Fetcher {
     const auto bytes = chunk_of(into_.parameters, into_.momentum, state_.next);
     if (frame.index != state_.next || frame.length != bytes.size())
       return recovery::ChunkArrived{frame.index == state_.next ? ~std::size_t{0} : frame.index, {}};
-    PRIME_CHECK(read_all(channel, bytes));
+    PRIME_CHECK(read_all(channel, bytes, STATE_SILENCE_LIMIT, &moved_));
     return recovery::ChunkArrived{frame.index, kernels::digest_bytes(bytes)};
   }
 
   recovery::State state_;
   std::function<void(const std::string&)> log_ = reason_log("state fetch");
   OuterState::Incoming into_;
+  std::atomic<std::uint64_t>& moved_;
   StateCounters counters_;
 };
 
@@ -229,8 +235,8 @@ void StateServer::serve(net::ChannelPtr channel) {
 }
 
 Result<StateCounters> fetch_state(Revision revision, const OuterState::Incoming& into, const std::function<Result<net::ChannelPtr>()>& dial,
-                                  const std::function<void(net::Channel*)>& channel_opened) {
-  Fetcher fetcher{revision, into};
+                                  const std::function<void(net::Channel*)>& channel_opened, std::atomic<std::uint64_t>& moved) {
+  Fetcher fetcher{revision, into, moved};
   for (;;) {
     auto channel = dial();
     recovery::Effect effect;

@@ -56,8 +56,8 @@ class StateServer {
 };
 
 /// Fetches `revision` straight to where it is to lie; its counters are returned, and its digest is the caller's to compare. `dial` makes a
-/// channel to the donor; `channel_opened` lets a canceller see it.
+/// channel to the donor; `channel_opened` lets a canceller see it; `moved` counts bytes as they come.
 Result<StateCounters> fetch_state(Revision revision, const OuterState::Incoming& into, const std::function<Result<net::ChannelPtr>()>& dial,
-                                  const std::function<void(net::Channel*)>& channel_opened);
+                                  const std::function<void(net::Channel*)>& channel_opened, std::atomic<std::uint64_t>& moved);
 
 }  // namespace prime

@@ -28,7 +28,7 @@ void LaneEngine::measure(const Member& member, std::function<void(Result<std::ui
 }
 
 std::size_t LaneEngine::peak_bytes() const { return thread_->peak_bytes(); }
-std::uint64_t LaneEngine::chunks_done() const { return thread_->chunks_done(); }
+std::uint64_t LaneEngine::bytes_moved() const { return thread_->bytes_moved(); }
 
 void LaneEngine::know(const View& view, const RelayOrder& relays) { thread_->known().learn(view, relays); }
 std::optional<Member> LaneEngine::member(PeerId id) const { return thread_->known().find(id); }

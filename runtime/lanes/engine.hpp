@@ -63,7 +63,7 @@ class LaneEngine final : public ReducePort {
   /// what is called there.
   void start_and_drive(ReduceRequest request, std::function<void(ReduceOutcome)> done);
   void abort(OperationId op, const std::string& reason) override;
-  [[nodiscard]] std::uint64_t chunks_done() const override;
+  [[nodiscard]] std::uint64_t bytes_moved() const override;
   void measure(const Member& member, std::function<void(Result<std::uint64_t>)> done) override;
   /// Memory of its own that it has taken, at most.
   [[nodiscard]] std::size_t peak_bytes() const;

@@ -175,7 +175,6 @@ void LaneThread::obey(StartCommand command) {
   end_operations_before(op);
   newest_[op.tag] = op.sequence;
   const auto observe = [this, op](std::uint64_t done, std::uint64_t total) {
-    chunks_done_.fetch_add(1, std::memory_order_relaxed);
     if (options_.on_chunk) options_.on_chunk(op, done, total);
   };
   Operation::Limits limits{window(), &pool_};
@@ -329,7 +328,6 @@ void LaneThread::end_operation(RunningAt at, Result<ReduceStats> stats) {
   auto staging = at->second.operation->take_staging();
   operations_.erase(at);
   for (const PeerId peer : silent) (void)close_lane(peer, Error{ErrorName::LaneBroken, "nothing that was sent on it has arrived"});
-  if (operations_.empty()) chunks_done_.store(0, std::memory_order_relaxed);
   busy_ = true;
   ReduceOutcome outcome{op, std::move(stats), suspect};
   if (staging && staging->copying()) return end_when_copied(std::move(staging), std::move(done), std::move(outcome));

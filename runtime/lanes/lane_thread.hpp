@@ -81,7 +81,7 @@ class LaneThread {
   void post_and_drive(StartCommand command) noexcept;
   [[nodiscard]] KnownMembers& known() { return known_; }
   [[nodiscard]] std::size_t peak_bytes() { return pool_.peak_bytes() + staging_.peak_bytes(); }
-  [[nodiscard]] std::uint64_t chunks_done() const { return chunks_done_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t bytes_moved() const { return bytes_moved_.load(std::memory_order_relaxed); }
 
  private:
   void run();
@@ -145,6 +145,7 @@ class LaneThread {
   [[nodiscard]] std::shared_ptr<const net::SharedRegion> region_of(const Operation& operation, const Frame& frame) const;
   bool next_frame(Lane& lane, Stream& stream);
   void write_to(Lane& lane, Stream& stream);
+  void note_moved(Stream& stream);
 
   void combine();
   void check_deadlines();
@@ -179,7 +180,7 @@ class LaneThread {
   bool aside_ = false;            ///< the lane thread waits for `aside_ends_`; guarded by mutex_
   Instant aside_until_{};         ///< guarded by mutex_
   std::condition_variable aside_ends_;
-  std::atomic<std::uint64_t> chunks_done_ = 0;
+  std::atomic<std::uint64_t> bytes_moved_ = 0;
 
   std::mutex turns_;
   // Guarded by turns_:

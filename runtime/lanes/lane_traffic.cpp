@@ -47,6 +47,7 @@ void LaneThread::move_bytes() {
     for (const auto& stream : lane.streams) {
       if (!stream->error()) write_to(lane, *stream);
       if (!stream->error()) read_from(*stream);
+      note_moved(*stream);
       if (stream->may_read() || stream->may_write()) busy_ = true;
     }
   };
@@ -284,6 +285,21 @@ void LaneThread::write_to(Lane& lane, Stream& stream) {
     if (operation == nullptr || control) continue;
     if (const auto to = operation->rank_of(stream.peer())) operation->sent(*to, header);
   }
+}
+
+/// A slow link is not a dead one: what has moved of a frame counts, long before the frame is whole.
+void LaneThread::note_moved(Stream& stream) {
+  const auto come = stream.take_come();
+  const auto gone = stream.take_gone();
+  if (come + gone == 0) return;
+  bytes_moved_.fetch_add(come + gone, std::memory_order_relaxed);
+  const auto note = [&](OperationId op, bool came) {
+    Operation* const operation = find(op);
+    const auto rank = operation == nullptr ? std::nullopt : operation->rank_of(stream.peer());
+    if (rank) operation->moved(*rank, came, options_.now());
+  };
+  if (come > 0 && stream.receiving()) note(stream.header().op, true);
+  if (gone > 0 && stream.sending()) note(stream.sending_header().op, false);
 }
 
 }  // namespace prime::lanes

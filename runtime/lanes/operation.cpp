@@ -11,8 +11,6 @@
 namespace prime::lanes {
 namespace {
 
-Error too_long() { return Error{ErrorName::DeadlineExceeded, "the reduce took too long"}; }
-
 /// All that must be equal on all ranks before the first element means anything.
 std::uint64_t agreement_of(const ReduceRequest& request, const ReducePlan& plan, std::uint32_t window_chunks) {
   std::vector<std::uint64_t> words{plan.elements(), plan.chunk_elements(), window_chunks, std::uint64_t{request.vote}};
@@ -286,7 +284,20 @@ void Operation::obey_completion() {
 /// The clock is read again: this thread may have been frozen since it was read last.
 std::optional<Error> Operation::late() {
   if (vote_.looks > 0 || clock_() < deadline_) return std::nullopt;
-  return too_long();
+  return stands_still();
+}
+
+void Operation::moved(std::uint32_t rank, bool came, Instant now) {
+  if (came) exchanges_[rank].last_heard = now;
+  if (last_look_ == Instant{}) deadline_ = now + request_.deadline;
+}
+
+/// What people need to tell a slow link from a dead one.
+Error Operation::stands_still() const {
+  return Error{ErrorName::DeadlineExceeded, "nothing of the reduce moved for " + format_duration(request_.deadline) + ", after " +
+                                                format_byte_count(stats_.wire_bytes_sent) + " sent, " +
+                                                format_byte_count(stats_.wire_bytes_received) + " received and " +
+                                                std::to_string(steps_done_) + " of " + std::to_string(plan_.steps()) + " chunks done"};
 }
 
 void Operation::looked(Instant now) {
@@ -341,8 +352,9 @@ void Operation::cancel(Error error) {
 }
 
 Error Operation::waited_for(std::optional<std::uint32_t> rank) const {
-  if (!rank) return too_long();
-  return Error{ErrorName::DeadlineExceeded, "the reduce waited for peer " + to_string(member(*rank).id)};
+  auto error = stands_still();
+  if (rank) error.detail += "; it waited for peer " + to_string(member(*rank).id);
+  return error;
 }
 
 void Operation::blame(std::optional<std::uint32_t> rank) {
@@ -353,7 +365,7 @@ void Operation::deadline_passed(Instant now) {
   vote::Ranks heard(plan_.world());
   for (std::uint32_t rank = 0; rank < plan_.world(); ++rank) heard[rank] = exchanges_[rank].last_heard > last_look_;
   if (request_.vote) {
-    obey(vote::look(std::move(vote_), heard, too_long()));
+    obey(vote::look(std::move(vote_), heard, stands_still()));
     blame(vote_.named);
   } else if (!error_) {
     const auto overdue = most_overdue(plan_.schedule(), awaited());

@@ -64,6 +64,9 @@ class Operation {
   [[nodiscard]] const ReducePlan& plan() const { return plan_; }
   [[nodiscard]] const Member& member(std::uint32_t rank) const { return request_.view.members[rank]; }
   [[nodiscard]] std::optional<std::uint32_t> rank_of(PeerId peer) const;
+  /// Part of a frame has come from this rank, or gone there.
+  void moved(std::uint32_t rank, bool came, Instant now);
+  /// Of lack of progress: later with every byte that moves.
   [[nodiscard]] Instant deadline() const { return deadline_; }
   /// Gives up. With a vote all are told and answer how it ends for them: who does not is named a while later, and counts as lost. Without,
   /// who holds this rank up is named; in a ring only one that has not begun, since those behind one that stands still wait as it seems to.
@@ -202,6 +205,7 @@ class Operation {
   void obey_completion();
   /// Why the vote looks for answers now, if it has not yet and the deadline has passed.
   [[nodiscard]] std::optional<Error> late();
+  [[nodiscard]] Error stands_still() const;
   void looked(Instant now);
   [[nodiscard]] Error waited_for(std::optional<std::uint32_t> rank) const;
   void blame(std::optional<std::uint32_t> rank);
@@ -221,7 +225,7 @@ class Operation {
   Observer observer_;
   Clock clock_;
   Instant started_;
-  Instant deadline_;     ///< later: of the next look
+  Instant deadline_;     ///< `request_.deadline` after the last byte; later: of the next look
   Instant last_look_{};  ///< for answers, from the deadline on
   std::uint64_t agreement_ = 0;
   std::unordered_map<PeerId, std::uint32_t> ranks_;

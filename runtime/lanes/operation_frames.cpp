@@ -99,9 +99,9 @@ Result<void> Operation::received(std::uint32_t from, Reception reception, Instan
   if (!vouched && checksum(reception.into) != header.payload_checksum)
     return prime::fail(ErrorName::LaneBroken,
                        "chunk " + std::to_string(header.chunk) + " of segment " + std::to_string(header.segment) + " came damaged");
+  moved(from, true, now);
   auto& exchange = exchanges_[from];
   exchange.begun = true;
-  exchange.last_heard = now;
   stats_.wire_bytes_received += HEADER_BYTES + body_bytes(header);
   const Piece piece{header.kind, header.segment, header.chunk};
   switch (header.kind) {
@@ -257,6 +257,7 @@ Result<void> Operation::encode_input(const Piece& piece, std::span<std::byte> wi
 }
 
 void Operation::sent(std::uint32_t to, const FrameHeader& header) {
+  moved(to, false, clock_());
   auto& exchange = exchanges_[to];
   stats_.wire_bytes_sent += HEADER_BYTES + body_bytes(header);
   --exchange.to_send;

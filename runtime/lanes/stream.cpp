@@ -33,6 +33,7 @@ bool Stream::fill_header() {
     const auto io = channel_->read(all.subspan(header_read_));
     if (blocked_or_lost(io.state, may_read_, read_waits_for_)) return false;
     header_read_ += io.bytes;
+    come_ += io.bytes;
   }
   return true;
 }
@@ -45,6 +46,7 @@ bool Stream::fill_payload() {
     const auto io = channel_->scatter(rest, header_bytes_);
     if (blocked_or_lost(io.state, may_read_, read_waits_for_)) return false;
     payload_read_ += std::min(io.bytes, rest.size());
+    come_ += io.bytes;
     if (io.bytes > rest.size()) header_read_ = io.bytes - rest.size();
   }
   return true;
@@ -55,6 +57,7 @@ bool Stream::lend_payload() {
   auto lent = channel_->lend(header_.payload_bytes);
   if (blocked_or_lost(lent.state, may_read_, read_waits_for_)) return false;
   lent_ = lent.bytes;
+  come_ += header_.payload_bytes;
   reception_.into = {lent.bytes.get(), header_.payload_bytes};
   reception_.buffer = std::move(lent.bytes);
   return true;
@@ -68,6 +71,7 @@ bool Stream::find_payload() {
     if (blocked_or_lost(io.state, may_read_, read_waits_for_)) return false;
     payload_read_ += io.bytes;
   }
+  come_ += header_.payload_bytes;
   const auto there = channel_->shared(place_read_, header_.payload_bytes);
   reception_.gone = there.gone;
   if (there.gone) return true;
@@ -155,6 +159,7 @@ Stream::WriteStep Stream::write() {
                                              : channel_->write(payload.subspan(written_ - header.size()));
     if (blocked_or_lost(io.state, may_write_, write_waits_for_)) return error_ ? WriteStep::Lost : WriteStep::Blocked;
     written_ += io.bytes;
+    gone_ += io.bytes;
   }
   outgoing_.reset();
   return WriteStep::Written;

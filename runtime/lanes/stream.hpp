@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "runtime/lanes/frame.hpp"
@@ -45,9 +46,14 @@ class Stream {
   /// Whether somebody still uses what was lent last in a place that whatever is read next may overwrite.
   [[nodiscard]] bool lends() const { return !lent_.expired(); }
   void discard();
+  /// Bytes that have come, or gone, since this was asked last: of part of a frame, too.
+  [[nodiscard]] std::size_t take_come() { return std::exchange(come_, 0); }
+  [[nodiscard]] std::size_t take_gone() { return std::exchange(gone_, 0); }
   /// Discards the payload that is being received, if it is one of `op`: its memory is needed elsewhere. Whether there was one.
   bool release_input(OperationId op);
 
+  /// Whether the frame of `header()` has yet to come whole.
+  [[nodiscard]] bool receiving() const { return reading_ != Reading::Header; }
   [[nodiscard]] bool sending() const { return outgoing_.has_value(); }
   /// The frame being written; only while `sending`.
   [[nodiscard]] const FrameHeader& sending_header() const { return outgoing_->header; }
@@ -95,6 +101,8 @@ class Stream {
   std::optional<Frame> outgoing_;
   HeaderBytes outgoing_header_{};
   std::size_t written_ = 0;  ///< of header and payload
+  std::size_t come_ = 0;
+  std::size_t gone_ = 0;
   net::Channel::RegionPlace place_sent_;
   std::vector<std::byte> private_copy_;
 

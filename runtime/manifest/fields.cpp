@@ -138,7 +138,9 @@ void add_sync(std::vector<Field>& t) {
                CHOICE(shared.sync.wire.schedule, "auto", "direct", "ring")});
   t.push_back({"sync.wire.streams", "connections between two peers; more than one where a network caps each",
                Integer{AT(shared.sync.wire.streams), 1, 64}});
-  t.push_back({"sync.deadline", "of one reduce, and how long the slowest peer may be behind the first",
+  t.push_back({"sync.deadline",
+               "a reduce or a state fetch is given up when no byte of it moves for so long, however long it takes in all; also how long "
+               "the slowest peer may be behind the first",
                TimeSpan{AT(shared.sync.deadline), 100ms, 24 * HOUR}});
   t.push_back({"sync.quorum",
                "contributions that close an outer step without those of slower peers, which bring their work to a later one; 0: waits for "

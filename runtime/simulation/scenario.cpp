@@ -14,8 +14,6 @@ coordinator::Options base_options(std::uint64_t outer_steps) {
   options.outer_steps = outer_steps;
   options.samples_per_peer = 64;
   options.deadline = 20s;
-  options.seat_limit = 30s;
-  options.fetch_limit = 30s;
   options.wait_limit = 40s;
   options.coordinator_grace = COORDINATOR_GRACE;
   options.evaluate_limit = 30s;
@@ -202,8 +200,10 @@ Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_
 Duration time_limit(const Scenario& scenario) {
   const auto& options = scenario.options;
   Duration slowest_training{};
+  Duration slowest_fetch{};
   const auto consider = [&](const PeerSpec& spec) {
     slowest_training = std::max(slowest_training, 2 * (spec.inner_time + spec.bind_time));
+    slowest_fetch = std::max(slowest_fetch, spec.fetch_time + spec.bind_time);
   };
   Duration last_event{};
   for (const auto& [at, spec] : scenario.arrivals) {
@@ -212,13 +212,14 @@ Duration time_limit(const Scenario& scenario) {
   }
   for (const auto& fault : scenario.faults) last_event = std::max(last_event, fault.at.value_or(0ms) + fault.hold);
   for (const auto& spec : scenario.joiners) consider(spec);
+  const auto slowest_reduce = scenario.reduce ? scenario.reduce->second : Duration{};
   const auto disturbances = static_cast<std::int64_t>(scenario.faults.size() + scenario.arrivals.size() + 2);
   const auto tries = static_cast<std::int64_t>(options.outer_steps) + disturbances * coordinator::MAX_LINK_FAILURES +
                      disturbances * static_cast<std::int64_t>(options.checkpoint_every);  // each may be rolled back
-  const auto one_try = slowest_training + 3 * options.deadline;
+  const auto one_try = slowest_training + 3 * options.deadline + slowest_reduce;
   return last_event + tries * one_try +
-         disturbances * (options.seat_limit + options.fetch_limit + options.wait_limit + options.evaluate_limit +
-                         options.coordinator_grace + SAVE_RETRY) +
+         disturbances *
+             (slowest_fetch + options.deadline + options.wait_limit + options.evaluate_limit + options.coordinator_grace + SAVE_RETRY) +
          static_cast<std::int64_t>(options.max_peers) * 1min + options.wait_limit;  // to find somebody who can save the final state
 }
 

@@ -37,8 +37,6 @@ Fault draw_fault(Random& random, const FaultPlan& plan) {
 void draw_limits(Random& random, const ScenarioFile& file, Scenario& scenario) {
   replace(random, scenario.options.heartbeat_limit, file.dead_after);
   replace(random, scenario.options.deadline, file.deadline);
-  replace(random, scenario.options.seat_limit, file.seat_limit);
-  replace(random, scenario.options.fetch_limit, file.fetch_limit);
   replace(random, scenario.options.wait_limit, file.wait_limit);
   replace(random, scenario.options.evaluate_limit, file.evaluate_limit);
   replace(random, scenario.doubt_after, file.doubt_after);

@@ -58,8 +58,6 @@ struct ScenarioFile {
   std::optional<Time> grace;
   std::optional<Time> dead_after;
   std::optional<Time> deadline;
-  std::optional<Time> seat_limit;
-  std::optional<Time> fetch_limit;
   std::optional<Time> wait_limit;
   std::optional<Time> evaluate_limit;
   std::optional<Time> doubt_after;

@@ -216,11 +216,8 @@ void add_rules(std::vector<Key<ScenarioFile>>& t) {
   t.push_back(times<ScenarioFile>(
       "limits.dead_after", "silence that counts as death [10s]", "10s", [](auto& f) -> auto& { return f.dead_after; }));
   t.push_back(times<ScenarioFile>(
-      "limits.deadline", "of a reduce, and of the slowest behind the first [20s]", "20s", [](auto& f) -> auto& { return f.deadline; }));
-  t.push_back(times<ScenarioFile>(
-      "limits.seat", "from welcome until the tensors are bound [30s]", "30s", [](auto& f) -> auto& { return f.seat_limit; }));
-  t.push_back(times<ScenarioFile>(
-      "limits.fetch", "of one state fetch [30s]", "30s", [](auto& f) -> auto& { return f.fetch_limit; }));
+      "limits.deadline", "of a reduce or fetch of which nothing moves, and of the slowest behind the first [20s]", "20s",
+      [](auto& f) -> auto& { return f.deadline; }));
   t.push_back(times<ScenarioFile>(
       "limits.wait", "for peers, before the run fails [40s]", "40s", [](auto& f) -> auto& { return f.wait_limit; }));
   t.push_back(times<ScenarioFile>(

@@ -145,6 +145,7 @@ void Swarm::tick_peer(std::size_t i) {
   // A stopped process has one timer pending, not one for each quarter of a second that it missed.
   const bool pending = host.paused && std::any_of(host.backlog.begin(), host.backlog.end(),
                                                   [](const auto& e) { return std::holds_alternative<peer::Tick>(e); });
+  note_moved(i);
   if (!pending) deliver(i, peer::Tick{});
   if (random_.chance(0.02)) deliver(i, peer::Tick{});
   schedule(random_.chance(0.02) ? 450ms : 250ms, [this, i] { tick_peer(i); });

@@ -209,6 +209,9 @@ class Swarm {
 
   // world.cpp: data plane, fetches, trainers
   [[nodiscard]] std::map<OperationId, Reduce>& reduces_of(std::size_t host) { return reduces_[hosts_[host].spec.shard]; }
+  [[nodiscard]] std::optional<std::size_t> holds_up(const Reduce& reduce, OperationId op) const;
+  void watch_reduce(std::size_t host, OperationId op);
+  void note_moved(std::size_t host);
   Duration reduce_time();
   void open_reduce(Reduce& reduce, const StartReduce& message);
   [[nodiscard]] Numbers mean_of(const Reduce& reduce) const;

@@ -27,17 +27,7 @@ void Swarm::run_reduce(std::size_t i, const StartReduce& message) {
       return violate("SIM-4 " + host.machine.options.hello.name + " has no input for step " + std::to_string(message.step.value));
     part.input = host.contribution->gradient;
   }
-  schedule(scenario_.options.deadline, [this, i, op = message.op] {
-    // Whoever has not even begun is the suspect; else whoever stands still.
-    const auto& running = reduces_of(i).at(op);
-    std::size_t suspect = i;
-    if (hosts_[i].stalled_in == op || running.parts.at(i).ended) return;
-    for (const auto other : running.members) {
-      const auto found = running.parts.find(other);
-      if (other != i && (found == running.parts.end() || hosts_[other].paused || !hosts_[other].alive)) suspect = other;
-    }
-    fail_part(i, op, suspect, ErrorName::DeadlineExceeded, 0ms);
-  });
+  watch_reduce(i, message.op);
   if (!reduce.broken_by) reduce.broken_by = reduce.dead;
   if (reduce.broken_by) return fail_part(i, message.op, *reduce.broken_by, ErrorName::LaneBroken, random_.between(1ms, 2s));
   if (reduce.parts.size() < reduce.members.size()) return;
@@ -55,6 +45,41 @@ void Swarm::run_reduce(std::size_t i, const StartReduce& message) {
     fail_part(a, message.op, b, ErrorName::LaneBroken, 20ms);
     fail_part(b, message.op, a, ErrorName::LaneBroken, 30ms);
   }
+}
+
+/// Whoever has not even begun holds it up; else whoever stands still.
+std::optional<std::size_t> Swarm::holds_up(const Reduce& reduce, OperationId op) const {
+  std::optional<std::size_t> found;
+  for (const auto member : reduce.members) {
+    const auto part = reduce.parts.find(member);
+    const auto& host = hosts_[member];
+    if (part == reduce.parts.end() || host.paused || !host.alive || host.stalled_in == op) found = member;
+  }
+  return found;
+}
+
+/// A reduce that moves may last; one that stands still is given up.
+void Swarm::watch_reduce(std::size_t i, OperationId op) {
+  schedule(scenario_.options.deadline, [this, i, op] {
+    const auto& running = reduces_of(i).at(op);
+    if (hosts_[i].stalled_in == op || running.parts.at(i).ended) return;
+    const auto suspect = holds_up(running, op);
+    if (!suspect && !running.broken_by) return watch_reduce(i, op);
+    fail_part(i, op, suspect.value_or(i), ErrorName::DeadlineExceeded, 0ms);
+  });
+}
+
+/// What heartbeats tell of it.
+void Swarm::note_moved(std::size_t i) {
+  auto& host = hosts_[i];
+  if (host.paused) return;
+  const auto& message = host.machine.reduce;
+  const auto reduce = message ? reduces_of(i).find(message->op) : reduces_of(i).end();
+  const bool reduces = reduce != reduces_of(i).end() && reduce->second.parts.contains(i) && !reduce->second.parts.at(i).ended &&
+                       !reduce->second.broken_by && !holds_up(reduce->second, message->op);
+  const auto donor = host.machine.fetching ? index_of(host.machine.fetching->donor) : std::nullopt;
+  const bool fetches = donor && hosts_[*donor].alive && !hosts_[*donor].paused;
+  if (reduces || fetches) ++host.machine.moved_bytes;
 }
 
 Duration Swarm::reduce_time() {

@@ -36,7 +36,10 @@ void for_members(RunStatus& status, Change change) {
 }
 
 void set_members(RunStatus& status, PeerState state) {
-  for_members(status, [state](PeerStatus& peer) { peer.state = state; });
+  for_members(status, [state](PeerStatus& peer) {
+    peer.state = state;
+    peer.transfer.reset();
+  });
 }
 
 void end_run(RunStatus& status, RunState state, const std::string& reason) {
@@ -47,6 +50,7 @@ void end_run(RunStatus& status, RunState state, const std::string& reason) {
     if (is_gone(peer.state)) continue;
     peer.state = PeerState::Left;
     peer.tokens_per_s.reset();
+    peer.transfer.reset();
     peer.reason = reason;
   }
 }
@@ -77,6 +81,7 @@ PeerStatus* stands(RunStatus& status, const Who& who, PeerState state) {
   if (peer == nullptr) return nullptr;
   peer->state = state;
   peer->reason.clear();
+  peer->transfer.reset();
   return peer;
 }
 
@@ -102,6 +107,7 @@ void go(RunStatus& status, PeerState state, const Who& who, const Cause& cause) 
   peer->state = state;
   peer->reason = cause.text;
   peer->tokens_per_s.reset();
+  peer->transfer.reset();
   forget_lanes(status, peer->name);
   if (waited && !peer->replica.empty()) name_missing(status, std::string{peer->replica});
 }
@@ -205,6 +211,9 @@ class RunFold {
     s_.epoch = e.epoch.value;
     set_members(s_, PeerState::Reducing);
   }
+  void operator()(const events::TransferProgress& e) {
+    if (auto* const peer = row_of(s_, e.who)) peer->transfer = {e.kind, e.moved_bytes, e.needed_bytes, e.bytes_per_s};
+  }
   void operator()(const events::OuterStepAborted&) { set_members(s_, PeerState::Training); }
   void operator()(const events::OuterStepCommitted& e) {
     s_.epoch = e.epoch.value;
@@ -219,6 +228,7 @@ class RunFold {
     if (s_.losses.size() > REMEMBERED_LOSSES) s_.losses.erase(s_.losses.begin());
     for_members(s_, [&](PeerStatus& peer) {
       peer.state = PeerState::Training;
+      peer.transfer.reset();
       peer.outer_step = s_.outer_step;
       // That of a shard is told by its own peers alone.
       if (peer.replica.empty()) peer.digest = s_.digest;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "messages/phases.hpp"
 #include "messages/units.hpp"
 #include "runtime/telemetry/process_identity.hpp"
 
@@ -24,6 +25,16 @@ enum class PeerState { Joining, Fetching, Training, Reducing, Saving, Left, Lost
 std::string_view to_string(PeerState state);
 inline bool is_gone(PeerState state) { return state == PeerState::Left || state == PeerState::Lost; }
 
+/// How far a long reduce or state fetch of a peer was when the coordinator last told of it.
+struct TransferStatus {
+  TransferKind kind{};
+  std::uint64_t moved_bytes = 0;
+  std::uint64_t needed_bytes = 0;
+  std::uint64_t bytes_per_s = 0;
+
+  bool operator==(const TransferStatus&) const = default;
+};
+
 struct PeerStatus {
   std::string id;
   std::string name;
@@ -36,6 +47,7 @@ struct PeerStatus {
   std::string reason;   ///< why it left, was lost, or is not training
   std::string replica;  ///< of a sharded run: which model it holds a part of; else empty
   std::uint64_t shard = 0;
+  std::optional<TransferStatus> transfer;
   friend bool operator==(const PeerStatus&, const PeerStatus&) = default;
 };
 

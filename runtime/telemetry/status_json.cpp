@@ -53,6 +53,11 @@ Json peer_json(const PeerStatus& peer) {
            {"digest", or_null(peer.digest)},
            {"tokens_per_s", or_null(peer.tokens_per_s)},
            {"reason", or_null(peer.reason)}};
+  row["transfer"] = peer.transfer ? Json{{"kind", to_string(peer.transfer->kind)},
+                                         {"moved_bytes", peer.transfer->moved_bytes},
+                                         {"needed_bytes", peer.transfer->needed_bytes},
+                                         {"bytes_per_s", peer.transfer->bytes_per_s}}
+                                  : Json();
   if (!peer.replica.empty()) row.update({{"replica", peer.replica}, {"shard", peer.shard}});
   return row;
 }

@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(messages_about_membership) {
   BOOST_CHECK(sent(FetchState{PeerId{1}, Endpoint{"h", 1}, Revision{2}, DIGEST}).donor == PeerId{1});
   BOOST_CHECK(sent(Fetched{Revision{2}, DIGEST}).revision == Revision{2});
   BOOST_CHECK(sent(FetchFailed{PeerId{1}, Revision{2}, ERROR}).error == ERROR);
-  BOOST_TEST(sent(Heartbeat{1, 2}).reduce_chunks == 2U);
+  BOOST_TEST(sent(Heartbeat{1, 2}).moved_bytes == 2U);
   BOOST_CHECK(sent(HeartbeatSeen{Epoch{4}}).epoch == Epoch{4});
   BOOST_CHECK(sent(Deathrattle{false, ERROR}).cause == ERROR);
   BOOST_CHECK(sent(Dismissed{ERROR}).cause == ERROR);

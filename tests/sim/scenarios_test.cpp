@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(what_is_a_range_is_drawn_from_the_seed_and_what_is_not_writ
     steps.insert(scenario.options.outer_steps);
     faults.insert(scenario.faults.size());
     BOOST_TEST((scenario.options.deadline >= 10s && scenario.options.deadline <= 12s));
-    BOOST_TEST((scenario.options.seat_limit == calm.options.seat_limit));
+    BOOST_TEST((scenario.options.wait_limit == calm.options.wait_limit));
     BOOST_TEST(scenario.options.max_peers == scenario.arrivals.size() + 1);
     BOOST_TEST(scenario.options.start_quorum == scenario.arrivals.size());
     BOOST_TEST((scenario.delay == std::pair<Duration, Duration>{1ms, 3ms}));

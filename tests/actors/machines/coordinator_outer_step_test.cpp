@@ -319,6 +319,49 @@ BOOST_AUTO_TEST_CASE(who_does_not_vote_is_evicted_a_quarter_after_the_deadline) 
   BOOST_TEST(bench.sent<StartReduce>().size() == 2U);
 }
 
+/// As the heartbeats say: 1.7 M parameters at 2 Mbit/s take longer than any sensible deadline.
+BOOST_AUTO_TEST_CASE(a_reduce_that_moves_bytes_is_alive_however_long_it_lasts_and_tells_how_far_it_is) {
+  auto bench = trio();
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.ready(peer, 100);
+  bench.vote(1, NEXT);
+  bench.vote(2, NEXT);
+  std::uint64_t moved = 0;
+  for (int minute = 0; minute < 120; ++minute) {
+    bench.pass(1min);
+    bench.hear(3, Heartbeat{0, moved += 1000});
+  }
+  BOOST_CHECK(bench.state.phase == Phase::Reducing);
+  bench.pass(10s);
+  const auto told = bench.journaled<events::TransferProgress>();
+  BOOST_REQUIRE(!told.empty());
+  BOOST_TEST(told.back().who.peer.value == 3U);
+  BOOST_TEST(told.back().moved_bytes == 120'000U);
+  BOOST_TEST(told.back().bytes_per_s == 16U);
+  bench.pass(140s);
+  BOOST_CHECK(bench.state.phase == Phase::Reducing);
+  bench.pass(1ms);
+  BOOST_CHECK(bench.dismissed(3) == ErrorName::DeadlineExceeded);
+  const auto aborted = bench.journaled<events::OuterStepAborted>().at(0);
+  BOOST_CHECK(aborted.behind == PeerId{3});
+  BOOST_CHECK(aborted.moved_bytes == 120'000U);
+  BOOST_TEST(aborted.reason == "nothing of the reduce moved any more; p3 has moved 117.2 KiB of about 32 B in 122m30s, 16 B/s");
+}
+
+BOOST_AUTO_TEST_CASE(after_three_tries_that_ended_alike_the_run_says_what_it_would_change) {
+  auto bench = trio();
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.ready(peer, 100);
+  for (std::uint32_t tries = 1; tries <= 3; ++tries) {
+    bench.hear(1, ReduceFailed{bench.state.operation.id, PeerId{3}, Error{ErrorName::DeadlineExceeded, "nothing moved"}});
+    BOOST_CHECK(bench.journaled<events::OuterStepAborted>().at(0).alike == tries);
+    BOOST_TEST((bench.state.waiting.what.find("what would help: a longer `sync.deadline`") != std::string::npos) == (tries == 3));
+    bench.pass(10s);
+    BOOST_CHECK(bench.state.phase == Phase::Reducing);
+  }
+  BOOST_TEST(bench.state.waiting.what.find("3 tries ended alike") != std::string::npos, bench.state.waiting.what);
+  bench.hear(1, ReduceFailed{bench.state.operation.id, PeerId{3}, Error{ErrorName::LaneBroken, "reset"}});
+  BOOST_CHECK(bench.journaled<events::OuterStepAborted>().at(0).alike == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(one_peer_never_makes_a_step_alone_and_stops_at_once_if_the_manifest_says_so) {
   for (const bool stop : {false, true}) {
     Bench bench;
@@ -438,7 +481,10 @@ BOOST_AUTO_TEST_CASE(the_final_evaluation_has_a_limit_and_nobody_left_is_an_end_
   BOOST_CHECK(deserted.finished()->cause->name == ErrorName::TooFewPeers);
 }
 
-BOOST_AUTO_TEST_CASE(after_two_overtaken_fetches_the_reduce_waits_for_the_joiner) {
+namespace {
+
+/// Two members are ready, and a third peer's fetches were overtaken twice.
+Bench held() {
   Bench bench{2, 2, 9};
   bench.seat(1);
   bench.seat(2);
@@ -450,6 +496,25 @@ BOOST_AUTO_TEST_CASE(after_two_overtaken_fetches_the_reduce_waits_for_the_joiner
   }
   bench.ready(1, 100);
   bench.ready(2, 100);
+  return bench;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_step_waits_for_a_joiner_no_longer_than_the_deadline_however_its_fetch_goes_on) {
+  auto bench = held();
+  for (std::uint64_t second = 1; second <= 120; ++second) {
+    BOOST_CHECK(bench.state.phase == Phase::Training);
+    bench.pass(1s);
+    bench.hear(3, Heartbeat{0, second});
+  }
+  bench.pass(1s);
+  BOOST_CHECK(bench.state.phase == Phase::Reducing);
+  BOOST_CHECK(bench.state.peers.at(PeerId{3}).seat == Seat::Fetching);
+}
+
+BOOST_AUTO_TEST_CASE(after_two_overtaken_fetches_the_reduce_waits_for_the_joiner) {
+  auto bench = held();
   BOOST_CHECK(bench.state.phase == Phase::Training);
   bench.hear(3, Fetched{Revision{2}, Digest{11, 0}});
   bench.ready(3, 0);

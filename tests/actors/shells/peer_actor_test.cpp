@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(an_ended_peer_keeps_nobody_alive) {
   ports.trainer = &trainer;
   ports.journal = &journal;
   ports.now = [] { return Instant{}; };
-  ports.reduce_chunks = [] { return std::uint64_t{0}; };
+  ports.moved_bytes = [] { return std::uint64_t{0}; };
   ports.settled = [] {};
   ports.observe = [](const peer::State&) {};
   std::shared_ptr<void> life(nullptr, [&](void*) { destroyed.set_value(); });

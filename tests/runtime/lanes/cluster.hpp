@@ -99,7 +99,16 @@ struct Reduced {
   std::size_t succeeded = 0;
   std::set<PeerId> suspects;
   [[nodiscard]] bool sound() const { return in_time && !twice && inputs_intact && right; }
-  [[nodiscard]] bool all_succeeded() const { return sound() && succeeded == outcomes.size(); }
+  /// A failure says what became of each rank.
+  [[nodiscard]] boost::test_tools::assertion_result all_succeeded() const {
+    boost::test_tools::assertion_result result(sound() && succeeded == outcomes.size());
+    if (result) return result;
+    result.message() << (in_time ? "" : " not in time;") << (twice ? " an outcome came twice;" : "")
+                     << (inputs_intact ? "" : " an input was changed;") << (right ? "" : " wrong bits;");
+    for (const auto& [rank, outcome] : outcomes)
+      result.message() << "\n  rank " << rank << ": " << (outcome.stats ? "succeeded" : to_string(outcome.stats.error()));
+    return result;
+  }
 };
 
 class Cluster {

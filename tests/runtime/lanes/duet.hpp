@@ -2,6 +2,7 @@
 #pragma once
 
 #include <boost/test/unit_test.hpp>
+#include <future>
 #include <mutex>
 #include <poll.h>
 
@@ -141,6 +142,14 @@ class Duet {
     BOOST_TEST(outcomes.all().at(0).stats.has_value());
     BOOST_TEST(output[0] == 4.0F);
     BOOST_TEST(output[31] == 2.0F);  // the mean of 1 and 3
+  }
+  /// Returns when the engine has done all that it had to do before, while an operation runs: it measures nothing beside one.
+  void settle() {
+    for (int turns = 0; turns < 2; ++turns) {
+      std::promise<void> turned;
+      engine->measure(Member{PeerId{77}, "", {}, 7}, [&](const auto&) { turned.set_value(); });
+      turned.get_future().wait();
+    }
   }
   /// The outcome of an operation that the other side answers with these frames.
   template <class Play>

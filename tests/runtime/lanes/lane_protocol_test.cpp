@@ -162,11 +162,37 @@ BOOST_FIXTURE_TEST_CASE(a_mute_peer_is_named_at_the_deadline, Duet) {
   play_first();
   const auto outcome = outcome_of(2, [&] {
     BOOST_REQUIRE(receive().has_value());  // it has begun
+    settle();
     now_ns += Duration(PATIENCE).count() + 1;
     engine->abort(op(99), "only wakes the thread, which looks at its clock");
   });
   BOOST_TEST((outcome.stats.error().name == ErrorName::DeadlineExceeded));
   BOOST_TEST((outcome.suspect == OTHER));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_peer_whose_bytes_trickle_is_waited_for_however_long_it_takes, Duet) {
+  play_first();
+  constexpr std::size_t ELEMENTS = 16;
+  const auto outcome = outcome_of(2, [&] {
+    send(frame(2, PieceKind::Begin));
+    for (int frames = 0; frames < 2; ++frames) BOOST_REQUIRE(receive().has_value());
+    const auto trickle = [&](FrameHeader header, float value) {
+      const std::vector<float> payload(ELEMENTS, value);
+      header.payload_bytes = ELEMENTS * sizeof(float);
+      header.payload_checksum = checksum(std::as_bytes(std::span{payload}));
+      send_bytes(encode(header));
+      for (const auto byte : std::as_bytes(std::span{payload})) {
+        settle();
+        now_ns += Duration(PATIENCE).count() - 1;  // no single byte is too late
+        send_bytes({&byte, 1});
+      }
+    };
+    trickle(frame(2, PieceKind::Input), 3.0F);
+    BOOST_REQUIRE(receive().has_value());
+    trickle(frame(2, PieceKind::Result), 4.0F);
+  });
+  BOOST_TEST(outcome.stats.has_value());
+  BOOST_TEST((outcome.stats->elapsed > 100 * Duration(PATIENCE)));
 }
 
 BOOST_FIXTURE_TEST_CASE(a_peer_whose_bytes_lie_here_unread_when_this_process_goes_on_is_not_named, Duet) {
