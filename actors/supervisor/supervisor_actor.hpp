@@ -1,5 +1,5 @@
-// Owns the supervisor's shell: one-for-one over the checkpoint server and the trainer, each with its restart intensity. A crash of
-// the peer or the reduce worker is not cured by a restart (they hold protocol positions): it ends the agent, and the run goes on.
+// Owns the supervisor's shell: one-for-one over the checkpoint server and the trainer, each with its restart intensity. What no restart
+// cures ends the agent, and the run goes on without it: see root.hpp.
 #pragma once
 
 #include <caf/typed_event_based_actor.hpp>

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "actors/peer/peer_actor.hpp"
+#include "actors/supervisor/root.hpp"
 #include "runtime/agent/end_signal.hpp"
 #include "runtime/agent/fault_point.hpp"
 #include "runtime/agent/memory_keeper.hpp"
@@ -241,6 +242,10 @@ class Agent {
                     reason_log("peer")};
     // It begins with its first message, when what it causes to be reported finds its handle here.
     shell_ = system.spawn<PeerActorImpl, caf::lazy_init>(options, ports);
+    const auto crashed = [this](Error cause) { end_->end(std::move(cause)); };
+    end_with(worker_, "reduce worker", crashed);
+    end_with(supervisor_, "supervisor", crashed);
+    end_with(shell_, "peer actor", crashed);
     caf::anon_send(shell_, PeerHappening{peer::Tick{}});
   }
 

@@ -11,6 +11,7 @@
 #include "actors/coordinator/coordinator_actor.hpp"
 #include "actors/coordinator/departures.hpp"
 #include "actors/coordinator/rollback_machine.hpp"
+#include "actors/supervisor/root.hpp"
 #include "runtime/agent/decision_file.hpp"
 #include "runtime/agent/end_signal.hpp"
 #include "runtime/agent/leadership.hpp"
@@ -212,6 +213,7 @@ Result<void> lead(coordinator::Grid state, DecisionPort& decisions, Leadership* 
                          [&end] { end.release(); },
                          reason_log("coordinator")};
   const auto shell = system.spawn<CoordinatorActorImpl>(std::move(state), ports);
+  end_with(shell, "coordinator actor", [&end](Error cause) { end.end(std::move(cause)); });
   net::BaspTransport transport{system};
   transport.publish(caf::actor_cast<CoordinatorActor>(shell));
   door.lead_to(transport, leadership);
