@@ -1,5 +1,6 @@
 #include "actors/reduce_worker/reduce_worker_actor.hpp"
 
+#include <algorithm>
 #include <caf/send.hpp>
 
 #include "actors/reduce_worker/schedule.hpp"
@@ -24,7 +25,10 @@ void ReduceWorkerImpl::start(const StartReduce& reduce) {
   request.view = reduce.view;
   request.self = ports_.self;
   request.contributions = reduce.contributions.list();
-  request.input = std::as_bytes(ports_.state->contribution());
+  // Who brings nothing may be making its next contribution meanwhile.
+  const auto& all = reduce.contributions.list();
+  const bool brings = std::ranges::any_of(all, [&](const Contribution& c) { return c.peer == ports_.self && c.weight > 0; });
+  if (brings) request.input = std::as_bytes(ports_.state->contribution());
   request.output = std::as_writable_bytes(ports_.state->result());
   const ReduceTerms terms = ports_.terms();
   request.deadline = terms.deadline;

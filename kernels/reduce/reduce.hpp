@@ -16,7 +16,7 @@ struct WeightedInput {
 void weighted_sum_reference(std::span<const WeightedInput> inputs, float scale, std::span<float> out);
 void weighted_sum(std::span<const WeightedInput> inputs, float scale, std::span<float> out);
 
-/// out[i] = base[i] − local[i], the pseudo-gradient (DiLoCo, arXiv:2311.08105, algorithm 1, line 11).
+/// out[i] = base[i] − local[i], the pseudo-gradient (DiLoCo, arXiv:2311.08105, algorithm 1, line 11). `out` may be `local`.
 void pseudo_gradient_reference(std::span<const float> base, std::span<const float> local, std::span<float> out);
 void pseudo_gradient(std::span<const float> base, std::span<const float> local, std::span<float> out);
 

@@ -26,10 +26,7 @@ void weighted_sum(std::span<const WeightedInput> inputs, float scale, std::span<
 }
 
 void pseudo_gradient(std::span<const float> base, std::span<const float> local, std::span<float> out) {
-  const float* __restrict from = base.data();
-  const float* __restrict minus = local.data();
-  float* __restrict to = out.data();
-  for (std::size_t i = 0; i < out.size(); ++i) to[i] = from[i] - minus[i];
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = base[i] - local[i];
 }
 
 std::size_t first_non_finite(std::span<const float> values) {

@@ -50,10 +50,10 @@ struct OuterState::Impl {
   Layout layout;
   OuterStateOptions options;
   std::array<Segment, wire::OUTER_SLOTS> slots;
-  Segment local;
-  Floats input;
 
   mutable std::mutex mutex;                             ///< all below; never held over memory traffic
+  std::shared_ptr<Segment> local;                       ///< where the trainer of this life writes what it contributes
+  std::shared_ptr<Segment> contributed;                 ///< the same, unless the trainer was started again since
   std::array<std::uint32_t, wire::OUTER_SLOTS> pins{};  ///< snapshots that hold it
   Buffer momentum;
   Buffer result;
@@ -71,6 +71,10 @@ struct OuterState::Impl {
   using Lock = std::lock_guard<std::mutex>;
 
   [[nodiscard]] Buffer new_buffer() const { return std::make_shared<Floats>(layout.elements()); }
+  [[nodiscard]] std::shared_ptr<Segment> locals() const {
+    const Lock lock(mutex);
+    return local;
+  }
   [[nodiscard]] std::span<float> values(std::uint32_t at) const { return slots[at].memory.values(); }
 
   /// Under the lock: one that nobody reads and that no revision to come is made in.
@@ -117,13 +121,13 @@ Result<OuterState> OuterState::create(Layout layout, const OuterStateOptions& op
     PRIME_TRY(slot, make_segment("prime-outer", elements));
     PRIME_CHECK(seal_against_new_writers(slot.file));
   }
-  PRIME_TRY(impl->local, make_segment("prime-local", elements));
+  PRIME_TRY(auto local, make_segment("prime-local", elements));
+  impl->local = std::make_shared<Segment>(std::move(local));
   impl->layout = std::move(layout);
   impl->options = options;
   // Taken now, so that a machine without so much memory says so now; touched when they are needed.
   impl->momentum = impl->new_buffer();
   impl->result = impl->new_buffer();
-  impl->input.resize(elements);
   return OuterState{std::move(impl)};
 } catch (const std::bad_alloc&) {
   return fail(ErrorName::ProcessFailed, "not enough memory for the outer state");
@@ -133,7 +137,7 @@ Result<void> OuterState::initialize() {
   auto& s = *impl_;
   const auto at = reserve();
   // Copied first and checked there: the trainer could change its region between a check and a copy.
-  std::ranges::copy(s.local.memory.values(), at.parameters.begin());
+  std::ranges::copy(s.locals()->memory.values(), at.parameters.begin());
   PRIME_CHECK(s.require_finite(at.parameters, "the initial values"));
   std::ranges::fill(at.momentum, 0.0F);
   return adopt({}, state_digest(at.parameters, at.momentum, {}, s.options.threads));
@@ -196,15 +200,34 @@ Result<void> OuterState::take_contribution() {
     s.base.reset();
     s.compared = base;
   }
-  kernels::pseudo_gradient(s.values(base), s.local.memory.values(), s.input);
+  // In place: the trainer writes there again when it contributes to the next step, and not before.
+  const auto local = s.locals();
+  kernels::pseudo_gradient(s.values(base), local->memory.values(), local->memory.values());
   {
     const Impl::Lock lock(s.mutex);
     s.compared.reset();
+    s.contributed = local;
   }
-  return s.require_finite(s.input, "the contribution");
+  return s.require_finite(local->memory.values(), "the contribution");
 }
 
-std::span<const float> OuterState::input() const { return impl_->input; }
+Result<void> OuterState::begin_life() {
+  auto& s = *impl_;
+  {
+    const Impl::Lock lock(s.mutex);
+    if (s.local != s.contributed) return {};
+  }
+  PRIME_TRY(auto fresh, make_segment("prime-local", s.layout.elements()));
+  const Impl::Lock lock(s.mutex);
+  s.local = std::make_shared<Segment>(std::move(fresh));
+  return {};
+}
+
+std::span<const float> OuterState::input() const {
+  const Impl::Lock lock(impl_->mutex);
+  if (!impl_->contributed) return {};
+  return impl_->contributed->memory.values();
+}
 
 std::span<float> OuterState::result() {
   const Impl::Lock lock(impl_->mutex);
@@ -314,7 +337,7 @@ std::shared_ptr<const Snapshot> OuterState::snapshot(Holder holder) {
 std::array<int, wire::OUTER_SLOTS + 1> OuterState::descriptors() const {
   std::array<int, wire::OUTER_SLOTS + 1> numbers{};
   std::ranges::transform(impl_->slots, numbers.begin(), [](const Segment& slot) { return slot.file.number(); });
-  numbers.back() = impl_->local.file.number();
+  numbers.back() = impl_->locals()->file.number();
   return numbers;
 }
 

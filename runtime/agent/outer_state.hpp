@@ -95,10 +95,12 @@ class OuterState {
   /// The trainer starts from the current state: that stays readable, and is what `take_contribution` compares with, however many
   /// commits come before.
   void pin_base();
-  /// input = parameters of the base − local. Refuses NaN and infinity by tensor name and index (NonFiniteValue); then there is no
-  /// contribution.
+  /// A trainer is about to map the segments. What another one has contributed stays, out of its reach.
+  Result<void> begin_life();
+  /// input = parameters of the base − local, where the trainer wrote them. Refuses NaN and infinity by tensor name and index
+  /// (NonFiniteValue); then there is no contribution.
   Result<void> take_contribution();
-  /// The contribution; unchanged by prepare, discard and commit, so that it can be reduced again.
+  /// The contribution; unchanged by prepare, discard and commit, so that it can be reduced again. Empty before the first.
   [[nodiscard]] std::span<const float> input() const;
   /// Where a reduce leaves the mean. Only between a discard or commit and the next prepare.
   [[nodiscard]] std::span<float> result();
@@ -121,7 +123,7 @@ class OuterState {
   [[nodiscard]] std::span<const float> momentum() const;
   /// The current state, held; null when too many other revisions are held already.
   [[nodiscard]] std::shared_ptr<const Snapshot> snapshot(Holder holder);
-  /// Descriptors for the trainer: the outer slots, then local.
+  /// Descriptors for the trainer of this life: the outer slots, then local.
   [[nodiscard]] std::array<int, wire::OUTER_SLOTS + 1> descriptors() const;
 
  private:

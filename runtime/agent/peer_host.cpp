@@ -162,6 +162,7 @@ void PeerHost::on_bound(const prime::TrainerBound& bound) {
   if (*created) state_ = std::move(*created);
   if (bound.layout.digest() != state_->layout().digest())
     return refuse(Error{ErrorName::LayoutMismatch, "the restarted trainer binds other tensors than before"});
+  if (auto begun = state_->begin_life(); !begun) return refuse(begun.error());
   trainer_->segments(state_->layout().elements(), state_->descriptors());
 }
 

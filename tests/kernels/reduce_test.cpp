@@ -90,6 +90,8 @@ BOOST_AUTO_TEST_CASE(the_pseudo_gradient_has_the_bits_of_the_reference) {
     pseudo_gradient_reference(base.span(), local.span(), expected.span());
     pseudo_gradient(base.span(), local.span(), actual.span());
     BOOST_TEST(same_bits(expected.span(), actual.span()), "size " << size);
+    pseudo_gradient(base.span(), local.span(), local.span());
+    BOOST_TEST(same_bits(expected.span(), local.span()), "in place, size " << size);
   }
 }
 

@@ -22,12 +22,14 @@ struct Fixture {
   Layout layout = make_layout({{"embed", {3, 5}}, {"scale", {}}, {"head", {4}}}).value();
   OuterState state = OuterState::create(layout, {}).value();
   SharedFloats local = SharedFloats::map(state.descriptors()[wire::OUTER_SLOTS], layout.elements(), Access::ReadWrite).value();
+  std::vector<float> model = std::vector<float>(layout.elements());
   std::mt19937 random{5};
   OperationId operation{Epoch{1}, Sequence{1}};
 
   void train() {
     std::normal_distribution<float> noise;
-    for (auto& value : local.values()) value += noise(random);
+    for (auto& value : model) value += noise(random);
+    std::ranges::copy(model, local.values().begin());
   }
   void initialize() {
     train();
@@ -125,13 +127,35 @@ BOOST_FIXTURE_TEST_CASE(a_late_trainer_is_compared_with_the_base_that_it_started
   const auto voted = state.prepare(operation, {1, 1}).value();
   train();
   BOOST_REQUIRE(state.take_contribution());
-  for (std::size_t i = 0; i < base.size(); ++i) BOOST_TEST(state.input()[i] == base[i] - local.values()[i]);
+  for (std::size_t i = 0; i < base.size(); ++i) BOOST_TEST(state.input()[i] == base[i] - model[i]);
   const auto input = copy(state.input());
   BOOST_REQUIRE(state.commit(operation));
   BOOST_TEST((state.digest() == voted));
   BOOST_TEST((state_digest(state.parameters(), state.momentum(), state.counters()) == voted));
   commit_without_it(20);
   BOOST_TEST(copy(state.input()) == input);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_contribution_outlives_the_trainer_that_made_it_and_is_out_of_the_next_ones_reach, Fixture) {
+  initialize();
+  train();
+  BOOST_REQUIRE(state.take_contribution());
+  const auto contribution = copy(state.input());
+  BOOST_REQUIRE(state.begin_life());
+  local = SharedFloats::map(state.descriptors()[wire::OUTER_SLOTS], layout.elements(), Access::ReadWrite).value();
+  train();
+  BOOST_TEST(copy(state.input()) == contribution);
+  BOOST_REQUIRE(reduce_and_prepare());
+  BOOST_REQUIRE(state.commit(operation));
+  operation.sequence = operation.sequence.next();
+  train();
+  BOOST_REQUIRE(state.take_contribution());
+  for (std::size_t i = 0; i < model.size(); ++i) BOOST_TEST(state.input()[i] == state.parameters()[i] - model[i]);
+  // A trainer that has contributed nothing yet is replaced by one that writes to the same place.
+  BOOST_REQUIRE(state.begin_life());
+  const auto number = state.descriptors()[wire::OUTER_SLOTS];
+  BOOST_REQUIRE(state.begin_life());
+  BOOST_TEST(state.descriptors()[wire::OUTER_SLOTS] == number);
 }
 
 BOOST_FIXTURE_TEST_CASE(the_counters_are_part_of_the_vote, Fixture) {
