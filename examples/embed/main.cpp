@@ -13,7 +13,7 @@ int complain(const prime::Error& error) {
 
 int main() {
   const char* const invite = std::getenv("PRIMECTL_INVITE");
-  const bool started_by_agent = std::getenv("PRIME_TRAINER_FD") != nullptr;
+  const bool started_by_agent = std::getenv("PRIME_AGENT_SOCKET") != nullptr;
   auto session = started_by_agent ? prime::Session::attach() : prime::Session::join({.invite = invite != nullptr ? invite : ""});
   if (!session) return complain(session.error());
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "messages/assert.hpp"
+#include "runtime/agent/last_words.hpp"
 #include "runtime/agent/trainer_dialogue.hpp"
 #include "runtime/agent/trainer_process.hpp"
 #include "runtime/clock.hpp"
@@ -48,6 +49,7 @@ struct TrainerHost::Impl {
   void run();
   void poll_once();
   void take_requests();
+  void let_in();
   void take_packets();
   bool take_packet_if_any();
   void take_packet(Packet packet);
@@ -58,6 +60,8 @@ struct TrainerHost::Impl {
   void end_softly();
   void finish_life();
   TrainerEvent last_event();
+  [[nodiscard]] std::string last_words() const;
+  [[nodiscard]] std::string memory_was_short() const;
   void emit(TrainerEvent event);
 
   const TrainerHostOptions options;
@@ -68,7 +72,8 @@ struct TrainerHost::Impl {
   // What callers and the thread share. The socket is sent on under the mutex and received from by the thread alone.
   std::mutex mutex;
   PacketSocket socket;
-  bool socket_open = true;
+  bool socket_open = true;  ///< or yet to be opened by the trainer
+  bool connected = false;   ///< until then what is said to the trainer waits
   std::deque<QueuedPacket> queue;
   TrainerDialogue dialogue;
   bool stop_requested = false;
@@ -77,11 +82,15 @@ struct TrainerHost::Impl {
   bool abandoned = false;  ///< the destructor runs: no more events
 
   // The thread's own.
+  std::optional<PacketListener> door;  ///< until the trainer has come
   std::optional<ChildProcess> child;
   std::optional<TrainerEvent> verdict;  ///< the last event, when it is known before the process has ended
   std::optional<Instant> terminate_at;
   std::optional<Instant> kill_at;
   std::optional<ProcessEnd> process_end;
+  std::string log_path;
+  std::uint64_t log_begin = 0;  ///< of this life
+  MemoryKills kills_before;
   bool ended_by_us = false;
   bool over = false;
   std::jthread thread;
@@ -99,7 +108,8 @@ void TrainerHost::Impl::post(const wire::ToTrainer& message, std::span<const int
   const std::lock_guard lock(mutex);
   if (!socket_open) return;
   note();
-  if (queue.empty() && socket.send(*packet, descriptors) != SendOutcome::WouldBlock) return;  // if it closed, the thread sees that too
+  if (connected && queue.empty() && socket.send(*packet, descriptors) != SendOutcome::WouldBlock)
+    return;  // if it closed, the thread sees that too
   if (queue.size() == MAX_QUEUED_PACKETS) {
     does_not_read = true;
   } else {
@@ -119,8 +129,9 @@ void TrainerHost::Impl::poll_once() {
   std::array<pollfd, 3> watched{{{wake_descriptor.number(), POLLIN, 0}, {-1, POLLIN, 0}, {-1, POLLIN, 0}}};
   {
     const std::lock_guard lock(mutex);
-    if (socket_open) watched[1].fd = socket.number();
-    if (!queue.empty()) watched[1].events = POLLIN | POLLOUT;
+    if (door) watched[1].fd = door->number();
+    else if (socket_open) watched[1].fd = socket.number();
+    if (!queue.empty() && connected) watched[1].events = POLLIN | POLLOUT;
   }
   if (child) watched[2].fd = child->pid_descriptor();
   int timeout_ms = -1;
@@ -132,7 +143,8 @@ void TrainerHost::Impl::poll_once() {
   std::uint64_t count = 0;
   [[maybe_unused]] const auto read = ::read(wake_descriptor.number(), &count, sizeof count);
   take_requests();
-  if (watched[1].revents != 0) take_packets();
+  if (door && watched[1].revents != 0) let_in();
+  else if (watched[1].revents != 0) take_packets();
   flush();
   if (watched[2].revents != 0) finish_life();
   keep_deadlines();
@@ -161,13 +173,27 @@ void TrainerHost::Impl::take_requests() {
   }
 }
 
+void TrainerHost::Impl::let_in() {
+  auto trainer = door->accept();
+  if (!trainer) return;
+  door.reset();
+  ucred owner{};
+  socklen_t size = sizeof owner;
+  // The trainer may be a child of what was started; one of another PID namespace has no number here.
+  if (::getsockopt(trainer->number(), SOL_SOCKET, SO_PEERCRED, &owner, &size) == 0 && owner.pid > 0)
+    pid = static_cast<std::uint32_t>(owner.pid);
+  const std::lock_guard lock(mutex);
+  socket = std::move(*trainer);
+  connected = true;
+}
+
 void TrainerHost::Impl::take_packets() {
   for (int taken = 0; taken < MAX_PACKETS_AT_ONCE && take_packet_if_any(); ++taken) {
   }
 }
 
 bool TrainerHost::Impl::take_packet_if_any() {
-  if (!socket_open) return false;
+  if (!socket_open || !connected) return false;
   Packet packet;
   switch (socket.receive(packet)) {
     case ReceiveOutcome::Received: take_packet(std::move(packet)); return true;
@@ -203,7 +229,7 @@ void TrainerHost::Impl::take_packet(Packet packet) {
 
 void TrainerHost::Impl::flush() {
   const std::lock_guard lock(mutex);
-  while (socket_open && !queue.empty()) {
+  while (socket_open && connected && !queue.empty()) {
     std::vector<int> numbers;
     for (const auto& descriptor : queue.front().descriptors) numbers.push_back(descriptor.number());
     if (socket.send(queue.front().bytes, numbers) == SendOutcome::WouldBlock) return;
@@ -250,6 +276,7 @@ void TrainerHost::Impl::keep_deadlines() {
 void TrainerHost::Impl::finish_life() {
   process_end = child->reap();
   if (!process_end) return;
+  if (door) let_in();
   pid = 0;
   // What it said before it ended still counts: an error or a farewell explains the end.
   for (int taken = 0; taken < MAX_PACKETS_AFTER_END && take_packet_if_any(); ++taken) {
@@ -269,7 +296,25 @@ TrainerEvent TrainerHost::Impl::last_event() {
     return TrainerLost{
         Error(ErrorName::TrainerFailed, ended_by_us ? "the agent closed its socket" : "it closed its socket without a word")};
   }
-  return TrainerLost{Error(ErrorName::TrainerFailed, (ended_by_us ? "ended by the agent, " : "") + to_string(*process_end))};
+  auto how = (ended_by_us ? "ended by the agent, " : "") + to_string(*process_end);
+  if (!ended_by_us) how += memory_was_short() + (door ? ", before it had connected to its agent" : "") + last_words();
+  return TrainerLost{Error(ErrorName::TrainerFailed, std::move(how))};
+}
+
+/// What people would look for in the log: the end of a traceback, of a launcher's complaint.
+std::string TrainerHost::Impl::last_words() const {
+  auto lines = tail_of(log_path, log_begin);
+  return lines.empty() ? std::string{} : "; the last lines of its log: " + lines;
+}
+
+/// The kernel kills with SIGKILL whom memory is taken from, and says so nowhere else. A launcher tells it as 128 + 9.
+std::string TrainerHost::Impl::memory_was_short() const {
+  if (!process_end->killed_by(SIGKILL)) return {};
+  const auto now = MemoryKills::now();
+  if (now.in_group > kills_before.in_group) return ", for want of memory: its cgroup is at its limit";
+  return now.on_machine > kills_before.on_machine
+             ? ", probably for want of memory: the kernel has killed a process of this machine for that"
+             : "";
 }
 
 void TrainerHost::Impl::emit(TrainerEvent event) {
@@ -293,11 +338,17 @@ TrainerHost::~TrainerHost() {
 
 Result<std::unique_ptr<TrainerHost>> TrainerHost::start(const TrainerCommand& command, const TrainerHostOptions& options,
                                                         TrainerEventHandler handler) {
-  PRIME_TRY(auto ends, PacketSocket::pair());
-  ProcessCommand process{command.arguments, command.environment, command.log_path, ends.second.number()};
-  process.environment.push_back(std::string(TRAINER_DESCRIPTOR_VARIABLE) + "=" + std::to_string(ChildProcess::KEPT_DESCRIPTOR));
+  std::error_code ignored;
+  const auto parent = std::filesystem::temp_directory_path(ignored);
+  PRIME_TRY(auto door, PacketListener::open(ignored ? "/tmp" : parent));
+  ProcessCommand process{command.arguments, command.environment, command.log_path};
+  process.environment.push_back(std::string(AGENT_SOCKET_VARIABLE) + "=" + door.path());
+  process.environment.push_back(std::string(AGENT_SECRET_VARIABLE) + "=" + door.secret());
   auto impl = std::make_unique<Impl>(options, std::move(handler));
-  impl->socket = std::move(ends.first);
+  impl->door.emplace(std::move(door));
+  impl->log_path = command.log_path;
+  if (const auto size = std::filesystem::file_size(command.log_path, ignored); !ignored) impl->log_begin = size;
+  impl->kills_before = MemoryKills::now();
   std::promise<Result<void>> started;
   // The child dies with the thread that made it, so that thread must be the one which watches it to its end.
   impl->thread = std::jthread([life = impl.get(), &process, &started] {
@@ -319,6 +370,7 @@ Result<std::unique_ptr<TrainerHost>> TrainerHost::adopt(PacketSocket socket, con
   auto impl = std::make_unique<Impl>(options, std::move(handler));
   if (::getsockopt(socket.number(), SOL_SOCKET, SO_PEERCRED, &owner, &size) == 0) impl->pid = static_cast<std::uint32_t>(owner.pid);
   impl->socket = std::move(socket);
+  impl->connected = true;
   impl->thread = std::jthread([life = impl.get()] { life->run(); });
   return std::unique_ptr<TrainerHost>(new TrainerHost(std::move(impl)));
 }

@@ -18,9 +18,6 @@
 
 namespace prime {
 
-/// The name of the environment variable that tells a trainer its socket.
-inline constexpr const char* TRAINER_DESCRIPTOR_VARIABLE = "PRIME_TRAINER_FD";
-
 struct TrainerCommand {
   std::vector<std::string> arguments;    ///< the program first; looked up in PATH
   std::vector<std::string> environment;  ///< "NAME=value", added to the agent's own
@@ -80,7 +77,8 @@ using TrainerEventHandler = std::function<void(TrainerEvent)>;
 /// Commands to a trainer that has ended do nothing: its last event tells.
 class TrainerHost {
  public:
-  /// Starts `command` in a process group of its own that dies with this agent. Fails with ProcessFailed.
+  /// Starts `command` in a process group of its own that dies with this agent, and waits for whoever says the secret that its environment
+  /// tells: the program may start the trainer, as a launcher does. Fails with ProcessFailed.
   static Result<std::unique_ptr<TrainerHost>> start(const TrainerCommand& command, const TrainerHostOptions& options,
                                                     TrainerEventHandler handler);
   /// Serves a trainer that started this agent (prime::Session::join): its process is not ours to kill.

@@ -41,7 +41,6 @@ struct ChildPlan {
   std::vector<char*> arguments;
   std::vector<char*> environment;
   int log;
-  int kept;
   int complaint;  ///< a pipe that closes on exec and otherwise carries errno
   pid_t parent;
 };
@@ -57,8 +56,7 @@ struct ChildPlan {
   ::signal(SIGPIPE, SIG_DFL);
   const int null = ::open("/dev/null", O_RDONLY);
   // dup2 clears close-on-exec only where the numbers differ; all of ours lie above the targets.
-  if (null >= 0 && ::dup2(null, 0) == 0 && ::dup2(plan.log, 1) == 1 && ::dup2(plan.log, 2) == 2 &&
-      ::dup2(plan.kept, ChildProcess::KEPT_DESCRIPTOR) == ChildProcess::KEPT_DESCRIPTOR) {
+  if (null >= 0 && ::dup2(null, 0) == 0 && ::dup2(plan.log, 1) == 1 && ::dup2(plan.log, 2) == 2) {
     ::execvpe(plan.arguments[0], plan.arguments.data(), plan.environment.data());
   }
   const int reason = errno;
@@ -67,9 +65,13 @@ struct ChildPlan {
 }
 
 /// A copy above the descriptors that the child gives away.
-Descriptor lifted(int descriptor) { return Descriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, ChildProcess::KEPT_DESCRIPTOR + 1)); }
+Descriptor lifted(int descriptor) { return Descriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)); }
 
 }  // namespace
+
+bool ProcessEnd::killed_by(int signal) const {
+  return WIFSIGNALED(status) ? WTERMSIG(status) == signal : WEXITSTATUS(status) == 128 + signal;
+}
 
 std::string to_string(const ProcessEnd& end) {
   if (WIFSIGNALED(end.status)) {
@@ -90,13 +92,11 @@ Result<ChildProcess> ChildProcess::start(const ProcessCommand& command) {
   const Descriptor complaint_reader(pipe[0]);
   Descriptor complaint_writer(pipe[1]);
   const Descriptor high_log = lifted(log.number());
-  const Descriptor high_kept = lifted(command.kept_descriptor);
   Descriptor high_complaint = lifted(complaint_writer.number());
   complaint_writer.close();
-  if (!high_log || !high_kept || !high_complaint) return fail(ErrorName::ProcessFailed, system_error_text(program));
+  if (!high_log || !high_complaint) return fail(ErrorName::ProcessFailed, system_error_text(program));
   const auto environment = merged_environment(command.environment);
-  const ChildPlan plan{pointers(command.arguments), pointers(environment),   high_log.number(),
-                       high_kept.number(),          high_complaint.number(), ::getpid()};
+  const ChildPlan plan{pointers(command.arguments), pointers(environment), high_log.number(), high_complaint.number(), ::getpid()};
   const pid_t pid = ::fork();
   if (pid < 0) return fail(ErrorName::ProcessFailed, system_error_text(program));
   if (pid == 0) become(plan);

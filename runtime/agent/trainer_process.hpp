@@ -15,20 +15,19 @@ struct ProcessCommand {
   std::vector<std::string> arguments;    ///< the program first; looked up in PATH
   std::vector<std::string> environment;  ///< "NAME=value", added to our own
   std::string log_path;                  ///< stdout and stderr are appended here
-  int kept_descriptor = -1;              ///< becomes descriptor 3 of the child
 };
 
 struct ProcessEnd {
   int status = 0;  ///< as waitpid tells it
   [[nodiscard]] bool succeeded() const { return status == 0; }
+  /// By itself, or as a shell tells it of what it started.
+  [[nodiscard]] bool killed_by(int signal) const;
 };
 /// "exit status 3", "killed by SIGKILL (Killed)".
 std::string to_string(const ProcessEnd& end);
 
 class ChildProcess {
  public:
-  static constexpr int KEPT_DESCRIPTOR = 3;
-
   /// The child leads a process group, and is killed when the calling thread ends: call from a thread that outlives it.
   static Result<ChildProcess> start(const ProcessCommand& command);
   ChildProcess(ChildProcess&& other) noexcept;

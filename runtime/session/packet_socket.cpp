@@ -4,11 +4,54 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "runtime/ancillary.hpp"
 
 namespace prime {
+namespace {
+
+/// A trainer connects once; others are none.
+constexpr std::size_t MAX_CALLERS = 8;
+constexpr std::size_t SECRET_BYTES = 16;
+
+std::optional<sockaddr_un> address_of(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return std::nullopt;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+/// In a time that does not tell how much of it is right.
+bool same(std::string_view a, std::string_view b) {
+  unsigned difference = a.size() == b.size() ? 0 : 1;
+  for (std::size_t i = 0; i < a.size() && i < b.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i]);
+  return difference == 0;
+}
+
+Result<std::string> new_secret() {
+  std::array<unsigned char, SECRET_BYTES> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    return fail(ErrorName::ProcessFailed, system_error_text("no secret for the trainer"));
+  constexpr std::string_view DIGITS = "0123456789abcdef";
+  std::string text;
+  for (const auto byte : bytes) text += {DIGITS[byte >> 4U], DIGITS[byte & 15U]};
+  return text;
+}
+
+bool watch(const Descriptor& readiness, int number) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  return ::epoll_ctl(readiness.number(), EPOLL_CTL_ADD, number, &event) == 0;
+}
+
+}  // namespace
 
 Result<std::pair<PacketSocket, PacketSocket>> PacketSocket::pair() {
   std::array<int, 2> ends{};
@@ -29,6 +72,17 @@ Result<PacketSocket> PacketSocket::inherit(int number) {
   // What this process starts must not keep the socket open after it.
   if (::fcntl(number, F_SETFD, FD_CLOEXEC) != 0) return fail(ErrorName::AgentLost, system_error_text("the trainer socket cannot be used"));
   return PacketSocket(Descriptor(number));
+}
+
+Result<PacketSocket> PacketSocket::connect(const std::string& path, const std::string& secret) {
+  const auto address = address_of(path);
+  if (!address) return fail(ErrorName::AgentLost, path + " is too long for a socket");
+  PacketSocket socket{Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0))};
+  if (socket.number() < 0 || ::connect(socket.number(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
+    return fail(ErrorName::AgentLost, system_error_text("the agent's socket " + path) +
+                                          "; is this process in a container that does not see it, or is its agent gone?");
+  if (socket.send(secret, {}) != SendOutcome::Sent) return fail(ErrorName::AgentLost, "the agent at " + path + " does not listen");
+  return socket;
 }
 
 SendOutcome PacketSocket::send(const std::string& bytes, std::span<const int> descriptors) {
@@ -71,6 +125,50 @@ ReceiveOutcome PacketSocket::receive(Packet& packet) {
   if (count == 0) return ReceiveOutcome::Closed;
   packet.bytes.resize(static_cast<std::size_t>(count));
   return ReceiveOutcome::Received;
+}
+
+Result<PacketListener> PacketListener::open(const std::filesystem::path& parent) {
+  const auto in = [](const std::filesystem::path& where) { return (where / "prime-XXXXXX").string(); };
+  auto directory = in(parent);
+  if (!address_of(directory + "/agent")) directory = in("/tmp");
+  if (::mkdtemp(directory.data()) == nullptr) return fail(ErrorName::StorageFailed, system_error_text(directory));
+  PRIME_TRY(auto secret, new_secret());
+  PacketListener listener(directory, std::move(secret), Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)),
+                          Descriptor(::epoll_create1(EPOLL_CLOEXEC)));
+  const auto path = listener.path();
+  const auto address = *address_of(path);
+  const bool listens = listener.socket_.number() >= 0 &&
+                       ::bind(listener.socket_.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+                       ::listen(listener.socket_.number(), MAX_CALLERS) == 0 && watch(listener.readiness_, listener.socket_.number());
+  if (!listens) return fail(ErrorName::ProcessFailed, system_error_text("no socket for the trainer at " + path));
+  return listener;
+}
+
+PacketListener::~PacketListener() {
+  if (directory_.empty()) return;
+  ::unlink(path().c_str());
+  ::rmdir(directory_.c_str());
+}
+
+std::optional<PacketSocket> PacketListener::accept() {
+  for (;;) {
+    PacketSocket caller{Descriptor(::accept4(socket_.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK))};
+    if (caller.number() < 0) break;
+    if (callers_.size() == MAX_CALLERS) callers_.erase(callers_.begin());
+    if (watch(readiness_, caller.number())) callers_.push_back(std::move(caller));
+  }
+  for (auto at = callers_.begin(); at != callers_.end();) {
+    Packet said;
+    const auto outcome = at->receive(said);
+    if (outcome == ReceiveOutcome::WouldBlock) {
+      ++at;
+    } else if (outcome == ReceiveOutcome::Received && said.descriptors.empty() && same(said.bytes, secret_)) {
+      return std::move(*at);
+    } else {
+      at = callers_.erase(at);
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace prime

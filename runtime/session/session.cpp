@@ -1,9 +1,7 @@
 #include "prime/session.hpp"
 
 #include <array>
-#include <charconv>
 #include <cstdlib>
-#include <string_view>
 
 #include "runtime/clock.hpp"
 #include "runtime/session/session_state.hpp"
@@ -40,14 +38,12 @@ Result<Session> Session::join(const JoinOptions& options) {
 }
 
 Result<Session> Session::attach() {
-  const char* const named = std::getenv("PRIME_TRAINER_FD");
-  if (named == nullptr) return prime::fail(ErrorName::AgentLost, "no agent started this process: PRIME_TRAINER_FD is not set");
-  const std::string_view text(named);
-  int number = -1;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc{} || end != text.data() + text.size())
-    return prime::fail(ErrorName::AgentLost, "PRIME_TRAINER_FD is not a number");
-  PRIME_TRY(auto socket, PacketSocket::inherit(number));
+  const char* const path = std::getenv(AGENT_SOCKET_VARIABLE);
+  const char* const secret = std::getenv(AGENT_SECRET_VARIABLE);
+  if (path == nullptr || secret == nullptr)
+    return prime::fail(ErrorName::AgentLost, std::string{"no agent started this process: "} + AGENT_SOCKET_VARIABLE + " and " +
+                                                 AGENT_SECRET_VARIABLE + " are not both set; a launcher between the two must pass them on");
+  PRIME_TRY(auto socket, PacketSocket::connect(path, secret));
   auto impl = std::make_unique<Impl>(std::move(socket));
   PRIME_CHECK(impl->await_welcome(monotonic_now() + ATTACH_LIMIT));
   return Session(std::move(impl));

@@ -19,28 +19,42 @@ using namespace prime::test;
 
 namespace {
 
-/// The agent's end of a socket whose other end `Session::attach` will find.
-PacketSocket agent_end() {
-  auto ends = PacketSocket::pair().value();
-  // attach takes the number over, so it gets one that nobody else closes.
-  const int number = ::fcntl(ends.second.number(), F_DUPFD_CLOEXEC, 0);
-  ::setenv("PRIME_TRAINER_FD", std::to_string(number).c_str(), 1);
-  return std::move(ends.first);
-}
+/// Where `Session::attach` will find its agent.
+struct Door {
+  PacketListener listener = PacketListener::open("/tmp").value();
+
+  Door() {
+    ::setenv(AGENT_SOCKET_VARIABLE, listener.path().c_str(), 1);
+    ::setenv(AGENT_SECRET_VARIABLE, listener.secret().c_str(), 1);
+  }
+  /// Waits for the session, which attaches on another thread.
+  PacketSocket let_in() {
+    for (;;) {
+      pollfd watched{listener.number(), POLLIN, 0};
+      BOOST_REQUIRE(::poll(&watched, 1, 100'000) == 1);
+      if (auto session = listener.accept()) return std::move(*session);
+    }
+  }
+};
 
 /// An agent played by hand, message by message.
 struct Puppeteer {
-  PacketSocket socket = agent_end();
+  Door door;
+  std::optional<PacketSocket> open;
   OuterState state = OuterState::create(make_layout({{"x", {5}}}).value(), {}).value();
 
+  PacketSocket& socket() {
+    if (!open) open = door.let_in();
+    return *open;
+  }
   void say(const wire::ToTrainer& message, std::vector<int> descriptors = {}) {
-    BOOST_REQUIRE((socket.send(wire::encode(message).value(), descriptors) == SendOutcome::Sent));
+    BOOST_REQUIRE((socket().send(wire::encode(message).value(), descriptors) == SendOutcome::Sent));
   }
   template <class T>
   T hear() {
     Packet packet;
     while (true) {
-      const auto outcome = socket.receive(packet);
+      const auto outcome = socket().receive(packet);
       if (outcome == ReceiveOutcome::WouldBlock) {
         std::this_thread::yield();
         continue;
@@ -116,8 +130,9 @@ std::future<Seen> train_beside(std::vector<float> initial = initial_values(5, 0)
 
 BOOST_AUTO_TEST_CASE(a_session_trains_to_the_same_bits_as_the_reference) {
   TestAgent agent;
-  agent.adopt(agent_end());
+  Door door;
   auto client = train_beside(initial_values(11, 2.0F));
+  agent.adopt(door.let_in());
   agent.seat();
   ByHand reference{initial_values(11, 2.0F)};
   std::vector<Digest> digests;
@@ -142,12 +157,13 @@ BOOST_AUTO_TEST_CASE(a_session_trains_to_the_same_bits_as_the_reference) {
 BOOST_AUTO_TEST_CASE(what_no_checkpoint_could_hold_is_refused_before_the_agent_is_asked) {
   const auto errors_of = [](const std::function<void(Session&, std::vector<Error>&)>& act, bool told) {
     Puppeteer agent;
+    auto attached = std::async(std::launch::async, Session::attach);
     agent.welcome();
-    auto session = Session::attach().value();
+    auto session = attached.get().value();
     std::vector<Error> errors;
     act(session, errors);
     Packet packet;
-    BOOST_TEST((agent.socket.receive(packet) == (told ? ReceiveOutcome::Received : ReceiveOutcome::Closed)));
+    BOOST_TEST((agent.socket().receive(packet) == (told ? ReceiveOutcome::Received : ReceiveOutcome::Closed)));
     if (told) BOOST_TEST((std::get<wire::Failure>(wire::decode_to_agent(packet.bytes).value()).error == errors.back()));
     return errors;
   };
@@ -178,7 +194,7 @@ BOOST_AUTO_TEST_CASE(what_no_checkpoint_could_hold_is_refused_before_the_agent_i
 
 BOOST_AUTO_TEST_CASE(many_tensors_with_long_names_are_bound_in_several_packets) {
   TestAgent agent;
-  agent.adopt(agent_end());
+  Door door;
   auto client = std::async(std::launch::async, [] {
     std::vector<float> values(3000, 1.0F);
     auto session = Session::attach().value();
@@ -188,6 +204,7 @@ BOOST_AUTO_TEST_CASE(many_tensors_with_long_names_are_bound_in_several_packets) 
     }
     return session.next_outer_step().error();
   });
+  agent.adopt(door.let_in());
   const auto bound = agent.expect<TrainerBound>();
   BOOST_TEST(bound.layout.elements() == 3000U);
   agent.host->stop(Error(ErrorName::LayoutMismatch, "other tensors"));
@@ -206,7 +223,7 @@ BOOST_AUTO_TEST_CASE(an_agent_that_dies_is_lost_in_every_waiting_state) {
         agent.begin(1);
         agent.hear<wire::Contribute>();
       }
-      agent.socket.close();
+      agent.socket().close();
       const auto seen = client.get();
       BOOST_REQUIRE(seen.error);
       BOOST_TEST((seen.error->name == ErrorName::AgentLost), to_string(*seen.error));
@@ -229,7 +246,7 @@ BOOST_AUTO_TEST_CASE(a_report_notices_that_the_agent_is_gone_and_a_farewell_tell
   agent.segments();
   agent.begin(1);
   agent.say(wire::Stop{Error(ErrorName::CoordinatorLost, "at step 1")});
-  agent.socket.close();
+  agent.socket().close();
   const auto [first, second] = client.get();
   BOOST_TEST((first == Error(ErrorName::CoordinatorLost, "at step 1")));
   BOOST_TEST((second == first));  // errors are final
@@ -241,7 +258,7 @@ BOOST_AUTO_TEST_CASE(leaving_waits_for_the_agent_to_let_go) {
     auto client = std::async(std::launch::async, [] { return Session::attach().value().leave().has_value(); });
     agent.welcome();
     if (!agent_dies) agent.hear<wire::Leave>();
-    agent.socket.close();
+    agent.socket().close();
     const bool left = client.get();
     BOOST_TEST((left || agent_dies));
   }
@@ -360,12 +377,24 @@ BOOST_AUTO_TEST_CASE(misuse_is_named_and_does_not_hang) {
 }
 
 BOOST_AUTO_TEST_CASE(without_an_agent_attach_says_so) {
-  ::unsetenv("PRIME_TRAINER_FD");
-  BOOST_TEST((Session::attach().error().name == ErrorName::AgentLost));
-  for (const auto* value : {"", "x", "3x", "999999", "1"}) {
-    ::setenv("PRIME_TRAINER_FD", value, 1);
-    BOOST_TEST((Session::attach().error().name == ErrorName::AgentLost));
+  ::unsetenv(AGENT_SOCKET_VARIABLE);
+  const auto attach = [] { return Session::attach().error(); };
+  BOOST_TEST((attach().name == ErrorName::AgentLost));
+  BOOST_TEST(attach().detail.find("a launcher between the two must pass them on") != std::string::npos);
+  for (const auto& value : {std::string{}, std::string{"x"}, std::string{"/tmp"}, std::string(1000, 'x')}) {
+    ::setenv(AGENT_SOCKET_VARIABLE, value.c_str(), 1);
+    BOOST_TEST((attach().name == ErrorName::AgentLost), value);
   }
+  // One with another secret waits for its welcome in vain, and is told to go.
+  Door door;
+  ::setenv(AGENT_SECRET_VARIABLE, "another", 1);
+  auto stranger = std::async(std::launch::async, attach);
+  pollfd watched{door.listener.number(), POLLIN, 0};
+  while (stranger.wait_for(std::chrono::seconds::zero()) != std::future_status::ready) {
+    ::poll(&watched, 1, 10);
+    BOOST_TEST(!door.listener.accept());
+  }
+  BOOST_TEST((stranger.get().name == ErrorName::AgentLost));
 }
 
 BOOST_AUTO_TEST_CASE(joining_starts_an_agent_and_tells_what_became_of_it) {
@@ -393,8 +422,9 @@ BOOST_AUTO_TEST_CASE(joining_starts_an_agent_and_tells_what_became_of_it) {
 
 BOOST_AUTO_TEST_CASE(a_session_knows_which_shard_of_which_replica_it_holds) {
   Puppeteer agent;
+  auto attached = std::async(std::launch::async, Session::attach);
   agent.say(wire::Welcome{"run", PeerId{9}, "calm-heron.2", "m", "l", true, 2, 3, "calm-heron"});
-  const auto session = Session::attach().value();
+  const auto session = attached.get().value();
   BOOST_TEST(session.shard() == 2U);
   BOOST_TEST(session.shards() == 3U);
   BOOST_TEST(session.replica() == "calm-heron");
@@ -406,7 +436,7 @@ BOOST_AUTO_TEST_CASE(a_session_knows_which_shard_of_which_replica_it_holds) {
 BOOST_AUTO_TEST_CASE(the_embedding_example_trains_to_the_end) {
   ::setenv("PRIME_PRIMECTL", TEST_AGENT, 1);
   ::setenv("PRIMECTL_INVITE", "train", 1);
-  ::unsetenv("PRIME_TRAINER_FD");  // which a case before has set: nobody started this program as a trainer
+  ::unsetenv(AGENT_SOCKET_VARIABLE);  // which a case before has set: nobody started this program as a trainer
   FILE* const example = ::popen(EMBED_EXAMPLE, "r");
   BOOST_REQUIRE(example != nullptr);
   std::string output(4096, '\0');

@@ -126,7 +126,8 @@ BOOST_FIXTURE_TEST_CASE(a_trainer_killed_in_any_phase_is_lost_by_name_and_its_su
       reach();
       BOOST_REQUIRE(::kill(static_cast<pid_t>(agent.host->pid()), SIGKILL) == 0);
       const auto lost = agent.expect<TrainerLost>();
-      BOOST_TEST((lost.cause == Error(ErrorName::TrainerFailed, "killed by SIGKILL")));
+      const std::string how = mode == std::string{"mute"} ? "killed by SIGKILL, before it had connected to its agent" : "killed by SIGKILL";
+      BOOST_TEST((lost.cause == Error(ErrorName::TrainerFailed, how)), lost.cause.detail);
       if (agent.state->counters().step.value == step) BOOST_TEST((agent.state->digest() == digest));
     }
   }
@@ -190,13 +191,40 @@ BOOST_FIXTURE_TEST_CASE(a_host_may_be_destroyed_in_the_middle_and_takes_its_trai
   BOOST_TEST(errno == ESRCH);
 }
 
+BOOST_FIXTURE_TEST_CASE(a_launcher_may_stand_between_the_agent_and_the_trainer, Fixture) {
+  // It closes what it inherited, as sudo does, and starts the trainer as a child of a child, in a session of its own.
+  const std::string script = "exec 3<&- 4<&- 5<&-; (setsid -w " + std::string(TEST_TRAINER) + " endless); exit $?";
+  agent.host = TrainerHost::start({{"sh", "-c", script}, {}, directory / "trainer.log"}, {}, agent.handler()).value();
+  agent.greet();
+  agent.expect<TrainerExported>();
+  agent.seat();
+  agent.begin();
+  const auto trainer = agent.host->pid();
+  std::ifstream command("/proc/" + std::to_string(trainer) + "/cmdline");
+  std::string program;
+  std::getline(command, program, '\0');
+  BOOST_TEST(program == TEST_TRAINER);
+  agent.host->stop(std::nullopt);
+  agent.expect<TrainerLeft>();
+  BOOST_TEST(agent.host->pid() == 0U);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_launcher_that_ends_before_its_trainer_has_come_is_a_failure_with_its_last_words, Fixture) {
+  const std::string script = "echo starting; echo 'conda: no environment `llm`' >&2; exit 3";
+  agent.host = TrainerHost::start({{"sh", "-c", script}, {}, directory / "trainer.log"}, {}, agent.handler()).value();
+  agent.greet();
+  BOOST_TEST(agent.expect<TrainerLost>().cause.detail ==
+             "exit status 3, before it had connected to its agent; the last lines of its log: starting | conda: no environment `llm`");
+}
+
 BOOST_FIXTURE_TEST_CASE(what_a_trainer_left_running_is_killed_with_it_and_its_output_is_in_the_log, Fixture) {
   const auto fifo = directory / "fifo";
   BOOST_REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
   const Descriptor reader(::open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   const std::string script = "sleep 1000 > " + fifo.string() + " & echo x > " + fifo.string() + "; echo started $NOTE; exit 4";
   agent.host = TrainerHost::start({{"sh", "-c", script}, {"NOTE=here"}, directory / "trainer.log"}, {1ms}, agent.handler()).value();
-  BOOST_TEST(agent.expect<TrainerLost>().cause.detail == "exit status 4");
+  BOOST_TEST(agent.expect<TrainerLost>().cause.detail ==
+             "exit status 4, before it had connected to its agent; the last lines of its log: started here");
   // The fifo hangs up when its last writer, the sleeper, is gone.
   std::array<char, 16> bytes{};
   pollfd watched{reader.number(), POLLIN, 0};
