@@ -46,6 +46,7 @@ struct EndOrder {
 /// The trainer died; the supervisor decides what becomes of it.
 struct TrainerDied {
   Error cause;
+  bool began = false;  ///< it had bound its tensors
 };
 
 /// How often machines hear that time has passed.

@@ -239,6 +239,7 @@ struct State {
   Options options;
   std::map<PeerId, Peer> peers;
   std::vector<std::pair<PeerId, Error>> gone;
+  std::string last_loss;  ///< who was lost last, and why, as people read it
   std::uint64_t next_ordinal = 0;
   View view;
   std::map<PeerId, std::string> disconnected;  ///< in a large run: since the last tick, and why

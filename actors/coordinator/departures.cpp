@@ -51,6 +51,7 @@ void Departures::remove(PeerId id, const Error& cause, bool left) {
     if (state_.pause && state_.pause->members > 0) --state_.pause->members;
     if (state_.losses.members > 0) --state_.losses.members;
   }
+  if (!left) state_.last_loss = found->second.hello.name + ": " + to_string(cause);
   if (member) members_.insert(id);
   effects_.push_back(gone(membership::who(found->second), cause, left));
   state_.peers.erase(found);

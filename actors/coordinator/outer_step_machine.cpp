@@ -217,6 +217,12 @@ std::size_t caught_up(const State& state) {
   }));
 }
 
+/// Few peers are an effect: what the last one went with is the cause, as far as anybody here knows it.
+Error too_few(const State& state, std::string what) {
+  if (!state.last_loss.empty()) what += "; the last that was lost: " + state.last_loss;
+  return Error{ErrorName::TooFewPeers, std::move(what)};
+}
+
 /// Whoever came in the places of the lost, or did not in time: the run goes on.
 void end_pause(State& state, Effects& effects) {
   if (!std::exchange(state.pause, std::nullopt)) return;
@@ -238,16 +244,14 @@ void advance_waiting(State& state, Instant now, Effects& effects) {
       !state.restoring && state.has_trained() && members == 0 &&
       std::none_of(state.peers.begin(), state.peers.end(), [](const auto& entry) { return entry.second.seat == Seat::CaughtUp; });
   if (state_lost)
-    run_end::end(state,
-                 Error{ErrorName::TooFewPeers, "the last peer that held revision " + std::to_string(state.revision.value) + " is gone"},
-                 now, effects);
+    run_end::end(state, too_few(state, "the last peer that held revision " + std::to_string(state.revision.value) + " is gone"), now,
+                 effects);
   else if (begun && members == 1 && state.options.stop_when_alone)
-    run_end::end(state, Error{ErrorName::TooFewPeers, "one peer is left and the manifest says `sync.alone: stop`"}, now, effects);
+    run_end::end(state, too_few(state, "one peer is left and the manifest says `sync.alone: stop`"), now, effects);
   else if (!state.pause && now - state.phase_since > state.options.wait_limit)
     run_end::end(state,
-                 Error{ErrorName::TooFewPeers, std::to_string(caught_up(state)) + " of " + std::to_string(wanted) + " after " +
-                                                   format_duration(state.options.wait_limit) +
-                                                   (state.incomplete.empty() ? "" : "; " + state.incomplete)},
+                 too_few(state, std::to_string(caught_up(state)) + " of " + std::to_string(wanted) + " after " +
+                                    format_duration(state.options.wait_limit) + (state.incomplete.empty() ? "" : "; " + state.incomplete)),
                  now, effects);
 }
 

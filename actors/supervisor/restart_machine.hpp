@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -18,6 +19,7 @@ struct Options {
 
 struct State {
   Options options;
+  std::optional<Error> last;     ///< why it died last
   std::deque<Instant> restarts;  ///< those still within the window; never more than options.restarts
 };
 
@@ -36,7 +38,8 @@ struct Transition {
 };
 
 /// A child died. Interrupted: it was told to, so that it begins anew; that counts for nothing. Errors of class User are not cured by a
-/// restart: bad data or a wrong layout stay what they are.
-[[nodiscard]] Transition child_died(State state, const Error& cause, Instant now);
+/// restart: bad data or a wrong layout stay what they are. Nor is what repeats itself in each word before the child has done anything
+/// (`began`: it had), or a value that is not finite, from the same state and data, in the same place.
+[[nodiscard]] Transition child_died(State state, const Error& cause, Instant now, bool began = true);
 
 }  // namespace prime::supervisor

@@ -17,7 +17,7 @@ void SupervisorImpl::spawn_server() {
 
 SupervisorImpl::behavior_type SupervisorImpl::make_behavior() {
   return {
-      [this](const TrainerDied& died) { trainer_died(died.cause); },
+      [this](const TrainerDied& died) { trainer_died(died); },
       [this](const FetchOrder& order) {
         fetching_ = order.fetch;
         send(server_, order);
@@ -36,9 +36,10 @@ void SupervisorImpl::on_exit() {
   server_ = CheckpointServerActor{};
 }
 
-void SupervisorImpl::trainer_died(const Error& cause) {
+void SupervisorImpl::trainer_died(const TrainerDied& died) {
+  const auto& cause = died.cause;
   trainer_.options = ports_.trainer_intensity();
-  auto transition = supervisor::child_died(std::move(trainer_), cause, ports_.now());
+  auto transition = supervisor::child_died(std::move(trainer_), cause, ports_.now(), died.began);
   trainer_ = std::move(transition.state);
   if (ports_.log) ports_.log("the trainer: " + transition.reason);
   std::visit(overloaded{

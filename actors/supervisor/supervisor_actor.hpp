@@ -32,7 +32,7 @@ class SupervisorImpl : public SupervisorActor::base {
  private:
   void spawn_server();
   void child_down(const caf::down_msg& down);
-  void trainer_died(const Error& cause);
+  void trainer_died(const TrainerDied& died);
 
   SupervisorPorts ports_;
   supervisor::State trainer_;

@@ -153,7 +153,7 @@ class Agent {
     host.local = options_.local;
     host.default_trainer = options_.trainer_program;
     host.report = [this](peer::Event event) { caf::anon_send(shell_, PeerHappening{std::move(event)}); };
-    host.trainer_died = [this](Error cause) { caf::anon_send(supervisor_, TrainerDied{std::move(cause)}); };
+    host.trainer_died = [this](Error cause, bool began) { caf::anon_send(supervisor_, TrainerDied{std::move(cause), began}); };
     host.save = [this](peer::SaveState order) { caf::anon_send(supervisor_, SaveOrder{std::move(order)}); };
     host.dial_donor = [this](const FetchState& fetch, const manifest::Shared& shared) {
       return net::dial(fetch.lanes, net::Protocol::State, *credentials_, net::Expectation::peer(fetch.donor), CONNECT_LIMIT,
@@ -384,7 +384,7 @@ Life live(const AgentOptions& options, PeerId self, std::optional<PeerId> before
 
 Result<void> run_agent(AgentOptions options, const AgentPorts& ports) {
   keep_memory_beyond_death();
-  supervisor::State lives{LIVES, {}};
+  supervisor::State lives{LIVES, {}, {}};
   std::optional<Error> eviction;  // of the life before, until the run has welcomed this one
   const auto welcome = [&](const AgentIdentity& identity) {
     eviction.reset();

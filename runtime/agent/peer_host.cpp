@@ -101,7 +101,7 @@ void PeerHost::launch() {
   const Lock lock(mutex_);
   auto host = options_.external ? TrainerHost::adopt(std::move(*options_.external), {}, handler) : TrainerHost::start(command, {}, handler);
   if (!host) {
-    options_.trainer_died(host.error());
+    options_.trainer_died(host.error(), false);
     return;
   }
   trainer_ = std::move(*host);
@@ -256,15 +256,16 @@ void PeerHost::refuse(const Error& cause) {
 
 /// The trainer has ended; without a cause it left by itself, or because we stopped it.
 void PeerHost::trainer_gone(std::optional<Error> cause) {
+  bool began = false;
   {
     const Lock lock(mutex_);
-    trainer_ready_ = false;
+    began = std::exchange(trainer_ready_, false);
     awaits_commit_ = false;
     progress_.reset();
     if (over_) return;
     if (stop_cause_) cause = stop_cause_;
   }
-  if (cause) options_.trainer_died(std::move(*cause));
+  if (cause) options_.trainer_died(std::move(*cause), began);
   else options_.report(peer::TrainerLeft{});
 }
 

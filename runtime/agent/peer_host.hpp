@@ -34,11 +34,11 @@ struct PeerHostOptions {
   std::filesystem::path checkpoints;  ///< where checkpoint directories are put
   std::filesystem::path origin;       ///< the checkpoint to begin with; empty: what the trainer brings
   manifest::Local local;
-  std::string default_trainer;                ///< program that trains when the manifest names none
-  std::optional<PacketSocket> external;       ///< the socket of a trainer that started this agent
-  std::function<void(peer::Event)> report;    ///< to the peer actor, from any thread
-  std::function<void(peer::SaveState)> save;  ///< to the supervisor: the state of that revision is there to be written
-  std::function<void(Error)> trainer_died;    ///< to the supervisor, from any thread
+  std::string default_trainer;                          ///< program that trains when the manifest names none
+  std::optional<PacketSocket> external;                 ///< the socket of a trainer that started this agent
+  std::function<void(peer::Event)> report;              ///< to the peer actor, from any thread
+  std::function<void(peer::SaveState)> save;            ///< to the supervisor: the state of that revision is there to be written
+  std::function<void(Error, bool began)> trainer_died;  ///< to the supervisor, from any thread; began: it had bound its tensors
   std::function<Result<net::ChannelPtr>(const FetchState&, const manifest::Shared&)> dial_donor;
   std::function<void(const manifest::Shared&)> configured;  ///< the run's manifest is known
   std::function<void(const View&)> members;                 ///< those of a step that begins

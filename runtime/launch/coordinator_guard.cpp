@@ -67,7 +67,7 @@ Result<int> guard_coordinator(const GuardOptions& options, const std::function<v
                     std::to_string(READY_DESCRIPTOR)},
                    options.plan,
                    options.directory / "coordinator" / "coordinator.log"};
-  supervisor::State restarts{INTENSITY, {}};
+  supervisor::State restarts{INTENSITY, {}, {}};
   std::optional<Instant> down_since;
   // Peers wait for the whole of it: whoever asks them why they ended has heard by then what kept the coordinator away.
   const auto patience = options.grace * 3 / 4;

@@ -42,6 +42,22 @@ BOOST_AUTO_TEST_CASE(what_a_restart_does_not_cure_is_not_tried) {
   BOOST_CHECK(given_up->cause.name == ErrorName::DataUnreadable);
 }
 
+BOOST_AUTO_TEST_CASE(what_fails_alike_twice_before_it_has_begun_is_given_up_and_so_is_the_same_value_that_is_not_finite) {
+  const auto died = [](State state, const Error& cause, bool began) { return child_died(std::move(state), cause, Instant{}, began); };
+  const auto given_up = [](const Transition& transition) { return std::holds_alternative<GiveUp>(transition.decision); };
+  const Error no_module{ErrorName::TrainerFailed, "exit status 1: no module named llm"};
+  const auto once = died({}, no_module, false);
+  BOOST_TEST(!given_up(once));
+  BOOST_TEST(given_up(died(once.state, no_module, false)));
+  BOOST_TEST(!given_up(died(once.state, no_module, true)));
+  BOOST_TEST(!given_up(died(once.state, Error{ErrorName::TrainerFailed, "exit status 1: no module named other"}, false)));
+  const Error diverged{ErrorName::NonFiniteValue, "head[3]"};
+  const auto first = died({}, diverged, true);
+  BOOST_TEST(!given_up(first));
+  BOOST_TEST(given_up(died(first.state, diverged, true)));
+  BOOST_TEST(!given_up(died(first.state, Error{ErrorName::NonFiniteValue, "head[4]"}, true)));
+}
+
 BOOST_AUTO_TEST_CASE(one_that_was_told_to_begin_anew_has_not_failed) {
   State state;
   for (int i = 0; i < 10; ++i) {
