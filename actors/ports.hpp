@@ -37,7 +37,7 @@ struct ReduceRequest {
   std::span<std::byte> output;              ///< the agreed count of elements; undefined unless the outcome is good
   /// Where input and output lie, this rank's own affair; null: in the host's memory. Nothing of them is touched after the outcome.
   std::shared_ptr<kernels::DeviceMemory> memory;
-  Duration deadline{};  ///< of lack of progress: so long no byte of the operation moves; judged on this process's clock
+  Duration deadline{};  ///< so long no byte of the operation moves; with a vote, of the whole operation. Judged on this process's clock
   DataType type = DataType::F32;
   ReduceOperator combine = ReduceOperator::Average;  ///< an average is weighted; the others only ask whether a weight is 0
   Codec codec = Codec::None;

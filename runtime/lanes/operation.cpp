@@ -289,12 +289,14 @@ std::optional<Error> Operation::late() {
 
 void Operation::moved(std::uint32_t rank, bool came, Instant now) {
   if (came) exchanges_[rank].last_heard = now;
-  if (last_look_ == Instant{}) deadline_ = now + request_.deadline;
+  // Where the members commit by themselves, one that was frozen must find its deadline passed: the others may have given it up.
+  if (!request_.vote) deadline_ = now + request_.deadline;
 }
 
 /// What people need to tell a slow link from a dead one.
 Error Operation::stands_still() const {
-  return Error{ErrorName::DeadlineExceeded, "nothing of the reduce moved for " + format_duration(request_.deadline) + ", after " +
+  const auto what = request_.vote ? "the reduce has lasted " : "nothing of the reduce moved for ";
+  return Error{ErrorName::DeadlineExceeded, what + format_duration(request_.deadline) + ", after " +
                                                 format_byte_count(stats_.wire_bytes_sent) + " sent, " +
                                                 format_byte_count(stats_.wire_bytes_received) + " received and " +
                                                 std::to_string(steps_done_) + " of " + std::to_string(plan_.steps()) + " chunks done"};

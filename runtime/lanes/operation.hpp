@@ -66,7 +66,7 @@ class Operation {
   [[nodiscard]] std::optional<std::uint32_t> rank_of(PeerId peer) const;
   /// Part of a frame has come from this rank, or gone there.
   void moved(std::uint32_t rank, bool came, Instant now);
-  /// Of lack of progress: later with every byte that moves.
+  /// Of lack of progress, later with every byte that moves; with a vote, of all.
   [[nodiscard]] Instant deadline() const { return deadline_; }
   /// Gives up. With a vote all are told and answer how it ends for them: who does not is named a while later, and counts as lost. Without,
   /// who holds this rank up is named; in a ring only one that has not begun, since those behind one that stands still wait as it seems to.
@@ -225,7 +225,7 @@ class Operation {
   Observer observer_;
   Clock clock_;
   Instant started_;
-  Instant deadline_;     ///< `request_.deadline` after the last byte; later: of the next look
+  Instant deadline_;     ///< `request_.deadline` after the last byte, with a vote after the start; later: of the next look
   Instant last_look_{};  ///< for answers, from the deadline on
   std::uint64_t agreement_ = 0;
   std::unordered_map<PeerId, std::uint32_t> ranks_;

@@ -1,6 +1,7 @@
 """Models at the edge of what can be bound: what is trained is saved, fetched and found again; what could not be is refused before step 1."""
 
 import json
+import os
 import subprocess
 import unittest
 
@@ -48,6 +49,7 @@ class Large(unittest.TestCase):
         self.assertIn("PR0305", said)
         self.assertEqual(run.events("outer_step_begun") + run.events("peer_seated"), [])
 
+    @unittest.skipIf(os.environ.get("PRIME_SANITIZED"), "100 000 tensors take minutes under sanitizers; the release suite saves them")
     def test_as_many_tensors_as_can_be_bound_are_saved(self):
         run, code, said = self.attended(100000)
         self.assertEqual(code, 0, said)

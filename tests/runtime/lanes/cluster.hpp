@@ -18,7 +18,7 @@
 namespace prime::lanes::test {
 
 /// Generous: only a hang reaches it.
-inline constexpr auto PATIENCE = std::chrono::seconds(20);
+inline constexpr auto PATIENCE = std::chrono::seconds(120);
 
 /// Collects outcomes, and lets a test wait for them. Copies share what they collect: an engine may put one after its test has failed.
 class Outcomes {
