@@ -245,7 +245,10 @@ BOOST_AUTO_TEST_CASE(the_last_holder_of_the_state_may_come_back_over_another_con
   BOOST_TEST(back.position_of<events::PeerReturned>().has_value());
   bench.pass(80s + 1ms, 2);
   BOOST_REQUIRE(bench.finished() != nullptr);
-  BOOST_TEST(bench.finished()->cause->detail == "the last peer that held revision 1 is gone");
+  BOOST_TEST(bench.finished()->cause->detail ==
+             "the last peer that held revision 1 is gone; the last that was lost: p2: refused: this peer was evicted and is stale: it did "
+             "not come back for "
+             "80.0 s [PR0413]");
 }
 
 BOOST_AUTO_TEST_CASE(a_third_of_the_members_lost_at_once_pauses_the_run_until_others_take_their_places) {
