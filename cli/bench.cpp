@@ -141,6 +141,7 @@ struct InferenceRow {
   double proving_share = 0;
   double verify_s = 0;
   double comparing_share = 0;
+  double decode_products_s = 0, prefill_products_s = 0;  ///< the products with the model's matrices alone
 };
 
 nlohmann::ordered_json to_json(const InferenceRow& row) {
@@ -152,7 +153,10 @@ nlohmann::ordered_json to_json(const InferenceRow& row) {
           {"proving_share", row.proving_share},
           {"verify_s", row.verify_s},
           {"comparing_share", row.comparing_share},
-          {"generate_per_verify", row.generate_s / row.verify_s}};
+          {"generate_per_verify", row.generate_s / row.verify_s},
+          {"decode_products_s", row.decode_products_s},
+          {"prefill_products_s", row.prefill_products_s},
+          {"decode_per_prefill", row.decode_products_s / row.prefill_products_s}};
 }
 
 std::string table_of(const std::vector<InferenceRow>& rows) {
@@ -160,7 +164,8 @@ std::string table_of(const std::vector<InferenceRow>& rows) {
   for (const auto& row : rows)
     cells.push_back({std::to_string(row.dim), std::to_string(row.batch), std::to_string(row.tokens), short_time_figure(row.generate_s),
                      fixed(100 * row.proving_share), short_time_figure(row.verify_s), fixed(100 * row.comparing_share),
-                     fixed(row.generate_s / row.verify_s)});
+                     fixed(row.generate_s / row.verify_s), short_time_figure(row.decode_products_s),
+                     short_time_figure(row.prefill_products_s), fixed(row.decode_products_s / row.prefill_products_s)});
   return columns({{"width", Align::Right},
                   {"batch", Align::Right},
                   {"tokens", Align::Right},
@@ -168,21 +173,25 @@ std::string table_of(const std::vector<InferenceRow>& rows) {
                   {"proving %", Align::Right},
                   {"verify", Align::Right},
                   {"comparing %", Align::Right},
-                  {"generate/verify", Align::Right}},
+                  {"generate/verify", Align::Right},
+                  {"products: decode", Align::Right},
+                  {"prefill", Align::Right},
+                  {"decode/prefill", Align::Right}},
                  cells);
 }
 
-/// 4 blocks of width 512 and 1024, f32, prompts of 64 tokens, 256 written. One thread: two that wait for each other on a busy machine
-/// measure that machine.
+/// 4 blocks of width 512 and 1024, f32, prompts of 64 tokens, 256 written. One thread, and the processor's time: two that wait for each
+/// other on a busy machine measure that machine.
 Result<std::vector<InferenceRow>> measure_inference(const BenchArguments& arguments, Terminal& terminal) {
   constexpr unsigned TOKENS = 256;
   std::vector<InferenceRow> rows;
   for (const unsigned dim : {512U, 1024U})
     for (const unsigned batch : {1U, 8U}) {
-      const nlohmann::json job{{"command", "bench"}, {"dtype", "f32"},    {"threads", 0},   {"layers", 4},
+      const nlohmann::json job{{"command", "bench"}, {"dtype", "f32"},    {"threads", 1},   {"layers", 4},
                                {"dim", dim},         {"heads", dim / 64}, {"ffn", 3 * dim}, {"vocab", 4096},
                                {"prompt", 64},       {"tokens", TOKENS},  {"batch", batch}, {"repeat", arguments.repeat}};
-      std::vector<double> generate, proving, verify, comparing;
+      std::vector<double> generate, proving, verify, comparing, decode, prefill;
+      std::uint64_t refused = 0;
       terminal.say("Measuring", "a model of width " + std::to_string(dim) + ", " + std::to_string(batch) + " prompts at a time");
       PRIME_CHECK(run_inference(job, terminal, "Measuring", [&](const nlohmann::json& event) {
         if (event["event"] != "round") return true;
@@ -190,11 +199,15 @@ Result<std::vector<InferenceRow>> measure_inference(const BenchArguments& argume
         verify.push_back(event["verify_seconds"].get<double>());
         proving.push_back(event["proving_seconds"].get<double>() / generate.back());
         comparing.push_back(event["comparing_seconds"].get<double>() / verify.back());
+        decode.push_back(event["decode_products_seconds"].get<double>());
+        prefill.push_back(event["prefill_products_seconds"].get<double>());
+        refused += event["refused"].get<std::uint64_t>();
         return true;
       }));
       if (generate.empty()) return fail(ErrorName::ProcessFailed, inference_program() + " measured nothing");
-      rows.push_back(
-          {dim, batch, TOKENS * batch, bench::median(generate), bench::median(proving), bench::median(verify), bench::median(comparing)});
+      if (refused > 0) return fail(ErrorName::ProofRefused, std::to_string(refused) + " of its own tokens and proofs");
+      rows.push_back({dim, batch, TOKENS * batch, bench::median(generate), bench::median(proving), bench::median(verify),
+                      bench::median(comparing), bench::median(decode), bench::median(prefill)});
     }
   return rows;
 }

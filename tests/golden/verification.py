@@ -8,6 +8,7 @@ import pathlib
 import shutil
 import subprocess
 import struct
+import time
 
 import torch
 import transformers
@@ -22,13 +23,17 @@ class Size:
 
     dim: int
     layers: int
+    ffn: int
     training_steps: int
     prompts: int
     tokens: int
+    family: str = "llama"
 
 
-SMALL = Size(dim=96, layers=2, training_steps=30, prompts=10, tokens=40)
-LONG = [Size(dim=96, layers=2, training_steps=300, prompts=200, tokens=128), Size(dim=384, layers=6, training_steps=80, prompts=200, tokens=128)]
+SMALL = Size(dim=96, layers=2, ffn=256, training_steps=30, prompts=10, tokens=40)
+SMALL_GPT2 = dataclasses.replace(SMALL, ffn=384, family="gpt2")
+LONG = {"0.3m": Size(dim=96, layers=2, ffn=320, training_steps=300, prompts=200, tokens=128),
+        "10m": Size(dim=384, layers=6, ffn=1024, training_steps=80, prompts=200, tokens=128)}
 
 
 def corpus():
@@ -43,7 +48,10 @@ torch.set_num_threads(1)  # others may be at work, too
 
 def new_model(size, seed):
     torch.manual_seed(seed)
-    config = transformers.LlamaConfig(vocab_size=256, hidden_size=size.dim, intermediate_size=8 * size.dim // 3 // 32 * 32, num_hidden_layers=size.layers,
+    if size.family == "gpt2":
+        return transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=256, n_embd=size.dim, n_inner=size.ffn, n_layer=size.layers, n_head=size.dim // 24,
+                                                                    n_positions=256, bos_token_id=None, eos_token_id=None)).eval()
+    config = transformers.LlamaConfig(vocab_size=256, hidden_size=size.dim, intermediate_size=size.ffn, num_hidden_layers=size.layers,
                                       num_attention_heads=size.dim // 24, num_key_value_heads=size.dim // 48, max_position_embeddings=256,
                                       rope_theta=10000.0, tie_word_embeddings=False, bos_token_id=None, eos_token_id=None)
     return transformers.LlamaForCausalLM(config)
@@ -75,7 +83,7 @@ def quantized(model):
 def partly_changed(model):
     """5 % of the numbers of one matrix are multiplied by 1.5."""
     with torch.no_grad():
-        weight = model.model.layers[-1].mlp.down_proj.weight
+        weight = next(weight for name, weight in reversed(list(model.named_parameters())) if name.endswith((".mlp.down_proj.weight", ".mlp.c_proj.weight")))
         chosen = torch.rand(weight.shape, generator=torch.Generator().manual_seed(5)) < 0.05
         weight[chosen] *= 1.5
     return model
@@ -87,8 +95,10 @@ class Bench:
         self.work = pathlib.Path(work)
         self.size = size
         self.say = say
+        self.since = time.monotonic()
         self.models = {}
         self.rows = []
+        self.calibrated = None
         self.prompts = self.work / "prompts.txt"
 
     def prepare(self):
@@ -101,7 +111,7 @@ class Bench:
         self.save("older", model)
         train(model, 10, text, generator, 1e-3)  # an outer step
         self.save("claimed", model)
-        again = lambda: transformers.LlamaForCausalLM.from_pretrained(self.models["claimed"])  # noqa: E731
+        again = lambda: self.load("claimed")  # noqa: E731
         self.save("changed", partly_changed(again()))
         self.save("int8", quantized(again()))
         other = train(new_model(self.size, 2), max(10, self.size.training_steps // 3), text, generator)
@@ -111,6 +121,9 @@ class Bench:
     def save(self, name, model):
         self.models[name] = self.work / name
         model.save_pretrained(self.models[name])
+
+    def load(self, name):
+        return transformers.AutoModelForCausalLM.from_pretrained(self.models[name]).eval()
 
     def call(self, *arguments, environment=None):
         command = [str(self.primectl), *map(str, arguments)]
@@ -153,6 +166,7 @@ class Bench:
             row[name] = len(refused)
         row["sequences"] = report["sequences"]
         self.rows.append(row)
+        self.say(f"{time.monotonic() - self.since:.0f} s: {case}: {'accepted' if row['accepted'] else 'refused'}")
         return row
 
     def run(self):
@@ -198,23 +212,38 @@ class Bench:
 
     def by_transformers(self, claimed):
         """Tokens, states and sampling are transformers', the proofs are those of `primectl commitment build`."""
-        model = transformers.LlamaForCausalLM.from_pretrained(self.models["claimed"]).eval()
+        model = self.load("claimed")
         file = json.loads(json.dumps(claimed))
         states = []
         for sequence in file["sequences"]:
             prompt = torch.tensor([sequence["prompt"]])
             with torch.no_grad():
                 tokens = model.generate(prompt, max_new_tokens=self.size.tokens, do_sample=False, use_cache=True, pad_token_id=0, attention_mask=torch.ones_like(prompt))[0].tolist()
-                hidden = model.model(input_ids=torch.tensor([tokens[:-1]])).last_hidden_state[0]
+                hidden = model.base_model(input_ids=torch.tensor([tokens[:-1]])).last_hidden_state[0]
             sequence["tokens"] = tokens[len(sequence["prompt"]):]
             states.append(hidden)
         path = self.work / "states.safetensors"
         write_tensors(path, {f"s{i}": state for i, state in enumerate(states)})
+        self.calibrate(model, file["sequences"], states)
         for i, sequence in enumerate(file["sequences"]):
             done = self.call("commitment", "build", path, "--tensor", f"s{i}", f"--prefill={len(sequence['prompt'])}")
             assert done.returncode == 0, done.stderr
             sequence["proofs"] = json.loads(done.stdout)["proofs"]
         return file
+
+    def calibrate(self, model, sequences, states):
+        """Thresholds of two honest runs, as a user finds them: transformers in f32 and in f64."""
+        model.double()
+        other = []
+        for sequence in sequences:
+            with torch.no_grad():
+                other.append(model.base_model(input_ids=torch.tensor([sequence["prompt"] + sequence["tokens"][:-1]])).last_hidden_state[0].float())
+        paths = [self.work / "f32.safetensors", self.work / "f64.safetensors"]
+        for path, run in zip(paths, (states, other)):
+            write_tensors(path, {"hidden": torch.cat(run)})
+        done = self.call("commitment", "calibrate", *paths, "--tensor", "hidden")
+        assert done.returncode == 0, done.stderr
+        self.calibrated = done.stdout.split()[0]
 
     def table(self):
         lines = ["| prover | honest | exponents | mantissas | worst | refused at exact-f32 | at toploc-bf16 |", "|---|---|---|---|---|---|---|"]
@@ -223,11 +252,13 @@ class Bench:
                          f"{row['exact-f32']} of {row['sequences']} | {row['toploc-bf16']} of {row['sequences']} |")
         honest = [row for row in self.rows if row["honest"]]
         frauds = [row for row in self.rows if not row["honest"]]
-        for name in PRESETS:
+        for name, (mismatches, mean, median) in PRESETS.items():
             false_alarms = sum(row[name] for row in honest)
             missed = sum(row["sequences"] - row[name] for row in frauds)
-            lines.append(f"\n{name}: {false_alarms} false alarms of {sum(row['sequences'] for row in honest)} honest sequences, "
+            lines.append(f"\n{name} (at most {mismatches} of 128 mismatches, a mean of {mean:g}, a median of {median}): "
+                         f"{false_alarms} false alarms of {sum(row['sequences'] for row in honest)} honest sequences, "
                          f"{missed} missed of {sum(row['sequences'] for row in frauds)} frauds")
+        lines.append(f"\ncalibrated from transformers in f32 and in f64: {self.calibrated}")
         return "\n".join(lines)
 
 

@@ -15,14 +15,18 @@ SKIPPED = 77
 BIN = None
 
 
-class Verify(unittest.TestCase):
+class Family:
+    """What holds of every family of models. Subclasses name the size."""
+
+    SIZE = None
+
     @classmethod
     def setUpClass(cls):
         import verification
 
         cls.directory = tempfile.TemporaryDirectory(prefix="prime-verify-")
         cls.addClassCleanup(cls.directory.cleanup)
-        cls.bench = verification.Bench(BIN, cls.directory.name, verification.SMALL)
+        cls.bench = verification.Bench(BIN, cls.directory.name, getattr(verification, cls.SIZE))
         cls.bench.prepare()
 
     def refused(self, file, *says, arguments=()):
@@ -43,12 +47,12 @@ class Verify(unittest.TestCase):
             else:
                 self.assertFalse(row["accepted"], row)
                 self.assertEqual(row["exact-f32"], row["sequences"], row)
+        self.assertEqual(self.bench.calibrated, "exact-f32", "honest runs in f32 differ by nothing")
 
     def test_the_text_is_what_transformers_writes(self):
         import torch
-        import transformers
 
-        model = transformers.LlamaForCausalLM.from_pretrained(self.bench.models["claimed"]).eval()
+        model = self.bench.load("claimed")
         file = self.bench.generate("text")
         for sequence in file["sequences"][:3]:
             prompt = torch.tensor([sequence["prompt"]])
@@ -56,6 +60,45 @@ class Verify(unittest.TestCase):
                 tokens = model.generate(prompt, max_new_tokens=self.bench.size.tokens, do_sample=False, pad_token_id=0, attention_mask=torch.ones_like(prompt))
             self.assertEqual(sequence["tokens"], tokens[0, prompt.shape[1]:].tolist())
             self.assertEqual(len(sequence["proofs"]), 1 + -(-(self.bench.size.tokens - 1) // 32))
+
+    def test_what_is_drawn_is_drawn_from_the_logits_of_transformers(self):
+        import torch
+
+        model = self.bench.load("claimed")
+        file = self.bench.generate("drawn", "claimed", "--temperature", "0.7", "--seed", "9")
+        for index, sequence in enumerate(file["sequences"][:4]):
+            length = len(sequence["prompt"])
+            with torch.no_grad():
+                logits = model(input_ids=torch.tensor([sequence["prompt"] + sequence["tokens"]])).logits[0, length - 1:-1].double()
+            ends = torch.softmax(logits / 0.7, dim=-1).cumsum(dim=-1)
+            for step, token in enumerate(sequence["tokens"]):
+                drawn = uniform(9, index, length + step)
+                self.assertLess(drawn, ends[step, token].item() + 1e-5)
+                self.assertGreater(drawn, (ends[step, token - 1].item() if token > 0 else 0) - 1e-5)
+
+    def test_transformers_accepts_our_proofs(self):
+        """The verifier of another engine: its states, and `primectl commitment check`."""
+        import torch
+        import verification
+
+        model = self.bench.load("claimed")
+        file = self.bench.generate("ours")
+        folder = pathlib.Path(self.directory.name)
+        for changed in (False, True):
+            for sequence in file["sequences"][:3]:
+                tokens = sequence["prompt"] + sequence["tokens"][:-1]
+                if changed:
+                    tokens[1] ^= 1
+                with torch.no_grad():
+                    verification.write_tensors(folder / "theirs.safetensors", {"hidden": model.base_model(input_ids=torch.tensor([tokens])).last_hidden_state[0]})
+                proofs = {"schema": "primectl.commitment/1", "k": file["k"], "tokens": file["segment_tokens"], "prefill": len(sequence["prompt"]), "proofs": sequence["proofs"]}
+                (folder / "proofs.json").write_text(json.dumps(proofs))
+                done = self.bench.call("commitment", "check", folder / "theirs.safetensors", "--tensor", "hidden", "--proofs", folder / "proofs.json", "--thresholds", "exact-f32")
+                self.assertEqual(done.returncode, 5 if changed else 0, done.stdout + done.stderr)
+
+
+class Llama(Family, unittest.TestCase):
+    SIZE = "SMALL"
 
     def test_what_is_wrong_with_a_file_is_named(self):
         good = self.bench.generate("good")
@@ -138,8 +181,9 @@ class Verify(unittest.TestCase):
             for part in parts:
                 self.assertIn(part, done.stderr)
 
-        says({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}, "PR0903", "\"gpt2\"", "accepted is `llama`")
-        says({"attention_bias": True}, "without biases")
+        says({"model_type": "mistral", "architectures": ["MistralForCausalLM"]}, "PR0903", "\"mistral\"", "accepted are `llama`")
+        says({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}, "PR0702", "`n_layer` is missing")
+        says({"attention_bias": True}, "`attention_bias` is `true`; accepted is `false`")
         says({"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "its rotations are scaled (`\"llama3\"`)")
         says({"quantization_config": {"bits": 4}}, "it is quantized")
         says({"hidden_size": 128, "head_dim": 32}, "PR0702", "another shape than config.json says")
@@ -155,6 +199,91 @@ class Verify(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual([(line["prompt"], len(line["tokens"]), line["text"]) for line in lines], [([1, 2, 3], 2, None), ([4], 2, None)])
+
+
+class Gpt2(Family, unittest.TestCase):
+    SIZE = "SMALL_GPT2"
+
+    def save(self, name, model):
+        self.bench.models[name] = pathlib.Path(self.directory.name) / name
+        model.save_pretrained(self.bench.models[name])
+
+    def written(self, name, *arguments):
+        file = self.bench.generate(name, name, *arguments)
+        return file["model"], [sequence["tokens"] for sequence in file["sequences"]]
+
+    def test_models_of_every_shape_and_type_are_read(self):
+        import torch
+        import transformers
+
+        whole = self.written("claimed")
+        claimed = self.bench.load("claimed")
+        claimed.save_pretrained(pathlib.Path(self.directory.name) / "sharded", max_shard_size="200KB")
+        self.bench.models["sharded"] = pathlib.Path(self.directory.name) / "sharded"
+        self.assertGreater(len(list(self.bench.models["sharded"].glob("*.safetensors"))), 1)
+        self.assertEqual(self.written("sharded"), whole)
+        for name, edit in {"bfloat16": {"dtype": "bfloat16"}, "exact": {"activation_function": "gelu"}, "untied": {"tie_word_embeddings": False}}.items():
+            torch.manual_seed(3)
+            model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**{**claimed.config.to_dict(), **edit})).eval()
+            missing = model.load_state_dict(claimed.state_dict(), strict=False).missing_keys
+            self.assertEqual(missing, [])
+            if name == "untied":
+                torch.nn.init.normal_(model.lm_head.weight)
+            with torch.no_grad():  # numbers of a size at which either function of GELU shows
+                for block in model.transformer.h if name != "bfloat16" else []:
+                    block.mlp.c_fc.weight.mul_(3)
+            self.save(name, model.to(torch.bfloat16) if name == "bfloat16" else model)
+            digest, tokens = self.written(name)
+            self.assertNotEqual(digest, whole[0])
+            again = self.bench.load(name).float()
+            sequence = json.loads((pathlib.Path(self.directory.name) / f"{name}.json").read_text())["sequences"][0]
+            prompt = torch.tensor([sequence["prompt"]])
+            with torch.no_grad():
+                expected = again.generate(prompt, max_new_tokens=self.bench.size.tokens, do_sample=False, pad_token_id=0, attention_mask=torch.ones_like(prompt))
+            self.assertEqual(tokens[0], expected[0, prompt.shape[1]:].tolist(), name)
+
+    def test_the_names_and_files_of_the_original_are_read(self):
+        """The models of 2019 have no `transformer.` before their names, masks beside the weights, and a tokenizer of words."""
+        import safetensors.torch
+
+        whole = self.written("claimed")
+        folder = pathlib.Path(self.directory.name) / "original"
+        folder.mkdir()
+        self.bench.models["original"] = folder
+        source = self.bench.models["claimed"]
+        (folder / "config.json").write_bytes((source / "config.json").read_bytes())
+        tensors = safetensors.torch.load_file(source / "model.safetensors")
+        tensors = {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}
+        import torch
+
+        for layer in range(self.bench.size.layers):
+            tensors[f"h.{layer}.attn.bias"] = torch.ones(1, 1, 256, 256).tril()
+        safetensors.torch.save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+        self.assertEqual(self.written("original"), whole)
+        (folder / "vocab.json").write_text("{}")
+        (folder / "merges.txt").write_text("")
+        done = self.bench.call("generate", folder, "--tokens", 2, "--prompt", "x")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("its tokenizer is not `bytes`", done.stderr)
+        ids = folder / "ids"
+        ids.write_text("[1, 2, 3]\n[4]\n")
+        done = self.bench.call("generate", folder, "--tokens", 4, "--prompt-tokens", ids, "--prove", folder / "proof.json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.bench.call("verify", folder / "proof.json", "--model", folder).returncode, 0)
+        self.refused(json.loads((folder / "proof.json").read_text()), "another tokenizer")
+
+
+def uniform(seed, sequence, position):
+    """runtime/trainer/inference/sampler.cpp, once more."""
+    ones, odd = 2**64 - 1, 0x9E3779B97F4A7C15
+
+    def mix(value):
+        value &= ones
+        value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & ones
+        value = (value ^ value >> 27) * 0x94D049BB133111EB & ones
+        return value ^ value >> 31
+
+    return (mix(mix(mix(seed + odd) ^ (sequence * odd & ones)) + position * odd) >> 11) * 2.0**-53
 
 
 def main():

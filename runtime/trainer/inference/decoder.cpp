@@ -4,21 +4,31 @@
 #include "runtime/trainer/permutation.hpp"
 
 namespace prime::trainer {
+namespace {
 
-Decoder::Decoder(const manifest::Model& shape, at::ScalarType type) : shape_(shape), type_(type), head_width_(shape.dim / shape.heads) {
+/// x: [rows, heads, width], cosine and sine: [rows, 1, width / 2]; pairs are (i, i + width/2).
+at::Tensor rotated(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine) {
+  const auto halves = x.chunk(2, -1);
+  return at::cat({halves[0] * cosine - halves[1] * sine, halves[1] * cosine + halves[0] * sine}, -1);
+}
+
+}  // namespace
+
+Decoder::Decoder(const ModelConfig& config, at::ScalarType type) : config_(config), type_(type), head_width_(config.dim / config.heads) {
+  if (!rotates()) return;
   // As in llama.cpp: angles in f64, tables in f32.
   const std::int64_t half = head_width_ / 2;
   const at::Tensor exponent = at::arange(0, half, at::kDouble) / static_cast<double>(half);
-  const at::Tensor frequency = at::pow(at::scalar_tensor(shape_.rope_theta, at::kDouble), -exponent);
-  const at::Tensor angle = at::outer(at::arange(0, static_cast<std::int64_t>(shape_.context), at::kDouble), frequency);
+  const at::Tensor frequency = at::pow(at::scalar_tensor(config_.rope_theta, at::kDouble), -exponent);
+  const at::Tensor angle = at::outer(at::arange(0, static_cast<std::int64_t>(config_.context), at::kDouble), frequency);
   cosine_ = angle.cos().to(at::kFloat).to(type_);
   sine_ = angle.sin().to(at::kFloat).to(type_);
 }
 
-/// read(name, shape) → a tensor of f32. Parts that are multiplied by the same rows become one matrix.
+/// read(name, shape) → a tensor of f32.
 template <class Read>
-Result<void> Decoder::fill(Read read) {
-  const std::int64_t dim = shape_.dim, kv = shape_.kv_heads * head_width_, ffn = shape_.ffn, vocab = shape_.vocab;
+Result<void> Decoder::fill_llama(Read read) {
+  const std::int64_t dim = config_.dim, kv = config_.kv_heads * head_width_, ffn = config_.ffn, vocab = config_.vocab;
   const auto joined = [&](std::initializer_list<std::pair<std::string, std::int64_t>> parts, std::int64_t columns) -> Result<at::Tensor> {
     std::vector<at::Tensor> tensors;
     for (const auto& [name, rows] : parts) {
@@ -32,89 +42,130 @@ Result<void> Decoder::fill(Read read) {
     return weight.to(type_);
   };
   PRIME_TRY(embedding_, joined({{"model.embed_tokens.weight", vocab}}, dim));
-  for (std::uint32_t layer = 0; layer < shape_.layers; ++layer) {
+  for (std::uint32_t layer = 0; layer < config_.layers; ++layer) {
     const std::string prefix = "model.layers." + std::to_string(layer) + ".", attention = prefix + "self_attn.", mlp = prefix + "mlp.";
     Block block;
-    PRIME_TRY(block.qkv,
+    PRIME_TRY(block.qkv.weight,
               joined({{attention + "q_proj.weight", dim}, {attention + "k_proj.weight", kv}, {attention + "v_proj.weight", kv}}, dim));
-    PRIME_TRY(block.output, joined({{attention + "o_proj.weight", dim}}, dim));
-    PRIME_TRY(block.gate_up, joined({{mlp + "gate_proj.weight", ffn}, {mlp + "up_proj.weight", ffn}}, dim));
-    PRIME_TRY(block.down, joined({{mlp + "down_proj.weight", dim}}, ffn));
-    PRIME_TRY(block.input_norm, norm(prefix + "input_layernorm.weight"));
-    PRIME_TRY(block.post_norm, norm(prefix + "post_attention_layernorm.weight"));
+    PRIME_TRY(block.output.weight, joined({{attention + "o_proj.weight", dim}}, dim));
+    PRIME_TRY(block.up.weight, joined({{mlp + "gate_proj.weight", ffn}, {mlp + "up_proj.weight", ffn}}, dim));
+    PRIME_TRY(block.down.weight, joined({{mlp + "down_proj.weight", dim}}, ffn));
+    PRIME_TRY(block.attention_norm.weight, norm(prefix + "input_layernorm.weight"));
+    PRIME_TRY(block.mlp_norm.weight, norm(prefix + "post_attention_layernorm.weight"));
     blocks_.push_back(std::move(block));
   }
-  PRIME_TRY(norm_, norm("model.norm.weight"));
-  head_ = embedding_;
-  if (shape_.tie_embeddings) return {};
-  PRIME_TRY(head_, joined({{"lm_head.weight", vocab}}, dim));
+  PRIME_TRY(norm_.weight, norm("model.norm.weight"));
+  head_.weight = embedding_;
+  if (config_.tie_embeddings) return {};
+  PRIME_TRY(head_.weight, joined({{"lm_head.weight", vocab}}, dim));
+  return {};
+}
+
+/// A GPT-2's matrices lie as [in, out].
+template <class Read>
+Result<void> Decoder::fill_gpt2(Read read) {
+  const std::int64_t dim = config_.dim, ffn = config_.ffn, vocab = config_.vocab, context = config_.context;
+  const auto tensor = [&](const std::string& name, std::vector<std::int64_t> shape) -> Result<at::Tensor> {
+    PRIME_TRY(const at::Tensor values, read(name, shape));
+    return values.to(type_);
+  };
+  const auto norm = [&](const std::string& name) -> Result<Norm> {
+    PRIME_TRY(at::Tensor weight, tensor(name + ".weight", {dim}));
+    PRIME_TRY(at::Tensor bias, tensor(name + ".bias", {dim}));
+    return Norm{std::move(weight), std::move(bias)};
+  };
+  const auto linear = [&](const std::string& name, std::int64_t in, std::int64_t out) -> Result<Linear> {
+    PRIME_TRY(const at::Tensor weight, tensor(name + ".weight", {in, out}));
+    PRIME_TRY(at::Tensor bias, tensor(name + ".bias", {out}));
+    return Linear{weight.t().contiguous(), std::move(bias)};
+  };
+  PRIME_TRY(embedding_, tensor("wte.weight", {vocab, dim}));
+  PRIME_TRY(positions_, tensor("wpe.weight", {context, dim}));
+  for (std::uint32_t layer = 0; layer < config_.layers; ++layer) {
+    const std::string prefix = "h." + std::to_string(layer) + ".";
+    Block block;
+    PRIME_TRY(block.attention_norm, norm(prefix + "ln_1"));
+    PRIME_TRY(block.qkv, linear(prefix + "attn.c_attn", dim, 3 * dim));
+    PRIME_TRY(block.output, linear(prefix + "attn.c_proj", dim, dim));
+    PRIME_TRY(block.mlp_norm, norm(prefix + "ln_2"));
+    PRIME_TRY(block.up, linear(prefix + "mlp.c_fc", dim, ffn));
+    PRIME_TRY(block.down, linear(prefix + "mlp.c_proj", ffn, dim));
+    blocks_.push_back(std::move(block));
+  }
+  PRIME_TRY(norm_, norm("ln_f"));
+  head_.weight = embedding_;
+  if (config_.tie_embeddings) return {};
+  PRIME_TRY(head_.weight, tensor("lm_head.weight", {vocab, dim}));
   return {};
 }
 
 Result<Decoder> Decoder::load(ModelDirectory& directory, at::ScalarType type) {
-  Decoder decoder(directory.shape(), type);
-  PRIME_CHECK(decoder.fill([&](const std::string& name, const std::vector<std::int64_t>& shape) -> Result<at::Tensor> {
+  Decoder decoder(directory.config(), type);
+  const auto read = [&](const std::string& name, const std::vector<std::int64_t>& shape) -> Result<at::Tensor> {
     const at::Tensor values = at::empty(shape, at::kFloat);
     PRIME_CHECK(directory.read(name, shape, {values.mutable_data_ptr<float>(), static_cast<std::size_t>(values.numel())}));
     return values;
-  }));
+  };
+  PRIME_CHECK(decoder.rotates() ? decoder.fill_llama(read) : decoder.fill_gpt2(read));
   return decoder;
 }
 
-Decoder Decoder::untrained(const manifest::Model& shape, at::ScalarType type) {
-  Decoder decoder(shape, type);
+Decoder Decoder::untrained(const ModelConfig& config, at::ScalarType type) {
+  Decoder decoder(config, type);
   std::uint64_t counter = 0;
-  const auto filled = decoder.fill([&](const std::string&, const std::vector<std::int64_t>& size) -> Result<at::Tensor> {
+  const auto draw = [&](const std::string&, const std::vector<std::int64_t>& size) -> Result<at::Tensor> {
     if (size.size() == 1) return at::ones(size, at::kFloat);
     const at::Tensor values = at::empty(size, at::kFloat);
     const std::span<float> all{values.mutable_data_ptr<float>(), static_cast<std::size_t>(values.numel())};
     for (float& value : all) value = (static_cast<float>(mix(++counter) >> 40) * 0x1p-24F - 0.5F) * 0.1F;
     return values;
-  });
+  };
+  const auto filled = decoder.rotates() ? decoder.fill_llama(draw) : decoder.fill_gpt2(draw);
   static_cast<void>(filled);  // nothing is read, so nothing fails
   return decoder;
 }
 
 Cache Decoder::make_cache(std::int64_t batch, std::int64_t length) const {
   Cache cache;
-  for (std::uint32_t layer = 0; layer < shape_.layers; ++layer) {
-    cache.keys.push_back(at::zeros({batch, length, shape_.kv_heads, head_width_}, type_));
-    cache.values.push_back(at::zeros({batch, length, shape_.kv_heads, head_width_}, type_));
+  for (std::uint32_t layer = 0; layer < config_.layers; ++layer) {
+    cache.keys.push_back(at::zeros({batch, length, config_.kv_heads, head_width_}, type_));
+    cache.values.push_back(at::zeros({batch, length, config_.kv_heads, head_width_}, type_));
   }
   return cache;
 }
 
 /// As transformers has it: the mean square in f32 at least, the weight in the model's type.
-at::Tensor Decoder::normed(const at::Tensor& x, const at::Tensor& weight) const {
+at::Tensor Decoder::normed(const at::Tensor& x, const Norm& norm) const {
+  if (norm.bias.defined()) return at::layer_norm(x, {x.size(-1)}, norm.weight, norm.bias, config_.norm_epsilon);
   const at::Tensor wide = type_ == at::kDouble ? x : x.to(at::kFloat);
-  const at::Tensor scale = at::rsqrt(wide.square().mean(-1, /*keepdim=*/true) + shape_.norm_epsilon);
-  return (wide * scale).to(type_) * weight;
+  const at::Tensor scale = at::rsqrt(wide.square().mean(-1, /*keepdim=*/true) + config_.norm_epsilon);
+  return (wide * scale).to(type_) * norm.weight;
 }
 
-/// x: [rows, heads, width], cosine and sine: [rows, 1, width / 2]; pairs are (i, i + width/2).
-at::Tensor Decoder::rotated(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine) const {
-  const auto halves = x.chunk(2, -1);
-  return at::cat({halves[0] * cosine - halves[1] * sine, halves[1] * cosine + halves[0] * sine}, -1);
+at::Tensor Decoder::activated(const at::Tensor& x) const {
+  if (config_.family == Family::Gpt2) return at::gelu(x, config_.exact_gelu ? "none" : "tanh");
+  const auto parts = x.chunk(2, -1);
+  return at::silu(parts[0]) * parts[1];
 }
 
 template <class Attend>
-at::Tensor Decoder::through_blocks(at::Tensor x, const at::Tensor& cosine, const at::Tensor& sine, Attend attend) const {
-  const std::int64_t rows = x.size(0), dim = shape_.dim, heads = shape_.heads, kv = shape_.kv_heads;
+at::Tensor Decoder::through_blocks(at::Tensor x, const Angles& angles, Attend attend) const {
+  const std::int64_t rows = x.size(0), dim = config_.dim, heads = config_.heads, kv = config_.kv_heads;
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     const Block& block = blocks_[layer];
-    const at::Tensor qkv = at::linear(normed(x, block.input_norm), block.qkv).view({rows, heads + 2 * kv, head_width_});
-    const at::Tensor turned = rotated(qkv.narrow(1, 0, heads + kv), cosine, sine);
-    const at::Tensor attended = attend(layer, turned.narrow(1, 0, heads), turned.narrow(1, heads, kv), qkv.narrow(1, heads + kv, kv));
-    x = at::addmm(x, attended.reshape({rows, dim}), block.output.t());
-    const auto parts = at::linear(normed(x, block.post_norm), block.gate_up).chunk(2, -1);
-    x = at::addmm(x, at::silu(parts[0]) * parts[1], block.down.t());
+    const at::Tensor qkv = block.qkv(normed(x, block.attention_norm)).view({rows, heads + 2 * kv, head_width_});
+    at::Tensor asked = qkv.narrow(1, 0, heads + kv);
+    if (rotates()) asked = rotated(asked, angles.cosine, angles.sine);
+    const at::Tensor attended = attend(layer, asked.narrow(1, 0, heads), asked.narrow(1, heads, kv), qkv.narrow(1, heads + kv, kv));
+    x = block.output(attended.reshape({rows, dim})).add_(x);
+    x = block.down(activated(block.up(normed(x, block.mlp_norm)))).add_(x);
   }
   return normed(x, norm_);
 }
 
 at::Tensor Decoder::prefill(const at::Tensor& ids, Cache* cache) const {
-  const std::int64_t batch = ids.size(0), time = ids.size(1), group = shape_.heads / shape_.kv_heads;
-  const auto table = [&](const at::Tensor& angles) { return angles.narrow(0, 0, time).repeat({batch, 1}).unsqueeze(1); };
+  const std::int64_t batch = ids.size(0), time = ids.size(1), group = config_.heads / config_.kv_heads;
+  const auto of_rows = [&](const at::Tensor& table) { return table.narrow(0, 0, time).repeat({batch, 1}); };
   const auto attend = [&](std::size_t layer, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
     const auto by_head = [&](const at::Tensor& x) { return x.reshape({batch, time, -1, head_width_}).transpose(1, 2); };
     if (cache != nullptr) {
@@ -124,12 +175,15 @@ at::Tensor Decoder::prefill(const at::Tensor& ids, Cache* cache) const {
     const auto spread = [&](const at::Tensor& x) { return group == 1 ? by_head(x) : by_head(x).repeat_interleave(group, 1); };
     return at::scaled_dot_product_attention(by_head(query), spread(key), spread(value), {}, 0.0, /*is_causal=*/true).transpose(1, 2);
   };
-  const at::Tensor x = at::embedding(embedding_, ids.reshape({-1}));
-  return through_blocks(x, table(cosine_), table(sine_), attend).view({batch, time, static_cast<std::int64_t>(shape_.dim)});
+  at::Tensor x = at::embedding(embedding_, ids.reshape({-1}));
+  Angles angles;
+  if (rotates()) angles = {of_rows(cosine_).unsqueeze(1), of_rows(sine_).unsqueeze(1)};
+  else x = x + of_rows(positions_);
+  return through_blocks(x, angles, attend).view({batch, time, static_cast<std::int64_t>(config_.dim)});
 }
 
 at::Tensor Decoder::step(const at::Tensor& ids, std::span<const std::int64_t> positions, Cache& cache) const {
-  const std::int64_t batch = ids.size(0), group = shape_.heads / shape_.kv_heads;
+  const std::int64_t batch = ids.size(0), group = config_.heads / config_.kv_heads;
   const at::Tensor at_positions = at::tensor(at::ArrayRef<std::int64_t>(positions.data(), positions.size()), at::kLong);
   const std::int64_t seen = *std::ranges::max_element(positions) + 1;
   const bool ragged = std::ranges::any_of(positions, [&](std::int64_t position) { return position + 1 != seen; });
@@ -146,14 +200,25 @@ at::Tensor Decoder::step(const at::Tensor& ids, std::span<const std::int64_t> po
       values.select(1, seen - 1).copy_(value);
     }
     // Query heads that share keys are so many queries of one head.
-    const at::Tensor asked = query.reshape({batch, shape_.kv_heads, group, head_width_});
+    const at::Tensor asked = query.reshape({batch, config_.kv_heads, group, head_width_});
     const at::Tensor known = keys.narrow(1, 0, seen).transpose(1, 2), told = values.narrow(1, 0, seen).transpose(1, 2);
     return at::scaled_dot_product_attention(asked, known, told, ragged ? std::optional<at::Tensor>(mask) : std::nullopt, 0.0, false);
   };
-  const auto table = [&](const at::Tensor& angles) { return angles.index_select(0, at_positions).unsqueeze(1); };
-  return through_blocks(at::embedding(embedding_, ids), table(cosine_), table(sine_), attend);
+  const auto of_rows = [&](const at::Tensor& table) { return table.index_select(0, at_positions); };
+  at::Tensor x = at::embedding(embedding_, ids);
+  Angles angles;
+  if (rotates()) angles = {of_rows(cosine_).unsqueeze(1), of_rows(sine_).unsqueeze(1)};
+  else x = x + of_rows(positions_);
+  return through_blocks(x, angles, attend);
 }
 
-at::Tensor Decoder::logits(const at::Tensor& hidden) const { return at::linear(hidden, head_).to(at::kFloat).contiguous(); }
+at::Tensor Decoder::logits(const at::Tensor& hidden) const { return head_(hidden).to(at::kFloat).contiguous(); }
+
+void Decoder::multiply_only(std::int64_t rows) const {
+  const auto of_nothing = [&](const Linear& linear) { linear(at::zeros({rows, linear.weight.size(1)}, type_)); };
+  for (const Block& block : blocks_)
+    for (const auto* linear : {&block.qkv, &block.output, &block.up, &block.down}) of_nothing(*linear);
+  of_nothing(head_);
+}
 
 }  // namespace prime::trainer

@@ -1,4 +1,4 @@
-// Owns a decoder that only computes: the function of llama.hpp in any float type, with a cache of keys and values, without gradients.
+// Owns decoders that only compute, a Llama or a GPT-2: in any float type, with a cache of keys and values, without gradients.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "messages/result.hpp"
-#include "runtime/manifest/manifest.hpp"
 #include "runtime/trainer/inference/model_directory.hpp"
 #include "runtime/trainer/torch_fence.hpp"
 
@@ -22,9 +21,9 @@ class Decoder {
   /// Reads every tensor of the model; what it computes in is `type`, whatever they lie there as.
   static Result<Decoder> load(ModelDirectory& directory, at::ScalarType type);
   /// With weights that nobody trained, for measurements.
-  static Decoder untrained(const manifest::Model& shape, at::ScalarType type);
+  static Decoder untrained(const ModelConfig& config, at::ScalarType type);
 
-  [[nodiscard]] const manifest::Model& shape() const { return shape_; }
+  [[nodiscard]] const ModelConfig& config() const { return config_; }
   [[nodiscard]] Cache make_cache(std::int64_t batch, std::int64_t length) const;
 
   /// ids: [batch, time] of int64, all from position 0 on → hidden states behind the last norm [batch, time, dim]. Keys and values go into
@@ -35,24 +34,49 @@ class Decoder {
   /// hidden: [rows, dim] → [rows, vocab] of f32.
   [[nodiscard]] at::Tensor logits(const at::Tensor& hidden) const;
 
+  /// The products with all matrices, of so many rows of nothing: what no decoder can do without, and all that this one is measured against.
+  void multiply_only(std::int64_t rows) const;
+
  private:
-  struct Block {
-    at::Tensor input_norm, qkv, output, post_norm, gate_up, down;
+  /// y = x · weightᵀ + bias; weight: [out, in], bias: [out] or none.
+  struct Linear {
+    at::Tensor weight, bias;
+    at::Tensor operator()(const at::Tensor& x) const { return at::linear(x, weight, bias); }
   };
-  Decoder(const manifest::Model& shape, at::ScalarType type);
+  /// LayerNorm where there is a bias, RMSNorm where there is none.
+  struct Norm {
+    at::Tensor weight, bias;
+  };
+  /// Matrices that are multiplied by the same rows are one: query, key and value; a Llama's gate and up.
+  struct Block {
+    Norm attention_norm, mlp_norm;
+    Linear qkv, output, up, down;
+  };
+  /// The angles of the rows' positions, [rows, 1, head width / 2]; a GPT-2 has none.
+  struct Angles {
+    at::Tensor cosine, sine;
+  };
+
+  Decoder(const ModelConfig& config, at::ScalarType type);
   template <class Read>
-  Result<void> fill(Read read);
-  [[nodiscard]] at::Tensor normed(const at::Tensor& x, const at::Tensor& weight) const;
-  [[nodiscard]] at::Tensor rotated(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine) const;
+  Result<void> fill_llama(Read read);
+  template <class Read>
+  Result<void> fill_gpt2(Read read);
+  [[nodiscard]] bool rotates() const { return config_.family == Family::Llama; }
+  [[nodiscard]] at::Tensor normed(const at::Tensor& x, const Norm& norm) const;
+  [[nodiscard]] at::Tensor activated(const at::Tensor& x) const;
   /// x: [rows, dim]; attend(layer, query, key, value) → [rows, dim]. What both ways through the model share.
   template <class Attend>
-  at::Tensor through_blocks(at::Tensor x, const at::Tensor& cosine, const at::Tensor& sine, Attend attend) const;
+  [[nodiscard]] at::Tensor through_blocks(at::Tensor x, const Angles& angles, Attend attend) const;
 
-  manifest::Model shape_;
+  ModelConfig config_;
   at::ScalarType type_;
   std::int64_t head_width_;
-  at::Tensor embedding_, norm_, head_;
-  at::Tensor cosine_, sine_;  // [context, head width / 2]
+  at::Tensor embedding_;      // [vocab, dim]
+  at::Tensor positions_;      // [context, dim]: a GPT-2's
+  at::Tensor cosine_, sine_;  // [context, head width / 2]: a Llama's
+  Norm norm_;
+  Linear head_;
   std::vector<Block> blocks_;
 };
 

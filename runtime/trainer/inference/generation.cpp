@@ -11,7 +11,7 @@ namespace prime::trainer {
 namespace {
 
 /// Tokens in one prefill, and numbers in one tensor of logits: what is more goes through the model in parts.
-constexpr std::int64_t PREFILL_TOKENS = 8192;
+constexpr std::int64_t PREFILL_TOKENS = 1024;
 constexpr std::int64_t LOGITS_AT_ONCE = 1 << 24;
 
 using Clock = std::chrono::steady_clock;
@@ -30,13 +30,13 @@ std::span<const float> row_of(const at::Tensor& logits, std::int64_t row) {
 }
 
 /// Why a sequence cannot go through the model, if so.
-std::string problem_of(const manifest::Model& shape, std::span<const std::uint32_t> tokens, std::uint64_t length) {
+std::string problem_of(const ModelConfig& config, std::span<const std::uint32_t> tokens, std::uint64_t length) {
   if (tokens.empty()) return "it is empty";
-  if (length > shape.context)
-    return "it has " + std::to_string(length) + " tokens with what is written, and the model's context " + std::to_string(shape.context);
-  const auto unknown = std::ranges::find_if(tokens, [&](std::uint32_t token) { return token >= shape.vocab; });
+  if (length > config.context)
+    return "it has " + std::to_string(length) + " tokens with what is written, and the model's context " + std::to_string(config.context);
+  const auto unknown = std::ranges::find_if(tokens, [&](std::uint32_t token) { return token >= config.vocab; });
   if (unknown == tokens.end()) return {};
-  return "token " + std::to_string(*unknown) + " is none of the model's " + std::to_string(shape.vocab);
+  return "token " + std::to_string(*unknown) + " is none of the model's " + std::to_string(config.vocab);
 }
 
 /// Rows of ids, filled up with 0 behind their ends.
@@ -192,7 +192,7 @@ class BatchWriter {
 void count_other_choices(const Decoder& decoder, const at::Tensor& hidden, const proofs::Sequence& sequence, std::size_t index,
                          const VerificationOptions& options, SequenceVerdict& verdict) {
   const auto prompt = static_cast<std::int64_t>(sequence.prompt.size()), count = static_cast<std::int64_t>(sequence.tokens.size());
-  const std::int64_t at_once = std::max<std::int64_t>(1, LOGITS_AT_ONCE / decoder.shape().vocab);
+  const std::int64_t at_once = std::max<std::int64_t>(1, LOGITS_AT_ONCE / decoder.config().vocab);
   for (std::int64_t begin = 0; begin < count; begin += at_once) {
     const at::Tensor logits = decoder.logits(hidden.narrow(0, prompt - 1 + begin, std::min(at_once, count - begin)));
     for (std::int64_t row = 0; row < logits.size(0); ++row) {
@@ -210,7 +210,7 @@ Result<Spent> generate(const Decoder& decoder, const std::vector<std::vector<std
                        const SequenceDone& done, const Progress& progress) {
   const at::InferenceMode no_graph;
   for (std::size_t i = 0; i < prompts.size(); ++i)
-    if (const auto problem = problem_of(decoder.shape(), prompts[i], prompts[i].size() + options.tokens); !problem.empty())
+    if (const auto problem = problem_of(decoder.config(), prompts[i], prompts[i].size() + options.tokens); !problem.empty())
       return fail(ErrorName::Usage, "prompt " + std::to_string(i + 1) + ": " + problem);
   Spent spent;
   const auto since = Clock::now();
@@ -238,18 +238,20 @@ Result<Spent> verify(const Decoder& decoder, const std::vector<proofs::Sequence>
   Spent spent;
   const auto since = Clock::now();
   // What goes through the model: all but the last token. What cannot is answered at once.
-  std::vector<std::vector<std::uint32_t>> rows;
   std::vector<std::size_t> indices;
+  const auto length_of = [&](std::size_t index) { return sequences[index].prompt.size() + sequences[index].tokens.size(); };
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     auto tokens = sequences[i].prompt;
     tokens.insert(tokens.end(), sequences[i].tokens.begin(), sequences[i].tokens.end());
-    if (auto problem = problem_of(decoder.shape(), tokens, tokens.size()); !problem.empty()) {
-      done(i, {{}, 0, 0, std::move(problem)});
-      continue;
-    }
-    tokens.pop_back();
-    rows.push_back(std::move(tokens));
-    indices.push_back(i);
+    if (auto problem = problem_of(decoder.config(), tokens, tokens.size()); !problem.empty()) done(i, {{}, 0, 0, std::move(problem)});
+    else indices.push_back(i);
+  }
+  // Alike in length side by side: what is filled up is computed, too.
+  std::ranges::stable_sort(indices, std::greater{}, length_of);
+  std::vector<std::vector<std::uint32_t>> rows;
+  for (const auto index : indices) {
+    auto& tokens = rows.emplace_back(sequences[index].prompt);
+    tokens.insert(tokens.end(), sequences[index].tokens.begin(), sequences[index].tokens.end() - 1);
   }
   for (std::size_t begin = 0; begin < rows.size();) {
     const auto count = rows_at_once(rows, begin, options.batch);
@@ -262,7 +264,7 @@ Result<Spent> verify(const Decoder& decoder, const std::vector<proofs::Sequence>
       const auto comparing = Clock::now();
       const auto bits = bits_of(own);
       const CommitmentOptions cut{options.k, options.segment_tokens, sequence.prompt.size()};
-      PRIME_TRY(verdict.segments, proofs::check_texts({bits, decoder.shape().dim}, sequence.proofs, cut, options.thresholds));
+      PRIME_TRY(verdict.segments, proofs::check_texts({bits, decoder.config().dim}, sequence.proofs, cut, options.thresholds));
       spent.proving += seconds_since(comparing);
       count_other_choices(decoder, own, sequence, index, options, verdict);
       done(index, std::move(verdict));

@@ -1,6 +1,7 @@
 // Owns prime-inference: the program that runs models for `primectl generate`, `verify` and `bench`. It takes one job as JSON on its
 // standard input and answers in lines of JSON; what is in them is in cli/inference.hpp. It ends with who started it.
 #include <csignal>
+#include <ctime>
 #include <exception>
 #include <iostream>
 #include <iterator>
@@ -132,43 +133,65 @@ Result<void> run_verify(const json& job) {
   return {};
 }
 
-/// Generation with proofs, and its verification, of a model of this size that nobody trained.
+/// Of a model of this size that nobody trained.
+ModelConfig bench_config(const json& job) {
+  ModelConfig config;
+  config.layers = job.at("layers").get<std::uint32_t>();
+  config.dim = job.at("dim").get<std::uint32_t>();
+  config.heads = config.kv_heads = job.at("heads").get<std::uint32_t>();
+  config.ffn = job.at("ffn").get<std::uint32_t>();
+  config.vocab = job.at("vocab").get<std::uint32_t>();
+  config.context = job.at("prompt").get<std::uint32_t>() + job.at("tokens").get<std::uint32_t>();
+  config.norm_epsilon = 1e-5;
+  return config;
+}
+
+/// Seconds of the processor: others may be at work here, and of what waits for it nobody is to blame.
+template <class Work>
+double processor_seconds(Work work) {
+  const auto since = std::clock();
+  work();
+  return static_cast<double>(std::clock() - since) / CLOCKS_PER_SEC;
+}
+
+/// Generation with proofs, and its verification; and of both what cannot be saved, the products with the weights.
 Result<void> run_bench(const json& job) {
-  manifest::Model shape;
-  shape.layers = job.at("layers").get<std::uint32_t>();
-  shape.dim = job.at("dim").get<std::uint32_t>();
-  shape.heads = shape.kv_heads = job.at("heads").get<std::uint32_t>();
-  shape.ffn = job.at("ffn").get<std::uint32_t>();
-  shape.vocab = job.at("vocab").get<std::uint32_t>();
   const auto prompt = job.at("prompt").get<std::uint32_t>(), tokens = job.at("tokens").get<std::uint32_t>(),
              batch = job.at("batch").get<std::uint32_t>();
-  shape.context = prompt + tokens;
-  const auto decoder = Decoder::untrained(shape, type_named(job.at("dtype").get<std::string>()));
+  const auto type = job.at("dtype").get<std::string>();
+  const auto decoder = Decoder::untrained(bench_config(job), type_named(type));
   std::vector<std::vector<std::uint32_t>> prompts(batch);
   for (std::uint32_t i = 0; i < batch; ++i)
-    for (std::uint32_t j = 0; j < prompt; ++j) prompts[i].push_back((i * 31 + j * 7) % shape.vocab);
-  const GenerationOptions options{tokens, batch, {1, 1}, true, 128, 32};
+    for (std::uint32_t j = 0; j < prompt; ++j) prompts[i].push_back((i * 31 + j * 7) % decoder.config().vocab);
+  const GenerationOptions writing{tokens, batch, {1, 1}, true, 128, 32};
+  const VerificationOptions checking{
+      batch, writing.sampling, 128, 32, is_coarse(type) ? toploc_bf16() : exact_f32(), is_coarse(type) ? COARSE_CHOICES : EXACT_CHOICES};
   for (int round = 0; round < job.at("repeat").get<int>(); ++round) {
     std::vector<proofs::Sequence> sequences(batch);
-    PRIME_TRY(const auto wrote,
-              generate(
-                  decoder, prompts, options, [&](std::size_t index, proofs::Sequence sequence) { sequences[index] = std::move(sequence); },
-                  [](auto, auto) {}));
+    const auto keep = [&](std::size_t index, proofs::Sequence sequence) { sequences[index] = std::move(sequence); };
     std::uint64_t refused = 0;
     const auto judge = [&](std::size_t, const SequenceVerdict& verdict) {
       refused += verdict.other_choices + static_cast<std::uint64_t>(std::ranges::count_if(
                                              verdict.segments, [](const ProofVerdict& segment) { return !segment.accepted; }));
     };
-    PRIME_TRY(const auto checked,
-              verify(decoder, sequences,
-                     {batch, options.sampling, 128, 32, is_coarse(job.at("dtype").get<std::string>()) ? toploc_bf16() : exact_f32(),
-                      is_coarse(job.at("dtype").get<std::string>()) ? COARSE_CHOICES : EXACT_CHOICES},
-                     judge, [](auto, auto) {}));
+    const auto silent = [](auto, auto) {};
+    Result<Spent> wrote, checked;
+    const double generate_seconds = processor_seconds([&] { wrote = generate(decoder, prompts, writing, keep, silent); });
+    PRIME_CHECK(wrote);
+    const double verify_seconds = processor_seconds([&] { checked = verify(decoder, sequences, checking, judge, silent); });
+    PRIME_CHECK(checked);
+    const at::InferenceMode no_graph;
+    const double decode_products = processor_seconds([&] {
+      for (std::uint32_t step = 0; step < tokens; ++step) decoder.multiply_only(batch);
+    });
+    const double prefill_products = processor_seconds([&] { decoder.multiply_only(std::int64_t{batch} * (prompt + tokens)); });
     tell({{"event", "round"},
-          {"generate_seconds", wrote.total},
-          {"proving_seconds", wrote.proving},
-          {"verify_seconds", checked.total},
-          {"comparing_seconds", checked.proving},
+          {"generate_seconds", generate_seconds},
+          {"proving_seconds", wrote->proving / wrote->total * generate_seconds},
+          {"verify_seconds", verify_seconds},
+          {"comparing_seconds", checked->proving / checked->total * verify_seconds},
+          {"decode_products_seconds", decode_products},
+          {"prefill_products_seconds", prefill_products},
           {"refused", refused}});
   }
   tell({{"event", "done"}});

@@ -7,31 +7,26 @@
 #include <map>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "messages/result.hpp"
-#include "runtime/manifest/manifest.hpp"
 #include "runtime/store/safetensors.hpp"
+#include "runtime/trainer/inference/model_config.hpp"
 
 namespace prime::trainer {
-
-/// config.json of a Llama as Hugging Face writes it (model_type `llama`), without biases, scaled rotations or quantization.
-/// ModelUnsupported names what is not accepted, CheckpointCorrupt what is no configuration.
-Result<manifest::Model> parse_model_config(std::string_view text);
 
 class ModelDirectory {
  public:
   /// Reads the configuration and the heads of all safetensors: model.safetensors, or those that model.safetensors.index.json names.
   static Result<ModelDirectory> open(std::filesystem::path path);
 
-  [[nodiscard]] const manifest::Model& shape() const { return shape_; }
+  [[nodiscard]] const ModelConfig& config() const { return config_; }
   /// `bytes`, or the SHA-256 of the tokenizer's files.
   [[nodiscard]] const std::string& tokenizer() const { return tokenizer_; }
   [[nodiscard]] bool has_byte_tokens() const { return tokenizer_ == "bytes"; }
 
   /// One tensor as f32, of whatever float type it lies there, and its share of the digest. CheckpointCorrupt when there is none of this
-  /// name and shape.
+  /// name and shape. Those of a GPT-2 may lie there as `transformer.NAME`, too: both are written, and are one model.
   Result<void> read(const std::string& name, const std::vector<std::int64_t>& shape, std::span<float> into);
   /// SHA-256 of the configuration and of all tensors that were read: types, shapes and bytes, however they are spread over files.
   [[nodiscard]] std::string digest() const;
@@ -46,7 +41,7 @@ class ModelDirectory {
   Result<void> find_tokenizer();
 
   std::filesystem::path path_;
-  manifest::Model shape_;
+  ModelConfig config_;
   std::string tokenizer_;
   std::vector<store::SafetensorsReader> files_;
   std::map<std::string, Place> places_;

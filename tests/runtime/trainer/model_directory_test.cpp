@@ -75,12 +75,34 @@ std::array<float, 2> read(ModelDirectory& directory, const std::string& tensor) 
 
 }  // namespace
 
+/// What shape() is to whoever runs it.
+ModelConfig llama() {
+  const auto model = shape();
+  return {.family = Family::Llama,
+          .layers = 1,
+          .dim = 8,
+          .heads = 2,
+          .kv_heads = 1,
+          .ffn = 12,
+          .vocab = model.vocab,
+          .context = model.context,
+          .norm_epsilon = 1e-3,
+          .tie_embeddings = true,
+          .rope_theta = 500};
+}
+
+/// As transformers 5 writes it, without what is of no use here.
+const std::string GPT2 = R"({"activation_function": "gelu_new", "add_cross_attention": false, "architectures": ["GPT2LMHeadModel"],
+  "layer_norm_epsilon": 0.001, "model_type": "gpt2", "n_embd": 12, "n_head": 4, "n_inner": null, "n_layer": 2, "n_positions": 64,
+  "reorder_and_upcast_attn": false, "scale_attn_by_inverse_layer_idx": false, "scale_attn_weights": true, "tie_word_embeddings": true,
+  "vocab_size": 300})";
+
 BOOST_AUTO_TEST_SUITE(model_directory)
 
 BOOST_AUTO_TEST_CASE(the_configuration_that_we_write_is_read) {
   const auto parsed = parse_model_config(config_json(shape()));
   BOOST_REQUIRE(parsed);
-  BOOST_TEST((*parsed == shape()));
+  BOOST_TEST((*parsed == llama()));
   const auto older = with(config_json(shape()), "\"rope_parameters\"", "\"something_else\"");
   BOOST_TEST(parse_model_config(older)->rope_theta == 500);
 }
@@ -93,7 +115,10 @@ BOOST_AUTO_TEST_CASE(what_is_not_accepted_is_named) {
   const auto corrupt = [&](const std::string& from, const std::string& to) {
     return refusal(with(good, from, to), ErrorName::CheckpointCorrupt);
   };
-  BOOST_TEST(unsupported("\"llama\"", "\"gpt2\"") == "its architecture is `\"gpt2\"`; accepted is `llama` (LlamaForCausalLM)");
+  BOOST_TEST(unsupported("\"llama\"", "\"mistral\"") ==
+             "its architecture is `\"mistral\"`; accepted are `llama` (LlamaForCausalLM) and `gpt2` (GPT2LMHeadModel)");
+  unsupported("\"llama\"", "\"gpt2\"");  // what stands in `architectures` is another one
+  unsupported("\"llama\"", "null");
   unsupported("\"LlamaForCausalLM\"", "\"LlamaForSequenceClassification\"");
   BOOST_TEST(unsupported("\"attention_bias\": false", "\"attention_bias\": true").starts_with("`attention_bias`"));
   unsupported("\"silu\"", "\"gelu\"");
@@ -110,11 +135,49 @@ BOOST_AUTO_TEST_CASE(what_is_not_accepted_is_named) {
     refusal(text, ErrorName::CheckpointCorrupt);
 }
 
+BOOST_AUTO_TEST_CASE(the_configuration_of_a_gpt2_is_read) {
+  const ModelConfig expected{.family = Family::Gpt2,
+                             .layers = 2,
+                             .dim = 12,
+                             .heads = 4,
+                             .kv_heads = 4,
+                             .ffn = 48,
+                             .vocab = 300,
+                             .context = 64,
+                             .norm_epsilon = 1e-3,
+                             .tie_embeddings = true};
+  const auto read = [](const std::string& from, const std::string& to) {
+    const auto parsed = parse_model_config(with(GPT2, from, to));
+    BOOST_REQUIRE_MESSAGE(parsed, to);
+    return *parsed;
+  };
+  BOOST_TEST((read("", "") == expected));
+  BOOST_TEST((read(", \"tie_word_embeddings\": true", "") == expected), "tied is what transformers takes for granted");
+  BOOST_TEST(!read("\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false").tie_embeddings);
+  BOOST_TEST(read("\"n_inner\": null", "\"n_inner\": 20").ffn == 20U);
+  BOOST_TEST(read("gelu_new", "gelu").exact_gelu);
+  BOOST_TEST(!read("gelu_new", "gelu_pytorch_tanh").exact_gelu);
+  BOOST_TEST(read("\"n_head\": 4", "\"n_head\": 12").heads == 12U, "a head may be odd: nothing is rotated");
+  const auto refused = [&](const std::string& from, const std::string& to, ErrorName name) { return refusal(with(GPT2, from, to), name); };
+  BOOST_TEST(refused("gelu_new", "relu", ErrorName::ModelUnsupported) ==
+             "`activation_function` is `\"relu\"`; accepted are `gelu_new` and `gelu`");
+  BOOST_TEST(refused("\"scale_attn_weights\": true", "\"scale_attn_weights\": false", ErrorName::ModelUnsupported) ==
+             "`scale_attn_weights` is `false`; accepted is `true`");
+  refused("\"scale_attn_by_inverse_layer_idx\": false", "\"scale_attn_by_inverse_layer_idx\": true", ErrorName::ModelUnsupported);
+  refused("\"reorder_and_upcast_attn\": false", "\"reorder_and_upcast_attn\": true", ErrorName::ModelUnsupported);
+  refused("\"add_cross_attention\": false", "\"add_cross_attention\": true", ErrorName::ModelUnsupported);
+  refused("GPT2LMHeadModel", "GPT2Model", ErrorName::ModelUnsupported);
+  refused("\"vocab_size\"", "\"quantization_config\": {}, \"vocab_size\"", ErrorName::ModelUnsupported);
+  refused("\"n_head\": 4", "\"n_head\": 5", ErrorName::CheckpointCorrupt);
+  refused("\"n_embd\": 12", "\"n_embd\": 0", ErrorName::CheckpointCorrupt);
+  refused("\"n_layer\": 2,", "", ErrorName::CheckpointCorrupt);
+}
+
 BOOST_AUTO_TEST_CASE(mangled_configurations_are_answered) {
   std::mt19937_64 random(1);
   int accepted = 0;
   for (int round = 0; round < 20'000; ++round) {
-    auto text = config_json(shape());
+    auto text = round % 2 == 0 ? config_json(shape()) : GPT2;
     for (auto count = 1 + random() % 3; count > 0; --count) {
       const auto at = random() % text.size();
       if (random() % 2 == 0) text[at] = "{}[]:,\"0123456789eE+-.nulltrue"[random() % 30];
@@ -125,6 +188,27 @@ BOOST_AUTO_TEST_CASE(mangled_configurations_are_answered) {
     if (!parsed) BOOST_REQUIRE(!parsed.error().detail.empty());
   }
   BOOST_TEST(accepted > 100);
+}
+
+BOOST_AUTO_TEST_CASE(both_spellings_of_a_gpt2_are_one_model) {
+  const Directory directory;
+  directory.put("config.json", GPT2);
+  std::vector<std::string> digests;
+  for (const auto* name : {"ln_f.bias", "transformer.ln_f.bias"}) {
+    directory.put_weights("model.safetensors", name, "F32", std::string("\0\0\x80\x3F\0\0\0\xC0", 8));
+    auto model = ModelDirectory::open(directory.path());
+    BOOST_REQUIRE(model);
+    BOOST_TEST((read(*model, "ln_f.bias") == std::array<float, 2>{1, -2}));
+    digests.push_back(model->digest());
+  }
+  BOOST_TEST(digests[0] == digests[1]);
+  directory.put("config.json", with(GPT2, "gelu_new", "gelu"));
+  auto other = ModelDirectory::open(directory.path());
+  read(*other, "ln_f.bias");
+  BOOST_TEST(other->digest() != digests[0]);
+  directory.put("config.json", config_json(shape()));
+  std::array<float, 2> values{};
+  BOOST_TEST(!ModelDirectory::open(directory.path())->read("ln_f.bias", {2}, values), "a Llama has one spelling");
 }
 
 BOOST_AUTO_TEST_CASE(weights_of_every_float_type_are_read_and_named_by_their_bytes) {
