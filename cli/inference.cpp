@@ -1,5 +1,7 @@
 #include "cli/inference.hpp"
 
+#include <cstdlib>
+
 #include "cli/programs.hpp"
 #include "runtime/launch/foreground_program.hpp"
 #include "runtime/launch/launched_process.hpp"
@@ -42,6 +44,9 @@ Result<void> run_inference(const json& job, Terminal& terminal, const char* verb
     else wanted = hear(event);
     return wanted;
   };
+  // Its threads sleep while they wait for each other. Those of libgomp spin, and where others are at work they take the processor from
+  // whom they wait for: a verification of one second took twenty.
+  ::setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
   const auto program = inference_program();
   PRIME_TRY(const int status, launch::run_program({program}, job.dump(-1, ' ', false, json::error_handler_t::replace), line));
   if (failure) return fail(*std::move(failure));

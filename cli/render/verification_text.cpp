@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "cli/render/figures.hpp"
 #include "cli/render/proof_text.hpp"
 
 namespace prime::cli {
@@ -17,6 +18,11 @@ std::uint64_t tokens_of(const proofs::GenerationFile& file) {
   std::uint64_t tokens = 0;
   for (const auto& sequence : file.sequences) tokens += sequence.tokens.size();
   return tokens;
+}
+
+/// The prover's own choice: whoever verifies has to see it.
+std::string sampling_text(const proofs::Sampling& sampling) {
+  return sampling.temperature == 0 ? "greedy" : fmt::format("temperature {}, seed {}", sampling.temperature, sampling.seed);
 }
 
 /// What is wrong with sequences beside their segments.
@@ -56,6 +62,7 @@ nlohmann::ordered_json verification_json(const Verification& verification) {
           {"model", file.model},
           {"tokenizer", file.tokenizer},
           {"dtype", file.dtype},
+          {"sampling", {{"temperature", file.sampling.temperature}, {"seed", file.sampling.seed}}},
           {"k", file.k},
           {"segment_tokens", file.segment_tokens},
           {"thresholds", to_string(verification.thresholds)},
@@ -74,8 +81,9 @@ std::string verification_text(const Verification& verification) {
       segments.push_back({fmt::format("{}.{}", i, j), verification.sequences[i].segments[j]});
   if (!segments.empty()) text += verdicts_text(segments, verification.thresholds);
   for (const auto& line : complaints(verification)) text += line + "\n";
-  text += fmt::format("{}: {} tokens of {} sequences, {}\n", verification.accepted() ? "accepted" : "not accepted",
-                      tokens_of(verification.file), verification.file.sequences.size(), verification.file.dtype);
+  text += fmt::format("{}: {} of {}, {}, {}\n", verification.accepted() ? "accepted" : "not accepted",
+                      plural(tokens_of(verification.file), "token"), plural(verification.file.sequences.size(), "sequence"),
+                      verification.file.dtype, sampling_text(verification.file.sampling));
   return text;
 }
 

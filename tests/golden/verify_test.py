@@ -76,6 +76,16 @@ class Family:
                 self.assertLess(drawn, ends[step, token].item() + 1e-5)
                 self.assertGreater(drawn, (ends[step, token - 1].item() if token > 0 else 0) - 1e-5)
 
+    def test_every_type_is_verified_as_what_it_is(self):
+        for dtype in ("f64", "bf16", "f16"):
+            file = self.bench.generate(dtype, "claimed", "--dtype", dtype)
+            self.assertEqual(file["dtype"], dtype)
+            report = self.bench.verify(dtype, file)
+            self.assertTrue(report["accepted"], report["reasons"])
+            self.assertEqual(report["thresholds"], "exact-f32" if dtype == "f64" else "toploc-bf16")
+            # Rounded to 16 bits, decoding and prefill differ; in f64 they do not.
+            self.assertEqual(any(segment["mantissa_mean"] > 0 for segment in report["segments"]), dtype != "f64")
+
     def test_transformers_accepts_our_proofs(self):
         """The verifier of another engine: its states, and `primectl commitment check`."""
         import torch
@@ -167,6 +177,14 @@ class Llama(Family, unittest.TestCase):
         self.assertTrue(done.stdout.startswith("int"), done.stdout)
         done = self.bench.call("verify", proof, "--model", folder / "out" / "final")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("2 of 2 segments accepted (exact-f32)", done.stdout)
+        self.assertTrue(done.stdout.endswith("\naccepted: 30 tokens of 1 sequence, f32, greedy\n"), done.stdout)
+        file = json.loads(proof.read_text())
+        proof.write_text(json.dumps({**file, "sampling": {"temperature": 0.5, "seed": 3}}))
+        done = self.bench.call("verify", proof, "--model", folder / "out" / "final")
+        self.assertEqual(done.returncode, 5)
+        self.assertIn("tokens are not what the promised sampling chooses", done.stdout)
+        self.assertTrue(done.stdout.endswith("\nnot accepted: 30 tokens of 1 sequence, f32, temperature 0.5, seed 3\n"), done.stdout)
 
     def test_what_cannot_be_run_is_refused_by_name(self):
         folder = pathlib.Path(self.directory.name) / "other"
