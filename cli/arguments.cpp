@@ -222,7 +222,9 @@ class Table {
 
   void proof_group() {
     auto& generate = add("generate", "let a model write, and prove that it did", "Prove", generate_);
-    generate.add_option("MODEL", generate_.model, "a checkpoint, or a Hugging Face directory of a Llama")->required()->check(NAMED);
+    generate.add_option("MODEL", generate_.model, "a checkpoint, or a Hugging Face directory of a Llama or a GPT-2")
+        ->required()
+        ->check(NAMED);
     generate.add_option("--prompt", generate_.prompts, "a text to go on from; may be given several times")
         ->type_name("TEXT")
         ->allow_extra_args(false);

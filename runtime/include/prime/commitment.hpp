@@ -93,6 +93,9 @@ struct ProofVerdict {
   std::string reason;
 };
 /// One verdict for each segment, and one for each proof beyond them: a missing, reordered, truncated, repeated or foreign proof is named.
+/// A proof whose comparison the thresholds refuse is compared once more, in its favour where two honest runs may differ by the last bit of
+/// bf16: a value one step away is no exponent's mismatch, and of those within one step of the smallest of the k largest, the ones that the
+/// proof holds are compared. What is accepted so has that comparison in its verdict.
 /// Fails as build_proofs does.
 Result<std::vector<ProofVerdict>> check_proofs(const Activations& activations, std::span<const CommitmentProof> proofs,
                                                const CommitmentOptions& options, const CommitmentThresholds& thresholds);

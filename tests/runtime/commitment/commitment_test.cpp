@@ -141,6 +141,79 @@ BOOST_AUTO_TEST_CASE(a_missing_repeated_or_exchanged_proof_is_named) {
   BOOST_TEST(verdicts[0].reason.starts_with("differs: "), verdicts[0].reason);
 }
 
+/// 127 values far above all others, of which two are near each other: between those the 128th is chosen.
+Bits with_an_edge(std::uint16_t one, std::uint16_t other) {
+  Bits bits(1024, 0x3C00);
+  for (std::size_t i = 0; i < 127; ++i) bits[7 * i] = static_cast<std::uint16_t>((i % 2) << 15 | (0x4180U + i));
+  bits[901] = one;
+  bits[902] = other;
+  return bits;
+}
+
+ProofVerdict verdict_on(const Bits& prover, const Bits& verifier, const CommitmentThresholds& thresholds = exact_f32()) {
+  const std::vector<CommitmentProof> proofs{proof_of(prover, 128)};
+  const auto verdicts = check_proofs({verifier, verifier.size()}, proofs, {}, thresholds);
+  BOOST_REQUIRE(verdicts);
+  BOOST_REQUIRE(verdicts->size() == 1U);
+  return verdicts->front();
+}
+
+BOOST_AUTO_TEST_CASE(of_values_one_step_apart_at_the_edge_either_may_be_committed_to) {
+  const auto own = with_an_edge(0x4000, 0x4000);  // the lower index is taken
+  for (const unsigned theirs : {0x4001U, 0x4000U, 0x3FFFU}) {
+    const auto prover = with_an_edge(static_cast<std::uint16_t>(theirs - 1), static_cast<std::uint16_t>(theirs));  // and here the other one
+    BOOST_TEST(comparison_of(proof_of(prover, 128), own, 128).exponent_mismatches == 1U, "as TOPLOC counts");
+    const auto verdict = verdict_on(prover, own);
+    BOOST_TEST(verdict.accepted, verdict.reason);
+    BOOST_TEST(verdict.comparison.exponent_mismatches == 0U);
+    BOOST_TEST(verdict.comparison.values == 128U);
+    BOOST_TEST(verdict.comparison.mantissa_mean == (theirs == 0x4000 ? 0 : 1.0 / 128));
+  }
+  BOOST_TEST(!verdict_on(with_an_edge(0x4000, 0x4002), own).accepted, "two steps");
+  BOOST_TEST(!verdict_on(with_an_edge(0x3C00, 0xC000), own).accepted, "another sign");
+  const auto refused = verdict_on(with_an_edge(0x3C00, 0x4000), with_an_edge(0x4003, 0x4000));
+  BOOST_TEST(!refused.accepted, "what lies three steps above the other is no edge");
+  BOOST_TEST(refused.comparison.exponent_mismatches == 1U, "what is refused has TOPLOC's numbers");
+}
+
+BOOST_AUTO_TEST_CASE(a_step_to_another_exponent_is_a_step) {
+  auto own = with_an_edge(0x4000, 0x3C00), theirs = own;
+  for (const auto& [mine, other] : {std::pair{0x4200, 0x41FF}, std::pair{0xC1FF, 0xC200}}) {
+    own[0] = static_cast<std::uint16_t>(mine);
+    theirs[0] = static_cast<std::uint16_t>(other);
+    const auto verdict = verdict_on(theirs, own);
+    BOOST_TEST(verdict.accepted, verdict.reason);
+    BOOST_TEST(verdict.comparison.exponent_mismatches == 0U);
+    BOOST_TEST(verdict.comparison.mantissa_mean == 1.0 / 128);
+  }
+  own[0] = 0x4200;
+  theirs[0] = 0x41FE;
+  BOOST_TEST(!verdict_on(theirs, own).accepted, "two steps");
+  theirs[0] = 0xC1FF;
+  BOOST_TEST(!verdict_on(theirs, own).accepted, "another sign");
+}
+
+BOOST_AUTO_TEST_CASE(the_edge_may_be_wide_or_missing) {
+  const Bits equal(1024, 0x3F80);
+  BOOST_TEST(verdict_on(equal, equal).accepted);
+  auto other = equal;
+  for (std::size_t i = 0; i < 128; ++i) other[i + 200] = 0x3F81;  // what the prover chooses lies behind all that is looked at
+  BOOST_TEST(!verdict_on(other, equal).accepted);
+  for (std::size_t i = 0; i < 128; ++i) std::swap(other[i + 100], other[i + 200]);  // and here it does not, but all of it is a step away
+  BOOST_TEST(!verdict_on(other, equal).accepted);
+  const Bits few(100, 0x3F80);
+  BOOST_TEST(verdict_on(few, few).accepted);
+  BOOST_TEST(!verdict_on(Bits(100, 0x3F90), few).accepted);
+}
+
+BOOST_AUTO_TEST_CASE(calibration_does_not_count_what_the_floor_has_room_for) {
+  const auto one = with_an_edge(0x4000, 0x4000), other = with_an_edge(0x4000, 0x4001);
+  const std::vector<Activations> honest{{one, one.size()}}, again{{other, other.size()}};
+  const auto thresholds = calibrate(honest, again, {});
+  BOOST_REQUIRE(thresholds);
+  BOOST_TEST((*thresholds == exact_f32()), to_string(*thresholds));
+}
+
 BOOST_AUTO_TEST_CASE(the_presets_are_the_published_thresholds) {
   const kernels::Comparison at_the_limit{128, 38, 0, 10, 8};
   BOOST_TEST(toploc_bf16().accepts(at_the_limit));
