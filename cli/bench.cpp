@@ -134,6 +134,7 @@ int print_rows(const std::vector<Row>& rows, Terminal& terminal) {
 
 /// One model and batch, as medians over rounds.
 struct InferenceRow {
+  std::string dtype;
   unsigned dim = 0;
   unsigned batch = 0;
   unsigned tokens = 0;  ///< written in all
@@ -146,6 +147,7 @@ struct InferenceRow {
 
 nlohmann::ordered_json to_json(const InferenceRow& row) {
   return {{"schema", "primectl.bench.inference/1"},
+          {"dtype", row.dtype},
           {"dim", row.dim},
           {"batch", row.batch},
           {"tokens", row.tokens},
@@ -162,11 +164,12 @@ nlohmann::ordered_json to_json(const InferenceRow& row) {
 std::string table_of(const std::vector<InferenceRow>& rows) {
   std::vector<std::vector<std::string>> cells;
   for (const auto& row : rows)
-    cells.push_back({std::to_string(row.dim), std::to_string(row.batch), std::to_string(row.tokens), short_time_figure(row.generate_s),
-                     fixed(100 * row.proving_share), short_time_figure(row.verify_s), fixed(100 * row.comparing_share),
-                     fixed(row.generate_s / row.verify_s), short_time_figure(row.decode_products_s),
+    cells.push_back({row.dtype, std::to_string(row.dim), std::to_string(row.batch), std::to_string(row.tokens),
+                     short_time_figure(row.generate_s), fixed(100 * row.proving_share), short_time_figure(row.verify_s),
+                     fixed(100 * row.comparing_share), fixed(row.generate_s / row.verify_s), short_time_figure(row.decode_products_s),
                      short_time_figure(row.prefill_products_s), fixed(row.decode_products_s / row.prefill_products_s)});
-  return columns({{"width", Align::Right},
+  return columns({{"type"},
+                  {"width", Align::Right},
                   {"batch", Align::Right},
                   {"tokens", Align::Right},
                   {"generate", Align::Right},
@@ -180,35 +183,51 @@ std::string table_of(const std::vector<InferenceRow>& rows) {
                  cells);
 }
 
-/// 4 blocks of width 512 and 1024, f32, prompts of 64 tokens, 256 written. One thread, and the processor's time: two that wait for each
+constexpr unsigned INFERENCE_TOKENS = 256;
+
+/// 4 blocks of width 512 and 1024, prompts of 64 tokens, 256 written. One thread, and the processor's time: two that wait for each
 /// other on a busy machine measure that machine.
+Result<InferenceRow> measure_inference(const char* dtype, unsigned dim, unsigned batch, unsigned repeat, Terminal& terminal) {
+  const nlohmann::json job{{"command", "bench"}, {"dtype", dtype},  {"threads", 1},  {"layers", 4},  {"dim", dim},
+                           {"heads", dim / 64},  {"ffn", 3 * dim},  {"vocab", 4096}, {"prompt", 64}, {"tokens", INFERENCE_TOKENS},
+                           {"batch", batch},     {"repeat", repeat}};
+  std::vector<double> generate, proving, verify, comparing, decode, prefill;
+  std::uint64_t refused = 0;
+  terminal.say("Measuring",
+               std::string{dtype} + ", a model of width " + std::to_string(dim) + ", " + std::to_string(batch) + " prompts at a time");
+  PRIME_CHECK(run_inference(job, terminal, "Measuring", [&](const nlohmann::json& event) {
+    if (event["event"] != "round") return true;
+    generate.push_back(event["generate_seconds"].get<double>());
+    verify.push_back(event["verify_seconds"].get<double>());
+    proving.push_back(event["proving_seconds"].get<double>() / generate.back());
+    comparing.push_back(event["comparing_seconds"].get<double>() / verify.back());
+    decode.push_back(event["decode_products_seconds"].get<double>());
+    prefill.push_back(event["prefill_products_seconds"].get<double>());
+    refused += event["refused"].get<std::uint64_t>();
+    return true;
+  }));
+  if (generate.empty()) return fail(ErrorName::ProcessFailed, inference_program() + " measured nothing");
+  if (refused > 0) return fail(ErrorName::ProofRefused, std::to_string(refused) + " of its own tokens and proofs");
+  return InferenceRow{dtype,
+                      dim,
+                      batch,
+                      INFERENCE_TOKENS * batch,
+                      bench::median(generate),
+                      bench::median(proving),
+                      bench::median(verify),
+                      bench::median(comparing),
+                      bench::median(decode),
+                      bench::median(prefill)};
+}
+
 Result<std::vector<InferenceRow>> measure_inference(const BenchArguments& arguments, Terminal& terminal) {
-  constexpr unsigned TOKENS = 256;
   std::vector<InferenceRow> rows;
-  for (const unsigned dim : {512U, 1024U})
-    for (const unsigned batch : {1U, 8U}) {
-      const nlohmann::json job{{"command", "bench"}, {"dtype", "f32"},    {"threads", 1},   {"layers", 4},
-                               {"dim", dim},         {"heads", dim / 64}, {"ffn", 3 * dim}, {"vocab", 4096},
-                               {"prompt", 64},       {"tokens", TOKENS},  {"batch", batch}, {"repeat", arguments.repeat}};
-      std::vector<double> generate, proving, verify, comparing, decode, prefill;
-      std::uint64_t refused = 0;
-      terminal.say("Measuring", "a model of width " + std::to_string(dim) + ", " + std::to_string(batch) + " prompts at a time");
-      PRIME_CHECK(run_inference(job, terminal, "Measuring", [&](const nlohmann::json& event) {
-        if (event["event"] != "round") return true;
-        generate.push_back(event["generate_seconds"].get<double>());
-        verify.push_back(event["verify_seconds"].get<double>());
-        proving.push_back(event["proving_seconds"].get<double>() / generate.back());
-        comparing.push_back(event["comparing_seconds"].get<double>() / verify.back());
-        decode.push_back(event["decode_products_seconds"].get<double>());
-        prefill.push_back(event["prefill_products_seconds"].get<double>());
-        refused += event["refused"].get<std::uint64_t>();
-        return true;
-      }));
-      if (generate.empty()) return fail(ErrorName::ProcessFailed, inference_program() + " measured nothing");
-      if (refused > 0) return fail(ErrorName::ProofRefused, std::to_string(refused) + " of its own tokens and proofs");
-      rows.push_back({dim, batch, TOKENS * batch, bench::median(generate), bench::median(proving), bench::median(verify),
-                      bench::median(comparing), bench::median(decode), bench::median(prefill)});
-    }
+  for (const auto* const dtype : {"f32", "bf16"})
+    for (const unsigned dim : {512U, 1024U})
+      for (const unsigned batch : {1U, 8U}) {
+        PRIME_TRY(auto row, measure_inference(dtype, dim, batch, arguments.repeat, terminal));
+        rows.push_back(std::move(row));
+      }
   return rows;
 }
 
