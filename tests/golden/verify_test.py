@@ -86,6 +86,13 @@ class Family:
             if dtype == "bf16":  # decoding and prefill round differently, and 16 bits show it
                 self.assertTrue(any(segment["mantissa_mean"] > 0 for segment in report["segments"]))
 
+    def test_thresholds_are_those_that_are_asked_for(self):
+        half = {**self.bench.generate("half", "claimed", "--dtype", "bf16"), "dtype": "f32"}
+        accepted = lambda *arguments: [segment["accepted"] for segment in self.bench.verify("half", half, *arguments)["segments"]]  # noqa: E731
+        self.assertFalse(any(accepted()))
+        self.assertTrue(all(accepted("--thresholds", "toploc-bf16")))
+        self.assertFalse(any(accepted("--thresholds", "38/0.01/8")))
+
     def test_transformers_accepts_our_proofs(self):
         """The verifier of another engine: its states, and `primectl commitment check`."""
         import torch
@@ -129,6 +136,10 @@ class Llama(Family, unittest.TestCase):
                               "sequence 6: token 300 is none of the model's 256", "are not what the promised sampling chooses, the first at 3")
         whole = {segment["sequence"] for segment in report["segments"]} - {s["sequence"] for s in report["segments"] if not s["accepted"]}
         self.assertEqual(whole, {8, 9}, "what is not changed is accepted")
+        # Each alone is enough, also where no segment is compared.
+        self.refused(change(lambda file: file["sequences"][6]["tokens"].append(300)), "sequence 6: token 300 is none of the model's 256")
+        self.refused(change(lambda file: file["sequences"][6]["tokens"].extend([0] * 256)), "the model's context 256")
+        self.refused(change(lambda file: file["sequences"][6]["tokens"].__setitem__(-1, file["sequences"][6]["tokens"][-1] ^ 1)), "the first at 39")
         self.refused(change(lambda file: file.update(model="0" * 64)), "another model: the file names 000")
         self.refused(change(lambda file: file.update(tokenizer="0" * 64)), "another tokenizer")
         self.refused(change(lambda file: file.update(k=64)), "each proof holds 64 values; at least 128 are asked for (--k)")
