@@ -15,11 +15,10 @@
 namespace prime::cli {
 namespace {
 
-/// The key is born with the run, and leaves it only in the invite file, and from there in invites. Who serves the run again takes it, and
-/// the port, from there.
+/// The key is born with the run, and leaves it only in the invite file, and from there in invites. Who serves the run again takes it from
+/// there.
 Result<CoordinatorOptions> options_of(const CoordinatorArguments& arguments, launch::CoordinatorPlan plan) {
   auto key = net::RunKey::generate();
-  auto listen = plan.listen;
   const bool stands_by = !plan.invite.empty();
   if (stands_by) {
     PRIME_TRY(const auto invite, net::parse_invite(plan.invite));
@@ -29,13 +28,12 @@ Result<CoordinatorOptions> options_of(const CoordinatorArguments& arguments, lau
     PRIME_TRY(const auto text, launch::read_invite(arguments.directory));
     PRIME_TRY(const auto invite, net::parse_invite(text));
     key = invite.key;
-    listen.port = invite.address.port;
   }
   auto for_standbys = launch::format_standby_plan(plan, key);
   return CoordinatorOptions{plan.run,
                             key,
                             std::move(plan.manifest),
-                            std::move(listen),
+                            plan.listen,
                             arguments.directory,
                             plan.origin,
                             plan.start_quorum,
@@ -49,10 +47,11 @@ Result<void> serve(const CoordinatorArguments& arguments, std::optional<int>& re
   PRIME_TRY(const auto text, launch::take_plan_from_stdin());
   PRIME_TRY(auto plan, launch::parse_coordinator_plan(text));
   PRIME_TRY(const auto options, options_of(arguments, std::move(plan)));
-  return run_coordinator(options, [&](const Endpoint& address) {
-    const auto written = launch::write_invite(options.directory, net::format_invite({address, options.run, options.key}));
+  return run_coordinator(options, [&](const ServedAt& served) {
+    const auto written = launch::write_invite(options.directory, net::format_invite({served.addresses, options.run, options.key}));
     const auto descriptor = *std::exchange(ready, std::nullopt);
-    if (written) launch::announce(descriptor, nlohmann::json{{"address", net::format_endpoint(address)}});
+    if (written)
+      launch::announce(descriptor, nlohmann::json{{"addresses", net::format_addresses(served.addresses)}, {"port", served.port}});
     else launch::announce(descriptor, written.error());
   });
 }

@@ -110,7 +110,7 @@ int join_detached(const JoinArguments& arguments, const Joiner& joiner, Terminal
 int join_here(const JoinArguments& arguments, Joiner joiner, Terminal& terminal) {
   std::optional<JoinProgress> progress;
   const bool tells = !arguments.common.quiet && !arguments.trainer_descriptor;
-  if (tells) terminal.say("Joining", joiner.invite.run + " at " + net::format_endpoint(joiner.invite.address));
+  if (tells) terminal.say("Joining", joiner.invite.run + " at " + net::format_addresses(joiner.invite.addresses));
   AgentOptions options{std::move(joiner.invite),
                        joiner.directory,
                        arguments.name,

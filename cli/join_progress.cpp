@@ -33,6 +33,7 @@ struct Telling {
   void operator()(const events::TrainerRestarting& e) const {
     terminal.say("Trainer", "starts again: " + telemetry::short_reason(e.reason.text), Role::Degraded);
   }
+  void operator()(const events::DonorUnreached& e) const { terminal.say("Unreached", e.reason, Role::Degraded); }
   void operator()(const events::StateFetching& e) const { terminal.say("Fetching", "revision " + std::to_string(e.revision.value)); }
   void operator()(const events::StepEntered& e) const {
     if (!std::exchange(entered, true)) terminal.say("Entered", "at " + step_text(e.outer_step));

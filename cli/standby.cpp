@@ -40,7 +40,7 @@ void tell_detached(const StandbyArguments& arguments, const launch::StandbyReque
     terminal.print(telemetry::dump({{"schema", "primectl.standby/1"},
                                     {"run_id", run},
                                     {"state_dir", request.run_directory.string()},
-                                    {"address", standby.address},
+                                    {"address", standby.addresses},
                                     {"pid", standby.guard.pid()}}) +
                    "\n");
     return;
@@ -48,7 +48,7 @@ void tell_detached(const StandbyArguments& arguments, const launch::StandbyReque
   const auto line = [&](const char* command) {
     return "  " + typed_program() + command + run + state_dir_option(arguments.common.state_dir) + "\n";
   };
-  terminal.print("stands by for " + run + " at " + standby.address + " in the background\n\n" + line(" status ") + line(" down "));
+  terminal.print("stands by for " + run + " at " + standby.addresses + " in the background\n\n" + line(" status ") + line(" down "));
 }
 
 /// In the foreground it ends with its guard, whose exit code it has.
@@ -74,7 +74,7 @@ int run_command(const StandbyArguments& arguments, Terminal& terminal) {
     tell_detached(arguments, *request, *standby, terminal);
     return 0;
   }
-  terminal.say("Standing by", "for " + request->run_directory.filename().string() + " at " + standby->address);
+  terminal.say("Standing by", "for " + request->run_directory.filename().string() + " at " + standby->addresses);
   return attend(*standby, interrupts);
 }
 

@@ -12,6 +12,7 @@
 #include "cli/render/figures.hpp"
 #include "cli/render/join_line.hpp"
 #include "cli/render/shell_word.hpp"
+#include "cli/render/told_addresses.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/launch/find_checkpoint.hpp"
 #include "runtime/launch/start_run.hpp"
@@ -24,6 +25,13 @@
 
 namespace prime::cli {
 namespace {
+
+/// What each address is to others, by how it looks.
+nlohmann::ordered_json told_json(const Addresses& addresses) {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& each : told(addresses)) list.push_back({{"address", each.address}, {"reached_from", each.reached_from}});
+  return list;
+}
 
 std::string names_of(const launch::StartedRun& run) {
   std::string names;
@@ -38,7 +46,10 @@ nlohmann::ordered_json to_json(const launch::StartedRun& run) {
           {"run_id", run.run},
           {"invite", run.invite},
           {"state_dir", run.directory.string()},
-          {"coordinator", {{"pid", run.coordinator_pid}, {"address", run.address}}},
+          {"coordinator",
+           {{"pid", run.coordinator_pid},
+            {"address", net::format_endpoint(run.addresses.list.front())},
+            {"addresses", told_json(run.addresses)}}},
           {"peers", std::move(peers)}};
 }
 
@@ -48,8 +59,18 @@ Result<launch::RunRequest> request_of(const UpArguments& arguments, manifest::Ma
   PRIME_TRY(auto root, telemetry::state_root(arguments.common.state_dir));
   PRIME_TRY(auto listen,
             net::parse_endpoint(!arguments.listen.empty() ? arguments.listen : manifest.local.network.listen.value_or("127.0.0.1:0")));
-  launch::RunRequest request{
-      own_program(), std::move(root), std::move(manifest), peers, arguments.quorum.value_or(0), std::move(listen), {}, {}, -1};
+  // The coordinator has the port of `local.network.listen` itself, unless a flag gives it another one.
+  const std::uint32_t first_peer_port = arguments.listen.empty() ? 1 : 0;
+  launch::RunRequest request{own_program(),
+                             std::move(root),
+                             std::move(manifest),
+                             peers,
+                             arguments.quorum.value_or(0),
+                             std::move(listen),
+                             first_peer_port,
+                             {},
+                             {},
+                             -1};
   if (arguments.from) {
     if (arguments.from->empty()) return fail(ErrorName::Usage, "`--from` names nothing: a checkpoint's path, or a run");
     PRIME_TRY(auto found, launch::find_checkpoint(request.state_root, *arguments.from, request.manifest, says_that_it_watches(terminal)));
@@ -60,6 +81,24 @@ Result<launch::RunRequest> request_of(const UpArguments& arguments, manifest::Ma
     request.origin = std::move(found.state);
   }
   return request;
+}
+
+/// Which addresses the invite has, and which of them are of little use to others.
+void say_what_is_told(const launch::RunRequest& request, const Addresses& addresses, Terminal& terminal) {
+  if (net::is_loopback(request.listen.host) && request.manifest.local.network.advertise.empty()) return;
+  if (const auto listening = net::listening_for(request.listen); !listening.name.empty())
+    terminal.warn("`" + listening.name +
+                  "` is this machine's loopback to itself (see /etc/hosts): the run listens at all addresses instead");
+  std::string list;
+  bool useful = false;
+  for (const auto& each : told(addresses)) {
+    list += (list.empty() ? "" : ", ") + each.address + " (" + each.reached_from + ")";
+    useful = useful || !each.looks_local;
+  }
+  terminal.say("Telling", list);
+  for (const auto& each : told(addresses))
+    if (each.looks_local) terminal.warn(each.address + " looks local: it leads there from " + each.reached_from + " alone");
+  if (!useful) terminal.warn("no other machine can join by these; `local.network.advertise` names the address that leads here");
 }
 
 /// Who can use the line that follows. It is a line of its own, so that it pastes as a whole.
@@ -119,7 +158,9 @@ int run_command(const UpArguments& arguments, Terminal& terminal) {
   if (!run) return terminal.complain(run.error());
   if (const auto kept = keep_start(run->directory, arguments); !kept) terminal.warn(to_string(kept.error()));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - since;
-  terminal.say("Ready", run->run + " at " + run->address + " in " + elapsed_figure(took.count()) + ": " + names_of(*run));
+  terminal.say("Ready", run->run + " at " + net::format_endpoint(run->addresses.list.front()) + " in " + elapsed_figure(took.count()) +
+                            ": " + names_of(*run));
+  say_what_is_told(*request, run->addresses, terminal);
   if (arguments.detach) {
     if (terminal.json()) terminal.print(telemetry::dump(to_json(*run)) + "\n");
     else terminal.print(background_text(*run, *request, arguments.common.state_dir));

@@ -33,10 +33,32 @@ auto inspect(Inspector& f, Endpoint& x) {
 
 /// For people and journals.
 inline std::string text_of(const Endpoint& endpoint) { return endpoint.host + ":" + std::to_string(endpoint.port); }
-inline std::vector<std::string> texts_of(const std::vector<Endpoint>& endpoints) {
+
+/// Of one process, as it tells them.
+inline constexpr std::size_t MAX_ADDRESSES = 6;
+/// Under which one process may be reached, the likeliest first: a machine has several addresses, and which of them leads there depends on
+/// who asks. Who dials tries them all.
+struct Addresses {
+  std::vector<Endpoint> list;
+
+  Addresses() = default;
+  Addresses(Endpoint only) : list{std::move(only)} {}                     // NOLINT(google-explicit-constructor)
+  Addresses(std::vector<Endpoint> several) : list(std::move(several)) {}  // NOLINT(google-explicit-constructor)
+  friend bool operator==(const Addresses&, const Addresses&) = default;
+};
+template <class Inspector>
+auto inspect(Inspector& f, Addresses& x) {
+  return f(x.list);
+}
+inline std::string text_of(const Addresses& addresses) {
+  std::string text;
+  for (const auto& each : addresses.list) text += (text.empty() ? "" : ",") + text_of(each);
+  return text;
+}
+inline std::vector<std::string> texts_of(const std::vector<Addresses>& all) {
   std::vector<std::string> texts;
-  texts.reserve(endpoints.size());
-  for (const auto& endpoint : endpoints) texts.push_back(text_of(endpoint));
+  texts.reserve(all.size());
+  for (const auto& each : all) texts.push_back(text_of(each));
   return texts;
 }
 
@@ -46,7 +68,7 @@ struct Hello {
   std::string run;  ///< run id from the invite
   PeerId peer;
   std::string name;          ///< readable, for people only
-  Endpoint lanes;            ///< where this peer accepts lanes
+  Addresses lanes;           ///< where this peer accepts lanes; at most MAX_ADDRESSES
   std::uint32_t pid = 0;     ///< of the agent, for `status`
   bool returning = false;    ///< has been a member, and lost the coordinator since
   std::uint32_t shard = 0;   ///< which part of the model it holds, where `membership.shards` has several
@@ -81,18 +103,6 @@ auto inspect(Inspector& f, Seated& x) {
   return f(x.revision, x.state, x.layout, x.elements, x.trainer_pid, x.data);
 }
 
-/// Coordinator → joiner: fetch this revision from that peer. Answered by Fetched or FetchFailed.
-struct FetchState {
-  PeerId donor;
-  Endpoint lanes;
-  Revision revision;
-  Digest state;
-};
-template <class Inspector>
-auto inspect(Inspector& f, FetchState& x) {
-  return f(x.donor, x.lanes, x.revision, x.state);
-}
-
 /// Joiner → coordinator: the state is here and its digest is right.
 struct Fetched {
   Revision revision;
@@ -117,13 +127,29 @@ auto inspect(Inspector& f, FetchFailed& x) {
 struct Member {
   PeerId id;
   std::string name;
-  Endpoint lanes;
+  Addresses lanes;
   std::uint64_t ordinal = 0;
   friend bool operator==(const Member&, const Member&) = default;
 };
 template <class Inspector>
 auto inspect(Inspector& f, Member& x) {
   return f(x.id, x.name, x.lanes, x.ordinal);
+}
+
+/// Members that are named to a joiner, to pass its fetch on.
+inline constexpr std::size_t MAX_FETCH_RELAYS = 4;
+
+/// Coordinator → joiner: fetch this revision from that peer. Answered by Fetched or FetchFailed.
+struct FetchState {
+  PeerId donor;
+  Addresses lanes;
+  Revision revision;
+  Digest state;
+  std::vector<Member> relays = {};  ///< who may reach the donor where the joiner does not; at most MAX_FETCH_RELAYS
+};
+template <class Inspector>
+auto inspect(Inspector& f, FetchState& x) {
+  return f(x.donor, x.lanes, x.revision, x.state, x.relays);
 }
 
 /// The agreed list of peers. A member's rank is its index: who came later ranks later, unless the links say otherwise.
@@ -169,7 +195,7 @@ auto inspect(Inspector& f, LaneRelayed& x) {
 
 /// Coordinator → peer, after the welcome and whenever they change: where the run is served, and where it may be served next.
 struct Coordinators {
-  std::vector<Endpoint> addresses;  ///< at most MAX_COORDINATORS
+  std::vector<Addresses> addresses;  ///< at most MAX_COORDINATORS
 };
 template <class Inspector>
 auto inspect(Inspector& f, Coordinators& x) {

@@ -157,6 +157,7 @@ ToPeer Unfolding::unfolded(const ToPeer& message, const Replica& replica, std::u
                    const auto& donor = peer_of(m.donor, shard).hello;
                    m.donor = donor.peer;
                    m.lanes = donor.lanes;
+                   m.relays = column(View{{}, std::move(m.relays)}, shard).members.list();
                    m.state = part(m.state, shard);
                  },
                  [&](BeginStep& m) {

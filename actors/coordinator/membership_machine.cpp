@@ -49,6 +49,24 @@ std::optional<PeerId> choose_donor(const State& state, PeerId joiner, PeerId avo
   return best != nullptr ? std::optional<PeerId>{best->hello.peer} : std::nullopt;
 }
 
+/// Members that may reach the donor where the joiner does not: others with each attempt.
+std::vector<Member> fetch_relays(const State& state, const Peer& joiner, PeerId donor) {
+  const auto& members = state.view.members.list();
+  std::vector<Member> relays;
+  for (std::size_t i = 0; i < members.size() && relays.size() < MAX_FETCH_RELAYS; ++i) {
+    const auto& member = members[(joiner.fetch.attempts * MAX_FETCH_RELAYS + i) % members.size()];
+    const auto peer = state.peers.find(member.id);
+    if (member.id != donor && peer != state.peers.end() && !peer->second.absent) relays.push_back(member);
+  }
+  return relays;
+}
+
+/// No more than is believed, and nothing that no host is called.
+bool are_sane(const Addresses& addresses) {
+  return addresses.list.size() <= MAX_ADDRESSES &&
+         std::all_of(addresses.list.begin(), addresses.list.end(), [](const Endpoint& each) { return each.host.size() <= 255; });
+}
+
 /// Sends a seated peer to a donor, or makes it the founder of a run that has no state yet.
 std::string assign(State& state, Peer& peer, PeerId avoid, Instant now, Effects& effects) {
   if (!state.digest) {
@@ -74,7 +92,8 @@ std::string assign(State& state, Peer& peer, PeerId avoid, Instant now, Effects&
   progress::begin(peer, now);
   ++peer.fetch.attempts;
   effects.emplace_back(events::PeerFetching{who(peer), giver.hello.name, state.revision, peer.fetch.attempts});
-  effects.emplace_back(Send{peer.hello.peer, FetchState{*donor, giver.hello.lanes, state.revision, *state.digest}});
+  effects.emplace_back(
+      Send{peer.hello.peer, FetchState{*donor, giver.hello.lanes, state.revision, *state.digest, fetch_relays(state, peer, *donor)}});
   return peer.hello.name + " fetches revision " + std::to_string(state.revision.value) + " from " + giver.hello.name;
 }
 
@@ -88,7 +107,8 @@ std::optional<Error> refusal(const State& state, const Hello& message) {
     return Error{ErrorName::WrongRun, "run `" + state.options.run + "`, the invite names `" + message.run + "`"};
   if (state.options.shards == 1 && !message.replica.empty())
     return Error{ErrorName::Usage, "this run is not sharded, and the peer says that it holds shard " + std::to_string(message.shard)};
-  if (message.name.size() > 64 || message.lanes.host.size() > 255) return Error{ErrorName::ProtocolViolation, "a name is too long"};
+  if (message.name.size() > 64 || !are_sane(message.lanes))
+    return Error{ErrorName::ProtocolViolation, "its name is too long, or it tells more or longer addresses than are taken"};
   for (const auto& [id, cause] : state.gone)
     if (id == message.peer && cause.name == ErrorName::RolledBack) return cause;
     else if (id == message.peer)

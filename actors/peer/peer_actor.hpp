@@ -31,7 +31,7 @@ struct PeerPorts {
   std::function<std::uint64_t()> moved_bytes;  ///< by lanes and state fetches, for heartbeats
   std::function<void(const Member&)> measure;  ///< ends in a MeasureEnded
   /// Finds the coordinator again, where it was or at one of these; ends in a CoordinatorFound or a RedialFailed.
-  std::function<void(const std::vector<Endpoint>&)> redial;
+  std::function<void(const std::vector<Addresses>&)> redial;
   /// Ends in a SaveEnded, once that revision is applied and written.
   std::function<void(const peer::SaveState&)> save;
   std::function<void()> settled;                     ///< coordinator and peer have nothing more to tell each other: the process may end

@@ -89,7 +89,7 @@ struct State {
   bool evaluating = false;                    ///< the final state: this life of the trainer was asked
   std::optional<Ending> ending;               ///< while it saves what it holds
   std::optional<CoordinatorAbsence> absence;  ///< while the coordinator is lost
-  std::vector<Endpoint> coordinators;         ///< where the run may be served, as the coordinator said; empty: where it is
+  std::vector<Addresses> coordinators;        ///< where the run may be served, as the coordinator said; empty: where it is
   Epoch epoch;                                ///< newest seen; what is older is refused (law 1)
   std::uint64_t inner_steps = 0;
   std::uint64_t moved_bytes = 0;
@@ -197,7 +197,7 @@ struct Tell {
 };
 /// Dial the coordinator again, where it was found last and then at these; what is told from then on goes to whom is found.
 struct Redial {
-  std::vector<Endpoint> others;
+  std::vector<Addresses> others;
 };
 /// Parse the manifest and start (or adopt) the trainer.
 struct StartTrainer {

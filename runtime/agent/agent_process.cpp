@@ -18,6 +18,7 @@
 #include "runtime/agent/record_journal.hpp"
 #include "runtime/agent/state_transfer.hpp"
 #include "runtime/clock.hpp"
+#include "runtime/lanes/dialing.hpp"
 #include "runtime/lanes/engine.hpp"
 #include "runtime/lanes/link_options.hpp"
 #include "runtime/net/acceptor.hpp"
@@ -66,26 +67,28 @@ class Agent {
         journal_(journal),
         welcome_(welcome),
         patience_(patience),
-        coordinator_(options_.invite.address) {}
+        coordinator_(options_.invite.addresses) {}
 
   Result<void> run() {
     EndSignal end;
     end_ = &end;
     PRIME_TRY(fault_, FaultPoint::from_environment());
     const auto& network = options_.local.network;
-    PRIME_TRY(const auto own_address, net::address_towards(options_.invite.address, CONNECT_LIMIT));
-    auto listen = net::listen_towards(own_address);
+    PRIME_TRY(const auto towards, net::addresses_towards(options_.invite.addresses, CONNECT_LIMIT));
+    net::Listening listening{net::listen_towards(towards)};
     if (network.listen) {
-      PRIME_TRY(listen, net::parse_endpoint(*network.listen));
+      PRIME_TRY(const auto asked, net::parse_endpoint(*network.listen));
+      listening = net::listening_for(asked);
     }
-    PRIME_TRY(const auto host, net::peer_host(listen.host, network.advertise, own_address));
+    // Before anything is opened: what could not be told is refused at once.
+    PRIME_CHECK(net::peer_addresses(listening, listening.at.port, network.advertise, towards));
     PRIME_TRY(auto credentials, net::Credentials::make(options_.invite.key, options_.invite.run, net::Identity{net::Role::Peer, self_}));
     credentials_.emplace(std::move(credentials));
     make_engine();
     PRIME_CHECK(make_host());
     StateServer donors{[this] { return host_->snapshot(); }};
     net::AcceptorOptions acceptor_options;
-    acceptor_options.listen = listen;
+    acceptor_options.listen = listening.at;
     acceptor_options.memory = network.shared_memory;
     acceptor_options.relay = [this](net::ChannelPtr asker, PeerId target) { relay_->serve(std::move(asker), target); };
     PRIME_TRY(const auto acceptor, net::Acceptor::open(acceptor_options, *credentials_,
@@ -94,7 +97,8 @@ class Agent {
                                                          if (protocol == net::Protocol::State) donors.serve(std::move(channel));
                                                        }));
     acceptor_ = acceptor.get();
-    auto outcome = take_part({host, acceptor->address().port});
+    PRIME_TRY(const auto lanes, net::peer_addresses(listening, acceptor->address().port, network.advertise, towards));
+    auto outcome = take_part(lanes);
     acceptor->stop();
     acceptor_ = nullptr;
     return outcome;
@@ -103,7 +107,7 @@ class Agent {
   /// By a signal, which may have come when its part was over already.
   [[nodiscard]] bool told_to_end() const { return told_to_end_; }
   /// Where the run was served last.
-  [[nodiscard]] const Endpoint& coordinator() const { return coordinator_; }
+  [[nodiscard]] Addresses coordinator() const { return ways_.order(coordinator_); }
 
  private:
   ReduceTerms terms() {
@@ -118,10 +122,12 @@ class Agent {
     engine.dial = [this](const Member& member, Duration limit) {
       if (options_.local.network.shared_memory)
         if (auto local = net::dial_memory(*credentials_, member.id, limit)) return local;
-      return net::dial(member.lanes, net::Protocol::Lane, *credentials_, net::Expectation::peer(member.id), limit, lane_transport_.load());
+      return net::dial(member.lanes, net::Protocol::Lane, *credentials_, net::Expectation::peer(member.id), limit, lane_transport_.load(),
+                       &ways_);
     };
     engine.dial_through = [this](const Member& through, const Member& member, Duration limit) {
-      return net::dial_through(through.lanes, through.id, *credentials_, member.id, limit, lane_transport_.load());
+      return net::dial_through(through.lanes, through.id, net::Protocol::Lane, *credentials_, member.id, limit, lane_transport_.load(),
+                               &ways_);
     };
     engine.on_way = [this](PeerId to, PeerId through) { caf::anon_send(shell_, PeerHappening{peer::WayChanged{to, through}}); };
     engine.reconnect_grace = RECONNECT_GRACE;
@@ -129,11 +135,12 @@ class Agent {
       fault_.reached(FaultPoint::Phase::Reducing, step_.load(), done, total, [this] { return host_->trainer_pid(); });
     };
     engine_ = std::make_unique<lanes::LaneEngine>(std::move(engine));
-    const auto find = [this](PeerId id) -> std::optional<Endpoint> {
+    const auto find = [this](PeerId id) -> std::optional<Addresses> {
       const auto member = engine_->member(id);
-      return member ? std::optional{member->lanes} : std::nullopt;
+      return member ? std::optional{ways_.order(member->lanes)} : std::nullopt;
     };
-    relay_ = std::make_unique<net::Relay>(find, [](int fd) { (void)lanes::apply_link_options(fd); });
+    relay_ = std::make_unique<net::Relay>(
+        find, [this](PeerId id) { return engine_->is_gone(id); }, [](int fd) { (void)lanes::apply_link_options(fd); });
   }
 
   Result<void> make_host() {
@@ -155,10 +162,7 @@ class Agent {
     host.report = [this](peer::Event event) { caf::anon_send(shell_, PeerHappening{std::move(event)}); };
     host.trainer_died = [this](Error cause, bool began) { caf::anon_send(supervisor_, TrainerDied{std::move(cause), began}); };
     host.save = [this](peer::SaveState order) { caf::anon_send(supervisor_, SaveOrder{std::move(order)}); };
-    host.dial_donor = [this](const FetchState& fetch, const manifest::Shared& shared) {
-      return net::dial(fetch.lanes, net::Protocol::State, *credentials_, net::Expectation::peer(fetch.donor), CONNECT_LIMIT,
-                       transport_of(shared));
-    };
+    host.dial_donor = [this](const FetchState& fetch, const manifest::Shared& shared) { return dial_donor(fetch, transport_of(shared)); };
     host.members = [this](const View& view) { engine_->know(view); };
     host.configured = [this](const manifest::Shared& shared) {
       lane_transport_.store(transport_of(shared));
@@ -175,7 +179,7 @@ class Agent {
     return {};
   }
 
-  Result<void> take_part(const Endpoint& lanes) {
+  Result<void> take_part(const Addresses& lanes) {
     caf::actor_system_config config;
     add_messages(config);
     net::configure(config);
@@ -183,7 +187,9 @@ class Agent {
     std::optional<Error> cause;
     {
       net::BaspTransport transport{system};
-      const auto found = [&] { return transport.remote_actor<CoordinatorActor>(*credentials_, options_.invite.address, CONNECT_LIMIT); };
+      const auto found = [&] {
+        return transport.remote_actor<CoordinatorActor>(*credentials_, options_.invite.addresses, CONNECT_LIMIT, &ways_);
+      };
       const auto until = monotonic_now() + patience_;
       auto coordinator = found();
       while (!coordinator && coordinator.error().name == ErrorName::RunUnreachable && monotonic_now() < until &&
@@ -191,7 +197,7 @@ class Agent {
         coordinator = found();
       if (!coordinator)
         return fail(std::move(coordinator.error())
-                        .with_context("connecting to the coordinator at " + net::format_endpoint(options_.invite.address)));
+                        .with_context("connecting to the coordinator at " + net::format_addresses(options_.invite.addresses)));
       transport_ = &transport;
       spawn_actors(system, *coordinator, lanes);
       cause = end_->wait(
@@ -211,7 +217,7 @@ class Agent {
     return {};
   }
 
-  void spawn_actors(caf::actor_system& system, const CoordinatorActor& coordinator, const Endpoint& lanes) {
+  void spawn_actors(caf::actor_system& system, const CoordinatorActor& coordinator, const Addresses& lanes) {
     const auto report = [this](peer::Event event) { caf::anon_send(shell_, PeerHappening{std::move(event)}); };
     ReduceWorkerPorts worker{engine_.get(), host_.get(), self_, [this] { return terms(); }, report, reason_log("reduce worker")};
     worker_ = system.spawn<ReduceWorkerImpl, caf::detached>(worker);
@@ -235,7 +241,7 @@ class Agent {
                     monotonic_now,
                     [this] { return engine_->bytes_moved() + host_->fetched_bytes(); },
                     [this](const Member& to) { measure(to); },
-                    [this](const std::vector<Endpoint>& others) { redial(others); },
+                    [this](const std::vector<Addresses>& others) { redial(others); },
                     [this](const peer::SaveState& order) { host_->save(order); },
                     [this] { end_->release(); },
                     [this](const peer::State& state) { at_fault_point(state); },
@@ -249,6 +255,29 @@ class Agent {
     caf::anon_send(shell_, PeerHappening{peer::Tick{}});
   }
 
+  /// Directly or through one of those that the coordinator named.
+  Result<net::ChannelPtr> dial_donor(const FetchState& fetch, net::Transport transport) {
+    const auto until = monotonic_now() + CONNECT_LIMIT;
+    const auto directly = fetch.relays.empty() ? CONNECT_LIMIT : lanes::DIRECT_LIMIT;
+    auto channel =
+        net::dial(fetch.lanes, net::Protocol::State, *credentials_, net::Expectation::peer(fetch.donor), directly, transport, &ways_);
+    for (std::size_t i = 0; i < fetch.relays.size() && !channel; ++i) {
+      const auto& through = fetch.relays[i];
+      const auto share = (until - monotonic_now()) / static_cast<std::int64_t>(fetch.relays.size() - i);
+      auto relayed =
+          net::dial_through(through.lanes, through.id, net::Protocol::State, *credentials_, fetch.donor, share, transport, &ways_);
+      if (relayed) return relayed;
+      channel.error().detail += "; " + relayed.error().detail;
+    }
+    if (channel) return channel;
+    const auto reason =
+        channel.error().detail +
+        "; on its machine, open this port (`local.network.listen` gives it a fixed one), or name an address that leads there "
+        "(`local.network.advertise`)";
+    journal_.append(events::DonorUnreached{fetch.donor, reason});
+    return fail(ErrorName::FetchFailed, "its donor is not reached: " + reason);
+  }
+
   void measure(const Member& to) {
     engine_->measure(to, [this, to = to.id](Result<std::uint64_t> speed) {
       caf::anon_send(shell_, PeerHappening{peer::MeasureEnded{to, std::move(speed)}});
@@ -256,7 +285,7 @@ class Agent {
   }
 
   /// Dialing blocks, so it has a thread of its own; the machine asks again only after an answer.
-  void redial(std::vector<Endpoint> addresses) {
+  void redial(std::vector<Addresses> addresses) {
     std::erase(addresses, coordinator_);
     addresses.insert(addresses.begin(), coordinator_);
     redialing_ = std::jthread([this, addresses = std::move(addresses)](const std::stop_token& ended) {
@@ -264,7 +293,7 @@ class Agent {
       std::optional<Error> cause;
       for (const auto& address : addresses) {
         if (ended.stop_requested()) break;
-        auto found = transport_->remote_actor<CoordinatorActor>(*credentials_, address, REDIAL_LIMIT);
+        auto found = transport_->remote_actor<CoordinatorActor>(*credentials_, address, REDIAL_LIMIT, &ways_);
         if (found) {
           coordinator_ = address;
           return caf::anon_send(shell_, CoordinatorFound{std::move(*found)});
@@ -305,8 +334,8 @@ class Agent {
   std::filesystem::path directory_;
   RecordJournal& journal_;
   std::function<void(const AgentIdentity&)> welcome_;
-  Duration patience_;     ///< with an address at which nobody serves the run
-  Endpoint coordinator_;  ///< written while redialing, which the machine knows to be over before it asks again
+  Duration patience_;      ///< with an address at which nobody serves the run
+  Addresses coordinator_;  ///< written while redialing, which the machine knows to be over before it asks again
   bool told_to_end_ = false;
   EndSignal* end_ = nullptr;
   net::Acceptor* acceptor_ = nullptr;
@@ -316,6 +345,7 @@ class Agent {
   std::mutex terms_mutex_;
   ReduceTerms terms_;  ///< guarded by terms_mutex_
   std::atomic<std::uint64_t> step_{0};
+  net::AddressMemory ways_;
   std::optional<net::Credentials> credentials_;
   std::unique_ptr<PeerHost> host_;
   std::unique_ptr<lanes::LaneEngine> engine_;
@@ -330,7 +360,7 @@ class Agent {
 struct Life {
   Result<void> outcome;
   bool told_to_end = false;
-  Endpoint coordinator{};              ///< where the run was served last
+  Addresses coordinator{};             ///< where the run was served last
   std::filesystem::path checkpoint{};  ///< the newest whole one that it wrote; empty: none
 };
 
@@ -406,7 +436,7 @@ Result<void> run_agent(AgentOptions options, const AgentPorts& ports) {
           std::move(outcome.error())
               .with_context("taking part anew " + std::to_string(LIVES.restarts) + " times within " + format_duration(LIVES.within)));
     before = self;
-    options.invite.address = std::move(coordinator);
+    options.invite.addresses = std::move(coordinator);
     lives = std::move(next.state);
     eviction = outcome.error();
     ports.rejoining(*eviction);

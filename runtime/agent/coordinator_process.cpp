@@ -165,18 +165,18 @@ class FrontDoor {
   static Result<std::unique_ptr<FrontDoor>> open(const CoordinatorOptions& options) {
     PRIME_TRY(auto credentials, net::Credentials::make(options.key, options.run, net::Identity{net::Role::Coordinator, random_peer_id()}));
     auto self = std::make_unique<FrontDoor>();
+    const auto listening = net::listening_for(options.listen);
     net::AcceptorOptions acceptor_options;
-    acceptor_options.listen = options.listen;
+    acceptor_options.listen = listening.at;
     const auto knock = [raw = self.get()](net::Protocol protocol, net::ChannelPtr channel, const std::string&) {
       if (protocol == net::Protocol::Control) raw->admit(std::move(channel));  // a coordinator has no lanes
     };
     PRIME_TRY(self->acceptor_, net::Acceptor::open(acceptor_options, credentials, knock));
+    const auto port = self->acceptor_->address().port;
+    self->served_ = {net::told_addresses(listening, port, options.manifest.local.network.advertise), port};
     return self;
   }
-  [[nodiscard]] Endpoint address(const CoordinatorOptions& options) const {
-    const auto& bound = acceptor_->address();
-    return {net::coordinator_host(bound.host, options.manifest.local.network.advertise), bound.port};
-  }
+  [[nodiscard]] const ServedAt& served() const { return served_; }
   /// From now on, as long as this process leads; without `leadership` it always does.
   void lead_to(net::BaspTransport& transport, const Leadership* leadership) {
     leadership_ = leadership;
@@ -192,6 +192,7 @@ class FrontDoor {
     if (transport != nullptr && (leadership_ == nullptr || leadership_->holds())) transport->accept(std::move(channel));
   }
 
+  ServedAt served_;
   const Leadership* leadership_ = nullptr;  ///< written before transport_, and read after it
   std::atomic<net::BaspTransport*> transport_{nullptr};
   std::unique_ptr<net::Acceptor> acceptor_;  ///< last: its thread uses what is above
@@ -237,11 +238,11 @@ Result<void> lead(coordinator::Grid state, DecisionPort& decisions, Leadership* 
 }
 
 /// Waits until this process leads. `waits` is called once, when it has to.
-Result<void> stand_by(Leadership& leadership, const Endpoint& address, EndSignal& turn, RecordJournal& journal,
+Result<void> stand_by(Leadership& leadership, const std::string& address, EndSignal& turn, RecordJournal& journal,
                       const std::function<void()>& waits) {
   PRIME_TRY(auto leader, leadership.campaign());
   if (!leader) return {};
-  const auto tell = [&] { journal.append(events::StandingBy{leader->address, net::format_endpoint(address)}); };
+  const auto tell = [&] { journal.append(events::StandingBy{leader->address, address}); };
   tell();
   waits();
   const auto campaign = [&] {
@@ -267,14 +268,14 @@ Result<void> stand_by(Leadership& leadership, const Endpoint& address, EndSignal
   std::_Exit(info(cause.name).exit_code);
 }
 
-Result<void> serve(const CoordinatorOptions& options, const std::function<void(const Endpoint&)>& listening, RecordJournal& journal) {
+Result<void> serve(const CoordinatorOptions& options, const std::function<void(const ServedAt&)>& listening, RecordJournal& journal) {
   EndSignal turn;
   EndSignal end;
   PRIME_TRY(const auto door, FrontDoor::open(options));
-  const auto address = door->address(options);
+  const auto address = net::format_addresses(door->served().addresses);
   bool announced = false;
   const auto announce = [&] {
-    if (!std::exchange(announced, true)) listening(address);
+    if (!std::exchange(announced, true)) listening(door->served());
   };
   const auto path = options.directory / "coordinator" / "decisions.json";
   const auto& standby = options.manifest.shared.membership.standby;
@@ -285,10 +286,9 @@ Result<void> serve(const CoordinatorOptions& options, const std::function<void(c
       end.end(cause);
     };
     const auto refused = [&journal](const Error& cause) { end_untold(cause, journal); };
-    PRIME_TRY(leadership,
-              Leadership::enter({standby.etcd, options.run, standby.lease, net::format_endpoint(address), path}, {lost, refused}));
+    PRIME_TRY(leadership, Leadership::enter({standby.etcd, options.run, standby.lease, address, path}, {lost, refused}));
     PRIME_CHECK(stand_by(*leadership, address, turn, journal, announce));
-    journal.append(events::Leading{net::format_endpoint(address)});
+    journal.append(events::Leading{address});
   }
   DecisionFile file{path};
   PRIME_TRY(const auto kept, kept_decisions(options, file, leadership.get()));
@@ -301,14 +301,14 @@ Result<void> serve(const CoordinatorOptions& options, const std::function<void(c
   }
   DecisionPort& decisions = leadership ? static_cast<DecisionPort&>(*leadership) : file;
   return lead(std::move(state), decisions, leadership.get(), *door, end, journal, [&] {
-    journal.append(events::CoordinatorListening{net::format_endpoint(address)});
+    journal.append(events::CoordinatorListening{address});
     announce();
   });
 }
 
 }  // namespace
 
-Result<void> run_coordinator(const CoordinatorOptions& options, const std::function<void(const Endpoint&)>& listening) {
+Result<void> run_coordinator(const CoordinatorOptions& options, const std::function<void(const ServedAt&)>& listening) {
   PRIME_TRY(auto journal, RecordJournal::open(options.directory / "coordinator" / "journal.jsonl"));
   const auto guard = ::getppid();
   auto started = process_started<events::CoordinatorStarted>("coordinator", options.run);

@@ -63,18 +63,24 @@ std::optional<Value> optional_of(const json& value, Read read) {
   return value.is_null() ? std::nullopt : std::optional<Value>{read(value)};
 }
 
+json to_json(const Addresses& addresses) {
+  auto list = json::array();
+  for (const auto& each : addresses.list) list.push_back({{"host", each.host}, {"port", each.port}});
+  return list;
+}
+
+Addresses addresses_of(const json& list) {
+  Addresses addresses;
+  for (const auto& each : list) addresses.list.push_back({each.at("host").get<std::string>(), each.at("port").get<std::uint16_t>()});
+  return addresses;
+}
+
 json to_json(const Member& member) {
-  return {{"peer", member.id.value},
-          {"name", member.name},
-          {"host", member.lanes.host},
-          {"port", member.lanes.port},
-          {"ordinal", member.ordinal}};
+  return {{"peer", member.id.value}, {"name", member.name}, {"lanes", to_json(member.lanes)}, {"ordinal", member.ordinal}};
 }
 
 Member member_of(const json& object) {
-  return {PeerId{object.at("peer").get<std::uint64_t>()},
-          object.at("name").get<std::string>(),
-          {object.at("host").get<std::string>(), object.at("port").get<std::uint16_t>()},
+  return {PeerId{object.at("peer").get<std::uint64_t>()}, object.at("name").get<std::string>(), addresses_of(object.at("lanes")),
           object.at("ordinal").get<std::uint64_t>()};
 }
 

@@ -80,7 +80,7 @@ class Leadership final : public DecisionPort {
   mutable std::mutex mutex_;  ///< guards what follows: one thread renews, another one decides, and others ask
   lease::State state_;
   std::function<void(const std::string&)> log_ = reason_log("leadership");
-  std::vector<Endpoint> known_;
+  std::vector<Addresses> known_;
   bool news_ = false;
   std::stop_source ended_;
   std::jthread renewing_;

@@ -38,11 +38,17 @@ struct CoordinatorOptions {
   std::string plan;                ///< for standbys, who are told the same; kept in the manifest's `membership.standby.etcd`
 };
 
+/// Where a coordinator is served.
+struct ServedAt {
+  Addresses addresses;     ///< that peers dial (net::told_addresses)
+  std::uint16_t port = 0;  ///< at which it listens itself: what it advertises may have others
+};
+
 /// Serves the run until it is over, or told to end (SIGTERM, SIGINT): then every peer saves what it holds, and the error is RunStopped.
-/// `listening` is called once with the address that peers dial, as net::coordinator_host names it. Where the manifest names an etcd, it
+/// `listening` is called once. Where the manifest names an etcd, it
 /// serves the run only while it leads it there; it may stand by first, and be told to listen meanwhile. Errors: AddressTaken,
 /// StorageFailed, StandbyStoreFailed before it listens; LeadershipLost, TooFewPeers and the like later.
-Result<void> run_coordinator(const CoordinatorOptions& options, const std::function<void(const Endpoint&)>& listening);
+Result<void> run_coordinator(const CoordinatorOptions& options, const std::function<void(const ServedAt&)>& listening);
 
 /// Writes the last line of a coordinator that could not write it itself, or knew less; best effort, and only when it is gone.
 void note_end(const std::filesystem::path& run_directory, const Error& cause);

@@ -17,8 +17,8 @@ Result<Coordinators> RunStore::coordinators() {
   PRIME_TRY(const auto entries, client_.read_all(keys_.coordinators, call_limit_));
   Coordinators known;
   for (const auto& entry : entries)
-    if (auto address = net::parse_endpoint(entry.value); address && known.addresses.size() < MAX_COORDINATORS)
-      known.addresses.push_back(std::move(*address));
+    if (auto addresses = net::parse_addresses(entry.value); addresses && known.addresses.size() < MAX_COORDINATORS)
+      known.addresses.push_back(std::move(*addresses));
   return known;
 }
 

@@ -1,9 +1,9 @@
 // Owns what a run keeps in etcd, below /prime/RUN/: who leads it, what was decided, what a standby needs to serve it, and who stands by.
 //
-//   leader            the leader's address, under its lease, which no other process has or will have
+//   leader            the leader's addresses, divided by commas, under its lease, which no other process has or will have
 //   decisions         coordinator::Snapshot, as in coordinator/decisions.json
 //   plan              what the first coordinator was told: manifest and origin
-//   coordinators/A    address A, under the lease of who leads or stands by there
+//   coordinators/A    addresses A, under the lease of who leads or stands by there
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ class RunStore {
   /// From now on; see the constructor.
   void limit_calls(Duration call_limit) { call_limit_ = call_limit; }
 
-  /// A lease, and the address under it.
+  /// A lease, and the address (one or several) under it.
   Result<LeaseId> enter(const std::string& address, Duration lease);
   /// False when the lease has run out.
   Result<bool> renew(LeaseId lease) { return client_.renew(lease, call_limit_); }

@@ -243,7 +243,7 @@ Result<Group> Group::form(const GroupOptions& options) {
   }
   impl->turns->engine = impl->engine.get();
   net::AcceptorOptions listening;
-  listening.listen = impl->view.members[options.rank].lanes;
+  listening.listen = impl->view.members[options.rank].lanes.list.front();
   listening.allow_plain = options.plain;
   listening.memory = options.memory;
   PRIME_TRY(impl->acceptor, net::Acceptor::open(listening, *impl->credentials,

@@ -31,6 +31,7 @@ std::size_t LaneEngine::peak_bytes() const { return thread_->peak_bytes(); }
 std::uint64_t LaneEngine::bytes_moved() const { return thread_->bytes_moved(); }
 
 void LaneEngine::know(const View& view, const RelayOrder& relays) { thread_->known().learn(view, relays); }
+bool LaneEngine::is_gone(PeerId id) const { return thread_->known().is_gone(id); }
 std::optional<Member> LaneEngine::member(PeerId id) const { return thread_->known().find(id); }
 
 void LaneEngine::adopt(net::ChannelPtr channel) { thread_->post(AdoptCommand{std::move(channel)}); }

@@ -75,6 +75,8 @@ class LaneEngine final : public ReducePort {
   /// Of these some may pass the lane to another one on. A reduce tells its members by itself.
   void know(const View& view, const RelayOrder& relays = {});
   [[nodiscard]] std::optional<Member> member(PeerId id) const;
+  /// Whether it has been one, and is none any more.
+  [[nodiscard]] bool is_gone(PeerId id) const;
 
   /// Takes an accepted channel; the first of a lane replaces an older lane of the same peer.
   void adopt(net::ChannelPtr channel);

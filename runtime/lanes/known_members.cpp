@@ -7,6 +7,9 @@ namespace prime::lanes {
 void KnownMembers::learn(const View& view, const RelayOrder& relays) {
   const std::lock_guard lock(mutex_);
   if (view.epoch < view_.epoch) return;
+  for (const auto& member : view_.members) gone_.insert(member.id);
+  for (const auto& member : view.members) gone_.erase(member.id);
+  while (gone_.size() > GONE_MAX) gone_.erase(gone_.begin());
   view_ = view;
   if (relays.empty()) return;
   const auto& members = view_.members;
@@ -21,6 +24,11 @@ std::optional<Member> KnownMembers::find(PeerId id) const {
   const auto found = std::ranges::find(view_.members, id, &Member::id);
   if (found == view_.members.end()) return std::nullopt;
   return *found;
+}
+
+bool KnownMembers::is_gone(PeerId id) const {
+  const std::lock_guard lock(mutex_);
+  return gone_.contains(id);
 }
 
 std::vector<Member> KnownMembers::relays(PeerId from, PeerId to) const {

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "messages/membership.hpp"
@@ -17,12 +18,17 @@ class KnownMembers {
   /// A view that is older than one that is known is ignored. `relays` may be empty: what was told before stands.
   void learn(const View& view, const RelayOrder& relays);
   [[nodiscard]] std::optional<Member> find(PeerId id) const;
+  /// Whether it has been a member that this peer knew of, and is none any more.
+  [[nodiscard]] bool is_gone(PeerId id) const;
   /// Through whom `from` may reach `to`, best first: who was told to be fast, then the others by rank.
   [[nodiscard]] std::vector<Member> relays(PeerId from, PeerId to) const;
 
  private:
+  /// Beyond it the lowest ids are forgotten: their bytes might be passed on for them, to nobody who takes them.
+  static constexpr std::size_t GONE_MAX = 4096;
   mutable std::mutex mutex_;  ///< guards all
   View view_;
+  std::set<PeerId> gone_;
   std::map<PeerId, std::vector<PeerId>> told_;  ///< by the peer to be reached
 };
 

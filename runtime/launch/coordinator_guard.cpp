@@ -12,6 +12,7 @@
 
 #include "actors/supervisor/restart_machine.hpp"
 #include "runtime/clock.hpp"
+#include "runtime/launch/launch_plan.hpp"
 #include "runtime/launch/launched_process.hpp"
 
 namespace prime::launch {
@@ -54,6 +55,12 @@ bool told_within(Duration pause, int signals) {
   return ::poll(&watched, 1, static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(pause).count())) > 0;
 }
 
+Result<std::string> at_port(const std::string& text, std::uint16_t port) {
+  PRIME_TRY(auto plan, parse_coordinator_plan(text));
+  plan.listen.port = port;
+  return format_plan(plan);
+}
+
 bool was_told_to_end(int status) {
   const int number = WTERMSIG(status);
   return number == SIGTERM || number == SIGINT || number == SIGQUIT;
@@ -82,6 +89,8 @@ Result<int> guard_coordinator(const GuardOptions& options, const std::function<v
     PRIME_TRY(auto process, std::move(started));
     auto said = process.readiness(START_LIMIT, signals.get());
     if (said && first) {
+      // Whoever serves the run after it is found at the same port.
+      PRIME_TRY(plan.input, at_port(options.plan, said->value("port", std::uint16_t{0})));
       said->emplace("pid", process.pid());
       ready(*said);
     }

@@ -11,6 +11,7 @@
 #include "runtime/etcd/run_store.hpp"
 #include "runtime/launch/find_checkpoint.hpp"
 #include "runtime/launch/launch_plan.hpp"
+#include "runtime/launch/network_ports.hpp"
 #include "runtime/launch/run_directory.hpp"
 #include "runtime/launch/stop_processes.hpp"
 #include "runtime/manifest/check.hpp"
@@ -108,18 +109,18 @@ Result<std::vector<StartedPeer>> launch_agents(const std::string& program, const
 }
 
 Result<void> start_agents(const RunRequest& request, StartedRun& run) {
-  // They dial what the coordinator listens at, which the address that others know it by may not lead to from here.
+  // They dial what the coordinator listens at, which the addresses that others know it by may not lead to from here.
   PRIME_TRY(auto invite, net::parse_invite(run.invite));
-  auto local = request.manifest.local;
-  local.network.listen = net::format_endpoint(Endpoint{request.listen.host, 0});
-  if (net::is_wildcard(request.listen.host)) local.network.advertise = std::exchange(invite.address.host, "localhost");
-  else invite.address.host = request.listen.host;
-  AgentPlan plan{net::format_invite(invite), "", local, ""};
+  const auto host = net::listening_for(request.listen).at.host;
+  invite.addresses = Endpoint{net::is_wildcard(host) ? "localhost" : host, run.port};
+  AgentPlan plan{net::format_invite(invite), "", request.manifest.local, ""};
   const auto shards = request.manifest.shared.membership.shards;
   Names names;
   std::vector<AgentPlan> plans;
   for (std::uint32_t index = 0; index < request.peers * shards; ++index) {
     plan.shard = index % shards;
+    PRIME_TRY(plan.local.network, network_of(request.manifest.local.network, request.first_peer_port + index, 1 + index));
+    if (!plan.local.network.listen) plan.local.network.listen = net::format_endpoint({request.listen.host, 0});
     if (shards == 1) plan.name = names.next();
     else if (plan.shard == 0) plan.replica = names.next();
     if (!request.checkpoints.empty()) plan.checkpoint = request.checkpoints.at(plan.shard).string();
@@ -206,10 +207,11 @@ Result<StartedRun> start_run(const RunRequest& request) {
     remove_run(directory);
     return fail(std::move(coordinator).error());
   }
-  StartedRun started{run, {}, directory, {}, 0, *std::move(coordinator), {}};
+  StartedRun started{run, {}, directory, {}, 0, 0, *std::move(coordinator), {}};
   const auto bring_up = [&]() -> Result<void> {
     PRIME_TRY(const auto said, started.coordinator.readiness(COORDINATOR_START_LIMIT, request.interrupt));
-    started.address = said.value("address", std::string{});
+    PRIME_TRY(started.addresses, net::parse_addresses(said.value("addresses", std::string{})));
+    started.port = said.value("port", std::uint16_t{0});
     started.coordinator_pid = said.value("pid", pid_t{0});
     PRIME_TRY(started.invite, read_invite(directory));
     return start_agents(request, started);
@@ -229,8 +231,12 @@ Result<std::vector<StartedPeer>> start_peers(const PeerRequest& request) {
   fs::create_directories(request.run_directory / "peers", error);
   if (error) return fail(store::storage_error("create", request.run_directory, error.value()));
   std::vector<AgentPlan> plans;
-  for (const auto shard : request.shards)
-    plans.push_back({request.invite, request.name, request.local, {}, request.replica, shard, request.whole});
+  for (const auto shard : request.shards) {
+    auto local = request.local;
+    const auto place = static_cast<std::uint32_t>(plans.size());
+    PRIME_TRY(local.network, network_of(std::move(local.network), place, place));
+    plans.push_back({request.invite, request.name, std::move(local), {}, request.replica, shard, request.whole});
+  }
   auto peers = launch_agents(request.program, request.run_directory, plans, request.interrupt);
   if (!peers && !needs_log(peers.error())) remove_peers(request.run_directory, static_cast<std::uint32_t>(request.shards.size()));
   return peers;
@@ -262,8 +268,8 @@ Result<StartedStandby> start_standby(const StandbyRequest& request) {
   if (request.listen) {
     plan.listen = *request.listen;
   } else {
-    PRIME_TRY(const auto own_address, net::address_towards(invite.address, STORE_LIMIT));
-    plan.listen = net::listen_towards(own_address);
+    PRIME_TRY(const auto own, net::addresses_towards(invite.addresses, STORE_LIMIT));
+    plan.listen = net::listen_towards(own);
   }
   PRIME_CHECK(make_run_directory(request.run_directory, plan.manifest));
   PRIME_TRY(auto guard, LaunchedProcess::start({command_of(request.program, "coordinator", request.run_directory), format_plan(plan),
@@ -277,7 +283,7 @@ Result<StartedStandby> start_standby(const StandbyRequest& request) {
     if (!needs_log(said.error()) && !anothers) remove_coordinator(request.run_directory);
     return fail(std::move(said).error());
   }
-  return StartedStandby{said->value("address", std::string{}), std::move(guard)};
+  return StartedStandby{said->value("addresses", std::string{}), std::move(guard)};
 }
 
 }  // namespace prime::launch

@@ -22,7 +22,10 @@ struct RunRequest {
   manifest::Manifest manifest;
   std::uint32_t peers = 1;   ///< to start here; of a sharded run: replicas, each of so many peers as the manifest has shards
   std::uint32_t quorum = 0;  ///< that begin the first outer step together; 0: `peers`. Never fewer than the manifest's minimum
-  Endpoint listen;           ///< of the coordinator; the peers take any free port of the same host
+  Endpoint listen;           ///< of the coordinator
+  /// Of the peers: that of `local.network.listen` and those that follow, from this place on; without the key any free ones of the same
+  /// host.
+  std::uint32_t first_peer_port = 0;
   /// The state to go on from, by shard; empty: a new one.
   std::vector<std::filesystem::path> checkpoints;
   std::optional<store::CheckpointState> origin;  ///< what it is of
@@ -42,7 +45,8 @@ struct StartedRun {
   std::string run;
   std::string invite;
   std::filesystem::path directory;
-  std::string address;
+  Addresses addresses;     ///< of the coordinator, as others are told them
+  std::uint16_t port = 0;  ///< at which it listens
   pid_t coordinator_pid = 0;
   LaunchedProcess coordinator;  ///< its guard, which lives as long as the run does
   std::vector<StartedPeer> peers;
@@ -83,7 +87,7 @@ struct StandbyRequest {
 };
 
 struct StartedStandby {
-  std::string address;
+  std::string addresses;  ///< divided by commas
   LaunchedProcess guard;
 };
 

@@ -201,11 +201,16 @@ void add_house(std::vector<Field>& t) {
 void add_local(std::vector<Field>& t) {
   t.push_back({"local", "this peer only: not part of the run's digest, never sent", Section{}});
   t.push_back({"local.network", "where this peer is reached", Section{}});
-  t.push_back({"local.network.listen",
-               "host:port to accept on, port 0 for any free one; absent: this machine only, unless the run is elsewhere",
-               OptionalText{AT(local.network.listen), LISTEN_RULE}});
-  t.push_back({"local.network.advertise", "host that others reach this peer by, where it is not the listening one",
-               OptionalText{AT(local.network.advertise), HOST_RULE}});
+  t.push_back(
+      {"local.network.listen",
+       "host:port to accept on, port 0 for any free one; absent: this machine only, unless the run is elsewhere. Of several processes "
+       "that one command starts, as a coordinator and its peers, the first has this port and the next ones those that follow",
+       OptionalText{AT(local.network.listen), LISTEN_RULE}});
+  t.push_back(
+      {"local.network.advertise",
+       "HOST or HOST:PORT that others reach this machine by, or a list of them, the likeliest first; empty: the addresses that it has. "
+       "Ports of further processes follow, as those of `listen`",
+       TextList{AT(local.network.advertise), ADVERTISE_RULE, MAX_ADDRESSES, true}});
   t.push_back({"local.network.shared_memory", "lanes to peers of this machine go through memory", Flag{AT(local.network.shared_memory)}});
   t.push_back({"local.device", "where the trainer computes; auto takes a GPU if there is one", CHOICE(local.device, "cpu", "auto")});
   t.push_back({"local.threads", "compute threads of the trainer", Integer{AT(local.threads), 1, 1024}});

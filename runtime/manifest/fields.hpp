@@ -85,6 +85,7 @@ struct TextList {
   Slot<std::vector<std::string>> slot;
   TextRule rule;
   std::size_t maximum;
+  bool or_one = false;  ///< a single text is a list of one
 };
 struct ByteCount {
   Slot<std::uint64_t> slot;

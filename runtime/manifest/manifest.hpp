@@ -198,8 +198,10 @@ struct Network {
   /// host:port of the one acceptor; port 0: any free one; IPv6 as [::1]:0. Absent: what the run needs (net::listen_towards); the
   /// coordinator's is 127.0.0.1:0 then.
   std::optional<std::string> listen = {};
-  std::optional<std::string> advertise = {};  ///< host that others reach this peer by; absent: the listening address
-  bool shared_memory = true;                  ///< lanes to peers of the same machine
+  /// HOST or HOST:PORT that others reach this machine by, the likeliest first, at most MAX_ADDRESSES; empty: net::told_addresses. A port
+  /// here or in `listen` is that of the first process which a command starts; the next ones have those that follow.
+  std::vector<std::string> advertise = {};
+  bool shared_memory = true;  ///< lanes to peers of the same machine
   friend bool operator==(const Network&, const Network&) = default;
 };
 

@@ -62,7 +62,10 @@ Json shape(const Field& field) {
                         },
                         [](const Text& type) { return text(type.rule.pattern); },
                         [](const OptionalText& type) { return text(type.rule.pattern); },
-                        [](const TextList& type) { return list(text(type.rule.pattern), 0, type.maximum); },
+                        [](const TextList& type) {
+                          auto several = list(text(type.rule.pattern), 0, type.maximum);
+                          return type.or_one ? Json{{"oneOf", {text(type.rule.pattern), several}}} : several;
+                        },
                         [](const ByteCount&) { return text("^[0-9]+(B|KiB|MiB|GiB)$"); },
                         [](const TimeSpan&) { return text("^[0-9]+(ms|s|min|h)$"); },
                         [](const Peers&) { return text("^[0-9]+\\.\\.[0-9]+$"); },

@@ -19,6 +19,13 @@ bool made_of(std::string_view text, std::string_view others) {
   return std::all_of(text.begin(), text.end(), [&](char c) { return is_alphanumeric(c) || others.find(c) != std::string_view::npos; });
 }
 
+/// With colons it is an IPv6 address: else the end behind one is a port.
+bool is_host(std::string_view text) {
+  in6_addr address{};
+  if (text.find(':') != std::string_view::npos) return ::inet_pton(AF_INET6, std::string{text}.c_str(), &address) == 1;
+  return !text.empty() && text.size() <= 253 && made_of(text, "._-");
+}
+
 }  // namespace
 
 bool is_run_name(std::string_view text) {
@@ -29,13 +36,6 @@ bool is_run_name(std::string_view text) {
 bool is_path(std::string_view text) { return printable(text, 4096); }
 
 bool is_glob(std::string_view text) { return printable(text, 255) && text.find('/') == std::string_view::npos; }
-
-/// With colons it is an IPv6 address: else the end behind one is a port.
-bool is_host(std::string_view text) {
-  in6_addr address{};
-  if (text.find(':') != std::string_view::npos) return ::inet_pton(AF_INET6, std::string{text}.c_str(), &address) == 1;
-  return !text.empty() && text.size() <= 253 && made_of(text, "._-");
-}
 
 bool is_listen_address(std::string_view text) {
   const auto colon = text.rfind(':');
@@ -51,6 +51,8 @@ bool is_listen_address(std::string_view text) {
   return port_is_right &&
          (bracketed ? host.size() <= 45 && made_of(host, ":.") : is_host(host) && host.find(':') == std::string_view::npos);
 }
+
+bool is_advertised_address(std::string_view text) { return is_host(text) || (is_listen_address(text) && !text.ends_with(":0")); }
 
 bool is_argument(std::string_view text) { return is_path(text); }
 

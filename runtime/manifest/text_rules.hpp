@@ -8,8 +8,8 @@ namespace prime::manifest {
 bool is_run_name(std::string_view text);
 bool is_path(std::string_view text);
 bool is_glob(std::string_view text);
-bool is_host(std::string_view text);
 bool is_listen_address(std::string_view text);
+bool is_advertised_address(std::string_view text);
 bool is_argument(std::string_view text);
 bool is_url(std::string_view text);
 
@@ -17,10 +17,12 @@ inline constexpr TextRule RUN_RULE{is_run_name, "a name of 1 to 40 of a-z, 0-9 a
                                    "my-run"};
 inline constexpr TextRule PATH_RULE{is_path, "a path of 1 to 4096 bytes", "^[^\\u0000-\\u001f\\u007f]{1,4096}$", "/data/text"};
 inline constexpr TextRule GLOB_RULE{is_glob, "a glob on file names, without `/`", "^[^/\\u0000-\\u001f\\u007f]{1,255}$", "\"*.txt\""};
-inline constexpr TextRule HOST_RULE{is_host, "a host name or address, without a port",
-                                    "^([A-Za-z0-9._-]{1,253}|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)$", "peer1.example.org"};
 inline constexpr TextRule LISTEN_RULE{is_listen_address, "HOST:PORT with a port from 0 to 65535",
                                       "^([A-Za-z0-9._-]{1,253}|\\[[0-9A-Fa-f:.]{2,45}\\]):[0-9]{1,5}$", "\"0.0.0.0:7077\""};
+inline constexpr TextRule ADVERTISE_RULE{
+    is_advertised_address, "HOST or HOST:PORT with a port from 1 to 65535",
+    "^([A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*|\\[[0-9A-Fa-f:.]{2,45}\\](:[0-9]{1,5})?)$",
+    "[peer1.example.org, \"203.0.113.7:7077\"]"};
 inline constexpr TextRule ARGUMENT_RULE{is_argument, "a text of 1 to 4096 bytes without line breaks", "^[^\\u0000-\\u001f\\u007f]{1,4096}$",
                                         "[python3, train.py]"};
 inline constexpr TextRule URL_RULE{is_url, "http://HOST:PORT or https://HOST:PORT",

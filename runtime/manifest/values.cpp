@@ -161,6 +161,11 @@ Reason read(const Field& field, const OptionalText& type, const Node& node, Mani
 }
 
 Reason read(const Field& field, const TextList& type, const Node& node, Manifest& manifest) {
+  if (type.or_one && node.kind == Node::Kind::Scalar) {
+    if (!type.rule.accepts(node.text)) return wrong(field, node);
+    *type.slot.write(manifest) = {node.text};
+    return std::nullopt;
+  }
   if (node.items.size() > type.maximum)
     return Fault{"must have at most " + std::to_string(type.maximum) + " items, found " + std::to_string(node.items.size()), "use a script",
                  node.place};
@@ -271,7 +276,9 @@ std::optional<Fault> store(const Field& field, const Node& node, Manifest& manif
   if (node.kind == Node::Kind::Broken) return std::nullopt;
   const auto key = std::string{last_key(field.path)};
   if (node.kind == Node::Kind::Null) return Fault{"has no value", "write one, or remove the key to take the default", node.place};
-  if (node.kind != kind_of(field.type)) {
+  const auto* list = std::get_if<TextList>(&field.type);
+  const bool may_be_one = list != nullptr && list->or_one && node.kind == Node::Kind::Scalar;
+  if (node.kind != kind_of(field.type) && !may_be_one) {
     auto fault = wrong(field, node);
     if (const auto* type = std::get_if<Alternative>(&field.type);
         type && node.kind == Node::Kind::Scalar && std::find(type->words.begin(), type->words.end(), node.text) != type->words.end())
@@ -332,7 +339,10 @@ std::string expected(const Field& field) {
                         [](const Choice& type) { return one_of(type.words); },
                         [](const Text& type) { return std::string{type.rule.expected}; },
                         [](const OptionalText& type) { return std::string{type.rule.expected}; },
-                        [](const TextList& type) { return "a list, each item " + std::string{type.rule.expected}; },
+                        [](const TextList& type) {
+                          const std::string item{type.rule.expected};
+                          return type.or_one ? item + ", or a list of such" : "a list, each item " + item;
+                        },
                         [](const ByteCount& type) {
                           return "a size from " + print_byte_count(type.minimum) + " to " + print_byte_count(type.maximum) +
                                  " in whole units (B, KiB, MiB, GiB)";

@@ -256,15 +256,16 @@ void BaspTransport::accept(ChannelPtr channel) {
 
 void BaspTransport::shutdown_connections() { wiring_->shutdown_all(); }
 
-Result<caf::strong_actor_ptr> BaspTransport::connect(const Credentials& credentials, const Endpoint& endpoint, Duration timeout,
-                                                     const std::set<std::string>& wanted) {
+Result<caf::strong_actor_ptr> BaspTransport::connect(const Credentials& credentials, const Addresses& addresses, Duration timeout,
+                                                     AddressMemory* memory, const std::set<std::string>& wanted) {
   const Instant until = monotonic_now() + timeout;
-  const std::string where = format_endpoint(endpoint);
+  const std::string where = format_addresses(addresses);
   caf::error why;
   for (int attempt = 0; attempt < MAX_ATTEMPTS; ++attempt) {
-    PRIME_TRY(auto channel, dial(endpoint, Protocol::Control, credentials, Expectation::coordinator(), until - monotonic_now()));
+    PRIME_TRY(auto channel,
+              dial(addresses, Protocol::Control, credentials, Expectation::coordinator(), until - monotonic_now(), Transport::Tls, memory));
     const SharedChannel shared = wiring_->remember(std::move(channel));
-    auto scribe = make_scribe(wiring_->multiplexer, shared, endpoint.port);
+    auto scribe = make_scribe(wiring_->multiplexer, shared, addresses.list.front().port);
     if (!scribe) return fail(ErrorName::RunUnreachable, where + ": no free descriptor");
 
     caf::strong_actor_ptr actor;
@@ -272,7 +273,7 @@ Result<caf::strong_actor_ptr> BaspTransport::connect(const Credentials& credenti
     why = caf::error();
     caf::scoped_actor self(system_);
     self->request(basp_broker(system_), std::max<Duration>(until - monotonic_now(), 1ms), caf::connect_atom_v, std::move(scribe),
-                  endpoint.port)
+                  addresses.list.front().port)
         .receive(
             [&](caf::node_id&, caf::strong_actor_ptr& published, std::set<std::string>& messages) {
               actor = std::move(published);

@@ -13,6 +13,7 @@
 #include "messages/membership.hpp"
 #include "messages/result.hpp"
 #include "messages/units.hpp"
+#include "runtime/net/address_race.hpp"
 #include "runtime/net/channel.hpp"
 #include "runtime/net/credentials.hpp"
 
@@ -41,11 +42,12 @@ class BaspTransport {
   /// Takes a control channel from the acceptor's handler. Any thread.
   void accept(ChannelPtr channel);
 
-  /// A handle to what the coordinator at `endpoint` publishes; errors are those of `dial`, and ProtocolViolation when its interface
+  /// A handle to what the coordinator at `addresses` publishes; errors are those of `dial`, and ProtocolViolation when its interface
   /// lacks messages of `Handle`. Blocks the caller for at most `timeout`.
   template <class Handle>
-  Result<Handle> remote_actor(const Credentials& credentials, const Endpoint& endpoint, Duration timeout) {
-    PRIME_TRY(auto actor, connect(credentials, endpoint, timeout, system_.message_types(caf::detail::type_list<Handle>{})));
+  Result<Handle> remote_actor(const Credentials& credentials, const Addresses& addresses, Duration timeout,
+                              AddressMemory* memory = nullptr) {
+    PRIME_TRY(auto actor, connect(credentials, addresses, timeout, memory, system_.message_types(caf::detail::type_list<Handle>{})));
     return caf::actor_cast<Handle>(actor);
   }
 
@@ -55,7 +57,7 @@ class BaspTransport {
  private:
   class Wiring;
   void publish_as(caf::strong_actor_ptr actor, std::set<std::string> messages);
-  Result<caf::strong_actor_ptr> connect(const Credentials& credentials, const Endpoint& endpoint, Duration timeout,
+  Result<caf::strong_actor_ptr> connect(const Credentials& credentials, const Addresses& addresses, Duration timeout, AddressMemory* memory,
                                         const std::set<std::string>& wanted);
 
   caf::actor_system& system_;

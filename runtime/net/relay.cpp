@@ -83,7 +83,7 @@ std::size_t Relay::lanes() {
 
 void Relay::connect_and_pass_on(Channel& asker, PeerId target) const {
   const auto where = find_(target);
-  if (!where || !find_(asker.peer())) return answer(asker, RelayAnswer::NoMember);
+  if (!where || is_gone_(asker.peer())) return answer(asker, RelayAnswer::NoMember);
   auto socket = connect_to(*where, monotonic_now() + RELAY_CONNECT_LIMIT);
   if (!socket) return answer(asker, RelayAnswer::Unreachable);
   prepare_(asker.fd());
@@ -108,7 +108,7 @@ void Relay::pass_on(Channel& asker, Channel& target) const {
     // Gone in both directions: what may still wait here has no way.
     if (((ends[0].revents | ends[1].revents) & (POLLERR | POLLHUP | POLLNVAL)) != 0) return;
     if (const auto now = monotonic_now(); now - looked_up >= RELAY_LOOKS_UP) {
-      if (!find_(asker.peer()) || !find_(target.peer())) return;
+      if (is_gone_(asker.peer()) || !find_(target.peer())) return;
       looked_up = now;
     }
   }

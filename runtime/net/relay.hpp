@@ -1,4 +1,5 @@
-// Owns Relay: the passing on of bytes between two members that cannot reach each other, by a third one that reaches both.
+// Owns Relay: the passing on of bytes to a member, by a third one that reaches it, from one who does not: another member, or a joiner that
+// fetches the state.
 //
 // The asker proves the run key (plain_handshake.cpp) and names, in what it proves, the peer that it wants. The answer is one byte. From
 // then on both sockets are one: the handshake of the lane runs from end to end, so what is passed on can be neither read nor forged here.
@@ -35,11 +36,13 @@ enum class RelayAnswer : std::uint8_t { Connected = 'K', NoMember = 'M', Busy = 
 class Relay {
  public:
   /// Where a member accepts lanes; nothing for everybody else. Called from any thread.
-  using Find = std::function<std::optional<Endpoint>(PeerId)>;
+  using Find = std::function<std::optional<Addresses>(PeerId)>;
+  /// Who has been a member and is none any more: nothing is passed on for it. Called from any thread.
+  using IsGone = std::function<bool(PeerId)>;
   /// Sets the options of a lane's socket.
   using Prepare = std::function<void(int fd)>;
 
-  Relay(Find find, Prepare prepare) : find_(std::move(find)), prepare_(std::move(prepare)) {}
+  Relay(Find find, IsGone is_gone, Prepare prepare) : find_(std::move(find)), is_gone_(std::move(is_gone)), prepare_(std::move(prepare)) {}
   /// Ends all.
   ~Relay();
   Relay(const Relay&) = delete;
@@ -59,6 +62,7 @@ class Relay {
   void pass_on(Channel& asker, Channel& target) const;
 
   Find find_;
+  IsGone is_gone_;
   Prepare prepare_;
   std::mutex mutex_;  ///< guards passing_: the acceptor's thread adds, the owner's ends them
   std::vector<Passing> passing_;

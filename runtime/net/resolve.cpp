@@ -62,21 +62,33 @@ std::string SocketAddress::host() const {
   return std::string(is_mapped ? host.substr(MAPPED.size()) : host);
 }
 
-Result<std::vector<SocketAddress>> resolve(const Endpoint& endpoint, AddressUse use, Instant until) {
-  LookUp numeric = look_up(endpoint, use, AI_NUMERICHOST);
-  if (numeric.status == 0 && !numeric.addresses.empty()) return std::move(numeric.addresses);
+std::vector<SocketAddress> resolve_number(const Endpoint& endpoint, AddressUse use) {
+  return look_up(endpoint, use, AI_NUMERICHOST).addresses;
+}
 
+std::future<Result<std::vector<SocketAddress>>> resolve_later(const Endpoint& endpoint, AddressUse use) {
+  using Found = Result<std::vector<SocketAddress>>;
   // A thread of its own, left behind when it is late: getaddrinfo can be neither timed nor cancelled, but it does end.
-  auto promise = std::make_shared<std::promise<LookUp>>();
+  auto promise = std::make_shared<std::promise<Found>>();
   auto future = promise->get_future();
-  std::thread([promise, endpoint, use] { promise->set_value(look_up(endpoint, use, 0)); }).detach();
+  std::thread([promise, endpoint, use] {
+    LookUp named = look_up(endpoint, use, 0);
+    if (named.status != 0) promise->set_value(fail(ErrorName::RunUnreachable, ::gai_strerror(named.status)));
+    else if (named.addresses.empty()) promise->set_value(fail(ErrorName::RunUnreachable, "the name has no address"));
+    else promise->set_value(Found{std::move(named.addresses)});
+  }).detach();
+  return future;
+}
+
+Result<std::vector<SocketAddress>> resolve(const Endpoint& endpoint, AddressUse use, Instant until) {
+  if (auto numeric = resolve_number(endpoint, use); !numeric.empty()) return numeric;
+  auto future = resolve_later(endpoint, use);
   const std::string where = format_endpoint(endpoint);
   if (future.wait_until(until) != std::future_status::ready)
     return fail(ErrorName::RunUnreachable, where + ": the name was not resolved in time");
-  LookUp named = future.get();
-  if (named.status != 0) return fail(ErrorName::RunUnreachable, where + ": " + ::gai_strerror(named.status));
-  if (named.addresses.empty()) return fail(ErrorName::RunUnreachable, where + ": the name has no address");
-  return std::move(named.addresses);
+  auto found = future.get();
+  if (!found) return fail(found.error().name, where + ": " + found.error().detail);
+  return found;
 }
 
 SocketAddress abstract_address(const std::string& name) {

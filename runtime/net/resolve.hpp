@@ -1,6 +1,7 @@
 // Owns the way from a host's name to socket addresses, and back to a text.
 #pragma once
 
+#include <future>
 #include <string>
 #include <sys/socket.h>
 #include <vector>
@@ -26,6 +27,10 @@ SocketAddress abstract_address(const std::string& name);
 
 enum class AddressUse : std::uint8_t { Dial, Listen };
 
+/// Of a number; none where the host is a name.
+std::vector<SocketAddress> resolve_number(const Endpoint& endpoint, AddressUse use = AddressUse::Dial);
+/// At least one address of a name. The look-up goes on, and ends, whether or not somebody waits for it.
+std::future<Result<std::vector<SocketAddress>>> resolve_later(const Endpoint& endpoint, AddressUse use);
 /// At least one address. A number is read at once; a name is looked up for at most `until`. RunUnreachable says what failed.
 Result<std::vector<SocketAddress>> resolve(const Endpoint& endpoint, AddressUse use, Instant until);
 

@@ -101,6 +101,26 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
   return Endpoint{std::string(host), port};
 }
 
+std::string format_addresses(const Addresses& addresses) {
+  std::string text;
+  for (const auto& each : addresses.list) text += (text.empty() ? "" : ",") + format_endpoint(each);
+  return text;
+}
+
+Result<Addresses> parse_addresses(std::string_view text) {
+  Addresses addresses;
+  for (bool more = true; more;) {
+    const auto comma = text.find(',');
+    more = comma != std::string_view::npos;
+    PRIME_TRY(auto endpoint, parse_endpoint(text.substr(0, comma)));
+    if (endpoint.port == 0) return fail(ErrorName::Usage, "port 0 cannot be dialed");
+    if (addresses.list.size() == MAX_ADDRESSES) return fail(ErrorName::Usage, "more than " + std::to_string(MAX_ADDRESSES) + " of them");
+    addresses.list.push_back(std::move(endpoint));
+    if (more) text.remove_prefix(comma + 1);
+  }
+  return addresses;
+}
+
 std::string key_check(const RunKey& key, std::string_view run) {
   return encode_key(derive_key(key.secret(), "prime key check 1 " + std::string{run}));
 }
@@ -116,19 +136,18 @@ Result<Invite> parse_invite(std::string_view text) {
   if (slash == std::string_view::npos) return malformed("no run behind the address: it must read prime://HOST:PORT/RUN#KEY");
   const std::string_view run = text.substr(slash + 1, hash - slash - 1);
 
-  auto address = parse_endpoint(text.substr(0, slash));
-  if (!address) return malformed("address: " + address.error().detail);
-  if (address->port == 0) return malformed("address: port 0 cannot be dialed");
+  auto addresses = parse_addresses(text.substr(0, slash));
+  if (!addresses) return malformed("address: " + addresses.error().detail);
   if (!is_run_id(run)) return malformed(run.empty() ? "the run is empty" : "the run is not " + std::string{RUN_ID_RULE});
   if (key_text.size() != KEY_CHARACTERS)
     return malformed("the key has " + std::to_string(key_text.size()) + " characters instead of " + std::to_string(KEY_CHARACTERS));
   const auto key = decode_key(key_text);
   if (!key) return malformed("the key has a character that was mistyped");
-  return Invite{std::move(*address), std::string(run), *key};
+  return Invite{std::move(*addresses), std::string(run), *key};
 }
 
 std::string format_invite(const Invite& invite) {
-  return std::string(SCHEME) + format_endpoint(invite.address) + "/" + invite.run + "#" + encode_key(invite.key.secret());
+  return std::string(SCHEME) + format_addresses(invite.addresses) + "/" + invite.run + "#" + encode_key(invite.key.secret());
 }
 
 }  // namespace prime::net

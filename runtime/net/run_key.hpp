@@ -39,7 +39,7 @@ class RunKey {
 };
 
 struct Invite {
-  Endpoint address;
+  Addresses addresses;  ///< of the coordinator: 1 to MAX_ADDRESSES
   std::string run;
   RunKey key;
   friend bool operator==(const Invite&, const Invite&) = default;
@@ -49,7 +49,8 @@ struct Invite {
 /// Who holds the same key has the same text for this run; it tells nothing of the key.
 std::string key_check(const RunKey& key, std::string_view run);
 
-/// Reads "prime://HOST:PORT/RUN#KEY", IPv6 hosts in brackets. InviteMalformed says which part is wrong and never repeats the key.
+/// Reads "prime://HOST:PORT/RUN#KEY", IPv6 hosts in brackets, several HOST:PORT divided by commas. InviteMalformed says which part is wrong
+/// and never repeats the key.
 Result<Invite> parse_invite(std::string_view text);
 /// The inverse. The text is as secret as the key.
 std::string format_invite(const Invite& invite);
@@ -58,6 +59,10 @@ std::string format_invite(const Invite& invite);
 std::string format_endpoint(const Endpoint& endpoint);
 /// The inverse; port 0 is allowed here. The error's detail says what is wrong.
 Result<Endpoint> parse_endpoint(std::string_view text);
+/// The same of several, divided by commas.
+std::string format_addresses(const Addresses& addresses);
+/// At least one, at most MAX_ADDRESSES, none with port 0.
+Result<Addresses> parse_addresses(std::string_view text);
 /// What begins with - reads as a flag wherever it is typed.
 inline constexpr std::string_view RUN_ID_RULE = "1 to 64 of a-z, 0-9 and -, the first no -";
 bool is_run_id(std::string_view text);

@@ -40,8 +40,10 @@ class PeerFold {
     s_.reason = "the trainer is started again: " + e.reason.text;
   }
   void operator()(const events::StateFetching&) { s_.state = PeerState::Fetching; }
+  void operator()(const events::DonorUnreached& e) { s_.reason = "reaches the coordinator, but no peer that has the state: " + e.reason; }
   void operator()(const events::StateFetched& e) {
     s_.state = PeerState::Joining;
+    s_.reason.clear();
     s_.outer_step = e.revision.value;
     s_.digest = to_string(e.digest);
   }

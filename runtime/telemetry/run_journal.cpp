@@ -275,11 +275,12 @@ class RunFold {
                               events::PeerRefused, events::PeerAbsent, events::PeerReturned, events::RingKept, events::RingAdopted,
                               events::PeerLate, events::DataFounded> auto&) {}
   // An agent's, in its own journal.
-  void operator()(const OneOf<events::AgentStarted, events::Welcomed, events::TrainerBound, events::TrainerRestarting, events::ReplicaWaits,
-                              events::ReplicaWhole, events::StateFetching, events::StateFetched, events::StepEntered, events::StepBegunAnew,
-                              events::ReduceEntered, events::ReduceAborted, events::CommitApplied, events::RunDoneHeard,
-                              events::CheckpointWritten, events::CheckpointFailed, events::StateSaving, events::StateNotSaved,
-                              events::JournalLinesDropped, events::CoordinatorLost, events::CoordinatorBack, events::PeerEnded> auto&) {}
+  void operator()(
+      const OneOf<events::AgentStarted, events::Welcomed, events::TrainerBound, events::TrainerRestarting, events::ReplicaWaits,
+                  events::ReplicaWhole, events::StateFetching, events::DonorUnreached, events::StateFetched, events::StepEntered,
+                  events::StepBegunAnew, events::ReduceEntered, events::ReduceAborted, events::CommitApplied, events::RunDoneHeard,
+                  events::CheckpointWritten, events::CheckpointFailed, events::StateSaving, events::StateNotSaved,
+                  events::JournalLinesDropped, events::CoordinatorLost, events::CoordinatorBack, events::PeerEnded> auto&) {}
 
  private:
   static std::optional<double> known(double figure) { return std::isnan(figure) ? std::nullopt : std::optional{figure}; }

@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(messages_about_membership) {
   BOOST_TEST(sent(Hello{PROTOCOL_VERSION, "run-1", PeerId{7}, "x", Endpoint{"h", 65535}, 42}).name == "x");
   BOOST_TEST(sent(Welcome{5, std::string(40000, 'm')}).manifest.size() == 40000U);
   BOOST_CHECK(sent(Seated{Revision{1}, DIGEST, DIGEST, 12, 3}).state == DIGEST);
-  BOOST_CHECK(sent(FetchState{PeerId{1}, Endpoint{"h", 1}, Revision{2}, DIGEST}).donor == PeerId{1});
+  BOOST_CHECK(sent(FetchState{PeerId{1}, Endpoint{"h", 1}, Revision{2}, DIGEST, VIEW.members}).relays == VIEW.members.list());
   BOOST_CHECK(sent(Fetched{Revision{2}, DIGEST}).revision == Revision{2});
   BOOST_CHECK(sent(FetchFailed{PeerId{1}, Revision{2}, ERROR}).error == ERROR);
   BOOST_TEST(sent(Heartbeat{1, 2}).moved_bytes == 2U);
@@ -65,7 +65,8 @@ BOOST_AUTO_TEST_CASE(messages_about_membership) {
   BOOST_CHECK(sent(Dismissed{ERROR}).cause == ERROR);
   BOOST_CHECK(sent(LaneRelayed{PeerId{1}, PeerId{2}}).through == PeerId{2});
   BOOST_TEST(sent(ReplicaLacks{"shards 0, 2"}).missing == "shards 0, 2");
-  BOOST_CHECK(sent(Coordinators{{{"h", 1}, {"::1", 65535}}}).addresses.back() == (Endpoint{"::1", 65535}));
+  BOOST_CHECK(sent(Coordinators{{Endpoint{"h", 1}, Addresses({{"::1", 65535}, {"g", 2}})}}).addresses.back() ==
+              Addresses({{"::1", 65535}, {"g", 2}}));
 }
 
 BOOST_AUTO_TEST_CASE(messages_about_outer_steps) {

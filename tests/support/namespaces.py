@@ -2,7 +2,10 @@
 
 import contextlib
 import os
+import pathlib
+import shutil
 import subprocess
+import sys
 
 # Of every machine, to the others.
 DEVICE = "wire"
@@ -20,6 +23,10 @@ def run(*words):
 
 def address(machine):
     return f"10.77.0.{machine + 1}"
+
+
+def address6(machine):
+    return f"fd77::{machine + 1}"
 
 
 def switch_name():
@@ -48,9 +55,74 @@ def inside(name, *words):
     return ["ip", "netns", "exec", name, *map(str, words)]
 
 
+def add_address(name, text):
+    run("ip", "-n", name, "address", "add", text, "dev", DEVICE)
+
+
+def swallow(name, host):
+    """What the machine sends to that address is lost from now on."""
+    run("ip", "-n", name, "neighbour", "replace", host, "lladdr", "02:00:00:00:00:00", "dev", DEVICE, "nud", "permanent")
+
+
+# What a firewall has under it; other ports are as if there was none, since they are those of answers, too.
+FIREWALLED = "7000-7999"
+
+
+def let_in_only(name, *ports):
+    """Of the ports FIREWALLED, these alone are open to others from now on; what is sent to another one is lost, and nobody is told."""
+    for family in ("-4", "-6"):
+        with contextlib.suppress(Failed):
+            while True:
+                run("ip", "-n", name, family, "rule", "del", "pref", 10)
+        with contextlib.suppress(Failed):
+            run("ip", "-n", name, family, "rule", "del", "pref", 20)
+        with contextlib.suppress(Failed):  # the kernel asks this table first, wherever a packet is from
+            run("ip", "-n", name, family, "rule", "add", "pref", 30, "lookup", "local")
+            run("ip", "-n", name, family, "rule", "del", "pref", 0)
+        for port in ports:
+            run("ip", "-n", name, family, "rule", "add", "pref", 10, "iif", DEVICE, "ipproto", "tcp", "dport", port, "lookup", "local")
+        run("ip", "-n", name, family, "rule", "add", "pref", 20, "iif", DEVICE, "ipproto", "tcp", "dport", FIREWALLED, "blackhole")
+
+
+def swallow_large_packets(machine, mtu):
+    """To and from that machine: what is larger is lost, and neither end is told. Both take their own device for as wide as ever."""
+    run("ip", "-n", switch_name(), "link", "set", f"port{machine}", "mtu", mtu)
+
+
+def send_single_packets(name):
+    """No device is handed more than one packet at a time: one that is left to be cut up later passes where a large one is lost."""
+    run("ip", "-n", name, "link", "set", DEVICE, "gso_max_segs", 1)
+
+
 @contextlib.contextmanager
-def machines(count):
-    """Names of `count` namespaces, each with DEVICE of address(its index) and a loopback of its own, and no way to anywhere else."""
+def known_as(name, host, address_of_host):
+    """The machine's /etc/hosts has this line, as `ip netns exec` mounts it."""
+    place = pathlib.Path("/etc/netns") / name
+    place.mkdir(parents=True)
+    try:
+        (place / "hosts").write_text(f"127.0.0.1 localhost\n::1 localhost\n{address_of_host} {host}\n")
+        yield name
+    finally:
+        shutil.rmtree(place)
+
+
+@contextlib.contextmanager
+def mapped_port(name, outside, inside_port):
+    """Who connects to the machine's port `outside` is led to its port `inside_port`, as by a router."""
+    program = pathlib.Path(__file__).with_name("port_map.py")
+    process = subprocess.Popen(inside(name, sys.executable, "-B", program, outside, inside_port), stdout=subprocess.PIPE)
+    try:
+        process.stdout.readline()  # it listens
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def machines(count, ipv6=False, wired=True, bridge=None):
+    """Names of `count` namespaces, each with DEVICE of address(its index), or with `ipv6` of address6 alone, and a loopback of its own, and no
+    way to anywhere else. `bridge` is the name and the address of a device that each has before it, as programs for containers make one."""
     names = [f"prime-{os.getpid()}-{index}" for index in range(count)]
     switch = switch_name()
     with contextlib.ExitStack() as undo:
@@ -62,10 +134,18 @@ def machines(count):
             run("ip", "-n", switch, "link", "add", island, "type", "bridge")
             run("ip", "-n", switch, "link", "set", island, "up")
         for index, name in enumerate(names):
+            if bridge:
+                run("ip", "-n", name, "link", "add", bridge[0], "type", "bridge")
+                run("ip", "-n", name, "address", "add", bridge[1], "dev", bridge[0])
+                run("ip", "-n", name, "link", "set", bridge[0], "up")
             run("ip", "-n", switch, "link", "add", f"port{index}", "type", "veth", "peer", "name", DEVICE, "netns", name)
             run("ip", "-n", switch, "link", "set", f"port{index}", "master", "island0", "up")
-            run("ip", "-n", name, "address", "add", f"{address(index)}/24", "dev", DEVICE)
-            run("ip", "-n", name, "link", "set", DEVICE, "up")
+            if ipv6:
+                run("ip", "-n", name, "address", "add", f"{address6(index)}/64", "dev", DEVICE, "nodad")
+            else:
+                run("ip", "-n", name, "address", "add", f"{address(index)}/24", "dev", DEVICE)
+            if wired:
+                run("ip", "-n", name, "link", "set", DEVICE, "up")
         yield names
 
 

@@ -118,12 +118,12 @@ BOOST_AUTO_TEST_CASE(a_lost_coordinator_is_dialed_once_at_a_time_and_less_and_le
 BOOST_AUTO_TEST_CASE(a_lost_coordinator_is_looked_for_wherever_it_said_that_the_run_may_be_served_and_no_more_than_that_is_believed) {
   Bench bench;
   bench.seat().begin();
-  bench.hear(Coordinators{std::vector<Endpoint>(MAX_COORDINATORS + 3, Endpoint{"a", 1})});
+  bench.hear(Coordinators{std::vector<Addresses>(MAX_COORDINATORS + 3, Endpoint{"a", 1})});
   bench.hear(Coordinators{{{"a", 1}, {"b", 2}}});
   bench.on(CoordinatorLost{"reset"});
   BOOST_CHECK(bench.effect<Redial>().value().others == (std::vector<Endpoint>{{"a", 1}, {"b", 2}}));
   bench.on(CoordinatorBack{});
-  bench.hear(Coordinators{std::vector<Endpoint>(MAX_COORDINATORS + 3, Endpoint{"a", 1})});
+  bench.hear(Coordinators{std::vector<Addresses>(MAX_COORDINATORS + 3, Endpoint{"a", 1})});
   bench.on(CoordinatorLost{"reset"});
   BOOST_TEST(bench.effect<Redial>().value().others.size() == MAX_COORDINATORS);
 }

@@ -17,8 +17,8 @@ namespace {
 Snapshot full() {
   Snapshot s;
   s.epoch = Epoch{7};
-  s.members = {{Member{PeerId{~0ULL}, "a \"name\"", {"::1", 65535}, 3}, 1, 2, true, OuterStep{4}, 640},
-               {Member{PeerId{2}, "b", {"host", 1}, 4}, 3, 4, false, 0}};
+  s.members = {{Member{PeerId{~0ULL}, "a \"name\"", Addresses({{"::1", 65535}, {"other", 1}}), 3}, 1, 2, true, OuterStep{4}, 640},
+               {Member{PeerId{2}, "b", Endpoint{"host", 1}, 4}, 3, 4, false, 0}};
   s.next_ordinal = 5;
   s.phase = Phase::Over;
   s.paused_for = 6;

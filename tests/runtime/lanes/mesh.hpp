@@ -137,12 +137,12 @@ class Mesh {
 
   std::shared_ptr<net::Relay> relay_of(std::size_t rank) {
     return std::make_shared<net::Relay>(
-        [this, rank](PeerId id) -> std::optional<Endpoint> {
+        [this, rank](PeerId id) -> std::optional<Addresses> {
           const auto found = peers_[rank].engine->member(id);
           if (!found) return std::nullopt;
-          return reaches(rank, id.value - 1) ? found->lanes : Endpoint{"127.0.0.1", 1};  // nobody listens there
+          return reaches(rank, id.value - 1) ? found->lanes : Addresses{Endpoint{"127.0.0.1", 1}};  // nobody listens there
         },
-        [](int fd) { (void)apply_link_options(fd); });
+        [this, rank](PeerId id) { return peers_[rank].engine->is_gone(id); }, [](int fd) { (void)apply_link_options(fd); });
   }
 
   void add(std::size_t rank, std::uint32_t streams) {
@@ -179,7 +179,7 @@ class Mesh {
     };
     options.dial_through = [this, rank](const Member& through, const Member& to, Duration limit) -> Result<net::ChannelPtr> {
       if (!reaches(rank, through.id.value - 1)) return fail(ErrorName::RunUnreachable, "the test says so");
-      return net::dial_through(through.lanes, through.id, *peers_[rank].credentials, to.id, limit, transport_);
+      return net::dial_through(through.lanes, through.id, net::Protocol::Lane, *peers_[rank].credentials, to.id, limit, transport_);
     };
     options.on_way = [this, rank](PeerId to, PeerId through) {
       const std::lock_guard lock(mutex_);

@@ -31,7 +31,7 @@ int be_peer(const Invite& invite, std::uint64_t number) {
   caf::actor_system system(config);
   BaspTransport transport(system);
   const auto own = Credentials::make(invite.key, invite.run, {Role::Peer, PeerId{number}});
-  const auto server = transport.remote_actor<ServerActor>(*own, invite.address, PATIENCE);
+  const auto server = transport.remote_actor<ServerActor>(*own, invite.addresses, PATIENCE);
   if (!server) {
     std::cout << to_string(server.error()) << std::endl;
     return 1;

@@ -104,10 +104,10 @@ class Coordinator {
     server_ = system_.spawn<Server>(incarnation, board);
     transport_.publish(server_);
     auto own = Credentials::make(invite.key, invite.run, {Role::Coordinator, PeerId{incarnation}});
-    auto opened =
-        Acceptor::open({.listen = invite.address}, std::move(*own), [this](Protocol protocol, ChannelPtr channel, const std::string&) {
-          if (protocol == Protocol::Control) transport_.accept(std::move(channel));
-        });
+    auto opened = Acceptor::open({.listen = invite.addresses.list.front()}, std::move(*own),
+                                 [this](Protocol protocol, ChannelPtr channel, const std::string&) {
+                                   if (protocol == Protocol::Control) transport_.accept(std::move(channel));
+                                 });
     if (opened) acceptor = std::move(*opened);
   }
   ~Coordinator() {

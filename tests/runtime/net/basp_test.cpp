@@ -91,7 +91,7 @@ struct Home {
   Coordinator coordinator{invite, 77};
   Home() {
     BOOST_REQUIRE(coordinator.acceptor);
-    invite.address = coordinator.acceptor->address();
+    invite.addresses = coordinator.acceptor->address();
   }
   [[nodiscard]] Process peer(std::uint64_t number) const {
     Process process("peer", format_invite(invite), number);
@@ -128,10 +128,10 @@ BOOST_AUTO_TEST_CASE(deaths_and_bad_guests_cost_no_healthy_peer_its_connection) 
   std::vector<Guest> mute;
   const auto stranger = credentials(RunKey::generate(), PeerId{600});
   for (int round = 0; round < 100; ++round) {
-    mute.emplace_back(home.invite.address.port);
+    mute.emplace_back(home.invite.addresses.list.front().port);
     if (round % 4 == 0) mute.back().say(half_a_client_hello());
     if (round % 4 == 1) mute.back().say("garbage");
-    BOOST_TEST(!dial(home.invite.address, Protocol::Control, stranger, Expectation::coordinator(), PATIENCE).has_value());
+    BOOST_TEST(!dial(home.invite.addresses, Protocol::Control, stranger, Expectation::coordinator(), PATIENCE).has_value());
   }
   for (std::uint64_t number = 100; number < 115; ++number) {
     Process victim = home.peer(number);
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(starting_and_ending_a_hundred_times_is_clean) {
   for (int life = 0; life < 100; ++life) {
     const Home home;
     Visitor visitor(home.invite.key);
-    const auto server = visitor.transport.remote_actor<ServerActor>(visitor.own, home.invite.address, PATIENCE);
+    const auto server = visitor.transport.remote_actor<ServerActor>(visitor.own, home.invite.addresses, PATIENCE);
     BOOST_REQUIRE(server);
     BOOST_TEST((visitor.greet(*server) == 77U));
   }
@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(a_connection_that_a_tick_closes_before_it_began_leaves_noth
     BaspTransport transport{system};
     // While its thread sleeps, the request to connect and the tick gather, and are done in one round.
     system.middleman().backend().post([] { std::this_thread::sleep_for(25ms); });
-    static_cast<void>(transport.remote_actor<ServerActor>(credentials(home.invite.key, PeerId{2}), home.invite.address, PATIENCE));
+    static_cast<void>(transport.remote_actor<ServerActor>(credentials(home.invite.key, PeerId{2}), home.invite.addresses, PATIENCE));
   }
   // The other end hears of the last ones' ends in its own time.
   const auto patience = monotonic_now() + PATIENCE;
@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(a_restarted_coordinator_is_never_mistaken_for_the_dead_one)
     Process coordinator("coordinator", format_invite(invite), life);
     const std::string said = coordinator.line();
     BOOST_REQUIRE_MESSAGE(said.starts_with("ready "), said);
-    const auto server = visitor.transport.remote_actor<ServerActor>(visitor.own, invite.address, PATIENCE);
+    const auto server = visitor.transport.remote_actor<ServerActor>(visitor.own, invite.addresses, PATIENCE);
     BOOST_REQUIRE_MESSAGE(server.has_value(), (server ? std::string() : to_string(server.error())));
     BOOST_TEST((visitor.greet(*server) == life));
     coordinator.kill();
@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(a_restarted_coordinator_is_never_mistaken_for_the_dead_one)
 BOOST_AUTO_TEST_CASE(megabytes_cross_without_a_wrong_byte) {
   const Home home;
   Visitor visitor(home.invite.key);
-  const auto server = visitor.transport.remote_actor<ServerActor>(visitor.own, home.invite.address, PATIENCE);
+  const auto server = visitor.transport.remote_actor<ServerActor>(visitor.own, home.invite.addresses, PATIENCE);
   BOOST_REQUIRE(server);
   Blob sent(4 * MIB);
   for (std::size_t at = 0; at < sent.size(); ++at) sent[at] = static_cast<std::uint8_t>((at * 2654435761U) >> 11);
@@ -239,11 +239,11 @@ BOOST_AUTO_TEST_CASE(megabytes_cross_without_a_wrong_byte) {
 BOOST_AUTO_TEST_CASE(failures_to_connect_have_names) {
   const Home home;
   Visitor visitor(home.invite.key);
-  const auto other_interface = visitor.transport.remote_actor<OtherActor>(visitor.own, home.invite.address, PATIENCE);
+  const auto other_interface = visitor.transport.remote_actor<OtherActor>(visitor.own, home.invite.addresses, PATIENCE);
   BOOST_REQUIRE(!other_interface);
   BOOST_TEST((other_interface.error().name == ErrorName::ProtocolViolation));
   const auto wrong_key =
-      visitor.transport.remote_actor<ServerActor>(credentials(RunKey::generate(), PeerId{1}), home.invite.address, PATIENCE);
+      visitor.transport.remote_actor<ServerActor>(credentials(RunKey::generate(), PeerId{1}), home.invite.addresses, PATIENCE);
   BOOST_REQUIRE(!wrong_key);
   BOOST_TEST((wrong_key.error().name == ErrorName::KeyRefused));
   // The acceptor of a peer takes the connection, but nothing speaks BASP behind it.

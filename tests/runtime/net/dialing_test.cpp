@@ -110,6 +110,37 @@ BOOST_AUTO_TEST_CASE(names_and_ipv6_are_dialed_as_well) {
   BOOST_TEST(dial(sixth.address(), Protocol::Lane, guest_credentials(), Expectation::peer(HOST_ID), PATIENCE).has_value());
 }
 
+BOOST_AUTO_TEST_CASE(of_several_addresses_the_one_where_the_right_one_answers_is_taken_and_remembered) {
+  Host host(credentials(KEY, HOST_ID));
+  Host stranger(credentials(RunKey::generate(), HOST_ID));
+  Host other(credentials(KEY, PeerId{9}));
+  const Mute mute;  // takes connections, and says nothing
+  const Addresses all({{"127.0.0.1", 1}, stranger.address(), mute.address(), other.address(), host.address()});
+  AddressMemory memory;
+  auto dialed = dial(all, Protocol::Lane, guest_credentials(), Expectation::peer(HOST_ID), PATIENCE, Transport::Tls, &memory);
+  BOOST_REQUIRE(dialed);
+  BOOST_TEST(((*dialed)->peer() == HOST_ID));
+  BOOST_TEST(memory.order(all).list.front().port == host.address().port);
+  BOOST_TEST(host->counters().accepted == 1U, "it was dialed once");
+  auto arrival = host.take();
+  BOOST_TEST(carries(**dialed, *arrival.channel));
+  dialed->reset();
+  const auto refused = stranger->counters().refused;
+  BOOST_TEST(dial(all, Protocol::Lane, guest_credentials(), Expectation::peer(HOST_ID), PATIENCE, Transport::Tls, &memory).has_value());
+  BOOST_TEST(stranger->counters().refused == refused, "what led there before is tried first, and alone");
+}
+
+BOOST_AUTO_TEST_CASE(where_none_leads_there_each_address_is_named_with_what_became_of_it) {
+  Host stranger(credentials(RunKey::generate(), HOST_ID));
+  const Addresses all({{"127.0.0.1", 1}, stranger.address(), {"no-such-host.invalid", 5}});
+  const auto dialed = dial(all, Protocol::Lane, guest_credentials(), Expectation::peer(HOST_ID), PATIENCE);
+  check_error(dialed, ErrorName::KeyRefused, "127.0.0.1:1: connection refused");  // somebody's answer says more than silence
+  for (const auto& part : {format_endpoint(stranger.address()), std::string{"no-such-host.invalid:5: "}})
+    BOOST_TEST(dialed.error().detail.find(part) != std::string::npos, dialed.error().detail);
+  check_error(dial(Addresses{}, Protocol::Lane, guest_credentials(), Expectation::peer(HOST_ID), PATIENCE), ErrorName::RunUnreachable,
+              "has told no address");
+}
+
 BOOST_AUTO_TEST_CASE(another_run_key_is_refused_by_name_at_both_ends) {
   Host host(credentials(KEY, HOST_ID));
   const auto stranger = credentials(RunKey::generate(), GUEST_ID);
@@ -175,7 +206,7 @@ BOOST_AUTO_TEST_CASE(an_address_where_nobody_listens_is_unreachable) {
   }
   check_error(dial(gone, Protocol::Lane, guest_credentials(), Expectation::peer(HOST_ID), PATIENCE), ErrorName::RunUnreachable,
               format_endpoint(gone) + ": connection refused");
-  check_error(dial({"no-such-host.invalid", 1}, Protocol::Lane, guest_credentials(), Expectation::peer(HOST_ID), 5s),
+  check_error(dial(Endpoint{"no-such-host.invalid", 1}, Protocol::Lane, guest_credentials(), Expectation::peer(HOST_ID), 5s),
               ErrorName::RunUnreachable, "no-such-host.invalid");
 }
 
@@ -191,7 +222,7 @@ BOOST_AUTO_TEST_CASE(a_mute_address_costs_its_deadline_and_no_descriptor) {
   const auto own = guest_credentials();
   const std::size_t before = open_descriptors();
   for (int round = 0; round < 20; ++round)
-    check_error(dial({"127.0.0.1", ntohs(where.sin_port)}, Protocol::Lane, own, Expectation::peer(HOST_ID), 20ms),
+    check_error(dial(Endpoint{"127.0.0.1", ntohs(where.sin_port)}, Protocol::Lane, own, Expectation::peer(HOST_ID), 20ms),
                 ErrorName::RunUnreachable, "no answer in time");
   BOOST_TEST(open_descriptors() == before);
   ::close(mute);

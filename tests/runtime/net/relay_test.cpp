@@ -3,6 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <map>
+#include <set>
 
 #include "tests/runtime/net/support.hpp"
 
@@ -28,21 +29,28 @@ struct Three {
     options.relay = [this](ChannelPtr asker, PeerId whom) { relay.serve(std::move(asker), whom); };
     middle.emplace(credentials(KEY, MIDDLE), options);
   }
-  Result<ChannelPtr> dial(Transport transport = Transport::Tls, const Credentials& own = credentials(KEY, ASKER), PeerId whom = TARGET) {
-    return dial_through(middle->address(), MIDDLE, own, whom, PATIENCE, transport);
+  Result<ChannelPtr> dial(Transport transport = Transport::Tls, const Credentials& own = credentials(KEY, ASKER), PeerId whom = TARGET,
+                          Protocol protocol = Protocol::Lane) {
+    return dial_through(middle->address(), MIDDLE, protocol, own, whom, PATIENCE, transport);
   }
   void forget(PeerId peer) {
     const std::lock_guard lock(mutex);
     members.erase(peer);
+    gone.insert(peer);
   }
 
   Host target;
   std::mutex mutex;
   std::map<PeerId, Endpoint> members;
-  Relay relay{[this](PeerId peer) -> std::optional<Endpoint> {
+  std::set<PeerId> gone;
+  Relay relay{[this](PeerId peer) -> std::optional<Addresses> {
                 const std::lock_guard lock(mutex);
                 const auto found = members.find(peer);
-                return found == members.end() ? std::nullopt : std::optional{found->second};
+                return found == members.end() ? std::nullopt : std::optional<Addresses>{found->second};
+              },
+              [this](PeerId peer) {
+                const std::lock_guard lock(mutex);
+                return gone.contains(peer);
               },
               [](int) {}};
   std::optional<Host> middle;  ///< before what it calls goes
@@ -92,11 +100,22 @@ BOOST_AUTO_TEST_CASE(strangers_are_not_passed_on) {
   BOOST_TEST(three.target->counters().accepted + three.target->counters().refused == 0U, "nobody was led there");
 }
 
-BOOST_AUTO_TEST_CASE(only_members_are_passed_on_and_only_to_members) {
+BOOST_AUTO_TEST_CASE(who_is_a_member_no_more_is_not_passed_on_and_nobody_to_who_is_none) {
   Three three;
+  three.forget(OTHER);
   check_error(three.dial(Transport::Tls, credentials(KEY, OTHER)), ErrorName::RunUnreachable, "does not know both as members");
   check_error(three.dial(Transport::Tls, credentials(KEY, ASKER), OTHER), ErrorName::RunUnreachable, "does not know both as members");
   BOOST_TEST(three.target->counters().accepted + three.target->counters().refused == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_joiner_that_fetches_the_state_is_passed_on) {
+  Three three;
+  auto dialed = three.dial(Transport::Tls, credentials(KEY, OTHER), TARGET, Protocol::State);
+  BOOST_REQUIRE(dialed);
+  auto arrival = three.target.take();
+  BOOST_TEST((arrival.protocol == Protocol::State));
+  BOOST_TEST((arrival.channel->peer() == OTHER));
+  BOOST_TEST(carries(**dialed, *arrival.channel));
 }
 
 BOOST_AUTO_TEST_CASE(a_lane_ends_when_one_of_both_is_no_member_any_more) {
@@ -136,7 +155,7 @@ BOOST_AUTO_TEST_CASE(who_cannot_reach_the_target_says_so) {
 BOOST_AUTO_TEST_CASE(a_peer_that_relays_nothing_says_so) {
   for (const bool plain : {false, true}) {
     Host host(credentials(KEY, MIDDLE), {.allow_plain = plain});
-    BOOST_TEST(!dial_through(host.address(), MIDDLE, credentials(KEY, ASKER), TARGET, PATIENCE).has_value());
+    BOOST_TEST(!dial_through(host.address(), MIDDLE, Protocol::Lane, credentials(KEY, ASKER), TARGET, PATIENCE).has_value());
     BOOST_TEST(host->counters().accepted == 0U);
   }
 }

@@ -74,6 +74,28 @@ class Host {
   std::unique_ptr<Acceptor> acceptor_;  ///< last: its thread uses all of the above
 };
 
+/// Takes connections, and never says a word.
+class Mute {
+ public:
+  Mute() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in where{};
+    where.sin_family = AF_INET;
+    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof where;
+    BOOST_REQUIRE(::bind(fd_, reinterpret_cast<const sockaddr*>(&where), size) == 0 && ::listen(fd_, 16) == 0);
+    BOOST_REQUIRE(::getsockname(fd_, reinterpret_cast<sockaddr*>(&where), &size) == 0);
+    address_ = {"127.0.0.1", ntohs(where.sin_port)};
+  }
+  Mute(const Mute&) = delete;
+  Mute& operator=(const Mute&) = delete;
+  ~Mute() { ::close(fd_); }
+  [[nodiscard]] const Endpoint& address() const { return address_; }
+
+ private:
+  int fd_;
+  Endpoint address_;
+};
+
 /// A blocking TCP client that speaks no protocol of ours.
 class Guest {
  public:
