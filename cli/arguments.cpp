@@ -188,10 +188,22 @@ class Table {
         .add_option("--listen", standby_.listen,
                     "address that the peers then find it at [any free port; this machine only, unless the run is elsewhere]")
         ->type_name("HOST:PORT");
+    standby.add_option("--set", standby_.overrides, "a key of the local half, such as local.etcd.authority=/etc/etcd/ca.pem")
+        ->type_name("KEY=VALUE")
+        ->allow_extra_args(false);
     standby.add_flag("-d,--detach", standby_.detach, "return when it stands by; it goes on in the background");
     standby.footer(
         "SIGINT and SIGTERM end it while it stands by, and the run when it leads it; `primectl status` says which, and\n"
         "`primectl down` does the same.");
+
+    auto& doctor = add("doctor", "examine this machine, and the way from it to a run", "Start", doctor_);
+    doctor.add_option("INVITE", doctor_.invite, "of the run; absent: this machine alone");
+    doctor.add_option("--set", doctor_.overrides, "a key of `local.network` that a peer here would have")
+        ->type_name("KEY=VALUE")
+        ->allow_extra_args(false);
+    doctor.footer(
+        "With an invite the run's coordinator looks back: at the addresses that a peer here would tell, at the clocks, at packets of full\n"
+        "size. Exits with 5 when something is found that would stop a run.");
 
     auto& leave = add("leave", "let peers of this machine leave a run; the others see `left`", "Start", leave_);
     leave.add_option("PEER", leave_.peer, "name or id, or a unique prefix; absent: all peers that run here")->check(NAMED);
@@ -396,6 +408,7 @@ class Table {
   std::optional<Arguments> chosen_;
   UpArguments up_;
   JoinArguments join_;
+  DoctorArguments doctor_;
   StandbyArguments standby_;
   StatusArguments status_;
   LogsArguments logs_;

@@ -53,6 +53,7 @@ struct StandbyArguments {
   CommonArguments common;
   std::string invite;  ///< empty: $PRIMECTL_INVITE
   std::vector<std::string> etcd;
+  std::vector<std::string> overrides;
   std::string listen;  ///< empty: what the run needs
   bool detach = false;
 };
@@ -91,6 +92,12 @@ struct RemoveArguments {
 struct ValidateArguments {
   CommonArguments common;
   std::vector<std::string> files;
+  std::vector<std::string> overrides;
+};
+
+struct DoctorArguments {
+  CommonArguments common;
+  std::string invite;  ///< empty: this machine alone
   std::vector<std::string> overrides;
 };
 
@@ -185,9 +192,10 @@ struct AgentArguments {
   int ready_descriptor = -1;
 };
 
-using Arguments = std::variant<UpArguments, JoinArguments, StandbyArguments, StatusArguments, LogsArguments, LeaveArguments, DownArguments,
-                               RemoveArguments, ValidateArguments, VersionArguments, ExplainArguments, BenchArguments, SimulateArguments,
-                               CommitmentArguments, GenerateArguments, VerifyArguments, CoordinatorArguments, AgentArguments>;
+using Arguments =
+    std::variant<UpArguments, JoinArguments, StandbyArguments, DoctorArguments, StatusArguments, LogsArguments, LeaveArguments,
+                 DownArguments, RemoveArguments, ValidateArguments, VersionArguments, ExplainArguments, BenchArguments, SimulateArguments,
+                 CommitmentArguments, GenerateArguments, VerifyArguments, CoordinatorArguments, AgentArguments>;
 
 /// A command line that asks for a text instead of a command (`--help`).
 struct HelpText {

@@ -12,6 +12,7 @@
 #include "cli/terminal.hpp"
 #include "runtime/launch/start_run.hpp"
 #include "runtime/launch/stop_processes.hpp"
+#include "runtime/manifest/load.hpp"
 #include "runtime/manifest/text_rules.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/status_json.hpp"
@@ -19,12 +20,23 @@
 namespace prime::cli {
 namespace {
 
+/// Of the local half alone: the rest is the run's.
+Result<manifest::Local> local_of(const StandbyArguments& arguments) {
+  for (const auto& text : arguments.overrides)
+    if (!text.starts_with("local."))
+      return fail(ErrorName::Usage, "`--set " + text + "`: a standby sets only keys of `local`; the rest comes from the run");
+  auto loaded = manifest::parse_manifest("version: 1\nrun: standby\n", "the defaults", arguments.overrides);
+  if (!loaded) return fail(manifest::first_error(loaded).name, manifest::render(loaded));
+  return std::move(loaded.manifest->local);
+}
+
 Result<launch::StandbyRequest> request_of(const StandbyArguments& arguments) {
   PRIME_TRY(auto given, given_invite(arguments.invite));
   for (const auto& url : arguments.etcd)
     if (!manifest::is_url(url))
       return fail(ErrorName::Usage, "`--etcd " + url + "`: it must be " + std::string{manifest::URL_RULE.expected});
-  launch::StandbyRequest request{own_program(), {}, std::move(given.text), arguments.etcd, {}, -1};
+  PRIME_TRY(auto local, local_of(arguments));
+  launch::StandbyRequest request{own_program(), {}, std::move(given.text), arguments.etcd, std::move(local), {}, -1};
   if (!arguments.listen.empty()) {
     PRIME_TRY(request.listen, net::parse_endpoint(arguments.listen));
   }

@@ -244,7 +244,10 @@ class Agent {
                     [this](const std::vector<Addresses>& others) { redial(others); },
                     [this](const peer::SaveState& order) { host_->save(order); },
                     [this] { end_->release(); },
-                    [this](const peer::State& state) { at_fault_point(state); },
+                    [this](const peer::State& state) {
+                      learn_members(state);
+                      at_fault_point(state);
+                    },
                     reason_log("peer")};
     // It begins with its first message, when what it causes to be reported finds its handle here.
     shell_ = system.spawn<PeerActorImpl, caf::lazy_init>(options, ports);
@@ -319,6 +322,13 @@ class Agent {
     supervisor_ = SupervisorActor{};
   }
 
+  /// Who enters a step that it does not train in may be asked to pass something on before it reduces.
+  void learn_members(const peer::State& state) {
+    if (!state.begin || state.begin->view.epoch == learnt_) return;
+    learnt_ = state.begin->view.epoch;
+    engine_->know(state.begin->view);
+  }
+
   void at_fault_point(const peer::State& state) {
     const auto trainer = [this] { return host_->trainer_pid(); };
     const auto step = state.begin ? state.begin->step.value : 0;
@@ -345,6 +355,7 @@ class Agent {
   std::mutex terms_mutex_;
   ReduceTerms terms_;  ///< guarded by terms_mutex_
   std::atomic<std::uint64_t> step_{0};
+  Epoch learnt_{};  ///< the last view of a step that the engine was told; the peer actor's own
   net::AddressMemory ways_;
   std::optional<net::Credentials> credentials_;
   std::unique_ptr<PeerHost> host_;

@@ -23,6 +23,7 @@
 #include "runtime/manifest/canonical.hpp"
 #include "runtime/net/acceptor.hpp"
 #include "runtime/net/basp_transport.hpp"
+#include "runtime/net/probe.hpp"
 #include "runtime/net/reachable.hpp"
 #include "runtime/store/journal.hpp"
 #include "runtime/telemetry/event_json.hpp"
@@ -168,7 +169,8 @@ class FrontDoor {
     const auto listening = net::listening_for(options.listen);
     net::AcceptorOptions acceptor_options;
     acceptor_options.listen = listening.at;
-    const auto knock = [raw = self.get()](net::Protocol protocol, net::ChannelPtr channel, const std::string&) {
+    const auto knock = [raw = self.get()](net::Protocol protocol, net::ChannelPtr channel, const std::string& host) {
+      if (protocol == net::Protocol::Probe) return raw->probes_.serve(std::move(channel), host);
       if (protocol == net::Protocol::Control) raw->admit(std::move(channel));  // a coordinator has no lanes
     };
     PRIME_TRY(self->acceptor_, net::Acceptor::open(acceptor_options, credentials, knock));
@@ -193,6 +195,7 @@ class FrontDoor {
   }
 
   ServedAt served_;
+  net::ProbeServer probes_;
   const Leadership* leadership_ = nullptr;  ///< written before transport_, and read after it
   std::atomic<net::BaspTransport*> transport_{nullptr};
   std::unique_ptr<net::Acceptor> acceptor_;  ///< last: its thread uses what is above
@@ -286,7 +289,8 @@ Result<void> serve(const CoordinatorOptions& options, const std::function<void(c
       end.end(cause);
     };
     const auto refused = [&journal](const Error& cause) { end_untold(cause, journal); };
-    PRIME_TRY(leadership, Leadership::enter({standby.etcd, options.run, standby.lease, address, path}, {lost, refused}));
+    PRIME_TRY(auto access, etcd::access_of(standby.etcd, options.manifest.local.etcd));
+    PRIME_TRY(leadership, Leadership::enter({std::move(access), options.run, standby.lease, address, path}, {lost, refused}));
     PRIME_CHECK(stand_by(*leadership, address, turn, journal, announce));
     journal.append(events::Leading{address});
   }

@@ -16,6 +16,24 @@ lease::CampaignAnswered answered(Result<std::optional<etcd::Leader>> outcome) {
   return {lease::Leader{std::move((*outcome)->address), (*outcome)->lease}};
 }
 
+constexpr Duration ANOTHER_TRY_AFTER = 250ms;
+
+/// Whoever starts this process waits 30 s for it.
+constexpr Duration START_PATIENCE = 20s;
+
+/// Before this process leads a call that fails is repeated, as a decision is: an etcd may be slow to answer first, or start at the same
+/// time. What etcd refuses is not asked again.
+template <class Call>
+auto patiently(etcd::RunStore& store, const Call& call) {
+  const auto until = monotonic_now() + START_PATIENCE;
+  for (;;) {
+    auto outcome = call();
+    const bool may_change = !outcome && outcome.error().name == ErrorName::StandbyStoreFailed && !store.refused();
+    if (!may_change || monotonic_now() + ANOTHER_TRY_AFTER >= until) return outcome;
+    std::this_thread::sleep_for(ANOTHER_TRY_AFTER);
+  }
+}
+
 }  // namespace
 
 Leadership::Leadership(LeadershipOptions options, LeadershipPorts ports)
@@ -28,7 +46,7 @@ Leadership::Leadership(LeadershipOptions options, LeadershipPorts ports)
 Result<std::unique_ptr<Leadership>> Leadership::enter(LeadershipOptions options, LeadershipPorts ports) {
   std::unique_ptr<Leadership> self{new Leadership{std::move(options), std::move(ports)}};
   self->state_ = lease::initial({self->options_.lease, self->options_.address}, monotonic_now());
-  PRIME_TRY(self->lease_, self->store_.enter(self->options_.address, self->options_.lease));
+  PRIME_TRY(self->lease_, patiently(self->store_, [&] { return self->store_.enter(self->options_.address, self->options_.lease); }));
   self->renewing_ = std::jthread([raw = self.get()] { raw->run(lease::Entered{}); });
   return self;
 }
@@ -127,10 +145,10 @@ Result<std::optional<lease::Leader>> Leadership::campaign() {
 }
 
 Result<std::optional<coordinator::Snapshot>> Leadership::take_over(const std::string& plan, bool founded) {
-  if (!founded) PRIME_CHECK(store_.keep_plan(lease_, plan));
-  PRIME_TRY(const auto known, store_.plan());
+  if (!founded) PRIME_CHECK(patiently(store_, [&] { return store_.keep_plan(lease_, plan); }));
+  PRIME_TRY(const auto known, patiently(store_, [&] { return store_.plan(); }));
   if (!known) return fail(ErrorName::StandbyStoreFailed, "etcd has lost what this run decided: it has nothing of " + options_.run);
-  PRIME_TRY(const auto text, store_.decisions());
+  PRIME_TRY(const auto text, patiently(store_, [&] { return store_.decisions(); }));
   store_.limit_calls(lease::call_limit(options_.lease));
   if (!text) {
     PRIME_TRY(const auto here, file_.read());

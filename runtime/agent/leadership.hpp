@@ -22,7 +22,7 @@
 namespace prime {
 
 struct LeadershipOptions {
-  std::vector<std::string> etcd;
+  etcd::Access etcd;
   std::string run;
   Duration lease{};
   std::string address;  ///< where this process serves the run when it leads

@@ -1,6 +1,7 @@
 #include "runtime/etcd/client.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <curl/curl.h>
 #include <nlohmann/json.hpp>
@@ -92,10 +93,25 @@ Error store_error(std::string detail) { return Error{ErrorName::StandbyStoreFail
 
 }  // namespace
 
+/// What etcd says, in our words where it can be helped. Another try would hear the same.
+struct Refusal {
+  std::string_view said;
+  std::string_view advice;
+};
+constexpr std::array REFUSALS{
+    Refusal{"database space exceeded", "it is full: compact and defragment it, then `etcdctl alarm disarm` (docs/ARCHITECTURE.md)"},
+    Refusal{"permission denied", "this user may not read and write below /prime/: grant it a role that may"},
+    Refusal{"authentication failed", "user or password is wrong: `local.etcd.user`, `local.etcd.password_file`"},
+    Refusal{"user name is empty", "it wants a user: `local.etcd.user`, `local.etcd.password_file`"},
+    Refusal{"invalid user name", "user or password is wrong: `local.etcd.user`, `local.etcd.password_file`"},
+};
+/// A token that etcd no longer knows, after a restart of it or some minutes.
+constexpr std::string_view OLD_TOKEN = "invalid auth token";
+
 /// One handle of libcurl, which keeps its connections open from call to call.
 class Client::Connection {
  public:
-  Connection() : curl_(curl_easy_init()), headers_(curl_slist_append(nullptr, "Content-Type: application/json")) {}
+  explicit Connection(Access access) : access_(std::move(access)), curl_(curl_easy_init()) { set_headers(); }
   ~Connection() {
     curl_slist_free_all(headers_);
     curl_easy_cleanup(curl_);
@@ -103,8 +119,63 @@ class Client::Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  /// The answer to a POST; the error's detail begins with `url`'s endpoint.
+  /// The answer to a POST; the error's detail begins with `url`'s endpoint. Who has a user proves it first, and again where etcd has
+  /// forgotten it.
   Result<json> post(const std::string& endpoint, const char* method, const std::string& body, Duration limit) {
+    const auto until = monotonic_now() + limit;
+    if (!access_.user.empty() && token_.empty()) PRIME_CHECK(prove_user(endpoint, limit));
+    auto answer = post_once(endpoint, method, body, until - monotonic_now());
+    if (answer || access_.user.empty() || answer.error().detail.find(OLD_TOKEN) == std::string::npos) return answer;
+    PRIME_CHECK(prove_user(endpoint, until - monotonic_now()));
+    return post_once(endpoint, method, body, until - monotonic_now());
+  }
+  /// Whether the last answer was a refusal that would be repeated.
+  [[nodiscard]] bool refused() const { return refused_; }
+
+ private:
+  void set_headers() {
+    curl_slist_free_all(headers_);
+    headers_ = curl_slist_append(nullptr, "Content-Type: application/json");
+    if (!token_.empty()) headers_ = curl_slist_append(headers_, ("Authorization: " + token_).c_str());
+  }
+
+  Result<void> prove_user(const std::string& endpoint, Duration limit) {
+    token_.clear();
+    set_headers();
+    const json request{{"name", access_.user}, {"password", access_.password}};
+    PRIME_TRY(const auto answer,
+              post_once(endpoint, "/v3/auth/authenticate", request.dump(-1, ' ', false, json::error_handler_t::replace), limit));
+    const auto token = answer.find("token");
+    if (token == answer.end() || !token->is_string()) return fail(store_error(endpoint + ": it gives user " + access_.user + " no token"));
+    token_ = token->get<std::string>();
+    set_headers();
+    return {};
+  }
+
+  Error refusal(const std::string& endpoint, const std::string& said) {
+    for (const auto& each : REFUSALS)
+      if (said.find(each.said) != std::string::npos) {
+        refused_ = true;
+        return store_error(endpoint + ": " + said + "; " + std::string{each.advice});
+      }
+    return store_error(endpoint + ": " + said);
+  }
+
+  /// Of a connection that TLS did not let come about.
+  Error unsafe(const std::string& endpoint, CURLcode code) {
+    std::string_view advice;
+    if (code == CURLE_PEER_FAILED_VERIFICATION) advice = "; `local.etcd.authority` names the CA of its certificate";
+    if (code == CURLE_SSL_CERTPROBLEM || said_.find("certificate required") != std::string::npos ||
+        said_.find("bad certificate") != std::string::npos)
+      advice = "; it wants another certificate of this machine: `local.etcd.certificate` and `local.etcd.key`";
+    if (code == CURLE_SSL_CACERT_BADFILE) advice = "; `local.etcd.authority` is no PEM file of certificates";
+    refused_ = !advice.empty();
+    const std::string_view why = said_.empty() ? std::string_view{curl_easy_strerror(code)} : said_;
+    return store_error(endpoint + ": " + std::string{why} + std::string{advice});
+  }
+
+  Result<json> post_once(const std::string& endpoint, const char* method, const std::string& body, Duration limit) {
+    refused_ = false;
     if (curl_ == nullptr) return fail(store_error("libcurl has no memory left"));
     const auto url = endpoint + method;
     std::string answer;
@@ -119,22 +190,30 @@ class Client::Connection {
     curl_easy_setopt(curl_, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl_, CURLOPT_NOPROXY, "*");  // a proxy for the web is no way to a store
     curl_easy_setopt(curl_, CURLOPT_PROTOCOLS_STR, "http,https");
+    const auto file = [&](CURLoption option, const std::string& path) {
+      if (!path.empty()) curl_easy_setopt(curl_, option, path.c_str());
+    };
+    file(CURLOPT_CAINFO, access_.authority);
+    file(CURLOPT_SSLCERT, access_.certificate);
+    file(CURLOPT_SSLKEY, access_.key);
+    std::array<char, CURL_ERROR_SIZE> said{};
+    curl_easy_setopt(curl_, CURLOPT_ERRORBUFFER, said.data());
     const auto done = curl_easy_perform(curl_);
+    curl_easy_setopt(curl_, CURLOPT_ERRORBUFFER, nullptr);
+    said_ = said.data();
     if (done == CURLE_WRITE_ERROR)
       return fail(store_error(endpoint + ": an answer of more than " + std::to_string(ANSWER_BYTES_MAX) + " bytes"));
-    if (done != CURLE_OK) return fail(store_error(endpoint + ": " + curl_easy_strerror(done)));
+    if (done != CURLE_OK) return fail(unsafe(endpoint, done));
     long status = 0;
     curl_easy_getinfo(curl_, CURLINFO_RESPONSE_CODE, &status);
     auto object = json::parse(answer, nullptr, false);
     if (!object.is_object()) return fail(store_error(endpoint + ": it answers as no etcd does, with status " + std::to_string(status)));
-    const auto said = object.find("error");
-    const bool says_why = said != object.end() && said->is_string();
-    if (status != 200)
-      return fail(store_error(endpoint + ": " + (says_why ? said->get<std::string>() : "status " + std::to_string(status))));
+    const auto why = object.find("error");
+    const bool says_why = why != object.end() && why->is_string();
+    if (status != 200) return fail(refusal(endpoint, says_why ? why->get<std::string>() : "status " + std::to_string(status)));
     return object;
   }
 
- private:
   static std::size_t take(const char* bytes, std::size_t size, std::size_t count, void* into) {
     auto& answer = *static_cast<std::string*>(into);
     if (answer.size() + size * count > ANSWER_BYTES_MAX) return 0;
@@ -142,11 +221,16 @@ class Client::Connection {
     return size * count;
   }
 
+  Access access_;
   CURL* curl_;
-  curl_slist* headers_;
+  curl_slist* headers_ = nullptr;
+  std::string token_;  ///< of the user; etcd forgets it after some minutes
+  std::string said_;   ///< by libcurl, of what went wrong last
+  bool refused_ = false;
 };
 
-Client::Client(std::vector<std::string> endpoints) : endpoints_(std::move(endpoints)), connection_(std::make_unique<Connection>()) {}
+Client::Client(const Access& access) : endpoints_(access.endpoints), connection_(std::make_unique<Connection>(access)) {}
+bool Client::refused() const { return connection_->refused(); }
 Client::~Client() = default;
 Client::Client(Client&&) noexcept = default;
 Client& Client::operator=(Client&&) noexcept = default;

@@ -13,6 +13,7 @@
 
 #include "messages/result.hpp"
 #include "messages/units.hpp"
+#include "runtime/etcd/access.hpp"
 
 namespace prime::etcd {
 
@@ -62,7 +63,9 @@ struct Outcome {
 /// One thread at a time. All errors are StandbyStoreFailed.
 class Client {
  public:
-  explicit Client(std::vector<std::string> endpoints);
+  explicit Client(const Access& access);
+  /// Whether the last call failed by an answer that another try would hear again: a wrong password, no right to write, a full store.
+  [[nodiscard]] bool refused() const;
   ~Client();
   Client(Client&&) noexcept;
   Client& operator=(Client&&) noexcept;

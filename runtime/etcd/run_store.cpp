@@ -4,8 +4,8 @@
 
 namespace prime::etcd {
 
-RunStore::RunStore(std::vector<std::string> endpoints, const std::string& run, Duration call_limit)
-    : keys_(run), call_limit_(call_limit), client_(std::move(endpoints)) {}
+RunStore::RunStore(const Access& access, const std::string& run, Duration call_limit)
+    : keys_(run), call_limit_(call_limit), client_(access) {}
 
 Result<LeaseId> RunStore::enter(const std::string& address, Duration length) {
   PRIME_TRY(const auto lease, client_.grant(length, call_limit_));

@@ -19,10 +19,13 @@ namespace prime::etcd {
 class RunStore {
  public:
   /// `call_limit`: how long one call of etcd may take; several of them should fit into a lease.
-  RunStore(std::vector<std::string> endpoints, const std::string& run, Duration call_limit);
+  RunStore(const Access& access, const std::string& run, Duration call_limit);
 
   /// From now on; see the constructor.
   void limit_calls(Duration call_limit) { call_limit_ = call_limit; }
+
+  /// See Client::refused.
+  [[nodiscard]] bool refused() const { return client_.refused(); }
 
   /// A lease, and the address (one or several) under it.
   Result<LeaseId> enter(const std::string& address, Duration lease);

@@ -32,6 +32,8 @@ constexpr Duration AGENT_START_LIMIT{60s};
 constexpr Duration STOP_PATIENCE{5s};
 /// Of one call of etcd, whose lease is not known yet.
 constexpr Duration STORE_LIMIT{5s};
+/// Of the first one: an etcd may be slow to answer first.
+constexpr int STORE_TRIES = 3;
 
 std::vector<std::string> command_of(const std::string& program, const char* command, const fs::path& directory) {
   return {program, command, "--directory", directory.string(), "--ready-fd", std::to_string(READY_DESCRIPTOR)};
@@ -255,8 +257,11 @@ Result<StartedStandby> start_standby(const StandbyRequest& request) {
     return fail(ErrorName::Usage, "a coordinator of " + invite.run + " has its files in " + request.run_directory.string() +
                                       " already; `primectl remove " + invite.run +
                                       "` takes them away once it has ended, or `--state-dir` names another place");
-  etcd::RunStore store{request.etcd, invite.run, STORE_LIMIT};
-  PRIME_TRY(const auto text, store.plan());
+  PRIME_TRY(const auto access, etcd::access_of(request.etcd, request.local.etcd));
+  etcd::RunStore store{access, invite.run, STORE_LIMIT};
+  auto known = store.plan();
+  for (int again = 1; !known && !store.refused() && again < STORE_TRIES; ++again) known = store.plan();
+  PRIME_TRY(const auto text, std::move(known));
   if (!text)
     return fail(ErrorName::RunUnknown,
                 "etcd has nothing of " + invite.run + "; `membership.standby.etcd` of its manifest names the one that has");
@@ -265,6 +270,7 @@ Result<StartedStandby> start_standby(const StandbyRequest& request) {
   if (plan.key_check != net::key_check(invite.key, invite.run))
     return fail(ErrorName::KeyRefused, "the invite has another key than " + invite.run + ", as etcd knows it");
   plan.invite = request.invite;
+  plan.manifest.local = request.local;
   if (request.listen) {
     plan.listen = *request.listen;
   } else {

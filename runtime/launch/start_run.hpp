@@ -82,6 +82,7 @@ struct StandbyRequest {
   std::filesystem::path run_directory;  ///< made; no coordinator may have served the run from there
   std::string invite;
   std::vector<std::string> etcd;   ///< where the run keeps who leads it
+  manifest::Local local;           ///< of this machine: its way into etcd, and what it tells of itself
   std::optional<Endpoint> listen;  ///< absent: what the run needs, any free port
   int interrupt = -1;
 };

@@ -15,7 +15,9 @@ std::string lines(const Field& field, const Manifest& manifest) {
   const auto head = std::string(2 * depth, ' ') + std::string{last_key(field.path)} + ":";
   if (const auto* section = std::get_if<Section>(&field.type)) {
     if (section->exists != nullptr && !section->exists(manifest)) return {};
-    return head + (children(field.path).empty() ? " {}\n" : "\n");
+    const auto inside = children(field.path);
+    const auto is_silent = [&](const Field* child) { return lines(*child, manifest).empty(); };
+    return head + (std::all_of(inside.begin(), inside.end(), is_silent) ? " {}\n" : "\n");
   }
   if (std::holds_alternative<Alternative>(field.type)) return head + "\n";
   const auto value = print(field, manifest);

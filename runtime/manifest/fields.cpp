@@ -212,6 +212,15 @@ void add_local(std::vector<Field>& t) {
        "Ports of further processes follow, as those of `listen`",
        TextList{AT(local.network.advertise), ADVERTISE_RULE, MAX_ADDRESSES, true}});
   t.push_back({"local.network.shared_memory", "lanes to peers of this machine go through memory", Flag{AT(local.network.shared_memory)}});
+  t.push_back({"local.etcd", "how this machine proves itself to the etcd of `membership.standby.etcd`", Section{}});
+  t.push_back({"local.etcd.authority", "PEM file with the CA of its certificate, where the system does not trust it",
+               OptionalText{AT(local.etcd.authority), PATH_RULE}});
+  t.push_back({"local.etcd.certificate", "PEM file that is shown to an etcd which asks for one",
+               OptionalText{AT(local.etcd.certificate), PATH_RULE}});
+  t.push_back({"local.etcd.key", "PEM file with the key of `certificate`", OptionalText{AT(local.etcd.key), PATH_RULE}});
+  t.push_back({"local.etcd.user", "who may read and write below /prime/ there", OptionalText{AT(local.etcd.user), USER_RULE}});
+  t.push_back({"local.etcd.password_file", "file whose first line is the password of `user`; nobody else may read it",
+               OptionalText{AT(local.etcd.password_file), PATH_RULE}});
   t.push_back({"local.device", "where the trainer computes; auto takes a GPU if there is one", CHOICE(local.device, "cpu", "auto")});
   t.push_back({"local.threads", "compute threads of the trainer", Integer{AT(local.threads), 1, 1024}});
   t.push_back({"local.trainer", "when a failing trainer is started again", Section{}});

@@ -205,6 +205,16 @@ struct Network {
   friend bool operator==(const Network&, const Network&) = default;
 };
 
+/// How this machine proves itself to the etcd of `membership.standby.etcd`. Paths of PEM files; absent: none.
+struct EtcdAccess {
+  std::optional<std::string> authority = {};
+  std::optional<std::string> certificate = {};
+  std::optional<std::string> key = {};
+  std::optional<std::string> user = {};
+  std::optional<std::string> password_file = {};  ///< never the password itself: manifests are shown and kept
+  friend bool operator==(const EtcdAccess&, const EtcdAccess&) = default;
+};
+
 /// When a failing trainer is started again, and when it is given up.
 struct TrainerCare {
   std::uint32_t restarts = 3;  ///< allowed in `within`; 0: never started again
@@ -216,6 +226,7 @@ struct TrainerCare {
 /// The half of one peer; never hashed, never sent.
 struct Local {
   Network network;
+  EtcdAccess etcd;
   Device device = Device::Cpu;
   std::uint32_t threads = 1;  ///< compute threads of the trainer
   TrainerCare trainer;

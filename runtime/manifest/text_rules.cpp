@@ -56,6 +56,8 @@ bool is_advertised_address(std::string_view text) { return is_host(text) || (is_
 
 bool is_argument(std::string_view text) { return is_path(text); }
 
+bool is_user(std::string_view text) { return printable(text, 255); }
+
 bool is_url(std::string_view text) {
   const std::string_view scheme = text.starts_with("https://") ? "https://" : "http://";
   return text.starts_with(scheme) && is_listen_address(text.substr(scheme.size())) && !text.ends_with(":0");

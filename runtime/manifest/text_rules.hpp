@@ -11,6 +11,7 @@ bool is_glob(std::string_view text);
 bool is_listen_address(std::string_view text);
 bool is_advertised_address(std::string_view text);
 bool is_argument(std::string_view text);
+bool is_user(std::string_view text);
 bool is_url(std::string_view text);
 
 inline constexpr TextRule RUN_RULE{is_run_name, "a name of 1 to 40 of a-z, 0-9 and -, the first no -", "^[a-z0-9][a-z0-9-]{0,39}$",
@@ -23,6 +24,7 @@ inline constexpr TextRule ADVERTISE_RULE{
     is_advertised_address, "HOST or HOST:PORT with a port from 1 to 65535",
     "^([A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*|\\[[0-9A-Fa-f:.]{2,45}\\](:[0-9]{1,5})?)$",
     "[peer1.example.org, \"203.0.113.7:7077\"]"};
+inline constexpr TextRule USER_RULE{is_user, "a name of 1 to 255 bytes without line breaks", "^[^\\u0000-\\u001f\\u007f]{1,255}$", "prime"};
 inline constexpr TextRule ARGUMENT_RULE{is_argument, "a text of 1 to 4096 bytes without line breaks", "^[^\\u0000-\\u001f\\u007f]{1,4096}$",
                                         "[python3, train.py]"};
 inline constexpr TextRule URL_RULE{is_url, "http://HOST:PORT or https://HOST:PORT",

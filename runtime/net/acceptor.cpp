@@ -60,17 +60,6 @@ Result<SocketPtr> listen_on(const SocketAddress& address, const Endpoint& where)
   return socket;
 }
 
-Result<SocketPtr> listen_at(const Endpoint& where) {
-  auto addresses = resolve(where, AddressUse::Listen, monotonic_now() + RESOLVE_TIMEOUT);
-  if (!addresses) return fail(ErrorName::AddressTaken, addresses.error().detail);
-  // Of "all addresses" the IPv6 one comes first, since its socket takes IPv4 as well.
-  if (where.host.empty()) std::ranges::stable_partition(*addresses, [](const auto& each) { return each.storage.ss_family == AF_INET6; });
-  Result<SocketPtr> last = taken(where, "no address");
-  for (const SocketAddress& address : *addresses)
-    if (last = listen_on(address, where); last) break;
-  return last;
-}
-
 std::uint16_t bound_port(int fd) {
   SocketAddress address;
   address.size = sizeof address.storage;
@@ -88,6 +77,17 @@ SocketPtr listen_locally(const std::string& name) {
 }
 
 }  // namespace
+
+Result<SocketPtr> listen_at(const Endpoint& where) {
+  auto addresses = resolve(where, AddressUse::Listen, monotonic_now() + RESOLVE_TIMEOUT);
+  if (!addresses) return fail(ErrorName::AddressTaken, addresses.error().detail);
+  // Of "all addresses" the IPv6 one comes first, since its socket takes IPv4 as well.
+  if (where.host.empty()) std::ranges::stable_partition(*addresses, [](const auto& each) { return each.storage.ss_family == AF_INET6; });
+  Result<SocketPtr> last = taken(where, "no address");
+  for (const SocketAddress& address : *addresses)
+    if (last = listen_on(address, where); last) break;
+  return last;
+}
 
 class Acceptor::Loop {
  public:

@@ -13,8 +13,12 @@
 #include "runtime/net/channel.hpp"
 #include "runtime/net/credentials.hpp"
 #include "runtime/net/protocol.hpp"
+#include "runtime/net/socket.hpp"
 
 namespace prime::net {
+
+/// Binds and listens. AddressTaken names the address when it is in use or not ours.
+Result<SocketPtr> listen_at(const Endpoint& where);
 
 struct AcceptorOptions {
   Endpoint listen = {};      ///< port 0: any free one; an empty host: all addresses

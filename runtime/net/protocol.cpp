@@ -11,6 +11,7 @@ std::string_view name(Protocol protocol) {
     case Protocol::Lane: return "prime-lane/3";
     case Protocol::State: return "prime-state/3";
     case Protocol::Relay: return "prime-relay/3";
+    case Protocol::Probe: return "prime-probe/3";
   }
   return {};
 }

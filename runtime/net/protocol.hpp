@@ -11,10 +11,11 @@
 
 namespace prime::net {
 
-/// What a connection is for. One port serves all; the dialer says which. By Relay it asks to be passed on to another peer (relay.hpp).
-enum class Protocol : std::uint8_t { Control, Lane, State, Relay };
+/// What a connection is for. One port serves all; the dialer says which. By Relay it asks to be passed on to another peer
+/// (relay.hpp), by Probe what the way is like (probe.hpp).
+enum class Protocol : std::uint8_t { Control, Lane, State, Relay, Probe };
 /// Those that TLS protects. What is passed on protects itself.
-inline constexpr std::array PROTOCOLS{Protocol::Control, Protocol::Lane, Protocol::State};
+inline constexpr std::array PROTOCOLS{Protocol::Control, Protocol::Lane, Protocol::State, Protocol::Probe};
 
 /// How a connection is protected. Plain proves the run key at both ends and then sends in the clear; control is never plain.
 enum class Transport : std::uint8_t { Tls, Plain };

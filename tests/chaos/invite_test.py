@@ -103,6 +103,22 @@ class FromElsewhere(Invites):
                 run.wait_for("coordinator_restarted")
                 self.takes_part(run, names[1])
 
+    def test_the_state_comes_through_another_member_where_its_donor_is_not_reached(self):
+        with namespaces.machines(3) as names:
+            namespaces.shut_for(names[0], 2, 7078)
+            with self.run_on(names[0], ("--set", "local.network.listen=0.0.0.0:7077"), outer_steps=12, held_at=6) as run:
+                between = run.join(machine=names[1])
+                run.wait_for("peer_admitted", 2)
+                joiner = run.join(machine=names[2])
+                run.wait_for("peer_admitted", 3)
+                self.assertEqual(run.wait_for("peer_fetching", 2)[-1]["donor"], run.up["peers"][0]["name"], "the first one is asked")
+                self.assertEqual(run.events("fetch_failed"), [])
+                run.release(3)
+                self.assertEqual(run.wait_for_end(), 0)
+                for process in (between, joiner):
+                    wait_until("the joiners' ends", lambda each=process: each.poll() is not None)
+                run.check(outer_steps=12)
+
     def test_a_joiner_that_reaches_the_coordinator_and_no_peer_says_so_itself(self):
         with namespaces.machines(2) as names:
             namespaces.let_in_only(names[0], 7077)

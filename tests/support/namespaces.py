@@ -84,6 +84,12 @@ def let_in_only(name, *ports):
         run("ip", "-n", name, family, "rule", "add", "pref", 20, "iif", DEVICE, "ipproto", "tcp", "dport", FIREWALLED, "blackhole")
 
 
+def shut_for(name, machine, port):
+    """What that machine alone sends to the port is lost from now on."""
+    let_in_only(name, 7077, 7078)
+    run("ip", "-n", name, "rule", "add", "pref", 5, "iif", DEVICE, "from", address(machine), "ipproto", "tcp", "dport", port, "blackhole")
+
+
 def swallow_large_packets(machine, mtu):
     """To and from that machine: what is larger is lost, and neither end is told. Both take their own device for as wide as ever."""
     run("ip", "-n", switch_name(), "link", "set", f"port{machine}", "mtu", mtu)

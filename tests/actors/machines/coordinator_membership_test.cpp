@@ -468,7 +468,7 @@ BOOST_AUTO_TEST_CASE(who_is_here_and_who_comes_later_hears_where_the_run_may_be_
   Bench bench;
   bench.greet(1);
   BOOST_TEST(bench.sent<Coordinators>().empty(), "nobody stands by");
-  const std::vector<Endpoint> addresses{{"a", 1}, {"b", 2}};
+  const std::vector<Addresses> addresses{Endpoint{"a", 1}, Endpoint{"b", 2}};
   bench.on(Coordinators{addresses});
   BOOST_REQUIRE(bench.sent<Coordinators>().size() == 1U);
   BOOST_TEST(bench.sent<Coordinators>()[0].first == 1U);

@@ -67,7 +67,8 @@ BOOST_AUTO_TEST_CASE(every_key_can_be_set) {
       "pause,\n  standby: {etcd: ['http://10.0.0.5:2379', 'https://[::1]:1'], lease: 2s}}\n"
       "trust: {transport: plain}\n"
       "checkpoint: {every: 5, keep: 1}\n"
-      "local: {network: {listen: '[::1]:7077', advertise: peer.example}, device: auto, threads: 4,\n"
+      "local: {network: {listen: '[::1]:7077', advertise: peer.example}, etcd: {authority: /ca, user: me, password_file: p},\n"
+      "  device: auto, threads: 4,\n"
       "  trainer: {restarts: 0, within: 1min, stall_limit: 1s}, data_path: /here, trainer_command: [python3, 'my trainer.py']}\n");
   const auto& shared = manifest.shared;
   BOOST_TEST((shared.model == Model{Architecture::Llama, 3, 128, 8, 2, 100, 300, 64, 5e5, 1e-6, true}));
@@ -78,9 +79,18 @@ BOOST_AUTO_TEST_CASE(every_key_can_be_set) {
                                               Standby{{"http://10.0.0.5:2379", "https://[::1]:1"}, 2s}}));
   BOOST_TEST((shared.trust == Trust{Transport::Plain}));
   BOOST_TEST((shared.checkpoint == Checkpoint{5, 1}));
-  BOOST_TEST(
-      (manifest.local ==
-       Local{Network{"[::1]:7077", "peer.example"}, Device::Auto, 4, TrainerCare{0, 1min, 1s}, "/here", {"python3", "my trainer.py"}}));
+  BOOST_TEST((manifest.local == Local{Network{"[::1]:7077", {"peer.example"}},
+                                      EtcdAccess{"/ca", {}, {}, "me", "p"},
+                                      Device::Auto,
+                                      4,
+                                      TrainerCare{0, 1min, 1s},
+                                      "/here",
+                                      {"python3", "my trainer.py"}}));
+}
+
+BOOST_AUTO_TEST_CASE(several_addresses_may_be_advertised_with_ports_or_without) {
+  const auto local = parsed("local: {network: {advertise: [a.example, 'b:80', '::1', '[::2]:81', '[::3]']}}\n").local;
+  BOOST_TEST(local.network.advertise.size() == 5U);
 }
 
 BOOST_AUTO_TEST_CASE(a_model_is_held_by_one_peer_unless_it_is_sharded) {

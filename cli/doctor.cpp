@@ -1,0 +1,85 @@
+// Owns `primectl doctor`: what may keep this machine, or the way from it to a run, from training.
+#include <algorithm>
+#include <unistd.h>
+
+#include "cli/commands.hpp"
+#include "cli/invite.hpp"
+#include "cli/terminal.hpp"
+#include "runtime/doctor/machine_checks.hpp"
+#include "runtime/doctor/run_checks.hpp"
+#include "runtime/manifest/load.hpp"
+#include "runtime/telemetry/run_files.hpp"
+#include "runtime/telemetry/status_json.hpp"
+
+namespace prime::cli {
+namespace {
+
+/// What is found that would stop a run.
+constexpr int EXIT_UNHEALTHY = 5;
+
+std::string_view word_of(doctor::Level level) {
+  switch (level) {
+    case doctor::Level::Good: return "good";
+    case doctor::Level::Doubtful: return "doubtful";
+    case doctor::Level::Stops: return "stops";
+  }
+  return "";
+}
+
+Role role_of(doctor::Level level) {
+  switch (level) {
+    case doctor::Level::Good: return Role::Good;
+    case doctor::Level::Doubtful: return Role::Degraded;
+    case doctor::Level::Stops: return Role::Bad;
+  }
+  return Role::Plain;
+}
+
+std::string json_of(const doctor::Findings& findings, bool healthy) {
+  nlohmann::ordered_json object{{"schema", "primectl.doctor/1"}, {"healthy", healthy}, {"findings", nlohmann::ordered_json::array()}};
+  for (const auto& each : findings)
+    object["findings"].push_back({{"check", each.check}, {"level", word_of(each.level)}, {"text", each.text}, {"hint", each.hint}});
+  return telemetry::dump(object) + "\n";
+}
+
+std::string text_of(const doctor::Findings& findings, const Style& style) {
+  std::string text;
+  for (const auto& each : findings) {
+    text += paint(style, role_of(each.level), word_of(each.level)) + std::string(10 - word_of(each.level).size(), ' ') + each.check + ": " +
+            harmless(each.text) + "\n";
+    if (!each.hint.empty()) text += "          hint: " + each.hint + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+int run_command(const DoctorArguments& arguments, Terminal& terminal) {
+  for (const auto& text : arguments.overrides)
+    if (!text.starts_with("local."))
+      return terminal.complain(Error{ErrorName::Usage, "`--set " + text + "`: only keys of `local` are this machine's"});
+  auto loaded = manifest::parse_manifest("version: 1\nrun: doctor\n", "the defaults", arguments.overrides);
+  if (!loaded) {
+    terminal.complain(manifest::render(loaded));
+    return info(manifest::first_error(loaded).name).exit_code;
+  }
+  const auto root = telemetry::state_root(arguments.common.state_dir);
+  if (!root) return terminal.complain(root.error());
+  std::optional<GivenInvite> given;
+  if (!arguments.invite.empty()) {
+    auto parsed = given_invite(arguments.invite);
+    if (!parsed) return terminal.complain(parsed.error());
+    given.emplace(*std::move(parsed));
+  }
+  auto findings = doctor::examine_machine(*root);
+  if (given) {
+    auto of_run = doctor::examine_run(given->invite, loaded.manifest->local.network);
+    if (!of_run) return terminal.complain(of_run.error());
+    findings.insert(findings.end(), of_run->begin(), of_run->end());
+  }
+  const bool healthy = std::ranges::none_of(findings, [](const auto& each) { return each.level == doctor::Level::Stops; });
+  terminal.print(terminal.json() ? json_of(findings, healthy) : text_of(findings, terminal.style()));
+  return healthy ? 0 : EXIT_UNHEALTHY;
+}
+
+}  // namespace prime::cli
