@@ -22,7 +22,7 @@ inline constexpr TextRule LISTEN_RULE{is_listen_address, "HOST:PORT with a port 
                                       "^([A-Za-z0-9._-]{1,253}|\\[[0-9A-Fa-f:.]{2,45}\\]):[0-9]{1,5}$", "\"0.0.0.0:7077\""};
 inline constexpr TextRule ADVERTISE_RULE{
     is_advertised_address, "HOST or HOST:PORT with a port from 1 to 65535",
-    "^([A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*|\\[[0-9A-Fa-f:.]{2,45}\\](:[0-9]{1,5})?)$",
+    "^([A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*|\\[[0-9A-Fa-f:.]{2,45}\\]:[0-9]{1,5})$",
     "[peer1.example.org, \"203.0.113.7:7077\"]"};
 inline constexpr TextRule USER_RULE{is_user, "a name of 1 to 255 bytes without line breaks", "^[^\\u0000-\\u001f\\u007f]{1,255}$", "prime"};
 inline constexpr TextRule ARGUMENT_RULE{is_argument, "a text of 1 to 4096 bytes without line breaks", "^[^\\u0000-\\u001f\\u007f]{1,4096}$",

@@ -40,7 +40,10 @@ class PeerFold {
     s_.reason = "the trainer is started again: " + e.reason.text;
   }
   void operator()(const events::StateFetching&) { s_.state = PeerState::Fetching; }
-  void operator()(const events::DonorUnreached& e) { s_.reason = "reaches the coordinator, but no peer that has the state: " + e.reason; }
+  void operator()(const events::DonorUnreached& e) {
+    // A try that ends after the peer says nothing of why that one did.
+    if (!is_gone(s_.state)) s_.reason = "reaches the coordinator, but no peer that has the state: " + e.reason;
+  }
   void operator()(const events::StateFetched& e) {
     s_.state = PeerState::Joining;
     s_.reason.clear();

@@ -105,8 +105,8 @@ class FromElsewhere(Invites):
 
     def test_the_state_comes_through_another_member_where_its_donor_is_not_reached(self):
         with namespaces.machines(3) as names:
-            namespaces.shut_for(names[0], 2, 7078)
-            with self.run_on(names[0], ("--set", "local.network.listen=0.0.0.0:7077"), outer_steps=12, held_at=6) as run:
+            with self.run_on(names[0], ("--listen", "0.0.0.0:0"), outer_steps=12, held_at=6) as run:
+                namespaces.shut_for(names[0], 2, run.wait_for("peer_joining")[0]["address"].rsplit(":", 1)[1])
                 between = run.join(machine=names[1])
                 run.wait_for("peer_admitted", 2)
                 joiner = run.join(machine=names[2])
@@ -126,18 +126,20 @@ class FromElsewhere(Invites):
                 joiner = run.join(machine=names[1])
                 place = run.directory / f"joiner-{len(run.processes) - 1}"
 
-                def said():
+                def status():
                     done = subprocess.run([PRIMECTL, "status", run.up["run_id"], "--state-dir", place, "-o", "json"], capture_output=True,
                                           text=True, timeout=LIMIT_S, check=False)
-                    if done.returncode == 0 and f"{namespaces.address(0)}:7078" in done.stdout:
-                        return json.loads(done.stdout)
-                    return None
-                status = wait_until("its own status to say it", said)
-                text = json.dumps(status)
+                    return json.loads(done.stdout) if done.stdout else {}
+                text = wait_until("its own status to say it", lambda: next(
+                    (text for text in [json.dumps(status())] if f"{namespaces.address(0)}:7078" in text), None))
                 self.assertIn("`local.network.listen`", text)
                 self.assertIn("reaches the coordinator, but no peer", text)
-                joiner.terminate()
+                subprocess.run([*namespaces.inside(names[0]), PRIMECTL, "down", run.up["run_id"], "--state-dir", run.state], capture_output=True,
+                               timeout=LIMIT_S, check=True)
                 wait_until("its end", lambda: joiner.poll() is not None)
+                ends = [each["run"] for each in (run.status(), status())]
+                self.assertIn("stopped before its end", ends[0]["reason"])
+                self.assertEqual(*((end["state"], end["reason"]) for end in ends), "its record of the run is the run's own")
 
 
 @unittest.skipIf(WHY_NOT, WHY_NOT)

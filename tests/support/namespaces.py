@@ -68,6 +68,13 @@ def swallow(name, host):
 FIREWALLED = "7000-7999"
 
 
+def ask_rules_first(name, family="-4"):
+    """The kernel asks the table of what is local first, wherever a packet is from; from now on after rules of a lower number than 30."""
+    with contextlib.suppress(Failed):
+        run("ip", "-n", name, family, "rule", "add", "pref", 30, "lookup", "local")
+        run("ip", "-n", name, family, "rule", "del", "pref", 0)
+
+
 def let_in_only(name, *ports):
     """Of the ports FIREWALLED, these alone are open to others from now on; what is sent to another one is lost, and nobody is told."""
     for family in ("-4", "-6"):
@@ -76,9 +83,7 @@ def let_in_only(name, *ports):
                 run("ip", "-n", name, family, "rule", "del", "pref", 10)
         with contextlib.suppress(Failed):
             run("ip", "-n", name, family, "rule", "del", "pref", 20)
-        with contextlib.suppress(Failed):  # the kernel asks this table first, wherever a packet is from
-            run("ip", "-n", name, family, "rule", "add", "pref", 30, "lookup", "local")
-            run("ip", "-n", name, family, "rule", "del", "pref", 0)
+        ask_rules_first(name, family)
         for port in ports:
             run("ip", "-n", name, family, "rule", "add", "pref", 10, "iif", DEVICE, "ipproto", "tcp", "dport", port, "lookup", "local")
         run("ip", "-n", name, family, "rule", "add", "pref", 20, "iif", DEVICE, "ipproto", "tcp", "dport", FIREWALLED, "blackhole")
@@ -86,7 +91,7 @@ def let_in_only(name, *ports):
 
 def shut_for(name, machine, port):
     """What that machine alone sends to the port is lost from now on."""
-    let_in_only(name, 7077, 7078)
+    ask_rules_first(name)
     run("ip", "-n", name, "rule", "add", "pref", 5, "iif", DEVICE, "from", address(machine), "ipproto", "tcp", "dport", port, "blackhole")
 
 

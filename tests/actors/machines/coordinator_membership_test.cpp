@@ -121,6 +121,29 @@ BOOST_AUTO_TEST_CASE(who_was_born_with_other_values_fetches_those_of_the_founder
   BOOST_TEST(bench.sent<BeginStep>().size() == 2U);
 }
 
+BOOST_AUTO_TEST_CASE(who_tells_more_or_longer_addresses_than_are_taken_is_refused) {
+  for (const auto& lanes :
+       {Addresses(std::vector<Endpoint>(MAX_ADDRESSES + 1, Endpoint{"h", 1})), Addresses(Endpoint{std::string(256, 'h'), 1})}) {
+    Bench bench;
+    auto hello = Bench::hello_of(1);
+    hello.lanes = lanes;
+    bench.hear(1, hello);
+    BOOST_CHECK(bench.dismissed(1) == ErrorName::ProtocolViolation);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_joiner_hears_of_other_members_that_may_pass_its_fetch_on) {
+  Bench bench;
+  bench.seat(1);
+  bench.seat(2);
+  bench.seat(3, Digest{2, 2});
+  const auto fetches = bench.sent<FetchState>();
+  BOOST_REQUIRE(fetches.size() == 1U);
+  const auto& fetch = fetches[0].second;
+  BOOST_REQUIRE(fetch.relays.size() == 1U);
+  BOOST_TEST(fetch.relays[0].id.value + fetch.donor.value == 3U, "the one of both that is not the donor");
+}
+
 BOOST_AUTO_TEST_CASE(who_fetched_other_bits_than_it_was_sent_for_is_not_caught_up) {
   Bench bench;
   bench.seat(1);

@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_was_killed_waits_for_all_peers_of_a_repl
   BOOST_TEST(bench.told<BeginStep>() == (Ids{10, 11}));
   BOOST_TEST(bench.told<ReplicaLacks>(10).missing.empty());
   BOOST_TEST((bench.told<Commit>(11).state == held(11, 1)));
-  BOOST_TEST(bench.told<BeginStep>(11).view.members[0].lanes.port == 11);
+  BOOST_TEST(bench.told<BeginStep>(11).view.members[0].lanes.list.front().port == 11);
   returns(20);
   returns(21);
   bench.ready_all(ALL);

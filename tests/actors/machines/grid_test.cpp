@@ -13,7 +13,7 @@ BOOST_AUTO_TEST_CASE(each_shard_has_its_own_view_of_one_epoch) {
   auto bench = training();
   BOOST_TEST(ids_of(bench.told<BeginStep>(10).view) == (Ids{10, 20}));
   BOOST_TEST(ids_of(bench.told<BeginStep>(21).view) == (Ids{11, 21}));
-  BOOST_TEST(bench.told<BeginStep>(21).view.members[1].lanes.port == 21);
+  BOOST_TEST(bench.told<BeginStep>(21).view.members[1].lanes.list.front().port == 21);
   BOOST_TEST(bench.told<BeginStep>(10).view.epoch.value == bench.told<BeginStep>(11).view.epoch.value);
   // The peers of a replica train on the same range of samples.
   BOOST_TEST(bench.told<BeginStep>(10).first_sample == bench.told<BeginStep>(11).first_sample);
@@ -28,9 +28,20 @@ BOOST_AUTO_TEST_CASE(a_joiner_fetches_each_shard_from_who_holds_it) {
   bench.seat(21);
   BOOST_TEST(bench.told<FetchState>(20).donor.value == 10);
   BOOST_TEST(bench.told<FetchState>(21).donor.value == 11);
-  BOOST_TEST(bench.told<FetchState>(21).lanes.port == 11);
+  BOOST_TEST(bench.told<FetchState>(21).lanes.list.front().port == 11);
   BOOST_TEST((bench.told<FetchState>(20).state == held(20, 0)));
   BOOST_TEST((bench.told<FetchState>(21).state == held(21, 0)));
+}
+
+BOOST_AUTO_TEST_CASE(each_shard_hears_of_relays_that_hold_the_same_shard) {
+  auto bench = training();
+  bench.seat_all({30, 31});
+  for (const std::uint64_t peer : {30U, 31U}) {
+    const auto& fetch = bench.told<FetchState>(peer);
+    BOOST_REQUIRE(fetch.relays.size() == 1U);
+    BOOST_TEST(fetch.relays[0].id.value % 10 == peer % 10);
+    BOOST_TEST(fetch.relays[0].id.value != fetch.donor.value);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_fetch_has_ended_when_those_of_all_shards_have) {

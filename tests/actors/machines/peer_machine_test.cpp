@@ -119,9 +119,9 @@ BOOST_AUTO_TEST_CASE(a_lost_coordinator_is_looked_for_wherever_it_said_that_the_
   Bench bench;
   bench.seat().begin();
   bench.hear(Coordinators{std::vector<Addresses>(MAX_COORDINATORS + 3, Endpoint{"a", 1})});
-  bench.hear(Coordinators{{{"a", 1}, {"b", 2}}});
+  bench.hear(Coordinators{{Endpoint{"a", 1}, Endpoint{"b", 2}}});
   bench.on(CoordinatorLost{"reset"});
-  BOOST_CHECK(bench.effect<Redial>().value().others == (std::vector<Endpoint>{{"a", 1}, {"b", 2}}));
+  BOOST_CHECK(bench.effect<Redial>().value().others == (std::vector<Addresses>{Endpoint{"a", 1}, Endpoint{"b", 2}}));
   bench.on(CoordinatorBack{});
   bench.hear(Coordinators{std::vector<Addresses>(MAX_COORDINATORS + 3, Endpoint{"a", 1})});
   bench.on(CoordinatorLost{"reset"});

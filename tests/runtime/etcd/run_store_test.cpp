@@ -48,10 +48,10 @@ BOOST_AUTO_TEST_CASE(one_leads_and_the_others_are_told_who) {
   BOOST_TEST(second.leader == "a:1");
   BOOST_TEST(first.campaign(), "who leads, leads: the answer to its first try may have been lost");
   const auto known = second.store.coordinators().value().addresses;
-  BOOST_CHECK(known == (std::vector<Endpoint>{{"a", 1}, {"b", 2}}));
+  BOOST_CHECK(known == (std::vector<Addresses>{Endpoint{"a", 1}, Endpoint{"b", 2}}));
   BOOST_REQUIRE(first.store.leave(first.lease));
   BOOST_TEST(second.campaign());
-  BOOST_CHECK(second.store.coordinators().value().addresses == (std::vector<Endpoint>{{"b", 2}}));
+  BOOST_CHECK(second.store.coordinators().value().addresses == (std::vector<Addresses>{Endpoint{"b", 2}}));
 }
 
 BOOST_AUTO_TEST_CASE(who_was_deposed_decides_nothing_and_its_successor_goes_on_from_its_last_decision) {
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(who_is_dead_is_deposed_by_its_successor_and_no_standby_come
   BOOST_TEST(!dead.store.renew(dead.lease).value(), "were it alive after all, it would know");
   BOOST_TEST(successor.store.decisions().value().value() == "one");
   BOOST_REQUIRE(successor.store.keep(successor.lease, "two"));
-  BOOST_CHECK(successor.store.coordinators().value().addresses == (std::vector<Endpoint>{{"a", 1}, {"b", 2}}));
+  BOOST_CHECK(successor.store.coordinators().value().addresses == (std::vector<Addresses>{Endpoint{"a", 1}, Endpoint{"b", 2}}));
   BOOST_TEST(successor.depose(dead), "the answer to its first try may have been lost");
 }
 
