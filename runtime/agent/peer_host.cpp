@@ -41,6 +41,7 @@ void PeerHost::end() {
   {
     const Lock lock(mutex_);
     over_ = true;
+    trainer_ready_ = false;
     trainer = std::move(trainer_);
   }
   trainer.reset();  // joins its thread, which may be waiting for the mutex: not under it
@@ -158,6 +159,7 @@ void PeerHost::note_progress() {
 void PeerHost::on_bound(const prime::TrainerBound& bound) {
   auto created = make_outer(bound.layout);
   const Lock lock(mutex_);
+  if (!trainer_) return;  // the agent ends
   if (!created) return refuse(created.error());
   if (*created) state_ = std::move(*created);
   if (bound.layout.digest() != state_->layout().digest())
@@ -184,6 +186,7 @@ void PeerHost::on_initial() {
   auto initialized = outer().initialized() ? Result<void>{} : initialize();
   {
     const Lock lock(mutex_);
+    if (!trainer_) return;
     if (!initialized) return refuse(initialized.error());
     trainer_ready_ = true;
     progress_.reset();
@@ -251,7 +254,7 @@ void PeerHost::on_final(const prime::TrainerFinal& final) {
 /// Stops a trainer whose own fault it is; the cause is what its end is reported with.
 void PeerHost::refuse(const Error& cause) {
   stop_cause_ = cause;
-  trainer_->stop(cause);
+  if (trainer_) trainer_->stop(cause);
 }
 
 /// The trainer has ended; without a cause it left by itself, or because we stopped it.
