@@ -6,14 +6,11 @@ a third that joins; a trainer that only moves its tensors, so that every step is
 """
 
 import datetime
-import os
 import pathlib
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-os.environ.setdefault("PRIME_BIN", str(pathlib.Path(sys.argv[1]).parent))
-sys.path.insert(0, str(ROOT / "tests" / "chaos"))
-from prime_run import Run, wait_until  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from large_run import large_run, play  # noqa: E402
 
 
 def instant(line):
@@ -21,12 +18,8 @@ def instant(line):
 
 
 def measure(name, millions, steps, *, every, joins):
-    with Run(2, outer_steps=steps, inner_steps=1, every=every, beat="250ms", dead_after="1s", deadline="2min",
-             env={"PRIME_QUADRATIC_ELEMENTS": str(millions * 1_000_000)}) as run:
-        run.wait_for("peer_admitted", 2)
-        if joins:
-            run.join()
-        wait_until("its end", lambda: run.events("run_done") or run.events("run_failed"))
+    with large_run(millions, steps, every=every, beat="250ms", dead_after="1s") as run:
+        play(run, joins=joins)
         commits = run.events("outer_step_committed")
         seconds = (instant(commits[-1]) - instant(commits[0])) / max(1, len(commits) - 1)
         first = [line["outer_step"] for line in commits if line["peers"] > 2]

@@ -4,15 +4,12 @@ Arguments after the name: millions of parameters (250; takes 14 GiB), outer step
 tensors. Of the sizes, one each are: parameters, momentum, what the trainer publishes, the mean, and the next parameters.
 """
 
-import os
 import pathlib
 import sys
 import threading
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-os.environ.setdefault("PRIME_BIN", str(pathlib.Path(sys.argv[1]).parent))
-sys.path.insert(0, str(ROOT / "tests" / "chaos"))
-from prime_run import Run, wait_until  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from large_run import large_run, play  # noqa: E402
 
 
 class Watch(threading.Thread):
@@ -40,13 +37,9 @@ class Watch(threading.Thread):
 
 
 def measure(name, millions, steps, *, every, joins):
-    with Run(2, outer_steps=steps, inner_steps=1, every=every, deadline="2min",
-             env={"PRIME_QUADRATIC_ELEMENTS": str(millions * 1_000_000)}) as run:
+    with large_run(millions, steps, every=every) as run:
         watches = [Watch(peer["pid"]) for peer in run.up["peers"]]
-        run.wait_for("peer_admitted", 2)
-        if joins:
-            run.join()
-        wait_until("its end", lambda: run.events("run_done") or run.events("run_failed"))
+        play(run, joins=joins)
         peaks = [watch.stop() / (millions * 1_000_000 * 4) for watch in watches]
         print(f"{name:34} {peaks[0]:8.2f} {peaks[1]:8.2f} {len(run.events('peer_lost')):8}")
 
