@@ -145,7 +145,8 @@ class Namespaces(Elsewhere):
         told = wait_until("a step", lambda: (s := json.loads(there.call("status", "-o", "json").stdout))["run"]["outer_step"] and s)
         self.assertEqual((told["run"]["state"], told["coordinator"]["pid"]), ("training", up["coordinator"]["pid"]))
         self.assertIn("ended 2 peers and the coordinator", there.call("down").stdout)
-        self.assertEqual(there.call("remove", up["run_id"]).returncode, 0)
+        done = there.call("remove", up["run_id"])
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_starters_with_the_same_process_number_do_not_write_one_log(self):
         up = self.up_detached("--local", 1, outer_steps=10000, env=SLOW)

@@ -35,6 +35,9 @@ class Container:
 
     def __init__(self, host, state, proc=True, lockless=False):
         self.state, self.lockless = state, lockless
+        # The search for leaks looks for its own threads under the process number of the namespace, in the /proc of the one outside: it ends
+        # every process whose number nobody has there.
+        self.environment = {} if proc else {"ASAN_OPTIONS": ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "detect_leaks=0"]))}
         self.process = subprocess.Popen([*UNSHARE, *(["--mount-proc"] if proc else ["--mount"]), "sh", "-c", f"hostname {host}; echo; exec sleep infinity"],
                                         stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
         self.process.stdout.readline()
@@ -42,7 +45,7 @@ class Container:
 
     def call(self, *arguments, env=None):
         enter = ["nsenter", "--target", self.first, "--pid", "--uts", "--mount", *([] if os.geteuid() == 0 else ["--user", "--preserve-credentials"])]
-        return primectl(*arguments, state=self.state, env=env, before=enter, lockless=self.lockless)
+        return primectl(*arguments, state=self.state, env={**self.environment, **(env or {})}, before=enter, lockless=self.lockless)
 
     def kill(self):
         """As when the power of a machine goes: nobody says a word."""
