@@ -107,7 +107,8 @@ class FencePort {
   virtual void fence(PeerId peer) = 0;
 };
 
-/// The trainer process (or program) of this agent. What it says arrives as events of the peer machine.
+/// The trainer process (or program) of this agent. What it says arrives as events of the peer machine; of a commit it hears when the state
+/// has been swapped.
 class TrainerPort {
  public:
   virtual ~TrainerPort() = default;
@@ -117,8 +118,6 @@ class TrainerPort {
   virtual void begin(const BeginStep& begin) = 0;
   /// Ends it, as if it had died: it is started again. One that is a program's own stays as it is.
   virtual void start_over() = 0;
-  /// The mean is over `peers`; the trainer hears of the commit when the state has been swapped.
-  virtual void committed(const Commit& commit, std::uint32_t peers) = 0;
   virtual void finish(const RunDone& done) = 0;
   /// Ends it; an error is told to it first.
   virtual void stop(const std::optional<Error>& cause) = 0;
@@ -132,8 +131,9 @@ class StatePort {
   [[nodiscard]] virtual std::span<const float> contribution() const = 0;
   /// Where the mean goes.
   [[nodiscard]] virtual std::span<float> result() = 0;
-  /// Makes the next state beside the current one from the mean in `result`; the digest is what this peer votes for.
-  virtual Result<Digest> prepare(const StartReduce& reduce) = 0;
+  /// Makes the next state beside the current one from the mean in `result`; the digest is what this peer votes for. `brings`: the own
+  /// contribution is in the mean.
+  virtual Result<Digest> prepare(const StartReduce& reduce, bool brings) = 0;
   virtual void commit(const Commit& commit) = 0;
   virtual void discard() = 0;
 };

@@ -72,14 +72,13 @@ void PeerActorImpl::carry_out(const peer::Effect& effect) {
                  [&](const peer::BeginTraining& e) { ports_.trainer->begin(e.begin); },
                  [&](const peer::StartTrainerOver&) { ports_.trainer->start_over(); },
                  [&](const peer::StartFetch& e) { send(ports_.supervisor, FetchOrder{e.fetch}); },
-                 [&](const peer::RunReduce& e) { send(ports_.reduce_worker, ReduceHappening{reduce_worker::Run{e.reduce}}); },
+                 [&](const peer::RunReduce& e) {
+                   send(ports_.reduce_worker, ReduceHappening{reduce_worker::Run{e.reduce, e.brings}});
+                 },
                  [&](const peer::AbortReduce& e) {
                    send(ports_.reduce_worker, ReduceHappening{reduce_worker::Cancel{e.op, e.reason}});
                  },
-                 [&](const peer::ApplyCommit& e) {
-                   ports_.trainer->committed(e.commit, e.peers);
-                   send(ports_.reduce_worker, ReduceHappening{reduce_worker::Apply{e.commit}});
-                 },
+                 [&](const peer::ApplyCommit& e) { send(ports_.reduce_worker, ReduceHappening{reduce_worker::Apply{e.commit}}); },
                  [&](const peer::Discard& e) { send(ports_.reduce_worker, ReduceHappening{reduce_worker::Drop{e.op}}); },
                  [&](const peer::StartMeasure& e) { ports_.measure(e.to); },
                  [&](const peer::FinishTraining& e) { ports_.trainer->finish(e.done); },

@@ -282,7 +282,7 @@ class Handler {
     s_.phase = Phase::Reducing;
     s_.reduce = m;
     record(events::ReduceEntered{m.step, m.op, m.view.members.size()});
-    emit(RunReduce{m});
+    emit(RunReduce{m, own_weight(m) > 0});
     return "reduces";
   }
 
@@ -315,7 +315,7 @@ class Handler {
     const bool writes = s_.options.all_write_checkpoints || s_.reduce->view.members.front().id == s_.options.hello.peer;
     if (every > 0 && m.step.value % every == 0 && writes)
       emit(SaveState{"every " + std::to_string(every) + " outer steps", m.revision, true});
-    emit(ApplyCommit{m, static_cast<std::uint32_t>(done.contributors.size())});
+    emit(ApplyCommit{m});
     record(std::move(done));
     const bool is_in = !s_.begin->contribute || own_weight(*s_.reduce) > 0;
     forget_reduce(is_in ? Phase::Waiting : at_rest());

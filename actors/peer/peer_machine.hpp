@@ -214,6 +214,7 @@ struct StartFetch {
 /// Reduce, then prepare the next state; ends in one ReduceEnded.
 struct RunReduce {
   StartReduce reduce;
+  bool brings = false;  ///< the own contribution is in it
 };
 struct AbortReduce {
   OperationId op;
@@ -222,7 +223,6 @@ struct AbortReduce {
 /// The prepared state becomes the state; the trainer hears of it.
 struct ApplyCommit {
   Commit commit;
-  std::uint32_t peers = 0;  ///< that contributed
 };
 /// What was prepared is forgotten; the contribution stays.
 struct Discard {

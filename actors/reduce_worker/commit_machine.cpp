@@ -5,21 +5,21 @@
 namespace prime::reduce_worker {
 namespace {
 
-bool is_current(const State& s, OperationId op) { return s.reduce && s.reduce->op == op; }
+bool is_current(const State& s, OperationId op) { return s.run && s.run->reduce.op == op; }
 
 void become_idle(State& s, std::vector<Effect>& effects) {
   s.phase = Phase::Idle;
-  s.reduce.reset();
+  s.run.reset();
   if (!s.next) return;
-  s.reduce = std::exchange(s.next, std::nullopt);
+  s.run = std::exchange(s.next, std::nullopt);
   s.phase = Phase::Moving;
-  effects.emplace_back(StartLanes{*s.reduce});
+  effects.emplace_back(StartLanes{*s.run});
 }
 
 std::string run(State& s, const Run& event, std::vector<Effect>& effects) {
   if (s.phase == Phase::Prepared) effects.emplace_back(DiscardState{});
-  if (s.phase == Phase::Moving) effects.emplace_back(AbortLanes{s.reduce->op, "a newer operation begins"});
-  s.next = event.reduce;
+  if (s.phase == Phase::Moving) effects.emplace_back(AbortLanes{s.run->reduce.op, "a newer operation begins"});
+  s.next = event;
   if (s.phase == Phase::Moving || s.phase == Phase::Draining) {
     s.phase = Phase::Draining;
     return "waits for the lanes";
@@ -29,7 +29,7 @@ std::string run(State& s, const Run& event, std::vector<Effect>& effects) {
 }
 
 std::string cancel(State& s, const Cancel& event, std::vector<Effect>& effects) {
-  if (s.next && s.next->op == event.op) {
+  if (s.next && s.next->reduce.op == event.op) {
     s.next.reset();
     return "had not begun";
   }
@@ -59,7 +59,7 @@ std::string moved(State& s, const Moved& event, std::vector<Effect>& effects) {
     become_idle(s, effects);
     return "failed";
   }
-  effects.emplace_back(Prepare{*s.reduce, *outcome.stats});
+  effects.emplace_back(Prepare{*s.run, *outcome.stats});
   return "the mean is complete";
 }
 

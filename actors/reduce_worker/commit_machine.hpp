@@ -18,15 +18,10 @@ namespace prime::reduce_worker {
 
 enum class Phase : std::uint8_t { Idle, Moving, Draining, Prepared };
 
-struct State {
-  Phase phase = Phase::Idle;
-  std::optional<StartReduce> reduce;  ///< the one whose chunks move, or whose result is prepared
-  std::optional<StartReduce> next;    ///< starts once the lanes are done with an aborted one
-};
-
 // Orders of the peer actor
 struct Run {
   StartReduce reduce;
+  bool brings = false;  ///< the own contribution is in it; otherwise the trainer may be making the next one meanwhile
 };
 struct Cancel {
   OperationId op;
@@ -47,10 +42,17 @@ struct PreparedState {
   Result<Digest> digest;
   ReduceStats stats;
 };
+
+struct State {
+  Phase phase = Phase::Idle;
+  std::optional<Run> run;   ///< the one whose chunks move, or whose result is prepared
+  std::optional<Run> next;  ///< starts once the lanes are done with an aborted one
+};
+
 using Event = std::variant<Run, Cancel, Apply, Drop, Moved, PreparedState>;
 
 struct StartLanes {
-  StartReduce reduce;
+  Run run;
 };
 struct AbortLanes {
   OperationId op;
@@ -58,7 +60,7 @@ struct AbortLanes {
 };
 /// Prepare now; ends in one PreparedState.
 struct Prepare {
-  StartReduce reduce;
+  Run run;
   ReduceStats stats;
 };
 struct CommitState {

@@ -1,6 +1,5 @@
 #include "actors/reduce_worker/reduce_worker_actor.hpp"
 
-#include <algorithm>
 #include <caf/send.hpp>
 
 #include "actors/reduce_worker/schedule.hpp"
@@ -18,17 +17,15 @@ void ReduceWorkerImpl::handle(const reduce_worker::Event& event) {
   for (const auto& effect : transition.effects) carry_out(effect);
 }
 
-void ReduceWorkerImpl::start(const StartReduce& reduce) {
+void ReduceWorkerImpl::start(const reduce_worker::Run& run) {
+  const auto& reduce = run.reduce;
   const auto self = caf::actor_cast<ReduceWorkerActor>(this);
   ReduceRequest request;
   request.op = reduce.op;
   request.view = reduce.view;
   request.self = ports_.self;
   request.contributions = reduce.contributions.list();
-  // Who brings nothing may be making its next contribution meanwhile.
-  const auto& all = reduce.contributions.list();
-  const bool brings = std::ranges::any_of(all, [&](const Contribution& c) { return c.peer == ports_.self && c.weight > 0; });
-  if (brings) request.input = std::as_bytes(ports_.state->contribution());
+  if (run.brings) request.input = std::as_bytes(ports_.state->contribution());
   request.output = std::as_writable_bytes(ports_.state->result());
   const ReduceTerms terms = ports_.terms();
   request.deadline = terms.deadline;
@@ -45,10 +42,10 @@ void ReduceWorkerImpl::start(const StartReduce& reduce) {
 
 void ReduceWorkerImpl::carry_out(const reduce_worker::Effect& effect) {
   std::visit(overloaded{
-                 [&](const reduce_worker::StartLanes& e) { start(e.reduce); },
+                 [&](const reduce_worker::StartLanes& e) { start(e.run); },
                  [&](const reduce_worker::AbortLanes& e) { ports_.lanes->abort(e.op, e.reason); },
                  [&](const reduce_worker::Prepare& e) {
-                   handle(reduce_worker::PreparedState{e.reduce.op, ports_.state->prepare(e.reduce), e.stats});
+                   handle(reduce_worker::PreparedState{e.run.reduce.op, ports_.state->prepare(e.run.reduce, e.run.brings), e.stats});
                  },
                  [&](const reduce_worker::CommitState& e) { ports_.state->commit(e.commit); },
                  [&](const reduce_worker::DiscardState&) { ports_.state->discard(); },

@@ -38,7 +38,7 @@ class ReduceWorkerImpl : public ReduceWorkerActor::base {
  private:
   void handle(const reduce_worker::Event& event);
   void carry_out(const reduce_worker::Effect& effect);
-  void start(const StartReduce& reduce);
+  void start(const reduce_worker::Run& run);
 
   reduce_worker::State state_;
   ReduceWorkerPorts ports_;

@@ -163,6 +163,7 @@ class Agent {
     host.trainer_died = [this](Error cause, bool began) { caf::anon_send(supervisor_, TrainerDied{std::move(cause), began}); };
     host.save = [this](peer::SaveState order) { caf::anon_send(supervisor_, SaveOrder{std::move(order)}); };
     host.dial_donor = [this](const FetchState& fetch, const manifest::Shared& shared) { return dial_donor(fetch, transport_of(shared)); };
+    host.log = reason_log("trainer");
     host.members = [this](const View& view) { engine_->know(view); };
     host.configured = [this](const manifest::Shared& shared) {
       lane_transport_.store(transport_of(shared));
@@ -206,7 +207,7 @@ class Agent {
             if (count == 1) caf::anon_send(shell_, PeerHappening{peer::LeaveRequested{}});
             else end_->end(Error{ErrorName::Interrupted, "interrupted twice"});
           },
-          [this] { host_->watch(monotonic_now()); });
+          [this] { host_->watch(); });
       (void)end_->wait_for_release(FAREWELL_LIMIT);
       redialing_ = {};
       end_actors(system);

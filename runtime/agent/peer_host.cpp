@@ -32,7 +32,9 @@ Result<void> rehearse_checkpoint(const std::filesystem::path& checkpoints, std::
 
 }  // namespace
 
-PeerHost::PeerHost(PeerHostOptions options) : options_(std::move(options)) {}
+PeerHost::PeerHost(PeerHostOptions options) : options_(std::move(options)) {
+  life_.options = {options_.local.trainer.stall_limit, options_.external.has_value()};
+}
 
 PeerHost::~PeerHost() { end(); }
 
@@ -40,8 +42,7 @@ void PeerHost::end() {
   std::unique_ptr<TrainerHost> trainer;
   {
     const Lock lock(mutex_);
-    over_ = true;
-    trainer_ready_ = false;
+    life_.over = true;
     trainer = std::move(trainer_);
   }
   trainer.reset();  // joins its thread, which may be waiting for the mutex: not under it
@@ -52,42 +53,113 @@ std::uint32_t PeerHost::trainer_pid() const {
   return trainer_ ? trainer_->pid() : 0;
 }
 
+// The machine ------------------------------------------------------------------------------------------------------------------
+
+void PeerHost::handle(const trainer_life::Event& event) {
+  Works works;
+  {
+    const Lock lock(mutex_);
+    works = step(event);
+  }
+  for (const auto& order : works)
+    if (const auto outcome = work(order)) handle(*outcome);
+}
+
+/// Under the lock. Returns what is to be done without it.
+PeerHost::Works PeerHost::step(const trainer_life::Event& event) {
+  auto transition = trainer_life::step(std::move(life_), event, monotonic_now());
+  life_ = std::move(transition.state);
+  if (options_.log && !transition.reason.empty()) options_.log(transition.reason);
+  Works works;
+  for (const auto& effect : transition.effects) carry_out(effect, works);
+  return works;
+}
+
+void PeerHost::carry_out(const trainer_life::Effect& effect, Works& works) {
+  namespace life = trainer_life;
+  const auto later = [&](const auto& order) { works.emplace_back(order); };
+  std::visit(overloaded{
+                 [&](const life::Launch& e) { later(e); },
+                 [&](const life::OpenState& e) { later(e); },
+                 [&](const life::FoundState& e) { later(e); },
+                 [&](const life::TakeContribution& e) { later(e); },
+                 [&](const life::Kill&) {
+                   if (trainer_) trainer_->kill();
+                 },
+                 [&](const life::TellStop& e) {
+                   if (trainer_) trainer_->stop(e.cause);
+                 },
+                 [&](const life::MapTensors&) {
+                   if (trainer_) trainer_->segments(state_->layout().elements(), state_->descriptors());
+                 },
+                 [&](const life::TellBegin& e) { tell_begin(e); },
+                 [&](const life::TellCommitted& e) {
+                   const Committed committed{e.commit.step, e.commit.revision, e.commit.state, e.contributors};
+                   if (trainer_) trainer_->committed(wire::StepCommitted{committed, state_->slot()});
+                 },
+                 [&](const life::TellFinish& e) {
+                   const auto& share = e.done.evaluate;
+                   const FinalPlan plan{{share.index, share.of}, e.done.finalist};
+                   if (trainer_) trainer_->finish(wire::Finish{plan, state_->counters().revision, state_->digest(), state_->slot()});
+                 },
+                 [&](const life::Report& e) { options_.report(e.event); },
+                 [&](const life::Died& e) { options_.trainer_died(e.cause, e.began); },
+                 [&](const life::Write& e) { write(e); },
+             },
+             effect);
+}
+
+std::optional<trainer_life::Event> PeerHost::work(const Work& order) {
+  namespace life = trainer_life;
+  using Outcome = std::optional<life::Event>;
+  return std::visit(overloaded{
+                        [&](const life::Launch& e) -> Outcome {
+                          auto launched = launch(e.fresh);
+                          if (launched) return std::nullopt;
+                          return life::Gone{std::move(launched.error())};
+                        },
+                        [&](const life::OpenState&) -> Outcome { return life::StateOpened{open_state()}; },
+                        [&](const life::FoundState&) -> Outcome { return life::StateFound{found_state()}; },
+                        [&](const life::TakeContribution&) -> Outcome { return life::ContributionTaken{outer().take_contribution()}; },
+                    },
+                    order);
+}
+
 // The trainer ------------------------------------------------------------------------------------------------------------------
 
 void PeerHost::start(const Welcome& welcome) {
+  auto shared = manifest::parse_shared(welcome.manifest);
+  if (!shared) {
+    options_.report(peer::TrainerGaveUp{std::move(shared.error()).with_context("reading the run's manifest")});
+    return;
+  }
+  // Before anybody hears that the run has welcomed it.
+  if (auto able = manifest::check_shards(*shared, options_.local); !able && !options_.external) {
+    options_.report(peer::TrainerGaveUp{std::move(able.error())});
+    return;
+  }
+  if (const auto shards = shared->membership.shards; options_.shards != 0 && options_.shards != shards) {
+    const auto of = [](std::uint32_t count) { return std::to_string(count) + (count == 1 ? " shard" : " shards"); };
+    options_.report(peer::TrainerGaveUp{
+        Error{ErrorName::Usage, "this run has " + of(shards) + ", and a whole replica of it as many peers, not " +
+                                    std::to_string(options_.shards) + ": give `--shards " + std::to_string(shards) + "`"}});
+    return;
+  }
   {
     const Lock lock(mutex_);
     welcome_ = welcome;
-    auto shared = manifest::parse_shared(welcome.manifest);
-    if (!shared) {
-      options_.report(peer::TrainerGaveUp{std::move(shared.error()).with_context("reading the run's manifest")});
-      return;
-    }
-    // Before anybody hears that the run has welcomed it.
-    if (auto able = manifest::check_shards(*shared, options_.local); !able && !options_.external) {
-      options_.report(peer::TrainerGaveUp{std::move(able.error())});
-      return;
-    }
-    if (const auto shards = shared->membership.shards; options_.shards != 0 && options_.shards != shards) {
-      const auto of = [](std::uint32_t count) { return std::to_string(count) + (count == 1 ? " shard" : " shards"); };
-      options_.report(peer::TrainerGaveUp{
-          Error{ErrorName::Usage, "this run has " + of(shards) + ", and a whole replica of it as many peers, not " +
-                                      std::to_string(options_.shards) + ": give `--shards " + std::to_string(shards) + "`"}});
-      return;
-    }
     manifest_ = manifest::Manifest{*shared, options_.local};
   }
-  const auto& shared = manifest_->shared;
-  options_.configured(shared);
-  options_.report(peer::Configured{shared.membership.heartbeat.every, shared.membership.heartbeat.dead_after, shared.checkpoint.every,
-                                   shared.membership.coordinator_grace,
-                                   shared.membership.correlated_loss == manifest::CorrelatedLoss::Rollback, shared.checkpoint.retry});
-  launch();
+  options_.configured(*shared);
+  options_.report(peer::Configured{shared->membership.heartbeat.every, shared->membership.heartbeat.dead_after, shared->checkpoint.every,
+                                   shared->membership.coordinator_grace,
+                                   shared->membership.correlated_loss == manifest::CorrelatedLoss::Rollback, shared->checkpoint.retry});
+  handle(trainer_life::Start{});
 }
 
-void PeerHost::restart() { launch(); }
+void PeerHost::restart() { handle(trainer_life::Start{}); }
 
-void PeerHost::launch() {
+Result<void> PeerHost::launch(bool fresh) {
   std::unique_ptr<TrainerHost> previous;
   {
     const Lock lock(mutex_);
@@ -100,100 +172,92 @@ void PeerHost::launch() {
   if (command.arguments.empty()) command.arguments = {options_.default_trainer};
   command.log_path = (options_.directory / "trainer.log").string();
   const Lock lock(mutex_);
+  if (life_.over) return {};  // the agent ends
   auto host = options_.external ? TrainerHost::adopt(std::move(*options_.external), {}, handler) : TrainerHost::start(command, {}, handler);
-  if (!host) {
-    options_.trainer_died(host.error(), false);
-    return;
-  }
+  if (!host) return fail(host.error());
   trainer_ = std::move(*host);
-  stop_cause_.reset();
-  data_ = {};
-  progress_ = monotonic_now();
   const wire::Welcome hello{options_.run,
                             options_.self,
                             options_.name,
                             welcome_.manifest,
                             manifest::local_yaml(*manifest_),
-                            fresh_,
+                            fresh,
                             options_.shard,
                             manifest_->shared.membership.shards,
                             options_.replica};
-  fresh_ = false;
   if (auto sent = trainer_->welcome(hello); !sent) trainer_->kill();
+  return {};
 }
 
 void PeerHost::on_trainer(TrainerEvent event) {
+  namespace life = trainer_life;
   std::visit(overloaded{
-                 [&](const prime::TrainerBound& e) { on_bound(e); },
-                 [&](TrainerExported& e) {
-                   const Lock lock(mutex_);
-                   // Of a trainer that was started again, too: a checkpoint with more would not be found again.
-                   if (export_files_.size() == EXPORT_FILES_MAX && !export_files_.contains(e.name))
-                     refuse(Error{ErrorName::TrainerProtocol, "too many exported files"});
-                   else export_files_[e.name] = std::move(e.content);
+                 [&](const prime::TrainerBound& e) { on_bound(e.layout); },
+                 [&](TrainerExported& e) { keep_export(e); },
+                 [&](TrainerDescribed& e) { handle(life::Described{std::move(e.data)}); },
+                 [&](const TrainerInitial&) { handle(life::Initial{}); },
+                 [&](const TrainerInner& e) { handle(life::Worked{e.totals.inner_steps}); },
+                 [&](const TrainerAlive&) { handle(life::Worked{}); },
+                 [&](const prime::TrainerContributed& e) {
+                   const auto& c = e.contribution;
+                   const double rate = c.seconds > 0 ? static_cast<double>(c.weight) / c.seconds : 0;
+                   handle(life::Contributed{{c.step, {}, c.weight, c.samples, Real{c.loss}, held_out_of(c.held_out), Real{rate}}});
                  },
-                 [&](TrainerDescribed& e) {
-                   const Lock lock(mutex_);
-                   data_ = std::move(e.data);
+                 [&](const prime::TrainerFinal& e) {
+                   handle(life::Answered{{held_out_of(e.answer.held_out), e.answer.sample}});
                  },
-                 [&](const TrainerInitial&) { on_initial(); },
-                 [&](const TrainerInner& e) {
-                   note_progress();
-                   options_.report(peer::Progress{e.totals.inner_steps});
-                 },
-                 [&](const TrainerAlive&) { note_progress(); },
-                 [&](const prime::TrainerContributed& e) { on_contributed(e); },
-                 [&](const prime::TrainerFinal& e) { on_final(e); },
-                 [&](const prime::TrainerLeft&) { trainer_gone(std::nullopt); },
-                 [&](TrainerFailed& e) { trainer_gone(std::move(e.cause)); },
-                 [&](TrainerLost& e) { trainer_gone(std::move(e.cause)); },
+                 [&](const prime::TrainerLeft&) { handle(life::Gone{}); },
+                 [&](TrainerFailed& e) { handle(life::Gone{std::move(e.cause)}); },
+                 [&](TrainerLost& e) { handle(life::Gone{std::move(e.cause)}); },
              },
              event);
 }
 
-void PeerHost::note_progress() {
-  const Lock lock(mutex_);
-  if (progress_) progress_ = monotonic_now();
-}
-
-void PeerHost::on_bound(const prime::TrainerBound& bound) {
-  auto created = make_outer(bound.layout);
-  const Lock lock(mutex_);
-  if (!trainer_) return;  // the agent ends
-  if (!created) return refuse(created.error());
-  if (*created) state_ = std::move(*created);
-  if (bound.layout.digest() != state_->layout().digest())
-    return refuse(Error{ErrorName::LayoutMismatch, "the restarted trainer binds other tensors than before"});
-  if (auto begun = state_->begin_life(); !begun) return refuse(begun.error());
-  trainer_->segments(state_->layout().elements(), state_->descriptors());
-}
-
-/// Null when there is one.
-Result<std::unique_ptr<OuterState>> PeerHost::make_outer(const Layout& layout) {
-  manifest::Shared shared;
+void PeerHost::keep_export(TrainerExported& exported) {
   {
     const Lock lock(mutex_);
-    if (state_) return nullptr;
-    shared = manifest_->shared;
+    // Of a trainer that was started again, too: a checkpoint with more would not be found again.
+    if (export_files_.size() < EXPORT_FILES_MAX || export_files_.contains(exported.name)) {
+      export_files_[exported.name] = std::move(exported.content);
+      return;
+    }
   }
-  PRIME_CHECK(rehearse_checkpoint(options_.checkpoints, shared.train.outer_steps, layout));
-  PRIME_TRY(auto state, OuterState::create(layout, OuterStateOptions{outer_rule(shared), 1}));
-  return std::make_unique<OuterState>(std::move(state));
+  handle(trainer_life::Misbehaved{Error{ErrorName::TrainerProtocol, "too many exported files"}});
 }
 
-void PeerHost::on_initial() {
-  peer::TrainerBound event;
-  auto initialized = outer().initialized() ? Result<void>{} : initialize();
+void PeerHost::on_bound(const Layout& layout) {
   {
     const Lock lock(mutex_);
-    if (!trainer_) return;
-    if (!initialized) return refuse(initialized.error());
-    trainer_ready_ = true;
-    progress_.reset();
-    event = peer::TrainerBound{
-        state_->layout().digest(), state_->layout().elements(), state_->digest(), state_->counters().revision, trainer_->pid(), data_};
+    bound_ = layout;
   }
-  options_.report(event);
+  handle(trainer_life::TensorsBound{});
+}
+
+/// Memory for the tensors that were bound; the same for every life of the trainer.
+Result<void> PeerHost::open_state() {
+  Layout layout;
+  bool first = false;
+  {
+    const Lock lock(mutex_);
+    layout = *bound_;
+    first = !state_;
+  }
+  if (first) {
+    const auto terms = shared();
+    PRIME_CHECK(rehearse_checkpoint(options_.checkpoints, terms.train.outer_steps, layout));
+    PRIME_TRY(auto state, OuterState::create(layout, OuterStateOptions{outer_rule(terms), 1}));
+    const Lock lock(mutex_);
+    state_ = std::make_unique<OuterState>(std::move(state));
+  }
+  if (layout.digest() != outer().layout().digest())
+    return fail(ErrorName::LayoutMismatch, "the restarted trainer binds other tensors than before");
+  return outer().begin_life();
+}
+
+Result<trainer_life::Held> PeerHost::found_state() {
+  auto& state = outer();
+  if (!state.initialized()) PRIME_CHECK(initialize());
+  return trainer_life::Held{state.layout().digest(), state.layout().elements(), state.digest(), state.counters().revision, trainer_pid()};
 }
 
 /// The state before the first step of this peer: a checkpoint's, or what the trainer brings.
@@ -219,138 +283,34 @@ Result<void> PeerHost::initialize() {
   return {};
 }
 
-void PeerHost::on_contributed(const prime::TrainerContributed& contributed) {
-  const auto& c = contributed.contribution;
-  {
-    const Lock lock(mutex_);
-    progress_.reset();
-  }
-  const auto taken = outer().take_contribution();
-  Revision base;
-  {
-    const Lock lock(mutex_);
-    // A diverged trainer is restarted from the outer state; what it made is not sent (restart_machine bounds how often).
-    if (!taken) return refuse(taken.error());
-    awaits_commit_ = true;
-    base = base_;
-  }
-  if (c.weight == 0) {
-    options_.report(peer::TrainerGaveUp{Error{ErrorName::TrainerProtocol, "the trainer contributed without having trained on a token"}});
-    return;
-  }
-  const double rate = c.seconds > 0 ? static_cast<double>(c.weight) / c.seconds : 0;
-  options_.report(peer::TrainerContributed{c.step, base, c.weight, c.samples, Real{c.loss}, held_out_of(c.held_out), Real{rate}});
-}
-
-void PeerHost::on_final(const prime::TrainerFinal& final) {
-  {
-    const Lock lock(mutex_);
-    over_ = true;
-    progress_.reset();
-  }
-  options_.report(peer::TrainerFinal{held_out_of(final.answer.held_out), final.answer.sample});
-}
-
-/// Stops a trainer whose own fault it is; the cause is what its end is reported with.
-void PeerHost::refuse(const Error& cause) {
-  stop_cause_ = cause;
-  if (trainer_) trainer_->stop(cause);
-}
-
-/// The trainer has ended; without a cause it left by itself, or because we stopped it.
-void PeerHost::trainer_gone(std::optional<Error> cause) {
-  bool began = false;
-  {
-    const Lock lock(mutex_);
-    began = std::exchange(trainer_ready_, false);
-    awaits_commit_ = false;
-    progress_.reset();
-    if (over_) return;
-    if (stop_cause_) cause = stop_cause_;
-  }
-  if (cause) options_.trainer_died(std::move(*cause), began);
-  else options_.report(peer::TrainerLeft{});
-}
-
 void PeerHost::begin(const BeginStep& begin) {
   options_.members(begin.view);
-  const Lock lock(mutex_);
-  pending_begin_ = begin;
-  send_pending();
+  handle(trainer_life::Begin{begin});
 }
 
-/// A step or the end is told to the trainer once the state that it starts from is the current one: the commit before it is
-/// carried out by the reduce worker, in its own time.
-void PeerHost::send_pending() {
-  if (!trainer_ready_ || !state_) return;
-  const auto slot = state_->slot();
-  // A trainer that was started again while its peer was late begins with what was committed meanwhile.
-  if (pending_begin_ && pending_begin_->base <= state_->counters().revision) {
-    const auto& shared = manifest_->shared;
-    StepPlan plan;
-    plan.step = pending_begin_->step;
-    plan.base = base_ = state_->counters().revision;
-    plan.rank = pending_begin_->rank;
-    plan.peers = static_cast<std::uint32_t>(pending_begin_->view.members.size());
-    plan.first_sample = pending_begin_->first_sample;
-    plan.inner_steps = shared.sync.inner_steps;
-    plan.total_steps = shared.train.outer_steps;
-    plan.evaluate = {pending_begin_->evaluate.index, pending_begin_->evaluate.of};
-    pending_begin_.reset();
-    progress_ = monotonic_now();
-    state_->pin_base();
-    trainer_->begin(wire::Begin{plan, state_->digest(), slot});
-  }
-  if (pending_finish_ && pending_finish_->step.value == state_->counters().revision.value) {
-    progress_ = monotonic_now();
-    const auto& share = pending_finish_->evaluate;
-    const FinalPlan plan{{share.index, share.of}, pending_finish_->finalist};
-    trainer_->finish(wire::Finish{plan, state_->counters().revision, state_->digest(), slot});
-    pending_finish_.reset();
-  }
+void PeerHost::tell_begin(const trainer_life::TellBegin& order) {
+  const auto& shared = manifest_->shared;
+  const auto& begin = order.begin;
+  StepPlan plan;
+  plan.step = begin.step;
+  plan.base = order.base;
+  plan.rank = begin.rank;
+  plan.peers = static_cast<std::uint32_t>(begin.view.members.size());
+  plan.first_sample = begin.first_sample;
+  plan.inner_steps = shared.sync.inner_steps;
+  plan.total_steps = shared.train.outer_steps;
+  plan.evaluate = {begin.evaluate.index, begin.evaluate.of};
+  state_->pin_base();
+  if (trainer_) trainer_->begin(wire::Begin{plan, state_->digest(), state_->slot()});
 }
 
-void PeerHost::start_over() {
-  const Lock lock(mutex_);
-  if (!trainer_) return;
-  if (options_.external) {
-    options_.report(peer::TrainerGaveUp{
-        Error{ErrorName::TrainerFailed,
-              "another trainer of its replica was started again, and this one, which joined by itself, cannot begin the "
-              "step anew: join again, or let the agents start all trainers (`local.trainer_command`)"}});
-    return;
-  }
-  stop_cause_ = Error{ErrorName::Interrupted, "another trainer of its replica was started again: they begin the step together"};
-  progress_.reset();
-  trainer_->kill();  // its end arrives as an event, and the supervisor starts it again
-}
+void PeerHost::start_over() { handle(trainer_life::StartOver{}); }
 
-void PeerHost::committed(const Commit&, std::uint32_t peers) {
-  const Lock lock(mutex_);
-  last_peers_ = peers;
-}
+void PeerHost::finish(const RunDone& done) { handle(trainer_life::Finish{done}); }
 
-void PeerHost::finish(const RunDone& done) {
-  const Lock lock(mutex_);
-  pending_finish_ = done;
-  send_pending();
-}
+void PeerHost::stop(const std::optional<Error>& cause) { handle(trainer_life::Stop{cause}); }
 
-void PeerHost::stop(const std::optional<Error>& cause) {
-  const Lock lock(mutex_);
-  over_ = true;
-  progress_.reset();
-  if (trainer_) trainer_->stop(cause);
-}
-
-void PeerHost::watch(Instant instant) {
-  const Lock lock(mutex_);
-  if (!progress_ || !trainer_ || instant - *progress_ <= options_.local.trainer.stall_limit) return;
-  stop_cause_ = Error{ErrorName::TrainerFailed, "it stalled: no sign of life for " + format_duration(options_.local.trainer.stall_limit) +
-                                                    " (`local.trainer.stall_limit`)"};
-  progress_.reset();
-  trainer_->kill();  // its end arrives as an event, and the supervisor decides
-}
+void PeerHost::watch() { handle(trainer_life::Tick{}); }
 
 supervisor::Options PeerHost::trainer_intensity() { return {options_.local.trainer.restarts, options_.local.trainer.within}; }
 
@@ -362,35 +322,33 @@ OuterState& PeerHost::outer() const {
   return *state_;
 }
 
+manifest::Shared PeerHost::shared() const {
+  const Lock lock(mutex_);
+  return manifest_->shared;
+}
+
 std::span<const float> PeerHost::contribution() const { return outer().input(); }
 
 std::span<float> PeerHost::result() { return outer().result(); }
 
-Result<Digest> PeerHost::prepare(const StartReduce& reduce) {
+Result<Digest> PeerHost::prepare(const StartReduce& reduce, bool brings) {
   StepGain gain{0, reduce.next_sample};
-  bool own_work = false;
+  std::uint32_t contributors = 0;
   for (const auto& contribution : reduce.contributions) {
     gain.tokens += contribution.weight;
-    own_work |= contribution.peer == options_.self && contribution.weight > 0;
+    if (contribution.weight > 0) ++contributors;
   }
-  {
-    const Lock lock(mutex_);
-    own_work_prepared_ = own_work;
-  }
+  handle(trainer_life::Prepared{brings, contributors});
   return outer().prepare(reduce.op, gain);
 }
 
 void PeerHost::commit(const Commit& commit) {
+  // As one: what the trainer is told is of the state that is current then.
   const Lock lock(mutex_);
   const auto done = state_->commit(commit.op);
   PRIME_ASSERT(done && state_->digest() == commit.state, "law 2: what is committed is what was voted for");
-  keep_for_saving();
-  // A late trainer hears nothing of what is committed without its work.
-  if (own_work_prepared_ && std::exchange(awaits_commit_, false) && trainer_ready_) {
-    const Committed committed{commit.step, commit.revision, commit.state, last_peers_};
-    trainer_->committed(wire::StepCommitted{committed, state_->slot()});
-  }
-  send_pending();
+  const auto works = step(trainer_life::Applied{commit});
+  PRIME_ASSERT(works.empty(), "a commit changes references alone");
 }
 
 void PeerHost::discard() { outer().discard(); }
@@ -399,11 +357,7 @@ void PeerHost::discard() { outer().discard(); }
 
 Result<Digest> PeerHost::fetch(const FetchState& fetch) {
   auto& state = outer();
-  manifest::Shared shared;
-  {
-    const Lock lock(mutex_);
-    shared = manifest_->shared;
-  }
+  const auto terms = shared();
   const auto opened = [this](net::Channel* channel) {
     const Lock lock(mutex_);
     fetching_ = channel;
@@ -414,10 +368,11 @@ Result<Digest> PeerHost::fetch(const FetchState& fetch) {
       const Lock lock(mutex_);
       if (cancelled_) return fail(ErrorName::FetchFailed, "this peer ends");
     }
-    return options_.dial_donor(fetch, shared);
+    return options_.dial_donor(fetch, terms);
   };
   PRIME_TRY(const auto counters, fetch_state(fetch.revision, state.reserve(), dial, opened, fetched_bytes_));
   PRIME_CHECK(state.adopt(counters, fetch.state));
+  handle(trainer_life::Adopted{counters.revision});
   return fetch.state;
 }
 
@@ -427,27 +382,14 @@ void PeerHost::cancel_fetch() {
   if (fetching_ != nullptr) fetching_->shutdown();
 }
 
-void PeerHost::save(const peer::SaveState& order) {
-  const Lock lock(mutex_);
-  to_save_.push_back(order);
-  keep_for_saving();
-}
+void PeerHost::save(const peer::SaveState& order) { handle(trainer_life::Save{order}); }
 
-/// What is to be saved of the current revision is held from now on; what was overtaken before the disk had time for it is given up.
-void PeerHost::keep_for_saving() {
-  if (!state_ || !state_->initialized()) return;
-  const auto revision = state_->counters().revision;
-  for (const auto& order : std::exchange(to_save_, {})) {
-    if (order.of > revision) {
-      to_save_.push_back(order);
-      continue;
-    }
-    if (order.of == revision && !saving_.contains(revision)) {
-      saving_.clear();
-      if (auto held = state_->snapshot(Holder::Disk)) saving_.emplace(revision, std::move(held));
-    }
-    options_.save(order);
+void PeerHost::write(const trainer_life::Write& order) {
+  if (order.hold && !saving_.contains(order.order.of)) {
+    saving_.clear();
+    if (auto held = state_->snapshot(Holder::Disk)) saving_.emplace(order.order.of, std::move(held));
   }
+  options_.save(order.order);
 }
 
 Result<std::string> PeerHost::write_checkpoint(Revision of) {

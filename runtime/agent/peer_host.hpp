@@ -1,6 +1,7 @@
-// Owns what stands behind a peer's ports: the trainer, the outer state, checkpoints and state fetches. Decides nothing; each call
-// comes from an actor or from the trainer's thread, and one mutex orders them. It is held for bookkeeping alone: copies, kernels and
-// digests are the store's (outer_state), which needs no lock for them, so that who sends heartbeats never waits for memory.
+// Owns what stands behind a peer's ports: the trainer, the outer state, checkpoints and state fetches. Decides nothing: when the trainer is
+// started, told and killed is a machine's (actors/peer/trainer_machine). Each call comes from an actor or from the trainer's thread, and
+// one mutex orders them. It is held for bookkeeping alone: copies, kernels and digests are the store's (outer_state), which needs no lock
+// for them, so that who sends heartbeats never waits for memory.
 #pragma once
 
 #include <atomic>
@@ -12,8 +13,10 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
-#include "actors/peer/peer_machine.hpp"
+#include "actors/peer/trainer_machine.hpp"
 #include "actors/ports.hpp"
 #include "actors/supervisor/restart_machine.hpp"
 #include "runtime/agent/outer_state.hpp"
@@ -42,6 +45,7 @@ struct PeerHostOptions {
   std::function<Result<net::ChannelPtr>(const FetchState&, const manifest::Shared&)> dial_donor;
   std::function<void(const manifest::Shared&)> configured;  ///< the run's manifest is known
   std::function<void(const View&)> members;                 ///< those of a step that begins
+  std::function<void(const std::string&)> log;              ///< why the trainer's machine moved; may be empty
 };
 
 class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort {
@@ -54,14 +58,13 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   void restart() override;
   void start_over() override;
   void begin(const BeginStep& begin) override;
-  void committed(const Commit& commit, std::uint32_t peers) override;
   void finish(const RunDone& done) override;
   void stop(const std::optional<Error>& cause) override;
 
   // StatePort
   [[nodiscard]] std::span<const float> contribution() const override;
   [[nodiscard]] std::span<float> result() override;
-  Result<Digest> prepare(const StartReduce& reduce) override;
+  Result<Digest> prepare(const StartReduce& reduce, bool brings) override;
   void commit(const Commit& commit) override;
   void discard() override;
 
@@ -73,10 +76,10 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   /// For joiners; null while there is no state.
   [[nodiscard]] std::shared_ptr<const Snapshot> snapshot();
   [[nodiscard]] supervisor::Options trainer_intensity();
-  /// Once that revision is applied its state is kept for `write_checkpoint`, which `save` is asked for then.
+  /// Once that revision is applied its state is kept for `write_checkpoint`, which `PeerHostOptions::save` is asked for then.
   void save(const peer::SaveState& order);
-  /// Kills a trainer that made no progress for `local.trainer.stall_limit`; call now and then.
-  void watch(Instant now);
+  /// Time has passed.
+  void watch();
   /// Of the state, so far.
   [[nodiscard]] std::uint64_t fetched_bytes() const { return fetched_bytes_.load(std::memory_order_relaxed); }
   /// Of the running trainer; 0 when there is none.
@@ -86,20 +89,24 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
 
  private:
   using Lock = std::lock_guard<std::mutex>;
-  void launch();
+  /// What takes memory traffic or waits for a thread; done on the thread of the caller, without the lock.
+  using Work = std::variant<trainer_life::Launch, trainer_life::OpenState, trainer_life::FoundState, trainer_life::TakeContribution>;
+  using Works = std::vector<Work>;
+  void handle(const trainer_life::Event& event);
+  [[nodiscard]] Works step(const trainer_life::Event& event);
+  void carry_out(const trainer_life::Effect& effect, Works& works);
+  void tell_begin(const trainer_life::TellBegin& order);
+  void write(const trainer_life::Write& order);
+  std::optional<trainer_life::Event> work(const Work& order);
   void on_trainer(TrainerEvent event);
-  [[nodiscard]] OuterState& outer() const;
-  Result<std::unique_ptr<OuterState>> make_outer(const Layout& layout);
-  void note_progress();
-  void on_bound(const prime::TrainerBound& bound);
-  void on_initial();
+  void on_bound(const Layout& layout);
+  void keep_export(TrainerExported& exported);
+  Result<void> launch(bool fresh);
+  Result<void> open_state();
+  Result<trainer_life::Held> found_state();
   Result<void> initialize();
-  void on_contributed(const prime::TrainerContributed& contributed);
-  void on_final(const prime::TrainerFinal& final);
-  void trainer_gone(std::optional<Error> cause);
-  void refuse(const Error& cause);
-  void send_pending();
-  void keep_for_saving();
+  [[nodiscard]] OuterState& outer() const;
+  [[nodiscard]] manifest::Shared shared() const;
   Result<std::string> write_checkpoint(const Snapshot& state);
 
   PeerHostOptions options_;
@@ -107,23 +114,12 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   std::optional<manifest::Manifest> manifest_;
   Welcome welcome_;
   std::unique_ptr<TrainerHost> trainer_;
-  bool fresh_ = true;
-  bool trainer_ready_ = false;       ///< bound and mapped
-  bool awaits_commit_ = false;       ///< this life of the trainer has contributed what is not committed yet
-  bool own_work_prepared_ = false;   ///< what is prepared contains the own contribution
-  Revision base_;                    ///< from which the trainer started
-  bool over_ = false;                ///< its end is expected: it has answered, or the agent ends
-  std::optional<Error> stop_cause_;  ///< why we stopped it, when the fault was its own
+  trainer_life::State life_;
+  std::optional<Layout> bound_;  ///< what this life of the trainer has bound
   std::unique_ptr<OuterState> state_;
   std::map<std::string, std::string> export_files_;
-  DataIdentity data_;  ///< that this life of the trainer told
-  std::optional<BeginStep> pending_begin_;
-  std::optional<RunDone> pending_finish_;
-  std::uint32_t last_peers_ = 0;
-  std::vector<peer::SaveState> to_save_;                        ///< of the revision that is being applied; two at most
   std::optional<std::pair<Revision, std::string>> written_;     ///< the newest checkpoint's path
   std::map<Revision, std::shared_ptr<const Snapshot>> saving_;  ///< at most one that waits for the disk: each is a copy of the state
-  std::optional<Instant> progress_;                             ///< last sign of life while it has work; empty while it waits
   net::Channel* fetching_ = nullptr;
   bool cancelled_ = false;
   std::atomic<std::uint64_t> fetched_bytes_ = 0;

@@ -153,13 +153,13 @@ void Swarm::pause(std::size_t i, Duration hold) {
     watch_silence(now_, host);
     auto backlog = std::move(host.backlog);
     host.backlog.clear();
-    for (auto& event : backlog) deliver(i, std::move(event));
+    for (auto& waiting : backlog) std::visit([&](auto& event) { deliver(i, std::move(event)); }, waiting);
   });
 }
 
 void Swarm::leave(std::size_t i) {
   hosts_[i].left = true;
-  deliver(i, peer::LeaveRequested{});
+  deliver(i, peer::Event{peer::LeaveRequested{}});
 }
 
 void Swarm::cut_control(std::size_t i) {

@@ -112,9 +112,11 @@ bool Swarm::everybody_is_done() const {
 }
 
 Holding Swarm::holding(const Host& host) const {
-  Holding result{host.id, &host.machine, &host.model, {}};
+  // What is being applied is what it holds, as far as anybody may ask.
+  const auto* model = host.applying ? &host.prepared.at(host.applying->op).model : &host.model;
+  Holding result{host.id, &host.machine, model, {}};
   for (const auto& [op, prepared] : host.prepared)
-    if (prepared.heard) result.prepared.push_back(op);
+    if (prepared.heard && !(host.applying && host.applying->op == op)) result.prepared.push_back(op);
   return result;
 }
 
@@ -143,11 +145,14 @@ void Swarm::tick_peer(std::size_t i) {
   auto& host = hosts_[i];
   if (!host.alive) return;
   // A stopped process has one timer pending, not one for each quarter of a second that it missed.
-  const bool pending = host.paused && std::any_of(host.backlog.begin(), host.backlog.end(),
-                                                  [](const auto& e) { return std::holds_alternative<peer::Tick>(e); });
+  const bool pending = host.paused && std::any_of(host.backlog.begin(), host.backlog.end(), [](const auto& waiting) {
+                         const auto* event = std::get_if<peer::Event>(&waiting);
+                         return event != nullptr && std::holds_alternative<peer::Tick>(*event);
+                       });
   note_moved(i);
-  if (!pending) deliver(i, peer::Tick{});
-  if (random_.chance(0.02)) deliver(i, peer::Tick{});
+  if (!pending) deliver(i, peer::Event{peer::Tick{}});
+  if (random_.chance(0.02)) deliver(i, peer::Event{peer::Tick{}});
+  if (!host.paused) step_trainer(i, trainer_life::Tick{});
   schedule(random_.chance(0.02) ? 450ms : 250ms, [this, i] { tick_peer(i); });
 }
 
@@ -189,7 +194,7 @@ void Swarm::post(std::size_t i, peer::Event event, Duration delay) {
 /// The end of the connection that a peer has now.
 void Swarm::post_lost(std::size_t i, const std::string& reason, Duration delay) {
   schedule(delay, [this, i, reason, connection = hosts_[i].connection] {
-    if (hosts_[i].connection == connection) deliver(i, peer::CoordinatorLost{reason});
+    if (hosts_[i].connection == connection) deliver(i, peer::Event{peer::CoordinatorLost{reason}});
   });
 }
 
@@ -306,6 +311,7 @@ void Swarm::step_peer(std::size_t i, const peer::Event& event) {
     if (fetch->state) {
       host.model = host.fetched.at(fetch->revision);
       oracle_of(host).fetched(host.id, host.model);
+      step_trainer(i, trainer_life::Adopted{host.model.revision});
     }
   }
   if (const auto* reduce = std::get_if<peer::ReduceEnded>(&event); reduce != nullptr && reduce->prepared)
@@ -337,9 +343,9 @@ void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
                  [](Probe) {},
                  [&](const peer::Tell& tell) { send_up(i, tell.message); },
                  [&](const peer::Redial&) { redial(i); },
-                 [&](const peer::StartTrainer&) { start_trainer(i); },
-                 [&](const peer::BeginTraining& begin) { train(i, begin.begin); },
-                 [&](const peer::StartTrainerOver&) { start_trainer_over(i); },
+                 [&](const peer::StartTrainer&) { step_trainer(i, trainer_life::Start{}); },
+                 [&](const peer::BeginTraining& begin) { step_trainer(i, trainer_life::Begin{begin.begin}); },
+                 [&](const peer::StartTrainerOver&) { step_trainer(i, trainer_life::StartOver{}); },
                  [&](const peer::StartFetch& start) { start_fetch(i, start.fetch); },
                  [&](const peer::RunReduce& run) { run_reduce(i, run.reduce); },
                  [&](const peer::AbortReduce& abort) { abort_reduce(i, abort.op); },
@@ -349,16 +355,11 @@ void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
                      violate("SIM-4 " + host.machine.options.hello.name + " discards what it does not hold");
                  },
                  [&](const peer::StartMeasure& start) { start_measure(i, start.to.id); },
-                 [&](const peer::FinishTraining& finish) { finish_training(i, finish.done); },
-                 [&](const peer::SaveState& order) {
-                   if (order.periodic) host.to_save = order;
-                   else save(i, order);
-                 },
-                 [&](const peer::StopWork&) {
-                   ++host.trainers;
-                   host.trainer_up = false;
-                 },
+                 [&](const peer::FinishTraining& finish) { step_trainer(i, trainer_life::Finish{finish.done}); },
+                 [&](const peer::SaveState& order) { step_trainer(i, trainer_life::Save{order}); },
+                 [&](const peer::StopWork& stop) { step_trainer(i, trainer_life::Stop{stop.cause}); },
                  [&](const peer::End& end) {
+                   carry_out_commit(i);
                    host.end = end;
                    judge_ended(host, end);
                    probe(probe_of_peer_end(end.cause));

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "actors/coordinator/grid_machine.hpp"
+#include "actors/peer/trainer_machine.hpp"
 #include "actors/supervisor/restart_machine.hpp"
 #include "runtime/simulation/oracle.hpp"
 #include "runtime/simulation/probes.hpp"
@@ -50,8 +51,9 @@ struct Host {
   peer::State machine;
   bool alive = true;
   bool paused = false;
-  bool left = false;                ///< was asked to leave
-  std::deque<peer::Event> backlog;  ///< what a paused process has not read yet
+  bool left = false;  ///< was asked to leave
+  /// What a paused process has not read yet.
+  std::deque<std::variant<peer::Event, trainer_life::Event>> backlog;
   std::optional<peer::End> end;
 
   std::uint64_t connection = 0;  ///< which one: what an older one carried is lost with it
@@ -63,12 +65,13 @@ struct Host {
 
   bool born = false;
   Model model;
-  std::optional<Model> checkpoint;         ///< the newest on its disk
-  std::optional<peer::SaveState> to_save;  ///< once it is applied
+  std::optional<Model> checkpoint;  ///< the newest on its disk
   Instant disk_full_until{};
   Instant disk_busy_until{};
   bool gave_up_saving = false;
+  std::optional<Contributed> local;  ///< what its trainer has brought
   std::optional<Contributed> contribution;
+  std::optional<Commit> applying;  ///< the reduce worker has yet to carry it out
   struct Prepared {
     Model model;
     bool heard = false;
@@ -78,7 +81,8 @@ struct Host {
   bool stalls = false;  ///< in its next reduce
   std::optional<OperationId> stalled_in;
   std::map<Revision, Model> fetched;
-  std::uint64_t trainers = 0;  ///< only what the newest trainer says counts
+  trainer_life::State life;    ///< its trainer's
+  std::uint64_t trainers = 0;  ///< which process: what an older one would have said is lost with it
   bool trainer_up = false;
   supervisor::State restarts;
 };
@@ -226,13 +230,19 @@ class Swarm {
   /// Of the links as they are at this time.
   [[nodiscard]] std::uint64_t link_speed(PeerId from, PeerId to) const;
   Result<std::uint64_t> relayed_speed(std::size_t host, std::size_t to);
-  void start_trainer(std::size_t host);
-  void start_trainer_over(std::size_t host);
-  void train(std::size_t host, const BeginStep& begin);
+  void hear_trainer(std::size_t host, trainer_life::Event event, Duration delay);
+  void deliver(std::size_t host, trainer_life::Event event);
+  void step_trainer(std::size_t host, const trainer_life::Event& event);
+  void carry_out(std::size_t host, const trainer_life::Effect& effect);
+  void launch_trainer(std::size_t host);
+  void end_trainer(std::size_t host, std::optional<Error> cause, Duration delay);
+  void trainer_died(std::size_t host, const trainer_life::Died& died);
+  void train(std::size_t host, const trainer_life::TellBegin& order);
   void finish_training(std::size_t host, const RunDone& done);
   void save(std::size_t host, const peer::SaveState& order);
   [[nodiscard]] bool disk_takes(const Host& host);
   void apply_commit(std::size_t host, const peer::ApplyCommit& apply);
+  void carry_out_commit(std::size_t host);
 
   // faults.cpp
   std::size_t join_replica(PeerSpec spec);

@@ -9,6 +9,7 @@ namespace prime::sim {
 // Data plane ----------------------------------------------------------------------------------------------------------------
 
 void Swarm::run_reduce(std::size_t i, const StartReduce& message) {
+  carry_out_commit(i);  // the reduce worker does one after the other
   auto& host = hosts_[i];
   auto& reduce = reduces_of(i)[message.op];
   if (reduce.members.empty()) open_reduce(reduce, message);
@@ -130,6 +131,11 @@ void Swarm::complete_reduce(std::size_t i, OperationId op) {
     next.numbers[0] += static_cast<double>(1 + i);  // two never agree on what is wrong
   }
   host.prepared[op] = Host::Prepared{next, false};
+  const auto& contributions = reduce.message.contributions;
+  const auto weighs = [](const Contribution& c) { return c.weight > 0; };
+  const bool own = std::any_of(contributions.begin(), contributions.end(), [&](const auto& c) { return c.peer == host.id && weighs(c); });
+  const auto count = std::count_if(contributions.begin(), contributions.end(), weighs);
+  step_trainer(i, trainer_life::Prepared{own, static_cast<std::uint32_t>(count)});
   post(i, peer::ReduceEnded{op, digest_of(next), PeerId{}, 1000, 1000}, 0ms);
 }
 
@@ -191,17 +197,30 @@ void Swarm::reset_link() {
   ++armed_resets_;
 }
 
+/// At once, or after the machine has gone on to what comes next: the reduce worker has its own thread.
 void Swarm::apply_commit(std::size_t i, const peer::ApplyCommit& apply) {
   auto& host = hosts_[i];
-  const auto prepared = host.prepared.find(apply.commit.op);
-  if (prepared == host.prepared.end()) return violate("LAW-2 " + host.machine.options.hello.name + " applies what it did not prepare");
-  host.model = prepared->second.model;
-  host.prepared.erase(prepared);
-  if (host.to_save && host.to_save->of == host.model.revision) save(i, *std::exchange(host.to_save, std::nullopt));
-  const auto& contributions = reduces_of(i).at(apply.commit.op).message.contributions;
+  if (host.applying || !host.prepared.contains(apply.commit.op))
+    return violate("LAW-2 " + host.machine.options.hello.name + " applies what it did not prepare");
+  host.applying = apply.commit;
+  if (random_.chance(0.7)) return carry_out_commit(i);
+  schedule(random_.between(1ms, 100ms), [this, i, op = apply.commit.op] {
+    if (hosts_[i].alive && hosts_[i].applying && hosts_[i].applying->op == op) carry_out_commit(i);
+  });
+}
+
+void Swarm::carry_out_commit(std::size_t i) {
+  auto& host = hosts_[i];
+  const auto commit = std::exchange(host.applying, std::nullopt);
+  if (!commit) return;
+  changed_.push_back(i);
+  host.model = host.prepared.at(commit->op).model;
+  host.prepared.erase(commit->op);
+  const auto& contributions = reduces_of(i).at(commit->op).message.contributions;
   const bool is_in =
       std::any_of(contributions.begin(), contributions.end(), [&](const Contribution& c) { return c.peer == host.id && c.weight > 0; });
   if (is_in) host.contribution.reset();  // only here (law 2)
+  step_trainer(i, trainer_life::Applied{*commit});
 }
 
 // State fetch ---------------------------------------------------------------------------------------------------------------
@@ -271,50 +290,117 @@ void Swarm::start_measure(std::size_t i, PeerId to) {
 
 // Trainer -------------------------------------------------------------------------------------------------------------------
 
-void Swarm::start_trainer(std::size_t i) {
-  auto& host = hosts_[i];
-  const auto number = ++host.trainers;
-  host.trainer_up = true;
-  schedule(host.spec.bind_time, [this, i, number] {
-    const auto& trained = hosts_[i];
-    if (!trained.alive || trained.trainers != number) return;
-    const Digest layout{trained.spec.other_layout ? 2U : 1U, trained.spec.shard};
-    post(i,
-         peer::TrainerBound{layout, 3 + trained.spec.shard, digest_of(trained.model), trained.model.revision,
-                            static_cast<std::uint32_t>(number), DataIdentity{Digest{trained.spec.other_data ? 2U : 1U, 0}, "files"}},
-         0ms);
+/// From its process: lost, if that has ended by then.
+void Swarm::hear_trainer(std::size_t i, trainer_life::Event event, Duration delay) {
+  schedule(delay, [this, i, event = std::move(event), number = hosts_[i].trainers]() mutable {
+    if (hosts_[i].trainers == number) deliver(i, std::move(event));
   });
 }
 
-void Swarm::start_trainer_over(std::size_t i) {
+void Swarm::deliver(std::size_t i, trainer_life::Event event) {
   auto& host = hosts_[i];
-  if (!host.trainer_up) return;
-  probe(WorldProbe::TrainerStartedOver);
-  ++host.trainers;
-  host.trainer_up = false;
-  post(i, peer::TrainerRestarting{Error{ErrorName::TrainerFailed, "for its replica"}}, 0ms);
-  start_trainer(i);
+  if (!host.alive) return;
+  if (host.paused) return host.backlog.emplace_back(std::move(event)), void();
+  ++untimed_events_;
+  step_trainer(i, event);
 }
 
-void Swarm::train(std::size_t i, const BeginStep& begin) {
+void Swarm::step_trainer(std::size_t i, const trainer_life::Event& event) {
   auto& host = hosts_[i];
-  const Contributed result{begin.step, host.model.revision, pseudo_gradient(host.id, begin.step, host.model, begin.first_sample)};
-  schedule(random_.between(host.spec.inner_time * 7 / 10, host.spec.inner_time * 13 / 10), [this, i, result, number = host.trainers] {
+  if (!host.alive) return;
+  auto transition = trainer_life::step(std::move(host.life), event, host.clock.read(now_));
+  host.life = std::move(transition.state);
+  if (!transition.reason.empty()) trace(host.machine.options.hello.name, "trainer", transition.reason);
+  for (const auto& effect : transition.effects) carry_out(i, effect);
+}
+
+void Swarm::carry_out(std::size_t i, const trainer_life::Effect& effect) {
+  auto& host = hosts_[i];
+  namespace life = trainer_life;
+  std::visit(overloaded{
+                 [&](const life::Launch&) { launch_trainer(i); },
+                 [&](const life::Kill&) {
+                   if (host.life.stop_cause->name == ErrorName::Interrupted) probe(WorldProbe::TrainerStartedOver);
+                   end_trainer(i, Error{ErrorName::TrainerFailed, "killed"}, random_.between(0ms, 20ms));
+                 },
+                 [&](const life::TellStop&) { end_trainer(i, std::nullopt, random_.between(0ms, 2s)); },
+                 [&](const life::OpenState&) { hear_trainer(i, life::StateOpened{}, 0ms); },
+                 [&](const life::MapTensors&) { hear_trainer(i, life::Initial{}, random_.between(0ms, 10ms)); },
+                 [&](const life::FoundState&) {
+                   const Digest layout{host.spec.other_layout ? 2U : 1U, host.spec.shard};
+                   hear_trainer(i,
+                                life::StateFound{life::Held{layout, 3 + host.spec.shard, digest_of(host.model), host.model.revision,
+                                                            static_cast<std::uint32_t>(host.trainers)}},
+                                0ms);
+                 },
+                 [&](const life::TakeContribution&) {
+                   host.contribution = host.local;
+                   hear_trainer(i, life::ContributionTaken{}, 0ms);
+                 },
+                 [&](const life::TellBegin& order) { train(i, order); },
+                 [&](const life::TellCommitted&) {},
+                 [&](const life::TellFinish& order) { finish_training(i, order.done); },
+                 [&](const life::Report& report) { post(i, report.event, 0ms); },
+                 [&](const life::Died& died) { trainer_died(i, died); },
+                 [&](const life::Write& order) {
+                   if (!order.hold) violate("SIM-4 " + host.machine.options.hello.name + " saves a revision that it does not hold");
+                   save(i, order.order);
+                 },
+             },
+             effect);
+}
+
+void Swarm::launch_trainer(std::size_t i) {
+  auto& host = hosts_[i];
+  ++host.trainers;
+  host.trainer_up = true;
+  const DataIdentity data{Digest{host.spec.other_data ? 2U : 1U, 0}, "files"};
+  hear_trainer(i, trainer_life::Described{data}, host.spec.bind_time);
+  hear_trainer(i, trainer_life::TensorsBound{}, host.spec.bind_time);
+}
+
+void Swarm::end_trainer(std::size_t i, std::optional<Error> cause, Duration delay) {
+  auto& host = hosts_[i];
+  if (!std::exchange(host.trainer_up, false)) return;
+  ++host.trainers;
+  hear_trainer(i, trainer_life::Gone{std::move(cause)}, delay);
+}
+
+/// As the supervisor does it.
+void Swarm::trainer_died(std::size_t i, const trainer_life::Died& died) {
+  auto& host = hosts_[i];
+  auto decided = supervisor::child_died(std::move(host.restarts), died.cause, host.clock.read(now_), died.began);
+  host.restarts = std::move(decided.state);
+  std::visit(overloaded{
+                 [&](const supervisor::Restart&) {
+                   post(i, peer::TrainerRestarting{died.cause}, 0ms);
+                   step_trainer(i, trainer_life::Start{});
+                 },
+                 [&](const supervisor::GiveUp& give_up) { post(i, peer::TrainerGaveUp{give_up.cause}, 0ms); },
+             },
+             decided.decision);
+}
+
+void Swarm::train(std::size_t i, const trainer_life::TellBegin& order) {
+  auto& host = hosts_[i];
+  const auto& begin = order.begin;
+  if (order.base != host.model.revision) violate("SIM-4 " + host.machine.options.hello.name + " begins from what it does not hold");
+  const Contributed result{begin.step, order.base, pseudo_gradient(host.id, begin.step, host.model, begin.first_sample)};
+  const auto time = random_.between(host.spec.inner_time * 7 / 10, host.spec.inner_time * 13 / 10);
+  schedule(time, [this, i, result, number = host.trainers] {
     auto& trained = hosts_[i];
     if (!trained.alive || trained.trainers != number) return;
-    trained.contribution = result;
-    post(i,
-         peer::TrainerContributed{result.step, result.base, weight_of(trained.id, result.step), 64, Real{2.5}, HeldOutLoss{Real{2.6}, 64},
-                                  Real{1000.0}},
-         0ms);
+    trained.local = result;
+    deliver(i, trainer_life::Contributed{
+                   {result.step, {}, weight_of(trained.id, result.step), 64, Real{2.5}, HeldOutLoss{Real{2.6}, 64}, Real{1000.0}}});
   });
 }
 
 void Swarm::finish_training(std::size_t i, const RunDone& done) {
+  if (done.step.value != hosts_[i].model.revision.value)
+    violate("SIM-4 " + hosts_[i].machine.options.hello.name + " evaluates another state than the final one");
   const HeldOutLoss part{Real{2.5}, done.evaluate.of > 0 ? std::uint64_t{64} : 0};
-  schedule(hosts_[i].spec.inner_time, [this, i, part, number = hosts_[i].trainers] {
-    if (hosts_[i].alive && hosts_[i].trainers == number) post(i, peer::TrainerFinal{part, "sample"}, 0ms);
-  });
+  hear_trainer(i, trainer_life::Answered{{part, "sample"}}, hosts_[i].spec.inner_time);
 }
 
 // Disk ----------------------------------------------------------------------------------------------------------------------
@@ -343,21 +429,10 @@ void Swarm::fill_disk(std::size_t i, Duration hold) {
 }
 
 void Swarm::kill_trainer(std::size_t i) {
-  auto& host = hosts_[i];
-  if (!host.alive || !host.trainer_up) return;
-  ++host.trainers;
-  host.trainer_up = false;
-  const Error cause{ErrorName::ProcessFailed, "killed"};
-  auto decided = supervisor::child_died(std::move(host.restarts), cause, host.clock.read(now_));
-  host.restarts = std::move(decided.state);
-  std::visit(overloaded{
-                 [&](const supervisor::Restart&) {
-                   post(i, peer::TrainerRestarting{cause}, 0ms);
-                   start_trainer(i);
-                 },
-                 [&](const supervisor::GiveUp& give_up) { post(i, peer::TrainerGaveUp{give_up.cause}, 0ms); },
-             },
-             decided.decision);
+  if (!hosts_[i].alive) return;
+  // What repeats itself in each word before a trainer has begun is not cured by a restart; other deaths may be.
+  const auto signal = std::to_string(6 + random_.below(6));
+  end_trainer(i, Error{ErrorName::ProcessFailed, "killed by signal " + signal}, random_.chance(0.5) ? 0ms : random_.between(0ms, 50ms));
 }
 
 }  // namespace prime::sim

@@ -18,7 +18,7 @@ using Coordinator = coordinator::Transition;
 std::string judge_losses(bool cut, const std::function<void(Coordinator&)>& action) {
   auto scenario = calm_scenario(cut ? 2 : 6, 8);
   scenario.options.on_correlated_loss = coordinator::LossPolicy::Pause;
-  if (cut) scenario.faults = {{.kind = FaultKind::IsolateCoordinator, .at = 6s, .at_event = {}, .at_phase = {}, .hold = 12s}};
+  if (cut) scenario.faults = {{.kind = FaultKind::IsolateCoordinator, .at = 7s, .at_event = {}, .at_phase = {}, .hold = 12s}};
   Probes probes;
   Swarm swarm{std::move(scenario), probes};
   if (!cut)

@@ -172,7 +172,7 @@ std::vector<Breakage> of_commits() {
                   [](const peer::Event& event, Peer& t) {
                     const auto* ended = std::get_if<peer::ReduceEnded>(&event);
                     if (ended != nullptr && t.state.prepared)
-                      t.effects.emplace_back(peer::ApplyCommit{Commit{ended->op, OuterStep{1}, Revision{1}, *t.state.prepared}, 1});
+                      t.effects.emplace_back(peer::ApplyCommit{Commit{ended->op, OuterStep{1}, Revision{1}, *t.state.prepared}});
                   }),
       peer_breaks("LAW-2 applies what it did not prepare",
                   [](const peer::Event&, Peer& t) {

@@ -97,8 +97,9 @@ const char* const MUST_BE_REACHED[] = {
     "peer saves_again in saving",
     "state_not_saved",
     "peer TrainerBound in training",
-    "peer end: TrainerFailed",
-    "peer end: RunDone",  // a joiner that came too late
+    "peer end: TrainerFailed",  // started again too often
+    "peer end: ProcessFailed",  // the same death twice before it had begun
+    "peer end: RunDone",        // a joiner that came too late
     "peer end: RunFull",
     "peer end: VersionMismatch",
     "peer end: WrongRun",

@@ -18,7 +18,6 @@ struct NoTrainer : TrainerPort {
   void restart() override {}
   void start_over() override {}
   void begin(const BeginStep&) override {}
-  void committed(const Commit&, std::uint32_t) override {}
   void finish(const RunDone&) override {}
   void stop(const std::optional<Error>&) override {}
 };

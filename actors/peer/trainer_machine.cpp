@@ -1,0 +1,229 @@
+#include "actors/peer/trainer_machine.hpp"
+
+#include <utility>
+
+#include "messages/assert.hpp"
+
+namespace prime::trainer_life {
+namespace {
+
+class Handler {
+ public:
+  Handler(State& state, Instant now, std::vector<Effect>& effects) : s_(state), now_(now), effects_(effects) {}
+
+  std::string operator()(const Start&) {
+    if (s_.over) return "its end is near: no trainer is started";
+    s_.phase = Phase::Starting;
+    s_.stop_cause.reset();
+    s_.contributed.reset();
+    s_.awaits_commit = false;
+    s_.data = {};
+    s_.progress = now_;
+    emit(Launch{!std::exchange(s_.started_before, true)});
+    return "started";
+  }
+
+  std::string operator()(const TensorsBound&) {
+    if (s_.phase != Phase::Starting) return "of a trainer that is gone";
+    s_.phase = Phase::Bound;
+    emit(OpenState{});
+    return "has bound its tensors";
+  }
+
+  std::string operator()(const StateOpened& event) {
+    if (s_.phase != Phase::Bound) return "of a trainer that is gone";
+    if (!event.opened) return refuse(event.opened.error());
+    emit(MapTensors{});
+    return "maps its tensors";
+  }
+
+  std::string operator()(const Described& event) {
+    s_.data = event.data;
+    return "told its data";
+  }
+
+  std::string operator()(const Initial&) {
+    if (s_.phase != Phase::Bound) return "of a trainer that is gone";
+    emit(FoundState{});
+    return "brings its values";
+  }
+
+  std::string operator()(const StateFound& event) {
+    if (event.held) s_.held = event.held->revision;
+    if (s_.phase != Phase::Bound) return "of a trainer that is gone";
+    if (!event.held) return refuse(event.held.error());
+    s_.phase = Phase::Ready;
+    s_.progress.reset();
+    const auto& held = *event.held;
+    emit(Report{peer::TrainerBound{held.layout, held.elements, held.state, held.revision, held.pid, s_.data}});
+    return "ready";
+  }
+
+  std::string operator()(const Worked& event) {
+    if (s_.progress) s_.progress = now_;
+    if (event.inner_steps) emit(Report{peer::Progress{*event.inner_steps}});
+    return {};
+  }
+
+  std::string operator()(const Contributed& event) {
+    s_.progress.reset();
+    s_.contributed = event.work;
+    s_.contributed->base = s_.base;
+    emit(TakeContribution{});
+    return "contributes";
+  }
+
+  /// What a diverged trainer made is not sent: it is started again from the outer state, and the supervisor bounds how often.
+  std::string operator()(const ContributionTaken& event) {
+    const auto work = std::exchange(s_.contributed, std::nullopt);
+    if (!work || s_.phase != Phase::Ready) return "of a trainer that is gone";
+    if (!event.taken) return refuse(event.taken.error());
+    if (work->weight == 0) {
+      emit(Report{peer::TrainerGaveUp{Error{ErrorName::TrainerProtocol, "the trainer contributed without having trained on a token"}}});
+      return "contributed without having trained";
+    }
+    s_.awaits_commit = true;
+    emit(Report{*work});
+    return "contributed";
+  }
+
+  std::string operator()(const Answered& event) {
+    s_.over = true;
+    s_.progress.reset();
+    emit(Report{event.answer});
+    return "answered";
+  }
+
+  std::string operator()(const Misbehaved& event) { return refuse(event.error); }
+
+  std::string operator()(const Gone& event) {
+    const bool began = std::exchange(s_.phase, Phase::Absent) == Phase::Ready;
+    s_.awaits_commit = false;
+    s_.progress.reset();
+    if (s_.over) return "has ended";
+    const auto& cause = s_.stop_cause ? s_.stop_cause : event.cause;
+    if (cause) emit(Died{*cause, began});
+    else emit(Report{peer::TrainerLeft{}});
+    return cause ? "died" : "left";
+  }
+
+  std::string operator()(const Prepared& event) {
+    s_.own_work = event.own_work;
+    s_.contributors = event.contributors;
+    return {};
+  }
+
+  std::string operator()(const Applied& event) {
+    s_.held = event.commit.revision;
+    save_what_is_due();
+    // A late trainer hears nothing of what is committed without its work.
+    if (s_.own_work && std::exchange(s_.awaits_commit, false) && s_.phase == Phase::Ready)
+      emit(TellCommitted{event.commit, s_.contributors});
+    tell_what_is_due();
+    return "applied";
+  }
+
+  std::string operator()(const Adopted& event) {
+    s_.held = event.revision;
+    tell_what_is_due();
+    return "adopted";
+  }
+
+  std::string operator()(const Begin& event) {
+    s_.begin = event.begin;
+    tell_what_is_due();
+    return s_.begin ? "waits for the trainer, or the revision" : "begins a step";
+  }
+
+  std::string operator()(const Finish& event) {
+    s_.finish = event.done;
+    tell_what_is_due();
+    return s_.finish ? "waits for the trainer, or the last revision" : "finishes";
+  }
+
+  std::string operator()(const StartOver&) {
+    if (s_.phase == Phase::Absent) return "there is none";
+    if (s_.options.external) {
+      emit(Report{peer::TrainerGaveUp{
+          Error{ErrorName::TrainerFailed,
+                "another trainer of its replica was started again, and this one, which joined by itself, cannot begin the "
+                "step anew: join again, or let the agents start all trainers (`local.trainer_command`)"}}});
+      return "cannot begin anew";
+    }
+    kill(Error{ErrorName::Interrupted, "another trainer of its replica was started again: they begin the step together"});
+    return "killed, to begin anew";
+  }
+
+  std::string operator()(const Save& event) {
+    s_.to_save.push_back(event.order);
+    save_what_is_due();
+    return "is to be saved";
+  }
+
+  std::string operator()(const Stop& event) {
+    s_.over = true;
+    s_.progress.reset();
+    emit(TellStop{event.cause});
+    return "stopped";
+  }
+
+  std::string operator()(const Tick&) {
+    if (!s_.progress || now_ - *s_.progress <= s_.options.stall_limit) return {};
+    kill(Error{ErrorName::TrainerFailed,
+               "it stalled: no sign of life for " + format_duration(s_.options.stall_limit) + " (`local.trainer.stall_limit`)"});
+    return "stalled";
+  }
+
+ private:
+  /// Its end arrives as an event, and the supervisor decides.
+  void kill(Error cause) {
+    s_.stop_cause = std::move(cause);
+    s_.progress.reset();
+    emit(Kill{});
+  }
+
+  /// It is told to end by its own fault, which is what its end is reported with.
+  std::string refuse(const Error& cause) {
+    s_.stop_cause = cause;
+    emit(TellStop{cause});
+    return "refused: " + to_string(cause);
+  }
+
+  void tell_what_is_due() {
+    if (s_.phase != Phase::Ready || !s_.held) return;
+    // A trainer that was started again while its peer was late begins with what was committed meanwhile.
+    if (s_.begin && s_.begin->base <= *s_.held) {
+      s_.base = *s_.held;
+      s_.progress = now_;
+      emit(TellBegin{*std::exchange(s_.begin, std::nullopt), s_.base});
+    }
+    if (s_.finish && s_.finish->step.value == s_.held->value) {
+      s_.progress = now_;
+      emit(TellFinish{*std::exchange(s_.finish, std::nullopt)});
+    }
+  }
+
+  void save_what_is_due() {
+    if (!s_.held) return;
+    for (const auto& order : std::exchange(s_.to_save, {})) {
+      if (order.of > *s_.held) s_.to_save.push_back(order);
+      else emit(Write{order, order.of == *s_.held});
+    }
+  }
+
+  void emit(Effect effect) { effects_.push_back(std::move(effect)); }
+
+  State& s_;
+  Instant now_;
+  std::vector<Effect>& effects_;
+};
+
+}  // namespace
+
+Transition step(State state, const Event& event, Instant now) {
+  Transition result{std::move(state), {}, {}};
+  result.reason = std::visit(Handler{result.state, now, result.effects}, event);
+  return result;
+}
+
+}  // namespace prime::trainer_life

@@ -1,0 +1,187 @@
+// Owns the life of a trainer beside its agent: when it is started, what it is told and when, what of its words counts, when it is killed.
+// Pure. The host of the trainer turns its packets and the outcomes of memory work into events of this machine, and carries out the effects
+// in order. Tensors never pass through here.
+//
+//   Absent → Starting → Bound → Ready → Absent, by its end; and again, if the supervisor says so.
+//
+// What is told of a revision waits until the state is of it: the step's begin, the end, a checkpoint. The commit that leads there is
+// carried out by the reduce worker, in its own time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "actors/peer/peer_machine.hpp"
+
+namespace prime::trainer_life {
+
+struct Options {
+  Duration stall_limit = 10min;  ///< `local.trainer.stall_limit`: without a sign of life, while it has work
+  bool external = false;         ///< it started this agent, which cannot start it again
+};
+
+enum class Phase : std::uint8_t {
+  Absent,    ///< none was started, or it has ended
+  Starting,  ///< its tensors are not bound yet
+  Bound,     ///< is given the memory; brings its initial values
+  Ready,     ///< may be told to work
+};
+
+struct State {
+  Options options;
+  Phase phase = Phase::Absent;
+  bool started_before = false;
+  bool over = false;                                    ///< its end is expected: it has answered, or the agent ends
+  std::optional<Error> stop_cause;                      ///< why it was stopped, when the fault was its own
+  std::optional<Instant> progress;                      ///< last sign of life while it has work; empty while it waits
+  DataIdentity data;                                    ///< that this life told
+  std::optional<Revision> held;                         ///< of the state; empty before there is one
+  Revision base;                                        ///< from which it began the step
+  std::optional<BeginStep> begin;                       ///< to be told
+  std::optional<RunDone> finish;                        ///< to be told
+  std::optional<peer::TrainerContributed> contributed;  ///< its values are being taken
+  bool awaits_commit = false;                           ///< this life has contributed what is not committed yet
+  /// Of what is prepared.
+  bool own_work = false;  ///< it contains the own contribution
+  std::uint32_t contributors = 0;
+  std::vector<peer::SaveState> to_save;  ///< of the revision that is being applied; two at most
+};
+
+// Events --------------------------------------------------------------------------------------------------------------------
+
+/// For the first time, or again after its end.
+struct Start {};
+/// The trainer has bound its tensors.
+struct TensorsBound {};
+/// Each OpenState ends in one: whether there is memory for them.
+struct StateOpened {
+  Result<void> opened;
+};
+/// What it says of its data, before it has bound.
+struct Described {
+  DataIdentity data;
+};
+/// Its own values are where the agent can read them.
+struct Initial {};
+struct Held {
+  Digest layout;
+  std::uint64_t elements = 0;
+  Digest state;
+  Revision revision;
+  std::uint32_t pid = 0;  ///< of the trainer
+};
+/// Each FoundState ends in one.
+struct StateFound {
+  Result<Held> held;
+};
+/// Inner steps since its process began; without: a sign of life in other work.
+struct Worked {
+  std::optional<std::uint64_t> inner_steps;
+};
+/// Its parameters lie where the agent can read them. `base` is not its to say.
+struct Contributed {
+  peer::TrainerContributed work;
+};
+/// Each TakeContribution ends in one.
+struct ContributionTaken {
+  Result<void> taken;
+};
+struct Answered {
+  peer::TrainerFinal answer;
+};
+/// It broke a rule.
+struct Misbehaved {
+  Error error;
+};
+/// Its process has ended; without a cause it left by itself, or because it was stopped. Or it could not be started.
+struct Gone {
+  std::optional<Error> cause;
+};
+/// The next state is made beside the current one.
+struct Prepared {
+  bool own_work = false;
+  std::uint32_t contributors = 0;
+};
+struct Applied {
+  Commit commit;
+};
+/// The state was fetched.
+struct Adopted {
+  Revision revision;
+};
+struct Begin {
+  BeginStep begin;
+};
+struct Finish {
+  RunDone done;
+};
+struct StartOver {};
+struct Save {
+  peer::SaveState order;
+};
+struct Stop {
+  std::optional<Error> cause;
+};
+struct Tick {};
+using Event = std::variant<Start, TensorsBound, StateOpened, Described, Initial, StateFound, Worked, Contributed, ContributionTaken,
+                           Answered, Misbehaved, Gone, Prepared, Applied, Adopted, Begin, Finish, StartOver, Save, Stop, Tick>;
+
+// Effects -------------------------------------------------------------------------------------------------------------------
+
+/// `fresh`: the first of this peer.
+struct Launch {
+  bool fresh = false;
+};
+/// Its process ends at once; ends in Gone.
+struct Kill {};
+/// It is told to end, and why; ends in Gone.
+struct TellStop {
+  std::optional<Error> cause;
+};
+// What takes memory traffic is a worker's; nothing waits for it but the trainer.
+struct OpenState {};
+struct FoundState {};
+struct TakeContribution {};
+
+struct MapTensors {};
+/// The state of revision `base` is the current one, and is kept for the contribution to be compared with.
+struct TellBegin {
+  BeginStep begin;
+  Revision base;
+};
+struct TellCommitted {
+  Commit commit;
+  std::uint32_t contributors = 0;
+};
+struct TellFinish {
+  RunDone done;
+};
+/// To the peer machine.
+struct Report {
+  peer::Event event;
+};
+/// To the supervisor: it died; `began`: it had been ready.
+struct Died {
+  Error cause;
+  bool began = false;
+};
+/// To the checkpoint server; `hold`: of the current state, which is kept for it. Otherwise it was overtaken before the disk had time.
+struct Write {
+  peer::SaveState order;
+  bool hold = false;
+};
+using Effect = std::variant<Launch, Kill, TellStop, OpenState, FoundState, TakeContribution, MapTensors, TellBegin, TellCommitted,
+                            TellFinish, Report, Died, Write>;
+
+struct Transition {
+  State state;
+  std::vector<Effect> effects;
+  std::string reason;
+};
+
+[[nodiscard]] Transition step(State state, const Event& event, Instant now);
+
+}  // namespace prime::trainer_life

@@ -1,0 +1,248 @@
+// Owns the tests of a trainer's life beside its agent: what it is told waits for the state to be of that revision, and only what its
+// present life says counts.
+#include "actors/peer/trainer_machine.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+BOOST_AUTO_TEST_SUITE(trainer_machine)
+
+using namespace prime;
+using namespace prime::trainer_life;
+using namespace std::chrono_literals;
+
+namespace {
+
+const Error CRASH{ErrorName::ProcessFailed, "killed by signal 9"};
+const DataIdentity DATA{Digest{5, 6}, "3 files"};
+
+struct Bench {
+  State state;
+  Instant now{};
+  std::vector<Effect> effects;
+
+  explicit Bench(Options options = {}) { state.options = options; }
+
+  Bench& on(const Event& event) {
+    auto transition = step(std::move(state), event, now);
+    state = std::move(transition.state);
+    effects = std::move(transition.effects);
+    return *this;
+  }
+
+  template <class T>
+  [[nodiscard]] std::optional<T> effect() const {
+    for (const auto& each : effects)
+      if (const auto* found = std::get_if<T>(&each)) return *found;
+    return std::nullopt;
+  }
+  template <class T>
+  [[nodiscard]] std::optional<T> reported() const {
+    for (const auto& each : effects)
+      if (const auto* report = std::get_if<Report>(&each))
+        if (const auto* found = std::get_if<T>(&report->event)) return *found;
+    return std::nullopt;
+  }
+
+  Bench& ready(Revision revision = {}) {
+    on(Start{}).on(Described{DATA}).on(TensorsBound{}).on(StateOpened{}).on(Initial{});
+    return on(StateFound{Held{Digest{1, 0}, 3, Digest{2, 0}, revision, 77}});
+  }
+  Bench& begin(OuterStep number, Revision base) {
+    BeginStep order;
+    order.step = number;
+    order.base = base;
+    return on(Begin{order});
+  }
+  Bench& bring(OuterStep number, std::uint64_t weight = 64) {
+    peer::TrainerContributed work;
+    work.step = number;
+    work.weight = weight;
+    return on(Contributed{work});
+  }
+  Bench& contribute(OuterStep number, std::uint64_t weight = 64) { return bring(number, weight).on(ContributionTaken{}); }
+  Bench& apply(Revision revision, bool own_work = true) {
+    Commit commit;
+    commit.step = OuterStep{revision.value};
+    commit.revision = revision;
+    return on(Prepared{own_work, 3}).on(Applied{commit});
+  }
+};
+
+peer::SaveState order_of(Revision revision) { return {"a test", revision, true}; }
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(it_is_ready_once_it_has_bound_and_its_values_are_read) {
+  Bench bench;
+  bench.on(Start{});
+  BOOST_TEST(bench.effect<Launch>()->fresh);
+  bench.on(Described{DATA}).on(TensorsBound{});
+  BOOST_TEST(bench.effect<OpenState>().has_value());
+  bench.on(StateOpened{});
+  BOOST_TEST(bench.effect<MapTensors>().has_value());
+  bench.on(Initial{});
+  BOOST_TEST(bench.effect<FoundState>().has_value());
+  bench.on(StateFound{Held{Digest{1, 0}, 3, Digest{2, 0}, Revision{4}, 77}});
+  const auto bound = bench.reported<peer::TrainerBound>();
+  BOOST_REQUIRE(bound.has_value());
+  BOOST_TEST(bound->elements == 3U);
+  BOOST_TEST(bound->pid == 77U);
+  BOOST_TEST((bound->revision == Revision{4}));
+  BOOST_TEST(bound->data.summary == "3 files");
+  bench.on(Gone{CRASH}).on(Start{});
+  BOOST_TEST(!bench.effect<Launch>()->fresh, "the second life is told that it is not the first");
+  BOOST_TEST(bench.state.data.summary.empty(), "it has yet to tell its own data");
+}
+
+BOOST_AUTO_TEST_CASE(a_step_is_told_once_the_state_is_of_its_base) {
+  Bench bench;
+  bench.ready().begin(OuterStep{1}, Revision{});
+  BOOST_REQUIRE(bench.effect<TellBegin>().has_value());
+  bench.contribute(OuterStep{1});
+  BOOST_TEST(bench.reported<peer::TrainerContributed>()->weight == 64U);
+  bench.begin(OuterStep{2}, Revision{1});
+  BOOST_TEST(!bench.effect<TellBegin>().has_value(), "the commit is being applied");
+  bench.apply(Revision{1});
+  BOOST_REQUIRE(bench.effect<TellCommitted>().has_value());
+  BOOST_TEST(bench.effect<TellCommitted>()->contributors == 3U);
+  BOOST_REQUIRE(bench.effect<TellBegin>().has_value());
+  BOOST_TEST((bench.effect<TellBegin>()->base == Revision{1}));
+  BOOST_TEST(std::holds_alternative<TellCommitted>(bench.effects[0]), "it hears of the commit before the next step");
+}
+
+BOOST_AUTO_TEST_CASE(a_step_waits_for_a_trainer_that_is_started_again_and_begins_with_what_was_committed_meanwhile) {
+  Bench bench;
+  bench.ready().begin(OuterStep{1}, Revision{}).on(Gone{CRASH});
+  BOOST_TEST(bench.effect<Died>()->began);
+  bench.begin(OuterStep{1}, Revision{});
+  BOOST_TEST(!bench.effect<TellBegin>().has_value());
+  bench.apply(Revision{1}, false).ready(Revision{1}).begin(OuterStep{1}, Revision{});
+  BOOST_TEST((bench.effect<TellBegin>()->base == Revision{1}));
+  bench.contribute(OuterStep{1});
+  BOOST_TEST((bench.reported<peer::TrainerContributed>()->base == Revision{1}), "its base is not the trainer's to say");
+}
+
+BOOST_AUTO_TEST_CASE(a_late_trainer_hears_nothing_of_what_is_committed_without_its_work) {
+  Bench bench;
+  bench.ready().begin(OuterStep{1}, Revision{}).apply(Revision{1}, false);
+  BOOST_TEST(!bench.effect<TellCommitted>().has_value());
+  bench.contribute(OuterStep{1}).apply(Revision{2}, false);
+  BOOST_TEST(!bench.effect<TellCommitted>().has_value(), "its work was not in that one either");
+  bench.apply(Revision{3});
+  BOOST_TEST(bench.effect<TellCommitted>().has_value());
+  bench.apply(Revision{4});
+  BOOST_TEST(!bench.effect<TellCommitted>().has_value(), "once is enough");
+}
+
+BOOST_AUTO_TEST_CASE(a_life_that_did_not_contribute_hears_of_no_commit_of_the_one_before) {
+  Bench bench;
+  bench.ready().begin(OuterStep{1}, Revision{}).contribute(OuterStep{1}).on(Gone{CRASH}).ready().apply(Revision{1});
+  BOOST_TEST(!bench.effect<TellCommitted>().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(the_end_is_told_once_the_last_commit_is_applied) {
+  Bench bench;
+  bench.ready().begin(OuterStep{1}, Revision{}).contribute(OuterStep{1});
+  bench.on(Finish{RunDone{OuterStep{1}, Digest{}, true, {0, 2}}});
+  BOOST_TEST(!bench.effect<TellFinish>().has_value());
+  bench.apply(Revision{1});
+  BOOST_TEST(bench.effect<TellFinish>()->done.finalist);
+  bench.on(Answered{{HeldOutLoss{Real{2.0}, 10}, "text"}});
+  BOOST_TEST(bench.reported<peer::TrainerFinal>()->sample == "text");
+  bench.on(Gone{CRASH});
+  BOOST_TEST(bench.effects.empty(), "who has answered may end as it likes");
+  bench.on(Start{});
+  BOOST_TEST(bench.effects.empty(), "and is not started again");
+}
+
+BOOST_AUTO_TEST_CASE(what_a_trainer_did_wrong_is_what_its_end_is_reported_with) {
+  const Error layout{ErrorName::LayoutMismatch, "other tensors"};
+  Bench bench;
+  bench.on(Start{}).on(TensorsBound{}).on(StateOpened{fail(layout)});
+  BOOST_TEST((bench.effect<TellStop>()->cause == layout));
+  bench.on(Gone{CRASH});
+  BOOST_TEST((bench.effect<Died>()->cause == layout));
+  BOOST_TEST(!bench.effect<Died>()->began);
+  // The next life has a death of its own.
+  bench.ready().on(Gone{CRASH});
+  BOOST_TEST((bench.effect<Died>()->cause == CRASH));
+  bench.ready().on(Gone{});
+  BOOST_TEST(bench.reported<peer::TrainerLeft>().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_contribution_that_is_not_finite_or_of_nothing_is_not_sent) {
+  const Error nan{ErrorName::NonFiniteValue, "w[3]"};
+  Bench bench;
+  bench.ready().begin(OuterStep{1}, Revision{}).bring(OuterStep{1}).on(ContributionTaken{fail(nan)});
+  BOOST_TEST(!bench.reported<peer::TrainerContributed>().has_value());
+  BOOST_TEST((bench.on(Gone{CRASH}).effect<Died>()->cause == nan));
+  Bench idle;
+  idle.ready().begin(OuterStep{1}, Revision{}).contribute(OuterStep{1}, 0);
+  BOOST_TEST((idle.reported<peer::TrainerGaveUp>()->cause.name == ErrorName::TrainerProtocol));
+}
+
+BOOST_AUTO_TEST_CASE(outcomes_of_memory_work_for_a_life_that_is_over_are_dropped) {
+  Bench bench;
+  bench.ready().begin(OuterStep{1}, Revision{}).bring(OuterStep{1}).on(Gone{CRASH}).on(ContributionTaken{});
+  BOOST_TEST(bench.effects.empty());
+  bench.on(StateOpened{});
+  BOOST_TEST(bench.effects.empty());
+  bench.on(Start{}).on(ContributionTaken{});
+  BOOST_TEST(bench.effects.empty());
+}
+
+BOOST_AUTO_TEST_CASE(only_a_trainer_that_has_work_can_stall) {
+  Bench bench{Options{10s, false}};
+  bench.on(Start{});
+  bench.now += 11s;
+  bench.on(Tick{});
+  BOOST_TEST(bench.effect<Kill>().has_value(), "one that never binds");
+  bench.on(Gone{CRASH});
+  BOOST_TEST((bench.effect<Died>()->cause.name == ErrorName::TrainerFailed));
+  bench.ready();
+  bench.now += 1h;
+  BOOST_TEST(bench.on(Tick{}).effects.empty(), "it waits for its first step");
+  bench.begin(OuterStep{1}, Revision{});
+  bench.now += 9s;
+  bench.on(Worked{5});
+  BOOST_TEST(bench.reported<peer::Progress>()->inner_steps == 5U);
+  bench.now += 9s;
+  BOOST_TEST(bench.on(Tick{}).effects.empty());
+  bench.on(Worked{});
+  BOOST_TEST(!bench.reported<peer::Progress>().has_value(), "no inner step");
+  bench.now += 9s;
+  BOOST_TEST(bench.on(Tick{}).effects.empty());
+  bench.now += 2s;
+  BOOST_TEST(bench.on(Tick{}).effect<Kill>().has_value());
+  BOOST_TEST(bench.on(Tick{}).effects.empty(), "once");
+}
+
+BOOST_AUTO_TEST_CASE(one_of_a_replica_begins_anew_if_the_agent_can_start_it) {
+  Bench bench;
+  bench.on(StartOver{});
+  BOOST_TEST(bench.effects.empty(), "there is none");
+  bench.ready().on(StartOver{});
+  BOOST_TEST(bench.effect<Kill>().has_value());
+  bench.on(Gone{CRASH});
+  BOOST_TEST((bench.effect<Died>()->cause.name == ErrorName::Interrupted), "which the supervisor does not count");
+  Bench external{Options{10s, true}};
+  external.ready().on(StartOver{});
+  BOOST_TEST(!external.effect<Kill>().has_value());
+  BOOST_TEST((external.reported<peer::TrainerGaveUp>()->cause.name == ErrorName::TrainerFailed));
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_is_held_when_its_revision_is_current_and_not_before_or_after) {
+  Bench bench;
+  bench.ready(Revision{3}).on(Save{order_of(Revision{4})});
+  BOOST_TEST(bench.effects.empty());
+  bench.on(Save{order_of(Revision{3})});
+  BOOST_TEST(bench.effect<Write>()->hold);
+  bench.begin(OuterStep{5}, Revision{4}).apply(Revision{4});
+  BOOST_TEST((bench.effect<Write>()->order.of == Revision{4}));
+  BOOST_TEST(bench.effect<Write>()->hold);
+  BOOST_TEST(std::holds_alternative<Write>(bench.effects[0]), "it is held before the trainer is told to go on");
+  bench.on(Save{order_of(Revision{2})});
+  BOOST_TEST(!bench.effect<Write>()->hold, "overtaken");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
