@@ -1,8 +1,9 @@
 """What a large state costs those who train: checkpoints after every step, and a joiner that fetches while the others go on.
 
-Arguments after the name: millions of parameters (100; 250 takes 14 GiB), outer steps (8). Two peers of this machine, and in the second part
-a third that joins; a trainer that only moves its tensors, so that every step is memory traffic. Heartbeats every 250 ms, `dead_after`
-1 s: whoever waits for memory before it sends one is evicted.
+Arguments after the name: millions of parameters (100; 250 takes 14 GiB), outer steps (8), seconds that an inner step of the last part takes
+(10). Two peers of this machine, later with a third that joins; a trainer that only moves its tensors, so that every step is memory traffic.
+In the last part it waits besides, so that a fetch is shorter than an outer step. Heartbeats every 250 ms, `dead_after` 1 s: whoever waits
+for memory before it sends one is evicted.
 """
 
 import datetime
@@ -26,13 +27,40 @@ def measure(name, millions, steps, *, every, joins):
         print(f"{name:34} {len(run.events('peer_lost')):7} {seconds:12.2f} {len(run.events('peer_fetching')):8} {first[0] if first else '-':>13}")
 
 
+def seconds_between(lines):
+    return [instant(after) - instant(before) for before, after in zip(lines, lines[1:])]
+
+
+def measure_join(millions, seconds):
+    """A joiner beside steps that are longer than its fetch."""
+    with large_run(millions, 8, every=0, beat="250ms", dead_after="1s", delay_ms=1000 * seconds) as run:
+        run.wait_for("outer_step_committed", 2)
+        run.join()
+        play(run, joins=False)
+        (seated,) = run.events("peer_seated")[2:]
+        (fetched,) = run.events("peer_fetched")
+        fetching = run.events("peer_fetching")
+        welcome = run.events("peer_joining")[2]
+        commits = run.events("outer_step_committed")
+        entered = next(line["outer_step"] for line in commits if line["peers"] > 2)
+        contributes = next(line["outer_step"] for line in commits if len(line["contributors"]) > 2)
+        alone = seconds_between([line for line in commits if line["outer_step"] < entered])
+        beside = seconds_between([line for line in commits if line["outer_step"] <= entered])
+        print(f"\na third peer joins; inner steps of {seconds} s")
+        print(f"  seated {instant(seated) - instant(welcome):.2f} s after its welcome: its trainer starts and fills its tensors, its agent digests them")
+        print(f"  fetches {len(fetching)}, {instant(fetched) - instant(fetching[-1]):.2f} s: {len(fetching):.1f} x the state")
+        print(f"  a member in outer step {entered}, contributes to {contributes}")
+        print(f"  the others' steps: {max(alone):.2f} s at most before, {beside[-1]:.2f} s while it came; evicted {len(run.events('peer_lost'))}")
+
+
 def main():
-    millions, steps = (int(word) for word in [*sys.argv[2:], *["100", "8"][len(sys.argv) - 2:]])
+    millions, steps, delay = (int(word) for word in [*sys.argv[2:], *["100", "8", "10"][len(sys.argv) - 2:]])
     print(f"{millions} M parameters, {steps} outer steps\n")
     print(f"{'':34} evicted s/outer step  fetches  three members")
     measure("no checkpoint on the way", millions, steps, every=0, joins=False)
     measure("a checkpoint after each step", millions, steps, every=1, joins=False)
     measure("that, and a third peer joins", millions, 2 * steps, every=1, joins=True)
+    measure_join(millions, delay)
 
 
 if __name__ == "__main__":
