@@ -27,12 +27,12 @@ struct Snapshot;
 
 namespace prime {
 
-/// One reduce over a view (DESIGN §5): out of place, so that an abort leaves the input as it was.
+/// One reduce among some members of a view (DESIGN §5): out of place, so that an abort leaves the input as it was.
 struct ReduceRequest {
   OperationId op;
-  View view;                                ///< members in rank order
-  PeerId self;                              ///< must be a member
-  std::vector<Contribution> contributions;  ///< in rank order; a weight of 0 sends no input
+  View view;                                ///< of which its members are
+  PeerId self;                              ///< must be one of them
+  std::vector<Contribution> contributions;  ///< one for each member of the operation, in its own rank order; weight 0 sends no input
   std::span<const std::byte> input;         ///< untouched and valid until the outcome; may be empty when own weight is 0
   std::span<std::byte> output;              ///< the agreed count of elements; undefined unless the outcome is good
   /// Where input and output lie, this rank's own affair; null: in the host's memory. Nothing of them is touched after the outcome.

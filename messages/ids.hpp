@@ -25,9 +25,10 @@ auto inspect(Inspector& f, Number<Tag>& x) {
 
 /// One incarnation of a peer: 64 random bits, drawn anew at every start of an agent.
 using PeerId = Number<struct PeerIdTag>;
-/// Numbers the views of a run; grows by one at every change of membership.
+/// Counts the departures of a run's members, from 1 on: within an epoch members only come. A departure ends what it was a part of, a joiner
+/// ends nothing.
 using Epoch = Number<struct EpochTag>;
-/// Numbers the attempted operations of an epoch.
+/// Numbers the attempted operations of a run, or of one tag of a group.
 using Sequence = Number<struct SequenceTag>;
 /// Keeps operations apart that run at once; operations of one tag follow each other.
 using Tag = Number<struct TagTag>;

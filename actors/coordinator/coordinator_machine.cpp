@@ -132,7 +132,8 @@ bool concerns_all(const State& s, const Event& event, Phase before) {
 
 /// Changes whenever there is something new to keep.
 auto decisions(const State& s) {
-  return std::tuple{s.view.epoch, s.sequence,         s.revision, s.step_span, s.phase < Phase::Finishing ? Phase::Waiting : s.phase,
+  return std::tuple{s.view.epoch, s.view.members.size(), s.sequence,
+                    s.revision,   s.step_span,           s.phase < Phase::Finishing ? Phase::Waiting : s.phase,
                     s.finalist,   s.pause.has_value()};
 }
 
@@ -181,6 +182,7 @@ void note_wait(State& state, Instant now, Effects& effects) {
 State initial(Options options, Instant now) {
   State state;
   state.options = std::move(options);
+  state.view.epoch = Epoch{1};
   state.phase_since = now;
   state.ticked = now;
   if (const auto& origin = state.options.origin) {

@@ -138,7 +138,7 @@ using Phase = RunPhase;
 struct Operation {
   OperationId id;
   Instant since{};
-  SharedList<Contribution> contributions;
+  SharedList<Contribution> contributions;  ///< one for each of its members, in its own rank order
   std::uint64_t next_sample = 0;
   std::size_t missing_votes = 0;
   bool ring = false;
@@ -178,6 +178,7 @@ struct Topology {
   /// Pairs that measure now, the smaller id first: since when, and whether on the way back.
   std::map<std::pair<PeerId, PeerId>, std::pair<Instant, bool>> measuring;
   std::map<std::pair<PeerId, PeerId>, PeerId> relayed;  ///< pairs whose lane a third one passes on, the smaller id first
+  std::vector<PeerId> ring;                             ///< the order that operations begin with; who is new goes behind
   Instant due{};                                        ///< what was measured before is measured again
   bool changed = false;                                 ///< since the ring was last looked for
   bool ring_is_faster = false;                          ///< than sending directly

@@ -157,7 +157,7 @@ ToPeer Unfolding::unfolded(const ToPeer& message, const Replica& replica, std::u
                    const auto& donor = peer_of(m.donor, shard).hello;
                    m.donor = donor.peer;
                    m.lanes = donor.lanes;
-                   m.relays = column(View{{}, std::move(m.relays)}, shard).members.list();
+                   m.relays = column(m.relays, shard);
                    m.state = part(m.state, shard);
                  },
                  [&](BeginStep& m) {
@@ -187,15 +187,18 @@ const ShardPeer& Unfolding::peer_of(PeerId lead, std::uint32_t shard) const { re
 
 View Unfolding::column(const View& view, std::uint32_t shard) {
   auto& made = grid_.views[shard];
-  if (made.of != view.epoch) {
-    std::vector<Member> members;
-    for (const auto& member : view.members) {
-      const auto& hello = peer_of(member.id, shard).hello;
-      members.push_back(Member{hello.peer, hello.name, hello.lanes, member.ordinal});
-    }
-    made = {view.epoch, std::move(members)};
-  }
+  const std::pair of{view.epoch, view.members.size()};  // within an epoch members only come
+  if (made.of != of) made = {of, column(view.members.list(), shard)};
   return View{view.epoch, made.list};
+}
+
+std::vector<Member> Unfolding::column(const std::vector<Member>& leads, std::uint32_t shard) const {
+  std::vector<Member> members;
+  for (const auto& lead : leads) {
+    const auto& hello = peer_of(lead.id, shard).hello;
+    members.push_back(Member{hello.peer, hello.name, hello.lanes, lead.ordinal});
+  }
+  return members;
 }
 
 SharedList<Contribution> Unfolding::column(const StartReduce& reduce, std::uint32_t shard) {

@@ -32,6 +32,7 @@ class Unfolding {
   [[nodiscard]] const Digest& part(const Digest& whole, std::uint32_t shard) const;
   [[nodiscard]] const ShardPeer& peer_of(PeerId lead, std::uint32_t shard) const;
   [[nodiscard]] View column(const View& view, std::uint32_t shard);
+  [[nodiscard]] std::vector<Member> column(const std::vector<Member>& leads, std::uint32_t shard) const;
   [[nodiscard]] SharedList<Contribution> column(const StartReduce& reduce, std::uint32_t shard);
 
   Grid& grid_;

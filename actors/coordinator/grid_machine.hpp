@@ -43,8 +43,8 @@ struct Grid {
   std::set<std::uint64_t> torn;  ///< replicas of which somebody has yet to come back
   /// Of each digest of a whole model that may yet be named: those of its shards.
   std::map<Digest, std::vector<Digest>> parts;
-  std::vector<Column<Epoch, SharedList<Member>>> views;                      ///< by shard
-  std::vector<Column<OperationId, SharedList<Contribution>>> contributions;  ///< likewise
+  std::vector<Column<std::pair<Epoch, std::size_t>, SharedList<Member>>> views;  ///< by shard
+  std::vector<Column<OperationId, SharedList<Contribution>>> contributions;      ///< likewise
 };
 
 struct GridTransition {

@@ -276,7 +276,6 @@ std::vector<PeerId> admit(State& state, Instant now, Effects& effects) {
   // The first view waits for its quorum, so that all begin the first step together.
   if (admitted.empty() || (state.view.members.empty() && !state.has_trained() && admitted.size() < state.options.start_quorum)) return {};
   std::sort(admitted.begin(), admitted.end(), [](const Peer* a, const Peer* b) { return a->ordinal < b->ordinal; });
-  state.view.epoch = state.view.epoch.next();
   auto& members = state.view.members.edit();
   std::vector<PeerId> ids;
   for (auto* peer : admitted) {
@@ -290,9 +289,7 @@ std::vector<PeerId> admit(State& state, Instant now, Effects& effects) {
     members.push_back(Member{peer->hello.peer, peer->hello.name, peer->hello.lanes, peer->ordinal});
     effects.emplace_back(events::PeerAdmitted{.who = who(*peer), .epoch = state.view.epoch, .revision = state.revision});
   }
-  // A ring that was found stays as it is until a better one is; who is new goes behind it.
-  if (!state.options.measure_links)
-    std::sort(members.begin(), members.end(), [](const Member& a, const Member& b) { return a.ordinal < b.ordinal; });
+  std::ranges::sort(members, {}, &Member::ordinal);
   topology::members_changed(state);
   return ids;
 }

@@ -69,10 +69,11 @@ bool promote_the_idle(State& state, Effects& effects) {
 }
 
 void start_reduce(State& state, Instant now, Effects& effects) {
-  topology::arrange(state, effects);  // nothing is in flight: the new order begins with a new epoch
+  topology::arrange(state, effects);
+  const auto members = topology::in_ring_order(state);
   state.sequence = state.sequence.next();
   std::vector<Contribution> contributions;
-  for (const auto& member : state.view.members) {
+  for (const auto& member : members) {
     auto& peer = state.peers.at(member.id);
     peer.vote.reset();
     progress::begin(peer, now);
@@ -83,20 +84,16 @@ void start_reduce(State& state, Instant now, Effects& effects) {
   const bool ring =
       (state.options.schedule == Schedule::Ring || (state.options.schedule == Schedule::Automatic && state.topology.ring_is_faster)) &&
       !std::exchange(state.ring_overdue, false);
-  state.operation = Operation{OperationId{state.view.epoch, state.sequence},
-                              now,
-                              std::move(contributions),
-                              state.cursor + state.step_span,
-                              state.view.members.size(),
-                              ring};
+  state.operation = Operation{
+      OperationId{state.view.epoch, state.sequence}, now, std::move(contributions), state.cursor + state.step_span, members.size(), ring};
   set_phase(state, Phase::Reducing, now);
-  effects.emplace_back(events::ReduceStarted{state.step, state.operation.id, state.view.epoch, state.view.members.size()});
+  effects.emplace_back(events::ReduceStarted{state.step, state.operation.id, state.view.epoch, members.size()});
   StartReduce message{state.operation.id,          state.step, state.revision, state.view, state.operation.contributions, state.elements,
                       state.operation.next_sample, ring};
-  const auto links = topology::direct_links(state);
-  for (std::size_t rank = 0; rank < state.view.members.size(); ++rank) {
+  const auto links = topology::direct_links(state, members);
+  for (std::size_t rank = 0; rank < members.size(); ++rank) {
     if (links) message.relays = relay_order(*links, rank);
-    effects.emplace_back(Send{state.view.members[rank].id, message});
+    effects.emplace_back(Send{members[rank].id, message});
   }
 }
 
@@ -106,7 +103,7 @@ events::OuterStepCommitted committed_event(const State& state, const Digest& dig
                                   .epoch = state.operation.id.epoch,
                                   .revision = state.revision.next(),
                                   .digest = digest,
-                                  .peers = state.view.members.size(),
+                                  .peers = state.operation.contributions.size(),
                                   .operation_s = now - state.operation.since,
                                   .next_sample = state.operation.next_sample};
   HeldOutSum held_out;
@@ -142,9 +139,9 @@ void commit(State& state, const Digest& digest, Instant now, Effects& effects) {
     if (!peer.contributes) peer.ready.reset();
   }
   const Commit message{state.operation.id, state.step, state.revision.next(), digest};
-  for (const auto& member : state.view.members) {
-    effects.emplace_back(Send{member.id, message});
-    auto& peer = state.peers.at(member.id);
+  for (const auto& contribution : state.operation.contributions) {
+    effects.emplace_back(Send{contribution.peer, message});
+    auto& peer = state.peers.at(contribution.peer);
     peer.seated.revision = message.revision;
     peer.seated.state = digest;
     peer.vote.reset();
@@ -168,19 +165,21 @@ void commit(State& state, const Digest& digest, Instant now, Effects& effects) {
 /// All have voted and differ: the largest group stands, the oldest one decides a draw; the others go.
 void settle_parity(State& state, Instant now, Effects& effects) {
   std::map<Digest, std::uint32_t> groups;
-  for (const auto& member : state.view.members) ++groups[state.peers.at(member.id).vote->state];
+  for (const auto& member : state.operation.contributions) ++groups[state.peers.at(member.peer).vote->state];
   Digest winner;
   std::uint32_t best = 0;
-  for (const auto& member : state.view.members) {
-    const auto& digest = state.peers.at(member.id).vote->state;
+  for (const auto& member : state.view.members) {  // in order of age
+    const auto& vote = state.peers.at(member.id).vote;
+    if (!vote) continue;
+    const auto& digest = vote->state;
     if (groups.at(digest) > best) {
       best = groups.at(digest);
       winner = digest;
     }
   }
   std::vector<PeerId> wrong;
-  for (const auto& member : state.view.members)
-    if (state.peers.at(member.id).vote->state != winner) wrong.push_back(member.id);
+  for (const auto& member : state.operation.contributions)
+    if (state.peers.at(member.peer).vote->state != winner) wrong.push_back(member.peer);
   abort(state, AbortCause::VotesDiffer, {}, now, effects);
   Departures departures{state, now, effects};
   for (const auto id : wrong) departures.dismiss(id, Error{ErrorName::ParityBroken, "its result differs from that of the others"});
@@ -305,8 +304,8 @@ void advance_training(State& state, Instant now, Effects& effects) {
 void advance_reducing(State& state, Instant now, Effects& effects) {
   if (!progress::reduce_stands_still(state, now)) return;
   std::vector<PeerId> mute;
-  for (const auto& member : state.view.members)
-    if (!state.peers.at(member.id).vote) mute.push_back(member.id);
+  for (const auto& member : state.operation.contributions)
+    if (!state.peers.at(member.peer).vote) mute.push_back(member.peer);
   abort(state, AbortCause::DeadlinePassed, {}, now, effects);
   Departures departures{state, now, effects};
   for (const auto id : mute)
@@ -355,9 +354,9 @@ std::string vote(State& state, PeerId from, const Vote& message, Instant now, Ef
   peer.vote = message;
   peer.transfer.last = now;
   if (const auto missing = state.operation.missing_votes; missing > 0) return "votes are missing: " + std::to_string(missing);
-  const auto& members = state.view.members;
-  const bool equal =
-      std::all_of(members.begin(), members.end(), [&](const Member& m) { return state.peers.at(m.id).vote->state == message.state; });
+  const auto& members = state.operation.contributions;
+  const bool equal = std::all_of(members.begin(), members.end(),
+                                 [&](const Contribution& m) { return state.peers.at(m.peer).vote->state == message.state; });
   if (equal) commit(state, message.state, now, effects);
   else settle_parity(state, now, effects);
   return equal ? "all voted for the same digest" : "the votes differ";

@@ -29,8 +29,7 @@ Instant last_measured(const Topology& topology, PeerId a, PeerId b) {
 }
 
 /// Empty as long as one is not known.
-std::optional<LinkSpeeds> speeds_between(const State& state) {
-  const auto& members = state.view.members;
+std::optional<LinkSpeeds> speeds_between(const State& state, const SharedList<Member>& members) {
   LinkSpeeds speeds(members.size());
   for (std::size_t from = 0; from < members.size(); ++from)
     for (std::size_t to = 0; to < members.size(); ++to) {
@@ -75,7 +74,7 @@ void measure(State& state, Instant now, Effects& effects) {
     const Member* b;
   };
   std::vector<Due> due;
-  const auto& members = state.view.members;
+  const auto members = in_ring_order(state);
   for (std::size_t a = 0; a < members.size(); ++a)
     for (std::size_t b = a + 1; b < members.size(); ++b) {
       const auto last = last_measured(topology, members[a].id, members[b].id);
@@ -147,9 +146,16 @@ std::string relayed(State& state, PeerId from, const LaneRelayed& message, Effec
   return *name + (direct ? " reaches " + *to + " directly again" : " reaches " + *to + " through another one");
 }
 
-std::optional<LinkSpeeds> direct_links(const State& state) {
+SharedList<Member> in_ring_order(const State& state) {
+  auto members = state.view.members;
+  const auto& ring = state.topology.ring;
+  const auto place = [&](const Member& member) { return std::ranges::find(ring, member.id) - ring.begin(); };
+  if (!ring.empty()) std::ranges::stable_sort(members.edit(), {}, place);
+  return members;
+}
+
+std::optional<LinkSpeeds> direct_links(const State& state, const SharedList<Member>& members) {
   if (!measures(state)) return std::nullopt;
-  const auto& members = state.view.members;
   LinkSpeeds speeds(members.size());
   for (std::size_t from = 0; from < members.size(); ++from)
     for (std::size_t to = 0; to < members.size(); ++to) {
@@ -164,7 +170,8 @@ std::optional<LinkSpeeds> direct_links(const State& state) {
 void arrange(State& state, Effects& effects) {
   auto& topology = state.topology;
   if (!topology.changed || !measures(state)) return;
-  const auto speeds = speeds_between(state);
+  const auto members = in_ring_order(state);
+  const auto speeds = speeds_between(state, members);
   if (!speeds) return;
   topology.changed = false;
   Ring current(speeds->peers());
@@ -179,14 +186,12 @@ void arrange(State& state, Effects& effects) {
     effects.emplace_back(events::RingKept{state.step, before, after, topology.ring_is_faster});
     return;
   }
-  std::vector<Member> members;
+  topology.ring.clear();
   std::string order;
   for (const auto place : *better) {
-    members.push_back(state.view.members[place]);
-    order += (order.empty() ? "" : ", ") + members.back().name;
+    topology.ring.push_back(members[place].id);
+    order += (order.empty() ? "" : ", ") + members[place].name;
   }
-  state.view.members = std::move(members);
-  state.view.epoch = state.view.epoch.next();
   topology.reduce_time = {};
   effects.emplace_back(events::RingAdopted{state.step, state.view.epoch, order, after, before, topology.ring_is_faster});
 }
@@ -206,6 +211,7 @@ void members_changed(State& state) {
   const auto has_gone = [&](const auto& entry) { return !is_member(entry.first.first) || !is_member(entry.first.second); };
   std::erase_if(topology.relayed, has_gone);
   if (!state.options.measure_links) return;
+  std::erase_if(topology.ring, [&](PeerId id) { return !is_member(id); });
   std::erase_if(topology.links, has_gone);
   std::erase_if(topology.measuring, has_gone);
   topology.changed = true;

@@ -28,9 +28,12 @@ std::optional<Instant> held_since(const State& state, Instant now);
 std::string measured(State& state, PeerId from, const LinkMeasured& message, Instant now, Effects& effects);
 /// What a member says of its lane to another one.
 std::string relayed(State& state, PeerId from, const LaneRelayed& message, Effects& effects);
-/// As far as links are known: bytes per second over those that need no relay themselves; 0 for all others. Empty where none are measured.
-std::optional<LinkSpeeds> direct_links(const State& state);
-/// Before a reduce: puts the members into the order of a better ring, in a new epoch, if there is one.
+/// The members in the order in which an operation has them: that of the ring, where one was found, else that of the view.
+SharedList<Member> in_ring_order(const State& state);
+/// Among these, as far as links are known: bytes per second over those that need no relay themselves; 0 for all others. Empty where none
+/// are measured.
+std::optional<LinkSpeeds> direct_links(const State& state, const SharedList<Member>& members);
+/// Before a reduce: looks for a better ring. What is under way keeps its order.
 void arrange(State& state, Effects& effects);
 /// After it.
 void note_reduce(State& state, Duration took, Instant now);

@@ -281,7 +281,7 @@ class Handler {
     s_.epoch = m.op.epoch;
     s_.phase = Phase::Reducing;
     s_.reduce = m;
-    record(events::ReduceEntered{m.step, m.op, m.view.members.size()});
+    record(events::ReduceEntered{m.step, m.op, m.contributions.size()});
     emit(RunReduce{m, own_weight(m) > 0});
     return "reduces";
   }

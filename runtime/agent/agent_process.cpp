@@ -325,9 +325,10 @@ class Agent {
 
   /// Who enters a step that it does not train in may be asked to pass something on before it reduces.
   void learn_members(const peer::State& state) {
-    if (!state.begin || state.begin->view.epoch == learnt_) return;
-    learnt_ = state.begin->view.epoch;
-    engine_->know(state.begin->view);
+    if (!state.begin) return;
+    const auto& view = state.begin->view;
+    if (std::exchange(learnt_, std::pair{view.epoch, view.members.size()}) != std::pair{view.epoch, view.members.size()})
+      engine_->know(view);
   }
 
   void at_fault_point(const peer::State& state) {
@@ -356,7 +357,7 @@ class Agent {
   std::mutex terms_mutex_;
   ReduceTerms terms_;  ///< guarded by terms_mutex_
   std::atomic<std::uint64_t> step_{0};
-  Epoch learnt_{};  ///< the last view of a step that the engine was told; the peer actor's own
+  std::pair<Epoch, std::size_t> learnt_;  ///< the last view of a step that the engine was told; the peer actor's own
   net::AddressMemory ways_;
   std::optional<net::Credentials> credentials_;
   std::unique_ptr<PeerHost> host_;

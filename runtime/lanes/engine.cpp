@@ -10,12 +10,12 @@ LaneEngine::LaneEngine(EngineOptions options) : thread_(std::make_unique<LaneThr
 LaneEngine::~LaneEngine() = default;
 
 void LaneEngine::start(ReduceRequest request, std::function<void(ReduceOutcome)> done) {
-  know(request.view, request.relays);
+  thread_->known().learn(request.view, request.contributions, request.relays);
   thread_->post(StartCommand{std::move(request), std::move(done)});
 }
 
 void LaneEngine::start_and_drive(ReduceRequest request, std::function<void(ReduceOutcome)> done) {
-  know(request.view, request.relays);
+  thread_->known().learn(request.view, request.contributions, request.relays);
   thread_->post_and_drive(StartCommand{std::move(request), std::move(done)});
 }
 
@@ -30,7 +30,7 @@ void LaneEngine::measure(const Member& member, std::function<void(Result<std::ui
 std::size_t LaneEngine::peak_bytes() const { return thread_->peak_bytes(); }
 std::uint64_t LaneEngine::bytes_moved() const { return thread_->bytes_moved(); }
 
-void LaneEngine::know(const View& view, const RelayOrder& relays) { thread_->known().learn(view, relays); }
+void LaneEngine::know(const View& view) { thread_->known().learn(view); }
 bool LaneEngine::is_gone(PeerId id) const { return thread_->known().is_gone(id); }
 std::optional<Member> LaneEngine::member(PeerId id) const { return thread_->known().find(id); }
 

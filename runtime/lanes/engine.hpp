@@ -73,7 +73,7 @@ class LaneEngine final : public ReducePort {
   void share(const std::shared_ptr<const net::SharedRegion>& region);
 
   /// Of these some may pass the lane to another one on. A reduce tells its members by itself.
-  void know(const View& view, const RelayOrder& relays = {});
+  void know(const View& view);
   [[nodiscard]] std::optional<Member> member(PeerId id) const;
   /// Whether it has been one, and is none any more.
   [[nodiscard]] bool is_gone(PeerId id) const;

@@ -4,19 +4,28 @@
 
 namespace prime::lanes {
 
-void KnownMembers::learn(const View& view, const RelayOrder& relays) {
+void KnownMembers::learn(const View& view) {
   const std::lock_guard lock(mutex_);
-  if (view.epoch < view_.epoch) return;
+  take(view);
+}
+
+void KnownMembers::learn(const View& view, const std::vector<Contribution>& operation, const RelayOrder& relays) {
+  const std::lock_guard lock(mutex_);
+  take(view);
+  if (relays.empty()) return;
+  told_.clear();
+  for (std::size_t to = 0; to < std::min(relays.size(), operation.size()); ++to)
+    for (const auto rank : relays[to])
+      if (rank < operation.size()) told_[operation[to].peer].push_back(operation[rank].peer);
+}
+
+/// Within an epoch members only come.
+void KnownMembers::take(const View& view) {
+  if (view.epoch < view_.epoch || (view.epoch == view_.epoch && view.members.size() <= view_.members.size())) return;
   for (const auto& member : view_.members) gone_.insert(member.id);
   for (const auto& member : view.members) gone_.erase(member.id);
   while (gone_.size() > GONE_MAX) gone_.erase(gone_.begin());
   view_ = view;
-  if (relays.empty()) return;
-  const auto& members = view_.members;
-  told_.clear();
-  for (std::size_t to = 0; to < std::min(relays.size(), members.size()); ++to)
-    for (const auto rank : relays[to])
-      if (rank < members.size()) told_[members[to].id].push_back(members[rank].id);
 }
 
 std::optional<Member> KnownMembers::find(PeerId id) const {

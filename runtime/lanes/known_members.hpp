@@ -15,8 +15,10 @@ namespace prime::lanes {
 /// Any thread.
 class KnownMembers {
  public:
-  /// A view that is older than one that is known is ignored. `relays` may be empty: what was told before stands.
-  void learn(const View& view, const RelayOrder& relays);
+  /// A view that is older than one that is known is ignored.
+  void learn(const View& view);
+  /// An operation among some of them. `relays`, by its ranks, may be empty: what was told before stands.
+  void learn(const View& view, const std::vector<Contribution>& operation, const RelayOrder& relays);
   [[nodiscard]] std::optional<Member> find(PeerId id) const;
   /// Whether it has been a member that this peer knew of, and is none any more.
   [[nodiscard]] bool is_gone(PeerId id) const;
@@ -24,6 +26,8 @@ class KnownMembers {
   [[nodiscard]] std::vector<Member> relays(PeerId from, PeerId to) const;
 
  private:
+  void take(const View& view);
+
   /// Beyond it the lowest ids are forgotten: their bytes might be passed on for them, to nobody who takes them.
   static constexpr std::size_t GONE_MAX = 4096;
   mutable std::mutex mutex_;  ///< guards all

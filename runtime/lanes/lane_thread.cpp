@@ -168,12 +168,12 @@ void LaneThread::obey(StartCommand command) {
   const auto refuse = [&](Error error) { command.done(ReduceOutcome{op, fail(std::move(error)), {}}); };
   if (stopped_) return refuse(aborted("the engine ends"));
   if (is_past(op)) return refuse(Error{ErrorName::InternalError, "operation " + to_string(op) + " is not newer than those before it"});
-  if (newest_.size() == MAX_TAGS && !newest_.contains(op.tag) && op.epoch == epoch_)
-    return refuse(Error{ErrorName::ReduceMismatch, "more than " + std::to_string(MAX_TAGS) + " tags in one epoch"});
+  if (newest_.size() == MAX_TAGS && !newest_.contains(op.tag))
+    return refuse(Error{ErrorName::ReduceMismatch, "more than " + std::to_string(MAX_TAGS) + " tags"});
   // What is measured beside a reduce is no measure, and costs the reduce.
   probes_.interrupt(Error{ErrorName::Interrupted, "operation " + to_string(op) + " starts"}, options_.now());
   end_operations_before(op);
-  newest_[op.tag] = op.sequence;
+  newest_[op.tag] = op;
   const auto observe = [this, op](std::uint64_t done, std::uint64_t total) {
     if (options_.on_chunk) options_.on_chunk(op, done, total);
   };
@@ -202,22 +202,18 @@ void LaneThread::obey(StartCommand command) {
 /// Each stream has a chunk on its way there, another one on its way back, and one to go on with.
 std::uint32_t LaneThread::window() const { return std::max(options_.window_chunks, 3 * options_.streams()); }
 
-/// A new epoch ends what older ones have in flight, an operation those of its tag.
+/// An operation ends those of its tag, and no other: each lives, or is void, by itself (law 1).
 void LaneThread::end_operations_before(OperationId op) {
   const Error error = aborted("operation " + to_string(op) + " starts");
-  const bool new_epoch = op.epoch > epoch_;
   for (auto at = operations_.begin(); at != operations_.end();) {
     const auto each = at++;
-    if (new_epoch || each->first.tag == op.tag) end_operation(each, fail(error));
+    if (each->first.tag == op.tag) end_operation(each, fail(error));
   }
   std::erase_if(parked_, [&](const auto& parked) {
-    const bool useless = parked.first.epoch < op.epoch || (parked.first.tag == op.tag && parked.first < op);
+    const bool useless = parked.first.tag == op.tag && parked.first < op;
     if (useless) parked_frames_ -= parked.second.size();
     return useless;
   });
-  if (!new_epoch) return;
-  epoch_ = op.epoch;
-  newest_.clear();
 }
 
 void LaneThread::obey(const AbortCommand& command) {
@@ -260,9 +256,8 @@ Operation* LaneThread::find(OperationId op) {
 }
 
 bool LaneThread::is_past(OperationId op) const {
-  if (op.epoch != epoch_) return op.epoch < epoch_;
   const auto newest = newest_.find(op.tag);
-  return newest != newest_.end() && op.sequence <= newest->second;
+  return newest != newest_.end() && op <= newest->second;
 }
 
 /// A chunk of each operation in a turn: bytes move in between.

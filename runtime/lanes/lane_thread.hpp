@@ -105,7 +105,7 @@ class LaneThread {
   using RunningAt = std::map<OperationId, Running>::iterator;
 
   [[nodiscard]] Operation* find(OperationId op);
-  /// Over here, or of an epoch that is.
+  /// Over here, or followed by another one of its tag.
   [[nodiscard]] bool is_past(OperationId op) const;
   /// Opens the lane to a member of an operation, or waits for it to be opened.
   void connect(const Member& member);
@@ -196,8 +196,7 @@ class LaneThread {
   std::set<PeerId> met_;  ///< there was a lane to them, and they were not forgotten
   /// Whose last lane had another number of streams: an operation that starts after it was closed is told so, too.
   std::map<PeerId, Error> unlike_;
-  Epoch epoch_;
-  std::map<Tag, Sequence> newest_;  ///< started here in this epoch
+  std::map<Tag, OperationId> newest_;  ///< that was started here
   std::map<OperationId, Running> operations_;
   std::vector<ShareCommand> regions_;
   /// What has ended while a device still copies from or to its tensors.

@@ -20,13 +20,31 @@ std::uint64_t agreement_of(const ReduceRequest& request, const ReducePlan& plan,
   return checksum(std::as_bytes(std::span{words}));
 }
 
-Result<std::uint32_t> own_rank(const ReduceRequest& request) {
-  const auto& members = request.view.members;
-  const auto same = [](const Member& member, const Contribution& contribution) { return member.id == contribution.peer; };
-  if (!std::equal(members.begin(), members.end(), request.contributions.begin(), request.contributions.end(), same))
-    return fail(ErrorName::ReduceMismatch, "the contributions are not those of the members, in rank order");
-  const auto own = std::find_if(members.begin(), members.end(), [&](const Member& member) { return member.id == request.self; });
-  if (own == members.end()) return fail(ErrorName::ReduceMismatch, "this peer is not a member of the view");
+/// Those of the operation, in its order: a view may have others, and another one.
+Result<std::vector<const Member*>> members_of(const ReduceRequest& request) {
+  const auto& view = request.view.members;
+  std::unordered_map<PeerId, const Member*> elsewhere;  // than at its rank
+  std::vector<const Member*> members;
+  members.reserve(request.contributions.size());
+  for (std::size_t rank = 0; rank < request.contributions.size(); ++rank) {
+    const auto id = request.contributions[rank].peer;
+    const Member* member = rank < view.size() && view[rank].id == id ? &view[rank] : nullptr;
+    if (member == nullptr) {
+      if (elsewhere.empty())
+        for (const auto& each : view) elsewhere.emplace(each.id, &each);
+      const auto found = elsewhere.find(id);
+      if (found == elsewhere.end())
+        return fail(ErrorName::ReduceMismatch, "peer " + to_string(id) + " is to contribute and is no member of the view");
+      member = found->second;
+    }
+    members.push_back(member);
+  }
+  return members;
+}
+
+Result<std::uint32_t> own_rank(const ReduceRequest& request, const std::vector<const Member*>& members) {
+  const auto own = std::ranges::find(members, request.self, [](const Member* member) { return member->id; });
+  if (own == members.end()) return fail(ErrorName::ReduceMismatch, "this peer is not a member of the operation");
   const auto rank = static_cast<std::uint32_t>(own - members.begin());
   if (request.contributions[rank].weight > 0 && request.input.size() != request.output.size())
     return fail(ErrorName::ReduceMismatch,
@@ -37,7 +55,8 @@ Result<std::uint32_t> own_rank(const ReduceRequest& request) {
 }  // namespace
 
 Result<std::unique_ptr<Operation>> Operation::make(ReduceRequest request, Limits limits, Observer observer, Clock clock) {
-  PRIME_TRY(const std::uint32_t rank, own_rank(request));
+  PRIME_TRY(auto members, members_of(request));
+  PRIME_TRY(const std::uint32_t rank, own_rank(request, members));
   const bool good_ring = request.measured_ring && fits_ring(request);
   const Schedule schedule = choose_schedule(request.schedule, request.codec, request.output.size(), limits.pool->chunk_bytes(), good_ring);
   PRIME_TRY(auto arithmetic, Arithmetic::make(request, schedule));
@@ -55,14 +74,16 @@ Result<std::unique_ptr<Operation>> Operation::make(ReduceRequest request, Limits
     return fail(ErrorName::ReduceMismatch, std::to_string(bytes) + " bytes are too many to be exchanged whole, which is for " +
                                                std::to_string(WHOLE_BYTES) + " at most");
   PRIME_TRY(auto plan, ReducePlan::make(std::move(shape)));
-  auto operation = std::unique_ptr<Operation>(
-      new Operation(std::move(request), std::move(plan), std::move(arithmetic), std::move(limits), std::move(observer), std::move(clock)));
+  auto operation = std::unique_ptr<Operation>(new Operation(std::move(request), std::move(members), std::move(plan), std::move(arithmetic),
+                                                            std::move(limits), std::move(observer), std::move(clock)));
   if (operation->ranks_.size() != operation->plan_.world()) return fail(ErrorName::ReduceMismatch, "a peer is a member twice");
   return operation;
 }
 
-Operation::Operation(ReduceRequest request, ReducePlan plan, Arithmetic arithmetic, Limits limits, Observer observer, Clock clock)
+Operation::Operation(ReduceRequest request, std::vector<const Member*> members, ReducePlan plan, Arithmetic arithmetic, Limits limits,
+                     Observer observer, Clock clock)
     : request_(std::move(request)),
+      members_(std::move(members)),
       plan_(std::move(plan)),
       arithmetic_(std::move(arithmetic)),
       limits_(std::move(limits)),

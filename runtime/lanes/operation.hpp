@@ -62,7 +62,7 @@ class Operation {
 
   [[nodiscard]] OperationId id() const { return request_.op; }
   [[nodiscard]] const ReducePlan& plan() const { return plan_; }
-  [[nodiscard]] const Member& member(std::uint32_t rank) const { return request_.view.members[rank]; }
+  [[nodiscard]] const Member& member(std::uint32_t rank) const { return *members_[rank]; }
   [[nodiscard]] std::optional<std::uint32_t> rank_of(PeerId peer) const;
   /// Part of a frame has come from this rank, or gone there.
   void moved(std::uint32_t rank, bool came, Instant now);
@@ -166,7 +166,8 @@ class Operation {
     std::uint32_t used = 0;
   };
 
-  Operation(ReduceRequest request, ReducePlan plan, Arithmetic arithmetic, Limits limits, Observer observer, Clock clock);
+  Operation(ReduceRequest request, std::vector<const Member*> members, ReducePlan plan, Arithmetic arithmetic, Limits limits,
+            Observer observer, Clock clock);
   void count_chunks();
   [[nodiscard]] FrameHeader header_of(const Piece& piece, std::size_t payload_bytes) const;
   [[nodiscard]] Landing output_of(const Piece& piece);
@@ -219,6 +220,7 @@ class Operation {
   void step() { observer_(++steps_done_, plan_.steps()); }
 
   ReduceRequest request_;
+  std::vector<const Member*> members_;  ///< by rank; they lie in the request's view
   ReducePlan plan_;
   Arithmetic arithmetic_;
   Limits limits_;

@@ -115,7 +115,10 @@ void Oracle::check_membership(const coordinator::State& state, bool all_seats) {
   const auto& members = state.view.members;
   expect(state.view.epoch >= epoch_, "LAW-1", "the epoch fell");
   const bool same_members = members == members_;
-  expect(state.view.epoch > epoch_ || same_members, "LAW-1", "the members changed and the epoch did not");
+  const auto was_member = [&](const Member& member) { return ids_of_members_.contains(member.id); };
+  const bool all_stayed = same_members || static_cast<std::size_t>(std::ranges::count_if(members, was_member)) == ids_of_members_.size();
+  expect(state.view.epoch > epoch_ || all_stayed, "LAW-1", "a member went and the epoch stayed");
+  expect(state.view.epoch == epoch_ || !all_stayed, "LAW-1", "nobody went and the epoch grew");
   epoch_ = state.view.epoch;
   if (!same_members) {
     members_ = members;
@@ -197,14 +200,15 @@ void Oracle::reduce_started(StartReduce message, const coordinator::State& state
   }
   reduces_[message.op] = message;
   expect(message.op.epoch == message.view.epoch, "LAW-1", "an operation belongs to another epoch than its view");
-  expect(message.contributions.size() == message.view.members.size(), "LAW-4", "one contribution for each member");
+  std::unordered_set<PeerId> missing;
+  for (const auto& member : message.view.members) missing.insert(member.id);
+  const bool known = std::ranges::all_of(message.contributions, [&](const Contribution& c) { return missing.erase(c.peer) == 1; });
+  expect(known && missing.empty(), "LAW-4", "one contribution for each member");
   // A clock may be a little fast: the last thousandth is not judged.
   const bool paused = pause_ && now_ - pause_->second < options_.wait_limit - options_.wait_limit / 1000;
   expect(!paused || message.view.members.size() >= pause_->first, "SIM-12", "reduces although it pauses after a correlated loss");
   std::size_t contributors = 0;
-  for (std::size_t i = 0; i < std::min(message.contributions.size(), message.view.members.size()); ++i) {
-    const auto& [id, weight] = message.contributions[i];
-    expect(id == message.view.members[i].id, "LAW-4", "contributions are not in rank order");
+  for (const auto& [id, weight] : message.contributions) {
     expect(state.peers.contains(id), "SIM-2", "a contributor is gone");
     const auto begin = begun_.find(id);
     if (begin == begun_.end()) return expect(false, "LAW-4", "a contributor never began");
@@ -288,11 +292,11 @@ void Oracle::check_mean(const StartReduce& reduce, const std::vector<PeerId>& co
   const auto& base = reference_.rbegin()->second;
   Numbers sum{};
   std::uint64_t total = 0;
-  for (const auto& member : reduce.view.members) {  // rank order
-    if (!named.contains(member.id)) continue;
-    const auto& begin = begun_.at(member.id);
-    const auto gradient = pseudo_gradient(member.id, begin.step, reference_.at(bases_.at(member.id)), begin.first_sample);
-    const auto own = weigh_(member.id, begin.step);
+  for (const auto& [id, weighs] : reduce.contributions) {  // rank order
+    if (!named.contains(id)) continue;
+    const auto& begin = begun_.at(id);
+    const auto gradient = pseudo_gradient(id, begin.step, reference_.at(bases_.at(id)), begin.first_sample);
+    const auto own = weigh_(id, begin.step);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i] * static_cast<double>(own);
     total += own;
   }

@@ -91,7 +91,7 @@ class Oracle {
   std::vector<SeatSeen> seats_;
   bool seats_changed_ = false;
   std::unordered_set<PeerId> gone_;
-  Epoch epoch_;
+  Epoch epoch_{1};
   SharedList<Member> members_;
   std::unordered_set<PeerId> ids_of_members_;
   std::unordered_set<PeerId> members_before_;  ///< this event, if it changed them

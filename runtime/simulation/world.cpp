@@ -90,8 +90,8 @@ Duration Swarm::reduce_time() {
 
 void Swarm::open_reduce(Reduce& reduce, const StartReduce& message) {
   reduce.message = message;
-  for (const auto& member : message.view.members) {
-    const auto other = *index_of(member.id);
+  for (const auto& contribution : message.contributions) {
+    const auto other = *index_of(contribution.peer);
     reduce.members.push_back(other);
     if (!hosts_[other].alive && !reduce.dead) reduce.dead = other;
   }
@@ -126,7 +126,7 @@ void Swarm::complete_reduce(std::size_t i, OperationId op) {
   if (!reduce.mean) reduce.mean = mean_of(reduce);
   Model next{host.model.numbers, host.model.revision.next(), reduce.message.next_sample};
   for (std::size_t k = 0; k < next.numbers.size(); ++k) next.numbers[k] -= (*reduce.mean)[k];
-  if (armed_corruptions_ > 0 && reduce.message.view.members.size() > 1) {  // alone, nobody could tell
+  if (armed_corruptions_ > 0 && reduce.members.size() > 1) {  // alone, nobody could tell
     --armed_corruptions_;
     next.numbers[0] += static_cast<double>(1 + i);  // two never agree on what is wrong
   }

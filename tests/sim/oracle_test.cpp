@@ -110,8 +110,8 @@ bool is(const coordinator::Effect& effect) {
 std::vector<Breakage> of_epochs_and_views() {
   return {
       reduce_breaks("LAW-1 the epoch fell", [](Coordinator& t, auto) { t.state.view.epoch = Epoch{}; }),
-      reduce_breaks("LAW-1 the members changed and the epoch did not",
-                    [](Coordinator& t, auto) { t.state.view.members.edit().pop_back(); }),
+      reduce_breaks("LAW-1 a member went and the epoch stayed", [](Coordinator& t, auto) { t.state.view.members.edit().pop_back(); }),
+      reduce_breaks("LAW-1 nobody went and the epoch grew", [](Coordinator& t, auto) { t.state.view.epoch = t.state.view.epoch.next(); }),
       reduce_breaks("LAW-1 operation 1.1#1 is not newer",
                     [](Coordinator&, auto started) {
                       for (auto* message : started) {
@@ -147,7 +147,6 @@ std::vector<Breakage> of_epochs_and_views() {
                     [](Coordinator& t, Committed&) {
                       auto& members = t.state.view.members.edit();
                       std::swap(members.front(), members.back());
-                      t.state.view.epoch = t.state.view.epoch.next();
                     }),
       coordinator_breaks("SIM-6 peer-1 has no seat and is a member",
                          [](Coordinator& t) {
@@ -225,10 +224,10 @@ std::vector<Breakage> of_contributions() {
   };
   return {
       each("LAW-4 one contribution for each member", [](StartReduce& m) { m.contributions.edit().pop_back(); }),
-      each("LAW-4 contributions are not in rank order",
+      each("LAW-4 one contribution for each member",
            [](StartReduce& m) {
              auto& list = m.contributions.edit();
-             std::swap(list.front(), list.back());
+             list.front().peer = list.back().peer;
            }),
       each("LAW-4 weighs", [](StartReduce& m) { ++m.contributions.edit().front().weight; }),
       each("SIM-5 the cursor is behind", [](StartReduce& m) { m.next_sample = 0; }),

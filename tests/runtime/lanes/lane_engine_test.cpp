@@ -217,24 +217,48 @@ BOOST_AUTO_TEST_CASE(one_that_starts_its_tags_one_after_another_is_served_by_one
   for (std::size_t tag = 0; tag < TAGS; ++tag) BOOST_TEST(outcomes.all().at(tag).stats.has_value());
 }
 
-BOOST_AUTO_TEST_CASE(a_new_epoch_ends_what_older_ones_have_in_flight) {
+BOOST_AUTO_TEST_CASE(an_operation_of_a_newer_epoch_voids_those_of_its_tag_alone) {
   Cluster cluster(2);
   Outcomes outcomes;
   const std::vector<Contribution> contributions{{cluster.id(0), 1}, {cluster.id(1), 1}};
   const std::vector<float> input(100'000, 1.0F);
-  std::vector<float> output(input.size());
-  std::vector<float> next_output(input.size());
-  // Only one rank starts these: they wait.
-  for (std::size_t tag = 0; tag < 3; ++tag)
-    cluster.engine(0).start(cluster.request({Epoch{1}, Sequence{1}, Tag{tag}}, 0, contributions, input, output, PATIENCE),
-                            [outcomes, tag](ReduceOutcome outcome) { outcomes.put(tag, std::move(outcome)); });
-  for (std::size_t r = 0; r < 2; ++r)
-    cluster.engine(r).start(
-        cluster.request({Epoch{2}, Sequence{1}, Tag{9}}, r, contributions, input, r == 0 ? output : next_output, PATIENCE),
-        [outcomes, r](ReduceOutcome outcome) { outcomes.put(10 + r, std::move(outcome)); });
-  BOOST_REQUIRE(outcomes.wait_for_all(5));
-  for (std::size_t tag = 0; tag < 3; ++tag) BOOST_TEST(!outcomes.all().at(tag).stats.has_value());
-  for (std::size_t r = 0; r < 2; ++r) BOOST_TEST(outcomes.all().at(10 + r).stats.has_value());
+  std::map<std::pair<std::size_t, std::size_t>, std::vector<float>> outputs;
+  const auto start = [&](std::size_t rank, std::uint64_t epoch, std::size_t tag) {
+    auto& output = outputs[{rank, 10 * epoch + tag}];
+    output.resize(input.size());
+    cluster.engine(rank).start(
+        cluster.request({Epoch{epoch}, Sequence{epoch}, Tag{tag}}, rank, contributions, input, output, PATIENCE),
+        [outcomes, key = 100 * rank + 10 * epoch + tag](ReduceOutcome outcome) { outcomes.put(key, std::move(outcome)); });
+  };
+  for (std::size_t tag = 0; tag < 3; ++tag) start(0, 1, tag);  // rank 1 has yet to begin
+  for (std::size_t rank = 0; rank < 2; ++rank) start(rank, 2, 0);
+  BOOST_REQUIRE(outcomes.wait_for_all(3));
+  BOOST_TEST(!outcomes.all().at(10).stats.has_value(), "one of its tag has followed");
+  for (std::size_t rank = 0; rank < 2; ++rank) BOOST_TEST(outcomes.all().at(100 * rank + 20).stats.has_value());
+  for (std::size_t tag = 1; tag < 3; ++tag) start(1, 1, tag);
+  start(1, 1, 0);
+  BOOST_REQUIRE(outcomes.wait_for_all(8));
+  for (std::size_t tag = 1; tag < 3; ++tag)
+    for (std::size_t rank = 0; rank < 2; ++rank) BOOST_TEST(outcomes.all().at(100 * rank + 10 + tag).stats.has_value());
+  BOOST_TEST(!outcomes.all().at(110).stats.has_value(), "what came after it was started here");
+}
+
+BOOST_AUTO_TEST_CASE(an_operation_has_members_and_an_order_of_its_own) {
+  Cluster cluster(3);
+  Outcomes outcomes;
+  // Of three members of the view two take part, the younger one first.
+  const std::vector<Contribution> contributions{{cluster.id(2), 3}, {cluster.id(0), 1}};
+  const std::vector<std::vector<float>> inputs{std::vector<float>(1000, 4.0F), {}, std::vector<float>(1000, 8.0F)};
+  std::vector<std::vector<float>> outputs(3, std::vector<float>(1000));
+  for (const std::size_t rank : {0U, 2U})
+    cluster.engine(rank).start(cluster.request({Epoch{1}, Sequence{1}}, rank, contributions, inputs[rank], outputs[rank], PATIENCE),
+                               [outcomes, rank](ReduceOutcome outcome) { outcomes.put(rank, std::move(outcome)); });
+  cluster.engine(1).start(cluster.request({Epoch{1}, Sequence{1}}, 1, contributions, {}, outputs[1], PATIENCE),
+                          [outcomes](ReduceOutcome outcome) { outcomes.put(1, std::move(outcome)); });
+  BOOST_REQUIRE(outcomes.wait_for_all(3));
+  for (const std::size_t rank : {0U, 2U}) BOOST_TEST(outputs[rank] == std::vector<float>(1000, 7.0F), boost::test_tools::per_element());
+  BOOST_REQUIRE(!outcomes.all().at(1).stats.has_value());
+  BOOST_TEST((outcomes.all().at(1).stats.error().name == ErrorName::ReduceMismatch), "it is no member of the operation");
 }
 
 BOOST_AUTO_TEST_CASE(an_abort_of_an_unknown_operation_is_ignored) {
