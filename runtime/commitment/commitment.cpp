@@ -21,14 +21,18 @@ std::string number(double value) {
   return text;
 }
 
-/// The values that a segment commits to, of which k is how many are asked for.
-Result<std::vector<TopValue>> largest(std::span<const std::uint16_t> values, std::uint32_t k) {
+/// How many values a segment commits to, of which k are asked for.
+std::size_t committed_values(std::size_t values, std::uint32_t k) { return std::min<std::size_t>(k, values); }
+
+/// The largest values of a segment; `how_many` says how many of its size and k.
+using Count = std::size_t (*)(std::size_t values, std::uint32_t k);
+Result<std::vector<TopValue>> largest(std::span<const std::uint16_t> values, std::uint32_t k, Count how_many) {
   if (k < 1 || k > kernels::COMMITTED_MAXIMUM)
     return fail(ErrorName::Usage, "k is " + std::to_string(k) + "; it goes from 1 to " + std::to_string(kernels::COMMITTED_MAXIMUM));
   if (values.empty()) return fail(ErrorName::Usage, "a segment without activations");
   if (values.size() >= kernels::SEGMENT_VALUES_MAXIMUM)
     return fail(ErrorName::Usage, "a segment of " + std::to_string(values.size()) + " activations; take fewer tokens");
-  std::vector<TopValue> points(std::min<std::size_t>(k, values.size()));
+  std::vector<TopValue> points(how_many(values.size(), k));
   if (const auto bad = kernels::top_values(values, points))
     return fail(ErrorName::NonFiniteValue, "activation " + std::to_string(*bad) + " of a segment of " + std::to_string(values.size()));
   return points;
@@ -43,7 +47,7 @@ void append(CommitmentProof& proof, std::uint32_t value) {
   proof.push_back(static_cast<std::uint8_t>(value));
 }
 
-/// What a proof says, once nothing about it is wrong. `points`: how many values somebody compares with it.
+/// What a proof says, once nothing about it is wrong. `points`: how many values it commits to.
 struct Polynomial {
   std::uint32_t modulus = 0;
   std::vector<std::uint16_t> coefficients;
@@ -69,8 +73,15 @@ Result<Polynomial> parse_proof(std::span<const std::uint8_t> proof, std::uint32_
   return polynomial;
 }
 
-Result<Comparison> compare_with(std::span<const std::uint8_t> proof, std::span<const TopValue> own, std::uint32_t k) {
-  PRIME_TRY(const auto polynomial, parse_proof(proof, k, own.size()));
+/// One's own values that a proof is compared with, and of how many values their segment is.
+struct OwnSegment {
+  std::vector<TopValue> largest;
+  std::size_t values = 0;
+};
+
+Result<Comparison> compare_with(std::span<const std::uint8_t> proof, const OwnSegment& segment, std::uint32_t k) {
+  PRIME_TRY(const auto polynomial, parse_proof(proof, k, committed_values(segment.values, k)));
+  const std::span own{segment.largest};
   std::vector<std::uint16_t> committed(own.size());
   kernels::evaluate(polynomial.coefficients, polynomial.modulus, own, committed);
   return kernels::compare(committed, own);
@@ -123,16 +134,17 @@ std::span<const std::uint16_t> values_of(const Activations& activations, const T
 }
 
 /// The largest values of each segment.
-Result<std::vector<std::vector<TopValue>>> largest_by_segment(const Activations& activations, const CommitmentOptions& options) {
+Result<std::vector<OwnSegment>> largest_by_segment(const Activations& activations, const CommitmentOptions& options, Count how_many) {
   PRIME_CHECK(check_shape(activations, options));
-  std::vector<std::vector<TopValue>> all;
+  std::vector<OwnSegment> all;
   for (const auto& range : segments_of(activations.tokens(), options)) {
-    auto points = largest(values_of(activations, range), options.k);
+    const auto values = values_of(activations, range);
+    auto points = largest(values, options.k, how_many);
     if (!points) {
       const auto where = "tokens " + std::to_string(range.begin) + " to " + std::to_string(range.end - 1) + ": ";
       return fail(points.error().name, where + points.error().detail);
     }
-    all.push_back(*std::move(points));
+    all.push_back({*std::move(points), values.size()});
   }
   return all;
 }
@@ -168,7 +180,7 @@ class Checker {
       : proofs_(proofs), options_(options), thresholds_(thresholds) {}
 
   Result<std::vector<ProofVerdict>> run(const Activations& activations) {
-    PRIME_TRY(own_, largest_by_segment(activations, options_));
+    PRIME_TRY(own_, largest_by_segment(activations, options_, compared_values));
     activations_ = activations;
     ranges_ = segments_of(activations.tokens(), options_);
     verdicts_.resize(std::max(own_.size(), proofs_.size()));
@@ -200,10 +212,11 @@ class Checker {
   /// Only of what would be refused, so that what is accepted at once is what TOPLOC tells.
   void judge_leniently(std::size_t i) {
     const auto values = values_of(activations_, ranges_[i]);
-    std::vector<TopValue> points(std::min({2 * own_[i].size(), values.size(), kernels::COMMITTED_MAXIMUM}));
-    const auto polynomial = parse_proof(proofs_[i], options_.k, own_[i].size());
+    const std::size_t count = own_[i].largest.size();
+    std::vector<TopValue> points(std::min({2 * count, values.size(), kernels::COMMITTED_MAXIMUM}));
+    const auto polynomial = parse_proof(proofs_[i], options_.k, committed_values(values.size(), options_.k));
     if (!polynomial || kernels::top_values(values, points)) return;  // neither: both have been looked at
-    const auto comparison = lenient_comparison(*polynomial, points, own_[i].size());
+    const auto comparison = lenient_comparison(*polynomial, points, count);
     if (!thresholds_.accepts(comparison)) return;
     verdicts_[i].accepted = true;
     verdicts_[i].comparison = comparison;
@@ -232,7 +245,7 @@ class Checker {
   CommitmentThresholds thresholds_;
   Activations activations_;
   std::vector<TokenRange> ranges_;
-  std::vector<std::vector<TopValue>> own_;
+  std::vector<OwnSegment> own_;
   std::vector<ProofVerdict> verdicts_;
 };
 
@@ -256,24 +269,29 @@ std::vector<TokenRange> segments_of(std::uint64_t tokens, const CommitmentOption
   return ranges;
 }
 
+std::size_t compared_values(std::size_t values, std::uint32_t k) {
+  constexpr std::size_t PART = 8, LEAST = 8;
+  return std::min({std::size_t{k}, values, std::max(LEAST, values / PART)});
+}
+
 Result<CommitmentProof> build_proof(std::span<const std::uint16_t> values, std::uint32_t k) {
-  PRIME_TRY(const auto points, largest(values, k));
+  PRIME_TRY(const auto points, largest(values, k, committed_values));
   return proof_of(points, k);
 }
 
 Result<std::vector<CommitmentProof>> build_proofs(const Activations& activations, const CommitmentOptions& options) {
-  PRIME_TRY(const auto segments, largest_by_segment(activations, options));
+  PRIME_TRY(const auto segments, largest_by_segment(activations, options, committed_values));
   std::vector<CommitmentProof> proofs;
-  for (const auto& points : segments) {
-    PRIME_TRY(auto proof, proof_of(points, options.k));
+  for (const auto& segment : segments) {
+    PRIME_TRY(auto proof, proof_of(segment.largest, options.k));
     proofs.push_back(std::move(proof));
   }
   return proofs;
 }
 
 Result<Comparison> compare_proof(std::span<const std::uint8_t> proof, std::span<const std::uint16_t> values, std::uint32_t k) {
-  PRIME_TRY(const auto points, largest(values, k));
-  return compare_with(proof, points, k);
+  PRIME_TRY(auto points, largest(values, k, compared_values));
+  return compare_with(proof, {std::move(points), values.size()}, k);
 }
 
 Result<std::vector<ProofVerdict>> check_proofs(const Activations& activations, std::span<const CommitmentProof> proofs,

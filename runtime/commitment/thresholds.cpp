@@ -12,6 +12,8 @@ namespace {
 
 /// What TOPLOC's thresholds count mismatches of.
 constexpr double COUNTED = 128;
+/// What the mean of `exact-f32` allows of so many.
+constexpr double STEPS_FORGIVEN = 2;
 /// Half as much again as what was seen: the next honest run may be a little further away.
 constexpr double MARGIN = 1.5;
 
@@ -38,8 +40,11 @@ double mismatches_of(const kernels::Comparison& comparison) {
 
 bool CommitmentThresholds::accepts(const kernels::Comparison& comparison) const {
   const double allowed = std::floor(mismatches * static_cast<double>(comparison.values) / COUNTED);
-  return comparison.values > 0 && mismatches_of(comparison) <= allowed && comparison.mantissa_mean <= mantissa_mean &&
-         comparison.mantissa_median <= mantissa_median;
+  if (comparison.values == 0 || mismatches_of(comparison) > allowed) return false;
+  const auto equal = static_cast<double>(comparison.exponent_intersections());
+  const double steps = std::round(comparison.mantissa_mean * equal);
+  if (equal > 0 && steps <= std::min(std::floor(mantissa_mean * COUNTED), STEPS_FORGIVEN)) return true;
+  return comparison.mantissa_mean <= mantissa_mean && comparison.mantissa_median <= mantissa_median;
 }
 
 CommitmentThresholds toploc_bf16() { return {38, 10, 8}; }

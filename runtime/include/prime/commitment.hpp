@@ -57,7 +57,13 @@ Result<CommitmentProof> build_proof(std::span<const std::uint16_t> values, std::
 /// One proof for each segment. Usage, besides: no tokens, a width that does not divide the values, a prefill longer than the sequence.
 Result<std::vector<CommitmentProof>> build_proofs(const Activations& activations, const CommitmentOptions& options = {});
 
-/// How far a proof is from one's own values, of which the k largest are compared, or all where there are fewer. Costs O(k² + values).
+/// How many of a segment's values a verifier compares, the largest first: k, but no more than an eighth of them (or eight). The rounding of
+/// a computation is as large for a small value as for a large one, so that a value near zero differs by many steps of bf16 between two
+/// honest machines. Those with the largest magnitude do not: in a segment of many values they are all that is committed to, and of a
+/// short one, which commits to small values as well, they are all that is compared.
+std::size_t compared_values(std::size_t values, std::uint32_t k);
+
+/// How far a proof is from one's own values, of which the largest are compared: compared_values says how many. Costs O(k² + values).
 /// ProofMalformed: another length than that of k, a modulus above 65497 or too small for so many values, a number outside the field.
 /// NonFiniteValue, Usage: of one's own values, as above.
 Result<kernels::Comparison> compare_proof(std::span<const std::uint8_t> proof, std::span<const std::uint16_t> values, std::uint32_t k);
@@ -67,6 +73,7 @@ struct CommitmentThresholds {
   double mismatches = 0;       ///< of 128 values; of other counts in proportion, rounded down
   double mantissa_mean = 0;    ///< units of the last of 7 mantissa bits, over equal exponents
   double mantissa_median = 0;  ///< likewise
+  /// One step is a large mean of few values. So as many steps in all as the mean allows of 128 values, two at most, refuse nothing.
   [[nodiscard]] bool accepts(const kernels::Comparison& comparison) const;
   friend bool operator==(const CommitmentThresholds&, const CommitmentThresholds&) = default;
 };

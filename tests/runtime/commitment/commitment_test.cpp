@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(a_segment_with_fewer_values_than_k_commits_to_all_of_them) 
   const Bits bits = drawn_bits(10, 3);
   const auto proof = proof_of(bits, 128);
   BOOST_TEST(proof.size() == 258U);
-  BOOST_TEST(comparison_of(proof, bits, 128).values == 10U);
+  BOOST_TEST(comparison_of(proof, bits, 128).values == 8U, "and what is near zero is not compared");
   const auto text = refusal(compare_proof(with_number(proof, 11, 1), bits, 128), ErrorName::ProofMalformed);
   BOOST_TEST(text.find("coefficient 10 of a segment of 10 values is not 0") != std::string::npos);
 }
@@ -204,6 +204,55 @@ BOOST_AUTO_TEST_CASE(the_edge_may_be_wide_or_missing) {
   const Bits few(100, 0x3F80);
   BOOST_TEST(verdict_on(few, few).accepted);
   BOOST_TEST(!verdict_on(Bits(100, 0x3F90), few).accepted);
+}
+
+/// A segment of one token: eight large values, and all others near zero, where the last bits of an honest f32 are many of bf16.
+Bits with_small_values(unsigned step) {
+  Bits bits(WIDTH);
+  for (std::size_t i = 0; i < bits.size(); ++i) bits[i] = static_cast<std::uint16_t>(i % 8 == 0 ? 0x4010 + i : 0x3410 + i + step * (i % 7));
+  return bits;
+}
+
+BOOST_AUTO_TEST_CASE(of_a_short_segment_only_the_large_values_are_compared) {
+  const auto own = with_small_values(0);
+  const auto near_zero = verdict_on(with_small_values(5), own);
+  BOOST_TEST(near_zero.accepted, near_zero.reason);
+  BOOST_TEST(near_zero.comparison.values == 8U);
+  auto other = own;
+  other[8] += 3;
+  BOOST_TEST(!verdict_on(other, own).accepted, "three steps of one large value");
+  other = own;
+  other[8] ^= 0x80;
+  BOOST_TEST(!verdict_on(other, own).accepted, "an exponent");
+  other = own;
+  other[8] ^= 0x8000;
+  BOOST_TEST(!verdict_on(other, own).accepted, "a sign");
+}
+
+BOOST_AUTO_TEST_CASE(as_many_last_bits_may_differ_as_of_128_values) {
+  // Down to the shortest segment that there is: one value differs in one step, or two.
+  for (const std::size_t values : {1U, 2U, 3U, 8U, 64U, 500U}) {
+    Bits own(values);  // no two alike: at an edge of equal ones either may be compared
+    for (std::size_t i = 0; i < values; ++i) own[i] = static_cast<std::uint16_t>(0x4400 - 4 * i);
+    for (const unsigned steps : {1U, 2U, 3U}) {
+      auto other = own;
+      other[0] = static_cast<std::uint16_t>(other[0] + steps);
+      const auto verdict = verdict_on(other, own);
+      BOOST_TEST(verdict.accepted == (steps <= 2), values << " values, " << steps << " steps: " << verdict.reason);
+      BOOST_TEST(!verdict_on(other, own, {0, 0, 0}).accepted, "who asks for no difference gets none");
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_eighth_of_a_segment_is_compared_at_most) {
+  BOOST_TEST(compared_values(32 * 4096, 128) == 128U);
+  BOOST_TEST(compared_values(1024, 128) == 128U);
+  BOOST_TEST(compared_values(1023, 128) == 127U);
+  BOOST_TEST(compared_values(2048, 4096) == 256U);
+  BOOST_TEST(compared_values(64, 128) == 8U);
+  BOOST_TEST(compared_values(9, 128) == 8U);
+  BOOST_TEST(compared_values(3, 128) == 3U);
+  BOOST_TEST(compared_values(4096, 2) == 2U);
 }
 
 BOOST_AUTO_TEST_CASE(calibration_does_not_count_what_the_floor_has_room_for) {
