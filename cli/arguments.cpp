@@ -266,7 +266,7 @@ class Table {
     verify.add_option("--thresholds", verify_.thresholds, THRESHOLDS_HELP)->type_name("T");
     add_committed(verify, verify_.k, "of each segment that must be committed to, at least [128]", verify_.segment,
                   "of a segment, at most [32]");
-    verify.add_option("--dtype", verify_.dtype, "that must have been computed in [the file's]")
+    verify.add_option("--dtype", verify_.dtype, "to compute in, which the file must name, too: f32, bf16, f16, f64 [f32]")
         ->type_name("TYPE")
         ->check(CLI::IsMember(DTYPES).description(""));
     add_computing(verify, verify_.batch, "sequences at a time [16]", verify_.threads);

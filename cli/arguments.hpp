@@ -159,10 +159,10 @@ struct VerifyArguments {
   CommonArguments common;
   std::string file;
   std::string model;
-  std::string thresholds;  ///< empty: by the file's dtype
+  std::string thresholds;  ///< empty: by the dtype
   unsigned k = 128;
   unsigned segment = 32;
-  std::string dtype;  ///< empty: the file's
+  std::string dtype = "f32";
   unsigned batch = 16;
   unsigned threads = 0;
 };

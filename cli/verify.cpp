@@ -23,8 +23,9 @@ std::vector<std::string> broken_terms(const VerifyArguments& arguments, const pr
   if (file.segment_tokens > arguments.segment)
     reasons.push_back("each proof is of " + std::to_string(file.segment_tokens) + " tokens; at most " + std::to_string(arguments.segment) +
                       " are asked for (--segment)");
-  if (!arguments.dtype.empty() && arguments.dtype != file.dtype)
-    reasons.push_back("it was computed in " + file.dtype + "; " + arguments.dtype + " is asked for (--dtype)");
+  // Thresholds and tolerance follow from it: whoever could choose it would choose how much may differ.
+  if (arguments.dtype != file.dtype)
+    reasons.push_back("it says that it was computed in " + file.dtype + "; " + arguments.dtype + " is asked for (--dtype)");
   return reasons;
 }
 
@@ -35,7 +36,7 @@ json job_of(const VerifyArguments& arguments, const Verification& verification) 
     sequences.push_back({{"prompt", sequence.prompt}, {"tokens", sequence.tokens}, {"proofs", sequence.proofs}});
   return {{"command", "verify"},
           {"model", arguments.model},
-          {"dtype", file.dtype},
+          {"dtype", arguments.dtype},
           {"threads", arguments.threads},
           {"batch", arguments.batch},
           {"temperature", file.sampling.temperature},
@@ -80,7 +81,7 @@ Result<Verification> verified(const VerifyArguments& arguments, Terminal& termin
   auto file = proofs::parse_generation(text);
   if (!file) return fail(file.error().name, arguments.file + ": " + file.error().detail);
   verification.file = *std::move(file);
-  verification.thresholds = is_coarse(verification.file.dtype) ? toploc_bf16() : exact_f32();
+  verification.thresholds = is_coarse(arguments.dtype) ? toploc_bf16() : exact_f32();
   if (!arguments.thresholds.empty()) {
     PRIME_TRY(verification.thresholds, parse_thresholds(arguments.thresholds));
   }
