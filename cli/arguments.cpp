@@ -38,6 +38,32 @@ constexpr unsigned K_MAXIMUM = kernels::COMMITTED_MAXIMUM;
 constexpr const char* RUN_HELP = "run id or a unique prefix of it; absent: the only run that is active";
 constexpr const char* SET_HELP = "override a manifest key, such as train.outer_steps=20; may be given several times";
 
+/// CLI11 reads `-1`, `010` and what no number of 64 bits holds as some other number. Leading zeros are dropped: it would take them for
+/// octal.
+CLI::Validator whole(std::uint64_t least, std::uint64_t most) {
+  return {[=](std::string& text) {
+            std::uint64_t number = 0;
+            const char* const end = text.data() + text.size();
+            const auto [rest, error] = std::from_chars(text.data(), end, number);
+            if (error != std::errc{} || rest != end || number < least || number > most)
+              return "`" + text + "` is no whole number from " + std::to_string(least) + " to " + std::to_string(most);
+            text = std::to_string(number);
+            return std::string{};
+          },
+          ""};
+}
+/// Finite, and in plain digits.
+CLI::Validator real(double least, double most) {
+  return {[=](const std::string& text) {
+            double number = 0;
+            const char* const end = text.data() + text.size();
+            const auto [rest, error] = std::from_chars(text.data(), end, number);
+            const bool good = error == std::errc{} && rest == end && number >= least && number <= most;
+            return good ? std::string{} : fmt::format("`{}` is no number from {} to {}", text, least, most);
+          },
+          ""};
+}
+
 /// An option whose words stand for the values of an enumeration, in its order.
 template <class Enumeration>
 void add_choice(CLI::App& command, const char* names, Enumeration& value, const char* help, const std::vector<std::string>& words) {
@@ -141,11 +167,11 @@ class Table {
     up.add_option("FILE", up_.file, "run manifest")->required();
     up.add_option("--local", up_.local, "peers to start on this machine; of a sharded run, replicas [1]")
         ->type_name("N")
-        ->check(CLI::Range(1, 64).description(""));
+        ->transform(whole(1, 64));
     up.add_option("--quorum", up_.quorum,
                   "peers that begin the first outer step together; of a sharded run, replicas [N, at least the manifest's minimum]")
         ->type_name("N")
-        ->check(CLI::Range(1, 1024).description(""));
+        ->transform(whole(1, 1024));
     up.add_flag("-d,--detach", up_.detach, "return when all have started; they go on in the background");
     up.add_option("--set", up_.overrides, SET_HELP)->type_name("KEY=VALUE")->allow_extra_args(false);
     up.footer(
@@ -168,11 +194,11 @@ class Table {
             ->check(REPLICA_NAME);
     auto* shard = join.add_option("--shard", join_.shard, "of a sharded run: which part, from 0")
                       ->type_name("I")
-                      ->check(CLI::Range(0U, MAX_SHARDS - 1).description(""))
+                      ->transform(whole(0, MAX_SHARDS - 1))
                       ->needs(replica);
     join.add_option("--shards", join_.shards, "of a sharded run: start a whole replica, so many peers, in the background [of a drawn name]")
         ->type_name("S")
-        ->check(CLI::Range(2U, MAX_SHARDS).description(""))
+        ->transform(whole(2, MAX_SHARDS))
         ->excludes(shard)
         ->needs(detach);
     join.add_option("--trainer-fd", join_.trainer_descriptor, "socket of the trainer that started this agent")->group("");
@@ -240,30 +266,32 @@ class Table {
     generate.add_option("--prompt", generate_.prompts, "a text to go on from; may be given several times")
         ->type_name("TEXT")
         ->allow_extra_args(false);
-    generate.add_option("--prompts", generate_.prompts_file, "a file with a prompt on each line")->type_name("FILE");
+    generate.add_option("--prompts", generate_.prompts_file, "a file with a prompt on each line")->type_name("FILE")->check(NAMED);
     generate
         .add_option("--prompt-tokens", generate_.prompt_tokens_file, "a file with a prompt on each line, as token ids: [1, 15043, 3186]")
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->check(NAMED);
     generate.add_option("--tokens", generate_.tokens, "tokens to write after each prompt [128]")
         ->type_name("N")
-        ->check(CLI::Range(1, 1'000'000).description(""));
+        ->transform(whole(1, 1'000'000));
     generate.add_option("--prove", generate_.prove, "write the tokens and their proofs to this file, for `primectl verify`")
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->check(NAMED);
     add_committed(generate, generate_.k, "of each segment that are committed to [128]", generate_.segment, "of a segment [32]");
     generate.add_option("--dtype", generate_.dtype, "to compute in: f32, bf16, f16, f64 [f32]")
         ->type_name("TYPE")
         ->check(CLI::IsMember(DTYPES).description(""));
     generate.add_option("--temperature", generate_.temperature, "0 takes the likeliest token, 1 draws as the model says [0]")
         ->type_name("T")
-        ->check(CLI::Range(0.0, 100.0).description(""));
-    generate.add_option("--seed", generate_.seed, "what is drawn is drawn from it [1]")->type_name("S");
+        ->check(real(0, 100));
+    generate.add_option("--seed", generate_.seed, "what is drawn is drawn from it [1]")->type_name("S")->transform(whole(0, UINT64_MAX));
     add_computing(generate, generate_.batch, "prompts at a time [16]", generate_.threads);
     generate.footer("It writes as many tokens as are asked for: one that ends a text ends nothing.");
 
     auto& verify = add("verify", "check by one's own model that it wrote what a file of `generate --prove` says", "Prove", verify_);
-    verify.add_option("FILE", verify_.file, "what `generate --prove` wrote")->required();
+    verify.add_option("FILE", verify_.file, "what `generate --prove` wrote")->required()->check(NAMED);
     verify.add_option("--model", verify_.model, "one's own copy of the model")->type_name("MODEL")->required()->check(NAMED);
-    verify.add_option("--thresholds", verify_.thresholds, THRESHOLDS_HELP)->type_name("T");
+    verify.add_option("--thresholds", verify_.thresholds, THRESHOLDS_HELP)->type_name("T")->check(NAMED);
     add_committed(verify, verify_.k, "of each segment that must be committed to, at least [128]", verify_.segment,
                   "of a segment, at most [32]");
     verify.add_option("--dtype", verify_.dtype, "to compute in, which the file must name, too: f32, bf16, f16, f64 [f32]")
@@ -281,35 +309,32 @@ class Table {
         ->check(CLI::IsMember({"build", "check", "calibrate"}).description(""));
     commitment
         .add_option("FILE", commitment_.files, "safetensors with activations [tokens, width] of bf16 or f32; for calibrate two of them")
-        ->required();
+        ->required()
+        ->check(NAMED);
     commitment.add_option("--tensor", commitment_.tensor, "name of the tensor")->type_name("NAME")->required()->check(NAMED);
-    commitment.add_option("--k", commitment_.k, "values of each segment that are committed to [128; check: the proofs']")
+    commitment.add_option("--k", commitment_.k, "values of each segment that are committed to; check: at least [128]")
         ->type_name("K")
-        ->check(CLI::Range(1U, K_MAXIMUM).description(""));
-    commitment.add_option("--tokens", commitment_.tokens, "of a segment [32; check: the proofs']")
+        ->transform(whole(1, K_MAXIMUM));
+    commitment.add_option("--tokens", commitment_.tokens, "of a segment; check: at most [32]")
         ->type_name("N")
-        ->check(CLI::Range(1U, UINT32_MAX).description(""));
-    commitment.add_flag_function(
-        "--prefill{1}",
-        [this](std::int64_t tokens) { commitment_.prefill = static_cast<std::uint64_t>(std::max<std::int64_t>(tokens, 0)); },
-        "the first token is a segment of its own, as the package `toploc` has it; --prefill=N: the first N, a prompt\n[none; check: the "
-        "proofs']");
-    commitment.add_option("--proofs", commitment_.proofs, "what `commitment build` printed; for check")->type_name("FILE");
-    commitment.add_option("--thresholds", commitment_.thresholds, THRESHOLDS_HELP)->type_name("T");
+        ->transform(whole(1, UINT32_MAX));
+    commitment
+        .add_flag("--prefill{1}", prefill_,
+                  "the first token is a segment of its own, as the package `toploc` has it; --prefill=N: the first N, a prompt [none]")
+        ->transform(whole(0, UINT32_MAX))
+        ->each([this](const std::string& tokens) { commitment_.prefill = std::stoull(tokens); });
+    commitment.add_option("--proofs", commitment_.proofs, "what `commitment build` printed; for check")->type_name("FILE")->check(NAMED);
+    commitment.add_option("--thresholds", commitment_.thresholds, THRESHOLDS_HELP)->type_name("T")->check(NAMED);
     commitment.footer("`check` exits with 5 when a proof is not accepted.");
   }
 
   static void add_committed(CLI::App& command, unsigned& k, const char* k_help, unsigned& segment, const char* segment_help) {
-    command.add_option("--k", k, std::string{"values "} + k_help)->type_name("K")->check(CLI::Range(1U, K_MAXIMUM).description(""));
-    command.add_option("--segment", segment, std::string{"tokens "} + segment_help)
-        ->type_name("N")
-        ->check(CLI::Range(1U, 1U << 20).description(""));
+    command.add_option("--k", k, std::string{"values "} + k_help)->type_name("K")->transform(whole(1, K_MAXIMUM));
+    command.add_option("--segment", segment, std::string{"tokens "} + segment_help)->type_name("N")->transform(whole(1, 1 << 20));
   }
   static void add_computing(CLI::App& command, unsigned& batch, const char* batch_help, unsigned& threads) {
-    command.add_option("--batch", batch, batch_help)->type_name("N")->check(CLI::Range(1, 1024).description(""));
-    command.add_option("--threads", threads, "of all tensor operations [as many as cores]")
-        ->type_name("N")
-        ->check(CLI::Range(1, 1024).description(""));
+    command.add_option("--batch", batch, batch_help)->type_name("N")->transform(whole(1, 1024));
+    command.add_option("--threads", threads, "of all tensor operations [as many as cores]")->type_name("N")->transform(whole(1, 1024));
   }
 
   void meta_group() {
@@ -330,7 +355,7 @@ class Table {
     const auto list = [&](const char* names, auto& values, const std::string& help, const char* type) {
       return bench.add_option(names, values, help)->delimiter(',')->type_name(type)->allow_extra_args(false);
     };
-    list("--peers", bench_.peers, "how many processes reduce together [2,4; lanes: 2]", "N,N");
+    list("--peers", bench_.peers, "how many processes reduce together [2,4; lanes: 2]", "N,N")->transform(whole(0, UINT32_MAX));
     list("--size", bench_.sizes, "bytes of f32 to reduce, such as 4K,256M [4K,64K,1M,16M,256M]", "SIZE,SIZE")
         ->transform(CLI::Validator{as_bytes_of_f32, ""});
     list("--codec", bench_.codecs, "how values travel: " + fmt::to_string(fmt::join(codec_names(), ", ")) + " [none]", "CODEC,CODEC")
@@ -339,7 +364,7 @@ class Table {
         ->check(CLI::IsMember({"tcp", "tls", "shm"}).description(""));
     list("--schedule", bench_.schedules, "auto, direct, ring, whole [auto]", "SCHEDULE")
         ->check(CLI::IsMember({"auto", "direct", "ring", "whole"}).description(""));
-    list("--tags", bench_.tags, "reduces at once, among which the size is divided [1]", "N,N")->check(CLI::Range(1, 1024).description(""));
+    list("--tags", bench_.tags, "reduces at once, among which the size is divided [1]", "N,N")->transform(whole(1, 1024));
     list("--place", bench_.places, "where results go: out (tensors of their own), in (those of the inputs) [out]", "out,in")
         ->check(CLI::IsMember({"out", "in"}).description(""));
     list("--tensors", bench_.tensors,
@@ -351,7 +376,7 @@ class Table {
     bench
         .add_option("--timeout", bench_.timeout, "of each reduce; a process that stands still for twice as long ends the measurement [30s]")
         ->type_name("DURATION");
-    bench.add_option("--repeat", bench_.repeat, "measured rounds [7]")->type_name("N")->check(CLI::Range(1, 1000).description(""));
+    bench.add_option("--repeat", bench_.repeat, "measured rounds [7]")->type_name("N")->transform(whole(1, 1000));
     add_simulate();
     add("version", "print versions of program, protocol and libraries", "Manifest and help", version_);
   }
@@ -385,9 +410,7 @@ class Table {
             "one run for each of them")
         ->type_name("A..B")
         ->excludes(seed);
-    simulate.add_option("--peers", simulate_.peers, "peers of the start [the scenario's]")
-        ->type_name("N")
-        ->check(CLI::Range(1, 1024).description(""));
+    simulate.add_option("--peers", simulate_.peers, "peers of the start [the scenario's]")->type_name("N")->transform(whole(1, 1024));
     simulate.footer(
         "Exits with 1 when an invariant (docs/INVARIANTS.md) breaks or a run ends as the scenario does not allow; what is printed then\n"
         "replays it: equal scenario, seed and peers are the same run, event for event.");
@@ -421,6 +444,7 @@ class Table {
   BenchArguments bench_;
   SimulateArguments simulate_;
   CommitmentArguments commitment_;
+  std::string prefill_;  // a flag with a number is a text to CLI11
   GenerateArguments generate_;
   VerifyArguments verify_;
   CoordinatorArguments coordinator_;
@@ -469,6 +493,16 @@ std::optional<Error> unknown_option(const CLI::App& command, const std::vector<s
   return std::nullopt;
 }
 
+/// `--prefill=`, as an unset variable of a shell leaves it, would be the flag alone.
+std::optional<Error> empty_value(const std::vector<std::string>& words) {
+  for (const auto& word : words) {
+    if (word == "--") break;
+    if (word.starts_with("--") && word.find('=') == word.size() - 1)
+      return Error{ErrorName::Usage, word.substr(0, word.size() - 1) + ": nothing stands behind the `=`"};
+  }
+  return std::nullopt;
+}
+
 /// CLI11 ends its sentences in several ways; ours are one line without a full stop.
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
@@ -485,6 +519,7 @@ Result<std::variant<Arguments, HelpText>> parse_arguments(const std::vector<std:
   auto& app = table.app();
   if (words.empty()) return HelpText{app.help()};
   if (const auto& first = words.front(); !first.starts_with('-') && !is_command(app, first)) return fail(unknown_command(app, first));
+  if (auto empty = empty_value(words)) return fail(*std::move(empty));
   std::vector<std::string> reversed(words.rbegin(), words.rend());
   try {
     app.parse(std::move(reversed));

@@ -131,9 +131,9 @@ struct CommitmentArguments {
   std::string what;                ///< build, check or calibrate
   std::vector<std::string> files;  ///< safetensors; calibrate takes two
   std::string tensor;
-  std::optional<unsigned> k;  ///< absent: 128; for check what the proofs say, as below
-  std::optional<unsigned> tokens;
-  std::optional<std::uint64_t> prefill;
+  unsigned k = 128;
+  unsigned tokens = 32;
+  std::uint64_t prefill = 0;
   std::string proofs;
   std::string thresholds;  ///< empty: by the tensor's type
 };

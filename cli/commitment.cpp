@@ -1,5 +1,8 @@
 // Owns `primectl commitment`: proofs of activations that lie in a file, whichever engine computed them.
+#include <fmt/format.h>
+
 #include "cli/commands.hpp"
+#include "cli/render/figures.hpp"
 #include "cli/render/proof_text.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/commitment/activation_file.hpp"
@@ -9,13 +12,7 @@
 namespace prime::cli {
 namespace {
 
-CommitmentOptions options_of(const CommitmentArguments& arguments) {
-  CommitmentOptions options;
-  options.k = arguments.k.value_or(options.k);
-  options.tokens = arguments.tokens.value_or(options.tokens);
-  options.prefill = arguments.prefill.value_or(options.prefill);
-  return options;
-}
+CommitmentOptions options_of(const CommitmentArguments& arguments) { return {arguments.k, arguments.tokens, arguments.prefill}; }
 
 /// What belongs to another of the three.
 Result<void> check_usage(const CommitmentArguments& arguments) {
@@ -40,16 +37,13 @@ int build(const CommitmentArguments& arguments, Terminal& terminal) {
   return 0;
 }
 
-/// A prover who chose its k chose how much it proves.
-Result<void> agree(const CommitmentArguments& arguments, const CommitmentOptions& options) {
-  const auto differ = [](const char* what, auto found, auto asked) {
-    return fail(ErrorName::ProofMalformed,
-                "its `" + std::string{what} + "` is " + std::to_string(found) + ", and " + std::to_string(asked) + " was asked for");
-  };
-  if (arguments.k && *arguments.k != options.k) return differ("k", options.k, *arguments.k);
-  if (arguments.tokens && *arguments.tokens != options.tokens) return differ("tokens", options.tokens, *arguments.tokens);
-  if (arguments.prefill && *arguments.prefill != options.prefill) return differ("prefill", options.prefill, *arguments.prefill);
-  return {};
+/// What a prover may not choose for whoever checks.
+std::vector<std::string> refused_terms(const CommitmentOptions& asked, const CommitmentOptions& found) {
+  auto reasons = broken_terms(asked, found, "--tokens");
+  if (found.prefill != asked.prefill)
+    reasons.push_back(fmt::format("its first segment is a prompt of {}; one of {} is asked for (--prefill=N)",
+                                  plural(found.prefill, "token"), plural(asked.prefill, "token")));
+  return reasons;
 }
 
 Result<CommitmentThresholds> thresholds_of(const CommitmentArguments& arguments, DataType type) {
@@ -58,7 +52,6 @@ Result<CommitmentThresholds> thresholds_of(const CommitmentArguments& arguments,
 }
 
 struct Checked {
-  CommitmentOptions options;
   CommitmentThresholds thresholds;
   std::vector<ProofVerdict> verdicts;
 };
@@ -67,11 +60,11 @@ Result<Checked> checked(const CommitmentArguments& arguments) {
   PRIME_TRY(const auto text, proofs::read_text(arguments.proofs));
   auto file = proofs::parse_commitment(text);
   if (!file) return fail(ErrorName::ProofMalformed, arguments.proofs + ": " + file.error().detail);
-  if (auto same = agree(arguments, file->options); !same)
-    return fail(ErrorName::ProofMalformed, arguments.proofs + ": " + same.error().detail);
+  if (const auto reasons = refused_terms(options_of(arguments), file->options); !reasons.empty())
+    return fail(ErrorName::ProofRefused, arguments.proofs + ": " + reasons.front());
   PRIME_TRY(const auto activations, proofs::read_activations(arguments.files.front(), arguments.tensor));
   PRIME_TRY(const auto thresholds, thresholds_of(arguments, activations.type));
-  auto options = file->options;
+  const auto& options = file->options;
   // What does not fit the tensor is a lie of the proofs, and no wrong usage; nobody is told of a million proofs one by one.
   const auto tokens = activations.view().tokens();
   if (options.prefill > tokens)
@@ -81,18 +74,12 @@ Result<Checked> checked(const CommitmentArguments& arguments) {
     return fail(ErrorName::ProofMalformed, arguments.proofs + ": it holds " + std::to_string(file->proofs.size()) +
                                                " proofs, and the tensor " + std::to_string(tokens) + " tokens");
   PRIME_TRY(auto verdicts, proofs::check_texts(activations.view(), file->proofs, options, thresholds));
-  return Checked{options, thresholds, std::move(verdicts)};
+  return Checked{thresholds, std::move(verdicts)};
 }
 
 int check(const CommitmentArguments& arguments, Terminal& terminal) {
   const auto result = checked(arguments);
   if (!result) return terminal.complain(result.error());
-  const CommitmentOptions standard;
-  if (!arguments.k && result->options.k < standard.k)
-    terminal.warn("each proof holds " + std::to_string(result->options.k) + " values: the fewer, the less it proves; --k 128 refuses such");
-  if (!arguments.tokens && result->options.tokens > standard.tokens)
-    terminal.warn("a proof is of " + std::to_string(result->options.tokens) +
-                  " tokens: the more, the less it proves; --tokens 32 refuses such");
   bool all = true;
   std::vector<CheckedSegment> rows;
   for (std::size_t i = 0; i < result->verdicts.size(); ++i) {

@@ -15,14 +15,8 @@ using nlohmann::json;
 bool is_coarse(const std::string& dtype) { return dtype == "bf16" || dtype == "f16"; }
 
 /// What a prover may not choose for whoever verifies.
-std::vector<std::string> broken_terms(const VerifyArguments& arguments, const proofs::GenerationFile& file) {
-  std::vector<std::string> reasons;
-  if (file.k < arguments.k)
-    reasons.push_back("each proof holds " + std::to_string(file.k) + " values; at least " + std::to_string(arguments.k) +
-                      " are asked for (--k)");
-  if (file.segment_tokens > arguments.segment)
-    reasons.push_back("each proof is of " + std::to_string(file.segment_tokens) + " tokens; at most " + std::to_string(arguments.segment) +
-                      " are asked for (--segment)");
+std::vector<std::string> refused_terms(const VerifyArguments& arguments, const proofs::GenerationFile& file) {
+  auto reasons = broken_terms(CommitmentOptions{arguments.k, arguments.segment, 0}, {file.k, file.segment_tokens, 0}, "--segment");
   // Thresholds and tolerance follow from it: whoever could choose it would choose how much may differ.
   if (arguments.dtype != file.dtype)
     reasons.push_back("it says that it was computed in " + file.dtype + "; " + arguments.dtype + " is asked for (--dtype)");
@@ -85,7 +79,7 @@ Result<Verification> verified(const VerifyArguments& arguments, Terminal& termin
   if (!arguments.thresholds.empty()) {
     PRIME_TRY(verification.thresholds, parse_thresholds(arguments.thresholds));
   }
-  verification.reasons = broken_terms(arguments, verification.file);
+  verification.reasons = refused_terms(arguments, verification.file);
   if (!verification.reasons.empty()) return verification;
   // Until a sequence has been heard of, it is not proved.
   verification.sequences.assign(verification.file.sequences.size(), VerifiedSequence{{}, 0, 0, "it was not computed"});

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "cli/render/columns.hpp"
+#include "cli/render/figures.hpp"
 
 namespace prime::cli {
 
@@ -26,6 +27,16 @@ nlohmann::ordered_json check_json(std::size_t proof, const ProofVerdict& verdict
   nlohmann::ordered_json object{{"schema", "primectl.commitment.check/1"}, {"proof", proof}};
   object.update(verdict_json(verdict));
   return object;
+}
+
+std::vector<std::string> broken_terms(const CommitmentOptions& asked, const CommitmentOptions& found, std::string_view segment_flag) {
+  std::vector<std::string> reasons;
+  if (found.k < asked.k)
+    reasons.push_back(fmt::format("each proof holds {}; at least {} are asked for (--k)", plural(found.k, "value"), asked.k));
+  if (found.tokens > asked.tokens)
+    reasons.push_back(
+        fmt::format("each proof is of {}; at most {} are asked for ({})", plural(found.tokens, "token"), asked.tokens, segment_flag));
+  return reasons;
 }
 
 std::string verdicts_text(const std::vector<CheckedSegment>& segments, const CommitmentThresholds& thresholds) {

@@ -15,6 +15,9 @@ nlohmann::ordered_json verdict_json(const ProofVerdict& verdict);
 /// Schema primectl.commitment.check/1.
 nlohmann::ordered_json check_json(std::size_t proof, const ProofVerdict& verdict);
 
+/// How proofs hold less than was asked for: fewer values, or longer segments. Whoever could choose that would choose how much is proved.
+std::vector<std::string> broken_terms(const CommitmentOptions& asked, const CommitmentOptions& found, std::string_view segment_flag);
+
 /// A row for each proof that is not accepted, and what holds in all.
 struct CheckedSegment {
   std::string name;

@@ -74,6 +74,51 @@ BOOST_AUTO_TEST_CASE(simulate_takes_one_seed_or_a_range_of_them) {
   refusal({"simulate"});
 }
 
+/// Each takes decimal digits within its bounds, and nothing that a library would make a number of: signs, octals, fractions, rests.
+BOOST_AUTO_TEST_CASE(numbers_are_numbers_or_refused) {
+  using Line = std::vector<std::string>;
+  const auto generate = [](const std::string& word) { return Line{"generate", "m", word}; };
+  const auto build = [](const std::string& word) { return Line{"commitment", "build", "f", "--tensor", "h", word}; };
+  std::vector<Line> refused;
+  for (const std::string wrong : {"abc", "18446744073709551616", "-1", "+1", "1.5", "", "0x10", "1e3", "7 ", " 7", "1_000"}) {
+    for (const auto* flag : {"--tokens=", "--k=", "--segment=", "--batch=", "--threads=", "--seed="})
+      refused.push_back(generate(flag + wrong));
+    for (const auto* flag : {"--k=", "--tokens=", "--prefill="}) refused.push_back(build(flag + wrong));
+    refused.push_back({"up", "r.yaml", "--local=" + wrong});
+    refused.push_back({"up", "r.yaml", "--quorum=" + wrong});
+    refused.push_back({"bench", "allreduce", "--repeat=" + wrong});
+    refused.push_back({"bench", "allreduce", "--tags=" + wrong});
+    refused.push_back({"bench", "allreduce", "--peers=" + wrong});
+    refused.push_back({"simulate", "x.yaml", "--peers=" + wrong});
+  }
+  for (const auto* wrong : {"nan", "inf", "-0.1", "100.5", "", "warm", "0x1p3", "1 "})
+    refused.push_back(generate(std::string{"--temperature="} + wrong));
+  for (const auto& line : refused) BOOST_TEST(refusal(line).find("--") != std::string::npos, line.back());
+  BOOST_TEST(refusal(generate("--k=0")).find("`0` is no whole number from 1 to 8192") != std::string::npos);
+  BOOST_TEST(refusal(generate("--temperature=nan")).find("`nan` is no number from 0 to 100") != std::string::npos);
+  BOOST_TEST(parsed<GenerateArguments>(generate("--seed=18446744073709551615")).seed == UINT64_MAX);
+  BOOST_TEST(parsed<GenerateArguments>(generate("--seed=010")).seed == 10U);
+  BOOST_TEST(parsed<GenerateArguments>(generate("--temperature=0.75")).temperature == 0.75);
+  BOOST_TEST(parsed<CommitmentArguments>(build("--prefill")).prefill == 1U);
+  BOOST_TEST(parsed<CommitmentArguments>(build("--prefill=600")).prefill == 600U);
+  BOOST_TEST(parsed<CommitmentArguments>({"commitment", "build", "--prefill", "f", "--tensor", "h"}).files.front() == "f");
+}
+
+BOOST_AUTO_TEST_CASE(an_empty_word_is_no_file_and_no_threshold) {
+  const auto named = [](std::vector<std::string> line, const std::string& flag) {
+    line.push_back(flag + "=");
+    BOOST_TEST(refusal(line) == flag + ": nothing stands behind the `=`");
+    line.back() = flag;
+    line.emplace_back();
+    BOOST_TEST(refusal(line).find("it names nothing") != std::string::npos, flag);
+  };
+  for (const auto* flag : {"--prove", "--prompts", "--prompt-tokens"}) named({"generate", "m", "--prompt", "x"}, flag);
+  named({"verify", "f", "--model", "m"}, "--thresholds");
+  for (const auto* flag : {"--thresholds", "--proofs"}) named({"commitment", "check", "f", "--tensor", "h"}, flag);
+  for (const auto& line : {std::vector<std::string>{"verify", "", "--model", "m"}, {"commitment", "check", "", "--tensor", "h"}})
+    BOOST_TEST(refusal(line).find("it names nothing") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(an_override_never_swallows_the_file) {
   const auto up = parsed<UpArguments>({"up", "--set", "train.batch=2", "run.yaml"});
   BOOST_TEST(up.file == "run.yaml");
