@@ -104,9 +104,52 @@ Result<void> sync_tree(const fs::path& root) {
   return sync_directory(root);
 }
 
+/// Where a text goes: a name that becomes that of a new file, or something that is written into as it is.
+struct Destination {
+  fs::path path;
+  bool replaced = true;
+};
+
+bool is_open_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::canonical(parent_of(path), ignored).string().starts_with("/proc/");
+}
+
+Result<Destination> destination_of(fs::path path) {
+  constexpr int LINKS_MAX = 40;
+  for (int links = 0; links <= LINKS_MAX; ++links) {
+    struct stat found {};
+    if (::lstat(path.c_str(), &found) != 0) {
+      if (errno == ENOENT) return Destination{path};
+      return fail(storage_error("write", path, errno));
+    }
+    if (S_ISREG(found.st_mode)) return Destination{path};
+    if (S_ISDIR(found.st_mode)) return fail(storage_error("write", path, EISDIR));
+    if (S_ISFIFO(found.st_mode) || S_ISCHR(found.st_mode)) return Destination{path, false};
+    if (!S_ISLNK(found.st_mode))
+      return fail(ErrorName::StorageFailed, "write " + path.string() + ": neither a file, a FIFO nor a character device");
+    // /dev/stdout and /dev/fd/3 lead to what a process has open, and that need not have a name.
+    if (is_open_file(path)) return Destination{path, false};
+    std::error_code error;
+    const auto target = fs::read_symlink(path, error);
+    if (error) return fail(storage_error("read", path, error.value()));
+    path = target.is_absolute() ? target : parent_of(path) / target;
+  }
+  return fail(storage_error("write", path, ELOOP));
+}
+
+Result<void> write_into(const fs::path& path, std::string_view content) {
+  const Descriptor file{::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC)};
+  if (!file.open()) return fail(storage_error("open", path, errno));
+  return write_all(file.get(), std::as_bytes(std::span{content}), path);
+}
+
 }  // namespace
 
-Result<void> write_file_atomically(const fs::path& path, std::string_view content) {
+Result<void> write_file_atomically(const fs::path& place, std::string_view content) {
+  PRIME_TRY(const auto destination, destination_of(place));
+  const auto& path = destination.path;
+  if (!destination.replaced) return write_into(path, content);
   const auto hidden = hidden_name(path);
   PRIME_TRY(const Descriptor file, lock_hidden_file(hidden));
   auto written = [&]() -> Result<void> {
@@ -121,6 +164,18 @@ Result<void> write_file_atomically(const fs::path& path, std::string_view conten
     return written;
   }
   return sync_directory(parent_of(path));
+}
+
+Result<void> check_writable(const fs::path& place) {
+  PRIME_TRY(const auto destination, destination_of(place));
+  if (!destination.replaced) {
+    if (::access(destination.path.c_str(), W_OK) != 0) return fail(storage_error("write", destination.path, errno));
+    return {};
+  }
+  const auto hidden = hidden_name(destination.path);
+  PRIME_TRY(const Descriptor file, lock_hidden_file(hidden));
+  ::unlink(hidden.c_str());
+  return {};
 }
 
 DirectoryTransaction::DirectoryTransaction(fs::path target, fs::path staging, Descriptor lock)

@@ -12,7 +12,11 @@
 namespace prime::store {
 
 /// Replaces `path` by `content`; concurrent writers take turns. On failure what was at `path` stays, and nothing else is left.
+/// A symbolic link stays and what it leads to is replaced. A FIFO or a character device is written into, as a shell would: nothing replaces
+/// it. StorageFailed for a directory, a block device and a socket.
 Result<void> write_file_atomically(const std::filesystem::path& path, std::string_view content);
+/// Whether that could be done now, for whoever computes for an hour before it is. Leaves nothing.
+Result<void> check_writable(const std::filesystem::path& path);
 
 /// A directory in the making. Removed again unless `commit` succeeds.
 class DirectoryTransaction {

@@ -77,6 +77,23 @@ Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t l
   return text;
 }
 
+Result<std::string> read_input(const std::filesystem::path& path, std::uint64_t limit_bytes) {
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  struct stat status {};
+  if (!file.open() || ::fstat(file.get(), &status) != 0) return fail(storage_error("open", path, errno));
+  if (S_ISREG(status.st_mode)) return read_file(path, limit_bytes);
+  constexpr std::size_t PART = std::size_t{1} << 20;
+  std::string text;
+  for (std::size_t got = PART; got == PART;) {
+    const auto begin = text.size();
+    text.resize(begin + PART);
+    PRIME_TRY(got, read_some(file.get(), std::as_writable_bytes(std::span{text}.subspan(begin)), path));
+    text.resize(begin + got);
+    if (text.size() > limit_bytes) return fail(storage_error("read", path, EFBIG));
+  }
+  return text;
+}
+
 Result<FileSummary> summarize_file(const std::filesystem::path& path) {
   PRIME_TRY(const Descriptor file, open_to_read(path));
   std::vector<std::byte> chunk(kernels::DIGEST_CHUNK_BYTES);

@@ -45,6 +45,9 @@ Result<Descriptor> open_to_read(const std::filesystem::path& path);
 /// The whole file as text. Fails when it holds more than `limit_bytes`, so that a damaged file cannot fill the memory.
 Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t limit_bytes);
 
+/// As read_file, of a pipe, too: for what a person names, who may have it made by another program. Waits for its end.
+Result<std::string> read_input(const std::filesystem::path& path, std::uint64_t limit_bytes);
+
 /// What a finished file holds: `digest` is that of kernels/digest, over chunks.
 struct FileSummary {
   std::uint64_t bytes = 0;

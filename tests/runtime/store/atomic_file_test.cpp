@@ -1,6 +1,10 @@
 // Proves law 9 for single files and directories: replaced wholly or not at all, and nothing of a failed or killed writer is seen.
 #include "runtime/store/atomic_file.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "scratch.hpp"
 
 BOOST_AUTO_TEST_SUITE(atomic_file)
@@ -39,6 +43,68 @@ BOOST_AUTO_TEST_CASE(a_file_in_a_missing_directory_is_a_named_error) {
   const auto written = write_file_atomically(scratch.path() / "missing" / "file", "x");
   BOOST_REQUIRE(!written);
   BOOST_TEST((written.error().name == ErrorName::StorageFailed));
+}
+
+BOOST_AUTO_TEST_CASE(a_link_stays_and_what_it_leads_to_is_replaced) {
+  const ScratchDirectory scratch;
+  fs::create_directory(scratch.path() / "far");
+  put(scratch.path() / "far" / "file", "old");
+  fs::create_symlink("far/file", scratch.path() / "near");
+  fs::create_symlink(scratch.path() / "near", scratch.path() / "nearer");
+  fs::create_symlink("far/new", scratch.path() / "dangling");
+  BOOST_REQUIRE(write_file_atomically(scratch.path() / "nearer", "new"));
+  BOOST_REQUIRE(write_file_atomically(scratch.path() / "dangling", "made"));
+  BOOST_TEST(content_of(scratch.path() / "far" / "file") == "new");
+  BOOST_TEST(content_of(scratch.path() / "far" / "new") == "made");
+  for (const auto* link : {"near", "nearer", "dangling"}) BOOST_TEST(fs::is_symlink(scratch.path() / link));
+  fs::create_symlink("loop", scratch.path() / "loop");
+  BOOST_TEST(!write_file_atomically(scratch.path() / "loop", "x"));
+}
+
+BOOST_AUTO_TEST_CASE(a_device_or_a_fifo_is_written_into_and_never_replaced) {
+  const ScratchDirectory scratch;
+  const auto fifo = scratch.path() / "fifo";
+  BOOST_REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  const int reader = ::open(fifo.c_str(), O_RDONLY | O_NONBLOCK);
+  BOOST_REQUIRE(check_writable(fifo));
+  BOOST_REQUIRE(write_file_atomically(fifo, "through"));
+  char text[16] = {};
+  BOOST_TEST(::read(reader, text, sizeof text) == 7);
+  BOOST_TEST(std::string{text} == "through");
+  ::close(reader);
+  BOOST_TEST(fs::is_fifo(fifo));
+  // A link to it, since whoever replaces what is at that name does so with the rights of whoever tests.
+  fs::create_symlink("/dev/null", scratch.path() / "null");
+  BOOST_REQUIRE(check_writable(scratch.path() / "null"));
+  BOOST_REQUIRE(write_file_atomically(scratch.path() / "null", "gone"));
+  BOOST_TEST(fs::is_character_file("/dev/null"));
+  BOOST_TEST(fs::is_symlink(scratch.path() / "null"));
+  // What a process has open, as /dev/stdout is.
+  const auto opened = scratch.path() / "opened";
+  const int file = ::open(opened.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  BOOST_REQUIRE(::write(file, "before ", 7) == 7);
+  BOOST_REQUIRE(write_file_atomically("/dev/fd/" + std::to_string(file), "after"));
+  ::close(file);
+  BOOST_TEST(content_of(opened) == "before after");
+}
+
+BOOST_AUTO_TEST_CASE(what_could_not_be_written_is_known_beforehand) {
+  const ScratchDirectory scratch;
+  put(scratch.path() / "file", "old");
+  for (const auto& path : {scratch.path() / "new", scratch.path() / "file"}) BOOST_TEST(check_writable(path).has_value());
+  const auto says = [&](const fs::path& path, const char* cause) {
+    for (const auto& outcome : {check_writable(path), write_file_atomically(path, "x")}) {
+      BOOST_REQUIRE(!outcome);
+      BOOST_TEST((outcome.error().name == ErrorName::StorageFailed));
+      BOOST_TEST(outcome.error().detail.find(cause) != std::string::npos, outcome.error().detail);
+    }
+  };
+  says(scratch.path(), "Is a directory");
+  says(scratch.path() / std::string(300, 'n'), "File name too long");
+  says(scratch.path() / "missing" / "file", "No such file");
+  says(scratch.path() / "file" / "below", "Not a directory");
+  BOOST_TEST(content_of(scratch.path() / "file") == "old");
+  BOOST_TEST(names_in(scratch.path()).size() == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(what_a_killed_writer_left_does_not_become_part_of_the_next_file) {
