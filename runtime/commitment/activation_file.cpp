@@ -1,6 +1,7 @@
 #include "runtime/commitment/activation_file.hpp"
 
 #include <algorithm>
+#include <unistd.h>
 
 #include "runtime/store/safetensors.hpp"
 
@@ -33,8 +34,15 @@ Result<ActivationFile> read_activations(const std::filesystem::path& path, const
   if (found == tensors.end()) return refuse("no tensor `" + tensor + "`" + (tensors.empty() ? "" : "; there are " + names_of(tensors)));
   if (found->shape.size() != 2 || found->elements == 0)
     return refuse("`" + tensor + "` has the shape " + shape_text(found->shape) + "; activations are [tokens, width]");
-  if (found->type != DataType::BF16 && found->type != DataType::F32)
-    return refuse("`" + tensor + "` is of " + std::string{to_string(found->type)} + "; activations are of bf16 or f32");
+  if (!found->foreign.empty() || (found->type != DataType::BF16 && found->type != DataType::F32))
+    return refuse("`" + tensor + "` is of " + std::string{found->type_name()} + "; activations are of bf16 or f32");
+  // A file of holes takes no room on a disk.
+  const auto bytes = found->elements * sizeof(std::uint16_t),
+             there = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  if (bytes > there)
+    return fail(ErrorName::MemoryUnavailable, path.string() + ": `" + tensor + "` takes " + std::to_string(bytes) +
+                                                  " bytes as bf16, and this machine has " + std::to_string(there) +
+                                                  "; write fewer tokens into a file");
   ActivationFile file{std::vector<std::uint16_t>(found->elements), static_cast<std::size_t>(found->shape[1]), found->type};
   if (found->type == DataType::BF16) {
     PRIME_CHECK(reader.read_bytes(*found, 0, std::as_writable_bytes(std::span{file.bits})));

@@ -146,7 +146,8 @@ Result<Listing> write_files(const fs::path& staging, const CheckpointContent& co
 /// All tensors of a file of f32 one after the other.
 Result<std::vector<float>> read_flat(const fs::path& checkpoint, const SafetensorsReader& file) {
   const auto& tensors = file.tensors();
-  if (std::any_of(tensors.begin(), tensors.end(), [](const TensorEntry& tensor) { return tensor.type != DataType::F32; }))
+  if (std::any_of(tensors.begin(), tensors.end(),
+                  [](const TensorEntry& tensor) { return tensor.type != DataType::F32 || !tensor.foreign.empty(); }))
     return fail(damaged(checkpoint, "holds tensors that are not of f32"));
   const auto add = [](std::uint64_t sum, const TensorEntry& tensor) { return sum + tensor.elements; };
   std::vector<float> values(std::accumulate(tensors.begin(), tensors.end(), std::uint64_t{0}, add));

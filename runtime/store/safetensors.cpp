@@ -2,6 +2,7 @@
 #include "runtime/store/safetensors.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -137,7 +138,16 @@ std::optional<DataType> parse_type(std::string_view name) {
   return std::nullopt;
 }
 
+/// The format's other types, which we step over: masks of a GPT-2, weights of 8 bits beside what is asked for.
+struct ForeignType {
+  std::string_view name;
+  std::uint64_t bits;
+};
+constexpr std::array<ForeignType, 8> FOREIGN_TYPES{
+    {{"BOOL", 8}, {"C64", 64}, {"F4", 4}, {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8}}};
+
 struct Extent {
+  std::uint64_t element_bits = 0;
   TensorEntry entry;  ///< with an offset that is still relative to the first tensor's
   std::uint64_t end_bytes = 0;
 };
@@ -168,9 +178,16 @@ class HeaderParser final : public nlohmann::json::json_sax_t {
   bool string(std::string& text) override {
     if (depth_ != 2 || list_) return off();
     if (is_metadata()) return true;
-    const auto type = field_ == Dtype ? parse_type(text) : std::nullopt;
-    if (!type) return off();
-    extent_.entry.type = *type;
+    if (field_ != Dtype) return off();
+    if (const auto type = parse_type(text)) {
+      extent_.entry.type = *type;
+      extent_.element_bits = 8 * element_bytes(*type);
+      return true;
+    }
+    const auto* const foreign = std::ranges::find(FOREIGN_TYPES, std::string_view{text}, &ForeignType::name);
+    if (foreign == FOREIGN_TYPES.end()) return off();
+    extent_.entry.foreign = foreign->name;
+    extent_.element_bits = foreign->bits;
     return true;
   }
   bool number_unsigned(std::uint64_t number) override {
@@ -222,10 +239,10 @@ class HeaderParser final : public nlohmann::json::json_sax_t {
     return true;
   }
   bool ended() {
-    auto& [entry, end_bytes] = extent_;
+    auto& [bits, entry, end_bytes] = extent_;
     const auto elements = product_of(entry.shape);
-    if (seen_ != All || offsets_ != 2 || !elements || end_bytes < entry.offset_bytes ||
-        *elements > UINT64_MAX / element_bytes(entry.type) || end_bytes - entry.offset_bytes != *elements * element_bytes(entry.type))
+    if (seen_ != All || offsets_ != 2 || !elements || end_bytes < entry.offset_bytes || *elements > UINT64_MAX / bits ||
+        *elements * bits % 8 != 0 || end_bytes - entry.offset_bytes != *elements * bits / 8)
       return off();
     entry.elements = *elements;
     extents_.push_back(std::move(extent_));
@@ -307,12 +324,12 @@ Result<SafetensorsReader> SafetensorsReader::open(fs::path path) {
 }
 
 Result<void> SafetensorsReader::read(const TensorEntry& tensor, std::span<float> into) const {
-  PRIME_ASSERT(into.size() == tensor.elements && tensor.type == DataType::F32, "law 9");
+  PRIME_ASSERT(into.size() == tensor.elements && tensor.type == DataType::F32 && tensor.foreign.empty(), "law 9");
   return read_bytes(tensor, 0, std::as_writable_bytes(into));
 }
 
 Result<void> SafetensorsReader::read_bytes(const TensorEntry& tensor, std::uint64_t from, std::span<std::byte> into) const {
-  PRIME_ASSERT(from <= tensor.size_bytes() && into.size() <= tensor.size_bytes() - from, "law 9");
+  PRIME_ASSERT(tensor.foreign.empty() && from <= tensor.size_bytes() && into.size() <= tensor.size_bytes() - from, "law 9");
   return read_at(file_.get(), tensor.offset_bytes + from, into, path_);
 }
 

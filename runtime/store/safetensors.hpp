@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "messages/data_types.hpp"
@@ -29,7 +30,9 @@ struct TensorEntry {
   std::vector<std::int64_t> shape;
   std::uint64_t elements = 0;
   std::uint64_t offset_bytes = 0;  ///< from the start of the file
-  [[nodiscard]] std::uint64_t size_bytes() const { return elements * element_bytes(type); }
+  std::string_view foreign;        ///< name of a type of the format that is not one of ours, as BOOL: it is there, and nobody reads it
+  [[nodiscard]] std::uint64_t size_bytes() const { return elements * element_bytes(type); }  ///< of a type of ours
+  [[nodiscard]] std::string_view type_name() const { return foreign.empty() ? to_string(type) : foreign; }
 };
 
 /// Writes a new file in the order given, straight from the spans. LayoutUnusable when names or shapes are not usable.
@@ -49,7 +52,7 @@ class SafetensorsReader {
   [[nodiscard]] const std::vector<TensorEntry>& tensors() const { return tensors_; }
   /// Of an f32 tensor; `into` must have the tensor's count of elements.
   Result<void> read(const TensorEntry& tensor, std::span<float> into) const;
-  /// As many bytes of a tensor as fit `into`, from one of its own on.
+  /// As many bytes of a tensor (of a type of ours) as fit `into`, from one of its own on.
   Result<void> read_bytes(const TensorEntry& tensor, std::uint64_t from, std::span<std::byte> into) const;
 
  private:

@@ -121,9 +121,8 @@ Result<void> ModelDirectory::read(const std::string& name, const std::vector<std
   if (place == places_.end()) return corrupt(path_, "there is no tensor `" + name + "`");
   const auto& entry = place->second.entry;
   if (entry.shape != shape) return corrupt(path_, "`" + name + "` has another shape than config.json says");
-  if (entry.type != DataType::F32 && entry.type != DataType::BF16 && entry.type != DataType::F16)
-    return unsupported(path_.string() + ": `" + name + "` is of " + std::string{to_string(entry.type)} +
-                       "; accepted are f32, bf16 and f16");
+  if (!entry.foreign.empty() || (entry.type != DataType::F32 && entry.type != DataType::BF16 && entry.type != DataType::F16))
+    return unsupported(path_.string() + ": `" + name + "` is of " + std::string{entry.type_name()} + "; accepted are f32, bf16 and f16");
   const std::size_t element = element_bytes(entry.type);
   std::vector<std::byte> bytes;
   Sha256 digest;

@@ -236,6 +236,10 @@ BOOST_AUTO_TEST_CASE(a_header_that_lies_is_refused) {
         R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
         R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
         R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+        R"({"a":{"dtype":"BOOL","shape":[9],"data_offsets":[0,8]}})",
+        R"({"a":{"dtype":"F4","shape":[17],"data_offsets":[0,8]}})",
+        R"({"a":{"dtype":"F6_E2M3","shape":[11],"data_offsets":[0,8]}})",
+        R"({"a":{"dtype":"BOOL","shape":[4611686018427387904,4],"data_offsets":[0,0]}})",
         R"({"":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
         R"({"a":1})",
         R"({"a":[0,8]})",
@@ -262,6 +266,23 @@ BOOST_AUTO_TEST_CASE(tensors_of_every_type_are_found_and_read_as_bytes) {
   std::array<std::byte, 3> some{std::byte{1}, std::byte{1}, std::byte{1}};
   BOOST_REQUIRE(reader->read_bytes(reader->tensors()[0], 5, some));
   BOOST_TEST((some == std::array<std::byte, 3>{}));
+}
+
+BOOST_AUTO_TEST_CASE(types_that_nobody_reads_are_stepped_over) {
+  const ScratchDirectory scratch;
+  const auto path = scratch.path() / "x.safetensors";
+  put_file(path,
+           R"({"m":{"dtype":"BOOL","shape":[1,5],"data_offsets":[0,5]},"q":{"dtype":"F8_E4M3","shape":[3],"data_offsets":[5,8]},)"
+           R"("n":{"dtype":"F4","shape":[16],"data_offsets":[8,16]},"w":{"dtype":"F32","shape":[2],"data_offsets":[16,24]}})",
+           24);
+  const auto reader = SafetensorsReader::open(path);
+  BOOST_REQUIRE(reader);
+  BOOST_REQUIRE(reader->tensors().size() == 4u);
+  const auto name = [&](std::size_t i) { return std::string{reader->tensors()[i].type_name()}; };
+  BOOST_TEST((std::vector{name(0), name(1), name(2), name(3)} == std::vector<std::string>{"BOOL", "F8_E4M3", "F4", "f32"}));
+  std::array<float, 2> values{1, 1};
+  BOOST_REQUIRE(reader->read(reader->tensors()[3], values));
+  BOOST_TEST((values == std::array<float, 2>{}));
 }
 
 BOOST_AUTO_TEST_CASE(lengths_are_bounded_before_memory_is_taken) {
