@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sys/stat.h>
 
 #include "runtime/store/file_io.hpp"
 #include "runtime/store/strict_json.hpp"
@@ -17,6 +16,7 @@ using nlohmann::ordered_json;
 constexpr std::string_view COMMITMENT_SCHEMA = "primectl.commitment/1";
 constexpr std::string_view GENERATION_SCHEMA = "primectl.proof/1";
 constexpr std::uint64_t DIGEST_DIGITS = 64;
+constexpr std::size_t DEPTH_MAX = 16;
 
 tl::unexpected<Error> malformed(const std::string& what) { return fail(ErrorName::ProofMalformed, what); }
 
@@ -86,8 +86,9 @@ class Fields {
 };
 
 Result<json> parse_object(std::string_view text, std::string_view schema) {
-  auto parsed = store::parse_strictly(text);
-  if (!parsed || !parsed->is_object()) return malformed("it is not a JSON object with distinct keys, or holds more than 4 million values");
+  auto parsed = store::parse_strictly(text, {DEPTH_MAX, FILE_VALUES_MAX});
+  if (!parsed || !parsed->is_object())
+    return malformed("it is not a JSON object with distinct keys, or holds more than " + std::to_string(FILE_VALUES_MAX) + " values");
   const auto found = parsed->find("schema");
   if (found == parsed->end() || *found != schema) return malformed("its schema is not `" + std::string{schema} + "`");
   return *std::move(parsed);
@@ -163,7 +164,6 @@ Result<GenerationFile> parse_generation(std::string_view text) {
     // Each is of one token at least: so many answers, and no more, can be asked for.
     if (file.sequences.back().proofs.size() > file.sequences.back().prompt.size() + file.sequences.back().tokens.size())
       inner.note("`" + inner.path("proofs") + "` holds more proofs than there are tokens");
-    if (file.sequences.back().tokens.empty()) inner.note("`" + inner.path("tokens") + "` is empty");
     fields.note(inner.problem());
   }
   if (fields.problem().empty() && file.sequences.empty()) fields.note("`sequences` is empty");
@@ -171,13 +171,33 @@ Result<GenerationFile> parse_generation(std::string_view text) {
   return file;
 }
 
+Result<void> check_room(const GenerationFile& file, std::uint64_t tokens, bool texts) {
+  // Of each token its digits and a comma, and of a text six characters at most, as \u0000; of the rest what format() writes around them.
+  constexpr std::uint64_t HEAD_BYTES = 512, HEAD_VALUES = 16, SEQUENCE_BYTES = 64, SEQUENCE_VALUES = 5, TEXT_BYTES = 6;
+  const std::uint64_t token_bytes = texts ? 4 : 11;
+  const std::uint64_t proof_size = (proof_bytes(file.k) + 2) / 3 * 4 + 3;
+  const std::uint64_t proofs = 1 + (tokens + file.segment_tokens - 2) / file.segment_tokens;
+  std::uint64_t values = HEAD_VALUES, bytes = HEAD_BYTES;
+  for (const auto& sequence : file.sequences) {
+    const std::uint64_t all = sequence.prompt.size() + tokens;
+    values += SEQUENCE_VALUES + all + proofs;
+    bytes += SEQUENCE_BYTES + all * (token_bytes + TEXT_BYTES) + proofs * proof_size;
+  }
+  if (values <= FILE_VALUES_MAX && bytes <= FILE_BYTES_MAX) return {};
+  return fail(ErrorName::Usage, "a file of proofs holds " + std::to_string(FILE_VALUES_MAX) + " values and " +
+                                    std::to_string(FILE_BYTES_MAX) + " bytes at most, and this could make " + std::to_string(values) +
+                                    " and " + std::to_string(bytes) + "; take fewer prompts or tokens at a time");
+}
+
 Result<std::string> read_text(const std::filesystem::path& path) {
-  PRIME_TRY(const auto file, store::open_to_read(path));
-  struct stat status {};
-  if (::fstat(file.get(), &status) == 0 && static_cast<std::uint64_t>(status.st_size) > FILE_BYTES_MAX)
-    return malformed(path.string() + " holds " + std::to_string(status.st_size) + " bytes; no file of proofs has more than " +
-                     std::to_string(FILE_BYTES_MAX));
-  return store::read_file(path, FILE_BYTES_MAX);
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(path, ignored)) {
+    const auto size = std::filesystem::file_size(path, ignored);
+    if (!ignored && size > FILE_BYTES_MAX)
+      return malformed(path.string() + " holds " + std::to_string(size) + " bytes; no file of proofs has more than " +
+                       std::to_string(FILE_BYTES_MAX));
+  }
+  return store::read_input(path, FILE_BYTES_MAX);
 }
 
 Result<std::vector<ProofVerdict>> check_texts(const Activations& activations, std::span<const std::string> proofs,

@@ -14,6 +14,11 @@ namespace prime::proofs {
 
 /// No file of proofs is larger: 6 million tokens at 258 bytes for 32 of them. What is larger is refused unread.
 inline constexpr std::uint64_t FILE_BYTES_MAX = 64ULL << 20;
+/// Nor has one more JSON values (tokens, proofs, and what holds them): in memory they take more than in the file.
+inline constexpr std::size_t FILE_VALUES_MAX = std::size_t{4} << 20;
+/// Tokens of prompts that one call of `generate` takes, and JSON values of a job, which may also be a whole file of proofs.
+inline constexpr std::uint64_t PROMPT_TOKENS_MAX = 16ULL << 20;
+inline constexpr std::size_t JOB_VALUES_MAX = std::size_t{32} << 20;
 
 /// Schema primectl.commitment/1: the proofs of one tensor of activations.
 struct CommitmentFile {
@@ -33,7 +38,7 @@ struct Sampling {
 };
 struct Sequence {
   std::vector<std::uint32_t> prompt;
-  std::vector<std::uint32_t> tokens;  ///< that the model wrote
+  std::vector<std::uint32_t> tokens;  ///< that the model wrote; none where it could not
   std::string text;                 ///< for people: of the prompt and of the tokens, where the tokenizer is known; nothing is proved of it
   std::vector<std::string> proofs;  ///< base64: of the prompt's tokens, then of 32 at a time; the last token has no activations
 };
@@ -50,7 +55,11 @@ struct GenerationFile {
 std::string format(const GenerationFile& file);
 Result<GenerationFile> parse_generation(std::string_view text);
 
-/// A file of at most FILE_BYTES_MAX. StorageFailed when it cannot be read, ProofMalformed when it is larger.
+/// Before anything is computed: whether `tokens` that are written to each of the file's prompts make a file that can be read again,
+/// whichever tokens they are. Usage names the limit. `texts`: a token is a byte.
+Result<void> check_room(const GenerationFile& file, std::uint64_t tokens, bool texts);
+
+/// A file, or what comes through a pipe, of at most FILE_BYTES_MAX. StorageFailed when it cannot be read, ProofMalformed when it is larger.
 Result<std::string> read_text(const std::filesystem::path& path);
 
 /// As check_proofs of the public header, of texts: what is no base64 is a malformed proof.

@@ -14,13 +14,14 @@ at::Tensor rotated(const at::Tensor& x, const at::Tensor& cosine, const at::Tens
 
 }  // namespace
 
-Decoder::Decoder(const ModelConfig& config, at::ScalarType type) : config_(config), type_(type), head_width_(config.dim / config.heads) {
+Decoder::Decoder(const ModelConfig& config, at::ScalarType type, std::uint64_t positions)
+    : config_(config), type_(type), head_width_(config.dim / config.heads) {
   if (!rotates()) return;
   // As in llama.cpp: angles in f64, tables in f32.
   const std::int64_t half = head_width_ / 2;
   const at::Tensor exponent = at::arange(0, half, at::kDouble) / static_cast<double>(half);
   const at::Tensor frequency = at::pow(at::scalar_tensor(config_.rope_theta, at::kDouble), -exponent);
-  const at::Tensor angle = at::outer(at::arange(0, static_cast<std::int64_t>(config_.context), at::kDouble), frequency);
+  const at::Tensor angle = at::outer(at::arange(0, static_cast<std::int64_t>(positions), at::kDouble), frequency);
   cosine_ = angle.cos().to(at::kFloat).to(type_);
   sine_ = angle.sin().to(at::kFloat).to(type_);
 }
@@ -99,8 +100,8 @@ Result<void> Decoder::fill_gpt2(Read read) {
   return {};
 }
 
-Result<Decoder> Decoder::load(ModelDirectory& directory, at::ScalarType type) {
-  Decoder decoder(directory.config(), type);
+Result<Decoder> Decoder::load(ModelDirectory& directory, at::ScalarType type, std::uint64_t positions) {
+  Decoder decoder(directory.config(), type, std::min<std::uint64_t>(positions, directory.config().context));
   const auto read = [&](const std::string& name, const std::vector<std::int64_t>& shape) -> Result<at::Tensor> {
     const at::Tensor values = at::empty(shape, at::kFloat);
     PRIME_CHECK(directory.read(name, shape, {values.mutable_data_ptr<float>(), static_cast<std::size_t>(values.numel())}));
@@ -111,7 +112,7 @@ Result<Decoder> Decoder::load(ModelDirectory& directory, at::ScalarType type) {
 }
 
 Decoder Decoder::untrained(const ModelConfig& config, at::ScalarType type) {
-  Decoder decoder(config, type);
+  Decoder decoder(config, type, config.context);
   std::uint64_t counter = 0;
   const auto draw = [&](const std::string&, const std::vector<std::int64_t>& size) -> Result<at::Tensor> {
     if (size.size() == 1) return at::ones(size, at::kFloat);
@@ -163,10 +164,18 @@ at::Tensor Decoder::through_blocks(at::Tensor x, const Angles& angles, Attend at
   return normed(x, norm_);
 }
 
-at::Tensor Decoder::prefill(const at::Tensor& ids, Cache* cache) const {
+at::Tensor Decoder::prefill(const at::Tensor& ids, std::span<const std::int64_t> lengths, Cache* cache) const {
   const std::int64_t batch = ids.size(0), time = ids.size(1), group = config_.heads / config_.kv_heads;
   const auto of_rows = [&](const at::Tensor& table) { return table.narrow(0, 0, time).repeat({batch, 1}); };
-  const auto attend = [&](std::size_t layer, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
+  // A weight of zero does not keep a NaN out: keys and values of padding are zeros.
+  at::Tensor padding;
+  if (std::ranges::any_of(lengths, [&](std::int64_t length) { return length < time; })) {
+    const at::Tensor ends = at::tensor(at::ArrayRef<std::int64_t>(lengths.data(), lengths.size()), at::kLong);
+    padding = (at::arange(time, at::kLong).unsqueeze(0) >= ends.unsqueeze(1)).view({batch * time, 1, 1});
+  }
+  const auto kept = [&](const at::Tensor& x) { return padding.defined() ? x.masked_fill(padding, 0) : x; };
+  const auto attend = [&](std::size_t layer, const at::Tensor& query, const at::Tensor& every_key, const at::Tensor& every_value) {
+    const at::Tensor key = kept(every_key), value = kept(every_value);
     const auto by_head = [&](const at::Tensor& x) { return x.reshape({batch, time, -1, head_width_}).transpose(1, 2); };
     if (cache != nullptr) {
       cache->keys[layer].narrow(1, 0, time).copy_(key.reshape({batch, time, -1, head_width_}));

@@ -18,17 +18,19 @@ struct Cache {
 
 class Decoder {
  public:
-  /// Reads every tensor of the model; what it computes in is `type`, whatever they lie there as.
-  static Result<Decoder> load(ModelDirectory& directory, at::ScalarType type);
+  /// Reads every tensor of the model; what it computes in is `type`, whatever they lie there as. `positions`: of the longest sequence that
+  /// will go through it. A model may have a context of millions, of which tables are made only as far.
+  static Result<Decoder> load(ModelDirectory& directory, at::ScalarType type, std::uint64_t positions);
   /// With weights that nobody trained, for measurements.
   static Decoder untrained(const ModelConfig& config, at::ScalarType type);
 
   [[nodiscard]] const ModelConfig& config() const { return config_; }
   [[nodiscard]] Cache make_cache(std::int64_t batch, std::int64_t length) const;
 
-  /// ids: [batch, time] of int64, all from position 0 on → hidden states behind the last norm [batch, time, dim]. Keys and values go into
-  /// the cache, if there is one. Rows are independent and causal: what stands behind the end of a shorter one changes nothing before it.
-  at::Tensor prefill(const at::Tensor& ids, Cache* cache) const;
+  /// ids: [batch, time] of int64, all from position 0 on; lengths: [batch], of each row in front of its padding → hidden states behind the
+  /// last norm [batch, time, dim]. Keys and values go into the cache, if there is one, as zeros of padding. Rows are independent and
+  /// causal, and padding changes nothing, whatever the model makes of it.
+  at::Tensor prefill(const at::Tensor& ids, std::span<const std::int64_t> lengths, Cache* cache) const;
   /// One token of each sequence, at its position: ids and positions [batch] → [batch, dim].
   at::Tensor step(const at::Tensor& ids, std::span<const std::int64_t> positions, Cache& cache) const;
   /// hidden: [rows, dim] → [rows, vocab] of f32.
@@ -57,7 +59,7 @@ class Decoder {
     at::Tensor cosine, sine;
   };
 
-  Decoder(const ModelConfig& config, at::ScalarType type);
+  Decoder(const ModelConfig& config, at::ScalarType type, std::uint64_t positions);
   template <class Read>
   Result<void> fill_llama(Read read);
   template <class Read>
@@ -74,7 +76,7 @@ class Decoder {
   std::int64_t head_width_;
   at::Tensor embedding_;      // [vocab, dim]
   at::Tensor positions_;      // [context, dim]: a GPT-2's
-  at::Tensor cosine_, sine_;  // [context, head width / 2]: a Llama's
+  at::Tensor cosine_, sine_;  // [positions, head width / 2]: a Llama's
   Norm norm_;
   Linear head_;
   std::vector<Block> blocks_;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 namespace prime::trainer {
 namespace {
@@ -39,13 +40,19 @@ std::string problem_of(const ModelConfig& config, std::span<const std::uint32_t>
   return "token " + std::to_string(*unknown) + " is none of the model's " + std::to_string(config.vocab);
 }
 
-/// Rows of ids, filled up with 0 behind their ends.
+/// Rows of ids, filled up behind their ends with what the decoder does not look at.
 at::Tensor padded_ids(std::span<const std::vector<std::uint32_t>> rows) {
   std::size_t time = 0;
   for (const auto& row : rows) time = std::max(time, row.size());
   at::Tensor ids = at::zeros({static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(time)}, at::kLong);
   for (std::size_t i = 0; i < rows.size(); ++i) std::ranges::copy(rows[i], ids.mutable_data_ptr<std::int64_t>() + i * time);
   return ids;
+}
+
+std::vector<std::int64_t> lengths_of(std::span<const std::vector<std::uint32_t>> rows) {
+  std::vector<std::int64_t> lengths;
+  for (const auto& row : rows) lengths.push_back(static_cast<std::int64_t>(row.size()));
+  return lengths;
 }
 
 /// As many rows from `begin` on as a prefill takes at once, at least one and at most `limit`.
@@ -103,19 +110,20 @@ class BatchWriter {
         first_(first),
         options_(options),
         written_(prompts.size()),
+        problems_(prompts.size()),
         provers_(prompts.size(), Prover(options.k, options.segment_tokens)) {
     for (const auto& prompt : prompts) longest_ = std::max(longest_, prompt.size());
   }
 
   /// `wrote` hears of each step.
-  Result<void> run(const std::function<void()>& wrote) {
+  void run(const std::function<void()>& wrote) {
     const auto batch = static_cast<std::int64_t>(prompts_.size());
     Cache cache = decoder_.make_cache(batch, static_cast<std::int64_t>(longest_ + options_.tokens));
-    PRIME_TRY(at::Tensor hidden, read_prompts(cache));
+    at::Tensor hidden = read_prompts(cache);
     for (std::uint32_t step = 0;; ++step) {
       choose_tokens(hidden, step);
       wrote();
-      if (step + 1 == options_.tokens) return {};
+      if (step + 1 == options_.tokens) return;
       at::Tensor ids = at::empty({batch}, at::kLong);
       std::vector<std::int64_t> positions;
       for (std::size_t i = 0; i < prompts_.size(); ++i) {
@@ -123,11 +131,12 @@ class BatchWriter {
         positions.push_back(static_cast<std::int64_t>(prompts_[i].size() + step));
       }
       hidden = decoder_.step(ids, positions, cache);
-      PRIME_CHECK(commit(hidden));
+      commit(hidden);
     }
   }
 
   Result<proofs::Sequence> sequence(std::size_t i) {
+    if (problems_[i]) return fail(*problems_[i]);
     proofs::Sequence sequence{prompts_[i], std::move(written_[i]), {}, {}};
     if (!options_.prove) return sequence;
     PRIME_TRY(sequence.proofs, provers_[i].finish());
@@ -136,8 +145,13 @@ class BatchWriter {
   [[nodiscard]] double proving() const { return proving_; }
 
  private:
+  /// What a sequence does not get over; those beside it are gone on with, and it writes what nobody looks at.
+  void keep(std::size_t i, const Result<void>& done) {
+    if (!done && !problems_[i]) problems_[i] = done.error();
+  }
+
   /// The states of the last token of each prompt.
-  Result<at::Tensor> read_prompts(Cache& cache) {
+  at::Tensor read_prompts(Cache& cache) {
     std::vector<at::Tensor> last;
     for (std::size_t begin = 0; begin < prompts_.size();) {
       const auto count = rows_at_once(prompts_, begin, prompts_.size());
@@ -147,13 +161,13 @@ class BatchWriter {
         part.keys.push_back(cache.keys[layer].narrow(0, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(count)));
         part.values.push_back(cache.values[layer].narrow(0, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(count)));
       }
-      const at::Tensor hidden = decoder_.prefill(padded_ids(rows), &part);
+      const at::Tensor hidden = decoder_.prefill(padded_ids(rows), lengths_of(rows), &part);
       for (std::size_t i = 0; i < count; ++i) {
         const at::Tensor own = hidden[static_cast<std::int64_t>(i)].narrow(0, 0, static_cast<std::int64_t>(rows[i].size()));
         last.push_back(own[-1]);
         if (!options_.prove) continue;
         const auto since = Clock::now();
-        PRIME_CHECK(provers_[begin + i].prompt(own));
+        keep(begin + i, provers_[begin + i].prompt(own));
         proving_ += seconds_since(since);
       }
       begin += count;
@@ -163,19 +177,21 @@ class BatchWriter {
 
   void choose_tokens(const at::Tensor& hidden, std::uint32_t step) {
     const at::Tensor logits = decoder_.logits(hidden);
-    for (std::size_t i = 0; i < prompts_.size(); ++i)
-      written_[i].push_back(
-          choose(row_of(logits, static_cast<std::int64_t>(i)), options_.sampling, {first_ + i, prompts_[i].size() + step}));
+    for (std::size_t i = 0; i < prompts_.size(); ++i) {
+      const auto row = row_of(logits, static_cast<std::int64_t>(i));
+      if (!are_finite(row)) keep(i, fail(ErrorName::NonFiniteValue, "the logits of token " + std::to_string(step + 1) + " that it writes"));
+      written_[i].push_back(problems_[i] ? 0 : choose(row, options_.sampling, {first_ + i, prompts_[i].size() + step}));
+    }
   }
 
-  Result<void> commit(const at::Tensor& hidden) {
-    if (!options_.prove) return {};
+  void commit(const at::Tensor& hidden) {
+    if (!options_.prove) return;
     const auto since = Clock::now();
     const auto bits = bits_of(hidden);
     const std::size_t width = bits.size() / prompts_.size();
-    for (std::size_t i = 0; i < prompts_.size(); ++i) PRIME_CHECK(provers_[i].token(std::span{bits}.subspan(i * width, width)));
+    for (std::size_t i = 0; i < prompts_.size(); ++i)
+      if (!problems_[i]) keep(i, provers_[i].token(std::span{bits}.subspan(i * width, width)));
     proving_ += seconds_since(since);
-    return {};
   }
 
   const Decoder& decoder_;
@@ -184,6 +200,7 @@ class BatchWriter {
   const GenerationOptions& options_;
   std::size_t longest_ = 0;
   std::vector<std::vector<std::uint32_t>> written_;
+  std::vector<std::optional<Error>> problems_;
   std::vector<Prover> provers_;
   double proving_ = 0;
 };
@@ -196,6 +213,10 @@ void count_other_choices(const Decoder& decoder, const at::Tensor& hidden, const
   for (std::int64_t begin = 0; begin < count; begin += at_once) {
     const at::Tensor logits = decoder.logits(hidden.narrow(0, prompt - 1 + begin, std::min(at_once, count - begin)));
     for (std::int64_t row = 0; row < logits.size(0); ++row) {
+      if (!are_finite(row_of(logits, row))) {
+        verdict.reason = "NaN or infinity: the logits of token " + std::to_string(begin + row + 1) + " that it writes";
+        return;
+      }
       const auto token = static_cast<std::size_t>(begin + row);
       const TokenPlace place{index, sequence.prompt.size() + token};
       if (is_choice(row_of(logits, row), options.sampling, place, sequence.tokens[token], options.tolerance)) continue;
@@ -219,10 +240,10 @@ Result<Spent> generate(const Decoder& decoder, const std::vector<std::vector<std
   for (std::size_t begin = 0; begin < prompts.size(); begin += options.batch) {
     const auto rows = std::span{prompts}.subspan(begin, std::min<std::size_t>(options.batch, prompts.size() - begin));
     BatchWriter writer(decoder, rows, begin, options);
-    PRIME_CHECK(writer.run([&] { progress(written += rows.size(), all); }));
+    writer.run([&] { progress(written += rows.size(), all); });
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const auto finishing = Clock::now();
-      PRIME_TRY(auto sequence, writer.sequence(i));
+      auto sequence = writer.sequence(i);
       spent.proving += seconds_since(finishing);
       done(begin + i, std::move(sequence));
     }
@@ -243,7 +264,8 @@ Result<Spent> verify(const Decoder& decoder, const std::vector<proofs::Sequence>
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     auto tokens = sequences[i].prompt;
     tokens.insert(tokens.end(), sequences[i].tokens.begin(), sequences[i].tokens.end());
-    if (auto problem = problem_of(decoder.config(), tokens, tokens.size()); !problem.empty()) done(i, {{}, 0, 0, std::move(problem)});
+    if (sequences[i].tokens.empty()) done(i, {{}, 0, 0, "nothing was written of it"});
+    else if (auto problem = problem_of(decoder.config(), tokens, tokens.size()); !problem.empty()) done(i, {{}, 0, 0, std::move(problem)});
     else indices.push_back(i);
   }
   // Alike in length side by side: what is filled up is computed, too.
@@ -255,7 +277,8 @@ Result<Spent> verify(const Decoder& decoder, const std::vector<proofs::Sequence>
   }
   for (std::size_t begin = 0; begin < rows.size();) {
     const auto count = rows_at_once(rows, begin, options.batch);
-    const at::Tensor hidden = decoder.prefill(padded_ids(std::span{rows}.subspan(begin, count)), nullptr);
+    const auto batch = std::span{rows}.subspan(begin, count);
+    const at::Tensor hidden = decoder.prefill(padded_ids(batch), lengths_of(batch), nullptr);
     for (std::size_t i = 0; i < count; ++i) {
       const auto index = indices[begin + i];
       const auto& sequence = sequences[index];
@@ -264,9 +287,13 @@ Result<Spent> verify(const Decoder& decoder, const std::vector<proofs::Sequence>
       const auto comparing = Clock::now();
       const auto bits = bits_of(own);
       const CommitmentOptions cut{options.k, options.segment_tokens, sequence.prompt.size()};
-      PRIME_TRY(verdict.segments, proofs::check_texts({bits, decoder.config().dim}, sequence.proofs, cut, options.thresholds));
+      auto segments = proofs::check_texts({bits, decoder.config().dim}, sequence.proofs, cut, options.thresholds);
       spent.proving += seconds_since(comparing);
-      count_other_choices(decoder, own, sequence, index, options, verdict);
+      if (segments) verdict.segments = *std::move(segments);
+      else
+        verdict.reason =
+            std::string{segments.error().name == ErrorName::NonFiniteValue ? "NaN or infinity: " : ""} + segments.error().detail;
+      if (verdict.reason.empty()) count_other_choices(decoder, own, sequence, index, options, verdict);
       done(index, std::move(verdict));
     }
     begin += count;

@@ -29,10 +29,11 @@ struct GenerationOptions {
 };
 /// Hears of tokens done, of all.
 using Progress = std::function<void(std::uint64_t done, std::uint64_t of)>;
-using SequenceDone = std::function<void(std::size_t index, proofs::Sequence sequence)>;
+/// Hears of what was written, or why nothing was: NonFiniteValue of logits or states, CommitmentImpossible. The others are written all the
+/// same.
+using SequenceDone = std::function<void(std::size_t index, Result<proofs::Sequence> sequence)>;
 
-/// Writes after each prompt. Usage: a prompt that is empty, has an unknown token, or leaves no room in the context; NonFiniteValue and
-/// CommitmentImpossible as build_proof has them.
+/// Writes after each prompt. Usage: a prompt that is empty, has an unknown token, or leaves no room in the context.
 Result<Spent> generate(const Decoder& decoder, const std::vector<std::vector<std::uint32_t>>& prompts, const GenerationOptions& options,
                        const SequenceDone& done, const Progress& progress);
 
@@ -48,11 +49,11 @@ struct SequenceVerdict {
   std::vector<ProofVerdict> segments;
   std::uint64_t other_choices = 0;  ///< tokens that the promised sampling does not choose
   std::uint64_t first_other = 0;    ///< the first of them, from 0
-  std::string reason;               ///< of a sequence that cannot be computed; then there are no segments
+  std::string reason;               ///< of a sequence that cannot be computed or has non-finite states or logits
 };
 using VerdictDone = std::function<void(std::size_t index, SequenceVerdict verdict)>;
 
-/// Recomputes each sequence by one prefill. Fails only as the own model does.
+/// Recomputes each sequence by one prefill. What cannot be computed of one is the reason of its verdict; the others have theirs.
 Result<Spent> verify(const Decoder& decoder, const std::vector<proofs::Sequence>& sequences, const VerificationOptions& options,
                      const VerdictDone& done, const Progress& progress);
 

@@ -54,31 +54,34 @@ struct Model {
   ModelDirectory directory;
   Decoder decoder;
 };
-Result<Model> load(const json& job) {
+/// `positions`: of the longest sequence.
+Result<Model> load(const json& job, std::uint64_t positions) {
   PRIME_TRY(auto directory, ModelDirectory::open(job.at("model").get<std::string>()));
-  PRIME_TRY(auto decoder, Decoder::load(directory, type_named(job.at("dtype").get<std::string>())));
+  PRIME_TRY(auto decoder, Decoder::load(directory, type_named(job.at("dtype").get<std::string>()), positions));
   tell({{"event", "model"}, {"digest", directory.digest()}, {"tokenizer", directory.tokenizer()}});
   return Model{std::move(directory), std::move(decoder)};
 }
 
-Result<std::vector<std::vector<std::uint32_t>>> prompts_of(const json& job, const ModelDirectory& directory) {
-  if (job.at("texts").get<bool>() && !directory.has_byte_tokens())
-    return fail(ErrorName::ModelUnsupported,
-                "its tokenizer is not `bytes`, the only one that is known here: give the prompts as token ids, "
-                "--prompt-tokens FILE, made with the model's own tokenizer");
-  return job.at("prompts").get<std::vector<std::vector<std::uint32_t>>>();
-}
-
 Result<void> run_generate(const json& job) {
-  PRIME_TRY(auto model, load(job));
-  PRIME_TRY(const auto prompts, prompts_of(job, model.directory));
+  const auto prompts = job.at("prompts").get<std::vector<std::vector<std::uint32_t>>>();
+  std::uint64_t longest = 0;
+  for (const auto& prompt : prompts) longest = std::max<std::uint64_t>(longest, prompt.size());
   const GenerationOptions options{
       job.at("tokens").get<std::uint32_t>(), job.at("batch").get<std::uint32_t>(), sampling_of(job),
       job.at("prove").get<bool>(),           job.at("k").get<std::uint32_t>(),     job.at("segment_tokens").get<std::uint32_t>()};
-  const auto done = [&](std::size_t index, const proofs::Sequence& sequence) {
+  PRIME_TRY(auto model, load(job, longest + options.tokens));
+  if (job.at("texts").get<bool>() && !model.directory.has_byte_tokens())
+    return fail(ErrorName::ModelUnsupported,
+                "its tokenizer is not `bytes`, the only one that is known here: give the prompts as token ids, "
+                "--prompt-tokens FILE, made with the model's own tokenizer");
+  const auto done = [&](std::size_t index, const Result<proofs::Sequence>& sequence) {
+    if (!sequence) {
+      tell({{"event", "failed"}, {"index", index}, {"name", info(sequence.error().name).name}, {"detail", sequence.error().detail}});
+      return;
+    }
     json line{
-        {"event", "sequence"}, {"index", index}, {"prompt", sequence.prompt}, {"tokens", sequence.tokens}, {"proofs", sequence.proofs}};
-    if (model.directory.has_byte_tokens()) line["text"] = text_of(sequence.prompt) + text_of(sequence.tokens);
+        {"event", "sequence"}, {"index", index}, {"prompt", sequence->prompt}, {"tokens", sequence->tokens}, {"proofs", sequence->proofs}};
+    if (model.directory.has_byte_tokens()) line["text"] = text_of(sequence->prompt) + text_of(sequence->tokens);
     tell(line);
   };
   PRIME_TRY(const auto spent, generate(model.decoder, prompts, options, done, Reporter{}));
@@ -99,18 +102,21 @@ json segment_json(const ProofVerdict& verdict) {
 }
 
 Result<void> run_verify(const json& job) {
-  PRIME_TRY(auto model, load(job));
+  std::vector<proofs::Sequence> sequences;
+  std::uint64_t longest = 0;
+  for (const auto& entry : job.at("sequences")) {
+    sequences.push_back({entry.at("prompt").get<std::vector<std::uint32_t>>(),
+                         entry.at("tokens").get<std::vector<std::uint32_t>>(),
+                         {},
+                         entry.at("proofs").get<std::vector<std::string>>()});
+    longest = std::max<std::uint64_t>(longest, sequences.back().prompt.size() + sequences.back().tokens.size());
+  }
+  PRIME_TRY(auto model, load(job, longest));
   // Of another model there is nothing to compare.
   if (model.directory.digest() != job.at("digest") || model.directory.tokenizer() != job.at("tokenizer")) {
     tell({{"event", "done"}, {"seconds", 0}, {"proving_seconds", 0}});
     return {};
   }
-  std::vector<proofs::Sequence> sequences;
-  for (const auto& entry : job.at("sequences"))
-    sequences.push_back({entry.at("prompt").get<std::vector<std::uint32_t>>(),
-                         entry.at("tokens").get<std::vector<std::uint32_t>>(),
-                         {},
-                         entry.at("proofs").get<std::vector<std::string>>()});
   PRIME_TRY(const auto thresholds, parse_thresholds(job.at("thresholds").get<std::string>()));
   const VerificationOptions options{job.at("batch").get<std::uint32_t>(),
                                     sampling_of(job),
@@ -168,8 +174,11 @@ Result<void> run_bench(const json& job) {
       batch, writing.sampling, 128, 32, is_coarse(type) ? toploc_bf16() : exact_f32(), is_coarse(type) ? COARSE_CHOICES : EXACT_CHOICES};
   for (int round = 0; round < job.at("repeat").get<int>(); ++round) {
     std::vector<proofs::Sequence> sequences(batch);
-    const auto keep = [&](std::size_t index, proofs::Sequence sequence) { sequences[index] = std::move(sequence); };
     std::uint64_t refused = 0;
+    const auto keep = [&](std::size_t index, Result<proofs::Sequence> sequence) {
+      if (sequence) sequences[index] = *std::move(sequence);
+      else ++refused;
+    };
     const auto judge = [&](std::size_t, const SequenceVerdict& verdict) {
       refused += verdict.other_choices + static_cast<std::uint64_t>(std::ranges::count_if(
                                              verdict.segments, [](const ProofVerdict& segment) { return !segment.accepted; }));
@@ -200,7 +209,7 @@ Result<void> run_bench(const json& job) {
 
 Result<void> run() {
   const std::string text{std::istreambuf_iterator<char>{std::cin}, {}};
-  const auto job = store::parse_strictly(text);
+  const auto job = store::parse_strictly(text, {16, proofs::JOB_VALUES_MAX});
   if (!job || !job->is_object() || !job->contains("command"))
     return fail(ErrorName::Usage, "prime-inference is started by primectl, with a job on its standard input");
   const auto threads = job->at("threads").get<std::uint32_t>();

@@ -45,11 +45,14 @@ std::uint32_t choose(std::span<const float> logits, const proofs::Sampling& samp
 bool is_choice(std::span<const float> logits, const proofs::Sampling& sampling, TokenPlace place, std::uint32_t token,
                const ChoiceTolerance& tolerance) {
   if (token >= logits.size()) return false;
-  if (sampling.temperature == 0) return logits[token] >= *std::ranges::max_element(logits) - tolerance.logit;
+  const double highest = *std::ranges::max_element(logits), step = tolerance.step * std::abs(highest);
+  if (sampling.temperature == 0) return logits[token] >= highest - std::max(tolerance.logit, 2 * step);
   const auto weights = weights_of(logits, sampling.temperature);
   const double sum = sum_of(weights), drawn = uniform(sampling.seed, place);
   const double begin = sum_of(std::span{weights}.first(token)) / sum;
-  return drawn >= begin - tolerance.probability && drawn < begin + weights[token] / sum + tolerance.probability;
+  // Where a share ends moves by a quarter of what the logits move by, at most.
+  const double probability = std::max(tolerance.probability, step / (4 * sampling.temperature));
+  return drawn >= begin - probability && drawn < begin + weights[token] / sum + probability;
 }
 
 }  // namespace prime::trainer

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <tuple>
 #include <unistd.h>
 
 #include "runtime/store/strict_json.hpp"
@@ -92,9 +93,44 @@ BOOST_AUTO_TEST_CASE(a_generation_that_is_wrong_says_where) {
   BOOST_TEST(says("18446744073709551615", "18446744073709551616") == "`sampling.seed` is not a whole number");
   BOOST_TEST(says("[1,2,3]", "[]") == "`sequences[0].prompt` is empty");
   BOOST_TEST(says("[1,2,3]", "[1,2,4294967296]") == "`sequences[0].prompt` is not a list of token ids");
-  BOOST_TEST(says("[4,4294967295]", "[]") == "`sequences[0].tokens` is empty");
+  BOOST_TEST(parse_generation(with(good, "[4,4294967295]", "[]"))->sequences[0].tokens.empty(), "nothing was written after a prompt");
   BOOST_TEST(says("\"AAAA\"", R"("","","","","")") == "`sequences[0].proofs` holds more proofs than there are tokens");
   BOOST_TEST(says("\"AAAA\"", "7") == "`sequences[0].proofs` is not a list of texts");
+}
+
+/// A file as full as check_room lets it be, of the widest tokens and texts.
+GenerationFile full_file(std::size_t prompts, std::size_t prompt, std::size_t tokens, std::uint32_t k, bool texts) {
+  auto file = generation();
+  file.k = k;
+  const CommitmentOptions options{k, file.segment_tokens, prompt};
+  const std::string proof = to_base64(CommitmentProof(proof_bytes(k), 0xFF));
+  const std::uint32_t token = texts ? 255 : UINT32_MAX;
+  const Sequence sequence{std::vector(prompt, token), std::vector(tokens, token), std::string(prompt + tokens, '\x1f'),
+                          std::vector(segments_of(prompt + tokens - 1, options).size(), proof)};
+  file.sequences.assign(prompts, sequence);
+  return file;
+}
+
+BOOST_AUTO_TEST_CASE(what_there_is_room_for_is_read_again) {
+  for (const bool texts : {true, false}) {
+    for (const auto& [prompt, tokens, k] : {std::tuple{20U, 500U, 128U}, std::tuple{1U, 1U, 8192U}, std::tuple{600U, 3U, 1U}}) {
+      const auto one = full_file(1, prompt, tokens, k, texts);
+      std::size_t most = 0;
+      for (std::size_t step = 1 << 20; step > 0; step /= 2) {
+        auto file = one;
+        file.sequences.assign(most + step, {one.sequences[0].prompt, {}, {}, {}});
+        if (check_room(file, tokens, texts)) most += step;
+      }
+      BOOST_REQUIRE(most > 0U);
+      const auto text = format(full_file(most, prompt, tokens, k, texts));
+      BOOST_TEST(text.size() <= FILE_BYTES_MAX);
+      BOOST_TEST(text.size() > FILE_BYTES_MAX / 6, "and not by far too little: " << text.size());
+      BOOST_TEST(parse_generation(text).has_value());
+    }
+  }
+  auto file = full_file(1, 8, 1, 128, true);
+  BOOST_TEST(refusal(check_room(file, 5'000'000, true), ErrorName::Usage).find("holds 4194304 values and 67108864 bytes at most") !=
+             std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(json_that_would_fill_the_memory_is_refused_before_it_does) {

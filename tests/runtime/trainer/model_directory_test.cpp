@@ -308,4 +308,28 @@ BOOST_AUTO_TEST_CASE(what_is_drawn_follows_the_logits_and_is_recognised) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(large_logits_may_differ_by_steps_of_their_type) {
+  // From 128 on a step of bf16 is 1: two honest machines may choose either of these.
+  const std::vector<float> large{0, 200, 199, 198, 190};
+  for (const std::uint32_t token : {1U, 2U, 3U}) BOOST_TEST(is_choice(large, {}, {}, token, COARSE_CHOICES), token);
+  BOOST_TEST(!is_choice(large, {}, {}, 4, COARSE_CHOICES));
+  BOOST_TEST(!is_choice(large, {}, {}, 2, EXACT_CHOICES));
+  const std::vector<float> small{0, 2, 1.75F, 1.25F};
+  BOOST_TEST(is_choice(small, {}, {}, 2, COARSE_CHOICES));
+  BOOST_TEST(!is_choice(small, {}, {}, 3, COARSE_CHOICES));
+  // What is drawn from logits of which each is a step away is one of the choices.
+  const proofs::Sampling sampling{1, 7};
+  const std::vector<float> own{200, 200, 200, 200}, theirs{201, 200, 199, 200};
+  for (std::uint64_t position = 0; position < 200; ++position) {
+    const TokenPlace place{0, position};
+    BOOST_TEST(is_choice(own, sampling, place, choose(theirs, sampling, place), COARSE_CHOICES));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(only_finite_logits_are_chosen_from) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+  BOOST_TEST(are_finite(std::vector<float>{0, -1, 3e38F}));
+  for (const float wrong : {nan, infinity, -infinity}) BOOST_TEST(!are_finite(std::vector<float>{0, wrong, 1}));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
