@@ -1,7 +1,6 @@
 // Owns `primectl generate`: prompts in, texts out, and a file of proofs.
 #include <algorithm>
-#include <filesystem>
-#include <unistd.h>
+#include <optional>
 
 #include "cli/commands.hpp"
 #include "cli/inference.hpp"
@@ -27,14 +26,17 @@ std::vector<std::uint32_t> bytes_of(const std::string& text) {
   return tokens;
 }
 
-/// A prompt of each line, and where an empty one is.
+/// A prompt of each line, and where an empty one is. What editors of Windows add is no part of a prompt: a mark in front of all, and a
+/// carriage return behind each line.
 template <class Parse>
 Result<void> each_line(const std::string& path, Parse parse) {
-  PRIME_TRY(const auto text, store::read_file(path, PROMPTS_BYTES_MAX));
+  constexpr std::string_view MARK = "\xEF\xBB\xBF";
+  PRIME_TRY(const auto text, store::read_input(path, PROMPTS_BYTES_MAX));
   std::size_t number = 0;
-  for (std::size_t begin = 0; begin < text.size();) {
+  for (std::size_t begin = text.starts_with(MARK) ? MARK.size() : 0; begin < text.size();) {
     const auto end = std::min(text.find('\n', begin), text.size());
-    const auto wrong = parse(text.substr(begin, end - begin));
+    const auto length = end - begin - (end > begin && text[end - 1] == '\r' ? 1 : 0);
+    const auto wrong = parse(text.substr(begin, length));
     ++number;
     if (!wrong.empty()) return fail(ErrorName::Usage, path + ": line " + std::to_string(number) + " " + wrong);
     begin = end + 1;
@@ -79,12 +81,12 @@ Result<Prompts> prompts_of(const GenerateArguments& arguments) {
   return prompts;
 }
 
-/// Before anything is computed: whoever has waited for an hour wants the file.
-Result<void> check_writable(const std::string& file) {
-  auto directory = std::filesystem::path{file}.parent_path();
-  if (directory.empty()) directory = ".";
-  if (::access(directory.c_str(), W_OK) != 0) return fail(store::storage_error("write into", directory, errno));
-  return {};
+Result<void> check_prompts(const Prompts& prompts) {
+  std::uint64_t tokens = 0;
+  for (const auto& prompt : prompts) tokens += prompt.size();
+  if (tokens <= proofs::PROMPT_TOKENS_MAX) return {};
+  return fail(ErrorName::Usage, "the prompts have " + std::to_string(tokens) + " tokens; " + std::to_string(proofs::PROMPT_TOKENS_MAX) +
+                                    " at most are taken at a time");
 }
 
 json job_of(const GenerateArguments& arguments, const Prompts& prompts) {
@@ -117,12 +119,19 @@ std::string shown(const proofs::Sequence& sequence, bool known) {
 
 class Writer {
  public:
-  Writer(const GenerateArguments& arguments, Terminal& terminal, std::size_t prompts) : arguments_(arguments), terminal_(terminal) {
+  Writer(const GenerateArguments& arguments, Terminal& terminal, const Prompts& prompts) : arguments_(arguments), terminal_(terminal) {
     file_.dtype = arguments.dtype;
     file_.k = arguments.k;
     file_.segment_tokens = arguments.segment;
     file_.sampling = {arguments.temperature, arguments.seed};
-    file_.sequences.resize(prompts);
+    for (const auto& prompt : prompts) file_.sequences.push_back({prompt, {}, {}, {}});
+  }
+
+  /// Before anything is computed: whoever has waited for an hour wants the file, and wants it read.
+  Result<void> check() const {
+    if (arguments_.prove.empty()) return {};
+    PRIME_CHECK(proofs::check_room(file_, arguments_.tokens, arguments_.prompt_tokens_file.empty()));
+    return store::check_writable(arguments_.prove);
   }
 
   bool hear(const json& event) {
@@ -132,6 +141,9 @@ class Writer {
       file_.tokenizer = event["tokenizer"].get<std::string>();
     } else if (kind == "sequence") {
       return add(event);
+    } else if (kind == "failed") {
+      keep(Error{find_error(event["name"].get<std::string>()).value_or(ErrorName::InternalError),
+                 "prompt " + std::to_string(event["index"].get<std::size_t>() + 1) + ": " + event["detail"].get<std::string>()});
     } else if (kind == "done") {
       seconds_ = event["seconds"].get<double>();
       proving_ = event["proving_seconds"].get<double>();
@@ -139,26 +151,38 @@ class Writer {
     return true;
   }
 
-  Result<void> finish() {
-    const auto tokens = std::uint64_t{arguments_.tokens} * file_.sequences.size();
-    terminal_.say("Wrote", plural(tokens, "token") + " in " + short_time_figure(seconds_));
-    if (arguments_.prove.empty()) return {};
-    const auto text = proofs::format(file_);
-    if (text.size() > proofs::FILE_BYTES_MAX)
-      return fail(ErrorName::Usage, "a file of proofs has " + std::to_string(proofs::FILE_BYTES_MAX) +
-                                        " bytes at most, and this would have " + std::to_string(text.size()) +
-                                        "; prove fewer prompts at a time");
-    PRIME_CHECK(store::write_file_atomically(arguments_.prove, text));
+  /// `ran`: whether the program that computes came to its end. What it had written until then is kept, and who could not be written stays
+  /// in the file, since what is drawn depends on the place in it.
+  Result<void> finish(const Result<void>& ran) {
+    if (!ran) keep(ran.error());
+    if (written_ == 0) return outcome();
+    terminal_.say("Wrote",
+                  plural(std::uint64_t{arguments_.tokens} * written_, "token") + (ran ? " in " + short_time_figure(seconds_) : ""));
+    if (arguments_.prove.empty()) return outcome();
+    PRIME_CHECK(store::write_file_atomically(arguments_.prove, proofs::format(file_)));
     std::size_t count = 0;
     for (const auto& sequence : file_.sequences) count += sequence.proofs.size();
     std::array<char, 32> share{};
     std::snprintf(share.data(), share.size(), "%.1f %%", seconds_ > 0 ? 100 * proving_ / seconds_ : 0);
-    terminal_.say("Proved", plural(count, "segment") + ", " + std::to_string(proof_bytes(file_.k)) + " bytes each, in " +
-                                short_time_figure(proving_) + " (" + share.data() + " of it): " + arguments_.prove);
-    return {};
+    terminal_.say("Proved", plural(count, "segment") + ", " + std::to_string(proof_bytes(file_.k)) + " bytes each" +
+                                (ran ? ", in " + short_time_figure(proving_) + " (" + share.data() + " of it)" : "") + ": " +
+                                arguments_.prove);
+    return outcome();
   }
 
  private:
+  void keep(Error error) {
+    if (failed_++ == 0) failure_ = std::move(error);
+  }
+  Result<void> outcome() const {
+    if (!failure_) return {};
+    auto error = *failure_;
+    if (written_ > 0)
+      error.detail += "; " + std::to_string(written_) + " of " + plural(file_.sequences.size(), "prompt") + " are written" +
+                      (arguments_.prove.empty() ? "" : ", and the file holds no tokens of the others");
+    return fail(std::move(error));
+  }
+
   bool add(const json& event) {
     const auto index = event["index"].get<std::size_t>();
     proofs::Sequence sequence{event["prompt"].get<std::vector<std::uint32_t>>(), event["tokens"].get<std::vector<std::uint32_t>>(),
@@ -170,6 +194,7 @@ class Writer {
                                       {"tokens", sequence.tokens},
                                       {"text", known ? nlohmann::ordered_json(sequence.text) : nlohmann::ordered_json(nullptr)}};
     const bool heard = terminal_.print(terminal_.json() ? telemetry::dump(line) + "\n" : shown(sequence, known));
+    ++written_;
     if (index < file_.sequences.size()) file_.sequences[index] = std::move(sequence);
     // Whoever closes the output may still want the file.
     return heard || !arguments_.prove.empty();
@@ -180,14 +205,17 @@ class Writer {
   proofs::GenerationFile file_;
   double seconds_ = 0;
   double proving_ = 0;
+  std::size_t written_ = 0, failed_ = 0;
+  std::optional<Error> failure_;  // the first
 };
 
 Result<void> write(const GenerateArguments& arguments, Terminal& terminal) {
   PRIME_TRY(const auto prompts, prompts_of(arguments));
-  if (!arguments.prove.empty()) PRIME_CHECK(check_writable(arguments.prove));
-  Writer writer(arguments, terminal, prompts.size());
-  PRIME_CHECK(run_inference(job_of(arguments, prompts), terminal, "Writing", [&](const json& event) { return writer.hear(event); }));
-  return writer.finish();
+  PRIME_CHECK(check_prompts(prompts));
+  Writer writer(arguments, terminal, prompts);
+  PRIME_CHECK(writer.check());
+  return writer.finish(
+      run_inference(job_of(arguments, prompts), terminal, "Writing", [&](const json& event) { return writer.hear(event); }));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
+#include <new>
 #include <unistd.h>
 
 #include "cli/commands.hpp"
@@ -28,7 +29,11 @@ int run(const Chosen& chosen, std::string_view command) {
   // The processes that it starts inherit it, and so do those that these start again.
   if (common.log_level == prime::cli::LogLevel::Debug) ::setenv(prime::LOG_LEVEL_VARIABLE, "debug", 1);
   prime::cli::Terminal terminal{common, command};
-  return terminal.finish(prime::cli::run_command(chosen, terminal));
+  try {
+    return terminal.finish(prime::cli::run_command(chosen, terminal));
+  } catch (const std::bad_alloc&) {  // wherever it comes from: a file that somebody names may be larger than what is free
+    return terminal.complain(prime::Error{prime::ErrorName::MemoryUnavailable, std::string{command} + " needs more than it gets"});
+  }
 }
 
 }  // namespace

@@ -65,14 +65,16 @@ int Terminal::finish(int exit_code) {
 }
 
 void Terminal::warn(std::string_view text) {
-  write_all(STDERR_FILENO, paint(err_, Role::Degraded, "warning:") + " " + std::string{text} + "\n");
+  write_all(STDERR_FILENO, paint(err_, Role::Degraded, "warning:") + " " + harmless(text) + "\n");
 }
 
 void Terminal::say(std::string_view word, std::string_view text, Role role) {
   if (!quiet_) write_all(STDERR_FILENO, verb(err_, role, word) + std::string{text} + "\n");
 }
 
-int Terminal::complain(const Error& error) {
+int Terminal::complain(const Error& given) {
+  auto error = given;
+  error.detail = harmless(error.detail);  // it may quote a stranger's file
   auto text = render(error);
   constexpr std::string_view WHOLE_HELP = "`primectl --help`";
   if (const auto place = text.rfind(WHOLE_HELP); error.name == ErrorName::Usage && !command_.empty() && place != std::string::npos)

@@ -47,8 +47,13 @@ std::string paint(const Style& style, Role role, std::string_view text) {
 
 std::string harmless(std::string_view text) {
   std::string shown{text};
-  for (auto& c : shown)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(shown[i]);
+    if (byte < 0x20 || byte == 0x7f) shown[i] = '?';
+    // U+0080 to U+009F, which terminals obey as well.
+    const auto next = i + 1 < shown.size() ? static_cast<unsigned char>(shown[i + 1]) : 0U;
+    if (byte == 0xc2 && next >= 0x80 && next < 0xa0) shown[i] = shown[i + 1] = '?';
+  }
   return shown;
 }
 

@@ -25,6 +25,33 @@ std::string sampling_text(const proofs::Sampling& sampling) {
   return sampling.temperature == 0 ? "greedy" : fmt::format("temperature {}, seed {}", sampling.temperature, sampling.seed);
 }
 
+/// A stranger's prompt as one short line: whoever verifies has to see that it is the one that was given.
+std::string prompt_text(const proofs::GenerationFile& file, const std::vector<std::uint32_t>& prompt) {
+  constexpr std::size_t SHOWN = 60;
+  std::string text;
+  for (const auto token : prompt) {
+    if (text.size() >= SHOWN) return text + "…";
+    if (file.tokenizer != "bytes") text += (text.empty() ? "" : " ") + std::to_string(token);
+    else if (token == '\n') text += "\\n";
+    else if (token == '\\' || token == '"') text += {'\\', static_cast<char>(token)};
+    else if (token >= ' ' && token <= '~') text += static_cast<char>(token);
+    else text += fmt::format("\\x{:02x}", token);
+  }
+  return text;
+}
+
+std::string prompts_text(const proofs::GenerationFile& file) {
+  constexpr std::size_t SHOWN = 10;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(SHOWN, file.sequences.size()); ++i) {
+    const auto& prompt = file.sequences[i].prompt;
+    const auto shown = prompt_text(file, prompt);
+    text += fmt::format("prompt {}, {}: {}\n", i, plural(prompt.size(), "token"), file.tokenizer == "bytes" ? '"' + shown + '"' : shown);
+  }
+  if (file.sequences.size() > SHOWN) text += fmt::format("and {} more prompts\n", file.sequences.size() - SHOWN);
+  return text;
+}
+
 /// What is wrong with sequences beside their segments.
 std::vector<std::string> complaints(const Verification& verification) {
   auto lines = verification.reasons;
@@ -46,13 +73,18 @@ bool Verification::accepted() const {
 
 nlohmann::ordered_json verification_json(const Verification& verification) {
   const auto& file = verification.file;
-  auto segments = nlohmann::ordered_json::array();
+  auto segments = nlohmann::ordered_json::array(), verdicts = nlohmann::ordered_json::array();
   std::uint64_t other_choices = 0;
   for (std::size_t i = 0; i < verification.sequences.size(); ++i) {
-    other_choices += verification.sequences[i].other_choices;
-    for (std::size_t j = 0; j < verification.sequences[i].segments.size(); ++j) {
+    const auto& sequence = verification.sequences[i];
+    other_choices += sequence.other_choices;
+    verdicts.push_back({{"sequence", i},
+                        {"accepted", holds(sequence)},
+                        {"reason", sequence.reason.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(sequence.reason)},
+                        {"other_choices", sequence.other_choices}});
+    for (std::size_t j = 0; j < sequence.segments.size(); ++j) {
       nlohmann::ordered_json segment{{"sequence", i}, {"segment", j}};
-      segment.update(verdict_json(verification.sequences[i].segments[j]));
+      segment.update(verdict_json(sequence.segments[j]));
       segments.push_back(std::move(segment));
     }
   }
@@ -70,11 +102,12 @@ nlohmann::ordered_json verification_json(const Verification& verification) {
           {"tokens", tokens_of(file)},
           {"other_choices", other_choices},
           {"seconds", verification.seconds},
+          {"verdicts", std::move(verdicts)},
           {"segments", std::move(segments)}};
 }
 
 std::string verification_text(const Verification& verification) {
-  std::string text;
+  auto text = prompts_text(verification.file);
   std::vector<CheckedSegment> segments;
   for (std::size_t i = 0; i < verification.sequences.size(); ++i)
     for (std::size_t j = 0; j < verification.sequences[i].segments.size(); ++j)

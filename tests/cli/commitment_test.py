@@ -4,10 +4,11 @@ import json
 import pathlib
 import random
 import struct
+import subprocess
 import time
 import unittest
 
-from primectl import primectl, temporary_directory
+from primectl import LIMIT_S, PRIMECTL, primectl, temporary_directory
 
 WIDTH = 64
 TOKENS = 70
@@ -83,7 +84,7 @@ class Commitment(unittest.TestCase):
         self.assertEqual(len(self.build("--prefill")["proofs"]), 4)
         built = self.build("--prefill=40", "--tokens", "10", "--k", "16")
         self.assertEqual((len(built["proofs"]), built["prefill"]), (4, 40))
-        self.assertTrue(all(row["accepted"] for row in self.check(built)))
+        self.assertTrue(all(row["accepted"] for row in self.check(built, "--prefill=40", "--k", "16")))
 
     def test_what_differs_is_told(self):
         built = self.build()
@@ -114,15 +115,28 @@ class Commitment(unittest.TestCase):
         self.refused(5, "it holds 1000000 proofs, and the tensor 70 tokens", "check", self.states, "--tensor", "hidden", "--proofs", path)
 
     def test_the_prover_does_not_choose_how_much_is_proved(self):
-        few = self.build("--k", "1")
         path = self.directory / "few.json"
-        path.write_text(json.dumps(few))
         arguments = ("check", self.states, "--tensor", "hidden", "--proofs", path)
-        done = self.call(*arguments)
-        self.assertEqual(done.returncode, 0)
-        self.assertIn("warning: each proof holds 1 values", done.stderr)
-        self.refused(5, "its `k` is 1, and 128 was asked for", *arguments, "--k", "128")
-        self.refused(5, "its `tokens` is 32, and 8 was asked for", *arguments, "--tokens", "8")
+
+        def built(*options):
+            path.write_text(json.dumps(self.build(*options)))
+
+        built("--k", "1")
+        self.refused(5, "each proof holds 1 value; at least 128 are asked for (--k)", *arguments)
+        self.refused(5, "each proof holds 1 value; at least 2 are asked for (--k)", *arguments, "--k", "2")
+        self.assertEqual(self.call(*arguments, "--k", "1").returncode, 0)
+        built("--tokens", "64")
+        self.refused(5, "each proof is of 64 tokens; at most 32 are asked for (--tokens)", *arguments)
+        self.assertEqual(self.call(*arguments, "--tokens", "64").returncode, 0)
+        built("--prefill=70")
+        self.refused(5, "its first segment is a prompt of 70 tokens; one of 0 tokens is asked for (--prefill=N)", *arguments)
+        self.refused(5, "one of 1 token is asked for", *arguments, "--prefill")
+        self.assertEqual(self.call(*arguments, "--prefill=70").returncode, 0)
+        built("--k", "129", "--tokens", "31")
+        self.assertEqual(self.call(*arguments).returncode, 0, "more than was asked for")
+        # Made up without any activations: a constant, and one segment of all.
+        path.write_text(json.dumps({"schema": "primectl.commitment/1", "k": 1, "tokens": 1000, "prefill": 0, "proofs": ["/9lAiA=="]}))
+        self.refused(5, "PR0904", *arguments)
 
     def test_thresholds_between_two_runs(self):
         other = self.directory / "other.safetensors"
@@ -164,6 +178,55 @@ class Commitment(unittest.TestCase):
         self.refused(5, "holds 1073741824 bytes; no file of proofs has more than 67108864", "check", self.states, "--tensor", "hidden", "--proofs", path)
         self.assertEqual(primectl("verify", path, "--model", "/nowhere", state=self.directory).returncode, 5)
         self.assertLess(time.monotonic() - begin, 30)  # no expectation of speed: a guard against reading it
+
+    def test_more_than_there_is_memory_is_refused_by_name(self):
+        header = json.dumps({"hidden": {"dtype": "BF16", "shape": [1 << 20, 1 << 19], "data_offsets": [0, 1 << 40]}}).encode()
+        with (self.directory / "holes.safetensors").open("wb") as file:
+            file.write(struct.pack("<Q", len(header)) + header)
+            file.truncate(8 + len(header) + (1 << 40))
+        self.refused(1, "`hidden` takes 1099511627776 bytes as bf16, and this machine has ", "build", self.directory / "holes.safetensors", "--tensor", "hidden")
+        spaces = self.directory / "spaces"
+        spaces.write_bytes(b" " * (60 << 20))
+        for arguments in (["verify", spaces, "--model", "/nowhere"], ["commitment", "check", self.states, "--tensor", "hidden", "--proofs", spaces]):
+            done = subprocess.run(["bash", "-c", 'ulimit -v 100000; exec "$@"', "x", PRIMECTL, *map(str, arguments)], capture_output=True, text=True, timeout=LIMIT_S)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+            self.assertIn("PR0708", done.stderr)
+
+    def test_names_of_strangers_are_shown_harmlessly(self):
+        path = self.directory / "named.safetensors"
+        write(path, {"a\x1b[31m\x07\nhint: all is well": ("BF16", [1, 2], b"\0" * 4)})
+        done = self.call("build", path, "--tensor", "x")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("`a?[31m??hint: all is well`", done.stderr)
+        self.assertNotIn("\x1b", done.stderr)
+
+    def test_types_that_are_not_read_beside_the_tensor_are_no_matter(self):
+        path = self.directory / "beside.safetensors"
+        blob = struct.pack("<64H", *[0x3F80 + i for i in range(64)])
+        write(path, {"hidden": ("BF16", [1, 64], blob), "mask": ("BOOL", [1, 2], b"\0\1"), "low": ("F8_E4M3", [3], b"abc")})
+        self.assertEqual(len(self.build(file=path)["proofs"]), 1)
+        self.refused(2, "`mask` is of BOOL; activations are of bf16 or f32", "build", path, "--tensor", "mask")
+
+    def test_a_file_that_could_not_be_written_or_read_is_refused_before_the_work(self):
+        """There is no model here: what is refused first is the file."""
+        def refused(code, says, *arguments):
+            done = primectl("generate", "/nowhere", *arguments, state=self.directory)
+            self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
+            self.assertIn(says, done.stderr)
+
+        one = ("--prompt", "x", "--prove")
+        refused(1, "Is a directory", *one, self.directory)
+        refused(1, "File name too long", *one, self.directory / ("n" * 300))
+        refused(1, "No such file or directory", *one, self.directory / "missing" / "proof.json")
+        self.assertEqual([path.name for path in self.directory.iterdir() if path.name.endswith(".writing")], [])
+        prompts = self.directory / "prompts"
+        prompts.write_text("x" * 100 + "\n")
+        refused(2, "holds 4194304 values and 67108864 bytes at most", "--prompts", prompts, "--tokens", "1000000", "--k", "8192", "--prove", self.directory / "p.json")
+        prompts.write_text("".join("[" + "1," * 99999 + "1]\n" for _ in range(170)))
+        refused(2, "the prompts have 17000000 tokens; 16777216 at most are taken at a time", "--prompt-tokens", prompts)
+        # More values than a file of proofs may have, handed over to the program that computes: what it lacks is the model.
+        prompts.write_text("x" * (4400 << 10) + "\n")
+        refused(1, "/nowhere/config.json", "--prompts", prompts)
 
     def test_generate_says_what_it_lacks(self):
         def refused(says, *arguments):

@@ -69,7 +69,12 @@ BOOST_AUTO_TEST_CASE(colour_needs_a_terminal_and_nobody_against_it) {
   BOOST_TEST(!choose_style(choice).colour);
 }
 
-BOOST_AUTO_TEST_CASE(what_strangers_say_moves_no_cursor) { BOOST_TEST(harmless("evil\x1b[2J\n\x7f é") == "evil?[2J?? é"); }
+BOOST_AUTO_TEST_CASE(what_strangers_say_moves_no_cursor) {
+  BOOST_TEST(harmless("evil\x1b[2J\n\x7f é") == "evil?[2J?? é");
+  BOOST_TEST(harmless("\xc2\x9b"
+                      "2J\xc2") == "??2J\xc2",
+             "the same in one character");
+}
 
 BOOST_AUTO_TEST_CASE(verbs_form_a_column) {
   BOOST_TEST(verb({}, Role::Good, "Ready") == "      Ready ");

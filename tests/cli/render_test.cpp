@@ -4,6 +4,7 @@
 #include "cli/render/result_text.hpp"
 #include "cli/render/status_text.hpp"
 #include "cli/render/step_table.hpp"
+#include "cli/render/verification_text.hpp"
 #include "runtime/telemetry/status_json.hpp"
 #include "support.hpp"
 
@@ -75,6 +76,20 @@ RunStatus done_status() {
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(pictures)
+
+BOOST_AUTO_TEST_CASE(a_verification_shows_the_prompts_on_one_harmless_line_each) {
+  Verification verification;
+  verification.file.tokenizer = "bytes";
+  verification.file.sequences.push_back({{0x1b, 'a', '\n', '"', 300}, {'b'}, {}, {}});
+  verification.file.sequences.push_back({std::vector<std::uint32_t>(1000, 'x'), {'b'}, {}, {}});
+  verification.file.sequences.resize(12, {{'y'}, {'b'}, {}, {}});
+  const auto text = verification_text(verification);
+  BOOST_TEST(text.starts_with("prompt 0, 5 tokens: \"\\x1ba\\n\\\"\\x12c\"\nprompt 1, 1000 tokens: \"" + std::string(60, 'x') + "…\"\n"),
+             text);
+  BOOST_TEST(text.find("and 2 more prompts\n") != std::string::npos, text);
+  verification.file.tokenizer = std::string(64, 'a');
+  BOOST_TEST(verification_text(verification).starts_with("prompt 0, 5 tokens: 27 97 10 34 300\n"));
+}
 
 BOOST_AUTO_TEST_CASE(the_step_table_in_a_pipe) { golden("steps.txt", table_of(eventful_run(), PLAIN)); }
 BOOST_AUTO_TEST_CASE(the_step_table_on_a_terminal) { golden("steps_terminal.txt", table_of(eventful_run(), TERMINAL)); }

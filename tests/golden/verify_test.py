@@ -5,8 +5,12 @@ usage: verify_test.py BIN_DIRECTORY
 
 import importlib.util
 import json
+import os
 import pathlib
 import random
+import re
+import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -65,6 +69,147 @@ class Family:
             refused = [segment for segment in report["segments"] if not segment["accepted"]]
             self.assertTrue(report["accepted"], f"{length} and {tokens} tokens, {arguments}: {len(refused)} of {len(report['segments'])}: {refused[:2]} {report['reasons'][:2]}")
             self.assertLessEqual(max(segment["values"] for segment in report["segments"]), max(128, self.bench.size.dim * 32 // 8))
+
+    def changed(self, name, edit):
+        """The claimed model with some weights replaced."""
+        import torch
+
+        model = self.bench.load("claimed")
+        with torch.no_grad():
+            edit(model)
+        self.bench.save(name, model)
+        return self.bench.models[name]
+
+    def write_ids(self, prompts):
+        path = pathlib.Path(self.directory.name) / "ids"
+        path.write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts))
+        return path
+
+    def test_logits_that_are_no_numbers_are_refused_by_name(self):
+        nothing, infinity = float("nan"), float("inf")
+        good = self.bench.generate("good-logits")
+        proof = pathlib.Path(self.directory.name) / "never.json"
+
+        def head(value):
+            def edit(model):
+                # A head of its own where it was the embedding: the states stay as they were.
+                model.config.tie_word_embeddings = False
+                model.lm_head.weight = type(model.lm_head.weight)(model.lm_head.weight.clone())
+                model.lm_head.weight[5, 0] = value
+            return edit
+
+        for value in (nothing, infinity, -infinity):
+            folder = self.changed("odd", head(value))
+            for arguments in ((), ("--prove", proof), ("--temperature", 1)):
+                done = self.bench.call("generate", folder, "--prompt", "int main", "--tokens", 3, *arguments)
+                self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+                self.assertIn("prompt 1: the logits of token 1 that it writes", done.stderr)
+                self.assertIn("PR0506", done.stderr)
+                self.assertFalse(proof.exists())
+        path = pathlib.Path(self.directory.name) / "odd.json"
+        digest = re.search("here is ([0-9a-f]{64})", json.dumps(self.verdicts(folder, good)["reasons"]))
+        report = self.verdicts(folder, {**good, "model": digest[1]})
+        self.assertFalse(report["accepted"])
+        for sequence in report["verdicts"]:
+            self.assertEqual(sequence["reason"], "NaN or infinity: the logits of token 1 that it writes")
+        folder = self.changed("large", lambda model: model.get_output_embeddings().weight.mul_(1e6))
+        done = self.bench.call("generate", folder, "--prompt", "int main", "--tokens", 3, "--dtype", "f16")
+        self.assertEqual(done.returncode, 1, "f16 ends at 65504")
+        self.assertIn("PR0506", done.stderr)
+        path.unlink(missing_ok=True)
+
+    def verdicts(self, folder, file):
+        path = pathlib.Path(self.directory.name) / "judged.json"
+        path.write_text(json.dumps(file))
+        done = self.bench.call("verify", path, "--model", folder, "-o", "json")
+        self.assertIn(done.returncode, (0, 5), done.stderr)
+        return json.loads(done.stdout)
+
+    def test_padding_changes_nothing_whatever_the_model_makes_of_it(self):
+        def edit(model):
+            model.get_input_embeddings().weight[0] = float("nan")  # what shorter rows are filled up with
+            if hasattr(model, "transformer"):
+                model.transformer.wpe.weight[60] = float("nan")  # a place that only the longer one has
+                model.lm_head.weight = type(model.lm_head.weight)(model.lm_head.weight.clone())
+                model.lm_head.weight[0] = 0
+                model.config.tie_word_embeddings = False
+
+        folder = self.changed("padded", edit)
+        prompts = self.write_ids([[100] * 7, list(range(1, 101)), [101, 102]])
+        written = []
+        for batch in (16, 1):
+            done = self.bench.call("generate", folder, "--prompt-tokens", prompts, "--tokens", 20, "--batch", batch, "-o", "json", "--prove", folder / "p.json")
+            written.append({line["index"]: line["tokens"] for line in map(json.loads, done.stdout.splitlines())})
+            if self.SIZE == "SMALL":
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertTrue(self.verdicts(folder, json.loads((folder / "p.json").read_text()))["accepted"])
+            else:
+                self.assertIn("prompt 2: ", done.stderr)
+                report = self.verdicts(folder, json.loads((folder / "p.json").read_text()))
+                self.assertEqual([verdict["accepted"] for verdict in report["verdicts"]], [True, False, True])
+        self.assertEqual(written[0], written[1])
+        self.assertEqual(set(written[0]), {0, 1, 2} if self.SIZE == "SMALL" else {0, 2})
+
+    def test_one_prompt_that_cannot_be_computed_leaves_the_others(self):
+        folder = self.changed("odd-token", lambda model: model.get_input_embeddings().weight.__setitem__(7, float("nan")))
+        self.assertEqual(self.SIZE == "SMALL", "lm_head.weight" in dict(self.bench.load("claimed").named_parameters()))
+        if self.SIZE != "SMALL":  # there the head is the embedding, and every logit of token 7 is none
+            return
+        prompts = self.write_ids([[1, 2, 3], [4, 7, 5], [6, 8]])
+        proof = folder / "p.json"
+        for sampling in ((), ("--temperature", 0.8)):
+            done = self.bench.call("generate", folder, "--prompt-tokens", prompts, "--tokens", 40, "-o", "json", "--prove", proof, *sampling)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("prompt 2: activation ", done.stderr)
+            self.assertIn("2 of 3 prompts are written, and the file holds no tokens of the others", done.stderr)
+            self.assertEqual([json.loads(line)["index"] for line in done.stdout.splitlines()], [0, 2])
+            file = json.loads(proof.read_text())
+            report = self.verdicts(folder, file)
+            self.assertEqual([verdict["accepted"] for verdict in report["verdicts"]], [True, False, True])
+            self.assertEqual(report["verdicts"][1]["reason"], "nothing was written of it")
+            self.assertTrue(all(segment["accepted"] for segment in report["segments"]))
+            # Whoever makes up an answer to it is judged alone as well.
+            file["sequences"][1].update(tokens=file["sequences"][0]["tokens"], proofs=file["sequences"][0]["proofs"])
+            report = self.verdicts(folder, file)
+            self.assertEqual([verdict["accepted"] for verdict in report["verdicts"]], [True, False, True])
+            self.assertIn("NaN or infinity: tokens 0 to 2: activation ", report["verdicts"][1]["reason"])
+        done = self.bench.call("generate", folder, "--prompt-tokens", self.write_ids([[7], [7, 7]]), "--tokens", 2, "--prove", folder / "none.json")
+        self.assertEqual(done.returncode, 1)
+        self.assertFalse((folder / "none.json").exists(), "nothing was written at all")
+
+    def test_what_a_context_could_hold_takes_no_memory(self):
+        if self.SIZE != "SMALL":
+            return
+        folder = pathlib.Path(self.directory.name) / "wide-context"
+        shutil.copytree(self.bench.models["claimed"], folder)
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 1 << 24}))
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        done = self.bench.call("generate", folder, "--prompt", "int main", "--tokens", 12, "-q")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, self.bench.call("generate", self.bench.models["claimed"], "--prompt", "int main", "--tokens", 12, "-q").stdout)
+        self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, max(before, 1 << 20), "kilobytes")
+
+    def test_prompts_are_taken_from_anywhere(self):
+        folder = pathlib.Path(self.directory.name)
+        claimed = self.bench.models["claimed"]
+        plain, windows = folder / "plain", folder / "windows"
+        plain.write_bytes(b"int a\nint b\n")
+        windows.write_bytes(b"\xef\xbb\xbfint a\r\nint b\r\n")
+        expected = self.bench.call("generate", claimed, "--prompts", plain, "--tokens", 3, "-o", "json").stdout
+        self.assertEqual(len(expected.splitlines()), 2)
+        self.assertEqual(self.bench.call("generate", claimed, "--prompts", windows, "--tokens", 3, "-o", "json").stdout, expected)
+        shell = 'p=$1; shift; "$p" generate "$1" --prompts <(cat "$2") --tokens 3 --prove "$3" -o json && cat "$3" | "$p" verify /dev/stdin --model "$1"'
+        done = subprocess.run(["bash", "-c", shell, "x", self.bench.primectl, claimed, plain, folder / "piped.json"], capture_output=True, text=True, timeout=600)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(done.stdout.startswith(expected), done.stdout)
+        self.assertIn('prompt 0, 5 tokens: "int a"\nprompt 1, 5 tokens: "int b"\n', done.stdout)
+        # Through a pipe instead of a file, and as many prompts as make more values than one proof file may hold.
+        os.mkfifo(folder / "fifo")
+        reader = subprocess.Popen(["cat", folder / "fifo"], stdout=subprocess.PIPE)
+        self.assertEqual(self.bench.call("generate", claimed, "--prompts", plain, "--tokens", 3, "--prove", folder / "fifo").returncode, 0)
+        self.assertEqual(json.loads(reader.communicate(timeout=60)[0])["schema"], "primectl.proof/1")
+        self.assertTrue((folder / "fifo").is_fifo())
 
     def test_the_text_is_what_transformers_writes(self):
         import torch
@@ -128,7 +273,7 @@ class Family:
                     verification.write_tensors(folder / "theirs.safetensors", {"hidden": model.base_model(input_ids=torch.tensor([tokens])).last_hidden_state[0]})
                 proofs = {"schema": "primectl.commitment/1", "k": file["k"], "tokens": file["segment_tokens"], "prefill": len(sequence["prompt"]), "proofs": sequence["proofs"]}
                 (folder / "proofs.json").write_text(json.dumps(proofs))
-                done = self.bench.call("commitment", "check", folder / "theirs.safetensors", "--tensor", "hidden", "--proofs", folder / "proofs.json", "--thresholds", "exact-f32")
+                done = self.bench.call("commitment", "check", folder / "theirs.safetensors", "--tensor", "hidden", "--proofs", folder / "proofs.json", f"--prefill={len(sequence['prompt'])}", "--thresholds", "exact-f32")
                 self.assertEqual(done.returncode, 5 if changed else 0, done.stdout + done.stderr)
 
 
@@ -307,7 +452,7 @@ class Gpt2(Family, unittest.TestCase):
         import torch
 
         for layer in range(self.bench.size.layers):
-            tensors[f"h.{layer}.attn.bias"] = torch.ones(1, 1, 256, 256).tril()
+            tensors[f"h.{layer}.attn.bias"] = torch.ones(1, 1, 256, 256, dtype=[torch.float32, torch.bool][layer % 2]).tril()
         safetensors.torch.save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
         self.assertEqual(self.written("original"), whole)
         (folder / "vocab.json").write_text("{}")
