@@ -47,6 +47,12 @@ std::optional<std::uint64_t> parse_byte_count(std::string_view text) {
   return scaled(text, UNITS);
 }
 
+std::optional<std::uint64_t> parse_bit_rate(std::string_view text) {
+  static constexpr std::array<std::pair<std::string_view, std::uint64_t>, 3> UNITS = {
+      {{"kbit/s", 1'000}, {"Mbit/s", 1'000'000}, {"Gbit/s", 1'000'000'000}}};
+  return scaled(text, UNITS);
+}
+
 std::string format_duration(Duration duration) {
   const double seconds = std::chrono::duration<double>(duration).count();
   std::array<char, 32> text{};

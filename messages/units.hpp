@@ -25,6 +25,8 @@ inline constexpr std::uint64_t GIB = 1024 * MIB;
 std::optional<Duration> parse_duration(std::string_view text);
 /// "512B", "32KiB", "4MiB", "1GiB"; a bare number is refused.
 std::optional<std::uint64_t> parse_byte_count(std::string_view text);
+/// Bits per second: "500kbit/s", "40Mbit/s", "1Gbit/s"; thousands, as links have them; a bare number is refused.
+std::optional<std::uint64_t> parse_bit_rate(std::string_view text);
 std::string format_duration(Duration duration);
 /// With one decimal, in the largest binary unit that keeps the figure at or above one.
 std::string format_byte_count(std::uint64_t bytes);

@@ -26,6 +26,8 @@
 #include "runtime/net/dial.hpp"
 #include "runtime/net/reachable.hpp"
 #include "runtime/net/relay.hpp"
+#include "runtime/net/send_cap.hpp"
+#include "runtime/net/stop_signal.hpp"
 #include "runtime/store/atomic_file.hpp"
 #include "runtime/store/checkpoint.hpp"
 #include "runtime/telemetry/run_lock.hpp"
@@ -34,7 +36,7 @@ namespace prime {
 namespace {
 
 constexpr Duration CONNECT_LIMIT = 10s;
-/// Of one attempt to reach a lost coordinator again; the end of this process may have to wait for it.
+/// Of one attempt to reach a lost coordinator again.
 constexpr Duration REDIAL_LIMIT = 3s;
 /// For a coordinator that is started again just when an evicted peer joins anew.
 constexpr Duration REJOIN_PATIENCE = 10s;
@@ -84,6 +86,7 @@ class Agent {
     PRIME_CHECK(net::peer_addresses(listening, listening.at.port, network.advertise, towards));
     PRIME_TRY(auto credentials, net::Credentials::make(options_.invite.key, options_.invite.run, net::Identity{net::Role::Peer, self_}));
     credentials_.emplace(std::move(credentials));
+    if (network.cap_bits_per_s) cap_ = std::make_shared<net::SendCap>(*network.cap_bits_per_s / 8);
     make_engine();
     PRIME_CHECK(make_host());
     StateServer donors{[this] { return host_->snapshot(); }};
@@ -93,6 +96,7 @@ class Agent {
     acceptor_options.relay = [this](net::ChannelPtr asker, PeerId target) { relay_->serve(std::move(asker), target); };
     PRIME_TRY(const auto acceptor, net::Acceptor::open(acceptor_options, *credentials_,
                                                        [&](net::Protocol protocol, net::ChannelPtr channel, const std::string&) {
+                                                         channel = net::capped(std::move(channel), cap_);
                                                          if (protocol == net::Protocol::Lane) engine_->adopt(std::move(channel));
                                                          if (protocol == net::Protocol::State) donors.serve(std::move(channel));
                                                        }));
@@ -119,15 +123,15 @@ class Agent {
     lanes::EngineOptions engine;
     engine.self = self_;
     engine.streams = [this] { return streams_.load(); };
-    engine.dial = [this](const Member& member, Duration limit) {
+    engine.dial = [this](const Member& member, net::DialLimit limit) {
       if (options_.local.network.shared_memory)
         if (auto local = net::dial_memory(*credentials_, member.id, limit)) return local;
-      return net::dial(member.lanes, net::Protocol::Lane, *credentials_, net::Expectation::peer(member.id), limit, lane_transport_.load(),
-                       &ways_);
+      return capped(net::dial(member.lanes, net::Protocol::Lane, *credentials_, net::Expectation::peer(member.id), limit,
+                              lane_transport_.load(), &ways_));
     };
-    engine.dial_through = [this](const Member& through, const Member& member, Duration limit) {
-      return net::dial_through(through.lanes, through.id, net::Protocol::Lane, *credentials_, member.id, limit, lane_transport_.load(),
-                               &ways_);
+    engine.dial_through = [this](const Member& through, const Member& member, net::DialLimit limit) {
+      return capped(net::dial_through(through.lanes, through.id, net::Protocol::Lane, *credentials_, member.id, limit,
+                                      lane_transport_.load(), &ways_));
     };
     engine.on_way = [this](PeerId to, PeerId through) { caf::anon_send(shell_, PeerHappening{peer::WayChanged{to, through}}); };
     engine.reconnect_grace = RECONNECT_GRACE;
@@ -140,7 +144,13 @@ class Agent {
       return member ? std::optional{ways_.order(member->lanes)} : std::nullopt;
     };
     relay_ = std::make_unique<net::Relay>(
-        find, [this](PeerId id) { return engine_->is_gone(id); }, [](int fd) { (void)lanes::apply_link_options(fd); });
+        find, [this](PeerId id) { return engine_->is_gone(id); }, [](int fd) { (void)lanes::apply_link_options(fd); }, cap_);
+  }
+
+  /// What carries tensors or state is under `local.network.cap`; control is not, which is little and must not wait.
+  Result<net::ChannelPtr> capped(Result<net::ChannelPtr> channel) const {
+    if (channel) *channel = net::capped(*std::move(channel), cap_);
+    return channel;
   }
 
   Result<void> make_host() {
@@ -189,7 +199,7 @@ class Agent {
     {
       net::BaspTransport transport{system};
       const auto found = [&] {
-        return transport.remote_actor<CoordinatorActor>(*credentials_, options_.invite.addresses, CONNECT_LIMIT, &ways_);
+        return transport.remote_actor<CoordinatorActor>(*credentials_, options_.invite.addresses, {CONNECT_LIMIT, &ends_}, &ways_);
       };
       const auto until = monotonic_now() + patience_;
       auto coordinator = found();
@@ -209,6 +219,7 @@ class Agent {
           },
           [this] { host_->watch(); });
       (void)end_->wait_for_release(FAREWELL_LIMIT);
+      ends_.stop();
       redialing_ = {};
       end_actors(system);
       transport.shutdown_connections();
@@ -263,13 +274,13 @@ class Agent {
   Result<net::ChannelPtr> dial_donor(const FetchState& fetch, net::Transport transport) {
     const auto until = monotonic_now() + CONNECT_LIMIT;
     const auto directly = fetch.relays.empty() ? CONNECT_LIMIT : lanes::DIRECT_LIMIT;
-    auto channel =
-        net::dial(fetch.lanes, net::Protocol::State, *credentials_, net::Expectation::peer(fetch.donor), directly, transport, &ways_);
+    auto channel = net::dial(fetch.lanes, net::Protocol::State, *credentials_, net::Expectation::peer(fetch.donor), {directly, &ends_},
+                             transport, &ways_);
     for (std::size_t i = 0; i < fetch.relays.size() && !channel; ++i) {
       const auto& through = fetch.relays[i];
       const auto share = (until - monotonic_now()) / static_cast<std::int64_t>(fetch.relays.size() - i);
-      auto relayed =
-          net::dial_through(through.lanes, through.id, net::Protocol::State, *credentials_, fetch.donor, share, transport, &ways_);
+      auto relayed = net::dial_through(through.lanes, through.id, net::Protocol::State, *credentials_, fetch.donor, {share, &ends_},
+                                       transport, &ways_);
       if (relayed) return relayed;
       channel.error().detail += "; " + relayed.error().detail;
     }
@@ -297,7 +308,7 @@ class Agent {
       std::optional<Error> cause;
       for (const auto& address : addresses) {
         if (ended.stop_requested()) break;
-        auto found = transport_->remote_actor<CoordinatorActor>(*credentials_, address, REDIAL_LIMIT, &ways_);
+        auto found = transport_->remote_actor<CoordinatorActor>(*credentials_, address, {REDIAL_LIMIT, &ends_}, &ways_);
         if (found) {
           coordinator_ = address;
           return caf::anon_send(shell_, CoordinatorFound{std::move(*found)});
@@ -346,8 +357,10 @@ class Agent {
   std::filesystem::path directory_;
   RecordJournal& journal_;
   std::function<void(const AgentIdentity&)> welcome_;
-  Duration patience_;      ///< with an address at which nobody serves the run
-  Addresses coordinator_;  ///< written while redialing, which the machine knows to be over before it asks again
+  std::shared_ptr<net::SendCap> cap_;  ///< of all that it sends but control; null: none
+  net::StopSignal ends_;               ///< its dials
+  Duration patience_;                  ///< with an address at which nobody serves the run
+  Addresses coordinator_;              ///< written while redialing, which the machine knows to be over before it asks again
   bool told_to_end_ = false;
   EndSignal* end_ = nullptr;
   net::Acceptor* acceptor_ = nullptr;

@@ -9,6 +9,7 @@
 #include "actors/checkpoint_server/recovery_machine.hpp"
 #include "kernels/digest/digest.hpp"
 #include "runtime/agent/reason_log.hpp"
+#include "runtime/net/socket.hpp"
 
 namespace prime {
 namespace {
@@ -52,10 +53,13 @@ Result<void> after(net::Channel& channel, net::Channel::State state, Duration li
     case net::Channel::State::Ok: return {};
     case net::Channel::State::WantRead: return wait_for(channel, POLLIN, limit);
     case net::Channel::State::WantWrite: return wait_for(channel, POLLOUT, limit);
+    case net::Channel::State::Capped:
+      if (net::wait_ready(channel.fd(), 0, channel.capped_until())) break;  // of no event asked for, poll tells its end alone
+      return {};
     case net::Channel::State::Closed: return fail(ErrorName::LaneBroken, "the other side closed the state channel");
-    case net::Channel::State::Failed: return fail(ErrorName::LaneBroken, "the state channel broke");
+    case net::Channel::State::Failed: break;
   }
-  return {};
+  return fail(ErrorName::LaneBroken, "the state channel broke");
 }
 
 Result<void> read_all(net::Channel& channel, std::span<std::byte> into, Duration limit = STATE_SILENCE_LIMIT,
@@ -209,29 +213,10 @@ class Fetcher {
 
 }  // namespace
 
-StateServer::~StateServer() {
-  std::vector<Session> sessions;
-  {
-    const std::lock_guard lock(mutex_);
-    sessions.swap(sessions_);
-  }
-  for (auto& session : sessions) session.channel->shutdown();
-}
-
 void StateServer::serve(net::ChannelPtr channel) {
-  const std::lock_guard lock(mutex_);
-  std::erase_if(sessions_, [](const Session& s) { return s.done->load(); });
-  const bool busy = sessions_.size() >= MAX_STATE_SESSIONS;
-  // A crowd beyond even the busy answers is dropped at once: each answer costs a thread.
-  if (sessions_.size() >= 4 * MAX_STATE_SESSIONS) return;
-  const std::shared_ptr<net::Channel> shared{std::move(channel)};
-  const auto done = std::make_shared<std::atomic<bool>>(false);
-  sessions_.push_back(Session{shared, done, std::jthread{[this, shared, done, busy] {
-                                // A session that fails concerns its joiner alone, which sees the channel close.
-                                (void)serve_session(*shared, snapshot_, busy);
-                                shared->shutdown();
-                                done->store(true);
-                              }}});
+  const bool busy = sessions_.running() >= MAX_STATE_SESSIONS;
+  // A session that fails concerns its joiner alone, which sees the channel close.
+  (void)sessions_.serve(channel, [this, busy](net::Channel& joiner) { (void)serve_session(joiner, snapshot_, busy); });
 }
 
 Result<StateCounters> fetch_state(Revision revision, const OuterState::Incoming& into, const std::function<Result<net::ChannelPtr>()>& dial,

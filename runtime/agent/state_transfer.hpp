@@ -9,15 +9,13 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <thread>
-#include <vector>
 
 #include "messages/membership.hpp"
 #include "messages/result.hpp"
 #include "messages/units.hpp"
 #include "runtime/agent/outer_state.hpp"
 #include "runtime/net/channel.hpp"
+#include "runtime/net/session_threads.hpp"
 
 namespace prime {
 
@@ -37,22 +35,13 @@ class StateServer {
   /// `snapshot` is called from session threads, once a request was read and only for the revision that is held now; it may return null
   /// while there is no state yet, or when too much is held already.
   explicit StateServer(std::function<std::shared_ptr<const Snapshot>()> snapshot) : snapshot_(std::move(snapshot)) {}
-  ~StateServer();
-  StateServer(const StateServer&) = delete;
-  StateServer& operator=(const StateServer&) = delete;
-
   /// Serves one joiner; returns at once.
   void serve(net::ChannelPtr channel);
 
  private:
-  struct Session {
-    std::shared_ptr<net::Channel> channel;
-    std::shared_ptr<std::atomic<bool>> done;
-    std::jthread thread;
-  };
   std::function<std::shared_ptr<const Snapshot>()> snapshot_;
-  std::mutex mutex_;  ///< guards sessions_: the acceptor's thread adds, the owner's ends them
-  std::vector<Session> sessions_;
+  /// A crowd beyond even the busy answers is dropped at once: each answer costs a thread.
+  net::SessionThreads sessions_{4 * MAX_STATE_SESSIONS};
 };
 
 /// Fetches `revision` straight to where it is to lie; its counters are returned, and its digest is the caller's to compare. `dial` makes a

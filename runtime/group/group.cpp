@@ -230,7 +230,7 @@ Result<Group> Group::form(const GroupOptions& options) {
   engine.redial_pause = std::chrono::milliseconds(20);
   engine.dial_attempts =
       static_cast<std::uint32_t>(std::min<std::int64_t>(engine.dial_timeout / engine.redial_pause, std::numeric_limits<int>::max())) + 1;
-  engine.dial = [owner = impl.get()](const Member& member, Duration limit) {
+  engine.dial = [owner = impl.get()](const Member& member, net::DialLimit limit) {
     if (owner->options.memory)
       if (auto local = net::dial_memory(*owner->credentials, member.id, limit)) return local;
     return net::dial(member.lanes, net::Protocol::Lane, *owner->credentials, net::Expectation::peer(member.id), limit,

@@ -20,6 +20,7 @@ Dialing::Dialing(const EngineOptions& options, const KnownMembers& known, Done d
 
 Dialing::~Dialing() {
   thread_.request_stop();
+  ends_.stop();
   thread_.join();
 }
 
@@ -74,13 +75,13 @@ Dialed Dialing::reach(const Wanted& wanted, std::uint32_t tries, const std::stop
   const bool may_be_relayed = options_.dial_through && wanted.index == 0;
   const auto relays = may_be_relayed ? known_.relays(options_.self, member.id) : std::vector<Member>{};
   const auto limit = relays.empty() ? options_.dial_timeout : std::min(options_.dial_timeout, DIRECT_LIMIT);
-  Dialed dialed{member.id, wanted.bundle, wanted.index, checked(options_.dial(member, limit), member.id), {}};
+  Dialed dialed{member.id, wanted.bundle, wanted.index, checked(options_.dial(member, {limit, &ends_}), member.id), {}};
   const std::size_t asked = std::min(relays.size(), RELAYS_PER_ATTEMPT);
   for (std::size_t at = 0; at < asked && !dialed.channel && !stop.stop_requested(); ++at) {
     const Member& through = relays[(tries * RELAYS_PER_ATTEMPT + at) % relays.size()];
     // Each has its share of the time that is left, so that a dead one leaves some for the next.
     const Duration share = (until - monotonic_now()) / static_cast<std::int64_t>(asked - at);
-    auto relayed = checked(options_.dial_through(through, member, share), member.id);
+    auto relayed = checked(options_.dial_through(through, member, {share, &ends_}), member.id);
     if (relayed) return {member.id, wanted.bundle, wanted.index, std::move(relayed), through.id};
     dialed.channel.error().detail += "; " + relayed.error().detail;
   }

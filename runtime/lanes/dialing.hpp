@@ -54,6 +54,7 @@ class Dialing {
   const EngineOptions& options_;
   const KnownMembers& known_;
   Done done_;
+  net::StopSignal ends_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<Wanted> queue_;  ///< at most the members of one view: the lane thread asks once for each

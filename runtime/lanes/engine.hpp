@@ -14,13 +14,14 @@
 #include "messages/units.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/net/channel.hpp"
+#include "runtime/net/dial.hpp"
 
 namespace prime::lanes {
 
-/// Connects to a member within the time given; may block. Runs on the engine's dialing thread.
-using Dialer = std::function<Result<net::ChannelPtr>(const Member&, Duration)>;
+/// Connects to a member within the limit given; may block. Runs on the engine's dialing thread.
+using Dialer = std::function<Result<net::ChannelPtr>(const Member&, net::DialLimit)>;
 /// The same through a third member that passes the bytes on.
-using RelayDialer = std::function<Result<net::ChannelPtr>(const Member& through, const Member&, Duration)>;
+using RelayDialer = std::function<Result<net::ChannelPtr>(const Member& through, const Member&, net::DialLimit)>;
 /// Called on the lane thread after each chunk that was received or summed: `done` of `total`. Must be cheap; may call the engine.
 using ChunkObserver = std::function<void(OperationId, std::uint64_t done, std::uint64_t total)>;
 
@@ -51,7 +52,7 @@ struct EngineOptions {
 class LaneEngine final : public ReducePort {
  public:
   explicit LaneEngine(EngineOptions options);
-  /// Ends a running operation with an error. Waits for a dial attempt that is under way.
+  /// Ends a running operation with an error, and a dial that is under way.
   ~LaneEngine() override;
   LaneEngine(const LaneEngine&) = delete;
   LaneEngine& operator=(const LaneEngine&) = delete;

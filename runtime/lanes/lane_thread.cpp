@@ -332,10 +332,12 @@ void LaneThread::end_operation(RunningAt at, Result<ReduceStats> stats) {
 int LaneThread::poll_timeout_ms() const {
   if (busy_) return 0;
   const auto measured_by = probes_.next_deadline();
-  if (operations_.empty() && !measured_by) return -1;
+  auto until = measured_by.value_or(Instant::max());
+  for (const auto& [peer, lane] : lanes_)
+    for (const auto& stream : lane.streams) until = std::min(until, stream->capped_until().value_or(until));
+  if (operations_.empty() && until == Instant::max()) return -1;
   const auto now = options_.now();
   if (now < spin_until_) return 0;
-  auto until = measured_by.value_or(Instant::max());
   for (const auto& [op, running] : operations_) {
     until = std::min(until, running.operation->deadline());
     for (const auto rank : running.operation->plan().peers())
@@ -361,7 +363,11 @@ int LaneThread::prepare_wait(const WakeFd& wake, std::vector<pollfd>& polled) {
 
 void LaneThread::note_polled(const std::vector<pollfd>& polled) {
   auto at = polled.begin() + 1;
-  each_stream([&at](Stream& stream) { stream.polled((at++)->revents); });
+  const auto now = options_.now();
+  each_stream([&](Stream& stream) {
+    stream.polled((at++)->revents);
+    stream.go_on_at(now);
+  });
 }
 
 }  // namespace prime::lanes

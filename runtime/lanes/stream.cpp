@@ -12,7 +12,7 @@ namespace prime::lanes {
 /// Notes what to poll for. False when the channel moved bytes.
 bool Stream::blocked_or_lost(net::Channel::State state, bool& ready, short& waits_for) {
   using State = net::Channel::State;
-  const bool blocked = state == State::WantRead || state == State::WantWrite;
+  const bool blocked = state == State::WantRead || state == State::WantWrite || state == State::Capped;
   if (blocked) ready = false;
   // What this direction has heard may have been meant for the other one, also when this one goes on.
   if (channel_->rung()) may_read_ = may_write_ = true;
@@ -20,6 +20,10 @@ bool Stream::blocked_or_lost(net::Channel::State state, bool& ready, short& wait
     case State::Ok: return false;
     case State::WantRead:
     case State::WantWrite: waits_for = state == State::WantRead ? POLLIN : POLLOUT; return true;
+    case State::Capped:
+      waits_for = 0;
+      capped_until_ = channel_->capped_until();
+      return true;
     case State::Closed: lose(Error{ErrorName::LaneBroken, "the peer closed it"}); return true;
     case State::Failed: lose(Error{ErrorName::LaneBroken, "the connection failed"}); return true;
   }
@@ -176,6 +180,12 @@ short Stream::poll_events() const {
   if (!held && !may_read_) events |= read_waits_for_;
   if (sending() && !may_write_) events |= write_waits_for_;
   return static_cast<short>(events);
+}
+
+void Stream::go_on_at(Instant now) {
+  if (!capped_until_ || now < *capped_until_) return;
+  capped_until_.reset();
+  may_write_ = true;
 }
 
 void Stream::polled(short events) {

@@ -68,6 +68,9 @@ class Stream {
   [[nodiscard]] short poll_events() const;
   [[nodiscard]] int fd() const { return channel_->fd(); }
   void polled(short events);
+  /// When it may write again, where nothing but this process's cap keeps it.
+  [[nodiscard]] std::optional<Instant> capped_until() const { return sending() ? capped_until_ : std::nullopt; }
+  void go_on_at(Instant now);
   [[nodiscard]] bool may_read() const { return may_read_ && !held && !lends(); }
   [[nodiscard]] bool may_write() const { return may_write_ && sending(); }
 
@@ -110,6 +113,7 @@ class Stream {
   bool may_write_ = true;
   short read_waits_for_ = 0;
   short write_waits_for_ = 0;
+  std::optional<Instant> capped_until_;
 };
 
 }  // namespace prime::lanes

@@ -212,6 +212,10 @@ void add_local(std::vector<Field>& t) {
        "Ports of further processes follow, as those of `listen`",
        TextList{AT(local.network.advertise), ADVERTISE_RULE, MAX_ADDRESSES, true}});
   t.push_back({"local.network.shared_memory", "lanes to peers of this machine go through memory", Flag{AT(local.network.shared_memory)}});
+  t.push_back({"local.network.cap",
+               "what this peer sends is kept to this rate: its part of reduces, states for joiners, and what it passes on for others, all "
+               "together; not what goes through memory or to the coordinator, nor what it receives; absent: no cap",
+               OptionalBitRate{AT(local.network.cap_bits_per_s), 100'000, 1'000'000'000'000}});
   t.push_back({"local.etcd", "how this machine proves itself to the etcd of `membership.standby.etcd`", Section{}});
   t.push_back({"local.etcd.authority", "PEM file with the CA of its certificate, where the system does not trust it",
                OptionalText{AT(local.etcd.authority), PATH_RULE}});

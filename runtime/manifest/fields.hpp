@@ -92,6 +92,12 @@ struct ByteCount {
   std::uint64_t minimum;
   std::uint64_t maximum;
 };
+/// A rate without a default; the key may be left out.
+struct OptionalBitRate {
+  Slot<std::optional<std::uint64_t>> slot;
+  std::uint64_t minimum;
+  std::uint64_t maximum;
+};
 struct TimeSpan {
   Slot<Duration> slot;
   Duration minimum;
@@ -103,7 +109,7 @@ struct Peers {
 };
 
 using FieldType = std::variant<Section, Integer, Decimal, DecimalPair, Percentage, Flag, Choice, Alternative, Text, OptionalText, TextList,
-                               ByteCount, TimeSpan, Peers>;
+                               ByteCount, OptionalBitRate, TimeSpan, Peers>;
 
 struct Field {
   std::string_view path;  ///< "sync.outer.nesterov.lr"

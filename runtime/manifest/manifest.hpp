@@ -201,7 +201,8 @@ struct Network {
   /// HOST or HOST:PORT that others reach this machine by, the likeliest first, at most MAX_ADDRESSES; empty: net::told_addresses. A port
   /// here or in `listen` is that of the first process which a command starts; the next ones have those that follow.
   std::vector<std::string> advertise = {};
-  bool shared_memory = true;  ///< lanes to peers of the same machine
+  bool shared_memory = true;                         ///< lanes to peers of the same machine
+  std::optional<std::uint64_t> cap_bits_per_s = {};  ///< that an agent sends through the network; absent: no cap
   friend bool operator==(const Network&, const Network&) = default;
 };
 

@@ -67,6 +67,7 @@ Json shape(const Field& field) {
                           return type.or_one ? Json{{"oneOf", {text(type.rule.pattern), several}}} : several;
                         },
                         [](const ByteCount&) { return text("^[0-9]+(B|KiB|MiB|GiB)$"); },
+                        [](const OptionalBitRate&) { return text("^[0-9]+(kbit/s|Mbit/s|Gbit/s)$"); },
                         [](const TimeSpan&) { return text("^[0-9]+(ms|s|min|h)$"); },
                         [](const Peers&) { return text("^[0-9]+\\.\\.[0-9]+$"); },
                     },

@@ -196,6 +196,10 @@ Reason read(const Field& field, const ByteCount& type, const Node& node, Manifes
   return read_quantity(field, type, parse_byte_count(node.text), node, manifest);
 }
 
+Reason read(const Field& field, const OptionalBitRate& type, const Node& node, Manifest& manifest) {
+  return read_quantity(field, type, parse_bit_rate(node.text), node, manifest);
+}
+
 Reason read(const Field& field, const TimeSpan& type, const Node& node, Manifest& manifest) {
   return read_quantity(field, type, parse_duration(node.text), node, manifest);
 }
@@ -272,6 +276,12 @@ std::string print_byte_count(std::uint64_t bytes) {
   return in_largest_unit(bytes, UNITS);
 }
 
+std::string print_bit_rate(std::uint64_t bits_per_s) {
+  static constexpr std::array<std::pair<std::uint64_t, std::string_view>, 3> UNITS = {
+      {{1'000'000'000, "Gbit/s"}, {1'000'000, "Mbit/s"}, {1'000, "kbit/s"}}};
+  return in_largest_unit(bits_per_s, UNITS);
+}
+
 std::optional<Fault> store(const Field& field, const Node& node, Manifest& manifest) {
   if (node.kind == Node::Kind::Broken) return std::nullopt;
   const auto key = std::string{last_key(field.path)};
@@ -315,6 +325,9 @@ std::optional<std::string> print(const Field& field, const Manifest& manifest) {
             });
           },
           [&](const ByteCount& type) { return print_slot(type.slot, manifest, print_byte_count); },
+          [&](const OptionalBitRate& type) {
+            return *type.slot.read(manifest) ? Printed{print_bit_rate(**type.slot.read(manifest))} : Printed{};
+          },
           [&](const TimeSpan& type) { return print_slot(type.slot, manifest, print_duration); },
           [&](const Peers& type) {
             return print_slot(type.slot, manifest,
@@ -347,6 +360,10 @@ std::string expected(const Field& field) {
                           return "a size from " + print_byte_count(type.minimum) + " to " + print_byte_count(type.maximum) +
                                  " in whole units (B, KiB, MiB, GiB)";
                         },
+                        [](const OptionalBitRate& type) {
+                          return "a rate from " + print_bit_rate(type.minimum) + " to " + print_bit_rate(type.maximum) +
+                                 " in whole units (kbit/s, Mbit/s, Gbit/s)";
+                        },
                         [](const TimeSpan& type) {
                           return "a duration from " + print_duration(type.minimum) + " to " + print_duration(type.maximum) +
                                  " in whole units (ms, s, min, h)";
@@ -360,6 +377,7 @@ std::string example(const Field& field) {
   static const Manifest defaults;
   if (const auto* type = std::get_if<Alternative>(&field.type)) return "{" + std::string{type->words.front()} + ": {}}";
   if (const auto* type = std::get_if<OptionalText>(&field.type)) return std::string{type->rule.example};
+  if (std::holds_alternative<OptionalBitRate>(field.type)) return "40Mbit/s";
   if (const auto* type = std::get_if<TextList>(&field.type)) return std::string{type->rule.example};
   if (const auto* type = std::get_if<Text>(&field.type); type && type->slot.read(defaults)->empty()) return std::string{type->rule.example};
   return print(field, defaults).value_or("{}");

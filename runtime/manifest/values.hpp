@@ -29,5 +29,6 @@ std::string in_quotes(std::string_view text);
 std::string print_number(double number);
 std::string print_duration(Duration duration);
 std::string print_byte_count(std::uint64_t bytes);
+std::string print_bit_rate(std::uint64_t bits_per_s);
 
 }  // namespace prime::manifest

@@ -34,8 +34,8 @@ struct Candidate {
 
 class Race {
  public:
-  Race(const Addresses& addresses, const BeginHandshake& begin, Instant until)
-      : addresses_(addresses.list), begin_(begin), until_(until), causes_(addresses_.size()) {
+  Race(const Addresses& addresses, const BeginHandshake& begin, Instant until, const StopSignal* stop)
+      : addresses_(addresses.list), begin_(begin), until_(until), stop_(stop), causes_(addresses_.size()) {
     for (std::size_t i = 0; i < addresses_.size(); ++i) {
       auto numeric = resolve_number(addresses_[i]);
       if (numeric.empty()) names_.push_back({i, resolve_later(addresses_[i], AddressUse::Dial)});
@@ -45,6 +45,7 @@ class Race {
 
   Result<RaceWinner> run() {
     for (;;) {
+      if (stop_ != nullptr && stop_->stopped()) return fail(ErrorName::Interrupted, "who dials ends");
       hear_of_names();
       begin_what_is_due();
       let_next_prove_itself();
@@ -110,11 +111,12 @@ class Race {
       wake = std::min(wake, next_handshake_at_);
     if (!names_.empty()) wake = std::min(wake, monotonic_now() + LOOK_UP_BEAT);
     std::vector<pollfd> watched;
-    watched.reserve(running_.size());
+    watched.reserve(running_.size() + 1);
     for (const auto& each : running_) watched.push_back({each.waits_for == 0 ? -1 : each.socket->fd(), each.waits_for, 0});
+    watched.push_back({stop_ != nullptr ? stop_->fd() : -1, POLLIN, 0});
     ::poll(watched.data(), watched.size(), poll_timeout_ms(wake));
     ready_.clear();
-    for (const auto& each : watched) ready_.push_back(each.revents != 0);
+    for (std::size_t i = 0; i < running_.size(); ++i) ready_.push_back(watched[i].revents != 0);
   }
 
   void advance() {
@@ -177,6 +179,7 @@ class Race {
   const std::vector<Endpoint>& addresses_;
   const BeginHandshake& begin_;
   Instant until_;
+  const StopSignal* stop_;
   std::vector<std::optional<Error>> causes_;  ///< by address
   std::vector<Name> names_;
   std::vector<Candidate> candidates_;  ///< not begun yet, in the order of the addresses
@@ -221,8 +224,8 @@ Result<void> end_connect(const SocketPtr& socket) {
   return {};
 }
 
-Result<RaceWinner> race(const Addresses& addresses, const BeginHandshake& begin, Instant until) {
-  return Race{addresses, begin, until}.run();
+Result<RaceWinner> race(const Addresses& addresses, const BeginHandshake& begin, Instant until, const StopSignal* stop) {
+  return Race{addresses, begin, until, stop}.run();
 }
 
 }  // namespace prime::net

@@ -47,8 +47,9 @@ struct RaceWinner {
 using BeginHandshake = std::function<std::unique_ptr<Handshake>(const SocketPtr&)>;
 
 /// An address that swallows everything, or where somebody else answers, costs the others nothing. The error names each address with what
-/// became of it, and has the name of the first that somebody answered with; RunUnreachable when nobody did.
-Result<RaceWinner> race(const Addresses& addresses, const BeginHandshake& begin, Instant until);
+/// became of it, and has the name of the first that somebody answered with; RunUnreachable when nobody did, Interrupted when `stop` ended
+/// it.
+Result<RaceWinner> race(const Addresses& addresses, const BeginHandshake& begin, Instant until, const StopSignal* stop = nullptr);
 
 /// Connects one socket. RunUnreachable has the cause alone.
 Result<SocketPtr> begin_connect(const sockaddr* address, socklen_t size);

@@ -60,7 +60,8 @@ class ChannelPolicy {
     switch (io.state) {
       case Channel::State::Ok:
       case Channel::State::WantRead:
-      case Channel::State::WantWrite: return network::rw_state::success;
+      case Channel::State::WantWrite:
+      case Channel::State::Capped: return network::rw_state::success;
       case Channel::State::Closed:
       case Channel::State::Failed: break;
     }
@@ -256,14 +257,14 @@ void BaspTransport::accept(ChannelPtr channel) {
 
 void BaspTransport::shutdown_connections() { wiring_->shutdown_all(); }
 
-Result<caf::strong_actor_ptr> BaspTransport::connect(const Credentials& credentials, const Addresses& addresses, Duration timeout,
+Result<caf::strong_actor_ptr> BaspTransport::connect(const Credentials& credentials, const Addresses& addresses, DialLimit limit,
                                                      AddressMemory* memory, const std::set<std::string>& wanted) {
-  const Instant until = monotonic_now() + timeout;
+  const Instant until = monotonic_now() + limit.timeout;
   const std::string where = format_addresses(addresses);
   caf::error why;
   for (int attempt = 0; attempt < MAX_ATTEMPTS; ++attempt) {
-    PRIME_TRY(auto channel,
-              dial(addresses, Protocol::Control, credentials, Expectation::coordinator(), until - monotonic_now(), Transport::Tls, memory));
+    PRIME_TRY(auto channel, dial(addresses, Protocol::Control, credentials, Expectation::coordinator(),
+                                 {until - monotonic_now(), limit.stop}, Transport::Tls, memory));
     const SharedChannel shared = wiring_->remember(std::move(channel));
     auto scribe = make_scribe(wiring_->multiplexer, shared, addresses.list.front().port);
     if (!scribe) return fail(ErrorName::RunUnreachable, where + ": no free descriptor");

@@ -16,6 +16,7 @@
 #include "runtime/net/address_race.hpp"
 #include "runtime/net/channel.hpp"
 #include "runtime/net/credentials.hpp"
+#include "runtime/net/dial.hpp"
 
 namespace prime::net {
 
@@ -43,11 +44,11 @@ class BaspTransport {
   void accept(ChannelPtr channel);
 
   /// A handle to what the coordinator at `addresses` publishes; errors are those of `dial`, and ProtocolViolation when its interface
-  /// lacks messages of `Handle`. Blocks the caller for at most `timeout`.
+  /// lacks messages of `Handle`. Blocks the caller for at most `limit`.
   template <class Handle>
-  Result<Handle> remote_actor(const Credentials& credentials, const Addresses& addresses, Duration timeout,
+  Result<Handle> remote_actor(const Credentials& credentials, const Addresses& addresses, DialLimit limit,
                               AddressMemory* memory = nullptr) {
-    PRIME_TRY(auto actor, connect(credentials, addresses, timeout, memory, system_.message_types(caf::detail::type_list<Handle>{})));
+    PRIME_TRY(auto actor, connect(credentials, addresses, limit, memory, system_.message_types(caf::detail::type_list<Handle>{})));
     return caf::actor_cast<Handle>(actor);
   }
 
@@ -57,7 +58,7 @@ class BaspTransport {
  private:
   class Wiring;
   void publish_as(caf::strong_actor_ptr actor, std::set<std::string> messages);
-  Result<caf::strong_actor_ptr> connect(const Credentials& credentials, const Addresses& addresses, Duration timeout, AddressMemory* memory,
+  Result<caf::strong_actor_ptr> connect(const Credentials& credentials, const Addresses& addresses, DialLimit limit, AddressMemory* memory,
                                         const std::set<std::string>& wanted);
 
   caf::actor_system& system_;

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "messages/ids.hpp"
+#include "messages/units.hpp"
 
 namespace prime::net {
 
@@ -15,7 +16,7 @@ class SharedRegion;
 
 class Channel {
  public:
-  enum class State { Ok, WantRead, WantWrite, Closed, Failed };
+  enum class State { Ok, WantRead, WantWrite, Capped, Closed, Failed };
   struct Io {
     State state = State::Ok;
     std::size_t bytes = 0;  ///< moved; positive exactly when state is Ok
@@ -26,12 +27,15 @@ class Channel {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  /// Moves what is possible without blocking. WantRead/WantWrite: poll `fd()` for that and call again with the same intent.
+  /// Moves what is possible without blocking. WantRead/WantWrite: poll `fd()` for that and call again with the same intent. Capped, of
+  /// writing alone: the same from `capped_until` on, whatever poll says.
   virtual Io read(std::span<std::byte> into) = 0;
   virtual Io write(std::span<const std::byte> from) = 0;
   /// The same for two pieces in one call, where the channel can; `first` is filled, or emptied, before `second`.
   virtual Io scatter(std::span<std::byte> first, std::span<std::byte> second) { return read(first.empty() ? second : first); }
   virtual Io gather(std::span<const std::byte> first, std::span<const std::byte> second) { return write(first.empty() ? second : first); }
+  /// When this process may send again (send_cap.hpp); only after Capped.
+  [[nodiscard]] virtual Instant capped_until() const { return {}; }
   /// Whether `lend` would give the next `count` bytes, once they have come; where it would not, they are read.
   [[nodiscard]] virtual bool lends(std::size_t /*count*/) const { return false; }
   struct Lent {

@@ -146,7 +146,8 @@ MemoryChannel::Bell MemoryChannel::listen() {
   switch (heard.state) {
     case State::Ok: break;
     case State::WantRead:
-    case State::WantWrite: return Bell::Silent;
+    case State::WantWrite:
+    case State::Capped: return Bell::Silent;
     case State::Closed:
     case State::Failed: closed_ = true; return Bell::Closed;
   }

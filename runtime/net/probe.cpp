@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <span>
+#include <system_error>
 
 #include "runtime/clock.hpp"
 #include "runtime/net/acceptor.hpp"
@@ -75,13 +76,13 @@ std::int64_t wall_ms() {
 }
 
 /// Empty when `nonce` is said there.
-std::string look_at(const Endpoint& address, const std::string& nonce) {
+std::string look_at(const Endpoint& address, const std::string& nonce, const StopSignal& ends) {
   const auto until = monotonic_now() + DIAL_BACK_LIMIT;
-  const auto socket = connect_to(address, until);
+  const auto socket = connect_to(address, until, &ends);
   if (!socket) return socket.error().detail;
   std::string heard(nonce.size(), '\0');
   for (std::size_t got = 0; got < heard.size();) {
-    if (!wait_ready((*socket)->fd(), POLLIN, until)) return "connected, but no answer in time";
+    if (!wait_ready((*socket)->fd(), POLLIN, until, &ends)) return "connected, but no answer in time";
     const auto count = ::recv((*socket)->fd(), heard.data() + got, heard.size() - got, 0);
     if (count <= 0) return "somebody else answers";
     got += static_cast<std::size_t>(count);
@@ -90,11 +91,11 @@ std::string look_at(const Endpoint& address, const std::string& nonce) {
 }
 
 /// All at once: each may take its whole limit.
-std::string look_back(const Addresses& told, const std::string& nonce) {
+std::string look_back(const Addresses& told, const std::string& nonce, const StopSignal& ends) {
   std::vector<std::string> found(told.list.size());
   {
     std::vector<std::jthread> looks;
-    for (std::size_t i = 0; i < found.size(); ++i) looks.emplace_back([&, i] { found[i] = look_at(told.list[i], nonce); });
+    for (std::size_t i = 0; i < found.size(); ++i) looks.emplace_back([&, i] { found[i] = look_at(told.list[i], nonce, ends); });
   }
   std::string text;
   for (auto& each : found) {
@@ -104,7 +105,7 @@ std::string look_back(const Addresses& told, const std::string& nonce) {
   return text;
 }
 
-Result<void> answer(Channel& channel, const std::string& seen_as) {
+Result<void> answer(Channel& channel, const std::string& seen_as, const StopSignal& ends) {
   PRIME_TRY(const auto request, read_text(channel, monotonic_now() + PROBE_STEP_LIMIT));
   const auto parts = split(request, '\n');
   if (parts.size() != 2 || parts[0].size() != PROBE_NONCE_BYTES) return fail(ErrorName::ProtocolViolation, "no probe");
@@ -113,7 +114,7 @@ Result<void> answer(Channel& channel, const std::string& seen_as) {
   std::vector<std::byte> bulk(PROBE_BULK_BYTES);
   PRIME_CHECK(read_all(channel, bulk, monotonic_now() + 2 * PROBE_STEP_LIMIT));
   PRIME_CHECK(write_text(channel, "came", monotonic_now() + PROBE_STEP_LIMIT));
-  PRIME_CHECK(write_text(channel, look_back(told, parts[0]), monotonic_now() + PROBE_STEP_LIMIT));
+  PRIME_CHECK(write_text(channel, look_back(told, parts[0], ends), monotonic_now() + PROBE_STEP_LIMIT));
   PRIME_CHECK(write_all(channel, bulk, monotonic_now() + PROBE_STEP_LIMIT));
   std::byte end{};
   return read_all(channel, {&end, 1}, monotonic_now() + 2 * PROBE_STEP_LIMIT);  // the asker hangs up
@@ -159,7 +160,9 @@ Result<void> ask(Channel& channel, const Addresses& told, const std::string& non
   const auto middle = (asked + wall_ms()) / 2;
   const auto parts = split(said, '\n');
   std::int64_t theirs = 0;
-  std::from_chars(parts[0].data(), parts[0].data() + parts[0].size(), theirs);
+  const auto read = std::from_chars(parts[0].data(), parts[0].data() + parts[0].size(), theirs);
+  if (read.ec != std::errc{} || read.ptr != parts[0].data() + parts[0].size() || theirs < 0)
+    return fail(ErrorName::ProtocolViolation, "no clock in its answer");
   report.clock_ahead = std::chrono::milliseconds(theirs - middle);
   report.seen_as = parts.size() > 1 ? parts[1] : "";
   std::vector<std::byte> bulk(PROBE_BULK_BYTES);
@@ -179,27 +182,9 @@ Result<void> ask(Channel& channel, const Addresses& told, const std::string& non
 
 }  // namespace
 
-ProbeServer::~ProbeServer() {
-  std::vector<Session> sessions;
-  {
-    const std::lock_guard lock(mutex_);
-    sessions.swap(sessions_);
-  }
-  for (auto& session : sessions) session.channel->shutdown();
-}
-
 void ProbeServer::serve(ChannelPtr channel, std::string remote_host) {
-  const std::lock_guard lock(mutex_);
-  std::erase_if(sessions_, [](const Session& each) { return each.done->load(); });
-  if (sessions_.size() >= MAX_PROBES) return;
-  const std::shared_ptr<Channel> shared{std::move(channel)};
-  const auto done = std::make_shared<std::atomic<bool>>(false);
-  sessions_.push_back(Session{shared, done, std::jthread{[shared, done, host = std::move(remote_host)] {
-                                // What fails is the asker's to notice.
-                                (void)answer(*shared, host);
-                                shared->shutdown();
-                                done->store(true);
-                              }}});
+  // What fails, or is one too many, is the asker's to notice.
+  (void)sessions_.serve(channel, [this, host = std::move(remote_host)](Channel& asker) { (void)answer(asker, host, ends_); });
 }
 
 Result<std::unique_ptr<ProbeListener>> ProbeListener::open(const Endpoint& listen) {

@@ -4,10 +4,8 @@
 // to hear the asker's nonce), and to move PROBE_BULK_BYTES each way, which needs packets of the full size.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -18,7 +16,9 @@
 #include "messages/units.hpp"
 #include "runtime/net/channel.hpp"
 #include "runtime/net/credentials.hpp"
+#include "runtime/net/session_threads.hpp"
 #include "runtime/net/socket.hpp"
+#include "runtime/net/stop_signal.hpp"
 
 namespace prime::net {
 
@@ -33,20 +33,15 @@ class ProbeServer {
  public:
   ProbeServer() = default;
   /// Ends all.
-  ~ProbeServer();
+  ~ProbeServer() { ends_.stop(); }
   ProbeServer(const ProbeServer&) = delete;
   ProbeServer& operator=(const ProbeServer&) = delete;
   /// Returns at once. `remote_host`: where the asker comes from, as it is seen here.
   void serve(ChannelPtr channel, std::string remote_host);
 
  private:
-  struct Session {
-    std::shared_ptr<Channel> channel;
-    std::shared_ptr<std::atomic<bool>> done;
-    std::jthread thread;
-  };
-  std::mutex mutex_;  ///< guards sessions_
-  std::vector<Session> sessions_;
+  StopSignal ends_;
+  SessionThreads sessions_{MAX_PROBES};  ///< last: they look at what is above
 };
 
 /// Listens where a peer would, and says its nonce to whoever connects.

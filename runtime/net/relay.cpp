@@ -1,11 +1,12 @@
 // Owns the threads that pass bytes on.
 #include "runtime/net/relay.hpp"
 
+#include <algorithm>
 #include <array>
-#include <chrono>
 #include <poll.h>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "runtime/clock.hpp"
 #include "runtime/net/dial.hpp"
@@ -36,12 +37,15 @@ class Way {
     }
     const auto io = to_.write(std::span{buffer_}.subspan(begin_, end_ - begin_));
     begin_ += io.bytes;
-    return io.state == Channel::State::Ok || io.state == Channel::State::WantWrite;
+    is_capped_ = io.state == Channel::State::Capped;
+    return is_capped_ || io.state == Channel::State::Ok || io.state == Channel::State::WantWrite;
   }
   [[nodiscard]] short waits_for(const Channel& end) const {
     if (&end == &from_) return begin_ == end_ ? POLLIN : 0;
-    return begin_ == end_ ? 0 : POLLOUT;
+    return begin_ == end_ || is_capped_ ? 0 : POLLOUT;
   }
+  /// When it may go on, if only the cap keeps it.
+  [[nodiscard]] Instant capped_until() const { return is_capped_ ? to_.capped_until() : Instant::max(); }
 
  private:
   Channel& from_;
@@ -49,52 +53,30 @@ class Way {
   std::vector<std::byte> buffer_ = std::vector<std::byte>(RELAY_BUFFER_BYTES);
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
+  bool is_capped_ = false;
 };
 
 }  // namespace
 
-Relay::~Relay() {
-  std::vector<Passing> passing;
-  {
-    const std::lock_guard lock(mutex_);
-    passing.swap(passing_);
-  }
-  for (auto& each : passing) each.asker->shutdown();
-}
-
 void Relay::serve(ChannelPtr asker, PeerId target) {
-  const std::lock_guard lock(mutex_);
-  std::erase_if(passing_, [](const Passing& each) { return each.done->load(); });
-  if (passing_.size() >= MAX_RELAYED) return answer(*asker, RelayAnswer::Busy);
-  const std::shared_ptr<Channel> shared{std::move(asker)};
-  const auto done = std::make_shared<std::atomic<bool>>(false);
-  passing_.push_back(Passing{shared, done, std::jthread{[this, shared, done, target] {
-                               connect_and_pass_on(*shared, target);
-                               shared->shutdown();
-                               done->store(true);
-                             }}});
-}
-
-std::size_t Relay::lanes() {
-  const std::lock_guard lock(mutex_);
-  std::erase_if(passing_, [](const Passing& each) { return each.done->load(); });
-  return passing_.size();
+  asker = capped(std::move(asker), cap_);
+  if (!sessions_.serve(asker, [this, target](Channel& channel) { connect_and_pass_on(channel, target); }))
+    answer(*asker, RelayAnswer::Busy);
 }
 
 void Relay::connect_and_pass_on(Channel& asker, PeerId target) const {
   const auto where = find_(target);
   if (!where || is_gone_(asker.peer())) return answer(asker, RelayAnswer::NoMember);
-  auto socket = connect_to(*where, monotonic_now() + RELAY_CONNECT_LIMIT);
+  auto socket = connect_to(*where, monotonic_now() + RELAY_CONNECT_LIMIT, &ends_);
   if (!socket) return answer(asker, RelayAnswer::Unreachable);
   prepare_(asker.fd());
   prepare_((*socket)->fd());
   answer(asker, RelayAnswer::Connected);
-  PlainChannel to(std::move(*socket), target);
-  pass_on(asker, to);
+  const auto to = capped(std::make_unique<PlainChannel>(std::move(*socket), target), cap_);
+  pass_on(asker, *to);
 }
 
 void Relay::pass_on(Channel& asker, Channel& target) const {
-  constexpr int LOOKS_UP_MS = std::chrono::duration_cast<std::chrono::milliseconds>(RELAY_LOOKS_UP).count();
   Way there(asker, target);
   Way back(target, asker);
   Instant looked_up = monotonic_now();
@@ -104,7 +86,8 @@ void Relay::pass_on(Channel& asker, Channel& target) const {
       const Channel& end = at == 0 ? asker : target;
       ends[at] = {end.fd(), static_cast<short>(there.waits_for(end) | back.waits_for(end)), 0};
     }
-    ::poll(ends.data(), ends.size(), LOOKS_UP_MS);
+    const auto until = std::min({monotonic_now() + RELAY_LOOKS_UP, there.capped_until(), back.capped_until()});
+    ::poll(ends.data(), ends.size(), poll_timeout_ms(until));
     // Gone in both directions: what may still wait here has no way.
     if (((ends[0].revents | ends[1].revents) & (POLLERR | POLLHUP | POLLNVAL)) != 0) return;
     if (const auto now = monotonic_now(); now - looked_up >= RELAY_LOOKS_UP) {

@@ -5,19 +5,18 @@
 // then on both sockets are one: the handshake of the lane runs from end to end, so what is passed on can be neither read nor forged here.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <thread>
-#include <vector>
 
 #include "messages/membership.hpp"
 #include "messages/units.hpp"
 #include "runtime/net/channel.hpp"
+#include "runtime/net/send_cap.hpp"
+#include "runtime/net/session_threads.hpp"
+#include "runtime/net/stop_signal.hpp"
 
 namespace prime::net {
 
@@ -42,30 +41,28 @@ class Relay {
   /// Sets the options of a lane's socket.
   using Prepare = std::function<void(int fd)>;
 
-  Relay(Find find, IsGone is_gone, Prepare prepare) : find_(std::move(find)), is_gone_(std::move(is_gone)), prepare_(std::move(prepare)) {}
+  /// Both ways of what is passed on are under `cap`, where there is one.
+  Relay(Find find, IsGone is_gone, Prepare prepare, std::shared_ptr<SendCap> cap = nullptr)
+      : find_(std::move(find)), is_gone_(std::move(is_gone)), prepare_(std::move(prepare)), cap_(std::move(cap)) {}
   /// Ends all.
-  ~Relay();
+  ~Relay() { ends_.stop(); }
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
 
   /// Takes who was accepted for Protocol::Relay; returns at once.
   void serve(ChannelPtr asker, PeerId target);
-  [[nodiscard]] std::size_t lanes();
+  [[nodiscard]] std::size_t lanes() { return sessions_.running(); }
 
  private:
-  struct Passing {
-    std::shared_ptr<Channel> asker;
-    std::shared_ptr<std::atomic<bool>> done;
-    std::jthread thread;
-  };
   void connect_and_pass_on(Channel& asker, PeerId target) const;
   void pass_on(Channel& asker, Channel& target) const;
 
   Find find_;
   IsGone is_gone_;
   Prepare prepare_;
-  std::mutex mutex_;  ///< guards passing_: the acceptor's thread adds, the owner's ends them
-  std::vector<Passing> passing_;
+  std::shared_ptr<SendCap> cap_;
+  StopSignal ends_;
+  SessionThreads sessions_{MAX_RELAYED};  ///< last: they look at what is above
 };
 
 }  // namespace prime::net

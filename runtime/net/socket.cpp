@@ -37,10 +37,11 @@ void set_connection_options(int fd) {
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 
-bool wait_ready(int fd, short events, Instant until) {
+bool wait_ready(int fd, short events, Instant until, const StopSignal* stop) {
   for (;;) {
-    pollfd wanted{fd, events, 0};
-    const int ready = ::poll(&wanted, 1, poll_timeout_ms(until));
+    std::array<pollfd, 2> watched{pollfd{fd, events, 0}, pollfd{stop != nullptr ? stop->fd() : -1, POLLIN, 0}};
+    const int ready = ::poll(watched.data(), watched.size(), poll_timeout_ms(until));
+    if (stop != nullptr && stop->stopped()) return false;
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) return false;
     if (monotonic_now() >= until) return false;

@@ -10,6 +10,7 @@
 #include "messages/result.hpp"
 #include "messages/units.hpp"
 #include "runtime/clock.hpp"
+#include "runtime/net/stop_signal.hpp"
 
 namespace prime::net {
 
@@ -40,8 +41,8 @@ using SocketPtr = std::shared_ptr<Socket>;
 
 /// Small messages leave at once; a dead host is noticed some day even by an idle connection.
 void set_connection_options(int fd);
-/// Waits until the descriptor is ready or the instant has come; true when it is ready.
-bool wait_ready(int fd, short events, Instant until);
+/// Waits until the descriptor is ready, or the instant has come, or `stop` has; true when it is ready.
+bool wait_ready(int fd, short events, Instant until, const StopSignal* stop = nullptr);
 /// Milliseconds for poll(2) until that instant, rounded up; 0 when it has passed.
 int poll_timeout_ms(Instant until);
 /// The text of an errno, in lower case as our details are.

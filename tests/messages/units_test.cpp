@@ -22,11 +22,20 @@ BOOST_AUTO_TEST_CASE(sizes_are_read_with_their_unit) {
   BOOST_TEST((parse_byte_count("1GiB") == GIB));
 }
 
+BOOST_AUTO_TEST_CASE(rates_are_read_with_their_unit_in_thousands_of_bits) {
+  BOOST_TEST((parse_bit_rate("500kbit/s") == 500'000));
+  BOOST_TEST((parse_bit_rate("40Mbit/s") == 40'000'000));
+  BOOST_TEST((parse_bit_rate("1Gbit/s") == 1'000'000'000));
+}
+
 BOOST_AUTO_TEST_CASE(a_bare_number_another_unit_or_anything_around_it_is_refused) {
   for (const std::string_view text : {"", "30", "s", "30 s", " 30s", "30s ", "-30s", "+30s", "1.5s", "30sec", "30S", "1d", "0x1s"})
     BOOST_TEST(!parse_duration(text), text);
   for (const std::string_view text : {"", "32", "KiB", "32KB", "32kib", "32 KiB", "-1B", "1.5MiB", "1TiB"})
     BOOST_TEST(!parse_byte_count(text), text);
+  for (const std::string_view text :
+       {"", "40", "40Mbit", "40MB/s", "40mbit/s", "40 Mbit/s", "1.5Mbit/s", "40Mbit/s ", "-1kbit/s", "1bit/s"})
+    BOOST_TEST(!parse_bit_rate(text), text);
 }
 
 BOOST_AUTO_TEST_CASE(a_quantity_that_would_overflow_is_refused) {
@@ -36,6 +45,7 @@ BOOST_AUTO_TEST_CASE(a_quantity_that_would_overflow_is_refused) {
   BOOST_TEST((parse_byte_count("9223372036854775807B") == static_cast<std::uint64_t>(INT64_MAX)));
   BOOST_TEST(!parse_byte_count("9223372036854775808B"));
   BOOST_TEST(!parse_byte_count("9000000000GiB"));
+  BOOST_TEST(!parse_bit_rate("9300000000Gbit/s"));
 }
 
 BOOST_AUTO_TEST_CASE(durations_are_shown_in_the_unit_that_people_would_choose) {

@@ -128,7 +128,7 @@ class Cluster {
       options.window_chunks = 3;
       options.streams = [streams] { return streams; };
       options.redial_pause = std::chrono::milliseconds(1);
-      options.dial = [this, r](const Member& member, Duration) { return dial(r, member); };
+      options.dial = [this, r](const Member& member, const net::DialLimit&) { return dial(r, member); };
       options.on_chunk = [this, r](OperationId op, std::uint64_t done, std::uint64_t total) {
         if (hook) hook(r, op, done, total);
       };

@@ -172,12 +172,12 @@ class Mesh {
     options.streams = [streams] { return streams; };
     options.redial_pause = 1ms;
     options.reconnect_grace = 6s;
-    options.dial = [this, rank](const Member& to, Duration limit) -> Result<net::ChannelPtr> {
+    options.dial = [this, rank](const Member& to, net::DialLimit limit) -> Result<net::ChannelPtr> {
       count_dial(rank, to.id.value - 1);
       if (!reaches(rank, to.id.value - 1)) return fail(ErrorName::RunUnreachable, "the test says so");
       return net::dial(to.lanes, net::Protocol::Lane, *peers_[rank].credentials, net::Expectation::peer(to.id), limit, transport_);
     };
-    options.dial_through = [this, rank](const Member& through, const Member& to, Duration limit) -> Result<net::ChannelPtr> {
+    options.dial_through = [this, rank](const Member& through, const Member& to, net::DialLimit limit) -> Result<net::ChannelPtr> {
       if (!reaches(rank, through.id.value - 1)) return fail(ErrorName::RunUnreachable, "the test says so");
       return net::dial_through(through.lanes, through.id, net::Protocol::Lane, *peers_[rank].credentials, to.id, limit, transport_);
     };

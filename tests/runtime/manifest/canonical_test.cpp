@@ -37,37 +37,39 @@ std::string draw_text(Random& random, const TextRule& rule) {
 
 /// A slot that differs from `manifest`'s, if the field has a second value at all.
 void change(const Field& field, Manifest& manifest, Random& random) {
-  std::visit(overloaded{
-                 [](const Section&) {},
-                 [&](const Integer& type) {
-                   if (auto* slot = type.slot.write(manifest)) *slot = static_cast<std::uint32_t>(draw(random, type.minimum, type.maximum));
-                 },
-                 [&](const Decimal& type) {
-                   if (auto* slot = type.slot.write(manifest)) *slot = draw(random, type.range);
-                 },
-                 [&](const DecimalPair& type) {
-                   *type.slot.write(manifest) = {draw(random, type.range), draw(random, type.range)};
-                 },
-                 [&](const Percentage& type) { *type.slot.write(manifest) = draw(random, type.range); },
-                 [&](const Flag& type) { *type.slot.write(manifest) = !*type.slot.read(manifest); },
-                 [&](const Choice& type) { type.set(manifest, draw(random, 0, type.words.size() - 1)); },
-                 [&](const Alternative& type) { type.set(manifest, draw(random, 0, type.words.size() - 1)); },
-                 [&](const Text& type) { *type.slot.write(manifest) = draw_text(random, type.rule); },
-                 [&](const OptionalText& type) { *type.slot.write(manifest) = draw_text(random, type.rule); },
-                 [&](const TextList& type) {
-                   *type.slot.write(manifest) = {draw_text(random, type.rule), draw_text(random, type.rule)};
-                 },
-                 [&](const ByteCount& type) { *type.slot.write(manifest) = draw(random, type.minimum, type.maximum); },
-                 [&](const TimeSpan& type) {
-                   *type.slot.write(manifest) = std::chrono::milliseconds{
-                       draw(random, static_cast<std::uint64_t>(type.minimum / 1ms), static_cast<std::uint64_t>(type.maximum / 1ms))};
-                 },
-                 [&](const Peers& type) {
-                   const auto least = static_cast<std::uint32_t>(draw(random, 1, type.maximum));
-                   *type.slot.write(manifest) = {least, static_cast<std::uint32_t>(draw(random, least, type.maximum))};
-                 },
-             },
-             field.type);
+  std::visit(
+      overloaded{
+          [](const Section&) {},
+          [&](const Integer& type) {
+            if (auto* slot = type.slot.write(manifest)) *slot = static_cast<std::uint32_t>(draw(random, type.minimum, type.maximum));
+          },
+          [&](const Decimal& type) {
+            if (auto* slot = type.slot.write(manifest)) *slot = draw(random, type.range);
+          },
+          [&](const DecimalPair& type) {
+            *type.slot.write(manifest) = {draw(random, type.range), draw(random, type.range)};
+          },
+          [&](const Percentage& type) { *type.slot.write(manifest) = draw(random, type.range); },
+          [&](const Flag& type) { *type.slot.write(manifest) = !*type.slot.read(manifest); },
+          [&](const Choice& type) { type.set(manifest, draw(random, 0, type.words.size() - 1)); },
+          [&](const Alternative& type) { type.set(manifest, draw(random, 0, type.words.size() - 1)); },
+          [&](const Text& type) { *type.slot.write(manifest) = draw_text(random, type.rule); },
+          [&](const OptionalText& type) { *type.slot.write(manifest) = draw_text(random, type.rule); },
+          [&](const TextList& type) {
+            *type.slot.write(manifest) = {draw_text(random, type.rule), draw_text(random, type.rule)};
+          },
+          [&](const ByteCount& type) { *type.slot.write(manifest) = draw(random, type.minimum, type.maximum); },
+          [&](const OptionalBitRate& type) { *type.slot.write(manifest) = draw(random, type.minimum / 1000, type.maximum / 1000) * 1000; },
+          [&](const TimeSpan& type) {
+            *type.slot.write(manifest) = std::chrono::milliseconds{
+                draw(random, static_cast<std::uint64_t>(type.minimum / 1ms), static_cast<std::uint64_t>(type.maximum / 1ms))};
+          },
+          [&](const Peers& type) {
+            const auto least = static_cast<std::uint32_t>(draw(random, 1, type.maximum));
+            *type.slot.write(manifest) = {least, static_cast<std::uint32_t>(draw(random, least, type.maximum))};
+          },
+      },
+      field.type);
 }
 
 Manifest valid(std::string_view text = "version: 1\nrun: x\n") { return parse_manifest(text, "x.yaml").manifest.value(); }

@@ -67,7 +67,8 @@ BOOST_AUTO_TEST_CASE(every_key_can_be_set) {
       "pause,\n  standby: {etcd: ['http://10.0.0.5:2379', 'https://[::1]:1'], lease: 2s}}\n"
       "trust: {transport: plain}\n"
       "checkpoint: {every: 5, keep: 1}\n"
-      "local: {network: {listen: '[::1]:7077', advertise: peer.example}, etcd: {authority: /ca, user: me, password_file: p},\n"
+      "local: {network: {listen: '[::1]:7077', advertise: peer.example, cap: 40Mbit/s}, etcd: {authority: /ca, user: me, password_file: "
+      "p},\n"
       "  device: auto, threads: 4,\n"
       "  trainer: {restarts: 0, within: 1min, stall_limit: 1s}, data_path: /here, trainer_command: [python3, 'my trainer.py']}\n");
   const auto& shared = manifest.shared;
@@ -79,7 +80,7 @@ BOOST_AUTO_TEST_CASE(every_key_can_be_set) {
                                               Standby{{"http://10.0.0.5:2379", "https://[::1]:1"}, 2s}}));
   BOOST_TEST((shared.trust == Trust{Transport::Plain}));
   BOOST_TEST((shared.checkpoint == Checkpoint{5, 1}));
-  BOOST_TEST((manifest.local == Local{Network{"[::1]:7077", {"peer.example"}},
+  BOOST_TEST((manifest.local == Local{Network{"[::1]:7077", {"peer.example"}, true, 40'000'000},
                                       EtcdAccess{"/ca", {}, {}, "me", "p"},
                                       Device::Auto,
                                       4,

@@ -1,8 +1,10 @@
 // Owns the tests of who is let in, who is refused, and by which name.
 #include <algorithm>
+#include <array>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <openssl/err.h>
 #include <optional>
@@ -121,8 +123,8 @@ BOOST_AUTO_TEST_CASE(of_several_addresses_the_one_where_the_right_one_answers_is
   BOOST_REQUIRE(dialed);
   BOOST_TEST(((*dialed)->peer() == HOST_ID));
   BOOST_TEST(memory.order(all).list.front().port == host.address().port);
+  auto arrival = host.take();  // it counts after it has answered
   BOOST_TEST(host->counters().accepted == 1U, "it was dialed once");
-  auto arrival = host.take();
   BOOST_TEST(carries(**dialed, *arrival.channel));
   dialed->reset();
   const auto refused = stranger->counters().refused;
@@ -208,6 +210,43 @@ BOOST_AUTO_TEST_CASE(an_address_where_nobody_listens_is_unreachable) {
               format_endpoint(gone) + ": connection refused");
   check_error(dial(Endpoint{"no-such-host.invalid", 1}, Protocol::Lane, guest_credentials(), Expectation::peer(HOST_ID), 5s),
               ErrorName::RunUnreachable, "no-such-host.invalid");
+}
+
+/// Each of these would last for the minute that is allowed.
+BOOST_AUTO_TEST_CASE(a_dial_that_is_stopped_ends) {
+  const Mute mute;
+  StopSignal stop;
+  const DialLimit limit{PATIENCE, &stop};
+  std::array<Result<ChannelPtr>, 4> ended;
+  {
+    std::vector<std::jthread> dials;
+    const auto begin = [&](std::size_t index, const std::function<Result<ChannelPtr>()>& dials_so) {
+      dials.emplace_back([&ended, index, dials_so] { ended[index] = dials_so(); });
+    };
+    const auto who = Expectation::peer(HOST_ID);
+    begin(0, [&] { return dial(mute.address(), Protocol::Lane, guest_credentials(), who, limit); });
+    begin(1, [&] { return dial(mute.address(), Protocol::Lane, guest_credentials(), who, limit, Transport::Plain); });
+    begin(2, [&] { return dial_through(mute.address(), PeerId{9}, Protocol::Lane, guest_credentials(), HOST_ID, limit); });
+    begin(3, [&]() -> Result<ChannelPtr> {
+      auto socket = connect_to(mute.address(), monotonic_now() + PATIENCE);
+      if (!socket) return fail(socket.error());
+      return wait_ready((*socket)->fd(), POLLIN, monotonic_now() + PATIENCE, &stop) ? fail(ErrorName::InternalError)
+                                                                                    : fail(ErrorName::Interrupted);
+    });
+    stop.stop();
+  }
+  for (const auto& each : ended) check_error(each, ErrorName::Interrupted);
+  check_error(dial(mute.address(), Protocol::Lane, guest_credentials(), Expectation::peer(HOST_ID), limit), ErrorName::Interrupted);
+}
+
+BOOST_AUTO_TEST_CASE(a_stop_says_nothing_of_a_dial_that_is_done) {
+  Host host(credentials(KEY, HOST_ID));
+  StopSignal stop;
+  const auto dialed = dial(host.address(), Protocol::Lane, guest_credentials(), Expectation::peer(HOST_ID), {PATIENCE, &stop});
+  BOOST_REQUIRE(dialed);
+  auto arrival = host.take();
+  stop.stop();
+  BOOST_TEST(carries(**dialed, *arrival.channel));
 }
 
 BOOST_AUTO_TEST_CASE(a_mute_address_costs_its_deadline_and_no_descriptor) {
