@@ -103,6 +103,10 @@ void Unfolding::record(const JournalEvent& event) {
     using Event = std::remove_cvref_t<decltype(of_replica)>;
     if constexpr (OneOf<Event, events::LaneRelayed, events::LaneDirect>) {
       return;  // each shard's peer tells of its own
+    } else if constexpr (std::is_same_v<Event, events::LinkRate>) {
+      auto own = of_replica;  // the first shard's peers measure
+      if (const auto* replica = whole(own.who.peer)) own.who = who(*replica, replica->shards.front()->hello);
+      effects_.emplace_back(std::move(own));
     } else if constexpr (OneOf<Event, events::FinalStateSaved, events::FinalSaveFailed>) {
       effects_.push_back(event);  // a model is saved as a whole, or it is not
     } else if constexpr (requires { of_replica.who; }) {

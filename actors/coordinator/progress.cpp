@@ -10,6 +10,8 @@ namespace {
 
 /// Of what lasts longer the journal has a line so often.
 constexpr Duration TOLD_EVERY = 10s;
+/// Of one reduce: a journal has no room for a thousand members every time.
+constexpr std::size_t TOLD_AT_MOST = 16;
 /// The outer rule and digests go over parameters and momentum, at the very least so fast.
 constexpr std::uint64_t PREPARED_BYTES_PER_S = 256 * MIB;
 
@@ -23,6 +25,15 @@ std::uint64_t reduce_bytes(const State& state) {
 
 Transfer transfer(const Peer& peer, std::uint64_t needed_bytes, Instant now) {
   return {&peer, peer.moved_bytes.value_or(0) - peer.transfer.moved_before, needed_bytes, now - peer.transfer.since};
+}
+
+/// The members without a vote, those first that have moved least.
+std::vector<Transfer> behind_in_reduce(const State& state, Instant now) {
+  std::vector<Transfer> behind;
+  for (const auto& member : state.view.members)
+    if (const auto& peer = state.peers.at(member.id); !peer.vote) behind.push_back(transfer(peer, reduce_bytes(state), now));
+  std::ranges::stable_sort(behind, {}, &Transfer::moved_bytes);
+  return behind;
 }
 
 events::TransferProgress told(const Transfer& transfer, TransferKind kind) {
@@ -64,14 +75,8 @@ bool fetch_stands_still(const State& state, const Peer& peer, Instant now) { ret
 Transfer of_fetch(const State& state, const Peer& peer, Instant now) { return transfer(peer, state_bytes(state), now); }
 
 std::optional<Transfer> least_of_reduce(const State& state, Instant now) {
-  std::optional<Transfer> least;
-  for (const auto& member : state.view.members) {
-    const auto& peer = state.peers.at(member.id);
-    if (peer.vote) continue;
-    const auto candidate = transfer(peer, reduce_bytes(state), now);
-    if (!least || candidate.moved_bytes < least->moved_bytes) least = candidate;
-  }
-  return least;
+  const auto behind = behind_in_reduce(state, now);
+  return behind.empty() ? std::nullopt : std::optional{behind.front()};
 }
 
 std::string to_string(const Transfer& transfer) {
@@ -98,8 +103,10 @@ void tell(State& state, Instant now, std::vector<Effect>& effects) {
   for (auto& [id, peer] : state.peers)
     if (peer.seat == Seat::Fetching && due(peer)) effects.emplace_back(told(of_fetch(state, peer, now), TransferKind::Fetch));
   if (state.phase != Phase::Reducing) return;
-  const auto least = least_of_reduce(state, now);
-  if (least && due(state.peers.at(least->peer->hello.peer))) effects.emplace_back(told(*least, TransferKind::Reduce));
+  auto behind = behind_in_reduce(state, now);
+  behind.resize(std::min(behind.size(), TOLD_AT_MOST));
+  for (const auto& each : behind)
+    if (due(state.peers.at(each.peer->hello.peer))) effects.emplace_back(told(each, TransferKind::Reduce));
 }
 
 }  // namespace prime::coordinator::progress

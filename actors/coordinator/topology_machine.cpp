@@ -49,13 +49,26 @@ std::uint64_t slowest_of_all(const LinkSpeeds& speeds) {
   return slowest;
 }
 
-/// Small changes are noise, and no reason to look for another ring.
-void note(Topology& topology, const Pair& pair, const Link& measured) {
+/// Small changes are noise, and no reason to look for another ring. Whether this was a large one.
+bool note(Topology& topology, const Pair& pair, const Link& measured) {
   auto& link = topology.links[pair];
   const bool changed = link.measured == Instant{} || measured.bytes_per_s * GAIN_IN > link.bytes_per_s * GAIN_OF ||
                        link.bytes_per_s * GAIN_IN > measured.bytes_per_s * GAIN_OF;
   topology.changed = topology.changed || changed;
   link = measured;
+  return changed;
+}
+
+/// How fast the links of the ring are, as far as they are known: all, or this one if it is one of them.
+void tell_ring(const State& state, std::optional<Pair> only, Effects& effects) {
+  const auto& members = state.view.members;
+  for (std::size_t at = 0; at < members.size(); ++at) {
+    const auto& next = members[(at + 1) % members.size()];
+    const Pair pair{members[at].id, next.id};
+    const auto link = state.topology.links.find(pair);
+    if (link != state.topology.links.end() && only.value_or(pair) == pair)
+      effects.emplace_back(events::LinkRate{{members[at].id, members[at].name}, next.name, link->second.bytes_per_s});
+  }
 }
 
 }  // namespace
@@ -117,8 +130,9 @@ std::string measured(State& state, PeerId from, const LinkMeasured& message, Ins
     topology.measuring.erase(asked);
   }
   if (!message.known) return "a link could not be measured just then";
-  note(topology, {from, message.to}, {std::min(message.bytes_per_s, FASTEST_BYTES_PER_S), now});
+  const bool changed = note(topology, {from, message.to}, {std::min(message.bytes_per_s, FASTEST_BYTES_PER_S), now});
   if (message.bytes_per_s == 0) note(topology, {message.to, from}, {0, now});  // a lane is for both ways
+  if (changed) tell_ring(state, Pair{from, message.to}, effects);
   return "a link carries " + std::to_string(message.bytes_per_s) + " bytes/s";
 }
 
@@ -194,6 +208,7 @@ void arrange(State& state, Effects& effects) {
   }
   topology.reduce_time = {};
   effects.emplace_back(events::RingAdopted{state.step, state.view.epoch, order, after, before, topology.ring_is_faster});
+  tell_ring(state, {}, effects);
 }
 
 void note_reduce(State& state, Duration took, Instant now) {

@@ -51,12 +51,29 @@ std::string headline(const RunStatus& status, const Style& style) {
   return text + "\n";
 }
 
+std::string per_second(std::uint64_t bytes_per_s) { return format_byte_count(bytes_per_s) + "/s"; }
+
 /// Why it is not training, or how far it is with what takes long.
 std::string reason_of(const PeerStatus& peer) {
   if (!peer.reason.empty() || !peer.transfer) return harmless(telemetry::short_reason(peer.reason));
   const auto& transfer = *peer.transfer;
   return format_byte_count(transfer.moved_bytes) + " of " + format_byte_count(transfer.needed_bytes) + ", " +
-         format_byte_count(transfer.bytes_per_s) + "/s";
+         per_second(transfer.bytes_per_s);
+}
+
+/// How fast the links are, as far as that was measured; a line each for those of the ring and for what long transfers came to.
+std::string rates_of(const RunStatus& status) {
+  std::string links;
+  std::string transfers;
+  for (const auto& peer : status.peers) {
+    if (telemetry::is_gone(peer.state)) continue;
+    const auto name = harmless(peer.name);
+    if (peer.link)
+      links += (links.empty() ? "" : ", ") + name + " to " + harmless(peer.link->to) + " " + per_second(peer.link->bytes_per_s);
+    if (peer.transfer_bytes_per_s) transfers += (transfers.empty() ? "" : ", ") + name + " " + per_second(*peer.transfer_bytes_per_s);
+  }
+  return (links.empty() ? "" : "Links of the ring: " + links + "\n") +
+         (transfers.empty() ? "" : "Last long transfer, sent and received: " + transfers + "\n");
 }
 
 std::vector<std::string> peer_row(const PeerStatus& peer, bool sharded) {
@@ -126,6 +143,7 @@ std::string status_text(const RunStatus& status, const Style& style, std::span<c
     if (sharded) titles.insert(titles.begin() + 1, {{"REPLICA"}, {"SHARD", Align::Right}});
     text += columns(titles, rows);
   }
+  text += rates_of(status);
   for (const auto& lane : status.relayed)
     text += "Lane " + harmless(lane.from) + " to " + harmless(lane.to) + " relayed through " + harmless(lane.through) + "\n";
   for (const auto& there : status.elsewhere) {

@@ -83,16 +83,16 @@ class PeerFold {
   void operator()(const OneOf<events::Welcomed, events::StepBegunAnew, events::CoordinatorsKnown, events::StateNotSaved,
                               events::JournalLinesDropped> auto&) {}
   // The coordinator's, in its own journal.
-  void operator()(const OneOf<events::CoordinatorStarted, events::RunContinues, events::CoordinatorRestarted, events::StandingBy,
-                              events::Leading, events::CoordinatorListening, events::Waiting, events::LastWordUnanswered,
-                              events::PeerJoining, events::ShardWaits, events::PeerSeated, events::StateFounded, events::PeerFetching,
-                              events::PeerFetched, events::FetchFailed, events::PeerAdmitted, events::PeerRefused, events::PeerAbsent,
-                              events::PeerReturned, events::PeerLost, events::PeerLeft, events::CorrelatedLoss, events::PauseEnded,
-                              events::RolledBack, events::RingKept, events::RingAdopted, events::LaneRelayed, events::LaneDirect,
-                              events::OuterStepBegun, events::PeerReady, events::PeerLate, events::ReduceStarted, events::TransferProgress,
-                              events::OuterStepAborted, events::OuterStepCommitted, events::FinalReport, events::FinalStateSaved,
-                              events::FinalSaveFailed, events::DataFounded, events::RunDone, events::RunStopped, events::RunFailed> auto&) {
-  }
+  void operator()(
+      const OneOf<events::CoordinatorStarted, events::RunContinues, events::CoordinatorRestarted, events::StandingBy, events::Leading,
+                  events::CoordinatorListening, events::Waiting, events::LastWordUnanswered, events::PeerJoining, events::ShardWaits,
+                  events::PeerSeated, events::StateFounded, events::PeerFetching, events::PeerFetched, events::FetchFailed,
+                  events::PeerAdmitted, events::PeerRefused, events::PeerAbsent, events::PeerReturned, events::PeerLost, events::PeerLeft,
+                  events::CorrelatedLoss, events::PauseEnded, events::RolledBack, events::RingKept, events::RingAdopted, events::LinkRate,
+                  events::LaneRelayed, events::LaneDirect, events::OuterStepBegun, events::PeerReady, events::PeerLate,
+                  events::ReduceStarted, events::TransferProgress, events::OuterStepAborted, events::OuterStepCommitted,
+                  events::FinalReport, events::FinalStateSaved, events::FinalSaveFailed, events::DataFounded, events::RunDone,
+                  events::RunStopped, events::RunFailed> auto&) {}
 
  private:
   PeerJournal& j_;

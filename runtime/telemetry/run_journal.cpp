@@ -47,6 +47,7 @@ void end_run(RunStatus& status, RunState state, const std::string& reason) {
   status.wait = {};
   status.relayed.clear();
   for (auto& peer : status.peers) {
+    peer.link.reset();
     if (is_gone(peer.state)) continue;
     peer.state = PeerState::Left;
     peer.tokens_per_s.reset();
@@ -73,6 +74,8 @@ void note_lane(RunStatus& status, RelayedLane lane) {
 
 void forget_lanes(RunStatus& status, const std::string& name) {
   std::erase_if(status.relayed, [&](const RelayedLane& lane) { return lane.from == name || lane.to == name; });
+  for (auto& peer : status.peers)
+    if (peer.name == name || (peer.link && peer.link->to == name)) peer.link.reset();
 }
 
 /// Where a peer stands now; what the event tells of it besides is the caller's.
@@ -212,7 +215,10 @@ class RunFold {
     set_members(s_, PeerState::Reducing);
   }
   void operator()(const events::TransferProgress& e) {
-    if (auto* const peer = row_of(s_, e.who)) peer->transfer = {e.kind, e.moved_bytes, e.needed_bytes, e.bytes_per_s};
+    auto* const peer = row_of(s_, e.who);
+    if (peer == nullptr) return;
+    peer->transfer = {e.kind, e.moved_bytes, e.needed_bytes, e.bytes_per_s};
+    peer->transfer_bytes_per_s = e.bytes_per_s;
   }
   void operator()(const events::OuterStepAborted&) { set_members(s_, PeerState::Training); }
   void operator()(const events::OuterStepCommitted& e) {
@@ -234,6 +240,12 @@ class RunFold {
       if (peer.replica.empty()) peer.digest = s_.digest;
       else peer.digest.reset();
     });
+  }
+  void operator()(const events::RingAdopted&) {
+    for (auto& peer : s_.peers) peer.link.reset();  // what is known of the new ring follows
+  }
+  void operator()(const events::LinkRate& e) {
+    if (auto* const peer = row_of(s_, e.who)) peer->link = {e.to, e.bytes_per_s};
   }
   void operator()(const events::LaneRelayed& e) { note_lane(s_, {e.who.name, e.to, e.through}); }
   void operator()(const events::LaneDirect& e) { note_lane(s_, {e.who.name, e.to, {}}); }
@@ -272,8 +284,8 @@ class RunFold {
   void operator()(const OneOf<events::RunStopped, events::RunFailed> auto& e) { end_early(s_, e.reason); }
 
   void operator()(const OneOf<events::CoordinatorRestarted, events::CoordinatorsKnown, events::LastWordUnanswered, events::FetchFailed,
-                              events::PeerRefused, events::PeerAbsent, events::PeerReturned, events::RingKept, events::RingAdopted,
-                              events::PeerLate, events::DataFounded> auto&) {}
+                              events::PeerRefused, events::PeerAbsent, events::PeerReturned, events::RingKept, events::PeerLate,
+                              events::DataFounded> auto&) {}
   // An agent's, in its own journal.
   void operator()(
       const OneOf<events::AgentStarted, events::Welcomed, events::TrainerBound, events::TrainerRestarting, events::ReplicaWaits,

@@ -35,6 +35,14 @@ struct TransferStatus {
   bool operator==(const TransferStatus&) const = default;
 };
 
+/// How fast bytes reach the next member in the ring, as it was measured last.
+struct LinkStatus {
+  std::string to;  ///< by name
+  std::uint64_t bytes_per_s = 0;
+
+  bool operator==(const LinkStatus&) const = default;
+};
+
 struct PeerStatus {
   std::string id;
   std::string name;
@@ -48,6 +56,8 @@ struct PeerStatus {
   std::string replica;  ///< of a sharded run: which model it holds a part of; else empty
   std::uint64_t shard = 0;
   std::optional<TransferStatus> transfer;
+  std::optional<std::uint64_t> transfer_bytes_per_s;  ///< of the last long reduce or fetch, sent and received; also when it is over
+  std::optional<LinkStatus> link;
   friend bool operator==(const PeerStatus&, const PeerStatus&) = default;
 };
 

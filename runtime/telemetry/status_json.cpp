@@ -58,6 +58,8 @@ Json peer_json(const PeerStatus& peer) {
                                          {"needed_bytes", peer.transfer->needed_bytes},
                                          {"bytes_per_s", peer.transfer->bytes_per_s}}
                                   : Json();
+  row["transfer_bytes_per_s"] = or_null(peer.transfer_bytes_per_s);
+  row["link"] = peer.link ? Json{{"to", peer.link->to}, {"bytes_per_s", peer.link->bytes_per_s}} : Json();
   if (!peer.replica.empty()) row.update({{"replica", peer.replica}, {"shard", peer.shard}});
   return row;
 }

@@ -104,6 +104,29 @@ BOOST_AUTO_TEST_CASE(a_status_with_a_relayed_lane) {
   golden("relayed.json", telemetry::to_json(status_of(journal)).dump(2) + "\n");
 }
 
+BOOST_AUTO_TEST_CASE(a_status_with_the_rates_of_links_and_transfers) {
+  auto journal = test::training_run();
+  const auto link = [&](const char* peer, const char* name, const char* to, std::uint64_t bytes_per_s) {
+    journal.add("link_rate", {{"peer", peer}, {"name", name}, {"to", to}, {"bytes_per_s", bytes_per_s}});
+  };
+  link(OTTER, "brave-otter", "calm-heron", 11'000'000);
+  link(HERON, "calm-heron", "brave-otter", 230'000);
+  journal.add("reduce_started", {{"outer_step", 2}, {"epoch", 1}, {"operation", "1.2"}, {"peers", 2}});
+  journal.add("transfer_progress", {{"peer", HERON},
+                                    {"name", "calm-heron"},
+                                    {"kind", "reduce"},
+                                    {"moved_bytes", 3'200'000},
+                                    {"needed_bytes", 13'600'000},
+                                    {"bytes_per_s", 81'000},
+                                    {"elapsed_s", 40.0}});
+  golden("rates.txt", status_text(status_of(journal), PLAIN));
+  golden("rates.json", telemetry::to_json(status_of(journal)).dump(2) + "\n");
+  // What was measured of a link is of no use once one of its ends is gone; what a transfer came to stays.
+  journal.add("peer_left", {{"peer", OTTER}, {"name", "brave-otter"}, {"reason", "left"}});
+  for (const auto& peer : status_of(journal).peers) BOOST_TEST(!peer.link.has_value());
+  BOOST_TEST(status_of(journal).peers.at(1).transfer_bytes_per_s.value_or(0) == 81'000U);
+}
+
 BOOST_AUTO_TEST_CASE(a_sharded_run) {
   auto journal = test::sharded_run();
   golden("sharded.txt", status_text(status_of(journal), PLAIN));

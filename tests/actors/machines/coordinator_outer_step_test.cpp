@@ -347,6 +347,25 @@ BOOST_AUTO_TEST_CASE(a_reduce_that_moves_bytes_is_alive_however_long_it_lasts_an
   BOOST_TEST(aborted.reason == "nothing of the reduce moved any more; p3 has moved 117.2 KiB of about 32 B in 122m30s, 16 B/s");
 }
 
+BOOST_AUTO_TEST_CASE(of_a_long_reduce_every_member_without_a_vote_is_told_of_the_slowest_first) {
+  auto bench = trio();
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.ready(peer, 100);
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.hear(peer, Heartbeat{0, 0});
+  bench.pass(9s);
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.hear(peer, Heartbeat{0, 4000 - 1000 * peer});
+  bench.pass(1s);
+  const auto told = bench.journaled<events::TransferProgress>();
+  BOOST_REQUIRE(told.size() == 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    BOOST_TEST(told[i].who.peer.value == 3 - i);
+    BOOST_TEST(told[i].moved_bytes == 1000 * (i + 1));
+    BOOST_TEST(told[i].bytes_per_s == 100 * (i + 1));
+  }
+  bench.vote(3, NEXT);
+  bench.pass(10s);
+  BOOST_TEST(bench.journaled<events::TransferProgress>().size() == 2U, "who is done with it is not told of");
+}
+
 BOOST_AUTO_TEST_CASE(after_three_tries_that_ended_alike_the_run_says_what_it_would_change) {
   auto bench = trio();
   for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.ready(peer, 100);

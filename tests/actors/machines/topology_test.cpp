@@ -123,6 +123,35 @@ BOOST_AUTO_TEST_CASE(who_cannot_be_reached_one_way_cannot_the_other) {
   BOOST_TEST(bench.sent<StartReduce>().at(0).second.ring, "who sends directly would need that lane");
 }
 
+/// What status shows: each member's link to the next one. Other links are not of the ring, and small changes no news.
+BOOST_AUTO_TEST_CASE(how_fast_the_links_of_the_ring_are_is_told_when_it_is_known_and_when_it_changes) {
+  Quartet bench;
+  bench.speeds = {{{1, 2}, SLOW}, {{3, 4}, SLOW}};
+  std::map<std::pair<std::uint64_t, std::string>, std::uint64_t> told;
+  std::size_t lines = 0;
+  const auto listen = [&] {
+    for (const auto& link : bench.journaled<events::LinkRate>()) {
+      told[{link.who.peer.value, link.to}] = link.bytes_per_s;
+      ++lines;
+    }
+  };
+  const auto measured = [&](std::uint64_t from, std::uint64_t to, std::uint64_t speed) {
+    bench.state.topology.measuring[std::minmax(PeerId{from}, PeerId{to})] = {bench.now, from > to};
+    bench.hear(from, LinkMeasured{PeerId{to}, true, speed});
+    listen();
+  };
+  for (const auto& [from, to, speed] : {std::tuple{1U, 2U, SLOW}, {2U, 3U, FAST}, {3U, 4U, SLOW}, {4U, 1U, FAST}, {1U, 3U, FAST}})
+    measured(from, to, speed);
+  const std::map<std::pair<std::uint64_t, std::string>, std::uint64_t> first{
+      {{1, "p2"}, SLOW}, {{2, "p3"}, FAST}, {{3, "p4"}, SLOW}, {{4, "p1"}, FAST}};
+  BOOST_TEST((told == first));
+  BOOST_TEST(lines == 4U);
+  measured(1, 2, SLOW * 11 / 10);
+  BOOST_TEST(lines == 4U);
+  measured(1, 2, SLOW * 2);
+  BOOST_TEST(told.at({1, "p2"}) == SLOW * 2);
+}
+
 BOOST_AUTO_TEST_CASE(without_the_manifests_word_nothing_is_measured) {
   Bench bench{2, 2};
   bench.seat(1);
@@ -143,6 +172,13 @@ BOOST_AUTO_TEST_CASE(a_ring_around_the_slow_links_is_the_order_of_the_operation_
   BOOST_TEST(bench.position_of<events::RingAdopted>().value() < bench.position_of<events::ReduceStarted>().value());
   BOOST_TEST(std::holds_alternative<Keep>(bench.effects.front()), "it is kept before anybody hears of it (law 8)");
   const auto order = bench.in_order();
+  const auto rates = bench.journaled<events::LinkRate>();
+  BOOST_REQUIRE(rates.size() == 4U);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    BOOST_TEST(rates[i].who.peer.value == order[i]);
+    BOOST_TEST(rates[i].to == "p" + std::to_string(order[(i + 1) % order.size()]));
+    BOOST_TEST(rates[i].bytes_per_s == FAST);
+  }
   const std::set<std::pair<std::uint64_t, std::uint64_t>> slow{{1, 2}, {3, 4}};
   for (std::size_t i = 0; i < order.size(); ++i) BOOST_TEST(!slow.contains({order[i], order[(i + 1) % order.size()]}));
   const auto reduces = bench.sent<StartReduce>();

@@ -1,8 +1,10 @@
 // Owns the proof that members that cannot reach each other reduce through a third one, and what becomes of it when that one fails.
+#include <array>
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <future>
 #include <thread>
+#include <unistd.h>
 
 #include "tests/runtime/lanes/mesh.hpp"
 
@@ -139,6 +141,30 @@ BOOST_AUTO_TEST_CASE(a_relayed_lane_is_measured_as_the_link_of_its_pair) {
   BOOST_REQUIRE(result);
   BOOST_TEST(*result > 1000U);
   BOOST_TEST(mesh.relayed_by(2) == 1U);
+}
+
+/// It would last for the minute that is allowed.
+BOOST_AUTO_TEST_CASE(the_end_of_an_engine_ends_a_dial_that_is_under_way) {
+  std::promise<void> begun;
+  std::atomic<bool> stopped = false;
+  std::array<int, 2> mute{};
+  BOOST_REQUIRE(::pipe(mute.data()) == 0);
+  {
+    EngineOptions options;
+    options.self = PeerId{1};
+    options.dial_timeout = PATIENCE;
+    options.dial = [&](const Member&, net::DialLimit limit) -> Result<net::ChannelPtr> {
+      begun.set_value();
+      (void)net::wait_ready(mute[0], POLLIN, monotonic_now() + limit.timeout, limit.stop);
+      stopped = limit.stop->stopped();
+      return fail(ErrorName::Interrupted);
+    };
+    LaneEngine engine(std::move(options));
+    engine.measure(Member{PeerId{2}, "", Endpoint{}, 1}, [](const auto&) {});
+    begun.get_future().wait();
+  }
+  BOOST_TEST(stopped);
+  for (const int end : mute) ::close(end);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
