@@ -41,6 +41,8 @@ constexpr Duration REDIAL_LIMIT = 3s;
 /// For a coordinator that is started again just when an evicted peer joins anew.
 constexpr Duration REJOIN_PATIENCE = 10s;
 constexpr Duration REDIAL_PAUSE = 250ms;
+/// A signal that ends the first dial is looked for so often, and the found coordinator waits so long for who looks.
+constexpr Duration SIGNAL_BEAT = 20ms;
 /// Of one process: who is evicted again and again is a burden to the others, and somebody should look at it.
 constexpr supervisor::Options LIVES{5, 10min};
 /// How long a reduce waits for the other end of a lane to open it anew: an attempt of its own to do so, all relays included, and a little.
@@ -199,7 +201,12 @@ class Agent {
     {
       net::BaspTransport transport{system};
       const auto found = [&] {
-        return transport.remote_actor<CoordinatorActor>(*credentials_, options_.invite.addresses, {CONNECT_LIMIT, &ends_}, &ways_);
+        net::StopSignal told;  // nobody else listens for signals yet
+        const std::jthread listens([&](const std::stop_token& over) {
+          while (!over.stop_requested())
+            if (end_->signalled_within(SIGNAL_BEAT)) return told.stop();
+        });
+        return transport.remote_actor<CoordinatorActor>(*credentials_, options_.invite.addresses, {CONNECT_LIMIT, &told}, &ways_);
       };
       const auto until = monotonic_now() + patience_;
       auto coordinator = found();

@@ -1,6 +1,9 @@
 """Joins while others train and while they reduce; the digest is equal from the first outer step on."""
 
 import os
+import re
+import signal
+import socket
 import unittest
 
 from prime_run import Run, wait_until
@@ -67,6 +70,17 @@ class Join(unittest.TestCase):
             wait_until("the refusal", lambda: joiner.poll() is not None)
             self.assertEqual(joiner.returncode, 4, run.join_log(0))
             self.assertIn("run key does not match", run.join_log(0))
+
+    def test_who_is_told_to_end_while_it_dials_ends_as_told(self):
+        with socket.create_server(("127.0.0.1", 0)) as mute, Run(1, minimum=1, outer_steps=1) as run:
+            host, port = mute.getsockname()
+            run.up["invite"] = re.sub(r"//[^/]+/", f"//{host}:{port}/", run.up["invite"])
+            joiner = run.join()
+            with mute.accept()[0]:  # and says nothing
+                joiner.send_signal(signal.SIGTERM)
+                wait_until("the end", lambda: joiner.poll() is not None)
+            self.assertEqual(joiner.returncode, 130, run.join_log(0))
+            self.assertNotIn("no answer in time", run.join_log(0))
 
     def test_a_wrong_run_is_refused_with_exit_code_4(self):
         with Run(2, outer_steps=1_000_000, env={"PRIME_QUADRATIC_DELAY_MS": "20"}) as run:

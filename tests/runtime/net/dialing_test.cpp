@@ -217,6 +217,7 @@ BOOST_AUTO_TEST_CASE(a_dial_that_is_stopped_ends) {
   const Mute mute;
   StopSignal stop;
   const DialLimit limit{PATIENCE, &stop};
+  const auto own = guest_credentials();
   std::array<Result<ChannelPtr>, 4> ended;
   {
     std::vector<std::jthread> dials;
@@ -224,9 +225,9 @@ BOOST_AUTO_TEST_CASE(a_dial_that_is_stopped_ends) {
       dials.emplace_back([&ended, index, dials_so] { ended[index] = dials_so(); });
     };
     const auto who = Expectation::peer(HOST_ID);
-    begin(0, [&] { return dial(mute.address(), Protocol::Lane, guest_credentials(), who, limit); });
-    begin(1, [&] { return dial(mute.address(), Protocol::Lane, guest_credentials(), who, limit, Transport::Plain); });
-    begin(2, [&] { return dial_through(mute.address(), PeerId{9}, Protocol::Lane, guest_credentials(), HOST_ID, limit); });
+    begin(0, [&] { return dial(mute.address(), Protocol::Lane, own, who, limit); });
+    begin(1, [&] { return dial(mute.address(), Protocol::Lane, own, who, limit, Transport::Plain); });
+    begin(2, [&] { return dial_through(mute.address(), PeerId{9}, Protocol::Lane, own, HOST_ID, limit); });
     begin(3, [&]() -> Result<ChannelPtr> {
       auto socket = connect_to(mute.address(), monotonic_now() + PATIENCE);
       if (!socket) return fail(socket.error());
