@@ -62,6 +62,9 @@ class Topology(unittest.TestCase):
                 found = self.ring(run, 1)
                 self.assertEqual(slowest(cables, found), best(cables), found)
                 good = self.reduce_time(run)
+                names = [self.names[machine] for machine in found]
+                links = {peer["name"]: peer["link"]["to"] for peer in run.status()["peers"]}
+                self.assertEqual(links, dict(zip(names, names[1:] + names[:1])), "status knows the ring, link by link")
 
                 a, b = found[0], found[1]
                 cables[a][b] = 1
