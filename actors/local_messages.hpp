@@ -16,6 +16,11 @@ struct TickNow {};
 struct FenceNow {
   PeerId peer;
 };
+/// Nothing is left of this peer's process where it was.
+struct PeerGoneNow {
+  PeerId peer;
+  std::string reason;
+};
 /// The run shall end, and be kept.
 struct StopNow {};
 /// Who leads and who stands by has changed.
@@ -56,6 +61,7 @@ inline constexpr Duration TICK_EVERY = 100ms;
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::TickNow)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::FenceNow)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::PeerGoneNow)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::StopNow)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::CoordinatorsNow)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::PeerHappening)

@@ -107,6 +107,15 @@ class FencePort {
   virtual void fence(PeerId peer) = 0;
 };
 
+/// Looks for peers, which may have lost their connection or have died.
+class LookoutPort {
+ public:
+  virtual ~LookoutPort() = default;
+  /// Looks once at where a peer listens; of one that is looked for already it changes nothing. When its process is gone for certain a
+  /// PeerGoneNow follows. Of who was never reached there that is never certain, so a peer that is here is looked for as well.
+  virtual void look_for(PeerId peer, const Addresses& lanes) = 0;
+};
+
 /// The trainer process (or program) of this agent. What it says arrives as events of the peer machine; of a commit it hears when the state
 /// has been swapped.
 class TrainerPort {

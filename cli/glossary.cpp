@@ -26,7 +26,7 @@ const std::vector<WordGroup>& glossary() {
            {"replica", "the peers that hold all shards of one model; they take part in a run, or are out of it, together"},
            {"coordinator", "the process that decides who is a member and what is committed; it sees no tensor"},
            {"agent", "the process that is a peer's seat: it holds the outer state, speaks with the others and saves"},
-           {"seat", "the place of a peer in a run: held by its connection, lost with it or by silence"},
+           {"seat", "the place of a peer in a run: lost by silence or the death of its process, and not with its connection"},
            {"guard", "the process that starts a coordinator again which was killed"},
            {"standby", "a coordinator that waits, on another machine, until the one that leads the run is gone, and then takes over"},
            {"lease", "the time for which a coordinator that gives no sign of life still leads, where others stand by"},

@@ -39,7 +39,7 @@ enum class LossPolicy : std::uint8_t { Continue, Pause, RollBack };
 enum class AbortCause : std::uint8_t {
   PeerLost,
   PeerLeft,
-  PeerAway,  ///< without it the run could not go on: it is to come back
+  PeerAway,  ///< its connection broke, and it is back
   PeerSilent,
   ReduceFailed,  ///< a member says that it could not reduce
   DeadlinePassed,

@@ -32,6 +32,9 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
         handle(coordinator::Tick{});
       },
       [this](const FenceNow& m) { ports_.fence->fence(m.peer); },
+      [this](const PeerGoneNow& m) {
+        handle(coordinator::ProcessGone{m.peer, m.reason});
+      },
       [this](StopNow) { handle(coordinator::StopRequested{}); },
       [this](const CoordinatorsNow& m) { handle(m.coordinators); },
   };
@@ -94,6 +97,7 @@ void CoordinatorActorImpl::carry_out(const coordinator::Effect& effect) {
                    std::visit([&](const auto& message) { send(handle->second, message); }, e.message);
                  },
                  [&](const coordinator::Fence& e) { delayed_send(this, FAREWELL_TIME, FenceNow{e.peer}); },
+                 [&](const coordinator::LookFor& e) { ports_.lookout->look_for(e.peer, e.lanes); },
                  [&](const coordinator::Finish& e) {
                    finished_ = true;
                    ports_.finished(e.cause);

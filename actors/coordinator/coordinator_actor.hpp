@@ -14,8 +14,8 @@
 namespace prime {
 
 /// The public interface and the clock.
-using CoordinatorShell =
-    CoordinatorActor::extend<caf::reacts_to<TickNow>, caf::reacts_to<FenceNow>, caf::reacts_to<StopNow>, caf::reacts_to<CoordinatorsNow>>;
+using CoordinatorShell = CoordinatorActor::extend<caf::reacts_to<TickNow>, caf::reacts_to<FenceNow>, caf::reacts_to<PeerGoneNow>,
+                                                  caf::reacts_to<StopNow>, caf::reacts_to<CoordinatorsNow>>;
 
 /// Between the last message to a peer and the cut of its connections: time for the message to leave this machine.
 inline constexpr Duration FAREWELL_TIME = 100ms;
@@ -25,6 +25,7 @@ struct CoordinatorPorts {
   JournalPort* journal = nullptr;
   DecisionPort* decisions = nullptr;
   FencePort* fence = nullptr;
+  LookoutPort* lookout = nullptr;
   std::function<Instant()> now;
   /// The run is over; empty when it ended well. Called once, on the actor's thread.
   std::function<void(std::optional<Error>)> finished;

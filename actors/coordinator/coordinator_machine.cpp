@@ -26,35 +26,34 @@ void lose(State& state, PeerId peer, const Error& cause, bool left, Instant now,
   if (departures.settle()) outer_step::abort(state, left ? AbortCause::PeerLeft : AbortCause::PeerLost, {peer, name, cause}, now, effects);
 }
 
-/// A seat ends with its connection; but members are given the time to come back when the coordinator stood still itself, or when nobody
-/// else is left who holds the state.
-bool keeps_its_seat(const State& state, PeerId peer, Instant now) {
-  return state.peers.at(peer).seat == Seat::Member && (membership::was_frozen(state, now) || membership::is_needed(state, peer, now));
+/// A connection may break while both its ends live: the seat is kept until its peer is back, has been silent for too long, or is known to
+/// be gone. What it takes part in goes on: if its vote is there, nothing else of it is needed.
+void disconnect(State& state, PeerId id, const std::string& reason, Instant now, Effects& effects) {
+  const auto known = state.peers.find(id);
+  if (known == state.peers.end() || known->second.absent) return;
+  known->second.heard = now;
+  membership::miss(state, id, membership::was_frozen(state, now) ? "the coordinator stood still" : reason, now, effects);
 }
 
-void await_return(State& state, PeerId id, const std::string& reason, Instant now, Effects& effects) {
-  auto& peer = state.peers.at(id);
-  if (!peer.absent) peer.heard = now;
-  membership::miss(state, id, membership::was_frozen(state, now) ? "the coordinator stood still" : reason, effects);
-  outer_step::abort(state, AbortCause::PeerAway, {id, peer.hello.name}, now, effects);
+/// Of who is here nothing is gone, whatever answers where it listens. Without the last who holds the state the run could not go on: it is
+/// waited for in any case.
+bool is_lost(const State& state, PeerId id, Instant now) {
+  const auto known = state.peers.find(id);
+  if (known == state.peers.end() || !known->second.absent) return false;
+  return known->second.seat != Seat::Member || !membership::is_needed(state, id, now);
 }
 
-void disconnect(State& state, PeerId peer, const std::string& reason, Instant now, Effects& effects) {
-  if (!state.peers.contains(peer)) return;
-  if (keeps_its_seat(state, peer, now)) await_return(state, peer, reason, now, effects);
-  else lose(state, peer, Error{ErrorName::PeerLost, reason}, false, now, effects);
+void vanish(State& state, PeerId id, const std::string& reason, Instant now, Effects& effects) {
+  if (is_lost(state, id, now)) lose(state, id, Error{ErrorName::PeerLost, reason}, false, now, effects);
 }
 
-/// What a lost connection means is decided at once in a small run, and while a reduce is under way, which it makes void.
+/// That a process is gone is dealt with at once in a small run, and while a reduce is under way, which it makes void.
 bool is_decided_later(const State& state) { return state.peers.size() > LOOKED_AT_AFTER_EACH && state.phase != Phase::Reducing; }
 
-void disconnect_all(State& state, Instant now, Effects& effects) {
+void vanish_all(State& state, Instant now, Effects& effects) {
   Departures departures{state, now, effects};
-  for (const auto& [peer, reason] : std::exchange(state.disconnected, {})) {
-    if (!state.peers.contains(peer)) continue;
-    if (keeps_its_seat(state, peer, now)) await_return(state, peer, reason, now, effects);
-    else departures.remove(peer, Error{ErrorName::PeerLost, reason}, false);
-  }
+  for (const auto& [peer, reason] : std::exchange(state.vanished, {}))
+    if (is_lost(state, peer, now)) departures.remove(peer, Error{ErrorName::PeerLost, reason}, false);
 }
 
 /// The answer tells who leaves that it was heard, and whether it takes the last copy of the state with it.
@@ -82,12 +81,10 @@ std::string receive(State& state, const Received& event, Instant now, Effects& e
   if (known->second.absent && !std::holds_alternative<Hello>(event.message)) membership::heard_again(state, from, effects);
   return std::visit(overloaded{
                         [&](const Hello& m) {
-                          if (known->second.absent) return outer_step::returned(state, from, m, now, effects);
-                          // A seat ends with its connection, and there is another one now: the end of the first has yet to be heard.
+                          // There is another connection now: the end of the first has yet to be heard.
                           disconnect(state, from, "its connection closed", now, effects);
-                          if (const auto still = state.peers.find(from); still != state.peers.end() && still->second.absent)
-                            return outer_step::returned(state, from, m, now, effects);
-                          return membership::hello(state, from, m, now, effects);
+                          if (known->second.seat == Seat::Member) return outer_step::returned(state, from, m, now, effects);
+                          return membership::returned(state, from, m, now, effects);
                         },
                         [&](const Seated& m) { return membership::seated(state, from, m, now, effects); },
                         [&](const Fetched& m) { return membership::fetched(state, from, m, now, effects); },
@@ -260,9 +257,13 @@ Transition step(State state, const Event& event, Instant now) {
   result.reason = std::visit(overloaded{
                                  [&](const Received& e) { return receive(s, e, now, result.effects); },
                                  [&](const ConnectionLost& e) {
-                                   if (is_decided_later(s)) s.disconnected.emplace(e.peer, e.reason);
-                                   else disconnect(s, e.peer, e.reason, now, result.effects);
+                                   disconnect(s, e.peer, e.reason, now, result.effects);
                                    return "connection lost: " + e.reason;
+                                 },
+                                 [&](const ProcessGone& e) {
+                                   if (is_decided_later(s)) s.vanished.emplace(e.peer, e.reason);
+                                   else vanish(s, e.peer, e.reason, now, result.effects);
+                                   return "a process is gone: " + e.reason;
                                  },
                                  [&](const StopRequested&) {
                                    outer_step::stop(s, "by its owner", now, result.effects);
@@ -277,6 +278,7 @@ Transition step(State state, const Event& event, Instant now) {
                                  [&](const Tick&) {
                                    if (membership::expire(s, now, result.effects))
                                      outer_step::abort(s, AbortCause::PeerSilent, {}, now, result.effects);
+                                   membership::look_for_absent(s, now, result.effects);
                                    membership::refresh_fetches(s, now, result.effects);
                                    topology::measure(s, now, result.effects);
                                    progress::tell(s, now, result.effects);
@@ -286,7 +288,7 @@ Transition step(State state, const Event& event, Instant now) {
                              event);
   tell_coordinators(s, event, result.effects);
   const bool all = concerns_all(s, event, phase);
-  if (all) disconnect_all(s, now, result.effects);
+  if (all) vanish_all(s, now, result.effects);
   if (std::exchange(s.roll_back_due, false)) rollback::roll_back(s, now, result.effects);
   if (all) {
     if (const auto admitted = membership::admit(s, now, result.effects); !admitted.empty()) outer_step::enter(s, admitted, result.effects);

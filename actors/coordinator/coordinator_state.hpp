@@ -81,6 +81,8 @@ inline constexpr std::uint32_t CORRELATED_SHARE = 3;
 /// With more peers than this, an event of one of them does not make the coordinator look at all the others: what does not wait for just
 /// this event is done at the next tick, for all together. Otherwise each of N peers would cost N looks in each outer step.
 inline constexpr std::size_t LOOKED_AT_AFTER_EACH = 64;
+/// A member that is away is looked for so often.
+inline constexpr Duration LOOK_EVERY = 1s;
 /// Above it links are not measured: there are as many as peers squared.
 inline constexpr std::size_t MAX_MEASURED_PEERS = 64;
 /// Ids of peers that went are remembered so that a thawed one is refused; the oldest are forgotten beyond this.
@@ -115,7 +117,8 @@ struct Peer {
   Hello hello;
   std::uint64_t ordinal = 0;
   Seat seat = Seat::Greeted;
-  bool absent = false;  ///< a member that keeps its seat without a connection: it may come back
+  bool absent = false;  ///< it keeps its seat without a connection: it may come back
+  Instant look_at{};    ///< while it is absent: when it is looked for again
   Instant since{};      ///< of the seat
   Instant heard{};
   Seated seated;
@@ -243,7 +246,7 @@ struct State {
   std::string last_loss;  ///< who was lost last, and why, as people read it
   std::uint64_t next_ordinal = 0;
   View view;
-  std::map<PeerId, std::string> disconnected;  ///< in a large run: since the last tick, and why
+  std::map<PeerId, std::string> vanished;  ///< in a large run: whose process is gone, since the last tick, and how that shows
 
   Phase phase = Phase::Waiting;
   Instant phase_since{};
@@ -307,12 +310,17 @@ struct ConnectionLost {
   PeerId peer;
   std::string reason;
 };
+/// Nothing is left of a peer where it was: its machine refuses, or another process answers there.
+struct ProcessGone {
+  PeerId peer;
+  std::string reason;
+};
 /// Somebody who may says that the run shall end here.
 struct StopRequested {};
 /// Time has passed; sent often enough that no deadline is overrun by more than a quarter of a second.
 struct Tick {};
 /// `Coordinators`: who leads or stands by has changed.
-using Event = std::variant<Received, ConnectionLost, StopRequested, Coordinators, Tick>;
+using Event = std::variant<Received, ConnectionLost, ProcessGone, StopRequested, Coordinators, Tick>;
 
 // Effects -------------------------------------------------------------------------------------------------------------------
 
@@ -331,11 +339,16 @@ struct Send {
 struct Fence {
   PeerId peer;
 };
+/// Whether its process is there still, or can be reached at all; ends in a ProcessGone, or in nothing.
+struct LookFor {
+  PeerId peer;
+  Addresses lanes;
+};
 /// The run is over; empty when it ended well.
 struct Finish {
   std::optional<Error> cause;
 };
-using Effect = std::variant<Keep, JournalEvent, Send, Fence, Finish, Probe>;
+using Effect = std::variant<Keep, JournalEvent, Send, Fence, LookFor, Finish, Probe>;
 
 struct Transition {
   State state;

@@ -16,6 +16,11 @@ void Unfolding::carry(const Effect& effect) {
                    if (replica == nullptr) return effects_.push_back(e);
                    for (const auto& peer : replica->shards) effects_.emplace_back(Fence{peer->hello.peer});
                  },
+                 [&](const LookFor& e) {
+                   const auto* replica = whole(e.peer);
+                   if (replica == nullptr) return effects_.push_back(e);
+                   for (const auto& peer : replica->shards) effects_.emplace_back(LookFor{peer->hello.peer, peer->hello.lanes});
+                 },
                  [&](const Finish& e) { effects_.emplace_back(e); },
                  [&](Probe e) { effects_.emplace_back(e); },
              },

@@ -34,6 +34,7 @@ class Folding {
   }
 
   std::string operator()(const ConnectionLost& event) { return rows_.lost(event); }
+  std::string operator()(const ProcessGone& event) { return rows_.vanished(event); }
   std::string operator()(const StopRequested& event) { return rows_.forward(event); }
 
   std::string operator()(const Coordinators& event) {

@@ -43,7 +43,6 @@ void Rows::settle(bool was_restoring) {
 bool Rows::is_mended(std::uint64_t key) {
   const auto found = g_.replicas.find(key);
   if (found == g_.replicas.end() || all_here(found->second)) return true;
-  if (!g_.run.peers.at(found->second.lead()).absent) return false;  // what its loss means is decided at the next tick
   for (auto& peer : found->second.shards)
     if (!peer->back && std::exchange(peer->here, false)) effects_.emplace_back(Fence{peer->hello.peer});
   return false;
@@ -161,6 +160,8 @@ std::string Rows::returned(const Grid::Place& at, const Hello& hello) {
   }
   tell_whole(replica);
   replica.lost_with.reset();
+  if (g_.run.peers.at(replica.lead()).seat != Seat::Member)
+    for (const auto& each : replica.shards) welcome(each->hello.peer);
   for (auto& each : replica.shards) each->back = false;
   auto of_replica = replica.shards.front()->hello;
   of_replica.name = replica.name;
@@ -189,6 +190,16 @@ std::string Rows::lost(const ConnectionLost& event) {
   auto reason = tear(key, shard, event.reason);
   if (const auto still = g_.replicas.find(key); still != g_.replicas.end()) tell_missing(still->second);
   return reason;
+}
+
+std::string Rows::vanished(const ProcessGone& event) {
+  const auto place = g_.places.find(event.peer);
+  if (place == g_.places.end()) return "the process of who has no seat is gone";
+  const auto [key, shard] = place->second;
+  auto& replica = g_.replicas.at(key);
+  if (!replica.whole || replica.shards[shard]->here) return "a process that is here all the same";
+  replica.lost_with = shard;
+  return forward(ProcessGone{replica.lead(), name_of(replica, shard) + ": " + event.reason});
 }
 
 std::string Rows::tear(std::uint64_t key, std::uint32_t shard, const std::string& reason) {

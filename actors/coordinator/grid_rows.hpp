@@ -21,6 +21,7 @@ class Rows {
 
   std::string greeted(PeerId from, const Hello& hello);
   std::string lost(const ConnectionLost& event);
+  std::string vanished(const ProcessGone& event);
   std::string said_goodbye(Replica& replica, std::uint32_t shard, const Deathrattle& message);
   /// Who waits for the others of its replica, and was silent or has waited for too long.
   void send_away_overdue();
@@ -43,7 +44,7 @@ class Rows {
   /// From here on the run knows it.
   std::string form(std::uint64_t key);
   std::string returned(const Grid::Place& at, const Hello& hello);
-  /// Its replica did not keep its seat, or what became of that is not decided yet; either way it is stale.
+  /// Its replica did not keep its seat.
   std::string greet_anew(const Hello& hello);
   /// One of its connections is gone.
   std::string tear(std::uint64_t key, std::uint32_t shard, const std::string& reason);

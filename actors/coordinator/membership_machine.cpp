@@ -67,6 +67,12 @@ bool are_sane(const Addresses& addresses) {
          std::all_of(addresses.list.begin(), addresses.list.end(), [](const Endpoint& each) { return each.host.size() <= 255; });
 }
 
+/// While it is away.
+void look_for(Peer& peer, Instant now, Effects& effects) {
+  peer.look_at = now + LOOK_EVERY;
+  effects.emplace_back(LookFor{peer.hello.peer, peer.hello.lanes});
+}
+
 /// Sends a seated peer to a donor, or makes it the founder of a run that has no state yet.
 std::string assign(State& state, Peer& peer, PeerId avoid, Instant now, Effects& effects) {
   if (!state.digest) {
@@ -155,8 +161,18 @@ std::string hello(State& state, PeerId from, const Hello& message, Instant now, 
   set_seat(peer, Seat::Greeted, now);
   effects.emplace_back(events::PeerJoining{who(peer), message.pid, text_of(message.lanes)});
   effects.emplace_back(Send{from, Welcome{peer.ordinal, state.options.manifest}});
+  effects.emplace_back(LookFor{from, message.lanes});
   state.peers.emplace(from, std::move(peer));
   return message.name + " is welcome";
+}
+
+std::string returned(State& state, PeerId from, const Hello& message, Instant now, Effects& effects) {
+  auto& peer = state.peers.at(from);
+  peer.hello = message;
+  set_seat(peer, Seat::Greeted, now);
+  heard_again(state, from, effects);
+  effects.emplace_back(Send{from, Welcome{peer.ordinal, state.options.manifest}});
+  return message.name + " is welcome again";
 }
 
 std::string seated(State& state, PeerId from, const Seated& message, Instant now, Effects& effects) {
@@ -253,17 +269,24 @@ void dismiss(State& state, PeerId id, const Error& cause, Instant now, Effects& 
   Departures{state, now, effects}.dismiss(id, cause);
 }
 
-void miss(State& state, PeerId id, const std::string& why, Effects& effects) {
+void miss(State& state, PeerId id, const std::string& why, Instant now, Effects& effects) {
   auto& peer = state.peers.at(id);
   if (peer.absent) return;
   peer.absent = true;
   effects.emplace_back(events::PeerAbsent{who(peer), why});
+  look_for(peer, now, effects);
+}
+
+void look_for_absent(State& state, Instant now, Effects& effects) {
+  for (auto& [id, peer] : state.peers)
+    if (peer.absent && now >= peer.look_at) look_for(peer, now, effects);
 }
 
 void heard_again(State& state, PeerId id, Effects& effects) {
   auto& peer = state.peers.at(id);
   peer.absent = false;
   effects.emplace_back(events::PeerReturned{who(peer)});
+  effects.emplace_back(LookFor{id, peer.hello.lanes});
 }
 
 std::vector<PeerId> admit(State& state, Instant now, Effects& effects) {
@@ -272,7 +295,7 @@ std::vector<PeerId> admit(State& state, Instant now, Effects& effects) {
   if (state.phase == Phase::Training && state.unlinked_in == state.step) return {};
   std::vector<Peer*> admitted;
   for (auto& [id, peer] : state.peers)
-    if (peer.seat == Seat::CaughtUp && peer.seated.revision == state.revision) admitted.push_back(&peer);
+    if (peer.seat == Seat::CaughtUp && !peer.absent && peer.seated.revision == state.revision) admitted.push_back(&peer);
   // The first view waits for its quorum, so that all begin the first step together.
   if (admitted.empty() || (state.view.members.empty() && !state.has_trained() && admitted.size() < state.options.start_quorum)) return {};
   std::sort(admitted.begin(), admitted.end(), [](const Peer* a, const Peer* b) { return a->ordinal < b->ordinal; });
@@ -296,6 +319,7 @@ std::vector<PeerId> admit(State& state, Instant now, Effects& effects) {
 
 void refresh_fetches(State& state, Instant now, Effects& effects) {
   for (auto& [id, peer] : state.peers) {
+    if (peer.absent) continue;
     const bool overtaken = peer.seat == Seat::CaughtUp && peer.seated.revision != state.revision;
     // Only for the same bits is another donor named at once: what else a peer fetched is not known before it reports.
     const bool orphaned = peer.seat == Seat::Fetching && !state.peers.contains(peer.fetch.donor) && state.digest == peer.fetch.state;
@@ -339,7 +363,7 @@ bool expire(State& state, Instant now, Effects& effects) {
     const auto silence = now - peer.heard;
     if (silence > options.heartbeat_limit && silence <= options.return_limit() && waits && holds_current_state(state, peer)) {
       missed = missed || !peer.absent;
-      miss(state, id, "no heartbeat for " + format_duration(silence), effects);
+      miss(state, id, "no heartbeat for " + format_duration(silence), now, effects);
     } else if (silence > options.heartbeat_limit)
       overdue.emplace_back(
           id, Error{ErrorName::Evicted, (peer.absent ? "it did not come back for " : "no heartbeat for ") + format_duration(silence)});
@@ -356,7 +380,7 @@ bool expire(State& state, Instant now, Effects& effects) {
 std::optional<PeerId> held_for(const State& state, Instant now) {
   if (state.held_since && now - *state.held_since > state.options.deadline) return std::nullopt;
   for (const auto& [id, peer] : state.peers)
-    if ((peer.seat == Seat::Fetching || peer.seat == Seat::Seated) && peer.fetch.stale >= MAX_STALE_FETCHES) return id;
+    if (!peer.absent && (peer.seat == Seat::Fetching || peer.seat == Seat::Seated) && peer.fetch.stale >= MAX_STALE_FETCHES) return id;
   return std::nullopt;
 }
 

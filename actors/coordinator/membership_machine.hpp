@@ -13,6 +13,8 @@ std::optional<Error> refusal(const State& state, const Hello& message);
 std::string refuse(const State& state, PeerId from, const Hello& message, const Error& cause, Effects& effects);
 std::string without_seat(const State& state, PeerId from, Effects& effects);
 std::string hello(State& state, PeerId from, const Hello& message, Instant now, Effects& effects);
+/// A joiner is back over another connection: it takes its seat anew, with what it has fetched meanwhile.
+std::string returned(State& state, PeerId from, const Hello& message, Instant now, Effects& effects);
 std::string seated(State& state, PeerId from, const Seated& message, Instant now, Effects& effects);
 std::string fetched(State& state, PeerId from, const Fetched& message, Instant now, Effects& effects);
 std::string fetch_failed(State& state, PeerId from, const FetchFailed& message, Instant now, Effects& effects);
@@ -29,9 +31,11 @@ bool is_last_holder(const State& state, PeerId peer);
 bool is_here_with_state(const State& state, const Peer& peer, Instant now);
 /// Whether it holds what the run has trained so far, and no other one does that is here: without it the run could not go on.
 bool is_needed(const State& state, PeerId peer, Instant now);
-/// A member's connection is gone; its seat is kept for it.
-void miss(State& state, PeerId peer, const std::string& why, Effects& effects);
-/// A missed member said something.
+/// A peer's connection is gone; its seat is kept for it, and it is looked for.
+void miss(State& state, PeerId peer, const std::string& why, Instant now, Effects& effects);
+/// Whether those who are away are there at all is asked again.
+void look_for_absent(State& state, Instant now, Effects& effects);
+/// A missed peer said something.
 void heard_again(State& state, PeerId peer, Effects& effects);
 /// Admits all who are caught up, if the phase allows it; returns those admitted.
 std::vector<PeerId> admit(State& state, Instant now, Effects& effects);

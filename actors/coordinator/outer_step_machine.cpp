@@ -190,7 +190,7 @@ std::string text_of(AbortCause cause, const Because& because) {
   switch (cause) {
     case AbortCause::PeerLost: return because.name + " was lost: " + to_string(because.error);
     case AbortCause::PeerLeft: return because.name + " left";
-    case AbortCause::PeerAway: return because.name + " is to come back";
+    case AbortCause::PeerAway: return "the connection of " + because.name + " broke";
     case AbortCause::PeerSilent: return "a member fell silent";
     case AbortCause::ReduceFailed: return because.name + " reports: " + to_string(because.error);
     case AbortCause::DeadlinePassed: return "nothing of the reduce moved any more";
@@ -451,12 +451,16 @@ void stop(State& state, const std::string& why, Instant now, Effects& effects) {
 std::string returned(State& state, PeerId from, const Hello& message, Instant now, Effects& effects) {
   auto& peer = state.peers.at(from);
   peer.hello = message;
+  membership::heard_again(state, from, effects);
+  if (state.phase == Phase::Reducing && peer.vote) return message.name + " is back, and has voted";
+  // First of all, since a commit that it has not heard of is not void.
+  if (state.last_commit) effects.emplace_back(Send{from, *state.last_commit});
+  // What it said of a reduce in flight may be lost, and it may have ended that by now.
+  abort(state, AbortCause::PeerAway, {from, message.name}, now, effects);
+  if (!state.last_commit || state.last_commit->op != state.operation.id)
+    effects.emplace_back(Send{from, Abort{state.operation.id, "it was not committed before its connection broke"}});
   peer.since = now;
   peer.ready.reset();  // it says it again
-  membership::heard_again(state, from, effects);
-  if (state.last_commit) effects.emplace_back(Send{from, *state.last_commit});
-  if (!state.last_commit || state.last_commit->op != state.operation.id)
-    effects.emplace_back(Send{from, Abort{state.operation.id, "the coordinator was restarted"}});
   if (state.phase == Phase::Finishing) {
     effects.emplace_back(Send{from, run_end::told(state, from)});
   } else if (state.step_span > 0) {

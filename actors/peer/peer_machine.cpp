@@ -14,6 +14,10 @@ using Effects = std::vector<Effect>;
 /// A line of a journal is for people.
 constexpr std::size_t MISSING_SHOWN = 256;
 
+/// The coordinator, which hears nothing either, gives up a peer at the heartbeat limit: by then this one is back over another connection,
+/// if that was all that broke. Two beats fit into the limit, so one that is on its way is no silence.
+Duration silence_limit(const Options& options) { return options.heartbeat_limit * 3 / 4; }
+
 /// Handles one event; appends effects, returns the reason.
 class Handler {
  public:
@@ -183,7 +187,7 @@ class Handler {
     if (s_.phase == Phase::Leaving && now_ - s_.asked > LEAVE_LIMIT) return ties_.stays_away();
     if (s_.phase == Phase::Leaving && !s_.absence) return {};
     if (s_.absence) return ties_.look();
-    if (now_ - s_.heard > s_.options.heartbeat_limit) return ties_.lost("silent for " + format_duration(now_ - s_.heard));
+    if (now_ - s_.heard > silence_limit(s_.options)) return ties_.lost("silent for " + format_duration(now_ - s_.heard));
     if (s_.phase != Phase::Greeting && now_ - s_.beat >= s_.options.heartbeat_every) {
       s_.beat = now_;
       tell(Heartbeat{s_.inner_steps, s_.moved_bytes});

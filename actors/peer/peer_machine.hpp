@@ -22,8 +22,9 @@ namespace prime::peer {
 struct Options {
   Hello hello;
   Duration heartbeat_every = 2s;
-  Duration heartbeat_limit = 10s;      ///< of the coordinator's silence
-  Duration doubt_after = 5s;           ///< a voter that heard nothing asks
+  Duration heartbeat_limit =
+      10s;                    ///< so long the coordinator waits for a sign of life; it is looked for when it is silent for most of that
+  Duration doubt_after = 5s;  ///< a voter that heard nothing asks
   Duration coordinator_grace = 20s;    ///< for a lost coordinator to come back; until the welcome brings the manifest's
   std::uint64_t checkpoint_every = 0;  ///< outer steps; 0: no checkpoints on the way
   bool all_write_checkpoints = false;  ///< the run may be rolled back to them; otherwise the member of rank 0 does

@@ -15,6 +15,7 @@
 #include "runtime/agent/decision_file.hpp"
 #include "runtime/agent/end_signal.hpp"
 #include "runtime/agent/leadership.hpp"
+#include "runtime/agent/lookout.hpp"
 #include "runtime/agent/processes.hpp"
 #include "runtime/agent/random_id.hpp"
 #include "runtime/agent/reason_log.hpp"
@@ -202,21 +203,26 @@ class FrontDoor {
 };
 
 /// Serves the run from `state` until it is over, or `end` says so.
-Result<void> lead(coordinator::Grid state, DecisionPort& decisions, Leadership* leadership, FrontDoor& door, EndSignal& end,
-                  RecordJournal& journal, const std::function<void()>& open) {
+Result<void> lead(coordinator::Grid state, DecisionPort& decisions, Leadership* leadership, FrontDoor& door, net::Credentials looking,
+                  EndSignal& end, RecordJournal& journal, const std::function<void()>& open) {
   caf::actor_system_config config;
   add_messages(config);
   net::configure(config);
   caf::actor_system system{config};
   AcceptorFence fence{door.acceptor()};
+  CoordinatorShell shell;  // it is there before anybody who greets it is looked for
+  Lookout lookout{std::move(looking), [&shell](PeerId peer, std::string reason) {
+                    caf::anon_send(shell, PeerGoneNow{peer, std::move(reason)});
+                  }};
   CoordinatorPorts ports{&journal,
                          &decisions,
                          &fence,
+                         &lookout,
                          monotonic_now,
                          [&end](std::optional<Error> cause) { end.end(std::move(cause)); },
                          [&end] { end.release(); },
                          reason_log("coordinator")};
-  const auto shell = system.spawn<CoordinatorActorImpl>(std::move(state), ports);
+  shell = system.spawn<CoordinatorActorImpl>(std::move(state), ports);
   end_with(shell, "coordinator actor", [&end](Error cause) { end.end(std::move(cause)); });
   net::BaspTransport transport{system};
   transport.publish(caf::actor_cast<CoordinatorActor>(shell));
@@ -303,8 +309,9 @@ Result<void> serve(const CoordinatorOptions& options, const std::function<void(c
     if (leadership) journal.append(events::RunDone{.outer_step = OuterStep{run.revision.value}, .tokens = run.tokens});
     return {};
   }
+  PRIME_TRY(auto looking, net::Credentials::make(options.key, options.run, net::Identity{net::Role::Peer, random_peer_id()}));
   DecisionPort& decisions = leadership ? static_cast<DecisionPort&>(*leadership) : file;
-  return lead(std::move(state), decisions, leadership.get(), *door, end, journal, [&] {
+  return lead(std::move(state), decisions, leadership.get(), *door, std::move(looking), end, journal, [&] {
     journal.append(events::CoordinatorListening{address});
     announce();
   });

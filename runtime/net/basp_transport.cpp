@@ -223,6 +223,13 @@ class BaspTransport::Wiring {
     channels_.push_back(shared);
     return shared;
   }
+  /// A process that connects anew has given up its older connection, whose end this one may not have heard of. CAF would go on answering
+  /// there, and take the end of that one for the end of both.
+  void end_those_of(PeerId peer) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& weak : channels_)
+      if (const SharedChannel channel = weak.lock(); channel && channel->peer() == peer) channel->shutdown();
+  }
   void shutdown_all() {
     const std::lock_guard lock(mutex_);
     for (const auto& weak : channels_)
@@ -252,6 +259,7 @@ void BaspTransport::publish_as(caf::strong_actor_ptr actor, std::set<std::string
 }
 
 void BaspTransport::accept(ChannelPtr channel) {
+  wiring_->end_those_of(channel->peer());
   wiring_->multiplexer.post([doorman = wiring_->doorman, shared = wiring_->remember(std::move(channel))] { doorman->announce(shared); });
 }
 

@@ -132,8 +132,10 @@ void Swarm::kill(std::size_t i, bool silently) {
     });
   if (silently) {  // the machine lost its power: nobody closes the connection
     host.up_open = false;
+    host.unreachable = true;
     return;
   }
+  if (random_.chance(0.2)) host.unreachable = true;
   if (random_.chance(0.5)) host.up_open = false;  // what it had just sent is lost with it
   schedule(std::max(random_.between(0ms, 1s), host.up_last + 1us - now_), [this, id = host.id] {
     step_coordinator(coordinator::ConnectionLost{id, "reset"});
@@ -165,7 +167,9 @@ void Swarm::leave(std::size_t i) {
 void Swarm::cut_control(std::size_t i) {
   auto& host = hosts_[i];
   if (!host.alive || !host.up_open) return;
-  drop_control(i);
+  if (random_.chance(0.7)) return drop_control(i);
+  // A router on the way has forgotten it, and swallows what is sent.
+  host.up_open = host.down_open = false;
 }
 
 void Swarm::drop_control(std::size_t i) {
@@ -261,6 +265,8 @@ void Swarm::restart_coordinator() {
   const auto now = coordinator_clock_.read(now_);
   grid_ = kept_ ? coordinator::restore_grid(scenario_.options, *kept_, now) : coordinator::initial_grid(scenario_.options, now);
   probe(probe_of_restart(kept_ ? std::optional{kept_->phase} : std::nullopt));
+  mates_.clear();  // who was no member yet waits anew for its replica
+  note_replicas();
   trace("coordinator", "restart", "from revision " + std::to_string(grid_.run.revision.value));
   for (std::uint32_t shard = 0; shard < oracles_.size(); ++shard)
     oracles_[shard].coordinator_restarted(oracles_.size() == 1 ? grid_.run : column(shard), now_);

@@ -108,6 +108,7 @@ void Swarm::judge_coordinator(const coordinator::Event& event, const std::vector
   const auto speaker = [&]() -> std::optional<std::size_t> {
     if (const auto* received = std::get_if<coordinator::Received>(&event)) return index_of(received->from);
     if (const auto* lost = std::get_if<coordinator::ConnectionLost>(&event)) return index_of(lost->peer);
+    if (const auto* gone = std::get_if<coordinator::ProcessGone>(&event)) return index_of(gone->peer);
     return std::nullopt;
   }();
   for (std::uint32_t shard = 0; shard < oracles_.size(); ++shard) {
@@ -137,6 +138,19 @@ void Swarm::judge_given_up() {
                                                           [&](PeerId id) { return looks_for_it(hosts_[*index_of(id)]); });
     if (all && looks_for_it(host)) violate("SIM-11 the run is given up while " + host.machine.options.hello.name + " holds its state");
   }
+}
+
+/// A broken connection is no loss: who lives loses its seat by its silence, or for what it did (SIM-16). A replica goes as a whole.
+void Swarm::judge_lost(const events::PeerLost& lost) {
+  if (lost.reason.name != ErrorName::PeerLost) return;
+  const auto is_over = [&](PeerId id) {
+    const auto i = index_of(id);
+    return !i || !hosts_[*i].alive || refused_.contains(id);
+  };
+  const auto mates = mates_.find(lost.who.peer);
+  if (mates == mates_.end() && !lost.who.replica.empty()) return;  // it waited for the others, and had nothing to lose yet
+  if (mates == mates_.end() ? is_over(lost.who.peer) : std::ranges::any_of(mates->second, is_over)) return;
+  violate("SIM-16 " + lost.who.name + " lives, and lost its seat with its connection");
 }
 
 /// A run that waits for its checkpoint is not given up while enough of those who have it on their disks are here for long (SIM-11).

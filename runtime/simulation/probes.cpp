@@ -38,6 +38,7 @@ struct NameOf {
   const char* operator()(const ReplicaLacks&) const { return "ReplicaLacks"; }
   const char* operator()(const coordinator::Received& e) const { return std::visit(*this, e.message); }
   const char* operator()(const coordinator::ConnectionLost&) const { return "ConnectionLost"; }
+  const char* operator()(const coordinator::ProcessGone&) const { return "ProcessGone"; }
   const char* operator()(const coordinator::StopRequested&) const { return "StopRequested"; }
   const char* operator()(const coordinator::Tick&) const { return "Tick"; }
   const char* operator()(const peer::FromCoordinator& e) const { return std::visit(*this, e); }

@@ -209,6 +209,21 @@ void Swarm::fence(PeerId peer) {
   schedule(1ms, [this, peer] { step_coordinator(coordinator::ConnectionLost{peer, "fenced"}); });
 }
 
+/// Where a process has died its machine says so, if that has not gone with it and nothing keeps the question or the answer away. Now and
+/// then a router refuses in the name of one that lives, but has no connection just then.
+void Swarm::look_for(PeerId peer) {
+  const auto i = index_of(peer);
+  if (!i) return;
+  schedule(random_.between(1ms, 300ms), [this, i = *i] {
+    const auto& host = hosts_[i];
+    if (host.unreachable || host.parted || coordinator_isolated_) return;
+    const bool refused_by_another = host.alive && !host.up_open && random_.chance(0.02);
+    if (refused_by_another) probe(WorldProbe::RefusedByAnother);
+    if (refused_by_another) refused_.insert(host.id);
+    if (!host.alive || refused_by_another) step_coordinator(coordinator::ProcessGone{host.id, "refused"});
+  });
+}
+
 void Swarm::coordinator_finished(const coordinator::Finish& finish) {
   outcome_.over = true;
   outcome_.cause = finish.cause;
@@ -268,6 +283,7 @@ void Swarm::step_coordinator(const coordinator::Event& event) {
                    [&](JournalEvent& event) { journaled(std::move(event)); },
                    [&](coordinator::Send& send) { send_down(send.to, std::move(send.message)); },
                    [&](const coordinator::Fence& cut) { fence(cut.peer); },
+                   [&](const coordinator::LookFor& look) { look_for(look.peer); },
                    [&](const coordinator::Finish& finish) { coordinator_finished(finish); },
                    [&](Probe hit) { probe(probe_of(hit)); },
                },
@@ -280,6 +296,7 @@ void Swarm::journaled(JournalEvent event) {
   const bool sharded = grid_.run.options.shards > 1;
   probe(probe_of_record(name, sharded));
   if (std::holds_alternative<events::StateFounded>(event) && ++founders_ > 1) probe(WorldProbe::FoundedAnew);
+  if (const auto* lost = std::get_if<events::PeerLost>(&event)) judge_lost(*lost);
   if (const auto* aborted = std::get_if<events::OuterStepAborted>(&event)) probe(probe_of_abort(*aborted->cause, sharded));
   trace("journal", name, text_of(event));
   journal_.push_back(std::move(event));

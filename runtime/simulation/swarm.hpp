@@ -59,7 +59,8 @@ struct Host {
   std::uint64_t connection = 0;  ///< which one: what an older one carried is lost with it
   bool up_open = true;           ///< messages to the coordinator still arrive
   bool down_open = true;
-  bool parted = false;  ///< by a partition: it reaches nobody
+  bool parted = false;       ///< by a partition: it reaches nobody
+  bool unreachable = false;  ///< its machine is down, or never lets anybody in
   Instant up_last{};
   Instant down_last{};
 
@@ -183,6 +184,7 @@ class Swarm {
   void judge_saved();
   void judge_ended(const Host& host, const peer::End& end);
   void judge_restoring();
+  void judge_lost(const events::PeerLost& lost);
 
   // swarm.cpp: time, network, machines
   void schedule(Duration delay, std::function<void()> act);
@@ -201,6 +203,7 @@ class Swarm {
   void step_peer(std::size_t host, const peer::Event& event);
   void carry_out(std::size_t host, const peer::Effect& effect);
   void fence(PeerId peer);
+  void look_for(PeerId peer);
   void break_decisions(const coordinator::Event& event, coordinator::GridTransition& transition);
   void coordinator_finished(const coordinator::Finish& finish);
   void journaled(JournalEvent event);
@@ -279,6 +282,7 @@ class Swarm {
   std::vector<JournalEvent> journal_;
   std::deque<Host> hosts_;
   std::unordered_map<PeerId, std::size_t> indices_;
+  std::set<PeerId> refused_;          ///< by a router, in the name of this peer
   std::vector<std::size_t> changed_;  ///< hosts that the oracle has yet to judge
   std::size_t judged_commits_ = 0;
   bool judges_everybody_ = false;

@@ -70,6 +70,7 @@ struct FaultProxy::Half {
   bool source_ended = false;  ///< nothing more is read
   bool finished = false;      ///< nothing more is sent
   bool blocked = false;       ///< the receiver takes nothing now
+  bool forgotten = false;     ///< nothing more passes
 };
 
 struct FaultProxy::Connection {
@@ -135,6 +136,13 @@ void FaultProxy::hold(Direction direction) {
 
 void FaultProxy::release() {
   command([this] { held_ = {}; });
+}
+
+void FaultProxy::forget() {
+  command([this] {
+    for (const auto& each : connections_)
+      for (Half& half : each->halves) half.forgotten = true;
+  });
 }
 
 void FaultProxy::refuse() {
@@ -224,7 +232,7 @@ bool FaultProxy::may_forward(const Connection& connection, const Half& half) con
   return reachable && !half.finished && !half.blocked && !is_held(half) && !connection.doomed;
 }
 
-bool FaultProxy::is_held(const Half& half) const { return held_[index_of(half.direction)]; }
+bool FaultProxy::is_held(const Half& half) const { return half.forgotten || held_[index_of(half.direction)]; }
 
 void FaultProxy::welcome(Instant now) {
   for (;;) {

@@ -57,6 +57,7 @@ class FaultProxy {
   void cut();  ///< resets all connections
   void hold(Direction direction);
   void release();  ///< ends both holds
+  void forget();   ///< connections that are open carry nothing more, and nobody hears of it, as when a router has lost its table
   void refuse();   ///< resets new connections
   void accept();   ///< ends `refuse`
   /// Resets each connection when so many more bytes have passed, both directions together; empty: none.

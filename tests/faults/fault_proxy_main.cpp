@@ -13,7 +13,7 @@ namespace prime::faults {
 namespace {
 
 constexpr std::size_t MAX_LINE_BYTES = 256;
-constexpr const char* COMMANDS = "cut, hold up|down|both, release, refuse, accept, drop-after BYTES|off, count";
+constexpr const char* COMMANDS = "cut, hold up|down|both, release, forget, refuse, accept, drop-after BYTES|off, count";
 
 std::string count_line(const FaultProxy& proxy) {
   const auto counts = proxy.counts();
@@ -33,6 +33,7 @@ std::string answer(FaultProxy& proxy, const std::string& line) {
          to.hold(Direction::Down);
        }},
       {"release", [](FaultProxy& to) { to.release(); }},
+      {"forget", [](FaultProxy& to) { to.forget(); }},
       {"refuse", [](FaultProxy& to) { to.refuse(); }},
       {"accept", [](FaultProxy& to) { to.accept(); }},
       {"drop-after off", [](FaultProxy& to) { to.drop_after(std::nullopt); }},

@@ -34,7 +34,7 @@ class Program(unittest.TestCase):
         return client, server
 
     def test_every_command_is_answered(self):
-        for line in ("hold up", "hold down", "hold both", "release", "refuse", "accept", "drop-after 10", "drop-after off", "cut"):
+        for line in ("hold up", "hold down", "hold both", "release", "forget", "refuse", "accept", "drop-after 10", "drop-after off", "cut"):
             self.assertEqual(self.ask(line), "ok", line)
         for line in ("", "hold", "hold sideways", "drop-after", "drop-after 0", "drop-after -1", "drop-after 1x", "drop-after 99999999999999999999", "cut it"):
             self.assertRegex(self.ask(line), f"^error: '{line}' is no command; there are cut, hold")

@@ -261,6 +261,20 @@ BOOST_AUTO_TEST_CASE(a_cut_resets_both_ends_and_later_connections_live) {
   BOOST_TEST(line.proxy->counts().accepted == 2U);
 }
 
+BOOST_AUTO_TEST_CASE(a_forgotten_connection_is_silent_for_good_and_later_connections_live) {
+  Line line;
+  line.proxy->forget();
+  line.client.send(pattern(10));
+  line.until_taken(UP, 10);
+  line.proxy->release();
+  End client = End::dial(line.proxy->address());
+  End server = line.accepted();
+  client.send(pattern(10));
+  line.until_got(server, pattern(10));
+  BOOST_TEST((line.server.look() == Seen::Nothing));
+  BOOST_TEST(line.forwarded(UP) == 10U);
+}
+
 BOOST_AUTO_TEST_CASE(while_it_refuses_new_connections_are_reset_and_old_ones_live) {
   Line line;
   line.proxy->refuse();

@@ -14,11 +14,14 @@ using namespace prime;
 using namespace prime::sim;
 using Coordinator = coordinator::Transition;
 
-/// Two peers that a cut of twelve seconds keeps from the coordinator, or six of which two die.
+/// Two peers that a cut of ten seconds keeps from the coordinator, or six of which two die.
 std::string judge_losses(bool cut, const std::function<void(Coordinator&)>& action) {
   auto scenario = calm_scenario(cut ? 2 : 6, 8);
   scenario.options.on_correlated_loss = coordinator::LossPolicy::Pause;
-  if (cut) scenario.faults = {{.kind = FaultKind::IsolateCoordinator, .at = 7s, .at_event = {}, .at_phase = {}, .hold = 12s}};
+  if (cut) {
+    scenario.options.heartbeat_limit = 6s;
+    scenario.faults = {{.kind = FaultKind::IsolateCoordinator, .at = 5s, .at_event = {}, .at_phase = {}, .hold = 10s}};
+  }
   Probes probes;
   Swarm swarm{std::move(scenario), probes};
   if (!cut)

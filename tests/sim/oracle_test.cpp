@@ -363,6 +363,11 @@ std::vector<Breakage> of_ends() {
       dismissal(ErrorName::ParityBroken, "SIM-7 is sent away for"),
       dismissal(ErrorName::FetchFailed, "SIM-7 although there were donors"),
       dismissal(ErrorName::DeadlineExceeded, "SIM-7 is called slow", "not ready in time"),
+      reduce_breaks("SIM-16 peer-1 lives",
+                    [](Coordinator& t, const std::vector<StartReduce*>&) {
+                      const auto& member = t.state.view.members.front();
+                      t.effects.emplace_back(events::PeerLost{{member.id, member.name}, Error{ErrorName::PeerLost, "reset"}});
+                    }),
       peer_breaks("SIM-8 survived at revision 3",
                   [](const peer::Event&, Peer& t) {
                     if (auto* end = emitted<peer::End>(t); end != nullptr && !end->cause) t.state.revision = Revision{3};

@@ -46,6 +46,8 @@ const char* const MUST_BE_REACHED[] = {
     "fault restart coordinator",
     "fault isolate coordinator",
     "record peer_absent",
+    "record outer_step_aborted(peer_away)",
+    "refused_by_another",
     "record correlated_loss",
     "record rolled_back",
     "record pause_ended",

@@ -5,16 +5,19 @@
 // PRIME_QUADRATIC_DELAY_MS   time that an inner step takes (default 0), so that tests find runs in the middle of a step
 // PRIME_QUADRATIC_HELD_AT    the outer step in whose inner steps it stays (default 0: none), while the file PRIME_QUADRATIC_HELD_BY
 //                            exists: what a test does meanwhile cannot come too late
+// PRIME_QUADRATIC_TRACE      a file to which it appends a line for each inner step: its process, the outer step, the inner step
 // PRIME_QUADRATIC_EVALUATES_WHILE  a file: the final evaluation lasts as long as it exists
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <prime/session.hpp>
 #include <span>
 #include <string>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace {
@@ -28,6 +31,11 @@ void stay_while_held(std::uint64_t outer_step) {
   const char* const file = std::getenv("PRIME_QUADRATIC_HELD_BY");
   if (file == nullptr || outer_step != from_environment("PRIME_QUADRATIC_HELD_AT", 0)) return;
   while (std::filesystem::exists(file)) std::this_thread::sleep_for(std::chrono::milliseconds{5});
+}
+
+void trace(std::uint64_t outer_step, std::uint32_t inner) {
+  if (const char* const file = std::getenv("PRIME_QUADRATIC_TRACE"); file != nullptr)
+    std::ofstream{file, std::ios::app} << ::getpid() << ' ' << outer_step << ' ' << inner << '\n';
 }
 
 void evaluate_while_held(prime::Session& session) {
@@ -67,6 +75,7 @@ prime::Result<void> train(prime::Session& session) {
     stay_while_held(plan.step.value);
     for (std::uint32_t inner = 0; inner < plan.inner_steps; ++inner) {
       std::this_thread::sleep_for(delay);
+      trace(plan.step.value, inner);
       for (float& value : x) value -= 0.1F * (value - target);
       PRIME_CHECK(step->report({.loss = loss_of(x, target), .tokens = x.size(), .samples = 0}));
     }

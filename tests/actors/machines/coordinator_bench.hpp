@@ -106,7 +106,12 @@ struct Bench : Consequences {
     reason = std::move(transition.reason);
   }
   void hear(std::uint64_t peer, FromPeer message) { on(Received{PeerId{peer}, std::move(message)}); }
-  void lose(std::uint64_t peer) { on(ConnectionLost{PeerId{peer}, "reset"}); }
+  void cut(std::uint64_t peer) { on(ConnectionLost{PeerId{peer}, "reset"}); }
+  /// It is killed: its connection closes, and where it was its machine refuses. What follows from the latter.
+  void lose(std::uint64_t peer) {
+    cut(peer);
+    on(ProcessGone{PeerId{peer}, "reset"});
+  }
   void tick() { on(Tick{}); }
   /// Time passes and everybody but `silent` is heard.
   void pass(Duration duration, std::uint64_t silent = 0) {

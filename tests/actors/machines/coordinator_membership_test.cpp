@@ -260,8 +260,10 @@ BOOST_AUTO_TEST_CASE(the_last_holder_of_the_state_may_come_back_over_another_con
   auto bench = trained();
   bench.lose(1);
   BOOST_TEST(bench.state.view.members.size() == 1U);
-  bench.lose(2);
+  bench.cut(2);
   BOOST_TEST(bench.position_of<events::PeerAbsent>().has_value());
+  bench.on(ProcessGone{PeerId{2}, "refused"});
+  BOOST_TEST(bench.state.peers.contains(PeerId{2}), "a router may have refused in its name");
   BOOST_TEST(bench.finished() == nullptr);
   auto back = bench;
   back.hear(2, returning(2));

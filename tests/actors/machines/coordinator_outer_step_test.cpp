@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(once_the_peer_behind_a_broken_link_is_lost_the_reduce_is_tr
   for (const std::uint64_t peer : {1, 2, 3}) bench.ready(peer, 100);
   bench.hear(1, ReduceFailed{bench.state.operation.id, PeerId{3}, Error{ErrorName::LaneBroken}});
   BOOST_TEST(bench.sent<StartReduce>().empty());
-  bench.on(ConnectionLost{PeerId{3}, "closed"});
+  bench.lose(3);
   BOOST_TEST(bench.sent<StartReduce>().size() == 2U);
 }
 

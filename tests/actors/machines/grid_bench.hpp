@@ -43,7 +43,12 @@ struct GridBench : Consequences {
     if (const auto* keep = effects.empty() ? nullptr : std::get_if<Keep>(&effects.front())) disk = keep->snapshot;
   }
   void hear(std::uint64_t peer, FromPeer message) { on(Received{PeerId{peer}, std::move(message)}); }
-  void lose(std::uint64_t peer) { on(ConnectionLost{PeerId{peer}, "reset"}); }
+  void cut(std::uint64_t peer) { on(ConnectionLost{PeerId{peer}, "reset"}); }
+  /// It is killed: its connection closes, and where it was its machine refuses. What follows from the latter.
+  void lose(std::uint64_t peer) {
+    cut(peer);
+    on(ProcessGone{PeerId{peer}, "reset"});
+  }
   static Hello hello_of(std::uint64_t peer) {
     Hello hello{PROTOCOL_VERSION, "run", PeerId{peer}, "p" + std::to_string(peer), Endpoint{"h", static_cast<std::uint16_t>(peer)}, 1};
     hello.shard = shard_of(peer);

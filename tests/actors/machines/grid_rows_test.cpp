@@ -29,10 +29,6 @@ BOOST_AUTO_TEST_CASE(a_lost_peer_takes_its_replica_with_it_and_the_others_go_on)
   bench.vote(10);
   bench.lose(31);
   BOOST_TEST(bench.told<Abort>() == (Ids{10, 11, 20, 21}));
-  const auto farewell = bench.told<Dismissed>(30);
-  BOOST_TEST((farewell.cause.name == ErrorName::Evicted));  // it takes part anew
-  BOOST_TEST(farewell.cause.detail == "shard 1 of replica c was lost");
-  BOOST_TEST(bench.fenced() == Ids{30});
   const auto lost = bench.journaled<events::PeerLost>();
   BOOST_REQUIRE(lost.size() == 2);
   BOOST_TEST(lost[0].reason.text.starts_with("with p31: "), lost[0].reason.text);
@@ -40,11 +36,14 @@ BOOST_AUTO_TEST_CASE(a_lost_peer_takes_its_replica_with_it_and_the_others_go_on)
   BOOST_TEST(ids_of(bench.told<StartReduce>(21).view) == (Ids{11, 21}));
   for (const auto peer : ALL) bench.vote(peer);
   BOOST_TEST(bench.told<Commit>() == ALL);
-  // What it still says is nobody's word any more, and its id never comes back.
+  // Who was cut off with it, to come back together, takes part anew: what it still says is nobody's word any more, and no id comes back.
   bench.hear(30, Heartbeat{});
   BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::Evicted));
-  bench.greet(31);
-  BOOST_TEST((bench.told<Dismissed>(31).cause.name == ErrorName::Evicted));
+  for (const std::uint64_t peer : {30U, 31U}) {
+    bench.greet(peer);
+    BOOST_TEST((bench.told<Dismissed>(peer).cause.name == ErrorName::Evicted));
+    BOOST_TEST(bench.told<Dismissed>(peer).cause.detail.find("shard 1 of replica c: reset") != std::string::npos);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(the_place_of_a_lost_peer_is_taken_and_the_replica_is_whole_again) {
@@ -152,7 +151,7 @@ BOOST_AUTO_TEST_CASE(who_is_back_and_goes_again_before_its_replica_is_costs_it_n
   BOOST_TEST(bench.grid.run.waiting.what.find("replica a lacks shard 1, replica b lacks shards 0, 1") != std::string::npos,
              bench.grid.run.waiting.what);
   bench.now += 1s;
-  bench.lose(10);
+  bench.cut(10);
   BOOST_TEST(bench.grid.run.incomplete.find("replica a lacks shards 0, 1") != std::string::npos, bench.grid.run.incomplete);
   BOOST_TEST(bench.grid.run.peers.contains(PeerId{10}));
   returns(10);
@@ -174,11 +173,10 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_stood_still_holds_nobody_for_silent) {
 BOOST_AUTO_TEST_CASE(a_seat_that_is_kept_is_kept_for_all_and_all_come_back) {
   auto bench = training();
   for (const auto peer : ALL) bench.vote(peer);
-  bench.now += 8s;  // the coordinator itself stood still
-  bench.lose(11);
+  bench.cut(11);
   BOOST_TEST(bench.journaled<events::PeerAbsent>().size() == 2);
   BOOST_TEST(bench.fenced() == Ids{10});
-  bench.lose(10);  // which it was told to
+  bench.cut(10);  // which it was told to
   BOOST_TEST(bench.journaled<events::PeerLost>().empty());
   bench.hear(10, Heartbeat{});
   BOOST_TEST(bench.effects.empty(), "its connection has ended");
@@ -187,6 +185,19 @@ BOOST_AUTO_TEST_CASE(a_seat_that_is_kept_is_kept_for_all_and_all_come_back) {
   bench.hear(10, GridBench::hello_of(10));
   BOOST_TEST(bench.told<BeginStep>() == (Ids{10, 11}));
   BOOST_TEST(bench.journaled<events::PeerReturned>().size() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_replica_that_fetches_takes_its_seat_anew_when_all_its_peers_are_back) {
+  auto bench = training();
+  bench.seat_all({30, 31});
+  BOOST_TEST(bench.told<FetchState>() == (Ids{30, 31}));
+  bench.cut(31);
+  BOOST_TEST(bench.fenced() == Ids{30});
+  for (const std::uint64_t peer : {31U, 30U}) bench.greet(peer);
+  BOOST_TEST(bench.told<Welcome>() == (Ids{30, 31}));
+  BOOST_TEST(bench.journaled<events::PeerReturned>().size() == 2);
+  for (const std::uint64_t peer : {30U, 31U}) bench.hear(peer, Seated{Revision{}, held(peer, 0), Digest{7, peer % 10}, 100 + peer % 10, 1});
+  BOOST_TEST(bench.grid.run.view.members.size() == 3);
 }
 
 BOOST_AUTO_TEST_CASE(who_has_no_place_is_refused_and_told_why) {
@@ -238,7 +249,7 @@ BOOST_AUTO_TEST_CASE(who_falls_silent_or_goes_before_its_replica_is_whole_is_for
   bench.pass(11s, ALL);
   BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::Evicted));
   bench.greet(41);
-  bench.lose(41);
+  bench.cut(41);
   BOOST_TEST(bench.journaled<events::PeerLost>().at(0).who.replica == "d");
   bench.greet(42 - 2);
   bench.hear(40, Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
@@ -255,7 +266,7 @@ BOOST_AUTO_TEST_CASE(each_who_waits_for_the_others_of_its_replica_hears_for_whom
     BOOST_TEST(bench.told<ReplicaLacks>() == (Ids{11, 12}));
     BOOST_TEST(bench.told<ReplicaLacks>(11).missing == "shard 0");
     if (leaves) bench.hear(11, Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
-    else bench.lose(11);
+    else bench.cut(11);
     BOOST_TEST(bench.told<ReplicaLacks>() == Ids{12});
     BOOST_TEST(bench.told<ReplicaLacks>(12).missing == "shards 0, 1");
     const auto left = bench.journaled<events::PeerLeft>();
@@ -317,6 +328,7 @@ BOOST_AUTO_TEST_CASE(who_waits_for_its_replica_hears_of_a_rollback_and_where_the
   BOOST_REQUIRE(bench.journaled<events::RolledBack>().size() == 1);
   BOOST_TEST((bench.told<Dismissed>(40).cause.name == ErrorName::RolledBack));
   BOOST_TEST((bench.told<Dismissed>(11).cause.name == ErrorName::RolledBack));
+  bench.greet(30);  // it was cut off, to come back with the other one
   BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::RolledBack));
 }
 

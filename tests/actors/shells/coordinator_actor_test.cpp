@@ -21,6 +21,10 @@ struct NoFence : FencePort {
   void fence(PeerId) override {}
 };
 
+struct NoLookout : LookoutPort {
+  void look_for(PeerId, const Addresses&) override {}
+};
+
 Hello hello_of(std::uint64_t peer) { return Hello{PROTOCOL_VERSION, "run", PeerId{peer}, "p" + std::to_string(peer), Endpoint{"h", 1}, 1}; }
 
 class NoDecisions final : public DecisionPort {
@@ -46,6 +50,7 @@ struct Stage {
     ports.journal = &journal;
     ports.decisions = &decisions;
     ports.fence = &fence;
+    ports.lookout = &lookout;
     ports.now = [this] { return Instant{now_ms.load() * 1ms}; };
     ports.finished = [this](const std::optional<Error>&) { finished.set_value(); };
     ports.deserted = [this] {
@@ -57,6 +62,7 @@ struct Stage {
   NoJournal journal;
   NoDecisions decisions;
   NoFence fence;
+  NoLookout lookout;
   std::atomic<std::int64_t> now_ms{0};
   std::promise<void> finished;
   std::promise<void> deserted;

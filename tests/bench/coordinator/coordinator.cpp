@@ -72,6 +72,7 @@ class Crowd {
   void churn() {
     const auto members = state_.view.members;
     for (std::size_t i = 0; i < members.size(); i += 100) on(ConnectionLost{members[i].id, "reset"});
+    for (std::size_t i = 0; i < members.size(); i += 100) on(ProcessGone{members[i].id, "refused"});
     for (std::size_t i = 0; i < members.size(); i += 100) join();
   }
   void hear(PeerId from, FromPeer message) { on(Received{from, std::move(message)}); }

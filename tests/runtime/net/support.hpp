@@ -77,9 +77,12 @@ class Host {
 /// Takes connections, and never says a word.
 class Mute {
  public:
-  Mute() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit Mute(std::uint16_t port = 0) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const int yes = 1;
+    ::setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     sockaddr_in where{};
     where.sin_family = AF_INET;
+    where.sin_port = htons(port);
     where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof where;
     BOOST_REQUIRE(::bind(fd_, reinterpret_cast<const sockaddr*>(&where), size) == 0 && ::listen(fd_, 16) == 0);
