@@ -69,6 +69,7 @@ class Handler {
     s_.progress.reset();
     s_.contributed = event.work;
     s_.contributed->base = s_.base;
+    s_.diverged_at = event.diverged_at;
     emit(TakeContribution{});
     return "contributes";
   }
@@ -77,7 +78,7 @@ class Handler {
   std::string operator()(const ContributionTaken& event) {
     const auto work = std::exchange(s_.contributed, std::nullopt);
     if (!work || s_.phase != Phase::Ready) return "of a trainer that is gone";
-    if (!event.taken) return refuse(event.taken.error());
+    if (!event.taken) return refuse(diverged(event.taken.error(), work->step));
     if (work->weight == 0) {
       emit(Report{peer::TrainerGaveUp{Error{ErrorName::TrainerProtocol, "the trainer contributed without having trained on a token"}}});
       return "contributed without having trained";
@@ -180,6 +181,15 @@ class Handler {
     s_.stop_cause = std::move(cause);
     s_.progress.reset();
     emit(Kill{});
+  }
+
+  /// Where it began, as far as the trainer has said: whoever looks for the cause looks there.
+  [[nodiscard]] Error diverged(Error cause, OuterStep step) const {
+    if (cause.name != ErrorName::NonFiniteValue) return cause;
+    cause.detail += " to outer step " + std::to_string(step.value) +
+                    (s_.diverged_at > 0 ? "; the loss of inner step " + std::to_string(s_.diverged_at) + " was the first that is not finite"
+                                        : "; each inner step's loss was finite, so it happened in the last one");
+    return cause;
   }
 
   /// It is told to end by its own fault, which is what its end is reported with.

@@ -43,6 +43,7 @@ struct State {
   std::optional<BeginStep> begin;                       ///< to be told
   std::optional<RunDone> finish;                        ///< to be told
   std::optional<peer::TrainerContributed> contributed;  ///< its values are being taken
+  std::uint32_t diverged_at = 0;                        ///< as it said with them
   bool awaits_commit = false;                           ///< this life has contributed what is not committed yet
   /// Of what is prepared.
   bool own_work = false;  ///< it contains the own contribution
@@ -84,6 +85,7 @@ struct Worked {
 /// Its parameters lie where the agent can read them. `base` is not its to say.
 struct Contributed {
   peer::TrainerContributed work;
+  std::uint32_t diverged_at = 0;  ///< the first inner step, from 1 on, whose loss was not finite; 0: none was
 };
 /// Each TakeContribution ends in one.
 struct ContributionTaken {

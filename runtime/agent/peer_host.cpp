@@ -191,26 +191,27 @@ Result<void> PeerHost::launch(bool fresh) {
 
 void PeerHost::on_trainer(TrainerEvent event) {
   namespace life = trainer_life;
-  std::visit(overloaded{
-                 [&](const prime::TrainerBound& e) { on_bound(e.layout); },
-                 [&](TrainerExported& e) { keep_export(e); },
-                 [&](TrainerDescribed& e) { handle(life::Described{std::move(e.data)}); },
-                 [&](const TrainerInitial&) { handle(life::Initial{}); },
-                 [&](const TrainerInner& e) { handle(life::Worked{e.totals.inner_steps}); },
-                 [&](const TrainerAlive&) { handle(life::Worked{}); },
-                 [&](const prime::TrainerContributed& e) {
-                   const auto& c = e.contribution;
-                   const double rate = c.seconds > 0 ? static_cast<double>(c.weight) / c.seconds : 0;
-                   handle(life::Contributed{{c.step, {}, c.weight, c.samples, Real{c.loss}, held_out_of(c.held_out), Real{rate}}});
-                 },
-                 [&](const prime::TrainerFinal& e) {
-                   handle(life::Answered{{held_out_of(e.answer.held_out), e.answer.sample}});
-                 },
-                 [&](const prime::TrainerLeft&) { handle(life::Gone{}); },
-                 [&](TrainerFailed& e) { handle(life::Gone{std::move(e.cause)}); },
-                 [&](TrainerLost& e) { handle(life::Gone{std::move(e.cause)}); },
-             },
-             event);
+  std::visit(
+      overloaded{
+          [&](const prime::TrainerBound& e) { on_bound(e.layout); },
+          [&](TrainerExported& e) { keep_export(e); },
+          [&](TrainerDescribed& e) { handle(life::Described{std::move(e.data)}); },
+          [&](const TrainerInitial&) { handle(life::Initial{}); },
+          [&](const TrainerInner& e) { handle(life::Worked{e.totals.inner_steps}); },
+          [&](const TrainerAlive&) { handle(life::Worked{}); },
+          [&](const prime::TrainerContributed& e) {
+            const auto& c = e.contribution;
+            const double rate = c.seconds > 0 ? static_cast<double>(c.weight) / c.seconds : 0;
+            handle(life::Contributed{{c.step, {}, c.weight, c.samples, Real{c.loss}, held_out_of(c.held_out), Real{rate}}, c.diverged_at});
+          },
+          [&](const prime::TrainerFinal& e) {
+            handle(life::Answered{{held_out_of(e.answer.held_out), e.answer.sample}});
+          },
+          [&](const prime::TrainerLeft&) { handle(life::Gone{}); },
+          [&](TrainerFailed& e) { handle(life::Gone{std::move(e.cause)}); },
+          [&](TrainerLost& e) { handle(life::Gone{std::move(e.cause)}); },
+      },
+      event);
 }
 
 void PeerHost::keep_export(TrainerExported& exported) {

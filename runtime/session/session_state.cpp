@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <limits>
 
 #include "runtime/clock.hpp"
@@ -130,6 +131,7 @@ Result<std::optional<StepPlan>> Session::Impl::next_plan() {
 Result<void> Session::Impl::report(const StepPlan& plan, const InnerReport& inner) {
   ++totals.inner_steps;
   totals.loss_sum += inner.loss;
+  if (totals.diverged_at == 0 && !std::isfinite(inner.loss)) totals.diverged_at = totals.inner_steps;
   totals.tokens += inner.tokens;
   totals.samples += inner.samples;
   const auto now = monotonic_now();
@@ -151,7 +153,7 @@ Result<Committed> Session::Impl::commit(const StepPlan& plan, const std::optiona
   store();
   const double loss = totals.inner_steps == 0 ? std::numeric_limits<double>::quiet_NaN() : totals.loss_sum / totals.inner_steps;
   const double seconds = std::chrono::duration<double>(monotonic_now() - totals.begun).count();
-  PRIME_CHECK(link.send(wire::Contribute{plan.step, totals.tokens, totals.samples, loss, held_out, seconds}));
+  PRIME_CHECK(link.send(wire::Contribute{plan.step, totals.tokens, totals.samples, loss, held_out, seconds, totals.diverged_at}));
   while (true) {
     PRIME_TRY(auto received, link.receive());
     if (const auto* told = std::get_if<wire::StepCommitted>(&received.message)) {

@@ -57,6 +57,7 @@ class AgentLink {
 struct StepTotals {
   std::uint32_t inner_steps = 0;
   double loss_sum = 0;
+  std::uint32_t diverged_at = 0;  ///< as in wire::Contribute
   std::uint64_t tokens = 0;
   std::uint64_t samples = 0;
   Instant begun;

@@ -222,7 +222,7 @@ Alive read_alive(Fields&) { return {}; }
 json to_json(const Contribute& m) {
   return {{"type", "contribute"}, {"step", m.step.value},         {"weight", m.weight},
           {"samples", m.samples}, {"loss", real_or_null(m.loss)}, {"held_out", held_out_json(m.held_out)},
-          {"seconds", m.seconds}};
+          {"seconds", m.seconds}, {"diverged_at", m.diverged_at}};
 }
 Contribute read_contribute(Fields& f) {
   return {{f.number("step", 1, ANY_NUMBER)},
@@ -230,7 +230,8 @@ Contribute read_contribute(Fields& f) {
           f.number("samples", 0, ANY_NUMBER),
           f.real_or_null("loss").value_or(NOT_FINITE),
           read_held_out(f),
-          f.positive_real("seconds")};
+          f.positive_real("seconds"),
+          f.small_number("diverged_at", 0, ANY_SMALL_NUMBER)};
 }
 
 json to_json(const Final& m) {

@@ -99,7 +99,8 @@ struct Contribute {
   std::uint64_t samples = 0;
   double loss = 0;  ///< mean over the inner steps
   std::optional<HeldOut> held_out;
-  double seconds = 0;  ///< since the step began
+  double seconds = 0;             ///< since the step began
+  std::uint32_t diverged_at = 0;  ///< the first inner step, from 1 on, whose loss was not finite; 0: none was
 };
 struct Final {
   FinalAnswer answer;

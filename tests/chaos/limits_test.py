@@ -1,6 +1,7 @@
 """What is scarce or wrong: a full disk, a taken port, data that cannot be read; and what idle processes cost."""
 
 import contextlib
+import datetime
 import os
 import pathlib
 import shutil
@@ -17,6 +18,33 @@ SOURCE = pathlib.Path(os.environ["PRIME_SOURCE"])
 def cpu_ticks(pid):
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return int(fields[11]) + int(fields[12])
+
+
+class Sick(unittest.TestCase):
+    """One peer's values are no numbers any more, whenever it comes to that step."""
+
+    def test_a_peer_that_diverges_alike_twice_ends_by_name_and_the_others_go_on(self):
+        with Run(2, up_flags=("--quorum", "3"), deadline="1min") as run:
+            sick = run.join(env={"PRIME_QUADRATIC_SPOILS": "3"}, flags=("--name", "sick"))
+            wait_until("its end", lambda: sick.poll() is not None)
+            # Tensor, index, step, inner step; after one restart and no more.
+            what = "x[7] of the contribution to outer step 3; the loss of inner step 2 was the first that is not finite"
+            self.assertIn(what, run.join_log(0))
+            self.assertEqual(sick.returncode, 1)
+            (journal,) = [lines for name, lines in run.peer_journals().items() if name.startswith("sick-")]
+            restarts = [line for line in journal if line["event"] == "trainer_restarting"]
+            self.assertEqual(len(restarts), 1)
+            self.assertIn(what, restarts[0]["reason"])
+            self.assertEqual(run.wait_for_end(), 0)
+            commits = run.check(outer_steps=6, lost=1)
+            self.assertEqual([len(commit["contributors"]) for commit in commits], [3, 3, 2, 2, 2, 2])
+            lost = run.events("peer_lost")[0]
+            self.assertEqual(lost["name"], "sick")
+            self.assertIn(what, lost["reason"])
+            begun = {event["outer_step"]: datetime.datetime.fromisoformat(event["t"]) for event in run.events("outer_step_begun")}
+            for commit in commits:
+                waited = datetime.datetime.fromisoformat(commit["t"]) - begun[commit["outer_step"]]
+                self.assertLess(waited.total_seconds(), 60, "no longer than one deadline")
 
 
 class Limits(unittest.TestCase):

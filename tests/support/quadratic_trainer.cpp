@@ -5,10 +5,12 @@
 // PRIME_QUADRATIC_DELAY_MS   time that an inner step takes (default 0), so that tests find runs in the middle of a step
 // PRIME_QUADRATIC_HELD_AT    the outer step in whose inner steps it stays (default 0: none), while the file PRIME_QUADRATIC_HELD_BY
 //                            exists: what a test does meanwhile cannot come too late
+// PRIME_QUADRATIC_SPOILS     the outer step in whose second inner step x[7] becomes NaN (default 0: none), in each life of the trainer
 // PRIME_QUADRATIC_TRACE      a file to which it appends a line for each inner step: its process, the outer step, the inner step
 // PRIME_QUADRATIC_EVALUATES_WHILE  a file: the final evaluation lasts as long as it exists
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -77,6 +79,7 @@ prime::Result<void> train(prime::Session& session) {
       std::this_thread::sleep_for(delay);
       trace(plan.step.value, inner);
       for (float& value : x) value -= 0.1F * (value - target);
+      if (inner == 1 && plan.step.value == from_environment("PRIME_QUADRATIC_SPOILS", 0)) x[7] = std::nanf("");
       PRIME_CHECK(step->report({.loss = loss_of(x, target), .tokens = x.size(), .samples = 0}));
     }
     PRIME_CHECK(step->commit());

@@ -53,11 +53,11 @@ struct Bench {
     order.base = base;
     return on(Begin{order});
   }
-  Bench& bring(OuterStep number, std::uint64_t weight = 64) {
+  Bench& bring(OuterStep number, std::uint64_t weight = 64, std::uint32_t diverged_at = 0) {
     peer::TrainerContributed work;
     work.step = number;
     work.weight = weight;
-    return on(Contributed{work});
+    return on(Contributed{work, diverged_at});
   }
   Bench& contribute(OuterStep number, std::uint64_t weight = 64) { return bring(number, weight).on(ContributionTaken{}); }
   Bench& apply(Revision revision, bool own_work = true) {
@@ -171,11 +171,15 @@ BOOST_AUTO_TEST_CASE(what_a_trainer_did_wrong_is_what_its_end_is_reported_with) 
 }
 
 BOOST_AUTO_TEST_CASE(a_contribution_that_is_not_finite_or_of_nothing_is_not_sent) {
-  const Error nan{ErrorName::NonFiniteValue, "w[3]"};
-  Bench bench;
-  bench.ready().begin(OuterStep{1}, Revision{}).bring(OuterStep{1}).on(ContributionTaken{fail(nan)});
-  BOOST_TEST(!bench.reported<peer::TrainerContributed>().has_value());
-  BOOST_TEST((bench.on(Gone{CRASH}).effect<Died>()->cause == nan));
+  const Error nan{ErrorName::NonFiniteValue, "w[3] of the contribution"};
+  const auto named = [&](std::uint32_t diverged_at) {
+    Bench bench;
+    bench.ready().begin(OuterStep{1}, Revision{}).bring(OuterStep{1}, 64, diverged_at).on(ContributionTaken{fail(nan)});
+    BOOST_TEST(!bench.reported<peer::TrainerContributed>().has_value());
+    return bench.on(Gone{CRASH}).effect<Died>()->cause.detail;
+  };
+  BOOST_TEST(named(4) == "w[3] of the contribution to outer step 1; the loss of inner step 4 was the first that is not finite");
+  BOOST_TEST(named(0) == "w[3] of the contribution to outer step 1; each inner step's loss was finite, so it happened in the last one");
   Bench idle;
   idle.ready().begin(OuterStep{1}, Revision{}).contribute(OuterStep{1}, 0);
   BOOST_TEST((idle.reported<peer::TrainerGaveUp>()->cause.name == ErrorName::TrainerProtocol));
