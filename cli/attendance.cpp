@@ -10,6 +10,7 @@
 #include "runtime/agent/processes.hpp"
 #include "runtime/launch/stop_processes.hpp"
 #include "runtime/telemetry/error_text.hpp"
+#include "runtime/telemetry/memory_kills.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/status_json.hpp"
 
@@ -191,7 +192,9 @@ int Attendance::state_gone() {
 
 /// Its guard would have started it again, and is gone, too: nobody is to wait for it.
 int Attendance::coordinator_lost() {
-  const auto how = launch::describe_wait_status(run_.coordinator.reap().value_or(0));
+  auto how = launch::describe_wait_status(run_.coordinator.reap().value_or(0));
+  if (const auto& kills = observer_.run().kills_before; kills && !observer_.run().ended)
+    if (const auto why = telemetry::want_of_memory(*kills); !why.empty()) how += ", " + why;
   if (may_move_ && !all_agents_ended() && !telemetry::is_gone(telemetry::coordinator_journal(run_.directory))) {
     terminal_.say("Lost", "the coordinator: " + how + "; the peers here go on with who stands by, if somebody does", Role::Degraded);
     return led_elsewhere();
@@ -229,6 +232,8 @@ int Attendance::deserted() {
   for (const auto& peer : run_.peers)
     if (const auto cause = peer.process.last_error()) status.reason = to_string(*cause);
   for (const auto& peer : observer_.local_peers()) {
+    const auto why = !peer.ended && peer.kills_before ? telemetry::want_of_memory(*peer.kills_before) : std::string{};
+    if (!why.empty()) status.reason = to_string(Error{ErrorName::TooFewPeers, "the agent of " + peer.status.name + " was killed " + why});
     if (!peer.exit_code.has_value() || peer.exit_code == 0U) continue;
     status.reason = peer.status.reason;
     break;

@@ -55,7 +55,8 @@ std::optional<std::string> StepTable::apply(const JournalEvent& event) {
     notes_.push_back("paused until " + std::to_string(e->members) + " peers were there");
   if (const auto* e = std::get_if<events::RolledBack>(&event))
     notes_.push_back("rolled back to step " + std::to_string(e->outer_step.value));
-  if (std::holds_alternative<events::CoordinatorRestarted>(event)) notes_.emplace_back("the coordinator was killed and is back");
+  if (const auto* e = std::get_if<events::CoordinatorRestarted>(&event))
+    notes_.push_back(e->reason ? "the coordinator is back: " + *e->reason : "the coordinator was killed and is back");
   if (const auto* e = std::get_if<events::OuterStepAborted>(&event))
     if (!e->because_of || !gone_.contains(*e->because_of)) aborts_.push_back(e->reason);
   const auto* done = std::get_if<events::OuterStepCommitted>(&event);
@@ -71,6 +72,7 @@ void StepTable::on_gone(const Who& who, const Cause* lost_by) {
   gone_.insert(who.peer);
   // Of a replica the first line has told it; who waited in vain for the others of its own never was a part of the run.
   if (!member && !who.replica.empty()) return;
+  std::erase(notes_, name_of(who) + " is waited for");
   if (member && lost_by == nullptr) --expected_;
   if (member && lost_by != nullptr) lost_ = true;
   notes_.push_back(name_of(who) + (lost_by == nullptr ? " left" : " lost (" + telemetry::short_reason(lost_by->text) + ")"));

@@ -8,6 +8,7 @@
 
 #include "actors/ports.hpp"
 #include "runtime/store/journal.hpp"
+#include "runtime/telemetry/memory_kills.hpp"
 #include "runtime/telemetry/process_identity.hpp"
 
 namespace prime {
@@ -43,6 +44,10 @@ Started process_started(const std::string& role, const std::string& run) {
   event.boot_id = self.place.boot;
   event.pid_namespace = self.place.pid_namespace;
   event.host = self.place.host;
+  const auto kills = telemetry::MemoryKills::now();
+  if (!kills.group.empty()) event.memory_group = kills.group;
+  event.group_kills = kills.in_group;
+  event.machine_kills = kills.on_machine;
   event.role = role;
   event.run = run;
   event.protocol = PROTOCOL_VERSION;

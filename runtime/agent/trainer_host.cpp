@@ -19,6 +19,7 @@
 #include "runtime/agent/trainer_dialogue.hpp"
 #include "runtime/agent/trainer_process.hpp"
 #include "runtime/clock.hpp"
+#include "runtime/telemetry/memory_kills.hpp"
 
 namespace prime {
 
@@ -90,7 +91,7 @@ struct TrainerHost::Impl {
   std::optional<ProcessEnd> process_end;
   std::string log_path;
   std::uint64_t log_begin = 0;  ///< of this life
-  MemoryKills kills_before;
+  telemetry::MemoryKills kills_before;
   bool ended_by_us = false;
   bool over = false;
   std::jthread thread;
@@ -310,11 +311,8 @@ std::string TrainerHost::Impl::last_words() const {
 /// The kernel kills with SIGKILL whom memory is taken from, and says so nowhere else. A launcher tells it as 128 + 9.
 std::string TrainerHost::Impl::memory_was_short() const {
   if (!process_end->killed_by(SIGKILL)) return {};
-  const auto now = MemoryKills::now();
-  if (now.in_group > kills_before.in_group) return ", for want of memory: its cgroup is at its limit";
-  return now.on_machine > kills_before.on_machine
-             ? ", probably for want of memory: the kernel has killed a process of this machine for that"
-             : "";
+  const auto why = telemetry::want_of_memory(kills_before);
+  return why.empty() ? "" : ", " + why;
 }
 
 void TrainerHost::Impl::emit(TrainerEvent event) {
@@ -348,7 +346,7 @@ Result<std::unique_ptr<TrainerHost>> TrainerHost::start(const TrainerCommand& co
   impl->door.emplace(std::move(door));
   impl->log_path = command.log_path;
   if (const auto size = std::filesystem::file_size(command.log_path, ignored); !ignored) impl->log_begin = size;
-  impl->kills_before = MemoryKills::now();
+  impl->kills_before = telemetry::MemoryKills::now();
   std::promise<Result<void>> started;
   // The child dies with the thread that made it, so that thread must be the one which watches it to its end.
   impl->thread = std::jthread([life = impl.get(), &process, &started] {

@@ -15,6 +15,7 @@ class PeerFold {
 
   void operator()(const events::AgentStarted& e) {
     j_.agent = identity_of(e);
+    j_.kills_before = memory_kills_of(e, here().boot);
     j_.run = e.run;
     j_.instead_of = e.instead_of ? to_string(*e.instead_of) : "";
     j_.ended = false;

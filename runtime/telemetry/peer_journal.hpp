@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "messages/events.hpp"
+#include "runtime/telemetry/memory_kills.hpp"
 #include "runtime/telemetry/run_status.hpp"
 
 namespace prime::telemetry {
@@ -14,6 +15,7 @@ namespace prime::telemetry {
 struct PeerJournal {
   PeerStatus status;
   ProcessIdentity agent;
+  std::optional<MemoryKills> kills_before;  ///< when the agent began; of this start of this machine only
   std::string run;
   std::string instead_of;  ///< the peer in whose place it takes part; empty: of nobody
   bool ended = false;      ///< the agent wrote its last line

@@ -130,6 +130,7 @@ class RunFold {
     j_.ended = false;
     if (auto before = std::exchange(j_.before_the_end, std::nullopt)) s_ = *std::move(before);
     j_.coordinator = identity_of(e);
+    j_.kills_before = memory_kills_of(e, here().boot);
     j_.guard = ProcessIdentity{static_cast<pid_t>(e.guard_pid), e.guard_start_ticks, j_.coordinator.place};
     s_.coordinator_here = true;
     s_.coordinator_pid = e.pid;

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "messages/events.hpp"
+#include "runtime/telemetry/memory_kills.hpp"
 #include "runtime/telemetry/run_status.hpp"
 
 namespace prime::telemetry {
@@ -12,6 +13,7 @@ namespace prime::telemetry {
 struct RunJournal {
   RunStatus status;
   ProcessIdentity coordinator;
+  std::optional<MemoryKills> kills_before;  ///< when the coordinator began; of this start of this machine only
   ProcessIdentity guard;  ///< starts the coordinator again when it was killed; none where a program serves the run by itself
   bool ended = false;     ///< the coordinator wrote its last line
   /// What was known before that line, where it ended no run: its guard may yet start another one.

@@ -22,16 +22,26 @@ bool is_newer(const fs::path& checkpoint, const fs::path& than) {
   return std::pair{a.size(), a} > std::pair{b.size(), b};
 }
 
+/// Where nobody watched the process that was killed, this is all that is left of why.
+std::string killed_for(const std::optional<MemoryKills>& since) {
+  const auto why = since ? want_of_memory_in_group(*since) : std::string{};
+  return why.empty() ? "" : ", killed " + why;
+}
+
 /// What a local agent knows better than the coordinator: its own processes, and what it holds.
 void refine(PeerStatus& row, const PeerJournal& local, bool alive) {
   row.pid = local.status.pid;
   row.trainer_pid = local.status.trainer_pid;
   if (local.status.outer_step) row.outer_step = local.status.outer_step;
   if (local.status.digest) row.digest = local.status.digest;
-  if (is_gone(row.state)) return;
+  const auto how = local.ended || alive ? std::string{} : killed_for(local.kills_before);
+  if (is_gone(row.state)) {
+    row.reason += how;
+    return;
+  }
   if (local.ended || !alive) {
     row.state = local.ended ? local.status.state : PeerState::Lost;
-    row.reason = local.ended ? local.status.reason : "its agent is gone";
+    row.reason = local.ended ? local.status.reason : "its agent is gone" + how;
     row.tokens_per_s.reset();
   } else if (!local.status.reason.empty()) {
     row.reason = local.status.reason;
@@ -117,7 +127,7 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
     status.wait = {COORDINATOR_GONE, std::nullopt, std::nullopt};
   } else if (coordinator_lost && !is_over(status.state)) {
     status.state = RunState::Failed;
-    status.reason = COORDINATOR_LOST;
+    status.reason = COORDINATOR_LOST + killed_for(run.kills_before);
     status.wait = {};
     for (auto& peer : status.peers) {
       if (is_gone(peer.state)) continue;
@@ -130,7 +140,8 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
   const bool killed = status.coordinator_here && !run.ended && run.coordinator.pid > 0 && !alive(run.coordinator) && alive(run.guard);
   if ((comes_back || killed) && !is_over(status.state)) {
     status.state = RunState::Waiting;
-    status.wait.what = comes_back ? "the coordinator, which is kept from going on: " + run.status.reason : COORDINATOR_COMES_BACK;
+    status.wait.what = comes_back ? "the coordinator, which is kept from going on: " + run.status.reason
+                                  : COORDINATOR_COMES_BACK + killed_for(run.kills_before);
   }
   give_joiners_a_reason(status);
   return status;
