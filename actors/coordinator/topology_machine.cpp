@@ -61,7 +61,7 @@ bool note(Topology& topology, const Pair& pair, const Link& measured) {
 
 /// How fast the links of the ring are, as far as they are known: all, or this one if it is one of them.
 void tell_ring(const State& state, std::optional<Pair> only, Effects& effects) {
-  const auto& members = state.view.members;
+  const auto members = in_ring_order(state);
   for (std::size_t at = 0; at < members.size(); ++at) {
     const auto& next = members[(at + 1) % members.size()];
     const Pair pair{members[at].id, next.id};

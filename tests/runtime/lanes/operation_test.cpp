@@ -167,8 +167,9 @@ BOOST_FIXTURE_TEST_CASE(a_request_that_contradicts_itself_is_refused, PlayedOper
     return !made && made.error().name == ErrorName::ReduceMismatch;
   };
   BOOST_TEST(refused([](ReduceRequest& r) { r.self = PeerId{9}; }));
-  BOOST_TEST(refused([](ReduceRequest& r) { r.contributions.pop_back(); }));
-  BOOST_TEST(refused([](ReduceRequest& r) { std::swap(r.contributions[0], r.contributions[1]); }));
+  BOOST_TEST(refused([](ReduceRequest& r) { std::erase_if(r.contributions, [&](const auto& c) { return c.peer == r.self; }); }));
+  BOOST_TEST(refused([](ReduceRequest& r) { r.contributions.push_back({PeerId{9}, 1}); }));
+  BOOST_TEST(refused([](ReduceRequest& r) { r.contributions.push_back(r.contributions[0]); }));
   BOOST_TEST(refused([](ReduceRequest& r) { r.input = r.input.first(5); }));
   BOOST_TEST(refused([](ReduceRequest& r) {
     auto& members = r.view.members.edit();
