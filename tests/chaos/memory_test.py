@@ -10,6 +10,7 @@ import unittest
 import uuid
 
 from prime_run import PRIMECTL, LIMIT_S, Run, wait_until
+from waiting import lives
 
 MIB = 1 << 20
 ROOM = 600 * MIB
@@ -62,7 +63,7 @@ class Group:
         with self.born_here():
             eater = subprocess.Popen([sys.executable, "-c", EATER, str(pid)])
         self.eater = eater
-        wait_until("the kernel's choice", lambda: not pathlib.Path(f"/proc/{pid}").exists() or "Z" in pathlib.Path(f"/proc/{pid}/stat").read_text())
+        wait_until("the kernel's choice", lambda: not lives(pid))
         eater.kill()
         eater.wait()
 

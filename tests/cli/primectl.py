@@ -7,7 +7,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from waiting import LIMIT_S, wait_until  # noqa: E402, F401
+from waiting import LIMIT_S, lives, wait_until  # noqa: E402, F401
 
 BIN = pathlib.Path(os.environ["PRIME_BIN"])
 SOURCE = pathlib.Path(os.environ["PRIME_SOURCE"])

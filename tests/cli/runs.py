@@ -7,17 +7,9 @@ import signal
 import subprocess
 import unittest
 
-from primectl import LIMIT_S, PRIMECTL, environment, primectl, temporary_directory, wait_until, write_manifest
+from primectl import LIMIT_S, PRIMECTL, environment, lives, primectl, temporary_directory, wait_until, write_manifest
 
 SLOW = {"PRIME_QUADRATIC_DELAY_MS": "50"}
-
-
-def lives(pid):
-    """A process that has ended may stay in the table until somebody reaps it."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 class RunCase(unittest.TestCase):
