@@ -168,6 +168,12 @@ class Handler {
     return "stopped";
   }
 
+  std::string operator()(const AgentEnds&) {
+    s_.over = true;
+    s_.progress.reset();
+    return "the agent ends";
+  }
+
   std::string operator()(const Tick&) {
     if (!s_.progress || now_ - *s_.progress <= s_.options.stall_limit) return {};
     kill(Error{ErrorName::TrainerFailed,

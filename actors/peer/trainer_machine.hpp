@@ -127,9 +127,11 @@ struct Save {
 struct Stop {
   std::optional<Error> cause;
 };
+/// The agent ends: nothing of its trainer counts any more.
+struct AgentEnds {};
 struct Tick {};
 using Event = std::variant<Start, TensorsBound, StateOpened, Described, Initial, StateFound, Worked, Contributed, ContributionTaken,
-                           Answered, Misbehaved, Gone, Prepared, Applied, Adopted, Begin, Finish, StartOver, Save, Stop, Tick>;
+                           Answered, Misbehaved, Gone, Prepared, Applied, Adopted, Begin, Finish, StartOver, Save, Stop, AgentEnds, Tick>;
 
 // Effects -------------------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 #include "runtime/agent/lookout.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <poll.h>
 #include <sys/socket.h>
@@ -28,10 +29,10 @@ struct Found {
 };
 
 /// Who answers there, if it is one of this run.
-Result<Found> meet(const Addresses& addresses, const net::Credentials& credentials, Instant until) {
+Result<Found> meet(const Addresses& addresses, const net::Credentials& credentials, Instant until, const net::StopSignal& ends) {
   const net::Expectation anybody{net::Role::Peer, std::nullopt};
   const auto begin = [&](const net::SocketPtr& socket) { return net::dial_tls(socket, credentials, net::Protocol::Control, anybody); };
-  PRIME_TRY(auto won, net::race(addresses, begin, until));
+  PRIME_TRY(auto won, net::race(addresses, begin, until, &ends));
   net::SocketAddress where;
   where.size = sizeof where.storage;
   ::getpeername(won.socket->fd(), where.get(), &where.size);
@@ -39,14 +40,14 @@ Result<Found> meet(const Addresses& addresses, const net::Credentials& credentia
 }
 
 /// Said by the machine there, at once.
-bool is_refused(const Endpoint& numeric, Instant until) {
+bool is_refused(const Endpoint& numeric, Instant until, const net::StopSignal& ends) {
   for (const auto& address : net::resolve_number(numeric)) {
     const int fd = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return false;
     const net::Socket socket{fd};
     int cause = ::connect(fd, address.get(), address.size) == 0 ? 0 : errno;
     socklen_t size = sizeof cause;
-    if (cause == EINPROGRESS && net::wait_ready(fd, POLLOUT, until)) ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &cause, &size);
+    if (cause == EINPROGRESS && net::wait_ready(fd, POLLOUT, until, &ends)) ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &cause, &size);
     if (cause == ECONNREFUSED) return true;
   }
   return false;
@@ -58,6 +59,8 @@ Lookout::Lookout(net::Credentials credentials, std::function<void(PeerId, std::s
     : credentials_(std::move(credentials)), gone_(std::move(gone)) {
   for (std::size_t i = 0; i < LOOKERS; ++i) threads_.emplace_back([this](const std::stop_token& ended) { work(ended); });
 }
+
+Lookout::~Lookout() { ends_.stop(); }
 
 void Lookout::look_for(PeerId peer, const Addresses& lanes) {
   const std::lock_guard lock(mutex_);
@@ -73,17 +76,18 @@ void Lookout::work(const std::stop_token& ended) {
     const auto [peer, lanes] = std::move(orders_.front());
     orders_.pop_front();
     lock.unlock();
-    look(peer, lanes, ended);
+    look(peer, lanes);
     lock.lock();
     looked_for_.erase(peer);
   }
 }
 
-void Lookout::look(PeerId peer, const Addresses& lanes, const std::stop_token& ended) {
+void Lookout::look(PeerId peer, const Addresses& lanes) {
   const auto until = monotonic_now() + LOOK_LIMIT;
   const auto known = known_at(peer);
-  while (!ended.stop_requested() && monotonic_now() < until) {
-    const auto met = meet(known ? Addresses{*known} : lanes, credentials_, until);
+  while (monotonic_now() < until) {
+    const auto met = meet(known ? Addresses{*known} : lanes, credentials_, until, ends_);
+    if (ends_.stopped()) return;  // what ended the look proves nothing
     if (met && met->peer == peer) {
       const std::lock_guard lock(mutex_);
       if (reached_.size() >= REACHED_MAX) reached_.clear();
@@ -93,8 +97,8 @@ void Lookout::look(PeerId peer, const Addresses& lanes, const std::stop_token& e
     if (!known) return;
     const auto where = net::format_endpoint(*known);
     if (met || met.error().name != ErrorName::RunUnreachable) return gone_(peer, "another process answers at " + where + " instead of it");
-    if (is_refused(*known, until)) return gone_(peer, "its process is gone: " + where + " refuses connections");
-    std::this_thread::sleep_for(LOOK_AGAIN);
+    if (is_refused(*known, until, ends_)) return gone_(peer, "its process is gone: " + where + " refuses connections");
+    (void)net::wait_ready(ends_.fd(), POLLIN, std::min(until, monotonic_now() + LOOK_AGAIN));
   }
 }
 

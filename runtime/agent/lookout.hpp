@@ -15,6 +15,7 @@
 
 #include "actors/ports.hpp"
 #include "runtime/net/credentials.hpp"
+#include "runtime/net/stop_signal.hpp"
 
 namespace prime {
 
@@ -24,7 +25,7 @@ class Lookout final : public LookoutPort {
  public:
   /// `gone` hears of each peer whose process is gone, on any thread. To those that it looks at `credentials` are a peer's like any other.
   Lookout(net::Credentials credentials, std::function<void(PeerId, std::string)> gone);
-  ~Lookout() override = default;
+  ~Lookout() override;
   Lookout(const Lookout&) = delete;
   Lookout& operator=(const Lookout&) = delete;
 
@@ -32,7 +33,7 @@ class Lookout final : public LookoutPort {
 
  private:
   void work(const std::stop_token& ended);
-  void look(PeerId peer, const Addresses& lanes, const std::stop_token& ended);
+  void look(PeerId peer, const Addresses& lanes);
   /// Where it proved to be, if it did.
   [[nodiscard]] std::optional<Endpoint> known_at(PeerId peer);
 
@@ -43,6 +44,7 @@ class Lookout final : public LookoutPort {
   std::deque<std::pair<PeerId, Addresses>> orders_;
   std::set<PeerId> looked_for_;         ///< ordered or under way
   std::map<PeerId, Endpoint> reached_;  ///< numeric
+  net::StopSignal ends_;                ///< the looks
   std::vector<std::jthread> threads_;   ///< last: they use what is above
 };
 

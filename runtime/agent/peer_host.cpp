@@ -42,7 +42,7 @@ void PeerHost::end() {
   std::unique_ptr<TrainerHost> trainer;
   {
     const Lock lock(mutex_);
-    life_.over = true;
+    (void)step(trainer_life::AgentEnds{});
     trainer = std::move(trainer_);
   }
   trainer.reset();  // joins its thread, which may be waiting for the mutex: not under it

@@ -155,6 +155,15 @@ BOOST_AUTO_TEST_CASE(the_end_is_told_once_the_last_commit_is_applied) {
   BOOST_TEST(bench.effects.empty(), "and is not started again");
 }
 
+BOOST_AUTO_TEST_CASE(a_trainer_that_dies_with_its_agent_is_nobodys_news) {
+  Bench bench;
+  bench.ready().begin(OuterStep{1}, Revision{}).on(AgentEnds{}).on(Gone{CRASH});
+  BOOST_TEST(bench.effects.empty());
+  bench.now += 1h;
+  BOOST_TEST(bench.on(Tick{}).effects.empty(), "it does not stall either");
+  BOOST_TEST(bench.on(Start{}).effects.empty());
+}
+
 BOOST_AUTO_TEST_CASE(what_a_trainer_did_wrong_is_what_its_end_is_reported_with) {
   const Error layout{ErrorName::LayoutMismatch, "other tensors"};
   Bench bench;

@@ -40,6 +40,12 @@ struct Watch {
     host.take();
     settle();
   }
+  /// Where that peer was found, before its process died.
+  Endpoint finds_and_loses(PeerId peer) {
+    Host host{credentials(KEY, peer)};
+    finds(peer, host);
+    return host.address();
+  }
   /// The looks so far have ended.
   void settle() {
     const PeerId somebody{++others};
@@ -90,10 +96,7 @@ BOOST_AUTO_TEST_CASE(where_a_peer_was_never_reached_a_refusal_proves_nothing) {
 
 BOOST_AUTO_TEST_CASE(another_process_that_answers_there_proves_it_too) {
   Watch watch;
-  auto host = std::make_unique<Host>(credentials(KEY, FAR));
-  const auto at = host->address();
-  watch.finds(FAR, *host);
-  host.reset();
+  const auto at = watch.finds_and_loses(FAR);
   net::AcceptorOptions same_port;
   same_port.listen = at;
   Host other{credentials(KEY, PeerId{8}), same_port};
@@ -103,10 +106,7 @@ BOOST_AUTO_TEST_CASE(another_process_that_answers_there_proves_it_too) {
 
 BOOST_AUTO_TEST_CASE(silence_proves_nothing_and_ends_in_time) {
   Watch watch;
-  auto host = std::make_unique<Host>(credentials(KEY, FAR));
-  const auto at = host->address();
-  watch.finds(FAR, *host);
-  host.reset();
+  const auto at = watch.finds_and_loses(FAR);
   Mute mute{at.port};
   watch.lookout.look_for(FAR, at);
   watch.settle();
