@@ -27,6 +27,8 @@ struct StopNow {};
 struct CoordinatorsNow {
   Coordinators coordinators;
 };
+/// The entry that the coordinator's ledger was given is written.
+struct WrittenNow {};
 /// What happened around a peer, from any thread.
 struct PeerHappening {
   peer::Event event;
@@ -64,6 +66,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::FenceNow)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::PeerGoneNow)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::StopNow)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::CoordinatorsNow)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::WrittenNow)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::PeerHappening)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::ReduceHappening)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::FetchOrder)

@@ -22,7 +22,7 @@
 #include "messages/units.hpp"
 
 namespace prime::coordinator {
-struct Snapshot;
+struct Entry;
 }
 
 namespace prime {
@@ -83,7 +83,7 @@ class ReducePort {
   virtual void measure(const Member& member, std::function<void(Result<std::uint64_t>)> done) = 0;
 };
 
-/// The journal of this process.
+/// The journal of a peer.
 class JournalPort {
  public:
   virtual ~JournalPort() = default;
@@ -91,13 +91,13 @@ class JournalPort {
   virtual void append(const JournalEvent& event) = 0;
 };
 
-/// Where the coordinator keeps what it decided.
-class DecisionPort {
+/// Where the coordinator keeps what it decided, and its journal.
+class LedgerPort {
  public:
-  virtual ~DecisionPort() = default;
-  /// Blocks until the disk holds it instead of what was kept before; where there are standbys, until etcd does, which may be away for as
-  /// long as a lease. One that cannot be kept ends the process, as with the journal.
-  virtual void keep(const coordinator::Snapshot& snapshot) = 0;
+  virtual ~LedgerPort() = default;
+  /// `done` when the disk holds the decisions instead of those before (where there are standbys, etcd does, which may be away for as long
+  /// as a lease), and the lines behind them. One entry at a time. What cannot be written ends the process (law 8).
+  virtual void write(coordinator::Entry entry, std::function<void()> done) = 0;
 };
 
 /// Cuts a peer off: all its connections are shut down, which both ends see within a millisecond.

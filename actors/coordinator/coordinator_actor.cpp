@@ -5,7 +5,10 @@
 namespace prime {
 
 CoordinatorActorImpl::CoordinatorActorImpl(caf::actor_config& config, coordinator::Grid state, CoordinatorPorts ports)
-    : CoordinatorShell::base(config), state_(std::move(state)), ports_(std::move(ports)) {
+    : CoordinatorShell::base(config),
+      state_(std::move(state)),
+      ledger_(coordinator::open_ledger(state_.run.options)),
+      ports_(std::move(ports)) {
   set_down_handler([this](caf::down_msg& down) { lost(down); });
 }
 
@@ -29,7 +32,9 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
       [this](const FinalReport& m) { receive(m); },
       [this](TickNow) {
         delayed_send(this, TICK_EVERY, TickNow{});
-        handle(coordinator::Tick{});
+        const auto now = ports_.now();
+        if (const auto stuck = coordinator::overdue(ledger_, now)) return ports_.stuck(*stuck);
+        handle(coordinator::tick(ledger_, now));
       },
       [this](const FenceNow& m) { ports_.fence->fence(m.peer); },
       [this](const PeerGoneNow& m) {
@@ -37,6 +42,7 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
       },
       [this](StopNow) { handle(coordinator::StopRequested{}); },
       [this](const CoordinatorsNow& m) { handle(m.coordinators); },
+      [this](WrittenNow) { carry_out(coordinator::written(ledger_, ports_.now())); },
   };
 }
 
@@ -81,31 +87,35 @@ void CoordinatorActorImpl::release() {
 }
 
 void CoordinatorActorImpl::handle(const coordinator::Event& event) {
-  auto transition = coordinator::step(std::move(state_), event, ports_.now());
+  const auto now = ports_.now();
+  auto transition = coordinator::step(std::move(state_), event, now);
   state_ = std::move(transition.state);
   if (ports_.log && !transition.reason.empty()) ports_.log(transition.reason);
-  for (const auto& effect : transition.effects) carry_out(effect);
+  carry_out(coordinator::record(ledger_, std::move(transition.effects), now));
 }
 
-void CoordinatorActorImpl::carry_out(const coordinator::Effect& effect) {
-  std::visit(overloaded{
-                 [&](const coordinator::Keep& e) { ports_.decisions->keep(e.snapshot); },
-                 [&](const JournalEvent& event) { ports_.journal->append(event); },
-                 [&](const coordinator::Send& e) {
-                   const auto handle = handles_.find(e.to);
-                   if (handle == handles_.end()) return;  // gone; its DOWN is on the way or was handled
-                   std::visit([&](const auto& message) { send(handle->second, message); }, e.message);
-                 },
-                 [&](const coordinator::Fence& e) { delayed_send(this, FAREWELL_TIME, FenceNow{e.peer}); },
-                 [&](const coordinator::LookFor& e) { ports_.lookout->look_for(e.peer, e.lanes); },
-                 [&](const coordinator::Finish& e) {
-                   finished_ = true;
-                   ports_.finished(e.cause);
-                   release();
-                 },
-                 [](Probe) {},
-             },
-             effect);
+void CoordinatorActorImpl::carry_out(std::vector<coordinator::Action> actions) {
+  for (auto& action : actions)
+    std::visit(overloaded{
+                   [&](coordinator::WriteEntry& e) {
+                     ports_.ledger->write(std::move(e.entry),
+                                          [self = caf::actor_cast<CoordinatorShell>(this)] { caf::anon_send(self, WrittenNow{}); });
+                   },
+                   [&](const coordinator::Send& e) {
+                     const auto handle = handles_.find(e.to);
+                     if (handle == handles_.end()) return;  // gone; its DOWN is on the way or was handled
+                     std::visit([&](const auto& message) { send(handle->second, message); }, e.message);
+                   },
+                   [&](const coordinator::Fence& e) { delayed_send(this, FAREWELL_TIME, FenceNow{e.peer}); },
+                   [&](const coordinator::LookFor& e) { ports_.lookout->look_for(e.peer, e.lanes); },
+                   [&](const coordinator::Finish& e) {
+                     finished_ = true;
+                     ports_.finished(e.cause);
+                     release();
+                   },
+                   [](Probe) {},
+               },
+               action);
 }
 
 }  // namespace prime

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "actors/coordinator/grid_machine.hpp"
+#include "actors/coordinator/ledger.hpp"
 #include "actors/local_messages.hpp"
 #include "actors/ports.hpp"
 #include "messages/caf_seam.hpp"
@@ -15,15 +16,14 @@ namespace prime {
 
 /// The public interface and the clock.
 using CoordinatorShell = CoordinatorActor::extend<caf::reacts_to<TickNow>, caf::reacts_to<FenceNow>, caf::reacts_to<PeerGoneNow>,
-                                                  caf::reacts_to<StopNow>, caf::reacts_to<CoordinatorsNow>>;
+                                                  caf::reacts_to<StopNow>, caf::reacts_to<CoordinatorsNow>, caf::reacts_to<WrittenNow>>;
 
 /// Between the last message to a peer and the cut of its connections: time for the message to leave this machine.
 inline constexpr Duration FAREWELL_TIME = 100ms;
 
 /// What the shell acts through; all outlive the actor.
 struct CoordinatorPorts {
-  JournalPort* journal = nullptr;
-  DecisionPort* decisions = nullptr;
+  LedgerPort* ledger = nullptr;
   FencePort* fence = nullptr;
   LookoutPort* lookout = nullptr;
   std::function<Instant()> now;
@@ -31,6 +31,8 @@ struct CoordinatorPorts {
   std::function<void(std::optional<Error>)> finished;
   /// Called when the run is over and the last connection of a peer has closed: everybody has heard the last word.
   std::function<void()> deserted;
+  /// What was decided is not written down in time: the process ends on the spot.
+  std::function<void(const Error&)> stuck;
   std::function<void(const std::string&)> log = {};  ///< hears the reason of each transition; may be empty
 };
 
@@ -44,11 +46,12 @@ class CoordinatorActorImpl : public CoordinatorShell::base {
   template <class Message>
   void receive(const Message& message);
   void handle(const coordinator::Event& event);
-  void carry_out(const coordinator::Effect& effect);
+  void carry_out(std::vector<coordinator::Action> actions);
   void lost(const caf::down_msg& down);
   void release();
 
   coordinator::Grid state_;
+  coordinator::Ledger ledger_;
   CoordinatorPorts ports_;
   std::map<PeerId, PeerActor> handles_;
   std::map<caf::actor_addr, PeerId> ids_;

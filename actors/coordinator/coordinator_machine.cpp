@@ -275,7 +275,12 @@ Transition step(State state, const Event& event, Instant now) {
                                    for (const auto& [id, peer] : s.peers) result.effects.emplace_back(Send{id, e});
                                    return std::string{"the coordinators have changed"};
                                  },
-                                 [&](const Tick&) {
+                                 [&](const Tick& e) {
+                                   // What they wait for is decided, and not told.
+                                   if (e.untold > membership::patience(s)) {
+                                     result.effects.emplace_back(Probe::UntoldForLong);
+                                     membership::forgive_since_tick(s, now);
+                                   }
                                    if (membership::expire(s, now, result.effects))
                                      outer_step::abort(s, AbortCause::PeerSilent, {}, now, result.effects);
                                    membership::look_for_absent(s, now, result.effects);
@@ -293,7 +298,9 @@ Transition step(State state, const Event& event, Instant now) {
   if (all) {
     if (const auto admitted = membership::admit(s, now, result.effects); !admitted.empty()) outer_step::enter(s, admitted, result.effects);
     outer_step::advance(s, now, result.effects);
-    note_wait(s, now, result.effects);
+    // Since when it waits moves on with all that counts against nobody; that is no news.
+    const auto* tick = std::get_if<Tick>(&event);
+    if (tick == nullptr || tick->untold <= membership::patience(s)) note_wait(s, now, result.effects);
   }
   if (decisions(s) != before) result.effects.insert(result.effects.begin(), Keep{snapshot(s)});
   return result;

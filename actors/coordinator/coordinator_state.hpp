@@ -318,7 +318,9 @@ struct ProcessGone {
 /// Somebody who may says that the run shall end here.
 struct StopRequested {};
 /// Time has passed; sent often enough that no deadline is overrun by more than a quarter of a second.
-struct Tick {};
+struct Tick {
+  Duration untold{};  ///< for so long nobody has heard what this coordinator decides, since it is not written down
+};
 /// `Coordinators`: who leads or stands by has changed.
 using Event = std::variant<Received, ConnectionLost, ProcessGone, StopRequested, Coordinators, Tick>;
 

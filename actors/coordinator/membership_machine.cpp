@@ -331,16 +331,26 @@ void refresh_fetches(State& state, Instant now, Effects& effects) {
 
 void notice_standstill(State& state, Instant now) {
   const auto gap = now - state.ticked;
-  if (gap <= std::min(state.options.heartbeat_limit / 2, state.options.deadline / 4)) return;
+  if (gap <= patience(state)) return;
   if (gap > state.options.heartbeat_limit / 2) {
     state.thawed = now;
     for (auto& [id, peer] : state.peers) peer.heard = now;
   }
+  forgive_since_tick(state, now);
+  state.ticked = now;
+}
+
+Duration patience(const State& state) { return std::min(state.options.heartbeat_limit / 2, state.options.deadline / 4); }
+
+void forgive_since_tick(State& state, Instant now) {
+  const auto gap = now - state.ticked;
   for (auto* since : {&state.first_ready, &state.quorum_since})
     if (*since) *since = std::min(now, **since + gap);
   state.operation.since = std::min(now, state.operation.since + gap);
-  for (auto& [id, peer] : state.peers) peer.transfer.last = std::min(now, peer.transfer.last + gap);
-  state.ticked = now;
+  for (auto& [id, peer] : state.peers) {
+    peer.since = std::min(now, peer.since + gap);
+    peer.transfer.last = std::min(now, peer.transfer.last + gap);
+  }
 }
 
 bool was_frozen(const State& state, Instant now) {

@@ -44,6 +44,10 @@ void refresh_fetches(State& state, Instant now, Effects& effects);
 /// A coordinator that stood still itself (frozen, or its disk was slow) cannot judge the silence or the slowness of others: what they did
 /// meanwhile is still on its way. That time counts against nobody. To be called before each event.
 void notice_standstill(State& state, Instant now);
+/// For longer than this nobody is slow because the coordinator is.
+Duration patience(const State& state);
+/// The time since the last tick counts against nobody: no deadline of a peer comes nearer.
+void forgive_since_tick(State& state, Instant now);
 /// Whether the coordinator itself stood still lately: then the peers' connections broke because of that.
 bool was_frozen(const State& state, Instant now);
 /// Dismisses the silent and the overdue, and misses those without whom the run could not go on; whether a member is concerned.

@@ -211,8 +211,14 @@ class FrontDoor {
   std::unique_ptr<net::Acceptor> acceptor_;  ///< last: its thread uses what is above
 };
 
+/// Of a disk that stands still no line can be expected.
+[[noreturn]] void end_stuck(const Error& cause) {
+  std::fputs(render(cause).c_str(), stderr);
+  std::_Exit(info(cause.name).exit_code);
+}
+
 /// Serves the run from `state` until it is over, or `end` says so.
-Result<void> lead(coordinator::Grid state, DecisionPort& decisions, Leadership* leadership, FrontDoor& door, net::Credentials looking,
+Result<void> lead(coordinator::Grid state, DecisionStore& decisions, Leadership* leadership, FrontDoor& door, net::Credentials looking,
                   EndSignal& end, RecordJournal& journal, const std::function<void()>& open) {
   caf::actor_system_config config;
   add_messages(config);
@@ -223,13 +229,14 @@ Result<void> lead(coordinator::Grid state, DecisionPort& decisions, Leadership* 
   Lookout lookout{std::move(looking), [&shell](PeerId peer, std::string reason) {
                     caf::anon_send(shell, PeerGoneNow{peer, std::move(reason)});
                   }};
-  CoordinatorPorts ports{&journal,
-                         &decisions,
+  LedgerWriter ledger{decisions, journal};
+  CoordinatorPorts ports{&ledger,
                          &fence,
                          &lookout,
                          monotonic_now,
                          [&end](std::optional<Error> cause) { end.end(std::move(cause)); },
                          [&end] { end.release(); },
+                         end_stuck,
                          reason_log("coordinator")};
   shell = system.spawn<CoordinatorActorImpl>(std::move(state), ports);
   end_with(shell, "coordinator actor", [&end](Error cause) { end.end(std::move(cause)); });
@@ -319,7 +326,7 @@ Result<void> serve(const CoordinatorOptions& options, const std::function<void(c
     return {};
   }
   PRIME_TRY(auto looking, net::Credentials::make(options.key, options.run, net::Identity{net::Role::Peer, random_peer_id()}));
-  DecisionPort& decisions = leadership ? static_cast<DecisionPort&>(*leadership) : file;
+  DecisionStore& decisions = leadership ? static_cast<DecisionStore&>(*leadership) : file;
   return lead(std::move(state), decisions, leadership.get(), *door, std::move(looking), end, journal, [&] {
     journal.append(events::CoordinatorListening{address});
     announce();

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "actors/coordinator/coordinator_state.hpp"
-#include "actors/ports.hpp"
+#include "runtime/agent/ledger_writer.hpp"
 
 namespace prime {
 
@@ -14,7 +14,7 @@ namespace prime {
 std::string format_snapshot(const coordinator::Snapshot& snapshot);
 std::optional<coordinator::Snapshot> parse_snapshot(const std::string& text);
 
-class DecisionFile final : public DecisionPort {
+class DecisionFile final : public DecisionStore {
  public:
   explicit DecisionFile(std::filesystem::path path) : path_(std::move(path)) {}
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }

@@ -14,7 +14,6 @@
 
 #include "actors/coordinator/coordinator_state.hpp"
 #include "actors/coordinator/lease_machine.hpp"
-#include "actors/ports.hpp"
 #include "runtime/agent/decision_file.hpp"
 #include "runtime/agent/reason_log.hpp"
 #include "runtime/etcd/run_store.hpp"
@@ -36,7 +35,7 @@ struct LeadershipPorts {
   std::function<void(const Error&)> refused;
 };
 
-class Leadership final : public DecisionPort {
+class Leadership final : public DecisionStore {
  public:
   /// From here on everybody knows that this process leads or stands by.
   static Result<std::unique_ptr<Leadership>> enter(LeadershipOptions options, LeadershipPorts ports);

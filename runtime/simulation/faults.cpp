@@ -69,6 +69,7 @@ void Swarm::strike(const Fault& fault, std::optional<std::size_t> victim) {
     case FaultKind::Partition: return part(fault.hold);
     case FaultKind::IsolateCoordinator: return isolate_coordinator(fault.hold);
     case FaultKind::FillDisk: return fill_disk(*victim, fault.hold);
+    case FaultKind::StallLedger: return stall_ledger(fault.hold > Duration{} ? fault.hold : 2 * COORDINATOR_GRACE);
     case FaultKind::StopRun: return stop_run();
   }
 }
@@ -239,6 +240,11 @@ void Swarm::kill_coordinator() {
   if (!coordinator_alive_ || outcome_.over) return;
   coordinator_alive_ = false;
   coordinator_died_ = now_;
+  // What was on its way to the disk is there, or is not; what it decided after that is nowhere.
+  if (!writing_.empty() && disk_.chance(0.5)) land();
+  writing_ = {};
+  untold_.clear();
+  ledger_ = coordinator::open_ledger(scenario_.options);
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
     watch_silence(now_, hosts_[i]);
     hosts_[i].up_open = false;
@@ -266,10 +272,10 @@ void Swarm::restart_coordinator() {
   grid_ = kept_ ? coordinator::restore_grid(scenario_.options, *kept_, now) : coordinator::initial_grid(scenario_.options, now);
   probe(probe_of_restart(kept_ ? std::optional{kept_->phase} : std::nullopt));
   mates_.clear();  // who was no member yet waits anew for its replica
-  note_replicas();
+  note_replicas(grid_);
   trace("coordinator", "restart", "from revision " + std::to_string(grid_.run.revision.value));
   for (std::uint32_t shard = 0; shard < oracles_.size(); ++shard)
-    oracles_[shard].coordinator_restarted(oracles_.size() == 1 ? grid_.run : column(shard), now_);
+    oracles_[shard].coordinator_restarted(oracles_.size() == 1 ? grid_.run : column(grid_, shard), now_);
   schedule(random_.between(0ms, 250ms), [this, life = coordinator_life_] { tick_coordinator(life); });
 }
 

@@ -30,8 +30,8 @@ std::uint64_t Swarm::weigh(PeerId peer, OuterStep step) const {
 }
 
 /// A coordinator that forgot those who were no members yet may put others together.
-void Swarm::note_replicas() {
-  for (const auto& [key, replica] : grid_.replicas) {
+void Swarm::note_replicas(const coordinator::Grid& grid) {
+  for (const auto& [key, replica] : grid.replicas) {
     if (!replica.whole) continue;
     std::vector<PeerId> mates;
     for (const auto& peer : replica.shards) mates.push_back(peer->hello.peer);
@@ -46,8 +46,8 @@ PeerId Swarm::mate(PeerId peer, std::uint32_t shard) const {
 }
 
 /// The run as the peers of one shard see it.
-coordinator::State Swarm::column(std::uint32_t shard) const {
-  const auto& run = grid_.run;
+coordinator::State Swarm::column(const coordinator::Grid& grid, std::uint32_t shard) const {
+  const auto& run = grid.run;
   coordinator::State seen;
   for (const auto& [lead, peer] : run.peers) {
     auto own = peer;
@@ -65,10 +65,10 @@ coordinator::State Swarm::column(std::uint32_t shard) const {
   return seen;
 }
 
-JournalEvent Swarm::column(const JournalEvent& event, std::uint32_t shard) const {
+JournalEvent Swarm::column(const coordinator::Grid& grid, const JournalEvent& event, std::uint32_t shard) const {
   auto own = event;
   const auto part = [&](Digest& digest) {
-    if (const auto parts = grid_.parts.find(digest); parts != grid_.parts.end()) digest = parts->second[shard];
+    if (const auto parts = grid.parts.find(digest); parts != grid.parts.end()) digest = parts->second[shard];
   };
   if (auto* done = std::get_if<events::OuterStepCommitted>(&own)) {
     for (auto& id : done->contributors) id = mate(id, shard);
@@ -88,11 +88,11 @@ std::optional<std::uint32_t> shard_of(const JournalEvent& event) {
       event);
 }
 
-std::vector<coordinator::Effect> Swarm::column(const std::vector<coordinator::Effect>& effects, std::uint32_t shard) const {
+std::vector<coordinator::Effect> Swarm::column(const Judgement& of, std::uint32_t shard) const {
   std::vector<coordinator::Effect> seen;
-  for (const auto& effect : effects) {
+  for (const auto& effect : of.effects) {
     if (const auto* event = std::get_if<JournalEvent>(&effect)) {
-      if (shard_of(*event).value_or(shard) == shard) seen.emplace_back(column(*event, shard));
+      if (shard_of(*event).value_or(shard) == shard) seen.emplace_back(column(of.grid, *event, shard));
     } else if (const auto* send = std::get_if<coordinator::Send>(&effect)) {
       if (const auto to = index_of(send->to); to && hosts_[*to].spec.shard == shard) seen.push_back(effect);
     } else {
@@ -102,9 +102,13 @@ std::vector<coordinator::Effect> Swarm::column(const std::vector<coordinator::Ef
   return seen;
 }
 
-void Swarm::judge_coordinator(const coordinator::Event& event, const std::vector<coordinator::Effect>& effects) {
-  if (oracles_.size() == 1) return oracles_.front().coordinator_stepped(event, grid_.run, effects, now_);
-  note_replicas();
+void Swarm::judge_coordinator(const Judgement& of) {
+  const auto& event = of.event;
+  if (oracles_.size() == 1) {
+    oracles_.front().coordinator_stepped(event, of.grid.run, of.effects, of.at, now_);
+    return note_seats();
+  }
+  note_replicas(of.grid);
   const auto speaker = [&]() -> std::optional<std::size_t> {
     if (const auto* received = std::get_if<coordinator::Received>(&event)) return index_of(received->from);
     if (const auto* lost = std::get_if<coordinator::ConnectionLost>(&event)) return index_of(lost->peer);
@@ -114,7 +118,18 @@ void Swarm::judge_coordinator(const coordinator::Event& event, const std::vector
   for (std::uint32_t shard = 0; shard < oracles_.size(); ++shard) {
     // What somebody of another shard says is heard by nobody of this one.
     const bool heard = !speaker || hosts_[*speaker].spec.shard == shard;
-    oracles_[shard].coordinator_stepped(heard ? event : coordinator::Event{Coordinators{}}, column(shard), column(effects, shard), now_);
+    oracles_[shard].coordinator_stepped(heard ? event : coordinator::Event{Coordinators{}}, column(of.grid, shard), column(of, shard),
+                                        of.at, now_);
+  }
+  note_seats();
+}
+
+void Swarm::note_seats() {
+  const auto& first = oracles_.front();
+  if (!first.seats_changed()) return;
+  for (const auto& seen : first.seats()) {
+    probe(probe_of(seen.seat));
+    if (seen.overtaken) probe(WorldProbe::FetchOvertaken);
   }
 }
 

@@ -16,6 +16,12 @@ const Event* journaled(const coordinator::Effect& effect) {
   return event != nullptr ? std::get_if<Event>(event) : nullptr;
 }
 
+/// Whoever comes late hears that the run is over.
+bool refuses(const coordinator::Effect& effect) {
+  const auto* send = std::get_if<coordinator::Send>(&effect);
+  return journaled<events::PeerRefused>(effect) != nullptr || (send != nullptr && std::holds_alternative<Dismissed>(send->message));
+}
+
 template <class Text>
 std::string said(const Text& text) {
   if constexpr (std::is_arithmetic_v<Text>) return std::to_string(text);
@@ -35,8 +41,9 @@ void Oracle::expect(bool holds, const char* number, const Parts&... what) {
 }
 
 void Oracle::coordinator_stepped(const coordinator::Event& event, const coordinator::State& state,
-                                 const std::vector<coordinator::Effect>& effects, Instant now) {
+                                 const std::vector<coordinator::Effect>& effects, Instant now, Instant told) {
   now_ = now;
+  told_ = told;
   judged_now_.reset();
   members_before_.clear();
   if (const auto* received = std::get_if<coordinator::Received>(&event)) heard_[received->from] = now;
@@ -48,12 +55,13 @@ void Oracle::coordinator_stepped(const coordinator::Event& event, const coordina
     if (const auto* vote = std::get_if<Vote>(&received->message)) votes_[vote->op][received->from] = vote->state;
     if (const auto* ready = std::get_if<Ready>(&received->message)) bases_[received->from] = ready->base;
   }
-  if (over_) expect(effects.empty(), "SIM-9", "something was decided after the end");
+  if (over_) expect(std::ranges::all_of(effects, refuses), "SIM-9", "something was decided after the end");
   bool end_is_journaled = false;
-  reduce_overdue_ = std::ranges::any_of(effects, [](const auto& effect) {
-    const auto* aborted = journaled<events::OuterStepAborted>(effect);
-    return aborted != nullptr && aborted->cause == AbortCause::DeadlinePassed;
-  });
+  reduce_overdue_ = false;
+  for (const auto& effect : effects)
+    if (const auto* aborted = journaled<events::OuterStepAborted>(effect);
+        aborted != nullptr && aborted->cause == AbortCause::DeadlinePassed)
+      overdue(aborted->operation);
   for (const auto& effect : effects) {
     if (const auto* done = journaled<events::OuterStepCommitted>(effect)) committed(*done, state);
     if (const auto* back = journaled<events::RolledBack>(effect)) rolled_back(*back, state);
@@ -168,6 +176,12 @@ void Oracle::sent(const coordinator::Send& send, const coordinator::State& state
   }
 }
 
+/// What nobody has heard of cannot be late.
+void Oracle::overdue(OperationId op) {
+  reduce_overdue_ = true;
+  expect(now_ - reduce_told_[op] >= options_.deadline - slack_, "SIM-7", "the reduce ", op, " is called overdue before the deadline");
+}
+
 /// All peers of a simulation are honest: whatever they are sent away for must have been done to them.
 void Oracle::dismissed(PeerId to, const Error& cause) {
   const auto accused = [&](ErrorName name) { return cause.name == name; };
@@ -177,13 +191,17 @@ void Oracle::dismissed(PeerId to, const Error& cause) {
   expect(!accused(ErrorName::ParityBroken) || parity_may_break_, "SIM-7", to, " is sent away for ", cause);
   // Of a member it is that it was not ready in time, or that it has not voted: then the deadline of the reduce passed just now.
   if (accused(ErrorName::DeadlineExceeded) && is_member_until_now(to) && !reduce_overdue_)
-    expect(now_ - begun_at_[to] >= options_.deadline, "SIM-7", to, " is called slow before the deadline");
+    expect(now_ - begun_at_[to] >= options_.deadline && now_ - begun_told_[to] >= options_.deadline - slack_, "SIM-7", to,
+           " is called slow before the deadline");
 }
 
 void Oracle::begun(PeerId to, const BeginStep& message) {
   expect(!gone_.contains(to), "SIM-2", "a step begins for a peer that is gone");
   begun_[to] = message;
-  if (message.attempt == 0) begun_at_[to] = now_;                // who begins anew has no more time than those who do not
+  if (message.attempt == 0) {  // who begins anew has no more time than those who do not
+    begun_at_[to] = now_;
+    begun_told_[to] = told_;
+  }
   if (reference_.empty() || message.base == Revision{}) return;  // the founder is checked at the first commit
   expect(reference_.contains(message.base) && message.base == reference_.rbegin()->first, "SIM-1",
          "a step begins from a revision that is not the newest");
@@ -194,6 +212,7 @@ void Oracle::reduce_started(StartReduce message, const coordinator::State& state
   if (judged_now_ == message.op)
     return expect(reduces_.at(message.op) == message, "LAW-1", "operation ", message.op, " is told to its members in different words");
   judged_now_ = message.op;
+  reduce_told_[message.op] = told_;
   if (!reduces_.contains(message.op) && !reduces_.empty()) {
     const auto& last = reduces_.rbegin()->first;
     expect(last < message.op && last.sequence < message.op.sequence, "LAW-1", "operation ", message.op, " is not newer than all before");

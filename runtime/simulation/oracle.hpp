@@ -2,6 +2,7 @@
 // The numbers (LAW-n, SIM-n) are those of docs/INVARIANTS.md.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
@@ -30,12 +31,14 @@ class Oracle {
  public:
   /// What a peer's work of a step weighs.
   using Weigh = std::function<std::uint64_t(PeerId, OuterStep)>;
-  explicit Oracle(const coordinator::Options& options, Weigh weigh = weight_of) : options_(options), weigh_(std::move(weigh)) {}
+  explicit Oracle(const coordinator::Options& options, Weigh weigh = weight_of)
+      : options_(options), weigh_(std::move(weigh)), slack_(std::min(options.heartbeat_limit / 2, options.deadline / 4)) {}
 
   /// Another one goes on from what was kept: who is no member is forgotten, not gone.
   void coordinator_restarted(const coordinator::State& state, Instant now);
+  /// `now`: when it was decided. `told`: when the peers heard of it, once it was written.
   void coordinator_stepped(const coordinator::Event& event, const coordinator::State& state,
-                           const std::vector<coordinator::Effect>& effects, Instant now);
+                           const std::vector<coordinator::Effect>& effects, Instant now, Instant told);
   void peer_stepped(const Holding& holding, const std::vector<peer::Effect>& effects);
   /// Judges what a peer holds: after each of its events, and all of them after each commit. Nothing else changes the verdict.
   void check_holding(const Holding& holding);
@@ -75,6 +78,7 @@ class Oracle {
   void dismissed(PeerId to, const Error& cause);
   void begun(PeerId to, const BeginStep& message);
   void reduce_started(StartReduce message, const coordinator::State& state);
+  void overdue(OperationId op);
   void committed(const events::OuterStepCommitted& done, const coordinator::State& state);
   void rolled_back(const events::RolledBack& back, const coordinator::State& state);
   void check_mean(const StartReduce& reduce, const std::vector<PeerId>& contributors, std::uint64_t weight, const Digest& digest);
@@ -87,6 +91,7 @@ class Oracle {
 
   coordinator::Options options_;
   Weigh weigh_;
+  Duration slack_;  ///< for so long a coordinator may be slow itself before it counts that against nobody
   std::optional<std::string> violation_;
   std::vector<SeatSeen> seats_;
   bool seats_changed_ = false;
@@ -116,7 +121,10 @@ class Oracle {
   std::unordered_set<PeerId> void_;                       ///< who was there when the run was rolled back: what they hold is nobody's
   std::unordered_map<PeerId, Revision> bases_;            ///< from which each peer says to have trained
   std::unordered_map<PeerId, Instant> begun_at_;
+  std::unordered_map<PeerId, Instant> begun_told_;
+  std::map<OperationId, Instant> reduce_told_;
   Instant now_{};
+  Instant told_{};
   bool parity_may_break_ = false;
   bool over_ = false;
   bool reduce_overdue_ = false;  ///< by this event

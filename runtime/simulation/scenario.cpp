@@ -104,6 +104,7 @@ std::string_view to_string(FaultKind kind) {
     case FaultKind::Partition: return "partition";
     case FaultKind::IsolateCoordinator: return "isolate coordinator";
     case FaultKind::FillDisk: return "fill disk";
+    case FaultKind::StallLedger: return "stall ledger";
   }
   return "kill";
 }
@@ -114,6 +115,7 @@ bool can_be_held(FaultKind kind) {
     case FaultKind::RestartCoordinator:
     case FaultKind::IsolateCoordinator:
     case FaultKind::FillDisk:
+    case FaultKind::StallLedger:
     case FaultKind::Partition: return true;
     case FaultKind::Kill:
     case FaultKind::Leave:
@@ -189,6 +191,12 @@ Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_
     else full.at = links.between(0ms, size.faults_until);
     full.hold = links.chance(0.2) ? Duration{} : links.between(1s, 40s);
     scenario.faults.insert(scenario.faults.end(), links.between(1, peers), full);
+  }
+  if (links.chance(0.3)) scenario.slow_ledger = links.chance(0.5) ? 0.1 : 1;
+  for (auto stalls = links.chance(0.2) ? links.between(1, 4) : 0; stalls > 0; --stalls) {
+    Fault stall{.kind = FaultKind::StallLedger, .at = links.between(0ms, size.faults_until), .at_event = {}, .at_phase = {}};
+    stall.hold = links.between(200ms, 14s);
+    scenario.faults.push_back(stall);
   }
   if (random.chance(0.02)) {  // everybody leaves
     const auto at = random.between(5s, 40s);

@@ -29,13 +29,14 @@ enum class FaultKind : std::uint8_t {
   Partition,           ///< fewer than half of the peers reach nobody else, until `hold` has passed
   IsolateCoordinator,  ///< it reaches nobody, until `hold` has passed; some of its connections close, the others fall silent
   FillDisk,            ///< one peer can write no checkpoint, until `hold` has passed
+  StallLedger,         ///< the next of what the coordinator decides is on its disk only when `hold` has passed
 };
 /// How long peers look for a lost coordinator.
 inline constexpr Duration COORDINATOR_GRACE = 10s;
 /// How long a peer that ends tries to save what it holds.
 inline constexpr Duration SAVE_RETRY = 30s;
 /// Scenario files name them all.
-inline constexpr std::uint8_t FAULT_KINDS = static_cast<std::uint8_t>(FaultKind::FillDisk) + 1;
+inline constexpr std::uint8_t FAULT_KINDS = static_cast<std::uint8_t>(FaultKind::StallLedger) + 1;
 std::string_view to_string(FaultKind kind);
 /// Whether `hold` says when the fault passes.
 bool can_be_held(FaultKind kind);
@@ -76,6 +77,7 @@ struct Scenario {
   std::optional<std::pair<Duration, Duration>> reduce;          ///< of one peer's part; absent: below 500 ms, of one in ten 1 s to 5 s
   double slow_message = 0.01;                                   ///< probability of a delay of seconds instead of milliseconds
   Duration slowest_message = 4s;
+  double slow_ledger = 0;        ///< probability that an entry of the coordinator's ledger takes time at all
   Duration clock_skew{};         ///< the clocks of two machines differ by up to twice this
   std::int64_t clock_drift = 0;  ///< parts per million that a clock is too fast or too slow, at most
 };

@@ -60,11 +60,17 @@ std::string text_of(const JournalEvent& event) {
 }  // namespace
 
 Swarm::Swarm(Scenario scenario, Probes& probes)
-    : scenario_(std::move(scenario)), probes_(probes), random_(scenario_.seed), clocks_(~scenario_.seed), coordinator_clock_(new_clock()) {
+    : scenario_(std::move(scenario)),
+      probes_(probes),
+      random_(scenario_.seed),
+      clocks_(~scenario_.seed),
+      disk_(mix(scenario_.seed)),
+      coordinator_clock_(new_clock()) {
   const auto shards = scenario_.options.shards;
   oracles_.assign(shards, Oracle{scenario_.options, [this](PeerId peer, OuterStep step) { return weigh(peer, step); }});
   reduces_.resize(shards);
   grid_ = coordinator::initial_grid(scenario_.options, coordinator_clock_.read(now_));
+  ledger_ = coordinator::open_ledger(scenario_.options);
   for (const auto& [at, spec] : scenario_.arrivals) schedule(at, [this, arriving = spec] { join(arriving); });
   schedule(random_.between(0ms, 250ms), [this] { tick_coordinator(0); });
   arm_faults();
@@ -136,8 +142,13 @@ void Swarm::trace(const std::string& who, const std::string& event, const std::s
 
 void Swarm::tick_coordinator(std::uint64_t life) {
   if (!coordinator_alive_ || outcome_.over || life != coordinator_life_) return;
-  step_coordinator(coordinator::Tick{});
-  if (random_.chance(0.02)) step_coordinator(coordinator::Tick{});
+  const auto now = coordinator_clock_.read(now_);
+  if (coordinator::overdue(ledger_, now)) {
+    probe(WorldProbe::LedgerOverdue);
+    return kill_coordinator(disk_.between(100ms, 3s));  // its guard starts it again
+  }
+  step_coordinator(coordinator::tick(ledger_, now));
+  if (random_.chance(0.02)) step_coordinator(coordinator::tick(ledger_, now));
   schedule(random_.chance(0.02) ? 450ms : 250ms, [this, life] { tick_coordinator(life); });
 }
 
@@ -251,44 +262,80 @@ void Swarm::step_coordinator(const coordinator::Event& event) {
   auto transition = coordinator::step(std::move(grid_), event, coordinator_clock_.read(now_));
   if (break_coordinator_) break_decisions(event, transition);
   grid_ = std::move(transition.state);
-  judge_coordinator(event, transition.effects);
   if (grid_.run.phase != phase) {
     probe(probe_of(grid_.run.phase));
     if (phase == coordinator::Phase::Waiting && grid_.run.phase == coordinator::Phase::Training && grid_.run.revision > Revision{})
       probe(WorldProbe::RecoveredFromBelowMinimum);
   }
-  if (const auto& first = oracles_.front(); first.seats_changed())
-    for (const auto& seen : first.seats()) {
-      probe(probe_of(seen.seat));
-      if (seen.overtaken) probe(WorldProbe::FetchOvertaken);
-    }
   if (!transition.reason.empty()) {
     const auto* received = std::get_if<coordinator::Received>(&event);
     const auto sender = received != nullptr ? index_of(received->from) : std::nullopt;
     trace("coordinator", kind_of(event) + (sender ? " of " + hosts_[*sender].machine.options.hello.name : ""), transition.reason);
   }
-  const bool decided = std::any_of(transition.effects.begin(), transition.effects.end(),
-                                   [](const auto& effect) { return std::holds_alternative<coordinator::Keep>(effect); });
-  const auto dies = decided ? std::exchange(dies_deciding_, std::nullopt) : std::nullopt;
-  if (dies) {
-    probe(WorldProbe::CoordinatorDiesDeciding);
-    std::erase_if(transition.effects, [](const auto& effect) {
-      return std::holds_alternative<coordinator::Send>(effect) || std::holds_alternative<coordinator::Fence>(effect) ||
-             std::holds_alternative<coordinator::Finish>(effect);
-    });
+  const bool was_writing = ledger_.is_writing();
+  if (!was_writing) writing_time_ = writing_time();
+  const bool at_once = !was_writing && writing_time_ == Duration{};
+  if (at_once) judge_coordinator({event, grid_, transition.effects, now_});
+  auto effects = at_once ? std::vector<coordinator::Effect>{} : transition.effects;
+  auto actions = coordinator::record(ledger_, std::move(transition.effects), coordinator_clock_.read(now_));
+  if (!at_once && !ledger_.is_writing()) judge_coordinator({event, grid_, effects, now_});  // there was nothing to write
+  else if (!at_once) {
+    const bool behind_next = !was_writing || !ledger_.next.empty();
+    untold_.push_back({entry_ + (behind_next ? 1 : 0), event, grid_, std::move(effects), now_});
   }
-  for (auto& effect : transition.effects)
+  carry_out(std::move(actions));
+}
+
+/// Of the next entry. Most disks are quicker than anything else here.
+Duration Swarm::writing_time() {
+  if (ledger_stall_ > Duration{}) return ledger_stall_;
+  if (!disk_.chance(scenario_.slow_ledger)) return {};
+  return disk_.chance(0.9) ? disk_.between(1ms, 100ms) : disk_.between(100ms, 3s);
+}
+
+void Swarm::carry_out(std::vector<coordinator::Action> actions) {
+  for (auto& action : actions)
     std::visit(overloaded{
-                   [&](coordinator::Keep& keep) { kept_ = std::move(keep.snapshot); },
-                   [&](JournalEvent& event) { journaled(std::move(event)); },
+                   [&](coordinator::WriteEntry& e) { write(std::move(e.entry)); },
                    [&](coordinator::Send& send) { send_down(send.to, std::move(send.message)); },
                    [&](const coordinator::Fence& cut) { fence(cut.peer); },
                    [&](const coordinator::LookFor& look) { look_for(look.peer); },
                    [&](const coordinator::Finish& finish) { coordinator_finished(finish); },
                    [&](Probe hit) { probe(probe_of(hit)); },
                },
-               effect);
-  if (dies) kill_coordinator(*dies);
+               action);
+}
+
+void Swarm::write(coordinator::Entry entry) {
+  ++entry_;
+  writing_ = std::move(entry);
+  if (const auto dies = writing_.decided ? std::exchange(dies_deciding_, std::nullopt) : std::nullopt) {
+    probe(WorldProbe::CoordinatorDiesDeciding);
+    land();
+    return kill_coordinator(*dies);
+  }
+  const auto done = [this, entry = entry_, life = coordinator_life_] {
+    if (!coordinator_alive_ || life != coordinator_life_ || entry != entry_) return;
+    land();
+    writing_time_ = writing_time();
+    carry_out(coordinator::written(ledger_, coordinator_clock_.read(now_)));
+  };
+  const auto takes = std::exchange(writing_time_, Duration{});
+  if (takes == ledger_stall_) ledger_stall_ = {};
+  if (takes == Duration{}) return done();
+  probe(WorldProbe::LedgerSlow);
+  schedule(takes, done);
+}
+
+/// The entry that was on its way is on the disk; whether anybody hears of it is another matter.
+void Swarm::land() {
+  for (; !untold_.empty() && untold_.front().entry == entry_; untold_.pop_front()) {
+    const auto& told = untold_.front();
+    judge_coordinator({told.event, told.grid, told.effects, told.at});
+  }
+  auto entry = std::exchange(writing_, {});
+  if (entry.decided) kept_ = std::move(entry.decided);
+  for (auto& event : entry.events) journaled(std::move(event));
 }
 
 void Swarm::journaled(JournalEvent event) {

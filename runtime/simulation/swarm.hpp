@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "actors/coordinator/grid_machine.hpp"
+#include "actors/coordinator/ledger.hpp"
 #include "actors/peer/trainer_machine.hpp"
 #include "actors/supervisor/restart_machine.hpp"
 #include "runtime/simulation/oracle.hpp"
@@ -132,6 +133,8 @@ class Swarm {
   void isolate_coordinator(Duration hold);
   /// No checkpoint can be written for so long; zero: for ever.
   void fill_disk(std::size_t host, Duration hold);
+  /// The next entry of the coordinator's ledger takes so long.
+  void stall_ledger(Duration hold) { ledger_stall_ = hold; }
   /// As `primectl down` does it.
   void stop_run();
 
@@ -164,6 +167,22 @@ class Swarm {
     std::optional<Numbers> mean;  ///< once all parts have begun
   };
 
+  /// One event of the coordinator, and what it made of it.
+  struct Judgement {
+    const coordinator::Event& event;
+    const coordinator::Grid& grid;  ///< after it
+    const std::vector<coordinator::Effect>& effects;
+    Instant at{};
+  };
+  /// The same, of which nobody has heard yet: it is judged once it is written, or it never was.
+  struct Untold {
+    std::uint64_t entry = 0;  ///< of the ledger, behind which it waits
+    coordinator::Event event;
+    coordinator::Grid grid;
+    std::vector<coordinator::Effect> effects;
+    Instant at{};
+  };
+
   // judging.cpp
   void judge();
   void judge_silence();
@@ -173,12 +192,13 @@ class Swarm {
   [[nodiscard]] const std::optional<std::string>& violation() const;
   [[nodiscard]] std::size_t commits() const;
   [[nodiscard]] std::uint64_t weigh(PeerId peer, OuterStep step) const;
-  void note_replicas();
+  void note_replicas(const coordinator::Grid& grid);
   [[nodiscard]] PeerId mate(PeerId peer, std::uint32_t shard) const;
-  [[nodiscard]] coordinator::State column(std::uint32_t shard) const;
-  [[nodiscard]] JournalEvent column(const JournalEvent& event, std::uint32_t shard) const;
-  [[nodiscard]] std::vector<coordinator::Effect> column(const std::vector<coordinator::Effect>& effects, std::uint32_t shard) const;
-  void judge_coordinator(const coordinator::Event& event, const std::vector<coordinator::Effect>& effects);
+  [[nodiscard]] coordinator::State column(const coordinator::Grid& grid, std::uint32_t shard) const;
+  [[nodiscard]] JournalEvent column(const coordinator::Grid& grid, const JournalEvent& event, std::uint32_t shard) const;
+  [[nodiscard]] std::vector<coordinator::Effect> column(const Judgement& of, std::uint32_t shard) const;
+  void judge_coordinator(const Judgement& judgement);
+  void note_seats();
   void judge_given_up();
   [[nodiscard]] bool is_on_a_disk(Revision revision, std::uint32_t shard) const;
   void judge_saved();
@@ -199,6 +219,10 @@ class Swarm {
   void send_down(PeerId to, coordinator::ToPeer message);
   void post(std::size_t host, peer::Event event, Duration delay);
   void step_coordinator(const coordinator::Event& event);
+  Duration writing_time();
+  void carry_out(std::vector<coordinator::Action> actions);
+  void write(coordinator::Entry entry);
+  void land();
   void deliver(std::size_t host, peer::Event event);
   void step_peer(std::size_t host, const peer::Event& event);
   void carry_out(std::size_t host, const peer::Effect& effect);
@@ -261,6 +285,7 @@ class Swarm {
   Probes& probes_;
   Random random_;
   Random clocks_;                                          ///< of its own, so that a clock changes nothing else
+  Random disk_;                                            ///< likewise
   std::vector<Oracle> oracles_;                            ///< by shard: each judges the peers of one as a run of its own
   std::unordered_map<PeerId, std::vector<PeerId>> mates_;  ///< the peers of a replica, by each of them
   std::size_t next_replica_ = 0;
@@ -272,6 +297,12 @@ class Swarm {
   BreakPeer break_peers_;
 
   coordinator::Grid grid_;
+  coordinator::Ledger ledger_;
+  std::uint64_t entry_ = 0;     ///< the last that was begun
+  coordinator::Entry writing_;  ///< as long as it is on its way
+  Duration writing_time_{};     ///< of the next
+  Duration ledger_stall_{};     ///< likewise, once
+  std::deque<Untold> untold_;
   Clock coordinator_clock_;
   bool coordinator_alive_ = true;
   bool coordinator_isolated_ = false;

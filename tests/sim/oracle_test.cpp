@@ -408,9 +408,10 @@ BOOST_AUTO_TEST_CASE(each_invariant_is_named_when_a_machine_breaks_it) {
 BOOST_AUTO_TEST_CASE(a_decision_after_the_end_is_named) {
   Oracle oracle{coordinator::Options{}};
   const auto state = coordinator::initial({}, Instant{});
-  oracle.coordinator_stepped(coordinator::Tick{}, state, {events::FinalReport{}, events::RunDone{}, coordinator::Finish{}}, Instant{});
+  oracle.coordinator_stepped(coordinator::Tick{}, state, {events::FinalReport{}, events::RunDone{}, coordinator::Finish{}}, Instant{},
+                             Instant{});
   BOOST_TEST(oracle.violation().value_or("") == "");
-  oracle.coordinator_stepped(coordinator::Tick{}, state, {events::Waiting{}}, Instant{});
+  oracle.coordinator_stepped(coordinator::Tick{}, state, {events::Waiting{}}, Instant{}, Instant{});
   BOOST_TEST(oracle.violation().value_or("") == "SIM-9 something was decided after the end");
 }
 

@@ -5,7 +5,9 @@
 #include <caf/actor_system.hpp>
 #include <caf/event_based_actor.hpp>
 #include <caf/scoped_actor.hpp>
+#include <functional>
 #include <future>
+#include <mutex>
 #include <utility>
 
 BOOST_AUTO_TEST_SUITE(coordinator_actor)
@@ -14,8 +16,28 @@ using namespace prime;
 
 namespace {
 
-struct NoJournal : JournalPort {
-  void append(const JournalEvent&) override {}
+/// Writes at once, or when the test says so.
+class Ledger final : public LedgerPort {
+ public:
+  void write(coordinator::Entry, std::function<void()> done) override {
+    std::unique_lock lock{mutex_};
+    if (stands_still_) waiting_ = std::move(done);
+    else done();
+  }
+  void stand_still() {
+    const std::lock_guard lock{mutex_};
+    stands_still_ = true;
+  }
+  void go_on() {
+    const std::lock_guard lock{mutex_};
+    stands_still_ = false;
+    if (waiting_) std::exchange(waiting_, {})();
+  }
+
+ private:
+  std::mutex mutex_;
+  bool stands_still_ = false;
+  std::function<void()> waiting_;
 };
 struct NoFence : FencePort {
   void fence(PeerId) override {}
@@ -27,28 +49,24 @@ struct NoLookout : LookoutPort {
 
 Hello hello_of(std::uint64_t peer) { return Hello{PROTOCOL_VERSION, "run", PeerId{peer}, "p" + std::to_string(peer), Endpoint{"h", 1}, 1}; }
 
-class NoDecisions final : public DecisionPort {
- public:
-  void keep(const coordinator::Snapshot&) override {}
-};
-
 struct Heard {
   std::promise<void> welcome;
   std::promise<ErrorName> dismissed;
+  std::promise<void> beat;
 };
 
 /// Says hello and tells what it hears; it stays until it is sent away by the test.
 caf::behavior guest(caf::event_based_actor* self, const CoordinatorActor& coordinator, std::uint64_t id, Heard* heard) {
   self->set_default_handler(caf::drop);
   self->send(coordinator, hello_of(id));
-  return {[heard](const Welcome&) { heard->welcome.set_value(); },
-          [heard](const Dismissed& m) { heard->dismissed.set_value(m.cause.name); }};
+  return {[heard](const Welcome&) { heard->welcome.set_value(); }, [heard](const HeartbeatSeen&) { heard->beat.set_value(); },
+          [heard](const Dismissed& m) { heard->dismissed.set_value(m.cause.name); },
+          [self, coordinator](const Heartbeat& m) { self->send(coordinator, m); }};
 }
 
 struct Stage {
   Stage() {
-    ports.journal = &journal;
-    ports.decisions = &decisions;
+    ports.ledger = &ledger;
     ports.fence = &fence;
     ports.lookout = &lookout;
     ports.now = [this] { return Instant{now_ms.load() * 1ms}; };
@@ -56,17 +74,21 @@ struct Stage {
     ports.deserted = [this] {
       if (deserted_times++ == 0) deserted.set_value();
     };
+    ports.stuck = [this](const Error& cause) {
+      if (!std::exchange(is_stuck, true)) stuck.set_value(cause.name);
+    };
     options.run = "run";
     options.wait_limit = 1s;
   }
-  NoJournal journal;
-  NoDecisions decisions;
+  Ledger ledger;
   NoFence fence;
   NoLookout lookout;
   std::atomic<std::int64_t> now_ms{0};
   std::promise<void> finished;
   std::promise<void> deserted;
   std::atomic<int> deserted_times{0};
+  std::promise<ErrorName> stuck;
+  bool is_stuck = false;
   coordinator::Options options;
   CoordinatorPorts ports;
 };
@@ -139,6 +161,42 @@ BOOST_AUTO_TEST_CASE(the_reason_of_each_transition_is_given_to_the_log) {
   const auto coordinator = system.spawn<CoordinatorActorImpl>(coordinator::initial_grid(stage.options, stage.ports.now()), stage.ports);
   const auto peer = system.spawn(guest, caf::actor_cast<CoordinatorActor>(coordinator), 1, &heard);
   BOOST_TEST(comes(reason) == "p1 is welcome");
+  caf::anon_send_exit(peer, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(coordinator, caf::exit_reason::user_shutdown);
+}
+
+BOOST_AUTO_TEST_CASE(a_heartbeat_is_answered_while_the_disk_stands_still_and_nothing_is_told_before_it_is_written) {
+  System words;
+  Stage stage;
+  Heard heard;
+  caf::actor_system system{words.config};
+  stage.ledger.stand_still();
+  const auto coordinator = system.spawn<CoordinatorActorImpl>(coordinator::initial_grid(stage.options, stage.ports.now()), stage.ports);
+  const auto peer = system.spawn(guest, caf::actor_cast<CoordinatorActor>(coordinator), 1, &heard);
+  caf::anon_send(peer, Heartbeat{});
+  comes(heard.beat);
+  auto welcome = heard.welcome.get_future();
+  BOOST_CHECK((welcome.wait_for(std::chrono::seconds(0)) == std::future_status::timeout));  // it was decided before the heartbeat came
+  stage.ledger.go_on();
+  BOOST_CHECK((welcome.wait_for(std::chrono::minutes(1)) == std::future_status::ready));
+  caf::anon_send_exit(peer, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(coordinator, caf::exit_reason::user_shutdown);
+}
+
+BOOST_AUTO_TEST_CASE(a_disk_that_stands_still_for_longer_than_peers_look_for_a_coordinator_ends_it) {
+  System words;
+  Stage stage;
+  stage.options.wait_limit = 60min;
+  Heard heard;
+  caf::actor_system system{words.config};
+  stage.ledger.stand_still();
+  const auto coordinator = system.spawn<CoordinatorActorImpl>(coordinator::initial_grid(stage.options, stage.ports.now()), stage.ports);
+  const auto peer = system.spawn(guest, caf::actor_cast<CoordinatorActor>(coordinator), 1, &heard);
+  caf::anon_send(peer, Heartbeat{});
+  comes(heard.beat);
+  stage.now_ms = 61'000;
+  BOOST_CHECK(comes(stage.stuck) == ErrorName::StorageFailed);
+  stage.ledger.go_on();
   caf::anon_send_exit(peer, caf::exit_reason::user_shutdown);
   caf::anon_send_exit(coordinator, caf::exit_reason::user_shutdown);
 }

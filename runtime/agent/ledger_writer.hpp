@@ -1,0 +1,45 @@
+// Owns the thread that writes a coordinator's ledger, so that its actor, which answers heartbeats, never waits for a disk or for etcd.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "actors/coordinator/ledger.hpp"
+#include "actors/ports.hpp"
+
+namespace prime {
+
+/// Where decisions outlive the process.
+class DecisionStore {
+ public:
+  virtual ~DecisionStore() = default;
+  /// Blocks until they are kept instead of those before. What cannot be kept ends the process, before anybody is told.
+  virtual void keep(const coordinator::Snapshot& snapshot) = 0;
+};
+
+/// Both outlive it.
+class LedgerWriter final : public LedgerPort {
+ public:
+  LedgerWriter(DecisionStore& decisions, JournalPort& journal);
+  /// Waits for the entry that is being written.
+  ~LedgerWriter() override;
+  LedgerWriter(const LedgerWriter&) = delete;
+  LedgerWriter& operator=(const LedgerWriter&) = delete;
+  void write(coordinator::Entry entry, std::function<void()> done) override;
+
+ private:
+  void serve(const std::stop_token& ended);
+
+  DecisionStore& decisions_;
+  JournalPort& journal_;
+  std::mutex mutex_;
+  std::condition_variable_any given_;
+  std::optional<std::pair<coordinator::Entry, std::function<void()>>> order_;  ///< guarded by mutex_
+  std::jthread thread_;
+};
+
+}  // namespace prime
