@@ -118,7 +118,8 @@ void Attendance::stop_all() {
   for (auto& peer : run_.peers)
     if (!peer.process.reap()) agents.push_back(peer.process.identity());
   launch::stop_processes(std::vector{run_.coordinator.identity()}, launch::StopLimits{COORDINATOR_PATIENCE, interrupts_.descriptor()});
-  launch::stop_processes(agents, launch::StopLimits{PEER_PATIENCE, interrupts_.descriptor(), true, SavingWatch{observer_, terminal_}});
+  launch::stop_processes(agents, launch::StopLimits{PEER_PATIENCE, interrupts_.descriptor(), true,
+                                                    SavingWatch{observer_, terminal_, " (once more: at once)"}});
   show_news();
 }
 
@@ -145,6 +146,12 @@ void Attendance::tell_what_was_saved() {
     if (!way.lacking.empty()) terminal_.say("Missing", way.lacking, Role::Degraded);
     if (!way.line.empty()) terminal_.say("Go on", "from " + way.from + " by\n  " + way.line);
   }
+  // Nobody is here any more: who has not written its last line was ended by force.
+  const auto peers = observer_.local_peers();
+  for (const auto& peer : peers)
+    if (telemetry::holds_only_copy(peer, peers))
+      terminal_.say("Not saved", peer.status.name + " was ended by force, with outer step " + std::to_string(*peer.status.outer_step),
+                    Role::Bad);
   const auto status = observer_.status();
   if (!status.checkpoint_problem.empty()) terminal_.say("Not saved", harmless(status.checkpoint_problem), Role::Bad);
   else if (!saved && status.outer_step > 0)

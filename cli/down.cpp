@@ -6,6 +6,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/going_on.hpp"
+#include "cli/interrupts.hpp"
 #include "cli/observing.hpp"
 #include "cli/patience.hpp"
 #include "cli/saving_watch.hpp"
@@ -49,7 +50,9 @@ int run_command(const DownArguments& arguments, Terminal& terminal) {
   // The coordinator first: it tells every peer of the run to save what it holds.
   std::size_t killed = 0;
   if (coordinator_runs) killed += launch::stop_processes(std::vector{coordinator}, launch::StopLimits{COORDINATOR_PATIENCE});
-  killed += launch::stop_processes(agents, launch::StopLimits{PEER_PATIENCE, -1, true, SavingWatch{observer, terminal}});
+  Interrupts interrupts;
+  killed += launch::stop_processes(
+      agents, launch::StopLimits{PEER_PATIENCE, interrupts.descriptor(), true, SavingWatch{observer, terminal, " (Ctrl-C: ends it now)"}});
   observer.update();
   if (coordinator_runs && goes_on_elsewhere(*directory, observer.run()))
     terminal.warn(

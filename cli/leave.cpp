@@ -75,7 +75,7 @@ int run_command(const LeaveArguments& arguments, Terminal& terminal) {
     names.push_back(peer.status.name);
     terminal.say("Leaving", peer.status.name);
   }
-  if (launch::stop_processes(agents, launch::StopLimits{PATIENCE, -1, false, SavingWatch{observer, terminal}}) > 0) {
+  if (launch::stop_processes(agents, launch::StopLimits{PATIENCE, -1, false, SavingWatch{observer, terminal, ""}}) > 0) {
     std::string stubborn;
     for (const auto& peer : *peers)
       if (telemetry::is_alive(peer.agent)) stubborn += (stubborn.empty() ? "" : ", ") + peer.status.name;

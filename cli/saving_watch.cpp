@@ -1,19 +1,39 @@
 #include "cli/saving_watch.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "cli/render/style.hpp"
+#include "runtime/launch/run_directory.hpp"
 
 namespace prime::cli {
+namespace {
+
+std::string because_of(const telemetry::PeerJournal& peer) {
+  if (!peer.saving)
+    return ", which lives, says nothing, and has not saved outer step " + std::to_string(peer.status.outer_step.value_or(0));
+  return ", which saves what it holds" +
+         (peer.problem ? ", and could not yet: " + *peer.problem + "; it tries on (`checkpoint.retry`)" : std::string{});
+}
+
+}  // namespace
+
+SavingWatch::SavingWatch(telemetry::RunObserver& observer, Terminal& terminal, std::string at_once)
+    : observer_(&observer), terminal_(&terminal), at_once_(std::move(at_once)) {
+  const auto manifest = launch::read_manifest(observer.directory());
+  const auto limit = manifest ? manifest->checkpoint.retry : manifest::Shared{}.checkpoint.retry;
+  until_ = std::chrono::steady_clock::now() + limit;
+}
 
 bool SavingWatch::operator()(const telemetry::ProcessIdentity& agent) {
   observer_->update();
   const auto peers = observer_->local_peers();
   const auto peer = std::ranges::find_if(peers, [&](const telemetry::PeerJournal& p) { return p.agent == agent; });
-  if (peer == peers.end() || !peer->saving) return false;
-  const auto what = peer->status.name + ", which saves what it holds" +
-                    (peer->problem ? ", and could not yet: " + *peer->problem + "; it tries on (`checkpoint.retry`)" : "");
-  if (what != said_) terminal_->say("Waiting", "for " + harmless(what), Role::Degraded);
+  if (peer == peers.end()) return false;
+  const bool may_save_yet = std::chrono::steady_clock::now() < until_ && telemetry::holds_only_copy(*peer, peers);
+  if (!peer->saving && !may_save_yet) return false;
+  const auto what = peer->status.name + because_of(*peer);
+  if (what != said_) terminal_->say("Waiting", "for " + harmless(what) + at_once_, Role::Degraded);
   said_ = what;
   return true;
 }

@@ -53,7 +53,8 @@ std::size_t stop_processes(std::span<const telemetry::ProcessIdentity> processes
   std::vector<Open> open;
   for (const auto& process : processes)
     if (auto descriptor = open_process(process); descriptor.open()) open.push_back({process, std::move(descriptor)});
-  for (const auto& process : open) ::pidfd_send_signal(process.descriptor.get(), SIGTERM, nullptr, 0);
+  for (const int signal : {SIGTERM, SIGCONT})
+    for (const auto& process : open) ::pidfd_send_signal(process.descriptor.get(), signal, nullptr, 0);
   if (wait_for_all(open, limits.patience, limits.interrupt) == Waited::Ended) return 0;
   for (;;) {
     std::erase_if(open, [](const Open& process) { return has_ended(process.descriptor); });

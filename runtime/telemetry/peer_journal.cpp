@@ -1,5 +1,8 @@
 #include "runtime/telemetry/peer_journal.hpp"
 
+#include <algorithm>
+#include <charconv>
+
 #include "runtime/telemetry/error_text.hpp"
 
 namespace prime::telemetry {
@@ -102,6 +105,22 @@ class PeerFold {
 };
 
 }  // namespace
+
+std::uint64_t step_of_checkpoint(const std::filesystem::path& checkpoint) {
+  const auto name = checkpoint.filename().string();
+  const auto digits = name.find_first_of("0123456789");
+  std::uint64_t step = 0;
+  if (digits != std::string::npos) std::from_chars(name.data() + digits, name.data() + name.size(), step);
+  return step;
+}
+
+bool holds_only_copy(const PeerJournal& peer, std::span<const PeerJournal> all) {
+  const auto held = peer.status.outer_step.value_or(0);
+  if (peer.ended || peer.run_done || held == 0) return false;
+  return std::ranges::none_of(all, [&](const PeerJournal& other) {
+    return other.status.shard == peer.status.shard && other.checkpoint && step_of_checkpoint(*other.checkpoint) >= held;
+  });
+}
 
 void PeerJournal::apply(const JournalEvent& event, std::string_view time) { std::visit(PeerFold{*this, time}, event); }
 

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,9 @@
 #include "runtime/telemetry/run_status.hpp"
 
 namespace prime::telemetry {
+
+/// Their directories are named step-N, with leading zeros. 0 for what is none.
+std::uint64_t step_of_checkpoint(const std::filesystem::path& checkpoint);
 
 struct PeerJournal {
   PeerStatus status;
@@ -30,5 +34,9 @@ struct PeerJournal {
   /// The next event, and the time that its line tells.
   void apply(const JournalEvent& event, std::string_view time);
 };
+
+/// Whether the step that a peer holds, which has not ended, is saved neither by it nor by another one of these, as far as their journals
+/// tell; in a run that is done it is.
+bool holds_only_copy(const PeerJournal& peer, std::span<const PeerJournal> all);
 
 }  // namespace prime::telemetry

@@ -15,13 +15,6 @@ constexpr const char* COORDINATOR_LOST = "the coordinator was lost";
 constexpr const char* COORDINATOR_GONE = "the coordinator, which is gone from this machine";
 constexpr const char* COORDINATOR_COMES_BACK = "the coordinator, which its guard starts again";
 
-/// Their directories are named step-N, with leading zeros.
-bool is_newer(const fs::path& checkpoint, const fs::path& than) {
-  const auto a = checkpoint.filename().string();
-  const auto b = than.filename().string();
-  return std::pair{a.size(), a} > std::pair{b.size(), b};
-}
-
 /// Where nobody watched the process that was killed, this is all that is left of why.
 std::string killed_for(const std::optional<MemoryKills>& since) {
   const auto why = since ? want_of_memory_in_group(*since) : std::string{};
@@ -29,11 +22,17 @@ std::string killed_for(const std::optional<MemoryKills>& since) {
 }
 
 /// What a local agent knows better than the coordinator: its own processes, and what it holds.
-void refine(PeerStatus& row, const PeerJournal& local, bool alive) {
+void refine(PeerStatus& row, const PeerJournal& local, const std::vector<PeerJournal>& all, bool alive) {
   row.pid = local.status.pid;
   row.trainer_pid = local.status.trainer_pid;
   if (local.status.outer_step) row.outer_step = local.status.outer_step;
   if (local.status.digest) row.digest = local.status.digest;
+  // Its part is over, and what it holds is nowhere else.
+  if (alive && row.state == PeerState::Left && (local.saving || holds_only_copy(local, all))) {
+    row.state = PeerState::Saving;
+    row.reason = local.saving ? local.status.reason : "lives, and has not saved outer step " + std::to_string(*local.status.outer_step);
+    return;
+  }
   const auto how = local.ended || alive ? std::string{} : killed_for(local.kills_before);
   if (is_gone(row.state)) {
     row.reason += how;
@@ -114,12 +113,13 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
       row = status.peers.insert(status.peers.end(), std::move(fresh));
     }
     const bool works = !peer.ended && alive(peer.agent);
-    refine(*row, peer, works);
+    refine(*row, peer, local, works);
     if (works) at_work.push_back(&peer);
     // What the last report of a run that is done says counts for its end.
     if (peer.problem && status.state != RunState::Done && status.checkpoint_problem.empty())
       status.checkpoint_problem = peer.status.name + ": " + *peer.problem;
-    if (peer.checkpoint && (!status.checkpoint || is_newer(*peer.checkpoint, *status.checkpoint))) status.checkpoint = peer.checkpoint;
+    if (peer.checkpoint && (!status.checkpoint || step_of_checkpoint(*peer.checkpoint) > step_of_checkpoint(*status.checkpoint)))
+      status.checkpoint = peer.checkpoint;
   }
   if (!status.coordinator_here) judge_from_peers(status, local);
   if (coordinator_lost && !is_over(status.state) && !at_work.empty()) {

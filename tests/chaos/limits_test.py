@@ -5,6 +5,7 @@ import datetime
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -63,6 +64,26 @@ class Limits(unittest.TestCase):
         """Leaves room for journals and decisions, and for no checkpoint."""
         free = shutil.disk_usage(small).free
         (small / "fill").write_bytes(bytes(free - (1 << 20)))
+
+    def disk_to_freeze(self):
+        """A file system of its own, which `fsfreeze` can hold: whoever writes there meanwhile cannot even be killed."""
+        image, disk = self.folder / "image", self.folder / "disk"
+        disk.mkdir()
+        with image.open("wb") as file:
+            file.truncate(64 << 20)
+        subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
+        if (mount := subprocess.run(["mount", "-o", "loop", str(image), str(disk)], capture_output=True, text=True, check=False)).returncode != 0:
+            self.skipTest(f"no loop device can be mounted here: {mount.stderr.strip()}")
+        self.addCleanup(subprocess.run, ["umount", "-l", str(disk)], check=True)
+        return disk
+
+    @contextlib.contextmanager
+    def frozen(self, disk):
+        subprocess.run(["fsfreeze", "-f", str(disk)], check=True)
+        try:
+            yield
+        finally:
+            subprocess.run(["fsfreeze", "-u", str(disk)], capture_output=True, check=False)
 
     def up(self, *arguments, state=None, env=None):
         return subprocess.run([str(PRIMECTL), "up", *map(str, arguments), "--state-dir", str(state or self.folder / "state")], capture_output=True, text=True,
@@ -134,6 +155,32 @@ class Limits(unittest.TestCase):
             self.assertEqual(down.returncode, 0, out)
             self.assertIn("saved ", out)
             self.assertNotIn("by force", out)
+
+    def test_down_wakes_whom_it_ends_and_kills_nobody_that_holds_the_only_copy(self):
+        with Run(2, outer_steps=1000, held_at=3) as run:
+            run.wait_for("outer_step_committed", 2)
+            agents = [row["pid"] for row in run.status()["peers"]]
+            for agent in agents:
+                os.kill(agent, signal.SIGSTOP)
+            done = subprocess.run([PRIMECTL, "down", run.up["run_id"], "--state-dir", run.state], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("saved ", done.stdout)
+            self.assertNotIn("by force", done.stdout)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a small file system")
+    def test_a_disk_that_stands_still_is_waited_for_and_status_says_who_has_not_saved(self):
+        disk = self.disk_to_freeze()
+        with Run(1, minimum=1, outer_steps=1000, directory=disk, held_at=3) as run:
+            run.wait_for("outer_step_committed", 2)
+            with self.frozen(disk):
+                down = subprocess.Popen([PRIMECTL, "down", run.up["run_id"], "--state-dir", run.state], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                said = wait_until("a word of down", down.stderr.readline)
+                state = run.status()["run"]["state"]
+            out, _ = down.communicate(timeout=LIMIT_S)
+            self.assertIn("has not saved outer step 2", said)
+            self.assertEqual(state, "waiting", "it is not over: the only copy is in memory")
+            self.assertEqual(down.returncode, 0, out)
+            self.assertIn("step-000002", out)
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a small file system")
     def test_a_disk_that_stays_full_is_given_up_by_name(self):

@@ -36,6 +36,30 @@ BOOST_AUTO_TEST_CASE(a_run_that_has_ended_needs_no_living_process) {
   BOOST_TEST(to_string(combine(fold(journal), {}, nothing_lives).state) == "done");
 }
 
+BOOST_AUTO_TEST_CASE(a_run_is_not_over_for_a_living_peer_that_alone_holds_what_is_saved_nowhere) {
+  auto journal = test::training_run();
+  journal.add("run_stopped",
+              {{"outer_step", 12}, {"reason", "the run was stopped before its end: by its owner, after outer step 12 [PR0510]"}});
+  auto own = local_otter();
+  own.add("outer_step_committed", {{"outer_step", 12}, {"digest", std::string(32, 'a')}});
+  const auto otter = [&](const auto& alive, const std::vector<PeerJournal>& others = {}) {
+    std::vector local{fold_peer(own)};
+    local.insert(local.end(), others.begin(), others.end());
+    for (const auto& peer : combine(fold(journal), local, alive).peers)
+      if (peer.id == OTTER) return std::string{to_string(peer.state)} + ": " + peer.reason;
+    return std::string{};
+  };
+  BOOST_TEST(otter(everything_lives) == "saving: lives, and has not saved outer step 12");
+  BOOST_TEST(otter(nothing_lives).starts_with("left: "));
+  HandwrittenJournal other;
+  other.add("checkpoint_written", {{"path", "/s/step-000011"}, {"reason", "periodic"}});
+  BOOST_TEST(otter(everything_lives, {fold_peer(other)}).starts_with("saving: "));
+  other.add("checkpoint_written", {{"path", "/s/step-000012"}, {"reason", "stopped"}});
+  BOOST_TEST(otter(everything_lives, {fold_peer(other)}).starts_with("left: "));
+  own.add("checkpoint_written", {{"path", "/s/step-000012"}, {"reason", "stopped"}});
+  BOOST_TEST(otter(everything_lives).starts_with("left: "));
+}
+
 BOOST_AUTO_TEST_CASE(a_coordinator_that_its_guard_starts_again_is_waited_for_with_the_cause) {
   auto journal = test::training_run();
   const auto before = combine(fold(journal), {}, everything_lives);
