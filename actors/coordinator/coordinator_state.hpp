@@ -109,7 +109,7 @@ struct Fetch {
 struct Transferring {
   Instant since{};
   Instant last{};  ///< when the coordinator heard last that something had moved
-  std::uint64_t moved_before = 0;
+  std::optional<std::uint64_t> moved_before;  ///< as the first heartbeat since then had it: the peer sends one as it begins
   Instant told{};  ///< in the journal
 };
 

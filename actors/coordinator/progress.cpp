@@ -24,7 +24,8 @@ std::uint64_t reduce_bytes(const State& state) {
 }
 
 Transfer transfer(const Peer& peer, std::uint64_t needed_bytes, Instant now) {
-  return {&peer, peer.moved_bytes.value_or(0) - peer.transfer.moved_before, needed_bytes, now - peer.transfer.since};
+  const auto moved = peer.moved_bytes.value_or(0);
+  return {&peer, moved - peer.transfer.moved_before.value_or(moved), needed_bytes, now - peer.transfer.since};
 }
 
 /// The members without a vote, those first that have moved least.
@@ -47,15 +48,14 @@ std::uint64_t Transfer::bytes_per_s() const {
   return seconds > 0 ? static_cast<std::uint64_t>(static_cast<double>(moved_bytes) / seconds) : 0;
 }
 
-void begin(Peer& peer, Instant now) { peer.transfer = {now, now, peer.moved_bytes.value_or(0)}; }
+void begin(Peer& peer, Instant now) { peer.transfer = Transferring{now, now, std::nullopt, {}}; }
 
 void note(Peer& peer, std::uint64_t moved_bytes, Instant now) {
-  // What it moved before this coordinator knew it is of no transfer that this one began.
-  const bool first = !peer.moved_bytes;
-  if (first) peer.transfer.moved_before = moved_bytes;
-  if (!first && moved_bytes <= *peer.moved_bytes) return;
-  peer.moved_bytes = moved_bytes;
-  if (!first) peer.transfer.last = now;
+  const bool more = moved_bytes > peer.moved_bytes.value_or(0);
+  if (more || !peer.moved_bytes) peer.moved_bytes = moved_bytes;
+  // What it moved since its last heartbeat, and before this transfer, is of others.
+  if (!peer.transfer.moved_before) peer.transfer.moved_before = peer.moved_bytes;
+  else if (more) peer.transfer.last = now;
 }
 
 Duration limit(const State& state) {

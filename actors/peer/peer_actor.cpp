@@ -40,7 +40,6 @@ PeerActorImpl::behavior_type PeerActorImpl::make_behavior() {
       },
       [this](TickNow) {
         delayed_send(this, TICK_EVERY, TickNow{});
-        state_.moved_bytes = ports_.moved_bytes();
         handle(peer::Tick{});
       },
   };
@@ -54,7 +53,10 @@ void PeerActorImpl::on_exit() {
   ports_.supervisor = SupervisorActor{};
 }
 
-void PeerActorImpl::handle(const peer::Event& event) { apply(peer::step(std::move(state_), event, ports_.now())); }
+void PeerActorImpl::handle(const peer::Event& event) {
+  state_.moved_bytes = ports_.moved_bytes();
+  apply(peer::step(std::move(state_), event, ports_.now()));
+}
 
 void PeerActorImpl::apply(peer::Transition transition) {
   state_ = std::move(transition.state);

@@ -188,10 +188,7 @@ class Handler {
     if (s_.phase == Phase::Leaving && !s_.absence) return {};
     if (s_.absence) return ties_.look();
     if (now_ - s_.heard > silence_limit(s_.options)) return ties_.lost("silent for " + format_duration(now_ - s_.heard));
-    if (s_.phase != Phase::Greeting && now_ - s_.beat >= s_.options.heartbeat_every) {
-      s_.beat = now_;
-      tell(Heartbeat{s_.inner_steps, s_.moved_bytes});
-    }
+    if (s_.phase != Phase::Greeting && now_ - s_.beat >= s_.options.heartbeat_every) beat();
     if (s_.phase == Phase::Voted && now_ - s_.asked >= s_.options.doubt_after) {
       s_.asked = now_;
       tell(InDoubt{s_.reduce->op});
@@ -286,6 +283,7 @@ class Handler {
     s_.phase = Phase::Reducing;
     s_.reduce = m;
     record(events::ReduceEntered{m.step, m.op, m.contributions.size()});
+    beat();  // what was moved until now is of no part of it
     emit(RunReduce{m, own_weight(m) > 0});
     return "reduces";
   }
@@ -435,9 +433,15 @@ class Handler {
 
   [[nodiscard]] bool holds(const FetchState& m) const { return s_.revision == m.revision && s_.digest == m.state; }
 
+  void beat() {
+    s_.beat = now_;
+    tell(Heartbeat{s_.inner_steps, s_.moved_bytes});
+  }
+
   std::string start_fetch(const FetchState& m) {
     s_.fetching = m;
     record(events::StateFetching{m.donor, m.revision});
+    beat();
     emit(StartFetch{m});
     return "fetching";
   }

@@ -347,6 +347,22 @@ BOOST_AUTO_TEST_CASE(a_reduce_that_moves_bytes_is_alive_however_long_it_lasts_an
   BOOST_TEST(aborted.reason == "nothing of the reduce moved any more; p3 has moved 117.2 KiB of about 32 B in 122m30s, 16 B/s");
 }
 
+BOOST_AUTO_TEST_CASE(what_a_peer_moved_since_its_last_heartbeat_is_no_part_of_the_reduce_that_begins) {
+  auto bench = trio();
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.ready(peer, 100);
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.vote(peer, NEXT);  // a quick one, of which no heartbeat has told
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.ready(peer, 100);
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.hear(peer, Heartbeat{0, 4000});  // as each begins it
+  bench.pass(10s);
+  for (const auto& told : bench.journaled<events::TransferProgress>()) BOOST_TEST(told.moved_bytes == 0U);
+  bench.hear(2, Heartbeat{0, 4500});
+  bench.pass(10s);
+  std::map<std::uint64_t, std::uint64_t> moved;
+  for (const auto& told : bench.journaled<events::TransferProgress>()) moved[told.who.peer.value] = told.moved_bytes;
+  BOOST_TEST(moved[1] == 0U);
+  BOOST_TEST(moved[2] == 500U);
+}
+
 BOOST_AUTO_TEST_CASE(of_a_long_reduce_every_member_without_a_vote_is_told_of_the_slowest_first) {
   auto bench = trio();
   for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.ready(peer, 100);

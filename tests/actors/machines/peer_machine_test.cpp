@@ -9,6 +9,19 @@ BOOST_AUTO_TEST_SUITE(peer_machine)
 using namespace prime;
 using namespace prime::peer;
 
+BOOST_AUTO_TEST_CASE(it_says_how_much_it_has_moved_as_it_begins_a_reduce_or_a_fetch) {
+  Bench bench;
+  bench.seat();
+  bench.state.moved_bytes = 7;
+  bench.hear(FetchState{PeerId{2}, {}, Revision{1}, NEXT});
+  BOOST_TEST(bench.told<Heartbeat>().value_or(Heartbeat{}).moved_bytes == 7U);
+  Bench reducing;
+  reducing.seat().begin().contribute();
+  reducing.state.moved_bytes = 9;
+  reducing.reduce();
+  BOOST_TEST(reducing.told<Heartbeat>().value_or(Heartbeat{}).moved_bytes == 9U);
+}
+
 BOOST_AUTO_TEST_CASE(a_coordinator_that_is_silent_for_most_of_ten_seconds_is_looked_for_and_then_given_up_and_the_state_is_saved) {
   Bench bench;
   bench.seat().begin();
