@@ -85,12 +85,18 @@ class Fields {
   std::string problem_;
 };
 
+constexpr std::size_t LONGEST_SCHEMA = 64;  // of another one, as a message shows it
+
 Result<json> parse_object(std::string_view text, std::string_view schema) {
   auto parsed = store::parse_strictly(text, {DEPTH_MAX, FILE_VALUES_MAX});
-  if (!parsed || !parsed->is_object())
-    return malformed("it is not a JSON object with distinct keys, or holds more than " + std::to_string(FILE_VALUES_MAX) + " values");
+  if (!parsed) return malformed(parsed.error());
+  if (!parsed->is_object()) return malformed("it is JSON, and no object");
   const auto found = parsed->find("schema");
-  if (found == parsed->end() || *found != schema) return malformed("its schema is not `" + std::string{schema} + "`");
+  if (found == parsed->end() || !found->is_string())
+    return malformed("it names no `schema`; one of `" + std::string{schema} + "` is wanted");
+  if (*found != schema)
+    return malformed("its schema is `" + found->get<std::string>().substr(0, LONGEST_SCHEMA) + "`, and `" + std::string{schema} +
+                     "` is wanted");
   return *std::move(parsed);
 }
 

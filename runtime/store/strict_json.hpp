@@ -3,8 +3,9 @@
 
 #include <cstddef>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <string>
 #include <string_view>
+#include <tl/expected.hpp>
 
 namespace prime::store {
 
@@ -14,8 +15,8 @@ struct JsonLimits {
   std::size_t values = 4 << 20;  ///< of all kinds, keys not counted
 };
 
-/// Nothing when the text is no JSON, exceeds the limits, or names a key twice in one object, which parsers take silently. Stops at the
-/// first thing that is wrong, and takes no memory for values before all has been seen.
-std::optional<nlohmann::json> parse_strictly(std::string_view text, const JsonLimits& limits = {});
+/// Or what is wrong, for people: the text is no JSON (and from which byte on), exceeds the limits, or names a key twice in one object,
+/// which parsers take silently. Stops at the first thing that is wrong, and takes no memory for values before all has been seen.
+tl::expected<nlohmann::json, std::string> parse_strictly(std::string_view text, const JsonLimits& limits = {});
 
 }  // namespace prime::store

@@ -54,14 +54,15 @@ BOOST_AUTO_TEST_CASE(a_commitment_that_is_wrong_says_where) {
   const auto says = [&](const std::string& from, const std::string& to) {
     return refusal(parse_commitment(with(good, from, to)), ErrorName::ProofMalformed);
   };
-  BOOST_TEST(says("primectl.commitment/1", "primectl.commitment/2") == "its schema is not `primectl.commitment/1`");
+  BOOST_TEST(says("primectl.commitment/1", "primectl.commitment/2") ==
+             "its schema is `primectl.commitment/2`, and `primectl.commitment/1` is wanted");
   BOOST_TEST(says("\"k\":16", "\"k\":0") == "`k` is 0; it goes from 1 to 8192");
   BOOST_TEST(says("\"k\":16", "\"k\":8193") == "`k` is 8193; it goes from 1 to 8192");
   BOOST_TEST(says("\"k\":16", "\"k\":16.0") == "`k` is not a whole number");
   BOOST_TEST(says("\"k\":16,", "") == "`k` is missing");
   BOOST_TEST(says("\"tokens\":4", "\"tokens\":-4") == "`tokens` is not a whole number");
   BOOST_TEST(says("[\"AAAA\"]", "[\"AAAA\", 1]") == "`proofs` is not a list of texts");
-  BOOST_TEST(says("\"tokens\":4", "\"k\":16").starts_with("it is not a JSON object"));
+  BOOST_TEST(says("\"tokens\":4", "\"k\":16").starts_with("an object names `k` twice"));
   for (const auto* text : {"", "[]", "null", "{", "\xff\xfe", "{\"schema\": \"primectl.commitment/1\"} x"})
     refusal(parse_commitment(text), ErrorName::ProofMalformed);
 }
@@ -85,7 +86,8 @@ BOOST_AUTO_TEST_CASE(a_generation_that_is_wrong_says_where) {
   const auto says = [&](const std::string& from, const std::string& to) {
     return refusal(parse_generation(with(good, from, to)), ErrorName::ProofMalformed);
   };
-  BOOST_TEST(says("primectl.proof/1", "primectl.commitment/1") == "its schema is not `primectl.proof/1`");
+  BOOST_TEST(says("primectl.proof/1", "primectl.commitment/1") ==
+             "its schema is `primectl.commitment/1`, and `primectl.proof/1` is wanted");
   BOOST_TEST(says(std::string(64, 'a'), "A") == "`model` is no SHA-256 of 64 digits");
   BOOST_TEST(says("\"bytes\"", "\"words\"") == "`tokenizer` is neither `bytes` nor a SHA-256 of 64 digits");
   BOOST_TEST(says("\"f32\"", "\"int8\"") == "`dtype` is none of f32, f64, bf16, f16");
@@ -140,6 +142,18 @@ BOOST_AUTO_TEST_CASE(json_that_would_fill_the_memory_is_refused_before_it_does) 
   BOOST_TEST(!store::parse_strictly("[[1]]", {1, 99}));
   BOOST_TEST(!store::parse_strictly(R"({"a":1,"a":2})"));
   BOOST_TEST(store::parse_strictly(R"({"a":{"a":2},"b":[{"a":1},{"a":1}]})").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(what_is_wrong_with_a_text_and_where_is_said) {
+  const auto says = [](std::string_view text, const store::JsonLimits& limits = {}) { return store::parse_strictly(text, limits).error(); };
+  BOOST_TEST(says("") == "it is empty");
+  BOOST_TEST(says(R"({"a": [1, 2)") == "it is cut: it ends at byte 11, before its JSON does");
+  BOOST_TEST(says("{\"a\": \"te") == "it is cut: it ends at byte 9, before its JSON does");
+  BOOST_TEST(says("<!DOCTYPE html>") == "it is no JSON from byte 1 on");
+  BOOST_TEST(says(R"({"a": 1} x)") == "it is no JSON from byte 10 on");
+  BOOST_TEST(says(R"({"a": 1, "a": 2})") == "an object names `a` twice");
+  BOOST_TEST(says("[1,2,3]", {16, 3}) == "it holds more than 3 values");
+  BOOST_TEST(says("[[1]]", {1, 99}) == "it nests deeper than 1");
 }
 
 BOOST_AUTO_TEST_CASE(a_gigabyte_is_refused_unread) {
