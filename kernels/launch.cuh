@@ -13,7 +13,6 @@ inline constexpr unsigned THREADS = 256;
 inline constexpr std::size_t BLOCKS_MAXIMUM = 1U << 16;
 
 inline unsigned blocks_for(std::size_t groups) { return static_cast<unsigned>(std::min(groups, BLOCKS_MAXIMUM)); }
-inline std::size_t groups_of(std::size_t count) { return (count + THREADS - 1) / THREADS; }
 
 inline cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }
 

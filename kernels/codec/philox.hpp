@@ -38,12 +38,16 @@ inline constexpr std::uint64_t RANDOM_LANES = 16;
 inline constexpr std::uint64_t RANDOM_WINDOWS = 4;
 inline constexpr std::uint64_t RANDOM_GROUP = 4 * RANDOM_WINDOWS * RANDOM_LANES;
 
-/// 16 random bits of the value at `index`: the seed is the key, the version the high half of the counter.
+/// The words of one counter: the seed is the key, the version the high half of the counter.
+PRIME_DEVICE inline PhiloxWords random_words(std::uint64_t seed, std::uint64_t version, std::uint64_t counter) {
+  return philox({{static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32), static_cast<std::uint32_t>(version),
+                  static_cast<std::uint32_t>(version >> 32)}},
+                static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));
+}
+
+/// 16 random bits of the value at `index`.
 PRIME_DEVICE inline std::uint32_t random_bits(std::uint64_t seed, std::uint64_t version, std::uint64_t index) {
-  const std::uint64_t counter = index / RANDOM_GROUP * RANDOM_LANES + index % RANDOM_LANES;
-  const PhiloxWords words = philox({{static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32),
-                                     static_cast<std::uint32_t>(version), static_cast<std::uint32_t>(version >> 32)}},
-                                   static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));
+  const PhiloxWords words = random_words(seed, version, index / RANDOM_GROUP * RANDOM_LANES + index % RANDOM_LANES);
   const std::uint64_t word = words.word[index % RANDOM_GROUP / (RANDOM_WINDOWS * RANDOM_LANES)];
   return (word | word << 32) >> (8 * (index / RANDOM_LANES % RANDOM_WINDOWS)) & 0xFFFFU;
 }

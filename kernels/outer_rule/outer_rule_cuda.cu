@@ -1,3 +1,4 @@
+#include "kernels/four.cuh"
 #include "kernels/launch.cuh"
 #include "kernels/outer_rule/outer_rule_cuda.hpp"
 
@@ -13,11 +14,20 @@ struct Pointers {
 };
 
 __global__ void nesterov_kernel(NesterovOptions options, Pointers at, std::size_t count) {
-  for (std::size_t i = first_index(); i < count; i += stride()) {
-    const float gradient = at.mean[i];
-    const float velocity = options.momentum * at.momentum[i] + gradient;
-    at.next_momentum[i] = velocity;
-    at.next_parameters[i] = at.parameters[i] - options.learning_rate * (gradient + options.momentum * velocity);
+  const bool aligned = are_aligned(at.parameters, at.momentum, at.mean, at.next_parameters, at.next_momentum);
+  for (std::size_t i = 4 * first_index(); i < count; i += 4 * stride()) {
+    const bool whole = aligned && i + 4 <= count;
+    const Four gradient = load_four(whole, at.mean, i, count);
+    const Four momentum = load_four(whole, at.momentum, i, count);
+    const Four parameters = load_four(whole, at.parameters, i, count);
+    Four velocity;
+    Four next;
+    for (unsigned k = 0; k < 4; ++k) {
+      velocity.at[k] = options.momentum * momentum.at[k] + gradient.at[k];
+      next.at[k] = parameters.at[k] - options.learning_rate * (gradient.at[k] + options.momentum * velocity.at[k]);
+    }
+    store_four(whole, at.next_momentum, i, count, velocity);
+    store_four(whole, at.next_parameters, i, count, next);
   }
 }
 
@@ -28,7 +38,7 @@ Fault nesterov(const NesterovOptions& options, const NesterovBuffers& device_buf
   const Pointers at{b.parameters.data(), b.momentum.data(), b.mean.data(), b.next_parameters.data(), b.next_momentum.data()};
   const std::size_t count = b.parameters.size();
   if (count == 0) return std::nullopt;
-  nesterov_kernel<<<blocks_for(groups_of(count)), THREADS, 0, stream_of(stream)>>>(options, at, count);
+  nesterov_kernel<<<blocks_of_fours(count), THREADS, 0, stream_of(stream)>>>(options, at, count);
   return fault_of_launch();
 }
 
