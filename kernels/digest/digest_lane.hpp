@@ -54,21 +54,34 @@ PRIME_DEVICE inline std::uint64_t lane_scramble(std::uint64_t sum, const std::by
   return (sum ^ sum >> 47 ^ read_word(secret + DIGEST_SECRET_BYTES - STRIPE_BYTES + 8 * lane)) * XXH_32_1;
 }
 
+/// How many blocks of a chunk end with a scramble: the last one, whole or not, does not.
+PRIME_DEVICE constexpr std::size_t scrambled_blocks(std::size_t bytes) { return (bytes - 1) / DIGEST_BLOCK_BYTES; }
+
+/// What the stripes of a block add to a lane. A scramble needs the one before it; these sums need nothing, so many can be made at once.
+template <std::size_t ALIGNMENT>
+PRIME_DEVICE std::uint64_t lane_block(const std::byte* block, std::size_t stripes, const std::byte* secret, std::size_t lane) {
+  std::uint64_t sum = 0;
+  for (std::size_t stripe = 0; stripe < stripes; ++stripe)
+    sum = lane_step<ALIGNMENT>(sum, block + stripe * STRIPE_BYTES, secret + 8 * stripe, lane);
+  return sum;
+}
+
+/// How many whole stripes follow the scrambled blocks.
+PRIME_DEVICE constexpr std::size_t rest_stripes(std::size_t bytes) { return (bytes - 1) % DIGEST_BLOCK_BYTES / STRIPE_BYTES; }
+
+/// What the last stripe adds, which ends where the chunk does.
+PRIME_DEVICE inline std::uint64_t lane_end(const std::byte* chunk, std::size_t bytes, const std::byte* secret, std::size_t lane) {
+  return lane_step(0, chunk + bytes - STRIPE_BYTES, secret + DIGEST_SECRET_BYTES - STRIPE_BYTES - 7, lane);
+}
+
 /// `bytes` is more than DIGEST_LANES_MINIMUM; chunk and secret are aligned to ALIGNMENT, at most 8.
 template <std::size_t ALIGNMENT>
 PRIME_DEVICE std::uint64_t lane_sum(const std::byte* chunk, std::size_t bytes, const std::byte* secret, std::size_t lane) {
   std::uint64_t sum = lane_start(lane);
-  const std::size_t blocks = (bytes - 1) / DIGEST_BLOCK_BYTES;
-  for (std::size_t block = 0; block < blocks; ++block) {
-    for (std::size_t stripe = 0; stripe < STRIPES_OF_BLOCK; ++stripe)
-      sum = lane_step<ALIGNMENT>(sum, chunk + block * DIGEST_BLOCK_BYTES + stripe * STRIPE_BYTES, secret + 8 * stripe, lane);
-    sum = lane_scramble(sum, secret, lane);
-  }
-  const std::byte* rest = chunk + blocks * DIGEST_BLOCK_BYTES;
-  const std::size_t stripes = (bytes - 1 - blocks * DIGEST_BLOCK_BYTES) / STRIPE_BYTES;
-  for (std::size_t stripe = 0; stripe < stripes; ++stripe)
-    sum = lane_step<ALIGNMENT>(sum, rest + stripe * STRIPE_BYTES, secret + 8 * stripe, lane);
-  return lane_step(sum, chunk + bytes - STRIPE_BYTES, secret + DIGEST_SECRET_BYTES - STRIPE_BYTES - 7, lane);
+  for (std::size_t block = 0; block < scrambled_blocks(bytes); ++block)
+    sum = lane_scramble(sum + lane_block<ALIGNMENT>(chunk + block * DIGEST_BLOCK_BYTES, STRIPES_OF_BLOCK, secret, lane), secret, lane);
+  const std::byte* rest = chunk + scrambled_blocks(bytes) * DIGEST_BLOCK_BYTES;
+  return sum + lane_block<ALIGNMENT>(rest, rest_stripes(bytes), secret, lane) + lane_end(chunk, bytes, secret, lane);
 }
 
 /// The two halves of the 128-bit product, folded.
