@@ -1,156 +1,163 @@
-// Owns the selection on the device. A segment is read twice from memory where its values are spread as activations are: once for a bound,
-// once for what reaches it. Where too many reach it (few distinct values), the exact bound is searched bit by bit.
+// Owns the search on the device: who works on what part of which segment. Where segments are few, several blocks share one, and their
+// findings are selected from once more.
+#include <map>
+#include <mutex>
+
 #include "kernels/commitment/commitment_cuda.hpp"
+#include "kernels/commitment/commitment_select.cuh"
 #include "kernels/launch.cuh"
 
 namespace prime::kernels::cuda {
 namespace {
 
-constexpr unsigned SELECTORS = 1024;  // threads of a segment
-constexpr unsigned GATHERED = 4096;   // what shared memory holds to be sorted; a power of two
-
-struct Segment {
-  const std::uint16_t* bits;
-  std::size_t values;
-  bool aligned;  // to eight values
+struct Parts {
+  std::size_t count = 1;   // of a segment
+  std::size_t values = 0;  // of each but the last: a multiple of OF_VECTOR
 };
 
-__device__ inline unsigned magnitude_of(std::uint16_t bits) { return bits & 0x7FFFU; }
-
-// Calls visit(index, bits) for this thread's share, eight values a load where the segment lies so.
-template <class Visit>
-__device__ void each_value(const Segment& segment, Visit visit) {
-  const std::size_t vectors = segment.aligned ? segment.values / 8 : 0;
-  for (std::size_t v = threadIdx.x; v < vectors; v += SELECTORS) {
-    const uint4 eight = reinterpret_cast<const uint4*>(segment.bits)[v];
-    const unsigned words[4] = {eight.x, eight.y, eight.z, eight.w};
-#pragma unroll
-    for (unsigned i = 0; i < 8; ++i) visit(8 * v + i, static_cast<std::uint16_t>(words[i / 2] >> (16 * (i % 2))));
-  }
-  for (std::size_t i = 8 * vectors + threadIdx.x; i < segment.values; i += SELECTORS) visit(i, segment.bits[i]);
+template <unsigned THREADS>
+__device__ Selection<THREADS> new_selection(unsigned wanted) {
+  extern __shared__ Key keys[];
+  __shared__ unsigned count;
+  __shared__ Counts counts;
+  __syncthreads();  // the last one has ended
+  if (threadIdx.x == 0) count = 0;
+  return {wanted, {keys, capacity_of<THREADS>(wanted), &count}, counts};
 }
 
-// How many of the block's numbers reach the bound.
-__device__ unsigned count_of(unsigned own, unsigned* total) {
-  if (threadIdx.x == 0) *total = 0;
-  __syncthreads();
-  const unsigned of_warp = __reduce_add_sync(0xFFFFFFFFU, own);
-  if (threadIdx.x % 32 == 0) atomicAdd(total, of_warp);
-  __syncthreads();
-  const unsigned result = *total;
-  __syncthreads();
-  return result;
-}
-
-// Saturates well above what anybody asks for, so that segments of 2^32 values do not wrap.
-__device__ unsigned reaching(const Segment& segment, unsigned bound, unsigned* total) {
-  unsigned own = 0;
-  each_value(segment, [&](std::size_t, std::uint16_t bits) { own += magnitude_of(bits) >= bound && own < (1U << 16) ? 1U : 0U; });
-  return count_of(own, total);
-}
-
-// The largest bound that at least `wanted` of the numbers reach, by its bits from above. At most SELECTORS wanted.
-__device__ unsigned bound_of_maxima(unsigned maximum, unsigned wanted) {
-  unsigned bound = 0;
-  for (unsigned bit = 1U << 14; bit > 0; bit >>= 1)
-    if (static_cast<unsigned>(__syncthreads_count(maximum >= (bound | bit))) >= wanted) bound |= bit;
-  return bound;
-}
-
-// Larger is better: larger magnitudes, then lower indices. The sign rides along.
-__device__ inline unsigned long long key_of(std::size_t index, std::uint16_t bits) {
-  const unsigned inverted = ~static_cast<unsigned>(index);
-  return static_cast<unsigned long long>(magnitude_of(bits)) << 33 | static_cast<unsigned long long>(inverted) << 1 | (bits >> 15);
-}
-__device__ inline TopValue value_of(unsigned long long key) {
-  return TopValue{~static_cast<std::uint32_t>(key >> 1), static_cast<std::uint16_t>((key >> 33) | (key & 1) << 15)};
-}
-
-// Bitonic, descending; keys beyond the gathered ones are 0.
-__device__ void sort_keys(unsigned long long* keys) {
-  for (unsigned size = 2; size <= GATHERED; size *= 2)
-    for (unsigned distance = size / 2; distance > 0; distance /= 2) {
-      for (unsigned i = threadIdx.x; i < GATHERED; i += SELECTORS) {
-        const unsigned other = i ^ distance;
-        const bool descending = (i & size) == 0;
-        if (other > i && (keys[i] < keys[other]) == descending) {
-          const auto kept = keys[i];
-          keys[i] = keys[other];
-          keys[other] = kept;
-        }
-      }
-      __syncthreads();
-    }
-}
-
-// The exact bound, all above it in any order, and of those at it the first ones by index.
-__device__ void select_exactly(const Segment& segment, unsigned wanted, unsigned* total, TopValue* out) {
-  unsigned bound = 0;
-  for (unsigned bit = 1U << 14; bit > 0; bit >>= 1)
-    if (reaching(segment, bound | bit, total) >= wanted) bound |= bit;
-  if (threadIdx.x == 0) *total = 0;
-  __syncthreads();
-  each_value(segment, [&](std::size_t index, std::uint16_t bits) {
-    if (magnitude_of(bits) > bound) out[atomicAdd(total, 1U)] = TopValue{static_cast<std::uint32_t>(index), bits};
-  });
-  __syncthreads();
-  unsigned taken = *total;
-  __shared__ unsigned warp_ties[SELECTORS / 32];
-  for (std::size_t begin = 0; begin < segment.values && taken < wanted; begin += SELECTORS) {
-    const std::size_t index = begin + threadIdx.x;
-    const bool tie = index < segment.values && magnitude_of(segment.bits[index]) == bound;
-    const unsigned votes = __ballot_sync(0xFFFFFFFFU, tie);
+// A part of a segment for each block; with one part the best are the result, else `findings` for the next kernel.
+template <unsigned THREADS>
+__global__ void __launch_bounds__(THREADS, 1024 / THREADS)
+    part_kernel(Segments segments, Parts parts, Keys keys, unsigned wanted, TopValue* out, Key* findings, Key* non_finite) {
+  __shared__ unsigned first_bad;
+  for (std::size_t number = blockIdx.x; number < segments.count * parts.count; number += gridDim.x) {
+    const std::size_t segment = number / parts.count;
+    const std::size_t begin = number % parts.count * parts.values;
+    const auto selection = new_selection<THREADS>(wanted);
+    if (threadIdx.x == 0) first_bad = static_cast<unsigned>(segments.values);
     __syncthreads();
-    if (threadIdx.x % 32 == 0) warp_ties[threadIdx.x / 32] = __popc(votes);
-    __syncthreads();
-    unsigned before = __popc(votes & ((1U << threadIdx.x % 32) - 1));
-    unsigned all = 0;
-    for (unsigned warp = 0; warp < SELECTORS / 32; ++warp) {
-      before += warp < threadIdx.x / 32 ? warp_ties[warp] : 0;
-      all += warp_ties[warp];
+    const std::uint16_t* const bits = segments.device_bits + segment * segments.values;
+    Values<THREADS> values{bits, min(begin + parts.values, segments.values), keys, &first_bad};
+    const unsigned found = selection.select(values, begin, [&] { return first_bad < segments.values; });
+    if (parts.count == 1) {
+      if (threadIdx.x == 0) non_finite[segment] = first_bad;
+      for (unsigned i = threadIdx.x; i < found; i += THREADS) out[segment * wanted + i] = keys.value(selection.kept.keys[i]);
+    } else {
+      if (threadIdx.x == 0) atomicMin(&non_finite[segment], Key{first_bad});
+      for (unsigned i = threadIdx.x; i < wanted; i += THREADS) findings[number * wanted + i] = i < found ? selection.kept.keys[i] : 0;
     }
-    if (tie && taken + before < wanted) out[taken + before] = TopValue{static_cast<std::uint32_t>(index), segment.bits[index]};
-    taken += all;
   }
 }
 
-__global__ void top_kernel(const std::uint16_t* bits, std::size_t count, std::size_t values, unsigned wanted, TopValue* out,
-                           unsigned long long* non_finite) {
-  __shared__ unsigned long long keys[GATHERED];
-  __shared__ unsigned long long first_bad;
-  __shared__ unsigned total;
-  for (std::size_t number = blockIdx.x; number < count; number += gridDim.x) {
-    const std::uint16_t* begin = bits + number * values;
-    const Segment segment{begin, values, reinterpret_cast<std::uintptr_t>(begin) % 16 == 0};
-    if (threadIdx.x == 0) first_bad = values;
+template <unsigned THREADS>
+__global__ void __launch_bounds__(THREADS)
+    join_kernel(Segments segments, Parts parts, Keys keys, unsigned wanted, const Key* findings, TopValue* out, const Key* non_finite) {
+  for (std::size_t segment = blockIdx.x; segment < segments.count; segment += gridDim.x) {
+    if (non_finite[segment] < segments.values) continue;
+    const auto selection = new_selection<THREADS>(wanted);
     __syncthreads();
-    unsigned maximum = 0;
-    each_value(segment, [&](std::size_t index, std::uint16_t value) {
-      const unsigned magnitude = magnitude_of(value);
-      maximum = max(maximum, magnitude);
-      if (magnitude >= BF16_INFINITY) atomicMin(&first_bad, static_cast<unsigned long long>(index));
-    });
-    __syncthreads();
-    const bool bad = first_bad < values;
-    if (threadIdx.x == 0) non_finite[number] = first_bad;
-    // As many threads' maxima as are wanted reach this bound, so at least as many values do.
-    const unsigned bound = wanted <= SELECTORS && !bad ? bound_of_maxima(maximum, wanted) : 0;
-    const unsigned reached = bad ? 0 : reaching(segment, bound, &total);
-    if (!bad && reached > GATHERED) select_exactly(segment, wanted, &total, out + number * wanted);
-    if (!bad && reached <= GATHERED) {
-      for (unsigned i = threadIdx.x; i < GATHERED; i += SELECTORS) keys[i] = 0;
-      if (threadIdx.x == 0) total = 0;
-      __syncthreads();
-      each_value(segment, [&](std::size_t index, std::uint16_t value) {
-        if (magnitude_of(value) >= bound) keys[atomicAdd(&total, 1U)] = key_of(index, value);
-      });
-      __syncthreads();
-      sort_keys(keys);
-      for (unsigned i = threadIdx.x; i < wanted; i += SELECTORS) out[number * wanted + i] = value_of(keys[i]);
-    }
-    __syncthreads();
+    Findings<THREADS> of_parts{findings + segment * parts.count * wanted, parts.count * wanted};
+    const unsigned found = selection.select(of_parts, 0, [] { return false; });
+    for (unsigned i = threadIdx.x; i < found; i += THREADS) out[segment * wanted + i] = keys.value(selection.kept.keys[i]);
   }
 }
+
+__global__ void fill_kernel(Key* words, std::size_t count, Key value) {
+  for (std::size_t i = first_index(); i < count; i += stride()) words[i] = value;
+}
+
+// Memory for what blocks find, of a pool that keeps what comes back: the system's memory takes longer to get than a search does.
+class FindingsPool {
+ public:
+  static FindingsPool& of_device(int device) {
+    static std::mutex mutex;
+    static std::map<int, FindingsPool> pools;
+    const std::lock_guard lock(mutex);
+    return pools.try_emplace(device, device).first->second;
+  }
+  explicit FindingsPool(int device) {
+    cudaMemPoolProps properties{};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location = {cudaMemLocationTypeDevice, device};
+    error_ = cudaMemPoolCreate(&pool_, &properties);
+    std::uint64_t kept_bytes = std::uint64_t{64} << 20;
+    if (error_ == cudaSuccess) error_ = cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &kept_bytes);
+  }
+  cudaMemPool_t pool() const { return pool_; }
+  cudaError_t error() const { return error_; }
+
+ private:
+  cudaMemPool_t pool_ = nullptr;  // as long as the process
+  cudaError_t error_;
+};
+
+// In the order of the stream.
+class DeviceFindings {
+ public:
+  DeviceFindings(std::size_t keys, const FindingsPool& pool, cudaStream_t stream) : stream_(stream), error_(pool.error()) {
+    if (error_ == cudaSuccess) error_ = cudaMallocFromPoolAsync(&data_, keys * sizeof(Key), pool.pool(), stream);
+  }
+  ~DeviceFindings() {
+    if (data_ != nullptr) static_cast<void>(cudaFreeAsync(data_, stream_));
+  }
+  DeviceFindings(const DeviceFindings&) = delete;
+  DeviceFindings& operator=(const DeviceFindings&) = delete;
+  Key* data() const { return static_cast<Key*>(data_); }
+  cudaError_t error() const { return error_; }
+
+ private:
+  void* data_ = nullptr;
+  cudaStream_t stream_;
+  cudaError_t error_;
+};
+
+constexpr unsigned MANY = 256;  // threads for large segments, four blocks for each multiprocessor
+constexpr unsigned FEW = 64;    // and for small ones
+constexpr std::size_t VALUES_OF_FEW = 16'384;
+constexpr std::size_t WANTED_OF_FEW = VECTORS * FEW / 2;    // of more, the first tile gives no bound that holds much back
+constexpr std::size_t PART_MINIMUM = std::size_t{1} << 16;  // values that are worth a block
+
+// As many parts as the device has room for blocks.
+Parts parts_of(const Segments& segments, std::size_t wanted, std::size_t multiprocessors) {
+  const std::size_t most = std::max<std::size_t>(segments.values / std::max(PART_MINIMUM, 8 * wanted), 1);
+  const std::size_t shares = wanted == 0 ? 1 : std::clamp<std::size_t>(4 * multiprocessors / segments.count, 1, most);
+  const std::size_t values = ((segments.values + shares - 1) / shares / OF_VECTOR + 1) * OF_VECTOR;
+  return {std::max<std::size_t>((segments.values + values - 1) / values, 1), values};
+}
+
+struct Search {
+  const Segments& segments;
+  const Parts& parts;
+  Keys keys;
+  unsigned wanted;
+  TopValue* out;
+  Key* non_finite;
+  int device;
+  cudaStream_t stream;
+
+  template <unsigned THREADS>
+  Fault run() const {
+    const std::size_t shared = capacity_of<THREADS>(wanted) * sizeof(Key);
+    if (auto fault = allow(part_kernel<THREADS>, shared)) return fault;
+    const unsigned blocks = blocks_for(segments.count * parts.count);
+    if (parts.count == 1) {
+      part_kernel<THREADS><<<blocks, THREADS, shared, stream>>>(segments, parts, keys, wanted, out, nullptr, non_finite);
+      return fault_of_launch();
+    }
+    const DeviceFindings findings(segments.count * parts.count * wanted, FindingsPool::of_device(device), stream);
+    if (findings.error() != cudaSuccess) return fault_of(findings.error());
+    if (auto fault = allow(join_kernel<THREADS>, shared)) return fault;
+    fill_kernel<<<blocks_for((segments.count + THREADS - 1) / THREADS), THREADS, 0, stream>>>(non_finite, segments.count, segments.values);
+    part_kernel<THREADS><<<blocks, THREADS, shared, stream>>>(segments, parts, keys, wanted, out, findings.data(), non_finite);
+    join_kernel<THREADS>
+        <<<blocks_for(segments.count), THREADS, shared, stream>>>(segments, parts, keys, wanted, findings.data(), out, non_finite);
+    return fault_of_launch();
+  }
+  template <class Kernel>
+  static Fault allow(Kernel kernel, std::size_t shared_bytes) {
+    return fault_of(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
+  }
+};
 
 }  // namespace
 
@@ -158,9 +165,15 @@ Fault top_values(const Segments& segments, std::size_t wanted, TopValue* device_
   if (wanted > COMMITTED_MAXIMUM || wanted > segments.values) return "a search for " + std::to_string(wanted) + " values in each segment";
   if (segments.values >= SEGMENT_VALUES_MAXIMUM) return "a segment of " + std::to_string(segments.values) + " values";
   if (segments.count == 0) return std::nullopt;
-  top_kernel<<<blocks_for(segments.count), SELECTORS, 0, stream_of(stream)>>>(segments.device_bits, segments.count, segments.values,
-                                                                              static_cast<unsigned>(wanted), device_out, device_non_finite);
-  return fault_of_launch();
+  int device = 0;
+  int multiprocessors = 0;
+  if (auto fault = fault_of(cudaGetDevice(&device))) return fault;
+  if (auto fault = fault_of(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device))) return fault;
+  const Parts parts = parts_of(segments, wanted, static_cast<std::size_t>(multiprocessors));
+  const Search search{segments,          parts,  Keys(segments.values), static_cast<unsigned>(wanted), device_out,
+                      device_non_finite, device, stream_of(stream)};
+  const bool few = segments.values <= VALUES_OF_FEW && wanted <= WANTED_OF_FEW;
+  return few ? search.run<FEW>() : search.run<MANY>();
 }
 
 }  // namespace prime::kernels::cuda

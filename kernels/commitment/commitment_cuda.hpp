@@ -18,7 +18,8 @@ struct Segments {
 
 /// device_out: [count, wanted], the values of top_values for each segment, in no order, with their indices in the segment.
 /// device_non_finite: [count], the index of a segment's first NaN or infinity, or `values`; then its row of device_out is of no use.
-/// One block of threads works on a segment: few large ones leave a device idle. `wanted` is at most COMMITTED_MAXIMUM.
+/// Few large segments are shared out among blocks of threads, whose findings take memory of the device for a while, in the order of the
+/// stream. `wanted` is at most COMMITTED_MAXIMUM.
 [[nodiscard]] Fault top_values(const Segments& segments, std::size_t wanted, TopValue* device_out, unsigned long long* device_non_finite,
                                void* stream);
 
