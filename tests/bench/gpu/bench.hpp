@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <random>
+#include <string_view>
 #include <vector>
 
 namespace prime::bench::gpu {
@@ -27,8 +28,9 @@ double seconds_of(Work work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Print a line for each figure; false when a result is not that of the CPU.
-bool time_kernels(std::size_t count, std::size_t repeats);
+/// Print a line for each figure; false when a result is not that of the CPU. `part`: kernels, or all, or some of them by their name here:
+/// codecs, sums, digest, top, bare.
+bool time_kernels(std::string_view part, std::size_t count, std::size_t repeats);
 bool time_reduces(std::size_t bytes, std::size_t repeats);
 
 }  // namespace prime::bench::gpu

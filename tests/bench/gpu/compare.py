@@ -1,11 +1,12 @@
 """What a GPU does: its kernels beside its own copies, and reduces of its tensors beside those of the host's, in one run.
 
-usage: compare.py [PROGRAM] [--values N] [--repeats N] [-o json]
+usage: compare.py [PROGRAM] [--values N] [--repeats N] [--part NAME] [-o json]
 
 PROGRAM is the `gpu` of a build; without it, it and the tests of the GPU are built first (build/gpu, no trainer). The tests run before anything
 is timed, and every timed result is compared with the CPU's. Without a device, or where the build has no CUDA, it says so and ends well.
 
-kernels: bytes touched per second, and as a share of what a copy within the device touches in the same round; medians.
+kernels: bytes touched per second, and as a share of what a copy within the device touches in the same round; medians. `bare` rows are no kernels
+of ours: the least of a kernel's work, alone, over the bytes that the whole kernel touches, so that they bound it.
 reduces: two members of one machine and one device. host: tensors of the host's; copy: all out of and into the device, page-locked; device:
 the reduce of device tensors. device/(host + copy) is below 1 by what the copies overlap with the network and the sums.
 """
@@ -18,6 +19,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 TESTS = ("kernels_cuda_test", "lanes_cuda_test")
+PARTS = ("all", "reduces", "kernels", "codecs", "sums", "digest", "top", "bare")  # kernels: those that follow
 NO_DEVICE = "no CUDA device on this machine"
 
 
@@ -66,15 +68,17 @@ def main():
     parser.add_argument("program", nargs="?", type=pathlib.Path)
     parser.add_argument("--values", type=int, default=64 << 20)
     parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--part", choices=PARTS, default="all")
     parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
     options = parser.parse_args()
     program = options.program or built()
     if program is None or not program.exists():
         return skip("this build has no CUDA compiler (nvcc)")
+    program = program.resolve()
     good = check(program.parent)
     if good is None:
         return skip(NO_DEVICE)
-    with subprocess.Popen([program, str(options.values), str(options.repeats)], stdout=subprocess.PIPE, text=True) as run:
+    with subprocess.Popen([program, str(options.values), str(options.repeats), options.part], stdout=subprocess.PIPE, text=True) as run:
         for line in run.stdout:
             if options.output == "json":
                 print(line, end="", flush=True)

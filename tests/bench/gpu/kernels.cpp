@@ -8,12 +8,14 @@
 
 #include "kernels/codec/codec.hpp"
 #include "kernels/codec/codec_cuda.hpp"
+#include "kernels/codec/philox.hpp"
 #include "kernels/commitment/commitment_cuda.hpp"
 #include "kernels/digest/digest.hpp"
 #include "kernels/digest/digest_cuda.hpp"
 #include "kernels/outer_rule/outer_rule_cuda.hpp"
 #include "kernels/reduce/reduce_cuda.hpp"
 #include "runtime/bench/median.hpp"
+#include "tests/bench/gpu/bare.hpp"
 #include "tests/bench/gpu/bench.hpp"
 
 namespace prime::bench::gpu {
@@ -82,11 +84,15 @@ class KernelsBench {
         out_(host_a_),
         out_2_(host_a_) {}
 
-  bool run() {
-    for (std::uint8_t number = 1; number < CODECS; ++number) codec(static_cast<Codec>(number));
-    reduce_kernels();
-    digest();
-    top_values();
+  bool run(std::string_view part) {
+    const auto has = [part](std::string_view name) { return part == "all" || part == "kernels" || part == name; };
+    for (std::uint8_t number = 1; has("codecs") && number < CODECS; ++number) codec(static_cast<Codec>(number));
+    if (has("sums")) reduce_kernels();
+    if (has("digest")) digest();
+    for (const std::size_t tokens : {1, 32, 4096})
+      if (has("top")) top_values(tokens, 128);
+    if (has("top")) top_values(32, 1024);
+    if (has("bare")) bare();
     return all_equal_;
   }
 
@@ -162,28 +168,41 @@ class KernelsBench {
     measure("nesterov", "f32", 5 * array, outer_step, equal);
   }
 
+  /// Of one array, and of four such behind each other, since the host's part of the work does not grow with them.
   void digest() {
-    Digest digest;
-    const auto work = [&] { check(kernels::cuda::digest_tensor(a_.bytes(), count_ * sizeof(float), digest, nullptr)); };
-    work();
-    measure("digest", "bytes", count_ * sizeof(float), work, digest == kernels::digest_tensor(std::as_bytes(std::span{host_a_}), 4));
+    const std::size_t array = count_ * sizeof(float);
+    const std::size_t most = array % kernels::DIGEST_CHUNK_BYTES == 0 ? 4 : 1;
+    const std::vector<float> none(most * count_);
+    const Array four{none};
+    for (std::size_t i = 0; i < most; ++i) check(cudaMemcpy(four.bytes() + i * array, a_.bytes(), array, cudaMemcpyDeviceToDevice));
+    const auto chunks = kernels::chunk_digests(std::as_bytes(std::span{host_a_}));
+    std::vector<Digest> all;
+    for (std::size_t times = 1; times <= most; ++times) {
+      all.insert(all.end(), chunks.begin(), chunks.end());
+      if (times != 1 && times != most) continue;
+      Digest digest;
+      const auto work = [&] { check(kernels::cuda::digest_tensor(four.bytes(), times * array, digest, nullptr)); };
+      work();
+      measure("digest", std::to_string(times * array >> 20) + " MiB", times * array, work,
+              digest == kernels::combine_digests(all, times * array));
+    }
   }
 
-  /// Of segments of 32 tokens of width 4096; what lies there are the halves of f32 values, without what is not finite.
-  void top_values() {
-    constexpr std::size_t VALUES = 32 * 4096, WANTED = 128;
-    const std::size_t segments = 2 * count_ / VALUES;
+  /// Of segments of so many tokens of width 4096; what lies there are the halves of f32 values, without what is not finite.
+  void top_values(std::size_t tokens, std::size_t wanted) {
+    const std::size_t values = tokens * 4096;
+    const std::size_t segments = 2 * count_ / values;
     if (segments == 0) return;
-    std::vector<std::uint16_t> bits(segments * VALUES);
+    std::vector<std::uint16_t> bits(segments * values);
     std::memcpy(bits.data(), host_a_.data(), bits.size() * sizeof(std::uint16_t));
     for (auto& value : bits) value &= 0xBFFFU;
     const Array on_device{std::as_bytes(std::span{bits})};
-    std::vector<kernels::TopValue> found(segments * WANTED);
+    std::vector<kernels::TopValue> found(segments * wanted);
     const std::vector<unsigned long long> none_bad(segments);
     const Array out{std::as_bytes(std::span{found})};
     const Array bad{std::as_bytes(std::span{none_bad})};
     const auto work = [&] {
-      check(kernels::cuda::top_values({reinterpret_cast<const std::uint16_t*>(on_device.bytes()), segments, VALUES}, WANTED,
+      check(kernels::cuda::top_values({reinterpret_cast<const std::uint16_t*>(on_device.bytes()), segments, values}, wanted,
                                       reinterpret_cast<kernels::TopValue*>(out.bytes()), reinterpret_cast<unsigned long long*>(bad.bytes()),
                                       nullptr));
     };
@@ -192,14 +211,32 @@ class KernelsBench {
     const auto by_index = [](const kernels::TopValue& a, const kernels::TopValue& b) { return a.index < b.index; };
     bool equal = true;
     for (std::size_t i = 0; i < segments; ++i) {
-      std::vector<kernels::TopValue> expected(WANTED);
-      static_cast<void>(kernels::top_values(std::span{bits}.subspan(i * VALUES, VALUES), expected));
-      const auto mine = std::span{found}.subspan(i * WANTED, WANTED);
+      std::vector<kernels::TopValue> expected(wanted);
+      static_cast<void>(kernels::top_values(std::span{bits}.subspan(i * values, values), expected));
+      const auto mine = std::span{found}.subspan(i * wanted, wanted);
       std::sort(mine.begin(), mine.end(), by_index);
       std::sort(expected.begin(), expected.end(), by_index);
       equal = equal && std::equal(mine.begin(), mine.end(), expected.begin());
     }
-    measure("top-128", "bf16", bits.size() * sizeof(std::uint16_t), work, equal);
+    measure("top-" + std::to_string(wanted), std::to_string(tokens) + " x 4096 bf16", bits.size() * sizeof(std::uint16_t), work, equal);
+  }
+
+  /// What bounds kernels that cannot have a copy's rate.
+  void bare() {
+    const std::size_t array = count_ * sizeof(float);
+    measure(
+        "bare read", "f32", array, [&] { check(bare_read(a_.bytes(), array, out_.bytes())); }, true);
+    measure(
+        "bare random bits", "int8", array + kernels::encoded_bytes(Codec::Int8Block, count_),
+        [&] { check(bare_random_bits(count_, out_.bytes())); }, true);
+    const std::string size = std::to_string(array >> 20) + " MiB";
+    const auto answer = [&] {
+      check(bare_random_bits(0, out_.bytes()));
+      check(kernels::cuda::synchronize(nullptr));
+    };
+    measure("bare answer", size, array, answer, true);
+    measure(
+        "bare scrambles", size, array, [&] { check(bare_scrambles(array, out_.bytes())); }, true);
   }
 
   std::size_t count_;
@@ -217,6 +254,6 @@ class KernelsBench {
 
 }  // namespace
 
-bool time_kernels(std::size_t count, std::size_t repeats) { return KernelsBench(count, repeats).run(); }
+bool time_kernels(std::string_view part, std::size_t count, std::size_t repeats) { return KernelsBench(count, repeats).run(part); }
 
 }  // namespace prime::bench::gpu
