@@ -10,6 +10,7 @@
 #include "messages/data_types.hpp"
 #include "messages/membership.hpp"
 #include "runtime/manifest/fields.hpp"
+#include "runtime/manifest/text_rules.hpp"
 #include "runtime/net/run_key.hpp"
 
 namespace prime::cli {
@@ -286,6 +287,7 @@ class Table {
         ->check(real(0, 100));
     generate.add_option("--seed", generate_.seed, "what is drawn is drawn from it [1]")->type_name("S")->transform(whole(0, UINT64_MAX));
     add_computing(generate, generate_.batch, "prompts at a time [16]", generate_.threads);
+    add_device(generate, generate_.device);
     generate.footer("It writes as many tokens as are asked for: one that ends a text ends nothing.");
 
     auto& verify = add("verify", "check by one's own model that it wrote what a file of `generate --prove` says", "Prove", verify_);
@@ -298,6 +300,7 @@ class Table {
         ->type_name("TYPE")
         ->check(CLI::IsMember(DTYPES).description(""));
     add_computing(verify, verify_.batch, "sequences at a time [16]", verify_.threads);
+    add_device(verify, verify_.device);
     verify.footer("Exits with 5 when anything does not hold. docs/VERIFYING.md says what holds then, and what is not proved.");
 
     auto& commitment = add("commitment", "build and check proofs of activations that another engine computed", "Prove", commitment_);
@@ -335,6 +338,15 @@ class Table {
   static void add_computing(CLI::App& command, unsigned& batch, const char* batch_help, unsigned& threads) {
     command.add_option("--batch", batch, batch_help)->type_name("N")->transform(whole(1, 1024));
     command.add_option("--threads", threads, "of all tensor operations [as many as cores]")->type_name("N")->transform(whole(1, 1024));
+  }
+  static void add_device(CLI::App& command, std::string& device) {
+    const auto is_wrong = [](const std::string& word) {
+      return manifest::is_device(word) ? std::string{}
+                                       : "`" + word + "` is no device: it must be " + std::string{manifest::DEVICE_RULE.expected};
+    };
+    command.add_option("--device", device, "where the model computes: cpu, cuda, cuda:N, or auto, which takes a GPU if it can [cpu]")
+        ->type_name("D")
+        ->check(CLI::Validator{is_wrong, ""});
   }
 
   void meta_group() {
@@ -376,6 +388,7 @@ class Table {
     bench
         .add_option("--timeout", bench_.timeout, "of each reduce; a process that stands still for twice as long ends the measurement [30s]")
         ->type_name("DURATION");
+    add_device(bench, bench_.device);
     bench.add_option("--repeat", bench_.repeat, "measured rounds [7]")->type_name("N")->transform(whole(1, 1000));
     add_simulate();
     add("version", "print versions of program, protocol and libraries", "Manifest and help", version_);

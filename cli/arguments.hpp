@@ -124,6 +124,7 @@ struct BenchArguments {
   unsigned repeat = 7;
   std::string timeout = "30s";
   bool paced = false;
+  std::string device = "cpu";  ///< of inference
 };
 
 struct CommitmentArguments {
@@ -153,6 +154,7 @@ struct GenerateArguments {
   std::uint64_t seed = 1;
   unsigned batch = 16;
   unsigned threads = 0;
+  std::string device = "cpu";
 };
 
 struct VerifyArguments {
@@ -165,6 +167,7 @@ struct VerifyArguments {
   std::string dtype = "f32";
   unsigned batch = 16;
   unsigned threads = 0;
+  std::string device = "cpu";
 };
 
 struct SeedRange {

@@ -187,10 +187,21 @@ constexpr unsigned INFERENCE_TOKENS = 256;
 
 /// 4 blocks of width 512 and 1024, prompts of 64 tokens, 256 written. One thread, and the processor's time: two that wait for each
 /// other on a busy machine measure that machine.
-Result<InferenceRow> measure_inference(const char* dtype, unsigned dim, unsigned batch, unsigned repeat, Terminal& terminal) {
-  const nlohmann::json job{{"command", "bench"}, {"dtype", dtype},  {"threads", 1},  {"layers", 4},  {"dim", dim},
-                           {"heads", dim / 64},  {"ffn", 3 * dim},  {"vocab", 4096}, {"prompt", 64}, {"tokens", INFERENCE_TOKENS},
-                           {"batch", batch},     {"repeat", repeat}};
+Result<InferenceRow> measure_inference(const BenchArguments& arguments, const char* dtype, unsigned dim, unsigned batch,
+                                       Terminal& terminal) {
+  const nlohmann::json job{{"command", "bench"},
+                           {"dtype", dtype},
+                           {"threads", 1},
+                           {"layers", 4},
+                           {"dim", dim},
+                           {"heads", dim / 64},
+                           {"ffn", 3 * dim},
+                           {"vocab", 4096},
+                           {"prompt", 64},
+                           {"tokens", INFERENCE_TOKENS},
+                           {"batch", batch},
+                           {"repeat", arguments.repeat},
+                           {"device", arguments.device}};
   std::vector<double> generate, proving, verify, comparing, decode, prefill;
   std::uint64_t refused = 0;
   terminal.say("Measuring",
@@ -225,7 +236,7 @@ Result<std::vector<InferenceRow>> measure_inference(const BenchArguments& argume
   for (const auto* const dtype : {"f32", "bf16"})
     for (const unsigned dim : {512U, 1024U})
       for (const unsigned batch : {1U, 8U}) {
-        PRIME_TRY(auto row, measure_inference(dtype, dim, batch, arguments.repeat, terminal));
+        PRIME_TRY(auto row, measure_inference(arguments, dtype, dim, batch, terminal));
         rows.push_back(std::move(row));
       }
   return rows;
@@ -250,6 +261,8 @@ int run_command(const BenchArguments& arguments, Terminal& terminal) {
     const auto rows = measure_inference(arguments, terminal);
     return rows ? print_rows(*rows, terminal) : terminal.complain(rows.error());
   }
+  if (arguments.device != "cpu")
+    return terminal.complain(Error{ErrorName::Usage, "--device is for inference; `./dev bench gpu` measures reduces and kernels of a GPU"});
   if (arguments.what == "kernels") {
     if (arguments.paced || !arguments.peers.empty() || !arguments.lanes.empty())
       return terminal.complain(

@@ -90,19 +90,13 @@ Result<void> check_prompts(const Prompts& prompts) {
 }
 
 json job_of(const GenerateArguments& arguments, const Prompts& prompts) {
-  return {{"command", "generate"},
-          {"model", arguments.model},
-          {"dtype", arguments.dtype},
-          {"threads", arguments.threads},
-          {"texts", arguments.prompt_tokens_file.empty()},
-          {"prompts", prompts},
-          {"tokens", arguments.tokens},
-          {"batch", arguments.batch},
-          {"temperature", arguments.temperature},
-          {"seed", arguments.seed},
-          {"prove", !arguments.prove.empty()},
-          {"k", arguments.k},
-          {"segment_tokens", arguments.segment}};
+  return {{"command", "generate"},      {"model", arguments.model},
+          {"dtype", arguments.dtype},   {"threads", arguments.threads},
+          {"device", arguments.device}, {"texts", arguments.prompt_tokens_file.empty()},
+          {"prompts", prompts},         {"tokens", arguments.tokens},
+          {"batch", arguments.batch},   {"temperature", arguments.temperature},
+          {"seed", arguments.seed},     {"prove", !arguments.prove.empty()},
+          {"k", arguments.k},           {"segment_tokens", arguments.segment}};
 }
 
 /// What a terminal should not get is replaced by `?`, as the trainer's samples do.

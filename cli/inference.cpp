@@ -39,6 +39,7 @@ Result<void> run_inference(const json& job, Terminal& terminal, const char* verb
     if (!event.is_object() || !event.contains("event")) return true;  // a library's chatter
     const auto& kind = event["event"];
     if (kind == "progress") tenths(event["done"].get<std::uint64_t>(), event["of"].get<std::uint64_t>());
+    else if (kind == "device" && job["device"] == "auto") terminal.say("Computing", "on " + event["device"].get<std::string>());
     else if (kind == "error")
       failure = Error{find_error(event["name"].get<std::string>()).value_or(ErrorName::InternalError), event["detail"].get<std::string>()};
     else wanted = hear(event);

@@ -32,6 +32,7 @@ json job_of(const VerifyArguments& arguments, const Verification& verification) 
           {"model", arguments.model},
           {"dtype", arguments.dtype},
           {"threads", arguments.threads},
+          {"device", arguments.device},
           {"batch", arguments.batch},
           {"temperature", file.sampling.temperature},
           {"seed", file.sampling.seed},

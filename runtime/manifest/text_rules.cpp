@@ -56,6 +56,15 @@ bool is_advertised_address(std::string_view text) { return is_host(text) || (is_
 
 bool is_argument(std::string_view text) { return is_path(text); }
 
+bool is_device(std::string_view text) {
+  constexpr std::string_view NUMBERED = "cuda:";
+  if (text == "cpu" || text == "cuda" || text == "auto") return true;
+  if (!text.starts_with(NUMBERED)) return false;
+  const auto number = text.substr(NUMBERED.size());
+  const bool digits = !number.empty() && number.size() <= 2 && number.find_first_not_of("0123456789") == std::string_view::npos;
+  return digits && (number.size() == 1 || number.front() != '0');
+}
+
 bool is_user(std::string_view text) { return printable(text, 255); }
 
 bool is_url(std::string_view text) {

@@ -28,10 +28,14 @@ class Size:
     prompts: int
     tokens: int
     family: str = "llama"
+    head_width: int = 24
 
 
 SMALL = Size(dim=96, layers=2, ffn=256, training_steps=30, prompts=10, tokens=40)
 SMALL_GPT2 = dataclasses.replace(SMALL, ffn=384, family="gpt2")
+# What GPUs choose other kernels for than for the small ones; trained there, too.
+WIDE = Size(dim=768, layers=8, ffn=2048, training_steps=200, prompts=16, tokens=40, head_width=64)
+WIDE_GPT2 = dataclasses.replace(WIDE, ffn=3072, family="gpt2")
 LONG = {"0.3m": Size(dim=96, layers=2, ffn=320, training_steps=300, prompts=200, tokens=128),
         "10m": Size(dim=384, layers=6, ffn=1024, training_steps=80, prompts=200, tokens=128)}
 
@@ -49,10 +53,10 @@ torch.set_num_threads(1)  # others may be at work, too
 def new_model(size, seed):
     torch.manual_seed(seed)
     if size.family == "gpt2":
-        return transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=256, n_embd=size.dim, n_inner=size.ffn, n_layer=size.layers, n_head=size.dim // 24,
+        return transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=256, n_embd=size.dim, n_inner=size.ffn, n_layer=size.layers, n_head=size.dim // size.head_width,
                                                                     n_positions=256, bos_token_id=None, eos_token_id=None)).eval()
     config = transformers.LlamaConfig(vocab_size=256, hidden_size=size.dim, intermediate_size=size.ffn, num_hidden_layers=size.layers,
-                                      num_attention_heads=size.dim // 24, num_key_value_heads=size.dim // 48, max_position_embeddings=256,
+                                      num_attention_heads=size.dim // size.head_width, num_key_value_heads=size.dim // size.head_width // 2, max_position_embeddings=256,
                                       rope_theta=10000.0, tie_word_embeddings=False, bos_token_id=None, eos_token_id=None)
     return transformers.LlamaForCausalLM(config)
 
@@ -61,7 +65,7 @@ def train(model, steps, text, generator, learning_rate=2e-3):
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
     for _ in range(steps):
         begins = torch.randint(0, len(text) - 129, (8,), generator=generator)
-        batch = torch.stack([torch.tensor(list(text[i:i + 129])) for i in begins.tolist()])
+        batch = torch.stack([torch.tensor(list(text[i:i + 129])) for i in begins.tolist()]).to(model.device)
         loss = model(input_ids=batch[:, :-1], use_cache=False).logits.flatten(0, 1)
         torch.nn.functional.cross_entropy(loss, batch[:, 1:].flatten()).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -101,11 +105,14 @@ class Bench:
         self.calibrated = None
         self.prompts = self.work / "prompts.txt"
 
-    def prepare(self):
-        text = corpus()
+    def write_prompts(self, text):
         lines = [line for line in text.decode("utf-8", "replace").encode("ascii", "replace").decode().splitlines() if 20 <= len(line) <= 100]
         stride = max(1, len(lines) // self.size.prompts)
         self.prompts.write_text("\n".join(lines[::stride][: self.size.prompts]) + "\n")
+
+    def prepare(self):
+        text = corpus()
+        self.write_prompts(text)
         generator = torch.Generator().manual_seed(1)
         model = train(new_model(self.size, 1), self.size.training_steps, text, generator)
         self.save("older", model)
@@ -116,6 +123,15 @@ class Bench:
         self.save("int8", quantized(again()))
         other = train(new_model(self.size, 2), max(10, self.size.training_steps // 3), text, generator)
         self.save("seed", other)
+        self.say(f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f} M parameters")
+
+    def prepare_across(self, device="cpu"):
+        """The claimed model and another one; `device` is torch's, and trains them."""
+        text = corpus()
+        self.write_prompts(text)
+        for seed, name in ((1, "claimed"), (2, "seed")):
+            model = new_model(self.size, seed).to(device)
+            self.save(name, train(model, self.size.training_steps, text, torch.Generator().manual_seed(seed), 2e-3 if self.size.dim < 512 else 5e-4))
         self.say(f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f} M parameters")
 
     def save(self, name, model):
@@ -174,6 +190,24 @@ class Bench:
         self.say(f"{time.monotonic() - self.since:.0f} s: {case}: {'accepted' if row['accepted'] else 'refused'}")
         return row
 
+    def run_across(self, device):
+        """Provers and verifiers on the CPU and on `device`, in each dtype at the thresholds that it has by default."""
+        for dtype in ("f32", "bf16"):
+            computed = ["--dtype", dtype]
+            honest, others = {}, {}
+            for prover, verifier in (("cpu", device), (device, "cpu"), (device, device)):
+                case = f"{dtype}: {prover} proves, {verifier} verifies"
+                with_device = [*computed, "--device", verifier]
+                for name, sampling in (("greedy", []), ("sampled", SAMPLED)):
+                    if (prover, name) not in honest:
+                        honest[prover, name] = self.generate("honest", "claimed", *computed, "--device", prover, *sampling)
+                    self.judge(f"{case}, {name}", honest[prover, name], True, *with_device)
+                if prover not in others:
+                    others[prover] = self.generate("other", "seed", *computed, "--device", prover)
+                greedy = honest[prover, "greedy"]
+                self.judge(f"{case}: another model", {**others[prover], "model": greedy["model"]}, False, *with_device)
+                self.judge(f"{case}: another prompt", self.reversed_prompt(greedy), False, *with_device)
+
     def run(self):
         claimed = self.generate("claimed-greedy")
         sampled = self.generate("claimed-sampled", "claimed", *SAMPLED)
@@ -206,6 +240,14 @@ class Bench:
         changed = json.loads(json.dumps(file))
         for sequence in changed["sequences"]:
             sequence["prompt"][len(sequence["prompt"]) // 2] ^= 1
+        return changed
+
+    @staticmethod
+    def reversed_prompt(file):
+        """More than one letter, which thresholds for bf16 may let pass."""
+        changed = json.loads(json.dumps(file))
+        for sequence in changed["sequences"]:
+            sequence["prompt"].reverse()
         return changed
 
     @staticmethod
@@ -250,6 +292,14 @@ class Bench:
         assert done.returncode == 0, done.stderr
         self.calibrated = done.stdout.split()[0]
 
+    def table_across(self):
+        lines = ["| provers and verifiers | honest | exponents | mantissas | worst | refused |", "|---|---|---|---|---|---|"]
+        for row in self.rows:
+            refused = row["exact-f32" if row["case"].startswith("f32") else "toploc-bf16"]
+            lines.append(f"| {row['case']} | {'yes' if row['honest'] else 'no'} | {row['exponents']:.2f} | {row['mantissa']:.4f} | {row['worst']:.3f} | "
+                         f"{refused} of {row['sequences']} |")
+        return "\n".join(lines)
+
     def table(self):
         lines = ["| prover | honest | exponents | mantissas | worst | refused at exact-f32 | at toploc-bf16 |", "|---|---|---|---|---|---|---|"]
         for row in self.rows:
@@ -263,7 +313,8 @@ class Bench:
             lines.append(f"\n{name} (at most {mismatches} of 128 mismatches, a mean of {mean:g}, a median of {median}): "
                          f"{false_alarms} false alarms of {sum(row['sequences'] for row in honest)} honest sequences, "
                          f"{missed} missed of {sum(row['sequences'] for row in frauds)} frauds")
-        lines.append(f"\ncalibrated from transformers in f32 and in f64: {self.calibrated}")
+        if self.calibrated:
+            lines.append(f"\ncalibrated from transformers in f32 and in f64: {self.calibrated}")
         return "\n".join(lines)
 
 

@@ -14,16 +14,16 @@ at::Tensor rotated(const at::Tensor& x, const at::Tensor& cosine, const at::Tens
 
 }  // namespace
 
-Decoder::Decoder(const ModelConfig& config, at::ScalarType type, std::uint64_t positions)
-    : config_(config), type_(type), head_width_(config.dim / config.heads) {
+Decoder::Decoder(const ModelConfig& config, const at::TensorOptions& where, std::uint64_t positions)
+    : config_(config), where_(where), head_width_(config.dim / config.heads) {
   if (!rotates()) return;
   // As in llama.cpp: angles in f64, tables in f32.
   const std::int64_t half = head_width_ / 2;
   const at::Tensor exponent = at::arange(0, half, at::kDouble) / static_cast<double>(half);
   const at::Tensor frequency = at::pow(at::scalar_tensor(config_.rope_theta, at::kDouble), -exponent);
   const at::Tensor angle = at::outer(at::arange(0, static_cast<std::int64_t>(positions), at::kDouble), frequency);
-  cosine_ = angle.cos().to(at::kFloat).to(type_);
-  sine_ = angle.sin().to(at::kFloat).to(type_);
+  cosine_ = angle.cos().to(at::kFloat).to(where_);
+  sine_ = angle.sin().to(at::kFloat).to(where_);
 }
 
 /// read(name, shape) → a tensor of f32.
@@ -34,13 +34,13 @@ Result<void> Decoder::fill_llama(Read read) {
     std::vector<at::Tensor> tensors;
     for (const auto& [name, rows] : parts) {
       PRIME_TRY(const at::Tensor part, read(name, std::vector<std::int64_t>{rows, columns}));
-      tensors.push_back(part.to(type_));
+      tensors.push_back(part.to(where_));
     }
     return tensors.size() == 1 ? tensors.front() : at::cat(tensors);
   };
   const auto norm = [&](const std::string& name) -> Result<at::Tensor> {
     PRIME_TRY(const at::Tensor weight, read(name, std::vector<std::int64_t>{dim}));
-    return weight.to(type_);
+    return weight.to(where_);
   };
   PRIME_TRY(embedding_, joined({{"model.embed_tokens.weight", vocab}}, dim));
   for (std::uint32_t layer = 0; layer < config_.layers; ++layer) {
@@ -68,7 +68,7 @@ Result<void> Decoder::fill_gpt2(Read read) {
   const std::int64_t dim = config_.dim, ffn = config_.ffn, vocab = config_.vocab, context = config_.context;
   const auto tensor = [&](const std::string& name, std::vector<std::int64_t> shape) -> Result<at::Tensor> {
     PRIME_TRY(const at::Tensor values, read(name, shape));
-    return values.to(type_);
+    return values.to(where_);
   };
   const auto norm = [&](const std::string& name) -> Result<Norm> {
     PRIME_TRY(at::Tensor weight, tensor(name + ".weight", {dim}));
@@ -100,8 +100,8 @@ Result<void> Decoder::fill_gpt2(Read read) {
   return {};
 }
 
-Result<Decoder> Decoder::load(ModelDirectory& directory, at::ScalarType type, std::uint64_t positions) {
-  Decoder decoder(directory.config(), type, std::min<std::uint64_t>(positions, directory.config().context));
+Result<Decoder> Decoder::load(ModelDirectory& directory, const at::TensorOptions& where, std::uint64_t positions) {
+  Decoder decoder(directory.config(), where, std::min<std::uint64_t>(positions, directory.config().context));
   const auto read = [&](const std::string& name, const std::vector<std::int64_t>& shape) -> Result<at::Tensor> {
     const at::Tensor values = at::empty(shape, at::kFloat);
     PRIME_CHECK(directory.read(name, shape, {values.mutable_data_ptr<float>(), static_cast<std::size_t>(values.numel())}));
@@ -111,8 +111,8 @@ Result<Decoder> Decoder::load(ModelDirectory& directory, at::ScalarType type, st
   return decoder;
 }
 
-Decoder Decoder::untrained(const ModelConfig& config, at::ScalarType type) {
-  Decoder decoder(config, type, config.context);
+Decoder Decoder::untrained(const ModelConfig& config, const at::TensorOptions& where) {
+  Decoder decoder(config, where, config.context);
   std::uint64_t counter = 0;
   const auto draw = [&](const std::string&, const std::vector<std::int64_t>& size) -> Result<at::Tensor> {
     if (size.size() == 1) return at::ones(size, at::kFloat);
@@ -129,8 +129,8 @@ Decoder Decoder::untrained(const ModelConfig& config, at::ScalarType type) {
 Cache Decoder::make_cache(std::int64_t batch, std::int64_t length) const {
   Cache cache;
   for (std::uint32_t layer = 0; layer < config_.layers; ++layer) {
-    cache.keys.push_back(at::zeros({batch, length, config_.kv_heads, head_width_}, type_));
-    cache.values.push_back(at::zeros({batch, length, config_.kv_heads, head_width_}, type_));
+    cache.keys.push_back(at::zeros({batch, length, config_.kv_heads, head_width_}, where_));
+    cache.values.push_back(at::zeros({batch, length, config_.kv_heads, head_width_}, where_));
   }
   return cache;
 }
@@ -138,9 +138,9 @@ Cache Decoder::make_cache(std::int64_t batch, std::int64_t length) const {
 /// As transformers has it: the mean square in f32 at least, the weight in the model's type.
 at::Tensor Decoder::normed(const at::Tensor& x, const Norm& norm) const {
   if (norm.bias.defined()) return at::layer_norm(x, {x.size(-1)}, norm.weight, norm.bias, config_.norm_epsilon);
-  const at::Tensor wide = type_ == at::kDouble ? x : x.to(at::kFloat);
+  const at::Tensor wide = x.scalar_type() == at::kDouble ? x : x.to(at::kFloat);
   const at::Tensor scale = at::rsqrt(wide.square().mean(-1, /*keepdim=*/true) + config_.norm_epsilon);
-  return (wide * scale).to(type_) * norm.weight;
+  return (wide * scale).to(x.scalar_type()) * norm.weight;
 }
 
 at::Tensor Decoder::activated(const at::Tensor& x) const {
@@ -171,7 +171,7 @@ at::Tensor Decoder::prefill(const at::Tensor& ids, std::span<const std::int64_t>
   at::Tensor padding;
   if (std::ranges::any_of(lengths, [&](std::int64_t length) { return length < time; })) {
     const at::Tensor ends = at::tensor(at::ArrayRef<std::int64_t>(lengths.data(), lengths.size()), at::kLong);
-    padding = (at::arange(time, at::kLong).unsqueeze(0) >= ends.unsqueeze(1)).view({batch * time, 1, 1});
+    padding = (at::arange(time, at::kLong).unsqueeze(0) >= ends.unsqueeze(1)).view({batch * time, 1, 1}).to(where_.device());
   }
   const auto kept = [&](const at::Tensor& x) { return padding.defined() ? x.masked_fill(padding, 0) : x; };
   const auto attend = [&](std::size_t layer, const at::Tensor& query, const at::Tensor& every_key, const at::Tensor& every_value) {
@@ -184,7 +184,7 @@ at::Tensor Decoder::prefill(const at::Tensor& ids, std::span<const std::int64_t>
     const auto spread = [&](const at::Tensor& x) { return group == 1 ? by_head(x) : by_head(x).repeat_interleave(group, 1); };
     return at::scaled_dot_product_attention(by_head(query), spread(key), spread(value), {}, 0.0, /*is_causal=*/true).transpose(1, 2);
   };
-  at::Tensor x = at::embedding(embedding_, ids.reshape({-1}));
+  at::Tensor x = at::embedding(embedding_, ids.reshape({-1}).to(where_.device()));
   Angles angles;
   if (rotates()) angles = {of_rows(cosine_).unsqueeze(1), of_rows(sine_).unsqueeze(1)};
   else x = x + of_rows(positions_);
@@ -193,12 +193,12 @@ at::Tensor Decoder::prefill(const at::Tensor& ids, std::span<const std::int64_t>
 
 at::Tensor Decoder::step(const at::Tensor& ids, std::span<const std::int64_t> positions, Cache& cache) const {
   const std::int64_t batch = ids.size(0), group = config_.heads / config_.kv_heads;
-  const at::Tensor at_positions = at::tensor(at::ArrayRef<std::int64_t>(positions.data(), positions.size()), at::kLong);
+  const at::Tensor at_positions = at::tensor(at::ArrayRef<std::int64_t>(positions.data(), positions.size()), at::kLong).to(where_.device());
   const std::int64_t seen = *std::ranges::max_element(positions) + 1;
   const bool ragged = std::ranges::any_of(positions, [&](std::int64_t position) { return position + 1 != seen; });
   at::Tensor mask;  // of what a shorter sequence has not seen: left from its padding, or of nothing
-  if (ragged) mask = (at::arange(seen, at::kLong).unsqueeze(0) <= at_positions.unsqueeze(1)).view({batch, 1, 1, seen});
-  const at::Tensor rows = at::arange(batch, at::kLong);
+  if (ragged) mask = (at::arange(seen, at_positions.options()).unsqueeze(0) <= at_positions.unsqueeze(1)).view({batch, 1, 1, seen});
+  const at::Tensor rows = at::arange(batch, at_positions.options());
   const auto attend = [&](std::size_t layer, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
     at::Tensor &keys = cache.keys[layer], &values = cache.values[layer];
     if (ragged) {
@@ -214,20 +214,24 @@ at::Tensor Decoder::step(const at::Tensor& ids, std::span<const std::int64_t> po
     return at::scaled_dot_product_attention(asked, known, told, ragged ? std::optional<at::Tensor>(mask) : std::nullopt, 0.0, false);
   };
   const auto of_rows = [&](const at::Tensor& table) { return table.index_select(0, at_positions); };
-  at::Tensor x = at::embedding(embedding_, ids);
+  at::Tensor x = at::embedding(embedding_, ids.to(where_.device()));
   Angles angles;
   if (rotates()) angles = {of_rows(cosine_).unsqueeze(1), of_rows(sine_).unsqueeze(1)};
   else x = x + of_rows(positions_);
   return through_blocks(x, angles, attend);
 }
 
-at::Tensor Decoder::logits(const at::Tensor& hidden) const { return head_(hidden).to(at::kFloat).contiguous(); }
+at::Tensor Decoder::logits(const at::Tensor& hidden) const { return head_(hidden).to(at::kFloat).cpu().contiguous(); }
 
 void Decoder::multiply_only(std::int64_t rows) const {
-  const auto of_nothing = [&](const Linear& linear) { linear(at::zeros({rows, linear.weight.size(1)}, type_)); };
+  const auto of_nothing = [&](const Linear& linear) { linear(at::zeros({rows, linear.weight.size(1)}, where_)); };
   for (const Block& block : blocks_)
     for (const auto* linear : {&block.qkv, &block.output, &block.up, &block.down}) of_nothing(*linear);
   of_nothing(head_);
+}
+
+void Decoder::wait() const {
+  if (where_.device().is_cuda()) torch::cuda::synchronize(where_.device().index());
 }
 
 }  // namespace prime::trainer

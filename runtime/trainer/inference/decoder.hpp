@@ -1,4 +1,5 @@
-// Owns decoders that only compute, a Llama or a GPT-2: in any float type, with a cache of keys and values, without gradients.
+// Owns decoders that only compute, a Llama or a GPT-2: in any float type, on any device, with a cache of keys and values, without
+// gradients.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +19,31 @@ struct Cache {
 
 class Decoder {
  public:
-  /// Reads every tensor of the model; what it computes in is `type`, whatever they lie there as. `positions`: of the longest sequence that
-  /// will go through it. A model may have a context of millions, of which tables are made only as far.
-  static Result<Decoder> load(ModelDirectory& directory, at::ScalarType type, std::uint64_t positions);
+  /// Reads every tensor of the model; what it computes in is the type of `where`, whatever they lie there as, and on its device.
+  /// `positions`: of the longest sequence that will go through it. A model may have a context of millions, of which tables are made only as
+  /// far.
+  static Result<Decoder> load(ModelDirectory& directory, const at::TensorOptions& where, std::uint64_t positions);
   /// With weights that nobody trained, for measurements.
-  static Decoder untrained(const ModelConfig& config, at::ScalarType type);
+  static Decoder untrained(const ModelConfig& config, const at::TensorOptions& where);
 
   [[nodiscard]] const ModelConfig& config() const { return config_; }
   [[nodiscard]] Cache make_cache(std::int64_t batch, std::int64_t length) const;
 
+  /// ids and what follows them lie in the host's memory; states stay on the device.
   /// ids: [batch, time] of int64, all from position 0 on; lengths: [batch], of each row in front of its padding → hidden states behind the
   /// last norm [batch, time, dim]. Keys and values go into the cache, if there is one, as zeros of padding. Rows are independent and
   /// causal, and padding changes nothing, whatever the model makes of it.
   at::Tensor prefill(const at::Tensor& ids, std::span<const std::int64_t> lengths, Cache* cache) const;
   /// One token of each sequence, at its position: ids and positions [batch] → [batch, dim].
   at::Tensor step(const at::Tensor& ids, std::span<const std::int64_t> positions, Cache& cache) const;
-  /// hidden: [rows, dim] → [rows, vocab] of f32.
+  /// hidden: [rows, dim] → [rows, vocab] of f32, in the host's memory.
   [[nodiscard]] at::Tensor logits(const at::Tensor& hidden) const;
 
   /// The products with all matrices, of so many rows of nothing: what no decoder can do without, and all that this one is measured against.
   void multiply_only(std::int64_t rows) const;
+
+  /// Until what was asked of a GPU is computed: for who measures. Anything else need not wait, since reading a result does.
+  void wait() const;
 
  private:
   /// y = x · weightᵀ + bias; weight: [out, in], bias: [out] or none.
@@ -59,7 +65,7 @@ class Decoder {
     at::Tensor cosine, sine;
   };
 
-  Decoder(const ModelConfig& config, at::ScalarType type, std::uint64_t positions);
+  Decoder(const ModelConfig& config, const at::TensorOptions& where, std::uint64_t positions);
   template <class Read>
   Result<void> fill_llama(Read read);
   template <class Read>
@@ -72,7 +78,7 @@ class Decoder {
   [[nodiscard]] at::Tensor through_blocks(at::Tensor x, const Angles& angles, Attend attend) const;
 
   ModelConfig config_;
-  at::ScalarType type_;
+  at::TensorOptions where_;  // type and device of all tensors
   std::int64_t head_width_;
   at::Tensor embedding_;      // [vocab, dim]
   at::Tensor positions_;      // [context, dim]: a GPT-2's

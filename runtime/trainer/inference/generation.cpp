@@ -18,9 +18,9 @@ constexpr std::int64_t LOGITS_AT_ONCE = 1 << 24;
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-/// [rows, dim] of any type → bf16 patterns.
+/// [rows, dim] of any type, on any device → bf16 patterns.
 std::vector<std::uint16_t> bits_of(const at::Tensor& hidden) {
-  const at::Tensor rounded = hidden.to(at::kBFloat16).contiguous();
+  const at::Tensor rounded = hidden.to(at::kBFloat16).cpu().contiguous();
   const auto* bits = reinterpret_cast<const std::uint16_t*>(rounded.const_data_ptr<at::BFloat16>());
   return {bits, bits + rounded.numel()};
 }
@@ -66,40 +66,6 @@ std::size_t rows_at_once(std::span<const std::vector<std::uint32_t>> rows, std::
   return count;
 }
 
-/// Gathers the states of one sequence, and commits to each segment as soon as it is whole.
-class Prover {
- public:
-  Prover(std::uint32_t k, std::uint32_t segment_tokens) : k_(k), segment_tokens_(segment_tokens) {}
-
-  Result<void> prompt(const at::Tensor& hidden) { return commit(bits_of(hidden)); }
-  Result<void> token(std::span<const std::uint16_t> state) {
-    open_.insert(open_.end(), state.begin(), state.end());
-    return ++open_tokens_ < segment_tokens_ ? Result<void>{} : close();
-  }
-  Result<std::vector<std::string>> finish() {
-    if (open_tokens_ > 0) PRIME_CHECK(close());
-    return std::move(proofs_);
-  }
-
- private:
-  Result<void> close() {
-    PRIME_CHECK(commit(open_));
-    open_.clear();
-    open_tokens_ = 0;
-    return {};
-  }
-  Result<void> commit(const std::vector<std::uint16_t>& bits) {
-    PRIME_TRY(const auto proof, build_proof(bits, k_));
-    proofs_.push_back(to_base64(proof));
-    return {};
-  }
-
-  std::uint32_t k_, segment_tokens_;
-  std::vector<std::uint16_t> open_;
-  std::uint32_t open_tokens_ = 0;
-  std::vector<std::string> proofs_;
-};
-
 /// One batch of prompts, from the first to the last token.
 class BatchWriter {
  public:
@@ -111,7 +77,7 @@ class BatchWriter {
         options_(options),
         written_(prompts.size()),
         problems_(prompts.size()),
-        provers_(prompts.size(), Prover(options.k, options.segment_tokens)) {
+        proofs_(prompts.size()) {
     for (const auto& prompt : prompts) longest_ = std::max(longest_, prompt.size());
   }
 
@@ -123,7 +89,7 @@ class BatchWriter {
     for (std::uint32_t step = 0;; ++step) {
       choose_tokens(hidden, step);
       wrote();
-      if (step + 1 == options_.tokens) return;
+      if (step + 1 == options_.tokens) break;
       at::Tensor ids = at::empty({batch}, at::kLong);
       std::vector<std::int64_t> positions;
       for (std::size_t i = 0; i < prompts_.size(); ++i) {
@@ -131,16 +97,16 @@ class BatchWriter {
         positions.push_back(static_cast<std::int64_t>(prompts_[i].size() + step));
       }
       hidden = decoder_.step(ids, positions, cache);
-      commit(hidden);
+      if (!options_.prove) continue;
+      open_.push_back(hidden.to(at::kBFloat16));
+      if (open_.size() == options_.segment_tokens) close_segment();
     }
+    if (!open_.empty()) close_segment();
   }
 
   Result<proofs::Sequence> sequence(std::size_t i) {
     if (problems_[i]) return fail(*problems_[i]);
-    proofs::Sequence sequence{prompts_[i], std::move(written_[i]), {}, {}};
-    if (!options_.prove) return sequence;
-    PRIME_TRY(sequence.proofs, provers_[i].finish());
-    return sequence;
+    return proofs::Sequence{prompts_[i], std::move(written_[i]), {}, std::move(proofs_[i])};
   }
   [[nodiscard]] double proving() const { return proving_; }
 
@@ -166,8 +132,9 @@ class BatchWriter {
         const at::Tensor own = hidden[static_cast<std::int64_t>(i)].narrow(0, 0, static_cast<std::int64_t>(rows[i].size()));
         last.push_back(own[-1]);
         if (!options_.prove) continue;
+        decoder_.wait();
         const auto since = Clock::now();
-        keep(begin + i, provers_[begin + i].prompt(own));
+        commit(begin + i, bits_of(own));
         proving_ += seconds_since(since);
       }
       begin += count;
@@ -184,14 +151,22 @@ class BatchWriter {
     }
   }
 
-  void commit(const at::Tensor& hidden) {
-    if (!options_.prove) return;
+  /// Of what all sequences have written since the last one. The states stay where they were computed until then: a copy from a GPU costs
+  /// the same for one token as for a segment.
+  void close_segment() {
+    decoder_.wait();
     const auto since = Clock::now();
-    const auto bits = bits_of(hidden);
-    const std::size_t width = bits.size() / prompts_.size();
-    for (std::size_t i = 0; i < prompts_.size(); ++i)
-      if (!problems_[i]) keep(i, provers_[i].token(std::span{bits}.subspan(i * width, width)));
+    const auto bits = bits_of(at::stack(open_, 1));  // [sequences, tokens, dim]
+    const std::size_t each = bits.size() / prompts_.size();
+    for (std::size_t i = 0; i < prompts_.size(); ++i) commit(i, std::span{bits}.subspan(i * each, each));
+    open_.clear();
     proving_ += seconds_since(since);
+  }
+  void commit(std::size_t i, std::span<const std::uint16_t> bits) {
+    if (problems_[i]) return;
+    const auto proof = build_proof(bits, options_.k);
+    if (proof) proofs_[i].push_back(to_base64(*proof));
+    else problems_[i] = proof.error();
   }
 
   const Decoder& decoder_;
@@ -201,7 +176,8 @@ class BatchWriter {
   std::size_t longest_ = 0;
   std::vector<std::vector<std::uint32_t>> written_;
   std::vector<std::optional<Error>> problems_;
-  std::vector<Prover> provers_;
+  std::vector<std::vector<std::string>> proofs_;
+  std::vector<at::Tensor> open_;  // states of the open segment, by token: [sequences, dim] of bf16
   double proving_ = 0;
 };
 
@@ -241,12 +217,7 @@ Result<Spent> generate(const Decoder& decoder, const std::vector<std::vector<std
     const auto rows = std::span{prompts}.subspan(begin, std::min<std::size_t>(options.batch, prompts.size() - begin));
     BatchWriter writer(decoder, rows, begin, options);
     writer.run([&] { progress(written += rows.size(), all); });
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const auto finishing = Clock::now();
-      auto sequence = writer.sequence(i);
-      spent.proving += seconds_since(finishing);
-      done(begin + i, std::move(sequence));
-    }
+    for (std::size_t i = 0; i < rows.size(); ++i) done(begin + i, writer.sequence(i));
     spent.proving += writer.proving();
   }
   spent.total = seconds_since(since);
@@ -284,6 +255,7 @@ Result<Spent> verify(const Decoder& decoder, const std::vector<proofs::Sequence>
       const auto& sequence = sequences[index];
       const at::Tensor own = hidden[static_cast<std::int64_t>(i)].narrow(0, 0, static_cast<std::int64_t>(rows[begin + i].size()));
       SequenceVerdict verdict;
+      decoder.wait();
       const auto comparing = Clock::now();
       const auto bits = bits_of(own);
       const CommitmentOptions cut{options.k, options.segment_tokens, sequence.prompt.size()};

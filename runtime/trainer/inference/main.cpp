@@ -1,5 +1,6 @@
 // Owns prime-inference: the program that runs models for `primectl generate`, `verify` and `bench`. It takes one job as JSON on its
 // standard input and answers in lines of JSON; what is in them is in cli/inference.hpp. It ends with who started it.
+#include <chrono>
 #include <csignal>
 #include <ctime>
 #include <exception>
@@ -9,6 +10,7 @@
 #include <thread>
 
 #include "runtime/store/strict_json.hpp"
+#include "runtime/trainer/device.hpp"
 #include "runtime/trainer/inference/generation.hpp"
 #include "runtime/trainer/learner.hpp"
 #include "runtime/trainer/memory_fault.hpp"
@@ -34,15 +36,25 @@ class Reporter {
   std::uint64_t last_ = UINT64_MAX;
 };
 
+/// The device was chosen before anything was computed.
+struct Job {
+  json text;
+  at::Device device;
+
+  [[nodiscard]] const json& at(const char* key) const { return text.at(key); }
+};
+
 at::ScalarType type_named(const std::string& name) {
   if (name == "f64") return at::kDouble;
   if (name == "bf16") return at::kBFloat16;
   return name == "f16" ? at::kHalf : at::kFloat;
 }
 
+at::TensorOptions where_of(const Job& job) { return at::device(job.device).dtype(type_named(job.at("dtype").get<std::string>())); }
+
 bool is_coarse(const std::string& type) { return type == "bf16" || type == "f16"; }
 
-proofs::Sampling sampling_of(const json& job) { return {job.at("temperature").get<double>(), job.at("seed").get<std::uint64_t>()}; }
+proofs::Sampling sampling_of(const Job& job) { return {job.at("temperature").get<double>(), job.at("seed").get<std::uint64_t>()}; }
 
 std::string text_of(std::span<const std::uint32_t> tokens) {
   std::string text;
@@ -55,14 +67,14 @@ struct Model {
   Decoder decoder;
 };
 /// `positions`: of the longest sequence.
-Result<Model> load(const json& job, std::uint64_t positions) {
+Result<Model> load(const Job& job, std::uint64_t positions) {
   PRIME_TRY(auto directory, ModelDirectory::open(job.at("model").get<std::string>()));
-  PRIME_TRY(auto decoder, Decoder::load(directory, type_named(job.at("dtype").get<std::string>()), positions));
+  PRIME_TRY(auto decoder, Decoder::load(directory, where_of(job), positions));
   tell({{"event", "model"}, {"digest", directory.digest()}, {"tokenizer", directory.tokenizer()}});
   return Model{std::move(directory), std::move(decoder)};
 }
 
-Result<void> run_generate(const json& job) {
+Result<void> run_generate(const Job& job) {
   const auto prompts = job.at("prompts").get<std::vector<std::vector<std::uint32_t>>>();
   std::uint64_t longest = 0;
   for (const auto& prompt : prompts) longest = std::max<std::uint64_t>(longest, prompt.size());
@@ -101,7 +113,7 @@ json segment_json(const ProofVerdict& verdict) {
           {"reason", verdict.reason}};
 }
 
-Result<void> run_verify(const json& job) {
+Result<void> run_verify(const Job& job) {
   std::vector<proofs::Sequence> sequences;
   std::uint64_t longest = 0;
   for (const auto& entry : job.at("sequences")) {
@@ -140,7 +152,7 @@ Result<void> run_verify(const json& job) {
 }
 
 /// Of a model of this size that nobody trained.
-ModelConfig bench_config(const json& job) {
+ModelConfig bench_config(const Job& job) {
   ModelConfig config;
   config.layers = job.at("layers").get<std::uint32_t>();
   config.dim = job.at("dim").get<std::uint32_t>();
@@ -152,20 +164,25 @@ ModelConfig bench_config(const json& job) {
   return config;
 }
 
-/// Seconds of the processor: others may be at work here, and of what waits for it nobody is to blame.
+/// Seconds of the processor: others may be at work here, and of what waits for it nobody is to blame. Of a GPU, which nobody else uses
+/// where anything is measured, those of the clock.
 template <class Work>
-double processor_seconds(Work work) {
+double seconds_of(const Decoder& decoder, const Job& job, Work work) {
+  decoder.wait();
+  const auto began = std::chrono::steady_clock::now();
   const auto since = std::clock();
   work();
+  decoder.wait();
+  if (!job.device.is_cpu()) return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return static_cast<double>(std::clock() - since) / CLOCKS_PER_SEC;
 }
 
 /// Generation with proofs, and its verification; and of both what cannot be saved, the products with the weights.
-Result<void> run_bench(const json& job) {
+Result<void> run_bench(const Job& job) {
   const auto prompt = job.at("prompt").get<std::uint32_t>(), tokens = job.at("tokens").get<std::uint32_t>(),
              batch = job.at("batch").get<std::uint32_t>();
   const auto type = job.at("dtype").get<std::string>();
-  const auto decoder = Decoder::untrained(bench_config(job), type_named(type));
+  const auto decoder = Decoder::untrained(bench_config(job), where_of(job));
   std::vector<std::vector<std::uint32_t>> prompts(batch);
   for (std::uint32_t i = 0; i < batch; ++i)
     for (std::uint32_t j = 0; j < prompt; ++j) prompts[i].push_back((i * 31 + j * 7) % decoder.config().vocab);
@@ -185,15 +202,15 @@ Result<void> run_bench(const json& job) {
     };
     const auto silent = [](auto, auto) {};
     Result<Spent> wrote, checked;
-    const double generate_seconds = processor_seconds([&] { wrote = generate(decoder, prompts, writing, keep, silent); });
+    const double generate_seconds = seconds_of(decoder, job, [&] { wrote = generate(decoder, prompts, writing, keep, silent); });
     PRIME_CHECK(wrote);
-    const double verify_seconds = processor_seconds([&] { checked = verify(decoder, sequences, checking, judge, silent); });
+    const double verify_seconds = seconds_of(decoder, job, [&] { checked = verify(decoder, sequences, checking, judge, silent); });
     PRIME_CHECK(checked);
     const at::InferenceMode no_graph;
-    const double decode_products = processor_seconds([&] {
+    const double decode_products = seconds_of(decoder, job, [&] {
       for (std::uint32_t step = 0; step < tokens; ++step) decoder.multiply_only(batch);
     });
-    const double prefill_products = processor_seconds([&] { decoder.multiply_only(std::int64_t{batch} * (prompt + tokens)); });
+    const double prefill_products = seconds_of(decoder, job, [&] { decoder.multiply_only(std::int64_t{batch} * (prompt + tokens)); });
     tell({{"event", "round"},
           {"generate_seconds", generate_seconds},
           {"proving_seconds", wrote->proving / wrote->total * generate_seconds},
@@ -212,11 +229,16 @@ Result<void> run() {
   const auto job = store::parse_strictly(text, {16, proofs::JOB_VALUES_MAX});
   if (!job || !job->is_object() || !job->contains("command"))
     return fail(ErrorName::Usage, "prime-inference is started by primectl, with a job on its standard input");
+  PRIME_TRY(const auto chosen, choose_device(job->at("device").get<std::string>()));
+  // cuDNN's attention makes a plan for each shape that it meets, and a decoder's keys are of another length at each token: 20 ms a token.
+  at::globalContext().setSDPUseCuDNN(false);
+  tell({{"event", "device"}, {"device", to_string(chosen)}});
   const auto threads = job->at("threads").get<std::uint32_t>();
   set_compute_threads(threads > 0 ? threads : std::max(1U, std::thread::hardware_concurrency()));
+  const Job accepted{*job, at::Device(chosen.name)};
   const auto& command = job->at("command");
-  if (command == "generate") return run_generate(*job);
-  return command == "verify" ? run_verify(*job) : run_bench(*job);
+  if (command == "generate") return run_generate(accepted);
+  return command == "verify" ? run_verify(accepted) : run_bench(accepted);
 }
 
 Result<void> run_in_memory() try { return run(); } catch (const json::exception& thrown) {
