@@ -109,6 +109,11 @@ void add_train(std::vector<Field>& t) {
                        FRACTION}});
   t.push_back({"train.schedule.constant", "always the whole learning rate",
                Section{[](const Manifest& m) { return std::holds_alternative<Constant>(m.shared.train.schedule); }}});
+  t.push_back(
+      {"train.precision",
+       "of the inner steps: f32, or bf16, where matrix products, attention and what lies between them have 16 bits; parameters, their "
+       "gradients, the optimizer and the loss are f32 either way. For GPUs: most CPUs are slower with bf16",
+       CHOICE(shared.train.precision, "f32", "bf16")});
   t.push_back({"train.clip_norm", "highest L2 norm of a gradient", Decimal{AT(shared.train.clip_norm), up_to(1e9)}});
   t.push_back({"train.seed", "of the initial parameters", Integer{AT(shared.train.seed), 0, ANY}});
   t.push_back({"train.evaluate", "held-out loss on the way", Section{}});
@@ -225,7 +230,16 @@ void add_local(std::vector<Field>& t) {
   t.push_back({"local.etcd.user", "who may read and write below /prime/ there", OptionalText{AT(local.etcd.user), USER_RULE}});
   t.push_back({"local.etcd.password_file", "file whose first line is the password of `user`; nobody else may read it",
                OptionalText{AT(local.etcd.password_file), PATH_RULE}});
-  t.push_back({"local.device", "where the trainer computes; auto takes a GPU if there is one", CHOICE(local.device, "cpu", "auto")});
+  t.push_back(
+      {"local.device",
+       "where the trainer computes: cpu, cuda or cuda:N (the GPU with that number), or auto, which takes the first GPU if it can be "
+       "used and else the CPU, and says which",
+       Text{AT(local.device), DEVICE_RULE}});
+  t.push_back(
+      {"local.micro_batch",
+       "samples of a batch that go through the model at once, for want of memory; their gradients are summed, so that the step is that "
+       "of the whole batch but for rounding; 0: all of them",
+       Integer{AT(local.micro_batch), 0, 1U << 20}});
   t.push_back({"local.threads", "compute threads of the trainer", Integer{AT(local.threads), 1, 1024}});
   t.push_back({"local.trainer", "when a failing trainer is started again", Section{}});
   t.push_back({"local.trainer.restarts", "restarts allowed `within`; 0: never", Integer{AT(local.trainer.restarts), 0, 1000}});

@@ -35,7 +35,8 @@ enum class RingOrder : std::uint8_t { JoinOrder, MeasuredBandwidth };
 /// What a world of one does when `membership.peers` asks for more (law 5: never alone by accident).
 enum class Alone : std::uint8_t { Wait, Stop };
 enum class Transport : std::uint8_t { Tls, Plain };
-enum class Device : std::uint8_t { Cpu, Auto };
+/// What the inner steps compute in; parameters, gradients' norm and the optimizer are f32 either way.
+enum class Precision : std::uint8_t { F32, Bf16 };
 
 /// The decoder that is trained. Sizes are counts of elements.
 struct Model {
@@ -98,6 +99,7 @@ struct Train {
   std::uint32_t outer_steps = 60;  ///< of the whole run
   AdamW optimizer;                 ///< the only choice today: `optimizer: {adamw: {…}}`
   Schedule schedule = Cosine{};
+  Precision precision = Precision::F32;
   double clip_norm = 1.0;  ///< highest L2 norm of a gradient
   std::uint32_t seed = 1;  ///< of the initial parameters
   Evaluate evaluate;
@@ -228,8 +230,9 @@ struct TrainerCare {
 struct Local {
   Network network;
   EtcdAccess etcd;
-  Device device = Device::Cpu;
-  std::uint32_t threads = 1;  ///< compute threads of the trainer
+  std::string device = "cpu";     ///< of the trainer: cpu, cuda, cuda:N or auto
+  std::uint32_t threads = 1;      ///< compute threads of the trainer
+  std::uint32_t micro_batch = 0;  ///< samples that go through the model at once; 0: the whole batch
   TrainerCare trainer;
   std::optional<std::string> data_path = {};      ///< replaces data.path on this machine
   std::vector<std::string> trainer_command = {};  ///< program and arguments of a trainer of your own; empty: prime-trainer

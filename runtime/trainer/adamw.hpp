@@ -1,4 +1,4 @@
-// Owns the inner optimizer: AdamW (arXiv:1711.05101) over all leaves in one call, and the limit on the gradient's norm.
+// Owns the inner optimizer: AdamW (arXiv:1711.05101) over all leaves in one call, where they are, and the limit on the gradient's norm.
 #pragma once
 
 #include <vector>

@@ -37,6 +37,8 @@ std::uint8_t draw_byte(std::span<const float> logits, double temperature, std::u
   return static_cast<std::uint8_t>(token);
 }
 
+at::ScalarType type_of(manifest::Precision precision) { return precision == manifest::Precision::Bf16 ? at::kBFloat16 : at::kFloat; }
+
 char printable(std::uint8_t byte) { return byte == '\n' || byte == '\t' || (byte >= ' ' && byte <= '~') ? static_cast<char>(byte) : '?'; }
 
 }  // namespace
@@ -47,32 +49,54 @@ void set_compute_threads(std::uint32_t threads) {
 }
 
 struct Learner::Impl {
-  Impl(const manifest::Model& model, const manifest::Train& train)
-      : shape(model), llama(model, train.seed), optimizer(train.optimizer, train.clip_norm, llama.leaves()) {}
+  Impl(const manifest::Model& model, const manifest::Train& train, const Computing& computing)
+      : shape(model),
+        micro_batch(computing.micro_batch),
+        llama(model, train.seed, at::device(at::Device(computing.device)).dtype(type_of(train.precision))),
+        optimizer(train.optimizer, train.clip_norm, llama.leaves()) {}
 
   [[nodiscard]] at::Tensor loss(std::span<const std::uint8_t> windows) const {
     const auto width = static_cast<std::int64_t>(shape.context) + 1;
     PRIME_ASSERT(!windows.empty() && windows.size() % static_cast<std::size_t>(width) == 0, "whole windows are learned");
     const at::Tensor ids = to_ids(windows, width);
     const at::Tensor logits = llama.logits(ids.narrow(1, 0, width - 1));
-    return at::cross_entropy_loss(logits, ids.narrow(1, 1, width - 1).reshape({-1}));
+    return at::cross_entropy_loss(logits, ids.narrow(1, 1, width - 1).reshape({-1}).to(logits.device()));
+  }
+
+  /// The mean loss over all windows; leaves its gradient in the leaves.
+  [[nodiscard]] at::Tensor learn(std::span<const std::uint8_t> windows) const {
+    const std::size_t width = std::size_t{shape.context} + 1, count = windows.size() / width;
+    const std::size_t at_once = micro_batch == 0 ? count : std::min<std::size_t>(micro_batch, count);
+    at::Tensor sum;
+    for (std::size_t begin = 0; begin < count; begin += at_once) {
+      const std::size_t part = std::min(at_once, count - begin);
+      at::Tensor mean = loss(windows.subspan(begin * width, part * width));
+      if (part < count) mean = mean * (static_cast<double>(part) / static_cast<double>(count));
+      mean.backward();
+      sum = sum.defined() ? sum + mean.detach() : mean.detach();
+    }
+    return sum;
   }
 
   manifest::Model shape;
+  std::uint32_t micro_batch;
   Llama llama;
   AdamW optimizer;
 };
 
-Learner::Learner(const manifest::Model& model, const manifest::Train& train) : impl_(std::make_unique<Impl>(model, train)) {}
+Learner::Learner(const manifest::Model& model, const manifest::Train& train, const Computing& computing)
+    : impl_(std::make_unique<Impl>(model, train, computing)) {}
 Learner::Learner(Learner&&) noexcept = default;
 Learner& Learner::operator=(Learner&&) noexcept = default;
 Learner::~Learner() = default;
 
 const std::vector<TensorView>& Learner::parameters() const { return impl_->llama.views(); }
+void Learner::load() { impl_->llama.load(); }
+void Learner::store() { impl_->llama.store(); }
 
 double Learner::train(std::span<const std::uint8_t> windows, double learning_rate) {
-  const at::Tensor loss = impl_->loss(windows);
-  loss.backward();
+  PRIME_ASSERT(!windows.empty(), "who learns has something to learn from");
+  const at::Tensor loss = impl_->learn(windows);
   impl_->optimizer.step(learning_rate);
   return loss.item<double>();
 }
@@ -83,11 +107,12 @@ double Learner::loss(std::span<const std::uint8_t> windows) const {
 }
 
 std::vector<float> Learner::gradient(std::span<const std::uint8_t> windows) const {
-  const auto gradients = torch::autograd::grad({impl_->loss(windows)}, impl_->llama.leaves());
-  // A leaf holds one or more views, at increasing addresses.
+  auto gradients = torch::autograd::grad({impl_->loss(windows)}, impl_->llama.leaves());
+  for (auto& gradient : gradients) gradient = gradient.cpu();
+  // A leaf holds one or more views, at increasing addresses of the host's memory.
   std::map<const float*, const float*> gradient_of;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    gradient_of[impl_->llama.leaves()[i].const_data_ptr<float>()] = gradients[i].const_data_ptr<float>();
+    gradient_of[impl_->llama.on_host()[i].const_data_ptr<float>()] = gradients[i].const_data_ptr<float>();
   }
   std::vector<float> all;
   for (const TensorView& view : parameters()) {
@@ -105,7 +130,7 @@ std::string Learner::write(const Writing& writing) const {
   std::uint64_t counter = mix(writing.seed);
   for (std::size_t i = 0; i < writing.characters; ++i) {
     const std::size_t length = std::min<std::size_t>(text.size(), impl_->shape.context);
-    const at::Tensor logits = impl_->llama.logits(to_ids(std::span(text).last(length), static_cast<std::int64_t>(length)));
+    const at::Tensor logits = impl_->llama.logits(to_ids(std::span(text).last(length), static_cast<std::int64_t>(length))).cpu();
     const float* last = logits.const_data_ptr<float>() + (length - 1) * impl_->shape.vocab;
     text.push_back(draw_byte({last, BYTE_VALUES}, writing.temperature, counter));
   }

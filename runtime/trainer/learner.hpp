@@ -23,17 +23,28 @@ struct Writing {
   std::uint64_t seed = 1;
 };
 
+/// Where and in what portions a learner computes; no result depends on it but for rounding.
+struct Computing {
+  std::string device = "cpu";     ///< as choose_device named it
+  std::uint32_t micro_batch = 0;  ///< windows that go through the model at once while it learns; 0: all
+};
+
 /// Windows are context + 1 token bytes each, one after the other, as a Corpus reads them; at least one.
 class Learner {
  public:
-  Learner(const manifest::Model& model, const manifest::Train& train);
+  Learner(const manifest::Model& model, const manifest::Train& train, const Computing& computing = {});
   Learner(Learner&&) noexcept;
   Learner& operator=(Learner&&) noexcept;
   ~Learner();
 
-  /// All parameters under Hugging Face's names; the memory stays where it is for the learner's life. Writing to it is allowed between
-  /// calls; the optimizer's own state is not touched by that.
+  /// All parameters under Hugging Face's names, in the host's memory, which stays where it is for the learner's life. Writing to it is
+  /// allowed between calls; the optimizer's own state is not touched by that.
   [[nodiscard]] const std::vector<TensorView>& parameters() const;
+
+  /// A learner on a GPU computes with parameters of its own: `load` makes them those in the host's memory, which is not to be written to
+  /// before the next call of train or loss has returned; `store` copies them back. On the CPU they are that memory, and both do nothing.
+  void load();
+  void store();
 
   /// One inner step: forward, backward, clip, AdamW. The loss before the step, in nats per token.
   double train(std::span<const std::uint8_t> windows, double learning_rate);

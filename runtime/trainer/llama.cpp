@@ -25,7 +25,8 @@ float draw_normal(std::uint64_t& counter, double deviation) {
 
 }  // namespace
 
-Llama::Llama(const manifest::Model& shape, std::uint64_t seed) : shape_(shape), draws_(mix(seed + 1)) {
+Llama::Llama(const manifest::Model& shape, std::uint64_t seed, const at::TensorOptions& where)
+    : shape_(shape), device_(where.device()), type_(where.dtype().toScalarType()), draws_(mix(seed + 1)) {
   const std::int64_t dim = shape.dim, head_width = dim / shape.heads, kv_rows = shape.kv_heads * head_width, ffn = shape.ffn;
   const double residual = DEVIATION / std::sqrt(2.0 * shape.layers);
   embedding_ = add_matrix({{"model.embed_tokens.weight", shape.vocab}}, dim, DEVIATION);
@@ -48,26 +49,35 @@ Llama::Llama(const manifest::Model& shape, std::uint64_t seed) : shape_(shape), 
   build_tables();
 }
 
+/// Pinned where a device copies from and to it.
+at::Tensor Llama::host_tensor(at::IntArrayRef shape) const {
+  return at::empty(shape, at::dtype(at::kFloat).pinned_memory(!device_.is_cpu()));
+}
+
+at::Tensor Llama::adopt(const at::Tensor& on_host) {
+  on_host_.push_back(on_host);
+  leaves_.push_back((device_.is_cpu() ? on_host : on_host.to(device_)).requires_grad_());
+  return leaves_.back();
+}
+
 at::Tensor Llama::add_norm(const std::string& name) {
-  at::Tensor leaf = at::ones({shape_.dim}, at::kFloat);
-  views_.push_back({name, {shape_.dim}, {leaf.mutable_data_ptr<float>(), static_cast<std::size_t>(leaf.numel())}});
-  adopt(leaf);
-  return leaf;
+  at::Tensor weight = host_tensor({shape_.dim}).fill_(1);
+  views_.push_back({name, {shape_.dim}, {weight.mutable_data_ptr<float>(), static_cast<std::size_t>(weight.numel())}});
+  return adopt(weight);
 }
 
 at::Tensor Llama::add_matrix(const std::vector<Part>& parts, std::int64_t columns, double deviation) {
   std::int64_t rows = 0;
   for (const Part& part : parts) rows += part.rows;
-  at::Tensor leaf = at::empty({rows, columns}, at::kFloat);
-  float* at = leaf.mutable_data_ptr<float>();
+  at::Tensor matrix = host_tensor({rows, columns});
+  float* at = matrix.mutable_data_ptr<float>();
   for (const Part& part : parts) {
     const std::span<float> values(at, static_cast<std::size_t>(part.rows * columns));
     for (float& value : values) value = draw_normal(draws_, deviation);
     views_.push_back({part.name, {part.rows, columns}, values});
     at += values.size();
   }
-  adopt(leaf);
-  return leaf;
+  return adopt(matrix);
 }
 
 void Llama::build_tables() {
@@ -75,22 +85,41 @@ void Llama::build_tables() {
   const at::Tensor exponent = at::arange(0, half, at::kDouble) / static_cast<double>(half);
   const at::Tensor frequency = at::pow(at::scalar_tensor(shape_.rope_theta, at::kDouble), -exponent);
   const at::Tensor angle = at::outer(at::arange(0, static_cast<std::int64_t>(shape_.context), at::kDouble), frequency);
-  cosine_ = angle.cos().to(at::kFloat);
-  sine_ = angle.sin().to(at::kFloat);
+  cosine_ = angle.cos().to(at::kFloat).to(device_, type_);
+  sine_ = angle.sin().to(at::kFloat).to(device_, type_);
 }
+
+void Llama::load() {
+  if (device_.is_cpu()) return;
+  const at::NoGradGuard no_graph;
+  for (std::size_t i = 0; i < leaves_.size(); ++i) leaves_[i].copy_(on_host_[i], /*non_blocking=*/true);
+}
+
+void Llama::store() {
+  if (device_.is_cpu()) return;
+  const at::NoGradGuard no_graph;
+  for (std::size_t i = 0; i < leaves_.size(); ++i) on_host_[i].copy_(leaves_[i], /*non_blocking=*/true);
+  torch::cuda::synchronize(device_.index());
+}
+
+// Of f32 `to` gives the tensor itself.
+at::Tensor Llama::product(const at::Tensor& x, const at::Tensor& matrix) const { return at::linear(x, matrix.to(type_)); }
+
+at::Tensor Llama::normed(const at::Tensor& x, const at::Tensor& weight) const { return rms_norm(x, weight.to(type_), shape_.norm_epsilon); }
 
 at::Tensor Llama::logits(const at::Tensor& ids) const {
   const std::int64_t windows = ids.size(0), time = ids.size(1), dim = shape_.dim;
   const HeadLayout layout{time, shape_.heads, shape_.kv_heads, dim / shape_.heads, cosine_, sine_};
-  at::Tensor x = at::embedding(embedding_, ids.reshape({-1}));
+  // Gradients of a token's many places are summed in f32, whatever the type of what follows.
+  at::Tensor x = at::embedding(embedding_, ids.reshape({-1}).to(device_)).to(type_);
   for (const Block& block : blocks_) {
-    const Heads heads = split_heads(at::linear(rms_norm(x, block.input_norm, shape_.norm_epsilon), block.qkv), layout);
+    const Heads heads = split_heads(product(normed(x, block.input_norm), block.qkv), layout);
     const at::Tensor attended = at::scaled_dot_product_attention(heads.query, heads.key, heads.value, {}, 0.0, /*is_causal=*/true);
-    x = at::addmm(x, attended.transpose(1, 2).reshape({windows * time, dim}), block.output.t());
-    const at::Tensor inner = swiglu(at::linear(rms_norm(x, block.post_norm, shape_.norm_epsilon), block.gate_up));
-    x = at::addmm(x, inner, block.down.t());
+    x = at::addmm(x, attended.transpose(1, 2).reshape({windows * time, dim}), block.output.to(type_).t());
+    const at::Tensor inner = swiglu(product(normed(x, block.post_norm), block.gate_up));
+    x = at::addmm(x, inner, block.down.to(type_).t());
   }
-  return at::linear(rms_norm(x, norm_, shape_.norm_epsilon), head_);
+  return product(normed(x, norm_), head_).to(at::kFloat);
 }
 
 }  // namespace prime::trainer

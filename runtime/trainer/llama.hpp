@@ -1,7 +1,8 @@
 // Owns the decoder as tensors: its parameters, in blocks that multiply fast, and the way from token ids to logits.
 //
 // Query, key and value weights are one matrix, and so are gate and up: fewer, larger products. The outside sees the parts under the
-// names that Hugging Face gives them; a part is a contiguous range of rows, so nothing is copied.
+// names that Hugging Face gives them; a part is a contiguous range of rows, so nothing is copied on the CPU. On a GPU the model has a
+// memory of its own, and what the outside sees is copied from and to it, matrix by matrix.
 #pragma once
 
 #include <string>
@@ -16,16 +17,24 @@ namespace prime::trainer {
 
 class Llama {
  public:
-  /// Equal shapes and seeds give equal bits on every machine.
-  Llama(const manifest::Model& shape, std::uint64_t seed);
+  /// Equal shapes and seeds give equal bits on every machine. `where`: the device of it all, and the type that it computes in; parameters
+  /// are f32.
+  Llama(const manifest::Model& shape, std::uint64_t seed, const at::TensorOptions& where);
 
-  /// ids: [windows, time] of int64, time ≤ context → [windows · time, vocab].
+  /// ids: [windows, time] of int64 in the host's memory, time ≤ context → [windows · time, vocab] of f32.
   [[nodiscard]] at::Tensor logits(const at::Tensor& ids) const;
 
   /// The tensors that an optimizer steps, in a fixed order.
   [[nodiscard]] const std::vector<at::Tensor>& leaves() const { return leaves_; }
-  /// The same memory under Hugging Face's names, in the order of its modules.
+  /// Each of them in the host's memory: on the CPU itself, else a copy in pinned memory, as old as the last `load` or `store`.
+  [[nodiscard]] const std::vector<at::Tensor>& on_host() const { return on_host_; }
+  /// The host's memory under Hugging Face's names, in the order of its modules.
   [[nodiscard]] const std::vector<TensorView>& views() const { return views_; }
+
+  /// From the host's memory to the leaves. The copy runs beside what follows; it has ended when anything computed after it is read.
+  void load();
+  /// From the leaves to the host's memory; it is there when this returns.
+  void store();
 
  private:
   struct Block {
@@ -39,15 +48,20 @@ class Llama {
 
   at::Tensor add_norm(const std::string& name);
   at::Tensor add_matrix(const std::vector<Part>& parts, std::int64_t columns, double deviation);
-  void adopt(const at::Tensor& leaf) { leaves_.push_back(leaf.requires_grad_()); }
+  [[nodiscard]] at::Tensor host_tensor(at::IntArrayRef shape) const;
+  at::Tensor adopt(const at::Tensor& on_host);
   void build_tables();
+  [[nodiscard]] at::Tensor product(const at::Tensor& x, const at::Tensor& matrix) const;
+  [[nodiscard]] at::Tensor normed(const at::Tensor& x, const at::Tensor& weight) const;
 
   manifest::Model shape_;
+  at::Device device_;
+  at::ScalarType type_;
   std::uint64_t draws_;  // the counter of the initial values' generator
   at::Tensor embedding_, norm_, head_;
   at::Tensor cosine_, sine_;  // [context, head width / 2]
   std::vector<Block> blocks_;
-  std::vector<at::Tensor> leaves_;
+  std::vector<at::Tensor> leaves_, on_host_;
   std::vector<TensorView> views_;
 };
 

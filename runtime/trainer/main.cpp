@@ -9,6 +9,7 @@
 #include "prime/session.hpp"
 #include "runtime/manifest/load.hpp"
 #include "runtime/trainer/corpus.hpp"
+#include "runtime/trainer/device.hpp"
 #include "runtime/trainer/evaluation.hpp"
 #include "runtime/trainer/hugging_face.hpp"
 #include "runtime/trainer/learner.hpp"
@@ -23,11 +24,11 @@ constexpr std::string_view SAMPLE_PROMPT = "#include <";
 
 class Program {
  public:
-  Program(Session& session, manifest::Manifest manifest, Corpus corpus)
+  Program(Session& session, manifest::Manifest manifest, Corpus corpus, const std::string& device)
       : session_(session),
         manifest_(std::move(manifest)),
         corpus_(std::move(corpus)),
-        learner_(manifest_.shared.model, manifest_.shared.train),
+        learner_(manifest_.shared.model, manifest_.shared.train, Computing{device, manifest_.local.micro_batch}),
         batch_(manifest_.shared.train.batch * corpus_.window_bytes()) {}
 
   Result<void> run() {
@@ -48,6 +49,7 @@ class Program {
  private:
   Result<void> train(Step& step) {
     const StepPlan& plan = step.plan();
+    learner_.load();
     PRIME_TRY(const auto held_out, evaluate(manifest_.shared.train.evaluate.limit_bytes, plan.evaluate));
     if (held_out) step.held_out(*held_out);
     const manifest::Train& settings = manifest_.shared.train;
@@ -60,6 +62,7 @@ class Program {
       sum += loss;
       PRIME_CHECK(step.report({loss, std::uint64_t{settings.batch} * manifest_.shared.model.context, settings.batch}));
     }
+    learner_.store();
     PRIME_TRY(const Committed committed, step.commit());
     std::fprintf(stderr, "step %llu: mean loss %.4f, averaged over %u\n", static_cast<unsigned long long>(committed.step.value),
                  sum / plan.inner_steps, committed.peers);
@@ -74,6 +77,7 @@ class Program {
     Result<void> outcome;
     PRIME_CHECK(session_.finish([&](const FinalPlan& plan) {
       FinalAnswer answer;
+      learner_.load();
       auto held_out = evaluate(manifest_.shared.data.held_out_limit_bytes, plan.evaluate);
       if (held_out) answer.held_out = *held_out;
       else outcome = fail(std::move(held_out).error());
@@ -92,11 +96,13 @@ class Program {
 
 Result<void> take_part(Session& session) {
   PRIME_TRY(auto manifest, manifest::parse_halves(session.manifest(), session.local_manifest()));
+  PRIME_TRY(const auto device, choose_device(manifest.local.device));
+  if (manifest.local.device != "cpu") std::fprintf(stderr, "device: %s\n", to_string(device).c_str());
   const manifest::Data& data = manifest.shared.data;
   PRIME_TRY(auto corpus,
             Corpus::open(data, manifest.local.data_path.value_or(data.path), manifest.shared.model.context, manifest.shared.train.batch));
   set_compute_threads(manifest.local.threads);
-  return Program(session, std::move(manifest), std::move(corpus)).run();
+  return Program(session, std::move(manifest), std::move(corpus), device.name).run();
 }
 
 /// To be started again changes nothing where memory is short; anything else may pass, and ends the process.

@@ -1,6 +1,7 @@
 #include "runtime/trainer/memory_fault.hpp"
 
 #include <algorithm>
+#include <array>
 #include <new>
 #include <string>
 
@@ -8,11 +9,17 @@ namespace prime::trainer {
 
 std::optional<Error> want_of_memory(const std::exception& thrown) {
   const std::string text = thrown.what();
-  const auto begin = text.find("ried to allocate");  // of the host and of a GPU
-  if (dynamic_cast<const std::bad_alloc*>(&thrown) == nullptr && begin == std::string::npos) return std::nullopt;
-  const auto cause =
-      begin == std::string::npos ? text : "t" + text.substr(begin, std::min(text.find(". ", begin), text.find('\n', begin)) - begin);
-  return Error{ErrorName::MemoryUnavailable, "the trainer's model: " + cause};
+  // libtorch's own words, of the host's memory and of a GPU's; CUDA's for memory that is pinned; cuBLAS's for its workspace.
+  constexpr std::array PHRASES{"ried to allocate", "out of memory", "ALLOC_FAILED"};
+  for (const std::string_view phrase : PHRASES) {
+    const auto begin = text.find(phrase);
+    if (begin == std::string::npos) continue;
+    const auto end = std::min(text.find(". ", begin), text.find('\n', begin));
+    const auto cause = phrase.starts_with("ried") ? "t" + text.substr(begin, end - begin) : text.substr(0, end);
+    return Error{ErrorName::MemoryUnavailable, "the trainer's model: " + cause};
+  }
+  if (dynamic_cast<const std::bad_alloc*>(&thrown) == nullptr) return std::nullopt;
+  return Error{ErrorName::MemoryUnavailable, "the trainer's model: " + text};
 }
 
 }  // namespace prime::trainer

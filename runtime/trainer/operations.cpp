@@ -149,13 +149,47 @@ struct SplitHeads : torch::autograd::Function<SplitHeads> {
   }
 };
 
+bool is_ours(const at::Tensor& x) { return x.is_cpu() && x.scalar_type() == at::kFloat; }
+
 }  // namespace
 
-at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon) { return RmsNorm::apply(x, weight, epsilon); }
+namespace composed {
 
-at::Tensor swiglu(const at::Tensor& gate_up) { return Swiglu::apply(gate_up); }
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
+  return at::rms_norm(x, {x.size(-1)}, weight, epsilon);
+}
+
+at::Tensor swiglu(const at::Tensor& gate_up) {
+  const auto parts = gate_up.chunk(2, -1);
+  return at::silu(parts[0]) * parts[1];
+}
 
 Heads split_heads(const at::Tensor& qkv, const HeadLayout& layout) {
+  const std::int64_t heads = layout.heads, kv = layout.kv_heads, group = heads / kv;
+  const at::Tensor all = qkv.view({-1, layout.time, heads + 2 * kv, layout.width});
+  // A pair (a, b) becomes (a·cos − b·sin, b·cos + a·sin): all of it times cos, and its halves exchanged times (−sin, sin).
+  const at::Tensor cosine = layout.cosine.narrow(0, 0, layout.time), sine = layout.sine.narrow(0, 0, layout.time);
+  const at::Tensor along = at::cat({cosine, cosine}, -1).unsqueeze(1), across = at::cat({-sine, sine}, -1).unsqueeze(1);
+  const at::Tensor asked = all.narrow(2, 0, heads + kv);
+  const at::Tensor turned = at::addcmul(asked * along, at::roll(asked, layout.width / 2, -1), across);
+  const auto by_head = [](const at::Tensor& x, std::int64_t copies) {
+    const at::Tensor first = x.transpose(1, 2);
+    return copies == 1 ? first : first.repeat_interleave(copies, 1);
+  };
+  return {by_head(turned.narrow(2, 0, heads), 1), by_head(turned.narrow(2, heads, kv), group),
+          by_head(all.narrow(2, heads + kv, kv), group)};
+}
+
+}  // namespace composed
+
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
+  return is_ours(x) ? RmsNorm::apply(x, weight, epsilon) : composed::rms_norm(x, weight, epsilon);
+}
+
+at::Tensor swiglu(const at::Tensor& gate_up) { return is_ours(gate_up) ? Swiglu::apply(gate_up) : composed::swiglu(gate_up); }
+
+Heads split_heads(const at::Tensor& qkv, const HeadLayout& layout) {
+  if (!is_ours(qkv)) return composed::split_heads(qkv, layout);
   auto parts = SplitHeads::apply(qkv, &layout);
   return {std::move(parts[0]), std::move(parts[1]), std::move(parts[2])};
 }

@@ -1,4 +1,5 @@
-// Owns the differentiable operations of a Llama block that are ours: each is one pass over memory, forward and backward.
+// Owns the differentiable operations of a Llama block. Those of f32 on the CPU are ours: each is one pass over memory, forward and
+// backward. Of other types, and on GPUs, they are made of ATen's operators.
 #pragma once
 
 #include "runtime/trainer/torch_fence.hpp"
@@ -26,5 +27,12 @@ struct Heads {
 };
 /// qkv: [windows · time, (heads + 2·kv_heads) · width] → heads with queries and keys turned by position, keys and values repeated.
 Heads split_heads(const at::Tensor& qkv, const HeadLayout& layout);
+
+/// The same of ATen's operators, for any type and device.
+namespace composed {
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon);
+at::Tensor swiglu(const at::Tensor& gate_up);
+Heads split_heads(const at::Tensor& qkv, const HeadLayout& layout);
+}  // namespace composed
 
 }  // namespace prime::trainer

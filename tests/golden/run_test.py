@@ -99,6 +99,17 @@ class GoldenRun(unittest.TestCase):
                           "--limit", 16384, "--context", 32).split()[-1])
         self.assertAlmostEqual(loss, result["held_out_loss"], places=3)
 
+    def test_a_device_that_is_not_there_ends_the_peer_by_name_before_it_trains(self):
+        folder = self.folder / "absent"
+        done = subprocess.run([BIN / "primectl", "up", self.manifest, "--local", "1", "-o", "json", "--quiet", "--state-dir", folder, "--set", "local.device=cuda:99"],
+                              capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("PR0707", done.stderr)
+        self.assertIn("`cuda:99`", done.stderr)
+        events = [json.loads(line)["event"] for path in folder.glob("*/peers/*/journal.jsonl") for line in path.read_text().splitlines()]
+        self.assertIn("peer_ended", events)
+        self.assertNotIn("trainer_restarting", events, "to be started again changes nothing")
+
     def test_three_peers_beat_one_at_equal_outer_steps(self):
         three, _ = self.three
         one, _ = self.train(1, "one")
