@@ -433,6 +433,7 @@ class Table {
     auto& coordinator = add("coordinator", "serve a run (started by `up`)", "", coordinator_);
     coordinator.add_flag("--serve", coordinator_.serve);
     coordinator.add_flag("--again", coordinator_.again);
+    coordinator.add_option("--killed", coordinator_.killed);
     coordinator.add_option("--directory", coordinator_.directory)->required();
     coordinator.add_option("--ready-fd", coordinator_.ready_descriptor)->required();
     auto& agent = add("agent", "take part in a run (started by `up` and `join -d`)", "", agent_);

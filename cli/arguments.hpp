@@ -187,6 +187,7 @@ struct SimulateArguments {
 struct CoordinatorArguments {
   bool serve = false;  ///< be the coordinator, and not the guard that starts it and starts it again
   bool again = false;  ///< another one has served this run before
+  std::string killed;  ///< how that one was, as its guard saw it; empty: it ended by itself
   std::string directory;
   int ready_descriptor = -1;
 };

@@ -200,8 +200,8 @@ int Attendance::state_gone() {
 /// Its guard would have started it again, and is gone, too: nobody is to wait for it.
 int Attendance::coordinator_lost() {
   auto how = launch::describe_wait_status(run_.coordinator.reap().value_or(0));
-  if (const auto& kills = observer_.run().kills_before; kills && !observer_.run().ended)
-    if (const auto why = telemetry::want_of_memory(*kills); !why.empty()) how += ", " + why;
+  if (const auto& began = observer_.run().kills_before; began && !observer_.run().ended)
+    if (const auto kills = telemetry::kills_since_it_began(*began); !kills.empty()) how += "; " + kills;
   if (may_move_ && !all_agents_ended() && !telemetry::is_gone(telemetry::coordinator_journal(run_.directory))) {
     terminal_.say("Lost", "the coordinator: " + how + "; the peers here go on with who stands by, if somebody does", Role::Degraded);
     return led_elsewhere();
@@ -239,8 +239,9 @@ int Attendance::deserted() {
   for (const auto& peer : run_.peers)
     if (const auto cause = peer.process.last_error()) status.reason = to_string(*cause);
   for (const auto& peer : observer_.local_peers()) {
-    const auto why = !peer.ended && peer.kills_before ? telemetry::want_of_memory(*peer.kills_before) : std::string{};
-    if (!why.empty()) status.reason = to_string(Error{ErrorName::TooFewPeers, "the agent of " + peer.status.name + " was killed " + why});
+    const auto kills = !peer.ended && peer.kills_before ? telemetry::kills_since_it_began(*peer.kills_before) : std::string{};
+    if (!kills.empty())
+      status.reason = to_string(Error{ErrorName::TooFewPeers, "the agent of " + peer.status.name + " is gone without a word; " + kills});
     if (!peer.exit_code.has_value() || peer.exit_code == 0U) continue;
     status.reason = peer.status.reason;
     break;

@@ -38,6 +38,7 @@ Result<CoordinatorOptions> options_of(const CoordinatorArguments& arguments, lau
                             plan.origin,
                             plan.start_quorum,
                             arguments.again,
+                            arguments.killed,
                             stands_by || arguments.again,
                             std::move(for_standbys)};
 }

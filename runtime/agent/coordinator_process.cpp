@@ -28,7 +28,6 @@
 #include "runtime/net/reachable.hpp"
 #include "runtime/store/journal.hpp"
 #include "runtime/telemetry/event_json.hpp"
-#include "runtime/telemetry/memory_kills.hpp"
 #include "runtime/telemetry/process_identity.hpp"
 
 namespace prime {
@@ -40,16 +39,11 @@ constexpr Duration LAST_WORD_LIMIT = 5s;
 /// What the journal tells of the coordinators before this one. One that was killed after it kept a decision and before the journal had it
 /// leaves a gap there, which the next one fills.
 struct Told {
-  std::map<PeerId, Who> members;                 ///< those who were admitted and are not told as gone
-  bool admitted = false;                         ///< whether anybody ever was
-  Revision revision;                             ///< of the last commit, or of what the run was rolled back to since
-  std::optional<telemetry::MemoryKills> own;     ///< when this process began
-  std::optional<telemetry::MemoryKills> before;  ///< when the one before it did, if that did not end by itself
+  std::map<PeerId, Who> members;  ///< those who were admitted and are not told as gone
+  bool admitted = false;          ///< whether anybody ever was
+  Revision revision;              ///< of the last commit, or of what the run was rolled back to since
 
   void note(const JournalEvent& event) {
-    if (const auto* e = std::get_if<events::CoordinatorStarted>(&event))
-      before = std::exchange(own, telemetry::memory_kills_of(*e, telemetry::here().boot));
-    if (std::holds_alternative<events::ProcessEnded>(event)) own.reset();
     if (const auto* e = std::get_if<events::PeerAdmitted>(&event)) {
       members[e->who.peer] = e->who;
       admitted = true;
@@ -163,8 +157,7 @@ Result<coordinator::Grid> state_of(const CoordinatorOptions& options, const std:
   auto state = coordinator::restore_grid(machine_options(options), *kept, monotonic_now());
   PRIME_TRY(auto told, read_told(options.directory / "coordinator" / "journal.jsonl"));
   events::CoordinatorRestarted restarted{state.run.view.epoch, state.run.revision, state.run.view.members.size(), std::nullopt};
-  const auto why = told.before ? telemetry::want_of_memory(*told.before) : std::string{};
-  if (!why.empty()) restarted.reason = "the one before it was killed " + why;
+  if (!options.killed.empty()) restarted.reason = "the one before it was " + options.killed;
   fill_gaps(std::move(told), *kept, journal);
   journal.append(restarted);
   return state;

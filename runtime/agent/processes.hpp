@@ -34,6 +34,7 @@ struct CoordinatorOptions {
   std::optional<store::CheckpointState> origin;
   std::uint32_t start_quorum = 0;  ///< peers that begin the first outer step together; 0: the manifest's minimum
   bool again = false;              ///< another one has served this run from here before: this one goes on with what it decided
+  std::string killed;              ///< how that one was, "killed by SIGKILL"; empty: it ended by itself
   bool founded = false;            ///< somebody has begun to serve this run before, here or elsewhere
   std::string plan;                ///< for standbys, who are told the same; kept in the manifest's `membership.standby.etcd`
 };

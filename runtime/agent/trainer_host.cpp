@@ -91,7 +91,7 @@ struct TrainerHost::Impl {
   std::optional<ProcessEnd> process_end;
   std::string log_path;
   std::uint64_t log_begin = 0;  ///< of this life
-  telemetry::MemoryKills kills_before;
+  std::optional<telemetry::MemoryKillWatch> memory;
   bool ended_by_us = false;
   bool over = false;
   std::jthread thread;
@@ -135,10 +135,10 @@ void TrainerHost::Impl::poll_once() {
     if (!queue.empty() && connected) watched[1].events = POLLIN | POLLOUT;
   }
   if (child) watched[2].fd = child->pid_descriptor();
-  int timeout_ms = -1;
+  auto timeout_ms = static_cast<int>(telemetry::MemoryKillWatch::LOOK_EVERY / 1ms);
   if (const auto next = kill_at ? kill_at : terminate_at) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - monotonic_now()).count();
-    timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
+    timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left, 0, timeout_ms));
   }
   if (::poll(watched.data(), watched.size(), timeout_ms) < 0 && errno != EINTR) PRIME_ASSERT(false, "poll takes these descriptors");
   std::uint64_t count = 0;
@@ -148,6 +148,7 @@ void TrainerHost::Impl::poll_once() {
   else if (watched[1].revents != 0) take_packets();
   flush();
   if (watched[2].revents != 0) finish_life();
+  else memory->look(monotonic_now());
   keep_deadlines();
 }
 
@@ -311,7 +312,7 @@ std::string TrainerHost::Impl::last_words() const {
 /// The kernel kills with SIGKILL whom memory is taken from, and says so nowhere else. A launcher tells it as 128 + 9.
 std::string TrainerHost::Impl::memory_was_short() const {
   if (!process_end->killed_by(SIGKILL)) return {};
-  const auto why = telemetry::want_of_memory(kills_before);
+  const auto why = memory->want_of_memory();
   return why.empty() ? "" : ", " + why;
 }
 
@@ -346,7 +347,7 @@ Result<std::unique_ptr<TrainerHost>> TrainerHost::start(const TrainerCommand& co
   impl->door.emplace(std::move(door));
   impl->log_path = command.log_path;
   if (const auto size = std::filesystem::file_size(command.log_path, ignored); !ignored) impl->log_begin = size;
-  impl->kills_before = telemetry::MemoryKills::now();
+  impl->memory.emplace(monotonic_now());
   std::promise<Result<void>> started;
   // The child dies with the thread that made it, so that thread must be the one which watches it to its end.
   impl->thread = std::jthread([life = impl.get(), &process, &started] {

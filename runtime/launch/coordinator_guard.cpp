@@ -14,6 +14,7 @@
 #include "runtime/clock.hpp"
 #include "runtime/launch/launch_plan.hpp"
 #include "runtime/launch/launched_process.hpp"
+#include "runtime/telemetry/memory_kills.hpp"
 
 namespace prime::launch {
 namespace {
@@ -32,11 +33,13 @@ store::Descriptor end_signals() {
 }
 
 /// Its wait status. What this process is told, it is told.
-int wait_for(LaunchedProcess& process, int signals) {
+int wait_for(LaunchedProcess& process, int signals, telemetry::MemoryKillWatch& memory) {
+  constexpr int LOOK_EVERY_MS = telemetry::MemoryKillWatch::LOOK_EVERY / 1ms;
   for (;;) {
     if (const auto status = process.reap()) return *status;
+    memory.look(monotonic_now());
     std::array<pollfd, 2> watched{pollfd{process.pid_descriptor(), POLLIN, 0}, pollfd{signals, POLLIN, 0}};
-    ::poll(watched.data(), watched.size(), -1);
+    ::poll(watched.data(), watched.size(), LOOK_EVERY_MS);
     signalfd_siginfo signal{};
     while (::read(signals, &signal, sizeof signal) == sizeof signal) ::kill(process.pid(), static_cast<int>(signal.ssi_signo));
   }
@@ -61,6 +64,13 @@ Result<std::string> at_port(const std::string& text, std::uint16_t port) {
   return format_plan(plan);
 }
 
+/// "killed by SIGKILL, for want of memory: …"
+std::string how_it_was_killed(int status, const telemetry::MemoryKillWatch& memory) {
+  auto how = describe_wait_status(status);
+  if (const auto why = WTERMSIG(status) == SIGKILL ? memory.want_of_memory() : std::string{}; !why.empty()) how += ", " + why;
+  return how;
+}
+
 bool was_told_to_end(int status) {
   const int number = WTERMSIG(status);
   return number == SIGTERM || number == SIGINT || number == SIGQUIT;
@@ -70,10 +80,10 @@ bool was_told_to_end(int status) {
 
 Result<int> guard_coordinator(const GuardOptions& options, const std::function<void(const nlohmann::json&)>& ready) {
   const auto signals = end_signals();
-  ProcessPlan plan{{options.program, "coordinator", "--serve", "--directory", options.directory.string(), "--ready-fd",
-                    std::to_string(READY_DESCRIPTOR)},
-                   options.plan,
-                   options.directory / "coordinator" / "coordinator.log"};
+  const std::vector<std::string> arguments{
+      options.program, "coordinator", "--serve", "--directory", options.directory.string(), "--ready-fd", std::to_string(READY_DESCRIPTOR)};
+  ProcessPlan plan{arguments, options.plan, options.directory / "coordinator" / "coordinator.log"};
+  std::string killed;  // how the one before was, where it was
   supervisor::State restarts{INTENSITY, {}, {}};
   std::optional<Instant> down_since;
   // Peers wait for the whole of it: whoever asks them why they ended has heard by then what kept the coordinator away.
@@ -83,7 +93,10 @@ Result<int> guard_coordinator(const GuardOptions& options, const std::function<v
     return may_go_away(obstacle) && monotonic_now() - *down_since <= patience && !told_within(RETRY_PAUSE, signals.get());
   };
   for (bool first = true;; first = false) {
-    if (!first && plan.arguments.back() != "--again") plan.arguments.emplace_back("--again");
+    plan.arguments = arguments;
+    if (!first) plan.arguments.emplace_back("--again");
+    if (!killed.empty()) plan.arguments.insert(plan.arguments.end(), {"--killed", killed});
+    telemetry::MemoryKillWatch memory{monotonic_now()};
     auto started = LaunchedProcess::start(plan);
     if (!started && !first && try_again(started.error())) continue;
     PRIME_TRY(auto process, std::move(started));
@@ -97,7 +110,8 @@ Result<int> guard_coordinator(const GuardOptions& options, const std::function<v
     if (said) down_since.reset();
     else if (said.error().name == ErrorName::DeadlineExceeded) ::kill(process.pid(), SIGKILL);
     else if (first) ::kill(process.pid(), SIGTERM);  // it may serve a run that nobody can join, since its invite could not be kept
-    const int status = wait_for(process, signals.get());
+    const int status = wait_for(process, signals.get(), memory);
+    killed.clear();
     if (!said && first) return fail(std::move(said.error()));
     if (WIFSIGNALED(status) && was_told_to_end(status)) return 128 + WTERMSIG(status);
     if (!WIFSIGNALED(status)) {
@@ -107,8 +121,8 @@ Result<int> guard_coordinator(const GuardOptions& options, const std::function<v
       continue;
     }
     if (!down_since) down_since = monotonic_now();
-    auto decided =
-        supervisor::child_died(std::move(restarts), Error{ErrorName::CoordinatorLost, describe_wait_status(status)}, monotonic_now());
+    killed = how_it_was_killed(status, memory);
+    auto decided = supervisor::child_died(std::move(restarts), Error{ErrorName::CoordinatorLost, killed}, monotonic_now());
     restarts = std::move(decided.state);
     if (const auto* given_up = std::get_if<supervisor::GiveUp>(&decided.decision))
       return fail(ErrorName::CoordinatorLost, given_up->cause.detail);

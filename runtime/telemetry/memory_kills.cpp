@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string_view>
+#include <utility>
 
 namespace prime::telemetry {
 namespace {
@@ -51,15 +52,22 @@ MemoryKills count(std::string group) {
 
 MemoryKills MemoryKills::now() { return count(counter_of_own_group()); }
 
-std::string want_of_memory_in_group(const MemoryKills& since) {
-  return count(since.group).in_group > since.in_group ? "for want of memory: its cgroup is at its limit" : "";
+void MemoryKillWatch::look(Instant now) {
+  if (now - looked_ < JUST_BEFORE / 2) return;
+  looked_ = now;
+  before_ = std::exchange(last_, count(last_.group));
 }
 
-std::string want_of_memory(const MemoryKills& since) {
-  if (auto why = want_of_memory_in_group(since); !why.empty()) return why;
-  const auto now = count(since.group);
-  if (now.on_machine > since.on_machine) return "probably for want of memory: the kernel has killed a process of this machine for that";
+std::string MemoryKillWatch::want_of_memory() const {
+  const auto now = count(before_.group);
+  if (now.in_group > before_.in_group) return "for want of memory: its cgroup is at its limit";
+  if (now.on_machine > before_.on_machine) return "probably for want of memory: the kernel has killed a process of this machine for that";
   return {};
+}
+
+std::string kills_since_it_began(const MemoryKills& began) {
+  if (count(began.group).in_group <= began.in_group) return {};
+  return "the kernel has killed processes of its cgroup for want of memory since it began";
 }
 
 }  // namespace prime::telemetry

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "messages/units.hpp"
+
 namespace prime::telemetry {
 
 /// How many processes the kernel has killed to get memory.
@@ -15,11 +17,29 @@ struct MemoryKills {
   static MemoryKills now();
 };
 
-/// Why a process that was there at `since`, and was killed just now, was killed: "for want of memory: its cgroup is at its limit". Empty
-/// when nobody was killed for that since then.
-std::string want_of_memory(const MemoryKills& since);
-/// The same for who looks at any later time, when what the whole machine has killed since then proves nothing.
-std::string want_of_memory_in_group(const MemoryKills& since);
+/// For who starts a process and waits for its end: remembers what was counted just before. Only so is the kernel's hand told from any other
+/// SIGKILL, since the counters name nobody.
+class MemoryKillWatch {
+ public:
+  static constexpr Duration LOOK_EVERY{2s};
+  static constexpr Duration JUST_BEFORE{10s};  ///< a large process takes a while to go after the kernel has killed it
+
+  explicit MemoryKillWatch(Instant now, MemoryKills first = MemoryKills::now()) : before_(first), last_{std::move(first)}, looked_(now) {}
+  /// To be called every LOOK_EVERY while the process lives.
+  void look(Instant now);
+  /// Why one that has been found killed by SIGKILL was killed: "for want of memory: its cgroup is at its limit". Empty when nobody was
+  /// killed for that just before.
+  [[nodiscard]] std::string want_of_memory() const;
+
+ private:
+  MemoryKills before_;  ///< JUST_BEFORE ago at most, and half of it at least, once that long has passed
+  MemoryKills last_;
+  Instant looked_;
+};
+
+/// All that can be said of a process that is gone without a word, by who has not watched it: "the kernel has killed processes of its cgroup
+/// for want of memory since it began". Empty when it has not.
+std::string kills_since_it_began(const MemoryKills& began);
 
 /// Of the first event of a process; none where an older version told it, or on another start of a machine.
 template <class Started>

@@ -15,10 +15,10 @@ constexpr const char* COORDINATOR_LOST = "the coordinator was lost";
 constexpr const char* COORDINATOR_GONE = "the coordinator, which is gone from this machine";
 constexpr const char* COORDINATOR_COMES_BACK = "the coordinator, which its guard starts again";
 
-/// Where nobody watched the process that was killed, this is all that is left of why.
-std::string killed_for(const std::optional<MemoryKills>& since) {
-  const auto why = since ? want_of_memory_in_group(*since) : std::string{};
-  return why.empty() ? "" : ", killed " + why;
+/// Where nobody watched the process that is gone without a word, this is all that is left of why.
+std::string kills_since(const std::optional<MemoryKills>& began) {
+  const auto kills = began ? kills_since_it_began(*began) : std::string{};
+  return kills.empty() ? "" : "; " + kills;
 }
 
 /// What a local agent knows better than the coordinator: its own processes, and what it holds.
@@ -33,14 +33,15 @@ void refine(PeerStatus& row, const PeerJournal& local, const std::vector<PeerJou
     row.reason = local.saving ? local.status.reason : "lives, and has not saved outer step " + std::to_string(*local.status.outer_step);
     return;
   }
-  const auto how = local.ended || alive ? std::string{} : killed_for(local.kills_before);
+  const auto kills = local.ended || alive ? std::string{} : kills_since(local.kills_before);
   if (is_gone(row.state)) {
-    row.reason += how;
+    // Who left said goodbye, even where its last lines had no room.
+    if (row.state == PeerState::Lost) row.reason += kills;
     return;
   }
   if (local.ended || !alive) {
     row.state = local.ended ? local.status.state : PeerState::Lost;
-    row.reason = local.ended ? local.status.reason : "its agent is gone" + how;
+    row.reason = local.ended ? local.status.reason : "its agent is gone" + kills;
     row.tokens_per_s.reset();
   } else if (!local.status.reason.empty()) {
     row.reason = local.status.reason;
@@ -127,7 +128,7 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
     status.wait = {COORDINATOR_GONE, std::nullopt, std::nullopt};
   } else if (coordinator_lost && !is_over(status.state)) {
     status.state = RunState::Failed;
-    status.reason = COORDINATOR_LOST + killed_for(run.kills_before);
+    status.reason = COORDINATOR_LOST + kills_since(run.kills_before);
     status.wait = {};
     for (auto& peer : status.peers) {
       if (is_gone(peer.state)) continue;
@@ -141,7 +142,7 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
   if ((comes_back || killed) && !is_over(status.state)) {
     status.state = RunState::Waiting;
     status.wait.what = comes_back ? "the coordinator, which is kept from going on: " + run.status.reason
-                                  : COORDINATOR_COMES_BACK + killed_for(run.kills_before);
+                                  : COORDINATOR_COMES_BACK + kills_since(run.kills_before);
   }
   give_joiners_a_reason(status);
   return status;

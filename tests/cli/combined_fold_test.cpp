@@ -142,6 +142,33 @@ BOOST_AUTO_TEST_CASE(an_agent_that_is_gone_is_lost_before_the_coordinator_notice
   BOOST_TEST(status.peers[0].reason == "its agent is gone");
 }
 
+BOOST_AUTO_TEST_CASE(who_is_gone_without_a_word_was_not_killed_for_memory_because_somebody_was) {
+  const TemporaryDirectory directory;
+  const auto counter = directory.path() / "memory.events";
+  std::ofstream(counter) << "oom 9\noom_kill 4\n";
+  HandwrittenJournal otter;
+  otter.add("process_started", {{"pid", 110},
+                                {"start_ticks", 5001},
+                                {"run", "quickstart-k7qd2a"},
+                                {"peer", OTTER},
+                                {"name", "brave-otter"},
+                                {"boot_id", here().boot},
+                                {"memory_group", counter.string()},
+                                {"group_kills", 3},
+                                {"machine_kills", 3}});
+  const std::string kills = "; the kernel has killed processes of its cgroup for want of memory since it began";
+  const auto reason_after = [&](const std::string& event, const nlohmann::json& reason) {
+    auto journal = test::training_run();
+    if (!event.empty()) journal.add(event, {{"peer", OTTER}, {"name", "brave-otter"}, {"reason", reason}});
+    return combine(fold(journal), {fold_peer(otter)}, [](const ProcessIdentity& process) { return process.pid == 100; }).peers[0].reason;
+  };
+  BOOST_TEST(reason_after("", {}) == "its agent is gone" + kills);
+  BOOST_TEST(reason_after("peer_lost", "silent for 10s") == "silent for 10s" + kills);
+  BOOST_TEST(reason_after("peer_left", "it was done") == "it was done", "it said goodbye");
+  std::ofstream(counter) << "oom_kill 3\n";
+  BOOST_TEST(reason_after("", {}) == "its agent is gone");
+}
+
 BOOST_AUTO_TEST_CASE(a_peer_knows_its_own_state_better) {
   auto journal = local_otter();
   journal.add("outer_step_committed", {{"outer_step", 7}, {"digest", std::string(32, 'f')}})
