@@ -4,6 +4,10 @@
 
 namespace prime::lanes {
 
+std::string peer_text(const Member& member) { return "peer " + (member.name.empty() ? to_string(member.id) : member.name); }
+
+std::string KnownMembers::text_of(PeerId id) const { return peer_text(find(id).value_or(Member{id, {}, {}, 0})); }
+
 void KnownMembers::learn(const View& view) {
   const std::lock_guard lock(mutex_);
   take(view);

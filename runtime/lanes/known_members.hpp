@@ -5,12 +5,16 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "messages/membership.hpp"
 #include "messages/outer_step.hpp"
 
 namespace prime::lanes {
+
+/// For people: "peer brave-otter"; by its id where it has no name.
+std::string peer_text(const Member& member);
 
 /// Any thread.
 class KnownMembers {
@@ -20,6 +24,8 @@ class KnownMembers {
   /// An operation among some of them. `relays`, by its ranks, may be empty: what was told before stands.
   void learn(const View& view, const std::vector<Contribution>& operation, const RelayOrder& relays);
   [[nodiscard]] std::optional<Member> find(PeerId id) const;
+  /// As `peer_text`; by its id where it is no member.
+  [[nodiscard]] std::string text_of(PeerId id) const;
   /// Whether it has been a member that this peer knew of, and is none any more.
   [[nodiscard]] bool is_gone(PeerId id) const;
   /// Through whom `from` may reach `to`, best first: who was told to be fast, then the others by rank.

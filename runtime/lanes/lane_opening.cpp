@@ -79,8 +79,8 @@ void LaneThread::note_way(PeerId peer, PeerId through) {
 
 Error LaneThread::of_lane(Error error, PeerId peer) const {
   if (const auto relayed = relayed_.find(peer); relayed != relayed_.end())
-    error.detail += ", relayed by peer " + to_string(relayed->second);
-  return std::move(error).with_context("on the lane to peer " + to_string(peer));
+    error.detail += ", relayed by " + known_.text_of(relayed->second);
+  return std::move(error).with_context("on the lane to " + known_.text_of(peer));
 }
 
 void LaneThread::give_up_on(PeerId peer, const Error& error) {

@@ -229,7 +229,7 @@ void LaneThread::obey(ForgetCommand command) {
   relayed_.erase(command.peer);
   probes_.fail(command.peer, Error{ErrorName::Interrupted, "the peer is no member any more"});
   std::erase_if(arriving_, [&](const auto& stream) { return stream->peer() == command.peer; });
-  drop(command.peer, Error{ErrorName::PeerLost, to_string(command.peer)});
+  drop(command.peer, Error{ErrorName::PeerLost, known_.text_of(command.peer)});
 }
 
 void LaneThread::obey(MeasureCommand command) {
@@ -278,8 +278,7 @@ void LaneThread::check_deadlines() {
       const auto moment = operation.reconnect_by(rank);
       if (!moment || now < *moment) continue;
       operation.reconnect_by(rank, std::nullopt);
-      operation.give_up(Error{ErrorName::LaneBroken, "peer " + to_string(operation.member(rank).id) + " did not connect again"}, rank,
-                        true);
+      operation.give_up(Error{ErrorName::LaneBroken, peer_text(operation.member(rank)) + " did not connect again"}, rank, true);
     }
     if (now >= operation.deadline()) operation.deadline_passed(now);
   }

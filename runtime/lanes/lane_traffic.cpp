@@ -199,7 +199,7 @@ void LaneThread::deliver(Stream& stream, Reception reception) {
   }
   const auto from = operation->rank_of(stream.peer());
   const bool elsewhere = reception.header.elsewhere;
-  const Error given_up{ErrorName::LaneBroken, "peer " + to_string(stream.peer()) + " has given the reduce up, or written to its tensors"};
+  const Error given_up{ErrorName::LaneBroken, known_.text_of(stream.peer()) + " has given the reduce up, or written to its tensors"};
   auto good = reception.gone ? fail(given_up) : operation->received(*from, std::move(reception), options_.now());
   if (good) return;
   // Who has given a reduce up may use its memory for something else before its word of that is here. That says nothing of the lane.

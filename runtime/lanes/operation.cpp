@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "messages/assert.hpp"
+#include "runtime/lanes/known_members.hpp"
 
 namespace prime::lanes {
 namespace {
@@ -376,7 +377,7 @@ void Operation::cancel(Error error) {
 
 Error Operation::waited_for(std::optional<std::uint32_t> rank) const {
   auto error = stands_still();
-  if (rank) error.detail += "; it waited for peer " + to_string(member(*rank).id);
+  if (rank) error.detail += "; it waited for " + peer_text(member(*rank));
   return error;
 }
 

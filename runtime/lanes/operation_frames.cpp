@@ -3,6 +3,7 @@
 #include <cstring>
 #include <string>
 
+#include "runtime/lanes/known_members.hpp"
 #include "runtime/lanes/operation.hpp"
 
 namespace prime::lanes {
@@ -58,7 +59,7 @@ Result<Operation::Place> Operation::place_of(std::uint32_t from, const FrameHead
 Result<Reception> Operation::expect(std::uint32_t from, const FrameHeader& header, bool lendable) {
   if (header.world != plan_.world() || header.agreement != agreement_)
     return prime::fail(ErrorName::ReduceMismatch,
-                       "peer " + to_string(member(from).id) + " means another reduce by operation " + to_string(header.op) +
+                       peer_text(member(from)) + " means another reduce by operation " + to_string(header.op) +
                            ": size, type, operator, codec, schedule, weights or members differ from ours (" +
                            std::to_string(plan_.elements()) + " elements of " + std::string(to_string(request_.type)) + ", " +
                            std::string(to_string(request_.combine)) + ", codec " + std::string(to_string(request_.codec)) + ", " +

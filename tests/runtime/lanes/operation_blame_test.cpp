@@ -18,6 +18,20 @@ BOOST_FIXTURE_TEST_CASE(who_has_not_begun_is_blamed_first, PlayedOperation) {
   BOOST_TEST((blamed() == PeerId{2}));
 }
 
+BOOST_FIXTURE_TEST_CASE(who_is_waited_for_is_called_by_name, PlayedOperation) {
+  auto named = request();
+  named.view = View{Epoch{1}, {Member{PeerId{1}, "", {}, 0}, Member{PeerId{2}, "", {}, 1}, Member{PeerId{3}, "calm-heron", {}, 2}}};
+  auto made = Operation::make(
+      named, {3, &pool}, [](std::uint64_t, std::uint64_t) {}, [] { return at(0); });
+  BOOST_REQUIRE(made.has_value());
+  operation = std::move(*made);
+  BOOST_TEST(deliver(1, PieceKind::Begin, 0, 30));
+  BOOST_TEST((blamed() == PeerId{3}));
+  BOOST_REQUIRE(operation->outcome(at(100)).has_value());
+  const auto detail = operation->outcome(at(100))->error().detail;
+  BOOST_TEST(detail.ends_with("; it waited for peer calm-heron"), detail);
+}
+
 BOOST_AUTO_TEST_CASE(who_owes_an_input_is_blamed_before_who_owes_a_result) {
   PlayedOperation small(48);  // one chunk for each rank
   BOOST_TEST(small.deliver(1, PieceKind::Begin, 0, 10));
