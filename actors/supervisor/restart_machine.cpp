@@ -1,8 +1,26 @@
 #include "actors/supervisor/restart_machine.hpp"
 
+#include <string>
 #include <utility>
 
 namespace prime::supervisor {
+
+namespace {
+
+Error without_digits(Error cause) {
+  const auto strip = [](std::string& text) { std::erase_if(text, [](char c) { return c >= '0' && c <= '9'; }); };
+  strip(cause.detail);
+  for (auto& each : cause.context) strip(each);
+  return cause;
+}
+
+/// A time or a process's number in its last words makes no other cause of it. Of a value that is not finite the place is the cause.
+bool are_alike(const Error& one, const Error& other) {
+  if (one.name == ErrorName::NonFiniteValue) return one == other;
+  return without_digits(one) == without_digits(other);
+}
+
+}  // namespace
 
 Transition child_died(State state, const Error& cause, Instant now, bool began) {
   while (!state.restarts.empty() && now - state.restarts.front() > state.options.within) state.restarts.pop_front();
@@ -10,8 +28,8 @@ Transition child_died(State state, const Error& cause, Instant now, bool began) 
     return {std::move(state), Restart{static_cast<std::uint32_t>(state.restarts.size())},
             "it was told to begin anew, which is not its fault"};
   if (info(cause.name).klass == ErrorClass::User) return {std::move(state), GiveUp{cause}, "a restart does not cure it"};
-  const bool same = std::exchange(state.last, cause) == cause;
-  if (same && (!began || cause.name == ErrorName::NonFiniteValue)) {
+  const auto before = std::exchange(state.last, cause);
+  if (before && are_alike(*before, cause) && (!began || cause.name == ErrorName::NonFiniteValue)) {
     auto repeated = cause;
     repeated.detail += "; it failed like that twice, so that another restart would not help";
     return {std::move(state), GiveUp{std::move(repeated)}, "it fails alike each time"};

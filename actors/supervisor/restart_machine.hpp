@@ -38,7 +38,8 @@ struct Transition {
 };
 
 /// A child died. Interrupted: it was told to, so that it begins anew; that counts for nothing. Errors of class User are not cured by a
-/// restart: bad data or a wrong layout stay what they are. Nor is what repeats itself in each word before the child has done anything
+/// restart: bad data or a wrong layout stay what they are. Nor is what repeats itself in each word, but for figures, before the child has
+/// done anything
 /// (`began`: it had), or a value that is not finite, from the same state and data, in the same place.
 [[nodiscard]] Transition child_died(State state, const Error& cause, Instant now, bool began = true);
 

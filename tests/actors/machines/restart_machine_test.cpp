@@ -51,6 +51,9 @@ BOOST_AUTO_TEST_CASE(what_fails_alike_twice_before_it_has_begun_is_given_up_and_
   BOOST_TEST(given_up(died(once.state, no_module, false)));
   BOOST_TEST(!given_up(died(once.state, no_module, true)));
   BOOST_TEST(!given_up(died(once.state, Error{ErrorName::TrainerFailed, "exit status 1: no module named other"}, false)));
+  const Error no_device{ErrorName::TrainerFailed, "exit status 1; its log ends: [2031-05-04 09:14:02] pid 4711: no device"};
+  const Error again{ErrorName::TrainerFailed, "exit status 1; its log ends: [2031-05-04 09:14:05] pid 4802: no device"};
+  BOOST_TEST(given_up(died(died({}, no_device, false).state, again, false)), "figures aside, it says the same");
   const Error diverged{ErrorName::NonFiniteValue, "head[3]"};
   const auto first = died({}, diverged, true);
   BOOST_TEST(!given_up(first));
