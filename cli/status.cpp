@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include "cli/commands.hpp"
+#include "cli/going_on.hpp"
 #include "cli/observing.hpp"
 #include "cli/patience.hpp"
 #include "cli/programs.hpp"
@@ -55,6 +56,14 @@ void tell_new_invite(const telemetry::RunStatus& status, const fs::path& directo
                  join_line(typed_program(), *invite, manifest) + "\n");
 }
 
+/// Whoever finds a run that has failed wants to go on from what is saved of it.
+void tell_way_on(const telemetry::RunStatus& status, const fs::path& directory, const StatusArguments& arguments, Terminal& terminal) {
+  if (terminal.json() || status.state != telemetry::RunState::Failed || !status.checkpoint) return;
+  const auto way = way_on(directory, *status.checkpoint, arguments.common.state_dir);
+  if (!way.lacking.empty()) terminal.print(way.lacking + "\n");
+  if (!way.line.empty()) terminal.print("\ngo on from " + way.from + " by\n\n  " + way.line + "\n");
+}
+
 int watch(const StatusArguments& arguments, Terminal& terminal, const fs::path& directory) {
   telemetry::RunObserver observer{directory};
   telemetry::JournalWatch changes{directory};
@@ -98,6 +107,7 @@ int run_command(const StatusArguments& arguments, Terminal& terminal) {
   const auto status = observer.status();
   terminal.print(rendered(status, observer, terminal));
   tell_new_invite(status, *directory, terminal);
+  tell_way_on(status, *directory, arguments, terminal);
   return health(arguments.check, std::span{&status, 1});
 }
 

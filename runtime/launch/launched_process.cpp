@@ -12,7 +12,6 @@ extern "C" {
 #include <csignal>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -129,15 +128,7 @@ Result<nlohmann::json> LaunchedProcess::readiness(Duration limit, int interrupt)
   return fail(ErrorName::ProcessFailed, log_.string() + (tail.empty() ? " is empty" : " ends with:\n" + tail));
 }
 
-std::optional<Error> LaunchedProcess::last_error() const {
-  std::istringstream lines(log_tail(log_, log_start_));
-  std::optional<Error> last;
-  constexpr std::string_view PREFIX = "error: ";
-  for (std::string line; std::getline(lines, line);)
-    if (line.starts_with(PREFIX))
-      if (auto error = telemetry::parse_error_text(std::string_view{line}.substr(PREFIX.size()))) last = std::move(error);
-  return last;
-}
+std::optional<Error> LaunchedProcess::last_error() const { return telemetry::last_error_in(log_tail(log_, log_start_)); }
 
 void LaunchedProcess::move_log(const std::filesystem::path& path) {
   std::error_code error;

@@ -1,5 +1,8 @@
 #include "runtime/telemetry/error_text.hpp"
 
+#include <algorithm>
+#include <utility>
+
 namespace prime::telemetry {
 
 std::optional<Error> parse_error_text(std::string_view text) {
@@ -12,6 +15,18 @@ std::optional<Error> parse_error_text(std::string_view text) {
     return Error{static_cast<ErrorName>(index), std::string{detail}};
   }
   return std::nullopt;
+}
+
+std::optional<Error> last_error_in(std::string_view log) {
+  constexpr std::string_view PREFIX = "error: ";
+  std::optional<Error> last;
+  while (!log.empty()) {
+    const auto line = log.substr(0, log.find('\n'));
+    log.remove_prefix(std::min(log.size(), line.size() + 1));
+    if (!line.starts_with(PREFIX)) continue;
+    if (auto error = parse_error_text(line.substr(PREFIX.size()))) last = std::move(error);
+  }
+  return last;
 }
 
 bool is_stop(const Cause& cause) { return cause.name == ErrorName::RunStopped || cause.name == ErrorName::Interrupted; }

@@ -142,11 +142,19 @@ class RunFold {
     j_.ended = true;
     // Who watched it may know better than the coordinator, which was only told to end.
     if (is_over(s_.state) && s_.state != RunState::Stopped) return;
-    if (!is_over(s_.state)) j_.before_the_end = s_;
-    end_early(s_, e.reason.value_or(Cause{"the coordinator was ended"}));
+    const auto cause = e.reason.value_or(Cause{"the coordinator was ended"});
+    if (!is_over(s_.state)) {
+      j_.before_the_end = s_;
+      j_.obstacle = cause.text;
+    }
+    end_early(s_, cause);
   }
-  void operator()(const events::CoordinatorListening& e) { s_.coordinator_address = e.address; }
+  void operator()(const events::CoordinatorListening& e) {
+    j_.obstacle.reset();
+    s_.coordinator_address = e.address;
+  }
   void operator()(const events::StandingBy& e) {
+    j_.obstacle.reset();
     s_.state = RunState::Standby;
     s_.wait = {};
     s_.coordinator_address = e.address;

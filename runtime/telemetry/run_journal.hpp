@@ -18,6 +18,8 @@ struct RunJournal {
   bool ended = false;     ///< the coordinator wrote its last line
   /// What was known before that line, where it ended no run: its guard may yet start another one.
   std::optional<RunStatus> before_the_end;
+  /// What ended a coordinator before the run's end, for as long as none has come to serve it, or to stand by, since.
+  std::optional<std::string> obstacle;
 
   /// The next event, and the time that its line tells.
   void apply(const JournalEvent& event, std::string_view time);

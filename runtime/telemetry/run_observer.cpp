@@ -1,6 +1,8 @@
 #include "runtime/telemetry/run_observer.hpp"
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <thread>
 
@@ -12,7 +14,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* COORDINATOR_LOST = "the coordinator was lost";
-constexpr const char* COORDINATOR_GONE = "the coordinator, which is gone from this machine";
+constexpr const char* COORDINATOR_GONE = "the coordinator, which is gone, and its guard with it: nothing on this machine starts it again";
+constexpr const char* COORDINATOR_KEPT_AWAY = "the coordinator, which is kept from going on: ";
 constexpr const char* COORDINATOR_COMES_BACK = "the coordinator, which its guard starts again";
 
 /// Where nobody watched the process that is gone without a word, this is all that is left of why.
@@ -52,10 +55,13 @@ void refine(PeerStatus& row, const PeerJournal& local, const std::vector<PeerJou
   }
 }
 
+bool all_look_for_the_coordinator(const std::vector<const PeerJournal*>& at_work) {
+  return std::ranges::all_of(at_work, [](const PeerJournal* peer) { return peer->absence.has_value(); });
+}
+
 /// A coordinator that stands still, or that nobody here reaches, says nothing of it itself.
 void judge_absence(RunStatus& status, const std::vector<const PeerJournal*>& at_work) {
-  const auto waits = [](const PeerJournal* peer) { return peer->absence.has_value(); };
-  if (is_over(status.state) || at_work.empty() || !std::all_of(at_work.begin(), at_work.end(), waits)) return;
+  if (is_over(status.state) || at_work.empty() || !all_look_for_the_coordinator(at_work)) return;
   status.state = RunState::Waiting;
   status.wait = *at_work.front()->absence;
 }
@@ -123,10 +129,9 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
       status.checkpoint = peer.checkpoint;
   }
   if (!status.coordinator_here) judge_from_peers(status, local);
-  if (coordinator_lost && !is_over(status.state) && !at_work.empty()) {
-    status.state = RunState::Waiting;
-    status.wait = {COORDINATOR_GONE, std::nullopt, std::nullopt};
-  } else if (coordinator_lost && !is_over(status.state)) {
+  // A number that means nobody any more, and may mean a stranger soon.
+  if (run.coordinator.pid > 0 && !alive(run.coordinator)) status.coordinator_pid.reset();
+  if (coordinator_lost && !is_over(status.state) && at_work.empty()) {
     status.state = RunState::Failed;
     status.reason = COORDINATOR_LOST + kills_since(run.kills_before);
     status.wait = {};
@@ -138,11 +143,18 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
     }
   }
   judge_absence(status, at_work);
-  const bool killed = status.coordinator_here && !run.ended && run.coordinator.pid > 0 && !alive(run.coordinator) && alive(run.guard);
-  if ((comes_back || killed) && !is_over(status.state)) {
+  if (coordinator_lost && !is_over(status.state)) {
     status.state = RunState::Waiting;
-    status.wait.what = comes_back ? "the coordinator, which is kept from going on: " + run.status.reason
-                                  : COORDINATOR_COMES_BACK + kills_since(run.kills_before);
+    // Peers on other machines, and those that stand by, are looked for by who works here: until when, they say themselves.
+    status.wait.what = COORDINATOR_GONE + std::string{"; the peers save what they hold when they give up, or at once by `primectl down "} +
+                       status.id + "`";
+  }
+  const bool killed = status.coordinator_here && !run.ended && run.coordinator.pid > 0 && !alive(run.coordinator) && alive(run.guard);
+  // One that tries to serve again meets the same obstacle, perhaps; whom others serve has peers that look for nobody.
+  const bool tries = run.obstacle && alive(run.guard) && all_look_for_the_coordinator(at_work);
+  if ((comes_back || tries || killed) && !is_over(status.state)) {
+    status.state = RunState::Waiting;
+    status.wait.what = run.obstacle ? COORDINATOR_KEPT_AWAY + *run.obstacle : COORDINATOR_COMES_BACK + kills_since(run.kills_before);
   }
   give_joiners_a_reason(status);
   return status;
@@ -309,9 +321,26 @@ std::vector<PeerJournal> RunObserver::local_lives() const {
   return peers;
 }
 
+/// What a coordinator that had no room for a line in its journal has said in its log, if that was its last word.
+std::optional<std::string> RunObserver::obstacle_in_log() const {
+  constexpr std::uintmax_t TAIL_BYTES = 4096;
+  const auto journal = coordinator_journal(directory_);
+  const auto log = journal.parent_path() / "coordinator.log";
+  std::error_code error;
+  const auto size = fs::file_size(log, error);
+  if (error || fs::last_write_time(log, error) < fs::last_write_time(journal, error) || error) return std::nullopt;
+  std::ifstream file(log, std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(size - std::min(size, TAIL_BYTES)));
+  const auto said = last_error_in(std::string{std::istreambuf_iterator<char>{file}, {}});
+  return said ? std::optional{to_string(*said)} : std::nullopt;
+}
+
 RunStatus RunObserver::status() const {
-  auto status = combine(run_, local_peers(),
-                        [this](const ProcessIdentity& process) { return std::find(dead_.begin(), dead_.end(), process) == dead_.end(); });
+  const auto alive = [this](const ProcessIdentity& process) { return std::find(dead_.begin(), dead_.end(), process) == dead_.end(); };
+  auto run = run_;
+  if (!run.ended && !run.obstacle && run.coordinator.pid > 0 && !alive(run.coordinator) && alive(run.guard))
+    run.obstacle = obstacle_in_log();
+  auto status = combine(run, local_peers(), alive);
   if (status.id.empty()) status.id = directory_.filename().string();
   if (status.name.empty()) status.name = run_name(status.id);
   tell_foreign(status);

@@ -87,6 +87,7 @@ class RunObserver {
   bool find_dead();
   LockWatch& lock_of(const std::filesystem::path& journal);
   void tell_foreign(RunStatus& status) const;
+  [[nodiscard]] std::optional<std::string> obstacle_in_log() const;
 
   std::filesystem::path directory_;
   std::function<bool(const ProcessIdentity&)> alive_;

@@ -214,8 +214,8 @@ class CoordinatorKilled(unittest.TestCase):
 
 
 class CoordinatorLost(unittest.TestCase):
-    def lose(self, strike):
-        with Run(3, outer_steps=5000, dead_after="4s", grace="2s", env={"PRIME_QUADRATIC_DELAY_MS": "5"}) as run:
+    def lose(self, strike, grace="2s"):
+        with Run(3, outer_steps=5000, dead_after="4s", grace=grace, env={"PRIME_QUADRATIC_DELAY_MS": "5"}) as run:
             run.wait_for("outer_step_committed", 3)
             strike(run)
             for peer in run.up["peers"]:
@@ -232,14 +232,21 @@ class CoordinatorLost(unittest.TestCase):
                 revisions.add(json.dumps(state, sort_keys=True))
             # All stand at the last commit that they heard of: the same one, or two that follow each other.
             self.assertLessEqual(len(revisions), 2)
-            return run.status()["run"]["state"]
+            state = run.status()["run"]["state"]
+            if state == "failed":
+                seen = subprocess.run([str(PRIMECTL), "status", run.up["run_id"], "--state-dir", str(run.state)], capture_output=True, text=True,
+                                      timeout=LIMIT_S, check=False)
+                self.assertIn(f"--from {run.up['run_id']}", seen.stdout, "the way on")
+            return state
 
     def test_killed_with_its_guard(self):
         def strike(run):
             guard = run.guard()
             os.kill(guard, signal.SIGKILL)  # the coordinator ends with it
             wait_until("the coordinator's end", lambda: not run.ours(run.coordinator_pid()))
-        self.assertEqual(self.lose(strike), "failed")
+            wait_until("a status that tells it", lambda: "and its guard with it" in (run.status()["run"]["waiting_for"] or ""))
+            self.assertIsNone(run.status()["coordinator"]["pid"], "no dead process is shown as one that lives")
+        self.assertEqual(self.lose(strike, grace="12s"), "failed")
 
     def test_frozen(self):
         self.lose(lambda run: os.kill(run.coordinator_pid(), signal.SIGSTOP))

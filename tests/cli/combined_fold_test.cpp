@@ -73,7 +73,18 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_its_guard_starts_again_is_waited_for_wit
   BOOST_TEST(to_string(given_up.state) == "failed");
   BOOST_TEST(given_up.reason == cause);
   journal.add("process_started", {{"pid", 101}, {"start_ticks", 1}, {"run", "quickstart-k7qd2a"}});
-  BOOST_TEST((combine(fold(journal), {}, everything_lives).peers == before.peers));
+  const auto tries = combine(fold(journal), {}, everything_lives);
+  BOOST_TEST((tries.peers == before.peers));
+  BOOST_TEST(tries.wait.what == "the coordinator, which is kept from going on: " + cause, "until one listens");
+  BOOST_TEST(tries.coordinator_pid.value() == 101U);
+  auto otter = local_otter();
+  otter.add("coordinator_lost", {{"reason", "its connection closed"}, {"gives_up_after_s", 60.0}});
+  const auto looked_for = combine(fold(journal), {fold_peer(otter)}, everything_lives);
+  BOOST_TEST((looked_for.wait == WaitStatus{tries.wait.what, "2031-05-04T09:14:04.137Z", "2031-05-04T09:15:04.137Z"}));
+  otter.add("coordinator_back", {{"after_s", 20.0}});
+  BOOST_TEST(to_string(combine(fold(journal), {fold_peer(otter)}, everything_lives).state) == "training", "somebody else leads");
+  journal.add("coordinator_listening", {{"address", "127.0.0.1:7077"}});
+  BOOST_TEST(to_string(combine(fold(journal), {}, everything_lives).state) == "training");
 }
 
 BOOST_AUTO_TEST_CASE(a_coordinator_that_stands_by_says_for_whom_until_it_leads) {
@@ -123,12 +134,16 @@ BOOST_AUTO_TEST_CASE(a_dead_coordinator_is_waited_for_as_long_as_a_peer_here_doe
   auto otter = local_otter();
   const auto at_first = combine(run, {fold_peer(otter)}, agents_live);
   BOOST_TEST(to_string(at_first.state) == "waiting");
-  BOOST_TEST(at_first.wait.what == "the coordinator, which is gone from this machine");
+  const std::string gone =
+      "the coordinator, which is gone, and its guard with it: nothing on this machine starts it again; the peers save what they hold when "
+      "they give up, or at once by `primectl down quickstart-k7qd2a`";
+  BOOST_TEST(at_first.wait.what == gone);
+  BOOST_TEST(!at_first.coordinator_pid.has_value());
   BOOST_TEST(to_string(at_first.peers[1].state) == "training", "what is elsewhere is not known");
   otter.add("coordinator_lost", {{"reason", "its connection closed"}, {"gives_up_after_s", 60.0}});
   const auto status = combine(run, {fold_peer(otter)}, agents_live);
   BOOST_TEST(to_string(status.state) == "waiting");
-  BOOST_TEST((status.wait == WaitStatus{"the coordinator: its connection closed", "2031-05-04T09:14:04.137Z", "2031-05-04T09:15:04.137Z"}));
+  BOOST_TEST((status.wait == WaitStatus{gone, "2031-05-04T09:14:04.137Z", "2031-05-04T09:15:04.137Z"}));
   BOOST_TEST(status.reason.empty());
   otter.add("process_ended", {{"exit_code", 1}, {"reason", "the coordinator was lost: it did not come back within 60.0 s [PR0501]"}});
   BOOST_TEST(to_string(combine(run, {fold_peer(otter)}, nothing_lives).state) == "failed");

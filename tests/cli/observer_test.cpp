@@ -140,6 +140,25 @@ BOOST_AUTO_TEST_CASE(the_last_words_of_who_ended_between_the_look_and_the_questi
   BOOST_TEST(to_string(observer.status().state) == "done");
 }
 
+BOOST_AUTO_TEST_CASE(a_coordinator_that_had_no_room_in_its_journal_has_said_so_in_its_log) {
+  const test::TemporaryDirectory root;
+  const auto run = root.path() / "r-aaaaaa";
+  HandwrittenJournal journal;
+  journal.add("process_started", {{"pid", 7}, {"start_ticks", 7}, {"guard_pid", 8}, {"guard_start_ticks", 8}, {"run", "r-aaaaaa"}});
+  journal.write(coordinator_journal(run));
+  const auto log = run / "coordinator" / "coordinator.log";
+  const std::string full = "a file could not be read or written: write journal.jsonl: No space left on device [PR0701]";
+  std::ofstream(log) << "error: too few peers [PR0509]\nerror: " << full << "\n  fix: check it\n";
+  const auto waits_for = [&](std::chrono::seconds later) {
+    fs::last_write_time(log, fs::last_write_time(coordinator_journal(run)) + later);
+    RunObserver observer{run, [](const ProcessIdentity& process) { return process.pid == 8; }};
+    observer.update();
+    return observer.status().wait.what;
+  };
+  BOOST_TEST(waits_for(1s) == "the coordinator, which is kept from going on: " + full);
+  BOOST_TEST(waits_for(-1s) == "the coordinator, which its guard starts again", "an older one has said that");
+}
+
 BOOST_AUTO_TEST_CASE(runs_are_found_by_unique_prefixes) {
   const test::TemporaryDirectory root;
   for (const auto* run : {"one-aaaaaa", "one-bbbbbb", "two-cccccc"}) coordinator_of(run, {}).write(coordinator_journal(root.path() / run));
