@@ -153,8 +153,9 @@ void Attendance::tell_what_was_saved() {
       terminal_.say("Not saved", peer.status.name + " was ended by force, with outer step " + std::to_string(*peer.status.outer_step),
                     Role::Bad);
   const auto status = observer_.status();
-  if (!status.checkpoint_problem.empty()) terminal_.say("Not saved", harmless(status.checkpoint_problem), Role::Bad);
-  else if (!saved && status.outer_step > 0)
+  const auto unsaved = what_is_not_saved(status, observer_.local_peers());
+  for (const auto& line : unsaved) terminal_.say("Not saved", harmless(line), Role::Bad);
+  if (unsaved.empty() && !saved && status.outer_step > 0)
     terminal_.say("Saved", "nothing; `checkpoint.every` makes a run save on the way", Role::Degraded);
 }
 
@@ -234,7 +235,8 @@ int Attendance::led_elsewhere() {
 int Attendance::deserted() {
   stop_all();
   auto status = observer_.status();
-  status.reason = to_string(Error{ErrorName::TooFewPeers, "all peers left"});
+  // Of a coordinator that was kept away until the last peer gave up it is known what kept it.
+  status.reason = observer_.run().obstacle.value_or(to_string(Error{ErrorName::TooFewPeers, "all peers left"}));
   // One that could not even write its journal has said so in its log.
   for (const auto& peer : run_.peers)
     if (const auto cause = peer.process.last_error()) status.reason = to_string(*cause);

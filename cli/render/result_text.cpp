@@ -43,6 +43,27 @@ std::string digest_line(const telemetry::RunStatus& status, const DigestComparis
 
 }  // namespace
 
+std::vector<std::string> what_is_not_saved(const telemetry::RunStatus& status, std::span<const telemetry::PeerJournal> peers) {
+  std::vector<std::string> lines;
+  std::uint64_t saved = 0;
+  for (const auto& peer : peers) {
+    const auto step = peer.checkpoint ? std::optional{telemetry::step_of_checkpoint(*peer.checkpoint)} : std::nullopt;
+    if (step) saved = std::max(saved, *step);
+    if (!peer.problem) continue;
+    auto line = peer.status.name + ": " + *peer.problem;
+    if (peer.status.outer_step) line += "; it held outer step " + std::to_string(*peer.status.outer_step);
+    if (peer.status.outer_step) line += step ? ", and its checkpoint is of " + std::to_string(*step) : ", and has no checkpoint";
+    lines.push_back(std::move(line));
+  }
+  if (lines.empty() && !status.checkpoint_problem.empty()) lines.push_back(status.checkpoint_problem);
+  if (lines.empty() || saved >= status.outer_step) return lines;
+  const auto first = std::to_string(saved + 1);
+  const auto last = std::to_string(status.outer_step);
+  lines.push_back(first == last ? "outer step " + last + " was committed, and no peer here has saved it"
+                                : "outer steps " + first + " to " + last + " were committed, and no peer here has saved them");
+  return lines;
+}
+
 DigestComparison compare_digests(const telemetry::RunStatus& status, const std::vector<telemetry::PeerJournal>& peers) {
   DigestComparison result;
   std::map<std::uint64_t, std::string> of_shard;

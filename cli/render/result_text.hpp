@@ -18,6 +18,10 @@ struct DigestComparison {
 };
 DigestComparison compare_digests(const telemetry::RunStatus& status, const std::vector<telemetry::PeerJournal>& peers);
 
+/// Of each peer here that could not save what it holds, why, and what is saved of it; then the committed outer steps that nobody here
+/// saved.
+std::vector<std::string> what_is_not_saved(const telemetry::RunStatus& status, std::span<const telemetry::PeerJournal> peers);
+
 /// Schema primectl.result/1; `state` is the run's, or "interrupted".
 nlohmann::ordered_json result_json(const telemetry::RunStatus& status, std::string_view state);
 std::string result_text(const telemetry::RunStatus& status, const DigestComparison& digests, double elapsed_s, const Style& style,

@@ -86,11 +86,9 @@ Result<int> guard_coordinator(const GuardOptions& options, const std::function<v
   std::string killed;  // how the one before was, where it was
   supervisor::State restarts{INTENSITY, {}, {}};
   std::optional<Instant> down_since;
-  // Peers wait for the whole of it: whoever asks them why they ended has heard by then what kept the coordinator away.
-  const auto patience = options.grace * 3 / 4;
   const auto try_again = [&](const Error& obstacle) {
     if (!down_since) down_since = monotonic_now();
-    return may_go_away(obstacle) && monotonic_now() - *down_since <= patience && !told_within(RETRY_PAUSE, signals.get());
+    return may_go_away(obstacle) && monotonic_now() - *down_since <= options.grace && !told_within(RETRY_PAUSE, signals.get());
   };
   for (bool first = true;; first = false) {
     plan.arguments = arguments;

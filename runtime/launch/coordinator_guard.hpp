@@ -15,7 +15,7 @@ struct GuardOptions {
   std::string program;              ///< primectl, with its hidden commands
   std::filesystem::path directory;  ///< of the run
   std::string plan;                 ///< what the coordinator is told each time
-  Duration grace{};                 ///< for which peers wait: most of that time what keeps it from starting again may go away
+  Duration grace{};                 ///< for which peers look for it: as long, what keeps it from starting again may go away
 };
 
 /// Returns the exit code of a coordinator that ended by itself, and what it said when it was ready the first time through `ready`.

@@ -1,9 +1,11 @@
 // Owns the tests of starting and ending processes, with /bin/sh in the place of primectl.
+#include <csignal>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "actors/coordinator/grid_machine.hpp"
+#include "runtime/launch/coordinator_guard.hpp"
 #include "runtime/launch/find_checkpoint.hpp"
 #include "runtime/launch/launch_plan.hpp"
 #include "runtime/launch/launched_process.hpp"
@@ -118,6 +120,26 @@ BOOST_AUTO_TEST_CASE(a_stranger_with_the_same_number_is_left_alone) {
   BOOST_TEST(stop_processes(std::vector{older}, StopLimits{GENEROUS}) == 0U);
   BOOST_TEST(telemetry::is_alive(process.identity()));
   stop_processes(std::vector{process.identity()}, StopLimits{GENEROUS});
+}
+
+BOOST_AUTO_TEST_CASE(a_guard_tries_for_as_long_as_peers_look_for_its_coordinator) {
+  const test::TemporaryDirectory directory;
+  std::filesystem::create_directory(directory.path() / "coordinator");
+  const auto program = directory.path() / "coordinator.sh";
+  std::ofstream(program) << "#!/bin/sh\necho start >> " << (directory.path() / "starts").string()
+                         << "\necho 'error: a file could not be read or written: no room [PR0701]'\n"
+                            "case \"$*\" in *--again*) ;; *) echo '{\"port\": 7}' >&3 ;; esac\nexit 1\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  const CoordinatorPlan plan{"small-abcdef", small_manifest(), Endpoint{"::1", 7}, 1, {}, {}};
+  sigset_t before;
+  ::pthread_sigmask(SIG_BLOCK, nullptr, &before);
+  const auto begun = std::chrono::steady_clock::now();
+  const auto ended = guard_coordinator({program.string(), directory.path(), format_plan(plan), 4s}, [](const nlohmann::json&) {});
+  const auto tried = std::chrono::steady_clock::now() - begun;
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  BOOST_REQUIRE(!ended.has_value());
+  BOOST_TEST((ended.error().name == ErrorName::StorageFailed));
+  BOOST_TEST((tried >= 4s), "it gave up after " << std::chrono::duration<double>(tried).count() << " s");
 }
 
 BOOST_AUTO_TEST_CASE(plans_survive_their_way) {

@@ -91,6 +91,32 @@ BOOST_AUTO_TEST_CASE(a_verification_shows_the_prompts_on_one_harmless_line_each)
   BOOST_TEST(verification_text(verification).starts_with("prompt 0, 5 tokens: 27 97 10 34 300\n"));
 }
 
+BOOST_AUTO_TEST_CASE(what_could_not_be_saved_is_told_of_each_peer_and_of_the_run) {
+  const auto peer = [](const std::string& name, std::uint64_t step, std::optional<std::string> checkpoint,
+                       std::optional<std::string> problem) {
+    telemetry::PeerJournal journal;
+    journal.status.name = name;
+    journal.status.outer_step = step;
+    journal.checkpoint = std::move(checkpoint);
+    journal.problem = std::move(problem);
+    return journal;
+  };
+  RunStatus status;
+  status.outer_step = 8;
+  std::vector peers{peer("brave-otter", 8, "/s/step-000005", "No space left on device"),
+                    peer("calm-heron", 8, {}, "No space left on device")};
+  const std::vector<std::string> each{"brave-otter: No space left on device; it held outer step 8, and its checkpoint is of 5",
+                                      "calm-heron: No space left on device; it held outer step 8, and has no checkpoint"};
+  auto with_lost = each;
+  with_lost.emplace_back("outer steps 6 to 8 were committed, and no peer here has saved them");
+  BOOST_TEST(what_is_not_saved(status, peers) == with_lost, boost::test_tools::per_element());
+  peers.push_back(peer("wild-lynx", 8, "/s/step-000008", {}));
+  BOOST_TEST(what_is_not_saved(status, peers) == each, boost::test_tools::per_element());
+  peers[2].checkpoint = "/s/step-000007";
+  BOOST_TEST(what_is_not_saved(status, peers).back() == "outer step 8 was committed, and no peer here has saved it");
+  BOOST_TEST(what_is_not_saved(status, std::span{peers}.subspan(2)).empty(), "nothing was to be saved that could not be");
+}
+
 BOOST_AUTO_TEST_CASE(the_step_table_in_a_pipe) { golden("steps.txt", table_of(eventful_run(), PLAIN)); }
 BOOST_AUTO_TEST_CASE(the_step_table_on_a_terminal) { golden("steps_terminal.txt", table_of(eventful_run(), TERMINAL)); }
 BOOST_AUTO_TEST_CASE(a_status_in_a_pipe) { golden("status.txt", status_text(status_of(eventful_run()), PLAIN)); }
