@@ -8,6 +8,7 @@
 #include "cli/commands.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/agent/reason_log.hpp"
+#include "runtime/shortage.hpp"
 
 namespace {
 
@@ -32,7 +33,8 @@ int run(const Chosen& chosen, std::string_view command) {
   try {
     return terminal.finish(prime::cli::run_command(chosen, terminal));
   } catch (const std::bad_alloc&) {  // wherever it comes from: a file that somebody names may be larger than what is free
-    return terminal.complain(prime::Error{prime::ErrorName::MemoryUnavailable, std::string{command} + " needs more than it gets"});
+    return terminal.complain(prime::Error{prime::ErrorName::MemoryUnavailable,
+                                          std::string{command} + " needs more than it gets: " + prime::limits_in_the_way()});
   }
 }
 
@@ -42,6 +44,7 @@ int main(int argc, char** argv) {
   using namespace prime;
   // A reader that goes away (`primectl up … | head`) is seen by the write that fails.
   std::signal(SIGPIPE, SIG_IGN);
+  end_by_name_when_short();
   open_standard_streams();
   const std::vector<std::string> words{argv + 1, argv + argc};
   const auto command = cli::command_of(words);

@@ -8,6 +8,7 @@
 
 #include "prime/session.hpp"
 #include "runtime/manifest/load.hpp"
+#include "runtime/shortage.hpp"
 #include "runtime/trainer/corpus.hpp"
 #include "runtime/trainer/device.hpp"
 #include "runtime/trainer/evaluation.hpp"
@@ -121,6 +122,7 @@ int report(const Error& error) {
 }  // namespace prime::trainer
 
 int main() {
+  prime::end_by_name_when_short();
   auto session = prime::Session::attach();
   if (!session) return prime::trainer::report(session.error());
   const auto outcome = prime::trainer::take_part_in_memory(*session);

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <new>
 #include <string>
+
+#include "runtime/shortage.hpp"
 
 namespace prime::trainer {
 
@@ -18,8 +19,7 @@ std::optional<Error> want_of_memory(const std::exception& thrown) {
     const auto cause = phrase.starts_with("ried") ? "t" + text.substr(begin, end - begin) : text.substr(0, end);
     return Error{ErrorName::MemoryUnavailable, "the trainer's model: " + cause};
   }
-  if (dynamic_cast<const std::bad_alloc*>(&thrown) == nullptr) return std::nullopt;
-  return Error{ErrorName::MemoryUnavailable, "the trainer's model: " + text};
+  return shortage(thrown);
 }
 
 }  // namespace prime::trainer

@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 #include <thread>
 
+#include "runtime/shortage.hpp"
 #include "runtime/store/strict_json.hpp"
 #include "runtime/trainer/device.hpp"
 #include "runtime/trainer/inference/generation.hpp"
@@ -253,6 +254,7 @@ Result<void> run_in_memory() try { return run(); } catch (const json::exception&
 }  // namespace prime::trainer
 
 int main() {
+  prime::end_by_name_when_short();
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   const auto outcome = prime::trainer::run_in_memory();
   if (outcome) return 0;
