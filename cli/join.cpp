@@ -14,6 +14,7 @@
 #include "runtime/agent/processes.hpp"
 #include "runtime/launch/start_run.hpp"
 #include "runtime/manifest/load.hpp"
+#include "runtime/shortage.hpp"
 #include "runtime/telemetry/error_text.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/run_observer.hpp"
@@ -46,6 +47,7 @@ Result<Joiner> prepare(const JoinArguments& arguments, manifest::Local local) {
                 "`--name` is of one peer, and `--shards` starts several, named after their replica; `--replica` names it");
   if (!arguments.replica.empty() && !arguments.shard && !arguments.shards)
     return fail(ErrorName::Usage, "`--replica " + arguments.replica + "` says of what this peer is a part; `--shard` says which part");
+  PRIME_CHECK(check_descriptors(1, 1));  // how large the run is, it hears later
   PRIME_CHECK(launch::check_trainer(local));
   PRIME_TRY(const auto root, telemetry::state_root(arguments.common.state_dir));
   auto directory = root / invite.run;

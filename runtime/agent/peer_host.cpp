@@ -8,6 +8,7 @@
 #include "runtime/manifest/canonical.hpp"
 #include "runtime/manifest/check.hpp"
 #include "runtime/manifest/load.hpp"
+#include "runtime/shortage.hpp"
 #include "runtime/store/checkpoint.hpp"
 
 namespace prime {
@@ -131,6 +132,11 @@ void PeerHost::start(const Welcome& welcome) {
   auto shared = manifest::parse_shared(welcome.manifest);
   if (!shared) {
     options_.report(peer::TrainerGaveUp{std::move(shared.error()).with_context("reading the run's manifest")});
+    return;
+  }
+  const auto& membership = shared->membership;
+  if (auto able = check_descriptors(std::uint64_t{membership.peers.minimum} * membership.shards, shared->sync.wire.streams); !able) {
+    options_.report(peer::TrainerGaveUp{std::move(able.error())});
     return;
   }
   // Before anybody hears that the run has welcomed it.

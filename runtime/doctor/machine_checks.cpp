@@ -20,14 +20,15 @@
 #include "messages/units.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/net/reachable.hpp"
+#include "runtime/shortage.hpp"
 #include "runtime/store/file_io.hpp"
 
 namespace prime::doctor {
 namespace fs = std::filesystem;
 namespace {
 
-/// Of a peer among a few others, with a margin: connections, files, memory that is shared.
-constexpr rlim_t DESCRIPTORS_NEEDED = 512;
+/// A run that may grow so far is what is asked for here.
+constexpr std::uint64_t PEERS_EXAMINED = 200;
 constexpr rlim_t DESCRIPTORS_WISHED = 4096;
 constexpr std::uint64_t FREE_NEEDED = 64 * MIB;
 constexpr std::uint64_t FREE_WISHED = 2048 * MIB;
@@ -46,11 +47,10 @@ std::string size_text(std::uint64_t bytes) {
 }
 
 Finding descriptors() {
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  const auto text = std::to_string(limit.rlim_cur) + " may be open at once";
-  if (limit.rlim_cur >= DESCRIPTORS_WISHED) return {"descriptors", Level::Good, text};
-  return {"descriptors", limit.rlim_cur < DESCRIPTORS_NEEDED ? Level::Stops : Level::Doubtful, text,
+  const auto allowed = descriptors_allowed();
+  const auto text = std::to_string(allowed) + " may be open at once";
+  if (allowed >= DESCRIPTORS_WISHED) return {"descriptors", Level::Good, text};
+  return {"descriptors", allowed < descriptors_needed(PEERS_EXAMINED, 1) ? Level::Stops : Level::Doubtful, text,
           "`ulimit -n " + std::to_string(DESCRIPTORS_WISHED) + "` before `primectl`, or LimitNOFILE= of its service"};
 }
 

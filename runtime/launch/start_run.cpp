@@ -17,6 +17,7 @@
 #include "runtime/manifest/check.hpp"
 #include "runtime/net/reachable.hpp"
 #include "runtime/net/run_key.hpp"
+#include "runtime/shortage.hpp"
 #include "runtime/store/atomic_file.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/run_observer.hpp"
@@ -188,6 +189,9 @@ Result<void> check_start(const manifest::Manifest& manifest, std::uint32_t peers
   for (const auto& [option, value] : {std::pair{"--local ", peers}, std::pair{"--quorum ", quorum}})
     if (value > maximum)
       return fail(ErrorName::Usage, option + std::to_string(value) + " is more than `membership.peers` admits, " + std::to_string(maximum));
+  const auto& membership = manifest.shared.membership;
+  const auto first = std::max({peers, quorum, membership.peers.minimum});  // that must be there for the first step
+  PRIME_CHECK(check_descriptors(std::uint64_t{first} * membership.shards, manifest.shared.sync.wire.streams));
   PRIME_CHECK(check_trainer(manifest.local));
   PRIME_CHECK(manifest::check_shards(manifest.shared, manifest.local));
   if (!manifest.local.trainer_command.empty()) return {};  // what a trainer of one's own reads is its own affair

@@ -54,8 +54,8 @@ struct StartedRun {
 
 /// Whether the program that `local.trainer_command` names is there and may be run.
 Result<void> check_trainer(const manifest::Local& local);
-/// What can be known before anything starts: more peers, or a larger quorum (0: `peers`), than the run admits; no such trainer; data
-/// that the built-in one cannot read.
+/// What can be known before anything starts: more peers, or a larger quorum (0: `peers`), than the run admits, or than this shell
+/// allows descriptors for; no such trainer; data that the built-in one cannot read.
 Result<void> check_start(const manifest::Manifest& manifest, std::uint32_t peers, std::uint32_t quorum);
 
 Result<StartedRun> start_run(const RunRequest& request);

@@ -1,5 +1,6 @@
 // Owns the tests of starting and ending processes, with /bin/sh in the place of primectl.
 #include <csignal>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -212,6 +213,29 @@ BOOST_AUTO_TEST_CASE(what_cannot_work_is_refused_before_anything_starts) {
     BOOST_TEST((refused.error().name == ErrorName::ProcessFailed));
     BOOST_TEST(refused.error().detail.find(missing) != std::string::npos);
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_is_too_large_for_the_descriptors_here_is_refused_with_both_numbers) {
+  auto manifest = small_manifest();
+  manifest.local.trainer_command = {"sh"};
+  manifest.shared.membership.peers = {1, 1000};
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const auto refused = [&](std::uint32_t peers, std::uint32_t quorum, rlim_t allowed) {
+    const rlimit few{allowed, before.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+    const auto checked = check_start(manifest, peers, quorum);
+    ::setrlimit(RLIMIT_NOFILE, &before);
+    return checked ? std::string{} : to_string(checked.error());
+  };
+  BOOST_TEST(refused(3, 0, 70).empty());
+  BOOST_TEST(refused(3, 0, 69) ==
+             "there is no more memory to be had: a process in a run of 3 peers needs 70 open descriptors, and `ulimit -n` "
+             "allows 69 [PR0708]");
+  BOOST_TEST(refused(3, 4, 70).find("a run of 4 peers needs 72") != std::string::npos);
+  manifest.shared.membership.peers.minimum = 300;
+  manifest.shared.sync.wire.streams = 4;
+  BOOST_TEST(refused(3, 0, 1024).find("a run of 300 peers needs 1564") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_model_in_parts_needs_a_trainer_that_holds_one) {
