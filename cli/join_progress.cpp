@@ -11,6 +11,7 @@
 #include "runtime/telemetry/error_text.hpp"
 #include "runtime/telemetry/event_json.hpp"
 #include "runtime/telemetry/journal_watch.hpp"
+#include "runtime/telemetry/run_files.hpp"
 
 namespace prime::cli {
 namespace {
@@ -64,8 +65,8 @@ void tell(const store::JournalLine& line, const Telling& telling) {
 }  // namespace
 
 struct JoinProgress::Teller {
-  Teller(Terminal& out, const std::filesystem::path& directory)
-      : terminal(out), journal(directory / "journal.jsonl"), watch(directory), end(::eventfd(0, EFD_CLOEXEC)) {}
+  Teller(Terminal& out, const std::filesystem::path& peer_directory)
+      : terminal(out), directory(peer_directory), journal(directory / "journal.jsonl"), watch(directory), end(::eventfd(0, EFD_CLOEXEC)) {}
 
   void run() {
     bool entered = false;
@@ -75,13 +76,25 @@ struct JoinProgress::Teller {
       if (!lines) return;
       for (const auto& line : *lines) tell(line, {terminal, entered});
       if (last) return;
+      tell_of_the_disk();
       std::array<pollfd, 2> watched{pollfd{end.get(), POLLIN, 0}, pollfd{watch.descriptor(), POLLIN, 0}};
       ::poll(watched.data(), watched.size(), LOOK_AGAIN_MS);
       last = watched[0].revents != 0;
     }
   }
 
+  /// What is shown here is read from the journal.
+  void tell_of_the_disk() {
+    const bool full = telemetry::has_no_room(directory);
+    if (full != std::exchange(was_full, full) && full)
+      terminal.say("Unseen",
+                   "the disk of " + directory.string() + " is full: this peer goes on, and what it does is shown when there is room",
+                   Role::Degraded);
+  }
+
   Terminal& terminal;
+  std::filesystem::path directory;
+  bool was_full = false;
   store::JournalReader journal;
   telemetry::JournalWatch watch;
   store::Descriptor end;

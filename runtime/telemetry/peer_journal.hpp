@@ -26,6 +26,7 @@ struct PeerJournal {
   bool run_done = false;   ///< it heard that all outer steps are committed
   std::optional<std::uint64_t> exit_code;
   std::optional<std::string> checkpoint;  ///< the last one that it wrote
+  bool no_room = false;                   ///< its disk is full, so that the journal may lack its last lines; not from the journal
   bool saving = false;                    ///< what it holds, before it ends
   std::optional<std::string> problem;     ///< why there is none of its last state
   std::optional<WaitStatus> absence;      ///< of the coordinator, while this peer looks for it

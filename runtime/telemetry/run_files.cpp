@@ -1,7 +1,9 @@
 #include "runtime/telemetry/run_files.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
+#include <sys/statvfs.h>
 
 #include "runtime/store/file_io.hpp"
 
@@ -51,6 +53,13 @@ Result<fs::path> existing_state_root(const std::string& chosen) {
   if (absent && !chosen.empty()) return fail(state_gone(root));
   if (error && !absent) return fail(store::storage_error("read", root, error.value()));  // where nothing ever ran there are no runs
   return root;
+}
+
+bool has_no_room(const fs::path& directory) {
+  constexpr std::uint64_t LINE_BYTES = 4096;
+  struct statvfs there {};
+  if (::statvfs(directory.c_str(), &there) != 0 || there.f_blocks == 0) return false;  // what has no blocks counts none
+  return std::uint64_t{there.f_bavail} * there.f_frsize < LINE_BYTES;
 }
 
 fs::path coordinator_journal(const fs::path& run_directory) { return run_directory / "coordinator" / "journal.jsonl"; }

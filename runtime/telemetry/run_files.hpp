@@ -19,6 +19,9 @@ Result<std::filesystem::path> existing_state_root(const std::string& chosen);
 bool is_gone(const std::filesystem::path& directory);
 Error state_gone(const std::filesystem::path& directory);
 
+/// Whether the file system of this directory has no room for a line of a journal.
+bool has_no_room(const std::filesystem::path& directory);
+
 std::filesystem::path coordinator_journal(const std::filesystem::path& run_directory);
 /// Of all peers that ever ran here, in the order of their directories' names.
 std::vector<std::filesystem::path> peer_journals(const std::filesystem::path& run_directory);

@@ -17,6 +17,7 @@ constexpr const char* COORDINATOR_LOST = "the coordinator was lost";
 constexpr const char* COORDINATOR_GONE = "the coordinator, which is gone, and its guard with it: nothing on this machine starts it again";
 constexpr const char* COORDINATOR_KEPT_AWAY = "the coordinator, which is kept from going on: ";
 constexpr const char* COORDINATOR_COMES_BACK = "the coordinator, which its guard starts again";
+constexpr const char* NO_ROOM = "its disk is full: its journal has no room, and what is told of this peer may be old";
 
 /// Where nobody watched the process that is gone without a word, this is all that is left of why.
 std::string kills_since(const std::optional<MemoryKills>& began) {
@@ -53,6 +54,7 @@ void refine(PeerStatus& row, const PeerJournal& local, const std::vector<PeerJou
   } else if (!local.lacks.empty()) {
     row.reason = "waits for " + local.lacks + " of replica " + row.replica;
   }
+  if (alive && !local.ended && local.no_room) row.reason += (row.reason.empty() ? "" : "; ") + std::string{NO_ROOM};
 }
 
 bool all_look_for_the_coordinator(const std::vector<const PeerJournal*>& at_work) {
@@ -317,7 +319,10 @@ std::vector<PeerJournal> RunObserver::local_peers() const {
 std::vector<PeerJournal> RunObserver::local_lives() const {
   std::vector<PeerJournal> peers;
   for (const auto& [path, followed] : followed_)
-    if (path != coordinator_journal(directory_)) peers.push_back(followed.fold);
+    if (path != coordinator_journal(directory_)) {
+      peers.push_back(followed.fold);
+      peers.back().no_room = has_no_room(path.parent_path());
+    }
   return peers;
 }
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import json
 import os
 import pathlib
 import shutil
@@ -140,6 +141,28 @@ class Limits(unittest.TestCase):
             (report,) = run.events("final_report")
             self.assertTrue(pathlib.Path(report["checkpoint"], "model.safetensors").exists())
             self.assertEqual(run.check(outer_steps=3)[-1]["digest"], run.events("run_done")[0]["digest"])
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a small file system")
+    def test_a_joiner_whose_disk_is_full_says_that_what_is_told_of_it_is_old(self):
+        small = self.small_disk("40m")
+        with Run(2, up_flags=("--quorum", "3"), outer_steps=5000, env={"PRIME_QUADRATIC_DELAY_MS": "20"}) as run:
+            log = run.directory / "join-0.log"
+            with open(log, "wb") as out:
+                run.processes.append(subprocess.Popen([PRIMECTL, "join", run.up["invite"], "--name", "cramped", "--state-dir", small, "--local-manifest",
+                                                       run.manifest], env=run.env, stdout=out, stderr=out, stdin=subprocess.DEVNULL))
+            run.wait_for("outer_step_committed", 2)
+            with contextlib.suppress(OSError), open(small / "fill", "wb", buffering=0) as fill:
+                while fill.write(bytes(4096)):
+                    pass
+
+            def reason():
+                seen = subprocess.run([str(PRIMECTL), "status", run.up["run_id"], "-o", "json", "--state-dir", str(small)], capture_output=True, text=True,
+                                      timeout=LIMIT_S, check=False)
+                return next((peer["reason"] for peer in json.loads(seen.stdout)["peers"] if peer["name"] == "cramped"), None) or ""
+            wait_until("a status that says so", lambda: "its disk is full: its journal has no room" in reason())
+            wait_until("a word of `join`", lambda: "is full: this peer goes on" in log.read_text())
+            (small / "fill").unlink()
+            wait_until("a status that is whole again", lambda: "its disk is full" not in reason())
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a small file system")
     def test_down_waits_while_the_disk_is_full_and_kills_nobody_that_saves(self):

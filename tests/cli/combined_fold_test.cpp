@@ -223,6 +223,17 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_stands_still_is_waited_for_by_all_its_pe
   BOOST_TEST(back.peers[0].reason.empty());
 }
 
+BOOST_AUTO_TEST_CASE(a_journal_that_has_no_room_is_said_to_be_old) {
+  auto otter = fold_peer(local_otter());
+  const auto reason = [&](const auto& alive) { return combine(fold(test::training_run()), {otter}, alive).peers[0].reason; };
+  BOOST_TEST(reason(everything_lives).empty());
+  otter.no_room = true;
+  BOOST_TEST(reason(everything_lives) == "its disk is full: its journal has no room, and what is told of this peer may be old");
+  otter.absence = WaitStatus{"the coordinator: silent for 10s", {}, {}};
+  BOOST_TEST(reason(everything_lives).starts_with("waits for the coordinator: silent for 10s; its disk is full"));
+  BOOST_TEST(reason([](const ProcessIdentity& process) { return process.pid == 100; }) == "its agent is gone");
+}
+
 BOOST_AUTO_TEST_CASE(a_state_that_could_not_be_saved_is_told_until_another_one_is) {
   const auto run = fold(test::training_run());
   auto otter = local_otter();
