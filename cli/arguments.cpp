@@ -272,7 +272,7 @@ class Table {
         .add_option("--prompt-tokens", generate_.prompt_tokens_file, "a file with a prompt on each line, as token ids: [1, 15043, 3186]")
         ->type_name("FILE")
         ->check(NAMED);
-    generate.add_option("--tokens", generate_.tokens, "tokens to write after each prompt [128]")
+    generate.add_option("--tokens", generate_.tokens, "tokens to write after each prompt [128, or what the context leaves]")
         ->type_name("N")
         ->transform(whole(1, 1'000'000));
     generate.add_option("--prove", generate_.prove, "write the tokens and their proofs to this file, for `primectl verify`")

@@ -145,8 +145,8 @@ struct GenerateArguments {
   std::vector<std::string> prompts;
   std::string prompts_file;
   std::string prompt_tokens_file;
-  unsigned tokens = 128;
-  std::string prove;  ///< empty: nothing is proved
+  unsigned tokens = 0;  ///< 0: proofs::TOKENS_BY_DEFAULT, or as many as the model's context leaves
+  std::string prove;    ///< empty: nothing is proved
   unsigned k = 128;
   unsigned segment = 32;
   std::string dtype = "f32";

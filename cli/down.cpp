@@ -82,11 +82,7 @@ int run_command(const DownArguments& arguments, Terminal& terminal) {
                                     (coordinator_runs ? " and the coordinator" : "") + " of " + run +
                                     (killed > 0 ? ", " + std::to_string(killed) + " by force" : "") + "\n");
     for (const auto& path : saved) terminal.print((holds_all ? "saved " : "saved before that: ") + path + "\n");
-    if (!saved.empty() && !elsewhere) {
-      const auto way = way_on(*directory, saved.back(), arguments.common.state_dir);
-      if (!way.lacking.empty()) terminal.print("\n" + way.lacking + "\n");
-      if (!way.line.empty()) terminal.print("\ngo on from " + way.from + " by\n\n  " + way.line + "\n");
-    }
+    if (!saved.empty() && !elsewhere) terminal.print(text_of(way_on(*directory, saved.back(), arguments.common.state_dir)));
   }
   int exit_code = 0;
   for (const auto& error : unsaved) exit_code = terminal.complain(error);

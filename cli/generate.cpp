@@ -124,7 +124,8 @@ class Writer {
   /// Before anything is computed: whoever has waited for an hour wants the file, and wants it read.
   Result<void> check() const {
     if (arguments_.prove.empty()) return {};
-    PRIME_CHECK(proofs::check_room(file_, arguments_.tokens, arguments_.prompt_tokens_file.empty()));
+    PRIME_CHECK(proofs::check_room(file_, arguments_.tokens > 0 ? arguments_.tokens : proofs::TOKENS_BY_DEFAULT,
+                                   arguments_.prompt_tokens_file.empty()));
     return store::check_writable(arguments_.prove);
   }
 
@@ -150,8 +151,7 @@ class Writer {
   Result<void> finish(const Result<void>& ran) {
     if (!ran) keep(ran.error());
     if (written_ == 0) return outcome();
-    terminal_.say("Wrote",
-                  plural(std::uint64_t{arguments_.tokens} * written_, "token") + (ran ? " in " + short_time_figure(seconds_) : ""));
+    terminal_.say("Wrote", plural(written_tokens_, "token") + (ran ? " in " + short_time_figure(seconds_) : ""));
     if (arguments_.prove.empty()) return outcome();
     PRIME_CHECK(store::write_file_atomically(arguments_.prove, proofs::format(file_)));
     std::size_t count = 0;
@@ -181,6 +181,7 @@ class Writer {
     const auto index = event["index"].get<std::size_t>();
     proofs::Sequence sequence{event["prompt"].get<std::vector<std::uint32_t>>(), event["tokens"].get<std::vector<std::uint32_t>>(),
                               event.value("text", ""), event["proofs"].get<std::vector<std::string>>()};
+    written_tokens_ += sequence.tokens.size();
     const bool known = event.contains("text");
     const nlohmann::ordered_json line{{"schema", "primectl.generate/1"},
                                       {"index", index},
@@ -200,6 +201,7 @@ class Writer {
   double seconds_ = 0;
   double proving_ = 0;
   std::size_t written_ = 0, failed_ = 0;
+  std::uint64_t written_tokens_ = 0;
   std::optional<Error> failure_;  // the first
 };
 

@@ -82,4 +82,10 @@ WayOn way_on(const fs::path& run_directory, const fs::path& saved, const std::st
   return way;
 }
 
+std::string text_of(const WayOn& way) {
+  std::string text = way.lacking.empty() ? "" : "\n" + way.lacking + "\n";
+  if (!way.line.empty()) text += "\ngo on from " + way.from + " by\n\n  " + way.line + "\n";
+  return text;
+}
+
 }  // namespace prime::cli

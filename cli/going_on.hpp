@@ -23,4 +23,7 @@ struct WayOn {
 /// sharded run every checkpoint here is read for that.
 WayOn way_on(const std::filesystem::path& run_directory, const std::filesystem::path& saved, const std::string& state_dir);
 
+/// For who has ended a run or left it; empty: there is nothing to tell.
+std::string text_of(const WayOn& way);
+
 }  // namespace prime::cli

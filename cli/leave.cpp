@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "cli/commands.hpp"
+#include "cli/going_on.hpp"
 #include "cli/observing.hpp"
 #include "cli/saving_watch.hpp"
 #include "cli/terminal.hpp"
@@ -82,13 +83,18 @@ int run_command(const LeaveArguments& arguments, Terminal& terminal) {
     return terminal.complain(Error{ErrorName::DeadlineExceeded, "still here after " + format_duration(PATIENCE) + ": " + stubborn});
   }
   observer.update();
-  for (const auto& peer : observer.local_peers())
-    if (peer.problem && std::any_of(agents.begin(), agents.end(), [&](const auto& agent) { return agent == peer.agent; }))
+  std::optional<std::string> saved;  // by the last of a run, which ends it
+  for (const auto& peer : observer.local_peers()) {
+    if (std::none_of(agents.begin(), agents.end(), [&](const auto& agent) { return agent == peer.agent; })) continue;
+    if (peer.checkpoint && telemetry::is_over(observer.status().state)) saved = peer.checkpoint;
+    if (peer.problem)
       return terminal.complain(
           Error{ErrorName::StorageFailed, peer.status.name + " was the last, and could not save the state: " + *peer.problem});
+  }
   if (terminal.json()) terminal.print(telemetry::dump({{"schema", "primectl.leave/1"}, {"run_id", run}, {"left", names}}) + "\n");
   else
     for (const auto& name : names) terminal.print(name.get<std::string>() + " left " + run + "\n");
+  if (saved && !terminal.json()) terminal.print(text_of(way_on(*directory, *saved, arguments.common.state_dir)));
   return 0;
 }
 

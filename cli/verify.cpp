@@ -27,7 +27,7 @@ json job_of(const VerifyArguments& arguments, const Verification& verification) 
   const auto& file = verification.file;
   auto sequences = json::array();
   for (const auto& sequence : file.sequences)
-    sequences.push_back({{"prompt", sequence.prompt}, {"tokens", sequence.tokens}, {"proofs", sequence.proofs}});
+    sequences.push_back({{"prompt", sequence.prompt}, {"tokens", sequence.tokens}, {"text", sequence.text}, {"proofs", sequence.proofs}});
   return {{"command", "verify"},
           {"model", arguments.model},
           {"dtype", arguments.dtype},

@@ -108,9 +108,9 @@ struct Fetch {
 /// Of the reduce or the fetch that a peer is at.
 struct Transferring {
   Instant since{};
-  Instant last{};  ///< when the coordinator heard last that something had moved
+  Instant last{};                             ///< when the coordinator heard last that something had moved
   std::optional<std::uint64_t> moved_before;  ///< as the first heartbeat since then had it: the peer sends one as it begins
-  Instant told{};  ///< in the journal
+  Instant told{};                             ///< in the journal
 };
 
 struct Peer {

@@ -18,6 +18,8 @@ inline constexpr std::uint64_t FILE_BYTES_MAX = 64ULL << 20;
 inline constexpr std::size_t FILE_VALUES_MAX = std::size_t{4} << 20;
 /// Tokens of prompts that one call of `generate` takes, and JSON values of a job, which may also be a whole file of proofs.
 inline constexpr std::uint64_t PROMPT_TOKENS_MAX = 16ULL << 20;
+/// That are written after a prompt where nobody says how many.
+inline constexpr std::uint32_t TOKENS_BY_DEFAULT = 128;
 inline constexpr std::size_t JOB_VALUES_MAX = std::size_t{32} << 20;
 
 /// Schema primectl.commitment/1: the proofs of one tensor of activations.

@@ -18,7 +18,8 @@ struct StopLimits {
   std::function<bool(const telemetry::ProcessIdentity&)> saves = {};
 };
 
-/// SIGTERM to all, and SIGCONT, since one that stands still cannot end; returns how many did not end by it. Processes that are gone already are no error.
+/// SIGTERM to all, and SIGCONT, since one that stands still cannot end; returns how many did not end by it. Processes that are gone already
+/// are no error.
 std::size_t stop_processes(std::span<const telemetry::ProcessIdentity> processes, const StopLimits& limits);
 
 }  // namespace prime::launch

@@ -124,6 +124,12 @@ BOOST_AUTO_TEST_CASE(a_peer_that_is_ahead_of_a_dead_coordinator_follows_another_
   BOOST_TEST(!status.coordinator_here);
   BOOST_REQUIRE(status.peers.size() == 1U);
   BOOST_TEST(to_string(combine(run, {fold_peer(otter)}, nothing_lives).state) == "failed");
+  auto stopped = otter;
+  const std::string by_owner = "the run was stopped before its end: by its owner, after outer step 2 [PR0510]";
+  stopped.add("peer_ended", {{"reason", by_owner}}).add("process_ended", {{"exit_code", 1}, {"reason", by_owner}});
+  const auto ended = combine(run, {fold_peer(stopped)}, nothing_lives);
+  BOOST_TEST(to_string(ended.state) == "stopped", "there, and not failed here");
+  BOOST_TEST(ended.outer_step == run.status.outer_step + 1);
   otter.add("run_done", {{"outer_step", 3}}).add("process_ended", {{"exit_code", 0}});
   BOOST_TEST(to_string(combine(run, {fold_peer(otter)}, nothing_lives).state) == "done");
 }

@@ -178,6 +178,16 @@ class Runs(RunCase):
         self.assertEqual(self.call("leave", "bob").returncode, 0)
         self.assertEqual(self.call("down").returncode, 0)
 
+    def test_the_last_who_leaves_is_told_how_to_go_on(self):
+        up = self.up_detached(outer_steps=10000, env=SLOW)
+        self.wait_for_step(up["run_id"], 1)
+        names = [peer["id"] for peer in self.status(up["run_id"])["peers"]]
+        told = [self.call("leave", name).stdout for name in names]
+        self.assertIn("go on from there by\n\n  ", told[-1])
+        self.assertIn(f"--from {up['run_id']}", told[-1])
+        for other in told[:-1]:
+            self.assertNotIn("go on from", other)
+
     def test_the_embedding_example_serves_an_agent_and_joins_by_itself(self):
         # The variable that `join` reads stays in the environment of the trainers, where it means nothing.
         # It is the third of three that the run begins with: so the run does not end before it is there.

@@ -241,6 +241,21 @@ class Llama(Family, unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertFalse((folder / "none.json").exists(), "nothing was written at all")
 
+    def test_without_a_number_as_much_is_written_as_fits_and_a_text_of_somebody_else_is_refused(self):
+        folder, claimed = pathlib.Path(self.directory.name), self.bench.models["claimed"]
+        context = json.loads((claimed / "config.json").read_text())["max_position_embeddings"]
+        prompt = "x" * (context - 20)
+        done = self.bench.call("generate", claimed, "--prompt", prompt, "--prove", folder / "fits.json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        file = json.loads((folder / "fits.json").read_text())
+        self.assertEqual(len(file["sequences"][0]["tokens"]), 20)
+        self.assertIn("--tokens 20 at most", self.bench.call("generate", claimed, "--prompt", prompt, "--tokens", 21).stderr)
+        self.assertEqual(self.verdicts(claimed, file)["verdicts"][0]["reason"], "")
+        file["sequences"][0]["text"] += "!"
+        verdict = self.verdicts(claimed, file)["verdicts"][0]
+        self.assertFalse(verdict["accepted"])
+        self.assertEqual(verdict["reason"], "its `text` is not what its tokens say")
+
     def test_what_a_context_could_hold_takes_no_memory(self):
         folder = pathlib.Path(self.directory.name) / "wide-context"
         shutil.copytree(self.bench.models["claimed"], folder)

@@ -34,7 +34,10 @@ std::span<const float> row_of(const at::Tensor& logits, std::int64_t row) {
 std::string problem_of(const ModelConfig& config, std::span<const std::uint32_t> tokens, std::uint64_t length) {
   if (tokens.empty()) return "it is empty";
   if (length > config.context)
-    return "it has " + std::to_string(length) + " tokens with what is written, and the model's context " + std::to_string(config.context);
+    return "it has " + std::to_string(length) + " tokens with what is written, and the model's context " + std::to_string(config.context) +
+           (tokens.size() < length && tokens.size() < config.context
+                ? ": --tokens " + std::to_string(config.context - tokens.size()) + " at most"
+                : "");
   const auto unknown = std::ranges::find_if(tokens, [&](std::uint32_t token) { return token >= config.vocab; });
   if (unknown == tokens.end()) return {};
   return "token " + std::to_string(*unknown) + " is none of the model's " + std::to_string(config.vocab);

@@ -63,6 +63,11 @@ std::string text_of(std::span<const std::uint32_t> tokens) {
   return text;
 }
 
+/// As a file has it: JSON knows UTF-8 alone.
+std::string as_written(const std::string& text) {
+  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
+}
+
 struct Model {
   ModelDirectory directory;
   Decoder decoder;
@@ -79,10 +84,16 @@ Result<void> run_generate(const Job& job) {
   const auto prompts = job.at("prompts").get<std::vector<std::vector<std::uint32_t>>>();
   std::uint64_t longest = 0;
   for (const auto& prompt : prompts) longest = std::max<std::uint64_t>(longest, prompt.size());
-  const GenerationOptions options{
-      job.at("tokens").get<std::uint32_t>(), job.at("batch").get<std::uint32_t>(), sampling_of(job),
-      job.at("prove").get<bool>(),           job.at("k").get<std::uint32_t>(),     job.at("segment_tokens").get<std::uint32_t>()};
-  PRIME_TRY(auto model, load(job, longest + options.tokens));
+  const auto asked = job.at("tokens").get<std::uint32_t>();  // 0: as many as fit
+  PRIME_TRY(auto model, load(job, longest + (asked > 0 ? asked : proofs::TOKENS_BY_DEFAULT)));
+  const std::uint64_t context = model.decoder.config().context;
+  const std::uint64_t room = context > longest ? context - longest : 1;
+  const GenerationOptions options{asked > 0 ? asked : static_cast<std::uint32_t>(std::min<std::uint64_t>(proofs::TOKENS_BY_DEFAULT, room)),
+                                  job.at("batch").get<std::uint32_t>(),
+                                  sampling_of(job),
+                                  job.at("prove").get<bool>(),
+                                  job.at("k").get<std::uint32_t>(),
+                                  job.at("segment_tokens").get<std::uint32_t>()};
   if (job.at("texts").get<bool>() && !model.directory.has_byte_tokens())
     return fail(ErrorName::ModelUnsupported,
                 "its tokenizer is not `bytes`, the only one that is known here: give the prompts as token ids, "
@@ -118,10 +129,8 @@ Result<void> run_verify(const Job& job) {
   std::vector<proofs::Sequence> sequences;
   std::uint64_t longest = 0;
   for (const auto& entry : job.at("sequences")) {
-    sequences.push_back({entry.at("prompt").get<std::vector<std::uint32_t>>(),
-                         entry.at("tokens").get<std::vector<std::uint32_t>>(),
-                         {},
-                         entry.at("proofs").get<std::vector<std::string>>()});
+    sequences.push_back({entry.at("prompt").get<std::vector<std::uint32_t>>(), entry.at("tokens").get<std::vector<std::uint32_t>>(),
+                         entry.at("text").get<std::string>(), entry.at("proofs").get<std::vector<std::string>>()});
     longest = std::max<std::uint64_t>(longest, sequences.back().prompt.size() + sequences.back().tokens.size());
   }
   PRIME_TRY(auto model, load(job, longest));
@@ -140,12 +149,15 @@ Result<void> run_verify(const Job& job) {
   const auto done = [&](std::size_t index, const SequenceVerdict& verdict) {
     auto segments = json::array();
     for (const auto& segment : verdict.segments) segments.push_back(segment_json(segment));
+    // What is proved are the tokens; whoever reads the text reads what nobody has computed, if that is another one.
+    const auto& [prompt, tokens, text, proofs] = sequences[index];
+    const bool other_text = model.directory.has_byte_tokens() && text != as_written(text_of(prompt) + text_of(tokens));
     tell({{"event", "verdict"},
           {"index", index},
           {"segments", segments},
           {"other_choices", verdict.other_choices},
           {"first_other", verdict.first_other},
-          {"reason", verdict.reason}});
+          {"reason", verdict.reason.empty() && other_text ? "its `text` is not what its tokens say" : verdict.reason}});
   };
   PRIME_TRY(const auto spent, verify(model.decoder, sequences, options, done, Reporter{}));
   tell({{"event", "done"}, {"seconds", spent.total}, {"proving_seconds", spent.proving}});
