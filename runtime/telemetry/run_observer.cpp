@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "runtime/telemetry/error_text.hpp"
 #include "runtime/telemetry/event_json.hpp"
 #include "runtime/telemetry/run_files.hpp"
 
