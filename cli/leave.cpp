@@ -57,6 +57,10 @@ Result<std::vector<telemetry::PeerJournal>> choose(const std::string& run, const
   return peers;
 }
 
+bool nobody_is_left(const telemetry::RunStatus& status) {
+  return std::ranges::all_of(status.peers, [](const telemetry::PeerStatus& peer) { return telemetry::is_gone(peer.state); });
+}
+
 }  // namespace
 
 int run_command(const LeaveArguments& arguments, Terminal& terminal) {
@@ -86,7 +90,8 @@ int run_command(const LeaveArguments& arguments, Terminal& terminal) {
   std::optional<std::string> saved;  // by the last of a run, which ends it
   for (const auto& peer : observer.local_peers()) {
     if (std::none_of(agents.begin(), agents.end(), [&](const auto& agent) { return agent == peer.agent; })) continue;
-    if (peer.checkpoint && telemetry::is_over(observer.status().state)) saved = peer.checkpoint;
+    const bool holds_last = peer.checkpoint && telemetry::step_of_checkpoint(*peer.checkpoint) >= peer.status.outer_step.value_or(0);
+    if (holds_last && nobody_is_left(observer.status())) saved = peer.checkpoint;
     if (peer.problem)
       return terminal.complain(
           Error{ErrorName::StorageFailed, peer.status.name + " was the last, and could not save the state: " + *peer.problem});

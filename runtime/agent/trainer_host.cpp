@@ -90,8 +90,8 @@ struct TrainerHost::Impl {
   std::optional<Instant> kill_at;
   std::optional<ProcessEnd> process_end;
   std::string log_path;
-  std::uint64_t log_begin = 0;  ///< of this life
-  std::optional<telemetry::MemoryKillWatch> memory;
+  std::uint64_t log_begin = 0;                       ///< of this life
+  std::optional<telemetry::MemoryKillWatch> memory;  ///< of a child; a program that is adopted is somebody else's
   bool ended_by_us = false;
   bool over = false;
   std::jthread thread;
@@ -135,10 +135,10 @@ void TrainerHost::Impl::poll_once() {
     if (!queue.empty() && connected) watched[1].events = POLLIN | POLLOUT;
   }
   if (child) watched[2].fd = child->pid_descriptor();
-  auto timeout_ms = static_cast<int>(telemetry::MemoryKillWatch::LOOK_EVERY / 1ms);
+  int timeout_ms = memory ? static_cast<int>(telemetry::MemoryKillWatch::LOOK_EVERY / 1ms) : -1;
   if (const auto next = kill_at ? kill_at : terminate_at) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - monotonic_now()).count();
-    timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left, 0, timeout_ms));
+    timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left, 0, memory ? timeout_ms : 60'000));
   }
   if (::poll(watched.data(), watched.size(), timeout_ms) < 0 && errno != EINTR) PRIME_ASSERT(false, "poll takes these descriptors");
   std::uint64_t count = 0;
@@ -148,7 +148,7 @@ void TrainerHost::Impl::poll_once() {
   else if (watched[1].revents != 0) take_packets();
   flush();
   if (watched[2].revents != 0) finish_life();
-  else memory->look(monotonic_now());
+  else if (memory) memory->look(monotonic_now());
   keep_deadlines();
 }
 

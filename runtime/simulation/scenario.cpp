@@ -161,7 +161,11 @@ Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_
   for (std::uint64_t i = 0; i < faults; ++i) {
     scenario.faults.push_back(random_fault(random, size));
     if (scenario.faults.back().kind == FaultKind::KillTrainer && random.chance(0.3))
-      scenario.faults.insert(scenario.faults.end(), 6, scenario.faults.back());  // a crash loop
+      for (int i = 0; i < 6; ++i) {  // a crash loop: each life has begun to train
+        auto again = scenario.faults.back();
+        if (again.at) *again.at += 3s;
+        scenario.faults.push_back(again);
+      }
   }
   for (std::size_t i = 0; i < 16; ++i) scenario.joiners.push_back(random_joiner(random));
   if (random.chance(0.04) && peers > 1) scenario.bad_link = {0, 1};

@@ -105,7 +105,8 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
   const bool gone = run.status.coordinator_here && !run.ended && !alive(run.coordinator) && !alive(run.guard);
   // No peer is ahead of the journal of its coordinator (SIM-3): one that is follows another one, which stood by for this one.
   const bool led_elsewhere = gone && std::any_of(local.begin(), local.end(), [&](const PeerJournal& peer) {
-                               return peer.status.outer_step.value_or(0) > run.status.outer_step;
+                               const bool counts = peer.ended || alive(peer.agent);
+                               return counts && peer.status.outer_step.value_or(0) > run.status.outer_step;
                              });
   auto status = led_elsewhere ? RunStatus{} : comes_back ? *run.before_the_end : run.status;
   std::vector<const PeerJournal*> at_work;

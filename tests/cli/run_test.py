@@ -412,7 +412,7 @@ class Runs(RunCase):
         code, out, err = self.finished(process)
         self.assertEqual(code, 0, err)
         self.assertIn(f"for {waits}", err)
-        self.assertIn("the coordinator was killed and is back", out)
+        self.assertIn("the coordinator is back: the one before it was killed by SIGKILL", out)
 
 
 if __name__ == "__main__":

@@ -132,10 +132,11 @@ std::vector<Breakage> of_epochs_and_views() {
       {"SIM-2 peer-1 came back",
        [](Swarm& swarm) {
          kill_one(swarm);
-         swarm.break_coordinator([kept = coordinator::Peer{}](const auto& event, Coordinator& t) mutable {
+         swarm.break_coordinator([kept = coordinator::Peer{}, was_gone = false](const auto&, Coordinator& t) mutable {
            for (const auto& [id, peer] : t.state.peers)
              if (peer.hello.name == "peer-1") kept = peer;
-           if (!t.state.gone.empty() && std::holds_alternative<coordinator::Tick>(event)) t.state.peers.emplace(kept.hello.peer, kept);
+           if (was_gone) t.state.peers.emplace(kept.hello.peer, kept);
+           was_gone = std::ranges::any_of(t.state.gone, [&](const auto& entry) { return entry.first == kept.hello.peer; });
          });
        }},
       reduce_breaks("SIM-2 a contributor is gone", [](Coordinator& t, auto) { t.state.peers.erase(t.state.view.members.front().id); }),
