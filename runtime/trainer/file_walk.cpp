@@ -21,6 +21,9 @@
 namespace prime::trainer {
 namespace {
 
+/// A file or a folder that another name has led to before.
+constexpr const char* REACHED_TWICE = "reached twice";
+
 namespace fs = std::filesystem;
 using namespace std::string_view_literals;
 
@@ -114,7 +117,7 @@ class Walk {
   Result<void> visit(const std::string& folder) {
     struct stat status = {};
     if (::stat((found_.root + folder).c_str(), &status) == 0 && !folders_.insert({status.st_dev, status.st_ino}).second) {
-      skip(found_.skipped_folders, "reached twice", folder);
+      skip(found_.skipped_folders, REACHED_TWICE, folder);
       return {};
     }
     std::error_code error;
@@ -147,7 +150,7 @@ class Walk {
     auto opened = look_into(found_.root + path);
     // Two names of one file are two files, unless one is a link: that leads to the same one.
     const bool known = opened.problem.empty() && !files_.insert(opened.identity).second && linked;
-    if (known) opened.problem = "reached twice";
+    if (known) opened.problem = REACHED_TWICE;
     if (!opened.problem.empty()) {
       skip(found_.skipped, opened.problem, path);
       return {};
@@ -207,7 +210,9 @@ Result<FoundFiles> find_files(const std::string& path, const std::string& glob, 
   }
   PRIME_TRY(auto found, Walk((fs::path(path) / "").string(), glob, limit).run());
   if (!found.files.empty()) return found;
-  if (found.skipped.empty() && found.skipped_folders.empty()) {
+  // A folder that was looked into by another way hides no file.
+  const bool all_seen = std::ranges::all_of(found.skipped_folders, [](const auto& entry) { return entry.first == REACHED_TWICE; });
+  if (found.skipped.empty() && all_seen) {
     return fail(ErrorName::DataTooSmall,
                 path + ": `data.include` is " + glob + ", which matches none of its " + std::to_string(found.other_names) + " files");
   }

@@ -237,6 +237,12 @@ BOOST_AUTO_TEST_CASE(links_are_followed_once_and_never_in_circles) {
   const auto said = summary_of(*corpus);
   BOOST_TEST(said.find("1 links to nothing as dangling.h") != std::string::npos, said);
   BOOST_TEST(said.find("1 reached twice as another-name.h, 3 folders reached twice as circle/") != std::string::npos, said);
+  data.include = "*.zzz";
+  const auto none = open(tree, data);
+  BOOST_REQUIRE(!none);
+  BOOST_TEST((none.error().name == ErrorName::DataTooSmall));
+  BOOST_TEST(none.error().detail.find("`data.include` is *.zzz, which matches none of its ") != std::string::npos, none.error().detail);
+  data.include = settings().include;
   // A folder that holds nothing but links.
   const Tree links;
   fs::create_symlink(elsewhere.root / "folder" / "a.h", links.root / "x.h");
