@@ -146,12 +146,6 @@ void Attendance::tell_what_was_saved() {
     if (!way.lacking.empty()) terminal_.say("Missing", way.lacking, Role::Degraded);
     if (!way.line.empty()) terminal_.say("Go on", "from " + way.from + " by\n  " + way.line);
   }
-  // Nobody is here any more: who has not written its last line was ended by force.
-  const auto peers = observer_.local_peers();
-  for (const auto& peer : peers)
-    if (telemetry::holds_only_copy(peer, peers))
-      terminal_.say("Not saved", peer.status.name + " was ended by force, with outer step " + std::to_string(*peer.status.outer_step),
-                    Role::Bad);
   const auto status = observer_.status();
   const auto unsaved = what_is_not_saved(status, observer_.local_peers());
   for (const auto& line : unsaved) terminal_.say("Not saved", harmless(line), Role::Bad);

@@ -59,9 +59,7 @@ void tell_new_invite(const telemetry::RunStatus& status, const fs::path& directo
 /// Whoever finds a run that has failed wants to go on from what is saved of it.
 void tell_way_on(const telemetry::RunStatus& status, const fs::path& directory, const StatusArguments& arguments, Terminal& terminal) {
   if (terminal.json() || status.state != telemetry::RunState::Failed || !status.checkpoint) return;
-  const auto way = way_on(directory, *status.checkpoint, arguments.common.state_dir);
-  if (!way.lacking.empty()) terminal.print(way.lacking + "\n");
-  if (!way.line.empty()) terminal.print("\ngo on from " + way.from + " by\n\n  " + way.line + "\n");
+  terminal.print(text_of(way_on(directory, *status.checkpoint, arguments.common.state_dir)));
 }
 
 int watch(const StatusArguments& arguments, Terminal& terminal, const fs::path& directory) {

@@ -49,6 +49,9 @@ std::vector<std::string> what_is_not_saved(const telemetry::RunStatus& status, s
   for (const auto& peer : peers) {
     const auto step = peer.checkpoint ? std::optional{telemetry::step_of_checkpoint(*peer.checkpoint)} : std::nullopt;
     if (step) saved = std::max(saved, *step);
+    // Nobody is here any more: who has not written its last line was ended by force.
+    if (!peer.problem && telemetry::holds_only_copy(peer, peers))
+      lines.push_back(peer.status.name + " was ended by force, with outer step " + std::to_string(*peer.status.outer_step));
     if (!peer.problem) continue;
     auto line = peer.status.name + ": " + *peer.problem;
     if (peer.status.outer_step) line += "; it held outer step " + std::to_string(*peer.status.outer_step);

@@ -1,5 +1,7 @@
 #include "runtime/agent/ledger_writer.hpp"
 
+#include "messages/assert.hpp"
+
 namespace prime {
 
 LedgerWriter::LedgerWriter(DecisionStore& decisions, JournalPort& journal)
@@ -12,6 +14,7 @@ LedgerWriter::~LedgerWriter() {
 
 void LedgerWriter::write(coordinator::Entry entry, std::function<void()> done) {
   const std::lock_guard lock{mutex_};
+  PRIME_ASSERT(!order_, "law 8: the ledger writes one entry at a time");
   order_.emplace(std::move(entry), std::move(done));
   given_.notify_one();
 }

@@ -99,6 +99,7 @@ BOOST_AUTO_TEST_CASE(what_could_not_be_saved_is_told_of_each_peer_and_of_the_run
     journal.status.outer_step = step;
     journal.checkpoint = std::move(checkpoint);
     journal.problem = std::move(problem);
+    journal.ended = true;
     return journal;
   };
   RunStatus status;
@@ -115,6 +116,10 @@ BOOST_AUTO_TEST_CASE(what_could_not_be_saved_is_told_of_each_peer_and_of_the_run
   peers[2].checkpoint = "/s/step-000007";
   BOOST_TEST(what_is_not_saved(status, peers).back() == "outer step 8 was committed, and no peer here has saved it");
   BOOST_TEST(what_is_not_saved(status, std::span{peers}.subspan(2)).empty(), "nothing was to be saved that could not be");
+  peers[2].ended = false;
+  const std::vector<std::string> by_force{"wild-lynx was ended by force, with outer step 8",
+                                          "outer step 8 was committed, and no peer here has saved it"};
+  BOOST_TEST(what_is_not_saved(status, std::span{peers}.subspan(2)) == by_force, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(the_step_table_in_a_pipe) { golden("steps.txt", table_of(eventful_run(), PLAIN)); }

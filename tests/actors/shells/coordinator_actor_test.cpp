@@ -98,6 +98,31 @@ struct System {
   caf::actor_system_config config;
 };
 
+/// A coordinator whose disk stands still, and a guest of whom it has decided while it answered its heartbeat.
+struct Undecided {
+  Undecided() {
+    stage.options.wait_limit = 60min;
+    stage.ledger.stand_still();
+    coordinator = system.spawn<CoordinatorActorImpl>(coordinator::initial_grid(stage.options, stage.ports.now()), stage.ports);
+    peer = system.spawn(guest, caf::actor_cast<CoordinatorActor>(coordinator), 1, &heard);
+    caf::anon_send(peer, Heartbeat{});
+    BOOST_REQUIRE((heard.beat.get_future().wait_for(std::chrono::minutes(1)) == std::future_status::ready));
+  }
+  ~Undecided() {
+    caf::anon_send_exit(peer, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(coordinator, caf::exit_reason::user_shutdown);
+  }
+  Undecided(const Undecided&) = delete;
+  Undecided& operator=(const Undecided&) = delete;
+
+  System words;
+  Stage stage;
+  Heard heard;
+  caf::actor_system system{words.config};
+  CoordinatorShell coordinator;
+  caf::actor peer;
+};
+
 template <class T>
 T comes(std::promise<T>& event) {
   auto future = event.get_future();
@@ -165,40 +190,17 @@ BOOST_AUTO_TEST_CASE(the_reason_of_each_transition_is_given_to_the_log) {
   caf::anon_send_exit(coordinator, caf::exit_reason::user_shutdown);
 }
 
-BOOST_AUTO_TEST_CASE(a_heartbeat_is_answered_while_the_disk_stands_still_and_nothing_is_told_before_it_is_written) {
-  System words;
-  Stage stage;
-  Heard heard;
-  caf::actor_system system{words.config};
-  stage.ledger.stand_still();
-  const auto coordinator = system.spawn<CoordinatorActorImpl>(coordinator::initial_grid(stage.options, stage.ports.now()), stage.ports);
-  const auto peer = system.spawn(guest, caf::actor_cast<CoordinatorActor>(coordinator), 1, &heard);
-  caf::anon_send(peer, Heartbeat{});
-  comes(heard.beat);
+BOOST_FIXTURE_TEST_CASE(a_heartbeat_is_answered_while_the_disk_stands_still_and_nothing_is_told_before_it_is_written, Undecided) {
   auto welcome = heard.welcome.get_future();
   BOOST_CHECK((welcome.wait_for(std::chrono::seconds(0)) == std::future_status::timeout));  // it was decided before the heartbeat came
   stage.ledger.go_on();
   BOOST_CHECK((welcome.wait_for(std::chrono::minutes(1)) == std::future_status::ready));
-  caf::anon_send_exit(peer, caf::exit_reason::user_shutdown);
-  caf::anon_send_exit(coordinator, caf::exit_reason::user_shutdown);
 }
 
-BOOST_AUTO_TEST_CASE(a_disk_that_stands_still_for_longer_than_peers_look_for_a_coordinator_ends_it) {
-  System words;
-  Stage stage;
-  stage.options.wait_limit = 60min;
-  Heard heard;
-  caf::actor_system system{words.config};
-  stage.ledger.stand_still();
-  const auto coordinator = system.spawn<CoordinatorActorImpl>(coordinator::initial_grid(stage.options, stage.ports.now()), stage.ports);
-  const auto peer = system.spawn(guest, caf::actor_cast<CoordinatorActor>(coordinator), 1, &heard);
-  caf::anon_send(peer, Heartbeat{});
-  comes(heard.beat);
+BOOST_FIXTURE_TEST_CASE(a_disk_that_stands_still_for_longer_than_peers_look_for_a_coordinator_ends_it, Undecided) {
   stage.now_ms = 61'000;
   BOOST_CHECK(comes(stage.stuck) == ErrorName::StorageFailed);
   stage.ledger.go_on();
-  caf::anon_send_exit(peer, caf::exit_reason::user_shutdown);
-  caf::anon_send_exit(coordinator, caf::exit_reason::user_shutdown);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
