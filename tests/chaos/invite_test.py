@@ -107,6 +107,7 @@ class FromElsewhere(Invites):
         with namespaces.machines(3) as names:
             with self.run_on(names[0], ("--listen", "0.0.0.0:0"), outer_steps=12, held_at=6) as run:
                 namespaces.shut_for(names[0], 2, run.wait_for("peer_joining")[0]["address"].rsplit(":", 1)[1])
+                run.wait_until_held()
                 between = run.join(machine=names[1])
                 run.wait_for("peer_admitted", 2)
                 joiner = run.join(machine=names[2])

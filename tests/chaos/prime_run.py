@@ -80,6 +80,7 @@ class Run:
         self.machine = machine
         self.env = {**os.environ, "PRIME_QUADRATIC_ELEMENTS": "200000", **(env or {})}
         self.hold = self.directory / "hold"
+        self.held_at = held_at
         if held_at:
             self.hold.touch()
             self.env |= {"PRIME_QUADRATIC_HELD_AT": str(held_at), "PRIME_QUADRATIC_HELD_BY": str(self.hold)}
@@ -191,6 +192,12 @@ class Run:
             matching = [e for e in self.events(name) if all(e.get(k) == v for k, v in fields.items())]
             return matching if len(matching) >= count else None
         return wait_until(f"{count} × {name} {fields}", enough)
+
+    def wait_until_held(self):
+        """Until each peer of this machine has applied all that is committed before the held step: a state fetched now is not overtaken."""
+        def applied(lines):
+            return any(line["event"] == "outer_step_committed" and line["outer_step"] == self.held_at - 1 for line in lines)
+        wait_until(f"outer step {self.held_at}", lambda: (found := self.peer_journals()) and all(applied(lines) for lines in found.values()))
 
     def release(self, members):
         """Lets go the held outer step, once so many peers were admitted in all."""
