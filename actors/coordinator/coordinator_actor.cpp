@@ -91,7 +91,7 @@ void CoordinatorActorImpl::handle(const coordinator::Event& event) {
   auto transition = coordinator::step(std::move(state_), event, now);
   state_ = std::move(transition.state);
   if (ports_.log && !transition.reason.empty()) ports_.log(transition.reason);
-  carry_out(coordinator::record(ledger_, std::move(transition.effects), now));
+  carry_out(coordinator::record(ledger_, std::move(transition.decided), std::move(transition.effects), now));
 }
 
 void CoordinatorActorImpl::carry_out(std::vector<coordinator::Action> actions) {

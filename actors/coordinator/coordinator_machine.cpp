@@ -3,18 +3,16 @@
 #include <tuple>
 
 #include "actors/coordinator/departures.hpp"
-#include "actors/coordinator/membership_machine.hpp"
 #include "actors/coordinator/outer_step_machine.hpp"
 #include "actors/coordinator/progress.hpp"
 #include "actors/coordinator/rollback_machine.hpp"
 #include "actors/coordinator/run_end_machine.hpp"
 #include "actors/coordinator/topology_machine.hpp"
 #include "actors/coordinator/waits.hpp"
+#include "actors/membership/membership_machine.hpp"
 
 namespace prime::coordinator {
 namespace {
-
-using Effects = std::vector<Effect>;
 
 /// Takes a peer out; if it took part in the operation in flight, that is void, and the survivors hear of it.
 void lose(State& state, PeerId peer, const Error& cause, bool left, Instant now, Effects& effects) {
@@ -35,32 +33,33 @@ void disconnect(State& state, PeerId id, const std::string& reason, Instant now,
   membership::miss(state, id, membership::was_frozen(state, now) ? "the coordinator stood still" : reason, now, effects);
 }
 
-/// Of who is here nothing is gone, whatever answers where it listens. Without the last who holds the state the run could not go on: it is
-/// waited for in any case.
-bool is_lost(const State& state, PeerId id, Instant now) {
-  const auto known = state.peers.find(id);
-  if (known == state.peers.end() || !known->second.absent) return false;
-  return known->second.seat != Seat::Member || !membership::is_needed(state, id, now);
-}
-
 void vanish(State& state, PeerId id, const std::string& reason, Instant now, Effects& effects) {
-  if (is_lost(state, id, now)) lose(state, id, Error{ErrorName::PeerLost, reason}, false, now, effects);
+  if (membership::is_lost(state, id, now)) lose(state, id, Error{ErrorName::PeerLost, reason}, false, now, effects);
 }
 
 /// That a process is gone is dealt with at once in a small run, and while a reduce is under way, which it makes void.
-bool is_decided_later(const State& state) { return state.peers.size() > LOOKED_AT_AFTER_EACH && state.phase != Phase::Reducing; }
+bool is_decided_later(const State& state) {
+  return state.peers.size() > membership::LOOKED_AT_AFTER_EACH && state.phase != Phase::Reducing;
+}
 
 void vanish_all(State& state, Instant now, Effects& effects) {
   Departures departures{state, now, effects};
   for (const auto& [peer, reason] : std::exchange(state.vanished, {}))
-    if (is_lost(state, peer, now)) departures.remove(peer, Error{ErrorName::PeerLost, reason}, false);
+    if (membership::is_lost(state, peer, now)) departures.remove(peer, Error{ErrorName::PeerLost, reason}, false);
+}
+
+/// Dismisses the silent and the overdue, and misses those without whom the run could not go on; whether a member is concerned.
+bool expire(State& state, Instant now, Effects& effects) {
+  const auto overdue = membership::overdue(state, now, effects);
+  Departures departures{state, now, effects};
+  for (const auto& [id, cause] : overdue.peers) departures.dismiss(id, cause);
+  return departures.settle() || overdue.missed;
 }
 
 /// The answer tells who leaves that it was heard, and whether it takes the last copy of the state with it.
 std::string farewell(State& state, PeerId from, const Deathrattle& message, Instant now, Effects& effects) {
   const auto name = state.peers.at(from).hello.name;
-  const bool unsaved = state.phase != Phase::Finishing || !state.saved;
-  const bool last = state.has_trained() && unsaved && membership::is_last_holder(state, from);
+  const bool last = state.has_trained() && !state.safe && membership::is_last_holder(state, from);
   if (last) effects.emplace_back(Send{from, Dismissed{Error{ErrorName::RunStopped, "all peers have left"}}});
   else effects.emplace_back(Send{from, Dismissed{Error{ErrorName::PeerLost, "left"}}});
   effects.emplace_back(Fence{from});
@@ -73,7 +72,8 @@ std::string receive(State& state, const Received& event, Instant now, Effects& e
   const auto from = event.from;
   const auto known = state.peers.find(from);
   if (known == state.peers.end()) {
-    if (const auto* greeting = std::get_if<Hello>(&event.message)) return membership::hello(state, from, *greeting, now, effects);
+    if (const auto* greeting = std::get_if<Hello>(&event.message))
+      return membership::hello(state, from, *greeting, outer_step::closed(state), now, effects);
     return membership::without_seat(state, from, effects);
   }
   known->second.heard = now;
@@ -94,7 +94,7 @@ std::string receive(State& state, const Received& event, Instant now, Effects& e
                         [&](const ReduceFailed& m) { return outer_step::reduce_failed(state, from, m, now, effects); },
                         [&](const InDoubt& m) { return outer_step::in_doubt(state, from, m, effects); },
                         [&](const Heartbeat& m) {
-                          progress::note(known->second, m.moved_bytes, now);
+                          membership::note_moved(known->second, m.moved_bytes, now);
                           effects.emplace_back(Send{from, HeartbeatSeen{state.view.epoch}});
                           return std::string{};
                         },
@@ -118,19 +118,19 @@ void tell_coordinators(const State& s, const Event& event, Effects& effects) {
 
 /// Whether something that all wait for may be there now. In a small run that is asked after each event.
 bool concerns_all(const State& s, const Event& event, Phase before) {
-  if (s.peers.size() <= LOOKED_AT_AFTER_EACH || s.phase != before) return true;
+  if (s.peers.size() <= membership::LOOKED_AT_AFTER_EACH || s.phase != before) return true;
   if (std::holds_alternative<Tick>(event) || std::holds_alternative<StopRequested>(event)) return true;
   const auto* received = std::get_if<Received>(&event);
   if (s.phase == Phase::Finishing) return true;
   if (received == nullptr || !std::holds_alternative<Ready>(received->message)) return false;
-  const bool quorum = s.options.quorum > 0 && !s.quorum_since && s.view.members.size() - s.unready >= s.options.quorum;
-  return s.unready == 0 || quorum;
+  const bool quorum = s.plan.quorum > 0 && !s.round.quorum_since && s.view.members.size() - s.round.unready >= s.plan.quorum;
+  return s.round.unready == 0 || quorum;
 }
 
 /// Changes whenever there is something new to keep.
 auto decisions(const State& s) {
   return std::tuple{s.view.epoch, s.view.members.size(), s.sequence,
-                    s.revision,   s.step_span,           s.phase < Phase::Finishing ? Phase::Waiting : s.phase,
+                    s.revision,   s.round.span,          s.phase < Phase::Finishing ? Phase::Waiting : s.phase,
                     s.finalist,   s.pause.has_value()};
 }
 
@@ -150,15 +150,16 @@ Snapshot snapshot(const State& s) {
                 .digest = s.digest,
                 .revision = s.revision,
                 .cursor = s.cursor,
-                .step_span = s.step_span,
+                .step_span = s.round.span,
                 .tokens = s.tokens,
                 .sequence = s.sequence,
-                .operation = s.operation.id,
+                .operation = s.round.operation.id,
                 .last_commit = s.last_commit,
                 .last_commit_event = s.last_commit_event};
   for (const auto& member : s.view.members) {
     const auto& peer = s.peers.at(member.id);
-    kept.members.push_back({member, peer.hello.pid, peer.seated.trainer_pid, peer.contributes, peer.begun, peer.first_sample});
+    const auto& work = s.round.work.at(member.id);
+    kept.members.push_back({member, peer.hello.pid, peer.seated.trainer_pid, work.contributes, work.begun, work.first_sample});
   }
   return kept;
 }
@@ -178,14 +179,16 @@ void note_wait(State& state, Instant now, Effects& effects) {
 
 State initial(Options options, Instant now) {
   State state;
-  state.options = std::move(options);
+  state.options = options;
+  state.plan = std::move(options);
   state.view.epoch = Epoch{1};
   state.phase_since = now;
   state.ticked = now;
-  if (const auto& origin = state.options.origin) {
+  if (const auto& origin = state.plan.origin) {
+    state.origin = origin->revision;
     state.digest = origin->state;
     state.revision = origin->revision;
-    state.step = OuterStep{origin->revision.value + 1};
+    state.round.step = OuterStep{origin->revision.value + 1};
     state.cursor = origin->next_sample;
     state.tokens = origin->tokens;
   }
@@ -208,20 +211,18 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
     peer.seated = Seated{
         snapshot.revision, snapshot.digest.value_or(Digest{}), snapshot.layout.value_or(Digest{}), snapshot.elements, kept.trainer_pid,
         snapshot.data};
-    peer.contributes = kept.contributes;
-    peer.begun = kept.begun;
-    peer.first_sample = kept.first_sample;
     state.peers.emplace(member.id, std::move(peer));
+    state.round.work.emplace(member.id, Work{.contributes = kept.contributes, .begun = kept.begun, .first_sample = kept.first_sample});
     members.push_back(member);
   }
   state.view.members = std::move(members);
   state.phase = snapshot.phase == Phase::Reducing ? Phase::Training : snapshot.phase;
   if (snapshot.paused_for) state.pause = Pause{*snapshot.paused_for, now};
   state.checkpoint = snapshot.checkpoint;
-  if (snapshot.restoring) state.restoring = now;
+  if (snapshot.restoring) rollback::await_checkpoint(state, now);
   state.end_cause = snapshot.end_cause;
   state.finalist = snapshot.finalist;
-  if (state.finalist && state.peers.contains(*state.finalist)) state.peers.at(*state.finalist).asked_to_save = now;
+  if (state.finalist && state.peers.contains(*state.finalist)) state.duties[*state.finalist].asked_to_save = now;
   // A state that nothing was trained on and no member holds is founded anew, as when all who held it were lost.
   if (!snapshot.members.empty() || snapshot.last_commit) {
     state.layout = snapshot.layout;
@@ -230,28 +231,28 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
     state.digest = snapshot.digest;
   }
   state.revision = snapshot.revision;
-  state.step = OuterStep{snapshot.revision.value + (snapshot.phase == Phase::Finishing ? 0 : 1)};
+  state.round.step = OuterStep{snapshot.revision.value + (snapshot.phase == Phase::Finishing ? 0 : 1)};
   state.cursor = snapshot.cursor;
-  state.step_span = snapshot.step_span;
+  state.round.span = snapshot.step_span;
   state.tokens = snapshot.tokens;
   state.sequence = snapshot.sequence;
-  state.operation.id = snapshot.operation;
+  state.round.operation.id = snapshot.operation;
   state.last_commit = snapshot.last_commit;
   state.last_commit_event = snapshot.last_commit_event;
   return state;
 }
 
 Transition step(State state, const Event& event, Instant now) {
-  Transition result{std::move(state), {}, {}};
+  Transition result{.state = std::move(state)};
   auto& s = result.state;
   const auto before = decisions(s);
   const auto phase = s.phase;
-  membership::notice_standstill(s, now);
+  if (const auto stood_still = membership::notice_standstill(s, now)) outer_step::forgive(s, *stood_still, now);
   if (s.phase == Phase::Over) {
     // Whoever comes now hears that the run has ended; everybody else was told.
     if (const auto* late = std::get_if<Received>(&event))
       if (const auto* greeting = std::get_if<Hello>(&late->message))
-        result.reason = membership::hello(s, late->from, *greeting, now, result.effects);
+        result.reason = membership::hello(s, late->from, *greeting, outer_step::closed(s), now, result.effects);
     return result;
   }
   result.reason = std::visit(overloaded{
@@ -279,9 +280,9 @@ Transition step(State state, const Event& event, Instant now) {
                                    // What they wait for is decided, and not told.
                                    if (e.untold > membership::patience(s)) {
                                      result.effects.emplace_back(Probe::UntoldForLong);
-                                     membership::forgive_since_tick(s, now);
+                                     outer_step::forgive(s, now - s.ticked, now);
                                    }
-                                   if (membership::expire(s, now, result.effects))
+                                   if (expire(s, now, result.effects))
                                      outer_step::abort(s, AbortCause::PeerSilent, {}, now, result.effects);
                                    membership::look_for_absent(s, now, result.effects);
                                    membership::refresh_fetches(s, now, result.effects);
@@ -296,13 +297,13 @@ Transition step(State state, const Event& event, Instant now) {
   if (all) vanish_all(s, now, result.effects);
   if (std::exchange(s.roll_back_due, false)) rollback::roll_back(s, now, result.effects);
   if (all) {
-    if (const auto admitted = membership::admit(s, now, result.effects); !admitted.empty()) outer_step::enter(s, admitted, result.effects);
+    outer_step::admit(s, now, result.effects);
     outer_step::advance(s, now, result.effects);
     // Since when it waits moves on with all that counts against nobody; that is no news.
     const auto* tick = std::get_if<Tick>(&event);
     if (tick == nullptr || tick->untold <= membership::patience(s)) note_wait(s, now, result.effects);
   }
-  if (decisions(s) != before) result.effects.insert(result.effects.begin(), Keep{snapshot(s)});
+  if (decisions(s) != before) result.decided = snapshot(s);
   return result;
 }
 

@@ -14,16 +14,21 @@
 #include <variant>
 #include <vector>
 
-#include "actors/probes.hpp"
+#include "actors/membership/effects.hpp"
+#include "actors/membership/roster.hpp"
 #include "messages/data_types.hpp"
-#include "messages/events.hpp"
-#include "messages/membership.hpp"
-#include "messages/outer_step.hpp"
-#include "messages/result.hpp"
-#include "messages/units.hpp"
 
 namespace prime::coordinator {
 
+using membership::Effect;
+using membership::Effects;
+using membership::Fence;
+using membership::Finish;
+using membership::LookFor;
+using membership::Peer;
+using membership::Seat;
+using membership::Send;
+using membership::ToPeer;
 using prime::LossPolicy;
 
 /// A state that was saved: what a run begins with when another one ended, or what it is rolled back to.
@@ -34,42 +39,28 @@ struct Origin {
   std::uint64_t tokens = 0;
 };
 
-/// What the manifest says to the coordinator, already validated.
-struct Options {
-  std::string run;
-  std::string manifest;         ///< shared half, handed to each peer that is welcome
+/// What the manifest says of the rounds and of the run's end, already validated.
+struct Plan {
   std::uint32_t min_peers = 2;  ///< fewer contributors than this never make an outer step (law 5)
-  std::uint32_t max_peers = 8;
-  std::uint32_t shards = 1;        ///< peers that make one replica; where there are several, `peers` of all else here are replicas
-  std::uint32_t start_quorum = 2;  ///< the first outer step begins with at least this many
   std::uint64_t outer_steps = 1;
   std::uint64_t samples_per_peer = 1;  ///< inner steps × batch: how far one peer moves the data cursor in a step
   bool stop_when_alone = false;        ///< `sync.alone: stop`
   std::uint32_t quorum = 0;            ///< `sync.quorum`: so many contributions close an outer step; 0: those of all members
   Duration grace{};                    ///< `sync.grace`: the others get so long after the quorum is there
-  Duration heartbeat_limit = 10s;      ///< `membership.heartbeat.dead_after`
-  Duration deadline = 120s;            ///< `sync.deadline`: of a reduce or state fetch of which nothing moves, and of the slowest behind
-                                       ///< the first who is ready; the longest that a step waits for a joiner
   Duration wait_limit = 10min;         ///< how long the run waits for peers before it fails, and how long it pauses
-  Duration coordinator_grace = 1min;   ///< so long a peer looks for a coordinator that it lost: later it does not come back
   LossPolicy on_correlated_loss = LossPolicy::Continue;
   Schedule schedule = Schedule::Automatic;  ///< `sync.wire.schedule`
   Codec codec = Codec::None;                ///< `sync.wire.codec`
   bool measure_links = false;               ///< `topology.ring: measured`
   Duration measure_every = 5min;            ///< `topology.measure_every`: a link is measured again
   std::uint64_t checkpoint_every = 0;       ///< outer steps between two states that the run can be rolled back to; 0: there are none
-
-  /// From the last sign of life of a peer until it has given up for certain: it notices, looks for so long, and its greeting takes a while.
-  [[nodiscard]] Duration return_limit() const { return heartbeat_limit + coordinator_grace + heartbeat_limit; }
-  std::uint64_t evaluate_every = 0;  ///< `train.evaluate.every`: outer steps; 0: only at the end
-  Duration evaluate_limit = 10min;   ///< `train.evaluate.time_limit`: of the last evaluation, once the final state is saved
-  std::optional<Origin> origin;      ///< absent: the first who is seated founds the state
+  std::uint64_t evaluate_every = 0;         ///< `train.evaluate.every`: outer steps; 0: only at the end
+  Duration evaluate_limit = 10min;          ///< `train.evaluate.time_limit`: of the last evaluation, once the final state is saved
+  std::optional<Origin> origin;             ///< absent: the first who is seated founds the state
 };
 
-/// How often a joiner may fetch before it is sent away.
-inline constexpr std::uint32_t MAX_FETCH_ATTEMPTS = 8;
-/// After so many fetches that were overtaken by a commit, the next reduce waits for the joiner.
-inline constexpr std::uint32_t MAX_STALE_FETCHES = 2;
+struct Options : membership::Options, Plan {};
+
 /// Between two rounds of asking all members to save the final state, when none of them could.
 inline constexpr Duration RETRY_SAVE_AFTER = 10s;
 /// A pair of living peers that fails so often in one outer step loses its younger one (law 10).
@@ -78,59 +69,21 @@ inline constexpr std::uint32_t MAX_LINK_FAILURES = 5;
 inline constexpr std::uint32_t ALIKE_UNTIL_ADVICE = 3;
 /// Losses within one heartbeat limit are correlated when they are at least two, and this share (1/n) of the members before them.
 inline constexpr std::uint32_t CORRELATED_SHARE = 3;
-/// With more peers than this, an event of one of them does not make the coordinator look at all the others: what does not wait for just
-/// this event is done at the next tick, for all together. Otherwise each of N peers would cost N looks in each outer step.
-inline constexpr std::size_t LOOKED_AT_AFTER_EACH = 64;
-/// A member that is away is looked for so often.
-inline constexpr Duration LOOK_EVERY = 1s;
 /// Above it links are not measured: there are as many as peers squared.
 inline constexpr std::size_t MAX_MEASURED_PEERS = 64;
-/// Ids of peers that went are remembered so that a thawed one is refused; the oldest are forgotten beyond this.
-inline constexpr std::size_t MAX_GONE = 4096;
 
-enum class Seat : std::uint8_t {
-  Greeted,   ///< welcome; its trainer is being started
-  Seated,    ///< has bound its tensors; waits for a donor
-  Fetching,  ///< fetches the shared state
-  CaughtUp,  ///< holds the current revision; waits for a safe point
-  Member,    ///< in the view
-};
-
-struct Fetch {
-  PeerId donor;
-  Revision revision;
-  Digest state;
-  Instant retry_at{};  ///< a donor that has not heard of its own commit yet gets the time for that
-  std::uint32_t attempts = 0;
-  std::uint32_t stale = 0;
-};
-
-/// Of the reduce or the fetch that a peer is at.
-struct Transferring {
-  Instant since{};
-  Instant last{};                             ///< when the coordinator heard last that something had moved
-  std::optional<std::uint64_t> moved_before;  ///< as the first heartbeat since then had it: the peer sends one as it begins
-  Instant told{};                             ///< in the journal
-};
-
-struct Peer {
-  Hello hello;
-  std::uint64_t ordinal = 0;
-  Seat seat = Seat::Greeted;
-  bool absent = false;  ///< it keeps its seat without a connection: it may come back
-  Instant look_at{};    ///< while it is absent: when it is looked for again
-  Instant since{};      ///< of the seat
-  Instant heard{};
-  Seated seated;
-  Fetch fetch;
-  std::optional<std::uint64_t> moved_bytes;  ///< since its process began, as its last heartbeat had it
-  Transferring transfer;
+/// A member's part in a round.
+struct Work {
   bool contributes = false;      ///< was told to train for step `begun`, and that work is in no committed step yet
-  OuterStep begun;               ///< before the current step: it is late, and brings its work when it is done
+  OuterStep begun = {};          ///< before the current step: it is late, and brings its work when it is done
   bool idle_answer_due = false;  ///< was told to adopt the result; its readiness of weight 0 is on the way
   std::uint64_t first_sample = 0;
-  std::optional<Ready> ready;
-  std::optional<Vote> vote;
+  std::optional<Ready> ready = {};
+  std::optional<Vote> vote = {};
+};
+
+/// A member's part in the end of the run.
+struct Duty {
   std::optional<Instant> asked_to_save;  ///< the final state; since when
   bool save_failed = false;              ///< it said so; it is asked again when nobody else is left
   bool reported = false;                 ///< its part of the final evaluation
@@ -239,37 +192,30 @@ struct Wait {
   bool operator==(const Wait&) const = default;
 };
 
-struct State {
-  Options options;
-  std::map<PeerId, Peer> peers;
-  std::vector<std::pair<PeerId, Error>> gone;
-  std::string last_loss;  ///< who was lost last, and why, as people read it
-  std::uint64_t next_ordinal = 0;
-  View view;
-  std::map<PeerId, std::string> vanished;  ///< in a large run: whose process is gone, since the last tick, and how that shows
+/// The work on the next version of the shared state: who brings what, and the operation that reduces it.
+struct Round {
+  OuterStep step{1};                                   ///< the version that it makes
+  std::map<PeerId, Work> work = {};                    ///< of each member
+  std::uint64_t span = 0;                              ///< samples handed out for it; 0: it has not begun
+  Operation operation = {};                            ///< the last one that was started
+  std::optional<Instant> first_ready = std::nullopt;   ///< of those who began with it
+  std::size_t unready = 0;                             ///< members without `ready`, as last looked at and counted down since
+  std::optional<Instant> quorum_since = std::nullopt;  ///< since when `Plan::quorum` contributions are there
+  Instant retry_at{};                                  ///< a failed link gets time to be told as a lost peer before the next try
+  std::map<std::pair<PeerId, PeerId>, std::uint32_t> link_failures = {};
+  Alike alike = {};                                  ///< tries of it
+  std::optional<Instant> held_since = std::nullopt;  ///< since when it waits for a joiner
+  bool ring_overdue = false;  ///< the last try was a ring and missed its deadline, so that it cannot be told because of whom
+};
 
+struct State : membership::Roster {
+  Plan plan;
   Phase phase = Phase::Waiting;
   Instant phase_since{};
-  Instant ticked{};               ///< last tick
-  std::optional<Instant> thawed;  ///< when it noticed last that it had been frozen itself
-  std::optional<Digest> layout;   ///< set by the founder
-  std::uint64_t elements = 0;
-  DataIdentity data;             ///< of the first who told; nobody yet: of no digest
-  std::optional<Digest> digest;  ///< of the shared state at `revision`; empty before there is a founder
-  Revision revision;
-  OuterStep step{1};            ///< the one being worked on
-  std::uint64_t cursor = 0;     ///< data cursor at `revision`
-  std::uint64_t step_span = 0;  ///< samples handed out for the current step
+  std::uint64_t cursor = 0;  ///< data cursor at `revision`
+  std::uint64_t tokens = 0;
   Sequence sequence;
-  Operation operation;
-  std::optional<Instant> first_ready;   ///< of those who began with the current step
-  std::size_t unready = 0;              ///< members without `ready`, as last looked at and counted down since
-  std::optional<Instant> quorum_since;  ///< since when `options.quorum` contributions are there
-  Instant retry_at{};                   ///< a failed link gets time to be told as a lost peer before the next try
-  std::map<std::pair<PeerId, PeerId>, std::uint32_t> link_failures;
-  Alike alike;                           ///< in this step
-  std::optional<Instant> held_since;     ///< since when this step waits for a joiner
-  bool ring_overdue = false;             ///< the last try was a ring and missed its deadline, so that it cannot be told because of whom
+  Round round;
   std::optional<OuterStep> unlinked_in;  ///< the step in which a member was sent away because of its link
   Losses losses;
   std::optional<Pause> pause;
@@ -277,14 +223,13 @@ struct State {
   bool roll_back_due = false;        ///< decided in this event, done after it
   /// Since when the run was rolled back and no step has begun: those with the checkpoint are on their way.
   std::optional<Instant> restoring;
-  std::optional<Instant> deserted;  ///< the last tick at which nobody who holds what was trained was here
   std::optional<Commit> last_commit;
   std::optional<events::OuterStepCommitted> last_commit_event;
   std::optional<Error> end_cause;  ///< of a run that is over and failed
-  std::uint64_t tokens = 0;
   Topology topology;
   std::string incomplete;                   ///< replicas that lack a peer, as people read it
   Coordinators coordinators;                ///< no decision: whoever serves the run next learns it by itself
+  std::map<PeerId, Duty> duties;            ///< of members, in the end
   std::optional<PeerId> finalist;           ///< who was asked last to save the final state
   std::optional<std::string> save_problem;  ///< why that failed last
   std::optional<Instant> retry_save_at;     ///< when all who were asked could not
@@ -292,10 +237,13 @@ struct State {
   Instant saved_at{};
   std::vector<FinalReport> final_reports;  ///< a problem begins with the name of whose it is
   Wait waiting;                            ///< what was last recorded
-
-  /// Whether a step of this run is committed: until then the state is the one it began with.
-  [[nodiscard]] bool has_trained() const { return revision.value > (options.origin ? options.origin->revision.value : 0); }
 };
+
+/// Of who has none yet: none.
+[[nodiscard]] inline Duty duty_of(const State& state, PeerId peer) {
+  const auto found = state.duties.find(peer);
+  return found == state.duties.end() ? Duty{} : found->second;
+}
 
 // Events --------------------------------------------------------------------------------------------------------------------
 
@@ -324,38 +272,11 @@ struct Tick {
 /// `Coordinators`: who leads or stands by has changed.
 using Event = std::variant<Received, ConnectionLost, ProcessGone, StopRequested, Coordinators, Tick>;
 
-// Effects -------------------------------------------------------------------------------------------------------------------
-
-using ToPeer = std::variant<Welcome, Dismissed, FetchState, BeginStep, StartReduce, Abort, Commit, RunDone, HeartbeatSeen, MeasureLink,
-                            Coordinators, ReplicaLacks>;
-
-/// Always first among its effects.
-struct Keep {
-  Snapshot snapshot;
-};
-struct Send {
-  PeerId to;
-  ToPeer message;
-};
-/// Cuts all connections of a peer; both ends see it at once.
-struct Fence {
-  PeerId peer;
-};
-/// Whether its process is there still, or can be reached at all; ends in a ProcessGone, or in nothing.
-struct LookFor {
-  PeerId peer;
-  Addresses lanes;
-};
-/// The run is over; empty when it ended well.
-struct Finish {
-  std::optional<Error> cause;
-};
-using Effect = std::variant<Keep, JournalEvent, Send, Fence, LookFor, Finish, Probe>;
-
 struct Transition {
   State state;
-  std::vector<Effect> effects;
-  std::string reason;  ///< what the log and the tests show
+  std::optional<Snapshot> decided = {};  ///< on disk before the effects are carried out
+  Effects effects = {};                  ///< in order
+  std::string reason = {};               ///< what the log and the tests show
 };
 
 /// The state before the first peer.

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "actors/coordinator/coordinator_state.hpp"
+#include "actors/coordinator/waits.hpp"
 
 namespace prime::coordinator {
 
@@ -14,7 +14,7 @@ std::map<PeerId, HeldOutShare> shares_of(const State& state, Predicate predicate
   std::map<PeerId, HeldOutShare> shares;
   std::uint32_t count = 0;
   for (const auto& member : state.view.members)
-    if (predicate(state.peers.at(member.id))) shares[member.id].index = count++;
+    if (applies(state, member.id, predicate)) shares[member.id].index = count++;
   for (auto& [id, share] : shares) share.of = count;
   return shares;
 }

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
-#include "actors/coordinator/departures.hpp"
+#include "actors/membership/departures.hpp"
 #include "messages/assert.hpp"
 
 namespace prime::coordinator {
 void Unfolding::carry(const Effect& effect) {
   std::visit(overloaded{
-                 [&](const Keep& e) { decided_ = e.snapshot; },
                  [&](const JournalEvent& e) { record(e); },
                  [&](const Send& e) { tell(e.to, e.message); },
                  [&](const Fence& e) {
@@ -29,32 +28,31 @@ void Unfolding::carry(const Effect& effect) {
 
 void Unfolding::send_away(const Hello& peer, const Error& cause) {
   if (!dismissed_.insert(peer.peer).second) return;
-  effects_.emplace_back(Send{peer.peer, Dismissed{told(grid_.run, cause)}});
+  effects_.emplace_back(Send{peer.peer, Dismissed{membership::told(grid_.run, cause)}});
   effects_.emplace_back(Fence{peer.peer});
 }
 
 void Unfolding::speak_of(PeerId speaker, const Error& to_others) { speaker_ = {speaker, to_others}; }
 
-void Unfolding::keep() {
-  if (!decided_) return;
+Snapshot Unfolding::of_peers(Snapshot decision) {
   const auto& run = grid_.run;
   std::set<Digest> decided;
   if (run.digest) decided.insert(*run.digest);
   if (run.checkpoint) decided.insert(run.checkpoint->state);
-  if (run.options.origin) decided.insert(run.options.origin->state);
+  if (run.plan.origin) decided.insert(run.plan.origin->state);
   if (run.last_commit) decided.insert(run.last_commit->state);
   auto named = decided;  // anybody may yet found the state, or fetches it still
   for (const auto& [lead, peer] : run.peers) named.insert({peer.seated.state, peer.fetch.state});
   std::erase_if(grid_.parts, [&](const auto& entry) { return !named.contains(entry.first); });
   for (const auto& [digest, parts] : grid_.parts)
-    if (decided.contains(digest)) decided_->shard_digests.emplace(digest, parts);
-  for (auto& kept : decided_->members)
+    if (decided.contains(digest)) decision.shard_digests.emplace(digest, parts);
+  for (auto& kept : decision.members)
     for (const auto& peer : whole(kept.member.id)->shards) {
       const auto& hello = peer->hello;
       kept.parts.push_back(
           {Member{hello.peer, hello.name, hello.lanes, kept.member.ordinal}, hello.pid, peer->trainer_pid, peer->elements});
     }
-  effects_.insert(effects_.begin(), Keep{*std::move(decided_)});
+  return decision;
 }
 
 Replica* Unfolding::whole(PeerId lead) const {
@@ -99,7 +97,7 @@ void Unfolding::dismiss(const ShardPeer& peer, const Error& cause) {
   if (!dismissed_.insert(peer.hello.peer).second) return;
   const bool other = speaker_ && speaker_->first != peer.hello.peer && cause.name == ErrorName::PeerLost &&
                      grid_.places.at(speaker_->first).replica == grid_.places.at(peer.hello.peer).replica;
-  effects_.emplace_back(Send{peer.hello.peer, Dismissed{other ? told(grid_.run, speaker_->second) : cause}});
+  effects_.emplace_back(Send{peer.hello.peer, Dismissed{other ? membership::told(grid_.run, speaker_->second) : cause}});
 }
 
 /// A line about a replica is one about each of its peers: who reads the journal finds every peer there, as in any other run.

@@ -10,14 +10,14 @@ class Unfolding {
  public:
   Unfolding(Grid& grid, Instant now, std::vector<Effect>& effects) : grid_(grid), now_(now), effects_(effects) {}
 
-  /// One effect of the run's machine; a Keep waits for `keep`.
+  /// One effect of the run's machine.
   void carry(const Effect& effect);
   /// Sends one peer away, unless it was told so by now.
   void send_away(const Hello& peer, const Error& cause);
   /// Who says goodbye hears the answer; the others of its replica, if that goes with it, hear this.
   void speak_of(PeerId speaker, const Error& to_others);
-  /// What was decided goes before all else, in one piece.
-  void keep();
+  /// What the run has decided, with the peers of each replica.
+  [[nodiscard]] Snapshot of_peers(Snapshot decision);
 
  private:
   [[nodiscard]] Replica* whole(PeerId lead) const;
@@ -38,7 +38,6 @@ class Unfolding {
   Grid& grid_;
   Instant now_;
   std::vector<Effect>& effects_;
-  std::optional<Snapshot> decided_;
   std::set<PeerId> dismissed_;
   std::optional<std::pair<PeerId, Error>> speaker_;
 };

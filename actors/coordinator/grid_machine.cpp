@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "actors/coordinator/grid_words.hpp"
-#include "actors/coordinator/membership_machine.hpp"
+#include "actors/membership/membership_machine.hpp"
 #include "kernels/digest/digest.hpp"
 
 namespace prime::coordinator {
@@ -14,6 +14,8 @@ class Folding {
  public:
   Folding(Grid& grid, Instant now, std::vector<Effect>& effects)
       : g_(grid), now_(now), effects_(effects), rows_(grid, now, effects), words_(grid, rows_, now, effects) {}
+
+  std::optional<Snapshot> decided() { return rows_.decided(); }
 
   std::string operator()(const Received& event) {
     if (const auto* hello = std::get_if<Hello>(&event.message)) return greeted(event.from, *hello);
@@ -99,17 +101,20 @@ Grid restore_grid(Options options, const Snapshot& snapshot, Instant now) {
 }
 
 GridTransition step(Grid grid, const Event& event, Instant now) {
-  GridTransition result{std::move(grid), {}, {}};
+  GridTransition result{.state = std::move(grid)};
   auto& state = result.state;
   // After the end, whoever comes hears of it, and everybody else was told.
   if (state.run.options.shards == 1 || state.run.phase == Phase::Over) {
     auto transition = step(std::move(state.run), event, now);
     state.run = std::move(transition.state);
+    result.decided = std::move(transition.decided);
     result.effects = std::move(transition.effects);
     result.reason = std::move(transition.reason);
     return result;
   }
-  result.reason = std::visit(Folding{state, now, result.effects}, event);
+  Folding folding{state, now, result.effects};
+  result.reason = std::visit(folding, event);
+  result.decided = folding.decided();
   return result;
 }
 

@@ -49,8 +49,9 @@ struct Grid {
 
 struct GridTransition {
   Grid state;
-  std::vector<Effect> effects;
-  std::string reason;
+  std::optional<Snapshot> decided = {};
+  Effects effects = {};
+  std::string reason = {};
 };
 
 /// The digest of a model from those of its shards, in their order.

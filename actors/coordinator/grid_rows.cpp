@@ -3,21 +3,28 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/coordinator/departures.hpp"
-#include "actors/coordinator/membership_machine.hpp"
+#include "actors/coordinator/outer_step_machine.hpp"
 #include "actors/coordinator/rollback_machine.hpp"
 #include "actors/coordinator/waits.hpp"
+#include "actors/membership/departures.hpp"
+#include "actors/membership/membership_machine.hpp"
 
 namespace prime::coordinator {
 std::string Rows::forward(const Event& event) {
   const bool restoring = g_.run.restoring.has_value();
   auto transition = step(std::move(g_.run), event, now_);
   g_.run = std::move(transition.state);
+  if (transition.decided) decided_ = std::move(transition.decided);
   for (const auto& effect : transition.effects) down_.carry(effect);
   settle(restoring);
   if (const auto* received = std::get_if<Received>(&event))
     if (const auto place = g_.places.find(received->from); place != g_.places.end()) note_silence(g_.replicas.at(place->second.replica));
   return std::move(transition.reason);
+}
+
+std::optional<Snapshot> Rows::decided() {
+  if (!decided_) return std::nullopt;
+  return down_.of_peers(*std::exchange(decided_, std::nullopt));
 }
 
 void Rows::settle(bool was_restoring) {
@@ -58,7 +65,7 @@ void Rows::dissolve(std::uint64_t key) {
   for (const auto& peer : replica.shards) {
     g_.places.erase(peer->hello.peer);
     if (peer->here) down_.send_away(peer->hello, cause);
-    if (peer->hello.shard > 0) note_gone(g_.run, peer->hello.peer, as_told);
+    if (peer->hello.shard > 0) membership::note_gone(g_.run, peer->hello.peer, as_told);
   }
   --g_.whole;
 }
@@ -71,7 +78,7 @@ std::string Rows::greeted(PeerId from, const Hello& hello) {
   if (const auto place = g_.places.find(from); place != g_.places.end()) return returned(place->second, hello);
   // A peer that had no connection just then has not heard of it.
   if (g_.left.contains(from)) return membership::refuse(g_.run, from, hello, Error{ErrorName::PeerLost, "its replica left"}, effects_);
-  auto refused = membership::refusal(g_.run, hello);
+  auto refused = membership::refusal(g_.run, hello, outer_step::closed(g_.run));
   if (!refused) refused = misplaced(hello);
   if (refused) return membership::refuse(g_.run, from, hello, *refused, effects_);
   const auto key = unformed(hello.replica).value_or(g_.next_replica);
@@ -226,7 +233,7 @@ std::string Rows::said_goodbye(Replica& replica, std::uint32_t shard, const Deat
   down_.speak_of(hello.peer, message.graceful ? Error{ErrorName::PeerLost, of + " left"}
                                               : Error{ErrorName::Evicted, of + " was lost: " + to_string(message.cause)});
   replica.lost_with = shard;
-  if (message.graceful && g_.left.size() < MAX_GONE)
+  if (message.graceful && g_.left.size() < membership::MAX_GONE)
     for (const auto& peer : replica.shards) g_.left.insert(peer->hello.peer);
   return forward(Received{replica.lead(), message});
 }
@@ -234,9 +241,9 @@ std::string Rows::said_goodbye(Replica& replica, std::uint32_t shard, const Deat
 std::string Rows::leave_unformed(std::uint64_t key, std::uint32_t shard, const Error& cause, bool left) {
   auto& replica = g_.replicas.at(key);
   const auto hello = replica.shards[shard]->hello;
-  effects_.push_back(gone(who(replica, hello), cause, left));
+  effects_.push_back(membership::gone(who(replica, hello), cause, left));
   g_.places.erase(hello.peer);
-  note_gone(g_.run, hello.peer, cause);
+  membership::note_gone(g_.run, hello.peer, cause);
   replica.shards[shard].reset();
   if (std::none_of(replica.shards.begin(), replica.shards.end(), [](const auto& peer) { return peer.has_value(); })) g_.replicas.erase(key);
   name_unformed();
@@ -245,6 +252,7 @@ std::string Rows::leave_unformed(std::uint64_t key, std::uint32_t shard, const E
 
 void Rows::send_away_overdue() {
   const auto& options = g_.run.options;
+  const auto wait_limit = g_.run.plan.wait_limit;
   const bool frozen = membership::was_frozen(g_.run, now_);
   std::vector<std::pair<Grid::Place, Error>> overdue;
   for (auto& [key, replica] : g_.replicas)
@@ -254,10 +262,10 @@ void Rows::send_away_overdue() {
       if (replica.whole || !peer) continue;
       if (now_ - peer->heard > options.heartbeat_limit)
         overdue.emplace_back(Grid::Place{key, shard}, Error{ErrorName::Evicted, "no heartbeat for " + format_duration(now_ - peer->heard)});
-      else if (now_ - replica.since > options.wait_limit)
+      else if (now_ - replica.since > wait_limit)
         overdue.emplace_back(Grid::Place{key, shard},
                              Error{ErrorName::TooFewPeers, "its replica " + replica.name + " lacks " + missing_in(replica) + " after " +
-                                                               format_duration(options.wait_limit)});
+                                                               format_duration(wait_limit)});
     }
   for (const auto& [place, cause] : overdue) {
     down_.send_away(g_.replicas.at(place.replica).shards[place.shard]->hello, cause);

@@ -10,12 +10,11 @@ namespace prime::coordinator {
 class Rows {
  public:
   Rows(Grid& grid, Instant now, std::vector<Effect>& effects) : g_(grid), now_(now), effects_(effects), down_(grid, now, effects) {}
-  ~Rows() { down_.keep(); }
-  Rows(const Rows&) = delete;
-  Rows& operator=(const Rows&) = delete;
 
   /// To the run's machine; what that decides reaches the peers, and the replicas that it has lost are gone.
   std::string forward(const Event& event);
+  /// What the run has decided in this event, if anything.
+  [[nodiscard]] std::optional<Snapshot> decided();
   /// What was not decided by the run, told to a replica.
   void carry(const Effect& effect) { down_.carry(effect); }
 
@@ -64,6 +63,7 @@ class Rows {
   Instant now_;
   std::vector<Effect>& effects_;
   Unfolding down_;
+  std::optional<Snapshot> decided_;
 };
 
 }  // namespace prime::coordinator

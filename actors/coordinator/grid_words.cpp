@@ -115,7 +115,7 @@ std::string Words::beat(Replica& replica, PeerId from, const Heartbeat& beat) {
   }
   effects_.emplace_back(Send{from, HeartbeatSeen{g_.run.view.epoch}});
   const auto known = replica.whole ? g_.run.peers.find(replica.lead()) : g_.run.peers.end();
-  if (known != g_.run.peers.end()) progress::note(known->second, moved_bytes, now_);
+  if (known != g_.run.peers.end()) membership::note_moved(known->second, moved_bytes, now_);
   const bool comes_back = known != g_.run.peers.end() && known->second.absent && all_here(replica) &&
                           now_ - last_heard(replica) <= g_.run.options.heartbeat_limit;
   return comes_back ? rows_.forward(Received{replica.lead(), Heartbeat{0, moved_bytes}}) : std::string{};
@@ -186,15 +186,15 @@ std::string Words::hear(std::uint64_t key, std::uint32_t /*shard*/, const Traine
   auto& replica = g_.replicas.at(key);
   const auto known = replica.whole ? g_.run.peers.find(replica.lead()) : g_.run.peers.end();
   if (known == g_.run.peers.end() || known->second.seat != Seat::Member) return "a trainer of who is no member was started again";
-  const auto& seat = known->second;
-  const bool at_it = seat.contributes && !seat.ready && m.step == seat.begun && m.attempt >= replica.begun.attempt;
+  const auto& work = g_.run.round.work.at(replica.lead());
+  const bool at_it = work.contributes && !work.ready && m.step == work.begun && m.attempt >= replica.begun.attempt;
   if (!at_it) return "a trainer was started again, and the others of its replica need not be";
   replica.begun.attempt = std::max(replica.begun.attempt, m.attempt) + 1;
   for (auto& peer : replica.shards) peer->ready.reset();
   const auto& members = g_.run.view.members;
   const auto at = std::ranges::find(members, replica.lead(), &Member::id);
-  rows_.carry(Send{replica.lead(), BeginStep{g_.run.view, seat.begun, g_.run.revision, true,
-                                             static_cast<std::uint32_t>(at - members.begin()), seat.first_sample}});
+  rows_.carry(Send{replica.lead(), BeginStep{g_.run.view, work.begun, g_.run.revision, true,
+                                             static_cast<std::uint32_t>(at - members.begin()), work.first_sample}});
   return replica.name + " begins step " + std::to_string(m.step.value) + " anew";
 }
 

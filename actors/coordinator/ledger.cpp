@@ -14,11 +14,10 @@ bool waits_for_nothing(const Action& action) {
 }
 
 /// Moves what is for the ledger into the entry; the rest is returned.
-std::vector<Action> sift(Entry& entry, std::vector<Effect> effects) {
+std::vector<Action> sift(Entry& entry, Effects effects) {
   std::vector<Action> actions;
   for (auto& effect : effects)
     std::visit(overloaded{
-                   [&](Keep& keep) { entry.decided = std::move(keep.snapshot); },
                    [&](JournalEvent& event) { entry.events.push_back(std::move(event)); },
                    [&](auto& action) { actions.emplace_back(std::move(action)); },
                },
@@ -37,14 +36,15 @@ std::vector<Action> begin_entry(Ledger& ledger, Instant now) {
 
 }  // namespace
 
-Ledger open_ledger(const Options& options) {
+Ledger open_ledger(const membership::Options& options) {
   Ledger ledger;
   ledger.limit = std::max(options.coordinator_grace, LEAST_LEDGER_LIMIT);
   return ledger;
 }
 
-std::vector<Action> record(Ledger& ledger, std::vector<Effect> effects, Instant now) {
+std::vector<Action> record(Ledger& ledger, std::optional<Snapshot> decided, Effects effects, Instant now) {
   if (ledger.next.empty()) ledger.next_decided_at = now;
+  if (decided) ledger.next.decided = std::move(decided);
   auto actions = sift(ledger.next, std::move(effects));
   const bool begins = !ledger.is_writing() && !ledger.next.empty();
   if (!ledger.is_writing() && !begins) return actions;

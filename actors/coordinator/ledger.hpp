@@ -41,9 +41,9 @@ struct Ledger {
 
 /// One entry may take as long as peers look for a coordinator that is gone, and this at least.
 inline constexpr Duration LEAST_LEDGER_LIMIT = 10s;
-[[nodiscard]] Ledger open_ledger(const Options& options);
+[[nodiscard]] Ledger open_ledger(const membership::Options& options);
 /// What may be done now of what was decided.
-[[nodiscard]] std::vector<Action> record(Ledger& ledger, std::vector<Effect> effects, Instant now);
+[[nodiscard]] std::vector<Action> record(Ledger& ledger, std::optional<Snapshot> decided, Effects effects, Instant now);
 /// The entry that was being written is written.
 [[nodiscard]] std::vector<Action> written(Ledger& ledger, Instant now);
 /// Time has passed, and the machine hears since when nobody hears what it decides.

@@ -5,48 +5,47 @@
 
 #include "actors/coordinator/departures.hpp"
 #include "actors/coordinator/evaluation.hpp"
-#include "actors/coordinator/membership_machine.hpp"
 #include "actors/coordinator/progress.hpp"
 #include "actors/coordinator/relay_order.hpp"
 #include "actors/coordinator/run_end_machine.hpp"
 #include "actors/coordinator/topology_machine.hpp"
 #include "actors/coordinator/waits.hpp"
+#include "actors/membership/membership_machine.hpp"
 #include "messages/assert.hpp"
 
 namespace prime::coordinator::outer_step {
 namespace {
 
 /// Hands the next disjoint range of samples to a member and tells it to train.
-void begin_for(State& state, Peer& peer, std::uint32_t rank, HeldOutShare evaluate, Effects& effects) {
-  peer.contributes = true;
-  peer.begun = state.step;
-  peer.ready.reset();
-  peer.first_sample = state.cursor + state.step_span;
-  state.step_span += state.options.samples_per_peer;
-  effects.emplace_back(
-      Send{peer.hello.peer, BeginStep{state.view, state.step, state.revision, true, rank, peer.first_sample, 0, evaluate}});
+void begin_for(State& state, PeerId member, std::uint32_t rank, HeldOutShare evaluate, Effects& effects) {
+  auto& round = state.round;
+  auto& work = round.work.at(member);
+  work.contributes = true;
+  work.begun = round.step;
+  work.ready.reset();
+  work.first_sample = state.cursor + round.span;
+  round.span += state.plan.samples_per_peer;
+  effects.emplace_back(Send{member, BeginStep{state.view, round.step, state.revision, true, rank, work.first_sample, 0, evaluate}});
 }
 
 void begin_step(State& state, Instant now, Effects& effects) {
   set_phase(state, Phase::Training, now);
-  state.step_span = 0;
   state.restoring.reset();
-  state.first_ready.reset();
-  state.unready = state.view.members.size();
-  state.quorum_since.reset();
-  state.link_failures.clear();
-  state.alike = {};
-  state.held_since.reset();
-  state.ring_overdue = false;
-  state.retry_at = now;
-  effects.emplace_back(events::OuterStepBegun{state.step, state.view.epoch, state.view.members.size()});
-  const auto begins = [](const Peer& p) { return !p.contributes; };  // the others are late, and still at an earlier step
+  state.to_who_left.reset();
+  auto& last = state.round;
+  state.round = Round{.step = last.step,
+                      .work = std::move(last.work),
+                      .operation = std::move(last.operation),
+                      .unready = state.view.members.size(),
+                      .retry_at = now};
+  effects.emplace_back(events::OuterStepBegun{state.round.step, state.view.epoch, state.view.members.size()});
+  const auto begins = [](const Work& w) { return !w.contributes; };  // the others are late, and still at an earlier step
   auto shares = evaluates_step(state) ? shares_of(state, begins) : std::map<PeerId, HeldOutShare>{};
   for (std::uint32_t rank = 0; rank < state.view.members.size(); ++rank) {
     const auto id = state.view.members[rank].id;
-    auto& peer = state.peers.at(id);
-    peer.idle_answer_due = false;
-    if (begins(peer)) begin_for(state, peer, rank, shares[id], effects);
+    auto& work = state.round.work.at(id);
+    work.idle_answer_due = false;
+    if (begins(work)) begin_for(state, id, rank, shares[id], effects);
   }
   topology::measure(state, now, effects);
 }
@@ -57,14 +56,13 @@ bool promote_the_idle(State& state, Effects& effects) {
   // Those promoted begin now: nobody is slow before one of them is ready, however long ago the others were.
   std::uint32_t rank = 0;
   for (const auto& member : state.view.members) {
-    auto& peer = state.peers.at(member.id);
-    if (!peer.contributes) {
-      begin_for(state, peer, rank, {}, effects);
+    if (!state.round.work.at(member.id).contributes) {
+      begin_for(state, member.id, rank, {}, effects);
       promoted = true;
     }
     ++rank;
   }
-  if (promoted) state.first_ready.reset();
+  if (promoted) state.round.first_ready.reset();
   return promoted;
 }
 
@@ -75,21 +73,28 @@ void start_reduce(State& state, Instant now, Effects& effects) {
   std::vector<Contribution> contributions;
   for (const auto& member : members) {
     auto& peer = state.peers.at(member.id);
-    peer.vote.reset();
-    progress::begin(peer, now);
-    contributions.push_back(Contribution{member.id, peer.ready ? peer.ready->weight : 0});
-    if (!peer.ready) effects.emplace_back(events::PeerLate{membership::who(peer), state.step, peer.begun});
+    auto& work = state.round.work.at(member.id);
+    work.vote.reset();
+    membership::begin_transfer(peer, now);
+    contributions.push_back(Contribution{member.id, work.ready ? work.ready->weight : 0});
+    if (!work.ready) effects.emplace_back(events::PeerLate{membership::who(peer), state.round.step, work.begun});
   }
   // In a ring those behind one that stands still wait as it seems to: the next try goes directly, and tells who it is.
   const bool ring =
-      (state.options.schedule == Schedule::Ring || (state.options.schedule == Schedule::Automatic && state.topology.ring_is_faster)) &&
-      !std::exchange(state.ring_overdue, false);
-  state.operation = Operation{
-      OperationId{state.view.epoch, state.sequence}, now, std::move(contributions), state.cursor + state.step_span, members.size(), ring};
+      (state.plan.schedule == Schedule::Ring || (state.plan.schedule == Schedule::Automatic && state.topology.ring_is_faster)) &&
+      !std::exchange(state.round.ring_overdue, false);
+  state.round.operation = Operation{
+      OperationId{state.view.epoch, state.sequence}, now, std::move(contributions), state.cursor + state.round.span, members.size(), ring};
   set_phase(state, Phase::Reducing, now);
-  effects.emplace_back(events::ReduceStarted{state.step, state.operation.id, state.view.epoch, members.size()});
-  StartReduce message{state.operation.id,          state.step, state.revision, state.view, state.operation.contributions, state.elements,
-                      state.operation.next_sample, ring};
+  effects.emplace_back(events::ReduceStarted{state.round.step, state.round.operation.id, state.view.epoch, members.size()});
+  StartReduce message{state.round.operation.id,
+                      state.round.step,
+                      state.revision,
+                      state.view,
+                      state.round.operation.contributions,
+                      state.elements,
+                      state.round.operation.next_sample,
+                      ring};
   const auto links = topology::direct_links(state, members);
   for (std::size_t rank = 0; rank < members.size(); ++rank) {
     if (links) message.relays = relay_order(*links, rank);
@@ -99,24 +104,24 @@ void start_reduce(State& state, Instant now, Effects& effects) {
 
 /// What one committed step reports: figures over the contributors.
 events::OuterStepCommitted committed_event(const State& state, const Digest& digest, Instant now) {
-  events::OuterStepCommitted done{.outer_step = state.step,
-                                  .epoch = state.operation.id.epoch,
+  events::OuterStepCommitted done{.outer_step = state.round.step,
+                                  .epoch = state.round.operation.id.epoch,
                                   .revision = state.revision.next(),
                                   .digest = digest,
-                                  .peers = state.operation.contributions.size(),
-                                  .operation_s = now - state.operation.since,
-                                  .next_sample = state.operation.next_sample};
+                                  .peers = state.round.operation.contributions.size(),
+                                  .operation_s = now - state.round.operation.since,
+                                  .next_sample = state.round.operation.next_sample};
   HeldOutSum held_out;
-  for (const auto& contribution : state.operation.contributions) {
-    const auto& peer = state.peers.at(contribution.peer);
-    done.wire_bytes += peer.vote->wire_bytes;
-    done.reduce_s = std::max(done.reduce_s, Duration{peer.vote->reduce_ns});
+  for (const auto& contribution : state.round.operation.contributions) {
+    const auto& work = state.round.work.at(contribution.peer);
+    done.wire_bytes += work.vote->wire_bytes;
+    done.reduce_s = std::max(done.reduce_s, Duration{work.vote->reduce_ns});
     if (contribution.weight == 0) continue;
-    if (peer.begun == state.step) held_out.add(peer.ready->held_out);  // what is late evaluated an older state
+    if (work.begun == state.round.step) held_out.add(work.ready->held_out);  // what is late evaluated an older state
     done.contributors.push_back(contribution.peer);
     done.weight += contribution.weight;
-    done.loss += peer.ready->loss.value() * static_cast<double>(contribution.weight);
-    done.tokens_per_s += peer.ready->tokens_per_s.value();
+    done.loss += work.ready->loss.value() * static_cast<double>(contribution.weight);
+    done.tokens_per_s += work.ready->tokens_per_s.value();
   }
   done.loss /= static_cast<double>(done.weight);
   done.tokens = state.tokens + done.weight;
@@ -128,36 +133,36 @@ events::OuterStepCommitted committed_event(const State& state, const Digest& dig
 }
 
 void commit(State& state, const Digest& digest, Instant now, Effects& effects) {
-  PRIME_ASSERT(state.revision.next().value == state.step.value, "law 2: step n leads from revision n-1 to n");
+  PRIME_ASSERT(state.revision.next().value == state.round.step.value, "law 2: step n leads from revision n-1 to n");
   state.last_commit_event = committed_event(state, digest, now);
-  topology::note_reduce(state, now - state.operation.since, now);
+  topology::note_reduce(state, now - state.round.operation.since, now);
   effects.emplace_back(*state.last_commit_event);
-  for (const auto& contribution : state.operation.contributions) {
+  for (const auto& contribution : state.round.operation.contributions) {
     state.tokens += contribution.weight;
-    auto& peer = state.peers.at(contribution.peer);
-    if (contribution.weight > 0) peer.contributes = false;  // its work is in
-    if (!peer.contributes) peer.ready.reset();
+    auto& work = state.round.work.at(contribution.peer);
+    if (contribution.weight > 0) work.contributes = false;  // its work is in
+    if (!work.contributes) work.ready.reset();
+    work.vote.reset();
   }
-  const Commit message{state.operation.id, state.step, state.revision.next(), digest};
-  for (const auto& contribution : state.operation.contributions) {
+  const Commit message{state.round.operation.id, state.round.step, state.revision.next(), digest};
+  for (const auto& contribution : state.round.operation.contributions) {
     effects.emplace_back(Send{contribution.peer, message});
     auto& peer = state.peers.at(contribution.peer);
     peer.seated.revision = message.revision;
     peer.seated.state = digest;
-    peer.vote.reset();
   }
   state.last_commit = message;
   state.revision = message.revision;
   state.digest = digest;
-  state.cursor = state.operation.next_sample;
-  const auto every = state.options.checkpoint_every;
-  if (state.options.on_correlated_loss == LossPolicy::RollBack && every > 0 && state.step.value % every == 0)
+  state.cursor = state.round.operation.next_sample;
+  const auto every = state.plan.checkpoint_every;
+  if (state.plan.on_correlated_loss == LossPolicy::RollBack && every > 0 && state.round.step.value % every == 0)
     state.checkpoint = Origin{state.revision, digest, state.cursor, state.tokens};
-  if (state.step.value >= state.options.outer_steps) {
+  if (state.round.step.value >= state.plan.outer_steps) {
     run_end::finish(state, digest, now, effects);
     return;
   }
-  state.step = state.step.next();
+  state.round.step = state.round.step.next();
   begin_step(state, now, effects);
   membership::refresh_fetches(state, now, effects);
 }
@@ -165,11 +170,11 @@ void commit(State& state, const Digest& digest, Instant now, Effects& effects) {
 /// All have voted and differ: the largest group stands, the oldest one decides a draw; the others go.
 void settle_parity(State& state, Instant now, Effects& effects) {
   std::map<Digest, std::uint32_t> groups;
-  for (const auto& member : state.operation.contributions) ++groups[state.peers.at(member.peer).vote->state];
+  for (const auto& member : state.round.operation.contributions) ++groups[state.round.work.at(member.peer).vote->state];
   Digest winner;
   std::uint32_t best = 0;
   for (const auto& member : state.view.members) {  // in order of age
-    const auto& vote = state.peers.at(member.id).vote;
+    const auto& vote = state.round.work.at(member.id).vote;
     if (!vote) continue;
     const auto& digest = vote->state;
     if (groups.at(digest) > best) {
@@ -178,8 +183,8 @@ void settle_parity(State& state, Instant now, Effects& effects) {
     }
   }
   std::vector<PeerId> wrong;
-  for (const auto& member : state.operation.contributions)
-    if (state.peers.at(member.peer).vote->state != winner) wrong.push_back(member.peer);
+  for (const auto& member : state.round.operation.contributions)
+    if (state.round.work.at(member.peer).vote->state != winner) wrong.push_back(member.peer);
   abort(state, AbortCause::VotesDiffer, {}, now, effects);
   Departures departures{state, now, effects};
   for (const auto id : wrong) departures.dismiss(id, Error{ErrorName::ParityBroken, "its result differs from that of the others"});
@@ -206,7 +211,7 @@ Duration retry_delay(std::uint32_t failures) { return std::min<Duration>(Duratio
 
 std::uint32_t contributing(const State& state) {
   return static_cast<std::uint32_t>(
-      members_who(state, [](const Peer& p) { return p.contributes && (!p.ready || p.ready->weight > 0); }).count);
+      members_who(state, [](const Work& w) { return w.contributes && (!w.ready || w.ready->weight > 0); }).count);
 }
 
 /// Those that are members, or would be if there were a quorum.
@@ -230,8 +235,8 @@ void end_pause(State& state, Effects& effects) {
 
 void advance_waiting(State& state, Instant now, Effects& effects) {
   const auto members = static_cast<std::uint32_t>(state.view.members.size());
-  const bool begun = state.step_span > 0;  // the step was under way when too many peers went
-  if (state.pause && now - state.pause->since > state.options.wait_limit) end_pause(state, effects);
+  const bool begun = state.round.span > 0;  // the step was under way when too many peers went
+  if (state.pause && now - state.pause->since > state.plan.wait_limit) end_pause(state, effects);
   const auto wanted = quorum_of_members(state);
   if (members >= wanted) {
     end_pause(state, effects);
@@ -245,31 +250,31 @@ void advance_waiting(State& state, Instant now, Effects& effects) {
   if (state_lost)
     run_end::end(state, too_few(state, "the last peer that held revision " + std::to_string(state.revision.value) + " is gone"), now,
                  effects);
-  else if (begun && members == 1 && state.options.stop_when_alone)
+  else if (begun && members == 1 && state.plan.stop_when_alone)
     run_end::end(state, too_few(state, "one peer is left and the manifest says `sync.alone: stop`"), now, effects);
-  else if (!state.pause && now - state.phase_since > state.options.wait_limit)
+  else if (!state.pause && now - state.phase_since > state.plan.wait_limit)
     run_end::end(state,
                  too_few(state, std::to_string(caught_up(state)) + " of " + std::to_string(wanted) + " after " +
-                                    format_duration(state.options.wait_limit) + (state.incomplete.empty() ? "" : "; " + state.incomplete)),
+                                    format_duration(state.plan.wait_limit) + (state.incomplete.empty() ? "" : "; " + state.incomplete)),
                  now, effects);
 }
 
 /// An absent one would hear of the reduce before it hears what became of the last one.
 bool all_ready(State& state) {
-  state.unready = members_who(state, [](const Peer& p) { return !p.ready || p.absent; }).count;
-  return state.unready == 0;
+  state.round.unready = members_who(state, [](const Peer& p, const Work& w) { return !w.ready || p.absent; }).count;
+  return state.round.unready == 0;
 }
 
 /// Notes since when so many contributions are there that the step may close without the others; but not without a member that has yet
 /// to come back to a restarted coordinator: it would hear of the reduce before it hears what became of the last one.
 void note_quorum(State& state, Instant now) {
-  const auto& options = state.options;
-  if (options.quorum == 0) return;
-  if (!members_who(state, [](const Peer& p) { return p.absent; }).empty()) return state.quorum_since.reset();
-  const auto there = members_who(state, [](const Peer& p) { return p.ready && p.ready->weight > 0; }).count;
-  const auto wanted = std::max<std::size_t>(options.min_peers, std::min<std::size_t>(options.quorum, state.view.members.size()));
-  if (there < wanted) state.quorum_since.reset();
-  else if (!state.quorum_since) state.quorum_since = now;
+  const auto& plan = state.plan;
+  if (plan.quorum == 0) return;
+  if (!members_who(state, [](const Peer& p) { return p.absent; }).empty()) return state.round.quorum_since.reset();
+  const auto there = members_who(state, [](const Work& w) { return w.ready && w.ready->weight > 0; }).count;
+  const auto wanted = std::max<std::size_t>(plan.min_peers, std::min<std::size_t>(plan.quorum, state.view.members.size()));
+  if (there < wanted) state.round.quorum_since.reset();
+  else if (!state.round.quorum_since) state.round.quorum_since = now;
 }
 
 void advance_training(State& state, Instant now, Effects& effects) {
@@ -277,13 +282,14 @@ void advance_training(State& state, Instant now, Effects& effects) {
     set_phase(state, Phase::Waiting, now);
     return;
   }
-  if (contributing(state) < state.options.min_peers && promote_the_idle(state, effects)) return;
+  if (contributing(state) < state.plan.min_peers && promote_the_idle(state, effects)) return;
   note_quorum(state, now);
-  if (!state.quorum_since && state.first_ready && now - *state.first_ready > state.options.deadline) {
+  if (!state.round.quorum_since && state.round.first_ready && now - *state.round.first_ready > state.options.deadline) {
     std::vector<PeerId> slow;
     for (const auto& member : state.view.members) {
       const auto& peer = state.peers.at(member.id);
-      if (!peer.ready && now - peer.since > state.options.deadline) slow.push_back(member.id);  // who entered later has its own time
+      if (!state.round.work.at(member.id).ready && now - peer.since > state.options.deadline)
+        slow.push_back(member.id);  // who entered later has its own time
     }
     Departures departures{state, now, effects};
     for (const auto id : slow)
@@ -293,10 +299,10 @@ void advance_training(State& state, Instant now, Effects& effects) {
                                                      "goes on without them until they are ready"});
     if (departures.settle()) return advance(state, now, effects);
   }
-  const bool closes = all_ready(state) || (state.quorum_since && now - *state.quorum_since >= state.options.grace);
-  if (!closes || now < state.retry_at) return;
-  if (membership::held_for(state, now)) {
-    if (!state.held_since) state.held_since = now;
+  const bool closes = all_ready(state) || (state.round.quorum_since && now - *state.round.quorum_since >= state.plan.grace);
+  if (!closes || now < state.round.retry_at) return;
+  if (held_for(state, now)) {
+    if (!state.round.held_since) state.round.held_since = now;
     effects.emplace_back(Probe::ReduceWaitsForJoiner);
   } else if (!topology::held_since(state, now)) start_reduce(state, now, effects);
 }
@@ -304,8 +310,8 @@ void advance_training(State& state, Instant now, Effects& effects) {
 void advance_reducing(State& state, Instant now, Effects& effects) {
   if (!progress::reduce_stands_still(state, now)) return;
   std::vector<PeerId> mute;
-  for (const auto& member : state.operation.contributions)
-    if (!state.peers.at(member.peer).vote) mute.push_back(member.peer);
+  for (const auto& member : state.round.operation.contributions)
+    if (!state.round.work.at(member.peer).vote) mute.push_back(member.peer);
   abort(state, AbortCause::DeadlinePassed, {}, now, effects);
   Departures departures{state, now, effects};
   for (const auto id : mute)
@@ -319,72 +325,74 @@ void advance_reducing(State& state, Instant now, Effects& effects) {
 }  // namespace
 
 std::string ready(State& state, PeerId from, const Ready& message, Instant now, Effects& effects) {
-  auto& peer = state.peers.at(from);
+  const auto& peer = state.peers.at(from);
+  if (peer.seat != Seat::Member) return "a readiness of who is no member";
+  auto& round = state.round;
+  auto& work = round.work.at(from);
   // A late one says it of the step that it began with; a trainer that was started again meanwhile began from a newer state.
   const bool possible_base = message.base.next().value >= message.step.value && message.base <= state.revision;
-  if (peer.seat != Seat::Member || message.step != peer.begun || !possible_base) return "a readiness for another step";
-  if (peer.ready) return "ready twice";
-  if (message.weight == 0 && peer.idle_answer_due) {
-    peer.idle_answer_due = false;
-    if (peer.contributes) {
+  if (message.step != work.begun || !possible_base) return "a readiness for another step";
+  if (work.ready) return "ready twice";
+  if (message.weight == 0 && work.idle_answer_due) {
+    work.idle_answer_due = false;
+    if (work.contributes) {
       effects.emplace_back(Probe::PromotedMeanwhile);
       return "it was promoted while it said that it adopts the result";
     }
   }
-  if (peer.contributes != (message.weight > 0)) {
-    membership::dismiss(
-        state, from,
-        Error{ErrorName::ProtocolViolation, peer.contributes ? "it was to train and weighs nothing" : "a weight that nobody asked for"},
-        now, effects);
+  if (work.contributes != (message.weight > 0)) {
+    dismiss(state, from,
+            Error{ErrorName::ProtocolViolation, work.contributes ? "it was to train and weighs nothing" : "a weight that nobody asked for"},
+            now, effects);
     return "a wrong weight";
   }
-  peer.ready = message;
-  if (state.unready > 0) --state.unready;
-  if (peer.contributes && peer.begun == state.step && !state.first_ready) state.first_ready = now;
+  work.ready = message;
+  if (round.unready > 0) --round.unready;
+  if (work.contributes && work.begun == round.step && !round.first_ready) round.first_ready = now;
   effects.emplace_back(events::PeerReady{membership::who(peer), message.step, message.base, message.weight, message.loss.value(),
                                          message.tokens_per_s.value(), message.trainer_pid});
   return peer.hello.name + " is ready for step " + std::to_string(message.step.value);
 }
 
 std::string vote(State& state, PeerId from, const Vote& message, Instant now, Effects& effects) {
-  if (state.phase != Phase::Reducing || message.op != state.operation.id) return "a vote on another operation";
+  auto& operation = state.round.operation;
+  if (state.phase != Phase::Reducing || message.op != operation.id) return "a vote on another operation";
   auto& peer = state.peers.at(from);
   if (peer.seat != Seat::Member) return "a vote of who is no member";
-  if (!peer.vote) --state.operation.missing_votes;
-  peer.vote = message;
+  auto& votes = state.round.work;
+  if (!std::exchange(votes.at(from).vote, message)) --operation.missing_votes;
   peer.transfer.last = now;
-  if (const auto missing = state.operation.missing_votes; missing > 0) return "votes are missing: " + std::to_string(missing);
-  const auto& members = state.operation.contributions;
-  const bool equal = std::all_of(members.begin(), members.end(),
-                                 [&](const Contribution& m) { return state.peers.at(m.peer).vote->state == message.state; });
+  if (operation.missing_votes > 0) return "votes are missing: " + std::to_string(operation.missing_votes);
+  const auto& members = operation.contributions;
+  const bool equal =
+      std::all_of(members.begin(), members.end(), [&](const Contribution& m) { return votes.at(m.peer).vote->state == message.state; });
   if (equal) commit(state, message.state, now, effects);
   else settle_parity(state, now, effects);
   return equal ? "all voted for the same digest" : "the votes differ";
 }
 
 std::string reduce_failed(State& state, PeerId from, const ReduceFailed& message, Instant now, Effects& effects) {
-  if (state.phase != Phase::Reducing || message.op != state.operation.id) return "a failure of another operation";
+  if (state.phase != Phase::Reducing || message.op != state.round.operation.id) return "a failure of another operation";
   const auto& reporter = state.peers.at(from).hello.name;
   const auto suspect = state.peers.find(message.suspect);
   abort(state, AbortCause::ReduceFailed, {from, reporter, message.error}, now, effects);
   if (info(message.error.name).klass == ErrorClass::Fatal) {
-    membership::dismiss(state, from, message.error, now, effects);
+    dismiss(state, from, message.error, now, effects);
     return reporter + " cannot reduce";
   }
-  if (state.operation.ring && message.error.name == ErrorName::DeadlineExceeded && message.suspect == PeerId{}) {
-    state.ring_overdue = true;
+  if (state.round.operation.ring && message.error.name == ErrorName::DeadlineExceeded && message.suspect == PeerId{}) {
+    state.round.ring_overdue = true;
     return "the reduce is tried again, not in a ring";
   }
   const auto pair = std::minmax(from, message.suspect);
-  const auto failures = ++state.link_failures[{pair.first, pair.second}];
-  state.retry_at = now + retry_delay(failures);
+  const auto failures = ++state.round.link_failures[{pair.first, pair.second}];
+  state.round.retry_at = now + retry_delay(failures);
   if (failures >= MAX_LINK_FAILURES) {
-    state.unlinked_in = state.step;
+    state.unlinked_in = state.round.step;
     const bool blame_suspect = suspect != state.peers.end() && suspect->second.ordinal > state.peers.at(from).ordinal;
-    membership::dismiss(
-        state, blame_suspect ? message.suspect : from,
-        Error{ErrorName::LaneBroken, std::to_string(failures) + " failures in one outer step; the last: " + to_string(message.error)}, now,
-        effects);
+    dismiss(state, blame_suspect ? message.suspect : from,
+            Error{ErrorName::LaneBroken, std::to_string(failures) + " failures in one outer step; the last: " + to_string(message.error)},
+            now, effects);
   }
   return "the reduce is tried again";
 }
@@ -395,12 +403,12 @@ std::string in_doubt(State& state, PeerId from, const InDoubt& message, Effects&
     effects.emplace_back(Probe::DoubtCommitted);
     return "it was committed";
   }
-  if (state.phase == Phase::Reducing && state.operation.id == message.op) {
+  if (state.phase == Phase::Reducing && state.round.operation.id == message.op) {
     effects.emplace_back(Probe::DoubtUndecided);
     return "undecided";
   }
   // Of somebody who leads the run since: this one was frozen, and does not know it yet. It must not void what the other may commit.
-  if (message.op > state.operation.id) return "an operation that this coordinator did not start";
+  if (message.op > state.round.operation.id) return "an operation that this coordinator did not start";
   effects.emplace_back(Send{from, Abort{message.op, "it was not committed"}});
   effects.emplace_back(Probe::DoubtAborted);
   return "it was aborted";
@@ -411,13 +419,13 @@ namespace {
 /// How far it had come, and how often a try of this step ended like that.
 void note_failure(State& state, AbortCause cause, const Error& error, Instant now, std::string& reason, events::OuterStepAborted& aborted) {
   const auto name = cause == AbortCause::DeadlinePassed ? ErrorName::DeadlineExceeded : error.name;
-  auto& alike = state.alike;
+  auto& alike = state.round.alike;
   if (alike.cause != cause || alike.error != name) alike = {};
   alike = {alike.count + 1, cause, name, reason};
   aborted.alike = alike.count;
   const auto least = progress::least_of_reduce(state, now);
   if (!least) return;
-  reason += "; " + progress::to_string(*least);
+  reason += "; " + membership::to_string(*least);
   aborted.behind = least->peer->hello.peer;
   aborted.moved_bytes = least->moved_bytes;
   aborted.needed_bytes = least->needed_bytes;
@@ -429,17 +437,17 @@ void note_failure(State& state, AbortCause cause, const Error& error, Instant no
 void abort(State& state, AbortCause cause, const Because& because, Instant now, Effects& effects) {
   if (state.phase != Phase::Reducing) return;
   auto reason = text_of(cause, because);
-  events::OuterStepAborted aborted{.outer_step = state.step,
-                                   .operation = state.operation.id,
-                                   .epoch = state.operation.id.epoch,
+  events::OuterStepAborted aborted{.outer_step = state.round.step,
+                                   .operation = state.round.operation.id,
+                                   .epoch = state.round.operation.id.epoch,
                                    .cause = cause,
                                    .because_of = because.peer};
   if (cause == AbortCause::ReduceFailed || cause == AbortCause::DeadlinePassed)
     note_failure(state, cause, because.error, now, reason, aborted);
   aborted.reason = reason;
   effects.emplace_back(std::move(aborted));
-  for (const auto& contribution : state.operation.contributions)
-    if (state.peers.contains(contribution.peer)) effects.emplace_back(Send{contribution.peer, Abort{state.operation.id, reason}});
+  for (const auto& contribution : state.round.operation.contributions)
+    if (state.peers.contains(contribution.peer)) effects.emplace_back(Send{contribution.peer, Abort{state.round.operation.id, reason}});
   set_phase(state, Phase::Training, now);
 }
 
@@ -450,41 +458,64 @@ void stop(State& state, const std::string& why, Instant now, Effects& effects) {
 
 std::string returned(State& state, PeerId from, const Hello& message, Instant now, Effects& effects) {
   auto& peer = state.peers.at(from);
+  auto& work = state.round.work.at(from);
   peer.hello = message;
   membership::heard_again(state, from, effects);
-  if (state.phase == Phase::Reducing && peer.vote) return message.name + " is back, and has voted";
+  if (state.phase == Phase::Reducing && work.vote) return message.name + " is back, and has voted";
   // First of all, since a commit that it has not heard of is not void.
   if (state.last_commit) effects.emplace_back(Send{from, *state.last_commit});
   // What it said of a reduce in flight may be lost, and it may have ended that by now.
   abort(state, AbortCause::PeerAway, {from, message.name}, now, effects);
-  if (!state.last_commit || state.last_commit->op != state.operation.id)
-    effects.emplace_back(Send{from, Abort{state.operation.id, "it was not committed before its connection broke"}});
+  const auto& op = state.round.operation.id;
+  if (!state.last_commit || state.last_commit->op != op)
+    effects.emplace_back(Send{from, Abort{op, "it was not committed before its connection broke"}});
   peer.since = now;
-  peer.ready.reset();  // it says it again
+  work.ready.reset();  // it says it again
   if (state.phase == Phase::Finishing) {
     effects.emplace_back(Send{from, run_end::told(state, from)});
-  } else if (state.step_span > 0) {
-    peer.idle_answer_due = !peer.contributes;
-    const auto& members = state.view.members;
-    const auto at = std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.id == from; });
-    const auto at_it = [&](const Peer& p) { return p.contributes && p.begun == state.step; };
+  } else if (state.round.span > 0) {
+    work.idle_answer_due = !work.contributes;
+    const auto rank = static_cast<std::uint32_t>(std::ranges::find(state.view.members, from, &Member::id) - state.view.members.begin());
+    const auto at_it = [&](const Work& w) { return w.contributes && w.begun == state.round.step; };
     auto shares = evaluates_step(state) ? shares_of(state, at_it) : std::map<PeerId, HeldOutShare>{};
-    effects.emplace_back(
-        Send{from, BeginStep{state.view, peer.contributes ? peer.begun : state.step, state.revision, peer.contributes,
-                             static_cast<std::uint32_t>(at - members.begin()), peer.contributes ? peer.first_sample : 0, 0, shares[from]}});
+    effects.emplace_back(Send{from, BeginStep{state.view, work.contributes ? work.begun : state.round.step, state.revision,
+                                              work.contributes, rank, work.contributes ? work.first_sample : 0, 0, shares[from]}});
   }
   return message.name + " is back";
 }
 
-void enter(State& state, const std::vector<PeerId>& admitted, Effects& effects) {
-  if (state.step_span == 0) return;  // no step is under way: they begin with the others
+std::optional<Error> closed(const State& state) {
+  if (state.phase < Phase::Finishing) return std::nullopt;
+  return Error{ErrorName::RunDone, state.revision.value >= state.plan.outer_steps
+                                       ? "all outer steps are committed"
+                                       : "it failed after outer step " + std::to_string(state.revision.value)};
+}
+
+void admit(State& state, Instant now, Effects& effects) {
+  if (state.phase != Phase::Waiting && state.phase != Phase::Training) return;
+  // Who was sent away for a link that is broken joins anew in a moment: the step that it held up ends first, without it.
+  if (state.phase == Phase::Training && state.unlinked_in == state.round.step) return;
+  const auto admitted = membership::admit(state, now, effects);
+  if (admitted.empty()) return;
+  for (const auto id : admitted) state.round.work.emplace(id, Work{});
+  topology::members_changed(state);
+  if (state.round.span == 0) return;  // no step is under way: they begin with the others
   for (std::uint32_t rank = 0; rank < state.view.members.size(); ++rank) {
     const auto id = state.view.members[rank].id;
-    if (std::find(admitted.begin(), admitted.end(), id) == admitted.end()) continue;
-    state.peers.at(id).begun = state.step;
-    state.peers.at(id).idle_answer_due = true;
-    effects.emplace_back(Send{id, BeginStep{state.view, state.step, state.revision, false, rank, 0}});
+    if (std::ranges::find(admitted, id) == admitted.end()) continue;
+    auto& work = state.round.work.at(id);
+    work.begun = state.round.step;
+    work.idle_answer_due = true;
+    effects.emplace_back(Send{id, BeginStep{state.view, state.round.step, state.revision, false, rank, 0}});
   }
+}
+
+void forgive(State& state, Duration time, Instant now) {
+  membership::forgive(state, time, now);
+  auto& round = state.round;
+  for (auto* since : {&round.first_ready, &round.quorum_since})
+    if (*since) *since = std::min(now, **since + time);
+  round.operation.since = std::min(now, round.operation.since + time);
 }
 
 void advance(State& state, Instant now, Effects& effects) {

@@ -5,8 +5,6 @@
 
 namespace prime::coordinator::outer_step {
 
-using Effects = std::vector<Effect>;
-
 std::string ready(State& state, PeerId from, const Ready& message, Instant now, Effects& effects);
 std::string vote(State& state, PeerId from, const Vote& message, Instant now, Effects& effects);
 std::string reduce_failed(State& state, PeerId from, const ReduceFailed& message, Instant now, Effects& effects);
@@ -24,8 +22,12 @@ void abort(State& state, AbortCause cause, const Because& because, Instant now, 
 void stop(State& state, const std::string& why, Instant now, Effects& effects);
 /// A member is back at a coordinator that was restarted: it is told what was decided, and what it is to do.
 std::string returned(State& state, PeerId from, const Hello& message, Instant now, Effects& effects);
-/// New members enter the current step without weight (law 4).
-void enter(State& state, const std::vector<PeerId>& admitted, Effects& effects);
+/// Why nobody new is let in; empty while the run goes on.
+std::optional<Error> closed(const State& state);
+/// Admits who is caught up, if this is a safe point; new members enter the current step without weight (law 4).
+void admit(State& state, Instant now, Effects& effects);
+/// So much time counts against nobody.
+void forgive(State& state, Duration time, Instant now);
 /// Does whatever the state allows next: begins, reduces, waits, ends. Called after every event.
 void advance(State& state, Instant now, Effects& effects);
 

@@ -14,6 +14,11 @@ Error cause(Revision to) {
   return Error{ErrorName::RolledBack, "to outer step " + std::to_string(to.value) + ", since several were lost at once"};
 }
 
+void await_checkpoint(State& state, Instant now) {
+  state.restoring = now;
+  state.to_who_left = cause(state.checkpoint->revision);
+}
+
 void roll_back(State& state, Instant now, Effects& effects) {
   const auto to = *state.checkpoint;
   outer_step::abort(state, AbortCause::RolledBack, {}, now, effects);
@@ -26,13 +31,13 @@ void roll_back(State& state, Instant now, Effects& effects) {
   departures.settle();
   state.revision = to.revision;
   state.digest = to.state;
-  state.step = OuterStep{to.revision.value + 1};
+  state.round.step = OuterStep{to.revision.value + 1};
   state.cursor = to.next_sample;
   state.tokens = to.tokens;
-  state.step_span = 0;
+  state.round.span = 0;
   state.losses = {};
   state.deserted.reset();
-  state.restoring = now;
+  await_checkpoint(state, now);
   set_phase(state, Phase::Waiting, now);
 }
 

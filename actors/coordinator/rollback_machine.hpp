@@ -5,10 +5,10 @@
 
 namespace prime::coordinator::rollback {
 
-using Effects = std::vector<Effect>;
-
 /// What was committed since the checkpoint is void: everybody is sent away and joins anew, with the checkpoint or to fetch it.
 void roll_back(State& state, Instant now, Effects& effects);
+/// No step begins before somebody has brought the checkpoint.
+void await_checkpoint(State& state, Instant now);
 /// Why a peer is sent away while the run waits for those with the checkpoint.
 Error cause(Revision to);
 /// Its line in the journal; durable, and before anybody hears of it.

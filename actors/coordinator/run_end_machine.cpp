@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
+#include "actors/coordinator/departures.hpp"
 #include "actors/coordinator/evaluation.hpp"
-#include "actors/coordinator/membership_machine.hpp"
+#include "actors/membership/membership_machine.hpp"
 
 namespace prime::coordinator::run_end {
 namespace {
@@ -13,13 +14,13 @@ constexpr std::uint64_t SAVE_BYTES_PER_S = 10 * 1024 * 1024;
 constexpr Duration SAVE_OVERHEAD = 1min;
 
 /// A late member would have to end its inner steps first.
-bool is_free(const Peer& peer) { return !peer.contributes; }
+bool is_free(const Work& work) { return !work.contributes; }
 
 bool any_is_free(const State& state) { return !members_who(state, is_free).empty(); }
 
 HeldOutShare final_share(const State& state, PeerId peer) {
   const bool free_alone = any_is_free(state);
-  const auto shares = shares_of(state, [&](const Peer& p) { return !free_alone || is_free(p); });
+  const auto shares = shares_of(state, [&](const Work& w) { return !free_alone || is_free(w); });
   const auto found = shares.find(peer);
   return found == shares.end() ? HeldOutShare{} : found->second;
 }
@@ -30,8 +31,8 @@ std::optional<PeerId> next_to_save(const State& state) {
   int best_rank = 0;
   for (const auto& member : state.view.members) {
     const auto& peer = state.peers.at(member.id);
-    const int rank = (peer.absent ? 2 : 0) + (is_free(peer) ? 0 : 1);
-    if (peer.asked_to_save || (best && rank >= best_rank)) continue;
+    const int rank = (peer.absent ? 2 : 0) + (is_free(state.round.work.at(member.id)) ? 0 : 1);
+    if (duty_of(state, member.id).asked_to_save || (best && rank >= best_rank)) continue;
     best = member.id;
     best_rank = rank;
   }
@@ -40,13 +41,13 @@ std::optional<PeerId> next_to_save(const State& state) {
 
 /// Whether somebody who was asked may still come to an end with it.
 bool is_being_saved(const State& state) {
-  return !members_who(state, [](const Peer& p) { return p.asked_to_save && !p.save_failed; }).empty();
+  return !members_who(state, [](const Duty& d) { return d.asked_to_save && !d.save_failed; }).empty();
 }
 
 void ask_to_save(State& state, PeerId id, Instant now, Effects& effects) {
-  auto& peer = state.peers.at(id);
-  peer.asked_to_save = now;
-  peer.save_failed = false;
+  auto& duty = state.duties[id];
+  duty.asked_to_save = now;
+  duty.save_failed = false;
   state.finalist = id;
   effects.emplace_back(Send{id, told(state, id)});
 }
@@ -56,7 +57,7 @@ void ask_all_again(State& state, Instant now, Effects& effects) {
   if (!state.retry_save_at) state.retry_save_at = now + RETRY_SAVE_AFTER;
   if (now < *state.retry_save_at) return;
   state.retry_save_at.reset();
-  for (const auto& member : state.view.members) state.peers.at(member.id).asked_to_save.reset();
+  for (auto& [id, duty] : state.duties) duty.asked_to_save.reset();
   if (const auto next = next_to_save(state)) ask_to_save(state, *next, now, effects);
 }
 
@@ -69,15 +70,14 @@ void see_to_saving(State& state, Instant now, Effects& effects) {
                Error{ErrorName::TooFewPeers, "the last peer that held revision " + which + ", the final one, is gone before it was saved"},
                now, effects);
   }
-  const auto patience = save_limit(state) * static_cast<std::int64_t>(members.size()) + state.options.wait_limit;
+  const auto patience = save_limit(state) * static_cast<std::int64_t>(members.size()) + state.plan.wait_limit;
   if (now - state.phase_since > patience)
     return end(state,
                Error{ErrorName::StorageFailed, "no member could write the final state within " + format_duration(patience) +
                                                    (state.save_problem ? "; the last problem: " + *state.save_problem : "")},
                now, effects);
-  const auto asked = state.finalist ? state.peers.find(*state.finalist) : state.peers.end();
-  const bool at_work = asked != state.peers.end() && asked->second.asked_to_save && !asked->second.save_failed &&
-                       now - *asked->second.asked_to_save <= save_limit(state);
+  const auto duty = state.finalist ? duty_of(state, *state.finalist) : Duty{};
+  const bool at_work = duty.asked_to_save && !duty.save_failed && now - *duty.asked_to_save <= save_limit(state);
   if (at_work) return;
   if (const auto next = next_to_save(state)) ask_to_save(state, *next, now, effects);
   else if (!is_being_saved(state)) ask_all_again(state, now, effects);
@@ -114,36 +114,36 @@ Duration save_limit(const State& state) {
 }
 
 Named evaluating(const State& state) {
-  return members_who(state, [](const Peer& p) { return !p.reported; });
+  return members_who(state, [](const Duty& d) { return !d.reported; });
 }
 
 RunDone told(const State& state, PeerId peer) {
-  return RunDone{state.step, *state.digest, state.finalist == peer && !state.saved, final_share(state, peer)};
+  return RunDone{state.round.step, *state.digest, state.finalist == peer && !state.saved, final_share(state, peer)};
 }
 
 void finish(State& state, const Digest&, Instant now, Effects& effects) {
   set_phase(state, Phase::Finishing, now);
   state.finalist = next_to_save(state);
-  if (state.finalist) state.peers.at(*state.finalist).asked_to_save = now;
+  if (state.finalist) state.duties[*state.finalist].asked_to_save = now;
   const bool free_alone = any_is_free(state);
-  const auto shares = shares_of(state, [&](const Peer& p) { return !free_alone || is_free(p); });
+  const auto shares = shares_of(state, [&](const Work& w) { return !free_alone || is_free(w); });
   for (const auto& member : state.view.members) {
     const auto share = shares.find(member.id);
-    effects.emplace_back(Send{member.id, RunDone{state.step, *state.digest, state.finalist == member.id,
+    effects.emplace_back(Send{member.id, RunDone{state.round.step, *state.digest, state.finalist == member.id,
                                                  share == shares.end() ? HeldOutShare{} : share->second}});
   }
   // Joiners that did not make it: the run ended before their turn.
   std::vector<PeerId> late;
   for (const auto& [id, peer] : state.peers)
     if (peer.seat != Seat::Member) late.push_back(id);
-  for (const auto id : late) membership::dismiss(state, id, Error{ErrorName::RunDone, "the last outer step was committed"}, now, effects);
+  for (const auto id : late) dismiss(state, id, Error{ErrorName::RunDone, "the last outer step was committed"}, now, effects);
 }
 
 std::string state_saved(State& state, PeerId from, const StateSaved& message, Instant now, Effects& effects) {
   auto& peer = state.peers.at(from);
   if (state.phase != Phase::Finishing || state.saved) return "a checkpoint that nobody waits for";
   if (!message.problem.empty()) {
-    peer.save_failed = true;
+    state.duties[from].save_failed = true;
     state.save_problem = peer.hello.name + ": " + message.problem;
     effects.emplace_back(events::FinalSaveFailed{membership::who(peer), Cause{message.problem}});
     return "another one is asked to save the final state";
@@ -151,14 +151,15 @@ std::string state_saved(State& state, PeerId from, const StateSaved& message, In
   state.finalist = from;
   state.saved = message.checkpoint;
   state.saved_at = now;
+  state.safe = true;
   effects.emplace_back(events::FinalStateSaved{membership::who(peer), message.checkpoint});
   return "the final state is saved";
 }
 
 std::string final_report(State& state, PeerId from, const FinalReport& message) {
   auto& peer = state.peers.at(from);
-  if (state.phase != Phase::Finishing || peer.reported) return "a report that nobody waits for";
-  peer.reported = true;
+  if (state.phase != Phase::Finishing || duty_of(state, from).reported) return "a report that nobody waits for";
+  state.duties[from].reported = true;
   state.final_reports.push_back({message.held_out, message.sample.substr(0, 4096),
                                  message.problem.empty() ? "" : peer.hello.name + ": " + message.problem.substr(0, 4096)});
   return peer.hello.name + " has evaluated its part";
@@ -169,7 +170,7 @@ void advance(State& state, Instant now, Effects& effects) {
   // Who has yet to come back after a restart is to hear of the end; who stays away is lost soon.
   if (!members_who(state, [](const Peer& p) { return p.absent; }).empty()) return;
   const auto missing = evaluating(state);
-  const auto limit = state.options.evaluate_limit;
+  const auto limit = state.plan.evaluate_limit;
   if (missing.empty()) conclude(state, "", now, effects);
   else if (now - state.saved_at > limit)
     conclude(state, to_string(missing) + " did not end within " + format_duration(limit) + " (`train.evaluate.time_limit`)", now, effects);
@@ -184,6 +185,7 @@ void end(State& state, std::optional<Error> cause, Instant now, Effects& effects
     effects.emplace_back(Send{id, Dismissed{cause.value_or(Error{ErrorName::RunDone, "all outer steps are committed"})}});
   set_phase(state, Phase::Over, now);
   state.end_cause = cause;
+  state.safe = true;
   effects.emplace_back(Finish{std::move(cause)});
 }
 

@@ -7,8 +7,6 @@
 
 namespace prime::coordinator::run_end {
 
-using Effects = std::vector<Effect>;
-
 /// The last outer step is committed: all are told; one of them is to save the final state, and all who are free evaluate a part each.
 void finish(State& state, const Digest& digest, Instant now, Effects& effects);
 std::string state_saved(State& state, PeerId from, const StateSaved& message, Instant now, Effects& effects);

@@ -16,7 +16,7 @@ constexpr std::uint64_t FASTEST_BYTES_PER_S = 1'000'000'000'000;
 using Pair = std::pair<PeerId, PeerId>;
 
 bool measures(const State& state) {
-  return state.options.measure_links && state.view.members.size() > 1 && state.view.members.size() <= MAX_MEASURED_PEERS;
+  return state.plan.measure_links && state.view.members.size() > 1 && state.view.members.size() <= MAX_MEASURED_PEERS;
 }
 
 /// When the older one of its two links was measured; the beginning of time when one never was.
@@ -75,7 +75,7 @@ void tell_ring(const State& state, std::optional<Pair> only, Effects& effects) {
 
 void measure(State& state, Instant now, Effects& effects) {
   // When all are ready, a reduce waits for what is under way, and for no more.
-  if (!measures(state) || state.phase != Phase::Training || state.unready == 0) return;
+  if (!measures(state) || state.phase != Phase::Training || state.round.unready == 0) return;
   auto& topology = state.topology;
   std::erase_if(topology.measuring, [&](const auto& entry) { return now - entry.second.first > ANSWER_LIMIT; });
   std::set<PeerId> busy;
@@ -91,7 +91,7 @@ void measure(State& state, Instant now, Effects& effects) {
   for (std::size_t a = 0; a < members.size(); ++a)
     for (std::size_t b = a + 1; b < members.size(); ++b) {
       const auto last = last_measured(topology, members[a].id, members[b].id);
-      if (last == Instant{} || last < topology.due || now - last >= state.options.measure_every)
+      if (last == Instant{} || last < topology.due || now - last >= state.plan.measure_every)
         due.push_back({b - a == 1 || b - a == members.size() - 1, last, &members[a], &members[b]});
     }
   // What was never measured keeps any ring from being found; after that, what slowed a reduce down is most likely in use.
@@ -197,7 +197,7 @@ void arrange(State& state, Effects& effects) {
   // Every pair carries two parts of a tensor in n when all send directly; each link of a ring carries n - 1 times as much.
   topology.ring_is_faster = (adopted ? after : before) > (speeds->peers() - 1) * slowest_of_all(*speeds);
   if (!adopted) {
-    effects.emplace_back(events::RingKept{state.step, before, after, topology.ring_is_faster});
+    effects.emplace_back(events::RingKept{state.round.step, before, after, topology.ring_is_faster});
     return;
   }
   topology.ring.clear();
@@ -207,7 +207,7 @@ void arrange(State& state, Effects& effects) {
     order += (order.empty() ? "" : ", ") + members[place].name;
   }
   topology.reduce_time = {};
-  effects.emplace_back(events::RingAdopted{state.step, state.view.epoch, order, after, before, topology.ring_is_faster});
+  effects.emplace_back(events::RingAdopted{state.round.step, state.view.epoch, order, after, before, topology.ring_is_faster});
   tell_ring(state, {}, effects);
 }
 
@@ -225,7 +225,7 @@ void members_changed(State& state) {
   };
   const auto has_gone = [&](const auto& entry) { return !is_member(entry.first.first) || !is_member(entry.first.second); };
   std::erase_if(topology.relayed, has_gone);
-  if (!state.options.measure_links) return;
+  if (!state.plan.measure_links) return;
   std::erase_if(topology.ring, [&](PeerId id) { return !is_member(id); });
   std::erase_if(topology.links, has_gone);
   std::erase_if(topology.measuring, has_gone);

@@ -10,8 +10,6 @@
 
 namespace prime::coordinator::topology {
 
-using Effects = std::vector<Effect>;
-
 /// A ring takes the place of the one in use when its slowest link is this much faster (a fraction: GAIN_OF / GAIN_IN).
 inline constexpr std::uint64_t GAIN_OF = 5;
 inline constexpr std::uint64_t GAIN_IN = 4;

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "actors/coordinator/membership_machine.hpp"
 #include "actors/coordinator/progress.hpp"
 #include "actors/coordinator/run_end_machine.hpp"
 #include "actors/coordinator/topology_machine.hpp"
+#include "actors/membership/membership_machine.hpp"
 
 namespace prime::coordinator {
 
@@ -22,8 +22,8 @@ void set_phase(State& state, Phase phase, Instant now) {
 }
 
 std::uint32_t quorum_of_members(const State& state) {
-  const bool begun = state.step_span > 0 || state.has_trained();
-  const auto usual = begun ? state.options.min_peers : std::max(state.options.start_quorum, state.options.min_peers);
+  const bool begun = state.round.span > 0 || state.has_trained();
+  const auto usual = begun ? state.plan.min_peers : std::max(state.options.start_quorum, state.plan.min_peers);
   return std::max(usual, state.pause ? state.pause->members : 0);
 }
 
@@ -40,7 +40,7 @@ Wait wait_for_return(const State& state, const Named& absent, Instant now) {
   const auto& options = state.options;
   auto until = heard + (others ? options.heartbeat_limit : options.return_limit());
   if (others && state.deserted) until = std::min(heard + options.return_limit(), *state.deserted + options.heartbeat_limit);
-  if (state.phase == Phase::Waiting && !state.pause) until = std::min(until, state.phase_since + options.wait_limit);
+  if (state.phase == Phase::Waiting && !state.pause) until = std::min(until, state.phase_since + state.plan.wait_limit);
   return {"the return of " + to_string(absent) + (others ? "" : ", since nobody else holds the state") +
               (state.incomplete.empty() ? "" : "; " + state.incomplete),
           heard, until};
@@ -57,8 +57,8 @@ Wait wait_for_peers(const State& state, Instant now) {
   for (const auto& [id, peer] : state.peers)
     if (first && peer.seat == Seat::CaughtUp) ++ready;
     else if (peer.seat != Seat::Member) coming.add(peer.hello.name);
-  const auto& limit = state.options.wait_limit;
-  const bool paused = state.pause && members >= state.options.min_peers;
+  const auto& limit = state.plan.wait_limit;
+  const bool paused = state.pause && members >= state.plan.min_peers;
   const auto since = state.pause ? std::max(state.pause->since, state.phase_since) : state.phase_since;
   return {(state.options.shards > 1 ? "replicas: " : "peers: ") + std::to_string(first ? ready : members) + " of " +
               std::to_string(quorum_of_members(state)) + (first ? " are ready" : " are members") +
@@ -71,16 +71,17 @@ Wait wait_for_peers(const State& state, Instant now) {
 Wait wait_for_the_end(const State& state) {
   if (!state.saved) {
     const auto asked = state.finalist ? state.peers.find(*state.finalist) : state.peers.end();
-    if (asked == state.peers.end() || asked->second.save_failed)
+    if (asked == state.peers.end() || duty_of(state, asked->first).save_failed)
       return {"room for the final state, which nobody could save: " + state.save_problem.value_or("no member is left"), state.phase_since,
               state.retry_save_at};
     const auto limit = run_end::save_limit(state);
+    const auto begun = duty_of(state, asked->first).asked_to_save.value_or(state.phase_since);
     return {"the final checkpoint, which " + asked->second.hello.name + " writes; another one is asked after " + format_duration(limit),
-            *asked->second.asked_to_save, *asked->second.asked_to_save + limit};
+            begun, begun + limit};
   }
   if (const auto absent = members_who(state, [](const Peer& p) { return p.absent; }); !absent.empty())
     return {"the return of " + to_string(absent) + ", to hear of the end", state.saved_at, {}};
-  const auto limit = state.options.evaluate_limit;
+  const auto limit = state.plan.evaluate_limit;
   return {"the final evaluation by " + to_string(run_end::evaluating(state)) + "; at most " + format_duration(limit) +
               " (`train.evaluate.time_limit`)",
           state.saved_at, state.saved_at + limit};
@@ -90,37 +91,43 @@ Wait wait_in_training(const State& state, Instant now) {
   const auto& options = state.options;
   if (const auto absent = members_who(state, [](const Peer& p) { return p.absent; }); !absent.empty())
     return wait_for_return(state, absent, now);
-  const auto late = members_who(state, [](const Peer& p) { return !p.ready; });
-  if (state.quorum_since && !late.empty())
-    return {"inner steps of " + to_string(late) + "; goes on without them " + format_duration(options.grace) +
+  const auto late = members_who(state, [](const Work& w) { return !w.ready; });
+  if (state.round.quorum_since && !late.empty())
+    return {"inner steps of " + to_string(late) + "; goes on without them " + format_duration(state.plan.grace) +
                 " after the quorum was ready (`sync.grace`)",
-            *state.quorum_since, *state.quorum_since + options.grace};
-  if (!state.first_ready)
+            *state.round.quorum_since, *state.round.quorum_since + state.plan.grace};
+  if (!state.round.first_ready)
     return {"inner steps of " + to_string(late) + "; a trainer that stands still is started again by its agent", state.phase_since, {}};
   if (!late.empty())
     return {"inner steps of " + to_string(late) + "; evicted " + format_duration(options.deadline) + " after the first is ready",
-            *state.first_ready, *state.first_ready + options.deadline};
-  if (const auto joiner = membership::held_for(state, now)) {
-    const auto since = state.held_since.value_or(now);
+            *state.round.first_ready, *state.round.first_ready + options.deadline};
+  if (const auto joiner = held_for(state, now)) {
+    const auto since = state.round.held_since.value_or(now);
     return {"the state fetch of " + state.peers.at(*joiner).hello.name + "; at most " + format_duration(options.deadline) +
                 " (`sync.deadline`)",
             since, since + options.deadline};
   }
   if (const auto since = topology::held_since(state, now))
     return {"the measuring of links; at most " + format_duration(topology::MEASURE_HOLD), *since, *since + topology::MEASURE_HOLD};
-  return {"the next try of the reduce" + progress::advice(state), state.phase_since, state.retry_at};
+  return {"the next try of the reduce" + progress::advice(state), state.phase_since, state.round.retry_at};
 }
 
 }  // namespace
+
+std::optional<PeerId> held_for(const State& state, Instant now) {
+  const auto& since = state.round.held_since;
+  if (since && now - *since > state.options.deadline) return std::nullopt;
+  return membership::overtaken(state);
+}
 
 Wait wait_of(const State& state, Instant now) {
   switch (state.phase) {
     case Phase::Waiting: return wait_for_peers(state, now);
     case Phase::Training: return wait_in_training(state, now);
     case Phase::Reducing:
-      return {"votes of " + to_string(members_who(state, [](const Peer& p) { return !p.vote; })) + "; given up when nothing moves for " +
+      return {"votes of " + to_string(members_who(state, [](const Work& w) { return !w.vote; })) + "; given up when nothing moves for " +
                   format_duration(state.options.deadline) + " (`sync.deadline`)" + progress::advice(state),
-              state.operation.since,
+              state.round.operation.since,
               {}};
     case Phase::Finishing: return wait_for_the_end(state);
     case Phase::Over: return {};

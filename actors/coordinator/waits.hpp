@@ -1,7 +1,7 @@
 // Owns what the coordinator waits for: whom, for how many, and how it says so.
 #pragma once
 
-#include <algorithm>
+#include <type_traits>
 
 #include "actors/coordinator/coordinator_state.hpp"
 
@@ -22,16 +22,23 @@ struct Named {
 /// As a sentence has them: "a, b", or the first ones "and 3 more".
 std::string to_string(const Named& names);
 
+/// Asks about a member: about its seat, its work in the round, both, or its duty in the end.
+template <class Predicate>
+bool applies(const State& state, PeerId member, Predicate predicate) {
+  if constexpr (std::is_invocable_v<Predicate, const Peer&>) return predicate(state.peers.at(member));
+  else if constexpr (std::is_invocable_v<Predicate, const Work&>) return predicate(state.round.work.at(member));
+  else if constexpr (std::is_invocable_v<Predicate, const Peer&, const Work&>)
+    return predicate(state.peers.at(member), state.round.work.at(member));
+  else return predicate(duty_of(state, member));
+}
+
 /// The members to whom it applies, in rank order.
 template <class Predicate>
 Named members_who(const State& state, Predicate predicate) {
   Named list;
-  // Over the seats, which is quicker than one search for each member; the names are those of the first few.
-  for (const auto& [id, peer] : state.peers)
-    if (peer.seat == Seat::Member && predicate(peer)) ++list.count;
   for (const auto& member : state.view.members) {
-    if (list.first.size() == std::min(list.count, Named::MAX_NAMES)) break;
-    if (predicate(state.peers.at(member.id))) list.first.push_back(member.name);
+    if (!applies(state, member.id, predicate)) continue;
+    list.add(member.name);
   }
   return list;
 }
@@ -39,6 +46,8 @@ Named members_who(const State& state, Predicate predicate) {
 void set_phase(State& state, Phase phase, Instant now);
 /// How many members end the wait for peers: the first step begins with all that were asked for.
 std::uint32_t quorum_of_members(const State& state);
+/// The joiner for which the next reduce waits: it was overtaken too often; empty when there is none.
+std::optional<PeerId> held_for(const State& state, Instant now);
 Wait wait_of(const State& state, Instant now);
 
 }  // namespace prime::coordinator

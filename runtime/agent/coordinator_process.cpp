@@ -80,7 +80,7 @@ void fill_gaps(Told told, const coordinator::Snapshot& kept, RecordJournal& jour
   // Whose loss made the run go back was told before that; all others were sent away by it, and join anew.
   const auto cause = kept.restoring ? coordinator::rollback::cause(kept.checkpoint->revision)
                                     : Error{ErrorName::PeerLost, "it went just before the coordinator ended"};
-  for (const auto& [peer, who] : told.members) journal.append(coordinator::gone(who, cause, kept.restoring));
+  for (const auto& [peer, who] : told.members) journal.append(membership::gone(who, cause, kept.restoring));
 }
 
 /// Whether a coordinator that ends so was the one that led until then.

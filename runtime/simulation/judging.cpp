@@ -181,7 +181,7 @@ void Swarm::judge_restoring() {
   for (const auto& host : hosts_)
     if (could_bring_it(host)) ++replicas[host.spec.replica.empty() ? to_string(host.id) : host.spec.replica];
   const auto whole = std::ranges::count_if(replicas, [&](const auto& entry) { return entry.second == run.options.shards; });
-  if (whole >= std::max<std::ptrdiff_t>(1, run.options.min_peers))
+  if (whole >= std::max<std::ptrdiff_t>(1, run.plan.min_peers))
     violate("SIM-11 the run is given up while " + std::to_string(whole) + " peers have its checkpoint on their disks");
 }
 

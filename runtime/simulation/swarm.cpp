@@ -249,9 +249,11 @@ void Swarm::coordinator_finished(const coordinator::Finish& finish) {
 // Machines ------------------------------------------------------------------------------------------------------------------
 
 void Swarm::break_decisions(const coordinator::Event& event, coordinator::GridTransition& transition) {
-  coordinator::Transition of_the_run{std::move(transition.state.run), std::move(transition.effects), std::move(transition.reason)};
+  coordinator::Transition of_the_run{std::move(transition.state.run), std::move(transition.decided), std::move(transition.effects),
+                                     std::move(transition.reason)};
   break_coordinator_(event, of_the_run);
   transition.state.run = std::move(of_the_run.state);
+  transition.decided = std::move(of_the_run.decided);
   transition.effects = std::move(of_the_run.effects);
   transition.reason = std::move(of_the_run.reason);
 }
@@ -277,7 +279,7 @@ void Swarm::step_coordinator(const coordinator::Event& event) {
   const bool at_once = !was_writing && writing_time_ == Duration{};
   if (at_once) judge_coordinator({event, grid_, transition.effects, now_});
   auto effects = at_once ? std::vector<coordinator::Effect>{} : transition.effects;
-  auto actions = coordinator::record(ledger_, std::move(transition.effects), coordinator_clock_.read(now_));
+  auto actions = coordinator::record(ledger_, std::move(transition.decided), std::move(transition.effects), coordinator_clock_.read(now_));
   if (!at_once && !ledger_.is_writing()) judge_coordinator({event, grid_, effects, now_});  // there was nothing to write
   else if (!at_once) {
     const bool behind_next = !was_writing || !ledger_.next.empty();

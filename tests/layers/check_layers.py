@@ -18,6 +18,9 @@ LOWER_FLOORS = ("messages/*", "kernels/*", "actors/*")
 PUBLIC = "runtime/include/prime/*"
 # Pure by DESIGN §2 ("decide apart from act"): no CAF, not even through another header.
 MACHINES = ("actors/*_machine.*", "actors/*/schedule*")
+# Membership knows of no rounds and no trainers (DESIGN §6): what has those is built on it.
+MEMBERSHIP = ("actors/membership/*",)
+ON_MEMBERSHIP = ("actors/coordinator/*", "actors/peer/*", "actors/reduce_worker/*")
 
 TORCH = ("torch/*", "ATen/*", "c10/*")
 CAF = ("caf/*",)
@@ -46,6 +49,8 @@ def direct_violations(path, includes):
             yield number, f"{floor}/ may not include {target_floor}/ ({name})"
         if matches(path, (PUBLIC,)) and target_floor == "runtime" and not public:
             yield number, f"a public header may not include a private one ({name})"
+        if matches(path, MEMBERSHIP) and target is not None and matches(target, ON_MEMBERSHIP):
+            yield number, f"membership may not know of rounds or trainers ({name})"
         if matches(path, LOWER_FLOORS) and matches(name, WORLD):
             yield number, f"{floor}/ may not touch sockets or files ({name})"
         for what, headers, fence in FENCES:

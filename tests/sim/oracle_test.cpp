@@ -162,11 +162,11 @@ std::vector<Breakage> of_commits() {
       commit_breaks("LAW-2 committed without the vote", [](Coordinator&, Committed& r) { r.digest.high ^= 1U; }),
       commit_breaks("LAW-2 operation 1.2 was aborted after its commit",
                     [](Coordinator& t, Committed&) {
-                      t.effects.emplace_back(coordinator::Send{PeerId{}, Abort{t.state.operation.id, ""}});
+                      t.effects.emplace_back(coordinator::Send{PeerId{}, Abort{t.state.round.operation.id, ""}});
                     }),
       reduce_breaks("LAW-2 operation 1.2 is committed after its abort",
                     [](Coordinator& t, auto) {
-                      t.effects.emplace_back(coordinator::Send{PeerId{}, Abort{t.state.operation.id, ""}});
+                      t.effects.emplace_back(coordinator::Send{PeerId{}, Abort{t.state.round.operation.id, ""}});
                     }),
       peer_breaks("LAW-2 applies what was not committed",
                   [](const peer::Event& event, Peer& t) {
@@ -247,7 +247,7 @@ std::vector<Breakage> of_contributions() {
                          }),
       {"LAW-5 reduces with 1 contributors",
        [](Swarm& swarm) {
-         swarm.break_coordinator([](const auto&, Coordinator& t) { t.state.options.min_peers = 1; });
+         swarm.break_coordinator([](const auto&, Coordinator& t) { t.state.plan.min_peers = 1; });
          swarm.after_each([](Swarm& s) {
            if (s.coordinator().revision == Revision{2})
              for (std::size_t i = 1; i < s.hosts().size(); ++i) s.kill(i);
@@ -334,7 +334,7 @@ std::vector<Breakage> of_ends() {
       {"LAW-8 revision 2 is forgotten",
        [](Swarm& swarm) {
          swarm.break_coordinator([](const auto&, Coordinator& t) {
-           erase(t.effects, [&](const auto& e) { return t.state.revision > Revision{1} && std::holds_alternative<coordinator::Keep>(e); });
+           if (t.state.revision > Revision{1}) t.decided.reset();
          });
          swarm.after_each([](Swarm& s) {
            if (s.coordinator().revision != Revision{2}) return;
@@ -345,7 +345,7 @@ std::vector<Breakage> of_ends() {
       {"LAW-8 an operation is forgotten",
        [](Swarm& swarm) {
          swarm.break_coordinator([](const auto&, Coordinator& t) {
-           erase(t.effects, [&](const auto& e) { return t.state.sequence > Sequence{1} && std::holds_alternative<coordinator::Keep>(e); });
+           if (t.state.sequence > Sequence{1}) t.decided.reset();
          });
          swarm.after_each([](Swarm& s) {
            if (s.coordinator().phase != coordinator::Phase::Reducing || s.coordinator().sequence != Sequence{2}) return;

@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(a_reduce_that_nobody_votes_in_does_not_cost_the_last_holder
 
 BOOST_AUTO_TEST_CASE(one_that_is_killed_and_one_that_falls_silent_at_the_same_moment_are_lost_together) {
   auto bench = trained(4);
-  bench.state.options.on_correlated_loss = LossPolicy::Pause;
+  bench.state.plan.on_correlated_loss = LossPolicy::Pause;
   bench.lose(3);
   bench.pass(10s + 500ms, 4);
   BOOST_TEST(bench.position_of<events::CorrelatedLoss>().has_value());
@@ -249,7 +249,7 @@ BOOST_AUTO_TEST_CASE(one_that_is_killed_and_one_that_falls_silent_at_the_same_mo
 
 BOOST_AUTO_TEST_CASE(who_says_goodbye_between_two_losses_is_not_waited_for) {
   auto bench = trained(6);
-  bench.state.options.on_correlated_loss = LossPolicy::Pause;
+  bench.state.plan.on_correlated_loss = LossPolicy::Pause;
   bench.lose(6);
   bench.hear(5, Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
   bench.lose(4);
@@ -279,7 +279,7 @@ BOOST_AUTO_TEST_CASE(the_last_holder_of_the_state_may_come_back_over_another_con
 BOOST_AUTO_TEST_CASE(a_third_of_the_members_lost_at_once_pauses_the_run_until_others_take_their_places) {
   for (const bool pauses : {true, false}) {
     auto bench = trained(6);
-    bench.state.options.on_correlated_loss = pauses ? LossPolicy::Pause : LossPolicy::Continue;
+    bench.state.plan.on_correlated_loss = pauses ? LossPolicy::Pause : LossPolicy::Continue;
     bench.lose(5);
     BOOST_TEST(!bench.position_of<events::CorrelatedLoss>().has_value());
     bench.pass(9s, 6);
@@ -311,7 +311,7 @@ BOOST_AUTO_TEST_CASE(a_third_of_the_members_lost_at_once_pauses_the_run_until_ot
 
 BOOST_AUTO_TEST_CASE(a_second_correlated_loss_prolongs_the_pause_and_does_not_end_the_run) {
   auto bench = trained(6);
-  bench.state.options.on_correlated_loss = LossPolicy::Pause;
+  bench.state.plan.on_correlated_loss = LossPolicy::Pause;
   bench.lose(5);
   bench.lose(6);
   bench.pass(9min);
@@ -327,7 +327,7 @@ BOOST_AUTO_TEST_CASE(a_second_correlated_loss_prolongs_the_pause_and_does_not_en
 
 BOOST_AUTO_TEST_CASE(losses_that_are_a_heartbeat_limit_apart_are_not_correlated) {
   auto bench = trained(6);
-  bench.state.options.on_correlated_loss = LossPolicy::Pause;
+  bench.state.plan.on_correlated_loss = LossPolicy::Pause;
   bench.lose(5);
   bench.pass(10s + 1ms);
   bench.lose(6);
@@ -378,7 +378,7 @@ BOOST_AUTO_TEST_CASE(a_failed_fetch_is_tried_again_at_once_then_ever_later_and_g
   const auto fail_once = [&] { bench.hear(2, FetchFailed{PeerId{1}, Revision{}, Error{ErrorName::FetchFailed}}); };
   fail_once();
   BOOST_TEST(bench.sent<FetchState>().size() == 1U);
-  for (std::uint32_t attempt = 2; attempt < MAX_FETCH_ATTEMPTS; ++attempt) {
+  for (std::uint32_t attempt = 2; attempt < membership::MAX_FETCH_ATTEMPTS; ++attempt) {
     fail_once();
     BOOST_TEST(bench.sent<FetchState>().empty());
     bench.now += 250ms * (attempt - 1) - 1ms;

@@ -13,12 +13,12 @@ using namespace prime::coordinator;
 namespace {
 
 constexpr std::uint64_t ALL = 100;
-static_assert(ALL > LOOKED_AT_AFTER_EACH);
+static_assert(ALL > membership::LOOKED_AT_AFTER_EACH);
 
 Bench hundred(std::uint32_t quorum = 0) {
   Bench bench{2, ALL, 9};
   bench.state.options.max_peers = 2 * ALL;
-  bench.state.options.quorum = quorum;
+  bench.state.plan.quorum = quorum;
   for (std::uint64_t peer = 1; peer <= ALL; ++peer) bench.seat(peer);
   return bench;
 }
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(the_quorum_s_last_contribution_is_noticed_at_once) {
   auto bench = hundred(10);
   bench.tick();
   for (std::uint64_t peer = 1; peer < 10; ++peer) bench.ready(peer, 100);
-  BOOST_TEST(!bench.state.quorum_since.has_value());
+  BOOST_TEST(!bench.state.round.quorum_since.has_value());
   bench.ready(10, 100);
   BOOST_TEST((bench.state.phase == Phase::Reducing));  // the grace is none
 }
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(who_is_no_member_does_not_vote) {
   for (std::uint64_t peer = 1; peer < ALL; ++peer) bench.vote(peer, Digest{5, 5});
   bench.vote(201, Digest{5, 5});
   BOOST_TEST((bench.state.phase == Phase::Reducing));
-  BOOST_TEST(bench.state.operation.missing_votes == 1U);
+  BOOST_TEST(bench.state.round.operation.missing_votes == 1U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(nobody_covers_for_the_silence_of_another_peer_of_its_replic
   for (int second = 0; second < 11; ++second) {
     bench.pass(1s, {10, 11, 20, 21, 30});
     all.insert(all.end(), bench.effects.begin(), bench.effects.end());
-    bench.hear(30, InDoubt{bench.grid.run.operation.id});  // it has voted, and asks
+    bench.hear(30, InDoubt{bench.grid.run.round.operation.id});  // it has voted, and asks
     all.insert(all.end(), bench.effects.begin(), bench.effects.end());
   }
   bench.effects = std::move(all);
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_was_killed_waits_for_all_peers_of_a_repl
   for (const auto peer : ALL) bench.vote(peer);
   bench.ready_all({10, 11});
   const auto epoch = bench.grid.run.view.epoch;
-  bench.grid = restore_grid(bench.grid.run.options, *bench.disk, bench.now);
+  bench.grid = restore_grid({bench.grid.run.options, bench.grid.run.plan}, *bench.disk, bench.now);
   BOOST_TEST(bench.grid.run.view.epoch.value == epoch.value);
   auto returns = [&](std::uint64_t peer) {
     auto hello = GridBench::hello_of(peer);
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_was_killed_waits_for_all_peers_of_a_repl
   returns(10);
   BOOST_TEST(bench.effects.size() == 1);  // the answer waits for the other one
   BOOST_TEST(bench.told<ReplicaLacks>(10).missing == "shard 1");
-  bench.hear(10, InDoubt{bench.grid.run.operation.id});
+  bench.hear(10, InDoubt{bench.grid.run.round.operation.id});
   BOOST_TEST(bench.effects.empty(), "its replica waits for the return of another peer");
   BOOST_TEST(bench.grid.run.peers.at(PeerId{10}).absent);
   returns(11);
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_was_killed_waits_for_all_peers_of_a_repl
 
 BOOST_AUTO_TEST_CASE(who_is_back_and_goes_again_before_its_replica_is_costs_it_nothing) {
   auto bench = training();
-  bench.grid = restore_grid(bench.grid.run.options, *bench.disk, bench.now);
+  bench.grid = restore_grid({bench.grid.run.options, bench.grid.run.plan}, *bench.disk, bench.now);
   const auto returns = [&](std::uint64_t peer) {
     auto hello = GridBench::hello_of(peer);
     hello.returning = true;
@@ -292,7 +292,7 @@ BOOST_AUTO_TEST_CASE(each_who_waits_for_the_others_of_its_replica_hears_for_whom
 
 BOOST_AUTO_TEST_CASE(who_leaves_when_it_is_back_before_the_others_of_its_replica_takes_it_along) {
   auto bench = training(THREE);
-  bench.grid = restore_grid(bench.grid.run.options, *bench.disk, bench.now);
+  bench.grid = restore_grid({bench.grid.run.options, bench.grid.run.plan}, *bench.disk, bench.now);
   const auto returns = [&](std::uint64_t peer) {
     auto hello = GridBench::hello_of(peer);
     hello.returning = true;
@@ -312,8 +312,8 @@ BOOST_AUTO_TEST_CASE(who_leaves_when_it_is_back_before_the_others_of_its_replica
 BOOST_AUTO_TEST_CASE(who_waits_for_its_replica_hears_of_a_rollback_and_where_the_run_is_served) {
   auto bench = training(THREE);
   auto& run = bench.grid.run;
-  run.options.on_correlated_loss = LossPolicy::RollBack;
-  run.options.checkpoint_every = 1;
+  run.plan.on_correlated_loss = LossPolicy::RollBack;
+  run.plan.checkpoint_every = 1;
   for (int i = 0; i < 2; ++i) {
     bench.ready_all(THREE);
     for (const auto peer : THREE) bench.vote(peer);
@@ -334,7 +334,7 @@ BOOST_AUTO_TEST_CASE(who_waits_for_its_replica_hears_of_a_rollback_and_where_the
 
 BOOST_AUTO_TEST_CASE(a_rollback_to_a_step_of_which_nobody_brings_a_shard_names_it) {
   auto bench = training(THREE);
-  bench.grid.run.options.on_correlated_loss = LossPolicy::RollBack;
+  bench.grid.run.plan.on_correlated_loss = LossPolicy::RollBack;
   for (int i = 0; i < 2; ++i) {
     bench.ready_all(THREE);
     for (const auto peer : THREE) bench.vote(peer);
@@ -368,7 +368,7 @@ BOOST_AUTO_TEST_CASE(a_rollback_to_a_step_of_which_nobody_brings_a_shard_names_i
 
 BOOST_AUTO_TEST_CASE(a_rollback_whose_checkpoint_somebody_brings_whole_lacks_nothing) {
   auto bench = training(THREE);
-  bench.grid.run.options.on_correlated_loss = LossPolicy::RollBack;
+  bench.grid.run.plan.on_correlated_loss = LossPolicy::RollBack;
   bench.ready_all(THREE);
   for (const auto peer : THREE) bench.vote(peer);
   bench.ready_all(THREE);

@@ -12,10 +12,10 @@ using namespace prime::coordinator;
 namespace {
 
 Instant at(Duration time) { return Instant{} + time; }
-Keep decision(std::uint64_t revision) {
+Snapshot decision(std::uint64_t revision) {
   Snapshot snapshot;
   snapshot.revision = Revision{revision};
-  return Keep{snapshot};
+  return snapshot;
 }
 Send told(std::uint64_t peer) { return Send{PeerId{peer}, Abort{}}; }
 Send beat(std::uint64_t peer) { return Send{PeerId{peer}, HeartbeatSeen{}}; }
@@ -43,7 +43,10 @@ struct Book {
     options.coordinator_grace = 10s;
     ledger = open_ledger(options);
   }
-  std::string on(std::vector<Effect> effects, Duration now = {}) { return text(record(ledger, std::move(effects), at(now))); }
+  std::string on(Effects effects, Duration now = {}) { return text(record(ledger, std::nullopt, std::move(effects), at(now))); }
+  std::string on(const Snapshot& decided, Effects effects, Duration now = {}) {
+    return text(record(ledger, decided, std::move(effects), at(now)));
+  }
   std::string done(Duration now = {}) { return text(written(ledger, at(now))); }
   Ledger ledger;
 };
@@ -52,24 +55,24 @@ struct Book {
 
 BOOST_AUTO_TEST_CASE(what_follows_from_a_decision_is_told_once_it_is_written) {
   Book book;
-  BOOST_TEST(book.on({decision(1), told(1), Fence{PeerId{2}}, told(3)}) == "w1 ");
+  BOOST_TEST(book.on(decision(1), {told(1), Fence{PeerId{2}}, told(3)}) == "w1 ");
   BOOST_TEST(book.done() == "t1 f t3 ");
 }
 
 BOOST_AUTO_TEST_CASE(what_tells_nothing_that_was_decided_waits_for_nothing) {
   Book book;
   BOOST_TEST(book.on({told(1)}) == "t1 ");  // nothing is being written
-  BOOST_TEST(book.on({decision(1), told(1), beat(2), LookFor{PeerId{3}, {}}}) == "b2 l w1 ");
+  BOOST_TEST(book.on(decision(1), {told(1), beat(2), LookFor{PeerId{3}, {}}}) == "b2 l w1 ");
   BOOST_TEST(book.on({beat(1)}) == "b1 ");
   BOOST_TEST(book.done() == "t1 ");
 }
 
 BOOST_AUTO_TEST_CASE(one_entry_takes_all_that_was_decided_while_the_one_before_it_was_written) {
   Book book;
-  BOOST_TEST(book.on({decision(1), told(1)}) == "w1 ");
+  BOOST_TEST(book.on(decision(1), {told(1)}) == "w1 ");
   BOOST_TEST(book.on({told(2)}) == "");  // follows from the first alone
-  BOOST_TEST(book.on({decision(2), events::RunStopped{}, told(3)}) == "");
-  BOOST_TEST(book.on({decision(3), events::RunStopped{}, told(4), Finish{}}) == "");
+  BOOST_TEST(book.on(decision(2), {events::RunStopped{}, told(3)}) == "");
+  BOOST_TEST(book.on(decision(3), {events::RunStopped{}, told(4), Finish{}}) == "");
   BOOST_TEST(book.on({told(5)}) == "");
   BOOST_TEST(book.done() == "t1 t2 w3.. ");
   BOOST_TEST(book.done() == "t3 t4 e t5 ");
@@ -85,9 +88,9 @@ BOOST_AUTO_TEST_CASE(lines_of_the_journal_alone_are_an_entry_too) {
 BOOST_AUTO_TEST_CASE(it_tells_for_how_long_nobody_has_heard_what_is_decided) {
   Book book;
   BOOST_CHECK(tick(book.ledger, at(5s)).untold == 0s);
-  book.on({decision(1)}, 1s);
+  book.on(decision(1), {}, 1s);
   BOOST_CHECK(tick(book.ledger, at(3s)).untold == 2s);
-  book.on({decision(2)}, 2s);
+  book.on(decision(2), {}, 2s);
   book.done(4s);
   BOOST_CHECK(tick(book.ledger, at(5s)).untold == 3s);  // since it was decided, not since it is being written
   book.done(6s);
@@ -97,8 +100,8 @@ BOOST_AUTO_TEST_CASE(it_tells_for_how_long_nobody_has_heard_what_is_decided) {
 BOOST_AUTO_TEST_CASE(an_entry_that_takes_longer_than_peers_wait_for_a_coordinator_ends_it) {
   Book book;
   BOOST_CHECK(!overdue(book.ledger, at(100s)));
-  book.on({decision(1)}, 1s);
-  book.on({decision(2)}, 2s);
+  book.on(decision(1), {}, 1s);
+  book.on(decision(2), {}, 2s);
   BOOST_CHECK(!overdue(book.ledger, at(11s)));
   const auto cause = overdue(book.ledger, at(11s + 1ms));
   BOOST_REQUIRE(cause);

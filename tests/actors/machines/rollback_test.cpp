@@ -18,8 +18,8 @@ Digest digest_of(std::uint64_t step) { return {10 + step, 10 + step}; }
 Bench six_after(std::uint64_t steps) {
   Bench bench{2, 6, 9};
   bench.state.options.max_peers = 16;
-  bench.state.options.on_correlated_loss = LossPolicy::RollBack;
-  bench.state.options.checkpoint_every = 2;
+  bench.state.plan.on_correlated_loss = LossPolicy::RollBack;
+  bench.state.plan.checkpoint_every = 2;
   for (const auto peer : SIX) bench.seat(peer);
   for (std::uint64_t step = 1; step <= steps; ++step) bench.commit(SIX, digest_of(step));
   return bench;
@@ -121,9 +121,8 @@ BOOST_AUTO_TEST_CASE(one_that_came_back_and_was_lost_again_does_not_end_the_wait
 
 BOOST_AUTO_TEST_CASE(a_coordinator_that_is_killed_then_goes_on_waiting_for_the_checkpoint) {
   auto bench = rolled_back();
-  const auto* keep = std::get_if<Keep>(&bench.effects.front());
-  BOOST_REQUIRE(keep != nullptr);
-  bench.state = restore(bench.state.options, keep->snapshot, bench.now);
+  BOOST_REQUIRE(bench.decided);
+  bench.state = restore({bench.state.options, bench.state.plan}, *bench.decided, bench.now);
   bench.pass(5s);
   BOOST_TEST(bench.finished() == nullptr);
   for (const std::uint64_t peer : {11U, 12U}) bring(bench, peer, 2, digest_of(2));
@@ -148,8 +147,8 @@ BOOST_AUTO_TEST_CASE(who_was_away_meanwhile_hears_of_the_rollback_and_not_that_i
 
 BOOST_AUTO_TEST_CASE(a_coordinator_that_was_killed_before_anybody_heard_of_it_tells_them_then) {
   auto bench = rolled_back();
-  const auto keep = std::get<Keep>(bench.effects.front());
-  bench.state = restore(bench.state.options, keep.snapshot, bench.now);
+  BOOST_REQUIRE(bench.decided);
+  bench.state = restore({bench.state.options, bench.state.plan}, *bench.decided, bench.now);
   auto hello = Bench::hello_of(2);
   hello.returning = true;
   bench.hear(2, hello);

@@ -17,8 +17,8 @@ constexpr Digest AFTER{5, 5};
 /// Three members; two contributions close a step after a second.
 Bench trio(std::uint64_t outer_steps = 3) {
   Bench bench{2, 3, outer_steps};
-  bench.state.options.quorum = 2;
-  bench.state.options.grace = 1s;
+  bench.state.plan.quorum = 2;
+  bench.state.plan.grace = 1s;
   for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.seat(peer);
   return bench;
 }
@@ -106,11 +106,11 @@ BOOST_AUTO_TEST_CASE(what_a_late_peer_evaluated_is_not_the_held_out_loss_of_a_ne
 BOOST_AUTO_TEST_CASE(a_base_from_before_the_step_or_from_the_future_is_refused) {
   auto bench = trio_with_a_late_third();
   bench.hear(1, Ready{OuterStep{2}, Revision{}, 100, 10, Real{1.0}, {}, Real{1.0}, 1});
-  BOOST_TEST(!bench.state.peers.at(PeerId{1}).ready.has_value());
+  BOOST_TEST(!bench.state.round.work.at(PeerId{1}).ready.has_value());
   bench.hear(3, Ready{OuterStep{1}, Revision{2}, 100, 10, Real{1.0}, {}, Real{1.0}, 1});
-  BOOST_TEST(!bench.state.peers.at(PeerId{3}).ready.has_value());
+  BOOST_TEST(!bench.state.round.work.at(PeerId{3}).ready.has_value());
   bench.hear(3, Ready{OuterStep{1}, Revision{1}, 100, 10, Real{1.0}, {}, Real{1.0}, 1});
-  BOOST_TEST(bench.state.peers.at(PeerId{3}).ready.has_value());
+  BOOST_TEST(bench.state.round.work.at(PeerId{3}).ready.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(early_late_work_does_not_start_the_deadline_of_the_others) {
@@ -158,10 +158,8 @@ BOOST_AUTO_TEST_CASE(who_is_late_does_not_evaluate_the_end_while_others_are_free
 
 BOOST_AUTO_TEST_CASE(a_restarted_coordinator_knows_who_is_late_and_waits_until_it_is_back) {
   auto bench = trio_with_a_late_third();
-  Snapshot kept;
-  for (const auto& effect : bench.effects)
-    if (const auto* keep = std::get_if<Keep>(&effect)) kept = keep->snapshot;
-  bench.state = restore(bench.state.options, kept, bench.now);
+  BOOST_REQUIRE(bench.decided);
+  bench.state = restore({bench.state.options, bench.state.plan}, *bench.decided, bench.now);
   const auto back = [&](std::uint64_t peer) {
     auto hello = Bench::hello_of(peer);
     hello.returning = true;

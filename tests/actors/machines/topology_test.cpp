@@ -27,9 +27,9 @@ struct Quartet : Bench {
   Speeds speeds;
   Quartet() : Bench(2, 4, 20) {
     now += 60min;  // no link was measured at the beginning of time
-    state = initial(state.options, now);
+    state = initial({state.options, state.plan}, now);
     for (std::uint64_t peer = 1; peer <= 4; ++peer) seat(peer);
-    state.options.measure_links = true;  // only now, so that the first tick begins
+    state.plan.measure_links = true;  // only now, so that the first tick begins
   }
   /// The peers answer whatever they are asked until nothing is asked any more. Who was asked to measure towards whom.
   std::set<std::pair<std::uint64_t, std::uint64_t>> measure_all() {
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(every_ordered_pair_is_measured_and_nobody_is_in_two_pairs_a
   bench.tick();
   BOOST_TEST(bench.measure_all().size() == 12U - 4U);
   BOOST_TEST(bench.state.topology.links.size() == 12U);
-  bench.now += bench.state.options.measure_every;
+  bench.now += bench.state.plan.measure_every;
   bench.pass(1ms);
   BOOST_TEST(bench.sent<MeasureLink>().size() == 2U, "they are measured again");
 }
@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(a_ring_around_the_slow_links_is_the_order_of_the_operation_
   for (std::uint64_t peer = 1; peer <= 4; ++peer) bench.ready(peer, 100);
   BOOST_CHECK(bench.state.view == view);
   BOOST_TEST(bench.position_of<events::RingAdopted>().value() < bench.position_of<events::ReduceStarted>().value());
-  BOOST_TEST(std::holds_alternative<Keep>(bench.effects.front()), "it is kept before anybody hears of it (law 8)");
+  BOOST_TEST(bench.decided.has_value(), "it is kept before anybody hears of it (law 8)");
   const auto order = bench.in_order();
   const auto rates = bench.journaled<events::LinkRate>();
   BOOST_REQUIRE(rates.size() == 4U);
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(a_ring_that_misses_its_deadline_is_tried_directly_since_tha
   bool ring = true;
   for (int tries = 0;; ++tries) {
     BOOST_REQUIRE(tries < 10);  // five direct ones, each after a ring
-    bench.hear(1, ReduceFailed{bench.state.operation.id, PeerId{ring ? 0U : 4U}, Error{ErrorName::DeadlineExceeded}});
+    bench.hear(1, ReduceFailed{bench.state.round.operation.id, PeerId{ring ? 0U : 4U}, Error{ErrorName::DeadlineExceeded}});
     if (bench.state.view.members.size() < 4) break;
     if (bench.sent<StartReduce>().empty()) bench.pass(5s);
     BOOST_REQUIRE(bench.sent<StartReduce>().size() == 4U);
@@ -209,12 +209,12 @@ BOOST_AUTO_TEST_CASE(a_ring_that_misses_its_deadline_is_tried_directly_since_tha
 
 BOOST_AUTO_TEST_CASE(a_ring_that_the_manifest_wants_is_tried_directly_after_a_missed_deadline_too) {
   Quartet bench;
-  bench.state.options.measure_links = false;
-  bench.state.options.schedule = Schedule::Ring;
+  bench.state.plan.measure_links = false;
+  bench.state.plan.schedule = Schedule::Ring;
   for (std::uint64_t peer = 1; peer <= 4; ++peer) bench.ready(peer, 100);
   BOOST_TEST(bench.sent<StartReduce>().front().second.ring);
-  bench.hear(1, ReduceFailed{bench.state.operation.id, PeerId{}, Error{ErrorName::DeadlineExceeded}});
-  BOOST_TEST(bench.state.link_failures.empty(), "it says nothing of who reports it");
+  bench.hear(1, ReduceFailed{bench.state.round.operation.id, PeerId{}, Error{ErrorName::DeadlineExceeded}});
+  BOOST_TEST(bench.state.round.link_failures.empty(), "it says nothing of who reports it");
   if (bench.sent<StartReduce>().empty()) bench.pass(5s);
   BOOST_REQUIRE(bench.sent<StartReduce>().size() == 4U);
   BOOST_TEST(!bench.sent<StartReduce>().front().second.ring);
@@ -223,12 +223,12 @@ BOOST_AUTO_TEST_CASE(a_ring_that_the_manifest_wants_is_tried_directly_after_a_mi
 BOOST_AUTO_TEST_CASE(where_the_manifest_wants_no_ring_a_missed_deadline_is_none_of_a_ring) {
   Quartet bench;
   bench.speeds = {{{1, 2}, SLOW}, {{3, 4}, SLOW}};
-  bench.state.options.schedule = Schedule::Direct;
+  bench.state.plan.schedule = Schedule::Direct;
   bench.measure_all();
   for (std::uint64_t peer = 1; peer <= 4; ++peer) bench.ready(peer, 100);
   BOOST_TEST(!bench.sent<StartReduce>().front().second.ring);
-  bench.hear(1, ReduceFailed{bench.state.operation.id, PeerId{}, Error{ErrorName::DeadlineExceeded}});
-  BOOST_TEST(bench.state.link_failures.size() == 1U);
+  bench.hear(1, ReduceFailed{bench.state.round.operation.id, PeerId{}, Error{ErrorName::DeadlineExceeded}});
+  BOOST_TEST(bench.state.round.link_failures.size() == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(even_links_change_nothing) {
@@ -276,7 +276,7 @@ BOOST_AUTO_TEST_CASE(the_links_of_the_ring_are_the_first_that_are_measured_again
   bench.measure_all();
   bench.step_with(Digest{4, 4});
   bench.step_with(Digest{5, 5});
-  bench.now += bench.state.options.measure_every;
+  bench.now += bench.state.plan.measure_every;
   // Each member is in one pair at a time, so the four links of the ring take two rounds; those across it are older than two of them.
   for (int round = 0; round < 2; ++round) {
     bench.tick();
@@ -379,9 +379,8 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_comes_back_knows_the_order_and_measures_
   bench.speeds = {{{1, 2}, SLOW}};
   bench.measure_all();
   for (std::uint64_t peer = 1; peer <= 4; ++peer) bench.ready(peer, 100);
-  const auto* kept = std::get_if<Keep>(&bench.effects.front());
-  BOOST_REQUIRE(kept != nullptr);
-  const auto again = restore(bench.state.options, kept->snapshot, bench.now);
+  BOOST_REQUIRE(bench.decided);
+  const auto again = restore({bench.state.options, bench.state.plan}, *bench.decided, bench.now);
   BOOST_CHECK(again.view == bench.state.view);
   BOOST_TEST(again.topology.links.empty());
 }

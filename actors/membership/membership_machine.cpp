@@ -1,0 +1,376 @@
+#include "actors/membership/membership_machine.hpp"
+
+#include <algorithm>
+
+#include "actors/membership/departures.hpp"
+#include "actors/membership/transfer.hpp"
+
+namespace prime::membership {
+namespace {
+
+/// Between the second and the third attempt of a fetch; grows with each further one.
+constexpr Duration RETRY_FETCH_AFTER = 250ms;
+
+void set_seat(Peer& peer, Seat seat, Instant now) {
+  peer.seat = seat;
+  peer.since = now;
+}
+
+/// In a large run nobody looks at all the others for each joiner: from its own place in the view it takes the next who holds the state.
+std::optional<PeerId> donor_in_turn(const Roster& roster, const Peer& joiner) {
+  const auto& members = roster.view.members;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const auto id = members[(joiner.ordinal + joiner.fetch.attempts + i) % members.size()].id;
+    const auto& peer = roster.peers.at(id);
+    if (id != joiner.hello.peer && !peer.absent && holds_current_state(roster, peer)) return id;
+  }
+  return std::nullopt;
+}
+
+/// The holder with the fewest fetches on it; the oldest among equals.
+std::optional<PeerId> choose_donor(const Roster& roster, PeerId joiner, PeerId avoid) {
+  if (roster.peers.size() > LOOKED_AT_AFTER_EACH) return donor_in_turn(roster, roster.peers.at(joiner));
+  std::map<PeerId, std::size_t> fetches;
+  for (const auto& [id, peer] : roster.peers)
+    if (peer.seat == Seat::Fetching) ++fetches[peer.fetch.donor];
+  const Peer* best = nullptr;
+  std::size_t best_load = 0;
+  for (const auto& [id, peer] : roster.peers) {
+    if (id == joiner || peer.absent || !holds_current_state(roster, peer)) continue;
+    const auto counted = fetches.find(id);
+    auto load = counted != fetches.end() ? counted->second : 0;
+    if (id == avoid) load += roster.peers.size();  // only when there is no other
+    if (best == nullptr || load < best_load || (load == best_load && peer.ordinal < best->ordinal)) {
+      best = &peer;
+      best_load = load;
+    }
+  }
+  return best != nullptr ? std::optional<PeerId>{best->hello.peer} : std::nullopt;
+}
+
+/// Members that may reach the donor where the joiner does not: others with each attempt.
+std::vector<Member> fetch_relays(const Roster& roster, const Peer& joiner, PeerId donor) {
+  const auto& members = roster.view.members.list();
+  std::vector<Member> relays;
+  for (std::size_t i = 0; i < members.size() && relays.size() < MAX_FETCH_RELAYS; ++i) {
+    const auto& member = members[(joiner.fetch.attempts * MAX_FETCH_RELAYS + i) % members.size()];
+    const auto peer = roster.peers.find(member.id);
+    if (member.id != donor && peer != roster.peers.end() && !peer->second.absent) relays.push_back(member);
+  }
+  return relays;
+}
+
+/// No more than is believed, and nothing that no host is called.
+bool are_sane(const Addresses& addresses) {
+  return addresses.list.size() <= MAX_ADDRESSES &&
+         std::all_of(addresses.list.begin(), addresses.list.end(), [](const Endpoint& each) { return each.host.size() <= 255; });
+}
+
+/// While it is away.
+void look_for(Peer& peer, Instant now, Effects& effects) {
+  peer.look_at = now + LOOK_EVERY;
+  effects.emplace_back(LookFor{peer.hello.peer, peer.hello.lanes});
+}
+
+/// Sends a seated peer to a donor, or makes it the founder of a run that has no state yet.
+std::string assign(Roster& roster, Peer& peer, PeerId avoid, Instant now, Effects& effects) {
+  if (!roster.digest) {
+    roster.digest = peer.seated.state;
+    set_seat(peer, Seat::CaughtUp, now);
+    effects.emplace_back(events::StateFounded{who(peer), *roster.digest, roster.elements});
+    return peer.hello.name + " founds the shared state";
+  }
+  if (peer.seated.revision == roster.revision && peer.seated.state == *roster.digest) {
+    set_seat(peer, Seat::CaughtUp, now);
+    return peer.hello.name + " holds the current state already";
+  }
+  const auto donor = choose_donor(roster, peer.hello.peer, avoid);
+  if (!donor) {
+    set_seat(peer, Seat::Seated, now);
+    return peer.hello.name + " waits for a donor";
+  }
+  const auto& giver = roster.peers.at(*donor);
+  set_seat(peer, Seat::Fetching, now);
+  peer.fetch.donor = *donor;
+  peer.fetch.revision = roster.revision;
+  peer.fetch.state = *roster.digest;
+  begin_transfer(peer, now);
+  ++peer.fetch.attempts;
+  effects.emplace_back(events::PeerFetching{who(peer), giver.hello.name, roster.revision, peer.fetch.attempts});
+  effects.emplace_back(
+      Send{peer.hello.peer, FetchState{*donor, giver.hello.lanes, roster.revision, *roster.digest, fetch_relays(roster, peer, *donor)}});
+  return peer.hello.name + " fetches revision " + std::to_string(roster.revision.value) + " from " + giver.hello.name;
+}
+
+}  // namespace
+
+std::optional<Error> refusal(const Roster& roster, const Hello& message, const std::optional<Error>& closed) {
+  if (message.protocol != PROTOCOL_VERSION)
+    return Error{ErrorName::VersionMismatch,
+                 "the run speaks protocol " + std::to_string(PROTOCOL_VERSION) + ", the peer " + std::to_string(message.protocol)};
+  if (message.run != roster.options.run)
+    return Error{ErrorName::WrongRun, "run `" + roster.options.run + "`, the invite names `" + message.run + "`"};
+  if (roster.options.shards == 1 && !message.replica.empty())
+    return Error{ErrorName::Usage, "this run is not sharded, and the peer says that it holds shard " + std::to_string(message.shard)};
+  if (message.name.size() > 64 || !are_sane(message.lanes))
+    return Error{ErrorName::ProtocolViolation, "its name is too long, or it tells more or longer addresses than are taken"};
+  for (const auto& [id, cause] : roster.gone)
+    if (id == message.peer && cause.name == ErrorName::RolledBack) return cause;
+    else if (id == message.peer)
+      return Error{ErrorName::Evicted, "it went with: " + (cause.name == ErrorName::Evicted ? cause.detail : to_string(cause))};
+  if (closed) return closed;
+  if (message.returning)
+    return Error{ErrorName::Evicted, "it has no seat in epoch " + std::to_string(roster.view.epoch.value) + " any more"};
+  if (roster.peers.size() >= roster.options.max_peers) {
+    const auto limit = std::to_string(roster.options.max_peers);
+    return Error{ErrorName::RunFull, limit + " of " + limit};
+  }
+  return std::nullopt;
+}
+
+std::string refuse(const Roster& roster, PeerId from, const Hello& message, const Error& cause, Effects& effects) {
+  effects.emplace_back(events::PeerRefused{{from, message.name}, cause});
+  effects.emplace_back(Send{from, Dismissed{told(roster, cause)}});
+  return "refused " + message.name + ": " + to_string(cause);
+}
+
+Who who(const Peer& peer) { return {peer.hello.peer, peer.hello.name}; }
+
+bool holds_current_state(const Roster& roster, const Peer& peer) {
+  return roster.digest && (peer.seat == Seat::CaughtUp || peer.seat == Seat::Member) && peer.seated.revision == roster.revision;
+}
+
+std::string without_seat(const Roster& roster, PeerId from, Effects& effects) {
+  const Error cause{ErrorName::Evicted, "it has no seat in epoch " + std::to_string(roster.view.epoch.value)};
+  effects.emplace_back(Send{from, Dismissed{told(roster, cause)}});
+  return "a message from a peer without a seat";
+}
+
+std::string hello(Roster& roster, PeerId from, const Hello& message, const std::optional<Error>& closed, Instant now, Effects& effects) {
+  const auto refused = from == message.peer ? refusal(roster, message, closed)
+                                            : Error{ErrorName::ProtocolViolation, "the hello names another peer than the connection"};
+  if (refused) return refuse(roster, from, message, *refused, effects);
+  Peer peer;
+  peer.hello = message;
+  peer.ordinal = roster.next_ordinal++;
+  peer.heard = now;
+  set_seat(peer, Seat::Greeted, now);
+  effects.emplace_back(events::PeerJoining{who(peer), message.pid, text_of(message.lanes)});
+  effects.emplace_back(Send{from, Welcome{peer.ordinal, roster.options.manifest}});
+  effects.emplace_back(LookFor{from, message.lanes});
+  roster.peers.emplace(from, std::move(peer));
+  return message.name + " is welcome";
+}
+
+std::string returned(Roster& roster, PeerId from, const Hello& message, Instant now, Effects& effects) {
+  auto& peer = roster.peers.at(from);
+  peer.hello = message;
+  set_seat(peer, Seat::Greeted, now);
+  heard_again(roster, from, effects);
+  effects.emplace_back(Send{from, Welcome{peer.ordinal, roster.options.manifest}});
+  return message.name + " is welcome again";
+}
+
+std::string seated(Roster& roster, PeerId from, const Seated& message, Instant now, Effects& effects) {
+  auto& peer = roster.peers.at(from);
+  if (peer.seat != Seat::Greeted) return peer.hello.name + " is seated already";
+  if (!roster.layout) {
+    roster.layout = message.layout;
+    roster.elements = message.elements;
+  }
+  if (message.layout != *roster.layout) {
+    Departures{roster, now, effects}.dismiss(
+        from, Error{ErrorName::LayoutMismatch,
+                    (roster.options.shards > 1 ? "the trainers of its replica bind " : "the trainer of this peer binds ") +
+                        std::to_string(message.elements) + " elements, those of the run bind " + std::to_string(roster.elements) +
+                        (message.elements == roster.elements ? ", with other names, shapes or dtypes" : "")});
+    return "layout differs";
+  }
+  if (message.data.told() && !roster.data.told()) {
+    roster.data = message.data;
+    roster.data.summary.resize(std::min(roster.data.summary.size(), MAX_DATA_SUMMARY_BYTES));
+    effects.emplace_back(events::DataFounded{who(peer), roster.data.summary});
+  }
+  // Who trains on other samples under the same numbers trains on some that others hold out.
+  if (message.data.told() && message.data.digest != roster.data.digest) {
+    Departures{roster, now, effects}.dismiss(
+        from, Error{ErrorName::DataMismatch, "this peer finds " + message.data.summary + "; the run trains on " + roster.data.summary});
+    return "data differs";
+  }
+  peer.seated = message;
+  effects.emplace_back(events::PeerSeated{who(peer), message.trainer_pid, message.state});
+  return assign(roster, peer, PeerId{}, now, effects);
+}
+
+std::string fetched(Roster& roster, PeerId from, const Fetched& message, Instant now, Effects& effects) {
+  auto& peer = roster.peers.at(from);
+  // A peer takes nothing but the state that it was sent for. What it was sent for before may have been of another founder.
+  if (peer.seat != Seat::Fetching || message.revision != peer.fetch.revision || message.state != peer.fetch.state)
+    return "a fetch that nobody waits for";
+  peer.seated.revision = message.revision;
+  peer.seated.state = message.state;
+  if (message.revision != roster.revision) {
+    ++peer.fetch.stale;  // a commit overtook it
+    peer.fetch.attempts = 0;
+  }
+  // The founder may have gone meanwhile: then there is no state, or that of another founder.
+  if (message.revision != roster.revision || roster.digest != message.state) return assign(roster, peer, PeerId{}, now, effects);
+  set_seat(peer, Seat::CaughtUp, now);
+  effects.emplace_back(events::PeerFetched{who(peer), message.revision, message.state});
+  return peer.hello.name + " holds revision " + std::to_string(message.revision.value);
+}
+
+std::string fetch_failed(Roster& roster, PeerId from, const FetchFailed& message, Instant now, Effects& effects) {
+  auto& peer = roster.peers.at(from);
+  if (peer.seat != Seat::Fetching || message.donor != peer.fetch.donor || message.revision != peer.fetch.revision)
+    return "a fetch that nobody waits for";
+  effects.emplace_back(events::FetchFailed{who(peer), message.donor, message.error});
+  if (message.revision != roster.revision) {
+    ++peer.fetch.stale;  // the donor has moved on: no fault of anybody
+    peer.fetch.attempts = 0;
+  } else if (peer.fetch.attempts >= MAX_FETCH_ATTEMPTS) {
+    Departures{roster, now, effects}.dismiss(
+        from, Error{ErrorName::FetchFailed, std::to_string(peer.fetch.attempts) + " attempts; the last: " + to_string(message.error)});
+    return "no donor could serve it";
+  }
+  peer.fetch.retry_at = now;
+  if (peer.fetch.attempts > 1) peer.fetch.retry_at += RETRY_FETCH_AFTER * (peer.fetch.attempts - 1);
+  set_seat(peer, Seat::Seated, now);
+  refresh_fetches(roster, now, effects);
+  return peer.hello.name + " tries another donor";
+}
+
+bool is_last_holder(const Roster& roster, PeerId id) {
+  return holds_current_state(roster, roster.peers.at(id)) && std::none_of(roster.peers.begin(), roster.peers.end(), [&](const auto& entry) {
+           return entry.first != id && holds_current_state(roster, entry.second);
+         });
+}
+
+bool is_here_with_state(const Roster& roster, const Peer& peer, Instant now) {
+  // Two of its heartbeats fit into the limit: who has missed one may be about to be silent, too.
+  return !peer.absent && now - peer.heard <= roster.options.heartbeat_limit / 2 && holds_current_state(roster, peer);
+}
+
+bool is_needed(const Roster& roster, PeerId id, Instant now) {
+  return roster.has_trained() && !roster.safe && holds_current_state(roster, roster.peers.at(id)) &&
+         std::none_of(roster.peers.begin(), roster.peers.end(),
+                      [&](const auto& entry) { return entry.first != id && is_here_with_state(roster, entry.second, now); });
+}
+
+bool is_lost(const Roster& roster, PeerId id, Instant now) {
+  const auto known = roster.peers.find(id);
+  if (known == roster.peers.end() || !known->second.absent) return false;
+  return known->second.seat != Seat::Member || !is_needed(roster, id, now);
+}
+
+void miss(Roster& roster, PeerId id, const std::string& why, Instant now, Effects& effects) {
+  auto& peer = roster.peers.at(id);
+  if (peer.absent) return;
+  peer.absent = true;
+  effects.emplace_back(events::PeerAbsent{who(peer), why});
+  look_for(peer, now, effects);
+}
+
+void look_for_absent(Roster& roster, Instant now, Effects& effects) {
+  for (auto& [id, peer] : roster.peers)
+    if (peer.absent && now >= peer.look_at) look_for(peer, now, effects);
+}
+
+void heard_again(Roster& roster, PeerId id, Effects& effects) {
+  auto& peer = roster.peers.at(id);
+  peer.absent = false;
+  effects.emplace_back(events::PeerReturned{who(peer)});
+  effects.emplace_back(LookFor{id, peer.hello.lanes});
+}
+
+std::vector<PeerId> admit(Roster& roster, Instant now, Effects& effects) {
+  std::vector<Peer*> admitted;
+  for (auto& [id, peer] : roster.peers)
+    if (peer.seat == Seat::CaughtUp && !peer.absent && peer.seated.revision == roster.revision) admitted.push_back(&peer);
+  // The first view waits for its quorum, so that all begin the first step together.
+  const bool first = roster.view.members.empty() && !roster.has_trained();
+  if (admitted.empty() || (first && admitted.size() < roster.options.start_quorum)) return {};
+  std::ranges::sort(admitted, {}, &Peer::ordinal);
+  auto& members = roster.view.members.edit();
+  std::vector<PeerId> ids;
+  for (auto* peer : admitted) {
+    set_seat(*peer, Seat::Member, now);
+    peer->fetch = {};
+    ids.push_back(peer->hello.peer);
+    members.push_back(Member{peer->hello.peer, peer->hello.name, peer->hello.lanes, peer->ordinal});
+    effects.emplace_back(events::PeerAdmitted{.who = who(*peer), .epoch = roster.view.epoch, .revision = roster.revision});
+  }
+  std::ranges::sort(members, {}, &Member::ordinal);
+  return ids;
+}
+
+void refresh_fetches(Roster& roster, Instant now, Effects& effects) {
+  for (auto& [id, peer] : roster.peers) {
+    if (peer.absent) continue;
+    const bool overtaken = peer.seat == Seat::CaughtUp && peer.seated.revision != roster.revision;
+    // Only for the same bits is another donor named at once: what else a peer fetched is not known before it reports.
+    const bool orphaned = peer.seat == Seat::Fetching && !roster.peers.contains(peer.fetch.donor) && roster.digest == peer.fetch.state;
+    if (overtaken) ++peer.fetch.stale;
+    const bool waits_for_donor = peer.seat == Seat::Seated && now >= peer.fetch.retry_at;
+    if (overtaken || orphaned || waits_for_donor) assign(roster, peer, waits_for_donor ? peer.fetch.donor : PeerId{}, now, effects);
+  }
+}
+
+std::optional<Duration> notice_standstill(Roster& roster, Instant now) {
+  const auto gap = now - roster.ticked;
+  if (gap <= patience(roster)) return std::nullopt;
+  if (gap > roster.options.heartbeat_limit / 2) {
+    roster.thawed = now;
+    for (auto& [id, peer] : roster.peers) peer.heard = now;
+  }
+  roster.ticked = now;
+  return gap;
+}
+
+Duration patience(const Roster& roster) { return std::min(roster.options.heartbeat_limit / 2, roster.options.deadline / 4); }
+
+void forgive(Roster& roster, Duration time, Instant now) {
+  for (auto& [id, peer] : roster.peers) {
+    peer.since = std::min(now, peer.since + time);
+    peer.transfer.last = std::min(now, peer.transfer.last + time);
+  }
+}
+
+bool was_frozen(const Roster& roster, Instant now) {
+  const bool now_waking = now - roster.ticked > roster.options.heartbeat_limit / 2;
+  return now_waking || (roster.thawed && now - *roster.thawed <= roster.options.heartbeat_limit);
+}
+
+Overdue overdue(Roster& roster, Instant now, Effects& effects) {
+  roster.ticked = now;
+  const bool deserted = roster.has_trained() && std::none_of(roster.peers.begin(), roster.peers.end(), [&](const auto& entry) {
+                          return is_here_with_state(roster, entry.second, now);
+                        });
+  if (deserted) roster.deserted = now;
+  // When one of them has come back, the others have a heartbeat limit more.
+  const auto& options = roster.options;
+  const bool waits = roster.deserted && now - *roster.deserted <= options.heartbeat_limit;
+  Overdue found;
+  for (const auto& [id, peer] : roster.peers) {
+    const auto silence = now - peer.heard;
+    if (silence > options.heartbeat_limit && silence <= options.return_limit() && waits && holds_current_state(roster, peer)) {
+      found.missed = found.missed || !peer.absent;
+      miss(roster, id, "no heartbeat for " + format_duration(silence), now, effects);
+    } else if (silence > options.heartbeat_limit)
+      found.peers.emplace_back(
+          id, Error{ErrorName::Evicted, (peer.absent ? "it did not come back for " : "no heartbeat for ") + format_duration(silence)});
+    else if (peer.seat == Seat::Fetching && fetch_stands_still(roster, peer, now))
+      found.peers.emplace_back(
+          id, Error{ErrorName::DeadlineExceeded, "nothing of its state fetch moved for " + format_duration(options.deadline) +
+                                                     " (`sync.deadline`); " + to_string(of_fetch(roster, peer, now))});
+  }
+  return found;
+}
+
+std::optional<PeerId> overtaken(const Roster& roster) {
+  for (const auto& [id, peer] : roster.peers)
+    if (!peer.absent && (peer.seat == Seat::Fetching || peer.seat == Seat::Seated) && peer.fetch.stale >= MAX_STALE_FETCHES) return id;
+  return std::nullopt;
+}
+
+}  // namespace prime::membership
