@@ -1,0 +1,31 @@
+// Owns the command lines of what informs: `validate`, `explain`, `version`.
+#include "cli/command_line/table.hpp"
+
+namespace prime::cli {
+namespace {
+
+void add_validate(Table& table) {
+  auto [validate, typed] = table.add<ValidateArguments>("validate", "check manifests; starts nothing", "Manifest and help");
+  validate.add_option("FILE", typed.files, "run manifests")->required();
+  validate.add_option("--set", typed.overrides, SET_HELP)->type_name("KEY=VALUE")->allow_extra_args(false);
+}
+
+void add_explain(Table& table) {
+  auto [explain, typed] = table.add<ExplainArguments>(
+      "explain", "explain an error code (PR0703), a manifest key (sync.inner_steps) or a word (digest)", "Manifest and help");
+  explain.add_option("WHAT", typed.what, "code, key or word; absent: list all");
+}
+
+void add_version(Table& table) {
+  table.add<VersionArguments>("version", "print versions of program, protocol and libraries", "Manifest and help");
+}
+
+}  // namespace
+
+void add_helping(Table& table) {
+  add_validate(table);
+  add_explain(table);
+  add_version(table);
+}
+
+}  // namespace prime::cli

@@ -1,0 +1,30 @@
+// Owns the command lines of what only looks: `status`, `logs`.
+#include "cli/command_line/table.hpp"
+
+namespace prime::cli {
+namespace {
+
+void add_status(Table& table) {
+  auto [status, typed] =
+      table.add<StatusArguments>("status", "show a run and its peers; works from the journals when it has ended", "Observe");
+  status.add_option("RUN", typed.run, RUN_HELP)->check(named());
+  status.add_flag("-w,--watch", typed.watch, "show again whenever something changes, until the run ends");
+  status.add_flag("--check", typed.check, "exit with 5 when a run that is shown has failed, or waits for peers");
+}
+
+void add_logs(Table& table) {
+  auto [logs, typed] = table.add<LogsArguments>("logs", "show what the processes of a run did, merged by time", "Observe");
+  logs.add_option("WHO", typed.who, "a peer's name or id, or `coordinator`; absent: all");
+  logs.add_option("--run", typed.run, RUN_HELP)->check(named());
+  logs.add_flag("-f,--follow", typed.follow, "go on while the run lasts");
+  logs.add_option("--since", typed.since, "only what is younger, such as 10min")->type_name("DURATION");
+}
+
+}  // namespace
+
+void add_observing(Table& table) {
+  add_status(table);
+  add_logs(table);
+}
+
+}  // namespace prime::cli

@@ -1,0 +1,90 @@
+// Owns how a command line becomes a command, or the error that says what is wrong with it.
+#include <algorithm>
+#include <cctype>
+
+#include "cli/arguments.hpp"
+#include "cli/command_line/table.hpp"
+#include "runtime/manifest/fields.hpp"
+
+namespace prime::cli {
+namespace {
+
+std::string suggestion(std::string_view word, const std::vector<std::string>& names, const std::string& prefix = {}) {
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  const auto near = manifest::nearest(word, candidates);
+  return near ? "; did you mean `" + prefix + std::string{*near} + "`?" : std::string{};
+}
+
+Error unknown_command(CLI::App& app, const std::string& word) {
+  return Error{ErrorName::Usage, "no command `" + word + "`" + suggestion(word, visible_commands(app))};
+}
+
+/// The first long option among the words of a line that its command does not have.
+std::optional<Error> unknown_option(const CLI::App& command, const std::vector<std::string>& words) {
+  constexpr std::string_view DASHES = "--";
+  std::vector<std::string> known;
+  std::vector<std::string> shown;
+  for (const auto* option : command.get_options()) {
+    const auto& names = option->get_lnames();
+    known.insert(known.end(), names.begin(), names.end());
+    if (!option->get_group().empty()) shown.insert(shown.end(), names.begin(), names.end());
+  }
+  for (const auto& word : words) {
+    if (word == DASHES) break;  // what follows is no option
+    if (!word.starts_with(DASHES)) continue;
+    const auto name = word.substr(DASHES.size(), word.find('=') - DASHES.size());
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    return Error{ErrorName::Usage, "no option `--" + name + "`" + suggestion(name, shown, std::string{DASHES})};
+  }
+  return std::nullopt;
+}
+
+/// `--prefill=`, as an unset variable of a shell leaves it, would be the flag alone.
+std::optional<Error> empty_value(const std::vector<std::string>& words) {
+  for (const auto& word : words) {
+    if (word == "--") break;
+    if (word.starts_with("--") && word.find('=') == word.size() - 1)
+      return Error{ErrorName::Usage, word.substr(0, word.size() - 1) + ": nothing stands behind the `=`"};
+  }
+  return std::nullopt;
+}
+
+/// CLI11 ends its sentences in several ways; ours are one line without a full stop.
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  while (!text.empty() && (text.back() == ' ' || text.back() == '.')) text.pop_back();
+  if (text.size() > 1 && std::islower(static_cast<unsigned char>(text[1])) != 0)
+    text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
+}  // namespace
+
+Result<std::variant<Arguments, HelpText>> parse_arguments(const std::vector<std::string>& words) {
+  Table table;
+  auto& app = table.app();
+  if (words.empty()) return HelpText{app.help()};
+  if (const auto& first = words.front(); !first.starts_with('-') && find_command(app, first) == nullptr)
+    return fail(unknown_command(app, first));
+  if (auto empty = empty_value(words)) return fail(*std::move(empty));
+  std::vector<std::string> reversed(words.rbegin(), words.rend());
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    const auto commands = app.get_subcommands();
+    return HelpText{commands.empty() ? app.help() : commands.front()->help("primectl")};
+  } catch (const CLI::ParseError& error) {
+    // Before what CLI11 says: a misspelt option leaves its value behind, which is then taken for something else.
+    const auto* const command = find_command(app, words.front());
+    if (auto unknown = unknown_option(command != nullptr ? *command : app, words)) return fail(std::move(*unknown));
+    return fail(ErrorName::Usage, one_line(error.what()));
+  }
+  return *table.chosen();
+}
+
+std::string command_of(const std::vector<std::string>& words) {
+  Table table;
+  return !words.empty() && find_command(table.app(), words.front()) != nullptr ? words.front() : std::string{};
+}
+
+}  // namespace prime::cli

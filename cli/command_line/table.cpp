@@ -1,0 +1,37 @@
+#include "cli/command_line/table.hpp"
+
+#include <algorithm>
+
+namespace prime::cli {
+
+Table::Table() : app_("Train one model together, on machines that may come and go.", "primectl") {
+  app_.require_subcommand(1);
+  app_.get_formatter()->column_width(36);
+  add_starting(*this);
+  add_ending(*this);
+  add_observing(*this);
+  add_proving(*this);
+  add_measuring(*this);
+  add_helping(*this);
+  add_hidden(*this);
+  // Set after the commands were made: they would inherit it.
+  app_.footer(
+      "Exit codes: 0 done, 1 failed, 2 usage or manifest, 3 no such run, 4 refused, 5 unhealthy (`status --check`) or not proved\n"
+      "(`commitment check`, `verify`), 6 timed out, 130 interrupted, 143 ended by SIGTERM. `status` answers with 0 also for a run that "
+      "failed.");
+}
+
+std::vector<std::string> visible_commands(CLI::App& app) {
+  std::vector<std::string> names;
+  for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    if (!command->get_group().empty()) names.push_back(command->get_name());
+  return names;
+}
+
+CLI::App* find_command(CLI::App& app, const std::string& name) {
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  const auto found = std::find_if(commands.begin(), commands.end(), [&](const CLI::App* command) { return command->get_name() == name; });
+  return found == commands.end() ? nullptr : *found;
+}
+
+}  // namespace prime::cli
