@@ -58,11 +58,15 @@ struct StandbyArguments {
   bool detach = false;
 };
 
+struct LsArguments {
+  CommonArguments common;
+};
+
 struct StatusArguments {
   CommonArguments common;
   std::string run;
   bool watch = false;
-  bool check = false;  ///< exit with UNHEALTHY unless all that is shown trains or is done
+  bool check = false;  ///< exit with UNHEALTHY unless the run trains or is done
 };
 
 struct LogsArguments {
@@ -197,7 +201,7 @@ struct AgentArguments {
 };
 
 using Arguments =
-    std::variant<UpArguments, JoinArguments, StandbyArguments, DoctorArguments, StatusArguments, LogsArguments, LeaveArguments,
+    std::variant<UpArguments, JoinArguments, StandbyArguments, DoctorArguments, LsArguments, StatusArguments, LogsArguments, LeaveArguments,
                  DownArguments, RemoveArguments, ValidateArguments, VersionArguments, ExplainArguments, BenchArguments, SimulateArguments,
                  CommitmentArguments, GenerateArguments, VerifyArguments, CoordinatorArguments, AgentArguments>;
 

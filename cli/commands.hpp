@@ -10,6 +10,7 @@ int run_command(const UpArguments& arguments, Terminal& terminal);
 int run_command(const JoinArguments& arguments, Terminal& terminal);
 int run_command(const StandbyArguments& arguments, Terminal& terminal);
 int run_command(const DoctorArguments& arguments, Terminal& terminal);
+int run_command(const LsArguments& arguments, Terminal& terminal);
 int run_command(const StatusArguments& arguments, Terminal& terminal);
 int run_command(const LogsArguments& arguments, Terminal& terminal);
 int run_command(const LeaveArguments& arguments, Terminal& terminal);

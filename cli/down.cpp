@@ -14,6 +14,7 @@
 #include "runtime/agent/processes.hpp"
 #include "runtime/launch/run_directory.hpp"
 #include "runtime/launch/stop_processes.hpp"
+#include "runtime/telemetry/run_choice.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/run_observer.hpp"
 #include "runtime/telemetry/status_json.hpp"

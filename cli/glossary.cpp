@@ -84,6 +84,14 @@ const std::vector<WordGroup>& glossary() {
            {"wire", "bytes that all members sent for the reduce"},
            {"note", "who came, left or was lost since the line before, and what was tried again"},
        }},
+      {"Columns of `ls`",
+       {
+           {"begun", "when the first process of the run here began; a time in UTC, or how long ago on a terminal"},
+           {"size", "bytes of the run's files here, checkpoints with them"},
+           {"where",
+            "of a run: here, where this machine has its coordinator; peers here, where another one has it; or the machine or container of "
+            "which only the files are seen here"},
+       }},
       {"Columns of `status`",
        {
            {"state",

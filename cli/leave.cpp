@@ -8,6 +8,7 @@
 #include "cli/saving_watch.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/launch/stop_processes.hpp"
+#include "runtime/telemetry/run_choice.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/run_observer.hpp"
 #include "runtime/telemetry/status_json.hpp"

@@ -10,6 +10,7 @@
 #include "cli/terminal.hpp"
 #include "messages/units.hpp"
 #include "runtime/telemetry/journal_watch.hpp"
+#include "runtime/telemetry/run_choice.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/run_observer.hpp"
 #include "runtime/telemetry/status_json.hpp"
@@ -66,13 +67,8 @@ int run_command(const LogsArguments& arguments, Terminal& terminal) {
   }
   const auto root = telemetry::existing_state_root(arguments.common.state_dir);
   if (!root) return terminal.complain(root.error());
-  auto directory = telemetry::select_run(*root, arguments.run, says_that_it_watches(terminal));
-  if (!directory) {
-    auto error = std::move(directory).error();
-    if (error.name == ErrorName::RunUnknown && arguments.run.empty() && !telemetry::list_runs(*root).empty())
-      error.detail += "; `--run RUN` shows one that has ended";
-    return terminal.complain(error);
-  }
+  const auto directory = telemetry::select_run(*root, arguments.run, says_that_it_watches(terminal));
+  if (!directory) return terminal.complain(directory.error());
   telemetry::RunObserver observer{*directory};
   telemetry::JournalWatch changes{*directory};
   for (bool first = true;; first = false) {

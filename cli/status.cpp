@@ -13,6 +13,7 @@
 #include "cli/terminal.hpp"
 #include "runtime/launch/run_directory.hpp"
 #include "runtime/telemetry/journal_watch.hpp"
+#include "runtime/telemetry/run_choice.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/run_observer.hpp"
 #include "runtime/telemetry/status_json.hpp"
@@ -30,18 +31,10 @@ std::string rendered(const telemetry::RunStatus& status, const telemetry::RunObs
 /// `status --check`: it was answered, and something is wrong.
 constexpr int UNHEALTHY = 5;
 
-int health(bool check, std::span<const telemetry::RunStatus> runs) {
-  const auto well = [](const telemetry::RunStatus& run) {
-    return run.state == telemetry::RunState::Training || run.state == telemetry::RunState::Standby ||
-           run.state == telemetry::RunState::Done || run.state == telemetry::RunState::Stopped;
-  };
-  return !check || std::all_of(runs.begin(), runs.end(), well) ? 0 : UNHEALTHY;
-}
-
-int show_all(const StatusArguments& arguments, Terminal& terminal, std::span<const telemetry::RunStatus> runs) {
-  if (terminal.json()) terminal.print(telemetry::dump(telemetry::to_json(runs)) + "\n");
-  else terminal.print(runs.empty() ? "no runs on this machine\n" : runs_text(runs, terminal.style()));
-  return health(arguments.check, runs);
+int health(bool check, const telemetry::RunStatus& run) {
+  const bool well = run.state == telemetry::RunState::Training || run.state == telemetry::RunState::Standby ||
+                    run.state == telemetry::RunState::Done || run.state == telemetry::RunState::Stopped;
+  return !check || well ? 0 : UNHEALTHY;
 }
 
 /// The invite that `up` printed leads to the machine that had the coordinator before.
@@ -78,7 +71,7 @@ int watch(const StatusArguments& arguments, Terminal& terminal, const fs::path& 
     }
     // First: open journals are readable to their end after they were removed, and that end may be due to the removal.
     if (telemetry::is_gone(directory)) return terminal.complain(telemetry::state_gone(directory));
-    if (is_over(shown->state)) return health(arguments.check, std::span{&*shown, 1});
+    if (is_over(shown->state)) return health(arguments.check, *shown);
     pollfd watched{changes.descriptor(), POLLIN, 0};
     ::poll(&watched, 1, LOOK_AGAIN_MS);
   }
@@ -89,15 +82,7 @@ int watch(const StatusArguments& arguments, Terminal& terminal, const fs::path& 
 int run_command(const StatusArguments& arguments, Terminal& terminal) {
   const auto root = telemetry::existing_state_root(arguments.common.state_dir);
   if (!root) return terminal.complain(root.error());
-  auto directory = Result<fs::path>{*root};
-  if (arguments.run.empty()) {
-    const auto runs = telemetry::observe_all(*root, says_that_it_watches(terminal));
-    const auto only = telemetry::only_run(runs);
-    if (!only) return show_all(arguments, terminal, runs);
-    directory = *root / *only;
-  } else {
-    directory = telemetry::find_run(*root, arguments.run);
-  }
+  const auto directory = telemetry::select_run(*root, arguments.run, says_that_it_watches(terminal));
   if (!directory) return terminal.complain(directory.error());
   if (arguments.watch) return watch(arguments, terminal, *directory);
   telemetry::RunObserver observer{*directory};
@@ -106,7 +91,7 @@ int run_command(const StatusArguments& arguments, Terminal& terminal) {
   terminal.print(rendered(status, observer, terminal));
   tell_new_invite(status, *directory, terminal);
   tell_way_on(status, *directory, arguments, terminal);
-  return health(arguments.check, std::span{&status, 1});
+  return health(arguments.check, status);
 }
 
 }  // namespace prime::cli

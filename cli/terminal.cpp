@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "runtime/store/file_io.hpp"
@@ -20,9 +21,14 @@ std::string locale() {
   return {};
 }
 
+std::size_t width_of(int descriptor) {
+  winsize size{};
+  return ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 Style style_of(int descriptor, Colour colour) {
   return choose_style({colour, ::isatty(descriptor) == 1, from_environment("NO_COLOR"), from_environment("CLICOLOR_FORCE"),
-                       from_environment("TERM"), locale()});
+                       from_environment("TERM"), locale(), width_of(descriptor)});
 }
 
 /// 0, or the number of the error.

@@ -4,12 +4,17 @@
 namespace prime::cli {
 namespace {
 
+void add_ls(Table& table) {
+  auto [ls, typed] = table.add<LsArguments>("ls", "list the runs of this machine, the one that began last first", "Observe");
+  ls.footer("A run is listed as long as its files are there; `primectl remove` deletes them.");
+}
+
 void add_status(Table& table) {
   auto [status, typed] =
-      table.add<StatusArguments>("status", "show a run and its peers; works from the journals when it has ended", "Observe");
+      table.add<StatusArguments>("status", "show one run and its peers; works from the journals when it has ended", "Observe");
   status.add_option("RUN", typed.run, RUN_HELP)->check(named());
   status.add_flag("-w,--watch", typed.watch, "show again whenever something changes, until the run ends");
-  status.add_flag("--check", typed.check, "exit with 5 when a run that is shown has failed, or waits for peers");
+  status.add_flag("--check", typed.check, "exit with 5 when the run has failed, or waits for peers");
 }
 
 void add_logs(Table& table) {
@@ -23,6 +28,7 @@ void add_logs(Table& table) {
 }  // namespace
 
 void add_observing(Table& table) {
+  add_ls(table);
   add_status(table);
   add_logs(table);
 }

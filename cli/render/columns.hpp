@@ -1,8 +1,10 @@
-// Owns tables of text: columns as wide as their widest cell.
+// Owns tables of text: columns as wide as their widest cell, as many of them as there is room for.
 #pragma once
 
 #include <string>
 #include <vector>
+
+#include "cli/render/style.hpp"
 
 namespace prime::cli {
 
@@ -11,12 +13,16 @@ enum class Align { Left, Right };
 struct Column {
   std::string title;
   Align align = Align::Left;
+  unsigned drop = 0;  ///< where there is no room for all, the one with the highest number goes first; 0: it stays
 };
 
 /// Title row and rows, two spaces between columns, nothing after the last cell of a line. Each line ends with a line break.
-std::string columns(const std::vector<Column>& header, const std::vector<std::vector<std::string>>& rows);
+/// No line is wider than the terminal as long as what must stay has room: columns are dropped, then the texts of the last one are cut.
+std::string columns(const std::vector<Column>& header, const std::vector<std::vector<std::string>>& rows, const Style& style = {});
 
 /// `text` in a cell of `width`; longer texts stay whole.
 std::string cell(const std::string& text, std::size_t width, Align align);
+/// At most so many bytes, and no half character; what was cut off shows.
+std::string cut(const std::string& text, std::size_t width);
 
 }  // namespace prime::cli

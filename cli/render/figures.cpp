@@ -59,6 +59,13 @@ std::string elapsed_figure(double seconds) {
   return fmt::format("{}h{:02}m", whole / 3600, whole / 60 % 60);
 }
 
+std::string age_figure(double seconds) {
+  if (seconds < 60) return fmt::format("{:.0f}s ago", std::max(seconds, 0.0));
+  if (seconds < 3600) return fmt::format("{:.0f}min ago", std::floor(seconds / 60));
+  if (seconds < 48 * 3600) return fmt::format("{:.0f}h ago", std::floor(seconds / 3600));
+  return fmt::format("{:.0f}d ago", std::floor(seconds / 86400));
+}
+
 std::string plural(std::uint64_t count, const char* noun) { return std::to_string(count) + " " + noun + (count == 1 ? "" : "s"); }
 
 std::string sparkline(std::span<const double> values, std::size_t width, bool unicode) {

@@ -21,6 +21,8 @@ std::string bytes_figure(std::optional<std::uint64_t> bytes);
 std::string short_time_figure(std::optional<double> seconds);
 /// "1.2s", "2m41s", "3h05m".
 std::string elapsed_figure(double seconds);
+/// "12s ago", "5min ago", "3h ago", "4d ago".
+std::string age_figure(double seconds);
 /// "1 peer", "3 peers".
 std::string plural(std::uint64_t count, const char* noun);
 /// The last `width` values as bars of eight heights, lowest to highest; digits where only ASCII is safe.

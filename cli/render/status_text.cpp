@@ -137,11 +137,16 @@ std::string status_text(const RunStatus& status, const Style& style, std::span<c
     std::vector<std::vector<std::string>> rows;
     const bool sharded = is_sharded(status);
     for (const auto& peer : by_replica(status.peers)) rows.push_back(peer_row(peer, sharded));
-    std::vector<Column> titles{
-        {"PEER"},  {"STATE"}, {"STEP", Align::Right}, {"TOK/S", Align::Right}, {"DIGEST"}, {"PID", Align::Right}, {"TRAINER", Align::Right},
-        {"REASON"}};
-    if (sharded) titles.insert(titles.begin() + 1, {{"REPLICA"}, {"SHARD", Align::Right}});
-    text += columns(titles, rows);
+    std::vector<Column> titles{{"PEER"},
+                               {"STATE"},
+                               {"STEP", Align::Right},
+                               {"TOK/S", Align::Right, 1},
+                               {"DIGEST", Align::Left, 3},
+                               {"PID", Align::Right, 2},
+                               {"TRAINER", Align::Right, 4},
+                               {"REASON"}};
+    if (sharded) titles.insert(titles.begin() + 1, {{"REPLICA", Align::Left, 5}, {"SHARD", Align::Right, 6}});
+    text += columns(titles, rows, style);
   }
   text += rates_of(status);
   for (const auto& lane : status.relayed)
@@ -157,17 +162,6 @@ std::string status_text(const RunStatus& status, const Style& style, std::span<c
   if (!status.checkpoint_problem.empty()) text += paint(style, Role::Bad, "Not saved:") + " " + harmless(status.checkpoint_problem) + "\n";
   if (status.checkpoint) text += "Checkpoint " + checkpoint_text(status, peers) + "\n";
   return text;
-}
-
-std::string runs_text(std::span<const RunStatus> runs, const Style&) {
-  std::vector<std::vector<std::string>> rows;
-  for (const auto& status : runs) {
-    auto reason = status.reason.empty() ? telemetry::short_wait(status) : telemetry::short_reason(status.reason);
-    if (reason.empty() && !status.elsewhere.empty()) reason = status.elsewhere.front().place;
-    rows.push_back(
-        {status.id, std::string{to_string(status.state)}, std::to_string(status.outer_step), loss_figure(status.loss), harmless(reason)});
-  }
-  return columns({{"RUN"}, {"STATE"}, {"STEP", Align::Right}, {"LOSS", Align::Right}, {"REASON"}}, rows);
 }
 
 }  // namespace prime::cli

@@ -14,7 +14,5 @@ namespace prime::cli {
 std::string status_text(const telemetry::RunStatus& status, const Style& style, std::span<const telemetry::PeerJournal> peers = {});
 /// The path, and of what it is where that is not the whole model; empty when there is none.
 std::string checkpoint_text(const telemetry::RunStatus& status, std::span<const telemetry::PeerJournal> peers);
-/// Several runs, one line each.
-std::string runs_text(std::span<const telemetry::RunStatus> runs, const Style& style);
 
 }  // namespace prime::cli

@@ -37,7 +37,7 @@ Style choose_style(const StyleChoice& choice) {
   std::transform(locale.begin(), locale.end(), locale.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
   const bool utf8 = locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
-  return Style{wants_colour(choice), choice.terminal && utf8 && choice.term != "dumb"};
+  return Style{wants_colour(choice), choice.terminal && utf8 && choice.term != "dumb", choice.terminal ? choice.width : 0};
 }
 
 std::string paint(const Style& style, Role role, std::string_view text) {

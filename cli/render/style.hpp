@@ -1,6 +1,7 @@
 // Owns colour and characters: when they are used, and what they mean. Nothing is told by colour alone.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,7 @@ enum class Colour { Auto, Always, Never };
 struct Style {
   bool colour = false;
   bool unicode = false;
+  std::size_t width = 0;  ///< columns of the terminal; 0: no limit, as in a pipe
   friend bool operator==(const Style&, const Style&) = default;
 };
 
@@ -22,6 +24,7 @@ struct StyleChoice {
   std::string clicolor_force = {};
   std::string term = {};
   std::string locale = {};  ///< LC_ALL, LC_CTYPE or LANG, the first that is set
+  std::size_t width = 0;    ///< of the terminal; 0: not known
 };
 Style choose_style(const StyleChoice& choice);
 

@@ -20,6 +20,7 @@ class PeerFold {
     j_.agent = identity_of(e);
     j_.kills_before = memory_kills_of(e, here().boot);
     j_.run = e.run;
+    if (!j_.begun && !time_.empty()) j_.begun = time_;
     j_.instead_of = e.instead_of ? to_string(*e.instead_of) : "";
     j_.ended = false;
     s_.pid = e.pid;

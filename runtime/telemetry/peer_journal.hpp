@@ -21,9 +21,10 @@ struct PeerJournal {
   ProcessIdentity agent;
   std::optional<MemoryKills> kills_before;  ///< when the agent began; of this start of this machine only
   std::string run;
-  std::string instead_of;  ///< the peer in whose place it takes part; empty: of nobody
-  bool ended = false;      ///< the agent wrote its last line
-  bool run_done = false;   ///< it heard that all outer steps are committed
+  std::optional<std::string> begun;  ///< as its first line tells the time
+  std::string instead_of;            ///< the peer in whose place it takes part; empty: of nobody
+  bool ended = false;                ///< the agent wrote its last line
+  bool run_done = false;             ///< it heard that all outer steps are committed
   std::optional<std::uint64_t> exit_code;
   std::optional<std::string> checkpoint;  ///< the last one that it wrote
   bool no_room = false;                   ///< its disk is full, so that the journal may lack its last lines; not from the journal

@@ -79,17 +79,43 @@ std::vector<fs::path> list_runs(const fs::path& root) {
   return runs;
 }
 
+std::vector<fs::path> runs_called(const fs::path& root, std::string_view name) {
+  auto runs = list_runs(root);
+  if (const auto exact = std::ranges::find(runs, name, &fs::path::filename); exact != runs.end()) return {*exact};
+  std::erase_if(runs, [&](const fs::path& run) { return !run.filename().string().starts_with(name); });
+  return runs;
+}
+
 Result<fs::path> find_run(const fs::path& root, std::string_view name) {
-  std::vector<fs::path> matches;
-  for (const auto& run : list_runs(root)) {
-    if (run.filename() == name) return run;
-    if (run.filename().string().starts_with(name)) matches.push_back(run);
-  }
+  const auto matches = runs_called(root, name);
   if (matches.size() == 1) return matches.front();
   if (matches.empty()) return fail(ErrorName::RunUnknown, "`" + std::string{name} + "` in " + root.string());
   std::string ids;
   for (const auto& match : matches) ids += (ids.empty() ? "" : ", ") + match.filename().string();
   return fail(ErrorName::RunAmbiguous, "`" + std::string{name} + "`: " + ids);
+}
+
+std::uint64_t size_of_files(const fs::path& directory) {
+  std::uint64_t bytes = 0;
+  std::error_code ignored;
+  for (fs::recursive_directory_iterator entry{directory, ignored}, end; entry != end; entry.increment(ignored)) {
+    std::error_code error;
+    if (!entry->is_regular_file(error) || entry->is_symlink(error)) continue;
+    if (const auto size = entry->file_size(error); !error) bytes += size;
+  }
+  return bytes;
+}
+
+std::optional<fs::file_time_type> last_written(const fs::path& run_directory) {
+  auto journals = peer_journals(run_directory);
+  journals.push_back(coordinator_journal(run_directory));
+  std::optional<fs::file_time_type> last;
+  for (const auto& journal : journals) {
+    std::error_code error;
+    const auto written = fs::last_write_time(journal, error);
+    if (!error && (!last || written > *last)) last = written;
+  }
+  return last;
 }
 
 }  // namespace prime::telemetry

@@ -1,7 +1,9 @@
 // Owns where runs keep their files on this machine, and how a run is found by what a person types.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,7 +30,14 @@ std::vector<std::filesystem::path> peer_journals(const std::filesystem::path& ru
 
 /// The run directories below the root, by name.
 std::vector<std::filesystem::path> list_runs(const std::filesystem::path& root);
+/// Those that a person may mean: the one whose id is `name`, else all whose ids begin with it.
+std::vector<std::filesystem::path> runs_called(const std::filesystem::path& root, std::string_view name);
 /// The one whose id is `name`, or begins with it. RunUnknown, or RunAmbiguous with the ids that match.
 Result<std::filesystem::path> find_run(const std::filesystem::path& root, std::string_view name);
+
+/// Of all files below it, as they are read; what cannot be looked at counts as nothing.
+std::uint64_t size_of_files(const std::filesystem::path& directory);
+/// When a process of the run last wrote a line in its journal here, by the clock of the file system.
+std::optional<std::filesystem::file_time_type> last_written(const std::filesystem::path& run_directory);
 
 }  // namespace prime::telemetry

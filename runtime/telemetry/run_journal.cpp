@@ -128,6 +128,7 @@ class RunFold {
 
   void operator()(const events::CoordinatorStarted& e) {
     j_.ended = false;
+    if (!j_.begun && !time_.empty()) j_.begun = time_;
     if (auto before = std::exchange(j_.before_the_end, std::nullopt)) s_ = *std::move(before);
     j_.coordinator = identity_of(e);
     j_.kills_before = memory_kills_of(e, here().boot);

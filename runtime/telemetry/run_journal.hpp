@@ -12,6 +12,7 @@ namespace prime::telemetry {
 
 struct RunJournal {
   RunStatus status;
+  std::optional<std::string> begun;  ///< the first coordinator here, as its line tells the time
   ProcessIdentity coordinator;
   std::optional<MemoryKills> kills_before;  ///< when the coordinator began; of this start of this machine only
   ProcessIdentity guard;  ///< starts the coordinator again when it was killed; none where a program serves the run by itself

@@ -160,6 +160,9 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
     status.wait.what = run.obstacle ? COORDINATOR_KEPT_AWAY + *run.obstacle : COORDINATOR_COMES_BACK + kills_since(run.kills_before);
   }
   give_joiners_a_reason(status);
+  status.begun = run.begun;
+  for (const auto& peer : local)
+    if (peer.begun && (!status.begun || *peer.begun < *status.begun)) status.begun = peer.begun;
   return status;
 }
 
@@ -368,41 +371,6 @@ std::optional<Error> lives_elsewhere(const RunObserver& observer) {
   return Error{ErrorName::RunElsewhere, run + " may live " + where +
                                             ", which nothing that is seen from here tells; if none of the machines that share " +
                                             observer.directory().string() + " runs it, delete that directory yourself"};
-}
-
-std::vector<RunStatus> observe_all(const fs::path& root, const std::function<void()>& waits) {
-  std::vector<RunObserver> observers;
-  for (const auto& directory : list_runs(root)) observers.emplace_back(directory);
-  for (auto& observer : observers) observer.update();
-  // All of them at once: what one watches for, it watches for as long as all.
-  const auto settled = [](const RunObserver& observer) { return observer.settled(); };
-  if (waits && !std::ranges::all_of(observers, settled)) waits();
-  while (!std::ranges::all_of(observers, settled)) {
-    std::this_thread::sleep_for(LOOK_EVERY);
-    for (auto& observer : observers)
-      if (!observer.settled()) observer.update();
-  }
-  std::vector<RunStatus> runs;
-  for (const auto& observer : observers) runs.push_back(observer.status());
-  return runs;
-}
-
-Result<std::string> only_run(std::span<const RunStatus> runs) {
-  std::vector<std::string> active;
-  for (const auto& run : runs)
-    if (!is_over(run.state)) active.push_back(run.id);
-  if (active.size() == 1) return active.front();
-  if (active.empty() && runs.size() == 1) return runs.front().id;
-  if (active.empty()) return fail(ErrorName::RunUnknown, "none is active");
-  std::string ids;
-  for (const auto& id : active) ids += (ids.empty() ? "" : ", ") + id;
-  return fail(ErrorName::RunAmbiguous, ids);
-}
-
-Result<fs::path> select_run(const fs::path& root, const std::string& name, const std::function<void()>& waits) {
-  if (!name.empty()) return find_run(root, name);
-  PRIME_TRY(const auto run, only_run(observe_all(root, waits)));
-  return root / run;
 }
 
 }  // namespace prime::telemetry

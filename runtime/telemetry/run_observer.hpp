@@ -102,12 +102,4 @@ class RunObserver {
 /// RunElsewhere where a process of the run lives, or may, that only its files tell of: where it does, and what to do.
 std::optional<Error> lives_elsewhere(const RunObserver& observer);
 
-/// The state of every run below the root, settled.
-std::vector<RunStatus> observe_all(const std::filesystem::path& root, const std::function<void()>& waits = {});
-/// The run that a person means who names none: the only one that is not over, else the only one. RunUnknown, RunAmbiguous.
-Result<std::string> only_run(std::span<const RunStatus> runs);
-/// `name` by find_run; without a name by only_run.
-Result<std::filesystem::path> select_run(const std::filesystem::path& root, const std::string& name,
-                                         const std::function<void()>& waits = {});
-
 }  // namespace prime::telemetry

@@ -98,7 +98,8 @@ struct RunStatus {
   std::string id;
   std::string name;
   RunState state = RunState::Waiting;
-  std::uint64_t outer_step = 0;  ///< last committed
+  std::optional<std::string> begun;  ///< UTC, as journals have it: when the first of its processes here began
+  std::uint64_t outer_step = 0;      ///< last committed
   std::uint64_t epoch = 0;
   std::uint64_t revision = 0;
   std::uint64_t shards = 1;           ///< peers that hold one replica of the model together, as far as it is known here

@@ -22,6 +22,7 @@ Json run_json(const RunStatus& status) {
   return Json{{"id", status.id},
               {"name", status.name},
               {"state", word_of(status.state)},
+              {"begun", or_null(status.begun)},
               {"outer_step", status.outer_step},
               {"epoch", status.epoch},
               {"revision", status.revision},
@@ -82,10 +83,22 @@ Json to_json(const RunStatus& status) {
               {"elsewhere", std::move(elsewhere)}};
 }
 
-Json to_json(std::span<const RunStatus> runs) {
+Json to_json(std::span<const ListedRun> runs) {
   Json list = Json::array();
-  for (const auto& status : runs) list.push_back(run_json(status));
-  return Json{{"schema", "primectl.status/1"}, {"runs", std::move(list)}};
+  for (const auto& [status, directory, size_bytes] : runs)
+    list.push_back(Json{{"id", status.id},
+                        {"name", status.name},
+                        {"state", to_string(status.state)},
+                        {"outer_step", status.outer_step},
+                        {"begun", or_null(status.begun)},
+                        {"size_bytes", size_bytes},
+                        {"where", where_of(status)},
+                        {"state_dir", directory.string()},
+                        {"loss", or_null(status.loss)},
+                        {"waiting_for", or_null(status.wait.what)},
+                        {"reason", or_null(status.reason)},
+                        {"checkpoint", or_null(status.checkpoint)}});
+  return Json{{"schema", "primectl.runs/1"}, {"runs", std::move(list)}};
 }
 
 std::string dump(const Json& object) { return object.dump(-1, ' ', false, Json::error_handler_t::replace); }

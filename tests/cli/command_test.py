@@ -8,6 +8,7 @@ import signal
 import subprocess
 import unittest
 
+from places import own_place, start_ticks
 from primectl import LIMIT_S, PRIMECTL, SOURCE, environment, primectl, temporary_directory, write_manifest
 
 ESCAPE = "\x1b"
@@ -112,17 +113,17 @@ class Command(unittest.TestCase):
         self.assertFalse((self.directory / "primectl").exists())
 
     def test_unknown_runs_and_a_machine_without_runs(self):
-        self.assertEqual(self.call("status").stdout, "no runs on this machine\n")
-        self.assertEqual(json.loads(self.call("status", "-o", "json").stdout), {"schema": "primectl.status/1", "runs": []})
+        self.assertEqual(self.call("ls").stdout, "RUN  STATE  STEP  BEGUN  SIZE  WHERE  REASON\n")
+        self.assertEqual(json.loads(self.call("ls", "-o", "json").stdout), {"schema": "primectl.runs/1", "runs": []})
         for command in ("status", "down"):
             self.refused(3, command, "nothing", says="PR0402")
-        for command in ("down", "leave", "logs"):
+        for command in ("status", "down", "leave", "logs"):
             self.refused(3, command, says="PR0402")
 
     def test_a_state_directory_that_cannot_be_read_is_no_machine_without_runs(self):
         file = self.directory / "file"
         file.write_text("x")
-        for command in ("status", "down", "leave", "logs"):
+        for command in ("ls", "status", "down", "leave", "logs"):
             self.refused(1, command, "--state-dir", file, says="PR0701")
 
     def write_journal(self, run, *events):
@@ -150,22 +151,44 @@ class Command(unittest.TestCase):
         for run in ("small-aaaaaa", "small-bbbbbb"):
             self.write_journal(run, {"event": "process_started", "pid": 1, "start_ticks": 1, "run": run, "name": "small"},
                                {"event": "run_done", "outer_step": 0}, {"event": "process_ended", "exit_code": 0})
-        self.refused(3, "logs", says="`--run RUN` shows one that has ended")
+        self.refused(3, "logs", says="none is active; those that have ended: small-aaaaaa, small-bbbbbb")
         self.assertIn("process started", self.call("logs", "--run", "small-b").stdout)
 
     def test_a_coordinator_whose_process_is_gone_is_a_failed_run(self):
         # Process 1 lives, but it did not start at that time: the number was used again.
         self.write_journal("small-aaaaaa", {"event": "process_started", "pid": 1, "start_ticks": 1, "run": "small-aaaaaa", "name": "small"})
         self.write_journal("small-bbbbbb", {"event": "process_started", "pid": 1, "start_ticks": 1, "run": "small-bbbbbb", "name": "small"})
-        told = json.loads(self.call("status", "-o", "json").stdout)
-        self.assertEqual([(run["id"], run["state"], run["reason"]) for run in told["runs"]],
-                         [("small-aaaaaa", "failed", "the coordinator was lost"), ("small-bbbbbb", "failed", "the coordinator was lost")])
-        for run, code in (("small-aaaaaa", 5), ("", 5)):
-            self.assertEqual(self.call("status", *([run] if run else []), "--check").returncode, code)
-            self.assertEqual(self.call("status", *([run] if run else [])).returncode, 0)
-        done = self.call("status", "small")
-        self.assertIn("PR0403", done.stderr)
-        self.assertIn("small-aaaaaa, small-bbbbbb", done.stderr)
+        told = json.loads(self.call("ls", "-o", "json").stdout)
+        self.assertEqual([(run["id"], run["state"], run["reason"], run["where"], run["begun"]) for run in told["runs"]],
+                         [(run, "failed", "the coordinator was lost", "here", "2031-05-04T09:14:02.137Z") for run in ("small-aaaaaa", "small-bbbbbb")])
+        self.assertEqual(self.call("status", "small-aaaaaa", "--check").returncode, 5)
+        self.assertEqual(self.call("status", "small-aaaaaa").returncode, 0)
+        for name in ([], ["small"]):
+            self.refused(3, "status", *name, says="none is active; those that have ended: small-aaaaaa, small-bbbbbb")
+        self.assertRegex(self.call("ls").stdout, r"\nsmall-bbbbbb +failed +0 +2031-05-04T09:14:02.137Z +\d+ B +here +the coordinator was lost\n$")
+
+    def test_an_error_keeps_its_own_words_in_the_list(self):
+        reason = "a file could not be read or written: write journal.jsonl: No space left on device [PR0701]"
+        self.write_journal("small-aaaaaa", {"event": "process_started", "pid": 1, "start_ticks": 1, "run": "small-aaaaaa", "name": "small"},
+                           {"event": "run_failed", "outer_step": 3, "reason": reason})
+        self.assertTrue(self.call("ls").stdout.endswith(f"  {reason}\n"))
+        (run,) = json.loads(self.call("ls", "-o", "json").stdout)["runs"]
+        self.assertEqual((run["state"], run["reason"]), ("failed", reason))
+
+    def test_a_run_that_its_owner_stopped_is_listed_so(self):
+        self.write_journal("small-aaaaaa", {"event": "process_started", "pid": 1, "start_ticks": 1, "run": "small-aaaaaa", "name": "small"},
+                           {"event": "run_stopped", "outer_step": 3, "reason": "the run was stopped before its end: by its owner [PR0510]"})
+        self.assertEqual([run["state"] for run in json.loads(self.call("ls", "-o", "json").stdout)["runs"]], ["stopped"])
+
+    def test_of_several_runs_that_are_active_one_has_to_be_named(self):
+        me = {"pid": os.getpid(), "start_ticks": start_ticks(os.getpid())}
+        for run in ("large-aaaaaa", "small-aaaaaa", "small-bbbbbb"):
+            self.write_journal(run, {"event": "process_started", "run": run, "name": run[:5], **me, **own_place()})
+        self.write_journal("small-cccccc", {"event": "process_started", "pid": 1, "start_ticks": 1, "run": "small-cccccc", "name": "small"})
+        self.refused(2, "status", says="large-aaaaaa, small-aaaaaa, small-bbbbbb [PR0403]")
+        self.refused(2, "down", "small", says="`small`: small-aaaaaa, small-bbbbbb [PR0403]")
+        told = json.loads(self.call("status", "large", "-o", "json").stdout)
+        self.assertEqual((list(told)[:4], told["run"]["id"]), (["schema", "run", "coordinator", "peers"], "large-aaaaaa"))
 
     def test_no_escape_bytes_in_pipes_and_colour_when_asked(self):
         self.write_journal("small-aaaaaa", {"event": "process_started", "pid": 1, "start_ticks": 1, "run": "small-aaaaaa", "name": "small"})

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "runtime/telemetry/process_identity.hpp"
+#include "runtime/telemetry/run_choice.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/run_observer.hpp"
 #include "support.hpp"
@@ -176,11 +177,62 @@ BOOST_AUTO_TEST_CASE(without_a_name_the_active_run_is_meant) {
   coordinator_of("one-aaaaaa", {}).write(coordinator_journal(root.path() / "one-aaaaaa"));
   BOOST_TEST(select_run(root.path(), "")->filename() == "one-aaaaaa");
   coordinator_of("two-bbbbbb", {}).write(coordinator_journal(root.path() / "two-bbbbbb"));
-  BOOST_TEST((select_run(root.path(), "").error().name == ErrorName::RunUnknown));
+  const auto none = select_run(root.path(), "").error();
+  BOOST_TEST((none.name == ErrorName::RunUnknown));
+  BOOST_TEST(none.detail == "none is active; those that have ended: one-aaaaaa, two-bbbbbb");
   coordinator_of("three-cccccc", myself()).write(coordinator_journal(root.path() / "three-cccccc"));
   BOOST_TEST(select_run(root.path(), "")->filename() == "three-cccccc");
   coordinator_of("four-dddddd", myself()).write(coordinator_journal(root.path() / "four-dddddd"));
-  BOOST_TEST((select_run(root.path(), "").error().name == ErrorName::RunAmbiguous));
+  const auto several = select_run(root.path(), "").error();
+  BOOST_TEST((several.name == ErrorName::RunAmbiguous));
+  BOOST_TEST(several.detail == "four-dddddd, three-cccccc");
+}
+
+BOOST_AUTO_TEST_CASE(a_name_means_the_active_one_of_all_that_begin_so) {
+  const test::TemporaryDirectory root;
+  const auto add = [&](const char* run, std::optional<ProcessIdentity> alive) {
+    coordinator_of(run, alive.value_or(ProcessIdentity{})).write(coordinator_journal(root.path() / run));
+  };
+  add("small-aaaaaa", {});
+  BOOST_TEST(select_run(root.path(), "small")->filename() == "small-aaaaaa", "also when it has ended");
+  add("small-bbbbbb", {});
+  BOOST_TEST(select_run(root.path(), "small").error().detail ==
+             "`small`: none is active; those that have ended: small-aaaaaa, small-bbbbbb");
+  add("small-cccccc", myself());
+  add("large-dddddd", myself());
+  BOOST_TEST(select_run(root.path(), "small")->filename() == "small-cccccc");
+  BOOST_TEST(select_run(root.path(), "small-a")->filename() == "small-aaaaaa");
+  add("small-eeeeee", myself());
+  const auto several = select_run(root.path(), "small").error();
+  BOOST_TEST((several.name == ErrorName::RunAmbiguous));
+  BOOST_TEST(several.detail == "`small`: small-cccccc, small-eeeeee");
+  BOOST_TEST((select_run(root.path(), "tiny").error().name == ErrorName::RunUnknown));
+  // What is to be removed is named exactly enough: nobody guesses there.
+  BOOST_TEST((find_run(root.path(), "small").error().name == ErrorName::RunAmbiguous));
+}
+
+BOOST_AUTO_TEST_CASE(runs_are_listed_the_newest_first_with_the_size_of_their_files) {
+  const test::TemporaryDirectory root;
+  const auto add = [&](const char* run, const char* begun) {
+    const auto path = coordinator_journal(root.path() / run);
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << R"({"t":")" << begun << R"(","seq":1,"event":"process_started","pid":1,"start_ticks":1,"run":")" << run
+                        << "\"}\n";
+  };
+  add("old-aaaaaa", "2031-05-04T09:14:02.137Z");
+  add("new-bbbbbb", "2031-05-05T09:14:02.137Z");
+  add("older-cccccc", "2030-12-04T09:14:02.137Z");
+  fs::create_directories(root.path() / "old-aaaaaa" / "checkpoints");
+  std::ofstream(root.path() / "old-aaaaaa" / "checkpoints" / "model") << std::string(5000, 'x');
+  fs::create_symlink("/usr", root.path() / "old-aaaaaa" / "elsewhere");
+  const auto runs = observe_all(root.path());
+  BOOST_REQUIRE(runs.size() == 3U);
+  BOOST_TEST(runs[0].status.id == "new-bbbbbb");
+  BOOST_TEST(runs[1].status.id == "old-aaaaaa");
+  BOOST_TEST(runs[2].status.id == "older-cccccc");
+  BOOST_TEST(runs[0].status.begun.value() == "2031-05-05T09:14:02.137Z");
+  BOOST_TEST(runs[1].size_bytes == 5000 + fs::file_size(coordinator_journal(runs[1].directory)));
+  BOOST_TEST(where_of(runs[0].status) == "here");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

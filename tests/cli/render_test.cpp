@@ -2,6 +2,7 @@
 #include "cli/render/join_line.hpp"
 #include "cli/render/journal_text.hpp"
 #include "cli/render/result_text.hpp"
+#include "cli/render/runs_text.hpp"
 #include "cli/render/status_text.hpp"
 #include "cli/render/step_table.hpp"
 #include "cli/render/verification_text.hpp"
@@ -228,8 +229,13 @@ BOOST_AUTO_TEST_CASE(a_run_that_failed_and_several_runs) {
   auto failed = combine(run, {}, [](const telemetry::ProcessIdentity&) { return false; });
   failed.id = "other-zzzzzz";
   golden("failed.txt", status_text(failed, PLAIN));
-  const std::vector runs{status_of(eventful_run()), failed};
+  failed.begun.reset();
+  const std::vector<telemetry::ListedRun> runs{{status_of(eventful_run()), "/s/quickstart-k7qd2a", 1'234'567},
+                                               {failed, "/s/other-zzzzzz", 0}};
   golden("runs.txt", runs_text(runs, PLAIN));
+  const auto now = *store::parse_utc("2031-05-04T12:14:01.000Z");
+  for (const auto width : {60U, 80U, 200U})
+    golden("runs_" + std::to_string(width) + ".txt", runs_text(runs, Style{false, true, width}, now));
   golden("runs.json", telemetry::to_json(runs).dump(2) + "\n");
 }
 
@@ -241,7 +247,8 @@ BOOST_AUTO_TEST_CASE(a_run_that_lives_elsewhere) {
   for (auto& peer : status.peers) peer.pid = peer.trainer_pid = std::nullopt;
   golden("elsewhere.txt", status_text(status, PLAIN));
   golden("elsewhere.json", telemetry::to_json(status).dump(2) + "\n");
-  golden("elsewhere_runs.txt", runs_text(std::vector{status}, PLAIN));
+  const telemetry::ListedRun listed{status, "/s/quickstart-k7qd2a", 999};
+  golden("elsewhere_runs.txt", runs_text(std::span{&listed, 1}, PLAIN));
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_was_stopped) {

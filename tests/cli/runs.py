@@ -45,10 +45,12 @@ class RunCase(unittest.TestCase):
         return json.loads(done.stdout)
 
     def status(self, run=""):
-        return json.loads(self.call("status", *([run] if run else []), "-o", "json").stdout)
+        """Nothing as long as there is no such run."""
+        done = self.call("status", *([run] if run else []), "-o", "json")
+        return json.loads(done.stdout) if done.stdout else {}
 
     def wait_for_step(self, run, step):
-        return wait_until(f"step {step}", lambda: (told := self.status(run))["run"]["outer_step"] >= step and told)
+        return wait_until(f"step {step}", lambda: (told := self.status(run)).get("run", {}).get("outer_step", -1) >= step and told)
 
     def finished(self, process):
         out, err = process.communicate(timeout=LIMIT_S)
@@ -81,6 +83,5 @@ class RunCase(unittest.TestCase):
 
     def active(self):
         """The one run that is not over."""
-        told = json.loads(self.call("status", "-o", "json").stdout)
-        runs = [told["run"]] if "run" in told else told["runs"]
+        runs = json.loads(self.call("ls", "-o", "json").stdout)["runs"]
         return next((run for run in runs if run["state"] in ("waiting", "training")), None)
