@@ -10,6 +10,7 @@
 
 #include "cli/render/style.hpp"
 #include "messages/result.hpp"
+#include "messages/units.hpp"
 
 namespace prime::cli {
 
@@ -28,7 +29,7 @@ struct CommonArguments {
 struct UpArguments {
   CommonArguments common;
   std::string file;
-  std::optional<unsigned> local;   ///< peers to start here; absent: 1
+  std::optional<unsigned> local;   ///< peers to start here, 0: a coordinator alone; absent: 1
   std::optional<unsigned> quorum;  ///< peers that begin together; absent: all that are started here, at least the manifest's minimum
   bool detach = false;
   std::vector<std::string> overrides;
@@ -69,6 +70,11 @@ struct StatusArguments {
   bool check = false;  ///< exit with UNHEALTHY unless the run trains or is done
 };
 
+struct AttachArguments {
+  CommonArguments common;
+  std::string run;
+};
+
 struct LogsArguments {
   CommonArguments common;
   std::string who;  ///< a peer's name or id, `coordinator`, or empty for all
@@ -83,6 +89,11 @@ struct LeaveArguments {
   std::string run;
 };
 
+struct InviteArguments {
+  CommonArguments common;
+  std::string run;
+};
+
 struct DownArguments {
   CommonArguments common;
   std::string run;
@@ -90,7 +101,10 @@ struct DownArguments {
 
 struct RemoveArguments {
   CommonArguments common;
-  std::vector<std::string> runs;
+  std::vector<std::string> runs;  ///< empty: all that have ended
+  bool all = false;               ///< what an empty list has to be told by
+  std::optional<Duration> older;  ///< or by this: only those of which nothing was heard for so long
+  bool yes = false;               ///< nobody is asked
 };
 
 struct ValidateArguments {
@@ -200,10 +214,10 @@ struct AgentArguments {
   int ready_descriptor = -1;
 };
 
-using Arguments =
-    std::variant<UpArguments, JoinArguments, StandbyArguments, DoctorArguments, LsArguments, StatusArguments, LogsArguments, LeaveArguments,
-                 DownArguments, RemoveArguments, ValidateArguments, VersionArguments, ExplainArguments, BenchArguments, SimulateArguments,
-                 CommitmentArguments, GenerateArguments, VerifyArguments, CoordinatorArguments, AgentArguments>;
+using Arguments = std::variant<UpArguments, JoinArguments, StandbyArguments, DoctorArguments, LsArguments, StatusArguments, AttachArguments,
+                               InviteArguments, LogsArguments, LeaveArguments, DownArguments, RemoveArguments, ValidateArguments,
+                               VersionArguments, ExplainArguments, BenchArguments, SimulateArguments, CommitmentArguments,
+                               GenerateArguments, VerifyArguments, CoordinatorArguments, AgentArguments>;
 
 /// A command line that asks for a text instead of a command (`--help`).
 struct HelpText {
@@ -213,7 +227,7 @@ struct HelpText {
 /// Usage when the line is wrong; the detail names the nearest command for a misspelled one.
 Result<std::variant<Arguments, HelpText>> parse_arguments(const std::vector<std::string>& words);
 
-/// The command that a line names; empty when it names none.
+/// The command that a line names, whose help it is to see; empty when it names none.
 std::string command_of(const std::vector<std::string>& words);
 
 /// docs/CLI.md: every command with its help, from the same tables that parse it.

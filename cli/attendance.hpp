@@ -5,11 +5,9 @@
 #include <vector>
 
 #include "cli/interrupts.hpp"
-#include "cli/render/step_table.hpp"
+#include "cli/step_view.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/launch/start_run.hpp"
-#include "runtime/telemetry/journal_watch.hpp"
-#include "runtime/telemetry/run_observer.hpp"
 
 namespace prime::cli {
 
@@ -24,8 +22,6 @@ class Attendance {
   enum class Turn { Goes, Interrupted, StateGone, CoordinatorEnded, Deserted };
 
   Turn next_turn();
-  void show_news();
-  void tell_of_the_end(const JournalEvent& event);
   bool all_agents_ended();
   /// False when it was interrupted.
   bool wait_for_agents(Duration limit);
@@ -36,21 +32,14 @@ class Attendance {
   int coordinator_lost();
   int led_elsewhere();
   int deserted();
-  int report_early_end(const telemetry::RunStatus& status);
-  void tell_what_was_saved();
-  void print_result(std::string_view state);
 
   Terminal& terminal_;
   Interrupts& interrupts_;
   launch::StartedRun& run_;
   std::string state_dir_;  ///< as `--state-dir` named it
   bool may_move_;
-  telemetry::RunObserver observer_;
-  telemetry::JournalWatch watch_;
-  StepTable table_;
-  bool header_shown_ = false;
-  bool reader_gone_ = false;  ///< nobody reads stdout any more
-  std::string waiting_shown_;
+  StepView view_;
+  telemetry::RunObserver& observer_ = view_.observer();
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
 };
 

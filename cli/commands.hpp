@@ -12,6 +12,8 @@ int run_command(const StandbyArguments& arguments, Terminal& terminal);
 int run_command(const DoctorArguments& arguments, Terminal& terminal);
 int run_command(const LsArguments& arguments, Terminal& terminal);
 int run_command(const StatusArguments& arguments, Terminal& terminal);
+int run_command(const AttachArguments& arguments, Terminal& terminal);
+int run_command(const InviteArguments& arguments, Terminal& terminal);
 int run_command(const LogsArguments& arguments, Terminal& terminal);
 int run_command(const LeaveArguments& arguments, Terminal& terminal);
 int run_command(const DownArguments& arguments, Terminal& terminal);

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "cli/commands.hpp"
-#include "cli/invite.hpp"
+#include "cli/given_invite.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/doctor/machine_checks.hpp"
 #include "runtime/doctor/run_checks.hpp"

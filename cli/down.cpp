@@ -9,6 +9,7 @@
 #include "cli/interrupts.hpp"
 #include "cli/observing.hpp"
 #include "cli/patience.hpp"
+#include "cli/render/figures.hpp"
 #include "cli/saving_watch.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/agent/processes.hpp"
@@ -28,6 +29,11 @@ bool goes_on_elsewhere(const std::filesystem::path& directory, const telemetry::
   if (run.ended && (status.state == telemetry::RunState::Done || status.state == telemetry::RunState::Stopped)) return false;
   const auto manifest = launch::read_manifest(directory);
   return !status.stands_by_for && manifest && !manifest->membership.standby.etcd.empty();
+}
+
+std::string what_ended(std::size_t peers, bool coordinator) {
+  if (peers == 0) return "the coordinator";
+  return plural(peers, "peer") + (coordinator ? " and the coordinator" : "");
 }
 
 }  // namespace
@@ -79,8 +85,7 @@ int run_command(const DownArguments& arguments, Terminal& terminal) {
         telemetry::dump({{"schema", "primectl.down/1"}, {"run_id", run}, {"ended", ended}, {"killed", killed}, {"saved", saved}}) + "\n");
   } else {
     terminal.print(ended == 0 ? "nothing of " + run + " runs on this machine\n"
-                              : "ended " + std::to_string(agents.size()) + (agents.size() == 1 ? " peer" : " peers") +
-                                    (coordinator_runs ? " and the coordinator" : "") + " of " + run +
+                              : "ended " + what_ended(agents.size(), coordinator_runs) + " of " + run +
                                     (killed > 0 ? ", " + std::to_string(killed) + " by force" : "") + "\n");
     for (const auto& path : saved) terminal.print((holds_all ? "saved " : "saved before that: ") + path + "\n");
     if (!saved.empty() && !elsewhere) terminal.print(text_of(way_on(*directory, saved.back(), arguments.common.state_dir)));

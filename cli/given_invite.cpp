@@ -1,4 +1,4 @@
-#include "cli/invite.hpp"
+#include "cli/given_invite.hpp"
 
 #include <cstdlib>
 

@@ -28,7 +28,7 @@ struct Start {
 std::vector<std::string> words_of(const UpArguments& arguments) {
   std::vector<std::string> words{arguments.file};
   const auto add = [&](const char* option, const std::string& value) { words.insert(words.end(), {option, value}); };
-  if (arguments.local) add("--local", std::to_string(*arguments.local));
+  if (arguments.local && *arguments.local > 0) add("--local", std::to_string(*arguments.local));
   if (arguments.quorum) add("--quorum", std::to_string(*arguments.quorum));
   if (!arguments.listen.empty()) add("--listen", arguments.listen);
   for (const auto& text : arguments.overrides) add("--set", text);

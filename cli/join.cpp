@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "cli/commands.hpp"
+#include "cli/given_invite.hpp"
 #include "cli/interrupts.hpp"
-#include "cli/invite.hpp"
 #include "cli/join_progress.hpp"
 #include "cli/peer_json.hpp"
 #include "cli/programs.hpp"

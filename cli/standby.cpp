@@ -4,8 +4,8 @@
 #include <sys/wait.h>
 
 #include "cli/commands.hpp"
+#include "cli/given_invite.hpp"
 #include "cli/interrupts.hpp"
-#include "cli/invite.hpp"
 #include "cli/patience.hpp"
 #include "cli/programs.hpp"
 #include "cli/render/shell_word.hpp"

@@ -72,6 +72,7 @@ Result<launch::RunRequest> request_of(const UpArguments& arguments, manifest::Ma
                              {},
                              -1};
   if (arguments.from) {
+    if (peers == 0) return fail(ErrorName::Usage, "`--from` needs a peer that holds the state from the start, and `--local 0` starts none");
     if (arguments.from->empty()) return fail(ErrorName::Usage, "`--from` names nothing: a checkpoint's path, or a run");
     PRIME_TRY(auto found, launch::find_checkpoint(request.state_root, *arguments.from, request.manifest, says_that_it_watches(terminal)));
     if (launch::is_older(found))
@@ -109,6 +110,7 @@ std::string join_text(const launch::RunRequest& request) {
 
 /// "a coordinator and 3 replicas of 2 peers each"
 std::string what_starts(const launch::RunRequest& request) {
+  if (request.peers == 0) return "a coordinator alone";
   const auto shards = request.manifest.shared.membership.shards;
   return "a coordinator and " + plural(request.peers, shards > 1 ? "replica" : "peer") +
          (shards > 1 ? " of " + std::to_string(shards) + " peers each" : std::string{});
@@ -159,7 +161,7 @@ int run_command(const UpArguments& arguments, Terminal& terminal) {
   if (const auto kept = keep_start(run->directory, arguments); !kept) terminal.warn(to_string(kept.error()));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - since;
   terminal.say("Ready", run->run + " at " + net::format_endpoint(run->addresses.list.front()) + " in " + elapsed_figure(took.count()) +
-                            ": " + names_of(*run));
+                            (run->peers.empty() ? std::string{} : ": " + names_of(*run)));
   say_what_is_told(*request, run->addresses, terminal);
   if (arguments.detach) {
     if (terminal.json()) terminal.print(telemetry::dump(to_json(*run)) + "\n");

@@ -1,8 +1,12 @@
 // Owns the command lines of what ends: `leave`, `down`, `remove`.
+#include <charconv>
+
 #include "cli/command_line/table.hpp"
 
 namespace prime::cli {
 namespace {
+
+constexpr unsigned MAX_DAYS = 36'500;
 
 void add_leave(Table& table) {
   auto [leave, typed] = table.add<LeaveArguments>("leave", "let peers of this machine leave a run; the others see `left`", "Start");
@@ -16,10 +20,36 @@ void add_down(Table& table) {
   down.footer("A run that another machine or container has in the same state directory is left alone (PR0406), and ends by `down` there.");
 }
 
+/// "7d" or any other duration.
+std::optional<Duration> parse_age(const std::string& text) {
+  unsigned days = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, days);
+  if (error == std::errc{} && std::string_view{rest, end} == "d" && days <= MAX_DAYS) return std::chrono::hours{24} * days;
+  return parse_duration(text);
+}
+
 void add_remove(Table& table) {
   auto [remove, typed] = table.add<RemoveArguments>("remove", "delete the files of runs that have ended, checkpoints with them", "Start");
-  remove.add_option("RUN", typed.runs, "run id or a unique prefix of it")->required()->check(named());
-  remove.footer("What may live, here or on another machine or container that shares the state directory, is refused by name.");
+  auto* const runs = remove.add_option("RUN", typed.runs, "run id or a unique prefix of it")->check(named());
+  auto* const all = remove.add_flag("--all", typed.all, "all runs that have ended")->excludes(runs);
+  auto* const older = remove
+                          .add_option_function<std::string>(
+                              "--older",
+                              [&typed = typed](const std::string& text) {
+                                typed.older = parse_age(text);
+                                if (!typed.older)
+                                  throw CLI::ValidationError("--older", "`" + text + "` is no age such as 7d, 12h or 30min");
+                              },
+                              "all runs that have ended, and of which nothing was heard for so long, such as 7d")
+                          ->type_name("AGE")
+                          ->excludes(runs)
+                          ->excludes(all);
+  remove.add_flag("-y,--yes", typed.yes, "do not ask; `--all` and `--older` ask on a terminal, and need this elsewhere");
+  remove.footer(
+      "What may live, here or on another machine or container that shares the state directory, is never deleted: one that is named is\n"
+      "refused, and `--all` and `--older` say what they keep, and why.");
+  table.needs_one_of(remove, {runs, all, older}, "name a run, or give `--all` or `--older AGE`");
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ void add_version(Table& table) {
 void add_helping(Table& table) {
   add_validate(table);
   add_explain(table);
+  table.add_help("Manifest and help");
   add_version(table);
 }
 

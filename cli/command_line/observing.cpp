@@ -1,4 +1,4 @@
-// Owns the command lines of what only looks: `status`, `logs`.
+// Owns the command lines of what only looks: `ls`, `status`, `attach`, `logs`.
 #include "cli/command_line/table.hpp"
 
 namespace prime::cli {
@@ -17,6 +17,13 @@ void add_status(Table& table) {
   status.add_flag("--check", typed.check, "exit with 5 when the run has failed, or waits for peers");
 }
 
+void add_attach(Table& table) {
+  auto [attach, typed] =
+      table.add<AttachArguments>("attach", "show the table of a run that goes on in the background, from its first step on", "Observe");
+  attach.add_option("RUN", typed.run, RUN_HELP)->check(named());
+  attach.footer("Ctrl-C ends the watching alone. When the run ends it exits as `up` in the foreground does.");
+}
+
 void add_logs(Table& table) {
   auto [logs, typed] = table.add<LogsArguments>("logs", "show what the processes of a run did, merged by time", "Observe");
   logs.add_option("WHO", typed.who, "a peer's name or id, or `coordinator`; absent: all");
@@ -30,6 +37,7 @@ void add_logs(Table& table) {
 void add_observing(Table& table) {
   add_ls(table);
   add_status(table);
+  add_attach(table);
   add_logs(table);
 }
 

@@ -58,12 +58,57 @@ std::string one_line(std::string text) {
   return text;
 }
 
+/// The option that a word names, where a command has it; `-ojson` and `--output=json` name one, too.
+const CLI::Option* named_by(const CLI::App& command, const std::string& word) {
+  for (const auto* option : command.get_options()) {
+    const auto& longs = option->get_lnames();
+    const auto& shorts = option->get_snames();
+    if (word.starts_with("--") && std::ranges::find(longs, word.substr(2, word.find('=') - 2)) != longs.end()) return option;
+    if (!word.starts_with("--") && word.size() > 1 && std::ranges::find(shorts, word.substr(1, 1)) != shorts.end()) return option;
+  }
+  return nullptr;
+}
+
+/// What every command understands may stand before the command as well: it goes behind it. `--version` is the command `version`. Empty when
+/// nothing else stands there.
+std::vector<std::string> command_first(const std::vector<std::string>& words) {
+  CLI::App common;
+  common.set_help_flag();
+  CommonArguments ignored;
+  add_common(common, ignored);
+  std::size_t place = 0;
+  while (place < words.size()) {
+    const auto& word = words[place];
+    const auto* const option = word.starts_with('-') ? named_by(common, word) : nullptr;
+    if (option == nullptr) break;
+    const bool value_follows = word.starts_with("--") ? word.find('=') == std::string::npos : word.size() == 2;
+    place += option->get_expected_min() > 0 && value_follows ? 2 : 1;
+  }
+  if (place >= words.size()) return {};
+  const auto command = words.begin() + static_cast<std::ptrdiff_t>(place);
+  std::vector<std::string> turned{*command == "--version" ? "version" : *command};
+  turned.insert(turned.end(), words.begin(), command);
+  turned.insert(turned.end(), command + 1, words.end());
+  return turned;
+}
+
+Result<std::variant<Arguments, HelpText>> help_of(const std::string& name) {
+  Table fresh;  // one that has parsed a line would show the help of what was in it
+  auto& app = fresh.app();
+  if (name.empty()) return HelpText{app.help()};
+  auto* const command = find_command(app, name);
+  if (command == nullptr || command->get_group().empty()) return fail(unknown_command(app, name));
+  return HelpText{command->help("primectl")};
+}
+
 }  // namespace
 
-Result<std::variant<Arguments, HelpText>> parse_arguments(const std::vector<std::string>& words) {
+Result<std::variant<Arguments, HelpText>> parse_arguments(const std::vector<std::string>& typed) {
   Table table;
   auto& app = table.app();
-  if (words.empty()) return HelpText{app.help()};
+  if (typed.empty()) return HelpText{app.help()};
+  const auto words = command_first(typed);
+  if (words.empty()) return fail(ErrorName::Usage, "a command is missing");
   if (const auto& first = words.front(); !first.starts_with('-') && find_command(app, first) == nullptr)
     return fail(unknown_command(app, first));
   if (auto empty = empty_value(words)) return fail(*std::move(empty));
@@ -79,12 +124,15 @@ Result<std::variant<Arguments, HelpText>> parse_arguments(const std::vector<std:
     if (auto unknown = unknown_option(command != nullptr ? *command : app, words)) return fail(std::move(*unknown));
     return fail(ErrorName::Usage, one_line(error.what()));
   }
+  if (table.help_wanted()) return help_of(*table.help_wanted());
   return *table.chosen();
 }
 
-std::string command_of(const std::vector<std::string>& words) {
+std::string command_of(const std::vector<std::string>& typed) {
   Table table;
-  return !words.empty() && find_command(table.app(), words.front()) != nullptr ? words.front() : std::string{};
+  const auto words = command_first(typed);
+  const bool named = !words.empty() && words.front() != "help" && find_command(table.app(), words.front()) != nullptr;
+  return named ? words.front() : std::string{};
 }
 
 }  // namespace prime::cli

@@ -1,4 +1,4 @@
-// Owns the command lines of what starts: `up`, `join`, `standby`, `doctor`.
+// Owns the command lines of what starts: `up`, `join`, `invite`, `standby`, `doctor`.
 #include "cli/command_line/table.hpp"
 #include "messages/membership.hpp"
 
@@ -8,9 +8,9 @@ namespace {
 void add_up(Table& table) {
   auto [up, typed] = table.add<UpArguments>("up", "start a run: a coordinator and peers on this machine", "Start");
   up.add_option("FILE", typed.file, "run manifest")->required();
-  up.add_option("--local", typed.local, "peers to start on this machine; of a sharded run, replicas [1]")
+  up.add_option("--local", typed.local, "peers to start on this machine, 0: the coordinator alone; of a sharded run, replicas [1]")
       ->type_name("N")
-      ->transform(whole(1, 64));
+      ->transform(whole(0, 64));
   up.add_option("--quorum", typed.quorum,
                 "peers that begin the first outer step together; of a sharded run, replicas [N, at least the manifest's minimum]")
       ->type_name("N")
@@ -47,6 +47,12 @@ void add_join(Table& table) {
       ->excludes(shard)
       ->needs(detach);
   join.add_option("--trainer-fd", typed.trainer_descriptor, "socket of the trainer that started this agent")->group("");
+}
+
+void add_invite(Table& table) {
+  auto [invite, typed] = table.add<InviteArguments>("invite", "print the invite of a run that was started here", "Start");
+  invite.add_option("RUN", typed.run, RUN_HELP)->check(named());
+  invite.footer("The invite alone is on stdout. Whoever has it may take part in the run.");
 }
 
 void add_standby(Table& table) {
@@ -87,6 +93,7 @@ void add_doctor(Table& table) {
 void add_starting(Table& table) {
   add_up(table);
   add_join(table);
+  add_invite(table);
   add_standby(table);
   add_doctor(table);
 }

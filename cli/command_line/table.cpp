@@ -6,6 +6,7 @@ namespace prime::cli {
 
 Table::Table() : app_("Train one model together, on machines that may come and go.", "primectl") {
   app_.require_subcommand(1);
+  app_.set_version_flag("--version", "", "Print versions, as the command `version` does, and exit");
   app_.get_formatter()->column_width(36);
   add_starting(*this);
   add_ending(*this);
@@ -16,9 +17,25 @@ Table::Table() : app_("Train one model together, on machines that may come and g
   add_hidden(*this);
   // Set after the commands were made: they would inherit it.
   app_.footer(
+      "The options of a command's `Output` may stand before the command, too: primectl -o json status\n\n"
       "Exit codes: 0 done, 1 failed, 2 usage or manifest, 3 no such run, 4 refused, 5 unhealthy (`status --check`) or not proved\n"
       "(`commitment check`, `verify`), 6 timed out, 130 interrupted, 143 ended by SIGTERM. `status` answers with 0 also for a run that "
       "failed.");
+}
+
+void Table::needs_one_of(CLI::App& command, std::vector<const CLI::Option*> options, const std::string& otherwise) {
+  command.parse_complete_callback([options = std::move(options), otherwise] {
+    if (std::ranges::all_of(options, [](const CLI::Option* option) { return option->count() == 0; }))
+      throw CLI::ParseError(otherwise, CLI::ExitCodes::RequiredError);
+  });
+}
+
+void Table::add_help(const char* group) {
+  auto name = std::make_shared<std::string>();
+  auto& help = *app_.add_subcommand("help", "print this help, or that of a command");
+  help.group(group);
+  help.add_option("COMMAND", *name, "name of a command; absent: all of them");
+  help.callback([this, name] { help_wanted_ = *name; });
 }
 
 std::vector<std::string> visible_commands(CLI::App& app) {

@@ -27,6 +27,9 @@ class Table {
   /// What the line that was parsed asks for.
   [[nodiscard]] const std::optional<Arguments>& chosen() const { return chosen_; }
 
+  /// The command whose help the line asks for; empty: that of all.
+  [[nodiscard]] const std::optional<std::string>& help_wanted() const { return help_wanted_; }
+
   /// `group`: the heading under which it is listed; empty: it is hidden.
   template <class T>
   Entry<T> add(const char* name, const char* help, const char* group) {
@@ -40,10 +43,16 @@ class Table {
     return {command, *typed};
   }
 
+  /// Refuses a line that has none of these options.
+  static void needs_one_of(CLI::App& command, std::vector<const CLI::Option*> options, const std::string& otherwise);
+  /// `help [COMMAND]`, which is answered without a command of its own.
+  void add_help(const char* group);
+
  private:
   CLI::App app_;
   std::vector<std::shared_ptr<void>> kept_;
   std::optional<Arguments> chosen_;
+  std::optional<std::string> help_wanted_;
 };
 
 // Each in its own file, in the order of the help.

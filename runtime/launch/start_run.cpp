@@ -192,6 +192,7 @@ Result<void> check_start(const manifest::Manifest& manifest, std::uint32_t peers
   const auto& membership = manifest.shared.membership;
   const auto first = std::max({peers, quorum, membership.peers.minimum});  // that must be there for the first step
   PRIME_CHECK(check_descriptors(std::uint64_t{first} * membership.shards, manifest.shared.sync.wire.streams));
+  if (peers == 0) return {};  // nobody here trains
   PRIME_CHECK(check_trainer(manifest.local));
   PRIME_CHECK(manifest::check_shards(manifest.shared, manifest.local));
   if (!manifest.local.trainer_command.empty()) return {};  // what a trainer of one's own reads is its own affair

@@ -149,13 +149,64 @@ BOOST_AUTO_TEST_CASE(a_misspelled_option_is_told_the_nearest) {
 
 BOOST_AUTO_TEST_CASE(wrong_lines_are_refused_with_their_cause) {
   BOOST_TEST(refusal({"up"}).find("FILE") != std::string::npos);
-  BOOST_TEST(refusal({"up", "a", "--local", "0"}).find("--local") != std::string::npos);
+  BOOST_TEST(refusal({"up", "a", "--local", "65"}).find("--local") != std::string::npos);
   BOOST_TEST(refusal({"status", "--colour"}).find("--colour") != std::string::npos);
   BOOST_TEST(refusal({"status", "-o", "xml"}).find("xml") != std::string::npos);
   for (const auto* command : {"remove", "down", "leave", "status"})
     BOOST_TEST(refusal({command, ""}).find("names nothing") != std::string::npos, "an empty word would be a prefix of every name");
   BOOST_TEST(refusal({"join", "--name", "a\x1b[31m"}).find("control characters") != std::string::npos);
   BOOST_TEST(refusal({"join", "--name", "coordinator"}).find("the coordinator has this name") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(options_of_the_output_stand_before_the_command_or_after_it) {
+  using Line = std::vector<std::string>;
+  for (const auto& line : {Line{"-o", "json", "--state-dir", "/s", "-q", "status", "small", "--watch"},
+                           {"-ojson", "-q", "status", "--state-dir=/s", "-w", "small"},
+                           {"--output=json", "--state-dir", "/s", "status", "small", "-wq"}}) {
+    const auto status = parsed<StatusArguments>(line);
+    BOOST_TEST((status.common.format == Format::Json));
+    BOOST_TEST(status.common.state_dir == "/s");
+    BOOST_TEST(status.common.quiet);
+    BOOST_TEST(status.run == "small");
+    BOOST_TEST(status.watch);
+    BOOST_TEST(command_of(line) == "status");
+  }
+  BOOST_TEST(refusal({"-o", "xml", "status"}).find("xml") != std::string::npos);
+  BOOST_TEST(refusal({"-o", "json"}) == "a command is missing");
+  BOOST_TEST(refusal({"-q"}) == "a command is missing");
+  BOOST_TEST(refusal({"-o", "json", "stauts"}) == "no command `stauts`; did you mean `status`?");
+  BOOST_TEST(refusal({"--local", "3", "up", "run.yaml"}) == "no option `--local`");
+  BOOST_TEST(parsed<LogsArguments>({"logs", "-o", "json", "--", "-o"}).who == "-o");
+}
+
+BOOST_AUTO_TEST_CASE(version_is_a_command_and_a_flag) {
+  for (const auto& line : std::vector<std::vector<std::string>>{{"version"}, {"--version"}, {"--color", "never", "--version"}})
+    BOOST_TEST((parsed<VersionArguments>(line).common.format == Format::Table));
+  for (const auto& line : std::vector<std::vector<std::string>>{{"-o", "json", "--version"}, {"--version", "-o", "json"}})
+    BOOST_TEST((parsed<VersionArguments>(line).common.format == Format::Json));
+}
+
+BOOST_AUTO_TEST_CASE(help_is_a_command_and_a_flag) {
+  const auto text = [](const std::vector<std::string>& line) { return std::get<HelpText>(parse_arguments(line).value()).text; };
+  BOOST_TEST(text({"help"}) == text({"--help"}));
+  BOOST_TEST(text({"help", "up"}) == text({"up", "--help"}));
+  BOOST_TEST(refusal({"help", "stauts"}) == "no command `stauts`; did you mean `status`?");
+  BOOST_TEST(refusal({"help", "agent"}).starts_with("no command `agent`"), "it is hidden");
+}
+
+BOOST_AUTO_TEST_CASE(remove_is_told_what) {
+  BOOST_TEST(parsed<RemoveArguments>({"remove", "a", "b"}).runs.size() == 2U);
+  BOOST_TEST(parsed<RemoveArguments>({"remove", "--all", "--yes"}).yes);
+  const auto older = [](const char* age) { return *parsed<RemoveArguments>({"remove", "--older", age}).older; };
+  BOOST_TEST((older("7d") == std::chrono::hours{7 * 24}));
+  BOOST_TEST((older("12h") == std::chrono::hours{12}));
+  BOOST_TEST((older("0d") == Duration{0}));
+  for (const auto* age : {"7", "d", "-1d", "7days", "1.5d", "99999d", "soon"})
+    BOOST_TEST(refusal({"remove", "--older", age}) == "--older: `" + std::string{age} + "` is no age such as 7d, 12h or 30min");
+  BOOST_TEST(refusal({"remove"}) == "name a run, or give `--all` or `--older AGE`");
+  BOOST_TEST(refusal({"remove", "--yes"}) == "name a run, or give `--all` or `--older AGE`");
+  refusal({"remove", "--all", "small"});
+  refusal({"remove", "--all", "--older", "7d"});
 }
 
 BOOST_AUTO_TEST_CASE(help_is_a_text_and_names_no_hidden_command) {

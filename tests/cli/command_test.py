@@ -9,7 +9,7 @@ import subprocess
 import unittest
 
 from places import own_place, start_ticks
-from primectl import LIMIT_S, PRIMECTL, SOURCE, environment, primectl, temporary_directory, write_manifest
+from primectl import LIMIT_S, PRIMECTL, SOURCE, environment, on_terminal, primectl, temporary_directory, write_manifest
 
 ESCAPE = "\x1b"
 
@@ -189,6 +189,87 @@ class Command(unittest.TestCase):
         self.refused(2, "down", "small", says="`small`: small-aaaaaa, small-bbbbbb [PR0403]")
         told = json.loads(self.call("status", "large", "-o", "json").stdout)
         self.assertEqual((list(told)[:4], told["run"]["id"]), (["schema", "run", "coordinator", "peers"], "large-aaaaaa"))
+
+    def ended(self, run, age_days=0):
+        """A run that is over, of which nothing was heard for so long."""
+        self.write_journal(run, {"event": "process_started", "pid": 1, "start_ticks": 1, "run": run, "name": run[:5]},
+                           {"event": "run_done", "outer_step": 0}, {"event": "process_ended", "exit_code": 0})
+        journal = self.directory / "primectl" / run / "coordinator" / "journal.jsonl"
+        then = journal.stat().st_mtime - age_days * 86400
+        os.utime(journal, (then, then))
+
+    def lives_here(self, run):
+        me = {"pid": os.getpid(), "start_ticks": start_ticks(os.getpid())}
+        self.write_journal(run, {"event": "process_started", "run": run, "name": run[:5], **me, **own_place()},
+                           {"event": "run_done", "outer_step": 0})
+
+    def left(self):
+        return sorted(path.name for path in (self.directory / "primectl").iterdir())
+
+    def test_all_runs_that_have_ended_are_removed_and_what_lives_is_kept_by_name(self):
+        self.assertEqual(self.call("remove", "--all", "--yes").stdout, "nothing to remove\n")
+        for run in ("small-aaaaaa", "small-bbbbbb"):
+            self.ended(run)
+        self.lives_here("small-cccccc")
+        (self.directory / "primectl" / "no-run").mkdir()
+        for flags in (["--all"], ["--older", "0d"]):
+            self.refused(2, "remove", *flags, says="nobody can be asked here, which is no terminal: `--yes` removes 2 runs")
+        done = self.call("remove", "--all", "--yes", "-o", "json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told = json.loads(done.stdout)
+        self.assertEqual((told["schema"], told["removed"]), ("primectl.remove/1", ["small-aaaaaa", "small-bbbbbb"]))
+        (kept,) = told["kept"]
+        self.assertEqual(kept["run_id"], "small-cccccc")
+        self.assertIn("still runs here; `primectl down small-cccccc` ends it", kept["reason"])
+        self.assertEqual(self.left(), ["no-run", "small-cccccc"])
+        self.assertEqual(self.call("remove", "--all", "--yes").stdout,
+                         "kept small-cccccc: small-cccccc still runs here; `primectl down small-cccccc` ends it\n")
+
+    def test_runs_are_removed_by_their_age(self):
+        self.ended("small-aaaaaa", age_days=8)
+        self.ended("small-bbbbbb", age_days=6)
+        self.assertEqual(self.call("remove", "--older", "7d", "--yes").stdout, "removed small-aaaaaa\n")
+        self.assertEqual(self.call("remove", "--older", "7d", "--yes").stdout, "nothing to remove\n")
+        self.assertEqual(self.call("remove", "--older", "100h", "--yes").stdout, "removed small-bbbbbb\n")
+
+    def test_on_a_terminal_it_asks_before_it_removes_many(self):
+        self.ended("small-aaaaaa")
+        for answer in ("n", "", "x", "yess"):
+            code, shown = on_terminal("remove", "--all", state=self.directory, typed=answer + "\n")
+            self.assertEqual(code, 0, shown)
+            self.assertRegex(shown, r"small-aaaaaa\n(.*\n)*.*remove 1 run, \d+ B, checkpoints with them\? \[y/N\] ")
+            self.assertEqual(self.left(), ["small-aaaaaa"])
+        code, shown = on_terminal("remove", "--all", state=self.directory, typed="y\n")
+        self.assertEqual((code, self.left()), (0, []), shown)
+        self.assertIn("removed small-aaaaaa", shown)
+        self.ended("small-bbbbbb")
+        self.assertEqual(on_terminal("remove", "small", state=self.directory)[0], 0, "whoever names it is not asked")
+
+    def test_lists_fit_the_terminal(self):
+        reason = "a file could not be read or written: write journal.jsonl: No space left on device [PR0701]"
+        self.write_journal("small-aaaaaa", {"event": "process_started", "pid": 1, "start_ticks": 1, "run": "small-aaaaaa", "name": "small"},
+                           {"event": "run_failed", "outer_step": 3, "reason": reason})
+        for columns in (60, 80, 200):
+            code, shown = on_terminal("ls", state=self.directory, columns=columns)
+            self.assertEqual(code, 0)
+            self.assertTrue(all(len(line) <= columns for line in shown.splitlines()), shown)
+            self.assertIn("a file could not be", shown)
+        self.assertIn(reason, shown)
+
+    def test_an_invite_is_of_a_run_that_is_active_here(self):
+        self.refused(3, "invite", says="PR0402")
+        self.ended("small-aaaaaa")
+        self.refused(3, "invite", says="small-aaaaaa is done [PR0404]")
+
+    def test_a_run_that_has_ended_is_attached_from_its_journal(self):
+        self.write_journal("small-aaaaaa", {"event": "process_started", "pid": 1, "start_ticks": 1, "run": "small-aaaaaa", "name": "small"},
+                           {"event": "run_failed", "outer_step": 3, "reason": "a model diverged: loss is nan [PR0601]"})
+        done = self.call("attach")
+        self.assertIn("diverged", done.stderr)
+        self.assertNotEqual(done.returncode, 0)
+        self.ended("small-bbbbbb")
+        self.assertEqual(self.call("attach", "small-b").returncode, 0)
+        self.assertEqual(json.loads(self.call("attach", "small-b", "-o", "json").stdout)["schema"], "primectl.result/1")
 
     def test_no_escape_bytes_in_pipes_and_colour_when_asked(self):
         self.write_journal("small-aaaaaa", {"event": "process_started", "pid": 1, "start_ticks": 1, "run": "small-aaaaaa", "name": "small"})

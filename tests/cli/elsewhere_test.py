@@ -177,6 +177,9 @@ class Records(Elsewhere):
             self.assertEqual([there["place"] for there in told["elsewhere"]], ["on `node9`"])
             self.refused("remove", "small", says=["small-aaaaaa lives on `node9`: the coordinator (pid 4242 there)", "`primectl down small-aaaaaa` there"])
             self.refused("down", says="on `node9`")
+            (kept,) = json.loads(self.call("remove", "--all", "--yes", "-o", "json").stdout)["kept"]
+            self.assertEqual((kept["run_id"], "on `node9`" in kept["reason"]), ("small-aaaaaa", True))
+            self.assertEqual([run["where"] for run in json.loads(self.call("ls", "-o", "json").stdout)["runs"]], ["on `node9`"])
             end()
             self.assertEqual(self.status()["run"]["state"], "failed")
             self.assertEqual(self.call("remove", "small").returncode, 0)

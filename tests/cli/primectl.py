@@ -1,10 +1,14 @@
 """Owns how the command line's tests call primectl."""
 
+import fcntl
 import os
 import pathlib
+import pty
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from waiting import LIMIT_S, lives, wait_until  # noqa: E402, F401
@@ -33,6 +37,24 @@ def primectl(*arguments, state, env=None):
     command = [PRIMECTL, *map(str, arguments)]
     return subprocess.run(command, env=environment(XDG_STATE_HOME=str(state), **(env or {})), capture_output=True, text=True, errors="replace",
                           timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
+
+
+def on_terminal(*arguments, state, columns=80, typed="", env=None):
+    """The exit code, and all that a terminal of this width would show; `typed` is what a person answers."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen([PRIMECTL, *map(str, arguments)], stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+                               env=environment(XDG_STATE_HOME=str(state), TERM="xterm", NO_COLOR="1", **(env or {})))
+    os.close(slave)
+    os.write(master, typed.encode())
+    shown = b""
+    try:
+        while part := os.read(master, 4096):
+            shown += part
+    except OSError:  # nobody has the other end any more
+        pass
+    os.close(master)
+    return process.wait(LIMIT_S), shown.decode(errors="replace").replace("\r\n", "\n")
 
 
 def temporary_directory():

@@ -1,0 +1,55 @@
+#include "cli/end_report.hpp"
+
+#include <optional>
+
+#include "cli/going_on.hpp"
+#include "cli/render/result_text.hpp"
+#include "runtime/telemetry/error_text.hpp"
+#include "runtime/telemetry/status_json.hpp"
+
+namespace prime::cli {
+
+Error error_of(const std::string& reason) { return telemetry::parse_error_text(reason).value_or(Error{ErrorName::ProcessFailed, reason}); }
+
+void print_result(const telemetry::RunObserver& observer, std::string_view state, Terminal& terminal) {
+  if (terminal.json()) terminal.print(telemetry::dump(result_json(observer.status(), state)) + "\n");
+}
+
+int report_done(const telemetry::RunObserver& observer, double elapsed_s, Terminal& terminal) {
+  const auto status = observer.status();
+  print_result(observer, to_string(status.state), terminal);
+  if (terminal.json()) return 0;
+  const auto peers = observer.local_peers();
+  terminal.print(result_text(status, compare_digests(status, peers), elapsed_s, terminal.style(), peers));
+  return 0;
+}
+
+int report_early_end(const telemetry::RunObserver& observer, const telemetry::RunStatus& status, const std::string& state_dir,
+                     Terminal& terminal) {
+  print_result(observer, to_string(telemetry::RunState::Failed), terminal);
+  const auto exit_code = terminal.complain(error_of(status.reason));
+  tell_what_was_saved(observer, state_dir, terminal);
+  return exit_code == 0 ? 1 : exit_code;
+}
+
+void tell_what_was_saved(const telemetry::RunObserver& observer, const std::string& state_dir, Terminal& terminal) {
+  std::optional<std::string> saved;
+  const auto peers = observer.local_peers();
+  for (const auto& peer : peers) {
+    if (!peer.checkpoint) continue;
+    terminal.say("Saved", *peer.checkpoint);
+    saved = peer.checkpoint;
+  }
+  if (saved) {
+    const auto way = way_on(observer.directory(), *saved, state_dir);
+    if (!way.lacking.empty()) terminal.say("Missing", way.lacking, Role::Degraded);
+    if (!way.line.empty()) terminal.say("Go on", "from " + way.from + " by\n  " + way.line);
+  }
+  const auto status = observer.status();
+  const auto unsaved = what_is_not_saved(status, peers);
+  for (const auto& line : unsaved) terminal.say("Not saved", harmless(line), Role::Bad);
+  if (unsaved.empty() && !saved && status.outer_step > 0)
+    terminal.say("Saved", "nothing; `checkpoint.every` makes a run save on the way", Role::Degraded);
+}
+
+}  // namespace prime::cli

@@ -1,0 +1,39 @@
+// Owns the picture of a run as it goes, wherever it is watched: its table on stdout, row by row, and beside it what it waits for.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "cli/render/step_table.hpp"
+#include "cli/terminal.hpp"
+#include "runtime/telemetry/journal_watch.hpp"
+#include "runtime/telemetry/run_observer.hpp"
+
+namespace prime::cli {
+
+class StepView {
+ public:
+  StepView(Terminal& terminal, const std::filesystem::path& run_directory);
+
+  /// Shows what is new, from the run's first step on.
+  void show_news();
+  /// Readable when there may be more.
+  [[nodiscard]] int descriptor() const { return watch_.descriptor(); }
+  /// Nobody reads stdout any more.
+  [[nodiscard]] bool reader_gone() const { return reader_gone_; }
+  telemetry::RunObserver& observer() { return observer_; }
+
+ private:
+  void tell_of_the_end(const JournalEvent& event);
+  void show_row(const std::string& row);
+
+  Terminal& terminal_;
+  telemetry::RunObserver observer_;
+  telemetry::JournalWatch watch_;
+  StepTable table_;
+  bool header_shown_ = false;
+  bool reader_gone_ = false;
+  std::string waiting_shown_;
+};
+
+}  // namespace prime::cli
