@@ -128,6 +128,11 @@ struct ExplainArguments {
   std::vector<std::string> what;  ///< an error code, a manifest key, or a word ("inner step" are two)
 };
 
+struct SchemaArguments {
+  CommonArguments common;
+  std::string name;  ///< empty: list all
+};
+
 struct BenchArguments {
   CommonArguments common;
   std::string what;                  ///< allreduce, lanes, kernels or inference
@@ -216,7 +221,7 @@ struct AgentArguments {
 
 using Arguments = std::variant<UpArguments, JoinArguments, StandbyArguments, DoctorArguments, LsArguments, StatusArguments, AttachArguments,
                                InviteArguments, LogsArguments, LeaveArguments, DownArguments, RemoveArguments, ValidateArguments,
-                               VersionArguments, ExplainArguments, BenchArguments, SimulateArguments, CommitmentArguments,
+                               VersionArguments, ExplainArguments, SchemaArguments, BenchArguments, SimulateArguments, CommitmentArguments,
                                GenerateArguments, VerifyArguments, CoordinatorArguments, AgentArguments>;
 
 /// A command line that asks for a text instead of a command (`--help`).

@@ -1,4 +1,4 @@
-// Owns the command lines of what informs: `validate`, `explain`, `version`.
+// Owns the command lines of what informs: `validate`, `explain`, `schema`, `help`, `version`.
 #include "cli/command_line/table.hpp"
 
 namespace prime::cli {
@@ -16,6 +16,13 @@ void add_explain(Table& table) {
   explain.add_option("WHAT", typed.what, "code, key or word; absent: list all");
 }
 
+void add_schema(Table& table) {
+  auto [schema, typed] =
+      table.add<SchemaArguments>("schema", "print the JSON schema of what a command prints, or of a manifest", "Manifest and help");
+  schema.add_option("NAME", typed.name, "such as status, or run, which is of manifests; absent: list all")->check(named());
+  schema.footer("Fields are added to what commands print, never changed or removed.");
+}
+
 void add_version(Table& table) {
   table.add<VersionArguments>("version", "print versions of program, protocol and libraries", "Manifest and help");
 }
@@ -25,6 +32,7 @@ void add_version(Table& table) {
 void add_helping(Table& table) {
   add_validate(table);
   add_explain(table);
+  add_schema(table);
   table.add_help("Manifest and help");
   add_version(table);
 }

@@ -20,7 +20,8 @@ struct RunRequest {
   std::string program;  ///< primectl, with its hidden commands
   std::filesystem::path state_root;
   manifest::Manifest manifest;
-  std::uint32_t peers = 1;   ///< to start here, 0: a coordinator alone; of a sharded run: replicas, each of so many peers as the manifest has shards
+  std::uint32_t peers =
+      1;  ///< to start here, 0: a coordinator alone; of a sharded run: replicas, each of so many peers as the manifest has shards
   std::uint32_t quorum = 0;  ///< that begin the first outer step together; 0: `peers`. Never fewer than the manifest's minimum
   Endpoint listen;           ///< of the coordinator
   /// Of the peers: that of `local.network.listen` and those that follow, from this place on; without the key any free ones of the same

@@ -65,7 +65,7 @@ class Background(RunCase):
         refused = self.call("up", manifest, "--local", 0, "--from", "x")
         self.assertEqual(refused.returncode, 2)
         self.assertIn("`--local 0` starts none", refused.stderr)
-        up = self.up_detached("--local", 0, outer_steps=3)
+        up = self.up_detached("--local", 0, outer_steps=20)
         self.assertEqual(up["peers"], [])
         done = self.call("invite")
         self.assertEqual((done.returncode, done.stdout), (0, up["invite"] + "\n"))
@@ -73,7 +73,7 @@ class Background(RunCase):
         told = json.loads(self.call("invite", "small", "-o", "json").stdout)
         self.assertEqual(told, {"schema": "primectl.invite/1", "run_id": up["run_id"], "invite": up["invite"]})
         elsewhere = self.directory / "elsewhere"
-        joined = self.call("join", up["invite"], "-d", "--state-dir", elsewhere, "--set", f"local.trainer_command=[{self.trainer()}]")
+        joined = self.call("join", up["invite"], "-d", "--state-dir", elsewhere, "--set", f"local.trainer_command=[{self.trainer()}]", env=SLOW)
         self.assertEqual(joined.returncode, 0, joined.stderr)
         refused = self.call("attach", "--state-dir", elsewhere)
         self.assertEqual(refused.returncode, 4, refused.stderr)

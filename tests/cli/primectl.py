@@ -1,6 +1,8 @@
 """Owns how the command line's tests call primectl."""
 
 import fcntl
+import functools
+import json
 import os
 import pathlib
 import pty
@@ -11,6 +13,7 @@ import tempfile
 import termios
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from json_schema import faults  # noqa: E402
 from waiting import LIMIT_S, lives, wait_until  # noqa: E402, F401
 
 BIN = pathlib.Path(os.environ["PRIME_BIN"])
@@ -27,6 +30,24 @@ local: {{trainer_command: ["{trainer}"], trainer: {{restarts: {restarts}}}}}
 """
 
 
+@functools.cache
+def schema_of(name):
+    """`name` as it stands in the output, such as primectl.status/1."""
+    return json.loads((SOURCE / "manifests" / "schema" / "output" / (name.removeprefix("primectl.").removesuffix("/1") + ".v1.json")).read_text())
+
+
+def check_schemas(out):
+    """Every object that names its schema has to be as that says."""
+    for line in out.splitlines():
+        try:
+            told = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(told, dict) and str(told.get("schema", "")).startswith("primectl."):
+            found = faults(schema_of(told["schema"]), told)
+            assert not found, f"{found} in {line}"
+
+
 def environment(**added):
     """Ours without what would change the output."""
     removed = ("NO_COLOR", "CLICOLOR_FORCE", "XDG_STATE_HOME", "PRIMECTL_INVITE")
@@ -35,8 +56,10 @@ def environment(**added):
 
 def primectl(*arguments, state, env=None):
     command = [PRIMECTL, *map(str, arguments)]
-    return subprocess.run(command, env=environment(XDG_STATE_HOME=str(state), **(env or {})), capture_output=True, text=True, errors="replace",
+    done = subprocess.run(command, env=environment(XDG_STATE_HOME=str(state), **(env or {})), capture_output=True, text=True, errors="replace",
                           timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
+    check_schemas(done.stdout)
+    return done
 
 
 def on_terminal(*arguments, state, columns=80, typed="", env=None):

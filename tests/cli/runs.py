@@ -7,7 +7,7 @@ import signal
 import subprocess
 import unittest
 
-from primectl import LIMIT_S, PRIMECTL, environment, lives, primectl, temporary_directory, wait_until, write_manifest
+from primectl import LIMIT_S, PRIMECTL, check_schemas, environment, lives, primectl, temporary_directory, wait_until, write_manifest
 
 SLOW = {"PRIME_QUADRATIC_DELAY_MS": "50"}
 
@@ -54,6 +54,7 @@ class RunCase(unittest.TestCase):
 
     def finished(self, process):
         out, err = process.communicate(timeout=LIMIT_S)
+        check_schemas(out)
         return process.returncode, out, err
 
     def trainer(self):
