@@ -206,7 +206,22 @@ struct SimulateArguments {
   std::optional<unsigned> peers;
 };
 
-/// The two hidden commands: processes that `up` and `join -d` start. What they are to do comes on stdin (runtime/launch/launch_plan.hpp).
+struct CompletionsArguments {
+  CommonArguments common;
+  std::string shell;  ///< bash, zsh or fish
+};
+
+struct ManArguments {
+  CommonArguments common;
+};
+
+/// Hidden: what the scripts of shells ask for.
+struct CompleteArguments {
+  CommonArguments common;
+  std::string kind;  ///< runs or peers
+};
+
+/// Hidden, too: processes that `up` and `join -d` start. What they are to do comes on stdin (runtime/launch/launch_plan.hpp).
 struct CoordinatorArguments {
   bool serve = false;  ///< be the coordinator, and not the guard that starts it and starts it again
   bool again = false;  ///< another one has served this run before
@@ -219,10 +234,11 @@ struct AgentArguments {
   int ready_descriptor = -1;
 };
 
-using Arguments = std::variant<UpArguments, JoinArguments, StandbyArguments, DoctorArguments, LsArguments, StatusArguments, AttachArguments,
-                               InviteArguments, LogsArguments, LeaveArguments, DownArguments, RemoveArguments, ValidateArguments,
-                               VersionArguments, ExplainArguments, SchemaArguments, BenchArguments, SimulateArguments, CommitmentArguments,
-                               GenerateArguments, VerifyArguments, CoordinatorArguments, AgentArguments>;
+using Arguments =
+    std::variant<UpArguments, JoinArguments, StandbyArguments, DoctorArguments, LsArguments, StatusArguments, AttachArguments,
+                 InviteArguments, LogsArguments, LeaveArguments, DownArguments, RemoveArguments, ValidateArguments, VersionArguments,
+                 ExplainArguments, SchemaArguments, CompletionsArguments, ManArguments, BenchArguments, SimulateArguments,
+                 CommitmentArguments, GenerateArguments, VerifyArguments, CompleteArguments, CoordinatorArguments, AgentArguments>;
 
 /// A command line that asks for a text instead of a command (`--help`).
 struct HelpText {

@@ -11,7 +11,7 @@ constexpr unsigned MAX_DAYS = 36'500;
 void add_leave(Table& table) {
   auto [leave, typed] = table.add<LeaveArguments>("leave", "let peers of this machine leave a run; the others see `left`", "Start");
   leave.add_option("PEER", typed.peer, "name or id, or a unique prefix; absent: all peers that run here")->check(named());
-  leave.add_option("--run", typed.run, RUN_HELP)->check(named());
+  leave.add_option("--run", typed.run, RUN_HELP)->type_name("RUN")->check(named());
 }
 
 void add_down(Table& table) {

@@ -1,4 +1,4 @@
-// Owns the command lines of what informs: `validate`, `explain`, `schema`, `help`, `version`.
+// Owns the command lines of what informs: `validate`, `explain`, `schema`, `completions`, `man`, `help`, `version`.
 #include "cli/command_line/table.hpp"
 
 namespace prime::cli {
@@ -23,6 +23,18 @@ void add_schema(Table& table) {
   schema.footer("Fields are added to what commands print, never changed or removed.");
 }
 
+void add_completions(Table& table) {
+  auto [completions, typed] = table.add<CompletionsArguments>(
+      "completions", "print the script that completes primectl's command lines in a shell", "Manifest and help");
+  completions.add_option("SHELL", typed.shell, "bash, zsh or fish")
+      ->type_name("bash|zsh|fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}).description(""));
+  completions.footer("To have it now: eval \"$(primectl completions bash)\", the same in zsh, and primectl completions fish | source.");
+}
+
+void add_man(Table& table) { table.add<ManArguments>("man", "print the manual page, for `man -l -`", "Manifest and help"); }
+
 void add_version(Table& table) {
   table.add<VersionArguments>("version", "print versions of program, protocol and libraries", "Manifest and help");
 }
@@ -33,6 +45,8 @@ void add_helping(Table& table) {
   add_validate(table);
   add_explain(table);
   add_schema(table);
+  add_completions(table);
+  add_man(table);
   table.add_help("Manifest and help");
   add_version(table);
 }

@@ -4,6 +4,11 @@
 namespace prime::cli {
 namespace {
 
+void add_complete(Table& table) {
+  auto [complete, typed] = table.add<CompleteArguments>("__complete", "words that a shell completes with", "");
+  complete.add_option("KIND", typed.kind)->required()->check(CLI::IsMember({"runs", "peers"}).description(""));
+}
+
 void add_coordinator(Table& table) {
   auto [coordinator, typed] = table.add<CoordinatorArguments>("coordinator", "serve a run (started by `up`)", "");
   coordinator.add_flag("--serve", typed.serve);
@@ -22,6 +27,7 @@ void add_agent(Table& table) {
 }  // namespace
 
 void add_hidden(Table& table) {
+  add_complete(table);
   add_coordinator(table);
   add_agent(table);
 }

@@ -48,6 +48,7 @@ void add_bench(Table& table) {
       .add_option("WHAT", typed.what,
                   "allreduce, lanes (all kinds, between two), kernels (one thread, beside memcpy),\ninference (writing with proofs "
                   "beside verifying it)")
+      ->type_name("allreduce|lanes|kernels|inference")
       ->required()
       ->check(CLI::IsMember({"allreduce", "lanes", "kernels", "inference"}).description(""));
   const auto list = [&](const char* names, auto& values, const std::string& help, const char* type) {

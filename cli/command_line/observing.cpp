@@ -27,7 +27,7 @@ void add_attach(Table& table) {
 void add_logs(Table& table) {
   auto [logs, typed] = table.add<LogsArguments>("logs", "show what the processes of a run did, merged by time", "Observe");
   logs.add_option("WHO", typed.who, "a peer's name or id, or `coordinator`; absent: all");
-  logs.add_option("--run", typed.run, RUN_HELP)->check(named());
+  logs.add_option("--run", typed.run, RUN_HELP)->type_name("RUN")->check(named());
   logs.add_flag("-f,--follow", typed.follow, "go on while the run lasts");
   logs.add_option("--since", typed.since, "only what is younger, such as 10min")->type_name("DURATION");
 }

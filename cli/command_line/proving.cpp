@@ -70,6 +70,7 @@ void add_commitment(Table& table) {
       .add_option("WHAT", typed.what,
                   "build (print the proofs), check (proofs against one's own activations), calibrate (thresholds between\ntwo honest runs)")
       ->required()
+      ->type_name("build|check|calibrate")
       ->check(CLI::IsMember({"build", "check", "calibrate"}).description(""));
   commitment.add_option("FILE", typed.files, "safetensors with activations [tokens, width] of bf16 or f32; for calibrate two of them")
       ->required()
