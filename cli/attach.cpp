@@ -27,11 +27,11 @@ bool works_here(const telemetry::RunObserver& observer) {
                              [](const telemetry::PeerJournal& peer) { return !peer.ended && telemetry::is_alive(peer.agent); });
 }
 
-/// From the begin to the last line of a journal.
-double lasted_s(const telemetry::RunStatus& status, const fs::path& directory) {
-  const auto begun = status.begun ? store::parse_utc(*status.begun) : std::nullopt;
-  const auto last = telemetry::last_written(directory);
-  return begun && last ? std::chrono::duration<double>(std::chrono::file_clock::to_sys(*last) - *begun).count() : 0;
+/// From the begin to the last line of a journal, as the journals tell the time.
+double lasted_s(const std::optional<std::string>& begun, const std::string& last) {
+  const auto from = begun ? store::parse_utc(*begun) : std::nullopt;
+  const auto to = store::parse_utc(last);
+  return from && to ? std::chrono::duration<double>(*to - *from).count() : 0;
 }
 
 class Attachment {
@@ -76,7 +76,8 @@ class Attachment {
 
   int report() {
     const auto status = view_.observer().status();
-    if (status.state == telemetry::RunState::Done) return report_done(view_.observer(), lasted_s(status, directory_), terminal_);
+    if (status.state == telemetry::RunState::Done)
+      return report_done(view_.observer(), lasted_s(status.begun, view_.last_told()), terminal_);
     return report_early_end(view_.observer(), status, state_dir_, terminal_);
   }
 

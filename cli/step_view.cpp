@@ -1,6 +1,8 @@
 #include "cli/step_view.hpp"
 
-#include "runtime/telemetry/run_files.hpp"
+#include <algorithm>
+
+#include "runtime/telemetry/event_json.hpp"
 
 namespace prime::cli {
 
@@ -10,6 +12,7 @@ StepView::StepView(Terminal& terminal, const std::filesystem::path& run_director
 void StepView::show_news() {
   watch_.rearm();
   for (const auto& observed : observer_.update()) {
+    last_told_ = std::max(last_told_, telemetry::time_of(observed.line));
     if (observed.source != "coordinator" || !observed.event) continue;
     tell_of_the_end(*observed.event);
     if (const auto* founded = std::get_if<events::DataFounded>(&*observed.event)) terminal_.say("Data", harmless(founded->data));

@@ -22,6 +22,8 @@ class StepView {
   /// Nobody reads stdout any more.
   [[nodiscard]] bool reader_gone() const { return reader_gone_; }
   telemetry::RunObserver& observer() { return observer_; }
+  /// The latest time that a journal's line tells, UTC.
+  [[nodiscard]] const std::string& last_told() const { return last_told_; }
 
  private:
   void tell_of_the_end(const JournalEvent& event);
@@ -34,6 +36,7 @@ class StepView {
   bool header_shown_ = false;
   bool reader_gone_ = false;
   std::string waiting_shown_;
+  std::string last_told_;
 };
 
 }  // namespace prime::cli

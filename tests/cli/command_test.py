@@ -8,7 +8,7 @@ import signal
 import subprocess
 import unittest
 
-from places import own_place, start_ticks
+from places import own_place, start_ticks, write_lines
 from primectl import LIMIT_S, PRIMECTL, SOURCE, environment, on_terminal, primectl, temporary_directory, write_manifest
 
 ESCAPE = "\x1b"
@@ -270,6 +270,25 @@ class Command(unittest.TestCase):
         self.ended("small-bbbbbb")
         self.assertEqual(self.call("attach", "small-b").returncode, 0)
         self.assertEqual(json.loads(self.call("attach", "small-b", "-o", "json").stdout)["schema"], "primectl.result/1")
+
+    def test_whoever_watches_a_run_waits_for_peers_that_still_save(self):
+        me = {"pid": os.getpid(), "start_ticks": start_ticks(os.getpid()), **own_place()}
+        self.write_journal("small-aaaaaa", {"event": "process_started", "pid": 1, "start_ticks": 1, "run": "small-aaaaaa", "name": "small"},
+                           {"event": "peer_admitted", "peer": "00000000000000a1", "name": "otter", "epoch": 1, "revision": 0},
+                           {"event": "outer_step_committed", "outer_step": 1, "loss": 2.5, "contributors": ["00000000000000a1"]},
+                           {"event": "run_done", "outer_step": 1}, {"event": "process_ended", "exit_code": 0})
+        peer = self.directory / "primectl" / "small-aaaaaa" / "peers" / "otter-00000000000000a1" / "journal.jsonl"
+        write_lines(peer, {"event": "process_started", "peer": "00000000000000a1", "name": "otter", "run": "small-aaaaaa", **me})
+        watching = subprocess.Popen([PRIMECTL, "attach"], env=environment(XDG_STATE_HOME=str(self.directory)), stdout=subprocess.PIPE, text=True)
+        for wanted in ("held-out", " 2.500 "):
+            self.assertIn(wanted, watching.stdout.readline())
+        with peer.open("a") as journal:
+            saved = {"event": "checkpoint_written", "path": "/s/step-000001", "reason": "the end"}
+            for seq, event in enumerate((saved, {"event": "process_ended", "exit_code": 0}), start=2):
+                journal.write(json.dumps({"t": "2031-05-04T09:14:02.137Z", "seq": seq, **event}) + "\n")
+        out, _ = watching.communicate(timeout=LIMIT_S)
+        self.assertEqual(watching.returncode, 0)
+        self.assertRegex(out, "Done 1 outer step in 0.0s(.*\n)*.*Checkpoint /s/step-000001")
 
     def test_no_escape_bytes_in_pipes_and_colour_when_asked(self):
         self.write_journal("small-aaaaaa", {"event": "process_started", "pid": 1, "start_ticks": 1, "run": "small-aaaaaa", "name": "small"})
