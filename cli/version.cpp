@@ -2,6 +2,7 @@
 #include "cli/commands.hpp"
 #include "cli/terminal.hpp"
 #include "messages/membership.hpp"
+#include "runtime/store/checkpoint.hpp"
 #include "runtime/telemetry/status_json.hpp"
 
 namespace prime::cli {
@@ -19,6 +20,7 @@ int run_command(const VersionArguments&, Terminal& terminal) {
     const nlohmann::ordered_json version{{"schema", "primectl.version/1"},
                                          {"version", PRIMECTL_VERSION},
                                          {"protocol", PROTOCOL_VERSION},
+                                         {"checkpoint_format", store::CHECKPOINT_FORMAT},
                                          {"caf_version", PRIMECTL_CAF_VERSION},
                                          {"openssl_version", PRIMECTL_OPENSSL_VERSION},
                                          {"libtorch_version", or_null(PRIMECTL_TORCH_VERSION)},
@@ -27,8 +29,9 @@ int run_command(const VersionArguments&, Terminal& terminal) {
   } else {
     const std::string_view version = PRIMECTL_TORCH_VERSION;
     const auto torch = version.empty() ? std::string{"no libtorch"} : "libtorch " + std::string{version};
-    terminal.print("primectl " PRIMECTL_VERSION " (protocol " + std::to_string(PROTOCOL_VERSION) +
-                   ", CAF " PRIMECTL_CAF_VERSION ", OpenSSL " PRIMECTL_OPENSSL_VERSION ", " + torch + ", " PRIMECTL_BUILD_TYPE ")\n");
+    terminal.print("primectl " PRIMECTL_VERSION " (protocol " + std::to_string(PROTOCOL_VERSION) + ", " +
+                   std::string{store::CHECKPOINT_FORMAT} + ", CAF " PRIMECTL_CAF_VERSION ", OpenSSL " PRIMECTL_OPENSSL_VERSION ", " +
+                   torch + ", " PRIMECTL_BUILD_TYPE ")\n");
   }
   return 0;
 }

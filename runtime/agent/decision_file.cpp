@@ -213,8 +213,13 @@ Result<std::optional<coordinator::Snapshot>> DecisionFile::read() const {
   if (!std::filesystem::exists(path_, ignored)) return std::nullopt;
   PRIME_TRY(const auto text, store::read_file(path_, TEXT_BYTES_MAX));
   auto snapshot = parse_snapshot(text);
-  if (!snapshot) return fail(ErrorName::StorageFailed, path_.string() + " holds no decisions of this version");
-  return snapshot;
+  if (snapshot) return snapshot;
+  const auto object = json::parse(text, nullptr, false);
+  const auto schema = object.is_object() && object.contains("schema") ? object["schema"] : json{};
+  if (schema.is_string() && schema != SCHEMA)
+    return fail(ErrorName::StorageFailed, path_.string() + " is of format " + schema.get<std::string>().substr(0, 64) +
+                                              ", and this program reads " + SCHEMA + ": let the release that wrote it serve this run");
+  return fail(ErrorName::StorageFailed, path_.string() + " is damaged: another copy of it is needed");
 }
 
 }  // namespace prime

@@ -87,7 +87,7 @@ struct Damage {
   }
 };
 
-/// What is damaged, and what its owner can do. `older`: what there is besides, of a run of so many shards.
+/// What is damaged or of another format, and what its owner can do. `older`: what there is besides, of a run of so many shards.
 Error refused(Damage damage, const std::optional<FoundCheckpoint>& older, std::uint32_t shards) {
   auto error = std::move(*damage.error);
   if (!older) {
@@ -96,13 +96,21 @@ Error refused(Damage damage, const std::optional<FoundCheckpoint>& older, std::u
   }
   std::string paths;
   for (const auto& path : damage.paths) paths += (paths.empty() ? "" : " and ") + path.string();
+  // What another release reads is nothing to remove.
+  const bool foreign = error.name == ErrorName::CheckpointFormat;
+  if (foreign && shards == 1) {
+    error.detail += "; to go on from outer step " + std::to_string(older->state.outer_step.value) +
+                    " instead, which this one reads: `--from " + older->paths.front().string() + "`";
+    return error;
+  }
   const auto step = "outer step " + std::to_string(older->state.outer_step.value);
   error.detail += "; " + (shards > 1 ? "all shards of " + step + " are whole" : "that of " + step + " is whole") + ": without " + paths +
-                  ", which somebody has to remove, `--from` goes on from there";
+                  ", which somebody has to " + (foreign ? "put elsewhere" : "remove") + ", `--from` goes on from there";
   return error;
 }
 
-/// Of all its peers; damaged ones count, so that nobody goes on from an older one unawares, but any whole one of that step will do.
+/// Of all its peers; what is damaged or of another format counts, so that nobody goes on from an older one unawares, but any whole one of
+/// that step will do.
 Result<FoundCheckpoint> newest_checkpoint(const fs::path& run) {
   PRIME_TRY(const auto lineage, lineage_of(run));
   Damage damage;
@@ -175,7 +183,7 @@ Result<FoundCheckpoint> found_in(const fs::path& run, const manifest::Shared& sh
   const auto shards = shared.membership.shards;
   if (shards == 1) return newest_checkpoint(run);
   auto found = newest_of_all_shards(run, shards);
-  if (found || found.error().name == ErrorName::CheckpointCorrupt) return found;
+  if (found || found.error().name == ErrorName::CheckpointCorrupt || found.error().name == ErrorName::CheckpointFormat) return found;
   // Of a run with other shards there is none, and the one that is there says why.
   PRIME_TRY(const auto other, newest_checkpoint(run));
   PRIME_CHECK(check_model(other.paths.front(), shared));

@@ -33,8 +33,8 @@ std::string what_is_missing(const NewestStep& newest, const std::string& of);
 
 /// A checkpoint's directory, or the newest one that a run of this machine left, by its id or a unique prefix of it. Of a sharded run:
 /// those of all shards of the newest outer step of which each shard has one. Every byte is verified. Errors: RunUnknown,
-/// CheckpointCorrupt, StorageFailed; StateMismatch when `manifest` names another model, Usage when there is none, or no step after it;
-/// RunElsewhere when the run may live on another machine: `waits` is called when that has to be watched for.
+/// CheckpointCorrupt, CheckpointFormat, StorageFailed; StateMismatch when `manifest` names another model, Usage when there is none, or no
+/// step after it; RunElsewhere when the run may live on another machine: `waits` is called when that has to be watched for.
 Result<FoundCheckpoint> find_checkpoint(const std::filesystem::path& state_root, const std::string& name,
                                         const manifest::Manifest& manifest, const std::function<void()>& waits = {});
 

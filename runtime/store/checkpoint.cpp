@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view LISTING_SCHEMA = "prime.checkpoint/1";
+constexpr std::string_view STATE_SCHEMA = "prime.state/1";
 constexpr const char* LISTING_PATH = "prime/checkpoint.json";
 constexpr const char* STATE_PATH = "prime/state.json";
 constexpr const char* MOMENTUM_PATH = "prime/outer_momentum.safetensors";
@@ -28,6 +28,10 @@ constexpr const char* MODEL_PATH = "model.safetensors";
 constexpr std::uint64_t TEXT_BYTES_MAX = 16ULL << 20;
 /// Those of the trainer, and the four that are always called alike.
 constexpr std::size_t FILES_MAX = EXPORT_FILES_MAX + 4;
+
+constexpr std::size_t FORMAT_BYTES_MAX = 64;
+
+std::string program() { return "prime " PRIME_VERSION; }
 
 using Listing = std::map<std::string, FileSummary>;
 
@@ -65,12 +69,10 @@ std::string listing_text(const Listing& listing) {
   json files = json::array();
   for (const auto& [path, summary] : listing)
     files.push_back({{"path", path}, {"bytes", summary.bytes}, {"xxh3_128_chunked", to_string(summary.digest)}});
-  return to_text({{"schema", LISTING_SCHEMA}, {"files", files}});
+  return to_text({{"schema", CHECKPOINT_FORMAT}, {"writer", program()}, {"files", files}});
 }
 
-std::optional<Listing> parse_listing(const std::string& text) {
-  const auto object = json::parse(text, nullptr, false);
-  if (!object.is_object() || text_at(object, "schema") != LISTING_SCHEMA) return std::nullopt;
+std::optional<Listing> parse_listing(const json& object) {
   const auto files = object.find("files");
   if (files == object.end() || !files->is_array() || files->size() > FILES_MAX) return std::nullopt;
   Listing listing;
@@ -91,10 +93,29 @@ Error damaged(const fs::path& checkpoint, const std::string& what) {
   return Error{ErrorName::CheckpointCorrupt, checkpoint.string() + ": " + what};
 }
 
+/// Of a file whose format changes with its number, as "prime.checkpoint/2": whether it is one of the same kind, and of another number.
+std::optional<std::string> foreign_format(const json& object, std::string_view ours) {
+  const auto schema = object.is_object() ? text_at(object, "schema") : std::nullopt;
+  const auto kind = ours.substr(0, ours.find('/') + 1);
+  if (!schema || !schema->starts_with(kind) || *schema == ours || schema->size() > FORMAT_BYTES_MAX) return std::nullopt;
+  const auto number = std::string_view{*schema}.substr(kind.size());
+  return number.empty() || number.find_first_not_of("0123456789") != std::string_view::npos ? std::nullopt : schema;
+}
+
+Error of_another_format(const fs::path& checkpoint, const std::string& file, const std::string& format, std::string_view ours,
+                        const std::string& writer) {
+  return Error{ErrorName::CheckpointFormat, checkpoint.string() + ": " + file + " is of format " + format +
+                                                (writer.empty() ? "" : ", written by " + writer.substr(0, FORMAT_BYTES_MAX)) +
+                                                "; this is " + program() + ", which reads " + std::string{ours}};
+}
+
 Result<Listing> read_listing(const fs::path& checkpoint) {
   const auto text = read_file(checkpoint / LISTING_PATH, TEXT_BYTES_MAX);
   if (!text) return fail(damaged(checkpoint, std::string{LISTING_PATH} + " cannot be read"));
-  auto listing = parse_listing(*text);
+  const auto object = json::parse(*text, nullptr, false);
+  if (const auto format = foreign_format(object, CHECKPOINT_FORMAT))
+    return fail(of_another_format(checkpoint, LISTING_PATH, *format, CHECKPOINT_FORMAT, text_at(object, "writer").value_or("")));
+  auto listing = object.is_object() && text_at(object, "schema") == CHECKPOINT_FORMAT ? parse_listing(object) : std::nullopt;
   if (!listing) return fail(damaged(checkpoint, std::string{LISTING_PATH} + " is damaged"));
   return std::move(*listing);
 }
@@ -167,7 +188,7 @@ bool same_layout(const std::vector<TensorEntry>& a, const std::vector<TensorEntr
 }  // namespace
 
 std::string format_state(const CheckpointState& state) {
-  json object{{"schema", "prime.state/1"},        {"run", state.run},
+  json object{{"schema", STATE_SCHEMA},           {"run", state.run},
               {"revision", state.revision.value}, {"outer_step", state.outer_step.value},
               {"next_sample", state.next_sample}, {"tokens", state.tokens},
               {"state", to_string(state.state)}};
@@ -177,7 +198,7 @@ std::string format_state(const CheckpointState& state) {
 
 std::optional<CheckpointState> parse_state(const std::string& text) {
   const auto object = json::parse(text, nullptr, false);
-  if (!object.is_object() || text_at(object, "schema") != "prime.state/1") return std::nullopt;
+  if (!object.is_object() || text_at(object, "schema") != STATE_SCHEMA) return std::nullopt;
   const auto run = text_at(object, "run");
   const auto revision = count_at(object, "revision");
   const auto outer_step = count_at(object, "outer_step");
@@ -235,8 +256,10 @@ Result<CheckpointState> verify_checkpoint(const fs::path& checkpoint) {
   if (!damage.empty()) return fail(damaged(checkpoint, damage));
   PRIME_TRY(const auto text, read_file(checkpoint / STATE_PATH, TEXT_BYTES_MAX));
   auto state = parse_state(text);
-  if (!state) return fail(damaged(checkpoint, std::string{STATE_PATH} + " is not what this version writes"));
-  return std::move(*state);
+  if (state) return std::move(*state);
+  if (const auto format = foreign_format(json::parse(text, nullptr, false), STATE_SCHEMA))
+    return fail(of_another_format(checkpoint, STATE_PATH, *format, STATE_SCHEMA, ""));
+  return fail(damaged(checkpoint, std::string{STATE_PATH} + " is no state of a run"));
 }
 
 Result<std::string> read_manifest(const fs::path& checkpoint) { return read_file(checkpoint / MANIFEST_PATH, TEXT_BYTES_MAX); }

@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "messages/ids.hpp"
@@ -20,6 +21,9 @@
 #include "runtime/store/safetensors.hpp"
 
 namespace prime::store {
+
+/// What this program writes and reads. A later form has a higher number, and is never taken for a damaged one.
+inline constexpr std::string_view CHECKPOINT_FORMAT = "prime.checkpoint/1";
 
 /// What a checkpoint is of. `state` is the digest that the peers voted on; this floor keeps it and does not compute it.
 struct CheckpointState {
@@ -66,7 +70,8 @@ Result<std::filesystem::path> write_checkpoint(const std::filesystem::path& dire
 /// Whether a checkpoint of tensors of these names and shapes can be written there and found again, before anybody trains for it: its files
 /// are written with their lengths and without their values, read back, and removed. The error says what stands in the way.
 Result<void> rehearse_checkpoint(const std::filesystem::path& directory, OuterStep step, std::span<const NamedTensor> parameters);
-/// Reads every byte of a checkpoint; CheckpointCorrupt names each damaged part.
+/// Reads every byte of a checkpoint; CheckpointCorrupt names each damaged part. CheckpointFormat: it is of another form than this
+/// program's.
 Result<CheckpointState> verify_checkpoint(const std::filesystem::path& checkpoint);
 /// The shared half that it was written with; nothing of it is verified.
 Result<std::string> read_manifest(const std::filesystem::path& checkpoint);

@@ -33,10 +33,11 @@ class Command(unittest.TestCase):
 
     def test_version_tells_what_it_is_made_of(self):
         self.assertRegex(self.call("version").stdout,
-                         r"^primectl \d+\.\d+\.\d+ \(protocol \d+, CAF 0\.\d+\.\d+, OpenSSL 3\.\d+\.\d+, (libtorch \S+|no libtorch), \w+\)\n$")
+                         r"^primectl \d+\.\d+\.\d+ \(protocol \d+, prime\.checkpoint/\d+, CAF 0\.\d+\.\d+, OpenSSL 3\.\d+\.\d+, (libtorch \S+|no libtorch), \w+\)\n$")
         told = json.loads(self.call("version", "-o", "json").stdout)
         self.assertEqual(told["schema"], "primectl.version/1")
         self.assertGreaterEqual(told["protocol"], 1)
+        self.assertRegex(told["checkpoint_format"], r"^prime\.checkpoint/\d+$")
         self.assertEqual({"caf_version", "openssl_version", "libtorch_version"} - set(told), set())
 
     def test_wrong_usage_exits_with_two_and_a_suggestion(self):

@@ -1,5 +1,6 @@
 // Owns the tests of starting and ending processes, with /bin/sh in the place of primectl.
 #include <csignal>
+#include <fstream>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -339,6 +340,11 @@ BOOST_AUTO_TEST_CASE(whose_newest_checkpoint_is_damaged_hears_from_which_outer_s
   const auto fourth = save("bob", 4);
   damage(save("ada", 4));
   BOOST_TEST((found()->paths == std::vector{fourth}), "of the same step any whole one will do");
+  const auto fifth = save("bob", 5);
+  std::ofstream{fifth / "prime" / "checkpoint.json"} << R"({"schema": "prime.checkpoint/2", "writer": "prime 9.1.0"})";
+  BOOST_REQUIRE((found().error().name == ErrorName::CheckpointFormat));
+  BOOST_TEST(says("is of format prime.checkpoint/2, written by prime 9.1.0; this is prime "), found().error().detail);
+  BOOST_TEST(says("; to go on from outer step 4 instead, which this one reads: `--from " + fourth.string() + "`"), found().error().detail);
 }
 
 BOOST_AUTO_TEST_CASE(a_sharded_run_goes_on_from_the_newest_step_of_which_every_shard_has_a_checkpoint) {

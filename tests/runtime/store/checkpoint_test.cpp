@@ -1,6 +1,7 @@
 // Proves that a checkpoint comes back exactly, that any damage is named, and that a full disk or a kill leaves nothing half-written.
 #include "runtime/store/checkpoint.hpp"
 
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <sys/stat.h>
 
@@ -164,6 +165,43 @@ BOOST_AUTO_TEST_CASE(a_damaged_or_lying_listing_is_refused) {
   BOOST_TEST(damage_of(*path).find("checkpoint.json is damaged") != std::string::npos);
   fs::remove(listing);
   BOOST_TEST(damage_of(*path).find("checkpoint.json cannot be read") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_of_another_format_is_named_as_that_and_kept) {
+  const ScratchDirectory scratch;
+  for (const std::uint64_t step : {1, 2, 3}) BOOST_REQUIRE(write_checkpoint(scratch.path(), Sample{step, 10}.content));
+  const auto newest = scratch.path() / "step-000003";
+  const auto listing = newest / "prime" / "checkpoint.json";
+  const auto ours = content_of(listing);
+  BOOST_TEST(ours.find(R"("writer": "prime )") != std::string::npos, "who wrote it can be told later");
+  const auto says = [&](const std::string& file, const std::string& text) {
+    put(newest / "prime" / file, text);
+    for (const auto& error : {verify_checkpoint(newest).error(), load_checkpoint(newest).error()}) {
+      BOOST_TEST((error.name == ErrorName::CheckpointFormat), to_string(error));
+      BOOST_TEST(error.detail.starts_with(newest.string() + ": prime/" + file + " is of format "), error.detail);
+    }
+    return verify_checkpoint(newest).error().detail;
+  };
+  const auto later = says("checkpoint.json", R"({"schema": "prime.checkpoint/2", "writer": "prime 9.1.0", "chunks": []})");
+  BOOST_TEST(later.find("prime.checkpoint/2, written by prime 9.1.0; this is prime ") != std::string::npos, later);
+  BOOST_TEST(later.find(", which reads prime.checkpoint/1") != std::string::npos, later);
+  BOOST_TEST(says("checkpoint.json", R"({"schema": "prime.checkpoint/0"})").find("prime.checkpoint/0; this is") != std::string::npos);
+  BOOST_REQUIRE(prune_checkpoints(scratch.path(), 1));
+  BOOST_TEST(fs::exists(newest), "it is not this program's to remove");
+  BOOST_TEST(names_in(scratch.path()).size() == 2u);
+  for (const std::string other : {"prime.checkpoint/", "prime.checkpoint/x", "prime.checkpoints/2", "else"}) {
+    put(listing, R"({"schema": ")" + other + R"("})");
+    BOOST_TEST(damage_of(newest).find("checkpoint.json is damaged") != std::string::npos);
+  }
+  // Written by the same rules, with a state that only a later release knows.
+  const auto state = R"({"schema": "prime.state/2"})" + std::string{"\n"};
+  put(newest / "prime" / "state.json", state);
+  const auto summary = summarize_file(newest / "prime" / "state.json").value();
+  auto entries = nlohmann::json::parse(ours);
+  for (auto& file : entries["files"])
+    if (file["path"] == "prime/state.json") file.update({{"bytes", summary.bytes}, {"xxh3_128_chunked", to_string(summary.digest)}});
+  put(listing, entries.dump());
+  BOOST_TEST(says("state.json", state).find("prime/state.json is of format prime.state/2; this is") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(exported_files_cannot_leave_the_directory_or_replace_ours) {
