@@ -23,6 +23,9 @@ void StepView::show_news() {
   const auto waiting = status.state == telemetry::RunState::Waiting ? status.wait.what : std::string{};
   if (waiting != waiting_shown_ && !waiting.empty()) terminal_.say("Waiting", "for " + harmless(waiting), Role::Degraded);
   waiting_shown_ = waiting;
+  for (const auto& problem : status.problems)
+    if (std::ranges::find(problems_shown_, problem) == problems_shown_.end()) terminal_.warn(problem);
+  problems_shown_ = status.problems;
 }
 
 void StepView::show_row(const std::string& row) {

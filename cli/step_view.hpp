@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "cli/render/step_table.hpp"
 #include "cli/terminal.hpp"
@@ -36,6 +37,7 @@ class StepView {
   bool header_shown_ = false;
   bool reader_gone_ = false;
   std::string waiting_shown_;
+  std::vector<std::string> problems_shown_;
   std::string last_told_;
 };
 

@@ -23,7 +23,7 @@ std::string value_text(const nlohmann::json& value) {
 Role role_of(const std::string& event) {
   if (event == "outer_step_committed" || event == "run_done") return Role::Good;
   if (event == "peer_lost" || event == "outer_step_aborted" || event == "trainer_restarting" || event == "peer_absent" ||
-      event == "correlated_loss" || event == "rolled_back")
+      event == "correlated_loss" || event == "rolled_back" || event == "coordinator_stood_still" || event == "descriptors_used_up")
     return Role::Degraded;
   if (event == "run_failed" || event == "checkpoint_failed") return Role::Bad;
   return Role::Plain;

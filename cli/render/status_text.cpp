@@ -61,6 +61,20 @@ std::string reason_of(const PeerStatus& peer) {
          per_second(transfer.bytes_per_s);
 }
 
+/// Of trainers that died and were started again, by peer.
+std::string restarts_of(const RunStatus& status) {
+  std::string text;
+  for (const auto& peer : status.peers) {
+    if (peer.restarts == 0) continue;
+    const auto times = peer.restarts == 1 ? std::string{"once"} : std::to_string(peer.restarts) + " times";
+    text += "Trainer of " + harmless(peer.name) + " started again " + times;
+    if (!peer.restart_reason.empty())
+      text += (peer.restarts == 1 ? ": " : ", last: ") + harmless(telemetry::short_reason(peer.restart_reason));
+    text += "\n";
+  }
+  return text;
+}
+
 /// How fast the links are, as far as that was measured; a line each for those of the ring and for what long transfers came to.
 std::string rates_of(const RunStatus& status) {
   std::string links;
@@ -106,14 +120,13 @@ std::vector<PeerStatus> by_replica(const std::vector<PeerStatus>& peers) {
   return sorted;
 }
 
-/// " (since 09:30:00Z, until 09:32:00Z)"
+}  // namespace
+
 std::string span_of(const telemetry::WaitStatus& wait) {
   const auto time_of_day = [](const std::string& utc) { return utc.size() == 24 ? utc.substr(11, 8) + "Z" : utc; };
   if (!wait.since) return "";
   return " (since " + time_of_day(*wait.since) + (wait.until ? ", until " + time_of_day(*wait.until) : std::string{}) + ")";
 }
-
-}  // namespace
 
 std::string checkpoint_text(const RunStatus& status, std::span<const telemetry::PeerJournal> peers) {
   if (!status.checkpoint || !is_sharded(status)) return status.checkpoint.value_or("");
@@ -148,6 +161,7 @@ std::string status_text(const RunStatus& status, const Style& style, std::span<c
     if (sharded) titles.insert(titles.begin() + 1, {{"REPLICA", Align::Left, 5}, {"SHARD", Align::Right, 6}});
     text += columns(titles, rows, style);
   }
+  text += restarts_of(status);
   text += rates_of(status);
   for (const auto& lane : status.relayed)
     text += "Lane " + harmless(lane.from) + " to " + harmless(lane.to) + " relayed through " + harmless(lane.through) + "\n";
@@ -157,6 +171,7 @@ std::string status_text(const RunStatus& status, const Style& style, std::span<c
     text += " (only their files are seen from here)\n";
   }
   if (!status.wait.what.empty()) text += "Waiting for " + harmless(status.wait.what) + span_of(status.wait) + "\n";
+  for (const auto& problem : status.problems) text += paint(style, Role::Degraded, "Problem:") + " " + harmless(problem) + "\n";
   if (status.state == RunState::Stopped) text += "Stopped: " + harmless(telemetry::short_reason(status.reason)) + "\n";
   else if (!status.reason.empty()) text += paint(style, Role::Bad, "Failed:") + " " + harmless(status.reason) + "\n";
   if (!status.checkpoint_problem.empty()) text += paint(style, Role::Bad, "Not saved:") + " " + harmless(status.checkpoint_problem) + "\n";

@@ -14,5 +14,7 @@ namespace prime::cli {
 std::string status_text(const telemetry::RunStatus& status, const Style& style, std::span<const telemetry::PeerJournal> peers = {});
 /// The path, and of what it is where that is not the whole model; empty when there is none.
 std::string checkpoint_text(const telemetry::RunStatus& status, std::span<const telemetry::PeerJournal> peers);
+/// Of a wait: " (since 09:30:00Z, until 09:32:00Z)".
+std::string span_of(const telemetry::WaitStatus& wait);
 
 }  // namespace prime::cli

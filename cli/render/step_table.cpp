@@ -57,6 +57,8 @@ std::optional<std::string> StepTable::apply(const JournalEvent& event) {
     notes_.push_back("rolled back to step " + std::to_string(e->outer_step.value));
   if (const auto* e = std::get_if<events::CoordinatorRestarted>(&event))
     notes_.push_back(e->reason ? "the coordinator is back: " + *e->reason : "the coordinator was killed and is back");
+  if (const auto* e = std::get_if<events::CoordinatorStoodStill>(&event))
+    notes_.push_back("the coordinator stood still for " + short_time_figure(std::chrono::duration<double>(e->for_s).count()));
   if (const auto* e = std::get_if<events::OuterStepAborted>(&event))
     if (!e->because_of || !gone_.contains(*e->because_of)) aborts_.push_back(e->reason);
   const auto* done = std::get_if<events::OuterStepCommitted>(&event);

@@ -12,6 +12,7 @@
 #include "runtime/agent/fault_point.hpp"
 #include "runtime/agent/memory_keeper.hpp"
 #include "runtime/agent/peer_host.hpp"
+#include "runtime/agent/process_watch.hpp"
 #include "runtime/agent/processes.hpp"
 #include "runtime/agent/random_id.hpp"
 #include "runtime/agent/reason_log.hpp"
@@ -218,13 +219,17 @@ class Agent {
                         .with_context("connecting to the coordinator at " + net::format_addresses(options_.invite.addresses)));
       transport_ = &transport;
       spawn_actors(system, *coordinator, lanes);
+      DescriptorWatch descriptors{journal_};
       cause = end_->wait(
           [this](int count) {
             told_to_end_ = true;
             if (count == 1) caf::anon_send(shell_, PeerHappening{peer::LeaveRequested{}});
             else end_->end(Error{ErrorName::Interrupted, "interrupted twice"});
           },
-          [this] { host_->watch(); });
+          [&] {
+            host_->watch();
+            descriptors.look(monotonic_now());
+          });
       (void)end_->wait_for_release(FAREWELL_LIMIT);
       ends_.stop();
       redialing_ = {};

@@ -10,12 +10,14 @@
 
 #include "actors/coordinator/coordinator_actor.hpp"
 #include "actors/coordinator/departures.hpp"
+#include "actors/coordinator/ledger.hpp"
 #include "actors/coordinator/rollback_machine.hpp"
 #include "actors/supervisor/root.hpp"
 #include "runtime/agent/decision_file.hpp"
 #include "runtime/agent/end_signal.hpp"
 #include "runtime/agent/leadership.hpp"
 #include "runtime/agent/lookout.hpp"
+#include "runtime/agent/process_watch.hpp"
 #include "runtime/agent/processes.hpp"
 #include "runtime/agent/random_id.hpp"
 #include "runtime/agent/reason_log.hpp"
@@ -28,6 +30,7 @@
 #include "runtime/net/reachable.hpp"
 #include "runtime/store/journal.hpp"
 #include "runtime/telemetry/event_json.hpp"
+#include "runtime/telemetry/notice_board.hpp"
 #include "runtime/telemetry/process_identity.hpp"
 
 namespace prime {
@@ -210,9 +213,38 @@ class FrontDoor {
   std::_Exit(info(cause.name).exit_code);
 }
 
+/// A disk may take so long for an entry without a word of it.
+constexpr Duration UNWRITTEN_NOTED = 2s;
+
+/// What the coordinator notices of itself while its actor works; a disk that stands still takes no line of the journal that would say so.
+class SelfWatch {
+ public:
+  SelfWatch(RecordJournal& journal, const LedgerWriter& ledger, Duration ledger_limit)
+      : journal_(journal), ledger_(ledger), ledger_limit_(ledger_limit), descriptors_(journal), standstill_(monotonic_now()) {}
+
+  void look() {
+    const auto now = monotonic_now();
+    const auto unwritten = ledger_.unwritten();
+    const bool stuck = unwritten && now - unwritten->since >= UNWRITTEN_NOTED;
+    board_.show(stuck ? telemetry::Notice{{}, unwritten->where, unwritten->since, unwritten->since + ledger_limit_} : telemetry::Notice{});
+    const auto stood = standstill_.look(now);
+    if (stuck) return;  // whoever writes a line now waits for that disk, too
+    if (stood) journal_.append(events::CoordinatorStoodStill{*stood});
+    descriptors_.look(now);
+  }
+
+ private:
+  RecordJournal& journal_;
+  const LedgerWriter& ledger_;
+  const Duration ledger_limit_;
+  telemetry::NoticeBoard board_;
+  DescriptorWatch descriptors_;
+  StandstillWatch standstill_;
+};
+
 /// Serves the run from `state` until it is over, or `end` says so.
 Result<void> lead(coordinator::Grid state, DecisionStore& decisions, Leadership* leadership, FrontDoor& door, net::Credentials looking,
-                  EndSignal& end, RecordJournal& journal, const std::function<void()>& open) {
+                  EndSignal& end, RecordJournal& journal, const std::string& journal_place, const std::function<void()>& open) {
   caf::actor_system_config config;
   add_messages(config);
   net::configure(config);
@@ -222,7 +254,8 @@ Result<void> lead(coordinator::Grid state, DecisionStore& decisions, Leadership*
   Lookout lookout{std::move(looking), [&shell](PeerId peer, std::string reason) {
                     caf::anon_send(shell, PeerGoneNow{peer, std::move(reason)});
                   }};
-  LedgerWriter ledger{decisions, journal};
+  LedgerWriter ledger{decisions, journal, journal_place};
+  SelfWatch watch{journal, ledger, coordinator::open_ledger(state.run.options).limit};
   CoordinatorPorts ports{&ledger,
                          &fence,
                          &lookout,
@@ -243,6 +276,7 @@ Result<void> lead(coordinator::Grid state, DecisionStore& decisions, Leadership*
   };
   auto cause = end.wait(interrupted, [&] {
     if (auto news = leadership != nullptr ? leadership->news() : std::nullopt) caf::anon_send(shell, CoordinatorsNow{*std::move(news)});
+    watch.look();
   });
   // Who leads no more has no last word.
   const bool at_once = cause && (cause->name == ErrorName::Interrupted || !leads_still(*cause));
@@ -320,10 +354,11 @@ Result<void> serve(const CoordinatorOptions& options, const std::function<void(c
   }
   PRIME_TRY(auto looking, net::Credentials::make(options.key, options.run, net::Identity{net::Role::Peer, random_peer_id()}));
   DecisionStore& decisions = leadership ? static_cast<DecisionStore&>(*leadership) : file;
-  return lead(std::move(state), decisions, leadership.get(), *door, std::move(looking), end, journal, [&] {
-    journal.append(events::CoordinatorListening{address});
-    announce();
-  });
+  return lead(std::move(state), decisions, leadership.get(), *door, std::move(looking), end, journal,
+              "the disk of " + (options.directory / "coordinator" / "journal.jsonl").string(), [&] {
+                journal.append(events::CoordinatorListening{address});
+                announce();
+              });
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ class DecisionFile final : public DecisionStore {
   explicit DecisionFile(std::filesystem::path path) : path_(std::move(path)) {}
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   void keep(const coordinator::Snapshot& snapshot) override;
+  [[nodiscard]] std::string place() const override { return "the disk of " + path_.string(); }
   /// What was kept last; nothing when the run has decided nothing yet. StorageFailed when it cannot be read, or is no such file.
   [[nodiscard]] Result<std::optional<coordinator::Snapshot>> read() const;
 

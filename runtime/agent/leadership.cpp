@@ -169,6 +169,12 @@ void Leadership::keep(const coordinator::Snapshot& snapshot) {
   deciding_.reset();
 }
 
+std::string Leadership::place() const {
+  std::string places;
+  for (const auto& endpoint : options_.etcd.endpoints) places += (places.empty() ? "etcd at " : ", ") + endpoint;
+  return places;
+}
+
 Result<void> Leadership::ask_to_keep() {
   const auto& [snapshot, text] = *deciding_;
   return snapshot.phase == coordinator::Phase::Over ? store_.keep_last(lease_, text, END_REMEMBERED) : store_.keep(lease_, text);

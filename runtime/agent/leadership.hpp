@@ -50,6 +50,7 @@ class Leadership final : public DecisionStore {
   /// there, else etcd has lost the run, and nobody may begin it anew under peers that hold its state.
   Result<std::optional<coordinator::Snapshot>> take_over(const std::string& plan, bool founded);
   void keep(const coordinator::Snapshot& snapshot) override;
+  [[nodiscard]] std::string place() const override;
   /// See lease::holds_lead: who leads no more takes nobody in. Any thread.
   [[nodiscard]] bool holds() const;
   /// Who leads and stands by, when that has changed since the last call. Any thread.

@@ -1,11 +1,15 @@
 #include "runtime/agent/ledger_writer.hpp"
 
 #include "messages/assert.hpp"
+#include "runtime/clock.hpp"
 
 namespace prime {
 
-LedgerWriter::LedgerWriter(DecisionStore& decisions, JournalPort& journal)
-    : decisions_(decisions), journal_(journal), thread_([this](const std::stop_token& ended) { serve(ended); }) {}
+LedgerWriter::LedgerWriter(DecisionStore& decisions, JournalPort& journal, std::string journal_place)
+    : decisions_(decisions),
+      journal_(journal),
+      journal_place_(std::move(journal_place)),
+      thread_([this](const std::stop_token& ended) { serve(ended); }) {}
 
 LedgerWriter::~LedgerWriter() {
   thread_.request_stop();
@@ -19,14 +23,28 @@ void LedgerWriter::write(coordinator::Entry entry, std::function<void()> done) {
   given_.notify_one();
 }
 
+std::optional<LedgerWriter::Unwritten> LedgerWriter::unwritten() const {
+  const std::lock_guard lock{mutex_};
+  return unwritten_;
+}
+
+void LedgerWriter::begin(std::optional<Unwritten> unwritten) {
+  const std::lock_guard lock{mutex_};
+  unwritten_ = std::move(unwritten);
+}
+
 void LedgerWriter::serve(const std::stop_token& ended) {
   for (;;) {
     std::unique_lock lock{mutex_};
     if (!given_.wait(lock, ended, [this] { return order_.has_value(); })) return;
     const auto [entry, done] = *std::exchange(order_, std::nullopt);
     lock.unlock();
+    const auto since = monotonic_now();
+    begin(Unwritten{entry.decided ? decisions_.place() : journal_place_, since});
     if (entry.decided) decisions_.keep(*entry.decided);
+    begin(Unwritten{journal_place_, since});
     for (const auto& event : entry.events) journal_.append(event);
+    begin(std::nullopt);
     done();
   }
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -19,26 +20,38 @@ class DecisionStore {
   virtual ~DecisionStore() = default;
   /// Blocks until they are kept instead of those before. What cannot be kept ends the process, before anybody is told.
   virtual void keep(const coordinator::Snapshot& snapshot) = 0;
+  /// For people: "the disk of PATH", or which store.
+  [[nodiscard]] virtual std::string place() const = 0;
 };
 
 /// Both outlive it.
 class LedgerWriter final : public LedgerPort {
  public:
-  LedgerWriter(DecisionStore& decisions, JournalPort& journal);
+  /// `journal_place`: as DecisionStore::place.
+  LedgerWriter(DecisionStore& decisions, JournalPort& journal, std::string journal_place);
   /// Waits for the entry that is being written.
   ~LedgerWriter() override;
   LedgerWriter(const LedgerWriter&) = delete;
   LedgerWriter& operator=(const LedgerWriter&) = delete;
   void write(coordinator::Entry entry, std::function<void()> done) override;
+  struct Unwritten {
+    std::string where;
+    Instant since;
+  };
+  /// What is being written. Any thread.
+  [[nodiscard]] std::optional<Unwritten> unwritten() const;
 
  private:
   void serve(const std::stop_token& ended);
+  void begin(std::optional<Unwritten> unwritten);
 
   DecisionStore& decisions_;
   JournalPort& journal_;
-  std::mutex mutex_;
+  const std::string journal_place_;
+  mutable std::mutex mutex_;
   std::condition_variable_any given_;
   std::optional<std::pair<coordinator::Entry, std::function<void()>>> order_;  ///< guarded by mutex_
+  std::optional<Unwritten> unwritten_;                                         ///< guarded by mutex_
   std::jthread thread_;
 };
 

@@ -15,6 +15,7 @@
 #include "runtime/launch/launch_plan.hpp"
 #include "runtime/launch/launched_process.hpp"
 #include "runtime/telemetry/memory_kills.hpp"
+#include "runtime/telemetry/notice_board.hpp"
 
 namespace prime::launch {
 namespace {
@@ -86,7 +87,9 @@ Result<int> guard_coordinator(const GuardOptions& options, const std::function<v
   std::string killed;  // how the one before was, where it was
   supervisor::State restarts{INTENSITY, {}, {}};
   std::optional<Instant> down_since;
+  telemetry::NoticeBoard board;  // the coordinator's own journal may have no room for what ended it
   const auto try_again = [&](const Error& obstacle) {
+    board.show({to_string(obstacle)});
     if (!down_since) down_since = monotonic_now();
     return may_go_away(obstacle) && monotonic_now() - *down_since <= options.grace && !told_within(RETRY_PAUSE, signals.get());
   };
@@ -105,8 +108,10 @@ Result<int> guard_coordinator(const GuardOptions& options, const std::function<v
       said->emplace("pid", process.pid());
       ready(*said);
     }
-    if (said) down_since.reset();
-    else if (said.error().name == ErrorName::DeadlineExceeded) ::kill(process.pid(), SIGKILL);
+    if (said) {
+      down_since.reset();
+      board.show({});
+    } else if (said.error().name == ErrorName::DeadlineExceeded) ::kill(process.pid(), SIGKILL);
     else if (first) ::kill(process.pid(), SIGTERM);  // it may serve a run that nobody can join, since its invite could not be kept
     const int status = wait_for(process, signals.get(), memory);
     killed.clear();

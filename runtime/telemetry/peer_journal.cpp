@@ -42,6 +42,8 @@ class PeerFold {
   }
   void operator()(const events::TrainerRestarting& e) {
     s_.trainer_pid.reset();
+    ++s_.restarts;
+    s_.restart_reason = e.reason.text;
     s_.reason = "the trainer is started again: " + e.reason.text;
   }
   void operator()(const events::StateFetching&) { s_.state = PeerState::Fetching; }
@@ -72,6 +74,8 @@ class PeerFold {
     j_.absence = {"the coordinator: " + e.reason, moment(time_), moment(time_, e.gives_up_after_s)};
   }
   void operator()(const events::CoordinatorBack&) { j_.absence.reset(); }
+  void operator()(const events::DescriptorsUsedUp& e) { j_.shortage = e.reason; }
+  void operator()(const events::DescriptorsFree&) { j_.shortage.clear(); }
   void operator()(const events::ReplicaWaits& e) { j_.lacks = e.missing; }
   void operator()(const events::ReplicaWhole&) { j_.lacks.clear(); }
   void operator()(const events::StateSaving& e) {
@@ -90,14 +94,14 @@ class PeerFold {
   // The coordinator's, in its own journal.
   void operator()(
       const OneOf<events::CoordinatorStarted, events::RunContinues, events::CoordinatorRestarted, events::StandingBy, events::Leading,
-                  events::CoordinatorListening, events::Waiting, events::LastWordUnanswered, events::PeerJoining, events::ShardWaits,
-                  events::PeerSeated, events::StateFounded, events::PeerFetching, events::PeerFetched, events::FetchFailed,
-                  events::PeerAdmitted, events::PeerRefused, events::PeerAbsent, events::PeerReturned, events::PeerLost, events::PeerLeft,
-                  events::CorrelatedLoss, events::PauseEnded, events::RolledBack, events::RingKept, events::RingAdopted, events::LinkRate,
-                  events::LaneRelayed, events::LaneDirect, events::OuterStepBegun, events::PeerReady, events::PeerLate,
-                  events::ReduceStarted, events::TransferProgress, events::OuterStepAborted, events::OuterStepCommitted,
-                  events::FinalReport, events::FinalStateSaved, events::FinalSaveFailed, events::DataFounded, events::RunDone,
-                  events::RunStopped, events::RunFailed> auto&) {}
+                  events::CoordinatorListening, events::CoordinatorStoodStill, events::Waiting, events::LastWordUnanswered,
+                  events::PeerJoining, events::ShardWaits, events::PeerSeated, events::StateFounded, events::PeerFetching,
+                  events::PeerFetched, events::FetchFailed, events::PeerAdmitted, events::PeerRefused, events::PeerAbsent,
+                  events::PeerReturned, events::PeerLost, events::PeerLeft, events::CorrelatedLoss, events::PauseEnded, events::RolledBack,
+                  events::RingKept, events::RingAdopted, events::LinkRate, events::LaneRelayed, events::LaneDirect, events::OuterStepBegun,
+                  events::PeerReady, events::PeerLate, events::ReduceStarted, events::TransferProgress, events::OuterStepAborted,
+                  events::OuterStepCommitted, events::FinalReport, events::FinalStateSaved, events::FinalSaveFailed, events::DataFounded,
+                  events::RunDone, events::RunStopped, events::RunFailed> auto&) {}
 
  private:
   PeerJournal& j_;

@@ -31,6 +31,7 @@ struct PeerJournal {
   bool saving = false;                    ///< what it holds, before it ends
   std::optional<std::string> problem;     ///< why there is none of its last state
   std::optional<WaitStatus> absence;      ///< of the coordinator, while this peer looks for it
+  std::string shortage;                   ///< why it can open no file and no connection; empty while it can
   std::string lacks;                      ///< of its replica, "shard 1", as long as it waits for that
 
   /// The next event, and the time that its line tells.

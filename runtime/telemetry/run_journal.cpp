@@ -129,6 +129,7 @@ class RunFold {
   void operator()(const events::CoordinatorStarted& e) {
     j_.ended = false;
     if (!j_.begun && !time_.empty()) j_.begun = time_;
+    j_.shortage.clear();
     if (auto before = std::exchange(j_.before_the_end, std::nullopt)) s_ = *std::move(before);
     j_.coordinator = identity_of(e);
     j_.kills_before = memory_kills_of(e, here().boot);
@@ -213,8 +214,14 @@ class RunFold {
     auto* const peer = row_of(s_, e.who);
     if (peer == nullptr) return;
     if (!std::isnan(e.tokens_per_s)) peer->tokens_per_s = e.tokens_per_s;
-    if (e.trainer_pid != 0) peer->trainer_pid = e.trainer_pid;
+    if (e.trainer_pid == 0) return;
+    // What a peer elsewhere does with its trainer is seen by this alone.
+    if (peer->trainer_pid && *peer->trainer_pid != e.trainer_pid) ++peer->restarts;
+    peer->trainer_pid = e.trainer_pid;
   }
+  void operator()(const events::DataFounded& e) { j_.data_differs = e.differs.value_or(""); }
+  void operator()(const events::DescriptorsUsedUp& e) { j_.shortage = e.reason; }
+  void operator()(const events::DescriptorsFree&) { j_.shortage.clear(); }
   void operator()(const events::OuterStepBegun& e) {
     s_.epoch = e.epoch.value;
     s_.state = RunState::Training;
@@ -295,7 +302,7 @@ class RunFold {
 
   void operator()(const OneOf<events::CoordinatorRestarted, events::CoordinatorsKnown, events::LastWordUnanswered, events::FetchFailed,
                               events::PeerRefused, events::PeerAbsent, events::PeerReturned, events::RingKept, events::PeerLate,
-                              events::DataFounded> auto&) {}
+                              events::CoordinatorStoodStill> auto&) {}
   // An agent's, in its own journal.
   void operator()(
       const OneOf<events::AgentStarted, events::Welcomed, events::TrainerBound, events::TrainerRestarting, events::ReplicaWaits,

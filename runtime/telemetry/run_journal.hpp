@@ -22,6 +22,11 @@ struct RunJournal {
   /// What ended a coordinator before the run's end, for as long as none has come to serve it, or to stand by, since.
   std::optional<std::string> obstacle;
 
+  std::string shortage;      ///< why the coordinator can open no file and no connection; empty while it can
+  std::string data_differs;  ///< in what the data differs from that of the run that this one goes on from
+
+  std::optional<WaitStatus> unwritten;  ///< the disk or store that takes no entry of the ledger; not from the journal
+
   /// The next event, and the time that its line tells.
   void apply(const JournalEvent& event, std::string_view time);
 };

@@ -1,13 +1,14 @@
 #include "runtime/telemetry/run_observer.hpp"
 
 #include <algorithm>
-#include <fstream>
+#include <chrono>
 #include <iterator>
 #include <set>
 #include <thread>
 
-#include "runtime/telemetry/error_text.hpp"
+#include "runtime/clock.hpp"
 #include "runtime/telemetry/event_json.hpp"
+#include "runtime/telemetry/notice_board.hpp"
 #include "runtime/telemetry/run_files.hpp"
 
 namespace prime::telemetry {
@@ -30,6 +31,8 @@ std::string kills_since(const std::optional<MemoryKills>& began) {
 void refine(PeerStatus& row, const PeerJournal& local, const std::vector<PeerJournal>& all, bool alive) {
   row.pid = local.status.pid;
   row.trainer_pid = local.status.trainer_pid;
+  row.restarts = local.status.restarts;
+  row.restart_reason = local.status.restart_reason;
   if (local.status.outer_step) row.outer_step = local.status.outer_step;
   if (local.status.digest) row.digest = local.status.digest;
   // Its part is over, and what it holds is nowhere else.
@@ -55,6 +58,7 @@ void refine(PeerStatus& row, const PeerJournal& local, const std::vector<PeerJou
   } else if (!local.lacks.empty()) {
     row.reason = "waits for " + local.lacks + " of replica " + row.replica;
   }
+  if (alive && !local.ended && !local.shortage.empty()) row.reason += (row.reason.empty() ? "" : "; ") + local.shortage;
   if (alive && !local.ended && local.no_room) row.reason += (row.reason.empty() ? "" : "; ") + std::string{NO_ROOM};
 }
 
@@ -152,12 +156,21 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
     status.wait.what = COORDINATOR_GONE + std::string{"; the peers save what they hold when they give up, or at once by `primectl down "} +
                        status.id + "`";
   }
+  if (run.unwritten && !is_over(status.state)) {
+    status.state = RunState::Waiting;
+    status.wait = *run.unwritten;
+  }
   const bool killed = status.coordinator_here && !run.ended && run.coordinator.pid > 0 && !alive(run.coordinator) && alive(run.guard);
   // One that tries to serve again meets the same obstacle, perhaps; whom others serve has peers that look for nobody.
   const bool tries = run.obstacle && alive(run.guard) && all_look_for_the_coordinator(at_work);
   if ((comes_back || tries || killed) && !is_over(status.state)) {
     status.state = RunState::Waiting;
     status.wait.what = run.obstacle ? COORDINATOR_KEPT_AWAY + *run.obstacle : COORDINATOR_COMES_BACK + kills_since(run.kills_before);
+  }
+  if (!is_over(status.state)) {
+    if (!run.shortage.empty() && alive(run.coordinator)) status.problems.push_back("the coordinator: " + run.shortage);
+    if (!run.data_differs.empty())
+      status.problems.push_back("the data is not that of the run that this one goes on from: " + run.data_differs);
   }
   give_joiners_a_reason(status);
   status.begun = run.begun;
@@ -326,33 +339,47 @@ std::vector<PeerJournal> RunObserver::local_lives() const {
     if (path != coordinator_journal(directory_)) {
       peers.push_back(followed.fold);
       peers.back().no_room = has_no_room(path.parent_path());
+      // Its journal tells where it was written, and lies now beside it.
+      auto& checkpoint = peers.back().checkpoint;
+      if (const fs::path told{checkpoint.value_or("")}; told.parent_path().filename() == "checkpoints")
+        checkpoint = (path.parent_path() / "checkpoints" / told.filename()).string();
     }
   return peers;
 }
 
-/// What a coordinator that had no room for a line in its journal has said in its log, if that was its last word.
-std::optional<std::string> RunObserver::obstacle_in_log() const {
-  constexpr std::uintmax_t TAIL_BYTES = 4096;
-  const auto journal = coordinator_journal(directory_);
-  const auto log = journal.parent_path() / "coordinator.log";
-  std::error_code error;
-  const auto size = fs::file_size(log, error);
-  if (error || fs::last_write_time(log, error) < fs::last_write_time(journal, error) || error) return std::nullopt;
-  std::ifstream file(log, std::ios::binary);
-  file.seekg(static_cast<std::streamoff>(size - std::min(size, TAIL_BYTES)));
-  const auto said = last_error_in(std::string{std::istreambuf_iterator<char>{file}, {}});
-  return said ? std::optional{to_string(*said)} : std::nullopt;
+/// What no journal has: its disk has no room, or stands still. Only a process of this place is looked up by its number.
+void RunObserver::read_notices(RunJournal& run, const std::function<bool(const ProcessIdentity&)>& alive) const {
+  if (run.ended || run.coordinator.pid == 0) return;
+  if (alive(run.coordinator)) {
+    const auto notice = alive_(run.coordinator) ? read_notice(run.coordinator.pid) : std::nullopt;
+    if (!notice || notice->unwritten.empty()) return;
+    const auto at = [now = monotonic_now(), utc = std::chrono::system_clock::now()](Instant instant) {
+      return store::format_utc(utc + std::chrono::duration_cast<std::chrono::milliseconds>(instant - now));
+    };
+    run.unwritten = {notice->unwritten + ", which takes no entry of the coordinator's ledger", at(notice->since), at(notice->until)};
+  } else if (!run.obstacle && alive_(run.guard)) {
+    if (const auto notice = read_notice(run.guard.pid); notice && !notice->obstacle.empty()) run.obstacle = notice->obstacle;
+  }
+}
+
+/// Of a checkpoint of this run, wherever its directory was when it was written; of one that is not here, as it was told.
+std::string RunObserver::where_it_is_now(const std::string& checkpoint) const {
+  const fs::path told{checkpoint};
+  const auto peer = told.parent_path().parent_path();
+  const auto here = directory_ / "peers" / peer.filename() / "checkpoints" / told.filename();
+  std::error_code ignored;
+  return peer.parent_path().filename() == "peers" && fs::is_directory(here, ignored) ? here.string() : checkpoint;
 }
 
 RunStatus RunObserver::status() const {
   const auto alive = [this](const ProcessIdentity& process) { return std::find(dead_.begin(), dead_.end(), process) == dead_.end(); };
   auto run = run_;
-  if (!run.ended && !run.obstacle && run.coordinator.pid > 0 && !alive(run.coordinator) && alive(run.guard))
-    run.obstacle = obstacle_in_log();
+  read_notices(run, alive);
   auto status = combine(run, local_peers(), alive);
   if (status.id.empty()) status.id = directory_.filename().string();
   if (status.name.empty()) status.name = run_name(status.id);
   tell_foreign(status);
+  if (status.checkpoint) status.checkpoint = where_it_is_now(*status.checkpoint);
   return status;
 }
 

@@ -87,7 +87,8 @@ class RunObserver {
   bool find_dead();
   LockWatch& lock_of(const std::filesystem::path& journal);
   void tell_foreign(RunStatus& status) const;
-  [[nodiscard]] std::optional<std::string> obstacle_in_log() const;
+  [[nodiscard]] std::string where_it_is_now(const std::string& checkpoint) const;
+  void read_notices(RunJournal& run, const std::function<bool(const ProcessIdentity&)>& alive) const;
 
   std::filesystem::path directory_;
   std::function<bool(const ProcessIdentity&)> alive_;

@@ -52,8 +52,10 @@ struct PeerStatus {
   std::optional<std::uint64_t> outer_step;  ///< last committed
   std::optional<std::string> digest;        ///< of the state that it holds
   std::optional<double> tokens_per_s;
-  std::string reason;   ///< why it left, was lost, or is not training
-  std::string replica;  ///< of a sharded run: which model it holds a part of; else empty
+  std::string reason;          ///< why it left, was lost, or is not training
+  std::uint64_t restarts = 0;  ///< of its trainer, as far as it is known here
+  std::string restart_reason;  ///< of the last one; empty where only its pid has changed
+  std::string replica;         ///< of a sharded run: which model it holds a part of; else empty
   std::uint64_t shard = 0;
   std::optional<TransferStatus> transfer;
   std::optional<std::uint64_t> transfer_bytes_per_s;  ///< of the last long reduce or fetch, sent and received; also when it is over
@@ -122,6 +124,7 @@ struct RunStatus {
   std::optional<std::string> stands_by_for;  ///< where the coordinator is that serves the run instead of the one here
   bool took_over = false;                    ///< the one here stood by before: invites of the run's start lead elsewhere
   std::vector<PeerStatus> peers;             ///< in the order of their arrival
+  std::vector<std::string> problems;         ///< what hinders the run and does not end it, each with what to do
   std::vector<RelayedLane> relayed;
   std::vector<ElsewhereStatus> elsewhere;
   friend bool operator==(const RunStatus&, const RunStatus&) = default;

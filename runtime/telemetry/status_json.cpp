@@ -39,7 +39,8 @@ Json run_json(const RunStatus& status) {
               {"waiting_until", or_null(status.wait.until)},
               {"reason", or_null(status.reason)},
               {"checkpoint", or_null(status.checkpoint)},
-              {"checkpoint_problem", or_null(status.checkpoint_problem)}};
+              {"checkpoint_problem", or_null(status.checkpoint_problem)},
+              {"problems", status.problems}};
 }
 
 /// Of a peer that is gone there is no process, and its number may be another one's by now.
@@ -53,7 +54,9 @@ Json peer_json(const PeerStatus& peer) {
            {"outer_step", or_null(peer.outer_step)},
            {"digest", or_null(peer.digest)},
            {"tokens_per_s", or_null(peer.tokens_per_s)},
-           {"reason", or_null(peer.reason)}};
+           {"reason", or_null(peer.reason)},
+           {"restarts", peer.restarts},
+           {"restart_reason", or_null(peer.restart_reason)}};
   row["transfer"] = peer.transfer ? Json{{"kind", to_string(peer.transfer->kind)},
                                          {"moved_bytes", peer.transfer->moved_bytes},
                                          {"needed_bytes", peer.transfer->needed_bytes},

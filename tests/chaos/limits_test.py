@@ -5,6 +5,8 @@ import datetime
 import json
 import os
 import pathlib
+import re
+import resource
 import shutil
 import signal
 import socket
@@ -102,6 +104,73 @@ class Limits(unittest.TestCase):
                 subprocess.run(["tail", "-f", "/dev/null"], timeout=waited, check=False)
             for pid in pids:
                 self.assertLess((cpu_ticks(pid) - before[pid]) / clock / waited, 0.02, f"process {pid}")
+
+    def without_descriptors(self, pid):
+        """As if all that it may open were open: what it has stays."""
+        allowed = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, allowed[1]))
+        return lambda: resource.prlimit(pid, resource.RLIMIT_NOFILE, allowed)
+
+    def test_an_agent_whose_descriptors_are_used_up_says_so_at_once_and_goes_on_when_some_are_free(self):
+        with Run(2, outer_steps=60, dead_after="30s", env={"PRIME_QUADRATIC_DELAY_MS": "5"}, up_flags=("--quorum", "2"), held_at=3) as run:
+            run.wait_until_held()
+            starved = run.up["peers"][0]
+            give_back = self.without_descriptors(starved["pid"])
+
+            def reason():
+                return next(peer["reason"] for peer in run.status()["peers"] if peer["name"] == starved["name"]) or ""
+            wait_until("its word", lambda: "it can open no file and no connection: all 3 that `ulimit -n` allows" in reason())
+            # Whoever knocks waits; the one who cannot open does not burn its core for that.
+            with contextlib.ExitStack() as knocking:
+                address = next(event["address"] for event in run.events("peer_joining") if event["name"] == starved["name"])
+                port = int(re.search(r":(\d+)", address)[1])
+                before = cpu_ticks(starved["pid"])
+                for _ in range(20):
+                    knock = knocking.enter_context(socket.socket())
+                    knock.settimeout(LIMIT_S)
+                    knock.connect(("127.0.0.1", port))
+                with self.assertRaises(subprocess.TimeoutExpired):
+                    subprocess.run(["tail", "-f", "/dev/null"], timeout=4, check=False)
+                self.assertLess((cpu_ticks(starved["pid"]) - before) / os.sysconf("SC_CLK_TCK") / 4, 0.1)
+            joiner = run.join(flags=("--name", "late"))
+            run.wait_for("peer_joining", 3)
+            give_back()
+            wait_until("a status without it", lambda: "it can open no file" not in reason())
+            run.release(3)
+            self.assertEqual(run.wait_for_end(), 0)
+            wait_until("the joiner's end", lambda: joiner.poll() is not None)
+            self.assertEqual(joiner.returncode, 0, run.join_log(0))
+            self.assertEqual(len(run.check(outer_steps=60)[-1]["contributors"]), 3)
+
+    def test_a_coordinator_whose_descriptors_are_used_up_is_a_problem_that_status_tells(self):
+        with Run(2, outer_steps=60, dead_after="30s", env={"PRIME_QUADRATIC_DELAY_MS": "5"}, held_at=3) as run:
+            run.wait_until_held()
+            give_back = self.without_descriptors(run.coordinator_pid())
+            wait_until("its word", lambda: any("the coordinator: it can open no file" in problem for problem in run.status()["run"]["problems"]))
+            joiner = run.join()
+            give_back()
+            wait_until("a status without it", lambda: not run.status()["run"]["problems"])
+            run.release(3)
+            self.assertEqual(run.wait_for_end(), 0)
+            wait_until("the joiner's end", lambda: joiner.poll() is not None)
+            run.check(outer_steps=60)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a small file system")
+    def test_a_ledger_whose_disk_stands_still_is_what_the_run_waits_for(self):
+        disk = self.disk_to_freeze()
+        with Run(2, outer_steps=5000, directory=disk, env={"PRIME_QUADRATIC_DELAY_MS": "5"}) as run:
+            run.wait_for("outer_step_committed", 2)
+            with self.frozen(disk):
+                shown = wait_until("a status that names the disk", lambda: (
+                    status := run.status()["run"]) and f"the disk of {run.run_directory}/coordinator/" in (status["waiting_for"] or "") and status)
+                self.assertEqual(shown["state"], "waiting")
+                self.assertIn("which takes no entry of the coordinator's ledger", shown["waiting_for"])
+                since, until = (datetime.datetime.fromisoformat(shown[key]) for key in ("waiting_since", "waiting_until"))
+                self.assertEqual(round((until - since).total_seconds()), 60, "as long as peers look for a coordinator")
+                self.assertGreaterEqual((datetime.datetime.now(datetime.timezone.utc) - since).total_seconds(), 2)
+            committed = len(run.events("outer_step_committed"))
+            run.wait_for("outer_step_committed", committed + 2)
+            wait_until("a run that trains", lambda: run.status()["run"]["state"] == "training")
 
     def test_a_port_that_is_taken_is_named(self):
         with socket.socket() as taken:

@@ -200,6 +200,37 @@ BOOST_AUTO_TEST_CASE(a_peer_knows_its_own_state_better) {
   BOOST_TEST(!status.peers[0].trainer_pid.has_value());
   BOOST_TEST(status.peers[0].reason == "the trainer is started again: killed by SIGKILL");
   BOOST_TEST(to_string(status.peers[0].state) == "training");
+  BOOST_TEST(status.peers[0].restarts == 1U);
+  BOOST_TEST(status.peers[0].restart_reason == "killed by SIGKILL");
+  journal.add("trainer_bound", {{"trainer_pid", 777}, {"elements", 3}}).add("trainer_restarting", {{"reason", "exit status 3"}});
+  const auto again = combine(fold(test::training_run()), {fold_peer(journal)}, everything_lives);
+  BOOST_TEST(again.peers[0].restarts == 2U);
+  BOOST_TEST(again.peers[0].restart_reason == "exit status 3");
+}
+
+BOOST_AUTO_TEST_CASE(who_has_no_descriptors_left_says_so_until_it_is_over) {
+  auto otter = local_otter();
+  otter.add("descriptors_used_up", {{"reason", "it can open no file"}});
+  auto run = test::training_run();
+  run.add("descriptors_used_up", {{"reason", "it can open no file"}});
+  const auto status = combine(fold(run), {fold_peer(otter)}, everything_lives);
+  BOOST_TEST(status.peers[0].reason == "it can open no file");
+  BOOST_TEST(status.problems == std::vector<std::string>{"the coordinator: it can open no file"}, boost::test_tools::per_element());
+  BOOST_TEST(to_string(status.state) == "training", "what is open already works on");
+  BOOST_TEST(combine(fold(run), {fold_peer(otter)}, nothing_lives).problems.empty());
+  otter.add("descriptors_free", {{"after_s", 3.0}});
+  run.add("descriptors_free", {{"after_s", 3.0}});
+  const auto over = combine(fold(run), {fold_peer(otter)}, everything_lives);
+  BOOST_TEST(over.peers[0].reason.empty());
+  BOOST_TEST(over.problems.empty());
+}
+
+BOOST_AUTO_TEST_CASE(data_that_is_not_that_of_the_run_before_is_a_problem_that_is_told) {
+  auto run = test::training_run();
+  run.add("data_founded", {{"peer", OTTER}, {"name", "brave-otter"}, {"data", "7 files"}, {"differs", "`a.txt` (5 bytes) is not there"}});
+  BOOST_TEST(combine(fold(run), {}, everything_lives).problems ==
+                 std::vector<std::string>{"the data is not that of the run that this one goes on from: `a.txt` (5 bytes) is not there"},
+             boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(a_coordinator_that_stands_still_is_waited_for_by_all_its_peers) {

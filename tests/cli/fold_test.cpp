@@ -164,6 +164,8 @@ BOOST_AUTO_TEST_CASE(a_commit_moves_the_run_and_its_members) {
   BOOST_TEST(status.peers[0].outer_step.value() == 1U);
   BOOST_TEST(status.peers[0].tokens_per_s.value() == 7100.0);
   BOOST_TEST(status.peers[0].trainer_pid.value() == 999U);
+  BOOST_TEST(status.peers[0].restarts == 1U, "of a trainer elsewhere only its number is seen");
+  BOOST_TEST(status.peers[0].restart_reason.empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_held_out_loss_stays_until_the_next_one) {

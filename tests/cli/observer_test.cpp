@@ -1,6 +1,8 @@
 // Owns the tests of discovery and observation: journals on disk, processes that live and do not.
 #include <unistd.h>
 
+#include "runtime/clock.hpp"
+#include "runtime/telemetry/notice_board.hpp"
 #include "runtime/telemetry/process_identity.hpp"
 #include "runtime/telemetry/run_choice.hpp"
 #include "runtime/telemetry/run_files.hpp"
@@ -141,23 +143,86 @@ BOOST_AUTO_TEST_CASE(the_last_words_of_who_ended_between_the_look_and_the_questi
   BOOST_TEST(to_string(observer.status().state) == "done");
 }
 
-BOOST_AUTO_TEST_CASE(a_coordinator_that_had_no_room_in_its_journal_has_said_so_in_its_log) {
+BOOST_AUTO_TEST_CASE(what_ended_a_coordinator_that_had_no_room_in_its_journal_is_shown_by_its_guard) {
   const test::TemporaryDirectory root;
   const auto run = root.path() / "r-aaaaaa";
   HandwrittenJournal journal;
-  journal.add("process_started", {{"pid", 7}, {"start_ticks", 7}, {"guard_pid", 8}, {"guard_start_ticks", 8}, {"run", "r-aaaaaa"}});
+  journal.add("process_started",
+              {{"pid", 7}, {"start_ticks", 7}, {"guard_pid", ::getpid()}, {"guard_start_ticks", 8}, {"run", "r-aaaaaa"}});
   journal.write(coordinator_journal(run));
-  const auto log = run / "coordinator" / "coordinator.log";
   const std::string full = "a file could not be read or written: write journal.jsonl: No space left on device [PR0701]";
-  std::ofstream(log) << "error: too few peers [PR0509]\nerror: " << full << "\n  fix: check it\n";
-  const auto waits_for = [&](std::chrono::seconds later) {
-    fs::last_write_time(log, fs::last_write_time(coordinator_journal(run)) + later);
-    RunObserver observer{run, [](const ProcessIdentity& process) { return process.pid == 8; }};
+  const auto waits_for = [&] {
+    RunObserver observer{run, [](const ProcessIdentity& process) { return process.pid == ::getpid(); }};
     observer.update();
     return observer.status().wait.what;
   };
-  BOOST_TEST(waits_for(1s) == "the coordinator, which is kept from going on: " + full);
-  BOOST_TEST(waits_for(-1s) == "the coordinator, which its guard starts again", "an older one has said that");
+  BOOST_TEST(waits_for() == "the coordinator, which its guard starts again");
+  NoticeBoard board;
+  board.show({full});
+  BOOST_TEST(waits_for() == "the coordinator, which is kept from going on: " + full);
+  board.show({});
+  BOOST_TEST(waits_for() == "the coordinator, which its guard starts again");
+}
+
+BOOST_AUTO_TEST_CASE(a_disk_that_takes_no_entry_of_the_ledger_is_what_the_run_waits_for) {
+  const test::TemporaryDirectory root;
+  const auto run = root.path() / "r-aaaaaa";
+  coordinator_of("r-aaaaaa", myself())
+      .add("outer_step_begun", {{"outer_step", 3}, {"epoch", 1}, {"peers", 2}})
+      .write(coordinator_journal(run));
+  const auto status = [&](bool alive) {
+    RunObserver observer{run, [=](const ProcessIdentity& process) { return alive && process.pid == ::getpid(); }};
+    observer.update();
+    return observer.status();
+  };
+  NoticeBoard board;
+  BOOST_TEST(to_string(status(true).state) == "training");
+  const auto now = monotonic_now();
+  board.show({{}, "the disk of /x/decisions.json", now - 7s, now + 50s});
+  const auto stuck = status(true);
+  BOOST_TEST(to_string(stuck.state) == "waiting");
+  BOOST_TEST(stuck.wait.what == "the disk of /x/decisions.json, which takes no entry of the coordinator's ledger");
+  const auto since = store::parse_utc(stuck.wait.since.value()).value();
+  BOOST_TEST((std::chrono::system_clock::now() - since >= 7s && std::chrono::system_clock::now() - since < 60s));
+  const auto span = store::parse_utc(stuck.wait.until.value()).value() - since;
+  BOOST_TEST((span >= 56999ms && span <= 57001ms), "to the millisecond that a journal has");
+  BOOST_TEST(status(false).wait.what.find("/x/decisions.json") == std::string::npos, "of a process that is gone nothing is believed");
+  board.show({});
+  BOOST_TEST(to_string(status(true).state) == "training");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_shown_is_read_whole_or_not_at_all) {
+  NoticeBoard board;
+  BOOST_TEST((read_notice(::getpid()) == std::nullopt), "nothing was shown yet");
+  const Notice long_one{std::string(5000, 'x'), std::string(5000, '\xff'), Instant{1s}, Instant{2s}};
+  board.show(long_one);
+  const auto read = read_notice(::getpid());
+  BOOST_REQUIRE(read.has_value());
+  BOOST_TEST(read->obstacle == std::string(1600, 'x'));
+  BOOST_TEST((read->since == Instant{1s} && read->until == Instant{2s}));
+  BOOST_TEST(!read_notice(0).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_is_shown_where_it_is_now) {
+  const test::TemporaryDirectory root;
+  const auto told = [](const std::string& peer) { return "/old/state/r-aaaaaa/peers/" + peer + "/checkpoints/step-000004"; };
+  const auto run = root.path() / "r-aaaaaa";
+  HandwrittenJournal ada;
+  ada.add("process_started", {{"pid", 9}, {"start_ticks", 9}, {"run", "r-aaaaaa"}, {"peer", OTTER}, {"name", "ada"}})
+      .add("checkpoint_written", {{"path", told("ada-1")}, {"reason", "every 4 outer steps"}})
+      .write(run / "peers" / "ada-1" / "journal.jsonl");
+  const auto shown = [&](const std::string& peer) {
+    coordinator_of("r-aaaaaa", {7, 7})
+        .add("final_state_saved", {{"peer", OTTER}, {"name", "ada"}, {"checkpoint", told(peer)}})
+        .write(coordinator_journal(run));
+    RunObserver observer{run, [](const ProcessIdentity&) { return false; }};
+    observer.update();
+    BOOST_TEST(observer.local_peers().at(0).checkpoint.value() == (run / "peers" / "ada-1" / "checkpoints" / "step-000004").string());
+    return observer.status().checkpoint.value();
+  };
+  fs::create_directories(run / "peers" / "ada-1" / "checkpoints" / "step-000004");
+  BOOST_TEST(shown("ada-1") == (run / "peers" / "ada-1" / "checkpoints" / "step-000004").string());
+  BOOST_TEST(shown("bob-2") == told("bob-2"), "that of another machine");
 }
 
 BOOST_AUTO_TEST_CASE(runs_are_found_by_unique_prefixes) {

@@ -44,6 +44,7 @@ test::HandwrittenJournal eventful_run() {
   journal.add("outer_step_committed", test::committed(3, 3.711, {OTTER, HERON, IBEX}));
   journal.add("outer_step_aborted",
               {{"outer_step", 4}, {"operation", "3.4"}, {"epoch", 3}, {"reason", "brave-otter reports: a lane broke: timed out [PR0503]"}});
+  journal.add("coordinator_stood_still", {{"for_s", 3.8}});
   journal.add("outer_step_committed", test::committed(4, 3.59, {OTTER, HERON, IBEX}));
   journal.add("peer_left", {{"peer", HERON}, {"name", "calm-heron"}, {"reason", "left"}});
   journal.add("outer_step_committed", test::committed(5, 3.4, {OTTER, IBEX}));

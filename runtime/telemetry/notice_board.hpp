@@ -1,0 +1,37 @@
+// Owns what a process shows of itself in memory, for when no disk takes a line: who looks from outside reads it by the process's number.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <sys/types.h>
+
+#include "messages/units.hpp"
+#include "runtime/store/file_io.hpp"
+
+namespace prime::telemetry {
+
+/// What keeps a coordinator from going on. Instants are those of this start of the machine, so that one that stands still has not to count.
+struct Notice {
+  std::string obstacle = {};   ///< of a guard: what ended the coordinator before, an error's text; empty: nothing
+  std::string unwritten = {};  ///< of a coordinator: where something waits to be written, a path or a store; empty: nothing does
+  Instant since = {};          ///< it waits
+  Instant until = {};          ///< then the coordinator ends
+  friend bool operator==(const Notice&, const Notice&) = default;
+};
+
+/// A memory file that nobody else writes. Where there is none to be had, nothing is shown.
+class NoticeBoard {
+ public:
+  NoticeBoard();
+  /// Instead of what it showed before. One thread.
+  void show(const Notice& notice);
+
+ private:
+  store::Descriptor file_;
+  Notice shown_;
+};
+
+/// What a process of this PID namespace and this user shows; nothing of others.
+std::optional<Notice> read_notice(pid_t pid);
+
+}  // namespace prime::telemetry
