@@ -135,8 +135,8 @@ int Attendance::coordinator_lost() {
   auto cause = run_.coordinator.last_error();
   // Who removes the directory takes a moment for it: the coordinator may have missed its journal before the rest was gone.
   if (telemetry::is_gone(telemetry::coordinator_journal(run_.directory))) cause = telemetry::state_gone(run_.directory);
-  const auto exit_code =
-      terminal_.complain(cause ? std::move(*cause).with_context("the coordinator served the run") : Error{ErrorName::CoordinatorLost, how});
+  const auto said = cause ? std::move(*cause).with_context("the coordinator served the run") : Error{ErrorName::CoordinatorLost, how};
+  const auto exit_code = terminal_.complain(said, no_general_hint(said));
   tell_what_was_saved(observer_, state_dir_, terminal_);
   return exit_code;
 }

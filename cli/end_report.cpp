@@ -1,7 +1,5 @@
 #include "cli/end_report.hpp"
 
-#include <optional>
-
 #include "cli/going_on.hpp"
 #include "cli/render/result_text.hpp"
 #include "runtime/telemetry/error_text.hpp"
@@ -10,6 +8,10 @@
 namespace prime::cli {
 
 Error error_of(const std::string& reason) { return telemetry::parse_error_text(reason).value_or(Error{ErrorName::ProcessFailed, reason}); }
+
+std::optional<std::string> no_general_hint(const Error& cause) {
+  return hint_is_way_on(cause) ? std::optional{std::string{}} : std::nullopt;
+}
 
 void print_result(const telemetry::RunObserver& observer, std::string_view state, Terminal& terminal) {
   if (terminal.json()) terminal.print(telemetry::dump(result_json(observer.status(), state)) + "\n");
@@ -27,7 +29,8 @@ int report_done(const telemetry::RunObserver& observer, double elapsed_s, Termin
 int report_early_end(const telemetry::RunObserver& observer, const telemetry::RunStatus& status, const std::string& state_dir,
                      Terminal& terminal) {
   print_result(observer, to_string(telemetry::RunState::Failed), terminal);
-  const auto exit_code = terminal.complain(error_of(status.reason));
+  const auto cause = error_of(status.reason);
+  const auto exit_code = terminal.complain(cause, no_general_hint(cause));
   tell_what_was_saved(observer, state_dir, terminal);
   return exit_code == 0 ? 1 : exit_code;
 }

@@ -1,6 +1,7 @@
 // Owns what is told of a run when it has ended, by whoever watched it: the result, the error, and what is saved.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,8 @@ namespace prime::cli {
 
 /// The error that a run's reason tells.
 Error error_of(const std::string& reason);
+/// For an error after which `tell_what_was_saved` names the very line: no hint in general words.
+std::optional<std::string> no_general_hint(const Error& cause);
 /// The last object of `-o json`; nothing for people.
 void print_result(const telemetry::RunObserver& observer, std::string_view state, Terminal& terminal);
 /// Of a run that is done; returns the exit code.

@@ -82,6 +82,8 @@ WayOn way_on(const fs::path& run_directory, const fs::path& saved, const std::st
   return way;
 }
 
+bool hint_is_way_on(const Error& error) { return error.name == ErrorName::CoordinatorLost || error.name == ErrorName::RunStopped; }
+
 std::string text_of(const WayOn& way) {
   std::string text = way.lacking.empty() ? "" : "\n" + way.lacking + "\n";
   if (!way.line.empty()) text += "\ngo on from " + way.from + " by\n\n  " + way.line + "\n";

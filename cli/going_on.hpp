@@ -23,6 +23,9 @@ struct WayOn {
 /// sharded run every checkpoint here is read for that.
 WayOn way_on(const std::filesystem::path& run_directory, const std::filesystem::path& saved, const std::string& state_dir);
 
+/// Whether the hint of such an error is how to go on from what was saved, in general words: who knows the line says that instead.
+bool hint_is_way_on(const Error& error);
+
 /// For who has ended a run or left it; empty: there is nothing to tell.
 std::string text_of(const WayOn& way);
 

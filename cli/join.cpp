@@ -5,16 +5,19 @@
 
 #include "cli/commands.hpp"
 #include "cli/given_invite.hpp"
+#include "cli/going_on.hpp"
 #include "cli/interrupts.hpp"
 #include "cli/join_progress.hpp"
 #include "cli/peer_json.hpp"
 #include "cli/programs.hpp"
+#include "cli/render/join_line.hpp"
 #include "cli/render/shell_word.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/agent/processes.hpp"
 #include "runtime/launch/start_run.hpp"
 #include "runtime/manifest/load.hpp"
 #include "runtime/shortage.hpp"
+#include "runtime/store/checkpoint.hpp"
 #include "runtime/telemetry/error_text.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/run_observer.hpp"
@@ -109,10 +112,42 @@ int join_detached(const JoinArguments& arguments, const Joiner& joiner, Terminal
   return 0;
 }
 
+/// As they were typed, but for the invite.
+std::vector<std::string> options_of(const JoinArguments& arguments) {
+  std::vector<std::string> words;
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {option, value});
+  };
+  add("--name", arguments.name);
+  add("--replica", arguments.replica);
+  if (arguments.shard) add("--shard", std::to_string(*arguments.shard));
+  add("--local-manifest", arguments.local_manifest);
+  for (const auto& text : arguments.overrides) add("--set", text);
+  add("--state-dir", arguments.common.state_dir);
+  return words;
+}
+
+/// A joiner has no manifest of its own that the general hint could mean.
+std::optional<std::string> hint_of(const Error& error, const std::filesystem::path& run_directory, const std::filesystem::path& own,
+                                   const JoinArguments& arguments) {
+  if (joins_again(error)) return join_again_hint(typed_program(), options_of(arguments));
+  if (!hint_is_way_on(error)) return std::nullopt;
+  const std::string again =
+      error.name == ErrorName::CoordinatorLost ? "when the run is served again, this `join` takes part in it anew" : "";
+  const auto saved = store::list_checkpoints(own / "checkpoints");
+  if (saved.empty())
+    return again.empty() ? "this peer held no state to go on from" : again + "; this peer held no state to go on from without it";
+  const auto way = way_on(run_directory, saved.back().path, arguments.common.state_dir);
+  if (way.line.empty()) return again.empty() ? way.lacking : again + "; " + way.lacking;
+  return (again.empty() ? again : again + "; ") + "`" + way.line + "` goes on from outer step " +
+         std::to_string(saved.back().outer_step.value) + ", which is in " + saved.back().path.string();
+}
+
 int join_here(const JoinArguments& arguments, Joiner joiner, Terminal& terminal) {
   std::optional<JoinProgress> progress;
   const bool tells = !arguments.common.quiet && !arguments.trainer_descriptor;
-  if (tells) terminal.say("Joining", joiner.invite.run + " at " + net::format_addresses(joiner.invite.addresses));
+  const auto coordinator = net::format_addresses(joiner.invite.addresses);
+  if (tells) terminal.say("Joining", joiner.invite.run + " at " + coordinator);
   AgentOptions options{std::move(joiner.invite),
                        joiner.directory,
                        arguments.name,
@@ -122,8 +157,11 @@ int join_here(const JoinArguments& arguments, Joiner joiner, Terminal& terminal)
                        arguments.trainer_descriptor,
                        arguments.shard.value_or(0),
                        arguments.replica};
+  std::filesystem::path own;  // of its last life
+  const auto run_directory = options.directory;
   const auto welcome = [&](const AgentIdentity& self) {
-    if (tells) progress.emplace(terminal, self.directory, self.name);
+    own = self.directory;
+    if (tells) progress.emplace(terminal, self.directory, self.name, coordinator);
   };
   const auto rejoining = [&](const Error& cause) {
     progress.reset();
@@ -131,7 +169,8 @@ int join_here(const JoinArguments& arguments, Joiner joiner, Terminal& terminal)
   };
   const auto outcome = run_agent(std::move(options), {welcome, rejoining});
   progress.reset();
-  return outcome ? 0 : terminal.complain(outcome.error());
+  if (outcome) return 0;
+  return terminal.complain(outcome.error(), hint_of(outcome.error(), run_directory, own, arguments));
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <thread>
 
 #include "cli/patience.hpp"
+#include "cli/render/figures.hpp"
+#include "cli/render/status_text.hpp"
 #include "runtime/store/file_io.hpp"
 #include "runtime/store/journal.hpp"
 #include "runtime/telemetry/error_text.hpp"
@@ -22,6 +24,8 @@ std::string step_text(OuterStep step) { return "outer step " + std::to_string(st
 struct Telling {
   Terminal& terminal;
   bool& entered;
+  std::string& coordinator;
+  std::string time;  ///< that the line tells
 
   void operator()(const events::ReplicaWaits& e) const {
     terminal.say("Waiting", harmless("for " + e.missing + " of replica " + e.replica), Role::Degraded);
@@ -50,6 +54,25 @@ struct Telling {
   void operator()(const events::PeerEnded& e) const {
     if (e.phase == PeerPhase::Leaving) terminal.say("Left", "with revision " + std::to_string(e.revision.value));
   }
+  void operator()(const events::CoordinatorsKnown& e) const {
+    if (!e.addresses.empty()) coordinator = "";
+    for (const auto& address : e.addresses) coordinator += (coordinator.empty() ? "" : " or ") + address;
+  }
+  void operator()(const events::CoordinatorLost& e) const {
+    const telemetry::WaitStatus wait{{}, telemetry::moment(time), telemetry::moment(time, e.gives_up_after_s)};
+    terminal.say("Waiting",
+                 harmless("for the coordinator at " + coordinator + ": " + e.reason + span_of(wait) +
+                          "; then this peer saves what it holds and ends"),
+                 Role::Degraded);
+  }
+  void operator()(const events::CoordinatorBack& e) const {
+    terminal.say("Back", "the coordinator, after " + short_time_figure(std::chrono::duration<double>(e.after_s).count()));
+  }
+  void operator()(const events::DescriptorsUsedUp& e) const { terminal.say("Short", harmless(e.reason), Role::Degraded); }
+  void operator()(const events::DescriptorsFree&) const { terminal.say("Goes on", "files and connections can be opened again"); }
+  void operator()(const events::StateSaving& e) const {
+    terminal.say("Saving", "what it holds: " + harmless(telemetry::short_reason(e.reason)), Role::Degraded);
+  }
   void operator()(const events::RunDoneHeard&) const { terminal.say("Done", "all outer steps are committed"); }
 };
 
@@ -65,8 +88,13 @@ void tell(const store::JournalLine& line, const Telling& telling) {
 }  // namespace
 
 struct JoinProgress::Teller {
-  Teller(Terminal& out, const std::filesystem::path& peer_directory)
-      : terminal(out), directory(peer_directory), journal(directory / "journal.jsonl"), watch(directory), end(::eventfd(0, EFD_CLOEXEC)) {}
+  Teller(Terminal& out, const std::filesystem::path& peer_directory, std::string at)
+      : terminal(out),
+        directory(peer_directory),
+        coordinator(std::move(at)),
+        journal(directory / "journal.jsonl"),
+        watch(directory),
+        end(::eventfd(0, EFD_CLOEXEC)) {}
 
   void run() {
     bool entered = false;
@@ -74,7 +102,7 @@ struct JoinProgress::Teller {
       watch.rearm();
       const auto lines = journal.read_new();
       if (!lines) return;
-      for (const auto& line : *lines) tell(line, {terminal, entered});
+      for (const auto& line : *lines) tell(line, {terminal, entered, coordinator, telemetry::time_of(line)});
       if (last) return;
       tell_of_the_disk();
       std::array<pollfd, 2> watched{pollfd{end.get(), POLLIN, 0}, pollfd{watch.descriptor(), POLLIN, 0}};
@@ -94,6 +122,7 @@ struct JoinProgress::Teller {
 
   Terminal& terminal;
   std::filesystem::path directory;
+  std::string coordinator;
   bool was_full = false;
   store::JournalReader journal;
   telemetry::JournalWatch watch;
@@ -101,8 +130,9 @@ struct JoinProgress::Teller {
   std::thread thread;
 };
 
-JoinProgress::JoinProgress(Terminal& terminal, const std::filesystem::path& peer_directory, const std::string& name)
-    : teller_(std::make_unique<Teller>(terminal, peer_directory)) {
+JoinProgress::JoinProgress(Terminal& terminal, const std::filesystem::path& peer_directory, const std::string& name,
+                           std::string coordinator)
+    : teller_(std::make_unique<Teller>(terminal, peer_directory, std::move(coordinator))) {
   terminal.say("Welcome", "as " + name);
   teller_->thread = std::thread([teller = teller_.get()] { teller->run(); });
 }

@@ -11,8 +11,8 @@ namespace prime::cli {
 
 class JoinProgress {
  public:
-  /// Starts to tell at once, from a thread of its own.
-  JoinProgress(Terminal& terminal, const std::filesystem::path& peer_directory, const std::string& name);
+  /// Starts to tell at once, from a thread of its own. `coordinator`: where it is, for people.
+  JoinProgress(Terminal& terminal, const std::filesystem::path& peer_directory, const std::string& name, std::string coordinator);
   /// Tells what is left in the journal and ends the thread.
   ~JoinProgress();
 

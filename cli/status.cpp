@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 #include <poll.h>
+#include <set>
 
 #include "cli/commands.hpp"
 #include "cli/going_on.hpp"
@@ -9,6 +10,7 @@
 #include "cli/patience.hpp"
 #include "cli/programs.hpp"
 #include "cli/render/join_line.hpp"
+#include "cli/render/shell_word.hpp"
 #include "cli/render/status_text.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/launch/run_directory.hpp"
@@ -47,6 +49,26 @@ void tell_new_invite(const telemetry::RunStatus& status, const fs::path& directo
   terminal.print("\njoin it here" +
                  (lacks_trainer(manifest) ? ", with your own trainer for " + std::string{OWN_TRAINER} + "," : std::string{}) + " by\n\n  " +
                  join_line(typed_program(), *invite, manifest) + "\n");
+}
+
+/// Of those who are lost to a run that goes on, by name; who is there again under that name is not.
+void tell_way_back(const telemetry::RunStatus& status, const fs::path& directory, Terminal& terminal) {
+  if (terminal.json() || is_over(status.state) || !status.coordinator_here) return;
+  std::set<std::string> lost;
+  for (const auto& peer : status.peers)
+    if (peer.state == telemetry::PeerState::Lost) lost.insert(peer.replica.empty() ? peer.name : peer.replica);
+  for (const auto& peer : status.peers)
+    if (!is_gone(peer.state)) lost.erase(peer.replica.empty() ? peer.name : peer.replica);
+  const auto invite = launch::read_invite(directory);
+  auto shared = launch::read_manifest(directory);
+  if (lost.empty() || !invite || !shared) return;
+  const manifest::Manifest manifest{*std::move(shared), {}};
+  auto line = join_line(typed_program(), *invite, manifest);
+  if (lost.size() == 1) line += (manifest.shared.membership.shards > 1 ? " --replica " : " --name ") + shell_word(*lost.begin());
+  std::string names;
+  for (const auto& name : lost) names += (names.empty() ? "" : ", ") + harmless(name);
+  terminal.print("\n" + names + (lost.size() > 1 ? " are" : " is") + " lost, and may come back by itself; else, on its machine, by\n\n  " +
+                 line + "\n");
 }
 
 /// Whoever finds a run that has failed wants to go on from what is saved of it.
@@ -90,6 +112,7 @@ int run_command(const StatusArguments& arguments, Terminal& terminal) {
   const auto status = observer.status();
   terminal.print(rendered(status, observer, terminal));
   tell_new_invite(status, *directory, terminal);
+  tell_way_back(status, *directory, terminal);
   tell_way_on(status, *directory, arguments, terminal);
   return health(arguments.check, status);
 }

@@ -78,10 +78,13 @@ void Terminal::say(std::string_view word, std::string_view text, Role role) {
   if (!quiet_) write_all(STDERR_FILENO, verb(err_, role, word) + std::string{text} + "\n");
 }
 
-int Terminal::complain(const Error& given) {
+int Terminal::complain(const Error& given, const std::optional<std::string>& hint) {
   auto error = given;
   error.detail = harmless(error.detail);  // it may quote a stranger's file
   auto text = render(error);
+  const std::string own = "hint: " + std::string{info(error.name).hint} + "\n";
+  if (hint && text.ends_with(own)) text.resize(text.size() - own.size());
+  if (hint && !hint->empty()) text += "hint: " + harmless(*hint) + "\n";
   constexpr std::string_view WHOLE_HELP = "`primectl --help`";
   if (const auto place = text.rfind(WHOLE_HELP); error.name == ErrorName::Usage && !command_.empty() && place != std::string::npos)
     text.replace(place, WHOLE_HELP.size(), "`primectl " + command_ + " --help`");

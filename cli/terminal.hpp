@@ -27,8 +27,8 @@ class Terminal {
   void say(std::string_view word, std::string_view text, Role role = Role::Good);
   /// One line of what may be wrong, also with --quiet.
   void warn(std::string_view text);
-  /// The error with its hint; returns its exit code.
-  int complain(const Error& error);
+  /// The error with its hint, or with a better one of the caller, which may be empty; returns its exit code.
+  int complain(const Error& error, const std::optional<std::string>& hint = std::nullopt);
   /// Several lines that are rendered already.
   void complain(std::string_view text);
 

@@ -15,6 +15,16 @@ bool lacks_trainer(const manifest::Manifest& manifest) {
   return manifest.shared.membership.shards > 1 && manifest.local.trainer_command.empty();
 }
 
+bool joins_again(const Error& error) {
+  return error.name == ErrorName::Evicted || error.name == ErrorName::RolledBack || error.name == ErrorName::ParityBroken;
+}
+
+std::string join_again_hint(std::string_view program, const std::vector<std::string>& options) {
+  auto line = std::string{program} + " join INVITE";
+  for (const auto& word : options) line += " " + shell_word(word);
+  return "`" + line + "`, with the invite that it had, takes part again: as a new peer, with the current state";
+}
+
 std::string join_line(std::string_view program, std::string_view invite, const manifest::Manifest& manifest) {
   auto line = std::string{program} + " join " + shell_word(invite);
   const auto shards = manifest.shared.membership.shards;

@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -250,6 +251,53 @@ class CoordinatorLost(unittest.TestCase):
 
     def test_frozen(self):
         self.lose(lambda run: os.kill(run.coordinator_pid(), signal.SIGSTOP))
+
+    def joiner_says(self, strike, reason):
+        """What a person sees who has joined in the foreground, from the loss on."""
+        with Run(2, outer_steps=5000, dead_after="4s", grace="3s", env={"PRIME_QUADRATIC_DELAY_MS": "5"}) as run:
+            joiner = run.join(flags=("--name", "ada"))
+            wait_until("its first step", lambda: "Committed" in run.join_log(0))
+            strike(run)
+            at = re.escape(re.search(r"prime://([^/]+)/", run.up["invite"])[1].split(",")[0])
+            wait_until("its word", lambda: re.search(
+                rf"Waiting for the coordinator at .*{at}.*: {reason}.* \(since \d\d:\d\d:\d\dZ, until \d\d:\d\d:\d\dZ\); then this peer saves what it holds", run.join_log(0)))
+            wait_until("its end", lambda: joiner.poll() is not None)
+            log = run.join_log(0)
+            self.assertEqual(joiner.returncode, 1, log)
+            self.assertNotIn("FILE", log)
+            line = re.search(r"(?m)^hint: when the run is served again, this `join` takes part in it anew; `(.+)` goes on from outer step \d+, which is in (.+)$", log)
+            self.assertIsNotNone(line, log)
+            self.assertIn("/checkpoints/step-", line[2])
+            self.assertTrue(pathlib.Path(line[2]).is_dir())
+            # The line leads there, on: a run of one, which ends at once.
+            words = [str(PRIMECTL), *shlex.split(line[1])[1:], "-d", "-o", "json", "--set", "membership.peers=1..8", "--set",
+                     f"local.trainer_command=[{run.env['PRIME_BIN']}/quadratic_trainer]"]
+            done = subprocess.run(words, env=run.env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            again = json.loads(done.stdout)["run_id"]
+            state = pathlib.Path(json.loads(done.stdout)["state_dir"]).parent
+            subprocess.run([str(PRIMECTL), "down", again, "--state-dir", str(state)], capture_output=True, timeout=LIMIT_S, check=True)
+
+    def test_a_joiner_in_the_foreground_says_at_once_whom_it_waits_for(self):
+        def kill_both(run):
+            os.kill(run.guard(), signal.SIGKILL)
+        self.joiner_says(kill_both, "its connection closed")
+
+    def test_a_joiner_in_the_foreground_says_so_of_one_that_stands_still(self):
+        self.joiner_says(lambda run: os.kill(run.coordinator_pid(), signal.SIGSTOP), "silent for")
+
+    def test_one_that_stood_still_is_told_in_the_step_that_it_delayed(self):
+        with Run(2, outer_steps=60, dead_after="20s", env={"PRIME_QUADRATIC_DELAY_MS": "5"}, foreground=True) as run:
+            run.wait_for("outer_step_committed", 3)
+            pid = run.coordinator_pid()
+            os.kill(pid, signal.SIGSTOP)
+            with self.assertRaises(subprocess.TimeoutExpired):
+                subprocess.run(["tail", "-f", "/dev/null"], timeout=3, check=False)
+            os.kill(pid, signal.SIGCONT)
+            (stood,) = run.wait_for("coordinator_stood_still")
+            self.assertGreaterEqual(stood["for_s"], 2)
+            self.assertEqual(run.wait_for_end(), 0)
+            wait_until("the end of `up`", lambda: run.attended.poll() is not None)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 
 import contextlib
 import os
+import shlex
 import signal
+import subprocess
 import unittest
 
-from prime_run import Run, wait_until
+from prime_run import LIMIT_S, PRIMECTL, Run, wait_until
 
 
 @contextlib.contextmanager
@@ -34,6 +36,26 @@ class Freeze(unittest.TestCase):
             wait_until("the thawed peer's end", lambda: victim.poll() is not None)
             self.assertIn(victim.returncode, (4, 1), run.join_log(0))
             self.assertRegex(run.join_log(0), "evicted.*(?s:.*)joining anew, which failed|coordinator was lost")
+            if "evicted" in run.join_log(0).split("error:")[-1]:
+                self.assertRegex(run.join_log(0).splitlines()[-1], r"^hint: `\S+ join INVITE .*--state-dir \S+`, with the invite that it had, takes part again")
+
+    def test_the_command_that_brings_an_evicted_peer_back_is_named_here_and_there(self):
+        with evicted_while_frozen() as (run, peer, _):
+            seen = subprocess.run([str(PRIMECTL), "status", run.up["run_id"], "--state-dir", str(run.state)], capture_output=True, text=True,
+                                  timeout=LIMIT_S, check=False).stdout
+            name = run.events("peer_lost")[0]["name"]
+            self.assertIn(f"\n{name} is lost, and may come back by itself; else, on its machine, by\n", seen)
+            line = seen.rstrip().splitlines()[-1].strip()
+            self.assertEqual(shlex.split(line)[1:], ["join", run.up["invite"], "--name", name])
+            # Nothing of it is left, as after a power cut: that very line brings it back.
+            peer.kill()
+            back = subprocess.Popen([str(PRIMECTL), *shlex.split(line)[1:], "--state-dir", str(run.directory / "back"), "--local-manifest", str(run.manifest)],
+                                    env=run.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            run.processes.append(back)
+            wait_until("a step of all three", lambda: len(run.events("outer_step_committed")[-1]["contributors"]) == 3)
+            seen = subprocess.run([str(PRIMECTL), "status", run.up["run_id"], "--state-dir", str(run.state)], capture_output=True, text=True,
+                                  timeout=LIMIT_S, check=False).stdout
+            self.assertNotIn("is lost", seen)
 
     def test_a_thawed_peer_of_a_living_run_is_refused_as_stale_and_joins_anew(self):
         with evicted_while_frozen() as (run, peer, lost):
