@@ -4,6 +4,7 @@
 
 #include "actors/membership/departures.hpp"
 #include "actors/membership/transfer.hpp"
+#include "messages/data_listing.hpp"
 
 namespace prime::membership {
 namespace {
@@ -189,12 +190,20 @@ std::string seated(Roster& roster, PeerId from, const Seated& message, Instant n
   if (message.data.told() && !roster.data.told()) {
     roster.data = message.data;
     roster.data.summary.resize(std::min(roster.data.summary.size(), MAX_DATA_SUMMARY_BYTES));
-    effects.emplace_back(events::DataFounded{who(peer), roster.data.summary});
+    roster.data.listing.resize(std::min(roster.data.listing.size(), MAX_DATA_LISTING_BYTES));
+    events::DataFounded founded{who(peer), roster.data.summary, std::nullopt};
+    if (const auto& before = roster.options.origin_data; before.told() && before.digest != roster.data.digest) {
+      const auto files = listings_differ(roster.data.listing, before.listing, "there");
+      founded.differs = files.empty() ? "there it was " + before.summary : files;
+    }
+    effects.emplace_back(std::move(founded));
   }
   // Who trains on other samples under the same numbers trains on some that others hold out.
   if (message.data.told() && message.data.digest != roster.data.digest) {
+    const auto files = listings_differ(message.data.listing, roster.data.listing, "in the run");
     Departures{roster, now, effects}.dismiss(
-        from, Error{ErrorName::DataMismatch, "this peer finds " + message.data.summary + "; the run trains on " + roster.data.summary});
+        from, Error{ErrorName::DataMismatch, (files.empty() ? "" : files + "; ") + "this peer finds " + message.data.summary +
+                                                 "; the run trains on " + roster.data.summary});
     return "data differs";
   }
   peer.seated = message;

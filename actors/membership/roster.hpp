@@ -28,6 +28,7 @@ struct Options {
   Duration deadline = 120s;           ///< `sync.deadline`: of a reduce or state fetch of which nothing moves, and of the slowest behind
                                       ///< the first who is ready; the longest that a step waits for a joiner
   Duration coordinator_grace = 1min;  ///< so long a peer looks for a coordinator that it lost: later it does not come back
+  DataIdentity origin_data = {};      ///< what the run that this one goes on from was trained on, where that is known
 
   /// From the last sign of life of a peer until it has given up for certain: it notices, looks for so long, and its greeting takes a while.
   [[nodiscard]] Duration return_limit() const { return heartbeat_limit + coordinator_grace + heartbeat_limit; }

@@ -5,6 +5,7 @@
 
 #include "actors/peer/coordinator_ties.hpp"
 #include "messages/assert.hpp"
+#include "messages/data_listing.hpp"
 
 namespace prime::peer {
 namespace {
@@ -65,8 +66,9 @@ class Handler {
     }
     if (event.layout != s_.layout) return ties_.give_up(Error{ErrorName::LayoutMismatch, "the restarted trainer binds other tensors"});
     if (event.data.digest != s_.data.digest) {
-      return ties_.give_up(
-          Error{ErrorName::DataMismatch, "the restarted trainer finds " + event.data.summary + "; before it found " + s_.data.summary});
+      const auto files = listings_differ(event.data.listing, s_.data.listing, "before");
+      return ties_.give_up(Error{ErrorName::DataMismatch, (files.empty() ? "" : files + "; ") + "the restarted trainer finds " +
+                                                              event.data.summary + "; before it found " + s_.data.summary});
     }
     if (trains()) emit(BeginTraining{*s_.begin});
     if (s_.phase == Phase::Finishing && !s_.saving) evaluate();

@@ -123,8 +123,10 @@ coordinator::Options machine_options(const CoordinatorOptions& options) {
   machine.quorum = shared.sync.quorum;
   machine.grace = shared.sync.grace;
   machine.shards = shared.membership.shards;
-  if (const auto& origin = options.origin)
+  if (const auto& origin = options.origin) {
     machine.origin = coordinator::Origin{origin->revision, origin->state, origin->next_sample, origin->tokens};
+    machine.origin_data = origin->data;
+  }
   machine.wait_limit = shared.membership.wait_limit;
   return machine;
 }

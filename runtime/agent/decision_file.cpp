@@ -135,7 +135,10 @@ coordinator::Snapshot snapshot_of(const json& object) {
   snapshot.finalist = optional_of<PeerId>(object.at("finalist"), [](const json& id) { return PeerId{id.get<std::uint64_t>()}; });
   snapshot.layout = optional_of<Digest>(object.at("layout"), digest_of);
   snapshot.elements = count("elements");
-  if (object.contains("data")) snapshot.data = {digest_of(object["data"].at("digest")), object["data"].at("summary").get<std::string>()};
+  if (object.contains("data")) {
+    const auto& data = object["data"];
+    snapshot.data = {digest_of(data.at("digest")), data.at("summary").get<std::string>(), data.value("listing", std::string{})};
+  }
   snapshot.digest = optional_of<Digest>(object.at("digest"), digest_of);
   snapshot.revision = Revision{count("revision")};
   snapshot.cursor = count("next_sample");
@@ -179,7 +182,7 @@ std::string format_snapshot(const coordinator::Snapshot& s) {
                     {"finalist", s.finalist ? json(s.finalist->value) : json{}},
                     {"layout", s.layout ? json(to_string(*s.layout)) : json{}},
                     {"elements", s.elements},
-                    {"data", {{"digest", to_string(s.data.digest)}, {"summary", s.data.summary}}},
+                    {"data", {{"digest", to_string(s.data.digest)}, {"summary", s.data.summary}, {"listing", s.data.listing}}},
                     {"digest", s.digest ? json(to_string(*s.digest)) : json{}},
                     {"revision", s.revision.value},
                     {"next_sample", s.cursor},

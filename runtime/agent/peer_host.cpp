@@ -201,7 +201,13 @@ void PeerHost::on_trainer(TrainerEvent event) {
       overloaded{
           [&](const prime::TrainerBound& e) { on_bound(e.layout); },
           [&](TrainerExported& e) { keep_export(e); },
-          [&](TrainerDescribed& e) { handle(life::Described{std::move(e.data)}); },
+          [&](TrainerDescribed& e) {
+            {
+              const Lock lock(mutex_);
+              data_ = e.data;
+            }
+            handle(life::Described{std::move(e.data)});
+          },
           [&](const TrainerInitial&) { handle(life::Initial{}); },
           [&](const TrainerInner& e) { handle(life::Worked{e.totals.inner_steps}); },
           [&](const TrainerAlive&) { handle(life::Worked{}); },
@@ -425,10 +431,18 @@ Result<std::string> PeerHost::write_checkpoint(const Snapshot& state) {
     const Lock lock(mutex_);
     content.export_files = export_files_;
     content.manifest = welcome_.manifest;
+    content.state.data = data_;
   }
   const auto& counters = state.counters;
-  content.state = {options_.run,    counters.revision, counters.step,  counters.next_sample,
-                   counters.tokens, state.state,       options_.shard, manifest_->shared.membership.shards};
+  content.state = {options_.run,
+                   counters.revision,
+                   counters.step,
+                   counters.next_sample,
+                   counters.tokens,
+                   state.state,
+                   options_.shard,
+                   manifest_->shared.membership.shards,
+                   std::move(content.state.data)};
   std::size_t offset = 0;
   for (const auto& tensor : state.layout.tensors()) {
     PRIME_TRY(const auto elements, count_elements(tensor));

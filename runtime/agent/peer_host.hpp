@@ -115,6 +115,7 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   Welcome welcome_;
   std::unique_ptr<TrainerHost> trainer_;
   trainer_life::State life_;
+  DataIdentity data_;            ///< that the trainer has told
   std::optional<Layout> bound_;  ///< what this life of the trainer has bound
   std::unique_ptr<OuterState> state_;
   std::map<std::string, std::string> export_files_;

@@ -193,10 +193,14 @@ Export read_export(Fields& f) {
 }
 
 json to_json(const Data& m) {
-  return {{"type", "data"}, {"digest", to_string(m.data.digest)}, {"summary", clipped_text(m.data.summary, MAX_DATA_SUMMARY_BYTES)}};
+  return {{"type", "data"},
+          {"digest", to_string(m.data.digest)},
+          {"summary", clipped_text(m.data.summary, MAX_DATA_SUMMARY_BYTES)},
+          {"listing", clipped_text(m.data.listing, MAX_DATA_LISTING_BYTES)}};
 }
 Data read_data(Fields& f) {
-  Data data{{f.parsed<Digest>("digest", parse_digest), f.text("summary", MAX_DATA_SUMMARY_BYTES)}};
+  Data data{
+      {f.parsed<Digest>("digest", parse_digest), f.text("summary", MAX_DATA_SUMMARY_BYTES), f.text("listing", MAX_DATA_LISTING_BYTES)}};
   if (!data.data.told()) f.refuse("digest", "is 0");
   return data;
 }

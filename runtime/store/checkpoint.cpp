@@ -193,6 +193,8 @@ std::string format_state(const CheckpointState& state) {
               {"next_sample", state.next_sample}, {"tokens", state.tokens},
               {"state", to_string(state.state)}};
   if (state.shards > 1) object.update({{"shard", state.shard}, {"shards", state.shards}});
+  if (state.data.told())
+    object["data"] = {{"digest", to_string(state.data.digest)}, {"summary", state.data.summary}, {"listing", state.data.listing}};
   return to_text(object);
 }
 
@@ -210,6 +212,8 @@ std::optional<CheckpointState> parse_state(const std::string& text) {
   const auto shard = object.contains("shard") ? count_at(object, "shard") : 0;
   const auto shards = object.contains("shards") ? count_at(object, "shards") : 1;
   if (!shard || !shards || *shards > MAX_SHARDS || *shard >= *shards) return std::nullopt;
+  const auto data = object.value("data", json::object());
+  const auto data_digest = data.is_object() ? parse_digest(text_at(data, "digest").value_or("")) : std::nullopt;
   return CheckpointState{*run,
                          Revision{*revision},
                          OuterStep{*outer_step},
@@ -217,7 +221,10 @@ std::optional<CheckpointState> parse_state(const std::string& text) {
                          *tokens,
                          *digest,
                          static_cast<std::uint32_t>(*shard),
-                         static_cast<std::uint32_t>(*shards)};
+                         static_cast<std::uint32_t>(*shards),
+                         data_digest
+                             ? DataIdentity{*data_digest, text_at(data, "summary").value_or(""), text_at(data, "listing").value_or("")}
+                             : DataIdentity{}};
 }
 
 Result<fs::path> write_checkpoint(const fs::path& directory, const CheckpointContent& content) {

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "messages/data_identity.hpp"
 #include "messages/ids.hpp"
 #include "messages/result.hpp"
 #include "runtime/store/safetensors.hpp"
@@ -35,6 +36,7 @@ struct CheckpointState {
   Digest state;
   std::uint32_t shard = 0;  ///< the part of the model that it holds, of `shards`
   std::uint32_t shards = 1;
+  DataIdentity data = {};  ///< what its peer trained on, where its trainer told
   friend bool operator==(const CheckpointState&, const CheckpointState&) = default;
 };
 

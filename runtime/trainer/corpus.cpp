@@ -15,6 +15,7 @@
 
 #include "kernels/digest/digest.hpp"
 #include "messages/assert.hpp"
+#include "messages/data_listing.hpp"
 #include "runtime/trainer/permutation.hpp"
 
 namespace prime::trainer {
@@ -114,17 +115,22 @@ Result<Corpus> Corpus::open(const manifest::Data& data, const std::string& path,
 /// What was found, in words, and what of it must be the same on every peer.
 void Corpus::note_found(const FoundFiles& found, const manifest::Data& data, const std::string& path) {
   std::string bytes;
+  std::vector<ListedFile> listed;
   std::uint64_t size_bytes = 0;
   std::uint64_t used_bytes = 0;
   for (const auto& file : found.files) {
     // A single file is the same by whatever name.
     if (found.files.size() > 1) bytes += file.path;
-    bytes += '\0' + std::to_string(file.size_bytes) + to_string(file.head);
+    const auto content = '\0' + std::to_string(file.size_bytes) + to_string(file.head);
+    bytes += content;
+    const auto whole = file.path + content;
+    listed.push_back({file.path, file.size_bytes, kernels::digest_bytes(std::as_bytes(std::span{whole})).low});
     size_bytes += file.size_bytes;
     used_bytes += std::min(file.size_bytes, data.per_file_bytes);
     used_files_ += windows_of(std::min(file.size_bytes, data.per_file_bytes)) > 0 ? 1 : 0;
   }
   digest_ = kernels::digest_bytes(std::as_bytes(std::span{bytes}));
+  listing_ = listing_of(listed);
   const auto files = found.files.size() + found.skipped_files();
   const auto too_short = found.files.size() - used_files_;
   found_ = counted(files, "file") + " in " + path + (files + found.other_names > 1 ? ", matching " + data.include : "") + ": " +
@@ -184,7 +190,7 @@ DataIdentity Corpus::identity(const manifest::Shared& shared) const {
   text += "; " + counted(shared.train.outer_steps, "outer step") + " of " + counted(fewest, "peer") + " pass over them " + passes(fewest) +
           " times";
   if (most > fewest) text += ", of " + std::to_string(most) + " " + passes(most) + " times";
-  return {digest_, std::move(text)};
+  return {digest_, std::move(text), listing_};
 }
 
 Result<void> Corpus::read_window(const Index& index, std::uint64_t window, std::span<std::uint8_t> into) const {

@@ -70,6 +70,7 @@ class Corpus {
   bool holds_out_ends_ = false;
   std::uint64_t used_files_ = 0;  ///< of one window at least
   Digest digest_;
+  std::string listing_;
   std::string found_;  ///< in words
   Index training_;
   Index held_out_;

@@ -353,13 +353,27 @@ class Runs(RunCase):
         # One level higher the same files have other names, and others of them would be held out.
         joined = self.call("join", up["invite"], "--name", "higher", "--set", f"local.data_path={corpus.parent}")
         self.assertEqual(joined.returncode, 4, joined.stderr)
-        self.assertRegex(joined.stderr, rf"error: the training data differs from the run's: this peer finds 6 files in \S+/above, .*; the run trains on {said}.* \[PR0306\]")
+        self.assertRegex(joined.stderr, r"error: the training data differs from the run's: `0.txt` \(\d+ bytes in the run\) is missing here; .*; and \d+ more; "
+                                        rf"this peer finds 6 files in \S+/above, .*; the run trains on {said}.* \[PR0306\]")
+        other = self.directory / "other"
+        shutil.copytree(corpus, other)
+        (other / "3.txt").write_text("shorter")
+        joined = self.call("join", up["invite"], "--name", "shorter", "--set", f"local.data_path={other}")
+        self.assertEqual(joined.returncode, 4, joined.stderr)
+        self.assertRegex(joined.stderr, r"differs from the run's: `3.txt` has 7 bytes here and \d+ in the run; this peer finds")
         same = self.directory / "same"
         shutil.copytree(corpus, same)
         joined = self.call("join", up["invite"], "--set", f"local.data_path={same}")
         self.assertEqual(joined.returncode, 0, joined.stderr)
         self.assertRegex(joined.stderr, r"(?m)^ +Data 6 files in \S+/same")
         self.assertIn("Done", joined.stderr)
+        # Going on with other data is its owner's right, and said.
+        for data, warned in ((same, False), (other, True)):
+            of_other = ("--set", f"data.path={data}", *of_trainer[2:])
+            done = self.call("up", write_manifest(self.directory, outer_steps=5), *of_other, "--from", up["run_id"])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            warning = re.search(r"(?m)^warning: the data is not that of the run that this one goes on from: `3.txt` has 7 bytes here and \d+ there$", done.stderr)
+            self.assertEqual(warned, warning is not None, done.stderr)
 
     @unittest.skipUnless((BIN / "prime-trainer").exists(), "this build has no trainer: libtorch is not instrumented")
     def test_data_that_cannot_be_used_is_named_with_the_key_and_not_tried_again(self):

@@ -145,7 +145,8 @@ class Session {
   /// Tells what this process trains on, before the first next_outer_step and once; optional. The first peer that tells founds the run's
   /// data: who tells another digest is refused (DataMismatch), who tells nothing is not checked. `digest` is over all that must be equal on
   /// peers for their numbers of samples to mean the same samples (names and sizes of files, say), and not 0; `summary` is shown to the
-  /// people who started this peer and the run. What is longer than MAX_DATA_SUMMARY_BYTES is cut.
+  /// people who started this peer and the run. What is longer than MAX_DATA_SUMMARY_BYTES is cut. `listing`
+  /// (messages/data_listing.hpp; may be empty) lets a refusal say in which files the data differs.
   Result<void> describe_data(const DataIdentity& data);
 
   /// Waits for the next outer step and loads the shared parameters into the bound tensors; empty when the run is done.

@@ -28,7 +28,7 @@ Snapshot full() {
   s.finalist = PeerId{2};
   s.layout = Digest{1, 2};
   s.elements = 1ULL << 40;
-  s.data = {Digest{9, 8}, "12 files, \"quoted\""};
+  s.data = {Digest{9, 8}, "12 files, \"quoted\"", "1 2 00000003 a\n"};
   s.digest = Digest{3, 4};
   s.revision = Revision{11};
   s.cursor = 12;

@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(what_the_trainer_says_arrives_whole) {
   BOOST_TEST(contribution.loss == 0.1);
   BOOST_TEST((contribution.held_out->loss == 1.0 / 3.0 && contribution.held_out->tokens == 7));
   BOOST_TEST(round_trip(wire::Inner{OuterStep{1}, 2, 3.5, 4, 5}).inner_steps == 2U);
-  const DataIdentity data{Digest{5, 6}, "3 files in /data"};
+  const DataIdentity data{Digest{5, 6}, "3 files in /data", "1 2 00000003 a\n"};
   BOOST_TEST((round_trip(wire::Data{data}).data == data));
   BOOST_TEST((round_trip(wire::Data{{Digest{5, 6}, std::string(5000, 's')}}).data.summary == std::string(MAX_DATA_SUMMARY_BYTES, 's')));
   BOOST_TEST(!wire::encode(wire::Data{}).has_value(), "nothing is told by not telling");

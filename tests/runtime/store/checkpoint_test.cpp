@@ -94,6 +94,13 @@ BOOST_AUTO_TEST_CASE(a_part_of_a_model_says_which_it_is_and_a_whole_one_says_not
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_checkpoint_says_what_it_was_trained_on_where_that_was_told) {
+  auto state = Sample{}.content.state;
+  BOOST_TEST(format_state(state).find("data") == std::string::npos);
+  state.data = {Digest{9, 8}, "12 files", "1 2 00000003 a\n"};
+  BOOST_TEST((parse_state(format_state(state)) == state));
+}
+
 BOOST_AUTO_TEST_CASE(a_run_without_outer_momentum_has_none_in_its_checkpoint) {
   const ScratchDirectory scratch;
   Sample sample;
