@@ -19,6 +19,7 @@
 
 #include "messages/units.hpp"
 #include "runtime/clock.hpp"
+#include "runtime/doctor/memory_room.hpp"
 #include "runtime/net/reachable.hpp"
 #include "runtime/shortage.hpp"
 #include "runtime/store/file_io.hpp"
@@ -30,6 +31,12 @@ namespace {
 /// A run that may grow so far is what is asked for here.
 constexpr std::uint64_t PEERS_EXAMINED = 200;
 constexpr rlim_t DESCRIPTORS_WISHED = 4096;
+/// A trainer of the smallest model, with libtorch, and its agent.
+constexpr std::uint64_t MEMORY_NEEDED = 512 * MIB;
+constexpr std::uint64_t MEMORY_WISHED = 2048 * MIB;
+/// Of the model in 32-bit floats, agent and trainer together.
+constexpr double SIZES_OF_A_PEER = 6.2;
+constexpr double SIZES_OF_A_JOINER = 12.4;
 constexpr std::uint64_t FREE_NEEDED = 64 * MIB;
 constexpr std::uint64_t FREE_WISHED = 2048 * MIB;
 constexpr std::uint64_t DISK_TRIED = 64 * MIB;
@@ -52,6 +59,30 @@ Finding descriptors() {
   if (allowed >= DESCRIPTORS_WISHED) return {"descriptors", Level::Good, text};
   return {"descriptors", allowed < descriptors_needed(PEERS_EXAMINED, 1) ? Level::Stops : Level::Doubtful, text,
           "`ulimit -n " + std::to_string(DESCRIPTORS_WISHED) + "` before `primectl`, or LimitNOFILE= of its service"};
+}
+
+/// How many parameters a peer may have whose agent and trainer are `bytes` in all, and a joiner's: docs/LIMITS.md, "Large tensors".
+std::string holds_text(std::uint64_t bytes) {
+  const auto millions = [&](double sizes) {
+    return std::to_string(static_cast<std::uint64_t>(static_cast<double>(bytes) / (4 * sizes) / 1e6));
+  };
+  return "enough for one peer of up to " + millions(SIZES_OF_A_PEER) + " M parameters, " + millions(SIZES_OF_A_JOINER) +
+         " M while it joins, and less what its activations take";
+}
+
+Finding memory() {
+  const auto room = memory_room();
+  if (!room) return {"memory", Level::Doubtful, "the kernel does not say how much is free", "see `free -h`"};
+  const auto bytes = room->can_be_had();
+  auto text = size_text(room->free_bytes) + " of " + size_text(room->machine_bytes) + " can be had";
+  std::string hint = "end what else uses it, or train a smaller model or fewer peers here";
+  if (room->group) {
+    text += ", " + size_text(room->group->free_bytes) + " of the " + size_text(room->group->limit_bytes) + " that its cgroup allows (" +
+            room->group->limit_file + ")";
+    if (room->group->free_bytes < room->free_bytes) hint = "raise that limit (`docker run --memory`, MemoryMax= of its service)";
+  }
+  if (bytes >= MEMORY_WISHED) return {"memory", Level::Good, text + ": " + holds_text(bytes)};
+  return {"memory", bytes < MEMORY_NEEDED ? Level::Stops : Level::Doubtful, text + ": " + holds_text(bytes), hint};
 }
 
 Finding locked_memory() {
@@ -171,7 +202,7 @@ Finding addresses() {
 }  // namespace
 
 Findings examine_machine(const fs::path& state_root) {
-  return {clock(), descriptors(), locked_memory(), shared_memory(), disk(state_root), mtu(), addresses()};
+  return {clock(), descriptors(), memory(), locked_memory(), shared_memory(), disk(state_root), mtu(), addresses()};
 }
 
 }  // namespace prime::doctor

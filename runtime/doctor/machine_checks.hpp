@@ -7,8 +7,8 @@
 
 namespace prime::doctor {
 
-/// Descriptors, locked memory, shared memory, the disk below `state_root` (which need not be there yet), the clock, the interfaces and
-/// their addresses. Writes and removes a file there; takes a second at most, or what the disk needs for the last write.
+/// Memory, descriptors, locked memory, shared memory, the disk below `state_root` (which need not be there yet), the clock, the interfaces
+/// and their addresses. Writes and removes a file there; takes a second at most, or what the disk needs for the last write.
 Findings examine_machine(const std::filesystem::path& state_root);
 
 }  // namespace prime::doctor

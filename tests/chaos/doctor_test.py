@@ -1,6 +1,7 @@
 """`primectl doctor`: a healthy pair in a few seconds, and each fault that is planted found and named. Machines are network namespaces."""
 
 import json
+import os
 import pathlib
 import resource
 import subprocess
@@ -36,7 +37,7 @@ class ThisMachine(unittest.TestCase):
     def test_what_is_well_is_said_to_be(self):
         code, found = doctor()
         self.assertEqual(code, 0, found)
-        self.assertEqual(list(found), ["clock", "descriptors", "locked memory", "shared memory", "disk", "mtu", "addresses"])
+        self.assertEqual(list(found), ["clock", "descriptors", "memory", "locked memory", "shared memory", "disk", "mtu", "addresses"])
 
     def test_few_descriptors(self):
         code, found = doctor(limits=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)))
@@ -44,6 +45,22 @@ class ThisMachine(unittest.TestCase):
         self.assertEqual(found["descriptors"]["level"], "stops")
         self.assertIn("256 may be open", found["descriptors"]["text"])
         self.assertIn("ulimit -n", found["descriptors"]["hint"])
+
+    def test_what_memory_a_peer_gets_is_told_of_the_machine_and_of_its_cgroup(self):
+        _, found = doctor()
+        self.assertRegex(found["memory"]["text"], r"^\d+ [GM]iB of \d+ GiB can be had(, .* that its cgroup allows .*)?: enough for one peer of up to \d+ M parameters")
+        folder = pathlib.Path("/sys/fs/cgroup/memory") / f"prime-doctor-{os.getpid()}"
+        try:
+            folder.mkdir()
+            (folder / "memory.limit_in_bytes").write_text(str(300 << 20))
+        except OSError as problem:
+            self.skipTest(f"no cgroup with a limit can be made here: {problem}")
+        self.addCleanup(folder.rmdir)
+        code, found = doctor(limits=lambda: (folder / "cgroup.procs").write_text(str(os.getpid())))
+        self.assertEqual(code, 5, found)
+        self.assertEqual(found["memory"]["level"], "stops")
+        self.assertRegex(found["memory"]["text"], rf", \d+ MiB of the 300 MiB that its cgroup allows \({folder}/memory.limit_in_bytes\): ")
+        self.assertIn("raise that limit", found["memory"]["hint"])
 
     def test_a_full_disk(self):
         for options in ("size=8m", "size=512m,ro"):
