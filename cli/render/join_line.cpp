@@ -22,7 +22,8 @@ bool joins_again(const Error& error) {
 std::string join_again_hint(std::string_view program, const std::vector<std::string>& options) {
   auto line = std::string{program} + " join INVITE";
   for (const auto& word : options) line += " " + shell_word(word);
-  return "`" + line + "`, with the invite that it had, takes part again: as a new peer, with the current state";
+  return "`" + line +
+         "`, with the invite that it had (`primectl invite` prints it where the run was started), takes part again, as a new peer";
 }
 
 std::string join_line(std::string_view program, std::string_view invite, const manifest::Manifest& manifest) {

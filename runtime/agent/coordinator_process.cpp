@@ -228,7 +228,7 @@ class SelfWatch {
     const auto now = monotonic_now();
     const auto unwritten = ledger_.unwritten();
     const bool stuck = unwritten && now - unwritten->since >= UNWRITTEN_NOTED;
-    board_.show(stuck ? telemetry::Notice{{}, unwritten->where, unwritten->since, unwritten->since + ledger_limit_} : telemetry::Notice{});
+    board_.show(stuck ? notice_of(*unwritten) : telemetry::Notice{});
     const auto stood = standstill_.look(now);
     if (stuck) return;  // whoever writes a line now waits for that disk, too
     if (stood) journal_.append(events::CoordinatorStoodStill{*stood});
@@ -236,6 +236,11 @@ class SelfWatch {
   }
 
  private:
+  [[nodiscard]] telemetry::Notice notice_of(const LedgerWriter::Unwritten& unwritten) const {
+    const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(ledger_limit_);
+    return {{}, unwritten.where, store::format_utc(unwritten.since_utc), store::format_utc(unwritten.since_utc + limit)};
+  }
+
   RecordJournal& journal_;
   const LedgerWriter& ledger_;
   const Duration ledger_limit_;

@@ -39,10 +39,10 @@ void LedgerWriter::serve(const std::stop_token& ended) {
     if (!given_.wait(lock, ended, [this] { return order_.has_value(); })) return;
     const auto [entry, done] = *std::exchange(order_, std::nullopt);
     lock.unlock();
-    const auto since = monotonic_now();
-    begin(Unwritten{entry.decided ? decisions_.place() : journal_place_, since});
+    const Unwritten journal{journal_place_, monotonic_now(), std::chrono::system_clock::now()};
+    begin(entry.decided ? Unwritten{decisions_.place(), journal.since, journal.since_utc} : journal);
     if (entry.decided) decisions_.keep(*entry.decided);
-    begin(Unwritten{journal_place_, since});
+    begin(journal);
     for (const auto& event : entry.events) journal_.append(event);
     begin(std::nullopt);
     done();

@@ -1,6 +1,7 @@
 // Owns the thread that writes a coordinator's ledger, so that its actor, which answers heartbeats, never waits for a disk or for etcd.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -37,6 +38,7 @@ class LedgerWriter final : public LedgerPort {
   struct Unwritten {
     std::string where;
     Instant since;
+    std::chrono::system_clock::time_point since_utc;  ///< for people
   };
   /// What is being written. Any thread.
   [[nodiscard]] std::optional<Unwritten> unwritten() const;

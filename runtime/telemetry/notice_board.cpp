@@ -18,12 +18,10 @@ using nlohmann::json;
 constexpr const char* NAME = "prime-notice";
 /// As /proc names it.
 constexpr std::string_view LINK_BEGINS = "/memfd:prime-notice";
-/// Always so many bytes, written at once: whoever reads sees one notice, never halves of two.
-constexpr std::size_t NOTICE_BYTES = 2048;
-constexpr std::size_t TEXT_BYTES_MAX = 1600;
-
-json to_json(Instant instant) { return instant.time_since_epoch().count(); }
-Instant instant_of(const json& object, const char* key) { return Instant{Duration{object.value(key, Duration::rep{})}}; }
+/// Always so many bytes, one page, written at once: whoever reads sees one notice, never halves of two. In JSON a byte is six at most.
+constexpr std::size_t NOTICE_BYTES = 4096;
+constexpr std::size_t TEXT_BYTES_MAX = 600;
+constexpr std::size_t TIME_BYTES_MAX = 32;
 
 }  // namespace
 
@@ -34,8 +32,8 @@ void NoticeBoard::show(const Notice& notice) {
   shown_ = notice;
   auto text = json{{"obstacle", notice.obstacle.substr(0, TEXT_BYTES_MAX)},
                    {"unwritten", notice.unwritten.substr(0, TEXT_BYTES_MAX - std::min(TEXT_BYTES_MAX, notice.obstacle.size()))},
-                   {"since", to_json(notice.since)},
-                   {"until", to_json(notice.until)}}
+                   {"since", notice.since.substr(0, TIME_BYTES_MAX)},
+                   {"until", notice.until.substr(0, TIME_BYTES_MAX)}}
                   .dump(-1, ' ', true, json::error_handler_t::replace);
   text.resize(NOTICE_BYTES, ' ');
   (void)!::pwrite(file_.get(), text.data(), text.size(), 0);
@@ -52,8 +50,8 @@ std::optional<Notice> read_notice(pid_t pid) {
     const auto object = json::parse(text.begin(), text.end(), nullptr, false);
     if (!object.is_object()) continue;
     try {
-      return Notice{object.value("obstacle", std::string{}), object.value("unwritten", std::string{}), instant_of(object, "since"),
-                    instant_of(object, "until")};
+      const auto text_at = [&](const char* key) { return object.value(key, std::string{}); };
+      return Notice{text_at("obstacle"), text_at("unwritten"), text_at("since"), text_at("until")};
     } catch (const json::exception&) {  // a value of another type
     }
   }

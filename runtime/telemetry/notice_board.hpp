@@ -5,17 +5,16 @@
 #include <string>
 #include <sys/types.h>
 
-#include "messages/units.hpp"
 #include "runtime/store/file_io.hpp"
 
 namespace prime::telemetry {
 
-/// What keeps a coordinator from going on. Instants are those of this start of the machine, so that one that stands still has not to count.
+/// What keeps a coordinator from going on. Times are UTC, as journals have them.
 struct Notice {
   std::string obstacle = {};   ///< of a guard: what ended the coordinator before, an error's text; empty: nothing
-  std::string unwritten = {};  ///< of a coordinator: where something waits to be written, a path or a store; empty: nothing does
-  Instant since = {};          ///< it waits
-  Instant until = {};          ///< then the coordinator ends
+  std::string unwritten = {};  ///< of a coordinator: what does not take an entry of its ledger, a disk or a store; empty: nothing waits
+  std::string since = {};      ///< it waits
+  std::string until = {};      ///< then the coordinator ends
   friend bool operator==(const Notice&, const Notice&) = default;
 };
 

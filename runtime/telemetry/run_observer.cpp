@@ -1,12 +1,10 @@
 #include "runtime/telemetry/run_observer.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 #include <set>
 #include <thread>
 
-#include "runtime/clock.hpp"
 #include "runtime/telemetry/event_json.hpp"
 #include "runtime/telemetry/notice_board.hpp"
 #include "runtime/telemetry/run_files.hpp"
@@ -353,10 +351,7 @@ void RunObserver::read_notices(RunJournal& run, const std::function<bool(const P
   if (alive(run.coordinator)) {
     const auto notice = alive_(run.coordinator) ? read_notice(run.coordinator.pid) : std::nullopt;
     if (!notice || notice->unwritten.empty()) return;
-    const auto at = [now = monotonic_now(), utc = std::chrono::system_clock::now()](Instant instant) {
-      return store::format_utc(utc + std::chrono::duration_cast<std::chrono::milliseconds>(instant - now));
-    };
-    run.unwritten = {notice->unwritten + ", which takes no entry of the coordinator's ledger", at(notice->since), at(notice->until)};
+    run.unwritten = {notice->unwritten + ", which takes no entry of the coordinator's ledger", notice->since, notice->until};
   } else if (!run.obstacle && alive_(run.guard)) {
     if (const auto notice = read_notice(run.guard.pid); notice && !notice->obstacle.empty()) run.obstacle = notice->obstacle;
   }

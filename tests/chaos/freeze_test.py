@@ -37,7 +37,7 @@ class Freeze(unittest.TestCase):
             self.assertIn(victim.returncode, (4, 1), run.join_log(0))
             self.assertRegex(run.join_log(0), "evicted.*(?s:.*)joining anew, which failed|coordinator was lost")
             if "evicted" in run.join_log(0).split("error:")[-1]:
-                self.assertRegex(run.join_log(0).splitlines()[-1], r"^hint: `\S+ join INVITE .*--state-dir \S+`, with the invite that it had, takes part again")
+                self.assertRegex(run.join_log(0).splitlines()[-1], r"^hint: `\S+ join INVITE .*--state-dir \S+`, with the invite that it had .*, takes part again")
 
     def test_the_command_that_brings_an_evicted_peer_back_is_named_here_and_there(self):
         with evicted_while_frozen() as (run, peer, _):
