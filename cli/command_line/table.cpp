@@ -1,12 +1,35 @@
 #include "cli/command_line/table.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <sstream>
 
 namespace prime::cli {
+namespace {
+
+/// CLI11 keeps what an option excludes in the order of their addresses, which is another one in each process.
+class SteadyFormatter : public CLI::Formatter {
+ public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    constexpr std::string_view TITLE = "Excludes:";
+    auto text = CLI::Formatter::make_option_opts(option);
+    const auto place = text.find(TITLE);
+    if (place == std::string::npos) return text;
+    std::istringstream words(text.substr(place + TITLE.size()));
+    std::vector<std::string> names{std::istream_iterator<std::string>{words}, {}};
+    std::ranges::sort(names);
+    text.resize(place + TITLE.size());
+    for (const auto& name : names) text += " " + name;
+    return text;
+  }
+};
+
+}  // namespace
 
 Table::Table() : app_("Train one model together, on machines that may come and go.", "primectl") {
   app_.require_subcommand(1);
   app_.set_version_flag("--version", "", "Print versions, as the command `version` does, and exit");
+  app_.formatter(std::make_shared<SteadyFormatter>());
   app_.get_formatter()->column_width(36);
   add_starting(*this);
   add_ending(*this);
