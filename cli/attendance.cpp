@@ -69,8 +69,9 @@ bool Attendance::wait_for_agents(Duration limit) {
     std::vector<pollfd> watched{pollfd{interrupts_.descriptor(), POLLIN, 0}};
     for (auto& peer : run_.peers)
       if (!peer.process.reap()) watched.push_back(pollfd{peer.process.pid_descriptor(), POLLIN, 0});
-    ::poll(watched.data(), watched.size(), static_cast<int>(left.count()));
+    ::poll(watched.data(), watched.size(), static_cast<int>(std::min<std::int64_t>(left.count(), LOOK_AGAIN_MS)));
     if (interrupts_.take()) return false;
+    view_.show_news();
   }
   return true;
 }

@@ -12,5 +12,7 @@ inline constexpr Duration COORDINATOR_PATIENCE = 10s;
 inline constexpr Duration FAREWELL_LIMIT = 60s;
 /// Journals tell of their growth; this is for what tells nothing: some file systems, and a process that dies.
 inline constexpr int LOOK_AGAIN_MS = 1000;
+/// After so long without a word who watches is told what is being done: nobody is to wonder for 20 s.
+inline constexpr Duration QUIET_LIMIT = 15s;
 
 }  // namespace prime::cli

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "cli/patience.hpp"
+#include "cli/render/figures.hpp"
 #include "cli/render/style.hpp"
 #include "runtime/launch/run_directory.hpp"
 
@@ -33,8 +35,13 @@ bool SavingWatch::operator()(const telemetry::ProcessIdentity& agent) {
   const bool may_save_yet = std::chrono::steady_clock::now() < until_ && telemetry::holds_only_copy(*peer, peers);
   if (!peer->saving && !may_save_yet) return false;
   const auto what = peer->status.name + because_of(*peer);
-  if (what != said_) terminal_->say("Waiting", "for " + harmless(what) + at_once_, Role::Degraded);
+  const auto now = std::chrono::steady_clock::now();
+  if (what == said_ && now - said_at_ < QUIET_LIMIT) return true;
+  const std::chrono::duration<double> waited = now - since_;
+  terminal_->say("Waiting", "for " + harmless(what) + (what == said_ ? " (for " + elapsed_figure(waited.count()) + ")" : "") + at_once_,
+                 Role::Degraded);
   said_ = what;
+  said_at_ = now;
   return true;
 }
 

@@ -11,8 +11,8 @@
 namespace prime::cli {
 
 /// Answers whether an agent of the run holds what is saved nowhere (`launch::StopLimits::saves`): it saves that just now, and gives up by
-/// itself, or lives and says nothing, for `checkpoint.retry` at most: its disk may stand still, and its journal with it. Says so once,
-/// and again with each new problem.
+/// itself, or lives and says nothing, for `checkpoint.retry` at most: its disk may stand still, and its journal with it. Says so, and
+/// again with each new problem, and after each QUIET_LIMIT.
 class SavingWatch {
  public:
   /// `at_once`: what a person does who waits no longer.
@@ -25,6 +25,8 @@ class SavingWatch {
   std::string at_once_;
   std::chrono::steady_clock::time_point until_;
   std::string said_;
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point said_at_ = since_;
 };
 
 }  // namespace prime::cli

@@ -77,17 +77,36 @@ void tell_way_on(const telemetry::RunStatus& status, const fs::path& directory, 
   terminal.print(text_of(way_on(directory, *status.checkpoint, arguments.common.state_dir)));
 }
 
+/// A page anew on a terminal; in a pipe an object or a line for each change.
+class Shown {
+ public:
+  Shown(Terminal& terminal, const telemetry::RunObserver& observer) : terminal_(terminal), observer_(observer) {}
+
+  /// False: nobody reads it any more.
+  bool show(const telemetry::RunStatus& status) {
+    if (terminal_.json()) return terminal_.print(rendered(status, observer_, terminal_));
+    if (terminal_.is_terminal()) return terminal_.print("\x1b[H\x1b[J" + rendered(status, observer_, terminal_));
+    const auto line = lines_.next(status, terminal_.style());
+    return !line || terminal_.print(*line);
+  }
+
+ private:
+  Terminal& terminal_;
+  const telemetry::RunObserver& observer_;
+  ChangeLines lines_;
+};
+
 int watch(const StatusArguments& arguments, Terminal& terminal, const fs::path& directory) {
   telemetry::RunObserver observer{directory};
   telemetry::JournalWatch changes{directory};
+  Shown page{terminal, observer};
   std::optional<telemetry::RunStatus> shown;
   for (;;) {
     changes.rearm();
     observer.update();
     auto status = observer.status();
     if (status != shown) {
-      const std::string fresh_page = terminal.is_terminal() && !terminal.json() ? "\x1b[H\x1b[J" : shown && !terminal.json() ? "\n" : "";
-      if (!terminal.print(fresh_page + rendered(status, observer, terminal))) return 0;
+      if (!page.show(status)) return 0;
       if (!shown) warn_of_damage(terminal, observer);
       shown = std::move(status);
     }

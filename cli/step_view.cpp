@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cli/patience.hpp"
+#include "cli/render/status_text.hpp"
 #include "runtime/telemetry/event_json.hpp"
 
 namespace prime::cli {
@@ -15,22 +17,36 @@ void StepView::show_news() {
     last_told_ = std::max(last_told_, telemetry::time_of(observed.line));
     if (observed.source != "coordinator" || !observed.event) continue;
     tell_of_the_end(*observed.event);
-    if (const auto* founded = std::get_if<events::DataFounded>(&*observed.event)) terminal_.say("Data", harmless(founded->data));
+    if (std::holds_alternative<events::OuterStepBegun>(*observed.event) || std::holds_alternative<events::ReduceStarted>(*observed.event))
+      step_since_ = telemetry::time_of(observed.line);
+    if (const auto* founded = std::get_if<events::DataFounded>(&*observed.event)) say("Data", harmless(founded->data), Role::Good);
     if (const auto row = table_.apply(*observed.event); row && !terminal_.json()) show_row(*row);
   }
   // Only waits that stop the run are news; those within an outer step are over in a moment.
   const auto status = observer_.status();
   const auto waiting = status.state == telemetry::RunState::Waiting ? status.wait.what : std::string{};
-  if (waiting != waiting_shown_ && !waiting.empty()) terminal_.say("Waiting", "for " + harmless(waiting), Role::Degraded);
+  if (waiting != waiting_shown_ && !waiting.empty()) say("Waiting", "for " + harmless(waiting), Role::Degraded);
   waiting_shown_ = waiting;
   for (const auto& problem : status.problems)
     if (std::ranges::find(problems_shown_, problem) == problems_shown_.end()) terminal_.warn(problem);
   problems_shown_ = status.problems;
+  break_silence(status);
+}
+
+void StepView::say(std::string_view word, const std::string& text, Role role) {
+  terminal_.say(word, text, role);
+  said_at_ = std::chrono::steady_clock::now();
+}
+
+void StepView::break_silence(const telemetry::RunStatus& status) {
+  if (std::chrono::steady_clock::now() - said_at_ < QUIET_LIMIT) return;
+  say("Waiting", doing_text(status, step_since_, std::chrono::system_clock::now()), Role::Plain);
 }
 
 void StepView::show_row(const std::string& row) {
   if (!header_shown_) reader_gone_ = !terminal_.print(table_.header()) || reader_gone_;
   header_shown_ = true;
+  said_at_ = std::chrono::steady_clock::now();
   reader_gone_ = !terminal_.print(row) || reader_gone_;
 }
 
@@ -38,7 +54,7 @@ void StepView::show_row(const std::string& row) {
 void StepView::tell_of_the_end(const JournalEvent& event) {
   const auto* waiting = std::get_if<events::Waiting>(&event);
   if (waiting != nullptr && waiting->phase == RunPhase::Finishing && !waiting->what.empty())
-    terminal_.say("Waiting", "for " + harmless(waiting->what));
+    say("Waiting", "for " + harmless(waiting->what), Role::Good);
 }
 
 }  // namespace prime::cli

@@ -1,6 +1,7 @@
 // Owns the picture of a run as it goes, wherever it is watched: its table on stdout, row by row, and beside it what it waits for.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -16,7 +17,7 @@ class StepView {
  public:
   StepView(Terminal& terminal, const std::filesystem::path& run_directory);
 
-  /// Shows what is new, from the run's first step on.
+  /// Shows what is new, from the run's first step on; when nothing was for QUIET_LIMIT, what is being done.
   void show_news();
   /// Readable when there may be more.
   [[nodiscard]] int descriptor() const { return watch_.descriptor(); }
@@ -29,6 +30,8 @@ class StepView {
  private:
   void tell_of_the_end(const JournalEvent& event);
   void show_row(const std::string& row);
+  void say(std::string_view word, const std::string& text, Role role);
+  void break_silence(const telemetry::RunStatus& status);
 
   Terminal& terminal_;
   telemetry::RunObserver observer_;
@@ -39,6 +42,8 @@ class StepView {
   std::string waiting_shown_;
   std::vector<std::string> problems_shown_;
   std::string last_told_;
+  std::string step_since_;  ///< as the journal tells it
+  std::chrono::steady_clock::time_point said_at_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace prime::cli

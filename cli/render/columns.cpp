@@ -10,8 +10,9 @@ constexpr std::size_t GAP = 2;
 /// Of the last column, where texts stand: what is left of it must say something.
 constexpr std::size_t LEAST_TEXT = 24;
 
-/// Which columns have room, in their order.
-std::vector<std::size_t> kept(const std::vector<Column>& header, const std::vector<std::size_t>& widths, std::size_t room) {
+}  // namespace
+
+std::vector<std::size_t> kept_columns(const std::vector<Column>& header, const std::vector<std::size_t>& widths, std::size_t room) {
   std::vector<std::size_t> shown(header.size());
   std::iota(shown.begin(), shown.end(), 0U);
   const auto needed = [&] {
@@ -27,8 +28,6 @@ std::vector<std::size_t> kept(const std::vector<Column>& header, const std::vect
   }
   return shown;
 }
-
-}  // namespace
 
 std::string cell(const std::string& text, std::size_t width, Align align) {
   const std::string padding(width - std::min(width, text.size()), ' ');
@@ -52,7 +51,7 @@ std::string columns(const std::vector<Column>& header, const std::vector<std::ve
   }
   for (const auto& row : rows)
     for (std::size_t i = 0; i < row.size(); ++i) widths.at(i) = std::max(widths.at(i), row[i].size());
-  const auto shown = kept(header, widths, style.width);
+  const auto shown = kept_columns(header, widths, style.width);
   std::string text;
   const auto add = [&](const std::vector<std::string>& row) {
     std::string line;

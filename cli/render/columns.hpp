@@ -16,6 +16,9 @@ struct Column {
   unsigned drop = 0;  ///< where there is no room for all, the one with the highest number goes first; 0: it stays
 };
 
+/// Which columns of these widths have room in so many characters (0: no limit), in their order. The last one may be cut.
+std::vector<std::size_t> kept_columns(const std::vector<Column>& header, const std::vector<std::size_t>& widths, std::size_t room);
+
 /// Title row and rows, two spaces between columns, nothing after the last cell of a line. Each line ends with a line break.
 /// No line is wider than the terminal as long as what must stay has room: columns are dropped, then the texts of the last one are cut.
 std::string columns(const std::vector<Column>& header, const std::vector<std::vector<std::string>>& rows, const Style& style = {});

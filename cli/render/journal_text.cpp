@@ -1,6 +1,8 @@
 #include "cli/render/journal_text.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
 
 #include "cli/render/columns.hpp"
 
@@ -10,7 +12,11 @@ namespace {
 constexpr std::size_t SOURCE_WIDTH = 16;
 constexpr std::size_t EVENT_WIDTH = 22;
 
+/// Four digits say what a person looks for; `-o json` has them all.
+std::string rounded(double value) { return std::abs(value) >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value); }
+
 std::string value_text(const nlohmann::json& value) {
+  if (value.is_number_float()) return rounded(value.get<double>());
   if (!value.is_string()) return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   const auto text = value.get<std::string>();
   const bool plain = !text.empty() && text.find_first_of(" \t\n\"") == std::string::npos;

@@ -5,9 +5,11 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "cli/render/columns.hpp"
 #include "cli/render/figures.hpp"
+#include "runtime/store/journal.hpp"
 #include "runtime/telemetry/error_text.hpp"
 
 namespace prime::cli {
@@ -53,12 +55,15 @@ std::string headline(const RunStatus& status, const Style& style) {
 
 std::string per_second(std::uint64_t bytes_per_s) { return format_byte_count(bytes_per_s) + "/s"; }
 
+std::string progress_of(const telemetry::TransferStatus& transfer) {
+  return format_byte_count(transfer.moved_bytes) + " of " + format_byte_count(transfer.needed_bytes) + ", " +
+         per_second(transfer.bytes_per_s);
+}
+
 /// Why it is not training, or how far it is with what takes long.
 std::string reason_of(const PeerStatus& peer) {
   if (!peer.reason.empty() || !peer.transfer) return harmless(telemetry::short_reason(peer.reason));
-  const auto& transfer = *peer.transfer;
-  return format_byte_count(transfer.moved_bytes) + " of " + format_byte_count(transfer.needed_bytes) + ", " +
-         per_second(transfer.bytes_per_s);
+  return progress_of(*peer.transfer);
 }
 
 /// Of trainers that died and were started again, by peer.
@@ -120,12 +125,69 @@ std::vector<PeerStatus> by_replica(const std::vector<PeerStatus>& peers) {
   return sorted;
 }
 
+/// Of a step there are many phases; who is at one is at work.
+PeerState coarse(PeerState state) { return state == PeerState::Reducing ? PeerState::Training : state; }
+
+/// "2 training, 1 lost"
+std::string counts_of(const RunStatus& status) {
+  std::map<PeerState, std::uint64_t> counts;
+  for (const auto& peer : status.peers) ++counts[coarse(peer.state)];
+  std::string text;
+  for (const auto& [state, count] : counts)
+    text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + std::string{to_string(state)};
+  return text;
+}
+
+/// "wild-lynx lost (connection closed)", of each peer that stands elsewhere than before.
+std::string moves_of(const RunStatus& before, const RunStatus& now) {
+  std::string text;
+  for (const auto& peer : now.peers) {
+    const auto known = std::ranges::find(before.peers, peer.id, &PeerStatus::id);
+    if (known != before.peers.end() && coarse(known->state) == coarse(peer.state)) continue;
+    const auto why = is_over(now.state) ? std::string{} : harmless(telemetry::short_reason(peer.reason));
+    text += (text.empty() ? "" : ", ") + harmless(peer.name.empty() ? peer.id : peer.name) + " " +
+            std::string{to_string(coarse(peer.state))} + (why.empty() || why == to_string(peer.state) ? "" : " (" + why + ")");
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string span_of(const telemetry::WaitStatus& wait) {
   const auto time_of_day = [](const std::string& utc) { return utc.size() == 24 ? utc.substr(11, 8) + "Z" : utc; };
   if (!wait.since) return "";
   return " (since " + time_of_day(*wait.since) + (wait.until ? ", until " + time_of_day(*wait.until) : std::string{}) + ")";
+}
+
+std::string doing_text(const RunStatus& status, const std::string& step_since, std::chrono::system_clock::time_point now) {
+  const auto since = [&](const std::string& time) {
+    const auto begun = store::parse_utc(time);
+    return begun ? " (for " + elapsed_figure(std::max(std::chrono::duration<double>(now - *begun).count(), 0.0)) + ")" : std::string{};
+  };
+  if (is_over(status.state)) return "for the peers here to end";
+  auto text = status.wait.what.empty() ? "for outer step " + std::to_string(status.outer_step + 1) + since(step_since)
+                                       : "for " + harmless(status.wait.what) + since(status.wait.since.value_or(step_since));
+  for (const auto& peer : status.peers)
+    if (peer.transfer && !telemetry::is_gone(peer.state))
+      text +=
+          ", " + harmless(peer.name) + (peer.state == PeerState::Fetching ? " has fetched " : " has moved ") + progress_of(*peer.transfer);
+  return text;
+}
+
+std::optional<std::string> ChangeLines::next(const RunStatus& now, const Style& style) {
+  auto text = headline(now, style);
+  text.pop_back();
+  const auto add = [&](const std::string& part) { text += part.empty() ? "" : "  " + part; };
+  add(counts_of(now));
+  if (!now.wait.what.empty() && now.state != RunState::Training) add("waiting for " + harmless(now.wait.what));
+  if (!now.reason.empty()) add(harmless(telemetry::short_reason(now.reason)));
+  if (!now.checkpoint_problem.empty()) add("not saved: " + harmless(now.checkpoint_problem));
+  if (is_over(now.state) && now.checkpoint) add("checkpoint " + *now.checkpoint);
+  const auto moves = last_.empty() || is_over(now.state) ? std::string{} : moves_of(before_, now);
+  before_ = now;
+  if (std::exchange(last_, text) == text && moves.empty()) return std::nullopt;
+  add(moves);
+  return text + "\n";
 }
 
 std::string checkpoint_text(const RunStatus& status, std::span<const telemetry::PeerJournal> peers) {

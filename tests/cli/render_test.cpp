@@ -34,11 +34,12 @@ test::HandwrittenJournal eventful_run() {
                                     {"cause", "peer_lost"},
                                     {"because_of", id}});
   };
-  auto first = test::committed(1, 4.158, {OTTER, HERON, LYNX});
-  first["held_out_loss"] = 4.2;
-  journal.add("outer_step_committed", first);
+  journal.add("outer_step_committed", test::committed(1, 4.158, {OTTER, HERON, LYNX}));
   lost(LYNX, "wild-lynx", "a peer was lost: connection closed [PR0502]");
-  journal.add("outer_step_committed", test::committed(2, 3.902, {OTTER, HERON}));
+  // Its trainers evaluated the state of step 1.
+  auto second = test::committed(2, 3.902, {OTTER, HERON});
+  second["held_out_loss"] = 4.2;
+  journal.add("outer_step_committed", second);
   journal.add("peer_admitted", {{"peer", IBEX}, {"name", "dusk-ibex"}, {"epoch", 3}, {"revision", 2}});
   for (int attempt = 0; attempt < 2; ++attempt) journal.add("peer_late", {{"peer", HERON}, {"name", "calm-heron"}, {"outer_step", 3}});
   journal.add("outer_step_committed", test::committed(3, 3.711, {OTTER, HERON, IBEX}));
@@ -126,6 +127,46 @@ BOOST_AUTO_TEST_CASE(what_could_not_be_saved_is_told_of_each_peer_and_of_the_run
 
 BOOST_AUTO_TEST_CASE(the_step_table_in_a_pipe) { golden("steps.txt", table_of(eventful_run(), PLAIN)); }
 BOOST_AUTO_TEST_CASE(the_step_table_on_a_terminal) { golden("steps_terminal.txt", table_of(eventful_run(), TERMINAL)); }
+BOOST_AUTO_TEST_CASE(the_step_table_drops_columns_where_there_is_no_room) {
+  auto journal = eventful_run();
+  journal.add("final_report", {{"peer", OTTER}, {"sample", ""}, {"checkpoint", "/s"}, {"held_out_loss", 1.512}});
+  for (const auto width : {60U, 80U, 200U}) {
+    const auto text = table_of(journal, Style{false, true, width});
+    golden("steps_" + std::to_string(width) + ".txt", text);
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) BOOST_TEST(line.size() <= width, line);
+  }
+}
+BOOST_AUTO_TEST_CASE(a_watched_status_in_a_pipe_has_a_line_for_each_change) {
+  auto journal = eventful_run();
+  journal.add("final_report", {{"peer", OTTER}, {"sample", ""}, {"checkpoint", "/state/step-000005"}, {"held_out_loss", 1.512}})
+      .add("run_done", {{"outer_step", 5}, {"tokens", 15000}, {"digest", test::DIGEST}});
+  telemetry::RunJournal run;
+  ChangeLines lines;
+  std::string text;
+  journal.read(JournalWriter::Coordinator, [&](const JournalEvent& event, const std::string& time) {
+    run.apply(event, time);
+    text += lines.next(combine(run, {}, [](const telemetry::ProcessIdentity&) { return true; }), PLAIN).value_or("");
+  });
+  golden("changes.txt", text);
+}
+BOOST_AUTO_TEST_CASE(who_hears_nothing_for_long_is_told_what_is_done_how_far_and_since_when) {
+  const auto now = *store::parse_utc("2031-05-04T09:15:00.000Z");
+  RunStatus status;
+  status.state = telemetry::RunState::Training;
+  status.outer_step = 4;
+  BOOST_TEST(doing_text(status, "2031-05-04T09:14:29.000Z", now) == "for outer step 5 (for 31.0s)");
+  BOOST_TEST(doing_text(status, "", now) == "for outer step 5");
+  status.wait = {"the final checkpoint, which brave-otter writes", "2031-05-04T09:13:00.000Z", {}};
+  auto& peer = status.peers.emplace_back();
+  peer.name = "calm-heron";
+  peer.state = telemetry::PeerState::Fetching;
+  peer.transfer = telemetry::TransferStatus{TransferKind::Fetch, 3'200'000, 13'600'000, 81'000};
+  BOOST_TEST(doing_text(status, "", now) ==
+             "for the final checkpoint, which brave-otter writes (for 2m00s), calm-heron has fetched 3.1 MiB of 13.0 MiB, 79.1 KiB/s");
+  status.state = telemetry::RunState::Done;
+  BOOST_TEST(doing_text(status, "", now) == "for the peers here to end");
+}
 BOOST_AUTO_TEST_CASE(a_status_in_a_pipe) { golden("status.txt", status_text(status_of(eventful_run()), PLAIN)); }
 BOOST_AUTO_TEST_CASE(a_status_on_a_terminal) { golden("status_terminal.txt", status_text(status_of(eventful_run()), TERMINAL)); }
 BOOST_AUTO_TEST_CASE(a_status_as_json) { golden("status.json", telemetry::to_json(status_of(eventful_run())).dump(2) + "\n"); }
@@ -274,6 +315,15 @@ BOOST_AUTO_TEST_CASE(no_escape_byte_without_colour_whatever_the_model_writes) {
 BOOST_AUTO_TEST_CASE(log_lines_quote_what_could_move_the_cursor) {
   test::HandwrittenJournal journal;
   journal.add("peer_lost", {{"peer", OTTER}, {"name", "evil\x1b[2J"}, {"reason", "two words"}, {"epoch", 3}});
+  const auto figures = [](double value) {
+    test::HandwrittenJournal of;
+    of.add("peer_ready", {{"loss", value}});
+    const auto text = journal_text({"coordinator", "", of.lines()[0]}, PLAIN);
+    return text.substr(text.find("loss="));
+  };
+  BOOST_TEST(figures(3.1234567) == "loss=3.123\n");
+  BOOST_TEST(figures(21437.81) == "loss=21438\n");
+  BOOST_TEST(figures(0.000123456) == "loss=0.0001235\n");
   golden("log_line.txt", journal_text({"coordinator", "", journal.lines()[0]}, PLAIN));
 }
 

@@ -230,6 +230,15 @@ class Runs(RunCase):
         self.assertEqual(objects[-1]["run"]["state"], "done")
         self.assertEqual([o["run"]["outer_step"] for o in objects], sorted(o["run"]["outer_step"] for o in objects))
 
+    def test_status_watch_into_a_pipe_gives_one_line_per_change(self):
+        up = self.up_detached(outer_steps=5, env=SLOW)
+        done = self.call("status", up["run_id"], "--watch")
+        lines = done.stdout.splitlines()
+        for line in lines:
+            self.assertRegex(line, rf"^{up['run_id']}  (waiting|training|done)  step \d")
+        self.assertEqual(len(lines), len(set(lines)))
+        self.assertRegex(lines[-1], r"  done  step 5  .*  checkpoint /")
+
     # How it ends otherwise ------------------------------------------------------------------------------------------------
 
     def test_a_taken_address_is_one_clear_error_and_nothing_is_left(self):
