@@ -71,6 +71,7 @@ struct TextRule {
   std::string_view expected;
   std::string_view pattern;
   std::string_view example;
+  std::string (*meant)(std::string_view) = nullptr;  ///< of what is not accepted: what was meant; empty: no idea
 };
 struct Text {
   Slot<std::string> slot;

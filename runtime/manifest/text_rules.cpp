@@ -65,6 +65,23 @@ bool is_device(std::string_view text) {
   return digits && (number.size() == 1 || number.front() != '0');
 }
 
+std::string meant_device(std::string_view text) {
+  std::string word, number;
+  for (const char c : text) {
+    const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    const bool digit = c >= '0' && c <= '9';
+    if (digit) number += c;
+    else if (!number.empty()) break;
+    else if (lower >= 'a' && lower <= 'z') word += lower;
+  }
+  const bool gpu = word == "gpu" || word == "nvidia" || word == "nvidiagpu" || word == "cudagpu";
+  const auto name = gpu ? std::optional<std::string_view>{"cuda"} : nearest(word, {"cpu", "cuda", "auto"});
+  if (!name) return {};
+  number.erase(0, std::min(number.find_first_not_of('0'), number.empty() ? 0 : number.size() - 1));
+  const auto device = std::string{*name} + (*name == "cuda" && !number.empty() ? ":" + number : "");
+  return is_device(device) ? device : std::string{};
+}
+
 bool is_user(std::string_view text) { return printable(text, 255); }
 
 bool is_url(std::string_view text) {

@@ -14,6 +14,8 @@ bool is_argument(std::string_view text);
 bool is_user(std::string_view text);
 bool is_url(std::string_view text);
 bool is_device(std::string_view text);
+/// "cuda:1" of "GPU1", "cuda:01" and the like.
+std::string meant_device(std::string_view text);
 
 inline constexpr TextRule RUN_RULE{is_run_name, "a name of 1 to 40 of a-z, 0-9 and -, the first no -", "^[a-z0-9][a-z0-9-]{0,39}$",
                                    "my-run"};
@@ -31,6 +33,6 @@ inline constexpr TextRule ARGUMENT_RULE{is_argument, "a text of 1 to 4096 bytes 
 inline constexpr TextRule URL_RULE{is_url, "http://HOST:PORT or https://HOST:PORT",
                                    "^https?://([A-Za-z0-9._-]{1,253}|\\[[0-9A-Fa-f:.]{2,45}\\]):[0-9]{1,5}$", "[\"http://10.0.0.5:2379\"]"};
 inline constexpr TextRule DEVICE_RULE{is_device, "`cpu`, `cuda`, `cuda:N` with N from 0 to 99, or `auto`",
-                                      "^(cpu|auto|cuda(:(0|[1-9][0-9]?))?)$", "\"cuda:0\""};
+                                      "^(cpu|auto|cuda(:(0|[1-9][0-9]?))?)$", "\"cuda:0\"", meant_device};
 
 }  // namespace prime::manifest

@@ -149,7 +149,12 @@ Reason read(const Field& field, const Alternative& type, const Node& node, Manif
 Reason read(const Field&, const Section&, const Node&, Manifest&) { return std::nullopt; }
 
 Reason read(const Field& field, const Text& type, const Node& node, Manifest& manifest) {
-  if (!type.rule.accepts(node.text)) return wrong(field, node);
+  if (!type.rule.accepts(node.text)) {
+    auto fault = wrong(field, node);
+    if (const auto meant = type.rule.meant != nullptr ? type.rule.meant(node.text) : std::string{}; !meant.empty())
+      fault.hint = "did you mean `" + meant + "`?";
+    return fault;
+  }
   *type.slot.write(manifest) = node.text;
   return std::nullopt;
 }

@@ -66,6 +66,16 @@ BOOST_AUTO_TEST_CASE(a_problem_of_an_override_names_the_override) {
 BOOST_AUTO_TEST_CASE(overrides_meet_the_same_rules_as_the_file) {
   BOOST_TEST((problem_of("train.bach=5").name == ErrorName::ManifestUnknownKey));
   BOOST_TEST(problem_of("train.bach=5").hint == "did you mean `batch`?");
+  for (const auto& [written, meant] : {std::pair{"gpu", "cuda"},
+                                       {"GPU1", "cuda:1"},
+                                       {"cuda:0x", "cuda:0"},
+                                       {"cuda:01", "cuda:1"},
+                                       {"Cuda", "cuda"},
+                                       {"CPU", "cpu"},
+                                       {"cdua:7", "cuda:7"}})
+    BOOST_TEST(problem_of(std::string{"local.device="} + written).hint == std::string{"did you mean `"} + meant + "`?", written);
+  for (const auto* written : {"cuda:100", "tpu-pod", "7"})
+    BOOST_TEST(problem_of(std::string{"local.device="} + written).hint.find("did you mean") == std::string::npos, written);
   BOOST_TEST((problem_of("train.batch=").name == ErrorName::ManifestValue));
   BOOST_TEST((problem_of("train.batch=\"5\"").hint == "remove the quotes"));
   BOOST_TEST(problem_of("train.batch.size=5").message == "`train.batch` must be an integer ≥ 1, found a map");
