@@ -212,6 +212,20 @@ Result<void> Corpus::read(std::uint64_t first, std::span<std::uint8_t> into) con
   return {};
 }
 
+std::string Corpus::beginning() const {
+  constexpr std::size_t LONGEST = 24;
+  std::vector<std::uint8_t> window(window_bytes());
+  if (const auto done = held_out_.windows() > 0 ? read_held_out(0, window) : read(0, window); !done) return {};
+  std::string text{window.begin(), window.end()};
+  constexpr const char* SPACE = " \t\r\n";
+  text.erase(0, std::min(text.find_first_not_of(SPACE), text.size()));
+  text.resize(std::min(text.size(), text.find_first_of("\r\n")));
+  // Whole words, where there are several.
+  if (text.size() > LONGEST) text.resize(std::min(LONGEST, text.find_last_of(SPACE, LONGEST)));
+  while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0x80U) != 0) text.pop_back();  // no half character
+  return text;
+}
+
 Result<void> Corpus::read_held_out(std::uint64_t first, std::span<std::uint8_t> into) const {
   PRIME_ASSERT(into.size() % window_bytes() == 0 && first + into.size() / window_bytes() <= held_out_windows(), "held-out windows exist");
   for (std::uint64_t i = 0; i < into.size() / window_bytes(); ++i) {

@@ -44,6 +44,9 @@ class Corpus {
   Result<void> read(std::uint64_t first, std::span<std::uint8_t> into) const;
   /// Held-out windows in the order of evaluation.
   Result<void> read_held_out(std::uint64_t first, std::span<std::uint8_t> into) const;
+  /// How a text begins that is held out (or, where none is, one that is trained on): a few words, which a model can be asked to go on
+  /// with. Empty where the data cannot be read.
+  [[nodiscard]] std::string beginning() const;
 
  private:
   /// Files with the windows before each of them: a window is found by bisection.

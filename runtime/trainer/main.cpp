@@ -20,9 +20,6 @@
 namespace prime::trainer {
 namespace {
 
-/// What text every sample begins with: the corpus of the first run is C headers, and other texts take a `#` as well.
-constexpr std::string_view SAMPLE_PROMPT = "#include <";
-
 class Program {
  public:
   Program(Session& session, manifest::Manifest manifest, Corpus corpus, const std::string& device)
@@ -82,7 +79,8 @@ class Program {
       auto held_out = evaluate(manifest_.shared.data.held_out_limit_bytes, plan.evaluate);
       if (held_out) answer.held_out = *held_out;
       else outcome = fail(std::move(held_out).error());
-      if (plan.sample) answer.sample = learner_.write({.prompt = SAMPLE_PROMPT, .seed = manifest_.shared.train.seed});
+      const auto prompt = plan.sample ? corpus_.beginning() : std::string{};
+      if (plan.sample) answer.sample = learner_.write({.prompt = prompt, .seed = manifest_.shared.train.seed});
       return answer;
     }));
     return outcome;

@@ -140,6 +140,23 @@ BOOST_AUTO_TEST_CASE(the_held_out_files_follow_from_their_names_alone) {
   BOOST_TEST(without->windows() == 2U);
 }
 
+BOOST_AUTO_TEST_CASE(a_held_out_text_begins_with_whole_words) {
+  const auto beginning_of = [](const std::string& content) {
+    const Tree tree;
+    for (int i = 0; i < 40; ++i) tree.write("f" + std::to_string(i) + ".h", content);
+    auto data = settings();
+    const auto corpus = Corpus::open(data, tree.root.string(), 64, 1);
+    BOOST_REQUIRE(corpus);
+    return corpus->beginning();
+  };
+  const std::string filler(100, 'x');
+  BOOST_TEST(beginning_of("\n\n  Once upon a midnight dreary, while\n" + filler) == "Once upon a midnight");
+  BOOST_TEST(beginning_of("Call me\n" + filler) == "Call me");
+  BOOST_TEST(beginning_of(filler) == std::string(24, 'x'));
+  BOOST_TEST(beginning_of("a caf\xc3\xa9\n" + filler) == "a caf");
+  BOOST_TEST(beginning_of(std::string(200, '\n')) == "");
+}
+
 BOOST_AUTO_TEST_CASE(limits_on_bytes_are_kept) {
   const Tree tree;
   for (int i = 0; i < 50; ++i) tree.write(std::to_string(i) + ".h", std::string(1000, 'x'));
