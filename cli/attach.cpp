@@ -77,7 +77,7 @@ class Attachment {
   int report() {
     const auto status = view_.observer().status();
     if (status.state == telemetry::RunState::Done)
-      return report_done(view_.observer(), lasted_s(status.begun, view_.last_told()), terminal_);
+      return report_done(view_.observer(), lasted_s(status.begun, view_.last_told()), state_dir_, terminal_);
     return report_early_end(view_.observer(), status, state_dir_, terminal_);
   }
 

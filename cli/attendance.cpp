@@ -93,7 +93,7 @@ int Attendance::finish() {
   stop_all();
   const auto status = observer_.status();
   if (status.state != telemetry::RunState::Done) return report_early_end(observer_, status, state_dir_, terminal_);
-  return report_done(observer_, elapsed.count(), terminal_);
+  return report_done(observer_, elapsed.count(), state_dir_, terminal_);
 }
 
 int Attendance::interrupted() {

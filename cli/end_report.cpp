@@ -17,12 +17,15 @@ void print_result(const telemetry::RunObserver& observer, std::string_view state
   if (terminal.json()) terminal.print(telemetry::dump(result_json(observer.status(), state)) + "\n");
 }
 
-int report_done(const telemetry::RunObserver& observer, double elapsed_s, Terminal& terminal) {
+int report_done(const telemetry::RunObserver& observer, double elapsed_s, const std::string& state_dir, Terminal& terminal) {
   const auto status = observer.status();
   print_result(observer, to_string(status.state), terminal);
   if (terminal.json()) return 0;
   const auto peers = observer.local_peers();
   terminal.print(result_text(status, compare_digests(status, peers), elapsed_s, terminal.style(), peers));
+  if (!status.checkpoint) return 0;
+  for (const auto& step : next_steps(observer.directory(), *status.checkpoint, status.outer_step, state_dir))
+    terminal.say(step.verb, step.line);
   return 0;
 }
 

@@ -16,9 +16,9 @@ Error error_of(const std::string& reason);
 std::optional<std::string> no_general_hint(const Error& cause);
 /// The last object of `-o json`; nothing for people.
 void print_result(const telemetry::RunObserver& observer, std::string_view state, Terminal& terminal);
-/// Of a run that is done; returns the exit code.
-int report_done(const telemetry::RunObserver& observer, double elapsed_s, Terminal& terminal);
-/// Of one that ended before it was done; `status` has the reason. Returns the exit code. `state_dir`: as `--state-dir` named it.
+/// Of a run that is done, and what to do with its checkpoint; returns the exit code. `state_dir`: as `--state-dir` named it.
+int report_done(const telemetry::RunObserver& observer, double elapsed_s, const std::string& state_dir, Terminal& terminal);
+/// Of one that ended before it was done; `status` has the reason. Returns the exit code.
 int report_early_end(const telemetry::RunObserver& observer, const telemetry::RunStatus& status, const std::string& state_dir,
                      Terminal& terminal);
 void tell_what_was_saved(const telemetry::RunObserver& observer, const std::string& state_dir, Terminal& terminal);

@@ -48,9 +48,22 @@ std::optional<Start> read_start(const fs::path& run_directory) {
   return start;
 }
 
-std::string line_to_go_on(const fs::path& run_directory, const fs::path& saved, const std::string& state_dir) {
+void set_outer_steps(std::vector<std::string>& words, std::uint64_t outer_steps) {
+  constexpr std::string_view KEY = "train.outer_steps=";
+  for (std::size_t i = 1; i + 1 < words.size();) {
+    const auto at = words.begin() + static_cast<std::ptrdiff_t>(i);
+    if (words[i] == "--set" && words[i + 1].starts_with(KEY)) words.erase(at, at + 2);
+    else ++i;
+  }
+  words.insert(words.end(), {"--set", std::string{KEY} + std::to_string(outer_steps)});
+}
+
+/// `outer_steps`: to which the run goes on instead of where its start says; 0: as that says.
+std::string line_to_go_on(const fs::path& run_directory, const fs::path& saved, const std::string& state_dir,
+                          std::uint64_t outer_steps = 0) {
   std::error_code ignored;
-  const auto start = read_start(run_directory).value_or(Start{fs::current_path(ignored), {(saved / "prime" / "manifest.yaml").string()}});
+  auto start = read_start(run_directory).value_or(Start{fs::current_path(ignored), {(saved / "prime" / "manifest.yaml").string()}});
+  if (outer_steps > 0) set_outer_steps(start.words, outer_steps);
   const bool elsewhere = start.folder != fs::current_path(ignored);
   auto line = elsewhere ? "cd " + shell_word(start.folder.string()) + " && " + shell_word(own_program()) : typed_program();
   line += " up";
@@ -83,6 +96,22 @@ WayOn way_on(const fs::path& run_directory, const fs::path& saved, const std::st
 }
 
 bool hint_is_way_on(const Error& error) { return error.name == ErrorName::CoordinatorLost || error.name == ErrorName::RunStopped; }
+
+std::vector<NextStep> next_steps(const fs::path& run_directory, const fs::path& saved, std::uint64_t outer_step,
+                                 const std::string& state_dir) {
+  std::vector<NextStep> steps;
+  std::error_code ignored;
+  const auto path = shell_word(saved.string());
+  // What transformers read; a trainer of somebody's own may leave no such files.
+  const bool model = fs::exists(saved / "config.json", ignored);
+  if (model)
+    steps.push_back(
+        {"Load", "python3 -c 'import sys, transformers; print(transformers.AutoModelForCausalLM.from_pretrained(sys.argv[1]))' " + path});
+  const auto shared = launch::read_manifest(run_directory);
+  if (shared && shared->membership.shards == 1) steps.push_back({"Go on", line_to_go_on(run_directory, saved, state_dir, outer_step * 2)});
+  if (model) steps.push_back({"Export", "mkdir model && cp " + path + "/*.json " + path + "/*.safetensors model/"});
+  return steps;
+}
 
 std::string text_of(const WayOn& way) {
   std::string text = way.lacking.empty() ? "" : "\n" + way.lacking + "\n";

@@ -31,6 +31,21 @@ class Runs(RunCase):
         self.assertIn("for the final evaluation", done.stderr, "silence between the last step and the end")
         self.assertNotIn("\x1b", done.stdout + done.stderr)
 
+    def test_who_waits_long_is_told_what_for_and_since_when(self):
+        done = self.call("up", write_manifest(self.directory, outer_steps=1), "--local", 1, env={"PRIME_QUADRATIC_DELAY_MS": "4500"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"\n +Waiting for inner steps of [a-z-]+; .* \(for 1\d\.\ds\)\n")
+
+    def test_after_done_stands_the_line_that_goes_on(self):
+        done = self.call("up", write_manifest(self.directory), "--local", 1, "--set", "train.outer_steps=2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (line,) = re.findall(r"\n +Go on (.*)\n", done.stderr)
+        self.assertIn("--set train.outer_steps=4 ", line)
+        self.assertNotIn("train.outer_steps=2", line)
+        again = self.paste(line)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertIn("Done 4 outer steps", again.stdout)
+
     def test_the_result_is_the_only_line_of_json(self):
         done = self.call("up", write_manifest(self.directory), "--local", 2, "-o", "json")
         self.assertEqual(done.returncode, 0, done.stderr)

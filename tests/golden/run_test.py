@@ -5,7 +5,9 @@ usage: run_test.py BIN   (the folder of primectl, prime-trainer and diloco-refer
 
 import importlib.util
 import json
+import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -98,6 +100,26 @@ class GoldenRun(unittest.TestCase):
         loss = float(call(sys.executable, HERE / "held_out.py", result["checkpoint"], "--data", self.folder / "corpus", "--include", "*.txt", "--held-out", 0.2,
                           "--limit", 16384, "--context", 32).split()[-1])
         self.assertAlmostEqual(loss, result["held_out_loss"], places=3)
+
+    def test_what_stands_after_done_loads_goes_on_and_exports(self):
+        if importlib.util.find_spec("transformers") is None:
+            self.skipTest("the Python that runs this test has no transformers")
+        done = subprocess.run([BIN / "primectl", "up", self.manifest, "--local", "1", "--set", "train.outer_steps=1", "--state-dir", self.folder / "after"],
+                              capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"what the model writes:\n(alpha|beta|gamma|delta|return|struct|int|\{|\}) ", "the prompt is of the data")
+        lines = {verb: line for verb, line in re.findall(r"(?m)^ *(Load|Go on|Export) (.*)$", done.stderr)}
+        self.assertEqual(set(lines), {"Load", "Go on", "Export"}, done.stderr)
+        path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+        said = {}
+        for verb, line in lines.items():
+            pasted = subprocess.run(["/bin/sh", "-ec", line], cwd=self.folder, env={**os.environ, "PATH": path}, capture_output=True, text=True,
+                                    timeout=LIMIT_S, check=False)
+            self.assertEqual(pasted.returncode, 0, f"{line}\n{pasted.stderr}")
+            said[verb] = pasted.stdout
+        self.assertIn("LlamaForCausalLM(", said["Load"])
+        self.assertIn("Done 2 outer steps", said["Go on"])
+        call(sys.executable, "-c", "import sys, transformers; transformers.AutoModelForCausalLM.from_pretrained(sys.argv[1])", self.folder / "model")
 
     def test_a_device_that_is_not_there_ends_the_peer_by_name_before_it_trains(self):
         folder = self.folder / "absent"
