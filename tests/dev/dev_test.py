@@ -101,6 +101,41 @@ class Dev(unittest.TestCase):
         self.assertEqual(self.dev("setup", "--test").stderr, "")
         self.assertEqual(len([call for call in self.calls() if call.startswith("python")]), 1)
 
+    def test_what_lasts_says_that_it_goes_on_and_how_long_it_will_be(self):
+        script = (self.root / "dev").read_text()
+        self.assertIn("\nTELL_EVERY_S=15\n", script)
+        (self.root / "dev").write_text(script.replace("TELL_EVERY_S=15", "TELL_EVERY_S=0.3"))
+        self.stand_in("cmake", "echo '[1/40] one'; sleep 1.1; echo '[20/40] two'; sleep 1; echo 'an error'; exit 3")
+        done = self.dev("build")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("[1/40, 0 s] one\n", done.stderr)
+        self.assertRegex(done.stderr, r"\[20/40, [12] s, about [12] s left\] two\n")
+        self.assertRegex(done.stderr, r"dev: still compiling, for \d s\n")
+        self.assertIn("\nan error\n", done.stderr)
+        self.stand_in("dpkg-query", NOT_INSTALLED)
+        self.stand_in("apt-get", 'case "$*" in *-qq*install*|*install*-qq*) sleep 1;; esac')
+        self.assertRegex(self.dev("setup", "--packages").stderr, r"dev: apt-get install goes on, for \d s\n")
+
+    def test_the_download_of_libtorch_is_seen(self):
+        shutil.rmtree(self.root / ".venv" / "lib" / "python3.11" / "site-packages" / "torch-2.13.0+cpu.dist-info")
+        (self.root / ".venv" / "bin").mkdir()
+        python = self.root / ".venv" / "bin" / "python"
+        python.write_text("#!/bin/sh\necho '  Downloading torch-2.13.0+cpu.whl (190.1 MB)'\n")
+        python.chmod(0o755)
+        self.assertIn("dev: Downloading torch-2.13.0+cpu.whl (190.1 MB)\n", self.dev("setup").stderr)
+
+    def test_build_without_tests_builds_what_install_installs(self):
+        product = "--target primectl prime-trainer prime-inference prime_session prime_group"
+        self.assertEqual(self.dev("build", "--no-tests").returncode, 0)
+        done = self.dev("install", "--prefix", "there", folder=self.root.parent)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        built, again, installed = (call for call in self.calls() if call.startswith("cmake"))
+        self.assertTrue(built.endswith(product), built)
+        self.assertEqual(again, built)
+        self.assertEqual(installed, f"cmake --install build/release --prefix {self.root.parent}/there")
+        self.assertIn("install knows only --prefix", self.dev("install", "there").stderr)
+        self.assertIn("build knows only --no-tests", self.dev("build", "--fast").stderr)
+
     def test_clean_says_what_it_removes(self):
         done = self.dev("clean")
         self.assertRegex(done.stderr, r"^dev: removed build \(\S+\); \.venv stays\n$")
