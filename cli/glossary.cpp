@@ -77,7 +77,7 @@ const std::vector<WordGroup>& glossary() {
        {
            {"step", "the outer step"},
            {"loss", "mean loss of the inner steps of all contributors, in nats for each token"},
-           {"held-out", "held-out loss of the state that the step began with, where it was evaluated"},
+           {"held-out", "held-out loss of the state after that step; it has a row of its own, since it is known a step later"},
            {"tok/s", "tokens trained on in one second, of all contributors together"},
            {"peers", "contributors / members that were expected; who was lost is, until another one has come"},
            {"reduce", "duration of the step's reduce at the slowest contributor"},

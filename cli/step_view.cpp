@@ -30,7 +30,14 @@ void StepView::show_news() {
   for (const auto& problem : status.problems)
     if (std::ranges::find(problems_shown_, problem) == problems_shown_.end()) terminal_.warn(problem);
   problems_shown_ = status.problems;
+  tell_devices(status);
   break_silence(status);
+}
+
+/// What a choice of the machine's came to, as with `local.device: auto`.
+void StepView::tell_devices(const telemetry::RunStatus& status) {
+  for (const auto& peer : status.peers)
+    if (!peer.device.empty() && devices_told_.insert(device_text(peer)).second) say("Device", device_text(peer), Role::Good);
 }
 
 void StepView::say(std::string_view word, const std::string& text, Role role) {

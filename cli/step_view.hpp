@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ class StepView {
   void tell_of_the_end(const JournalEvent& event);
   void show_row(const std::string& row);
   void say(std::string_view word, const std::string& text, Role role);
+  void tell_devices(const telemetry::RunStatus& status);
   void break_silence(const telemetry::RunStatus& status);
 
   Terminal& terminal_;
@@ -42,6 +44,7 @@ class StepView {
   std::string waiting_shown_;
   std::vector<std::string> problems_shown_;
   std::string last_told_;
+  std::set<std::string> devices_told_;
   std::string step_since_;  ///< as the journal tells it
   std::chrono::steady_clock::time_point said_at_ = std::chrono::steady_clock::now();
 };

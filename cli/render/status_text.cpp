@@ -159,6 +159,8 @@ std::string span_of(const telemetry::WaitStatus& wait) {
   return " (since " + time_of_day(*wait.since) + (wait.until ? ", until " + time_of_day(*wait.until) : std::string{}) + ")";
 }
 
+std::string device_text(const PeerStatus& peer) { return harmless(peer.name) + " computes on " + harmless(peer.device); }
+
 std::string doing_text(const RunStatus& status, const std::string& step_since, std::chrono::system_clock::time_point now) {
   const auto since = [&](const std::string& time) {
     const auto begun = store::parse_utc(time);
@@ -224,6 +226,8 @@ std::string status_text(const RunStatus& status, const Style& style, std::span<c
     text += columns(titles, rows, style);
   }
   text += restarts_of(status);
+  for (const auto& peer : status.peers)
+    if (!peer.device.empty() && !telemetry::is_gone(peer.state)) text += device_text(peer) + "\n";
   text += rates_of(status);
   for (const auto& lane : status.relayed)
     text += "Lane " + harmless(lane.from) + " to " + harmless(lane.to) + " relayed through " + harmless(lane.through) + "\n";

@@ -19,6 +19,9 @@ std::string checkpoint_text(const telemetry::RunStatus& status, std::span<const 
 /// Of a wait: " (since 09:30:00Z, until 09:32:00Z)".
 std::string span_of(const telemetry::WaitStatus& wait);
 
+/// "brave-otter computes on cpu, since …"; of a peer whose device is known.
+std::string device_text(const telemetry::PeerStatus& peer);
+
 /// What the run is at, how far, and since when, after a while without news: "for the final checkpoint, which a writes (since 31s)".
 /// `step_since`: UTC, as journals have it, when the step's present phase began.
 std::string doing_text(const telemetry::RunStatus& status, const std::string& step_since, std::chrono::system_clock::time_point now);

@@ -31,6 +31,7 @@ void refine(PeerStatus& row, const PeerJournal& local, const std::vector<PeerJou
   row.trainer_pid = local.status.trainer_pid;
   row.restarts = local.status.restarts;
   row.restart_reason = local.status.restart_reason;
+  row.device = local.status.device;
   if (local.status.outer_step) row.outer_step = local.status.outer_step;
   if (local.status.digest) row.digest = local.status.digest;
   // Its part is over, and what it holds is nowhere else.
@@ -227,6 +228,8 @@ void RunObserver::read_new(std::vector<ObservedLine>& observed) {
       if (!event) ++followed.ill_formed;
       if (event && *event && path == coordinator) run_.apply(**event, time_of(line));
       else if (event && *event) followed.fold.apply(**event, time_of(line));
+      if (event && *event && std::holds_alternative<events::TrainerBound>(**event))
+        followed.fold.status.device = device_told(path.parent_path());
       const auto& peer = followed.fold.status;
       observed.push_back(
           ObservedLine{path == coordinator ? "coordinator" : peer.name, peer.id, std::move(line), std::move(event).value_or(std::nullopt)});

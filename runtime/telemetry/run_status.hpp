@@ -52,6 +52,7 @@ struct PeerStatus {
   std::optional<std::uint64_t> outer_step;  ///< last committed
   std::optional<std::string> digest;        ///< of the state that it holds
   std::optional<double> tokens_per_s;
+  std::string device;          ///< where its trainer computes, and why there; known of peers here whose manifest leaves a choice
   std::string reason;          ///< why it left, was lost, or is not training
   std::uint64_t restarts = 0;  ///< of its trainer, as far as it is known here
   std::string restart_reason;  ///< of the last one; empty where only its pid has changed

@@ -54,6 +54,7 @@ Json peer_json(const PeerStatus& peer) {
            {"outer_step", or_null(peer.outer_step)},
            {"digest", or_null(peer.digest)},
            {"tokens_per_s", or_null(peer.tokens_per_s)},
+           {"device", or_null(peer.device)},
            {"reason", or_null(peer.reason)},
            {"restarts", peer.restarts},
            {"restart_reason", or_null(peer.restart_reason)}};

@@ -169,6 +169,13 @@ BOOST_AUTO_TEST_CASE(who_hears_nothing_for_long_is_told_what_is_done_how_far_and
 }
 BOOST_AUTO_TEST_CASE(a_status_in_a_pipe) { golden("status.txt", status_text(status_of(eventful_run()), PLAIN)); }
 BOOST_AUTO_TEST_CASE(a_status_on_a_terminal) { golden("status_terminal.txt", status_text(status_of(eventful_run()), TERMINAL)); }
+BOOST_AUTO_TEST_CASE(a_device_that_the_machine_chose_is_told_as_long_as_its_peer_is_there) {
+  auto status = status_of(eventful_run());
+  status.peers[0].device = status.peers[1].device = "cpu, since there is no \x1b driver";  // the second one has left
+  const auto text = status_text(status, PLAIN);
+  BOOST_TEST(text.find("\nbrave-otter computes on cpu, since there is no ? driver\n") != std::string::npos, text);
+  BOOST_TEST(text.find("calm-heron computes") == std::string::npos, text);
+}
 BOOST_AUTO_TEST_CASE(a_status_as_json) { golden("status.json", telemetry::to_json(status_of(eventful_run())).dump(2) + "\n"); }
 
 BOOST_AUTO_TEST_CASE(a_status_with_a_relayed_lane) {

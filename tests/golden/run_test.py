@@ -104,10 +104,12 @@ class GoldenRun(unittest.TestCase):
     def test_what_stands_after_done_loads_goes_on_and_exports(self):
         if importlib.util.find_spec("transformers") is None:
             self.skipTest("the Python that runs this test has no transformers")
-        done = subprocess.run([BIN / "primectl", "up", self.manifest, "--local", "1", "--set", "train.outer_steps=1", "--state-dir", self.folder / "after"],
+        done = subprocess.run([BIN / "primectl", "up", self.manifest, "--local", "1", "--set", "train.outer_steps=1", "--set", "local.device=auto",
+                               "--state-dir", self.folder / "after"],
                               capture_output=True, text=True, timeout=LIMIT_S, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"what the model writes:\n(alpha|beta|gamma|delta|return|struct|int|\{|\}) ", "the prompt is of the data")
+        self.assertRegex(done.stderr, r"(?m)^ *Device [a-z-]+ computes on (cpu, since .*|cuda:0)$")
         lines = {verb: line for verb, line in re.findall(r"(?m)^ *(Load|Go on|Export) (.*)$", done.stderr)}
         self.assertEqual(set(lines), {"Load", "Go on", "Export"}, done.stderr)
         path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
