@@ -13,7 +13,7 @@
 namespace prime {
 
 /// Changes with every incompatible change of a message, frame or the trainer socket.
-inline constexpr std::uint32_t PROTOCOL_VERSION = 14;
+inline constexpr std::uint32_t PROTOCOL_VERSION = 15;
 /// The largest view that is believed, whoever says so.
 inline constexpr std::uint32_t MAX_PEERS = 1024;
 /// Peers that hold the parts of one model together.
@@ -96,21 +96,23 @@ struct Seated {
   Digest layout;  ///< digest of names, shapes, dtypes; must equal the run's
   std::uint64_t elements = 0;
   std::uint32_t trainer_pid = 0;
-  DataIdentity data = {};  ///< must equal the run's, where both are told
+  DataIdentity data = {};          ///< must equal the run's, where both are told
+  std::vector<Digest> parts = {};  ///< of each fragment; empty: there is one
 };
 template <class Inspector>
 auto inspect(Inspector& f, Seated& x) {
-  return f(x.revision, x.state, x.layout, x.elements, x.trainer_pid, x.data);
+  return f(x.revision, x.state, x.layout, x.elements, x.trainer_pid, x.data, x.parts);
 }
 
 /// Joiner → coordinator: the state is here and its digest is right.
 struct Fetched {
   Revision revision;
   Digest state;
+  std::vector<Digest> parts = {};  ///< as Seated has them
 };
 template <class Inspector>
 auto inspect(Inspector& f, Fetched& x) {
-  return f(x.revision, x.state);
+  return f(x.revision, x.state, x.parts);
 }
 
 /// Joiner → coordinator: the donor could not serve it (gone, moved on, damaged).

@@ -113,16 +113,17 @@ struct StartReduce {
   SharedList<Contribution> contributions;
   std::uint64_t elements = 0;     ///< agreed count; a peer that holds another refuses by name
   std::uint64_t next_sample = 0;  ///< the data cursor after this step, part of the state that is voted on
+  std::uint32_t fragment = 0;     ///< of the state
   bool ring = false;       ///< a ring may be taken: the manifest wants one, or leaves the choice and the links are such that it is faster
   RelayOrder relays = {};  ///< of this member, where links are measured
   friend bool operator==(const StartReduce&, const StartReduce&) = default;
 };
 template <class Inspector>
 auto inspect(Inspector& f, StartReduce& x) {
-  return f(x.op, x.step, x.base, x.view, on_wire<Inspector>(x.contributions), x.elements, x.next_sample, x.ring, x.relays);
+  return f(x.op, x.step, x.base, x.view, on_wire<Inspector>(x.contributions), x.elements, x.next_sample, x.fragment, x.ring, x.relays);
 }
 
-/// Member → coordinator: I hold the whole result; the state that it leads to has this digest.
+/// Member → coordinator: I hold the whole result; the part of the state that it leads to has this digest.
 struct Vote {
   OperationId op;
   Digest state;
@@ -157,13 +158,16 @@ auto inspect(Inspector& f, InDoubt& x) {
 /// Coordinator → every member: decided and journaled; the state of revision `revision` is the shared state now.
 struct Commit {
   OperationId op;
-  OuterStep step;
+  OuterStep step;  ///< the version that the fragment has now
   Revision revision;
-  Digest state;
+  Digest state;  ///< of the whole
+  std::uint32_t fragment = 0;
+  Digest part;            ///< what was voted for: the fragment at its new version
+  bool completes = true;  ///< all fragments are of this step now
 };
 template <class Inspector>
 auto inspect(Inspector& f, Commit& x) {
-  return f(x.op, x.step, x.revision, x.state);
+  return f(x.op, x.step, x.revision, x.state, x.fragment, x.part, x.completes);
 }
 
 /// Coordinator → every member: the operation is void; inputs stay as they were and will be reduced again.
@@ -180,13 +184,14 @@ auto inspect(Inspector& f, Abort& x) {
 /// that is to write the checkpoint after all.
 struct RunDone {
   OuterStep step;
+  Revision revision;
   Digest state;
   bool finalist = false;       ///< true for the one that writes the final checkpoint, answers StateSaved, and samples a text
   HeldOutShare evaluate = {};  ///< of the final state; the finalist begins when its checkpoint is written
 };
 template <class Inspector>
 auto inspect(Inspector& f, RunDone& x) {
-  return f(x.step, x.state, x.finalist, x.evaluate);
+  return f(x.step, x.revision, x.state, x.finalist, x.evaluate);
 }
 
 /// Finalist → coordinator: the final state is on a disk, or why it is not.

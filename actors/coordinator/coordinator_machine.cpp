@@ -123,15 +123,20 @@ bool concerns_all(const State& s, const Event& event, Phase before) {
   const auto* received = std::get_if<Received>(&event);
   if (s.phase == Phase::Finishing) return true;
   if (received == nullptr || !std::holds_alternative<Ready>(received->message)) return false;
-  const bool quorum = s.plan.quorum > 0 && !s.round.quorum_since && s.view.members.size() - s.round.unready >= s.plan.quorum;
-  return s.round.unready == 0 || quorum;
+  const bool quorum = s.plan.quorum > 0 && !s.collection.quorum_since && s.view.members.size() - s.collection.unready >= s.plan.quorum;
+  return s.collection.unready == 0 || quorum;
 }
 
 /// Changes whenever there is something new to keep.
 auto decisions(const State& s) {
-  return std::tuple{s.view.epoch, s.view.members.size(), s.sequence,
-                    s.revision,   s.round.span,          s.phase < Phase::Finishing ? Phase::Waiting : s.phase,
-                    s.finalist,   s.pause.has_value()};
+  return std::tuple{s.view.epoch,
+                    s.view.members.size(),
+                    s.sequence,
+                    s.revision,
+                    std::pair{s.collection.begun, s.collection.span},
+                    s.phase < Phase::Finishing ? Phase::Waiting : s.phase,
+                    s.finalist,
+                    s.pause.has_value()};
 }
 
 Snapshot snapshot(const State& s) {
@@ -149,17 +154,29 @@ Snapshot snapshot(const State& s) {
                 .data = s.data,
                 .digest = s.digest,
                 .revision = s.revision,
+                .versions = {},
+                .digests = s.parts,
                 .cursor = s.cursor,
-                .step_span = s.round.span,
+                .step_begun = s.collection.begun,
+                .step_span = s.collection.span,
                 .tokens = s.tokens,
                 .sequence = s.sequence,
-                .operation = s.round.operation.id,
+                .operation = s.operation.id,
                 .last_commit = s.last_commit,
-                .last_commit_event = s.last_commit_event};
+                .last_lines = s.last_lines};
+  for (const auto& round : s.rounds) kept.versions.emplace_back(round.step.value - 1);
   for (const auto& member : s.view.members) {
     const auto& peer = s.peers.at(member.id);
-    const auto& work = s.round.work.at(member.id);
-    kept.members.push_back({member, peer.hello.pid, peer.seated.trainer_pid, work.contributes, work.begun, work.first_sample});
+    Snapshot::Kept one{.member = member, .pid = peer.hello.pid, .trainer_pid = peer.seated.trainer_pid};
+    for (std::uint32_t fragment = 0; fragment < s.rounds.size(); ++fragment) {
+      const auto& work = s.rounds[fragment].work.at(member.id);
+      if (fragment > 0 && !work.contributes) continue;
+      if (work.contributes) one.owes.push_back(fragment);
+      one.begun = work.begun;
+      one.base = work.base;
+      one.first_sample = work.first_sample;
+    }
+    kept.members.push_back(std::move(one));
   }
   return kept;
 }
@@ -181,6 +198,7 @@ State initial(Options options, Instant now) {
   State state;
   state.options = options;
   state.plan = std::move(options);
+  state.rounds.resize(state.options.fragments);
   state.view.epoch = Epoch{1};
   state.phase_since = now;
   state.ticked = now;
@@ -188,7 +206,7 @@ State initial(Options options, Instant now) {
     state.origin = origin->revision;
     state.digest = origin->state;
     state.revision = origin->revision;
-    state.round.step = OuterStep{origin->revision.value + 1};
+    for (auto& round : state.rounds) round.step = origin->step.next();
     state.cursor = origin->next_sample;
     state.tokens = origin->tokens;
   }
@@ -212,7 +230,11 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
         snapshot.revision, snapshot.digest.value_or(Digest{}), snapshot.layout.value_or(Digest{}), snapshot.elements, kept.trainer_pid,
         snapshot.data};
     state.peers.emplace(member.id, std::move(peer));
-    state.round.work.emplace(member.id, Work{.contributes = kept.contributes, .begun = kept.begun, .first_sample = kept.first_sample});
+    for (std::uint32_t fragment = 0; fragment < state.rounds.size(); ++fragment)
+      state.rounds[fragment].work.emplace(member.id, Work{.contributes = std::ranges::find(kept.owes, fragment) != kept.owes.end(),
+                                                          .begun = kept.begun,
+                                                          .base = kept.base,
+                                                          .first_sample = kept.first_sample});
     members.push_back(member);
   }
   state.view.members = std::move(members);
@@ -229,16 +251,19 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
     state.elements = snapshot.elements;
     state.data = snapshot.data;
     state.digest = snapshot.digest;
+    state.parts = snapshot.digests;
   }
   state.revision = snapshot.revision;
-  state.round.step = OuterStep{snapshot.revision.value + (snapshot.phase == Phase::Finishing ? 0 : 1)};
+  for (std::size_t fragment = 0; fragment < std::min(state.rounds.size(), snapshot.versions.size()); ++fragment)
+    state.rounds[fragment].step = snapshot.versions[fragment].next();
   state.cursor = snapshot.cursor;
-  state.round.span = snapshot.step_span;
+  state.collection.begun = snapshot.step_begun;
+  state.collection.span = snapshot.step_span;
   state.tokens = snapshot.tokens;
   state.sequence = snapshot.sequence;
-  state.round.operation.id = snapshot.operation;
+  state.operation.id = snapshot.operation;
   state.last_commit = snapshot.last_commit;
-  state.last_commit_event = snapshot.last_commit_event;
+  state.last_lines = snapshot.last_lines;
   return state;
 }
 

@@ -4,6 +4,7 @@
 // they must happen, and a reason. A durable event is on disk before the effects behind it are carried out (law 8).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -34,6 +35,7 @@ using prime::LossPolicy;
 /// A state that was saved: what a run begins with when another one ended, or what it is rolled back to.
 struct Origin {
   Revision revision;
+  OuterStep step;  ///< the last one that is in it
   Digest state;
   std::uint64_t next_sample = 0;  ///< the data cursor
   std::uint64_t tokens = 0;
@@ -74,12 +76,15 @@ inline constexpr std::size_t MAX_MEASURED_PEERS = 64;
 
 /// A member's part in a round.
 struct Work {
-  bool contributes = false;      ///< was told to train for step `begun`, and that work is in no committed step yet
+  bool contributes = false;      ///< was told to train for step `begun`, and that work is in no committed version yet
   OuterStep begun = {};          ///< before the current step: it is late, and brings its work when it is done
+  Revision base = {};            ///< from which it was told to train
   bool idle_answer_due = false;  ///< was told to adopt the result; its readiness of weight 0 is on the way
   std::uint64_t first_sample = 0;
   std::optional<Ready> ready = {};
-  std::optional<Vote> vote = {};
+
+  /// Whether its readiness is on the way. Who has no part in this round, since its work is still in others, is not waited for.
+  [[nodiscard]] bool awaited() const { return (contributes || idle_answer_due) && !ready; }
 };
 
 /// A member's part in the end of the run.
@@ -93,10 +98,11 @@ using Phase = RunPhase;
 
 struct Operation {
   OperationId id;
+  std::uint32_t fragment = 0;
   Instant since{};
   SharedList<Contribution> contributions;  ///< one for each of its members, in its own rank order
   std::uint64_t next_sample = 0;
-  std::size_t missing_votes = 0;
+  std::map<PeerId, Vote> votes;
   bool ring = false;
 };
 
@@ -154,8 +160,9 @@ struct Snapshot {
     Member member;
     std::uint32_t pid = 0;
     std::uint32_t trainer_pid = 0;
-    bool contributes = false;
-    OuterStep begun;
+    std::vector<std::uint32_t> owes = {};  ///< fragments of which its work is in no committed version yet
+    OuterStep begun = {};
+    Revision base = {};
     std::uint64_t first_sample = 0;
     std::vector<Part> parts = {};  ///< by shard
   };
@@ -173,14 +180,17 @@ struct Snapshot {
   DataIdentity data = {};
   std::optional<Digest> digest;
   Revision revision;
+  std::vector<OuterStep> versions;  ///< of each fragment
+  std::vector<Digest> digests;      ///< likewise
   std::uint64_t cursor = 0;
+  bool step_begun = false;
   std::uint64_t step_span = 0;
   std::uint64_t tokens = 0;
   Sequence sequence;
   OperationId operation;  ///< the last one that was started
   std::optional<Commit> last_commit;
-  std::optional<events::OuterStepCommitted> last_commit_event;  ///< its line in the journal, which is written after this
-  std::map<Digest, std::vector<Digest>> shard_digests = {};     ///< of each digest above, where there are several shards
+  std::vector<JournalEvent> last_lines;                      ///< of it, in the journal; they are written after this
+  std::map<Digest, std::vector<Digest>> shard_digests = {};  ///< of each digest above, where there are several shards
 };
 
 /// What a run waits for, and whom, as people read it; empty when it is at work.
@@ -192,20 +202,35 @@ struct Wait {
   bool operator==(const Wait&) const = default;
 };
 
-/// The work on the next version of the shared state: who brings what, and the operation that reduces it.
+/// The work on the next version of one fragment: who brings what.
 struct Round {
-  OuterStep step{1};                                   ///< the version that it makes
-  std::map<PeerId, Work> work = {};                    ///< of each member
-  std::uint64_t span = 0;                              ///< samples handed out for it; 0: it has not begun
-  Operation operation = {};                            ///< the last one that was started
-  std::optional<Instant> first_ready = std::nullopt;   ///< of those who began with it
-  std::size_t unready = 0;                             ///< members without `ready`, as last looked at and counted down since
-  std::optional<Instant> quorum_since = std::nullopt;  ///< since when `Plan::quorum` contributions are there
-  Instant retry_at{};                                  ///< a failed link gets time to be told as a lost peer before the next try
-  std::map<std::pair<PeerId, PeerId>, std::uint32_t> link_failures = {};
-  Alike alike = {};                                  ///< tries of it
-  std::optional<Instant> held_since = std::nullopt;  ///< since when it waits for a joiner
-  bool ring_overdue = false;  ///< the last try was a ring and missed its deadline, so that it cannot be told because of whom
+  OuterStep step{1};            ///< the version that it makes
+  std::map<PeerId, Work> work;  ///< of each member
+};
+
+/// Whether the contributions to the current outer step are there. All fragments are due at once: what is there for one is there for all.
+struct Collection {
+  bool begun = false;
+  std::uint64_t span = 0;               ///< samples handed out for it; 0 where all members have yet to bring earlier work
+  std::optional<Instant> first_ready;   ///< of those who began with it
+  std::size_t unready = 0;              ///< members without `ready`, as last looked at and counted down since
+  std::optional<Instant> quorum_since;  ///< since when `Plan::quorum` contributions are there
+};
+
+/// What went wrong with the operations of the current outer step. A link that is broken is one failure, however many fragments meet it.
+struct Tries {
+  Instant retry_at{};  ///< a failed link gets time to be told as a lost peer before the next try
+  std::map<std::pair<PeerId, PeerId>, std::uint32_t> link_failures;
+  Alike alike;
+  std::optional<Instant> held_since;  ///< since when it waits for a joiner
+  bool ring_overdue = false;          ///< the last try was a ring and missed its deadline, so that it cannot be told because of whom
+};
+
+/// What the operations of the current outer step have cost, as far as this coordinator has seen them.
+struct Cost {
+  std::uint64_t wire_bytes = 0;
+  Duration reduce{};     ///< of the slowest member of each
+  Duration operation{};  ///< from their starts to their last votes
 };
 
 struct State : membership::Roster {
@@ -215,7 +240,11 @@ struct State : membership::Roster {
   std::uint64_t cursor = 0;  ///< data cursor at `revision`
   std::uint64_t tokens = 0;
   Sequence sequence;
-  Round round;
+  std::vector<Round> rounds{1};  ///< by fragment; one after the other, at most one step apart
+  Operation operation;           ///< the last one that was started
+  Collection collection;
+  Tries tries;
+  Cost cost;
   std::optional<OuterStep> unlinked_in;  ///< the step in which a member was sent away because of its link
   Losses losses;
   std::optional<Pause> pause;
@@ -224,8 +253,8 @@ struct State : membership::Roster {
   /// Since when the run was rolled back and no step has begun: those with the checkpoint are on their way.
   std::optional<Instant> restoring;
   std::optional<Commit> last_commit;
-  std::optional<events::OuterStepCommitted> last_commit_event;
-  std::optional<Error> end_cause;  ///< of a run that is over and failed
+  std::vector<JournalEvent> last_lines;  ///< of the last commit, in the journal
+  std::optional<Error> end_cause;        ///< of a run that is over and failed
   Topology topology;
   std::string incomplete;                   ///< replicas that lack a peer, as people read it
   Coordinators coordinators;                ///< no decision: whoever serves the run next learns it by itself
@@ -237,6 +266,20 @@ struct State : membership::Roster {
   Instant saved_at{};
   std::vector<FinalReport> final_reports;  ///< a problem begins with the name of whose it is
   Wait waiting;                            ///< what was last recorded
+
+  /// The first of those rounds that are furthest behind: the next one to reduce.
+  [[nodiscard]] std::uint32_t current() const {
+    return static_cast<std::uint32_t>(std::ranges::min_element(rounds, {}, &Round::step) - rounds.begin());
+  }
+  [[nodiscard]] const Round& round() const { return rounds[current()]; }
+  [[nodiscard]] Round& round() { return rounds[current()]; }
+  /// The outer step that is being worked on, and the last one that all fragments have made.
+  [[nodiscard]] OuterStep step() const { return round().step; }
+  [[nodiscard]] OuterStep committed() const { return OuterStep{step().value - 1}; }
+  /// Whether some fragments have made the current step, and others have not.
+  [[nodiscard]] bool is_between_fragments() const {
+    return std::ranges::any_of(rounds, [&](const Round& each) { return each.step != rounds.front().step; });
+  }
 };
 
 /// Of who has none yet: none.

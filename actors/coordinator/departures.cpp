@@ -46,15 +46,15 @@ bool Departures::settle() {
   const auto gone = seats_.settle();
   if (gone.empty()) return false;
   topology::members_changed(state_);
-  auto& round = state_.round;
   for (const auto id : gone) {
-    round.work.erase(id);
+    for (auto& round : state_.rounds) round.work.erase(id);
     state_.duties.erase(id);
   }
   // Why their links broke is known now: the next try of the reduce has nothing else to wait for.
-  std::erase_if(round.link_failures,
+  auto& tries = state_.tries;
+  std::erase_if(tries.link_failures,
                 [&](const auto& entry) { return gone.contains(entry.first.first) || gone.contains(entry.first.second); });
-  if (round.link_failures.empty()) round.retry_at = now_;
+  if (tries.link_failures.empty()) tries.retry_at = now_;
   return true;
 }
 

@@ -6,7 +6,7 @@ namespace prime::coordinator {
 
 bool evaluates_step(const State& state) {
   const auto every = state.plan.evaluate_every;
-  return every > 0 && state.round.step.value > 1 && (state.round.step.value - 1) % every == 0;
+  return every > 0 && state.step().value > 1 && (state.step().value - 1) % every == 0;
 }
 
 void HeldOutSum::add(const HeldOutLoss& part) {

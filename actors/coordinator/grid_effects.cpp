@@ -176,7 +176,7 @@ ToPeer Unfolding::unfolded(const ToPeer& message, const Replica& replica, std::u
                    m.view = column(m.view, shard);
                    m.elements = replica.shards[shard]->elements;
                  },
-                 [&](Commit& m) { m.state = part(m.state, shard); },
+                 [&](Commit& m) { m.part = m.state = part(m.state, shard); },
                  [&](RunDone& m) { m.state = part(m.state, shard); },
                  [](auto&) {},
              },

@@ -43,7 +43,7 @@ void Rows::settle(bool was_restoring) {
     const Error over{ErrorName::RunDone, "the last outer step was committed"};
     dismiss_unformed(g_.run.end_cause.value_or(over));
   } else if (!was_restoring && g_.run.restoring) {
-    dismiss_unformed(rollback::cause(g_.run.checkpoint->revision));
+    dismiss_unformed(rollback::cause(g_.run.checkpoint->step));
   }
 }
 
@@ -341,7 +341,7 @@ std::string Rows::not_brought_back() const {
   Named nobodys;
   for (std::uint32_t shard = 0; shard < run.options.shards; ++shard)
     if (!held.contains(shard)) nobodys.add(std::to_string(shard));
-  const auto step = " of outer step " + std::to_string(run.revision.value);
+  const auto step = " of outer step " + std::to_string(run.committed().value);
   return nobodys.empty() ? "no replica holds all shards" + step : "nobody holds " + shards_text(nobodys) + step;
 }
 

@@ -40,6 +40,7 @@ DataIdentity data_of(const std::vector<Seated>& said) {
 
 Seated as_one(Grid& grid, const std::vector<Seated>& said) {
   auto one = said.front();
+  one.parts.clear();  // a sharded state has one fragment
   one.state = join(grid, said, &Seated::state);
   std::vector<Digest> layouts;
   one.elements = 0;
@@ -186,7 +187,7 @@ std::string Words::hear(std::uint64_t key, std::uint32_t /*shard*/, const Traine
   auto& replica = g_.replicas.at(key);
   const auto known = replica.whole ? g_.run.peers.find(replica.lead()) : g_.run.peers.end();
   if (known == g_.run.peers.end() || known->second.seat != Seat::Member) return "a trainer of who is no member was started again";
-  const auto& work = g_.run.round.work.at(replica.lead());
+  const auto& work = g_.run.round().work.at(replica.lead());
   const bool at_it = work.contributes && !work.ready && m.step == work.begun && m.attempt >= replica.begun.attempt;
   if (!at_it) return "a trainer was started again, and the others of its replica need not be";
   replica.begun.attempt = std::max(replica.begun.attempt, m.attempt) + 1;

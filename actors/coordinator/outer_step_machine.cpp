@@ -11,41 +11,48 @@
 #include "actors/coordinator/topology_machine.hpp"
 #include "actors/coordinator/waits.hpp"
 #include "actors/membership/membership_machine.hpp"
+#include "kernels/digest/digest.hpp"
 #include "messages/assert.hpp"
 
 namespace prime::coordinator::outer_step {
 namespace {
 
-/// Hands the next disjoint range of samples to a member and tells it to train.
+/// Hands the next disjoint range of samples to a member and tells it to train. Its work is of all fragments.
 void begin_for(State& state, PeerId member, std::uint32_t rank, HeldOutShare evaluate, Effects& effects) {
-  auto& round = state.round;
-  auto& work = round.work.at(member);
-  work.contributes = true;
-  work.begun = round.step;
-  work.ready.reset();
-  work.first_sample = state.cursor + round.span;
-  round.span += state.plan.samples_per_peer;
-  effects.emplace_back(Send{member, BeginStep{state.view, round.step, state.revision, true, rank, work.first_sample, 0, evaluate}});
+  auto& span = state.collection.span;
+  const auto step = state.step();
+  const auto first_sample = state.cursor + span;
+  span += state.plan.samples_per_peer;
+  for (auto& round : state.rounds) {
+    auto& work = round.work.at(member);
+    work = Work{
+        .contributes = true, .begun = step, .base = state.revision, .idle_answer_due = work.idle_answer_due, .first_sample = first_sample};
+  }
+  effects.emplace_back(Send{member, BeginStep{state.view, step, state.revision, true, rank, first_sample, 0, evaluate}});
 }
 
 void begin_step(State& state, Instant now, Effects& effects) {
   set_phase(state, Phase::Training, now);
   state.restoring.reset();
   state.to_who_left.reset();
-  auto& last = state.round;
-  state.round = Round{.step = last.step,
-                      .work = std::move(last.work),
-                      .operation = std::move(last.operation),
-                      .unready = state.view.members.size(),
-                      .retry_at = now};
-  effects.emplace_back(events::OuterStepBegun{state.round.step, state.view.epoch, state.view.members.size()});
-  const auto begins = [](const Work& w) { return !w.contributes; };  // the others are late, and still at an earlier step
-  auto shares = evaluates_step(state) ? shares_of(state, begins) : std::map<PeerId, HeldOutShare>{};
+  state.collection = {};
+  state.collection.begun = true;
+  state.collection.unready = state.view.members.size();
+  state.tries = {};
+  state.tries.retry_at = now;
+  state.cost = {};
+  effects.emplace_back(events::OuterStepBegun{state.step(), state.view.epoch, state.view.members.size()});
+  std::set<PeerId> begin;  // the others are late, and still at an earlier step
+  for (const auto& member : state.view.members)
+    if (is_through(state, member.id)) begin.insert(member.id);
+    else if (std::ranges::any_of(state.rounds, [&](const Round& round) { return !round.work.at(member.id).contributes; }))
+      effects.emplace_back(Probe::WorkInSomeFragments);
+  auto shares = evaluates_step(state) ? shares_of(state, [&](const Peer& p) { return begin.contains(p.hello.peer); })
+                                      : std::map<PeerId, HeldOutShare>{};
   for (std::uint32_t rank = 0; rank < state.view.members.size(); ++rank) {
     const auto id = state.view.members[rank].id;
-    auto& work = state.round.work.at(id);
-    work.idle_answer_due = false;
-    if (begins(work)) begin_for(state, id, rank, shares[id], effects);
+    for (auto& round : state.rounds) round.work.at(id).idle_answer_due = false;
+    if (begin.contains(id)) begin_for(state, id, rank, shares[id], effects);
   }
   topology::measure(state, now, effects);
 }
@@ -56,13 +63,14 @@ bool promote_the_idle(State& state, Effects& effects) {
   // Those promoted begin now: nobody is slow before one of them is ready, however long ago the others were.
   std::uint32_t rank = 0;
   for (const auto& member : state.view.members) {
-    if (!state.round.work.at(member.id).contributes) {
+    if (is_through(state, member.id)) {
       begin_for(state, member.id, rank, {}, effects);
       promoted = true;
     }
     ++rank;
   }
-  if (promoted) state.round.first_ready.reset();
+  if (promoted) state.collection.first_ready.reset();
+  if (promoted && state.is_between_fragments()) effects.emplace_back(Probe::PromotedBetweenFragments);
   return promoted;
 }
 
@@ -70,31 +78,38 @@ void start_reduce(State& state, Instant now, Effects& effects) {
   topology::arrange(state, effects);
   const auto members = topology::in_ring_order(state);
   state.sequence = state.sequence.next();
+  const auto& round = state.round();
   std::vector<Contribution> contributions;
   for (const auto& member : members) {
     auto& peer = state.peers.at(member.id);
-    auto& work = state.round.work.at(member.id);
-    work.vote.reset();
+    const auto& work = round.work.at(member.id);
     membership::begin_transfer(peer, now);
     contributions.push_back(Contribution{member.id, work.ready ? work.ready->weight : 0});
-    if (!work.ready) effects.emplace_back(events::PeerLate{membership::who(peer), state.round.step, work.begun});
+    if (work.awaited()) effects.emplace_back(events::PeerLate{membership::who(peer), round.step, work.begun});
   }
   // In a ring those behind one that stands still wait as it seems to: the next try goes directly, and tells who it is.
   const bool ring =
       (state.plan.schedule == Schedule::Ring || (state.plan.schedule == Schedule::Automatic && state.topology.ring_is_faster)) &&
-      !std::exchange(state.round.ring_overdue, false);
-  state.round.operation = Operation{
-      OperationId{state.view.epoch, state.sequence}, now, std::move(contributions), state.cursor + state.round.span, members.size(), ring};
+      !std::exchange(state.tries.ring_overdue, false);
+  state.operation = Operation{.id = {state.view.epoch, state.sequence},
+                              .fragment = state.current(),
+                              .since = now,
+                              .contributions = std::move(contributions),
+                              .next_sample = state.cursor + state.collection.span,
+                              .votes = {},
+                              .ring = ring};
+  const auto& operation = state.operation;
   set_phase(state, Phase::Reducing, now);
-  effects.emplace_back(events::ReduceStarted{state.round.step, state.round.operation.id, state.view.epoch, members.size()});
-  StartReduce message{state.round.operation.id,
-                      state.round.step,
-                      state.revision,
-                      state.view,
-                      state.round.operation.contributions,
-                      state.elements,
-                      state.round.operation.next_sample,
-                      ring};
+  effects.emplace_back(events::ReduceStarted{round.step, operation.id, state.view.epoch, members.size()});
+  StartReduce message{.op = operation.id,
+                      .step = round.step,
+                      .base = state.revision,
+                      .view = state.view,
+                      .contributions = operation.contributions,
+                      .elements = state.elements,
+                      .next_sample = operation.next_sample,
+                      .fragment = operation.fragment,
+                      .ring = ring};
   const auto links = topology::direct_links(state, members);
   for (std::size_t rank = 0; rank < members.size(); ++rank) {
     if (links) message.relays = relay_order(*links, rank);
@@ -102,25 +117,42 @@ void start_reduce(State& state, Instant now, Effects& effects) {
   }
 }
 
-/// What one committed step reports: figures over the contributors.
-events::OuterStepCommitted committed_event(const State& state, const Digest& digest, Instant now) {
-  events::OuterStepCommitted done{.outer_step = state.round.step,
-                                  .epoch = state.round.operation.id.epoch,
+/// The line of a fragment's next version; the state is as it was before it.
+events::RoundCommitted round_committed(const State& state, const Digest& part) {
+  const auto& operation = state.operation;
+  const auto& round = state.rounds[operation.fragment];
+  events::RoundCommitted done{
+      .fragment = operation.fragment, .version = round.step, .operation = operation.id, .revision = state.revision.next(), .digest = part};
+  for (const auto& [id, weight] : operation.contributions) {
+    if (weight == 0) continue;
+    done.contributors.push_back(id);
+    done.weights.push_back(weight);
+    done.base_versions.push_back(round.work.at(id).ready->base);
+  }
+  return done;
+}
+
+/// What one committed step reports, once its last fragment is: figures over the contributors to that.
+events::OuterStepCommitted committed_event(const State& state, const Digest& digest) {
+  const auto& operation = state.operation;
+  const auto& round = state.rounds[operation.fragment];
+  events::OuterStepCommitted done{.outer_step = round.step,
+                                  .epoch = operation.id.epoch,
                                   .revision = state.revision.next(),
                                   .digest = digest,
-                                  .peers = state.round.operation.contributions.size(),
-                                  .operation_s = now - state.round.operation.since,
-                                  .next_sample = state.round.operation.next_sample};
+                                  .peers = operation.contributions.size(),
+                                  .wire_bytes = state.cost.wire_bytes,
+                                  .reduce_s = state.cost.reduce,
+                                  .operation_s = state.cost.operation,
+                                  .next_sample = operation.next_sample};
   HeldOutSum held_out;
-  for (const auto& contribution : state.round.operation.contributions) {
-    const auto& work = state.round.work.at(contribution.peer);
-    done.wire_bytes += work.vote->wire_bytes;
-    done.reduce_s = std::max(done.reduce_s, Duration{work.vote->reduce_ns});
-    if (contribution.weight == 0) continue;
-    if (work.begun == state.round.step) held_out.add(work.ready->held_out);  // what is late evaluated an older state
-    done.contributors.push_back(contribution.peer);
-    done.weight += contribution.weight;
-    done.loss += work.ready->loss.value() * static_cast<double>(contribution.weight);
+  for (const auto& [id, weight] : operation.contributions) {
+    if (weight == 0) continue;
+    const auto& work = round.work.at(id);
+    if (work.begun == round.step) held_out.add(work.ready->held_out);  // what is late evaluated an older state
+    done.contributors.push_back(id);
+    done.weight += weight;
+    done.loss += work.ready->loss.value() * static_cast<double>(weight);
     done.tokens_per_s += work.ready->tokens_per_s.value();
   }
   done.loss /= static_cast<double>(done.weight);
@@ -132,59 +164,86 @@ events::OuterStepCommitted committed_event(const State& state, const Digest& dig
   return done;
 }
 
-void commit(State& state, const Digest& digest, Instant now, Effects& effects) {
-  PRIME_ASSERT(state.revision.next().value == state.round.step.value, "law 2: step n leads from revision n-1 to n");
-  state.last_commit_event = committed_event(state, digest, now);
-  topology::note_reduce(state, now - state.round.operation.since, now);
-  effects.emplace_back(*state.last_commit_event);
-  for (const auto& contribution : state.round.operation.contributions) {
-    state.tokens += contribution.weight;
-    auto& work = state.round.work.at(contribution.peer);
-    if (contribution.weight > 0) work.contributes = false;  // its work is in
-    if (!work.contributes) work.ready.reset();
-    work.vote.reset();
+void add_cost(State& state, Instant now) {
+  const auto& operation = state.operation;
+  Duration slowest{};
+  for (const auto& [id, vote] : operation.votes) {
+    state.cost.wire_bytes += vote.wire_bytes;
+    slowest = std::max(slowest, Duration{vote.reduce_ns});
   }
-  const Commit message{state.round.operation.id, state.round.step, state.revision.next(), digest};
-  for (const auto& contribution : state.round.operation.contributions) {
-    effects.emplace_back(Send{contribution.peer, message});
-    auto& peer = state.peers.at(contribution.peer);
-    peer.seated.revision = message.revision;
-    peer.seated.state = digest;
+  state.cost.reduce += slowest;
+  state.cost.operation += now - operation.since;
+}
+
+/// The fragment has its next version; `digest` is of the whole state then.
+void advance_round(State& state, const Digest& digest, const Commit& message, Effects& effects) {
+  const auto& operation = state.operation;
+  auto& round = state.rounds[operation.fragment];
+  round.step = round.step.next();
+  for (const auto& [id, weight] : operation.contributions) {
+    auto& work = round.work.at(id);
+    if (weight > 0) work.contributes = false;  // its work is in
+    if (!work.contributes) work.ready.reset();
+    auto& seated = state.peers.at(id).seated;
+    seated.revision = message.revision;
+    seated.state = digest;
+    seated.parts.clear();
+    effects.emplace_back(Send{id, message});
   }
   state.last_commit = message;
   state.revision = message.revision;
   state.digest = digest;
-  state.cursor = state.round.operation.next_sample;
+}
+
+/// All fragments have made the step.
+void complete_step(State& state, Instant now, Effects& effects) {
+  const auto step = state.committed();
+  for (const auto& contribution : state.operation.contributions) state.tokens += contribution.weight;
+  state.cursor = state.operation.next_sample;
   const auto every = state.plan.checkpoint_every;
-  if (state.plan.on_correlated_loss == LossPolicy::RollBack && every > 0 && state.round.step.value % every == 0)
-    state.checkpoint = Origin{state.revision, digest, state.cursor, state.tokens};
-  if (state.round.step.value >= state.plan.outer_steps) {
-    run_end::finish(state, digest, now, effects);
-    return;
-  }
-  state.round.step = state.round.step.next();
+  if (state.plan.on_correlated_loss == LossPolicy::RollBack && every > 0 && step.value % every == 0)
+    state.checkpoint = Origin{state.revision, step, *state.digest, state.cursor, state.tokens};
+  if (step.value >= state.plan.outer_steps) return run_end::finish(state, now, effects);
   begin_step(state, now, effects);
+}
+
+void commit(State& state, const Digest& part, Instant now, Effects& effects) {
+  const auto& operation = state.operation;
+  PRIME_ASSERT(operation.fragment == state.current() && state.parts.size() == state.rounds.size(),
+               "law 2: a fragment's version follows the one before, and those of the others are known");
+  const auto step = state.step();
+  state.parts[operation.fragment] = part;
+  const auto digest = kernels::digest_of_parts(state.parts);
+  const bool completes = std::ranges::count(state.rounds, step, &Round::step) == 1;
+  add_cost(state, now);
+  state.last_lines = {round_committed(state, part)};
+  if (completes) state.last_lines.emplace_back(committed_event(state, digest));
+  effects.insert(effects.end(), state.last_lines.begin(), state.last_lines.end());
+  if (operation.fragment == 0) topology::note_reduce(state, now - operation.since, now);
+  advance_round(state, digest, Commit{operation.id, step, state.revision.next(), digest, operation.fragment, part, completes}, effects);
+  if (completes) complete_step(state, now, effects);
+  else set_phase(state, Phase::Training, now);
   membership::refresh_fetches(state, now, effects);
 }
 
 /// All have voted and differ: the largest group stands, the oldest one decides a draw; the others go.
 void settle_parity(State& state, Instant now, Effects& effects) {
   std::map<Digest, std::uint32_t> groups;
-  for (const auto& member : state.round.operation.contributions) ++groups[state.round.work.at(member.peer).vote->state];
+  for (const auto& [id, vote] : state.operation.votes) ++groups[vote.state];
   Digest winner;
   std::uint32_t best = 0;
   for (const auto& member : state.view.members) {  // in order of age
-    const auto& vote = state.round.work.at(member.id).vote;
-    if (!vote) continue;
-    const auto& digest = vote->state;
+    const auto vote = state.operation.votes.find(member.id);
+    if (vote == state.operation.votes.end()) continue;
+    const auto& digest = vote->second.state;
     if (groups.at(digest) > best) {
       best = groups.at(digest);
       winner = digest;
     }
   }
   std::vector<PeerId> wrong;
-  for (const auto& member : state.round.operation.contributions)
-    if (state.round.work.at(member.peer).vote->state != winner) wrong.push_back(member.peer);
+  for (const auto& [id, vote] : state.operation.votes)
+    if (vote.state != winner) wrong.push_back(id);
   abort(state, AbortCause::VotesDiffer, {}, now, effects);
   Departures departures{state, now, effects};
   for (const auto id : wrong) departures.dismiss(id, Error{ErrorName::ParityBroken, "its result differs from that of the others"});
@@ -235,7 +294,7 @@ void end_pause(State& state, Effects& effects) {
 
 void advance_waiting(State& state, Instant now, Effects& effects) {
   const auto members = static_cast<std::uint32_t>(state.view.members.size());
-  const bool begun = state.round.span > 0;  // the step was under way when too many peers went
+  const bool begun = state.collection.begun;  // the step was under way when too many peers went
   if (state.pause && now - state.pause->since > state.plan.wait_limit) end_pause(state, effects);
   const auto wanted = quorum_of_members(state);
   if (members >= wanted) {
@@ -261,8 +320,8 @@ void advance_waiting(State& state, Instant now, Effects& effects) {
 
 /// An absent one would hear of the reduce before it hears what became of the last one.
 bool all_ready(State& state) {
-  state.round.unready = members_who(state, [](const Peer& p, const Work& w) { return !w.ready || p.absent; }).count;
-  return state.round.unready == 0;
+  state.collection.unready = members_who(state, [](const Peer& p, const Work& w) { return w.awaited() || p.absent; }).count;
+  return state.collection.unready == 0;
 }
 
 /// Notes since when so many contributions are there that the step may close without the others; but not without a member that has yet
@@ -270,11 +329,11 @@ bool all_ready(State& state) {
 void note_quorum(State& state, Instant now) {
   const auto& plan = state.plan;
   if (plan.quorum == 0) return;
-  if (!members_who(state, [](const Peer& p) { return p.absent; }).empty()) return state.round.quorum_since.reset();
+  if (!members_who(state, [](const Peer& p) { return p.absent; }).empty()) return state.collection.quorum_since.reset();
   const auto there = members_who(state, [](const Work& w) { return w.ready && w.ready->weight > 0; }).count;
   const auto wanted = std::max<std::size_t>(plan.min_peers, std::min<std::size_t>(plan.quorum, state.view.members.size()));
-  if (there < wanted) state.round.quorum_since.reset();
-  else if (!state.round.quorum_since) state.round.quorum_since = now;
+  if (there < wanted) state.collection.quorum_since.reset();
+  else if (!state.collection.quorum_since) state.collection.quorum_since = now;
 }
 
 void advance_training(State& state, Instant now, Effects& effects) {
@@ -284,11 +343,11 @@ void advance_training(State& state, Instant now, Effects& effects) {
   }
   if (contributing(state) < state.plan.min_peers && promote_the_idle(state, effects)) return;
   note_quorum(state, now);
-  if (!state.round.quorum_since && state.round.first_ready && now - *state.round.first_ready > state.options.deadline) {
+  if (!state.collection.quorum_since && state.collection.first_ready && now - *state.collection.first_ready > state.options.deadline) {
     std::vector<PeerId> slow;
     for (const auto& member : state.view.members) {
       const auto& peer = state.peers.at(member.id);
-      if (!state.round.work.at(member.id).ready && now - peer.since > state.options.deadline)
+      if (state.round().work.at(member.id).awaited() && now - peer.since > state.options.deadline)
         slow.push_back(member.id);  // who entered later has its own time
     }
     Departures departures{state, now, effects};
@@ -299,10 +358,10 @@ void advance_training(State& state, Instant now, Effects& effects) {
                                                      "goes on without them until they are ready"});
     if (departures.settle()) return advance(state, now, effects);
   }
-  const bool closes = all_ready(state) || (state.round.quorum_since && now - *state.round.quorum_since >= state.plan.grace);
-  if (!closes || now < state.round.retry_at) return;
+  const bool closes = all_ready(state) || (state.collection.quorum_since && now - *state.collection.quorum_since >= state.plan.grace);
+  if (!closes || now < state.tries.retry_at) return;
   if (held_for(state, now)) {
-    if (!state.round.held_since) state.round.held_since = now;
+    if (!state.tries.held_since) state.tries.held_since = now;
     effects.emplace_back(Probe::ReduceWaitsForJoiner);
   } else if (!topology::held_since(state, now)) start_reduce(state, now, effects);
 }
@@ -310,8 +369,8 @@ void advance_training(State& state, Instant now, Effects& effects) {
 void advance_reducing(State& state, Instant now, Effects& effects) {
   if (!progress::reduce_stands_still(state, now)) return;
   std::vector<PeerId> mute;
-  for (const auto& member : state.round.operation.contributions)
-    if (!state.round.work.at(member.peer).vote) mute.push_back(member.peer);
+  for (const auto& member : state.operation.contributions)
+    if (!state.operation.votes.contains(member.peer)) mute.push_back(member.peer);
   abort(state, AbortCause::DeadlinePassed, {}, now, effects);
   Departures departures{state, now, effects};
   for (const auto id : mute)
@@ -324,55 +383,62 @@ void advance_reducing(State& state, Instant now, Effects& effects) {
 
 }  // namespace
 
+bool is_through(const State& state, PeerId member) {
+  return std::ranges::none_of(state.rounds, [&](const Round& round) { return round.work.at(member).contributes; });
+}
+
 std::string ready(State& state, PeerId from, const Ready& message, Instant now, Effects& effects) {
   const auto& peer = state.peers.at(from);
   if (peer.seat != Seat::Member) return "a readiness of who is no member";
-  auto& round = state.round;
-  auto& work = round.work.at(from);
+  // What it brings is of all fragments; those that have it by now are through with it.
+  const auto open = [&](const Work& work) { return work.begun == message.step && !work.ready; };
+  const auto contributes = [&](const Round& round) { return round.work.at(from).contributes; };
+  const auto awaits = std::ranges::find_if(state.rounds, contributes);
+  auto& work = (awaits != state.rounds.end() ? *awaits : state.round()).work.at(from);
   // A late one says it of the step that it began with; a trainer that was started again meanwhile began from a newer state.
-  const bool possible_base = message.base.next().value >= message.step.value && message.base <= state.revision;
-  if (message.step != work.begun || !possible_base) return "a readiness for another step";
+  if (message.step != work.begun || message.base < work.base || message.base > state.revision) return "a readiness for another step";
   if (work.ready) return "ready twice";
+  const bool contributed = work.contributes;
   if (message.weight == 0 && work.idle_answer_due) {
-    work.idle_answer_due = false;
-    if (work.contributes) {
+    for (auto& round : state.rounds) round.work.at(from).idle_answer_due = false;
+    if (contributed) {
       effects.emplace_back(Probe::PromotedMeanwhile);
       return "it was promoted while it said that it adopts the result";
     }
   }
-  if (work.contributes != (message.weight > 0)) {
+  if (contributed != (message.weight > 0)) {
     dismiss(state, from,
-            Error{ErrorName::ProtocolViolation, work.contributes ? "it was to train and weighs nothing" : "a weight that nobody asked for"},
-            now, effects);
+            Error{ErrorName::ProtocolViolation, contributed ? "it was to train and weighs nothing" : "a weight that nobody asked for"}, now,
+            effects);
     return "a wrong weight";
   }
-  work.ready = message;
-  if (round.unready > 0) --round.unready;
-  if (work.contributes && work.begun == round.step && !round.first_ready) round.first_ready = now;
+  for (auto& round : state.rounds)
+    if (auto& own = round.work.at(from); open(own) && own.contributes == contributed) own.ready = message;
+  auto& collection = state.collection;
+  if (collection.unready > 0) --collection.unready;
+  if (contributed && message.step == state.step() && !collection.first_ready) collection.first_ready = now;
   effects.emplace_back(events::PeerReady{membership::who(peer), message.step, message.base, message.weight, message.loss.value(),
                                          message.tokens_per_s.value(), message.trainer_pid});
   return peer.hello.name + " is ready for step " + std::to_string(message.step.value);
 }
 
 std::string vote(State& state, PeerId from, const Vote& message, Instant now, Effects& effects) {
-  auto& operation = state.round.operation;
+  auto& operation = state.operation;
   if (state.phase != Phase::Reducing || message.op != operation.id) return "a vote on another operation";
   auto& peer = state.peers.at(from);
   if (peer.seat != Seat::Member) return "a vote of who is no member";
-  auto& votes = state.round.work;
-  if (!std::exchange(votes.at(from).vote, message)) --operation.missing_votes;
+  operation.votes.insert_or_assign(from, message);
   peer.transfer.last = now;
-  if (operation.missing_votes > 0) return "votes are missing: " + std::to_string(operation.missing_votes);
-  const auto& members = operation.contributions;
-  const bool equal =
-      std::all_of(members.begin(), members.end(), [&](const Contribution& m) { return votes.at(m.peer).vote->state == message.state; });
+  if (const auto missing = operation.contributions.size() - operation.votes.size(); missing > 0)
+    return "votes are missing: " + std::to_string(missing);
+  const bool equal = std::ranges::all_of(operation.votes, [&](const auto& entry) { return entry.second.state == message.state; });
   if (equal) commit(state, message.state, now, effects);
   else settle_parity(state, now, effects);
   return equal ? "all voted for the same digest" : "the votes differ";
 }
 
 std::string reduce_failed(State& state, PeerId from, const ReduceFailed& message, Instant now, Effects& effects) {
-  if (state.phase != Phase::Reducing || message.op != state.round.operation.id) return "a failure of another operation";
+  if (state.phase != Phase::Reducing || message.op != state.operation.id) return "a failure of another operation";
   const auto& reporter = state.peers.at(from).hello.name;
   const auto suspect = state.peers.find(message.suspect);
   abort(state, AbortCause::ReduceFailed, {from, reporter, message.error}, now, effects);
@@ -380,15 +446,15 @@ std::string reduce_failed(State& state, PeerId from, const ReduceFailed& message
     dismiss(state, from, message.error, now, effects);
     return reporter + " cannot reduce";
   }
-  if (state.round.operation.ring && message.error.name == ErrorName::DeadlineExceeded && message.suspect == PeerId{}) {
-    state.round.ring_overdue = true;
+  if (state.operation.ring && message.error.name == ErrorName::DeadlineExceeded && message.suspect == PeerId{}) {
+    state.tries.ring_overdue = true;
     return "the reduce is tried again, not in a ring";
   }
   const auto pair = std::minmax(from, message.suspect);
-  const auto failures = ++state.round.link_failures[{pair.first, pair.second}];
-  state.round.retry_at = now + retry_delay(failures);
+  const auto failures = ++state.tries.link_failures[{pair.first, pair.second}];
+  state.tries.retry_at = now + retry_delay(failures);
   if (failures >= MAX_LINK_FAILURES) {
-    state.unlinked_in = state.round.step;
+    state.unlinked_in = state.step();
     const bool blame_suspect = suspect != state.peers.end() && suspect->second.ordinal > state.peers.at(from).ordinal;
     dismiss(state, blame_suspect ? message.suspect : from,
             Error{ErrorName::LaneBroken, std::to_string(failures) + " failures in one outer step; the last: " + to_string(message.error)},
@@ -403,12 +469,12 @@ std::string in_doubt(State& state, PeerId from, const InDoubt& message, Effects&
     effects.emplace_back(Probe::DoubtCommitted);
     return "it was committed";
   }
-  if (state.phase == Phase::Reducing && state.round.operation.id == message.op) {
+  if (state.phase == Phase::Reducing && state.operation.id == message.op) {
     effects.emplace_back(Probe::DoubtUndecided);
     return "undecided";
   }
   // Of somebody who leads the run since: this one was frozen, and does not know it yet. It must not void what the other may commit.
-  if (message.op > state.round.operation.id) return "an operation that this coordinator did not start";
+  if (message.op > state.operation.id) return "an operation that this coordinator did not start";
   effects.emplace_back(Send{from, Abort{message.op, "it was not committed"}});
   effects.emplace_back(Probe::DoubtAborted);
   return "it was aborted";
@@ -419,7 +485,7 @@ namespace {
 /// How far it had come, and how often a try of this step ended like that.
 void note_failure(State& state, AbortCause cause, const Error& error, Instant now, std::string& reason, events::OuterStepAborted& aborted) {
   const auto name = cause == AbortCause::DeadlinePassed ? ErrorName::DeadlineExceeded : error.name;
-  auto& alike = state.round.alike;
+  auto& alike = state.tries.alike;
   if (alike.cause != cause || alike.error != name) alike = {};
   alike = {alike.count + 1, cause, name, reason};
   aborted.alike = alike.count;
@@ -437,85 +503,90 @@ void note_failure(State& state, AbortCause cause, const Error& error, Instant no
 void abort(State& state, AbortCause cause, const Because& because, Instant now, Effects& effects) {
   if (state.phase != Phase::Reducing) return;
   auto reason = text_of(cause, because);
-  events::OuterStepAborted aborted{.outer_step = state.round.step,
-                                   .operation = state.round.operation.id,
-                                   .epoch = state.round.operation.id.epoch,
+  events::OuterStepAborted aborted{.outer_step = state.step(),
+                                   .operation = state.operation.id,
+                                   .epoch = state.operation.id.epoch,
                                    .cause = cause,
                                    .because_of = because.peer};
   if (cause == AbortCause::ReduceFailed || cause == AbortCause::DeadlinePassed)
     note_failure(state, cause, because.error, now, reason, aborted);
   aborted.reason = reason;
   effects.emplace_back(std::move(aborted));
-  for (const auto& contribution : state.round.operation.contributions)
-    if (state.peers.contains(contribution.peer)) effects.emplace_back(Send{contribution.peer, Abort{state.round.operation.id, reason}});
+  for (const auto& contribution : state.operation.contributions)
+    if (state.peers.contains(contribution.peer)) effects.emplace_back(Send{contribution.peer, Abort{state.operation.id, reason}});
   set_phase(state, Phase::Training, now);
 }
 
 void stop(State& state, const std::string& why, Instant now, Effects& effects) {
   abort(state, AbortCause::RunStopped, {}, now, effects);
-  run_end::stop(state, Error{ErrorName::RunStopped, why + ", after outer step " + std::to_string(state.revision.value)}, now, effects);
+  run_end::stop(state, Error{ErrorName::RunStopped, why + ", after outer step " + std::to_string(state.committed().value)}, now, effects);
 }
 
 std::string returned(State& state, PeerId from, const Hello& message, Instant now, Effects& effects) {
   auto& peer = state.peers.at(from);
-  auto& work = state.round.work.at(from);
   peer.hello = message;
   membership::heard_again(state, from, effects);
-  if (state.phase == Phase::Reducing && work.vote) return message.name + " is back, and has voted";
+  if (state.phase == Phase::Reducing && state.operation.votes.contains(from)) return message.name + " is back, and has voted";
   // First of all, since a commit that it has not heard of is not void.
   if (state.last_commit) effects.emplace_back(Send{from, *state.last_commit});
   // What it said of a reduce in flight may be lost, and it may have ended that by now.
   abort(state, AbortCause::PeerAway, {from, message.name}, now, effects);
-  const auto& op = state.round.operation.id;
+  const auto& op = state.operation.id;
   if (!state.last_commit || state.last_commit->op != op)
     effects.emplace_back(Send{from, Abort{op, "it was not committed before its connection broke"}});
   peer.since = now;
-  work.ready.reset();  // it says it again
+  const bool contributes = !is_through(state, from);
+  Work begun{.begun = state.step()};
+  for (auto& round : state.rounds) {
+    auto& work = round.work.at(from);
+    work.ready.reset();  // it says it again
+    work.idle_answer_due = !contributes;
+    if (work.contributes) begun = work;
+  }
   if (state.phase == Phase::Finishing) {
     effects.emplace_back(Send{from, run_end::told(state, from)});
-  } else if (state.round.span > 0) {
-    work.idle_answer_due = !work.contributes;
+  } else if (state.collection.begun) {
     const auto rank = static_cast<std::uint32_t>(std::ranges::find(state.view.members, from, &Member::id) - state.view.members.begin());
-    const auto at_it = [&](const Work& w) { return w.contributes && w.begun == state.round.step; };
+    const auto at_it = [&](const Work& w) { return w.contributes && w.begun == state.step(); };
     auto shares = evaluates_step(state) ? shares_of(state, at_it) : std::map<PeerId, HeldOutShare>{};
-    effects.emplace_back(Send{from, BeginStep{state.view, work.contributes ? work.begun : state.round.step, state.revision,
-                                              work.contributes, rank, work.contributes ? work.first_sample : 0, 0, shares[from]}});
+    effects.emplace_back(
+        Send{from, BeginStep{state.view, begun.begun, state.revision, contributes, rank, begun.first_sample, 0, shares[from]}});
   }
   return message.name + " is back";
 }
 
 std::optional<Error> closed(const State& state) {
   if (state.phase < Phase::Finishing) return std::nullopt;
-  return Error{ErrorName::RunDone, state.revision.value >= state.plan.outer_steps
-                                       ? "all outer steps are committed"
-                                       : "it failed after outer step " + std::to_string(state.revision.value)};
+  const auto step = state.committed().value;
+  return Error{ErrorName::RunDone,
+               step >= state.plan.outer_steps ? "all outer steps are committed" : "it failed after outer step " + std::to_string(step)};
 }
 
 void admit(State& state, Instant now, Effects& effects) {
   if (state.phase != Phase::Waiting && state.phase != Phase::Training) return;
   // Who was sent away for a link that is broken joins anew in a moment: the step that it held up ends first, without it.
-  if (state.phase == Phase::Training && state.unlinked_in == state.round.step) return;
+  if (state.phase == Phase::Training && state.unlinked_in == state.step()) return;
   const auto admitted = membership::admit(state, now, effects);
   if (admitted.empty()) return;
-  for (const auto id : admitted) state.round.work.emplace(id, Work{});
+  // Where a step is under way they adopt its result; otherwise they begin with the others.
+  const bool begun = state.collection.begun;
+  for (auto& round : state.rounds)
+    for (const auto id : admitted) round.work.emplace(id, begun ? Work{.begun = state.step(), .idle_answer_due = true} : Work{});
   topology::members_changed(state);
-  if (state.round.span == 0) return;  // no step is under way: they begin with the others
+  if (state.is_between_fragments()) effects.emplace_back(Probe::AdmittedBetweenFragments);
+  if (!begun) return;
   for (std::uint32_t rank = 0; rank < state.view.members.size(); ++rank) {
     const auto id = state.view.members[rank].id;
     if (std::ranges::find(admitted, id) == admitted.end()) continue;
-    auto& work = state.round.work.at(id);
-    work.begun = state.round.step;
-    work.idle_answer_due = true;
-    effects.emplace_back(Send{id, BeginStep{state.view, state.round.step, state.revision, false, rank, 0}});
+    effects.emplace_back(Send{id, BeginStep{state.view, state.step(), state.revision, false, rank, 0}});
   }
 }
 
 void forgive(State& state, Duration time, Instant now) {
   membership::forgive(state, time, now);
-  auto& round = state.round;
-  for (auto* since : {&round.first_ready, &round.quorum_since})
+  for (auto* since : {&state.collection.first_ready, &state.collection.quorum_since})
     if (*since) *since = std::min(now, **since + time);
-  round.operation.since = std::min(now, round.operation.since + time);
+  state.operation.since = std::min(now, state.operation.since + time);
 }
 
 void advance(State& state, Instant now, Effects& effects) {

@@ -10,6 +10,9 @@ std::string vote(State& state, PeerId from, const Vote& message, Instant now, Ef
 std::string reduce_failed(State& state, PeerId from, const ReduceFailed& message, Instant now, Effects& effects);
 std::string in_doubt(State& state, PeerId from, const InDoubt& message, Effects& effects);
 
+/// Whether none of this member's work is on the way: all fragments have it, or it had none to do.
+bool is_through(const State& state, PeerId member);
+
 /// Whose doing it is that an operation is void, where it is somebody's, and how that went.
 struct Because {
   std::optional<PeerId> peer = {};

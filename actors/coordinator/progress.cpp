@@ -16,15 +16,15 @@ constexpr Duration TOLD_EVERY = 10s;
 constexpr std::size_t TOLD_AT_MOST = 16;
 /// What one member sends and receives: its inputs of the others' segments, and the results.
 std::uint64_t reduce_bytes(const State& state) {
-  const std::uint64_t world = state.round.operation.contributions.size();
-  return world < 2 ? 0 : 4 * (world - 1) * (kernels::encoded_bytes(state.plan.codec, state.elements) / world);
+  const std::uint64_t world = state.operation.contributions.size();
+  return world < 2 ? 0 : 4 * (world - 1) * (kernels::encoded_bytes(state.plan.codec, state.elements) / state.options.fragments / world);
 }
 
 /// The members without a vote, those first that have moved least.
 std::vector<Transfer> behind_in_reduce(const State& state, Instant now) {
   std::vector<Transfer> behind;
   for (const auto& member : state.view.members)
-    if (!state.round.work.at(member.id).vote)
+    if (!state.operation.votes.contains(member.id))
       behind.push_back(membership::transfer_of(state.peers.at(member.id), reduce_bytes(state), now));
   std::ranges::stable_sort(behind, {}, &Transfer::moved_bytes);
   return behind;
@@ -37,7 +37,7 @@ events::TransferProgress told(const Transfer& transfer, TransferKind kind) {
 }  // namespace
 
 bool reduce_stands_still(const State& state, Instant now) {
-  Instant last = state.round.operation.since;
+  Instant last = state.operation.since;
   for (const auto& member : state.view.members) last = std::max(last, state.peers.at(member.id).transfer.last);
   return now - last > membership::transfer_limit(state);
 }
@@ -48,9 +48,9 @@ std::optional<Transfer> least_of_reduce(const State& state, Instant now) {
 }
 
 std::string advice(const State& state) {
-  if (state.round.alike.count < ALIKE_UNTIL_ADVICE) return {};
-  const auto tries = "; " + std::to_string(state.round.alike.count) + " tries ended alike: " + state.round.alike.reason + "; ";
-  if (state.round.alike.error == ErrorName::DeadlineExceeded)
+  if (state.tries.alike.count < ALIKE_UNTIL_ADVICE) return {};
+  const auto tries = "; " + std::to_string(state.tries.alike.count) + " tries ended alike: " + state.tries.alike.reason + "; ";
+  if (state.tries.alike.error == ErrorName::DeadlineExceeded)
     return tries + "what would help: a longer `sync.deadline` (it is " + format_duration(state.options.deadline) +
            ", without a byte moved), fewer bytes (`sync.wire.codec`), or a better link for who is behind";
   return tries + "what would help: a link that holds, or the port and the address that `local.network` gives this peer";

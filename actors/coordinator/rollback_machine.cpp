@@ -7,16 +7,16 @@
 namespace prime::coordinator::rollback {
 
 events::RolledBack rolled_back(Epoch epoch, Revision from, const Origin& to) {
-  return {epoch, from, OuterStep{to.revision.value}, to.revision, to.state, to.tokens, to.next_sample};
+  return {epoch, from, to.step, to.revision, to.state, to.tokens, to.next_sample};
 }
 
-Error cause(Revision to) {
+Error cause(OuterStep to) {
   return Error{ErrorName::RolledBack, "to outer step " + std::to_string(to.value) + ", since several were lost at once"};
 }
 
 void await_checkpoint(State& state, Instant now) {
   state.restoring = now;
-  state.to_who_left = cause(state.checkpoint->revision);
+  state.to_who_left = cause(state.checkpoint->step);
 }
 
 void roll_back(State& state, Instant now, Effects& effects) {
@@ -27,14 +27,15 @@ void roll_back(State& state, Instant now, Effects& effects) {
   std::vector<PeerId> all;
   for (const auto& [id, peer] : state.peers) all.push_back(id);
   Departures departures{state, now, effects};
-  for (const auto id : all) departures.dismiss(id, cause(to.revision));
+  for (const auto id : all) departures.dismiss(id, cause(to.step));
   departures.settle();
   state.revision = to.revision;
   state.digest = to.state;
-  state.round.step = OuterStep{to.revision.value + 1};
+  for (auto& round : state.rounds) round.step = to.step.next();
+  state.parts.clear();
   state.cursor = to.next_sample;
   state.tokens = to.tokens;
-  state.round.span = 0;
+  state.collection = {};
   state.losses = {};
   state.deserted.reset();
   await_checkpoint(state, now);

@@ -10,7 +10,7 @@ void roll_back(State& state, Instant now, Effects& effects);
 /// No step begins before somebody has brought the checkpoint.
 void await_checkpoint(State& state, Instant now);
 /// Why a peer is sent away while the run waits for those with the checkpoint.
-Error cause(Revision to);
+Error cause(OuterStep to);
 /// Its line in the journal; durable, and before anybody hears of it.
 events::RolledBack rolled_back(Epoch epoch, Revision from, const Origin& to);
 

@@ -4,6 +4,7 @@
 
 #include "actors/coordinator/departures.hpp"
 #include "actors/coordinator/evaluation.hpp"
+#include "actors/coordinator/outer_step_machine.hpp"
 #include "actors/membership/membership_machine.hpp"
 
 namespace prime::coordinator::run_end {
@@ -14,15 +15,19 @@ constexpr std::uint64_t SAVE_BYTES_PER_S = 10 * 1024 * 1024;
 constexpr Duration SAVE_OVERHEAD = 1min;
 
 /// A late member would have to end its inner steps first.
-bool is_free(const Work& work) { return !work.contributes; }
+bool is_free(const State& state, PeerId member) { return outer_step::is_through(state, member); }
 
-bool any_is_free(const State& state) { return !members_who(state, is_free).empty(); }
+/// Those who are free evaluate, or all if nobody is.
+std::map<PeerId, HeldOutShare> final_shares(const State& state) {
+  const auto free = [&](const Peer& p) { return is_free(state, p.hello.peer); };
+  const bool any = !members_who(state, free).empty();
+  return shares_of(state, [&](const Peer& p) { return !any || free(p); });
+}
 
-HeldOutShare final_share(const State& state, PeerId peer) {
-  const bool free_alone = any_is_free(state);
-  const auto shares = shares_of(state, [&](const Work& w) { return !free_alone || is_free(w); });
-  const auto found = shares.find(peer);
-  return found == shares.end() ? HeldOutShare{} : found->second;
+RunDone news_for(const State& state, PeerId member, const std::map<PeerId, HeldOutShare>& shares) {
+  const auto share = shares.find(member);
+  return {state.committed(), state.revision, *state.digest, state.finalist == member && !state.saved,
+          share == shares.end() ? HeldOutShare{} : share->second};
 }
 
 /// Who has not been asked yet: one that is here before one that has yet to come back, and one that is free before one that is late.
@@ -31,7 +36,7 @@ std::optional<PeerId> next_to_save(const State& state) {
   int best_rank = 0;
   for (const auto& member : state.view.members) {
     const auto& peer = state.peers.at(member.id);
-    const int rank = (peer.absent ? 2 : 0) + (is_free(state.round.work.at(member.id)) ? 0 : 1);
+    const int rank = (peer.absent ? 2 : 0) + (is_free(state, member.id) ? 0 : 1);
     if (duty_of(state, member.id).asked_to_save || (best && rank >= best_rank)) continue;
     best = member.id;
     best_rank = rank;
@@ -117,21 +122,14 @@ Named evaluating(const State& state) {
   return members_who(state, [](const Duty& d) { return !d.reported; });
 }
 
-RunDone told(const State& state, PeerId peer) {
-  return RunDone{state.round.step, *state.digest, state.finalist == peer && !state.saved, final_share(state, peer)};
-}
+RunDone told(const State& state, PeerId peer) { return news_for(state, peer, final_shares(state)); }
 
-void finish(State& state, const Digest&, Instant now, Effects& effects) {
+void finish(State& state, Instant now, Effects& effects) {
   set_phase(state, Phase::Finishing, now);
   state.finalist = next_to_save(state);
   if (state.finalist) state.duties[*state.finalist].asked_to_save = now;
-  const bool free_alone = any_is_free(state);
-  const auto shares = shares_of(state, [&](const Work& w) { return !free_alone || is_free(w); });
-  for (const auto& member : state.view.members) {
-    const auto share = shares.find(member.id);
-    effects.emplace_back(Send{member.id, RunDone{state.round.step, *state.digest, state.finalist == member.id,
-                                                 share == shares.end() ? HeldOutShare{} : share->second}});
-  }
+  const auto shares = final_shares(state);
+  for (const auto& member : state.view.members) effects.emplace_back(Send{member.id, news_for(state, member.id, shares)});
   // Joiners that did not make it: the run ended before their turn.
   std::vector<PeerId> late;
   for (const auto& [id, peer] : state.peers)
@@ -177,7 +175,7 @@ void advance(State& state, Instant now, Effects& effects) {
 }
 
 void end(State& state, std::optional<Error> cause, Instant now, Effects& effects) {
-  const OuterStep last{state.revision.value};
+  const auto last = state.committed();
   if (!cause) effects.emplace_back(events::RunDone{last, state.tokens, state.digest});
   else if (cause->name == ErrorName::RunStopped) effects.emplace_back(events::RunStopped{last, state.tokens, state.digest, *cause});
   else effects.emplace_back(events::RunFailed{last, state.tokens, state.digest, *cause});

@@ -8,7 +8,7 @@
 namespace prime::coordinator::run_end {
 
 /// The last outer step is committed: all are told; one of them is to save the final state, and all who are free evaluate a part each.
-void finish(State& state, const Digest& digest, Instant now, Effects& effects);
+void finish(State& state, Instant now, Effects& effects);
 std::string state_saved(State& state, PeerId from, const StateSaved& message, Instant now, Effects& effects);
 std::string final_report(State& state, PeerId from, const FinalReport& message);
 /// What a member that came back is told of the end.

@@ -75,7 +75,7 @@ void tell_ring(const State& state, std::optional<Pair> only, Effects& effects) {
 
 void measure(State& state, Instant now, Effects& effects) {
   // When all are ready, a reduce waits for what is under way, and for no more.
-  if (!measures(state) || state.phase != Phase::Training || state.round.unready == 0) return;
+  if (!measures(state) || state.phase != Phase::Training || state.collection.unready == 0) return;
   auto& topology = state.topology;
   std::erase_if(topology.measuring, [&](const auto& entry) { return now - entry.second.first > ANSWER_LIMIT; });
   std::set<PeerId> busy;
@@ -197,7 +197,7 @@ void arrange(State& state, Effects& effects) {
   // Every pair carries two parts of a tensor in n when all send directly; each link of a ring carries n - 1 times as much.
   topology.ring_is_faster = (adopted ? after : before) > (speeds->peers() - 1) * slowest_of_all(*speeds);
   if (!adopted) {
-    effects.emplace_back(events::RingKept{state.round.step, before, after, topology.ring_is_faster});
+    effects.emplace_back(events::RingKept{state.step(), before, after, topology.ring_is_faster});
     return;
   }
   topology.ring.clear();
@@ -207,7 +207,7 @@ void arrange(State& state, Effects& effects) {
     order += (order.empty() ? "" : ", ") + members[place].name;
   }
   topology.reduce_time = {};
-  effects.emplace_back(events::RingAdopted{state.round.step, state.view.epoch, order, after, before, topology.ring_is_faster});
+  effects.emplace_back(events::RingAdopted{state.step(), state.view.epoch, order, after, before, topology.ring_is_faster});
   tell_ring(state, {}, effects);
 }
 

@@ -22,9 +22,13 @@ void set_phase(State& state, Phase phase, Instant now) {
 }
 
 std::uint32_t quorum_of_members(const State& state) {
-  const bool begun = state.round.span > 0 || state.has_trained();
+  const bool begun = state.collection.begun || state.has_trained();
   const auto usual = begun ? state.plan.min_peers : std::max(state.options.start_quorum, state.plan.min_peers);
   return std::max(usual, state.pause ? state.pause->members : 0);
+}
+
+Named without_vote(const State& state) {
+  return members_who(state, [&](const Peer& p) { return !state.operation.votes.contains(p.hello.peer); });
 }
 
 namespace {
@@ -91,31 +95,31 @@ Wait wait_in_training(const State& state, Instant now) {
   const auto& options = state.options;
   if (const auto absent = members_who(state, [](const Peer& p) { return p.absent; }); !absent.empty())
     return wait_for_return(state, absent, now);
-  const auto late = members_who(state, [](const Work& w) { return !w.ready; });
-  if (state.round.quorum_since && !late.empty())
+  const auto late = members_who(state, [](const Work& w) { return w.awaited(); });
+  if (state.collection.quorum_since && !late.empty())
     return {"inner steps of " + to_string(late) + "; goes on without them " + format_duration(state.plan.grace) +
                 " after the quorum was ready (`sync.grace`)",
-            *state.round.quorum_since, *state.round.quorum_since + state.plan.grace};
-  if (!state.round.first_ready)
+            *state.collection.quorum_since, *state.collection.quorum_since + state.plan.grace};
+  if (!state.collection.first_ready)
     return {"inner steps of " + to_string(late) + "; a trainer that stands still is started again by its agent", state.phase_since, {}};
   if (!late.empty())
     return {"inner steps of " + to_string(late) + "; evicted " + format_duration(options.deadline) + " after the first is ready",
-            *state.round.first_ready, *state.round.first_ready + options.deadline};
+            *state.collection.first_ready, *state.collection.first_ready + options.deadline};
   if (const auto joiner = held_for(state, now)) {
-    const auto since = state.round.held_since.value_or(now);
+    const auto since = state.tries.held_since.value_or(now);
     return {"the state fetch of " + state.peers.at(*joiner).hello.name + "; at most " + format_duration(options.deadline) +
                 " (`sync.deadline`)",
             since, since + options.deadline};
   }
   if (const auto since = topology::held_since(state, now))
     return {"the measuring of links; at most " + format_duration(topology::MEASURE_HOLD), *since, *since + topology::MEASURE_HOLD};
-  return {"the next try of the reduce" + progress::advice(state), state.phase_since, state.round.retry_at};
+  return {"the next try of the reduce" + progress::advice(state), state.phase_since, state.tries.retry_at};
 }
 
 }  // namespace
 
 std::optional<PeerId> held_for(const State& state, Instant now) {
-  const auto& since = state.round.held_since;
+  const auto& since = state.tries.held_since;
   if (since && now - *since > state.options.deadline) return std::nullopt;
   return membership::overtaken(state);
 }
@@ -125,9 +129,9 @@ Wait wait_of(const State& state, Instant now) {
     case Phase::Waiting: return wait_for_peers(state, now);
     case Phase::Training: return wait_in_training(state, now);
     case Phase::Reducing:
-      return {"votes of " + to_string(members_who(state, [](const Work& w) { return !w.vote; })) + "; given up when nothing moves for " +
+      return {"votes of " + to_string(without_vote(state)) + "; given up when nothing moves for " +
                   format_duration(state.options.deadline) + " (`sync.deadline`)" + progress::advice(state),
-              state.round.operation.since,
+              state.operation.since,
               {}};
     case Phase::Finishing: return wait_for_the_end(state);
     case Phase::Over: return {};

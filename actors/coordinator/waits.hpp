@@ -22,13 +22,13 @@ struct Named {
 /// As a sentence has them: "a, b", or the first ones "and 3 more".
 std::string to_string(const Named& names);
 
-/// Asks about a member: about its seat, its work in the round, both, or its duty in the end.
+/// Asks about a member: about its seat, its work in the current round, both, or its duty in the end.
 template <class Predicate>
 bool applies(const State& state, PeerId member, Predicate predicate) {
   if constexpr (std::is_invocable_v<Predicate, const Peer&>) return predicate(state.peers.at(member));
-  else if constexpr (std::is_invocable_v<Predicate, const Work&>) return predicate(state.round.work.at(member));
+  else if constexpr (std::is_invocable_v<Predicate, const Work&>) return predicate(state.round().work.at(member));
   else if constexpr (std::is_invocable_v<Predicate, const Peer&, const Work&>)
-    return predicate(state.peers.at(member), state.round.work.at(member));
+    return predicate(state.peers.at(member), state.round().work.at(member));
   else return predicate(duty_of(state, member));
 }
 
@@ -43,6 +43,8 @@ Named members_who(const State& state, Predicate predicate) {
   return list;
 }
 
+/// Those of whom the operation in flight still lacks a vote.
+Named without_vote(const State& state);
 void set_phase(State& state, Phase phase, Instant now);
 /// How many members end the wait for peers: the first step begins with all that were asked for.
 std::uint32_t quorum_of_members(const State& state);

@@ -54,7 +54,10 @@ std::set<PeerId> Departures::settle() {
                                                          [&](const auto& entry) { return holds_current_state(roster_, entry.second); });
   if (state_lost && !roster_.has_trained()) {
     // Nothing was trained yet: the next one who is seated, or whose fetch has ended, founds the state anew.
-    if (!roster_.origin) roster_.digest.reset();
+    if (!roster_.origin) {
+      roster_.digest.reset();
+      roster_.parts.clear();
+    }
     if (std::all_of(peers.begin(), peers.end(), [](const auto& entry) { return entry.second.seat == Seat::Greeted; }))
       roster_.layout.reset();
   }

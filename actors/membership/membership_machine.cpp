@@ -4,6 +4,7 @@
 
 #include "actors/membership/departures.hpp"
 #include "actors/membership/transfer.hpp"
+#include "kernels/digest/digest.hpp"
 #include "messages/data_listing.hpp"
 
 namespace prime::membership {
@@ -73,15 +74,20 @@ void look_for(Peer& peer, Instant now, Effects& effects) {
   effects.emplace_back(LookFor{peer.hello.peer, peer.hello.lanes});
 }
 
+/// As it told them; of one fragment the state is its only part.
+std::vector<Digest> parts_of(const Seated& seated) { return seated.parts.empty() ? std::vector{seated.state} : seated.parts; }
+
 /// Sends a seated peer to a donor, or makes it the founder of a run that has no state yet.
 std::string assign(Roster& roster, Peer& peer, PeerId avoid, Instant now, Effects& effects) {
   if (!roster.digest) {
     roster.digest = peer.seated.state;
+    roster.parts = parts_of(peer.seated);
     set_seat(peer, Seat::CaughtUp, now);
     effects.emplace_back(events::StateFounded{who(peer), *roster.digest, roster.elements});
     return peer.hello.name + " founds the shared state";
   }
   if (peer.seated.revision == roster.revision && peer.seated.state == *roster.digest) {
+    if (roster.parts.empty()) roster.parts = parts_of(peer.seated);
     set_seat(peer, Seat::CaughtUp, now);
     return peer.hello.name + " holds the current state already";
   }
@@ -206,6 +212,12 @@ std::string seated(Roster& roster, PeerId from, const Seated& message, Instant n
                                                  "; the run trains on " + roster.data.summary});
     return "data differs";
   }
+  if (const auto parts = parts_of(message); parts.size() != roster.options.fragments || kernels::digest_of_parts(parts) != message.state) {
+    Departures{roster, now, effects}.dismiss(
+        from, Error{ErrorName::LayoutMismatch, "this peer divides its state into " + std::to_string(parts.size()) +
+                                                   " fragments, the run into " + std::to_string(roster.options.fragments)});
+    return "fragments differ";
+  }
   peer.seated = message;
   effects.emplace_back(events::PeerSeated{who(peer), message.trainer_pid, message.state});
   return assign(roster, peer, PeerId{}, now, effects);
@@ -218,6 +230,7 @@ std::string fetched(Roster& roster, PeerId from, const Fetched& message, Instant
     return "a fetch that nobody waits for";
   peer.seated.revision = message.revision;
   peer.seated.state = message.state;
+  peer.seated.parts = message.parts;
   if (message.revision != roster.revision) {
     ++peer.fetch.stale;  // a commit overtook it
     peer.fetch.attempts = 0;

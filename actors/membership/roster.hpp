@@ -23,6 +23,7 @@ struct Options {
   std::string manifest;  ///< shared half, handed to each peer that is welcome
   std::uint32_t max_peers = 8;
   std::uint32_t shards = 1;           ///< peers that make one replica; where there are several, `peers` of all else here are replicas
+  std::uint32_t fragments = 1;        ///< parts of the state, each with versions of its own
   std::uint32_t start_quorum = 2;     ///< the first view has at least this many members
   Duration heartbeat_limit = 10s;     ///< `membership.heartbeat.dead_after`
   Duration deadline = 120s;           ///< `sync.deadline`: of a reduce or state fetch of which nothing moves, and of the slowest behind
@@ -103,6 +104,7 @@ struct Roster {
   std::uint64_t elements = 0;
   DataIdentity data;             ///< of the first who told; nobody yet: of no digest
   std::optional<Digest> digest;  ///< of the shared state at `revision`; empty before there is a founder
+  std::vector<Digest> parts;     ///< of its fragments; empty until somebody who holds it has told them
   Revision revision;
   std::optional<Revision> origin;  ///< of the saved state that the run began with; absent: the first who is seated founds one
   bool safe = false;               ///< what was trained is on a disk: nobody is needed for it any more

@@ -41,6 +41,7 @@ class Handler {
   std::string operator()(const RedialFailed& event) { return ties_.redial_failed(event.cause); }
 
   std::string operator()(const Configured& event) {
+    s_.options.fragments = event.fragments;
     s_.options.heartbeat_every = event.heartbeat_every;
     s_.options.heartbeat_limit = event.heartbeat_limit;
     s_.options.checkpoint_every = event.checkpoint_every;
@@ -61,6 +62,7 @@ class Handler {
       s_.data = event.data;
       s_.elements = event.elements;
       s_.digest = event.state;
+      s_.parts = event.parts;
       s_.revision = event.revision;
       return take_seat();
     }
@@ -78,8 +80,10 @@ class Handler {
   std::string operator()(const TrainerContributed& event) {
     if (!trains() || event.step != s_.begin->step) return "a contribution to another step";
     if (s_.starts_over) return "a contribution to another attempt";
+    s_.rest = Phase::Ready;
     if (s_.phase == Phase::Training) s_.phase = Phase::Ready;
     else emit(Probe::ContributedLate);
+    s_.owed = s_.options.fragments;
     tell_ready({event.step, event.base, event.weight, event.samples, event.loss, event.held_out, event.tokens_per_s, s_.trainer_pid});
     return "contributed";
   }
@@ -130,7 +134,7 @@ class Handler {
     }
     if (!event.prepared) {
       const auto op = s_.reduce->op;
-      forget_reduce(at_rest());
+      forget_reduce();
       tell(ReduceFailed{op, event.suspect, event.prepared.error()});
       return "the reduce failed: " + prime::to_string(event.prepared.error());
     }
@@ -147,6 +151,7 @@ class Handler {
     if (event.state) {
       s_.revision = event.revision;
       s_.digest = *event.state;
+      s_.parts = event.parts;
       record(events::StateFetched{s_.revision, s_.digest});
     }
     if (s_.phase == Phase::Waiting) return take_seat();
@@ -160,7 +165,7 @@ class Handler {
       tell(FetchFailed{ended.donor, ended.revision, event.state.error()});
       return "the fetch failed";
     }
-    tell(Fetched{s_.revision, s_.digest});
+    tell(Fetched{s_.revision, s_.digest, s_.parts});
     return "fetched";
   }
 
@@ -225,7 +230,7 @@ class Handler {
     if (s_.phase != Phase::Waiting && s_.phase != Phase::Fetching) return "a fetch at a wrong time";
     if (s_.phase == Phase::Waiting && holds(m)) {
       // Its first donor went after it had served.
-      tell(Fetched{s_.revision, s_.digest});
+      tell(Fetched{s_.revision, s_.digest, s_.parts});
       return "holds it already";
     }
     s_.phase = Phase::Fetching;
@@ -260,12 +265,12 @@ class Handler {
     s_.restarted = false;
     record(events::StepEntered{m.step, m.view.epoch, m.contribute, m.first_sample});
     if (!m.contribute) {
-      s_.phase = Phase::Ready;
+      s_.phase = s_.rest = Phase::Ready;
       tell_ready({m.step, m.base, 0, 0, Real{0.0}, {}, Real{0.0}, s_.trainer_pid});
       return "adopts the result of this step";
     }
     if (s_.phase == Phase::Ready) emit(Probe::Promoted);
-    s_.phase = Phase::Training;
+    s_.phase = s_.rest = Phase::Training;
     if (s_.trainer_bound) emit(BeginTraining{m});
     return "trains";
   }
@@ -273,7 +278,8 @@ class Handler {
   std::string hear(const StartReduce& m) {
     if (m.op.epoch < s_.epoch) return "a reduce of an older epoch";
     // The others do not wait for who is late: it takes part without weight while its trainer goes on.
-    const bool able = s_.phase == Phase::Ready || (s_.phase == Phase::Training && own_weight(m) == 0);
+    const bool waits = s_.phase == Phase::Waiting && s_.begin;
+    const bool able = s_.phase == Phase::Ready || ((s_.phase == Phase::Training || waits) && own_weight(m) == 0);
     if (!able || m.base != s_.revision || m.elements != s_.elements) {
       const auto why = !able ? "not ready: " + std::string{to_string(s_.phase)}
                              : "holds revision " + std::to_string(s_.revision.value) + " with " + std::to_string(s_.elements) + " elements";
@@ -282,7 +288,7 @@ class Handler {
     }
     if (s_.phase == Phase::Training) emit(Probe::ReducesWhileTraining);
     s_.epoch = m.op.epoch;
-    s_.phase = Phase::Reducing;
+    s_.rest = std::exchange(s_.phase, Phase::Reducing);
     s_.reduce = m;
     record(events::ReduceEntered{m.step, m.op, m.contributions.size()});
     beat();  // what was moved until now is of no part of it
@@ -299,17 +305,19 @@ class Handler {
     if (s_.phase == Phase::Reducing) emit(AbortReduce{op, m.reason});
     else emit(Discard{op});
     emit(Probe::ReduceVoid);
-    forget_reduce(at_rest());
+    forget_reduce();
     return "aborted: " + m.reason;
   }
 
   std::string hear(const Commit& m) {
     if (!s_.prepared || s_.reduce->op != m.op) return "a commit that was heard before";
-    if (*s_.prepared != m.state)
-      return ties_.give_up(Error{ErrorName::ParityBroken, "prepared " + to_string(*s_.prepared) + ", committed was " + to_string(m.state)});
+    if (*s_.prepared != m.part)
+      return ties_.give_up(Error{ErrorName::ParityBroken, "prepared " + to_string(*s_.prepared) + ", committed was " + to_string(m.part)});
     PRIME_ASSERT(m.revision == s_.revision.next(), "law 2: a commit leads to the next revision");
     s_.revision = m.revision;
     s_.digest = m.state;
+    s_.parts.clear();
+    if (own_weight(*s_.reduce) > 0) --s_.owed;
     events::CommitApplied done{.outer_step = m.step, .epoch = m.op.epoch, .revision = m.revision, .digest = m.state};
     for (const auto& contribution : s_.reduce->contributions) {
       done.weight += contribution.weight;
@@ -317,12 +325,14 @@ class Handler {
     }
     const auto every = s_.options.checkpoint_every;
     const bool writes = s_.options.all_write_checkpoints || s_.reduce->view.members.front().id == s_.options.hello.peer;
-    if (every > 0 && m.step.value % every == 0 && writes)
+    if (every > 0 && m.completes && m.step.value % every == 0 && writes)
       emit(SaveState{"every " + std::to_string(every) + " outer steps", m.revision, true});
     emit(ApplyCommit{m});
-    record(std::move(done));
-    const bool is_in = !s_.begin->contribute || own_weight(*s_.reduce) > 0;
-    forget_reduce(is_in ? Phase::Waiting : at_rest());
+    if (m.completes) record(std::move(done));
+    // Who trains, or whose work is on the way, goes on with that; all others are told of the next step once this one is complete.
+    const bool is_in = s_.begin->contribute ? s_.ready && s_.owed == 0 : m.completes;
+    if (is_in) s_.rest = Phase::Waiting;
+    forget_reduce();
     if (s_.done_after_commit) return hear(*std::exchange(s_.done_after_commit, std::nullopt));
     return is_in ? "committed" : "committed without its own work, which comes later";
   }
@@ -408,7 +418,7 @@ class Handler {
 
   /// As one with the other trainers of its replica. One that is being started already begins with this attempt.
   std::string begin_anew() {
-    s_.phase = Phase::Training;
+    s_.phase = s_.rest = Phase::Training;
     s_.inner_steps = 0;
     s_.ready.reset();
     s_.restarted = false;
@@ -429,7 +439,7 @@ class Handler {
   std::string take_seat() {
     s_.fetch.reset();
     s_.phase = Phase::Waiting;
-    tell(Seated{s_.revision, s_.digest, s_.layout, s_.elements, s_.trainer_pid, s_.data});
+    tell(Seated{s_.revision, s_.digest, s_.layout, s_.elements, s_.trainer_pid, s_.data, s_.parts});
     return "seated";
   }
 
@@ -450,8 +460,8 @@ class Handler {
 
   /// Its inner steps are under way, whatever the others do meanwhile.
   [[nodiscard]] bool trains() const {
-    const bool at_a_step = s_.phase == Phase::Training || s_.phase == Phase::Reducing || s_.phase == Phase::Voted;
-    return at_a_step && s_.begin->contribute && !s_.ready;
+    const bool beside_it = (s_.phase == Phase::Reducing || s_.phase == Phase::Voted) && s_.rest == Phase::Training;
+    return (s_.phase == Phase::Training || beside_it) && s_.begin->contribute;
   }
 
   [[nodiscard]] std::uint64_t own_weight(const StartReduce& m) const {
@@ -460,13 +470,10 @@ class Handler {
     return 0;
   }
 
-  /// Where a reduce that came to nothing leaves it.
-  [[nodiscard]] Phase at_rest() const { return s_.ready ? Phase::Ready : Phase::Training; }
-
-  void forget_reduce(Phase next) {
+  void forget_reduce() {
     s_.reduce.reset();
     s_.prepared.reset();
-    if (s_.phase != Phase::Leaving) s_.phase = next;
+    if (s_.phase != Phase::Leaving) s_.phase = s_.rest;
   }
 
   void tell(ToCoordinator message) { effects_.emplace_back(Tell{std::move(message)}); }

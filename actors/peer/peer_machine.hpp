@@ -26,6 +26,7 @@ struct Options {
       10s;                    ///< so long the coordinator waits for a sign of life; it is looked for when it is silent for most of that
   Duration doubt_after = 5s;  ///< a voter that heard nothing asks
   Duration coordinator_grace = 20s;    ///< for a lost coordinator to come back; until the welcome brings the manifest's
+  std::uint32_t fragments = 1;         ///< parts of the state, of which each reduce makes one
   std::uint64_t checkpoint_every = 0;  ///< outer steps; 0: no checkpoints on the way
   bool all_write_checkpoints = false;  ///< the run may be rolled back to them; otherwise the member of rank 0 does
   Duration save_retry = 10min;         ///< `checkpoint.retry`: a peer that ends tries so long to save what it holds
@@ -76,7 +77,10 @@ struct State {
   DataIdentity data;
   Revision revision;
   Digest digest;
+  std::vector<Digest> parts;           ///< of each fragment, until something is committed; empty: there is one
   std::optional<BeginStep> begin;      ///< the step being worked on
+  Phase rest = Phase::Waiting;         ///< where a reduce leaves it
+  std::uint32_t owed = 0;              ///< fragments whose committed versions lack its work
   std::optional<StartReduce> reduce;   ///< the operation in flight
   std::optional<Digest> prepared;      ///< what was voted for
   std::optional<FetchState> fetch;     ///< the one that is wanted
@@ -110,6 +114,7 @@ struct RedialFailed {
 };
 /// The manifest of the welcome was read: from now on these rule.
 struct Configured {
+  std::uint32_t fragments = 1;
   Duration heartbeat_every{};
   Duration heartbeat_limit{};
   std::uint64_t checkpoint_every = 0;
@@ -125,6 +130,7 @@ struct TrainerBound {
   Revision revision;  ///< of that state: above 0 when it was read from a checkpoint
   std::uint32_t pid = 0;
   DataIdentity data = {};
+  std::vector<Digest> parts = {};  ///< of that state; empty: it has one fragment
 };
 /// The trainer's parameters were taken as this step's contribution, and are finite.
 struct TrainerContributed {
@@ -167,6 +173,7 @@ struct ReduceEnded {
 struct FetchEnded {
   Revision revision;
   Result<Digest> state;
+  std::vector<Digest> parts = {};  ///< of that state; empty: it has one fragment
 };
 /// For heartbeats: what has been done so far.
 struct Progress {

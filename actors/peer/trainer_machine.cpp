@@ -16,7 +16,7 @@ class Handler {
     s_.phase = Phase::Starting;
     s_.stop_cause.reset();
     s_.contributed.reset();
-    s_.awaits_commit = false;
+    s_.owed = 0;
     s_.data = {};
     s_.progress = now_;
     emit(Launch{!std::exchange(s_.started_before, true)});
@@ -55,7 +55,7 @@ class Handler {
     s_.phase = Phase::Ready;
     s_.progress.reset();
     const auto& held = *event.held;
-    emit(Report{peer::TrainerBound{held.layout, held.elements, held.state, held.revision, held.pid, s_.data}});
+    emit(Report{peer::TrainerBound{held.layout, held.elements, held.state, held.revision, held.pid, s_.data, held.parts}});
     return "ready";
   }
 
@@ -83,7 +83,7 @@ class Handler {
       emit(Report{peer::TrainerGaveUp{Error{ErrorName::TrainerProtocol, "the trainer contributed without having trained on a token"}}});
       return "contributed without having trained";
     }
-    s_.awaits_commit = true;
+    s_.owed = s_.options.fragments;
     emit(Report{*work});
     return "contributed";
   }
@@ -99,7 +99,7 @@ class Handler {
 
   std::string operator()(const Gone& event) {
     const bool began = std::exchange(s_.phase, Phase::Absent) == Phase::Ready;
-    s_.awaits_commit = false;
+    s_.owed = 0;
     s_.progress.reset();
     if (s_.over) return "has ended";
     const auto& cause = s_.stop_cause ? s_.stop_cause : event.cause;
@@ -118,8 +118,8 @@ class Handler {
     s_.held = event.commit.revision;
     save_what_is_due();
     // A late trainer hears nothing of what is committed without its work.
-    if (s_.own_work && std::exchange(s_.awaits_commit, false) && s_.phase == Phase::Ready)
-      emit(TellCommitted{event.commit, s_.contributors});
+    const bool is_in = s_.own_work && s_.owed > 0 && --s_.owed == 0;
+    if (is_in && s_.phase == Phase::Ready) emit(TellCommitted{event.commit, s_.contributors});
     tell_what_is_due();
     return "applied";
   }
@@ -213,7 +213,7 @@ class Handler {
       s_.progress = now_;
       emit(TellBegin{*std::exchange(s_.begin, std::nullopt), s_.base});
     }
-    if (s_.finish && s_.finish->step.value == s_.held->value) {
+    if (s_.finish && s_.finish->revision == *s_.held) {
       s_.progress = now_;
       emit(TellFinish{*std::exchange(s_.finish, std::nullopt)});
     }

@@ -19,6 +19,7 @@
 namespace prime::trainer_life {
 
 struct Options {
+  std::uint32_t fragments = 1;   ///< of the state; each is committed by itself
   Duration stall_limit = 10min;  ///< `local.trainer.stall_limit`: without a sign of life, while it has work
   bool external = false;         ///< it started this agent, which cannot start it again
 };
@@ -44,7 +45,7 @@ struct State {
   std::optional<RunDone> finish;                        ///< to be told
   std::optional<peer::TrainerContributed> contributed;  ///< its values are being taken
   std::uint32_t diverged_at = 0;                        ///< as it said with them
-  bool awaits_commit = false;                           ///< this life has contributed what is not committed yet
+  std::uint32_t owed = 0;                               ///< fragments whose committed versions lack what this life has contributed
   /// Of what is prepared.
   bool own_work = false;  ///< it contains the own contribution
   std::uint32_t contributors = 0;
@@ -72,7 +73,8 @@ struct Held {
   std::uint64_t elements = 0;
   Digest state;
   Revision revision;
-  std::uint32_t pid = 0;  ///< of the trainer
+  std::uint32_t pid = 0;           ///< of the trainer
+  std::vector<Digest> parts = {};  ///< of the state; empty: it has one fragment
 };
 /// Each FoundState ends in one.
 struct StateFound {

@@ -19,6 +19,9 @@ std::vector<Digest> chunk_digests(std::span<const std::byte> bytes);
 /// The digest of a whole tensor from its chunks' digests and its length.
 Digest combine_digests(std::span<const Digest> chunks, std::size_t total_bytes);
 
+/// Of a state from the digests of its parts; of one part its own.
+Digest digest_of_parts(std::span<const Digest> parts);
+
 Digest digest_tensor_reference(std::span<const std::byte> bytes);
 /// Equal to the reference; uses up to `threads` threads.
 Digest digest_tensor(std::span<const std::byte> bytes, unsigned threads = 1);

@@ -22,4 +22,6 @@ Digest digest_tensor(std::span<const std::byte> bytes, unsigned threads) {
   return combine_digests(digests, bytes.size());
 }
 
+Digest digest_of_parts(std::span<const Digest> parts) { return parts.size() == 1 ? parts.front() : combine_digests(parts, parts.size()); }
+
 }  // namespace prime::kernels

@@ -45,6 +45,7 @@ struct Told {
   std::map<PeerId, Who> members;  ///< those who were admitted and are not told as gone
   bool admitted = false;          ///< whether anybody ever was
   Revision revision;              ///< of the last commit, or of what the run was rolled back to since
+  Revision completed;             ///< of the last outer step that all fragments have made; likewise
 
   void note(const JournalEvent& event) {
     if (const auto* e = std::get_if<events::PeerAdmitted>(&event)) {
@@ -53,8 +54,9 @@ struct Told {
     }
     if (const auto* e = std::get_if<events::PeerLost>(&event)) members.erase(e->who.peer);
     if (const auto* e = std::get_if<events::PeerLeft>(&event)) members.erase(e->who.peer);
-    if (const auto* e = std::get_if<events::OuterStepCommitted>(&event)) revision = e->revision;
-    if (const auto* e = std::get_if<events::RolledBack>(&event)) revision = e->revision;
+    if (const auto* e = std::get_if<events::RoundCommitted>(&event)) revision = e->revision;
+    if (const auto* e = std::get_if<events::OuterStepCommitted>(&event)) completed = e->revision;
+    if (const auto* e = std::get_if<events::RolledBack>(&event)) revision = completed = e->revision;
   }
 };
 
@@ -68,20 +70,25 @@ Result<Told> read_told(const std::filesystem::path& path) {
 
 /// Nobody was told then of what is missing there, but everybody will be. The journal of a standby that takes over begins so.
 void fill_gaps(Told told, const coordinator::Snapshot& kept, RecordJournal& journal) {
-  if (kept.last_commit_event && told.revision < kept.revision) journal.append(*kept.last_commit_event);
+  for (const auto& line : kept.last_lines) {
+    const auto* round = std::get_if<events::RoundCommitted>(&line);
+    const auto* step = std::get_if<events::OuterStepCommitted>(&line);
+    if ((round != nullptr && told.revision < round->revision) || (step != nullptr && told.completed < step->revision)) journal.append(line);
+  }
   if (kept.restoring && told.revision > kept.revision)
     journal.append(coordinator::rollback::rolled_back(kept.epoch, told.revision, *kept.checkpoint));
   const auto admit = [&](Who who, std::uint32_t pid, std::uint32_t trainer_pid) {
     if (told.members.erase(who.peer) == 0)
       journal.append(events::PeerAdmitted{std::move(who), pid, trainer_pid, kept.epoch, kept.revision});
   };
-  for (const auto& [member, pid, trainer_pid, contributes, begun, first_sample, parts] : kept.members) {
+  for (const auto& one : kept.members) {
+    const auto& [member, parts] = std::tie(one.member, one.parts);
     for (std::uint32_t shard = 0; shard < parts.size(); ++shard)
       admit({parts[shard].member.id, parts[shard].member.name, member.name, shard}, parts[shard].pid, parts[shard].trainer_pid);
-    if (parts.empty()) admit({member.id, member.name}, pid, trainer_pid);
+    if (parts.empty()) admit({member.id, member.name}, one.pid, one.trainer_pid);
   }
   // Whose loss made the run go back was told before that; all others were sent away by it, and join anew.
-  const auto cause = kept.restoring ? coordinator::rollback::cause(kept.checkpoint->revision)
+  const auto cause = kept.restoring ? coordinator::rollback::cause(kept.checkpoint->step)
                                     : Error{ErrorName::PeerLost, "it went just before the coordinator ended"};
   for (const auto& [peer, who] : told.members) journal.append(membership::gone(who, cause, kept.restoring));
 }
@@ -124,7 +131,7 @@ coordinator::Options machine_options(const CoordinatorOptions& options) {
   machine.grace = shared.sync.grace;
   machine.shards = shared.membership.shards;
   if (const auto& origin = options.origin) {
-    machine.origin = coordinator::Origin{origin->revision, origin->state, origin->next_sample, origin->tokens};
+    machine.origin = coordinator::Origin{origin->revision, origin->outer_step, origin->state, origin->next_sample, origin->tokens};
     machine.origin_data = origin->data;
   }
   machine.wait_limit = shared.membership.wait_limit;

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* SCHEMA = "prime.decisions/2";
+constexpr const char* SCHEMA = "prime.decisions/3";
 /// Far above what MAX_PEERS members take.
 constexpr std::size_t TEXT_BYTES_MAX = 16 * MIB;
 
@@ -23,7 +23,7 @@ json to_json(const Error& error) { return {{"name", info(error.name).name}, {"de
 json to_json(const OperationId& op) { return {{"epoch", op.epoch.value}, {"sequence", op.sequence.value}, {"tag", op.tag.value}}; }
 
 /// A figure that no JSON number can be is one by its bits: what is written again is what was.
-json to_json(const events::OuterStepCommitted& event) {
+json to_json(const JournalEvent& event) {
   const auto told = telemetry::fields_of(event);
   json fields = json::array();
   for (const auto& [key, value] : told.items()) {
@@ -31,7 +31,7 @@ json to_json(const events::OuterStepCommitted& event) {
     if (value.is_null() || value.is_number_float()) fields.push_back({key, "real", std::bit_cast<std::uint64_t>(real)});
     else fields.push_back({key, "plain", value});
   }
-  return {{"event", info(JournalEvent{event}).name}, {"fields", std::move(fields)}};
+  return {{"event", info(event).name}, {"fields", std::move(fields)}};
 }
 
 Error error_of(const json& object) {
@@ -47,15 +47,14 @@ OperationId operation_of(const json& object) {
 
 Digest digest_of(const json& text) { return parse_digest(text.get<std::string>()).value(); }
 
-events::OuterStepCommitted committed_of(const json& object) {
+JournalEvent line_of(const json& object) {
   auto fields = json::object();
   for (const auto& field : object.at("fields")) {
     const auto& value = field.at(2);
     const auto real = field.at(1) == "real" ? std::optional{std::bit_cast<double>(value.get<std::uint64_t>())} : std::nullopt;
     fields[field.at(0).get<std::string>()] = !real ? value : std::isfinite(*real) ? json(*real) : json();
   }
-  return std::get<events::OuterStepCommitted>(
-      telemetry::read_event(JournalWriter::Coordinator, object.at("event").get<std::string>(), fields).value().value());
+  return telemetry::read_event(JournalWriter::Coordinator, object.at("event").get<std::string>(), fields).value().value();
 }
 
 template <class Value, class Read>
@@ -88,9 +87,8 @@ json kept_json(const coordinator::Snapshot::Kept& kept) {
   auto parts = json::array();
   for (const auto& part : kept.parts)
     parts.push_back({{"member", to_json(part.member)}, {"pid", part.pid}, {"trainer_pid", part.trainer_pid}, {"elements", part.elements}});
-  return {{"member", to_json(kept.member)},  {"pid", kept.pid},           {"trainer_pid", kept.trainer_pid},
-          {"contributes", kept.contributes}, {"begun", kept.begun.value}, {"first_sample", kept.first_sample},
-          {"parts", std::move(parts)}};
+  return {{"member", to_json(kept.member)}, {"pid", kept.pid},         {"trainer_pid", kept.trainer_pid},   {"owes", kept.owes},
+          {"begun", kept.begun.value},      {"base", kept.base.value}, {"first_sample", kept.first_sample}, {"parts", std::move(parts)}};
 }
 
 coordinator::Snapshot::Kept kept_of(const json& object) {
@@ -98,8 +96,9 @@ coordinator::Snapshot::Kept kept_of(const json& object) {
   kept.member = member_of(object.at("member"));
   kept.pid = object.at("pid").get<std::uint32_t>();
   kept.trainer_pid = object.at("trainer_pid").get<std::uint32_t>();
-  kept.contributes = object.at("contributes").get<bool>();
+  kept.owes = object.at("owes").get<std::vector<std::uint32_t>>();
   kept.begun = OuterStep{object.at("begun").get<std::uint64_t>()};
+  kept.base = Revision{object.at("base").get<std::uint64_t>()};
   kept.first_sample = object.at("first_sample").get<std::uint64_t>();
   for (const auto& part : object.at("parts"))
     kept.parts.push_back({member_of(part.at("member")), part.at("pid").get<std::uint32_t>(), part.at("trainer_pid").get<std::uint32_t>(),
@@ -108,12 +107,13 @@ coordinator::Snapshot::Kept kept_of(const json& object) {
 }
 
 coordinator::Origin origin_of(const json& object) {
-  return {Revision{object.at("revision").get<std::uint64_t>()}, digest_of(object.at("digest")),
-          object.at("next_sample").get<std::uint64_t>(), object.at("tokens").get<std::uint64_t>()};
+  return {Revision{object.at("revision").get<std::uint64_t>()}, OuterStep{object.at("outer_step").get<std::uint64_t>()},
+          digest_of(object.at("digest")), object.at("next_sample").get<std::uint64_t>(), object.at("tokens").get<std::uint64_t>()};
 }
 
 json to_json(const coordinator::Origin& origin) {
   return {{"revision", origin.revision.value},
+          {"outer_step", origin.step.value},
           {"digest", to_string(origin.state)},
           {"next_sample", origin.next_sample},
           {"tokens", origin.tokens}};
@@ -141,16 +141,24 @@ coordinator::Snapshot snapshot_of(const json& object) {
   }
   snapshot.digest = optional_of<Digest>(object.at("digest"), digest_of);
   snapshot.revision = Revision{count("revision")};
+  for (const auto& version : object.at("versions")) snapshot.versions.emplace_back(version.get<std::uint64_t>());
+  for (const auto& part : object.at("parts")) snapshot.digests.push_back(digest_of(part));
   snapshot.cursor = count("next_sample");
+  snapshot.step_begun = object.at("step_begun").get<bool>();
   snapshot.step_span = count("step_span");
   snapshot.tokens = count("tokens");
   snapshot.sequence = Sequence{count("sequence")};
   snapshot.operation = operation_of(object.at("operation"));
   snapshot.last_commit = optional_of<Commit>(object.at("last_commit"), [](const json& commit) {
-    return Commit{operation_of(commit.at("operation")), OuterStep{commit.at("outer_step").get<std::uint64_t>()},
-                  Revision{commit.at("revision").get<std::uint64_t>()}, digest_of(commit.at("digest"))};
+    return Commit{operation_of(commit.at("operation")),
+                  OuterStep{commit.at("outer_step").get<std::uint64_t>()},
+                  Revision{commit.at("revision").get<std::uint64_t>()},
+                  digest_of(commit.at("digest")),
+                  commit.at("fragment").get<std::uint32_t>(),
+                  digest_of(commit.at("part")),
+                  commit.at("completes").get<bool>()};
   });
-  snapshot.last_commit_event = optional_of<events::OuterStepCommitted>(object.at("last_commit_record"), committed_of);
+  for (const auto& line : object.at("last_lines")) snapshot.last_lines.push_back(line_of(line));
   for (const auto& [whole, parts] : object.at("shard_digests").items())
     for (const auto& part : parts) snapshot.shard_digests[parse_digest(whole).value()].push_back(digest_of(part));
   return snapshot;
@@ -164,12 +172,18 @@ std::string format_snapshot(const coordinator::Snapshot& s) {
   auto shard_digests = json::object();
   for (const auto& [whole, parts] : s.shard_digests)
     for (const auto& part : parts) shard_digests[to_string(whole)].push_back(to_string(part));
+  auto last_lines = json::array();
+  for (const auto& line : s.last_lines) last_lines.push_back(to_json(line));
   json last_commit;
   if (s.last_commit)
-    last_commit = {{"operation", to_json(s.last_commit->op)},
-                   {"outer_step", s.last_commit->step.value},
-                   {"revision", s.last_commit->revision.value},
-                   {"digest", to_string(s.last_commit->state)}};
+    last_commit = {{"operation", to_json(s.last_commit->op)},   {"outer_step", s.last_commit->step.value},
+                   {"revision", s.last_commit->revision.value}, {"digest", to_string(s.last_commit->state)},
+                   {"fragment", s.last_commit->fragment},       {"part", to_string(s.last_commit->part)},
+                   {"completes", s.last_commit->completes}};
+  auto versions = json::array();
+  for (const auto version : s.versions) versions.push_back(version.value);
+  auto parts = json::array();
+  for (const auto& part : s.digests) parts.push_back(to_string(part));
   const json object{{"schema", SCHEMA},
                     {"epoch", s.epoch.value},
                     {"members", std::move(members)},
@@ -185,13 +199,16 @@ std::string format_snapshot(const coordinator::Snapshot& s) {
                     {"data", {{"digest", to_string(s.data.digest)}, {"summary", s.data.summary}, {"listing", s.data.listing}}},
                     {"digest", s.digest ? json(to_string(*s.digest)) : json{}},
                     {"revision", s.revision.value},
+                    {"versions", std::move(versions)},
+                    {"parts", std::move(parts)},
                     {"next_sample", s.cursor},
+                    {"step_begun", s.step_begun},
                     {"step_span", s.step_span},
                     {"tokens", s.tokens},
                     {"sequence", s.sequence.value},
                     {"operation", to_json(s.operation)},
                     {"last_commit", std::move(last_commit)},
-                    {"last_commit_record", s.last_commit_event ? to_json(*s.last_commit_event) : json{}},
+                    {"last_lines", std::move(last_lines)},
                     {"shard_digests", std::move(shard_digests)}};
   return object.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }

@@ -34,7 +34,7 @@ Result<void> rehearse_checkpoint(const std::filesystem::path& checkpoints, std::
 }  // namespace
 
 PeerHost::PeerHost(PeerHostOptions options) : options_(std::move(options)) {
-  life_.options = {options_.local.trainer.stall_limit, options_.external.has_value()};
+  life_.options = {.stall_limit = options_.local.trainer.stall_limit, .external = options_.external.has_value()};
 }
 
 PeerHost::~PeerHost() { end(); }
@@ -157,7 +157,7 @@ void PeerHost::start(const Welcome& welcome) {
     manifest_ = manifest::Manifest{*shared, options_.local};
   }
   options_.configured(*shared);
-  options_.report(peer::Configured{shared->membership.heartbeat.every, shared->membership.heartbeat.dead_after, shared->checkpoint.every,
+  options_.report(peer::Configured{1, shared->membership.heartbeat.every, shared->membership.heartbeat.dead_after, shared->checkpoint.every,
                                    shared->membership.coordinator_grace,
                                    shared->membership.correlated_loss == manifest::CorrelatedLoss::Rollback, shared->checkpoint.retry});
   handle(trainer_life::Start{});

@@ -95,7 +95,8 @@ std::size_t Swarm::join(const PeerSpec& spec, const std::optional<Model>& checkp
   host.clock = new_clock();
   host.started = now_;
   host.checkpoint = checkpoint;
-  host.model = brings_it && checkpoint ? *checkpoint : initial_model(scenario_.same_start ? 7 + 1000 * spec.shard : 7 + i);
+  host.model = brings_it && checkpoint ? *checkpoint
+                                       : initial_model(scenario_.same_start ? 7 + 1000 * spec.shard : 7 + i, scenario_.options.fragments);
   peer::Options options;
   options.hello.run = spec.other_run ? "another" : scenario_.options.run;
   options.hello.protocol = spec.other_protocol ? PROTOCOL_VERSION + 1 : PROTOCOL_VERSION;
@@ -107,6 +108,8 @@ std::size_t Swarm::join(const PeerSpec& spec, const std::optional<Model>& checkp
   options.coordinator_grace = COORDINATOR_GRACE;
   options.checkpoint_every = scenario_.options.checkpoint_every;
   options.save_retry = SAVE_RETRY;
+  options.fragments = scenario_.options.fragments;
+  host.life.options.fragments = scenario_.options.fragments;
   options.all_write_checkpoints = scenario_.options.on_correlated_loss == coordinator::LossPolicy::RollBack;
   auto started = peer::start(std::move(options), host.clock.read(now_));
   host.machine = std::move(started.state);
@@ -271,6 +274,7 @@ void Swarm::restart_coordinator() {
   const auto now = coordinator_clock_.read(now_);
   grid_ = kept_ ? coordinator::restore_grid(scenario_.options, *kept_, now) : coordinator::initial_grid(scenario_.options, now);
   probe(probe_of_restart(kept_ ? std::optional{kept_->phase} : std::nullopt));
+  if (grid_.run.is_between_fragments()) probe(WorldProbe::RestartedBetweenFragments);
   mates_.clear();  // who was no member yet waits anew for its replica
   note_replicas(grid_);
   trace("coordinator", "restart", "from revision " + std::to_string(grid_.run.revision.value));

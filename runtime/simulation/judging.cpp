@@ -60,6 +60,7 @@ coordinator::State Swarm::column(const coordinator::Grid& grid, std::uint32_t sh
   seen.phase = run.phase;
   seen.revision = run.revision;
   seen.cursor = run.cursor;
+  seen.rounds = run.rounds;
   seen.sequence = run.sequence;
   if (run.finalist) seen.finalist = mate(*run.finalist, shard);
   return seen;
@@ -70,6 +71,10 @@ JournalEvent Swarm::column(const coordinator::Grid& grid, const JournalEvent& ev
   const auto part = [&](Digest& digest) {
     if (const auto parts = grid.parts.find(digest); parts != grid.parts.end()) digest = parts->second[shard];
   };
+  if (auto* done = std::get_if<events::RoundCommitted>(&own)) {
+    for (auto& id : done->contributors) id = mate(id, shard);
+    part(done->digest);
+  }
   if (auto* done = std::get_if<events::OuterStepCommitted>(&own)) {
     for (auto& id : done->contributors) id = mate(id, shard);
     part(done->digest);

@@ -1,6 +1,7 @@
 #include "runtime/simulation/oracle.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 
 namespace prime::sim {
@@ -69,7 +70,8 @@ void Oracle::coordinator_stepped(const coordinator::Event& event, const coordina
         aborted != nullptr && aborted->cause == AbortCause::DeadlinePassed)
       overdue(aborted->operation);
   for (const auto& effect : effects) {
-    if (const auto* done = journaled<events::OuterStepCommitted>(effect)) committed(*done, state);
+    if (const auto* done = journaled<events::RoundCommitted>(effect)) committed(*done, state);
+    if (const auto* done = journaled<events::OuterStepCommitted>(effect)) completed(*done);
     if (const auto* back = journaled<events::RolledBack>(effect)) rolled_back(*back, state);
     end_is_journaled = end_is_journaled || journaled<events::RunDone>(effect) != nullptr ||
                        journaled<events::RunStopped>(effect) != nullptr || journaled<events::RunFailed>(effect) != nullptr;
@@ -177,8 +179,9 @@ void Oracle::sent(const coordinator::Send& send, const coordinator::State& state
   if (const auto* commit = std::get_if<Commit>(&send.message)) {
     const auto decided = committed_.find(commit->op);
     if (decided == committed_.end()) return expect(false, "LAW-8", "commit of ", commit->op, " was told before it was journaled");
-    expect(decided->second.revision == commit->revision && decided->second.state == commit->state, "LAW-8",
-           "a commit differs from its journal");
+    expect(decided->second.revision == commit->revision && decided->second.state == commit->state && decided->second.part == commit->part &&
+               decided->second.completes == commit->completes,
+           "LAW-8", "a commit differs from its journal");
   }
 }
 
@@ -203,6 +206,11 @@ void Oracle::dismissed(PeerId to, const Error& cause) {
 
 void Oracle::begun(PeerId to, const BeginStep& message) {
   expect(!gone_.contains(to), "SIM-2", "a step begins for a peer that is gone");
+  const auto last = begun_.find(to);
+  const bool same = last != begun_.end() && last->second.step == message.step && last->second.first_sample == message.first_sample;
+  if (!same || !message.contribute) owes_[to].clear();
+  if (!same && message.contribute)
+    for (std::uint32_t fragment = 0; fragment < options_.fragments; ++fragment) owes_[to].insert(fragment);
   begun_[to] = message;
   if (message.attempt == 0) {  // who begins anew has no more time than those who do not
     begun_at_[to] = now_;
@@ -237,10 +245,12 @@ void Oracle::reduce_started(StartReduce message, const coordinator::State& state
     expect(state.peers.contains(id), "SIM-2", "a contributor is gone");
     const auto begin = begun_.find(id);
     if (begin == begun_.end()) return expect(false, "LAW-4", "a contributor never began");
-    const auto own = begin->second.contribute ? weigh_(id, begin->second.step) : 0;
+    const auto own = owes_[id].contains(message.fragment) ? weigh_(id, begin->second.step) : 0;
+    // Who was promoted when some fragments had been committed brings its work to those in the next step.
+    const bool may_bring_later = options_.fragments > 1 && begin->second.step.next() == message.step;
     const bool may_be_late = options_.quorum > 0 && own > 0;
     expect(weight == own || (may_be_late && weight == 0), "LAW-4", "peer ", id, " weighs ", weight, " and should ", own);
-    expect(weight == 0 || may_be_late || begin->second.step == message.step, "LAW-4", "peer ", id, " brings old work");
+    expect(weight == 0 || may_be_late || may_bring_later || begin->second.step == message.step, "LAW-4", "peer ", id, " brings old work");
     if (weight > 0) ++contributors;
   }
   expect(contributors >= options_.min_peers, "LAW-5", "reduces with ", contributors, " contributors");
@@ -249,7 +259,9 @@ void Oracle::reduce_started(StartReduce message, const coordinator::State& state
     const auto& begin = begun_.at(contribution.peer);
     if (contribution.weight == 0) continue;
     if (begin.step == message.step) ranges.emplace_back(begin.first_sample, contribution.peer);
-    else expect(!consumed_.contains(begin.first_sample), "SIM-5", "samples are consumed twice by the late ", contribution.peer);
+    else
+      expect(!consumed_.contains({begin.first_sample, message.fragment}), "SIM-5", "samples are consumed twice by the late ",
+             contribution.peer);
   }
   std::sort(ranges.begin(), ranges.end());
   auto free = next_free_sample_;
@@ -260,29 +272,49 @@ void Oracle::reduce_started(StartReduce message, const coordinator::State& state
   expect(message.next_sample >= free, "SIM-5", "the cursor is behind what was handed out");
 }
 
-void Oracle::committed(const events::OuterStepCommitted& done, const coordinator::State& state) {
+void Oracle::committed(const events::RoundCommitted& done, const coordinator::State& state) {
   if (reduces_.empty()) return expect(false, "LAW-2", "a commit without a reduce");
-  const auto& [revision, digest] = std::tie(done.revision, done.digest);
   const auto& [op, reduce] = *reduces_.rbegin();
   const auto newest = journal_.empty() ? Revision{} : journal_.rbegin()->first;
-  expect(revision == newest.next(), "SIM-1", "revision ", revision.value, " is committed after ", newest.value);
+  expect(done.revision == newest.next(), "SIM-1", "revision ", done.revision.value, " is committed after ", newest.value);
+  expect(done.operation == op && done.fragment == reduce.fragment && done.version == reduce.step, "LAW-2",
+         "another operation than the last one is committed");
   expect(!aborted_.contains(op), "LAW-2", "operation ", op, " is committed after its abort");
   const auto& votes = votes_[op];
   for (const auto& member : reduce.view.members) {
     expect(!gone_.contains(member.id) && state.peers.contains(member.id), "SIM-2", member.name, " is gone and contributes");
     const auto vote = votes.find(member.id);
-    expect(vote != votes.end() && vote->second == digest, "LAW-2", "committed without the vote of ", member.name);
+    expect(vote != votes.end() && vote->second == done.digest, "LAW-2", "committed without the vote of ", member.name);
   }
-  check_mean(reduce, done.contributors, done.weight, digest);
-  journal_[revision] = digest;
-  committed_[op] = Commit{op, reduce.step, revision, digest};
-  next_free_sample_ = reduce.next_sample;
+  const bool judged = !violation_;
+  check_mean(reduce, done.contributors, std::accumulate(done.weights.begin(), done.weights.end(), std::uint64_t{}), done.digest);
+  if (violation_ && judged) return;
+  const auto found = reference_.find(done.revision);
+  if (found == reference_.end()) return;
+  const auto& model = found->second;
+  journal_[done.revision] = digest_of(model);
+  const bool completes = std::ranges::count(model.versions, done.version) == std::ssize(model.versions);
+  committed_[op] = {op, reduce.step, done.revision, digest_of(model), done.fragment, done.digest, completes};
+  last_round_ = done;
+  if (completes) next_free_sample_ = reduce.next_sample;
   for (const auto& contribution : reduce.contributions) {
     if (contribution.weight == 0) continue;
-    auto& begin = begun_.at(contribution.peer);
-    begin.contribute = false;  // what it did is in: it weighs nothing before it begins anew
-    consumed_.emplace(begin.first_sample, revision);
+    owes_[contribution.peer].erase(done.fragment);  // what it did is in: it weighs nothing there before it begins anew
+    consumed_.emplace(std::pair{begun_.at(contribution.peer).first_sample, done.fragment}, done.revision);
   }
+}
+
+void Oracle::completed(const events::OuterStepCommitted& done) {
+  const auto model = reference_.find(done.revision);
+  const auto journaled = journal_.find(done.revision);
+  if (model == reference_.end() || journaled == journal_.end())
+    return expect(false, "SIM-1", "a step is complete at a revision that was not committed");
+  expect(std::ranges::all_of(model->second.versions, [&](OuterStep version) { return version == done.outer_step; }), "SIM-1", "outer step ",
+         done.outer_step.value, " is called complete before all fragments have made it");
+  expect(done.digest == journaled->second, "LAW-8", "the line of outer step ", done.outer_step.value, " has another digest");
+  const auto weight = std::accumulate(last_round_.weights.begin(), last_round_.weights.end(), std::uint64_t{});
+  expect(done.contributors == last_round_.contributors && done.weight == weight, "LAW-4", "the line of outer step ", done.outer_step.value,
+         " names others than its last fragment's contributors");
 }
 
 /// Everything after that revision never was; who held it is known by an id that never comes back.
@@ -290,7 +322,8 @@ void Oracle::rolled_back(const events::RolledBack& back, const coordinator::Stat
   const auto to = back.revision;
   const auto committed = journal_.find(to);
   if (committed == journal_.end() || !reference_.contains(to)) return expect(false, "SIM-13", "rolled back to what was never committed");
-  expect(to.value % options_.checkpoint_every == 0, "SIM-13", "rolled back to revision ", to.value, ", which nobody saved");
+  expect(back.outer_step.value % options_.checkpoint_every == 0, "SIM-13", "rolled back to outer step ", back.outer_step.value,
+         ", which nobody saved");
   expect(committed->second == back.digest, "SIM-13", "rolled back to other bits than those of revision ", to.value);
   expect(state.cursor == reference_.at(to).cursor, "SIM-13", "the data cursor is not that of revision ", to.value);
   journal_.erase(journal_.upper_bound(to), journal_.end());
@@ -327,9 +360,9 @@ void Oracle::check_mean(const StartReduce& reduce, const std::vector<PeerId>& co
   }
   expect(total == weight, "LAW-4", "the journaled weight is ", weight, ", the contributors weigh ", total);
   expect(contributors.size() >= options_.min_peers, "LAW-5", "a commit with ", contributors.size(), " contributors");
-  Model next{base.numbers, base.revision.next(), reduce.next_sample};
-  for (std::size_t i = 0; i < sum.size(); ++i) next.numbers[i] -= sum[i] / static_cast<double>(total);
-  if (digest_of(next) == digest) reference_[next.revision] = next;
+  for (auto& number : sum) number /= static_cast<double>(total);
+  const auto next = next_of(base, reduce.fragment, sum, reduce.next_sample);
+  if (digest_of(next, reduce.fragment) == digest) reference_[next.revision] = next;
   else if (base.revision != Revision{})
     violate("LAW-4 revision " + std::to_string(next.revision.value) + " is not the mean of its contributors");
 }
@@ -363,7 +396,7 @@ void Oracle::check_holding(const Holding& holding) {
 
 void Oracle::check_end(const coordinator::State& state, bool coordinator_alive, const std::vector<Holding>& survivors) {
   if (!coordinator_alive || state.phase != coordinator::Phase::Over) return;
-  if (state.revision.value != options_.outer_steps) return;
+  if (state.committed().value != options_.outer_steps) return;
   for (const auto& holding : survivors)
     expect(holding.machine->revision == state.revision, "SIM-8", holding.machine->options.hello.name, " survived at revision ",
            holding.machine->revision.value);

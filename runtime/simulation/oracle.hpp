@@ -79,7 +79,8 @@ class Oracle {
   void begun(PeerId to, const BeginStep& message);
   void reduce_started(StartReduce message, const coordinator::State& state);
   void overdue(OperationId op);
-  void committed(const events::OuterStepCommitted& done, const coordinator::State& state);
+  void committed(const events::RoundCommitted& done, const coordinator::State& state);
+  void completed(const events::OuterStepCommitted& done);
   void rolled_back(const events::RolledBack& back, const coordinator::State& state);
   void check_mean(const StartReduce& reduce, const std::vector<PeerId>& contributors, std::uint64_t weight, const Digest& digest);
   void check_membership(const coordinator::State& state, bool all_seats);
@@ -113,13 +114,16 @@ class Oracle {
   std::map<OperationId, std::map<PeerId, Digest>> votes_;
   std::set<OperationId> aborted_;
   std::map<OperationId, Commit> committed_;
+  events::RoundCommitted last_round_;
   std::map<Revision, Model> reference_;  ///< recomputed from the journal, never taken from a peer
   std::map<Revision, Digest> journal_;
   std::map<Digest, Model> founders_;  ///< initial states that peers brought along
   std::uint64_t next_free_sample_ = 0;
-  std::unordered_map<std::uint64_t, Revision> consumed_;  ///< first samples of the work that is committed, and by which revision
-  std::unordered_set<PeerId> void_;                       ///< who was there when the run was rolled back: what they hold is nobody's
-  std::unordered_map<PeerId, Revision> bases_;            ///< from which each peer says to have trained
+  std::map<std::pair<std::uint64_t, std::uint32_t>, Revision>
+      consumed_;  ///< first samples of the work that each fragment has, and since which revision
+  std::unordered_map<PeerId, std::set<std::uint32_t>> owes_;  ///< fragments that lack the work that it was told to do last
+  std::unordered_set<PeerId> void_;                           ///< who was there when the run was rolled back: what they hold is nobody's
+  std::unordered_map<PeerId, Revision> bases_;                ///< from which each peer says to have trained
   std::unordered_map<PeerId, Instant> begun_at_;
   std::unordered_map<PeerId, Instant> begun_told_;
   std::map<OperationId, Instant> reduce_told_;

@@ -206,6 +206,7 @@ Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_
     const auto at = random.between(5s, 40s);
     scenario.faults.insert(scenario.faults.end(), peers, {.kind = FaultKind::Leave, .at = at, .at_event = {}, .at_phase = {}});
   }
+  if (scenario.options.shards == 1 && links.chance(0.3)) scenario.options.fragments = static_cast<std::uint32_t>(links.between(2, 3));
   return scenario;
 }
 
@@ -228,7 +229,7 @@ Duration time_limit(const Scenario& scenario) {
   const auto disturbances = static_cast<std::int64_t>(scenario.faults.size() + scenario.arrivals.size() + 2);
   const auto tries = static_cast<std::int64_t>(options.outer_steps) + disturbances * coordinator::MAX_LINK_FAILURES +
                      disturbances * static_cast<std::int64_t>(options.checkpoint_every);  // each may be rolled back
-  const auto one_try = slowest_training + 3 * options.deadline + slowest_reduce;
+  const auto one_try = slowest_training + 3 * options.deadline + options.fragments * slowest_reduce;
   return last_event + tries * one_try +
          disturbances *
              (slowest_fetch + options.deadline + options.wait_limit + options.evaluate_limit + options.coordinator_grace + SAVE_RETRY) +

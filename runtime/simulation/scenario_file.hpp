@@ -54,6 +54,7 @@ struct ScenarioFile {
   coordinator::LossPolicy on_correlated_loss = coordinator::LossPolicy::Continue;
   Count checkpoint_every{0, 0};
   Count step_quorum{0, 0};
+  Count fragments{1, 1};
   bool uneven_links = false;
   std::optional<Time> grace;
   std::optional<Time> dead_after;

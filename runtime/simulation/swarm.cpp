@@ -427,6 +427,9 @@ void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
                  [&](const peer::End& end) {
                    carry_out_commit(i);
                    host.end = end;
+                   if (end.cause && end.cause->name == ErrorName::LayoutMismatch &&
+                       std::ranges::none_of(hosts_, &PeerSpec::other_layout, &Host::spec))
+                     violate("SIM-7 " + host.machine.options.hello.name + " is sent away for its layout: " + end.cause->detail);
                    judge_ended(host, end);
                    probe(probe_of_peer_end(end.cause));
                    end_process(i);

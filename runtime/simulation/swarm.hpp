@@ -39,6 +39,7 @@ struct Contributed {
   OuterStep step;
   Revision base;
   Numbers gradient{};
+  std::uint32_t owed = 0;  ///< fragments whose committed versions lack it
 };
 
 /// One peer: its machine and its part of the world.
@@ -200,6 +201,7 @@ class Swarm {
   void judge_coordinator(const Judgement& judgement);
   void note_seats();
   void judge_given_up();
+  [[nodiscard]] std::vector<Digest> told_parts(const Model& model) const;
   [[nodiscard]] bool is_on_a_disk(Revision revision, std::uint32_t shard) const;
   void judge_saved();
   void judge_ended(const Host& host, const peer::End& end);

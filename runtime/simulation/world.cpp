@@ -124,11 +124,11 @@ void Swarm::complete_reduce(std::size_t i, OperationId op) {
   part.ended = true;
   --reduce.running;
   if (!reduce.mean) reduce.mean = mean_of(reduce);
-  Model next{host.model.numbers, host.model.revision.next(), reduce.message.next_sample};
-  for (std::size_t k = 0; k < next.numbers.size(); ++k) next.numbers[k] -= (*reduce.mean)[k];
+  const auto fragment = reduce.message.fragment;
+  auto next = next_of(host.model, fragment, *reduce.mean, reduce.message.next_sample);
   if (armed_corruptions_ > 0 && reduce.members.size() > 1) {  // alone, nobody could tell
     --armed_corruptions_;
-    next.numbers[0] += static_cast<double>(1 + i);  // two never agree on what is wrong
+    next.numbers[fragment] += static_cast<double>(1 + i);  // two never agree on what is wrong
   }
   host.prepared[op] = Host::Prepared{next, false};
   const auto& contributions = reduce.message.contributions;
@@ -136,7 +136,7 @@ void Swarm::complete_reduce(std::size_t i, OperationId op) {
   const bool own = std::any_of(contributions.begin(), contributions.end(), [&](const auto& c) { return c.peer == host.id && weighs(c); });
   const auto count = std::count_if(contributions.begin(), contributions.end(), weighs);
   step_trainer(i, trainer_life::Prepared{own, static_cast<std::uint32_t>(count)});
-  post(i, peer::ReduceEnded{op, digest_of(next), PeerId{}, 1000, 1000}, 0ms);
+  post(i, peer::ReduceEnded{op, digest_of(next, fragment), PeerId{}, 1000, 1000}, 0ms);
 }
 
 void Swarm::fail_part(std::size_t i, OperationId op, std::size_t suspect, ErrorName name, Duration delay) {
@@ -219,8 +219,13 @@ void Swarm::carry_out_commit(std::size_t i) {
   const auto& contributions = reduces_of(i).at(commit->op).message.contributions;
   const bool is_in =
       std::any_of(contributions.begin(), contributions.end(), [&](const Contribution& c) { return c.peer == host.id && c.weight > 0; });
-  if (is_in) host.contribution.reset();  // only here (law 2)
+  if (is_in && --host.contribution->owed == 0) host.contribution.reset();  // only here (law 2)
   step_trainer(i, trainer_life::Applied{*commit});
+}
+
+/// As the coordinator is told them.
+std::vector<Digest> Swarm::told_parts(const Model& model) const {
+  return scenario_.options.fragments > 1 ? parts_of(model) : std::vector<Digest>{};
 }
 
 // State fetch ---------------------------------------------------------------------------------------------------------------
@@ -250,7 +255,7 @@ void Swarm::end_fetch(std::size_t i, const FetchState& fetch) {
     return post(i, peer::FetchEnded{fetch.revision, fail(ErrorName::FetchFailed, "the donor holds another revision")}, 0ms);
   }
   host.fetched[fetch.revision] = model;
-  post(i, peer::FetchEnded{fetch.revision, digest_of(model)}, 0ms);
+  post(i, peer::FetchEnded{fetch.revision, digest_of(model), told_parts(model)}, 0ms);
 }
 
 // Links ---------------------------------------------------------------------------------------------------------------------
@@ -330,11 +335,12 @@ void Swarm::carry_out(std::size_t i, const trainer_life::Effect& effect) {
                    const Digest layout{host.spec.other_layout ? 2U : 1U, host.spec.shard};
                    hear_trainer(i,
                                 life::StateFound{life::Held{layout, 3 + host.spec.shard, digest_of(host.model), host.model.revision,
-                                                            static_cast<std::uint32_t>(host.trainers)}},
+                                                            static_cast<std::uint32_t>(host.trainers), told_parts(host.model)}},
                                 0ms);
                  },
                  [&](const life::TakeContribution&) {
                    host.contribution = host.local;
+                   host.contribution->owed = scenario_.options.fragments;
                    hear_trainer(i, life::ContributionTaken{}, 0ms);
                  },
                  [&](const life::TellBegin& order) { train(i, order); },
@@ -385,7 +391,7 @@ void Swarm::train(std::size_t i, const trainer_life::TellBegin& order) {
   auto& host = hosts_[i];
   const auto& begin = order.begin;
   if (order.base != host.model.revision) violate("SIM-4 " + host.machine.options.hello.name + " begins from what it does not hold");
-  const Contributed result{begin.step, order.base, pseudo_gradient(host.id, begin.step, host.model, begin.first_sample)};
+  const Contributed result{begin.step, order.base, pseudo_gradient(host.id, begin.step, host.model, begin.first_sample), 0};
   const auto time = random_.between(host.spec.inner_time * 7 / 10, host.spec.inner_time * 13 / 10);
   schedule(time, [this, i, result, number = host.trainers] {
     auto& trained = hosts_[i];
@@ -397,7 +403,7 @@ void Swarm::train(std::size_t i, const trainer_life::TellBegin& order) {
 }
 
 void Swarm::finish_training(std::size_t i, const RunDone& done) {
-  if (done.step.value != hosts_[i].model.revision.value)
+  if (done.revision != hosts_[i].model.revision)
     violate("SIM-4 " + hosts_[i].machine.options.hello.name + " evaluates another state than the final one");
   const HeldOutLoss part{Real{2.5}, done.evaluate.of > 0 ? std::uint64_t{64} : 0};
   hear_trainer(i, trainer_life::Answered{{part, "sample"}}, hosts_[i].spec.inner_time);

@@ -37,9 +37,10 @@ json form_of(const T& value) {
   else return json(value);
 }
 
-json form_of(const std::vector<PeerId>& peers) {
+template <class T>
+json form_of(const std::vector<T>& values) {
   auto list = json::array();
-  for (const auto peer : peers) list.push_back(to_string(peer));
+  for (const auto& value : values) list.push_back(form_of(value));
   return list;
 }
 
@@ -180,6 +181,8 @@ std::string type_text() {
   else if constexpr (std::is_same_v<T, Cause>) return "cause";
   else if constexpr (std::is_same_v<T, std::vector<PeerId>>) return "peers";
   else if constexpr (std::is_same_v<T, std::vector<std::string>>) return "texts";
+  else if constexpr (std::is_same_v<T, std::vector<std::uint64_t>>) return "counts";
+  else if constexpr (std::is_same_v<T, std::vector<Revision>>) return "counts";
   else if constexpr (std::is_same_v<T, std::string>) return "text";
   else if constexpr (Worded<T>) {
     std::string words;

@@ -100,8 +100,8 @@ class PeerFold {
                   events::PeerReturned, events::PeerLost, events::PeerLeft, events::CorrelatedLoss, events::PauseEnded, events::RolledBack,
                   events::RingKept, events::RingAdopted, events::LinkRate, events::LaneRelayed, events::LaneDirect, events::OuterStepBegun,
                   events::PeerReady, events::PeerLate, events::ReduceStarted, events::TransferProgress, events::OuterStepAborted,
-                  events::OuterStepCommitted, events::FinalReport, events::FinalStateSaved, events::FinalSaveFailed, events::DataFounded,
-                  events::RunDone, events::RunStopped, events::RunFailed> auto&) {}
+                  events::RoundCommitted, events::OuterStepCommitted, events::FinalReport, events::FinalStateSaved, events::FinalSaveFailed,
+                  events::DataFounded, events::RunDone, events::RunStopped, events::RunFailed> auto&) {}
 
  private:
   PeerJournal& j_;

@@ -301,8 +301,8 @@ class RunFold {
   void operator()(const OneOf<events::RunStopped, events::RunFailed> auto& e) { end_early(s_, e.reason); }
 
   void operator()(const OneOf<events::CoordinatorRestarted, events::CoordinatorsKnown, events::LastWordUnanswered, events::FetchFailed,
-                              events::PeerRefused, events::PeerAbsent, events::PeerReturned, events::RingKept, events::PeerLate,
-                              events::CoordinatorStoodStill> auto&) {}
+                              events::PeerRefused, events::PeerAbsent, events::PeerReturned, events::RingKept, events::RoundCommitted,
+                              events::PeerLate, events::CoordinatorStoodStill> auto&) {}
   // An agent's, in its own journal.
   void operator()(
       const OneOf<events::AgentStarted, events::Welcomed, events::TrainerBound, events::TrainerRestarting, events::ReplicaWaits,

@@ -75,16 +75,20 @@ BOOST_AUTO_TEST_CASE(messages_about_outer_steps) {
   BOOST_TEST(sent(Ready{OuterStep{4}, Revision{3}, 5, 6, Real{denormal}, HeldOutLoss{Real{std::nan("")}, 3}, Real{-0.0}, 8}).loss.value() ==
              denormal);
   const auto reduce = sent(StartReduce{
-      OP, OuterStep{4}, Revision{3}, VIEW, {Contribution{PeerId{1}, 5}, Contribution{PeerId{2}, 0}}, 1000, 77, true, {{}, {2, 3}}});
+      OP, OuterStep{4}, Revision{3}, VIEW, {Contribution{PeerId{1}, 5}, Contribution{PeerId{2}, 0}}, 1000, 77, 3, true, {{}, {2, 3}}});
+  BOOST_TEST(reduce.fragment == 3U);
   BOOST_CHECK((reduce.relays == RelayOrder{{}, {2, 3}}));
   BOOST_TEST(reduce.contributions.size() == 2U);
   BOOST_TEST(reduce.next_sample == 77U);
   BOOST_CHECK(sent(Vote{OP, DIGEST, 1, 2}).op == OP);
   BOOST_CHECK(sent(ReduceFailed{OP, PeerId{2}, ERROR}).suspect == PeerId{2});
   BOOST_CHECK(sent(InDoubt{OP}).op == OP);
-  BOOST_CHECK(sent(Commit{OP, OuterStep{4}, Revision{4}, DIGEST}).state == DIGEST);
+  const auto commit = sent(Commit{OP, OuterStep{4}, Revision{4}, Digest{9, 9}, 2, DIGEST, false});
+  BOOST_CHECK(commit.part == DIGEST);
+  BOOST_TEST(commit.fragment == 2U);
+  BOOST_TEST(!commit.completes);
   BOOST_TEST(sent(Abort{OP, "why"}).reason == "why");
-  BOOST_TEST((sent(RunDone{OuterStep{4}, DIGEST, true, {2, 3}}).evaluate == HeldOutShare{2, 3}));
+  BOOST_TEST((sent(RunDone{OuterStep{4}, Revision{4}, DIGEST, true, {2, 3}}).evaluate == HeldOutShare{2, 3}));
   BOOST_TEST(sent(StateSaved{"c", "p"}).problem == "p");
   BOOST_TEST(sent(FinalReport{HeldOutLoss{Real{std::numeric_limits<double>::infinity()}, 5}, "s", "p"}).held_out.tokens == 5U);
 }

@@ -102,8 +102,13 @@ BOOST_AUTO_TEST_CASE(a_run_whose_coordinator_dies_as_it_rolls_back_goes_on_from_
 BOOST_AUTO_TEST_CASE(a_rollback_to_anything_but_the_checkpoint_is_named) {
   BOOST_TEST(judge_rollback([](Coordinator&) {}) == "nothing");
   BOOST_TEST(judge_rollback([](Coordinator& t) { t.state.cursor += 1; }) == "SIM-13 the data cursor is not that of revision 2");
-  const auto claims = [](std::uint64_t revision) { return [=](Coordinator& t) { rollback_in(t).revision = Revision{revision}; }; };
-  BOOST_TEST(judge_rollback(claims(1)) == "SIM-13 rolled back to revision 1, which nobody saved");
+  const auto claims = [](std::uint64_t revision) {
+    return [=](Coordinator& t) {
+      rollback_in(t).revision = Revision{revision};
+      rollback_in(t).outer_step = OuterStep{revision};
+    };
+  };
+  BOOST_TEST(judge_rollback(claims(1)) == "SIM-13 rolled back to outer step 1, which nobody saved");
   BOOST_TEST(judge_rollback(claims(7)) == "SIM-13 rolled back to what was never committed");
   BOOST_TEST(judge_rollback([](Coordinator& t) {
                rollback_in(t).digest = Digest{9, 9};

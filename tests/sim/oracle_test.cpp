@@ -53,7 +53,7 @@ const Message* heard(const peer::Event& event) {
 
 using Coordinator = coordinator::Transition;
 using Peer = peer::Transition;
-using Committed = events::OuterStepCommitted;
+using Committed = events::RoundCommitted;
 
 Breakage coordinator_breaks(std::string seen, std::function<void(Coordinator&)> action) {
   return {std::move(seen), [=](Swarm& swarm) { swarm.break_coordinator([=](const auto&, Coordinator& t) { action(t); }); }};
@@ -68,7 +68,7 @@ Breakage reduce_breaks(std::string seen, std::function<void(Coordinator&, std::v
 
 Breakage commit_breaks(std::string seen, std::function<void(Coordinator&, Committed&)> action, std::uint64_t revision = 2) {
   return coordinator_breaks(std::move(seen), [=](Coordinator& t) {
-    auto* done = journaled<events::OuterStepCommitted>(t);
+    auto* done = journaled<Committed>(t);
     if (done != nullptr && done->revision == Revision{revision}) action(t, *done);
   });
 }
@@ -83,8 +83,8 @@ Breakage dismissal(ErrorName name, std::string seen, std::string detail = "") {
   });
 }
 
-void drop_contributor(events::OuterStepCommitted& done) {
-  done.weight -= weight_of(done.contributors.front(), done.outer_step);
+void drop_contributor(Committed& done) {
+  done.weights.erase(done.weights.begin());
   done.contributors.erase(done.contributors.begin());
 }
 
@@ -162,17 +162,18 @@ std::vector<Breakage> of_commits() {
       commit_breaks("LAW-2 committed without the vote", [](Coordinator&, Committed& r) { r.digest.high ^= 1U; }),
       commit_breaks("LAW-2 operation 1.2 was aborted after its commit",
                     [](Coordinator& t, Committed&) {
-                      t.effects.emplace_back(coordinator::Send{PeerId{}, Abort{t.state.round.operation.id, ""}});
+                      t.effects.emplace_back(coordinator::Send{PeerId{}, Abort{t.state.operation.id, ""}});
                     }),
       reduce_breaks("LAW-2 operation 1.2 is committed after its abort",
                     [](Coordinator& t, auto) {
-                      t.effects.emplace_back(coordinator::Send{PeerId{}, Abort{t.state.round.operation.id, ""}});
+                      t.effects.emplace_back(coordinator::Send{PeerId{}, Abort{t.state.operation.id, ""}});
                     }),
       peer_breaks("LAW-2 applies what was not committed",
                   [](const peer::Event& event, Peer& t) {
                     const auto* ended = std::get_if<peer::ReduceEnded>(&event);
                     if (ended != nullptr && t.state.prepared)
-                      t.effects.emplace_back(peer::ApplyCommit{Commit{ended->op, OuterStep{1}, Revision{1}, *t.state.prepared}});
+                      t.effects.emplace_back(
+                          peer::ApplyCommit{Commit{ended->op, OuterStep{1}, Revision{1}, *t.state.prepared, 0, *t.state.prepared}});
                   }),
       peer_breaks("LAW-2 applies what it did not prepare",
                   [](const peer::Event&, Peer& t) {
@@ -196,7 +197,7 @@ std::vector<Breakage> of_commits() {
       commit_breaks(
           "LAW-4 the first commit is no mean", [](Coordinator&, Committed& r) { drop_contributor(r); }, 1),
       commit_breaks("LAW-4 revision 2 is not the mean", [](Coordinator&, Committed& r) { drop_contributor(r); }),
-      commit_breaks("LAW-4 the journaled weight", [](Coordinator&, Committed& r) { ++r.weight; }),
+      commit_breaks("LAW-4 the journaled weight", [](Coordinator&, Committed& r) { ++r.weights.front(); }),
       commit_breaks("SIM-1 revision 3 is committed after 1", [](Coordinator&, Committed& r) { ++r.revision.value; }),
       commit_breaks("SIM-1 a step begins from a revision",
                     [](Coordinator& t, Committed&) { sent<BeginStep>(t).front()->base = Revision{1}; }),
@@ -353,7 +354,11 @@ std::vector<Breakage> of_ends() {
            s.restart_coordinator();
          });
        }},
-      commit_breaks("LAW-8 commit of 1.2 was told before", [](Coordinator& t, Committed&) { erase(t.effects, is<Committed>); }),
+      commit_breaks("LAW-8 commit of 1.2 was told before",
+                    [](Coordinator& t, Committed&) {
+                      erase(t.effects, is<events::OuterStepCommitted>);
+                      erase(t.effects, is<Committed>);
+                    }),
       commit_breaks("LAW-8 a commit differs from its journal", [](Coordinator& t, Committed&) { sent<Commit>(t).back()->state.low ^= 1U; }),
       coordinator_breaks("LAW-8 the run finished before that was journaled", [](Coordinator& t) { erase(t.effects, is<events::RunDone>); }),
       commit_breaks("SIM-10 without its final report",
@@ -376,9 +381,37 @@ std::vector<Breakage> of_ends() {
   };
 }
 
+/// Of a state of two fragments: revision 3 is that of the first one of outer step 2.
+std::vector<Breakage> of_fragments() {
+  return {
+      commit_breaks(
+          "LAW-8 a commit differs from its journal", [](Coordinator& t, Committed&) { sent<Commit>(t).back()->completes = true; }, 3),
+      commit_breaks(
+          "LAW-8 a commit differs from its journal", [](Coordinator& t, Committed&) { sent<Commit>(t).back()->part.low ^= 1U; }, 3),
+      commit_breaks(
+          "SIM-1 outer step 2 is called complete before all fragments",
+          [](Coordinator& t, Committed& done) {
+            const auto at = std::ranges::find_if(t.effects, is<Committed>);
+            t.effects.insert(at + 1, JournalEvent{events::OuterStepCommitted{.outer_step = done.version, .revision = done.revision}});
+          },
+          3),
+      commit_breaks(
+          "LAW-4 names others than its last fragment's contributors",
+          [](Coordinator& t, Committed&) { journaled<events::OuterStepCommitted>(t)->contributors.pop_back(); }, 4),
+      commit_breaks(
+          "LAW-2 another operation than the last one is committed", [](Coordinator&, Committed& done) { done.fragment ^= 1U; }, 3),
+      reduce_breaks("LAW-4 and should 0",
+                    [](Coordinator& t, const auto&) {  // its work is in the first fragment already
+                      if (t.state.revision == Revision{3}) t.state.operation.fragment = 0;
+                      for (auto* message : sent<StartReduce>(t)) message->fragment = 0;
+                    }),
+  };
+}
+
 /// Four peers, and one that joins in the middle.
-Outcome judge(const Breakage& breakage, bool everybody) {
+Outcome judge(const Breakage& breakage, bool everybody, std::uint32_t fragments) {
   auto scenario = calm_scenario(4, 8);
+  scenario.options.fragments = fragments;
   scenario.options.max_peers = 5;
   scenario.joiners.emplace_back().bind_time = 6s;
   Fault join{.kind = FaultKind::Join, .at = 4s, .at_event = {}, .at_phase = {}};
@@ -393,14 +426,16 @@ Outcome judge(const Breakage& breakage, bool everybody) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(each_invariant_is_named_when_a_machine_breaks_it) {
-  for (const auto& group : {of_epochs_and_views(), of_commits(), of_contributions(), of_ends()})
+  using Group = std::pair<std::vector<Breakage>, std::uint32_t>;
+  for (const auto& [group, fragments] :
+       {Group{of_epochs_and_views(), 1}, {of_commits(), 1}, {of_contributions(), 1}, {of_ends(), 1}, {of_fragments(), 2}})
     for (const auto& breakage : group) {
-      const auto outcome = judge(breakage, false);
+      const auto outcome = judge(breakage, false, fragments);
       const auto seen = outcome.violation.value_or("nothing");
       const auto blank = breakage.seen.find(' ');
       BOOST_TEST((seen.starts_with(breakage.seen.substr(0, blank + 1)) && seen.find(breakage.seen.substr(blank + 1)) != std::string::npos),
                  "to be seen: " << breakage.seen << "; was seen: " << seen);
-      const auto reference = judge(breakage, true);
+      const auto reference = judge(breakage, true, fragments);
       BOOST_TEST(outcome.violation.value_or("") == reference.violation.value_or(""));
       BOOST_TEST(outcome.events == reference.events, breakage.seen << " is seen at another event");
     }

@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(a_member_keeps_its_seat_and_its_work_in_the_midst_of_a_step
   bench.ready(1, 100);
   bench.ready(2, 100);
   const auto view = bench.state.view;
-  const auto first_sample = bench.state.round.work.at(PeerId{2}).first_sample;
+  const auto first_sample = bench.state.rounds[0].work.at(PeerId{2}).first_sample;
   bench.cut(2);
   BOOST_TEST(bench.journaled<events::PeerAbsent>().size() == 1U);
   BOOST_TEST(looked_for(bench) == std::vector<std::uint64_t>{2}, boost::test_tools::per_element());
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(the_new_connection_may_be_quicker_than_the_news_of_the_old_
 BOOST_AUTO_TEST_CASE(a_reduce_in_which_it_has_yet_to_vote_is_tried_again_with_everybody_s_work) {
   auto bench = trio();
   for (const std::uint64_t peer : {1, 2, 3}) bench.ready(peer, 100);
-  const auto op = bench.state.round.operation.id;
+  const auto op = bench.state.operation.id;
   bench.cut(2);
   BOOST_TEST(bench.sent<Abort>().empty());
   for (const std::uint64_t peer : {1, 3}) bench.vote(peer, NEXT);
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(a_reduce_in_which_it_has_yet_to_vote_is_tried_again_with_ev
   BOOST_TEST(bench.told<Abort>() == (std::vector<std::uint64_t>{1, 2, 2, 3}), boost::test_tools::per_element());
   bench.ready(2, 100);
   BOOST_TEST(bench.sent<StartReduce>().size() == 3U);
-  BOOST_TEST((op.sequence < bench.state.round.operation.id.sequence));
+  BOOST_TEST((op.sequence < bench.state.operation.id.sequence));
   BOOST_TEST(bench.told<StartReduce>(2).contributions.list().size() == 3U);
   for (const std::uint64_t peer : {1, 2, 3}) bench.vote(peer, NEXT);
   BOOST_TEST(bench.sent<Commit>().size() == 3U);

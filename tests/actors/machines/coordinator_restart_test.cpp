@@ -26,8 +26,8 @@ struct Killable : Bench {
     says(peer, hello_of(peer));
     says(peer, Seated{Revision{}, INITIAL, LAYOUT, 3, 1});
   }
-  void trains(std::uint64_t peer) { says(peer, Ready{state.round.step, state.revision, 100, 10, Real{1.0}, {}, Real{1.0}, 1}); }
-  void votes(std::uint64_t peer) { says(peer, Vote{state.round.operation.id, NEXT, 1, 1}); }
+  void trains(std::uint64_t peer) { says(peer, Ready{state.step(), state.revision, 100, 10, Real{1.0}, {}, Real{1.0}, 1}); }
+  void votes(std::uint64_t peer) { says(peer, Vote{state.operation.id, NEXT, 1, 1}); }
   void die_and_return() { state = disk ? restore({state.options, state.plan}, *disk, now) : initial({state.options, state.plan}, now); }
   void returns(std::uint64_t peer) {
     auto hello = hello_of(peer);
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(members_that_come_back_keep_their_seats_their_epoch_and_the
   Killable bench;
   for (const std::uint64_t peer : {1U, 2U}) bench.seats(peer);
   const auto view = bench.state.view;
-  const auto first_sample = bench.state.round.work.at(PeerId{2}).first_sample;
+  const auto first_sample = bench.state.rounds[0].work.at(PeerId{2}).first_sample;
   bench.die_and_return();
   BOOST_TEST((bench.state.view == view));
   bench.returns(2);
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(what_was_in_flight_is_void_and_its_number_is_not_used_again
   Killable bench;
   for (const std::uint64_t peer : {1U, 2U}) bench.seats(peer);
   for (const std::uint64_t peer : {1U, 2U}) bench.trains(peer);
-  const auto op = bench.state.round.operation.id;
+  const auto op = bench.state.operation.id;
   bench.votes(1);
   bench.die_and_return();
   bench.returns(1);
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(what_was_in_flight_is_void_and_its_number_is_not_used_again
   bench.says(2, Vote{op, NEXT, 1, 1});
   BOOST_TEST(bench.state.revision.value == 0U);
   for (const std::uint64_t peer : {1U, 2U}) bench.trains(peer);
-  BOOST_TEST((op < bench.state.round.operation.id));
+  BOOST_TEST((op < bench.state.operation.id));
   for (const std::uint64_t peer : {1U, 2U}) bench.votes(peer);
   BOOST_TEST(bench.state.revision.value == 1U);
 }
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_has_lost_all_members_before_its_first_commit_use
   Killable bench;
   for (const std::uint64_t peer : {1U, 2U}) bench.seats(peer);
   for (const std::uint64_t peer : {1U, 2U}) bench.trains(peer);
-  const auto op = bench.state.round.operation.id;
+  const auto op = bench.state.operation.id;
   for (const std::uint64_t peer : {1U, 2U}) {
     bench.event(ConnectionLost{PeerId{peer}, "reset"});
     bench.event(ProcessGone{PeerId{peer}, "refused"});
@@ -161,8 +161,8 @@ BOOST_AUTO_TEST_CASE(a_run_that_has_lost_all_members_before_its_first_commit_use
   for (const std::uint64_t peer : {3U, 4U}) bench.seats(peer);
   bench.event(Tick{});
   for (const std::uint64_t peer : {3U, 4U}) bench.trains(peer);
-  BOOST_TEST((op.epoch < bench.state.round.operation.id.epoch));
-  BOOST_TEST((op.sequence < bench.state.round.operation.id.sequence));
+  BOOST_TEST((op.epoch < bench.state.operation.id.epoch));
+  BOOST_TEST((op.sequence < bench.state.operation.id.sequence));
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_was_stopped_before_it_had_members_stays_stopped) {
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_over_stays_over) {
 
 BOOST_AUTO_TEST_CASE(a_run_that_goes_on_from_a_checkpoint_begins_where_that_ended) {
   Killable bench;
-  bench.state.plan.origin = Origin{Revision{7}, NEXT, 700, 7000};
+  bench.state.plan.origin = Origin{Revision{7}, OuterStep{7}, NEXT, 700, 7000};
   bench.state = initial({bench.state.options, bench.state.plan}, bench.now);
   const auto brings = [&](std::uint64_t peer, Revision revision, Digest digest) {
     bench.says(peer, Bench::hello_of(peer));

@@ -64,12 +64,12 @@ struct GridBench : Consequences {
     for (const auto peer : peers) seat(peer);
   }
   void ready(std::uint64_t peer, std::uint64_t weight = 100) {
-    hear(peer, Ready{grid.run.round.step, grid.run.revision, weight, 10, Real{1.0}, {}, Real{1.0}, 1});
+    hear(peer, Ready{grid.run.step(), grid.run.revision, weight, 10, Real{1.0}, {}, Real{1.0}, 1});
   }
   void ready_all(const Ids& peers) {
     for (const auto peer : peers) ready(peer);
   }
-  void vote(std::uint64_t peer) { hear(peer, Vote{grid.run.round.operation.id, held(peer, grid.run.round.step.value), 1, 1}); }
+  void vote(std::uint64_t peer) { hear(peer, Vote{grid.run.operation.id, held(peer, grid.run.step().value), 1, 1}); }
   /// Time passes, and these are heard every second.
   void pass(Duration duration, const Ids& heard) {
     std::vector<Effect> all;

@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(nobody_covers_for_the_silence_of_another_peer_of_its_replic
   for (int second = 0; second < 11; ++second) {
     bench.pass(1s, {10, 11, 20, 21, 30});
     all.insert(all.end(), bench.effects.begin(), bench.effects.end());
-    bench.hear(30, InDoubt{bench.grid.run.round.operation.id});  // it has voted, and asks
+    bench.hear(30, InDoubt{bench.grid.run.operation.id});  // it has voted, and asks
     all.insert(all.end(), bench.effects.begin(), bench.effects.end());
   }
   bench.effects = std::move(all);
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_was_killed_waits_for_all_peers_of_a_repl
   returns(10);
   BOOST_TEST(bench.effects.size() == 1);  // the answer waits for the other one
   BOOST_TEST(bench.told<ReplicaLacks>(10).missing == "shard 1");
-  bench.hear(10, InDoubt{bench.grid.run.round.operation.id});
+  bench.hear(10, InDoubt{bench.grid.run.operation.id});
   BOOST_TEST(bench.effects.empty(), "its replica waits for the return of another peer");
   BOOST_TEST(bench.grid.run.peers.at(PeerId{10}).absent);
   returns(11);
@@ -318,7 +318,7 @@ BOOST_AUTO_TEST_CASE(who_waits_for_its_replica_hears_of_a_rollback_and_where_the
     bench.ready_all(THREE);
     for (const auto peer : THREE) bench.vote(peer);
   }
-  bench.grid.run.checkpoint = Origin{Revision{1}, whole(1), 0, 0};
+  bench.grid.run.checkpoint = Origin{Revision{1}, OuterStep{1}, whole(1), 0, 0};
   bench.grid.parts[whole(1)] = {held(10, 1), held(11, 1)};
   bench.greet(40);
   bench.on(Coordinators{{Endpoint{"other", 1}}});
@@ -339,7 +339,7 @@ BOOST_AUTO_TEST_CASE(a_rollback_to_a_step_of_which_nobody_brings_a_shard_names_i
     bench.ready_all(THREE);
     for (const auto peer : THREE) bench.vote(peer);
   }
-  bench.grid.run.checkpoint = Origin{Revision{1}, whole(1), 0, 0};
+  bench.grid.run.checkpoint = Origin{Revision{1}, OuterStep{1}, whole(1), 0, 0};
   bench.grid.parts[whole(1)] = {held(10, 1), held(11, 1)};
   bench.lose(20);
   bench.lose(31);
@@ -373,7 +373,7 @@ BOOST_AUTO_TEST_CASE(a_rollback_whose_checkpoint_somebody_brings_whole_lacks_not
   for (const auto peer : THREE) bench.vote(peer);
   bench.ready_all(THREE);
   for (const auto peer : THREE) bench.vote(peer);
-  bench.grid.run.checkpoint = Origin{Revision{1}, whole(1), 0, 0};
+  bench.grid.run.checkpoint = Origin{Revision{1}, OuterStep{1}, whole(1), 0, 0};
   bench.grid.parts[whole(1)] = {held(10, 1), held(11, 1)};
   bench.lose(20);
   bench.lose(31);

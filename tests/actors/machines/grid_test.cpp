@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(the_trainers_of_a_replica_begin_a_step_anew_together) {
   BOOST_TEST(bench.told<BeginStep>() == (Ids{10, 11}));
   const auto anew = bench.told<BeginStep>(11);
   BOOST_TEST(anew.attempt == 1U);
-  BOOST_TEST(anew.first_sample == bench.grid.run.round.work.at(PeerId{10}).first_sample);
+  BOOST_TEST(anew.first_sample == bench.grid.run.rounds[0].work.at(PeerId{10}).first_sample);
   BOOST_TEST(anew.rank == 0);
   BOOST_TEST(ids_of(anew.view) == (Ids{11, 21}));
   // The other one has died of that, too; and what it said before is void.
@@ -148,9 +148,9 @@ BOOST_AUTO_TEST_CASE(the_trainers_of_a_replica_begin_a_step_anew_together) {
     bench.hear(peer, ready);
   };
   again(11);
-  BOOST_TEST(!bench.grid.run.round.work.at(PeerId{10}).ready);
+  BOOST_TEST(!bench.grid.run.rounds[0].work.at(PeerId{10}).ready);
   again(10);
-  BOOST_TEST(bench.grid.run.round.work.at(PeerId{10}).ready.has_value());
+  BOOST_TEST(bench.grid.run.rounds[0].work.at(PeerId{10}).ready.has_value());
   // What all have contributed stays, whatever becomes of a trainer then.
   bench.hear(11, TrainerRestarted{OuterStep{1}, 1});
   BOOST_TEST(bench.told<BeginStep>().empty());
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(each_shard_tells_of_its_own_lanes_and_the_topology_is_that_
 BOOST_AUTO_TEST_CASE(replicas_whose_results_differ_in_one_shard_differ) {
   auto bench = reducing(THREE);
   for (const auto peer : {10U, 11U, 20U, 21U, 30U}) bench.vote(peer);
-  bench.hear(31, Vote{bench.grid.run.round.operation.id, Digest{66, 6}, 1, 1});
+  bench.hear(31, Vote{bench.grid.run.operation.id, Digest{66, 6}, 1, 1});
   BOOST_TEST(bench.told<Dismissed>() == (Ids{30, 31}));
   BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::ParityBroken));
   BOOST_TEST(bench.told<Commit>().empty());
@@ -201,9 +201,9 @@ BOOST_AUTO_TEST_CASE(replicas_whose_results_differ_in_one_shard_differ) {
 
 BOOST_AUTO_TEST_CASE(a_failed_link_of_one_shard_is_one_between_two_replicas) {
   auto bench = reducing(THREE);
-  bench.hear(21, ReduceFailed{bench.grid.run.round.operation.id, PeerId{31}, Error{ErrorName::LaneBroken, "cut"}});
+  bench.hear(21, ReduceFailed{bench.grid.run.operation.id, PeerId{31}, Error{ErrorName::LaneBroken, "cut"}});
   BOOST_TEST(bench.told<Abort>() == THREE);
-  BOOST_TEST((bench.grid.run.round.link_failures.contains({PeerId{20}, PeerId{30}})));
+  BOOST_TEST((bench.grid.run.tries.link_failures.contains({PeerId{20}, PeerId{30}})));
 }
 
 BOOST_AUTO_TEST_CASE(the_end_is_told_to_all_and_reported_once) {

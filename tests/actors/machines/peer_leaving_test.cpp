@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(who_voted_and_leaves_while_the_coordinator_is_away_saves_wh
   bench.on(CoordinatorLost{"reset"});
   bench.on(LeaveRequested{});
   bench.on(CoordinatorBack{});
-  bench.hear(Commit{OP, OuterStep{1}, Revision{1}, NEXT});
+  bench.hear(Commit{OP, OuterStep{1}, Revision{1}, NEXT, 0, NEXT});
   BOOST_TEST(bench.effect<ApplyCommit>().has_value());
   bench.hear(Dismissed{Error{ErrorName::RunStopped}});
   BOOST_TEST(bench.effect<SaveState>().has_value());

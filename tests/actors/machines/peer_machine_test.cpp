@@ -190,10 +190,10 @@ BOOST_AUTO_TEST_CASE(where_the_run_may_be_rolled_back_every_member_writes_the_ch
   for (const bool all : {false, true}) {
     Bench bench;
     bench.state.options.hello.peer = PeerId{2};  // of rank 1
-    bench.on(Configured{1s, 10s, 1, 1min, all, 1min});
+    bench.on(Configured{1, 1s, 10s, 1, 1min, all, 1min});
     bench.seat().begin();
     bench.contribute().reduce().vote();
-    bench.hear(Commit{OP, OuterStep{1}, Revision{1}, NEXT});
+    bench.hear(Commit{OP, OuterStep{1}, Revision{1}, NEXT, 0, NEXT});
     BOOST_TEST(bench.effect<SaveState>().has_value() == all);
     if (all) {  // asked for before it is applied, so that it is that one
       BOOST_CHECK(bench.effect<SaveState>()->of == Revision{1});
@@ -295,7 +295,7 @@ BOOST_AUTO_TEST_CASE(an_operation_that_ends_after_its_abort_is_discarded_and_not
 BOOST_AUTO_TEST_CASE(a_commit_of_other_bits_than_were_prepared_is_never_applied) {
   Bench bench;
   bench.seat().begin().contribute().reduce().vote();
-  bench.hear(Commit{OP, OuterStep{1}, Revision{1}, Digest{9, 9}});
+  bench.hear(Commit{OP, OuterStep{1}, Revision{1}, Digest{9, 9}, 0, Digest{9, 9}});
   BOOST_TEST(!bench.effect<ApplyCommit>().has_value());
   BOOST_CHECK(bench.end()->cause->name == ErrorName::ParityBroken);
 }
@@ -303,7 +303,7 @@ BOOST_AUTO_TEST_CASE(a_commit_of_other_bits_than_were_prepared_is_never_applied)
 BOOST_AUTO_TEST_CASE(a_commit_that_is_told_twice_is_applied_once) {
   Bench bench;
   bench.seat().begin().contribute().reduce().vote();
-  const Commit commit{OP, OuterStep{1}, Revision{1}, NEXT};
+  const Commit commit{OP, OuterStep{1}, Revision{1}, NEXT, 0, NEXT};
   bench.hear(commit);
   BOOST_TEST(bench.effect<ApplyCommit>().has_value());
   bench.hear(commit);
@@ -325,8 +325,8 @@ BOOST_AUTO_TEST_CASE(a_restarted_trainer_does_the_inner_steps_again_and_the_fina
   bench.on(TrainerBound{Digest{7, 7}, 3, INITIAL, Revision{}, 2});
   BOOST_TEST(bench.effect<BeginTraining>().has_value());
   bench.contribute().reduce().vote();
-  bench.hear(Commit{OP, OuterStep{1}, Revision{1}, NEXT});
-  bench.hear(RunDone{OuterStep{1}, NEXT, false, {1, 2}});
+  bench.hear(Commit{OP, OuterStep{1}, Revision{1}, NEXT, 0, NEXT});
+  bench.hear(RunDone{OuterStep{1}, Revision{1}, NEXT, false, {1, 2}});
   BOOST_TEST(bench.effect<FinishTraining>().has_value());
   bench.on(TrainerRestarting{Error{ErrorName::ProcessFailed}});
   bench.on(TrainerBound{Digest{7, 7}, 3, NEXT, 3});

@@ -17,13 +17,13 @@ Result<std::string> disk_full() { return fail(ErrorName::StorageFailed, "no spac
 Bench committed() {
   Bench bench;
   bench.seat().begin().contribute().reduce().vote();
-  bench.hear(Commit{OP, OuterStep{1}, Revision{1}, NEXT});
+  bench.hear(Commit{OP, OuterStep{1}, Revision{1}, NEXT, 0, NEXT});
   return bench;
 }
 
 Bench finishing(bool finalist) {
   auto bench = committed();
-  bench.hear(RunDone{OuterStep{1}, NEXT, finalist, {0, 2}});
+  bench.hear(RunDone{OuterStep{1}, Revision{1}, NEXT, finalist, {0, 2}});
   return bench;
 }
 
@@ -45,9 +45,9 @@ BOOST_AUTO_TEST_CASE(the_finalist_evaluates_when_its_checkpoint_is_written_and_n
 BOOST_AUTO_TEST_CASE(who_has_yet_to_hear_of_the_last_commit_saves_and_evaluates_what_that_leads_to) {
   Bench bench;
   bench.seat().begin().contribute().reduce().vote();
-  bench.hear(RunDone{OuterStep{1}, NEXT, true, {0, 2}});
+  bench.hear(RunDone{OuterStep{1}, Revision{1}, NEXT, true, {0, 2}});
   BOOST_TEST(!bench.effect<SaveState>().has_value(), "it holds the state of before");
-  bench.hear(Commit{OP, OuterStep{1}, Revision{1}, NEXT});
+  bench.hear(Commit{OP, OuterStep{1}, Revision{1}, NEXT, 0, NEXT});
   BOOST_TEST(bench.effect<ApplyCommit>().has_value());
   BOOST_REQUIRE(bench.effect<SaveState>().has_value());
   BOOST_CHECK(bench.effect<SaveState>()->of == Revision{1});
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(the_others_evaluate_at_once_and_who_has_no_part_says_so) {
   auto bench = finishing(false);
   BOOST_TEST(bench.effect<FinishTraining>().has_value());
   auto late = committed();
-  late.hear(RunDone{OuterStep{1}, NEXT, false, {}});
+  late.hear(RunDone{OuterStep{1}, Revision{1}, NEXT, false, {}});
   BOOST_TEST(!late.effect<FinishTraining>().has_value());
   BOOST_REQUIRE(late.told<FinalReport>().has_value());
   BOOST_TEST(late.told<FinalReport>()->held_out.tokens == 0U);
@@ -72,16 +72,16 @@ BOOST_AUTO_TEST_CASE(the_others_evaluate_at_once_and_who_has_no_part_says_so) {
 BOOST_AUTO_TEST_CASE(who_is_asked_to_save_later_does_so_without_evaluating_twice_and_tells_again_what_it_has_told) {
   auto bench = finishing(false);
   bench.on(TrainerFinal{HeldOutLoss{Real{2.0}, 10}, ""});
-  bench.hear(RunDone{OuterStep{1}, NEXT, true, {0, 1}});
+  bench.hear(RunDone{OuterStep{1}, Revision{1}, NEXT, true, {0, 1}});
   BOOST_TEST(bench.told<FinalReport>()->held_out.tokens == 10U);
   BOOST_TEST(bench.effect<SaveState>().has_value());
   BOOST_CHECK(bench.probes == std::vector{Probe::FinalistReplaced});
-  bench.hear(RunDone{OuterStep{1}, NEXT, true, {0, 1}});
+  bench.hear(RunDone{OuterStep{1}, Revision{1}, NEXT, true, {0, 1}});
   BOOST_TEST(!bench.effect<SaveState>().has_value(), "one at a time");
   bench.on(SaveEnded{false, disk_full()});
   BOOST_TEST(bench.told<StateSaved>()->problem.find("no space left") != std::string::npos);
   BOOST_TEST(!bench.effect<FinishTraining>().has_value());
-  bench.hear(RunDone{OuterStep{1}, NEXT, true, {0, 1}});
+  bench.hear(RunDone{OuterStep{1}, Revision{1}, NEXT, true, {0, 1}});
   BOOST_TEST(bench.effect<SaveState>().has_value(), "it is asked again, and tries again");
 }
 
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_trainer_that_fails_or_leaves_at_the_end_costs_its_evaluat
     BOOST_TEST(!bench.told<Deathrattle>().has_value());
     BOOST_REQUIRE(bench.told<FinalReport>().has_value());
     BOOST_TEST(!bench.told<FinalReport>()->problem.empty());
-    bench.hear(RunDone{OuterStep{1}, NEXT, true, {0, 1}});
+    bench.hear(RunDone{OuterStep{1}, Revision{1}, NEXT, true, {0, 1}});
     BOOST_TEST(bench.effect<SaveState>().has_value(), "the state is here all the same");
   }
 }

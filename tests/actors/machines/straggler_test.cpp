@@ -106,11 +106,11 @@ BOOST_AUTO_TEST_CASE(what_a_late_peer_evaluated_is_not_the_held_out_loss_of_a_ne
 BOOST_AUTO_TEST_CASE(a_base_from_before_the_step_or_from_the_future_is_refused) {
   auto bench = trio_with_a_late_third();
   bench.hear(1, Ready{OuterStep{2}, Revision{}, 100, 10, Real{1.0}, {}, Real{1.0}, 1});
-  BOOST_TEST(!bench.state.round.work.at(PeerId{1}).ready.has_value());
+  BOOST_TEST(!bench.state.rounds[0].work.at(PeerId{1}).ready.has_value());
   bench.hear(3, Ready{OuterStep{1}, Revision{2}, 100, 10, Real{1.0}, {}, Real{1.0}, 1});
-  BOOST_TEST(!bench.state.round.work.at(PeerId{3}).ready.has_value());
+  BOOST_TEST(!bench.state.rounds[0].work.at(PeerId{3}).ready.has_value());
   bench.hear(3, Ready{OuterStep{1}, Revision{1}, 100, 10, Real{1.0}, {}, Real{1.0}, 1});
-  BOOST_TEST(bench.state.round.work.at(PeerId{3}).ready.has_value());
+  BOOST_TEST(bench.state.rounds[0].work.at(PeerId{3}).ready.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(early_late_work_does_not_start_the_deadline_of_the_others) {
@@ -212,7 +212,7 @@ struct Late {
   }
   void contributed() { on(peer::TrainerContributed{OuterStep{1}, Revision{}, 100, 10, Real{1.0}, {}, Real{1.0}}); }
   void voted() { on(peer::ReduceEnded{OP, NEXT, PeerId{}, 1, 1}); }
-  void committed() { on(peer::FromCoordinator{Commit{OP, OuterStep{1}, Revision{1}, NEXT}}); }
+  void committed() { on(peer::FromCoordinator{Commit{OP, OuterStep{1}, Revision{1}, NEXT, 0, NEXT}}); }
   void aborted() { on(peer::FromCoordinator{Abort{OP, "a test"}}); }
   template <class T>
   [[nodiscard]] std::optional<T> effect() const {

@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(a_life_that_did_not_contribute_hears_of_no_commit_of_the_on
 BOOST_AUTO_TEST_CASE(the_end_is_told_once_the_last_commit_is_applied) {
   Bench bench;
   bench.ready().begin(OuterStep{1}, Revision{}).contribute(OuterStep{1});
-  bench.on(Finish{RunDone{OuterStep{1}, Digest{}, true, {0, 2}}});
+  bench.on(Finish{RunDone{OuterStep{1}, Revision{1}, Digest{}, true, {0, 2}}});
   BOOST_TEST(!bench.effect<TellFinish>().has_value());
   bench.apply(Revision{1});
   BOOST_TEST(bench.effect<TellFinish>()->done.finalist);
@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(outcomes_of_memory_work_for_a_life_that_is_over_are_dropped
 }
 
 BOOST_AUTO_TEST_CASE(only_a_trainer_that_has_work_can_stall) {
-  Bench bench{Options{10s, false}};
+  Bench bench{Options{1, 10s, false}};
   bench.on(Start{});
   bench.now += 11s;
   bench.on(Tick{});
@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(one_of_a_replica_begins_anew_if_the_agent_can_start_it) {
   BOOST_TEST(bench.effect<Kill>().has_value());
   bench.on(Gone{CRASH});
   BOOST_TEST((bench.effect<Died>()->cause.name == ErrorName::Interrupted), "which the supervisor does not count");
-  Bench external{Options{10s, true}};
+  Bench external{Options{1, 10s, true}};
   external.ready().on(StartOver{});
   BOOST_TEST(!external.effect<Kill>().has_value());
   BOOST_TEST((external.reported<peer::TrainerGaveUp>()->cause.name == ErrorName::TrainerFailed));

@@ -42,12 +42,12 @@ class Crowd {
       tick();
     }
     everybody([&](PeerId id) {
-      const auto& work = state_.round.work.at(id);
-      if (!work.ready) hear(id, Ready{state_.round.step, state_.revision, work.contributes ? 100U : 0U, 10, Real{1.0}, {}, Real{1.0}, 1});
+      const auto& work = state_.rounds[0].work.at(id);
+      if (!work.ready) hear(id, Ready{state_.step(), state_.revision, work.contributes ? 100U : 0U, 10, Real{1.0}, {}, Real{1.0}, 1});
     });
     if (state_.phase != Phase::Reducing) fail("no reduce after everybody was ready");
-    const Digest next{state_.round.step.value, state_.round.step.value};
-    everybody([&](PeerId id) { hear(id, Vote{state_.round.operation.id, next, 1, 1}); });
+    const Digest next{state_.step().value, state_.step().value};
+    everybody([&](PeerId id) { hear(id, Vote{state_.operation.id, next, 1, 1}); });
     if (state_.revision != revision.next()) fail("no commit after everybody voted");
   }
 
