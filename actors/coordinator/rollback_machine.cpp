@@ -33,6 +33,7 @@ void roll_back(State& state, Instant now, Effects& effects) {
   state.digest = to.state;
   for (auto& round : state.rounds) round.step = to.step.next();
   state.parts.clear();
+  state.last_lines.clear();  // of a revision that is void now
   state.cursor = to.next_sample;
   state.tokens = to.tokens;
   state.collection = {};
