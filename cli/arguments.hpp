@@ -223,7 +223,8 @@ struct CompleteArguments {
 
 /// Hidden, too: processes that `up` and `join -d` start. What they are to do comes on stdin (runtime/launch/launch_plan.hpp).
 struct CoordinatorArguments {
-  bool serve = false;  ///< be the coordinator, and not the guard that starts it and starts it again
+  std::optional<std::uint32_t>
+      guard;           ///< be the coordinator that this process guards; absent: be the guard, which starts it and starts it again
   bool again = false;  ///< another one has served this run before
   std::string killed;  ///< how that one was, as its guard saw it; empty: it ended by itself
   std::string directory;

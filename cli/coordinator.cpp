@@ -40,11 +40,12 @@ Result<CoordinatorOptions> options_of(const CoordinatorArguments& arguments, lau
                             arguments.again,
                             arguments.killed,
                             stands_by || arguments.again,
-                            std::move(for_standbys)};
+                            std::move(for_standbys),
+                            *arguments.guard};
 }
 
 Result<void> serve(const CoordinatorArguments& arguments, std::optional<int>& ready) {
-  launch::end_with_the_guard();
+  launch::end_with(static_cast<pid_t>(*arguments.guard));
   PRIME_TRY(const auto text, launch::take_plan_from_stdin());
   PRIME_TRY(auto plan, launch::parse_coordinator_plan(text));
   PRIME_TRY(const auto options, options_of(arguments, std::move(plan)));
@@ -77,7 +78,7 @@ int run_command(const CoordinatorArguments& arguments, Terminal& terminal) {
   std::optional<int> ready = arguments.ready_descriptor;
   std::optional<Error> error;
   int exit_code = 0;
-  if (arguments.serve) {
+  if (arguments.guard) {
     if (auto served = serve(arguments, ready); !served) error = std::move(served.error());
   } else if (const auto guarded = guard(arguments, ready)) {
     exit_code = *guarded;

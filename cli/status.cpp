@@ -14,6 +14,7 @@
 #include "cli/render/status_text.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/launch/run_directory.hpp"
+#include "runtime/telemetry/error_text.hpp"
 #include "runtime/telemetry/journal_watch.hpp"
 #include "runtime/telemetry/run_choice.hpp"
 #include "runtime/telemetry/run_files.hpp"
@@ -51,23 +52,33 @@ void tell_new_invite(const telemetry::RunStatus& status, const fs::path& directo
                  join_line(typed_program(), *invite, manifest) + "\n");
 }
 
-/// Of those who are lost to a run that goes on, by name; who is there again under that name is not.
+/// Whether the same peer, as it is, would be taken again: what must be changed first, its own words say.
+bool may_come_back(const telemetry::PeerStatus& peer) {
+  const auto cause = telemetry::parse_error_text(peer.reason);
+  const auto klass = cause ? info(cause->name).klass : ErrorClass::Rejoin;
+  return peer.state == telemetry::PeerState::Lost && klass != ErrorClass::User && klass != ErrorClass::Fatal;
+}
+
+/// Of those who are lost to a run that goes on, by name; who is there again under that name, or left since, is not.
 void tell_way_back(const telemetry::RunStatus& status, const fs::path& directory, Terminal& terminal) {
   if (terminal.json() || is_over(status.state) || !status.coordinator_here) return;
   std::set<std::string> lost;
   for (const auto& peer : status.peers)
-    if (peer.state == telemetry::PeerState::Lost) lost.insert(peer.replica.empty() ? peer.name : peer.replica);
+    if (may_come_back(peer)) lost.insert(peer.replica.empty() ? peer.name : peer.replica);
   for (const auto& peer : status.peers)
-    if (!is_gone(peer.state)) lost.erase(peer.replica.empty() ? peer.name : peer.replica);
+    if (peer.state != telemetry::PeerState::Lost) lost.erase(peer.replica.empty() ? peer.name : peer.replica);
   const auto invite = launch::read_invite(directory);
   auto shared = launch::read_manifest(directory);
   if (lost.empty() || !invite || !shared) return;
   const manifest::Manifest manifest{*std::move(shared), {}};
   auto line = join_line(typed_program(), *invite, manifest);
-  if (lost.size() == 1) line += (manifest.shared.membership.shards > 1 ? " --replica " : " --name ") + shell_word(*lost.begin());
+  const bool one = lost.size() == 1;
+  line += (manifest.shared.membership.shards > 1 ? " --replica " : " --name ") + (one ? shell_word(*lost.begin()) : "NAME");
   std::string names;
   for (const auto& name : lost) names += (names.empty() ? "" : ", ") + harmless(name);
-  terminal.print("\n" + names + (lost.size() > 1 ? " are" : " is") + " lost, and may come back by itself; else, on its machine, by\n\n  " +
+  terminal.print("\n" + names +
+                 (one ? " is lost, and may come back by itself; else, on its machine, by\n\n  "
+                      : " are lost, and may come back by themselves; else, each on its machine and with its own settings, by\n\n  ") +
                  line + "\n");
 }
 

@@ -11,7 +11,7 @@ void add_complete(Table& table) {
 
 void add_coordinator(Table& table) {
   auto [coordinator, typed] = table.add<CoordinatorArguments>("coordinator", "serve a run (started by `up`)", "");
-  coordinator.add_flag("--serve", typed.serve);
+  coordinator.add_option("--guard", typed.guard);
   coordinator.add_flag("--again", typed.again);
   coordinator.add_option("--killed", typed.killed);
   coordinator.add_option("--directory", typed.directory)->required();

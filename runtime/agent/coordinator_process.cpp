@@ -216,11 +216,8 @@ class FrontDoor {
   std::unique_ptr<net::Acceptor> acceptor_;  ///< last: its thread uses what is above
 };
 
-/// Of a disk that stands still no line can be expected.
-[[noreturn]] void end_stuck(const Error& cause) {
-  std::fputs(render(cause).c_str(), stderr);
-  std::_Exit(info(cause.name).exit_code);
-}
+/// Its guard says why.
+[[noreturn]] void end_stuck(const Error&) { std::_Exit(telemetry::STUCK_EXIT_CODE); }
 
 /// A disk may take so long for an entry without a word of it.
 constexpr Duration UNWRITTEN_NOTED = 2s;
@@ -379,11 +376,10 @@ Result<void> serve(const CoordinatorOptions& options, const std::function<void(c
 
 Result<void> run_coordinator(const CoordinatorOptions& options, const std::function<void(const ServedAt&)>& listening) {
   PRIME_TRY(auto journal, RecordJournal::open(options.directory / "coordinator" / "journal.jsonl"));
-  const auto guard = ::getppid();
   auto started = process_started<events::CoordinatorStarted>("coordinator", options.run);
   started.name = options.manifest.shared.run;
-  started.guard_pid = static_cast<std::uint32_t>(guard);
-  started.guard_start_ticks = telemetry::start_ticks(guard).value_or(0);
+  started.guard_pid = options.guard;
+  started.guard_start_ticks = telemetry::start_ticks(static_cast<pid_t>(options.guard)).value_or(0);
   if (const auto shards = options.manifest.shared.membership.shards; shards > 1) started.shards = shards;
   journal.append(started);
   auto outcome = serve(options, listening, journal);

@@ -37,6 +37,7 @@ struct CoordinatorOptions {
   std::string killed;              ///< how that one was, "killed by SIGKILL"; empty: it ended by itself
   bool founded = false;            ///< somebody has begun to serve this run before, here or elsewhere
   std::string plan;                ///< for standbys, who are told the same; kept in the manifest's `membership.standby.etcd`
+  std::uint32_t guard = 0;         ///< the process that starts it again
 };
 
 /// Where a coordinator is served.

@@ -46,11 +46,11 @@ int wait_for(LaunchedProcess& process, int signals, telemetry::MemoryKillWatch& 
   }
 }
 
-/// A port that another program holds, a disk that is full, an etcd that is down: somebody may see to it while the peers wait. Who was
-/// deposed stands by from then on.
+/// A port that another program holds, a disk that is full, an etcd that is down, a machine that has nothing left: somebody may see to it
+/// while the peers wait. Who was deposed stands by from then on.
 bool may_go_away(const Error& error) {
   return error.name == ErrorName::AddressTaken || error.name == ErrorName::StorageFailed || error.name == ErrorName::StandbyStoreFailed ||
-         error.name == ErrorName::LeadershipLost;
+         error.name == ErrorName::LeadershipLost || error.name == ErrorName::MemoryUnavailable;
 }
 
 /// Waits; true when this process is told to end meanwhile.
@@ -72,6 +72,13 @@ std::string how_it_was_killed(int status, const telemetry::MemoryKillWatch& memo
   return how;
 }
 
+/// What a coordinator that ended so could not say itself.
+Error stuck() {
+  return Error{ErrorName::StorageFailed,
+               "what the coordinator decided could not be written down: its disk, or etcd, stands still "
+               "(`membership.coordinator_grace` says for how long it may)"};
+}
+
 bool was_told_to_end(int status) {
   const int number = WTERMSIG(status);
   return number == SIGTERM || number == SIGINT || number == SIGQUIT;
@@ -81,8 +88,10 @@ bool was_told_to_end(int status) {
 
 Result<int> guard_coordinator(const GuardOptions& options, const std::function<void(const nlohmann::json&)>& ready) {
   const auto signals = end_signals();
-  const std::vector<std::string> arguments{
-      options.program, "coordinator", "--serve", "--directory", options.directory.string(), "--ready-fd", std::to_string(READY_DESCRIPTOR)};
+  const std::vector<std::string> arguments{options.program, "coordinator",
+                                           "--guard",       std::to_string(::getpid()),
+                                           "--directory",   options.directory.string(),
+                                           "--ready-fd",    std::to_string(READY_DESCRIPTOR)};
   ProcessPlan plan{arguments, options.plan, options.directory / "coordinator" / "coordinator.log"};
   std::string killed;  // how the one before was, where it was
   supervisor::State restarts{INTENSITY, {}, {}};
@@ -118,7 +127,7 @@ Result<int> guard_coordinator(const GuardOptions& options, const std::function<v
     if (!said && first) return fail(std::move(said.error()));
     if (WIFSIGNALED(status) && was_told_to_end(status)) return 128 + WTERMSIG(status);
     if (!WIFSIGNALED(status)) {
-      const auto obstacle = process.last_error();
+      const auto obstacle = WEXITSTATUS(status) == telemetry::STUCK_EXIT_CODE ? std::optional{stuck()} : process.last_error();
       if (!obstacle || !may_go_away(*obstacle)) return WEXITSTATUS(status);
       if (!try_again(*obstacle)) return fail(*obstacle);
       continue;
@@ -132,8 +141,7 @@ Result<int> guard_coordinator(const GuardOptions& options, const std::function<v
   }
 }
 
-void end_with_the_guard() {
-  const auto guard = ::getppid();
+void end_with(pid_t guard) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != guard) ::_exit(1);  // it was gone before it could be told
 }

@@ -23,6 +23,6 @@ struct GuardOptions {
 Result<int> guard_coordinator(const GuardOptions& options, const std::function<void(const nlohmann::json&)>& ready);
 
 /// To be called by the coordinator first of all: it ends with its guard, which it is then alone.
-void end_with_the_guard();
+void end_with(pid_t guard);
 
 }  // namespace prime::launch

@@ -18,6 +18,10 @@ struct Notice {
   friend bool operator==(const Notice&, const Notice&) = default;
 };
 
+/// With it a coordinator ends whose decisions cannot be written down any more. It says so by this alone: its log may lie on the disk that
+/// stands still, and who writes there waits with it.
+inline constexpr int STUCK_EXIT_CODE = 75;
+
 /// A memory file that nobody else writes. Where there is none to be had, nothing is shown.
 class NoticeBoard {
  public:

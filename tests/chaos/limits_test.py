@@ -172,6 +172,37 @@ class Limits(unittest.TestCase):
             run.wait_for("outer_step_committed", committed + 2)
             wait_until("a run that trains", lambda: run.status()["run"]["state"] == "training")
 
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a small file system")
+    def test_a_coordinator_whose_disk_stands_still_for_too_long_ends_and_its_peers_save_what_they_hold(self):
+        disk = self.disk_to_freeze()
+        with Run(0, up_flags=("--quorum", "1"), minimum=1, outer_steps=5000, directory=disk, grace="3s", dead_after="2s",
+                 env={"PRIME_QUADRATIC_DELAY_MS": "5"}) as run:
+            said = self.folder / "join.log"
+            with open(said, "wb") as log:
+                joiner = subprocess.Popen([str(PRIMECTL), "join", run.up["invite"], "--state-dir", str(self.folder / "elsewhere"), "--local-manifest",
+                                           str(run.manifest)], env=run.env, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            self.addCleanup(joiner.kill)
+            run.wait_for("outer_step_committed", 2)
+            with self.frozen(disk):
+                wait_until("the joiner's end", lambda: joiner.poll() is not None)
+            self.assertIn("aved ", said.read_text())
+            self.assertTrue(list((self.folder / "elsewhere").glob("*/peers/*/checkpoints/step-*")), said.read_text())
+
+    def test_a_guard_that_has_no_descriptors_left_starts_the_coordinator_when_it_has_some_again(self):
+        with Run(2, outer_steps=1_000_000, env={"PRIME_QUADRATIC_DELAY_MS": "5"}) as run:
+            guard = run.guard()
+            for number, limit in enumerate((7, 9, 11, 12)):
+                run.wait_for("outer_step_committed", len(run.events("outer_step_committed")) + 1)
+                usual = resource.prlimit(guard, resource.RLIMIT_NOFILE)
+                resource.prlimit(guard, resource.RLIMIT_NOFILE, (limit, usual[1]))
+                os.kill(run.coordinator_pid(), signal.SIGKILL)
+                wait_until("a second try at least", lambda: any(
+                    "oo many open files" in text for text in [json.dumps(run.status()["run"])]) or len(run.events("coordinator_restarted")) > number)
+                resource.prlimit(guard, resource.RLIMIT_NOFILE, usual)
+                run.wait_for("coordinator_restarted", number + 1)
+            # Of one that was started and is gone again, too.
+            self.assertEqual({each["guard_pid"] for each in run.events("process_started")}, {guard})
+
     def test_a_port_that_is_taken_is_named(self):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))

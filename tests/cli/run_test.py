@@ -385,6 +385,8 @@ class Runs(RunCase):
         joined = self.call("join", up["invite"], "--name", "shorter", "--set", f"local.data_path={other}")
         self.assertEqual(joined.returncode, 4, joined.stderr)
         self.assertRegex(joined.stderr, r"differs from the run's: `3.txt` has 7 bytes here and \d+ in the run; this peer finds")
+        # As they are, neither would be taken again: no line says that it brings them back.
+        self.assertNotIn("come back", self.call("status", up["run_id"]).stdout)
         same = self.directory / "same"
         shutil.copytree(corpus, same)
         joined = self.call("join", up["invite"], "--set", f"local.data_path={same}")
