@@ -233,9 +233,10 @@ class SelfWatch {
     const auto unwritten = ledger_.unwritten();
     const bool stuck = unwritten && now - unwritten->since >= UNWRITTEN_NOTED;
     board_.show(stuck ? notice_of(*unwritten) : telemetry::Notice{});
-    const auto stood = standstill_.look(now);
+    // It may have stood still while an entry was on its way: that is told once the entry is there.
+    if (const auto stood = standstill_.look(now)) stood_ = stood;
     if (stuck) return;  // whoever writes a line now waits for that disk, too
-    if (stood) journal_.append(events::CoordinatorStoodStill{*stood});
+    if (const auto stood = std::exchange(stood_, std::nullopt)) journal_.append(events::CoordinatorStoodStill{*stood});
     descriptors_.look(now);
   }
 
@@ -251,6 +252,7 @@ class SelfWatch {
   telemetry::NoticeBoard board_;
   DescriptorWatch descriptors_;
   StandstillWatch standstill_;
+  std::optional<Duration> stood_;  ///< and not told yet
 };
 
 /// Serves the run from `state` until it is over, or `end` says so.
