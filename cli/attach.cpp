@@ -92,9 +92,7 @@ class Attachment {
 }  // namespace
 
 int run_command(const AttachArguments& arguments, Terminal& terminal) {
-  const auto root = telemetry::existing_state_root(arguments.common.state_dir);
-  if (!root) return terminal.complain(root.error());
-  const auto directory = telemetry::select_run(*root, arguments.run, says_that_it_watches(terminal));
+  const auto directory = chosen_run(arguments.common.state_dir, arguments.run, terminal);
   if (!directory) return terminal.complain(directory.error());
   return Attachment{terminal, *directory, arguments.common.state_dir}.until_the_end();
 }

@@ -39,9 +39,7 @@ std::string what_ended(std::size_t peers, bool coordinator) {
 }  // namespace
 
 int run_command(const DownArguments& arguments, Terminal& terminal) {
-  const auto root = telemetry::existing_state_root(arguments.common.state_dir);
-  if (!root) return terminal.complain(root.error());
-  const auto directory = telemetry::select_run(*root, arguments.run, says_that_it_watches(terminal));
+  const auto directory = chosen_run(arguments.common.state_dir, arguments.run, terminal);
   if (!directory) return terminal.complain(directory.error());
   telemetry::RunObserver observer{*directory};
   look_at(observer, terminal);

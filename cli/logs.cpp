@@ -65,9 +65,7 @@ int run_command(const LogsArguments& arguments, Terminal& terminal) {
     filter.since =
         store::format_utc(std::chrono::system_clock::now() - std::chrono::duration_cast<std::chrono::system_clock::duration>(*age));
   }
-  const auto root = telemetry::existing_state_root(arguments.common.state_dir);
-  if (!root) return terminal.complain(root.error());
-  const auto directory = telemetry::select_run(*root, arguments.run, says_that_it_watches(terminal));
+  const auto directory = chosen_run(arguments.common.state_dir, arguments.run, terminal);
   if (!directory) return terminal.complain(directory.error());
   telemetry::RunObserver observer{*directory};
   telemetry::JournalWatch changes{*directory};

@@ -1,5 +1,8 @@
 #include "cli/observing.hpp"
 
+#include "runtime/telemetry/run_choice.hpp"
+#include "runtime/telemetry/run_files.hpp"
+
 namespace prime::cli {
 
 std::function<void()> says_that_it_watches(Terminal& terminal) {
@@ -7,6 +10,11 @@ std::function<void()> says_that_it_watches(Terminal& terminal) {
     terminal.say("Watching", "whether a process on another machine still writes its lock file, for " +
                                  format_duration(telemetry::LockTerms{}.silence_limit) + " at most");
   };
+}
+
+Result<std::filesystem::path> chosen_run(const std::string& state_dir, const std::string& run, Terminal& terminal) {
+  PRIME_TRY(const auto root, telemetry::existing_state_root(state_dir));
+  return telemetry::select_run(root, run, says_that_it_watches(terminal));
 }
 
 void look_at(telemetry::RunObserver& observer, Terminal& terminal) {

@@ -1,7 +1,9 @@
 // Owns how a command looks at a run: what it says while it watches for signs of life, and of journals that it could not read whole.
 #pragma once
 
+#include <filesystem>
 #include <functional>
+#include <string>
 
 #include "cli/terminal.hpp"
 #include "runtime/telemetry/run_observer.hpp"
@@ -10,6 +12,8 @@ namespace prime::cli {
 
 /// To be called before somebody watches whether a run lives on another machine, where no lock tells.
 std::function<void()> says_that_it_watches(Terminal& terminal);
+/// The directory of the run that is meant, as telemetry::select_run chooses it.
+Result<std::filesystem::path> chosen_run(const std::string& state_dir, const std::string& run, Terminal& terminal);
 /// Reads all journals, finds out who lives, and warns of damage.
 void look_at(telemetry::RunObserver& observer, Terminal& terminal);
 /// One line for each damaged journal. The command goes on with the rest.

@@ -132,9 +132,7 @@ int watch(const StatusArguments& arguments, Terminal& terminal, const fs::path& 
 }  // namespace
 
 int run_command(const StatusArguments& arguments, Terminal& terminal) {
-  const auto root = telemetry::existing_state_root(arguments.common.state_dir);
-  if (!root) return terminal.complain(root.error());
-  const auto directory = telemetry::select_run(*root, arguments.run, says_that_it_watches(terminal));
+  const auto directory = chosen_run(arguments.common.state_dir, arguments.run, terminal);
   if (!directory) return terminal.complain(directory.error());
   if (arguments.watch) return watch(arguments, terminal, *directory);
   telemetry::RunObserver observer{*directory};
