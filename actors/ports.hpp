@@ -136,12 +136,12 @@ class TrainerPort {
 class StatePort {
  public:
   virtual ~StatePort() = default;
-  /// The own contribution; untouched by everything below except `commit`.
-  [[nodiscard]] virtual std::span<const float> contribution() const = 0;
-  /// Where the mean goes.
-  [[nodiscard]] virtual std::span<float> result() = 0;
-  /// Makes the next state beside the current one from the mean in `result`; the digest is what this peer votes for. `brings`: the own
-  /// contribution is in the mean.
+  /// The own contribution to a fragment; untouched by everything below except `commit`.
+  [[nodiscard]] virtual std::span<const float> contribution(std::uint32_t fragment) const = 0;
+  /// Where the mean of a fragment goes.
+  [[nodiscard]] virtual std::span<float> result(std::uint32_t fragment) = 0;
+  /// Makes the next version of the fragment beside the current one from the mean in `result`; the digest is what this peer votes for.
+  /// `brings`: the own contribution is in the mean.
   virtual Result<Digest> prepare(const StartReduce& reduce, bool brings) = 0;
   virtual void commit(const Commit& commit) = 0;
   virtual void discard() = 0;
@@ -151,7 +151,8 @@ class StatePort {
 class RecoveryPort {
  public:
   virtual ~RecoveryPort() = default;
-  virtual Result<Digest> fetch(const FetchState& fetch) = 0;
+  /// The digests of what it holds then, by fragment.
+  virtual Result<std::vector<Digest>> fetch(const FetchState& fetch) = 0;
   /// Ends a fetch that is under way; callable from any thread.
   virtual void cancel_fetch() = 0;
   /// Writes the state of this revision, which is held for that, and returns the checkpoint's path.

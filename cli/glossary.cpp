@@ -54,7 +54,7 @@ const std::vector<WordGroup>& glossary() {
            {"pseudo-gradient", "what a peer contributes: the shared parameters minus those it trained to"},
            {"reduce", "the exchange that gives all peers the same sum or mean of their tensors"},
            {"commit", "the moment when a result takes effect, on every survivor or on none"},
-           {"revision", "version of the shared state: the number of outer steps that are committed in it"},
+           {"revision", "version of the shared state: the number of commits that are in it, one for each fragment in each outer step"},
            {"digest", "hash of the shared state (parameters, momentum, counters); equal digests mean equal bits"},
            {"weight", "what a contribution counts for in the mean: the tokens that it was trained on"},
            {"held-out loss", "mean loss, in nats for each token, on text that no peer trains on"},

@@ -5,7 +5,9 @@ namespace prime {
 CheckpointServerImpl::behavior_type CheckpointServerImpl::make_behavior() {
   return {
       [this](const FetchOrder& order) {
-        ports_.report(peer::FetchEnded{order.fetch.revision, ports_.recovery->fetch(order.fetch)});
+        auto parts = ports_.recovery->fetch(order.fetch);
+        if (parts) ports_.report(peer::FetchEnded{order.fetch.revision, order.fetch.state, std::move(*parts)});
+        else ports_.report(peer::FetchEnded{order.fetch.revision, fail(std::move(parts.error()))});
       },
       [this](const SaveOrder& order) { save(order.order); },
       [this](const EndOrder& order) { ports_.ended(order.cause); },

@@ -206,7 +206,9 @@ State initial(Options options, Instant now) {
     state.origin = origin->revision;
     state.digest = origin->state;
     state.revision = origin->revision;
-    for (auto& round : state.rounds) round.step = origin->step.next();
+    for (std::size_t fragment = 0; fragment < state.rounds.size(); ++fragment)
+      state.rounds[fragment].step = (origin->versions.empty() ? origin->step : origin->versions[fragment]).next();
+    state.made = origin->step;
     state.cursor = origin->next_sample;
     state.tokens = origin->tokens;
   }
@@ -256,6 +258,7 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
   state.revision = snapshot.revision;
   for (std::size_t fragment = 0; fragment < std::min(state.rounds.size(), snapshot.versions.size()); ++fragment)
     state.rounds[fragment].step = snapshot.versions[fragment].next();
+  if (!snapshot.versions.empty()) state.made = std::ranges::min(snapshot.versions);
   state.cursor = snapshot.cursor;
   state.collection.begun = snapshot.step_begun;
   state.collection.span = snapshot.step_span;

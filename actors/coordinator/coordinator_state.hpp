@@ -39,6 +39,7 @@ struct Origin {
   Digest state;
   std::uint64_t next_sample = 0;  ///< the data cursor
   std::uint64_t tokens = 0;
+  std::vector<OuterStep> versions = {};  ///< of each fragment, where they are not all of `step`
 };
 
 /// What the manifest says of the rounds and of the run's end, already validated.
@@ -237,8 +238,6 @@ struct State : membership::Roster {
   Plan plan;
   Phase phase = Phase::Waiting;
   Instant phase_since{};
-  std::uint64_t cursor = 0;  ///< data cursor at `revision`
-  std::uint64_t tokens = 0;
   Sequence sequence;
   std::vector<Round> rounds{1};  ///< by fragment; one after the other, at most one step apart
   Operation operation;           ///< the last one that was started
@@ -273,9 +272,8 @@ struct State : membership::Roster {
   }
   [[nodiscard]] const Round& round() const { return rounds[current()]; }
   [[nodiscard]] Round& round() { return rounds[current()]; }
-  /// The outer step that is being worked on, and the last one that all fragments have made.
+  /// The outer step that is being worked on.
   [[nodiscard]] OuterStep step() const { return round().step; }
-  [[nodiscard]] OuterStep committed() const { return OuterStep{step().value - 1}; }
   /// Whether some fragments have made the current step, and others have not.
   [[nodiscard]] bool is_between_fragments() const {
     return std::ranges::any_of(rounds, [&](const Round& each) { return each.step != rounds.front().step; });

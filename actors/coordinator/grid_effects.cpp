@@ -166,6 +166,7 @@ ToPeer Unfolding::unfolded(const ToPeer& message, const Replica& replica, std::u
                    m.lanes = donor.lanes;
                    m.relays = column(m.relays, shard);
                    m.state = part(m.state, shard);
+                   m.parts.clear();
                  },
                  [&](BeginStep& m) {
                    m.view = column(m.view, shard);

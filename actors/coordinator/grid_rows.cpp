@@ -341,7 +341,7 @@ std::string Rows::not_brought_back() const {
   Named nobodys;
   for (std::uint32_t shard = 0; shard < run.options.shards; ++shard)
     if (!held.contains(shard)) nobodys.add(std::to_string(shard));
-  const auto step = " of outer step " + std::to_string(run.committed().value);
+  const auto step = " of outer step " + std::to_string(run.made.value);
   return nobodys.empty() ? "no replica holds all shards" + step : "nobody holds " + shards_text(nobodys) + step;
 }
 

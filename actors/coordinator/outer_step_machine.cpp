@@ -197,7 +197,7 @@ void advance_round(State& state, const Digest& digest, const Commit& message, Ef
 
 /// All fragments have made the step.
 void complete_step(State& state, Instant now, Effects& effects) {
-  const auto step = state.committed();
+  const auto step = state.made = state.made.next();
   for (const auto& contribution : state.operation.contributions) state.tokens += contribution.weight;
   state.cursor = state.operation.next_sample;
   const auto every = state.plan.checkpoint_every;
@@ -519,7 +519,7 @@ void abort(State& state, AbortCause cause, const Because& because, Instant now, 
 
 void stop(State& state, const std::string& why, Instant now, Effects& effects) {
   abort(state, AbortCause::RunStopped, {}, now, effects);
-  run_end::stop(state, Error{ErrorName::RunStopped, why + ", after outer step " + std::to_string(state.committed().value)}, now, effects);
+  run_end::stop(state, Error{ErrorName::RunStopped, why + ", after outer step " + std::to_string(state.made.value)}, now, effects);
 }
 
 std::string returned(State& state, PeerId from, const Hello& message, Instant now, Effects& effects) {
@@ -557,7 +557,7 @@ std::string returned(State& state, PeerId from, const Hello& message, Instant no
 
 std::optional<Error> closed(const State& state) {
   if (state.phase < Phase::Finishing) return std::nullopt;
-  const auto step = state.committed().value;
+  const auto step = state.made.value;
   return Error{ErrorName::RunDone,
                step >= state.plan.outer_steps ? "all outer steps are committed" : "it failed after outer step " + std::to_string(step)};
 }

@@ -32,6 +32,7 @@ void roll_back(State& state, Instant now, Effects& effects) {
   state.revision = to.revision;
   state.digest = to.state;
   for (auto& round : state.rounds) round.step = to.step.next();
+  state.made = to.step;
   state.parts.clear();
   state.last_lines.clear();  // of a revision that is void now
   state.cursor = to.next_sample;

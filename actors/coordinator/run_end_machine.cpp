@@ -26,7 +26,7 @@ std::map<PeerId, HeldOutShare> final_shares(const State& state) {
 
 RunDone news_for(const State& state, PeerId member, const std::map<PeerId, HeldOutShare>& shares) {
   const auto share = shares.find(member);
-  return {state.committed(), state.revision, *state.digest, state.finalist == member && !state.saved,
+  return {state.made, state.revision, *state.digest, state.finalist == member && !state.saved,
           share == shares.end() ? HeldOutShare{} : share->second};
 }
 
@@ -175,7 +175,7 @@ void advance(State& state, Instant now, Effects& effects) {
 }
 
 void end(State& state, std::optional<Error> cause, Instant now, Effects& effects) {
-  const auto last = state.committed();
+  const auto last = state.made;
   if (!cause) effects.emplace_back(events::RunDone{last, state.tokens, state.digest});
   else if (cause->name == ErrorName::RunStopped) effects.emplace_back(events::RunStopped{last, state.tokens, state.digest, *cause});
   else effects.emplace_back(events::RunFailed{last, state.tokens, state.digest, *cause});

@@ -152,7 +152,7 @@ class Handler {
       s_.revision = event.revision;
       s_.digest = *event.state;
       s_.parts = event.parts;
-      record(events::StateFetched{s_.revision, s_.digest});
+      record(events::StateFetched{s_.revision, ended.step, s_.digest});
     }
     if (s_.phase == Phase::Waiting) return take_seat();
     if (s_.phase != Phase::Fetching) return "a fetch that nobody waits for";

@@ -3,6 +3,7 @@
 #include <caf/send.hpp>
 
 #include "actors/reduce_worker/schedule.hpp"
+#include "messages/division.hpp"
 
 namespace prime {
 
@@ -25,8 +26,8 @@ void ReduceWorkerImpl::start(const reduce_worker::Run& run) {
   request.view = reduce.view;
   request.self = ports_.self;
   request.contributions = reduce.contributions.list();
-  if (run.brings) request.input = std::as_bytes(ports_.state->contribution());
-  request.output = std::as_writable_bytes(ports_.state->result());
+  if (run.brings) request.input = std::as_bytes(ports_.state->contribution(reduce.fragment));
+  request.output = std::as_writable_bytes(ports_.state->result(reduce.fragment));
   const ReduceTerms terms = ports_.terms();
   request.deadline = terms.deadline;
   request.codec = terms.codec;
@@ -35,7 +36,7 @@ void ReduceWorkerImpl::start(const reduce_worker::Run& run) {
   request.relays = reduce.relays;
   request.stochastic = terms.stochastic;
   request.seed = terms.seed;
-  request.version = reduce.step.value;
+  request.version = reduce.step.value * MAX_FRAGMENTS + reduce.fragment;  // each fragment rounds by bits of its own
   ports_.lanes->start(std::move(request),
                       [self](ReduceOutcome outcome) { caf::anon_send(self, ReduceHappening{reduce_worker::Moved{std::move(outcome)}}); });
 }

@@ -130,8 +130,10 @@ coordinator::Options machine_options(const CoordinatorOptions& options) {
   machine.quorum = shared.sync.quorum;
   machine.grace = shared.sync.grace;
   machine.shards = shared.membership.shards;
+  machine.fragments = shared.sync.fragments.count;
   if (const auto& origin = options.origin) {
-    machine.origin = coordinator::Origin{origin->revision, origin->outer_step, origin->state, origin->next_sample, origin->tokens};
+    machine.origin = coordinator::Origin{origin->revision, origin->outer_step, origin->state, origin->next_sample, origin->tokens,
+                                         origin->versions};
     machine.origin_data = origin->data;
   }
   machine.wait_limit = shared.membership.wait_limit;

@@ -39,7 +39,7 @@ Result<FaultPoint> FaultPoint::parse(const std::string& text) {
   const auto halves = split(text, '@');
   const auto parts = split(halves.back(), ':');
   if (halves.size() != 2 || (halves[0] != "agent" && halves[0] != "trainer") || parts.size() < 2 || parts.size() > 3)
-    return fail(ErrorName::Usage, "PRIME_FAULT: `" + text + "` is not VICTIM@PHASE[:PERCENT]:STEP");
+    return fail(ErrorName::Usage, "PRIME_FAULT: `" + text + "` is not VICTIM@PHASE[:PERCENT]:STEP[.FRAGMENT]");
   point.at_trainer_ = halves[0] == "trainer";
   if (parts[0] == "training") point.phase_ = Phase::Training;
   else if (parts[0] == "reducing") point.phase_ = Phase::Reducing;
@@ -47,7 +47,13 @@ Result<FaultPoint> FaultPoint::parse(const std::string& text) {
   else if (parts[0] == "fetching") point.phase_ = Phase::Fetching;
   else return fail(ErrorName::Usage, "PRIME_FAULT: `" + parts[0] + "` is no phase");
   if (parts.back() != "any") {
-    PRIME_TRY(point.step_, number(parts.back()));
+    const auto place = split(parts.back(), '.');
+    point.place_.emplace();
+    PRIME_TRY(point.place_->step, number(place.front()));
+    if (place.size() > 2) return fail(ErrorName::Usage, "PRIME_FAULT: `" + parts.back() + "` is not STEP[.FRAGMENT]");
+    if (place.size() == 2) {
+      PRIME_TRY(point.place_->fragment, number(place.back()));
+    }
   }
   if (parts.size() == 3) {
     PRIME_TRY(point.percent_, number(parts[1]));
@@ -56,9 +62,9 @@ Result<FaultPoint> FaultPoint::parse(const std::string& text) {
   return point;
 }
 
-void FaultPoint::reached(Phase phase, std::uint64_t step, std::uint64_t done, std::uint64_t total,
+void FaultPoint::reached(Phase phase, const Place& at, std::uint64_t done, std::uint64_t total,
                          const std::function<std::uint32_t()>& trainer_pid) {
-  if (!armed_ || phase != phase_ || (step_ && step != *step_) || done * 100 < percent_ * total) return;
+  if (!armed_ || phase != phase_ || (place_ && (at.step != place_->step || at.fragment != place_->fragment)) || done * 100 < percent_ * total) return;
   armed_ = false;
   const auto victim = at_trainer_ ? static_cast<pid_t>(trainer_pid()) : ::getpid();
   if (victim > 0) ::kill(victim, SIGKILL);

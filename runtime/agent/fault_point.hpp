@@ -1,6 +1,6 @@
 // Owns fault points: places at which the chaos tests have a process killed exactly there, by a real SIGKILL. Off unless the
-// environment variable PRIME_FAULT asks for one: "VICTIM@PHASE[:PERCENT]:STEP", for example "agent@reducing:50:3" (at half of the
-// chunks of outer step 3) or "trainer@voting:2". STEP may be "any". Victims: agent, trainer. Phases: training, reducing, voting, fetching.
+// environment variable PRIME_FAULT asks for one: "VICTIM@PHASE[:PERCENT]:STEP[.FRAGMENT]", for example "agent@reducing:50:3" (at
+// half of the chunks of outer step 3) or "trainer@voting:2.1". STEP may be "any". Victims: agent, trainer. Phases: training, reducing, voting, fetching.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,19 @@ class FaultPoint {
   /// Parses the text of the variable; empty: no fault.
   static Result<FaultPoint> parse(const std::string& text);
 
+  struct Place {
+    std::uint64_t step = 0;
+    std::uint64_t fragment = 0;  ///< that is being reduced or voted on
+  };
   /// Called at each point. When it is the wanted one, kills the victim, once. `trainer_pid` is asked only then.
-  void reached(Phase phase, std::uint64_t step, std::uint64_t done, std::uint64_t total, const std::function<std::uint32_t()>& trainer_pid);
+  void reached(Phase phase, const Place& at, std::uint64_t done, std::uint64_t total, const std::function<std::uint32_t()>& trainer_pid);
 
  private:
   bool armed_ = false;
   bool at_trainer_ = false;
   Phase phase_ = Phase::Training;
   std::uint64_t percent_ = 0;
-  std::optional<std::uint64_t> step_;  ///< of any step when empty
+  std::optional<Place> place_;  ///< anywhere when empty
 };
 
 }  // namespace prime

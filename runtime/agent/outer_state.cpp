@@ -7,104 +7,129 @@
 #include "kernels/digest/digest.hpp"
 #include "kernels/reduce/reduce.hpp"
 #include "messages/assert.hpp"
+#include "runtime/agent/block_pool.hpp"
+#include "runtime/lanes/huge_pages.hpp"
+#include "runtime/session/shared_memory.hpp"
+#include "runtime/session/state_digest.hpp"
 
 namespace prime {
 namespace {
 
+/// Where the trainer of one life writes.
 struct Segment {
   Descriptor file;
   SharedFloats memory;
 };
 
-Result<Segment> make_segment(const char* name, std::uint64_t elements) {
-  Segment segment;
-  PRIME_TRY(segment.file, create_memory_file(name, elements * sizeof(float)));
-  PRIME_TRY(segment.memory, SharedFloats::map(segment.file.number(), elements, Access::ReadWrite));
+Result<std::shared_ptr<Segment>> make_local(std::uint64_t elements) {
+  auto segment = std::make_shared<Segment>();
+  PRIME_TRY(segment->file, create_memory_file("prime-local", elements * sizeof(float)));
+  PRIME_TRY(segment->memory, SharedFloats::map(segment->file.number(), elements, Access::ReadWrite));
   return segment;
 }
 
+/// Momentum, or a mean that becomes momentum.
 using Buffer = std::shared_ptr<Floats>;
+
+/// Keeps one buffer that nobody uses for whoever asks next. Each is as large as the largest fragment, so that any of them may take it.
+class BufferPool {
+ public:
+  explicit BufferPool(std::uint64_t size) : impl_(std::make_shared<Impl>()) { impl_->size = size; }
+  [[nodiscard]] Buffer take() {
+    std::unique_ptr<Floats> buffer;
+    {
+      const std::lock_guard lock(impl_->mutex);
+      buffer = std::move(impl_->idle);
+    }
+    if (!buffer) buffer = std::make_unique<Floats>(impl_->size);
+    return {buffer.release(), [pool = impl_](Floats* floats) {
+              std::unique_ptr<Floats> back(floats);
+              const std::lock_guard lock(pool->mutex);
+              if (!pool->idle) pool->idle = std::move(back);
+            }};
+  }
+
+ private:
+  struct Impl {
+    std::uint64_t size = 0;
+    std::mutex mutex;
+    std::unique_ptr<Floats> idle;
+  };
+  std::shared_ptr<Impl> impl_;
+};
+
+/// A fragment's current or next version, by reference.
+struct Version {
+  OuterStep step;
+  Digest digest;
+  BlockRef parameters;
+  Buffer momentum;
+};
+using Versions = std::vector<Version>;
+
+Digest digest_of(const Versions& versions) {
+  std::vector<Digest> parts;
+  for (const auto& version : versions) parts.push_back(version.digest);
+  return kernels::digest_of_parts(parts);
+}
+
+bool is_whole_step(const Versions& versions) {
+  return std::ranges::all_of(versions, [&](const Version& each) { return each.step == versions.front().step; });
+}
 
 }  // namespace
 
-Digest state_digest(std::span<const float> parameters, std::span<const float> momentum, const StateCounters& counters, unsigned threads) {
-  const auto first = kernels::digest_tensor(std::as_bytes(parameters), threads);
-  const auto second = kernels::digest_tensor(std::as_bytes(momentum), threads);
-  const std::array<std::uint64_t, 8> parts{first.high,          first.low,       second.high,         second.low, counters.revision.value,
-                                           counters.step.value, counters.tokens, counters.next_sample};
-  return kernels::digest_bytes(std::as_bytes(std::span{parts}));
-}
+OuterStep Snapshot::step() const { return std::ranges::min_element(fragments, {}, &Fragment::version)->version; }
 
 struct OuterState::Impl {
   struct Prepared {
     OperationId operation;
-    std::uint32_t slot = 0;
-    StateCounters counters;
-    Digest digest;
-  };
-  struct Reserved {
-    std::uint32_t slot = 0;
-    Buffer momentum;
+    std::uint32_t fragment = 0;
+    Version version;
+    StepGain gain;
   };
 
-  Layout layout;
-  OuterStateOptions options;
-  std::array<Segment, wire::OUTER_SLOTS> slots;
+  Impl(Layout of, const OuterStateOptions& with, BlockPool pool)
+      : layout(std::move(of)), options(with), blocks(std::move(pool)), buffers(layout.largest_fragment()) {}
 
-  mutable std::mutex mutex;                             ///< all below; never held over memory traffic
-  std::shared_ptr<Segment> local;                       ///< where the trainer of this life writes what it contributes
-  std::shared_ptr<Segment> contributed;                 ///< the same, unless the trainer was started again since
-  std::array<std::uint32_t, wire::OUTER_SLOTS> pins{};  ///< snapshots that hold it
-  Buffer momentum;
-  Buffer result;
+  const Layout layout;
+  const OuterStateOptions options;
+  BlockPool blocks;
+  BufferPool buffers;
+
+  mutable std::mutex mutex;              ///< all below; never held over memory traffic
+  std::shared_ptr<Segment> local;        ///< where the trainer of this life writes what it contributes
+  std::shared_ptr<Segment> contributed;  ///< the same, unless the trainer was started again since
+  Versions current;                      ///< by fragment; empty before there is a state
   StateCounters counters;
   Digest digest;
-  std::uint32_t slot = 0;
-  std::optional<std::uint32_t> base;      ///< from which the trainer started, until its contribution is taken
-  std::optional<std::uint32_t> making;    ///< a prepare is under way there
-  std::optional<std::uint32_t> compared;  ///< a contribution is being made from it
-  std::optional<Reserved> reserved;
-  bool initialized = false;
+  Versions base;      ///< from which the trainer started, until its contribution is taken
+  Versions reserved;  ///< by fragment; of those that do not come there is no block
+  Buffer mean;        ///< of the reduce that is under way or was prepared
   std::optional<Prepared> prepared;
-  std::weak_ptr<const Snapshot> current;  ///< callers at one revision share a snapshot
+  std::vector<std::weak_ptr<const Snapshot>> held;
+  std::weak_ptr<const Snapshot> latest;  ///< callers at one revision share a snapshot
 
   using Lock = std::lock_guard<std::mutex>;
 
-  [[nodiscard]] Buffer new_buffer() const { return std::make_shared<Floats>(layout.elements()); }
   [[nodiscard]] std::shared_ptr<Segment> locals() const {
     const Lock lock(mutex);
     return local;
   }
-  [[nodiscard]] std::span<float> values(std::uint32_t at) const { return slots[at].memory.values(); }
-
-  /// Under the lock: one that nobody reads and that no revision to come is made in.
-  [[nodiscard]] std::uint32_t free_slot() const {
-    for (std::uint32_t at = 0; at < wire::OUTER_SLOTS; ++at) {
-      const bool kept = (initialized && at == slot) || at == base || at == making || at == compared || (reserved && at == reserved->slot) ||
-                        (prepared && at == prepared->slot) || pins[at] > 0;
-      if (!kept) return at;
-    }
-    PRIME_ASSERT(false, "at most PINNED_MAX old revisions are held");
-    return 0;
+  [[nodiscard]] std::span<float> local_values(const Segment& segment, std::uint32_t fragment) const {
+    return segment.memory.values().subspan(layout.begin(fragment), layout.size(fragment));
+  }
+  [[nodiscard]] std::span<float> momentum_of(const Version& version, std::uint32_t fragment) const {
+    return std::span{*version.momentum}.first(layout.size(fragment));
+  }
+  [[nodiscard]] Fragment view(const Version& version, std::uint32_t fragment) const {
+    return {version.step, version.digest, version.parameters->values, momentum_of(version, fragment)};
   }
 
-  /// Under the lock. The momentum of before is free for the next mean, unless a snapshot holds that revision.
-  void become(std::uint32_t next, Buffer next_momentum, const StateCounters& next_counters, const Digest& next_digest) {
-    const bool held = initialized && pins[slot] > 0;
-    auto before = std::exchange(momentum, std::move(next_momentum));
-    if (result == momentum) result = held ? nullptr : std::move(before);
-    slot = next;
-    counters = next_counters;
-    digest = next_digest;
-    initialized = true;
-    prepared.reset();
-    current.reset();
-  }
-
-  Result<void> require_finite(std::span<const float> checked, const char* what) const {
+  Result<void> require_finite(std::span<const float> checked, std::uint32_t fragment, const char* what) const {
     const auto index = kernels::first_non_finite(checked);
     if (index == checked.size()) return {};
-    return fail(ErrorName::NonFiniteValue, layout.place(index) + " of " + what);
+    return fail(ErrorName::NonFiniteValue, layout.place(fragment, index) + " of " + what);
   }
 };
 
@@ -115,19 +140,13 @@ OuterState::~OuterState() = default;
 
 Result<OuterState> OuterState::create(Layout layout, const OuterStateOptions& options) try {
   PRIME_ASSERT(layout.elements() > 0, "a layout comes from make_layout");
-  const auto elements = layout.elements();
-  auto impl = std::make_shared<Impl>();
-  for (auto& slot : impl->slots) {
-    PRIME_TRY(slot, make_segment("prime-outer", elements));
-    PRIME_CHECK(seal_against_new_writers(slot.file));
-  }
-  PRIME_TRY(auto local, make_segment("prime-local", elements));
-  impl->local = std::make_shared<Segment>(std::move(local));
-  impl->layout = std::move(layout);
-  impl->options = options;
+  PRIME_TRY(auto blocks, BlockPool::create(layout));
+  auto impl = std::make_shared<Impl>(std::move(layout), options, std::move(blocks));
+  PRIME_TRY(impl->local, make_local(impl->layout.elements()));
   // Taken now, so that a machine without so much memory says so now; touched when they are needed.
-  impl->momentum = impl->new_buffer();
-  impl->result = impl->new_buffer();
+  for (std::uint32_t fragment = 0; fragment < impl->layout.fragments(); ++fragment)
+    impl->reserved.push_back({{}, {}, nullptr, impl->buffers.take()});
+  impl->mean = impl->buffers.take();
   return OuterState{std::move(impl)};
 } catch (const std::bad_alloc&) {
   return fail(ErrorName::ProcessFailed, "not enough memory for the outer state");
@@ -135,80 +154,96 @@ Result<OuterState> OuterState::create(Layout layout, const OuterStateOptions& op
 
 Result<void> OuterState::initialize() {
   auto& s = *impl_;
-  const auto at = reserve();
-  // Copied first and checked there: the trainer could change its region between a check and a copy.
-  std::ranges::copy(s.locals()->memory.values(), at.parameters.begin());
-  PRIME_CHECK(s.require_finite(at.parameters, "the initial values"));
-  std::ranges::fill(at.momentum, 0.0F);
-  return adopt({}, state_digest(at.parameters, at.momentum, {}, s.options.threads));
-}
-
-Result<void> OuterState::load(const Snapshot& snapshot) {
-  const auto& layout = impl_->layout;
-  if (snapshot.layout.digest() != layout.digest())
-    return fail(ErrorName::LayoutMismatch, "the loaded state has other tensors: " + first_difference(layout, snapshot.layout));
-  if (snapshot.parameters.size() != layout.elements() || snapshot.momentum.size() != layout.elements())
-    return fail(ErrorName::FetchFailed, "the loaded state is of another size");
-  const auto at = reserve();
-  std::ranges::copy(snapshot.parameters, at.parameters.begin());
-  std::ranges::copy(snapshot.momentum, at.momentum.begin());
-  return adopt(snapshot.counters, snapshot.state);
+  std::vector<std::uint32_t> all(s.layout.fragments());
+  for (std::uint32_t fragment = 0; fragment < all.size(); ++fragment) all[fragment] = fragment;
+  const auto incoming = reserve(all);
+  const auto local = s.locals();
+  for (const auto& each : incoming) {
+    // Copied first and checked there: the trainer could change its region between a check and a copy.
+    std::ranges::copy(s.local_values(*local, each.fragment), each.parameters.begin());
+    PRIME_CHECK(s.require_finite(each.parameters, each.fragment, "the initial values"));
+    std::ranges::fill(each.momentum, 0.0F);
+  }
+  return adopt(incoming, {}, std::nullopt);
 }
 
 bool OuterState::initialized() const {
   const Impl::Lock lock(impl_->mutex);
-  return impl_->initialized;
+  return !impl_->current.empty();
 }
 
-OuterState::Incoming OuterState::reserve() {
+std::vector<OuterState::Incoming> OuterState::reserve(const std::vector<std::uint32_t>& fragments) {
   auto& s = *impl_;
   const Impl::Lock lock(s.mutex);
-  s.reserved.reset();
-  // The first state is put where it will lie; a later one beside the one that is there.
-  s.reserved = Impl::Reserved{s.free_slot(), s.initialized ? s.new_buffer() : s.momentum};
-  return {s.values(s.reserved->slot), *s.reserved->momentum};
+  s.reserved.resize(s.layout.fragments());
+  for (auto& each : s.reserved) each.parameters.reset();
+  std::vector<Incoming> incoming;
+  for (const auto fragment : fragments) {
+    auto& to = s.reserved[fragment];
+    to.parameters = s.blocks.take(s.layout.size(fragment));
+    if (!to.momentum) to.momentum = s.buffers.take();
+    incoming.push_back({fragment, {}, to.parameters->values, s.momentum_of(to, fragment)});
+  }
+  return incoming;
 }
 
-Result<void> OuterState::adopt(const StateCounters& counters, const Digest& expected) {
+Result<void> OuterState::adopt(const std::vector<Incoming>& incoming, const StateCounters& counters,
+                               const std::optional<Digest>& expected) {
   auto& s = *impl_;
-  Impl::Reserved incoming;
+  Versions next;
   {
     const Impl::Lock lock(s.mutex);
-    PRIME_ASSERT(s.reserved.has_value(), "what is adopted was reserved");
-    incoming = *s.reserved;
+    next = s.current;
   }
-  const auto digest = state_digest(s.values(incoming.slot), *incoming.momentum, counters, s.options.threads);
+  next.resize(s.layout.fragments());
+  for (const auto& each : incoming) {
+    next[each.fragment].step = each.version;
+    next[each.fragment].digest = fragment_digest(each.fragment, each.version, each.parameters, each.momentum, s.options.threads);
+  }
   const Impl::Lock lock(s.mutex);
-  s.reserved.reset();
-  if (digest != expected) return fail(ErrorName::FetchFailed, "the loaded state does not have the digest " + to_string(expected));
-  s.become(incoming.slot, std::move(incoming.momentum), counters, digest);
+  auto reserved = std::exchange(s.reserved, {});
+  if (const auto digest = digest_of(next); expected && digest != *expected)
+    return fail(ErrorName::FetchFailed, "the loaded state has the digest " + to_string(digest) + ", and not " + to_string(*expected));
+  for (const auto& each : incoming) {
+    PRIME_ASSERT(reserved[each.fragment].parameters, "what is adopted was reserved");
+    next[each.fragment].parameters = std::move(reserved[each.fragment].parameters);
+    next[each.fragment].momentum = std::move(reserved[each.fragment].momentum);
+  }
+  s.current = std::move(next);
+  s.digest = digest_of(s.current);
+  s.counters = counters;
+  s.prepared.reset();
+  s.latest.reset();
   return {};
 }
 
 void OuterState::pin_base() {
   const Impl::Lock lock(impl_->mutex);
-  impl_->base = impl_->slot;
+  impl_->base = impl_->current;
+  for (auto& each : impl_->base) each.momentum.reset();
 }
 
 Result<void> OuterState::take_contribution() {
   auto& s = *impl_;
-  std::uint32_t base = 0;
+  Versions base;
   {
     const Impl::Lock lock(s.mutex);
-    PRIME_ASSERT(s.initialized, "law 2: a contribution has a base");
-    base = s.base.value_or(s.slot);
-    s.base.reset();
-    s.compared = base;
+    PRIME_ASSERT(!s.current.empty(), "law 2: a contribution has a base");
+    base = s.base.empty() ? s.current : std::exchange(s.base, {});
   }
-  // In place: the trainer writes there again when it contributes to the next step, and not before.
   const auto local = s.locals();
-  kernels::pseudo_gradient(s.values(base), local->memory.values(), local->memory.values());
+  for (std::uint32_t fragment = 0; fragment < s.layout.fragments(); ++fragment) {
+    // In place: the trainer writes there again when it contributes to the next step, and not before.
+    const auto values = s.local_values(*local, fragment);
+    kernels::pseudo_gradient(base[fragment].parameters->values, values, values);
+  }
   {
     const Impl::Lock lock(s.mutex);
-    s.compared.reset();
     s.contributed = local;
   }
-  return s.require_finite(local->memory.values(), "the contribution");
+  for (std::uint32_t fragment = 0; fragment < s.layout.fragments(); ++fragment)
+    PRIME_CHECK(s.require_finite(s.local_values(*local, fragment), fragment, "the contribution"));
+  return {};
 }
 
 Result<void> OuterState::begin_life() {
@@ -217,53 +252,47 @@ Result<void> OuterState::begin_life() {
     const Impl::Lock lock(s.mutex);
     if (s.local != s.contributed) return {};
   }
-  PRIME_TRY(auto fresh, make_segment("prime-local", s.layout.elements()));
+  PRIME_TRY(auto fresh, make_local(s.layout.elements()));
   const Impl::Lock lock(s.mutex);
-  s.local = std::make_shared<Segment>(std::move(fresh));
+  s.local = std::move(fresh);
   return {};
 }
 
-std::span<const float> OuterState::input() const {
+std::span<const float> OuterState::input(std::uint32_t fragment) const {
   const Impl::Lock lock(impl_->mutex);
   if (!impl_->contributed) return {};
-  return impl_->contributed->memory.values();
+  return impl_->local_values(*impl_->contributed, fragment);
 }
 
-std::span<float> OuterState::result() {
+std::span<float> OuterState::result(std::uint32_t fragment) {
   const Impl::Lock lock(impl_->mutex);
-  if (!impl_->result) impl_->result = impl_->new_buffer();  // a snapshot holds what would have been written to
-  return *impl_->result;
+  if (!impl_->mean) impl_->mean = impl_->buffers.take();
+  return std::span{*impl_->mean}.first(impl_->layout.size(fragment));
 }
 
-Result<Digest> OuterState::prepare(const OperationId& operation, const StepGain& gain) {
+Result<Digest> OuterState::prepare(const OperationId& operation, std::uint32_t fragment, const StepGain& gain) {
   auto& s = *impl_;
-  Buffer momentum;
-  Buffer result;
-  StateCounters next;
-  std::uint32_t from = 0;
-  std::uint32_t to = 0;
+  Version from;
+  Version to;
   {
     const Impl::Lock lock(s.mutex);
-    PRIME_ASSERT(s.initialized && s.result, "law 2: a step has a base, and a mean");
+    PRIME_ASSERT(!s.current.empty() && s.mean, "law 2: a step has a base, and a mean");
     if (s.prepared) return fail(ErrorName::InternalError, "operation " + to_string(s.prepared->operation) + " is still prepared");
-    momentum = s.momentum;
-    result = s.result;
-    from = s.slot;
-    to = s.free_slot();
-    s.making = to;
-    next = {s.counters.revision.next(), s.counters.step.next(), s.counters.tokens + gain.tokens, gain.next_sample};
+    from = s.current[fragment];
+    to = {from.step.next(), {}, s.blocks.take(s.layout.size(fragment)), s.mean};
   }
-  const auto made = [&]() -> Result<Digest> {
-    PRIME_CHECK(s.require_finite(*result, "the mean"));
-    kernels::nesterov(
-        s.options.rule,
-        {.parameters = s.values(from), .momentum = *momentum, .mean = *result, .next_parameters = s.values(to), .next_momentum = *result});
-    return state_digest(s.values(to), *result, next, s.options.threads);
-  }();
+  const auto mean = s.momentum_of(to, fragment);
+  PRIME_CHECK(s.require_finite(mean, fragment, "the mean"));
+  kernels::nesterov(s.options.rule, {.parameters = from.parameters->values,
+                                     .momentum = s.momentum_of(from, fragment),
+                                     .mean = mean,
+                                     .next_parameters = to.parameters->values,
+                                     .next_momentum = mean});
+  to.digest = fragment_digest(fragment, to.step, to.parameters->values, mean, s.options.threads);
+  const auto digest = to.digest;
   const Impl::Lock lock(s.mutex);
-  s.making.reset();
-  if (made) s.prepared = Impl::Prepared{operation, to, next, *made};
-  return made;
+  s.prepared = Impl::Prepared{operation, fragment, std::move(to), gain};
+  return digest;
 }
 
 Result<void> OuterState::commit(const OperationId& operation) {
@@ -271,8 +300,16 @@ Result<void> OuterState::commit(const OperationId& operation) {
   const Impl::Lock lock(s.mutex);
   if (!s.prepared || s.prepared->operation != operation)
     return fail(ErrorName::InternalError, "operation " + to_string(operation) + " is not prepared");
-  const auto prepared = *s.prepared;
-  s.become(prepared.slot, s.result, prepared.counters, prepared.digest);
+  auto prepared = *std::exchange(s.prepared, std::nullopt);
+  s.mean.reset();
+  s.current[prepared.fragment] = std::move(prepared.version);
+  s.counters.revision = s.counters.revision.next();
+  if (is_whole_step(s.current)) {
+    s.counters.tokens += prepared.gain.tokens;
+    s.counters.next_sample = prepared.gain.next_sample;
+  }
+  s.digest = digest_of(s.current);
+  s.latest.reset();
   return {};
 }
 
@@ -298,47 +335,38 @@ Digest OuterState::digest() const {
   return impl_->digest;
 }
 
-std::uint32_t OuterState::slot() const {
+std::vector<Fragment> OuterState::fragments() const {
   const Impl::Lock lock(impl_->mutex);
-  return impl_->slot;
+  std::vector<Fragment> fragments;
+  for (std::uint32_t fragment = 0; fragment < impl_->current.size(); ++fragment)
+    fragments.push_back(impl_->view(impl_->current[fragment], fragment));
+  return fragments;
 }
 
-std::span<const float> OuterState::parameters() const { return impl_->values(slot()); }
-
-std::span<const float> OuterState::momentum() const {
+wire::Blocks OuterState::blocks() const {
   const Impl::Lock lock(impl_->mutex);
-  return *impl_->momentum;
+  wire::Blocks blocks;
+  for (const auto& each : impl_->current) blocks.push_back(each.parameters->number);
+  return blocks;
 }
 
 std::shared_ptr<const Snapshot> OuterState::snapshot(Holder holder) {
   auto& s = *impl_;
   const Impl::Lock lock(s.mutex);
-  PRIME_ASSERT(s.initialized, "law 9: there is a state to hold");
-  if (auto shared = s.current.lock()) return shared;
-  std::uint32_t others = 0;
-  for (std::uint32_t at = 0; at < wire::OUTER_SLOTS; ++at) others += at != s.slot && s.pins[at] > 0 ? 1 : 0;
-  if (others >= (holder == Holder::Disk ? PINNED_MAX : PINNED_MAX - 1)) return nullptr;
-  ++s.pins[s.slot];
-  const auto release = [impl = impl_, at = s.slot](const Floats*) {
-    const Impl::Lock unpinning(impl->mutex);
-    --impl->pins[at];
-  };
-  // Of the same momentum as the state's: it is freed with the last of those who hold it.
-  struct Held {
-    Buffer momentum;
-    std::shared_ptr<const Floats> pin;
-  };
-  auto held = std::make_shared<const Held>(Held{s.momentum, std::shared_ptr<const Floats>{s.momentum.get(), release}});
-  auto shared = std::make_shared<const Snapshot>(Snapshot{s.layout, s.counters, s.values(s.slot), *s.momentum, s.digest, std::move(held)});
-  s.current = shared;
+  PRIME_ASSERT(!s.current.empty(), "law 9: there is a state to hold");
+  if (auto shared = s.latest.lock()) return shared;
+  std::erase_if(s.held, [](const auto& each) { return each.expired(); });
+  if (s.held.size() >= (holder == Holder::Disk ? PINNED_MAX : PINNED_MAX - 1)) return nullptr;
+  auto memory = std::make_shared<const Versions>(s.current);
+  Snapshot made{s.layout, s.counters, {}, s.digest, nullptr};
+  for (std::uint32_t fragment = 0; fragment < memory->size(); ++fragment) made.fragments.push_back(s.view((*memory)[fragment], fragment));
+  made.memory = std::move(memory);
+  auto shared = std::make_shared<const Snapshot>(std::move(made));
+  s.held.push_back(shared);
+  s.latest = shared;
   return shared;
 }
 
-std::array<int, wire::OUTER_SLOTS + 1> OuterState::descriptors() const {
-  std::array<int, wire::OUTER_SLOTS + 1> numbers{};
-  std::ranges::transform(impl_->slots, numbers.begin(), [](const Segment& slot) { return slot.file.number(); });
-  numbers.back() = impl_->locals()->file.number();
-  return numbers;
-}
+std::array<int, 2> OuterState::descriptors() const { return {impl_->blocks.descriptor(), impl_->locals()->file.number()}; }
 
 }  // namespace prime

@@ -1,6 +1,7 @@
 #include "runtime/agent/peer_host.hpp"
 
 #include <cmath>
+#include <numeric>
 
 #include "messages/assert.hpp"
 #include "runtime/agent/state_transfer.hpp"
@@ -8,6 +9,7 @@
 #include "runtime/manifest/canonical.hpp"
 #include "runtime/manifest/check.hpp"
 #include "runtime/manifest/load.hpp"
+#include "runtime/session/state_digest.hpp"
 #include "runtime/shortage.hpp"
 #include "runtime/store/checkpoint.hpp"
 
@@ -29,6 +31,26 @@ Result<void> rehearse_checkpoint(const std::filesystem::path& checkpoints, std::
   auto able = store::rehearse_checkpoint(checkpoints, OuterStep{last_step}, tensors);
   if (!able) able.error().detail = "a checkpoint, tried out before the first step: " + able.error().detail;
   return able;
+}
+
+std::vector<Digest> digests_of(const std::vector<Fragment>& fragments) {
+  std::vector<Digest> digests;
+  for (const auto& fragment : fragments) digests.push_back(fragment.digest);
+  return digests;
+}
+
+std::vector<std::uint32_t> all_fragments(const Layout& layout) {
+  std::vector<std::uint32_t> all(layout.fragments());
+  std::iota(all.begin(), all.end(), 0U);
+  return all;
+}
+
+Result<void> check_tensors(const store::LoadedCheckpoint& loaded, const Layout& layout) {
+  std::vector<TensorShape> tensors;
+  for (const auto& tensor : loaded.layout) tensors.push_back({tensor.name, tensor.shape});
+  PRIME_TRY(const auto theirs, make_layout(std::move(tensors)));
+  if (theirs.digest() == layout.digest()) return {};
+  return fail(ErrorName::LayoutMismatch, "the loaded state has other tensors: " + first_difference(layout, theirs));
 }
 
 }  // namespace
@@ -91,17 +113,22 @@ void PeerHost::carry_out(const trainer_life::Effect& effect, Works& works) {
                    if (trainer_) trainer_->stop(e.cause);
                  },
                  [&](const life::MapTensors&) {
-                   if (trainer_) trainer_->segments(state_->layout().elements(), state_->descriptors());
+                   const auto& layout = state_->layout();
+                   if (trainer_) trainer_->segments({layout.elements(), manifest_->shared.sync.fragments}, state_->descriptors());
                  },
                  [&](const life::TellBegin& e) { tell_begin(e); },
                  [&](const life::TellCommitted& e) {
                    const Committed committed{e.commit.step, e.commit.revision, e.commit.state, e.contributors};
-                   if (trainer_) trainer_->committed(wire::StepCommitted{committed, state_->slot()});
+                   if (trainer_) trainer_->committed(wire::StepCommitted{committed, state_->blocks()});
+                   // It may still read this one while some fragments move on.
+                   state_->pin_base();
                  },
                  [&](const life::TellFinish& e) {
                    const auto& share = e.done.evaluate;
                    const FinalPlan plan{{share.index, share.of}, e.done.finalist};
-                   if (trainer_) trainer_->finish(wire::Finish{plan, state_->counters().revision, state_->digest(), state_->slot()});
+                   if (trainer_)
+                     trainer_->finish(wire::Finish{plan, e.done.step, state_->counters().revision, state_->digest(), state_->blocks()});
+                   state_->pin_base();
                  },
                  [&](const life::Report& e) { options_.report(e.event); },
                  [&](const life::Died& e) { options_.trainer_died(e.cause, e.began); },
@@ -155,9 +182,10 @@ void PeerHost::start(const Welcome& welcome) {
     const Lock lock(mutex_);
     welcome_ = welcome;
     manifest_ = manifest::Manifest{*shared, options_.local};
+    life_.options.fragments = shared->sync.fragments.count;
   }
   options_.configured(*shared);
-  options_.report(peer::Configured{1, shared->membership.heartbeat.every, shared->membership.heartbeat.dead_after, shared->checkpoint.every,
+  options_.report(peer::Configured{shared->sync.fragments.count, shared->membership.heartbeat.every, shared->membership.heartbeat.dead_after, shared->checkpoint.every,
                                    shared->membership.coordinator_grace,
                                    shared->membership.correlated_loss == manifest::CorrelatedLoss::Rollback, shared->checkpoint.retry});
   handle(trainer_life::Start{});
@@ -257,8 +285,9 @@ Result<void> PeerHost::open_state() {
   }
   if (first) {
     const auto terms = shared();
-    PRIME_CHECK(rehearse_checkpoint(options_.checkpoints, terms.train.outer_steps, layout));
-    PRIME_TRY(auto state, OuterState::create(layout, OuterStateOptions{outer_rule(terms), 1}));
+    PRIME_TRY(auto divided, make_layout(layout.tensors(), terms.sync.fragments));
+    PRIME_CHECK(rehearse_checkpoint(options_.checkpoints, terms.train.outer_steps, divided));
+    PRIME_TRY(auto state, OuterState::create(std::move(divided), OuterStateOptions{outer_rule(terms), 1}));
     const Lock lock(mutex_);
     state_ = std::make_unique<OuterState>(std::move(state));
   }
@@ -270,7 +299,8 @@ Result<void> PeerHost::open_state() {
 Result<trainer_life::Held> PeerHost::found_state() {
   auto& state = outer();
   if (!state.initialized()) PRIME_CHECK(initialize());
-  return trainer_life::Held{state.layout().digest(), state.layout().elements(), state.digest(), state.counters().revision, trainer_pid()};
+  return trainer_life::Held{state.layout().digest(),    state.layout().elements(), state.digest(),
+                            state.counters().revision, trainer_pid(),             digests_of(state.fragments())};
 }
 
 /// The state before the first step of this peer: a checkpoint's, or what the trainer brings.
@@ -285,14 +315,18 @@ Result<void> PeerHost::initialize() {
     return fail(ErrorName::StateMismatch, options_.origin.string() + " is of shard " + std::to_string(of.shard) + " of " +
                                               std::to_string(of.shards) + ", this peer holds shard " + std::to_string(options_.shard) +
                                               " of " + std::to_string(shards));
-  auto momentum = std::move(loaded->momentum);
-  momentum.resize(loaded->parameters.size());  // a checkpoint leaves out one that is zero
-  std::vector<TensorShape> tensors;
-  for (auto& tensor : loaded->layout) tensors.push_back({std::move(tensor.name), std::move(tensor.shape)});
-  PRIME_TRY(auto layout, make_layout(std::move(tensors)));
-  const Snapshot snapshot{
-      std::move(layout), {of.revision, of.outer_step, of.tokens, of.next_sample}, loaded->parameters, momentum, of.state, {}};
-  if (auto done = outer().load(snapshot); !done) return fail(std::move(done.error()).with_context(at));
+  const auto& layout = outer().layout();
+  if (auto same = check_tensors(*loaded, layout); !same) return fail(std::move(same.error()).with_context(at));
+  auto incoming = outer().reserve(all_fragments(layout));
+  for (auto& each : incoming) {
+    each.version = of.versions.empty() ? of.outer_step : of.versions[each.fragment];
+    place({loaded->parameters, loaded->momentum}, layout, each.fragment, each.parameters, each.momentum);
+  }
+  // The digest depends on the division, which the one who goes on may have changed.
+  const bool comparable = of.division == manifest_->shared.sync.fragments && !of.dated;
+  const auto expected = comparable ? std::optional{of.state} : std::nullopt;
+  if (auto done = outer().adopt(incoming, {of.revision, of.tokens, of.next_sample}, expected); !done)
+    return fail(std::move(done.error()).with_context(at));
   return {};
 }
 
@@ -313,8 +347,8 @@ void PeerHost::tell_begin(const trainer_life::TellBegin& order) {
   plan.inner_steps = shared.sync.inner_steps;
   plan.total_steps = shared.train.outer_steps;
   plan.evaluate = {begin.evaluate.index, begin.evaluate.of};
-  state_->pin_base();
-  if (trainer_) trainer_->begin(wire::Begin{plan, state_->digest(), state_->slot()});
+  if (trainer_) trainer_->begin(wire::Begin{plan, state_->digest(), state_->blocks()});
+  state_->pin_base();  // it hears of this revision before memory of the one that it had is free
 }
 
 void PeerHost::start_over() { handle(trainer_life::StartOver{}); }
@@ -340,9 +374,9 @@ manifest::Shared PeerHost::shared() const {
   return manifest_->shared;
 }
 
-std::span<const float> PeerHost::contribution() const { return outer().input(); }
+std::span<const float> PeerHost::contribution(std::uint32_t fragment) const { return outer().input(fragment); }
 
-std::span<float> PeerHost::result() { return outer().result(); }
+std::span<float> PeerHost::result(std::uint32_t fragment) { return outer().result(fragment); }
 
 Result<Digest> PeerHost::prepare(const StartReduce& reduce, bool brings) {
   StepGain gain{0, reduce.next_sample};
@@ -352,7 +386,7 @@ Result<Digest> PeerHost::prepare(const StartReduce& reduce, bool brings) {
     if (contribution.weight > 0) ++contributors;
   }
   handle(trainer_life::Prepared{brings, contributors});
-  return outer().prepare(reduce.op, gain);
+  return outer().prepare(reduce.op, reduce.fragment, gain);
 }
 
 void PeerHost::commit(const Commit& commit) {
@@ -368,8 +402,12 @@ void PeerHost::discard() { outer().discard(); }
 
 // Recovery ---------------------------------------------------------------------------------------------------------------------
 
-Result<Digest> PeerHost::fetch(const FetchState& fetch) {
+Result<std::vector<Digest>> PeerHost::fetch(const FetchState& fetch) {
   auto& state = outer();
+  const auto held = digests_of(state.fragments());
+  std::vector<std::uint32_t> wanted;
+  for (std::uint32_t fragment = 0; fragment < held.size(); ++fragment)
+    if (fetch.parts.size() != held.size() || fetch.parts[fragment] != held[fragment]) wanted.push_back(fragment);
   const auto terms = shared();
   const auto opened = [this](net::Channel* channel) {
     const Lock lock(mutex_);
@@ -383,10 +421,11 @@ Result<Digest> PeerHost::fetch(const FetchState& fetch) {
     }
     return options_.dial_donor(fetch, terms);
   };
-  PRIME_TRY(const auto counters, fetch_state(fetch.revision, state.reserve(), dial, opened, fetched_bytes_));
-  PRIME_CHECK(state.adopt(counters, fetch.state));
-  handle(trainer_life::Adopted{counters.revision});
-  return fetch.state;
+  auto incoming = state.reserve(wanted);
+  if (!wanted.empty()) PRIME_CHECK(fetch_state(fetch.revision, incoming, dial, opened, fetched_bytes_));
+  PRIME_CHECK(state.adopt(incoming, {fetch.revision, fetch.tokens, fetch.next_sample}, fetch.state));
+  handle(trainer_life::Adopted{fetch.revision});
+  return digests_of(state.fragments());
 }
 
 void PeerHost::cancel_fetch() {
@@ -436,20 +475,24 @@ Result<std::string> PeerHost::write_checkpoint(const Snapshot& state) {
   const auto& counters = state.counters;
   content.state = {options_.run,
                    counters.revision,
-                   counters.step,
+                   state.step(),
                    counters.next_sample,
                    counters.tokens,
                    state.state,
                    options_.shard,
                    manifest_->shared.membership.shards,
+                   manifest_->shared.sync.fragments,
+                   {},
                    std::move(content.state.data)};
-  std::size_t offset = 0;
-  for (const auto& tensor : state.layout.tensors()) {
-    PRIME_TRY(const auto elements, count_elements(tensor));
-    content.parameters.push_back({tensor.name, tensor.shape, state.parameters.subspan(offset, elements)});
-    offset += elements;
+  for (const auto& fragment : state.fragments) content.state.versions.push_back(fragment.version);
+  const auto& layout = state.layout;
+  for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
+    const auto& [name, shape] = layout.tensors()[i];
+    const auto& home = layout.homes()[i];
+    const auto& fragment = state.fragments[home.fragment];
+    content.parameters.push_back({name, shape, fragment.parameters.subspan(home.offset, layout.counts()[i])});
+    content.momentum.push_back({name, shape, fragment.momentum.subspan(home.offset, layout.counts()[i])});
   }
-  content.momentum = state.momentum;
   PRIME_TRY(const auto path, store::write_checkpoint(options_.checkpoints, content));
   if (const auto pruned = store::prune_checkpoints(options_.checkpoints, manifest_->shared.checkpoint.keep); !pruned)
     return fail(pruned.error());

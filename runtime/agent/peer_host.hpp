@@ -62,14 +62,14 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   void stop(const std::optional<Error>& cause) override;
 
   // StatePort
-  [[nodiscard]] std::span<const float> contribution() const override;
-  [[nodiscard]] std::span<float> result() override;
+  [[nodiscard]] std::span<const float> contribution(std::uint32_t fragment) const override;
+  [[nodiscard]] std::span<float> result(std::uint32_t fragment) override;
   Result<Digest> prepare(const StartReduce& reduce, bool brings) override;
   void commit(const Commit& commit) override;
   void discard() override;
 
   // RecoveryPort
-  Result<Digest> fetch(const FetchState& fetch) override;
+  Result<std::vector<Digest>> fetch(const FetchState& fetch) override;
   void cancel_fetch() override;
   Result<std::string> write_checkpoint(Revision of) override;
 

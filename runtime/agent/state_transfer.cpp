@@ -1,6 +1,7 @@
 #include "runtime/agent/state_transfer.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -23,11 +24,13 @@ struct RequestFrame {
   std::uint32_t magic = MAGIC;
   std::uint32_t version = PROTOCOL_VERSION;
   std::uint64_t revision = 0;
+  std::uint64_t fragments = 0;
 };
+static_assert(MAX_FRAGMENTS <= 64, "a bit for each");
 struct OfferFrame {
   std::uint32_t status = 0;
   std::uint32_t pad = 0;
-  std::uint64_t revision = 0, step = 0, tokens = 0, next_sample = 0, total_bytes = 0, count = 0;
+  std::uint64_t revision = 0, total_bytes = 0, count = 0;
 };
 struct ChunkFrame {
   std::uint64_t index = 0;
@@ -96,22 +99,27 @@ Result<T> read_value(net::Channel& channel, Duration limit = STATE_SILENCE_LIMIT
   return value;
 }
 
-/// Chunk `index` of parameters followed by momentum; both have the same count of elements.
-template <class Floats>
-auto chunk_of(Floats parameters, Floats momentum, std::size_t index) {
-  const auto bytes_of = [](Floats values) {
-    if constexpr (std::is_const_v<typename Floats::element_type>) return std::as_bytes(values);
-    else return std::as_writable_bytes(values);
-  };
-  const auto per_buffer = (parameters.size_bytes() + kernels::DIGEST_CHUNK_BYTES - 1) / kernels::DIGEST_CHUNK_BYTES;
-  const auto bytes = index < per_buffer ? bytes_of(parameters) : bytes_of(momentum);
-  const auto begin = (index % std::max<std::size_t>(per_buffer, 1)) * kernels::DIGEST_CHUNK_BYTES;
-  return bytes.subspan(begin, std::min(kernels::DIGEST_CHUNK_BYTES, bytes.size() - begin));
-}
+/// What is moved, in chunks: the parameters and then the momentum of one fragment after the other.
+template <class Byte>
+class Chunks {
+ public:
+  template <class Values>
+  void add(Values values) {
+    std::span<Byte> rest;
+    if constexpr (std::is_const_v<Byte>) rest = std::as_bytes(values);
+    else rest = std::as_writable_bytes(values);
+    total_bytes_ += rest.size();
+    for (; !rest.empty(); rest = rest.subspan(chunks_.back().size()))
+      chunks_.push_back(rest.first(std::min(kernels::DIGEST_CHUNK_BYTES, rest.size())));
+  }
+  [[nodiscard]] std::span<Byte> operator[](std::size_t index) const { return chunks_[index]; }
+  [[nodiscard]] std::size_t size() const { return chunks_.size(); }
+  [[nodiscard]] std::uint64_t total_bytes() const { return total_bytes_; }
 
-std::size_t chunk_count(std::uint64_t elements) {
-  return static_cast<std::size_t>(2 * ((elements * sizeof(float) + kernels::DIGEST_CHUNK_BYTES - 1) / kernels::DIGEST_CHUNK_BYTES));
-}
+ private:
+  std::vector<std::span<Byte>> chunks_;
+  std::uint64_t total_bytes_ = 0;
+};
 
 Result<void> serve_session(net::Channel& channel, const std::function<std::shared_ptr<const Snapshot>()>& state, bool busy) {
   PRIME_TRY(const auto request, read_value<RequestFrame>(channel));
@@ -123,25 +131,27 @@ Result<void> serve_session(net::Channel& channel, const std::function<std::share
     offer.revision = snapshot ? snapshot->counters.revision.value : 0;
     return write_value(channel, offer);
   }
-  auto digests = kernels::chunk_digests(std::as_bytes(snapshot->parameters));
-  const auto of_momentum = kernels::chunk_digests(std::as_bytes(snapshot->momentum));
-  digests.insert(digests.end(), of_momentum.begin(), of_momentum.end());
-  const auto& counters = snapshot->counters;
-  offer = OfferFrame{0,
-                     0,
-                     counters.revision.value,
-                     counters.step.value,
-                     counters.tokens,
-                     counters.next_sample,
-                     2 * snapshot->layout.elements() * sizeof(float),
-                     digests.size()};
+  Chunks<const std::byte> chunks;
+  std::vector<std::uint64_t> versions;
+  for (std::size_t fragment = 0; fragment < snapshot->fragments.size(); ++fragment) {
+    if ((request.fragments >> fragment & 1U) == 0) continue;
+    const auto& of = snapshot->fragments[fragment];
+    versions.push_back(of.version.value);
+    chunks.add(of.parameters);
+    chunks.add(of.momentum);
+  }
+  if (versions.size() != static_cast<std::size_t>(std::popcount(request.fragments)))
+    return fail(ErrorName::ProtocolViolation, "a request for fragments that the state does not have");
+  std::vector<Digest> digests;
+  for (std::size_t index = 0; index < chunks.size(); ++index) digests.push_back(kernels::digest_bytes(chunks[index]));
+  offer = OfferFrame{0, 0, request.revision, chunks.total_bytes(), digests.size()};
   PRIME_CHECK(write_value(channel, offer));
+  PRIME_CHECK(write_all(channel, std::as_bytes(std::span{versions})));
   PRIME_CHECK(write_all(channel, std::as_bytes(std::span{digests})));
   PRIME_TRY(const auto first, read_value<std::uint64_t>(channel));
-  for (std::size_t index = first; index < digests.size(); ++index) {
-    const auto bytes = chunk_of(snapshot->parameters, snapshot->momentum, index);
-    PRIME_CHECK(write_value(channel, ChunkFrame{index, bytes.size()}));
-    PRIME_CHECK(write_all(channel, bytes));
+  for (std::size_t index = first; index < chunks.size(); ++index) {
+    PRIME_CHECK(write_value(channel, ChunkFrame{index, chunks[index].size()}));
+    PRIME_CHECK(write_all(channel, chunks[index]));
   }
   // The joiner closes when it has everything; closing first could cut off what is still in flight.
   std::byte rest{};
@@ -151,9 +161,13 @@ Result<void> serve_session(net::Channel& channel, const std::function<std::share
 /// One connection's worth of a fetch: from the offer until it is complete, broken, or hopeless.
 class Fetcher {
  public:
-  Fetcher(Revision revision, const OuterState::Incoming& into, std::atomic<std::uint64_t>& moved) : into_(into), moved_(moved) {
+  Fetcher(Revision revision, std::vector<OuterState::Incoming>& into, std::atomic<std::uint64_t>& moved) : into_(into), moved_(moved) {
+    for (const auto& each : into) {
+      chunks_.add(each.parameters);
+      chunks_.add(each.momentum);
+    }
     state_.revision = revision;
-    state_.expected_bytes = into.parameters.size_bytes() + into.momentum.size_bytes();
+    state_.expected_bytes = chunks_.total_bytes();
   }
 
   /// The effect that ends this connection: Done, Fail or Reconnect.
@@ -168,7 +182,6 @@ class Fetcher {
     return effect;
   }
   recovery::Effect broken(const Error& error) { return decide(recovery::Broken{error}); }
-  [[nodiscard]] const StateCounters& counters() const { return counters_; }
 
  private:
   recovery::Effect decide(const recovery::Event& event) {
@@ -183,21 +196,25 @@ class Fetcher {
   }
 
   Result<recovery::Offered> offered(net::Channel& channel) {
-    PRIME_CHECK(write_value(channel, RequestFrame{MAGIC, PROTOCOL_VERSION, state_.revision.value}));
+    RequestFrame request{MAGIC, PROTOCOL_VERSION, state_.revision.value, 0};
+    for (const auto& each : into_) request.fragments |= std::uint64_t{1} << each.fragment;
+    PRIME_CHECK(write_value(channel, request));
     PRIME_TRY(const auto offer, read_value<OfferFrame>(channel, offer_limit(state_.expected_bytes)));
     if (offer.status == static_cast<std::uint32_t>(OfferStatus::Busy)) return fail(ErrorName::FetchFailed, "the donor serves others");
     if (offer.status != 0) return recovery::Offered{Revision{offer.revision}, 0, {}};
     // The count is bounded by what this layout can have before memory is taken for it.
-    if (offer.count != chunk_count(into_.parameters.size())) return recovery::Offered{Revision{offer.revision}, offer.total_bytes + 1, {}};
+    if (offer.count != chunks_.size()) return recovery::Offered{Revision{offer.revision}, offer.total_bytes + 1, {}};
+    for (auto& each : into_) {
+      PRIME_TRY(each.version.value, read_value<std::uint64_t>(channel));
+    }
     std::vector<Digest> digests(offer.count);
     PRIME_CHECK(read_all(channel, std::as_writable_bytes(std::span{digests})));
-    counters_ = StateCounters{Revision{offer.revision}, OuterStep{offer.step}, offer.tokens, offer.next_sample};
     return recovery::Offered{Revision{offer.revision}, offer.total_bytes, std::move(digests)};
   }
 
   Result<recovery::ChunkArrived> chunk(net::Channel& channel) {
     PRIME_TRY(const auto frame, read_value<ChunkFrame>(channel));
-    const auto bytes = chunk_of(into_.parameters, into_.momentum, state_.next);
+    const auto bytes = chunks_[state_.next];
     if (frame.index != state_.next || frame.length != bytes.size())
       return recovery::ChunkArrived{frame.index == state_.next ? ~std::size_t{0} : frame.index, {}};
     PRIME_CHECK(read_all(channel, bytes, STATE_SILENCE_LIMIT, &moved_));
@@ -206,9 +223,9 @@ class Fetcher {
 
   recovery::State state_;
   std::function<void(const std::string&)> log_ = reason_log("state fetch");
-  OuterState::Incoming into_;
+  std::vector<OuterState::Incoming>& into_;
+  Chunks<std::byte> chunks_;
   std::atomic<std::uint64_t>& moved_;
-  StateCounters counters_;
 };
 
 }  // namespace
@@ -219,8 +236,8 @@ void StateServer::serve(net::ChannelPtr channel) {
   (void)sessions_.serve(channel, [this, busy](net::Channel& joiner) { (void)serve_session(joiner, snapshot_, busy); });
 }
 
-Result<StateCounters> fetch_state(Revision revision, const OuterState::Incoming& into, const std::function<Result<net::ChannelPtr>()>& dial,
-                                  const std::function<void(net::Channel*)>& channel_opened, std::atomic<std::uint64_t>& moved) {
+Result<void> fetch_state(Revision revision, std::vector<OuterState::Incoming>& into, const std::function<Result<net::ChannelPtr>()>& dial,
+                         const std::function<void(net::Channel*)>& channel_opened, std::atomic<std::uint64_t>& moved) {
   Fetcher fetcher{revision, into, moved};
   for (;;) {
     auto channel = dial();
@@ -232,7 +249,7 @@ Result<StateCounters> fetch_state(Revision revision, const OuterState::Incoming&
     } else {
       effect = fetcher.broken(channel.error());
     }
-    if (std::holds_alternative<recovery::Done>(effect)) return fetcher.counters();
+    if (std::holds_alternative<recovery::Done>(effect)) return {};
     if (auto* failed = std::get_if<recovery::Fail>(&effect)) return fail(std::move(failed->error));
   }
 }

@@ -380,8 +380,8 @@ Result<void> TrainerHost::welcome(const wire::Welcome& welcome) {
   return {};
 }
 
-void TrainerHost::segments(std::uint64_t elements, const std::array<int, wire::OUTER_SLOTS + 1>& descriptors) {
-  impl_->post(wire::Segments{elements}, descriptors, [this] { impl_->dialogue.segments_sent(); });
+void TrainerHost::segments(const wire::Segments& segments, const std::array<int, 2>& descriptors) {
+  impl_->post(segments, descriptors, [this] { impl_->dialogue.segments_sent(); });
 }
 
 void TrainerHost::begin(const wire::Begin& begin) {

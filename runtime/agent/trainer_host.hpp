@@ -90,7 +90,7 @@ class TrainerHost {
   /// First command. Fails (TrainerProtocol) when a manifest is too long.
   Result<void> welcome(const wire::Welcome& welcome);
   /// Answers TrainerBound. The descriptors are those of OuterState::descriptors and are duplicated before this returns.
-  void segments(std::uint64_t elements, const std::array<int, wire::OUTER_SLOTS + 1>& descriptors);
+  void segments(const wire::Segments& segments, const std::array<int, 2>& descriptors);
   void begin(const wire::Begin& begin);
   void committed(const wire::StepCommitted& committed);
   void finish(const wire::Finish& finish);

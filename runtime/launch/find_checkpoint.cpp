@@ -10,6 +10,7 @@
 #include "actors/coordinator/grid_machine.hpp"
 #include "runtime/manifest/continuation.hpp"
 #include "runtime/manifest/load.hpp"
+#include "runtime/session/state_digest.hpp"
 #include "runtime/store/journal.hpp"
 #include "runtime/telemetry/event_json.hpp"
 #include "runtime/telemetry/run_files.hpp"
@@ -27,35 +28,35 @@ using PathsByStep = std::map<std::string, std::vector<fs::path>, std::greater<>>
 
 /// What a coordinator's journal says of the states that its run has had, by digest. Empty where it is on another machine.
 struct Lineage {
-  std::map<std::uint64_t, std::string> standing;  ///< by revision
-  std::set<std::string> undone;                   ///< by a rollback: peers that had been lost before it may have saved them
-  std::set<std::uint64_t> undone_revisions = {};  ///< that were not committed anew
+  std::map<OuterStep, std::string> standing;  ///< by outer step
+  std::set<std::string> undone;               ///< by a rollback: peers that had been lost before it may have saved them
+  std::set<OuterStep> undone_steps = {};      ///< that were not made anew
 };
 
 Result<Lineage> lineage_of(const fs::path& run) {
   Lineage lineage;
-  auto& [standing, undone, undone_revisions] = lineage;
+  auto& [standing, undone, undone_steps] = lineage;
   PRIME_CHECK(store::JournalReader{telemetry::coordinator_journal(run)}.read_to_end([&](const store::JournalLine& line) {
     const auto event = telemetry::read_event(JournalWriter::Coordinator, line);
     if (!event || !*event) return;
     if (const auto* done = std::get_if<events::OuterStepCommitted>(&**event)) {
       const auto digest = to_string(done->digest);
-      standing[done->revision.value] = digest;
+      standing[done->outer_step] = digest;
       undone.erase(digest);
-      undone_revisions.erase(done->revision.value);
+      undone_steps.erase(done->outer_step);
     } else if (const auto* back = std::get_if<events::RolledBack>(&**event)) {
-      for (auto void_one = standing.upper_bound(back->revision.value); void_one != standing.end(); void_one = standing.erase(void_one)) {
+      for (auto void_one = standing.upper_bound(back->outer_step); void_one != standing.end(); void_one = standing.erase(void_one)) {
         undone.insert(void_one->second);
-        undone_revisions.insert(void_one->first);
+        undone_steps.insert(void_one->first);
       }
     }
   }));
   return lineage;
 }
 
-/// The outer step that the run had come to; a revision is one.
+/// The outer step that the run had come to.
 OuterStep committed_by(const Lineage& lineage) {
-  return lineage.standing.empty() ? OuterStep{} : OuterStep{lineage.standing.rbegin()->first};
+  return lineage.standing.empty() ? OuterStep{} : lineage.standing.rbegin()->first;
 }
 
 OuterStep step_of(const std::string& name) { return OuterStep{std::strtoull(name.c_str() + STEP_PREFIX.size(), nullptr, 10)}; }
@@ -142,7 +143,7 @@ std::optional<FoundCheckpoint> fitting(const std::vector<StatesOfShard>& shards,
     chosen.push_back(states.begin());
     choice |= states.size() > 1;
   }
-  const auto committed = lineage.standing.find(chosen.front()->second.second.revision.value);
+  const auto committed = lineage.standing.find(chosen.front()->second.second.outer_step);
   // Where nobody here knows which states were committed together, none are guessed.
   if (committed == lineage.standing.end() && choice) return std::nullopt;
   for (std::size_t tried = 0; tried < COMBINATIONS_MAX; ++tried) {
@@ -179,6 +180,32 @@ Result<void> check_model(const fs::path& checkpoint, const manifest::Shared& wan
   return differing.empty() ? Result<void>{} : fail(ErrorName::StateMismatch, differing + " (" + checkpoint.string() + ")");
 }
 
+/// The digest by which the peers of the new run will know the state: its division may be another one, or its digest of an earlier form.
+Result<void> divide_anew(FoundCheckpoint& found, const Division& wanted) {
+  auto& state = found.state;
+  if (state.division == wanted && !state.dated) return {};
+  const auto& versions = state.versions;
+  if (std::ranges::any_of(versions, [&](OuterStep version) { return version != state.outer_step; }))
+    return fail(ErrorName::StateMismatch, found.paths.front().string() + " was saved when some of its " + std::to_string(versions.size()) +
+                                              " fragments had made outer step " + std::to_string(state.outer_step.value + 1) +
+                                              " and others had not: go on from it with `sync.fragments: {count: " +
+                                              std::to_string(state.division.count) + ", pattern: " +
+                                              std::string{to_string(state.division.pattern)} + "}`");
+  std::vector<Digest> digests;
+  for (const auto& path : found.paths) {
+    PRIME_TRY(const auto loaded, store::load_checkpoint(path));
+    std::vector<TensorShape> tensors;
+    for (const auto& tensor : loaded.layout) tensors.push_back({tensor.name, tensor.shape});
+    PRIME_TRY(const auto layout, make_layout(std::move(tensors), wanted));
+    digests.push_back(state_digest({loaded.parameters, loaded.momentum}, layout, state.outer_step));
+  }
+  state.state = digests.size() == 1 ? digests.front() : coordinator::combined(digests);
+  state.division = wanted;
+  state.versions.clear();
+  state.dated = false;
+  return {};
+}
+
 Result<FoundCheckpoint> found_in(const fs::path& run, const manifest::Shared& shared) {
   const auto shards = shared.membership.shards;
   if (shards == 1) return newest_checkpoint(run);
@@ -212,7 +239,7 @@ Result<FoundCheckpoint> newest_of_all_shards(const fs::path& run, std::uint32_t 
     for (std::uint32_t shard = 0; shard < count; ++shard)
       if (shards[shard].empty()) missing.push_back(shard);
     const bool of_this_run = missing.size() < count || !here.paths.empty();
-    if (const auto at = step_of(step); of_this_run && at >= newest.outer_step && !lineage.undone_revisions.contains(at.value)) {
+    if (const auto at = step_of(step); of_this_run && at >= newest.outer_step && !lineage.undone_steps.contains(at)) {
       newest.outer_step = at;
       newest.missing = missing;
     }
@@ -270,6 +297,7 @@ Result<FoundCheckpoint> find_checkpoint(const fs::path& state_root, const std::s
     found.paths = {path};
   }
   for (const auto& one : found.paths) PRIME_CHECK(check_model(one, manifest.shared));
+  PRIME_CHECK(divide_anew(found, manifest.shared.sync.fragments));
   if (found.state.shards > 1)
     return fail(ErrorName::Usage, path.string() + " is one shard of " + std::to_string(found.state.shards) +
                                       "; name the run that it is of, and the others are found with it");

@@ -62,6 +62,15 @@ void check_quorum(const Shared& shared, std::vector<Conflict>& found) {
          "for example `grace: " + print_duration(sync.deadline) + "`"});
 }
 
+void check_fragments(const Shared& shared, std::vector<Conflict>& found) {
+  const auto count = shared.sync.fragments.count;
+  if (const auto shards = shared.membership.shards; count > 1 && shards > 1)
+    found.push_back({{"sync.fragments.count", "membership.shards"},
+                     "`sync.fragments.count` must be 1 where `membership.shards` is above 1, found " + std::to_string(count) + " and " +
+                         std::to_string(shards),
+                     "leave `fragments` out: a shard is a part of the model already"});
+}
+
 void check_standby(const Membership& membership, std::vector<Conflict>& found) {
   const auto& [etcd, lease] = membership.standby;
   // A lease runs out, a standby notices, peers find it: all that before they give the run up.
@@ -80,6 +89,7 @@ std::vector<Conflict> conflicts(const Manifest& manifest) {
   check_heads(shared.model, found);
   check_samples(shared, found);
   check_quorum(shared, found);
+  check_fragments(shared, found);
   check_standby(shared.membership, found);
   if (shared.data.tokenizer == Tokenizer::Bytes && shared.model.vocab < 256)
     found.push_back({{"model.vocab", "data.tokenizer"},

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "messages/data_types.hpp"
+#include "messages/division.hpp"
 #include "messages/units.hpp"
 
 namespace prime::manifest {
@@ -129,6 +130,7 @@ struct Sync {
   std::uint32_t quorum = 0;  ///< contributions that close an outer step; 0: those of all members
   Duration grace = 5s;       ///< for the others, once the quorum is there
   Alone alone = Alone::Wait;
+  Division fragments = {};  ///< parts of the model that are reduced and committed one after the other
   friend bool operator==(const Sync&, const Sync&) = default;
 };
 

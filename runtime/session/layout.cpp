@@ -31,11 +31,19 @@ Digest digest_of(const std::vector<TensorShape>& tensors) {
 
 }  // namespace
 
-std::string Layout::place(std::uint64_t flat_index) const {
-  const auto end = std::ranges::upper_bound(ends_, flat_index);
-  if (end == ends_.end()) return "value " + std::to_string(flat_index);
-  const auto begin = end == ends_.begin() ? 0 : *std::prev(end);
-  return tensors_[static_cast<std::size_t>(end - ends_.begin())].name + "[" + std::to_string(flat_index - begin) + "]";
+std::uint64_t Layout::largest_fragment() const {
+  std::uint64_t largest = 0;
+  for (std::uint32_t fragment = 0; fragment < fragments(); ++fragment) largest = std::max(largest, size(fragment));
+  return largest;
+}
+
+std::string Layout::place(std::uint32_t fragment, std::uint64_t index) const {
+  for (std::size_t i = 0; i < homes_.size(); ++i) {
+    const auto& home = homes_[i];
+    if (home.fragment == fragment && index >= home.offset && index - home.offset < counts_[i])
+      return tensors_[i].name + "[" + std::to_string(index - home.offset) + "]";
+  }
+  return "value " + std::to_string(index);
 }
 
 Result<void> check_tensor_count(std::size_t tensors, const ModelLimits& limits) {
@@ -44,21 +52,30 @@ Result<void> check_tensor_count(std::size_t tensors, const ModelLimits& limits) 
                                              std::to_string(limits.tensors) + ": merge small ones");
 }
 
-Result<Layout> make_layout(std::vector<TensorShape> tensors, const ModelLimits& limits) {
+Result<Layout> make_layout(std::vector<TensorShape> tensors, const Division& division, const ModelLimits& limits) {
   if (tensors.empty()) return fail(ErrorName::LayoutUnusable, "no tensor is bound");
   PRIME_CHECK(check_tensor_count(tensors.size(), limits));
   Layout layout;
   std::unordered_set<std::string_view> names;
+  std::uint64_t total = 0;
   for (const auto& tensor : tensors) {
     PRIME_TRY(const auto elements, count_elements(tensor, limits));
     if (!names.insert(tensor.name).second) return fail(ErrorName::LayoutUnusable, "`" + tensor.name + "` is bound twice");
-    if (elements > limits.elements - layout.elements_) {
+    if (elements > limits.elements - total) {
       return fail(ErrorName::LayoutUnusable, "with `" + tensor.name + "` the tensors have more than " + std::to_string(limits.elements) +
                                                  " values, which is the most of a whole model");
     }
-    layout.elements_ += elements;
-    layout.ends_.push_back(layout.elements_);
+    total += elements;
+    layout.counts_.push_back(elements);
   }
+  PRIME_TRY(const auto fragments, divide(tensors, layout.counts_, division));
+  std::vector<std::uint64_t> sizes(division.count, 0);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    layout.homes_.push_back({fragments[i], sizes[fragments[i]]});
+    sizes[fragments[i]] += layout.counts_[i];
+  }
+  layout.begins_.push_back(0);
+  for (const auto size : sizes) layout.begins_.push_back(layout.begins_.back() + size);
   layout.digest_ = digest_of(tensors);
   layout.tensors_ = std::move(tensors);
   return layout;

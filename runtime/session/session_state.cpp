@@ -19,6 +19,12 @@ constexpr std::size_t MAX_BIND_BYTES = MAX_PACKET_BYTES / 2;
 /// At most what one tensor takes in a packet: its name with every character escaped, and 20 digits for each extent.
 std::size_t packed_size(const TensorShape& tensor) { return 2 * tensor.name.size() + 21 * tensor.shape.size() + 32; }
 
+std::vector<TensorShape> shapes_of(const std::vector<TensorView>& tensors) {
+  std::vector<TensorShape> shapes;
+  for (const auto& tensor : tensors) shapes.push_back({tensor.name, tensor.shape});
+  return shapes;
+}
+
 }  // namespace
 
 tl::unexpected<Error> Session::Impl::stopped(const wire::Stop& stop) {
@@ -40,17 +46,15 @@ Result<void> Session::Impl::await_welcome(Instant deadline) {
 }
 
 Result<void> Session::Impl::tell_shapes() {
-  std::vector<TensorShape> shapes;
-  for (const auto& tensor : tensors) shapes.push_back({tensor.name, tensor.shape});
   // The agent refuses the same; here the program learns of it before it waits for anybody, and tells.
-  const auto layout = make_layout(std::move(shapes));
-  if (!layout) {
-    PRIME_CHECK(link.send(wire::Failure{layout.error()}));
-    return link.end(layout.error());
+  const auto undivided = make_layout(shapes_of(tensors));
+  if (!undivided) {
+    PRIME_CHECK(link.send(wire::Failure{undivided.error()}));
+    return link.end(undivided.error());
   }
   wire::Bind bind;
   std::size_t bytes = 0;
-  for (const auto& shape : layout->tensors()) {
+  for (const auto& shape : undivided->tensors()) {
     const auto size = packed_size(shape);
     if (bind.tensors.size() == wire::MAX_BIND_TENSORS || bytes + size > MAX_BIND_BYTES) {
       PRIME_CHECK(link.send(std::exchange(bind, {})));
@@ -64,38 +68,44 @@ Result<void> Session::Impl::tell_shapes() {
 }
 
 Result<void> Session::Impl::offer_tensors() {
-  std::uint64_t elements = 0;
-  for (const auto& tensor : tensors) elements += tensor.data.size();
   PRIME_CHECK(tell_shapes());
   PRIME_TRY(const auto received, link.receive());
   if (const auto* stop = std::get_if<wire::Stop>(&received.message)) return stopped(*stop);
   const auto* segments = std::get_if<wire::Segments>(&received.message);
-  if (segments == nullptr || segments->elements != elements) return unexpected_message();
-  for (std::size_t slot = 0; slot < wire::OUTER_SLOTS; ++slot) {
-    auto mapped = SharedFloats::map(received.descriptors[slot].number(), elements, Access::ReadOnly);
+  if (segments == nullptr) return unexpected_message();
+  auto divided = make_layout(shapes_of(tensors), segments->division);
+  if (!divided || divided->elements() != segments->elements) return unexpected_message();
+  layout = std::move(*divided);
+  const auto map = [&](std::size_t file, std::uint64_t elements, Access access, SharedFloats& into) -> Result<void> {
+    auto mapped = SharedFloats::map(received.descriptors[file].number(), elements, access);
     if (!mapped) return link.end(mapped.error());
-    slots.push_back(std::move(*mapped));
-  }
-  auto mapped = SharedFloats::map(received.descriptors[wire::OUTER_SLOTS].number(), elements, Access::ReadWrite);
-  if (!mapped) return link.end(mapped.error());
-  local = std::move(*mapped);
+    into = std::move(*mapped);
+    return {};
+  };
+  PRIME_CHECK(map(0, wire::outer_elements(layout), Access::ReadOnly, outer));
+  PRIME_CHECK(map(1, layout.elements(), Access::ReadWrite, local));
   store();
   return link.send(wire::Initial{});
 }
 
 void Session::Impl::store() const {
-  auto out = local.values().begin();
-  for (const auto& tensor : tensors) out = std::ranges::copy(tensor.data, out).out;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto& home = layout.homes()[i];
+    const auto at = layout.begin(home.fragment) + home.offset;
+    std::ranges::copy(tensors[i].data, local.values().begin() + static_cast<std::ptrdiff_t>(at));
+  }
 }
 
-bool Session::Impl::load(std::uint32_t slot, Revision revision) {
-  auto in = slots[slot].values().begin();
-  for (auto& tensor : tensors) {
-    const auto count = static_cast<std::ptrdiff_t>(tensor.data.size());
-    std::copy(in, in + count, tensor.data.begin());
-    in += count;
+Result<bool> Session::Impl::load(const wire::Blocks& blocks, Revision revision) {
+  const bool all_there =
+      blocks.size() == layout.fragments() && std::ranges::all_of(blocks, [&](auto block) { return block < wire::block_count(layout); });
+  if (!all_there) return unexpected_message();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto& home = layout.homes()[i];
+    const auto from = blocks[home.fragment] * wire::block_size(layout) + home.offset;
+    std::ranges::copy(outer.values().subspan(from, tensors[i].data.size()), tensors[i].data.begin());
   }
-  // The agent writes to this slot again only after the contribution to this step, or once it has told of a later revision.
+  // The agent writes to these blocks again only after the contribution to this step, or once it has told of a later revision.
   return !link.knows_later_than(revision);
 }
 
@@ -106,14 +116,15 @@ Result<std::optional<StepPlan>> Session::Impl::next_plan() {
   while (true) {
     PRIME_TRY(const auto received, link.receive());
     if (const auto* begin = std::get_if<wire::Begin>(&received.message)) {
-      if (!load(begin->slot, begin->plan.base)) continue;
+      PRIME_TRY(const bool whole, load(begin->blocks, begin->plan.base));
+      if (!whole) continue;
       step_open = true;
       totals = {};
       totals.begun = monotonic_now();
       return begin->plan;
     }
     if (const auto* finish = std::get_if<wire::Finish>(&received.message)) {
-      load(finish->slot, finish->revision);
+      PRIME_CHECK(load(finish->blocks, finish->revision));
       done = true;
       final_plan = finish->plan;
       return std::nullopt;
@@ -157,16 +168,19 @@ Result<Committed> Session::Impl::commit(const StepPlan& plan, const std::optiona
   while (true) {
     PRIME_TRY(auto received, link.receive());
     if (const auto* told = std::get_if<wire::StepCommitted>(&received.message)) {
-      if (told->committed.step >= plan.step && load(told->slot, told->committed.revision)) return told->committed;
+      if (told->committed.step < plan.step) continue;
+      PRIME_TRY(const bool whole, load(told->blocks, told->committed.revision));
+      if (whole) return told->committed;
     } else if (const auto* begin = std::get_if<wire::Begin>(&received.message)) {
       // Decided without us: the tensors follow the run, and the next call finds the step that is on now.
-      if (!load(begin->slot, begin->plan.base)) continue;
-      const Committed passed{OuterStep{begin->plan.base.value}, begin->plan.base, begin->state, 0};
+      PRIME_TRY(const bool whole, load(begin->blocks, begin->plan.base));
+      if (!whole) continue;
+      const Committed passed{OuterStep{begin->plan.step.value - 1}, begin->plan.base, begin->state, 0};
       link.put_back(std::move(received));
       return passed;
     } else if (const auto* finish = std::get_if<wire::Finish>(&received.message)) {
-      load(finish->slot, finish->revision);
-      const Committed passed{OuterStep{finish->revision.value}, finish->revision, finish->state, 0};
+      PRIME_CHECK(load(finish->blocks, finish->revision));
+      const Committed passed{finish->step, finish->revision, finish->state, 0};
       link.put_back(std::move(received));
       return passed;
     } else if (const auto* stop = std::get_if<wire::Stop>(&received.message)) {

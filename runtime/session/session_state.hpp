@@ -76,8 +76,8 @@ struct Session::Impl {
   Result<std::optional<StepPlan>> next_plan();
   Result<void> alive();
   Result<Committed> commit(const StepPlan& plan, const std::optional<HeldOut>& held_out);
-  /// Copies an outer slot into the tensors. False when the agent has moved on, and so may have written to the slot meanwhile.
-  bool load(std::uint32_t slot, Revision revision);
+  /// Copies a revision into the tensors. False when the agent has moved on, and so may have written to its blocks meanwhile.
+  Result<bool> load(const wire::Blocks& blocks, Revision revision);
   void store() const;
   /// The end that a stop means to somebody who still waits for a step.
   tl::unexpected<Error> stopped(const wire::Stop& stop);
@@ -87,7 +87,8 @@ struct Session::Impl {
   AgentLink link;
   wire::Welcome welcome;
   std::vector<TensorView> tensors;
-  std::vector<SharedFloats> slots;
+  Layout layout;  ///< once the agent has told how it is divided
+  SharedFloats outer;
   SharedFloats local;
   bool offered = false;
   bool described = false;

@@ -65,12 +65,29 @@ Welcome read_welcome(Fields& f) {
   return welcome;
 }
 
-json to_json(const Segments& m) { return {{"type", "segments"}, {"elements", m.elements}, {"capacity_bytes", m.elements * sizeof(float)}}; }
+json to_json(const Segments& m) {
+  return {{"type", "segments"},
+          {"elements", m.elements},
+          {"capacity_bytes", m.elements * sizeof(float)},
+          {"fragments", m.division.count},
+          {"pattern", to_string(m.division.pattern)}};
+}
 Segments read_segments(Fields& f) {
-  const Segments segments{f.number("elements", 1, MODEL_LIMITS.elements)};
+  const Segments segments{f.number("elements", 1, MODEL_LIMITS.elements),
+                          {f.small_number("fragments", 1, MAX_FRAGMENTS), f.parsed<FragmentPattern>("pattern", parse_pattern)}};
   const auto capacity_bytes = f.number("capacity_bytes", 0, ANY_NUMBER);
   if (capacity_bytes != segments.elements * sizeof(float)) f.refuse("capacity_bytes", "does not fit the elements");
   return segments;
+}
+
+Blocks read_blocks(Fields& f) {
+  Blocks blocks;
+  f.each("blocks", MAX_FRAGMENTS, [&](const json& item) {
+    if (!item.is_number_unsigned() || item.get<std::uint64_t>() >= std::uint64_t{MAX_FRAGMENTS} * OUTER_REVISIONS) return false;
+    blocks.push_back(item.get<std::uint32_t>());
+    return true;
+  });
+  return blocks;
 }
 
 json share_json(const EvaluationShare& share) { return {{"index", share.index}, {"of", share.of}}; }
@@ -107,7 +124,7 @@ json to_json(const Begin& m) {
           {"total_steps", p.total_steps},
           {"evaluate", share_json(p.evaluate)},
           {"state", to_string(m.state)},
-          {"slot", m.slot}};
+          {"blocks", m.blocks}};
 }
 Begin read_begin(Fields& f) {
   Begin begin;
@@ -122,36 +139,38 @@ Begin read_begin(Fields& f) {
   plan.total_steps = f.small_number("total_steps", 1, ANY_SMALL_NUMBER);
   plan.evaluate = read_share(f);
   begin.state = f.parsed<Digest>("state", parse_digest);
-  begin.slot = f.small_number("slot", 0, OUTER_SLOTS - 1);
+  begin.blocks = read_blocks(f);
   return begin;
 }
 
 json to_json(const StepCommitted& m) {
   const auto& c = m.committed;
   return {{"type", "committed"}, {"step", c.step.value},        {"revision", c.revision.value},
-          {"peers", c.peers},    {"state", to_string(c.state)}, {"slot", m.slot}};
+          {"peers", c.peers},    {"state", to_string(c.state)}, {"blocks", m.blocks}};
 }
 StepCommitted read_committed(Fields& f) {
   return {{{f.number("step", 1, ANY_NUMBER)},
            {f.number("revision", 1, ANY_NUMBER)},
            f.parsed<Digest>("state", parse_digest),
            f.small_number("peers", 1, MAX_PEERS)},
-          f.small_number("slot", 0, OUTER_SLOTS - 1)};
+          read_blocks(f)};
 }
 
 json to_json(const Finish& m) {
   return {{"type", "finish"},
           {"evaluate", share_json(m.plan.evaluate)},
           {"sample", m.plan.sample},
+          {"step", m.step.value},
           {"revision", m.revision.value},
           {"state", to_string(m.state)},
-          {"slot", m.slot}};
+          {"blocks", m.blocks}};
 }
 Finish read_finish(Fields& f) {
   return {{read_share(f), f.flag("sample")},
+          {f.number("step", 0, ANY_NUMBER)},
           {f.number("revision", 0, ANY_NUMBER)},
           f.parsed<Digest>("state", parse_digest),
-          f.small_number("slot", 0, OUTER_SLOTS - 1)};
+          read_blocks(f)};
 }
 
 json to_json(const Stop& m) { return {{"type", "stop"}, {"error", m.error ? error_json(*m.error) : json(nullptr)}}; }
@@ -319,7 +338,14 @@ Result<ToAgent> decode_to_agent(std::string_view packet) {
 Result<std::string> encode(const ToTrainer& message) { return encode_checked(message, &decode_to_trainer); }
 Result<std::string> encode(const ToAgent& message) { return encode_checked(message, &decode_to_agent); }
 
-std::size_t descriptor_count(const ToTrainer& message) { return std::holds_alternative<Segments>(message) ? OUTER_SLOTS + 1 : 0; }
+std::size_t descriptor_count(const ToTrainer& message) { return std::holds_alternative<Segments>(message) ? 2 : 0; }
 std::size_t descriptor_count(const ToAgent& message) { return std::holds_alternative<Export>(message) ? 1 : 0; }
+
+std::uint64_t block_size(const Layout& layout) {
+  constexpr std::uint64_t PAGE = 4096 / sizeof(float);
+  return (layout.largest_fragment() + PAGE - 1) / PAGE * PAGE;
+}
+std::uint32_t block_count(const Layout& layout) { return layout.fragments() * OUTER_REVISIONS; }
+std::uint64_t outer_elements(const Layout& layout) { return block_size(layout) * block_count(layout); }
 
 }  // namespace prime::wire

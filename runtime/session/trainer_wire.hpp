@@ -25,10 +25,13 @@ inline constexpr std::size_t MAX_MANIFEST_BYTES = 48 * 1024;
 inline constexpr std::size_t MAX_TEXT_BYTES = 4096;  ///< names of runs and peers, details of errors
 inline constexpr std::size_t MAX_CONTEXT_LINES = 16;
 
-/// Regions in which the agent keeps parameters: those of the current revision and of the next one, a trainer's base while the run goes on,
-/// and three revisions that a checkpoint or joiners still read. A region takes no memory before it is used.
-inline constexpr std::uint32_t OUTER_SLOTS = 6;
-static_assert(OUTER_SLOTS + 1 <= MAX_PACKET_DESCRIPTORS, "they travel in one packet");
+/// Versions of each fragment that the agent's file has room for: the current one and the next one, a trainer's base while the run goes on, and
+/// three that a checkpoint or joiners still read. What is not in use takes no memory.
+inline constexpr std::uint32_t OUTER_REVISIONS = 6;
+/// The file of the outer state is divided into blocks of this many values, each of which holds any fragment.
+std::uint64_t block_size(const Layout& layout);
+std::uint32_t block_count(const Layout& layout);
+std::uint64_t outer_elements(const Layout& layout);
 
 // Agent → trainer.
 
@@ -43,25 +46,29 @@ struct Welcome {
   std::uint32_t shards = 1;
   std::string replica = {};  ///< empty where `shards` is 1
 };
-/// With descriptors of the outer slots (which can only be mapped for reading), then of the local region.
+/// With descriptors of the outer state's file (which can only be mapped for reading), then of the local region.
 struct Segments {
   std::uint64_t elements = 0;
+  Division division = {};
 };
+/// In which block each fragment lies.
+using Blocks = std::vector<std::uint32_t>;
 struct Begin {
   StepPlan plan;
-  Digest state;            ///< of `plan.base`
-  std::uint32_t slot = 0;  ///< holds the parameters of `plan.base`
+  Digest state;  ///< of `plan.base`
+  Blocks blocks;  ///< hold the parameters of `plan.base`
 };
 struct StepCommitted {
   Committed committed;
-  std::uint32_t slot = 0;
+  Blocks blocks;
 };
 /// The last step is committed; `revision` and `state` are final.
 struct Finish {
   FinalPlan plan;
+  OuterStep step;
   Revision revision;
   Digest state;
-  std::uint32_t slot = 0;
+  Blocks blocks;
 };
 struct Stop {
   std::optional<Error> error;

@@ -396,7 +396,7 @@ void Oracle::check_holding(const Holding& holding) {
 
 void Oracle::check_end(const coordinator::State& state, bool coordinator_alive, const std::vector<Holding>& survivors) {
   if (!coordinator_alive || state.phase != coordinator::Phase::Over) return;
-  if (state.committed().value != options_.outer_steps) return;
+  if (state.made.value != options_.outer_steps) return;
   for (const auto& holding : survivors)
     expect(holding.machine->revision == state.revision, "SIM-8", holding.machine->options.hello.name, " survived at revision ",
            holding.machine->revision.value);

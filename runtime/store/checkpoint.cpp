@@ -19,7 +19,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view STATE_SCHEMA = "prime.state/1";
+constexpr std::string_view STATE_SCHEMA = "prime.state/2";
+constexpr std::string_view DATED_STATE_SCHEMA = "prime.state/1";  ///< read as well; its digest covered the counters, too
 constexpr const char* LISTING_PATH = "prime/checkpoint.json";
 constexpr const char* STATE_PATH = "prime/state.json";
 constexpr const char* MOMENTUM_PATH = "prime/outer_momentum.safetensors";
@@ -129,19 +130,6 @@ Result<DirectoryTransaction> begin_checkpoint(const fs::path& target) {
   return transaction;
 }
 
-/// The momentum cut into tensors of the parameters' names and shapes.
-Result<std::vector<NamedTensor>> momentum_tensors(const CheckpointContent& content) {
-  std::vector<NamedTensor> tensors;
-  auto rest = content.momentum;
-  for (const auto& parameter : content.parameters) {
-    if (rest.size() < parameter.data.size()) return fail(ErrorName::LayoutMismatch, "the momentum is shorter than the parameters");
-    tensors.push_back({parameter.name, parameter.shape, rest.first(parameter.data.size())});
-    rest = rest.subspan(parameter.data.size());
-  }
-  if (!rest.empty()) return fail(ErrorName::LayoutMismatch, "the momentum is longer than the parameters");
-  return tensors;
-}
-
 Result<FileSummary> write_text(const fs::path& path, std::string_view text) {
   PRIME_TRY(auto file, OutputFile::create(path));
   PRIME_CHECK(file.write(text));
@@ -152,8 +140,7 @@ Result<Listing> write_files(const fs::path& staging, const CheckpointContent& co
   Listing listing;
   PRIME_TRY(listing[MODEL_PATH], write_safetensors(staging / MODEL_PATH, content.parameters));
   if (!content.momentum.empty()) {
-    PRIME_TRY(const auto tensors, momentum_tensors(content));
-    PRIME_TRY(listing[MOMENTUM_PATH], write_safetensors(staging / MOMENTUM_PATH, tensors));
+    PRIME_TRY(listing[MOMENTUM_PATH], write_safetensors(staging / MOMENTUM_PATH, content.momentum));
   }
   PRIME_TRY(listing[STATE_PATH], write_text(staging / STATE_PATH, format_state(content.state)));
   PRIME_TRY(listing[MANIFEST_PATH], write_text(staging / MANIFEST_PATH, content.manifest));
@@ -180,6 +167,22 @@ Result<std::vector<float>> read_flat(const fs::path& checkpoint, const Safetenso
   return values;
 }
 
+bool parse_fragments(const json& object, Division& division, std::vector<OuterStep>& versions) {
+  if (!object.is_object()) return false;
+  const auto count = count_at(object, "count");
+  const auto pattern = parse_pattern(text_at(object, "pattern").value_or(""));
+  const auto listed = object.find("versions");
+  if (!count || *count == 0 || *count > MAX_FRAGMENTS || !pattern || listed == object.end() || !listed->is_array() ||
+      listed->size() != *count)
+    return false;
+  division = {static_cast<std::uint32_t>(*count), *pattern};
+  for (const auto& version : *listed) {
+    if (!version.is_number_unsigned()) return false;
+    versions.emplace_back(version.get<std::uint64_t>());
+  }
+  return true;
+}
+
 bool same_layout(const std::vector<TensorEntry>& a, const std::vector<TensorEntry>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](const TensorEntry& x, const TensorEntry& y) { return x.name == y.name && x.shape == y.shape; });
@@ -188,11 +191,15 @@ bool same_layout(const std::vector<TensorEntry>& a, const std::vector<TensorEntr
 }  // namespace
 
 std::string format_state(const CheckpointState& state) {
-  json object{{"schema", STATE_SCHEMA},           {"run", state.run},
+  json object{{"schema", state.dated ? DATED_STATE_SCHEMA : STATE_SCHEMA},           {"run", state.run},
               {"revision", state.revision.value}, {"outer_step", state.outer_step.value},
               {"next_sample", state.next_sample}, {"tokens", state.tokens},
               {"state", to_string(state.state)}};
   if (state.shards > 1) object.update({{"shard", state.shard}, {"shards", state.shards}});
+  if (state.division.count > 1) {
+    object["fragments"] = {{"count", state.division.count}, {"pattern", to_string(state.division.pattern)}, {"versions", json::array()}};
+    for (const auto version : state.versions) object["fragments"]["versions"].push_back(version.value);
+  }
   if (state.data.told())
     object["data"] = {{"digest", to_string(state.data.digest)}, {"summary", state.data.summary}, {"listing", state.data.listing}};
   return to_text(object);
@@ -200,7 +207,9 @@ std::string format_state(const CheckpointState& state) {
 
 std::optional<CheckpointState> parse_state(const std::string& text) {
   const auto object = json::parse(text, nullptr, false);
-  if (!object.is_object() || text_at(object, "schema") != STATE_SCHEMA) return std::nullopt;
+  if (!object.is_object()) return std::nullopt;
+  const bool dated = text_at(object, "schema") == DATED_STATE_SCHEMA;
+  if (!dated && text_at(object, "schema") != STATE_SCHEMA) return std::nullopt;
   const auto run = text_at(object, "run");
   const auto revision = count_at(object, "revision");
   const auto outer_step = count_at(object, "outer_step");
@@ -212,6 +221,9 @@ std::optional<CheckpointState> parse_state(const std::string& text) {
   const auto shard = object.contains("shard") ? count_at(object, "shard") : 0;
   const auto shards = object.contains("shards") ? count_at(object, "shards") : 1;
   if (!shard || !shards || *shards > MAX_SHARDS || *shard >= *shards) return std::nullopt;
+  Division division;
+  std::vector<OuterStep> versions;
+  if (object.contains("fragments") && !parse_fragments(object["fragments"], division, versions)) return std::nullopt;
   const auto data = object.value("data", json::object());
   const auto data_digest = data.is_object() ? parse_digest(text_at(data, "digest").value_or("")) : std::nullopt;
   return CheckpointState{*run,
@@ -222,9 +234,12 @@ std::optional<CheckpointState> parse_state(const std::string& text) {
                          *digest,
                          static_cast<std::uint32_t>(*shard),
                          static_cast<std::uint32_t>(*shards),
+                         division,
+                         std::move(versions),
                          data_digest
                              ? DataIdentity{*data_digest, text_at(data, "summary").value_or(""), text_at(data, "listing").value_or("")}
-                             : DataIdentity{}};
+                             : DataIdentity{},
+                         dated};
 }
 
 Result<fs::path> write_checkpoint(const fs::path& directory, const CheckpointContent& content) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "messages/data_identity.hpp"
+#include "messages/division.hpp"
 #include "messages/ids.hpp"
 #include "messages/result.hpp"
 #include "runtime/store/safetensors.hpp"
@@ -36,7 +37,10 @@ struct CheckpointState {
   Digest state;
   std::uint32_t shard = 0;  ///< the part of the model that it holds, of `shards`
   std::uint32_t shards = 1;
+  Division division = {};                  ///< into fragments, which `state` depends on
+  std::vector<OuterStep> versions = {};    ///< of each fragment; empty: all are of `outer_step`
   DataIdentity data = {};  ///< what its peer trained on, where its trainer told
+  bool dated = false;      ///< of an earlier form, whose `state` is a digest that nobody computes any more
   friend bool operator==(const CheckpointState&, const CheckpointState&) = default;
 };
 
@@ -48,7 +52,7 @@ std::optional<CheckpointState> parse_state(const std::string& text);
 struct CheckpointContent {
   CheckpointState state;
   std::vector<NamedTensor> parameters;
-  std::span<const float> momentum;                  ///< flat, in the order of `parameters`; empty when there is none
+  std::vector<NamedTensor> momentum;                ///< of the same names and shapes; empty when there is none
   std::string manifest;                             ///< canonical YAML of the shared half
   std::map<std::string, std::string> export_files;  ///< by plain file name, put beside model.safetensors
 };

@@ -54,7 +54,8 @@ class PeerFold {
   void operator()(const events::StateFetched& e) {
     s_.state = PeerState::Joining;
     s_.reason.clear();
-    s_.outer_step = e.revision.value;
+    s_.outer_step = e.outer_step.value;
+    j_.revision = e.revision.value;
     s_.digest = to_string(e.digest);
   }
   void operator()(const OneOf<events::StepEntered, events::ReduceAborted> auto&) { s_.state = PeerState::Training; }
@@ -62,6 +63,7 @@ class PeerFold {
   void operator()(const events::CommitApplied& e) {
     s_.state = PeerState::Training;
     s_.outer_step = e.outer_step.value;
+    j_.revision = e.revision.value;
     s_.digest = to_string(e.digest);
   }
   void operator()(const events::RunDoneHeard&) { j_.run_done = true; }

@@ -172,7 +172,8 @@ class RunFold {
     if (e.who.replica.empty()) s_.digest = known(e.digest);  // else it is of a shard
   }
   void operator()(const events::RunContinues& e) {
-    s_.outer_step = s_.revision = e.revision.value;
+    s_.outer_step = e.outer_step.value;
+    s_.revision = e.revision.value;
     s_.digest = known(e.digest);
     s_.tokens = e.tokens;
   }
@@ -193,7 +194,7 @@ class RunFold {
   void operator()(const events::PeerFetched& e) {
     auto* const peer = stands(s_, e.who, PeerState::Joining);
     if (peer == nullptr) return;
-    peer->outer_step = e.revision.value;
+    peer->outer_step = s_.outer_step;
     peer->digest = known(e.digest);
   }
   void operator()(const events::PeerAdmitted& e) {
@@ -202,7 +203,7 @@ class RunFold {
     if (peer == nullptr) return;
     if (e.pid) peer->pid = e.pid;
     if (e.trainer_pid) peer->trainer_pid = e.trainer_pid;
-    peer->outer_step = e.revision.value;
+    peer->outer_step = s_.outer_step;
   }
   void operator()(const events::PeerLeft& e) { go(s_, PeerState::Left, e.who, e.reason); }
   void operator()(const events::PeerLost& e) { go(s_, PeerState::Lost, e.who, e.reason); }
@@ -269,7 +270,8 @@ class RunFold {
   void operator()(const events::RolledBack& e) {
     s_.epoch = e.epoch.value;
     s_.state = RunState::Waiting;
-    s_.outer_step = s_.revision = e.revision.value;
+    s_.outer_step = e.outer_step.value;
+    s_.revision = e.revision.value;
     s_.digest = known(e.digest);
     s_.tokens = e.tokens;
   }

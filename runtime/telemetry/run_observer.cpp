@@ -89,9 +89,11 @@ void judge_from_peers(RunStatus& status, const std::vector<PeerJournal>& local) 
   const bool begun = std::any_of(status.peers.begin(), status.peers.end(), [](const PeerStatus& peer) {
     return peer.state == PeerState::Training || peer.state == PeerState::Reducing;
   });
-  for (const auto& peer : status.peers) {
+  for (const auto& journal : local) {
+    const auto& peer = journal.status;
     if (peer.outer_step.value_or(0) < status.outer_step || !peer.outer_step) continue;
-    status.outer_step = status.revision = *peer.outer_step;
+    status.outer_step = *peer.outer_step;
+    status.revision = journal.revision;
     if (peer.replica.empty()) status.digest = peer.digest;  // else it is of a shard
   }
   if (done) status.state = RunState::Done;

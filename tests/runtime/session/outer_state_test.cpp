@@ -6,11 +6,14 @@
 #include <cerrno>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <sys/mman.h>
 #include <thread>
 
 #include "kernels/digest/digest.hpp"
+#include "runtime/session/shared_memory.hpp"
+#include "runtime/session/state_digest.hpp"
 
 BOOST_AUTO_TEST_SUITE(outer_state)
 
@@ -18,10 +21,51 @@ using namespace prime;
 
 namespace {
 
+std::vector<float> copy(std::span<const float> values) { return {values.begin(), values.end()}; }
+
+/// All fragments one after the other, as in the trainer's local region.
+template <class State>
+std::vector<float> values_of(const State& fragments, std::span<const float> Fragment::*which) {
+  std::vector<float> values;
+  for (const auto& fragment : fragments) values.insert(values.end(), (fragment.*which).begin(), (fragment.*which).end());
+  return values;
+}
+std::vector<float> parameters(const OuterState& state) { return values_of(state.fragments(), &Fragment::parameters); }
+std::vector<float> momentum(const OuterState& state) { return values_of(state.fragments(), &Fragment::momentum); }
+
+/// As whoever holds the values computes it.
+Digest recomputed(const std::vector<Fragment>& fragments) {
+  std::vector<Digest> parts;
+  for (const auto& fragment : fragments)
+    parts.push_back(fragment_digest(static_cast<std::uint32_t>(parts.size()), fragment.version, fragment.parameters, fragment.momentum, 2));
+  return kernels::digest_of_parts(parts);
+}
+Digest recomputed(const OuterState& state) { return recomputed(state.fragments()); }
+
+std::vector<std::uint32_t> all(const Layout& layout) {
+  std::vector<std::uint32_t> fragments(layout.fragments());
+  std::iota(fragments.begin(), fragments.end(), 0U);
+  return fragments;
+}
+
+/// What a joiner does with a snapshot of a donor.
+Result<void> fetch(OuterState& joiner, const Snapshot& donor, const std::vector<std::uint32_t>& wanted) {
+  auto incoming = joiner.reserve(wanted);
+  for (auto& each : incoming) {
+    const auto& from = donor.fragments[each.fragment];
+    each.version = from.version;
+    std::ranges::copy(from.parameters, each.parameters.begin());
+    std::ranges::copy(from.momentum, each.momentum.begin());
+  }
+  return joiner.adopt(incoming, donor.counters, donor.state);
+}
+
 struct Fixture {
-  Layout layout = make_layout({{"embed", {3, 5}}, {"scale", {}}, {"head", {4}}}).value();
+  explicit Fixture(Division division = {}) : layout(make_layout({{"embed", {3, 5}}, {"scale", {}}, {"head", {4}}}, division).value()) {}
+
+  Layout layout;
   OuterState state = OuterState::create(layout, {}).value();
-  SharedFloats local = SharedFloats::map(state.descriptors()[wire::OUTER_SLOTS], layout.elements(), Access::ReadWrite).value();
+  SharedFloats local = SharedFloats::map(state.descriptors()[1], layout.elements(), Access::ReadWrite).value();
   std::vector<float> model = std::vector<float>(layout.elements());
   std::mt19937 random{5};
   OperationId operation{Epoch{1}, Sequence{1}};
@@ -35,31 +79,39 @@ struct Fixture {
     train();
     BOOST_REQUIRE(state.initialize());
   }
-  Result<Digest> reduce_and_prepare() {
-    std::ranges::copy(state.input(), state.result().begin());
-    return state.prepare(operation, {100, 7});
+  Result<Digest> reduce_and_prepare(std::uint32_t fragment = 0) {
+    std::ranges::copy(state.input(fragment), state.result(fragment).begin());
+    return state.prepare(operation, fragment, {100, 7});
   }
-  Digest step() {
-    train();
-    BOOST_REQUIRE(state.take_contribution());
-    const auto digest = reduce_and_prepare().value();
+  Digest reduce_and_commit(std::uint32_t fragment) {
+    const auto digest = reduce_and_prepare(fragment).value();
     BOOST_REQUIRE(state.commit(operation));
     operation.sequence = operation.sequence.next();
     return digest;
   }
+  /// The digest of the last fragment.
+  Digest step() {
+    train();
+    BOOST_REQUIRE(state.take_contribution());
+    Digest digest;
+    for (const auto fragment : all(layout)) digest = reduce_and_commit(fragment);
+    return digest;
+  }
 };
 
-std::vector<float> copy(std::span<const float> values) { return {values.begin(), values.end()}; }
+struct Divided : Fixture {
+  Divided() : Fixture({3, FragmentPattern::Balanced}) {}
+};
 
 }  // namespace
 
 BOOST_FIXTURE_TEST_CASE(the_initial_state_is_the_trainers_with_zero_momentum, Fixture) {
   BOOST_TEST(!state.initialized());
   initialize();
-  BOOST_TEST(copy(state.parameters()) == copy(local.values()), boost::test_tools::per_element());
-  BOOST_TEST(std::ranges::all_of(state.momentum(), [](float m) { return m == 0; }));
+  BOOST_TEST(parameters(state) == copy(local.values()), boost::test_tools::per_element());
+  BOOST_TEST(std::ranges::all_of(momentum(state), [](float m) { return m == 0; }));
   BOOST_TEST((state.counters() == StateCounters{}));
-  BOOST_TEST((state.digest() == state_digest(state.parameters(), state.momentum(), {}, 2)));
+  BOOST_TEST((state.digest() == recomputed(state)));
 }
 
 BOOST_FIXTURE_TEST_CASE(prepare_and_discard_leave_every_bit_as_it_was, Fixture) {
@@ -67,20 +119,20 @@ BOOST_FIXTURE_TEST_CASE(prepare_and_discard_leave_every_bit_as_it_was, Fixture) 
   step();
   train();
   BOOST_REQUIRE(state.take_contribution());
-  const auto parameters = copy(state.parameters());
-  const auto momentum = copy(state.momentum());
-  const auto input = copy(state.input());
+  const auto before = parameters(state);
+  const auto momentum_before = momentum(state);
+  const auto input = copy(state.input(0));
   const auto digest = state.digest();
-  const auto slot = state.slot();
+  const auto blocks = state.blocks();
   BOOST_REQUIRE(reduce_and_prepare());
   state.discard();
-  BOOST_TEST(copy(state.parameters()) == parameters);
-  BOOST_TEST(copy(state.momentum()) == momentum);
-  BOOST_TEST(copy(state.input()) == input);
+  BOOST_TEST(parameters(state) == before);
+  BOOST_TEST(momentum(state) == momentum_before);
+  BOOST_TEST(copy(state.input(0)) == input);
   BOOST_TEST((state.digest() == digest));
-  BOOST_TEST(state.slot() == slot);
+  BOOST_TEST((state.blocks() == blocks));
   BOOST_TEST(state.counters().revision.value == 1U);
-  BOOST_TEST((state_digest(state.parameters(), state.momentum(), state.counters()) == digest));
+  BOOST_TEST((recomputed(state) == digest));
 }
 
 BOOST_FIXTURE_TEST_CASE(the_same_contribution_prepared_twice_has_the_same_digest, Fixture) {
@@ -90,7 +142,7 @@ BOOST_FIXTURE_TEST_CASE(the_same_contribution_prepared_twice_has_the_same_digest
   BOOST_REQUIRE(state.take_contribution());
   const auto first = reduce_and_prepare().value();
   state.discard();
-  std::ranges::fill(state.result(), std::numeric_limits<float>::quiet_NaN());  // what an aborted reduce may leave behind
+  std::ranges::fill(state.result(0), std::numeric_limits<float>::quiet_NaN());  // what an aborted reduce may leave behind
   const auto second = reduce_and_prepare().value();
   BOOST_TEST((first == second));
 }
@@ -98,75 +150,64 @@ BOOST_FIXTURE_TEST_CASE(the_same_contribution_prepared_twice_has_the_same_digest
 BOOST_FIXTURE_TEST_CASE(a_commit_makes_the_prepared_state_current, Fixture) {
   initialize();
   const auto before = state.digest();
-  const auto slot = state.slot();
+  const auto blocks = state.blocks();
   const auto voted = step();
   BOOST_TEST((voted != before));
   BOOST_TEST((state.digest() == voted));
-  BOOST_TEST(state.slot() != slot);
-  BOOST_TEST((state.counters() == StateCounters{Revision{1}, OuterStep{1}, 100, 7}));
-  BOOST_TEST((state_digest(state.parameters(), state.momentum(), state.counters()) == voted));
+  BOOST_TEST((state.blocks() != blocks));
+  BOOST_TEST((state.counters() == StateCounters{Revision{1}, 100, 7}));
+  BOOST_TEST((recomputed(state) == voted));
 }
 
 BOOST_FIXTURE_TEST_CASE(a_late_trainer_is_compared_with_the_base_that_it_started_from, Fixture) {
   initialize();
   state.pin_base();
-  const auto base = copy(state.parameters());
-  const auto slot = state.slot();
+  const auto base = parameters(state);
+  const auto blocks = state.blocks();
   const auto commit_without_it = [&](std::uint64_t sequence) {
-    std::ranges::fill(state.result(), 0.25F);
+    std::ranges::fill(state.result(0), 0.25F);
     const OperationId other{Epoch{1}, Sequence{sequence}};
-    BOOST_REQUIRE(state.prepare(other, {1, 1}));
+    BOOST_REQUIRE(state.prepare(other, 0, {1, 1}));
     BOOST_REQUIRE(state.commit(other));
   };
   for (std::uint64_t sequence = 10; sequence < 15; ++sequence) {
     commit_without_it(sequence);
-    BOOST_TEST(state.slot() != slot);
+    BOOST_TEST((state.blocks() != blocks));
   }
   // It ends while the sixth step is prepared without it.
-  std::ranges::fill(state.result(), 0.25F);
-  const auto voted = state.prepare(operation, {1, 1}).value();
+  std::ranges::fill(state.result(0), 0.25F);
+  const auto voted = state.prepare(operation, 0, {1, 1}).value();
   train();
   BOOST_REQUIRE(state.take_contribution());
-  for (std::size_t i = 0; i < base.size(); ++i) BOOST_TEST(state.input()[i] == base[i] - model[i]);
-  const auto input = copy(state.input());
+  for (std::size_t i = 0; i < base.size(); ++i) BOOST_TEST(state.input(0)[i] == base[i] - model[i]);
+  const auto input = copy(state.input(0));
   BOOST_REQUIRE(state.commit(operation));
   BOOST_TEST((state.digest() == voted));
-  BOOST_TEST((state_digest(state.parameters(), state.momentum(), state.counters()) == voted));
+  BOOST_TEST((recomputed(state) == voted));
   commit_without_it(20);
-  BOOST_TEST(copy(state.input()) == input);
+  BOOST_TEST(copy(state.input(0)) == input);
 }
 
 BOOST_FIXTURE_TEST_CASE(a_contribution_outlives_the_trainer_that_made_it_and_is_out_of_the_next_ones_reach, Fixture) {
   initialize();
   train();
   BOOST_REQUIRE(state.take_contribution());
-  const auto contribution = copy(state.input());
+  const auto contribution = copy(state.input(0));
   BOOST_REQUIRE(state.begin_life());
-  local = SharedFloats::map(state.descriptors()[wire::OUTER_SLOTS], layout.elements(), Access::ReadWrite).value();
+  local = SharedFloats::map(state.descriptors()[1], layout.elements(), Access::ReadWrite).value();
   train();
-  BOOST_TEST(copy(state.input()) == contribution);
+  BOOST_TEST(copy(state.input(0)) == contribution);
   BOOST_REQUIRE(reduce_and_prepare());
   BOOST_REQUIRE(state.commit(operation));
   operation.sequence = operation.sequence.next();
   train();
   BOOST_REQUIRE(state.take_contribution());
-  for (std::size_t i = 0; i < model.size(); ++i) BOOST_TEST(state.input()[i] == state.parameters()[i] - model[i]);
+  for (std::size_t i = 0; i < model.size(); ++i) BOOST_TEST(state.input(0)[i] == parameters(state)[i] - model[i]);
   // A trainer that has contributed nothing yet is replaced by one that writes to the same place.
   BOOST_REQUIRE(state.begin_life());
-  const auto number = state.descriptors()[wire::OUTER_SLOTS];
+  const auto number = state.descriptors()[1];
   BOOST_REQUIRE(state.begin_life());
-  BOOST_TEST(state.descriptors()[wire::OUTER_SLOTS] == number);
-}
-
-BOOST_FIXTURE_TEST_CASE(the_counters_are_part_of_the_vote, Fixture) {
-  initialize();
-  train();
-  BOOST_REQUIRE(state.take_contribution());
-  std::ranges::copy(state.input(), state.result().begin());
-  const auto one = state.prepare(operation, {100, 7}).value();
-  state.discard();
-  std::ranges::copy(state.input(), state.result().begin());
-  BOOST_TEST((state.prepare(operation, {101, 7}).value() != one));
+  BOOST_TEST(state.descriptors()[1] == number);
 }
 
 BOOST_FIXTURE_TEST_CASE(only_the_prepared_operation_can_be_committed, Fixture) {
@@ -176,7 +217,7 @@ BOOST_FIXTURE_TEST_CASE(only_the_prepared_operation_can_be_committed, Fixture) {
   BOOST_REQUIRE(state.take_contribution());
   BOOST_REQUIRE(reduce_and_prepare());
   BOOST_TEST((state.commit({Epoch{2}, Sequence{1}}).error().name == ErrorName::InternalError));
-  BOOST_TEST((state.prepare(operation, {}).error().name == ErrorName::InternalError));
+  BOOST_TEST((state.prepare(operation, 0, {}).error().name == ErrorName::InternalError));
   BOOST_TEST(state.counters().revision.value == 0U);
   BOOST_TEST(state.commit(operation).has_value());
 }
@@ -197,8 +238,8 @@ BOOST_FIXTURE_TEST_CASE(values_that_are_not_finite_are_refused_by_tensor_and_ind
   BOOST_TEST(refused.error().detail == "scale[0] of the contribution");
   local.values()[15] = 0;
   BOOST_REQUIRE(state.take_contribution());
-  state.result()[14] = std::nanf("");
-  const auto mean = state.prepare(operation, {});
+  state.result(0)[14] = std::nanf("");
+  const auto mean = state.prepare(operation, 0, {});
   BOOST_REQUIRE(!mean);
   BOOST_TEST(mean.error().detail == "embed[14] of the mean");
   BOOST_TEST((state.digest() == digest));
@@ -212,10 +253,10 @@ BOOST_FIXTURE_TEST_CASE(a_snapshot_loads_into_another_peer_with_the_same_digest,
   const auto snapshot = state.snapshot(Holder::Joiner);
   BOOST_TEST(snapshot == state.snapshot(Holder::Disk), "one revision is held once");
   auto joiner = OuterState::create(layout, {}).value();
-  BOOST_REQUIRE(joiner.load(*snapshot));
+  BOOST_REQUIRE(fetch(joiner, *snapshot, all(layout)));
   BOOST_TEST((joiner.digest() == state.digest()));
   BOOST_TEST((joiner.counters() == state.counters()));
-  BOOST_TEST((state_digest(joiner.parameters(), joiner.momentum(), joiner.counters()) == state.digest()));
+  BOOST_TEST((recomputed(joiner) == state.digest()));
   step();
   BOOST_TEST(snapshot != state.snapshot(Holder::Joiner));
   BOOST_TEST((snapshot->state == joiner.digest()));
@@ -225,10 +266,10 @@ BOOST_FIXTURE_TEST_CASE(a_snapshot_is_no_copy_and_stays_as_it_is_while_the_run_g
   initialize();
   step();
   const auto held = state.snapshot(Holder::Disk);
-  BOOST_TEST(held->parameters.data() == state.parameters().data());
-  BOOST_TEST(held->momentum.data() == state.momentum().data());
+  BOOST_TEST(held->fragments[0].parameters.data() == state.fragments()[0].parameters.data());
+  BOOST_TEST(held->fragments[0].momentum.data() == state.fragments()[0].momentum.data());
   for (int commits = 0; commits < 7; ++commits) step();
-  BOOST_TEST((state_digest(held->parameters, held->momentum, held->counters) == held->state), "nobody has written there");
+  BOOST_TEST((recomputed(held->fragments) == held->state), "nobody has written there");
 }
 
 BOOST_FIXTURE_TEST_CASE(joiners_leave_the_last_place_for_the_disk_and_what_is_let_go_is_used_again, Fixture) {
@@ -245,7 +286,7 @@ BOOST_FIXTURE_TEST_CASE(joiners_leave_the_last_place_for_the_disk_and_what_is_le
   step();
   BOOST_TEST(!state.snapshot(Holder::Disk), "there is a limit");
   step();
-  for (const auto& one : held) BOOST_TEST((state_digest(one->parameters, one->momentum, one->counters) == one->state));
+  for (const auto& one : held) BOOST_TEST((recomputed(one->fragments) == one->state));
   held.clear();
   BOOST_TEST(!!state.snapshot(Holder::Joiner));
 }
@@ -258,7 +299,7 @@ BOOST_AUTO_TEST_CASE(a_snapshot_may_outlast_its_state) {
     BOOST_REQUIRE(state.initialize());
     held = state.snapshot(Holder::Joiner);
   }
-  BOOST_TEST((state_digest(held->parameters, held->momentum, held->counters) == held->state));
+  BOOST_TEST((recomputed(held->fragments) == held->state));
 }
 
 BOOST_FIXTURE_TEST_CASE(what_was_fetched_lies_where_it_was_put_and_is_refused_when_it_is_damaged, Fixture) {
@@ -267,17 +308,22 @@ BOOST_FIXTURE_TEST_CASE(what_was_fetched_lies_where_it_was_put_and_is_refused_wh
   const auto donor = state.snapshot(Holder::Joiner);
   auto joiner = OuterState::create(layout, {}).value();
   const auto fill = [&] {
-    const auto at = joiner.reserve();
-    std::ranges::copy(donor->parameters, at.parameters.begin());
-    std::ranges::copy(donor->momentum, at.momentum.begin());
+    auto at = joiner.reserve({0});
+    at[0].version = donor->fragments[0].version;
+    std::ranges::copy(donor->fragments[0].parameters, at[0].parameters.begin());
+    std::ranges::copy(donor->fragments[0].momentum, at[0].momentum.begin());
     return at;
   };
-  fill().momentum[2] += 1.0F;
-  BOOST_TEST((joiner.adopt(donor->counters, donor->state).error().name == ErrorName::FetchFailed));
+  auto damaged = fill();
+  damaged[0].momentum[2] += 1.0F;
+  BOOST_TEST((joiner.adopt(damaged, donor->counters, donor->state).error().name == ErrorName::FetchFailed));
   BOOST_TEST(!joiner.initialized());
+  auto older = fill();
+  older[0].version = OuterStep{7};
+  BOOST_TEST((joiner.adopt(older, donor->counters, donor->state).error().name == ErrorName::FetchFailed), "of another version, as it says");
   const auto at = fill();
-  BOOST_REQUIRE(joiner.adopt(donor->counters, donor->state));
-  BOOST_TEST(joiner.parameters().data() == at.parameters.data());
+  BOOST_REQUIRE(joiner.adopt(at, donor->counters, donor->state));
+  BOOST_TEST(joiner.fragments()[0].parameters.data() == at[0].parameters.data());
   BOOST_TEST((joiner.digest() == donor->state));
 }
 
@@ -291,7 +337,7 @@ BOOST_FIXTURE_TEST_CASE(readers_and_the_reduce_go_on_at_once, Fixture) {
     readers.emplace_back([&, holder] {
       while (!over.load()) {
         const auto held = state.snapshot(holder);
-        if (held && state_digest(held->parameters, held->momentum, held->counters) != held->state) std::abort();
+        if (held && recomputed(held->fragments) != held->state) std::abort();
       }
     });
   for (int commits = 0; commits < 200; ++commits) step();
@@ -300,25 +346,85 @@ BOOST_FIXTURE_TEST_CASE(readers_and_the_reduce_go_on_at_once, Fixture) {
   BOOST_TEST(state.counters().revision.value == 200U);
 }
 
-BOOST_FIXTURE_TEST_CASE(a_damaged_or_foreign_snapshot_is_refused_and_changes_nothing, Fixture) {
+BOOST_FIXTURE_TEST_CASE(a_damaged_state_is_refused_and_changes_nothing, Fixture) {
   initialize();
   step();
   const auto digest = state.digest();
-  auto damaged = *state.snapshot(Holder::Joiner);
-  std::vector<float> momentum{damaged.momentum.begin(), damaged.momentum.end()};
-  momentum[3] = std::nextafter(momentum[3], 9.0F);
-  damaged.momentum = momentum;
-  BOOST_TEST((state.load(damaged).error().name == ErrorName::FetchFailed));
-  auto foreign = *state.snapshot(Holder::Joiner);
-  foreign.layout = make_layout({{"embed", {5, 3}}, {"scale", {}}, {"head", {4}}}).value();
-  BOOST_TEST((state.load(foreign).error().name == ErrorName::LayoutMismatch));
+  auto damaged = state.reserve({0});
+  std::ranges::fill(damaged[0].parameters, 1.0F);
+  BOOST_TEST((state.adopt(damaged, {Revision{9}, 1, 1}, Digest{1, 2}).error().name == ErrorName::FetchFailed));
   BOOST_TEST((state.digest() == digest));
-  BOOST_TEST((state_digest(state.parameters(), state.momentum(), state.counters()) == digest));
+  BOOST_TEST((recomputed(state) == digest));
+  BOOST_TEST((state.counters().revision == Revision{1}));
+  step();
+}
+
+BOOST_FIXTURE_TEST_CASE(each_fragment_has_versions_of_its_own, Divided) {
+  initialize();
+  const auto before = state.fragments();
+  const auto blocks = state.blocks();
+  train();
+  BOOST_REQUIRE(state.take_contribution());
+  const auto voted = reduce_and_commit(1);
+  const auto after = state.fragments();
+  for (const auto fragment : {0U, 2U}) {
+    BOOST_TEST((after[fragment].digest == before[fragment].digest));
+    BOOST_TEST(state.blocks()[fragment] == blocks[fragment]);
+  }
+  BOOST_TEST((after[1].digest == voted && after[1].version == OuterStep{1}));
+  BOOST_TEST((state.digest() == recomputed(state)));
+  BOOST_TEST((state.counters() == StateCounters{Revision{1}, 0, 0}), "the step is not whole");
+  BOOST_TEST((state.snapshot(Holder::Disk)->step() == OuterStep{0}));
+  reduce_and_commit(0);
+  reduce_and_commit(2);
+  BOOST_TEST((state.counters() == StateCounters{Revision{3}, 100, 7}));
+  BOOST_TEST((state.snapshot(Holder::Disk)->step() == OuterStep{1}));
+}
+
+BOOST_FIXTURE_TEST_CASE(the_parameters_of_a_divided_state_are_those_of_an_undivided_one, Divided) {
+  Fixture whole;
+  initialize();
+  whole.initialize();
+  for (int steps = 0; steps < 5; ++steps) {
+    step();
+    whole.step();
+  }
+  // Both trainers drew the same numbers, each into its own order of tensors.
+  for (std::size_t tensor = 0; tensor < layout.tensors().size(); ++tensor) {
+    const auto& home = layout.homes()[tensor];
+    const auto at = layout.begin(home.fragment) + home.offset;
+    for (std::size_t i = 0; i < layout.counts()[tensor]; ++i)
+      BOOST_TEST(parameters(state)[at + i] == parameters(whole.state)[at + i]);
+  }
+  BOOST_TEST((state.counters().tokens == whole.state.counters().tokens && state.counters().revision == Revision{15}));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_joiner_fetches_only_what_it_does_not_hold, Divided) {
+  initialize();
+  auto joiner = OuterState::create(layout, {}).value();
+  const auto first = state.snapshot(Holder::Joiner);
+  BOOST_REQUIRE(fetch(joiner, *first, all(layout)));
+  train();
+  BOOST_REQUIRE(state.take_contribution());
+  reduce_and_commit(2);
+  const auto moved = state.snapshot(Holder::Joiner);
+  const auto kept = joiner.fragments();
+  BOOST_TEST((fetch(joiner, *moved, {1}).error().name == ErrorName::FetchFailed));
+  BOOST_TEST((joiner.digest() == first->state));
+  BOOST_REQUIRE(fetch(joiner, *moved, {2}));
+  BOOST_TEST((joiner.digest() == state.digest()));
+  BOOST_TEST(joiner.fragments()[0].parameters.data() == kept[0].parameters.data());
+}
+
+BOOST_FIXTURE_TEST_CASE(a_fragment_takes_the_memory_that_another_one_has_left, Divided) {
+  initialize();
+  for (int steps = 0; steps < 9; ++steps) step();
+  BOOST_TEST(std::ranges::max(state.blocks()) <= layout.fragments(), "one block more than there are fragments");
 }
 
 BOOST_FIXTURE_TEST_CASE(a_trainer_cannot_write_to_the_outer_slots_nor_resize_anything, Fixture) {
-  for (std::size_t number = 0; number < wire::OUTER_SLOTS; ++number) {
-    const int slot = state.descriptors()[number];
+  {
+    const int slot = state.descriptors()[0];
     errno = 0;
     BOOST_TEST(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, slot, 0) == MAP_FAILED);
     BOOST_TEST((errno == EPERM || errno == EACCES));
@@ -365,7 +471,7 @@ BOOST_AUTO_TEST_CASE(a_refused_layout_says_what_where_how_much_and_what_to_do) {
   ModelLimits limits;
   limits.tensors = 2;
   limits.elements = 10;
-  const auto why = [&](std::vector<TensorShape> tensors) { return make_layout(std::move(tensors), limits).error().detail; };
+  const auto why = [&](std::vector<TensorShape> tensors) { return make_layout(std::move(tensors), {}, limits).error().detail; };
   BOOST_TEST(why({{"a", {1}}, {"b", {1}}, {"c", {1}}}) == "3 tensors are bound, and a model has at most 2: merge small ones");
   BOOST_TEST(why({{"a", {6}}, {"b", {5}}}) == "with `b` the tensors have more than 10 values, which is the most of a whole model");
   BOOST_TEST(why({{"a", {11}}}) == "`a` has more than 10 values, which is the most of a whole model");

@@ -73,13 +73,13 @@ struct Puppeteer {
     hear<wire::Initial>();
     BOOST_REQUIRE(state.initialize());
   }
-  void begin(std::uint64_t step) { say(wire::Begin{plan(step), state.digest(), state.slot()}); }
+  void begin(std::uint64_t step) { say(wire::Begin{plan(step), state.digest(), state.blocks()}); }
   static StepPlan plan(std::uint64_t step) { return {OuterStep{step}, Revision{step - 1}, 0, 1, 0, 1, 9, {}}; }
   /// Lets the run take a step without the trainer's contribution.
   void advance() {
-    const OperationId operation{Epoch{1}, Sequence{state.counters().step.value}};
-    std::ranges::fill(state.result(), 0.5F);
-    BOOST_REQUIRE(state.prepare(operation, {}));
+    const OperationId operation{Epoch{1}, Sequence{state.counters().revision.value}};
+    std::ranges::fill(state.result(0), 0.5F);
+    BOOST_REQUIRE(state.prepare(operation, 0, {}));
     BOOST_REQUIRE(state.commit(operation));
   }
 };
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(a_session_trains_to_the_same_bits_as_the_reference) {
     BOOST_TEST(contribution.weight == 30U);
     digests.push_back(agent.state->digest());
     reference.step(3);
-    BOOST_TEST(std::ranges::equal(agent.state->parameters(), reference.values));
+    BOOST_TEST(std::ranges::equal(agent.state->fragments()[0].parameters, reference.values));
   }
   agent.finish();
   agent.expect<TrainerAlive>();
@@ -296,14 +296,14 @@ BOOST_AUTO_TEST_CASE(a_run_that_went_on_without_us_is_followed_and_no_error) {
   agent.begin(2);
   BOOST_TEST(agent.hear<wire::Contribute>().step.value == 2U);
   agent.advance();
-  agent.say(wire::Finish{{}, agent.state.counters().revision, agent.state.digest(), agent.state.slot()});
+  agent.say(wire::Finish{{}, OuterStep{2}, agent.state.counters().revision, agent.state.digest(), agent.state.blocks()});
   agent.hear<wire::Final>();
   const auto seen = client.get();
   BOOST_TEST(!seen.error);
   BOOST_REQUIRE(seen.commits.size() == 2U);
-  BOOST_TEST((seen.commits[0].step.value == 1 && seen.commits[0].peers == 0 && seen.commits[1].revision.value == 2));
+  BOOST_TEST((seen.commits[0].step.value == 1 && seen.commits[0].peers == 0 && seen.commits[1].revision.value == 2 && seen.commits[1].step.value == 2));
   BOOST_TEST((seen.commits[1].state == agent.state.digest()));
-  BOOST_TEST(std::ranges::equal(seen.x, agent.state.parameters()));
+  BOOST_TEST(std::ranges::equal(seen.x, agent.state.fragments()[0].parameters));
 }
 
 BOOST_AUTO_TEST_CASE(only_the_newest_of_several_steps_that_wait_is_begun) {
@@ -318,9 +318,9 @@ BOOST_AUTO_TEST_CASE(only_the_newest_of_several_steps_that_wait_is_begun) {
   BOOST_REQUIRE(agent.state.initialize());
   agent.begin(1);
   agent.advance();
-  agent.say(wire::StepCommitted{{OuterStep{1}, Revision{1}, agent.state.digest(), 1}, agent.state.slot()});
+  agent.say(wire::StepCommitted{{OuterStep{1}, Revision{1}, agent.state.digest(), 1}, agent.state.blocks()});
   agent.advance();
-  agent.say(wire::StepCommitted{{OuterStep{2}, Revision{2}, agent.state.digest(), 1}, agent.state.slot()});
+  agent.say(wire::StepCommitted{{OuterStep{2}, Revision{2}, agent.state.digest(), 1}, agent.state.blocks()});
   agent.begin(3);
   while (agent.hear<wire::Contribute>().step.value != 3U) {
   }

@@ -94,8 +94,8 @@ class TestAgent {
   }
   void accept_layout() {
     const auto bound = expect<TrainerBound>();
-    if (!state) state.emplace(OuterState::create(bound.layout, {}).value());
-    host->segments(bound.layout.elements(), state->descriptors());
+    if (!state) state.emplace(OuterState::create(make_layout(bound.layout.tensors(), division).value(), {}).value());
+    host->segments({bound.layout.elements(), division}, state->descriptors());
   }
   void accept_initial() {
     expect<TrainerInitial>();
@@ -105,20 +105,23 @@ class TestAgent {
     accept_layout();
     accept_initial();
   }
-  [[nodiscard]] OuterStep next_step() const { return state->counters().step.next(); }
+  [[nodiscard]] OuterStep next_step() const { return state->fragments().back().version.next(); }
   void begin() {
     const StepPlan plan{next_step(), state->counters().revision, 0, 1, state->counters().next_sample, 3, TOTAL_STEPS, true};
-    host->begin({plan, state->digest(), state->slot()});
+    host->begin({plan, state->digest(), state->blocks()});
   }
   /// Takes the contribution, "reduces" it with nobody, and commits.
   Committed commit(const wire::Contribute& contribution) {
     must(state->take_contribution());
-    const OperationId operation{Epoch{1}, Sequence{next_step().value}};
-    std::ranges::copy(state->input(), state->result().begin());
-    const auto digest = state->prepare(operation, {contribution.weight, state->counters().next_sample + contribution.samples}).value();
-    must(state->commit(operation));
-    const Committed committed{contribution.step, state->counters().revision, digest, 1};
-    host->committed({committed, state->slot()});
+    const StepGain gain{contribution.weight, state->counters().next_sample + contribution.samples};
+    for (std::uint32_t fragment = 0; fragment < division.count; ++fragment) {
+      const OperationId operation{Epoch{1}, Sequence{state->counters().revision.value + 1}};
+      std::ranges::copy(state->input(fragment), state->result(fragment).begin());
+      (void)state->prepare(operation, fragment, gain).value();
+      must(state->commit(operation));
+    }
+    const Committed committed{contribution.step, state->counters().revision, state->digest(), 1};
+    host->committed({committed, state->blocks()});
     return committed;
   }
   wire::Contribute step() {
@@ -127,9 +130,10 @@ class TestAgent {
     commit(contribution);
     return contribution;
   }
-  void finish() { host->finish({{{0, 1}, true}, state->counters().revision, state->digest(), state->slot()}); }
+  void finish() { host->finish({{{0, 1}, true}, state->fragments().front().version, state->counters().revision, state->digest(), state->blocks()}); }
 
   EventQueue events;
+  Division division;
   std::optional<OuterState> state;
   std::unique_ptr<TrainerHost> host;  ///< last, so that it ends before what its thread uses
 };

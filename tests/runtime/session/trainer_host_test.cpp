@@ -50,7 +50,9 @@ struct Fixture {
   }
   void check_equal(std::uint32_t steps) {
     const auto expected = by_hand(steps);
-    BOOST_TEST(std::ranges::equal(agent.state->parameters(), expected));
+    std::vector<float> held;
+    for (const auto& fragment : agent.state->fragments()) held.insert(held.end(), fragment.parameters.begin(), fragment.parameters.end());
+    BOOST_TEST(held == expected, boost::test_tools::per_element());
   }
 
   std::filesystem::path directory;
@@ -58,6 +60,18 @@ struct Fixture {
 };
 
 }  // namespace
+
+BOOST_FIXTURE_TEST_CASE(a_trainer_does_not_notice_that_its_model_is_divided, Fixture) {
+  agent.division = {2, FragmentPattern::Balanced};
+  start("well");
+  agent.seat();
+  BOOST_REQUIRE(agent.state->fragments().size() == 2U);
+  for (std::uint32_t step = 1; step <= 4; ++step) {
+    agent.step();
+    check_equal(step);
+  }
+  BOOST_TEST(agent.state->counters().tokens == 120U);
+}
 
 BOOST_FIXTURE_TEST_CASE(a_trainer_lives_through_several_steps_and_leaves_equal_to_the_reference, Fixture) {
   agent.start(command("well"));
@@ -120,7 +134,7 @@ BOOST_FIXTURE_TEST_CASE(a_trainer_killed_in_any_phase_is_lost_by_name_and_its_su
   for (const auto& [mode, reach] : phases) {
     BOOST_TEST_CONTEXT("mode " << mode) {
       const auto digest = agent.state->digest();
-      const auto step = agent.state->counters().step.value;
+      const auto step = agent.state->fragments()[0].version.value;
       agent.events.clear();
       start(mode);
       reach();
@@ -128,7 +142,7 @@ BOOST_FIXTURE_TEST_CASE(a_trainer_killed_in_any_phase_is_lost_by_name_and_its_su
       const auto lost = agent.expect<TrainerLost>();
       const std::string how = mode == std::string{"mute"} ? "killed by SIGKILL, before it had connected to its agent" : "killed by SIGKILL";
       BOOST_TEST((lost.cause == Error(ErrorName::TrainerFailed, how)), lost.cause.detail);
-      if (agent.state->counters().step.value == step) BOOST_TEST((agent.state->digest() == digest));
+      if (agent.state->fragments()[0].version.value == step) BOOST_TEST((agent.state->digest() == digest));
     }
   }
   agent.start(command("well"));

@@ -41,15 +41,17 @@ BOOST_AUTO_TEST_CASE(what_the_agent_says_arrives_whole) {
   const auto part = round_trip(wire::Welcome{"run", PeerId{1}, "calm-heron.63", "", "", true, 63, 64, "calm-heron"});
   BOOST_TEST((part.shard == 63 && part.shards == 64 && part.replica == "calm-heron"));
   const StepPlan plan{OuterStep{5}, Revision{4}, 2, 3, 0xffffffffffffffff, 20, 60, {2, 3}};
-  const auto begin = round_trip(wire::Begin{plan, Digest{0x1234, 0xffffffffffffffff}, 1});
+  const auto begin = round_trip(wire::Begin{plan, Digest{0x1234, 0xffffffffffffffff}, {1, 383}});
   BOOST_TEST((begin.plan.step == plan.step && begin.plan.base == plan.base && begin.plan.rank == 2 && begin.plan.peers == 3));
   BOOST_TEST((begin.plan.first_sample == plan.first_sample && begin.plan.inner_steps == 20 && begin.plan.total_steps == 60 &&
               begin.plan.evaluate.index == 2 && begin.plan.evaluate.of == 3));
-  BOOST_TEST((begin.state == Digest{0x1234, 0xffffffffffffffff} && begin.slot == 1));
-  const auto committed = round_trip(wire::StepCommitted{{OuterStep{5}, Revision{5}, Digest{1, 2}, 3}, 0});
+  BOOST_TEST((begin.state == Digest{0x1234, 0xffffffffffffffff} && begin.blocks == wire::Blocks{1, 383}));
+  const auto committed = round_trip(wire::StepCommitted{{OuterStep{5}, Revision{5}, Digest{1, 2}, 3}, {0}});
   BOOST_TEST((committed.committed.revision == Revision{5} && committed.committed.state == Digest{1, 2} && committed.committed.peers == 3));
-  BOOST_TEST(round_trip(wire::Segments{MODEL_LIMITS.elements}).elements == MODEL_LIMITS.elements);
-  BOOST_TEST(round_trip(wire::Finish{{{0, 2}, false}, Revision{9}, {}, 1}).plan.evaluate.of == 2U);
+  const auto segments = round_trip(wire::Segments{MODEL_LIMITS.elements, {7, FragmentPattern::Sequential}});
+  BOOST_TEST((segments.elements == MODEL_LIMITS.elements && segments.division == Division{7, FragmentPattern::Sequential}));
+  const auto finish = round_trip(wire::Finish{{{0, 2}, false}, OuterStep{3}, Revision{9}, {}, {1}});
+  BOOST_TEST((finish.plan.evaluate.of == 2U && finish.step == OuterStep{3}));
   BOOST_TEST(!round_trip(wire::Stop{}).error);
   const auto error = Error(ErrorName::RunFull, "8 of 8").with_context("joining");
   BOOST_TEST((round_trip(wire::Stop{error}).error == error));

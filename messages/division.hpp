@@ -1,0 +1,37 @@
+// Owns the rule by which a state is divided into fragments, each with versions of its own (Streaming DiLoCo, arXiv:2501.18512, section 3.1).
+// Every peer computes the same division from the manifest and the names and sizes of the tensors.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "messages/result.hpp"
+#include "messages/tensor_shape.hpp"
+
+namespace prime {
+
+inline constexpr std::uint32_t MAX_FRAGMENTS = 64;
+
+enum class FragmentPattern : std::uint8_t {
+  Strided,     ///< layer l lies in fragment l mod P
+  Sequential,  ///< neighbouring layers lie together
+  Balanced,    ///< fragments are as equal in size as whole tensors allow, whatever layers they are of
+};
+std::string_view to_string(FragmentPattern pattern);
+std::optional<FragmentPattern> parse_pattern(std::string_view text);
+
+struct Division {
+  std::uint32_t count = 1;
+  FragmentPattern pattern = FragmentPattern::Strided;
+  friend bool operator==(const Division&, const Division&) = default;
+};
+
+/// The fragment of each tensor; tensors are never cut. `counts` are the tensors' sizes in values. A tensor's layer is the first number in
+/// its name that stands between dots ("layers.3.wq"). Tensors of no layer, as embeddings and heads, go to the smallest fragments, the largest
+/// of them first; so does everything where there are fewer layers than fragments. Refuses more fragments than tensors (LayoutUnusable).
+Result<std::vector<std::uint32_t>> divide(const std::vector<TensorShape>& tensors, const std::vector<std::uint64_t>& counts,
+                                          const Division& division);
+
+}  // namespace prime
