@@ -10,6 +10,9 @@ if(PRIME_TRAINER)
   install(TARGETS prime-trainer prime-inference COMPONENT primectl)
 endif()
 
+# Below /usr and /usr/local systemd finds them there (docs/THREE-MACHINES.md).
+install(FILES share/systemd/prime-run@.service share/systemd/prime-peer@.service DESTINATION lib/systemd/system COMPONENT primectl)
+
 set_target_properties(prime_session PROPERTIES EXPORT_NAME session)
 set_target_properties(prime_group PROPERTIES EXPORT_NAME group)
 install(TARGETS prime_session prime_group prime_trainer_wire prime_lanes prime_net prime_machines prime_kernels prime_messages prime_rules

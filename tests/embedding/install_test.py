@@ -68,6 +68,10 @@ class Installed(unittest.TestCase):
             for name in names:
                 self.assertNotIn(name, path.read_text(), path)
 
+    def test_the_units_for_systemd_lie_where_it_looks(self):
+        for unit in (SOURCE / "share" / "systemd").iterdir():
+            self.assertEqual((self.prefix / "lib" / "systemd" / "system" / unit.name).read_bytes(), unit.read_bytes())
+
     def test_the_example_builds_outside_the_checkout_and_trains(self):
         source = self.folder / "embed"
         shutil.copytree(SOURCE / "examples" / "embed", source)

@@ -128,6 +128,7 @@ def mapped_port(name, outside, inside_port):
     finally:
         process.kill()
         process.wait()
+        process.stdout.close()
 
 
 @contextlib.contextmanager
