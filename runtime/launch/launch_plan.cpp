@@ -29,6 +29,14 @@ std::string stand_in_shared() {
   return manifest::shared_yaml(manifest);
 }
 
+/// Unlike what people type it may have no host: all addresses, as net::listen_towards chooses them.
+Result<Endpoint> parse_listen(const std::string& text) {
+  const bool all = text.starts_with(':');
+  PRIME_TRY(auto endpoint, net::parse_endpoint(all ? "[::]" + text : text));
+  if (all) endpoint.host.clear();
+  return endpoint;
+}
+
 }  // namespace
 
 std::string format_plan(const CoordinatorPlan& plan) {
@@ -65,7 +73,7 @@ Result<CoordinatorPlan> parse_coordinator_plan(const std::string& text) {
   CoordinatorPlan plan;
   plan.run = object.value("run", std::string{});
   PRIME_TRY(plan.manifest, manifest::parse_halves(object.value("shared", std::string{}), object.value("local", std::string{})));
-  PRIME_TRY(plan.listen, net::parse_endpoint(object.value("listen", std::string{})));
+  PRIME_TRY(plan.listen, parse_listen(object.value("listen", std::string{})));
   plan.start_quorum = object.value("start_quorum", 0U);
   plan.invite = object.value("invite", std::string{});
   plan.key_check = object.value("key_check", std::string{});

@@ -16,6 +16,7 @@
 #include "runtime/launch/start_run.hpp"
 #include "runtime/launch/stop_processes.hpp"
 #include "runtime/manifest/canonical.hpp"
+#include "runtime/net/reachable.hpp"
 #include "runtime/store/checkpoint.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "support.hpp"
@@ -153,6 +154,9 @@ BOOST_AUTO_TEST_CASE(plans_survive_their_way) {
                               "prime://x"};
   coordinator.manifest.local.threads = 4;
   BOOST_TEST((parse_coordinator_plan(format_plan(coordinator)).value() == coordinator));
+  auto at_all_addresses = coordinator;
+  at_all_addresses.listen = net::listen_towards({"10.0.0.6"});
+  BOOST_TEST((parse_coordinator_plan(format_plan(at_all_addresses)).value() == at_all_addresses));
   const auto key = net::RunKey::generate();
   const auto elsewhere = parse_coordinator_plan(format_standby_plan(coordinator, key)).value();
   BOOST_TEST((elsewhere.manifest.shared == coordinator.manifest.shared));
