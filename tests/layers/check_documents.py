@@ -17,7 +17,7 @@ def broken_links(root):
         if SKIPPED & set(page.relative_to(root).parts):
             continue
         text = page.read_text(encoding="utf-8")
-        for link in LINK.findall(re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
+        for link in LINK.findall(re.sub(r"```.*?```|<!--.*?-->", "", text, flags=re.DOTALL)):
             if re.match(r"[a-z]+:", link):
                 continue
             target, _, anchor = link.partition("#")
