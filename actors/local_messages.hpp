@@ -23,6 +23,10 @@ struct PeerGoneNow {
 };
 /// The run shall end, and be kept.
 struct StopNow {};
+/// It shall stand still between two outer steps, or go on.
+struct PauseNow {
+  bool pause = true;
+};
 /// Who leads and who stands by has changed.
 struct CoordinatorsNow {
   Coordinators coordinators;
@@ -65,6 +69,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::TickNow)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::FenceNow)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::PeerGoneNow)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::StopNow)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::PauseNow)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::CoordinatorsNow)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::WrittenNow)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(prime::PeerHappening)

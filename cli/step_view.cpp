@@ -24,7 +24,8 @@ void StepView::show_news() {
   }
   // Only waits that stop the run are news; those within an outer step are over in a moment.
   const auto status = observer_.status();
-  const auto waiting = status.state == telemetry::RunState::Waiting ? status.wait.what : std::string{};
+  const bool stands_still = status.state == telemetry::RunState::Waiting || status.state == telemetry::RunState::Paused;
+  const auto waiting = stands_still ? status.wait.what : std::string{};
   if (waiting != waiting_shown_ && !waiting.empty()) say("Waiting", "for " + harmless(waiting), Role::Degraded);
   waiting_shown_ = waiting;
   for (const auto& problem : status.problems)

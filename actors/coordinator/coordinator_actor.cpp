@@ -41,6 +41,10 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
         handle(coordinator::ProcessGone{m.peer, m.reason});
       },
       [this](StopNow) { handle(coordinator::StopRequested{}); },
+      [this](PauseNow m) {
+        if (m.pause) handle(coordinator::PauseRequested{});
+        else handle(coordinator::ResumeRequested{});
+      },
       [this](const CoordinatorsNow& m) { handle(m.coordinators); },
       [this](WrittenNow) { carry_out(coordinator::written(ledger_, ports_.now())); },
   };

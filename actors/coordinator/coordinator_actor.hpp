@@ -15,8 +15,9 @@
 namespace prime {
 
 /// The public interface and the clock.
-using CoordinatorShell = CoordinatorActor::extend<caf::reacts_to<TickNow>, caf::reacts_to<FenceNow>, caf::reacts_to<PeerGoneNow>,
-                                                  caf::reacts_to<StopNow>, caf::reacts_to<CoordinatorsNow>, caf::reacts_to<WrittenNow>>;
+using CoordinatorShell =
+    CoordinatorActor::extend<caf::reacts_to<TickNow>, caf::reacts_to<FenceNow>, caf::reacts_to<PeerGoneNow>, caf::reacts_to<StopNow>,
+                             caf::reacts_to<PauseNow>, caf::reacts_to<CoordinatorsNow>, caf::reacts_to<WrittenNow>>;
 
 /// Between the last message to a peer and the cut of its connections: time for the message to leave this machine.
 inline constexpr Duration FAREWELL_TIME = 100ms;

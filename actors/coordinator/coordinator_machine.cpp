@@ -120,6 +120,7 @@ void tell_coordinators(const State& s, const Event& event, Effects& effects) {
 bool concerns_all(const State& s, const Event& event, Phase before) {
   if (s.peers.size() <= membership::LOOKED_AT_AFTER_EACH || s.phase != before) return true;
   if (std::holds_alternative<Tick>(event) || std::holds_alternative<StopRequested>(event)) return true;
+  if (std::holds_alternative<PauseRequested>(event) || std::holds_alternative<ResumeRequested>(event)) return true;
   const auto* received = std::get_if<Received>(&event);
   if (s.phase == Phase::Finishing) return true;
   if (received == nullptr || !std::holds_alternative<Ready>(received->message)) return false;
@@ -136,7 +137,7 @@ auto decisions(const State& s) {
                     std::pair{s.collection.begun, s.collection.span},
                     s.phase < Phase::Finishing ? Phase::Waiting : s.phase,
                     s.finalist,
-                    s.pause.has_value()};
+                    std::pair{s.pause.has_value(), s.paused_by_owner.has_value()}};
 }
 
 Snapshot snapshot(const State& s) {
@@ -145,6 +146,7 @@ Snapshot snapshot(const State& s) {
                 .next_ordinal = s.next_ordinal,
                 .phase = s.phase,
                 .paused_for = s.pause ? std::optional{s.pause->members} : std::nullopt,
+                .paused_by_owner = s.paused_by_owner.has_value(),
                 .checkpoint = s.checkpoint,
                 .restoring = s.restoring.has_value(),
                 .end_cause = s.end_cause,
@@ -242,6 +244,7 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
   state.view.members = std::move(members);
   state.phase = snapshot.phase == Phase::Reducing ? Phase::Training : snapshot.phase;
   if (snapshot.paused_for) state.pause = Pause{*snapshot.paused_for, now};
+  if (snapshot.paused_by_owner) state.paused_by_owner = now;
   state.checkpoint = snapshot.checkpoint;
   if (snapshot.restoring) rollback::await_checkpoint(state, now);
   state.end_cause = snapshot.end_cause;
@@ -298,6 +301,8 @@ Transition step(State state, const Event& event, Instant now) {
                                    outer_step::stop(s, "by its owner", now, result.effects);
                                    return std::string{"stopped"};
                                  },
+                                 [&](const PauseRequested&) { return outer_step::pause(s, now, result.effects); },
+                                 [&](const ResumeRequested&) { return outer_step::resume(s, now, result.effects); },
                                  [&](const Coordinators& e) {
                                    s.coordinators = e;
                                    result.effects.emplace_back(events::CoordinatorsKnown{texts_of(e.addresses)});

@@ -172,6 +172,7 @@ struct Snapshot {
   std::uint64_t next_ordinal = 0;
   Phase phase = Phase::Waiting;
   std::optional<std::uint32_t> paused_for;  ///< so many members
+  bool paused_by_owner = false;
   std::optional<Origin> checkpoint;
   bool restoring = false;
   std::optional<Error> end_cause;
@@ -247,8 +248,9 @@ struct State : membership::Roster {
   std::optional<OuterStep> unlinked_in;  ///< the step in which a member was sent away because of its link
   Losses losses;
   std::optional<Pause> pause;
-  std::optional<Origin> checkpoint;  ///< the newest that members have saved; only where the run may be rolled back
-  bool roll_back_due = false;        ///< decided in this event, done after it
+  std::optional<Instant> paused_by_owner;  ///< since when: what is under way ends, and no outer step begins
+  std::optional<Origin> checkpoint;        ///< the newest that members have saved; only where the run may be rolled back
+  bool roll_back_due = false;              ///< decided in this event, done after it
   /// Since when the run was rolled back and no step has begun: those with the checkpoint are on their way.
   std::optional<Instant> restoring;
   std::optional<Commit> last_commit;
@@ -274,6 +276,8 @@ struct State : membership::Roster {
   [[nodiscard]] Round& round() { return rounds[current()]; }
   /// The outer step that is being worked on.
   [[nodiscard]] OuterStep step() const { return round().step; }
+  /// No step is under way, and none begins until its owner says so.
+  [[nodiscard]] bool is_held() const { return paused_by_owner && phase == Phase::Waiting && !collection.begun; }
   /// Whether some fragments have made the current step, and others have not.
   [[nodiscard]] bool is_between_fragments() const {
     return std::ranges::any_of(rounds, [&](const Round& each) { return each.step != rounds.front().step; });
@@ -306,12 +310,15 @@ struct ProcessGone {
 };
 /// Somebody who may says that the run shall end here.
 struct StopRequested {};
+/// Likewise: that it shall stand still between two outer steps, or go on.
+struct PauseRequested {};
+struct ResumeRequested {};
 /// Time has passed; sent often enough that no deadline is overrun by more than a quarter of a second.
 struct Tick {
   Duration untold{};  ///< for so long nobody has heard what this coordinator decides, since it is not written down
 };
 /// `Coordinators`: who leads or stands by has changed.
-using Event = std::variant<Received, ConnectionLost, ProcessGone, StopRequested, Coordinators, Tick>;
+using Event = std::variant<Received, ConnectionLost, ProcessGone, StopRequested, PauseRequested, ResumeRequested, Coordinators, Tick>;
 
 struct Transition {
   State state;

@@ -38,6 +38,8 @@ class Folding {
   std::string operator()(const ConnectionLost& event) { return rows_.lost(event); }
   std::string operator()(const ProcessGone& event) { return rows_.vanished(event); }
   std::string operator()(const StopRequested& event) { return rows_.forward(event); }
+  std::string operator()(const PauseRequested& event) { return rows_.forward(event); }
+  std::string operator()(const ResumeRequested& event) { return rows_.forward(event); }
 
   std::string operator()(const Coordinators& event) {
     rows_.tell_unformed(event);

@@ -204,7 +204,10 @@ void complete_step(State& state, Instant now, Effects& effects) {
   if (state.plan.on_correlated_loss == LossPolicy::RollBack && every > 0 && step.value % every == 0)
     state.checkpoint = Origin{state.revision, step, *state.digest, state.cursor, state.tokens};
   if (step.value >= state.plan.outer_steps) return run_end::finish(state, now, effects);
-  begin_step(state, now, effects);
+  if (!state.paused_by_owner) return begin_step(state, now, effects);
+  state.collection = {};
+  set_phase(state, Phase::Waiting, now);
+  effects.emplace_back(Probe::HeldByOwner);
 }
 
 void commit(State& state, const Digest& part, Instant now, Effects& effects) {
@@ -300,7 +303,7 @@ void advance_waiting(State& state, Instant now, Effects& effects) {
   if (members >= wanted) {
     end_pause(state, effects);
     if (begun) set_phase(state, Phase::Training, now);
-    else begin_step(state, now, effects);
+    else if (!state.paused_by_owner) begin_step(state, now, effects);
     return;
   }
   const bool state_lost =
@@ -311,7 +314,7 @@ void advance_waiting(State& state, Instant now, Effects& effects) {
                  effects);
   else if (begun && members == 1 && state.plan.stop_when_alone)
     run_end::end(state, too_few(state, "one peer is left and the manifest says `sync.alone: stop`"), now, effects);
-  else if (!state.pause && now - state.phase_since > state.plan.wait_limit)
+  else if (!state.pause && !state.paused_by_owner && now - state.phase_since > state.plan.wait_limit)
     run_end::end(state,
                  too_few(state, std::to_string(caught_up(state)) + " of " + std::to_string(wanted) + " after " +
                                     format_duration(state.plan.wait_limit) + (state.incomplete.empty() ? "" : "; " + state.incomplete)),
@@ -520,6 +523,21 @@ void abort(State& state, AbortCause cause, const Because& because, Instant now, 
 void stop(State& state, const std::string& why, Instant now, Effects& effects) {
   abort(state, AbortCause::RunStopped, {}, now, effects);
   run_end::stop(state, Error{ErrorName::RunStopped, why + ", after outer step " + std::to_string(state.made.value)}, now, effects);
+}
+
+std::string pause(State& state, Instant now, Effects& effects) {
+  if (state.paused_by_owner) return "it is paused already";
+  if (state.phase >= Phase::Finishing) return "nothing is left to pause: the run ends";
+  state.paused_by_owner = now;
+  effects.emplace_back(events::RunPaused{state.committed()});
+  return "paused by its owner";
+}
+
+std::string resume(State& state, Instant now, Effects& effects) {
+  if (!std::exchange(state.paused_by_owner, std::nullopt)) return "it was not paused";
+  if (state.phase == Phase::Waiting) state.phase_since = now;  // while it was paused it waited for nobody
+  effects.emplace_back(events::RunResumed{state.committed()});
+  return "goes on";
 }
 
 std::string returned(State& state, PeerId from, const Hello& message, Instant now, Effects& effects) {

@@ -23,6 +23,10 @@ struct Because {
 void abort(State& state, AbortCause cause, const Because& because, Instant now, Effects& effects);
 /// Ends the run before its last step; every peer is told, so that it saves what it holds.
 void stop(State& state, const std::string& why, Instant now, Effects& effects);
+/// No step begins from now on, until `resume`; one that is under way ends first. The members keep their seats, and nobody is waited for in
+/// vain.
+std::string pause(State& state, Instant now, Effects& effects);
+std::string resume(State& state, Instant now, Effects& effects);
 /// A member is back at a coordinator that was restarted: it is told what was decided, and what it is to do.
 std::string returned(State& state, PeerId from, const Hello& message, Instant now, Effects& effects);
 /// Why nobody new is let in; empty while the run goes on.

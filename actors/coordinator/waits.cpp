@@ -44,7 +44,8 @@ Wait wait_for_return(const State& state, const Named& absent, Instant now) {
   const auto& options = state.options;
   auto until = heard + (others ? options.heartbeat_limit : options.return_limit());
   if (others && state.deserted) until = std::min(heard + options.return_limit(), *state.deserted + options.heartbeat_limit);
-  if (state.phase == Phase::Waiting && !state.pause) until = std::min(until, state.phase_since + state.plan.wait_limit);
+  if (state.phase == Phase::Waiting && !state.pause && !state.paused_by_owner)
+    until = std::min(until, state.phase_since + state.plan.wait_limit);
   return {"the return of " + to_string(absent) + (others ? "" : ", since nobody else holds the state") +
               (state.incomplete.empty() ? "" : "; " + state.incomplete),
           heard, until};
@@ -64,12 +65,21 @@ Wait wait_for_peers(const State& state, Instant now) {
   const auto& limit = state.plan.wait_limit;
   const bool paused = state.pause && members >= state.plan.min_peers;
   const auto since = state.pause ? std::max(state.pause->since, state.phase_since) : state.phase_since;
-  return {(state.options.shards > 1 ? "replicas: " : "peers: ") + std::to_string(first ? ready : members) + " of " +
-              std::to_string(quorum_of_members(state)) + (first ? " are ready" : " are members") +
-              (coming.empty() ? "" : ", joining: " + to_string(coming)) + (state.incomplete.empty() ? "" : ", " + state.incomplete) +
-              (paused ? "; paused by the loss of several at once, goes on with these " : "; gives up ") + format_duration(limit) +
+  const auto who = (state.options.shards > 1 ? "replicas: " : "peers: ") + std::to_string(first ? ready : members) + " of " +
+                   std::to_string(quorum_of_members(state)) + (first ? " are ready" : " are members") +
+                   (coming.empty() ? "" : ", joining: " + to_string(coming)) + (state.incomplete.empty() ? "" : ", " + state.incomplete);
+  if (state.paused_by_owner && !paused) return {who + "; as long as the run is paused by `primectl pause` it does not give up", since, {}};
+  return {who + (paused ? "; paused by the loss of several at once, goes on with these " : "; gives up ") + format_duration(limit) +
               " after the wait began",
           since, since + limit};
+}
+
+/// Its peers keep their seats meanwhile.
+Wait wait_for_owner(const State& state) {
+  const auto absent = members_who(state, [](const Peer& p) { return p.absent; });
+  return {"`primectl resume`: paused by `primectl pause`" + (absent.empty() ? "" : "; absent: " + to_string(absent)),
+          *state.paused_by_owner,
+          {}};
 }
 
 Wait wait_for_the_end(const State& state) {
@@ -126,7 +136,7 @@ std::optional<PeerId> held_for(const State& state, Instant now) {
 
 Wait wait_of(const State& state, Instant now) {
   switch (state.phase) {
-    case Phase::Waiting: return wait_for_peers(state, now);
+    case Phase::Waiting: return state.is_held() ? wait_for_owner(state) : wait_for_peers(state, now);
     case Phase::Training: return wait_in_training(state, now);
     case Phase::Reducing:
       return {"votes of " + to_string(without_vote(state)) + "; given up when nothing moves for " +

@@ -111,6 +111,8 @@ std::vector<std::string> peer_row(const PeerStatus& peer, bool sharded) {
   return row;
 }
 
+std::string time_of_day(const std::string& utc) { return utc.size() == 24 ? utc.substr(11, 8) + "Z" : utc; }
+
 /// The peers of a replica one below the other, wherever its first one is; all else in the order of arrival.
 std::vector<PeerStatus> by_replica(const std::vector<PeerStatus>& peers) {
   std::map<std::string, std::size_t> first;
@@ -154,7 +156,6 @@ std::string moves_of(const RunStatus& before, const RunStatus& now) {
 }  // namespace
 
 std::string span_of(const telemetry::WaitStatus& wait) {
-  const auto time_of_day = [](const std::string& utc) { return utc.size() == 24 ? utc.substr(11, 8) + "Z" : utc; };
   if (!wait.since) return "";
   return " (since " + time_of_day(*wait.since) + (wait.until ? ", until " + time_of_day(*wait.until) : std::string{}) + ")";
 }
@@ -236,7 +237,12 @@ std::string status_text(const RunStatus& status, const Style& style, std::span<c
     for (const auto& process : there.processes) text += (&process == &there.processes.front() ? " " : ", ") + harmless(process);
     text += " (only their files are seen from here)\n";
   }
-  if (!status.wait.what.empty()) text += "Waiting for " + harmless(status.wait.what) + span_of(status.wait) + "\n";
+  if (status.paused_since && !is_over(status.state))
+    text += paint(style, Role::Degraded, "Paused") + " since " + time_of_day(*status.paused_since) + ", by `primectl pause`" +
+            (status.state == RunState::Training ? "; the outer step that is under way ends first" : "") + "; `primectl resume " +
+            status.id + "` lets it go on\n";
+  const bool held = status.paused_since && status.state == RunState::Paused;
+  if (!status.wait.what.empty() && !held) text += "Waiting for " + harmless(status.wait.what) + span_of(status.wait) + "\n";
   for (const auto& problem : status.problems) text += paint(style, Role::Degraded, "Problem:") + " " + harmless(problem) + "\n";
   if (status.state == RunState::Stopped) text += "Stopped: " + harmless(telemetry::short_reason(status.reason)) + "\n";
   else if (!status.reason.empty()) text += paint(style, Role::Bad, "Failed:") + " " + harmless(status.reason) + "\n";

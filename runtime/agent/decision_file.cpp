@@ -129,6 +129,7 @@ coordinator::Snapshot snapshot_of(const json& object) {
       static_cast<coordinator::Phase>(std::min<std::uint64_t>(count("phase"), static_cast<std::uint64_t>(coordinator::Phase::Over)));
   snapshot.paused_for =
       optional_of<std::uint32_t>(object.value("paused_for", json{}), [](const json& count) { return count.get<std::uint32_t>(); });
+  snapshot.paused_by_owner = object.value("paused_by_owner", false);
   snapshot.checkpoint = optional_of<coordinator::Origin>(object.value("checkpoint", json{}), origin_of);
   snapshot.restoring = object.value("restoring", false);
   snapshot.end_cause = optional_of<Error>(object.at("end_cause"), error_of);
@@ -190,6 +191,7 @@ std::string format_snapshot(const coordinator::Snapshot& s) {
                     {"next_ordinal", s.next_ordinal},
                     {"phase", static_cast<std::uint64_t>(s.phase)},
                     {"paused_for", s.paused_for ? json(*s.paused_for) : json{}},
+                    {"paused_by_owner", s.paused_by_owner},
                     {"checkpoint", s.checkpoint ? to_json(*s.checkpoint) : json{}},
                     {"restoring", s.restoring},
                     {"end_cause", s.end_cause ? to_json(*s.end_cause) : json{}},

@@ -71,10 +71,24 @@ void Swarm::strike(const Fault& fault, std::optional<std::size_t> victim) {
     case FaultKind::FillDisk: return fill_disk(*victim, fault.hold);
     case FaultKind::StallLedger: return stall_ledger(fault.hold > Duration{} ? fault.hold : 2 * COORDINATOR_GRACE);
     case FaultKind::StopRun: return stop_run();
+    case FaultKind::PauseRun: pause_run(); return schedule(fault.hold, [this] { resume_run(); });
   }
 }
 
 void Swarm::stop_run() { step_coordinator(coordinator::StopRequested{}); }
+
+void Swarm::pause_run() { step_coordinator(coordinator::PauseRequested{}); }
+
+/// Its owner sees whether it goes on, and says it again where that was not heard, or is forgotten.
+void Swarm::resume_run() {
+  if (outcome_.over) return;
+  resume_due_ = !coordinator_alive_;
+  if (resume_due_) return;
+  step_coordinator(coordinator::ResumeRequested{});
+  schedule(1s, [this] {
+    if (!coordinator_alive_ || grid_.run.paused_by_owner || !untold_.empty()) resume_run();
+  });
+}
 
 /// Its peers start at about the same time.
 std::size_t Swarm::join_replica(PeerSpec spec) {
@@ -281,6 +295,7 @@ void Swarm::restart_coordinator() {
   for (std::uint32_t shard = 0; shard < oracles_.size(); ++shard)
     oracles_[shard].coordinator_restarted(oracles_.size() == 1 ? grid_.run : column(grid_, shard), now_);
   schedule(random_.between(0ms, 250ms), [this, life = coordinator_life_] { tick_coordinator(life); });
+  if (resume_due_) schedule(500ms, [this] { resume_run(); });
 }
 
 /// The peer's attempt to reach a coordinator: a new connection, or none.

@@ -62,6 +62,7 @@ coordinator::State Swarm::column(const coordinator::Grid& grid, std::uint32_t sh
   seen.cursor = run.cursor;
   seen.rounds = run.rounds;
   seen.sequence = run.sequence;
+  seen.paused_by_owner = run.paused_by_owner;
   if (run.finalist) seen.finalist = mate(*run.finalist, shard);
   return seen;
 }

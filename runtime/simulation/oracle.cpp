@@ -73,6 +73,8 @@ void Oracle::coordinator_stepped(const coordinator::Event& event, const coordina
     if (const auto* done = journaled<events::RoundCommitted>(effect)) committed(*done, state);
     if (const auto* done = journaled<events::OuterStepCommitted>(effect)) completed(*done);
     if (const auto* back = journaled<events::RolledBack>(effect)) rolled_back(*back, state);
+    if (journaled<events::RunPaused>(effect) != nullptr) paused_by_owner_ = true;
+    if (journaled<events::RunResumed>(effect) != nullptr) paused_by_owner_ = false;
     end_is_journaled = end_is_journaled || journaled<events::RunDone>(effect) != nullptr ||
                        journaled<events::RunStopped>(effect) != nullptr || journaled<events::RunFailed>(effect) != nullptr;
     if (journaled<events::FinalReport>(effect) != nullptr) reported_ = true;
@@ -122,6 +124,7 @@ void Oracle::coordinator_restarted(const coordinator::State& state, Instant now)
   for (const auto& member : state.view.members) heard_[member.id] = now;
   const auto newest = journal_.empty() ? Revision{} : journal_.rbegin()->first;
   expect(state.revision == newest, "LAW-8", "revision ", newest.value, " is forgotten");
+  expect(state.paused_by_owner.has_value() == paused_by_owner_, "LAW-8", "whether its owner has paused the run is forgotten");
   expect(reduces_.empty() || state.sequence >= reduces_.rbegin()->first.sequence, "LAW-8", "an operation is forgotten");
   check_membership(state, true);
 }
@@ -206,6 +209,8 @@ void Oracle::dismissed(PeerId to, const Error& cause) {
 
 void Oracle::begun(PeerId to, const BeginStep& message) {
   expect(!gone_.contains(to), "SIM-2", "a step begins for a peer that is gone");
+  expect(!paused_by_owner_ || message.step <= begun_step_, "SIM-17", "outer step ", message.step.value, " begins while the run is paused");
+  begun_step_ = std::max(begun_step_, message.step);
   const auto last = begun_.find(to);
   const bool same = last != begun_.end() && last->second.step == message.step && last->second.first_sample == message.first_sample;
   if (!same || !message.contribute) owes_[to].clear();
@@ -326,6 +331,7 @@ void Oracle::rolled_back(const events::RolledBack& back, const coordinator::Stat
          ", which nobody saved");
   expect(committed->second == back.digest, "SIM-13", "rolled back to other bits than those of revision ", to.value);
   expect(state.cursor == reference_.at(to).cursor, "SIM-13", "the data cursor is not that of revision ", to.value);
+  begun_step_ = back.outer_step;
   journal_.erase(journal_.upper_bound(to), journal_.end());
   reference_.erase(reference_.upper_bound(to), reference_.end());
   std::erase_if(consumed_, [to](const auto& entry) { return entry.second > to; });

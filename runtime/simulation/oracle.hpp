@@ -106,6 +106,8 @@ class Oracle {
   std::size_t members_before_losses_ = 0;
   std::size_t losses_ = 0;
   std::optional<std::pair<std::size_t, Instant>> pause_;  ///< for so many members, since
+  bool paused_by_owner_ = false;
+  OuterStep begun_step_;  ///< the newest that anybody was told to begin
   bool reported_ = false;
   std::unordered_map<PeerId, Epoch> peer_epochs_;
   std::unordered_map<PeerId, BeginStep> begun_;

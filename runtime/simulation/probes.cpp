@@ -40,6 +40,8 @@ struct NameOf {
   const char* operator()(const coordinator::ConnectionLost&) const { return "ConnectionLost"; }
   const char* operator()(const coordinator::ProcessGone&) const { return "ProcessGone"; }
   const char* operator()(const coordinator::StopRequested&) const { return "StopRequested"; }
+  const char* operator()(const coordinator::PauseRequested&) const { return "PauseRequested"; }
+  const char* operator()(const coordinator::ResumeRequested&) const { return "ResumeRequested"; }
   const char* operator()(const coordinator::Tick&) const { return "Tick"; }
   const char* operator()(const peer::FromCoordinator& e) const { return std::visit(*this, e); }
   const char* operator()(const peer::CoordinatorLost&) const { return "CoordinatorLost"; }

@@ -104,6 +104,7 @@ std::string_view to_string(FaultKind kind) {
     case FaultKind::Partition: return "partition";
     case FaultKind::IsolateCoordinator: return "isolate coordinator";
     case FaultKind::FillDisk: return "fill disk";
+    case FaultKind::PauseRun: return "pause run";
     case FaultKind::StallLedger: return "stall ledger";
   }
   return "kill";
@@ -115,6 +116,7 @@ bool can_be_held(FaultKind kind) {
     case FaultKind::RestartCoordinator:
     case FaultKind::IsolateCoordinator:
     case FaultKind::FillDisk:
+    case FaultKind::PauseRun:
     case FaultKind::StallLedger:
     case FaultKind::Partition: return true;
     case FaultKind::Kill:
@@ -207,6 +209,11 @@ Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_
     scenario.faults.insert(scenario.faults.end(), peers, {.kind = FaultKind::Leave, .at = at, .at_event = {}, .at_phase = {}});
   }
   if (scenario.options.shards == 1 && links.chance(0.3)) scenario.options.fragments = static_cast<std::uint32_t>(links.between(2, 3));
+  for (auto pauses = links.chance(0.2) ? links.between(1, 3) : 0; pauses > 0; --pauses) {
+    Fault pause{.kind = FaultKind::PauseRun, .at = links.between(0ms, size.faults_until), .at_event = {}, .at_phase = {}};
+    pause.hold = links.chance(0.3) ? links.between(40s, 90s) : links.between(100ms, 20s);
+    scenario.faults.push_back(pause);
+  }
   return scenario;
 }
 

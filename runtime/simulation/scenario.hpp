@@ -29,6 +29,7 @@ enum class FaultKind : std::uint8_t {
   Partition,           ///< fewer than half of the peers reach nobody else, until `hold` has passed
   IsolateCoordinator,  ///< it reaches nobody, until `hold` has passed; some of its connections close, the others fall silent
   FillDisk,            ///< one peer can write no checkpoint, until `hold` has passed
+  PauseRun,            ///< `pause`, and `resume` when `hold` has passed
   StallLedger,         ///< the next of what the coordinator decides is on its disk only when `hold` has passed
 };
 /// How long peers look for a lost coordinator.

@@ -138,6 +138,9 @@ class Swarm {
   void stall_ledger(Duration hold) { ledger_stall_ = hold; }
   /// As `primectl down` does it.
   void stop_run();
+  /// As `primectl pause` and `primectl resume` do it.
+  void pause_run();
+  void resume_run();
 
   /// Of a sharded run the peers are replicas.
   [[nodiscard]] const coordinator::State& coordinator() const { return grid_.run; }
@@ -308,6 +311,7 @@ class Swarm {
   Clock coordinator_clock_;
   bool coordinator_alive_ = true;
   bool coordinator_isolated_ = false;
+  bool resume_due_ = false;                ///< its owner wanted the run to go on while the coordinator was away
   std::optional<Duration> dies_deciding_;  ///< at its next decision, before anybody hears of it; for so long
   std::uint64_t coordinator_life_ = 0;
   std::optional<coordinator::Snapshot> kept_;  ///< what is on the coordinator's disk

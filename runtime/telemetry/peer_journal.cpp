@@ -99,11 +99,12 @@ class PeerFold {
                   events::CoordinatorListening, events::CoordinatorStoodStill, events::Waiting, events::LastWordUnanswered,
                   events::PeerJoining, events::ShardWaits, events::PeerSeated, events::StateFounded, events::PeerFetching,
                   events::PeerFetched, events::FetchFailed, events::PeerAdmitted, events::PeerRefused, events::PeerAbsent,
-                  events::PeerReturned, events::PeerLost, events::PeerLeft, events::CorrelatedLoss, events::PauseEnded, events::RolledBack,
-                  events::RingKept, events::RingAdopted, events::LinkRate, events::LaneRelayed, events::LaneDirect, events::OuterStepBegun,
-                  events::PeerReady, events::PeerLate, events::ReduceStarted, events::TransferProgress, events::OuterStepAborted,
-                  events::RoundCommitted, events::OuterStepCommitted, events::FinalReport, events::FinalStateSaved, events::FinalSaveFailed,
-                  events::DataFounded, events::RunDone, events::RunStopped, events::RunFailed> auto&) {}
+                  events::PeerReturned, events::PeerLost, events::PeerLeft, events::CorrelatedLoss, events::PauseEnded, events::RunPaused,
+                  events::RunResumed, events::RolledBack, events::RingKept, events::RingAdopted, events::LinkRate, events::LaneRelayed,
+                  events::LaneDirect, events::OuterStepBegun, events::PeerReady, events::PeerLate, events::ReduceStarted,
+                  events::TransferProgress, events::OuterStepAborted, events::RoundCommitted, events::OuterStepCommitted,
+                  events::FinalReport, events::FinalStateSaved, events::FinalSaveFailed, events::DataFounded, events::RunDone,
+                  events::RunStopped, events::RunFailed> auto&) {}
 
  private:
   PeerJournal& j_;

@@ -211,6 +211,14 @@ class RunFold {
     if (e.policy == LossPolicy::Pause) s_.state = RunState::Paused;
   }
   void operator()(const events::PauseEnded&) { s_.state = RunState::Waiting; }
+  // A coordinator that was started again says it anew.
+  void operator()(const events::RunPaused&) {
+    if (!s_.paused_since) s_.paused_since = std::string{time_};
+  }
+  void operator()(const events::RunResumed&) {
+    s_.paused_since.reset();
+    if (s_.state == RunState::Paused) s_.state = RunState::Waiting;
+  }
   void operator()(const events::PeerReady& e) {
     auto* const peer = row_of(s_, e.who);
     if (peer == nullptr) return;
@@ -226,6 +234,7 @@ class RunFold {
   void operator()(const events::OuterStepBegun& e) {
     s_.epoch = e.epoch.value;
     s_.state = RunState::Training;
+    s_.paused_since.reset();
     set_members(s_, PeerState::Training);
   }
   void operator()(const events::ReduceStarted& e) {
@@ -282,6 +291,8 @@ class RunFold {
     const bool stands_still = s_.state == RunState::Waiting || s_.state == RunState::Paused;
     if (e.phase != RunPhase::Waiting) {
       if (stands_still && s_.epoch > 0) s_.state = RunState::Training;
+    } else if (s_.paused_since) {
+      s_.state = RunState::Paused;
     } else if (!stands_still) {
       s_.state = RunState::Waiting;
     }

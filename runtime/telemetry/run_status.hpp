@@ -114,7 +114,8 @@ struct RunStatus {
   std::optional<double> tokens_per_s;
   std::uint64_t tokens = 0;
   WaitStatus wait;
-  std::string reason;  ///< why it ended before it was done
+  std::optional<std::string> paused_since;  ///< UTC: by `primectl pause`; while it is Training, what is under way ends first
+  std::string reason;                       ///< why it ended before it was done
   std::optional<std::string> checkpoint;
   std::string checkpoint_problem;  ///< why the newest state of the run, or of a peer here, is not saved
   std::string sample;

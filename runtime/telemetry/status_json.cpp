@@ -37,6 +37,7 @@ Json run_json(const RunStatus& status) {
               {"waiting_for", or_null(status.wait.what)},
               {"waiting_since", or_null(status.wait.since)},
               {"waiting_until", or_null(status.wait.until)},
+              {"paused_since", or_null(status.paused_since)},
               {"reason", or_null(status.reason)},
               {"checkpoint", or_null(status.checkpoint)},
               {"checkpoint_problem", or_null(status.checkpoint_problem)},

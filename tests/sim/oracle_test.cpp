@@ -332,6 +332,26 @@ std::vector<Breakage> of_ends() {
              if (final && std::holds_alternative<peer::SaveState>(effect)) effect = peer::Tell{StateSaved{"/untrue", ""}};
          });
        }},
+      {"SIM-17 outer step",
+       [](Swarm& swarm) {
+         swarm.after_each([](Swarm& s) {
+           if (s.coordinator().revision == Revision{2}) s.pause_run();
+         });
+         swarm.break_coordinator([](const coordinator::Event& event, Coordinator& t) {
+           if (std::holds_alternative<coordinator::PauseRequested>(event)) t.state.paused_by_owner.reset();
+         });
+       }},
+      {"LAW-8 whether its owner has paused the run is forgotten",
+       [](Swarm& swarm) {
+         swarm.after_each([](Swarm& s) {
+           if (s.coordinator().revision != Revision{2}) return;
+           s.pause_run();
+           s.kill_coordinator(1s);
+         });
+         swarm.break_coordinator([](const auto&, Coordinator& t) {
+           if (t.decided) t.decided->paused_by_owner = false;
+         });
+       }},
       {"LAW-8 revision 2 is forgotten",
        [](Swarm& swarm) {
          swarm.break_coordinator([](const auto&, Coordinator& t) {

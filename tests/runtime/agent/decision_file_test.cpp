@@ -23,6 +23,7 @@ Snapshot full() {
   s.next_ordinal = 5;
   s.phase = Phase::Over;
   s.paused_for = 6;
+  s.paused_by_owner = true;
   s.checkpoint = Origin{Revision{10}, OuterStep{5}, Digest{5, 6}, 7, 8};
   s.restoring = true;
   s.end_cause = Error{ErrorName::TooFewPeers, "one"}.with_context("somewhere");
@@ -64,7 +65,7 @@ BOOST_AUTO_TEST_CASE(decisions_of_before_there_were_pauses_and_rollbacks_are_rea
   auto old = full();
   old.checkpoint.reset();  // as one line
   auto text = format_snapshot(old);
-  for (const auto* key : {"\"paused_for\"", "\"checkpoint\"", "\"restoring\""}) {
+  for (const auto* key : {"\"paused_for\"", "\"paused_by_owner\"", "\"checkpoint\"", "\"restoring\""}) {
     const auto at = text.find(key);
     BOOST_REQUIRE(at != std::string::npos);
     text.erase(at, text.find(',', at) + 1 - at);
@@ -72,6 +73,7 @@ BOOST_AUTO_TEST_CASE(decisions_of_before_there_were_pauses_and_rollbacks_are_rea
   const auto back = parse_snapshot(text);
   BOOST_REQUIRE(back.has_value());
   BOOST_TEST(!back->paused_for.has_value());
+  BOOST_TEST(!back->paused_by_owner);
   BOOST_TEST(!back->restoring);
   BOOST_TEST(back->revision.value == full().revision.value);
 }
@@ -89,6 +91,7 @@ BOOST_AUTO_TEST_CASE(what_was_kept_last_comes_back_as_it_was) {
   BOOST_TEST(back->members[0].begun.value == 4U);
   BOOST_TEST(back->members[0].first_sample == 640U);
   BOOST_TEST((back->paused_for == full().paused_for));
+  BOOST_TEST(back->paused_by_owner);
   BOOST_TEST(back->checkpoint->revision.value == 10U);
   BOOST_TEST(back->restoring);
   BOOST_TEST((back->end_cause == full().end_cause));
