@@ -99,6 +99,16 @@ struct DownArguments {
   std::string run;
 };
 
+struct PauseArguments {
+  CommonArguments common;
+  std::string run;
+};
+
+struct ResumeArguments {
+  CommonArguments common;
+  std::string run;
+};
+
 struct RemoveArguments {
   CommonArguments common;
   std::vector<std::string> runs;  ///< empty: all that have ended
@@ -235,11 +245,11 @@ struct AgentArguments {
   int ready_descriptor = -1;
 };
 
-using Arguments =
-    std::variant<UpArguments, JoinArguments, StandbyArguments, DoctorArguments, LsArguments, StatusArguments, AttachArguments,
-                 InviteArguments, LogsArguments, LeaveArguments, DownArguments, RemoveArguments, ValidateArguments, VersionArguments,
-                 ExplainArguments, SchemaArguments, CompletionsArguments, ManArguments, BenchArguments, SimulateArguments,
-                 CommitmentArguments, GenerateArguments, VerifyArguments, CompleteArguments, CoordinatorArguments, AgentArguments>;
+using Arguments = std::variant<UpArguments, JoinArguments, StandbyArguments, DoctorArguments, LsArguments, StatusArguments, AttachArguments,
+                               InviteArguments, LogsArguments, LeaveArguments, PauseArguments, ResumeArguments, DownArguments,
+                               RemoveArguments, ValidateArguments, VersionArguments, ExplainArguments, SchemaArguments,
+                               CompletionsArguments, ManArguments, BenchArguments, SimulateArguments, CommitmentArguments,
+                               GenerateArguments, VerifyArguments, CompleteArguments, CoordinatorArguments, AgentArguments>;
 
 /// A command line that asks for a text instead of a command (`--help`).
 struct HelpText {

@@ -16,6 +16,8 @@ int run_command(const AttachArguments& arguments, Terminal& terminal);
 int run_command(const InviteArguments& arguments, Terminal& terminal);
 int run_command(const LogsArguments& arguments, Terminal& terminal);
 int run_command(const LeaveArguments& arguments, Terminal& terminal);
+int run_command(const PauseArguments& arguments, Terminal& terminal);
+int run_command(const ResumeArguments& arguments, Terminal& terminal);
 int run_command(const DownArguments& arguments, Terminal& terminal);
 int run_command(const RemoveArguments& arguments, Terminal& terminal);
 int run_command(const ValidateArguments& arguments, Terminal& terminal);

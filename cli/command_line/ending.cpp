@@ -1,4 +1,4 @@
-// Owns the command lines of what ends: `leave`, `down`, `remove`.
+// Owns the command lines of what stands still or ends: `leave`, `pause`, `resume`, `down`, `remove`.
 #include <charconv>
 
 #include "cli/command_line/table.hpp"
@@ -12,6 +12,16 @@ void add_leave(Table& table) {
   auto [leave, typed] = table.add<LeaveArguments>("leave", "let peers of this machine leave a run; the others see `left`", "Start");
   leave.add_option("PEER", typed.peer, "name or id, or a unique prefix; absent: all peers that run here")->check(named());
   leave.add_option("--run", typed.run, RUN_HELP)->type_name("RUN")->check(named());
+}
+
+void add_pause(Table& table) {
+  auto [pause, to_pause] = table.add<PauseArguments>("pause", "hold a run between two outer steps; its peers keep their seats", "Start");
+  pause.add_option("RUN", to_pause.run, RUN_HELP)->check(named());
+  pause.footer(
+      "To be typed on the machine that has the coordinator. The outer step that is under way ends first. Meanwhile peers may join, leave\n"
+      "and die, and no limit of a wait ends the run. It stays paused also when its coordinator is started again.");
+  auto [resume, to_resume] = table.add<ResumeArguments>("resume", "let a run go on that `pause` holds", "Start");
+  resume.add_option("RUN", to_resume.run, RUN_HELP)->check(named());
 }
 
 void add_down(Table& table) {
@@ -56,6 +66,7 @@ void add_remove(Table& table) {
 
 void add_ending(Table& table) {
   add_leave(table);
+  add_pause(table);
   add_down(table);
   add_remove(table);
 }

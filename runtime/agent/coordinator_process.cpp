@@ -17,6 +17,7 @@
 #include "runtime/agent/end_signal.hpp"
 #include "runtime/agent/leadership.hpp"
 #include "runtime/agent/lookout.hpp"
+#include "runtime/agent/owners_wish.hpp"
 #include "runtime/agent/process_watch.hpp"
 #include "runtime/agent/processes.hpp"
 #include "runtime/agent/random_id.hpp"
@@ -174,6 +175,7 @@ Result<coordinator::Grid> state_of(const CoordinatorOptions& options, const std:
   if (!options.killed.empty()) restarted.reason = "the one before it was " + options.killed;
   fill_gaps(std::move(told), *kept, journal);
   journal.append(restarted);
+  if (kept->paused_by_owner) journal.append(events::RunPaused{state.run.committed()});
   return state;
 }
 
@@ -259,7 +261,8 @@ class SelfWatch {
 
 /// Serves the run from `state` until it is over, or `end` says so.
 Result<void> lead(coordinator::Grid state, DecisionStore& decisions, Leadership* leadership, FrontDoor& door, net::Credentials looking,
-                  EndSignal& end, RecordJournal& journal, const std::string& journal_place, const std::function<void()>& open) {
+                  EndSignal& end, OwnersWish& owner, RecordJournal& journal, const std::string& journal_place,
+                  const std::function<void()>& open) {
   caf::actor_system_config config;
   add_messages(config);
   net::configure(config);
@@ -291,6 +294,7 @@ Result<void> lead(coordinator::Grid state, DecisionStore& decisions, Leadership*
   };
   auto cause = end.wait(interrupted, [&] {
     if (auto news = leadership != nullptr ? leadership->news() : std::nullopt) caf::anon_send(shell, CoordinatorsNow{*std::move(news)});
+    if (const auto wish = owner.take()) caf::anon_send(shell, PauseNow{*wish == Wish::Pause});
     watch.look();
   });
   // Who leads no more has no last word.
@@ -335,7 +339,8 @@ Result<void> stand_by(Leadership& leadership, const std::string& address, EndSig
   std::_Exit(info(cause.name).exit_code);
 }
 
-Result<void> serve(const CoordinatorOptions& options, const std::function<void(const ServedAt&)>& listening, RecordJournal& journal) {
+Result<void> serve(const CoordinatorOptions& options, const std::function<void(const ServedAt&)>& listening, OwnersWish& owner,
+                   RecordJournal& journal) {
   EndSignal turn;
   EndSignal end;
   PRIME_TRY(const auto door, FrontDoor::open(options));
@@ -369,7 +374,7 @@ Result<void> serve(const CoordinatorOptions& options, const std::function<void(c
   }
   PRIME_TRY(auto looking, net::Credentials::make(options.key, options.run, net::Identity{net::Role::Peer, random_peer_id()}));
   DecisionStore& decisions = leadership ? static_cast<DecisionStore&>(*leadership) : file;
-  return lead(std::move(state), decisions, leadership.get(), *door, std::move(looking), end, journal,
+  return lead(std::move(state), decisions, leadership.get(), *door, std::move(looking), end, owner, journal,
               "the disk of " + (options.directory / "coordinator" / "journal.jsonl").string(), [&] {
                 journal.append(events::CoordinatorListening{address});
                 announce();
@@ -379,6 +384,7 @@ Result<void> serve(const CoordinatorOptions& options, const std::function<void(c
 }  // namespace
 
 Result<void> run_coordinator(const CoordinatorOptions& options, const std::function<void(const ServedAt&)>& listening) {
+  OwnersWish owner;
   PRIME_TRY(auto journal, RecordJournal::open(options.directory / "coordinator" / "journal.jsonl"));
   auto started = process_started<events::CoordinatorStarted>("coordinator", options.run);
   started.name = options.manifest.shared.run;
@@ -386,7 +392,7 @@ Result<void> run_coordinator(const CoordinatorOptions& options, const std::funct
   started.guard_start_ticks = telemetry::start_ticks(static_cast<pid_t>(options.guard)).value_or(0);
   if (const auto shards = options.manifest.shared.membership.shards; shards > 1) started.shards = shards;
   journal.append(started);
-  auto outcome = serve(options, listening, journal);
+  auto outcome = serve(options, listening, owner, journal);
   journal.append(process_ended(outcome));
   return outcome;
 }
