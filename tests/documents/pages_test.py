@@ -3,6 +3,7 @@ right before a block may say otherwise: `not run: REASON`, which is printed; `gi
 PRIME_PAGE=README.md:36 runs the shells of that page, or that block, alone."""
 
 import contextlib
+import html
 import os
 import pathlib
 import re
@@ -60,6 +61,11 @@ class Pages(unittest.TestCase):
             for block in blocks_of(page, SOURCE):
                 self.assertIn(block.language, LANGUAGES, block.place)
             self.assertEqual(page.read_text().count("\n```") % 2, 0, f"{page}: each block ends")
+
+    def test_the_picture_shows_the_table_of_today(self):
+        shown = [html.unescape(line) for line in re.findall(r'xml:space="preserve">(.*?)</text>', (SOURCE / "docs" / "quickstart.svg").read_text())]
+        table = (SOURCE / "tests" / "cli" / "golden" / "steps.txt").read_text().splitlines()[0]
+        self.assertIn(table.split(), [line.split() for line in shown], "tests/documents/picture.py makes it anew")
 
     def test_what_commands_name_is_there_also_where_they_are_not_run(self):
         helps = {}
