@@ -529,14 +529,14 @@ std::string pause(State& state, Instant now, Effects& effects) {
   if (state.paused_by_owner) return "it is paused already";
   if (state.phase >= Phase::Finishing) return "nothing is left to pause: the run ends";
   state.paused_by_owner = now;
-  effects.emplace_back(events::RunPaused{state.committed()});
+  effects.emplace_back(events::RunPaused{state.made});
   return "paused by its owner";
 }
 
 std::string resume(State& state, Instant now, Effects& effects) {
   if (!std::exchange(state.paused_by_owner, std::nullopt)) return "it was not paused";
   if (state.phase == Phase::Waiting) state.phase_since = now;  // while it was paused it waited for nobody
-  effects.emplace_back(events::RunResumed{state.committed()});
+  effects.emplace_back(events::RunResumed{state.made});
   return "goes on";
 }
 

@@ -175,7 +175,7 @@ Result<coordinator::Grid> state_of(const CoordinatorOptions& options, const std:
   if (!options.killed.empty()) restarted.reason = "the one before it was " + options.killed;
   fill_gaps(std::move(told), *kept, journal);
   journal.append(restarted);
-  if (kept->paused_by_owner) journal.append(events::RunPaused{state.run.committed()});
+  if (kept->paused_by_owner) journal.append(events::RunPaused{state.run.made});
   return state;
 }
 
