@@ -71,7 +71,8 @@ Result<std::vector<std::uint32_t>> divide(const std::vector<TensorShape>& tensor
       rest.push_back(i);
       continue;
     }
-    fragments[i] = static_cast<std::uint32_t>(division.pattern == FragmentPattern::Strided ? *ranks[i] % count : *ranks[i] * count / layers);
+    fragments[i] =
+        static_cast<std::uint32_t>(division.pattern == FragmentPattern::Strided ? *ranks[i] % count : *ranks[i] * count / layers);
     sizes[fragments[i]] += counts[i];
   }
   std::ranges::stable_sort(rest, std::greater{}, [&](std::size_t i) { return counts[i]; });

@@ -1,5 +1,5 @@
-// Owns the rule by which a state is divided into fragments, each with versions of its own (Streaming DiLoCo, arXiv:2501.18512, section 3.1).
-// Every peer computes the same division from the manifest and the names and sizes of the tensors.
+// Owns the rule by which a state is divided into fragments, each with versions of its own (Streaming DiLoCo, arXiv:2501.18512,
+// section 3.1). Every peer computes the same division from the manifest and the names and sizes of the tensors.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,9 @@ struct Division {
 };
 
 /// The fragment of each tensor; tensors are never cut. `counts` are the tensors' sizes in values. A tensor's layer is the first number in
-/// its name that stands between dots ("layers.3.wq"). Tensors of no layer, as embeddings and heads, go to the smallest fragments, the largest
-/// of them first; so does everything where there are fewer layers than fragments. Refuses more fragments than tensors (LayoutUnusable).
+/// its name that stands between dots ("layers.3.wq"). Tensors of no layer, as embeddings and heads, go to the smallest fragments, the
+/// largest of them first; so does everything where there are fewer layers than fragments. Refuses more fragments than tensors
+/// (LayoutUnusable).
 Result<std::vector<std::uint32_t>> divide(const std::vector<TensorShape>& tensors, const std::vector<std::uint64_t>& counts,
                                           const Division& division);
 

@@ -104,8 +104,9 @@ std::string assign(Roster& roster, Peer& peer, PeerId avoid, Instant now, Effect
   begin_transfer(peer, now);
   ++peer.fetch.attempts;
   effects.emplace_back(events::PeerFetching{who(peer), giver.hello.name, roster.revision, peer.fetch.attempts});
-  effects.emplace_back(Send{peer.hello.peer, FetchState{*donor, giver.hello.lanes, roster.revision, *roster.digest,
-                                                        fetch_relays(roster, peer, *donor), roster.parts, roster.made, roster.tokens, roster.cursor}});
+  effects.emplace_back(
+      Send{peer.hello.peer, FetchState{*donor, giver.hello.lanes, roster.revision, *roster.digest, fetch_relays(roster, peer, *donor),
+                                       roster.parts, roster.made, roster.tokens, roster.cursor}});
   return peer.hello.name + " fetches revision " + std::to_string(roster.revision.value) + " from " + giver.hello.name;
 }
 

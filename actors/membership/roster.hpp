@@ -106,9 +106,9 @@ struct Roster {
   std::optional<Digest> digest;  ///< of the shared state at `revision`; empty before there is a founder
   std::vector<Digest> parts;     ///< of its fragments; empty until somebody who holds it has told them
   Revision revision;
-  OuterStep made;            ///< the last step that all fragments have made, at `revision`
-  std::uint64_t cursor = 0;  ///< data cursor then
-  std::uint64_t tokens = 0;  ///< trained on by then
+  OuterStep made;                  ///< the last step that all fragments have made, at `revision`
+  std::uint64_t cursor = 0;        ///< data cursor then
+  std::uint64_t tokens = 0;        ///< trained on by then
   std::optional<Revision> origin;  ///< of the saved state that the run began with; absent: the first who is seated founds one
   bool safe = false;               ///< what was trained is on a disk: nobody is needed for it any more
 

@@ -133,8 +133,8 @@ coordinator::Options machine_options(const CoordinatorOptions& options) {
   machine.shards = shared.membership.shards;
   machine.fragments = shared.sync.fragments.count;
   if (const auto& origin = options.origin) {
-    machine.origin = coordinator::Origin{origin->revision, origin->outer_step, origin->state, origin->next_sample, origin->tokens,
-                                         origin->versions};
+    machine.origin =
+        coordinator::Origin{origin->revision, origin->outer_step, origin->state, origin->next_sample, origin->tokens, origin->versions};
     machine.origin_data = origin->data;
   }
   machine.wait_limit = shared.membership.wait_limit;

@@ -64,7 +64,9 @@ Result<FaultPoint> FaultPoint::parse(const std::string& text) {
 
 void FaultPoint::reached(Phase phase, const Place& at, std::uint64_t done, std::uint64_t total,
                          const std::function<std::uint32_t()>& trainer_pid) {
-  if (!armed_ || phase != phase_ || (place_ && (at.step != place_->step || at.fragment != place_->fragment)) || done * 100 < percent_ * total) return;
+  if (!armed_ || phase != phase_ || (place_ && (at.step != place_->step || at.fragment != place_->fragment)) ||
+      done * 100 < percent_ * total)
+    return;
   armed_ = false;
   const auto victim = at_trainer_ ? static_cast<pid_t>(trainer_pid()) : ::getpid();
   if (victim > 0) ::kill(victim, SIGKILL);

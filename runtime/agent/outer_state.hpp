@@ -1,5 +1,5 @@
-// Owns the shared state of one peer in memory: parameters, momentum, counters, this peer's input and the reduced result. The state is divided
-// into fragments, each of which has versions of its own. Pure memory: no sockets, no threads of its own besides the digest's.
+// Owns the shared state of one peer in memory: parameters, momentum, counters, this peer's input and the reduced result. The state is
+// divided into fragments, each of which has versions of its own. Pure memory: no sockets, no threads of its own besides the digest's.
 //
 // A version is written once and then only read. A snapshot is a reference to it: neither a checkpoint nor a joiner costs a copy. The next
 // version is made in memory that nobody holds.
@@ -92,8 +92,8 @@ class OuterState {
   };
   /// Memory for these fragments; replaces what was reserved before.
   std::vector<Incoming> reserve(const std::vector<std::uint32_t>& fragments);
-  /// What lies there becomes the state, beside the fragments that were not reserved. Where `expected` is told, refuses what has another digest
-  /// (FetchFailed) and changes nothing.
+  /// What lies there becomes the state, beside the fragments that were not reserved. Where `expected` is told, refuses what has another
+  /// digest (FetchFailed) and changes nothing.
   Result<void> adopt(const std::vector<Incoming>& incoming, const StateCounters& counters, const std::optional<Digest>& expected);
 
   /// The trainer starts from the current state: that stays readable, and is what `take_contribution` compares with, however many

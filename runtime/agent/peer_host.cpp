@@ -185,8 +185,8 @@ void PeerHost::start(const Welcome& welcome) {
     life_.options.fragments = shared->sync.fragments.count;
   }
   options_.configured(*shared);
-  options_.report(peer::Configured{shared->sync.fragments.count, shared->membership.heartbeat.every, shared->membership.heartbeat.dead_after, shared->checkpoint.every,
-                                   shared->membership.coordinator_grace,
+  options_.report(peer::Configured{shared->sync.fragments.count, shared->membership.heartbeat.every,
+                                   shared->membership.heartbeat.dead_after, shared->checkpoint.every, shared->membership.coordinator_grace,
                                    shared->membership.correlated_loss == manifest::CorrelatedLoss::Rollback, shared->checkpoint.retry});
   handle(trainer_life::Start{});
 }
@@ -299,8 +299,8 @@ Result<void> PeerHost::open_state() {
 Result<trainer_life::Held> PeerHost::found_state() {
   auto& state = outer();
   if (!state.initialized()) PRIME_CHECK(initialize());
-  return trainer_life::Held{state.layout().digest(),    state.layout().elements(), state.digest(),
-                            state.counters().revision, trainer_pid(),             digests_of(state.fragments())};
+  return trainer_life::Held{state.layout().digest(), state.layout().elements(),    state.digest(), state.counters().revision,
+                            trainer_pid(),           digests_of(state.fragments())};
 }
 
 /// The state before the first step of this peer: a checkpoint's, or what the trainer brings.

@@ -55,9 +55,7 @@ Result<Lineage> lineage_of(const fs::path& run) {
 }
 
 /// The outer step that the run had come to.
-OuterStep committed_by(const Lineage& lineage) {
-  return lineage.standing.empty() ? OuterStep{} : lineage.standing.rbegin()->first;
-}
+OuterStep committed_by(const Lineage& lineage) { return lineage.standing.empty() ? OuterStep{} : lineage.standing.rbegin()->first; }
 
 OuterStep step_of(const std::string& name) { return OuterStep{std::strtoull(name.c_str() + STEP_PREFIX.size(), nullptr, 10)}; }
 
@@ -186,11 +184,11 @@ Result<void> divide_anew(FoundCheckpoint& found, const Division& wanted) {
   if (state.division == wanted && !state.dated) return {};
   const auto& versions = state.versions;
   if (std::ranges::any_of(versions, [&](OuterStep version) { return version != state.outer_step; }))
-    return fail(ErrorName::StateMismatch, found.paths.front().string() + " was saved when some of its " + std::to_string(versions.size()) +
-                                              " fragments had made outer step " + std::to_string(state.outer_step.value + 1) +
-                                              " and others had not: go on from it with `sync.fragments: {count: " +
-                                              std::to_string(state.division.count) + ", pattern: " +
-                                              std::string{to_string(state.division.pattern)} + "}`");
+    return fail(ErrorName::StateMismatch,
+                found.paths.front().string() + " was saved when some of its " + std::to_string(versions.size()) +
+                    " fragments had made outer step " + std::to_string(state.outer_step.value + 1) +
+                    " and others had not: go on from it with `sync.fragments: {count: " + std::to_string(state.division.count) +
+                    ", pattern: " + std::string{to_string(state.division.pattern)} + "}`");
   std::vector<Digest> digests;
   for (const auto& path : found.paths) {
     PRIME_TRY(const auto loaded, store::load_checkpoint(path));

@@ -25,8 +25,8 @@ inline constexpr std::size_t MAX_MANIFEST_BYTES = 48 * 1024;
 inline constexpr std::size_t MAX_TEXT_BYTES = 4096;  ///< names of runs and peers, details of errors
 inline constexpr std::size_t MAX_CONTEXT_LINES = 16;
 
-/// Versions of each fragment that the agent's file has room for: the current one and the next one, a trainer's base while the run goes on, and
-/// three that a checkpoint or joiners still read. What is not in use takes no memory.
+/// Versions of each fragment that the agent's file has room for: the current one and the next one, a trainer's base while the run goes on,
+/// and three that a checkpoint or joiners still read. What is not in use takes no memory.
 inline constexpr std::uint32_t OUTER_REVISIONS = 6;
 /// The file of the outer state is divided into blocks of this many values, each of which holds any fragment.
 std::uint64_t block_size(const Layout& layout);
@@ -55,7 +55,7 @@ struct Segments {
 using Blocks = std::vector<std::uint32_t>;
 struct Begin {
   StepPlan plan;
-  Digest state;  ///< of `plan.base`
+  Digest state;   ///< of `plan.base`
   Blocks blocks;  ///< hold the parameters of `plan.base`
 };
 struct StepCommitted {

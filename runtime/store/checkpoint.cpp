@@ -191,9 +191,12 @@ bool same_layout(const std::vector<TensorEntry>& a, const std::vector<TensorEntr
 }  // namespace
 
 std::string format_state(const CheckpointState& state) {
-  json object{{"schema", state.dated ? DATED_STATE_SCHEMA : STATE_SCHEMA},           {"run", state.run},
-              {"revision", state.revision.value}, {"outer_step", state.outer_step.value},
-              {"next_sample", state.next_sample}, {"tokens", state.tokens},
+  json object{{"schema", state.dated ? DATED_STATE_SCHEMA : STATE_SCHEMA},
+              {"run", state.run},
+              {"revision", state.revision.value},
+              {"outer_step", state.outer_step.value},
+              {"next_sample", state.next_sample},
+              {"tokens", state.tokens},
               {"state", to_string(state.state)}};
   if (state.shards > 1) object.update({{"shard", state.shard}, {"shards", state.shards}});
   if (state.division.count > 1) {

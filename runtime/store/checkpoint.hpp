@@ -37,10 +37,10 @@ struct CheckpointState {
   Digest state;
   std::uint32_t shard = 0;  ///< the part of the model that it holds, of `shards`
   std::uint32_t shards = 1;
-  Division division = {};                  ///< into fragments, which `state` depends on
-  std::vector<OuterStep> versions = {};    ///< of each fragment; empty: all are of `outer_step`
-  DataIdentity data = {};  ///< what its peer trained on, where its trainer told
-  bool dated = false;      ///< of an earlier form, whose `state` is a digest that nobody computes any more
+  Division division = {};                ///< into fragments, which `state` depends on
+  std::vector<OuterStep> versions = {};  ///< of each fragment; empty: all are of `outer_step`
+  DataIdentity data = {};                ///< what its peer trained on, where its trainer told
+  bool dated = false;                    ///< of an earlier form, whose `state` is a digest that nobody computes any more
   friend bool operator==(const CheckpointState&, const CheckpointState&) = default;
 };
 

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "messages/division.hpp"
 #include "messages/result.hpp"
 #include "runtime/telemetry/error_text.hpp"
 
@@ -173,6 +174,7 @@ class RunFold {
   }
   void operator()(const events::RunContinues& e) {
     s_.outer_step = e.outer_step.value;
+    for (auto& fragment : s_.fragments) fragment.version = e.outer_step.value;
     s_.revision = e.revision.value;
     s_.digest = known(e.digest);
     s_.tokens = e.tokens;
@@ -219,7 +221,13 @@ class RunFold {
     s_.paused_since.reset();
     if (s_.state == RunState::Paused) s_.state = RunState::Waiting;
   }
+  void operator()(const events::RoundCommitted& e) {
+    if (s_.fragments.size() <= e.fragment && e.fragment < MAX_FRAGMENTS) s_.fragments.resize(e.fragment + 1);
+    if (e.fragment < MAX_FRAGMENTS) s_.fragments[e.fragment].version = e.version.value;
+    for_members(s_, [](PeerStatus& peer) { peer.state = PeerState::Training; });
+  }
   void operator()(const events::PeerReady& e) {
+    j_.ready.insert(e.who.peer);
     auto* const peer = row_of(s_, e.who);
     if (peer == nullptr) return;
     if (!std::isnan(e.tokens_per_s)) peer->tokens_per_s = e.tokens_per_s;
@@ -280,6 +288,7 @@ class RunFold {
     s_.epoch = e.epoch.value;
     s_.state = RunState::Waiting;
     s_.outer_step = e.outer_step.value;
+    for (auto& fragment : s_.fragments) fragment.version = e.outer_step.value;
     s_.revision = e.revision.value;
     s_.digest = known(e.digest);
     s_.tokens = e.tokens;
@@ -314,8 +323,8 @@ class RunFold {
   void operator()(const OneOf<events::RunStopped, events::RunFailed> auto& e) { end_early(s_, e.reason); }
 
   void operator()(const OneOf<events::CoordinatorRestarted, events::CoordinatorsKnown, events::LastWordUnanswered, events::FetchFailed,
-                              events::PeerRefused, events::PeerAbsent, events::PeerReturned, events::RingKept, events::RoundCommitted,
-                              events::PeerLate, events::CoordinatorStoodStill> auto&) {}
+                              events::PeerRefused, events::PeerAbsent, events::PeerReturned, events::RingKept, events::PeerLate,
+                              events::CoordinatorStoodStill> auto&) {}
   // An agent's, in its own journal.
   void operator()(
       const OneOf<events::AgentStarted, events::Welcomed, events::TrainerBound, events::TrainerRestarting, events::ReplicaWaits,

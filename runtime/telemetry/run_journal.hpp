@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include "messages/events.hpp"
@@ -23,6 +24,7 @@ struct RunJournal {
   std::optional<std::string> obstacle;
 
   std::string shortage;      ///< why the coordinator can open no file and no connection; empty while it can
+  std::set<PeerId> ready;    ///< members that have contributed to the step that is under way
   std::string data_differs;  ///< in what the data differs from that of the run that this one goes on from
 
   std::optional<WaitStatus> unwritten;  ///< the disk or store that takes no entry of the ledger; not from the journal

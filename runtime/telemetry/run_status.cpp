@@ -33,6 +33,15 @@ std::string_view to_string(PeerState state) {
   return "lost";
 }
 
+std::string_view to_string(FragmentState state) {
+  switch (state) {
+    case FragmentState::Committed: return "committed";
+    case FragmentState::Collecting: return "collecting";
+    case FragmentState::Reducing: return "reducing";
+  }
+  return "committed";
+}
+
 std::optional<std::string> moment(std::string_view time, Duration after) {
   const auto told = store::parse_utc(std::string{time});
   if (!told) return std::nullopt;

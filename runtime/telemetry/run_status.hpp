@@ -64,6 +64,21 @@ struct PeerStatus {
   friend bool operator==(const PeerStatus&, const PeerStatus&) = default;
 };
 
+/// What becomes of the next version of one fragment of the model.
+enum class FragmentState : std::uint8_t {
+  Committed,   ///< nothing is done about it now
+  Collecting,  ///< contributions are on their way, or those of fragments before it are reduced
+  Reducing,
+};
+std::string_view to_string(FragmentState state);
+
+struct FragmentStatus {
+  std::uint64_t version = 0;  ///< the last outer step that is in it
+  FragmentState state = FragmentState::Committed;
+  std::vector<std::string> waiting_for;  ///< members that have yet to contribute, by name
+  friend bool operator==(const FragmentStatus&, const FragmentStatus&) = default;
+};
+
 /// As many as a picture shows.
 inline constexpr std::size_t REMEMBERED_LOSSES = 64;
 
@@ -105,8 +120,9 @@ struct RunStatus {
   std::uint64_t outer_step = 0;      ///< last committed
   std::uint64_t epoch = 0;
   std::uint64_t revision = 0;
-  std::uint64_t shards = 1;           ///< peers that hold one replica of the model together, as far as it is known here
-  std::optional<std::string> digest;  ///< of a sharded run: of all shards together, and so no peer's own
+  std::uint64_t shards = 1;               ///< peers that hold one replica of the model together, as far as it is known here
+  std::vector<FragmentStatus> fragments;  ///< as far as commits have told of them
+  std::optional<std::string> digest;      ///< of a sharded run: of all shards together, and so no peer's own
   std::optional<double> loss;
   std::optional<double> held_out_loss;
   std::uint64_t held_out_tokens = 0;  ///< that it is the mean over

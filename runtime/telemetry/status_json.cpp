@@ -18,6 +18,13 @@ Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Js
 /// Version 1 of the schema has no word of its own for a run that its owner stopped: there it failed, and the reason says how.
 std::string_view word_of(RunState state) { return to_string(state == RunState::Stopped ? RunState::Failed : state); }
 
+Json fragments_json(const std::vector<FragmentStatus>& fragments) {
+  Json list = Json::array();
+  for (const auto& [version, state, waiting_for] : fragments)
+    list.push_back(Json{{"id", list.size()}, {"version", version}, {"state", to_string(state)}, {"waiting_for", waiting_for}});
+  return list;
+}
+
 Json run_json(const RunStatus& status) {
   return Json{{"id", status.id},
               {"name", status.name},
@@ -27,6 +34,7 @@ Json run_json(const RunStatus& status) {
               {"epoch", status.epoch},
               {"revision", status.revision},
               {"digest", or_null(status.digest)},
+              {"fragments", fragments_json(status.fragments)},
               {"loss", or_null(status.loss)},
               {"held_out_loss", or_null(status.held_out_loss)},
               {"held_out_tokens", status.held_out_tokens},

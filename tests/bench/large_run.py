@@ -12,10 +12,10 @@ from prime_run import Run, wait_until  # noqa: E402
 
 
 @contextlib.contextmanager
-def large_run(millions, steps, *, every, delay_ms=0, **settings):
+def large_run(millions, steps, *, every, delay_ms=0, fragments=1, **settings):
     """With millions of parameters; every outer step is memory traffic and `delay_ms`, and a checkpoint follows each `every` of them."""
-    env = {"PRIME_QUADRATIC_ELEMENTS": str(millions * 1_000_000), "PRIME_QUADRATIC_DELAY_MS": str(delay_ms)}
-    with Run(2, outer_steps=steps, inner_steps=1, every=every, deadline="2min", env=env, **settings) as run:
+    env = {"PRIME_QUADRATIC_ELEMENTS": str(millions * 1_000_000), "PRIME_QUADRATIC_DELAY_MS": str(delay_ms), "PRIME_QUADRATIC_TENSORS": str(fragments)}
+    with Run(2, outer_steps=steps, inner_steps=1, every=every, deadline="2min", env=env, fragments=fragments, **settings) as run:
         yield run
 
 

@@ -30,6 +30,36 @@ BOOST_AUTO_TEST_CASE(a_coordinator_without_an_end_and_without_a_process_was_lost
   for (const auto& peer : status.peers) BOOST_TEST(to_string(peer.state) == "lost");
 }
 
+BOOST_AUTO_TEST_CASE(of_each_fragment_it_is_said_how_far_it_is_and_whom_it_waits_for) {
+  auto journal = test::training_run();
+  const auto shown = [&](const auto& alive) {
+    std::string text;
+    for (const auto& fragment : combine(fold(journal), {}, alive).fragments) {
+      text += (text.empty() ? "" : ", ") + std::to_string(fragment.version) + " " + std::string{to_string(fragment.state)};
+      for (const auto& name : fragment.waiting_for) text += " " + name;
+    }
+    return text;
+  };
+  const auto commit = [&](int fragment, int version) {
+    journal.add("round_committed",
+                {{"fragment", fragment}, {"version", version}, {"revision", 2 * version + fragment - 1}, {"digest", DIGEST}});
+  };
+  BOOST_TEST(shown(everything_lives) == "", "no commit has told of them");
+  commit(0, 1);
+  commit(1, 1);
+  journal.add("outer_step_committed", {{"outer_step", 1}, {"revision", 2}, {"digest", DIGEST}});
+  journal.add("outer_step_begun", {{"outer_step", 2}, {"epoch", 1}, {"peers", 3}});
+  journal.add("peer_ready", {{"peer", HERON}, {"name", "calm-heron"}, {"outer_step", 2}, {"trainer_pid", 121}});
+  BOOST_TEST(shown(everything_lives) == "1 collecting brave-otter wild-lynx, 1 collecting brave-otter wild-lynx");
+  for (const auto& [id, name] : {std::pair{OTTER, "brave-otter"}, {LYNX, "wild-lynx"}})
+    journal.add("peer_ready", {{"peer", id}, {"name", name}, {"outer_step", 2}, {"trainer_pid", 1}});
+  journal.add("reduce_started", {{"outer_step", 2}, {"epoch", 1}});
+  BOOST_TEST(shown(everything_lives) == "1 reducing, 1 collecting");
+  commit(0, 2);
+  BOOST_TEST(shown(everything_lives) == "2 committed, 1 collecting");
+  BOOST_TEST(shown(nothing_lives) == "2 committed, 1 committed");
+}
+
 BOOST_AUTO_TEST_CASE(a_run_that_has_ended_needs_no_living_process) {
   auto journal = test::training_run();
   journal.add("run_done", {{"outer_step", 1}}).add("process_ended", {{"exit_code", 0}});

@@ -202,14 +202,15 @@ BOOST_AUTO_TEST_CASE(lost_and_left_are_two_things_and_keep_their_reasons) {
 
 BOOST_AUTO_TEST_CASE(a_joiner_fetches_holds_nothing_meanwhile_and_is_admitted) {
   auto journal = test::training_run();
+  journal.add("outer_step_committed", {{"outer_step", 5}, {"epoch", 1}, {"revision", 20}, {"digest", DIGEST}});
   journal.add("peer_joining", {{"peer", IBEX}, {"name", "dusk-ibex"}, {"pid", 140}})
       .add("peer_seated", {{"peer", IBEX}, {"name", "dusk-ibex"}, {"trainer_pid", 141}});
-  journal.add("peer_fetching", {{"peer", IBEX}, {"name", "dusk-ibex"}, {"donor", "brave-otter"}, {"revision", 5}, {"attempt", 1}});
+  journal.add("peer_fetching", {{"peer", IBEX}, {"name", "dusk-ibex"}, {"donor", "brave-otter"}, {"revision", 22}, {"attempt", 1}});
   BOOST_TEST(to_string(fold(journal).status.peers[3].state) == "fetching");
   BOOST_TEST(!fold(journal).status.peers[3].outer_step.has_value());
-  journal.add("peer_fetched", {{"peer", IBEX}, {"name", "dusk-ibex"}, {"revision", 5}, {"digest", DIGEST}});
+  journal.add("peer_fetched", {{"peer", IBEX}, {"name", "dusk-ibex"}, {"revision", 22}, {"digest", DIGEST}});
   BOOST_TEST(to_string(fold(journal).status.peers[3].state) == "joining");
-  journal.add("peer_admitted", {{"peer", IBEX}, {"name", "dusk-ibex"}, {"epoch", 2}, {"revision", 5}});
+  journal.add("peer_admitted", {{"peer", IBEX}, {"name", "dusk-ibex"}, {"epoch", 2}, {"revision", 22}});
   BOOST_TEST(to_string(fold(journal).status.peers[3].state) == "training");
   BOOST_TEST(fold(journal).status.peers[3].outer_step.value() == 5U);
   BOOST_TEST(fold(journal).status.epoch == 2U);

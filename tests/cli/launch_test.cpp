@@ -290,7 +290,7 @@ BOOST_AUTO_TEST_CASE(a_run_goes_on_from_the_newest_state_that_was_not_undone) {
     BOOST_REQUIRE(store::write_checkpoint(run / "peers" / peer / "checkpoints", content).has_value());
   };
   const auto state = [](std::uint64_t revision, std::uint64_t digest) {
-    return nlohmann::json{{"revision", revision}, {"digest", to_string(Digest{digest, 8})}};
+    return nlohmann::json{{"outer_step", revision}, {"revision", revision}, {"digest", to_string(Digest{digest, 8})}};
   };
   const auto found = [&] { return find_checkpoint(root.path(), "small-abcdef", manifest).value().state.state; };
 
@@ -366,7 +366,7 @@ BOOST_AUTO_TEST_CASE(a_sharded_run_goes_on_from_the_newest_step_of_which_every_s
   const auto combined = [](std::uint64_t a, std::uint64_t b) { return coordinator::combined(std::vector{Digest{a, 8}, Digest{b, 8}}); };
   const auto found = [&] { return find_checkpoint(root.path(), "small-abcdef", manifest); };
   const auto committed = [](std::uint64_t revision, const Digest& digest) {
-    return nlohmann::json{{"revision", revision}, {"digest", to_string(digest)}};
+    return nlohmann::json{{"outer_step", revision}, {"revision", revision}, {"digest", to_string(digest)}};
   };
   test::HandwrittenJournal journal;
   journal.add("process_started").add("outer_step_committed", committed(1, combined(1, 11)));

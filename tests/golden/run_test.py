@@ -81,6 +81,21 @@ class GoldenRun(unittest.TestCase):
         # Checkpoints are written beside the training; one may be skipped when the next commit is quicker, the last one never.
         self.assertGreaterEqual(compared, 3)
 
+    def test_four_fragments_are_one_to_the_bit_and_go_on_from_each_other(self):
+        fragments = ("--set", "sync.fragments.count=4", "--set", "sync.fragments.pattern=sequential")
+        result, run = self.train(3, "four", *fragments)
+        one, four = (pathlib.Path(each["checkpoint"]) for each in (self.three[0], result))
+        for name in ("model.safetensors", "prime/outer_momentum.safetensors"):
+            self.assertEqual((one / name).read_bytes(), (four / name).read_bytes(), name)
+        self.assertEqual([json.loads((each / "prime/state.json").read_text())["revision"] for each in (one, four)], [6, 24])
+        # What was divided goes on undivided, and the other way round: the digest of the state is that of the new division.
+        ends = []
+        for origin, division in ((four, ()), (one, fragments), (one, ())):
+            on, _ = self.train(2, f"on-{len(ends)}", "--from", origin, "--set", "train.outer_steps=8", *division)
+            ends.append((pathlib.Path(on["checkpoint"]) / "model.safetensors").read_bytes())
+        self.assertEqual(ends[0], ends[1])
+        self.assertEqual(ends[0], ends[2])
+
     def test_all_peers_hold_the_same_digest_after_every_step(self):
         _, run = self.three
         digests = {}

@@ -58,8 +58,8 @@ BOOST_AUTO_TEST_CASE(layers_are_counted_whatever_their_numbers_are) {
 }
 
 BOOST_AUTO_TEST_CASE(balanced_fragments_and_models_of_few_layers_are_as_equal_as_whole_tensors_allow) {
-  for (const auto& [model, division] : {std::pair{decoder(12), Division{5, FragmentPattern::Balanced}},
-                                        std::pair{decoder(2), Division{3, FragmentPattern::Strided}}}) {
+  for (const auto& [model, division] :
+       {std::pair{decoder(12), Division{5, FragmentPattern::Balanced}}, std::pair{decoder(2), Division{3, FragmentPattern::Strided}}}) {
     const auto fragments = model.divided(division);
     std::vector<std::uint64_t> sizes(division.count);
     for (std::size_t i = 0; i < fragments.size(); ++i) sizes[fragments[i]] += model.counts[i];
@@ -73,8 +73,7 @@ BOOST_AUTO_TEST_CASE(a_tensor_is_never_cut) {
   const auto refused = divide({{"a", {4}}, {"b", {4}}}, {4, 4}, {3, FragmentPattern::Balanced});
   BOOST_REQUIRE(!refused);
   BOOST_TEST((refused.error().name == ErrorName::LayoutUnusable));
-  BOOST_TEST(refused.error().detail ==
-             "2 tensors are bound, too few for 3 fragments: a tensor is never cut (`sync.fragments.count`)");
+  BOOST_TEST(refused.error().detail == "2 tensors are bound, too few for 3 fragments: a tensor is never cut (`sync.fragments.count`)");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,7 +1,8 @@
 """What an agent holds in memory, in sizes of the model: resident anonymous and shared bytes at their peak, asked of the kernel.
 
 Arguments after the name: millions of parameters (250; takes 14 GiB), outer steps (6). Two peers of this machine and a trainer that only moves its
-tensors. Of the sizes, one each are: parameters, momentum, what the trainer publishes, the mean, and the next parameters.
+tensors. Of the sizes, one each are: parameters, momentum, what the trainer publishes, the mean, and the next parameters; of the last two
+only a fragment is there at a time.
 """
 
 import pathlib
@@ -36,8 +37,8 @@ class Watch(threading.Thread):
         return self.peak
 
 
-def measure(name, millions, steps, *, every, joins):
-    with large_run(millions, steps, every=every) as run:
+def measure(name, millions, steps, *, every, joins, fragments=1):
+    with large_run(millions, steps, every=every, fragments=fragments) as run:
         watches = [Watch(peer["pid"]) for peer in run.up["peers"]]
         play(run, joins=joins)
         peaks = [watch.stop() / (millions * 1_000_000 * 4) for watch in watches]
@@ -51,6 +52,8 @@ def main():
     measure("no checkpoint on the way", millions, steps, every=0, joins=False)
     measure("a checkpoint after each step", millions, steps, every=1, joins=False)
     measure("that, and a third peer joins", millions, 2 * steps, every=1, joins=True)
+    measure("8 fragments, no checkpoint", millions, steps, every=0, joins=False, fragments=8)
+    measure("8 fragments, one after each step", millions, steps, every=1, joins=False, fragments=8)
 
 
 if __name__ == "__main__":

@@ -393,8 +393,7 @@ BOOST_FIXTURE_TEST_CASE(the_parameters_of_a_divided_state_are_those_of_an_undivi
   for (std::size_t tensor = 0; tensor < layout.tensors().size(); ++tensor) {
     const auto& home = layout.homes()[tensor];
     const auto at = layout.begin(home.fragment) + home.offset;
-    for (std::size_t i = 0; i < layout.counts()[tensor]; ++i)
-      BOOST_TEST(parameters(state)[at + i] == parameters(whole.state)[at + i]);
+    for (std::size_t i = 0; i < layout.counts()[tensor]; ++i) BOOST_TEST(parameters(state)[at + i] == parameters(whole.state)[at + i]);
   }
   BOOST_TEST((state.counters().tokens == whole.state.counters().tokens && state.counters().revision == Revision{15}));
 }

@@ -301,7 +301,8 @@ BOOST_AUTO_TEST_CASE(a_run_that_went_on_without_us_is_followed_and_no_error) {
   const auto seen = client.get();
   BOOST_TEST(!seen.error);
   BOOST_REQUIRE(seen.commits.size() == 2U);
-  BOOST_TEST((seen.commits[0].step.value == 1 && seen.commits[0].peers == 0 && seen.commits[1].revision.value == 2 && seen.commits[1].step.value == 2));
+  BOOST_TEST((seen.commits[0].step.value == 1 && seen.commits[0].peers == 0 && seen.commits[1].revision.value == 2 &&
+              seen.commits[1].step.value == 2));
   BOOST_TEST((seen.commits[1].state == agent.state.digest()));
   BOOST_TEST(std::ranges::equal(seen.x, agent.state.fragments()[0].parameters));
 }

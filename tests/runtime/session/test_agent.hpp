@@ -130,7 +130,9 @@ class TestAgent {
     commit(contribution);
     return contribution;
   }
-  void finish() { host->finish({{{0, 1}, true}, state->fragments().front().version, state->counters().revision, state->digest(), state->blocks()}); }
+  void finish() {
+    host->finish({{{0, 1}, true}, state->fragments().front().version, state->counters().revision, state->digest(), state->blocks()});
+  }
 
   EventQueue events;
   Division division;

@@ -1,0 +1,110 @@
+#include "actors/coordinator/commits.hpp"
+
+#include <algorithm>
+
+#include "actors/coordinator/evaluation.hpp"
+#include "actors/coordinator/topology_machine.hpp"
+#include "kernels/digest/digest.hpp"
+#include "messages/assert.hpp"
+
+namespace prime::coordinator::commits {
+namespace {
+
+/// The line of a fragment's next version; the state is as it was before it.
+events::RoundCommitted round_committed(const State& state, const Digest& part) {
+  const auto& operation = state.operation;
+  const auto& round = state.rounds[operation.fragment];
+  events::RoundCommitted done{
+      .fragment = operation.fragment, .version = round.step, .operation = operation.id, .revision = state.revision.next(), .digest = part};
+  for (const auto& [id, weight] : operation.contributions) {
+    if (weight == 0) continue;
+    done.contributors.push_back(id);
+    done.weights.push_back(weight);
+    done.base_versions.push_back(round.work.at(id).ready->base);
+  }
+  return done;
+}
+
+/// What one committed step reports, once its last fragment is: figures over the contributors to that.
+events::OuterStepCommitted committed_event(const State& state, const Digest& digest) {
+  const auto& operation = state.operation;
+  const auto& round = state.rounds[operation.fragment];
+  events::OuterStepCommitted done{.outer_step = round.step,
+                                  .epoch = operation.id.epoch,
+                                  .revision = state.revision.next(),
+                                  .digest = digest,
+                                  .peers = operation.contributions.size(),
+                                  .wire_bytes = state.cost.wire_bytes,
+                                  .reduce_s = state.cost.reduce,
+                                  .operation_s = state.cost.operation,
+                                  .next_sample = operation.next_sample};
+  HeldOutSum held_out;
+  for (const auto& [id, weight] : operation.contributions) {
+    if (weight == 0) continue;
+    const auto& work = round.work.at(id);
+    if (work.begun == round.step) held_out.add(work.ready->held_out);  // what is late evaluated an older state
+    done.contributors.push_back(id);
+    done.weight += weight;
+    done.loss += work.ready->loss.value() * static_cast<double>(weight);
+    done.tokens_per_s += work.ready->tokens_per_s.value();
+  }
+  done.loss /= static_cast<double>(done.weight);
+  done.tokens = state.tokens + done.weight;
+  if (const auto loss = held_out.loss(); loss.tokens > 0) {
+    done.held_out_loss = loss.mean.value();
+    done.held_out_tokens = loss.tokens;
+  }
+  return done;
+}
+
+void add_cost(State& state, Instant now) {
+  const auto& operation = state.operation;
+  Duration slowest{};
+  for (const auto& [id, vote] : operation.votes) {
+    state.cost.wire_bytes += vote.wire_bytes;
+    slowest = std::max(slowest, Duration{vote.reduce_ns});
+  }
+  state.cost.reduce += slowest;
+  state.cost.operation += now - operation.since;
+}
+
+/// The fragment has its next version; `digest` is of the whole state then.
+void advance_round(State& state, const Digest& digest, const Commit& message, Effects& effects) {
+  const auto& operation = state.operation;
+  auto& round = state.rounds[operation.fragment];
+  round.step = round.step.next();
+  for (const auto& [id, weight] : operation.contributions) {
+    auto& work = round.work.at(id);
+    if (weight > 0) work.contributes = false;  // its work is in
+    if (!work.contributes) work.ready.reset();
+    auto& seated = state.peers.at(id).seated;
+    seated.revision = message.revision;
+    seated.state = digest;
+    seated.parts.clear();
+    effects.emplace_back(Send{id, message});
+  }
+  state.last_commit = message;
+  state.revision = message.revision;
+  state.digest = digest;
+}
+
+}  // namespace
+
+bool apply(State& state, const Digest& part, Instant now, Effects& effects) {
+  const auto& operation = state.operation;
+  PRIME_ASSERT(operation.fragment == state.current() && state.parts.size() == state.rounds.size(),
+               "law 2: a fragment's version follows the one before, and those of the others are known");
+  const auto step = state.step();
+  state.parts[operation.fragment] = part;
+  const auto digest = kernels::digest_of_parts(state.parts);
+  const bool completes = std::ranges::count(state.rounds, step, &Round::step) == 1;
+  add_cost(state, now);
+  state.last_lines = {round_committed(state, part)};
+  if (completes) state.last_lines.emplace_back(committed_event(state, digest));
+  effects.insert(effects.end(), state.last_lines.begin(), state.last_lines.end());
+  if (operation.fragment == 0) topology::note_reduce(state, now - operation.since, now);
+  advance_round(state, digest, Commit{operation.id, step, state.revision.next(), digest, operation.fragment, part, completes}, effects);
+  return completes;
+}
+
+}  // namespace prime::coordinator::commits
