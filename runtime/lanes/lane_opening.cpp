@@ -128,6 +128,8 @@ void LaneThread::greet_arrivals() {
 }
 
 bool LaneThread::greet(std::unique_ptr<Stream>& stream) {
+  if (stream->error()) return true;  // reset while it waited for its lane
+  if (!stream->held && !stream->may_read()) return false;
   switch (stream->read(bin_)) {
     case Stream::ReadStep::Header: break;
     case Stream::ReadStep::Blocked: busy_ = busy_ || stream->may_read(); return false;
@@ -145,7 +147,8 @@ bool LaneThread::greet(std::unique_ptr<Stream>& stream) {
   }
   Stream& joining = *stream;
   // One that finds no lane stays: the first stream of its lane may still be on its way.
-  if (!join(stream, greeting.op.tag.value, greeting.chunk)) return false;
+  joining.held = !join(stream, greeting.op.tag.value, greeting.chunk);
+  if (joining.held) return false;
   joining.discard();
   return true;
 }

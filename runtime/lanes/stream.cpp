@@ -17,7 +17,9 @@ bool Stream::blocked_or_lost(net::Channel::State state, bool& ready, short& wait
   // What this direction has heard may have been meant for the other one, also when this one goes on.
   if (channel_->rung()) may_read_ = may_write_ = true;
   switch (state) {
-    case State::Ok: return false;
+    case State::Ok:
+      ready = true;  // a channel may hold more than it was asked for, of which poll does not tell
+      return false;
     case State::WantRead:
     case State::WantWrite: waits_for = state == State::WantRead ? POLLIN : POLLOUT; return true;
     case State::Capped:

@@ -1,5 +1,6 @@
 // Owns the tests of lanes of several streams, against a peer whose every byte the test writes itself.
 #include <boost/test/unit_test.hpp>
+#include <sys/ioctl.h>
 
 #include "tests/runtime/lanes/duet.hpp"
 
@@ -98,6 +99,117 @@ BOOST_AUTO_TEST_CASE(a_stream_that_only_heard_a_bell_is_read_again) {
   duet.engine->adopt(std::make_unique<RungChannel>(silent, encode(duet.frame(1, PieceKind::Begin))));
   BOOST_REQUIRE(outcomes.wait_for_all(1));
   BOOST_TEST((outcomes.all().at(0).stats.error().name == ErrorName::ReduceMismatch));
+}
+
+namespace {
+
+/// Reads as TLS does: what is behind the bytes that were asked for comes along, and poll tells of it no more.
+class GreedyChannel final : public net::Channel {
+ public:
+  /// `reads`: how often it was tried. `life` ends with it.
+  GreedyChannel(SocketPtr socket, std::shared_ptr<std::atomic<int>> reads, std::shared_ptr<void> life = nullptr)
+      : life_(std::move(life)), plain_(std::move(socket), OTHER), reads_(std::move(reads)) {}
+  Io read(std::span<std::byte> into) override {
+    ++*reads_;
+    if (here_.empty()) {
+      here_.resize(64 * 1024);
+      const Io found = plain_.read(here_);
+      here_.resize(found.bytes);
+      if (found.state != State::Ok) return found;
+    }
+    const auto count = std::min(into.size(), here_.size());
+    std::copy_n(here_.begin(), count, into.begin());
+    here_.erase(here_.begin(), here_.begin() + static_cast<std::ptrdiff_t>(count));
+    return {State::Ok, count};
+  }
+  Io write(std::span<const std::byte> from) override { return plain_.write(from); }
+  [[nodiscard]] std::size_t buffered() const override { return here_.size(); }
+  [[nodiscard]] int fd() const override { return plain_.fd(); }
+  [[nodiscard]] PeerId peer() const override { return OTHER; }
+  void shutdown() noexcept override { plain_.shutdown(); }
+
+ private:
+  std::shared_ptr<void> life_;
+  PlainChannel plain_;
+  std::shared_ptr<std::atomic<int>> reads_;
+  std::vector<std::byte> here_;
+};
+
+/// A lane of two streams, of which the first one has played a reduce; and an operation that has only begun, for another lane to come to.
+struct AnotherLane {
+  AnotherLane() {
+    duet.greet(6, 0, 2);
+    duet.play_first();
+    duet.start(2, output, outcomes);
+    auto [near, far] = tcp_pair();
+    duet.socket = near;
+    duet.engine->adopt(std::make_unique<GreedyChannel>(std::move(far), reads));
+    duet.settle();
+  }
+  /// The engine stands where it has looked for what there is to read, and has read nothing yet. Once.
+  void while_it_stands(const std::function<void()>& act) {
+    duet.engine->measure(Member{PeerId{77}, "", {}, 7}, [this](const auto&) {
+      stands.set_value();
+      goes_on.get_future().wait();
+    });
+    stands.get_future().wait();
+    act();
+    goes_on.set_value();
+  }
+
+  std::promise<void> stands;
+  std::promise<void> goes_on;
+  Duet duet{2};
+  std::shared_ptr<std::atomic<int>> reads = std::make_shared<std::atomic<int>>(0);
+  Outcomes outcomes;
+  std::vector<float> output = std::vector<float>(32);
+};
+
+}  // namespace
+
+/// Its other end says nothing more, so that nothing but what it has brought can wake it.
+BOOST_AUTO_TEST_CASE(what_has_come_along_with_a_greeting_is_read) {
+  AnotherLane lane;
+  lane.while_it_stands([&] {
+    lane.duet.greet(7, 0, 2);
+    lane.duet.send_all(2);
+  });
+  BOOST_REQUIRE(lane.outcomes.wait_for_all(1));
+  BOOST_TEST(lane.outcomes.all().at(0).stats.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_stream_that_has_not_greeted_is_not_tried_before_something_comes) {
+  AnotherLane lane;
+  const int tried = *lane.reads;
+  BOOST_TEST(tried > 0);
+  for (int turns = 0; turns < 10; ++turns) lane.duet.settle();
+  BOOST_TEST(*lane.reads == tried);
+}
+
+/// Else the engine would hear of its end again and again, and never sleep.
+BOOST_AUTO_TEST_CASE(a_stream_that_waits_for_its_lane_is_let_go_of_when_it_is_reset) {
+  Duet duet(2);
+  auto [near, far] = tcp_pair();
+  duet.socket = near;
+  std::promise<void> ended;
+  const auto reads = std::make_shared<std::atomic<int>>(0);
+  const int there = far->fd();
+  duet.engine->adopt(
+      std::make_unique<GreedyChannel>(std::move(far), reads, std::shared_ptr<void>(nullptr, [&](void*) { ended.set_value(); })));
+  duet.greet(6, 1, 2);
+  Outcomes outcomes;
+  std::vector<float> output(32);
+  duet.start(1, output, outcomes);
+  for (int unread = 1; unread > 0;) {
+    duet.settle();
+    BOOST_REQUIRE(::ioctl(there, FIONREAD, &unread) == 0);
+  }
+  duet.settle();
+  const linger at_once{1, 0};
+  BOOST_REQUIRE(::setsockopt(near->fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once) == 0);
+  duet.socket = nullptr;
+  near = nullptr;
+  BOOST_TEST((ended.get_future().wait_for(PATIENCE) == std::future_status::ready));
 }
 
 BOOST_AUTO_TEST_CASE(a_doubt_of_which_half_is_here_when_its_operation_ends_is_answered) {

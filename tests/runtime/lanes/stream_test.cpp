@@ -130,6 +130,19 @@ std::vector<std::byte> written_for(std::span<const std::byte> payload, std::opti
 
 }  // namespace
 
+/// As of TLS: what it read has brought more along, of which poll does not tell.
+BOOST_AUTO_TEST_CASE(a_stream_that_was_tried_too_early_and_found_something_is_tried_again) {
+  PlayedChannel::Script script;
+  Stream stream(std::make_unique<PlayedChannel>(script));
+  std::array<std::byte, 64> bin{};
+  BOOST_TEST((stream.read(bin) == Stream::ReadStep::Blocked));
+  BOOST_TEST(!stream.may_read());
+  const auto bytes = encode(input_frame({}).header);
+  script.header = bytes;
+  BOOST_TEST((stream.read(bin) == Stream::ReadStep::Header));
+  BOOST_TEST(stream.may_read());
+}
+
 BOOST_AUTO_TEST_CASE(of_a_payload_that_the_other_end_can_read_only_its_place_is_written) {
   const std::array<std::byte, 64> payload{std::byte{7}};
   BOOST_TEST(written_for(payload, net::Channel::RegionPlace{3, 8}).size() == HEADER_BYTES + 16);
