@@ -15,10 +15,11 @@
 namespace prime::net {
 namespace {
 
-/// To one who waits for it and has been sent nothing else: a byte finds room.
-void answer(Channel& asker, RelayAnswer what) {
+/// To one who waits for it and has been sent nothing else: a byte finds room. It goes past the cap: what others have booked may last longer
+/// than who asks will wait.
+void answer(const Channel& asker, RelayAnswer what) {
   const auto byte = static_cast<std::byte>(what);
-  (void)asker.write({&byte, 1});
+  (void)send_some(asker.fd(), {&byte, 1});
 }
 
 /// What has come from one end and has yet to go to the other. It is filled when it is empty, and no sooner: a slow end slows the other

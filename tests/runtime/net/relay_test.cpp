@@ -23,7 +23,8 @@ constexpr PeerId OTHER{4};
 
 /// A peer in the middle that knows who is a member, and one to be reached.
 struct Three {
-  explicit Three(bool plain = false) : target(credentials(KEY, TARGET), {.allow_plain = plain}) {
+  explicit Three(bool plain = false, std::shared_ptr<SendCap> cap_of_relay = nullptr)
+      : target(credentials(KEY, TARGET), {.allow_plain = plain}), cap(std::move(cap_of_relay)) {
     members = {{ASKER, Endpoint{}}, {TARGET, target.address()}};
     AcceptorOptions options;
     options.relay = [this](ChannelPtr asker, PeerId whom) { relay.serve(std::move(asker), whom); };
@@ -33,6 +34,10 @@ struct Three {
                           Protocol protocol = Protocol::Lane) {
     return dial_through(middle->address(), MIDDLE, protocol, own, whom, PATIENCE, transport);
   }
+  void know(PeerId peer, const Endpoint& where) {
+    const std::lock_guard lock(mutex);
+    members.emplace(peer, where);
+  }
   void forget(PeerId peer) {
     const std::lock_guard lock(mutex);
     members.erase(peer);
@@ -40,6 +45,7 @@ struct Three {
   }
 
   Host target;
+  std::shared_ptr<SendCap> cap;
   std::mutex mutex;
   std::map<PeerId, Endpoint> members;
   std::set<PeerId> gone;
@@ -52,7 +58,7 @@ struct Three {
                 const std::lock_guard lock(mutex);
                 return gone.contains(peer);
               },
-              [](int) {}};
+              [](int) {}, cap};
   std::optional<Host> middle;  ///< before what it calls goes
 };
 
@@ -150,6 +156,19 @@ BOOST_AUTO_TEST_CASE(who_cannot_reach_the_target_says_so) {
   three.target.close();
   check_error(three.dial(), ErrorName::RunUnreachable, "through peer 0000000000000002: it cannot reach it");
   BOOST_TEST(wait_until([&] { return three.relay.lanes() == 0; }));
+}
+
+/// What it sends may have to wait for what others of its process have booked; who asks has little time.
+BOOST_AUTO_TEST_CASE(whoever_is_under_a_cap_answers_at_once) {
+  const auto spent = std::make_shared<SendCap>(1, [] { return Instant{} + 60min; });
+  (void)spent->book(1'000'000);
+  Three three(true, spent);
+  three.forget(TARGET);
+  check_error(three.dial(), ErrorName::RunUnreachable, "it does not know both as members");
+  three.know(TARGET, three.target.address());
+  // Connected: it is the lane that waits now.
+  const auto dialed = dial_through(three.middle->address(), MIDDLE, Protocol::Lane, credentials(KEY, ASKER), TARGET, 1s, Transport::Plain);
+  check_error(dialed, ErrorName::RunUnreachable, "connected, but no answer in time");
 }
 
 BOOST_AUTO_TEST_CASE(a_peer_that_relays_nothing_says_so) {
