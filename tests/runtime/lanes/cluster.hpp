@@ -32,9 +32,9 @@ class Outcomes {
   }
   /// True when it came true in time.
   template <class Condition>
-  bool wait(Condition condition) const {
+  bool wait(Condition condition, Duration patience = PATIENCE) const {
     std::unique_lock lock(shared_->mutex);
-    return shared_->changed.wait_for(lock, PATIENCE, [&] { return condition(shared_->outcomes); });
+    return shared_->changed.wait_for(lock, patience, [&] { return condition(shared_->outcomes); });
   }
   bool wait_for_all(std::size_t count) const {
     return wait([&](const auto& all) { return all.size() == count; });
@@ -57,6 +57,14 @@ class Outcomes {
   };
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
 };
+
+/// Whether the coordinator would abort the others. Where all hang, all have the same deadline: each is left to say for whom it has waited.
+inline bool must_abort(const Outcomes::Map& outcomes, Duration deadline) {
+  return std::ranges::any_of(outcomes, [&](const auto& entry) {
+    const auto& stats = entry.second.stats;
+    return !stats && (deadline < PATIENCE || stats.error().name != ErrorName::DeadlineExceeded);
+  });
+}
 
 inline std::vector<float> random_values(std::size_t count, std::uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -186,11 +194,8 @@ class Cluster {
     for (std::size_t r = 0; r < world(); ++r)
       engine(r).start(request(op, r, contributions, inputs[r], outputs[r], deadline),
                       [outcomes, r](ReduceOutcome outcome) { outcomes.put(r, std::move(outcome)); });
-    const auto failed = [](const auto& all) {
-      return std::any_of(all.begin(), all.end(), [](const auto& entry) { return !entry.second.stats.has_value(); });
-    };
     Reduced reduced;
-    reduced.in_time = outcomes.wait([&](const auto& all) { return all.size() == world() || failed(all); });
+    reduced.in_time = outcomes.wait([&](const auto& all) { return all.size() == world() || must_abort(all, deadline); }, 2 * PATIENCE);
     for (std::size_t r = 0; r < world(); ++r) engine(r).abort(op, "another peer failed");
     reduced.in_time = outcomes.wait_for_all(world()) && reduced.in_time;
 

@@ -97,10 +97,10 @@ class Mesh {
       request.relays = r == 0 ? relays_of_the_first : RelayOrder{};
       member(r).engine->start(std::move(request), [outcomes, r](ReduceOutcome outcome) { outcomes.put(r, std::move(outcome)); });
     }
-    const auto failed = [](const auto& all) { return std::ranges::any_of(all, [](const auto& entry) { return !entry.second.stats; }); };
     Reduced reduced;
-    reduced.in_time =
-        outcomes.wait([&](const auto& all) { return all.size() == world || (waits_for_the_first ? all.contains(0) : failed(all)); });
+    reduced.in_time = outcomes.wait(
+        [&](const auto& all) { return all.size() == world || (waits_for_the_first ? all.contains(0) : must_abort(all, deadline)); },
+        2 * PATIENCE);
     for (std::size_t r = 0; r < world; ++r)
       if (member(r).engine) member(r).engine->abort(op, "another peer failed");
     reduced.in_time = outcomes.wait_for_all(world) && reduced.in_time;
@@ -125,6 +125,8 @@ class Mesh {
     std::unique_ptr<net::Acceptor> acceptor;
   };
 
+  /// Who can be reached is reached, however slow the machine is: else a lane would lead another way than the one that a test expects.
+  static net::DialLimit patient(const net::DialLimit& limit) { return {PATIENCE, limit.stop}; }
   void count_dial(std::size_t from, std::size_t to) {
     const std::lock_guard lock(mutex_);
     ++dials_[{from, to}];
@@ -153,6 +155,7 @@ class Mesh {
     net::AcceptorOptions listening;
     listening.listen.host = "127.0.0.1";
     listening.allow_plain = transport_ == net::Transport::Plain;
+    listening.handshake_deadline = PATIENCE;
     listening.relay = [this, rank](net::ChannelPtr asker, PeerId target) {
       const std::lock_guard lock(mutex_);
       peers_[rank].relay->serve(std::move(asker), target);
@@ -175,11 +178,12 @@ class Mesh {
     options.dial = [this, rank](const Member& to, net::DialLimit limit) -> Result<net::ChannelPtr> {
       count_dial(rank, to.id.value - 1);
       if (!reaches(rank, to.id.value - 1)) return fail(ErrorName::RunUnreachable, "the test says so");
-      return net::dial(to.lanes, net::Protocol::Lane, *peers_[rank].credentials, net::Expectation::peer(to.id), limit, transport_);
+      return net::dial(to.lanes, net::Protocol::Lane, *peers_[rank].credentials, net::Expectation::peer(to.id), patient(limit), transport_);
     };
     options.dial_through = [this, rank](const Member& through, const Member& to, net::DialLimit limit) -> Result<net::ChannelPtr> {
       if (!reaches(rank, through.id.value - 1)) return fail(ErrorName::RunUnreachable, "the test says so");
-      return net::dial_through(through.lanes, through.id, net::Protocol::Lane, *peers_[rank].credentials, to.id, limit, transport_);
+      return net::dial_through(through.lanes, through.id, net::Protocol::Lane, *peers_[rank].credentials, to.id, patient(limit),
+                               transport_);
     };
     options.on_way = [this, rank](PeerId to, PeerId through) {
       const std::lock_guard lock(mutex_);
