@@ -38,6 +38,9 @@ struct Telling {
   void operator()(const events::TrainerRestarting& e) const {
     terminal.say("Trainer", "starts again: " + telemetry::short_reason(e.reason.text), Role::Degraded);
   }
+  void operator()(const events::TrainerWaits& e) const {
+    terminal.say("Trainer", harmless("cannot be started yet: " + telemetry::short_reason(e.reason.text)), Role::Degraded);
+  }
   void operator()(const events::DonorUnreached& e) const { terminal.say("Unreached", e.reason, Role::Degraded); }
   void operator()(const events::StateFetching& e) const { terminal.say("Fetching", "revision " + std::to_string(e.revision.value)); }
   void operator()(const events::StepEntered& e) const {

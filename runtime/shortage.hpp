@@ -1,6 +1,7 @@
 // Owns what a process says when it gets no more memory, threads or descriptors: an error by name, with the limit that is in the way.
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -57,6 +58,27 @@ inline void end_by_name_when_short() {
     }
     otherwise();
   });
+}
+
+/// What this process or its machine has no more of, where that is why a call was refused; empty: it was refused for something else.
+inline std::string used_up(int error_number) {
+  switch (error_number) {
+    case EMFILE: {
+      rlimit limit{};
+      const bool known = ::getrlimit(RLIMIT_NOFILE, &limit) == 0;
+      return "all " + (known ? std::to_string(limit.rlim_cur) + " " : std::string{}) + "descriptors that `ulimit -n` allows are open";
+    }
+    case ENFILE: return "all files that this machine allows are open (`sysctl fs.file-max`)";
+    case ENOMEM: return "no memory: " + limits_in_the_way();
+    case EAGAIN: return "no further process or thread: " + limits_in_the_way();
+    default: return {};
+  }
+}
+
+/// Of a call that makes something: MemoryUnavailable where there is no more of what that takes, which may be there later; else `otherwise`.
+inline Error refused(ErrorName otherwise, const std::string& what, int error_number) {
+  if (const auto lack = used_up(error_number); !lack.empty()) return Error{ErrorName::MemoryUnavailable, what + ": " + lack};
+  return Error{otherwise, what + ": " + std::generic_category().message(error_number)};
 }
 
 /// How many descriptors one process of a run of so many peers has open at once, at most: files, trainer, listeners and memory that is

@@ -100,6 +100,11 @@ class Handler {
     return "the trainer is started again";
   }
 
+  std::string operator()(const TrainerWaits& event) {
+    record(events::TrainerWaits{event.cause});
+    return "the trainer waits";
+  }
+
   std::string operator()(const TrainerGaveUp& event) {
     // The state is here, and may be the only copy: what is missing is an evaluation.
     if (s_.phase == Phase::Finishing) return report({{}, {}, prime::to_string(event.cause)});

@@ -146,6 +146,10 @@ struct TrainerContributed {
 struct TrainerRestarting {
   Error cause;
 };
+/// It cannot be started for want of what its agent has not, and is tried again.
+struct TrainerWaits {
+  Error cause;
+};
 /// It died too often, or said what cannot be helped.
 struct TrainerGaveUp {
   Error cause;
@@ -193,8 +197,8 @@ struct LeaveRequested {};
 /// Time has passed.
 struct Tick {};
 using Event = std::variant<FromCoordinator, CoordinatorLost, CoordinatorBack, RedialFailed, Configured, TrainerBound, TrainerContributed,
-                           TrainerRestarting, TrainerGaveUp, TrainerLeft, TrainerFinal, SaveEnded, ReduceEnded, FetchEnded, Progress,
-                           MeasureEnded, WayChanged, LeaveRequested, Tick>;
+                           TrainerRestarting, TrainerWaits, TrainerGaveUp, TrainerLeft, TrainerFinal, SaveEnded, ReduceEnded, FetchEnded,
+                           Progress, MeasureEnded, WayChanged, LeaveRequested, Tick>;
 
 // Effects -------------------------------------------------------------------------------------------------------------------
 

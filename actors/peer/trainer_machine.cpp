@@ -1,11 +1,16 @@
 #include "actors/peer/trainer_machine.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "messages/assert.hpp"
 
 namespace prime::trainer_life {
 namespace {
+
+/// What an agent lacks is looked for again so soon, then after twice as long each time.
+constexpr Duration FIRST_PAUSE = 500ms;
+constexpr Duration LONGEST_PAUSE = 30s;
 
 class Handler {
  public:
@@ -18,9 +23,9 @@ class Handler {
     s_.contributed.reset();
     s_.owed = 0;
     s_.data = {};
-    s_.progress = now_;
-    emit(Launch{!std::exchange(s_.started_before, true)});
-    return "started";
+    s_.wait.reset();
+    s_.fresh = !std::exchange(s_.started_before, true);
+    return launch();
   }
 
   std::string operator()(const TensorsBound&) {
@@ -32,7 +37,9 @@ class Handler {
 
   std::string operator()(const StateOpened& event) {
     if (s_.phase != Phase::Bound) return "of a trainer that is gone";
-    if (!event.opened) return refuse(event.opened.error());
+    if (!event.opened) return lacks(event.opened.error(), OpenState{});
+    s_.wait.reset();
+    s_.progress = now_;
     emit(MapTensors{});
     return "maps its tensors";
   }
@@ -51,7 +58,8 @@ class Handler {
   std::string operator()(const StateFound& event) {
     if (event.held) s_.held = event.held->revision;
     if (s_.phase != Phase::Bound) return "of a trainer that is gone";
-    if (!event.held) return refuse(event.held.error());
+    if (!event.held) return lacks(event.held.error(), FoundState{});
+    s_.wait.reset();
     s_.phase = Phase::Ready;
     s_.progress.reset();
     const auto& held = *event.held;
@@ -97,8 +105,17 @@ class Handler {
 
   std::string operator()(const Misbehaved& event) { return refuse(event.error); }
 
+  std::string operator()(const Unserved& event) {
+    const bool launched_by_us = !s_.options.external && !s_.over && !s_.stop_cause;
+    if (!launched_by_us) return (*this)(Gone{event.cause});
+    s_.phase = Phase::Absent;
+    s_.owed = 0;
+    return lacks(event.cause, Launch{s_.fresh});
+  }
+
   std::string operator()(const Gone& event) {
     const bool began = std::exchange(s_.phase, Phase::Absent) == Phase::Ready;
+    s_.wait.reset();
     s_.owed = 0;
     s_.progress.reset();
     if (s_.over) return "has ended";
@@ -163,6 +180,7 @@ class Handler {
 
   std::string operator()(const Stop& event) {
     s_.over = true;
+    s_.wait.reset();
     s_.progress.reset();
     emit(TellStop{event.cause});
     return "stopped";
@@ -170,11 +188,13 @@ class Handler {
 
   std::string operator()(const AgentEnds&) {
     s_.over = true;
+    s_.wait.reset();
     s_.progress.reset();
     return "the agent ends";
   }
 
   std::string operator()(const Tick&) {
+    if (s_.wait && s_.wait->again && now_ >= *s_.wait->again) return try_again();
     if (!s_.progress || now_ - *s_.progress <= s_.options.stall_limit) return {};
     kill(Error{ErrorName::TrainerFailed,
                "it stalled: no sign of life for " + format_duration(s_.options.stall_limit) + " (`local.trainer.stall_limit`)"});
@@ -182,6 +202,44 @@ class Handler {
   }
 
  private:
+  std::string launch() {
+    s_.phase = Phase::Starting;
+    s_.progress = now_;
+    emit(Launch{s_.fresh});
+    return "started";
+  }
+
+  /// Nobody's fault, and nothing that a restart would cure: what is missing may be there later, and until then it is said. A wait that is
+  /// as long as that of a trainer which says nothing is none any more.
+  std::string lacks(const Error& cause, std::variant<Launch, OpenState, FoundState> for_what) {
+    if (cause.name != ErrorName::MemoryUnavailable) return refuse(cause);
+    s_.progress.reset();
+    const bool told = s_.wait && s_.wait->cause == cause;
+    if (!s_.wait) s_.wait = Wait{{}, {}, now_, FIRST_PAUSE / 2, {}};
+    if (now_ - s_.wait->since > s_.options.stall_limit) {
+      auto final_cause = cause;
+      final_cause.detail += ", for " + format_duration(s_.options.stall_limit) + " (`local.trainer.stall_limit`)";
+      s_.wait.reset();
+      if (s_.phase != Phase::Absent) return refuse(final_cause);
+      emit(Died{std::move(final_cause), false});
+      return "waited in vain";
+    }
+    s_.wait->for_what = for_what;
+    s_.wait->cause = cause;
+    s_.wait->pause = std::min(s_.wait->pause * 2, LONGEST_PAUSE);
+    s_.wait->again = now_ + s_.wait->pause;
+    if (!told) emit(Report{peer::TrainerWaits{cause}});
+    return "waits for what this agent has not: " + to_string(cause);
+  }
+
+  std::string try_again() {
+    s_.wait->again.reset();
+    if (std::holds_alternative<Launch>(s_.wait->for_what)) return launch();
+    if (std::holds_alternative<OpenState>(s_.wait->for_what)) emit(OpenState{});
+    else emit(FoundState{});
+    return "tries again";
+  }
+
   /// Its end arrives as an event, and the supervisor decides.
   void kill(Error cause) {
     s_.stop_cause = std::move(cause);

@@ -31,10 +31,28 @@ enum class Phase : std::uint8_t {
   Ready,     ///< may be told to work
 };
 
+struct Launch {
+  bool fresh = false;  ///< the first of this peer
+};
+// What takes memory traffic is a worker's; nothing waits for it but the trainer.
+struct OpenState {};
+struct FoundState {};
+
+/// For what this agent has not: descriptors, memory, processes. It is tried again.
+struct Wait {
+  std::variant<Launch, OpenState, FoundState> for_what;
+  Error cause;
+  Instant since;
+  Duration pause{};
+  std::optional<Instant> again;  ///< empty while it is being tried
+};
+
 struct State {
   Options options;
   Phase phase = Phase::Absent;
   bool started_before = false;
+  bool fresh = false;                                   ///< this life is the first of its peer
+  std::optional<Wait> wait;                             ///< of this life
   bool over = false;                                    ///< its end is expected: it has answered, or the agent ends
   std::optional<Error> stop_cause;                      ///< why it was stopped, when the fault was its own
   std::optional<Instant> progress;                      ///< last sign of life while it has work; empty while it waits
@@ -104,6 +122,10 @@ struct Misbehaved {
 struct Gone {
   std::optional<Error> cause;
 };
+/// Its process has ended, or never began, for want of what this agent has not (MemoryUnavailable): no fault of the trainer.
+struct Unserved {
+  Error cause;
+};
 /// The next state is made beside the current one.
 struct Prepared {
   bool own_work = false;
@@ -132,26 +154,20 @@ struct Stop {
 /// The agent ends: nothing of its trainer counts any more.
 struct AgentEnds {};
 struct Tick {};
-using Event = std::variant<Start, TensorsBound, StateOpened, Described, Initial, StateFound, Worked, Contributed, ContributionTaken,
-                           Answered, Misbehaved, Gone, Prepared, Applied, Adopted, Begin, Finish, StartOver, Save, Stop, AgentEnds, Tick>;
+using Event =
+    std::variant<Start, TensorsBound, StateOpened, Described, Initial, StateFound, Worked, Contributed, ContributionTaken, Answered,
+                 Misbehaved, Gone, Unserved, Prepared, Applied, Adopted, Begin, Finish, StartOver, Save, Stop, AgentEnds, Tick>;
 
 // Effects -------------------------------------------------------------------------------------------------------------------
 
-/// `fresh`: the first of this peer.
-struct Launch {
-  bool fresh = false;
-};
+/// Launch, OpenState and FoundState are declared above.
 /// Its process ends at once; ends in Gone.
 struct Kill {};
 /// It is told to end, and why; ends in Gone.
 struct TellStop {
   std::optional<Error> cause;
 };
-// What takes memory traffic is a worker's; nothing waits for it but the trainer.
-struct OpenState {};
-struct FoundState {};
 struct TakeContribution {};
-
 struct MapTensors {};
 /// The state of revision `base` is the current one, and is kept for the contribution to be compared with.
 struct TellBegin {

@@ -29,7 +29,8 @@ std::string value_text(const nlohmann::json& value) {
 Role role_of(const std::string& event) {
   if (event == "outer_step_committed" || event == "run_done") return Role::Good;
   if (event == "peer_lost" || event == "outer_step_aborted" || event == "trainer_restarting" || event == "peer_absent" ||
-      event == "correlated_loss" || event == "rolled_back" || event == "coordinator_stood_still" || event == "descriptors_used_up")
+      event == "correlated_loss" || event == "rolled_back" || event == "coordinator_stood_still" || event == "descriptors_used_up" ||
+      event == "trainer_waits")
     return Role::Degraded;
   if (event == "run_failed" || event == "checkpoint_failed") return Role::Bad;
   return Role::Plain;

@@ -11,6 +11,7 @@
 #include "runtime/lanes/huge_pages.hpp"
 #include "runtime/session/shared_memory.hpp"
 #include "runtime/session/state_digest.hpp"
+#include "runtime/shortage.hpp"
 
 namespace prime {
 namespace {
@@ -149,7 +150,7 @@ Result<OuterState> OuterState::create(Layout layout, const OuterStateOptions& op
   impl->mean = impl->buffers.take();
   return OuterState{std::move(impl)};
 } catch (const std::bad_alloc&) {
-  return fail(ErrorName::ProcessFailed, "not enough memory for the outer state");
+  return fail(ErrorName::MemoryUnavailable, "no memory for the outer state: " + limits_in_the_way());
 }
 
 Result<void> OuterState::initialize() {

@@ -144,6 +144,7 @@ std::optional<trainer_life::Event> PeerHost::work(const Work& order) {
                         [&](const life::Launch& e) -> Outcome {
                           auto launched = launch(e.fresh);
                           if (launched) return std::nullopt;
+                          if (launched.error().name == ErrorName::MemoryUnavailable) return life::Unserved{std::move(launched.error())};
                           return life::Gone{std::move(launched.error())};
                         },
                         [&](const life::OpenState&) -> Outcome { return life::StateOpened{open_state()}; },
@@ -250,6 +251,7 @@ void PeerHost::on_trainer(TrainerEvent event) {
           [&](const prime::TrainerLeft&) { handle(life::Gone{}); },
           [&](TrainerFailed& e) { handle(life::Gone{std::move(e.cause)}); },
           [&](TrainerLost& e) { handle(life::Gone{std::move(e.cause)}); },
+          [&](TrainerUnserved& e) { handle(life::Unserved{std::move(e.cause)}); },
       },
       event);
 }

@@ -19,6 +19,7 @@
 #include "runtime/agent/trainer_dialogue.hpp"
 #include "runtime/agent/trainer_process.hpp"
 #include "runtime/clock.hpp"
+#include "runtime/shortage.hpp"
 #include "runtime/telemetry/memory_kills.hpp"
 
 namespace prime {
@@ -80,6 +81,7 @@ struct TrainerHost::Impl {
   bool stop_requested = false;
   bool kill_requested = false;
   bool does_not_read = false;
+  int cannot_give = 0;     ///< why there is no descriptor for what is to be sent, an errno
   bool abandoned = false;  ///< the destructor runs: no more events
 
   // The thread's own.
@@ -115,7 +117,10 @@ void TrainerHost::Impl::post(const wire::ToTrainer& message, std::span<const int
     does_not_read = true;
   } else {
     QueuedPacket queued{*packet, {}};
-    for (const int number : descriptors) queued.descriptors.emplace_back(::fcntl(number, F_DUPFD_CLOEXEC, 0));
+    for (const int number : descriptors) {
+      queued.descriptors.emplace_back(::fcntl(number, F_DUPFD_CLOEXEC, 0));
+      if (!queued.descriptors.back()) cannot_give = errno;
+    }
     queue.push_back(std::move(queued));
   }
   wake();
@@ -156,17 +161,20 @@ void TrainerHost::Impl::take_requests() {
   bool stop = false;
   bool kill = false;
   bool overflow = false;
+  int lacks = 0;
   {
     const std::lock_guard lock(mutex);
     stop = std::exchange(stop_requested, false);
     kill = std::exchange(kill_requested, false);
     overflow = std::exchange(does_not_read, false);
+    lacks = std::exchange(cannot_give, 0);
   }
   if (stop) {
     if (!verdict) verdict = TrainerLeft{};
     end_softly();
   }
   if (overflow) conclude(TrainerFailed{Error(ErrorName::TrainerProtocol, "the trainer does not read its socket")}, true);
+  if (lacks != 0) conclude(TrainerUnserved{refused(ErrorName::ProcessFailed, "the trainer cannot be given its memory", lacks)}, true);
   if (kill) {
     ended_by_us = true;
     // Before the socket closes: a trainer that sees that would end by itself, and another way.
@@ -202,6 +210,9 @@ bool TrainerHost::Impl::take_packet_if_any() {
     case ReceiveOutcome::WouldBlock: return false;
     case ReceiveOutcome::Malformed:
       conclude(TrainerFailed{Error(ErrorName::TrainerProtocol, "a packet is too long or has too many descriptors")}, true);
+      return false;
+    case ReceiveOutcome::NoDescriptors:
+      conclude(TrainerUnserved{refused(ErrorName::ProcessFailed, "what the trainer brings cannot be taken", EMFILE)}, true);
       return false;
     case ReceiveOutcome::Closed:
       close_socket();
@@ -344,20 +355,26 @@ Result<std::unique_ptr<TrainerHost>> TrainerHost::start(const TrainerCommand& co
   process.environment.push_back(std::string(AGENT_SOCKET_VARIABLE) + "=" + door.path());
   process.environment.push_back(std::string(AGENT_SECRET_VARIABLE) + "=" + door.secret());
   auto impl = std::make_unique<Impl>(options, std::move(handler));
+  if (!impl->wake_descriptor) return fail(refused(ErrorName::ProcessFailed, "the trainer", errno));
   impl->door.emplace(std::move(door));
   impl->log_path = command.log_path;
   if (const auto size = std::filesystem::file_size(command.log_path, ignored); !ignored) impl->log_begin = size;
   impl->memory.emplace(monotonic_now());
   std::promise<Result<void>> started;
   // The child dies with the thread that made it, so that thread must be the one which watches it to its end.
-  impl->thread = std::jthread([life = impl.get(), &process, &started] {
+  const auto live = [life = impl.get(), &process, &started] {
     auto child = ChildProcess::start(process);
     if (!child) return started.set_value(fail(child.error()));
     life->child.emplace(std::move(*child));
     life->pid = static_cast<std::uint32_t>(life->child->pid());
     started.set_value({});
     life->run();
-  });
+  };
+  try {
+    impl->thread = std::jthread(live);
+  } catch (const std::system_error& thrown) {
+    return fail(refused(ErrorName::ProcessFailed, "a thread for the trainer", thrown.code().value()));
+  }
   PRIME_CHECK(started.get_future().get());
   return std::unique_ptr<TrainerHost>(new TrainerHost(std::move(impl)));
 }

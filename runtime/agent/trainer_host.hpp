@@ -55,7 +55,7 @@ struct TrainerContributed {
 struct TrainerFinal {
   FinalAnswer answer;
 };
-// The last event of a trainer is one of these three; its process, if it was ours, has ended by then.
+// The last event of a trainer is one of these four; its process, if it was ours, has ended by then.
 /// It left by itself, or ended after `finish` and its answer, or after `stop`.
 struct TrainerLeft {};
 /// It reported an error of its own, broke the protocol (TrainerProtocol), or did not read its socket (TrainerProtocol).
@@ -66,8 +66,12 @@ struct TrainerFailed {
 struct TrainerLost {
   Error cause;
 };
+/// What it brought could not be taken for want of what this agent has not (MemoryUnavailable).
+struct TrainerUnserved {
+  Error cause;
+};
 using TrainerEvent = std::variant<TrainerBound, TrainerExported, TrainerDescribed, TrainerInitial, TrainerInner, TrainerAlive,
-                                  TrainerContributed, TrainerFinal, TrainerLeft, TrainerFailed, TrainerLost>;
+                                  TrainerContributed, TrainerFinal, TrainerLeft, TrainerFailed, TrainerLost, TrainerUnserved>;
 
 /// Called on the host's own thread, one event at a time; must not block and must not destroy the host. Commands are allowed.
 /// The destructor waits for a call in progress: do not destroy a host while holding a lock that its handler takes.
@@ -78,7 +82,8 @@ using TrainerEventHandler = std::function<void(TrainerEvent)>;
 class TrainerHost {
  public:
   /// Starts `command` in a process group of its own that dies with this agent, and waits for whoever says the secret that its environment
-  /// tells: the program may start the trainer, as a launcher does. Fails with ProcessFailed.
+  /// tells: the program may start the trainer, as a launcher does. Fails with ProcessFailed, StorageFailed (its log), or MemoryUnavailable
+  /// where this process or its machine has no more descriptors, memory, processes or threads.
   static Result<std::unique_ptr<TrainerHost>> start(const TrainerCommand& command, const TrainerHostOptions& options,
                                                     TrainerEventHandler handler);
   /// Serves a trainer that started this agent (prime::Session::join): its process is not ours to kill.

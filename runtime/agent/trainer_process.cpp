@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/shortage.hpp"
+
 namespace prime {
 
 namespace {
@@ -86,32 +88,29 @@ Result<ChildProcess> ChildProcess::start(const ProcessCommand& command) {
   if (command.arguments.empty()) return fail(ErrorName::ProcessFailed, "no program is named");
   const auto& program = command.arguments.front();
   Descriptor log(::open(command.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (!log) return fail(ErrorName::StorageFailed, system_error_text(command.log_path));
+  if (!log) return fail(refused(ErrorName::StorageFailed, command.log_path, errno));
   std::array<int, 2> pipe{};
-  if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return fail(ErrorName::ProcessFailed, system_error_text(program));
+  if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return fail(refused(ErrorName::ProcessFailed, program, errno));
   const Descriptor complaint_reader(pipe[0]);
   Descriptor complaint_writer(pipe[1]);
   const Descriptor high_log = lifted(log.number());
   Descriptor high_complaint = lifted(complaint_writer.number());
   complaint_writer.close();
-  if (!high_log || !high_complaint) return fail(ErrorName::ProcessFailed, system_error_text(program));
+  if (!high_log || !high_complaint) return fail(refused(ErrorName::ProcessFailed, program, errno));
   const auto environment = merged_environment(command.environment);
   const ChildPlan plan{pointers(command.arguments), pointers(environment), high_log.number(), high_complaint.number(), ::getpid()};
   const pid_t pid = ::fork();
-  if (pid < 0) return fail(ErrorName::ProcessFailed, system_error_text(program));
+  if (pid < 0) return fail(refused(ErrorName::ProcessFailed, program, errno));
   if (pid == 0) become(plan);
   ::setpgid(pid, pid);  // also here: whoever comes first, a signal to the group then reaches it
   ChildProcess child(pid, Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))));
+  if (child.pid_descriptor() < 0) return fail(refused(ErrorName::ProcessFailed, program, errno));
   high_complaint.close();
   int reason = 0;
   ssize_t count = 0;
   while ((count = ::read(complaint_reader.number(), &reason, sizeof reason)) < 0 && errno == EINTR) {
   }
-  if (count == static_cast<ssize_t>(sizeof reason)) {
-    errno = reason;
-    return fail(ErrorName::ProcessFailed, system_error_text(program));
-  }
-  if (child.pid_descriptor() < 0) return fail(ErrorName::ProcessFailed, system_error_text(program));
+  if (count == static_cast<ssize_t>(sizeof reason)) return fail(refused(ErrorName::ProcessFailed, program, reason));
   return child;
 }
 

@@ -17,6 +17,7 @@ extern "C" {
 #include <unistd.h>
 
 #include "runtime/launch/readiness.hpp"
+#include "runtime/shortage.hpp"
 #include "runtime/telemetry/error_text.hpp"
 
 namespace prime::launch {
@@ -64,12 +65,6 @@ store::Descriptor lifted(const store::Descriptor& descriptor) {
   return store::Descriptor{::fcntl(descriptor.get(), F_DUPFD_CLOEXEC, READY_DESCRIPTOR + 1)};
 }
 
-/// What a machine has none of just now it may have later.
-Error not_started(const std::string& what, int reason) {
-  const bool short_of = reason == EMFILE || reason == ENFILE || reason == EAGAIN || reason == ENOMEM;
-  return Error{short_of ? ErrorName::MemoryUnavailable : ErrorName::ProcessFailed, what + ": " + std::strerror(reason)};
-}
-
 std::string log_tail(const std::filesystem::path& path, std::uint64_t start) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   const auto end = static_cast<std::streamoff>(file.tellg());
@@ -97,20 +92,20 @@ Result<LaunchedProcess> LaunchedProcess::start(const ProcessPlan& plan) {
     return fail(store::storage_error("reserve room for", plan.log, errno));
   PRIME_TRY(const auto input, memory_file(plan.input));
   std::array<int, 2> pipe{};
-  if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return fail(not_started("pipe2", errno));
+  if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return fail(refused(ErrorName::ProcessFailed, "a pipe", errno));
   process.ready_ = store::Descriptor{pipe[0]};
   const store::Descriptor write_end{pipe[1]};
   const auto high_input = lifted(input);
   const auto high_log = lifted(log);
   const auto high_ready = lifted(write_end);
-  if (!high_input.open() || !high_log.open() || !high_ready.open()) return fail(not_started("fcntl", errno));
+  if (!high_input.open() || !high_log.open() || !high_ready.open()) return fail(refused(ErrorName::ProcessFailed, "a pipe", errno));
   pid_t pid = 0;
   if (const int reason = spawn(plan.arguments, high_input.get(), high_log.get(), high_ready.get(), pid); reason != 0)
-    return fail(not_started(plan.arguments.front(), reason));
+    return fail(refused(ErrorName::ProcessFailed, plan.arguments.front(), reason));
   process.identity_ = telemetry::identify(pid);
   process.pid_descriptor_ = store::Descriptor{::pidfd_open(pid, 0)};
   if (!process.pid_descriptor_.open()) {
-    const auto error = not_started("pidfd_open", errno);
+    const auto error = refused(ErrorName::ProcessFailed, "pidfd_open", errno);
     ::kill(pid, SIGKILL);  // nobody would watch it
     ::waitpid(pid, nullptr, 0);
     return fail(error);

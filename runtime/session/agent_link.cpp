@@ -5,6 +5,7 @@
 
 #include "runtime/clock.hpp"
 #include "runtime/session/session_state.hpp"
+#include "runtime/shortage.hpp"
 
 namespace prime {
 
@@ -100,6 +101,7 @@ Result<FromAgent> AgentLink::receive(std::optional<Instant> deadline) {
       case ReceiveOutcome::Received: break;
       case ReceiveOutcome::Closed: return lost();
       case ReceiveOutcome::Malformed: return end(Error(ErrorName::TrainerProtocol, "the agent's message is malformed"));
+      case ReceiveOutcome::NoDescriptors: return end(refused(ErrorName::TrainerProtocol, "the agent's memory cannot be taken", EMFILE));
       case ReceiveOutcome::WouldBlock:
         if (!wait_for(POLLIN, deadline)) return end(Error(ErrorName::DeadlineExceeded, "waiting for the agent"));
     }
@@ -125,6 +127,7 @@ bool AgentLink::wait_for_close(Instant deadline) {
     switch (take()) {
       case ReceiveOutcome::Received: break;
       case ReceiveOutcome::Closed: return true;
+      case ReceiveOutcome::NoDescriptors:
       case ReceiveOutcome::Malformed: return false;
       case ReceiveOutcome::WouldBlock:
         if (!wait_for(POLLIN, deadline)) return false;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "runtime/ancillary.hpp"
+#include "runtime/shortage.hpp"
 
 namespace prime {
 namespace {
@@ -45,6 +46,11 @@ Result<std::string> new_secret() {
   return text;
 }
 
+bool no_descriptors() {
+  const Descriptor one{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+  return !one && (errno == EMFILE || errno == ENFILE);
+}
+
 bool watch(const Descriptor& readiness, int number) {
   epoll_event event{};
   event.events = EPOLLIN;
@@ -56,7 +62,7 @@ bool watch(const Descriptor& readiness, int number) {
 Result<std::pair<PacketSocket, PacketSocket>> PacketSocket::pair() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    return fail(ErrorName::ProcessFailed, system_error_text("no socket for the trainer"));
+    return fail(refused(ErrorName::ProcessFailed, "no socket for the trainer", errno));
   }
   return std::pair(PacketSocket(Descriptor(ends[0])), PacketSocket(Descriptor(ends[1])));
 }
@@ -121,6 +127,9 @@ ReceiveOutcome PacketSocket::receive(Packet& packet) {
       packet.descriptors.emplace_back(received);
     }
   }
+  // The kernel drops the descriptors that this process has no number for, and says the same of too many.
+  const bool dropped = (message.msg_flags & MSG_CTRUNC) != 0 && packet.descriptors.size() < MAX_PACKET_DESCRIPTORS && no_descriptors();
+  if (dropped) return ReceiveOutcome::NoDescriptors;
   if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) return ReceiveOutcome::Malformed;
   if (count == 0) return ReceiveOutcome::Closed;
   packet.bytes.resize(static_cast<std::size_t>(count));
@@ -140,7 +149,8 @@ Result<PacketListener> PacketListener::open(const std::filesystem::path& parent)
   const bool listens = listener.socket_.number() >= 0 &&
                        ::bind(listener.socket_.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
                        ::listen(listener.socket_.number(), MAX_CALLERS) == 0 && watch(listener.readiness_, listener.socket_.number());
-  if (!listens) return fail(ErrorName::ProcessFailed, system_error_text("no socket for the trainer at " + path));
+  if (listens) listener.spare_ = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!listener.spare_) return fail(refused(ErrorName::ProcessFailed, "no socket for the trainer at " + path, errno));
   return listener;
 }
 
@@ -153,6 +163,10 @@ PacketListener::~PacketListener() {
 std::optional<PacketSocket> PacketListener::accept() {
   for (;;) {
     PacketSocket caller{Descriptor(::accept4(socket_.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK))};
+    if (caller.number() < 0 && (errno == EMFILE || errno == ENFILE) && spare_) {
+      spare_.close();
+      continue;
+    }
     if (caller.number() < 0) break;
     if (callers_.size() == MAX_CALLERS) callers_.erase(callers_.begin());
     if (watch(readiness_, caller.number())) callers_.push_back(std::move(caller));

@@ -27,7 +27,8 @@ struct Packet {
 };
 
 enum class SendOutcome { Sent, WouldBlock, Closed };
-enum class ReceiveOutcome { Received, WouldBlock, Closed, Malformed };  ///< Malformed: too long, or too many descriptors
+/// Malformed: too long, or too many descriptors. NoDescriptors: of what it brought, since this process can open none.
+enum class ReceiveOutcome { Received, WouldBlock, Closed, Malformed, NoDescriptors };
 
 /// One end; knows nothing of what packets mean. Sending and receiving may happen on two threads.
 class PacketSocket {
@@ -76,6 +77,7 @@ class PacketListener {
   std::filesystem::path directory_;  ///< empty once moved from
   std::string secret_;
   Descriptor socket_;
+  Descriptor spare_;                   ///< whose place the trainer's connection takes when there is no other
   Descriptor readiness_;               ///< epoll over the socket and the callers
   std::vector<PacketSocket> callers_;  ///< that have yet to say something; the oldest makes room
 };

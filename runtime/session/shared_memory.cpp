@@ -7,6 +7,8 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "runtime/shortage.hpp"
+
 namespace prime {
 
 std::string system_error_text(const std::string& what) { return what + ": " + std::generic_category().message(errno); }
@@ -43,7 +45,7 @@ Result<SharedFloats> SharedFloats::map(int descriptor, std::uint64_t elements, A
   }
   const int protection = access == Access::ReadWrite ? PROT_READ | PROT_WRITE : PROT_READ;
   void* const address = ::mmap(nullptr, bytes, protection, MAP_SHARED, descriptor, 0);
-  if (address == MAP_FAILED) return fail(ErrorName::ProcessFailed, system_error_text("shared memory cannot be mapped"));
+  if (address == MAP_FAILED) return fail(refused(ErrorName::ProcessFailed, "shared memory cannot be mapped", errno));
   SharedFloats mapping;
   mapping.values_ = {static_cast<float*>(address), elements};
   return mapping;
@@ -51,8 +53,8 @@ Result<SharedFloats> SharedFloats::map(int descriptor, std::uint64_t elements, A
 
 Result<Descriptor> create_memory_file(const std::string& name, std::uint64_t bytes) {
   Descriptor file(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!file || ::ftruncate(file.number(), static_cast<off_t>(bytes)) != 0 ||
-      ::fcntl(file.number(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+  if (!file) return fail(refused(ErrorName::ProcessFailed, "no shared memory for " + name, errno));
+  if (::ftruncate(file.number(), static_cast<off_t>(bytes)) != 0 || ::fcntl(file.number(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
     return fail(ErrorName::ProcessFailed, system_error_text("no shared memory for " + name));
   }
   return file;

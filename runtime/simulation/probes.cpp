@@ -51,6 +51,7 @@ struct NameOf {
   const char* operator()(const peer::TrainerBound&) const { return "TrainerBound"; }
   const char* operator()(const peer::TrainerContributed&) const { return "TrainerContributed"; }
   const char* operator()(const peer::TrainerRestarting&) const { return "TrainerRestarting"; }
+  const char* operator()(const peer::TrainerWaits&) const { return "TrainerWaits"; }
   const char* operator()(const peer::TrainerGaveUp&) const { return "TrainerGaveUp"; }
   const char* operator()(const peer::TrainerLeft&) const { return "TrainerLeft"; }
   const char* operator()(const peer::TrainerFinal&) const { return "TrainerFinal"; }
@@ -66,11 +67,11 @@ struct NameOf {
 
 /// All kinds of events that a peer hears, but for the causes of a dismissal.
 constexpr const char* PEER_KINDS[] = {
-    "Welcome",       "FetchState",   "BeginStep",          "StartReduce",       "Abort",           "Commit",          "RunDone",
-    "HeartbeatSeen", "MeasureLink",  "Coordinators",       "ReplicaLacks",      "CoordinatorLost", "CoordinatorBack", "RedialFailed",
-    "Configured",    "TrainerBound", "TrainerContributed", "TrainerRestarting", "TrainerGaveUp",   "TrainerLeft",     "TrainerFinal",
-    "SaveEnded",     "ReduceEnded",  "FetchEnded",         "Progress",          "MeasureEnded",    "WayChanged",      "LeaveRequested",
-    "Tick"};
+    "Welcome",        "FetchState",   "BeginStep",          "StartReduce",       "Abort",           "Commit",          "RunDone",
+    "HeartbeatSeen",  "MeasureLink",  "Coordinators",       "ReplicaLacks",      "CoordinatorLost", "CoordinatorBack", "RedialFailed",
+    "Configured",     "TrainerBound", "TrainerContributed", "TrainerRestarting", "TrainerWaits",    "TrainerGaveUp",   "TrainerLeft",
+    "TrainerFinal",   "SaveEnded",    "ReduceEnded",        "FetchEnded",        "Progress",        "MeasureEnded",    "WayChanged",
+    "LeaveRequested", "Tick"};
 
 std::string dismissed_by(ErrorName cause) { return "Dismissed(" + std::string{info(cause).name} + ")"; }
 

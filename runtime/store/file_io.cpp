@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "kernels/digest/digest.hpp"
+#include "runtime/shortage.hpp"
 
 namespace prime::store {
 
@@ -17,10 +18,9 @@ Descriptor::~Descriptor() {
 }
 
 Error storage_error(std::string_view attempt, const std::filesystem::path& path, int error_number) {
-  std::string detail{attempt};
-  detail += " " + path.string() + ": " + std::generic_category().message(error_number);
-  if (error_number == EMFILE || error_number == ENFILE) detail += "; raise the limit with `ulimit -n`";
-  return Error{ErrorName::StorageFailed, std::move(detail)};
+  const auto what = std::string{attempt} + " " + path.string();
+  if (error_number == EMFILE || error_number == ENFILE) return refused(ErrorName::StorageFailed, what, error_number);
+  return Error{ErrorName::StorageFailed, what + ": " + std::generic_category().message(error_number)};
 }
 
 Result<void> write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path) {

@@ -33,7 +33,7 @@ class Descriptor {
   int fd_ = -1;
 };
 
-/// StorageFailed with what was tried, the path and the text of `error_number`.
+/// StorageFailed with what was tried, the path and the text of `error_number`; MemoryUnavailable where there are no more descriptors.
 Error storage_error(std::string_view attempt, const std::filesystem::path& path, int error_number);
 
 /// Writes all bytes or fails; the file may then hold a part of them.

@@ -46,6 +46,7 @@ class PeerFold {
     s_.restart_reason = e.reason.text;
     s_.reason = "the trainer is started again: " + e.reason.text;
   }
+  void operator()(const events::TrainerWaits& e) { s_.reason = "the trainer cannot be started yet: " + e.reason.text; }
   void operator()(const events::StateFetching&) { s_.state = PeerState::Fetching; }
   void operator()(const events::DonorUnreached& e) {
     // A try that ends after the peer says nothing of why that one did.

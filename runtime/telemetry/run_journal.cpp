@@ -327,10 +327,10 @@ class RunFold {
                               events::CoordinatorStoodStill> auto&) {}
   // An agent's, in its own journal.
   void operator()(
-      const OneOf<events::AgentStarted, events::Welcomed, events::TrainerBound, events::TrainerRestarting, events::ReplicaWaits,
-                  events::ReplicaWhole, events::StateFetching, events::DonorUnreached, events::StateFetched, events::StepEntered,
-                  events::StepBegunAnew, events::ReduceEntered, events::ReduceAborted, events::CommitApplied, events::RunDoneHeard,
-                  events::CheckpointWritten, events::CheckpointFailed, events::StateSaving, events::StateNotSaved,
+      const OneOf<events::AgentStarted, events::Welcomed, events::TrainerBound, events::TrainerRestarting, events::TrainerWaits,
+                  events::ReplicaWaits, events::ReplicaWhole, events::StateFetching, events::DonorUnreached, events::StateFetched,
+                  events::StepEntered, events::StepBegunAnew, events::ReduceEntered, events::ReduceAborted, events::CommitApplied,
+                  events::RunDoneHeard, events::CheckpointWritten, events::CheckpointFailed, events::StateSaving, events::StateNotSaved,
                   events::JournalLinesDropped, events::CoordinatorLost, events::CoordinatorBack, events::PeerEnded> auto&) {}
 
  private:

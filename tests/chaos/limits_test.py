@@ -142,6 +142,39 @@ class Limits(unittest.TestCase):
             self.assertEqual(joiner.returncode, 0, run.join_log(0))
             self.assertEqual(len(run.check(outer_steps=60)[-1]["contributors"]), 3)
 
+    def test_a_trainer_that_its_agent_has_no_descriptors_to_start_waits_and_that_is_no_restart(self):
+        with Run(2, outer_steps=6, deadline="1h", held_at=3, restarts=1) as run:
+            run.wait_until_held()
+            starved = run.up["peers"][0]
+            give_back = self.without_descriptors(starved["pid"])
+
+            def row():
+                return next(peer for peer in run.status()["peers"] if peer["name"] == starved["name"])
+            os.kill(row()["trainer_pid"], signal.SIGKILL)
+            wait_until("the true cause", lambda: re.search(
+                r"the trainer cannot be started yet: memory, descriptors or threads are used up: .*: all 3 descriptors that `ulimit -n` allows are open", row()["reason"] or ""))
+            with self.assertRaises(subprocess.TimeoutExpired):
+                subprocess.run(["tail", "-f", "/dev/null"], timeout=3, check=False)
+            self.assertEqual(row()["restarts"], 1, "that it was killed; what was tried since is none")
+            give_back()
+            wait_until("a trainer", lambda: row()["trainer_pid"])
+            self.assertNotIn("cannot be started", row()["reason"] or "")
+            run.release(2)
+            self.assertEqual(run.wait_for_end(), 0)
+            run.check(outer_steps=6)
+
+    def test_a_coordinator_that_can_open_no_file_for_what_it_decides_waits_for_one_and_says_so(self):
+        with Run(2, outer_steps=6, deadline="1h", held_at=3) as run:
+            run.wait_until_held()
+            give_back = self.without_descriptors(run.coordinator_pid())
+            run.release(2)
+            waits = wait_until("its word", lambda: "a file descriptor" in (text := run.status()["run"]["waiting_for"] or "") and text)
+            self.assertRegex(waits, r"a file descriptor for the coordinator's ledger: .* all 3 descriptors that `ulimit -n` allows are open \(`prlimit --pid \d+ --nofile=MORE`")
+            give_back()
+            self.assertEqual(run.wait_for_end(), 0)
+            run.check(outer_steps=6)
+            self.assertEqual(len(run.events("process_started")), 1, "the same coordinator went on")
+
     def test_a_coordinator_whose_descriptors_are_used_up_is_a_problem_that_status_tells(self):
         with Run(2, outer_steps=60, dead_after="30s", env={"PRIME_QUADRATIC_DELAY_MS": "5"}, held_at=3) as run:
             run.wait_until_held()
@@ -197,7 +230,7 @@ class Limits(unittest.TestCase):
                 resource.prlimit(guard, resource.RLIMIT_NOFILE, (limit, usual[1]))
                 os.kill(run.coordinator_pid(), signal.SIGKILL)
                 wait_until("a second try at least", lambda: any(
-                    "oo many open files" in text for text in [json.dumps(run.status()["run"])]) or len(run.events("coordinator_restarted")) > number)
+                    "descriptors that `ulimit -n` allows are open" in text for text in [json.dumps(run.status()["run"])]) or len(run.events("coordinator_restarted")) > number)
                 resource.prlimit(guard, resource.RLIMIT_NOFILE, usual)
                 run.wait_for("coordinator_restarted", number + 1)
             # Of one that was started and is gone again, too.

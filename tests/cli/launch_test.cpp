@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_too_large_for_the_descriptors_here_is_refused
   };
   BOOST_TEST(refused(3, 0, 70).empty());
   BOOST_TEST(refused(3, 0, 69) ==
-             "there is no more memory to be had: a process in a run of 3 peers needs 70 open descriptors, and `ulimit -n` "
+             "memory, descriptors or threads are used up: a process in a run of 3 peers needs 70 open descriptors, and `ulimit -n` "
              "allows 69 [PR0708]");
   BOOST_TEST(refused(3, 4, 70).find("a run of 4 peers needs 72") != std::string::npos);
   manifest.shared.membership.peers.minimum = 300;

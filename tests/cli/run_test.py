@@ -425,7 +425,7 @@ class Runs(RunCase):
         done = self.call("up", write_manifest(self.directory), "--local", 1, "--set", "model.dim=32768", "--set", "data.path=/usr/include/linux",
                          "--set", f"local.trainer_command=[{trainer}]")
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertRegex(done.stderr, r"there is no more memory to be had: the trainer's model: .*tried to allocate \d+ bytes.* \[PR0708\]")
+        self.assertRegex(done.stderr, r"memory, descriptors or threads are used up: the trainer's model: .*tried to allocate \d+ bytes.* \[PR0708\]")
         self.assertNotIn("restarts within", done.stderr)
 
     def test_a_killed_coordinator_ends_everything_with_its_name(self):

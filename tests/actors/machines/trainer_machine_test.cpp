@@ -94,6 +94,80 @@ BOOST_AUTO_TEST_CASE(it_is_ready_once_it_has_bound_and_its_values_are_read) {
   BOOST_TEST(bench.state.data.summary.empty(), "it has yet to tell its own data");
 }
 
+BOOST_AUTO_TEST_CASE(a_start_that_this_agent_has_no_means_for_is_tried_again_and_is_no_failure_of_the_trainer) {
+  const Error none{ErrorName::MemoryUnavailable, "starting trainer: all 32 descriptors that `ulimit -n` allows are open"};
+  Bench bench{{.stall_limit = 10min}};
+  bench.on(Start{}).on(Unserved{none});
+  BOOST_TEST(!bench.effect<Died>().has_value(), "it never began");
+  BOOST_REQUIRE(bench.reported<peer::TrainerWaits>().has_value());
+  BOOST_TEST((bench.reported<peer::TrainerWaits>()->cause == none));
+  bench.on(Tick{});
+  BOOST_TEST(!bench.effect<Launch>().has_value(), "not at once");
+  int launches = 0;
+  int reports = 0;
+  for (const auto until = bench.now + 9min; bench.now < until; bench.now += 250ms) {
+    bench.on(Tick{});
+    if (!bench.effect<Launch>()) continue;
+    BOOST_TEST(bench.effect<Launch>()->fresh, "it is still the first of this peer");
+    ++launches;
+    bench.on(Unserved{none});
+    if (bench.reported<peer::TrainerWaits>()) ++reports;
+    BOOST_TEST(!bench.effect<Died>().has_value());
+  }
+  BOOST_TEST(launches > 15);
+  BOOST_TEST(launches < 40, "it waits longer each time, for 30 s at most");
+  BOOST_TEST(reports == 0, "the same cause is told once");
+  bench.now += 30s;
+  bench.on(Tick{});
+  BOOST_REQUIRE(bench.effect<Launch>().has_value());
+  // There are descriptors again.
+  bench.on(TensorsBound{}).on(StateOpened{}).on(Initial{}).on(StateFound{Held{Digest{1, 0}, 3, Digest{2, 0}, {}, 77}});
+  BOOST_TEST(bench.reported<peer::TrainerBound>().has_value());
+  BOOST_TEST(!bench.state.wait.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_trainer_that_is_bound_waits_for_what_its_agent_has_not_and_is_not_started_again_for_it) {
+  const Error none{ErrorName::MemoryUnavailable, "no shared memory for prime-outer: all 32 descriptors that `ulimit -n` allows are open"};
+  Bench bench{{.stall_limit = 1min}};
+  bench.on(Start{}).on(TensorsBound{}).on(StateOpened{fail(none)});
+  BOOST_TEST(!bench.effect<TellStop>().has_value());
+  BOOST_REQUIRE(bench.reported<peer::TrainerWaits>().has_value());
+  bench.now += 1s;
+  bench.on(Tick{});
+  BOOST_REQUIRE(bench.effect<OpenState>().has_value());
+  bench.on(StateOpened{}).on(Initial{}).on(StateFound{fail(none)});
+  BOOST_TEST(!bench.effect<TellStop>().has_value());
+  bench.now += 10s;
+  bench.on(Tick{});
+  BOOST_REQUIRE(bench.effect<FoundState>().has_value());
+  bench.on(Gone{CRASH});
+  BOOST_REQUIRE(bench.effect<Died>().has_value());
+  BOOST_TEST((bench.effect<Died>()->cause == CRASH), "what happens to it meanwhile is its own");
+  bench.now += 1h;
+  BOOST_TEST(bench.on(Tick{}).effects.empty());
+}
+
+BOOST_AUTO_TEST_CASE(what_an_agent_lacks_for_longer_than_the_stall_limit_ends_it_by_that_cause) {
+  const Error none{ErrorName::MemoryUnavailable, "starting trainer: all 32 descriptors that `ulimit -n` allows are open"};
+  Bench bench{{.stall_limit = 1min}};
+  bench.on(Start{}).on(Unserved{none});
+  for (const auto until = bench.now + 50s; bench.now < until; bench.now += 250ms)
+    if (bench.on(Tick{}).effect<Launch>()) bench.on(Unserved{none});
+  bench.now += 30s;
+  bench.on(Tick{}).on(Unserved{none});
+  BOOST_REQUIRE(bench.effect<Died>().has_value());
+  BOOST_TEST((bench.effect<Died>()->cause.name == ErrorName::MemoryUnavailable));
+  BOOST_TEST(bench.effect<Died>()->cause.detail.find("for 60.0 s (`local.trainer.stall_limit`)") != std::string::npos,
+             bench.effect<Died>()->cause.detail);
+  bench.now += 1h;
+  BOOST_TEST(bench.on(Tick{}).effects.empty());
+  // A program that started this agent cannot be started again, but is not done with either.
+  Bench ends;
+  ends.on(Start{}).on(Unserved{none}).on(AgentEnds{});
+  ends.now += 1h;
+  BOOST_TEST(ends.on(Tick{}).effects.empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_step_is_told_once_the_state_is_of_its_base) {
   Bench bench;
   bench.ready().begin(OuterStep{1}, Revision{});

@@ -60,6 +60,7 @@ inline std::string describe(const TrainerEvent& event) {
                         [](const TrainerLeft&) { return std::string("left"); },
                         [](const TrainerFailed& e) { return "failed: " + to_string(e.cause); },
                         [](const TrainerLost& e) { return "lost: " + to_string(e.cause); },
+                        [](const TrainerUnserved& e) { return "unserved: " + to_string(e.cause); },
                     },
                     event);
 }

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <functional>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
@@ -57,6 +58,24 @@ struct Fixture {
 
   std::filesystem::path directory;
   TestAgent agent;
+};
+
+/// From now on this process can open nothing.
+struct NoDescriptors {
+  NoDescriptors() {
+    ::getrlimit(RLIMIT_NOFILE, &before);
+    rlimit few = before;
+    few.rlim_cur = 128;
+    ::setrlimit(RLIMIT_NOFILE, &few);
+    for (int number = ::open("/dev/null", O_RDONLY | O_CLOEXEC); number >= 0; number = ::open("/dev/null", O_RDONLY | O_CLOEXEC))
+      held.emplace_back(number);
+  }
+  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before); }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+
+  rlimit before{};
+  std::vector<Descriptor> held;
 };
 
 }  // namespace
@@ -193,6 +212,37 @@ BOOST_FIXTURE_TEST_CASE(a_program_that_cannot_be_started_is_a_failed_start, Fixt
   BOOST_TEST((start_of({{}, {}, directory / "log"}).error().name == ErrorName::ProcessFailed));
   BOOST_TEST((start_of({{TEST_TRAINER, "well"}, {}, directory / "missing" / "log"}).error().name == ErrorName::StorageFailed));
   BOOST_TEST(agent.events.size() == 0U);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_start_without_descriptors_is_a_want_of_this_process_and_no_fault_of_the_program, Fixture) {
+  const NoDescriptors none;
+  const auto started = TrainerHost::start(command("well"), {}, agent.handler());
+  BOOST_REQUIRE(!started.has_value());
+  BOOST_TEST((started.error().name == ErrorName::MemoryUnavailable));
+  BOOST_TEST(started.error().detail.find("descriptors that `ulimit -n` allows are open") != std::string::npos, started.error().detail);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_trainer_that_comes_when_no_descriptor_is_left_is_heard, Fixture) {
+  const auto gate = (directory / "gate").string();
+  const auto waits = "until [ -e '" + gate + "' ]; do sleep 0.01; done; exec '" TEST_TRAINER "' well";
+  agent.start({{"sh", "-c", waits}, {}, directory / "trainer.log"}, {30s});
+  const NoDescriptors none;
+  std::filesystem::create_directory(gate);  // which takes none
+  agent.expect<TrainerExported>();
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_taken_for_want_of_descriptors_is_no_malformed_packet) {
+  auto [here, there] = PacketSocket::pair().value();
+  const std::array<int, 2> given{STDOUT_FILENO, STDERR_FILENO};
+  BOOST_TEST((there.send("two", given) == SendOutcome::Sent));
+  BOOST_TEST((there.send("none", {}) == SendOutcome::Sent));
+  Packet packet;
+  {
+    const NoDescriptors none;
+    BOOST_TEST((here.receive(packet) == ReceiveOutcome::NoDescriptors));
+  }
+  BOOST_TEST((here.receive(packet) == ReceiveOutcome::Received));
+  BOOST_TEST(packet.bytes == "none");
 }
 
 BOOST_FIXTURE_TEST_CASE(a_host_may_be_destroyed_in_the_middle_and_takes_its_trainer_along, Fixture) {

@@ -56,8 +56,9 @@ BOOST_AUTO_TEST_CASE(a_thread_that_is_refused_ends_the_process_by_name_with_the_
       end_of([] { throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again)); }, rlim_t{1} << 46U);
   BOOST_TEST(WIFEXITED(end.status));
   BOOST_TEST(WEXITSTATUS(end.status) == 1);
-  BOOST_TEST(end.said.starts_with("error: there is no more memory to be had: a thread was refused: `ulimit -v` allows 68719476736 KiB"),
-             end.said);
+  BOOST_TEST(
+      end.said.starts_with("error: memory, descriptors or threads are used up: a thread was refused: `ulimit -v` allows 68719476736 KiB"),
+      end.said);
   BOOST_TEST(end.said.find("[PR0708]") != std::string::npos);
 }
 
