@@ -363,7 +363,7 @@ Result<void> serve(const CoordinatorOptions& options, const std::function<void(c
     PRIME_CHECK(stand_by(*leadership, address, turn, journal, announce));
     journal.append(events::Leading{address});
   }
-  DecisionFile file{path};
+  DecisionFile file{path, coordinator::open_ledger(machine_options(options)).limit};
   PRIME_TRY(const auto kept, kept_decisions(options, file, leadership.get()));
   PRIME_TRY(auto state, state_of(options, kept, journal));
   // All that is left to do is to end as the one before it would have.
@@ -375,7 +375,7 @@ Result<void> serve(const CoordinatorOptions& options, const std::function<void(c
   PRIME_TRY(auto looking, net::Credentials::make(options.key, options.run, net::Identity{net::Role::Peer, random_peer_id()}));
   DecisionStore& decisions = leadership ? static_cast<DecisionStore&>(*leadership) : file;
   return lead(std::move(state), decisions, leadership.get(), *door, std::move(looking), end, owner, journal,
-              "the disk of " + (options.directory / "coordinator" / "journal.jsonl").string(), [&] {
+              "the disk of " + (options.directory / "coordinator" / "journal.jsonl").string() + TAKES_NO_ENTRY, [&] {
                 journal.append(events::CoordinatorListening{address});
                 announce();
               });

@@ -5,7 +5,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <thread>
+#include <unistd.h>
 
+#include "runtime/clock.hpp"
 #include "runtime/store/atomic_file.hpp"
 #include "runtime/telemetry/event_json.hpp"
 
@@ -14,6 +17,8 @@ namespace {
 
 using nlohmann::json;
 
+/// For a descriptor.
+constexpr Duration LOOK_FOR_ONE_EVERY = 250ms;
 constexpr const char* SCHEMA = "prime.decisions/3";
 /// Far above what MAX_PEERS members take.
 constexpr std::size_t TEXT_BYTES_MAX = 16 * MIB;
@@ -223,11 +228,30 @@ std::optional<coordinator::Snapshot> parse_snapshot(const std::string& text) try
   return std::nullopt;
 }
 
+/// Descriptors come back by themselves, or by whoever raises the limit: until then nothing that is decided is told, as with a slow disk.
 void DecisionFile::keep(const coordinator::Snapshot& snapshot) {
-  if (const auto kept = store::write_file_atomically(path_, format_snapshot(snapshot)); !kept) {
+  const auto text = format_snapshot(snapshot);
+  const auto note = [this](std::string lack) {
+    const std::lock_guard lock{mutex_};
+    lack_ = std::move(lack);
+  };
+  auto kept = store::write_file_atomically(path_, text);
+  for (const auto until = monotonic_now() + patience_;
+       !kept && kept.error().name == ErrorName::MemoryUnavailable && monotonic_now() < until;
+       kept = store::write_file_atomically(path_, text)) {
+    note(kept.error().detail + " (`prlimit --pid " + std::to_string(::getpid()) + " --nofile=MORE` allows more at once)");
+    std::this_thread::sleep_for(LOOK_FOR_ONE_EVERY);
+  }
+  note({});
+  if (!kept) {
     std::fputs(render(kept.error()).c_str(), stderr);
     std::_Exit(info(kept.error().name).exit_code);
   }
+}
+
+std::string DecisionFile::place() const {
+  const std::lock_guard lock{mutex_};
+  return lack_.empty() ? "the disk of " + path_.string() + TAKES_NO_ENTRY : "a file descriptor for the coordinator's ledger: " + lack_;
 }
 
 Result<std::optional<coordinator::Snapshot>> DecisionFile::read() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -16,15 +17,19 @@ std::optional<coordinator::Snapshot> parse_snapshot(const std::string& text);
 
 class DecisionFile final : public DecisionStore {
  public:
-  explicit DecisionFile(std::filesystem::path path) : path_(std::move(path)) {}
+  /// `patience`: for how long it is tried again when this process can open no file.
+  explicit DecisionFile(std::filesystem::path path, Duration patience = {}) : path_(std::move(path)), patience_(patience) {}
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   void keep(const coordinator::Snapshot& snapshot) override;
-  [[nodiscard]] std::string place() const override { return "the disk of " + path_.string(); }
+  [[nodiscard]] std::string place() const override;
   /// What was kept last; nothing when the run has decided nothing yet. StorageFailed when it cannot be read, or is no such file.
   [[nodiscard]] Result<std::optional<coordinator::Snapshot>> read() const;
 
  private:
   std::filesystem::path path_;
+  Duration patience_;
+  mutable std::mutex mutex_;
+  std::string lack_;  ///< why it cannot be opened just now; guarded by mutex_
 };
 
 }  // namespace prime

@@ -172,7 +172,7 @@ void Leadership::keep(const coordinator::Snapshot& snapshot) {
 std::string Leadership::place() const {
   std::string places;
   for (const auto& endpoint : options_.etcd.endpoints) places += (places.empty() ? "etcd at " : ", ") + endpoint;
-  return places;
+  return places + TAKES_NO_ENTRY;
 }
 
 Result<void> Leadership::ask_to_keep() {

@@ -25,11 +25,14 @@ void LedgerWriter::write(coordinator::Entry entry, std::function<void()> done) {
 
 std::optional<LedgerWriter::Unwritten> LedgerWriter::unwritten() const {
   const std::lock_guard lock{mutex_};
-  return unwritten_;
+  auto unwritten = unwritten_;
+  if (unwritten && keeping_) unwritten->where = decisions_.place();  // which may change while it waits
+  return unwritten;
 }
 
-void LedgerWriter::begin(std::optional<Unwritten> unwritten) {
+void LedgerWriter::begin(std::optional<Unwritten> unwritten, bool decisions) {
   const std::lock_guard lock{mutex_};
+  keeping_ = decisions;
   unwritten_ = std::move(unwritten);
 }
 
@@ -40,7 +43,7 @@ void LedgerWriter::serve(const std::stop_token& ended) {
     const auto [entry, done] = *std::exchange(order_, std::nullopt);
     lock.unlock();
     const Unwritten journal{journal_place_, monotonic_now(), std::chrono::system_clock::now()};
-    begin(entry.decided ? Unwritten{decisions_.place(), journal.since, journal.since_utc} : journal);
+    begin(journal, entry.decided.has_value());
     if (entry.decided) decisions_.keep(*entry.decided);
     begin(journal);
     for (const auto& event : entry.events) journal_.append(event);

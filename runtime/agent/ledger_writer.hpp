@@ -15,13 +15,16 @@
 
 namespace prime {
 
+/// What a disk or a store does that is waited for, as DecisionStore::place has it.
+inline constexpr const char* TAKES_NO_ENTRY = ", which takes no entry of the coordinator's ledger";
+
 /// Where decisions outlive the process.
 class DecisionStore {
  public:
   virtual ~DecisionStore() = default;
   /// Blocks until they are kept instead of those before. What cannot be kept ends the process, before anybody is told.
   virtual void keep(const coordinator::Snapshot& snapshot) = 0;
-  /// For people: "the disk of PATH", or which store.
+  /// For people, what it waits for while it keeps something: "the disk of PATH, which takes no entry …", a store, a descriptor. Any thread.
   [[nodiscard]] virtual std::string place() const = 0;
 };
 
@@ -45,7 +48,7 @@ class LedgerWriter final : public LedgerPort {
 
  private:
   void serve(const std::stop_token& ended);
-  void begin(std::optional<Unwritten> unwritten);
+  void begin(std::optional<Unwritten> unwritten, bool decisions = false);
 
   DecisionStore& decisions_;
   JournalPort& journal_;
@@ -54,6 +57,7 @@ class LedgerWriter final : public LedgerPort {
   std::condition_variable_any given_;
   std::optional<std::pair<coordinator::Entry, std::function<void()>>> order_;  ///< guarded by mutex_
   std::optional<Unwritten> unwritten_;                                         ///< guarded by mutex_
+  bool keeping_ = false;                                                       ///< the decisions, of it; guarded by mutex_
   std::jthread thread_;
 };
 

@@ -32,11 +32,13 @@ DescriptorWatch::DescriptorWatch(JournalPort& journal) : DescriptorWatch(journal
 void DescriptorWatch::look(Instant now) {
   const int error = try_one_();
   const bool used_up = error == EMFILE || error == ENFILE;
+  if (used_up) free_.reset();
   if (used_up && !since_) {
     since_ = now;
     journal_.append(events::DescriptorsUsedUp{reason_of(error)});
   } else if (error == 0 && since_) {
-    journal_.append(events::DescriptorsFree{now - *std::exchange(since_, std::nullopt)});
+    if (!free_) free_ = now;
+    if (now - *free_ >= FREE_FOR) journal_.append(events::DescriptorsFree{*free_ - *std::exchange(since_, std::nullopt)});
   }
 }
 

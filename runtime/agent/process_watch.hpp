@@ -15,6 +15,9 @@ namespace prime {
 /// it.
 class DescriptorWatch {
  public:
+  /// A process at its limit has one to spare now and then: that it is over is said when each look has found one for so long.
+  static constexpr Duration FREE_FOR = 10s;
+
   /// `try_one`: 0, or why no descriptor is to be had, an errno.
   DescriptorWatch(JournalPort& journal, std::function<int()> try_one);
   explicit DescriptorWatch(JournalPort& journal);
@@ -23,7 +26,8 @@ class DescriptorWatch {
  private:
   JournalPort& journal_;
   std::function<int()> try_one_;
-  std::optional<Instant> since_;
+  std::optional<Instant> since_;  ///< it is said
+  std::optional<Instant> free_;   ///< each look has found one since then, while it is said
 };
 
 /// Whether this process stood still: it was stopped, the machine slept, or nothing got its turn.

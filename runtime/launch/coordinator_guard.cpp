@@ -33,12 +33,13 @@ store::Descriptor end_signals() {
   return store::Descriptor{::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)};
 }
 
-/// Its wait status. What this process is told, it is told.
-int wait_for(LaunchedProcess& process, int signals, telemetry::MemoryKillWatch& memory) {
+/// Its wait status. What this process is told, it is told. `unwritten`: what it showed last of its ledger.
+int wait_for(LaunchedProcess& process, int signals, telemetry::MemoryKillWatch& memory, std::string& unwritten) {
   constexpr int LOOK_EVERY_MS = telemetry::MemoryKillWatch::LOOK_EVERY / 1ms;
   for (;;) {
     if (const auto status = process.reap()) return *status;
     memory.look(monotonic_now());
+    if (const auto notice = telemetry::read_notice(process.pid())) unwritten = notice->unwritten;
     std::array<pollfd, 2> watched{pollfd{process.pid_descriptor(), POLLIN, 0}, pollfd{signals, POLLIN, 0}};
     ::poll(watched.data(), watched.size(), LOOK_EVERY_MS);
     signalfd_siginfo signal{};
@@ -72,11 +73,12 @@ std::string how_it_was_killed(int status, const telemetry::MemoryKillWatch& memo
   return how;
 }
 
-/// What a coordinator that ended so could not say itself.
-Error stuck() {
+/// What a coordinator that ended so could not say itself, but had shown: what did not take an entry of its ledger.
+Error stuck(const std::string& unwritten) {
   return Error{ErrorName::StorageFailed,
-               "what the coordinator decided could not be written down: its disk, or etcd, stands still "
-               "(`membership.coordinator_grace` says for how long it may)"};
+               "what the coordinator decided could not be written down: " +
+                   (unwritten.empty() ? "its disk, or etcd, stands still" : "it waited in vain for " + unwritten) +
+                   " (`membership.coordinator_grace` says for how long it may)"};
 }
 
 bool was_told_to_end(int status) {
@@ -122,12 +124,13 @@ Result<int> guard_coordinator(const GuardOptions& options, const std::function<v
       board.show({});
     } else if (said.error().name == ErrorName::DeadlineExceeded) ::kill(process.pid(), SIGKILL);
     else if (first) ::kill(process.pid(), SIGTERM);  // it may serve a run that nobody can join, since its invite could not be kept
-    const int status = wait_for(process, signals.get(), memory);
+    std::string unwritten;
+    const int status = wait_for(process, signals.get(), memory, unwritten);
     killed.clear();
     if (!said && first) return fail(std::move(said.error()));
     if (WIFSIGNALED(status) && was_told_to_end(status)) return 128 + WTERMSIG(status);
     if (!WIFSIGNALED(status)) {
-      const auto obstacle = WEXITSTATUS(status) == telemetry::STUCK_EXIT_CODE ? std::optional{stuck()} : process.last_error();
+      const auto obstacle = WEXITSTATUS(status) == telemetry::STUCK_EXIT_CODE ? std::optional{stuck(unwritten)} : process.last_error();
       if (!obstacle || !may_go_away(*obstacle)) return WEXITSTATUS(status);
       if (!try_again(*obstacle)) return fail(*obstacle);
       continue;

@@ -373,7 +373,7 @@ void RunObserver::read_notices(RunJournal& run, const std::function<bool(const P
   if (alive(run.coordinator)) {
     const auto notice = alive_(run.coordinator) ? read_notice(run.coordinator.pid) : std::nullopt;
     if (!notice || notice->unwritten.empty()) return;
-    run.unwritten = {notice->unwritten + ", which takes no entry of the coordinator's ledger", notice->since, notice->until};
+    run.unwritten = {notice->unwritten, notice->since, notice->until};
   } else if (!run.obstacle && alive_(run.guard)) {
     if (const auto notice = read_notice(run.guard.pid); notice && !notice->obstacle.empty()) run.obstacle = notice->obstacle;
   }

@@ -196,7 +196,10 @@ BOOST_AUTO_TEST_CASE(a_disk_that_takes_no_entry_of_the_ledger_is_what_the_run_wa
   };
   NoticeBoard board;
   BOOST_TEST(to_string(status(true).state) == "training");
-  board.show({{}, "the disk of /x/decisions.json", "2031-05-04T09:14:02.137Z", "2031-05-04T09:15:02.137Z"});
+  board.show({{},
+              "the disk of /x/decisions.json, which takes no entry of the coordinator's ledger",
+              "2031-05-04T09:14:02.137Z",
+              "2031-05-04T09:15:02.137Z"});
   const auto stuck = status(true);
   BOOST_TEST(to_string(stuck.state) == "waiting");
   BOOST_TEST(stuck.wait.what == "the disk of /x/decisions.json, which takes no entry of the coordinator's ledger");

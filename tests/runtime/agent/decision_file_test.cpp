@@ -5,6 +5,8 @@
 #include <cmath>
 #include <filesystem>
 #include <random>
+#include <sys/resource.h>
+#include <thread>
 #include <unistd.h>
 
 #include "runtime/store/atomic_file.hpp"
@@ -113,6 +115,26 @@ BOOST_AUTO_TEST_CASE(what_was_kept_last_comes_back_as_it_was) {
   BOOST_CHECK(back->last_lines == lines);
   file.keep(Snapshot{});
   BOOST_TEST(format_snapshot(*file.read().value()) == format_snapshot(Snapshot{}));
+}
+
+BOOST_AUTO_TEST_CASE(who_can_open_no_file_waits_for_one_and_says_so) {
+  const Place place;
+  DecisionFile file{place.directory / "decisions.json", 10min};
+  BOOST_TEST(file.place().starts_with("the disk of "), file.place());
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  auto none = before;
+  none.rlim_cur = 0;
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  std::jthread writer{[&] { file.keep(full()); }};
+  while (file.place().starts_with("the disk of ")) std::this_thread::sleep_for(1ms);
+  const auto waits = file.place();
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  writer.join();
+  BOOST_TEST(waits.find("a file descriptor for the coordinator's ledger: create ") == 0U, waits);
+  BOOST_TEST(waits.find("descriptors that `ulimit -n` allows are open (`prlimit --pid ") != std::string::npos, waits);
+  BOOST_TEST(file.place().starts_with("the disk of "), file.place());
+  BOOST_TEST(format_snapshot(*file.read().value()) == format_snapshot(full()));
 }
 
 BOOST_AUTO_TEST_CASE(a_damaged_file_is_refused_and_not_guessed_at) {

@@ -39,13 +39,26 @@ BOOST_AUTO_TEST_CASE(that_no_descriptor_is_to_be_had_is_said_once_and_that_it_is
              reason);
   error = 0;
   watch.look(START + 5s);
-  watch.look(START + 6s);
+  watch.look(START + 14s);
+  BOOST_REQUIRE(journal.lines.size() == 1U);
+  watch.look(START + 15s);
   BOOST_REQUIRE(journal.lines.size() == 2U);
   BOOST_TEST((std::get<events::DescriptorsFree>(journal.lines[1]).after_s == 4s));
   error = ENFILE;
-  watch.look(START + 7s);
+  watch.look(START + 17s);
   BOOST_REQUIRE(journal.lines.size() == 3U);
   BOOST_TEST(std::get<events::DescriptorsUsedUp>(journal.lines[2]).reason.find("fs.file-max") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_process_at_its_limit_that_has_one_to_spare_now_and_then_says_so_once) {
+  Journal journal;
+  int error = 0;
+  DescriptorWatch watch{journal, [&] { return error; }};
+  for (auto now = START; now < START + 60s; now += 250ms) {
+    error = (now - START) / 2s % 2 == 0 ? EMFILE : 0;
+    watch.look(now);
+  }
+  BOOST_TEST(journal.lines.size() == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(the_limit_of_this_process_is_what_is_looked_at) {
@@ -59,6 +72,7 @@ BOOST_AUTO_TEST_CASE(the_limit_of_this_process_is_what_is_looked_at) {
   watch.look(START);
   ::setrlimit(RLIMIT_NOFILE, &before);
   watch.look(START + 1s);
+  watch.look(START + 11s);
   BOOST_TEST(journal.lines.size() == 2U);
 }
 
