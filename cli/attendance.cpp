@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include "cli/end_report.hpp"
+#include "cli/ending_watch.hpp"
 #include "cli/going_on.hpp"
 #include "cli/patience.hpp"
 #include "cli/saving_watch.hpp"
@@ -81,7 +82,7 @@ void Attendance::stop_all() {
   std::vector<telemetry::ProcessIdentity> agents;
   for (auto& peer : run_.peers)
     if (!peer.process.reap()) agents.push_back(peer.process.identity());
-  launch::stop_processes(std::vector{run_.coordinator.identity()}, launch::StopLimits{COORDINATOR_PATIENCE, interrupts_.descriptor()});
+  waits_for_ = stop_coordinator(run_.coordinator.identity(), observer_, terminal_, interrupts_, " (once more: waits no longer)").waits_for;
   launch::stop_processes(agents, launch::StopLimits{PEER_PATIENCE, interrupts_.descriptor(), true,
                                                     SavingWatch{observer_, terminal_, " (once more: at once)"}});
   view_.show_news();
@@ -104,7 +105,7 @@ int Attendance::interrupted() {
                                       : "all; the peers save what they hold (once more: at once)",
                 Role::Degraded);
   stop_all();
-  if (!observer_.run().ended) note_end(run_.directory, Error{ErrorName::RunStopped, "by its owner, by force"});
+  if (!observer_.run().ended && waits_for_.empty()) note_end(run_.directory, Error{ErrorName::RunStopped, "by its owner, by force"});
   const auto step = observer_.status().outer_step;
   print_result(observer_, "interrupted", terminal_);
   // Output that could not be written is complained of by whoever ends the command.
@@ -172,7 +173,7 @@ int Attendance::deserted() {
     break;
   }
   // The coordinator was told to end, and knows no more than that.
-  note_end(run_.directory, error_of(status.reason));
+  if (waits_for_.empty()) note_end(run_.directory, error_of(status.reason));
   status.state = telemetry::RunState::Failed;
   return report_early_end(observer_, status, state_dir_, terminal_);
 }

@@ -40,6 +40,7 @@ class Attendance {
   bool may_move_;
   StepView view_;
   telemetry::RunObserver& observer_ = view_.observer();
+  std::string waits_for_;  ///< what keeps a coordinator that was told to end from doing so
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
 };
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "cli/commands.hpp"
+#include "cli/ending_watch.hpp"
 #include "cli/going_on.hpp"
 #include "cli/interrupts.hpp"
 #include "cli/observing.hpp"
@@ -53,16 +54,18 @@ int run_command(const DownArguments& arguments, Terminal& terminal) {
   if (elsewhere && agents.empty() && !coordinator_runs) return terminal.complain(*elsewhere);
   if (elsewhere) terminal.warn("ends what runs here alone: " + elsewhere->detail);
   // The coordinator first: it tells every peer of the run to save what it holds.
-  std::size_t killed = 0;
-  if (coordinator_runs) killed += launch::stop_processes(std::vector{coordinator}, launch::StopLimits{COORDINATOR_PATIENCE});
   Interrupts interrupts;
+  CoordinatorEnd end;
+  if (coordinator_runs) end = stop_coordinator(coordinator, observer, terminal, interrupts, " (Ctrl-C: waits no longer)");
+  std::size_t killed = end.by_force ? 1 : 0;
   killed += launch::stop_processes(
       agents, launch::StopLimits{PEER_PATIENCE, interrupts.descriptor(), true, SavingWatch{observer, terminal, " (Ctrl-C: ends it now)"}});
   observer.update();
   if (coordinator_runs && goes_on_elsewhere(*directory, observer.run()))
     terminal.warn(
         "etcd was not told that this run ends: another machine may go on with it; `primectl down` on the machine that stands by ends it");
-  if (coordinator_runs && !observer.run().ended) note_end(*directory, Error{ErrorName::RunStopped, "by its owner, by force"});
+  if (coordinator_runs && !observer.run().ended && end.waits_for.empty())
+    note_end(*directory, Error{ErrorName::RunStopped, "by its owner, by force"});
   std::vector<std::string> saved;
   std::vector<Error> unsaved;
   std::set<std::uint64_t> shards;    // that are held here
@@ -77,20 +80,21 @@ int run_command(const DownArguments& arguments, Terminal& terminal) {
   }
   const bool holds_all = !complete.empty() && complete == shards;
   const auto run = directory->filename().string();
-  const auto ended = agents.size() + (coordinator_runs ? 1 : 0);
+  const bool coordinator_ended = coordinator_runs && end.waits_for.empty();
+  const auto ended = agents.size() + (coordinator_ended ? 1 : 0);
   if (terminal.json()) {
     terminal.print(
         telemetry::dump({{"schema", "primectl.down/1"}, {"run_id", run}, {"ended", ended}, {"killed", killed}, {"saved", saved}}) + "\n");
   } else {
     terminal.print(ended == 0 ? "nothing of " + run + " runs on this machine\n"
-                              : "ended " + what_ended(agents.size(), coordinator_runs) + " of " + run +
+                              : "ended " + what_ended(agents.size(), coordinator_ended) + " of " + run +
                                     (killed > 0 ? ", " + std::to_string(killed) + " by force" : "") + "\n");
     for (const auto& path : saved) terminal.print((holds_all ? "saved " : "saved before that: ") + path + "\n");
     if (!saved.empty() && !elsewhere) terminal.print(text_of(way_on(*directory, saved.back(), arguments.common.state_dir)));
   }
-  int exit_code = 0;
+  int exit_code = coordinator_runs && !coordinator_ended ? info(ErrorName::StorageFailed).exit_code : 0;
   for (const auto& error : unsaved) exit_code = terminal.complain(error);
-  return holds_all ? 0 : exit_code;  // every peer of a shard holds the same state: one copy is all that is needed
+  return holds_all && end.waits_for.empty() ? 0 : exit_code;  // every peer of a shard holds the same state: one copy is all that is needed
 }
 
 }  // namespace prime::cli

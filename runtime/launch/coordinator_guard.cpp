@@ -33,17 +33,34 @@ store::Descriptor end_signals() {
   return store::Descriptor{::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)};
 }
 
-/// Its wait status. What this process is told, it is told. `unwritten`: what it showed last of its ledger.
-int wait_for(LaunchedProcess& process, int signals, telemetry::MemoryKillWatch& memory, std::string& unwritten) {
+/// What is seen of a coordinator while it lives.
+struct Seen {
+  std::string unwritten;     ///< what it showed last of its ledger
+  bool told_to_end = false;  ///< as this process was
+};
+
+/// One that was killed while it wrote to a disk that stands still ends when that goes on.
+std::string cannot_end(const Seen& seen, const std::filesystem::path& directory) {
+  const auto disk = "the disk of " + (directory / "coordinator").string() + ", perhaps, or another one that it writes to";
+  return "it was killed, and cannot end before what it waits for goes on: " + (seen.unwritten.empty() ? disk : seen.unwritten);
+}
+
+/// Its wait status. What this process is told, it is told.
+int wait_for(LaunchedProcess& process, int signals, telemetry::MemoryKillWatch& memory, Seen& seen, telemetry::NoticeBoard& board,
+             const std::filesystem::path& directory) {
   constexpr int LOOK_EVERY_MS = telemetry::MemoryKillWatch::LOOK_EVERY / 1ms;
   for (;;) {
     if (const auto status = process.reap()) return *status;
     memory.look(monotonic_now());
-    if (const auto notice = telemetry::read_notice(process.pid())) unwritten = notice->unwritten;
+    if (const auto notice = telemetry::read_notice(process.pid())) seen.unwritten = notice->unwritten;
+    else if (!telemetry::is_alive(process.identity())) board.show({cannot_end(seen, directory)});
     std::array<pollfd, 2> watched{pollfd{process.pid_descriptor(), POLLIN, 0}, pollfd{signals, POLLIN, 0}};
     ::poll(watched.data(), watched.size(), LOOK_EVERY_MS);
     signalfd_siginfo signal{};
-    while (::read(signals, &signal, sizeof signal) == sizeof signal) ::kill(process.pid(), static_cast<int>(signal.ssi_signo));
+    while (::read(signals, &signal, sizeof signal) == sizeof signal) {
+      seen.told_to_end = true;
+      ::kill(process.pid(), static_cast<int>(signal.ssi_signo));
+    }
   }
 }
 
@@ -124,19 +141,21 @@ Result<int> guard_coordinator(const GuardOptions& options, const std::function<v
       board.show({});
     } else if (said.error().name == ErrorName::DeadlineExceeded) ::kill(process.pid(), SIGKILL);
     else if (first) ::kill(process.pid(), SIGTERM);  // it may serve a run that nobody can join, since its invite could not be kept
-    std::string unwritten;
-    const int status = wait_for(process, signals.get(), memory, unwritten);
+    Seen seen;
+    const int status = wait_for(process, signals.get(), memory, seen, board, options.directory);
     killed.clear();
     if (!said && first) return fail(std::move(said.error()));
     if (WIFSIGNALED(status) && was_told_to_end(status)) return 128 + WTERMSIG(status);
     if (!WIFSIGNALED(status)) {
-      const auto obstacle = WEXITSTATUS(status) == telemetry::STUCK_EXIT_CODE ? std::optional{stuck(unwritten)} : process.last_error();
+      const auto obstacle = WEXITSTATUS(status) == telemetry::STUCK_EXIT_CODE ? std::optional{stuck(seen.unwritten)} : process.last_error();
       if (!obstacle || !may_go_away(*obstacle)) return WEXITSTATUS(status);
-      if (!try_again(*obstacle)) return fail(*obstacle);
+      if (seen.told_to_end || !try_again(*obstacle)) return fail(*obstacle);
       continue;
     }
     if (!down_since) down_since = monotonic_now();
     killed = how_it_was_killed(status, memory);
+    if (seen.told_to_end)
+      return fail(ErrorName::RunStopped, "by its owner; the coordinator was " + killed + " before it had written its end");
     auto decided = supervisor::child_died(std::move(restarts), Error{ErrorName::CoordinatorLost, killed}, monotonic_now());
     restarts = std::move(decided.state);
     if (const auto* given_up = std::get_if<supervisor::GiveUp>(&decided.decision))

@@ -379,6 +379,15 @@ void RunObserver::read_notices(RunJournal& run, const std::function<bool(const P
   }
 }
 
+bool RunObserver::seems_alive(const ProcessIdentity& process) const { return std::ranges::find(dead_, process) == dead_.end(); }
+
+std::string RunObserver::held_up() const {
+  auto run = run_;
+  run.obstacle.reset();
+  read_notices(run, [this](const ProcessIdentity& process) { return seems_alive(process); });
+  return run.unwritten ? run.unwritten->what : run.obstacle.value_or("");
+}
+
 /// Of a checkpoint of this run, wherever its directory was when it was written; of one that is not here, as it was told.
 std::string RunObserver::where_it_is_now(const std::string& checkpoint) const {
   const fs::path told{checkpoint};
@@ -389,7 +398,7 @@ std::string RunObserver::where_it_is_now(const std::string& checkpoint) const {
 }
 
 RunStatus RunObserver::status() const {
-  const auto alive = [this](const ProcessIdentity& process) { return std::find(dead_.begin(), dead_.end(), process) == dead_.end(); };
+  const auto alive = [this](const ProcessIdentity& process) { return seems_alive(process); };
   auto run = run_;
   read_notices(run, alive);
   auto status = combine(run, local_peers(), alive);

@@ -62,6 +62,9 @@ class RunObserver {
   [[nodiscard]] std::vector<Foreign> foreign() const;
   [[nodiscard]] RunStatus status() const;
   [[nodiscard]] const RunJournal& run() const { return run_; }
+  /// What a coordinator of this place that lives, or whose guard does, waits for to write its ledger, or what keeps it from going on;
+  /// empty: nothing that it shows.
+  [[nodiscard]] std::string held_up() const;
   [[nodiscard]] std::vector<PeerJournal> local_peers() const;
   /// With those in whose place another one takes part: they have the same process.
   [[nodiscard]] std::vector<PeerJournal> local_lives() const;
@@ -87,6 +90,7 @@ class RunObserver {
   bool find_dead();
   LockWatch& lock_of(const std::filesystem::path& journal);
   void tell_foreign(RunStatus& status) const;
+  [[nodiscard]] bool seems_alive(const ProcessIdentity& process) const;
   [[nodiscard]] std::string where_it_is_now(const std::string& checkpoint) const;
   void read_notices(RunJournal& run, const std::function<bool(const ProcessIdentity&)>& alive) const;
 

@@ -77,7 +77,7 @@ class Limits(unittest.TestCase):
         subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
         if (mount := subprocess.run(["mount", "-o", "loop", str(image), str(disk)], capture_output=True, text=True, check=False)).returncode != 0:
             self.skipTest(f"no loop device can be mounted here: {mount.stderr.strip()}")
-        self.addCleanup(subprocess.run, ["umount", "-l", str(disk)], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", str(disk)], capture_output=True, check=False)
         return disk
 
     @contextlib.contextmanager
@@ -204,6 +204,45 @@ class Limits(unittest.TestCase):
             committed = len(run.events("outer_step_committed"))
             run.wait_for("outer_step_committed", committed + 2)
             wait_until("a run that trains", lambda: run.status()["run"]["state"] == "training")
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a small file system")
+    def test_a_coordinator_that_is_killed_while_its_disk_stands_still_leaves_the_disk_named_and_is_started_again(self):
+        disk = self.disk_to_freeze()
+        with Run(2, outer_steps=5000, directory=disk, env={"PRIME_QUADRATIC_DELAY_MS": "5"}) as run:
+            run.wait_for("outer_step_committed", 2)
+            named = f"the disk of {run.run_directory}/coordinator"
+            with self.frozen(disk):
+                def waits_for():
+                    return run.status()["run"]["waiting_for"] or ""
+                wait_until("a status that names the disk", lambda: named in waits_for())
+                os.kill(run.coordinator_pid(), signal.SIGKILL)
+                wait_until("its death and the disk", lambda: "it was killed, and cannot end" in (said := waits_for()) and named in said)
+            run.wait_for("coordinator_restarted")
+            run.wait_for("outer_step_committed", len(run.events("outer_step_committed")) + 2)
+            wait_until("a run that trains", lambda: run.status()["run"]["state"] == "training")
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a small file system")
+    def test_down_says_that_it_waits_for_the_disk_of_the_ledger_and_the_run_ends_as_stopped(self):
+        for waits in (True, False):
+            disk = self.disk_to_freeze()
+            with self.subTest(waits=waits), Run(2, outer_steps=5000, directory=disk, env={"PRIME_QUADRATIC_DELAY_MS": "5"}) as run:
+                run.wait_for("outer_step_committed", 2)
+                with self.frozen(disk):
+                    down = subprocess.Popen([PRIMECTL, "down", run.up["run_id"], "--state-dir", run.state], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                    said = wait_until("a word of down", down.stderr.readline)
+                    self.assertIn(f"the disk of {run.run_directory}/coordinator/", said)
+                    if not waits:
+                        down.send_signal(signal.SIGINT)
+                        said = wait_until("a word of the end", lambda: "warning" in (line := down.stderr.readline()) and line)
+                        self.assertIn("the coordinator cannot end yet", said)
+                out, errors = down.communicate(timeout=LIMIT_S)
+                self.assertEqual(down.returncode, 0 if waits else 1, out + errors)
+                self.assertNotIn("by force", out if waits else "")
+                wait_until("the coordinator's end", lambda: not run.ours(run.guard()))
+                self.assertIn("the run was stopped before its end: by its owner", run.status()["run"]["reason"])
+            subprocess.run(["umount", "-l", str(disk)], check=True)
+            shutil.rmtree(self.folder)
+            self.folder.mkdir()
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a small file system")
     def test_a_coordinator_whose_disk_stands_still_for_too_long_ends_and_its_peers_save_what_they_hold(self):
