@@ -193,6 +193,70 @@ std::string difference(const std::string& path, const Line& here, const Line& th
   return quoted(path) + " has " + bytes_text(here.bytes) + " here and " + std::to_string(there.bytes) + in_there;
 }
 
+bool has_groups(const Lines& lines) {
+  return std::ranges::any_of(lines, [](const auto& entry) { return entry.second.is_group(); });
+}
+
+/// Of all paths under a folder, from there on.
+std::string beginning_of_all(const Lines& lines, const std::string& folder) {
+  auto first = lines.lower_bound(folder);
+  if (first == lines.end()) return {};
+  auto beginning = first->first;
+  for (; first != lines.end() && first->first.starts_with(folder); ++first)
+    beginning.resize(static_cast<std::size_t>(std::ranges::mismatch(beginning, first->first).in1 - beginning.begin()));
+  return beginning.substr(folder.size());
+}
+
+/// Whether what `lines` has under `folder` is what `others` are, by names and sizes; where files share lines, by their number and size.
+bool are_under(const Lines& lines, const std::string& folder, const Lines& others) {
+  const auto under = [&](const auto& entry) { return entry.first.starts_with(folder); };
+  Line sum;
+  Line wanted;
+  for (const auto& entry : lines)
+    if (under(entry)) sum.add(entry.second);
+  for (const auto& entry : others) wanted.add(entry.second);
+  if (sum.files != wanted.files || sum.bytes != wanted.bytes) return false;
+  if (has_groups(lines) || has_groups(others)) {
+    const auto mine = beginning_of_all(lines, folder);
+    const auto theirs = beginning_of_all(others, "");
+    return mine.starts_with(theirs) || theirs.starts_with(mine);
+  }
+  return std::ranges::all_of(others, [&](const auto& entry) {
+    const auto found = lines.find(folder + entry.first);
+    return found != lines.end() && found->second.bytes == entry.second.bytes;
+  });
+}
+
+/// The folder of `lines` that holds what `others` are; empty: there is none.
+std::string folder_of(const Lines& lines, const Lines& others) {
+  std::string last;
+  for (const auto& [path, line] : lines)
+    for (auto slash = path.find('/'); slash != std::string::npos; slash = path.find('/', slash + 1)) {
+      auto folder = path.substr(0, slash + 1);
+      if (last.starts_with(folder)) continue;  // it was looked at
+      if (are_under(lines, folder, others)) return folder;
+      last = std::move(folder);
+    }
+  return {};
+}
+
+/// Who names the folder above the data, or one in it, has all of it under other names.
+std::string shifted(const Lines& here, const Lines& there, std::string_view where) {
+  const auto besides = [](const Lines& lines, const Lines& same) {
+    std::uint64_t files = 0;
+    for (const auto& [path, line] : lines) files += line.files;
+    for (const auto& [path, line] : same) files -= std::min(files, line.files);
+    if (files == 0) return std::string{};
+    return " (beside " + std::to_string(files) + (files == 1 ? " other file)" : " other files)");
+  };
+  if (const auto folder = folder_of(here, there); !folder.empty())
+    return "the same files lie under " + quoted(folder) + " here" + besides(here, there) + ": let the path of the data lead to that folder";
+  if (const auto folder = folder_of(there, here); !folder.empty())
+    return "the same files lie under " + quoted(folder) + " " + std::string{where} + besides(there, here) +
+           ": let the path of the data lead to the folder above";
+  return {};
+}
+
 }  // namespace
 
 std::string listing_of(std::span<const ListedFile> files) { return Listing{files}.text(); }
@@ -204,6 +268,8 @@ std::string listings_differ(std::string_view here, std::string_view there_listin
   const auto is_one_file = [](const Lines& lines) { return lines.size() == 1 && !lines.begin()->second.is_group(); };
   // One file alone is the same by whatever name.
   if (is_one_file(*mine) && is_one_file(*theirs)) theirs = Lines{{mine->begin()->first, theirs->begin()->second}};
+  if (*mine == *theirs) return {};
+  if (auto found = shifted(*mine, *theirs, there); !found.empty()) return found;
   std::string text;
   std::size_t differences = 0;
   for (const auto& beginning : common_beginnings(*mine, *theirs)) {

@@ -19,8 +19,8 @@ struct ListedFile {
 /// byte. What of a path is no printable ASCII, and `%`, is written as %XX: a beginning may end within a character.
 std::string listing_of(std::span<const ListedFile> files);
 
-/// The first differences between two listings, in words: what is `here` (the first) and what is `there` ("in the run"). Empty where they do
-/// not differ, or one of them is empty or no listing.
+/// The first differences between two listings, in words: what is `here` (the first) and what is `there` ("in the run"); of one whose files
+/// lie a folder higher or lower, that. Empty where they do not differ, or one of them is empty or no listing.
 std::string listings_differ(std::string_view here, std::string_view there_listing, std::string_view there);
 
 }  // namespace prime

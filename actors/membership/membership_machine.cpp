@@ -209,7 +209,7 @@ std::string seated(Roster& roster, PeerId from, const Seated& message, Instant n
   if (message.data.told() && message.data.digest != roster.data.digest) {
     const auto files = listings_differ(message.data.listing, roster.data.listing, "in the run");
     Departures{roster, now, effects}.dismiss(
-        from, Error{ErrorName::DataMismatch, (files.empty() ? "" : files + "; ") + "this peer finds " + message.data.summary +
+        from, Error{ErrorName::DataMismatch, (files.empty() ? "" : files + ". In detail: ") + "this peer finds " + message.data.summary +
                                                  "; the run trains on " + roster.data.summary});
     return "data differs";
   }

@@ -40,11 +40,32 @@ BOOST_AUTO_TEST_CASE(of_few_files_each_difference_is_told) {
   BOOST_TEST(differ({{"a.h", 5, 1}, {"b/c.h", 8, 4}, {"d.h", 9, 5}, {"e.h", 1, 6}}, run) ==
              "`b/c.h` has 8 bytes here and 7 in the run; `d.h` (9 bytes) begins with other text here; `e.h` (1 byte) is not in the run");
   BOOST_TEST(differ({{"a.h", 5, 1}, {"d.h", 9, 3}}, run) == "`b/c.h` (7 bytes in the run) is missing here");
-  BOOST_TEST(differ({{"x/a.h", 5, 8}, {"x/b/c.h", 7, 9}, {"x/d.h", 9, 7}}, run) ==
+  BOOST_TEST(differ({{"x/a.h", 5, 8}, {"x/b/c.h", 6, 9}, {"x/d.h", 9, 7}}, run) ==
              "`a.h` (5 bytes in the run) is missing here; `b/c.h` (7 bytes in the run) is missing here; "
              "`d.h` (9 bytes in the run) is missing here; `x/a.h` (5 bytes) is not in the run; and 2 more");
   BOOST_TEST(differ({{"one", 5, 1}}, {{"another", 6, 2}}) == "`one` has 5 bytes here and 6 in the run", "a name alone is no difference");
   BOOST_TEST(differ({{"\xC3\xA4\n%", 5, 1}, {"z", 1, 1}}, {{"z", 1, 1}}) == "`\xC3\xA4\n%` (5 bytes) is not in the run");
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_that_is_one_level_higher_or_lower_is_said_to_be_that) {
+  const Files run{{"a.h", 5, 1}, {"b/c.h", 7, 2}, {"d.h", 9, 3}};
+  const Files below{{"sub/a.h", 5, 8}, {"sub/b/c.h", 7, 9}, {"sub/d.h", 9, 7}};
+  BOOST_TEST(differ(below, run) == "the same files lie under `sub/` here: let the path of the data lead to that folder");
+  BOOST_TEST(differ(run, below) == "the same files lie under `sub/` in the run: let the path of the data lead to the folder above");
+  auto more = below;
+  more.push_back({"other.h", 3, 5});
+  BOOST_TEST(differ(more, run) ==
+             "the same files lie under `sub/` here (beside 1 other file): let the path of the data lead to that folder");
+  auto deep = below;
+  for (auto& file : deep) file.path = "two/levels/" + file.path;
+  BOOST_TEST(differ(deep, run).starts_with("the same files lie under `two/levels/sub/` here"));
+  BOOST_TEST(differ({{"x/a", 5, 1}, {"y/a", 5, 2}}, {{"b", 5, 3}, {"c", 6, 4}}).find("the same") == std::string::npos);
+  // So many that files share lines: as many with as many bytes are the same.
+  auto larger = many(5000);
+  const auto all = larger;
+  for (auto& file : larger) file.path = "data/" + file.path, file.mark = mark_of(file.path, file.bytes);
+  BOOST_TEST(differ(larger, all).starts_with("the same files lie under `data/` here: "), differ(larger, all));
+  BOOST_TEST(differ(all, larger).starts_with("the same files lie under `data/` in the run: "));
 }
 
 BOOST_AUTO_TEST_CASE(of_many_files_the_smallest_group_that_there_is_room_for_is_told) {

@@ -117,10 +117,10 @@ BOOST_AUTO_TEST_CASE(who_has_other_data_hears_which_files_differ) {
   };
   seat(1, {Digest{5, 5}, "2 files", "1 5 00000001 a.h\n1 7 00000002 b.h\n"});
   seat(2, {Digest{6, 6}, "1 file", "1 9 00000003 b.h\n"});
-  BOOST_TEST(
-      bench.sent<Dismissed>().back().second.cause.detail ==
-      "`a.h` (5 bytes in the run) is missing here; `b.h` has 9 bytes here and 7 in the run; this peer finds 1 file; the run trains on "
-      "2 files");
+  BOOST_TEST(bench.sent<Dismissed>().back().second.cause.detail ==
+             "`a.h` (5 bytes in the run) is missing here; `b.h` has 9 bytes here and 7 in the run. In detail: this peer finds 1 file; the "
+             "run trains on "
+             "2 files");
   seat(3, {Digest{7, 7}, "no listing", std::string(2 * MAX_DATA_LISTING_BYTES, 'x')});
   BOOST_TEST(bench.sent<Dismissed>().back().second.cause.detail == "this peer finds no listing; the run trains on 2 files");
 }
