@@ -157,6 +157,7 @@ int join_here(const JoinArguments& arguments, Joiner joiner, Terminal& terminal)
                        arguments.trainer_descriptor,
                        arguments.shard.value_or(0),
                        arguments.replica};
+  options.attended = true;
   std::filesystem::path own;  // of its last life
   const auto run_directory = options.directory;
   const auto welcome = [&](const AgentIdentity& self) {

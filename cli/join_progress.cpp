@@ -25,8 +25,13 @@ struct Telling {
   Terminal& terminal;
   bool& entered;
   std::string& coordinator;
+  std::string& name;
   std::string time;  ///< that the line tells
 
+  /// Once it has been taken, and not before.
+  void welcome() const {
+    if (!name.empty()) terminal.say("Welcome", "as " + harmless(std::exchange(name, {})));
+  }
   void operator()(const events::ReplicaWaits& e) const {
     terminal.say("Waiting", harmless("for " + e.missing + " of replica " + e.replica), Role::Degraded);
   }
@@ -42,8 +47,12 @@ struct Telling {
     terminal.say("Trainer", harmless("cannot be started yet: " + telemetry::short_reason(e.reason.text)), Role::Degraded);
   }
   void operator()(const events::DonorUnreached& e) const { terminal.say("Unreached", e.reason, Role::Degraded); }
-  void operator()(const events::StateFetching& e) const { terminal.say("Fetching", "revision " + std::to_string(e.revision.value)); }
+  void operator()(const events::StateFetching& e) const {
+    welcome();
+    terminal.say("Fetching", "revision " + std::to_string(e.revision.value));
+  }
   void operator()(const events::StepEntered& e) const {
+    welcome();
     if (!std::exchange(entered, true)) terminal.say("Entered", "at " + step_text(e.outer_step));
   }
   void operator()(const events::ReduceAborted& e) const {
@@ -91,10 +100,11 @@ void tell(const store::JournalLine& line, const Telling& telling) {
 }  // namespace
 
 struct JoinProgress::Teller {
-  Teller(Terminal& out, const std::filesystem::path& peer_directory, std::string at)
+  Teller(Terminal& out, const std::filesystem::path& peer_directory, std::string at, std::string own_name)
       : terminal(out),
         directory(peer_directory),
         coordinator(std::move(at)),
+        name(std::move(own_name)),
         journal(directory / "journal.jsonl"),
         watch(directory),
         end(::eventfd(0, EFD_CLOEXEC)) {}
@@ -105,7 +115,7 @@ struct JoinProgress::Teller {
       watch.rearm();
       const auto lines = journal.read_new();
       if (!lines) return;
-      for (const auto& line : *lines) tell(line, {terminal, entered, coordinator, telemetry::time_of(line)});
+      for (const auto& line : *lines) tell(line, {terminal, entered, coordinator, name, telemetry::time_of(line)});
       if (last) return;
       tell_of_the_disk();
       std::array<pollfd, 2> watched{pollfd{end.get(), POLLIN, 0}, pollfd{watch.descriptor(), POLLIN, 0}};
@@ -126,6 +136,7 @@ struct JoinProgress::Teller {
   Terminal& terminal;
   std::filesystem::path directory;
   std::string coordinator;
+  std::string name;  ///< until it was told that it is welcome
   bool was_full = false;
   store::JournalReader journal;
   telemetry::JournalWatch watch;
@@ -135,8 +146,8 @@ struct JoinProgress::Teller {
 
 JoinProgress::JoinProgress(Terminal& terminal, const std::filesystem::path& peer_directory, const std::string& name,
                            std::string coordinator)
-    : teller_(std::make_unique<Teller>(terminal, peer_directory, std::move(coordinator))) {
-  terminal.say("Welcome", "as " + name);
+    : teller_(std::make_unique<Teller>(terminal, peer_directory, std::move(coordinator), name)) {
+  terminal.say("Seating", harmless(name) + ": its model and data are compared with the run's");
   teller_->thread = std::thread([teller = teller_.get()] { teller->run(); });
 }
 

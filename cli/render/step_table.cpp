@@ -108,7 +108,9 @@ void StepTable::on_gone(const Who& who, const Cause* lost_by) {
   std::erase(notes_, name_of(who) + " is waited for");
   if (member && lost_by == nullptr) --expected_;
   if (member && lost_by != nullptr) lost_ = true;
-  notes_.push_back(name_of(who) + (lost_by == nullptr ? " left" : " lost (" + telemetry::short_reason(lost_by->text) + ")"));
+  const bool refused = !member && lost_by != nullptr && telemetry::is_refusal(*lost_by);
+  const std::string how = refused ? " refused (" : " lost (";
+  notes_.push_back(name_of(who) + (lost_by == nullptr ? " left" : how + telemetry::short_reason(lost_by->text) + ")"));
 }
 
 std::string StepTable::note(std::size_t contributors) {

@@ -31,6 +31,7 @@
 #include "runtime/net/stop_signal.hpp"
 #include "runtime/store/atomic_file.hpp"
 #include "runtime/store/checkpoint.hpp"
+#include "runtime/telemetry/error_text.hpp"
 #include "runtime/telemetry/run_lock.hpp"
 
 namespace prime {
@@ -111,6 +112,8 @@ class Agent {
     return outcome;
   }
 
+  /// Whether the run took it: it was sent for the state, or trained.
+  [[nodiscard]] bool entered() const { return entered_.load(); }
   /// By a signal, which may have come when its part was over already.
   [[nodiscard]] bool told_to_end() const { return told_to_end_; }
   /// Where the run was served last.
@@ -348,6 +351,7 @@ class Agent {
 
   /// Who enters a step that it does not train in may be asked to pass something on before it reduces.
   void learn_members(const peer::State& state) {
+    if (state.begin || state.fetch) entered_.store(true);
     if (!state.begin) return;
     const auto& view = state.begin->view;
     if (std::exchange(learnt_, std::pair{view.epoch, view.members.size()}) != std::pair{view.epoch, view.members.size()})
@@ -385,6 +389,7 @@ class Agent {
   ReduceTerms terms_;  ///< guarded by terms_mutex_
   std::atomic<std::uint64_t> step_{0};
   std::atomic<std::uint64_t> fragment_{0};
+  std::atomic<bool> entered_{false};
   std::pair<Epoch, std::size_t> learnt_;  ///< the last view of a step that the engine was told; the peer actor's own
   net::AddressMemory ways_;
   std::optional<net::Credentials> credentials_;
@@ -445,7 +450,8 @@ Life live(const AgentOptions& options, PeerId self, std::optional<PeerId> before
   Agent agent{options, self, options.name, directory, *journal, let_in, before ? REJOIN_PATIENCE : Duration{}};
   auto outcome = agent.run();
   journal->append(process_ended(outcome));
-  if (!welcomed && !before) remove_traces(options.directory, directory);
+  const bool refused = !outcome && telemetry::is_refusal(outcome.error()) && !agent.entered();
+  if (!before && (!welcomed || (refused && options.attended))) remove_traces(options.directory, directory);
   const bool rolled_back = !outcome && outcome.error().name == ErrorName::RolledBack;
   return {std::move(outcome), agent.told_to_end(), agent.coordinator(),
           rolled_back ? newest_whole(directory / "checkpoints") : std::filesystem::path{}};

@@ -72,6 +72,7 @@ struct AgentOptions {
   std::uint32_t shard = 0;                ///< that it holds, where the run is sharded
   std::string replica = {};               ///< then: which model's; shared by all peers that hold a shard of it
   std::uint32_t shards = 0;               ///< that the run must have: its replica was started as a whole; 0: any number
+  bool attended = false;                  ///< somebody reads why it ends: nothing is left of one that the run did not take
 };
 
 struct AgentPorts {

@@ -1,6 +1,7 @@
 #include "runtime/telemetry/error_text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace prime::telemetry {
@@ -30,6 +31,12 @@ std::optional<Error> last_error_in(std::string_view log) {
 }
 
 bool is_stop(const Cause& cause) { return cause.name == ErrorName::RunStopped || cause.name == ErrorName::Interrupted; }
+
+bool is_refusal(const Cause& cause) {
+  constexpr std::array REFUSALS{ErrorName::LayoutMismatch, ErrorName::StateMismatch, ErrorName::DataMismatch,
+                                ErrorName::KeyRefused,     ErrorName::WrongRun,      ErrorName::VersionMismatch};
+  return cause.name && std::ranges::find(REFUSALS, *cause.name) != REFUSALS.end();
+}
 
 namespace {
 

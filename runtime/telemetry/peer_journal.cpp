@@ -35,6 +35,7 @@ class PeerFold {
     if (is_gone(s_.state)) return;
     s_.state = state_after(e.reason);
     s_.reason = e.reason ? e.reason->text : "left";
+    j_.refused = !j_.entered && e.reason && is_refusal(*e.reason);
   }
   void operator()(const events::TrainerBound& e) {
     s_.trainer_pid = e.trainer_pid;
@@ -47,7 +48,10 @@ class PeerFold {
     s_.reason = "the trainer is started again: " + e.reason.text;
   }
   void operator()(const events::TrainerWaits& e) { s_.reason = "the trainer cannot be started yet: " + e.reason.text; }
-  void operator()(const events::StateFetching&) { s_.state = PeerState::Fetching; }
+  void operator()(const events::StateFetching&) {
+    j_.entered = true;
+    s_.state = PeerState::Fetching;
+  }
   void operator()(const events::DonorUnreached& e) {
     // A try that ends after the peer says nothing of why that one did.
     if (!is_gone(s_.state)) s_.reason = "reaches the coordinator, but no peer that has the state: " + e.reason;
@@ -59,7 +63,10 @@ class PeerFold {
     j_.revision = e.revision.value;
     s_.digest = to_string(e.digest);
   }
-  void operator()(const OneOf<events::StepEntered, events::ReduceAborted> auto&) { s_.state = PeerState::Training; }
+  void operator()(const OneOf<events::StepEntered, events::ReduceAborted> auto&) {
+    j_.entered = true;
+    s_.state = PeerState::Training;
+  }
   void operator()(const events::ReduceEntered&) { s_.state = PeerState::Reducing; }
   void operator()(const events::CommitApplied& e) {
     s_.state = PeerState::Training;
@@ -90,6 +97,7 @@ class PeerFold {
     j_.saving = false;
     s_.state = state_after(e.reason);
     s_.reason = e.reason ? e.reason->text : j_.run_done ? "the run is done" : "left";
+    j_.refused = !j_.entered && e.reason && is_refusal(*e.reason);
   }
 
   void operator()(const OneOf<events::Welcomed, events::StepBegunAnew, events::CoordinatorsKnown, events::StateNotSaved,

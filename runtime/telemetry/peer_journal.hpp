@@ -25,6 +25,8 @@ struct PeerJournal {
   std::string instead_of;            ///< the peer in whose place it takes part; empty: of nobody
   bool ended = false;                ///< the agent wrote its last line
   std::uint64_t revision = 0;        ///< of the state that it holds, as far as its whole steps tell
+  bool entered = false;              ///< it was sent for the state, or trained
+  bool refused = false;              ///< it ended because it is none of the run's, and never entered
   bool run_done = false;             ///< it heard that all outer steps are committed
   std::optional<std::uint64_t> exit_code;
   std::optional<std::string> checkpoint;  ///< the last one that it wrote

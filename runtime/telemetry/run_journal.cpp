@@ -208,7 +208,13 @@ class RunFold {
     peer->outer_step = s_.outer_step;
   }
   void operator()(const events::PeerLeft& e) { go(s_, PeerState::Left, e.who, e.reason); }
-  void operator()(const events::PeerLost& e) { go(s_, PeerState::Lost, e.who, e.reason); }
+  /// Who was never let in, since it is none of the run's, is no row of it.
+  void operator()(const events::PeerLost& e) {
+    const auto* const peer = row_of(s_, e.who);
+    const bool refused = peer != nullptr && peer->state == PeerState::Joining && is_refusal(e.reason);
+    go(s_, PeerState::Lost, e.who, e.reason);
+    if (refused) std::erase_if(s_.peers, [&](const PeerStatus& row) { return row.id == to_string(e.who.peer); });
+  }
   void operator()(const events::CorrelatedLoss& e) {
     if (e.policy == LossPolicy::Pause) s_.state = RunState::Paused;
   }

@@ -14,6 +14,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* COORDINATOR_LOST = "the coordinator was lost";
+constexpr const char* TOLD_LAST = "so it was told last; it is kept elsewhere";
 constexpr const char* COORDINATOR_GONE = "the coordinator, which is gone, and its guard with it: nothing on this machine starts it again";
 constexpr const char* COORDINATOR_KEPT_AWAY = "the coordinator, which is kept from going on: ";
 constexpr const char* COORDINATOR_COMES_BACK = "the coordinator, which its guard starts again";
@@ -61,6 +62,12 @@ void refine(PeerStatus& row, const PeerJournal& local, const std::vector<PeerJou
   if (alive && !local.ended && local.no_room) row.reason += (row.reason.empty() ? "" : "; ") + std::string{NO_ROOM};
 }
 
+/// Peers of other machines, or of another state directory, outlive their coordinator.
+std::string kept_elsewhere(std::size_t peers) {
+  if (peers == 0) return {};
+  return "; " + std::to_string(peers) + (peers == 1 ? " peer that is" : " peers that are") + " kept elsewhere may live";
+}
+
 bool all_look_for_the_coordinator(const std::vector<const PeerJournal*>& at_work) {
   return std::ranges::all_of(at_work, [](const PeerJournal* peer) { return peer->absence.has_value(); });
 }
@@ -79,7 +86,14 @@ void give_joiners_a_reason(RunStatus& status) {
 }
 
 /// A run whose coordinator is on another machine is known only by the peers that run here.
+/// A peer that it did not take says nothing of how it goes.
 void judge_from_peers(RunStatus& status, const std::vector<PeerJournal>& local) {
+  if (const auto refused = std::ranges::find_if(local, &PeerJournal::refused); refused != local.end()) {
+    std::erase_if(status.peers, [&](const PeerStatus& row) {
+      return std::ranges::any_of(local, [&](const PeerJournal& peer) { return peer.refused && peer.status.id == row.id; });
+    });
+    if (status.peers.empty()) status.reason = refused->status.name + " was not taken: " + refused->status.reason;
+  }
   if (!local.empty()) status.id = local.front().run;
   status.name = run_name(status.id);
   const bool done = std::any_of(local.begin(), local.end(), [](const PeerJournal& peer) { return peer.run_done; });
@@ -157,14 +171,15 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
   if (run.coordinator.pid > 0 && !alive(run.coordinator)) status.coordinator_pid.reset();
   if (coordinator_lost && !is_over(status.state) && at_work.empty()) {
     status.state = RunState::Failed;
-    status.reason = COORDINATOR_LOST + kills_since(run.kills_before);
     status.wait = {};
+    std::size_t elsewhere = 0;
     for (auto& peer : status.peers) {
-      if (is_gone(peer.state)) continue;
-      peer.state = PeerState::Lost;
-      peer.reason = COORDINATOR_LOST;
       peer.tokens_per_s.reset();
+      if (is_gone(peer.state)) continue;
+      ++elsewhere;
+      peer.reason = TOLD_LAST;
     }
+    status.reason = COORDINATOR_LOST + kills_since(run.kills_before) + kept_elsewhere(elsewhere);
   }
   judge_absence(status, at_work);
   if (coordinator_lost && !is_over(status.state)) {
@@ -339,10 +354,11 @@ void RunObserver::tell_foreign(RunStatus& status) const {
       if (!coordinator && row.id == peer) row.pid = row.trainer_pid = std::nullopt;
   }
   const auto& place = run_.coordinator.place;
-  if (status.reason != COORDINATOR_LOST || !place.known() || is_here(place)) return;
+  if (!status.reason.starts_with(COORDINATOR_LOST) || !place.known() || is_here(place)) return;
   // Nothing outlives the kernel that had this file system before this one.
   const bool restarted = place.boot != here().boot && LockWatch{directory_, terms_}.proves();
-  status.reason += restarted ? ": its machine was started anew since" : ", " + place_text(place);
+  status.reason.insert(std::string_view{COORDINATOR_LOST}.size(),
+                       restarted ? ": its machine was started anew since" : ", " + place_text(place));
 }
 
 std::vector<PeerJournal> RunObserver::local_peers() const {

@@ -26,8 +26,43 @@ BOOST_AUTO_TEST_CASE(a_coordinator_without_an_end_and_without_a_process_was_lost
   BOOST_TEST(to_string(combine(run, {}, everything_lives).state) == "training");
   const auto status = combine(run, {}, nothing_lives);
   BOOST_TEST(to_string(status.state) == "failed");
-  BOOST_TEST(status.reason == "the coordinator was lost");
-  for (const auto& peer : status.peers) BOOST_TEST(to_string(peer.state) == "lost");
+  BOOST_TEST(status.reason == "the coordinator was lost; 3 peers that are kept elsewhere may live");
+  for (const auto& peer : status.peers) {
+    BOOST_TEST(to_string(peer.state) == "training", "it may live: another machine, or another state directory, knows");
+    BOOST_TEST(peer.reason == "so it was told last; it is kept elsewhere");
+    BOOST_TEST(!peer.tokens_per_s.has_value());
+  }
+  const auto here = combine(run, {fold_peer(local_otter())}, nothing_lives);
+  BOOST_TEST(to_string(here.peers[0].state) == "lost", "whose process is known to be gone");
+  BOOST_TEST(here.reason == "the coordinator was lost; 2 peers that are kept elsewhere may live");
+}
+
+BOOST_AUTO_TEST_CASE(who_was_refused_is_no_peer_of_the_run_in_any_record) {
+  const std::string refused = "the training data differs from the run's: `0.txt` is missing here [PR0306]";
+  auto journal = test::training_run();
+  journal.add("peer_joining", {{"peer", BEAR}, {"name", "wrong-bear"}, {"pid", 9}, {"address", "127.0.0.1:9"}})
+      .add("peer_seated", {{"peer", BEAR}, {"name", "wrong-bear"}, {"trainer_pid", 10}, {"digest", DIGEST}})
+      .add("peer_lost", {{"peer", BEAR}, {"name", "wrong-bear"}, {"reason", refused}});
+  const auto run = fold(journal);
+  BOOST_TEST(run.status.peers.size() == 3U, "no row of the run's");
+  // Where it joined beside one that was taken.
+  HandwrittenJournal bear;
+  bear.add("process_started",
+           {{"pid", 9}, {"start_ticks", 9}, {"role", "agent"}, {"run", "quickstart-k7qd2a"}, {"peer", BEAR}, {"name", "wrong-bear"}})
+      .add("welcome", {{"ordinal", 3}})
+      .add("trainer_bound", {{"trainer_pid", 10}, {"elements", 1000}})
+      .add("peer_ended", {{"revision", 0}, {"phase", "waiting"}, {"reason", refused}})
+      .add("process_ended", {{"exit_code", 4}, {"reason", refused}});
+  auto otter = local_otter();
+  otter.add("outer_step_begun", {{"outer_step", 3}, {"epoch", 1}, {"contributes", true}, {"first_sample", 0}})
+      .add("peer_ended", {{"revision", 3}, {"phase", "leaving"}})
+      .add("process_ended", {{"exit_code", 0}});
+  const auto beside = combine(RunJournal{}, {fold_peer(otter), fold_peer(bear)}, nothing_lives);
+  BOOST_TEST(to_string(beside.state) == "stopped", "the one that took part has left");
+  BOOST_TEST(beside.peers.size() == 1U);
+  const auto alone = combine(RunJournal{}, {fold_peer(bear)}, nothing_lives);
+  BOOST_TEST(to_string(alone.state) == "stopped", "for this machine: the run itself may go on");
+  BOOST_TEST(alone.reason == "wrong-bear was not taken: " + refused);
 }
 
 BOOST_AUTO_TEST_CASE(of_each_fragment_it_is_said_how_far_it_is_and_whom_it_waits_for) {

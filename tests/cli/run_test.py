@@ -377,14 +377,17 @@ class Runs(RunCase):
         # One level higher the same files have other names, and others of them would be held out.
         joined = self.call("join", up["invite"], "--name", "higher", "--set", f"local.data_path={corpus.parent}")
         self.assertEqual(joined.returncode, 4, joined.stderr)
-        self.assertRegex(joined.stderr, r"error: the training data differs from the run's: `0.txt` \(\d+ bytes in the run\) is missing here; .*; and \d+ more; "
-                                        rf"this peer finds 6 files in \S+/above, .*; the run trains on {said}.* \[PR0306\]")
+        self.assertRegex(joined.stderr, r"error: the training data differs from the run's: the same files lie under `corpus/` here: let the path of the data "
+                                        rf"lead to that folder\. In detail: this peer finds 6 files in \S+/above, .*; the run trains on {said}.* \[PR0306\]")
+        self.assertNotIn("Welcome", joined.stderr, "nobody is welcome who is refused")
+        told = json.loads(self.call("status", up["run_id"], "-o", "json").stdout)
+        self.assertNotIn("higher", [peer["name"] for peer in told["peers"]])
         other = self.directory / "other"
         shutil.copytree(corpus, other)
         (other / "3.txt").write_text("shorter")
         joined = self.call("join", up["invite"], "--name", "shorter", "--set", f"local.data_path={other}")
         self.assertEqual(joined.returncode, 4, joined.stderr)
-        self.assertRegex(joined.stderr, r"differs from the run's: `3.txt` has 7 bytes here and \d+ in the run; this peer finds")
+        self.assertRegex(joined.stderr, r"differs from the run's: `3.txt` has 7 bytes here and \d+ in the run\. In detail: this peer finds")
         # As they are, neither would be taken again: no line says that it brings them back.
         self.assertNotIn("come back", self.call("status", up["run_id"]).stdout)
         same = self.directory / "same"

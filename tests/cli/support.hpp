@@ -80,6 +80,7 @@ class TemporaryDirectory {
 inline constexpr const char* OTTER = "00000000000000a1";
 inline constexpr const char* HERON = "00000000000000b2";
 inline constexpr const char* LYNX = "00000000000000c3";
+inline constexpr const char* BEAR = "00000000000000d4";
 inline constexpr const char* IBEX = "00000000000000d4";
 inline constexpr const char* DIGEST = "0123456789abcdef0123456789abcdef";
 
