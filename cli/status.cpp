@@ -96,7 +96,7 @@ class Shown {
   /// False: nobody reads it any more.
   bool show(const telemetry::RunStatus& status) {
     if (terminal_.json()) return terminal_.print(rendered(status, observer_, terminal_));
-    if (terminal_.is_terminal()) return terminal_.print("\x1b[H\x1b[J" + rendered(status, observer_, terminal_));
+    if (terminal_.is_terminal()) return terminal_.print_page(rendered(status, observer_, terminal_));
     const auto line = lines_.next(status, terminal_.style());
     return !line || terminal_.print(*line);
   }

@@ -52,7 +52,11 @@ Terminal::Terminal(const CommonArguments& common, std::string_view command)
       terminal_(::isatty(STDOUT_FILENO) == 1),
       command_(command) {}
 
-bool Terminal::print(std::string_view text) {
+bool Terminal::print(std::string_view text) { return write_out(json_ ? std::string{text} : harmless_page(text)); }
+
+bool Terminal::print_page(std::string_view text) { return write_out("\x1b[H\x1b[J" + harmless_page(text)); }
+
+bool Terminal::write_out(std::string_view text) {
   const int error = write_all(STDOUT_FILENO, text);
   if (output_errno_ == 0) output_errno_ = error;
   return error == 0;
@@ -75,7 +79,7 @@ void Terminal::warn(std::string_view text) {
 }
 
 void Terminal::say(std::string_view word, std::string_view text, Role role) {
-  if (!quiet_) write_all(STDERR_FILENO, verb(err_, role, word) + std::string{text} + "\n");
+  if (!quiet_) write_all(STDERR_FILENO, harmless_page(verb(err_, role, word) + std::string{text} + "\n"));
 }
 
 int Terminal::complain(const Error& given, const std::optional<std::string>& hint) {
@@ -94,6 +98,6 @@ int Terminal::complain(const Error& given, const std::optional<std::string>& hin
   return info(error.name).exit_code;
 }
 
-void Terminal::complain(std::string_view text) { write_all(STDERR_FILENO, text); }
+void Terminal::complain(std::string_view text) { write_all(STDERR_FILENO, harmless_page(text)); }
 
 }  // namespace prime::cli

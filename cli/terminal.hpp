@@ -17,8 +17,11 @@ class Terminal {
   /// `command`: whose help explains wrong usage; empty: that of the whole program.
   explicit Terminal(const CommonArguments& common, std::string_view command = {});
 
-  /// Data. False when it cannot be written: nobody reads it any more, or see output_error.
+  /// Data. False when it cannot be written: nobody reads it any more, or see output_error. JSON stays as it is; of all other text, here and
+  /// below, nothing reaches a terminal that could change it (`harmless_page`), wherever it comes from.
   bool print(std::string_view text);
+  /// On an empty screen.
+  bool print_page(std::string_view text);
   /// Why data was not written, if not for want of a reader.
   [[nodiscard]] std::optional<Error> output_error() const;
   /// The exit code of a command whose own is `exit_code`: data that was not written is an error.
@@ -38,6 +41,8 @@ class Terminal {
   [[nodiscard]] bool is_terminal() const { return terminal_; }
 
  private:
+  bool write_out(std::string_view text);
+
   Style out_;
   Style err_;
   bool json_;

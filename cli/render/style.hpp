@@ -31,8 +31,11 @@ Style choose_style(const StyleChoice& choice);
 enum class Role { Plain, Good, Degraded, Bad, Name, Strong };
 std::string paint(const Style& style, Role role, std::string_view text);
 
-/// Names and reasons come from other machines: whatever could move a terminal's cursor is replaced by `?`.
+/// Names and reasons come from other machines, files and manifests: whatever could move a terminal's cursor, turn the order of what stands
+/// around it, or is no UTF-8, is replaced by `?`.
 std::string harmless(std::string_view text);
+/// The same for whole lines that were rendered: line breaks, tabs and what `paint` has written stay.
+std::string harmless_page(std::string_view text);
 
 /// "   Starting ": right-aligned, so that the verbs of several lines form a column.
 std::string verb(const Style& style, Role role, std::string_view word);

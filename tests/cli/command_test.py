@@ -148,6 +148,24 @@ class Command(unittest.TestCase):
         self.assertEqual(self.call("down", "small-aaaaaa").stdout, "nothing of small-aaaaaa runs on this machine\n")
         self.assertEqual(self.call("status", "--check").returncode, 0)
 
+    def test_nothing_of_a_stranger_reaches_a_terminal_as_more_than_text_and_json_has_it_all(self):
+        evil = "a\x1b[2J\u202eb\x9bc\u2066d\r"
+        self.write_journal("small-aaaaaa", {"event": "process_started", "pid": 1, "start_ticks": 1, "run": "small-aaaaaa", "name": evil},
+                           {"event": "peer_joining", "peer": "00000000000000a1", "name": evil, "pid": 7, "address": evil},
+                           {"event": "peer_lost", "peer": "00000000000000a1", "name": evil, "reason": evil},
+                           {"event": "run_failed", "outer_step": 0, "tokens": 0, "reason": evil}, {"event": "process_ended", "exit_code": 1, "reason": evil})
+        file = self.directory / evil
+        file.write_text(f"version: 1\nrun: {evil[3:]}\n")
+        for command in (("status",), ("ls",), ("logs",), ("validate", file), ("up", file), ("status", evil), ("join", evil), ("explain", evil),
+                        ("remove", "small-aaaaaa"), (evil,)):
+            done = self.call(*command)
+            shown = done.stdout + done.stderr
+            self.assertTrue(shown, command)
+            for harmful in "\x1b\u202e\x9b\u2066\r":
+                self.assertNotIn(harmful, shown, command)
+            if command == ("status",):
+                self.assertEqual(json.loads(self.call("status", "-o", "json").stdout)["run"]["reason"], evil)
+
     def test_logs_of_several_runs_that_have_ended_say_how_to_name_one(self):
         for run in ("small-aaaaaa", "small-bbbbbb"):
             self.write_journal(run, {"event": "process_started", "pid": 1, "start_ticks": 1, "run": run, "name": "small"},

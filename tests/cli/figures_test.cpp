@@ -71,8 +71,18 @@ BOOST_AUTO_TEST_CASE(colour_needs_a_terminal_and_nobody_against_it) {
 
 BOOST_AUTO_TEST_CASE(what_strangers_say_moves_no_cursor) {
   BOOST_TEST(harmless("evil\x1b[2J\n\x7f é") == "evil?[2J?? é");
+  BOOST_TEST(harmless("a\u202Eb\u2066c\u200Fd\u061Ce\u2028f") == "a?b?c?d?e?f",
+             "what turns the order of what stands around it, and breaks a line");
+  BOOST_TEST(harmless("\x9b"
+                      "2J \xc3 \xe2\x80 \xed\xa0\x80 \xc0\x9b \xf4\x90\x80\x80") == "?2J ? ?? ??? ?? ????",
+             "what is no UTF-8");
+  BOOST_TEST(harmless("\xef\xbf\xbd 日本 👩‍💻") == "\xef\xbf\xbd 日本 👩‍💻");
+  const Style colours{true, true, 80};
+  const auto page = paint(colours, Role::Bad, "error:") + " one\n\ttwo " + paint(colours, Role::Strong, "x") + "\n";
+  BOOST_TEST(harmless_page(page) == page);
+  BOOST_TEST(harmless_page("a\x1b[2J\x1b]0;t\x07\r\u202E\n") == "a?[2J?]0;t???\n");
   BOOST_TEST(harmless("\xc2\x9b"
-                      "2J\xc2") == "??2J\xc2",
+                      "2J\xc2") == "?2J?",
              "the same in one character");
 }
 
