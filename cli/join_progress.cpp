@@ -44,7 +44,8 @@ struct Telling {
     terminal.say("Trainer", "starts again: " + telemetry::short_reason(e.reason.text), Role::Degraded);
   }
   void operator()(const events::TrainerWaits& e) const {
-    terminal.say("Trainer", harmless("cannot be started yet: " + telemetry::short_reason(e.reason.text)), Role::Degraded);
+    const auto how = e.reason.name ? "cannot be started yet: " : e.reason.text.empty() ? "goes on" : "waits for ";
+    terminal.say("Trainer", harmless(how + telemetry::short_reason(e.reason.text)), e.reason.text.empty() ? Role::Good : Role::Degraded);
   }
   void operator()(const events::DonorUnreached& e) const { terminal.say("Unreached", e.reason, Role::Degraded); }
   void operator()(const events::StateFetching& e) const {

@@ -146,9 +146,10 @@ struct TrainerContributed {
 struct TrainerRestarting {
   Error cause;
 };
-/// It cannot be started for want of what its agent has not, and is tried again.
+/// It cannot be started for want of what its agent has not, and is tried again; or it says itself what it waits for, and, without a word,
+/// that this is over.
 struct TrainerWaits {
-  Error cause;
+  Cause cause;
 };
 /// It died too often, or said what cannot be helped.
 struct TrainerGaveUp {

@@ -24,6 +24,7 @@ class Handler {
     s_.owed = 0;
     s_.data = {};
     s_.wait.reset();
+    s_.waits_for.clear();
     s_.fresh = !std::exchange(s_.started_before, true);
     return launch();
   }
@@ -70,7 +71,10 @@ class Handler {
   std::string operator()(const Worked& event) {
     if (s_.progress) s_.progress = now_;
     if (event.inner_steps) emit(Report{peer::Progress{*event.inner_steps}});
-    return {};
+    if (event.waits_for == s_.waits_for) return {};
+    s_.waits_for = event.waits_for;
+    emit(Report{peer::TrainerWaits{Cause{event.waits_for}}});
+    return event.waits_for.empty() ? "waits no more" : "waits for " + event.waits_for;
   }
 
   std::string operator()(const Contributed& event) {

@@ -53,6 +53,7 @@ struct State {
   bool started_before = false;
   bool fresh = false;                                   ///< this life is the first of its peer
   std::optional<Wait> wait;                             ///< of this life
+  std::string waits_for;                                ///< as it said last
   bool over = false;                                    ///< its end is expected: it has answered, or the agent ends
   std::optional<Error> stop_cause;                      ///< why it was stopped, when the fault was its own
   std::optional<Instant> progress;                      ///< last sign of life while it has work; empty while it waits
@@ -98,9 +99,10 @@ struct Held {
 struct StateFound {
   Result<Held> held;
 };
-/// Inner steps since its process began; without: a sign of life in other work.
+/// Inner steps since its process began; without: a sign of life in other work, or while it waits for something, in its words.
 struct Worked {
   std::optional<std::uint64_t> inner_steps;
+  std::string waits_for = {};
 };
 /// Its parameters lie where the agent can read them. `base` is not its to say.
 struct Contributed {

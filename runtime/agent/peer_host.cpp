@@ -239,7 +239,9 @@ void PeerHost::on_trainer(TrainerEvent event) {
           },
           [&](const TrainerInitial&) { handle(life::Initial{}); },
           [&](const TrainerInner& e) { handle(life::Worked{e.totals.inner_steps}); },
-          [&](const TrainerAlive&) { handle(life::Worked{}); },
+          [&](TrainerAlive& e) {
+            handle(life::Worked{{}, std::move(e.waits_for)});
+          },
           [&](const prime::TrainerContributed& e) {
             const auto& c = e.contribution;
             const double rate = c.seconds > 0 ? static_cast<double>(c.weight) / c.seconds : 0;

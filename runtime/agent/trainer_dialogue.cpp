@@ -65,10 +65,12 @@ auto TrainerDialogue::on(const wire::Inner& inner, Instant now) -> Outcome {
   return TrainerInner{inner};
 }
 
-auto TrainerDialogue::on(const wire::Alive&, Instant now) -> Outcome {
-  if (last_alive_ && now - *last_alive_ < INNER_INTERVAL) return std::nullopt;
+auto TrainerDialogue::on(const wire::Alive& alive, Instant now) -> Outcome {
+  const bool news = alive.waits_for.empty() != !waits_;
+  if (!news && last_alive_ && now - *last_alive_ < INNER_INTERVAL) return std::nullopt;
   last_alive_ = now;
-  return TrainerAlive{};
+  waits_ = !alive.waits_for.empty();
+  return TrainerAlive{alive.waits_for};
 }
 
 auto TrainerDialogue::on(const wire::Contribute& contribution) -> Outcome {

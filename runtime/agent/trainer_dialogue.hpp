@@ -49,6 +49,7 @@ class TrainerDialogue {
   bool final_received_ = false;
   std::optional<Instant> last_inner_;
   std::optional<Instant> last_alive_;
+  bool waits_ = false;  ///< as it said last
 };
 
 }  // namespace prime

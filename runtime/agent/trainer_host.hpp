@@ -46,8 +46,10 @@ struct TrainerInitial {};
 struct TrainerInner {
   wire::Inner totals;
 };
-/// A sign of life in work that is no inner step.
-struct TrainerAlive {};
+/// A sign of life in work that is no inner step, or while it waits.
+struct TrainerAlive {
+  std::string waits_for = {};  ///< in its words
+};
 /// The local region holds what the inner steps led to, and stays so until `committed` or `begin`.
 struct TrainerContributed {
   wire::Contribute contribution;

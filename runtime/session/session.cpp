@@ -103,7 +103,7 @@ Result<void> Session::finish(const std::function<FinalAnswer(const FinalPlan&)>&
   return impl_->link.send(wire::Final{plan->evaluate.of > 0 || plan->sample ? answer(*plan) : FinalAnswer{}});
 }
 
-Result<void> Session::alive() { return impl_->alive(); }
+Result<void> Session::alive(std::string_view waits_for) { return impl_->alive(waits_for); }
 
 Result<void> Session::leave() {
   const auto sent = impl_->link.send(wire::Leave{});

@@ -152,11 +152,13 @@ Result<void> Session::Impl::report(const StepPlan& plan, const InnerReport& inne
   return link.send_if_possible(wire::Inner{plan.step, totals.inner_steps, inner.loss, totals.tokens, totals.samples});
 }
 
-Result<void> Session::Impl::alive() {
+Result<void> Session::Impl::alive(std::string_view waits_for) {
   const auto now = monotonic_now();
-  if (last_alive && now - *last_alive < PROGRESS_INTERVAL && !link.hung_up()) return {};
+  const bool news = waits_for != last_wait;
+  if (!news && last_alive && now - *last_alive < PROGRESS_INTERVAL && !link.hung_up()) return {};
   last_alive = now;
-  return link.send_if_possible(wire::Alive{});
+  last_wait = waits_for;
+  return link.send_if_possible(wire::Alive{last_wait});
 }
 
 Result<Committed> Session::Impl::commit(const StepPlan& plan, const std::optional<HeldOut>& held_out) {

@@ -74,7 +74,7 @@ struct Session::Impl {
   Result<void> tell_shapes();
   Result<void> report(const StepPlan& plan, const InnerReport& inner);
   Result<std::optional<StepPlan>> next_plan();
-  Result<void> alive();
+  Result<void> alive(std::string_view waits_for);
   Result<Committed> commit(const StepPlan& plan, const std::optional<HeldOut>& held_out);
   /// Copies a revision into the tensors. False when the agent has moved on, and so may have written to its blocks meanwhile.
   Result<bool> load(const wire::Blocks& blocks, Revision revision);
@@ -96,6 +96,7 @@ struct Session::Impl {
   bool done = false;
   std::optional<FinalPlan> final_plan;
   std::optional<Instant> last_alive;
+  std::string last_wait;  ///< that was told
   StepTotals totals;
 };
 

@@ -239,8 +239,8 @@ Inner read_inner(Fields& f) {
           f.number("samples", 0, ANY_NUMBER)};
 }
 
-json to_json(const Alive&) { return {{"type", "alive"}}; }
-Alive read_alive(Fields&) { return {}; }
+json to_json(const Alive& m) { return {{"type", "alive"}, {"waits_for", clipped_text(m.waits_for, MAX_TEXT_BYTES)}}; }
+Alive read_alive(Fields& f) { return {f.text("waits_for", MAX_TEXT_BYTES)}; }
 
 json to_json(const Contribute& m) {
   return {{"type", "contribute"}, {"step", m.step.value},         {"weight", m.weight},

@@ -98,8 +98,10 @@ struct Inner {
   std::uint64_t tokens = 0;
   std::uint64_t samples = 0;
 };
-/// A sign of life in work that is no inner step, as an evaluation.
-struct Alive {};
+/// A sign of life in work that is no inner step, as an evaluation, or while it waits for something.
+struct Alive {
+  std::string waits_for = {};  ///< in words; empty: for nothing (more)
+};
 struct Contribute {
   OuterStep step;
   std::uint64_t weight = 0;  ///< tokens

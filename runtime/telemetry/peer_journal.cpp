@@ -47,7 +47,10 @@ class PeerFold {
     s_.restart_reason = e.reason.text;
     s_.reason = "the trainer is started again: " + e.reason.text;
   }
-  void operator()(const events::TrainerWaits& e) { s_.reason = "the trainer cannot be started yet: " + e.reason.text; }
+  void operator()(const events::TrainerWaits& e) {
+    const bool unserved = e.reason.name.has_value();  // what a trainer says itself is no error of the agent's
+    s_.reason = e.reason.text.empty() ? "" : (unserved ? "the trainer cannot be started yet: " : "the trainer waits for ") + e.reason.text;
+  }
   void operator()(const events::StateFetching&) {
     j_.entered = true;
     s_.state = PeerState::Fetching;

@@ -10,12 +10,14 @@
 #include <fcntl.h>
 #include <openssl/sha.h>
 #include <optional>
+#include <thread>
 #include <tuple>
 #include <unistd.h>
 
 #include "kernels/digest/digest.hpp"
 #include "messages/assert.hpp"
 #include "messages/data_listing.hpp"
+#include "runtime/clock.hpp"
 #include "runtime/trainer/permutation.hpp"
 
 namespace prime::trainer {
@@ -30,10 +32,14 @@ std::uint64_t hash_of(const std::string& path) {
   return value;
 }
 
+struct Unread {
+  int cause = 0;  ///< an errno; 0: the file is too short
+};
+
 /// Reads exactly `into` or says why not. The file is opened for each window: no limit on open files binds the corpus' size.
-Result<void> read_exactly(const std::string& path, std::uint64_t offset, std::span<std::uint8_t> into) {
+std::optional<Unread> read_exactly(const std::string& path, std::uint64_t offset, std::span<std::uint8_t> into) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return fail(ErrorName::DataUnreadable, path + ": " + std::strerror(errno));
+  if (file < 0) return Unread{errno};
   std::size_t done = 0;
   int cause = 0;
   while (done < into.size()) {
@@ -44,9 +50,22 @@ Result<void> read_exactly(const std::string& path, std::uint64_t offset, std::sp
     done += static_cast<std::size_t>(got);
   }
   ::close(file);
-  if (done == into.size()) return {};
-  return fail(ErrorName::DataUnreadable, path + ": " + (cause != 0 ? std::strerror(cause) : "shorter than when the run began"));
+  if (done == into.size()) return std::nullopt;
+  return Unread{cause};
 }
+
+std::string why_unread(const std::string& path, const Unread& unread) {
+  return path + ": " + (unread.cause != 0 ? std::strerror(unread.cause) : "shorter than when the run began");
+}
+
+/// What a file server, a mount or a machine that is short of something gives back by itself, or somebody who moved a folder does.
+bool may_pass(const Unread& unread) {
+  constexpr std::array PASSING{EIO,          ESTALE,    ENOENT, ENOTDIR, ETIMEDOUT, ENOTCONN, EHOSTDOWN,
+                               EHOSTUNREACH, EREMOTEIO, EACCES, EAGAIN,  EMFILE,    ENFILE,   ENOMEM};
+  return std::ranges::find(PASSING, unread.cause) != PASSING.end();
+}
+
+constexpr Duration LOOK_AGAIN_EVERY = 1s;
 
 std::string counted(std::uint64_t count, const std::string& what) { return std::to_string(count) + " " + what + (count == 1 ? "" : "s"); }
 
@@ -196,7 +215,29 @@ DataIdentity Corpus::identity(const manifest::Shared& shared) const {
 Result<void> Corpus::read_window(const Index& index, std::uint64_t window, std::span<std::uint8_t> into) const {
   const auto file = static_cast<std::size_t>(std::ranges::upper_bound(index.ends, window) - index.ends.begin());
   const std::uint64_t before = file == 0 ? 0 : index.ends[file - 1];
-  return read_exactly(root_ + index.files[file], (index.firsts[file] + window - before) * context_, into);
+  return read_patiently(root_ + index.files[file], (index.firsts[file] + window - before) * context_, into);
+}
+
+void Corpus::be_patient(Duration limit, std::function<Result<void>(const std::string&)> waits) {
+  patience_ = limit;
+  waits_ = std::move(waits);
+}
+
+Result<void> Corpus::read_patiently(const std::string& path, std::uint64_t offset, std::span<std::uint8_t> into) const {
+  auto unread = read_exactly(path, offset, into);
+  if (!unread) return {};
+  const bool waits = waits_ && may_pass(*unread);
+  for (const auto until = monotonic_now() + patience_; waits && unread && may_pass(*unread) && monotonic_now() < until;
+       unread = read_exactly(path, offset, into)) {
+    PRIME_CHECK(waits_(why_unread(path, *unread)));
+    std::this_thread::sleep_for(LOOK_AGAIN_EVERY);
+  }
+  if (waits && !unread) return waits_({});
+  if (!unread) return {};
+  const bool in_vain = waits && may_pass(*unread);
+  return fail(
+      ErrorName::DataUnreadable,
+      why_unread(path, *unread) + (in_vain ? ", for " + format_duration(patience_) + " (`local.trainer.stall_limit`)" : std::string{}));
 }
 
 Result<void> Corpus::read(std::uint64_t first, std::span<std::uint8_t> into) const {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,6 +40,11 @@ class Corpus {
   /// name is not). In words: what was found, used and passed over, and what a run of `shared` makes of it.
   [[nodiscard]] DataIdentity identity(const manifest::Shared& shared) const;
 
+  /// From now on a file that is away or cannot be read just now (a file server that hiccups, a folder that was moved) is tried again for
+  /// `limit`, and `waits` hears each second for which file and why, and an empty text when it is there again; an error of it ends the wait.
+  /// A file that is shorter than it was is wrong, and no wait.
+  void be_patient(Duration limit, std::function<Result<void>(const std::string&)> waits);
+
   /// Samples first, first + 1, … of the run's global order, one after the other, as many as fit `into` (a multiple of window_bytes()).
   /// The order repeats after every pass over the windows, each pass in its own permutation.
   Result<void> read(std::uint64_t first, std::span<std::uint8_t> into) const;
@@ -65,6 +71,7 @@ class Corpus {
   [[nodiscard]] std::uint64_t held_out_limit(const manifest::Data& data) const;
   void hold_out_files(std::vector<Candidate> files, const manifest::Data& data);
   void hold_out_ends(const std::vector<Candidate>& files, const manifest::Data& data);
+  Result<void> read_patiently(const std::string& path, std::uint64_t offset, std::span<std::uint8_t> into) const;
   Result<void> read_window(const Index& index, std::uint64_t window, std::span<std::uint8_t> into) const;
 
   std::string root_;  // a directory with its final slash, or empty before a single file's path
@@ -75,6 +82,8 @@ class Corpus {
   Digest digest_;
   std::string listing_;
   std::string found_;  ///< in words
+  Duration patience_{};
+  std::function<Result<void>(const std::string&)> waits_;
   Index training_;
   Index held_out_;
 };

@@ -30,6 +30,10 @@ class Program {
         batch_(manifest_.shared.train.batch * corpus_.window_bytes()) {}
 
   Result<void> run() {
+    corpus_.be_patient(manifest_.local.trainer.stall_limit, [this](const std::string& file) {
+      if (!file.empty()) std::fprintf(stderr, "waits for %s\n", file.c_str());
+      return session_.alive(file);
+    });
     const auto data = corpus_.identity(manifest_.shared);
     std::fprintf(stderr, "data: %s\n", data.summary.c_str());
     PRIME_CHECK(session_.describe_data(data));

@@ -361,6 +361,25 @@ class Runs(RunCase):
             self.assertIn("the state directory is gone", done.stderr)
 
     @unittest.skipUnless((BIN / "prime-trainer").exists(), "this build has no trainer: libtorch is not instrumented")
+    def test_data_that_is_moved_away_while_a_trainer_needs_it_is_named_and_waited_for(self):
+        corpus = self.directory / "corpus"
+        corpus.mkdir()
+        for number in range(5):
+            (corpus / f"{number}.txt").write_text("".join(f"{number} {line}\n" for line in range(200)))
+        up = self.up_detached("--set", f"data.path={corpus}", "--set", f"local.trainer_command=[{BIN / 'prime-trainer'}]", outer_steps=100_000)
+
+        def row():
+            return self.status(up["run_id"])["peers"][0]
+        wait_until("a step", lambda: (row()["outer_step"] or 0) > 0)
+        corpus.rename(self.directory / "away")
+        wait_until("the file's name", lambda: re.search(rf"the trainer waits for {corpus}/\d.txt: No such file or directory", row()["reason"] or ""))
+        (self.directory / "away").rename(corpus)
+        wait_until("its going on", lambda: not row()["reason"])
+        step = row()["outer_step"]
+        wait_until("more steps", lambda: row()["outer_step"] > step + 1)
+        self.assertEqual(row()["restarts"], 0)
+        self.assertEqual(self.call("down", up["run_id"]).returncode, 0)
+
     def test_what_is_trained_on_is_said_and_whoever_has_other_data_is_refused_by_name(self):
         corpus = self.directory / "above" / "corpus"
         corpus.mkdir(parents=True)
@@ -374,6 +393,8 @@ class Runs(RunCase):
         self.assertRegex(done.stderr, rf"(?m)^ +Data {said}")
         self.assertRegex(done.stdout, r"held-out loss \d")
         up = self.up_detached("--quorum", 2, *of_trainer, outer_steps=3)
+        # Whose data is seen first is what the others are compared with.
+        wait_until("the run's own data", lambda: "data founded" in self.call("logs", "--run", up["run_id"]).stdout)
         # One level higher the same files have other names, and others of them would be held out.
         joined = self.call("join", up["invite"], "--name", "higher", "--set", f"local.data_path={corpus.parent}")
         self.assertEqual(joined.returncode, 4, joined.stderr)

@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "messages/data_identity.hpp"
@@ -155,7 +156,9 @@ class Session {
   Result<void> finish(const std::function<FinalAnswer(const FinalPlan&)>& answer);
   /// A sign of life for long work that is no inner step, as an evaluation: whoever reports neither for `local.trainer.stall_limit` is
   /// started again. Cheap: what comes within 50 ms of the last one is not sent. Fails with AgentLost when the agent is gone.
-  Result<void> alive();
+  /// `waits_for`, in words, is what it stands still for (a file that is away), which `status` shows until the next call without it or the
+  /// next inner step.
+  Result<void> alive(std::string_view waits_for = {});
   /// Leaves gracefully: the others see `left`, not `lost`.
   Result<void> leave();
   /// Ends the session with a cause that the journal and the other peers see.

@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(a_start_that_this_agent_has_no_means_for_is_tried_again_and
   bench.on(Start{}).on(Unserved{none});
   BOOST_TEST(!bench.effect<Died>().has_value(), "it never began");
   BOOST_REQUIRE(bench.reported<peer::TrainerWaits>().has_value());
-  BOOST_TEST((bench.reported<peer::TrainerWaits>()->cause == none));
+  BOOST_TEST((bench.reported<peer::TrainerWaits>()->cause == Cause{none}));
   bench.on(Tick{});
   BOOST_TEST(!bench.effect<Launch>().has_value(), "not at once");
   int launches = 0;
@@ -166,6 +166,24 @@ BOOST_AUTO_TEST_CASE(what_an_agent_lacks_for_longer_than_the_stall_limit_ends_it
   ends.on(Start{}).on(Unserved{none}).on(AgentEnds{});
   ends.now += 1h;
   BOOST_TEST(ends.on(Tick{}).effects.empty());
+}
+
+BOOST_AUTO_TEST_CASE(what_a_trainer_says_that_it_waits_for_is_told_once_until_that_is_over) {
+  Bench bench{{.stall_limit = 1min}};
+  bench.ready().begin(OuterStep{1}, Revision{});
+  const auto told = [&]() -> std::optional<std::string> {
+    const auto waits = bench.reported<peer::TrainerWaits>();
+    return waits ? std::optional{waits->cause.text} : std::nullopt;
+  };
+  for (int i = 0; i < 100; ++i) {
+    bench.now += 1s;
+    bench.on(Worked{{}, "/data/x.txt: Stale file handle"});
+    BOOST_TEST(told().value_or("") == (i == 0 ? "/data/x.txt: Stale file handle" : ""));
+    BOOST_TEST(!bench.on(Tick{}).effect<Kill>().has_value(), "it lives");
+  }
+  bench.on(Worked{7});
+  BOOST_TEST((told() == ""));
+  BOOST_TEST(!bench.on(Worked{8}).reported<peer::TrainerWaits>().has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_step_is_told_once_the_state_is_of_its_base) {

@@ -114,6 +114,7 @@ Seen train(std::vector<float> initial) {
     seen.commits.push_back(*committed);
   }
   if (auto answered = session->finish([&](const FinalPlan&) {
+        [[maybe_unused]] const auto waits = session->alive("a file that is away");
         [[maybe_unused]] const auto told = session->alive();
         return FinalAnswer{HeldOut{1.5, 8}, "end"};
       });
@@ -144,7 +145,8 @@ BOOST_AUTO_TEST_CASE(a_session_trains_to_the_same_bits_as_the_reference) {
     BOOST_TEST(std::ranges::equal(agent.state->fragments()[0].parameters, reference.values));
   }
   agent.finish();
-  agent.expect<TrainerAlive>();
+  BOOST_TEST(agent.expect<TrainerAlive>().waits_for == "a file that is away");
+  BOOST_TEST(agent.expect<TrainerAlive>().waits_for == "", "that it is over is told at once");
   BOOST_TEST(agent.expect<TrainerFinal>().answer.held_out->loss == 1.5);
   agent.expect<TrainerLeft>();
   const auto seen = client.get();

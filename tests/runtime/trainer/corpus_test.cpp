@@ -418,4 +418,44 @@ BOOST_AUTO_TEST_CASE(a_file_that_shrinks_during_the_run_is_named) {
 
 }  // namespace
 
+BOOST_AUTO_TEST_CASE(a_file_that_is_away_is_waited_for_and_named_and_one_that_is_shorter_is_wrong_at_once) {
+  using namespace std::chrono_literals;
+  const Tree tree;
+  tree.fill(3);
+  auto corpus = open(tree, settings()).value();
+  std::vector<std::string> said;
+  corpus.be_patient(1min, [&](const std::string& file) -> prime::Result<void> {
+    said.push_back(file);
+    if (said.size() == 2) fs::rename(tree.root.string() + ".away", tree.root);
+    return {};
+  });
+  const auto before = training_window(corpus, 0);
+  fs::rename(tree.root, tree.root.string() + ".away");
+  BOOST_TEST(training_window(corpus, 0) == before);
+  BOOST_REQUIRE(said.size() == 3U);
+  BOOST_TEST(said[0].ends_with(".h: No such file or directory"), said[0]);
+  BOOST_TEST(said[0].starts_with(tree.root.string()), said[0]);
+  BOOST_TEST(said[2].empty(), "it is there again");
+  // Whoever waits may be told that nobody wants it any more.
+  corpus.be_patient(1min, [](const std::string&) -> prime::Result<void> { return prime::fail(ErrorName::AgentLost, "gone"); });
+  fs::rename(tree.root, tree.root.string() + ".away");
+  std::vector<std::uint8_t> bytes(corpus.window_bytes());
+  BOOST_TEST((corpus.read(0, bytes).error().name == ErrorName::AgentLost));
+  // Not for ever.
+  corpus.be_patient(10ms, [](const std::string&) -> prime::Result<void> { return {}; });
+  const auto given_up = corpus.read(0, bytes).error();
+  BOOST_TEST((given_up.name == ErrorName::DataUnreadable));
+  BOOST_TEST(given_up.detail.ends_with("(`local.trainer.stall_limit`)"), given_up.detail);
+  fs::rename(tree.root.string() + ".away", tree.root);
+  for (const auto& file : fs::recursive_directory_iterator(tree.root))
+    if (file.is_regular_file()) fs::resize_file(file.path(), 1);
+  said.clear();
+  corpus.be_patient(1min, [&](const std::string& file) -> prime::Result<void> {
+    said.push_back(file);
+    return {};
+  });
+  BOOST_TEST(corpus.read(0, bytes).error().detail.ends_with("shorter than when the run began"));
+  BOOST_TEST(said.empty());
+}
+
 BOOST_AUTO_TEST_SUITE_END()
