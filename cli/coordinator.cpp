@@ -10,6 +10,7 @@
 #include "runtime/launch/launch_plan.hpp"
 #include "runtime/launch/readiness.hpp"
 #include "runtime/launch/run_directory.hpp"
+#include "runtime/store/kept_place.hpp"
 #include "runtime/telemetry/run_lock.hpp"
 
 namespace prime::cli {
@@ -63,12 +64,13 @@ Result<int> guard(const CoordinatorArguments& arguments, std::optional<int>& rea
   PRIME_TRY(const auto plan, launch::parse_coordinator_plan(text));
   // The coordinator ends with its guard, so that one lock is enough for both.
   PRIME_TRY(const auto lock, telemetry::RunLock::take(std::filesystem::path{arguments.directory} / "coordinator"));
+  const store::KeptPlace place{arguments.directory};
   const auto grace = plan.manifest.shared.membership.coordinator_grace;
   auto outcome = launch::guard_coordinator({own_program(), arguments.directory, std::move(text), grace}, [&](const nlohmann::json& said) {
     launch::announce(*std::exchange(ready, std::nullopt), said);
   });
   // The coordinator could not say why it ended; `status` reads it here.
-  if (!outcome && !ready) note_end(arguments.directory, outcome.error());
+  if (!outcome && !ready) note_end(place.now(), outcome.error());
   return outcome;
 }
 

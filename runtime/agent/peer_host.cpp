@@ -55,7 +55,7 @@ Result<void> check_tensors(const store::LoadedCheckpoint& loaded, const Layout& 
 
 }  // namespace
 
-PeerHost::PeerHost(PeerHostOptions options) : options_(std::move(options)) {
+PeerHost::PeerHost(PeerHostOptions options) : options_(std::move(options)), place_(options_.directory) {
   life_.options = {.stall_limit = options_.local.trainer.stall_limit, .external = options_.external.has_value()};
 }
 
@@ -467,6 +467,7 @@ Result<std::string> PeerHost::write_checkpoint(Revision of) {
 
 Result<std::string> PeerHost::write_checkpoint(const Snapshot& state) {
   // Whoever removed the directory of a run does not want a part of it back.
+  if (auto moved = place_.moved()) return fail(std::move(*moved));
   if (std::error_code ignored; !std::filesystem::exists(options_.directory, ignored))
     return fail(ErrorName::StorageFailed, options_.directory.string() + " is gone");
   store::CheckpointContent content;

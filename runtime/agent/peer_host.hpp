@@ -23,6 +23,7 @@
 #include "runtime/agent/trainer_host.hpp"
 #include "runtime/manifest/manifest.hpp"
 #include "runtime/net/channel.hpp"
+#include "runtime/store/kept_place.hpp"
 
 namespace prime {
 
@@ -110,6 +111,7 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   Result<std::string> write_checkpoint(const Snapshot& state);
 
   PeerHostOptions options_;
+  store::KeptPlace place_;
   mutable std::mutex mutex_;
   std::optional<manifest::Manifest> manifest_;
   Welcome welcome_;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <mutex>
 
+#include "runtime/store/kept_place.hpp"
 #include "runtime/telemetry/event_json.hpp"
 
 namespace prime {
@@ -19,6 +20,7 @@ constexpr std::size_t KEPT_LINES_MAX = 4096;
 struct RecordJournal::Kept {
   store::Journal journal;
   std::filesystem::path path;
+  store::KeptPlace place;  ///< of the directory
   NoRoom no_room;
   std::mutex mutex;  ///< keeps the order of lines; held over one write, or those that waited
   std::deque<JournalEvent> waiting;
@@ -36,8 +38,8 @@ struct RecordJournal::Kept {
   }
 };
 
-RecordJournal::RecordJournal(store::Journal journal, std::filesystem::path path, NoRoom no_room)
-    : kept_(new Kept{std::move(journal), std::move(path), no_room, {}, {}, 0}) {}
+RecordJournal::RecordJournal(store::Journal journal, const std::filesystem::path& path, NoRoom no_room)
+    : kept_(new Kept{std::move(journal), path, store::KeptPlace{path.parent_path()}, no_room, {}, {}, 0}) {}
 RecordJournal::RecordJournal(RecordJournal&&) noexcept = default;
 RecordJournal& RecordJournal::operator=(RecordJournal&&) noexcept = default;
 RecordJournal::~RecordJournal() = default;
@@ -52,9 +54,9 @@ void RecordJournal::append(const JournalEvent& event) {
   kept_->waiting.push_back(event);
   const auto written = kept_->write_all();
   if (written) return;
-  // Whoever removed the journal wants no more of this process.
+  // Whoever removed the journal wants no more of this process; whoever moved it may move it back, and the state is here.
   std::error_code ignored;
-  const bool is_there = std::filesystem::exists(kept_->path, ignored);
+  const bool is_there = std::filesystem::exists(kept_->path, ignored) || kept_->place.moved();
   if (kept_->no_room == NoRoom::EndsProcess || !is_there) {
     std::fputs(render(written.error()).c_str(), stderr);
     std::_Exit(info(written.error().name).exit_code);

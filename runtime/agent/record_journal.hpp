@@ -30,7 +30,7 @@ class RecordJournal final : public JournalPort {
 
  private:
   struct Kept;
-  RecordJournal(store::Journal journal, std::filesystem::path path, NoRoom no_room);
+  RecordJournal(store::Journal journal, const std::filesystem::path& path, NoRoom no_room);
   std::unique_ptr<Kept> kept_;
 };
 

@@ -14,6 +14,7 @@
 #include "runtime/clock.hpp"
 #include "runtime/launch/launch_plan.hpp"
 #include "runtime/launch/launched_process.hpp"
+#include "runtime/store/kept_place.hpp"
 #include "runtime/telemetry/memory_kills.hpp"
 #include "runtime/telemetry/notice_board.hpp"
 
@@ -115,6 +116,7 @@ Result<int> guard_coordinator(const GuardOptions& options, const std::function<v
   std::string killed;  // how the one before was, where it was
   supervisor::State restarts{INTENSITY, {}, {}};
   std::optional<Instant> down_since;
+  const store::KeptPlace place{options.directory};
   telemetry::NoticeBoard board;  // the coordinator's own journal may have no room for what ended it
   const auto try_again = [&](const Error& obstacle) {
     board.show({to_string(obstacle)});
@@ -127,6 +129,8 @@ Result<int> guard_coordinator(const GuardOptions& options, const std::function<v
     if (!killed.empty()) plan.arguments.insert(plan.arguments.end(), {"--killed", killed});
     telemetry::MemoryKillWatch memory{monotonic_now()};
     auto started = LaunchedProcess::start(plan);
+    // Nothing can be written, nor started, in a place that somebody has moved; of that, and not of files that are gone, is told.
+    if (const auto moved = place.moved(); !started && moved) started = fail(*moved);
     if (!started && !first && try_again(started.error())) continue;
     PRIME_TRY(auto process, std::move(started));
     auto said = process.readiness(START_LIMIT, signals.get());
@@ -147,7 +151,8 @@ Result<int> guard_coordinator(const GuardOptions& options, const std::function<v
     if (!said && first) return fail(std::move(said.error()));
     if (WIFSIGNALED(status) && was_told_to_end(status)) return 128 + WTERMSIG(status);
     if (!WIFSIGNALED(status)) {
-      const auto obstacle = WEXITSTATUS(status) == telemetry::STUCK_EXIT_CODE ? std::optional{stuck(seen.unwritten)} : process.last_error();
+      auto obstacle = WEXITSTATUS(status) == telemetry::STUCK_EXIT_CODE ? std::optional{stuck(seen.unwritten)} : process.last_error();
+      if (auto moved = place.moved(); moved && WEXITSTATUS(status) != 0) obstacle = std::move(moved);
       if (!obstacle || !may_go_away(*obstacle)) return WEXITSTATUS(status);
       if (seen.told_to_end || !try_again(*obstacle)) return fail(*obstacle);
       continue;

@@ -275,6 +275,30 @@ class Limits(unittest.TestCase):
             # Of one that was started and is gone again, too.
             self.assertEqual({each["guard_pid"] for each in run.events("process_started")}, {guard})
 
+    def test_a_state_directory_that_is_moved_under_a_living_run_is_the_cause_and_the_run_goes_on_when_it_is_back(self):
+        for back in (True, False):
+            with self.subTest(back=back), Run(2, outer_steps=1_000_000, grace="1min" if back else "3s", dead_after="2s", retry="5s",
+                                              env={"PRIME_QUADRATIC_DELAY_MS": "5"}) as run:
+                run.wait_for("outer_step_committed", 2)
+                moved = run.directory / "moved"
+                run.state.rename(moved)
+                cause = f"{run.run_directory} was moved to {moved / run.up['run_id']} while this run worked in it"
+
+                def told():
+                    seen = subprocess.run([str(PRIMECTL), "status", run.up["run_id"], "-o", "json", "--state-dir", str(moved)], capture_output=True, text=True,
+                                          timeout=LIMIT_S, check=False)
+                    return json.loads(seen.stdout)["run"] if seen.stdout else {}
+                if back:
+                    wait_until("the cause in status", lambda: cause in (told().get("waiting_for") or ""))
+                    moved.rename(run.state)
+                    run.wait_for("coordinator_restarted")
+                    run.wait_for("outer_step_committed", len(run.events("outer_step_committed")) + 2)
+                    self.assertEqual(subprocess.run([PRIMECTL, "down", run.up["run_id"], "--state-dir", run.state], capture_output=True, check=False).returncode, 0)
+                else:
+                    end = wait_until("the end", lambda: (run_now := told()).get("state") == "failed" and run_now)
+                    self.assertIn(cause, end["reason"])
+                    moved.rename(run.state)
+
     def test_a_port_that_is_taken_is_named(self):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
