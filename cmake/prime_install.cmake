@@ -5,13 +5,24 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 if(PRIME_TRAINER)
-  # libtorch stays where it is: the installed trainer finds it there.
-  set_target_properties(prime-trainer prime-inference PROPERTIES INSTALL_RPATH "$<TARGET_FILE_DIR:libtorch::libtorch>")
+  # libtorch stays where it is: a link names it. Packages bring none, since where it is on another machine is known only there.
+  set_target_properties(prime-trainer prime-inference PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/prime/torch/lib")
   install(TARGETS prime-trainer prime-inference COMPONENT primectl)
+  install(CODE "
+    set(libtorch \"$<TARGET_FILE_DIR:libtorch::libtorch>\")
+    cmake_path(GET libtorch PARENT_PATH libtorch)
+    set(folder \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/lib/prime\")
+    message(STATUS \"Installing: \${folder}/torch -> \${libtorch}\")
+    file(MAKE_DIRECTORY \"\${folder}\")
+    file(CREATE_LINK \"\${libtorch}\" \"\${folder}/torch\" SYMBOLIC)" COMPONENT libtorch)
 endif()
 
 # Below /usr and /usr/local systemd finds them there (docs/THREE-MACHINES.md).
 install(FILES share/systemd/prime-run@.service share/systemd/prime-peer@.service DESTINATION lib/systemd/system COMPONENT primectl)
+
+install(FILES manifests/quickstart.yaml DESTINATION "${CMAKE_INSTALL_DATADIR}/prime" COMPONENT primectl)
+install(FILES README.md CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/prime" COMPONENT primectl)
+install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/prime" RENAME copyright COMPONENT primectl)
 
 set_target_properties(prime_session PROPERTIES EXPORT_NAME session)
 set_target_properties(prime_group PROPERTIES EXPORT_NAME group)

@@ -136,6 +136,18 @@ class Dev(unittest.TestCase):
         self.assertIn("install knows only --prefix", self.dev("install", "there").stderr)
         self.assertIn("build knows only --no-tests", self.dev("build", "--fast").stderr)
 
+    def test_package_says_what_it_made(self):
+        self.stand_in("cpack", 'mkdir "$4/_CPack_Packages"; touch "$4/prime_1_amd64.deb" "$4/prime-1.tar.gz"')
+        done = self.dev("package")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"dev: made {self.root}/build/packages/prime_1_amd64.deb", done.stderr)
+        self.assertEqual({path.name for path in (self.root / "build" / "packages").iterdir()}, {"prime_1_amd64.deb", "prime-1.tar.gz"})
+        self.stand_in("cpack", "echo no room; exit 1")
+        done = self.dev("package")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no room\ndev: error: cpack failed", done.stderr)
+        self.assertIn("package takes no argument", self.dev("package", "deb").stderr)
+
     def test_clean_says_what_it_removes(self):
         done = self.dev("clean")
         self.assertRegex(done.stderr, r"^dev: removed build \(\S+\); \.venv stays\n$")
