@@ -364,7 +364,7 @@ class Command(unittest.TestCase):
 
     def test_explain_knows_the_words_of_its_tables(self):
         self.assertIn("nothing is sent", self.call("explain", "inner", "step").stdout)
-        self.assertIn("parameters, momentum, counters", self.call("explain", "Digest").stdout)
+        self.assertIn("parameters, momentum, versions", self.call("explain", "Digest").stdout)
         self.assertEqual(json.loads(self.call("explain", "of limit", "-o", "json").stdout)["schema"], "primectl.word/1")
         measured = self.call("bench", "kernels", "--size", "4K")
         self.assertRegex(measured.stderr, "Measuring +encode of int8")  # it may take minutes: what it is at is said, and not in the table

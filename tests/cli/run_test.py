@@ -350,6 +350,7 @@ class Runs(RunCase):
         watching = self.start("status", "--watch", "--state-dir", self.directory / "state")
         watching.stdout.readline()
         os.rename(self.directory / "state", self.directory / "removed")
+        shutil.rmtree(self.directory / "removed")  # what is only moved is waited for
         for pid in [up["coordinator"]["pid"], *(peer["pid"] for peer in up["peers"])]:
             wait_until(f"the end of {pid}", lambda pid=pid: not lives(pid))
         code, _, err = self.finished(watching)
