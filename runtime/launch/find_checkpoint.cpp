@@ -199,7 +199,7 @@ Result<void> divide_anew(FoundCheckpoint& found, const Division& wanted) {
   }
   state.state = digests.size() == 1 ? digests.front() : coordinator::combined(digests);
   state.division = wanted;
-  state.versions.clear();
+  state.versions.assign(wanted.count > 1 ? wanted.count : 0, state.outer_step);
   state.dated = false;
   return {};
 }

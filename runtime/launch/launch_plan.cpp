@@ -77,7 +77,9 @@ Result<CoordinatorPlan> parse_coordinator_plan(const std::string& text) {
   plan.start_quorum = object.value("start_quorum", 0U);
   plan.invite = object.value("invite", std::string{});
   plan.key_check = object.value("key_check", std::string{});
-  plan.origin = store::parse_state(object.value("origin", std::string{}));
+  const auto origin = object.value("origin", std::string{});
+  plan.origin = store::parse_state(origin);
+  if (!origin.empty() && !plan.origin) return fail(ErrorName::InternalError, "the state that the run goes on from is not one: " + origin);
   return plan;
 }
 

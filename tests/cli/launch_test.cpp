@@ -154,6 +154,12 @@ BOOST_AUTO_TEST_CASE(plans_survive_their_way) {
                               "prime://x"};
   coordinator.manifest.local.threads = 4;
   BOOST_TEST((parse_coordinator_plan(format_plan(coordinator)).value() == coordinator));
+  auto divided = coordinator;
+  divided.origin->division = {2, FragmentPattern::Balanced};
+  divided.origin->versions = {OuterStep{4}, OuterStep{4}};
+  BOOST_TEST((parse_coordinator_plan(format_plan(divided)).value() == divided));
+  divided.origin->versions.pop_back();
+  BOOST_TEST((parse_coordinator_plan(format_plan(divided)).error().name == ErrorName::InternalError), "and not begun from nothing");
   auto at_all_addresses = coordinator;
   at_all_addresses.listen = net::listen_towards({"10.0.0.6"});
   BOOST_TEST((parse_coordinator_plan(format_plan(at_all_addresses)).value() == at_all_addresses));

@@ -219,14 +219,14 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_another_format_is_named_as_that_and_kept) {
     BOOST_TEST(damage_of(newest).find("checkpoint.json is damaged") != std::string::npos);
   }
   // Written by the same rules, with a state that only a later release knows.
-  const auto state = R"({"schema": "prime.state/2"})" + std::string{"\n"};
+  const auto state = R"({"schema": "prime.state/3"})" + std::string{"\n"};
   put(newest / "prime" / "state.json", state);
   const auto summary = summarize_file(newest / "prime" / "state.json").value();
   auto entries = nlohmann::json::parse(ours);
   for (auto& file : entries["files"])
     if (file["path"] == "prime/state.json") file.update({{"bytes", summary.bytes}, {"xxh3_128_chunked", to_string(summary.digest)}});
   put(listing, entries.dump());
-  BOOST_TEST(says("state.json", state).find("prime/state.json is of format prime.state/2; this is") != std::string::npos);
+  BOOST_TEST(says("state.json", state).find("prime/state.json is of format prime.state/3; this is") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(exported_files_cannot_leave_the_directory_or_replace_ours) {
