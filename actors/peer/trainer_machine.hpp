@@ -162,7 +162,8 @@ using Event =
 
 // Effects -------------------------------------------------------------------------------------------------------------------
 
-/// Launch, OpenState and FoundState are declared above.
+// Launch, OpenState and FoundState, which Unserved names, are declared above.
+
 /// Its process ends at once; ends in Gone.
 struct Kill {};
 /// It is told to end, and why; ends in Gone.

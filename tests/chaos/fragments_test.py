@@ -4,9 +4,10 @@ independent reference that is given the journaled contributors of each fragment.
 import json
 import re
 import struct
+import subprocess
 import unittest
 
-from prime_run import Run, wait_until
+from prime_run import LIMIT_S, PRIMECTL, Run, wait_until
 
 TENSORS = 8
 ELEMENTS = 4000
@@ -128,6 +129,14 @@ class Fragments(unittest.TestCase):
     def test_a_trainer_that_dies_between_two_fragments_has_contributed_to_both(self):
         rounds = self.lose("trainer@voting:3.1", kept=True)
         self.assertEqual([len(line["contributors"]) for line in rounds if line["version"] == 3], [3] * PARTS)
+
+    def test_a_saved_state_of_other_tensors_is_refused_by_the_first_that_differs(self):
+        with Run(1, minimum=1, env=ENV, fragments=PARTS) as run:
+            self.assertEqual(run.wait_for_end(), 0)
+            done = subprocess.run([PRIMECTL, "up", run.manifest, "--local", "1", "--from", run.up["run_id"], "--state-dir", run.state, "--set", "train.outer_steps=8"],
+                                  env=run.env | {"PRIME_QUADRATIC_TENSORS": "5"}, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("the loaded state has other tensors: tensor 0 is", done.stderr)
 
     def test_a_joiner_in_the_middle_of_a_run_takes_part_in_all_fragments(self):
         with Run(2, outer_steps=8, env=ENV | {"PRIME_QUADRATIC_DELAY_MS": "5"}, fragments=PARTS, every=1, held_at=6) as run:

@@ -284,6 +284,24 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_another_model_is_refused_and_one_without_a_
   BOOST_TEST(find_checkpoint(root.path(), path.string(), manifest).has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_state_that_was_saved_between_two_fragments_goes_on_divided_as_it_is) {
+  const test::TemporaryDirectory root;
+  auto manifest = small_manifest();
+  store::CheckpointContent content;
+  content.state = {"small-abcdef", Revision{9}, OuterStep{4}, 5, 6, Digest{7, 8}};
+  content.state.division.count = 2;
+  content.state.versions = {OuterStep{5}, OuterStep{4}};
+  content.manifest = manifest::shared_yaml(manifest);
+  const auto path = store::write_checkpoint(root.path(), content).value();
+  const auto refused = find_checkpoint(root.path(), path.string(), manifest);
+  BOOST_REQUIRE(!refused.has_value());
+  BOOST_TEST((refused.error().name == ErrorName::StateMismatch));
+  BOOST_TEST(refused.error().detail.find("go on from it with `sync.fragments: {count: 2, pattern: strided}`") != std::string::npos,
+             refused.error().detail);
+  manifest.shared.sync.fragments.count = 2;
+  BOOST_TEST((find_checkpoint(root.path(), path.string(), manifest).value().state == content.state));
+}
+
 BOOST_AUTO_TEST_CASE(a_run_goes_on_from_the_newest_state_that_was_not_undone) {
   const test::TemporaryDirectory root;
   const auto manifest = small_manifest();

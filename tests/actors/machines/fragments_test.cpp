@@ -52,6 +52,19 @@ struct Halves : Bench {
 
 }  // namespace
 
+BOOST_AUTO_TEST_CASE(a_run_goes_on_from_a_state_that_was_saved_between_two_fragments) {
+  Halves bench;
+  Options options{bench.state.options, bench.state.plan};
+  options.origin = Origin{Revision{3}, OuterStep{1}, whole(2, 1), 16, 300, {OuterStep{2}, OuterStep{1}}};
+  bench.state = initial(options, bench.now);
+  for (const std::uint64_t peer : {1U, 2U}) bench.seat_with(peer, holding(2, 1, Revision{3}));
+  bench.ready(1, 100);
+  bench.ready(2, 200);
+  const auto reduce = bench.told<StartReduce>(1);
+  BOOST_TEST(reduce.fragment == 1U);
+  BOOST_TEST((reduce.step == OuterStep{2} && reduce.base == Revision{3}), "the fragment that lacks the step, and not both");
+}
+
 BOOST_AUTO_TEST_CASE(a_step_is_an_operation_and_a_commit_for_each_fragment) {
   Halves bench;
   bench.seat_all(2);
