@@ -7,6 +7,7 @@
 #include "cli/ending_watch.hpp"
 #include "cli/going_on.hpp"
 #include "cli/patience.hpp"
+#include "cli/render/style.hpp"
 #include "cli/saving_watch.hpp"
 #include "runtime/agent/processes.hpp"
 #include "runtime/launch/stop_processes.hpp"
@@ -22,6 +23,7 @@ Attendance::Attendance(Terminal& terminal, Interrupts& interrupts, launch::Start
       run_(run),
       state_dir_(std::move(state_dir)),
       may_move_(may_move),
+      place_(run.directory),
       view_(terminal, run.directory) {}
 
 int Attendance::until_the_end() {
@@ -49,13 +51,20 @@ Attendance::Turn Attendance::next_turn() {
   // Asked before the journals are read: what a process wrote before its end is then in the picture.
   const bool coordinator_ended = run_.coordinator.reap().has_value();
   const bool agents_ended = all_agents_ended();
-  if (telemetry::is_gone(run_.directory)) return Turn::StateGone;
+  if (telemetry::is_gone(run_.directory) && !directory_moved()) return Turn::StateGone;
   view_.show_news();
   if (coordinator_ended) return Turn::CoordinatorEnded;
   const auto status = observer_.status();
   const bool nobody_left = std::all_of(status.peers.begin(), status.peers.end(),
                                        [](const telemetry::PeerStatus& peer) { return telemetry::is_gone(peer.state); });
   return agents_ended && nobody_left && !run_.peers.empty() && !is_over(status.state) ? Turn::Deserted : Turn::Goes;
+}
+
+bool Attendance::directory_moved() {
+  const auto moved = place_.moved();
+  if (moved && !moved_) terminal_.say("Waiting", harmless(to_string(*moved)), Role::Degraded);
+  moved_ = moved.has_value();
+  return moved_;
 }
 
 bool Attendance::all_agents_ended() {
@@ -115,9 +124,12 @@ int Attendance::interrupted() {
   return exit_code;
 }
 
-/// The processes notice it by themselves when they next write; nobody waits for that.
+/// Nothing can be saved any more: nobody waits for that.
 int Attendance::state_gone() {
-  stop_all();
+  std::vector processes{run_.coordinator.identity()};
+  for (auto& peer : run_.peers)
+    if (!peer.process.reap()) processes.push_back(peer.process.identity());
+  launch::stop_processes(processes, launch::StopLimits{Duration{2s}, interrupts_.descriptor(), true});
   print_result(observer_, to_string(telemetry::RunState::Failed), terminal_);
   return terminal_.complain(telemetry::state_gone(run_.directory));
 }

@@ -8,6 +8,7 @@
 #include "cli/step_view.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/launch/start_run.hpp"
+#include "runtime/store/kept_place.hpp"
 
 namespace prime::cli {
 
@@ -22,6 +23,8 @@ class Attendance {
   enum class Turn { Goes, Interrupted, StateGone, CoordinatorEnded, Deserted };
 
   Turn next_turn();
+  /// Says once that the directory was moved, and where to: what is at work waits until it is back.
+  bool directory_moved();
   bool all_agents_ended();
   /// False when it was interrupted.
   bool wait_for_agents(Duration limit);
@@ -38,6 +41,8 @@ class Attendance {
   launch::StartedRun& run_;
   std::string state_dir_;  ///< as `--state-dir` named it
   bool may_move_;
+  store::KeptPlace place_;
+  bool moved_ = false;
   StepView view_;
   telemetry::RunObserver& observer_ = view_.observer();
   std::string waits_for_;  ///< what keeps a coordinator that was told to end from doing so

@@ -338,7 +338,17 @@ class Runs(RunCase):
         process = self.start("up", write_manifest(self.directory, outer_steps=10000), "--local", "2", env=SLOW)
         process.stdout.readline()
         process.stdout.readline()
-        os.rename(self.directory / "primectl", self.directory / "removed")  # at once, unlike a removal file by file
+        os.rename(self.directory / "primectl", self.directory / "removed")
+        waiting = []
+        while not waiting or "was moved to" not in waiting[-1]:
+            waiting.append(process.stderr.readline())
+            self.assertTrue(waiting[-1], waiting)
+        self.assertRegex(waiting[-1], rf"Waiting .* was moved to {self.directory}/removed/\S+ while this run worked in it: move it back")
+        os.rename(self.directory / "removed", self.directory / "primectl")
+        for _ in range(2):
+            self.assertTrue(process.stdout.readline(), "it goes on")
+        os.rename(self.directory / "primectl", self.directory / "removed")
+        shutil.rmtree(self.directory / "removed")  # what is only moved is waited for
         code, _, err = self.finished(process)
         self.assertEqual(code, 1, err)
         self.assertIn("the state directory is gone", err)
@@ -381,6 +391,7 @@ class Runs(RunCase):
         self.assertEqual(row()["restarts"], 0)
         self.assertEqual(self.call("down", up["run_id"]).returncode, 0)
 
+    @unittest.skipUnless((BIN / "prime-trainer").exists(), "this build has no trainer: libtorch is not instrumented")
     def test_what_is_trained_on_is_said_and_whoever_has_other_data_is_refused_by_name(self):
         corpus = self.directory / "above" / "corpus"
         corpus.mkdir(parents=True)
