@@ -27,10 +27,10 @@ bool works_here(const telemetry::RunObserver& observer) {
                              [](const telemetry::PeerJournal& peer) { return !peer.ended && telemetry::is_alive(peer.agent); });
 }
 
-/// From the begin to the last line of a journal, as the journals tell the time.
-double lasted_s(const std::optional<std::string>& begun, const std::string& last) {
+/// As the journals tell the time.
+double lasted_s(const std::optional<std::string>& begun, const std::string& ended) {
   const auto from = begun ? store::parse_utc(*begun) : std::nullopt;
-  const auto to = store::parse_utc(last);
+  const auto to = store::parse_utc(ended);
   return from && to ? std::chrono::duration<double>(*to - *from).count() : 0;
 }
 
@@ -77,7 +77,7 @@ class Attachment {
   int report() {
     const auto status = view_.observer().status();
     if (status.state == telemetry::RunState::Done)
-      return report_done(view_.observer(), lasted_s(status.begun, view_.last_told()), state_dir_, terminal_);
+      return report_done(view_.observer(), lasted_s(status.begun, view_.ended_at()), state_dir_, terminal_);
     return report_early_end(view_.observer(), status, state_dir_, terminal_);
   }
 

@@ -8,15 +8,24 @@
 
 namespace prime::cli {
 
+namespace {
+
+bool is_of_the_end(const JournalEvent& event) {
+  return std::holds_alternative<events::RunDone>(event) || std::holds_alternative<events::FinalStateSaved>(event) ||
+         std::holds_alternative<events::FinalReport>(event);
+}
+
+}  // namespace
+
 StepView::StepView(Terminal& terminal, const std::filesystem::path& run_directory)
     : terminal_(terminal), observer_(run_directory), watch_(run_directory), table_(terminal.style()) {}
 
 void StepView::show_news() {
   watch_.rearm();
   for (const auto& observed : observer_.update()) {
-    last_told_ = std::max(last_told_, telemetry::time_of(observed.line));
     if (observed.source != "coordinator" || !observed.event) continue;
     tell_of_the_end(*observed.event);
+    if (is_of_the_end(*observed.event)) ended_at_ = telemetry::time_of(observed.line);
     if (std::holds_alternative<events::OuterStepBegun>(*observed.event) || std::holds_alternative<events::ReduceStarted>(*observed.event))
       step_since_ = telemetry::time_of(observed.line);
     if (const auto* founded = std::get_if<events::DataFounded>(&*observed.event)) say("Data", harmless(founded->data), Role::Good);

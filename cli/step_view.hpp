@@ -25,8 +25,9 @@ class StepView {
   /// Nobody reads stdout any more.
   [[nodiscard]] bool reader_gone() const { return reader_gone_; }
   telemetry::RunObserver& observer() { return observer_; }
-  /// The latest time that a journal's line tells, UTC.
-  [[nodiscard]] const std::string& last_told() const { return last_told_; }
+  /// When the run had its last step, and whatever came of that, as the coordinator tells the time, UTC: empty before. Who looks while the
+  /// processes end, and who looks later, see the same.
+  [[nodiscard]] const std::string& ended_at() const { return ended_at_; }
 
  private:
   void tell_of_the_end(const JournalEvent& event);
@@ -43,7 +44,7 @@ class StepView {
   bool reader_gone_ = false;
   std::string waiting_shown_;
   std::vector<std::string> problems_shown_;
-  std::string last_told_;
+  std::string ended_at_;
   std::set<std::string> devices_told_;
   std::string step_since_;  ///< as the journal tells it
   std::chrono::steady_clock::time_point said_at_ = std::chrono::steady_clock::now();
