@@ -38,6 +38,7 @@ Result<CoordinatorOptions> options_of(const CoordinatorArguments& arguments, lau
                             arguments.directory,
                             plan.origin,
                             plan.start_quorum,
+                            std::move(plan.founders),
                             arguments.again,
                             arguments.killed,
                             stands_by || arguments.again,

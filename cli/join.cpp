@@ -83,10 +83,12 @@ std::string way_to_name(const launch::StartedPeer& peer, const std::filesystem::
 void print_text(const std::vector<launch::StartedPeer>& peers, const JoinArguments& arguments, const Joiner& joiner, Terminal& terminal) {
   const auto& name = peers.size() > 1 ? peers.front().replica : peers.front().name;
   const auto leaver = peers.size() > 1 ? name : way_to_name(peers.front(), joiner.directory);
-  terminal.print(name + " takes part in " + joiner.invite.run + " in the background" +
+  const auto of_run = joiner.invite.run + state_dir_option(arguments.common.state_dir);
+  // Its data and its tensors are compared with the run's when its trainer has bound them: until then nobody knows whether it may stay.
+  terminal.print(name + " is welcome in " + joiner.invite.run + " and joins it in the background" +
                  (peers.size() > 1 ? ", " + std::to_string(peers.size()) + " peers that each hold a shard" : std::string{}) + "\n\n  " +
-                 typed_program() + " leave " + leaver + " --run " + joiner.invite.run + state_dir_option(arguments.common.state_dir) +
-                 "\n");
+                 typed_program() + " status " + of_run + "   whether it trains, and else why not\n  " + typed_program() + " leave " +
+                 leaver + " --run " + of_run + "\n");
 }
 
 int join_detached(const JoinArguments& arguments, const Joiner& joiner, Terminal& terminal) {

@@ -179,6 +179,49 @@ std::string returned(Roster& roster, PeerId from, const Hello& message, Instant 
   return message.name + " is welcome again";
 }
 
+void found_data(Roster& roster, const Peer& peer, const DataIdentity& data, bool lent, Effects& effects) {
+  roster.data = data;
+  roster.data_lent = lent;
+  roster.data.summary.resize(std::min(data.summary.size(), MAX_DATA_SUMMARY_BYTES));
+  roster.data.listing.resize(std::min(data.listing.size(), MAX_DATA_LISTING_BYTES));
+  events::DataFounded founded{who(peer), roster.data.summary, std::nullopt};
+  if (const auto& before = roster.options.origin_data; before.told() && before.digest != roster.data.digest) {
+    const auto files = listings_differ(roster.data.listing, before.listing, "there");
+    founded.differs = files.empty() ? "there it was " + before.summary : files;
+  }
+  effects.emplace_back(std::move(founded));
+}
+
+/// Who trains on other samples under the same numbers trains on some that others hold out.
+Error data_mismatch(const Roster& roster, const DataIdentity& data) {
+  const auto files = listings_differ(data.listing, roster.data.listing, "in the run");
+  return Error{ErrorName::DataMismatch, (files.empty() ? "" : files + ". In detail: ") + "this peer finds " + data.summary +
+                                            "; the run trains on " + roster.data.summary};
+}
+
+/// The first who tells founds the run's data; before the first view a founder's replaces that of a joiner who was faster. Those who
+/// have other data are dismissed.
+bool trains_on_data_of_run(Roster& roster, const Peer& peer, const DataIdentity& data, Instant now, Effects& effects) {
+  if (!data.told()) return true;
+  const auto& founders = roster.options.founders;
+  const bool founder = founders.contains(peer.hello.name);
+  const bool differs = data.digest != roster.data.digest;
+  const bool replaces = differs && founder && roster.data_lent && roster.view.members.empty();
+  if (!roster.data.told() || replaces) found_data(roster, peer, data, !founder && !founders.empty(), effects);
+  else if (founder && !differs) roster.data_lent = false;
+  else if (differs) {
+    Departures{roster, now, effects}.dismiss(peer.hello.peer, data_mismatch(roster, data));
+    return false;
+  }
+  if (!replaces) return true;
+  std::vector<std::pair<PeerId, Error>> others;
+  for (const auto& [id, other] : roster.peers)
+    if (const auto& its = other.seated.data; its.told() && its.digest != data.digest) others.emplace_back(id, data_mismatch(roster, its));
+  Departures departures{roster, now, effects};
+  for (const auto& [id, error] : others) departures.dismiss(id, error);
+  return true;
+}
+
 std::string seated(Roster& roster, PeerId from, const Seated& message, Instant now, Effects& effects) {
   auto& peer = roster.peers.at(from);
   if (peer.seat != Seat::Greeted) return peer.hello.name + " is seated already";
@@ -194,25 +237,7 @@ std::string seated(Roster& roster, PeerId from, const Seated& message, Instant n
                         (message.elements == roster.elements ? ", with other names, shapes or dtypes" : "")});
     return "layout differs";
   }
-  if (message.data.told() && !roster.data.told()) {
-    roster.data = message.data;
-    roster.data.summary.resize(std::min(roster.data.summary.size(), MAX_DATA_SUMMARY_BYTES));
-    roster.data.listing.resize(std::min(roster.data.listing.size(), MAX_DATA_LISTING_BYTES));
-    events::DataFounded founded{who(peer), roster.data.summary, std::nullopt};
-    if (const auto& before = roster.options.origin_data; before.told() && before.digest != roster.data.digest) {
-      const auto files = listings_differ(roster.data.listing, before.listing, "there");
-      founded.differs = files.empty() ? "there it was " + before.summary : files;
-    }
-    effects.emplace_back(std::move(founded));
-  }
-  // Who trains on other samples under the same numbers trains on some that others hold out.
-  if (message.data.told() && message.data.digest != roster.data.digest) {
-    const auto files = listings_differ(message.data.listing, roster.data.listing, "in the run");
-    Departures{roster, now, effects}.dismiss(
-        from, Error{ErrorName::DataMismatch, (files.empty() ? "" : files + ". In detail: ") + "this peer finds " + message.data.summary +
-                                                 "; the run trains on " + roster.data.summary});
-    return "data differs";
-  }
+  if (!trains_on_data_of_run(roster, peer, message.data, now, effects)) return "data differs";
   if (const auto parts = parts_of(message); parts.size() != roster.options.fragments || kernels::digest_of_parts(parts) != message.state) {
     Departures{roster, now, effects}.dismiss(
         from, Error{ErrorName::LayoutMismatch, "this peer divides its state into " + std::to_string(parts.size()) +

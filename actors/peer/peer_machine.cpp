@@ -56,6 +56,7 @@ class Handler {
     s_.trainer_pid = event.pid;
     events::TrainerBound bound{.trainer_pid = event.pid, .elements = event.elements};
     if (event.data.told()) bound.data = event.data.summary;
+    if (!event.device.empty()) bound.device = event.device;
     record(std::move(bound));
     if (s_.phase == Phase::Seating) {
       s_.layout = event.layout;

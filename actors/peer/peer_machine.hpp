@@ -131,6 +131,7 @@ struct TrainerBound {
   std::uint32_t pid = 0;
   DataIdentity data = {};
   std::vector<Digest> parts = {};  ///< of that state; empty: it has one fragment
+  std::string device = {};         ///< where it computes, if it told
 };
 /// The trainer's parameters were taken as this step's contribution, and are finite.
 struct TrainerContributed {

@@ -29,9 +29,10 @@ class Handler {
     return launch();
   }
 
-  std::string operator()(const TensorsBound&) {
+  std::string operator()(const TensorsBound& event) {
     if (s_.phase != Phase::Starting) return "of a trainer that is gone";
     s_.phase = Phase::Bound;
+    s_.device = event.device;
     emit(OpenState{});
     return "has bound its tensors";
   }
@@ -64,7 +65,7 @@ class Handler {
     s_.phase = Phase::Ready;
     s_.progress.reset();
     const auto& held = *event.held;
-    emit(Report{peer::TrainerBound{held.layout, held.elements, held.state, held.revision, held.pid, s_.data, held.parts}});
+    emit(Report{peer::TrainerBound{held.layout, held.elements, held.state, held.revision, held.pid, s_.data, held.parts, s_.device}});
     return "ready";
   }
 

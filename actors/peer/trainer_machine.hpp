@@ -58,6 +58,7 @@ struct State {
   std::optional<Error> stop_cause;                      ///< why it was stopped, when the fault was its own
   std::optional<Instant> progress;                      ///< last sign of life while it has work; empty while it waits
   DataIdentity data;                                    ///< that this life told
+  std::string device;                                   ///< where this life computes, if it told
   std::optional<Revision> held;                         ///< of the state; empty before there is one
   Revision base;                                        ///< from which it began the step
   std::optional<BeginStep> begin;                       ///< to be told
@@ -76,7 +77,9 @@ struct State {
 /// For the first time, or again after its end.
 struct Start {};
 /// The trainer has bound its tensors.
-struct TensorsBound {};
+struct TensorsBound {
+  std::string device = {};  ///< where it computes, if it tells
+};
 /// Each OpenState ends in one: whether there is memory for them.
 struct StateOpened {
   Result<void> opened;

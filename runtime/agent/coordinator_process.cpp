@@ -132,6 +132,7 @@ coordinator::Options machine_options(const CoordinatorOptions& options) {
   machine.grace = shared.sync.grace;
   machine.shards = shared.membership.shards;
   machine.fragments = shared.sync.fragments.count;
+  machine.founders = {options.founders.begin(), options.founders.end()};
   if (const auto& origin = options.origin) {
     machine.origin =
         coordinator::Origin{origin->revision, origin->outer_step, origin->state, origin->next_sample, origin->tokens, origin->versions};

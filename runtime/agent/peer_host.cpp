@@ -228,7 +228,7 @@ void PeerHost::on_trainer(TrainerEvent event) {
   namespace life = trainer_life;
   std::visit(
       overloaded{
-          [&](const prime::TrainerBound& e) { on_bound(e.layout); },
+          [&](const prime::TrainerBound& e) { on_bound(e); },
           [&](TrainerExported& e) { keep_export(e); },
           [&](TrainerDescribed& e) {
             {
@@ -270,12 +270,12 @@ void PeerHost::keep_export(TrainerExported& exported) {
   handle(trainer_life::Misbehaved{Error{ErrorName::TrainerProtocol, "too many exported files"}});
 }
 
-void PeerHost::on_bound(const Layout& layout) {
+void PeerHost::on_bound(const prime::TrainerBound& bound) {
   {
     const Lock lock(mutex_);
-    bound_ = layout;
+    bound_ = bound.layout;
   }
-  handle(trainer_life::TensorsBound{});
+  handle(trainer_life::TensorsBound{bound.device});
 }
 
 /// Memory for the tensors that were bound; the same for every life of the trainer.

@@ -100,7 +100,7 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   void write(const trainer_life::Write& order);
   std::optional<trainer_life::Event> work(const Work& order);
   void on_trainer(TrainerEvent event);
-  void on_bound(const Layout& layout);
+  void on_bound(const prime::TrainerBound& bound);
   void keep_export(TrainerExported& exported);
   Result<void> launch(bool fresh);
   Result<void> open_state();

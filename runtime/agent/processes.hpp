@@ -32,12 +32,13 @@ struct CoordinatorOptions {
   std::filesystem::path directory;  ///< the run directory
   /// What the run goes on from; its agents hold the checkpoint.
   std::optional<store::CheckpointState> origin;
-  std::uint32_t start_quorum = 0;  ///< peers that begin the first outer step together; 0: the manifest's minimum
-  bool again = false;              ///< another one has served this run from here before: this one goes on with what it decided
-  std::string killed;              ///< how that one was, "killed by SIGKILL"; empty: it ended by itself
-  bool founded = false;            ///< somebody has begun to serve this run before, here or elsewhere
-  std::string plan;                ///< for standbys, who are told the same; kept in the manifest's `membership.standby.etcd`
-  std::uint32_t guard = 0;         ///< the process that starts it again
+  std::uint32_t start_quorum = 0;     ///< peers that begin the first outer step together; 0: the manifest's minimum
+  std::vector<std::string> founders;  ///< names of the peers that start with the run; shards: of the replicas
+  bool again = false;                 ///< another one has served this run from here before: this one goes on with what it decided
+  std::string killed;                 ///< how that one was, "killed by SIGKILL"; empty: it ended by itself
+  bool founded = false;               ///< somebody has begun to serve this run before, here or elsewhere
+  std::string plan;                   ///< for standbys, who are told the same; kept in the manifest's `membership.standby.etcd`
+  std::uint32_t guard = 0;            ///< the process that starts it again
 };
 
 /// Where a coordinator is served.

@@ -38,7 +38,7 @@ auto TrainerDialogue::on(wire::Bind bind) -> Outcome {
   if (!bind.last) return std::nullopt;
   PRIME_TRY(auto layout, make_layout(std::exchange(tensors_, {})));
   bound_ = true;
-  return TrainerBound{std::move(layout)};
+  return TrainerBound{std::move(layout), std::move(bind.device)};
 }
 
 auto TrainerDialogue::on_export(const wire::Export& exported, const Descriptor& file) -> Outcome {

@@ -31,6 +31,7 @@ struct TrainerHostOptions {
 /// All tensors are named; answer with `segments`, or with `stop` if the layout is not the run's.
 struct TrainerBound {
   Layout layout;
+  std::string device = {};  ///< where it computes, if it tells
 };
 struct TrainerExported {
   std::string name;

@@ -45,6 +45,7 @@ std::string format_plan(const CoordinatorPlan& plan) {
                         {"local", manifest::local_yaml(plan.manifest)},
                         {"listen", net::format_endpoint(plan.listen)},
                         {"start_quorum", plan.start_quorum},
+                        {"founders", plan.founders},
                         {"invite", plan.invite},
                         {"key_check", plan.key_check}};
   if (plan.origin) object["origin"] = store::format_state(*plan.origin);
@@ -75,6 +76,7 @@ Result<CoordinatorPlan> parse_coordinator_plan(const std::string& text) {
   PRIME_TRY(plan.manifest, manifest::parse_halves(object.value("shared", std::string{}), object.value("local", std::string{})));
   PRIME_TRY(plan.listen, parse_listen(object.value("listen", std::string{})));
   plan.start_quorum = object.value("start_quorum", 0U);
+  plan.founders = object.value("founders", std::vector<std::string>{});
   plan.invite = object.value("invite", std::string{});
   plan.key_check = object.value("key_check", std::string{});
   const auto origin = object.value("origin", std::string{});

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "messages/membership.hpp"
 #include "messages/result.hpp"
@@ -19,6 +20,7 @@ struct CoordinatorPlan {
   Endpoint listen;
   std::uint32_t start_quorum = 0;
   std::optional<store::CheckpointState> origin;  ///< what the run goes on from
+  std::vector<std::string> founders = {};        ///< names of the peers that start with it; shards: of the replicas
   std::string invite = {};                       ///< of the run that a standby serves when its turn comes; empty: the run is new
   std::string key_check = {};                    ///< of the run's key, for standbys; see net::key_check
   friend bool operator==(const CoordinatorPlan&, const CoordinatorPlan&) = default;

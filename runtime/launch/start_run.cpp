@@ -40,10 +40,11 @@ std::vector<std::string> command_of(const std::string& program, const char* comm
   return {program, command, "--directory", directory.string(), "--ready-fd", std::to_string(READY_DESCRIPTOR)};
 }
 
-Result<LaunchedProcess> launch_coordinator(const RunRequest& request, const std::string& run, const fs::path& directory) {
+Result<LaunchedProcess> launch_coordinator(const RunRequest& request, const std::string& run, const fs::path& directory,
+                                           const std::vector<std::string>& founders) {
   const auto wanted = request.quorum > 0 ? request.quorum : request.peers;
-  const CoordinatorPlan plan{run, request.manifest, request.listen, std::max(request.manifest.shared.membership.peers.minimum, wanted),
-                             request.origin};
+  const CoordinatorPlan plan{
+      run, request.manifest, request.listen, std::max(request.manifest.shared.membership.peers.minimum, wanted), request.origin, founders};
   return LaunchedProcess::start(
       {command_of(request.program, "coordinator", directory), format_plan(plan), directory / "coordinator" / "coordinator.log"});
 }
@@ -111,21 +112,20 @@ Result<std::vector<StartedPeer>> launch_agents(const std::string& program, const
   return fail(std::move(*failed));
 }
 
-Result<void> start_agents(const RunRequest& request, StartedRun& run) {
+/// `names`: of the peers; shards: of the replicas.
+Result<void> start_agents(const RunRequest& request, StartedRun& run, const std::vector<std::string>& names) {
   // They dial what the coordinator listens at, which the addresses that others know it by may not lead to from here.
   PRIME_TRY(auto invite, net::parse_invite(run.invite));
   const auto host = net::listening_for(request.listen).at.host;
   invite.addresses = Endpoint{net::is_wildcard(host) ? "localhost" : host, run.port};
   AgentPlan plan{net::format_invite(invite), "", request.manifest.local, ""};
   const auto shards = request.manifest.shared.membership.shards;
-  Names names;
   std::vector<AgentPlan> plans;
   for (std::uint32_t index = 0; index < request.peers * shards; ++index) {
     plan.shard = index % shards;
     PRIME_TRY(plan.local.network, network_of(request.manifest.local.network, request.first_peer_port + index, 1 + index));
     if (!plan.local.network.listen) plan.local.network.listen = net::format_endpoint({request.listen.host, 0});
-    if (shards == 1) plan.name = names.next();
-    else if (plan.shard == 0) plan.replica = names.next();
+    (shards == 1 ? plan.name : plan.replica) = names[index / shards];
     if (!request.checkpoints.empty()) plan.checkpoint = request.checkpoints.at(plan.shard).string();
     plans.push_back(plan);
   }
@@ -205,9 +205,12 @@ Result<void> check_start(const manifest::Manifest& manifest, std::uint32_t peers
 Result<StartedRun> start_run(const RunRequest& request) {
   const auto run = make_run_id(request.manifest.shared.run);
   const auto directory = request.state_root / run;
+  Names draw;
+  std::vector<std::string> names(request.peers);
+  std::ranges::generate(names, [&] { return draw.next(); });
   const auto launch = [&]() -> Result<LaunchedProcess> {
     PRIME_CHECK(make_run_directory(directory, request.manifest));
-    return launch_coordinator(request, run, directory);
+    return launch_coordinator(request, run, directory, names);
   };
   auto coordinator = launch();
   if (!coordinator) {
@@ -221,7 +224,7 @@ Result<StartedRun> start_run(const RunRequest& request) {
     started.port = said.value("port", std::uint16_t{0});
     started.coordinator_pid = said.value("pid", pid_t{0});
     PRIME_TRY(started.invite, read_invite(directory));
-    return start_agents(request, started);
+    return start_agents(request, started, names);
   };
   if (auto up = bring_up(); !up) {
     stop_run(started);

@@ -90,6 +90,12 @@ Result<void> Session::describe_data(const DataIdentity& data) {
   return impl_->link.send(wire::Data{data});
 }
 
+Result<void> Session::describe_device(std::string device) {
+  if (impl_->offered) return prime::fail(ErrorName::Usage, "the device is described before the first outer step");
+  impl_->device = std::move(device);
+  return {};
+}
+
 Result<std::optional<Step>> Session::next_outer_step() {
   PRIME_TRY(const auto plan, impl_->next_plan());
   if (!plan) return std::nullopt;

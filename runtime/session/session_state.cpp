@@ -64,6 +64,7 @@ Result<void> Session::Impl::tell_shapes() {
     bind.tensors.push_back(shape);
   }
   bind.last = true;
+  bind.device = device;
   return link.send(bind);
 }
 

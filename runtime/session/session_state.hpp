@@ -92,6 +92,7 @@ struct Session::Impl {
   SharedFloats local;
   bool offered = false;
   bool described = false;
+  std::string device;  ///< where this process computes, if it tells
   bool step_open = false;
   bool done = false;
   std::optional<FinalPlan> final_plan;

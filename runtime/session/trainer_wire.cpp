@@ -183,7 +183,7 @@ Stop read_stop(Fields& f) {
 json to_json(const Bind& m) {
   json tensors = json::array();
   for (const auto& tensor : m.tensors) tensors.push_back({{"name", tensor.name}, {"shape", tensor.shape}});
-  return {{"type", "bind"}, {"tensors", std::move(tensors)}, {"last", m.last}};
+  return {{"type", "bind"}, {"tensors", std::move(tensors)}, {"last", m.last}, {"device", clipped_text(m.device, MAX_DEVICE_BYTES)}};
 }
 Bind read_bind(Fields& f) {
   Bind bind;
@@ -201,6 +201,7 @@ Bind read_bind(Fields& f) {
     return count_elements(bind.tensors.back()).has_value();
   });
   bind.last = f.flag("last");
+  bind.device = f.text("device", MAX_DEVICE_BYTES);
   return bind;
 }
 

@@ -77,9 +77,11 @@ using ToTrainer = std::variant<Welcome, Segments, Begin, StepCommitted, Finish, 
 
 // Trainer → agent. A loss is NaN when the trainer's was not finite or none was reported; JSON carries it as null.
 
+inline constexpr std::size_t MAX_DEVICE_BYTES = 400;
 struct Bind {
   std::vector<TensorShape> tensors;
   bool last = false;
+  std::string device = {};  ///< with the last: where it computes, for people; at most MAX_DEVICE_BYTES
 };
 /// With one descriptor: a memory file with the content.
 struct Export {

@@ -39,6 +39,7 @@ class PeerFold {
   }
   void operator()(const events::TrainerBound& e) {
     s_.trainer_pid = e.trainer_pid;
+    s_.device = e.device.value_or("");
     s_.reason.clear();
   }
   void operator()(const events::TrainerRestarting& e) {

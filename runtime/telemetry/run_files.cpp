@@ -63,18 +63,6 @@ bool has_no_room(const fs::path& directory) {
   return std::uint64_t{there.f_bavail} * there.f_frsize < LINE_BYTES;
 }
 
-std::string device_told(const fs::path& peer_directory) {
-  constexpr std::size_t HEAD_LINES = 64;
-  constexpr std::string_view TITLE = "device: ";
-  constexpr std::size_t LONGEST = 400;
-  std::ifstream log(peer_directory / "trainer.log", std::ios::binary);
-  std::string told;
-  std::string line;
-  for (std::size_t i = 0; i < HEAD_LINES && std::getline(log, line); ++i)
-    if (line.starts_with(TITLE)) told = line.substr(TITLE.size(), LONGEST);
-  return told;
-}
-
 fs::path coordinator_journal(const fs::path& run_directory) { return run_directory / "coordinator" / "journal.jsonl"; }
 
 std::vector<fs::path> peer_journals(const fs::path& run_directory) {

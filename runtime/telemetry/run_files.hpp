@@ -24,10 +24,6 @@ Error state_gone(const std::filesystem::path& directory);
 /// Whether the file system of this directory has no room for a line of a journal.
 bool has_no_room(const std::filesystem::path& directory);
 
-/// Where the trainer of the peer with this directory says in its log that it computes: "cpu, since …". Empty where it says nothing: a
-/// trainer is a program of anybody, and its log is all that it tells of that.
-std::string device_told(const std::filesystem::path& peer_directory);
-
 std::filesystem::path coordinator_journal(const std::filesystem::path& run_directory);
 /// Of all peers that ever ran here, in the order of their directories' names.
 std::vector<std::filesystem::path> peer_journals(const std::filesystem::path& run_directory);

@@ -262,8 +262,6 @@ void RunObserver::read_new(std::vector<ObservedLine>& observed) {
       if (!event) ++followed.ill_formed;
       if (event && *event && path == coordinator) run_.apply(**event, time_of(line));
       else if (event && *event) followed.fold.apply(**event, time_of(line));
-      if (event && *event && std::holds_alternative<events::TrainerBound>(**event))
-        followed.fold.status.device = device_told(path.parent_path());
       const auto& peer = followed.fold.status;
       observed.push_back(
           ObservedLine{path == coordinator ? "coordinator" : peer.name, peer.id, std::move(line), std::move(event).value_or(std::nullopt)});

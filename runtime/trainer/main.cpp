@@ -100,7 +100,10 @@ class Program {
 Result<void> take_part(Session& session) {
   PRIME_TRY(auto manifest, manifest::parse_halves(session.manifest(), session.local_manifest()));
   PRIME_TRY(const auto device, choose_device(manifest.local.device));
-  if (manifest.local.device != "cpu") std::fprintf(stderr, "device: %s\n", to_string(device).c_str());
+  if (manifest.local.device != "cpu") {
+    std::fprintf(stderr, "device: %s\n", to_string(device).c_str());
+    PRIME_CHECK(session.describe_device(to_string(device)));
+  }
   const manifest::Data& data = manifest.shared.data;
   PRIME_TRY(auto corpus,
             Corpus::open(data, manifest.local.data_path.value_or(data.path), manifest.shared.model.context, manifest.shared.train.batch));

@@ -151,6 +151,7 @@ BOOST_AUTO_TEST_CASE(plans_survive_their_way) {
                               Endpoint{"::1", 7},
                               3,
                               store::CheckpointState{"older", Revision{4}, OuterStep{4}, 5, 6, Digest{7, 8}},
+                              {"brave-otter"},
                               "prime://x"};
   coordinator.manifest.local.threads = 4;
   BOOST_TEST((parse_coordinator_plan(format_plan(coordinator)).value() == coordinator));
@@ -168,6 +169,7 @@ BOOST_AUTO_TEST_CASE(plans_survive_their_way) {
   BOOST_TEST((elsewhere.manifest.shared == coordinator.manifest.shared));
   BOOST_TEST((elsewhere.origin == coordinator.origin));
   BOOST_TEST(elsewhere.start_quorum == 3U);
+  BOOST_TEST((elsewhere.founders == coordinator.founders));
   BOOST_TEST((elsewhere.manifest.local == manifest::Local{}), "one machine's business");
   BOOST_TEST(elsewhere.invite == "", "the key is in it");
   BOOST_TEST(elsewhere.key_check == net::key_check(key, "small-abcdef"));

@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(a_torn_last_line_is_read_when_it_is_whole) {
   BOOST_TEST(observer.status().coordinator_address.value() == "127.0.0.1:1");
 }
 
-BOOST_AUTO_TEST_CASE(where_a_trainer_computes_is_told_by_its_log_once_it_is_bound) {
+BOOST_AUTO_TEST_CASE(where_a_trainer_computes_is_told_once_it_is_bound) {
   const test::TemporaryDirectory root;
   const auto run = root.path() / "r-aaaaaa";
   const auto peer = run / "peers" / "brave-otter-00000000";
@@ -59,14 +59,17 @@ BOOST_AUTO_TEST_CASE(where_a_trainer_computes_is_told_by_its_log_once_it_is_boun
       "process_started",
       {{"pid", me.pid}, {"start_ticks", me.start_ticks}, {"role", "agent"}, {"run", "r-aaaaaa"}, {"peer", OTTER}, {"name", "brave-otter"}});
   journal.write(peer / "journal.jsonl");
-  std::ofstream(peer / "trainer.log") << "data: 3 files\ndevice: cpu, since there is no driver\nstep 1: mean loss 3\n";
   RunObserver observer{run};
   observer.update();
   BOOST_TEST(observer.status().peers.at(0).device == "");
-  journal.add("trainer_bound", {{"trainer_pid", 1}, {"elements", 1000}});
+  journal.add("trainer_bound", {{"trainer_pid", 1}, {"elements", 1000}, {"device", "cpu, since there is no driver"}});
   journal.write(peer / "journal.jsonl");
   observer.update();
   BOOST_TEST(observer.status().peers.at(0).device == "cpu, since there is no driver");
+  journal.add("trainer_bound", {{"trainer_pid", 2}, {"elements", 1000}});
+  journal.write(peer / "journal.jsonl");
+  observer.update();
+  BOOST_TEST(observer.status().peers.at(0).device == "", "the next life of the trainer tells nothing");
 }
 
 BOOST_AUTO_TEST_CASE(a_line_that_tells_what_is_not_of_its_form_is_damaged_and_one_of_a_newer_version_is_not) {

@@ -405,8 +405,6 @@ class Runs(RunCase):
         self.assertRegex(done.stderr, rf"(?m)^ +Data {said}")
         self.assertRegex(done.stdout, r"held-out loss \d")
         up = self.up_detached("--quorum", 2, *of_trainer, outer_steps=3)
-        # Whose data is seen first is what the others are compared with.
-        wait_until("the run's own data", lambda: "data founded" in self.call("logs", "--run", up["run_id"]).stdout)
         # One level higher the same files have other names, and others of them would be held out.
         joined = self.call("join", up["invite"], "--name", "higher", "--set", f"local.data_path={corpus.parent}")
         self.assertEqual(joined.returncode, 4, joined.stderr)
@@ -436,6 +434,28 @@ class Runs(RunCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             warning = re.search(r"(?m)^warning: the data is not that of the run that this one goes on from: `3.txt` has 7 bytes here and \d+ there$", done.stderr)
             self.assertEqual(warned, warning is not None, done.stderr)
+
+    @unittest.skipUnless((BIN / "prime-trainer").exists(), "this build has no trainer: libtorch is not instrumented")
+    def test_a_joiner_with_other_data_that_is_faster_than_the_peers_of_up_is_refused_when_they_tell(self):
+        corpora = [self.directory / name for name in ("own", "other")]
+        for number, corpus in enumerate(corpora):
+            corpus.mkdir()
+            for file in range(5):
+                (corpus / f"{file}.txt").write_text("".join(f"{file} {line}\n" for line in range(200 + number)))
+        own, other = corpora
+        gate = self.directory / "gate"
+        slow = f"while [ ! -e {gate} ]; do sleep 0.05; done; exec {BIN / 'prime-trainer'}"
+        up = self.up_detached("--quorum", 2, "--set", f"data.path={own}", "--set", f"local.trainer_command=[sh, -c, \"{slow}\"]", outer_steps=3)
+        trainer = ("--set", f"local.trainer_command=[{BIN / 'prime-trainer'}]")
+        wrong = self.start("join", up["invite"], "--name", "wrong", *trainer, "--set", f"local.data_path={other}")
+        wait_until("the joiner's data", lambda: "data founded" in self.call("logs", "--run", up["run_id"]).stdout)
+        gate.touch()
+        code, _, err = self.finished(wrong)
+        self.assertEqual(code, 4, err)
+        self.assertRegex(err, r"the training data differs from the run's: .*PR0306")
+        right = self.call("join", up["invite"], *trainer, "--set", f"local.data_path={own}")
+        self.assertEqual(right.returncode, 0, right.stderr)
+        self.assertIn("Done", right.stderr)
 
     @unittest.skipUnless((BIN / "prime-trainer").exists(), "this build has no trainer: libtorch is not instrumented")
     def test_data_that_cannot_be_used_is_named_with_the_key_and_not_tried_again(self):

@@ -149,6 +149,9 @@ class Session {
   /// people who started this peer and the run. What is longer than MAX_DATA_SUMMARY_BYTES is cut. `listing`
   /// (messages/data_listing.hpp; may be empty) lets a refusal say in which files the data differs.
   Result<void> describe_data(const DataIdentity& data);
+  /// Tells where this process computes ("cuda:0, NVIDIA H100"), before the first next_outer_step; optional, and for people: `status`
+  /// shows it. The last call counts; what is longer than 400 bytes is cut.
+  Result<void> describe_device(std::string device);
 
   /// Waits for the next outer step and loads the shared parameters into the bound tensors; empty when the run is done.
   Result<std::optional<Step>> next_outer_step();

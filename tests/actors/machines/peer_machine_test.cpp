@@ -76,10 +76,11 @@ BOOST_AUTO_TEST_CASE(what_the_trainer_says_of_its_data_is_told_and_recorded_and_
   const DataIdentity data{Digest{5, 5}, "7 files"};
   Bench bench;
   bench.hear(Welcome{0, ""});
-  bench.on(TrainerBound{Digest{7, 7}, 3, INITIAL, Revision{}, 1, data});
+  bench.on(TrainerBound{Digest{7, 7}, 3, INITIAL, Revision{}, 1, data, {}, "cuda:0"});
   BOOST_REQUIRE(bench.told<Seated>().has_value());
   BOOST_TEST((bench.told<Seated>()->data == data));
   BOOST_TEST(std::get<events::TrainerBound>(bench.effect<JournalEvent>().value()).data.value_or("") == "7 files");
+  BOOST_TEST(std::get<events::TrainerBound>(bench.effect<JournalEvent>().value()).device.value_or("") == "cuda:0");
   bench.on(TrainerRestarting{Error{ErrorName::ProcessFailed, "killed"}});
   bench.on(TrainerBound{Digest{7, 7}, 3, INITIAL, Revision{}, 2, {Digest{6, 6}, "9 files"}});
   BOOST_REQUIRE(bench.told<Deathrattle>().has_value());

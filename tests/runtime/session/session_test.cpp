@@ -204,10 +204,12 @@ BOOST_AUTO_TEST_CASE(many_tensors_with_long_names_are_bound_in_several_packets) 
       const auto name = std::string(240, '"') + std::to_string(i);
       must(session.bind({name, {1, 1}, std::span(values).subspan(i, 1)}));
     }
+    must(session.describe_device(std::string(500, 'c')));
     return session.next_outer_step().error();
   });
   agent.adopt(door.let_in());
   const auto bound = agent.expect<TrainerBound>();
+  BOOST_TEST(bound.device == std::string(400, 'c'));
   BOOST_TEST(bound.layout.elements() == 3000U);
   agent.host->stop(Error(ErrorName::LayoutMismatch, "other tensors"));
   BOOST_TEST((client.get() == Error(ErrorName::LayoutMismatch, "other tensors")));
@@ -344,6 +346,7 @@ BOOST_AUTO_TEST_CASE(a_program_tells_of_its_data_once_and_before_the_first_step)
     must(session.bind({"x", {5}, x}));
     session.next_outer_step().value();
     names.push_back(session.describe_data(data).error().name);
+    names.push_back(session.describe_device("too late").error().name);
     return names;
   });
   agent.welcome();
@@ -351,7 +354,7 @@ BOOST_AUTO_TEST_CASE(a_program_tells_of_its_data_once_and_before_the_first_step)
   BOOST_TEST((told == DataIdentity{data.digest, std::string(MAX_DATA_SUMMARY_BYTES, 's')}));
   agent.segments();
   agent.begin(1);
-  BOOST_TEST((client.get() == std::vector(3, ErrorName::Usage)));
+  BOOST_TEST((client.get() == std::vector(4, ErrorName::Usage)));
 }
 
 BOOST_AUTO_TEST_CASE(misuse_is_named_and_does_not_hang) {
