@@ -1,12 +1,15 @@
 // Owns `primectl doctor`: what may keep this machine, or the way from it to a run, from training.
 #include <algorithm>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/commands.hpp"
 #include "cli/given_invite.hpp"
+#include "cli/programs.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/doctor/machine_checks.hpp"
 #include "runtime/doctor/run_checks.hpp"
+#include "runtime/launch/foreground_program.hpp"
 #include "runtime/manifest/load.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/status_json.hpp"
@@ -52,6 +55,22 @@ std::string text_of(const doctor::Findings& findings, const Style& style) {
   return text;
 }
 
+/// Whether the loader finds what prime-trainer is linked with. Without an agent it then says so and ends. A trainer of one's own may do
+/// without it, so that nothing stops.
+doctor::Finding trainer() {
+  const auto program = trainer_program();
+  std::string said;
+  const auto status = launch::run_program({"/bin/sh", "-c", "unset PRIME_AGENT_SOCKET; exec \"$0\" 2>&1", program}, {}, [&](std::string_view line) {
+    if (said.empty()) said = line;
+    return true;
+  });
+  constexpr int CANNOT_BE_RUN = 126;  // and above, as shells and the loader have it
+  if (status && (!WIFEXITED(*status) || WEXITSTATUS(*status) < CANNOT_BE_RUN)) return {"trainer", doctor::Level::Good, program + " starts"};
+  return {"trainer", doctor::Level::Doubtful, "prime-trainer does not start: " + (status ? said : to_string(status.error())),
+          "it needs libtorch: `lib/prime/torch`, beside `bin`, has to lead to the folder of the wheel `torch` (README); a trainer of your own "
+          "does without"};
+}
+
 }  // namespace
 
 int run_command(const DoctorArguments& arguments, Terminal& terminal) {
@@ -72,6 +91,7 @@ int run_command(const DoctorArguments& arguments, Terminal& terminal) {
     given.emplace(*std::move(parsed));
   }
   auto findings = doctor::examine_machine(*root);
+  findings.push_back(trainer());
   if (given) {
     auto of_run = doctor::examine_run(given->invite, loaded.manifest->local.network);
     if (!of_run) return terminal.complain(of_run.error());

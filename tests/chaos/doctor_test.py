@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,7 +38,21 @@ class ThisMachine(unittest.TestCase):
     def test_what_is_well_is_said_to_be(self):
         code, found = doctor()
         self.assertEqual(code, 0, found)
-        self.assertEqual(list(found), ["clock", "descriptors", "memory", "locked memory", "shared memory", "disk", "mtu", "addresses"])
+        self.assertEqual(list(found), ["clock", "descriptors", "memory", "locked memory", "shared memory", "disk", "mtu", "addresses", "trainer"])
+
+    def test_a_trainer_that_the_loader_cannot_start_is_named_and_one_that_needs_only_its_agent_is_well(self):
+        with tempfile.TemporaryDirectory(prefix="prime-doctor-") as folder:
+            primectl, trainer = pathlib.Path(folder) / "primectl", pathlib.Path(folder) / "prime-trainer"
+            shutil.copy2(PRIMECTL, primectl)
+            for script, level, text in (("echo libtorch.so: cannot open shared object file >&2; exit 127", "doubtful", "does not start: libtorch.so: cannot"),
+                                        ("test -z \"$PRIME_AGENT_SOCKET\" || exit 127; echo no agent; exit 1", "good", f"{trainer} starts")):
+                trainer.write_text(f"#!/bin/sh\n{script}\n")
+                trainer.chmod(0o755)
+                done = subprocess.run([primectl, "doctor", "--state-dir", folder, "-o", "json"], capture_output=True, text=True, timeout=LIMIT_S,
+                                      check=False, env={**os.environ, "PRIME_AGENT_SOCKET": "/of/an/agent"})
+                found = next(each for each in json.loads(done.stdout)["findings"] if each["check"] == "trainer")
+                self.assertEqual((found["level"], bool(found["hint"])), (level, level != "good"), found)
+                self.assertIn(text, found["text"])
 
     def test_few_descriptors(self):
         code, found = doctor(limits=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)))

@@ -140,6 +140,32 @@ class StandbyTakesOver(unittest.TestCase):
             self.assertEqual({c["epoch"] for c in commits.values()}, {commits[1]["epoch"]}, "nobody was lost, so the view stays")
             self.assertEqual(standby.status()["run"]["state"], "done")
 
+    def test_a_run_that_its_owner_paused_stands_still_under_the_standby_until_it_is_told_there(self):
+        with Etcd() as etcd, StandbyRun(etcd, outer_steps=STEPS, dead_after="20s", env=SLOW) as run:
+            standby = run.stand_by()
+            run.wait_until_known(standby)
+            run.wait_for("outer_step_committed", 2)
+
+            def told(word, state):
+                return subprocess.run([PRIMECTL, word, run.up["run_id"], "--state-dir", state], capture_output=True, text=True, timeout=LIMIT_S,
+                                      check=False)
+            self.assertEqual(told("pause", run.state).returncode, 0)
+            elsewhere = told("pause", standby.state)
+            self.assertNotEqual(elsewhere.returncode, 0)
+            self.assertIn("is to be typed there", elsewhere.stderr)
+            held = wait_until("the run to stand still", lambda: (told := run.status())["run"]["state"] == "paused" and told)
+            os.kill(run.guard(), signal.SIGKILL)
+            standby.wait_for("leading")
+            wait_until("its peers to be back", lambda: (told := standby.status())["run"]["state"] == "paused" and
+                       len([peer for peer in told["peers"] if peer["state"] == "training"]) == 3)
+            self.assertEqual(standby.status()["run"]["outer_step"], held["run"]["outer_step"])
+            self.assertEqual(standby.events("outer_step_begun"), [])
+            resumed = told("resume", standby.state)
+            self.assertEqual((resumed.returncode, resumed.stdout), (0, f"{run.up['run_id']} goes on\n"), resumed.stderr)
+            for last in run.wait_for_peers():
+                self.assertEqual(last["exit_code"], 0, last)
+            self.assertEqual({len(c["contributors"]) for c in run.decided().values()}, {3})
+
     def test_an_up_that_watches_leaves_its_peers_to_the_standby(self):
         with Etcd() as etcd, StandbyRun(etcd, outer_steps=STEPS, dead_after="20s", env=SLOW, foreground=True) as run:
             standby = run.stand_by()

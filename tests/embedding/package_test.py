@@ -83,7 +83,7 @@ class Package(unittest.TestCase):
         done = self.without_checkout(primectl, "--version")
         self.assertIn(f"primectl {VERSION}", done.stdout, done.stderr)
         done = self.without_checkout(primectl, "doctor", "--state-dir", self.folder / "doctor-state")
-        self.assertIn("addresses", done.stdout, done.stderr)
+        self.assertRegex(done.stdout, r"doubtful +trainer: prime-trainer does not start: .*\n +hint: it needs libtorch: `lib/prime/torch`")
         done = self.without_checkout(primectl, "validate", self.prefix / "share" / "prime" / "quickstart.yaml")
         self.assertEqual(done.returncode, 0, done.stderr)
 
@@ -98,6 +98,8 @@ class Package(unittest.TestCase):
         self.link.symlink_to(self.folder / "wheel")
         done = self.without_checkout(*up, self.folder / "state", torch=os.environ["PRIME_TORCH"])
         self.assertIn("Done 1 outer step", done.stdout, done.stderr)
+        done = self.without_checkout(up[0], "doctor", "--state-dir", self.folder / "state", torch=os.environ["PRIME_TORCH"])
+        self.assertRegex(done.stdout, r"good +trainer: \S+/bin/prime-trainer starts")
 
     def test_the_control_file_names_what_the_programs_stand_on(self):
         self.assertEqual(call("dpkg-deb", "-f", self.deb, "Package").strip(), "prime")
