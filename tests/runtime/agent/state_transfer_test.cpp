@@ -1,0 +1,94 @@
+// Owns the tests of how a state comes from a donor: only the fragments that are asked for, from where a broken connection stopped, and
+// nothing of another revision.
+#include "runtime/agent/state_transfer.hpp"
+
+#include <array>
+#include <boost/test/unit_test.hpp>
+#include <numeric>
+#include <sys/socket.h>
+
+#include "kernels/digest/digest.hpp"
+#include "runtime/net/plain_channel.hpp"
+
+BOOST_AUTO_TEST_SUITE(state_transfer)
+
+using namespace prime;
+
+namespace {
+
+constexpr std::uint32_t FRAGMENTS = 4;
+/// Of each tensor; a fragment has two, so that its parameters and its momentum have two chunks each.
+constexpr std::int64_t ELEMENTS = static_cast<std::int64_t>(kernels::DIGEST_CHUNK_BYTES / sizeof(float) * 3 / 4);
+constexpr std::uint64_t FRAGMENT_BYTES = 2 * 2 * ELEMENTS * sizeof(float);
+
+struct Donor {
+  Donor() {
+    for (std::uint32_t fragment = 0; fragment < FRAGMENTS; ++fragment) {
+      auto& of = memory.emplace_back(4 * ELEMENTS);
+      std::iota(of.begin(), of.end(), 1000.0F * static_cast<float>(fragment));
+      const std::span<const float> values{of};
+      snapshot->fragments.push_back({OuterStep{fragment + 7}, {}, values.first(2 * ELEMENTS), values.subspan(2 * ELEMENTS)});
+    }
+    snapshot->counters.revision = Revision{30};
+  }
+
+  std::vector<std::vector<float>> memory;
+  std::shared_ptr<Snapshot> snapshot = std::make_shared<Snapshot>();
+  StateServer server{[this] { return snapshot; }};
+};
+
+/// What a joiner has room for.
+struct Joiner {
+  explicit Joiner(std::vector<std::uint32_t> wanted) {
+    for (const auto fragment : wanted) {
+      const std::span<float> values{memory.emplace_back(4 * ELEMENTS)};
+      incoming.push_back({fragment, {}, values.first(2 * ELEMENTS), values.subspan(2 * ELEMENTS)});
+    }
+  }
+
+  Result<net::ChannelPtr> dial(Donor& donor) {
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) != 0) return fail(ErrorName::LaneBroken, "socketpair");
+    ++dialled;
+    donor.server.serve(std::make_unique<net::PlainChannel>(std::make_shared<net::Socket>(ends[0]), PeerId{2}));
+    return std::make_unique<net::PlainChannel>(std::make_shared<net::Socket>(ends[1]), PeerId{1});
+  }
+  Result<void> fetch(Donor& donor, Revision revision = Revision{30}) {
+    return fetch_state(revision, incoming, [&] { return dial(donor); }, [](net::Channel*) {}, moved);
+  }
+
+  std::vector<std::vector<float>> memory;
+  std::vector<OuterState::Incoming> incoming;
+  std::atomic<std::uint64_t> moved{0};
+  int dialled = 0;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(only_the_fragments_that_are_asked_for_go_over_the_wire) {
+  Donor donor;
+  Joiner joiner{{1, 3}};
+  BOOST_REQUIRE(joiner.fetch(donor));
+  BOOST_TEST(joiner.moved.load() == 2 * FRAGMENT_BYTES);
+  BOOST_TEST((joiner.memory[0] == donor.memory[1]));
+  BOOST_TEST((joiner.memory[1] == donor.memory[3]));
+  BOOST_TEST(joiner.incoming[0].version.value == 8U);
+  BOOST_TEST(joiner.incoming[1].version.value == 10U);
+  Joiner whole{{0, 1, 2, 3}};
+  BOOST_REQUIRE(whole.fetch(donor));
+  BOOST_TEST(whole.moved.load() == FRAGMENTS * FRAGMENT_BYTES);
+  BOOST_TEST((whole.memory == donor.memory));
+}
+
+BOOST_AUTO_TEST_CASE(a_donor_that_holds_another_revision_or_fewer_fragments_gives_nothing) {
+  Donor donor;
+  Joiner joiner{{0}};
+  BOOST_TEST((joiner.fetch(donor, Revision{29}).error().name == ErrorName::FetchFailed));
+  BOOST_TEST(joiner.moved.load() == 0U);
+  donor.snapshot->fragments.pop_back();
+  Joiner last{{3}};
+  BOOST_TEST(!last.fetch(donor));
+  BOOST_TEST(last.moved.load() == 0U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
