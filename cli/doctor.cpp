@@ -60,15 +60,17 @@ std::string text_of(const doctor::Findings& findings, const Style& style) {
 doctor::Finding trainer() {
   const auto program = trainer_program();
   std::string said;
-  const auto status = launch::run_program({"/bin/sh", "-c", "unset PRIME_AGENT_SOCKET; exec \"$0\" 2>&1", program}, {}, [&](std::string_view line) {
-    if (said.empty()) said = line;
-    return true;
-  });
+  const auto status =
+      launch::run_program({"/bin/sh", "-c", "unset PRIME_AGENT_SOCKET; exec \"$0\" 2>&1", program}, {}, [&](std::string_view line) {
+        if (said.empty()) said = line;
+        return true;
+      });
   constexpr int CANNOT_BE_RUN = 126;  // and above, as shells and the loader have it
   if (status && (!WIFEXITED(*status) || WEXITSTATUS(*status) < CANNOT_BE_RUN)) return {"trainer", doctor::Level::Good, program + " starts"};
-  return {"trainer", doctor::Level::Doubtful, "prime-trainer does not start: " + (status ? said : to_string(status.error())),
-          "it needs libtorch: `lib/prime/torch`, beside `bin`, has to lead to the folder of the wheel `torch` (README); a trainer of your own "
-          "does without"};
+  return {
+      "trainer", doctor::Level::Doubtful, "prime-trainer does not start: " + (status ? said : to_string(status.error())),
+      "it needs libtorch: `lib/prime/torch`, beside `bin`, has to lead to the folder of the wheel `torch` (README); a trainer of your own "
+      "does without"};
 }
 
 }  // namespace

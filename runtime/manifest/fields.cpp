@@ -115,6 +115,11 @@ void add_train(std::vector<Field>& t) {
        "gradients, the optimizer and the loss are f32 either way. For GPUs: most CPUs are slower with bf16",
        CHOICE(shared.train.precision, "f32", "bf16")});
   t.push_back({"train.clip_norm", "highest L2 norm of a gradient", Decimal{AT(shared.train.clip_norm), up_to(1e9)}});
+  t.push_back({"train.z_loss",
+               "weight of the mean of log²(Z) beside the loss, where Z is the sum of the exponentials of a token's logits: keeps them from "
+               "drifting "
+               "(PaLM: 1e-4); the loss that is reported is without it",
+               Decimal{AT(shared.train.z_loss), FRACTION}});
   t.push_back({"train.seed", "of the initial parameters", Integer{AT(shared.train.seed), 0, ANY}});
   t.push_back({"train.evaluate", "held-out loss on the way", Section{}});
   t.push_back({"train.evaluate.every", "outer steps between two evaluations; 0: only at the end",
@@ -249,6 +254,11 @@ void add_local(std::vector<Field>& t) {
        "samples of a batch that go through the model at once, for want of memory; their gradients are summed, so that the step is that "
        "of the whole batch but for rounding; 0: all of them",
        Integer{AT(local.micro_batch), 0, 1U << 20}});
+  t.push_back(
+      {"local.activation_checkpointing",
+       "the backward pass computes each block of the model again instead of keeping what the forward pass made of it: about a third more "
+       "time for far less memory, and the same step",
+       Flag{AT(local.activation_checkpointing)}});
   t.push_back({"local.threads", "compute threads of the trainer", Integer{AT(local.threads), 1, 1024}});
   t.push_back({"local.trainer", "when a failing trainer is started again", Section{}});
   t.push_back({"local.trainer.restarts", "restarts allowed `within`; 0: never", Integer{AT(local.trainer.restarts), 0, 1000}});

@@ -102,6 +102,7 @@ struct Train {
   Schedule schedule = Cosine{};
   Precision precision = Precision::F32;
   double clip_norm = 1.0;  ///< highest L2 norm of a gradient
+  double z_loss = 0;       ///< weight of log²(Z) beside the loss (PaLM, §5)
   std::uint32_t seed = 1;  ///< of the initial parameters
   Evaluate evaluate;
   friend bool operator==(const Train&, const Train&) = default;
@@ -232,9 +233,10 @@ struct TrainerCare {
 struct Local {
   Network network;
   EtcdAccess etcd;
-  std::string device = "cpu";     ///< of the trainer: cpu, cuda, cuda:N or auto
-  std::uint32_t threads = 1;      ///< compute threads of the trainer
-  std::uint32_t micro_batch = 0;  ///< samples that go through the model at once; 0: the whole batch
+  std::string device = "cpu";             ///< of the trainer: cpu, cuda, cuda:N or auto
+  std::uint32_t threads = 1;              ///< compute threads of the trainer
+  std::uint32_t micro_batch = 0;          ///< samples that go through the model at once; 0: the whole batch
+  bool activation_checkpointing = false;  ///< backward computes a block again instead of keeping what it made
   TrainerCare trainer;
   std::optional<std::string> data_path = {};      ///< replaces data.path on this machine
   std::vector<std::string> trainer_command = {};  ///< program and arguments of a trainer of your own; empty: prime-trainer

@@ -51,35 +51,55 @@ void set_compute_threads(std::uint32_t threads) {
 struct Learner::Impl {
   Impl(const manifest::Model& model, const manifest::Train& train, const Computing& computing)
       : shape(model),
-        micro_batch(computing.micro_batch),
+        computing(computing),
+        z_loss(train.z_loss),
         llama(model, train.seed, at::device(at::Device(computing.device)).dtype(type_of(train.precision))),
         optimizer(train.optimizer, train.clip_norm, llama.leaves()) {}
 
-  [[nodiscard]] at::Tensor loss(std::span<const std::uint8_t> windows) const {
+  /// [windows, context + 1]
+  [[nodiscard]] at::Tensor ids_of(std::span<const std::uint8_t> windows) const {
     const auto width = static_cast<std::int64_t>(shape.context) + 1;
     PRIME_ASSERT(!windows.empty() && windows.size() % static_cast<std::size_t>(width) == 0, "whole windows are learned");
-    const at::Tensor ids = to_ids(windows, width);
-    const at::Tensor logits = llama.logits(ids.narrow(1, 0, width - 1));
-    return at::cross_entropy_loss(logits, ids.narrow(1, 1, width - 1).reshape({-1}).to(logits.device()));
+    return to_ids(windows, width);
+  }
+  [[nodiscard]] at::Tensor context_of(const at::Tensor& ids) const { return ids.narrow(1, 0, shape.context); }
+
+  [[nodiscard]] static at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& ids) {
+    return at::cross_entropy_loss(logits, ids.narrow(1, 1, ids.size(1) - 1).reshape({-1}).to(logits.device()));
+  }
+  [[nodiscard]] at::Tensor loss(std::span<const std::uint8_t> windows) const {
+    const at::Tensor ids = ids_of(windows);
+    return cross_entropy(llama.logits(context_of(ids)), ids);
+  }
+  /// What is learned, of the loss that is reported.
+  [[nodiscard]] at::Tensor objective(const at::Tensor& loss, const at::Tensor& logits) const {
+    return z_loss == 0 ? loss : loss + z_loss * at::logsumexp(logits, 1).square().mean();
   }
 
   /// The mean loss over all windows; leaves its gradient in the leaves.
   [[nodiscard]] at::Tensor learn(std::span<const std::uint8_t> windows) const {
     const std::size_t width = std::size_t{shape.context} + 1, count = windows.size() / width;
-    const std::size_t at_once = micro_batch == 0 ? count : std::min<std::size_t>(micro_batch, count);
+    const std::size_t at_once = computing.micro_batch == 0 ? count : std::min<std::size_t>(computing.micro_batch, count);
     at::Tensor sum;
     for (std::size_t begin = 0; begin < count; begin += at_once) {
       const std::size_t part = std::min(at_once, count - begin);
-      at::Tensor mean = loss(windows.subspan(begin * width, part * width));
-      if (part < count) mean = mean * (static_cast<double>(part) / static_cast<double>(count));
-      mean.backward();
-      sum = sum.defined() ? sum + mean.detach() : mean.detach();
+      const double share = static_cast<double>(part) / static_cast<double>(count);
+      const at::Tensor ids = ids_of(windows.subspan(begin * width, part * width));
+      const auto learned = [&](const at::Tensor& logits) {
+        const at::Tensor mean = cross_entropy(logits, ids);
+        const at::Tensor part_of_sum = mean.detach() * share;
+        sum = sum.defined() ? sum + part_of_sum : part_of_sum;
+        return objective(mean, logits) * share;
+      };
+      if (computing.activation_checkpointing) llama.backward_recomputing(context_of(ids), learned);
+      else learned(llama.logits(context_of(ids))).backward();
     }
     return sum;
   }
 
   manifest::Model shape;
-  std::uint32_t micro_batch;
+  Computing computing;
+  double z_loss;
   Llama llama;
   AdamW optimizer;
 };
@@ -107,7 +127,9 @@ double Learner::loss(std::span<const std::uint8_t> windows) const {
 }
 
 std::vector<float> Learner::gradient(std::span<const std::uint8_t> windows) const {
-  auto gradients = torch::autograd::grad({impl_->loss(windows)}, impl_->llama.leaves());
+  const at::Tensor ids = impl_->ids_of(windows);
+  const at::Tensor logits = impl_->llama.logits(impl_->context_of(ids));
+  auto gradients = torch::autograd::grad({impl_->objective(Impl::cross_entropy(logits, ids), logits)}, impl_->llama.leaves());
   for (auto& gradient : gradients) gradient = gradient.cpu();
   // A leaf holds one or more views, at increasing addresses of the host's memory.
   std::map<const float*, const float*> gradient_of;

@@ -25,8 +25,9 @@ struct Writing {
 
 /// Where and in what portions a learner computes; no result depends on it but for rounding.
 struct Computing {
-  std::string device = "cpu";     ///< as choose_device named it
-  std::uint32_t micro_batch = 0;  ///< windows that go through the model at once while it learns; 0: all
+  std::string device = "cpu";             ///< as choose_device named it
+  std::uint32_t micro_batch = 0;          ///< windows that go through the model at once while it learns; 0: all
+  bool activation_checkpointing = false;  ///< while it learns, keep of each block its input alone, and compute the rest again
 };
 
 /// Windows are context + 1 token bytes each, one after the other, as a Corpus reads them; at least one.
@@ -50,7 +51,7 @@ class Learner {
   double train(std::span<const std::uint8_t> windows, double learning_rate);
   /// Mean nats per token, without learning from it.
   [[nodiscard]] double loss(std::span<const std::uint8_t> windows) const;
-  /// The gradient of the loss, in the order of parameters().
+  /// The gradient of what is learned, the loss and `train.z_loss`, in the order of parameters().
   [[nodiscard]] std::vector<float> gradient(std::span<const std::uint8_t> windows) const;
   /// The prompt and what the model writes after it; bytes that a terminal should not get are replaced by `?`.
   [[nodiscard]] std::string write(const Writing& writing) const;

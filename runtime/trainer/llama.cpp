@@ -107,19 +107,48 @@ at::Tensor Llama::product(const at::Tensor& x, const at::Tensor& matrix) const {
 
 at::Tensor Llama::normed(const at::Tensor& x, const at::Tensor& weight) const { return rms_norm(x, weight.to(type_), shape_.norm_epsilon); }
 
+HeadLayout Llama::layout_of(const at::Tensor& ids) const {
+  return {ids.size(1), shape_.heads, shape_.kv_heads, static_cast<std::int64_t>(shape_.dim) / shape_.heads, cosine_, sine_};
+}
+
+// Gradients of a token's many places are summed in f32, whatever the type of what follows.
+at::Tensor Llama::embed(const at::Tensor& ids) const { return at::embedding(embedding_, ids.reshape({-1}).to(device_)).to(type_); }
+
+at::Tensor Llama::through(const Block& block, const at::Tensor& x, const HeadLayout& layout) const {
+  const Heads heads = split_heads(product(normed(x, block.input_norm), block.qkv), layout);
+  const at::Tensor attended = at::scaled_dot_product_attention(heads.query, heads.key, heads.value, {}, 0.0, /*is_causal=*/true);
+  const at::Tensor beside = at::addmm(x, attended.transpose(1, 2).reshape({x.size(0), shape_.dim}), block.output.to(type_).t());
+  const at::Tensor inner = swiglu(product(normed(beside, block.post_norm), block.gate_up));
+  return at::addmm(beside, inner, block.down.to(type_).t());
+}
+
+at::Tensor Llama::logits_of(const at::Tensor& x) const { return product(normed(x, norm_), head_).to(at::kFloat); }
+
 at::Tensor Llama::logits(const at::Tensor& ids) const {
-  const std::int64_t windows = ids.size(0), time = ids.size(1), dim = shape_.dim;
-  const HeadLayout layout{time, shape_.heads, shape_.kv_heads, dim / shape_.heads, cosine_, sine_};
-  // Gradients of a token's many places are summed in f32, whatever the type of what follows.
-  at::Tensor x = at::embedding(embedding_, ids.reshape({-1}).to(device_)).to(type_);
-  for (const Block& block : blocks_) {
-    const Heads heads = split_heads(product(normed(x, block.input_norm), block.qkv), layout);
-    const at::Tensor attended = at::scaled_dot_product_attention(heads.query, heads.key, heads.value, {}, 0.0, /*is_causal=*/true);
-    x = at::addmm(x, attended.transpose(1, 2).reshape({windows * time, dim}), block.output.to(type_).t());
-    const at::Tensor inner = swiglu(product(normed(x, block.post_norm), block.gate_up));
-    x = at::addmm(x, inner, block.down.to(type_).t());
+  const HeadLayout layout = layout_of(ids);
+  at::Tensor x = embed(ids);
+  for (const Block& block : blocks_) x = through(block, x, layout);
+  return logits_of(x);
+}
+
+void Llama::backward_recomputing(const at::Tensor& ids, const std::function<at::Tensor(const at::Tensor& logits)>& objective) const {
+  const HeadLayout layout = layout_of(ids);
+  std::vector<at::Tensor> inputs;  // of each block, and last that of the head
+  {
+    const at::NoGradGuard no_graph;
+    inputs.push_back(embed(ids));
+    for (const Block& block : blocks_) inputs.push_back(through(block, inputs.back(), layout));
   }
-  return product(normed(x, norm_), head_).to(at::kFloat);
+  const at::Tensor last = inputs.back().requires_grad_();
+  objective(logits_of(last)).backward();
+  at::Tensor slope = last.grad();
+  for (std::size_t i = blocks_.size(); i-- > 0;) {
+    inputs.pop_back();
+    const at::Tensor x = inputs.back().requires_grad_();
+    through(blocks_[i], x, layout).backward(slope);
+    slope = x.grad();
+  }
+  embed(ids).backward(slope);
 }
 
 }  // namespace prime::trainer

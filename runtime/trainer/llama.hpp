@@ -5,6 +5,7 @@
 // memory of its own, and what the outside sees is copied from and to it, matrix by matrix.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ class Llama {
 
   /// ids: [windows, time] of int64 in the host's memory, time ≤ context → [windows · time, vocab] of f32.
   [[nodiscard]] at::Tensor logits(const at::Tensor& ids) const;
+  /// Adds the gradient of a scalar function of the logits to the leaves'. Keeps of each block its input alone, and computes the block again
+  /// on the way back (activation checkpointing: Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost").
+  void backward_recomputing(const at::Tensor& ids, const std::function<at::Tensor(const at::Tensor& logits)>& objective) const;
 
   /// The tensors that an optimizer steps, in a fixed order.
   [[nodiscard]] const std::vector<at::Tensor>& leaves() const { return leaves_; }
@@ -51,6 +55,11 @@ class Llama {
   [[nodiscard]] at::Tensor host_tensor(at::IntArrayRef shape) const;
   at::Tensor adopt(const at::Tensor& on_host);
   void build_tables();
+  [[nodiscard]] HeadLayout layout_of(const at::Tensor& ids) const;
+  /// x: [windows · time, dim], as what each block takes and gives.
+  [[nodiscard]] at::Tensor embed(const at::Tensor& ids) const;
+  [[nodiscard]] at::Tensor through(const Block& block, const at::Tensor& x, const HeadLayout& layout) const;
+  [[nodiscard]] at::Tensor logits_of(const at::Tensor& x) const;
   [[nodiscard]] at::Tensor product(const at::Tensor& x, const at::Tensor& matrix) const;
   [[nodiscard]] at::Tensor normed(const at::Tensor& x, const at::Tensor& weight) const;
 

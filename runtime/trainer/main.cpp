@@ -26,7 +26,8 @@ class Program {
       : session_(session),
         manifest_(std::move(manifest)),
         corpus_(std::move(corpus)),
-        learner_(manifest_.shared.model, manifest_.shared.train, Computing{device, manifest_.local.micro_batch}),
+        learner_(manifest_.shared.model, manifest_.shared.train,
+                 Computing{device, manifest_.local.micro_batch, manifest_.local.activation_checkpointing}),
         batch_(manifest_.shared.train.batch * corpus_.window_bytes()) {}
 
   Result<void> run() {

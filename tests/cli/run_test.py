@@ -219,13 +219,19 @@ class Runs(RunCase):
         self.assertIn("state " + status["run"]["digest"], alone.stdout)
 
     def test_join_in_the_foreground_tells_what_it_does(self):
-        up = self.up_detached(outer_steps=40, env=SLOW)
+        hold, held = self.hold_at(5)
+        up = self.up_detached(outer_steps=12, env=held)
         self.wait_for_step(up["run_id"], 1)
-        done = self.call("join", up["invite"], "--local-manifest", self.directory / "run.yaml", "--state-dir", self.directory / "elsewhere", env=SLOW)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        joiner = self.start("join", up["invite"], "--local-manifest", self.directory / "run.yaml", "--state-dir", self.directory / "elsewhere", env=SLOW)
+        said = ""
+        while "Entered" not in said:
+            said += (line := joiner.stderr.readline())
+            self.assertNotEqual(line, "", said)
+        hold.unlink()
+        code, out, err = self.finished(joiner)
+        self.assertEqual((code, out), (0, ""), said + err)
         for word in ("Joining", "Welcome", "Fetching", "Entered", "Committed", "Done"):
-            self.assertIn(word, done.stderr)
-        self.assertEqual(done.stdout, "")
+            self.assertIn(word, said + err)
 
     def test_a_joiner_in_the_foreground_that_is_made_to_leave_says_so(self):
         up = self.up_detached(outer_steps=10000, env=SLOW)
@@ -288,11 +294,13 @@ class Runs(RunCase):
         self.call("down", up["run_id"])
 
     def test_a_lost_peer_is_news_and_no_error(self):
-        process = self.start("up", write_manifest(self.directory, outer_steps=12), "--local", "3", env=SLOW)
+        hold, held = self.hold_at(5)
+        process = self.start("up", write_manifest(self.directory, outer_steps=12), "--local", "3", env=held)
         self.assertIn("step", process.stdout.readline())
         process.stdout.readline()
         victim = self.status()["peers"][2]
         os.kill(victim["pid"], signal.SIGKILL)
+        hold.unlink()
         code, out, err = self.finished(process)
         self.assertEqual(code, 0, err)
         self.assertIn(f"{victim['name']} lost (", out)
@@ -497,11 +505,13 @@ class Runs(RunCase):
         self.assertEqual(self.running(), [])
 
     def test_a_killed_coordinator_that_is_guarded_comes_back_and_the_table_says_so(self):
-        process = self.start("up", write_manifest(self.directory, outer_steps=60), "--local", "2", env=SLOW)
+        hold, held = self.hold_at(20)
+        process = self.start("up", write_manifest(self.directory, outer_steps=30), "--local", "2", env=held)
         told = wait_until("the first step", lambda: (s := self.status()).get("run", {}).get("outer_step", 0) >= 1 and s)
         guard = int(pathlib.Path(f"/proc/{told['coordinator']['pid']}/stat").read_text().rsplit(")", 1)[1].split()[1])
         os.kill(guard, signal.SIGSTOP)
         os.kill(told["coordinator"]["pid"], signal.SIGKILL)
+        hold.unlink()
         waits = "the coordinator, which its guard starts again"
         wait_until("a status that tells it", lambda: self.status()["run"]["waiting_for"] == waits)
         os.kill(guard, signal.SIGCONT)

@@ -44,6 +44,12 @@ class RunCase(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
+    def hold_at(self, step):
+        """A file, and the environment of trainers that stay in this outer step while it is there: what a test does meanwhile is not late."""
+        hold = self.directory / "hold"
+        hold.touch()
+        return hold, {**SLOW, "PRIME_QUADRATIC_HELD_AT": str(step), "PRIME_QUADRATIC_HELD_BY": str(hold)}
+
     def status(self, run=""):
         """Nothing as long as there is no such run."""
         done = self.call("status", *([run] if run else []), "-o", "json")

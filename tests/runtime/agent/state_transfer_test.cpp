@@ -48,13 +48,15 @@ struct Joiner {
 
   Result<net::ChannelPtr> dial(Donor& donor) {
     std::array<int, 2> ends{};
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) != 0) return fail(ErrorName::LaneBroken, "socketpair");
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) != 0)
+      return fail(ErrorName::LaneBroken, "socketpair");
     ++dialled;
     donor.server.serve(std::make_unique<net::PlainChannel>(std::make_shared<net::Socket>(ends[0]), PeerId{2}));
     return std::make_unique<net::PlainChannel>(std::make_shared<net::Socket>(ends[1]), PeerId{1});
   }
   Result<void> fetch(Donor& donor, Revision revision = Revision{30}) {
-    return fetch_state(revision, incoming, [&] { return dial(donor); }, [](net::Channel*) {}, moved);
+    return fetch_state(
+        revision, incoming, [&] { return dial(donor); }, [](net::Channel*) {}, moved);
   }
 
   std::vector<std::vector<float>> memory;

@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(every_key_can_be_set) {
       "  held_out_limit: 2GiB, seed: 7}\n"
       "train: {batch: 2, outer_steps: 3, optimizer: {adamw: {lr: 1, betas: [0, 0.5], weight_decay: 0, epsilon: 1e-6}}, schedule: "
       "{constant: {}},\n"
-      "  precision: bf16, clip_norm: 0.5, seed: 4294967295, evaluate: {every: 0, limit: 128B}}\n"
+      "  precision: bf16, clip_norm: 0.5, z_loss: 1e-4, seed: 4294967295, evaluate: {every: 0, limit: 128B}}\n"
       "sync: {algorithm: diloco, inner_steps: 1, outer: {nesterov: {lr: 1, momentum: 0}}, wire: {codec: none}, deadline: 250ms, quorum: "
       "3,\n"
       "  grace: 100ms, alone: stop}\n"
@@ -69,12 +69,13 @@ BOOST_AUTO_TEST_CASE(every_key_can_be_set) {
       "checkpoint: {every: 5, keep: 1}\n"
       "local: {network: {listen: '[::1]:7077', advertise: peer.example, cap: 40Mbit/s}, etcd: {authority: /ca, user: me, password_file: "
       "p},\n"
-      "  device: auto, micro_batch: 5, threads: 4,\n"
+      "  device: auto, micro_batch: 5, activation_checkpointing: true, threads: 4,\n"
       "  trainer: {restarts: 0, within: 1min, stall_limit: 1s}, data_path: /here, trainer_command: [python3, 'my trainer.py']}\n");
   const auto& shared = manifest.shared;
   BOOST_TEST((shared.model == Model{Architecture::Llama, 3, 128, 8, 2, 100, 300, 64, 5e5, 1e-6, true}));
   BOOST_TEST((shared.data == Data{DataSource::Text, "/a b", "*", MIB, Tokenizer::Bytes, 0.5, 100, 2 * GIB, 7}));
-  BOOST_TEST((shared.train == Train{2, 3, AdamW{1, {0, 0.5}, 0, 1e-6}, Constant{}, Precision::Bf16, 0.5, 4294967295U, Evaluate{0, 128}}));
+  BOOST_TEST(
+      (shared.train == Train{2, 3, AdamW{1, {0, 0.5}, 0, 1e-6}, Constant{}, Precision::Bf16, 0.5, 1e-4, 4294967295U, Evaluate{0, 128}}));
   BOOST_TEST((shared.sync == Sync{Algorithm::Diloco, 1, Nesterov{1, 0}, Wire{Codec::None}, 250ms, 3, 100ms, Alone::Stop}));
   BOOST_TEST((shared.membership == Membership{PeerRange{1, 1024}, 1, Heartbeat{100ms, 200ms}, 120min, 5s, CorrelatedLoss::Pause,
                                               Standby{{"http://10.0.0.5:2379", "https://[::1]:1"}, 2s}}));
@@ -85,6 +86,7 @@ BOOST_AUTO_TEST_CASE(every_key_can_be_set) {
                                       "auto",
                                       4,
                                       5,
+                                      true,
                                       TrainerCare{0, 1min, 1s},
                                       "/here",
                                       {"python3", "my trainer.py"}}));

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "runtime/trainer/learner.hpp"
+#include "runtime/trainer/llama.hpp"
 #include "runtime/trainer/memory_fault.hpp"
 #include "runtime/trainer/operations.hpp"
 #include "runtime/trainer/permutation.hpp"
@@ -136,6 +137,67 @@ BOOST_AUTO_TEST_CASE(a_batch_in_portions_is_the_same_step) {
   }
   for (std::size_t i = 0; i < whole.parameters().size(); ++i)
     BOOST_TEST(std::ranges::equal(whole.parameters()[i].data, more.parameters()[i].data));
+}
+
+BOOST_AUTO_TEST_CASE(activations_that_are_computed_again_give_the_same_step_to_the_bit) {
+  for (const bool tied : {false, true}) {
+    auto model = small();
+    model.tie_embeddings = tied;
+    manifest::Train train;
+    train.z_loss = 1e-3;
+    const auto windows = windows_of(model, 7);
+    Learner kept(model, train), again(model, train, {.activation_checkpointing = true});
+    Learner portions(model, train, {.micro_batch = 3, .activation_checkpointing = true});
+    for (int step = 0; step < 5; ++step) {
+      const double loss = kept.train(windows, 3e-3);
+      BOOST_TEST(again.train(windows, 3e-3) == loss);
+      BOOST_TEST(std::abs(portions.train(windows, 3e-3) - loss) < 1e-4);
+    }
+    for (std::size_t i = 0; i < kept.parameters().size(); ++i)
+      BOOST_TEST(std::ranges::equal(kept.parameters()[i].data, again.parameters()[i].data), kept.parameters()[i].name);
+  }
+}
+
+/// log²(Z) by hand, of the logits of another instance with the same parameters.
+BOOST_AUTO_TEST_CASE(the_z_loss_is_learned_and_not_reported) {
+  const auto model = small();
+  manifest::Train train;
+  const auto windows = windows_of(model, 3);
+  Learner plain(model, train);
+  train.z_loss = 0.5;
+  Learner with_z(model, train);
+  BOOST_TEST(with_z.loss(windows) == plain.loss(windows));
+  const auto of_loss = plain.gradient(windows), of_both = with_z.gradient(windows);
+  Llama llama(model, train.seed, at::dtype(at::kFloat));
+  const auto width = static_cast<std::int64_t>(model.context) + 1;
+  at::Tensor ids = at::empty({3, width}, at::kLong);
+  std::ranges::copy(windows, ids.mutable_data_ptr<std::int64_t>());
+  const auto mean_square_of_log_z = [&] {
+    const at::NoGradGuard no_graph;
+    const at::Tensor logits = llama.logits(ids.narrow(1, 0, width - 1)).to(at::kDouble);
+    double sum = 0;
+    for (std::int64_t row = 0; row < logits.size(0); ++row) {
+      double z = 0;
+      for (std::int64_t token = 0; token < logits.size(1); ++token) z += std::exp(logits[row][token].item<double>());
+      sum += std::log(z) * std::log(z);
+    }
+    return sum / static_cast<double>(logits.size(0));
+  };
+  // Its slope along the difference of the two gradients is that difference's length, over the weight.
+  std::vector<double> difference;
+  for (std::size_t i = 0; i < of_loss.size(); ++i) difference.push_back(double{of_both[i]} - double{of_loss[i]});
+  const double norm = std::sqrt(std::inner_product(difference.begin(), difference.end(), difference.begin(), 0.0));
+  const auto move = [&](double distance) {
+    std::size_t at = 0;
+    for (const auto& view : llama.views())
+      for (float& value : view.data) value += static_cast<float>(distance * difference[at++] / norm);
+  };
+  constexpr double DISTANCE = 1e-2;
+  move(DISTANCE);
+  const double above = mean_square_of_log_z();
+  move(-2 * DISTANCE);
+  const double below = mean_square_of_log_z();
+  BOOST_TEST(0.5 * (above - below) / (2 * DISTANCE) == norm, boost::test_tools::tolerance(0.02));
 }
 
 BOOST_AUTO_TEST_CASE(a_gpu_trains_as_the_cpu_does) {
