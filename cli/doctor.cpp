@@ -10,6 +10,7 @@
 #include "runtime/doctor/machine_checks.hpp"
 #include "runtime/doctor/run_checks.hpp"
 #include "runtime/launch/foreground_program.hpp"
+#include "runtime/launch/launched_process.hpp"
 #include "runtime/manifest/load.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/status_json.hpp"
@@ -55,22 +56,30 @@ std::string text_of(const doctor::Findings& findings, const Style& style) {
   return text;
 }
 
-/// Whether the loader finds what prime-trainer is linked with. Without an agent it then says so and ends. A trainer of one's own may do
-/// without it, so that nothing stops.
+/// Whether prime-trainer starts: without an agent it says so and ends. A trainer of one's own may do without it, so that nothing stops.
 doctor::Finding trainer() {
   const auto program = trainer_program();
   std::string said;
-  const auto status =
-      launch::run_program({"/bin/sh", "-c", "unset PRIME_AGENT_SOCKET; exec \"$0\" 2>&1", program}, {}, [&](std::string_view line) {
-        if (said.empty()) said = line;
-        return true;
-      });
-  constexpr int CANNOT_BE_RUN = 126;  // and above, as shells and the loader have it
-  if (status && (!WIFEXITED(*status) || WEXITSTATUS(*status) < CANNOT_BE_RUN)) return {"trainer", doctor::Level::Good, program + " starts"};
-  return {
-      "trainer", doctor::Level::Doubtful, "prime-trainer does not start: " + (status ? said : to_string(status.error())),
-      "it needs libtorch: `lib/prime/torch`, beside `bin`, has to lead to the folder of the wheel `torch` (README); a trainer of your own "
-      "does without"};
+  // As `timeout` has them: it ran too long; it or the shell could not run the program (126, 127); the signal that it ended by, above 128.
+  constexpr int TOO_LONG = 124;
+  constexpr int CANNOT_BE_RUN = 126;
+  const auto status = launch::run_program({"/bin/sh", "-c", "unset PRIME_AGENT_SOCKET; exec timeout -k 1 10 \"$0\" 2>&1", program}, {},
+                                          [&](std::string_view line) {
+                                            if (said.empty()) said = line;
+                                            return true;
+                                          });
+  const auto doubtful = [](std::string why, std::string hint) {
+    return doctor::Finding{"trainer", doctor::Level::Doubtful, std::move(why), std::move(hint)};
+  };
+  const std::string own = "; a trainer of your own (`local.trainer_command`) does without";
+  if (!status) return doubtful("prime-trainer does not start: " + to_string(status.error()), "see what is at " + program + own);
+  const int code = WIFEXITED(*status) ? WEXITSTATUS(*status) : CANNOT_BE_RUN;
+  if (code == TOO_LONG)
+    return doubtful("prime-trainer did not end within 10 s, though no agent had started it", "see what is at " + program + own);
+  if (code < CANNOT_BE_RUN) return {"trainer", doctor::Level::Good, program + " starts"};
+  const auto why = "prime-trainer does not start: " + (said.empty() ? launch::describe_wait_status(*status) : said);
+  if (said.find("shared librar") == std::string::npos) return doubtful(why, "see what is at " + program + own);
+  return doubtful(why, "it needs libtorch: `lib/prime/torch`, beside `bin`, has to lead to the folder of the wheel `torch` (README)" + own);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "cli/commands.hpp"
+#include "cli/end_report.hpp"
 #include "cli/ending_watch.hpp"
 #include "cli/going_on.hpp"
 #include "cli/interrupts.hpp"
@@ -94,6 +95,7 @@ int run_command(const DownArguments& arguments, Terminal& terminal) {
   }
   int exit_code = coordinator_runs && !coordinator_ended ? info(ErrorName::StorageFailed).exit_code : 0;
   for (const auto& error : unsaved) exit_code = terminal.complain(error);
+  if (unsaved.empty() && end.waits_for.empty() && say_what_is_lost(observer, terminal)) exit_code = 1;
   return holds_all && end.waits_for.empty() ? 0 : exit_code;  // every peer of a shard holds the same state: one copy is all that is needed
 }
 

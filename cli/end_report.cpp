@@ -58,4 +58,18 @@ void tell_what_was_saved(const telemetry::RunObserver& observer, const std::stri
     terminal.say("Saved", "nothing; `checkpoint.every` makes a run save on the way", Role::Degraded);
 }
 
+bool say_what_is_lost(const telemetry::RunObserver& observer, Terminal& terminal) {
+  const auto status = observer.status();
+  const auto here = observer.local_peers();
+  const auto is_over_here = [&](const telemetry::PeerStatus& peer) {
+    const auto local = std::ranges::find(here, peer.id, [](const telemetry::PeerJournal& each) { return each.status.id; });
+    return local != here.end() ? !telemetry::is_alive(local->agent) : false;
+  };
+  // Peers of other machines may have saved what nobody has here, or go on.
+  if (!status.coordinator_here || status.peers.empty() || !std::ranges::all_of(status.peers, is_over_here)) return false;
+  const auto lines = what_is_not_saved(status, here);
+  for (const auto& line : lines) terminal.say("Not saved", harmless(line), Role::Bad);
+  return !lines.empty();
+}
+
 }  // namespace prime::cli

@@ -23,4 +23,7 @@ int report_early_end(const telemetry::RunObserver& observer, const telemetry::Ru
                      Terminal& terminal);
 void tell_what_was_saved(const telemetry::RunObserver& observer, const std::string& state_dir, Terminal& terminal);
 
+/// Where every peer of the run was here, and none is any more: names what was committed and is on no disk. Whether there is anything.
+bool say_what_is_lost(const telemetry::RunObserver& observer, Terminal& terminal);
+
 }  // namespace prime::cli

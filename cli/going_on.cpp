@@ -82,8 +82,10 @@ Result<void> keep_start(const fs::path& run_directory, const UpArguments& argume
 }
 
 WayOn way_on(const fs::path& run_directory, const fs::path& saved, const std::string& state_dir) {
-  WayOn way{{}, "there", line_to_go_on(run_directory, saved, state_dir)};
   const auto shared = launch::read_manifest(run_directory);
+  // Of a run that has made all its steps, so many more.
+  const bool whole = shared && telemetry::step_of_checkpoint(saved.string()) >= shared->train.outer_steps;
+  WayOn way{{}, "there", line_to_go_on(run_directory, saved, state_dir, whole ? std::uint64_t{2} * shared->train.outer_steps : 0)};
   if (!shared || shared->membership.shards == 1) return way;
   const auto found = launch::newest_of_all_shards(run_directory, shared->membership.shards);
   if (!found) return {found.error().detail, {}, {}};

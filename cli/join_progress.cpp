@@ -1,6 +1,7 @@
 #include "cli/join_progress.hpp"
 
 #include <array>
+#include <chrono>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <thread>
@@ -51,6 +52,9 @@ struct Telling {
   void operator()(const events::StateFetching& e) const {
     welcome();
     terminal.say("Fetching", "revision " + std::to_string(e.revision.value));
+  }
+  void operator()(const events::StateFetched& e) const {
+    terminal.say("Fetched", "revision " + std::to_string(e.revision.value) + "; this peer enters when an outer step begins");
   }
   void operator()(const events::StepEntered& e) const {
     welcome();
@@ -112,10 +116,19 @@ struct JoinProgress::Teller {
 
   void run() {
     bool entered = false;
+    auto told_at = std::chrono::steady_clock::now();
     for (bool last = false;;) {
       watch.rearm();
       const auto lines = journal.read_new();
       if (!lines) return;
+      const auto now = std::chrono::steady_clock::now();
+      if (!lines->empty()) told_at = now;
+      if (now - told_at >= QUIET_LIMIT) {
+        terminal.say("Waiting", entered
+                                    ? "for the next commit; the run's own `primectl status` says who is behind, and whether it is paused"
+                                    : "to enter: an outer step has to begin, which a paused run does not");
+        told_at = now;
+      }
       for (const auto& line : *lines) tell(line, {terminal, entered, coordinator, name, telemetry::time_of(line)});
       if (last) return;
       tell_of_the_disk();

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "cli/commands.hpp"
+#include "cli/end_report.hpp"
 #include "cli/going_on.hpp"
 #include "cli/observing.hpp"
 #include "cli/saving_watch.hpp"
@@ -92,14 +93,13 @@ int run_command(const LeaveArguments& arguments, Terminal& terminal) {
     const bool holds_last = peer.checkpoint && telemetry::step_of_checkpoint(*peer.checkpoint) >= peer.status.outer_step.value_or(0);
     if (holds_last && nobody_is_left(observer.status())) saved = peer.checkpoint;
     if (peer.problem)
-      return terminal.complain(
-          Error{ErrorName::StorageFailed, peer.status.name + " was the last, and could not save the state: " + *peer.problem});
+      return terminal.complain(Error{ErrorName::StorageFailed, peer.status.name + " could not save the state: " + *peer.problem});
   }
   if (terminal.json()) terminal.print(telemetry::dump({{"schema", "primectl.leave/1"}, {"run_id", run}, {"left", names}}) + "\n");
   else
     for (const auto& name : names) terminal.print(name.get<std::string>() + " left " + run + "\n");
   if (saved && !terminal.json()) terminal.print(text_of(way_on(*directory, *saved, arguments.common.state_dir)));
-  return 0;
+  return say_what_is_lost(observer, terminal) ? 1 : 0;
 }
 
 }  // namespace prime::cli

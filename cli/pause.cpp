@@ -8,6 +8,7 @@
 #include "cli/patience.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/agent/owners_wish.hpp"
+#include "runtime/launch/run_directory.hpp"
 #include "runtime/telemetry/run_choice.hpp"
 #include "runtime/telemetry/run_observer.hpp"
 #include "runtime/telemetry/status_json.hpp"
@@ -16,6 +17,13 @@ namespace prime::cli {
 namespace {
 
 std::string_view word_of(Wish wish) { return wish == Wish::Pause ? "pause" : "resume"; }
+
+/// What comes then is evaluated and saved, and not held.
+std::optional<Error> all_committed(const std::string& run, const telemetry::RunObserver& observer) {
+  const auto shared = launch::read_manifest(observer.directory());
+  if (!shared || observer.status().outer_step < shared->train.outer_steps) return std::nullopt;
+  return Error{ErrorName::RunDone, "all outer steps of " + run + " are committed: nothing is left to pause"};
+}
 
 /// Only the coordinator that leads the run can be asked, and only from its own machine.
 std::optional<Error> out_of_reach(const std::string& run, const telemetry::RunObserver& observer, Wish wish) {
@@ -28,7 +36,7 @@ std::optional<Error> out_of_reach(const std::string& run, const telemetry::RunOb
   };
   if (status.stands_by_for) return there("at " + *status.stands_by_for);
   if (!status.coordinator_here) return there("on another machine");
-  return std::nullopt;
+  return all_committed(run, observer);
 }
 
 /// Until the coordinator has said so in its journal. One that is just started again is asked anew.
@@ -41,10 +49,15 @@ Result<telemetry::RunStatus> wish_of(telemetry::RunObserver& observer, Wish wish
     if (status.paused_since.has_value() == (wish == Wish::Pause)) return status;
     const auto& coordinator = observer.run().coordinator;
     if (asked != coordinator && ask(coordinator, wish)) asked = coordinator;
-    if (std::chrono::steady_clock::now() > deadline)
+    if (auto done = all_committed(status.id, observer)) return fail(*std::move(done));
+    if (std::chrono::steady_clock::now() > deadline) {
+      // It does not become true later, when nobody counts with it any more.
+      if (asked && wish == Wish::Pause) ask(*asked, Wish::Resume);
       return fail(ErrorName::DeadlineExceeded, std::string{asked ? "the coordinator of " : "there is no coordinator of "} + status.id +
-                                                   (asked ? " does not answer" : " that could be asked") + "; `primectl status " +
+                                                   (asked ? " does not answer" : " that could be asked") +
+                                                   (wish == Wish::Pause ? ", and the run is not paused" : "") + "; `primectl status " +
                                                    status.id + "` says more");
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds{50});
     observer.update();
   }

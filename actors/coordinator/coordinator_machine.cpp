@@ -200,6 +200,7 @@ State initial(Options options, Instant now) {
   State state;
   state.options = options;
   state.plan = std::move(options);
+  state.founders_awaited = state.options.founders;
   state.rounds.resize(state.options.fragments);
   state.view.epoch = Epoch{1};
   state.phase_since = now;

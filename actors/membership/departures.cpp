@@ -31,6 +31,7 @@ bool Departures::remove(PeerId id, const Error& cause, bool left) {
   if (!left) roster_.last_loss = found->second.hello.name + ": " + to_string(cause);
   if (found->second.seat == Seat::Member) members_.insert(id);
   effects_.push_back(gone(who(found->second), cause, left));
+  roster_.founders_awaited.erase(found->second.hello.name);
   roster_.peers.erase(found);
   note_gone(roster_, id, cause);
   return true;

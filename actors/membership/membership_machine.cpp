@@ -245,6 +245,7 @@ std::string seated(Roster& roster, PeerId from, const Seated& message, Instant n
     return "fragments differ";
   }
   peer.seated = message;
+  roster.founders_awaited.erase(peer.hello.name);
   effects.emplace_back(events::PeerSeated{who(peer), message.trainer_pid, message.state});
   return assign(roster, peer, PeerId{}, now, effects);
 }
@@ -338,6 +339,7 @@ std::vector<PeerId> admit(Roster& roster, Instant now, Effects& effects) {
   // The first view waits for its quorum, so that all begin the first step together.
   const bool first = roster.view.members.empty() && !roster.has_trained();
   if (admitted.empty() || (first && admitted.size() < roster.options.start_quorum)) return {};
+  if (first && roster.data_lent && !roster.founders_awaited.empty()) return {};  // nobody trains on a stranger's data
   std::ranges::sort(admitted, {}, &Peer::ordinal);
   auto& members = roster.view.members.edit();
   std::vector<PeerId> ids;

@@ -104,10 +104,11 @@ struct Roster {
 
   std::optional<Digest> layout;  ///< set by the founder
   std::uint64_t elements = 0;
-  DataIdentity data;             ///< of the first who told; nobody yet: of no digest
-  bool data_lent = false;        ///< by a joiner: until the first step begins, a founder's replaces it
-  std::optional<Digest> digest;  ///< of the shared state at `revision`; empty before there is a founder
-  std::vector<Digest> parts;     ///< of its fragments; empty until somebody who holds it has told them
+  DataIdentity data;                       ///< of the first who told; nobody yet: of no digest
+  bool data_lent = false;                  ///< by a joiner: until the first step begins, a founder's replaces it
+  std::set<std::string> founders_awaited;  ///< of `founders`: neither seated nor gone yet
+  std::optional<Digest> digest;            ///< of the shared state at `revision`; empty before there is a founder
+  std::vector<Digest> parts;               ///< of its fragments; empty until somebody who holds it has told them
   Revision revision;
   OuterStep made;                  ///< the last step that all fragments have made, at `revision`
   std::uint64_t cursor = 0;        ///< data cursor then

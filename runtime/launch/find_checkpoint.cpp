@@ -188,7 +188,8 @@ Result<void> divide_anew(FoundCheckpoint& found, const Division& wanted) {
                 found.paths.front().string() + " was saved when some of its " + std::to_string(versions.size()) +
                     " fragments had made outer step " + std::to_string(state.outer_step.value + 1) +
                     " and others had not: go on from it with `sync.fragments: {count: " + std::to_string(state.division.count) +
-                    ", pattern: " + std::string{to_string(state.division.pattern)} + "}`");
+                    ", pattern: " + std::string{to_string(state.division.pattern)} +
+                    "}`, or from a checkpoint of a whole step: `primectl pause` before `primectl down` leads to one");
   std::vector<Digest> digests;
   for (const auto& path : found.paths) {
     PRIME_TRY(const auto loaded, store::load_checkpoint(path));

@@ -51,7 +51,8 @@ Result<fs::path> existing_state_root(const std::string& chosen) {
   std::error_code error;
   const fs::directory_iterator entries{root, error};
   const bool absent = error == std::errc::no_such_file_or_directory;
-  if (absent && !chosen.empty()) return fail(state_gone(root));
+  if (absent && !chosen.empty())
+    return fail(ErrorName::StorageFailed, "the state directory is gone, or no run was ever started with it: " + root.string());
   if (error && !absent) return fail(store::storage_error("read", root, error.value()));  // where nothing ever ran there are no runs
   return root;
 }

@@ -203,6 +203,8 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
     if (!run.shortage.empty() && alive(run.coordinator)) status.problems.push_back("the coordinator: " + run.shortage);
     if (!run.data_differs.empty())
       status.problems.push_back("the data is not that of the run that this one goes on from: " + run.data_differs);
+    for (const auto& peer : local)
+      if (peer.refused) status.problems.push_back(peer.status.name + " was started here, and not taken: " + peer.status.reason);
   }
   give_joiners_a_reason(status);
   status.begun = run.begun;

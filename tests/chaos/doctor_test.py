@@ -44,7 +44,9 @@ class ThisMachine(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="prime-doctor-") as folder:
             primectl, trainer = pathlib.Path(folder) / "primectl", pathlib.Path(folder) / "prime-trainer"
             shutil.copy2(PRIMECTL, primectl)
-            for script, level, text in (("echo libtorch.so: cannot open shared object file >&2; exit 127", "doubtful", "does not start: libtorch.so: cannot"),
+            for script, level, text in (("echo error while loading shared libraries: libtorch.so >&2; exit 127", "doubtful", "does not start: error while"),
+                                        ("kill -SEGV $$", "doubtful", "does not start: "),
+                                        ("exec sleep 600", "doubtful", "did not end within 10 s"),
                                         ("test -z \"$PRIME_AGENT_SOCKET\" || exit 127; echo no agent; exit 1", "good", f"{trainer} starts")):
                 trainer.write_text(f"#!/bin/sh\n{script}\n")
                 trainer.chmod(0o755)
@@ -53,6 +55,7 @@ class ThisMachine(unittest.TestCase):
                 found = next(each for each in json.loads(done.stdout)["findings"] if each["check"] == "trainer")
                 self.assertEqual((found["level"], bool(found["hint"])), (level, level != "good"), found)
                 self.assertIn(text, found["text"])
+                self.assertEqual("libtorch" in found["hint"], "libtorch" in script)
 
     def test_few_descriptors(self):
         code, found = doctor(limits=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)))
