@@ -50,7 +50,7 @@ def options_of(words):
     parser.add_argument("--venv", type=pathlib.Path, default=ROOT / "build" / "field")
     parser.add_argument("--data", type=pathlib.Path, help="a text that all train on")
     parser.add_argument("--json", action="store_true", help="all figures of all rounds instead of the table")
-    parser.add_argument("--keep", type=pathlib.Path, help="write the records of the rounds to this file")
+    parser.add_argument("--keep", type=pathlib.Path, help="write the records to this file, anew after each round")
     parser.add_argument("--inside", type=pathlib.Path, help=argparse.SUPPRESS)
     options = parser.parse_args(words)
     from systems import ALL  # noqa: PLC0415
@@ -104,6 +104,8 @@ def measure(options, python, failures):
                 if "stuck" in record:
                     say(f"{name}: {record['stuck']}")
                 records.append(record)
+                if options.keep:
+                    options.keep.write_text(json.dumps(records))
     return records
 
 
@@ -133,8 +135,6 @@ def main():
     if "us" in options.only:
         versions = {"prime": version(options.bin), **versions}
     records = measure(options, python, failures)
-    if options.keep:
-        options.keep.write_text(json.dumps(records))
     report(options, records, versions, failures)
 
 

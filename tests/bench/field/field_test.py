@@ -70,6 +70,11 @@ class Figures(unittest.TestCase):
         found = figures({"system": "hivemind", "started": 1.0, "steps": [], "memory": {}})
         self.assertEqual(set(found.values()), {None})
 
+    def test_what_went_well_before_a_round_stuck_is_no_throughput(self):
+        found = figures(record() | {"memory": {}})
+        self.assertEqual((found["tokens_per_s"], found["idle_percent"], found["sync_ms"]), (None, None, None))
+        self.assertEqual(found["first_step_s"], 15)
+
     def test_of_several_rounds(self):
         rounds = [figures(record()) for _ in range(3)]
         for one, seconds in zip(rounds, (1.0, 9.0, 2.0)):

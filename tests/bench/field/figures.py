@@ -137,7 +137,7 @@ def figures(record):
     if steps:
         found["first_step_s"] = min(step["resumed"] for step in steps) - record["started"]
         found["equal"] = equal_digests(steps)
-    if len(whole) > 1:
+    if len(whole) > 1 and record["memory"]:  # else it stuck before it had trained for as long as was asked for
         found["tokens_per_s"] = throughput(whole, steps)
         found["training_tokens_per_s"] = statistics.median(TOKENS / (s["trained"] - s["begun"]) for group in whole for s in group)
         found["idle_percent"] = 100 * statistics.mean(map(idle, whole))

@@ -17,8 +17,8 @@ import model
 # The sockets to its daemon lie in the round's folder, and go with it.
 P2P._UNIX_SOCKET_PREFIX = f"/unix{os.getcwd()}/"  # noqa: SLF001
 GROUP = 3
-MATCHMAKING_S = 5.0  # hivemind's default, as all others that are not named
-LIMIT_S = 60
+MATCHMAKING_S = 5.0  # hivemind's default, as all that is not named; hivemind.Optimizer waits as long for the next part of a tensor
+LIMIT_S = 15.0  # of an average, and of a fetched state; without any, a group that lost its way waits for ever
 
 
 def node(initial):
@@ -94,7 +94,8 @@ def main():
     shared = {"step": 0, "parameters": [p.detach().clone() for p in learner.model.parameters()],
               "momentum": [torch.zeros_like(p) for p in learner.model.parameters()]}
     averager = Averager(shared, lock, averaged_tensors=[torch.zeros_like(p) for p in shared["parameters"]], dht=node([options.initial]), start=True,
-                        prefix="field", target_group_size=GROUP, min_group_size=2, min_matchmaking_time=MATCHMAKING_S)
+                        prefix="field", target_group_size=GROUP, min_group_size=2, min_matchmaking_time=MATCHMAKING_S,
+                        allreduce_timeout=LIMIT_S, next_chunk_timeout=MATCHMAKING_S)
     if fetch(averager, shared, lock):
         with torch.no_grad():
             for parameter, new in zip(learner.model.parameters(), shared["parameters"]):
