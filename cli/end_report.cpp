@@ -3,6 +3,7 @@
 #include "cli/going_on.hpp"
 #include "cli/render/result_text.hpp"
 #include "runtime/telemetry/error_text.hpp"
+#include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/status_json.hpp"
 
 namespace prime::cli {
@@ -59,6 +60,10 @@ void tell_what_was_saved(const telemetry::RunObserver& observer, const std::stri
 }
 
 bool say_what_is_lost(const telemetry::RunObserver& observer, Terminal& terminal) {
+  if (telemetry::is_gone(observer.directory())) {  // moved, perhaps, and what came of its peers is not seen from here
+    terminal.complain(telemetry::state_gone(observer.directory()));
+    return true;
+  }
   const auto status = observer.status();
   const auto here = observer.local_peers();
   const auto is_over_here = [&](const telemetry::PeerStatus& peer) {

@@ -66,6 +66,36 @@ class Pause(RunCase):
         self.wait_for_step(up["run_id"], before["run"]["outer_step"] + 1)
         self.assertEqual(self.call("down").returncode, 0)
 
+    def test_a_pause_that_nobody_answered_does_not_come_true_later(self):
+        up = self.begin()
+        coordinator = up["coordinator"]["pid"]
+        os.kill(coordinator, signal.SIGSTOP)
+        done = self.call("pause")
+        os.kill(coordinator, signal.SIGCONT)
+        self.assertEqual(done.returncode, 6, done.stderr)
+        self.assertIn("does not answer, and the run is not paused", done.stderr)
+        self.wait_for_step(up["run_id"], self.status(up["run_id"])["run"]["outer_step"] + 2)
+        self.assertIsNone(self.status(up["run_id"])["run"]["paused_since"])
+        self.assertEqual(self.call("down").returncode, 0)
+
+    def test_who_joins_a_paused_run_hears_what_it_waits_for(self):
+        up = self.begin()
+        self.assertEqual(self.call("pause").returncode, 0)
+        self.held(up["run_id"])
+        joiner = self.start("join", up["invite"], "--state-dir", self.directory / "joiner", "--set", f"local.trainer_command=[{BIN / 'quadratic_trainer'}]",
+                            env=SLOW)
+        said = []
+        while not said or "Waiting to enter" not in said[-1]:
+            said.append(joiner.stderr.readline())
+            self.assertNotEqual(said[-1], "", said)
+        self.assertRegex("".join(said), r"Fetched revision \d+; this peer enters when an outer step begins\n")
+        self.assertIn("an outer step has to begin, which a paused run does not", said[-1])
+        self.assertEqual(self.call("resume").returncode, 0)
+        while "Entered" not in said[-1]:
+            said.append(joiner.stderr.readline())
+            self.assertNotEqual(said[-1], "", said)
+        self.assertEqual(self.call("down").returncode, 0)
+
     def test_a_paused_run_can_be_ended_and_is_saved(self):
         up = self.begin()
         self.assertEqual(self.call("pause").returncode, 0)

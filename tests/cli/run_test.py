@@ -421,6 +421,7 @@ class Runs(RunCase):
         self.assertNotIn("Welcome", joined.stderr, "nobody is welcome who is refused")
         told = json.loads(self.call("status", up["run_id"], "-o", "json").stdout)
         self.assertNotIn("higher", [peer["name"] for peer in told["peers"]])
+        self.assertRegex("\n".join(told["run"]["problems"]), "higher was started here, and not taken: the training data differs")
         other = self.directory / "other"
         shutil.copytree(corpus, other)
         (other / "3.txt").write_text("shorter")

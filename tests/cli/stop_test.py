@@ -99,6 +99,39 @@ class Stops(RunCase):
         wait_until("their end", lambda: not any(map(lives, pids)))
         self.assertEqual(self.call("remove", up["run_id"]).returncode, 0)
 
+    def test_down_after_all_peers_were_killed_says_what_is_lost(self):
+        up = self.up_detached("--local", 2, outer_steps=10000, env=SLOW)
+        told = self.wait_for_step(up["run_id"], 2)
+        for peer in told["peers"]:
+            os.kill(peer["pid"], signal.SIGKILL)
+            wait_until("its end", lambda pid=peer["pid"]: not lives(pid))
+        done = self.call("down")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stderr, r"Not saved +.* ended by force, with outer step \d+")
+        self.assertRegex(done.stderr, r"Not saved +outer steps 1 to \d+ were committed, and no peer here has saved them")
+
+    def test_leave_in_a_state_directory_that_was_moved_waits_until_it_is_back_or_says_what_is_lost(self):
+        for retry, moved_back in (("10min", True), ("1s", False)):
+            up = self.up_detached("--local", 2, "--set", f"checkpoint.retry={retry}", outer_steps=10000, env=SLOW)
+            self.wait_for_step(up["run_id"], 2)
+            os.rename(self.directory / "primectl", self.directory / "moved")
+            leaving = self.start("leave", "--state-dir", self.directory / "moved", "--run", up["run_id"])
+            if moved_back:
+                said = ""
+                while "Waiting for" not in said:
+                    said += (line := leaving.stderr.readline())
+                    self.assertNotEqual(line, "", said)
+                os.rename(self.directory / "moved", self.directory / "primectl")
+            ended, out, err = self.finished(leaving)
+            self.assertEqual(ended, 1, out + err)
+            if moved_back:
+                self.assertIn(f"the state directory is gone: {self.directory}/moved", err)
+                self.assertEqual(len(list((self.directory / "primectl").glob("*/peers/*/checkpoints/step-*"))), 2)
+            else:
+                self.assertRegex(err, r"Not saved|could not save the state")
+                os.rename(self.directory / "moved", self.directory / "primectl")
+            self.call("down", up["run_id"])
+
     def test_nothing_is_left_of_whom_the_coordinator_refuses(self):
         up = self.up_detached("--set", "membership.peers=1..1", outer_steps=10000, env=SLOW)
         self.wait_for_step(up["run_id"], 1)
