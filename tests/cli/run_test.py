@@ -371,11 +371,11 @@ class Runs(RunCase):
         shutil.rmtree(self.directory / "removed")  # what is only moved is waited for
         for pid in [up["coordinator"]["pid"], *(peer["pid"] for peer in up["peers"])]:
             wait_until(f"the end of {pid}", lambda pid=pid: not lives(pid))
-        code, _, err = self.finished(watching)
-        self.assertEqual(code, 1, err)
-        self.assertIn("the state directory is gone", err)
         # A peer that had trained by then saves that where it was to be saved; nothing there is a run.
         there = (self.directory / "state").exists()
+        code, _, err = self.finished(watching)
+        self.assertTrue(code == 1 or there, err)
+        self.assertTrue("the state directory is gone" in err or there, err)
         for command in ("status", "down", "leave", "logs"):
             done = self.call(command, "--state-dir", self.directory / "state")
             self.assertEqual(done.returncode, 3 if there else 1, (command, done.stderr))
