@@ -432,7 +432,7 @@ Life live(const AgentOptions& options, PeerId self, std::optional<PeerId> before
           const std::function<void(const AgentIdentity&)>& welcome) {
   const auto directory = options.directory / "peers" / (options.name + "-" + to_string(self).substr(0, 8));
   std::error_code made;
-  std::filesystem::create_directory(directory, made);  // what is above it was removed by somebody, or moved, if it is not there
+  std::filesystem::create_directories(directory, made);
   if (made) return {fail(ErrorName::StorageFailed, directory.string() + ": " + made.message())};
   const auto lock = telemetry::RunLock::take(directory);
   if (!lock) return {fail(lock.error())};
