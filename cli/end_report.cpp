@@ -71,7 +71,8 @@ bool say_what_is_lost(const telemetry::RunObserver& observer, Terminal& terminal
     return local != here.end() ? !telemetry::is_alive(local->agent) : false;
   };
   // Peers of other machines and containers may have saved what nobody has here, or go on.
-  if (!observer.foreign().empty() || !status.coordinator_here || status.peers.empty() || !std::ranges::all_of(status.peers, is_over_here)) return false;
+  if (!observer.foreign().empty() || !status.coordinator_here || status.peers.empty() || !std::ranges::all_of(status.peers, is_over_here))
+    return false;
   const auto lines = what_is_not_saved(status, here);
   for (const auto& line : lines) terminal.say("Not saved", harmless(line), Role::Bad);
   return !lines.empty();
