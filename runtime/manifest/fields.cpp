@@ -257,7 +257,7 @@ void add_local(std::vector<Field>& t) {
   t.push_back(
       {"local.activation_checkpointing",
        "the backward pass computes each block of the model again instead of keeping what the forward pass made of it: about a third more "
-       "time for far less memory, and the same step",
+       "time for less memory, and the same step",
        Flag{AT(local.activation_checkpointing)}});
   t.push_back({"local.threads", "compute threads of the trainer", Integer{AT(local.threads), 1, 1024}});
   t.push_back({"local.trainer", "when a failing trainer is started again", Section{}});

@@ -8,13 +8,13 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 import unittest
 
+from programs import call
+
 BIN = pathlib.Path(sys.argv.pop(1)).resolve()
-LIMIT_S = 3000  # a guard against hangs, never an expectation of speed
 STEPS = int(os.environ.get("PRIME_GOLDEN_STEPS", "1000"))
 
 MANIFEST = """version: 1
@@ -37,13 +37,6 @@ def write_corpus(folder):
             state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
             words.append(f"{state >> 48:x}")
         (folder / f"file{number:02}.txt").write_text(" ".join(words) + "\n")
-
-
-def call(*command):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    if done.returncode != 0:
-        raise AssertionError(f"{command[0]} {command[1]}: exit {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 class Rounds(unittest.TestCase):

@@ -14,9 +14,10 @@ import sys
 import tempfile
 import unittest
 
+from programs import LIMIT_S, call
+
 BIN = pathlib.Path(sys.argv.pop(1)).resolve()
 HERE = pathlib.Path(__file__).resolve().parent
-LIMIT_S = 900  # a guard against hangs, never an expectation of speed
 
 MANIFEST = """version: 1
 run: golden
@@ -39,13 +40,6 @@ def write_corpus(folder):
             state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
             words.append(("alpha", "beta", "gamma", "delta", "return", "struct", "int", "{", "}")[(state >> 40) % 9])
         (folder / f"file{number:02}.txt").write_text(" ".join(words) + "\n")
-
-
-def call(*command):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    if done.returncode != 0:
-        raise AssertionError(f"{command[0]} {command[1]}: exit {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 class GoldenRun(unittest.TestCase):

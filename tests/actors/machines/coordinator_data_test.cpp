@@ -56,6 +56,16 @@ BOOST_AUTO_TEST_CASE(a_joiner_that_is_faster_than_those_who_started_the_run_lend
   seat(early, 5, other);
   BOOST_CHECK(early.dismissed(5) == ErrorName::DataMismatch);
 
+  // With the joiner goes what its trainer was born with.
+  Bench born = bench_of(1);
+  born.greet(1);
+  born.hear(1, Seated{Revision{}, Digest{9, 9}, LAYOUT, 3, 1, other});
+  seat(born, 3, own);
+  BOOST_CHECK(born.dismissed(1) == ErrorName::DataMismatch);
+  born.tick();
+  BOOST_TEST((born.state.digest == INITIAL));
+  BOOST_TEST(born.state.view.members.size() == 1U);
+
   // Until one of them has told, or is gone, nobody trains on what is lent.
   Bench late = bench_of(2);
   seat(late, 1, other);
