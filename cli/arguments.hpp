@@ -228,7 +228,8 @@ struct ManArguments {
 /// Hidden: what the scripts of shells ask for.
 struct CompleteArguments {
   CommonArguments common;
-  std::string kind;  ///< runs or peers
+  std::string kind;                ///< runs or peers
+  std::vector<std::string> typed;  ///< the words of the line so far, of which `--state-dir` counts
 };
 
 /// Hidden, too: processes that `up` and `join -d` start. What they are to do comes on stdin (runtime/launch/launch_plan.hpp).

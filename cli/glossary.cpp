@@ -108,6 +108,27 @@ const std::vector<WordGroup>& glossary() {
            {"trainer", "process id of the peer's trainer"},
            {"reason", "why a peer left, was lost, or does not train; why a run ended before it was done"},
        }},
+      {"States of a run",
+       {
+           {"waiting", "too few peers are seated for the next outer step; who joins, or returns, lets it begin"},
+           {"training", "of a run: outer steps are made. Of a peer: its trainer is at its inner steps"},
+           {"paused",
+            "no outer step begins, and the peers stay seated: by `primectl pause`, until `primectl resume`; or since too many "
+            "were lost at once (`membership.correlated_loss`), until others have come in their place"},
+           {"standby", "another machine's coordinator leads the run, and this one takes over when that is gone"},
+           {"done", "all outer steps of the manifest are committed, and the checkpoint is saved"},
+           {"stopped", "ended before its last outer step by its owner, or by all peers leaving; `primectl up --from RUN` goes on"},
+           {"failed", "ended by what went wrong, which the line `reason` tells; `primectl up --from RUN` goes on from the last checkpoint"},
+       }},
+      {"States of a peer",
+       {
+           {"joining", "it has a seat, and its trainer is being started"},
+           {"fetching", "it takes the shared state from another peer"},
+           {"reducing", "it exchanges its contribution with the others"},
+           {"saving", "its part is over, and it still writes its checkpoint"},
+           {"left", "it ended on purpose: by `primectl leave` or `down`, by a signal to its agent, or as the run ended"},
+           {"lost", "it was silent for `heartbeat.dead_after`, its process died, or it failed; `reason` tells which"},
+       }},
       {"Columns of `bench`",
        {
            {"bytes", "size of what is reduced, all tags together"},

@@ -64,6 +64,10 @@ Result<telemetry::RunStatus> wish_of(telemetry::RunObserver& observer, Wish wish
 }
 
 std::string text_of(const telemetry::RunStatus& status, Wish wish, bool already) {
+  if (wish == Wish::Resume && already && status.state == telemetry::RunState::Paused)
+    return status.id +
+           " was not paused by its owner: it waits since too many peers were lost at once (`membership.correlated_loss`) until "
+           "others have come in their place\n";
   if (wish == Wish::Resume) return status.id + (already ? " was not paused\n" : " goes on\n");
   std::string text = status.id + (already ? " was paused already" : " is paused");
   if (status.state == telemetry::RunState::Training)

@@ -73,7 +73,7 @@ constexpr const char* BASH_SCRIPT = R"SH(# bash completion of primectl, as `prim
 
 _primectl_words() {{ COMPREPLY+=($(compgen -W "$1" -- "$current")); }}
 _primectl_paths() {{ compopt -o filenames 2>/dev/null; COMPREPLY+=($(compgen "$1" -- "$current")); }}
-_primectl_ask() {{ _primectl_words "$("$program" __complete "$1" 2>/dev/null)"; }}
+_primectl_ask() {{ _primectl_words "$("$program" __complete "$1" -- "${{COMP_WORDS[@]:1:COMP_CWORD}}" 2>/dev/null)"; }}
 
 _primectl() {{
   local program=${{COMP_WORDS[0]}} current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}} command= place=0 i

@@ -42,7 +42,7 @@ constexpr const char* FISH_HEAD = R"(# fish completion of primectl, as `primectl
 
 function __primectl_ask
     set -l words (commandline -opc)
-    $words[1] __complete $argv[1] 2>/dev/null
+    $words[1] __complete $argv[1] -- $words[2..-1] "" 2>/dev/null
 end
 complete -c primectl -f
 )";

@@ -7,6 +7,7 @@ namespace {
 void add_complete(Table& table) {
   auto [complete, typed] = table.add<CompleteArguments>("__complete", "words that a shell completes with", "");
   complete.add_option("KIND", typed.kind)->required()->check(CLI::IsMember({"runs", "peers"}).description(""));
+  complete.add_option("TYPED", typed.typed);
 }
 
 void add_coordinator(Table& table) {

@@ -58,17 +58,19 @@ constexpr const char* ZSH_SCRIPT = R"SH(#compdef primectl
 
 _primectl_ask() {{
   local -a found
-  found=(${{(f)"$($_primectl_program __complete $1 2>/dev/null)"}})
+  found=(${{(f)"$($_primectl_program __complete $1 -- ${{(Q)_primectl_typed}} "" 2>/dev/null)"}})
   compadd -a found
   [[ $2 != files ]] || _files
 }}
 
 _primectl() {{
   local context state line _primectl_program=$words[1]
-  local -a commands
+  local -a commands _primectl_typed
+  _primectl_typed=(${{words[2,CURRENT-1]}})
   commands=(
 {commands}  )
-  _arguments -C{options} \
+  # What stands behind the command is the command's, options too that all commands have.
+  _arguments -C -A '-*'{options} \
     '1:command:->command' \
     '*::argument:->argument'
   case $state in

@@ -29,6 +29,9 @@ CASES = [
     (["validate", "da"], {"data.yaml"}, {"small-aaaaaa"}),
     (["bench", "k"], {"kernels"}, {"lanes"}),
     (["up", "run.yaml", "--from", "small-b"], {"small-bbbbbb"}, {"small-aaaaaa"}),
+    (["status", "--state-dir", "../elsewhere", ""], {"small-cccccc"}, {"small-aaaaaa"}),
+    (["logs", "--state-dir=../elsewhere", "--run", ""], {"small-cccccc"}, {"small-aaaaaa"}),
+    (["status", "--state-dir", "../nowhere", ""], set(), {"small-aaaaaa", "small-cccccc"}),
 ]
 # Cases that differ between shells: only this one completes what stands behind `=`.
 BASH_CASES = [(["status", "--output=j"], {"json"}, {"table"})]
@@ -67,8 +70,9 @@ class Completions(unittest.TestCase):
         directory = temporary_directory()
         self.addCleanup(directory.cleanup)
         self.directory = pathlib.Path(directory.name)
-        for run in ("small-aaaaaa", "small-bbbbbb"):
-            journal = self.directory / "primectl" / run / "coordinator" / "journal.jsonl"
+        (self.directory / "nowhere").mkdir()
+        for place, run in (("primectl", "small-aaaaaa"), ("primectl", "small-bbbbbb"), ("elsewhere", "small-cccccc")):
+            journal = self.directory / place / run / "coordinator" / "journal.jsonl"
             journal.parent.mkdir(parents=True)
             journal.write_text(json.dumps({"t": "2031-05-04T09:14:02.137Z", "seq": 1, "event": "process_started", "pid": 1, "start_ticks": 1, "run": run}) + "\n")
         self.folder = self.directory / "folder"
