@@ -13,6 +13,7 @@
 #include "messages/result.hpp"
 #include "messages/units.hpp"
 #include "runtime/clock.hpp"
+#include "runtime/lanes/frame.hpp"
 #include "runtime/net/channel.hpp"
 #include "runtime/net/dial.hpp"
 
@@ -34,9 +35,9 @@ struct EngineOptions {
   /// Called on the lane thread when a lane that was opened here leads another way than the last one to that peer; 0: directly.
   std::function<void(PeerId to, PeerId through)> on_way;
   std::function<Instant()> now = monotonic_now;
-  ChunkObserver on_chunk;                ///< may be empty
-  std::size_t chunk_bytes = 256 * 1024;  ///< equal on all peers; at most MAX_PAYLOAD_BYTES
-  std::uint32_t window_chunks = 8;       ///< equal on all peers: chunks given of one segment whose results are not here yet
+  ChunkObserver on_chunk;                 ///< may be empty
+  std::size_t chunk_bytes = CHUNK_BYTES;  ///< equal on all peers; at most MAX_PAYLOAD_BYTES
+  std::uint32_t window_chunks = 8;        ///< equal on all peers: chunks given of one segment whose results are not here yet
   /// Connections that make up one lane, equal on all peers: more than one for links on which a single one does not get all the bandwidth.
   std::function<std::uint32_t()> streams = [] { return 1; };  ///< called on both of the engine's threads
   Duration dial_timeout = 5s;                                 ///< of one attempt, relays included

@@ -16,6 +16,8 @@ namespace prime::lanes {
 
 inline constexpr std::size_t HEADER_BYTES = 64;
 inline constexpr std::size_t MAX_PAYLOAD_BYTES = 512 * 1024;
+/// Of a tensor, in one frame, unless an engine is told another size.
+inline constexpr std::size_t CHUNK_BYTES = 256 * 1024;
 inline constexpr std::uint8_t FRAME_VERSION = 7;
 
 using HeaderBytes = std::array<std::byte, HEADER_BYTES>;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "runtime/planning/model_tensors.hpp"
 #include "runtime/trainer/permutation.hpp"
 
 namespace {
@@ -79,6 +80,21 @@ void check_slopes(const prime::manifest::Model& model) {
     BOOST_TEST_CONTEXT(view.name) { BOOST_TEST(measured == norm, boost::test_tools::tolerance(0.02)); }
   }
   BOOST_TEST(offset == gradient.size());
+}
+
+BOOST_AUTO_TEST_CASE(a_plan_knows_the_tensors_that_are_bound) {
+  auto model = tiny();
+  for (const bool tied : {false, true}) {
+    model.tie_embeddings = tied;
+    const Learner learner(model, train(), {});
+    const auto told = prime::planning::model_tensors(model);
+    const auto& bound = learner.parameters();
+    BOOST_REQUIRE(told.size() == bound.size());
+    for (std::size_t i = 0; i < told.size(); ++i) {
+      BOOST_TEST(told[i].name == bound[i].name);
+      BOOST_TEST(told[i].shape == bound[i].shape, boost::test_tools::per_element());
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(gradients_are_the_slopes_of_the_loss) { check_slopes(tiny()); }

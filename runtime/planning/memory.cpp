@@ -1,0 +1,40 @@
+#include "runtime/planning/memory.hpp"
+
+#include <algorithm>
+
+namespace prime::planning {
+namespace {
+
+constexpr std::uint64_t F32 = sizeof(float);
+
+/// Values that are kept of a token for the way back through one block: its input, both normed inputs, queries, keys and values by head,
+/// what was attended to, and the sum after it; gate and up, the gate's sigmoid, and their product.
+std::uint64_t values_of_block(const manifest::Model& model) { return 8ULL * model.dim + 4ULL * model.ffn; }
+
+/// At the end of the forward pass: the last block's output, normed, and logits, their logarithms and the gradient of these, which are f32.
+std::uint64_t bytes_of_head(const manifest::Model& model, std::uint64_t value) {
+  const std::uint64_t rounded = value == F32 ? 0 : value;  // logits of 16 bits are made f32 anew
+  return 2 * model.dim * value + model.vocab * (3 * F32 + rounded);
+}
+
+}  // namespace
+
+std::uint64_t agent_bytes(std::uint64_t parameters, std::uint64_t largest_fragment) {
+  return (3 * parameters + 2 * largest_fragment) * F32;
+}
+
+std::uint64_t trainer_bytes(const manifest::Manifest& manifest, std::uint64_t parameters) {
+  const auto& [shared, local] = manifest;
+  const auto& model = shared.model;
+  const bool f32 = shared.train.precision == manifest::Precision::F32;
+  const std::uint64_t value = f32 ? F32 : 2;
+  const std::uint64_t samples = local.micro_batch == 0 ? shared.train.batch : std::min(local.micro_batch, shared.train.batch);
+  const std::uint64_t tokens = samples * model.context;
+  const std::uint64_t kept = local.activation_checkpointing ? std::uint64_t{model.layers} * model.dim + values_of_block(model)
+                                                            : model.layers * values_of_block(model);
+  const std::uint64_t blocks = kept + values_of_block(model);  // on the way back, gradients of what one block has kept
+  const std::uint64_t rounded = f32 ? 0 : parameters * value;
+  return 4 * parameters * F32 + rounded + tokens * (blocks * value + bytes_of_head(model, value));
+}
+
+}  // namespace prime::planning

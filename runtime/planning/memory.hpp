@@ -1,0 +1,18 @@
+// Owns how much memory the two processes of a peer need, from sizes alone.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/manifest/manifest.hpp"
+
+namespace prime::planning {
+
+/// Of an agent whose rounds are blocking, one after the other: parameters, momentum, what its trainer contributed, and of the largest
+/// fragment the mean and the next parameters (docs/ARCHITECTURE.md). Checkpoints and joiners hold more for a while.
+std::uint64_t agent_bytes(std::uint64_t parameters, std::uint64_t largest_fragment);
+
+/// Of prime-trainer: parameters, gradients and AdamW's two moments, and about what the backward pass needs of the samples that go through
+/// the model at once. Of the process and of libtorch nothing is counted (60 MB on the CPU).
+std::uint64_t trainer_bytes(const manifest::Manifest& manifest, std::uint64_t parameters);
+
+}  // namespace prime::planning
