@@ -123,6 +123,17 @@ struct ValidateArguments {
   std::vector<std::string> overrides;
 };
 
+struct PlanArguments {
+  CommonArguments common;
+  std::string file;
+  std::vector<std::string> overrides;
+  std::optional<std::uint64_t> link_bits_per_s;
+  std::optional<std::uint32_t> peers;
+  std::optional<Duration> step_time;
+  std::optional<Duration> mtbf;
+  std::optional<Duration> recovery;
+};
+
 struct DoctorArguments {
   CommonArguments common;
   std::string invite;  ///< empty: this machine alone
@@ -248,7 +259,7 @@ struct AgentArguments {
 
 using Arguments = std::variant<UpArguments, JoinArguments, StandbyArguments, DoctorArguments, LsArguments, StatusArguments, AttachArguments,
                                InviteArguments, LogsArguments, LeaveArguments, PauseArguments, ResumeArguments, DownArguments,
-                               RemoveArguments, ValidateArguments, VersionArguments, ExplainArguments, SchemaArguments,
+                               RemoveArguments, ValidateArguments, PlanArguments, VersionArguments, ExplainArguments, SchemaArguments,
                                CompletionsArguments, ManArguments, BenchArguments, SimulateArguments, CommitmentArguments,
                                GenerateArguments, VerifyArguments, CompleteArguments, CoordinatorArguments, AgentArguments>;
 

@@ -21,6 +21,7 @@ int run_command(const ResumeArguments& arguments, Terminal& terminal);
 int run_command(const DownArguments& arguments, Terminal& terminal);
 int run_command(const RemoveArguments& arguments, Terminal& terminal);
 int run_command(const ValidateArguments& arguments, Terminal& terminal);
+int run_command(const PlanArguments& arguments, Terminal& terminal);
 int run_command(const VersionArguments& arguments, Terminal& terminal);
 int run_command(const ExplainArguments& arguments, Terminal& terminal);
 int run_command(const SchemaArguments& arguments, Terminal& terminal);

@@ -85,6 +85,17 @@ const std::vector<WordGroup>& glossary() {
            {"wire", "bytes that all members sent for the reduce"},
            {"note", "who came, left or was lost since the line before, and what was tried again"},
        }},
+      {"Figures of `plan`",
+       {
+           {"parameters", "how many values the model has that are trained"},
+           {"round", "one reduce and commit of one fragment; an outer step is as many rounds as there are fragments"},
+           {"wire/token", "bytes that all peers send, for each token that they train on"},
+           {"peak", "what a peer sends in one second while it sends: rounds that are waited for take all that the link gives"},
+           {"mean", "what a peer sends in one second, training and waiting together"},
+           {"utilization", "share of its time that a peer trains, and does not wait for a reduce"},
+           {"needed link", "the slowest link, equal at all peers, with that utilization"},
+           {"goodput", "share of the time that failures leave: B / (B + R), where one comes every B and costs R"},
+       }},
       {"Columns of `ls`",
        {
            {"begun", "when the first process of the run here began; a time in UTC, or how long ago on a terminal"},

@@ -23,6 +23,7 @@ const Scale& scale_of(const std::array<Scale, N>& scales, double value) {
 }
 
 constexpr std::array RATES{Scale{1e9, "G"}, Scale{1e6, "M"}, Scale{1e3, "k"}};
+constexpr std::array BIT_RATES{Scale{1e9, " Gbit/s"}, Scale{1e6, " Mbit/s"}, Scale{1e3, " kbit/s"}, Scale{1, " bit/s"}};
 constexpr std::array BYTES{Scale{1e9, " GB"}, Scale{1e6, " MB"}, Scale{1e3, " kB"}};
 
 }  // namespace
@@ -34,6 +35,17 @@ std::string rate_figure(std::optional<double> per_second) {
   if (*per_second < 999.5) return fmt::format("{:.0f}", *per_second);
   const auto& scale = scale_of(RATES, *per_second);
   return fmt::format("{:.1f}{}", *per_second / scale.factor, scale.unit);
+}
+
+std::string bit_rate_figure(std::optional<double> bits_per_s) {
+  if (!bits_per_s || !std::isfinite(*bits_per_s)) return UNKNOWN;
+  const auto& scale = scale_of(BIT_RATES, *bits_per_s);
+  return fmt::format("{:.1f}{}", *bits_per_s / scale.factor, scale.unit);
+}
+
+std::string share_figure(std::optional<double> share) {
+  if (!share || !std::isfinite(*share)) return UNKNOWN;
+  return fmt::format("{:.1f} %", *share * 100);
 }
 
 std::string bytes_figure(std::optional<std::uint64_t> bytes) {

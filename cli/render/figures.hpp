@@ -15,6 +15,10 @@ inline constexpr const char* UNKNOWN = "-";
 std::string loss_figure(std::optional<double> loss);
 /// "950", "21.4k", "1.2M".
 std::string rate_figure(std::optional<double> per_second);
+/// "40.0 Mbit/s", "1.2 Gbit/s": as links have them.
+std::string bit_rate_figure(std::optional<double> bits_per_s);
+/// "95.3 %".
+std::string share_figure(std::optional<double> share);
 /// "640 B", "1.1 MB": decimal, as links are measured.
 std::string bytes_figure(std::optional<std::uint64_t> bytes);
 /// "250 us", "3.1 ms", "41 ms", "1.24 s".

@@ -52,6 +52,29 @@ BOOST_AUTO_TEST_CASE(join_takes_one_shard_of_a_replica_or_starts_a_whole_one) {
     BOOST_TEST(refusal({"join", "prime://x", "--shard", "1", "--replica", name}).find("the name of a replica") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(plan_takes_quantities_with_their_units) {
+  const auto plan = parsed<PlanArguments>({"plan", "run.yaml", "--link", "100Mbit/s", "--peers", "3", "--step-time", "250ms", "--mtbf",
+                                           "168h", "--recovery", "30s", "--set", "sync.wire.codec=int8"});
+  BOOST_TEST(plan.file == "run.yaml");
+  BOOST_TEST(plan.link_bits_per_s.value() == 100'000'000U);
+  BOOST_TEST(plan.peers.value() == 3U);
+  BOOST_TEST((plan.step_time == Duration{250ms}));
+  BOOST_TEST((plan.mtbf == Duration{168 * 60min}));
+  BOOST_TEST((plan.recovery == Duration{30s}));
+  BOOST_TEST(plan.overrides == (std::vector<std::string>{"sync.wire.codec=int8"}), boost::test_tools::per_element());
+  BOOST_TEST((!parsed<PlanArguments>({"plan", "run.yaml"}).link_bits_per_s));
+  for (const auto* wrong : {"100", "100Mb/s", "0Mbit/s", "-1Mbit/s", "fast"})
+    BOOST_TEST(refusal({"plan", "run.yaml", "--link", wrong}) ==
+               "--link: `" + std::string{wrong} + "` is no rate such as 40Mbit/s or 1Gbit/s: a whole number above 0 and its unit");
+  for (const std::string flag : {"--step-time", "--mtbf"})
+    for (const auto* wrong : {"1", "0s", "0.8s", "-1s", "soon"})
+      BOOST_TEST(refusal({"plan", "run.yaml", flag, wrong}) ==
+                 flag + ": `" + wrong + "` is no duration such as 250ms, 30s, 10min or 2h: a whole number above 0 and its unit");
+  BOOST_TEST(refusal({"plan", "run.yaml", "--recovery", "30s"}).find("--mtbf") != std::string::npos);
+  refusal({"plan", "run.yaml", "--peers", "0"});
+  refusal({"plan"});
+}
+
 BOOST_AUTO_TEST_CASE(simulate_takes_one_seed_or_a_range_of_them) {
   const auto one = parsed<SimulateArguments>({"simulate", "x.yaml", "--seed", "18446744073709551615", "--peers", "32"});
   BOOST_TEST(one.file == "x.yaml");

@@ -86,6 +86,53 @@ class Command(unittest.TestCase):
         self.assertEqual((told["schema"], told["valid"], len(told["problems"])), ("primectl.validate/1", False, 2))
         self.assertEqual(told["problems"][0]["line"], 3)
 
+    def test_a_plan_says_what_a_run_will_cost_and_what_it_lacks_to_say_more(self):
+        manifest = SOURCE / "manifests" / "quickstart.yaml"
+        told = json.loads(self.call("plan", manifest, "-o", "json").stdout)
+        self.assertEqual((told["schema"], told["parameters"], told["peers"], told["agent_bytes"]), ("primectl.plan/1", 270816, 8, 5 * 4 * 270816))
+        unknown = ("peak_bits_per_s", "mean_bits_per_s", "compute_utilization", "goodput", "reduce_s", "tokens_per_s")
+        self.assertEqual([told[figure] for figure in unknown], [None] * len(unknown))
+        self.assertEqual(told["links"], [])
+        done = self.call("plan", manifest, "--peers", 3)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("2048 tokens / TOK/S of a peer", done.stderr)
+        for option in ("--step-time", "--link", "--mtbf"):
+            self.assertIn(f"Missing {option}, for ", done.stderr)
+        self.assertEqual(self.call("plan", manifest, "-q").stderr, "")
+        full = ("plan", manifest, "--peers", 3, "--link", "10Mbit/s", "--step-time", "100ms", "--mtbf", "24h")
+        done = self.call(*full)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        told = json.loads(self.call(*full, "-o", "json").stdout)
+        self.assertEqual([figure for figure in unknown if told[figure] is None], [])
+        bits = 8 * told["outer_step_wire_bytes"] / 3
+        self.assertAlmostEqual(told["compute_utilization"], 2 / (2 + bits / 10e6), 4)
+        self.assertEqual([link["compute_utilization"] for link in told["links"]], [0.5, 0.8, 0.9, 0.95, 0.99])
+
+    def test_a_plan_of_what_cannot_be_is_refused(self):
+        manifest = write_manifest(self.directory)
+        self.refused(2, "plan", self.directory / "nowhere.yaml", says="PR0201")
+        self.refused(2, "plan", manifest, "--set", "sync.inner_stps=3", says="did you mean `inner_steps`?")
+        self.refused(2, "plan", manifest, "--peers", 9, says="--peers 9 is more than `membership.peers` admits, 8")
+        self.refused(2, "plan", manifest, "--link", "100", says="`100` is no rate such as 40Mbit/s or 1Gbit/s")
+        self.refused(2, "plan", manifest, "--recovery", "1s", says="--mtbf")
+        self.refused(2, "plan", manifest, "--set", "sync.fragments.count=64", says="too few for 64 fragments")
+        self.refused(2, "plan", says="see `primectl plan --help`")
+
+    def test_a_plan_fits_the_terminal(self):
+        arguments = ("plan", SOURCE / "manifests" / "quickstart.yaml", "--link", "10Mbit/s", "--step-time", "100ms", "--mtbf", "24h")
+        for columns in (60, 80, 200):
+            code, shown = on_terminal(*arguments, state=self.directory, columns=columns)
+            self.assertEqual(code, 0)
+            self.assertLessEqual(max(map(len, shown.splitlines())), columns, shown)
+
+    def test_every_figure_of_a_plan_is_explained(self):
+        table = self.call("plan", SOURCE / "manifests" / "quickstart.yaml", "--link", "10Mbit/s", "--step-time", "100ms", "--mtbf", "24h",
+                          "--set", "sync.fragments.count=2").stdout.split("\n\n")[0]
+        figures = [line[:12].strip() for line in table.splitlines()[2:]]
+        self.assertIn("round", figures)
+        for figure in [*figures, "needed link"]:
+            self.assertEqual(self.call("explain", figure).returncode, 0, figure)
+
     def test_what_is_no_regular_file_is_no_manifest(self):
         pipe = self.directory / "pipe"
         os.mkfifo(pipe)

@@ -27,6 +27,8 @@ CASES = [
     (["logs", "--run", "small-b"], {"small-bbbbbb"}, {"small-aaaaaa"}),
     (["remove", "small-aaaaaa", "small-b"], {"small-bbbbbb"}, {"small-aaaaaa"}),
     (["validate", "da"], {"data.yaml"}, {"small-aaaaaa"}),
+    (["plan", "da"], {"data.yaml"}, {"small-aaaaaa"}),
+    (["plan", "run.yaml", "--st"], {"--state-dir", "--step-time"}, {"--set"}),
     (["bench", "k"], {"kernels"}, {"lanes"}),
     (["up", "run.yaml", "--from", "small-b"], {"small-bbbbbb"}, {"small-aaaaaa"}),
     (["status", "--state-dir", "../elsewhere", ""], {"small-cccccc"}, {"small-aaaaaa"}),

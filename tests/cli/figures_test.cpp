@@ -16,6 +16,10 @@ BOOST_AUTO_TEST_CASE(figures_are_short_and_never_carry_over) {
   BOOST_TEST(rate_figure(999.9) == "1.0k");
   BOOST_TEST(rate_figure(21400.0) == "21.4k");
   BOOST_TEST(rate_figure(999960.0) == "1.0M");
+  BOOST_TEST(bit_rate_figure(40e6) == "40.0 Mbit/s");
+  BOOST_TEST(bit_rate_figure(999960.0) == "1.0 Mbit/s");
+  BOOST_TEST(bit_rate_figure(0.0) == "0.0 bit/s");
+  BOOST_TEST(share_figure(0.9534) == "95.3 %");
   BOOST_TEST(bytes_figure(640) == "640 B");
   BOOST_TEST(bytes_figure(1100000) == "1.1 MB");
   BOOST_TEST(short_time_figure(0.00025) == "250 us");
@@ -31,6 +35,8 @@ BOOST_AUTO_TEST_CASE(figures_are_short_and_never_carry_over) {
 BOOST_AUTO_TEST_CASE(what_is_unknown_is_shown_as_unknown) {
   BOOST_TEST(loss_figure(std::nullopt) == "-");
   BOOST_TEST(rate_figure(std::nan("")) == "-");
+  BOOST_TEST(bit_rate_figure(std::nullopt) == "-");
+  BOOST_TEST(share_figure(std::nullopt) == "-");
   BOOST_TEST(bytes_figure(std::nullopt) == "-");
   BOOST_TEST(short_time_figure(std::nullopt) == "-");
 }

@@ -1,6 +1,7 @@
 // Owns the golden pictures of tables, status and JSON. PRIME_WRITE_GOLDENS=1 records them anew.
 #include "cli/render/join_line.hpp"
 #include "cli/render/journal_text.hpp"
+#include "cli/render/plan_text.hpp"
 #include "cli/render/result_text.hpp"
 #include "cli/render/runs_text.hpp"
 #include "cli/render/status_text.hpp"
@@ -79,6 +80,22 @@ RunStatus done_status() {
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(pictures)
+
+BOOST_AUTO_TEST_CASE(a_plan_on_terminals_of_each_width_and_in_a_pipe) {
+  manifest::Manifest manifest;
+  manifest.shared.run = "quickstart";
+  manifest.shared.sync.fragments.count = 2;
+  manifest.shared.sync.wire.codec = Codec::Int8Block;
+  const auto nothing_known = planning::make_plan(manifest, {});
+  const auto all_known =
+      planning::make_plan(manifest, {.link_bits_per_s = 100'000'000, .peers = 3, .step_time = 100ms, .mtbf = 24 * 60min, .recovery = 30s});
+  BOOST_REQUIRE((nothing_known && all_known));
+  golden("plan_unknown.txt", plan_text(*nothing_known, PLAIN));
+  golden("plan.txt", plan_text(*all_known, PLAIN));
+  for (const std::size_t width : {60U, 80U, 200U})
+    golden("plan_" + std::to_string(width) + ".txt", plan_text(*all_known, {.unicode = true, .width = width}));
+  golden("plan.json", plan_json(*all_known).dump(2) + "\n");
+}
 
 BOOST_AUTO_TEST_CASE(a_verification_shows_the_prompts_on_one_harmless_line_each) {
   Verification verification;
