@@ -13,6 +13,7 @@ import tempfile
 import unittest
 
 from programs import call
+from texts import write_corpus
 
 BIN = pathlib.Path(sys.argv.pop(1)).resolve()
 STEPS = int(os.environ.get("PRIME_GOLDEN_STEPS", "1000"))
@@ -25,18 +26,6 @@ train: {batch: 2, outer_steps: %d, optimizer: {adamw: {lr: 1e-3}}, evaluate: {li
 sync: {inner_steps: 1}
 checkpoint: {every: %d}
 """
-
-
-def write_corpus(folder):
-    """Text that is not learnt by heart at once, the same on every machine."""
-    folder.mkdir()
-    state = 7
-    for number in range(40):
-        words = []
-        for _ in range(600):
-            state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
-            words.append(f"{state >> 48:x}")
-        (folder / f"file{number:02}.txt").write_text(" ".join(words) + "\n")
 
 
 class Rounds(unittest.TestCase):
