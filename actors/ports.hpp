@@ -138,13 +138,13 @@ class StatePort {
   virtual ~StatePort() = default;
   /// The own contribution to a fragment; untouched by everything below except `commit`.
   [[nodiscard]] virtual std::span<const float> contribution(std::uint32_t fragment) const = 0;
-  /// Where the mean of a fragment goes.
+  /// Where the mean of a fragment goes. Several fragments may be at it at once.
   [[nodiscard]] virtual std::span<float> result(std::uint32_t fragment) = 0;
   /// Makes the next version of the fragment beside the current one from the mean in `result`; the digest is what this peer votes for.
   /// `brings`: the own contribution is in the mean.
   virtual Result<Digest> prepare(const StartReduce& reduce, bool brings) = 0;
   virtual void commit(const Commit& commit) = 0;
-  virtual void discard() = 0;
+  virtual void discard(OperationId op) = 0;
 };
 
 /// State that crosses the process: fetched from donors, written to disk. Blocks.

@@ -10,12 +10,18 @@
 namespace prime::coordinator::commits {
 namespace {
 
+/// An operation that has ended, and the fragment of which it made the next version.
+struct Made {
+  const Operation& operation;
+  std::uint32_t fragment = 0;
+};
+
 /// The line of a fragment's next version; the state is as it was before it.
-events::RoundCommitted round_committed(const State& state, const Digest& part) {
-  const auto& operation = state.operation;
-  const auto& round = state.rounds[operation.fragment];
+events::RoundCommitted round_committed(const State& state, const Made& made, const Digest& part) {
+  const auto& [operation, fragment] = made;
+  const auto& round = state.rounds[fragment];
   events::RoundCommitted done{
-      .fragment = operation.fragment, .version = round.step, .operation = operation.id, .revision = state.revision.next(), .digest = part};
+      .fragment = fragment, .version = round.step, .operation = operation.id, .revision = state.revision.next(), .digest = part};
   for (const auto& [id, weight] : operation.contributions) {
     if (weight == 0) continue;
     done.contributors.push_back(id);
@@ -26,16 +32,16 @@ events::RoundCommitted round_committed(const State& state, const Digest& part) {
 }
 
 /// What one committed step reports, once its last fragment is: figures over the contributors to that.
-events::OuterStepCommitted committed_event(const State& state, const Digest& digest) {
-  const auto& operation = state.operation;
-  const auto& round = state.rounds[operation.fragment];
+events::OuterStepCommitted committed_event(const State& state, const Made& made, const Digest& digest) {
+  const auto& [operation, fragment] = made;
+  const auto& round = state.rounds[fragment];
   events::OuterStepCommitted done{.outer_step = round.step,
                                   .epoch = operation.id.epoch,
                                   .revision = state.revision.next(),
                                   .digest = digest,
                                   .peers = operation.contributions.size(),
                                   .wire_bytes = state.cost.wire_bytes,
-                                  .reduce_s = state.cost.reduce,
+                                  .reduce_s = std::min(state.cost.reduce, state.cost.operation),
                                   .operation_s = state.cost.operation,
                                   .next_sample = operation.next_sample};
   HeldOutSum held_out;
@@ -57,23 +63,22 @@ events::OuterStepCommitted committed_event(const State& state, const Digest& dig
   return done;
 }
 
-void add_cost(State& state, Instant now) {
-  const auto& operation = state.operation;
+void add_cost(Cost& cost, const Operation& operation, Instant now) {
   Duration slowest{};
   for (const auto& [id, vote] : operation.votes) {
-    state.cost.wire_bytes += vote.wire_bytes;
+    cost.wire_bytes += vote.wire_bytes;
     slowest = std::max(slowest, Duration{vote.reduce_ns});
   }
-  state.cost.reduce += slowest;
-  state.cost.operation += now - operation.since;
+  cost.reduce += slowest;
+  cost.operation += now - std::max(operation.since, cost.counted);
+  cost.counted = now;
 }
 
 /// The fragment has its next version; `digest` is of the whole state then.
-void advance_round(State& state, const Digest& digest, const Commit& message, Effects& effects) {
-  const auto& operation = state.operation;
-  auto& round = state.rounds[operation.fragment];
+void advance_round(State& state, const Made& made, const Digest& digest, const Commit& message, Effects& effects) {
+  auto& round = state.rounds[made.fragment];
   round.step = round.step.next();
-  for (const auto& [id, weight] : operation.contributions) {
+  for (const auto& [id, weight] : made.operation.contributions) {
     auto& work = round.work.at(id);
     if (weight > 0) work.contributes = false;  // its work is in
     if (!work.contributes) work.ready.reset();
@@ -83,27 +88,37 @@ void advance_round(State& state, const Digest& digest, const Commit& message, Ef
     seated.parts.clear();
     effects.emplace_back(Send{id, message});
   }
-  state.last_commit = message;
   state.revision = message.revision;
   state.digest = digest;
 }
 
 }  // namespace
 
-bool apply(State& state, const Digest& part, Instant now, Effects& effects) {
-  const auto& operation = state.operation;
-  PRIME_ASSERT(operation.fragment == state.current() && state.parts.size() == state.rounds.size(),
-               "law 2: a fragment's version follows the one before, and those of the others are known");
+std::vector<Decided> in_order(const State& state) {
+  std::vector<Decided> commits;
+  for (const auto& round : state.rounds)
+    if (round.last) commits.push_back(*round.last);
+  std::ranges::sort(commits, {}, [](const Decided& each) { return each.commit.revision; });
+  return commits;
+}
+
+bool apply(State& state, const Operation& operation, std::uint32_t fragment, const Digest& part, Instant now, Effects& effects) {
+  auto& round = state.rounds[fragment];
   const auto step = state.step();
-  state.parts[operation.fragment] = part;
+  PRIME_ASSERT(round.step == step && state.parts.size() == state.rounds.size(),
+               "law 2: a fragment's version follows the one before, and those of the others are known");
+  const Made made{operation, fragment};
+  state.parts[fragment] = part;
   const auto digest = kernels::digest_of_parts(state.parts);
   const bool completes = std::ranges::count(state.rounds, step, &Round::step) == 1;
-  add_cost(state, now);
-  state.last_lines = {round_committed(state, part)};
-  if (completes) state.last_lines.emplace_back(committed_event(state, digest));
-  effects.insert(effects.end(), state.last_lines.begin(), state.last_lines.end());
-  if (operation.fragment == 0) topology::note_reduce(state, now - operation.since, now);
-  advance_round(state, digest, Commit{operation.id, step, state.revision.next(), digest, operation.fragment, part, completes}, effects);
+  add_cost(state.cost, operation, now);
+  round.last = Decided{Commit{operation.id, step, state.revision.next(), digest, fragment, part, completes}, {}};
+  auto& [commit, lines] = *round.last;
+  lines.emplace_back(round_committed(state, made, part));
+  if (completes) lines.emplace_back(committed_event(state, made, digest));
+  effects.insert(effects.end(), lines.begin(), lines.end());
+  if (fragment == 0) topology::note_reduce(state, now - operation.since, now);
+  advance_round(state, made, digest, commit, effects);
   return completes;
 }
 

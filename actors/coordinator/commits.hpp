@@ -5,7 +5,9 @@
 
 namespace prime::coordinator::commits {
 
-/// The operation that is under way led to `part`: that is the fragment's version now. Returns whether all fragments have made the step.
-bool apply(State& state, const Digest& part, Instant now, Effects& effects);
+/// The operation led to `part`: that is the fragment's version now. Returns whether all fragments have made the step.
+bool apply(State& state, const Operation& operation, std::uint32_t fragment, const Digest& part, Instant now, Effects& effects);
+/// The last one of each fragment, in the order in which they were decided.
+[[nodiscard]] std::vector<Decided> in_order(const State& state);
 
 }  // namespace prime::coordinator::commits

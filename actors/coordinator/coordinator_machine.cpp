@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <tuple>
 
+#include "actors/coordinator/commits.hpp"
 #include "actors/coordinator/departures.hpp"
+#include "actors/coordinator/operations.hpp"
 #include "actors/coordinator/outer_step_machine.hpp"
 #include "actors/coordinator/progress.hpp"
 #include "actors/coordinator/rollback_machine.hpp"
@@ -21,7 +23,7 @@ void lose(State& state, PeerId peer, const Error& cause, bool left, Instant now,
   const auto name = found->second.hello.name;
   Departures departures{state, now, effects};
   departures.remove(peer, cause, left);
-  if (departures.settle()) outer_step::abort(state, left ? AbortCause::PeerLeft : AbortCause::PeerLost, {peer, name, cause}, now, effects);
+  if (departures.settle()) operations::abort(state, left ? AbortCause::PeerLeft : AbortCause::PeerLost, {peer, name, cause}, now, effects);
 }
 
 /// A connection may break while both its ends live: the seat is kept until its peer is back, has been silent for too long, or is known to
@@ -90,9 +92,9 @@ std::string receive(State& state, const Received& event, Instant now, Effects& e
                         [&](const Fetched& m) { return membership::fetched(state, from, m, now, effects); },
                         [&](const FetchFailed& m) { return membership::fetch_failed(state, from, m, now, effects); },
                         [&](const Ready& m) { return outer_step::ready(state, from, m, now, effects); },
-                        [&](const Vote& m) { return outer_step::vote(state, from, m, now, effects); },
-                        [&](const ReduceFailed& m) { return outer_step::reduce_failed(state, from, m, now, effects); },
-                        [&](const InDoubt& m) { return outer_step::in_doubt(state, from, m, effects); },
+                        [&](const Vote& m) { return operations::vote(state, from, m, now, effects); },
+                        [&](const ReduceFailed& m) { return operations::failed(state, from, m, now, effects); },
+                        [&](const InDoubt& m) { return operations::in_doubt(state, from, m, effects); },
                         [&](const Heartbeat& m) {
                           membership::note_moved(known->second, m.moved_bytes, now);
                           effects.emplace_back(Send{from, HeartbeatSeen{state.view.epoch}});
@@ -117,8 +119,8 @@ void tell_coordinators(const State& s, const Event& event, Effects& effects) {
 }
 
 /// Whether something that all wait for may be there now. In a small run that is asked after each event.
-bool concerns_all(const State& s, const Event& event, Phase before) {
-  if (s.peers.size() <= membership::LOOKED_AT_AFTER_EACH || s.phase != before) return true;
+bool concerns_all(const State& s, const Event& event, std::pair<Phase, Revision> before) {
+  if (s.peers.size() <= membership::LOOKED_AT_AFTER_EACH || before != std::pair{s.phase, s.revision}) return true;
   if (std::holds_alternative<Tick>(event) || std::holds_alternative<StopRequested>(event)) return true;
   if (std::holds_alternative<PauseRequested>(event) || std::holds_alternative<ResumeRequested>(event)) return true;
   const auto* received = std::get_if<Received>(&event);
@@ -163,9 +165,8 @@ Snapshot snapshot(const State& s) {
                 .step_span = s.collection.span,
                 .tokens = s.tokens,
                 .sequence = s.sequence,
-                .operation = s.operation.id,
-                .last_commit = s.last_commit,
-                .last_lines = s.last_lines};
+                .operation = s.operation,
+                .commits = commits::in_order(s)};
   for (const auto& round : s.rounds) kept.versions.emplace_back(round.step.value - 1);
   for (const auto& member : s.view.members) {
     const auto& peer = s.peers.at(member.id);
@@ -252,7 +253,7 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
   state.finalist = snapshot.finalist;
   if (state.finalist && state.peers.contains(*state.finalist)) state.duties[*state.finalist].asked_to_save = now;
   // A state that nothing was trained on and no member holds is founded anew, as when all who held it were lost.
-  if (!snapshot.members.empty() || snapshot.last_commit) {
+  if (!snapshot.members.empty() || !snapshot.commits.empty()) {
     state.layout = snapshot.layout;
     state.elements = snapshot.elements;
     state.data = snapshot.data;
@@ -268,9 +269,9 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
   state.collection.span = snapshot.step_span;
   state.tokens = snapshot.tokens;
   state.sequence = snapshot.sequence;
-  state.operation.id = snapshot.operation;
-  state.last_commit = snapshot.last_commit;
-  state.last_lines = snapshot.last_lines;
+  state.operation = snapshot.operation;
+  for (const auto& decided : snapshot.commits)
+    if (decided.commit.fragment < state.rounds.size()) state.rounds[decided.commit.fragment].last = decided;
   return state;
 }
 
@@ -278,7 +279,7 @@ Transition step(State state, const Event& event, Instant now) {
   Transition result{.state = std::move(state)};
   auto& s = result.state;
   const auto before = decisions(s);
-  const auto phase = s.phase;
+  const std::pair stage{s.phase, s.revision};
   if (const auto stood_still = membership::notice_standstill(s, now)) outer_step::forgive(s, *stood_still, now);
   if (s.phase == Phase::Over) {
     // Whoever comes now hears that the run has ended; everybody else was told.
@@ -317,7 +318,7 @@ Transition step(State state, const Event& event, Instant now) {
                                      outer_step::forgive(s, now - s.ticked, now);
                                    }
                                    if (expire(s, now, result.effects))
-                                     outer_step::abort(s, AbortCause::PeerSilent, {}, now, result.effects);
+                                     operations::abort(s, AbortCause::PeerSilent, {}, now, result.effects);
                                    membership::look_for_absent(s, now, result.effects);
                                    membership::refresh_fetches(s, now, result.effects);
                                    topology::measure(s, now, result.effects);
@@ -327,7 +328,7 @@ Transition step(State state, const Event& event, Instant now) {
                              },
                              event);
   tell_coordinators(s, event, result.effects);
-  const bool all = concerns_all(s, event, phase);
+  const bool all = concerns_all(s, event, stage);
   if (all) vanish_all(s, now, result.effects);
   if (std::exchange(s.roll_back_due, false)) rollback::roll_back(s, now, result.effects);
   if (all) {

@@ -54,6 +54,7 @@ struct Plan {
   LossPolicy on_correlated_loss = LossPolicy::Continue;
   Schedule schedule = Schedule::Automatic;  ///< `sync.wire.schedule`
   Codec codec = Codec::None;                ///< `sync.wire.codec`
+  std::uint32_t in_flight = 1;              ///< `sync.in_flight`: so many fragments are reduced at once, at most
   bool measure_links = false;               ///< `topology.ring: measured`
   Duration measure_every = 5min;            ///< `topology.measure_every`: a link is measured again
   std::uint64_t checkpoint_every = 0;       ///< outer steps between two states that the run can be rolled back to; 0: there are none
@@ -97,9 +98,9 @@ struct Duty {
 
 using Phase = RunPhase;
 
+/// One try to reduce a fragment.
 struct Operation {
   OperationId id;
-  std::uint32_t fragment = 0;
   Instant since{};
   SharedList<Contribution> contributions;  ///< one for each of its members, in its own rank order
   std::uint64_t next_sample = 0;
@@ -148,6 +149,12 @@ struct Topology {
   Duration reduce_time{};                               ///< of the last operation in this order of members
 };
 
+/// The commit of a fragment's version, for members that missed it, and the journal's lines of it, for a journal that lacks them.
+struct Decided {
+  Commit commit;
+  std::vector<JournalEvent> lines;
+};
+
 /// What was decided and may not be forgotten: it is on disk before anybody hears of it (law 8). Who is not a member yet is not in it.
 struct Snapshot {
   /// One peer of a replica, where there are several.
@@ -189,9 +196,8 @@ struct Snapshot {
   std::uint64_t step_span = 0;
   std::uint64_t tokens = 0;
   Sequence sequence;
-  OperationId operation;  ///< the last one that was started
-  std::optional<Commit> last_commit;
-  std::vector<JournalEvent> last_lines;                      ///< of it, in the journal; they are written after this
+  OperationId operation;                                     ///< the last one that was started
+  std::vector<Decided> commits;                              ///< the last one of each fragment, in order of their revisions
   std::map<Digest, std::vector<Digest>> shard_digests = {};  ///< of each digest above, where there are several shards
 };
 
@@ -206,8 +212,10 @@ struct Wait {
 
 /// The work on the next version of one fragment: who brings what.
 struct Round {
-  OuterStep step{1};            ///< the version that it makes
-  std::map<PeerId, Work> work;  ///< of each member
+  OuterStep step{1};                   ///< the version that it makes
+  std::map<PeerId, Work> work;         ///< of each member
+  std::optional<Operation> operation;  ///< while it is in flight
+  std::optional<Decided> last;         ///< the commit of the version before
 };
 
 /// Whether the contributions to the current outer step are there. All fragments are due at once: what is there for one is there for all.
@@ -232,7 +240,8 @@ struct Tries {
 struct Cost {
   std::uint64_t wire_bytes = 0;
   Duration reduce{};     ///< of the slowest member of each
-  Duration operation{};  ///< from their starts to their last votes
+  Duration operation{};  ///< from their starts to their last votes; where they overlap, once
+  Instant counted{};     ///< until when
 };
 
 struct State : membership::Roster {
@@ -240,8 +249,9 @@ struct State : membership::Roster {
   Phase phase = Phase::Waiting;
   Instant phase_since{};
   Sequence sequence;
-  std::vector<Round> rounds{1};  ///< by fragment; one after the other, at most one step apart
-  Operation operation;           ///< the last one that was started
+  std::vector<Round> rounds{1};  ///< by fragment; at most one step apart
+  OperationId operation;         ///< the last one that was started
+  std::uint32_t moving = 0;      ///< operations that were started since none was in flight: whose bytes are counted together
   Collection collection;
   Tries tries;
   Cost cost;
@@ -253,9 +263,7 @@ struct State : membership::Roster {
   bool roll_back_due = false;              ///< decided in this event, done after it
   /// Since when the run was rolled back and no step has begun: those with the checkpoint are on their way.
   std::optional<Instant> restoring;
-  std::optional<Commit> last_commit;
-  std::vector<JournalEvent> last_lines;  ///< of the last commit, in the journal
-  std::optional<Error> end_cause;        ///< of a run that is over and failed
+  std::optional<Error> end_cause;  ///< of a run that is over and failed
   Topology topology;
   std::string incomplete;                   ///< replicas that lack a peer, as people read it
   Coordinators coordinators;                ///< no decision: whoever serves the run next learns it by itself
@@ -268,9 +276,10 @@ struct State : membership::Roster {
   std::vector<FinalReport> final_reports;  ///< a problem begins with the name of whose it is
   Wait waiting;                            ///< what was last recorded
 
-  /// The first of those rounds that are furthest behind: the next one to reduce.
+  /// Of the rounds that are furthest behind the first without an operation, which is the next one to reduce; else the first.
   [[nodiscard]] std::uint32_t current() const {
-    return static_cast<std::uint32_t>(std::ranges::min_element(rounds, {}, &Round::step) - rounds.begin());
+    const auto order = [](const Round& each) { return std::pair{each.step, each.operation.has_value()}; };
+    return static_cast<std::uint32_t>(std::ranges::min_element(rounds, {}, order) - rounds.begin());
   }
   [[nodiscard]] const Round& round() const { return rounds[current()]; }
   [[nodiscard]] Round& round() { return rounds[current()]; }
@@ -278,6 +287,15 @@ struct State : membership::Roster {
   [[nodiscard]] OuterStep step() const { return round().step; }
   /// No step is under way, and none begins until its owner says so.
   [[nodiscard]] bool is_held() const { return paused_by_owner && phase == Phase::Waiting && !collection.begun; }
+  [[nodiscard]] std::size_t in_flight() const {
+    return static_cast<std::size_t>(std::ranges::count_if(rounds, [](const Round& each) { return each.operation.has_value(); }));
+  }
+  /// Whose operation it is; null when it is not in flight.
+  [[nodiscard]] Round* round_of(const OperationId& operation_id) {
+    const auto found =
+        std::ranges::find_if(rounds, [&](const Round& each) { return each.operation && each.operation->id == operation_id; });
+    return found == rounds.end() ? nullptr : &*found;
+  }
   /// Whether some fragments have made the current step, and others have not.
   [[nodiscard]] bool is_between_fragments() const {
     return std::ranges::any_of(rounds, [&](const Round& each) { return each.step != rounds.front().step; });

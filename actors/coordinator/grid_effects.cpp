@@ -40,7 +40,8 @@ Snapshot Unfolding::of_peers(Snapshot decision) {
   if (run.digest) decided.insert(*run.digest);
   if (run.checkpoint) decided.insert(run.checkpoint->state);
   if (run.plan.origin) decided.insert(run.plan.origin->state);
-  if (run.last_commit) decided.insert(run.last_commit->state);
+  for (const auto& round : run.rounds)
+    if (round.last) decided.insert(round.last->commit.state);
   auto named = decided;  // anybody may yet found the state, or fetches it still
   for (const auto& [lead, peer] : run.peers) named.insert({peer.seated.state, peer.fetch.state});
   std::erase_if(grid_.parts, [&](const auto& entry) { return !named.contains(entry.first); });

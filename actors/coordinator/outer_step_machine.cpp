@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/coordinator/commits.hpp"
 #include "actors/coordinator/departures.hpp"
 #include "actors/coordinator/evaluation.hpp"
-#include "actors/coordinator/progress.hpp"
-#include "actors/coordinator/relay_order.hpp"
+#include "actors/coordinator/operations.hpp"
 #include "actors/coordinator/run_end_machine.hpp"
 #include "actors/coordinator/topology_machine.hpp"
 #include "actors/coordinator/waits.hpp"
@@ -56,13 +54,19 @@ void begin_step(State& state, Instant now, Effects& effects) {
   topology::measure(state, now, effects);
 }
 
-/// Members that trained nothing in this step train after all, because too few others are left (law 5).
-bool promote_the_idle(State& state, Effects& effects) {
+std::uint32_t contributing(const State& state) {
+  return static_cast<std::uint32_t>(
+      members_who(state, [](const Work& w) { return w.contributes && (!w.ready || w.ready->weight > 0); }).count);
+}
+
+/// Members to whom this applies train after all, because too few others are left (law 5); whether there are any.
+template <class Predicate>
+bool promote(State& state, Predicate predicate, Effects& effects) {
   bool promoted = false;
   // Those promoted begin now: nobody is slow before one of them is ready, however long ago the others were.
   std::uint32_t rank = 0;
   for (const auto& member : state.view.members) {
-    if (is_through(state, member.id)) {
+    if (predicate(member.id)) {
       begin_for(state, member.id, rank, {}, effects);
       promoted = true;
     }
@@ -73,115 +77,17 @@ bool promote_the_idle(State& state, Effects& effects) {
   return promoted;
 }
 
-void start_reduce(State& state, Instant now, Effects& effects) {
-  topology::arrange(state, effects);
-  const auto members = topology::in_ring_order(state);
-  state.sequence = state.sequence.next();
+/// Those who trained nothing in this step; else those whose earlier work other fragments lack, and this one has: it is given up.
+bool promote_whom_it_lacks(State& state, Effects& effects) {
+  if (promote(
+          state, [&](PeerId member) { return is_through(state, member); }, effects))
+    return true;
   const auto& round = state.round();
-  std::vector<Contribution> contributions;
-  for (const auto& member : members) {
-    auto& peer = state.peers.at(member.id);
-    const auto& work = round.work.at(member.id);
-    membership::begin_transfer(peer, now);
-    contributions.push_back(Contribution{member.id, work.ready ? work.ready->weight : 0});
-    if (work.awaited()) effects.emplace_back(events::PeerLate{membership::who(peer), round.step, work.begun});
-  }
-  // In a ring those behind one that stands still wait as it seems to: the next try goes directly, and tells who it is.
-  const bool ring =
-      (state.plan.schedule == Schedule::Ring || (state.plan.schedule == Schedule::Automatic && state.topology.ring_is_faster)) &&
-      !std::exchange(state.tries.ring_overdue, false);
-  state.operation = Operation{.id = {state.view.epoch, state.sequence},
-                              .fragment = state.current(),
-                              .since = now,
-                              .contributions = std::move(contributions),
-                              .next_sample = state.cursor + state.collection.span,
-                              .votes = {},
-                              .ring = ring};
-  const auto& operation = state.operation;
-  set_phase(state, Phase::Reducing, now);
-  effects.emplace_back(events::ReduceStarted{round.step, operation.id, state.view.epoch, members.size()});
-  StartReduce message{.op = operation.id,
-                      .step = round.step,
-                      .base = state.revision,
-                      .view = state.view,
-                      .contributions = operation.contributions,
-                      .elements = state.elements,
-                      .next_sample = operation.next_sample,
-                      .fragment = operation.fragment,
-                      .ring = ring};
-  const auto links = topology::direct_links(state, members);
-  for (std::size_t rank = 0; rank < members.size(); ++rank) {
-    if (links) message.relays = relay_order(*links, rank);
-    effects.emplace_back(Send{members[rank].id, message});
-  }
-}
-
-/// All fragments have made the step.
-void complete_step(State& state, Instant now, Effects& effects) {
-  const auto step = state.made = state.made.next();
-  for (const auto& contribution : state.operation.contributions) state.tokens += contribution.weight;
-  state.cursor = state.operation.next_sample;
-  const auto every = state.plan.checkpoint_every;
-  if (state.plan.on_correlated_loss == LossPolicy::RollBack && every > 0 && step.value % every == 0)
-    state.checkpoint = Origin{state.revision, step, *state.digest, state.cursor, state.tokens};
-  if (step.value >= state.plan.outer_steps) return run_end::finish(state, now, effects);
-  if (!state.paused_by_owner) return begin_step(state, now, effects);
-  state.collection = {};
-  set_phase(state, Phase::Waiting, now);
-  effects.emplace_back(Probe::HeldByOwner);
-}
-
-void commit(State& state, const Digest& part, Instant now, Effects& effects) {
-  if (commits::apply(state, part, now, effects)) complete_step(state, now, effects);
-  else set_phase(state, Phase::Training, now);
-  membership::refresh_fetches(state, now, effects);
-}
-
-/// All have voted and differ: the largest group stands, the oldest one decides a draw; the others go.
-void settle_parity(State& state, Instant now, Effects& effects) {
-  std::map<Digest, std::uint32_t> groups;
-  for (const auto& [id, vote] : state.operation.votes) ++groups[vote.state];
-  Digest winner;
-  std::uint32_t best = 0;
-  for (const auto& member : state.view.members) {  // in order of age
-    const auto vote = state.operation.votes.find(member.id);
-    if (vote == state.operation.votes.end()) continue;
-    const auto& digest = vote->second.state;
-    if (groups.at(digest) > best) {
-      best = groups.at(digest);
-      winner = digest;
-    }
-  }
-  std::vector<PeerId> wrong;
-  for (const auto& [id, vote] : state.operation.votes)
-    if (vote.state != winner) wrong.push_back(id);
-  abort(state, AbortCause::VotesDiffer, {}, now, effects);
-  Departures departures{state, now, effects};
-  for (const auto id : wrong) departures.dismiss(id, Error{ErrorName::ParityBroken, "its result differs from that of the others"});
-}
-
-/// What the peers are told of it, for people.
-std::string text_of(AbortCause cause, const Because& because) {
-  switch (cause) {
-    case AbortCause::PeerLost: return because.name + " was lost: " + to_string(because.error);
-    case AbortCause::PeerLeft: return because.name + " left";
-    case AbortCause::PeerAway: return "the connection of " + because.name + " broke";
-    case AbortCause::PeerSilent: return "a member fell silent";
-    case AbortCause::ReduceFailed: return because.name + " reports: " + to_string(because.error);
-    case AbortCause::DeadlinePassed: return "nothing of the reduce moved any more";
-    case AbortCause::VotesDiffer: return "the digests differ";
-    case AbortCause::RolledBack: return "the run is rolled back";
-    case AbortCause::RunStopped: return "the run is stopped";
-  }
-  return {};
-}
-
-/// Retries are spread out, so that a peer whose link broke because it died is known as lost before they are used up.
-Duration retry_delay(std::uint32_t failures) { return std::min<Duration>(Duration{250ms} * (1U << std::min(failures, 5U)), 5s); }
-
-std::uint32_t contributing(const State& state) {
-  return static_cast<std::uint32_t>(
-      members_who(state, [](const Work& w) { return w.contributes && (!w.ready || w.ready->weight > 0); }).count);
+  if (!promote(
+          state, [&](PeerId member) { return !round.work.at(member).contributes; }, effects))
+    return false;
+  effects.emplace_back(Probe::LateWorkGivenUp);
+  return true;
 }
 
 /// Those that are members, or would be if there were a quorum.
@@ -247,12 +153,28 @@ void note_quorum(State& state, Instant now) {
   else if (!state.collection.quorum_since) state.collection.quorum_since = now;
 }
 
+/// Reduces what is due, once the contributions to it are there and nothing is waited for.
+void reduce_when_due(State& state, Instant now, Effects& effects) {
+  while (operations::may_start(state)) {
+    note_quorum(state, now);  // of this fragment: late work may be in others, and not in it
+    const bool closes = all_ready(state) || (state.collection.quorum_since && now - *state.collection.quorum_since >= state.plan.grace);
+    if (!closes || now < state.tries.retry_at || contributing(state) < state.plan.min_peers) return;
+    if (held_for(state, now)) {
+      if (!state.tries.held_since) state.tries.held_since = now;
+      effects.emplace_back(Probe::ReduceWaitsForJoiner);
+      return;
+    }
+    if (topology::held_since(state, now)) return;
+    operations::start(state, now, effects);
+  }
+}
+
 void advance_training(State& state, Instant now, Effects& effects) {
   if (state.view.members.size() < quorum_of_members(state)) {
     set_phase(state, Phase::Waiting, now);
     return;
   }
-  if (contributing(state) < state.plan.min_peers && promote_the_idle(state, effects)) return;
+  if (contributing(state) < state.plan.min_peers && promote_whom_it_lacks(state, effects)) return;
   note_quorum(state, now);
   if (!state.collection.quorum_since && state.collection.first_ready && now - *state.collection.first_ready > state.options.deadline) {
     std::vector<PeerId> slow;
@@ -269,27 +191,12 @@ void advance_training(State& state, Instant now, Effects& effects) {
                                                      "goes on without them until they are ready"});
     if (departures.settle()) return advance(state, now, effects);
   }
-  const bool closes = all_ready(state) || (state.collection.quorum_since && now - *state.collection.quorum_since >= state.plan.grace);
-  if (!closes || now < state.tries.retry_at) return;
-  if (held_for(state, now)) {
-    if (!state.tries.held_since) state.tries.held_since = now;
-    effects.emplace_back(Probe::ReduceWaitsForJoiner);
-  } else if (!topology::held_since(state, now)) start_reduce(state, now, effects);
+  reduce_when_due(state, now, effects);
 }
 
 void advance_reducing(State& state, Instant now, Effects& effects) {
-  if (!progress::reduce_stands_still(state, now)) return;
-  std::vector<PeerId> mute;
-  for (const auto& member : state.operation.contributions)
-    if (!state.operation.votes.contains(member.peer)) mute.push_back(member.peer);
-  abort(state, AbortCause::DeadlinePassed, {}, now, effects);
-  Departures departures{state, now, effects};
-  for (const auto id : mute)
-    if (!membership::is_needed(state, id, now))
-      departures.dismiss(id, Error{ErrorName::DeadlineExceeded, "no vote, and nothing of the reduce moved for " +
-                                                                    format_duration(state.options.deadline) + " (`sync.deadline`)"});
-  departures.settle();
-  advance(state, now, effects);
+  if (operations::give_up_overdue(state, now, effects)) return advance(state, now, effects);
+  reduce_when_due(state, now, effects);
 }
 
 }  // namespace
@@ -333,104 +240,23 @@ std::string ready(State& state, PeerId from, const Ready& message, Instant now, 
   return peer.hello.name + " is ready for step " + std::to_string(message.step.value);
 }
 
-std::string vote(State& state, PeerId from, const Vote& message, Instant now, Effects& effects) {
-  auto& operation = state.operation;
-  if (state.phase != Phase::Reducing || message.op != operation.id) return "a vote on another operation";
-  auto& peer = state.peers.at(from);
-  if (peer.seat != Seat::Member) return "a vote of who is no member";
-  operation.votes.insert_or_assign(from, message);
-  peer.transfer.last = now;
-  if (const auto missing = operation.contributions.size() - operation.votes.size(); missing > 0)
-    return "votes are missing: " + std::to_string(missing);
-  const bool equal = std::ranges::all_of(operation.votes, [&](const auto& entry) { return entry.second.state == message.state; });
-  if (equal) commit(state, message.state, now, effects);
-  else settle_parity(state, now, effects);
-  return equal ? "all voted for the same digest" : "the votes differ";
-}
-
-std::string reduce_failed(State& state, PeerId from, const ReduceFailed& message, Instant now, Effects& effects) {
-  if (state.phase != Phase::Reducing || message.op != state.operation.id) return "a failure of another operation";
-  const auto& reporter = state.peers.at(from).hello.name;
-  const auto suspect = state.peers.find(message.suspect);
-  abort(state, AbortCause::ReduceFailed, {from, reporter, message.error}, now, effects);
-  if (info(message.error.name).klass == ErrorClass::Fatal) {
-    dismiss(state, from, message.error, now, effects);
-    return reporter + " cannot reduce";
-  }
-  if (state.operation.ring && message.error.name == ErrorName::DeadlineExceeded && message.suspect == PeerId{}) {
-    state.tries.ring_overdue = true;
-    return "the reduce is tried again, not in a ring";
-  }
-  const auto pair = std::minmax(from, message.suspect);
-  const auto failures = ++state.tries.link_failures[{pair.first, pair.second}];
-  state.tries.retry_at = now + retry_delay(failures);
-  if (failures >= MAX_LINK_FAILURES) {
-    state.unlinked_in = state.step();
-    const bool blame_suspect = suspect != state.peers.end() && suspect->second.ordinal > state.peers.at(from).ordinal;
-    dismiss(state, blame_suspect ? message.suspect : from,
-            Error{ErrorName::LaneBroken, std::to_string(failures) + " failures in one outer step; the last: " + to_string(message.error)},
-            now, effects);
-  }
-  return "the reduce is tried again";
-}
-
-std::string in_doubt(State& state, PeerId from, const InDoubt& message, Effects& effects) {
-  if (state.last_commit && state.last_commit->op == message.op) {
-    effects.emplace_back(Send{from, *state.last_commit});
-    effects.emplace_back(Probe::DoubtCommitted);
-    return "it was committed";
-  }
-  if (state.phase == Phase::Reducing && state.operation.id == message.op) {
-    effects.emplace_back(Probe::DoubtUndecided);
-    return "undecided";
-  }
-  // Of somebody who leads the run since: this one was frozen, and does not know it yet. It must not void what the other may commit.
-  if (message.op > state.operation.id) return "an operation that this coordinator did not start";
-  effects.emplace_back(Send{from, Abort{message.op, "it was not committed"}});
-  effects.emplace_back(Probe::DoubtAborted);
-  return "it was aborted";
-}
-
-namespace {
-
-/// How far it had come, and how often a try of this step ended like that.
-void note_failure(State& state, AbortCause cause, const Error& error, Instant now, std::string& reason, events::OuterStepAborted& aborted) {
-  const auto name = cause == AbortCause::DeadlinePassed ? ErrorName::DeadlineExceeded : error.name;
-  auto& alike = state.tries.alike;
-  if (alike.cause != cause || alike.error != name) alike = {};
-  alike = {alike.count + 1, cause, name, reason};
-  aborted.alike = alike.count;
-  const auto least = progress::least_of_reduce(state, now);
-  if (!least) return;
-  reason += "; " + membership::to_string(*least);
-  aborted.behind = least->peer->hello.peer;
-  aborted.moved_bytes = least->moved_bytes;
-  aborted.needed_bytes = least->needed_bytes;
-  aborted.bytes_per_s = least->bytes_per_s();
-}
-
-}  // namespace
-
-void abort(State& state, AbortCause cause, const Because& because, Instant now, Effects& effects) {
-  if (state.phase != Phase::Reducing) return;
-  auto reason = text_of(cause, because);
-  events::OuterStepAborted aborted{.outer_step = state.step(),
-                                   .operation = state.operation.id,
-                                   .epoch = state.operation.id.epoch,
-                                   .cause = cause,
-                                   .because_of = because.peer};
-  if (cause == AbortCause::ReduceFailed || cause == AbortCause::DeadlinePassed)
-    note_failure(state, cause, because.error, now, reason, aborted);
-  aborted.reason = reason;
-  effects.emplace_back(std::move(aborted));
-  for (const auto& contribution : state.operation.contributions)
-    if (state.peers.contains(contribution.peer)) effects.emplace_back(Send{contribution.peer, Abort{state.operation.id, reason}});
-  set_phase(state, Phase::Training, now);
-}
-
 void stop(State& state, const std::string& why, Instant now, Effects& effects) {
-  abort(state, AbortCause::RunStopped, {}, now, effects);
+  operations::abort(state, AbortCause::RunStopped, {}, now, effects);
   run_end::stop(state, Error{ErrorName::RunStopped, why + ", after outer step " + std::to_string(state.made.value)}, now, effects);
+}
+
+void complete(State& state, const Operation& last, Instant now, Effects& effects) {
+  const auto step = state.made = state.made.next();
+  for (const auto& contribution : last.contributions) state.tokens += contribution.weight;
+  state.cursor = last.next_sample;
+  const auto every = state.plan.checkpoint_every;
+  if (state.plan.on_correlated_loss == LossPolicy::RollBack && every > 0 && step.value % every == 0)
+    state.checkpoint = Origin{state.revision, step, *state.digest, state.cursor, state.tokens};
+  if (step.value >= state.plan.outer_steps) return run_end::finish(state, now, effects);
+  if (!state.paused_by_owner) return begin_step(state, now, effects);
+  state.collection = {};
+  set_phase(state, Phase::Waiting, now);
+  effects.emplace_back(Probe::HeldByOwner);
 }
 
 std::string pause(State& state, Instant now, Effects& effects) {
@@ -452,14 +278,7 @@ std::string returned(State& state, PeerId from, const Hello& message, Instant no
   auto& peer = state.peers.at(from);
   peer.hello = message;
   membership::heard_again(state, from, effects);
-  if (state.phase == Phase::Reducing && state.operation.votes.contains(from)) return message.name + " is back, and has voted";
-  // First of all, since a commit that it has not heard of is not void.
-  if (state.last_commit) effects.emplace_back(Send{from, *state.last_commit});
-  // What it said of a reduce in flight may be lost, and it may have ended that by now.
-  abort(state, AbortCause::PeerAway, {from, message.name}, now, effects);
-  const auto& op = state.operation.id;
-  if (!state.last_commit || state.last_commit->op != op)
-    effects.emplace_back(Send{from, Abort{op, "it was not committed before its connection broke"}});
+  if (!operations::answer_returned(state, from, message.name, now, effects)) return message.name + " is back, and has voted";
   peer.since = now;
   const bool contributes = !is_through(state, from);
   Work begun{.begun = state.step()};
@@ -512,7 +331,7 @@ void forgive(State& state, Duration time, Instant now) {
   membership::forgive(state, time, now);
   for (auto* since : {&state.collection.first_ready, &state.collection.quorum_since})
     if (*since) *since = std::min(now, **since + time);
-  state.operation.since = std::min(now, state.operation.since + time);
+  operations::forgive(state, time, now);
 }
 
 void advance(State& state, Instant now, Effects& effects) {

@@ -1,4 +1,4 @@
-// Owns the outer step: begin → ready → reduce → vote → commit, or abort and again. Pure; see coordinator_state.hpp.
+// Owns the outer step: begin → ready → all fragments reduced (operations.hpp) → the next one. Pure; see coordinator_state.hpp.
 #pragma once
 
 #include "actors/coordinator/coordinator_state.hpp"
@@ -6,21 +6,12 @@
 namespace prime::coordinator::outer_step {
 
 std::string ready(State& state, PeerId from, const Ready& message, Instant now, Effects& effects);
-std::string vote(State& state, PeerId from, const Vote& message, Instant now, Effects& effects);
-std::string reduce_failed(State& state, PeerId from, const ReduceFailed& message, Instant now, Effects& effects);
-std::string in_doubt(State& state, PeerId from, const InDoubt& message, Effects& effects);
 
 /// Whether none of this member's work is on the way: all fragments have it, or it had none to do.
 bool is_through(const State& state, PeerId member);
 
-/// Whose doing it is that an operation is void, where it is somebody's, and how that went.
-struct Because {
-  std::optional<PeerId> peer = {};
-  std::string name = {};
-  Error error = {};
-};
-/// Aborts what is in flight; the readiness of the members stays, their inputs are as they were (law 2).
-void abort(State& state, AbortCause cause, const Because& because, Instant now, Effects& effects);
+/// All fragments have made the step; `last` was the last of its operations.
+void complete(State& state, const Operation& last, Instant now, Effects& effects);
 /// Ends the run before its last step; every peer is told, so that it saves what it holds.
 void stop(State& state, const std::string& why, Instant now, Effects& effects);
 /// No step begins from now on, until `resume`; one that is under way ends first. The members keep their seats, and nobody is waited for in

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/coordinator/waits.hpp"
 #include "actors/membership/membership_machine.hpp"
 #include "kernels/codec/codec.hpp"
 
@@ -14,18 +15,19 @@ using membership::Transfer;
 constexpr Duration TOLD_EVERY = 10s;
 /// Of one reduce: a journal has no room for a thousand members every time.
 constexpr std::size_t TOLD_AT_MOST = 16;
-/// What one member sends and receives: its inputs of the others' segments, and the results.
+/// What one member sends and receives for the operations in flight, and those that ended beside them: its inputs of the others' segments,
+/// and the results.
 std::uint64_t reduce_bytes(const State& state) {
-  const std::uint64_t world = state.operation.contributions.size();
-  return world < 2 ? 0 : 4 * (world - 1) * (kernels::encoded_bytes(state.plan.codec, state.elements) / state.options.fragments / world);
+  const std::uint64_t world = state.view.members.size();
+  if (world < 2) return 0;
+  return state.moving * 4 * (world - 1) * (kernels::encoded_bytes(state.plan.codec, state.elements) / state.options.fragments / world);
 }
 
 /// The members without a vote, those first that have moved least.
 std::vector<Transfer> behind_in_reduce(const State& state, Instant now) {
   std::vector<Transfer> behind;
   for (const auto& member : state.view.members)
-    if (!state.operation.votes.contains(member.id))
-      behind.push_back(membership::transfer_of(state.peers.at(member.id), reduce_bytes(state), now));
+    if (lacks_vote(state, member.id)) behind.push_back(membership::transfer_of(state.peers.at(member.id), reduce_bytes(state), now));
   std::ranges::stable_sort(behind, {}, &Transfer::moved_bytes);
   return behind;
 }
@@ -37,7 +39,9 @@ events::TransferProgress told(const Transfer& transfer, TransferKind kind) {
 }  // namespace
 
 bool reduce_stands_still(const State& state, Instant now) {
-  Instant last = state.operation.since;
+  Instant last{};
+  for (const auto& round : state.rounds)
+    if (round.operation) last = std::max(last, round.operation->since);
   for (const auto& member : state.view.members) last = std::max(last, state.peers.at(member.id).transfer.last);
   return now - last > membership::transfer_limit(state);
 }

@@ -1,7 +1,7 @@
 #include "actors/coordinator/rollback_machine.hpp"
 
 #include "actors/coordinator/departures.hpp"
-#include "actors/coordinator/outer_step_machine.hpp"
+#include "actors/coordinator/operations.hpp"
 #include "actors/coordinator/waits.hpp"
 
 namespace prime::coordinator::rollback {
@@ -21,7 +21,7 @@ void await_checkpoint(State& state, Instant now) {
 
 void roll_back(State& state, Instant now, Effects& effects) {
   const auto to = *state.checkpoint;
-  outer_step::abort(state, AbortCause::RolledBack, {}, now, effects);
+  operations::abort(state, AbortCause::RolledBack, {}, now, effects);
   effects.emplace_back(rolled_back(state.view.epoch, state.revision, to));
   // A peer that takes part anew is told from one that still works on what is void by its id: nothing of that can reach the new steps.
   std::vector<PeerId> all;
@@ -31,10 +31,12 @@ void roll_back(State& state, Instant now, Effects& effects) {
   departures.settle();
   state.revision = to.revision;
   state.digest = to.state;
-  for (auto& round : state.rounds) round.step = to.step.next();
+  for (auto& round : state.rounds) {
+    round.step = to.step.next();
+    if (round.last) round.last->lines.clear();  // of a revision that is void now
+  }
   state.made = to.step;
   state.parts.clear();
-  state.last_lines.clear();  // of a revision that is void now
   state.cursor = to.next_sample;
   state.tokens = to.tokens;
   state.collection = {};

@@ -27,8 +27,15 @@ std::uint32_t quorum_of_members(const State& state) {
   return std::max(usual, state.pause ? state.pause->members : 0);
 }
 
-Named without_vote(const State& state) {
-  return members_who(state, [&](const Peer& p) { return !state.operation.votes.contains(p.hello.peer); });
+bool lacks_vote(const State& state, PeerId member) {
+  return std::ranges::any_of(state.rounds, [&](const Round& round) { return round.operation && !round.operation->votes.contains(member); });
+}
+
+Instant reducing_since(const State& state) {
+  auto since = Instant::max();
+  for (const auto& round : state.rounds)
+    if (round.operation) since = std::min(since, round.operation->since);
+  return since;
 }
 
 namespace {
@@ -139,9 +146,10 @@ Wait wait_of(const State& state, Instant now) {
     case Phase::Waiting: return state.is_held() ? wait_for_owner(state) : wait_for_peers(state, now);
     case Phase::Training: return wait_in_training(state, now);
     case Phase::Reducing:
-      return {"votes of " + to_string(without_vote(state)) + "; given up when nothing moves for " +
-                  format_duration(state.options.deadline) + " (`sync.deadline`)" + progress::advice(state),
-              state.operation.since,
+      return {"votes of " + to_string(members_who(state, [&](const Peer& p) { return lacks_vote(state, p.hello.peer); })) +
+                  "; given up when nothing moves for " + format_duration(state.options.deadline) + " (`sync.deadline`)" +
+                  progress::advice(state),
+              reducing_since(state),
               {}};
     case Phase::Finishing: return wait_for_the_end(state);
     case Phase::Over: return {};

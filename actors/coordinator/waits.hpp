@@ -43,8 +43,10 @@ Named members_who(const State& state, Predicate predicate) {
   return list;
 }
 
-/// Those of whom the operation in flight still lacks a vote.
-Named without_vote(const State& state);
+/// Whether an operation in flight still lacks its vote.
+[[nodiscard]] bool lacks_vote(const State& state, PeerId member);
+/// Since when the oldest operation in flight is.
+[[nodiscard]] Instant reducing_since(const State& state);
 void set_phase(State& state, Phase phase, Instant now);
 /// How many members end the wait for peers: the first step begins with all that were asked for.
 std::uint32_t quorum_of_members(const State& state);

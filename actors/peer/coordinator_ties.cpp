@@ -38,6 +38,8 @@ std::string CoordinatorTies::back() {
   auto hello = s_.options.hello;
   hello.returning = s_.epoch > Epoch{};
   tell(std::move(hello));
+  // What was decided about these may have been told to the connection that broke.
+  for (const auto& operation : s_.operations) tell(InDoubt{operation.reduce.op});
   if (s_.phase == Phase::Leaving) say_goodbye();
   return "the coordinator is back";
 }
@@ -57,7 +59,7 @@ std::string CoordinatorTies::leave() {
     return end(std::nullopt, false, {});
   }
   if (s_.absence && s_.phase == Phase::Finishing) return stays_away();
-  if (s_.phase == Phase::Reducing) emit(AbortReduce{s_.reduce->op, "this peer leaves"});
+  abort_reduces("this peer leaves");
   s_.phase = Phase::Leaving;
   s_.asked = now_;
   if (!s_.absence) return say_goodbye();
@@ -65,6 +67,13 @@ std::string CoordinatorTies::leave() {
   s_.absence->redial_at = now_;
   s_.absence->pause = REDIAL_AFTER;
   return look();
+}
+
+void CoordinatorTies::abort_reduces(const std::string& reason) {
+  std::erase_if(s_.operations, [&](const InHand& operation) {
+    if (!operation.prepared) emit(AbortReduce{operation.reduce.op, reason});
+    return !operation.prepared;
+  });
 }
 
 std::string CoordinatorTies::say_goodbye() {
@@ -82,7 +91,7 @@ std::string CoordinatorTies::end(std::optional<Error> cause, bool save, const st
   const bool on_disk = s_.saved && s_.saved->problem.empty();
   // Once all steps are committed, a coordinator that goes is the regular end of the run; whether somebody has saved it is not known then.
   if (s_.phase == Phase::Finishing && cause && cause->name == ErrorName::CoordinatorLost) cause.reset();
-  if (s_.phase == Phase::Reducing) emit(AbortReduce{s_.reduce->op, "this peer ends"});
+  abort_reduces("this peer ends");
   emit(StopWork{cause});
   // Who never trained or fetched holds nothing that is worth keeping; a trainer that is down just now has its state here.
   const bool holds_run = s_.begin || s_.revision > Revision{};
@@ -121,9 +130,9 @@ std::string CoordinatorTies::save_again() {
 }
 
 std::string CoordinatorTies::over(std::optional<Error> cause, const std::string& why) {
-  events::PeerEnded note{.revision = s_.revision, .phase = s_.phase};
+  events::PeerEnded note{.revision = s_.revision, .phase = phase_of(s_)};
   if (cause) note.reason = *cause;
-  if (s_.prepared) note.in_doubt = s_.reduce->op;
+  if (!s_.operations.empty()) note.in_doubt = s_.operations.front().reduce.op;  // it has voted on all that are left
   record(std::move(note));
   s_.phase = Phase::Over;
   const std::string reason = cause ? prime::to_string(*cause) : why.empty() ? "ended" : why;

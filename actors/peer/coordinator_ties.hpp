@@ -29,6 +29,8 @@ class CoordinatorTies {
   std::string save_again();
 
  private:
+  /// Of those that it has not voted on: what was voted for is still decided about.
+  void abort_reduces(const std::string& reason);
   std::string say_goodbye();
   std::string over(std::optional<Error> cause, const std::string& why);
   void tell(ToCoordinator message) { effects_.emplace_back(Tell{std::move(message)}); }

@@ -81,9 +81,8 @@ class Handler {
   std::string operator()(const TrainerContributed& event) {
     if (!trains() || event.step != s_.begin->step) return "a contribution to another step";
     if (s_.starts_over) return "a contribution to another attempt";
-    s_.rest = Phase::Ready;
-    if (s_.phase == Phase::Training) s_.phase = Phase::Ready;
-    else emit(Probe::ContributedLate);
+    s_.phase = Phase::Ready;
+    if (!s_.operations.empty()) emit(Probe::ContributedLate);
     s_.owed = s_.options.fragments;
     tell_ready({event.step, event.base, event.weight, event.samples, event.loss, event.held_out, event.tokens_per_s, s_.trainer_pid});
     return "contributed";
@@ -133,20 +132,19 @@ class Handler {
   }
 
   std::string operator()(const ReduceEnded& event) {
-    if (s_.phase != Phase::Reducing || !s_.reduce || s_.reduce->op != event.op) {
+    const auto ended = find(event.op);
+    if (ended == s_.operations.end() || ended->prepared) {
       // The operation was aborted while it ended: what it prepared is void.
       if (event.prepared) emit(Discard{event.op});
       return "an operation that is over";
     }
     if (!event.prepared) {
-      const auto op = s_.reduce->op;
-      forget_reduce();
-      tell(ReduceFailed{op, event.suspect, event.prepared.error()});
+      s_.operations.erase(ended);
+      tell(ReduceFailed{event.op, event.suspect, event.prepared.error()});
       return "the reduce failed: " + prime::to_string(event.prepared.error());
     }
-    s_.phase = Phase::Voted;
-    s_.prepared = *event.prepared;
-    s_.asked = now_;
+    ended->prepared = *event.prepared;
+    ended->asked = now_;
     tell(Vote{event.op, *event.prepared, event.wire_bytes, event.reduce_ns});
     return "voted";
   }
@@ -202,12 +200,14 @@ class Handler {
     if (s_.absence) return ties_.look();
     if (now_ - s_.heard > silence_limit(s_.options)) return ties_.lost("silent for " + format_duration(now_ - s_.heard));
     if (s_.phase != Phase::Greeting && now_ - s_.beat >= s_.options.heartbeat_every) beat();
-    if (s_.phase == Phase::Voted && now_ - s_.asked >= s_.options.doubt_after) {
-      s_.asked = now_;
-      tell(InDoubt{s_.reduce->op});
-      return "in doubt: asked for the decision";
+    bool doubts = false;
+    for (auto& operation : s_.operations) {
+      if (!operation.prepared || now_ - operation.asked < s_.options.doubt_after) continue;
+      operation.asked = now_;
+      doubts = true;
+      tell(InDoubt{operation.reduce.op});
     }
-    return {};
+    return doubts ? "in doubt: asked for the decision" : "";
   }
 
  private:
@@ -271,12 +271,12 @@ class Handler {
     s_.restarted = false;
     record(events::StepEntered{m.step, m.view.epoch, m.contribute, m.first_sample});
     if (!m.contribute) {
-      s_.phase = s_.rest = Phase::Ready;
+      s_.phase = Phase::Ready;
       tell_ready({m.step, m.base, 0, 0, Real{0.0}, {}, Real{0.0}, s_.trainer_pid});
       return "adopts the result of this step";
     }
     if (s_.phase == Phase::Ready) emit(Probe::Promoted);
-    s_.phase = s_.rest = Phase::Training;
+    s_.phase = Phase::Training;
     if (s_.trainer_bound) emit(BeginTraining{m});
     return "trains";
   }
@@ -294,51 +294,53 @@ class Handler {
     }
     if (s_.phase == Phase::Training) emit(Probe::ReducesWhileTraining);
     s_.epoch = m.op.epoch;
-    s_.rest = std::exchange(s_.phase, Phase::Reducing);
-    s_.reduce = m;
     record(events::ReduceEntered{m.step, m.op, m.contributions.size()});
-    beat();  // what was moved until now is of no part of it
+    if (s_.operations.empty()) beat();  // what was moved until now is of no part of it
+    else emit(Probe::ReducesSeveral);
+    s_.operations.push_back({.reduce = m});
     emit(RunReduce{m, own_weight(m) > 0});
     return "reduces";
   }
 
   std::string hear(const Abort& m) {
-    // Operations follow one another: what is older than one that is void is void, too, unless its commit came before this.
-    const bool reduces = s_.reduce && (s_.phase == Phase::Reducing || s_.prepared);
-    if (!reduces || m.op < s_.reduce->op) return "nothing to abort";
-    const auto op = s_.reduce->op;
-    record(events::ReduceAborted{s_.reduce->step, op, op.epoch, m.reason});
-    if (s_.phase == Phase::Reducing) emit(AbortReduce{op, m.reason});
-    else emit(Discard{op});
+    const auto aborted = find(m.op);
+    if (aborted == s_.operations.end()) return "nothing to abort";
+    record(events::ReduceAborted{aborted->reduce.step, m.op, m.op.epoch, m.reason});
+    if (aborted->prepared) emit(Discard{m.op});
+    else emit(AbortReduce{m.op, m.reason});
     emit(Probe::ReduceVoid);
-    forget_reduce();
+    s_.operations.erase(aborted);
     return "aborted: " + m.reason;
   }
 
   std::string hear(const Commit& m) {
-    if (!s_.prepared || s_.reduce->op != m.op) return "a commit that was heard before";
-    if (*s_.prepared != m.part)
-      return ties_.give_up(Error{ErrorName::ParityBroken, "prepared " + to_string(*s_.prepared) + ", committed was " + to_string(m.part)});
+    const auto found = find(m.op);
+    if (found == s_.operations.end() || !found->prepared) return "a commit that was heard before";
+    if (*found->prepared != m.part)
+      return ties_.give_up(
+          Error{ErrorName::ParityBroken, "prepared " + to_string(*found->prepared) + ", committed was " + to_string(m.part)});
+    if (found != s_.operations.begin()) emit(Probe::CommittedBeforeOlder);
+    const auto reduce = std::move(found->reduce);
+    s_.operations.erase(found);
     PRIME_ASSERT(m.revision == s_.revision.next(), "law 2: a commit leads to the next revision");
     s_.revision = m.revision;
     s_.digest = m.state;
     s_.parts.clear();
-    if (own_weight(*s_.reduce) > 0) --s_.owed;
+    if (own_weight(reduce) > 0) --s_.owed;
     events::CommitApplied done{.outer_step = m.step, .epoch = m.op.epoch, .revision = m.revision, .digest = m.state};
-    for (const auto& contribution : s_.reduce->contributions) {
+    for (const auto& contribution : reduce.contributions) {
       done.weight += contribution.weight;
       if (contribution.weight > 0) done.contributors.push_back(contribution.peer);
     }
     const auto every = s_.options.checkpoint_every;
-    const bool writes = s_.options.all_write_checkpoints || s_.reduce->view.members.front().id == s_.options.hello.peer;
+    const bool writes = s_.options.all_write_checkpoints || reduce.view.members.front().id == s_.options.hello.peer;
     if (every > 0 && m.completes && m.step.value % every == 0 && writes)
       emit(SaveState{"every " + std::to_string(every) + " outer steps", m.revision, true});
     emit(ApplyCommit{m});
     if (m.completes) record(std::move(done));
     // Who trains, or whose work is on the way, goes on with that; all others are told of the next step once this one is complete.
     const bool is_in = s_.begin->contribute ? s_.ready && s_.owed == 0 : m.completes;
-    if (is_in) s_.rest = Phase::Waiting;
-    forget_reduce();
+    if (is_in && s_.phase != Phase::Leaving) s_.phase = Phase::Waiting;
     if (s_.done_after_commit) return hear(*std::exchange(s_.done_after_commit, std::nullopt));
     return is_in ? "committed" : "committed without its own work, which comes later";
   }
@@ -414,7 +416,7 @@ class Handler {
 
   /// Beside the trainer's work, and not beside a reduce.
   std::string hear(const MeasureLink& m) {
-    if (s_.phase != Phase::Training && s_.phase != Phase::Ready) {
+    if (!s_.operations.empty() || (s_.phase != Phase::Training && s_.phase != Phase::Ready)) {
       tell(LinkMeasured{m.to.id, false, 0});
       return "measures no link now";
     }
@@ -424,7 +426,7 @@ class Handler {
 
   /// As one with the other trainers of its replica. One that is being started already begins with this attempt.
   std::string begin_anew() {
-    s_.phase = s_.rest = Phase::Training;
+    s_.phase = Phase::Training;
     s_.inner_steps = 0;
     s_.ready.reset();
     s_.restarted = false;
@@ -465,21 +467,16 @@ class Handler {
   }
 
   /// Its inner steps are under way, whatever the others do meanwhile.
-  [[nodiscard]] bool trains() const {
-    const bool beside_it = (s_.phase == Phase::Reducing || s_.phase == Phase::Voted) && s_.rest == Phase::Training;
-    return (s_.phase == Phase::Training || beside_it) && s_.begin->contribute;
+  [[nodiscard]] bool trains() const { return s_.phase == Phase::Training && s_.begin->contribute; }
+
+  [[nodiscard]] std::vector<InHand>::iterator find(const OperationId& op) {
+    return std::ranges::find(s_.operations, op, [](const InHand& each) { return each.reduce.op; });
   }
 
   [[nodiscard]] std::uint64_t own_weight(const StartReduce& m) const {
     for (const auto& contribution : m.contributions)
       if (contribution.peer == s_.options.hello.peer) return contribution.weight;
     return 0;
-  }
-
-  void forget_reduce() {
-    s_.reduce.reset();
-    s_.prepared.reset();
-    if (s_.phase != Phase::Leaving) s_.phase = s_.rest;
   }
 
   void tell(ToCoordinator message) { effects_.emplace_back(Tell{std::move(message)}); }
@@ -493,6 +490,13 @@ class Handler {
 };
 
 }  // namespace
+
+Phase phase_of(const State& state) {
+  const bool at_work = state.phase == Phase::Waiting || state.phase == Phase::Training || state.phase == Phase::Ready;
+  if (!at_work || state.operations.empty()) return state.phase;
+  return std::ranges::all_of(state.operations, [](const InHand& each) { return each.prepared.has_value(); }) ? Phase::Voted
+                                                                                                             : Phase::Reducing;
+}
 
 bool joins_anew(const Error& cause) {
   return cause.name == ErrorName::Evicted || cause.name == ErrorName::LaneBroken || cause.name == ErrorName::DeadlineExceeded ||

@@ -60,13 +60,20 @@ struct CoordinatorAbsence {
   bool dialing = false;
 };
 
+/// An operation that this peer reduces, or has voted on.
+struct InHand {
+  StartReduce reduce;
+  std::optional<Digest> prepared = {};  ///< what was voted for
+  Instant asked{};                      ///< when voted, or last in doubt
+};
+
 struct State {
   Options options;
-  Phase phase = Phase::Greeting;
-  Instant heard{};   ///< the coordinator, last
-  Instant ticked{};  ///< last tick
-  Instant beat{};    ///< own last heartbeat
-  Instant asked{};   ///< when voted or said goodbye, or last in doubt
+  Phase phase = Phase::Greeting;  ///< beside the operations in hand: never Reducing or Voted
+  Instant heard{};                ///< the coordinator, last
+  Instant ticked{};               ///< last tick
+  Instant beat{};                 ///< own last heartbeat
+  Instant asked{};                ///< when said goodbye
   bool said_goodbye = false;
   bool trainer_bound = false;
   bool restarted = false;    ///< its trainer, in this attempt at the step, by itself
@@ -79,10 +86,8 @@ struct State {
   Digest digest;
   std::vector<Digest> parts;           ///< of each fragment, until something is committed; empty: there is one
   std::optional<BeginStep> begin;      ///< the step being worked on
-  Phase rest = Phase::Waiting;         ///< where a reduce leaves it
   std::uint32_t owed = 0;              ///< fragments whose committed versions lack its work
-  std::optional<StartReduce> reduce;   ///< the operation in flight
-  std::optional<Digest> prepared;      ///< what was voted for
+  std::vector<InHand> operations;      ///< in flight, in the order in which they began
   std::optional<FetchState> fetch;     ///< the one that is wanted
   std::optional<FetchState> fetching;  ///< the one in flight: one at a time, the wanted one comes after it
   std::optional<RunDone> done;
@@ -274,6 +279,8 @@ struct Transition {
   std::string reason;
 };
 
+/// Where a peer stands, as its journal and people have it: at its operations, if there are any.
+[[nodiscard]] Phase phase_of(const State& state);
 /// Whether a new peer in the place of one that ended so may do better: it was frozen, cut off or too slow, or its links broke.
 [[nodiscard]] bool joins_anew(const Error& cause);
 

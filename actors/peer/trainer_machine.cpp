@@ -130,18 +130,12 @@ class Handler {
     return cause ? "died" : "left";
   }
 
-  std::string operator()(const Prepared& event) {
-    s_.own_work = event.own_work;
-    s_.contributors = event.contributors;
-    return {};
-  }
-
   std::string operator()(const Applied& event) {
     s_.held = event.commit.revision;
     save_what_is_due();
     // A late trainer hears nothing of what is committed without its work.
-    const bool is_in = s_.own_work && s_.owed > 0 && --s_.owed == 0;
-    if (is_in && s_.phase == Phase::Ready) emit(TellCommitted{event.commit, s_.contributors});
+    const bool is_in = event.own_work && s_.owed > 0 && --s_.owed == 0;
+    if (is_in && s_.phase == Phase::Ready) emit(TellCommitted{event.commit, event.contributors});
     tell_what_is_due();
     return "applied";
   }

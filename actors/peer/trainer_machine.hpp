@@ -66,10 +66,7 @@ struct State {
   std::optional<peer::TrainerContributed> contributed;  ///< its values are being taken
   std::uint32_t diverged_at = 0;                        ///< as it said with them
   std::uint32_t owed = 0;                               ///< fragments whose committed versions lack what this life has contributed
-  /// Of what is prepared.
-  bool own_work = false;  ///< it contains the own contribution
-  std::uint32_t contributors = 0;
-  std::vector<peer::SaveState> to_save;  ///< of the revision that is being applied; two at most
+  std::vector<peer::SaveState> to_save;                 ///< of the revision that is being applied; two at most
 };
 
 // Events --------------------------------------------------------------------------------------------------------------------
@@ -131,13 +128,10 @@ struct Gone {
 struct Unserved {
   Error cause;
 };
-/// The next state is made beside the current one.
-struct Prepared {
-  bool own_work = false;
-  std::uint32_t contributors = 0;
-};
 struct Applied {
   Commit commit;
+  bool own_work = false;  ///< it contains the own contribution
+  std::uint32_t contributors = 0;
 };
 /// The state was fetched.
 struct Adopted {
@@ -159,9 +153,8 @@ struct Stop {
 /// The agent ends: nothing of its trainer counts any more.
 struct AgentEnds {};
 struct Tick {};
-using Event =
-    std::variant<Start, TensorsBound, StateOpened, Described, Initial, StateFound, Worked, Contributed, ContributionTaken, Answered,
-                 Misbehaved, Gone, Unserved, Prepared, Applied, Adopted, Begin, Finish, StartOver, Save, Stop, AgentEnds, Tick>;
+using Event = std::variant<Start, TensorsBound, StateOpened, Described, Initial, StateFound, Worked, Contributed, ContributionTaken,
+                           Answered, Misbehaved, Gone, Unserved, Applied, Adopted, Begin, Finish, StartOver, Save, Stop, AgentEnds, Tick>;
 
 // Effects -------------------------------------------------------------------------------------------------------------------
 

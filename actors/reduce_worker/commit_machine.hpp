@@ -1,10 +1,12 @@
 // Owns law 2 on one peer's buffers: what may happen to the result of a reduce, and when. Pure.
 //
 //   Idle → Moving (lanes move chunks) → Prepared (next state beside the current one) → Idle, by commit or discard.
-// An abort while chunks move waits for the lanes' outcome first: until then they may still touch the buffers, and the next
-// operation does not start.
+// Each fragment has buffers of its own, and is at this by itself. An abort while chunks move waits for the lanes' outcome first: until then
+// they may still touch the buffers, and the fragment's next operation does not start.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -43,10 +45,15 @@ struct PreparedState {
   ReduceStats stats;
 };
 
-struct State {
+/// One fragment's buffers.
+struct Slot {
   Phase phase = Phase::Idle;
-  std::optional<Run> run;   ///< the one whose chunks move, or whose result is prepared
-  std::optional<Run> next;  ///< starts once the lanes are done with an aborted one
+  std::optional<Run> run = {};   ///< the one whose chunks move, or whose result is prepared
+  std::optional<Run> next = {};  ///< starts once the lanes are done with an aborted one
+};
+
+struct State {
+  std::map<std::uint32_t, Slot> slots;  ///< by fragment; of those that were ever reduced
 };
 
 using Event = std::variant<Run, Cancel, Apply, Drop, Moved, PreparedState>;
@@ -66,7 +73,9 @@ struct Prepare {
 struct CommitState {
   Commit commit;
 };
-struct DiscardState {};
+struct DiscardState {
+  OperationId op;
+};
 /// Tell the peer machine how the operation ended.
 struct Report {
   OperationId op;

@@ -49,7 +49,7 @@ void ReduceWorkerImpl::carry_out(const reduce_worker::Effect& effect) {
                    handle(reduce_worker::PreparedState{e.run.reduce.op, ports_.state->prepare(e.run.reduce, e.run.brings), e.stats});
                  },
                  [&](const reduce_worker::CommitState& e) { ports_.state->commit(e.commit); },
-                 [&](const reduce_worker::DiscardState&) { ports_.state->discard(); },
+                 [&](const reduce_worker::DiscardState& e) { ports_.state->discard(e.op); },
                  [&](const reduce_worker::Report& e) {
                    ports_.report(peer::ReduceEnded{e.op, e.prepared, e.suspect, e.stats.wire_bytes_sent,
                                                    static_cast<std::uint64_t>(e.stats.elapsed.count())});

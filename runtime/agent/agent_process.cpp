@@ -141,8 +141,8 @@ class Agent {
     };
     engine.on_way = [this](PeerId to, PeerId through) { caf::anon_send(shell_, PeerHappening{peer::WayChanged{to, through}}); };
     engine.reconnect_grace = RECONNECT_GRACE;
-    engine.on_chunk = [this](OperationId, std::uint64_t done, std::uint64_t total) {
-      fault_.reached(FaultPoint::Phase::Reducing, {step_.load(), fragment_.load()}, done, total, [this] { return host_->trainer_pid(); });
+    engine.on_chunk = [this](OperationId op, std::uint64_t done, std::uint64_t total) {
+      fault_.reached(FaultPoint::Phase::Reducing, {step_.load(), op.tag.value}, done, total, [this] { return host_->trainer_pid(); });
     };
     engine_ = std::make_unique<lanes::LaneEngine>(std::move(engine));
     const auto find = [this](PeerId id) -> std::optional<Addresses> {
@@ -361,11 +361,11 @@ class Agent {
   void at_fault_point(const peer::State& state) {
     const auto trainer = [this] { return host_->trainer_pid(); };
     const auto step = state.begin ? state.begin->step.value : 0;
-    const auto fragment = state.reduce ? state.reduce->fragment : 0;
     step_.store(step);
-    fragment_.store(fragment);
-    if (state.phase == peer::Phase::Training && state.inner_steps > 0) fault_.reached(FaultPoint::Phase::Training, {step}, 1, 1, trainer);
-    if (state.phase == peer::Phase::Voted) fault_.reached(FaultPoint::Phase::Voting, {step, fragment}, 1, 1, trainer);
+    if (peer::phase_of(state) == peer::Phase::Training && state.inner_steps > 0)
+      fault_.reached(FaultPoint::Phase::Training, {step}, 1, 1, trainer);
+    for (const auto& each : state.operations)
+      if (each.prepared) fault_.reached(FaultPoint::Phase::Voting, {step, each.reduce.fragment}, 1, 1, trainer);
     if (state.phase == peer::Phase::Fetching) fault_.reached(FaultPoint::Phase::Fetching, {state.fetch->revision.value}, 1, 1, trainer);
   }
 
@@ -388,7 +388,6 @@ class Agent {
   std::mutex terms_mutex_;
   ReduceTerms terms_;  ///< guarded by terms_mutex_
   std::atomic<std::uint64_t> step_{0};
-  std::atomic<std::uint64_t> fragment_{0};
   std::atomic<bool> entered_{false};
   std::pair<Epoch, std::size_t> learnt_;  ///< the last view of a step that the engine was told; the peer actor's own
   net::AddressMemory ways_;

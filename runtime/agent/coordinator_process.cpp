@@ -71,10 +71,13 @@ Result<Told> read_told(const std::filesystem::path& path) {
 
 /// Nobody was told then of what is missing there, but everybody will be. The journal of a standby that takes over begins so.
 void fill_gaps(Told told, const coordinator::Snapshot& kept, RecordJournal& journal) {
-  for (const auto& line : kept.last_lines) {
-    const auto* round = std::get_if<events::RoundCommitted>(&line);
-    const auto* step = std::get_if<events::OuterStepCommitted>(&line);
-    if ((round != nullptr && told.revision < round->revision) || (step != nullptr && told.completed < step->revision)) journal.append(line);
+  for (const auto& decided : kept.commits) {
+    for (const auto& line : decided.lines) {
+      const auto* round = std::get_if<events::RoundCommitted>(&line);
+      const auto* step = std::get_if<events::OuterStepCommitted>(&line);
+      if ((round != nullptr && told.revision < round->revision) || (step != nullptr && told.completed < step->revision))
+        journal.append(line);
+    }
   }
   if (kept.restoring && told.revision > kept.revision)
     journal.append(coordinator::rollback::rolled_back(kept.epoch, told.revision, *kept.checkpoint));
@@ -132,6 +135,7 @@ coordinator::Options machine_options(const CoordinatorOptions& options) {
   machine.grace = shared.sync.grace;
   machine.shards = shared.membership.shards;
   machine.fragments = shared.sync.fragments.count;
+  machine.in_flight = shared.sync.in_flight;
   machine.founders = {options.founders.begin(), options.founders.end()};
   if (const auto& origin = options.origin) {
     machine.origin =

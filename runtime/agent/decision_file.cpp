@@ -19,7 +19,7 @@ using nlohmann::json;
 
 /// For a descriptor.
 constexpr Duration LOOK_FOR_ONE_EVERY = 250ms;
-constexpr const char* SCHEMA = "prime.decisions/3";
+constexpr const char* SCHEMA = "prime.decisions/4";
 /// Far above what MAX_PEERS members take.
 constexpr std::size_t TEXT_BYTES_MAX = 16 * MIB;
 
@@ -124,6 +124,25 @@ json to_json(const coordinator::Origin& origin) {
           {"tokens", origin.tokens}};
 }
 
+coordinator::Decided decided_of(const json& object) {
+  coordinator::Decided decided{
+      Commit{operation_of(object.at("operation")), OuterStep{object.at("outer_step").get<std::uint64_t>()},
+             Revision{object.at("revision").get<std::uint64_t>()}, digest_of(object.at("digest")),
+             object.at("fragment").get<std::uint32_t>(), digest_of(object.at("part")), object.at("completes").get<bool>()},
+      {}};
+  for (const auto& line : object.at("lines")) decided.lines.push_back(line_of(line));
+  return decided;
+}
+
+json to_json(const coordinator::Decided& decided) {
+  const auto& commit = decided.commit;
+  auto lines = json::array();
+  for (const auto& line : decided.lines) lines.push_back(to_json(line));
+  return {{"operation", to_json(commit.op)},   {"outer_step", commit.step.value}, {"revision", commit.revision.value},
+          {"digest", to_string(commit.state)}, {"fragment", commit.fragment},     {"part", to_string(commit.part)},
+          {"completes", commit.completes},     {"lines", std::move(lines)}};
+}
+
 coordinator::Snapshot snapshot_of(const json& object) {
   const auto count = [&](const char* key) { return object.at(key).get<std::uint64_t>(); };
   coordinator::Snapshot snapshot;
@@ -155,16 +174,7 @@ coordinator::Snapshot snapshot_of(const json& object) {
   snapshot.tokens = count("tokens");
   snapshot.sequence = Sequence{count("sequence")};
   snapshot.operation = operation_of(object.at("operation"));
-  snapshot.last_commit = optional_of<Commit>(object.at("last_commit"), [](const json& commit) {
-    return Commit{operation_of(commit.at("operation")),
-                  OuterStep{commit.at("outer_step").get<std::uint64_t>()},
-                  Revision{commit.at("revision").get<std::uint64_t>()},
-                  digest_of(commit.at("digest")),
-                  commit.at("fragment").get<std::uint32_t>(),
-                  digest_of(commit.at("part")),
-                  commit.at("completes").get<bool>()};
-  });
-  for (const auto& line : object.at("last_lines")) snapshot.last_lines.push_back(line_of(line));
+  for (const auto& decided : object.at("commits")) snapshot.commits.push_back(decided_of(decided));
   for (const auto& [whole, parts] : object.at("shard_digests").items())
     for (const auto& part : parts) snapshot.shard_digests[parse_digest(whole).value()].push_back(digest_of(part));
   return snapshot;
@@ -178,14 +188,8 @@ std::string format_snapshot(const coordinator::Snapshot& s) {
   auto shard_digests = json::object();
   for (const auto& [whole, parts] : s.shard_digests)
     for (const auto& part : parts) shard_digests[to_string(whole)].push_back(to_string(part));
-  auto last_lines = json::array();
-  for (const auto& line : s.last_lines) last_lines.push_back(to_json(line));
-  json last_commit;
-  if (s.last_commit)
-    last_commit = {{"operation", to_json(s.last_commit->op)},   {"outer_step", s.last_commit->step.value},
-                   {"revision", s.last_commit->revision.value}, {"digest", to_string(s.last_commit->state)},
-                   {"fragment", s.last_commit->fragment},       {"part", to_string(s.last_commit->part)},
-                   {"completes", s.last_commit->completes}};
+  auto commits = json::array();
+  for (const auto& decided : s.commits) commits.push_back(to_json(decided));
   auto versions = json::array();
   for (const auto version : s.versions) versions.push_back(version.value);
   auto parts = json::array();
@@ -214,8 +218,7 @@ std::string format_snapshot(const coordinator::Snapshot& s) {
                     {"tokens", s.tokens},
                     {"sequence", s.sequence.value},
                     {"operation", to_json(s.operation)},
-                    {"last_commit", std::move(last_commit)},
-                    {"last_lines", std::move(last_lines)},
+                    {"commits", std::move(commits)},
                     {"shard_digests", std::move(shard_digests)}};
   return object.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }

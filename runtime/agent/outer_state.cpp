@@ -1,6 +1,7 @@
 #include "runtime/agent/outer_state.hpp"
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <new>
 
@@ -32,29 +33,36 @@ Result<std::shared_ptr<Segment>> make_local(std::uint64_t elements) {
 /// Momentum, or a mean that becomes momentum.
 using Buffer = std::shared_ptr<Floats>;
 
-/// Keeps one buffer that nobody uses for whoever asks next. Each is as large as the largest fragment, so that any of them may take it.
+/// Keeps some buffers that nobody uses for whoever asks next. Each is as large as the largest fragment, so that any of them may take it.
 class BufferPool {
  public:
-  explicit BufferPool(std::uint64_t size) : impl_(std::make_shared<Impl>()) { impl_->size = size; }
+  BufferPool(std::uint64_t size, std::size_t kept) : impl_(std::make_shared<Impl>()) {
+    impl_->size = size;
+    impl_->kept = kept;
+  }
   [[nodiscard]] Buffer take() {
     std::unique_ptr<Floats> buffer;
     {
       const std::lock_guard lock(impl_->mutex);
-      buffer = std::move(impl_->idle);
+      if (!impl_->idle.empty()) {
+        buffer = std::move(impl_->idle.back());
+        impl_->idle.pop_back();
+      }
     }
     if (!buffer) buffer = std::make_unique<Floats>(impl_->size);
     return {buffer.release(), [pool = impl_](Floats* floats) {
               std::unique_ptr<Floats> back(floats);
               const std::lock_guard lock(pool->mutex);
-              if (!pool->idle) pool->idle = std::move(back);
+              if (pool->idle.size() < pool->kept) pool->idle.push_back(std::move(back));
             }};
   }
 
  private:
   struct Impl {
     std::uint64_t size = 0;
+    std::size_t kept = 1;
     std::mutex mutex;
-    std::unique_ptr<Floats> idle;
+    std::vector<std::unique_ptr<Floats>> idle;
   };
   std::shared_ptr<Impl> impl_;
 };
@@ -85,13 +93,15 @@ OuterStep Snapshot::step() const { return std::ranges::min_element(fragments, {}
 struct OuterState::Impl {
   struct Prepared {
     OperationId operation;
-    std::uint32_t fragment = 0;
     Version version;
     StepGain gain;
   };
 
   Impl(Layout of, const OuterStateOptions& with, BlockPool pool)
-      : layout(std::move(of)), options(with), blocks(std::move(pool)), buffers(layout.largest_fragment()) {}
+      : layout(std::move(of)),
+        options(with),
+        blocks(std::move(pool)),
+        buffers(layout.largest_fragment(), std::min(with.in_flight, layout.fragments())) {}
 
   const Layout layout;
   const OuterStateOptions options;
@@ -104,15 +114,18 @@ struct OuterState::Impl {
   Versions current;                      ///< by fragment; empty before there is a state
   StateCounters counters;
   Digest digest;
-  Versions base;      ///< from which the trainer started, until its contribution is taken
-  Versions reserved;  ///< by fragment; of those that do not come there is no block
-  Buffer mean;        ///< of the reduce that is under way or was prepared
-  std::optional<Prepared> prepared;
+  Versions base;                               ///< from which the trainer started, until its contribution is taken
+  Versions reserved;                           ///< by fragment; of those that do not come there is no block
+  std::map<std::uint32_t, Buffer> means;       ///< by fragment, of reduces that are under way or were prepared
+  std::map<std::uint32_t, Prepared> prepared;  ///< by fragment
   std::vector<std::weak_ptr<const Snapshot>> held;
   std::weak_ptr<const Snapshot> latest;  ///< callers at one revision share a snapshot
 
   using Lock = std::lock_guard<std::mutex>;
 
+  [[nodiscard]] std::map<std::uint32_t, Prepared>::iterator find(const OperationId& operation) {
+    return std::ranges::find_if(prepared, [&](const auto& entry) { return entry.second.operation == operation; });
+  }
   [[nodiscard]] std::shared_ptr<Segment> locals() const {
     const Lock lock(mutex);
     return local;
@@ -147,7 +160,8 @@ Result<OuterState> OuterState::create(Layout layout, const OuterStateOptions& op
   // Taken now, so that a machine without so much memory says so now; touched when they are needed.
   for (std::uint32_t fragment = 0; fragment < impl->layout.fragments(); ++fragment)
     impl->reserved.push_back({{}, {}, nullptr, impl->buffers.take()});
-  impl->mean = impl->buffers.take();
+  for (std::uint32_t fragment = 0; fragment < std::min(options.in_flight, impl->layout.fragments()); ++fragment)
+    impl->means.emplace(fragment, impl->buffers.take());
   return OuterState{std::move(impl)};
 } catch (const std::bad_alloc&) {
   return fail(ErrorName::MemoryUnavailable, "no memory for the outer state: " + limits_in_the_way());
@@ -213,7 +227,7 @@ Result<void> OuterState::adopt(const std::vector<Incoming>& incoming, const Stat
   s.current = std::move(next);
   s.digest = digest_of(s.current);
   s.counters = counters;
-  s.prepared.reset();
+  s.prepared.clear();
   s.latest.reset();
   return {};
 }
@@ -267,8 +281,9 @@ std::span<const float> OuterState::input(std::uint32_t fragment) const {
 
 std::span<float> OuterState::result(std::uint32_t fragment) {
   const Impl::Lock lock(impl_->mutex);
-  if (!impl_->mean) impl_->mean = impl_->buffers.take();
-  return std::span{*impl_->mean}.first(impl_->layout.size(fragment));
+  auto& mean = impl_->means[fragment];
+  if (!mean) mean = impl_->buffers.take();
+  return std::span{*mean}.first(impl_->layout.size(fragment));
 }
 
 Result<Digest> OuterState::prepare(const OperationId& operation, std::uint32_t fragment, const StepGain& gain) {
@@ -277,10 +292,11 @@ Result<Digest> OuterState::prepare(const OperationId& operation, std::uint32_t f
   Version to;
   {
     const Impl::Lock lock(s.mutex);
-    PRIME_ASSERT(!s.current.empty() && s.mean, "law 2: a step has a base, and a mean");
-    if (s.prepared) return fail(ErrorName::InternalError, "operation " + to_string(s.prepared->operation) + " is still prepared");
+    PRIME_ASSERT(!s.current.empty() && s.means[fragment], "law 2: a step has a base, and a mean");
+    if (const auto other = s.prepared.find(fragment); other != s.prepared.end())
+      return fail(ErrorName::InternalError, "operation " + to_string(other->second.operation) + " is still prepared");
     from = s.current[fragment];
-    to = {from.step.next(), {}, s.blocks.take(s.layout.size(fragment)), s.mean};
+    to = {from.step.next(), {}, s.blocks.take(s.layout.size(fragment)), s.means[fragment]};
   }
   const auto mean = s.momentum_of(to, fragment);
   PRIME_CHECK(s.require_finite(mean, fragment, "the mean"));
@@ -292,18 +308,19 @@ Result<Digest> OuterState::prepare(const OperationId& operation, std::uint32_t f
   to.digest = fragment_digest(fragment, to.step, to.parameters->values, mean, s.options.threads);
   const auto digest = to.digest;
   const Impl::Lock lock(s.mutex);
-  s.prepared = Impl::Prepared{operation, fragment, std::move(to), gain};
+  s.prepared.emplace(fragment, Impl::Prepared{operation, std::move(to), gain});
   return digest;
 }
 
 Result<void> OuterState::commit(const OperationId& operation) {
   auto& s = *impl_;
   const Impl::Lock lock(s.mutex);
-  if (!s.prepared || s.prepared->operation != operation)
-    return fail(ErrorName::InternalError, "operation " + to_string(operation) + " is not prepared");
-  auto prepared = *std::exchange(s.prepared, std::nullopt);
-  s.mean.reset();
-  s.current[prepared.fragment] = std::move(prepared.version);
+  const auto found = s.find(operation);
+  if (found == s.prepared.end()) return fail(ErrorName::InternalError, "operation " + to_string(operation) + " is not prepared");
+  auto [fragment, prepared] = std::move(*found);
+  s.prepared.erase(found);
+  s.means.erase(fragment);
+  s.current[fragment] = std::move(prepared.version);
   s.counters.revision = s.counters.revision.next();
   if (is_whole_step(s.current)) {
     s.counters.tokens += prepared.gain.tokens;
@@ -314,14 +331,14 @@ Result<void> OuterState::commit(const OperationId& operation) {
   return {};
 }
 
-void OuterState::discard() {
+void OuterState::discard(const OperationId& operation) {
   const Impl::Lock lock(impl_->mutex);
-  impl_->prepared.reset();
+  if (const auto found = impl_->find(operation); found != impl_->prepared.end()) impl_->prepared.erase(found);
 }
 
-std::optional<OperationId> OuterState::prepared() const {
+std::size_t OuterState::prepared() const {
   const Impl::Lock lock(impl_->mutex);
-  return impl_->prepared ? std::optional(impl_->prepared->operation) : std::nullopt;
+  return impl_->prepared.size();
 }
 
 const Layout& OuterState::layout() const { return impl_->layout; }

@@ -59,7 +59,8 @@ struct StepGain {
 
 struct OuterStateOptions {
   kernels::NesterovOptions rule;
-  unsigned threads = 1;  ///< of the digest
+  unsigned threads = 1;         ///< of the digest
+  std::uint32_t in_flight = 1;  ///< fragments that are reduced at once, at most
 };
 
 /// Who asks for a snapshot: joiners leave the last place for the disk.
@@ -70,8 +71,8 @@ inline constexpr std::uint32_t PINNED_MAX = 3;
 static_assert(wire::OUTER_REVISIONS == PINNED_MAX + 3, "the current one, the next one, a late trainer's base, and those that are held");
 
 /// Safe from any thread. Bookkeeping is done under a lock of its own; copies, kernels and digests without one, so that no call waits for
-/// another one's memory traffic. Each of reduce (result, prepare, commit, discard), contribution and fetch (reserve, adopt) is one
-/// caller's at a time.
+/// another one's memory traffic. Each of reduce (result, prepare, commit, discard; of each fragment by itself), contribution and fetch
+/// (reserve, adopt) is one caller's at a time.
 class OuterState {
  public:
   static Result<OuterState> create(Layout layout, const OuterStateOptions& options);
@@ -115,9 +116,10 @@ class OuterState {
   /// The prepared version becomes the current one: references change places. The gain counts once all fragments have made the step. Fails
   /// (InternalError) if `operation` is not the prepared one.
   Result<void> commit(const OperationId& operation);
-  /// Forgets what was prepared; the current state and the input are as they were.
-  void discard();
-  [[nodiscard]] std::optional<OperationId> prepared() const;
+  /// Forgets what was prepared for it; the current state and the input are as they were.
+  void discard(const OperationId& operation);
+  /// Operations that are prepared, each of another fragment.
+  [[nodiscard]] std::size_t prepared() const;
 
   [[nodiscard]] const Layout& layout() const;
   [[nodiscard]] StateCounters counters() const;

@@ -291,7 +291,7 @@ Result<void> PeerHost::open_state() {
     const auto terms = shared();
     PRIME_TRY(auto divided, make_layout(layout.tensors(), terms.sync.fragments));
     PRIME_CHECK(rehearse_checkpoint(options_.checkpoints, terms.train.outer_steps, divided));
-    PRIME_TRY(auto state, OuterState::create(std::move(divided), OuterStateOptions{outer_rule(terms), 1}));
+    PRIME_TRY(auto state, OuterState::create(std::move(divided), OuterStateOptions{outer_rule(terms), 1, terms.sync.in_flight}));
     const Lock lock(mutex_);
     state_ = std::make_unique<OuterState>(std::move(state));
   }
@@ -384,12 +384,15 @@ std::span<float> PeerHost::result(std::uint32_t fragment) { return outer().resul
 
 Result<Digest> PeerHost::prepare(const StartReduce& reduce, bool brings) {
   StepGain gain{0, reduce.next_sample};
-  std::uint32_t contributors = 0;
+  trainer_life::Applied then{{}, brings, 0};
   for (const auto& contribution : reduce.contributions) {
     gain.tokens += contribution.weight;
-    if (contribution.weight > 0) ++contributors;
+    if (contribution.weight > 0) ++then.contributors;
   }
-  handle(trainer_life::Prepared{brings, contributors});
+  {
+    const Lock lock(mutex_);
+    prepared_.insert_or_assign(reduce.op, then);
+  }
   return outer().prepare(reduce.op, reduce.fragment, gain);
 }
 
@@ -398,11 +401,20 @@ void PeerHost::commit(const Commit& commit) {
   const Lock lock(mutex_);
   const auto done = state_->commit(commit.op);
   PRIME_ASSERT(done && state_->digest() == commit.state, "law 2: what is committed is what was voted for");
-  const auto works = step(trainer_life::Applied{commit});
+  const auto prepared = prepared_.find(commit.op);
+  PRIME_ASSERT(prepared != prepared_.end(), "law 2: only what was prepared is committed");
+  auto applied = prepared->second;
+  prepared_.erase(prepared);
+  applied.commit = commit;
+  const auto works = step(applied);
   PRIME_ASSERT(works.empty(), "a commit changes references alone");
 }
 
-void PeerHost::discard() { outer().discard(); }
+void PeerHost::discard(OperationId op) {
+  outer().discard(op);
+  const Lock lock(mutex_);
+  prepared_.erase(op);
+}
 
 // Recovery ---------------------------------------------------------------------------------------------------------------------
 

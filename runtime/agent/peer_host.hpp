@@ -67,7 +67,7 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   [[nodiscard]] std::span<float> result(std::uint32_t fragment) override;
   Result<Digest> prepare(const StartReduce& reduce, bool brings) override;
   void commit(const Commit& commit) override;
-  void discard() override;
+  void discard(OperationId op) override;
 
   // RecoveryPort
   Result<std::vector<Digest>> fetch(const FetchState& fetch) override;
@@ -120,6 +120,7 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   DataIdentity data_;            ///< that the trainer has told
   std::optional<Layout> bound_;  ///< what this life of the trainer has bound
   std::unique_ptr<OuterState> state_;
+  std::map<OperationId, trainer_life::Applied> prepared_;  ///< what the trainer's machine hears once they are committed
   std::map<std::string, std::string> export_files_;
   std::optional<std::pair<Revision, std::string>> written_;     ///< the newest checkpoint's path
   std::map<Revision, std::shared_ptr<const Snapshot>> saving_;  ///< at most one that waits for the disk: each is a copy of the state

@@ -139,8 +139,7 @@ void add_sync(std::vector<Field>& t) {
   t.push_back({"sync.outer.nesterov", "momentum with Nesterov's look-ahead", Section{}});
   t.push_back({"sync.outer.nesterov.lr", "outer learning rate", Decimal{AT(shared.sync.outer.learning_rate), up_to(1000)}});
   t.push_back({"sync.outer.nesterov.momentum", "decay of the outer momentum", Decimal{AT(shared.sync.outer.momentum), BELOW_ONE}});
-  t.push_back(
-      {"sync.fragments", "parts of the model, each of whole tensors, that are reduced and committed one after the other", Section{}});
+  t.push_back({"sync.fragments", "parts of the model, each of whole tensors, that are reduced and committed by themselves", Section{}});
   t.push_back({"sync.fragments.count", "how many; more need less memory and void less work when a reduce fails",
                Integer{AT(shared.sync.fragments.count), 1, MAX_FRAGMENTS}});
   t.push_back(
@@ -148,6 +147,11 @@ void add_sync(std::vector<Field>& t) {
        "of layers, whose number stands in their tensors' names: `strided` puts layer l into fragment l mod count, `sequential` keeps "
        "neighbours together, `balanced` makes equal sizes of all tensors; what belongs to no layer goes to the smallest fragments",
        CHOICE(shared.sync.fragments.pattern, "strided", "sequential", "balanced")});
+  t.push_back(
+      {"sync.in_flight",
+       "fragments that are reduced at once, at most: while one is voted on, the next one moves; each takes the memory of its mean and "
+       "its next version",
+       Integer{AT(shared.sync.in_flight), 1, MAX_FRAGMENTS}});
   t.push_back({"sync.wire", "what travels in a reduce", Section{}});
   t.push_back({"sync.wire.codec", "compression; `none` sends 32-bit floats",
                CHOICE(shared.sync.wire.codec, "none", "f16", "bf16", "int8-minmax", "int8-zeropoint", "int8", "int4", "e3m0")});

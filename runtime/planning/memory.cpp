@@ -19,8 +19,8 @@ std::uint64_t bytes_of_head(const manifest::Model& model, std::uint64_t value) {
 
 }  // namespace
 
-std::uint64_t agent_bytes(std::uint64_t parameters, std::uint64_t largest_fragment) {
-  return (3 * parameters + 2 * largest_fragment) * F32;
+std::uint64_t agent_bytes(std::uint64_t parameters, std::uint64_t largest_fragment, std::uint32_t in_flight) {
+  return (3 * parameters + 2 * in_flight * largest_fragment) * F32;
 }
 
 std::uint64_t trainer_bytes(const manifest::Manifest& manifest, std::uint64_t parameters) {

@@ -7,9 +7,9 @@
 
 namespace prime::planning {
 
-/// Of an agent whose rounds are blocking, one after the other: parameters, momentum, what its trainer contributed, and of the largest
-/// fragment the mean and the next parameters (docs/ARCHITECTURE.md). Checkpoints and joiners hold more for a while.
-std::uint64_t agent_bytes(std::uint64_t parameters, std::uint64_t largest_fragment);
+/// Of an agent whose rounds are blocking: parameters, momentum, what its trainer contributed, and of each fragment in flight the mean and
+/// the next parameters (docs/ARCHITECTURE.md). A mean is as large as the largest fragment. Checkpoints and joiners hold more for a while.
+std::uint64_t agent_bytes(std::uint64_t parameters, std::uint64_t largest_fragment, std::uint32_t in_flight);
 
 /// Of prime-trainer: parameters, gradients and AdamW's two moments, and about what the backward pass needs of the samples that go through
 /// the model at once. Of the process and of libtorch nothing is counted (60 MB on the CPU).

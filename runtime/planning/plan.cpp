@@ -87,15 +87,16 @@ void add_assumptions(Plan& plan, const manifest::Shared& shared) {
   auto& told = plan.assumptions;
   told.push_back("rounds are blocking: after its last inner step every trainer waits until " +
                  (plan.fragments == 1 ? std::string{"the whole model is reduced"}
-                                      : "all " + std::to_string(plan.fragments) + " fragments are reduced, one after the other"));
+                                      : "all " + std::to_string(plan.fragments) + " fragments are reduced"));
   told.emplace_back("all peers contribute to every round, take the same time for a step, and nothing is tried again");
   told.emplace_back(
       "links are equal, carry as much in while they carry out, and have no latency; what TLS, TCP and IP add (3 to 5 %), control, digests "
       "and "
       "the outer rule are not counted");
   told.emplace_back(
-      "agent: parameters, momentum and the contribution, and of the largest fragment the mean and the next parameters, in f32; checkpoints "
-      "and joiners hold up to two sizes of the model more, for a while");
+      "agent: parameters, momentum and the contribution, and of each fragment in flight (`sync.in_flight`) the mean and the next "
+      "parameters, "
+      "in f32; checkpoints and joiners hold up to two sizes of the model more, for a while");
   told.push_back(plan.trainer_bytes
                      ? "trainer: parameters, gradients and AdamW's two moments in f32, and about what the backward pass needs; "
                        "the process itself and libtorch are not counted; on a GPU this is its memory, and the host's has the "
@@ -123,7 +124,7 @@ Result<Plan> make_plan(const manifest::Manifest& manifest, const Circumstances& 
   std::uint64_t held = 0, sent = 0;
   for (const auto size : sizes) held += size;
   for (const auto round : rounds) sent += round;
-  plan.agent_bytes = agent_bytes(held, *std::ranges::max_element(sizes));
+  plan.agent_bytes = agent_bytes(held, *std::ranges::max_element(sizes), std::min(shared.sync.in_flight, plan.fragments));
   plan.round_wire_bytes = *std::ranges::max_element(rounds) * plan.shards;
   plan.outer_step_wire_bytes = sent * plan.shards;
   plan.peer_wire_bytes = sent / plan.peers;

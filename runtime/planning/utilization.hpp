@@ -40,7 +40,8 @@ Pattern diloco(const EvenModel& model, std::uint32_t inner_steps);
 /// Of one fragment or more, fragment p, of the layers l ≡ p (mod `fragments`), after the steps t ≡ round(p·H/P) (mod H); its result is
 /// waited for `overlap` steps later than with `diloco` (arXiv:2501.18512, algorithm 2).
 Pattern streaming(const EvenModel& model, std::uint32_t inner_steps, std::uint32_t fragments, std::uint32_t overlap);
-/// As a run does today: after the last of `inner_steps` the trainer waits until each of the fragments was exchanged, one after the other.
+/// As a run does today: after the last of `inner_steps` the trainer waits until each of the fragments was exchanged. Those in flight share
+/// the link: for what they take together they may be taken to come one after the other.
 Pattern blocking_rounds(double step_s, std::uint32_t inner_steps, const std::vector<double>& fragment_bits);
 
 /// The share of its time that the engine computes, in the long run, 0 … 1. The link carries one exchange at a time, first come, first

@@ -286,6 +286,7 @@ void Swarm::restart_coordinator() {
   ++coordinator_life_;
   coordinator_clock_ = new_clock();
   const auto now = coordinator_clock_.read(now_);
+  if (grid_.run.in_flight() > 1) probe(WorldProbe::RestartedWithSeveralInFlight);
   grid_ = kept_ ? coordinator::restore_grid(scenario_.options, *kept_, now) : coordinator::initial_grid(scenario_.options, now);
   probe(probe_of_restart(kept_ ? std::optional{kept_->phase} : std::nullopt));
   if (grid_.run.is_between_fragments()) probe(WorldProbe::RestartedBetweenFragments);

@@ -33,11 +33,17 @@ std::vector<Digest> parts_of(const Model& model) {
 Model next_of(const Model& model, std::uint32_t fragment, const Numbers& mean, std::uint64_t next_sample) {
   auto next = model;
   for (std::size_t i = fragment; i < mean.size(); i += model.versions.size()) next.numbers[i] -= mean[i];
-  next.revision = model.revision.next();
   next.versions[fragment] = model.versions[fragment].next();
+  return with_fragment(model, next, fragment, next_sample);
+}
+
+Model with_fragment(Model model, const Model& from, std::uint32_t fragment, std::uint64_t next_sample) {
+  for (std::size_t i = fragment; i < model.numbers.size(); i += model.versions.size()) model.numbers[i] = from.numbers[i];
+  model.versions[fragment] = from.versions[fragment];
+  model.revision = model.revision.next();
   // The cursor is that of the last step which all fragments have made.
-  if (std::ranges::count(next.versions, next.versions.front()) == std::ssize(next.versions)) next.cursor = next_sample;
-  return next;
+  if (std::ranges::count(model.versions, model.versions.front()) == std::ssize(model.versions)) model.cursor = next_sample;
+  return model;
 }
 
 Numbers pseudo_gradient(PeerId peer, OuterStep step, const Model& base, std::uint64_t first_sample) {

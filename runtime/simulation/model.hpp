@@ -29,6 +29,8 @@ Digest digest_of(const Model& model, std::uint32_t fragment);
 std::vector<Digest> parts_of(const Model& model);
 /// After a reduce of a fragment: the mean is taken off its numbers.
 Model next_of(const Model& model, std::uint32_t fragment, const Numbers& mean, std::uint64_t next_sample);
+/// After its commit: the fragment as it is in `from`, in what the commits before have made of the others.
+Model with_fragment(Model model, const Model& from, std::uint32_t fragment, std::uint64_t next_sample);
 /// What a peer's trainer makes of a base state: a function of who, when, from where and on which data.
 Numbers pseudo_gradient(PeerId peer, OuterStep step, const Model& base, std::uint64_t first_sample);
 /// Tokens that a peer trains on in a step; differs between peers, so that a plain mean is told from a weighted one.

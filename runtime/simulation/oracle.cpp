@@ -70,6 +70,7 @@ void Oracle::coordinator_stepped(const coordinator::Event& event, const coordina
         aborted != nullptr && aborted->cause == AbortCause::DeadlinePassed)
       overdue(aborted->operation);
   for (const auto& effect : effects) {
+    if (const auto* aborted = journaled<events::OuterStepAborted>(effect)) undecided_.erase(aborted->operation);
     if (const auto* done = journaled<events::RoundCommitted>(effect)) committed(*done, state);
     if (const auto* done = journaled<events::OuterStepCommitted>(effect)) completed(*done);
     if (const auto* back = journaled<events::RolledBack>(effect)) rolled_back(*back, state);
@@ -119,6 +120,7 @@ void Oracle::note_losses(const coordinator::State& state, const std::vector<coor
 void Oracle::coordinator_restarted(const coordinator::State& state, Instant now) {
   std::erase_if(seats_, [&](const SeatSeen& seen) { return !state.peers.contains(seen.id); });
   gone_.clear();
+  undecided_.clear();  // they are void
   losses_ = 0;
   if (pause_) pause_->second = now_;
   for (const auto& member : state.view.members) heard_[member.id] = now;
@@ -178,6 +180,7 @@ void Oracle::sent(const coordinator::Send& send, const coordinator::State& state
   if (const auto* abort = std::get_if<Abort>(&send.message)) {
     expect(!committed_.contains(abort->op), "LAW-2", "operation ", abort->op, " was aborted after its commit");
     aborted_.insert(abort->op);
+    undecided_.erase(abort->op);
   }
   if (const auto* commit = std::get_if<Commit>(&send.message)) {
     const auto decided = committed_.find(commit->op);
@@ -237,6 +240,10 @@ void Oracle::reduce_started(StartReduce message, const coordinator::State& state
     expect(last < message.op && last.sequence < message.op.sequence, "LAW-1", "operation ", message.op, " is not newer than all before");
   }
   reduces_[message.op] = message;
+  const auto same = [&](const OperationId& op) { return reduces_.at(op).fragment == message.fragment; };
+  expect(std::ranges::none_of(undecided_, same), "LAW-2", "fragment ", message.fragment, " is reduced twice at once");
+  undecided_.insert(message.op);
+  expect(undecided_.size() <= std::max(options_.in_flight, 1U), "LAW-2", undecided_.size(), " reduces are in flight at once");
   expect(message.op.epoch == message.view.epoch, "LAW-1", "an operation belongs to another epoch than its view");
   std::unordered_set<PeerId> missing;
   for (const auto& member : message.view.members) missing.insert(member.id);
@@ -279,12 +286,13 @@ void Oracle::reduce_started(StartReduce message, const coordinator::State& state
 
 void Oracle::committed(const events::RoundCommitted& done, const coordinator::State& state) {
   if (reduces_.empty()) return expect(false, "LAW-2", "a commit without a reduce");
-  const auto& [op, reduce] = *reduces_.rbegin();
+  const auto& op = done.operation;
+  expect(!aborted_.contains(op), "LAW-2", "operation ", op, " is committed after its abort");
+  if (undecided_.erase(op) == 0) return expect(false, "LAW-2", "operation ", op, ", which is not in flight, is committed");
+  const auto& reduce = reduces_.at(op);
   const auto newest = journal_.empty() ? Revision{} : journal_.rbegin()->first;
   expect(done.revision == newest.next(), "SIM-1", "revision ", done.revision.value, " is committed after ", newest.value);
-  expect(done.operation == op && done.fragment == reduce.fragment && done.version == reduce.step, "LAW-2",
-         "another operation than the last one is committed");
-  expect(!aborted_.contains(op), "LAW-2", "operation ", op, " is committed after its abort");
+  expect(done.fragment == reduce.fragment && done.version == reduce.step, "LAW-2", "another version than the operation's is committed");
   const auto& votes = votes_[op];
   for (const auto& member : reduce.view.members) {
     expect(!gone_.contains(member.id) && state.peers.contains(member.id), "SIM-2", member.name, " is gone and contributes");
@@ -387,17 +395,18 @@ void Oracle::check_holding(const Holding& holding) {
   if (void_.contains(holding.id)) return;
   const auto& machine = *holding.machine;
   const auto& name = machine.options.hello.name;
-  const auto digest = digest_of(*holding.model);
+  const auto digest = digest_of(holding.model);
   if (machine.trainer_bound) {
     expect(digest == machine.digest, "LAW-3", name, " holds other bits than its machine believes, at revision ", machine.revision.value);
-    expect(holding.model->revision == machine.revision, "LAW-3", name, " holds another revision than its machine believes");
+    expect(holding.model.revision == machine.revision, "LAW-3", name, " holds another revision than its machine believes");
   }
   if (const auto committed = journal_.find(machine.revision); committed != journal_.end())
     expect(committed->second == digest, "LAW-3", name, " differs from the committed revision ", machine.revision.value);
   const auto newest = journal_.empty() ? Revision{} : journal_.rbegin()->first;
   expect(machine.revision <= newest, "SIM-3", name, " is ahead of the journal");
   for (const auto& op : holding.prepared)
-    expect(machine.prepared && machine.reduce && machine.reduce->op == op, "SIM-4", name, " keeps what was prepared for ", op);
+    expect(std::ranges::any_of(machine.operations, [&](const peer::InHand& each) { return each.reduce.op == op && each.prepared; }),
+           "SIM-4", name, " keeps what was prepared for ", op);
 }
 
 void Oracle::check_end(const coordinator::State& state, bool coordinator_alive, const std::vector<Holding>& survivors) {

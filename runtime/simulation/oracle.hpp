@@ -23,7 +23,7 @@ namespace prime::sim {
 struct Holding {
   PeerId id;
   const peer::State* machine = nullptr;
-  const Model* model = nullptr;
+  Model model;
   std::vector<OperationId> prepared;  ///< heard of by the machine and neither applied nor discarded
 };
 
@@ -115,6 +115,7 @@ class Oracle {
   std::optional<OperationId> judged_now_;  ///< started by this event: the same words to its other members are not judged again
   std::map<OperationId, std::map<PeerId, Digest>> votes_;
   std::set<OperationId> aborted_;
+  std::set<OperationId> undecided_;
   std::map<OperationId, Commit> committed_;
   events::RoundCommitted last_round_;
   std::map<Revision, Model> reference_;  ///< recomputed from the journal, never taken from a peer

@@ -208,7 +208,10 @@ Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_
     const auto at = random.between(5s, 40s);
     scenario.faults.insert(scenario.faults.end(), peers, {.kind = FaultKind::Leave, .at = at, .at_event = {}, .at_phase = {}});
   }
-  if (scenario.options.shards == 1 && links.chance(0.3)) scenario.options.fragments = static_cast<std::uint32_t>(links.between(2, 3));
+  if (scenario.options.shards == 1 && links.chance(0.3)) {
+    scenario.options.fragments = static_cast<std::uint32_t>(links.between(2, 3));
+    scenario.options.in_flight = static_cast<std::uint32_t>(links.between(1, 3));
+  }
   for (auto pauses = links.chance(0.2) ? links.between(1, 3) : 0; pauses > 0; --pauses) {
     Fault pause{.kind = FaultKind::PauseRun, .at = links.between(0ms, size.faults_until), .at_event = {}, .at_phase = {}};
     pause.hold = links.chance(0.3) ? links.between(40s, 90s) : links.between(100ms, 20s);

@@ -86,6 +86,7 @@ Result<Scenario> draw(const ScenarioFile& file, std::uint64_t seed, std::optiona
   options.measure_links = file.uneven_links;
   options.quorum = static_cast<std::uint32_t>(one_of(random, file.step_quorum));
   options.fragments = static_cast<std::uint32_t>(one_of(random, file.fragments));
+  options.in_flight = static_cast<std::uint32_t>(one_of(random, file.in_flight));
   replace(random, options.grace, file.grace);
   PRIME_CHECK(fits(peers, options));
   draw_limits(random, file, scenario);

@@ -55,6 +55,7 @@ struct ScenarioFile {
   Count checkpoint_every{0, 0};
   Count step_quorum{0, 0};
   Count fragments{1, 1};
+  Count in_flight{1, 1};
   bool uneven_links = false;
   std::optional<Time> grace;
   std::optional<Time> dead_after;

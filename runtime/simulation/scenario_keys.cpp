@@ -211,8 +211,11 @@ void add_rules(std::vector<Key<ScenarioFile>>& t) {
       "sync.quorum", "contributions that close it, as in a manifest; 0: those of all [0]", 0, SIMULATED_PEERS_MAX, "3",
       [](auto& f) -> auto& { return f.step_quorum; }));
   t.push_back(counts<ScenarioFile>(
-      "sync.fragments", "parts of the state, which are reduced and committed one after the other [1]", 1, FRAGMENTS_MAX, "2",
+      "sync.fragments", "parts of the state, each of which is reduced and committed by itself [1]", 1, FRAGMENTS_MAX, "2",
       [](auto& f) -> auto& { return f.fragments; }));
+  t.push_back(counts<ScenarioFile>(
+      "sync.in_flight", "parts that are reduced at once, at most [1]", 1, FRAGMENTS_MAX, "2",
+      [](auto& f) -> auto& { return f.in_flight; }));
   t.push_back(times<ScenarioFile>(
       "sync.grace", "for the others, once the quorum is there [0s]", "500ms", [](auto& f) -> auto& { return f.grace; }));
   t.push_back(section("limits", "how long is waited"));

@@ -118,11 +118,14 @@ bool Swarm::everybody_is_done() const {
 }
 
 Holding Swarm::holding(const Host& host) const {
+  Holding result{host.id, &host.machine, host.model, {}};
   // What is being applied is what it holds, as far as anybody may ask.
-  const auto* model = host.applying ? &host.prepared.at(host.applying->op).model : &host.model;
-  Holding result{host.id, &host.machine, model, {}};
+  for (const auto& commit : host.applying) {
+    const auto& prepared = host.prepared.at(commit.op);
+    result.model = with_fragment(std::move(result.model), prepared.model, commit.fragment, prepared.next_sample);
+  }
   for (const auto& [op, prepared] : host.prepared)
-    if (prepared.heard && !(host.applying && host.applying->op == op)) result.prepared.push_back(op);
+    if (prepared.heard && std::ranges::find(host.applying, op, &Commit::op) == host.applying.end()) result.prepared.push_back(op);
   return result;
 }
 
@@ -365,7 +368,7 @@ void Swarm::deliver(std::size_t i, peer::Event event) {
 void Swarm::step_peer(std::size_t i, const peer::Event& event) {
   auto& host = hosts_[i];
   changed_.push_back(i);
-  const auto phase = host.machine.phase;
+  const auto phase = phase_of(host.machine);
   // The agent holds what was fetched, bound or prepared from the moment its machine hears of it.
   if (const auto* bound = std::get_if<peer::TrainerBound>(&event); bound != nullptr && !host.born) {
     host.born = true;
@@ -394,9 +397,9 @@ void Swarm::step_peer(std::size_t i, const peer::Event& event) {
     if (const auto* hit = std::get_if<Probe>(&effect)) probe(probe_of(*hit, phase));
     carry_out(i, effect);
   }
-  if (host.machine.phase != phase) {
-    probe(probe_of(host.machine.phase));
-    phase_entered(i, host.machine.phase);
+  if (const auto now = phase_of(host.machine); now != phase) {
+    probe(probe_of(now));
+    phase_entered(i, now);
   }
 }
 
@@ -425,7 +428,7 @@ void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
                  [&](const peer::SaveState& order) { step_trainer(i, trainer_life::Save{order}); },
                  [&](const peer::StopWork& stop) { step_trainer(i, trainer_life::Stop{stop.cause}); },
                  [&](const peer::End& end) {
-                   carry_out_commit(i);
+                   carry_out_commits(i);
                    host.end = end;
                    if (end.cause && end.cause->name == ErrorName::LayoutMismatch &&
                        std::ranges::none_of(hosts_, &PeerSpec::other_layout, &Host::spec))

@@ -74,9 +74,11 @@ struct Host {
   bool gave_up_saving = false;
   std::optional<Contributed> local;  ///< what its trainer has brought
   std::optional<Contributed> contribution;
-  std::optional<Commit> applying;  ///< the reduce worker has yet to carry it out
+  std::deque<Commit> applying;  ///< the reduce worker has yet to carry them out
   struct Prepared {
     Model model;
+    std::uint64_t next_sample = 0;
+    trainer_life::Applied then;
     bool heard = false;
   };
   std::map<OperationId, Prepared> prepared;
@@ -274,7 +276,7 @@ class Swarm {
   void save(std::size_t host, const peer::SaveState& order);
   [[nodiscard]] bool disk_takes(const Host& host);
   void apply_commit(std::size_t host, const peer::ApplyCommit& apply);
-  void carry_out_commit(std::size_t host);
+  void carry_out_commits(std::size_t host);
 
   // faults.cpp
   std::size_t join_replica(PeerSpec spec);

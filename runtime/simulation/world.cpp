@@ -9,7 +9,7 @@ namespace prime::sim {
 // Data plane ----------------------------------------------------------------------------------------------------------------
 
 void Swarm::run_reduce(std::size_t i, const StartReduce& message) {
-  carry_out_commit(i);  // the reduce worker does one after the other
+  carry_out_commits(i);  // the reduce worker does one after the other
   auto& host = hosts_[i];
   auto& reduce = reduces_of(i)[message.op];
   if (reduce.members.empty()) open_reduce(reduce, message);
@@ -74,10 +74,12 @@ void Swarm::watch_reduce(std::size_t i, OperationId op) {
 void Swarm::note_moved(std::size_t i) {
   auto& host = hosts_[i];
   if (host.paused) return;
-  const auto& message = host.machine.reduce;
-  const auto reduce = message ? reduces_of(i).find(message->op) : reduces_of(i).end();
-  const bool reduces = reduce != reduces_of(i).end() && reduce->second.parts.contains(i) && !reduce->second.parts.at(i).ended &&
-                       !reduce->second.broken_by && !holds_up(reduce->second, message->op);
+  const auto moves = [&](const peer::InHand& each) {
+    const auto reduce = reduces_of(i).find(each.reduce.op);
+    return reduce != reduces_of(i).end() && reduce->second.parts.contains(i) && !reduce->second.parts.at(i).ended &&
+           !reduce->second.broken_by && !holds_up(reduce->second, each.reduce.op);
+  };
+  const bool reduces = std::ranges::any_of(host.machine.operations, moves);
   const auto donor = host.machine.fetching ? index_of(host.machine.fetching->donor) : std::nullopt;
   const bool fetches = donor && hosts_[*donor].alive && !hosts_[*donor].paused;
   if (reduces || fetches) ++host.machine.moved_bytes;
@@ -130,12 +132,11 @@ void Swarm::complete_reduce(std::size_t i, OperationId op) {
     --armed_corruptions_;
     next.numbers[fragment] += static_cast<double>(1 + i);  // two never agree on what is wrong
   }
-  host.prepared[op] = Host::Prepared{next, false};
   const auto& contributions = reduce.message.contributions;
   const auto weighs = [](const Contribution& c) { return c.weight > 0; };
   const bool own = std::any_of(contributions.begin(), contributions.end(), [&](const auto& c) { return c.peer == host.id && weighs(c); });
   const auto count = std::count_if(contributions.begin(), contributions.end(), weighs);
-  step_trainer(i, trainer_life::Prepared{own, static_cast<std::uint32_t>(count)});
+  host.prepared[op] = Host::Prepared{next, reduce.message.next_sample, {{}, own, static_cast<std::uint32_t>(count)}, false};
   post(i, peer::ReduceEnded{op, digest_of(next, fragment), PeerId{}, 1000, 1000}, 0ms);
 }
 
@@ -200,27 +201,27 @@ void Swarm::reset_link() {
 /// At once, or after the machine has gone on to what comes next: the reduce worker has its own thread.
 void Swarm::apply_commit(std::size_t i, const peer::ApplyCommit& apply) {
   auto& host = hosts_[i];
-  if (host.applying || !host.prepared.contains(apply.commit.op))
+  const auto& op = apply.commit.op;
+  if (!host.prepared.contains(op) || std::ranges::find(host.applying, op, &Commit::op) != host.applying.end())
     return violate("LAW-2 " + host.machine.options.hello.name + " applies what it did not prepare");
-  host.applying = apply.commit;
-  if (random_.chance(0.7)) return carry_out_commit(i);
-  schedule(random_.between(1ms, 100ms), [this, i, op = apply.commit.op] {
-    if (hosts_[i].alive && hosts_[i].applying && hosts_[i].applying->op == op) carry_out_commit(i);
+  host.applying.push_back(apply.commit);
+  if (random_.chance(0.7)) return carry_out_commits(i);
+  schedule(random_.between(1ms, 100ms), [this, i] {
+    if (hosts_[i].alive) carry_out_commits(i);
   });
 }
 
-void Swarm::carry_out_commit(std::size_t i) {
+void Swarm::carry_out_commits(std::size_t i) {
   auto& host = hosts_[i];
-  const auto commit = std::exchange(host.applying, std::nullopt);
-  if (!commit) return;
-  changed_.push_back(i);
-  host.model = host.prepared.at(commit->op).model;
-  host.prepared.erase(commit->op);
-  const auto& contributions = reduces_of(i).at(commit->op).message.contributions;
-  const bool is_in =
-      std::any_of(contributions.begin(), contributions.end(), [&](const Contribution& c) { return c.peer == host.id && c.weight > 0; });
-  if (is_in && --host.contribution->owed == 0) host.contribution.reset();  // only here (law 2)
-  step_trainer(i, trainer_life::Applied{*commit});
+  for (; !host.applying.empty(); host.applying.pop_front()) {
+    const auto& commit = host.applying.front();
+    changed_.push_back(i);
+    auto prepared = std::move(host.prepared.extract(commit.op).mapped());
+    host.model = with_fragment(std::move(host.model), prepared.model, commit.fragment, prepared.next_sample);
+    if (prepared.then.own_work && --host.contribution->owed == 0) host.contribution.reset();  // only here (law 2)
+    prepared.then.commit = commit;
+    step_trainer(i, prepared.then);
+  }
 }
 
 /// As the coordinator is told them.
@@ -284,7 +285,7 @@ Result<std::uint64_t> Swarm::relayed_speed(std::size_t i, std::size_t to) {
 void Swarm::start_measure(std::size_t i, PeerId to) {
   schedule(random_.chance(0.1) ? random_.between(1s, 10s) : random_.between(5ms, 300ms), [this, i, to] {
     const auto other = index_of(to);
-    const bool reduces = hosts_[i].machine.phase == peer::Phase::Reducing || random_.chance(0.05);
+    const bool reduces = peer::phase_of(hosts_[i].machine) == peer::Phase::Reducing || random_.chance(0.05);
     Result<std::uint64_t> speed = link_speed(hosts_[i].id, to);
     if (!other || !hosts_[*other].alive || hosts_[*other].parted != hosts_[i].parted) speed = fail(ErrorName::LaneBroken, "it is gone");
     else if (reduces) speed = fail(ErrorName::Interrupted, "a reduce starts");

@@ -162,18 +162,18 @@ std::vector<Breakage> of_commits() {
       commit_breaks("LAW-2 committed without the vote", [](Coordinator&, Committed& r) { r.digest.high ^= 1U; }),
       commit_breaks("LAW-2 operation 1.2 was aborted after its commit",
                     [](Coordinator& t, Committed&) {
-                      t.effects.emplace_back(coordinator::Send{PeerId{}, Abort{t.state.operation.id, ""}});
+                      t.effects.emplace_back(coordinator::Send{PeerId{}, Abort{t.state.operation, ""}});
                     }),
       reduce_breaks("LAW-2 operation 1.2 is committed after its abort",
                     [](Coordinator& t, auto) {
-                      t.effects.emplace_back(coordinator::Send{PeerId{}, Abort{t.state.operation.id, ""}});
+                      t.effects.emplace_back(coordinator::Send{PeerId{}, Abort{t.state.operation, ""}});
                     }),
       peer_breaks("LAW-2 applies what was not committed",
                   [](const peer::Event& event, Peer& t) {
                     const auto* ended = std::get_if<peer::ReduceEnded>(&event);
-                    if (ended != nullptr && t.state.prepared)
-                      t.effects.emplace_back(
-                          peer::ApplyCommit{Commit{ended->op, OuterStep{1}, Revision{1}, *t.state.prepared, 0, *t.state.prepared}});
+                    if (ended == nullptr || t.state.operations.empty() || !t.state.operations.front().prepared) return;
+                    const auto digest = *t.state.operations.front().prepared;
+                    t.effects.emplace_back(peer::ApplyCommit{Commit{ended->op, OuterStep{1}, Revision{1}, digest, 0, digest}});
                   }),
       peer_breaks("LAW-2 applies what it did not prepare",
                   [](const peer::Event&, Peer& t) {
@@ -256,7 +256,7 @@ std::vector<Breakage> of_contributions() {
        }},
       peer_breaks("SIM-4 keeps what was prepared",
                   [](const peer::Event&, Peer& t) {
-                    if (t.state.phase == peer::Phase::Voted) t.state.prepared.reset();
+                    for (auto& each : t.state.operations) each.prepared.reset();
                   }),
       peer_breaks("SIM-4 runs an operation twice",
                   [](const peer::Event&, Peer& t) {
@@ -419,19 +419,33 @@ std::vector<Breakage> of_fragments() {
           "LAW-4 names others than its last fragment's contributors",
           [](Coordinator& t, Committed&) { journaled<events::OuterStepCommitted>(t)->contributors.pop_back(); }, 4),
       commit_breaks(
-          "LAW-2 another operation than the last one is committed", [](Coordinator&, Committed& done) { done.fragment ^= 1U; }, 3),
+          "LAW-2 another version than the operation's is committed", [](Coordinator&, Committed& done) { done.fragment ^= 1U; }, 3),
       reduce_breaks("LAW-4 and should 0",
                     [](Coordinator& t, const auto&) {  // its work is in the first fragment already
-                      if (t.state.revision == Revision{3}) t.state.operation.fragment = 0;
+                      auto& rounds = t.state.rounds;
+                      if (t.state.revision == Revision{3}) rounds[0].operation = std::exchange(rounds[1].operation, std::nullopt);
                       for (auto* message : sent<StartReduce>(t)) message->fragment = 0;
                     }),
   };
 }
 
+std::vector<Breakage> of_several_in_flight() {
+  return {
+      coordinator_breaks("LAW-2 3 reduces are in flight at once", [](Coordinator& t) { t.state.plan.in_flight = 3; }),
+      reduce_breaks("LAW-2 fragment 0 is reduced twice at once",
+                    [](Coordinator& t, const auto&) {
+                      for (auto* message : sent<StartReduce>(t)) message->fragment = 0;
+                    }),
+      commit_breaks("LAW-2 which is not in flight, is committed",
+                    [](Coordinator&, Committed& done) { done.operation.sequence = Sequence{77}; }),
+  };
+}
+
 /// Four peers, and one that joins in the middle.
-Outcome judge(const Breakage& breakage, bool everybody, std::uint32_t fragments) {
+Outcome judge(const Breakage& breakage, bool everybody, std::uint32_t fragments, std::uint32_t in_flight) {
   auto scenario = calm_scenario(4, 8);
   scenario.options.fragments = fragments;
+  scenario.options.in_flight = in_flight;
   scenario.options.max_peers = 5;
   scenario.joiners.emplace_back().bind_time = 6s;
   Fault join{.kind = FaultKind::Join, .at = 4s, .at_event = {}, .at_phase = {}};
@@ -446,16 +460,20 @@ Outcome judge(const Breakage& breakage, bool everybody, std::uint32_t fragments)
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(each_invariant_is_named_when_a_machine_breaks_it) {
-  using Group = std::pair<std::vector<Breakage>, std::uint32_t>;
-  for (const auto& [group, fragments] :
-       {Group{of_epochs_and_views(), 1}, {of_commits(), 1}, {of_contributions(), 1}, {of_ends(), 1}, {of_fragments(), 2}})
+  using Group = std::tuple<std::vector<Breakage>, std::uint32_t, std::uint32_t>;
+  for (const auto& [group, fragments, in_flight] : {Group{of_epochs_and_views(), 1, 1},
+                                                    {of_commits(), 1, 1},
+                                                    {of_contributions(), 1, 1},
+                                                    {of_ends(), 1, 1},
+                                                    {of_fragments(), 2, 1},
+                                                    {of_several_in_flight(), 3, 2}})
     for (const auto& breakage : group) {
-      const auto outcome = judge(breakage, false, fragments);
+      const auto outcome = judge(breakage, false, fragments, in_flight);
       const auto seen = outcome.violation.value_or("nothing");
       const auto blank = breakage.seen.find(' ');
       BOOST_TEST((seen.starts_with(breakage.seen.substr(0, blank + 1)) && seen.find(breakage.seen.substr(blank + 1)) != std::string::npos),
                  "to be seen: " << breakage.seen << "; was seen: " << seen);
-      const auto reference = judge(breakage, true, fragments);
+      const auto reference = judge(breakage, true, fragments, in_flight);
       BOOST_TEST(outcome.violation.value_or("") == reference.violation.value_or(""));
       BOOST_TEST(outcome.events == reference.events, breakage.seen << " is seen at another event");
     }

@@ -67,17 +67,17 @@ BOOST_AUTO_TEST_CASE(the_new_connection_may_be_quicker_than_the_news_of_the_old_
 BOOST_AUTO_TEST_CASE(a_reduce_in_which_it_has_yet_to_vote_is_tried_again_with_everybody_s_work) {
   auto bench = trio();
   for (const std::uint64_t peer : {1, 2, 3}) bench.ready(peer, 100);
-  const auto op = bench.state.operation.id;
+  const auto op = bench.state.operation;
   bench.cut(2);
   BOOST_TEST(bench.sent<Abort>().empty());
   for (const std::uint64_t peer : {1, 3}) bench.vote(peer, NEXT);
   BOOST_TEST(bench.sent<Commit>().empty());
   come_back(bench, 2);
   BOOST_TEST((bench.journaled<events::OuterStepAborted>().at(0).cause == AbortCause::PeerAway));
-  BOOST_TEST(bench.told<Abort>() == (std::vector<std::uint64_t>{1, 2, 2, 3}), boost::test_tools::per_element());
+  BOOST_TEST(bench.told<Abort>() == (std::vector<std::uint64_t>{1, 2, 3}), boost::test_tools::per_element());
   bench.ready(2, 100);
   BOOST_TEST(bench.sent<StartReduce>().size() == 3U);
-  BOOST_TEST((op.sequence < bench.state.operation.id.sequence));
+  BOOST_TEST((op.sequence < bench.state.operation.sequence));
   BOOST_TEST(bench.told<StartReduce>(2).contributions.list().size() == 3U);
   for (const std::uint64_t peer : {1, 2, 3}) bench.vote(peer, NEXT);
   BOOST_TEST(bench.sent<Commit>().size() == 3U);

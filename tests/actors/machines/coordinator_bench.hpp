@@ -155,7 +155,7 @@ struct Bench : Consequences {
   void ready(std::uint64_t peer, std::uint64_t weight) {
     hear(peer, Ready{state.step(), state.revision, weight, 10, Real{1.0}, {}, Real{1.0}, 1});
   }
-  void vote(std::uint64_t peer, Digest digest) { hear(peer, Vote{state.operation.id, digest, 1, 1}); }
+  void vote(std::uint64_t peer, Digest digest) { hear(peer, Vote{state.operation, digest, 1, 1}); }
   /// Makes the step that is under way with these contributors.
   void commit(const std::vector<std::uint64_t>& peers, Digest digest) {
     for (const auto peer : peers) ready(peer, 100);

@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_wait_for_many_names_the_first_of_them) {
 BOOST_AUTO_TEST_CASE(once_the_peer_behind_a_broken_link_is_lost_the_reduce_is_tried_at_once) {
   auto bench = trio();
   for (const std::uint64_t peer : {1, 2, 3}) bench.ready(peer, 100);
-  bench.hear(1, ReduceFailed{bench.state.operation.id, PeerId{3}, Error{ErrorName::LaneBroken}});
+  bench.hear(1, ReduceFailed{bench.state.operation, PeerId{3}, Error{ErrorName::LaneBroken}});
   BOOST_TEST(bench.sent<StartReduce>().empty());
   bench.lose(3);
   BOOST_TEST(bench.sent<StartReduce>().size() == 2U);
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(weights_are_those_of_the_survivors_and_never_of_an_earlier_
   bench.ready(2, 200);
   bench.ready(3, 300);
   BOOST_TEST(bench.sent<StartReduce>().size() == 3U);
-  const auto first = bench.state.operation.id;
+  const auto first = bench.state.operation;
   bench.lose(2);
   const auto aborts = bench.sent<Abort>();
   BOOST_REQUIRE(aborts.size() == 2U);
@@ -105,6 +105,7 @@ BOOST_AUTO_TEST_CASE(a_commit_tells_the_figures_of_its_contributors) {
   auto bench = trio();
   for (std::uint64_t peer = 1; peer <= 3; ++peer)
     bench.hear(peer, Ready{OuterStep{1}, Revision{}, 100, 10, Real{1.0}, HeldOutLoss{Real{2.0}, 50}, Real{1.0}, 1});
+  bench.pass(1s);
   for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.vote(peer, NEXT);
   const auto committed = bench.journaled<events::OuterStepCommitted>().at(0);
   BOOST_TEST(committed.outer_step.value == 1U);
@@ -125,7 +126,7 @@ BOOST_AUTO_TEST_CASE(a_commit_tells_the_figures_of_its_contributors) {
 BOOST_AUTO_TEST_CASE(a_vote_on_an_operation_that_was_aborted_counts_for_nothing) {
   auto bench = trio();
   for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.ready(peer, 100);
-  const auto first = bench.state.operation.id;
+  const auto first = bench.state.operation;
   bench.lose(3);
   bench.hear(1, Vote{first, NEXT, 1, 1});
   bench.vote(2, NEXT);
@@ -146,7 +147,7 @@ BOOST_AUTO_TEST_CASE(the_minority_of_a_parity_vote_goes_and_the_others_reduce_ag
 BOOST_AUTO_TEST_CASE(doubt_is_answered_by_commit_by_abort_or_by_silence_while_undecided) {
   auto bench = trio();
   for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.ready(peer, 100);
-  const auto op = bench.state.operation.id;
+  const auto op = bench.state.operation;
   bench.hear(1, InDoubt{op});
   BOOST_TEST(bench.effects.empty());
   BOOST_CHECK(bench.probes == std::vector{Probe::DoubtUndecided});
@@ -282,24 +283,24 @@ BOOST_AUTO_TEST_CASE(a_broken_link_is_tried_again_later_and_later_and_costs_the_
   for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.ready(peer, 100);
   const Duration delays[] = {500ms, 1s, 2s, 4s};
   for (const auto delay : delays) {
-    bench.hear(1, ReduceFailed{bench.state.operation.id, PeerId{2}, Error{ErrorName::LaneBroken}});
+    bench.hear(1, ReduceFailed{bench.state.operation, PeerId{2}, Error{ErrorName::LaneBroken}});
     BOOST_CHECK(bench.state.phase == Phase::Training);
     bench.pass(delay - 1ms);
     BOOST_CHECK(bench.state.phase == Phase::Training);
     bench.pass(1ms);
     BOOST_CHECK(bench.state.phase == Phase::Reducing);
   }
-  bench.hear(1, ReduceFailed{bench.state.operation.id, PeerId{2}, Error{ErrorName::LaneBroken}});
+  bench.hear(1, ReduceFailed{bench.state.operation, PeerId{2}, Error{ErrorName::LaneBroken}});
   BOOST_CHECK(bench.dismissed(2) == ErrorName::LaneBroken);
 
   // It takes part anew at once, and its link is as broken as before: the step ends without it, and the next one begins with it.
   BOOST_REQUIRE((bench.state.phase == Phase::Reducing));
-  bench.hear(1, ReduceFailed{bench.state.operation.id, PeerId{3}, Error{ErrorName::LaneBroken}});  // its end broke this one, too
+  bench.hear(1, ReduceFailed{bench.state.operation, PeerId{3}, Error{ErrorName::LaneBroken}});  // its end broke this one, too
   BOOST_REQUIRE((bench.state.phase == Phase::Training));
   bench.seat(4);
   bench.pass(500ms);
   BOOST_REQUIRE((bench.state.phase == Phase::Reducing));
-  BOOST_TEST(bench.state.operation.contributions.size() == 2U);
+  BOOST_TEST(bench.state.rounds[0].operation->contributions.size() == 2U);
   BOOST_CHECK(bench.state.peers.at(PeerId{4}).seat == Seat::CaughtUp);
   for (const std::uint64_t peer : {1U, 3U}) bench.vote(peer, NEXT);
   BOOST_REQUIRE((bench.state.phase == Phase::Training));
@@ -386,14 +387,14 @@ BOOST_AUTO_TEST_CASE(after_three_tries_that_ended_alike_the_run_says_what_it_wou
   auto bench = trio();
   for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.ready(peer, 100);
   for (std::uint32_t tries = 1; tries <= 3; ++tries) {
-    bench.hear(1, ReduceFailed{bench.state.operation.id, PeerId{3}, Error{ErrorName::DeadlineExceeded, "nothing moved"}});
+    bench.hear(1, ReduceFailed{bench.state.operation, PeerId{3}, Error{ErrorName::DeadlineExceeded, "nothing moved"}});
     BOOST_CHECK(bench.journaled<events::OuterStepAborted>().at(0).alike == tries);
     BOOST_TEST((bench.state.waiting.what.find("what would help: a longer `sync.deadline`") != std::string::npos) == (tries == 3));
     bench.pass(10s);
     BOOST_CHECK(bench.state.phase == Phase::Reducing);
   }
   BOOST_TEST(bench.state.waiting.what.find("3 tries ended alike") != std::string::npos, bench.state.waiting.what);
-  bench.hear(1, ReduceFailed{bench.state.operation.id, PeerId{3}, Error{ErrorName::LaneBroken, "reset"}});
+  bench.hear(1, ReduceFailed{bench.state.operation, PeerId{3}, Error{ErrorName::LaneBroken, "reset"}});
   BOOST_CHECK(bench.journaled<events::OuterStepAborted>().at(0).alike == 1U);
 }
 

@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(who_is_no_member_does_not_vote) {
   for (std::uint64_t peer = 1; peer < ALL; ++peer) bench.vote(peer, Digest{5, 5});
   bench.vote(201, Digest{5, 5});
   BOOST_TEST((bench.state.phase == Phase::Reducing));
-  BOOST_TEST(bench.state.operation.votes.size() == ALL - 1);
+  BOOST_TEST(bench.state.rounds[0].operation->votes.size() == ALL - 1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -30,9 +30,10 @@ using namespace prime::coordinator;
 namespace {
 
 struct Halves : Bench {
-  explicit Halves(std::uint32_t quorum = 2, std::uint64_t outer_steps = 3) : Bench(2, quorum, outer_steps) {
+  explicit Halves(std::uint32_t quorum = 2, std::uint64_t outer_steps = 3, std::uint32_t in_flight = 1) : Bench(2, quorum, outer_steps) {
     Options options{state.options, state.plan};
     options.fragments = 2;
+    options.in_flight = in_flight;
     state = initial(options, now);
   }
   void seat_with(std::uint64_t peer, const Seated& seated) {
@@ -228,7 +229,7 @@ BOOST_AUTO_TEST_CASE(one_broken_link_is_not_a_failure_for_each_fragment) {
   bench.ready(1, 100);
   bench.ready(2, 100);
   const auto fail_once = [&] {
-    bench.hear(1, ReduceFailed{bench.state.operation.id, PeerId{2}, Error{ErrorName::LaneBroken, "reset"}});
+    bench.hear(1, ReduceFailed{bench.state.operation, PeerId{2}, Error{ErrorName::LaneBroken, "reset"}});
     bench.pass(10s);
   };
   fail_once();
@@ -239,6 +240,87 @@ BOOST_AUTO_TEST_CASE(one_broken_link_is_not_a_failure_for_each_fragment) {
   fail_once();
   BOOST_TEST((bench.state.tries.link_failures.at({PeerId{1}, PeerId{2}}) == MAX_LINK_FAILURES - 1));
   BOOST_TEST(bench.state.view.members.size() == 2U);
+}
+
+namespace {
+
+/// Both halves of the first step are reduced at once.
+struct BothHalves : Halves {
+  BothHalves() : Halves(2, 3, 2) {
+    seat_all(2);
+    ready(1, 100);
+    ready(2, 200);
+    for (const auto& [peer, message] : sent<StartReduce>())
+      if (peer == 1) operations.push_back(message.op);
+    BOOST_REQUIRE(operations.size() == 2U);
+  }
+  void votes(std::uint64_t peer, std::uint32_t fragment) { hear(peer, Vote{operations[fragment], part(fragment, 1), 1, 1}); }
+
+  std::vector<OperationId> operations;  ///< by fragment
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(several_fragments_are_reduced_at_once_and_commit_in_the_order_of_their_last_votes) {
+  BothHalves bench;
+  BOOST_TEST(bench.operations[0].tag.value != bench.operations[1].tag.value, "or one would end the other in the data plane");
+  bench.votes(1, 0);
+  for (const std::uint64_t peer : {1U, 2U}) bench.votes(peer, 1);
+  const auto second = bench.told<Commit>(2);
+  BOOST_CHECK((second.fragment == 1U && second.revision == Revision{1} && second.state == whole(0, 1) && !second.completes));
+  BOOST_CHECK(bench.state.phase == coordinator::Phase::Reducing);
+  bench.votes(2, 0);
+  const auto first = bench.told<Commit>(1);
+  BOOST_CHECK((first.fragment == 0U && first.revision == Revision{2} && first.state == whole(1, 1) && first.completes));
+  BOOST_TEST(bench.journaled<events::OuterStepCommitted>().size() == 1U);
+  BOOST_TEST(bench.sent<BeginStep>().size() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(what_goes_wrong_with_one_of_them_makes_all_void_once) {
+  BothHalves bench;
+  bench.hear(1, ReduceFailed{bench.operations[1], PeerId{2}, Error{ErrorName::LaneBroken, "reset"}});
+  BOOST_TEST(bench.journaled<events::OuterStepAborted>().size() == 2U);
+  BOOST_TEST(bench.sent<Abort>().size() == 4U);
+  bench.hear(2, ReduceFailed{bench.operations[0], PeerId{1}, Error{ErrorName::LaneBroken, "reset"}});
+  BOOST_TEST((bench.state.tries.link_failures.at({PeerId{1}, PeerId{2}}) == 1U));
+  bench.pass(10s);
+  BOOST_TEST(bench.state.in_flight() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(a_member_that_was_away_hears_every_commit_that_it_missed_in_their_order) {
+  BothHalves bench;
+  bench.votes(2, 0);
+  bench.votes(2, 1);
+  bench.on(ConnectionLost{PeerId{2}, "reset"});
+  bench.votes(1, 1);
+  bench.greet(2);
+  std::vector<std::uint32_t> heard;
+  for (const auto& [peer, commit] : bench.sent<Commit>())
+    if (peer == 2) heard.push_back(commit.fragment);
+  BOOST_TEST(heard == std::vector<std::uint32_t>{1}, boost::test_tools::per_element());
+  BOOST_TEST(bench.state.in_flight() == 1U, "it has voted on the other one, which goes on");
+  bench.on(ConnectionLost{PeerId{2}, "reset"});
+  bench.votes(1, 0);
+  bench.greet(2);
+  heard.clear();
+  for (const auto& [peer, commit] : bench.sent<Commit>())
+    if (peer == 2) heard.push_back(commit.fragment);
+  BOOST_TEST(heard == (std::vector<std::uint32_t>{1, 0}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_coordinator_that_is_killed_keeps_the_commits_of_all_fragments_and_no_operation) {
+  BothHalves bench;
+  for (const std::uint64_t peer : {1U, 2U}) bench.votes(peer, 1);
+  BOOST_REQUIRE(bench.decided);
+  bench.state = restore({bench.state.options, bench.state.plan}, *bench.decided, bench.now);
+  BOOST_TEST(bench.state.in_flight() == 0U);
+  BOOST_REQUIRE(bench.state.rounds[1].last.has_value());
+  BOOST_TEST((bench.state.rounds[1].last->commit.op == bench.operations[1]));
+  for (const std::uint64_t peer : {1U, 2U}) bench.greet(peer);
+  bench.hear(1, InDoubt{bench.operations[0]});
+  BOOST_TEST((bench.told<Abort>(1).op == bench.operations[0]));
+  bench.hear(2, InDoubt{bench.operations[1]});
+  BOOST_TEST((bench.told<Commit>(2).op == bench.operations[1]));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
@@ -311,6 +393,41 @@ BOOST_AUTO_TEST_CASE(who_has_no_work_left_for_the_other_fragments_reduces_them_w
   BOOST_CHECK(bench.state.phase == prime::peer::Phase::Waiting);
 }
 
+BOOST_AUTO_TEST_CASE(it_reduces_several_fragments_at_once_and_applies_each_when_it_is_committed) {
+  auto bench = contributed();
+  reduce(bench, OP, 0, {});
+  reduce(bench, SECOND, 1, {});
+  BOOST_CHECK(bench.effect<RunReduce>().has_value());
+  vote(bench, SECOND, 1);
+  BOOST_CHECK(phase_of(bench.state) == prime::peer::Phase::Reducing);
+  vote(bench, OP, 0);
+  BOOST_CHECK(phase_of(bench.state) == prime::peer::Phase::Voted);
+  bench.hear(Commit{SECOND, OuterStep{1}, Revision{1}, whole(0, 1), 1, part(1, 1), false});
+  BOOST_CHECK((bench.effect<ApplyCommit>() && bench.state.phase == prime::peer::Phase::Ready));
+  bench.hear(Commit{OP, OuterStep{1}, Revision{2}, whole(1, 1), 0, part(0, 1), true});
+  BOOST_CHECK((bench.effect<ApplyCommit>() && bench.state.phase == prime::peer::Phase::Waiting));
+  BOOST_TEST(bench.effect<SaveState>().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(of_all_that_it_has_in_hand_it_asks_when_its_coordinator_is_back) {
+  auto bench = contributed();
+  reduce(bench, OP, 0, {});
+  reduce(bench, SECOND, 1, {});
+  vote(bench, SECOND, 1);
+  bench.on(CoordinatorLost{"reset"});
+  bench.on(CoordinatorBack{});
+  std::vector<OperationId> asked;
+  for (const auto& effect : bench.effects)
+    if (const auto* tell = std::get_if<Tell>(&effect))
+      if (const auto* doubt = std::get_if<InDoubt>(&tell->message)) asked.push_back(doubt->op);
+  BOOST_CHECK((asked == std::vector{OP, SECOND}));
+  bench.hear(Abort{OP, "void"});
+  BOOST_TEST(bench.effect<AbortReduce>().has_value());
+  bench.hear(Commit{SECOND, OuterStep{1}, Revision{1}, whole(0, 1), 1, part(1, 1), false});
+  BOOST_TEST(bench.effect<ApplyCommit>().has_value());
+  BOOST_TEST(bench.state.operations.empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_trainer_hears_of_its_step_when_every_fragment_has_its_work) {
   namespace life = trainer_life;
   life::State state;
@@ -325,10 +442,8 @@ BOOST_AUTO_TEST_CASE(a_trainer_hears_of_its_step_when_every_fragment_has_its_wor
         life::Event{life::StateFound{life::Held{{}, 3, {}, {}, 1}}},
         life::Event{life::Contributed{{OuterStep{1}, {}, 5, 10, Real{1.0}, {}, Real{1.0}}, 0}}, life::Event{life::ContributionTaken{}}})
     on(event);
-  on(life::Prepared{true, 2});
-  BOOST_TEST(!on(life::Applied{commit_of(OP, 0, false)}));
-  on(life::Prepared{true, 2});
-  BOOST_TEST(on(life::Applied{commit_of(SECOND, 1, true)}));
+  BOOST_TEST(!on(life::Applied{commit_of(OP, 0, false), true, 2}));
+  BOOST_TEST(on(life::Applied{commit_of(SECOND, 1, true), true, 2}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

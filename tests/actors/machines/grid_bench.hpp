@@ -69,7 +69,7 @@ struct GridBench : Consequences {
   void ready_all(const Ids& peers) {
     for (const auto peer : peers) ready(peer);
   }
-  void vote(std::uint64_t peer) { hear(peer, Vote{grid.run.operation.id, held(peer, grid.run.step().value), 1, 1}); }
+  void vote(std::uint64_t peer) { hear(peer, Vote{grid.run.operation, held(peer, grid.run.step().value), 1, 1}); }
   /// Time passes, and these are heard every second.
   void pass(Duration duration, const Ids& heard) {
     std::vector<Effect> all;

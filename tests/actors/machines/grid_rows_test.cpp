@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(nobody_covers_for_the_silence_of_another_peer_of_its_replic
   for (int second = 0; second < 11; ++second) {
     bench.pass(1s, {10, 11, 20, 21, 30});
     all.insert(all.end(), bench.effects.begin(), bench.effects.end());
-    bench.hear(30, InDoubt{bench.grid.run.operation.id});  // it has voted, and asks
+    bench.hear(30, InDoubt{bench.grid.run.operation});  // it has voted, and asks
     all.insert(all.end(), bench.effects.begin(), bench.effects.end());
   }
   bench.effects = std::move(all);
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_was_killed_waits_for_all_peers_of_a_repl
   returns(10);
   BOOST_TEST(bench.effects.size() == 1);  // the answer waits for the other one
   BOOST_TEST(bench.told<ReplicaLacks>(10).missing == "shard 1");
-  bench.hear(10, InDoubt{bench.grid.run.operation.id});
+  bench.hear(10, InDoubt{bench.grid.run.operation});
   BOOST_TEST(bench.effects.empty(), "its replica waits for the return of another peer");
   BOOST_TEST(bench.grid.run.peers.at(PeerId{10}).absent);
   returns(11);

@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(each_shard_tells_of_its_own_lanes_and_the_topology_is_that_
 BOOST_AUTO_TEST_CASE(replicas_whose_results_differ_in_one_shard_differ) {
   auto bench = reducing(THREE);
   for (const auto peer : {10U, 11U, 20U, 21U, 30U}) bench.vote(peer);
-  bench.hear(31, Vote{bench.grid.run.operation.id, Digest{66, 6}, 1, 1});
+  bench.hear(31, Vote{bench.grid.run.operation, Digest{66, 6}, 1, 1});
   BOOST_TEST(bench.told<Dismissed>() == (Ids{30, 31}));
   BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::ParityBroken));
   BOOST_TEST(bench.told<Commit>().empty());
@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(replicas_whose_results_differ_in_one_shard_differ) {
 
 BOOST_AUTO_TEST_CASE(a_failed_link_of_one_shard_is_one_between_two_replicas) {
   auto bench = reducing(THREE);
-  bench.hear(21, ReduceFailed{bench.grid.run.operation.id, PeerId{31}, Error{ErrorName::LaneBroken, "cut"}});
+  bench.hear(21, ReduceFailed{bench.grid.run.operation, PeerId{31}, Error{ErrorName::LaneBroken, "cut"}});
   BOOST_TEST(bench.told<Abort>() == THREE);
   BOOST_TEST((bench.grid.run.tries.link_failures.contains({PeerId{20}, PeerId{30}})));
 }

@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(a_ring_that_misses_its_deadline_is_tried_directly_since_tha
   bool ring = true;
   for (int tries = 0;; ++tries) {
     BOOST_REQUIRE(tries < 10);  // five direct ones, each after a ring
-    bench.hear(1, ReduceFailed{bench.state.operation.id, PeerId{ring ? 0U : 4U}, Error{ErrorName::DeadlineExceeded}});
+    bench.hear(1, ReduceFailed{bench.state.operation, PeerId{ring ? 0U : 4U}, Error{ErrorName::DeadlineExceeded}});
     if (bench.state.view.members.size() < 4) break;
     if (bench.sent<StartReduce>().empty()) bench.pass(5s);
     BOOST_REQUIRE(bench.sent<StartReduce>().size() == 4U);
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(a_ring_that_the_manifest_wants_is_tried_directly_after_a_mi
   bench.state.plan.schedule = Schedule::Ring;
   for (std::uint64_t peer = 1; peer <= 4; ++peer) bench.ready(peer, 100);
   BOOST_TEST(bench.sent<StartReduce>().front().second.ring);
-  bench.hear(1, ReduceFailed{bench.state.operation.id, PeerId{}, Error{ErrorName::DeadlineExceeded}});
+  bench.hear(1, ReduceFailed{bench.state.operation, PeerId{}, Error{ErrorName::DeadlineExceeded}});
   BOOST_TEST(bench.state.tries.link_failures.empty(), "it says nothing of who reports it");
   if (bench.sent<StartReduce>().empty()) bench.pass(5s);
   BOOST_REQUIRE(bench.sent<StartReduce>().size() == 4U);
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(where_the_manifest_wants_no_ring_a_missed_deadline_is_none_
   bench.measure_all();
   for (std::uint64_t peer = 1; peer <= 4; ++peer) bench.ready(peer, 100);
   BOOST_TEST(!bench.sent<StartReduce>().front().second.ring);
-  bench.hear(1, ReduceFailed{bench.state.operation.id, PeerId{}, Error{ErrorName::DeadlineExceeded}});
+  bench.hear(1, ReduceFailed{bench.state.operation, PeerId{}, Error{ErrorName::DeadlineExceeded}});
   BOOST_TEST(bench.state.tries.link_failures.size() == 1U);
 }
 

@@ -64,7 +64,7 @@ struct Bench {
     Commit commit;
     commit.step = OuterStep{revision.value};
     commit.revision = revision;
-    return on(Prepared{own_work, 3}).on(Applied{commit});
+    return on(Applied{commit, own_work, 3});
   }
 };
 

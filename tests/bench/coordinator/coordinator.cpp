@@ -47,7 +47,7 @@ class Crowd {
     });
     if (state_.phase != Phase::Reducing) fail("no reduce after everybody was ready");
     const Digest next{state_.step().value, state_.step().value};
-    everybody([&](PeerId id) { hear(id, Vote{state_.operation.id, next, 1, 1}); });
+    everybody([&](PeerId id) { hear(id, Vote{state_.operation, next, 1, 1}); });
     if (state_.revision != revision.next()) fail("no commit after everybody voted");
   }
 

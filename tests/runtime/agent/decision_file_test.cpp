@@ -43,13 +43,14 @@ Snapshot full() {
   s.tokens = 14;
   s.sequence = Sequence{15};
   s.operation = OperationId{Epoch{7}, Sequence{15}, Tag{1}};
-  s.last_commit = Commit{OperationId{Epoch{7}, Sequence{14}}, OuterStep{11}, Revision{11}, Digest{3, 4}, 2, Digest{5, 5}, false};
-  s.last_lines = {events::RoundCommitted{.fragment = 2, .contributors = {PeerId{2}}, .weights = {7}, .base_versions = {Revision{9}}},
-                  events::OuterStepCommitted{.revision = Revision{11},
-                                             .contributors = {PeerId{~0ULL}, PeerId{2}},
-                                             .loss = 0.1,
-                                             .tokens_per_s = std::nan(""),
-                                             .reduce_s = Duration{12'345'678}}};
+  s.commits = {{Commit{OperationId{Epoch{7}, Sequence{13}, Tag{1}}, OuterStep{11}, Revision{10}, Digest{3, 3}, 1, Digest{4, 4}, true}, {}},
+               {Commit{OperationId{Epoch{7}, Sequence{14}}, OuterStep{11}, Revision{11}, Digest{3, 4}, 2, Digest{5, 5}, false},
+                {events::RoundCommitted{.fragment = 2, .contributors = {PeerId{2}}, .weights = {7}, .base_versions = {Revision{9}}},
+                 events::OuterStepCommitted{.revision = Revision{11},
+                                            .contributors = {PeerId{~0ULL}, PeerId{2}},
+                                            .loss = 0.1,
+                                            .tokens_per_s = std::nan(""),
+                                            .reduce_s = Duration{12'345'678}}}}};
   return s;
 }
 
@@ -104,15 +105,19 @@ BOOST_AUTO_TEST_CASE(what_was_kept_last_comes_back_as_it_was) {
   BOOST_TEST(back->step_begun);
   BOOST_TEST((back->versions == full().versions));
   BOOST_TEST((back->digests == full().digests));
-  BOOST_TEST(back->last_commit->fragment == 2U);
-  BOOST_TEST(!back->last_commit->completes);
-  auto lines = full().last_lines;
-  BOOST_REQUIRE(back->last_lines.size() == lines.size());
-  BOOST_CHECK(back->last_lines[0] == lines[0]);
-  auto& step = std::get<events::OuterStepCommitted>(back->last_lines[1]);
+  BOOST_REQUIRE(back->commits.size() == 2U);
+  BOOST_CHECK((back->commits[0].commit.op == full().commits[0].commit.op));
+  BOOST_TEST(back->commits[0].commit.completes);
+  BOOST_TEST(back->commits[1].commit.fragment == 2U);
+  BOOST_TEST(!back->commits[1].commit.completes);
+  auto lines = full().commits[1].lines;
+  auto& told = back->commits[1].lines;
+  BOOST_REQUIRE(told.size() == lines.size());
+  BOOST_CHECK(told[0] == lines[0]);
+  auto& step = std::get<events::OuterStepCommitted>(told[1]);
   BOOST_TEST(std::isnan(step.tokens_per_s));
   step.tokens_per_s = std::get<events::OuterStepCommitted>(lines[1]).tokens_per_s = 0;
-  BOOST_CHECK(back->last_lines == lines);
+  BOOST_CHECK(told == lines);
   file.keep(Snapshot{});
   BOOST_TEST(format_snapshot(*file.read().value()) == format_snapshot(Snapshot{}));
 }
@@ -148,7 +153,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_file_is_refused_and_not_guessed_at) {
     damaged[random() % text.size()] = static_cast<char>(random());
     (void)parse_snapshot(damaged);  // another digit is another number; whatever else it is, nothing crashes
   }
-  for (const auto* wrong : {"", "{}", "[]", "{\"schema\": \"prime.decisions/3\"}"}) {
+  for (const auto* wrong : {"", "{}", "[]", "{\"schema\": \"prime.decisions/4\"}"}) {
     BOOST_REQUIRE(store::write_file_atomically(path, wrong).has_value());
     BOOST_TEST((DecisionFile{path}.read().error().name == ErrorName::StorageFailed));
     BOOST_TEST(DecisionFile{path}.read().error().detail == path.string() + " is damaged: another copy of it is needed");
@@ -156,5 +161,5 @@ BOOST_AUTO_TEST_CASE(a_damaged_file_is_refused_and_not_guessed_at) {
   BOOST_REQUIRE(store::write_file_atomically(path, "{\"schema\": \"prime.decisions/7\"}").has_value());
   BOOST_TEST(DecisionFile{path}.read().error().detail == path.string() +
                                                              " is of format prime.decisions/7, and this program reads "
-                                                             "prime.decisions/3: let the release that wrote it serve this run");
+                                                             "prime.decisions/4: let the release that wrote it serve this run");
 }

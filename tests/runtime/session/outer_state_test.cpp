@@ -125,7 +125,7 @@ BOOST_FIXTURE_TEST_CASE(prepare_and_discard_leave_every_bit_as_it_was, Fixture) 
   const auto digest = state.digest();
   const auto blocks = state.blocks();
   BOOST_REQUIRE(reduce_and_prepare());
-  state.discard();
+  state.discard(operation);
   BOOST_TEST(parameters(state) == before);
   BOOST_TEST(momentum(state) == momentum_before);
   BOOST_TEST(copy(state.input(0)) == input);
@@ -141,7 +141,7 @@ BOOST_FIXTURE_TEST_CASE(the_same_contribution_prepared_twice_has_the_same_digest
   train();
   BOOST_REQUIRE(state.take_contribution());
   const auto first = reduce_and_prepare().value();
-  state.discard();
+  state.discard(operation);
   std::ranges::fill(state.result(0), std::numeric_limits<float>::quiet_NaN());  // what an aborted reduce may leave behind
   const auto second = reduce_and_prepare().value();
   BOOST_TEST((first == second));
@@ -244,6 +244,37 @@ BOOST_FIXTURE_TEST_CASE(values_that_are_not_finite_are_refused_by_tensor_and_ind
   BOOST_TEST(mean.error().detail == "embed[14] of the mean");
   BOOST_TEST((state.digest() == digest));
   BOOST_TEST(!state.prepared());
+}
+
+BOOST_FIXTURE_TEST_CASE(several_fragments_are_prepared_at_once_and_committed_in_any_order, Divided) {
+  initialize();
+  train();
+  BOOST_REQUIRE(state.take_contribution());
+  auto alone = OuterState::create(layout, {}).value();
+  const auto before = state.snapshot(Holder::Joiner);
+  BOOST_REQUIRE(fetch(alone, *before, all(layout)));
+  std::vector<std::pair<OperationId, Digest>> voted;
+  for (const auto fragment : all(layout)) {
+    const OperationId op{Epoch{1}, Sequence{fragment + 1U}, Tag{fragment}};
+    std::ranges::copy(state.input(fragment), state.result(fragment).begin());
+    voted.emplace_back(op, state.prepare(op, fragment, {100, 7}).value());
+  }
+  BOOST_TEST(state.prepared() == voted.size());
+  state.discard(voted[1].first);
+  std::ranges::copy(state.input(1), state.result(1).begin());
+  BOOST_TEST((state.prepare(voted[1].first, 1, {100, 7}).value() == voted[1].second),
+             "what one of them does leaves the others as they are");
+  for (const std::size_t each : {2U, 0U, 1U}) BOOST_REQUIRE(state.commit(voted[each].first));
+  for (const auto& fragment : state.fragments()) BOOST_TEST(fragment.version.value == 1U);
+  for (const auto fragment : all(layout)) {
+    const OperationId op{Epoch{1}, Sequence{fragment + 1U}};
+    std::ranges::copy(state.input(fragment), alone.result(fragment).begin());
+    BOOST_TEST((alone.prepare(op, fragment, {100, 7}).value() == voted[fragment].second), "one after the other leads to the same bits");
+    BOOST_REQUIRE(alone.commit(op));
+  }
+  BOOST_TEST((state.digest() == alone.digest()));
+  BOOST_TEST((state.counters() == StateCounters{Revision{3}, 100, 7}));
+  BOOST_TEST((recomputed(state) == state.digest()));
 }
 
 BOOST_FIXTURE_TEST_CASE(a_snapshot_loads_into_another_peer_with_the_same_digest, Fixture) {

@@ -1,0 +1,255 @@
+#include "actors/coordinator/operations.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/coordinator/commits.hpp"
+#include "actors/coordinator/departures.hpp"
+#include "actors/coordinator/outer_step_machine.hpp"
+#include "actors/coordinator/progress.hpp"
+#include "actors/coordinator/relay_order.hpp"
+#include "actors/coordinator/topology_machine.hpp"
+#include "actors/coordinator/waits.hpp"
+#include "actors/membership/membership_machine.hpp"
+
+namespace prime::coordinator::operations {
+namespace {
+
+/// In a ring those behind one that stands still wait as it seems to: the next try goes directly, and tells who it is.
+bool takes_ring(State& state) {
+  const bool fits = state.plan.schedule == Schedule::Automatic && state.topology.ring_is_faster;
+  return (state.plan.schedule == Schedule::Ring || fits) && !std::exchange(state.tries.ring_overdue, false);
+}
+
+Operation next_operation(State& state, const SharedList<Member>& members, Instant now, Effects& effects) {
+  const auto& round = state.round();
+  std::vector<Contribution> contributions;
+  for (const auto& member : members) {
+    auto& peer = state.peers.at(member.id);
+    const auto& work = round.work.at(member.id);
+    if (state.moving == 0) membership::begin_transfer(peer, now);
+    contributions.push_back(Contribution{member.id, work.ready ? work.ready->weight : 0});
+    if (work.awaited()) effects.emplace_back(events::PeerLate{membership::who(peer), round.step, work.begun});
+  }
+  state.sequence = state.sequence.next();
+  // In the data plane an operation ends those of its tag: each fragment has one of its own.
+  state.operation = {state.view.epoch, state.sequence, Tag{state.current()}};
+  return {.id = state.operation,
+          .since = now,
+          .contributions = std::move(contributions),
+          .next_sample = state.cursor + state.collection.span,
+          .votes = {},
+          .ring = takes_ring(state)};
+}
+
+/// Takes it out of its round, so that nothing is in flight any more if it was the last.
+Operation take(State& state, Round& round, Instant now) {
+  auto operation = *std::exchange(round.operation, std::nullopt);
+  if (state.in_flight() == 0) {
+    state.moving = 0;
+    set_phase(state, Phase::Training, now);
+  }
+  return operation;
+}
+
+/// All have voted and differ: the largest group stands, the oldest one decides a draw; the others go.
+void settle_parity(State& state, const std::map<PeerId, Vote>& votes, Instant now, Effects& effects) {
+  std::map<Digest, std::uint32_t> groups;
+  for (const auto& [id, vote] : votes) ++groups[vote.state];
+  Digest winner;
+  std::uint32_t best = 0;
+  for (const auto& member : state.view.members) {  // in order of age
+    const auto vote = votes.find(member.id);
+    if (vote == votes.end()) continue;
+    const auto& digest = vote->second.state;
+    if (groups.at(digest) > best) {
+      best = groups.at(digest);
+      winner = digest;
+    }
+  }
+  abort(state, AbortCause::VotesDiffer, {}, now, effects);
+  Departures departures{state, now, effects};
+  for (const auto& [id, vote] : votes)
+    if (vote.state != winner) departures.dismiss(id, Error{ErrorName::ParityBroken, "its result differs from that of the others"});
+}
+
+/// What the peers are told of it, for people.
+std::string text_of(AbortCause cause, const Because& because) {
+  switch (cause) {
+    case AbortCause::PeerLost: return because.name + " was lost: " + to_string(because.error);
+    case AbortCause::PeerLeft: return because.name + " left";
+    case AbortCause::PeerAway: return "the connection of " + because.name + " broke";
+    case AbortCause::PeerSilent: return "a member fell silent";
+    case AbortCause::ReduceFailed: return because.name + " reports: " + to_string(because.error);
+    case AbortCause::DeadlinePassed: return "nothing of the reduce moved any more";
+    case AbortCause::VotesDiffer: return "the digests differ";
+    case AbortCause::RolledBack: return "the run is rolled back";
+    case AbortCause::RunStopped: return "the run is stopped";
+  }
+  return {};
+}
+
+/// Retries are spread out, so that a peer whose link broke because it died is known as lost before they are used up.
+Duration retry_delay(std::uint32_t failures) { return std::min<Duration>(Duration{250ms} * (1U << std::min(failures, 5U)), 5s); }
+
+/// How far they had come, and how often a try of this step ended like that.
+void note_failure(State& state, AbortCause cause, const Error& error, Instant now, std::string& reason, events::OuterStepAborted& aborted) {
+  const auto name = cause == AbortCause::DeadlinePassed ? ErrorName::DeadlineExceeded : error.name;
+  auto& alike = state.tries.alike;
+  if (alike.cause != cause || alike.error != name) alike = {};
+  alike = {alike.count + 1, cause, name, reason};
+  aborted.alike = alike.count;
+  const auto least = progress::least_of_reduce(state, now);
+  if (!least) return;
+  reason += "; " + membership::to_string(*least);
+  aborted.behind = least->peer->hello.peer;
+  aborted.moved_bytes = least->moved_bytes;
+  aborted.needed_bytes = least->needed_bytes;
+  aborted.bytes_per_s = least->bytes_per_s();
+}
+
+}  // namespace
+
+bool may_start(const State& state) { return !state.round().operation && state.in_flight() < std::max(state.plan.in_flight, 1U); }
+
+void start(State& state, Instant now, Effects& effects) {
+  topology::arrange(state, effects);
+  const auto members = topology::in_ring_order(state);
+  auto operation = next_operation(state, members, now, effects);
+  auto& round = state.round();
+  effects.emplace_back(events::ReduceStarted{round.step, operation.id, state.view.epoch, members.size()});
+  StartReduce message{.op = operation.id,
+                      .step = round.step,
+                      .base = state.revision,
+                      .view = state.view,
+                      .contributions = operation.contributions,
+                      .elements = state.elements,
+                      .next_sample = operation.next_sample,
+                      .fragment = state.current(),
+                      .ring = operation.ring};
+  const auto links = topology::direct_links(state, members);
+  for (std::size_t rank = 0; rank < members.size(); ++rank) {
+    if (links) message.relays = relay_order(*links, rank);
+    effects.emplace_back(Send{members[rank].id, message});
+  }
+  if (state.in_flight() > 0) effects.emplace_back(Probe::ReducesBesideAnother);
+  round.operation = std::move(operation);
+  ++state.moving;
+  set_phase(state, Phase::Reducing, now);
+}
+
+std::string vote(State& state, PeerId from, const Vote& message, Instant now, Effects& effects) {
+  auto* round = state.round_of(message.op);
+  if (round == nullptr) return "a vote on another operation";
+  auto& peer = state.peers.at(from);
+  if (peer.seat != Seat::Member) return "a vote of who is no member";
+  auto& votes = round->operation->votes;
+  votes.insert_or_assign(from, message);
+  peer.transfer.last = now;
+  if (const auto missing = round->operation->contributions.size() - votes.size(); missing > 0)
+    return "votes are missing: " + std::to_string(missing);
+  if (std::ranges::any_of(votes, [&](const auto& entry) { return entry.second.state != message.state; })) {
+    settle_parity(state, std::map{votes}, now, effects);
+    return "the votes differ";
+  }
+  const auto fragment = static_cast<std::uint32_t>(round - state.rounds.data());
+  const auto operation = take(state, *round, now);
+  if (commits::apply(state, operation, fragment, message.state, now, effects)) outer_step::complete(state, operation, now, effects);
+  membership::refresh_fetches(state, now, effects);
+  return "all voted for the same digest";
+}
+
+std::string failed(State& state, PeerId from, const ReduceFailed& message, Instant now, Effects& effects) {
+  const auto* round = state.round_of(message.op);
+  if (round == nullptr) return "a failure of another operation";
+  const bool ring = round->operation->ring;
+  const auto& reporter = state.peers.at(from).hello.name;
+  const auto suspect = state.peers.find(message.suspect);
+  abort(state, AbortCause::ReduceFailed, {from, reporter, message.error}, now, effects);
+  if (info(message.error.name).klass == ErrorClass::Fatal) {
+    dismiss(state, from, message.error, now, effects);
+    return reporter + " cannot reduce";
+  }
+  if (ring && message.error.name == ErrorName::DeadlineExceeded && message.suspect == PeerId{}) {
+    state.tries.ring_overdue = true;
+    return "the reduce is tried again, not in a ring";
+  }
+  const auto pair = std::minmax(from, message.suspect);
+  const auto failures = ++state.tries.link_failures[{pair.first, pair.second}];
+  state.tries.retry_at = now + retry_delay(failures);
+  if (failures >= MAX_LINK_FAILURES) {
+    state.unlinked_in = state.step();
+    const bool blame_suspect = suspect != state.peers.end() && suspect->second.ordinal > state.peers.at(from).ordinal;
+    dismiss(state, blame_suspect ? message.suspect : from,
+            Error{ErrorName::LaneBroken, std::to_string(failures) + " failures in one outer step; the last: " + to_string(message.error)},
+            now, effects);
+  }
+  return "the reduce is tried again";
+}
+
+std::string in_doubt(State& state, PeerId from, const InDoubt& message, Effects& effects) {
+  const auto decided =
+      std::ranges::find_if(state.rounds, [&](const Round& round) { return round.last && round.last->commit.op == message.op; });
+  if (decided != state.rounds.end()) {
+    effects.emplace_back(Send{from, decided->last->commit});
+    effects.emplace_back(Probe::DoubtCommitted);
+    return "it was committed";
+  }
+  if (state.round_of(message.op) != nullptr) {
+    effects.emplace_back(Probe::DoubtUndecided);
+    return "undecided";
+  }
+  // Of somebody who leads the run since: this one was frozen, and does not know it yet. It must not void what the other may commit.
+  if (message.op > state.operation) return "an operation that this coordinator did not start";
+  effects.emplace_back(Send{from, Abort{message.op, "it was not committed"}});
+  effects.emplace_back(Probe::DoubtAborted);
+  return "it was aborted";
+}
+
+bool answer_returned(State& state, PeerId member, const std::string& name, Instant now, Effects& effects) {
+  // First of all, since a commit that it has not heard of is not void.
+  for (auto& decided : commits::in_order(state)) effects.emplace_back(Send{member, std::move(decided.commit)});
+  const auto voted = [&](const Round& round) { return !round.operation || round.operation->votes.contains(member); };
+  if (state.in_flight() > 0 && std::ranges::all_of(state.rounds, voted)) return false;
+  abort(state, AbortCause::PeerAway, {member, name}, now, effects);
+  return true;
+}
+
+void abort(State& state, AbortCause cause, const Because& because, Instant now, Effects& effects) {
+  if (state.in_flight() == 0) return;
+  auto reason = text_of(cause, because);
+  events::OuterStepAborted aborted{.outer_step = state.step(), .cause = cause, .because_of = because.peer};
+  if (cause == AbortCause::ReduceFailed || cause == AbortCause::DeadlinePassed)
+    note_failure(state, cause, because.error, now, reason, aborted);
+  aborted.reason = reason;
+  for (auto& round : state.rounds) {
+    if (!round.operation) continue;
+    const auto operation = take(state, round, now);
+    aborted.operation = operation.id;
+    aborted.epoch = operation.id.epoch;
+    effects.emplace_back(aborted);
+    for (const auto& contribution : operation.contributions)
+      if (state.peers.contains(contribution.peer)) effects.emplace_back(Send{contribution.peer, Abort{operation.id, reason}});
+  }
+}
+
+bool give_up_overdue(State& state, Instant now, Effects& effects) {
+  if (!progress::reduce_stands_still(state, now)) return false;
+  std::vector<PeerId> mute;
+  for (const auto& member : state.view.members)
+    if (lacks_vote(state, member.id)) mute.push_back(member.id);
+  abort(state, AbortCause::DeadlinePassed, {}, now, effects);
+  Departures departures{state, now, effects};
+  for (const auto id : mute)
+    if (!membership::is_needed(state, id, now))
+      departures.dismiss(id, Error{ErrorName::DeadlineExceeded, "no vote, and nothing of the reduce moved for " +
+                                                                    format_duration(state.options.deadline) + " (`sync.deadline`)"});
+  return true;
+}
+
+void forgive(State& state, Duration time, Instant now) {
+  for (auto& round : state.rounds)
+    if (round.operation) round.operation->since = std::min(now, round.operation->since + time);
+}
+
+}  // namespace prime::coordinator::operations
