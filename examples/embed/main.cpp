@@ -23,24 +23,22 @@ int main() {
   prime::Digest state;
   double distance = 0;
   while (true) {
-    auto step = session->next_outer_step();  // x holds the shared parameters now
+    auto step = session->next();
     if (!step) return complain(step.error());
     if (!*step) break;  // the run is done
-    const auto& plan = (*step)->plan();
-    const auto target = static_cast<float>(plan.rank);
-    for (std::uint32_t inner = 0; inner < plan.inner_steps; ++inner) {
-      distance = 0;
-      for (float& value : x) {
-        const float gradient = value - target;
-        distance += gradient * gradient;
-        value -= 0.1F * gradient;
-      }
-      if (auto told = (*step)->report({.loss = distance / 2, .tokens = x.size()}); !told) return complain(told.error());
+    const auto target = static_cast<float>((*step)->rank);
+    distance = 0;
+    for (float& value : x) {
+      const float gradient = value - target;
+      distance += gradient * gradient;
+      value -= 0.1F * gradient;
     }
-    auto committed = (*step)->commit();  // and now the new ones
-    if (!committed) return complain(committed.error());
-    state = committed->state;
-    std::printf("step %llu: mean over %u peers\n", static_cast<unsigned long long>(committed->step.value), committed->peers);
+    auto applied = session->report({.loss = distance / 2, .tokens = x.size()});  // when an outer step ends, x holds the mean of all peers
+    if (!applied) return complain(applied.error());
+    for (const auto& committed : *applied) {
+      state = committed.state;
+      std::printf("step %llu: mean over %u peers\n", static_cast<unsigned long long>(committed.step.value), committed.peers);
+    }
   }
   if (auto answered = session->finish([](const prime::FinalPlan&) { return prime::FinalAnswer{}; }); !answered)
     return complain(answered.error());

@@ -342,12 +342,13 @@ void PeerHost::begin(const BeginStep& begin) {
 void PeerHost::tell_begin(const trainer_life::TellBegin& order) {
   const auto& shared = manifest_->shared;
   const auto& begin = order.begin;
-  StepPlan plan;
+  wire::StepPlan plan;
   plan.step = begin.step;
   plan.base = order.base;
   plan.rank = begin.rank;
   plan.peers = static_cast<std::uint32_t>(begin.view.members.size());
   plan.first_sample = begin.first_sample;
+  plan.batch = shared.train.batch;
   plan.inner_steps = shared.sync.inner_steps;
   plan.total_steps = shared.train.outer_steps;
   plan.evaluate = {begin.evaluate.index, begin.evaluate.of};

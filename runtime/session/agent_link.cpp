@@ -89,7 +89,11 @@ ReceiveOutcome AgentLink::take() {
   const auto outcome = socket_.receive(packet);
   if (outcome != ReceiveOutcome::Received) return outcome;
   auto message = wire::decode_to_trainer(packet.bytes);
-  if (!message || packet.descriptors.size() != wire::descriptor_count(*message)) return ReceiveOutcome::Malformed;
+  if (!message) {
+    [[maybe_unused]] const auto kept = end(std::move(message.error()).with_context("the agent's message is malformed"));
+    return ReceiveOutcome::Malformed;
+  }
+  if (packet.descriptors.size() != wire::descriptor_count(*message)) return ReceiveOutcome::Malformed;
   inbox_.push_back({std::move(*message), std::move(packet.descriptors)});
   return ReceiveOutcome::Received;
 }
@@ -100,7 +104,7 @@ Result<FromAgent> AgentLink::receive(std::optional<Instant> deadline) {
     switch (take()) {
       case ReceiveOutcome::Received: break;
       case ReceiveOutcome::Closed: return lost();
-      case ReceiveOutcome::Malformed: return end(Error(ErrorName::TrainerProtocol, "the agent's message is malformed"));
+      case ReceiveOutcome::Malformed: return end(Error(ErrorName::TrainerProtocol, "the agent's message has other descriptors"));
       case ReceiveOutcome::NoDescriptors: return end(refused(ErrorName::TrainerProtocol, "the agent's memory cannot be taken", EMFILE));
       case ReceiveOutcome::WouldBlock:
         if (!wait_for(POLLIN, deadline)) return end(Error(ErrorName::DeadlineExceeded, "waiting for the agent"));

@@ -58,7 +58,7 @@ std::uint32_t Session::shards() const { return impl_->welcome.shards; }
 const std::string& Session::replica() const { return impl_->welcome.replica; }
 
 Result<void> Session::bind(const TensorView& tensor) {
-  if (impl_->offered) return prime::fail(ErrorName::Usage, "tensors are bound before the first outer step");
+  if (impl_->offered) return prime::fail(ErrorName::Usage, "tensors are bound before the first step");
   PRIME_CHECK(check_tensor_count(impl_->tensors.size() + 1));
   PRIME_TRY(const auto elements, count_elements({tensor.name, tensor.shape}));
   if (tensor.data.size() != elements) {
@@ -84,23 +84,25 @@ void Session::export_file(std::string name, std::string content) {
 }
 
 Result<void> Session::describe_data(const DataIdentity& data) {
-  if (impl_->offered) return prime::fail(ErrorName::Usage, "the data is described before the first outer step");
+  if (impl_->offered) return prime::fail(ErrorName::Usage, "the data is described before the first step");
   if (!data.told()) return prime::fail(ErrorName::Usage, "a digest of 0 means that nothing is told of the data");
   if (std::exchange(impl_->described, true)) return prime::fail(ErrorName::Usage, "the data was described already");
   return impl_->link.send(wire::Data{data});
 }
 
 Result<void> Session::describe_device(std::string device) {
-  if (impl_->offered) return prime::fail(ErrorName::Usage, "the device is described before the first outer step");
+  if (impl_->offered) return prime::fail(ErrorName::Usage, "the device is described before the first step");
   impl_->device = std::move(device);
   return {};
 }
 
-Result<std::optional<Step>> Session::next_outer_step() {
-  PRIME_TRY(const auto plan, impl_->next_plan());
-  if (!plan) return std::nullopt;
-  return Step(*this, *plan);
-}
+Result<std::optional<InnerStep>> Session::next() { return impl_->next(); }
+
+Result<std::vector<Committed>> Session::report(const InnerReport& inner) { return impl_->report(inner); }
+
+Result<std::vector<Committed>> Session::contribute() { return impl_->contribute(); }
+
+std::vector<Samples> Session::upcoming(std::size_t count) const { return impl_->upcoming(count); }
 
 Result<void> Session::finish(const std::function<FinalAnswer(const FinalPlan&)>& answer) {
   if (!impl_->done) return prime::fail(ErrorName::Usage, "the run is not done");
@@ -125,9 +127,5 @@ void Session::fail(const Error& cause) {
   [[maybe_unused]] const auto sent = impl_->link.send(wire::Failure{cause});
   impl_->link.end(cause);
 }
-
-Result<void> Step::report(const InnerReport& inner) { return session_->impl_->report(plan_, inner); }
-
-Result<Committed> Step::commit() { return session_->impl_->commit(plan_, held_out_); }
 
 }  // namespace prime

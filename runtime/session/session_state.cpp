@@ -106,51 +106,109 @@ Result<bool> Session::Impl::load(const wire::Blocks& blocks, Revision revision) 
     const auto from = blocks[home.fragment] * wire::block_size(layout) + home.offset;
     std::ranges::copy(outer.values().subspan(from, tensors[i].data.size()), tensors[i].data.begin());
   }
+  loaded = true;
   // The agent writes to these blocks again only after the contribution to this step, or once it has told of a later revision.
   return !link.knows_later_than(revision);
 }
 
-Result<std::optional<StepPlan>> Session::Impl::next_plan() {
-  if (done) return std::nullopt;
-  if (step_open) return link.end(Error(ErrorName::Usage, "the step before was not committed"));
+Samples OuterWork::samples_after(std::uint64_t taken) const {
+  const std::uint64_t granted = std::uint64_t{plan.inner_steps} * plan.batch;
+  return {plan.first_sample + taken, std::min<std::uint64_t>(plan.batch, granted - std::min(granted, taken))};
+}
+
+Result<bool> Session::Impl::begin_work() {
   if (!std::exchange(offered, true)) PRIME_CHECK(offer_tensors());
   while (true) {
     PRIME_TRY(const auto received, link.receive());
     if (const auto* begin = std::get_if<wire::Begin>(&received.message)) {
       PRIME_TRY(const bool whole, load(begin->blocks, begin->plan.base));
       if (!whole) continue;
-      step_open = true;
-      totals = {};
-      totals.begun = monotonic_now();
-      return begin->plan;
+      work.emplace().plan = begin->plan;
+      work->begun = monotonic_now();
+      return true;
     }
     if (const auto* finish = std::get_if<wire::Finish>(&received.message)) {
       PRIME_CHECK(load(finish->blocks, finish->revision));
       done = true;
       final_plan = finish->plan;
-      return std::nullopt;
+      return false;
     }
     if (const auto* stop = std::get_if<wire::Stop>(&received.message)) {
       if (stop->error) return stopped(*stop);
       done = true;
-      return std::nullopt;
+      return false;
     }
     // A commit of a step that this trainer took no part in is news that the next `begin` repeats.
     if (!std::holds_alternative<wire::StepCommitted>(received.message)) return unexpected_message();
   }
 }
 
-Result<void> Session::Impl::report(const StepPlan& plan, const InnerReport& inner) {
-  ++totals.inner_steps;
-  totals.loss_sum += inner.loss;
-  if (totals.diverged_at == 0 && !std::isfinite(inner.loss)) totals.diverged_at = totals.inner_steps;
-  totals.tokens += inner.tokens;
-  totals.samples += inner.samples;
+Result<std::optional<InnerStep>> Session::Impl::next() {
+  if (done) return std::nullopt;
+  PRIME_CHECK(link.intact());
+  if (!work) {
+    PRIME_TRY(const bool begun, begin_work());
+    if (!begun) return std::nullopt;
+  }
+  step_open = true;
+  const auto& plan = work->plan;
+  return InnerStep{.outer_step = plan.step,
+                   .base = plan.base,
+                   .rank = plan.rank,
+                   .peers = plan.peers,
+                   .index = work->made,
+                   .inner_steps = plan.inner_steps,
+                   .clock = (plan.step.value - 1) * plan.inner_steps + work->made,
+                   .total = std::uint64_t{plan.total_steps} * plan.inner_steps,
+                   .samples = work->samples_after(work->samples),
+                   .evaluate = work->made == 0 ? plan.evaluate : EvaluationShare{},
+                   .loaded = std::exchange(loaded, false),
+                   .stored = work->made + 1 == plan.inner_steps};
+}
+
+std::vector<Samples> Session::Impl::upcoming(std::size_t count) const {
+  std::vector<Samples> ahead;
+  if (!work) return ahead;
+  auto taken = work->samples;
+  for (auto index = work->made + 1; index < work->plan.inner_steps && ahead.size() < count; ++index) {
+    taken += work->samples_after(taken).count;
+    ahead.push_back(work->samples_after(taken));
+  }
+  return ahead;
+}
+
+Result<std::vector<Committed>> Session::Impl::report(const InnerReport& inner) {
+  if (!step_open) return link.end(Error(ErrorName::Usage, "no step is in progress: `next` gives one"));
+  const auto granted = work->samples_after(work->samples).count;
+  const auto taken = inner.samples.value_or(granted);
+  const auto left = std::uint64_t{work->plan.inner_steps} * work->plan.batch - work->samples;
+  if (taken > left)
+    return link.end(Error(ErrorName::Usage, "an inner step took " + std::to_string(taken) + " samples, and this peer has " +
+                                                std::to_string(left) + " left in this outer step (`train.batch` · `sync.inner_steps`)"));
+  step_open = false;
+  ++work->made;
+  work->loss_sum += inner.loss;
+  if (work->diverged_at == 0 && !std::isfinite(inner.loss)) work->diverged_at = work->made;
+  work->tokens += inner.tokens;
+  work->samples += taken;
+  if (inner.held_out) work->held_out = inner.held_out;
+  PRIME_CHECK(tell_progress(inner.loss));
+  if (work->made < work->plan.inner_steps) return std::vector<Committed>{};
+  return publish();
+}
+
+Result<std::vector<Committed>> Session::Impl::contribute() {
+  if (!work || work->made == 0) return link.end(Error(ErrorName::Usage, "nothing was reported that could be contributed"));
+  step_open = false;
+  return publish();
+}
+
+Result<void> Session::Impl::tell_progress(double loss) {
   const auto now = monotonic_now();
-  const bool due = !totals.last_told || now - *totals.last_told >= PROGRESS_INTERVAL;
+  const bool due = !last_told || now - *last_told >= PROGRESS_INTERVAL;
   if (!due && !link.hung_up()) return {};
-  totals.last_told = now;
-  return link.send_if_possible(wire::Inner{plan.step, totals.inner_steps, inner.loss, totals.tokens, totals.samples});
+  last_told = now;
+  return link.send_if_possible(wire::Inner{work->plan.step, work->made, loss, work->tokens, work->samples});
 }
 
 Result<void> Session::Impl::alive(std::string_view waits_for) {
@@ -162,16 +220,21 @@ Result<void> Session::Impl::alive(std::string_view waits_for) {
   return link.send_if_possible(wire::Alive{last_wait});
 }
 
-Result<Committed> Session::Impl::commit(const StepPlan& plan, const std::optional<HeldOut>& held_out) {
-  if (!std::exchange(step_open, false)) return link.end(Error(ErrorName::Usage, "no step is in progress"));
+Result<std::vector<Committed>> Session::Impl::publish() {
+  const auto brought = *std::exchange(work, std::nullopt);
   store();
-  const double loss = totals.inner_steps == 0 ? std::numeric_limits<double>::quiet_NaN() : totals.loss_sum / totals.inner_steps;
-  const double seconds = std::chrono::duration<double>(monotonic_now() - totals.begun).count();
-  PRIME_CHECK(link.send(wire::Contribute{plan.step, totals.tokens, totals.samples, loss, held_out, seconds, totals.diverged_at}));
+  const double seconds = std::chrono::duration<double>(monotonic_now() - brought.begun).count();
+  PRIME_CHECK(link.send(wire::Contribute{brought.plan.step, brought.tokens, brought.samples, brought.loss_sum / brought.made,
+                                         brought.held_out, seconds, brought.diverged_at}));
+  PRIME_TRY(const auto committed, await_commit(brought.plan.step));
+  return std::vector{committed};
+}
+
+Result<Committed> Session::Impl::await_commit(OuterStep step) {
   while (true) {
     PRIME_TRY(auto received, link.receive());
     if (const auto* told = std::get_if<wire::StepCommitted>(&received.message)) {
-      if (told->committed.step < plan.step) continue;
+      if (told->committed.step < step) continue;
       PRIME_TRY(const bool whole, load(told->blocks, told->committed.revision));
       if (whole) return told->committed;
     } else if (const auto* begin = std::get_if<wire::Begin>(&received.message)) {

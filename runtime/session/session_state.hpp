@@ -37,6 +37,8 @@ class AgentLink {
   /// True when what has arrived by now speaks of a later revision than `revision`.
   bool knows_later_than(Revision revision);
   [[nodiscard]] bool hung_up() const;
+  /// The error that has ended it, if one has.
+  [[nodiscard]] Result<void> intact() const { return ended_ ? Result<void>{fail(*ended_)} : Result<void>{}; }
   /// Waits until the agent closes its end; true when it did before the deadline.
   bool wait_for_close(Instant deadline);
   /// Ends the conversation with an error that every later call gives; returns it.
@@ -53,15 +55,19 @@ class AgentLink {
   std::optional<Error> ended_;
 };
 
-/// What the trainer reported in the step in progress.
-struct StepTotals {
-  std::uint32_t inner_steps = 0;
+/// The outer step in progress: what is asked of the trainer, and what it has reported.
+struct OuterWork {
+  wire::StepPlan plan;
+  std::uint32_t made = 0;  ///< inner steps
   double loss_sum = 0;
   std::uint32_t diverged_at = 0;  ///< as in wire::Contribute
   std::uint64_t tokens = 0;
   std::uint64_t samples = 0;
-  Instant begun;
-  std::optional<Instant> last_told;
+  std::optional<HeldOut> held_out;
+  Instant begun{};
+
+  /// Of the peer's samples, those of the next inner step when so many are taken.
+  [[nodiscard]] Samples samples_after(std::uint64_t taken) const;
 };
 
 struct Session::Impl {
@@ -72,10 +78,17 @@ struct Session::Impl {
   /// Tells names and shapes, maps the agent's memory, and hands over the initial values.
   Result<void> offer_tensors();
   Result<void> tell_shapes();
-  Result<void> report(const StepPlan& plan, const InnerReport& inner);
-  Result<std::optional<StepPlan>> next_plan();
+  Result<std::optional<InnerStep>> next();
+  Result<std::vector<Committed>> report(const InnerReport& inner);
+  Result<std::vector<Committed>> contribute();
+  [[nodiscard]] std::vector<Samples> upcoming(std::size_t count) const;
   Result<void> alive(std::string_view waits_for);
-  Result<Committed> commit(const StepPlan& plan, const std::optional<HeldOut>& held_out);
+  /// Waits for the next outer step and loads what it begins from; false when the run is done.
+  Result<bool> begin_work();
+  Result<void> tell_progress(double loss);
+  /// Contributes the bound tensors as they are, and waits for what becomes of it.
+  Result<std::vector<Committed>> publish();
+  Result<Committed> await_commit(OuterStep step);
   /// Copies a revision into the tensors. False when the agent has moved on, and so may have written to its blocks meanwhile.
   Result<bool> load(const wire::Blocks& blocks, Revision revision);
   void store() const;
@@ -93,12 +106,14 @@ struct Session::Impl {
   bool offered = false;
   bool described = false;
   std::string device;  ///< where this process computes, if it tells
-  bool step_open = false;
+  std::optional<OuterWork> work;
+  bool step_open = false;  ///< an inner step was given, and not reported
+  bool loaded = false;     ///< the tensors were written since a step was given last
   bool done = false;
   std::optional<FinalPlan> final_plan;
+  std::optional<Instant> last_told;  ///< of progress
   std::optional<Instant> last_alive;
   std::string last_wait;  ///< that was told
-  StepTotals totals;
 };
 
 }  // namespace prime

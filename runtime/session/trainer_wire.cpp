@@ -120,6 +120,7 @@ json to_json(const Begin& m) {
           {"rank", p.rank},
           {"peers", p.peers},
           {"first_sample", p.first_sample},
+          {"batch", p.batch},
           {"inner_steps", p.inner_steps},
           {"total_steps", p.total_steps},
           {"evaluate", share_json(p.evaluate)},
@@ -135,6 +136,7 @@ Begin read_begin(Fields& f) {
   plan.rank = f.small_number("rank", 0, MAX_PEERS - 1);
   if (plan.rank >= plan.peers) f.refuse("rank", "is not below the count of peers");
   plan.first_sample = f.number("first_sample", 0, ANY_NUMBER);
+  plan.batch = f.small_number("batch", 1, ANY_SMALL_NUMBER);
   plan.inner_steps = f.small_number("inner_steps", 1, ANY_SMALL_NUMBER);
   plan.total_steps = f.small_number("total_steps", 1, ANY_SMALL_NUMBER);
   plan.evaluate = read_share(f);
@@ -286,7 +288,10 @@ Result<Variant> decode(std::string_view packet, const Kind<Variant> (&kinds)[COU
   const json object = json::parse(packet, nullptr, false);
   if (!object.is_object()) return fail(ErrorName::TrainerProtocol, "a packet is not a JSON object");
   Fields fields(object);
-  if (fields.number("v", 0, ANY_NUMBER) != PROTOCOL_VERSION) fields.refuse("v", "is not this version");
+  if (const auto version = fields.number("v", 0, ANY_NUMBER); !fields.error() && version != VERSION)
+    return fail(ErrorName::TrainerProtocol, "the other side speaks version " + std::to_string(version) +
+                                                " of the trainer's protocol, and not " + std::to_string(VERSION) +
+                                                ": build the trainer against the prime whose agent it serves");
   const auto type = fields.text("type", MAX_TEXT_BYTES);
   if (fields.error()) return fail(*fields.error());
   const auto kind = std::ranges::find(kinds, std::string_view(type), &Kind<Variant>::type);
@@ -300,7 +305,7 @@ Result<Variant> decode(std::string_view packet, const Kind<Variant> (&kinds)[COU
 template <class Variant>
 Result<std::string> encode_checked(const Variant& message, Result<Variant> (*decode_back)(std::string_view)) {
   json object = std::visit([](const auto& m) { return to_json(m); }, message);
-  object["v"] = PROTOCOL_VERSION;
+  object["v"] = VERSION;
   auto packet = object.dump(-1, ' ', false, json::error_handler_t::replace);
   PRIME_CHECK(decode_back(packet));
   return packet;

@@ -19,6 +19,9 @@
 
 namespace prime::wire {
 
+/// Of these messages: both sides have to speak the same. Rises with every change of one of them. (Up to 16 it was the peers' own.)
+inline constexpr std::uint32_t VERSION = 17;
+
 inline constexpr std::size_t MAX_BIND_TENSORS = 256;
 inline constexpr std::size_t MAX_SAMPLE_BYTES = 4096;
 inline constexpr std::size_t MAX_MANIFEST_BYTES = 48 * 1024;
@@ -53,6 +56,18 @@ struct Segments {
 };
 /// In which block each fragment lies.
 using Blocks = std::vector<std::uint32_t>;
+/// One outer step, as a trainer has to know it.
+struct StepPlan {
+  OuterStep step;
+  Revision base;
+  std::uint32_t rank = 0;
+  std::uint32_t peers = 1;
+  std::uint64_t first_sample = 0;  ///< this peer's samples are `inner_steps` · `batch` from here on
+  std::uint32_t batch = 1;
+  std::uint32_t inner_steps = 1;
+  std::uint32_t total_steps = 1;  ///< outer steps of the whole run
+  EvaluationShare evaluate = {};  ///< of `base`, before the inner steps
+};
 struct Begin {
   StepPlan plan;
   Digest state;   ///< of `plan.base`

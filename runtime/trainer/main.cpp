@@ -42,34 +42,29 @@ class Program {
     session_.export_file("config.json", config_json(manifest_.shared.model));
     session_.export_file("generation_config.json", generation_config_json());
     for (;;) {
-      PRIME_TRY(auto step, session_.next_outer_step());
+      PRIME_TRY(const auto step, session_.next());
       if (!step) break;
-      PRIME_CHECK(train(*step));
+      if (step->loaded) learner_.load();
+      PRIME_TRY(const auto report, train(*step));
+      if (step->stored) learner_.store();
+      PRIME_TRY(const auto applied, session_.report(report));
+      for (const Committed& committed : applied)
+        std::fprintf(stderr, "step %llu: mean loss %.4f, averaged over %u\n", static_cast<unsigned long long>(committed.step.value),
+                     loss_sum_ / step->inner_steps, committed.peers);
     }
     return finish();
   }
 
  private:
-  Result<void> train(Step& step) {
-    const StepPlan& plan = step.plan();
-    learner_.load();
-    PRIME_TRY(const auto held_out, evaluate(manifest_.shared.train.evaluate.limit_bytes, plan.evaluate));
-    if (held_out) step.held_out(*held_out);
+  Result<InnerReport> train(const InnerStep& step) {
     const manifest::Train& settings = manifest_.shared.train;
-    const std::uint64_t total = std::uint64_t{plan.total_steps} * plan.inner_steps;
-    double sum = 0;
-    for (std::uint64_t i = 0; i < plan.inner_steps; ++i) {
-      PRIME_CHECK(corpus_.read(plan.first_sample + i * settings.batch, batch_));
-      const std::uint64_t inner_step = (plan.step.value - 1) * plan.inner_steps + i;
-      const double loss = learner_.train(batch_, learning_rate(settings, inner_step, total));
-      sum += loss;
-      PRIME_CHECK(step.report({loss, std::uint64_t{settings.batch} * manifest_.shared.model.context, settings.batch}));
-    }
-    learner_.store();
-    PRIME_TRY(const Committed committed, step.commit());
-    std::fprintf(stderr, "step %llu: mean loss %.4f, averaged over %u\n", static_cast<unsigned long long>(committed.step.value),
-                 sum / plan.inner_steps, committed.peers);
-    return {};
+    InnerReport report;
+    PRIME_TRY(report.held_out, evaluate(settings.evaluate.limit_bytes, step.evaluate));
+    PRIME_CHECK(corpus_.read(step.samples.first, batch_));
+    report.loss = learner_.train(batch_, learning_rate(settings, step.clock, step.total));
+    report.tokens = step.samples.count * manifest_.shared.model.context;
+    loss_sum_ = step.index == 0 ? report.loss : loss_sum_ + report.loss;
+    return report;
   }
 
   Result<std::optional<HeldOut>> evaluate(std::uint64_t limit_bytes, const EvaluationShare& share) {
@@ -96,6 +91,7 @@ class Program {
   Corpus corpus_;
   Learner learner_;
   std::vector<std::uint8_t> batch_;
+  double loss_sum_ = 0;  ///< of the outer step in progress
 };
 
 Result<void> take_part(Session& session) {

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <poll.h>
 #include <prime/session.hpp>
 #include <string>
@@ -41,9 +42,9 @@ std::uint64_t number_of(const char* name, std::uint64_t otherwise) {
 /// A place for each outer step, so that trainers that begin it anew find each other again, and never one of another step.
 class Meeting {
  public:
-  static Result<Meeting> at(const prime::Session& session, const prime::StepPlan& plan) {
+  static Result<Meeting> at(const prime::Session& session, prime::OuterStep step) {
     Meeting meeting;
-    const auto place = std::filesystem::path{text_of("PRIME_GRID_MEET")} / (session.replica() + "-" + std::to_string(plan.step.value));
+    const auto place = std::filesystem::path{text_of("PRIME_GRID_MEET")} / (session.replica() + "-" + std::to_string(step.value));
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     if (place.string().size() >= sizeof(address.sun_path)) return prime::fail(ErrorName::Usage, "PRIME_GRID_MEET is too long");
@@ -109,21 +110,25 @@ Result<void> train(prime::Session& session) {
   const auto elements = number_of("PRIME_QUADRATIC_ELEMENTS", 1000) + session.shard() * 7;
   std::vector<float> x(elements, 4.0F + static_cast<float>(session.shard()));
   PRIME_CHECK(session.bind({"x." + std::to_string(session.shard()), {static_cast<std::int64_t>(elements)}, x}));
+  std::optional<Meeting> meeting;
   for (;;) {
-    PRIME_TRY(auto step, session.next_outer_step());
+    PRIME_TRY(const auto step, session.next());
     if (!step) break;
-    const auto& plan = step->plan();
-    const auto target = static_cast<float>(plan.rank);
-    PRIME_TRY(auto meeting, Meeting::at(session, plan));
-    for (std::uint32_t inner = 0; inner < plan.inner_steps; ++inner) {
-      PRIME_CHECK(meeting.all(plan.step.value << 40 | plan.rank << 20 | plan.first_sample));
-      if (inner == (last ? plan.inner_steps - 1 : 0) && !(last && session.shard() == 0)) stay_while_held(session, plan.step.value);
-      std::this_thread::sleep_for(delay);
-      for (float& value : x) value -= 0.1F * (value - target);
-      PRIME_CHECK(step->report({.loss = 0.5 * static_cast<double>(x.front()), .tokens = 10 + session.shard(), .samples = 4}));
+    const auto target = static_cast<float>(step->rank);
+    const auto outer_step = step->outer_step.value;
+    const bool closes = step->index + 1 == step->inner_steps;
+    if (step->index == 0) {
+      meeting.reset();
+      PRIME_TRY(auto met, Meeting::at(session, step->outer_step));
+      meeting.emplace(std::move(met));
     }
-    if (last && session.shard() == 0 && is_held(plan.step.value)) say_so(session);
-    PRIME_CHECK(step->commit());
+    PRIME_CHECK(meeting->all(outer_step << 40 | step->rank << 20 | step->samples.first));
+    if ((last ? closes : step->index == 0) && !(last && session.shard() == 0)) stay_while_held(session, outer_step);
+    std::this_thread::sleep_for(delay);
+    for (float& value : x) value -= 0.1F * (value - target);
+    if (closes && last && session.shard() == 0 && is_held(outer_step)) say_so(session);
+    if (closes) meeting.reset();  // what it was for is done: who dies from here on ends nobody
+    PRIME_CHECK(session.report({.loss = 0.5 * static_cast<double>(x.front()), .tokens = 10 + session.shard(), .samples = 4}));
   }
   return session.finish([](const prime::FinalPlan&) { return prime::FinalAnswer{}; });
 }

@@ -69,20 +69,18 @@ prime::Result<void> train(prime::Session& session) {
   std::vector<float> x(std::max<std::uint64_t>(1, from_environment("PRIME_QUADRATIC_ELEMENTS", 1000)), 4.0F);
   PRIME_CHECK(bind_tensors(session, x, std::min<std::uint64_t>(x.size(), from_environment("PRIME_QUADRATIC_TENSORS", 1))));
   for (;;) {
-    PRIME_TRY(auto step, session.next_outer_step());
+    PRIME_TRY(const auto step, session.next());
     if (!step) break;
-    const auto& plan = step->plan();
-    const auto target = static_cast<float>(plan.rank);
-    if (plan.evaluate.of > 0) step->held_out({loss_of(x, 0.0F), 1});
-    stay_while_held(plan.step.value);
-    for (std::uint32_t inner = 0; inner < plan.inner_steps; ++inner) {
-      std::this_thread::sleep_for(delay);
-      trace(plan.step.value, inner);
-      for (float& value : x) value -= 0.1F * (value - target);
-      if (inner == 1 && plan.step.value == from_environment("PRIME_QUADRATIC_SPOILS", 0)) x[7] = std::nanf("");
-      PRIME_CHECK(step->report({.loss = loss_of(x, target), .tokens = x.size(), .samples = 0}));
-    }
-    PRIME_CHECK(step->commit());
+    const auto target = static_cast<float>(step->rank);
+    prime::InnerReport report{.tokens = x.size(), .samples = 0};
+    if (step->evaluate.of > 0) report.held_out = prime::HeldOut{loss_of(x, 0.0F), 1};
+    if (step->index == 0) stay_while_held(step->outer_step.value);
+    std::this_thread::sleep_for(delay);
+    trace(step->outer_step.value, step->index);
+    for (float& value : x) value -= 0.1F * (value - target);
+    if (step->index == 1 && step->outer_step.value == from_environment("PRIME_QUADRATIC_SPOILS", 0)) x[7] = std::nanf("");
+    report.loss = loss_of(x, target);
+    PRIME_CHECK(session.report(report));
   }
   return session.finish([&](const prime::FinalPlan& plan) {
     prime::FinalAnswer answer;

@@ -1,8 +1,12 @@
 // Owns the embedding API: a trainer of your own takes part in a run through prime::Session. Neither CAF nor torch comes with it.
 //
 // A session is the client of an agent, a process beside yours that holds the outer state and speaks with the other peers.
-// `Session::attach` finds the agent that started this process; `Session::join` starts one. No thread touches your tensors outside
-// `next_outer_step`, `commit` and `finish`; no signal handler is installed; nothing is printed.
+// `Session::attach` finds the agent that started this process; `Session::join` starts one. A trainer's loop knows no algorithm:
+//
+//     while (auto step = session.next())            // Result<std::optional<InnerStep>>; empty when the run is done
+//       session.report(train((*step)->samples));    // the boundary: publishes, waits and applies when the algorithm does
+//
+// No thread touches your tensors outside `next`, `report`, `contribute` and `finish`; no signal handler is installed; nothing is printed.
 //
 // Source of the method: DiLoCo (arXiv:2311.08105), algorithm 1: the trainer does the inner steps, the session the outer one.
 #pragma once
@@ -41,12 +45,6 @@ struct JoinOptions {
   std::uint32_t shard = 0;                    ///< and which one; `shards` of the run's manifest are one replica
 };
 
-struct InnerReport {
-  double loss = 0;            ///< of one inner step, in nats per token (or your own objective)
-  std::uint64_t tokens = 0;   ///< trained on in this inner step; the step's weight in the mean is their sum
-  std::uint64_t samples = 0;  ///< taken from the data cursor in this inner step
-};
-
 /// Which part of the held-out data to evaluate: of `of` equal parts the `index`-th; `of` = 0: none. All peers evaluate the same state at
 /// the same time, each its part, and the run sums the parts by tokens.
 struct EvaluationShare {
@@ -60,16 +58,34 @@ struct HeldOut {
   std::uint64_t tokens = 0;  ///< that the mean is over: its weight in the run's held-out loss; at least 1
 };
 
-/// What an outer step asks of the trainer. The bound tensors hold the shared parameters of `base` when it begins.
-struct StepPlan {
-  OuterStep step;
-  Revision base;
+/// What of an inner step the run has to know.
+struct InnerReport {
+  double loss = 0;                            ///< in nats per token (or your own objective)
+  std::uint64_t tokens = 0;                   ///< trained on in this inner step; their sum over an outer step is its weight in the mean
+  std::optional<std::uint64_t> samples = {};  ///< taken from the step's samples, from the first on; empty: all that it was given
+  std::optional<HeldOut> held_out = {};       ///< where the step asked for it
+};
+
+/// A range in the run's global order of samples, which is this peer's alone (of a replica, one for all its shards).
+struct Samples {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+};
+
+/// One step of the optimizer. The bound tensors are as the run's algorithm wants them when it begins.
+struct InnerStep {
+  OuterStep outer_step;  ///< that it works towards
+  Revision base;         ///< of the shared parameters that it works from
   std::uint32_t rank = 0;
-  std::uint32_t peers = 1;         ///< of a sharded run: replicas, as `rank` is the replica's
-  std::uint64_t first_sample = 0;  ///< this peer's first sample of the step in the run's global order; of a replica, one for all its shards
-  std::uint32_t inner_steps = 1;   ///< how many the manifest asks for
-  std::uint32_t total_steps = 1;   ///< outer steps of the whole run, for learning-rate schedules
-  EvaluationShare evaluate;        ///< before the inner steps: report the held-out loss of `base` on this part through Step::held_out
+  std::uint32_t peers = 1;        ///< of a sharded run: replicas, as `rank` is the replica's
+  std::uint32_t index = 0;        ///< in its outer step, from 0 on
+  std::uint32_t inner_steps = 1;  ///< of one outer step, as the manifest says
+  std::uint64_t clock = 0;        ///< inner steps that the run makes before this one; learning rates follow it
+  std::uint64_t total = 1;        ///< inner steps of the whole run
+  Samples samples;                ///< `train.batch` of them, or what is left of this peer's
+  EvaluationShare evaluate;       ///< before it: the held-out loss of the bound tensors on this part goes into the report
+  bool loaded = false;            ///< the session has written the bound parameters since the step before
+  bool stored = false;  ///< the report of this step reads the bound tensors: who computes elsewhere, as on a GPU, brings them here before
 };
 
 struct Committed {
@@ -87,29 +103,6 @@ struct FinalPlan {
 struct FinalAnswer {
   std::optional<HeldOut> held_out;
   std::string sample;  ///< at most 4 KiB
-};
-
-class Session;
-
-/// One outer step in progress; lives no longer than its session.
-class Step {
- public:
-  [[nodiscard]] const StepPlan& plan() const { return plan_; }
-  /// Tells the agent of one inner step. Fails with AgentLost when the agent is gone.
-  Result<void> report(const InnerReport& inner);
-  void held_out(const HeldOut& part) { held_out_ = part; }
-  /// Contributes the bound tensors as they are, waits for the outer step, and leaves the new shared parameters in them.
-  /// Applies wholly or not at all; lost peers never surface here. Errors are final: the session is over.
-  /// Should the run begin another step or end while this one waits (this peer was too late, say), that is no error: the tensors
-  /// follow the run, `Committed::peers` is 0, and `next_outer_step` goes on from there.
-  Result<Committed> commit();
-
- private:
-  friend class Session;
-  Step(Session& session, StepPlan plan) : session_(&session), plan_(plan) {}
-  Session* session_;
-  StepPlan plan_;
-  std::optional<HeldOut> held_out_;
 };
 
 class Session {
@@ -135,26 +128,38 @@ class Session {
   [[nodiscard]] std::uint32_t shards() const;
   [[nodiscard]] const std::string& replica() const;
 
-  /// Binds tensors; all calls come before the first next_outer_step, in the same order on every peer (that holds the same shard).
-  /// LayoutUnusable for what no checkpoint could hold (docs/EMBEDDING.md, "Limits of a model"); the rest of it next_outer_step refuses.
+  /// Binds tensors; all calls come before the first `next`, in the same order on every peer (that holds the same shard).
+  /// LayoutUnusable for what no checkpoint could hold (docs/EMBEDDING.md, "Limits of a model"); the rest of it `next` refuses.
   Result<void> bind(const TensorView& tensor);
   /// Small files to be put into each checkpoint directory (`config.json`, tokenizer), by name: plain names of at most 100
   /// characters that a checkpoint does not have itself, at most 64 files of 16 MiB. What is refused ends the session; the next call that
   /// can fail tells.
   void export_file(std::string name, std::string content);
 
-  /// Tells what this process trains on, before the first next_outer_step and once; optional. The first peer that tells founds the run's
+  /// Tells what this process trains on, before the first `next` and once; optional. The first peer that tells founds the run's
   /// data: who tells another digest is refused (DataMismatch), who tells nothing is not checked. `digest` is over all that must be equal on
   /// peers for their numbers of samples to mean the same samples (names and sizes of files, say), and not 0; `summary` is shown to the
   /// people who started this peer and the run. What is longer than MAX_DATA_SUMMARY_BYTES is cut. `listing`
   /// (messages/data_listing.hpp; may be empty) lets a refusal say in which files the data differs.
   Result<void> describe_data(const DataIdentity& data);
-  /// Tells where this process computes ("cuda:0, NVIDIA H100"), before the first next_outer_step; optional, and for people: `status`
+  /// Tells where this process computes ("cuda:0, NVIDIA H100"), before the first `next`; optional, and for people: `status`
   /// shows it. The last call counts; what is longer than 400 bytes is cut.
   Result<void> describe_device(std::string device);
 
-  /// Waits for the next outer step and loads the shared parameters into the bound tensors; empty when the run is done.
-  Result<std::optional<Step>> next_outer_step();
+  /// The next inner step; waits for it where the run does. Empty when the run is done. A step that was not reported hands its samples back:
+  /// it is given once more.
+  Result<std::optional<InnerStep>> next();
+  /// The boundary after an inner step. When the outer step's inner steps are made it publishes the bound tensors, waits for the outer step
+  /// and leaves the new shared parameters in them: wholly or not at all; lost peers never surface here. Returns what was applied, nothing
+  /// within an outer step. Errors are final: the session is over. Should the run begin another step or end while this one waits (this peer
+  /// was too late, say), that is no error: the tensors follow the run, `Committed::peers` is 0, and `next` goes on from there.
+  Result<std::vector<Committed>> report(const InnerReport& inner);
+  /// Publishes now what was reported of this outer step, however many inner steps that are, and does what `report` does then: for programs
+  /// that keep the control and data of their own. Something must have been reported; a step that was not hands its samples back.
+  Result<std::vector<Committed>> contribute();
+  /// The samples of up to `count` steps after the one that `next` has given (or gives next), for who reads ahead. They end with what this
+  /// peer has been given so far.
+  [[nodiscard]] std::vector<Samples> upcoming(std::size_t count) const;
   /// After the last step: answers what the run asks of this peer (evaluation, a sample of text), if anything.
   Result<void> finish(const std::function<FinalAnswer(const FinalPlan&)>& answer);
   /// A sign of life for long work that is no inner step, as an evaluation: whoever reports neither for `local.trainer.stall_limit` is
@@ -168,7 +173,6 @@ class Session {
   void fail(const Error& cause);
 
  private:
-  friend class Step;
   struct Impl;
   explicit Session(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

@@ -74,7 +74,9 @@ struct Puppeteer {
     BOOST_REQUIRE(state.initialize());
   }
   void begin(std::uint64_t step) { say(wire::Begin{plan(step), state.digest(), state.blocks()}); }
-  static StepPlan plan(std::uint64_t step) { return {OuterStep{step}, Revision{step - 1}, 0, 1, 0, 1, 9, {}}; }
+  static wire::StepPlan plan(std::uint64_t step) {
+    return {.step = OuterStep{step}, .base = Revision{step - 1}, .batch = 2, .total_steps = 9};
+  }
   /// Lets the run take a step without the trainer's contribution.
   void advance() {
     const OperationId operation{Epoch{1}, Sequence{state.counters().revision.value}};
@@ -103,15 +105,12 @@ Seen train(std::vector<float> initial) {
   if (!session) return give_up(session.error());
   if (auto bound = session->bind({"x", {static_cast<std::int64_t>(seen.x.size())}, seen.x}); !bound) return give_up(bound.error());
   while (true) {
-    auto step = session->next_outer_step();
+    auto step = session->next();
     if (!step) return give_up(step.error());
     if (!*step) break;
-    for (std::uint32_t i = 0; i < (*step)->plan().inner_steps; ++i) {
-      if (auto told = (*step)->report({descend(seen.x), 10, 1}); !told) return give_up(told.error());
-    }
-    auto committed = (*step)->commit();
-    if (!committed) return give_up(committed.error());
-    seen.commits.push_back(*committed);
+    auto applied = session->report({descend(seen.x), 10, 1});
+    if (!applied) return give_up(applied.error());
+    seen.commits.insert(seen.commits.end(), applied->begin(), applied->end());
   }
   if (auto answered = session->finish([&](const FinalPlan&) {
         [[maybe_unused]] const auto waits = session->alive("a file that is away");
@@ -175,7 +174,7 @@ BOOST_AUTO_TEST_CASE(what_no_checkpoint_could_hold_is_refused_before_the_agent_i
         errors.push_back(session.bind({"__metadata__", {}, x}).error());
         for (std::size_t i = 0; i < MODEL_LIMITS.tensors; ++i) must(session.bind({"x", {}, x}));
         errors.push_back(session.bind({"x", {}, x}).error());
-        errors.push_back(session.next_outer_step().error());
+        errors.push_back(session.next().error());
       },
       true);
   BOOST_REQUIRE(too_many.size() == 3U);
@@ -187,7 +186,7 @@ BOOST_AUTO_TEST_CASE(what_no_checkpoint_could_hold_is_refused_before_the_agent_i
         [&](Session& session, std::vector<Error>& errors) {
           session.export_file(name, "content");
           must(session.bind({"x", {}, x}));
-          errors.push_back(session.next_outer_step().error());
+          errors.push_back(session.next().error());
         },
         false);
     BOOST_TEST((exported.at(0).detail.find("no plain file name, or that of a file of the checkpoint itself") != std::string::npos), name);
@@ -205,7 +204,7 @@ BOOST_AUTO_TEST_CASE(many_tensors_with_long_names_are_bound_in_several_packets) 
       must(session.bind({name, {1, 1}, std::span(values).subspan(i, 1)}));
     }
     must(session.describe_device(std::string(500, 'c')));
-    return session.next_outer_step().error();
+    return session.next().error();
   });
   agent.adopt(door.let_in());
   const auto bound = agent.expect<TrainerBound>();
@@ -241,9 +240,9 @@ BOOST_AUTO_TEST_CASE(a_report_notices_that_the_agent_is_gone_and_a_farewell_tell
     std::vector<float> x(5);
     auto session = Session::attach().value();
     must(session.bind({"x", {5}, x}));
-    auto step = session.next_outer_step().value();
     while (true) {
-      if (const auto told = step->report({1, 1, 1}); !told) return std::pair(told.error(), step->commit().error());
+      session.next().value();
+      if (const auto told = session.report({1, 1, 1}); !told) return std::pair(told.error(), session.next().error());
     }
   });
   agent.welcome();
@@ -344,7 +343,7 @@ BOOST_AUTO_TEST_CASE(a_program_tells_of_its_data_once_and_before_the_first_step)
     must(session.describe_data(data));
     names.push_back(session.describe_data(data).error().name);
     must(session.bind({"x", {5}, x}));
-    session.next_outer_step().value();
+    session.next().value();
     names.push_back(session.describe_data(data).error().name);
     names.push_back(session.describe_device("too late").error().name);
     return names;
@@ -367,19 +366,141 @@ BOOST_AUTO_TEST_CASE(misuse_is_named_and_does_not_hang) {
     names.push_back(session.bind({"", {5}, x}).error().name);
     names.push_back(session.finish({}).error().name);
     must(session.bind({"x", {5}, x}));
-    auto step = session.next_outer_step().value();
+    session.next().value();
     names.push_back(session.bind({"y", {5}, x}).error().name);
-    names.push_back(session.next_outer_step().error().name);
-    names.push_back(step->commit().error().name);
+    names.push_back(session.contribute().error().name);
+    names.push_back(session.report({}).error().name);
+    names.push_back(session.next().error().name);
     return names;
   });
   agent.welcome();
   agent.segments();
   agent.begin(1);
   const auto names = client.get();
-  const std::vector expected{ErrorName::LayoutUnusable, ErrorName::LayoutUnusable, ErrorName::Usage,
+  const std::vector expected{ErrorName::LayoutUnusable, ErrorName::LayoutUnusable, ErrorName::Usage, ErrorName::Usage,
                              ErrorName::Usage,          ErrorName::Usage,          ErrorName::Usage};
   BOOST_TEST((names == expected));
+}
+
+BOOST_AUTO_TEST_CASE(steps_follow_this_peers_samples_and_what_is_not_reported_is_handed_back) {
+  TestAgent agent;  // three inner steps of four samples
+  Door door;
+  std::vector<InnerStep> steps;
+  std::vector<std::vector<Samples>> ahead;
+  auto client = std::async(std::launch::async, [&]() -> Result<void> {
+    std::vector<float> x(5, 1.0F);
+    PRIME_TRY(auto session, Session::attach());
+    PRIME_CHECK(session.bind({"x", {5}, x}));
+    const auto next = [&]() -> Result<void> {
+      ahead.push_back(session.upcoming(9));
+      PRIME_TRY(const auto step, session.next());
+      steps.push_back(*step);
+      return {};
+    };
+    PRIME_CHECK(next());
+    PRIME_CHECK(next());  // nobody trained on them
+    PRIME_CHECK(session.report({.tokens = 1, .samples = 1, .held_out = HeldOut{2.5, 3}}));
+    PRIME_CHECK(next());
+    PRIME_CHECK(session.report({.tokens = 1}));
+    PRIME_CHECK(next());
+    PRIME_CHECK(session.report({.tokens = 1}));
+    PRIME_CHECK(next());
+    ahead.push_back(session.upcoming(1));
+    return {};
+  });
+  agent.adopt(door.let_in());
+  agent.seat();
+  const auto contribution = agent.step();
+  BOOST_TEST(contribution.samples == 9U);
+  BOOST_TEST(contribution.held_out->loss == 2.5);
+  agent.begin();
+  must(client.get());
+  const auto seen = [&](std::size_t i) {
+    return std::tuple(steps[i].outer_step.value, steps[i].index, steps[i].clock, steps[i].samples.first, steps[i].samples.count);
+  };
+  BOOST_REQUIRE(steps.size() == 5U);
+  BOOST_TEST((seen(0) == std::tuple(1U, 0U, 0U, 0U, 4U) && seen(1) == seen(0)));
+  BOOST_TEST((seen(2) == std::tuple(1U, 1U, 1U, 1U, 4U)), "from behind what was taken");
+  BOOST_TEST((seen(3) == std::tuple(1U, 2U, 2U, 5U, 4U)));
+  BOOST_TEST((seen(4) == std::tuple(2U, 0U, 3U, 9U, 4U)));
+  BOOST_TEST((steps[0].total == 12U && steps[0].inner_steps == 3U));
+  BOOST_TEST((steps[0].loaded && !steps[1].loaded && !steps[2].loaded && steps[4].loaded));
+  BOOST_TEST((!steps[0].stored && !steps[2].stored && steps[3].stored));
+  BOOST_TEST((steps[1].evaluate.of == 1U && steps[2].evaluate.of == 0U), "it is asked before the first inner step");
+  BOOST_TEST(ahead[0].empty(), "nothing was given yet");
+  BOOST_REQUIRE(ahead[1].size() == 2U);
+  BOOST_TEST((ahead[1][0].first == 4U && ahead[1][0].count == 4U && ahead[1][1].first == 8U));
+  BOOST_TEST((ahead[3].empty() && ahead[4].empty()), "of the next outer step nobody knows yet");
+  BOOST_TEST((ahead[5].size() == 1U && ahead[5][0].first == 13U));
+}
+
+BOOST_AUTO_TEST_CASE(who_takes_other_counts_reports_them_and_nobody_takes_what_is_another_peers) {
+  TestAgent agent;
+  Door door;
+  std::vector<Samples> given;
+  auto client = std::async(std::launch::async, [&] {
+    std::vector<float> x(5, 1.0F);
+    auto session = Session::attach().value();
+    must(session.bind({"x", {5}, x}));
+    given.push_back(session.next().value()->samples);
+    session.report({.tokens = 1, .samples = 11}).value();  // of the twelve of this outer step
+    given.push_back(session.next().value()->samples);
+    given.insert(given.end(), 1, session.upcoming(1).at(0));
+    return session.report({.tokens = 1, .samples = 2}).error();
+  });
+  agent.adopt(door.let_in());
+  agent.seat();
+  agent.begin();
+  const auto error = client.get();
+  BOOST_TEST((error.name == ErrorName::Usage), to_string(error));
+  BOOST_TEST(error.detail.find("took 2 samples, and this peer has 1 left") != std::string::npos, error.detail);
+  BOOST_REQUIRE(given.size() == 3U);
+  BOOST_TEST((given[1].first == 11U && given[1].count == 1U && given[2].first == 12U && given[2].count == 0U));
+}
+
+BOOST_AUTO_TEST_CASE(a_program_contributes_when_it_likes) {
+  TestAgent agent;
+  Door door;
+  auto client = std::async(std::launch::async, [&] {
+    std::vector<Committed> applied;
+    std::vector<float> x(5, 1.0F);
+    auto session = Session::attach().value();
+    must(session.bind({"x", {5}, x}));
+    for (int outer = 0; outer < 2; ++outer) {
+      session.next().value();
+      x[0] += 1;
+      session.report({.loss = 3, .tokens = 5}).value();
+      if (outer == 1) session.next().value();  // of which nothing is reported
+      const auto done = session.contribute().value();
+      applied.insert(applied.end(), done.begin(), done.end());
+    }
+    const auto step = session.next().value();
+    return std::pair(applied, step->index);
+  });
+  agent.adopt(door.let_in());
+  agent.seat();
+  for (std::uint64_t outer = 1; outer < 3; ++outer) {
+    const auto contribution = agent.step();
+    BOOST_TEST((contribution.step.value == outer && contribution.weight == 5U && contribution.samples == 4U && contribution.loss == 3.0));
+  }
+  agent.begin();
+  const auto [applied, index] = client.get();
+  BOOST_REQUIRE(applied.size() == 2U);
+  BOOST_TEST(applied[1].step.value == 2U);
+  BOOST_TEST(applied[1].peers == 1U);
+  BOOST_TEST(index == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(an_agent_of_another_version_is_named) {
+  Puppeteer agent;
+  auto client = std::async(std::launch::async, [] { return Session::attach().error(); });
+  const auto packet = R"({"v":16,"type":"welcome"})";
+  BOOST_REQUIRE((agent.socket().send(packet, {}) == SendOutcome::Sent));
+  const auto error = client.get();
+  BOOST_TEST((error.name == ErrorName::TrainerProtocol));
+  BOOST_TEST(
+      error.detail.find("speaks version 16 of the trainer's protocol, and not " + std::to_string(wire::VERSION)) != std::string::npos,
+      error.detail);
 }
 
 BOOST_AUTO_TEST_CASE(without_an_agent_attach_says_so) {
@@ -422,7 +543,7 @@ BOOST_AUTO_TEST_CASE(joining_starts_an_agent_and_tells_what_became_of_it) {
   BOOST_TEST((session.peer() == PeerId{7}));
   BOOST_TEST((session.shard() == 0 && session.shards() == 1 && session.replica().empty()));
   BOOST_REQUIRE(session.bind({"x", {3}, x}));
-  BOOST_REQUIRE(session.next_outer_step());
+  BOOST_REQUIRE(session.next());
   BOOST_TEST(session.leave().has_value());
 }
 

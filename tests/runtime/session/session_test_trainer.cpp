@@ -16,7 +16,7 @@ int run(prime::Session& session, std::string_view mode) {
   prime::test::must(session.bind({"y", {2, 3}, y}));
   session.export_file("config.json", "{\"fresh\": " + std::string(session.fresh() ? "true" : "false") + "}");
   while (true) {
-    auto step = session.next_outer_step();
+    auto step = session.next();
     if (!step) return 1;
     if (!*step) break;
     if (mode == "exit") return 3;
@@ -25,13 +25,8 @@ int run(prime::Session& session, std::string_view mode) {
       session.fail(prime::Error(prime::ErrorName::DataTooSmall, "3 bytes"));
       return 1;
     }
-    const auto inner_steps = (*step)->plan().inner_steps;
-    for (std::uint32_t i = 0; i < inner_steps || mode == "endless"; ++i) {
-      const double loss = prime::test::descend(x) + prime::test::descend(y);
-      if (!(*step)->report({.loss = loss, .tokens = 10, .samples = 2})) return 1;
-    }
-    (*step)->held_out({0.5, 64});
-    if (!(*step)->commit()) return 1;
+    const double loss = prime::test::descend(x) + prime::test::descend(y);
+    if (!session.report({.loss = loss, .tokens = 10, .samples = 2, .held_out = prime::HeldOut{0.5, 64}})) return 1;
   }
   const auto answered = session.finish([](const prime::FinalPlan&) { return prime::FinalAnswer{prime::HeldOut{0.25, 8}, "once upon"}; });
   if (mode == "linger") ::pause();

@@ -68,6 +68,9 @@ inline std::string describe(const TrainerEvent& event) {
 class TestAgent {
  public:
   static constexpr std::uint32_t TOTAL_STEPS = 4;
+  static constexpr std::uint32_t INNER_STEPS = 3;
+  static constexpr std::uint32_t BATCH = 4;
+  static constexpr std::uint32_t ENDLESS = 1'000'000'000;
 
   [[nodiscard]] TrainerEventHandler handler() {
     return [this](TrainerEvent event) { events.push(std::move(event)); };
@@ -107,8 +110,14 @@ class TestAgent {
     accept_initial();
   }
   [[nodiscard]] OuterStep next_step() const { return state->fragments().back().version.next(); }
-  void begin() {
-    const StepPlan plan{next_step(), state->counters().revision, 0, 1, state->counters().next_sample, 3, TOTAL_STEPS, true};
+  void begin(std::uint32_t inner_steps = INNER_STEPS) {
+    const wire::StepPlan plan{.step = next_step(),
+                              .base = state->counters().revision,
+                              .first_sample = state->counters().next_sample,
+                              .batch = BATCH,
+                              .inner_steps = inner_steps,
+                              .total_steps = TOTAL_STEPS,
+                              .evaluate = {0, 1}};
     host->begin({plan, state->digest(), state->blocks()});
   }
   /// Takes the contribution, "reduces" it with nobody, and commits.

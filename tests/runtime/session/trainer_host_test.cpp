@@ -123,7 +123,7 @@ BOOST_FIXTURE_TEST_CASE(a_trainer_killed_in_any_phase_is_lost_by_name_and_its_su
       {"endless",
        [&] {
          agent.seat();
-         agent.begin();
+         agent.begin(TestAgent::ENDLESS);
          while (!std::holds_alternative<TrainerInner>(agent.events.pop())) {
          }
        }},
@@ -197,7 +197,7 @@ BOOST_FIXTURE_TEST_CASE(a_stop_ends_a_waiting_trainer_by_its_message_and_a_deaf_
   agent.expect<TrainerLeft>();
   start("endless", 1ms);
   agent.seat();
-  agent.begin();
+  agent.begin(TestAgent::ENDLESS);
   agent.host->stop(Error(ErrorName::CoordinatorLost, "gone"));
   agent.expect<TrainerLeft>();
   start("stubborn", 1ms);
@@ -248,7 +248,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_taken_for_want_of_descriptors_is_no_malforme
 BOOST_FIXTURE_TEST_CASE(a_host_may_be_destroyed_in_the_middle_and_takes_its_trainer_along, Fixture) {
   start("endless");
   agent.seat();
-  agent.begin();
+  agent.begin(TestAgent::ENDLESS);
   const auto pid = static_cast<pid_t>(agent.host->pid());
   agent.host.reset();
   BOOST_TEST(::kill(pid, 0) == -1);
@@ -262,7 +262,7 @@ BOOST_FIXTURE_TEST_CASE(a_launcher_may_stand_between_the_agent_and_the_trainer, 
   agent.greet();
   agent.expect<TrainerExported>();
   agent.seat();
-  agent.begin();
+  agent.begin(TestAgent::ENDLESS);
   const auto trainer = agent.host->pid();
   std::ifstream command("/proc/" + std::to_string(trainer) + "/cmdline");
   std::string program;

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "messages/membership.hpp"
 #include "runtime/session/packet_socket.hpp"
 
 BOOST_AUTO_TEST_SUITE(trainer_wire)
@@ -25,7 +24,7 @@ T round_trip(const T& message) {
 
 /// `V` stands for the version: a packet of another one is refused for that, whatever else it is.
 bool refused_by_agent(std::string packet) {
-  if (const auto at = packet.find(R"("v":V)"); at != std::string::npos) packet.replace(at + 4, 1, std::to_string(PROTOCOL_VERSION));
+  if (const auto at = packet.find(R"("v":V)"); at != std::string::npos) packet.replace(at + 4, 1, std::to_string(wire::VERSION));
   const auto message = wire::decode_to_agent(packet);
   return !message && message.error().name == ErrorName::TrainerProtocol && !message.error().detail.empty();
 }
@@ -40,11 +39,11 @@ BOOST_AUTO_TEST_CASE(what_the_agent_says_arrives_whole) {
   BOOST_TEST((welcome.shard == 0 && welcome.shards == 1 && welcome.replica.empty()));
   const auto part = round_trip(wire::Welcome{"run", PeerId{1}, "calm-heron.63", "", "", true, 63, 64, "calm-heron"});
   BOOST_TEST((part.shard == 63 && part.shards == 64 && part.replica == "calm-heron"));
-  const StepPlan plan{OuterStep{5}, Revision{4}, 2, 3, 0xffffffffffffffff, 20, 60, {2, 3}};
+  const wire::StepPlan plan{OuterStep{5}, Revision{4}, 2, 3, 0xffffffffffffffff, 16, 20, 60, {2, 3}};
   const auto begin = round_trip(wire::Begin{plan, Digest{0x1234, 0xffffffffffffffff}, {1, 383}});
   BOOST_TEST((begin.plan.step == plan.step && begin.plan.base == plan.base && begin.plan.rank == 2 && begin.plan.peers == 3));
-  BOOST_TEST((begin.plan.first_sample == plan.first_sample && begin.plan.inner_steps == 20 && begin.plan.total_steps == 60 &&
-              begin.plan.evaluate.index == 2 && begin.plan.evaluate.of == 3));
+  BOOST_TEST((begin.plan.first_sample == plan.first_sample && begin.plan.batch == 16 && begin.plan.inner_steps == 20 &&
+              begin.plan.total_steps == 60 && begin.plan.evaluate.index == 2 && begin.plan.evaluate.of == 3));
   BOOST_TEST((begin.state == Digest{0x1234, 0xffffffffffffffff} && begin.blocks == wire::Blocks{1, 383}));
   const auto committed = round_trip(wire::StepCommitted{{OuterStep{5}, Revision{5}, Digest{1, 2}, 3}, {0}});
   BOOST_TEST((committed.committed.revision == Revision{5} && committed.committed.state == Digest{1, 2} && committed.committed.peers == 3));
