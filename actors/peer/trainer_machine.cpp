@@ -21,6 +21,8 @@ class Handler {
     s_.phase = Phase::Starting;
     s_.stop_cause.reset();
     s_.contributed.reset();
+    s_.brought.reset();
+    s_.resumed = false;
     s_.owed = 0;
     s_.data = {};
     s_.wait.reset();
@@ -78,8 +80,17 @@ class Handler {
     return event.waits_for.empty() ? "waits no more" : "waits for " + event.waits_for;
   }
 
+  std::string operator()(const Recorded& event) {
+    if (s_.phase != Phase::Ready) return "of a trainer that is gone";
+    s_.record = event.record;
+    s_.record->base = s_.base;
+    s_.settled.reset();
+    return "recorded";
+  }
+
   std::string operator()(const Contributed& event) {
     s_.progress.reset();
+    s_.brought = event.record;
     s_.contributed = event.work;
     s_.contributed->base = s_.base;
     s_.diverged_at = event.diverged_at;
@@ -87,15 +98,22 @@ class Handler {
     return "contributes";
   }
 
-  /// What a diverged trainer made is not sent: it is started again from the outer state, and the supervisor bounds how often.
+  /// What a diverged trainer made is not sent: it is started again from the outer state, and the supervisor bounds how often. From a record
+  /// it would go the same way again.
   std::string operator()(const ContributionTaken& event) {
     const auto work = std::exchange(s_.contributed, std::nullopt);
+    auto brought = std::exchange(s_.brought, std::nullopt);
     if (!work || s_.phase != Phase::Ready) return "of a trainer that is gone";
-    if (!event.taken) return refuse(diverged(event.taken.error(), work->step));
+    if (!event.taken) {
+      s_.record.reset();
+      s_.settled.reset();
+      return refuse(diverged(event.taken.error(), work->step));
+    }
     if (work->weight == 0) {
       emit(Report{peer::TrainerGaveUp{Error{ErrorName::TrainerProtocol, "the trainer contributed without having trained on a token"}}});
       return "contributed without having trained";
     }
+    if (brought) s_.settled = std::exchange(s_.record, std::move(brought));
     s_.owed = s_.options.fragments;
     emit(Report{*work});
     return "contributed";
@@ -135,6 +153,7 @@ class Handler {
     save_what_is_due();
     // A late trainer hears nothing of what is committed without its work.
     const bool is_in = event.own_work && s_.owed > 0 && --s_.owed == 0;
+    if (is_in) s_.settled.reset();
     if (is_in && s_.phase == Phase::Ready) emit(TellCommitted{event.commit, event.contributors});
     tell_what_is_due();
     return "applied";
@@ -268,12 +287,26 @@ class Handler {
     if (s_.begin && s_.begin->base <= *s_.held) {
       s_.base = *s_.held;
       s_.progress = now_;
-      emit(TellBegin{*std::exchange(s_.begin, std::nullopt), s_.base});
+      const auto begin = *std::exchange(s_.begin, std::nullopt);
+      emit(TellBegin{begin, s_.base, what_to_resume(begin.step)});
     }
     if (s_.finish && s_.finish->revision == *s_.held) {
       s_.progress = now_;
       emit(TellFinish{*std::exchange(s_.finish, std::nullopt)});
     }
+  }
+
+  /// With the first step of a life, what the last one left.
+  std::optional<Record> what_to_resume(OuterStep step) {
+    if (std::exchange(s_.resumed, true)) return std::nullopt;
+    // All trainers of a replica begin a step anew: what was published of it is void, and what was recorded with that.
+    const bool is_void = s_.record && !s_.record->within && s_.record->step >= step;
+    if (is_void && s_.settled) s_.record = s_.settled;
+    s_.settled.reset();
+    auto resume = s_.record;
+    // Local parameters are of use only where they came from.
+    if (resume && (resume->step != step || resume->base != s_.base)) resume->within = false;
+    return resume;
   }
 
   void save_what_is_due() {

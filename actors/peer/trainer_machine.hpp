@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -29,6 +30,17 @@ enum class Phase : std::uint8_t {
   Starting,  ///< its tensors are not bound yet
   Bound,     ///< is given the memory; brings its initial values
   Ready,     ///< may be told to work
+};
+
+/// What is in a record is its host's affair.
+struct RecordContent;
+
+/// What a trainer left at a boundary, and its next life goes on from.
+struct Record {
+  OuterStep step;       ///< that was published with it, or, `within`, in which it lies
+  Revision base;        ///< from which that step was begun
+  bool within = false;  ///< it has local parameters: the next life goes on between two inner steps
+  std::shared_ptr<const RecordContent> content;
 };
 
 struct Launch {
@@ -65,6 +77,10 @@ struct State {
   std::optional<RunDone> finish;                        ///< to be told
   std::optional<peer::TrainerContributed> contributed;  ///< its values are being taken
   std::uint32_t diverged_at = 0;                        ///< as it said with them
+  std::optional<Record> brought;                        ///< with what it contributed
+  std::optional<Record> record;                         ///< what its next life goes on from
+  std::optional<Record> settled;                        ///< the one before, until what was published with `record` is committed
+  bool resumed = false;                                 ///< this life was told what it goes on from
   std::uint32_t owed = 0;                               ///< fragments whose committed versions lack what this life has contributed
   std::vector<peer::SaveState> to_save;                 ///< of the revision that is being applied; two at most
 };
@@ -108,6 +124,11 @@ struct Worked {
 struct Contributed {
   peer::TrainerContributed work;
   std::uint32_t diverged_at = 0;  ///< the first inner step, from 1 on, whose loss was not finite; 0: none was
+  std::optional<Record> record = {};
+};
+/// It has made a record within the outer step. `base` is not its to say.
+struct Recorded {
+  Record record;
 };
 /// Each TakeContribution ends in one.
 struct ContributionTaken {
@@ -153,8 +174,9 @@ struct Stop {
 /// The agent ends: nothing of its trainer counts any more.
 struct AgentEnds {};
 struct Tick {};
-using Event = std::variant<Start, TensorsBound, StateOpened, Described, Initial, StateFound, Worked, Contributed, ContributionTaken,
-                           Answered, Misbehaved, Gone, Unserved, Applied, Adopted, Begin, Finish, StartOver, Save, Stop, AgentEnds, Tick>;
+using Event =
+    std::variant<Start, TensorsBound, StateOpened, Described, Initial, StateFound, Worked, Recorded, Contributed, ContributionTaken,
+                 Answered, Misbehaved, Gone, Unserved, Applied, Adopted, Begin, Finish, StartOver, Save, Stop, AgentEnds, Tick>;
 
 // Effects -------------------------------------------------------------------------------------------------------------------
 
@@ -172,6 +194,7 @@ struct MapTensors {};
 struct TellBegin {
   BeginStep begin;
   Revision base;
+  std::optional<Record> resume = {};  ///< with the first of a life
 };
 struct TellCommitted {
   Commit commit;

@@ -20,6 +20,11 @@ void weighted_sum(std::span<const WeightedInput> inputs, float scale, std::span<
 void pseudo_gradient_reference(std::span<const float> base, std::span<const float> local, std::span<float> out);
 void pseudo_gradient(std::span<const float> base, std::span<const float> local, std::span<float> out);
 
+/// out[i] = bf16(base[i]) − local[i]: the pseudo-gradient of who was given `base` rounded to bf16 (to nearest, ties to even), and made
+/// `local` of that. `out` may be `local`.
+void pseudo_gradient_bf16_reference(std::span<const float> base, std::span<const float> local, std::span<float> out);
+void pseudo_gradient_bf16(std::span<const float> base, std::span<const float> local, std::span<float> out);
+
 /// The index of the first NaN or infinity, or the count of values when all are finite.
 std::size_t first_non_finite_reference(std::span<const float> values);
 std::size_t first_non_finite(std::span<const float> values);

@@ -5,8 +5,6 @@
 #include <vector>
 
 #include "messages/assert.hpp"
-#include "runtime/session/shared_memory.hpp"
-#include "runtime/session/trainer_wire.hpp"
 
 namespace prime {
 
@@ -23,23 +21,23 @@ struct BlockPool::Impl {
   }
 };
 
-Result<BlockPool> BlockPool::create(const Layout& layout) {
+Result<BlockPool> BlockPool::create(const std::string& name, std::uint64_t block_size, std::uint32_t count, Access trainers) {
   auto impl = std::make_shared<Impl>();
-  impl->block_size = wire::block_size(layout);
-  impl->taken.resize(wire::block_count(layout));
-  const auto elements = wire::outer_elements(layout);
-  PRIME_TRY(impl->file, create_memory_file("prime-outer", elements * sizeof(float)));
+  impl->block_size = block_size;
+  impl->taken.resize(count);
+  const auto elements = block_size * count;
+  PRIME_TRY(impl->file, create_memory_file(name, elements * sizeof(float)));
   PRIME_TRY(impl->memory, SharedFloats::map(impl->file.number(), elements, Access::ReadWrite));
-  PRIME_CHECK(seal_against_new_writers(impl->file));
+  if (trainers == Access::ReadOnly) PRIME_CHECK(seal_against_new_writers(impl->file));
   return BlockPool{std::move(impl)};
 }
 
 BlockRef BlockPool::take(std::uint64_t size) {
   auto& s = *impl_;
-  PRIME_ASSERT(size <= s.block_size, "a block holds any fragment");
+  PRIME_ASSERT(size <= s.block_size, "a block holds whatever the pool is of");
   const std::lock_guard lock(s.mutex);
   const auto free = std::ranges::find(s.taken, false);
-  PRIME_ASSERT(free != s.taken.end(), "no more versions are held than OUTER_REVISIONS");
+  PRIME_ASSERT(free != s.taken.end(), "no more is held than the file has blocks for");
   *free = true;
   const auto number = static_cast<std::uint32_t>(free - s.taken.begin());
   const auto release = [pool = impl_](const Block* block) {

@@ -1,17 +1,18 @@
-// Owns the memory file in which an agent keeps parameters and which its trainer maps for reading: equal blocks, each of one version of one
-// fragment. Safe from any thread.
+// Owns a memory file of equal blocks, which an agent and its trainer map: of the parameters, where each block is one version of one
+// fragment, and of the trainer's records. Safe from any thread.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "messages/result.hpp"
-#include "runtime/session/layout.hpp"
+#include "runtime/session/shared_memory.hpp"
 
 namespace prime {
 
-/// One version of one fragment's parameters. Whoever holds it reads what was written there before it was shared.
+/// One version of one fragment's parameters, or one record. Whoever holds it reads what was written there before it was shared.
 struct Block {
   std::uint32_t number = 0;  ///< its place in the file
   std::span<float> values;
@@ -22,9 +23,9 @@ using BlockRef = std::shared_ptr<const Block>;
 /// at once. The memory lives as long as the pool or any block.
 class BlockPool {
  public:
-  /// Fails with ProcessFailed.
-  static Result<BlockPool> create(const Layout& layout);
-  /// For `size` values, at most those of the largest fragment.
+  /// `count` blocks of `block_size` values each; `trainers`: what others may do there. Fails with ProcessFailed.
+  static Result<BlockPool> create(const std::string& name, std::uint64_t block_size, std::uint32_t count, Access trainers);
+  /// For `size` values, at most those of a block.
   [[nodiscard]] BlockRef take(std::uint64_t size);
   [[nodiscard]] int descriptor() const;
 

@@ -110,6 +110,7 @@ struct OuterState::Impl {
 
   mutable std::mutex mutex;              ///< all below; never held over memory traffic
   std::shared_ptr<Segment> local;        ///< where the trainer of this life writes what it contributes
+  std::vector<DataType> types;           ///< of its tensors; empty: f32
   std::shared_ptr<Segment> contributed;  ///< the same, unless the trainer was started again since
   Versions current;                      ///< by fragment; empty before there is a state
   StateCounters counters;
@@ -140,6 +141,19 @@ struct OuterState::Impl {
     return {version.step, version.digest, version.parameters->values, momentum_of(version, fragment)};
   }
 
+  /// What the trainer was given of the base, less what it has made of that.
+  void subtract(std::span<const float> base, std::span<float> values, std::uint32_t fragment, const std::vector<DataType>& of) const {
+    if (std::ranges::find(of, DataType::BF16) == of.end()) return kernels::pseudo_gradient(base, values, values);
+    for (std::size_t i = 0; i < layout.homes().size(); ++i) {
+      const auto& home = layout.homes()[i];
+      if (home.fragment != fragment) continue;
+      const auto own = values.subspan(home.offset, layout.counts()[i]);
+      const auto given = base.subspan(home.offset, layout.counts()[i]);
+      if (of[i] == DataType::BF16) kernels::pseudo_gradient_bf16(given, own, own);
+      else kernels::pseudo_gradient(given, own, own);
+    }
+  }
+
   Result<void> require_finite(std::span<const float> checked, std::uint32_t fragment, const char* what) const {
     const auto index = kernels::first_non_finite(checked);
     if (index == checked.size()) return {};
@@ -154,7 +168,7 @@ OuterState::~OuterState() = default;
 
 Result<OuterState> OuterState::create(Layout layout, const OuterStateOptions& options) try {
   PRIME_ASSERT(layout.elements() > 0, "a layout comes from make_layout");
-  PRIME_TRY(auto blocks, BlockPool::create(layout));
+  PRIME_TRY(auto blocks, BlockPool::create("prime-outer", wire::block_size(layout), wire::block_count(layout), Access::ReadOnly));
   auto impl = std::make_shared<Impl>(std::move(layout), options, std::move(blocks));
   PRIME_TRY(impl->local, make_local(impl->layout.elements()));
   // Taken now, so that a machine without so much memory says so now; touched when they are needed.
@@ -241,16 +255,18 @@ void OuterState::pin_base() {
 Result<void> OuterState::take_contribution() {
   auto& s = *impl_;
   Versions base;
+  std::vector<DataType> types;
   {
     const Impl::Lock lock(s.mutex);
     PRIME_ASSERT(!s.current.empty(), "law 2: a contribution has a base");
+    types = s.types;
     base = s.base.empty() ? s.current : std::exchange(s.base, {});
   }
   const auto local = s.locals();
   for (std::uint32_t fragment = 0; fragment < s.layout.fragments(); ++fragment) {
     // In place: the trainer writes there again when it contributes to the next step, and not before.
     const auto values = s.local_values(*local, fragment);
-    kernels::pseudo_gradient(base[fragment].parameters->values, values, values);
+    s.subtract(base[fragment].parameters->values, values, fragment, types);
   }
   {
     const Impl::Lock lock(s.mutex);
@@ -261,10 +277,12 @@ Result<void> OuterState::take_contribution() {
   return {};
 }
 
-Result<void> OuterState::begin_life() {
+Result<void> OuterState::begin_life(std::vector<DataType> types) {
   auto& s = *impl_;
+  PRIME_ASSERT(types.empty() || types.size() == s.layout.tensors().size(), "each tensor has a type");
   {
     const Impl::Lock lock(s.mutex);
+    s.types = std::move(types);
     if (s.local != s.contributed) return {};
   }
   PRIME_TRY(auto fresh, make_local(s.layout.elements()));

@@ -100,9 +100,11 @@ class OuterState {
   /// The trainer starts from the current state: that stays readable, and is what `take_contribution` compares with, however many
   /// commits come before.
   void pin_base();
-  /// A trainer is about to map the segments. What another one has contributed stays, out of its reach.
-  Result<void> begin_life();
-  /// input = parameters of the base − local, where the trainer wrote them. Refuses NaN and infinity by tensor name and index
+  /// A trainer is about to map the segments; `types` are those that it has bound the tensors in, f32 where there are none. What another one
+  /// has contributed stays, out of its reach.
+  Result<void> begin_life(std::vector<DataType> types = {});
+  /// input = parameters of the base − local, where the trainer wrote them. The base is what the trainer was given: of tensors that it has
+  /// in bf16 it is rounded to that, so that who trained nothing contributes nothing. Refuses NaN and infinity by tensor name and index
   /// (NonFiniteValue); then there is no contribution.
   Result<void> take_contribution();
   /// The contribution; unchanged by prepare, discard and commit, so that it can be reduced again. Empty before the first.

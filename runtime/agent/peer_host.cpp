@@ -113,8 +113,12 @@ void PeerHost::carry_out(const trainer_life::Effect& effect, Works& works) {
                    if (trainer_) trainer_->stop(e.cause);
                  },
                  [&](const life::MapTensors&) {
-                   const auto& layout = state_->layout();
-                   if (trainer_) trainer_->segments({layout.elements(), manifest_->shared.sync.fragments}, state_->descriptors());
+                   const auto outer_and_local = state_->descriptors();
+                   std::vector<int> descriptors(outer_and_local.begin(), outer_and_local.end());
+                   if (records_) descriptors.push_back(records_->descriptor());
+                   const wire::Segments segments{state_->layout().elements(), manifest_->shared.sync.fragments, record_layout_.bytes,
+                                                 record_every()};
+                   if (trainer_) trainer_->segments(segments, descriptors);
                  },
                  [&](const life::TellBegin& e) { tell_begin(e); },
                  [&](const life::TellCommitted& e) {
@@ -242,10 +246,14 @@ void PeerHost::on_trainer(TrainerEvent event) {
           [&](TrainerAlive& e) {
             handle(life::Worked{{}, std::move(e.waits_for)});
           },
+          [&](const prime::TrainerRecorded& e) { on_recorded(e); },
           [&](const prime::TrainerContributed& e) {
             const auto& c = e.contribution;
             const double rate = c.seconds > 0 ? static_cast<double>(c.weight) / c.seconds : 0;
-            handle(life::Contributed{{c.step, {}, c.weight, c.samples, Real{c.loss}, held_out_of(c.held_out), Real{rate}}, c.diverged_at});
+            std::optional<life::Record> record;
+            if (c.recorded) record = life::Record{.step = c.step, .base = {}, .content = keep_record({})};
+            handle(life::Contributed{
+                {c.step, {}, c.weight, c.samples, Real{c.loss}, held_out_of(c.held_out), Real{rate}}, c.diverged_at, std::move(record)});
           },
           [&](const prime::TrainerFinal& e) {
             handle(life::Answered{{held_out_of(e.answer.held_out), e.answer.sample}});
@@ -273,20 +281,21 @@ void PeerHost::keep_export(TrainerExported& exported) {
 void PeerHost::on_bound(const prime::TrainerBound& bound) {
   {
     const Lock lock(mutex_);
-    bound_ = bound.layout;
+    bound_ = bound.tensors;
   }
   handle(trainer_life::TensorsBound{bound.device});
 }
 
 /// Memory for the tensors that were bound; the same for every life of the trainer.
 Result<void> PeerHost::open_state() {
-  Layout layout;
+  std::vector<BoundTensor> bound;
   bool first = false;
   {
     const Lock lock(mutex_);
-    layout = *bound_;
+    bound = bound_;
     first = !state_;
   }
+  PRIME_TRY(const auto layout, make_layout(averaged_of(bound)));
   if (first) {
     const auto terms = shared();
     PRIME_TRY(auto divided, make_layout(layout.tensors(), terms.sync.fragments));
@@ -297,7 +306,41 @@ Result<void> PeerHost::open_state() {
   }
   if (layout.digest() != outer().layout().digest())
     return fail(ErrorName::LayoutMismatch, "the restarted trainer binds other tensors than before");
-  return outer().begin_life();
+  PRIME_CHECK(open_records(bound));
+  std::vector<DataType> types;
+  for (const auto& tensor : bound)
+    if (tensor.role == Role::Averaged) types.push_back(tensor.type);
+  return outer().begin_life(std::move(types));
+}
+
+/// The trainers of a replica go on together, at publications alone.
+std::uint32_t PeerHost::record_every() const { return manifest_->shared.membership.shards > 1 ? 0 : manifest_->local.record_every; }
+
+/// Records outlive the trainer that wrote them, so what a later one reads must be what they hold.
+Result<void> PeerHost::open_records(const std::vector<BoundTensor>& bound) {
+  const Lock lock(mutex_);
+  PRIME_TRY(auto layout, make_record_layout(bound, record_every() > 0));
+  const bool first = record_layout_.digest == Digest{};
+  if (!first && (layout.digest != record_layout_.digest || layout.bytes != record_layout_.bytes))
+    return fail(ErrorName::LayoutMismatch, "the restarted trainer binds other private tensors, or tensors of other types, than before");
+  if (first && layout.bytes > 0) {
+    PRIME_TRY(auto records, RecordStore::create(layout));
+    records_ = std::make_unique<RecordStore>(std::move(records));
+  }
+  record_layout_ = std::move(layout);
+  return {};
+}
+
+std::shared_ptr<const trainer_life::RecordContent> PeerHost::keep_record(const wire::Totals& totals) {
+  const Lock lock(mutex_);
+  return records_ ? records_->keep(totals) : nullptr;
+}
+
+void PeerHost::on_recorded(const prime::TrainerRecorded& recorded) {
+  if (const auto& made = recorded.record)
+    handle(trainer_life::Recorded{{.step = made->step, .base = {}, .within = true, .content = keep_record(made->totals)}});
+  const Lock lock(mutex_);
+  if (trainer_ && records_) trainer_->recorded({records_->next()});
 }
 
 Result<trainer_life::Held> PeerHost::found_state() {
@@ -352,7 +395,13 @@ void PeerHost::tell_begin(const trainer_life::TellBegin& order) {
   plan.inner_steps = shared.sync.inner_steps;
   plan.total_steps = shared.train.outer_steps;
   plan.evaluate = {begin.evaluate.index, begin.evaluate.of};
-  if (trainer_) trainer_->begin(wire::Begin{plan, state_->digest(), state_->blocks()});
+  std::optional<wire::Resume> resume;
+  if (order.resume && order.resume->content) {
+    resume = wire::Resume{order.resume->content->block->number, {}};
+    if (order.resume->within) resume->within = order.resume->content->totals;
+  }
+  const auto place = records_ ? records_->next() : 0;
+  if (trainer_) trainer_->begin(wire::Begin{plan, state_->digest(), state_->blocks(), place, resume});
   state_->pin_base();  // it hears of this revision before memory of the one that it had is free
 }
 

@@ -20,6 +20,7 @@
 #include "actors/ports.hpp"
 #include "actors/supervisor/restart_machine.hpp"
 #include "runtime/agent/outer_state.hpp"
+#include "runtime/agent/record_store.hpp"
 #include "runtime/agent/trainer_host.hpp"
 #include "runtime/manifest/manifest.hpp"
 #include "runtime/net/channel.hpp"
@@ -104,6 +105,10 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   void keep_export(TrainerExported& exported);
   Result<void> launch(bool fresh);
   Result<void> open_state();
+  Result<void> open_records(const std::vector<BoundTensor>& bound);
+  void on_recorded(const prime::TrainerRecorded& recorded);
+  [[nodiscard]] std::shared_ptr<const trainer_life::RecordContent> keep_record(const wire::Totals& totals);
+  [[nodiscard]] std::uint32_t record_every() const;
   Result<trainer_life::Held> found_state();
   Result<void> initialize();
   [[nodiscard]] OuterState& outer() const;
@@ -117,10 +122,12 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   Welcome welcome_;
   std::unique_ptr<TrainerHost> trainer_;
   trainer_life::State life_;
-  DataIdentity data_;            ///< that the trainer has told
-  std::optional<Layout> bound_;  ///< what this life of the trainer has bound
+  DataIdentity data_;               ///< that the trainer has told
+  std::vector<BoundTensor> bound_;  ///< by this life of the trainer
   std::unique_ptr<OuterState> state_;
   std::map<OperationId, trainer_life::Applied> prepared_;  ///< what the trainer's machine hears once they are committed
+  RecordLayout record_layout_;
+  std::unique_ptr<RecordStore> records_;  ///< where there is something to record
   std::map<std::string, std::string> export_files_;
   std::optional<std::pair<Revision, std::string>> written_;     ///< the newest checkpoint's path
   std::map<Revision, std::shared_ptr<const Snapshot>> saving_;  ///< at most one that waits for the disk: each is a copy of the state

@@ -1,5 +1,6 @@
 #include "runtime/agent/trainer_dialogue.hpp"
 
+#include <algorithm>
 #include <iterator>
 
 namespace prime {
@@ -23,6 +24,7 @@ auto TrainerDialogue::accept(wire::ToAgent message, std::vector<Descriptor> desc
                         [&](wire::Initial& m) { return on(m); },
                         [&](wire::Inner& m) { return on(m, now); },
                         [&](wire::Alive& m) { return on(m, now); },
+                        [&](wire::Record& m) { return on(m); },
                         [&](wire::Contribute& m) { return on(m); },
                         [&](wire::Final& m) { return on(std::move(m)); },
                         [&](wire::Leave&) { return Outcome(TrainerLeft{}); },
@@ -33,12 +35,14 @@ auto TrainerDialogue::accept(wire::ToAgent message, std::vector<Descriptor> desc
 
 auto TrainerDialogue::on(wire::Bind bind) -> Outcome {
   if (bound_) return refuse("tensors were bound already");
-  PRIME_CHECK(check_tensor_count(tensors_.size() + bind.tensors.size()));
   std::move(bind.tensors.begin(), bind.tensors.end(), std::back_inserter(tensors_));
+  for (const auto role : {Role::Averaged, Role::Private})
+    PRIME_CHECK(check_tensor_count(static_cast<std::size_t>(std::ranges::count(tensors_, role, &BoundTensor::role))));
   if (!bind.last) return std::nullopt;
-  PRIME_TRY(auto layout, make_layout(std::exchange(tensors_, {})));
+  PRIME_TRY(auto layout, make_layout(averaged_of(tensors_)));
+  PRIME_CHECK(make_record_layout(tensors_, true));
   bound_ = true;
-  return TrainerBound{std::move(layout), std::move(bind.device)};
+  return TrainerBound{std::move(layout), std::move(bind.device), std::exchange(tensors_, {})};
 }
 
 auto TrainerDialogue::on_export(const wire::Export& exported, const Descriptor& file) -> Outcome {
@@ -71,6 +75,13 @@ auto TrainerDialogue::on(const wire::Alive& alive, Instant now) -> Outcome {
   last_alive_ = now;
   waits_ = !alive.waits_for.empty();
   return TrainerAlive{alive.waits_for};
+}
+
+auto TrainerDialogue::on(const wire::Record& record) -> Outcome {
+  if (record.step > step_) return refuse("a record of a step that was not begun");
+  // The trainer has yet to hear that another step has begun; it waits for the answer all the same.
+  if (record.step < step_ || contributed_) return TrainerRecorded{};
+  return TrainerRecorded{record};
 }
 
 auto TrainerDialogue::on(const wire::Contribute& contribution) -> Outcome {

@@ -34,10 +34,11 @@ class TrainerDialogue {
   Outcome on(const wire::Initial& initial);
   Outcome on(const wire::Inner& inner, Instant now);
   Outcome on(const wire::Alive& alive, Instant now);
+  Outcome on(const wire::Record& record);
   Outcome on(const wire::Contribute& contribution);
   Outcome on(wire::Final answer);
 
-  std::vector<TensorShape> tensors_;
+  std::vector<BoundTensor> tensors_;
   std::size_t exports_ = 0;
   bool bound_ = false;
   bool described_ = false;

@@ -397,12 +397,16 @@ Result<void> TrainerHost::welcome(const wire::Welcome& welcome) {
   return {};
 }
 
-void TrainerHost::segments(const wire::Segments& segments, const std::array<int, 2>& descriptors) {
+void TrainerHost::segments(const wire::Segments& segments, std::span<const int> descriptors) {
   impl_->post(segments, descriptors, [this] { impl_->dialogue.segments_sent(); });
 }
 
 void TrainerHost::begin(const wire::Begin& begin) {
   impl_->post(begin, {}, [&] { impl_->dialogue.begun(begin.plan.step); });
+}
+
+void TrainerHost::recorded(const wire::Recorded& recorded) {
+  impl_->post(recorded, {}, [] {});
 }
 
 void TrainerHost::committed(const wire::StepCommitted& committed) {

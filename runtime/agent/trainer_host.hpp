@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -31,7 +32,8 @@ struct TrainerHostOptions {
 /// All tensors are named; answer with `segments`, or with `stop` if the layout is not the run's.
 struct TrainerBound {
   Layout layout;
-  std::string device = {};  ///< where it computes, if it tells
+  std::string device = {};                ///< where it computes, if it tells
+  std::vector<BoundTensor> tensors = {};  ///< all, in order, the private ones among them
 };
 struct TrainerExported {
   std::string name;
@@ -50,6 +52,10 @@ struct TrainerInner {
 /// A sign of life in work that is no inner step, or while it waits.
 struct TrainerAlive {
   std::string waits_for = {};  ///< in its words
+};
+/// It has written a record, unless that is of a step which is over; answer with `recorded`.
+struct TrainerRecorded {
+  std::optional<wire::Record> record;
 };
 /// The local region holds what the inner steps led to, and stays so until `committed` or `begin`.
 struct TrainerContributed {
@@ -73,8 +79,9 @@ struct TrainerLost {
 struct TrainerUnserved {
   Error cause;
 };
-using TrainerEvent = std::variant<TrainerBound, TrainerExported, TrainerDescribed, TrainerInitial, TrainerInner, TrainerAlive,
-                                  TrainerContributed, TrainerFinal, TrainerLeft, TrainerFailed, TrainerLost, TrainerUnserved>;
+using TrainerEvent =
+    std::variant<TrainerBound, TrainerExported, TrainerDescribed, TrainerInitial, TrainerInner, TrainerAlive, TrainerRecorded,
+                 TrainerContributed, TrainerFinal, TrainerLeft, TrainerFailed, TrainerLost, TrainerUnserved>;
 
 /// Called on the host's own thread, one event at a time; must not block and must not destroy the host. Commands are allowed.
 /// The destructor waits for a call in progress: do not destroy a host while holding a lock that its handler takes.
@@ -97,9 +104,12 @@ class TrainerHost {
 
   /// First command. Fails (TrainerProtocol) when a manifest is too long.
   Result<void> welcome(const wire::Welcome& welcome);
-  /// Answers TrainerBound. The descriptors are those of OuterState::descriptors and are duplicated before this returns.
-  void segments(const wire::Segments& segments, const std::array<int, 2>& descriptors);
+  /// Answers TrainerBound. The descriptors are those of OuterState::descriptors, then that of the records if there are any, and are
+  /// duplicated before this returns.
+  void segments(const wire::Segments& segments, std::span<const int> descriptors);
   void begin(const wire::Begin& begin);
+  /// Answers TrainerRecorded.
+  void recorded(const wire::Recorded& recorded);
   void committed(const wire::StepCommitted& committed);
   void finish(const wire::Finish& finish);
   /// Ends it: the message, after `grace` SIGTERM, after another `grace` SIGKILL. Without an error: the run is done.

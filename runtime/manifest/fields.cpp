@@ -269,6 +269,12 @@ void add_local(std::vector<Field>& t) {
   t.push_back({"local.trainer.within", "window in which restarts are counted", TimeSpan{AT(local.trainer.within), 1s, 7 * 24 * HOUR}});
   t.push_back({"local.trainer.stall_limit", "time without progress after which the trainer counts as failed",
                TimeSpan{AT(local.trainer.stall_limit), 100ms, 7 * 24 * HOUR}});
+  t.push_back(
+      {"local.record_every",
+       "inner steps between two records of the trainer, from which it goes on exactly when it was started again: its private state and "
+       "its local parameters, copied in memory; 0: only where an outer step ends, which costs no parameters. Trainers of shards "
+       "record there alone",
+       Integer{AT(local.record_every), 0, MANY}});
   t.push_back({"local.data_path", "replaces `data.path` on this machine", OptionalText{AT(local.data_path), PATH_RULE}});
   t.push_back({"local.trainer_command", "program and arguments of a trainer of your own; empty: prime-trainer",
                TextList{AT(local.trainer_command), ARGUMENT_RULE, 64}});

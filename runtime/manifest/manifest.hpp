@@ -239,6 +239,7 @@ struct Local {
   std::uint32_t micro_batch = 0;          ///< samples that go through the model at once; 0: the whole batch
   bool activation_checkpointing = false;  ///< backward computes a block again instead of keeping what it made
   TrainerCare trainer;
+  std::uint32_t record_every = 0;                 ///< inner steps between two records of the trainer; 0: at publications alone
   std::optional<std::string> data_path = {};      ///< replaces data.path on this machine
   std::vector<std::string> trainer_command = {};  ///< program and arguments of a trainer of your own; empty: prime-trainer
   friend bool operator==(const Local&, const Local&) = default;

@@ -20,6 +20,7 @@ Revision revision_of(const wire::ToTrainer& message) {
                         [](const wire::Welcome&) { return Revision{}; },
                         [](const wire::Segments&) { return Revision{}; },
                         [](const wire::Begin& m) { return m.plan.base; },
+                        [](const wire::Recorded&) { return Revision{}; },
                         [](const wire::StepCommitted& m) { return m.committed.revision; },
                         [](const wire::Finish& m) { return m.revision; },
                         [](const wire::Stop&) { return Revision{}; },
@@ -113,6 +114,22 @@ Result<FromAgent> AgentLink::receive(std::optional<Instant> deadline) {
   auto first = std::move(inbox_.front());
   inbox_.pop_front();
   return first;
+}
+
+Result<wire::Recorded> AgentLink::receive_recorded() {
+  const auto is_it = [](const FromAgent& entry) { return std::holds_alternative<wire::Recorded>(entry.message); };
+  std::deque<FromAgent> before;
+  while (true) {
+    auto received = receive();
+    const bool found = received && is_it(*received);
+    if (received && !found) {
+      before.push_back(std::move(*received));
+      continue;
+    }
+    inbox_.insert(inbox_.begin(), std::make_move_iterator(before.begin()), std::make_move_iterator(before.end()));
+    if (!received) return fail(received.error());
+    return std::get<wire::Recorded>(received->message);
+  }
 }
 
 bool AgentLink::knows_later_than(Revision revision) {

@@ -57,15 +57,25 @@ std::uint32_t Session::shard() const { return impl_->welcome.shard; }
 std::uint32_t Session::shards() const { return impl_->welcome.shards; }
 const std::string& Session::replica() const { return impl_->welcome.replica; }
 
-Result<void> Session::bind(const TensorView& tensor) {
-  if (impl_->offered) return prime::fail(ErrorName::Usage, "tensors are bound before the first step");
-  PRIME_CHECK(check_tensor_count(impl_->tensors.size() + 1));
+Result<void> Session::bind(const TensorView& tensor, Role role) {
+  const auto& memory = tensor.data;
   PRIME_TRY(const auto elements, count_elements({tensor.name, tensor.shape}));
-  if (tensor.data.size() != elements) {
-    return prime::fail(ErrorName::LayoutUnusable, "`" + tensor.name + "` has " + std::to_string(tensor.data.size()) +
+  if (memory.bytes().size() != elements * element_bytes(memory.type())) {
+    return prime::fail(ErrorName::LayoutUnusable, "`" + tensor.name + "` has " + std::to_string(memory.size()) +
                                                       " values, its shape asks for " + std::to_string(elements));
   }
-  impl_->tensors.push_back(tensor);
+  PRIME_CHECK(impl_->add({{tensor.name, tensor.shape}, memory.type(), role}));
+  impl_->memory.push_back({memory.bytes(), {}});
+  return {};
+}
+
+Result<void> Session::bind(PrivateBlob blob) {
+  if (blob.capacity == 0 || !blob.save || !blob.load)
+    return prime::fail(ErrorName::Usage, "`" + blob.name + "` needs a capacity, and functions that save and load it");
+  if (blob.capacity > MODEL_LIMITS.elements) return prime::fail(ErrorName::LayoutUnusable, "`" + blob.name + "` is too large");
+  const auto bytes = static_cast<std::int64_t>(blob.capacity + BLOB_LENGTH_BYTES);
+  PRIME_CHECK(impl_->add({{blob.name, {bytes}}, DataType::U8, Role::Private}));
+  impl_->memory.push_back({{}, std::move(blob)});
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/small_floats.hpp"
 #include "runtime/clock.hpp"
 
 namespace prime {
@@ -17,12 +18,11 @@ constexpr Duration PROGRESS_INTERVAL{50ms};
 constexpr std::size_t MAX_BIND_BYTES = MAX_PACKET_BYTES / 2;
 
 /// At most what one tensor takes in a packet: its name with every character escaped, and 20 digits for each extent.
-std::size_t packed_size(const TensorShape& tensor) { return 2 * tensor.name.size() + 21 * tensor.shape.size() + 32; }
+std::size_t packed_size(const TensorShape& tensor) { return 2 * tensor.name.size() + 21 * tensor.shape.size() + 64; }
 
-std::vector<TensorShape> shapes_of(const std::vector<TensorView>& tensors) {
-  std::vector<TensorShape> shapes;
-  for (const auto& tensor : tensors) shapes.push_back({tensor.name, tensor.shape});
-  return shapes;
+std::span<float> floats_of(std::span<std::byte> bytes) { return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)}; }
+std::span<std::uint16_t> codes_of(std::span<std::byte> bytes) {
+  return {reinterpret_cast<std::uint16_t*>(bytes.data()), bytes.size() / sizeof(std::uint16_t)};
 }
 
 }  // namespace
@@ -45,23 +45,35 @@ Result<void> Session::Impl::await_welcome(Instant deadline) {
   return unexpected_message();
 }
 
+Result<void> Session::Impl::add(BoundTensor tensor) {
+  if (offered) return prime::fail(ErrorName::Usage, "tensors are bound before the first step");
+  auto& count = counts[static_cast<std::size_t>(tensor.role)];
+  PRIME_CHECK(check_tensor_count(count + 1));
+  PRIME_CHECK(count_elements(tensor.shape));
+  PRIME_CHECK(check_type(tensor));
+  ++count;
+  bound.push_back(std::move(tensor));
+  return {};
+}
+
 Result<void> Session::Impl::tell_shapes() {
   // The agent refuses the same; here the program learns of it before it waits for anybody, and tells.
-  const auto undivided = make_layout(shapes_of(tensors));
-  if (!undivided) {
-    PRIME_CHECK(link.send(wire::Failure{undivided.error()}));
-    return link.end(undivided.error());
-  }
+  const auto refuse = [&](const Error& error) -> Result<void> {
+    PRIME_CHECK(link.send(wire::Failure{error}));
+    return link.end(error);
+  };
+  if (const auto undivided = make_layout(averaged_of(bound)); !undivided) return refuse(undivided.error());
+  if (const auto records_of = make_record_layout(bound, true); !records_of) return refuse(records_of.error());
   wire::Bind bind;
   std::size_t bytes = 0;
-  for (const auto& shape : undivided->tensors()) {
-    const auto size = packed_size(shape);
+  for (const auto& tensor : bound) {
+    const auto size = packed_size(tensor.shape);
     if (bind.tensors.size() == wire::MAX_BIND_TENSORS || bytes + size > MAX_BIND_BYTES) {
       PRIME_CHECK(link.send(std::exchange(bind, {})));
       bytes = 0;
     }
     bytes += size;
-    bind.tensors.push_back(shape);
+    bind.tensors.push_back(tensor);
   }
   bind.last = true;
   bind.device = device;
@@ -74,38 +86,57 @@ Result<void> Session::Impl::offer_tensors() {
   if (const auto* stop = std::get_if<wire::Stop>(&received.message)) return stopped(*stop);
   const auto* segments = std::get_if<wire::Segments>(&received.message);
   if (segments == nullptr) return unexpected_message();
-  auto divided = make_layout(shapes_of(tensors), segments->division);
-  if (!divided || divided->elements() != segments->elements) return unexpected_message();
+  PRIME_CHECK(map_memory(*segments, received.descriptors));
+  store();
+  return link.send(wire::Initial{});
+}
+
+Result<void> Session::Impl::map_memory(const wire::Segments& segments, const std::vector<Descriptor>& descriptors) {
+  auto divided = make_layout(averaged_of(bound), segments.division);
+  auto recorded = make_record_layout(bound, segments.record_every > 0);
+  if (!divided || divided->elements() != segments.elements || !recorded || recorded->bytes != segments.record_bytes)
+    return unexpected_message();
   layout = std::move(*divided);
+  record = std::move(*recorded);
+  record_every = segments.record_every;
   const auto map = [&](std::size_t file, std::uint64_t elements, Access access, SharedFloats& into) -> Result<void> {
-    auto mapped = SharedFloats::map(received.descriptors[file].number(), elements, access);
+    auto mapped = SharedFloats::map(descriptors[file].number(), elements, access);
     if (!mapped) return link.end(mapped.error());
     into = std::move(*mapped);
     return {};
   };
   PRIME_CHECK(map(0, wire::outer_elements(layout), Access::ReadOnly, outer));
   PRIME_CHECK(map(1, layout.elements(), Access::ReadWrite, local));
-  store();
-  return link.send(wire::Initial{});
+  if (record.bytes == 0) return {};
+  return map(2, record.bytes / sizeof(float) * wire::RECORDS, Access::ReadWrite, records);
+}
+
+/// Calls `visit(memory, type, home)` for each averaged tensor.
+template <class Visit>
+void Session::Impl::for_each_averaged(const Visit& visit) const {
+  std::size_t averaged = 0;
+  for (std::size_t i = 0; i < bound.size(); ++i)
+    if (bound[i].role == Role::Averaged) visit(memory[i].bytes, bound[i].type, layout.homes()[averaged++]);
 }
 
 void Session::Impl::store() const {
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const auto& home = layout.homes()[i];
-    const auto at = layout.begin(home.fragment) + home.offset;
-    std::ranges::copy(tensors[i].data, local.values().begin() + static_cast<std::ptrdiff_t>(at));
-  }
+  for_each_averaged([&](std::span<std::byte> bytes, DataType type, const Home& home) {
+    const auto into = local.values().subspan(layout.begin(home.fragment) + home.offset);
+    if (type == DataType::F32) std::ranges::copy(floats_of(bytes), into.begin());
+    else std::ranges::transform(codes_of(bytes), into.begin(), kernels::bf16_to_f32);
+  });
 }
 
 Result<bool> Session::Impl::load(const wire::Blocks& blocks, Revision revision) {
   const bool all_there =
       blocks.size() == layout.fragments() && std::ranges::all_of(blocks, [&](auto block) { return block < wire::block_count(layout); });
   if (!all_there) return unexpected_message();
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const auto& home = layout.homes()[i];
-    const auto from = blocks[home.fragment] * wire::block_size(layout) + home.offset;
-    std::ranges::copy(outer.values().subspan(from, tensors[i].data.size()), tensors[i].data.begin());
-  }
+  for_each_averaged([&](std::span<std::byte> bytes, DataType type, const Home& home) {
+    const auto from =
+        outer.values().subspan(blocks[home.fragment] * wire::block_size(layout) + home.offset, bytes.size() / element_bytes(type));
+    if (type == DataType::F32) std::ranges::copy(from, floats_of(bytes).begin());
+    else std::ranges::transform(from, codes_of(bytes).begin(), kernels::f32_to_bf16);
+  });
   loaded = true;
   // The agent writes to these blocks again only after the contribution to this step, or once it has told of a later revision.
   return !link.knows_later_than(revision);
@@ -122,9 +153,13 @@ Result<bool> Session::Impl::begin_work() {
     PRIME_TRY(const auto received, link.receive());
     if (const auto* begin = std::get_if<wire::Begin>(&received.message)) {
       PRIME_TRY(const bool whole, load(begin->blocks, begin->plan.base));
+      // Also where a later step is begun instead: it is said once.
+      if (begin->resume) PRIME_CHECK(load_privates(begin->resume->place));
       if (!whole) continue;
+      record_place = begin->record_place;
       work.emplace().plan = begin->plan;
       work->begun = monotonic_now();
+      if (begin->resume && begin->resume->within) resume(*begin->resume);
       return true;
     }
     if (const auto* finish = std::get_if<wire::Finish>(&received.message)) {
@@ -156,21 +191,22 @@ Result<std::optional<InnerStep>> Session::Impl::next() {
                    .base = plan.base,
                    .rank = plan.rank,
                    .peers = plan.peers,
-                   .index = work->made,
+                   .index = work->totals.made,
                    .inner_steps = plan.inner_steps,
-                   .clock = (plan.step.value - 1) * plan.inner_steps + work->made,
+                   .clock = (plan.step.value - 1) * plan.inner_steps + work->totals.made,
                    .total = std::uint64_t{plan.total_steps} * plan.inner_steps,
-                   .samples = work->samples_after(work->samples),
-                   .evaluate = work->made == 0 ? plan.evaluate : EvaluationShare{},
+                   .samples = work->samples_after(work->totals.samples),
+                   .evaluate = work->totals.made == 0 ? plan.evaluate : EvaluationShare{},
                    .loaded = std::exchange(loaded, false),
-                   .stored = work->made + 1 == plan.inner_steps};
+                   .restored = std::exchange(restored, false),
+                   .stored = work->totals.made + 1 == plan.inner_steps || record_is_due(work->totals.made + 1)};
 }
 
 std::vector<Samples> Session::Impl::upcoming(std::size_t count) const {
   std::vector<Samples> ahead;
   if (!work) return ahead;
-  auto taken = work->samples;
-  for (auto index = work->made + 1; index < work->plan.inner_steps && ahead.size() < count; ++index) {
+  auto taken = work->totals.samples;
+  for (auto index = work->totals.made + 1; index < work->plan.inner_steps && ahead.size() < count; ++index) {
     taken += work->samples_after(taken).count;
     ahead.push_back(work->samples_after(taken));
   }
@@ -179,26 +215,27 @@ std::vector<Samples> Session::Impl::upcoming(std::size_t count) const {
 
 Result<std::vector<Committed>> Session::Impl::report(const InnerReport& inner) {
   if (!step_open) return link.end(Error(ErrorName::Usage, "no step is in progress: `next` gives one"));
-  const auto granted = work->samples_after(work->samples).count;
+  const auto granted = work->samples_after(work->totals.samples).count;
   const auto taken = inner.samples.value_or(granted);
-  const auto left = std::uint64_t{work->plan.inner_steps} * work->plan.batch - work->samples;
+  const auto left = std::uint64_t{work->plan.inner_steps} * work->plan.batch - work->totals.samples;
   if (taken > left)
     return link.end(Error(ErrorName::Usage, "an inner step took " + std::to_string(taken) + " samples, and this peer has " +
                                                 std::to_string(left) + " left in this outer step (`train.batch` · `sync.inner_steps`)"));
   step_open = false;
-  ++work->made;
-  work->loss_sum += inner.loss;
-  if (work->diverged_at == 0 && !std::isfinite(inner.loss)) work->diverged_at = work->made;
-  work->tokens += inner.tokens;
-  work->samples += taken;
-  if (inner.held_out) work->held_out = inner.held_out;
+  ++work->totals.made;
+  work->totals.loss_sum += inner.loss;
+  if (work->diverged_at == 0 && !std::isfinite(inner.loss)) work->diverged_at = work->totals.made;
+  work->totals.tokens += inner.tokens;
+  work->totals.samples += taken;
+  if (inner.held_out) work->totals.held_out = inner.held_out;
   PRIME_CHECK(tell_progress(inner.loss));
-  if (work->made < work->plan.inner_steps) return std::vector<Committed>{};
-  return publish();
+  if (work->totals.made == work->plan.inner_steps) return publish();
+  PRIME_CHECK(record_if_due());
+  return std::vector<Committed>{};
 }
 
 Result<std::vector<Committed>> Session::Impl::contribute() {
-  if (!work || work->made == 0) return link.end(Error(ErrorName::Usage, "nothing was reported that could be contributed"));
+  if (!work || work->totals.made == 0) return link.end(Error(ErrorName::Usage, "nothing was reported that could be contributed"));
   step_open = false;
   return publish();
 }
@@ -208,7 +245,7 @@ Result<void> Session::Impl::tell_progress(double loss) {
   const bool due = !last_told || now - *last_told >= PROGRESS_INTERVAL;
   if (!due && !link.hung_up()) return {};
   last_told = now;
-  return link.send_if_possible(wire::Inner{work->plan.step, work->made, loss, work->tokens, work->samples});
+  return link.send_if_possible(wire::Inner{work->plan.step, work->totals.made, loss, work->totals.tokens, work->totals.samples});
 }
 
 Result<void> Session::Impl::alive(std::string_view waits_for) {
@@ -222,10 +259,15 @@ Result<void> Session::Impl::alive(std::string_view waits_for) {
 
 Result<std::vector<Committed>> Session::Impl::publish() {
   const auto brought = *std::exchange(work, std::nullopt);
+  const auto& totals = brought.totals;
   store();
+  if (record.bytes > 0) {
+    PRIME_TRY(const auto place, free_place());
+    PRIME_CHECK(store_privates(place));
+  }
   const double seconds = std::chrono::duration<double>(monotonic_now() - brought.begun).count();
-  PRIME_CHECK(link.send(wire::Contribute{brought.plan.step, brought.tokens, brought.samples, brought.loss_sum / brought.made,
-                                         brought.held_out, seconds, brought.diverged_at}));
+  PRIME_CHECK(link.send(wire::Contribute{brought.plan.step, totals.tokens, totals.samples, totals.loss_sum / totals.made, totals.held_out,
+                                         seconds, brought.diverged_at, record.bytes > 0}));
   PRIME_TRY(const auto committed, await_commit(brought.plan.step));
   return std::vector{committed};
 }

@@ -1,6 +1,7 @@
 // Owns what a session holds: the socket to its agent, the shared memory, the bound tensors, and the step in progress.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <optional>
 #include <span>
@@ -32,6 +33,8 @@ class AgentLink {
   Result<void> send_if_possible(const wire::ToAgent& message);
   /// The next message; waits until `deadline`, or as long as the agent lives.
   Result<FromAgent> receive(std::optional<Instant> deadline = std::nullopt);
+  /// The answer to a record, whatever else has arrived before it.
+  Result<wire::Recorded> receive_recorded();
   /// Puts a message back for the next `receive`.
   void put_back(FromAgent message) { inbox_.push_front(std::move(message)); }
   /// True when what has arrived by now speaks of a later revision than `revision`.
@@ -55,15 +58,19 @@ class AgentLink {
   std::optional<Error> ended_;
 };
 
+/// A blob lies in a record as a tensor of u8: its length, in so many bytes, and then itself.
+inline constexpr std::uint64_t BLOB_LENGTH_BYTES = 8;
+
+struct BoundMemory {
+  std::span<std::byte> bytes;       ///< of a tensor
+  std::optional<PrivateBlob> blob;  ///< in its place
+};
+
 /// The outer step in progress: what is asked of the trainer, and what it has reported.
 struct OuterWork {
   wire::StepPlan plan;
-  std::uint32_t made = 0;  ///< inner steps
-  double loss_sum = 0;
+  wire::Totals totals;            ///< but for the time
   std::uint32_t diverged_at = 0;  ///< as in wire::Contribute
-  std::uint64_t tokens = 0;
-  std::uint64_t samples = 0;
-  std::optional<HeldOut> held_out;
   Instant begun{};
 
   /// Of the peer's samples, those of the next inner step when so many are taken.
@@ -75,6 +82,8 @@ struct Session::Impl {
 
   /// Waits until `deadline` for the run's welcome.
   Result<void> await_welcome(Instant deadline);
+  /// One more tensor, whose memory is added after this.
+  Result<void> add(BoundTensor tensor);
   /// Tells names and shapes, maps the agent's memory, and hands over the initial values.
   Result<void> offer_tensors();
   Result<void> tell_shapes();
@@ -91,7 +100,24 @@ struct Session::Impl {
   Result<Committed> await_commit(OuterStep step);
   /// Copies a revision into the tensors. False when the agent has moved on, and so may have written to its blocks meanwhile.
   Result<bool> load(const wire::Blocks& blocks, Revision revision);
+  /// To where the agent reads what is contributed, as f32.
   void store() const;
+  /// The private tensors, or the averaged ones as they are, to a record and from one.
+  Result<void> store_privates(std::uint32_t place);
+  Result<void> load_privates(std::uint32_t place);
+  void store_locals(std::uint32_t place) const;
+  void load_locals(std::uint32_t place);
+  /// Goes on within an outer step.
+  void resume(const wire::Resume& from);
+  [[nodiscard]] std::span<std::byte> part(std::uint32_t record, const RecordLayout::Place& place) const;
+  template <class Visit>
+  void for_each_averaged(const Visit& visit) const;
+  Result<void> map_memory(const wire::Segments& segments, const std::vector<Descriptor>& descriptors);
+  /// A record within an outer step, where one is due.
+  Result<void> record_if_due();
+  /// Where the next record goes, once the agent has said so.
+  Result<std::uint32_t> free_place();
+  [[nodiscard]] bool record_is_due(std::uint32_t made) const;
   /// The end that a stop means to somebody who still waits for a step.
   tl::unexpected<Error> stopped(const wire::Stop& stop);
   tl::unexpected<Error> unexpected_message();
@@ -99,16 +125,23 @@ struct Session::Impl {
   AgentProcess process;  ///< ends after the link: it leaves when the socket closes
   AgentLink link;
   wire::Welcome welcome;
-  std::vector<TensorView> tensors;
-  Layout layout;  ///< once the agent has told how it is divided
+  std::vector<BoundTensor> bound;
+  std::vector<BoundMemory> memory;      ///< of each of them
+  std::array<std::size_t, 2> counts{};  ///< of each role
+  Layout layout;                        ///< of the averaged ones, once the agent has told how it is divided
+  RecordLayout record;
+  std::uint32_t record_every = 0;
+  std::optional<std::uint32_t> record_place;  ///< for the next record; empty until the agent has said where
   SharedFloats outer;
   SharedFloats local;
+  SharedFloats records;
   bool offered = false;
   bool described = false;
   std::string device;  ///< where this process computes, if it tells
   std::optional<OuterWork> work;
   bool step_open = false;  ///< an inner step was given, and not reported
-  bool loaded = false;     ///< the tensors were written since a step was given last
+  bool loaded = false;     ///< the averaged tensors were written since a step was given last
+  bool restored = false;   ///< and the private ones
   bool done = false;
   std::optional<FinalPlan> final_plan;
   std::optional<Instant> last_told;  ///< of progress

@@ -70,11 +70,15 @@ json to_json(const Segments& m) {
           {"elements", m.elements},
           {"capacity_bytes", m.elements * sizeof(float)},
           {"fragments", m.division.count},
-          {"pattern", to_string(m.division.pattern)}};
+          {"pattern", to_string(m.division.pattern)},
+          {"record_bytes", m.record_bytes},
+          {"record_every", m.record_every}};
 }
 Segments read_segments(Fields& f) {
   const Segments segments{f.number("elements", 1, MODEL_LIMITS.elements),
-                          {f.small_number("fragments", 1, MAX_FRAGMENTS), f.parsed<FragmentPattern>("pattern", parse_pattern)}};
+                          {f.small_number("fragments", 1, MAX_FRAGMENTS), f.parsed<FragmentPattern>("pattern", parse_pattern)},
+                          f.number("record_bytes", 0, ANY_NUMBER),
+                          f.small_number("record_every", 0, ANY_SMALL_NUMBER)};
   const auto capacity_bytes = f.number("capacity_bytes", 0, ANY_NUMBER);
   if (capacity_bytes != segments.elements * sizeof(float)) f.refuse("capacity_bytes", "does not fit the elements");
   return segments;
@@ -112,6 +116,35 @@ std::optional<HeldOut> read_held_out(Fields& f) {
   return held_out;
 }
 
+json totals_json(const Totals& m) {
+  return {{"made", m.made},       {"loss_sum", real_or_null(m.loss_sum)},  {"tokens", m.tokens},
+          {"samples", m.samples}, {"held_out", held_out_json(m.held_out)}, {"seconds", m.seconds}};
+}
+Totals read_totals(Fields& f) {
+  return {f.small_number("made", 1, ANY_SMALL_NUMBER),
+          f.real_or_null("loss_sum").value_or(NOT_FINITE),
+          f.number("tokens", 0, ANY_NUMBER),
+          f.number("samples", 0, ANY_NUMBER),
+          read_held_out(f),
+          f.positive_real("seconds")};
+}
+
+json resume_json(const std::optional<Resume>& resume) {
+  if (!resume) return nullptr;
+  return {{"place", resume->place}, {"within", resume->within ? totals_json(*resume->within) : json(nullptr)}};
+}
+std::optional<Resume> read_resume(Fields& f) {
+  std::optional<Resume> resume;
+  f.object_or_null("resume", [&](Fields& inner) {
+    resume = Resume{inner.small_number("place", 0, RECORDS - 1), {}};
+    inner.object_or_null("within", [&](Fields& totals) { resume->within = read_totals(totals); });
+  });
+  return resume;
+}
+
+json to_json(const Recorded& m) { return {{"type", "recorded"}, {"place", m.place}}; }
+Recorded read_recorded(Fields& f) { return {f.small_number("place", 0, RECORDS - 1)}; }
+
 json to_json(const Begin& m) {
   const auto& p = m.plan;
   return {{"type", "begin"},
@@ -125,7 +158,9 @@ json to_json(const Begin& m) {
           {"total_steps", p.total_steps},
           {"evaluate", share_json(p.evaluate)},
           {"state", to_string(m.state)},
-          {"blocks", m.blocks}};
+          {"blocks", m.blocks},
+          {"record_place", m.record_place},
+          {"resume", resume_json(m.resume)}};
 }
 Begin read_begin(Fields& f) {
   Begin begin;
@@ -142,6 +177,8 @@ Begin read_begin(Fields& f) {
   plan.evaluate = read_share(f);
   begin.state = f.parsed<Digest>("state", parse_digest);
   begin.blocks = read_blocks(f);
+  begin.record_place = f.small_number("record_place", 0, RECORDS - 1);
+  begin.resume = read_resume(f);
   return begin;
 }
 
@@ -182,25 +219,38 @@ Stop read_stop(Fields& f) {
   return stop;
 }
 
+std::optional<DataType> type_of(const json& name) {
+  if (!name.is_string()) return std::nullopt;
+  for (std::uint8_t type = 0; type < DATA_TYPES; ++type)
+    if (to_string(DataType{type}) == name.get_ref<const std::string&>()) return DataType{type};
+  return std::nullopt;
+}
+
 json to_json(const Bind& m) {
   json tensors = json::array();
-  for (const auto& tensor : m.tensors) tensors.push_back({{"name", tensor.name}, {"shape", tensor.shape}});
+  for (const auto& [shape, type, role] : m.tensors)
+    tensors.push_back({{"name", shape.name}, {"shape", shape.shape}, {"type", to_string(type)}, {"private", role == Role::Private}});
   return {{"type", "bind"}, {"tensors", std::move(tensors)}, {"last", m.last}, {"device", clipped_text(m.device, MAX_DEVICE_BYTES)}};
 }
 Bind read_bind(Fields& f) {
   Bind bind;
   f.each("tensors", MAX_BIND_TENSORS, [&](const json& item) {
-    if (!item.is_object() || !item.contains("name") || !item.contains("shape")) return false;
+    for (const auto* key : {"name", "shape", "type", "private"})
+      if (!item.is_object() || !item.contains(key)) return false;
     const auto& name = item["name"];
     const auto& shape = item["shape"];
+    const auto type = type_of(item["type"]);
+    if (!type || !item["private"].is_boolean()) return false;
     if (!name.is_string() || !shape.is_array() || shape.size() > MODEL_LIMITS.dimensions) return false;
     if (!std::ranges::all_of(shape, [](const json& extent) {
           return extent.is_number_unsigned() && extent.get<std::uint64_t>() <= MODEL_LIMITS.elements;
         })) {
       return false;
     }
-    bind.tensors.push_back({name.get<std::string>(), shape.get<std::vector<std::int64_t>>()});
-    return count_elements(bind.tensors.back()).has_value();
+    bind.tensors.push_back({{name.get<std::string>(), shape.get<std::vector<std::int64_t>>()},
+                            *type,
+                            item["private"].get<bool>() ? Role::Private : Role::Averaged});
+    return count_elements(bind.tensors.back().shape).has_value() && check_type(bind.tensors.back()).has_value();
   });
   bind.last = f.flag("last");
   bind.device = f.text("device", MAX_DEVICE_BYTES);
@@ -245,10 +295,18 @@ Inner read_inner(Fields& f) {
 json to_json(const Alive& m) { return {{"type", "alive"}, {"waits_for", clipped_text(m.waits_for, MAX_TEXT_BYTES)}}; }
 Alive read_alive(Fields& f) { return {f.text("waits_for", MAX_TEXT_BYTES)}; }
 
+json to_json(const Record& m) { return {{"type", "record"}, {"step", m.step.value}, {"totals", totals_json(m.totals)}}; }
+Record read_record(Fields& f) {
+  Record record{{f.number("step", 1, ANY_NUMBER)}, {}};
+  f.object_or_null("totals", [&](Fields& totals) { record.totals = read_totals(totals); });
+  if (record.totals.made == 0) f.refuse("totals", "tell of no inner step");
+  return record;
+}
+
 json to_json(const Contribute& m) {
   return {{"type", "contribute"}, {"step", m.step.value},         {"weight", m.weight},
           {"samples", m.samples}, {"loss", real_or_null(m.loss)}, {"held_out", held_out_json(m.held_out)},
-          {"seconds", m.seconds}, {"diverged_at", m.diverged_at}};
+          {"seconds", m.seconds}, {"diverged_at", m.diverged_at}, {"recorded", m.recorded}};
 }
 Contribute read_contribute(Fields& f) {
   return {{f.number("step", 1, ANY_NUMBER)},
@@ -257,7 +315,8 @@ Contribute read_contribute(Fields& f) {
           f.real_or_null("loss").value_or(NOT_FINITE),
           read_held_out(f),
           f.positive_real("seconds"),
-          f.small_number("diverged_at", 0, ANY_SMALL_NUMBER)};
+          f.small_number("diverged_at", 0, ANY_SMALL_NUMBER),
+          f.flag("recorded")};
 }
 
 json to_json(const Final& m) {
@@ -318,6 +377,7 @@ Result<ToTrainer> decode_to_trainer(std::string_view packet) {
       {"welcome", [](Fields& f) -> ToTrainer { return read_welcome(f); }},
       {"segments", [](Fields& f) -> ToTrainer { return read_segments(f); }},
       {"begin", [](Fields& f) -> ToTrainer { return read_begin(f); }},
+      {"recorded", [](Fields& f) -> ToTrainer { return read_recorded(f); }},
       {"committed", [](Fields& f) -> ToTrainer { return read_committed(f); }},
       {"finish", [](Fields& f) -> ToTrainer { return read_finish(f); }},
       {"stop", [](Fields& f) -> ToTrainer { return read_stop(f); }},
@@ -333,6 +393,7 @@ Result<ToAgent> decode_to_agent(std::string_view packet) {
       {"initial", [](Fields& f) -> ToAgent { return read_initial(f); }},
       {"inner", [](Fields& f) -> ToAgent { return read_inner(f); }},
       {"alive", [](Fields& f) -> ToAgent { return read_alive(f); }},
+      {"record", [](Fields& f) -> ToAgent { return read_record(f); }},
       {"contribute", [](Fields& f) -> ToAgent { return read_contribute(f); }},
       {"final", [](Fields& f) -> ToAgent { return read_final(f); }},
       {"leave", [](Fields& f) -> ToAgent { return read_leave(f); }},
@@ -344,7 +405,11 @@ Result<ToAgent> decode_to_agent(std::string_view packet) {
 Result<std::string> encode(const ToTrainer& message) { return encode_checked(message, &decode_to_trainer); }
 Result<std::string> encode(const ToAgent& message) { return encode_checked(message, &decode_to_agent); }
 
-std::size_t descriptor_count(const ToTrainer& message) { return std::holds_alternative<Segments>(message) ? 2 : 0; }
+std::size_t descriptor_count(const ToTrainer& message) {
+  const auto* segments = std::get_if<Segments>(&message);
+  if (segments == nullptr) return 0;
+  return segments->record_bytes > 0 ? 3 : 2;
+}
 std::size_t descriptor_count(const ToAgent& message) { return std::holds_alternative<Export>(message) ? 1 : 0; }
 
 std::uint64_t block_size(const Layout& layout) {

@@ -16,11 +16,12 @@
 #include "prime/session.hpp"
 #include "runtime/session/layout.hpp"
 #include "runtime/session/packet_socket.hpp"
+#include "runtime/session/record_layout.hpp"
 
 namespace prime::wire {
 
 /// Of these messages: both sides have to speak the same. Rises with every change of one of them. (Up to 16 it was the peers' own.)
-inline constexpr std::uint32_t VERSION = 17;
+inline constexpr std::uint32_t VERSION = 18;
 
 inline constexpr std::size_t MAX_BIND_TENSORS = 256;
 inline constexpr std::size_t MAX_SAMPLE_BYTES = 4096;
@@ -31,6 +32,9 @@ inline constexpr std::size_t MAX_CONTEXT_LINES = 16;
 /// Versions of each fragment that the agent's file has room for: the current one and the next one, a trainer's base while the run goes on,
 /// and three that a checkpoint or joiners still read. What is not in use takes no memory.
 inline constexpr std::uint32_t OUTER_REVISIONS = 6;
+/// Records that the agent's file has room for: the newest, the one before it while that is not committed, the one that is being written,
+/// and those that go to the disk. What was never in use takes no memory.
+inline constexpr std::uint32_t RECORDS = 6;
 /// The file of the outer state is divided into blocks of this many values, each of which holds any fragment.
 std::uint64_t block_size(const Layout& layout);
 std::uint32_t block_count(const Layout& layout);
@@ -49,10 +53,27 @@ struct Welcome {
   std::uint32_t shards = 1;
   std::string replica = {};  ///< empty where `shards` is 1
 };
-/// With descriptors of the outer state's file (which can only be mapped for reading), then of the local region.
+/// With descriptors of the outer state's file (which can only be mapped for reading), of the local region, and, where there are any, of the
+/// records.
 struct Segments {
   std::uint64_t elements = 0;
   Division division = {};
+  std::uint64_t record_bytes = 0;  ///< of each record; 0: nothing is recorded
+  std::uint32_t record_every = 0;  ///< inner steps; 0: at publications alone
+};
+/// What was reported of an outer step until a boundary.
+struct Totals {
+  std::uint32_t made = 0;  ///< inner steps
+  double loss_sum = 0;
+  std::uint64_t tokens = 0;
+  std::uint64_t samples = 0;
+  std::optional<HeldOut> held_out = {};
+  double seconds = 0;  ///< since the step began
+};
+/// What a new life of a trainer goes on from.
+struct Resume {
+  std::uint32_t place = 0;       ///< of the record
+  std::optional<Totals> within;  ///< of the outer step that begins, whose local parameters are in the record; empty: it begins anew
 };
 /// In which block each fragment lies.
 using Blocks = std::vector<std::uint32_t>;
@@ -70,8 +91,14 @@ struct StepPlan {
 };
 struct Begin {
   StepPlan plan;
-  Digest state;   ///< of `plan.base`
-  Blocks blocks;  ///< hold the parameters of `plan.base`
+  Digest state;                       ///< of `plan.base`
+  Blocks blocks;                      ///< hold the parameters of `plan.base`
+  std::uint32_t record_place = 0;     ///< where the next record goes
+  std::optional<Resume> resume = {};  ///< with the first of a life
+};
+/// Answers each Record: where the next one goes.
+struct Recorded {
+  std::uint32_t place = 0;
 };
 struct StepCommitted {
   Committed committed;
@@ -88,13 +115,13 @@ struct Finish {
 struct Stop {
   std::optional<Error> error;
 };
-using ToTrainer = std::variant<Welcome, Segments, Begin, StepCommitted, Finish, Stop>;
+using ToTrainer = std::variant<Welcome, Segments, Begin, Recorded, StepCommitted, Finish, Stop>;
 
 // Trainer → agent. A loss is NaN when the trainer's was not finite or none was reported; JSON carries it as null.
 
 inline constexpr std::size_t MAX_DEVICE_BYTES = 400;
 struct Bind {
-  std::vector<TensorShape> tensors;
+  std::vector<BoundTensor> tensors;
   bool last = false;
   std::string device = {};  ///< with the last: where it computes, for people; at most MAX_DEVICE_BYTES
 };
@@ -127,6 +154,12 @@ struct Contribute {
   std::optional<HeldOut> held_out;
   double seconds = 0;             ///< since the step began
   std::uint32_t diverged_at = 0;  ///< the first inner step, from 1 on, whose loss was not finite; 0: none was
+  bool recorded = false;          ///< the private tensors are in the record
+};
+/// Private and local tensors are in the record, as they are after so many inner steps.
+struct Record {
+  OuterStep step;
+  Totals totals;
 };
 struct Final {
   FinalAnswer answer;
@@ -135,7 +168,7 @@ struct Leave {};
 struct Failure {
   Error error;
 };
-using ToAgent = std::variant<Bind, Export, Data, Initial, Inner, Alive, Contribute, Final, Leave, Failure>;
+using ToAgent = std::variant<Bind, Export, Data, Initial, Inner, Alive, Record, Contribute, Final, Leave, Failure>;
 
 /// Fails with TrainerProtocol when the message would be refused by the other side.
 Result<std::string> encode(const ToTrainer& message);

@@ -1,6 +1,9 @@
 // Owns the optimizer step.
 #include "runtime/trainer/adamw.hpp"
 
+#include <array>
+#include <string>
+
 namespace prime::trainer {
 
 AdamW::AdamW(const manifest::AdamW& options, double clip_norm, std::vector<at::Tensor> leaves)
@@ -10,6 +13,38 @@ AdamW::AdamW(const manifest::AdamW& options, double clip_norm, std::vector<at::T
     squares_.push_back(at::zeros_like(leaf, leaf.options().requires_grad(false)));
     counts_.push_back(at::zeros({}, leaf.options().requires_grad(false)));
   }
+  // On the CPU `cpu` gives the tensor itself.
+  for (const at::Tensor& tensor : held()) on_host_.push_back(tensor.cpu());
+}
+
+std::vector<at::Tensor> AdamW::held() const {
+  std::vector<at::Tensor> all;
+  for (std::size_t i = 0; i < leaves_.size(); ++i) all.insert(all.end(), {means_[i], squares_[i], counts_[i]});
+  return all;
+}
+
+std::vector<TensorView> AdamW::state() const {
+  static constexpr std::array NAMES{"mean", "square", "count"};
+  std::vector<TensorView> views;
+  for (std::size_t i = 0; i < on_host_.size(); ++i) {
+    const at::Tensor& tensor = on_host_[i];
+    views.push_back({"adamw." + std::to_string(i / NAMES.size()) + "." + NAMES[i % NAMES.size()],
+                     {tensor.sizes().begin(), tensor.sizes().end()},
+                     std::span(tensor.mutable_data_ptr<float>(), static_cast<std::size_t>(tensor.numel()))});
+  }
+  return views;
+}
+
+void AdamW::load() {
+  const auto tensors = held();
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (!tensors[i].is_cpu()) tensors[i].copy_(on_host_[i]);
+}
+
+void AdamW::store() {
+  const auto tensors = held();
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (!tensors[i].is_cpu()) on_host_[i].copy_(tensors[i]);
 }
 
 void AdamW::step(double learning_rate) {

@@ -111,8 +111,13 @@ Learner& Learner::operator=(Learner&&) noexcept = default;
 Learner::~Learner() = default;
 
 const std::vector<TensorView>& Learner::parameters() const { return impl_->llama.views(); }
+std::vector<TensorView> Learner::optimizer_state() const { return impl_->optimizer.state(); }
 void Learner::load() { impl_->llama.load(); }
-void Learner::store() { impl_->llama.store(); }
+void Learner::load_optimizer() { impl_->optimizer.load(); }
+void Learner::store() {
+  impl_->llama.store();
+  impl_->optimizer.store();
+}
 
 double Learner::train(std::span<const std::uint8_t> windows, double learning_rate) {
   PRIME_ASSERT(!windows.empty(), "who learns has something to learn from");
@@ -138,9 +143,10 @@ std::vector<float> Learner::gradient(std::span<const std::uint8_t> windows) cons
   }
   std::vector<float> all;
   for (const TensorView& view : parameters()) {
-    const auto leaf = std::prev(gradient_of.upper_bound(view.data.data()));
-    const float* from = leaf->second + (view.data.data() - leaf->first);
-    all.insert(all.end(), from, from + view.data.size());
+    const auto values = view.data.floats();
+    const auto leaf = std::prev(gradient_of.upper_bound(values.data()));
+    const float* from = leaf->second + (values.data() - leaf->first);
+    all.insert(all.end(), from, from + values.size());
   }
   return all;
 }

@@ -41,10 +41,14 @@ class Learner {
   /// All parameters under Hugging Face's names, in the host's memory, which stays where it is for the learner's life. Writing to it is
   /// allowed between calls; the optimizer's own state is not touched by that.
   [[nodiscard]] const std::vector<TensorView>& parameters() const;
+  /// The optimizer's state, likewise. With both, and equal windows, the next steps have equal bits.
+  [[nodiscard]] std::vector<TensorView> optimizer_state() const;
 
   /// A learner on a GPU computes with parameters of its own: `load` makes them those in the host's memory, which is not to be written to
-  /// before the next call of train or loss has returned; `store` copies them back. On the CPU they are that memory, and both do nothing.
+  /// before the next call of train or loss has returned; `store` copies them back, and the optimizer's state with them. On the CPU they are
+  /// that memory, and all three do nothing.
   void load();
+  void load_optimizer();
   void store();
 
   /// One inner step: forward, backward, clip, AdamW. The loss before the step, in nats per token.

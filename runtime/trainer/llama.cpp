@@ -62,7 +62,7 @@ at::Tensor Llama::adopt(const at::Tensor& on_host) {
 
 at::Tensor Llama::add_norm(const std::string& name) {
   at::Tensor weight = host_tensor({shape_.dim}).fill_(1);
-  views_.push_back({name, {shape_.dim}, {weight.mutable_data_ptr<float>(), static_cast<std::size_t>(weight.numel())}});
+  views_.push_back({name, {shape_.dim}, std::span(weight.mutable_data_ptr<float>(), static_cast<std::size_t>(weight.numel()))});
   return adopt(weight);
 }
 

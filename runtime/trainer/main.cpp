@@ -39,11 +39,14 @@ class Program {
     std::fprintf(stderr, "data: %s\n", data.summary.c_str());
     PRIME_CHECK(session_.describe_data(data));
     for (const TensorView& tensor : learner_.parameters()) PRIME_CHECK(session_.bind(tensor));
+    // Nothing else makes a step differ: samples go by their number, and nothing is drawn while it learns.
+    for (const TensorView& tensor : learner_.optimizer_state()) PRIME_CHECK(session_.bind(tensor, Role::Private));
     session_.export_file("config.json", config_json(manifest_.shared.model));
     session_.export_file("generation_config.json", generation_config_json());
     for (;;) {
       PRIME_TRY(const auto step, session_.next());
       if (!step) break;
+      if (step->restored) learner_.load_optimizer();
       if (step->loaded) learner_.load();
       PRIME_TRY(const auto report, train(*step));
       if (step->stored) learner_.store();

@@ -92,6 +92,9 @@ BOOST_AUTO_TEST_CASE(the_pseudo_gradient_has_the_bits_of_the_reference) {
     BOOST_TEST(same_bits(expected.span(), actual.span()), "size " << size);
     pseudo_gradient(base.span(), local.span(), local.span());
     BOOST_TEST(same_bits(expected.span(), local.span()), "in place, size " << size);
+    pseudo_gradient_bf16_reference(base.span(), actual.span(), expected.span());
+    pseudo_gradient_bf16(base.span(), actual.span(), actual.span());
+    BOOST_TEST(same_bits(expected.span(), actual.span()), "of bf16, size " << size);
   }
 }
 

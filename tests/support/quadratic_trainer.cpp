@@ -6,15 +6,21 @@
 // PRIME_QUADRATIC_HELD_AT    the outer step in whose inner steps it stays (default 0: none), while the file PRIME_QUADRATIC_HELD_BY
 //                            exists: what a test does meanwhile cannot come too late
 // PRIME_QUADRATIC_SPOILS     the outer step in whose second inner step x[7] becomes NaN (default 0: none), in each life of the trainer
+// PRIME_QUADRATIC_MOMENTUM   when it is set, it descends with momentum, which it binds as private beside a count and a text
+// PRIME_QUADRATIC_DIES_AT    where it is killed, once each: `2.1` in the outer step 2 after the inner step 1; `2.1r` while it writes the
+// record of
+//                            that boundary. Separated by commas; PRIME_QUADRATIC_DIED is a directory for what has happened already
 // PRIME_QUADRATIC_TRACE      a file to which it appends a line for each inner step: its process, the outer step, the inner step
 // PRIME_QUADRATIC_EVALUATES_WHILE  a file: the final evaluation lasts as long as it exists
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <prime/session.hpp>
 #include <span>
 #include <string>
@@ -39,6 +45,49 @@ void trace(std::uint64_t outer_step, std::uint32_t inner) {
   if (const char* const file = std::getenv("PRIME_QUADRATIC_TRACE"); file != nullptr)
     std::ofstream{file, std::ios::app} << ::getpid() << ' ' << outer_step << ' ' << inner << '\n';
 }
+
+/// Killed, not ended: nothing of this process is left but what others hold.
+void die_once(const std::string& place) {
+  const char* const list = std::getenv("PRIME_QUADRATIC_DIES_AT");
+  if (list == nullptr || ("," + std::string{list} + ",").find("," + place + ",") == std::string::npos) return;
+  const auto mark = std::filesystem::path{std::getenv("PRIME_QUADRATIC_DIED")} / place;
+  if (std::filesystem::exists(mark)) return;
+  std::ofstream{mark};
+  ::kill(::getpid(), SIGKILL);
+}
+
+/// What makes its steps depend on those before them.
+struct Momentum {
+  std::vector<float> velocity;
+  std::vector<std::int64_t> count{0};
+  std::string text;
+  std::string place;  ///< where it is, as PRIME_QUADRATIC_DIES_AT names it
+
+  explicit Momentum(std::size_t elements) : velocity(elements) {}
+  prime::Result<void> bind_to(prime::Session& session) {
+    PRIME_CHECK(session.bind({"count", {}, count}, prime::Role::Private));
+    PRIME_CHECK(session.bind({.name = "text",
+                              .capacity = 64,
+                              .save =
+                                  [this] {
+                                    die_once(place + "r");
+                                    return text;
+                                  },
+                              .load = [this](std::string_view saved) -> prime::Result<void> {
+                                text = saved;
+                                return {};
+                              }}));
+    return session.bind({"velocity", {static_cast<std::int64_t>(velocity.size())}, velocity}, prime::Role::Private);
+  }
+  void descend(std::span<float> x, float target) {
+    const auto drift = static_cast<float>(++count[0] % 7 + static_cast<std::int64_t>(text.size())) * 0.001F;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      velocity[i] = 0.8F * velocity[i] + 0.1F * (x[i] - target) + drift;
+      x[i] -= velocity[i];
+    }
+    text = std::string(static_cast<std::size_t>(count[0] * 13 % 64), 'x');
+  }
+};
 
 void evaluate_while_held(prime::Session& session) {
   const char* const file = std::getenv("PRIME_QUADRATIC_EVALUATES_WHILE");
@@ -68,6 +117,8 @@ prime::Result<void> train(prime::Session& session) {
   const std::chrono::milliseconds delay{from_environment("PRIME_QUADRATIC_DELAY_MS", 0)};
   std::vector<float> x(std::max<std::uint64_t>(1, from_environment("PRIME_QUADRATIC_ELEMENTS", 1000)), 4.0F);
   PRIME_CHECK(bind_tensors(session, x, std::min<std::uint64_t>(x.size(), from_environment("PRIME_QUADRATIC_TENSORS", 1))));
+  std::optional<Momentum> momentum;
+  if (std::getenv("PRIME_QUADRATIC_MOMENTUM") != nullptr) PRIME_CHECK(momentum.emplace(x.size()).bind_to(session));
   for (;;) {
     PRIME_TRY(const auto step, session.next());
     if (!step) break;
@@ -77,7 +128,14 @@ prime::Result<void> train(prime::Session& session) {
     if (step->index == 0) stay_while_held(step->outer_step.value);
     std::this_thread::sleep_for(delay);
     trace(step->outer_step.value, step->index);
-    for (float& value : x) value -= 0.1F * (value - target);
+    const auto place = std::to_string(step->outer_step.value) + "." + std::to_string(step->index);
+    if (momentum) {
+      momentum->place = place;
+      momentum->descend(x, target);
+    } else {
+      for (float& value : x) value -= 0.1F * (value - target);
+    }
+    die_once(place);
     if (step->index == 1 && step->outer_step.value == from_environment("PRIME_QUADRATIC_SPOILS", 0)) x[7] = std::nanf("");
     report.loss = loss_of(x, target);
     PRIME_CHECK(session.report(report));

@@ -12,27 +12,77 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "messages/data_identity.hpp"
+#include "messages/data_types.hpp"
 #include "messages/ids.hpp"
 #include "messages/result.hpp"
 
 namespace prime {
 
-/// One contiguous tensor of f32 in host memory, read and written in place. Shape in elements, row-major.
+/// What becomes of a tensor.
+enum class Role : std::uint8_t {
+  Averaged,  ///< the model: of f32 or bf16. The run's own state is f32, whatever the trainers' types are
+  Private,   ///< this trainer's own, as moments: of f32, bf16, f16, i64, i32 or u8. It is neither reduced nor digested; the agent keeps it
+             ///< with each record, and gives it back when the trainer was started again
+};
+
+/// Values of one type in host memory, read and written in place.
+class TensorMemory {
+ public:
+  TensorMemory(DataType type, std::span<std::byte> bytes) : type_(type), bytes_(bytes) {}
+  /// A vector or span of float, std::int64_t, std::int32_t or std::uint8_t; 16-bit floats name their type above.
+  template <std::ranges::contiguous_range Values>
+  requires std::ranges::borrowed_range<Values> TensorMemory(Values&& values)  // NOLINT: a tensor's memory is written as what it is
+      : type_(type_of<std::ranges::range_value_t<Values>>()), bytes_(std::as_writable_bytes(std::span{values})) {}
+
+  [[nodiscard]] DataType type() const { return type_; }
+  [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
+  [[nodiscard]] std::size_t size() const { return bytes_.size() / element_bytes(type_); }  ///< in values
+  /// Of memory of f32.
+  [[nodiscard]] std::span<float> floats() const { return {reinterpret_cast<float*>(bytes_.data()), bytes_.size() / sizeof(float)}; }
+
+ private:
+  template <class Value>
+  static constexpr DataType type_of() {
+    static_assert(std::is_same_v<Value, float> || std::is_same_v<Value, std::int64_t> || std::is_same_v<Value, std::int32_t> ||
+                      std::is_same_v<Value, std::uint8_t>,
+                  "name the type of other values: TensorMemory{DataType, bytes}");
+    if constexpr (std::is_same_v<Value, float>) return DataType::F32;
+    else if constexpr (std::is_same_v<Value, std::int64_t>) return DataType::I64;
+    else if constexpr (std::is_same_v<Value, std::int32_t>) return DataType::I32;
+    else return DataType::U8;
+  }
+  DataType type_;
+  std::span<std::byte> bytes_;
+};
+
+/// One contiguous tensor in host memory. Shape in elements, row-major.
 struct TensorView {
-  std::string name;  ///< 1 … 256 printable ASCII characters, unique in the session; not `__metadata__`
+  std::string name;  ///< 1 … 256 printable ASCII characters, unique in its role; not `__metadata__`
   std::vector<std::int64_t> shape;
-  std::span<float> data;  ///< as many values as the product of `shape`
+  TensorMemory data;  ///< as many values as the product of `shape`
+};
+
+/// Private state that is no tensor, as that of a random generator or a data loader.
+struct PrivateBlob {
+  std::string name;                                          ///< as of a tensor
+  std::uint64_t capacity = 4096;                             ///< bytes at most
+  std::function<std::string()> save;                         ///< called when a record is made
+  std::function<Result<void>(std::string_view saved)> load;  ///< called by `next` when this process goes on from a record
 };
 
 struct JoinOptions {
@@ -84,7 +134,8 @@ struct InnerStep {
   std::uint64_t total = 1;        ///< inner steps of the whole run
   Samples samples;                ///< `train.batch` of them, or what is left of this peer's
   EvaluationShare evaluate;       ///< before it: the held-out loss of the bound tensors on this part goes into the report
-  bool loaded = false;            ///< the session has written the bound parameters since the step before
+  bool loaded = false;            ///< the session has written the averaged tensors since the step before
+  bool restored = false;          ///< and the private ones: this process goes on where an earlier one was
   bool stored = false;  ///< the report of this step reads the bound tensors: who computes elsewhere, as on a GPU, brings them here before
 };
 
@@ -129,8 +180,10 @@ class Session {
   [[nodiscard]] const std::string& replica() const;
 
   /// Binds tensors; all calls come before the first `next`, in the same order on every peer (that holds the same shard).
+  /// What is private may differ between peers, but not between the lives of one. All memory must stay where it is.
   /// LayoutUnusable for what no checkpoint could hold (docs/EMBEDDING.md, "Limits of a model"); the rest of it `next` refuses.
-  Result<void> bind(const TensorView& tensor);
+  Result<void> bind(const TensorView& tensor, Role role = Role::Averaged);
+  Result<void> bind(PrivateBlob blob);
   /// Small files to be put into each checkpoint directory (`config.json`, tokenizer), by name: plain names of at most 100
   /// characters that a checkpoint does not have itself, at most 64 files of 16 MiB. What is refused ends the session; the next call that
   /// can fail tells.

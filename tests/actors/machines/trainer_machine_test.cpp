@@ -59,6 +59,18 @@ struct Bench {
     work.weight = weight;
     return on(Contributed{work, diverged_at});
   }
+  /// With a record of its private state, as every publication of who has any.
+  Bench& publish(OuterStep number) {
+    peer::TrainerContributed work;
+    work.step = number;
+    work.weight = 64;
+    return on(Contributed{work, 0, Record{.step = number, .base = {}, .content = {}}}).on(ContributionTaken{});
+  }
+  /// A new life, and what it is told to go on from.
+  std::optional<Record> next_life(OuterStep number, Revision base) {
+    on(Gone{CRASH}).ready(base).begin(number, base);
+    return effect<TellBegin>()->resume;
+  }
   Bench& contribute(OuterStep number, std::uint64_t weight = 64) { return bring(number, weight).on(ContributionTaken{}); }
   Bench& apply(Revision revision, bool own_work = true) {
     Commit commit;
@@ -348,6 +360,67 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_is_held_when_its_revision_is_current_and_not_b
   BOOST_TEST(std::holds_alternative<Write>(bench.effects[0]), "it is held before the trainer is told to go on");
   bench.on(Save{order_of(Revision{2})});
   BOOST_TEST(!bench.effect<Write>()->hold, "overtaken");
+}
+
+BOOST_AUTO_TEST_CASE(a_new_life_goes_on_from_the_record_of_the_last_publication_and_is_told_once) {
+  Bench bench;
+  bench.ready().begin(OuterStep{1}, Revision{0});
+  BOOST_TEST(!bench.effect<TellBegin>()->resume.has_value(), "nothing was recorded yet");
+  bench.publish(OuterStep{1}).apply(Revision{1}).begin(OuterStep{2}, Revision{1});
+  BOOST_TEST(!bench.effect<TellBegin>()->resume.has_value(), "this life knows itself what it did");
+  auto resume = bench.next_life(OuterStep{2}, Revision{1});
+  BOOST_REQUIRE(resume.has_value());
+  BOOST_TEST((resume->step == OuterStep{1} && !resume->within));
+  bench.publish(OuterStep{2}).apply(Revision{2}).begin(OuterStep{3}, Revision{2});
+  BOOST_TEST(!bench.effect<TellBegin>()->resume.has_value());
+  // Killed between publishing and applying: the commit finds the next life, which goes on from what was published.
+  bench.publish(OuterStep{3}).on(Gone{CRASH}).ready(Revision{2}).apply(Revision{3}).begin(OuterStep{4}, Revision{3});
+  BOOST_TEST((bench.effect<TellBegin>()->resume->step == OuterStep{3}));
+}
+
+BOOST_AUTO_TEST_CASE(a_record_within_a_step_is_gone_on_from_where_its_base_still_is_the_states) {
+  Bench bench;
+  bench.ready(Revision{4}).begin(OuterStep{5}, Revision{4}).on(Recorded{{.step = OuterStep{5}, .base = {}, .within = true, .content = {}}});
+  auto resume = bench.next_life(OuterStep{5}, Revision{4});
+  BOOST_TEST((resume && resume->within && resume->base == Revision{4}));
+  bench.on(Recorded{{.step = OuterStep{5}, .base = {}, .within = true, .content = {}}});
+  resume = bench.next_life(OuterStep{5}, Revision{5});
+  BOOST_TEST((resume && !resume->within), "the run went on: what is private is of use, local parameters are not");
+  bench.on(Recorded{{.step = OuterStep{5}, .base = {}, .within = true, .content = {}}});
+  resume = bench.next_life(OuterStep{6}, Revision{5});
+  BOOST_TEST((resume && !resume->within));
+  bench.on(Gone{CRASH}).on(Recorded{{.step = OuterStep{6}, .base = {}, .within = true, .content = {}}});
+  BOOST_TEST((bench.state.record->step == OuterStep{5}), "of a trainer that is gone nothing comes any more");
+}
+
+BOOST_AUTO_TEST_CASE(what_was_recorded_with_a_void_publication_is_void_and_the_record_before_it_counts) {
+  Bench bench;
+  bench.ready()
+      .begin(OuterStep{1}, Revision{0})
+      .publish(OuterStep{1})
+      .apply(Revision{1})
+      .begin(OuterStep{2}, Revision{1})
+      .publish(OuterStep{2});
+  // Another trainer of its replica died: all begin the step anew.
+  bench.on(StartOver{});
+  BOOST_TEST(bench.effect<Kill>().has_value());
+  const auto resume = bench.next_life(OuterStep{2}, Revision{1});
+  BOOST_TEST((resume && resume->step == OuterStep{1}));
+}
+
+BOOST_AUTO_TEST_CASE(a_trainer_that_diverged_begins_without_a_record_which_would_lead_it_there_again) {
+  Bench bench;
+  bench.ready()
+      .begin(OuterStep{1}, Revision{0})
+      .publish(OuterStep{1})
+      .apply(Revision{1})
+      .begin(OuterStep{2}, Revision{1})
+      .bring(OuterStep{2});
+  bench.on(ContributionTaken{fail(ErrorName::NonFiniteValue, "x[0]")});
+  BOOST_TEST(!bench.next_life(OuterStep{2}, Revision{1}).has_value());
+  // What was not taken is no publication.
+  bench.publish(OuterStep{2}).apply(Revision{2}).begin(OuterStep{3}, Revision{2}).bring(OuterStep{3});
+  BOOST_TEST((bench.next_life(OuterStep{3}, Revision{2})->step == OuterStep{2}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <thread>
 
+#include "kernels/small_floats.hpp"
 #include "tests/runtime/session/quadratic.hpp"
 #include "tests/runtime/session/test_agent.hpp"
 
@@ -489,6 +490,208 @@ BOOST_AUTO_TEST_CASE(a_program_contributes_when_it_likes) {
   BOOST_TEST(applied[1].step.value == 2U);
   BOOST_TEST(applied[1].peers == 1U);
   BOOST_TEST(index == 0U);
+}
+
+namespace {
+
+/// Inner steps whose outcome depends on what a trainer keeps for itself: descent with momentum, a count and some text.
+struct Momentum {
+  std::vector<float> x = initial_values(9, 1.0F);
+  std::vector<float> velocity = std::vector<float>(9);
+  std::vector<std::int64_t> count{0};
+  std::string text;
+  std::vector<InnerStep> steps = {};
+  bool restored = false;
+
+  void bind_to(Session& session) {
+    must(session.bind({"velocity", {9}, velocity}, Role::Private));
+    must(session.bind({"x", {9}, x}));
+    must(session.bind({.name = "text",
+                       .capacity = 16,
+                       .save = [this] { return text; },
+                       .load = [this](std::string_view saved) -> Result<void> {
+                         text = saved;
+                         return {};
+                       }}));
+    must(session.bind({"count", {}, count}, Role::Private));
+  }
+  /// Until so many inner steps are made or the run is done.
+  void live(int inner_steps) {
+    auto session = Session::attach().value();
+    bind_to(session);
+    for (; inner_steps > 0; --inner_steps) {
+      const auto step = session.next().value();
+      if (!step) return;
+      restored = restored || step->restored;
+      steps.push_back(*step);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        velocity[i] = 0.5F * velocity[i] + 0.125F * (x[i] - 3.0F) + 0.01F * static_cast<float>(count[0]);
+        x[i] -= velocity[i];
+      }
+      ++count[0];
+      text += static_cast<char>('a' + count[0] % 26);
+      if (text.size() > 16) text.erase(0, 9);
+      session.report({.loss = 1.0 + static_cast<double>(count[0]), .tokens = 10}).value();
+    }
+  }
+};
+
+/// The contribution of each outer step, of trainers that live for so many inner steps each.
+std::vector<wire::Contribute> contributions(TestAgent& agent, const std::vector<int>& lives, std::vector<Momentum>& trainers) {
+  Door door;
+  std::vector<wire::Contribute> brought;
+  for (const int inner_steps : lives) {
+    trainers.emplace_back();
+    auto client = std::async(std::launch::async, [&trainer = trainers.back(), inner_steps] { trainer.live(inner_steps); });
+    agent.adopt(door.let_in());
+    agent.seat();
+    bool over = false;
+    while (!over) {
+      agent.begin();
+      while (true) {
+        auto event = agent.events.pop();
+        if (const auto* recorded = std::get_if<TrainerRecorded>(&event)) agent.keep(*recorded);
+        if (const auto* contributed = std::get_if<TrainerContributed>(&event)) {
+          brought.push_back(contributed->contribution);
+          agent.commit(contributed->contribution);
+          break;
+        }
+        over = std::holds_alternative<TrainerLost>(event);
+        if (over) break;
+      }
+    }
+    client.get();
+    agent.host.reset();
+    agent.events.clear();
+  }
+  return brought;
+}
+
+std::vector<Momentum> room() {
+  std::vector<Momentum> trainers;
+  trainers.reserve(16);  // they are bound where they are
+  return trainers;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_trainer_that_dies_goes_on_from_its_last_publication_to_the_same_bits) {
+  TestAgent whole;  // three inner steps each
+  auto alone = room();
+  const auto expected = contributions(whole, {12}, alone);
+  BOOST_REQUIRE(expected.size() == 4U);
+  TestAgent agent;
+  auto trainers = room();
+  // It dies in the second outer step, twice, and in the third.
+  const auto brought = contributions(agent, {5, 1, 5, 6}, trainers);
+  BOOST_REQUIRE(brought.size() == 4U);
+  BOOST_TEST((agent.state->digest() == whole.state->digest()));
+  for (std::size_t i = 0; i < 4; ++i) BOOST_TEST((brought[i].loss == expected[i].loss && brought[i].samples == 12U), i);
+  BOOST_TEST((!trainers[0].restored && trainers[1].restored && trainers[2].restored && trainers[3].restored));
+  BOOST_TEST(trainers[2].steps[0].index == 0U);
+  BOOST_TEST(trainers[3].text == alone[0].text);
+  BOOST_TEST((trainers[3].velocity == alone[0].velocity && trainers[3].count == alone[0].count));
+}
+
+BOOST_AUTO_TEST_CASE(with_records_between_publications_it_goes_on_within_the_outer_step) {
+  TestAgent whole;
+  auto alone = room();
+  const auto expected = contributions(whole, {12}, alone);
+  for (const std::uint32_t every : {1U, 2U}) {
+    TestAgent agent;
+    agent.record_every = every;
+    auto trainers = room();
+    const auto brought = contributions(agent, every == 1 ? std::vector{5, 3, 4} : std::vector{5, 5, 4}, trainers);
+    BOOST_REQUIRE(brought.size() == 4U);
+    BOOST_TEST((agent.state->digest() == whole.state->digest()));
+    for (std::size_t i = 0; i < 4; ++i)
+      BOOST_TEST((brought[i].loss == expected[i].loss && brought[i].samples == 12U && brought[i].weight == 30U), i);
+    BOOST_TEST((trainers[1].steps[0].outer_step.value == 2U && trainers[1].steps[0].index == 2U));
+    BOOST_TEST((trainers[1].steps[0].clock == 5U && trainers[1].steps[0].samples.first == 20U));
+    BOOST_TEST((trainers[1].steps[0].loaded && trainers[1].steps[0].restored && !trainers[1].steps[1].restored));
+    BOOST_TEST((alone[0].steps[4].stored == false && trainers[1].steps[0].stored));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_trains_in_bf16_contributes_what_it_made_of_what_it_was_given) {
+  TestAgent agent;
+  Door door;
+  std::vector<std::uint16_t> codes(5, 0x3F80);  // 1.0
+  std::vector<float> y(3, 2.0F);
+  auto client = std::async(std::launch::async, [&] {
+    auto session = Session::attach().value();
+    must(session.bind({"x", {5}, TensorMemory{DataType::BF16, std::as_writable_bytes(std::span{codes})}}));
+    must(session.bind({"y", {3}, y}));
+    while (const auto step = session.next().value()) {
+      // In the first outer step it learns, and in no other.
+      if (step->clock == 0) codes[0] = 0x3F81, y[0] = 2.1F;
+      session.report({.tokens = 1}).value();
+    }
+  });
+  agent.adopt(door.let_in());
+  agent.seat();
+  agent.begin();
+  const auto first = agent.expect<TrainerContributed>().contribution;
+  must(agent.state->take_contribution());
+  BOOST_TEST(agent.state->input(0)[0] == -0.0078125F, "1 less the next bf16");
+  BOOST_TEST(agent.state->input(0)[1] == 0.0F);
+  BOOST_TEST(agent.state->input(0)[5] == 2.0F - 2.1F);
+  // Makes a state that bf16 does not hold exactly.
+  const OperationId operation{Epoch{1}, Sequence{1}};
+  std::ranges::fill(agent.state->result(0), 0.001F);
+  (void)agent.state->prepare(operation, 0, {}).value();
+  must(agent.state->commit(operation));
+  const std::vector<float> held(agent.state->fragments()[0].parameters.begin(), agent.state->fragments()[0].parameters.end());
+  BOOST_TEST(kernels::bf16_to_f32(kernels::f32_to_bf16(held[0])) != held[0]);
+  agent.host->committed({{first.step, agent.state->counters().revision, agent.state->digest(), 1}, agent.state->blocks()});
+  agent.begin();
+  agent.expect<TrainerContributed>();
+  BOOST_TEST(codes[0] == kernels::f32_to_bf16(held[0]));
+  must(agent.state->take_contribution());
+  for (const float value : agent.state->input(0)) BOOST_TEST(value == 0.0F, "who trained nothing contributes nothing");
+  agent.host->stop(std::nullopt);
+  agent.host.reset();
+  client.wait();
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_private_is_refused_by_name) {
+  Puppeteer agent;
+  auto attached = std::async(std::launch::async, Session::attach);
+  agent.welcome();
+  auto session = attached.get().value();
+  std::vector<float> x(4);
+  std::vector<std::int64_t> whole(4);
+  const auto bytes = std::as_writable_bytes(std::span{x});
+  const auto refusal = [](const Result<void>& outcome) { return outcome ? std::string{} : outcome.error().detail; };
+  BOOST_TEST(refusal(session.bind({"x", {4}, whole})) == "`x` is of i64, and f32 and bf16 can be averaged: bind it as private");
+  BOOST_TEST(refusal(session.bind({"x", {2}, TensorMemory{DataType::F64, bytes}}, Role::Private)).find("f32, bf16, f16, i64, i32 or u8") !=
+             std::string::npos);
+  BOOST_TEST(refusal(session.bind({"x", {3}, x}, Role::Private)) == "`x` has 4 values, its shape asks for 3");
+  BOOST_TEST(!session.bind({"__metadata__", {4}, x}, Role::Private));
+  BOOST_TEST(!session.bind({.name = "blob", .capacity = 0, .save = [] { return ""; }, .load = [](auto) { return Result<void>{}; }}));
+  BOOST_TEST(!session.bind({.name = "blob", .capacity = 8, .save = {}, .load = {}}));
+  must(session.bind({"x", {4}, x}));
+  for (std::size_t i = 0; i < MODEL_LIMITS.tensors; ++i) must(session.bind({"x", {4}, whole}, Role::Private));
+  BOOST_TEST(refusal(session.bind({"x", {4}, whole}, Role::Private)).starts_with("100001 tensors are bound"));
+  BOOST_TEST(session.next().error().detail == "the private `x` is bound twice", "a name is used once in a role");
+}
+
+BOOST_AUTO_TEST_CASE(a_blob_larger_than_it_was_bound_for_ends_the_session_by_its_name) {
+  TestAgent agent;
+  Door door;
+  auto client = std::async(std::launch::async, [] {
+    Momentum trainer;
+    auto session = Session::attach().value();
+    trainer.bind_to(session);
+    trainer.text = std::string(17, 'x');
+    session.next().value();
+    session.report({.tokens = 1}).value();
+    return session.contribute().error();
+  });
+  agent.adopt(door.let_in());
+  agent.seat();
+  agent.begin();
+  BOOST_TEST(client.get().detail == "`text` has 17 bytes, and was bound with a capacity of 16");
 }
 
 BOOST_AUTO_TEST_CASE(an_agent_of_another_version_is_named) {

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "runtime/agent/outer_state.hpp"
+#include "runtime/agent/record_store.hpp"
 #include "runtime/agent/trainer_host.hpp"
 #include "tests/runtime/session/quadratic.hpp"
 
@@ -55,6 +56,7 @@ inline std::string describe(const TrainerEvent& event) {
                         [](const TrainerInitial&) { return std::string("initial"); },
                         [](const TrainerInner&) { return std::string("inner"); },
                         [](const TrainerAlive&) { return std::string("alive"); },
+                        [](const TrainerRecorded&) { return std::string("recorded"); },
                         [](const TrainerContributed&) { return std::string("contributed"); },
                         [](const TrainerFinal&) { return std::string("final"); },
                         [](const TrainerLeft&) { return std::string("left"); },
@@ -92,14 +94,31 @@ class TestAgent {
   T expect() {
     while (true) {
       auto event = events.pop();
+      if (const auto* recorded = std::get_if<TrainerRecorded>(&event)) keep(*recorded);
       if (auto* wanted = std::get_if<T>(&event)) return std::move(*wanted);
+      if (std::holds_alternative<TrainerRecorded>(event)) continue;
       if (!std::holds_alternative<TrainerInner>(event)) throw std::runtime_error("not the expected event: " + describe(event));
     }
   }
   void accept_layout() {
     const auto bound = expect<TrainerBound>();
     if (!state) state.emplace(OuterState::create(make_layout(bound.layout.tensors(), division).value(), {}).value());
-    host->segments({bound.layout.elements(), division}, state->descriptors());
+    std::vector<DataType> types;
+    for (const auto& tensor : bound.tensors)
+      if (tensor.role == Role::Averaged) types.push_back(tensor.type);
+    must(state->begin_life(std::move(types)));
+    const auto layout = make_record_layout(bound.tensors, record_every > 0).value();
+    if (!records && layout.bytes > 0) records.emplace(RecordStore::create(layout).value());
+    const auto numbers = state->descriptors();
+    std::vector<int> descriptors(numbers.begin(), numbers.end());
+    if (records) descriptors.push_back(records->descriptor());
+    host->segments({bound.layout.elements(), division, layout.bytes, record_every}, descriptors);
+    resumes = true;
+  }
+  /// Of a record within an outer step; what was published is kept when it is committed.
+  void keep(const TrainerRecorded& recorded) {
+    if (recorded.record) record = Kept{records->keep(recorded.record->totals), true};
+    host->recorded({records->next()});
   }
   void accept_initial() {
     expect<TrainerInitial>();
@@ -118,11 +137,17 @@ class TestAgent {
                               .inner_steps = inner_steps,
                               .total_steps = TOTAL_STEPS,
                               .evaluate = {0, 1}};
-    host->begin({plan, state->digest(), state->blocks()});
+    std::optional<wire::Resume> resume;
+    if (std::exchange(resumes, false) && record) {
+      resume = wire::Resume{record->content->block->number, {}};
+      if (record->within) resume->within = record->content->totals;
+    }
+    host->begin({plan, state->digest(), state->blocks(), records ? records->next() : 0, resume});
   }
   /// Takes the contribution, "reduces" it with nobody, and commits.
   Committed commit(const wire::Contribute& contribution) {
     must(state->take_contribution());
+    if (contribution.recorded) record = Kept{records->keep({}), false};
     const StepGain gain{contribution.weight, state->counters().next_sample + contribution.samples};
     for (std::uint32_t fragment = 0; fragment < division.count; ++fragment) {
       const OperationId operation{Epoch{1}, Sequence{state->counters().revision.value + 1}};
@@ -145,8 +170,17 @@ class TestAgent {
   }
 
   EventQueue events;
+  struct Kept {
+    std::shared_ptr<const trainer_life::RecordContent> content;
+    bool within = false;
+  };
+
   Division division;
+  std::uint32_t record_every = 0;
   std::optional<OuterState> state;
+  std::optional<RecordStore> records;
+  std::optional<Kept> record;
+  bool resumes = false;               ///< the next begin is the first of a life
   std::unique_ptr<TrainerHost> host;  ///< last, so that it ends before what its thread uses
 };
 

@@ -36,7 +36,7 @@ struct Wild {
     if (!detail.empty()) BOOST_TEST(cause.detail == detail);
   }
   void seat() {
-    send(wire::Bind{{{"a", {4}}}, true});
+    send(wire::Bind{{{{"a", {4}}}}, true});
     agent.accept_layout();
     send(wire::Initial{});
     agent.accept_initial();
@@ -51,10 +51,11 @@ std::size_t open_descriptors() {
 
 std::vector<std::string> valid_packets() {
   std::vector<std::string> packets;
-  for (const wire::ToAgent& message : std::vector<wire::ToAgent>{
-           wire::Bind{{{"a", {4}}, {"b", {2, 2}}}, true}, wire::Export{"config.json"}, wire::Initial{},
-           wire::Inner{OuterStep{1}, 1, 2.5, 3, 4}, wire::Contribute{OuterStep{1}, 5, 6, 0.5, HeldOut{0.25, 1}, 1.0},
-           wire::Final{{HeldOut{0.5, 1}, "text"}}, wire::Alive{}, wire::Failure{Error(ErrorName::DataTooSmall, "small")}}) {
+  for (const wire::ToAgent& message :
+       std::vector<wire::ToAgent>{wire::Bind{{{{"a", {4}}}, {{"b", {2, 2}}}}, true}, wire::Export{"config.json"}, wire::Initial{},
+                                  wire::Inner{OuterStep{1}, 1, 2.5, 3, 4}, wire::Record{OuterStep{1}, {1, 2.5, 3, 4}},
+                                  wire::Contribute{OuterStep{1}, 5, 6, 0.5, HeldOut{0.25, 1}, 1.0}, wire::Final{{HeldOut{0.5, 1}, "text"}},
+                                  wire::Alive{}, wire::Failure{Error(ErrorName::DataTooSmall, "small")}}) {
     packets.push_back(wire::encode(message).value());
   }
   return packets;
@@ -129,11 +130,11 @@ BOOST_AUTO_TEST_CASE(messages_out_of_order_are_a_breach) {
   breach({wire::Contribute{OuterStep{1}, 1, 1, 1, {}, 1}}, true);
   breach({wire::Inner{OuterStep{1}, 1, 1, 1, 1}}, true);
   breach({wire::Final{}}, true);
-  breach({wire::Bind{{{"a", {4}}}, true}, wire::Bind{{{"b", {4}}}, true}}, false);
-  breach({wire::Bind{{{"a", {4}}, {"a", {4}}}, true}}, false);
+  breach({wire::Bind{{{{"a", {4}}}}, true}, wire::Bind{{{{"b", {4}}}}, true}}, false);
+  breach({wire::Bind{{{{"a", {4}}}, {{"a", {4}}}}, true}}, false);
   breach({wire::Bind{{}, true}}, false);
   const wire::Data data{{Digest{1, 2}, "3 files"}};
-  breach({wire::Bind{{{"a", {4}}}, true}, data}, false);
+  breach({wire::Bind{{{{"a", {4}}}}, true}, data}, false);
   breach({data, data}, false);
 }
 
@@ -189,7 +190,7 @@ BOOST_AUTO_TEST_CASE(endless_tensors_exports_and_progress_are_bounded) {
   };
   {
     Wild wild;
-    const std::vector<TensorShape> tensors(wire::MAX_BIND_TENSORS, {"a", {1}});
+    const std::vector<BoundTensor> tensors(wire::MAX_BIND_TENSORS, {{"a", {1}}});
     send_all(wild, wire::encode(wire::Bind{tensors, false}).value(), 400);
     const auto cause = wild.agent.expect<TrainerFailed>().cause;
     BOOST_TEST((cause == Error{ErrorName::LayoutUnusable, "100096 tensors are bound, and a model has at most 100000: merge small ones"}));

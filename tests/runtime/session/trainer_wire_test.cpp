@@ -47,8 +47,18 @@ BOOST_AUTO_TEST_CASE(what_the_agent_says_arrives_whole) {
   BOOST_TEST((begin.state == Digest{0x1234, 0xffffffffffffffff} && begin.blocks == wire::Blocks{1, 383}));
   const auto committed = round_trip(wire::StepCommitted{{OuterStep{5}, Revision{5}, Digest{1, 2}, 3}, {0}});
   BOOST_TEST((committed.committed.revision == Revision{5} && committed.committed.state == Digest{1, 2} && committed.committed.peers == 3));
-  const auto segments = round_trip(wire::Segments{MODEL_LIMITS.elements, {7, FragmentPattern::Sequential}});
+  BOOST_TEST(!begin.resume);
+  const wire::Totals totals{3, 0.1, 0xffffffffffffffff, 7, HeldOut{0.25, 1}, 1.5};
+  const auto resumed = round_trip(wire::Begin{plan, {}, {0}, 5, wire::Resume{4, totals}});
+  BOOST_TEST((resumed.record_place == 5U && resumed.resume->place == 4U && resumed.resume->within->made == 3U));
+  BOOST_TEST((resumed.resume->within->loss_sum == 0.1 && resumed.resume->within->tokens == totals.tokens));
+  BOOST_TEST((resumed.resume->within->samples == 7U && resumed.resume->within->held_out->loss == 0.25));
+  BOOST_TEST(!round_trip(wire::Begin{plan, {}, {0}, 5, wire::Resume{4, {}}}).resume->within);
+  BOOST_TEST(round_trip(wire::Recorded{5}).place == 5U);
+  const auto segments = round_trip(wire::Segments{MODEL_LIMITS.elements, {7, FragmentPattern::Sequential}, 4096, 10});
   BOOST_TEST((segments.elements == MODEL_LIMITS.elements && segments.division == Division{7, FragmentPattern::Sequential}));
+  BOOST_TEST((segments.record_bytes == 4096U && segments.record_every == 10U));
+  BOOST_TEST((wire::descriptor_count(wire::ToTrainer{segments}) == 3U && wire::descriptor_count(wire::ToTrainer{wire::Segments{}}) == 2U));
   const auto finish = round_trip(wire::Finish{{{0, 2}, false}, OuterStep{3}, Revision{9}, {}, {1}});
   BOOST_TEST((finish.plan.evaluate.of == 2U && finish.step == OuterStep{3}));
   BOOST_TEST(!round_trip(wire::Stop{}).error);
@@ -57,14 +67,18 @@ BOOST_AUTO_TEST_CASE(what_the_agent_says_arrives_whole) {
 }
 
 BOOST_AUTO_TEST_CASE(what_the_trainer_says_arrives_whole) {
-  const auto bind = round_trip(wire::Bind{{{"a \"quoted\"", {2, 3}}, {"b", {}}}, true});
-  BOOST_TEST((bind.tensors == std::vector<TensorShape>{{"a \"quoted\"", {2, 3}}, {"b", {}}}));
+  const auto bind =
+      round_trip(wire::Bind{{{{"a \"quoted\"", {2, 3}}}, {{"b", {}}, DataType::BF16}, {{"b", {}}, DataType::I64, Role::Private}}, true});
+  BOOST_TEST((bind.tensors == std::vector<BoundTensor>{
+                                  {{"a \"quoted\"", {2, 3}}}, {{"b", {}}, DataType::BF16}, {{"b", {}}, DataType::I64, Role::Private}}));
   BOOST_TEST(bind.last);
   const auto contribution = round_trip(wire::Contribute{OuterStep{3}, 0xffffffffffffffff, 6, 0.1, HeldOut{1.0 / 3.0, 7}, 1e-9});
   BOOST_TEST(contribution.weight == 0xffffffffffffffff);
   BOOST_TEST(contribution.loss == 0.1);
   BOOST_TEST((contribution.held_out->loss == 1.0 / 3.0 && contribution.held_out->tokens == 7));
   BOOST_TEST(round_trip(wire::Inner{OuterStep{1}, 2, 3.5, 4, 5}).inner_steps == 2U);
+  const auto record = round_trip(wire::Record{OuterStep{3}, {2, 0.5, 6, 4, {}, 0.25}});
+  BOOST_TEST((record.step == OuterStep{3} && record.totals.made == 2U && record.totals.tokens == 6U && record.totals.seconds == 0.25));
   const DataIdentity data{Digest{5, 6}, "3 files in /data", "1 2 00000003 a\n"};
   BOOST_TEST((round_trip(wire::Data{data}).data == data));
   BOOST_TEST((round_trip(wire::Data{{Digest{5, 6}, std::string(5000, 's')}}).data.summary == std::string(MAX_DATA_SUMMARY_BYTES, 's')));
@@ -92,41 +106,50 @@ BOOST_AUTO_TEST_CASE(what_the_other_side_would_refuse_is_not_sent) {
   BOOST_TEST(!wire::encode(wire::Welcome{"r", {}, "n", std::string(wire::MAX_MANIFEST_BYTES + 1, 'x'), "", true}));
   BOOST_TEST(!wire::encode(wire::Welcome{"r", {}, "n", "", "", true, 2, 2, "x"}));
   BOOST_TEST(!wire::encode(wire::Welcome{"r", {}, "n", "", "", true, 0, 65, "x"}));
+  BOOST_TEST(!wire::encode(wire::Recorded{wire::RECORDS}));
+  BOOST_TEST(!wire::encode(wire::Record{OuterStep{1}, {}}), "a record is made after an inner step");
+  BOOST_TEST(!wire::encode(wire::Bind{{{{"a", {1}}, DataType::F16}}, true}), "what is averaged is of f32 or bf16");
+  BOOST_TEST(!wire::encode(wire::Bind{{{{"a", {1}}, DataType::U64, Role::Private}}, true}));
   BOOST_TEST(!wire::encode(wire::Export{"../evil"}));
   BOOST_TEST(!wire::encode(wire::Contribute{OuterStep{1}, 0, 0, 0, {}, std::numeric_limits<double>::infinity()}));
-  BOOST_TEST(!wire::encode(wire::Bind{std::vector<TensorShape>(wire::MAX_BIND_TENSORS + 1, {"a", {1}}), true}));
+  BOOST_TEST(!wire::encode(wire::Bind{std::vector<BoundTensor>(wire::MAX_BIND_TENSORS + 1, {{"a", {1}}}), true}));
 }
 
 BOOST_AUTO_TEST_CASE(packets_that_are_no_message_are_refused_by_name) {
-  for (const auto* packet : {"",
-                             "x",
-                             "[]",
-                             "null",
-                             "{}",
-                             R"({"v":V})",
-                             R"({"v":99,"type":"leave"})",
-                             R"({"v":"1","type":"leave"})",
-                             R"({"v":V,"type":"welcome"})",
-                             R"({"v":V,"type":7})",
-                             R"({"v":V,"type":"bind"})",
-                             R"({"v":V,"type":"bind","tensors":{},"last":true})",
-                             R"({"v":V,"type":"bind","tensors":[{"name":"a","shape":[-1]}],"last":true})",
-                             R"({"v":V,"type":"bind","tensors":[{"name":"a","shape":[1.5]}],"last":true})",
-                             R"({"v":V,"type":"bind","tensors":[{"name":"a"}],"last":true})",
-                             R"({"v":V,"type":"bind","tensors":[7],"last":true})",
-                             R"({"v":V,"type":"bind","tensors":[{"name":"a","shape":[18446744073709551615]}],"last":true})",
-                             R"({"v":V,"type":"bind","tensors":[{"name":"a","shape":[1099511627776,1099511627776]}],"last":true})",
-                             R"({"v":V,"type":"bind","tensors":[],"last":1})",
-                             R"({"v":V,"type":"export","name":"a/b"})",
-                             R"({"v":V,"type":"export","name":".."})",
-                             R"({"v":V,"type":"inner","step":1,"inner_steps":1,"loss":1e999,"tokens":1,"samples":1})",
-                             R"({"v":V,"type":"inner","step":1,"inner_steps":4294967296,"loss":1,"tokens":1,"samples":1})",
-                             R"({"v":V,"type":"inner","step":1,"inner_steps":1,"loss":"1","tokens":1,"samples":1})",
-                             R"({"v":V,"type":"inner","step":-1,"inner_steps":1,"loss":1,"tokens":1,"samples":1})",
-                             R"({"v":V,"type":"error","name":"NoSuchError","detail":"","context":[]})",
-                             R"({"v":V,"type":"error","name":"RunFull","detail":"","context":[1]})",
-                             R"({"v":V,"type":"final","held_out":true,"sample":""})",
-                             R"({"v":V,"type":"final","held_out":{"loss":1,"tokens":0},"sample":""})"}) {
+  for (const auto* packet :
+       {"",
+        "x",
+        "[]",
+        "null",
+        "{}",
+        R"({"v":V})",
+        R"({"v":99,"type":"leave"})",
+        R"({"v":"1","type":"leave"})",
+        R"({"v":V,"type":"welcome"})",
+        R"({"v":V,"type":7})",
+        R"({"v":V,"type":"bind"})",
+        R"({"v":V,"type":"bind","tensors":{},"last":true})",
+        R"({"v":V,"type":"bind","tensors":[{"name":"a","shape":[-1],"type":"f32","private":false}],"last":true})",
+        R"({"v":V,"type":"bind","tensors":[{"name":"a","shape":[1.5],"type":"f32","private":false}],"last":true})",
+        R"({"v":V,"type":"bind","tensors":[{"name":"a"}],"last":true})",
+        R"({"v":V,"type":"bind","tensors":[{"name":"a","shape":[1],"private":false}],"last":true})",
+        R"({"v":V,"type":"bind","tensors":[{"name":"a","shape":[1],"type":"f8","private":false}],"last":true})",
+        R"({"v":V,"type":"bind","tensors":[{"name":"a","shape":[1],"type":"f32","private":0}],"last":true})",
+        R"({"v":V,"type":"record","step":1,"totals":null})",
+        R"({"v":V,"type":"bind","tensors":[7],"last":true})",
+        R"({"v":V,"type":"bind","tensors":[{"name":"a","shape":[18446744073709551615],"type":"f32","private":false}],"last":true})",
+        R"({"v":V,"type":"bind","tensors":[{"name":"a","shape":[1099511627776,1099511627776],"type":"f32","private":false}],"last":true})",
+        R"({"v":V,"type":"bind","tensors":[],"last":1})",
+        R"({"v":V,"type":"export","name":"a/b"})",
+        R"({"v":V,"type":"export","name":".."})",
+        R"({"v":V,"type":"inner","step":1,"inner_steps":1,"loss":1e999,"tokens":1,"samples":1})",
+        R"({"v":V,"type":"inner","step":1,"inner_steps":4294967296,"loss":1,"tokens":1,"samples":1})",
+        R"({"v":V,"type":"inner","step":1,"inner_steps":1,"loss":"1","tokens":1,"samples":1})",
+        R"({"v":V,"type":"inner","step":-1,"inner_steps":1,"loss":1,"tokens":1,"samples":1})",
+        R"({"v":V,"type":"error","name":"NoSuchError","detail":"","context":[]})",
+        R"({"v":V,"type":"error","name":"RunFull","detail":"","context":[1]})",
+        R"({"v":V,"type":"final","held_out":true,"sample":""})",
+        R"({"v":V,"type":"final","held_out":{"loss":1,"tokens":0},"sample":""})"}) {
     BOOST_TEST(refused_by_agent(packet), packet);
   }
   BOOST_TEST(!refused_by_agent(R"({"v":V,"type":"leave"})"));

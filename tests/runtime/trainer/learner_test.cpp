@@ -65,18 +65,18 @@ void check_slopes(const prime::manifest::Model& model) {
   const std::vector<float> gradient = learner.gradient(windows);
   std::size_t offset = 0;
   for (const TensorView& view : learner.parameters()) {
-    const std::span<const float> slope(gradient.data() + offset, view.data.size());
-    offset += view.data.size();
+    const std::span<const float> slope(gradient.data() + offset, view.data.floats().size());
+    offset += view.data.floats().size();
     const double norm = std::sqrt(std::inner_product(slope.begin(), slope.end(), slope.begin(), 0.0));
     BOOST_REQUIRE_GT(norm, 0.0);
-    const std::vector<float> before(view.data.begin(), view.data.end());
+    const std::vector<float> before(view.data.floats().begin(), view.data.floats().end());
     const auto loss_at = [&](double distance) {
       for (std::size_t i = 0; i < before.size(); ++i) view.data[i] = before[i] + static_cast<float>(distance * slope[i] / norm);
       return learner.loss(windows);
     };
     const double distance = 4e-3;
     const double measured = (loss_at(distance) - loss_at(-distance)) / (2 * distance);
-    std::ranges::copy(before, view.data.begin());
+    std::ranges::copy(before, view.data.floats().begin());
     BOOST_TEST_CONTEXT(view.name) { BOOST_TEST(measured == norm, boost::test_tools::tolerance(0.02)); }
   }
   BOOST_TEST(offset == gradient.size());
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(parameters_have_the_names_and_shapes_of_hugging_face) {
   for (const TensorView& view : learner.parameters()) {
     names.push_back(view.name);
     const auto count = std::accumulate(view.shape.begin(), view.shape.end(), std::int64_t{1}, std::multiplies<>());
-    BOOST_TEST(view.data.size() == static_cast<std::size_t>(count));
+    BOOST_TEST(view.data.floats().size() == static_cast<std::size_t>(count));
   }
   const std::vector<std::string> first(names.begin(), names.begin() + 10);
   const std::string layer = "model.layers.0.";
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(equal_seeds_give_equal_bits_and_others_do_not) {
   Learner c(model, settings);
   const auto equal = [](const Learner& x, const Learner& y) {
     return std::ranges::equal(x.parameters(), y.parameters(), [](const TensorView& left, const TensorView& right) {
-      return std::memcmp(left.data.data(), right.data.data(), left.data.size_bytes()) == 0;
+      return std::memcmp(left.data.floats().data(), right.data.floats().data(), left.data.floats().size_bytes()) == 0;
     });
   };
   BOOST_TEST(equal(a, b));
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_step_moves_a_parameter_as_adamw_says) {
   const auto windows = random_windows(model, 2);
   const std::vector<float> gradient = learner.gradient(windows);
   std::vector<float> before;
-  for (const TensorView& view : learner.parameters()) before.insert(before.end(), view.data.begin(), view.data.end());
+  for (const TensorView& view : learner.parameters()) before.insert(before.end(), view.data.floats().begin(), view.data.floats().end());
   const double rate = 1e-3;
   learner.train(windows, rate);
   // In the first step both bias-corrected means are the gradient itself, so the step is rate · g / (|g| + epsilon).
