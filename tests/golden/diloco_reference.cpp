@@ -15,15 +15,15 @@ using Values = std::vector<float>;
 
 Values gather(const trainer::Learner& learner) {
   Values values;
-  for (const TensorView& view : learner.parameters()) values.insert(values.end(), view.data.begin(), view.data.end());
+  for (const TensorView& view : learner.parameters()) values.insert(values.end(), view.data.floats().begin(), view.data.floats().end());
   return values;
 }
 
 void scatter(const Values& values, trainer::Learner& learner) {
   auto from = values.begin();
   for (const TensorView& view : learner.parameters()) {
-    const auto count = static_cast<std::ptrdiff_t>(view.data.size());
-    std::copy_n(from, count, view.data.begin());
+    const auto count = static_cast<std::ptrdiff_t>(view.data.floats().size());
+    std::copy_n(from, count, view.data.floats().begin());
     from += count;
   }
 }

@@ -25,7 +25,7 @@ struct Arguments {
 
 Result<void> write(const std::vector<TensorView>& parameters, const std::filesystem::path& path) {
   std::vector<store::NamedTensor> tensors;
-  for (const TensorView& view : parameters) tensors.push_back({view.name, view.shape, view.data});
+  for (const TensorView& view : parameters) tensors.push_back({view.name, view.shape, view.data.floats()});
   std::filesystem::remove(path);
   PRIME_CHECK(store::write_safetensors(path, tensors));
   return {};
@@ -34,7 +34,8 @@ Result<void> write(const std::vector<TensorView>& parameters, const std::filesys
 /// The shared parameters of a reference step in a learner of their own, for evaluation.
 trainer::Learner learner_with(const manifest::Shared& run, const std::vector<TensorView>& parameters) {
   trainer::Learner learner(run.model, run.train);
-  for (std::size_t i = 0; i < parameters.size(); ++i) std::ranges::copy(parameters[i].data, learner.parameters()[i].data.begin());
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    std::ranges::copy(parameters[i].data.floats(), learner.parameters()[i].data.floats().begin());
   return learner;
 }
 

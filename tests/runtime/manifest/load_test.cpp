@@ -70,7 +70,8 @@ BOOST_AUTO_TEST_CASE(every_key_can_be_set) {
       "local: {network: {listen: '[::1]:7077', advertise: peer.example, cap: 40Mbit/s}, etcd: {authority: /ca, user: me, password_file: "
       "p},\n"
       "  device: auto, micro_batch: 5, activation_checkpointing: true, threads: 4,\n"
-      "  trainer: {restarts: 0, within: 1min, stall_limit: 1s}, record_every: 7,data_path: /here, trainer_command: [python3, 'my trainer.py']}\n");
+      "  trainer: {restarts: 0, within: 1min, stall_limit: 1s}, record_every: 7,data_path: /here, trainer_command: [python3, 'my "
+      "trainer.py']}\n");
   const auto& shared = manifest.shared;
   BOOST_TEST((shared.model == Model{Architecture::Llama, 3, 128, 8, 2, 100, 300, 64, 5e5, 1e-6, true}));
   BOOST_TEST((shared.data == Data{DataSource::Text, "/a b", "*", MIB, Tokenizer::Bytes, 0.5, 100, 2 * GIB, 7}));

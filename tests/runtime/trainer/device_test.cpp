@@ -96,7 +96,7 @@ void check_beside_f32(manifest::Precision precision, const std::string& device, 
   train.precision = precision;
   Learner other(model, train, {.device = device});
   for (std::size_t i = 0; i < exact.parameters().size(); ++i)
-    BOOST_TEST(std::ranges::equal(exact.parameters()[i].data, other.parameters()[i].data));
+    BOOST_TEST(std::ranges::equal(exact.parameters()[i].data.floats(), other.parameters()[i].data.floats()));
   const auto windows = windows_of(model, 4);
   BOOST_TEST(std::abs(exact.loss(windows) - other.loss(windows)) < tolerance);
   // The angle between the gradients: their lengths are compared by it, too.
@@ -111,10 +111,10 @@ void check_beside_f32(manifest::Precision precision, const std::string& device, 
   BOOST_TEST(other.loss(windows) < 2.7);
   // The host's memory is the model's after `store`, and the model the host's after `load`.
   other.store();
-  BOOST_TEST(other.parameters()[0].data[5] != 0.0F);
-  BOOST_TEST(std::abs(other.parameters()[0].data[5] - exact.parameters()[0].data[5]) < 0.1);
+  BOOST_TEST(other.parameters()[0].data.floats()[5] != 0.0F);
+  BOOST_TEST(std::abs(other.parameters()[0].data.floats()[5] - exact.parameters()[0].data.floats()[5]) < 0.1);
   const double trained = other.loss(windows);
-  for (const auto& view : other.parameters()) std::ranges::fill(view.data, 0.0F);
+  for (const auto& view : other.parameters()) std::ranges::fill(view.data.floats(), 0.0F);
   other.load();
   BOOST_TEST(std::abs(other.loss(windows) - std::log(256.0)) < 1e-5);
   BOOST_TEST(trained < std::log(256.0));
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(a_batch_in_portions_is_the_same_step) {
     BOOST_TEST(more.train(windows, 3e-3) == loss);
   }
   for (std::size_t i = 0; i < whole.parameters().size(); ++i)
-    BOOST_TEST(std::ranges::equal(whole.parameters()[i].data, more.parameters()[i].data));
+    BOOST_TEST(std::ranges::equal(whole.parameters()[i].data.floats(), more.parameters()[i].data.floats()));
 }
 
 BOOST_AUTO_TEST_CASE(activations_that_are_computed_again_give_the_same_step_to_the_bit) {
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(activations_that_are_computed_again_give_the_same_step_to_t
       BOOST_TEST(std::abs(portions.train(windows, 3e-3) - loss) < 1e-4);
     }
     for (std::size_t i = 0; i < kept.parameters().size(); ++i)
-      BOOST_TEST(std::ranges::equal(kept.parameters()[i].data, again.parameters()[i].data), kept.parameters()[i].name);
+      BOOST_TEST(std::ranges::equal(kept.parameters()[i].data.floats(), again.parameters()[i].data.floats()), kept.parameters()[i].name);
   }
 }
 
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(the_z_loss_is_learned_and_not_reported) {
   const auto move = [&](double distance) {
     std::size_t at = 0;
     for (const auto& view : llama.views())
-      for (float& value : view.data) value += static_cast<float>(distance * difference[at++] / norm);
+      for (float& value : view.data.floats()) value += static_cast<float>(distance * difference[at++] / norm);
   };
   constexpr double DISTANCE = 1e-2;
   move(DISTANCE);

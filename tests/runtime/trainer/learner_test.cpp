@@ -50,9 +50,9 @@ void spread(Learner& learner) {
   std::uint64_t counter = 99;
   for (const TensorView& view : learner.parameters()) {
     if (view.shape.size() == 2) {
-      for (float& value : view.data) value = 0.5F * (static_cast<float>(prime::trainer::mix(++counter) % 1001) / 500.0F - 1.0F);
+      for (float& value : view.data.floats()) value = 0.5F * (static_cast<float>(prime::trainer::mix(++counter) % 1001) / 500.0F - 1.0F);
     } else {
-      for (float& value : view.data) value = 0.5F + static_cast<float>(prime::trainer::mix(++counter) % 1001) / 1000.0F;
+      for (float& value : view.data.floats()) value = 0.5F + static_cast<float>(prime::trainer::mix(++counter) % 1001) / 1000.0F;
     }
   }
 }
@@ -71,7 +71,7 @@ void check_slopes(const prime::manifest::Model& model) {
     BOOST_REQUIRE_GT(norm, 0.0);
     const std::vector<float> before(view.data.floats().begin(), view.data.floats().end());
     const auto loss_at = [&](double distance) {
-      for (std::size_t i = 0; i < before.size(); ++i) view.data[i] = before[i] + static_cast<float>(distance * slope[i] / norm);
+      for (std::size_t i = 0; i < before.size(); ++i) view.data.floats()[i] = before[i] + static_cast<float>(distance * slope[i] / norm);
       return learner.loss(windows);
     };
     const double distance = 4e-3;
@@ -191,6 +191,37 @@ BOOST_AUTO_TEST_CASE(equal_seeds_give_equal_bits_and_others_do_not) {
   BOOST_TEST(equal(a, b));
 }
 
+BOOST_AUTO_TEST_CASE(parameters_and_the_optimizers_state_are_all_that_the_next_steps_depend_on) {
+  const auto model = tiny();
+  Learner a(model, train()), b(model, train());
+  train_on_text(a, model, 5);
+  const auto copy = [](const std::vector<TensorView>& from, const std::vector<TensorView>& to) {
+    BOOST_REQUIRE(from.size() == to.size());
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      BOOST_TEST((from[i].name == to[i].name && from[i].shape == to[i].shape));
+      std::ranges::copy(from[i].data.bytes(), to[i].data.bytes().begin());
+    }
+  };
+  copy(a.parameters(), b.parameters());
+  const auto windows = random_windows(model, 2);
+  Learner forgetful(model, train());
+  copy(a.parameters(), forgetful.parameters());
+  copy(a.optimizer_state(), b.optimizer_state());
+  b.load_optimizer();
+  for (int i = 0; i < 3; ++i) {
+    a.train(windows, 1e-3);
+    forgetful.train(windows, 1e-3);
+    b.train(windows, 1e-3);
+  }
+  const auto bits = [](const Learner& learner) {
+    std::vector<float> all;
+    for (const TensorView& view : learner.parameters()) all.insert(all.end(), view.data.floats().begin(), view.data.floats().end());
+    return all;
+  };
+  BOOST_TEST((bits(a) == bits(b)));
+  BOOST_TEST((bits(a) != bits(forgetful)));
+}
+
 BOOST_AUTO_TEST_CASE(a_step_moves_a_parameter_as_adamw_says) {
   const auto model = tiny();
   auto settings = train();
@@ -207,7 +238,7 @@ BOOST_AUTO_TEST_CASE(a_step_moves_a_parameter_as_adamw_says) {
   std::size_t i = 0;
   double worst = 0;
   for (const TensorView& view : learner.parameters()) {
-    for (const float after : view.data) {
+    for (const float after : view.data.floats()) {
       const double g = gradient[i];
       const double decayed = before[i] * (1 - rate * settings.optimizer.weight_decay);
       worst = std::max(worst, std::abs(after - (decayed - rate * g / (std::abs(g) + settings.optimizer.epsilon))));
