@@ -23,6 +23,11 @@ std::uint64_t agent_bytes(std::uint64_t parameters, std::uint64_t largest_fragme
   return (3 * parameters + 2 * in_flight * largest_fragment) * F32;
 }
 
+std::uint64_t record_bytes(const manifest::Local& local, std::uint64_t parameters) {
+  const std::uint64_t tensors = local.record_every > 0 ? 3 : 2;
+  return 2 * tensors * parameters * F32;
+}
+
 std::uint64_t trainer_bytes(const manifest::Manifest& manifest, std::uint64_t parameters) {
   const auto& [shared, local] = manifest;
   const auto& model = shared.model;

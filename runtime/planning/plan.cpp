@@ -94,14 +94,14 @@ void add_assumptions(Plan& plan, const manifest::Shared& shared) {
       "and "
       "the outer rule are not counted");
   told.emplace_back(
-      "agent: parameters, momentum and the contribution, and of each fragment in flight (`sync.in_flight`) the mean and the next "
-      "parameters, "
-      "in f32; checkpoints and joiners hold up to two sizes of the model more, for a while");
-  told.push_back(plan.trainer_bytes
-                     ? "trainer: parameters, gradients and AdamW's two moments in f32, and about what the backward pass needs; "
-                       "the process itself and libtorch are not counted; on a GPU this is its memory, and the host's has the "
-                       "parameters once more"
-                     : std::string{"a trainer of your own: its memory is not known, and its model is taken for the manifest's"});
+      "agent: parameters, momentum and the contribution, and of each fragment in flight (`sync.in_flight`) the mean and the next parameters, "
+      "in f32; checkpoints and joiners hold up to two sizes of the model more, for a while; two records of what its trainer keeps for itself");
+  told.push_back(
+      plan.trainer_bytes
+          ? "trainer: parameters, gradients and AdamW's two moments in f32, and about what the backward pass needs; "
+            "the process itself and libtorch are not counted; on a GPU this is its memory, and the host's has the "
+            "parameters once more"
+          : std::string{"a trainer of your own: its memory and its records are not known, and its model is taken for the manifest's"});
   if (plan.shards > 1) told.push_back("the " + std::to_string(plan.shards) + " shards of a replica are equally large");
   if (shared.sync.quorum > 0) told.emplace_back("nobody is late: `sync.quorum` changes nothing");
 }
@@ -125,6 +125,7 @@ Result<Plan> make_plan(const manifest::Manifest& manifest, const Circumstances& 
   for (const auto size : sizes) held += size;
   for (const auto round : rounds) sent += round;
   plan.agent_bytes = agent_bytes(held, *std::ranges::max_element(sizes), std::min(shared.sync.in_flight, plan.fragments));
+  if (plan.trainer_bytes) plan.agent_bytes += record_bytes(local, plan.parameters);
   plan.round_wire_bytes = *std::ranges::max_element(rounds) * plan.shards;
   plan.outer_step_wire_bytes = sent * plan.shards;
   plan.peer_wire_bytes = sent / plan.peers;

@@ -89,7 +89,7 @@ class Command(unittest.TestCase):
     def test_a_plan_says_what_a_run_will_cost_and_what_it_lacks_to_say_more(self):
         manifest = SOURCE / "manifests" / "quickstart.yaml"
         told = json.loads(self.call("plan", manifest, "-o", "json").stdout)
-        self.assertEqual((told["schema"], told["parameters"], told["peers"], told["agent_bytes"]), ("primectl.plan/1", 270816, 8, 5 * 4 * 270816))
+        self.assertEqual((told["schema"], told["parameters"], told["peers"], told["agent_bytes"]), ("primectl.plan/1", 270816, 8, 9 * 4 * 270816))
         unknown = ("peak_bits_per_s", "mean_bits_per_s", "compute_utilization", "goodput", "reduce_s", "tokens_per_s")
         self.assertEqual([told[figure] for figure in unknown], [None] * len(unknown))
         self.assertEqual(told["links"], [])

@@ -50,9 +50,13 @@ BOOST_AUTO_TEST_CASE(parameters_are_those_of_the_model) {
   BOOST_TEST(plan_of(manifest).parameters == PARAMETERS - 256 * 96 - 2 * (2 * 48 * 96));
 }
 
-BOOST_AUTO_TEST_CASE(an_agent_holds_five_sizes_and_less_in_fragments) {
+BOOST_AUTO_TEST_CASE(an_agent_holds_five_sizes_and_less_in_fragments_and_two_records) {
   auto manifest = small();
-  BOOST_TEST(plan_of(manifest).agent_bytes == 5 * 4 * PARAMETERS);
+  BOOST_TEST(plan_of(manifest).agent_bytes == (5 + 4) * 4 * PARAMETERS, "AdamW's moments, twice");
+  manifest.local.record_every = 5;
+  BOOST_TEST(plan_of(manifest).agent_bytes == (5 + 6) * 4 * PARAMETERS, "and local parameters");
+  manifest.local.trainer_command = {"mine"};
+  BOOST_TEST(plan_of(manifest).agent_bytes == 5 * 4 * PARAMETERS, "what another trainer keeps nobody knows");
   manifest.shared.sync.fragments.count = 2;
   manifest.shared.sync.in_flight = 1;
   const auto plan = plan_of(manifest);
