@@ -31,6 +31,8 @@ const std::vector<WordGroup>& glossary() {
            {"standby", "a coordinator that waits, on another machine, until the one that leads the run is gone, and then takes over"},
            {"lease", "the time for which a coordinator that gives no sign of life still leads, where others stand by"},
            {"trainer", "the program that does the inner steps: prime-trainer, or one of your own"},
+           {"private state", "what a trainer keeps for itself, as moments of its optimizer: neither averaged nor compared"},
+           {"record", "private state as it was at a boundary of a trainer; one that was killed goes on from its last record"},
            {"invite", "the string that lets a machine join: address, run and key; whoever has it may take part"},
            {"manifest", "the YAML file that describes a run; its `local` half belongs to one peer alone"},
            {"quorum", "how many peers, of a sharded run replicas, begin the first outer step together"},

@@ -13,8 +13,9 @@ AdamW::AdamW(const manifest::AdamW& options, double clip_norm, std::vector<at::T
     squares_.push_back(at::zeros_like(leaf, leaf.options().requires_grad(false)));
     counts_.push_back(at::zeros({}, leaf.options().requires_grad(false)));
   }
-  // On the CPU `cpu` gives the tensor itself.
-  for (const at::Tensor& tensor : held()) on_host_.push_back(tensor.cpu());
+  // Pinned where a device copies from and to it.
+  for (const at::Tensor& tensor : held())
+    on_host_.push_back(tensor.is_cpu() ? tensor : at::zeros(tensor.sizes(), at::dtype(at::kFloat).pinned_memory(true)));
 }
 
 std::vector<at::Tensor> AdamW::held() const {
