@@ -230,7 +230,7 @@ class RunFold {
   void operator()(const events::RoundCommitted& e) {
     if (s_.fragments.size() <= e.fragment && e.fragment < MAX_FRAGMENTS) s_.fragments.resize(e.fragment + 1);
     if (e.fragment < MAX_FRAGMENTS) s_.fragments[e.fragment].version = e.version.value;
-    for_members(s_, [](PeerStatus& peer) { peer.state = PeerState::Training; });
+    end_reduce(e.fragment);
   }
   void operator()(const events::PeerReady& e) {
     j_.ready.insert(e.who.peer);
@@ -249,10 +249,12 @@ class RunFold {
     s_.epoch = e.epoch.value;
     s_.state = RunState::Training;
     s_.paused_since.reset();
+    j_.reducing.clear();
     set_members(s_, PeerState::Training);
   }
   void operator()(const events::ReduceStarted& e) {
     s_.epoch = e.epoch.value;
+    j_.reducing.insert(e.operation.tag.value);
     set_members(s_, PeerState::Reducing);
   }
   void operator()(const events::TransferProgress& e) {
@@ -261,7 +263,7 @@ class RunFold {
     peer->transfer = {e.kind, e.moved_bytes, e.needed_bytes, e.bytes_per_s};
     peer->transfer_bytes_per_s = e.bytes_per_s;
   }
-  void operator()(const events::OuterStepAborted&) { set_members(s_, PeerState::Training); }
+  void operator()(const events::OuterStepAborted& e) { end_reduce(e.operation.tag.value); }
   void operator()(const events::OuterStepCommitted& e) {
     s_.epoch = e.epoch.value;
     s_.outer_step = e.outer_step.value;
@@ -340,6 +342,10 @@ class RunFold {
                   events::JournalLinesDropped, events::CoordinatorLost, events::CoordinatorBack, events::PeerEnded> auto&) {}
 
  private:
+  void end_reduce(std::uint64_t fragment) {
+    j_.reducing.erase(fragment);
+    if (j_.reducing.empty()) set_members(s_, PeerState::Training);
+  }
   static std::optional<double> known(double figure) { return std::isnan(figure) ? std::nullopt : std::optional{figure}; }
   static std::optional<std::string> known(const Digest& digest) {
     return digest == Digest{} ? std::nullopt : std::optional{to_string(digest)};

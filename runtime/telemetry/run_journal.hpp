@@ -23,9 +23,10 @@ struct RunJournal {
   /// What ended a coordinator before the run's end, for as long as none has come to serve it, or to stand by, since.
   std::optional<std::string> obstacle;
 
-  std::string shortage;      ///< why the coordinator can open no file and no connection; empty while it can
-  std::set<PeerId> ready;    ///< members that have contributed to the step that is under way
-  std::string data_differs;  ///< in what the data differs from that of the run that this one goes on from
+  std::string shortage;              ///< why the coordinator can open no file and no connection; empty while it can
+  std::set<PeerId> ready;            ///< members that have contributed to the step that is under way
+  std::set<std::uint64_t> reducing;  ///< fragments with an operation in flight
+  std::string data_differs;          ///< in what the data differs from that of the run that this one goes on from
 
   std::optional<WaitStatus> unwritten;  ///< the disk or store that takes no entry of the ledger; not from the journal
 

@@ -116,18 +116,18 @@ void judge_from_peers(RunStatus& status, const std::vector<PeerJournal>& local) 
   if (over && !done && !status.peers.empty()) status.reason = status.peers.back().reason;
 }
 
-/// Fragments are reduced one after the other, each step's before the next one's.
-void judge_fragments(RunStatus& status, const std::set<PeerId>& ready) {
+/// All fragments are due at once, each step's before the next one's.
+void judge_fragments(RunStatus& status, const std::set<PeerId>& ready, const std::set<std::uint64_t>& reducing) {
   if (status.fragments.empty()) return;
   const bool works = status.state == RunState::Training;
   const auto next = std::ranges::min_element(status.fragments, {}, &FragmentStatus::version);
-  const bool reduces = std::ranges::any_of(status.peers, [](const PeerStatus& peer) { return peer.state == PeerState::Reducing; });
   std::vector<std::string> missing;
   for (const auto& peer : status.peers)
     if (peer.state == PeerState::Training && !ready.contains(parse_peer_id(peer.id).value_or(PeerId{}))) missing.push_back(peer.name);
   for (auto at = status.fragments.begin(); at != status.fragments.end(); ++at) {
     const bool open = works && at->version == next->version;
-    at->state = !open ? FragmentState::Committed : at == next && reduces ? FragmentState::Reducing : FragmentState::Collecting;
+    const auto fragment = static_cast<std::uint64_t>(at - status.fragments.begin());
+    at->state = !open ? FragmentState::Committed : reducing.contains(fragment) ? FragmentState::Reducing : FragmentState::Collecting;
     at->waiting_for = at->state == FragmentState::Collecting ? missing : std::vector<std::string>{};
   }
 }
@@ -210,7 +210,7 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
   status.begun = run.begun;
   for (const auto& peer : local)
     if (peer.begun && (!status.begun || *peer.begun < *status.begun)) status.begun = peer.begun;
-  judge_fragments(status, run.ready);
+  judge_fragments(status, run.ready, run.reducing);
   return status;
 }
 

@@ -2,7 +2,9 @@
 independent reference that is given the journaled contributors of each fragment."""
 
 import json
+import os
 import re
+import signal
 import struct
 import subprocess
 import unittest
@@ -85,35 +87,52 @@ class Fragments(unittest.TestCase):
             self.assertLessEqual(abs(values[0] - expected[part]), 1e-6 * len(expected_steps), f"tensor {name[0]}: {values[0]}, by hand {expected[part]}")
         return expected
 
-    def rounds_follow_one_another(self, run, outer_steps):
+    def rounds_follow_one_another(self, run, outer_steps, in_flight=1):
         rounds = [line for line in run.coordinator() if line["event"] == "round_committed"]
         self.assertEqual([line["revision"] for line in rounds], list(range(1, PARTS * outer_steps + 1)))
-        self.assertEqual([(line["version"], line["fragment"]) for line in rounds],
-                         [(step, fragment) for step in range(1, outer_steps + 1) for fragment in range(PARTS)])
+        made = [(line["version"], line["fragment"]) for line in rounds]
+        all_of_them = [(step, fragment) for step in range(1, outer_steps + 1) for fragment in range(PARTS)]
+        if in_flight == 1:
+            self.assertEqual(made, all_of_them)
+        else:  # of one step, in whatever order their last votes came
+            self.assertEqual([step for step, _ in made], [step for step, _ in all_of_them])
+            self.assertEqual(sorted(made), all_of_them)
         return rounds
+
+    def most_in_flight(self, run):
+        under_way, most = set(), 0
+        for line in run.coordinator():
+            if line["event"] == "reduce_started":
+                under_way.add(line["operation"])
+            elif line["event"] in ("round_committed", "outer_step_aborted"):
+                under_way.discard(line["operation"])
+            most = max(most, len(under_way))
+        return most
 
     def test_one_and_four_fragments_are_equal_to_the_bit(self):
         for peers in (2, 3, 5):
             saved = []
-            for fragments in (1, PARTS):
-                with Run(peers, up_flags=["--quorum", str(peers)], env=ENV, fragments=fragments, every=1) as run:
+            for fragments, in_flight in ((1, 1), (PARTS, 1), (PARTS, 3)):
+                with Run(peers, up_flags=["--quorum", str(peers)], env=ENV, fragments=fragments, in_flight=in_flight, every=1) as run:
                     self.assertEqual(run.wait_for_end(), 0)
                     run.check(outer_steps=6)
                     final = checkpoints_of(run)[-1]
                     self.assertEqual(final.name, "step-000006")
                     saved.append(((final / "model.safetensors").read_bytes(), (final / "prime/outer_momentum.safetensors").read_bytes()))
                     if fragments == PARTS:
-                        self.rounds_follow_one_another(run, 6)
+                        self.rounds_follow_one_another(run, 6, in_flight)
+                        self.assertEqual(self.most_in_flight(run), in_flight)
                         self.equal_to_reference(run)
             self.assertEqual(saved[0], saved[1], f"{peers} peers")
+            self.assertEqual(saved[0], saved[2], f"{peers} peers, three fragments in flight")
 
-    def lose(self, fault, kept):
-        with Run(2, up_flags=["--quorum", "3"], env=ENV, fragments=PARTS, every=1) as run:
+    def lose(self, fault, kept, in_flight=1):
+        with Run(2, up_flags=["--quorum", "3"], env=ENV, fragments=PARTS, in_flight=in_flight, every=1) as run:
             victim = run.join(env={"PRIME_FAULT": fault})
             self.assertEqual(run.wait_for_end(), 0)
             wait_until("the joiner's end", lambda: victim.poll() is not None)
             run.check(outer_steps=6, lost=0 if kept else 1)
-            rounds = self.rounds_follow_one_another(run, 6)
+            rounds = self.rounds_follow_one_another(run, 6, in_flight)
             self.equal_to_reference(run)
             return rounds
 
@@ -121,6 +140,24 @@ class Fragments(unittest.TestCase):
         rounds = self.lose("agent@reducing:50:3.2", kept=False)
         third = [len(line["contributors"]) for line in rounds if line["version"] == 3]
         self.assertEqual(third, [3, 3, 2, 2])
+
+    def test_who_dies_while_several_fragments_are_reduced_is_in_those_that_were_committed_and_in_no_other(self):
+        for fault in ("agent@reducing:50:3.1", "agent@voting:3.2"):
+            rounds = self.lose(fault, kept=False, in_flight=3)
+            for line in rounds:
+                if line["version"] != 3:
+                    self.assertEqual(len(line["contributors"]), 3 if line["version"] < 3 else 2)
+
+    def test_the_coordinator_that_dies_while_several_fragments_are_reduced_loses_and_doubles_nothing(self):
+        with Run(3, up_flags=["--quorum", "3"], env=ENV, fragments=PARTS, in_flight=3, every=1) as run:
+            for step in (2, 4):
+                run.wait_for("reduce_started", outer_step=step)
+                os.kill(run.coordinator_pid(), signal.SIGKILL)
+                run.wait_for("coordinator_restarted", step // 2)
+            self.assertEqual(run.wait_for_end(), 0)
+            run.check(outer_steps=6)
+            self.rounds_follow_one_another(run, 6, 3)
+            self.equal_to_reference(run)
 
     def test_an_agent_that_dies_with_its_vote_on_the_last_fragment_costs_no_bit(self):
         rounds = self.lose("agent@voting:3.3", kept=False)

@@ -88,7 +88,11 @@ BOOST_AUTO_TEST_CASE(of_each_fragment_it_is_said_how_far_it_is_and_whom_it_waits
   BOOST_TEST(shown(everything_lives) == "1 collecting brave-otter wild-lynx, 1 collecting brave-otter wild-lynx");
   for (const auto& [id, name] : {std::pair{OTTER, "brave-otter"}, {LYNX, "wild-lynx"}})
     journal.add("peer_ready", {{"peer", id}, {"name", name}, {"outer_step", 2}, {"trainer_pid", 1}});
-  journal.add("reduce_started", {{"outer_step", 2}, {"epoch", 1}});
+  journal.add("reduce_started", {{"outer_step", 2}, {"epoch", 1}, {"operation", "1.3"}});
+  BOOST_TEST(shown(everything_lives) == "1 reducing, 1 collecting");
+  journal.add("reduce_started", {{"outer_step", 2}, {"epoch", 1}, {"operation", "1.4#1"}});
+  BOOST_TEST(shown(everything_lives) == "1 reducing, 1 reducing");
+  journal.add("outer_step_aborted", {{"outer_step", 2}, {"operation", "1.4#1"}});
   BOOST_TEST(shown(everything_lives) == "1 reducing, 1 collecting");
   commit(0, 2);
   BOOST_TEST(shown(everything_lives) == "2 committed, 1 collecting");
