@@ -136,6 +136,22 @@ class Dev(unittest.TestCase):
         self.assertIn("install knows only --prefix", self.dev("install", "there").stderr)
         self.assertIn("build knows only --no-tests", self.dev("build", "--fast").stderr)
 
+    def test_install_warns_of_a_libtorch_that_other_users_cannot_read(self):
+        home = self.root.parent / "home"
+        libtorch = home / "torch"
+        libtorch.mkdir(parents=True)
+        prefix = self.root.parent / "there"
+        self.stand_in("cmake", f'case "$1" in --install) mkdir -p "{prefix}/lib/prime"; ln -sfn "{libtorch}" "{prefix}/lib/prime/torch";; esac')
+        self.root.parent.chmod(0o755)
+        home.chmod(0o700)
+        said = self.dev("install", "--prefix", str(prefix)).stderr
+        self.assertIn(f"dev: warning: other users cannot enter {home}, so that", said)
+        self.assertIn("/opt/torch", said)
+        home.chmod(0o711)
+        done = self.dev("install", "--prefix", str(prefix))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("warning", done.stderr)
+
     def test_package_says_what_it_made(self):
         self.stand_in("cpack", 'mkdir "$4/_CPack_Packages"; touch "$4/prime_1_amd64.deb" "$4/prime-1.tar.gz"')
         done = self.dev("package")

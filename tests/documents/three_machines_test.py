@@ -1,5 +1,5 @@
 """docs/THREE-MACHINES.md: its own blocks in three network namespaces, of whose ports those are open that the page names. Then the same run
-by the command lines of the units for systemd."""
+by the command lines of the units for systemd, and as their user."""
 
 import configparser
 import os
@@ -26,6 +26,13 @@ INVITE = "prime://…"
 WHY_NOT = namespaces.why_not() or ("" if os.environ["PRIME_TRAINER"] == "ON" else "this build has no trainer")
 # What a test has no time for: the page's run takes minutes.
 SHORTER = (("outer_steps: 60", "outer_steps: 4"), ("inner_steps: 20", "inner_steps: 2"), ("batch: 16", "batch: 2"), ("dim: 96", "dim: 16"))
+
+# In a mount namespace: what is written to /etc is gone with it.
+OWN_ETC = '''
+mount -t tmpfs none /mnt
+mkdir /mnt/written /mnt/work
+mount -t overlay overlay -o lowerdir=/etc,upperdir=/mnt/written,workdir=/mnt/work /etc
+'''
 
 
 def shorter(manifest):
@@ -153,6 +160,34 @@ class ThreeMachines(unittest.TestCase):
         self.assertIn(up.wait(LIMIT_S), self.successes("prime-run@.service"), log_of(first))
         self.assertEqual(peers[1].wait(LIMIT_S), 1, "a run that others stopped may come back: systemd looks for it, for a while")
         self.assertTrue(list(first.folder.glob("three-*/coordinator/journal.jsonl")), "its files lie where --state-dir says")
+
+    def test_the_run_of_the_page_begins_as_the_user_of_its_unit(self):
+        if why_not := self.no_place_of_its_own():
+            self.skipTest(why_not)
+        (account,) = [block.text for block in blocks_of(PAGE, SOURCE) if "useradd" in block.text]
+        pages = {block.said: block.text for block in blocks_of(PAGE, SOURCE) if block.word == "file"}
+        (first, *_) = self.machines.values()
+        (first.folder / "three.yaml").write_text(shorter(pages["three.yaml"]))
+        self.folder.chmod(0o755)
+        service = self.service("prime-run@.service")
+        line = service["ExecStart"].replace("%i", "three").replace("$PRIME_OPTIONS", f"--local 1 --quorum 1 --set membership.peers=1..8 --set local.data_path={first.folder}/data")
+        done = subprocess.run(namespaces.inside(first.name, "unshare", "--mount", "bash", "-euc", f'''
+            {OWN_ETC}
+            sudo() {{ "$@"; }}
+            {account}
+            cp {first.folder}/three.yaml /etc/prime/
+            mount -t tmpfs none /var/lib
+            install -d -o {service["User"]} /var/lib/{service["StateDirectory"]}
+            cd {service["WorkingDirectory"]}
+            runuser -u {service["User"]} -- {line}
+            '''), env=first.environment, cwd="/", capture_output=True, text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
+        self.assertIn("Done 4 outer steps", done.stdout, done.stderr)
+
+    def no_place_of_its_own(self):
+        """Why the user of the units cannot be made here, or has no way to the programs."""
+        done = subprocess.run(["unshare", "--mount", "bash", "-euc", OWN_ETC + f"useradd --system other\nrunuser -u other -- test -x {BIN}/primectl"],
+                              capture_output=True, text=True, check=False)
+        return f"no other user over a copy of /etc can run {BIN}/primectl: {done.stderr.strip()}" if done.returncode else ""
 
     def test_systemd_reads_the_units(self):
         if not shutil.which("systemd-analyze"):
