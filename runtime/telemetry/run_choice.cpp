@@ -62,7 +62,7 @@ Result<fs::path> select_run(const fs::path& root, const std::string& name, const
   const auto candidates = name.empty() ? list_runs(root) : runs_called(root, name);
   if (candidates.size() == 1) return candidates.front();
   const auto called = name.empty() ? std::string{} : "`" + name + "`";
-  if (candidates.empty()) return fail(ErrorName::RunUnknown, (name.empty() ? std::string{"none"} : called) + " in " + root.string());
+  if (candidates.empty()) return fail(unknown_run(root, name));
   const auto runs = newest_first(candidates, waits);
   std::vector<ListedRun> active;
   std::ranges::copy_if(runs, std::back_inserter(active), [](const ListedRun& run) { return !is_over(run.status.state); });

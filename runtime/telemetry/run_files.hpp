@@ -12,10 +12,11 @@
 
 namespace prime::telemetry {
 
-/// `chosen`, else $XDG_STATE_HOME/primectl, else ~/.local/state/primectl. Usage when none of them is set.
+/// `chosen`, else $XDG_STATE_HOME/primectl, else ~/.local/state/primectl. Usage when none of them is set, or `chosen` is a run's directory.
 Result<std::filesystem::path> state_root(const std::string& chosen);
 
-/// The same for commands that only read: StorageFailed when it cannot be read, or was named and is not there.
+/// The same for commands that only read: StorageFailed when it cannot be read, or was named and is not there; Usage when it was named,
+/// has no runs, and its folder `primectl` has some.
 Result<std::filesystem::path> existing_state_root(const std::string& chosen);
 /// Of a directory that vanished while somebody needed it.
 bool is_gone(const std::filesystem::path& directory);
@@ -28,10 +29,17 @@ std::filesystem::path coordinator_journal(const std::filesystem::path& run_direc
 /// Of all peers that ever ran here, in the order of their directories' names.
 std::vector<std::filesystem::path> peer_journals(const std::filesystem::path& run_directory);
 
+/// Whether it has the journals of a run.
+bool is_run(const std::filesystem::path& directory);
+/// "1 run that you may not read: small-aaaaaa; try sudo", of those below the root whose names begin so; empty when there is none.
+std::string unreadable_runs(const std::filesystem::path& root, std::string_view name = {});
 /// The run directories below the root, by name.
 std::vector<std::filesystem::path> list_runs(const std::filesystem::path& root);
-/// Those that a person may mean: the one whose id is `name`, else all whose ids begin with it.
+/// Those that a person may mean: the one whose id is `name`, else all whose ids begin with it. A name with a `/` is a run's own directory,
+/// wherever that is.
 std::vector<std::filesystem::path> runs_called(const std::filesystem::path& root, std::string_view name);
+/// RunUnknown: none is called so, or, of an empty name, there is none at all.
+Error unknown_run(const std::filesystem::path& root, std::string_view name);
 /// The one whose id is `name`, or begins with it. RunUnknown, or RunAmbiguous with the ids that match.
 Result<std::filesystem::path> find_run(const std::filesystem::path& root, std::string_view name);
 
