@@ -42,11 +42,12 @@ class Attachment {
   int until_the_end() {
     view_.show_news();
     warn_of_damage(terminal_, view_.observer());
-    const auto run = directory_.filename().string();
-    if (!view_.observer().status().coordinator_here)
-      return terminal_.complain(Error{ErrorName::RunElsewhere, "the coordinator of " + run +
-                                                                   " has the table, and runs on another machine; `" + typed_program() +
-                                                                   " status --watch " + run + "` shows the peers here"});
+    const auto status = view_.observer().status();
+    if (const auto elsewhere = coordinator_elsewhere(status, "attach")) {
+      const auto watch = "`" + typed_program() + " status --watch " + directory_.filename().string() + state_dir_option(state_dir_) +
+                         "` shows the peers of this machine";
+      return terminal_.complain(*elsewhere, is_over(status.state) ? std::nullopt : std::optional{watch});
+    }
     while (!has_ended()) {
       if (view_.reader_gone()) return 0;
       pollfd watched[]{{view_.descriptor(), POLLIN, 0}, {interrupts_.descriptor(), POLLIN, 0}};

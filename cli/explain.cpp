@@ -17,10 +17,10 @@ using Json = nlohmann::ordered_json;
 
 std::string_view class_text(ErrorClass klass) {
   switch (klass) {
-    case ErrorClass::Retry: return "the same call may succeed later";
-    case ErrorClass::Rejoin: return "take part anew, as a new peer";
-    case ErrorClass::User: return "somebody must change something";
-    case ErrorClass::Fatal: return "give up";
+    case ErrorClass::Retry: return "try it again: it may succeed later";
+    case ErrorClass::Rejoin: return "join again, as a new peer";
+    case ErrorClass::User: return "follow the hint: it fails again as long as nothing is changed";
+    case ErrorClass::Fatal: return "do not try it again: it cannot succeed";
   }
   return "";
 }

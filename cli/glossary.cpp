@@ -27,6 +27,9 @@ const std::vector<WordGroup>& glossary() {
            {"coordinator", "the process that decides who is a member and what is committed; it sees no tensor"},
            {"agent", "the process that is a peer's seat: it holds the outer state, speaks with the others and saves"},
            {"seat", "the place of a peer in a run: lost by silence or the death of its process, and not with its connection"},
+           {"evict",
+            "to take a peer's seat from it, because it was late, silent, or differed; it may join again as a new peer, which takes the "
+            "current state"},
            {"guard", "the process that starts a coordinator again which was killed"},
            {"standby", "a coordinator that waits, on another machine, until the one that leads the run is gone, and then takes over"},
            {"lease", "the time for which a coordinator that gives no sign of life still leads, where others stand by"},
@@ -53,6 +56,7 @@ const std::vector<WordGroup>& glossary() {
            {"DiLoCo", "the method: peers train alone for many inner steps, then average what they learned (arXiv:2311.08105)"},
            {"inner step", "one step of the optimizer on one peer, with its own data; nothing is sent"},
            {"outer step", "the inner steps of all peers and the averaged step that joins them"},
+           {"vote", "before a result is applied each peer tells the coordinator its digest; the result is committed if all are equal"},
            {"pseudo-gradient", "what a peer contributes: the shared parameters minus those it trained to"},
            {"reduce", "the exchange that gives all peers the same sum or mean of their tensors"},
            {"commit", "the moment when a result takes effect, on every survivor or on none"},
@@ -109,10 +113,10 @@ const std::vector<WordGroup>& glossary() {
       {"Columns of `status`",
        {
            {"state",
-            "of a run: waiting (for peers), paused (`membership.correlated_loss`), training, standby (another machine leads it); in the "
-            "end done, "
-            "stopped (by its owner, or by all peers leaving) or failed. Of a peer: joining, fetching (the shared state), training, "
-            "reducing, left, lost"},
+            "of a run: waiting (for peers), training, paused (by `primectl pause`, or by `membership.correlated_loss`), standby (another "
+            "machine leads it); in the end done, stopped (by its owner, or as all peers left), left (by the peers of this machine alone) "
+            "or "
+            "failed. Of a peer: joining, fetching (the shared state), training, waiting (the run is paused), reducing, saving, left, lost"},
            {"PID", "process id of the peer's agent; none of a peer that is gone, or whose files are here and whose process is not"},
            {"elsewhere",
             "where processes of the run live of which only the files are seen here: on another machine, or in another container, that "
@@ -131,6 +135,7 @@ const std::vector<WordGroup>& glossary() {
            {"standby", "another machine's coordinator leads the run, and this one takes over when that is gone"},
            {"done", "all outer steps of the manifest are committed, and the checkpoint is saved"},
            {"stopped", "ended before its last outer step by its owner, or by all peers leaving; `primectl up --from RUN` goes on"},
+           {"left", "the peers of this machine left, and its coordinator is on another one: the run may go on there"},
            {"failed", "ended by what went wrong, which the line `reason` tells; `primectl up --from RUN` goes on from the last checkpoint"},
        }},
       {"States of a peer",
@@ -168,9 +173,11 @@ const std::vector<WordGroup>& glossary() {
 
 std::vector<Word> find_words(std::string_view word) {
   std::vector<Word> found;
+  const auto asked = plain(word);
   for (const auto& group : glossary())
     std::copy_if(group.words.begin(), group.words.end(), std::back_inserter(found),
-                 [asked = plain(word)](const Word& entry) { return plain(entry.word) == asked; });
+                 [&](const Word& entry) { return plain(entry.word) == asked; });
+  if (found.empty() && asked.size() > 1 && asked.ends_with('s')) return find_words(std::string_view{asked}.substr(0, asked.size() - 1));
   return found;
 }
 

@@ -13,11 +13,8 @@ namespace prime::cli {
 namespace {
 
 Result<std::string> invite_of(const std::filesystem::path& directory, const telemetry::RunStatus& status) {
-  const auto run = directory.filename().string();
-  if (is_over(status.state)) return fail(ErrorName::RunDone, run + " is " + std::string{to_string(status.state)});
-  if (!status.coordinator_here)
-    return fail(ErrorName::RunElsewhere,
-                "the coordinator of " + run + " runs on another machine; `primectl invite` there prints the invite");
+  if (auto elsewhere = coordinator_elsewhere(status, "invite")) return fail(*std::move(elsewhere));
+  if (is_over(status.state)) return fail(ErrorName::RunDone, directory.filename().string() + " is " + std::string{to_string(status.state)});
   return launch::read_invite(directory);
 }
 

@@ -28,14 +28,13 @@ std::optional<Error> all_committed(const std::string& run, const telemetry::RunO
 /// Only the coordinator that leads the run can be asked, and only from its own machine.
 std::optional<Error> out_of_reach(const std::string& run, const telemetry::RunObserver& observer, Wish wish) {
   const auto status = observer.status();
-  if (is_over(status.state)) return Error{ErrorName::RunDone, run + " is " + std::string{to_string(status.state)}};
+  if (is_over(status.state) && status.state != telemetry::RunState::Left)
+    return Error{ErrorName::RunDone, run + " is " + std::string{to_string(status.state)}};
   if (auto elsewhere = telemetry::lives_elsewhere(observer)) return elsewhere;
-  const auto there = [&](const std::string& where) {
-    return Error{ErrorName::RunElsewhere,
-                 "the coordinator of " + run + " runs " + where + "; `primectl " + std::string{word_of(wish)} + "` is to be typed there"};
-  };
-  if (status.stands_by_for) return there("at " + *status.stands_by_for);
-  if (!status.coordinator_here) return there("on another machine");
+  if (status.stands_by_for)
+    return Error{ErrorName::RunElsewhere, "the coordinator of " + run + " runs at " + *status.stands_by_for + "; `primectl " +
+                                              std::string{word_of(wish)} + "` is to be typed there"};
+  if (auto elsewhere = coordinator_elsewhere(status, word_of(wish))) return elsewhere;
   return all_committed(run, observer);
 }
 

@@ -36,7 +36,8 @@ constexpr int UNHEALTHY = 5;
 
 int health(bool check, const telemetry::RunStatus& run) {
   const bool well = run.state == telemetry::RunState::Training || run.state == telemetry::RunState::Standby ||
-                    run.state == telemetry::RunState::Done || run.state == telemetry::RunState::Stopped;
+                    run.state == telemetry::RunState::Done || run.state == telemetry::RunState::Stopped ||
+                    run.state == telemetry::RunState::Left;
   return !check || well ? 0 : UNHEALTHY;
 }
 
@@ -59,10 +60,20 @@ bool may_come_back(const telemetry::PeerStatus& peer) {
   return peer.state == telemetry::PeerState::Lost && klass != ErrorClass::User && klass != ErrorClass::Fatal;
 }
 
+/// Whose agent is gone from this machine starts nothing any more; of another machine's only its silence is known.
+bool comes_back_by_itself(const telemetry::PeerStatus& peer, const std::vector<telemetry::PeerJournal>& here) {
+  const auto local = std::ranges::find(here, peer.id, [](const telemetry::PeerJournal& each) { return each.status.id; });
+  return local == here.end() || telemetry::is_alive(local->agent);
+}
+
 /// Of those who are lost to a run that goes on, by name; who is there again under that name, or left since, is not.
-void tell_way_back(const telemetry::RunStatus& status, const fs::path& directory, Terminal& terminal) {
+void tell_way_back(const telemetry::RunStatus& status, const telemetry::RunObserver& observer, Terminal& terminal) {
+  const auto& directory = observer.directory();
   if (terminal.json() || is_over(status.state) || !status.coordinator_here) return;
   std::set<std::string> lost;
+  bool by_itself = false;
+  for (const auto& peer : status.peers)
+    if (may_come_back(peer)) by_itself |= comes_back_by_itself(peer, observer.local_lives());
   for (const auto& peer : status.peers)
     if (may_come_back(peer)) lost.insert(peer.replica.empty() ? peer.name : peer.replica);
   for (const auto& peer : status.peers)
@@ -76,10 +87,12 @@ void tell_way_back(const telemetry::RunStatus& status, const fs::path& directory
   line += (manifest.shared.membership.shards > 1 ? " --replica " : " --name ") + (one ? shell_word(*lost.begin()) : "NAME");
   std::string names;
   for (const auto& name : lost) names += (names.empty() ? "" : ", ") + harmless(name);
-  terminal.print("\n" + names +
-                 (one ? " is lost, and may come back by itself; else, on its machine, by\n\n  "
-                      : " are lost, and may come back by themselves; else, each on its machine and with its own settings, by\n\n  ") +
-                 line + "\n");
+  const std::string how = by_itself
+                              ? one ? " is lost, and may come back by itself; else, on its machine, by"
+                                    : " are lost, and may come back by themselves; else, each on its machine and with its own settings, by"
+                          : one ? " is lost, and its process is gone; a new peer takes its place by"
+                                : " are lost, and their processes are gone; new peers take their places, each by";
+  terminal.print("\n" + names + how + "\n\n  " + line + "\n");
 }
 
 /// Whoever finds a run that has failed wants to go on from what is saved of it.
@@ -140,7 +153,7 @@ int run_command(const StatusArguments& arguments, Terminal& terminal) {
   const auto status = observer.status();
   terminal.print(rendered(status, observer, terminal));
   tell_new_invite(status, *directory, terminal);
-  tell_way_back(status, *directory, terminal);
+  tell_way_back(status, observer, terminal);
   tell_way_on(status, *directory, arguments, terminal);
   return health(arguments.check, status);
 }

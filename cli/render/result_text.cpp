@@ -97,8 +97,11 @@ Json result_json(const telemetry::RunStatus& status, std::string_view state) {
 
 std::string result_text(const telemetry::RunStatus& status, const DigestComparison& digests, double elapsed_s, const Style& style,
                         std::span<const telemetry::PeerJournal> peers) {
-  auto text = verb(style, Role::Good, "Done") + plural(status.outer_step, "outer step") + " in " + elapsed_figure(elapsed_s) + ", loss " +
-              loss_figure(status.loss);
+  // Of a run that went on from another one's checkpoint this one made the rest.
+  const auto made = status.outer_step - std::min(status.outer_step, status.began_at);
+  auto text = verb(style, Role::Good, "Done") + plural(status.outer_step, "outer step") +
+              (status.began_at > 0 ? ", the last " + std::to_string(made) + " of them" : std::string{}) + " in " +
+              elapsed_figure(elapsed_s) + ", loss " + loss_figure(status.loss);
   if (status.held_out_loss) text += ", held-out loss " + loss_figure(status.held_out_loss) + " nats per token";
   text += "\n" + verb(style, Role::Good, "Digest") + digest_line(status, digests) + "\n";
   if (status.checkpoint) text += verb(style, Role::Good, "Checkpoint") + checkpoint_text(status, peers) + "\n";

@@ -30,6 +30,7 @@ Role role_of(RunState state) {
     case RunState::Waiting:
     case RunState::Paused: return Role::Degraded;
     case RunState::Standby:
+    case RunState::Left:
     case RunState::Stopped: return Role::Plain;
     case RunState::Failed: return Role::Bad;
   }
@@ -95,17 +96,28 @@ std::string rates_of(const RunStatus& status) {
          (transfers.empty() ? "" : "Last long transfer, sent and received: " + transfers + "\n");
 }
 
-std::vector<std::string> peer_row(const PeerStatus& peer, bool sharded) {
+/// With as much of its id as `leave` needs, where another one that takes part is called so as well.
+std::string name_in(const RunStatus& status, const PeerStatus& peer) {
+  constexpr std::size_t SHOWN_ID = 8;
+  if (peer.name.empty()) return peer.id;
+  const bool shared = std::ranges::any_of(status.peers, [&](const PeerStatus& other) {
+    return other.id != peer.id && other.name == peer.name && !telemetry::is_gone(other.state);
+  });
+  return shared && !telemetry::is_gone(peer.state) ? peer.name + " (" + peer.id.substr(0, SHOWN_ID) + ")" : peer.name;
+}
+
+/// Who has its seat in a run that is held does not train.
+std::string_view state_in(const RunStatus& status, const PeerStatus& peer) {
+  return status.state == RunState::Paused && peer.state == PeerState::Training ? "waiting" : to_string(peer.state);
+}
+
+std::vector<std::string> peer_row(const RunStatus& status, const PeerStatus& peer, bool sharded) {
   // The number of a process that is gone may be somebody else's by now; a program that looks for it by its number finds it in the JSON.
   const auto process = [&](const std::optional<std::uint64_t>& pid) { return telemetry::is_gone(peer.state) ? UNKNOWN : or_unknown(pid); };
-  std::vector<std::string> row{harmless(peer.name.empty() ? peer.id : peer.name),
-                               std::string{to_string(peer.state)},
-                               or_unknown(peer.outer_step),
-                               rate_figure(peer.tokens_per_s),
-                               short_digest(peer.digest),
-                               process(peer.pid),
-                               process(peer.trainer_pid),
-                               reason_of(peer)};
+  std::vector<std::string> row{harmless(name_in(status, peer)), std::string{state_in(status, peer)},
+                               or_unknown(peer.outer_step),     rate_figure(peer.tokens_per_s),
+                               short_digest(peer.digest),       process(peer.pid),
+                               process(peer.trainer_pid),       reason_of(peer)};
   // A peer has any name that it was given.
   if (sharded) row.insert(row.begin() + 1, {harmless(peer.replica), peer.replica.empty() ? UNKNOWN : std::to_string(peer.shard)});
   return row;
@@ -214,7 +226,7 @@ std::string status_text(const RunStatus& status, const Style& style, std::span<c
   if (!status.peers.empty()) {
     std::vector<std::vector<std::string>> rows;
     const bool sharded = is_sharded(status);
-    for (const auto& peer : by_replica(status.peers)) rows.push_back(peer_row(peer, sharded));
+    for (const auto& peer : by_replica(status.peers)) rows.push_back(peer_row(status, peer, sharded));
     std::vector<Column> titles{{"PEER"},
                                {"STATE"},
                                {"STEP", Align::Right},
@@ -245,6 +257,7 @@ std::string status_text(const RunStatus& status, const Style& style, std::span<c
   if (!status.wait.what.empty() && !held) text += "Waiting for " + harmless(status.wait.what) + span_of(status.wait) + "\n";
   for (const auto& problem : status.problems) text += paint(style, Role::Degraded, "Problem:") + " " + harmless(problem) + "\n";
   if (status.state == RunState::Stopped) text += "Stopped: " + harmless(telemetry::short_reason(status.reason)) + "\n";
+  else if (status.state == RunState::Left) text += "Left: " + harmless(telemetry::short_reason(status.reason)) + "\n";
   else if (!status.reason.empty()) text += paint(style, Role::Bad, "Failed:") + " " + harmless(status.reason) + "\n";
   if (!status.checkpoint_problem.empty()) text += paint(style, Role::Bad, "Not saved:") + " " + harmless(status.checkpoint_problem) + "\n";
   if (status.checkpoint) text += "Checkpoint " + checkpoint_text(status, peers) + "\n";

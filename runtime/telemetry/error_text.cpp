@@ -54,6 +54,8 @@ std::string short_reason(std::string_view text) {
   if (!error) return std::string{text.substr(0, text.size() - code_length(text))};
   // Rows are about peers; what befell somebody else keeps its subject.
   if (error->name == ErrorName::CoordinatorLost) return std::string{text.substr(0, text.size() - code_length(text))};
+  // The files that differ say enough; what both sides have in all is for the whole text.
+  if (error->name == ErrorName::DataMismatch) return error->detail.substr(0, error->detail.find(". In detail: "));
   // An error may carry another one as its detail; the innermost says what happened.
   return error->detail.empty() ? std::string{info(error->name).text} : short_reason(error->detail);
 }

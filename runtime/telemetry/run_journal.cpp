@@ -174,6 +174,7 @@ class RunFold {
   }
   void operator()(const events::RunContinues& e) {
     s_.outer_step = e.outer_step.value;
+    s_.began_at = e.outer_step.value;
     for (auto& fragment : s_.fragments) fragment.version = e.outer_step.value;
     s_.revision = e.revision.value;
     s_.digest = known(e.digest);

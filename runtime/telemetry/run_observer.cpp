@@ -5,6 +5,7 @@
 #include <set>
 #include <thread>
 
+#include "runtime/telemetry/error_text.hpp"
 #include "runtime/telemetry/event_json.hpp"
 #include "runtime/telemetry/notice_board.hpp"
 #include "runtime/telemetry/run_files.hpp"
@@ -14,6 +15,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* COORDINATOR_LOST = "the coordinator was lost";
+constexpr const char* PEERS_LEFT = "the peers of this machine left; the run may go on elsewhere";
 constexpr const char* TOLD_LAST = "so it was told last; it is kept elsewhere";
 constexpr const char* COORDINATOR_GONE = "the coordinator, which is gone, and its guard with it: nothing on this machine starts it again";
 constexpr const char* COORDINATOR_KEPT_AWAY = "the coordinator, which is kept from going on: ";
@@ -100,6 +102,10 @@ void judge_from_peers(RunStatus& status, const std::vector<PeerJournal>& local) 
   const bool over = std::all_of(status.peers.begin(), status.peers.end(), [](const PeerStatus& peer) { return is_gone(peer.state); });
   const bool lost =
       std::any_of(status.peers.begin(), status.peers.end(), [](const PeerStatus& peer) { return peer.state == PeerState::Lost; });
+  const bool stopped = std::any_of(status.peers.begin(), status.peers.end(), [](const PeerStatus& peer) {
+    const auto cause = parse_error_text(peer.reason);
+    return cause && cause->name == ErrorName::RunStopped;
+  });
   const bool begun = std::any_of(status.peers.begin(), status.peers.end(), [](const PeerStatus& peer) {
     return peer.state == PeerState::Training || peer.state == PeerState::Reducing;
   });
@@ -111,9 +117,17 @@ void judge_from_peers(RunStatus& status, const std::vector<PeerJournal>& local) 
     if (peer.replica.empty()) status.digest = peer.digest;  // else it is of a shard
   }
   if (done) status.state = RunState::Done;
-  else if (over) status.state = lost ? RunState::Failed : RunState::Stopped;
+  else if (over) status.state = lost ? RunState::Failed : stopped ? RunState::Stopped : RunState::Left;
   else status.state = begun ? RunState::Training : RunState::Waiting;
-  if (over && !done && !status.peers.empty()) status.reason = status.peers.back().reason;
+  if (over && !done && !status.peers.empty()) status.reason = status.state == RunState::Left ? PEERS_LEFT : status.peers.back().reason;
+}
+
+/// Who has its seat in a run that is held neither trains nor says why.
+void give_the_held_a_reason(RunStatus& status) {
+  if (status.state != RunState::Paused) return;
+  for (auto& peer : status.peers)
+    if (peer.state == PeerState::Training && peer.reason.empty())
+      peer.reason = status.paused_since ? "waits for `primectl resume`" : "waits: the run is paused";
 }
 
 /// All fragments are due at once, each step's before the next one's.
@@ -207,6 +221,7 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
       if (peer.refused) status.problems.push_back(peer.status.name + " was started here, and not taken: " + peer.status.reason);
   }
   give_joiners_a_reason(status);
+  give_the_held_a_reason(status);
   status.begun = run.begun;
   for (const auto& peer : local)
     if (peer.begun && (!status.begun || *peer.begun < *status.begun)) status.begun = peer.begun;
@@ -436,7 +451,10 @@ std::optional<Error> lives_elsewhere(const RunObserver& observer) {
     certain |= there.certain;
   }
   if (where.empty()) return std::nullopt;
-  if (certain) return Error{ErrorName::RunElsewhere, run + " lives " + where + "; `primectl down " + run + "` there ends it"};
+  if (certain)
+    return Error{ErrorName::RunElsewhere, run + " lives " + where + "; `primectl down " + run +
+                                              "` there ends it; if that machine is gone for "
+                                              "good, its lock goes with the file server's lease (NFS: some minutes)"};
   return Error{ErrorName::RunElsewhere, run + " may live " + where +
                                             ", which nothing that is seen from here tells; if none of the machines that share " +
                                             observer.directory().string() + " runs it, delete that directory yourself"};

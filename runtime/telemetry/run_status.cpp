@@ -15,6 +15,7 @@ std::string_view to_string(RunState state) {
     case RunState::Standby: return "standby";
     case RunState::Done: return "done";
     case RunState::Stopped: return "stopped";
+    case RunState::Left: return "left";
     case RunState::Failed: return "failed";
   }
   return "failed";

@@ -14,11 +14,13 @@
 namespace prime::telemetry {
 
 /// `Standby`: another machine's coordinator serves the run, and the one here waits to take over. `Stopped` is the end that its owner wished
-/// for; `Failed` is any other before the last outer step.
-enum class RunState { Waiting, Training, Paused, Standby, Done, Stopped, Failed };
+/// for; `Failed` is any other before the last outer step. `Left`: only peers were here, and all of them left; the run may go on elsewhere.
+enum class RunState { Waiting, Training, Paused, Standby, Done, Stopped, Left, Failed };
 std::string_view to_string(RunState state);
-/// Nothing happens any more.
-inline bool is_over(RunState state) { return state == RunState::Done || state == RunState::Stopped || state == RunState::Failed; }
+/// Nothing happens any more, here.
+inline bool is_over(RunState state) {
+  return state == RunState::Done || state == RunState::Stopped || state == RunState::Left || state == RunState::Failed;
+}
 
 /// `Saving`: its part is over, and it writes what it holds before it ends.
 enum class PeerState { Joining, Fetching, Training, Reducing, Saving, Left, Lost };
@@ -118,6 +120,7 @@ struct RunStatus {
   RunState state = RunState::Waiting;
   std::optional<std::string> begun;  ///< UTC, as journals have it: when the first of its processes here began
   std::uint64_t outer_step = 0;      ///< last committed
+  std::uint64_t began_at = 0;        ///< the outer step of the checkpoint that it went on from
   std::uint64_t epoch = 0;
   std::uint64_t revision = 0;
   std::uint64_t shards = 1;               ///< peers that hold one replica of the model together, as far as it is known here

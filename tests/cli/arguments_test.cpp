@@ -250,7 +250,8 @@ BOOST_AUTO_TEST_CASE(the_glossary_is_that_of_the_words) {
   BOOST_TEST(find_words("trainer").size() == 2U);
   BOOST_TEST(find_words("nonsense").empty());
   using enum telemetry::RunState;
-  for (const auto state : {Waiting, Training, Paused, Standby, Done, Stopped, Failed}) BOOST_TEST(!find_words(to_string(state)).empty());
+  for (const auto state : {Waiting, Training, Paused, Standby, Done, Stopped, Left, Failed})
+    BOOST_TEST(!find_words(to_string(state)).empty());
   for (int state = 0; state <= static_cast<int>(telemetry::PeerState::Lost); ++state)
     BOOST_TEST(!find_words(to_string(telemetry::PeerState{state})).empty(), to_string(telemetry::PeerState{state}));
 }

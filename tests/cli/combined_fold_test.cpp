@@ -58,10 +58,10 @@ BOOST_AUTO_TEST_CASE(who_was_refused_is_no_peer_of_the_run_in_any_record) {
       .add("peer_ended", {{"revision", 3}, {"phase", "leaving"}})
       .add("process_ended", {{"exit_code", 0}});
   const auto beside = combine(RunJournal{}, {fold_peer(otter), fold_peer(bear)}, nothing_lives);
-  BOOST_TEST(to_string(beside.state) == "stopped", "the one that took part has left");
+  BOOST_TEST(to_string(beside.state) == "left", "the one that took part has left");
   BOOST_TEST(beside.peers.size() == 1U);
   const auto alone = combine(RunJournal{}, {fold_peer(bear)}, nothing_lives);
-  BOOST_TEST(to_string(alone.state) == "stopped", "for this machine: the run itself may go on");
+  BOOST_TEST(to_string(alone.state) == "left", "for this machine: the run itself may go on");
   BOOST_TEST(alone.reason == "wrong-bear was not taken: " + refused);
 }
 
@@ -368,7 +368,7 @@ BOOST_AUTO_TEST_CASE(without_a_coordinator_here_the_local_peers_tell) {
   BOOST_TEST(to_string(status.peers[0].state) == "left");
 }
 
-BOOST_AUTO_TEST_CASE(without_a_coordinator_here_a_run_is_stopped_when_its_peers_left_and_failed_when_one_was_lost) {
+BOOST_AUTO_TEST_CASE(without_a_coordinator_here_a_run_is_left_when_its_peers_left_and_failed_when_one_was_lost) {
   const auto seen = [](nlohmann::json ending) {
     auto journal = local_otter();
     journal.add("outer_step_committed", {{"outer_step", 3}, {"digest", DIGEST}}).add("peer_ended", ending);
@@ -380,7 +380,9 @@ BOOST_AUTO_TEST_CASE(without_a_coordinator_here_a_run_is_stopped_when_its_peers_
   BOOST_TEST(to_string(seen({{"reason", stopped}}).state) == "stopped");
   BOOST_TEST(seen({{"reason", stopped}}).reason == stopped);
   BOOST_TEST(to_string(seen({{"reason", stopped}}).peers[0].state) == "left");
-  BOOST_TEST(to_string(seen(nlohmann::json::object()).state) == "stopped");
+  BOOST_TEST(to_string(seen(nlohmann::json::object()).state) == "left");
+  BOOST_TEST(seen(nlohmann::json::object()).reason == "the peers of this machine left; the run may go on elsewhere");
+  BOOST_TEST(to_string(seen({{"reason", "interrupted: by SIGINT [PR0801]"}}).state) == "left");
   BOOST_TEST(to_string(seen({{"reason", "the coordinator was lost [PR0501]"}}).state) == "failed");
 }
 

@@ -137,7 +137,9 @@ BOOST_AUTO_TEST_CASE(a_relayed_lane_is_known_until_it_is_direct_or_one_of_both_i
 
 BOOST_AUTO_TEST_CASE(a_wait_within_a_step_does_not_stop_the_run) {
   auto journal = test::training_run();
-  journal.add("waiting", {{"phase", "training"}, {"for", "inner steps of wild-lynx; evicted 2min after the first is ready"}});
+  journal.add("waiting",
+              {{"phase", "training"},
+               {"for", "inner steps of wild-lynx; who is not ready 2min after the first peer is loses its seat (`sync.deadline`)"}});
   BOOST_TEST(to_string(fold(journal).status.state) == "training");
 }
 
@@ -289,6 +291,8 @@ BOOST_AUTO_TEST_CASE(a_short_reason_is_the_innermost_detail) {
   BOOST_TEST(short_reason("a peer was lost: connection closed [PR0502]") == "connection closed");
   BOOST_TEST(short_reason("the state could not be fetched: 3 attempts; the last: x [PR0508]") == "3 attempts; the last: x");
   BOOST_TEST(short_reason("a peer was lost: a lane broke [PR0503] [PR0502]") == "a lane broke");
+  BOOST_TEST(short_reason("the training data differs from the run's: `a.h` is missing here. In detail: this peer finds 5 files [PR0306]") ==
+             "`a.h` is missing here");
   BOOST_TEST(short_reason("otter reports: a lane broke [PR0503]") == "otter reports: a lane broke");
   BOOST_TEST(short_reason("the coordinator was lost: silent for 10s [PR0501]") == "the coordinator was lost: silent for 10s");
   BOOST_TEST(short_reason("left") == "left");

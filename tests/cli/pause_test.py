@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import unittest
 
@@ -33,6 +34,7 @@ class Pause(RunCase):
         text = self.call("status").stdout
         self.assertRegex(text, rf"Paused since \d\d:\d\d:\d\dZ, by `primectl pause`; `primectl resume {up['run_id']}` lets it go on\n")
         self.assertNotIn("Waiting for", text)
+        self.assertEqual(len(re.findall(r"(?m)^[a-z]+-[a-z]+ +waiting .* waits for `primectl resume`$", text)), 2, text)
         again = json.loads(self.call("pause", "-o", "json").stdout)
         self.assertEqual((again["changed"], again["outer_step"]), (False, told["run"]["outer_step"]))
         # Who comes now has its seat, and trains nothing.

@@ -178,8 +178,10 @@ BOOST_AUTO_TEST_CASE(a_run_on_shared_files_is_settled_by_watching_and_an_older_v
   observer.update();
   BOOST_TEST(!observer.settled());
   BOOST_TEST(!is_over(observer.status().state), "who may live elsewhere is not lost yet");
-  BOOST_TEST(lives_elsewhere(observer).value().detail ==
-             "r-aaaaaa lives on `node9`: the coordinator (pid 4242 there); `primectl down r-aaaaaa` there ends it");
+  BOOST_TEST(
+      lives_elsewhere(observer).value().detail ==
+      "r-aaaaaa lives on `node9`: the coordinator (pid 4242 there); `primectl down r-aaaaaa` there ends it; if that machine is gone for "
+      "good, its lock goes with the file server's lease (NFS: some minutes)");
   bool waited = false;
   observer.settle([&] { waited = true; });
   BOOST_TEST(waited);

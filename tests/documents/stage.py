@@ -82,7 +82,7 @@ class Stage:
         return json.loads(self.call(f"{PRIMECTL} ls -o json"))["runs"] if self.state.exists() else []
 
     def active(self):
-        return [run["id"] for run in self.runs() if run["state"] not in ("done", "stopped", "failed")]
+        return [run["id"] for run in self.runs() if run["state"] not in ("done", "stopped", "left", "failed")]
 
     def peers(self):
         return sum(len(json.loads(self.call(f"{PRIMECTL} status {run} -o json"))["peers"]) for run in self.active())

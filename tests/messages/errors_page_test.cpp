@@ -33,10 +33,10 @@ The same text is in the log, on the command line and in what a trainer gets thro
 
 | class | means |
 |---|---|
-| retry | the same call may succeed |
-| rejoin | take part anew, as a new peer |
-| user | somebody must change something |
-| fatal | give up |
+| retry | try it again: it may succeed later |
+| rejoin | join again, as a new peer |
+| user | follow the hint: it fails again as long as nothing is changed |
+| fatal | do not try it again: it cannot succeed |
 
 ## Exit codes of `primectl`
 
