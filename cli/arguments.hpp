@@ -81,6 +81,7 @@ struct LogsArguments {
   std::string run;
   bool follow = false;
   std::string since;
+  std::optional<std::uint64_t> tail;  ///< so many of the lines that are there; absent: all, of what is followed FOLLOWED_TAIL
 };
 
 struct LeaveArguments {

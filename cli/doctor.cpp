@@ -78,8 +78,8 @@ doctor::Finding trainer() {
     return doubtful("prime-trainer did not end within 10 s, though no agent had started it", "see what is at " + program + own);
   if (code < CANNOT_BE_RUN) return {"trainer", doctor::Level::Good, program + " starts"};
   const auto why = "prime-trainer does not start: " + (said.empty() ? launch::describe_wait_status(*status) : said);
-  if (said.find("shared librar") == std::string::npos) return doubtful(why, "see what is at " + program + own);
-  return doubtful(why, "it needs libtorch: `lib/prime/torch`, beside `bin`, has to lead to the folder of the wheel `torch` (README)" + own);
+  const auto libtorch = libtorch_hint(said);
+  return doubtful(why, (libtorch.empty() ? "see what is at " + program : libtorch) + own);
 }
 
 }  // namespace

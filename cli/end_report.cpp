@@ -1,6 +1,7 @@
 #include "cli/end_report.hpp"
 
 #include "cli/going_on.hpp"
+#include "cli/programs.hpp"
 #include "cli/render/result_text.hpp"
 #include "runtime/telemetry/error_text.hpp"
 #include "runtime/telemetry/run_files.hpp"
@@ -11,6 +12,7 @@ namespace prime::cli {
 Error error_of(const std::string& reason) { return telemetry::parse_error_text(reason).value_or(Error{ErrorName::ProcessFailed, reason}); }
 
 std::optional<std::string> no_general_hint(const Error& cause) {
+  if (auto libtorch = libtorch_hint(cause.detail); !libtorch.empty()) return libtorch;
   return hint_is_way_on(cause) ? std::optional{std::string{}} : std::nullopt;
 }
 

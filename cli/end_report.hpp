@@ -12,7 +12,8 @@ namespace prime::cli {
 
 /// The error that a run's reason tells.
 Error error_of(const std::string& reason);
-/// For an error after which `tell_what_was_saved` names the very line: no hint in general words.
+/// For an error after which `tell_what_was_saved` names the very line: no hint in general words. For a libtorch that is not found: that
+/// hint.
 std::optional<std::string> no_general_hint(const Error& cause);
 /// The last object of `-o json`; nothing for people.
 void print_result(const telemetry::RunObserver& observer, std::string_view state, Terminal& terminal);

@@ -12,6 +12,10 @@ Result<GivenInvite> given_invite(const std::string& typed) {
   const auto begin = text.find_first_not_of(BLANKS);
   text = begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(BLANKS) + 1 - begin);
   if (text.empty()) return fail(ErrorName::Usage, "no invite: give the one that `primectl up` printed, or set PRIMECTL_INVITE");
+  if (text.find("…") != std::string::npos)
+    return fail(
+        ErrorName::InviteMalformed,
+        "`" + text + "` stands on the pages for an invite; `primectl invite` on the machine that started the run prints the whole one");
   PRIME_TRY(auto invite, net::parse_invite(text));
   return GivenInvite{std::move(text), std::move(invite)};
 }

@@ -109,6 +109,8 @@ std::vector<NextStep> next_steps(const fs::path& run_directory, const fs::path& 
   if (model)
     steps.push_back(
         {"Load", "python3 -c 'import sys, transformers; print(transformers.AutoModelForCausalLM.from_pretrained(sys.argv[1]))' " + path});
+  if (model)
+    steps.push_back({"", "by a python3 that has torch and transformers, as a virtual environment after `pip install torch transformers`"});
   const auto shared = launch::read_manifest(run_directory);
   if (shared && shared->membership.shards == 1) steps.push_back({"Go on", line_to_go_on(run_directory, saved, state_dir, outer_step * 2)});
   if (model) steps.push_back({"Export", "mkdir model && cp " + path + "/*.json " + path + "/*.safetensors model/"});

@@ -14,6 +14,7 @@
 #include "cli/render/shell_word.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/agent/processes.hpp"
+#include "runtime/launch/run_directory.hpp"
 #include "runtime/launch/start_run.hpp"
 #include "runtime/manifest/load.hpp"
 #include "runtime/shortage.hpp"
@@ -39,6 +40,27 @@ manifest::LoadOutcome load_local(const JoinArguments& arguments) {
   return manifest::parse_manifest("version: 1\nrun: joining\n", "the defaults", arguments.overrides);
 }
 
+/// What only this machine's files of the run tell: that it is over, or that a peer here has that name.
+Result<void> check_own_files(const std::filesystem::path& directory, const std::string& name) {
+  telemetry::RunObserver observer{directory};
+  observer.update();
+  const auto status = observer.status();
+  const auto shared = launch::read_manifest(directory);
+  // Of a coordinator that may move another one may lead the run.
+  const bool may_move = !shared || !shared->membership.standby.etcd.empty();
+  if (status.coordinator_here && observer.run().ended && is_over(status.state) && !may_move)
+    return fail(ErrorName::RunDone, status.id + " is " + std::string{to_string(status.state)});
+  for (const auto& peer : observer.local_peers()) {
+    const auto row = std::ranges::find(status.peers, peer.status.id, &telemetry::PeerStatus::id);
+    // Who was lost to the run may be replaced under its name, also while it stands still.
+    const bool takes_part = !peer.ended && telemetry::is_alive(peer.agent) && (row == status.peers.end() || !is_gone(row->state));
+    if (!name.empty() && peer.status.name == name && takes_part)
+      return fail(ErrorName::Usage, "`--name " + name + "`: peer " + peer.status.id + " of " + directory.filename().string() +
+                                        " has this name on this machine, and runs; give another one, or none");
+  }
+  return {};
+}
+
 Result<Joiner> prepare(const JoinArguments& arguments, manifest::Local local) {
   PRIME_TRY(auto given, given_invite(arguments.invite));
   auto& [text, invite] = given;
@@ -54,6 +76,7 @@ Result<Joiner> prepare(const JoinArguments& arguments, manifest::Local local) {
   PRIME_CHECK(launch::check_trainer(local));
   PRIME_TRY(const auto root, telemetry::state_root(arguments.common.state_dir));
   auto directory = root / invite.run;
+  PRIME_CHECK(check_own_files(directory, arguments.name));
   return Joiner{std::move(invite), std::move(text), std::move(local), std::move(directory)};
 }
 
@@ -132,6 +155,7 @@ std::vector<std::string> options_of(const JoinArguments& arguments) {
 /// A joiner has no manifest of its own that the general hint could mean.
 std::optional<std::string> hint_of(const Error& error, const std::filesystem::path& run_directory, const std::filesystem::path& own,
                                    const JoinArguments& arguments) {
+  if (const auto libtorch = libtorch_hint(error.detail); !libtorch.empty()) return libtorch;
   if (joins_again(error)) return join_again_hint(typed_program(), options_of(arguments));
   if (!hint_is_way_on(error)) return std::nullopt;
   const std::string again =

@@ -66,13 +66,14 @@ bool nobody_is_left(const telemetry::RunStatus& status) {
 }  // namespace
 
 int run_command(const LeaveArguments& arguments, Terminal& terminal) {
+  const auto a_run = names_a_run(arguments.common.state_dir, arguments.peer, "leave --run");
   const auto directory = chosen_run(arguments.common.state_dir, arguments.run, terminal);
-  if (!directory) return terminal.complain(directory.error());
+  if (!directory) return terminal.complain(a_run ? *a_run : directory.error());
   telemetry::RunObserver observer{*directory};
   look_at(observer, terminal);
   const auto run = directory->filename().string();
   const auto peers = choose(run, observer, arguments.peer);
-  if (!peers) return terminal.complain(peers.error());
+  if (!peers) return terminal.complain(a_run && peers.error().name == ErrorName::PeerUnknown ? *a_run : peers.error());
   std::vector<telemetry::ProcessIdentity> agents;
   auto names = nlohmann::ordered_json::array();
   for (const auto& peer : *peers) {

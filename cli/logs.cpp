@@ -48,9 +48,19 @@ bool names_somebody(const std::string& who, const telemetry::RunObserver& observ
          });
 }
 
-bool show(Terminal& terminal, std::vector<telemetry::ObservedLine> lines, const Filter& filter) {
+/// Whoever follows wants to see what happens, and what led to it.
+constexpr std::uint64_t FOLLOWED_TAIL = 20;
+
+std::optional<std::uint64_t> tail_of(const LogsArguments& arguments) {
+  if (arguments.tail || !arguments.follow || !arguments.since.empty()) return arguments.tail;
+  return FOLLOWED_TAIL;
+}
+
+/// `tail`: no more than so many, the last ones.
+bool show(Terminal& terminal, std::vector<telemetry::ObservedLine> lines, const Filter& filter, std::optional<std::uint64_t> tail) {
   std::erase_if(lines, [&](const telemetry::ObservedLine& line) { return !filter.takes(line); });
   std::stable_sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return time_of(a) < time_of(b); });
+  if (tail && lines.size() > *tail) lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(*tail));
   return std::all_of(lines.begin(), lines.end(), [&](const auto& line) { return terminal.print(rendered(line, terminal)); });
 }
 
@@ -65,8 +75,9 @@ int run_command(const LogsArguments& arguments, Terminal& terminal) {
     filter.since =
         store::format_utc(std::chrono::system_clock::now() - std::chrono::duration_cast<std::chrono::system_clock::duration>(*age));
   }
+  const auto a_run = names_a_run(arguments.common.state_dir, arguments.who, "logs --run");
   const auto directory = chosen_run(arguments.common.state_dir, arguments.run, terminal);
-  if (!directory) return terminal.complain(directory.error());
+  if (!directory) return terminal.complain(a_run ? *a_run : directory.error());
   telemetry::RunObserver observer{*directory};
   telemetry::JournalWatch changes{*directory};
   for (bool first = true;; first = false) {
@@ -74,8 +85,9 @@ int run_command(const LogsArguments& arguments, Terminal& terminal) {
     auto lines = observer.update();
     if (first) warn_of_damage(terminal, observer);
     if (first && !names_somebody(filter.who, observer))
-      return terminal.complain(Error{ErrorName::PeerUnknown, "none called `" + filter.who + "` in " + directory->filename().string()});
-    if (!show(terminal, std::move(lines), filter)) return 0;
+      return terminal.complain(
+          a_run ? *a_run : Error{ErrorName::PeerUnknown, "none called `" + filter.who + "` in " + directory->filename().string()});
+    if (!show(terminal, std::move(lines), filter, first ? tail_of(arguments) : std::nullopt)) return 0;
     if (telemetry::is_gone(*directory)) return terminal.complain(telemetry::state_gone(*directory));
     if (!arguments.follow || is_over(observer.status().state)) return 0;
     pollfd watched{changes.descriptor(), POLLIN, 0};

@@ -31,6 +31,14 @@ std::string typed_program() {
 }
 
 std::string trainer_program() { return beside("prime-trainer"); }
+
+std::string libtorch_hint(std::string_view said) {
+  if (said.find("shared librar") == std::string_view::npos || said.find("libtorch") == std::string_view::npos) return {};
+  return "it needs libtorch: `lib/prime/torch`, beside `bin`, has to lead to the folder of the wheel `torch` (README), or TORCH_PREFIX "
+         "names a "
+         "libtorch to `./dev build`";
+}
+
 std::string inference_program() { return beside("prime-inference"); }
 
 }  // namespace prime::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace prime::cli {
 
@@ -11,6 +12,8 @@ std::string own_program();
 std::string typed_program();
 /// prime-trainer beside it; by its bare name, for PATH, when it is not there.
 std::string trainer_program();
+/// Of what a program said that did not start: what to do where it found no libtorch; else empty.
+std::string libtorch_hint(std::string_view said);
 /// prime-inference, likewise.
 std::string inference_program();
 

@@ -121,8 +121,11 @@ int run_command(const RemoveArguments& arguments, Terminal& terminal) {
   if (arguments.runs.empty() && !arguments.yes && !choice->removed.empty()) {
     const auto answer = agreed(*choice, terminal);
     if (!answer) return terminal.complain(answer.error());
-    if (!*answer) choice->removed.clear();
-    if (!*answer) terminal.say("Kept", "all of them", Role::Plain);
+    if (!*answer) {
+      terminal.say("Kept", "all of them", Role::Plain);
+      if (!terminal.json()) return 0;
+      choice->removed.clear();
+    }
   }
   return remove_chosen(*std::move(choice), terminal);
 }

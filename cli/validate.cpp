@@ -31,7 +31,9 @@ int run_command(const ValidateArguments& arguments, Terminal& terminal) {
     const auto outcome = manifest::load_manifest(file, arguments.overrides);
     if (!outcome) exit_code = info(manifest::first_error(outcome).name).exit_code;
     if (terminal.json()) terminal.print(telemetry::dump(to_json(file, outcome)) + "\n");
-    else if (outcome) terminal.print(file + ": valid, digest " + to_string(manifest::run_digest(*outcome.manifest)).substr(0, 8) + "\n");
+    else if (outcome)
+      terminal.print(file + ": valid, digest " + to_string(manifest::run_digest(*outcome.manifest)).substr(0, 8) +
+                     " (whether its data is there, `up` looks)\n");
     else terminal.complain(manifest::render(outcome));
   }
   return exit_code;

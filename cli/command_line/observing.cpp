@@ -1,4 +1,6 @@
 // Owns the command lines of what only looks: `ls`, `status`, `attach`, `logs`.
+#include <limits>
+
 #include "cli/command_line/table.hpp"
 
 namespace prime::cli {
@@ -30,6 +32,9 @@ void add_logs(Table& table) {
   logs.add_option("--run", typed.run, RUN_HELP)->type_name("RUN")->check(named());
   logs.add_flag("-f,--follow", typed.follow, "go on while the run lasts");
   logs.add_option("--since", typed.since, "only what is younger, such as 10min")->type_name("DURATION");
+  logs.add_option("--tail", typed.tail, "only the last N lines [all; with --follow and without --since 20]")
+      ->type_name("N")
+      ->check(whole(0, std::numeric_limits<std::uint32_t>::max()));
 }
 
 }  // namespace

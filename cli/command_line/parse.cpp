@@ -15,7 +15,15 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& na
   return near ? "; did you mean `" + prefix + std::string{*near} + "`?" : std::string{};
 }
 
+/// What other programs call it.
+constexpr std::pair<std::string_view, std::string_view> CALLED_ELSEWHERE[]{
+    {"start", "up"},  {"run", "up"},      {"create", "up"},     {"train", "up"},        {"stop", "down"},      {"end", "down"},
+    {"kill", "down"}, {"rm", "remove"},   {"delete", "remove"}, {"del", "remove"},      {"list", "ls"},        {"ps", "ls"},
+    {"runs", "ls"},   {"show", "status"}, {"watch", "attach"},  {"continue", "resume"}, {"unpause", "resume"}, {"check", "validate"}};
+
 Error unknown_command(CLI::App& app, const std::string& word) {
+  for (const auto& [elsewhere, here] : CALLED_ELSEWHERE)
+    if (word == elsewhere) return Error{ErrorName::Usage, "no command `" + word + "`; `" + std::string{here} + "` does that"};
   return Error{ErrorName::Usage, "no command `" + word + "`" + suggestion(word, visible_commands(app))};
 }
 

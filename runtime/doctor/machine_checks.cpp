@@ -156,7 +156,10 @@ Finding clock() {
     return {"clock", Level::Doubtful, "it is before the day on which this program was installed", "set the clock, and let NTP keep it"};
   timex state{};
   const bool synchronised = ::adjtimex(&state) >= 0 && (state.status & STA_UNSYNC) == 0;
-  return {"clock", Level::Good, synchronised ? "synchronised" : "nothing says that it is synchronised (a run compares no clocks; logs do)"};
+  return {"clock", Level::Good,
+          synchronised
+              ? "synchronised by NTP"
+              : "not synchronised by NTP, as far as the kernel tells; a run needs no such clock, only the times in logs may differ"};
 }
 
 std::map<std::string, unsigned> interface_mtus() {

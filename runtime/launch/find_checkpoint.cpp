@@ -303,7 +303,8 @@ Result<FoundCheckpoint> find_checkpoint(const fs::path& state_root, const std::s
   if (found.state.outer_step.value >= manifest.shared.train.outer_steps)
     return fail(ErrorName::Usage, found.paths.front().string() + " is of outer step " + std::to_string(found.state.outer_step.value) +
                                       ", and `train.outer_steps` is " + std::to_string(manifest.shared.train.outer_steps) +
-                                      ": nothing is left to train");
+                                      ": nothing is left to train; `--set train.outer_steps=" +
+                                      std::to_string(2 * found.state.outer_step.value) + "` trains as long again");
   return found;
 }
 

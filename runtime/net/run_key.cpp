@@ -86,7 +86,11 @@ std::string format_endpoint(const Endpoint& endpoint) {
 
 Result<Endpoint> parse_endpoint(std::string_view text) {
   const auto colon = text.rfind(':');
-  if (colon == std::string_view::npos) return fail(ErrorName::Usage, "no port: it must read HOST:PORT");
+  if (colon == std::string_view::npos) {
+    const bool port = !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+    return fail(ErrorName::Usage,
+                port ? "no host: it must read HOST:PORT, such as 0.0.0.0:" + std::string{text} : "no port: it must read HOST:PORT");
+  }
   std::string_view host = text.substr(0, colon);
   const std::string_view port_text = text.substr(colon + 1);
   const bool bracketed = host.starts_with('[');

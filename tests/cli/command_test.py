@@ -51,6 +51,15 @@ class Command(unittest.TestCase):
         self.refused(2, "logs", "--since", "soon", says="soon")
         self.refused(2, "bench", "allreduce", "--size", "4Q", says="`4Q` is no size such as 4096, 64K, 16M or 1G")
 
+    def test_what_other_programs_call_a_command_leads_to_ours(self):
+        for typed, meant in (("stop", "down"), ("rm", "remove"), ("list", "ls"), ("start", "up"), ("ps", "ls"), ("kill", "down")):
+            self.refused(2, typed, says=f"no command `{typed}`; `{meant}` does that")
+
+    def test_a_port_alone_and_the_placeholder_of_a_page_are_told_apart_from_nonsense(self):
+        self.refused(2, "up", "--quiet", write_manifest(self.directory), "--listen", "7077", says="no host: it must read HOST:PORT, such as 0.0.0.0:7077")
+        self.refused(2, "join", "prime://…", says="stands on the pages for an invite; `primectl invite` on the machine that started the run")
+        self.refused(2, "doctor", "prime://10.0.0.1:7077/three-abcdef#…", says="stands on the pages")
+
     def test_wrong_usage_points_at_the_help_of_the_command(self):
         self.refused(2, "stauts", says="see `primectl --help`")
         self.refused(2, "--nonsense", says="see `primectl --help`")
@@ -74,7 +83,7 @@ class Command(unittest.TestCase):
         good = write_manifest(self.directory)
         done = self.call("validate", good)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertRegex(done.stdout, r": valid, digest [0-9a-f]{8}\n$")
+        self.assertRegex(done.stdout, r": valid, digest [0-9a-f]{8} \(whether its data is there, `up` looks\)\n$")
         broken = self.directory / "broken.yaml"
         broken.write_text("version: 1\nrun: small\nsync: {inner_stps: 4}\ntrain: {batch: none}\n")
         done = self.call("validate", good, broken)
@@ -161,7 +170,9 @@ class Command(unittest.TestCase):
         self.assertFalse((self.directory / "primectl").exists())
 
     def test_unknown_runs_and_a_machine_without_runs(self):
-        self.assertEqual(self.call("ls").stdout, "RUN  STATE  STEP  BEGUN  SIZE  WHERE  REASON\n")
+        done = self.call("ls")
+        self.assertEqual(done.stdout, "RUN  STATE  STEP  BEGUN  SIZE  WHERE  REASON\n")
+        self.assertRegex(done.stderr, f"^ *Looked into {self.directory}/primectl: no run has its files there\n$")
         self.assertEqual(json.loads(self.call("ls", "-o", "json").stdout), {"schema": "primectl.runs/1", "runs": []})
         for command in ("status", "down"):
             self.refused(3, command, "nothing", says="PR0402")
@@ -179,6 +190,107 @@ class Command(unittest.TestCase):
         path.parent.mkdir(parents=True)
         lines = [{"t": "2031-05-04T09:14:02.137Z", "seq": seq, **event} for seq, event in enumerate(events, start=1)]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def test_a_state_directory_that_is_a_run_or_lies_above_is_said_to_be(self):
+        self.ended("small-aaaaaa")
+        root = self.directory / "primectl"
+        for command in (["status"], ["ls"], ["up", "--quiet", write_manifest(self.directory)]):
+            self.refused(2, *command, "--state-dir", root / "small-aaaaaa", says=f"is the directory of one run: leave off its last part, `--state-dir {root}`")
+        for command in ("status", "ls", "down"):
+            self.refused(2, command, "--state-dir", self.directory, says=f"those in its folder `primectl` are meant by `--state-dir {root}`")
+
+    def test_the_path_of_a_run_names_it(self):
+        self.ended("small-aaaaaa")
+        path = self.directory / "primectl" / "small-aaaaaa"
+        for typed in (path, f"{path}/", path / ".." / "small-aaaaaa"):
+            done = self.call("status", typed, "-o", "json", "--state-dir", self.directory / "primectl")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(json.loads(done.stdout)["run"]["id"], "small-aaaaaa")
+        self.refused(3, "status", self.directory, says="is a path, and no run has its files there [PR0402]")
+
+    def test_runs_of_another_user_are_counted_aloud(self):
+        for run in ("small-aaaaaa", "small-bbbbbb"):
+            self.ended(run)
+        root = self.directory / "primectl"
+        (root / "small-bbbbbb").chmod(0)
+        (root / "no-run-of-ours").mkdir(mode=0)
+        self.directory.chmod(0o755)
+        who = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+
+        def call(*words):
+            return subprocess.run([PRIMECTL, *words, "--state-dir", str(root)], env=environment(), capture_output=True, text=True, timeout=LIMIT_S, check=False, **who)
+        try:
+            call("version")
+        except PermissionError:
+            self.skipTest(f"another user cannot run {PRIMECTL}")
+        finally:
+            self.addCleanup((root / "small-bbbbbb").chmod, 0o755)
+            self.addCleanup((root / "no-run-of-ours").chmod, 0o755)
+        for words in (["ls"], ["ls", "-o", "json"]):
+            done = call(*words)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("small-aaaaaa", done.stdout)
+            self.assertEqual(done.stderr, "warning: 1 run that you may not read: small-bbbbbb; try sudo\n")
+        done = call("status", "small-b")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("; there is 1 run that you may not read: small-bbbbbb; try sudo [PR0402]", done.stderr)
+
+    def left_run(self, run="small-aaaaaa"):
+        """One of another machine's, whose only peer here left."""
+        write_lines(self.directory / "primectl" / run / "peers" / "bob-00000000" / "journal.jsonl",
+                    {"event": "process_started", "pid": 1, "start_ticks": 1, "role": "agent", "run": run, "peer": "00000000000000a1", "name": "bob"},
+                    {"event": "outer_step_begun", "outer_step": 4, "epoch": 1}, {"event": "peer_ended", "revision": 3, "phase": "leaving"},
+                    {"event": "process_ended", "exit_code": 0})
+
+    def test_a_machine_whose_peers_left_knows_that_the_run_may_go_on(self):
+        self.left_run()
+        for command in ("ls", "status"):
+            said = self.call(command).stdout
+            self.assertRegex(said, r"small-aaaaaa +left ")
+            self.assertIn("the peers of this machine left; the run may go on elsewhere", said)
+        self.assertEqual(json.loads(self.call("ls", "-o", "json").stdout)["runs"][0]["state"], "left")
+        self.assertEqual(json.loads(self.call("status", "-o", "json").stdout)["run"]["state"], "left")
+        self.assertEqual(self.call("status", "--check").returncode, 0)
+        for command in ("pause", "resume", "attach", "invite"):
+            done = self.refused(4, command, says=f"its coordinator is on another machine; `primectl {command}` is to be typed there [PR0406]")
+            self.assertNotIn("NFS", done.stderr)
+        self.assertEqual(self.call("explain", "left").stdout.count("left: "), 2)
+
+    def test_a_run_in_the_place_of_a_peer_is_said_to_be_one(self):
+        self.refused(3, "leave", "bob", says="PR0402")
+        for run in ("small-aaaaaa", "large-bbbbbb"):
+            self.ended(run)
+        for command in ("logs", "leave"):
+            for typed in ("small", "small-aaaaaa"):
+                self.refused(2, command, typed, says=f"`{typed}` is a run, and no peer: `primectl {command} --run small-aaaaaa`")
+        self.refused(2, "logs", "small", "--run", "large", says="`primectl logs --run small-aaaaaa`")
+
+    def test_logs_end_with_as_many_lines_as_are_wished(self):
+        lines = [{"event": "waiting", "phase": "training", "for": f"nothing {number}"} for number in range(40)]
+        self.write_journal("small-aaaaaa", {"event": "process_started", "pid": 1, "start_ticks": 1, "run": "small-aaaaaa", "name": "small"}, *lines,
+                           {"event": "run_done", "outer_step": 0}, {"event": "process_ended", "exit_code": 0})
+        everything = self.call("logs").stdout.splitlines()
+        self.assertEqual(len(everything), 43)
+        self.assertEqual(self.call("logs", "--tail", 3).stdout.splitlines(), everything[-3:])
+        self.assertEqual(self.call("logs", "--tail", 0).stdout, "")
+        self.assertEqual(self.call("logs", "--tail", 100).stdout.splitlines(), everything)
+        self.assertEqual(self.call("logs", "--follow").stdout.splitlines(), everything[-20:], "what led to what follows")
+        self.assertEqual(self.call("logs", "--follow", "--tail", 30).stdout.splitlines(), everything[-30:])
+        self.refused(2, "logs", "--tail", "x", says="--tail")
+
+    def test_a_run_that_ended_here_is_not_joined(self):
+        self.ended("small-aaaaaa")
+        done = self.call("up", write_manifest(self.directory), "--local", 1, "--state-dir", self.directory / "other", "-d", "-o", "json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        up = json.loads(done.stdout)
+        try:
+            manifest = pathlib.Path(up["state_dir"]) / "manifest.yaml"
+            (self.directory / "primectl" / "small-aaaaaa" / "manifest.yaml").write_text(manifest.read_text())
+            invite = up["invite"].replace(up["run_id"], "small-aaaaaa")
+        finally:
+            self.call("down", "--state-dir", self.directory / "other")
+        for flags in ([], ["-d"]):
+            self.refused(3, "join", invite, *flags, says="small-aaaaaa is done [PR0404]")
 
     def test_a_finished_run_is_shown_from_its_journal(self):
         self.write_journal("small-aaaaaa", {"event": "process_started", "pid": 1, "start_ticks": 1, "run": "small-aaaaaa", "name": "small"},
@@ -304,6 +416,8 @@ class Command(unittest.TestCase):
             code, shown = on_terminal("remove", "--all", state=self.directory, typed=answer + "\n")
             self.assertEqual(code, 0, shown)
             self.assertRegex(shown, r"small-aaaaaa\n(.*\n)*.*remove 1 run, \d+ B, checkpoints with them\? \[y/N\] ")
+            self.assertIn("all of them", shown)
+            self.assertNotIn("nothing to remove", shown)
             self.assertEqual(self.left(), ["small-aaaaaa"])
         code, shown = on_terminal("remove", "--all", state=self.directory, typed="y\n")
         self.assertEqual((code, self.left()), (0, []), shown)
@@ -412,6 +526,9 @@ class Command(unittest.TestCase):
     def test_explain_knows_the_words_of_its_tables(self):
         self.assertIn("nothing is sent", self.call("explain", "inner", "step").stdout)
         self.assertIn("parameters, momentum, versions", self.call("explain", "Digest").stdout)
+        for typed, says in (("evict", "join again as a new peer"), ("votes", "tells the coordinator its digest"), ("state", "`primectl pause`")):
+            self.assertIn(says, self.call("explain", typed).stdout)
+        self.assertIn("follow the hint", self.call("explain", "PR0703").stdout)
         self.assertEqual(json.loads(self.call("explain", "of limit", "-o", "json").stdout)["schema"], "primectl.word/1")
         measured = self.call("bench", "kernels", "--size", "4K")
         self.assertRegex(measured.stderr, "Measuring +encode of int8")  # it may take minutes: what it is at is said, and not in the table

@@ -44,7 +44,9 @@ class Runs(RunCase):
         self.assertNotIn("train.outer_steps=2", line)
         again = self.paste(line)
         self.assertEqual(again.returncode, 0, again.stderr)
-        self.assertIn("Done 4 outer steps", again.stdout)
+        self.assertIn("Done 4 outer steps, the last 2 of them in ", again.stdout)
+        over = self.call("up", write_manifest(self.directory), "--local", 1, "--set", "train.outer_steps=4", "--from", re.search(r"Ready (\S+)", again.stderr)[1])
+        self.assertIn("`--set train.outer_steps=8` trains as long again", over.stderr)
 
     def test_the_result_is_the_only_line_of_json(self):
         done = self.call("up", write_manifest(self.directory), "--local", 2, "-o", "json")
@@ -176,21 +178,40 @@ class Runs(RunCase):
 
     def test_peers_of_the_same_name_are_told_apart_by_their_ids(self):
         up = self.up_detached(outer_steps=10000, env=SLOW)
+        join = ["join", up["invite"], "-d", "--set", f"local.trainer_command=[{self.trainer()}]", "--name"]
         ways = []
-        for name in ("bob", "bob", "bobby"):
-            done = self.call("join", up["invite"], "-d", "--name", name, "--set", f"local.trainer_command=[{self.trainer()}]", env=SLOW)
+        for name in ("bob", "bobby"):
+            done = self.call(*join, name, env=SLOW)
             self.assertEqual(done.returncode, 0, done.stderr)
             ways.append(re.search(r" leave (\S+) --run", done.stdout)[1])
-        self.assertEqual((ways[0], ways[2]), ("bob", "bobby"))
-        done = self.call("leave", "bob")
-        self.assertEqual(done.returncode, 2, done.stderr)
-        ids = re.findall(r"bob \(([0-9a-f]{16})\)", done.stderr)
-        self.assertEqual(len(ids), 2, done.stderr)
-        self.assertNotIn("bobby", done.stderr, "who is called exactly so is meant")
-        self.assertIn("name one by its id", done.stderr)
-        self.assertIn(ways[1], ids)
-        self.assertEqual(self.call("leave", ways[1]).returncode, 0)
-        self.assertEqual(self.call("leave", "bob").returncode, 0)
+        self.assertEqual(ways, ["bob", "bobby"])
+        # On one machine a name is given once; another machine's peer may have it.
+        for flags in ([], ["-d"]):
+            done = self.call(*[word for word in join if word != "-d"], "bob", *flags, env=SLOW)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertRegex(done.stderr, rf"`--name bob`: peer [0-9a-f]{{16}} of {up['run_id']} has this name on this machine, and runs; give another one")
+        other = ["--state-dir", self.directory / "elsewhere"]
+        self.assertEqual(self.call(*join, "bob", *other, env=SLOW).returncode, 0)
+        wait_until("both", lambda: len([peer for peer in self.status(up["run_id"])["peers"] if peer["name"] == "bob" and peer["state"] == "training"]) == 2)
+        shown = re.findall(r"(?m)^bob \(([0-9a-f]{8})\) ", self.call("status", up["run_id"]).stdout)
+        self.assertEqual(len(shown), 2)
+        here = next(peer["id"] for peer in self.status(up["run_id"])["peers"] if peer["name"] == "bob" and peer["pid"])
+        self.assertIn(here[:8], shown)
+        self.assertEqual(self.call("leave", here[:8]).returncode, 0)
+        self.assertEqual(self.call("leave", "bob", *other).returncode, 0)
+        # Who left gives its name back.
+        self.assertEqual(self.call(*join, "bob", env=SLOW).returncode, 0)
+        self.assertEqual(self.call("down").returncode, 0)
+
+    def test_whose_process_is_gone_is_not_said_to_come_back_by_itself(self):
+        up = self.up_detached("--local", 2, outer_steps=10000, env=SLOW)
+        self.wait_for_step(up["run_id"], 1)
+        os.kill(up["peers"][0]["pid"], signal.SIGKILL)
+        name = up["peers"][0]["name"]
+        wait_until("the loss to be seen", lambda: self.peer(up["run_id"], name)["state"] == "lost")
+        said = self.call("status").stdout
+        self.assertIn(f"\n{name} is lost, and its process is gone; a new peer takes its place by\n\n  ", said)
+        self.assertNotIn("by itself", said)
         self.assertEqual(self.call("down").returncode, 0)
 
     def test_the_last_who_leaves_is_told_how_to_go_on(self):
@@ -281,6 +302,15 @@ class Runs(RunCase):
         self.assertEqual(told["state"], "failed")
         self.assertIn("PR0601", told["reason"])
         self.assertEqual(self.running(), [])
+
+    def test_a_trainer_that_finds_no_libtorch_gets_the_hint_of_doctor(self):
+        trainer = self.directory / "lacking"
+        trainer.write_text("#!/bin/sh\necho 'prime-trainer: error while loading shared libraries: libtorch_cpu.so: cannot open shared object file' >&2\nexit 127\n")
+        trainer.chmod(0o755)
+        done = self.call("up", write_manifest(self.directory, trainer=trainer), "--local", 1)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("libtorch_cpu.so", done.stderr)
+        self.assertRegex(done.stderr, r"\nhint: it needs libtorch: `lib/prime/torch`, beside `bin`, .*TORCH_PREFIX")
 
     def test_a_wrong_key_is_refused(self):
         up = self.up_detached(outer_steps=10000, env=SLOW)
@@ -409,7 +439,7 @@ class Runs(RunCase):
             (corpus / f"{number}.txt").write_text("".join(f"{number} {line}\n" for line in range(200)))
         (corpus / "packed.gz").write_bytes(b"\x1f\x8b\x08" + bytes(100))
         of_trainer = ("--set", f"data.path={corpus}", "--set", f"local.trainer_command=[{BIN / 'prime-trainer'}]")
-        said = r"6 files in \S+/corpus, matching \*: 5 used \(passed over: 1 gzip as packed.gz\), .* held out, .*; \d+ outer steps of 1 peer pass over them \S+ times"
+        said = r"6 files in \S+/corpus, matching \*: 5 used \(passed over: 1 gzip as packed.gz\), .* held out, .*; in \d+ outer steps 1 peer reads each sample \S+ times on average"
         done = self.call("up", write_manifest(self.directory), *of_trainer)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, rf"(?m)^ +Data {said}")

@@ -94,6 +94,7 @@ class Package(unittest.TestCase):
         done = self.without_checkout(*up, self.folder / "without-state")
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertIn("libtorch_cpu.so", done.stderr)
+        self.assertIn("hint: it needs libtorch", done.stderr)
         self.link.parent.mkdir(exist_ok=True)
         self.link.symlink_to(self.folder / "wheel")
         done = self.without_checkout(*up, self.folder / "state", torch=os.environ["PRIME_TORCH"])
