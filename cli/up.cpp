@@ -96,7 +96,7 @@ void say_what_is_told(const launch::RunRequest& request, const Addresses& addres
     list += (list.empty() ? "" : ", ") + each.address + " (" + each.reached_from + ")";
     useful = useful || !each.looks_local;
   }
-  terminal.say("Telling", list);
+  terminal.say("Invite", "leads to " + list);
   for (const auto& each : told(addresses))
     if (each.looks_local) terminal.warn(each.address + " looks local: it leads there from " + each.reached_from + " alone");
   if (!useful) terminal.warn("no other machine can join by these; `local.network.advertise` names the address that leads here");

@@ -120,7 +120,8 @@ Wait wait_in_training(const State& state, Instant now) {
   if (!state.collection.first_ready)
     return {"inner steps of " + to_string(late) + "; a trainer that stands still is started again by its agent", state.phase_since, {}};
   if (!late.empty())
-    return {"inner steps of " + to_string(late) + "; evicted " + format_duration(options.deadline) + " after the first is ready",
+    return {"inner steps of " + to_string(late) + "; who is not ready " + format_duration(options.deadline) +
+                " after the first peer is loses its seat (`sync.deadline`)",
             *state.collection.first_ready, *state.collection.first_ready + options.deadline};
   if (const auto joiner = held_for(state, now)) {
     const auto since = state.tries.held_since.value_or(now);

@@ -206,9 +206,9 @@ DataIdentity Corpus::identity(const manifest::Shared& shared) const {
   else
     text += std::to_string(held_out_windows()) +
             (holds_out_ends_ ? " more held out, the end of each file" : " more held out, in files of their own");
-  text += "; " + counted(shared.train.outer_steps, "outer step") + " of " + counted(fewest, "peer") + " pass over them " + passes(fewest) +
-          " times";
-  if (most > fewest) text += ", of " + std::to_string(most) + " " + passes(most) + " times";
+  text += "; in " + counted(shared.train.outer_steps, "outer step") + " " + counted(fewest, "peer") + (fewest == 1 ? " reads" : " read") +
+          " each sample " + passes(fewest) + " times on average";
+  if (most > fewest) text += ", and " + std::to_string(most) + " peers " + passes(most) + " times";
   return {digest_, std::move(text), listing_};
 }
 

@@ -209,7 +209,7 @@ BOOST_AUTO_TEST_CASE(what_is_passed_over_is_said) {
              "7 files in " + tree.root.string() +
                  ", matching *.h: 1 used (passed over: 2 Parquet as another.h, 1 binary as numbers.h, "
                  "1 gzip as packed.h, 2 too short for a sample, 1 of another name), 33 bytes; 1 sample of 17 bytes, none held out "
-                 "(`data.held_out`); 60 outer steps of 2 peers pass over them 38400 times, of 8 153600 times");
+                 "(`data.held_out`); in 60 outer steps 2 peers read each sample 38400 times on average, and 8 peers 153600 times");
 }
 
 BOOST_AUTO_TEST_CASE(a_single_file_that_is_no_text_is_refused_by_what_it_is) {
