@@ -93,7 +93,7 @@ void say_what_is_told(const launch::RunRequest& request, const Addresses& addres
   std::string list;
   bool useful = false;
   for (const auto& each : told(addresses)) {
-    list += (list.empty() ? "" : ", ") + each.address + " (" + each.reached_from + ")";
+    list += (list.empty() ? "" : ", ") + each.address + " (from " + each.reached_from + ")";
     useful = useful || !each.looks_local;
   }
   terminal.say("Invite", "leads to " + list);

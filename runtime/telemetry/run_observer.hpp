@@ -11,15 +11,12 @@
 
 #include "messages/result.hpp"
 #include "runtime/store/journal.hpp"
+#include "runtime/telemetry/combine.hpp"
 #include "runtime/telemetry/peer_journal.hpp"
 #include "runtime/telemetry/run_journal.hpp"
 #include "runtime/telemetry/run_lock.hpp"
 
 namespace prime::telemetry {
-
-/// What the journals say together. Where the coordinator's view and a local process disagree, what can be checked here wins:
-/// `alive` tells whether a process still runs.
-RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, const std::function<bool(const ProcessIdentity&)>& alive);
 
 /// One line of one process's journal.
 struct ObservedLine {

@@ -159,7 +159,7 @@ class WhatUpSays(Invites):
     def test_it_names_the_addresses_that_it_tells_and_warns_of_those_that_look_local(self):
         with namespaces.machines(1, bridge=DOCKER) as names:
             said = self.said(names[0], "--listen", "0.0.0.0:0")
-            self.assertRegex(said, rf"Invite leads to {namespaces.address(0)}:\d+ \(its own network\), 172.17.0.1:\d+ \(containers of this machine, docker0\)")
+            self.assertRegex(said, rf"Invite leads to {namespaces.address(0)}:\d+ \(from its own network\), 172.17.0.1:\d+ \(from containers of this machine, docker0\)")
             self.assertRegex(said, r"172.17.0.1:\d+ looks local")
             self.assertNotIn("no other machine can join", said)
             self.assertNotIn("Invite leads", self.said(names[0]), "who lets nobody in need not hear of it")
