@@ -136,7 +136,7 @@ auto decisions(const State& s) {
                     s.view.members.size(),
                     s.sequence,
                     s.revision,
-                    std::pair{s.collection.begun, s.collection.span},
+                    std::tuple{s.collection.begun, s.collection.span, s.given_back},
                     s.phase < Phase::Finishing ? Phase::Waiting : s.phase,
                     s.finalist,
                     std::pair{s.pause.has_value(), s.paused_by_owner.has_value()}};
@@ -161,6 +161,7 @@ Snapshot snapshot(const State& s) {
                 .versions = {},
                 .digests = s.parts,
                 .cursor = s.cursor,
+                .given_back = s.given_back,
                 .step_begun = s.collection.begun,
                 .step_span = s.collection.span,
                 .tokens = s.tokens,
@@ -265,6 +266,7 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
     state.rounds[fragment].step = snapshot.versions[fragment].next();
   if (!snapshot.versions.empty()) state.made = std::ranges::min(snapshot.versions);
   state.cursor = snapshot.cursor;
+  state.given_back = snapshot.given_back;
   state.collection.begun = snapshot.step_begun;
   state.collection.span = snapshot.step_span;
   state.tokens = snapshot.tokens;

@@ -39,7 +39,8 @@ struct Origin {
   Digest state;
   std::uint64_t next_sample = 0;  ///< the data cursor
   std::uint64_t tokens = 0;
-  std::vector<OuterStep> versions = {};  ///< of each fragment, where they are not all of `step`
+  std::vector<OuterStep> versions = {};     ///< of each fragment, where they are not all of `step`
+  std::set<std::uint64_t> given_back = {};  ///< ranges before the cursor that are in no fragment, as State has them
 };
 
 /// What the manifest says of the rounds and of the run's end, already validated.
@@ -192,6 +193,7 @@ struct Snapshot {
   std::vector<OuterStep> versions;  ///< of each fragment
   std::vector<Digest> digests;      ///< likewise
   std::uint64_t cursor = 0;
+  std::set<std::uint64_t> given_back = {};
   bool step_begun = false;
   std::uint64_t step_span = 0;
   std::uint64_t tokens = 0;
@@ -253,6 +255,8 @@ struct State : membership::Roster {
   OperationId operation;         ///< the last one that was started
   std::uint32_t moving = 0;      ///< operations that were started since none was in flight: whose bytes are counted together
   Collection collection;
+  /// First samples of ranges whose peers went before any fragment had their work: who begins next takes them, lowest first (law 12).
+  std::set<std::uint64_t> given_back;
   Tries tries;
   Cost cost;
   std::optional<OuterStep> unlinked_in;  ///< the step in which a member was sent away because of its link
@@ -301,6 +305,16 @@ struct State : membership::Roster {
     return std::ranges::any_of(rounds, [&](const Round& each) { return each.step != rounds.front().step; });
   }
 };
+
+/// First sample of the range that a member was told to train on, as long as no fragment has its work.
+[[nodiscard]] inline std::optional<std::uint64_t> unused_range(const State& state, PeerId member) {
+  const auto unused = [&](const Round& round) {
+    const auto work = round.work.find(member);
+    return work != round.work.end() && work->second.contributes;
+  };
+  if (!std::ranges::all_of(state.rounds, unused)) return std::nullopt;
+  return state.rounds.front().work.at(member).first_sample;
+}
 
 /// Of who has none yet: none.
 [[nodiscard]] inline Duty duty_of(const State& state, PeerId peer) {

@@ -47,6 +47,7 @@ bool Departures::settle() {
   if (gone.empty()) return false;
   topology::members_changed(state_);
   for (const auto id : gone) {
+    if (const auto range = unused_range(state_, id)) state_.given_back.insert(*range);
     for (auto& round : state_.rounds) round.work.erase(id);
     state_.duties.erase(id);
   }

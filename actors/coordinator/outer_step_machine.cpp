@@ -14,12 +14,24 @@
 namespace prime::coordinator::outer_step {
 namespace {
 
+/// What nobody has trained on yet comes first.
+std::uint64_t next_range(State& state) {
+  if (!state.given_back.empty()) return state.given_back.extract(state.given_back.begin()).value();
+  return state.cursor + std::exchange(state.collection.span, state.collection.span + state.plan.samples_per_peer);
+}
+
+/// A run that is rolled back has lost who is at work on some of them.
+std::set<std::uint64_t> unused_ranges(const State& state) {
+  auto ranges = state.given_back;
+  for (const auto& member : state.view.members)
+    if (const auto range = unused_range(state, member.id)) ranges.insert(*range);
+  return ranges;
+}
+
 /// Hands the next disjoint range of samples to a member and tells it to train. Its work is of all fragments.
 void begin_for(State& state, PeerId member, std::uint32_t rank, HeldOutShare evaluate, Effects& effects) {
-  auto& span = state.collection.span;
   const auto step = state.step();
-  const auto first_sample = state.cursor + span;
-  span += state.plan.samples_per_peer;
+  const auto first_sample = next_range(state);
   for (auto& round : state.rounds) {
     auto& work = round.work.at(member);
     work = Work{
@@ -251,7 +263,7 @@ void complete(State& state, const Operation& last, Instant now, Effects& effects
   state.cursor = last.next_sample;
   const auto every = state.plan.checkpoint_every;
   if (state.plan.on_correlated_loss == LossPolicy::RollBack && every > 0 && step.value % every == 0)
-    state.checkpoint = Origin{state.revision, step, *state.digest, state.cursor, state.tokens};
+    state.checkpoint = Origin{state.revision, step, *state.digest, state.cursor, state.tokens, {}, unused_ranges(state)};
   if (step.value >= state.plan.outer_steps) return run_end::finish(state, now, effects);
   if (!state.paused_by_owner) return begin_step(state, now, effects);
   state.collection = {};

@@ -38,6 +38,7 @@ void roll_back(State& state, Instant now, Effects& effects) {
   state.made = to.step;
   state.parts.clear();
   state.cursor = to.next_sample;
+  state.given_back = to.given_back;
   state.tokens = to.tokens;
   state.collection = {};
   state.losses = {};

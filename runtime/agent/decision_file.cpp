@@ -112,16 +112,16 @@ coordinator::Snapshot::Kept kept_of(const json& object) {
 }
 
 coordinator::Origin origin_of(const json& object) {
-  return {Revision{object.at("revision").get<std::uint64_t>()}, OuterStep{object.at("outer_step").get<std::uint64_t>()},
-          digest_of(object.at("digest")), object.at("next_sample").get<std::uint64_t>(), object.at("tokens").get<std::uint64_t>()};
+  coordinator::Origin origin{Revision{object.at("revision").get<std::uint64_t>()}, OuterStep{object.at("outer_step").get<std::uint64_t>()},
+                             digest_of(object.at("digest")), object.at("next_sample").get<std::uint64_t>(),
+                             object.at("tokens").get<std::uint64_t>()};
+  origin.given_back = object.at("given_back").get<std::set<std::uint64_t>>();
+  return origin;
 }
 
 json to_json(const coordinator::Origin& origin) {
-  return {{"revision", origin.revision.value},
-          {"outer_step", origin.step.value},
-          {"digest", to_string(origin.state)},
-          {"next_sample", origin.next_sample},
-          {"tokens", origin.tokens}};
+  return {{"revision", origin.revision.value}, {"outer_step", origin.step.value}, {"digest", to_string(origin.state)},
+          {"next_sample", origin.next_sample}, {"tokens", origin.tokens},         {"given_back", origin.given_back}};
 }
 
 coordinator::Decided decided_of(const json& object) {
@@ -169,6 +169,7 @@ coordinator::Snapshot snapshot_of(const json& object) {
   for (const auto& version : object.at("versions")) snapshot.versions.emplace_back(version.get<std::uint64_t>());
   for (const auto& part : object.at("parts")) snapshot.digests.push_back(digest_of(part));
   snapshot.cursor = count("next_sample");
+  snapshot.given_back = object.at("given_back").get<std::set<std::uint64_t>>();
   snapshot.step_begun = object.at("step_begun").get<bool>();
   snapshot.step_span = count("step_span");
   snapshot.tokens = count("tokens");
@@ -213,6 +214,7 @@ std::string format_snapshot(const coordinator::Snapshot& s) {
                     {"versions", std::move(versions)},
                     {"parts", std::move(parts)},
                     {"next_sample", s.cursor},
+                    {"given_back", s.given_back},
                     {"step_begun", s.step_begun},
                     {"step_span", s.step_span},
                     {"tokens", s.tokens},

@@ -174,7 +174,7 @@ void Oracle::check_seats(const coordinator::State& state) {
 }
 
 void Oracle::sent(const coordinator::Send& send, const coordinator::State& state) {
-  if (const auto* begin = std::get_if<BeginStep>(&send.message)) begun(send.to, *begin);
+  if (const auto* begin = std::get_if<BeginStep>(&send.message)) begun(send.to, *begin, state);
   if (const auto* reduce = std::get_if<StartReduce>(&send.message)) reduce_started(*reduce, state);
   if (const auto* farewell = std::get_if<Dismissed>(&send.message)) dismissed(send.to, farewell->cause);
   if (const auto* abort = std::get_if<Abort>(&send.message)) {
@@ -210,13 +210,15 @@ void Oracle::dismissed(PeerId to, const Error& cause) {
            " is called slow before the deadline");
 }
 
-void Oracle::begun(PeerId to, const BeginStep& message) {
+void Oracle::begun(PeerId to, const BeginStep& message, const coordinator::State& state) {
   expect(!gone_.contains(to), "SIM-2", "a step begins for a peer that is gone");
   expect(!paused_by_owner_ || message.step <= begun_step_, "SIM-17", "outer step ", message.step.value, " begins while the run is paused");
   begun_step_ = std::max(begun_step_, message.step);
   const auto last = begun_.find(to);
-  const bool same = last != begun_.end() && last->second.step == message.step && last->second.first_sample == message.first_sample;
+  const bool same = last != begun_.end() && last->second.step == message.step && last->second.first_sample == message.first_sample &&
+                    last->second.contribute == message.contribute;
   if (!same || !message.contribute) owes_[to].clear();
+  if (!same && message.contribute) handed_out(to, message.first_sample, state);
   if (!same && message.contribute)
     for (std::uint32_t fragment = 0; fragment < options_.fragments; ++fragment) owes_[to].insert(fragment);
   begun_[to] = message;
@@ -266,22 +268,31 @@ void Oracle::reduce_started(StartReduce message, const coordinator::State& state
     if (weight > 0) ++contributors;
   }
   expect(contributors >= options_.min_peers, "LAW-5", "reduces with ", contributors, " contributors");
-  std::vector<std::pair<std::uint64_t, PeerId>> ranges;
-  for (const auto& contribution : message.contributions) {
-    const auto& begin = begun_.at(contribution.peer);
-    if (contribution.weight == 0) continue;
-    if (begin.step == message.step) ranges.emplace_back(begin.first_sample, contribution.peer);
-    else
-      expect(!consumed_.contains({begin.first_sample, message.fragment}), "SIM-5", "samples are consumed twice by the late ",
-             contribution.peer);
+  std::set<std::uint64_t> ranges;
+  for (const auto& [id, weight] : message.contributions) {
+    if (weight == 0) continue;
+    const auto first = begun_.at(id).first_sample;
+    expect(ranges.insert(first).second && !consumed_.contains({first, message.fragment}), "SIM-5", "samples are consumed twice by ", id);
+    expect(message.next_sample >= first + options_.samples_per_peer, "SIM-5", "the cursor is behind what was handed out");
   }
-  std::sort(ranges.begin(), ranges.end());
-  auto free = next_free_sample_;
-  for (const auto& [begin, id] : ranges) {
-    expect(begin >= free, "SIM-5", "samples are consumed twice by ", id);
-    free = begin + options_.samples_per_peer;
+}
+
+/// A range is one peer's until a fragment has its work, or the peer is gone; then it is the first to be handed out again.
+void Oracle::handed_out(PeerId to, std::uint64_t first, const coordinator::State& state) {
+  const auto held = [&](std::uint64_t range, PeerId holder) {
+    const auto peer = state.peers.find(holder);
+    const auto begun = begun_.find(holder);
+    return peer != state.peers.end() && peer->second.seat == coordinator::Seat::Member && begun != begun_.end() &&
+           begun->second.first_sample == range;
+  };
+  expect(first % options_.samples_per_peer == 0, "SIM-5", "ranges of samples overlap");
+  const auto known = handed_.find(first);
+  if (known != handed_.end()) {
+    expect(!held(first, known->second), "LAW-12", "the samples from ", first, " on are handed out twice");
+  } else if (handed_.size() <= WATCHED_AFTER_EVERY_EVENT) {
+    for (const auto& [range, holder] : handed_) expect(held(range, holder), "LAW-12", "the samples from ", range, " on are left behind");
   }
-  expect(message.next_sample >= free, "SIM-5", "the cursor is behind what was handed out");
+  handed_[first] = to;
 }
 
 void Oracle::committed(const events::RoundCommitted& done, const coordinator::State& state) {
@@ -309,11 +320,12 @@ void Oracle::committed(const events::RoundCommitted& done, const coordinator::St
   const bool completes = std::ranges::count(model.versions, done.version) == std::ssize(model.versions);
   committed_[op] = {op, reduce.step, done.revision, digest_of(model), done.fragment, done.digest, completes};
   last_round_ = done;
-  if (completes) next_free_sample_ = reduce.next_sample;
   for (const auto& contribution : reduce.contributions) {
     if (contribution.weight == 0) continue;
     owes_[contribution.peer].erase(done.fragment);  // what it did is in: it weighs nothing there before it begins anew
-    consumed_.emplace(std::pair{begun_.at(contribution.peer).first_sample, done.fragment}, done.revision);
+    const auto first = begun_.at(contribution.peer).first_sample;
+    consumed_.emplace(std::pair{first, done.fragment}, done.revision);
+    handed_.erase(first);
   }
 }
 
@@ -342,8 +354,14 @@ void Oracle::rolled_back(const events::RolledBack& back, const coordinator::Stat
   begun_step_ = back.outer_step;
   journal_.erase(journal_.upper_bound(to), journal_.end());
   reference_.erase(reference_.upper_bound(to), reference_.end());
-  std::erase_if(consumed_, [to](const auto& entry) { return entry.second > to; });
-  next_free_sample_ = reference_.at(to).cursor;
+  const auto cursor = reference_.at(to).cursor;
+  std::set<std::uint64_t> unused;
+  std::erase_if(consumed_, [&](const auto& entry) { return entry.second > to && (unused.insert(entry.first.first), true); });
+  for (const auto first : unused) {
+    const auto at = consumed_.lower_bound({first, 0});
+    if (at == consumed_.end() || at->first.first != first) handed_[first] = PeerId{};
+  }
+  handed_.erase(handed_.lower_bound(cursor), handed_.end());
   for (const auto& [id, epoch] : peer_epochs_) void_.insert(id);
 }
 

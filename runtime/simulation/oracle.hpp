@@ -76,7 +76,8 @@ class Oracle {
   }
   void sent(const coordinator::Send& send, const coordinator::State& state);
   void dismissed(PeerId to, const Error& cause);
-  void begun(PeerId to, const BeginStep& message);
+  void begun(PeerId to, const BeginStep& message, const coordinator::State& state);
+  void handed_out(PeerId to, std::uint64_t first, const coordinator::State& state);
   void reduce_started(StartReduce message, const coordinator::State& state);
   void overdue(OperationId op);
   void committed(const events::RoundCommitted& done, const coordinator::State& state);
@@ -120,8 +121,8 @@ class Oracle {
   events::RoundCommitted last_round_;
   std::map<Revision, Model> reference_;  ///< recomputed from the journal, never taken from a peer
   std::map<Revision, Digest> journal_;
-  std::map<Digest, Model> founders_;  ///< initial states that peers brought along
-  std::uint64_t next_free_sample_ = 0;
+  std::map<Digest, Model> founders_;        ///< initial states that peers brought along
+  std::map<std::uint64_t, PeerId> handed_;  ///< first samples of ranges of which no fragment has the work, and whose they are
   std::map<std::pair<std::uint64_t, std::uint32_t>, Revision>
       consumed_;  ///< first samples of the work that each fragment has, and since which revision
   std::unordered_map<PeerId, std::set<std::uint32_t>> owes_;  ///< fragments that lack the work that it was told to do last

@@ -233,10 +233,23 @@ std::vector<Breakage> of_contributions() {
            }),
       each("LAW-4 weighs", [](StartReduce& m) { ++m.contributions.edit().front().weight; }),
       each("SIM-5 the cursor is behind", [](StartReduce& m) { m.next_sample = 0; }),
-      coordinator_breaks("SIM-5 samples are consumed twice",
+      coordinator_breaks("LAW-12 the samples from 0 on are handed out twice",
                          [](Coordinator& t) {
                            for (auto* begin : sent<BeginStep>(t)) begin->first_sample = 0;
                          }),
+      coordinator_breaks("SIM-5 samples are consumed twice",
+                         [](Coordinator& t) {
+                           auto begins = sent<BeginStep>(t);
+                           if (!begins.empty() && begins[0]->step == OuterStep{2}) begins[0]->first_sample = 0;
+                         }),
+      {"LAW-12 on are left behind",
+       [](Swarm& swarm) {
+         swarm.break_coordinator([](const auto&, Coordinator& t) { t.state.given_back.clear(); });
+         swarm.after_each([](Swarm& s) {
+           const bool trains = s.hosts().size() > 1 && s.hosts()[1].machine.phase == peer::Phase::Training;
+           if (s.coordinator().revision == Revision{2} && trains) s.kill(1);
+         });
+       }},
       coordinator_breaks("LAW-4 a contributor never began",
                          [](Coordinator& t) {  // somebody is slipped in who is only welcome
                            for (auto* message : sent<StartReduce>(t))

@@ -26,7 +26,8 @@ Snapshot full() {
   s.phase = Phase::Over;
   s.paused_for = 6;
   s.paused_by_owner = true;
-  s.checkpoint = Origin{Revision{10}, OuterStep{5}, Digest{5, 6}, 7, 8};
+  s.checkpoint = Origin{Revision{10}, OuterStep{5}, Digest{5, 6}, 7, 8, {}, {3}};
+  s.given_back = {4, 40};
   s.restoring = true;
   s.end_cause = Error{ErrorName::TooFewPeers, "one"}.with_context("somewhere");
   s.finalist = PeerId{2};
@@ -102,6 +103,7 @@ BOOST_AUTO_TEST_CASE(what_was_kept_last_comes_back_as_it_was) {
   BOOST_TEST(back->members[0].owes == (std::vector<std::uint32_t>{0, 2}), boost::test_tools::per_element());
   BOOST_TEST(back->members[0].base.value == 9U);
   BOOST_TEST(back->checkpoint->step.value == 5U);
+  BOOST_CHECK((back->checkpoint->given_back == std::set<std::uint64_t>{3} && back->given_back == full().given_back));
   BOOST_TEST(back->step_begun);
   BOOST_TEST((back->versions == full().versions));
   BOOST_TEST((back->digests == full().digests));

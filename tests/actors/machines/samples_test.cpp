@@ -1,0 +1,110 @@
+// Owns the tests of who trains on which samples (law 12): each range is one member's, and what its peer leaves behind is the next one's.
+#include <boost/test/unit_test.hpp>
+#include <map>
+#include <set>
+
+#include "kernels/digest/digest.hpp"
+#include "tests/actors/machines/coordinator_bench.hpp"
+
+BOOST_AUTO_TEST_SUITE(samples)
+
+using namespace prime;
+using namespace prime::coordinator;
+
+namespace {
+
+constexpr Digest NEXT{4, 4};
+constexpr Digest AFTER{5, 5};
+
+/// Three members at the first step; two are enough.
+struct Trio : Bench {
+  explicit Trio(std::uint32_t fragments = 1) : Bench(2, 3, 9) {
+    Options options{state.options, state.plan};
+    options.samples_per_peer = 10;
+    options.fragments = fragments;
+    options.on_correlated_loss = LossPolicy::RollBack;
+    options.checkpoint_every = 1;
+    state = initial(options, now);
+  }
+  Trio& seat_all() {
+    for (std::uint64_t peer = 1; peer <= 3; ++peer) {
+      seat(peer);
+      note();
+    }
+    return *this;
+  }
+  /// By peer, as they were told last.
+  std::map<std::uint64_t, std::uint64_t> ranges;
+  void note() {
+    for (const auto& [peer, begin] : sent<BeginStep>())
+      if (begin.contribute) ranges[peer] = begin.first_sample;
+  }
+  void lose(std::uint64_t peer) {
+    hear(peer, Deathrattle{false, Error{ErrorName::TrainerFailed, "died"}});
+    note();
+  }
+  void make_step(const std::vector<std::uint64_t>& peers, Digest digest) {
+    commit(peers, digest);
+    note();
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_range_of_who_goes_before_its_work_is_in_is_the_next_one_that_is_handed_out) {
+  Trio bench;
+  bench.seat_all();
+  BOOST_CHECK((bench.ranges == std::map<std::uint64_t, std::uint64_t>{{1, 0}, {2, 10}, {3, 20}}));
+  bench.lose(2);
+  bench.make_step({1, 3}, NEXT);
+  BOOST_TEST(bench.ranges[1] == 10U);
+  BOOST_TEST(bench.ranges[3] == 30U);
+  BOOST_TEST(bench.state.given_back.empty());
+}
+
+BOOST_AUTO_TEST_CASE(what_is_committed_is_not_handed_out_again) {
+  Trio bench;
+  bench.seat_all();
+  bench.make_step({1, 2, 3}, NEXT);
+  bench.lose(1);
+  BOOST_TEST((bench.state.given_back == std::set<std::uint64_t>{30}), "and of its new range nothing was");
+  bench.make_step({2, 3}, AFTER);
+  BOOST_TEST(bench.ranges[2] == 30U);
+  BOOST_TEST(bench.ranges[3] == 60U);
+}
+
+BOOST_AUTO_TEST_CASE(a_coordinator_that_is_killed_has_not_forgotten_what_was_given_back) {
+  Trio bench;
+  bench.seat_all();
+  bench.lose(2);
+  BOOST_REQUIRE(bench.decided);
+  bench.state = restore({bench.state.options, bench.state.plan}, *bench.decided, bench.now);
+  BOOST_CHECK((bench.state.given_back == std::set<std::uint64_t>{10}));
+}
+
+BOOST_AUTO_TEST_CASE(what_one_fragment_has_is_used) {
+  const auto part = [](std::uint32_t fragment, std::uint64_t version) { return Digest{fragment + 1, version + 100}; };
+  Trio bench{2};
+  const auto whole = kernels::digest_of_parts(std::vector{part(0, 0), part(1, 0)});
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) {
+    bench.greet(peer);
+    bench.hear(peer, Seated{{}, whole, LAYOUT, 3, 1, {}, {part(0, 0), part(1, 0)}});
+    bench.note();
+  }
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.ready(peer, 100);
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.vote(peer, part(0, 1));
+  bench.lose(2);
+  BOOST_TEST(bench.state.given_back.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_is_rolled_back_hands_out_what_its_checkpoint_lacks) {
+  Trio bench;
+  bench.seat_all();
+  bench.lose(2);
+  bench.state.given_back.insert(40);  // of another one, who went before
+  bench.make_step({1, 3}, NEXT);
+  BOOST_REQUIRE(bench.state.checkpoint.has_value());
+  BOOST_CHECK((bench.state.checkpoint->given_back == std::set<std::uint64_t>{10, 40}));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
