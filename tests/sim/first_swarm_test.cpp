@@ -34,7 +34,7 @@ BOOST_AUTO_TEST_CASE(a_peer_killed_in_the_middle_of_a_reduce_costs_one_abort_and
   swarm.after_each([&](Swarm& s) {
     if (killed || s.hosts().size() < 3) return;
     const auto& victim = s.hosts()[1].machine;
-    if (victim.phase != peer::Phase::Reducing || victim.begin->step != OuterStep{2}) return;
+    if (phase_of(victim) != peer::Phase::Reducing || victim.begin->step != OuterStep{2}) return;
     s.kill(1);
     killed = true;
   });
