@@ -163,7 +163,7 @@ std::string failed(State& state, PeerId from, const ReduceFailed& message, Insta
   const auto* round = state.round_of(message.op);
   if (round == nullptr) return "a failure of another operation";
   const bool ring = round->operation->ring;
-  const auto& reporter = state.peers.at(from).hello.name;
+  const auto reporter = state.peers.at(from).hello.name;  // which may go
   const auto suspect = state.peers.find(message.suspect);
   abort(state, AbortCause::ReduceFailed, {from, reporter, message.error}, now, effects);
   if (info(message.error.name).klass == ErrorClass::Fatal) {

@@ -123,6 +123,16 @@ BOOST_AUTO_TEST_CASE(a_commit_tells_the_figures_of_its_contributors) {
   BOOST_TEST(committed.held_out_tokens.value() == 150U);
 }
 
+BOOST_AUTO_TEST_CASE(who_cannot_reduce_at_all_goes_and_the_others_reduce_without_it) {
+  auto bench = trio();
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.ready(peer, 100);
+  bench.hear(2, ReduceFailed{bench.state.operation, PeerId{}, Error{ErrorName::ReduceMismatch, "other tensors"}});
+  BOOST_TEST(bench.reason == "p2 cannot reduce");
+  BOOST_CHECK(bench.dismissed(2) == ErrorName::ReduceMismatch);
+  BOOST_TEST(bench.state.view.members.size() == 2U);
+  BOOST_TEST(bench.state.rounds[0].operation->contributions.size() == 2U);
+}
+
 BOOST_AUTO_TEST_CASE(a_vote_on_an_operation_that_was_aborted_counts_for_nothing) {
   auto bench = trio();
   for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.ready(peer, 100);
