@@ -15,6 +15,7 @@ import tempfile
 import unittest
 
 from programs import LIMIT_S, call
+from texts import write_corpus
 
 BIN = pathlib.Path(sys.argv.pop(1)).resolve()
 HERE = pathlib.Path(__file__).resolve().parent
@@ -30,23 +31,14 @@ checkpoint: {every: 1, keep: 10}
 """
 
 
-def write_corpus(folder):
-    """Sixty files of text with structure, the same on every machine."""
-    folder.mkdir()
-    state = 1
-    for number in range(60):
-        words = []
-        for _ in range(400):
-            state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
-            words.append(("alpha", "beta", "gamma", "delta", "return", "struct", "int", "{", "}")[(state >> 40) % 9])
-        (folder / f"file{number:02}.txt").write_text(" ".join(words) + "\n")
+WORDS = ("alpha", "beta", "gamma", "delta", "return", "struct", "int", "{", "}")
 
 
 class GoldenRun(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="prime-golden-"))
-        write_corpus(cls.folder / "corpus")
+        write_corpus(cls.folder / "corpus", files=60, words=400, seed=1, word=lambda state: WORDS[(state >> 40) % 9])  # with structure
         cls.manifest = cls.folder / "golden.yaml"
         cls.manifest.write_text(MANIFEST % (cls.folder / "corpus"))
         cls.three = cls.train(3, "three")

@@ -1,13 +1,13 @@
-"""Owns the text that models of tests are trained on."""
+"""Owns the texts that models of tests are trained on: the same on every machine."""
 
 
-def write_corpus(folder):
-    """Text that is not learnt by heart at once, the same on every machine."""
+def write_corpus(folder, *, files=40, words=600, seed=7, word=lambda state: f"{state >> 48:x}"):
+    """By default text that is not learnt by heart at once. `word` makes one of 64 random bits."""
     folder.mkdir()
-    state = 7
-    for number in range(40):
-        words = []
-        for _ in range(600):
+    state = seed
+    for number in range(files):
+        line = []
+        for _ in range(words):
             state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
-            words.append(f"{state >> 48:x}")
-        (folder / f"file{number:02}.txt").write_text(" ".join(words) + "\n")
+            line.append(word(state))
+        (folder / f"file{number:02}.txt").write_text(" ".join(line) + "\n")
