@@ -280,8 +280,24 @@ void LaneThread::check_deadlines() {
       operation.reconnect_by(rank, std::nullopt);
       operation.give_up(Error{ErrorName::LaneBroken, peer_text(operation.member(rank)) + " did not connect again"}, rank, true);
     }
-    if (now >= operation.deadline()) operation.deadline_passed(now);
+    if (now >= operation.deadline() && !still_arrives(operation, now)) operation.deadline_passed(now);
   }
+}
+
+/// Whether what was written earlier moves yet: the kernel takes much at once, and a slow link may carry it for longer than the deadline.
+bool LaneThread::still_arrives(Operation& operation, Instant now) {
+  if (operation.votes()) return false;
+  bool moves = false;
+  for (const auto rank : operation.plan().peers()) {
+    const auto lane = lanes_.find(operation.member(rank).id);
+    if (lane == lanes_.end()) continue;
+    for (const auto& stream : lane->second.streams) {
+      if (!stream->take_confirmed()) continue;
+      operation.moved(rank, false, now);
+      moves = true;
+    }
+  }
+  return moves;
 }
 
 /// Where there is no lane yet they wait with their operation.

@@ -149,6 +149,7 @@ class LaneThread {
 
   void combine();
   void check_deadlines();
+  [[nodiscard]] bool still_arrives(Operation& operation, Instant now);
   void send_votes(Operation& operation);
   void finish_what_is_done();
   [[nodiscard]] std::uint32_t window() const;

@@ -287,19 +287,25 @@ void LaneThread::write_to(Lane& lane, Stream& stream) {
   }
 }
 
-/// A slow link is not a dead one: what has moved of a frame counts, long before the frame is whole.
+/// A slow link is not a dead one: what has moved of a frame counts, long before the frame is whole. A frame of a reduce that is void keeps
+/// those behind it waiting, and moves for each of them.
 void LaneThread::note_moved(Stream& stream) {
   const auto come = stream.take_come();
   const auto gone = stream.take_gone();
   if (come + gone == 0) return;
   bytes_moved_.fetch_add(come + gone, std::memory_order_relaxed);
   const auto note = [&](OperationId op, bool came) {
-    Operation* const operation = find(op);
-    const auto rank = operation == nullptr ? std::nullopt : operation->rank_of(stream.peer());
-    if (rank) operation->moved(*rank, came, options_.now());
+    const auto now = options_.now();
+    const bool is_void = find(op) == nullptr;
+    for (auto& [id, running] : operations_) {
+      if (!is_void && id != op) continue;
+      if (const auto rank = running.operation->rank_of(stream.peer())) running.operation->moved(*rank, came, now);
+    }
   };
   if (come > 0 && stream.receiving()) note(stream.header().op, true);
-  if (gone > 0 && stream.sending()) note(stream.sending_header().op, false);
+  if (gone == 0) return;
+  (void)stream.take_confirmed();  // what moves later than this is news
+  if (stream.sending()) note(stream.sending_header().op, false);
 }
 
 }  // namespace prime::lanes

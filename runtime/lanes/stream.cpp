@@ -116,6 +116,7 @@ Stream::ReadStep Stream::read(std::span<std::byte> bin) {
     const auto io = channel_->read(bin.first(std::min(bin.size(), body_bytes(header_) - payload_read_)));
     if (blocked_or_lost(io.state, may_read_, read_waits_for_)) return stopped();
     payload_read_ += io.bytes;
+    come_ += io.bytes;
   }
   const auto step = reading_ == Reading::Payload ? ReadStep::Payload : ReadStep::Dropped;
   reading_ = Reading::Header;
@@ -166,9 +167,15 @@ Stream::WriteStep Stream::write() {
     if (blocked_or_lost(io.state, may_write_, write_waits_for_)) return error_ ? WriteStep::Lost : WriteStep::Blocked;
     written_ += io.bytes;
     gone_ += io.bytes;
+    written_in_all_ += static_cast<std::int64_t>(io.bytes);
   }
   outgoing_.reset();
   return WriteStep::Written;
+}
+
+bool Stream::take_confirmed() {
+  const auto confirmed = written_in_all_ - static_cast<std::int64_t>(channel_->unconfirmed());
+  return std::exchange(confirmed_, confirmed) < confirmed;
 }
 
 void Stream::release_output() {

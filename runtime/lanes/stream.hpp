@@ -49,6 +49,8 @@ class Stream {
   /// Bytes that have come, or gone, since this was asked last: of part of a frame, too.
   [[nodiscard]] std::size_t take_come() { return std::exchange(come_, 0); }
   [[nodiscard]] std::size_t take_gone() { return std::exchange(gone_, 0); }
+  /// Whether the other end's machine has confirmed bytes since this was asked last: over a slow link long after they were written.
+  [[nodiscard]] bool take_confirmed();
   /// Discards the payload that is being received, if it is one of `op`: its memory is needed elsewhere. Whether there was one.
   bool release_input(OperationId op);
 
@@ -106,6 +108,8 @@ class Stream {
   std::size_t written_ = 0;  ///< of header and payload
   std::size_t come_ = 0;
   std::size_t gone_ = 0;
+  std::int64_t written_in_all_ = 0;
+  std::int64_t confirmed_ = 0;  ///< of these; with TLS a little less than that, since records are longer than what they carry
   net::Channel::RegionPlace place_sent_;
   std::vector<std::byte> private_copy_;
 

@@ -63,6 +63,8 @@ class Channel {
   virtual Shared shared(const RegionPlace& /*place*/, std::size_t /*count*/) { return {}; }
   /// Bytes that have come and are not yet read; poll would not tell of them. They may be too few to read any.
   [[nodiscard]] virtual std::size_t buffered() const = 0;
+  /// Of what was written, the bytes that the other end's machine has not confirmed: they lie in this one's kernel or are on their way.
+  [[nodiscard]] virtual std::size_t unconfirmed() const { return 0; }
   [[nodiscard]] virtual int fd() const = 0;
   /// Whether, since it was asked last, news have come that may let the other direction go on, too, and that poll will not tell again.
   [[nodiscard]] virtual bool rung() { return false; }

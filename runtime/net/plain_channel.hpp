@@ -16,6 +16,7 @@ class PlainChannel final : public Channel {
   Io scatter(std::span<std::byte> first, std::span<std::byte> second) override;
   Io gather(std::span<const std::byte> first, std::span<const std::byte> second) override;
   [[nodiscard]] std::size_t buffered() const override { return 0; }
+  [[nodiscard]] std::size_t unconfirmed() const override { return socket_->unconfirmed(); }
   [[nodiscard]] int fd() const override { return socket_->fd(); }
   [[nodiscard]] PeerId peer() const override { return peer_; }
   void shutdown() noexcept override { socket_->shutdown(); }

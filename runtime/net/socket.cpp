@@ -6,8 +6,10 @@
 #include <cerrno>
 #include <cstddef>
 #include <limits>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <system_error>
 #include <unistd.h>
 
@@ -18,6 +20,11 @@ Socket::~Socket() { ::close(fd_); }
 void Socket::shutdown() noexcept {
   shut_down_ = true;
   ::shutdown(fd_, SHUT_RDWR);
+}
+
+std::size_t Socket::unconfirmed() const {
+  int bytes = 0;
+  return ::ioctl(fd_, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
 void Socket::end_politely() noexcept {

@@ -28,6 +28,8 @@ class Socket {
   void shutdown() noexcept;
   /// Whether `shutdown` was called. A kernel that encrypts takes what is written then, and keeps it.
   [[nodiscard]] bool is_shut_down() const { return shut_down_; }
+  /// Of what was written, the bytes that the other end's machine has not confirmed.
+  [[nodiscard]] std::size_t unconfirmed() const;
   /// Ends sending and throws away what has come in: closing with unread bytes would reset the connection, and the other end might
   /// lose the last words that tell it why.
   void end_politely() noexcept;

@@ -42,6 +42,7 @@ class TlsChannel final : public Channel {
   Io write(std::span<const std::byte> from) override { return gather(from, {}); }
   Io gather(std::span<const std::byte> first, std::span<const std::byte> second) override;
   [[nodiscard]] std::size_t buffered() const override;
+  [[nodiscard]] std::size_t unconfirmed() const override { return wire_->socket->unconfirmed(); }
   [[nodiscard]] int fd() const override { return wire_->socket->fd(); }
   [[nodiscard]] bool vouches() const override { return true; }
   [[nodiscard]] PeerId peer() const override { return peer_; }

@@ -34,7 +34,7 @@ class Duet {
   void connect() {
     auto [near, far] = tcp_pair();
     socket = near;
-    engine->adopt(std::make_unique<PlainChannel>(std::move(far), OTHER));
+    engine->adopt(std::make_unique<PlainChannel>(std::move(far), OTHER, faults));
   }
 
   /// `output` is the engine's buffer for this operation.
@@ -171,6 +171,7 @@ class Duet {
   std::uint64_t agreement = 0;
   bool damage = false;
   bool vote = false;
+  std::shared_ptr<Faults> faults = std::make_shared<Faults>();
   SocketPtr socket;
   SocketPtr second;  ///< of the same lane
   std::unique_ptr<LaneEngine> engine;

@@ -195,6 +195,53 @@ BOOST_FIXTURE_TEST_CASE(a_peer_whose_bytes_trickle_is_waited_for_however_long_it
   BOOST_TEST((outcome.stats->elapsed > 100 * Duration(PATIENCE)));
 }
 
+/// The clock goes on by more than the deadline, and the thread looks at it.
+void pass_a_deadline(Duet& duet) {
+  duet.settle();
+  duet.now_ns += Duration(PATIENCE).count() + 1;
+  duet.engine->abort(op(99), "only wakes the thread, which looks at its clock");
+}
+
+BOOST_FIXTURE_TEST_CASE(what_was_written_long_ago_and_still_arrives_is_waited_for, Duet) {
+  play_first();
+  faults->unconfirmed = 100;
+  Outcomes outcomes;
+  std::vector<float> output(32);
+  start(2, output, outcomes);
+  send(frame(2, PieceKind::Begin));
+  for (int frames = 0; frames < 2; ++frames) BOOST_REQUIRE(receive().has_value());
+  for (const std::size_t left : {90U, 50U, 1U}) {
+    settle();
+    faults->unconfirmed = left;
+    pass_a_deadline(*this);
+    settle();
+    BOOST_TEST(outcomes.all().empty(), "with " << left << " bytes left");
+  }
+  pass_a_deadline(*this);  // the last byte stays where it is
+  BOOST_REQUIRE(outcomes.wait_for_all(1));
+  BOOST_TEST((outcomes.all().at(0).stats.error().name == ErrorName::DeadlineExceeded));
+}
+
+BOOST_FIXTURE_TEST_CASE(what_comes_of_a_void_reduce_moves_for_the_one_behind_it, Duet) {
+  play_first();
+  auto stale = frame(2, PieceKind::Input);
+  BOOST_TEST(!outcome_of(2, [&] { engine->abort(op(2), "void"); }).stats);
+  Outcomes outcomes;
+  std::vector<float> output(32);
+  start(3, output, outcomes);
+  const std::vector<float> payload(16, 3.0F);
+  stale.payload_bytes = static_cast<std::uint32_t>(payload.size() * sizeof(float));
+  send_bytes(encode(stale));
+  for (const auto byte : std::as_bytes(std::span{payload})) {
+    settle();
+    now_ns += Duration(PATIENCE).count() - 1;
+    send_bytes({&byte, 1});
+  }
+  send_all(3);
+  BOOST_REQUIRE(outcomes.wait_for_all(1));
+  BOOST_TEST(outcomes.all().at(0).stats.has_value());
+}
+
 BOOST_FIXTURE_TEST_CASE(a_peer_whose_bytes_lie_here_unread_when_this_process_goes_on_is_not_named, Duet) {
   play_first();
   for (std::uint64_t sequence = 2; sequence < 30; ++sequence) {

@@ -66,6 +66,7 @@ inline std::pair<SocketPtr, SocketPtr> tcp_pair() {
 struct Faults {
   std::atomic<std::int64_t> flip_at = -1;         ///< the byte of the written stream whose lowest bit is flipped
   std::atomic<std::size_t> longest_io = 1 << 30;  ///< bytes that one call moves at most
+  std::atomic<std::size_t> unconfirmed = 0;       ///< bytes that lie in the kernel, as it says
 };
 
 class PlainChannel final : public net::Channel {
@@ -95,6 +96,7 @@ class PlainChannel final : public net::Channel {
   }
 
   [[nodiscard]] std::size_t buffered() const override { return 0; }
+  [[nodiscard]] std::size_t unconfirmed() const override { return faults_->unconfirmed; }
   [[nodiscard]] int fd() const override { return socket_->fd(); }
   [[nodiscard]] PeerId peer() const override { return peer_; }
   void shutdown() noexcept override { socket_->cut(); }
