@@ -13,7 +13,7 @@
 namespace prime {
 
 /// Changes with every incompatible change of a message, frame or the trainer socket.
-inline constexpr std::uint32_t PROTOCOL_VERSION = 17;
+inline constexpr std::uint32_t PROTOCOL_VERSION = 18;
 /// The largest view that is believed, whoever says so.
 inline constexpr std::uint32_t MAX_PEERS = 1024;
 /// Peers that hold the parts of one model together.
@@ -147,15 +147,16 @@ struct FetchState {
   Addresses lanes;
   Revision revision;
   Digest state;
-  std::vector<Member> relays = {};  ///< who may reach the donor where the joiner does not; at most MAX_FETCH_RELAYS
-  std::vector<Digest> parts = {};   ///< of each fragment: what the joiner holds of them it need not fetch; empty: not known
-  OuterStep step = {};              ///< the last one that all fragments have made then
-  std::uint64_t tokens = 0;         ///< trained on by all peers by then
-  std::uint64_t next_sample = 0;    ///< the data cursor then
+  std::vector<Member> relays = {};             ///< who may reach the donor where the joiner does not; at most MAX_FETCH_RELAYS
+  std::vector<Digest> parts = {};              ///< of each fragment: what the joiner holds of them it need not fetch; empty: not known
+  OuterStep step = {};                         ///< the last one that all fragments have made then
+  std::uint64_t tokens = 0;                    ///< trained on by all peers by then
+  std::uint64_t next_sample = 0;               ///< the data cursor then
+  std::vector<std::uint64_t> given_back = {};  ///< as Commit has them
 };
 template <class Inspector>
 auto inspect(Inspector& f, FetchState& x) {
-  return f(x.donor, x.lanes, x.revision, x.state, x.relays, x.parts, x.step, x.tokens, x.next_sample);
+  return f(x.donor, x.lanes, x.revision, x.state, x.relays, x.parts, x.step, x.tokens, x.next_sample, x.given_back);
 }
 
 /// The agreed list of peers. A member's rank is its index: who came later ranks later, unless the links say otherwise.

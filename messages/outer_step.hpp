@@ -164,10 +164,12 @@ struct Commit {
   std::uint32_t fragment = 0;
   Digest part;            ///< what was voted for: the fragment at its new version
   bool completes = true;  ///< all fragments are of this step now
+  /// Where it completes a step: first samples of the ranges before the data cursor that no fragment has, lowest first; at most MAX_PEERS.
+  std::vector<std::uint64_t> given_back = {};
 };
 template <class Inspector>
 auto inspect(Inspector& f, Commit& x) {
-  return f(x.op, x.step, x.revision, x.state, x.fragment, x.part, x.completes);
+  return f(x.op, x.step, x.revision, x.state, x.fragment, x.part, x.completes, x.given_back);
 }
 
 /// Coordinator → every member: the operation is void; inputs stay as they were and will be reduced again.

@@ -63,6 +63,18 @@ events::OuterStepCommitted committed_event(const State& state, const Made& made,
   return done;
 }
 
+/// Of a step that this operation completes: what nobody has trained on is to be trained on by whoever goes on from there, when those who
+/// are at work on some of it are gone.
+std::vector<std::uint64_t> unused_ranges(const State& state, const Operation& completing) {
+  auto ranges = state.given_back;
+  for (const auto& member : state.view.members) {
+    const bool is_in =
+        std::ranges::any_of(completing.contributions, [&](const Contribution& each) { return each.peer == member.id && each.weight > 0; });
+    if (const auto range = unused_range(state, member.id); range && !is_in) ranges.insert(*range);
+  }
+  return {ranges.begin(), ranges.end()};
+}
+
 void add_cost(Cost& cost, const Operation& operation, Instant now) {
   Duration slowest{};
   for (const auto& [id, vote] : operation.votes) {
@@ -112,7 +124,16 @@ bool apply(State& state, const Operation& operation, std::uint32_t fragment, con
   const auto digest = kernels::digest_of_parts(state.parts);
   const bool completes = std::ranges::count(state.rounds, step, &Round::step) == 1;
   add_cost(state.cost, operation, now);
-  round.last = Decided{Commit{operation.id, step, state.revision.next(), digest, fragment, part, completes}, {}};
+  if (completes) state.unused = unused_ranges(state, operation);
+  round.last = Decided{Commit{.op = operation.id,
+                              .step = step,
+                              .revision = state.revision.next(),
+                              .state = digest,
+                              .fragment = fragment,
+                              .part = part,
+                              .completes = completes,
+                              .given_back = completes ? state.unused : std::vector<std::uint64_t>{}},
+                       {}};
   auto& [commit, lines] = *round.last;
   lines.emplace_back(round_committed(state, made, part));
   if (completes) lines.emplace_back(committed_event(state, made, digest));

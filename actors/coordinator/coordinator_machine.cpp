@@ -162,6 +162,7 @@ Snapshot snapshot(const State& s) {
                 .digests = s.parts,
                 .cursor = s.cursor,
                 .given_back = s.given_back,
+                .unused = s.unused,
                 .step_begun = s.collection.begun,
                 .step_span = s.collection.span,
                 .tokens = s.tokens,
@@ -202,7 +203,9 @@ State initial(Options options, Instant now) {
   State state;
   state.options = options;
   state.plan = std::move(options);
-  state.founders_awaited = state.options.founders;
+  const auto& founders = state.options.founders;
+  state.founders_awaited = {founders.begin(), founders.end()};
+  state.next_ordinal = founders.size();
   state.rounds.resize(state.options.fragments);
   state.view.epoch = Epoch{1};
   state.phase_since = now;
@@ -216,6 +219,8 @@ State initial(Options options, Instant now) {
     state.made = origin->step;
     state.cursor = origin->next_sample;
     state.tokens = origin->tokens;
+    state.given_back = origin->given_back;
+    state.unused.assign(origin->given_back.begin(), origin->given_back.end());
   }
   return state;
 }
@@ -267,6 +272,7 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
   if (!snapshot.versions.empty()) state.made = std::ranges::min(snapshot.versions);
   state.cursor = snapshot.cursor;
   state.given_back = snapshot.given_back;
+  state.unused = snapshot.unused;
   state.collection.begun = snapshot.step_begun;
   state.collection.span = snapshot.step_span;
   state.tokens = snapshot.tokens;

@@ -194,6 +194,7 @@ struct Snapshot {
   std::vector<Digest> digests;      ///< likewise
   std::uint64_t cursor = 0;
   std::set<std::uint64_t> given_back = {};
+  std::vector<std::uint64_t> unused = {};
   bool step_begun = false;
   std::uint64_t step_span = 0;
   std::uint64_t tokens = 0;

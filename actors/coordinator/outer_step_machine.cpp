@@ -20,14 +20,6 @@ std::uint64_t next_range(State& state) {
   return state.cursor + std::exchange(state.collection.span, state.collection.span + state.plan.samples_per_peer);
 }
 
-/// A run that is rolled back has lost who is at work on some of them.
-std::set<std::uint64_t> unused_ranges(const State& state) {
-  auto ranges = state.given_back;
-  for (const auto& member : state.view.members)
-    if (const auto range = unused_range(state, member.id)) ranges.insert(*range);
-  return ranges;
-}
-
 /// Hands the next disjoint range of samples to a member and tells it to train. Its work is of all fragments.
 void begin_for(State& state, PeerId member, std::uint32_t rank, HeldOutShare evaluate, Effects& effects) {
   const auto step = state.step();
@@ -263,7 +255,8 @@ void complete(State& state, const Operation& last, Instant now, Effects& effects
   state.cursor = last.next_sample;
   const auto every = state.plan.checkpoint_every;
   if (state.plan.on_correlated_loss == LossPolicy::RollBack && every > 0 && step.value % every == 0)
-    state.checkpoint = Origin{state.revision, step, *state.digest, state.cursor, state.tokens, {}, unused_ranges(state)};
+    state.checkpoint =
+        Origin{state.revision, step, *state.digest, state.cursor, state.tokens, {}, {state.unused.begin(), state.unused.end()}};
   if (step.value >= state.plan.outer_steps) return run_end::finish(state, now, effects);
   if (!state.paused_by_owner) return begin_step(state, now, effects);
   state.collection = {};

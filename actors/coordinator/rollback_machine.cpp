@@ -39,6 +39,7 @@ void roll_back(State& state, Instant now, Effects& effects) {
   state.parts.clear();
   state.cursor = to.next_sample;
   state.given_back = to.given_back;
+  state.unused.assign(to.given_back.begin(), to.given_back.end());
   state.tokens = to.tokens;
   state.collection = {};
   state.losses = {};

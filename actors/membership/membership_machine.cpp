@@ -106,7 +106,7 @@ std::string assign(Roster& roster, Peer& peer, PeerId avoid, Instant now, Effect
   effects.emplace_back(events::PeerFetching{who(peer), giver.hello.name, roster.revision, peer.fetch.attempts});
   effects.emplace_back(
       Send{peer.hello.peer, FetchState{*donor, giver.hello.lanes, roster.revision, *roster.digest, fetch_relays(roster, peer, *donor),
-                                       roster.parts, roster.made, roster.tokens, roster.cursor}});
+                                       roster.parts, roster.made, roster.tokens, roster.cursor, roster.unused}});
   return peer.hello.name + " fetches revision " + std::to_string(roster.revision.value) + " from " + giver.hello.name;
 }
 
@@ -154,13 +154,22 @@ std::string without_seat(const Roster& roster, PeerId from, Effects& effects) {
   return "a message from a peer without a seat";
 }
 
+/// Until the run has trained, the peers that started with it have their ranks by their order there, however fast each of them is: who goes
+/// on from a checkpoint has what the peer of its rank left.
+std::uint64_t ordinal_for(Roster& roster, const std::string& name) {
+  const auto& founders = roster.options.founders;
+  const auto place = static_cast<std::uint64_t>(std::ranges::find(founders, name) - founders.begin());
+  const bool taken = std::ranges::any_of(roster.peers, [&](const auto& entry) { return entry.second.ordinal == place; });
+  return place < founders.size() && !taken && !roster.has_trained() ? place : roster.next_ordinal++;
+}
+
 std::string hello(Roster& roster, PeerId from, const Hello& message, const std::optional<Error>& closed, Instant now, Effects& effects) {
   const auto refused = from == message.peer ? refusal(roster, message, closed)
                                             : Error{ErrorName::ProtocolViolation, "the hello names another peer than the connection"};
   if (refused) return refuse(roster, from, message, *refused, effects);
   Peer peer;
   peer.hello = message;
-  peer.ordinal = roster.next_ordinal++;
+  peer.ordinal = ordinal_for(roster, message.name);
   peer.heard = now;
   set_seat(peer, Seat::Greeted, now);
   effects.emplace_back(events::PeerJoining{who(peer), message.pid, text_of(message.lanes)});
@@ -204,7 +213,7 @@ Error data_mismatch(const Roster& roster, const DataIdentity& data) {
 bool trains_on_data_of_run(Roster& roster, const Peer& peer, const DataIdentity& data, Instant now, Effects& effects) {
   if (!data.told()) return true;
   const auto& founders = roster.options.founders;
-  const bool founder = founders.contains(peer.hello.name);
+  const bool founder = std::ranges::find(founders, peer.hello.name) != founders.end();
   const bool differs = data.digest != roster.data.digest;
   const bool replaces = differs && founder && roster.data_lent && roster.view.members.empty();
   if (!roster.data.told() || replaces) found_data(roster, peer, data, !founder && !founders.empty(), effects);

@@ -23,15 +23,16 @@ struct Options {
   std::string run;
   std::string manifest;  ///< shared half, handed to each peer that is welcome
   std::uint32_t max_peers = 8;
-  std::uint32_t shards = 1;             ///< peers that make one replica; where there are several, `peers` of all else here are replicas
-  std::uint32_t fragments = 1;          ///< parts of the state, each with versions of its own
-  std::uint32_t start_quorum = 2;       ///< the first view has at least this many members
-  Duration heartbeat_limit = 10s;       ///< `membership.heartbeat.dead_after`
-  Duration deadline = 120s;             ///< `sync.deadline`: of a reduce or state fetch of which nothing moves, and of the slowest behind
-                                        ///< the first who is ready; the longest that a step waits for a joiner
-  Duration coordinator_grace = 1min;    ///< so long a peer looks for a coordinator that it lost: later it does not come back
-  std::set<std::string> founders = {};  ///< names of the peers (shards: of the replicas) that started with the run: theirs is its data
-  DataIdentity origin_data = {};        ///< what the run that this one goes on from was trained on, where that is known
+  std::uint32_t shards = 1;           ///< peers that make one replica; where there are several, `peers` of all else here are replicas
+  std::uint32_t fragments = 1;        ///< parts of the state, each with versions of its own
+  std::uint32_t start_quorum = 2;     ///< the first view has at least this many members
+  Duration heartbeat_limit = 10s;     ///< `membership.heartbeat.dead_after`
+  Duration deadline = 120s;           ///< `sync.deadline`: of a reduce or state fetch of which nothing moves, and of the slowest behind
+                                      ///< the first who is ready; the longest that a step waits for a joiner
+  Duration coordinator_grace = 1min;  ///< so long a peer looks for a coordinator that it lost: later it does not come back
+  /// Names of the peers (shards: of the replicas) that started with the run, in the order of their ranks: theirs is its data.
+  std::vector<std::string> founders = {};
+  DataIdentity origin_data = {};  ///< what the run that this one goes on from was trained on, where that is known
 
   /// From the last sign of life of a peer until it has given up for certain: it notices, looks for so long, and its greeting takes a while.
   [[nodiscard]] Duration return_limit() const { return heartbeat_limit + coordinator_grace + heartbeat_limit; }
@@ -110,11 +111,12 @@ struct Roster {
   std::optional<Digest> digest;            ///< of the shared state at `revision`; empty before there is a founder
   std::vector<Digest> parts;               ///< of its fragments; empty until somebody who holds it has told them
   Revision revision;
-  OuterStep made;                  ///< the last step that all fragments have made, at `revision`
-  std::uint64_t cursor = 0;        ///< data cursor then
-  std::uint64_t tokens = 0;        ///< trained on by then
-  std::optional<Revision> origin;  ///< of the saved state that the run began with; absent: the first who is seated founds one
-  bool safe = false;               ///< what was trained is on a disk: nobody is needed for it any more
+  OuterStep made;                     ///< the last step that all fragments have made, at `revision`
+  std::uint64_t cursor = 0;           ///< data cursor then
+  std::vector<std::uint64_t> unused;  ///< first samples of ranges before the cursor that no fragment had then, lowest first
+  std::uint64_t tokens = 0;           ///< trained on by then
+  std::optional<Revision> origin;     ///< of the saved state that the run began with; absent: the first who is seated founds one
+  bool safe = false;                  ///< what was trained is on a disk: nobody is needed for it any more
 
   /// Whether a step of this run is committed: until then the state is the one it began with.
   [[nodiscard]] bool has_trained() const { return revision.value > (origin ? origin->value : 0); }

@@ -19,7 +19,7 @@ using nlohmann::json;
 
 /// For a descriptor.
 constexpr Duration LOOK_FOR_ONE_EVERY = 250ms;
-constexpr const char* SCHEMA = "prime.decisions/4";
+constexpr const char* SCHEMA = "prime.decisions/5";
 /// Far above what MAX_PEERS members take.
 constexpr std::size_t TEXT_BYTES_MAX = 16 * MIB;
 
@@ -125,11 +125,11 @@ json to_json(const coordinator::Origin& origin) {
 }
 
 coordinator::Decided decided_of(const json& object) {
-  coordinator::Decided decided{
-      Commit{operation_of(object.at("operation")), OuterStep{object.at("outer_step").get<std::uint64_t>()},
-             Revision{object.at("revision").get<std::uint64_t>()}, digest_of(object.at("digest")),
-             object.at("fragment").get<std::uint32_t>(), digest_of(object.at("part")), object.at("completes").get<bool>()},
-      {}};
+  coordinator::Decided decided{Commit{operation_of(object.at("operation")), OuterStep{object.at("outer_step").get<std::uint64_t>()},
+                                      Revision{object.at("revision").get<std::uint64_t>()}, digest_of(object.at("digest")),
+                                      object.at("fragment").get<std::uint32_t>(), digest_of(object.at("part")),
+                                      object.at("completes").get<bool>(), object.at("given_back").get<std::vector<std::uint64_t>>()},
+                               {}};
   for (const auto& line : object.at("lines")) decided.lines.push_back(line_of(line));
   return decided;
 }
@@ -140,7 +140,7 @@ json to_json(const coordinator::Decided& decided) {
   for (const auto& line : decided.lines) lines.push_back(to_json(line));
   return {{"operation", to_json(commit.op)},   {"outer_step", commit.step.value}, {"revision", commit.revision.value},
           {"digest", to_string(commit.state)}, {"fragment", commit.fragment},     {"part", to_string(commit.part)},
-          {"completes", commit.completes},     {"lines", std::move(lines)}};
+          {"completes", commit.completes},     {"given_back", commit.given_back}, {"lines", std::move(lines)}};
 }
 
 coordinator::Snapshot snapshot_of(const json& object) {
@@ -170,6 +170,7 @@ coordinator::Snapshot snapshot_of(const json& object) {
   for (const auto& part : object.at("parts")) snapshot.digests.push_back(digest_of(part));
   snapshot.cursor = count("next_sample");
   snapshot.given_back = object.at("given_back").get<std::set<std::uint64_t>>();
+  snapshot.unused = object.at("unused").get<std::vector<std::uint64_t>>();
   snapshot.step_begun = object.at("step_begun").get<bool>();
   snapshot.step_span = count("step_span");
   snapshot.tokens = count("tokens");
@@ -215,6 +216,7 @@ std::string format_snapshot(const coordinator::Snapshot& s) {
                     {"parts", std::move(parts)},
                     {"next_sample", s.cursor},
                     {"given_back", s.given_back},
+                    {"unused", s.unused},
                     {"step_begun", s.step_begun},
                     {"step_span", s.step_span},
                     {"tokens", s.tokens},

@@ -83,7 +83,8 @@ BOOST_AUTO_TEST_CASE(messages_about_outer_steps) {
   BOOST_CHECK(sent(Vote{OP, DIGEST, 1, 2}).op == OP);
   BOOST_CHECK(sent(ReduceFailed{OP, PeerId{2}, ERROR}).suspect == PeerId{2});
   BOOST_CHECK(sent(InDoubt{OP}).op == OP);
-  const auto commit = sent(Commit{OP, OuterStep{4}, Revision{4}, Digest{9, 9}, 2, DIGEST, false});
+  const auto commit = sent(Commit{OP, OuterStep{4}, Revision{4}, Digest{9, 9}, 2, DIGEST, false, {4, 40}});
+  BOOST_TEST(commit.given_back == (std::vector<std::uint64_t>{4, 40}), boost::test_tools::per_element());
   BOOST_CHECK(commit.part == DIGEST);
   BOOST_TEST(commit.fragment == 2U);
   BOOST_TEST(!commit.completes);

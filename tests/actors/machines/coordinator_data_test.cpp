@@ -36,7 +36,8 @@ BOOST_AUTO_TEST_CASE(a_joiner_that_is_faster_than_those_who_started_the_run_lend
   const DataIdentity other{Digest{6, 6}, "9 files"};
   const auto bench_of = [](std::uint32_t quorum) {
     Bench bench{quorum, quorum};
-    bench.state.options.founders = bench.state.founders_awaited = {Bench::hello_of(3).name};
+    bench.state.options.founders = {Bench::hello_of(3).name};
+    bench.state.founders_awaited = {Bench::hello_of(3).name};
     return bench;
   };
   const auto seat = [](Bench& bench, std::uint64_t peer, const DataIdentity& data) {

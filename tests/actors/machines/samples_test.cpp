@@ -107,4 +107,55 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_rolled_back_hands_out_what_its_checkpoint_lac
   BOOST_CHECK((bench.state.checkpoint->given_back == std::set<std::uint64_t>{10, 40}));
 }
 
+BOOST_AUTO_TEST_CASE(whoever_saves_a_step_or_fetches_the_state_hears_what_nobody_has_trained_on) {
+  Trio bench;
+  bench.seat_all();
+  bench.lose(2);
+  bench.state.given_back.insert(40);  // of another one, who went before
+  bench.commit({1, 3}, NEXT);
+  const auto commits = bench.sent<Commit>();
+  BOOST_REQUIRE(!commits.empty());
+  BOOST_CHECK((commits.front().second.given_back == std::vector<std::uint64_t>{10, 40}));
+  BOOST_REQUIRE(bench.decided);
+  const auto kept = *bench.decided;
+  bench.greet(4);
+  bench.hear(4, Seated{{}, INITIAL, LAYOUT, 3, 1});
+  const auto fetches = bench.sent<FetchState>();
+  BOOST_REQUIRE(fetches.size() == 1U);
+  BOOST_CHECK((fetches.front().second.given_back == std::vector<std::uint64_t>{10, 40}));
+  bench.state = restore({bench.state.options, bench.state.plan}, kept, bench.now);
+  BOOST_CHECK((bench.state.unused == std::vector<std::uint64_t>{10, 40}));
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_goes_on_hands_out_first_what_the_one_before_left_unused) {
+  Trio bench;
+  Options options{bench.state.options, bench.state.plan};
+  options.origin = Origin{Revision{4}, OuterStep{4}, INITIAL, 100, 5, {}, {10, 40}};
+  bench.state = initial(options, bench.now);
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) {
+    bench.greet(peer);
+    bench.hear(peer, Seated{Revision{4}, INITIAL, LAYOUT, 3, 1});
+    bench.note();
+  }
+  BOOST_CHECK((bench.ranges == std::map<std::uint64_t, std::uint64_t>{{1, 10}, {2, 40}, {3, 100}}));
+}
+
+BOOST_AUTO_TEST_CASE(who_started_with_the_run_has_its_place_there_as_rank_however_late_it_comes) {
+  Trio bench;
+  Options options{bench.state.options, bench.state.plan};
+  for (const std::uint64_t peer : {3, 1}) options.founders.push_back(Bench::hello_of(peer).name);
+  bench.state = initial(options, bench.now);
+  bench.seat_all();
+  const auto begun = bench.state.view.members;
+  BOOST_REQUIRE(begun.size() == 3U);
+  BOOST_TEST((begun[0].id == PeerId{3} && begun[1].id == PeerId{1} && begun[2].id == PeerId{2}));
+  BOOST_TEST(bench.ranges[3] == 0U);
+  bench.make_step({1, 2, 3}, NEXT);
+  bench.lose(3);
+  auto again = Bench::hello_of(5);
+  again.name = Bench::hello_of(3).name;
+  bench.hear(5, again);
+  BOOST_TEST(bench.state.peers.at(PeerId{5}).ordinal == 3U, "who comes in its place later ranks later");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

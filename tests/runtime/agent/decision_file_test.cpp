@@ -28,6 +28,7 @@ Snapshot full() {
   s.paused_by_owner = true;
   s.checkpoint = Origin{Revision{10}, OuterStep{5}, Digest{5, 6}, 7, 8, {}, {3}};
   s.given_back = {4, 40};
+  s.unused = {4};
   s.restoring = true;
   s.end_cause = Error{ErrorName::TooFewPeers, "one"}.with_context("somewhere");
   s.finalist = PeerId{2};
@@ -44,14 +45,15 @@ Snapshot full() {
   s.tokens = 14;
   s.sequence = Sequence{15};
   s.operation = OperationId{Epoch{7}, Sequence{15}, Tag{1}};
-  s.commits = {{Commit{OperationId{Epoch{7}, Sequence{13}, Tag{1}}, OuterStep{11}, Revision{10}, Digest{3, 3}, 1, Digest{4, 4}, true}, {}},
-               {Commit{OperationId{Epoch{7}, Sequence{14}}, OuterStep{11}, Revision{11}, Digest{3, 4}, 2, Digest{5, 5}, false},
-                {events::RoundCommitted{.fragment = 2, .contributors = {PeerId{2}}, .weights = {7}, .base_versions = {Revision{9}}},
-                 events::OuterStepCommitted{.revision = Revision{11},
-                                            .contributors = {PeerId{~0ULL}, PeerId{2}},
-                                            .loss = 0.1,
-                                            .tokens_per_s = std::nan(""),
-                                            .reduce_s = Duration{12'345'678}}}}};
+  s.commits = {
+      {Commit{OperationId{Epoch{7}, Sequence{13}, Tag{1}}, OuterStep{11}, Revision{10}, Digest{3, 3}, 1, Digest{4, 4}, true, {4}}, {}},
+      {Commit{OperationId{Epoch{7}, Sequence{14}}, OuterStep{11}, Revision{11}, Digest{3, 4}, 2, Digest{5, 5}, false},
+       {events::RoundCommitted{.fragment = 2, .contributors = {PeerId{2}}, .weights = {7}, .base_versions = {Revision{9}}},
+        events::OuterStepCommitted{.revision = Revision{11},
+                                   .contributors = {PeerId{~0ULL}, PeerId{2}},
+                                   .loss = 0.1,
+                                   .tokens_per_s = std::nan(""),
+                                   .reduce_s = Duration{12'345'678}}}}};
   return s;
 }
 
@@ -104,6 +106,7 @@ BOOST_AUTO_TEST_CASE(what_was_kept_last_comes_back_as_it_was) {
   BOOST_TEST(back->members[0].base.value == 9U);
   BOOST_TEST(back->checkpoint->step.value == 5U);
   BOOST_CHECK((back->checkpoint->given_back == std::set<std::uint64_t>{3} && back->given_back == full().given_back));
+  BOOST_CHECK((back->unused == full().unused && back->commits[0].commit.given_back == full().unused));
   BOOST_TEST(back->step_begun);
   BOOST_TEST((back->versions == full().versions));
   BOOST_TEST((back->digests == full().digests));
@@ -155,7 +158,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_file_is_refused_and_not_guessed_at) {
     damaged[random() % text.size()] = static_cast<char>(random());
     (void)parse_snapshot(damaged);  // another digit is another number; whatever else it is, nothing crashes
   }
-  for (const auto* wrong : {"", "{}", "[]", "{\"schema\": \"prime.decisions/4\"}"}) {
+  for (const auto* wrong : {"", "{}", "[]", "{\"schema\": \"prime.decisions/5\"}"}) {
     BOOST_REQUIRE(store::write_file_atomically(path, wrong).has_value());
     BOOST_TEST((DecisionFile{path}.read().error().name == ErrorName::StorageFailed));
     BOOST_TEST(DecisionFile{path}.read().error().detail == path.string() + " is damaged: another copy of it is needed");
@@ -163,5 +166,5 @@ BOOST_AUTO_TEST_CASE(a_damaged_file_is_refused_and_not_guessed_at) {
   BOOST_REQUIRE(store::write_file_atomically(path, "{\"schema\": \"prime.decisions/7\"}").has_value());
   BOOST_TEST(DecisionFile{path}.read().error().detail == path.string() +
                                                              " is of format prime.decisions/7, and this program reads "
-                                                             "prime.decisions/4: let the release that wrote it serve this run");
+                                                             "prime.decisions/5: let the release that wrote it serve this run");
 }
