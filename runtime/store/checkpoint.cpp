@@ -2,9 +2,6 @@
 #include "runtime/store/checkpoint.hpp"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <system_error>
@@ -12,6 +9,8 @@
 #include "messages/membership.hpp"
 #include "messages/tensor_shape.hpp"
 #include "runtime/store/atomic_file.hpp"
+#include "runtime/store/file_listing.hpp"
+#include "runtime/store/json_fields.hpp"
 
 namespace prime::store {
 namespace fs = std::filesystem;
@@ -19,9 +18,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view STATE_SCHEMA = "prime.state/2";
-constexpr std::string_view DATED_STATE_SCHEMA = "prime.state/1";  ///< read as well; its digest covered the counters, too
-constexpr const char* LISTING_PATH = "prime/checkpoint.json";
+constexpr std::string_view STATE_SCHEMA = "prime.state/3";
+constexpr std::string_view STATELESS_SCHEMA = "prime.state/2";    ///< read as well; it knows neither the members nor what was given back
+constexpr std::string_view DATED_STATE_SCHEMA = "prime.state/1";  ///< likewise, and its digest covered the counters, too
 constexpr const char* STATE_PATH = "prime/state.json";
 constexpr const char* MOMENTUM_PATH = "prime/outer_momentum.safetensors";
 constexpr const char* MANIFEST_PATH = "prime/manifest.yaml";
@@ -30,96 +29,17 @@ constexpr std::uint64_t TEXT_BYTES_MAX = 16ULL << 20;
 /// Those of the trainer, and the four that are always called alike.
 constexpr std::size_t FILES_MAX = EXPORT_FILES_MAX + 4;
 
-constexpr std::size_t FORMAT_BYTES_MAX = 64;
-
-std::string program() { return "prime " PRIME_VERSION; }
-
-using Listing = std::map<std::string, FileSummary>;
+constexpr std::string_view STEP_PREFIX = "step-";
 
 bool is_listed_path(const std::string& path) {
   return path == STATE_PATH || path == MOMENTUM_PATH || path == MANIFEST_PATH || path == MODEL_PATH || is_export_name(path);
 }
 
-std::string step_name(OuterStep step) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "step-%06llu", static_cast<unsigned long long>(step.value));
-  return text.data();
-}
-
-/// The step of a directory's name, only when `step_name` would give that name again.
-std::optional<OuterStep> parse_step_name(const std::string& name) {
-  if (!name.starts_with("step-")) return std::nullopt;
-  OuterStep step;
-  std::from_chars(name.data() + 5, name.data() + name.size(), step.value);
-  return step_name(step) == name ? std::optional{step} : std::nullopt;
-}
+constexpr ListingRules CHECKPOINT_RULES{
+    CHECKPOINT_FORMAT, "prime/checkpoint.json", FILES_MAX, is_listed_path,
+    [](const Listing& listing) { return listing.contains(MODEL_PATH) && listing.contains(STATE_PATH) && listing.contains(MANIFEST_PATH); }};
 
 std::string to_text(const json& value) { return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n"; }
-
-std::optional<std::uint64_t> count_at(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number_unsigned() ? std::optional{found->get<std::uint64_t>()} : std::nullopt;
-}
-
-std::optional<std::string> text_at(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? std::optional{found->get<std::string>()} : std::nullopt;
-}
-
-std::string listing_text(const Listing& listing) {
-  json files = json::array();
-  for (const auto& [path, summary] : listing)
-    files.push_back({{"path", path}, {"bytes", summary.bytes}, {"xxh3_128_chunked", to_string(summary.digest)}});
-  return to_text({{"schema", CHECKPOINT_FORMAT}, {"writer", program()}, {"files", files}});
-}
-
-std::optional<Listing> parse_listing(const json& object) {
-  const auto files = object.find("files");
-  if (files == object.end() || !files->is_array() || files->size() > FILES_MAX) return std::nullopt;
-  Listing listing;
-  for (const auto& file : *files) {
-    if (!file.is_object()) return std::nullopt;
-    const auto path = text_at(file, "path");
-    const auto bytes = count_at(file, "bytes");
-    const auto digest = parse_digest(text_at(file, "xxh3_128_chunked").value_or(""));
-    if (!path || !bytes || !digest || !is_listed_path(*path)) return std::nullopt;
-    if (!listing.emplace(*path, FileSummary{*bytes, *digest}).second) return std::nullopt;
-  }
-  for (const char* required : {MODEL_PATH, STATE_PATH, MANIFEST_PATH})
-    if (!listing.contains(required)) return std::nullopt;
-  return listing;
-}
-
-Error damaged(const fs::path& checkpoint, const std::string& what) {
-  return Error{ErrorName::CheckpointCorrupt, checkpoint.string() + ": " + what};
-}
-
-/// Of a file whose format changes with its number, as "prime.checkpoint/2": whether it is one of the same kind, and of another number.
-std::optional<std::string> foreign_format(const json& object, std::string_view ours) {
-  const auto schema = object.is_object() ? text_at(object, "schema") : std::nullopt;
-  const auto kind = ours.substr(0, ours.find('/') + 1);
-  if (!schema || !schema->starts_with(kind) || *schema == ours || schema->size() > FORMAT_BYTES_MAX) return std::nullopt;
-  const auto number = std::string_view{*schema}.substr(kind.size());
-  return number.empty() || number.find_first_not_of("0123456789") != std::string_view::npos ? std::nullopt : schema;
-}
-
-Error of_another_format(const fs::path& checkpoint, const std::string& file, const std::string& format, std::string_view ours,
-                        const std::string& writer) {
-  return Error{ErrorName::CheckpointFormat, checkpoint.string() + ": " + file + " is of format " + format +
-                                                (writer.empty() ? "" : ", written by " + writer.substr(0, FORMAT_BYTES_MAX)) +
-                                                "; this is " + program() + ", which reads " + std::string{ours}};
-}
-
-Result<Listing> read_listing(const fs::path& checkpoint) {
-  const auto text = read_file(checkpoint / LISTING_PATH, TEXT_BYTES_MAX);
-  if (!text) return fail(damaged(checkpoint, std::string{LISTING_PATH} + " cannot be read"));
-  const auto object = json::parse(*text, nullptr, false);
-  if (const auto format = foreign_format(object, CHECKPOINT_FORMAT))
-    return fail(of_another_format(checkpoint, LISTING_PATH, *format, CHECKPOINT_FORMAT, text_at(object, "writer").value_or("")));
-  auto listing = object.is_object() && text_at(object, "schema") == CHECKPOINT_FORMAT ? parse_listing(object) : std::nullopt;
-  if (!listing) return fail(damaged(checkpoint, std::string{LISTING_PATH} + " is damaged"));
-  return std::move(*listing);
-}
 
 /// A checkpoint in the making, with the folder that each has.
 Result<DirectoryTransaction> begin_checkpoint(const fs::path& target) {
@@ -128,12 +48,6 @@ Result<DirectoryTransaction> begin_checkpoint(const fs::path& target) {
   fs::create_directory(transaction.staging() / "prime", error);
   if (error) return fail(storage_error("create", transaction.staging() / "prime", error.value()));
   return transaction;
-}
-
-Result<FileSummary> write_text(const fs::path& path, std::string_view text) {
-  PRIME_TRY(auto file, OutputFile::create(path));
-  PRIME_CHECK(file.write(text));
-  return file.finish();
 }
 
 Result<Listing> write_files(const fs::path& staging, const CheckpointContent& content) {
@@ -183,6 +97,29 @@ bool parse_fragments(const json& object, Division& division, std::vector<OuterSt
   return true;
 }
 
+bool parse_given_back(const json& object, std::vector<std::uint64_t>& given_back) {
+  if (!object.contains("given_back")) return true;
+  const auto& listed = object["given_back"];
+  if (!listed.is_array() || listed.size() > MAX_PEERS) return false;
+  for (const auto& first : listed) {
+    if (!first.is_number_unsigned()) return false;
+    given_back.push_back(first.get<std::uint64_t>());
+  }
+  return true;
+}
+
+bool parse_members(const json& object, std::vector<CheckpointMember>& members) {
+  if (!object.contains("members")) return true;
+  const auto& listed = object["members"];
+  if (!listed.is_array() || listed.size() > MAX_PEERS) return false;
+  for (const auto& member : listed) {
+    const auto peer = member.is_object() ? parse_peer_id(text_at(member, "peer").value_or("")) : std::nullopt;
+    if (!peer) return false;
+    members.push_back({*peer, text_at(member, "name").value_or("")});
+  }
+  return true;
+}
+
 bool same_layout(const std::vector<TensorEntry>& a, const std::vector<TensorEntry>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](const TensorEntry& x, const TensorEntry& y) { return x.name == y.name && x.shape == y.shape; });
@@ -203,6 +140,12 @@ std::string format_state(const CheckpointState& state) {
     object["fragments"] = {{"count", state.division.count}, {"pattern", to_string(state.division.pattern)}, {"versions", json::array()}};
     for (const auto version : state.versions) object["fragments"]["versions"].push_back(version.value);
   }
+  if (!state.given_back.empty()) object["given_back"] = state.given_back;
+  if (state.private_state) object["private_state"] = true;
+  if (!state.members.empty()) {
+    object["members"] = json::array();
+    for (const auto& member : state.members) object["members"].push_back({{"peer", to_string(member.peer)}, {"name", member.name}});
+  }
   if (state.data.told())
     object["data"] = {{"digest", to_string(state.data.digest)}, {"summary", state.data.summary}, {"listing", state.data.listing}};
   return to_text(object);
@@ -212,7 +155,7 @@ std::optional<CheckpointState> parse_state(const std::string& text) {
   const auto object = json::parse(text, nullptr, false);
   if (!object.is_object()) return std::nullopt;
   const bool dated = text_at(object, "schema") == DATED_STATE_SCHEMA;
-  if (!dated && text_at(object, "schema") != STATE_SCHEMA) return std::nullopt;
+  if (!dated && text_at(object, "schema") != STATELESS_SCHEMA && text_at(object, "schema") != STATE_SCHEMA) return std::nullopt;
   const auto run = text_at(object, "run");
   const auto revision = count_at(object, "revision");
   const auto outer_step = count_at(object, "outer_step");
@@ -227,6 +170,9 @@ std::optional<CheckpointState> parse_state(const std::string& text) {
   Division division;
   std::vector<OuterStep> versions;
   if (object.contains("fragments") && !parse_fragments(object["fragments"], division, versions)) return std::nullopt;
+  std::vector<std::uint64_t> given_back;
+  std::vector<CheckpointMember> members;
+  if (!parse_given_back(object, given_back) || !parse_members(object, members)) return std::nullopt;
   const auto data = object.value("data", json::object());
   const auto data_digest = data.is_object() ? parse_digest(text_at(data, "digest").value_or("")) : std::nullopt;
   return CheckpointState{*run,
@@ -242,14 +188,17 @@ std::optional<CheckpointState> parse_state(const std::string& text) {
                          data_digest
                              ? DataIdentity{*data_digest, text_at(data, "summary").value_or(""), text_at(data, "listing").value_or("")}
                              : DataIdentity{},
-                         dated};
+                         dated,
+                         std::move(given_back),
+                         std::move(members),
+                         flag_at(object, "private_state").value_or(false)};
 }
 
 Result<fs::path> write_checkpoint(const fs::path& directory, const CheckpointContent& content) {
-  auto target = directory / step_name(content.state.outer_step);
+  auto target = directory / step_name(STEP_PREFIX, content.state.outer_step);
   PRIME_TRY(auto transaction, begin_checkpoint(target));
   PRIME_TRY(const auto listing, write_files(transaction.staging(), content));
-  PRIME_CHECK(write_text(transaction.staging() / LISTING_PATH, listing_text(listing)));
+  PRIME_CHECK(write_listing(transaction.staging(), CHECKPOINT_RULES, listing));
   PRIME_CHECK(transaction.commit());
   return target;
 }
@@ -258,7 +207,7 @@ Result<void> rehearse_checkpoint(const fs::path& directory, OuterStep step, std:
   std::error_code ignored;
   const bool there = fs::exists(directory, ignored);
   const auto able = [&]() -> Result<void> {
-    PRIME_TRY(const auto transaction, begin_checkpoint(directory / step_name(step)));
+    PRIME_TRY(const auto transaction, begin_checkpoint(directory / step_name(STEP_PREFIX, step)));
     PRIME_CHECK(rehearse_safetensors(transaction.staging() / MODEL_PATH, parameters));
     return rehearse_safetensors(transaction.staging() / MOMENTUM_PATH, parameters);
   }();
@@ -267,22 +216,12 @@ Result<void> rehearse_checkpoint(const fs::path& directory, OuterStep step, std:
 }
 
 Result<CheckpointState> verify_checkpoint(const fs::path& checkpoint) {
-  PRIME_TRY(const auto listing, read_listing(checkpoint));
-  std::string damage;
-  const auto blame = [&](const std::string& part, std::string_view what) {
-    damage += (damage.empty() ? "" : "; ") + part + " " + std::string{what};
-  };
-  for (const auto& [path, expected] : listing) {
-    const auto found = summarize_file(checkpoint / path);
-    if (!found) blame(path, "cannot be read");
-    else if (found->bytes != expected.bytes) blame(path, "has another size");
-    else if (found->digest != expected.digest) blame(path, "has other bytes");
-  }
-  if (!damage.empty()) return fail(damaged(checkpoint, damage));
+  PRIME_TRY(const auto listing, read_listing(checkpoint, CHECKPOINT_RULES));
+  PRIME_CHECK(verify_files(checkpoint, listing));
   PRIME_TRY(const auto text, read_file(checkpoint / STATE_PATH, TEXT_BYTES_MAX));
   auto state = parse_state(text);
   if (state) return std::move(*state);
-  if (const auto format = foreign_format(json::parse(text, nullptr, false), STATE_SCHEMA))
+  if (const auto format = foreign_format(text, STATE_SCHEMA))
     return fail(of_another_format(checkpoint, STATE_PATH, *format, STATE_SCHEMA, ""));
   return fail(damaged(checkpoint, std::string{STATE_PATH} + " is no state of a run"));
 }
@@ -296,7 +235,7 @@ Result<LoadedCheckpoint> load_checkpoint(const fs::path& checkpoint) {
   PRIME_TRY(const auto model, SafetensorsReader::open(checkpoint / MODEL_PATH));
   loaded.layout = model.tensors();
   PRIME_TRY(loaded.parameters, read_flat(checkpoint, model));
-  PRIME_TRY(const auto listing, read_listing(checkpoint));
+  PRIME_TRY(const auto listing, read_listing(checkpoint, CHECKPOINT_RULES));
   if (!listing.contains(MOMENTUM_PATH)) return loaded;
   PRIME_TRY(const auto momentum, SafetensorsReader::open(checkpoint / MOMENTUM_PATH));
   if (!same_layout(momentum.tensors(), loaded.layout)) return fail(damaged(checkpoint, "the momentum is of another model"));
@@ -308,17 +247,11 @@ std::vector<CheckpointEntry> list_checkpoints(const fs::path& directory) {
   std::vector<CheckpointEntry> entries;
   std::error_code error;
   for (fs::directory_iterator entry{directory, error}; !error && entry != fs::directory_iterator{}; entry.increment(error)) {
-    const auto step = parse_step_name(entry->path().filename().string());
+    const auto step = parse_step_name(STEP_PREFIX, entry->path().filename().string());
     if (!step) continue;
-    const auto listing = read_listing(entry->path());
+    const auto listing = read_listing(entry->path(), CHECKPOINT_RULES);
     if (!listing) continue;
-    CheckpointEntry found{*step, entry->path(), 0};
-    const bool complete = std::all_of(listing->begin(), listing->end(), [&](const auto& file) {
-      std::error_code missing;
-      found.bytes += file.second.bytes;
-      return fs::file_size(found.path / file.first, missing) == file.second.bytes && !missing;
-    });
-    if (complete) entries.push_back(std::move(found));
+    if (const auto bytes = bytes_of_complete(entry->path(), *listing)) entries.push_back({*step, entry->path(), *bytes});
   }
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.outer_step < b.outer_step; });
   return entries;

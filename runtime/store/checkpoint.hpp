@@ -5,6 +5,8 @@
 //                 prime/outer_momentum.safetensors      the outer optimizer's state; absent when it has none
 //                 prime/manifest.yaml                   the shared half of the manifest
 //                 prime/checkpoint.json                 every other file with its size and digest
+//
+// What trainers keep for themselves lies beside it, and is each peer's own to save: private_state.hpp.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +29,13 @@ namespace prime::store {
 /// What this program writes and reads. A later form has a higher number, and is never taken for a damaged one.
 inline constexpr std::string_view CHECKPOINT_FORMAT = "prime.checkpoint/1";
 
+/// A peer whose trainer may keep something for itself.
+struct CheckpointMember {
+  PeerId peer;
+  std::string name;  ///< for people
+  friend bool operator==(const CheckpointMember&, const CheckpointMember&) = default;
+};
+
 /// What a checkpoint is of. `state` is the digest that the peers voted on; this floor keeps it and does not compute it.
 struct CheckpointState {
   std::string run;
@@ -37,10 +46,13 @@ struct CheckpointState {
   Digest state;
   std::uint32_t shard = 0;  ///< the part of the model that it holds, of `shards`
   std::uint32_t shards = 1;
-  Division division = {};                ///< into fragments, which `state` depends on
-  std::vector<OuterStep> versions = {};  ///< of each fragment; empty: all are of `outer_step`
-  DataIdentity data = {};                ///< what its peer trained on, where its trainer told
-  bool dated = false;                    ///< of an earlier form, whose `state` is a digest that nobody computes any more
+  Division division = {};                      ///< into fragments, which `state` depends on
+  std::vector<OuterStep> versions = {};        ///< of each fragment; empty: all are of `outer_step`
+  DataIdentity data = {};                      ///< what its peer trained on, where its trainer told
+  bool dated = false;                          ///< of an earlier form, whose `state` is a digest that nobody computes any more
+  std::vector<std::uint64_t> given_back = {};  ///< first samples of ranges before the cursor that nobody's work has, lowest first
+  std::vector<CheckpointMember> members = {};  ///< of the run then, by rank; empty: not known
+  bool private_state = false;  ///< its writer's trainer keeps something for itself, which is saved beside it (private_state.hpp)
   friend bool operator==(const CheckpointState&, const CheckpointState&) = default;
 };
 

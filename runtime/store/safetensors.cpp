@@ -59,6 +59,14 @@ void append_name(std::string& text, std::string_view name) {
   text += '"';
 }
 
+/// The format's names of our types are ours in capital letters.
+std::string name_of(DataType type) {
+  std::string name{to_string(type)};
+  for (auto& c : name)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  return name;
+}
+
 struct Header {
   std::string text;              ///< padded
   std::uint64_t data_bytes = 0;  ///< of all tensors
@@ -71,17 +79,19 @@ Result<Header> make_header(std::span<const NamedTensor> tensors, const ModelLimi
                 std::to_string(tensors.size()) + " tensors: a file holds at most " + std::to_string(limits.tensors));
   }
   std::unordered_set<std::string_view> names;
+  std::uint64_t total = 0;  // of values
   Header header{R"({"__metadata__":{"format":"pt"})"};
   for (const auto& tensor : tensors) {
     PRIME_CHECK(check_tensor_name(tensor.name, limits));
     if (!names.insert(tensor.name).second) return fail(ErrorName::LayoutUnusable, "two tensors are called `" + tensor.name + "`");
     const auto elements = product_of(tensor.shape);
-    if (tensor.shape.size() > limits.dimensions || !elements || *elements > limits.elements - header.data_bytes / sizeof(float))
+    if (tensor.shape.size() > limits.dimensions || !elements || *elements > limits.elements - total)
       return fail(ErrorName::LayoutUnusable, "`" + tensor.name + "` has a shape that no file can hold");
-    const auto end = header.data_bytes + *elements * sizeof(float);
+    total += *elements;
+    const auto end = header.data_bytes + *elements * element_bytes(tensor.data.type());
     header.text += ',';
     append_name(header.text, tensor.name);
-    header.text += R"(:{"dtype":"F32","shape":)";
+    header.text += R"(:{"dtype":")" + name_of(tensor.data.type()) + R"(","shape":)";
     append_list(header.text, tensor.shape);
     header.text += R"(,"data_offsets":[)" + std::to_string(header.data_bytes) + ',' + std::to_string(end) + "]}";
     header.data_bytes = end;
@@ -128,13 +138,10 @@ Result<void> read_at(int fd, std::uint64_t offset, std::span<std::byte> into, co
   return {};
 }
 
-/// The types that the format and we know: its names are ours in capital letters.
+/// The types that the format and we know.
 std::optional<DataType> parse_type(std::string_view name) {
-  for (std::uint8_t number = 0; number < DATA_TYPES; ++number) {
-    const auto ours = to_string(static_cast<DataType>(number));
-    const auto capital = [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; };
-    if (std::ranges::equal(name, ours, {}, {}, capital)) return static_cast<DataType>(number);
-  }
+  for (std::uint8_t number = 0; number < DATA_TYPES; ++number)
+    if (name_of(static_cast<DataType>(number)) == name) return static_cast<DataType>(number);
   return std::nullopt;
 }
 
@@ -289,7 +296,7 @@ Result<FileSummary> write_safetensors(const fs::path& path, std::span<const Name
   }
   PRIME_TRY(auto file, OutputFile::create(path));
   PRIME_CHECK(write_header(file, header));
-  for (const auto& tensor : tensors) PRIME_CHECK(file.write(std::as_bytes(tensor.data)));
+  for (const auto& tensor : tensors) PRIME_CHECK(file.write(tensor.data.bytes()));
   return file.finish();
 }
 

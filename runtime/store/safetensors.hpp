@@ -1,10 +1,12 @@
-// Owns the safetensors format: what transformers and every other reader of model weights loads. We write f32, and read every type.
+// Owns the safetensors format: what transformers and every other reader of model weights loads. We write our types, and read every type.
 //
 // Layout: 8 bytes of header length (little-endian), a JSON header padded with spaces to 8 bytes, then the tensors without gaps.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <filesystem>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,11 +18,30 @@
 
 namespace prime::store {
 
+/// Values of one type, where they lie.
+class TensorData {
+ public:
+  TensorData() = default;
+  template <std::ranges::contiguous_range Values>
+  requires std::same_as < std::ranges::range_value_t<Values>,
+  float > TensorData(const Values& values)  // NOLINT: values are written as what they are
+      : bytes_(std::as_bytes(std::span<const float>{values})) {}
+  TensorData(DataType type, std::span<const std::byte> bytes) : type_(type), bytes_(bytes) {}
+
+  [[nodiscard]] DataType type() const { return type_; }
+  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+  [[nodiscard]] std::size_t size() const { return bytes_.size() / element_bytes(type_); }  ///< in values
+
+ private:
+  DataType type_ = DataType::F32;
+  std::span<const std::byte> bytes_;
+};
+
 /// A tensor to write: `data` holds the product of `shape` values, row-major.
 struct NamedTensor {
   std::string name;
   std::vector<std::int64_t> shape;
-  std::span<const float> data;
+  TensorData data;
 };
 
 /// Where a tensor lies in a file.

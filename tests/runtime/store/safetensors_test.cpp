@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(tensors_come_back_bit_by_bit_across_many_chunks) {
     std::vector<float> values(entry.elements);
     BOOST_REQUIRE(reader->read(entry, values));
     BOOST_REQUIRE(values.size() == tensors[i].data.size());
-    BOOST_TEST((values.empty() || std::memcmp(values.data(), tensors[i].data.data(), values.size() * sizeof(float)) == 0));
+    BOOST_TEST((values.empty() || std::memcmp(values.data(), tensors[i].data.bytes().data(), values.size() * sizeof(float)) == 0));
   }
 }
 
