@@ -157,6 +157,8 @@ class RecoveryPort {
   virtual void cancel_fetch() = 0;
   /// Writes the state of this revision, which is held for that, and returns the checkpoint's path.
   virtual Result<std::string> write_checkpoint(Revision of) = 0;
+  /// Writes what the trainer had for itself at this revision, and returns the path; nothing where the trainer binds nothing private.
+  virtual Result<std::optional<std::string>> write_private_state(Revision of) = 0;
 };
 
 }  // namespace prime

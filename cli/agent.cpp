@@ -18,8 +18,17 @@ Result<void> take_part(const AgentArguments& arguments, std::optional<int>& read
   PRIME_TRY(auto plan, launch::parse_agent_plan(text));
   if (!plan.name.empty()) options_to_join = {"--name", plan.name};
   PRIME_TRY(auto invite, net::parse_invite(plan.invite));
-  AgentOptions options{std::move(invite),          arguments.directory, std::move(plan.name), std::move(plan.local),   trainer_program(),
-                       std::move(plan.checkpoint), std::nullopt,        plan.shard,           std::move(plan.replica), plan.shards};
+  AgentOptions options{std::move(invite),
+                       arguments.directory,
+                       std::move(plan.name),
+                       std::move(plan.local),
+                       trainer_program(),
+                       std::move(plan.checkpoint),
+                       std::move(plan.private_state),
+                       std::nullopt,
+                       plan.shard,
+                       std::move(plan.replica),
+                       plan.shards};
   const auto welcome = [&](const AgentIdentity& self) {
     if (const auto first = std::exchange(ready, std::nullopt))
       launch::announce(*first, nlohmann::json{{"peer", to_string(self.peer)}, {"name", self.name}, {"directory", self.directory.string()}});

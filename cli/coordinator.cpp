@@ -37,6 +37,7 @@ Result<CoordinatorOptions> options_of(const CoordinatorArguments& arguments, lau
                             plan.listen,
                             arguments.directory,
                             plan.origin,
+                            plan.fresh,
                             plan.start_quorum,
                             std::move(plan.founders),
                             arguments.again,

@@ -180,6 +180,7 @@ int join_here(const JoinArguments& arguments, Joiner joiner, Terminal& terminal)
                        std::move(joiner.local),
                        trainer_program(),
                        {},
+                       {},
                        arguments.trainer_descriptor,
                        arguments.shard.value_or(0),
                        arguments.replica};

@@ -53,6 +53,15 @@ nlohmann::ordered_json to_json(const launch::StartedRun& run) {
           {"peers", std::move(peers)}};
 }
 
+/// A newer checkpoint, and how to go on from it all the same.
+std::string passed_over_text(const launch::PassedOver& newer) {
+  std::string names;
+  for (const auto& name : newer.missing) names += (names.empty() ? "" : ", ") + name;
+  return "passes over outer step " + std::to_string(newer.outer_step.value) + ": what the trainer of " + names +
+         " had for itself then was not saved before the end; `--from " + newer.paths.front().string() +
+         "` goes on from there, with fresh private state";
+}
+
 Result<launch::RunRequest> request_of(const UpArguments& arguments, manifest::Manifest manifest, Terminal& terminal) {
   const auto peers = arguments.local.value_or(1);
   PRIME_CHECK(launch::check_start(manifest, peers, arguments.quorum.value_or(0)));
@@ -70,6 +79,8 @@ Result<launch::RunRequest> request_of(const UpArguments& arguments, manifest::Ma
                              first_peer_port,
                              {},
                              {},
+                             {},
+                             {},
                              -1};
   if (arguments.from) {
     if (peers == 0) return fail(ErrorName::Usage, "`--from` needs a peer that holds the state from the start, and `--local 0` starts none");
@@ -78,6 +89,15 @@ Result<launch::RunRequest> request_of(const UpArguments& arguments, manifest::Ma
     if (launch::is_older(found))
       terminal.warn("goes on from outer step " + std::to_string(found.state.outer_step.value) + "; " +
                     std::to_string(found.newest.outer_step.value) + " was committed, but " + launch::what_is_missing(found.newest, "it"));
+    if (const auto& newer = found.passed_over) terminal.warn(passed_over_text(*newer));
+    auto on = launch::continuation_of(found.privates, found.state, peers, request.quorum);
+    if (!on.fresh.empty())
+      terminal.warn(
+          "the run does not go on exactly, and the loss may rise for a step: trainers begin without what they had for themselves, "
+          "as moments of an optimizer; " +
+          on.fresh);
+    request.private_states = std::move(on.paths);
+    request.fresh = std::move(on.fresh);
     request.checkpoints = std::move(found.paths);
     request.origin = std::move(found.state);
   }
@@ -120,7 +140,8 @@ std::string what_starts(const launch::RunRequest& request) {
 std::string checkpoint_text(const launch::RunRequest& request) {
   const auto more = request.checkpoints.size() - 1;
   return request.checkpoints.front().string() + (more > 0 ? " and those of " + plural(more, "other shard") : std::string{}) +
-         " (after outer step " + std::to_string(request.origin->outer_step.value) + ")";
+         " (after outer step " + std::to_string(request.origin->outer_step.value) + ")" +
+         (!request.private_states.empty() && request.fresh.empty() ? ", each trainer with what one had for itself then" : "");
 }
 
 /// Empty where the manifest names no etcd.

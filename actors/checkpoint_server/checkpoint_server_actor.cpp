@@ -14,7 +14,13 @@ CheckpointServerImpl::behavior_type CheckpointServerImpl::make_behavior() {
   };
 }
 
+/// What its trainer keeps for itself goes first: where the state is whole, what its writer has for itself is there, too. Without it a run
+/// can go on, so that nobody tries again.
 void CheckpointServerImpl::save(const peer::SaveState& order) {
+  if (const auto kept = ports_.recovery->write_private_state(order.of); !kept)
+    ports_.journal->append(events::PrivateStateFailed{kept.error()});
+  else if (*kept) ports_.journal->append(events::PrivateStateWritten{**kept, order.reason});
+  if (!order.shared) return ports_.report(peer::SaveEnded{order.periodic, std::string{}});
   const auto path = ports_.recovery->write_checkpoint(order.of);
   if (path) ports_.journal->append(events::CheckpointWritten{*path, order.reason});
   else ports_.journal->append(events::CheckpointFailed{path.error()});

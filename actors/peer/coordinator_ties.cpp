@@ -99,7 +99,8 @@ std::string CoordinatorTies::end(std::optional<Error> cause, bool save, const st
   record(events::StateSaving{s_.revision, why});
   s_.ending = Ending{std::move(cause), why, now_, std::nullopt};
   s_.phase = Phase::Saving;
-  if (!std::exchange(s_.saving, true)) emit(SaveState{why, s_.revision});  // one that is under way is of this state
+  if (!std::exchange(s_.saving, true))
+    emit(SaveState{why, s_.revision, false, true, is_late(s_)});  // one that is under way is of this state
   return (s_.ending->cause ? prime::to_string(*s_.ending->cause) : why) + "; saves what it holds";
 }
 
@@ -125,7 +126,7 @@ std::string CoordinatorTies::save_again() {
   ending.again_at.reset();
   s_.saving = true;
   emit(Probe::SavesAgain);
-  emit(SaveState{ending.why, s_.revision});
+  emit(SaveState{ending.why, s_.revision, false, true, is_late(s_)});
   return "tries to save again";
 }
 

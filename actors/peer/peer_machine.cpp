@@ -14,6 +14,7 @@ using Effects = std::vector<Effect>;
 
 /// A line of a journal is for people.
 constexpr std::size_t MISSING_SHOWN = 256;
+constexpr const char* LAST_STEP = "the last outer step is committed";
 
 /// The coordinator, which hears nothing either, gives up a peer at the heartbeat limit: by then this one is back over another connection,
 /// if that was all that broke. Two beats fit into the limit, so one that is on its way is no silence.
@@ -334,12 +335,12 @@ class Handler {
     }
     const auto every = s_.options.checkpoint_every;
     const bool writes = s_.options.all_write_checkpoints || reduce.view.members.front().id == s_.options.hello.peer;
-    if (every > 0 && m.completes && m.step.value % every == 0 && writes)
-      emit(SaveState{"every " + std::to_string(every) + " outer steps", m.revision, true});
+    if (every > 0 && m.completes && m.step.value % every == 0)
+      emit(SaveState{"every " + std::to_string(every) + " outer steps", m.revision, true, writes, is_late(s_)});
     emit(ApplyCommit{m});
     if (m.completes) record(std::move(done));
     // Who trains, or whose work is on the way, goes on with that; all others are told of the next step once this one is complete.
-    const bool is_in = s_.begin->contribute ? s_.ready && s_.owed == 0 : m.completes;
+    const bool is_in = s_.begin->contribute ? !is_late(s_) : m.completes;
     if (is_in && s_.phase != Phase::Leaving) s_.phase = Phase::Waiting;
     if (s_.done_after_commit) return hear(*std::exchange(s_.done_after_commit, std::nullopt));
     return is_in ? "committed" : "committed without its own work, which comes later";
@@ -363,6 +364,7 @@ class Handler {
     s_.phase = Phase::Finishing;
     s_.done = m;
     if (m.finalist) return save_final();
+    emit(SaveState{LAST_STEP, s_.revision, true, false, is_late(s_)});
     evaluate();
     return "evaluates its part of the final state";
   }
@@ -376,7 +378,7 @@ class Handler {
     s_.done->finalist = true;
     if (std::exchange(s_.saving, true)) return "it saves the final state already";
     s_.saved.reset();
-    emit(SaveState{"the last outer step is committed", s_.revision});
+    emit(SaveState{LAST_STEP, s_.revision, false, true, is_late(s_)});
     return "saves the final state";
   }
 
@@ -490,6 +492,11 @@ class Handler {
 };
 
 }  // namespace
+
+bool is_late(const State& state) {
+  const auto& begin = state.begin;
+  return begin && begin->contribute && begin->base < state.revision && !(state.ready && state.owed == 0);
+}
 
 Phase phase_of(const State& state) {
   const bool at_work = state.phase == Phase::Waiting || state.phase == Phase::Training || state.phase == Phase::Ready;

@@ -167,7 +167,7 @@ struct TrainerFinal {
   HeldOutLoss held_out;  ///< of the final state: this peer's part
   std::string sample;
 };
-/// Each SaveState ends in one, with the checkpoint's path.
+/// Each SaveState ends in one, with the checkpoint's path, if there is one.
 struct SaveEnded {
   bool periodic = false;  ///< as SaveState had it
   Result<std::string> path;
@@ -255,12 +255,14 @@ struct StartMeasure {
 struct FinishTraining {
   RunDone done;
 };
-/// The committed state of this revision goes to disk: the current one, or one that is being applied. Ends in SaveEnded, unless the
-/// process ends before.
+/// What its trainer had for itself at this revision goes to disk, then the committed state: the current one, or one that is being applied.
+/// Ends in SaveEnded, unless the process ends before.
 struct SaveState {
   std::string reason;
   Revision of;
-  bool periodic = false;  ///< `checkpoint.every`: nobody waits for it
+  bool periodic = false;  ///< nobody waits for it
+  bool shared = true;     ///< the committed state, too; else another member saves it
+  bool late = false;      ///< the trainer is at work that this revision lacks
 };
 /// What this peer was at is over: its trainer is told to end, and why; a fetch ends.
 struct StopWork {
@@ -279,6 +281,8 @@ struct Transition {
   std::string reason;
 };
 
+/// Whether its trainer is at work, or has ended work, that the state lacks though that is at a later revision than the work began from.
+[[nodiscard]] bool is_late(const State& state);
 /// Where a peer stands, as its journal and people have it: at its operations, if there are any.
 [[nodiscard]] Phase phase_of(const State& state);
 /// Whether a new peer in the place of one that ended so may do better: it was frozen, cut off or too slow, or its links broke.

@@ -61,6 +61,7 @@ class Handler {
 
   std::string operator()(const StateFound& event) {
     if (event.held) s_.held = event.held->revision;
+    if (event.held && event.held->record) s_.record = event.held->record;
     if (s_.phase != Phase::Bound) return "of a trainer that is gone";
     if (!event.held) return lacks(event.held.error(), FoundState{});
     s_.wait.reset();
@@ -82,9 +83,8 @@ class Handler {
 
   std::string operator()(const Recorded& event) {
     if (s_.phase != Phase::Ready) return "of a trainer that is gone";
-    s_.record = event.record;
+    replace_record(event.record);
     s_.record->base = s_.base;
-    s_.settled.reset();
     return "recorded";
   }
 
@@ -105,15 +105,17 @@ class Handler {
     auto brought = std::exchange(s_.brought, std::nullopt);
     if (!work || s_.phase != Phase::Ready) return "of a trainer that is gone";
     if (!event.taken) {
-      s_.record.reset();
-      s_.settled.reset();
+      forget_records();
       return refuse(diverged(event.taken.error(), work->step));
     }
     if (work->weight == 0) {
       emit(Report{peer::TrainerGaveUp{Error{ErrorName::TrainerProtocol, "the trainer contributed without having trained on a token"}}});
       return "contributed without having trained";
     }
-    if (brought) s_.settled = std::exchange(s_.record, std::move(brought));
+    if (brought) {
+      replace_record(*std::move(brought));
+      s_.lacking = s_.options.fragments;
+    }
     s_.owed = s_.options.fragments;
     emit(Report{*work});
     return "contributed";
@@ -150,10 +152,10 @@ class Handler {
 
   std::string operator()(const Applied& event) {
     s_.held = event.commit.revision;
+    if (event.own_work && s_.lacking > 0 && --s_.lacking == 0) settle();
     save_what_is_due();
     // A late trainer hears nothing of what is committed without its work.
     const bool is_in = event.own_work && s_.owed > 0 && --s_.owed == 0;
-    if (is_in) s_.settled.reset();
     if (is_in && s_.phase == Phase::Ready) emit(TellCommitted{event.commit, event.contributors});
     tell_what_is_due();
     return "applied";
@@ -301,19 +303,42 @@ class Handler {
     if (std::exchange(s_.resumed, true)) return std::nullopt;
     // All trainers of a replica begin a step anew: what was published of it is void, and what was recorded with that.
     const bool is_void = s_.record && !s_.record->within && s_.record->step >= step;
-    if (is_void && s_.settled) s_.record = s_.settled;
-    s_.settled.reset();
+    if (is_void) {
+      s_.record = s_.settled;
+      settle();
+    }
     auto resume = s_.record;
     // Local parameters are of use only where they came from.
     if (resume && (resume->step != step || resume->base != s_.base)) resume->within = false;
     return resume;
   }
 
+  /// The one before is needed as long as what goes with this one is not committed: what is published may be void, what is saved is of a
+  /// state that was committed.
+  void replace_record(Record record) {
+    if (!std::exchange(s_.unsettled, true)) s_.settled = std::move(s_.record);
+    s_.record = std::move(record);
+    s_.lacking = 0;
+  }
+
+  /// `record` is what the state has.
+  void settle() {
+    s_.settled.reset();
+    s_.unsettled = false;
+    s_.lacking = 0;
+  }
+
+  void forget_records() {
+    s_.record.reset();
+    settle();
+  }
+
   void save_what_is_due() {
     if (!s_.held) return;
     for (const auto& order : std::exchange(s_.to_save, {})) {
       if (order.of > *s_.held) s_.to_save.push_back(order);
-      else emit(Write{order, order.of == *s_.held});
+      else if (order.of < *s_.held) emit(Write{order, false});
+      else emit(Write{order, true, s_.unsettled ? s_.settled : s_.record});
     }
   }
 

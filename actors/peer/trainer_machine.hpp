@@ -79,7 +79,9 @@ struct State {
   std::uint32_t diverged_at = 0;                        ///< as it said with them
   std::optional<Record> brought;                        ///< with what it contributed
   std::optional<Record> record;                         ///< what its next life goes on from
-  std::optional<Record> settled;                        ///< the one before, until what was published with `record` is committed
+  std::optional<Record> settled;                        ///< where `record` is newer than what is committed: the last one that is not
+  bool unsettled = false;                               ///< `record` is newer
+  std::uint32_t lacking = 0;                            ///< fragments whose committed versions lack what was published with `record`
   bool resumed = false;                                 ///< this life was told what it goes on from
   std::uint32_t owed = 0;                               ///< fragments whose committed versions lack what this life has contributed
   std::vector<peer::SaveState> to_save;                 ///< of the revision that is being applied; two at most
@@ -108,8 +110,9 @@ struct Held {
   std::uint64_t elements = 0;
   Digest state;
   Revision revision;
-  std::uint32_t pid = 0;           ///< of the trainer
-  std::vector<Digest> parts = {};  ///< of the state; empty: it has one fragment
+  std::uint32_t pid = 0;              ///< of the trainer
+  std::vector<Digest> parts = {};     ///< of the state; empty: it has one fragment
+  std::optional<Record> record = {};  ///< that was saved with this state: this peer's first trainer goes on from it
 };
 /// Each FoundState ends in one.
 struct StateFound {
@@ -216,6 +219,7 @@ struct Died {
 struct Write {
   peer::SaveState order;
   bool hold = false;
+  std::optional<Record> record = {};  ///< then: the last one that this state has; none where the trainer had none by then
 };
 using Effect = std::variant<Launch, Kill, TellStop, OpenState, FoundState, TakeContribution, MapTensors, TellBegin, TellCommitted,
                             TellFinish, Report, Died, Write>;

@@ -31,6 +31,7 @@
 #include "runtime/net/stop_signal.hpp"
 #include "runtime/store/atomic_file.hpp"
 #include "runtime/store/checkpoint.hpp"
+#include "runtime/store/private_state.hpp"
 #include "runtime/telemetry/error_text.hpp"
 #include "runtime/telemetry/run_lock.hpp"
 
@@ -173,12 +174,17 @@ class Agent {
     host.directory = directory_;
     host.checkpoints = directory_ / "checkpoints";
     host.origin = options_.checkpoint;
+    host.private_state = options_.private_state;
     host.local = options_.local;
     host.default_trainer = options_.trainer_program;
     host.report = [this](peer::Event event) { caf::anon_send(shell_, PeerHappening{std::move(event)}); };
     host.trainer_died = [this](Error cause, bool began) { caf::anon_send(supervisor_, TrainerDied{std::move(cause), began}); };
     host.save = [this](peer::SaveState order) { caf::anon_send(supervisor_, SaveOrder{std::move(order)}); };
     host.dial_donor = [this](const FetchState& fetch, const manifest::Shared& shared) { return dial_donor(fetch, transport_of(shared)); };
+    host.saving = [this](OuterStep step, bool done) {
+      fault_.reached(FaultPoint::Phase::Saving, {step.value}, done ? 1 : 0, 1, [this] { return host_->trainer_pid(); });
+    };
+    host.journal = [this](const JournalEvent& event) { journal_.append(event); };
     host.log = reason_log("trainer");
     host.members = [this](const View& view) { engine_->know(view); };
     host.configured = [this](const manifest::Shared& shared) {
@@ -402,17 +408,28 @@ class Agent {
   std::jthread redialing_;
 };
 
+/// What a peer has saved of one revision; empty: nothing.
+struct OnDisk {
+  std::filesystem::path checkpoint;
+  std::filesystem::path private_state;
+};
+
 struct Life {
   Result<void> outcome;
   bool told_to_end = false;
-  Addresses coordinator{};             ///< where the run was served last
-  std::filesystem::path checkpoint{};  ///< the newest whole one that it wrote; empty: none
+  Addresses coordinator{};  ///< where the run was served last
+  OnDisk saved{};           ///< the newest whole one that it wrote
 };
 
-std::filesystem::path newest_whole(const std::filesystem::path& checkpoints) {
+OnDisk newest_whole(const std::filesystem::path& checkpoints) {
   const auto entries = store::list_checkpoints(checkpoints);
-  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry)
-    if (store::verify_checkpoint(entry->path)) return entry->path;
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    const auto state = store::verify_checkpoint(entry->path);
+    if (!state) continue;
+    const auto beside = store::private_state_path(checkpoints, state->outer_step);
+    const auto of_trainer = store::verify_private_state(beside);
+    return {entry->path, of_trainer && of_trainer->state == state->state ? beside : std::filesystem::path{}};
+  }
   return {};
 }
 
@@ -452,8 +469,7 @@ Life live(const AgentOptions& options, PeerId self, std::optional<PeerId> before
   const bool refused = !outcome && telemetry::is_refusal(outcome.error()) && !agent.entered();
   if (!before && (!welcomed || (refused && options.attended))) remove_traces(options.directory, directory);
   const bool rolled_back = !outcome && outcome.error().name == ErrorName::RolledBack;
-  return {std::move(outcome), agent.told_to_end(), agent.coordinator(),
-          rolled_back ? newest_whole(directory / "checkpoints") : std::filesystem::path{}};
+  return {std::move(outcome), agent.told_to_end(), agent.coordinator(), rolled_back ? newest_whole(directory / "checkpoints") : OnDisk{}};
 }
 
 }  // namespace
@@ -470,7 +486,7 @@ Result<void> run_agent(AgentOptions options, const AgentPorts& ports) {
   for (auto self = random_peer_id();; self = random_peer_id()) {
     if (options.name.empty())
       options.name = options.replica.empty() ? readable_name(self) : options.replica + "." + std::to_string(options.shard);
-    auto [outcome, told_to_end, coordinator, checkpoint] = live(options, self, before, welcome);
+    auto [outcome, told_to_end, coordinator, saved] = live(options, self, before, welcome);
     // What is wrong with the way in which it wants to join was wrong before, too, and is why it had to go.
     if (!outcome && eviction && outcome.error().name == ErrorName::Usage) return outcome;
     if (!outcome && eviction) return fail(std::move(*eviction).with_context("joining anew, which failed: " + to_string(outcome.error())));
@@ -487,8 +503,10 @@ Result<void> run_agent(AgentOptions options, const AgentPorts& ports) {
     eviction = outcome.error();
     ports.rejoining(*eviction);
     // What the run holds by now comes from a donor; what it was rolled back to, from the disk: this life's, or that of the one before.
-    if (eviction->name != ErrorName::RolledBack) options.checkpoint.clear();
-    else if (!checkpoint.empty()) options.checkpoint = std::move(checkpoint);
+    const bool fetches = eviction->name != ErrorName::RolledBack;
+    if (!fetches && saved.checkpoint.empty()) continue;
+    options.checkpoint = std::move(saved.checkpoint);
+    options.private_state = std::move(saved.private_state);
   }
 }
 

@@ -136,10 +136,15 @@ coordinator::Options machine_options(const CoordinatorOptions& options) {
   machine.shards = shared.membership.shards;
   machine.fragments = shared.sync.fragments.count;
   machine.in_flight = shared.sync.in_flight;
-  machine.founders = {options.founders.begin(), options.founders.end()};
+  machine.founders = options.founders;
   if (const auto& origin = options.origin) {
-    machine.origin =
-        coordinator::Origin{origin->revision, origin->outer_step, origin->state, origin->next_sample, origin->tokens, origin->versions};
+    machine.origin = coordinator::Origin{origin->revision,
+                                         origin->outer_step,
+                                         origin->state,
+                                         origin->next_sample,
+                                         origin->tokens,
+                                         origin->versions,
+                                         {origin->given_back.begin(), origin->given_back.end()}};
     machine.origin_data = origin->data;
   }
   machine.wait_limit = shared.membership.wait_limit;
@@ -171,7 +176,8 @@ Result<coordinator::Grid> state_of(const CoordinatorOptions& options, const std:
                                    RecordJournal& journal) {
   if (!kept) {
     if (const auto& origin = options.origin)
-      journal.append(events::RunContinues{origin->run, origin->outer_step, origin->revision, origin->state, origin->tokens});
+      journal.append(events::RunContinues{origin->run, origin->outer_step, origin->revision, origin->state, origin->tokens,
+                                          options.fresh.empty() ? std::nullopt : std::optional{options.fresh}});
     return coordinator::initial_grid(machine_options(options), monotonic_now());
   }
   auto state = coordinator::restore_grid(machine_options(options), *kept, monotonic_now());

@@ -45,6 +45,7 @@ Result<FaultPoint> FaultPoint::parse(const std::string& text) {
   else if (parts[0] == "reducing") point.phase_ = Phase::Reducing;
   else if (parts[0] == "voting") point.phase_ = Phase::Voting;
   else if (parts[0] == "fetching") point.phase_ = Phase::Fetching;
+  else if (parts[0] == "saving") point.phase_ = Phase::Saving;
   else return fail(ErrorName::Usage, "PRIME_FAULT: `" + parts[0] + "` is no phase");
   if (parts.back() != "any") {
     const auto place = split(parts.back(), '.');

@@ -1,7 +1,6 @@
 #include "runtime/agent/peer_host.hpp"
 
 #include <cmath>
-#include <numeric>
 
 #include "messages/assert.hpp"
 #include "runtime/agent/state_transfer.hpp"
@@ -9,7 +8,6 @@
 #include "runtime/manifest/canonical.hpp"
 #include "runtime/manifest/check.hpp"
 #include "runtime/manifest/load.hpp"
-#include "runtime/session/state_digest.hpp"
 #include "runtime/shortage.hpp"
 #include "runtime/store/checkpoint.hpp"
 
@@ -37,20 +35,6 @@ std::vector<Digest> digests_of(const std::vector<Fragment>& fragments) {
   std::vector<Digest> digests;
   for (const auto& fragment : fragments) digests.push_back(fragment.digest);
   return digests;
-}
-
-std::vector<std::uint32_t> all_fragments(const Layout& layout) {
-  std::vector<std::uint32_t> all(layout.fragments());
-  std::iota(all.begin(), all.end(), 0U);
-  return all;
-}
-
-Result<void> check_tensors(const store::LoadedCheckpoint& loaded, const Layout& layout) {
-  std::vector<TensorShape> tensors;
-  for (const auto& tensor : loaded.layout) tensors.push_back({tensor.name, tensor.shape});
-  PRIME_TRY(const auto theirs, make_layout(std::move(tensors)));
-  if (theirs.digest() == layout.digest()) return {};
-  return fail(ErrorName::LayoutMismatch, "the loaded state has other tensors: " + first_difference(layout, theirs));
 }
 
 }  // namespace
@@ -346,39 +330,17 @@ void PeerHost::on_recorded(const prime::TrainerRecorded& recorded) {
 Result<trainer_life::Held> PeerHost::found_state() {
   auto& state = outer();
   if (!state.initialized()) PRIME_CHECK(initialize());
-  return trainer_life::Held{state.layout().digest(), state.layout().elements(),    state.digest(), state.counters().revision,
-                            trainer_pid(),           digests_of(state.fragments())};
-}
-
-/// The state before the first step of this peer: a checkpoint's, or what the trainer brings.
-Result<void> PeerHost::initialize() {
-  if (options_.origin.empty()) return outer().initialize();
-  const auto at = "reading " + options_.origin.string();
-  auto loaded = store::load_checkpoint(options_.origin);
-  if (!loaded) return fail(std::move(loaded.error()).with_context(at));
-  const auto& of = loaded->state;
-  const auto shards = manifest_->shared.membership.shards;
-  if (of.shard != options_.shard || of.shards != shards)
-    return fail(ErrorName::StateMismatch, options_.origin.string() + " is of shard " + std::to_string(of.shard) + " of " +
-                                              std::to_string(of.shards) + ", this peer holds shard " + std::to_string(options_.shard) +
-                                              " of " + std::to_string(shards));
-  const auto& layout = outer().layout();
-  if (auto same = check_tensors(*loaded, layout); !same) return fail(std::move(same.error()).with_context(at));
-  auto incoming = outer().reserve(all_fragments(layout));
-  for (auto& each : incoming) {
-    each.version = of.versions.empty() ? of.outer_step : of.versions[each.fragment];
-    place({loaded->parameters, loaded->momentum}, layout, each.fragment, each.parameters, each.momentum);
-  }
-  // The digest depends on the division, which the one who goes on may have changed.
-  const bool comparable = of.division == manifest_->shared.sync.fragments && !of.dated;
-  const auto expected = comparable ? std::optional{of.state} : std::nullopt;
-  if (auto done = outer().adopt(incoming, {of.revision, of.tokens, of.next_sample}, expected); !done)
-    return fail(std::move(done.error()).with_context(at));
-  return {};
+  PRIME_TRY(auto record, saved_record());
+  return trainer_life::Held{state.layout().digest(), state.layout().elements(),     state.digest(),   state.counters().revision,
+                            trainer_pid(),           digests_of(state.fragments()), std::move(record)};
 }
 
 void PeerHost::begin(const BeginStep& begin) {
   options_.members(begin.view);
+  {
+    const Lock lock(mutex_);
+    begun_ = begin;
+  }
   handle(trainer_life::Begin{begin});
 }
 
@@ -441,7 +403,7 @@ Result<Digest> PeerHost::prepare(const StartReduce& reduce, bool brings) {
   }
   {
     const Lock lock(mutex_);
-    prepared_.insert_or_assign(reduce.op, then);
+    prepared_.insert_or_assign(reduce.op, Prepared{then, reduce.view.members});
   }
   return outer().prepare(reduce.op, reduce.fragment, gain);
 }
@@ -453,9 +415,13 @@ void PeerHost::commit(const Commit& commit) {
   PRIME_ASSERT(done && state_->digest() == commit.state, "law 2: what is committed is what was voted for");
   const auto prepared = prepared_.find(commit.op);
   PRIME_ASSERT(prepared != prepared_.end(), "law 2: only what was prepared is committed");
-  auto applied = prepared->second;
+  auto [applied, members] = std::move(prepared->second);
   prepared_.erase(prepared);
   applied.commit = commit;
+  if (commit.completes) {
+    members_ = std::move(members);
+    given_back_ = commit.given_back;
+  }
   const auto works = step(applied);
   PRIME_ASSERT(works.empty(), "a commit changes references alone");
 }
@@ -490,6 +456,10 @@ Result<std::vector<Digest>> PeerHost::fetch(const FetchState& fetch) {
   auto incoming = state.reserve(wanted);
   if (!wanted.empty()) PRIME_CHECK(fetch_state(fetch.revision, incoming, dial, opened, fetched_bytes_));
   PRIME_CHECK(state.adopt(incoming, {fetch.revision, fetch.tokens, fetch.next_sample}, fetch.state));
+  {
+    const Lock lock(mutex_);
+    given_back_ = fetch.given_back;
+  }
   handle(trainer_life::Adopted{fetch.revision});
   return digests_of(state.fragments());
 }
@@ -498,72 +468,6 @@ void PeerHost::cancel_fetch() {
   const Lock lock(mutex_);
   cancelled_ = true;
   if (fetching_ != nullptr) fetching_->shutdown();
-}
-
-void PeerHost::save(const peer::SaveState& order) { handle(trainer_life::Save{order}); }
-
-void PeerHost::write(const trainer_life::Write& order) {
-  if (order.hold && !saving_.contains(order.order.of)) {
-    saving_.clear();
-    if (auto held = state_->snapshot(Holder::Disk)) saving_.emplace(order.order.of, std::move(held));
-  }
-  options_.save(order.order);
-}
-
-Result<std::string> PeerHost::write_checkpoint(Revision of) {
-  std::shared_ptr<const Snapshot> state;
-  {
-    const Lock lock(mutex_);
-    // A periodic one and the last one may be of the same revision.
-    if (std::error_code ignored; written_ && written_->first == of && std::filesystem::exists(written_->second, ignored))
-      return written_->second;
-    if (const auto kept = saving_.find(of); kept != saving_.end()) state = kept->second;
-  }
-  if (!state) return fail(ErrorName::StorageFailed, "revision " + std::to_string(of.value) + ": the disk was still busy with an older one");
-  auto written = write_checkpoint(*state);
-  const Lock lock(mutex_);
-  if (const auto kept = saving_.find(of); kept != saving_.end()) saving_.erase(kept);
-  if (written) written_.emplace(of, *written);
-  return written;
-}
-
-Result<std::string> PeerHost::write_checkpoint(const Snapshot& state) {
-  // Whoever removed the directory of a run does not want a part of it back.
-  if (auto moved = place_.moved()) return fail(std::move(*moved));
-  if (std::error_code ignored; !std::filesystem::exists(options_.directory, ignored))
-    return fail(ErrorName::StorageFailed, options_.directory.string() + " is gone");
-  store::CheckpointContent content;
-  {
-    const Lock lock(mutex_);
-    content.export_files = export_files_;
-    content.manifest = welcome_.manifest;
-    content.state.data = data_;
-  }
-  const auto& counters = state.counters;
-  content.state = {options_.run,
-                   counters.revision,
-                   state.step(),
-                   counters.next_sample,
-                   counters.tokens,
-                   state.state,
-                   options_.shard,
-                   manifest_->shared.membership.shards,
-                   manifest_->shared.sync.fragments,
-                   {},
-                   std::move(content.state.data)};
-  for (const auto& fragment : state.fragments) content.state.versions.push_back(fragment.version);
-  const auto& layout = state.layout;
-  for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
-    const auto& [name, shape] = layout.tensors()[i];
-    const auto& home = layout.homes()[i];
-    const auto& fragment = state.fragments[home.fragment];
-    content.parameters.push_back({name, shape, fragment.parameters.subspan(home.offset, layout.counts()[i])});
-    content.momentum.push_back({name, shape, fragment.momentum.subspan(home.offset, layout.counts()[i])});
-  }
-  PRIME_TRY(const auto path, store::write_checkpoint(options_.checkpoints, content));
-  if (const auto pruned = store::prune_checkpoints(options_.checkpoints, manifest_->shared.checkpoint.keep); !pruned)
-    return fail(pruned.error());
-  return path.string();
 }
 
 std::shared_ptr<const Snapshot> PeerHost::snapshot() {

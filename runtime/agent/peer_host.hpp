@@ -21,6 +21,7 @@
 #include "actors/supervisor/restart_machine.hpp"
 #include "runtime/agent/outer_state.hpp"
 #include "runtime/agent/record_store.hpp"
+#include "runtime/agent/saved_records.hpp"
 #include "runtime/agent/trainer_host.hpp"
 #include "runtime/manifest/manifest.hpp"
 #include "runtime/net/channel.hpp"
@@ -32,12 +33,13 @@ struct PeerHostOptions {
   std::string run;
   PeerId self;
   std::string name;
-  std::uint32_t shard = 0;            ///< which it holds
-  std::string replica;                ///< of what; empty where the run is not sharded
-  std::uint32_t shards = 0;           ///< that the run must have; 0: any number
-  std::filesystem::path directory;    ///< of this peer: trainer.log
-  std::filesystem::path checkpoints;  ///< where checkpoint directories are put
-  std::filesystem::path origin;       ///< the checkpoint to begin with; empty: what the trainer brings
+  std::uint32_t shard = 0;              ///< which it holds
+  std::string replica;                  ///< of what; empty where the run is not sharded
+  std::uint32_t shards = 0;             ///< that the run must have; 0: any number
+  std::filesystem::path directory;      ///< of this peer: trainer.log
+  std::filesystem::path checkpoints;    ///< where checkpoint directories are put
+  std::filesystem::path origin;         ///< the checkpoint to begin with; empty: what the trainer brings
+  std::filesystem::path private_state;  ///< what a trainer had for itself then, which this one goes on with; empty: nothing
   manifest::Local local;
   std::string default_trainer;                          ///< program that trains when the manifest names none
   std::optional<PacketSocket> external;                 ///< the socket of a trainer that started this agent
@@ -47,6 +49,8 @@ struct PeerHostOptions {
   std::function<Result<net::ChannelPtr>(const FetchState&, const manifest::Shared&)> dial_donor;
   std::function<void(const manifest::Shared&)> configured;  ///< the run's manifest is known
   std::function<void(const View&)> members;                 ///< those of a step that begins
+  std::function<void(OuterStep, bool done)> saving;         ///< what the trainer kept for itself: before and after it is written
+  std::function<void(const JournalEvent&)> journal;         ///< from any thread
   std::function<void(const std::string&)> log;              ///< why the trainer's machine moved; may be empty
 };
 
@@ -74,6 +78,7 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   Result<std::vector<Digest>> fetch(const FetchState& fetch) override;
   void cancel_fetch() override;
   Result<std::string> write_checkpoint(Revision of) override;
+  Result<std::optional<std::string>> write_private_state(Revision of) override;
 
   /// For joiners; null while there is no state.
   [[nodiscard]] std::shared_ptr<const Snapshot> snapshot();
@@ -111,9 +116,24 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   [[nodiscard]] std::uint32_t record_every() const;
   Result<trainer_life::Held> found_state();
   Result<void> initialize();
+  Result<std::optional<trainer_life::Record>> saved_record();
   [[nodiscard]] OuterState& outer() const;
   [[nodiscard]] manifest::Shared shared() const;
-  Result<std::string> write_checkpoint(const Snapshot& state);
+  /// What is held for the disk.
+  struct StateToSave {
+    std::shared_ptr<const Snapshot> state;
+    SharedList<Member> members;  ///< of the run then, by rank
+    std::vector<std::uint64_t> given_back;
+  };
+  /// What the trainer's machine hears once an operation is committed, and who is in it.
+  struct Prepared {
+    trainer_life::Applied applied;
+    SharedList<Member> members;
+  };
+  void hold(const trainer_life::Write& order);
+  [[nodiscard]] SharedList<Member> members_at(const peer::SaveState& order) const;
+  [[nodiscard]] Result<void> check_place() const;
+  Result<std::string> write_checkpoint(const StateToSave& held);
 
   PeerHostOptions options_;
   store::KeptPlace place_;
@@ -125,12 +145,18 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   DataIdentity data_;               ///< that the trainer has told
   std::vector<BoundTensor> bound_;  ///< by this life of the trainer
   std::unique_ptr<OuterState> state_;
-  std::map<OperationId, trainer_life::Applied> prepared_;  ///< what the trainer's machine hears once they are committed
+  std::map<OperationId, Prepared> prepared_;
+  SharedList<Member> members_;             ///< of the last step that is committed
+  std::optional<BeginStep> begun_;         ///< the last one that was heard of
+  std::vector<std::uint64_t> given_back_;  ///< as the last step that is committed has them
   RecordLayout record_layout_;
   std::unique_ptr<RecordStore> records_;  ///< where there is something to record
   std::map<std::string, std::string> export_files_;
-  std::optional<std::pair<Revision, std::string>> written_;     ///< the newest checkpoint's path
-  std::map<Revision, std::shared_ptr<const Snapshot>> saving_;  ///< at most one that waits for the disk: each is a copy of the state
+  std::optional<std::pair<Revision, std::string>> written_;  ///< the newest checkpoint's path
+  std::map<Revision, StateToSave> saving_;                   ///< at most one that waits for the disk: each is a copy of the state
+  std::map<Revision, RecordToSave> saving_record_;           ///< likewise
+  std::optional<Revision> written_record_;                   ///< the newest
+  bool record_read_ = false;                                 ///< what was saved for the trainer
   net::Channel* fetching_ = nullptr;
   bool cancelled_ = false;
   std::atomic<std::uint64_t> fetched_bytes_ = 0;

@@ -8,6 +8,7 @@
 //   coordinator/decisions.json         the last ones, for the coordinator that comes after this one
 //   peers/NAME-ID/journal.jsonl        what one peer did; agent.log and trainer.log beside it (ID: first 8 digits of the peer id)
 //   peers/NAME-ID/checkpoints/step-N/  the committed state, loadable by transformers
+//   peers/NAME-ID/checkpoints/private-N/  what the peer's trainer kept for itself then
 #pragma once
 
 #include <cstdint>
@@ -32,8 +33,9 @@ struct CoordinatorOptions {
   std::filesystem::path directory;  ///< the run directory
   /// What the run goes on from; its agents hold the checkpoint.
   std::optional<store::CheckpointState> origin;
+  std::string fresh;                  ///< why trainers do not go on from what they had for themselves then; empty: they do, or had nothing
   std::uint32_t start_quorum = 0;     ///< peers that begin the first outer step together; 0: the manifest's minimum
-  std::vector<std::string> founders;  ///< names of the peers that start with the run; shards: of the replicas
+  std::vector<std::string> founders;  ///< names of the peers that start with the run, by rank; shards: of the replicas
   bool again = false;                 ///< another one has served this run from here before: this one goes on with what it decided
   std::string killed;                 ///< how that one was, "killed by SIGKILL"; empty: it ended by itself
   bool founded = false;               ///< somebody has begun to serve this run before, here or elsewhere
@@ -69,6 +71,7 @@ struct AgentOptions {
   manifest::Local local;
   std::string trainer_program;            ///< used when the manifest's local half names no trainer
   std::filesystem::path checkpoint;       ///< the state to begin with; empty: the trainer's, or a donor's
+  std::filesystem::path private_state;    ///< what the trainer begins with beside that; empty: what it is born with
   std::optional<int> trainer_descriptor;  ///< socket of a trainer that started this agent (prime::Session::join)
   std::uint32_t shard = 0;                ///< that it holds, where the run is sharded
   std::string replica = {};               ///< then: which model's; shared by all peers that hold a shard of it

@@ -15,6 +15,13 @@ std::shared_ptr<const trainer_life::RecordContent> RecordStore::keep(const wire:
   return std::make_shared<const trainer_life::RecordContent>(trainer_life::RecordContent{std::move(written), totals});
 }
 
+Result<std::shared_ptr<const trainer_life::RecordContent>> RecordStore::read(
+    const std::function<Result<void>(std::span<std::byte>)>& fill) {
+  auto block = pool_.take(size_);
+  PRIME_CHECK(fill(std::as_writable_bytes(block->values)));
+  return std::make_shared<const trainer_life::RecordContent>(trainer_life::RecordContent{std::move(block), {}});
+}
+
 std::span<const std::byte> bytes_of(const trainer_life::RecordContent& record) { return std::as_bytes(record.block->values); }
 
 }  // namespace prime

@@ -2,7 +2,9 @@
 // whenever the trainer is killed, the one before is untouched. A record is held by reference, as a version of a fragment is.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -21,7 +23,8 @@ struct RecordContent {
 };
 }  // namespace trainer_life
 
-/// Safe from any thread, but for `keep`, which is the trainer's thread's.
+/// Safe from any thread, but for `keep`, which is the trainer's thread's. At most two records are held beside those of the trainer's
+/// machine: one that is being written to a disk, and one that waits for that.
 class RecordStore {
  public:
   static Result<RecordStore> create(const RecordLayout& layout);
@@ -29,6 +32,8 @@ class RecordStore {
   [[nodiscard]] std::uint32_t next() const { return next_->number; }
   /// What it has written there is a record, and its next one goes elsewhere.
   [[nodiscard]] std::shared_ptr<const trainer_life::RecordContent> keep(const wire::Totals& totals);
+  /// A record that was saved, which `fill` reads into its memory.
+  Result<std::shared_ptr<const trainer_life::RecordContent>> read(const std::function<Result<void>(std::span<std::byte>)>& fill);
   [[nodiscard]] int descriptor() const { return pool_.descriptor(); }
 
  private:

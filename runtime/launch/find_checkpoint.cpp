@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <set>
 
 #include "actors/coordinator/grid_machine.hpp"
@@ -108,32 +109,84 @@ Error refused(Damage damage, const std::optional<FoundCheckpoint>& older, std::u
   return error;
 }
 
+/// Among whole checkpoints of falling outer steps, the first with which all trainers of this machine can go on; else the first of all.
+class Choice {
+ public:
+  /// Whether the search is over.
+  bool takes(FoundCheckpoint found) {
+    std::vector<std::string> missing;
+    for (const auto& shard : found.privates) missing.insert(missing.end(), shard.missing_of_here.begin(), shard.missing_of_here.end());
+    if (incomplete_ && (found.state.members != incomplete_->state.members || !missing.empty())) return false;
+    if (!missing.empty()) {
+      passed_over_ = PassedOver{found.state.outer_step, found.paths, std::move(missing)};
+      incomplete_ = std::move(found);
+      return false;
+    }
+    found.passed_over = std::move(passed_over_);
+    complete_ = std::move(found);
+    return true;
+  }
+  [[nodiscard]] bool is_empty() const { return !incomplete_ && !complete_; }
+  std::optional<FoundCheckpoint> chosen() && { return complete_ ? std::move(complete_) : std::move(incomplete_); }
+
+ private:
+  std::optional<FoundCheckpoint> incomplete_;
+  std::optional<FoundCheckpoint> complete_;
+  std::optional<PassedOver> passed_over_;
+};
+
+/// Fills in what trainers had for themselves; `states` are those of the shards.
+Result<void> add_private_states(FoundCheckpoint& found, const std::vector<store::CheckpointState>& states) {
+  for (std::size_t shard = 0; shard < states.size(); ++shard) {
+    PRIME_TRY(auto privates, private_states_of(found.paths[shard], states[shard]));
+    found.privates.push_back(std::move(privates));
+  }
+  return {};
+}
+
 /// Of all its peers; what is damaged or of another format counts, so that nobody goes on from an older one unawares, but any whole one of
-/// that step will do.
+/// that step will do; one that says of whom it is goes first.
 Result<FoundCheckpoint> newest_checkpoint(const fs::path& run) {
   PRIME_TRY(const auto lineage, lineage_of(run));
   Damage damage;
+  Choice choice;
+  bool is_whole = false;
   for (const auto& [step, paths] : checkpoints_of(run)) {
     Damage here;
+    std::optional<FoundCheckpoint> whole;
     for (const auto& path : paths) {
       auto state = store::verify_checkpoint(path);
-      if (!state) {
-        here.add(path, std::move(state.error()));
-      } else if (!lineage.undone.contains(to_string(state->state))) {
-        const FoundCheckpoint found{{path}, *state, {std::max(state->outer_step, committed_by(lineage)), 1, {}}};
-        return damage.error ? Result<FoundCheckpoint>{fail(refused(std::move(damage), found, 1))} : found;
-      }
+      if (!state) here.add(path, std::move(state.error()));
+      else if (!lineage.undone.contains(to_string(state->state)) && (!whole || whole->state.members.empty()))
+        whole = FoundCheckpoint{{path}, *state, {std::max(state->outer_step, committed_by(lineage)), 1, {}}};
     }
-    for (const auto& path : here.paths) damage.add(path, *here.error);
+    if (!whole) {
+      if (!is_whole)
+        for (const auto& path : here.paths) damage.add(path, *here.error);
+      continue;
+    }
+    is_whole = true;
+    if (damage.error) return fail(refused(std::move(damage), whole, 1));
+    if (auto added = add_private_states(*whole, {whole->state}); !added) {
+      if (choice.is_empty()) return fail(std::move(added.error()));
+      continue;  // it is older than what can be gone on from, and no better
+    }
+    if (choice.takes(*std::move(whole))) break;
   }
+  if (auto found = std::move(choice).chosen()) return *std::move(found);
   return damage.error ? fail(refused(std::move(damage), std::nullopt, 1)) : fail(no_checkpoint(run));
 }
 
 /// Of one shard, the states of one outer step.
 using StatesOfShard = std::map<Digest, std::pair<fs::path, store::CheckpointState>>;
 
+struct FittingShards {
+  FoundCheckpoint found;
+  std::vector<store::CheckpointState> states;  ///< by shard
+};
+
 /// One state of each shard that together are what the run has committed and not undone; nothing when there is none.
-std::optional<FoundCheckpoint> fitting(const std::vector<StatesOfShard>& shards, const Lineage& lineage) {
+std::optional<FittingShards> fitting(const std::vector<StatesOfShard>& shards, const Lineage& lineage) {
   std::vector<StatesOfShard::const_iterator> chosen;
   bool choice = false;
   for (const auto& states : shards) {
@@ -150,11 +203,14 @@ std::optional<FoundCheckpoint> fitting(const std::vector<StatesOfShard>& shards,
     const auto whole = coordinator::combined(digests);
     const auto name = to_string(whole);
     if (committed != lineage.standing.end() ? committed->second == name : !lineage.undone.contains(name)) {
-      FoundCheckpoint found{{}, chosen.front()->second.second};
-      found.state.state = whole;
-      found.state.shards = 1;
-      for (const auto& one : chosen) found.paths.push_back(one->second.first);
-      return found;
+      FittingShards fit{{{}, chosen.front()->second.second}, {}};
+      fit.found.state.state = whole;
+      fit.found.state.shards = 1;
+      for (const auto& [path, state] : std::views::transform(chosen, [](const auto& one) { return one->second; })) {
+        fit.found.paths.push_back(path);
+        fit.states.push_back(state);
+      }
+      return fit;
     }
     std::size_t shard = 0;
     while (shard < shards.size() && ++chosen[shard] == shards[shard].end()) {
@@ -223,7 +279,8 @@ Result<FoundCheckpoint> newest_of_all_shards(const fs::path& run, std::uint32_t 
   PRIME_TRY(const auto lineage, lineage_of(run));
   NewestStep newest{committed_by(lineage), count, {}};
   for (std::uint32_t shard = 0; shard < count; ++shard) newest.missing.push_back(shard);
-  std::optional<FoundCheckpoint> found;
+  Choice choice;
+  bool is_whole = false;
   Damage damage;
   for (const auto& [step, paths] : checkpoints_of(run)) {
     std::vector<StatesOfShard> shards(count);
@@ -238,18 +295,27 @@ Result<FoundCheckpoint> newest_of_all_shards(const fs::path& run, std::uint32_t 
     for (std::uint32_t shard = 0; shard < count; ++shard)
       if (shards[shard].empty()) missing.push_back(shard);
     const bool of_this_run = missing.size() < count || !here.paths.empty();
-    if (const auto at = step_of(step); of_this_run && at >= newest.outer_step && !lineage.undone_steps.contains(at)) {
+    if (const auto at = step_of(step); of_this_run && !is_whole && at >= newest.outer_step && !lineage.undone_steps.contains(at)) {
       newest.outer_step = at;
       newest.missing = missing;
     }
-    found = fitting(shards, lineage);
-    if (found) break;
+    if (auto fit = fitting(shards, lineage)) {
+      if (damage.error) return fail(refused(std::move(damage), fit->found, count));
+      is_whole = true;
+      if (auto added = add_private_states(fit->found, fit->states); !added) {
+        if (choice.is_empty()) return fail(std::move(added.error()));
+        continue;
+      }
+      if (choice.takes(std::move(fit->found))) break;
+      continue;
+    }
+    if (is_whole) continue;
     // With those that are damaged the step may have been complete: nobody goes on from an older one unawares.
     if (missing.empty() || here.paths.size() < missing.size()) continue;
     for (const auto& path : here.paths) damage.add(path, *here.error);
   }
-  if (damage.error) return fail(refused(std::move(damage), found, count));
-  if (found) {
+  if (damage.error && !is_whole) return fail(refused(std::move(damage), std::nullopt, count));
+  if (auto found = std::move(choice).chosen()) {
     found->newest = std::move(newest);
     return *std::move(found);
   }
@@ -294,6 +360,7 @@ Result<FoundCheckpoint> find_checkpoint(const fs::path& state_root, const std::s
   } else {
     PRIME_TRY(found.state, store::verify_checkpoint(path));
     found.paths = {path};
+    PRIME_CHECK(add_private_states(found, {found.state}));
   }
   for (const auto& one : found.paths) PRIME_CHECK(check_model(one, manifest.shared));
   PRIME_CHECK(divide_anew(found, manifest.shared.sync.fragments));

@@ -3,10 +3,12 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "messages/result.hpp"
+#include "runtime/launch/private_states.hpp"
 #include "runtime/manifest/manifest.hpp"
 #include "runtime/store/checkpoint.hpp"
 
@@ -19,11 +21,20 @@ struct NewestStep {
   std::vector<std::uint32_t> missing;  ///< of those, the ones that are saved nowhere here
 };
 
+/// A newer checkpoint than the one that is gone on from: some peers of this machine have not saved what their trainers had for themselves.
+struct PassedOver {
+  OuterStep outer_step;
+  std::vector<std::filesystem::path> paths;  ///< by shard
+  std::vector<std::string> missing;          ///< names of those peers
+};
+
 /// What a run goes on from.
 struct FoundCheckpoint {
   std::vector<std::filesystem::path> paths;  ///< by shard
   store::CheckpointState state;              ///< of the whole model
   NewestStep newest = {};                    ///< of the run that it is of; where only a path was named, nothing
+  std::vector<PrivateStates> privates = {};  ///< by shard
+  std::optional<PassedOver> passed_over = {};
 };
 
 /// Whether a newer step had to be passed over.
@@ -32,7 +43,8 @@ bool is_older(const FoundCheckpoint& found);
 std::string what_is_missing(const NewestStep& newest, const std::string& of);
 
 /// A checkpoint's directory, or the newest one that a run of this machine left, by its id or a unique prefix of it. Of a sharded run:
-/// those of all shards of the newest outer step of which each shard has one. Every byte is verified. Errors: RunUnknown,
+/// those of all shards of the newest outer step of which each shard has one. One of the same peers that is older goes before one of which
+/// a peer of this machine was killed while it saved what its trainer had for itself. Every byte is verified. Errors: RunUnknown,
 /// CheckpointCorrupt, CheckpointFormat, StorageFailed; StateMismatch when `manifest` names another model, Usage when there is none, or no
 /// step after it; RunElsewhere when the run may live on another machine: `waits` is called when that has to be watched for.
 Result<FoundCheckpoint> find_checkpoint(const std::filesystem::path& state_root, const std::string& name,

@@ -45,6 +45,7 @@ std::string format_plan(const CoordinatorPlan& plan) {
                         {"local", manifest::local_yaml(plan.manifest)},
                         {"listen", net::format_endpoint(plan.listen)},
                         {"start_quorum", plan.start_quorum},
+                        {"fresh", plan.fresh},
                         {"founders", plan.founders},
                         {"invite", plan.invite},
                         {"key_check", plan.key_check}};
@@ -63,8 +64,13 @@ std::string format_standby_plan(CoordinatorPlan plan, const net::RunKey& key) {
 std::string format_plan(const AgentPlan& plan) {
   manifest::Manifest manifest;
   manifest.local = plan.local;
-  return nlohmann::json{{"invite", plan.invite},         {"name", plan.name},       {"local", manifest::local_yaml(manifest)},
-                        {"checkpoint", plan.checkpoint}, {"replica", plan.replica}, {"shard", plan.shard},
+  return nlohmann::json{{"invite", plan.invite},
+                        {"name", plan.name},
+                        {"local", manifest::local_yaml(manifest)},
+                        {"checkpoint", plan.checkpoint},
+                        {"private_state", plan.private_state},
+                        {"replica", plan.replica},
+                        {"shard", plan.shard},
                         {"shards", plan.shards}}
       .dump();
 }
@@ -76,6 +82,7 @@ Result<CoordinatorPlan> parse_coordinator_plan(const std::string& text) {
   PRIME_TRY(plan.manifest, manifest::parse_halves(object.value("shared", std::string{}), object.value("local", std::string{})));
   PRIME_TRY(plan.listen, parse_listen(object.value("listen", std::string{})));
   plan.start_quorum = object.value("start_quorum", 0U);
+  plan.fresh = object.value("fresh", std::string{});
   plan.founders = object.value("founders", std::vector<std::string>{});
   plan.invite = object.value("invite", std::string{});
   plan.key_check = object.value("key_check", std::string{});
@@ -92,6 +99,7 @@ Result<AgentPlan> parse_agent_plan(const std::string& text) {
                    object.value("name", std::string{}),
                    std::move(manifest.local),
                    object.value("checkpoint", std::string{}),
+                   object.value("private_state", std::string{}),
                    object.value("replica", std::string{}),
                    object.value("shard", 0U),
                    object.value("shards", 0U)};

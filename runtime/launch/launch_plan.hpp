@@ -20,7 +20,8 @@ struct CoordinatorPlan {
   Endpoint listen;
   std::uint32_t start_quorum = 0;
   std::optional<store::CheckpointState> origin;  ///< what the run goes on from
-  std::vector<std::string> founders = {};        ///< names of the peers that start with it; shards: of the replicas
+  std::string fresh = {};                        ///< why not from what its trainers had for themselves; empty: from that, too
+  std::vector<std::string> founders = {};        ///< names of the peers that start with it, by rank; shards: of the replicas
   std::string invite = {};                       ///< of the run that a standby serves when its turn comes; empty: the run is new
   std::string key_check = {};                    ///< of the run's key, for standbys; see net::key_check
   friend bool operator==(const CoordinatorPlan&, const CoordinatorPlan&) = default;
@@ -30,8 +31,9 @@ struct AgentPlan {
   std::string invite;
   std::string name;  ///< empty: drawn
   manifest::Local local;
-  std::string checkpoint;    ///< the state to begin with; empty: none
-  std::string replica = {};  ///< of a sharded run; else empty
+  std::string checkpoint;          ///< the state to begin with; empty: none
+  std::string private_state = {};  ///< what its trainer begins with beside that; empty: nothing
+  std::string replica = {};        ///< of a sharded run; else empty
   std::uint32_t shard = 0;
   std::uint32_t shards = 0;  ///< that its replica was started with; 0: it is not started as a whole
   friend bool operator==(const AgentPlan&, const AgentPlan&) = default;

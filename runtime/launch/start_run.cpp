@@ -44,7 +44,8 @@ Result<LaunchedProcess> launch_coordinator(const RunRequest& request, const std:
                                            const std::vector<std::string>& founders) {
   const auto wanted = request.quorum > 0 ? request.quorum : request.peers;
   const CoordinatorPlan plan{
-      run, request.manifest, request.listen, std::max(request.manifest.shared.membership.peers.minimum, wanted), request.origin, founders};
+      run,           request.manifest, request.listen, std::max(request.manifest.shared.membership.peers.minimum, wanted), request.origin,
+      request.fresh, founders};
   return LaunchedProcess::start(
       {command_of(request.program, "coordinator", directory), format_plan(plan), directory / "coordinator" / "coordinator.log"});
 }
@@ -127,6 +128,7 @@ Result<void> start_agents(const RunRequest& request, StartedRun& run, const std:
     if (!plan.local.network.listen) plan.local.network.listen = net::format_endpoint({request.listen.host, 0});
     (shards == 1 ? plan.name : plan.replica) = names[index / shards];
     if (!request.checkpoints.empty()) plan.checkpoint = request.checkpoints.at(plan.shard).string();
+    if (!request.private_states.empty()) plan.private_state = request.private_states.at(index / shards).at(plan.shard).string();
     plans.push_back(plan);
   }
   auto peers = launch_agents(request.program, run.directory, plans, request.interrupt);
@@ -245,7 +247,7 @@ Result<std::vector<StartedPeer>> start_peers(const PeerRequest& request) {
     auto local = request.local;
     const auto place = static_cast<std::uint32_t>(plans.size());
     PRIME_TRY(local.network, network_of(std::move(local.network), place, place));
-    plans.push_back({request.invite, request.name, std::move(local), {}, request.replica, shard, request.whole});
+    plans.push_back({request.invite, request.name, std::move(local), {}, {}, request.replica, shard, request.whole});
   }
   auto peers = launch_agents(request.program, request.run_directory, plans, request.interrupt);
   if (!peers && !needs_log(peers.error())) remove_peers(request.run_directory, static_cast<std::uint32_t>(request.shards.size()));

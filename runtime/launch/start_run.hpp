@@ -30,7 +30,10 @@ struct RunRequest {
   /// The state to go on from, by shard; empty: a new one.
   std::vector<std::filesystem::path> checkpoints;
   std::optional<store::CheckpointState> origin;  ///< what it is of
-  int interrupt = -1;                            ///< readable: give up
+  /// What trainers had for themselves then, by rank, each by shard; an empty path: nothing, or it is not here.
+  std::vector<std::vector<std::filesystem::path>> private_states = {};
+  std::string fresh = {};  ///< why some or all do not go on from that
+  int interrupt = -1;      ///< readable: give up
 };
 
 struct StartedPeer {

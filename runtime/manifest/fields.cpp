@@ -216,7 +216,8 @@ void add_house(std::vector<Field>& t) {
                CHOICE(shared.trust.transport, "tls", "plain")});
   t.push_back({"checkpoint", "files to restart or publish from", Section{}});
   t.push_back({"checkpoint.every", "outer steps between two; 0: only at the end", Integer{AT(shared.checkpoint.every), 0, MANY}});
-  t.push_back({"checkpoint.keep", "newest ones that are kept", Integer{AT(shared.checkpoint.keep), 1, 1'000'000}});
+  t.push_back({"checkpoint.keep", "newest ones that are kept, and one more of what trainers keep for themselves",
+               Integer{AT(shared.checkpoint.keep), 1, 1'000'000}});
   t.push_back({"checkpoint.retry", "a peer that ends with the run's state tries so long to write it, while its disk is full, say",
                TimeSpan{AT(shared.checkpoint.retry), 0ms, 24 * HOUR}});
 }

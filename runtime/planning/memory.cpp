@@ -25,7 +25,8 @@ std::uint64_t agent_bytes(std::uint64_t parameters, std::uint64_t largest_fragme
 
 std::uint64_t record_bytes(const manifest::Local& local, std::uint64_t parameters) {
   const std::uint64_t tensors = local.record_every > 0 ? 3 : 2;
-  return 2 * tensors * parameters * F32;
+  const std::uint64_t records = local.record_every > 0 ? 3 : 2;  // the one within a step, and that of the last one which is committed
+  return records * tensors * parameters * F32;
 }
 
 std::uint64_t trainer_bytes(const manifest::Manifest& manifest, std::uint64_t parameters) {

@@ -97,7 +97,7 @@ void add_assumptions(Plan& plan, const manifest::Shared& shared) {
       "agent: parameters, momentum and the contribution, and of each fragment in flight (`sync.in_flight`) the mean and the next "
       "parameters, "
       "in f32; checkpoints and joiners hold up to two sizes of the model more, for a while; two records of what its trainer keeps for "
-      "itself");
+      "itself, three with `local.record_every`, and up to two more while a disk takes them");
   told.push_back(
       plan.trainer_bytes
           ? "trainer: parameters, gradients and AdamW's two moments in f32, and about what the backward pass needs; "

@@ -419,6 +419,7 @@ bool Swarm::disk_takes(const Host& host) { return now_ >= host.disk_full_until &
 void Swarm::save(std::size_t i, const peer::SaveState& order) {
   if (order.of != hosts_[i].model.revision)
     violate("SIM-4 " + hosts_[i].machine.options.hello.name + " saves a revision that it does not hold");
+  if (!order.shared) return;  // simulated trainers keep nothing for themselves
   const auto time = random_.chance(0.1) ? random_.between(1s, 5s) : random_.between(5ms, 500ms);
   auto& busy_until = hosts_[i].disk_busy_until;
   busy_until = std::max(busy_until, now_) + time;

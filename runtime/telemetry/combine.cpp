@@ -213,6 +213,9 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
     if (!run.data_differs.empty())
       status.problems.push_back("the data is not that of the run that this one goes on from: " + run.data_differs);
     for (const auto& peer : local)
+      if (!peer.fresh.empty())
+        status.problems.push_back("the trainer of " + peer.status.name + " began with fresh private state: " + peer.fresh);
+    for (const auto& peer : local)
       if (peer.refused) status.problems.push_back(peer.status.name + " was started here, and not taken: " + peer.status.reason);
   }
   give_joiners_a_reason(status);

@@ -83,6 +83,7 @@ class PeerFold {
     j_.checkpoint = e.path;
     j_.problem.reset();
   }
+  void operator()(const events::PrivateStateFresh& e) { j_.fresh = e.reason.text; }
   void operator()(const events::CheckpointFailed& e) { j_.problem = e.reason.text; }
   void operator()(const events::CoordinatorLost& e) {
     j_.absence = {"the coordinator: " + e.reason, moment(time_), moment(time_, e.gives_up_after_s)};
@@ -104,8 +105,9 @@ class PeerFold {
     j_.refused = !j_.entered && e.reason && is_refusal(*e.reason);
   }
 
-  void operator()(const OneOf<events::Welcomed, events::StepBegunAnew, events::CoordinatorsKnown, events::StateNotSaved,
-                              events::JournalLinesDropped> auto&) {}
+  void operator()(
+      const OneOf<events::Welcomed, events::StepBegunAnew, events::CoordinatorsKnown, events::StateNotSaved, events::PrivateStateWritten,
+                  events::PrivateStateFailed, events::PrivateStateTaken, events::JournalLinesDropped> auto&) {}
   // The coordinator's, in its own journal.
   void operator()(
       const OneOf<events::CoordinatorStarted, events::RunContinues, events::CoordinatorRestarted, events::StandingBy, events::Leading,

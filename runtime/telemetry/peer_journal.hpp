@@ -30,6 +30,7 @@ struct PeerJournal {
   bool run_done = false;             ///< it heard that all outer steps are committed
   std::optional<std::uint64_t> exit_code;
   std::optional<std::string> checkpoint;  ///< the last one that it wrote
+  std::string fresh;                      ///< why its trainer does not go on with what was saved for it; empty: it does, or nothing was
   bool no_room = false;                   ///< its disk is full, so that the journal may lack its last lines; not from the journal
   bool saving = false;                    ///< what it holds, before it ends
   std::optional<std::string> problem;     ///< why there is none of its last state

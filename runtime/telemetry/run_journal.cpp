@@ -340,6 +340,7 @@ class RunFold {
                   events::ReplicaWaits, events::ReplicaWhole, events::StateFetching, events::DonorUnreached, events::StateFetched,
                   events::StepEntered, events::StepBegunAnew, events::ReduceEntered, events::ReduceAborted, events::CommitApplied,
                   events::RunDoneHeard, events::CheckpointWritten, events::CheckpointFailed, events::StateSaving, events::StateNotSaved,
+                  events::PrivateStateWritten, events::PrivateStateFailed, events::PrivateStateTaken, events::PrivateStateFresh,
                   events::JournalLinesDropped, events::CoordinatorLost, events::CoordinatorBack, events::PeerEnded> auto&) {}
 
  private:

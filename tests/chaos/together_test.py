@@ -68,7 +68,7 @@ class Together(unittest.TestCase):
             run.check(lost=2)
 
     def test_after_the_loss_of_two_of_six_it_goes_back_to_the_checkpoint_with_the_same_bits(self):
-        with Run(6, outer_steps=5000, correlated="rollback", every=50, env=SLOW) as run:
+        with Run(6, outer_steps=5000, correlated="rollback", every=50, env={**SLOW, "PRIME_QUADRATIC_MOMENTUM": "1"}) as run:
             # Far from both checkpoints: where there is nothing to go back, it would go on.
             saved = run.wait_for("outer_step_committed", 51)[49]
             self.signal_all(self.agents(run)[:2], signal.SIGKILL)
@@ -87,6 +87,8 @@ class Together(unittest.TestCase):
             run.wait_for("coordinator_restarted")
             run.wait_for("peer_admitted", 10)
             wait_until("a step of all four", lambda: self.contributors(run) == 4 and run.status()["run"]["outer_step"] > back["revision"])
+            taken = [line for lines in run.peer_journals().values() for line in lines if line["event"] == "private_state_taken"]
+            self.assertEqual({line["outer_step"] for line in taken}, {back["outer_step"]}, "trainers have what they had for themselves then")
             run.check(lost=2)
 
 

@@ -18,6 +18,7 @@
 #include "runtime/manifest/canonical.hpp"
 #include "runtime/net/reachable.hpp"
 #include "runtime/store/checkpoint.hpp"
+#include "runtime/store/private_state.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "support.hpp"
 
@@ -151,7 +152,8 @@ BOOST_AUTO_TEST_CASE(plans_survive_their_way) {
                               Endpoint{"::1", 7},
                               3,
                               store::CheckpointState{"older", Revision{4}, OuterStep{4}, 5, 6, Digest{7, 8}},
-                              {"brave-otter"},
+                              "of 3 peers, and 2 start here",
+                              {"brave-otter", "calm-heron"},
                               "prime://x"};
   coordinator.manifest.local.threads = 4;
   BOOST_TEST((parse_coordinator_plan(format_plan(coordinator)).value() == coordinator));
@@ -178,7 +180,7 @@ BOOST_AUTO_TEST_CASE(plans_survive_their_way) {
   auto local = small_manifest().local;
   local.trainer_command = {"python3", "a b.py"};
   local.threads = 4;
-  const AgentPlan agent{"prime://x", "brave-otter", local, "/a/checkpoint", "calm-heron", 3, 4};
+  const AgentPlan agent{"prime://x", "brave-otter", local, "/a/checkpoint", "/a/private", "calm-heron", 3, 4};
   BOOST_TEST((parse_agent_plan(format_plan(agent)).value() == agent));
   BOOST_TEST((parse_agent_plan("").error().name == ErrorName::Usage));
   BOOST_TEST((parse_coordinator_plan("[]").error().name == ErrorName::Usage));
@@ -442,6 +444,77 @@ BOOST_AUTO_TEST_CASE(a_sharded_run_goes_on_from_the_newest_step_of_which_every_s
   BOOST_TEST(alone.error().detail.find("is one shard of 2; name the run") != std::string::npos);
   manifest.shared.membership.shards = 1;
   BOOST_TEST((found().error().name == ErrorName::StateMismatch));
+}
+
+BOOST_AUTO_TEST_CASE(trainers_go_on_by_rank_where_each_of_this_machine_has_saved_what_it_had_for_itself) {
+  const test::TemporaryDirectory root;
+  auto manifest = small_manifest();
+  manifest.shared.membership.shards = 2;
+  const auto run = root.path() / "small-abcdef";
+  const std::vector<std::vector<store::CheckpointMember>> members{
+      {{PeerId{0x1111111100000000}, "ada.0"}, {PeerId{0x3333333300000000}, "bob.0"}},
+      {{PeerId{0x2222222200000000}, "ada.1"}, {PeerId{0x4444444400000000}, "bob.1"}}};
+  const auto place = [&](std::uint32_t rank, std::uint32_t shard) {
+    const auto& [peer, name] = members[shard][rank];
+    return run / "peers" / (name + "-" + to_string(peer).substr(0, 8)) / "checkpoints";
+  };
+  const auto save_private = [&](std::uint64_t step, std::uint32_t rank, std::uint32_t shard, bool late = false) {
+    const store::PrivateState state{
+        "small-abcdef", members[shard][rank].peer, Revision{step}, OuterStep{step}, Digest{step, shard}, {}, false, late};
+    return store::write_private_state(place(rank, shard), state, {}).value();
+  };
+  const auto save = [&](std::uint64_t step) {
+    for (std::uint32_t shard = 0; shard < 2; ++shard) {
+      store::CheckpointContent content;
+      content.state = {"small-abcdef", Revision{step}, OuterStep{step}, 5, 6, Digest{step, shard}, shard, 2};
+      content.state.members = members[shard];
+      content.state.private_state = true;
+      content.manifest = manifest::shared_yaml(manifest);
+      BOOST_REQUIRE(store::write_checkpoint(place(0, shard), content).has_value());
+      for (std::uint32_t rank = 0; rank < 2; ++rank) save_private(step, rank, shard);
+    }
+  };
+  for (std::uint32_t peer = 0; peer < 4; ++peer)
+    test::HandwrittenJournal{}.add("process_started").write(place(peer / 2, peer % 2).parent_path() / "journal.jsonl");
+  const auto found = [&] { return find_checkpoint(root.path(), "small-abcdef", manifest).value(); };
+  const auto on = [&](std::uint32_t replicas, std::uint32_t quorum = 0) {
+    const auto all = found();
+    return continuation_of(all.privates, all.state, replicas, quorum);
+  };
+  save(1);
+  save(2);
+  BOOST_TEST((found().state.outer_step == OuterStep{2}));
+  BOOST_TEST(on(2).fresh == "");
+  for (std::uint32_t rank = 0; rank < 2; ++rank)
+    for (std::uint32_t shard = 0; shard < 2; ++shard) BOOST_TEST((on(2).paths[rank][shard] == place(rank, shard) / "private-000002"));
+  BOOST_TEST(on(3).fresh == "the checkpoint is of 2 replicas, and 3 start here");
+  BOOST_TEST(on(3).paths.empty());
+  BOOST_TEST(on(2, 1).fresh == "`--quorum` lets the first outer step begin before all are there");
+  save_private(2, 1, 0, true);
+  BOOST_TEST(on(2).fresh == "bob.0 was at work that the checkpoint lacks");
+  save(2);
+
+  const auto torn = place(1, 1) / "private-000002";
+  std::filesystem::resize_file(torn / "private.json", 3);
+  const auto damaged = find_checkpoint(root.path(), "small-abcdef", manifest);
+  BOOST_REQUIRE(!damaged.has_value());
+  BOOST_TEST((damaged.error().name == ErrorName::CheckpointCorrupt));
+  BOOST_TEST(damaged.error().detail.find(torn.string() + ": private.json has another size; without " + torn.string()) != std::string::npos,
+             damaged.error().detail);
+  std::filesystem::remove_all(torn);
+  BOOST_TEST((found().state.outer_step == OuterStep{1}), "bob.1 was killed while it saved step 2");
+  BOOST_REQUIRE(found().passed_over.has_value());
+  BOOST_TEST((found().passed_over->outer_step == OuterStep{2}));
+  BOOST_TEST((found().passed_over->missing == std::vector<std::string>{"bob.1"}));
+  BOOST_TEST(on(2).fresh == "");
+  std::filesystem::remove_all(place(0, 0) / "private-000001");
+  BOOST_TEST((found().state.outer_step == OuterStep{2}), "no older one is better");
+  BOOST_TEST(on(2).fresh == "what the trainer of bob.1 had is not here");
+  BOOST_TEST(on(2).paths[1][1].empty());
+  save(1);
+  std::filesystem::remove_all(place(1, 1).parent_path());
+  BOOST_TEST((found().state.outer_step == OuterStep{2}), "what was on another machine is missed and not waited for");
+  BOOST_TEST(on(2).fresh == "what the trainer of bob.1 had is not here");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -2,10 +2,10 @@
 // inner step as ranks of FSDP do. Who is left alone there gives up, as they would. With the words INVITE STATE_DIR REPLICA SHARD it joins a
 // run by itself, else its agent has started it.
 //
-// PRIME_GRID_MEET: directory in which the trainers of a replica meet. PRIME_QUADRATIC_…: as quadratic_trainer reads them; it stays in
-// the held step when it has met the others there once; with PRIME_GRID_HELD_LAST, when it has met them there for the last time, unless
-// it has shard 0, which contributes. Either way it says so by an empty file beside the hold file, HOLD.REPLICA.SHARD. The tensor of shard
-// I has I · 7 elements more than that of shard 0.
+// PRIME_GRID_MEET: directory in which the trainers of a replica meet. PRIME_GRID_MOMENTUM: when it is set, they descend with momentum,
+// which they bind as private. PRIME_QUADRATIC_…: as quadratic_trainer reads them; it stays in the held step when it has met the others
+// there once; with PRIME_GRID_HELD_LAST, when it has met them there for the last time, unless it has shard 0, which contributes. Either way
+// it says so by an empty file beside the hold file, HOLD.REPLICA.SHARD. The tensor of shard I has I · 7 elements more than that of shard 0.
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -110,6 +110,8 @@ Result<void> train(prime::Session& session) {
   const auto elements = number_of("PRIME_QUADRATIC_ELEMENTS", 1000) + session.shard() * 7;
   std::vector<float> x(elements, 4.0F + static_cast<float>(session.shard()));
   PRIME_CHECK(session.bind({"x." + std::to_string(session.shard()), {static_cast<std::int64_t>(elements)}, x}));
+  std::vector<float> velocity(text_of("PRIME_GRID_MOMENTUM").empty() ? 0 : elements);
+  if (!velocity.empty()) PRIME_CHECK(session.bind({"velocity", {static_cast<std::int64_t>(elements)}, velocity}, prime::Role::Private));
   std::optional<Meeting> meeting;
   for (;;) {
     PRIME_TRY(const auto step, session.next());
@@ -125,7 +127,11 @@ Result<void> train(prime::Session& session) {
     PRIME_CHECK(meeting->all(outer_step << 40 | step->rank << 20 | step->samples.first));
     if ((last ? closes : step->index == 0) && !(last && session.shard() == 0)) stay_while_held(session, outer_step);
     std::this_thread::sleep_for(delay);
-    for (float& value : x) value -= 0.1F * (value - target);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      auto step_by = 0.1F * (x[i] - target);
+      if (!velocity.empty()) step_by = velocity[i] = 0.8F * velocity[i] + step_by;
+      x[i] -= step_by;
+    }
     if (closes && last && session.shard() == 0 && is_held(outer_step)) say_so(session);
     if (closes) meeting.reset();  // what it was for is done: who dies from here on ends nobody
     PRIME_CHECK(session.report({.loss = 0.5 * static_cast<double>(x.front()), .tokens = 10 + session.shard(), .samples = 4}));

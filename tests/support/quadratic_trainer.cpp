@@ -6,7 +6,9 @@
 // PRIME_QUADRATIC_HELD_AT    the outer step in whose inner steps it stays (default 0: none), while the file PRIME_QUADRATIC_HELD_BY
 //                            exists: what a test does meanwhile cannot come too late
 // PRIME_QUADRATIC_SPOILS     the outer step in whose second inner step x[7] becomes NaN (default 0: none), in each life of the trainer
-// PRIME_QUADRATIC_MOMENTUM   when it is set, it descends with momentum, which it binds as private beside a count and a text
+// PRIME_QUADRATIC_MOMENTUM   when it is set, it descends with momentum, which it binds as private beside a count and a text; `other`: and
+// one
+//                            more tensor
 // PRIME_QUADRATIC_DIES_AT    where it is killed, once each: `2.1` in the outer step 2 after the inner step 1; `2.1r` while it writes the
 // record of
 //                            that boundary. Separated by commas; PRIME_QUADRATIC_DIED is a directory for what has happened already
@@ -60,6 +62,7 @@ void die_once(const std::string& place) {
 struct Momentum {
   std::vector<float> velocity;
   std::vector<std::int64_t> count{0};
+  std::vector<float> more{0};
   std::string text;
   std::string place;  ///< where it is, as PRIME_QUADRATIC_DIES_AT names it
 
@@ -77,6 +80,8 @@ struct Momentum {
                                 text = saved;
                                 return {};
                               }}));
+    if (std::string_view{std::getenv("PRIME_QUADRATIC_MOMENTUM")} == "other")
+      PRIME_CHECK(session.bind({"more", {1}, more}, prime::Role::Private));
     return session.bind({"velocity", {static_cast<std::int64_t>(velocity.size())}, velocity}, prime::Role::Private);
   }
   void descend(std::span<float> x, float target) {
@@ -118,7 +123,8 @@ prime::Result<void> train(prime::Session& session) {
   std::vector<float> x(std::max<std::uint64_t>(1, from_environment("PRIME_QUADRATIC_ELEMENTS", 1000)), 4.0F);
   PRIME_CHECK(bind_tensors(session, x, std::min<std::uint64_t>(x.size(), from_environment("PRIME_QUADRATIC_TENSORS", 1))));
   std::optional<Momentum> momentum;
-  if (std::getenv("PRIME_QUADRATIC_MOMENTUM") != nullptr) PRIME_CHECK(momentum.emplace(x.size()).bind_to(session));
+  if (const char* const with = std::getenv("PRIME_QUADRATIC_MOMENTUM"); with != nullptr && *with != '\0')
+    PRIME_CHECK(momentum.emplace(x.size()).bind_to(session));
   for (;;) {
     PRIME_TRY(const auto step, session.next());
     if (!step) break;

@@ -37,7 +37,8 @@ namespace prime {
 enum class Role : std::uint8_t {
   Averaged,  ///< the model: of f32 or bf16. The run's own state is f32, whatever the trainers' types are
   Private,   ///< this trainer's own, as moments: of f32, bf16, f16, i64, i32 or u8. It is neither reduced nor digested; the agent keeps it
-             ///< with each record, and gives it back when the trainer was started again
+             ///< with each record, saves it with each checkpoint, and gives it back when the trainer was started again, or the run goes on
+             ///< from that checkpoint with as many peers
 };
 
 /// Values of one type in host memory, read and written in place.

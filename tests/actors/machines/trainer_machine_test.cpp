@@ -406,6 +406,46 @@ BOOST_AUTO_TEST_CASE(what_was_recorded_with_a_void_publication_is_void_and_the_r
   BOOST_TEST(bench.effect<Kill>().has_value());
   const auto resume = bench.next_life(OuterStep{2}, Revision{1});
   BOOST_TEST((resume && resume->step == OuterStep{1}));
+  Bench first;
+  first.ready().begin(OuterStep{1}, Revision{0}).publish(OuterStep{1}).on(StartOver{});
+  BOOST_TEST(!first.next_life(OuterStep{1}, Revision{0}).has_value(), "before its first step it had nothing");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_saved_with_a_state_is_the_last_record_that_the_state_has) {
+  const auto within = [](std::uint64_t number) { return Recorded{{.step = OuterStep{number}, .base = {}, .within = true, .content = {}}}; };
+  Bench bench{{.fragments = 2}};
+  const auto saved = [&](std::uint64_t revision) { return bench.on(Save{order_of(Revision{revision})}).effect<Write>()->record; };
+  bench.ready().begin(OuterStep{1}, Revision{0});
+  BOOST_TEST(!saved(0).has_value(), "it has nothing but what it was born with");
+  bench.on(within(1));
+  BOOST_TEST(!saved(0).has_value());
+  bench.publish(OuterStep{1});
+  BOOST_TEST(!saved(0).has_value());
+  bench.apply(Revision{1});
+  BOOST_TEST(!saved(1).has_value(), "one fragment has it, the other has not");
+  bench.on(Gone{CRASH}).on(Save{order_of(Revision{2})}).apply(Revision{2});
+  BOOST_TEST((bench.effect<Write>()->record->step == OuterStep{1}), "also where its trainer has died meanwhile");
+  bench.ready(Revision{2}).begin(OuterStep{2}, Revision{2}).on(within(2)).on(within(2));
+  BOOST_TEST((saved(2)->step == OuterStep{1}));
+  bench.publish(OuterStep{2});
+  BOOST_TEST((saved(2)->step == OuterStep{1}));
+  bench.apply(Revision{3}, false).apply(Revision{4}, false);
+  BOOST_TEST((saved(4)->step == OuterStep{1}), "what was committed is others' work");
+  bench.apply(Revision{5}).apply(Revision{6});
+  BOOST_TEST((saved(6)->step == OuterStep{2}));
+}
+
+BOOST_AUTO_TEST_CASE(the_first_trainer_of_a_run_that_goes_on_gets_what_one_had_for_itself_before) {
+  Bench bench;
+  bench.on(Start{}).on(Described{DATA}).on(TensorsBound{}).on(StateOpened{}).on(Initial{});
+  bench.on(StateFound{
+      Held{Digest{1, 0}, 3, Digest{2, 0}, Revision{10}, 77, {}, Record{.step = OuterStep{10}, .base = Revision{10}, .content = {}}}});
+  bench.on(Save{order_of(Revision{10})});
+  BOOST_TEST((bench.effect<Write>()->record->step == OuterStep{10}), "it is saved again with the same state");
+  bench.begin(OuterStep{11}, Revision{10});
+  const auto resume = bench.effect<TellBegin>()->resume;
+  BOOST_TEST((resume && resume->step == OuterStep{10} && !resume->within));
+  BOOST_TEST((bench.next_life(OuterStep{11}, Revision{10})->step == OuterStep{10}), "and so does the next, as long as it made no record");
 }
 
 BOOST_AUTO_TEST_CASE(a_trainer_that_diverged_begins_without_a_record_which_would_lead_it_there_again) {

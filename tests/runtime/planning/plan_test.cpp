@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(an_agent_holds_five_sizes_and_less_in_fragments_and_two_rec
   auto manifest = small();
   BOOST_TEST(plan_of(manifest).agent_bytes == (5 + 4) * 4 * PARAMETERS, "AdamW's moments, twice");
   manifest.local.record_every = 5;
-  BOOST_TEST(plan_of(manifest).agent_bytes == (5 + 6) * 4 * PARAMETERS, "and local parameters");
+  BOOST_TEST(plan_of(manifest).agent_bytes == (5 + 9) * 4 * PARAMETERS, "and local parameters, three times");
   manifest.local.trainer_command = {"mine"};
   BOOST_TEST(plan_of(manifest).agent_bytes == 5 * 4 * PARAMETERS, "what another trainer keeps nobody knows");
   manifest.shared.sync.fragments.count = 2;

@@ -1,0 +1,196 @@
+// Owns what a peer's host takes from the disk and puts there: the state that it begins with, checkpoints, and what its trainer keeps for
+// itself.
+#include <algorithm>
+#include <numeric>
+
+#include "runtime/agent/peer_host.hpp"
+#include "runtime/session/state_digest.hpp"
+#include "runtime/store/checkpoint.hpp"
+
+namespace prime {
+namespace {
+
+std::vector<std::uint32_t> all_fragments(const Layout& layout) {
+  std::vector<std::uint32_t> all(layout.fragments());
+  std::iota(all.begin(), all.end(), 0U);
+  return all;
+}
+
+Result<void> check_tensors(const store::LoadedCheckpoint& loaded, const Layout& layout) {
+  std::vector<TensorShape> tensors;
+  for (const auto& tensor : loaded.layout) tensors.push_back({tensor.name, tensor.shape});
+  PRIME_TRY(const auto theirs, make_layout(std::move(tensors)));
+  if (theirs.digest() == layout.digest()) return {};
+  return fail(ErrorName::LayoutMismatch, "the loaded state has other tensors: " + first_difference(layout, theirs));
+}
+
+}  // namespace
+
+/// The state before the first step of this peer: a checkpoint's, or what the trainer brings.
+Result<void> PeerHost::initialize() {
+  if (options_.origin.empty()) return outer().initialize();
+  const auto at = "reading " + options_.origin.string();
+  auto loaded = store::load_checkpoint(options_.origin);
+  if (!loaded) return fail(std::move(loaded.error()).with_context(at));
+  const auto& of = loaded->state;
+  const auto shards = manifest_->shared.membership.shards;
+  if (of.shard != options_.shard || of.shards != shards)
+    return fail(ErrorName::StateMismatch, options_.origin.string() + " is of shard " + std::to_string(of.shard) + " of " +
+                                              std::to_string(of.shards) + ", this peer holds shard " + std::to_string(options_.shard) +
+                                              " of " + std::to_string(shards));
+  const auto& layout = outer().layout();
+  if (auto same = check_tensors(*loaded, layout); !same) return fail(std::move(same.error()).with_context(at));
+  auto incoming = outer().reserve(all_fragments(layout));
+  for (auto& each : incoming) {
+    each.version = of.versions.empty() ? of.outer_step : of.versions[each.fragment];
+    place({loaded->parameters, loaded->momentum}, layout, each.fragment, each.parameters, each.momentum);
+  }
+  // The digest depends on the division, which the one who goes on may have changed.
+  const bool comparable = of.division == manifest_->shared.sync.fragments && !of.dated;
+  const auto expected = comparable ? std::optional{of.state} : std::nullopt;
+  if (auto done = outer().adopt(incoming, {of.revision, of.tokens, of.next_sample}, expected); !done)
+    return fail(std::move(done.error()).with_context(at));
+  const Lock lock(mutex_);
+  given_back_ = of.given_back;
+  return {};
+}
+
+/// For the first life of the trainer: what the one before it had for itself, in the run that this one goes on from.
+Result<std::optional<trainer_life::Record>> PeerHost::saved_record() {
+  const auto& path = options_.private_state;
+  if (path.empty() || record_read_) return std::nullopt;
+  auto saved = read_saved_record(path, record_layout_, bound_, records_.get());
+  if (!saved) return fail(std::move(saved.error()).with_context("reading " + path.string()));
+  record_read_ = true;
+  if (!saved->fresh.empty()) options_.journal(events::PrivateStateFresh{Cause{saved->fresh}});
+  else if (saved->record) options_.journal(events::PrivateStateTaken{path.string(), saved->record->step});
+  return std::move(saved->record);
+}
+
+void PeerHost::save(const peer::SaveState& order) { handle(trainer_life::Save{order}); }
+
+void PeerHost::write(const trainer_life::Write& order) {
+  if (order.hold) hold(order);
+  options_.save(order.order);
+}
+
+/// Of each kind one waits for the disk, while another one is being written: what is newer takes its place.
+void PeerHost::hold(const trainer_life::Write& order) {
+  const auto of = order.order.of;
+  if (order.order.shared && !saving_.contains(of)) {
+    saving_.clear();
+    if (auto held = state_->snapshot(Holder::Disk)) saving_.emplace(of, StateToSave{std::move(held), members_at(order.order), given_back_});
+  }
+  if (record_layout_.privates.empty() || saving_record_.contains(of) || written_record_ == of) return;
+  saving_record_.clear();
+  const auto fragments = state_->fragments();
+  const auto step = std::ranges::min_element(fragments, {}, &Fragment::version)->version;
+  store::PrivateState state{.run = options_.run,
+                            .peer = options_.self,
+                            .revision = of,
+                            .outer_step = step,
+                            .state = state_->digest(),
+                            .layout = {},
+                            .late = order.order.late};
+  saving_record_.emplace(of, record_to_save(std::move(state), order.record, record_layout_, bound_));
+}
+
+/// Who is at the next step is in the run; a state that is saved on the way is of those who made it.
+SharedList<Member> PeerHost::members_at(const peer::SaveState& order) const {
+  const bool next_has_begun = !order.periodic && begun_ && begun_->base == order.of;
+  return next_has_begun ? begun_->view.members : members_;
+}
+
+/// Whoever removed the directory of a run does not want a part of it back.
+Result<void> PeerHost::check_place() const {
+  if (auto moved = place_.moved()) return fail(std::move(*moved));
+  if (std::error_code ignored; !std::filesystem::exists(options_.directory, ignored))
+    return fail(ErrorName::StorageFailed, options_.directory.string() + " is gone");
+  return {};
+}
+
+Result<std::optional<std::string>> PeerHost::write_private_state(Revision of) {
+  RecordToSave save;
+  {
+    const Lock lock(mutex_);
+    if (record_layout_.privates.empty() || written_record_ == of) return std::nullopt;
+    const auto kept = saving_record_.extract(of);
+    if (kept.empty())
+      return fail(ErrorName::StorageFailed, "revision " + std::to_string(of.value) + ": the disk was still busy with an older one");
+    save = kept.mapped();
+  }
+  PRIME_CHECK(check_place());
+  options_.saving(save.state.outer_step, false);
+  PRIME_TRY(const auto path, store::write_private_state(options_.checkpoints, save.state, save.tensors));
+  options_.saving(save.state.outer_step, true);
+  {
+    const Lock lock(mutex_);
+    written_record_ = of;
+  }
+  // One more than checkpoints: the state that belongs to the newest may be on its way to another peer's disk.
+  PRIME_CHECK(store::prune_private_states(options_.checkpoints, manifest_->shared.checkpoint.keep + std::size_t{1}));
+  return path.string();
+}
+
+Result<std::string> PeerHost::write_checkpoint(Revision of) {
+  StateToSave held;
+  {
+    const Lock lock(mutex_);
+    // A periodic one and the last one may be of the same revision.
+    if (std::error_code ignored; written_ && written_->first == of && std::filesystem::exists(written_->second, ignored))
+      return written_->second;
+    if (const auto kept = saving_.find(of); kept != saving_.end()) held = kept->second;
+  }
+  if (!held.state)
+    return fail(ErrorName::StorageFailed, "revision " + std::to_string(of.value) + ": the disk was still busy with an older one");
+  auto written = write_checkpoint(held);
+  const Lock lock(mutex_);
+  if (const auto kept = saving_.find(of); kept != saving_.end()) saving_.erase(kept);
+  if (written) written_.emplace(of, *written);
+  return written;
+}
+
+Result<std::string> PeerHost::write_checkpoint(const StateToSave& held) {
+  PRIME_CHECK(check_place());
+  const auto& state = *held.state;
+  store::CheckpointContent content;
+  {
+    const Lock lock(mutex_);
+    content.export_files = export_files_;
+    content.manifest = welcome_.manifest;
+    content.state.data = data_;
+    content.state.private_state = !record_layout_.privates.empty();
+  }
+  const auto& counters = state.counters;
+  content.state = {options_.run,
+                   counters.revision,
+                   state.step(),
+                   counters.next_sample,
+                   counters.tokens,
+                   state.state,
+                   options_.shard,
+                   manifest_->shared.membership.shards,
+                   manifest_->shared.sync.fragments,
+                   {},
+                   std::move(content.state.data),
+                   false,
+                   held.given_back,
+                   {},
+                   content.state.private_state};
+  for (const auto& member : held.members) content.state.members.push_back({member.id, member.name});
+  for (const auto& fragment : state.fragments) content.state.versions.push_back(fragment.version);
+  const auto& layout = state.layout;
+  for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
+    const auto& [name, shape] = layout.tensors()[i];
+    const auto& home = layout.homes()[i];
+    const auto& fragment = state.fragments[home.fragment];
+    content.parameters.push_back({name, shape, fragment.parameters.subspan(home.offset, layout.counts()[i])});
+    content.momentum.push_back({name, shape, fragment.momentum.subspan(home.offset, layout.counts()[i])});
+  }
+  PRIME_TRY(const auto path, store::write_checkpoint(options_.checkpoints, content));
+  if (const auto pruned = store::prune_checkpoints(options_.checkpoints, manifest_->shared.checkpoint.keep); !pruned)
+    return fail(pruned.error());
+  return path.string();
+}
+
+}  // namespace prime
