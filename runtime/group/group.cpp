@@ -92,6 +92,7 @@ struct Reduction::Impl : std::enable_shared_from_this<Reduction::Impl> {
   std::span<std::byte> copy_to;  ///< in place: where the result goes
   std::shared_ptr<kernels::DeviceMemory> memory;
   std::shared_ptr<std::byte> result;  ///< in place: where it is made, on the device if there is `memory`
+  std::function<void()> told;         ///< who wants to hear of the end; guarded by mutex
   bool reduced = false;               ///< the engine has done its part, and may be gone; guarded by mutex
   std::span<float> residual;
   std::shared_ptr<std::byte> feedback;
@@ -132,9 +133,14 @@ struct Reduction::Impl : std::enable_shared_from_this<Reduction::Impl> {
     feedback.reset();
     memory.reset();
     if (const auto mine = std::exchange(turns, nullptr)) mine->next(op.tag);
-    const std::lock_guard lock(mutex);
-    outcome = std::move(end);
-    changed.notify_all();
+    std::function<void()> hears;
+    {
+      const std::lock_guard lock(mutex);
+      outcome = std::move(end);
+      changed.notify_all();
+      hears = std::exchange(told, nullptr);
+    }
+    if (hears) hears();
   }
 };
 
@@ -160,6 +166,17 @@ std::optional<Result<ReduceInfo>> Reduction::wait_for(std::chrono::nanoseconds l
   std::unique_lock lock(impl_->mutex);
   impl_->changed.wait_for(lock, limit, [&] { return impl_->outcome.has_value(); });
   return impl_->outcome;
+}
+
+void Reduction::when_done(std::function<void()> told) {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    if (!impl_->outcome) {
+      impl_->told = std::move(told);
+      return;
+    }
+  }
+  told();
 }
 
 void Reduction::cancel() {

@@ -13,6 +13,9 @@ namespace {
 
 /// An agent reads its socket on a thread that does nothing else; one that does not for so long is as good as gone.
 constexpr Duration SEND_LIMIT{60s};
+/// So often who waits is asked whether to go on.
+constexpr Duration ASK_EVERY{50ms};
+constexpr const char* WAITING = "waiting for the agent";
 
 /// The revision that a message speaks of; 0 for those that speak of none.
 Revision revision_of(const wire::ToTrainer& message) {
@@ -48,22 +51,28 @@ tl::unexpected<Error> AgentLink::lost() {
   return end(Error(ErrorName::AgentLost, "it closed its socket"));
 }
 
-bool AgentLink::wait_for(short what, std::optional<Instant> deadline) const {
+Result<void> AgentLink::intact() const {
+  if (ended_) return fail(*ended_);
+  if (interrupted_) return fail(ErrorName::Interrupted, "of this session only `leave` and `fail` are of use");
+  return {};
+}
+
+AgentLink::Waited AgentLink::wait_for(short what, std::optional<Instant> deadline) {
   while (true) {
-    int timeout_ms = -1;
-    if (deadline) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - monotonic_now()).count();
-      timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000));
-    }
+    auto limit = goes_on_ ? std::optional{ASK_EVERY} : std::nullopt;
+    if (deadline) limit = std::min(limit.value_or(Duration::max()), std::max(Duration{}, *deadline - monotonic_now()));
+    const auto limit_ms = limit ? std::min<std::int64_t>(std::chrono::ceil<std::chrono::milliseconds>(*limit).count(), 1'000'000) : -1;
     pollfd watched{socket_.number(), what, 0};
-    const int ready = ::poll(&watched, 1, timeout_ms);
-    if (ready > 0) return true;
-    if (ready == 0 && (!deadline || monotonic_now() >= *deadline)) return false;
+    if (::poll(&watched, 1, static_cast<int>(limit_ms)) > 0) return Waited::Ready;
+    if (deadline && monotonic_now() >= *deadline) return Waited::TooLong;
+    if (!goes_on_ || goes_on_()) continue;
+    interrupted_ = true;
+    return Waited::Interrupted;
   }
 }
 
 Result<void> AgentLink::send(const wire::ToAgent& message, std::span<const int> descriptors) {
-  if (ended_) return fail(*ended_);
+  PRIME_CHECK(intact());
   auto packet = wire::encode(message);
   if (!packet) return end(packet.error());
   const auto deadline = monotonic_now() + SEND_LIMIT;
@@ -72,13 +81,14 @@ Result<void> AgentLink::send(const wire::ToAgent& message, std::span<const int> 
       case SendOutcome::Sent: return {};
       case SendOutcome::Closed: return lost();
       case SendOutcome::WouldBlock:
-        if (!wait_for(POLLOUT, deadline)) return end(Error(ErrorName::AgentLost, "it does not read its socket"));
+        if (const auto waited = wait_for(POLLOUT, deadline); waited == Waited::Interrupted) return fail(ErrorName::Interrupted, WAITING);
+        else if (waited == Waited::TooLong) return end(Error(ErrorName::AgentLost, "it does not read its socket"));
     }
   }
 }
 
 Result<void> AgentLink::send_if_possible(const wire::ToAgent& message) {
-  if (ended_) return fail(*ended_);
+  PRIME_CHECK(intact());
   auto packet = wire::encode(message);
   if (!packet) return end(packet.error());
   if (socket_.send(*packet, {}) == SendOutcome::Closed) return lost();
@@ -100,7 +110,7 @@ ReceiveOutcome AgentLink::take() {
 }
 
 Result<FromAgent> AgentLink::receive(std::optional<Instant> deadline) {
-  if (ended_) return fail(*ended_);
+  PRIME_CHECK(intact());
   while (inbox_.empty()) {
     switch (take()) {
       case ReceiveOutcome::Received: break;
@@ -108,7 +118,8 @@ Result<FromAgent> AgentLink::receive(std::optional<Instant> deadline) {
       case ReceiveOutcome::Malformed: return end(Error(ErrorName::TrainerProtocol, "the agent's message has other descriptors"));
       case ReceiveOutcome::NoDescriptors: return end(refused(ErrorName::TrainerProtocol, "the agent's memory cannot be taken", EMFILE));
       case ReceiveOutcome::WouldBlock:
-        if (!wait_for(POLLIN, deadline)) return end(Error(ErrorName::DeadlineExceeded, "waiting for the agent"));
+        if (const auto waited = wait_for(POLLIN, deadline); waited == Waited::Interrupted) return fail(ErrorName::Interrupted, WAITING);
+        else if (waited == Waited::TooLong) return end(Error(ErrorName::DeadlineExceeded, WAITING));
     }
   }
   auto first = std::move(inbox_.front());
@@ -151,7 +162,7 @@ bool AgentLink::wait_for_close(Instant deadline) {
       case ReceiveOutcome::NoDescriptors:
       case ReceiveOutcome::Malformed: return false;
       case ReceiveOutcome::WouldBlock:
-        if (!wait_for(POLLIN, deadline)) return false;
+        if (wait_for(POLLIN, deadline) != Waited::Ready) return false;
     }
   }
   return true;

@@ -25,9 +25,11 @@ Result<Session> Session::join(const JoinOptions& options) {
   PRIME_TRY(auto ends, PacketSocket::pair());
   PRIME_TRY(auto process, AgentProcess::start(options, ends.second.number()));
   ends.second.close();  // the agent's copy is the only one now, so that its end is seen
-  auto impl = std::make_unique<Impl>(std::move(ends.first));
+  auto impl = std::make_unique<Impl>(std::move(ends.first), options.goes_on);
   if (auto welcomed = impl->await_welcome(monotonic_now() + options.timeout); !welcomed) {
     Error error = std::move(welcomed).error();
+    // Its agent sees that nobody wants it any more, and leaves.
+    if (error.name == ErrorName::Interrupted) return prime::fail(std::move(error));
     const auto explanation = process.end_and_explain();
     if (error.name == ErrorName::AgentLost) return prime::fail(ErrorName::ProcessFailed, explanation);
     if (error.name == ErrorName::DeadlineExceeded) error.detail = "waiting for the run to welcome this peer; " + explanation;
@@ -37,14 +39,14 @@ Result<Session> Session::join(const JoinOptions& options) {
   return Session(std::move(impl));
 }
 
-Result<Session> Session::attach() {
+Result<Session> Session::attach(GoesOn goes_on) {
   const char* const path = std::getenv(AGENT_SOCKET_VARIABLE);
   const char* const secret = std::getenv(AGENT_SECRET_VARIABLE);
   if (path == nullptr || secret == nullptr)
     return prime::fail(ErrorName::AgentLost, std::string{"no agent started this process: "} + AGENT_SOCKET_VARIABLE + " and " +
                                                  AGENT_SECRET_VARIABLE + " are not both set; a launcher between the two must pass them on");
   PRIME_TRY(auto socket, PacketSocket::connect(path, secret));
-  auto impl = std::make_unique<Impl>(std::move(socket));
+  auto impl = std::make_unique<Impl>(std::move(socket), std::move(goes_on));
   PRIME_CHECK(impl->await_welcome(monotonic_now() + ATTACH_LIMIT));
   return Session(std::move(impl));
 }
@@ -124,16 +126,20 @@ Result<void> Session::finish(const std::function<FinalAnswer(const FinalPlan&)>&
 Result<void> Session::alive(std::string_view waits_for) { return impl_->alive(waits_for); }
 
 Result<void> Session::leave() {
+  impl_->link.go_on();
   const auto sent = impl_->link.send(wire::Leave{});
   // After the run's end the agent may be gone already; there is nobody left to say good-bye to.
   if (!sent) return impl_->done ? Result<void>{} : sent;
   const bool closed = impl_->link.wait_for_close(monotonic_now() + LEAVE_LIMIT);
+  const bool interrupted = impl_->link.interrupted();
   impl_->link.end(Error(ErrorName::Usage, "the session was left"));
+  if (!closed && interrupted) return prime::fail(ErrorName::Interrupted, "waiting for the agent to leave; it does so by itself");
   if (!closed) return prime::fail(ErrorName::DeadlineExceeded, "waiting for the agent to leave");
   return {};
 }
 
 void Session::fail(const Error& cause) {
+  impl_->link.go_on();
   [[maybe_unused]] const auto sent = impl_->link.send(wire::Failure{cause});
   impl_->link.end(cause);
 }

@@ -26,7 +26,7 @@ struct FromAgent {
 /// The conversation with an agent: whole messages in and out. Every error is final and is given again to whoever asks later.
 class AgentLink {
  public:
-  explicit AgentLink(PacketSocket socket) : socket_(std::move(socket)) {}
+  AgentLink(PacketSocket socket, GoesOn goes_on) : socket_(std::move(socket)), goes_on_(std::move(goes_on)) {}
 
   Result<void> send(const wire::ToAgent& message, std::span<const int> descriptors = {});
   /// For news that the next news replaces: dropped where it would block.
@@ -40,8 +40,11 @@ class AgentLink {
   /// True when what has arrived by now speaks of a later revision than `revision`.
   bool knows_later_than(Revision revision);
   [[nodiscard]] bool hung_up() const;
-  /// The error that has ended it, if one has.
-  [[nodiscard]] Result<void> intact() const { return ended_ ? Result<void>{fail(*ended_)} : Result<void>{}; }
+  /// The error that has ended it, or that it was interrupted.
+  [[nodiscard]] Result<void> intact() const;
+  /// A wait was ended by who waited; nothing is said or heard until `go_on`.
+  [[nodiscard]] bool interrupted() const { return interrupted_; }
+  void go_on() { interrupted_ = false; }
   /// Waits until the agent closes its end; true when it did before the deadline.
   bool wait_for_close(Instant deadline);
   /// Ends the conversation with an error that every later call gives; returns it.
@@ -50,12 +53,15 @@ class AgentLink {
  private:
   /// Takes one packet into the inbox, if one is there.
   ReceiveOutcome take();
-  bool wait_for(short what, std::optional<Instant> deadline) const;
+  enum class Waited { Ready, TooLong, Interrupted };
+  Waited wait_for(short what, std::optional<Instant> deadline);
   tl::unexpected<Error> lost();
 
   PacketSocket socket_;
+  GoesOn goes_on_;  ///< may be empty
   std::deque<FromAgent> inbox_;
   std::optional<Error> ended_;
+  bool interrupted_ = false;
 };
 
 /// A blob lies in a record as a tensor of u8: its length, in so many bytes, and then itself.
@@ -78,7 +84,7 @@ struct OuterWork {
 };
 
 struct Session::Impl {
-  explicit Impl(PacketSocket socket) : link(std::move(socket)) {}
+  Impl(PacketSocket socket, GoesOn goes_on) : link(std::move(socket), std::move(goes_on)) {}
 
   /// Waits until `deadline` for the run's welcome.
   Result<void> await_welcome(Instant deadline);

@@ -88,6 +88,9 @@ class Reduction {
   Result<ReduceInfo> wait();
   /// Empty when it still runs after `limit`.
   std::optional<Result<ReduceInfo>> wait_for(std::chrono::nanoseconds limit);
+  /// `told` is called once it has ended, once: on the group's own thread or one that waits in `reduce`, or here if it has ended already.
+  /// Must be quick, wait for no reduce, and throw nothing. The last call counts.
+  void when_done(std::function<void()> told);
   /// Asks for an end; it may have been committed already, or be by the others: `wait` tells, once these have said how they end, or after
   /// the deadline and the seconds above.
   void cancel();

@@ -86,6 +86,11 @@ struct PrivateBlob {
   std::function<Result<void>(std::string_view saved)> load;  ///< called by `next` when this process goes on from a record
 };
 
+/// Asked on the thread that waits, every 50 ms at least and at once after a signal that this thread has handled: false ends the wait.
+/// The call fails with Interrupted then, and so does each later one but `leave` and `fail`. It must be quick, and call nothing of the
+/// session.
+using GoesOn = std::function<bool()>;
+
 struct JoinOptions {
   std::string invite;                         ///< as `primectl up` prints it
   std::string primectl = {};                  ///< program to start as agent; empty: $PRIME_PRIMECTL, then beside this program, then PATH
@@ -94,6 +99,7 @@ struct JoinOptions {
   std::chrono::milliseconds timeout{60'000};  ///< until the agent is welcome in the run
   std::string replica = {};                   ///< of a sharded run: which model this process holds a shard of; else empty
   std::uint32_t shard = 0;                    ///< and which one; `shards` of the run's manifest are one replica
+  GoesOn goes_on = {};                        ///< asked while this call waits, and any later one of the session
 };
 
 /// Which part of the held-out data to evaluate: of `of` equal parts the `index`-th; `of` = 0: none. All peers evaluate the same state at
@@ -162,7 +168,7 @@ class Session {
   /// Starts an agent for `options.invite` and waits until the run welcomes it.
   static Result<Session> join(const JoinOptions& options);
   /// For programs that an agent started: connects to that agent. Fails with AgentLost when there is none.
-  static Result<Session> attach();
+  static Result<Session> attach(GoesOn goes_on = {});
 
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;

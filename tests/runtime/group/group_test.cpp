@@ -40,6 +40,24 @@ BOOST_AUTO_TEST_CASE(members_agree_on_the_mean_over_every_kind_of_lane) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(who_wants_to_hear_of_the_end_does_once_before_it_and_after_it) {
+  Members members(2);
+  members.all([&](std::uint32_t rank) {
+    std::vector<float> tensor(100'000, static_cast<float>(rank));
+    ReduceOptions options;
+    auto reduction =
+        members.groups[rank].reduce_async(std::as_bytes(std::span{tensor}), std::as_writable_bytes(std::span{tensor}), options);
+    std::promise<void> ended;
+    reduction.when_done([&] { ended.set_value(); });  // a second call would throw
+    ended.get_future().wait();
+    BOOST_TEST(reduction.wait_for({}).has_value());
+    int later = 0;
+    reduction.when_done([&] { ++later; });
+    BOOST_TEST(later == 1);
+    return 0;
+  });
+}
+
 BOOST_AUTO_TEST_CASE(in_place_is_as_good_and_weights_count) {
   Members members(2);
   std::vector<std::vector<float>> tensors{std::vector<float>(300'000, 4.0F), std::vector<float>(300'000, 8.0F)};

@@ -1,4 +1,5 @@
 // Checks the embedding API from the trainer's side: whole lives, agents that die, steps that went on without us, and joining.
+#include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstdlib>
@@ -266,6 +267,31 @@ BOOST_AUTO_TEST_CASE(leaving_waits_for_the_agent_to_let_go) {
     const bool left = client.get();
     BOOST_TEST((left || agent_dies));
   }
+}
+
+BOOST_AUTO_TEST_CASE(who_waits_may_end_the_wait_and_then_only_leave) {
+  Puppeteer agent;
+  std::atomic<bool> goes_on = true;
+  auto waiting = std::async(std::launch::async, [&] {
+    std::vector<float> x(5);
+    auto session = Session::attach([&] { return goes_on.load(); });
+    BOOST_REQUIRE(session.has_value());
+    BOOST_REQUIRE(session->bind({"x", {5}, x}));
+    const auto step = session->next();
+    BOOST_REQUIRE(!step);
+    BOOST_TEST((step.error().name == ErrorName::Interrupted));
+    const auto again = session->next();
+    BOOST_REQUIRE(!again);
+    BOOST_TEST((again.error().name == ErrorName::Interrupted));
+    goes_on = true;
+    return session->leave().has_value();
+  });
+  agent.welcome();
+  agent.segments();
+  goes_on = false;  // it waits for its first step
+  agent.hear<wire::Leave>();
+  agent.socket().close();
+  BOOST_TEST(waiting.get());
 }
 
 BOOST_AUTO_TEST_CASE(a_stop_while_waiting_is_its_error_or_the_end) {
