@@ -20,6 +20,7 @@ CLEAN = {
     "runtime/include/prime/session.hpp": '#include "messages/ids.hpp"\n',
     "cli/up.cpp": '#include "runtime/lanes/lane.hpp"\n#include <prime/session.hpp>\n',
     "examples/embed/main.cpp": "#include <prime/session.hpp>\n",
+    "python/src/module.cpp": '#include "messages/ids.hpp"\n#include <prime/session.hpp>\n',
     "tests/sim/swarm.cpp": '#include "actors/peer/peer_machine.hpp"\n#include <caf/all.hpp>\n',
 }
 # (file, its content, a part of the complaint that must come)
@@ -46,6 +47,8 @@ DIRTY = (
     ("runtime/include/prime/bad.hpp", "#include <nlohmann/json.hpp>\n", "reaches nlohmann/json.hpp"),
     ("runtime/include/prime/bad.hpp", '#include "runtime/lanes/lane.cpp"\n', "may not include a private one"),
     ("cli/bad.cpp", "#include <torch/torch.h>\n", "torch stays inside its fence"),
+    ("python/src/bad.cpp", '#include "runtime/lanes/lane.cpp"\n', "python/ may not include runtime/"),
+    ("python/src/bad.cpp", '#include "messages/caf_seam.hpp"\n', "python/ may not include messages/"),
     ("examples/embed/bad.cpp", '#include "runtime/lanes/lane.cpp"\n', "examples/ may not include runtime/"),
 )
 

@@ -3,7 +3,7 @@ import os
 import re
 from pathlib import Path
 
-FLOORS = ("messages", "kernels", "actors", "runtime", "cli", "examples", "tests")
+FLOORS = ("messages", "kernels", "actors", "runtime", "cli", "examples", "python", "tests")
 SUFFIXES = {".hpp", ".h", ".cpp", ".cc", ".cu", ".cuh", ".def", ".inl"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 

@@ -1,0 +1,294 @@
+"""Owns Run: this process as the trainer of a peer, from ``join`` to the end of the run."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import sys
+import sysconfig
+import warnings
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from . import _prime, binding
+from ._errors import usage
+from ._prime import Committed, Samples
+from .data import Loader
+
+if TYPE_CHECKING:
+    import torch
+
+# (share, of) of the held-out data -> (mean loss, tokens)
+Evaluate = Callable[[int, int], tuple[float, int]]
+
+
+class Step:
+    """One step of the optimizer. The bound tensors are as the run's algorithm wants them."""
+
+    def __init__(self, run: Run, inner: _prime.InnerStep) -> None:
+        self._run = run
+        self._inner = inner
+        self.samples = range(inner.first, inner.first + inner.count)  #: numbers in the run's order of samples that are this peer's alone
+        self.outer_step = inner.outer_step  #: that it works towards
+        self.rank = inner.rank
+        self.peers = inner.peers
+        self.index = inner.index  #: in its outer step, from 0 on
+        self.inner_steps = inner.inner_steps  #: of one outer step
+        self.clock = inner.clock  #: inner steps that the run makes before this one: learning rates follow it
+        self.total = inner.total  #: inner steps of the whole run
+        self.loaded = inner.loaded  #: the averaged tensors were written since the step before
+        self.restored = inner.restored  #: and the private ones: this process goes on where an earlier one was
+
+    def report(self, loss: Any, tokens: int, *, samples: int | None = None) -> list[Committed]:
+        """The boundary after a step: publishes, waits and applies where the algorithm does. What was applied; nothing within an outer step.
+
+        ``loss``     in nats per token (or your own objective): a number, or a tensor of one value
+        ``tokens``   trained on in this step; their sum over an outer step is its weight in the mean
+        ``samples``  taken from ``self.samples``, from the first on; None: all
+
+        Error ``Usage``: a step that was reported, tensors that moved; ``NonFiniteValue``, ``AgentLost`` …: the session is over.
+        """
+        return self._run._report(self, float(loss), int(tokens), samples)
+
+
+class Run:
+    """A peer's trainer. Made by ``join``; used in a ``with``::
+
+        with prime.join() as run:
+            run.bind(model, optimizer)
+            for step in run:
+                loss = train(step.samples)
+                step.report(loss, tokens)
+
+    Leaving the ``with`` at the end of the run, by ``break``, Ctrl-C or ``sys.exit`` leaves the run: the others see ``left``. Any other exception is told to
+    the agent as the trainer's failure, which starts the trainer again where it started it.
+    """
+
+    def __init__(self, session: _prime.Session) -> None:
+        self._session = session
+        self._bound: list[binding.Bound] = []
+        self._evaluate: Evaluate | None = None
+        self._step: Step | None = None
+        self._held_out: tuple[float, int] | None = None
+
+    # --- what it is
+
+    @property
+    def manifest(self) -> str:
+        """The shared half of the run's manifest, as YAML."""
+        return self._session.manifest
+
+    @property
+    def peer(self) -> str:
+        return self._session.peer
+
+    @property
+    def fresh(self) -> bool:
+        """False when the agent has started its trainer again."""
+        return self._session.fresh
+
+    # --- what it has
+
+    def bind(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None, *, evaluate: Evaluate | None = None) -> None:
+        """Before the first step, alike on every peer: the model's parameters are averaged, all else is this peer's own and kept for its next life.
+
+        ``model``      parameters of float32 or bfloat16, by the names of ``state_dict``. Contiguous ones on the CPU are read and written where they lie;
+                       others (CUDA) by a mirror in page-locked memory. Buffers are private, as are all of the following
+        ``optimizer``  its state, by ``PARAMETER.KEY``; what torch.optim makes with the first step is made now. Learning rates are not bound: they follow ``step.clock``
+        ``evaluate``   ``evaluate(index, of) -> (loss, tokens)``: the held-out loss of the model on the ``index``-th of ``of`` equal parts of the held-out data
+
+        torch's random generator on the CPU is private, too. Error ``Usage``: types that cannot be bound, an optimizer that is not known and has no state;
+        ``LayoutUnusable``: names that are not 1 to 256 printable ASCII characters, no tensor, too many.
+        """
+        self._evaluate = evaluate or self._evaluate
+        for name, parameter in binding.parameters_of(model):
+            self._bind(name, parameter, averaged=True)
+        for name, buffer in binding.buffers_of(model):
+            self._bind(name, buffer, averaged=False)
+        if optimizer is not None:
+            tensors, numbers = binding.state_of(model, optimizer)
+            for name, tensor in tensors:
+                self._bind(name, tensor, averaged=False)
+            if numbers is not None:
+                self.bind_blob(numbers.name, numbers.capacity, numbers.save, numbers.load)
+        random = binding.random_state()
+        self.bind_blob(random.name, random.capacity, random.save, random.load)
+
+    def bind_tensor(self, name: str, tensor: Any, *, private: bool = False) -> None:
+        """One tensor of torch's or numpy's, contiguous and on the CPU: averaged (f32, bf16), or private (f32, bf16, f16, i64, i32, u8)."""
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(tensor, torch.Tensor):
+            self._bind(name, tensor, averaged=not private)
+        else:
+            self._session.bind(name, tensor, not private)
+
+    def bind_blob(self, name: str, capacity: int, save: Callable[[], bytes], load: Callable[[bytes], object]) -> None:
+        """Private state that is no tensor, at most ``capacity`` bytes. ``save`` is called when a record is made, ``load`` by the first step of a life that
+        goes on from one; what they raise ends the session."""
+        self._session.bind_blob(name, capacity, save, load)
+
+    def _bind(self, name: str, tensor: torch.Tensor, *, averaged: bool) -> None:
+        bound = binding.Bound.of(name, tensor)
+        self._session.bind(name, bound.memory, averaged)
+        self._bound.append(bound)
+
+    def export_file(self, name: str, content: bytes) -> None:
+        """A small file (``config.json``, a tokenizer) for each checkpoint directory."""
+        self._session.export_file(name, content)
+
+    def describe_data(self, digest: str, summary: str) -> None:
+        """Tells what this process trains on, before the first step: who tells another digest (32 hexadecimal digits) is refused (``DataMismatch``)."""
+        self._session.describe_data(digest, summary)
+
+    def data(self, dataset: Any, **options: Any) -> Loader:
+        """The samples of each step out of ``dataset``: ``for step, batch in run.data(dataset)``; see Loader."""
+        return Loader(self, dataset, **options)
+
+    # --- the loop
+
+    def __iter__(self) -> Iterator[Step]:
+        """The steps, until the run is done. A step that was not reported is given once more."""
+        while (step := self.next()) is not None:
+            yield step
+
+    def next(self) -> Step | None:
+        """The next step; waits where the run does. None when the run is done."""
+        self._check()
+        inner = self._session.next()
+        if inner is None:
+            self._take()
+            self._session.finish(self._answer)
+            return None
+        if inner.loaded or inner.restored:
+            self._take()
+        self._step = Step(self, inner)
+        index, of = inner.evaluate
+        self._held_out = self._evaluate(index, of) if of > 0 and self._evaluate is not None else None
+        return self._step
+
+    def _report(self, step: Step, loss: float, tokens: int, samples: int | None) -> list[Committed]:
+        if step is not self._step:
+            raise usage("this step was reported already, or another one was given since")
+        if step._inner.stored:
+            self._check()
+            for bound in self._bound:
+                bound.bring()
+        held_out, held_out_tokens = self._held_out or (None, 0)
+        self._step = None
+        return self._session.report(loss, tokens, samples, held_out, held_out_tokens)
+
+    def _answer(self, index: int, of: int, sample: bool) -> tuple[float | None, int, str]:
+        if of == 0 or self._evaluate is None:
+            return None, 0, ""
+        loss, tokens = self._evaluate(index, of)
+        return float(loss), int(tokens), ""
+
+    def contribute(self) -> list[Committed]:
+        """Publishes now what was reported of this outer step, however many steps that are, and does what ``report`` does then. A step that was not
+        reported hands its samples back."""
+        self._check()
+        for bound in self._bound:
+            bound.bring()
+        self._step = None
+        return self._session.contribute()
+
+    def upcoming(self, count: int) -> list[Samples]:
+        """The samples of up to ``count`` steps after the present one, for who reads ahead."""
+        return self._session.upcoming(count)
+
+    def alive(self, waits_for: str = "") -> None:
+        """A sign of life in long work that is no step; ``waits_for`` is what it stands still for, which ``primectl status`` shows."""
+        self._session.alive(waits_for)
+
+    def _check(self) -> None:
+        for bound in self._bound:
+            bound.check()
+
+    def _take(self) -> None:
+        for bound in self._bound:
+            bound.take()
+
+    # --- its end
+
+    def interrupt(self) -> None:
+        """From another thread: the call that waits ends with ``Interrupted``, and so does each later one but ``leave``."""
+        self._session.interrupt()
+
+    def leave(self) -> None:
+        """Leaves the run: the others see ``left``, not ``lost``. Ends the session."""
+        if self._session.open:
+            try:
+                self._session.leave()
+            finally:
+                self.close()
+
+    def fail(self, cause: BaseException | str) -> None:
+        """Ends the session with a cause that the journal and the other peers see."""
+        if self._session.open:
+            text = cause if isinstance(cause, str) else f"{type(cause).__name__}: {cause}"
+            try:
+                self._session.fail(text)
+            finally:
+                self.close()
+
+    def close(self) -> None:
+        """Ends the session without a word; its agent leaves by itself."""
+        if self._session.open:
+            self._session.close()
+        self._bound.clear()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is None or isinstance(error, (KeyboardInterrupt, SystemExit, GeneratorExit)):
+            self.leave()
+        else:
+            self.fail(error)
+
+    def __del__(self) -> None:
+        session = getattr(self, "_session", None)
+        if session is not None and session.open:
+            warnings.warn("a run was neither left nor closed: use `with prime.join() as run`", ResourceWarning, stacklevel=2, source=self)
+
+
+def _primectl() -> str:
+    """The program that comes with this package, or nothing: then the runtime looks for it."""
+    if os.environ.get("PRIME_PRIMECTL"):
+        return ""
+    beside = pathlib.Path(sysconfig.get_path("scripts")) / "primectl"
+    return str(beside) if beside.exists() else shutil.which("primectl") or ""
+
+
+def join(
+    invite: str | None = None,
+    *,
+    name: str = "",
+    primectl: str = "",
+    state_dir: str = "",
+    timeout: float = 60.0,
+    replica: str = "",
+    shard: int = 0,
+) -> Run:
+    """Makes this process the trainer of a peer.
+
+    Where an agent started it (``local.trainer_command`` of the manifest), of that agent's, whatever is given here. Else it starts an agent that joins the run
+    of ``invite``, or of ``$PRIMECTL_INVITE``: the line ``prime://…`` that ``primectl up`` prints.
+
+    ``name``       of the peer, for people; drawn where none is given
+    ``primectl``   the program to start as agent; else ``$PRIME_PRIMECTL``, the one of this package, or ``PATH``
+    ``state_dir``  where the agent keeps its files
+    ``timeout``    in seconds, until the run welcomes the peer
+    ``replica``, ``shard``  of a run with shards: which model, and which part of it
+
+    Error ``InviteMalformed``, ``RunUnreachable``, ``KeyRefused``, ``RunFull``, ``ProcessFailed`` (no agent could be started) …; ``AgentLost``: the one that
+    started this process is gone.
+    """
+    if os.environ.get("PRIME_AGENT_SOCKET"):
+        return Run(_prime.attach())
+    given = invite or os.environ.get("PRIMECTL_INVITE")
+    if not given:
+        raise usage("no invite: give the line `prime://…` that `primectl up` prints, or set PRIMECTL_INVITE; no agent started this process either")
+    return Run(_prime.join(given, primectl or _primectl(), name, state_dir, timeout, replica, shard))

@@ -1,0 +1,108 @@
+"""Owns Python programs as members of a test: each a process of its own, with the package of the build tree, ended by its id."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from waiting import LIMIT_S, wait_until  # noqa: E402
+
+BUILD = pathlib.Path(os.environ.get("PRIME_BUILD", pathlib.Path(os.environ["PRIME_BIN"]).parent))
+SOURCE = pathlib.Path(os.environ["PRIME_SOURCE"])
+BIN = pathlib.Path(os.environ["PRIME_BIN"])
+PYTHON = os.environ.get("PRIME_PYTHON") or str(SOURCE / ".venv" / "bin" / "python")
+LACKS = os.environ.get("PRIME_PYTHON_LACKS") or ("" if list((BUILD / "python" / "prime_runtime").glob("_prime.*.so")) else "it was not built")
+
+
+def has(*modules):
+    if LACKS or not pathlib.Path(PYTHON).exists():
+        return False
+    return subprocess.run([PYTHON, "-c", f"import importlib.util as u; assert all(map(u.find_spec, {modules!r}))"], capture_output=True, check=False).returncode == 0
+
+
+def main():
+    if LACKS:
+        print(f"skipped: no Python module: {LACKS}")
+    unittest.main(verbosity=2)
+
+
+def free_ports(count):
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def environment(**more):
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("PRIME")}
+    return {**kept, "PYTHONPATH": str(BUILD / "python"), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1", "OMP_NUM_THREADS": "1",
+            "PRIME_PRIMECTL": str(BIN / "primectl"), **more}
+
+
+# What every member of a group begins with.
+GROUP = """import os, signal, sys, time
+import prime_runtime as prime
+rank = int(os.environ["RANK"])
+members = os.environ["MEMBERS"].split()
+options = dict(rank=rank, members=members, key="a secret of the tests", timeout=float(os.environ.get("LIMIT", "60")))
+"""
+
+
+@unittest.skipIf(LACKS, LACKS)
+class Programs(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="prime-python-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.started = []
+        self.addCleanup(self.end)
+
+    def end(self):
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            process.stdout.close()
+
+    def start(self, program, *arguments, **env):
+        path = self.folder / f"program-{len(self.started)}.py"
+        path.write_text(program)
+        process = subprocess.Popen([PYTHON, "-X", "dev", "-W", "ignore", str(path), *map(str, arguments)], cwd=self.folder, env=environment(**env), stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.started.append(process)
+        return process
+
+    def finish(self, process, code=0):
+        try:
+            said, _ = process.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGABRT)  # faulthandler shows where each thread stands
+            said, _ = process.communicate()
+            self.fail(f"it hangs:\n{said}")
+        self.assertEqual(process.returncode, code, said)
+        return said
+
+    def group(self, program, size, **env):
+        """The program on all ranks of a group; the processes."""
+        members = " ".join(f"127.0.0.1:{port}" for port in free_ports(size))
+        return [self.start(GROUP + program, RANK=str(rank), MEMBERS=members, **env) for rank in range(size)]
+
+    def all_of(self, program, size, **env):
+        """What the program says on all ranks, which end well."""
+        return [self.finish(process) for process in self.group(program, size, **env)]
+
+    def one(self, program, code=0, **env):
+        return self.finish(self.start(program, **env), code)
+
+    def until(self, path):
+        return wait_until(path, lambda: (self.folder / path).exists())
+
+
+__all__ = ["BIN", "BUILD", "GROUP", "LACKS", "LIMIT_S", "PYTHON", "SOURCE", "Programs", "environment", "free_ports", "has", "main", "wait_until"]
