@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import _prime, binding
-from ._errors import usage
+from ._errors import Error, usage
 from ._prime import Committed, Samples
 from .data import Loader
 
@@ -50,7 +50,8 @@ class Step:
 
         Error ``Usage``: a step that was reported, tensors that moved; ``NonFiniteValue``, ``AgentLost`` …: the session is over.
         """
-        return self._run._report(self, float(loss), int(tokens), samples)
+        value = loss.detach() if hasattr(loss, "detach") else loss
+        return self._run._report(self, float(value), int(tokens), samples)
 
 
 class Run:
@@ -227,9 +228,11 @@ class Run:
     def fail(self, cause: BaseException | str) -> None:
         """Ends the session with a cause that the journal and the other peers see."""
         if self._session.open:
-            text = cause if isinstance(cause, str) else f"{type(cause).__name__}: {cause}"
+            name, detail = "TrainerFailed", cause if isinstance(cause, str) else f"{type(cause).__name__}: {cause}"
+            if isinstance(cause, Error):
+                name, detail = cause.name, cause.detail
             try:
-                self._session.fail(text)
+                self._session.fail(name, detail)
             finally:
                 self.close()
 

@@ -2,6 +2,7 @@
 #include "prime/session.hpp"
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
@@ -70,20 +71,22 @@ class PySession {
   }
   void bind_blob(std::string name, std::uint64_t capacity, nb::callable save, nb::callable load) {
     // What these raise ends the session: a blob that is longer than its capacity is refused.
-    auto saves = [save = std::move(save), watch = watch_, capacity]() -> std::string {
+    // The session lets them go without the GIL, so that it may not hold Python's objects itself.
+    const auto& calls = callables_.emplace_back(std::move(save), std::move(load));
+    auto saves = [&calls, watch = watch_, capacity]() -> std::string {
       const nb::gil_scoped_acquire held;
       try {
-        const auto saved = nb::cast<nb::bytes>(save());
+        const auto saved = nb::cast<nb::bytes>(calls.first());
         return {saved.c_str(), saved.size()};
       } catch (nb::python_error& error) {
         watch->raised.keep(error);
         return std::string(capacity + 1, '\0');
       }
     };
-    auto loads = [load = std::move(load), watch = watch_](std::string_view saved) -> Result<void> {
+    auto loads = [&calls, watch = watch_](std::string_view saved) -> Result<void> {
       const nb::gil_scoped_acquire held;
       try {
-        load(nb::bytes(saved.data(), saved.size()));
+        calls.second(nb::bytes(saved.data(), saved.size()));
         return {};
       } catch (nb::python_error& error) {
         watch->raised.keep(error);
@@ -112,9 +115,10 @@ class PySession {
     watch_->stopped = false;
     call([](Session& session) { return session.leave(); });
   }
-  void fail_with(const std::string& detail) {
+  void fail_with(const std::string& name, const std::string& detail) {
+    const auto known = find_error(name).value_or(ErrorName::TrainerFailed);
     call([&](Session& session) -> Result<void> {
-      session.fail(Error{ErrorName::TrainerFailed, detail});
+      session.fail(Error{known, detail});
       return {};
     });
   }
@@ -126,6 +130,7 @@ class PySession {
       session_.reset();
     }
     held_.clear();
+    callables_.clear();
   }
   [[nodiscard]] bool open() const { return session_.has_value(); }
 
@@ -133,6 +138,7 @@ class PySession {
   std::optional<Session> session_;
   std::shared_ptr<Watch> watch_;
   std::vector<Tensor> held_;
+  std::deque<std::pair<nb::callable, nb::callable>> callables_;  ///< of blobs
   std::atomic<bool> busy_ = false;
   Owner owner_;
 };
@@ -236,7 +242,7 @@ void bind_session(nb::module_& module) {
            [](PySession& self, const std::string& waits_for) { self.call([&](Session& session) { return session.alive(waits_for); }); })
       .def("interrupt", &PySession::interrupt)
       .def("leave", &PySession::leave)
-      .def("fail", &PySession::fail_with, nb::arg("detail"))
+      .def("fail", &PySession::fail_with, nb::arg("name"), nb::arg("detail"))
       .def("close", &PySession::close);
   module.def("join", &join, nb::arg("invite"), nb::arg("primectl"), nb::arg("name"), nb::arg("state_dir"), nb::arg("timeout"),
              nb::arg("replica"), nb::arg("shard"));
