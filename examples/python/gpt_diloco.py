@@ -1,4 +1,4 @@
-"""A GPT of 0.25 million parameters on the headers of this machine, byte by byte: a loop of plain PyTorch, whatever algorithm the manifest names.
+"""A GPT of 0.28 million parameters on the headers of this machine, byte by byte: a loop of plain PyTorch, whatever algorithm the manifest names.
 
     primectl up manifests/quickstart.yaml --local 2 --set 'local.trainer_command=[python3, examples/python/gpt_diloco.py]'
 

@@ -73,6 +73,7 @@ class Run:
         self._evaluate: Evaluate | None = None
         self._step: Step | None = None
         self._held_out: tuple[float, int] | None = None
+        self._may_load = True
 
     # --- what it is
 
@@ -156,12 +157,14 @@ class Run:
 
     def next(self) -> Step | None:
         """The next step; waits where the run does. None when the run is done."""
-        self._check()
+        if self._may_load:
+            self._check()
         inner = self._session.next()
         if inner is None:
             self._take()
             self._session.finish(self._answer)
             return None
+        self._may_load = False
         if inner.loaded or inner.restored:
             self._take()
         self._step = Step(self, inner)
@@ -172,7 +175,8 @@ class Run:
     def _report(self, step: Step, loss: float, tokens: int, samples: int | None) -> list[Committed]:
         if step is not self._step:
             raise usage("this step was reported already, or another one was given since")
-        if step._inner.stored:
+        self._may_load = step._inner.stored  # what publishes applies, and may have the next step load
+        if self._may_load:
             self._check()
             for bound in self._bound:
                 bound.bring()
@@ -189,6 +193,7 @@ class Run:
     def contribute(self) -> list[Committed]:
         """Publishes now what was reported of this outer step, however many steps that are, and does what ``report`` does then. A step that was not
         reported hands its samples back."""
+        self._may_load = True
         self._check()
         for bound in self._bound:
             bound.bring()
