@@ -236,7 +236,10 @@ void bind_session(nb::module_& module) {
           },
           nb::arg("loss"), nb::arg("tokens"), nb::arg("samples").none(), nb::arg("held_out").none(), nb::arg("held_out_tokens"))
       .def("contribute", [](PySession& self) { return self.call([](Session& session) { return session.contribute(); }); })
-      .def("upcoming", [](PySession& self, std::size_t count) { return self.get().upcoming(count); })
+      .def("upcoming",
+           [](PySession& self, std::size_t count) {
+             return self.call([&](Session& session) -> Result<std::vector<Samples>> { return session.upcoming(count); });
+           })
       .def("finish", &PySession::finish, nb::arg("answer"))
       .def("alive",
            [](PySession& self, const std::string& waits_for) { self.call([&](Session& session) { return session.alive(waits_for); }); })

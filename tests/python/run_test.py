@@ -136,6 +136,34 @@ class Runs(Programs):
             run.wait_for("peer_left")
             self.assertEqual(run.events("peer_lost"), [])
 
+    def test_another_thread_ends_the_wait_of_one_that_trains_and_leaves(self):
+        with Run(1, outer_steps=100000, up_flags=["--quorum", "2"], minimum=2, env={"PRIME_QUADRATIC_ELEMENTS": "5000"}) as run:
+            said = self.one("""
+import threading, time
+import numpy, prime_runtime as prime
+run = prime.join()
+x = numpy.ones(5000, dtype=numpy.float32)
+run.bind_tensor("x", x)
+began = threading.Event()
+ends = []
+def train():
+    try:
+        for step in run:
+            began.set()
+            step.report(1.0, 1)
+    except prime.Error as error:
+        ends.append(error.name)
+thread = threading.Thread(target=train)
+thread.start()
+began.wait()
+run.interrupt()
+thread.join()
+run.leave()
+print(ends)
+""", PRIMECTL_INVITE=run.up["invite"], PRIME_QUADRATIC_ELEMENTS="5000", XDG_STATE_HOME=str(run.directory / "joiner"))
+            self.assertEqual(said, "['Interrupted']\n")
+            run.wait_for("peer_left")
+
     def test_the_agent_is_killed(self):
         with Run(1, outer_steps=100000, up_flags=["--quorum", "2"], minimum=2, env={"PRIME_QUADRATIC_ELEMENTS": "5000"}) as run:
             program = QUADRATIC.format(extra="step.outer_step == 2 and step.index == 0 and os.kill(int(open(f'/proc/{os.getpid()}/task/{os.getpid()}/children').read().split()[0]), signal.SIGKILL)")
@@ -192,6 +220,21 @@ except prime.Error as error:
     print(error.name)
 """, XDG_STATE_HOME=str(self.folder))
             self.assertEqual(said, name + "\n")
+
+    def test_ten_thousand_tensors(self):
+        program = """import numpy
+import prime_runtime as prime
+with prime.join() as run:
+    x = numpy.full((10_000, 3), 4, dtype=numpy.float32)
+    for number, row in enumerate(x):
+        run.bind_tensor(f"layer.{number}", row)
+    for step in run:
+        x -= numpy.float32(0.1) * (x - numpy.float32(step.rank))
+        step.report(1.0, 1)
+    assert x.max() - x.min() < 1e-6 and 0 < x[0, 0] < 4
+"""
+        with self.run_of(program) as run:
+            self.ends(run)
 
     def test_the_loader_follows_the_leases_and_every_sample_is_used_once(self):
         program = """import os, torch

@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(a_session_trains_to_the_same_bits_as_the_reference) {
 BOOST_AUTO_TEST_CASE(what_no_checkpoint_could_hold_is_refused_before_the_agent_is_asked) {
   const auto errors_of = [](const std::function<void(Session&, std::vector<Error>&)>& act, bool told) {
     Puppeteer agent;
-    auto attached = std::async(std::launch::async, Session::attach);
+    auto attached = std::async(std::launch::async, [] { return Session::attach(); });
     agent.welcome();
     auto session = attached.get().value();
     std::vector<Error> errors;
@@ -682,7 +682,7 @@ BOOST_AUTO_TEST_CASE(who_trains_in_bf16_contributes_what_it_made_of_what_it_was_
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_private_is_refused_by_name) {
   Puppeteer agent;
-  auto attached = std::async(std::launch::async, Session::attach);
+  auto attached = std::async(std::launch::async, [] { return Session::attach(); });
   agent.welcome();
   auto session = attached.get().value();
   std::vector<float> x(4);
@@ -778,7 +778,7 @@ BOOST_AUTO_TEST_CASE(joining_starts_an_agent_and_tells_what_became_of_it) {
 
 BOOST_AUTO_TEST_CASE(a_session_knows_which_shard_of_which_replica_it_holds) {
   Puppeteer agent;
-  auto attached = std::async(std::launch::async, Session::attach);
+  auto attached = std::async(std::launch::async, [] { return Session::attach(); });
   agent.say(wire::Welcome{"run", PeerId{9}, "calm-heron.2", "m", "l", true, 2, 3, "calm-heron"});
   const auto session = attached.get().value();
   BOOST_TEST(session.shard() == 2U);
