@@ -19,7 +19,7 @@ labels = torch.tensor(digits.target)
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
 objective = torch.nn.CrossEntropyLoss()
-optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
 
 def evaluate(index: int, of: int) -> tuple[float, int]:

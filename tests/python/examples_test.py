@@ -30,7 +30,7 @@ class Examples(Programs):
         example = str(self.folder / name)
         pathlib.Path(example).write_text((EXAMPLES / name).read_text())  # a path of this test's alone, by which its processes are found
         kept = {key: value for key, value in environment(**env).items() if key not in os.environ}
-        with Run(2, outer_steps=outer_steps, up_flags=["--quorum", "2", "--set", "train.batch=16"], trainer=f'{PYTHON}", "{example}', env=kept) as run:
+        with Run(2, outer_steps=outer_steps, inner_steps=20, up_flags=["--quorum", "2", "--set", "train.batch=16"], trainer=f'{PYTHON}", "{example}', env=kept) as run:
             run.wait_for("outer_step_committed", 2)
             os.kill(wait_until("the trainers", lambda: next(processes_of(PYTHON, example), None)), signal.SIGKILL)
             logs = lambda: "".join(path.read_text(errors="replace") for path in run.run_directory.rglob("trainer.log"))  # noqa: E731
@@ -43,8 +43,8 @@ class Examples(Programs):
 
     @unittest.skipUnless(has("sklearn"), "there is no wheel scikit-learn")
     def test_mnist_like(self):
-        _, logs = self.trains("mnist_like.py", 40)
-        self.assertRegex(logs, r"9\d\.\d% of 297 digits")
+        _, logs = self.trains("mnist_like.py", 20)
+        self.assertRegex(logs, r"[89]\d\.\d% of 297 digits")
 
     def test_gpt_diloco(self):
         text = self.folder / "text"
