@@ -48,6 +48,7 @@ class Wheel(Programs):
         pathlib.Path(site, "lent.pth").write_text(lent + "\n")
         primectl = self.folder / "venv" / "bin" / "primectl"
         self.assertIn(os.environ["PRIME_VERSION"], self.call(primectl, "--version"))
+        self.addCleanup(subprocess.run, [str(primectl), "down", "--state-dir", str(self.folder / "state")], capture_output=True, check=False)
         program = self.folder / "train.py"
         program.write_text(TRAINER)
         said = self.call(primectl, "up", SOURCE / "manifests" / "quickstart.yaml", "--local", "2", "--state-dir", self.folder / "state", "--set",
