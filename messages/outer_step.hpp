@@ -57,10 +57,11 @@ struct BeginStep {
   /// Of a replica of several peers: grows when a trainer of it is started again, and then all of them begin the step anew together.
   std::uint32_t attempt = 0;
   HeldOutShare evaluate = {};  ///< of `base`, before the inner steps
+  bool overlaps = false;       ///< what the peer has made of the step before is reduced meanwhile
 };
 template <class Inspector>
 auto inspect(Inspector& f, BeginStep& x) {
-  return f(x.view, x.step, x.base, x.contribute, x.rank, x.first_sample, x.attempt, x.evaluate);
+  return f(x.view, x.step, x.base, x.contribute, x.rank, x.first_sample, x.attempt, x.evaluate, x.overlaps);
 }
 
 /// Member → coordinator: my inner steps are done, or I have nothing to contribute (weight 0).

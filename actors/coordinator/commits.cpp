@@ -26,7 +26,7 @@ events::RoundCommitted round_committed(const State& state, const Made& made, con
     if (weight == 0) continue;
     done.contributors.push_back(id);
     done.weights.push_back(weight);
-    done.base_versions.push_back(round.work.at(id).ready->base);
+    done.base_versions.push_back(round.brings(id)->base);
   }
   return done;
 }
@@ -47,7 +47,7 @@ events::OuterStepCommitted committed_event(const State& state, const Made& made,
   HeldOutSum held_out;
   for (const auto& [id, weight] : operation.contributions) {
     if (weight == 0) continue;
-    const auto& work = round.work.at(id);
+    const auto& work = round.due().at(id);
     if (work.begun == round.step) held_out.add(work.ready->held_out);  // what is late evaluated an older state
     done.contributors.push_back(id);
     done.weight += weight;
@@ -65,14 +65,15 @@ events::OuterStepCommitted committed_event(const State& state, const Made& made,
 
 /// Of a step that this operation completes: what nobody has trained on is to be trained on by whoever goes on from there, when those who
 /// are at work on some of it are gone.
-std::vector<std::uint64_t> unused_ranges(const State& state, const Operation& completing) {
+std::vector<std::uint64_t> unused_after(const State& state, const Made& completing) {
+  const auto& [operation, fragment] = completing;
   auto ranges = state.given_back;
-  for (const auto& member : state.view.members) {
-    const bool is_in =
-        std::ranges::any_of(completing.contributions, [&](const Contribution& each) { return each.peer == member.id && each.weight > 0; });
-    if (const auto range = unused_range(state, member.id); range && !is_in) ranges.insert(*range);
-  }
-  return {ranges.begin(), ranges.end()};
+  for (const auto& member : state.view.members)
+    for (const auto range : unused_ranges(state, member.id)) ranges.insert(range);
+  for (const auto& [id, weight] : operation.contributions)
+    if (weight > 0) ranges.erase(state.rounds[fragment].due().at(id).first_sample);
+  // What lies behind the cursor is handed out from there anyway.
+  return {ranges.begin(), ranges.lower_bound(operation.next_sample)};
 }
 
 void add_cost(Cost& cost, const Operation& operation, Instant now) {
@@ -90,10 +91,12 @@ void add_cost(Cost& cost, const Operation& operation, Instant now) {
 void advance_round(State& state, const Made& made, const Digest& digest, const Commit& message, Effects& effects) {
   auto& round = state.rounds[made.fragment];
   round.step = round.step.next();
+  const bool closed = !round.closed.empty();
+  round.closed.clear();
   for (const auto& [id, weight] : made.operation.contributions) {
     auto& work = round.work.at(id);
-    if (weight > 0) work.contributes = false;  // its work is in
-    if (!work.contributes) work.ready.reset();
+    if (weight > 0 && !closed) work.contributes = false;  // its work is in
+    if (!work.contributes && !closed) work.ready.reset();
     auto& seated = state.peers.at(id).seated;
     seated.revision = message.revision;
     seated.state = digest;
@@ -124,7 +127,7 @@ bool apply(State& state, const Operation& operation, std::uint32_t fragment, con
   const auto digest = kernels::digest_of_parts(state.parts);
   const bool completes = std::ranges::count(state.rounds, step, &Round::step) == 1;
   add_cost(state.cost, operation, now);
-  if (completes) state.unused = unused_ranges(state, operation);
+  if (completes) state.unused = unused_after(state, made);
   round.last = Decided{Commit{.op = operation.id,
                               .step = step,
                               .revision = state.revision.next(),

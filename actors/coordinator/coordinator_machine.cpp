@@ -136,10 +136,25 @@ auto decisions(const State& s) {
                     s.view.members.size(),
                     s.sequence,
                     s.revision,
-                    std::tuple{s.collection.begun, s.collection.span, s.given_back},
+                    std::tuple{s.collection.begun, s.collection.span, s.closed_span, s.given_back},
                     s.phase < Phase::Finishing ? Phase::Waiting : s.phase,
                     s.finalist,
                     std::pair{s.pause.has_value(), s.paused_by_owner.has_value()}};
+}
+
+void note_owed(Snapshot::Owed& owed, std::uint32_t fragment, const Work& work) {
+  if (fragment > 0 && !work.contributes) return;
+  if (work.contributes) owed.fragments.push_back(fragment);
+  owed.begun = work.begun;
+  owed.base = work.base;
+  owed.first_sample = work.first_sample;
+}
+
+Work owed_work(const Snapshot::Owed& owed, std::uint32_t fragment) {
+  return {.contributes = std::ranges::find(owed.fragments, fragment) != owed.fragments.end(),
+          .begun = owed.begun,
+          .base = owed.base,
+          .first_sample = owed.first_sample};
 }
 
 Snapshot snapshot(const State& s) {
@@ -165,6 +180,7 @@ Snapshot snapshot(const State& s) {
                 .unused = s.unused,
                 .step_begun = s.collection.begun,
                 .step_span = s.collection.span,
+                .closed_span = s.closed_span,
                 .tokens = s.tokens,
                 .sequence = s.sequence,
                 .operation = s.operation,
@@ -174,12 +190,9 @@ Snapshot snapshot(const State& s) {
     const auto& peer = s.peers.at(member.id);
     Snapshot::Kept one{.member = member, .pid = peer.hello.pid, .trainer_pid = peer.seated.trainer_pid};
     for (std::uint32_t fragment = 0; fragment < s.rounds.size(); ++fragment) {
-      const auto& work = s.rounds[fragment].work.at(member.id);
-      if (fragment > 0 && !work.contributes) continue;
-      if (work.contributes) one.owes.push_back(fragment);
-      one.begun = work.begun;
-      one.base = work.base;
-      one.first_sample = work.first_sample;
+      const auto& round = s.rounds[fragment];
+      note_owed(one.owed, fragment, round.work.at(member.id));
+      if (const auto closed = round.closed.find(member.id); closed != round.closed.end()) note_owed(one.closed, fragment, closed->second);
     }
     kept.members.push_back(std::move(one));
   }
@@ -242,11 +255,11 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
         snapshot.revision, snapshot.digest.value_or(Digest{}), snapshot.layout.value_or(Digest{}), snapshot.elements, kept.trainer_pid,
         snapshot.data};
     state.peers.emplace(member.id, std::move(peer));
-    for (std::uint32_t fragment = 0; fragment < state.rounds.size(); ++fragment)
-      state.rounds[fragment].work.emplace(member.id, Work{.contributes = std::ranges::find(kept.owes, fragment) != kept.owes.end(),
-                                                          .begun = kept.begun,
-                                                          .base = kept.base,
-                                                          .first_sample = kept.first_sample});
+    for (std::uint32_t fragment = 0; fragment < state.rounds.size(); ++fragment) {
+      state.rounds[fragment].work.emplace(member.id, owed_work(kept.owed, fragment));
+      if (auto closed = owed_work(kept.closed, fragment); closed.contributes)
+        state.rounds[fragment].closed.emplace(member.id, std::move(closed));
+    }
     members.push_back(member);
   }
   state.view.members = std::move(members);
@@ -275,6 +288,8 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
   state.unused = snapshot.unused;
   state.collection.begun = snapshot.step_begun;
   state.collection.span = snapshot.step_span;
+  state.closed_span = snapshot.closed_span;
+  if (snapshot.step_begun) state.collection.step = state.has_closed() ? state.step().next() : state.step();
   state.tokens = snapshot.tokens;
   state.sequence = snapshot.sequence;
   state.operation = snapshot.operation;

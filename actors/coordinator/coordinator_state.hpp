@@ -56,6 +56,7 @@ struct Plan {
   Schedule schedule = Schedule::Automatic;  ///< `sync.wire.schedule`
   Codec codec = Codec::None;                ///< `sync.wire.codec`
   std::uint32_t in_flight = 1;              ///< `sync.in_flight`: so many fragments are reduced at once, at most
+  bool overlap = false;                     ///< `sync.overlap`: the next step is trained while the last one is reduced
   bool measure_links = false;               ///< `topology.ring: measured`
   Duration measure_every = 5min;            ///< `topology.measure_every`: a link is measured again
   std::uint64_t checkpoint_every = 0;       ///< outer steps between two states that the run can be rolled back to; 0: there are none
@@ -165,14 +166,19 @@ struct Snapshot {
     std::uint32_t trainer_pid = 0;
     std::uint64_t elements = 0;
   };
+  /// Work that a member was told to do, and that is not in all fragments yet.
+  struct Owed {
+    std::vector<std::uint32_t> fragments = {};  ///< that lack it
+    OuterStep begun = {};
+    Revision base = {};
+    std::uint64_t first_sample = 0;
+  };
   struct Kept {
     Member member;
     std::uint32_t pid = 0;
     std::uint32_t trainer_pid = 0;
-    std::vector<std::uint32_t> owes = {};  ///< fragments of which its work is in no committed version yet
-    OuterStep begun = {};
-    Revision base = {};
-    std::uint64_t first_sample = 0;
+    Owed owed = {};                ///< of the step that is trained
+    Owed closed = {};              ///< of the one that is reduced meanwhile
     std::vector<Part> parts = {};  ///< by shard
   };
   Epoch epoch;
@@ -197,6 +203,7 @@ struct Snapshot {
   std::vector<std::uint64_t> unused = {};
   bool step_begun = false;
   std::uint64_t step_span = 0;
+  std::uint64_t closed_span = 0;
   std::uint64_t tokens = 0;
   Sequence sequence;
   OperationId operation;                                     ///< the last one that was started
@@ -217,13 +224,23 @@ struct Wait {
 struct Round {
   OuterStep step{1};                   ///< the version that it makes
   std::map<PeerId, Work> work;         ///< of each member
+  std::map<PeerId, Work> closed;       ///< with `Plan::overlap`: what is reduced while `work` is of the next step
   std::optional<Operation> operation;  ///< while it is in flight
   std::optional<Decided> last;         ///< the commit of the version before
+
+  /// What the next operation reduces.
+  [[nodiscard]] const std::map<PeerId, Work>& due() const { return closed.empty() ? work : closed; }
+  /// What a member brings to that; null: nothing.
+  [[nodiscard]] const Ready* brings(PeerId member) const {
+    const auto found = due().find(member);
+    return found == due().end() || !found->second.ready ? nullptr : &*found->second.ready;
+  }
 };
 
 /// Whether the contributions to the current outer step are there. All fragments are due at once: what is there for one is there for all.
 struct Collection {
   bool begun = false;
+  OuterStep step;                       ///< that is trained
   std::uint64_t span = 0;               ///< samples handed out for it; 0 where all members have yet to bring earlier work
   std::optional<Instant> first_ready;   ///< of those who began with it
   std::size_t unready = 0;              ///< members without `ready`, as last looked at and counted down since
@@ -256,6 +273,7 @@ struct State : membership::Roster {
   OperationId operation;         ///< the last one that was started
   std::uint32_t moving = 0;      ///< operations that were started since none was in flight: whose bytes are counted together
   Collection collection;
+  std::uint64_t closed_span = 0;  ///< samples handed out for the step that is reduced while the next one is trained
   /// First samples of ranges whose peers went before any fragment had their work: who begins next takes them, lowest first (law 12).
   std::set<std::uint64_t> given_back;
   Tries tries;
@@ -291,7 +309,7 @@ struct State : membership::Roster {
   /// The outer step that is being worked on.
   [[nodiscard]] OuterStep step() const { return round().step; }
   /// No step is under way, and none begins until its owner says so.
-  [[nodiscard]] bool is_held() const { return paused_by_owner && phase == Phase::Waiting && !collection.begun; }
+  [[nodiscard]] bool is_held() const { return paused_by_owner && phase == Phase::Waiting && !is_under_way(); }
   [[nodiscard]] std::size_t in_flight() const {
     return static_cast<std::size_t>(std::ranges::count_if(rounds, [](const Round& each) { return each.operation.has_value(); }));
   }
@@ -301,20 +319,28 @@ struct State : membership::Roster {
         std::ranges::find_if(rounds, [&](const Round& each) { return each.operation && each.operation->id == operation_id; });
     return found == rounds.end() ? nullptr : &*found;
   }
+  /// Whether the work on a step waits for its reduce, or is in it, while the next step is trained.
+  [[nodiscard]] bool has_closed() const {
+    return std::ranges::any_of(rounds, [](const Round& each) { return !each.closed.empty(); });
+  }
+  [[nodiscard]] bool is_under_way() const { return collection.begun || has_closed(); }
   /// Whether some fragments have made the current step, and others have not.
   [[nodiscard]] bool is_between_fragments() const {
     return std::ranges::any_of(rounds, [&](const Round& each) { return each.step != rounds.front().step; });
   }
 };
 
-/// First sample of the range that a member was told to train on, as long as no fragment has its work.
-[[nodiscard]] inline std::optional<std::uint64_t> unused_range(const State& state, PeerId member) {
-  const auto unused = [&](const Round& round) {
-    const auto work = round.work.find(member);
-    return work != round.work.end() && work->second.contributes;
-  };
-  if (!std::ranges::all_of(state.rounds, unused)) return std::nullopt;
-  return state.rounds.front().work.at(member).first_sample;
+/// First samples of the ranges that a member was told to train on, as long as no fragment has its work.
+[[nodiscard]] inline std::vector<std::uint64_t> unused_ranges(const State& state, PeerId member) {
+  std::vector<std::uint64_t> ranges;
+  for (const auto part : {&Round::closed, &Round::work}) {
+    const auto unused = [&](const Round& round) {
+      const auto work = (round.*part).find(member);
+      return work != (round.*part).end() && work->second.contributes;
+    };
+    if (std::ranges::all_of(state.rounds, unused)) ranges.push_back((state.rounds.front().*part).at(member).first_sample);
+  }
+  return ranges;
 }
 
 /// Of who has none yet: none.

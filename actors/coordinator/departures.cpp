@@ -47,8 +47,11 @@ bool Departures::settle() {
   if (gone.empty()) return false;
   topology::members_changed(state_);
   for (const auto id : gone) {
-    if (const auto range = unused_range(state_, id)) state_.given_back.insert(*range);
-    for (auto& round : state_.rounds) round.work.erase(id);
+    for (const auto range : unused_ranges(state_, id)) state_.given_back.insert(range);
+    for (auto& round : state_.rounds) {
+      round.work.erase(id);
+      round.closed.erase(id);
+    }
     state_.duties.erase(id);
   }
   // Why their links broke is known now: the next try of the reduce has nothing else to wait for.

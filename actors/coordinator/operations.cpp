@@ -26,10 +26,11 @@ Operation next_operation(State& state, const SharedList<Member>& members, Instan
   std::vector<Contribution> contributions;
   for (const auto& member : members) {
     auto& peer = state.peers.at(member.id);
+    const auto* brought = round.brings(member.id);
     const auto& work = round.work.at(member.id);
     if (state.moving == 0) membership::begin_transfer(peer, now);
-    contributions.push_back(Contribution{member.id, work.ready ? work.ready->weight : 0});
-    if (work.awaited()) effects.emplace_back(events::PeerLate{membership::who(peer), round.step, work.begun});
+    contributions.push_back(Contribution{member.id, brought == nullptr ? 0 : brought->weight});
+    if (round.closed.empty() && work.awaited()) effects.emplace_back(events::PeerLate{membership::who(peer), round.step, work.begun});
   }
   state.sequence = state.sequence.next();
   // In the data plane an operation ends those of its tag: each fragment has one of its own.
@@ -37,7 +38,7 @@ Operation next_operation(State& state, const SharedList<Member>& members, Instan
   return {.id = state.operation,
           .since = now,
           .contributions = std::move(contributions),
-          .next_sample = state.cursor + state.collection.span,
+          .next_sample = state.cursor + (round.closed.empty() ? state.collection.span : state.closed_span),
           .votes = {},
           .ring = takes_ring(state)};
 }

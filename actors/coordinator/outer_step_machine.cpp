@@ -14,35 +14,49 @@
 namespace prime::coordinator::outer_step {
 namespace {
 
+bool has_closed_work(const State& state, PeerId member) {
+  return std::ranges::any_of(state.rounds, [&](const Round& round) { return round.closed.contains(member); });
+}
+
+/// Where none is, the one that is reduced: who comes now adopts its result.
+OuterStep step_in_training(const State& state) { return state.collection.begun ? state.collection.step : state.step(); }
+
 /// What nobody has trained on yet comes first.
 std::uint64_t next_range(State& state) {
   if (!state.given_back.empty()) return state.given_back.extract(state.given_back.begin()).value();
-  return state.cursor + std::exchange(state.collection.span, state.collection.span + state.plan.samples_per_peer);
+  return state.cursor + state.closed_span + std::exchange(state.collection.span, state.collection.span + state.plan.samples_per_peer);
 }
 
 /// Hands the next disjoint range of samples to a member and tells it to train. Its work is of all fragments.
 void begin_for(State& state, PeerId member, std::uint32_t rank, HeldOutShare evaluate, Effects& effects) {
-  const auto step = state.step();
+  const auto step = state.collection.step;
   const auto first_sample = next_range(state);
   for (auto& round : state.rounds) {
     auto& work = round.work.at(member);
     work = Work{
         .contributes = true, .begun = step, .base = state.revision, .idle_answer_due = work.idle_answer_due, .first_sample = first_sample};
   }
-  effects.emplace_back(Send{member, BeginStep{state.view, step, state.revision, true, rank, first_sample, 0, evaluate}});
+  effects.emplace_back(Send{member, BeginStep{.view = state.view,
+                                              .step = step,
+                                              .base = state.revision,
+                                              .rank = rank,
+                                              .first_sample = first_sample,
+                                              .evaluate = evaluate,
+                                              .overlaps = has_closed_work(state, member)}});
 }
 
-void begin_step(State& state, Instant now, Effects& effects) {
+void begin_step(State& state, OuterStep step, Instant now, Effects& effects) {
   set_phase(state, Phase::Training, now);
   state.restoring.reset();
   state.to_who_left.reset();
   state.collection = {};
   state.collection.begun = true;
+  state.collection.step = step;
   state.collection.unready = state.view.members.size();
   state.tries = {};
   state.tries.retry_at = now;
   state.cost = {};
-  effects.emplace_back(events::OuterStepBegun{state.step(), state.view.epoch, state.view.members.size()});
+  effects.emplace_back(events::OuterStepBegun{step, state.view.epoch, state.view.members.size()});
   std::set<PeerId> begin;  // the others are late, and still at an earlier step
   for (const auto& member : state.view.members)
     if (is_through(state, member.id)) begin.insert(member.id);
@@ -58,10 +72,10 @@ void begin_step(State& state, Instant now, Effects& effects) {
   topology::measure(state, now, effects);
 }
 
-std::uint32_t contributing(const State& state) {
-  return static_cast<std::uint32_t>(
-      members_who(state, [](const Work& w) { return w.contributes && (!w.ready || w.ready->weight > 0); }).count);
-}
+bool counts(const Work& work) { return work.contributes && (!work.ready || work.ready->weight > 0); }
+
+/// Of the step that is trained.
+std::uint32_t contributing(const State& state) { return static_cast<std::uint32_t>(members_who(state, counts).count); }
 
 /// Members to whom this applies train after all, because too few others are left (law 5); whether there are any.
 template <class Predicate>
@@ -115,13 +129,13 @@ void end_pause(State& state, Effects& effects) {
 
 void advance_waiting(State& state, Instant now, Effects& effects) {
   const auto members = static_cast<std::uint32_t>(state.view.members.size());
-  const bool begun = state.collection.begun;  // the step was under way when too many peers went
+  const bool begun = state.is_under_way();  // when too many peers went
   if (state.pause && now - state.pause->since > state.plan.wait_limit) end_pause(state, effects);
   const auto wanted = quorum_of_members(state);
   if (members >= wanted) {
     end_pause(state, effects);
     if (begun) set_phase(state, Phase::Training, now);
-    else if (!state.paused_by_owner) begin_step(state, now, effects);
+    else if (!state.paused_by_owner) begin_step(state, state.step(), now, effects);
     return;
   }
   const bool state_lost =
@@ -157,18 +171,98 @@ void note_quorum(State& state, Instant now) {
   else if (!state.collection.quorum_since) state.collection.quorum_since = now;
 }
 
+/// Too many of those who worked on a closed step are gone: who has no part in it brings there what it has made for the next one. Those who
+/// have a part in it bring that only once this one is committed.
+void fill_up(State& state, Effects& effects) {
+  for (const auto& [member, work] : state.round().work)
+    if (work.awaited() && !has_closed_work(state, member)) return;
+  for (auto& round : state.rounds) {
+    if (round.closed.empty()) continue;
+    for (auto& [member, work] : round.work) {
+      if (!work.ready || !work.contributes) continue;
+      round.closed.emplace(member, std::exchange(work, Work{}));
+      // Its samples are used now: those of the others, which lie among them, are theirs still.
+      state.closed_span += std::exchange(state.collection.span, 0);
+      effects.emplace_back(Probe::ClosedStepFilledUp);
+    }
+  }
+}
+
+bool is_short_of_closed_work(const State& state) {
+  const auto& closed = state.round().closed;
+  return !closed.empty() && std::ranges::count_if(closed, [](const auto& entry) { return counts(entry.second); }) < state.plan.min_peers;
+}
+
+/// Nothing is trained behind it: others are told to train for it.
+void reopen_step(State& state, Effects& effects) {
+  state.collection = {};
+  state.collection.begun = true;
+  state.collection.step = state.step();
+  state.collection.span = std::exchange(state.closed_span, 0);
+  for (auto& round : state.rounds)
+    for (auto& [member, work] : std::exchange(round.closed, {})) round.work.insert_or_assign(member, std::move(work));
+  effects.emplace_back(Probe::ClosedStepReopened);
+}
+
+/// Whether the work on a closed step is known, and of enough members: a coordinator that was restarted has yet to be told.
+bool is_closed_work_there(State& state, Effects& effects) {
+  if (is_short_of_closed_work(state)) fill_up(state, effects);
+  if (is_short_of_closed_work(state)) return false;
+  const auto untold = [](const auto& entry) { return !entry.second.ready; };
+  return std::ranges::none_of(state.round().closed, untold) && members_who(state, [](const Peer& p) { return p.absent; }).empty();
+}
+
+/// Whether the work on the step that is trained is there, or enough of it.
+bool is_trained(State& state, Instant now) {
+  note_quorum(state, now);  // of this fragment: late work may be in others, and not in it
+  const bool closes = all_ready(state) || (state.collection.quorum_since && now - *state.collection.quorum_since >= state.plan.grace);
+  return closes && contributing(state) >= state.plan.min_peers;
+}
+
+/// The next step is trained while this one is reduced.
+void close_step(State& state, Instant now, Effects& effects) {
+  for (auto& round : state.rounds) {
+    for (auto& [member, work] : round.work)
+      if (work.contributes) round.closed.emplace(member, std::exchange(work, Work{}));
+      else work.ready.reset();
+  }
+  state.closed_span = std::exchange(state.collection, {}).span;
+  const auto next = state.step().next();
+  if (next.value <= state.plan.outer_steps && !state.paused_by_owner) begin_step(state, next, now, effects);
+}
+
+/// Of members whose work is in some fragments, and not in others, each step is reduced before the next one begins.
+bool may_close(const State& state) {
+  const auto same_as_first = [&](const auto& entry) {
+    const auto contributes = [&](const Round& round) { return round.work.at(entry.first).contributes == entry.second.contributes; };
+    return std::ranges::all_of(state.rounds, contributes);
+  };
+  return state.plan.overlap && !state.is_between_fragments() && std::ranges::all_of(state.rounds.front().work, same_as_first);
+}
+
+/// The work on the step that was trained is reduced from here on.
+void take_up(State& state, Instant now, Effects& effects) {
+  if (state.collection.step > state.step()) {
+    // All who had worked on this one are gone: it gets the work on the next one.
+    state.collection.step = state.step();
+    state.collection.span += std::exchange(state.closed_span, 0);
+  } else if (may_close(state)) {
+    close_step(state, now, effects);
+  }
+}
+
 /// Reduces what is due, once the contributions to it are there and nothing is waited for.
 void reduce_when_due(State& state, Instant now, Effects& effects) {
   while (operations::may_start(state)) {
-    note_quorum(state, now);  // of this fragment: late work may be in others, and not in it
-    const bool closes = all_ready(state) || (state.collection.quorum_since && now - *state.collection.quorum_since >= state.plan.grace);
-    if (!closes || now < state.tries.retry_at || contributing(state) < state.plan.min_peers) return;
+    const bool there = state.round().closed.empty() ? is_trained(state, now) : is_closed_work_there(state, effects);
+    if (!there || now < state.tries.retry_at) return;
     if (held_for(state, now)) {
       if (!state.tries.held_since) state.tries.held_since = now;
       effects.emplace_back(Probe::ReduceWaitsForJoiner);
       return;
     }
     if (topology::held_since(state, now)) return;
+    if (!state.has_closed()) take_up(state, now, effects);
     operations::start(state, now, effects);
   }
 }
@@ -178,13 +272,14 @@ void advance_training(State& state, Instant now, Effects& effects) {
     set_phase(state, Phase::Waiting, now);
     return;
   }
-  if (contributing(state) < state.plan.min_peers && promote_whom_it_lacks(state, effects)) return;
+  if (!state.collection.begun && is_short_of_closed_work(state)) reopen_step(state, effects);
+  if (state.collection.begun && contributing(state) < state.plan.min_peers && promote_whom_it_lacks(state, effects)) return;
   note_quorum(state, now);
   if (!state.collection.quorum_since && state.collection.first_ready && now - *state.collection.first_ready > state.options.deadline) {
     std::vector<PeerId> slow;
     for (const auto& member : state.view.members) {
       const auto& peer = state.peers.at(member.id);
-      if (state.round().work.at(member.id).awaited() && now - peer.since > state.options.deadline)
+      if (state.round().work.at(member.id).awaited() && !has_closed_work(state, member.id) && now - peer.since > state.options.deadline)
         slow.push_back(member.id);  // who entered later has its own time
     }
     Departures departures{state, now, effects};
@@ -209,9 +304,45 @@ bool is_through(const State& state, PeerId member) {
   return std::ranges::none_of(state.rounds, [&](const Round& round) { return round.work.at(member).contributes; });
 }
 
+namespace {
+
+events::PeerReady ready_event(const Peer& peer, const Ready& message) {
+  return {membership::who(peer),        message.step,       message.base, message.weight, message.loss.value(),
+          message.tokens_per_s.value(), message.trainer_pid};
+}
+
+/// To a coordinator that has not heard it, or its predecessor has; whether it is of a closed step.
+bool note_closed(State& state, PeerId from, const Ready& message, Effects& effects) {
+  bool noted = false;
+  for (auto& round : state.rounds) {
+    const auto work = round.closed.find(from);
+    if (work == round.closed.end() || work->second.ready || work->second.begun != message.step || message.weight == 0) continue;
+    work->second.ready = message;
+    noted = true;
+  }
+  if (noted) effects.emplace_back(ready_event(state.peers.at(from), message));
+  return noted;
+}
+
+/// It says it again.
+void ask_for_closed(State& state, PeerId member, std::uint32_t rank, Effects& effects) {
+  const Work* closed = nullptr;
+  for (auto& round : state.rounds) {
+    const auto work = round.closed.find(member);
+    if (work == round.closed.end()) continue;
+    work->second.ready.reset();
+    closed = &work->second;
+  }
+  if (closed == nullptr) return;
+  effects.emplace_back(Send{member, BeginStep{state.view, closed->begun, state.revision, true, rank, closed->first_sample}});
+}
+
+}  // namespace
+
 std::string ready(State& state, PeerId from, const Ready& message, Instant now, Effects& effects) {
   const auto& peer = state.peers.at(from);
   if (peer.seat != Seat::Member) return "a readiness of who is no member";
+  if (note_closed(state, from, message, effects)) return peer.hello.name + " says again what it has made of a closed step";
   // What it brings is of all fragments; those that have it by now are through with it.
   const auto open = [&](const Work& work) { return work.begun == message.step && !work.ready; };
   const auto contributes = [&](const Round& round) { return round.work.at(from).contributes; };
@@ -238,9 +369,8 @@ std::string ready(State& state, PeerId from, const Ready& message, Instant now, 
     if (auto& own = round.work.at(from); open(own) && own.contributes == contributed) own.ready = message;
   auto& collection = state.collection;
   if (collection.unready > 0) --collection.unready;
-  if (contributed && message.step == state.step() && !collection.first_ready) collection.first_ready = now;
-  effects.emplace_back(events::PeerReady{membership::who(peer), message.step, message.base, message.weight, message.loss.value(),
-                                         message.tokens_per_s.value(), message.trainer_pid});
+  if (contributed && message.step == collection.step && !collection.first_ready) collection.first_ready = now;
+  effects.emplace_back(ready_event(peer, message));
   return peer.hello.name + " is ready for step " + std::to_string(message.step.value);
 }
 
@@ -253,12 +383,18 @@ void complete(State& state, const Operation& last, Instant now, Effects& effects
   const auto step = state.made = state.made.next();
   for (const auto& contribution : last.contributions) state.tokens += contribution.weight;
   state.cursor = last.next_sample;
+  state.closed_span = 0;
   const auto every = state.plan.checkpoint_every;
   if (state.plan.on_correlated_loss == LossPolicy::RollBack && every > 0 && step.value % every == 0)
     state.checkpoint =
         Origin{state.revision, step, *state.digest, state.cursor, state.tokens, {}, {state.unused.begin(), state.unused.end()}};
   if (step.value >= state.plan.outer_steps) return run_end::finish(state, now, effects);
-  if (!state.paused_by_owner) return begin_step(state, now, effects);
+  if (state.collection.begun && state.collection.step > step) {
+    // It is trained already. What was kept back until now is on its way.
+    if (state.collection.first_ready) state.collection.first_ready = now;
+    return;
+  }
+  if (!state.paused_by_owner) return begin_step(state, step.next(), now, effects);
   state.collection = {};
   set_phase(state, Phase::Waiting, now);
   effects.emplace_back(Probe::HeldByOwner);
@@ -283,24 +419,27 @@ std::string returned(State& state, PeerId from, const Hello& message, Instant no
   auto& peer = state.peers.at(from);
   peer.hello = message;
   membership::heard_again(state, from, effects);
-  if (!operations::answer_returned(state, from, message.name, now, effects)) return message.name + " is back, and has voted";
+  const bool voted = !operations::answer_returned(state, from, message.name, now, effects);
+  if (voted && !state.has_closed()) return message.name + " is back, and has voted";
   peer.since = now;
+  const auto rank = static_cast<std::uint32_t>(std::ranges::find(state.view.members, from, &Member::id) - state.view.members.begin());
+  if (!voted) ask_for_closed(state, from, rank, effects);
   const bool contributes = !is_through(state, from);
-  Work begun{.begun = state.step()};
+  const bool only_closed = !contributes && has_closed_work(state, from);
+  Work begun{.begun = step_in_training(state)};
   for (auto& round : state.rounds) {
     auto& work = round.work.at(from);
     work.ready.reset();  // it says it again
-    work.idle_answer_due = !contributes;
+    work.idle_answer_due = !contributes && !only_closed;
     if (work.contributes) begun = work;
   }
   if (state.phase == Phase::Finishing) {
     effects.emplace_back(Send{from, run_end::told(state, from)});
-  } else if (state.collection.begun) {
-    const auto rank = static_cast<std::uint32_t>(std::ranges::find(state.view.members, from, &Member::id) - state.view.members.begin());
-    const auto at_it = [&](const Work& w) { return w.contributes && w.begun == state.step(); };
+  } else if (state.is_under_way() && !only_closed) {
+    const auto at_it = [&](const Work& w) { return w.contributes && w.begun == begun.begun; };
     auto shares = evaluates_step(state) ? shares_of(state, at_it) : std::map<PeerId, HeldOutShare>{};
-    effects.emplace_back(
-        Send{from, BeginStep{state.view, begun.begun, state.revision, contributes, rank, begun.first_sample, 0, shares[from]}});
+    effects.emplace_back(Send{from, BeginStep{state.view, begun.begun, state.revision, contributes, rank, begun.first_sample, 0,
+                                              shares[from], contributes && has_closed_work(state, from)}});
   }
   return message.name + " is back";
 }
@@ -319,16 +458,17 @@ void admit(State& state, Instant now, Effects& effects) {
   const auto admitted = membership::admit(state, now, effects);
   if (admitted.empty()) return;
   // Where a step is under way they adopt its result; otherwise they begin with the others.
-  const bool begun = state.collection.begun;
+  const bool begun = state.is_under_way();
+  const auto step = step_in_training(state);
   for (auto& round : state.rounds)
-    for (const auto id : admitted) round.work.emplace(id, begun ? Work{.begun = state.step(), .idle_answer_due = true} : Work{});
+    for (const auto id : admitted) round.work.emplace(id, begun ? Work{.begun = step, .idle_answer_due = true} : Work{});
   topology::members_changed(state);
   if (state.is_between_fragments()) effects.emplace_back(Probe::AdmittedBetweenFragments);
   if (!begun) return;
   for (std::uint32_t rank = 0; rank < state.view.members.size(); ++rank) {
     const auto id = state.view.members[rank].id;
     if (std::ranges::find(admitted, id) == admitted.end()) continue;
-    effects.emplace_back(Send{id, BeginStep{state.view, state.step(), state.revision, false, rank, 0}});
+    effects.emplace_back(Send{id, BeginStep{state.view, step, state.revision, false, rank, 0}});
   }
 }
 

@@ -22,7 +22,7 @@ void set_phase(State& state, Phase phase, Instant now) {
 }
 
 std::uint32_t quorum_of_members(const State& state) {
-  const bool begun = state.collection.begun || state.has_trained();
+  const bool begun = state.is_under_way() || state.has_trained();
   const auto usual = begun ? state.plan.min_peers : std::max(state.options.start_quorum, state.plan.min_peers);
   return std::max(usual, state.pause ? state.pause->members : 0);
 }
@@ -113,6 +113,7 @@ Wait wait_in_training(const State& state, Instant now) {
   if (const auto absent = members_who(state, [](const Peer& p) { return p.absent; }); !absent.empty())
     return wait_for_return(state, absent, now);
   const auto late = members_who(state, [](const Work& w) { return w.awaited(); });
+  if (state.has_closed()) return {"the next try of the reduce" + progress::advice(state), state.phase_since, state.tries.retry_at};
   if (state.collection.quorum_since && !late.empty())
     return {"inner steps of " + to_string(late) + "; goes on without them " + format_duration(state.plan.grace) +
                 " after the quorum was ready (`sync.grace`)",

@@ -253,11 +253,19 @@ class Handler {
       return ties_.give_up(Error{ErrorName::ParityBroken, "told to train from revision " + std::to_string(m.base.value) + ", holds " +
                                                               std::to_string(s_.revision.value)});
     s_.epoch = m.view.epoch;
+    const bool is_done =
+        s_.published && m.contribute && s_.published->begin.step == m.step && s_.published->begin.first_sample == m.first_sample;
+    if (is_done) {
+      tell(s_.published->ready);  // a coordinator that came back, or this peer did
+      emit(Probe::PublishedToldAgain);
+      return "has done that step, and says so again";
+    }
     const bool known =
         s_.begin && s_.begin->step == m.step && s_.begin->contribute == m.contribute && s_.begin->first_sample == m.first_sample;
     // A coordinator that was restarted has forgotten which attempt it is.
     const auto attempt = known ? std::max(s_.begin->attempt, m.attempt) : m.attempt;
     const bool anew = known && attempt > s_.begin->attempt;
+    if (!known && m.overlaps && s_.ready) s_.published = Published{*s_.begin, *s_.ready, s_.owed};
     s_.begin = m;
     s_.begin->attempt = attempt;
     if (anew && (s_.phase == Phase::Training || s_.phase == Phase::Ready)) return begin_anew();
@@ -286,7 +294,8 @@ class Handler {
     if (m.op.epoch < s_.epoch) return "a reduce of an older epoch";
     // The others do not wait for who is late: it takes part without weight while its trainer goes on.
     const bool waits = s_.phase == Phase::Waiting && s_.begin;
-    const bool able = s_.phase == Phase::Ready || ((s_.phase == Phase::Training || waits) && own_weight(m) == 0);
+    const bool able =
+        s_.phase == Phase::Ready || s_.published.has_value() || ((s_.phase == Phase::Training || waits) && own_weight(m) == 0);
     if (!able || m.base != s_.revision || m.elements != s_.elements) {
       const auto why = !able ? "not ready: " + std::string{to_string(s_.phase)}
                              : "holds revision " + std::to_string(s_.revision.value) + " with " + std::to_string(s_.elements) + " elements";
@@ -327,7 +336,7 @@ class Handler {
     s_.revision = m.revision;
     s_.digest = m.state;
     s_.parts.clear();
-    if (own_weight(reduce) > 0) --s_.owed;
+    if (own_weight(reduce) > 0) work_is_in();
     events::CommitApplied done{.outer_step = m.step, .epoch = m.op.epoch, .revision = m.revision, .digest = m.state};
     for (const auto& contribution : reduce.contributions) {
       done.weight += contribution.weight;
@@ -470,6 +479,12 @@ class Handler {
 
   /// Its inner steps are under way, whatever the others do meanwhile.
   [[nodiscard]] bool trains() const { return s_.phase == Phase::Training && s_.begin->contribute; }
+
+  /// Of two steps it is the earlier one's: the other is kept back until then.
+  void work_is_in() {
+    if (!s_.published) --s_.owed;
+    else if (--s_.published->owed == 0) s_.published.reset();
+  }
 
   [[nodiscard]] std::vector<InHand>::iterator find(const OperationId& op) {
     return std::ranges::find(s_.operations, op, [](const InHand& each) { return each.reduce.op; });

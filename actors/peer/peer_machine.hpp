@@ -67,6 +67,13 @@ struct InHand {
   Instant asked{};                      ///< when voted, or last in doubt
 };
 
+/// What this peer has made of a step, while its trainer is at the next one.
+struct Published {
+  BeginStep begin;
+  prime::Ready ready;
+  std::uint32_t owed = 0;  ///< fragments whose committed versions lack it
+};
+
 struct State {
   Options options;
   Phase phase = Phase::Greeting;  ///< beside the operations in hand: never Reducing or Voted
@@ -87,6 +94,7 @@ struct State {
   std::vector<Digest> parts;           ///< of each fragment, until something is committed; empty: there is one
   std::optional<BeginStep> begin;      ///< the step being worked on
   std::uint32_t owed = 0;              ///< fragments whose committed versions lack its work
+  std::optional<Published> published;  ///< until it is in all fragments
   std::vector<InHand> operations;      ///< in flight, in the order in which they began
   std::optional<FetchState> fetch;     ///< the one that is wanted
   std::optional<FetchState> fetching;  ///< the one in flight: one at a time, the wanted one comes after it

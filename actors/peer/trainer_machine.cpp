@@ -22,6 +22,7 @@ class Handler {
     s_.stop_cause.reset();
     s_.contributed.reset();
     s_.brought.reset();
+    s_.at_work = false;
     s_.resumed = false;
     s_.owed = 0;
     s_.data = {};
@@ -94,6 +95,7 @@ class Handler {
     s_.contributed = event.work;
     s_.contributed->base = s_.base;
     s_.diverged_at = event.diverged_at;
+    if (s_.uncommitted > 0) return "contributes, once what was contributed before it is committed";
     emit(TakeContribution{});
     return "contributes";
   }
@@ -116,7 +118,8 @@ class Handler {
       replace_record(*std::move(brought));
       s_.lacking = s_.options.fragments;
     }
-    s_.owed = s_.options.fragments;
+    s_.owed = s_.uncommitted = s_.options.fragments;
+    s_.at_work = false;
     emit(Report{*work});
     return "contributed";
   }
@@ -156,7 +159,8 @@ class Handler {
     save_what_is_due();
     // A late trainer hears nothing of what is committed without its work.
     const bool is_in = event.own_work && s_.owed > 0 && --s_.owed == 0;
-    if (is_in && s_.phase == Phase::Ready) emit(TellCommitted{event.commit, event.contributors});
+    if (event.own_work && s_.uncommitted > 0 && --s_.uncommitted == 0 && s_.contributed) emit(TakeContribution{});
+    if (is_in && s_.phase == Phase::Ready) emit(TellCommitted{event.commit, event.contributors, !s_.at_work});
     tell_what_is_due();
     return "applied";
   }
@@ -169,6 +173,7 @@ class Handler {
 
   std::string operator()(const Begin& event) {
     s_.begin = event.begin;
+    if (!event.begin.overlaps) s_.uncommitted = 0;  // it is committed, or void
     tell_what_is_due();
     return s_.begin ? "waits for the trainer, or the revision" : "begins a step";
   }
@@ -215,6 +220,7 @@ class Handler {
 
   std::string operator()(const Tick&) {
     if (s_.wait && s_.wait->again && now_ >= *s_.wait->again) return try_again();
+    if (s_.progress && s_.uncommitted > 0) s_.progress = now_;  // it may wait for what it has contributed before
     if (!s_.progress || now_ - *s_.progress <= s_.options.stall_limit) return {};
     kill(Error{ErrorName::TrainerFailed,
                "it stalled: no sign of life for " + format_duration(s_.options.stall_limit) + " (`local.trainer.stall_limit`)"});
@@ -290,7 +296,8 @@ class Handler {
       s_.base = *s_.held;
       s_.progress = now_;
       const auto begin = *std::exchange(s_.begin, std::nullopt);
-      emit(TellBegin{begin, s_.base, what_to_resume(begin.step)});
+      s_.at_work = true;
+      emit(TellBegin{begin, s_.base, what_to_resume(begin.step), begin.overlaps && s_.owed > 0});
     }
     if (s_.finish && s_.finish->revision == *s_.held) {
       s_.progress = now_;

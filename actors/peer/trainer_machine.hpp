@@ -73,6 +73,7 @@ struct State {
   std::string device;                                   ///< where this life computes, if it told
   std::optional<Revision> held;                         ///< of the state; empty before there is one
   Revision base;                                        ///< from which it began the step
+  bool at_work = false;                                 ///< on a step, as far as this life was told and has not contributed
   std::optional<BeginStep> begin;                       ///< to be told
   std::optional<RunDone> finish;                        ///< to be told
   std::optional<peer::TrainerContributed> contributed;  ///< its values are being taken
@@ -84,6 +85,7 @@ struct State {
   std::uint32_t lacking = 0;                            ///< fragments whose committed versions lack what was published with `record`
   bool resumed = false;                                 ///< this life was told what it goes on from
   std::uint32_t owed = 0;                               ///< fragments whose committed versions lack what this life has contributed
+  std::uint32_t uncommitted = 0;                        ///< the same, whichever life did: what comes next must not take its place
   std::vector<peer::SaveState> to_save;                 ///< of the revision that is being applied; two at most
 };
 
@@ -198,10 +200,12 @@ struct TellBegin {
   BeginStep begin;
   Revision base;
   std::optional<Record> resume = {};  ///< with the first of a life
+  bool in_flight = false;             ///< what this life has contributed last is reduced meanwhile
 };
 struct TellCommitted {
   Commit commit;
   std::uint32_t contributors = 0;
+  bool loads = true;  ///< the trainer goes on from it; otherwise it is at a step that it began from an older one
 };
 struct TellFinish {
   RunDone done;

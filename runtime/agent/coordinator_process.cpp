@@ -136,6 +136,7 @@ coordinator::Options machine_options(const CoordinatorOptions& options) {
   machine.shards = shared.membership.shards;
   machine.fragments = shared.sync.fragments.count;
   machine.in_flight = shared.sync.in_flight;
+  machine.overlap = shared.sync.algorithm == manifest::Algorithm::Delayed;
   machine.founders = options.founders;
   if (const auto& origin = options.origin) {
     machine.origin = coordinator::Origin{origin->revision,

@@ -19,7 +19,7 @@ using nlohmann::json;
 
 /// For a descriptor.
 constexpr Duration LOOK_FOR_ONE_EVERY = 250ms;
-constexpr const char* SCHEMA = "prime.decisions/5";
+constexpr const char* SCHEMA = "prime.decisions/6";
 /// Far above what MAX_PEERS members take.
 constexpr std::size_t TEXT_BYTES_MAX = 16 * MIB;
 
@@ -88,12 +88,21 @@ Member member_of(const json& object) {
           object.at("ordinal").get<std::uint64_t>()};
 }
 
+json to_json(const coordinator::Snapshot::Owed& owed) {
+  return {{"fragments", owed.fragments}, {"begun", owed.begun.value}, {"base", owed.base.value}, {"first_sample", owed.first_sample}};
+}
+
+coordinator::Snapshot::Owed owed_of(const json& object) {
+  return {object.at("fragments").get<std::vector<std::uint32_t>>(), OuterStep{object.at("begun").get<std::uint64_t>()},
+          Revision{object.at("base").get<std::uint64_t>()}, object.at("first_sample").get<std::uint64_t>()};
+}
+
 json kept_json(const coordinator::Snapshot::Kept& kept) {
   auto parts = json::array();
   for (const auto& part : kept.parts)
     parts.push_back({{"member", to_json(part.member)}, {"pid", part.pid}, {"trainer_pid", part.trainer_pid}, {"elements", part.elements}});
-  return {{"member", to_json(kept.member)}, {"pid", kept.pid},         {"trainer_pid", kept.trainer_pid},   {"owes", kept.owes},
-          {"begun", kept.begun.value},      {"base", kept.base.value}, {"first_sample", kept.first_sample}, {"parts", std::move(parts)}};
+  return {{"member", to_json(kept.member)}, {"pid", kept.pid},          {"trainer_pid", kept.trainer_pid}, {"owed", to_json(kept.owed)},
+          {"closed", to_json(kept.closed)}, {"parts", std::move(parts)}};
 }
 
 coordinator::Snapshot::Kept kept_of(const json& object) {
@@ -101,10 +110,8 @@ coordinator::Snapshot::Kept kept_of(const json& object) {
   kept.member = member_of(object.at("member"));
   kept.pid = object.at("pid").get<std::uint32_t>();
   kept.trainer_pid = object.at("trainer_pid").get<std::uint32_t>();
-  kept.owes = object.at("owes").get<std::vector<std::uint32_t>>();
-  kept.begun = OuterStep{object.at("begun").get<std::uint64_t>()};
-  kept.base = Revision{object.at("base").get<std::uint64_t>()};
-  kept.first_sample = object.at("first_sample").get<std::uint64_t>();
+  kept.owed = owed_of(object.at("owed"));
+  kept.closed = owed_of(object.at("closed"));
   for (const auto& part : object.at("parts"))
     kept.parts.push_back({member_of(part.at("member")), part.at("pid").get<std::uint32_t>(), part.at("trainer_pid").get<std::uint32_t>(),
                           part.at("elements").get<std::uint64_t>()});
@@ -173,6 +180,7 @@ coordinator::Snapshot snapshot_of(const json& object) {
   snapshot.unused = object.at("unused").get<std::vector<std::uint64_t>>();
   snapshot.step_begun = object.at("step_begun").get<bool>();
   snapshot.step_span = count("step_span");
+  snapshot.closed_span = count("closed_span");
   snapshot.tokens = count("tokens");
   snapshot.sequence = Sequence{count("sequence")};
   snapshot.operation = operation_of(object.at("operation"));
@@ -219,6 +227,7 @@ std::string format_snapshot(const coordinator::Snapshot& s) {
                     {"unused", s.unused},
                     {"step_begun", s.step_begun},
                     {"step_span", s.step_span},
+                    {"closed_span", s.closed_span},
                     {"tokens", s.tokens},
                     {"sequence", s.sequence.value},
                     {"operation", to_json(s.operation)},

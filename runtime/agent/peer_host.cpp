@@ -109,7 +109,7 @@ void PeerHost::carry_out(const trainer_life::Effect& effect, Works& works) {
                    const Committed committed{e.commit.step, e.commit.revision, e.commit.state, e.contributors};
                    if (trainer_) trainer_->committed(wire::StepCommitted{committed, state_->blocks()});
                    // It may still read this one while some fragments move on.
-                   state_->pin_base();
+                   if (e.loads) state_->pin_base();
                  },
                  [&](const life::TellFinish& e) {
                    const auto& share = e.done.evaluate;
@@ -363,7 +363,7 @@ void PeerHost::tell_begin(const trainer_life::TellBegin& order) {
     if (order.resume->within) resume->within = order.resume->content->totals;
   }
   const auto place = records_ ? records_->next() : 0;
-  if (trainer_) trainer_->begin(wire::Begin{plan, state_->digest(), state_->blocks(), place, resume});
+  if (trainer_) trainer_->begin(wire::Begin{plan, state_->digest(), state_->blocks(), place, resume, order.in_flight});
   state_->pin_base();  // it hears of this revision before memory of the one that it had is free
 }
 
@@ -409,21 +409,25 @@ Result<Digest> PeerHost::prepare(const StartReduce& reduce, bool brings) {
 }
 
 void PeerHost::commit(const Commit& commit) {
-  // As one: what the trainer is told is of the state that is current then.
-  const Lock lock(mutex_);
-  const auto done = state_->commit(commit.op);
-  PRIME_ASSERT(done && state_->digest() == commit.state, "law 2: what is committed is what was voted for");
-  const auto prepared = prepared_.find(commit.op);
-  PRIME_ASSERT(prepared != prepared_.end(), "law 2: only what was prepared is committed");
-  auto [applied, members] = std::move(prepared->second);
-  prepared_.erase(prepared);
-  applied.commit = commit;
-  if (commit.completes) {
-    members_ = std::move(members);
-    given_back_ = commit.given_back;
+  Works works;
+  {
+    // As one: what the trainer is told is of the state that is current then.
+    const Lock lock(mutex_);
+    const auto done = state_->commit(commit.op);
+    PRIME_ASSERT(done && state_->digest() == commit.state, "law 2: what is committed is what was voted for");
+    const auto prepared = prepared_.find(commit.op);
+    PRIME_ASSERT(prepared != prepared_.end(), "law 2: only what was prepared is committed");
+    auto [applied, members] = std::move(prepared->second);
+    prepared_.erase(prepared);
+    applied.commit = commit;
+    if (commit.completes) {
+      members_ = std::move(members);
+      given_back_ = commit.given_back;
+    }
+    works = step(applied);
   }
-  const auto works = step(applied);
-  PRIME_ASSERT(works.empty(), "a commit changes references alone");
+  for (const auto& order : works)
+    if (const auto outcome = work(order)) handle(*outcome);
 }
 
 void PeerHost::discard(OperationId op) {

@@ -1,5 +1,8 @@
 #include "runtime/manifest/check.hpp"
 
+#include <cmath>
+#include <utility>
+
 #include "runtime/manifest/values.hpp"
 
 namespace prime::manifest {
@@ -39,6 +42,43 @@ void check_samples(const Shared& shared, std::vector<Conflict>& found) {
   holds_a_sample("data.held_out_per_file", shared.data.held_out_per_file_bytes);
   holds_a_sample("data.held_out_limit", shared.data.held_out_limit_bytes);
   holds_a_sample("train.evaluate.limit", shared.train.evaluate.limit_bytes);
+}
+
+/// Whether f = θ²/2 converges with inner steps that go half the way to its minimum, when each outer step is applied one later: with
+/// Δ of the state two steps before, v ← μ v + Δ, G ← G − η (Δ + μ v).
+bool converges_delayed(const Nesterov& outer) {
+  constexpr int STEPS = 2000;
+  constexpr double PART = 0.5;
+  double before = 1;
+  double now = 1;
+  double momentum = 0;
+  for (int step = 0; step < STEPS; ++step) {
+    const double gradient = PART * before;
+    momentum = outer.momentum * momentum + gradient;
+    before = std::exchange(now, now - outer.learning_rate * (gradient + outer.momentum * momentum));
+    if (std::abs(now) > 1e6) return false;
+  }
+  return std::abs(now) < 1;
+}
+
+void check_algorithm(const Shared& shared, std::vector<Conflict>& found) {
+  const auto& sync = shared.sync;
+  if (sync.algorithm != Algorithm::Delayed) return;
+  if (sync.quorum > 0)
+    found.push_back({{"sync.quorum", "sync.algorithm"},
+                     "`sync.quorum` must be 0 with the algorithm `delayed`, found " + std::to_string(sync.quorum) +
+                         ": the next step is trained meanwhile anyway",
+                     "leave `quorum` out to wait for all"});
+  if (const auto shards = shared.membership.shards; shards > 1)
+    found.push_back({{"membership.shards", "sync.algorithm"},
+                     "`membership.shards` must be 1 with the algorithm `delayed`, found " + std::to_string(shards),
+                     "`algorithm: diloco` trains models in several processes"});
+  if (!converges_delayed(sync.outer))
+    found.push_back({{"sync.outer.nesterov.lr", "sync.algorithm"},
+                     "`sync.outer` with `lr: " + print_number(sync.outer.learning_rate) +
+                         "` and `momentum: " + print_number(sync.outer.momentum) +
+                         "` does not converge with the algorithm `delayed`, which applies each outer step one step later",
+                     "for example `outer: {nesterov: {lr: 0.4, momentum: 0.5}}`, or a momentum of 0"});
 }
 
 void check_quorum(const Shared& shared, std::vector<Conflict>& found) {
@@ -89,6 +129,7 @@ std::vector<Conflict> conflicts(const Manifest& manifest) {
   check_heads(shared.model, found);
   check_samples(shared, found);
   check_quorum(shared, found);
+  check_algorithm(shared, found);
   check_fragments(shared, found);
   check_standby(shared.membership, found);
   if (shared.data.tokenizer == Tokenizer::Bytes && shared.model.vocab < 256)

@@ -133,7 +133,11 @@ void add_train(std::vector<Field>& t) {
 
 void add_sync(std::vector<Field>& t) {
   t.push_back({"sync", "how peers agree on one model", Section{}});
-  t.push_back({"sync.algorithm", "DiLoCo: many inner steps, then one averaged outer step", CHOICE(shared.sync.algorithm, "diloco")});
+  t.push_back(
+      {"sync.algorithm",
+       "`diloco`: many inner steps, then one averaged outer step, for which all wait; `delayed`: the same, reduced while the next one is "
+       "trained, which hides the network where a reduce takes no longer than the inner steps, and wants a lower outer `lr`",
+       CHOICE(shared.sync.algorithm, "diloco", "delayed")});
   t.push_back({"sync.inner_steps", "optimizer steps in one outer step", Integer{AT(shared.sync.inner_steps), 1, 1'000'000}});
   t.push_back({"sync.outer", "outer optimizer, on the averaged pseudo-gradient", only("nesterov")});
   t.push_back({"sync.outer.nesterov", "momentum with Nesterov's look-ahead", Section{}});

@@ -26,7 +26,7 @@ inline constexpr std::size_t MAX_MANIFEST_BYTES = 48 * KIB;
 enum class Architecture : std::uint8_t { Llama };
 enum class DataSource : std::uint8_t { Text };
 enum class Tokenizer : std::uint8_t { Bytes };
-enum class Algorithm : std::uint8_t { Diloco };
+enum class Algorithm : std::uint8_t { Diloco, Delayed };
 /// Of values that a codec cannot carry exactly.
 enum class Rounding : std::uint8_t { Nearest, Stochastic };
 /// What the run does when a third of its members or more, and two at least, are lost at once.

@@ -149,6 +149,14 @@ bool AgentLink::knows_later_than(Revision revision) {
   return std::ranges::any_of(inbox_, [&](const FromAgent& entry) { return revision_of(entry.message) > revision; });
 }
 
+bool AgentLink::knows_another_step() {
+  while (!ended_ && take() == ReceiveOutcome::Received) {
+  }
+  return std::ranges::any_of(inbox_, [](const FromAgent& entry) {
+    return std::holds_alternative<wire::Begin>(entry.message) || std::holds_alternative<wire::Finish>(entry.message);
+  });
+}
+
 bool AgentLink::hung_up() const {
   pollfd watched{socket_.number(), 0, 0};
   return ::poll(&watched, 1, 0) > 0 && (watched.revents & (POLLHUP | POLLERR)) != 0;

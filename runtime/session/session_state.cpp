@@ -142,6 +142,12 @@ Result<bool> Session::Impl::load(const wire::Blocks& blocks, Revision revision) 
   return !link.knows_later_than(revision);
 }
 
+/// While what was contributed last is reduced, its commit says nothing of the blocks that a step begins from.
+Result<bool> Session::Impl::load(const wire::Begin& begin) {
+  PRIME_TRY(const bool whole, load(begin.blocks, begin.plan.base));
+  return whole || (begin.in_flight && !link.knows_another_step());
+}
+
 Samples OuterWork::samples_after(std::uint64_t taken) const {
   const std::uint64_t granted = std::uint64_t{plan.inner_steps} * plan.batch;
   return {plan.first_sample + taken, std::min<std::uint64_t>(plan.batch, granted - std::min(granted, taken))};
@@ -152,12 +158,13 @@ Result<bool> Session::Impl::begin_work() {
   while (true) {
     PRIME_TRY(const auto received, link.receive());
     if (const auto* begin = std::get_if<wire::Begin>(&received.message)) {
-      PRIME_TRY(const bool whole, load(begin->blocks, begin->plan.base));
+      PRIME_TRY(const bool whole, load(*begin));
       // Also where a later step is begun instead: it is said once.
       if (begin->resume) PRIME_CHECK(load_privates(begin->resume->place));
       if (!whole) continue;
       record_place = begin->record_place;
       work.emplace().plan = begin->plan;
+      work->in_flight = begin->in_flight;
       work->begun = monotonic_now();
       if (begin->resume && begin->resume->within) resume(*begin->resume);
       return true;
@@ -260,6 +267,12 @@ Result<void> Session::Impl::alive(std::string_view waits_for) {
 Result<std::vector<Committed>> Session::Impl::publish() {
   const auto brought = *std::exchange(work, std::nullopt);
   const auto& totals = brought.totals;
+  std::vector<Committed> committed;
+  if (brought.in_flight) {
+    PRIME_TRY(const auto last, await_last(OuterStep{brought.plan.step.value - 1}));
+    if (!last) return committed;
+    committed.push_back(*last);
+  }
   store();
   if (record.bytes > 0) {
     PRIME_TRY(const auto place, free_place());
@@ -268,11 +281,28 @@ Result<std::vector<Committed>> Session::Impl::publish() {
   const double seconds = std::chrono::duration<double>(monotonic_now() - brought.begun).count();
   PRIME_CHECK(link.send(wire::Contribute{brought.plan.step, totals.tokens, totals.samples, totals.loss_sum / totals.made, totals.held_out,
                                          seconds, brought.diverged_at, record.bytes > 0}));
-  PRIME_TRY(const auto committed, await_commit(brought.plan.step));
-  return std::vector{committed};
+  PRIME_TRY(const auto now, await_commit(brought.plan.step));
+  if (now) committed.push_back(*now);
+  return committed;
 }
 
-Result<Committed> Session::Impl::await_commit(OuterStep step) {
+Result<std::optional<Committed>> Session::Impl::await_last(OuterStep step) {
+  while (true) {
+    PRIME_TRY(auto received, link.receive());
+    if (const auto* told = std::get_if<wire::StepCommitted>(&received.message)) {
+      if (told->committed.step >= step) return told->committed;
+    } else if (const auto* stop = std::get_if<wire::Stop>(&received.message)) {
+      return stopped(*stop);
+    } else if (std::holds_alternative<wire::Begin>(received.message) || std::holds_alternative<wire::Finish>(received.message)) {
+      link.put_back(std::move(received));
+      return std::nullopt;
+    } else {
+      return unexpected_message();
+    }
+  }
+}
+
+Result<std::optional<Committed>> Session::Impl::await_commit(OuterStep step) {
   while (true) {
     PRIME_TRY(auto received, link.receive());
     if (const auto* told = std::get_if<wire::StepCommitted>(&received.message)) {
@@ -281,11 +311,12 @@ Result<Committed> Session::Impl::await_commit(OuterStep step) {
       if (whole) return told->committed;
     } else if (const auto* begin = std::get_if<wire::Begin>(&received.message)) {
       // Decided without us: the tensors follow the run, and the next call finds the step that is on now.
-      PRIME_TRY(const bool whole, load(begin->blocks, begin->plan.base));
+      PRIME_TRY(const bool whole, load(*begin));
       if (!whole) continue;
       const Committed passed{OuterStep{begin->plan.step.value - 1}, begin->plan.base, begin->state, 0};
+      const bool in_flight = begin->in_flight;
       link.put_back(std::move(received));
-      return passed;
+      return in_flight ? std::nullopt : std::optional{passed};
     } else if (const auto* finish = std::get_if<wire::Finish>(&received.message)) {
       PRIME_CHECK(load(finish->blocks, finish->revision));
       const Committed passed{finish->step, finish->revision, finish->state, 0};

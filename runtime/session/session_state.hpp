@@ -39,6 +39,8 @@ class AgentLink {
   void put_back(FromAgent message) { inbox_.push_front(std::move(message)); }
   /// True when what has arrived by now speaks of a later revision than `revision`.
   bool knows_later_than(Revision revision);
+  /// True when what has arrived by now asks for another step, or for the end.
+  bool knows_another_step();
   [[nodiscard]] bool hung_up() const;
   /// The error that has ended it, or that it was interrupted.
   [[nodiscard]] Result<void> intact() const;
@@ -77,6 +79,7 @@ struct OuterWork {
   wire::StepPlan plan;
   wire::Totals totals;            ///< but for the time
   std::uint32_t diverged_at = 0;  ///< as in wire::Contribute
+  bool in_flight = false;         ///< as in wire::Begin
   Instant begun{};
 
   /// Of the peer's samples, those of the next inner step when so many are taken.
@@ -103,9 +106,13 @@ struct Session::Impl {
   Result<void> tell_progress(double loss);
   /// Contributes the bound tensors as they are, and waits for what becomes of it.
   Result<std::vector<Committed>> publish();
-  Result<Committed> await_commit(OuterStep step);
+  /// Where the agent reads what was contributed before, nothing is written until that is committed: empty when another step is asked for.
+  Result<std::optional<Committed>> await_last(OuterStep step);
+  /// Empty when the next step begins first.
+  Result<std::optional<Committed>> await_commit(OuterStep step);
   /// Copies a revision into the tensors. False when the agent has moved on, and so may have written to its blocks meanwhile.
   Result<bool> load(const wire::Blocks& blocks, Revision revision);
+  Result<bool> load(const wire::Begin& begin);
   /// To where the agent reads what is contributed, as f32.
   void store() const;
   /// The private tensors, or the averaged ones as they are, to a record and from one.

@@ -160,7 +160,8 @@ json to_json(const Begin& m) {
           {"state", to_string(m.state)},
           {"blocks", m.blocks},
           {"record_place", m.record_place},
-          {"resume", resume_json(m.resume)}};
+          {"resume", resume_json(m.resume)},
+          {"in_flight", m.in_flight}};
 }
 Begin read_begin(Fields& f) {
   Begin begin;
@@ -179,6 +180,7 @@ Begin read_begin(Fields& f) {
   begin.blocks = read_blocks(f);
   begin.record_place = f.small_number("record_place", 0, RECORDS - 1);
   begin.resume = read_resume(f);
+  begin.in_flight = f.flag("in_flight");
   return begin;
 }
 

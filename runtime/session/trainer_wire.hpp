@@ -21,7 +21,7 @@
 namespace prime::wire {
 
 /// Of these messages: both sides have to speak the same. Rises with every change of one of them. (Up to 16 it was the peers' own.)
-inline constexpr std::uint32_t VERSION = 18;
+inline constexpr std::uint32_t VERSION = 19;
 
 inline constexpr std::size_t MAX_BIND_TENSORS = 256;
 inline constexpr std::size_t MAX_SAMPLE_BYTES = 4096;
@@ -95,6 +95,7 @@ struct Begin {
   Blocks blocks;                      ///< hold the parameters of `plan.base`
   std::uint32_t record_place = 0;     ///< where the next record goes
   std::optional<Resume> resume = {};  ///< with the first of a life
+  bool in_flight = false;             ///< what was contributed last is reduced meanwhile: the next contribution waits for `committed`
 };
 /// Answers each Record: where the next one goes.
 struct Recorded {

@@ -1,6 +1,7 @@
 #include "runtime/simulation/oracle.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <tuple>
 
@@ -54,7 +55,11 @@ void Oracle::coordinator_stepped(const coordinator::Event& event, const coordina
   if (options_.on_correlated_loss == coordinator::LossPolicy::Pause) note_losses(state, effects);
   if (const auto* received = std::get_if<coordinator::Received>(&event)) {
     if (const auto* vote = std::get_if<Vote>(&received->message)) votes_[vote->op][received->from] = vote->state;
-    if (const auto* ready = std::get_if<Ready>(&received->message)) bases_[received->from] = ready->base;
+    if (const auto* ready = std::get_if<Ready>(&received->message)) {
+      for (auto* works : {&published_, &told_work_})
+        if (const auto work = works->find(received->from); work != works->end() && work->second.begin.step == ready->step)
+          work->second.base = ready->base;
+    }
   }
   if (over_) {
     const auto* received = std::get_if<coordinator::Received>(&event);
@@ -210,18 +215,31 @@ void Oracle::dismissed(PeerId to, const Error& cause) {
            " is called slow before the deadline");
 }
 
+Oracle::Told* Oracle::brings(PeerId peer, std::uint32_t fragment) {
+  const auto published = published_.find(peer);
+  if (published != published_.end() && published->second.owes.contains(fragment)) return &published->second;
+  const auto told = told_work_.find(peer);
+  return told == told_work_.end() ? nullptr : &told->second;
+}
+
 void Oracle::begun(PeerId to, const BeginStep& message, const coordinator::State& state) {
   expect(!gone_.contains(to), "SIM-2", "a step begins for a peer that is gone");
   expect(!paused_by_owner_ || message.step <= begun_step_, "SIM-17", "outer step ", message.step.value, " begins while the run is paused");
   begun_step_ = std::max(begun_step_, message.step);
-  const auto last = begun_.find(to);
-  const bool same = last != begun_.end() && last->second.step == message.step && last->second.first_sample == message.first_sample &&
-                    last->second.contribute == message.contribute;
-  if (!same || !message.contribute) owes_[to].clear();
+  const auto is_it = [&](const std::unordered_map<PeerId, Told>& works) {
+    const auto last = works.find(to);
+    return last != works.end() && last->second.begin.step == message.step && last->second.begin.first_sample == message.first_sample &&
+           last->second.begin.contribute == message.contribute;
+  };
+  if (is_it(published_)) return;  // a coordinator that was restarted asks for it
+  const bool same = is_it(told_work_);
+  auto& told = told_work_[to];
+  if (!same && message.overlaps) published_[to] = told;
+  if (!same || !message.contribute) told.owes.clear();
   if (!same && message.contribute) handed_out(to, message.first_sample, state);
   if (!same && message.contribute)
-    for (std::uint32_t fragment = 0; fragment < options_.fragments; ++fragment) owes_[to].insert(fragment);
-  begun_[to] = message;
+    for (std::uint32_t fragment = 0; fragment < options_.fragments; ++fragment) told.owes.insert(fragment);
+  told.begin = message;
   if (message.attempt == 0) {  // who begins anew has no more time than those who do not
     begun_at_[to] = now_;
     begun_told_[to] = told_;
@@ -257,21 +275,26 @@ void Oracle::reduce_started(StartReduce message, const coordinator::State& state
   std::size_t contributors = 0;
   for (const auto& [id, weight] : message.contributions) {
     expect(state.peers.contains(id), "SIM-2", "a contributor is gone");
-    const auto begin = begun_.find(id);
-    if (begin == begun_.end()) return expect(false, "LAW-4", "a contributor never began");
-    const auto own = owes_[id].contains(message.fragment) ? weigh_(id, begin->second.step) : 0;
+    const auto* told = brings(id, message.fragment);
+    if (told == nullptr) return expect(false, "LAW-4", "a contributor never began");
+    const auto step = told->begin.step;
+    const auto own = told->owes.contains(message.fragment) ? weigh_(id, step) : 0;
     // Who was promoted when some fragments had been committed brings its work to those in the next step.
-    const bool may_bring_later = options_.fragments > 1 && begin->second.step.next() == message.step;
+    const bool may_bring_later = options_.fragments > 1 && step.next() == message.step;
+    // What is trained for the next step is no part of this one, unless too few brought theirs.
+    const bool may_bring_sooner = options_.overlap && step == message.step.next();
     const bool may_be_late = options_.quorum > 0 && own > 0;
-    expect(weight == own || (may_be_late && weight == 0), "LAW-4", "peer ", id, " weighs ", weight, " and should ", own);
-    expect(weight == 0 || may_be_late || may_bring_later || begin->second.step == message.step, "LAW-4", "peer ", id, " brings old work");
+    expect(weight == own || ((may_be_late || may_bring_sooner) && weight == 0), "LAW-4", "peer ", id, " weighs ", weight, " and should ",
+           own);
+    expect(weight == 0 || may_be_late || may_bring_later || may_bring_sooner || step == message.step, "LAW-4", "peer ", id,
+           " brings old work");
     if (weight > 0) ++contributors;
   }
   expect(contributors >= options_.min_peers, "LAW-5", "reduces with ", contributors, " contributors");
   std::set<std::uint64_t> ranges;
   for (const auto& [id, weight] : message.contributions) {
     if (weight == 0) continue;
-    const auto first = begun_.at(id).first_sample;
+    const auto first = brings(id, message.fragment)->begin.first_sample;
     expect(ranges.insert(first).second && !consumed_.contains({first, message.fragment}), "SIM-5", "samples are consumed twice by ", id);
     expect(message.next_sample >= first + options_.samples_per_peer, "SIM-5", "the cursor is behind what was handed out");
   }
@@ -281,9 +304,11 @@ void Oracle::reduce_started(StartReduce message, const coordinator::State& state
 void Oracle::handed_out(PeerId to, std::uint64_t first, const coordinator::State& state) {
   const auto held = [&](std::uint64_t range, PeerId holder) {
     const auto peer = state.peers.find(holder);
-    const auto begun = begun_.find(holder);
-    return peer != state.peers.end() && peer->second.seat == coordinator::Seat::Member && begun != begun_.end() &&
-           begun->second.first_sample == range;
+    if (peer == state.peers.end() || peer->second.seat != coordinator::Seat::Member) return false;
+    return std::ranges::any_of(std::array{&published_, &told_work_}, [&](const auto* works) {
+      const auto told = works->find(holder);
+      return told != works->end() && told->second.begin.first_sample == range;
+    });
   };
   expect(first % options_.samples_per_peer == 0, "SIM-5", "ranges of samples overlap");
   const auto known = handed_.find(first);
@@ -322,8 +347,9 @@ void Oracle::committed(const events::RoundCommitted& done, const coordinator::St
   last_round_ = done;
   for (const auto& contribution : reduce.contributions) {
     if (contribution.weight == 0) continue;
-    owes_[contribution.peer].erase(done.fragment);  // what it did is in: it weighs nothing there before it begins anew
-    const auto first = begun_.at(contribution.peer).first_sample;
+    auto* told = brings(contribution.peer, done.fragment);
+    told->owes.erase(done.fragment);  // what it did is in: it weighs nothing there before it begins anew
+    const auto first = told->begin.first_sample;
     consumed_.emplace(std::pair{first, done.fragment}, done.revision);
     handed_.erase(first);
   }
@@ -384,8 +410,8 @@ void Oracle::check_mean(const StartReduce& reduce, const std::vector<PeerId>& co
   std::uint64_t total = 0;
   for (const auto& [id, weighs] : reduce.contributions) {  // rank order
     if (!named.contains(id)) continue;
-    const auto& begin = begun_.at(id);
-    const auto gradient = pseudo_gradient(id, begin.step, reference_.at(bases_.at(id)), begin.first_sample);
+    const auto& [begin, owes, told_base] = *brings(id, reduce.fragment);
+    const auto gradient = pseudo_gradient(id, begin.step, reference_.at(told_base.value()), begin.first_sample);
     const auto own = weigh_(id, begin.step);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i] * static_cast<double>(own);
     total += own;

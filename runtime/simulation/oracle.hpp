@@ -111,7 +111,6 @@ class Oracle {
   OuterStep begun_step_;  ///< the newest that anybody was told to begin
   bool reported_ = false;
   std::unordered_map<PeerId, Epoch> peer_epochs_;
-  std::unordered_map<PeerId, BeginStep> begun_;
   std::map<OperationId, StartReduce> reduces_;
   std::optional<OperationId> judged_now_;  ///< started by this event: the same words to its other members are not judged again
   std::map<OperationId, std::map<PeerId, Digest>> votes_;
@@ -125,9 +124,17 @@ class Oracle {
   std::map<std::uint64_t, PeerId> handed_;  ///< first samples of ranges of which no fragment has the work, and whose they are
   std::map<std::pair<std::uint64_t, std::uint32_t>, Revision>
       consumed_;  ///< first samples of the work that each fragment has, and since which revision
-  std::unordered_map<PeerId, std::set<std::uint32_t>> owes_;  ///< fragments that lack the work that it was told to do last
-  std::unordered_set<PeerId> void_;                           ///< who was there when the run was rolled back: what they hold is nobody's
-  std::unordered_map<PeerId, Revision> bases_;                ///< from which each peer says to have trained
+  /// Work that a peer was told to do, and from which revision it says to have trained.
+  struct Told {
+    BeginStep begin;
+    std::set<std::uint32_t> owes;  ///< fragments that lack it
+    std::optional<Revision> base;
+  };
+  /// What it brings to a reduce of this fragment: of two steps the earlier one that it lacks.
+  [[nodiscard]] Told* brings(PeerId peer, std::uint32_t fragment);
+  std::unordered_map<PeerId, Told> told_work_;  ///< last
+  std::unordered_map<PeerId, Told> published_;  ///< before that, where that is reduced meanwhile
+  std::unordered_set<PeerId> void_;             ///< who was there when the run was rolled back: what they hold is nobody's
   std::unordered_map<PeerId, Instant> begun_at_;
   std::unordered_map<PeerId, Instant> begun_told_;
   std::map<OperationId, Instant> reduce_told_;

@@ -217,6 +217,7 @@ Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_
     pause.hold = links.chance(0.3) ? links.between(40s, 90s) : links.between(100ms, 20s);
     scenario.faults.push_back(pause);
   }
+  scenario.options.overlap = scenario.options.shards == 1 && scenario.options.quorum == 0 && links.chance(0.3);
   return scenario;
 }
 

@@ -56,6 +56,7 @@ struct ScenarioFile {
   Count step_quorum{0, 0};
   Count fragments{1, 1};
   Count in_flight{1, 1};
+  Count overlap{0, 0};
   bool uneven_links = false;
   std::optional<Time> grace;
   std::optional<Time> dead_after;

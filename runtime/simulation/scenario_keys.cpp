@@ -216,6 +216,9 @@ void add_rules(std::vector<Key<ScenarioFile>>& t) {
   t.push_back(counts<ScenarioFile>(
       "sync.in_flight", "parts that are reduced at once, at most [1]", 1, FRAGMENTS_MAX, "2",
       [](auto& f) -> auto& { return f.in_flight; }));
+  t.push_back(counts<ScenarioFile>(
+      "sync.overlap", "outer steps that are reduced while the next one is trained, as by `algorithm: delayed` of a manifest [0]", 0, 1, "1",
+      [](auto& f) -> auto& { return f.overlap; }));
   t.push_back(times<ScenarioFile>(
       "sync.grace", "for the others, once the quorum is there [0s]", "500ms", [](auto& f) -> auto& { return f.grace; }));
   t.push_back(section("limits", "how long is waited"));

@@ -22,7 +22,8 @@ void Swarm::run_reduce(std::size_t i, const StartReduce& message) {
       std::find_if(message.contributions.begin(), message.contributions.end(), [&](const Contribution& c) { return c.peer == host.id; });
   if (mine == message.contributions.end()) return violate("LAW-4 " + host.machine.options.hello.name + " reduces without being a member");
   if (mine->weight > 0) {
-    const auto& told = host.machine.ready;
+    const auto& published = host.machine.published;
+    const auto told = published ? std::optional{published->ready} : host.machine.ready;
     const bool is_input = host.contribution && told && host.contribution->step == told->step && host.contribution->base == told->base;
     if (!is_input || message.base != host.model.revision)
       return violate("SIM-4 " + host.machine.options.hello.name + " has no input for step " + std::to_string(message.step.value));

@@ -19,9 +19,12 @@ namespace {
 Snapshot full() {
   Snapshot s;
   s.epoch = Epoch{7};
-  s.members = {
-      {Member{PeerId{~0ULL}, "a \"name\"", Addresses({{"::1", 65535}, {"other", 1}}), 3}, 1, 2, {0, 2}, OuterStep{4}, Revision{9}, 640},
-      {Member{PeerId{2}, "b", Endpoint{"host", 1}, 4}, 3, 4}};
+  s.members = {{Member{PeerId{~0ULL}, "a \"name\"", Addresses({{"::1", 65535}, {"other", 1}}), 3},
+                1,
+                2,
+                {{0, 2}, OuterStep{4}, Revision{9}, 640},
+                {{1}, OuterStep{3}, Revision{8}, 320}},
+               {Member{PeerId{2}, "b", Endpoint{"host", 1}, 4}, 3, 4}};
   s.next_ordinal = 5;
   s.phase = Phase::Over;
   s.paused_for = 6;
@@ -42,6 +45,7 @@ Snapshot full() {
   s.cursor = 12;
   s.step_begun = true;
   s.step_span = 13;
+  s.closed_span = 26;
   s.tokens = 14;
   s.sequence = Sequence{15};
   s.operation = OperationId{Epoch{7}, Sequence{15}, Tag{1}};
@@ -94,16 +98,16 @@ BOOST_AUTO_TEST_CASE(what_was_kept_last_comes_back_as_it_was) {
   BOOST_REQUIRE(back.has_value());
   BOOST_TEST(format_snapshot(*back) == format_snapshot(full()));
   BOOST_TEST((back->members[0].member == full().members[0].member));
-  BOOST_TEST(back->members[0].begun.value == 4U);
-  BOOST_TEST(back->members[0].first_sample == 640U);
+  BOOST_TEST(back->members[0].owed.begun.value == 4U);
+  BOOST_TEST(back->members[0].owed.first_sample == 640U);
   BOOST_TEST((back->paused_for == full().paused_for));
   BOOST_TEST(back->paused_by_owner);
   BOOST_TEST(back->checkpoint->revision.value == 10U);
   BOOST_TEST(back->restoring);
   BOOST_TEST((back->end_cause == full().end_cause));
   BOOST_TEST((back->operation == full().operation));
-  BOOST_TEST(back->members[0].owes == (std::vector<std::uint32_t>{0, 2}), boost::test_tools::per_element());
-  BOOST_TEST(back->members[0].base.value == 9U);
+  BOOST_TEST(back->members[0].owed.fragments == (std::vector<std::uint32_t>{0, 2}), boost::test_tools::per_element());
+  BOOST_TEST(back->members[0].owed.base.value == 9U);
   BOOST_TEST(back->checkpoint->step.value == 5U);
   BOOST_CHECK((back->checkpoint->given_back == std::set<std::uint64_t>{3} && back->given_back == full().given_back));
   BOOST_CHECK((back->unused == full().unused && back->commits[0].commit.given_back == full().unused));
@@ -158,7 +162,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_file_is_refused_and_not_guessed_at) {
     damaged[random() % text.size()] = static_cast<char>(random());
     (void)parse_snapshot(damaged);  // another digit is another number; whatever else it is, nothing crashes
   }
-  for (const auto* wrong : {"", "{}", "[]", "{\"schema\": \"prime.decisions/5\"}"}) {
+  for (const auto* wrong : {"", "{}", "[]", "{\"schema\": \"prime.decisions/6\"}"}) {
     BOOST_REQUIRE(store::write_file_atomically(path, wrong).has_value());
     BOOST_TEST((DecisionFile{path}.read().error().name == ErrorName::StorageFailed));
     BOOST_TEST(DecisionFile{path}.read().error().detail == path.string() + " is damaged: another copy of it is needed");
@@ -166,5 +170,5 @@ BOOST_AUTO_TEST_CASE(a_damaged_file_is_refused_and_not_guessed_at) {
   BOOST_REQUIRE(store::write_file_atomically(path, "{\"schema\": \"prime.decisions/7\"}").has_value());
   BOOST_TEST(DecisionFile{path}.read().error().detail == path.string() +
                                                              " is of format prime.decisions/7, and this program reads "
-                                                             "prime.decisions/5: let the release that wrote it serve this run");
+                                                             "prime.decisions/6: let the release that wrote it serve this run");
 }
