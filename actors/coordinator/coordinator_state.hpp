@@ -332,13 +332,15 @@ struct State : membership::Roster {
 
 /// First samples of the ranges that a member was told to train on, as long as no fragment has its work.
 [[nodiscard]] inline std::vector<std::uint64_t> unused_ranges(const State& state, PeerId member) {
+  // Some fragments may be about to take it for a closed step, and others for the next one.
+  const auto range_in = [&](const std::map<PeerId, Work>& works) -> std::optional<std::uint64_t> {
+    const auto work = works.find(member);
+    return work != works.end() && work->second.contributes ? std::optional{work->second.first_sample} : std::nullopt;
+  };
   std::vector<std::uint64_t> ranges;
-  for (const auto part : {&Round::closed, &Round::work}) {
-    const auto unused = [&](const Round& round) {
-      const auto work = (round.*part).find(member);
-      return work != (round.*part).end() && work->second.contributes;
-    };
-    if (std::ranges::all_of(state.rounds, unused)) ranges.push_back((state.rounds.front().*part).at(member).first_sample);
+  for (const auto range : {range_in(state.rounds.front().closed), range_in(state.rounds.front().work)}) {
+    const auto lacks = [&](const Round& round) { return range_in(round.closed) == range || range_in(round.work) == range; };
+    if (range && std::ranges::all_of(state.rounds, lacks)) ranges.push_back(*range);
   }
   return ranges;
 }

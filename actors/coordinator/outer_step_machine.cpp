@@ -52,6 +52,7 @@ void begin_step(State& state, OuterStep step, Instant now, Effects& effects) {
   state.collection = {};
   state.collection.begun = true;
   state.collection.step = step;
+  if (!state.has_closed()) state.collection.span = std::exchange(state.closed_span, 0);  // of a closed step that nobody is left of
   state.collection.unready = state.view.members.size();
   state.tries = {};
   state.tries.retry_at = now;
@@ -272,6 +273,7 @@ void advance_training(State& state, Instant now, Effects& effects) {
     set_phase(state, Phase::Waiting, now);
     return;
   }
+  if (!state.is_under_way()) return set_phase(state, Phase::Waiting, now);  // nobody is left of those who worked on the closed step
   if (!state.collection.begun && is_short_of_closed_work(state)) reopen_step(state, effects);
   if (state.collection.begun && contributing(state) < state.plan.min_peers && promote_whom_it_lacks(state, effects)) return;
   note_quorum(state, now);
