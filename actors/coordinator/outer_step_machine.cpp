@@ -85,7 +85,7 @@ bool promote(State& state, Predicate predicate, Effects& effects) {
   // Those promoted begin now: nobody is slow before one of them is ready, however long ago the others were.
   std::uint32_t rank = 0;
   for (const auto& member : state.view.members) {
-    if (predicate(member.id)) {
+    if (predicate(member.id) && !has_closed_work(state, member.id)) {  // whose work is on its way is not idle
       begin_for(state, member.id, rank, {}, effects);
       promoted = true;
     }
@@ -433,6 +433,7 @@ std::string returned(State& state, PeerId from, const Hello& message, Instant no
     auto& work = round.work.at(from);
     work.ready.reset();  // it says it again
     work.idle_answer_due = !contributes && !only_closed;
+    if (work.idle_answer_due) work.begun = begun.begun;
     if (work.contributes) begun = work;
   }
   if (state.phase == Phase::Finishing) {

@@ -371,7 +371,7 @@ class Agent {
     if (peer::phase_of(state) == peer::Phase::Training && state.inner_steps > 0)
       fault_.reached(FaultPoint::Phase::Training, {step}, 1, 1, trainer);
     for (const auto& each : state.operations)
-      if (each.prepared) fault_.reached(FaultPoint::Phase::Voting, {step, each.reduce.fragment}, 1, 1, trainer);
+      if (each.prepared) fault_.reached(FaultPoint::Phase::Voting, {each.reduce.step.value, each.reduce.fragment}, 1, 1, trainer);
     if (state.phase == peer::Phase::Fetching) fault_.reached(FaultPoint::Phase::Fetching, {state.fetch->revision.value}, 1, 1, trainer);
   }
 

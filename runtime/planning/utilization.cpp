@@ -11,6 +11,7 @@ namespace {
 /// Enough for what the beginning leaves behind to fade, and for a mean over the rest.
 constexpr std::uint64_t LEAST_STEPS = 40;
 constexpr std::uint64_t LEAST_PERIODS = 3;
+constexpr std::uint64_t LEAST_OVERLAPPING_PERIODS = 400;
 
 /// One compute engine, and one link.
 class Engine {
@@ -74,9 +75,9 @@ Pattern streaming(const EvenModel& given, std::uint32_t inner_steps, std::uint32
   return pattern;
 }
 
-Pattern blocking_rounds(double step_s, std::uint32_t inner_steps, const std::vector<double>& fragment_bits) {
+Pattern outer_rounds(double step_s, std::uint32_t inner_steps, const std::vector<double>& fragment_bits, std::uint32_t overlap) {
   Pattern pattern{1, step_s, inner_steps, {}};
-  for (const auto bits : fragment_bits) pattern.exchanges.push_back({inner_steps - 1, 0, 0, 1, bits});
+  for (const auto bits : fragment_bits) pattern.exchanges.push_back({inner_steps - 1, 0, 0, 1 + overlap, bits});
   return pattern;
 }
 
@@ -87,7 +88,10 @@ double compute_utilization(const Pattern& pattern, double link_bits_per_s) {
   if (sends.empty()) return 1;
 
   Engine engine{pattern, link_bits_per_s};
-  const std::uint64_t periods = std::max(LEAST_PERIODS, (LEAST_STEPS + pattern.period - 1) / pattern.period);
+  // Where a period waits for the exchange of the one before it, the first ones and the last say little.
+  const bool reaches_over = std::ranges::any_of(pattern.exchanges, [&](const Exchange& each) { return each.delay > pattern.period; });
+  const auto least = reaches_over ? LEAST_OVERLAPPING_PERIODS : LEAST_PERIODS;
+  const std::uint64_t periods = std::max(least, (LEAST_STEPS + pattern.period - 1) / pattern.period);
   const std::uint64_t measured_from = periods / 3 * pattern.period;
   std::map<std::uint64_t, std::vector<double>> waits;  // by step: by layer, when its result is there
   double begun = 0;

@@ -40,9 +40,10 @@ Pattern diloco(const EvenModel& model, std::uint32_t inner_steps);
 /// Of one fragment or more, fragment p, of the layers l ≡ p (mod `fragments`), after the steps t ≡ round(p·H/P) (mod H); its result is
 /// waited for `overlap` steps later than with `diloco` (arXiv:2501.18512, algorithm 2).
 Pattern streaming(const EvenModel& model, std::uint32_t inner_steps, std::uint32_t fragments, std::uint32_t overlap);
-/// As a run does today: after the last of `inner_steps` the trainer waits until each of the fragments was exchanged. Those in flight share
-/// the link: for what they take together they may be taken to come one after the other.
-Pattern blocking_rounds(double step_s, std::uint32_t inner_steps, const std::vector<double>& fragment_bits);
+/// As a run does it: after the last of `inner_steps` the fragments are exchanged, and the trainer waits for all of them before it goes on,
+/// or `overlap` inner steps later. Those in flight share the link: for what they take together they may be taken to come one after the
+/// other.
+Pattern outer_rounds(double step_s, std::uint32_t inner_steps, const std::vector<double>& fragment_bits, std::uint32_t overlap = 0);
 
 /// The share of its time that the engine computes, in the long run, 0 … 1. The link carries one exchange at a time, first come, first
 /// served, and has no latency. `link_bits_per_s` > 0.

@@ -43,7 +43,8 @@ class Reference:
     """The quadratic problem by hand, with one value for each fragment: all of a fragment's are equal. It knows nothing of the runtime but its
     journals: who contributed to which version, from which base, and in which order the members were handed their samples."""
 
-    def __init__(self, run):
+    def __init__(self, run, parts=PARTS, lr=0.7, momentum=0.9):
+        self.parts, self.lr, self.decay = parts, lr, momentum
         self.begun = {}  # (peer, outer step) → first sample
         for name, lines in run.peer_journals().items():
             peer = next(line["peer"] for line in lines if line["event"] == "process_started")
@@ -57,20 +58,22 @@ class Reference:
         return of_step.index(self.begun[peer, step])
 
     def final(self):
-        x = [4.0] * PARTS
-        momentum = [0.0] * PARTS
+        x = [4.0] * self.parts
+        momentum = [0.0] * self.parts
+        states = [list(x)]  # by revision
         for line in self.rounds:
             part = line["fragment"]
             gradients = []
-            for peer in line["contributors"]:
+            for peer, base in zip(line["contributors"], line["base_versions"], strict=True):
                 target = float(self.rank(peer, line["version"]))
-                local = x[part]
+                local = states[base][part]
                 for _ in range(INNER_STEPS):
                     local = f32(local - f32(f32(0.1) * f32(local - target)))
-                gradients.append(f32(x[part] - local))
+                gradients.append(f32(states[base][part] - local))
             mean = sum(gradient * weight for gradient, weight in zip(gradients, line["weights"], strict=True)) / sum(line["weights"])
-            momentum[part] = 0.9 * momentum[part] + mean
-            x[part] = x[part] - 0.7 * (mean + 0.9 * momentum[part])
+            momentum[part] = self.decay * momentum[part] + mean
+            x[part] = x[part] - self.lr * (mean + self.decay * momentum[part])
+            states.append(list(x))
         return x
 
 

@@ -25,7 +25,7 @@ MANIFEST = """version: 1
 run: chaos
 model: {{arch: llama, layers: 1, dim: 8, heads: 2, vocab: 256, context: 8}}
 train: {{batch: 4, outer_steps: {outer_steps}, evaluate: {{every: {evaluate}, time_limit: {evaluate_limit}}}}}
-sync: {{algorithm: diloco, inner_steps: {inner_steps}, deadline: {deadline}, alone: {alone}, fragments: {{count: {fragments}}}, in_flight: {in_flight}}}
+sync: {{algorithm: {algorithm}, outer: {{nesterov: {{lr: {lr}, momentum: {momentum}}}}}, inner_steps: {inner_steps}, deadline: {deadline}, alone: {alone}, fragments: {{count: {fragments}}}, in_flight: {in_flight}}}
 membership: {{peers: {minimum}..8, shards: {shards}, heartbeat: {{every: {beat}, dead_after: {dead_after}}}, wait_limit: {wait_limit}, coordinator_grace: {grace},
   correlated_loss: {correlated}, standby: {standby}}}
 topology: {{ring: {ring}}}
@@ -67,7 +67,7 @@ class Run:
         """`held_at` is an outer step that does not end before `release`: what the test does meanwhile cannot come too late.
         `foreground`: `up` watches its run; its process is `attended`."""
         values = dict(outer_steps=6, inner_steps=4, deadline="20s", alone="wait", minimum=2, beat="100ms", dead_after="10s",
-                      transport="tls", restarts=3, wait_limit="2min", grace="1min", correlated="continue", ring="join_order", every=0, standby="{}", shards=1, fragments=1, in_flight=1, trainer=QUADRATIC, stall_limit="1min", evaluate=0, evaluate_limit="10min", retry="10min")
+                      transport="tls", restarts=3, wait_limit="2min", grace="1min", correlated="continue", ring="join_order", every=0, standby="{}", shards=1, fragments=1, in_flight=1, algorithm="diloco", lr=0.7, momentum=0.9, trainer=QUADRATIC, stall_limit="1min", evaluate=0, evaluate_limit="10min", retry="10min")
         if held_at:
             values.update(deadline="1h", stall_limit="1h")
         values.update(manifest)

@@ -213,6 +213,10 @@ class Session {
   /// and leaves the new shared parameters in them: wholly or not at all; lost peers never surface here. Returns what was applied, nothing
   /// within an outer step. Errors are final: the session is over. Should the run begin another step or end while this one waits (this peer
   /// was too late, say), that is no error: the tensors follow the run, `Committed::peers` is 0, and `next` goes on from there.
+  ///
+  /// With `sync.algorithm: delayed` (PCCL's asynchronous DiLoCo) it waits, before it publishes, for the outer step before this one, which
+  /// was reduced meanwhile, and returns that. The next step begins from it: what this one has made shows in the tensors one outer step
+  /// later.
   Result<std::vector<Committed>> report(const InnerReport& inner);
   /// Publishes now what was reported of this outer step, however many inner steps that are, and does what `report` does then: for programs
   /// that keep the control and data of their own. Something must have been reported; a step that was not hands its samples back.

@@ -95,6 +95,8 @@ BOOST_AUTO_TEST_CASE(a_random_manifest_comes_back_from_its_text_bit_for_bit) {
                                                    "dead_after",
                                                    "`sync.quorum`",
                                                    "`sync.grace`",
+                                                   "`sync.outer`",
+                                                   "`membership.shards`",
                                                    "`membership.correlated_loss",
                                                    "`membership.standby.lease"};
       for (const auto& problem : outcome.problems)

@@ -95,9 +95,16 @@ BOOST_AUTO_TEST_CASE(the_published_table_within_one_point_of_its_grid) {
   BOOST_TEST(equal >= 68);  // as the independent reproduction of ../shared/spec/diloco.md
 }
 
+BOOST_AUTO_TEST_CASE(rounds_beside_the_next_step_cost_what_they_take_longer_than_it) {
+  for (const double seconds : {1.0, 9.9, 10.0, 15.0, 40.0}) {  // an outer step takes ten
+    const auto pattern = outer_rounds(0.1, 100, {seconds * 0.75e6, seconds * 0.25e6}, 100);
+    BOOST_TEST(compute_utilization(pattern, 1e6) == std::min(1.0, 10.0 / seconds), boost::test_tools::tolerance(0.01));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(blocking_rounds_cost_what_they_take) {
   for (const std::uint32_t inner_steps : {1U, 7U, 40U, 1000000U}) {
-    const auto pattern = blocking_rounds(0.25, inner_steps, {3e6, 1e6});
+    const auto pattern = outer_rounds(0.25, inner_steps, {3e6, 1e6});
     const double training_s = 0.25 * inner_steps;
     for (const double link : {1e5, 1e6, 1e9})
       BOOST_TEST(compute_utilization(pattern, link) == training_s / (training_s + 4e6 / link), boost::test_tools::tolerance(1e-9));
@@ -139,17 +146,16 @@ BOOST_AUTO_TEST_CASE(fragments_are_due_evenly_and_hold_each_layer_once) {
 
 BOOST_AUTO_TEST_CASE(the_needed_link_is_the_slowest_that_is_enough) {
   const EvenModel model{24, 0.1, 13.3e9};
-  for (const auto& pattern :
-       {data_parallel(model), diloco(model, 100), streaming(model, 100, 8, 1), blocking_rounds(0.1, 100, {1e9, 2e9})}) {
+  for (const auto& pattern : {data_parallel(model), diloco(model, 100), streaming(model, 100, 8, 1), outer_rounds(0.1, 100, {1e9, 2e9})}) {
     for (const double target : TARGETS) {
       const double link = link_for(pattern, target);
       BOOST_TEST(compute_utilization(pattern, link) >= target);
       BOOST_TEST(compute_utilization(pattern, link * 0.997) < target);
     }
   }
-  BOOST_TEST(link_for(blocking_rounds(0.1, 100, {0}), 0.9) == 0.0);
-  BOOST_TEST(link_for(blocking_rounds(0.1, 100, {}), 0.9) == 0.0);
-  BOOST_TEST(compute_utilization(blocking_rounds(0.1, 100, {}), 1e6) == 1.0);
+  BOOST_TEST(link_for(outer_rounds(0.1, 100, {0}), 0.9) == 0.0);
+  BOOST_TEST(link_for(outer_rounds(0.1, 100, {}), 0.9) == 0.0);
+  BOOST_TEST(compute_utilization(outer_rounds(0.1, 100, {}), 1e6) == 1.0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,107 @@
+"""`sync.algorithm: delayed`: an outer step is reduced while the next one is trained. Each step begins from the state two steps before it, to the
+bit the same on all peers, and with losses what an independent reference makes of the journaled contributors and the states they began from."""
+
+import os
+import re
+import signal
+import unittest
+
+from fragments_test import ELEMENTS, TENSORS, Reference, checkpoints_of, tensors_of
+from prime_run import Run, wait_until
+
+ENV = {"PRIME_QUADRATIC_TENSORS": str(TENSORS), "PRIME_QUADRATIC_ELEMENTS": str(ELEMENTS)}
+OUTER = {"lr": 0.4, "momentum": 0.5}
+STEPS = 6
+
+
+class Delayed(unittest.TestCase):
+    def run_of(self, peers, parts, in_flight, quorum=None):
+        return Run(peers, up_flags=["--quorum", str(quorum or peers)], env=ENV, algorithm="delayed", fragments=parts, in_flight=in_flight, every=1,
+                   outer_steps=STEPS, **OUTER)
+
+    def equals_reference(self, run, parts):
+        expected = Reference(run, parts, **OUTER).final()
+        final = checkpoints_of(run)[-1]
+        self.assertEqual(final.name, f"step-{STEPS:06}")
+        for name, values in tensors_of(final / "model.safetensors").items():
+            part = int(re.match(r"\d+", name).group()) % parts
+            self.assertEqual(len(set(values)), 1, "all values of a tensor are alike")
+            self.assertLessEqual(abs(values[0] - expected[part]), 1e-6 * STEPS, f"tensor {name}: {values[0]}, by hand {expected[part]}")
+        return (final / "model.safetensors").read_bytes(), (final / "prime/outer_momentum.safetensors").read_bytes()
+
+    def rounds(self, run):
+        return [line for line in run.coordinator() if line["event"] == "round_committed"]
+
+    def overlaps(self, run):
+        """The next step had begun before this one was committed."""
+        lines = run.coordinator()
+        at = {line["outer_step"]: number for number, line in enumerate(lines) if line["event"] == "outer_step_begun"}
+        for number, line in enumerate(lines):
+            if line["event"] == "outer_step_committed" and line["outer_step"] < STEPS:
+                self.assertLess(at[line["outer_step"] + 1], number)
+
+    def test_each_step_begins_from_the_state_two_steps_before_it(self):
+        for peers in (2, 3, 5):
+            saved = []
+            for parts, in_flight in ((1, 1), (4, 1), (4, 3)):
+                with self.run_of(peers, parts, in_flight) as run:
+                    self.assertEqual(run.wait_for_end(), 0)
+                    run.check(outer_steps=STEPS)
+                    self.overlaps(run)
+                    for line in self.rounds(run):
+                        self.assertEqual(line["base_versions"], [max(line["version"] - 2, 0) * parts] * peers, line)
+                    saved.append(self.equals_reference(run, parts))
+            self.assertEqual(saved[0], saved[1], f"{peers} peers")
+            self.assertEqual(saved[0], saved[2], f"{peers} peers, three fragments in flight")
+
+    def lose(self, fault, lost, parts=4, in_flight=3):
+        with self.run_of(2, parts, in_flight, quorum=3) as run:
+            victim = run.join(env={"PRIME_FAULT": fault})
+            self.assertEqual(run.wait_for_end(), 0)
+            wait_until("the joiner's end", lambda: victim.poll() is not None)
+            run.check(outer_steps=STEPS, lost=lost)
+            self.equals_reference(run, parts)
+            return {line["version"]: len(line["contributors"]) for line in self.rounds(run)}
+
+    def test_who_dies_in_a_reduce_is_in_neither_step(self):
+        # Its trainer is at step 3 while step 2 is reduced.
+        contributors = self.lose("agent@reducing:50:3.0", lost=1, parts=1, in_flight=1)
+        self.assertEqual([contributors[step] for step in range(1, STEPS + 1)], [3, 2, 2, 2, 2, 2])
+
+    def test_who_dies_with_its_vote_costs_no_bit(self):
+        contributors = self.lose("agent@voting:3.1", lost=1)
+        self.assertEqual([contributors[step] for step in (1, 2, 4, 5, 6)], [3, 3, 2, 2, 2])
+        contributors = self.lose("agent@reducing:50:3.2", lost=1)
+        self.assertEqual([contributors[step] for step in (1, 3, 4, 5, 6)], [3, 2, 2, 2, 2])
+
+    def test_a_trainer_that_dies_while_its_last_work_is_reduced_takes_the_place_of_nothing(self):
+        for parts in (1, 4):
+            contributors = self.lose("trainer@voting:3.0", lost=0, parts=parts)
+            self.assertEqual(set(contributors.values()), {3})
+
+    def test_the_coordinator_that_dies_between_two_steps_loses_and_doubles_nothing(self):
+        with self.run_of(3, 4, 3) as run:
+            for step in (2, 4):
+                run.wait_for("reduce_started", outer_step=step)
+                os.kill(run.coordinator_pid(), signal.SIGKILL)
+                run.wait_for("coordinator_restarted", step // 2)
+            self.assertEqual(run.wait_for_end(), 0)
+            run.check(outer_steps=STEPS)
+            self.equals_reference(run, 4)
+
+    def test_a_joiner_comes_in_between(self):
+        with Run(2, up_flags=["--quorum", "2"], env=ENV, algorithm="delayed", outer_steps=STEPS, held_at=4, every=1, **OUTER) as run:
+            run.wait_until_held()
+            joiner = run.join()
+            run.wait_for("peer_admitted", 3)
+            run.hold.unlink()
+            self.assertEqual(run.wait_for_end(), 0)
+            wait_until("the joiner's end", lambda: joiner.poll() is not None)
+            self.assertEqual(joiner.returncode, 0)
+            run.check(outer_steps=STEPS)
+            self.equals_reference(run, 1)
+            self.assertEqual(len(self.rounds(run)[-1]["contributors"]), 3)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
