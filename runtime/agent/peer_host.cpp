@@ -1,5 +1,6 @@
 #include "runtime/agent/peer_host.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "messages/assert.hpp"
@@ -425,6 +426,8 @@ void PeerHost::commit(const Commit& commit) {
       given_back_ = commit.given_back;
     }
     works = step(applied);
+    const auto takes = [](const Work& order) { return std::holds_alternative<trainer_life::TakeContribution>(order); };
+    PRIME_ASSERT(std::ranges::all_of(works, takes), "a commit changes references alone, and lets go what waited for it");
   }
   for (const auto& order : works)
     if (const auto outcome = work(order)) handle(*outcome);

@@ -97,12 +97,17 @@ BOOST_AUTO_TEST_CASE(what_one_fragment_has_is_used) {
   BOOST_TEST(bench.state.given_back.empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_run_that_is_rolled_back_hands_out_what_its_checkpoint_lacks) {
-  Trio bench;
+/// Two are gone whose work nobody has: the samples of the first are from 40 on, those of the second from 110 on.
+void lose_two(Trio& bench) {
   bench.state.cursor = 100;
   bench.seat_all();
   bench.lose(2);
-  bench.state.given_back.insert(40);  // of another one, who went before
+  bench.state.given_back.insert(40);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_is_rolled_back_hands_out_what_its_checkpoint_lacks) {
+  Trio bench;
+  lose_two(bench);
   bench.make_step({1, 3}, NEXT);
   BOOST_REQUIRE(bench.state.checkpoint.has_value());
   BOOST_CHECK((bench.state.checkpoint->given_back == std::set<std::uint64_t>{40, 110}));
@@ -110,10 +115,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_rolled_back_hands_out_what_its_checkpoint_lac
 
 BOOST_AUTO_TEST_CASE(whoever_saves_a_step_or_fetches_the_state_hears_what_nobody_has_trained_on) {
   Trio bench;
-  bench.state.cursor = 100;
-  bench.seat_all();
-  bench.lose(2);
-  bench.state.given_back.insert(40);  // of another one, who went before
+  lose_two(bench);
   bench.commit({1, 3}, NEXT);
   const auto commits = bench.sent<Commit>();
   BOOST_REQUIRE(!commits.empty());
