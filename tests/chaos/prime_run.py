@@ -65,6 +65,7 @@ class Run:
 
     def __init__(self, peers, *, env=None, up_flags=(), machine=None, held_at=None, foreground=False, directory=None, **manifest):
         """`held_at` is an outer step that does not end before `release`: what the test does meanwhile cannot come too late.
+        It may be `step.inner`: the trainers stay after that many inner steps.
         `foreground`: `up` watches its run; its process is `attended`."""
         values = dict(outer_steps=6, inner_steps=4, deadline="20s", alone="wait", minimum=2, beat="100ms", dead_after="10s",
                       transport="tls", restarts=3, wait_limit="2min", grace="1min", correlated="continue", ring="join_order", every=0, standby="{}", shards=1, fragments=1, in_flight=1, algorithm="diloco", lr=0.7, momentum=0.9, trainer=QUADRATIC, stall_limit="1min", evaluate=0, evaluate_limit="10min", retry="10min")
@@ -196,8 +197,10 @@ class Run:
 
     def wait_until_held(self):
         """Until each peer of this machine has applied all that is committed before the held step: a state fetched now is not overtaken."""
+        last = int(str(self.held_at).split(".")[0]) - 1
+
         def applied(lines):
-            return any(line["event"] == "outer_step_committed" and line["outer_step"] == self.held_at - 1 for line in lines)
+            return any(line["event"] == "outer_step_committed" and line["outer_step"] == last for line in lines)
         wait_until(f"outer step {self.held_at}", lambda: (found := self.peer_journals()) and all(applied(lines) for lines in found.values()))
 
     def release(self, members):

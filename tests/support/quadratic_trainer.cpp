@@ -3,8 +3,8 @@
 // PRIME_QUADRATIC_ELEMENTS   elements of its one tensor (default 1000)
 // PRIME_QUADRATIC_TENSORS    tensors that they are cut into (default 1), then with names of 250 characters, which JSON escapes
 // PRIME_QUADRATIC_DELAY_MS   time that an inner step takes (default 0), so that tests find runs in the middle of a step
-// PRIME_QUADRATIC_HELD_AT    the outer step in whose inner steps it stays (default 0: none), while the file PRIME_QUADRATIC_HELD_BY
-//                            exists: what a test does meanwhile cannot come too late
+// PRIME_QUADRATIC_HELD_AT    where it stays while the file PRIME_QUADRATIC_HELD_BY exists, so that what a test does meanwhile cannot
+//                            come too late: `3` at the beginning of the outer step 3; `3.2` after two inner steps of it (default: nowhere)
 // PRIME_QUADRATIC_SPOILS     the outer step in whose second inner step x[7] becomes NaN (default 0: none), in each life of the trainer
 // PRIME_QUADRATIC_MOMENTUM   when it is set, it descends with momentum, which it binds as private beside a count and a text; `other`: and
 // one
@@ -37,9 +37,11 @@ std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
   return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-void stay_while_held(std::uint64_t outer_step) {
+void stay_while_held(std::uint64_t outer_step, std::uint32_t inner) {
   const char* const file = std::getenv("PRIME_QUADRATIC_HELD_BY");
-  if (file == nullptr || outer_step != from_environment("PRIME_QUADRATIC_HELD_AT", 0)) return;
+  const char* const place = std::getenv("PRIME_QUADRATIC_HELD_AT");
+  const auto here = std::to_string(outer_step);
+  if (file == nullptr || place == nullptr || (place != here + "." + std::to_string(inner) && (inner > 0 || place != here))) return;
   while (std::filesystem::exists(file)) std::this_thread::sleep_for(std::chrono::milliseconds{5});
 }
 
@@ -131,7 +133,7 @@ prime::Result<void> train(prime::Session& session) {
     const auto target = static_cast<float>(step->rank);
     prime::InnerReport report{.tokens = x.size(), .samples = 0};
     if (step->evaluate.of > 0) report.held_out = prime::HeldOut{loss_of(x, 0.0F), 1};
-    if (step->index == 0) stay_while_held(step->outer_step.value);
+    stay_while_held(step->outer_step.value, step->index);
     std::this_thread::sleep_for(delay);
     trace(step->outer_step.value, step->index);
     const auto place = std::to_string(step->outer_step.value) + "." + std::to_string(step->index);
