@@ -53,6 +53,14 @@ std::optional<FragmentPattern> parse_pattern(std::string_view text) {
   return std::nullopt;
 }
 
+std::vector<std::uint32_t> publication_steps(Offsets offsets, std::uint32_t fragments, std::uint32_t inner_steps) {
+  std::vector<std::uint32_t> steps(fragments, inner_steps);
+  for (std::uint32_t fragment = 0; offsets == Offsets::Spread && fragment < fragments; ++fragment)
+    steps[fragment] = static_cast<std::uint32_t>((std::uint64_t{inner_steps} * (fragment + 1) + fragments - 1) / fragments);
+  return steps;
+}
+
+
 Result<std::vector<std::uint32_t>> divide(const std::vector<TensorShape>& tensors, const std::vector<std::uint64_t>& counts,
                                           const Division& division) {
   const auto count = division.count;

@@ -22,6 +22,14 @@ enum class FragmentPattern : std::uint8_t {
 std::string_view to_string(FragmentPattern pattern);
 std::optional<FragmentPattern> parse_pattern(std::string_view text);
 
+/// When in an outer step its fragments are published.
+enum class Offsets : std::uint8_t {
+  End,     ///< all after its last inner step
+  Spread,  ///< one after the other, as far apart as the inner steps allow; the last after the last
+};
+/// After how many inner steps each fragment is published, ascending.
+[[nodiscard]] std::vector<std::uint32_t> publication_steps(Offsets offsets, std::uint32_t fragments, std::uint32_t inner_steps);
+
 struct Division {
   std::uint32_t count = 1;
   FragmentPattern pattern = FragmentPattern::Strided;

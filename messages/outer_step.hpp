@@ -2,6 +2,7 @@
 // No float rides these messages (CAF packs them wrongly, spec/caf.md): they travel as the bits of a double.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <string>
@@ -23,6 +24,12 @@ struct Real {
 template <class Inspector>
 auto inspect(Inspector& f, Real& x) {
   return f(x.bits);
+}
+
+/// Some of the state's fragments, ascending; none named: all of them.
+using Fragments = std::vector<std::uint32_t>;
+[[nodiscard]] inline bool covers(const Fragments& fragments, std::uint32_t fragment) {
+  return fragments.empty() || std::ranges::binary_search(fragments, fragment);
 }
 
 /// One of `of` equal parts of the held-out data, the `index`-th; `of` = 0: none. What all evaluate together is one pass over it.
@@ -58,27 +65,31 @@ struct BeginStep {
   std::uint32_t attempt = 0;
   HeldOutShare evaluate = {};  ///< of `base`, before the inner steps
   bool overlaps = false;       ///< what the peer has made of the step before is reduced meanwhile
+  Fragments fragments = {};    ///< that lack this step: of the others nothing is published
 };
 template <class Inspector>
 auto inspect(Inspector& f, BeginStep& x) {
-  return f(x.view, x.step, x.base, x.contribute, x.rank, x.first_sample, x.attempt, x.evaluate, x.overlaps);
+  return f(x.view, x.step, x.base, x.contribute, x.rank, x.first_sample, x.attempt, x.evaluate, x.overlaps, x.fragments);
 }
 
-/// Member → coordinator: my inner steps are done, or I have nothing to contribute (weight 0).
+/// Member → coordinator: what I have made of these fragments is there, or I have nothing to contribute (weight 0).
 struct Ready {
   OuterStep step;
   Revision base;
-  std::uint64_t weight = 0;   ///< tokens trained on
+  std::uint64_t weight = 0;   ///< tokens trained on, since the fragments were published last
   std::uint64_t samples = 0;  ///< samples taken from the data cursor
   Real loss;                  ///< mean over the inner steps; nats per token
   HeldOutLoss held_out;       ///< of the state `base`
   Real tokens_per_s;
   std::uint32_t trainer_pid = 0;
   std::uint32_t attempt = 0;  ///< as BeginStep had it
+  Fragments fragments = {};
+
+  [[nodiscard]] bool covers(std::uint32_t fragment) const { return prime::covers(fragments, fragment); }
 };
 template <class Inspector>
 auto inspect(Inspector& f, Ready& x) {
-  return f(x.step, x.base, x.weight, x.samples, x.loss, x.held_out, x.tokens_per_s, x.trainer_pid, x.attempt);
+  return f(x.step, x.base, x.weight, x.samples, x.loss, x.held_out, x.tokens_per_s, x.trainer_pid, x.attempt, x.fragments);
 }
 
 /// Member → coordinator, of a replica of several peers: my trainer was started again before it had contributed to this attempt. The

@@ -87,9 +87,17 @@ void add_cost(Cost& cost, const Operation& operation, Instant now) {
   cost.counted = now;
 }
 
+void note_taken(State& state, PeerId member, std::uint64_t first_sample) {
+  for (auto& round : state.rounds)
+    for (auto* works : {&round.closed, &round.work})
+      if (const auto work = works->find(member); work != works->end() && work->second.first_sample == first_sample) work->second.taken = true;
+}
+
 /// The fragment has its next version; `digest` is of the whole state then.
 void advance_round(State& state, const Made& made, const Digest& digest, const Commit& message, Effects& effects) {
   auto& round = state.rounds[made.fragment];
+  for (const auto& [id, weight] : made.operation.contributions)
+    if (weight > 0) note_taken(state, id, round.due().at(id).first_sample);
   round.step = round.step.next();
   const bool closed = !round.closed.empty();
   round.closed.clear();
@@ -120,16 +128,15 @@ std::vector<Decided> in_order(const State& state) {
 bool apply(State& state, const Operation& operation, std::uint32_t fragment, const Digest& part, Instant now, Effects& effects) {
   auto& round = state.rounds[fragment];
   const auto step = state.step();
-  PRIME_ASSERT(round.step == step && state.parts.size() == state.rounds.size(),
-               "law 2: a fragment's version follows the one before, and those of the others are known");
+  PRIME_ASSERT(state.parts.size() == state.rounds.size(), "law 2: the versions of all fragments are known");
   const Made made{operation, fragment};
   state.parts[fragment] = part;
   const auto digest = kernels::digest_of_parts(state.parts);
-  const bool completes = std::ranges::count(state.rounds, step, &Round::step) == 1;
+  const bool completes = round.step == step && std::ranges::count(state.rounds, step, &Round::step) == 1;
   add_cost(state.cost, operation, now);
   if (completes) state.unused = unused_after(state, made);
   round.last = Decided{Commit{.op = operation.id,
-                              .step = step,
+                              .step = round.step,
                               .revision = state.revision.next(),
                               .state = digest,
                               .fragment = fragment,

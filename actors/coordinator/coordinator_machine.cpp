@@ -148,13 +148,15 @@ void note_owed(Snapshot::Owed& owed, std::uint32_t fragment, const Work& work) {
   owed.begun = work.begun;
   owed.base = work.base;
   owed.first_sample = work.first_sample;
+  owed.taken = work.taken;
 }
 
 Work owed_work(const Snapshot::Owed& owed, std::uint32_t fragment) {
   return {.contributes = std::ranges::find(owed.fragments, fragment) != owed.fragments.end(),
           .begun = owed.begun,
           .base = owed.base,
-          .first_sample = owed.first_sample};
+          .first_sample = owed.first_sample,
+          .taken = owed.taken};
 }
 
 Snapshot snapshot(const State& s) {

@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -56,7 +57,8 @@ struct Plan {
   Schedule schedule = Schedule::Automatic;  ///< `sync.wire.schedule`
   Codec codec = Codec::None;                ///< `sync.wire.codec`
   std::uint32_t in_flight = 1;              ///< `sync.in_flight`: so many fragments are reduced at once, at most
-  bool overlap = false;                     ///< `sync.overlap`: the next step is trained while the last one is reduced
+  bool overlap = false;                     ///< the next step is trained while fragments of the last one are reduced
+  bool streams = false;                     ///< then: who has published a fragment waits for its commit before the step ends
   bool measure_links = false;               ///< `topology.ring: measured`
   Duration measure_every = 5min;            ///< `topology.measure_every`: a link is measured again
   std::uint64_t checkpoint_every = 0;       ///< outer steps between two states that the run can be rolled back to; 0: there are none
@@ -85,10 +87,13 @@ struct Work {
   Revision base = {};            ///< from which it was told to train
   bool idle_answer_due = false;  ///< was told to adopt the result; its readiness of weight 0 is on the way
   std::uint64_t first_sample = 0;
+  bool taken = false;  ///< a fragment has it: its samples are used
   std::optional<Ready> ready = {};
 
   /// Whether its readiness is on the way. Who has no part in this round, since its work is still in others, is not waited for.
   [[nodiscard]] bool awaited() const { return (contributes || idle_answer_due) && !ready; }
+  /// Whether it weighs something in this round, as far as is known.
+  [[nodiscard]] bool counts() const { return contributes && (!ready || ready->weight > 0); }
 };
 
 /// A member's part in the end of the run.
@@ -172,6 +177,7 @@ struct Snapshot {
     OuterStep begun = {};
     Revision base = {};
     std::uint64_t first_sample = 0;
+    bool taken = false;
   };
   struct Kept {
     Member member;
@@ -225,6 +231,7 @@ struct Round {
   OuterStep step{1};                   ///< the version that it makes
   std::map<PeerId, Work> work;         ///< of each member
   std::map<PeerId, Work> closed;       ///< with `Plan::overlap`: what is reduced while `work` is of the next step
+  std::optional<Instant> first_ready;  ///< of those who began with the step that is trained
   std::optional<Operation> operation;  ///< while it is in flight
   std::optional<Decided> last;         ///< the commit of the version before
 
@@ -237,13 +244,12 @@ struct Round {
   }
 };
 
-/// Whether the contributions to the current outer step are there. All fragments are due at once: what is there for one is there for all.
+/// The outer step that is trained: of each fragment its work comes when that is due.
 struct Collection {
   bool begun = false;
   OuterStep step;                       ///< that is trained
   std::uint64_t span = 0;               ///< samples handed out for it; 0 where all members have yet to bring earlier work
-  std::optional<Instant> first_ready;   ///< of those who began with it
-  std::size_t unready = 0;              ///< members without `ready`, as last looked at and counted down since
+  std::size_t unready = 0;              ///< members without `ready` in the current round, as last looked at and counted down since
   std::optional<Instant> quorum_since;  ///< since when `Plan::quorum` contributions are there
 };
 
@@ -269,7 +275,7 @@ struct State : membership::Roster {
   Phase phase = Phase::Waiting;
   Instant phase_since{};
   Sequence sequence;
-  std::vector<Round> rounds{1};  ///< by fragment; at most one step apart
+  std::vector<Round> rounds{1};  ///< by fragment; at most two steps apart
   OperationId operation;         ///< the last one that was started
   std::uint32_t moving = 0;      ///< operations that were started since none was in flight: whose bytes are counted together
   Collection collection;
@@ -299,15 +305,21 @@ struct State : membership::Roster {
   std::vector<FinalReport> final_reports;  ///< a problem begins with the name of whose it is
   Wait waiting;                            ///< what was last recorded
 
-  /// Of the rounds that are furthest behind the first without an operation, which is the next one to reduce; else the first.
+  /// Too many of those who worked on a closed step are gone: what others make for the next one has to fill it up.
+  [[nodiscard]] bool is_short(const Round& round) const {
+    const auto counts = [](const auto& entry) { return entry.second.counts(); };
+    return !round.closed.empty() && std::ranges::count_if(round.closed, counts) < plan.min_peers;
+  }
+  /// Of the rounds that are furthest behind the first without an operation, which is the next one to reduce; else the first. One that is
+  /// short keeps up no other: who is to fill it up may wait for those first.
   [[nodiscard]] std::uint32_t current() const {
-    const auto order = [](const Round& each) { return std::pair{each.step, each.operation.has_value()}; };
+    const auto order = [this](const Round& each) { return std::tuple{is_short(each), each.step, each.operation.has_value()}; };
     return static_cast<std::uint32_t>(std::ranges::min_element(rounds, {}, order) - rounds.begin());
   }
   [[nodiscard]] const Round& round() const { return rounds[current()]; }
   [[nodiscard]] Round& round() { return rounds[current()]; }
-  /// The outer step that is being worked on.
-  [[nodiscard]] OuterStep step() const { return round().step; }
+  /// The outer step that not all fragments have made.
+  [[nodiscard]] OuterStep step() const { return std::ranges::min_element(rounds, {}, &Round::step)->step; }
   /// No step is under way, and none begins until its owner says so.
   [[nodiscard]] bool is_held() const { return paused_by_owner && phase == Phase::Waiting && !is_under_way(); }
   [[nodiscard]] std::size_t in_flight() const {
@@ -331,17 +343,12 @@ struct State : membership::Roster {
 };
 
 /// First samples of the ranges that a member was told to train on, as long as no fragment has its work.
-[[nodiscard]] inline std::vector<std::uint64_t> unused_ranges(const State& state, PeerId member) {
-  // Some fragments may be about to take it for a closed step, and others for the next one.
-  const auto range_in = [&](const std::map<PeerId, Work>& works) -> std::optional<std::uint64_t> {
-    const auto work = works.find(member);
-    return work != works.end() && work->second.contributes ? std::optional{work->second.first_sample} : std::nullopt;
-  };
-  std::vector<std::uint64_t> ranges;
-  for (const auto range : {range_in(state.rounds.front().closed), range_in(state.rounds.front().work)}) {
-    const auto lacks = [&](const Round& round) { return range_in(round.closed) == range || range_in(round.work) == range; };
-    if (range && std::ranges::all_of(state.rounds, lacks)) ranges.push_back(*range);
-  }
+[[nodiscard]] inline std::set<std::uint64_t> unused_ranges(const State& state, PeerId member) {
+  std::set<std::uint64_t> ranges;
+  for (const auto& round : state.rounds)
+    for (const auto* works : {&round.closed, &round.work})
+      if (const auto work = works->find(member); work != works->end() && work->second.contributes && !work->second.taken)
+        ranges.insert(work->second.first_sample);
   return ranges;
 }
 

@@ -38,7 +38,7 @@ Operation next_operation(State& state, const SharedList<Member>& members, Instan
   return {.id = state.operation,
           .since = now,
           .contributions = std::move(contributions),
-          .next_sample = state.cursor + (round.closed.empty() ? state.collection.span : state.closed_span),
+          .next_sample = state.cursor + state.closed_span + (round.closed.empty() ? state.collection.span : 0),
           .votes = {},
           .ring = takes_ring(state)};
 }

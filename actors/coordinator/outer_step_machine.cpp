@@ -18,6 +18,16 @@ bool has_closed_work(const State& state, PeerId member) {
   return std::ranges::any_of(state.rounds, [&](const Round& round) { return round.closed.contains(member); });
 }
 
+std::uint32_t fragment_of(const State& state, const Round& round) { return static_cast<std::uint32_t>(&round - state.rounds.data()); }
+
+/// Fragments that lack what a member works on.
+Fragments lacking(const State& state, PeerId member) {
+  Fragments fragments;
+  for (const auto& round : state.rounds)
+    if (round.work.at(member).contributes) fragments.push_back(fragment_of(state, round));
+  return fragments.size() == state.rounds.size() ? Fragments{} : fragments;
+}
+
 /// Where none is, the one that is reduced: who comes now adopts its result.
 OuterStep step_in_training(const State& state) { return state.collection.begun ? state.collection.step : state.step(); }
 
@@ -27,14 +37,17 @@ std::uint64_t next_range(State& state) {
   return state.cursor + state.closed_span + std::exchange(state.collection.span, state.collection.span + state.plan.samples_per_peer);
 }
 
-/// Hands the next disjoint range of samples to a member and tells it to train. Its work is of all fragments.
+/// Hands the next disjoint range of samples to a member and tells it to train. Its work is of all fragments that have not made the step.
 void begin_for(State& state, PeerId member, std::uint32_t rank, HeldOutShare evaluate, Effects& effects) {
   const auto step = state.collection.step;
   const auto first_sample = next_range(state);
   for (auto& round : state.rounds) {
     auto& work = round.work.at(member);
-    work = Work{
-        .contributes = true, .begun = step, .base = state.revision, .idle_answer_due = work.idle_answer_due, .first_sample = first_sample};
+    work = Work{.contributes = round.step <= step,
+                .begun = step,
+                .base = state.revision,
+                .idle_answer_due = work.idle_answer_due,
+                .first_sample = first_sample};
   }
   effects.emplace_back(Send{member, BeginStep{.view = state.view,
                                               .step = step,
@@ -42,11 +55,12 @@ void begin_for(State& state, PeerId member, std::uint32_t rank, HeldOutShare eva
                                               .rank = rank,
                                               .first_sample = first_sample,
                                               .evaluate = evaluate,
-                                              .overlaps = has_closed_work(state, member)}});
+                                              .overlaps = has_closed_work(state, member),
+                                              .fragments = lacking(state, member)}});
 }
 
 void begin_step(State& state, OuterStep step, Instant now, Effects& effects) {
-  set_phase(state, Phase::Training, now);
+  if (state.in_flight() == 0) set_phase(state, Phase::Training, now);
   state.restoring.reset();
   state.to_who_left.reset();
   state.collection = {};
@@ -54,6 +68,7 @@ void begin_step(State& state, OuterStep step, Instant now, Effects& effects) {
   state.collection.step = step;
   if (!state.has_closed()) state.collection.span = std::exchange(state.closed_span, 0);  // of a closed step that nobody is left of
   state.collection.unready = state.view.members.size();
+  for (auto& round : state.rounds) round.first_ready.reset();
   state.tries = {};
   state.tries.retry_at = now;
   state.cost = {};
@@ -73,10 +88,10 @@ void begin_step(State& state, OuterStep step, Instant now, Effects& effects) {
   topology::measure(state, now, effects);
 }
 
-bool counts(const Work& work) { return work.contributes && (!work.ready || work.ready->weight > 0); }
-
 /// Of the step that is trained.
-std::uint32_t contributing(const State& state) { return static_cast<std::uint32_t>(members_who(state, counts).count); }
+std::uint32_t contributing(const State& state) {
+  return static_cast<std::uint32_t>(members_who(state, [](const Work& work) { return work.counts(); }).count);
+}
 
 /// Members to whom this applies train after all, because too few others are left (law 5); whether there are any.
 template <class Predicate>
@@ -91,7 +106,8 @@ bool promote(State& state, Predicate predicate, Effects& effects) {
     }
     ++rank;
   }
-  if (promoted) state.collection.first_ready.reset();
+  if (promoted)
+    for (auto& round : state.rounds) round.first_ready.reset();
   if (promoted && state.is_between_fragments()) effects.emplace_back(Probe::PromotedBetweenFragments);
   return promoted;
 }
@@ -172,26 +188,19 @@ void note_quorum(State& state, Instant now) {
   else if (!state.collection.quorum_since) state.collection.quorum_since = now;
 }
 
-/// Too many of those who worked on a closed step are gone: who has no part in it brings there what it has made for the next one. Those who
-/// have a part in it bring that only once this one is committed.
-void fill_up(State& state, Effects& effects) {
-  for (const auto& [member, work] : state.round().work)
-    if (work.awaited() && !has_closed_work(state, member)) return;
-  for (auto& round : state.rounds) {
-    if (round.closed.empty()) continue;
-    for (auto& [member, work] : round.work) {
-      if (!work.ready || !work.contributes) continue;
-      round.closed.emplace(member, std::exchange(work, Work{}));
-      // Its samples are used now: those of the others, which lie among them, are theirs still.
-      state.closed_span += std::exchange(state.collection.span, 0);
-      effects.emplace_back(Probe::ClosedStepFilledUp);
-    }
+/// Who has no part in a round that is short brings there what it has made for the next step. Those who have a part in it bring that only
+/// once this one is committed.
+void fill_up(State& state, Round& round, Effects& effects) {
+  const auto is_others = [&](const auto& entry) { return !round.closed.contains(entry.first); };
+  if (std::ranges::any_of(round.work, [&](const auto& entry) { return entry.second.awaited() && is_others(entry); })) return;
+  for (auto& entry : round.work) {
+    auto& [member, work] = entry;
+    if (!work.ready || !work.contributes || !is_others(entry)) continue;
+    round.closed.emplace(member, std::exchange(work, Work{}));
+    // Its samples are used now: those of the others, which lie among them, are theirs still.
+    state.closed_span += std::exchange(state.collection.span, 0);
+    effects.emplace_back(Probe::ClosedStepFilledUp);
   }
-}
-
-bool is_short_of_closed_work(const State& state) {
-  const auto& closed = state.round().closed;
-  return !closed.empty() && std::ranges::count_if(closed, [](const auto& entry) { return counts(entry.second); }) < state.plan.min_peers;
 }
 
 /// Nothing is trained behind it: others are told to train for it.
@@ -205,10 +214,41 @@ void reopen_step(State& state, Effects& effects) {
   effects.emplace_back(Probe::ClosedStepReopened);
 }
 
+/// Those who have a part in rounds that are short wait for these, and so others for them: some others train for the closed step, those who
+/// have no part in the next one if there are any.
+void reinforce(State& state, Effects& effects) {
+  Fragments fragments;
+  for (const auto& round : state.rounds)
+    if (state.is_short(round)) fragments.push_back(fragment_of(state, round));
+  if (fragments.empty()) return;
+  const auto is_free = [&](const Member& member) { return !has_closed_work(state, member.id); };
+  const auto is_idle = [&](const Member& member) { return is_free(member) && is_through(state, member.id); };
+  const bool any_idle = std::ranges::any_of(state.view.members, is_idle);
+  const auto step = state.rounds[fragments.front()].step;
+  std::uint32_t rank = 0;
+  for (const auto& member : state.view.members) {
+    const auto of_rank = rank++;
+    if (!(any_idle ? is_idle(member) : is_free(member))) continue;
+    for (const auto range : unused_ranges(state, member.id)) state.given_back.insert(range);
+    const auto first_sample = next_range(state);
+    state.closed_span += std::exchange(state.collection.span, 0);
+    for (auto& round : state.rounds) round.work.at(member.id) = Work{};
+    for (const auto fragment : fragments)
+      state.rounds[fragment].closed.emplace(
+          member.id, Work{.contributes = true, .begun = step, .base = state.revision, .first_sample = first_sample});
+    effects.emplace_back(Send{member.id, BeginStep{.view = state.view,
+                                                   .step = step,
+                                                   .base = state.revision,
+                                                   .rank = of_rank,
+                                                   .first_sample = first_sample,
+                                                   .fragments = fragments}});
+    effects.emplace_back(Probe::ClosedStepReinforced);
+  }
+}
+
 /// Whether the work on a closed step is known, and of enough members: a coordinator that was restarted has yet to be told.
-bool is_closed_work_there(State& state, Effects& effects) {
-  if (is_short_of_closed_work(state)) fill_up(state, effects);
-  if (is_short_of_closed_work(state)) return false;
+bool is_closed_work_there(const State& state) {
+  if (state.is_short(state.round())) return false;
   const auto untold = [](const auto& entry) { return !entry.second.ready; };
   return std::ranges::none_of(state.round().closed, untold) && members_who(state, [](const Peer& p) { return p.absent; }).empty();
 }
@@ -220,42 +260,61 @@ bool is_trained(State& state, Instant now) {
   return closes && contributing(state) >= state.plan.min_peers;
 }
 
-/// The next step is trained while this one is reduced.
+/// The next step is trained while the fragments that have not made this one are reduced.
 void close_step(State& state, Instant now, Effects& effects) {
+  const auto step = state.step();
   for (auto& round : state.rounds) {
+    if (round.step != step) continue;
     for (auto& [member, work] : round.work)
       if (work.contributes) round.closed.emplace(member, std::exchange(work, Work{}));
       else work.ready.reset();
   }
   state.closed_span = std::exchange(state.collection, {}).span;
-  const auto next = state.step().next();
-  if (next.value <= state.plan.outer_steps && !state.paused_by_owner) begin_step(state, next, now, effects);
+  if (step.value < state.plan.outer_steps && !state.paused_by_owner) begin_step(state, step.next(), now, effects);
 }
 
-/// Of members whose work is in some fragments, and not in others, each step is reduced before the next one begins.
-bool may_close(const State& state) {
-  const auto same_as_first = [&](const auto& entry) {
-    const auto contributes = [&](const Round& round) { return round.work.at(entry.first).contributes == entry.second.contributes; };
-    return std::ranges::all_of(state.rounds, contributes);
+/// Whether the work on the step that is trained is there for all fragments that have not made it. Where a member's is in some of them and
+/// not in others, or in one that has made the step, the step is reduced before the next one begins.
+bool is_trained_whole(const State& state) {
+  const auto step = state.step();
+  const auto& current = state.round();
+  const auto differs = [&](const Round& round, PeerId member) {
+    const auto& work = round.work.at(member);
+    return work.awaited() || work.contributes != (round.step == step && current.work.at(member).contributes);
   };
-  return state.plan.overlap && !state.is_between_fragments() && std::ranges::all_of(state.rounds.front().work, same_as_first);
+  for (const auto& member : state.view.members) {
+    if (state.peers.at(member.id).absent) return false;
+    if (std::ranges::any_of(state.rounds, [&](const Round& round) { return differs(round, member.id); })) return false;
+  }
+  return true;
 }
 
-/// The work on the step that was trained is reduced from here on.
-void take_up(State& state, Instant now, Effects& effects) {
-  if (state.collection.step > state.step()) {
-    // All who had worked on this one are gone: it gets the work on the next one.
-    state.collection.step = state.step();
-    state.collection.span += std::exchange(state.closed_span, 0);
-  } else if (may_close(state)) {
-    close_step(state, now, effects);
-  }
+/// All who had worked on the step before are gone. What the others make for the next one is for this one, unless some fragments have made
+/// it: then the others begin it anew.
+void fall_back(State& state, Effects& effects) {
+  state.collection.step = state.step();
+  state.collection.span += std::exchange(state.closed_span, 0);
+  if (!state.is_between_fragments()) return;
+  for (const auto& member : state.view.members)
+    for (const auto range : unused_ranges(state, member.id)) state.given_back.insert(range);
+  for (auto& round : state.rounds)
+    for (auto& [member, work] : round.work) work = Work{};
+  effects.emplace_back(Probe::StepBegunAnew);
+}
+
+void close_when_due(State& state, Instant now, Effects& effects) {
+  if (!state.plan.overlap || !state.collection.begun || state.has_closed()) return;
+  if (state.collection.step > state.step()) fall_back(state, effects);
+  else if (contributing(state) >= state.plan.min_peers && is_trained_whole(state)) close_step(state, now, effects);
 }
 
 /// Reduces what is due, once the contributions to it are there and nothing is waited for.
 void reduce_when_due(State& state, Instant now, Effects& effects) {
+  if (state.plan.streams) reinforce(state, effects);
+  for (auto& round : state.rounds)
+    if (state.is_short(round)) fill_up(state, round, effects);
   while (operations::may_start(state)) {
-    const bool there = state.round().closed.empty() ? is_trained(state, now) : is_closed_work_there(state, effects);
+    const bool there = state.round().closed.empty() ? is_trained(state, now) : is_closed_work_there(state);
     if (!there || now < state.tries.retry_at) return;
     if (held_for(state, now)) {
       if (!state.tries.held_since) state.tries.held_since = now;
@@ -263,7 +322,6 @@ void reduce_when_due(State& state, Instant now, Effects& effects) {
       return;
     }
     if (topology::held_since(state, now)) return;
-    if (!state.has_closed()) take_up(state, now, effects);
     operations::start(state, now, effects);
   }
 }
@@ -274,10 +332,13 @@ void advance_training(State& state, Instant now, Effects& effects) {
     return;
   }
   if (!state.is_under_way()) return set_phase(state, Phase::Waiting, now);  // nobody is left of those who worked on the closed step
-  if (!state.collection.begun && is_short_of_closed_work(state)) reopen_step(state, effects);
+  close_when_due(state, now, effects);
+  const bool short_of_work = std::ranges::any_of(state.rounds, [&](const Round& round) { return state.is_short(round); });
+  if (!state.collection.begun && short_of_work) reopen_step(state, effects);
   if (state.collection.begun && contributing(state) < state.plan.min_peers && promote_whom_it_lacks(state, effects)) return;
   note_quorum(state, now);
-  if (!state.collection.quorum_since && state.collection.first_ready && now - *state.collection.first_ready > state.options.deadline) {
+  const auto first_ready = state.round().first_ready;
+  if (!state.collection.quorum_since && first_ready && now - *first_ready > state.options.deadline) {
     std::vector<PeerId> slow;
     for (const auto& member : state.view.members) {
       const auto& peer = state.peers.at(member.id);
@@ -297,6 +358,7 @@ void advance_training(State& state, Instant now, Effects& effects) {
 
 void advance_reducing(State& state, Instant now, Effects& effects) {
   if (operations::give_up_overdue(state, now, effects)) return advance(state, now, effects);
+  close_when_due(state, now, effects);
   reduce_when_due(state, now, effects);
 }
 
@@ -318,7 +380,8 @@ bool note_closed(State& state, PeerId from, const Ready& message, Effects& effec
   bool noted = false;
   for (auto& round : state.rounds) {
     const auto work = round.closed.find(from);
-    if (work == round.closed.end() || work->second.ready || work->second.begun != message.step || message.weight == 0) continue;
+    if (work == round.closed.end() || !message.covers(fragment_of(state, round))) continue;
+    if (work->second.ready || work->second.begun != message.step || message.weight == 0) continue;
     work->second.ready = message;
     noted = true;
   }
@@ -326,17 +389,34 @@ bool note_closed(State& state, PeerId from, const Ready& message, Effects& effec
   return noted;
 }
 
+void note_ready(State& state, PeerId from, const Ready& message, bool contributed, Instant now) {
+  if (state.collection.unready > 0 && message.covers(state.current())) --state.collection.unready;
+  for (auto& round : state.rounds) {
+    auto& own = round.work.at(from);
+    if (!message.covers(fragment_of(state, round)) || own.begun != message.step || own.ready || own.contributes != contributed) continue;
+    own.ready = message;
+    if (contributed && message.step == state.collection.step && !round.first_ready) round.first_ready = now;
+  }
+}
+
 /// It says it again.
 void ask_for_closed(State& state, PeerId member, std::uint32_t rank, Effects& effects) {
   const Work* closed = nullptr;
+  Fragments fragments;
   for (auto& round : state.rounds) {
     const auto work = round.closed.find(member);
     if (work == round.closed.end()) continue;
     work->second.ready.reset();
     closed = &work->second;
+    fragments.push_back(fragment_of(state, round));
   }
   if (closed == nullptr) return;
-  effects.emplace_back(Send{member, BeginStep{state.view, closed->begun, state.revision, true, rank, closed->first_sample}});
+  effects.emplace_back(Send{member, BeginStep{.view = state.view,
+                                              .step = closed->begun,
+                                              .base = state.revision,
+                                              .rank = rank,
+                                              .first_sample = closed->first_sample,
+                                              .fragments = std::move(fragments)}});
 }
 
 }  // namespace
@@ -345,11 +425,18 @@ std::string ready(State& state, PeerId from, const Ready& message, Instant now, 
   const auto& peer = state.peers.at(from);
   if (peer.seat != Seat::Member) return "a readiness of who is no member";
   if (note_closed(state, from, message, effects)) return peer.hello.name + " says again what it has made of a closed step";
-  // What it brings is of all fragments; those that have it by now are through with it.
-  const auto open = [&](const Work& work) { return work.begun == message.step && !work.ready; };
-  const auto contributes = [&](const Round& round) { return round.work.at(from).contributes; };
-  const auto awaits = std::ranges::find_if(state.rounds, contributes);
-  auto& work = (awaits != state.rounds.end() ? *awaits : state.round()).work.at(from);
+  if (!message.fragments.empty() && message.fragments.back() >= state.rounds.size()) {
+    dismiss(state, from, Error{ErrorName::ProtocolViolation, "work on a fragment that there is not"}, now, effects);
+    return "a fragment that there is not";
+  }
+  // Of the fragments that it is of, those that have it by now are through with it.
+  const auto takes = [&](const Round& round) {
+    const auto& work = round.work.at(from);
+    return message.covers(fragment_of(state, round)) && work.contributes && !work.ready;
+  };
+  const auto first = std::ranges::find_if(state.rounds, takes);
+  if (first == state.rounds.end() && !message.fragments.empty()) return "ready twice";
+  auto& work = (first != state.rounds.end() ? *first : state.round()).work.at(from);
   // A late one says it of the step that it began with; a trainer that was started again meanwhile began from a newer state.
   if (message.step != work.begun || message.base < work.base || message.base > state.revision) return "a readiness for another step";
   if (work.ready) return "ready twice";
@@ -367,11 +454,7 @@ std::string ready(State& state, PeerId from, const Ready& message, Instant now, 
             effects);
     return "a wrong weight";
   }
-  for (auto& round : state.rounds)
-    if (auto& own = round.work.at(from); open(own) && own.contributes == contributed) own.ready = message;
-  auto& collection = state.collection;
-  if (collection.unready > 0) --collection.unready;
-  if (contributed && message.step == collection.step && !collection.first_ready) collection.first_ready = now;
+  note_ready(state, from, message, contributed, now);
   effects.emplace_back(ready_event(peer, message));
   return peer.hello.name + " is ready for step " + std::to_string(message.step.value);
 }
@@ -393,7 +476,8 @@ void complete(State& state, const Operation& last, Instant now, Effects& effects
   if (step.value >= state.plan.outer_steps) return run_end::finish(state, now, effects);
   if (state.collection.begun && state.collection.step > step) {
     // It is trained already. What was kept back until now is on its way.
-    if (state.collection.first_ready) state.collection.first_ready = now;
+    for (auto& round : state.rounds)
+      if (round.first_ready) round.first_ready = now;
     return;
   }
   if (!state.paused_by_owner) return begin_step(state, step.next(), now, effects);
@@ -442,7 +526,7 @@ std::string returned(State& state, PeerId from, const Hello& message, Instant no
     const auto at_it = [&](const Work& w) { return w.contributes && w.begun == begun.begun; };
     auto shares = evaluates_step(state) ? shares_of(state, at_it) : std::map<PeerId, HeldOutShare>{};
     effects.emplace_back(Send{from, BeginStep{state.view, begun.begun, state.revision, contributes, rank, begun.first_sample, 0,
-                                              shares[from], contributes && has_closed_work(state, from)}});
+                                              shares[from], contributes && has_closed_work(state, from), lacking(state, from)}});
   }
   return message.name + " is back";
 }
@@ -477,8 +561,11 @@ void admit(State& state, Instant now, Effects& effects) {
 
 void forgive(State& state, Duration time, Instant now) {
   membership::forgive(state, time, now);
-  for (auto* since : {&state.collection.first_ready, &state.collection.quorum_since})
-    if (*since) *since = std::min(now, **since + time);
+  const auto later = [&](std::optional<Instant>& since) {
+    if (since) since = std::min(now, *since + time);
+  };
+  later(state.collection.quorum_since);
+  for (auto& round : state.rounds) later(round.first_ready);
   operations::forgive(state, time, now);
 }
 

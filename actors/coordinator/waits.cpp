@@ -118,12 +118,13 @@ Wait wait_in_training(const State& state, Instant now) {
     return {"inner steps of " + to_string(late) + "; goes on without them " + format_duration(state.plan.grace) +
                 " after the quorum was ready (`sync.grace`)",
             *state.collection.quorum_since, *state.collection.quorum_since + state.plan.grace};
-  if (!state.collection.first_ready)
+  const auto& first_ready = state.round().first_ready;
+  if (!first_ready)
     return {"inner steps of " + to_string(late) + "; a trainer that stands still is started again by its agent", state.phase_since, {}};
   if (!late.empty())
     return {"inner steps of " + to_string(late) + "; who is not ready " + format_duration(options.deadline) +
                 " after the first peer is loses its seat (`sync.deadline`)",
-            *state.collection.first_ready, *state.collection.first_ready + options.deadline};
+            *first_ready, *first_ready + options.deadline};
   if (const auto joiner = held_for(state, now)) {
     const auto since = state.tries.held_since.value_or(now);
     return {"the state fetch of " + state.peers.at(*joiner).hello.name + "; at most " + format_duration(options.deadline) +

@@ -82,10 +82,11 @@ class Handler {
   std::string operator()(const TrainerContributed& event) {
     if (!trains() || event.step != s_.begin->step) return "a contribution to another step";
     if (s_.starts_over) return "a contribution to another attempt";
-    s_.phase = Phase::Ready;
     if (!s_.operations.empty()) emit(Probe::ContributedLate);
-    s_.owed = s_.options.fragments;
-    tell_ready({event.step, event.base, event.weight, event.samples, event.loss, event.held_out, event.tokens_per_s, s_.trainer_pid});
+    tell_ready({event.step, event.base, event.weight, event.samples, event.loss, event.held_out, event.tokens_per_s, s_.trainer_pid, 0,
+                event.fragments});
+    if (!has_told_all()) return "contributed to some fragments";
+    s_.phase = Phase::Ready;
     return "contributed";
   }
 
@@ -256,7 +257,7 @@ class Handler {
     const bool is_done =
         s_.published && m.contribute && s_.published->begin.step == m.step && s_.published->begin.first_sample == m.first_sample;
     if (is_done) {
-      tell(s_.published->ready);  // a coordinator that came back, or this peer did
+      for (const auto& ready : s_.published->told) tell(ready);  // to a coordinator that came back, or this peer did
       emit(Probe::PublishedToldAgain);
       return "has done that step, and says so again";
     }
@@ -265,18 +266,23 @@ class Handler {
     // A coordinator that was restarted has forgotten which attempt it is.
     const auto attempt = known ? std::max(s_.begin->attempt, m.attempt) : m.attempt;
     const bool anew = known && attempt > s_.begin->attempt;
-    if (!known && m.overlaps && s_.ready) s_.published = Published{*s_.begin, *s_.ready, s_.owed};
+    if (!known && m.overlaps && !s_.owed.empty() && has_told_all()) s_.published = Published{*s_.begin, s_.told, s_.owed};
+    auto fragments = known ? std::exchange(s_.begin->fragments, {}) : m.fragments;
     s_.begin = m;
     s_.begin->attempt = attempt;
+    s_.begin->fragments = std::move(fragments);
     if (anew && (s_.phase == Phase::Training || s_.phase == Phase::Ready)) return begin_anew();
     if (known && (s_.phase == Phase::Training || s_.phase == Phase::Ready)) {
-      if (s_.phase == Phase::Ready) tell(*s_.ready);
-      else if (s_.restarted) tell_restarted();  // a coordinator that was away may have missed it
+      for (const auto& ready : s_.told) tell(ready);
+      if (s_.phase == Phase::Training && s_.restarted) tell_restarted();  // a coordinator that was away may have missed it
       emit(Probe::AtThatStep);
       return "it is at that step";
     }
     s_.inner_steps = 0;
-    s_.ready.reset();
+    s_.told.clear();
+    s_.owed.clear();
+    for (std::uint32_t fragment = 0; m.contribute && fragment < s_.options.fragments; ++fragment)
+      if (covers(m.fragments, fragment)) s_.owed.insert(fragment);
     s_.restarted = false;
     record(events::StepEntered{m.step, m.view.epoch, m.contribute, m.first_sample});
     if (!m.contribute) {
@@ -294,8 +300,9 @@ class Handler {
     if (m.op.epoch < s_.epoch) return "a reduce of an older epoch";
     // The others do not wait for who is late: it takes part without weight while its trainer goes on.
     const bool waits = s_.phase == Phase::Waiting && s_.begin;
+    const bool told = std::ranges::any_of(s_.told, [&](const prime::Ready& ready) { return ready.covers(m.fragment); });
     const bool able =
-        s_.phase == Phase::Ready || s_.published.has_value() || ((s_.phase == Phase::Training || waits) && own_weight(m) == 0);
+        s_.phase == Phase::Ready || told || s_.published.has_value() || ((s_.phase == Phase::Training || waits) && own_weight(m) == 0);
     if (!able || m.base != s_.revision || m.elements != s_.elements) {
       const auto why = !able ? "not ready: " + std::string{to_string(s_.phase)}
                              : "holds revision " + std::to_string(s_.revision.value) + " with " + std::to_string(s_.elements) + " elements";
@@ -336,7 +343,7 @@ class Handler {
     s_.revision = m.revision;
     s_.digest = m.state;
     s_.parts.clear();
-    if (own_weight(reduce) > 0) work_is_in();
+    if (own_weight(reduce) > 0) work_is_in(m.fragment);
     events::CommitApplied done{.outer_step = m.step, .epoch = m.op.epoch, .revision = m.revision, .digest = m.state};
     for (const auto& contribution : reduce.contributions) {
       done.weight += contribution.weight;
@@ -439,7 +446,7 @@ class Handler {
   std::string begin_anew() {
     s_.phase = Phase::Training;
     s_.inner_steps = 0;
-    s_.ready.reset();
+    s_.told.clear();
     s_.restarted = false;
     record(events::StepBegunAnew{s_.begin->step, s_.begin->attempt});
     if (std::exchange(s_.starts_over, s_.trainer_bound)) return "begins anew once more";
@@ -451,8 +458,16 @@ class Handler {
 
   void tell_ready(prime::Ready ready) {
     ready.attempt = s_.begin->attempt;
-    s_.ready = std::move(ready);
-    tell(*s_.ready);
+    s_.told.push_back(ready);
+    tell(std::move(ready));
+  }
+
+  [[nodiscard]] bool has_told_all() const {
+    for (std::uint32_t fragment = 0; fragment < s_.options.fragments; ++fragment) {
+      const auto of_it = [&](const prime::Ready& ready) { return ready.covers(fragment); };
+      if (covers(s_.begin->fragments, fragment) && std::ranges::none_of(s_.told, of_it)) return false;
+    }
+    return true;
   }
 
   std::string take_seat() {
@@ -481,9 +496,10 @@ class Handler {
   [[nodiscard]] bool trains() const { return s_.phase == Phase::Training && s_.begin->contribute; }
 
   /// Of two steps it is the earlier one's: the other is kept back until then.
-  void work_is_in() {
-    if (!s_.published) --s_.owed;
-    else if (--s_.published->owed == 0) s_.published.reset();
+  void work_is_in(std::uint32_t fragment) {
+    auto& published = s_.published;
+    if (!published || published->owed.erase(fragment) == 0) s_.owed.erase(fragment);
+    else if (published->owed.empty()) published.reset();
   }
 
   [[nodiscard]] std::vector<InHand>::iterator find(const OperationId& op) {
@@ -510,7 +526,7 @@ class Handler {
 
 bool is_late(const State& state) {
   const auto& begin = state.begin;
-  return begin && begin->contribute && begin->base < state.revision && !(state.ready && state.owed == 0);
+  return begin && begin->contribute && begin->base < state.revision && !state.owed.empty();
 }
 
 Phase phase_of(const State& state) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -70,8 +71,8 @@ struct InHand {
 /// What this peer has made of a step, while its trainer is at the next one.
 struct Published {
   BeginStep begin;
-  prime::Ready ready;
-  std::uint32_t owed = 0;  ///< fragments whose committed versions lack it
+  std::vector<prime::Ready> told;
+  std::set<std::uint32_t> owed;  ///< fragments whose committed versions lack it
 };
 
 struct State {
@@ -93,14 +94,14 @@ struct State {
   Digest digest;
   std::vector<Digest> parts;           ///< of each fragment, until something is committed; empty: there is one
   std::optional<BeginStep> begin;      ///< the step being worked on
-  std::uint32_t owed = 0;              ///< fragments whose committed versions lack its work
+  std::set<std::uint32_t> owed;        ///< fragments whose committed versions lack its work, done or not
   std::optional<Published> published;  ///< until it is in all fragments
   std::vector<InHand> operations;      ///< in flight, in the order in which they began
   std::optional<FetchState> fetch;     ///< the one that is wanted
   std::optional<FetchState> fetching;  ///< the one in flight: one at a time, the wanted one comes after it
   std::optional<RunDone> done;
   std::optional<RunDone> done_after_commit;   ///< heard before the last commit was
-  std::optional<prime::Ready> ready;          ///< what was told of `begin`, for a coordinator that comes back; absent while it trains
+  std::vector<prime::Ready> told;             ///< of `begin`, for a coordinator that comes back: as its fragments are published
   std::optional<StateSaved> saved;            ///< likewise; of the final state
   std::optional<FinalReport> report;          ///< likewise
   bool saving = false;                        ///< the current state is on its way to the disk
@@ -146,15 +147,16 @@ struct TrainerBound {
   std::vector<Digest> parts = {};  ///< of that state; empty: it has one fragment
   std::string device = {};         ///< where it computes, if it told
 };
-/// The trainer's parameters were taken as this step's contribution, and are finite.
+/// The trainer's parameters of these fragments were taken as this step's contribution, and are finite.
 struct TrainerContributed {
   OuterStep step;
-  Revision base;  ///< from which it trained; when it is late, not the current one
-  std::uint64_t weight = 0;
+  Revision base;              ///< from which it trained; when it is late, not the current one
+  std::uint64_t weight = 0;   ///< tokens, since these fragments were published last
   std::uint64_t samples = 0;
   Real loss;
   HeldOutLoss held_out;  ///< of `base`: this peer's part
   Real tokens_per_s;
+  Fragments fragments = {};
 };
 /// The trainer died and is started again from the outer state.
 struct TrainerRestarting {

@@ -20,11 +20,11 @@ class Handler {
     if (s_.over) return "its end is near: no trainer is started";
     s_.phase = Phase::Starting;
     s_.stop_cause.reset();
-    s_.contributed.reset();
-    s_.brought.reset();
+    s_.publications.clear();
+    s_.taking = false;
     s_.at_work = false;
     s_.resumed = false;
-    s_.owed = 0;
+    s_.owed.clear();
     s_.data = {};
     s_.wait.reset();
     s_.waits_for.clear();
@@ -90,37 +90,42 @@ class Handler {
   }
 
   std::string operator()(const Contributed& event) {
-    s_.progress.reset();
-    s_.brought = event.record;
-    s_.contributed = event.work;
-    s_.contributed->base = s_.base;
-    s_.diverged_at = event.diverged_at;
-    if (s_.uncommitted > 0) return "contributes, once what was contributed before it is committed";
-    emit(TakeContribution{});
-    return "contributes";
+    if (s_.phase != Phase::Ready || event.work.step != s_.step.first) return "contributes to a step that is over";
+    bool again = false;
+    for_each(event.work.fragments, [&](std::uint32_t fragment) { again = again || s_.published.contains(fragment); });
+    if (again) return "contributes again";
+    s_.publications.push_back(event);
+    s_.publications.back().work.base = s_.base;
+    if (has_brought_all()) s_.progress.reset();
+    return take_next() ? "contributes" : "contributes, once what was contributed before it is committed";
   }
 
   /// What a diverged trainer made is not sent: it is started again from the outer state, and the supervisor bounds how often. From a record
   /// it would go the same way again.
   std::string operator()(const ContributionTaken& event) {
-    const auto work = std::exchange(s_.contributed, std::nullopt);
-    auto brought = std::exchange(s_.brought, std::nullopt);
-    if (!work || s_.phase != Phase::Ready) return "of a trainer that is gone";
+    if (!std::exchange(s_.taking, false) || s_.phase != Phase::Ready) return "of a trainer that is gone";
+    auto [work, diverged_at, record] = std::move(s_.publications.front());
+    s_.publications.pop_front();
     if (!event.taken) {
       forget_records();
-      return refuse(diverged(event.taken.error(), work->step));
+      return refuse(diverged(event.taken.error(), work.step, diverged_at));
     }
-    if (work->weight == 0) {
+    if (work.weight == 0) {
       emit(Report{peer::TrainerGaveUp{Error{ErrorName::TrainerProtocol, "the trainer contributed without having trained on a token"}}});
       return "contributed without having trained";
     }
-    if (brought) {
-      replace_record(*std::move(brought));
-      s_.lacking = s_.options.fragments;
+    for_each(work.fragments, [&](std::uint32_t fragment) {
+      s_.published.insert(fragment);
+      s_.owed.insert(fragment);
+      s_.uncommitted.insert(fragment);
+    });
+    if (record) {
+      replace_record(*std::move(record));
+      s_.lacking = static_cast<std::uint32_t>(s_.uncommitted.size());
     }
-    s_.owed = s_.uncommitted = s_.options.fragments;
-    s_.at_work = false;
-    emit(Report{*work});
+    if (s_.published.size() == s_.options.fragments) s_.at_work = false;
+    emit(Report{work});
+    take_next();
     return "contributed";
   }
 
@@ -137,14 +142,14 @@ class Handler {
     const bool launched_by_us = !s_.options.external && !s_.over && !s_.stop_cause;
     if (!launched_by_us) return (*this)(Gone{event.cause});
     s_.phase = Phase::Absent;
-    s_.owed = 0;
+    s_.owed.clear();
     return lacks(event.cause, Launch{s_.fresh});
   }
 
   std::string operator()(const Gone& event) {
     const bool began = std::exchange(s_.phase, Phase::Absent) == Phase::Ready;
     s_.wait.reset();
-    s_.owed = 0;
+    s_.owed.clear();
     s_.progress.reset();
     if (s_.over) return "has ended";
     const auto& cause = s_.stop_cause ? s_.stop_cause : event.cause;
@@ -157,10 +162,7 @@ class Handler {
     s_.held = event.commit.revision;
     if (event.own_work && s_.lacking > 0 && --s_.lacking == 0) settle();
     save_what_is_due();
-    // A late trainer hears nothing of what is committed without its work.
-    const bool is_in = event.own_work && s_.owed > 0 && --s_.owed == 0;
-    if (event.own_work && s_.uncommitted > 0 && --s_.uncommitted == 0 && s_.contributed) emit(TakeContribution{});
-    if (is_in && s_.phase == Phase::Ready) emit(TellCommitted{event.commit, event.contributors, !s_.at_work});
+    if (event.own_work) work_is_in(event);
     tell_what_is_due();
     return "applied";
   }
@@ -173,7 +175,7 @@ class Handler {
 
   std::string operator()(const Begin& event) {
     s_.begin = event.begin;
-    if (!event.begin.overlaps) s_.uncommitted = 0;  // it is committed, or void
+    if (!event.begin.overlaps && place_of(event.begin) != s_.step) s_.uncommitted.clear();  // it is committed, or void
     tell_what_is_due();
     return s_.begin ? "waits for the trainer, or the revision" : "begins a step";
   }
@@ -193,6 +195,8 @@ class Handler {
                 "step anew: join again, or let the agents start all trainers (`local.trainer_command`)"}}});
       return "cannot begin anew";
     }
+    s_.step = {};  // it begins anew
+    s_.uncommitted.clear();
     kill(Error{ErrorName::Interrupted, "another trainer of its replica was started again: they begin the step together"});
     return "killed, to begin anew";
   }
@@ -220,7 +224,7 @@ class Handler {
 
   std::string operator()(const Tick&) {
     if (s_.wait && s_.wait->again && now_ >= *s_.wait->again) return try_again();
-    if (s_.progress && s_.uncommitted > 0) s_.progress = now_;  // it may wait for what it has contributed before
+    if (s_.progress && !s_.uncommitted.empty()) s_.progress = now_;  // it may wait for what it has contributed before
     if (!s_.progress || now_ - *s_.progress <= s_.options.stall_limit) return {};
     kill(Error{ErrorName::TrainerFailed,
                "it stalled: no sign of life for " + format_duration(s_.options.stall_limit) + " (`local.trainer.stall_limit`)"});
@@ -228,6 +232,53 @@ class Handler {
   }
 
  private:
+  static std::pair<OuterStep, std::uint64_t> place_of(const BeginStep& begin) { return {begin.step, begin.first_sample}; }
+
+  /// Fragments that have made the step.
+  [[nodiscard]] std::set<std::uint32_t> unwanted(const BeginStep& begin) const {
+    std::set<std::uint32_t> fragments;
+    for (std::uint32_t fragment = 0; fragment < s_.options.fragments; ++fragment)
+      if (!covers(begin.fragments, fragment)) fragments.insert(fragment);
+    return fragments;
+  }
+
+  template <class Action>
+  void for_each(const Fragments& fragments, Action action) const {
+    for (std::uint32_t fragment = 0; fragment < s_.options.fragments; ++fragment)
+      if (covers(fragments, fragment)) action(fragment);
+  }
+
+  /// Whether nothing of the step is left to be published.
+  [[nodiscard]] bool has_brought_all() const {
+    std::size_t left = s_.options.fragments - s_.published.size();
+    for (const auto& each : s_.publications) for_each(each.work.fragments, [&](std::uint32_t) { --left; });
+    return left == 0;
+  }
+
+  /// The first of what waits, unless it would take the place of something that is not committed.
+  bool take_next() {
+    if (s_.taking || s_.publications.empty()) return false;
+    const auto& fragments = s_.publications.front().work.fragments;
+    bool free = true;
+    for_each(fragments, [&](std::uint32_t fragment) { free = free && !s_.uncommitted.contains(fragment); });
+    if (!free) return false;
+    s_.taking = true;
+    emit(TakeContribution{fragments});
+    return true;
+  }
+
+  /// A late trainer hears nothing of what is committed without its work.
+  void work_is_in(const Applied& event) {
+    const auto fragment = event.commit.fragment;
+    const bool own = s_.owed.erase(fragment) > 0;
+    s_.uncommitted.erase(fragment);
+    take_next();
+    if (!own || s_.phase != Phase::Ready || !(s_.options.streams || s_.owed.empty())) return;
+    using Rebase = TellCommitted::Rebase;
+    const auto at_work = s_.options.streams ? Rebase::Fragment : Rebase::None;
+    emit(TellCommitted{event.commit, event.contributors, s_.at_work || s_.options.streams ? at_work : Rebase::All});
+  }
+
   std::string launch() {
     s_.phase = Phase::Starting;
     s_.progress = now_;
@@ -274,10 +325,10 @@ class Handler {
   }
 
   /// Where it began, as far as the trainer has said: whoever looks for the cause looks there.
-  [[nodiscard]] Error diverged(Error cause, OuterStep step) const {
+  [[nodiscard]] static Error diverged(Error cause, OuterStep step, std::uint32_t diverged_at) {
     if (cause.name != ErrorName::NonFiniteValue) return cause;
     cause.detail += " to outer step " + std::to_string(step.value) +
-                    (s_.diverged_at > 0 ? "; the loss of inner step " + std::to_string(s_.diverged_at) + " was the first that is not finite"
+                    (diverged_at > 0 ? "; the loss of inner step " + std::to_string(diverged_at) + " was the first that is not finite"
                                         : "; each inner step's loss was finite, so it happened in the last one");
     return cause;
   }
@@ -296,8 +347,12 @@ class Handler {
       s_.base = *s_.held;
       s_.progress = now_;
       const auto begin = *std::exchange(s_.begin, std::nullopt);
+      if (std::exchange(s_.step, place_of(begin)) != place_of(begin)) s_.published = unwanted(begin);
       s_.at_work = true;
-      emit(TellBegin{begin, s_.base, what_to_resume(begin.step), begin.overlaps && s_.owed > 0});
+      TellBegin told{begin, s_.base, what_to_resume(begin.step)};
+      if (begin.overlaps) told.in_flight = {s_.owed.begin(), s_.owed.end()};
+      told.published = {s_.published.begin(), s_.published.end()};
+      emit(std::move(told));
     }
     if (s_.finish && s_.finish->revision == *s_.held) {
       s_.progress = now_;

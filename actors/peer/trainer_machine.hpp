@@ -9,8 +9,10 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -21,6 +23,7 @@ namespace prime::trainer_life {
 
 struct Options {
   std::uint32_t fragments = 1;   ///< of the state; each is committed by itself
+  bool streams = false;          ///< a trainer takes over each commit by itself, before it publishes that fragment again
   Duration stall_limit = 10min;  ///< `local.trainer.stall_limit`: without a sign of life, while it has work
   bool external = false;         ///< it started this agent, which cannot start it again
 };
@@ -50,6 +53,13 @@ struct Launch {
 struct OpenState {};
 struct FoundState {};
 
+/// What a trainer has made of some fragments.
+struct Publication {
+  peer::TrainerContributed work;
+  std::uint32_t diverged_at = 0;  ///< the first inner step, from 1 on, whose loss was not finite; 0: none was
+  std::optional<Record> record = {};
+};
+
 /// For what this agent has not: descriptors, memory, processes. It is tried again.
 struct Wait {
   std::variant<Launch, OpenState, FoundState> for_what;
@@ -73,19 +83,20 @@ struct State {
   std::string device;                                   ///< where this life computes, if it told
   std::optional<Revision> held;                         ///< of the state; empty before there is one
   Revision base;                                        ///< from which it began the step
-  bool at_work = false;                                 ///< on a step, as far as this life was told and has not contributed
+  std::pair<OuterStep, std::uint64_t> step;             ///< that it was told last, and its first sample
+  std::set<std::uint32_t> published;                    ///< fragments of that step, by whichever life, or of which it wants nothing
+  bool at_work = false;                                 ///< on that step, as far as this life was told and has not published all
   std::optional<BeginStep> begin;                       ///< to be told
   std::optional<RunDone> finish;                        ///< to be told
-  std::optional<peer::TrainerContributed> contributed;  ///< its values are being taken
-  std::uint32_t diverged_at = 0;                        ///< as it said with them
-  std::optional<Record> brought;                        ///< with what it contributed
+  std::deque<Publication> publications;                 ///< whose values are yet to be taken, in order
+  bool taking = false;                                  ///< those of the first
   std::optional<Record> record;                         ///< what its next life goes on from
   std::optional<Record> settled;                        ///< where `record` is newer than what is committed: the last one that is not
   bool unsettled = false;                               ///< `record` is newer
   std::uint32_t lacking = 0;                            ///< fragments whose committed versions lack what was published with `record`
   bool resumed = false;                                 ///< this life was told what it goes on from
-  std::uint32_t owed = 0;                               ///< fragments whose committed versions lack what this life has contributed
-  std::uint32_t uncommitted = 0;                        ///< the same, whichever life did: what comes next must not take its place
+  std::set<std::uint32_t> owed;                         ///< fragments whose committed versions lack what this life has contributed
+  std::set<std::uint32_t> uncommitted;                  ///< the same, whichever life did: what comes next must not take its place
   std::vector<peer::SaveState> to_save;                 ///< of the revision that is being applied; two at most
 };
 
@@ -126,11 +137,7 @@ struct Worked {
   std::string waits_for = {};
 };
 /// Its parameters lie where the agent can read them. `base` is not its to say.
-struct Contributed {
-  peer::TrainerContributed work;
-  std::uint32_t diverged_at = 0;  ///< the first inner step, from 1 on, whose loss was not finite; 0: none was
-  std::optional<Record> record = {};
-};
+struct Contributed : Publication {};
 /// It has made a record within the outer step. `base` is not its to say.
 struct Recorded {
   Record record;
@@ -193,19 +200,28 @@ struct Kill {};
 struct TellStop {
   std::optional<Error> cause;
 };
-struct TakeContribution {};
+struct TakeContribution {
+  Fragments fragments;
+};
 struct MapTensors {};
 /// The state of revision `base` is the current one, and is kept for the contribution to be compared with.
 struct TellBegin {
   BeginStep begin;
   Revision base;
   std::optional<Record> resume = {};  ///< with the first of a life
-  bool in_flight = false;             ///< what this life has contributed last is reduced meanwhile
+  Fragments in_flight = {};           ///< of which this life has published work that is reduced meanwhile; here empty means none
+  Fragments published = {};           ///< by an earlier life, or they have made the step; likewise
 };
 struct TellCommitted {
+  /// Of what the trainer compares its next work with.
+  enum class Rebase : std::uint8_t {
+    None,      ///< it is at a step that it began from an older state
+    Fragment,  ///< it takes over the fragment that is committed, and goes on
+    All,       ///< it begins its next step from there
+  };
   Commit commit;
   std::uint32_t contributors = 0;
-  bool loads = true;  ///< the trainer goes on from it; otherwise it is at a step that it began from an older one
+  Rebase rebase = Rebase::All;
 };
 struct TellFinish {
   RunDone done;

@@ -136,7 +136,8 @@ coordinator::Options machine_options(const CoordinatorOptions& options) {
   machine.shards = shared.membership.shards;
   machine.fragments = shared.sync.fragments.count;
   machine.in_flight = shared.sync.in_flight;
-  machine.overlap = shared.sync.algorithm == manifest::Algorithm::Delayed;
+  machine.overlap = shared.sync.overlap > 0;
+  machine.streams = shared.sync.streams();
   machine.founders = options.founders;
   if (const auto& origin = options.origin) {
     machine.origin = coordinator::Origin{origin->revision,

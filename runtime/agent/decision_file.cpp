@@ -19,7 +19,7 @@ using nlohmann::json;
 
 /// For a descriptor.
 constexpr Duration LOOK_FOR_ONE_EVERY = 250ms;
-constexpr const char* SCHEMA = "prime.decisions/6";
+constexpr const char* SCHEMA = "prime.decisions/7";
 /// Far above what MAX_PEERS members take.
 constexpr std::size_t TEXT_BYTES_MAX = 16 * MIB;
 
@@ -89,12 +89,13 @@ Member member_of(const json& object) {
 }
 
 json to_json(const coordinator::Snapshot::Owed& owed) {
-  return {{"fragments", owed.fragments}, {"begun", owed.begun.value}, {"base", owed.base.value}, {"first_sample", owed.first_sample}};
+  return {{"fragments", owed.fragments}, {"begun", owed.begun.value}, {"base", owed.base.value}, {"first_sample", owed.first_sample},
+          {"taken", owed.taken}};
 }
 
 coordinator::Snapshot::Owed owed_of(const json& object) {
   return {object.at("fragments").get<std::vector<std::uint32_t>>(), OuterStep{object.at("begun").get<std::uint64_t>()},
-          Revision{object.at("base").get<std::uint64_t>()}, object.at("first_sample").get<std::uint64_t>()};
+          Revision{object.at("base").get<std::uint64_t>()}, object.at("first_sample").get<std::uint64_t>(), object.at("taken").get<bool>()};
 }
 
 json kept_json(const coordinator::Snapshot::Kept& kept) {

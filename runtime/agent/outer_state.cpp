@@ -82,9 +82,8 @@ Digest digest_of(const Versions& versions) {
   return kernels::digest_of_parts(parts);
 }
 
-bool is_whole_step(const Versions& versions) {
-  return std::ranges::all_of(versions, [&](const Version& each) { return each.step == versions.front().step; });
-}
+/// The last step that all fragments have made.
+OuterStep step_of(const Versions& versions) { return std::ranges::min_element(versions, {}, &Version::step)->step; }
 
 }  // namespace
 
@@ -101,7 +100,9 @@ struct OuterState::Impl {
       : layout(std::move(of)),
         options(with),
         blocks(std::move(pool)),
-        buffers(layout.largest_fragment(), std::min(with.in_flight, layout.fragments())) {}
+        buffers(layout.largest_fragment(), std::min(with.in_flight, layout.fragments())),
+        contributed(layout.fragments()),
+        base(layout.fragments()) {}
 
   const Layout layout;
   const OuterStateOptions options;
@@ -111,7 +112,7 @@ struct OuterState::Impl {
   mutable std::mutex mutex;              ///< all below; never held over memory traffic
   std::shared_ptr<Segment> local;        ///< where the trainer of this life writes what it contributes
   std::vector<DataType> types;           ///< of its tensors; empty: f32
-  std::shared_ptr<Segment> contributed;  ///< the same, unless the trainer was started again since
+  std::vector<std::shared_ptr<Segment>> contributed;  ///< by fragment: the same, unless the trainer was started again since
   Versions current;                      ///< by fragment; empty before there is a state
   StateCounters counters;
   Digest digest;
@@ -247,12 +248,16 @@ Result<void> OuterState::adopt(const std::vector<Incoming>& incoming, const Stat
 }
 
 void OuterState::pin_base() {
-  const Impl::Lock lock(impl_->mutex);
-  impl_->base = impl_->current;
-  for (auto& each : impl_->base) each.momentum.reset();
+  for (std::uint32_t fragment = 0; fragment < impl_->layout.fragments(); ++fragment) pin_base(fragment);
 }
 
-Result<void> OuterState::take_contribution() {
+void OuterState::pin_base(std::uint32_t fragment) {
+  const Impl::Lock lock(impl_->mutex);
+  impl_->base[fragment] = impl_->current[fragment];
+  impl_->base[fragment].momentum.reset();
+}
+
+Result<void> OuterState::take_contribution(const Fragments& fragments) {
   auto& s = *impl_;
   Versions base;
   std::vector<DataType> types;
@@ -260,20 +265,24 @@ Result<void> OuterState::take_contribution() {
     const Impl::Lock lock(s.mutex);
     PRIME_ASSERT(!s.current.empty(), "law 2: a contribution has a base");
     types = s.types;
-    base = s.base.empty() ? s.current : std::exchange(s.base, {});
+    base = s.current;
+    for (std::uint32_t fragment = 0; fragment < s.layout.fragments(); ++fragment)
+      if (covers(fragments, fragment) && s.base[fragment].parameters) base[fragment] = std::exchange(s.base[fragment], {});
   }
   const auto local = s.locals();
   for (std::uint32_t fragment = 0; fragment < s.layout.fragments(); ++fragment) {
+    if (!covers(fragments, fragment)) continue;
     // In place: the trainer writes there again when it contributes to the next step, and not before.
     const auto values = s.local_values(*local, fragment);
     s.subtract(base[fragment].parameters->values, values, fragment, types);
   }
   {
     const Impl::Lock lock(s.mutex);
-    s.contributed = local;
+    for (std::uint32_t fragment = 0; fragment < s.layout.fragments(); ++fragment)
+      if (covers(fragments, fragment)) s.contributed[fragment] = local;
   }
   for (std::uint32_t fragment = 0; fragment < s.layout.fragments(); ++fragment)
-    PRIME_CHECK(s.require_finite(s.local_values(*local, fragment), fragment, "the contribution"));
+    if (covers(fragments, fragment)) PRIME_CHECK(s.require_finite(s.local_values(*local, fragment), fragment, "the contribution"));
   return {};
 }
 
@@ -283,7 +292,7 @@ Result<void> OuterState::begin_life(std::vector<DataType> types) {
   {
     const Impl::Lock lock(s.mutex);
     s.types = std::move(types);
-    if (s.local != s.contributed) return {};
+    if (std::ranges::find(s.contributed, s.local) == s.contributed.end()) return {};
   }
   PRIME_TRY(auto fresh, make_local(s.layout.elements()));
   const Impl::Lock lock(s.mutex);
@@ -293,8 +302,8 @@ Result<void> OuterState::begin_life(std::vector<DataType> types) {
 
 std::span<const float> OuterState::input(std::uint32_t fragment) const {
   const Impl::Lock lock(impl_->mutex);
-  if (!impl_->contributed) return {};
-  return impl_->local_values(*impl_->contributed, fragment);
+  const auto& contributed = impl_->contributed[fragment];
+  return contributed ? impl_->local_values(*contributed, fragment) : std::span<const float>{};
 }
 
 std::span<float> OuterState::result(std::uint32_t fragment) {
@@ -338,9 +347,10 @@ Result<void> OuterState::commit(const OperationId& operation) {
   auto [fragment, prepared] = std::move(*found);
   s.prepared.erase(found);
   s.means.erase(fragment);
+  const auto made = step_of(s.current);
   s.current[fragment] = std::move(prepared.version);
   s.counters.revision = s.counters.revision.next();
-  if (is_whole_step(s.current)) {
+  if (step_of(s.current) > made) {
     s.counters.tokens += prepared.gain.tokens;
     s.counters.next_sample = prepared.gain.next_sample;
   }
@@ -379,11 +389,11 @@ std::vector<Fragment> OuterState::fragments() const {
   return fragments;
 }
 
-wire::Blocks OuterState::blocks() const {
+wire::Places OuterState::places() const {
   const Impl::Lock lock(impl_->mutex);
-  wire::Blocks blocks;
-  for (const auto& each : impl_->current) blocks.push_back(each.parameters->number);
-  return blocks;
+  wire::Places places;
+  for (const auto& each : impl_->current) places.push_back({each.parameters->number, each.step});
+  return places;
 }
 
 std::shared_ptr<const Snapshot> OuterState::snapshot(Holder holder) {

@@ -100,13 +100,15 @@ class OuterState {
   /// The trainer starts from the current state: that stays readable, and is what `take_contribution` compares with, however many
   /// commits come before.
   void pin_base();
+  /// The same of one fragment.
+  void pin_base(std::uint32_t fragment);
   /// A trainer is about to map the segments; `types` are those that it has bound the tensors in, f32 where there are none. What another one
   /// has contributed stays, out of its reach.
   Result<void> begin_life(std::vector<DataType> types = {});
-  /// input = parameters of the base − local, where the trainer wrote them. The base is what the trainer was given: of tensors that it has
+  /// Of these fragments: input = parameters of the base − local, where the trainer wrote them. The base is what the trainer was given: of tensors that it has
   /// in bf16 it is rounded to that, so that who trained nothing contributes nothing. Refuses NaN and infinity by tensor name and index
   /// (NonFiniteValue); then there is no contribution.
-  Result<void> take_contribution();
+  Result<void> take_contribution(const Fragments& fragments = {});
   /// The contribution; unchanged by prepare, discard and commit, so that it can be reduced again. Empty before the first.
   [[nodiscard]] std::span<const float> input(std::uint32_t fragment) const;
   /// Where a reduce leaves the mean of a fragment. Only between a discard or commit and the next prepare.
@@ -127,8 +129,8 @@ class OuterState {
   [[nodiscard]] StateCounters counters() const;
   [[nodiscard]] Digest digest() const;
   [[nodiscard]] std::vector<Fragment> fragments() const;
-  /// In which block of the trainer's file each fragment lies.
-  [[nodiscard]] wire::Blocks blocks() const;
+  /// Where each fragment lies in the trainer's file.
+  [[nodiscard]] wire::Places places() const;
   /// The current state, held; null when too many other revisions are held already.
   [[nodiscard]] std::shared_ptr<const Snapshot> snapshot(Holder holder);
   /// Descriptors for the trainer of this life: the outer state's file, then local.

@@ -101,22 +101,26 @@ void PeerHost::carry_out(const trainer_life::Effect& effect, Works& works) {
                    const auto outer_and_local = state_->descriptors();
                    std::vector<int> descriptors(outer_and_local.begin(), outer_and_local.end());
                    if (records_) descriptors.push_back(records_->descriptor());
-                   const wire::Segments segments{state_->layout().elements(), manifest_->shared.sync.fragments, record_layout_.bytes,
-                                                 record_every()};
+                   const auto& sync = manifest_->shared.sync;
+                   const wire::Segments segments{state_->layout().elements(), sync.fragments, sync.offsets, sync.overlap, sync.mix,
+                                                 record_layout_.bytes,        record_every()};
                    if (trainer_) trainer_->segments(segments, descriptors);
                  },
                  [&](const life::TellBegin& e) { tell_begin(e); },
                  [&](const life::TellCommitted& e) {
-                   const Committed committed{e.commit.step, e.commit.revision, e.commit.state, e.contributors};
-                   if (trainer_) trainer_->committed(wire::StepCommitted{committed, state_->blocks()});
+                   const auto places = state_->places();
+                   const auto made = std::ranges::min_element(places, {}, &wire::Place::version)->version;
+                   const Committed committed{made, e.commit.revision, e.commit.state, e.contributors};
+                   if (trainer_) trainer_->committed(wire::StepCommitted{committed, places});
                    // It may still read this one while some fragments move on.
-                   if (e.loads) state_->pin_base();
+                   if (e.rebase == life::TellCommitted::Rebase::All) state_->pin_base();
+                   if (e.rebase == life::TellCommitted::Rebase::Fragment) state_->pin_base(e.commit.fragment);
                  },
                  [&](const life::TellFinish& e) {
                    const auto& share = e.done.evaluate;
                    const FinalPlan plan{{share.index, share.of}, e.done.finalist};
                    if (trainer_)
-                     trainer_->finish(wire::Finish{plan, e.done.step, state_->counters().revision, state_->digest(), state_->blocks()});
+                     trainer_->finish(wire::Finish{plan, e.done.step, state_->counters().revision, state_->digest(), state_->places()});
                    state_->pin_base();
                  },
                  [&](const life::Report& e) { options_.report(e.event); },
@@ -138,7 +142,9 @@ std::optional<trainer_life::Event> PeerHost::work(const Work& order) {
                         },
                         [&](const life::OpenState&) -> Outcome { return life::StateOpened{open_state()}; },
                         [&](const life::FoundState&) -> Outcome { return life::StateFound{found_state()}; },
-                        [&](const life::TakeContribution&) -> Outcome { return life::ContributionTaken{outer().take_contribution()}; },
+                        [&](const life::TakeContribution& e) -> Outcome {
+                          return life::ContributionTaken{outer().take_contribution(e.fragments)};
+                        },
                     },
                     order);
 }
@@ -173,6 +179,7 @@ void PeerHost::start(const Welcome& welcome) {
     welcome_ = welcome;
     manifest_ = manifest::Manifest{*shared, options_.local};
     life_.options.fragments = shared->sync.fragments.count;
+    life_.options.streams = shared->sync.streams();
   }
   options_.configured(*shared);
   options_.report(peer::Configured{shared->sync.fragments.count, shared->membership.heartbeat.every,
@@ -237,8 +244,9 @@ void PeerHost::on_trainer(TrainerEvent event) {
             const double rate = c.seconds > 0 ? static_cast<double>(c.weight) / c.seconds : 0;
             std::optional<life::Record> record;
             if (c.recorded) record = life::Record{.step = c.step, .base = {}, .content = keep_record({})};
-            handle(life::Contributed{
-                {c.step, {}, c.weight, c.samples, Real{c.loss}, held_out_of(c.held_out), Real{rate}}, c.diverged_at, std::move(record)});
+            handle(life::Contributed{{{c.step, {}, c.weight, c.samples, Real{c.loss}, held_out_of(c.held_out), Real{rate}, c.fragments},
+                                      c.diverged_at,
+                                      std::move(record)}});
           },
           [&](const prime::TrainerFinal& e) {
             handle(life::Answered{{held_out_of(e.answer.held_out), e.answer.sample}});
@@ -364,7 +372,8 @@ void PeerHost::tell_begin(const trainer_life::TellBegin& order) {
     if (order.resume->within) resume->within = order.resume->content->totals;
   }
   const auto place = records_ ? records_->next() : 0;
-  if (trainer_) trainer_->begin(wire::Begin{plan, state_->digest(), state_->blocks(), place, resume, order.in_flight});
+  if (trainer_)
+    trainer_->begin(wire::Begin{plan, state_->digest(), state_->places(), place, resume, order.in_flight, order.published});
   state_->pin_base();  // it hears of this revision before memory of the one that it had is free
 }
 

@@ -9,9 +9,15 @@ namespace {
 tl::unexpected<Error> refuse(const char* why) { return fail(ErrorName::TrainerProtocol, why); }
 }  // namespace
 
-void TrainerDialogue::begun(OuterStep step) {
+void TrainerDialogue::segments_sent(std::uint32_t fragments) {
+  segments_sent_ = true;
+  fragments_ = fragments;
+}
+
+void TrainerDialogue::begun(OuterStep step, const Fragments& published) {
   step_ = step;
-  contributed_ = false;
+  latest_ = std::max(latest_, step);
+  published_ = {published.begin(), published.end()};
   last_inner_.reset();
 }
 
@@ -62,8 +68,8 @@ auto TrainerDialogue::on(const wire::Initial&) -> Outcome {
 }
 
 auto TrainerDialogue::on(const wire::Inner& inner, Instant now) -> Outcome {
-  if (inner.step > step_) return refuse("progress in a step that was not begun");
-  const bool stale = inner.step < step_ || contributed_;
+  if (inner.step > latest_) return refuse("progress in a step that was not begun");
+  const bool stale = inner.step != step_ || contributed();
   if (stale || (last_inner_ && now - *last_inner_ < INNER_INTERVAL)) return std::nullopt;
   last_inner_ = now;
   return TrainerInner{inner};
@@ -78,17 +84,20 @@ auto TrainerDialogue::on(const wire::Alive& alive, Instant now) -> Outcome {
 }
 
 auto TrainerDialogue::on(const wire::Record& record) -> Outcome {
-  if (record.step > step_) return refuse("a record of a step that was not begun");
+  if (record.step > latest_) return refuse("a record of a step that was not begun");
   // The trainer has yet to hear that another step has begun; it waits for the answer all the same.
-  if (record.step < step_ || contributed_) return TrainerRecorded{};
+  if (record.step != step_ || contributed()) return TrainerRecorded{};
   return TrainerRecorded{record};
 }
 
 auto TrainerDialogue::on(const wire::Contribute& contribution) -> Outcome {
-  if (contribution.step > step_) return refuse("a contribution to a step that was not begun");
+  if (contribution.step > latest_) return refuse("a contribution to a step that was not begun");
   // It was sent before the trainer heard that another step has begun; nobody wants it any more.
-  if (contribution.step < step_) return std::nullopt;
-  if (std::exchange(contributed_, true)) return refuse("a second contribution to one step");
+  if (contribution.step != step_) return std::nullopt;
+  for (std::uint32_t fragment = 0; fragment < fragments_; ++fragment)
+    if (covers(contribution.fragments, fragment) && !published_.insert(fragment).second)
+      return refuse("a second contribution to one step");
+  if (!contribution.fragments.empty() && contribution.fragments.back() >= fragments_) return refuse("a fragment that there is not");
   return TrainerContributed{contribution};
 }
 

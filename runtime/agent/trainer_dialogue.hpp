@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "messages/result.hpp"
@@ -17,8 +18,9 @@ class TrainerDialogue {
   static constexpr Duration INNER_INTERVAL = 10ms;
 
   // What the agent said.
-  void segments_sent() { segments_sent_ = true; }
-  void begun(OuterStep step);
+  void segments_sent(std::uint32_t fragments);
+  /// Of the published ones nothing more is wanted in this step.
+  void begun(OuterStep step, const Fragments& published);
   void finish_sent() { finish_sent_ = true; }
 
   /// What the trainer said: an event, nothing worth an event, or TrainerProtocol.
@@ -36,6 +38,7 @@ class TrainerDialogue {
   Outcome on(const wire::Alive& alive, Instant now);
   Outcome on(const wire::Record& record);
   Outcome on(const wire::Contribute& contribution);
+  [[nodiscard]] bool contributed() const { return published_.size() == fragments_; }
   Outcome on(wire::Final answer);
 
   std::vector<BoundTensor> tensors_;
@@ -44,8 +47,10 @@ class TrainerDialogue {
   bool described_ = false;
   bool segments_sent_ = false;
   bool initial_received_ = false;
-  OuterStep step_;  ///< begun last; 0 before the first
-  bool contributed_ = false;
+  std::uint32_t fragments_ = 1;
+  OuterStep step_;                     ///< begun last; 0 before the first
+  OuterStep latest_;                   ///< that was begun: an earlier one may be begun after it
+  std::set<std::uint32_t> published_;  ///< fragments in it, or not wanted
   bool finish_sent_ = false;
   bool final_received_ = false;
   std::optional<Instant> last_inner_;

@@ -398,11 +398,11 @@ Result<void> TrainerHost::welcome(const wire::Welcome& welcome) {
 }
 
 void TrainerHost::segments(const wire::Segments& segments, std::span<const int> descriptors) {
-  impl_->post(segments, descriptors, [this] { impl_->dialogue.segments_sent(); });
+  impl_->post(segments, descriptors, [&] { impl_->dialogue.segments_sent(segments.division.count); });
 }
 
 void TrainerHost::begin(const wire::Begin& begin) {
-  impl_->post(begin, {}, [&] { impl_->dialogue.begun(begin.plan.step); });
+  impl_->post(begin, {}, [&] { impl_->dialogue.begun(begin.plan.step, begin.published); });
 }
 
 void TrainerHost::recorded(const wire::Recorded& recorded) {

@@ -63,21 +63,38 @@ bool converges_delayed(const Nesterov& outer) {
 
 void check_algorithm(const Shared& shared, std::vector<Conflict>& found) {
   const auto& sync = shared.sync;
-  if (sync.algorithm != Algorithm::Delayed) return;
+  if (sync.overlap == 0 && !sync.streams()) return;
+  const auto* const because = sync.overlap > 0 ? "sync.overlap" : "sync.fragments.offsets";
+  if (sync.overlap > sync.inner_steps)
+    found.push_back({{"sync.overlap", "sync.inner_steps"},
+                     "`sync.overlap` must be at most `sync.inner_steps`, found " + std::to_string(sync.overlap) + " and " +
+                         std::to_string(sync.inner_steps),
+                     "for example `overlap: " + std::to_string(sync.inner_steps) + "`"});
+  if (sync.offsets == Offsets::Spread && sync.overlap >= sync.inner_steps)
+    found.push_back({{"sync.overlap", "sync.fragments.offsets"},
+                     "`sync.overlap` must be below `sync.inner_steps` where `sync.fragments.offsets` is `spread`, found " +
+                         std::to_string(sync.overlap) + ": a fragment would be published again before its result is taken over",
+                     "for example `overlap: " + std::to_string(sync.inner_steps / sync.fragments.count) + "`, or `offsets: end`"});
   if (sync.quorum > 0)
-    found.push_back({{"sync.quorum", "sync.algorithm"},
-                     "`sync.quorum` must be 0 with the algorithm `delayed`, found " + std::to_string(sync.quorum) +
-                         ": the next step is trained meanwhile anyway",
+    found.push_back({{"sync.quorum", because},
+                     "`sync.quorum` must be 0 where training goes on beside a reduce (`" + std::string{because} + "`), found " +
+                         std::to_string(sync.quorum),
                      "leave `quorum` out to wait for all"});
   if (const auto shards = shared.membership.shards; shards > 1)
-    found.push_back({{"membership.shards", "sync.algorithm"},
-                     "`membership.shards` must be 1 with the algorithm `delayed`, found " + std::to_string(shards),
+    found.push_back({{"membership.shards", because},
+                     "`membership.shards` must be 1 where training goes on beside a reduce (`" + std::string{because} + "`), found " +
+                         std::to_string(shards),
                      "`algorithm: diloco` trains models in several processes"});
-  if (!converges_delayed(sync.outer))
+  if (const auto every = shared.train.evaluate.every; every > 0 && sync.streams())
+    found.push_back({{"train.evaluate.every", because},
+                     "`train.evaluate.every` must be 0 where fragments are taken over one by one (`" + std::string{because} + "`), found " +
+                         std::to_string(every) + ": no trainer holds the shared state on the way",
+                     "leave `every` out: the final state is evaluated"});
+  if (sync.overlap == sync.inner_steps && !converges_delayed(sync.outer))
     found.push_back({{"sync.outer.nesterov.lr", "sync.algorithm"},
                      "`sync.outer` with `lr: " + print_number(sync.outer.learning_rate) +
                          "` and `momentum: " + print_number(sync.outer.momentum) +
-                         "` does not converge with the algorithm `delayed`, which applies each outer step one step later",
+                         "` does not converge where each outer step is applied one step later (`sync.overlap` is `sync.inner_steps`, as with `delayed`)",
                      "for example `outer: {nesterov: {lr: 0.4, momentum: 0.5}}`, or a momentum of 0"});
 }
 

@@ -131,17 +131,43 @@ void add_train(std::vector<Field>& t) {
                TimeSpan{AT(shared.train.evaluate.time_limit), 0ms, 24 * HOUR}});
 }
 
+void derive_overlap(Manifest& m) {
+  auto& sync = m.shared.sync;
+  sync.overlap = 0;
+  if (sync.algorithm == Algorithm::Delayed) sync.overlap = sync.inner_steps;
+  if (sync.algorithm == Algorithm::Streaming) sync.overlap = std::min(5U, sync.inner_steps / sync.fragments.count);
+}
+
 void add_sync(std::vector<Field>& t) {
   t.push_back({"sync", "how peers agree on one model", Section{}});
   t.push_back(
       {"sync.algorithm",
        "`diloco`: many inner steps, then one averaged outer step, for which all wait; `delayed`: the same, reduced while the next one is "
-       "trained, which hides the network where a reduce takes no longer than the inner steps, and wants a lower outer `lr`",
-       CHOICE(shared.sync.algorithm, "diloco", "delayed")});
+       "trained, which hides the network where a reduce takes no longer than the inner steps, and wants a lower outer `lr`; `streaming`: "
+       "fragments are published one after the other, so that the network is never asked for the whole model at once, and each is reduced "
+       "while training goes on. It sets what is not given of `overlap`, `mix`, `fragments.offsets` and the outer `lr`",
+       CHOICE(shared.sync.algorithm, "diloco", "delayed", "streaming")});
   t.push_back({"sync.inner_steps", "optimizer steps in one outer step", Integer{AT(shared.sync.inner_steps), 1, 1'000'000}});
+  t.push_back({.path = "sync.overlap",
+               .meaning = "inner steps that a trainer makes between the publication of a fragment and its result, which it waits for then; 0: "
+                          "it waits at once",
+               .type = Integer{AT(shared.sync.overlap), 0, 1'000'000},
+               .derived = "0 with `diloco`, `inner_steps` with `delayed`, 5 with `streaming`, but no more than `inner_steps` / `fragments.count`",
+               .derive = derive_overlap});
+  t.push_back({.path = "sync.mix",
+               .meaning = "how much of its own parameters a trainer keeps when it takes over a result: α θ + (1 − α) G; 1 ignores the others",
+               .type = Decimal{AT(shared.sync.mix), FRACTION},
+               .derived = "0.5 with `streaming`, else 0",
+               .derive = [](Manifest& m) { m.shared.sync.mix = m.shared.sync.algorithm == Algorithm::Streaming ? 0.5 : 0; }});
   t.push_back({"sync.outer", "outer optimizer, on the averaged pseudo-gradient", only("nesterov")});
   t.push_back({"sync.outer.nesterov", "momentum with Nesterov's look-ahead", Section{}});
-  t.push_back({"sync.outer.nesterov.lr", "outer learning rate", Decimal{AT(shared.sync.outer.learning_rate), up_to(1000)}});
+  t.push_back({.path = "sync.outer.nesterov.lr",
+               .meaning = "outer learning rate",
+               .type = Decimal{AT(shared.sync.outer.learning_rate), up_to(1000)},
+               .derived = "0.4 with `streaming`, else 0.7",
+               .derive = [](Manifest& m) {
+                 m.shared.sync.outer.learning_rate = m.shared.sync.algorithm == Algorithm::Streaming ? 0.4 : 0.7;
+               }});
   t.push_back({"sync.outer.nesterov.momentum", "decay of the outer momentum", Decimal{AT(shared.sync.outer.momentum), BELOW_ONE}});
   t.push_back({"sync.fragments", "parts of the model, each of whole tensors, that are reduced and committed by themselves", Section{}});
   t.push_back({"sync.fragments.count", "how many; more need less memory and void less work when a reduce fails",
@@ -151,6 +177,13 @@ void add_sync(std::vector<Field>& t) {
        "of layers, whose number stands in their tensors' names: `strided` puts layer l into fragment l mod count, `sequential` keeps "
        "neighbours together, `balanced` makes equal sizes of all tensors; what belongs to no layer goes to the smallest fragments",
        CHOICE(shared.sync.fragments.pattern, "strided", "sequential", "balanced")});
+  t.push_back({.path = "sync.fragments.offsets",
+               .meaning = "when they are published: all at the `end` of an outer step, or `spread` over its inner steps",
+               .type = CHOICE(shared.sync.offsets, "end", "spread"),
+               .derived = "`spread` with `streaming`, else `end`",
+               .derive = [](Manifest& m) {
+                 m.shared.sync.offsets = m.shared.sync.algorithm == Algorithm::Streaming ? Offsets::Spread : Offsets::End;
+               }});
   t.push_back(
       {"sync.in_flight",
        "fragments that are reduced at once, at most: while one is voted on, the next one moves; each takes the memory of its mean and "

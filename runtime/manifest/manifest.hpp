@@ -26,7 +26,7 @@ inline constexpr std::size_t MAX_MANIFEST_BYTES = 48 * KIB;
 enum class Architecture : std::uint8_t { Llama };
 enum class DataSource : std::uint8_t { Text };
 enum class Tokenizer : std::uint8_t { Bytes };
-enum class Algorithm : std::uint8_t { Diloco, Delayed };
+enum class Algorithm : std::uint8_t { Diloco, Delayed, Streaming };
 /// Of values that a codec cannot carry exactly.
 enum class Rounding : std::uint8_t { Nearest, Stochastic };
 /// What the run does when a third of its members or more, and two at least, are lost at once.
@@ -125,6 +125,8 @@ struct Wire {
 struct Sync {
   Algorithm algorithm = Algorithm::Diloco;
   std::uint32_t inner_steps = 20;  ///< optimizer steps in one outer step
+  std::uint32_t overlap = 0;       ///< inner steps between the publication of a fragment and its result; at most `inner_steps`
+  double mix = 0;                  ///< α: a trainer takes over α θ + (1 − α) G (Streaming DiLoCo, arXiv:2501.18512, section 3.2)
   Nesterov outer;                  ///< the only choice today: `outer: {nesterov: {…}}`
   Wire wire;
   Duration deadline = 120s;  ///< of one reduce, and how long the slowest may be behind the first
@@ -132,8 +134,12 @@ struct Sync {
   Duration grace = 5s;       ///< for the others, once the quorum is there
   Alone alone = Alone::Wait;
   Division fragments = {};      ///< parts of the model that are reduced and committed by themselves
+  Offsets offsets = Offsets::End;
   std::uint32_t in_flight = 2;  ///< fragments that are reduced at once, at most
   friend bool operator==(const Sync&, const Sync&) = default;
+
+  /// A trainer takes over each fragment by itself, and goes on with what it has made of the others.
+  [[nodiscard]] bool streams() const { return offsets == Offsets::Spread || (overlap > 0 && overlap < inner_steps); }
 };
 
 /// Written `2..8`. A minimum of 1 says that a run of one peer is intended.

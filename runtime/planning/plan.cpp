@@ -56,14 +56,14 @@ std::optional<double> link_of(const manifest::Local& local, const Circumstances&
 }
 
 /// What follows from the link and the step time, as far as they are known.
-void add_times(Plan& plan, const std::vector<double>& bits_of_rounds, bool overlaps) {
+void add_times(Plan& plan, const std::vector<double>& bits_of_rounds, const manifest::Sync& sync) {
   const double bits = static_cast<double>(plan.peer_wire_bytes) * BITS;
   if (plan.link_bits_per_s) {
     plan.reduce_s = bits / *plan.link_bits_per_s;
     plan.peak_bits_per_s = bits > 0 ? *plan.link_bits_per_s : 0;
   }
   if (!plan.step_s) return;
-  const auto pattern = outer_rounds(*plan.step_s, plan.inner_steps, bits_of_rounds, overlaps ? plan.inner_steps : 0);
+  const auto pattern = outer_rounds(*plan.step_s, plan.inner_steps, bits_of_rounds, sync.overlap, sync.offsets);
   const double training_s = *plan.step_s * plan.inner_steps;
   plan.tokens_per_s = static_cast<double>(plan.tokens) / training_s;
   if (plan.link_bits_per_s) plan.compute_utilization = compute_utilization(pattern, *plan.link_bits_per_s);
@@ -87,7 +87,12 @@ void add_assumptions(Plan& plan, const manifest::Shared& shared) {
   auto& told = plan.assumptions;
   const auto reduced =
       plan.fragments == 1 ? std::string{"the whole model is reduced"} : "all " + std::to_string(plan.fragments) + " fragments are reduced";
-  if (shared.sync.algorithm == manifest::Algorithm::Delayed)
+  const auto& sync = shared.sync;
+  if (sync.streams())
+    told.push_back("rounds overlap: fragments are published " +
+                   std::string{sync.offsets == Offsets::Spread ? "one after the other over the inner steps" : "after the last inner step"} +
+                   ", and " + std::to_string(sync.overlap) + " inner steps later every trainer waits until the fragment is reduced");
+  else if (sync.overlap > 0)
     told.push_back("rounds overlap: after the last inner step of the next outer step every trainer waits until " + reduced);
   else told.push_back("rounds are blocking: after its last inner step every trainer waits until " + reduced);
   told.emplace_back("all peers contribute to every round, take the same time for a step, and nothing is tried again");
@@ -128,10 +133,9 @@ Result<Plan> make_plan(const manifest::Manifest& manifest, const Circumstances& 
   std::uint64_t held = 0, sent = 0;
   for (const auto size : sizes) held += size;
   for (const auto round : rounds) sent += round;
-  const bool overlaps = shared.sync.algorithm == manifest::Algorithm::Delayed;
   plan.agent_bytes = agent_bytes(held, *std::ranges::max_element(sizes), std::min(shared.sync.in_flight, plan.fragments));
   // What the next step began from stays while this one's fragments are committed.
-  if (overlaps && plan.fragments > 1) plan.agent_bytes += held * sizeof(float);
+  if (shared.sync.overlap == shared.sync.inner_steps && plan.fragments > 1) plan.agent_bytes += held * sizeof(float);
   if (plan.trainer_bytes) plan.agent_bytes += record_bytes(local, plan.parameters);
   plan.round_wire_bytes = *std::ranges::max_element(rounds) * plan.shards;
   plan.outer_step_wire_bytes = sent * plan.shards;
@@ -141,7 +145,7 @@ Result<Plan> make_plan(const manifest::Manifest& manifest, const Circumstances& 
   if (circumstances.step_time) plan.step_s = seconds(*circumstances.step_time);
   std::vector<double> bits_of_rounds;
   for (const auto round : rounds) bits_of_rounds.push_back(static_cast<double>(round) / plan.peers * BITS);
-  add_times(plan, bits_of_rounds, overlaps);
+  add_times(plan, bits_of_rounds, shared.sync);
   add_assumptions(plan, shared);
   add_goodput(plan, shared, circumstances);
   return plan;

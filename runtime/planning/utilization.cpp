@@ -75,9 +75,11 @@ Pattern streaming(const EvenModel& given, std::uint32_t inner_steps, std::uint32
   return pattern;
 }
 
-Pattern outer_rounds(double step_s, std::uint32_t inner_steps, const std::vector<double>& fragment_bits, std::uint32_t overlap) {
+Pattern outer_rounds(double step_s, std::uint32_t inner_steps, const std::vector<double>& fragment_bits, std::uint32_t overlap,
+                     Offsets offsets) {
   Pattern pattern{1, step_s, inner_steps, {}};
-  for (const auto bits : fragment_bits) pattern.exchanges.push_back({inner_steps - 1, 0, 0, 1 + overlap, bits});
+  const auto published = publication_steps(offsets, static_cast<std::uint32_t>(fragment_bits.size()), inner_steps);
+  for (std::size_t i = 0; i < fragment_bits.size(); ++i) pattern.exchanges.push_back({published[i] - 1, 0, 0, 1 + overlap, fragment_bits[i]});
   return pattern;
 }
 

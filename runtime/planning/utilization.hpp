@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "messages/division.hpp"
+
 namespace prime::planning {
 
 /// What a peer sends at once, and when. Layers are numbered from 0, in the order of the forward pass.
@@ -43,7 +45,8 @@ Pattern streaming(const EvenModel& model, std::uint32_t inner_steps, std::uint32
 /// As a run does it: after the last of `inner_steps` the fragments are exchanged, and the trainer waits for all of them before it goes on,
 /// or `overlap` inner steps later. Those in flight share the link: for what they take together they may be taken to come one after the
 /// other.
-Pattern outer_rounds(double step_s, std::uint32_t inner_steps, const std::vector<double>& fragment_bits, std::uint32_t overlap = 0);
+Pattern outer_rounds(double step_s, std::uint32_t inner_steps, const std::vector<double>& fragment_bits, std::uint32_t overlap = 0,
+                     Offsets offsets = Offsets::End);
 
 /// The share of its time that the engine computes, in the long run, 0 … 1. The link carries one exchange at a time, first come, first
 /// served, and has no latency. `link_bits_per_s` > 0.

@@ -61,6 +61,7 @@ void Session::Impl::load_locals(std::uint32_t number) {
 void Session::Impl::resume(const wire::Resume& from) {
   load_locals(from.place);
   work->totals = *from.within;
+  for (auto& each : held) each.tokens = from.within->tokens;
   work->begun -= std::chrono::duration_cast<Duration>(std::chrono::duration<double>(from.within->seconds));
 }
 

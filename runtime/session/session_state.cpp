@@ -87,7 +87,7 @@ Result<void> Session::Impl::offer_tensors() {
   const auto* segments = std::get_if<wire::Segments>(&received.message);
   if (segments == nullptr) return unexpected_message();
   PRIME_CHECK(map_memory(*segments, received.descriptors));
-  store();
+  for (std::uint32_t fragment = 0; fragment < layout.fragments(); ++fragment) store(fragment);
   return link.send(wire::Initial{});
 }
 
@@ -99,6 +99,8 @@ Result<void> Session::Impl::map_memory(const wire::Segments& segments, const std
   layout = std::move(*divided);
   record = std::move(*recorded);
   record_every = segments.record_every;
+  terms = segments;
+  held.assign(layout.fragments(), {});
   const auto map = [&](std::size_t file, std::uint64_t elements, Access access, SharedFloats& into) -> Result<void> {
     auto mapped = SharedFloats::map(descriptors[file].number(), elements, access);
     if (!mapped) return link.end(mapped.error());
@@ -119,33 +121,57 @@ void Session::Impl::for_each_averaged(const Visit& visit) const {
     if (bound[i].role == Role::Averaged) visit(memory[i].bytes, bound[i].type, layout.homes()[averaged++]);
 }
 
-void Session::Impl::store() const {
+void Session::Impl::store(std::uint32_t fragment) const {
   for_each_averaged([&](std::span<std::byte> bytes, DataType type, const Home& home) {
+    if (home.fragment != fragment) return;
     const auto into = local.values().subspan(layout.begin(home.fragment) + home.offset);
     if (type == DataType::F32) std::ranges::copy(floats_of(bytes), into.begin());
     else std::ranges::transform(codes_of(bytes), into.begin(), kernels::bf16_to_f32);
   });
 }
 
-Result<bool> Session::Impl::load(const wire::Blocks& blocks, Revision revision) {
-  const bool all_there =
-      blocks.size() == layout.fragments() && std::ranges::all_of(blocks, [&](auto block) { return block < wire::block_count(layout); });
-  if (!all_there) return unexpected_message();
-  for_each_averaged([&](std::span<std::byte> bytes, DataType type, const Home& home) {
-    const auto from =
-        outer.values().subspan(blocks[home.fragment] * wire::block_size(layout) + home.offset, bytes.size() / element_bytes(type));
-    if (type == DataType::F32) std::ranges::copy(from, floats_of(bytes).begin());
-    else std::ranges::transform(from, codes_of(bytes).begin(), kernels::f32_to_bf16);
-  });
-  loaded = true;
-  // The agent writes to these blocks again only after the contribution to this step, or once it has told of a later revision.
-  return !link.knows_later_than(revision);
+bool Session::Impl::fits(const wire::Places& places) const {
+  return places.size() == layout.fragments() &&
+         std::ranges::all_of(places, [&](const wire::Place& place) { return place.block < wire::block_count(layout); });
 }
 
-/// While what was contributed last is reduced, its commit says nothing of the blocks that a step begins from.
+void Session::Impl::load(std::uint32_t fragment, const wire::Place& place, float keep) {
+  for_each_averaged([&](std::span<std::byte> bytes, DataType type, const Home& home) {
+    if (home.fragment != fragment) return;
+    const auto from = outer.values().subspan(place.block * wire::block_size(layout) + home.offset, bytes.size() / element_bytes(type));
+    const auto mix = [&](float theirs, float own) { return keep * own + (1.0F - keep) * theirs; };
+    if (type == DataType::F32) {
+      const auto own = floats_of(bytes);
+      if (keep == 0) std::ranges::copy(from, own.begin());
+      else std::ranges::transform(from, own, own.begin(), mix);
+    } else {
+      const auto own = codes_of(bytes);
+      const auto mixed = [&](float theirs, std::uint16_t code) { return kernels::f32_to_bf16(mix(theirs, kernels::bf16_to_f32(code))); };
+      if (keep == 0) std::ranges::transform(from, own.begin(), kernels::f32_to_bf16);
+      else std::ranges::transform(from, own, own.begin(), mixed);
+    }
+  });
+  held[fragment].version = place.version;
+  loaded = true;
+}
+
+Result<void> Session::Impl::load_all(const wire::Places& places) {
+  if (!fits(places)) return unexpected_message();
+  for (std::uint32_t fragment = 0; fragment < places.size(); ++fragment) load(fragment, places[fragment]);
+  return {};
+}
+
 Result<bool> Session::Impl::load(const wire::Begin& begin) {
-  PRIME_TRY(const bool whole, load(begin.blocks, begin.plan.base));
-  return whole || (begin.in_flight && !link.knows_another_step());
+  if (!fits(begin.places)) return unexpected_message();
+  for (std::uint32_t fragment = 0; fragment < held.size(); ++fragment) {
+    auto& own = held[fragment];
+    if (!std::ranges::binary_search(begin.in_flight, fragment)) own.published.reset();
+    if (!own.version || *own.version < begin.places[fragment].version) load(fragment, begin.places[fragment]);
+  }
+  if (told.empty()) told = begin.places;
+  // The agent writes to these blocks again only after the contribution to this step, or once it has told of a later revision. While
+  // something is reduced that this trainer has published, its commit says nothing of the blocks that a step begins from.
+  return !link.knows_later_than(begin.plan.base) || (!begin.in_flight.empty() && !link.knows_another_step());
 }
 
 Samples OuterWork::samples_after(std::uint64_t taken) const {
@@ -162,15 +188,11 @@ Result<bool> Session::Impl::begin_work() {
       // Also where a later step is begun instead: it is said once.
       if (begin->resume) PRIME_CHECK(load_privates(begin->resume->place));
       if (!whole) continue;
-      record_place = begin->record_place;
-      work.emplace().plan = begin->plan;
-      work->in_flight = begin->in_flight;
-      work->begun = monotonic_now();
-      if (begin->resume && begin->resume->within) resume(*begin->resume);
+      PRIME_CHECK(begin_work(*begin));
       return true;
     }
     if (const auto* finish = std::get_if<wire::Finish>(&received.message)) {
-      PRIME_CHECK(load(finish->blocks, finish->revision));
+      PRIME_CHECK(load_all(finish->places));
       done = true;
       final_plan = finish->plan;
       return false;
@@ -181,8 +203,24 @@ Result<bool> Session::Impl::begin_work() {
       return false;
     }
     // A commit of a step that this trainer took no part in is news that the next `begin` repeats.
-    if (!std::holds_alternative<wire::StepCommitted>(received.message)) return unexpected_message();
+    const auto* committed = std::get_if<wire::StepCommitted>(&received.message);
+    if (committed == nullptr || !fits(committed->places)) return unexpected_message();
+    std::vector<Committed> news;
+    note(*committed, news);
   }
+}
+
+Result<void> Session::Impl::begin_work(const wire::Begin& begin) {
+  record_place = begin.record_place;
+  work.emplace().plan = begin.plan;
+  work->published.resize(held.size());
+  for (const auto fragment : begin.published) {
+    if (fragment >= held.size()) return unexpected_message();
+    work->published[fragment] = true;
+  }
+  work->begun = monotonic_now();
+  if (begin.resume && begin.resume->within) resume(*begin.resume);
+  return {};
 }
 
 Result<std::optional<InnerStep>> Session::Impl::next() {
@@ -206,7 +244,7 @@ Result<std::optional<InnerStep>> Session::Impl::next() {
                    .evaluate = work->totals.made == 0 ? plan.evaluate : EvaluationShare{},
                    .loaded = std::exchange(loaded, false),
                    .restored = std::exchange(restored, false),
-                   .stored = work->totals.made + 1 == plan.inner_steps || record_is_due(work->totals.made + 1)};
+                   .stored = is_boundary(work->totals.made + 1) || record_is_due(work->totals.made + 1)};
 }
 
 std::vector<Samples> Session::Impl::upcoming(std::size_t count) const {
@@ -233,18 +271,23 @@ Result<std::vector<Committed>> Session::Impl::report(const InnerReport& inner) {
   work->totals.loss_sum += inner.loss;
   if (work->diverged_at == 0 && !std::isfinite(inner.loss)) work->diverged_at = work->totals.made;
   work->totals.tokens += inner.tokens;
+  for (auto& each : held) each.tokens += inner.tokens;
   work->totals.samples += taken;
   if (inner.held_out) work->totals.held_out = inner.held_out;
   PRIME_CHECK(tell_progress(inner.loss));
-  if (work->totals.made == work->plan.inner_steps) return publish();
-  PRIME_CHECK(record_if_due());
-  return std::vector<Committed>{};
+  const bool last = work->totals.made == work->plan.inner_steps;
+  std::vector<Committed> committed;
+  if (is_boundary(work->totals.made)) {
+    PRIME_TRY(committed, boundary(last));
+  }
+  if (work) PRIME_CHECK(record_if_due());
+  return committed;
 }
 
 Result<std::vector<Committed>> Session::Impl::contribute() {
   if (!work || work->totals.made == 0) return link.end(Error(ErrorName::Usage, "nothing was reported that could be contributed"));
   step_open = false;
-  return publish();
+  return boundary(true);
 }
 
 Result<void> Session::Impl::tell_progress(double loss) {
@@ -262,72 +305,6 @@ Result<void> Session::Impl::alive(std::string_view waits_for) {
   last_alive = now;
   last_wait = waits_for;
   return link.send_if_possible(wire::Alive{last_wait});
-}
-
-Result<std::vector<Committed>> Session::Impl::publish() {
-  const auto brought = *std::exchange(work, std::nullopt);
-  const auto& totals = brought.totals;
-  std::vector<Committed> committed;
-  if (brought.in_flight) {
-    PRIME_TRY(const auto last, await_last(OuterStep{brought.plan.step.value - 1}));
-    if (!last) return committed;
-    committed.push_back(*last);
-  }
-  store();
-  if (record.bytes > 0) {
-    PRIME_TRY(const auto place, free_place());
-    PRIME_CHECK(store_privates(place));
-  }
-  const double seconds = std::chrono::duration<double>(monotonic_now() - brought.begun).count();
-  PRIME_CHECK(link.send(wire::Contribute{brought.plan.step, totals.tokens, totals.samples, totals.loss_sum / totals.made, totals.held_out,
-                                         seconds, brought.diverged_at, record.bytes > 0}));
-  PRIME_TRY(const auto now, await_commit(brought.plan.step));
-  if (now) committed.push_back(*now);
-  return committed;
-}
-
-Result<std::optional<Committed>> Session::Impl::await_last(OuterStep step) {
-  while (true) {
-    PRIME_TRY(auto received, link.receive());
-    if (const auto* told = std::get_if<wire::StepCommitted>(&received.message)) {
-      if (told->committed.step >= step) return told->committed;
-    } else if (const auto* stop = std::get_if<wire::Stop>(&received.message)) {
-      return stopped(*stop);
-    } else if (std::holds_alternative<wire::Begin>(received.message) || std::holds_alternative<wire::Finish>(received.message)) {
-      link.put_back(std::move(received));
-      return std::nullopt;
-    } else {
-      return unexpected_message();
-    }
-  }
-}
-
-Result<std::optional<Committed>> Session::Impl::await_commit(OuterStep step) {
-  while (true) {
-    PRIME_TRY(auto received, link.receive());
-    if (const auto* told = std::get_if<wire::StepCommitted>(&received.message)) {
-      if (told->committed.step < step) continue;
-      PRIME_TRY(const bool whole, load(told->blocks, told->committed.revision));
-      if (whole) return told->committed;
-    } else if (const auto* begin = std::get_if<wire::Begin>(&received.message)) {
-      // Decided without us: the tensors follow the run, and the next call finds the step that is on now.
-      PRIME_TRY(const bool whole, load(*begin));
-      if (!whole) continue;
-      const Committed passed{OuterStep{begin->plan.step.value - 1}, begin->plan.base, begin->state, 0};
-      const bool in_flight = begin->in_flight;
-      link.put_back(std::move(received));
-      return in_flight ? std::nullopt : std::optional{passed};
-    } else if (const auto* finish = std::get_if<wire::Finish>(&received.message)) {
-      PRIME_CHECK(load(finish->blocks, finish->revision));
-      const Committed passed{finish->step, finish->revision, finish->state, 0};
-      link.put_back(std::move(received));
-      return passed;
-    } else if (const auto* stop = std::get_if<wire::Stop>(&received.message)) {
-      return stopped(*stop);
-    } else {
-      return unexpected_message();
-    }
-  }
 }
 
 }  // namespace prime

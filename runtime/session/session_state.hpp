@@ -79,7 +79,7 @@ struct OuterWork {
   wire::StepPlan plan;
   wire::Totals totals;            ///< but for the time
   std::uint32_t diverged_at = 0;  ///< as in wire::Contribute
-  bool in_flight = false;         ///< as in wire::Begin
+  std::vector<bool> published;    ///< by fragment, or nothing of it is wanted
   Instant begun{};
 
   /// Of the peer's samples, those of the next inner step when so many are taken.
@@ -103,18 +103,31 @@ struct Session::Impl {
   Result<void> alive(std::string_view waits_for);
   /// Waits for the next outer step and loads what it begins from; false when the run is done.
   Result<bool> begin_work();
+  Result<void> begin_work(const wire::Begin& begin);
   Result<void> tell_progress(double loss);
-  /// Contributes the bound tensors as they are, and waits for what becomes of it.
-  Result<std::vector<Committed>> publish();
-  /// Where the agent reads what was contributed before, nothing is written until that is committed: empty when another step is asked for.
-  Result<std::optional<Committed>> await_last(OuterStep step);
-  /// Empty when the next step begins first.
-  Result<std::optional<Committed>> await_commit(OuterStep step);
-  /// Copies a revision into the tensors. False when the agent has moved on, and so may have written to its blocks meanwhile.
-  Result<bool> load(const wire::Blocks& blocks, Revision revision);
+
+  // streaming.cpp: what is published when, and when its result is taken over.
+  /// Publishes what is due, with `last` all that is left, and takes over the results that are due, which it waits for.
+  Result<std::vector<Committed>> boundary(bool last);
+  [[nodiscard]] bool is_boundary(std::uint32_t made) const;
+  [[nodiscard]] bool takes_over(std::uint32_t fragment, bool last) const;
+  Result<void> publish(const std::vector<std::uint32_t>& fragments, bool last);
+  /// Until the agent has told the results of what was published of these. False when another step is asked for, or the end.
+  Result<bool> await(const std::vector<std::uint32_t>& fragments, std::vector<Committed>& committed);
+  void note(const wire::StepCommitted& told, std::vector<Committed>& committed);
+  /// The results, mixed with the own parameters.
+  Result<void> take_over(const std::vector<std::uint32_t>& fragments);
+  /// Decided without us: the tensors follow the run, and the next call finds the step that is on now.
+  Result<bool> pass(FromAgent received, std::vector<Committed>& committed);
+
+  [[nodiscard]] bool fits(const wire::Places& places) const;
+  /// Copies a fragment into its tensors: α of what they have, and the rest of it.
+  void load(std::uint32_t fragment, const wire::Place& place, float keep = 0);
+  Result<void> load_all(const wire::Places& places);
+  /// What the tensors have not been given yet. False when the agent has moved on, and so may have written to its blocks meanwhile.
   Result<bool> load(const wire::Begin& begin);
   /// To where the agent reads what is contributed, as f32.
-  void store() const;
+  void store(std::uint32_t fragment) const;
   /// The private tensors, or the averaged ones as they are, to a record and from one.
   Result<void> store_privates(std::uint32_t place);
   Result<void> load_privates(std::uint32_t place);
@@ -145,6 +158,15 @@ struct Session::Impl {
   RecordLayout record;
   std::uint32_t record_every = 0;
   std::optional<std::uint32_t> record_place;  ///< for the next record; empty until the agent has said where
+  wire::Segments terms;                       ///< when fragments are published, and their results taken over
+  struct Held {
+    std::optional<OuterStep> version;    ///< that the tensors were given last
+    std::optional<OuterStep> published;  ///< whose result they were not given yet
+    bool heard = false;                  ///< of that result
+    std::uint64_t tokens = 0;            ///< since it was published
+  };
+  std::vector<Held> held;     ///< by fragment
+  wire::Places told;          ///< as the agent said last
   SharedFloats outer;
   SharedFloats local;
   SharedFloats records;

@@ -71,12 +71,18 @@ json to_json(const Segments& m) {
           {"capacity_bytes", m.elements * sizeof(float)},
           {"fragments", m.division.count},
           {"pattern", to_string(m.division.pattern)},
+          {"spread", m.offsets == Offsets::Spread},
+          {"overlap", m.overlap},
+          {"mix", m.mix},
           {"record_bytes", m.record_bytes},
           {"record_every", m.record_every}};
 }
 Segments read_segments(Fields& f) {
   const Segments segments{f.number("elements", 1, MODEL_LIMITS.elements),
                           {f.small_number("fragments", 1, MAX_FRAGMENTS), f.parsed<FragmentPattern>("pattern", parse_pattern)},
+                          f.flag("spread") ? Offsets::Spread : Offsets::End,
+                          f.small_number("overlap", 0, ANY_SMALL_NUMBER),
+                          f.positive_real("mix"),
                           f.number("record_bytes", 0, ANY_NUMBER),
                           f.small_number("record_every", 0, ANY_SMALL_NUMBER)};
   const auto capacity_bytes = f.number("capacity_bytes", 0, ANY_NUMBER);
@@ -84,14 +90,32 @@ Segments read_segments(Fields& f) {
   return segments;
 }
 
-Blocks read_blocks(Fields& f) {
-  Blocks blocks;
-  f.each("blocks", MAX_FRAGMENTS, [&](const json& item) {
-    if (!item.is_number_unsigned() || item.get<std::uint64_t>() >= std::uint64_t{MAX_FRAGMENTS} * OUTER_REVISIONS) return false;
-    blocks.push_back(item.get<std::uint32_t>());
+json places_json(const Places& places) {
+  auto list = json::array();
+  for (const auto& place : places) list.push_back({place.block, place.version.value});
+  return list;
+}
+Places read_places(Fields& f) {
+  Places places;
+  f.each("places", MAX_FRAGMENTS, [&](const json& item) {
+    if (!item.is_array() || item.size() != 2 || !item[0].is_number_unsigned() || !item[1].is_number_unsigned()) return false;
+    if (item[0].get<std::uint64_t>() >= std::uint64_t{MAX_FRAGMENTS} * OUTER_REVISIONS) return false;
+    places.push_back({item[0].get<std::uint32_t>(), OuterStep{item[1].get<std::uint64_t>()}});
     return true;
   });
-  return blocks;
+  return places;
+}
+
+Fragments read_fragments(Fields& f, const char* key) {
+  Fragments fragments;
+  f.each(key, MAX_FRAGMENTS, [&](const json& item) {
+    if (!item.is_number_unsigned() || item.get<std::uint64_t>() >= MAX_FRAGMENTS) return false;
+    const auto fragment = item.get<std::uint32_t>();
+    if (!fragments.empty() && fragment <= fragments.back()) return false;
+    fragments.push_back(fragment);
+    return true;
+  });
+  return fragments;
 }
 
 json share_json(const EvaluationShare& share) { return {{"index", share.index}, {"of", share.of}}; }
@@ -158,10 +182,11 @@ json to_json(const Begin& m) {
           {"total_steps", p.total_steps},
           {"evaluate", share_json(p.evaluate)},
           {"state", to_string(m.state)},
-          {"blocks", m.blocks},
+          {"places", places_json(m.places)},
           {"record_place", m.record_place},
           {"resume", resume_json(m.resume)},
-          {"in_flight", m.in_flight}};
+          {"in_flight", m.in_flight},
+          {"published", m.published}};
 }
 Begin read_begin(Fields& f) {
   Begin begin;
@@ -177,24 +202,25 @@ Begin read_begin(Fields& f) {
   plan.total_steps = f.small_number("total_steps", 1, ANY_SMALL_NUMBER);
   plan.evaluate = read_share(f);
   begin.state = f.parsed<Digest>("state", parse_digest);
-  begin.blocks = read_blocks(f);
+  begin.places = read_places(f);
   begin.record_place = f.small_number("record_place", 0, RECORDS - 1);
   begin.resume = read_resume(f);
-  begin.in_flight = f.flag("in_flight");
+  begin.in_flight = read_fragments(f, "in_flight");
+  begin.published = read_fragments(f, "published");
   return begin;
 }
 
 json to_json(const StepCommitted& m) {
   const auto& c = m.committed;
   return {{"type", "committed"}, {"step", c.step.value},        {"revision", c.revision.value},
-          {"peers", c.peers},    {"state", to_string(c.state)}, {"blocks", m.blocks}};
+          {"peers", c.peers},    {"state", to_string(c.state)}, {"places", places_json(m.places)}};
 }
 StepCommitted read_committed(Fields& f) {
-  return {{{f.number("step", 1, ANY_NUMBER)},
+  return {{{f.number("step", 0, ANY_NUMBER)},
            {f.number("revision", 1, ANY_NUMBER)},
            f.parsed<Digest>("state", parse_digest),
            f.small_number("peers", 1, MAX_PEERS)},
-          read_blocks(f)};
+          read_places(f)};
 }
 
 json to_json(const Finish& m) {
@@ -204,14 +230,14 @@ json to_json(const Finish& m) {
           {"step", m.step.value},
           {"revision", m.revision.value},
           {"state", to_string(m.state)},
-          {"blocks", m.blocks}};
+          {"places", places_json(m.places)}};
 }
 Finish read_finish(Fields& f) {
   return {{read_share(f), f.flag("sample")},
           {f.number("step", 0, ANY_NUMBER)},
           {f.number("revision", 0, ANY_NUMBER)},
           f.parsed<Digest>("state", parse_digest),
-          read_blocks(f)};
+          read_places(f)};
 }
 
 json to_json(const Stop& m) { return {{"type", "stop"}, {"error", m.error ? error_json(*m.error) : json(nullptr)}}; }
@@ -308,7 +334,8 @@ Record read_record(Fields& f) {
 json to_json(const Contribute& m) {
   return {{"type", "contribute"}, {"step", m.step.value},         {"weight", m.weight},
           {"samples", m.samples}, {"loss", real_or_null(m.loss)}, {"held_out", held_out_json(m.held_out)},
-          {"seconds", m.seconds}, {"diverged_at", m.diverged_at}, {"recorded", m.recorded}};
+          {"seconds", m.seconds}, {"diverged_at", m.diverged_at}, {"recorded", m.recorded},
+          {"fragments", m.fragments}};
 }
 Contribute read_contribute(Fields& f) {
   return {{f.number("step", 1, ANY_NUMBER)},
@@ -318,7 +345,8 @@ Contribute read_contribute(Fields& f) {
           read_held_out(f),
           f.positive_real("seconds"),
           f.small_number("diverged_at", 0, ANY_SMALL_NUMBER),
-          f.flag("recorded")};
+          f.flag("recorded"),
+          read_fragments(f, "fragments")};
 }
 
 json to_json(const Final& m) {

@@ -12,6 +12,7 @@
 #include "messages/data_identity.hpp"
 #include "messages/errors.hpp"
 #include "messages/ids.hpp"
+#include "messages/outer_step.hpp"
 #include "messages/result.hpp"
 #include "prime/session.hpp"
 #include "runtime/session/layout.hpp"
@@ -21,7 +22,7 @@
 namespace prime::wire {
 
 /// Of these messages: both sides have to speak the same. Rises with every change of one of them. (Up to 16 it was the peers' own.)
-inline constexpr std::uint32_t VERSION = 19;
+inline constexpr std::uint32_t VERSION = 20;
 
 inline constexpr std::size_t MAX_BIND_TENSORS = 256;
 inline constexpr std::size_t MAX_SAMPLE_BYTES = 4096;
@@ -58,6 +59,9 @@ struct Welcome {
 struct Segments {
   std::uint64_t elements = 0;
   Division division = {};
+  Offsets offsets = Offsets::End;  ///< of its fragments
+  std::uint32_t overlap = 0;       ///< inner steps from the publication of a fragment until its result is taken over
+  double mix = 0;                  ///< of the trainer's own parameters in that
   std::uint64_t record_bytes = 0;  ///< of each record; 0: nothing is recorded
   std::uint32_t record_every = 0;  ///< inner steps; 0: at publications alone
 };
@@ -75,8 +79,12 @@ struct Resume {
   std::uint32_t place = 0;       ///< of the record
   std::optional<Totals> within;  ///< of the outer step that begins, whose local parameters are in the record; empty: it begins anew
 };
-/// In which block each fragment lies.
-using Blocks = std::vector<std::uint32_t>;
+/// Where each fragment lies.
+struct Place {
+  std::uint32_t block = 0;
+  OuterStep version;
+};
+using Places = std::vector<Place>;
 /// One outer step, as a trainer has to know it.
 struct StepPlan {
   OuterStep step;
@@ -92,18 +100,20 @@ struct StepPlan {
 struct Begin {
   StepPlan plan;
   Digest state;                       ///< of `plan.base`
-  Blocks blocks;                      ///< hold the parameters of `plan.base`
+  Places places;                      ///< of the parameters of `plan.base`
   std::uint32_t record_place = 0;     ///< where the next record goes
   std::optional<Resume> resume = {};  ///< with the first of a life
-  bool in_flight = false;             ///< what was contributed last is reduced meanwhile: the next contribution waits for `committed`
+  Fragments in_flight = {};           ///< what this trainer has published of them is reduced meanwhile; here empty means none
+  Fragments published = {};           ///< of these nothing is published in this step; likewise
 };
 /// Answers each Record: where the next one goes.
 struct Recorded {
   std::uint32_t place = 0;
 };
+/// After each commit with this trainer's work, where fragments are taken over one by one; else once all fragments have it.
 struct StepCommitted {
   Committed committed;
-  Blocks blocks;
+  Places places;
 };
 /// The last step is committed; `revision` and `state` are final.
 struct Finish {
@@ -111,7 +121,7 @@ struct Finish {
   OuterStep step;
   Revision revision;
   Digest state;
-  Blocks blocks;
+  Places places;
 };
 struct Stop {
   std::optional<Error> error;
@@ -149,13 +159,14 @@ struct Alive {
 };
 struct Contribute {
   OuterStep step;
-  std::uint64_t weight = 0;  ///< tokens
+  std::uint64_t weight = 0;  ///< tokens, since these fragments were published last
   std::uint64_t samples = 0;
   double loss = 0;  ///< mean over the inner steps
   std::optional<HeldOut> held_out;
   double seconds = 0;             ///< since the step began
   std::uint32_t diverged_at = 0;  ///< the first inner step, from 1 on, whose loss was not finite; 0: none was
   bool recorded = false;          ///< the private tensors are in the record
+  Fragments fragments = {};
 };
 /// Private and local tensors are in the record, as they are after so many inner steps.
 struct Record {

@@ -38,11 +38,12 @@ Model next_of(const Model& model, std::uint32_t fragment, const Numbers& mean, s
 }
 
 Model with_fragment(Model model, const Model& from, std::uint32_t fragment, std::uint64_t next_sample) {
+  const auto made = std::ranges::min(model.versions);
   for (std::size_t i = fragment; i < model.numbers.size(); i += model.versions.size()) model.numbers[i] = from.numbers[i];
   model.versions[fragment] = from.versions[fragment];
   model.revision = model.revision.next();
   // The cursor is that of the last step which all fragments have made.
-  if (std::ranges::count(model.versions, model.versions.front()) == std::ssize(model.versions)) model.cursor = next_sample;
+  if (std::ranges::min(model.versions) > made) model.cursor = next_sample;
   return model;
 }
 

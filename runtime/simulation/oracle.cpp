@@ -58,7 +58,8 @@ void Oracle::coordinator_stepped(const coordinator::Event& event, const coordina
     if (const auto* ready = std::get_if<Ready>(&received->message)) {
       for (auto* works : {&published_, &told_work_})
         if (const auto work = works->find(received->from); work != works->end() && work->second.begin.step == ready->step)
-          work->second.base = ready->base;
+          for (std::uint32_t fragment = 0; fragment < options_.fragments; ++fragment)
+            if (ready->covers(fragment)) work->second.bases[fragment] = ready->base;
     }
   }
   if (over_) {
@@ -238,7 +239,8 @@ void Oracle::begun(PeerId to, const BeginStep& message, const coordinator::State
   if (!same || !message.contribute) told.owes.clear();
   if (!same && message.contribute) handed_out(to, message.first_sample, state);
   if (!same && message.contribute)
-    for (std::uint32_t fragment = 0; fragment < options_.fragments; ++fragment) told.owes.insert(fragment);
+    for (std::uint32_t fragment = 0; fragment < options_.fragments; ++fragment)
+      if (covers(message.fragments, fragment)) told.owes.insert(fragment);
   told.begin = message;
   if (message.attempt == 0) {  // who begins anew has no more time than those who do not
     begun_at_[to] = now_;
@@ -342,7 +344,7 @@ void Oracle::committed(const events::RoundCommitted& done, const coordinator::St
   if (found == reference_.end()) return;
   const auto& model = found->second;
   journal_[done.revision] = digest_of(model);
-  const bool completes = std::ranges::count(model.versions, done.version) == std::ssize(model.versions);
+  const bool completes = std::ranges::min(model.versions) == done.version;
   committed_[op] = {op, reduce.step, done.revision, digest_of(model), done.fragment, done.digest, completes};
   last_round_ = done;
   for (const auto& contribution : reduce.contributions) {
@@ -360,8 +362,8 @@ void Oracle::completed(const events::OuterStepCommitted& done) {
   const auto journaled = journal_.find(done.revision);
   if (model == reference_.end() || journaled == journal_.end())
     return expect(false, "SIM-1", "a step is complete at a revision that was not committed");
-  expect(std::ranges::all_of(model->second.versions, [&](OuterStep version) { return version == done.outer_step; }), "SIM-1", "outer step ",
-         done.outer_step.value, " is called complete before all fragments have made it");
+  expect(std::ranges::min(model->second.versions) == done.outer_step, "SIM-1", "outer step ", done.outer_step.value,
+         " is called complete before all fragments have made it");
   expect(done.digest == journaled->second, "LAW-8", "the line of outer step ", done.outer_step.value, " has another digest");
   const auto weight = std::accumulate(last_round_.weights.begin(), last_round_.weights.end(), std::uint64_t{});
   expect(done.contributors == last_round_.contributors && done.weight == weight, "LAW-4", "the line of outer step ", done.outer_step.value,
@@ -410,8 +412,8 @@ void Oracle::check_mean(const StartReduce& reduce, const std::vector<PeerId>& co
   std::uint64_t total = 0;
   for (const auto& [id, weighs] : reduce.contributions) {  // rank order
     if (!named.contains(id)) continue;
-    const auto& [begin, owes, told_base] = *brings(id, reduce.fragment);
-    const auto gradient = pseudo_gradient(id, begin.step, reference_.at(told_base.value()), begin.first_sample);
+    const auto& [begin, owes, bases] = *brings(id, reduce.fragment);
+    const auto gradient = pseudo_gradient(id, begin.step, reference_.at(bases.at(reduce.fragment)), begin.first_sample);
     const auto own = weigh_(id, begin.step);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i] * static_cast<double>(own);
     total += own;

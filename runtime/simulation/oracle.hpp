@@ -128,7 +128,7 @@ class Oracle {
   struct Told {
     BeginStep begin;
     std::set<std::uint32_t> owes;  ///< fragments that lack it
-    std::optional<Revision> base;
+    std::map<std::uint32_t, Revision> bases;  ///< by fragment: from which it was trained, as its readiness said
   };
   /// What it brings to a reduce of this fragment: of two steps the earlier one that it lacks.
   [[nodiscard]] Told* brings(PeerId peer, std::uint32_t fragment);

@@ -218,6 +218,9 @@ Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_
     scenario.faults.push_back(pause);
   }
   scenario.options.overlap = scenario.options.shards == 1 && scenario.options.quorum == 0 && links.chance(0.3);
+  if (scenario.options.shards == 1 && scenario.options.quorum == 0 && links.chance(0.4))
+    scenario.streams = static_cast<std::uint32_t>(links.below(scenario.options.fragments));
+  scenario.options.streams = scenario.streams.has_value();
   return scenario;
 }
 

@@ -76,6 +76,9 @@ struct Scenario {
   bool same_start = true;                                       ///< all trainers are born with equal values
   std::optional<std::pair<Duration, Duration>> delay;           ///< of a message; absent: half below 5 ms, half below 200 ms
   std::optional<std::pair<Duration, Duration>> reduce;          ///< of one peer's part; absent: below 500 ms, of one in ten 1 s to 5 s
+  /// Fragments are published in turn, each that much later, and a trainer goes on until so many are published whose commit it has not heard
+  /// of. Absent: all are published at the end of an outer step.
+  std::optional<std::uint32_t> streams;
   double slow_message = 0.01;                                   ///< probability of a delay of seconds instead of milliseconds
   Duration slowest_message = 4s;
   double slow_ledger = 0;        ///< probability that an entry of the coordinator's ledger takes time at all

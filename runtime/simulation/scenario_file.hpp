@@ -57,6 +57,7 @@ struct ScenarioFile {
   Count fragments{1, 1};
   Count in_flight{1, 1};
   Count overlap{0, 0};
+  std::optional<Count> streams;
   bool uneven_links = false;
   std::optional<Time> grace;
   std::optional<Time> dead_after;

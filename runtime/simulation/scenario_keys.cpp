@@ -219,6 +219,11 @@ void add_rules(std::vector<Key<ScenarioFile>>& t) {
   t.push_back(counts<ScenarioFile>(
       "sync.overlap", "outer steps that are reduced while the next one is trained, as by `algorithm: delayed` of a manifest [0]", 0, 1, "1",
       [](auto& f) -> auto& { return f.overlap; }));
+  t.push_back(counts<ScenarioFile>(
+      "sync.streams",
+      "fragments are published in turn, and a trainer goes on until so many are published whose commit it has not heard of, beside the last; "
+      "absent: all are published at the end of an outer step",
+      0, FRAGMENTS_MAX - 1, "1", [](auto& f) -> auto& { return f.streams; }));
   t.push_back(times<ScenarioFile>(
       "sync.grace", "for the others, once the quorum is there [0s]", "500ms", [](auto& f) -> auto& { return f.grace; }));
   t.push_back(section("limits", "how long is waited"));

@@ -39,7 +39,16 @@ struct Contributed {
   OuterStep step;
   Revision base;
   Numbers gradient{};
-  std::uint32_t owed = 0;  ///< fragments whose committed versions lack it
+};
+
+/// What a simulated trainer is at.
+struct Training {
+  std::uint64_t number = 0;          ///< of its begin: another one takes its place
+  std::uint32_t next = 0;            ///< fragment, where they are published in turn
+  bool waits = false;                ///< for a commit
+  std::set<std::uint32_t> untold{};  ///< published, and not heard of
+  Fragments published{};             ///< by an earlier life, or not wanted
+  Contributed result;
 };
 
 /// One peer: its machine and its part of the world.
@@ -72,8 +81,9 @@ struct Host {
   Instant disk_full_until{};
   Instant disk_busy_until{};
   bool gave_up_saving = false;
-  std::optional<Contributed> local;  ///< what its trainer has brought
-  std::optional<Contributed> contribution;
+  Training training;
+  std::map<std::uint32_t, Contributed> local;  ///< what its trainer has brought, by fragment
+  std::map<std::uint32_t, Contributed> contributions;
   std::deque<Commit> applying;  ///< the reduce worker has yet to carry them out
   struct Prepared {
     Model model;
@@ -272,6 +282,10 @@ class Swarm {
   void end_trainer(std::size_t host, std::optional<Error> cause, Duration delay);
   void trainer_died(std::size_t host, const trainer_life::Died& died);
   void train(std::size_t host, const trainer_life::TellBegin& order);
+  void train_slice(std::size_t host);
+  void end_slice(std::size_t host);
+  void publish(std::size_t host, const Fragments& fragments);
+  [[nodiscard]] Fragments what_is_left(const Fragments& published) const;
   void finish_training(std::size_t host, const RunDone& done);
   void save(std::size_t host, const peer::SaveState& order);
   [[nodiscard]] bool disk_takes(const Host& host);

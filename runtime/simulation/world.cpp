@@ -23,11 +23,14 @@ void Swarm::run_reduce(std::size_t i, const StartReduce& message) {
   if (mine == message.contributions.end()) return violate("LAW-4 " + host.machine.options.hello.name + " reduces without being a member");
   if (mine->weight > 0) {
     const auto& published = host.machine.published;
-    const auto told = published ? std::optional{published->ready} : host.machine.ready;
-    const bool is_input = host.contribution && told && host.contribution->step == told->step && host.contribution->base == told->base;
+    const auto& all_told = published && published->owed.contains(message.fragment) ? published->told : host.machine.told;
+    const auto told = std::ranges::find_if(all_told, [&](const Ready& ready) { return ready.covers(message.fragment); });
+    const auto input = host.contributions.find(message.fragment);
+    const bool is_input = input != host.contributions.end() && told != all_told.end() && input->second.step == told->step &&
+                          input->second.base == told->base;
     if (!is_input || message.base != host.model.revision)
       return violate("SIM-4 " + host.machine.options.hello.name + " has no input for step " + std::to_string(message.step.value));
-    part.input = host.contribution->gradient;
+    part.input = input->second.gradient;
   }
   watch_reduce(i, message.op);
   if (!reduce.broken_by) reduce.broken_by = reduce.dead;
@@ -219,7 +222,7 @@ void Swarm::carry_out_commits(std::size_t i) {
     changed_.push_back(i);
     auto prepared = std::move(host.prepared.extract(commit.op).mapped());
     host.model = with_fragment(std::move(host.model), prepared.model, commit.fragment, prepared.next_sample);
-    if (prepared.then.own_work && --host.contribution->owed == 0) host.contribution.reset();  // only here (law 2)
+    if (prepared.then.own_work) host.contributions.erase(commit.fragment);  // only here (law 2)
     prepared.then.commit = commit;
     step_trainer(i, prepared.then);
   }
@@ -340,13 +343,16 @@ void Swarm::carry_out(std::size_t i, const trainer_life::Effect& effect) {
                                                             static_cast<std::uint32_t>(host.trainers), told_parts(host.model)}},
                                 0ms);
                  },
-                 [&](const life::TakeContribution&) {
-                   host.contribution = host.local;
-                   host.contribution->owed = scenario_.options.fragments;
+                 [&](const life::TakeContribution& take) {
+                   for (std::uint32_t fragment = 0; fragment < scenario_.options.fragments; ++fragment)
+                     if (covers(take.fragments, fragment)) host.contributions[fragment] = host.local.at(fragment);
                    hear_trainer(i, life::ContributionTaken{}, 0ms);
                  },
                  [&](const life::TellBegin& order) { train(i, order); },
-                 [&](const life::TellCommitted&) {},
+                 [&](const life::TellCommitted& told) {
+                   host.training.untold.erase(told.commit.fragment);
+                   if (std::exchange(host.training.waits, false)) end_slice(i);
+                 },
                  [&](const life::TellFinish& order) { finish_training(i, order.done); },
                  [&](const life::Report& report) { post(i, report.event, 0ms); },
                  [&](const life::Died& died) { trainer_died(i, died); },
@@ -393,15 +399,58 @@ void Swarm::train(std::size_t i, const trainer_life::TellBegin& order) {
   auto& host = hosts_[i];
   const auto& begin = order.begin;
   if (order.base != host.model.revision) violate("SIM-4 " + host.machine.options.hello.name + " begins from what it does not hold");
-  const Contributed result{begin.step, order.base, pseudo_gradient(host.id, begin.step, host.model, begin.first_sample), 0};
-  const auto time = random_.between(host.spec.inner_time * 7 / 10, host.spec.inner_time * 13 / 10);
-  schedule(time, [this, i, result, number = host.trainers] {
-    auto& trained = hosts_[i];
-    if (!trained.alive || trained.trainers != number) return;
-    trained.local = result;
-    deliver(i, trainer_life::Contributed{
-                   {result.step, {}, weight_of(trained.id, result.step), 64, Real{2.5}, HeldOutLoss{Real{2.6}, 64}, Real{1000.0}}});
+  host.training = {.number = host.training.number + 1,
+                   .untold = {order.in_flight.begin(), order.in_flight.end()},
+                   .published = order.published,
+                   .result = {begin.step, order.base, pseudo_gradient(host.id, begin.step, host.model, begin.first_sample)}};
+  train_slice(i);
+}
+
+/// All other fragments, as messages name them.
+Fragments Swarm::what_is_left(const Fragments& published) const {
+  Fragments left;
+  for (std::uint32_t fragment = 0; fragment < scenario_.options.fragments; ++fragment)
+    if (!std::ranges::binary_search(published, fragment)) left.push_back(fragment);
+  return published.empty() ? Fragments{} : left;
+}
+
+/// Until fragments are due, all or the next.
+void Swarm::train_slice(std::size_t i) {
+  const auto slices = scenario_.streams ? scenario_.options.fragments : 1;
+  const auto time = random_.between(hosts_[i].spec.inner_time * 7 / 10, hosts_[i].spec.inner_time * 13 / 10) / slices;
+  schedule(time, [this, i, life = hosts_[i].trainers, number = hosts_[i].training.number] {
+    const auto& host = hosts_[i];
+    if (host.alive && host.trainers == life && host.training.number == number) end_slice(i);
   });
+}
+
+void Swarm::end_slice(std::size_t i) {
+  auto& training = hosts_[i].training;
+  if (!scenario_.streams) return publish(i, what_is_left(training.published));
+  const auto fragments = scenario_.options.fragments;
+  const auto fragment = training.next;
+  // The last that must be known, in the order in which they are published; of a fragment itself its version before.
+  for (auto back = *scenario_.streams + 1; back <= fragments; ++back)
+    if (training.untold.contains((fragment + fragments - back) % fragments)) {
+      training.waits = true;
+      return;
+    }
+  ++training.next;
+  const bool is_out = std::ranges::binary_search(training.published, fragment);
+  if (!is_out) training.untold.insert(fragment);
+  const bool last = training.next == fragments;
+  if (!is_out) publish(i, {fragment});
+  if (!last) train_slice(i);
+}
+
+void Swarm::publish(std::size_t i, const Fragments& fragments) {
+  auto& host = hosts_[i];
+  const auto& result = host.training.result;
+  for (std::uint32_t fragment = 0; fragment < scenario_.options.fragments; ++fragment)
+    if (covers(fragments, fragment)) host.local[fragment] = result;
+  peer::TrainerContributed work{result.step,  {}, weight_of(host.id, result.step), 64, Real{2.5}, HeldOutLoss{Real{2.6}, 64}, Real{1000.0},
+                                fragments};
+  deliver(i, trainer_life::Contributed{{std::move(work)}});
 }
 
 void Swarm::finish_training(std::size_t i, const RunDone& done) {

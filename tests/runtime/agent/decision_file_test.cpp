@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_file_is_refused_and_not_guessed_at) {
     damaged[random() % text.size()] = static_cast<char>(random());
     (void)parse_snapshot(damaged);  // another digit is another number; whatever else it is, nothing crashes
   }
-  for (const auto* wrong : {"", "{}", "[]", "{\"schema\": \"prime.decisions/6\"}"}) {
+  for (const auto* wrong : {"", "{}", "[]", "{\"schema\": \"prime.decisions/7\"}"}) {
     BOOST_REQUIRE(store::write_file_atomically(path, wrong).has_value());
     BOOST_TEST((DecisionFile{path}.read().error().name == ErrorName::StorageFailed));
     BOOST_TEST(DecisionFile{path}.read().error().detail == path.string() + " is damaged: another copy of it is needed");
@@ -170,5 +170,5 @@ BOOST_AUTO_TEST_CASE(a_damaged_file_is_refused_and_not_guessed_at) {
   BOOST_REQUIRE(store::write_file_atomically(path, "{\"schema\": \"prime.decisions/7\"}").has_value());
   BOOST_TEST(DecisionFile{path}.read().error().detail == path.string() +
                                                              " is of format prime.decisions/7, and this program reads "
-                                                             "prime.decisions/6: let the release that wrote it serve this run");
+                                                             "prime.decisions/7: let the release that wrote it serve this run");
 }
