@@ -12,7 +12,7 @@ namespace prime::cli {
 namespace {
 
 /// Enough to see what led to a failure, without what came long before.
-constexpr std::size_t SHOWN_EVENTS = 2000;
+constexpr std::size_t SHOWN_EVENTS = 60;
 
 std::string replay_line(const SimulateArguments& arguments, std::uint64_t seed) {
   return typed_program() + " simulate " + shell_word(arguments.file) + " --seed " + std::to_string(seed) +

@@ -37,10 +37,17 @@ std::uint64_t next_range(State& state) {
   return state.cursor + state.closed_span + std::exchange(state.collection.span, state.collection.span + state.plan.samples_per_peer);
 }
 
+/// Who begins anew keeps the range that no fragment has.
+std::uint64_t range_for(State& state, PeerId member) {
+  for (const auto& round : state.rounds)
+    if (const auto& work = round.work.at(member); work.contributes && !work.taken) return work.first_sample;
+  return next_range(state);
+}
+
 /// Hands the next disjoint range of samples to a member and tells it to train. Its work is of all fragments that have not made the step.
 void begin_for(State& state, PeerId member, std::uint32_t rank, HeldOutShare evaluate, Effects& effects) {
   const auto step = state.collection.step;
-  const auto first_sample = next_range(state);
+  const auto first_sample = range_for(state, member);
   for (auto& round : state.rounds) {
     auto& work = round.work.at(member);
     work = Work{.contributes = round.step <= step,
@@ -229,8 +236,7 @@ void reinforce(State& state, Effects& effects) {
   for (const auto& member : state.view.members) {
     const auto of_rank = rank++;
     if (!(any_idle ? is_idle(member) : is_free(member))) continue;
-    for (const auto range : unused_ranges(state, member.id)) state.given_back.insert(range);
-    const auto first_sample = next_range(state);
+    const auto first_sample = range_for(state, member.id);
     state.closed_span += std::exchange(state.collection.span, 0);
     for (auto& round : state.rounds) round.work.at(member.id) = Work{};
     for (const auto fragment : fragments)
@@ -295,10 +301,12 @@ void fall_back(State& state, Effects& effects) {
   state.collection.step = state.step();
   state.collection.span += std::exchange(state.closed_span, 0);
   if (!state.is_between_fragments()) return;
-  for (const auto& member : state.view.members)
-    for (const auto range : unused_ranges(state, member.id)) state.given_back.insert(range);
-  for (auto& round : state.rounds)
-    for (auto& [member, work] : round.work) work = Work{};
+  std::uint32_t rank = 0;
+  for (const auto& member : state.view.members) {
+    if (!is_through(state, member.id)) begin_for(state, member.id, rank, {}, effects);
+    ++rank;
+  }
+  for (auto& round : state.rounds) round.first_ready.reset();
   effects.emplace_back(Probe::StepBegunAnew);
 }
 

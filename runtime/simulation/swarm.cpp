@@ -9,7 +9,7 @@ namespace prime::sim {
 using std::chrono_literals::operator""us;
 namespace {
 
-constexpr std::size_t TAIL_LINES = 2000;
+constexpr std::size_t TAIL_LINES = 120;
 
 std::uint64_t hash_text(std::uint64_t hash, const std::string& text) {
   for (std::size_t i = 0; i < text.size(); i += sizeof(std::uint64_t)) {
