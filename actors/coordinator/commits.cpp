@@ -94,8 +94,11 @@ void note_taken(State& state, PeerId member, std::uint64_t first_sample) {
 }
 
 /// The fragment has its next version; `digest` is of the whole state then.
-void advance_round(State& state, const Made& made, const Digest& digest, const Commit& message, Effects& effects) {
+void advance_round(State& state, const Made& made, const Digest& digest, const Commit& message, Instant now, Effects& effects) {
   auto& round = state.rounds[made.fragment];
+  // Who waited for this before it goes on is not slow.
+  for (auto& each : state.rounds)
+    if (each.first_ready) each.first_ready = now;
   for (const auto& [id, weight] : made.operation.contributions)
     if (weight > 0) note_taken(state, id, round.due().at(id).first_sample);
   round.step = round.step.next();
@@ -149,7 +152,7 @@ bool apply(State& state, const Operation& operation, std::uint32_t fragment, con
   if (completes) lines.emplace_back(committed_event(state, made, digest));
   effects.insert(effects.end(), lines.begin(), lines.end());
   if (fragment == 0) topology::note_reduce(state, now - operation.since, now);
-  advance_round(state, made, digest, commit, effects);
+  advance_round(state, made, digest, commit, now, effects);
   return completes;
 }
 

@@ -318,7 +318,6 @@ void close_when_due(State& state, Instant now, Effects& effects) {
 
 /// Reduces what is due, once the contributions to it are there and nothing is waited for.
 void reduce_when_due(State& state, Instant now, Effects& effects) {
-  if (state.plan.streams) reinforce(state, effects);
   for (auto& round : state.rounds)
     if (state.is_short(round)) fill_up(state, round, effects);
   while (operations::may_start(state)) {
@@ -341,6 +340,7 @@ void advance_training(State& state, Instant now, Effects& effects) {
   }
   if (!state.is_under_way()) return set_phase(state, Phase::Waiting, now);  // nobody is left of those who worked on the closed step
   close_when_due(state, now, effects);
+  if (state.plan.streams && state.collection.begun) reinforce(state, effects);
   const bool short_of_work = std::ranges::any_of(state.rounds, [&](const Round& round) { return state.is_short(round); });
   if (!state.collection.begun && short_of_work) reopen_step(state, effects);
   if (state.collection.begun && contributing(state) < state.plan.min_peers && promote_whom_it_lacks(state, effects)) return;
@@ -482,12 +482,7 @@ void complete(State& state, const Operation& last, Instant now, Effects& effects
     state.checkpoint =
         Origin{state.revision, step, *state.digest, state.cursor, state.tokens, {}, {state.unused.begin(), state.unused.end()}};
   if (step.value >= state.plan.outer_steps) return run_end::finish(state, now, effects);
-  if (state.collection.begun && state.collection.step > step) {
-    // It is trained already. What was kept back until now is on its way.
-    for (auto& round : state.rounds)
-      if (round.first_ready) round.first_ready = now;
-    return;
-  }
+  if (state.collection.begun && state.collection.step > step) return;  // it is trained already
   if (!state.paused_by_owner) return begin_step(state, step.next(), now, effects);
   state.collection = {};
   set_phase(state, Phase::Waiting, now);

@@ -23,9 +23,9 @@ namespace prime::trainer_life {
 
 struct Options {
   std::uint32_t fragments = 1;   ///< of the state; each is committed by itself
-  bool streams = false;          ///< a trainer takes over each commit by itself, before it publishes that fragment again
   Duration stall_limit = 10min;  ///< `local.trainer.stall_limit`: without a sign of life, while it has work
   bool external = false;         ///< it started this agent, which cannot start it again
+  bool streams = false;          ///< a trainer takes over each commit by itself, before it publishes that fragment again
 };
 
 enum class Phase : std::uint8_t {
@@ -137,7 +137,7 @@ struct Worked {
   std::string waits_for = {};
 };
 /// Its parameters lie where the agent can read them. `base` is not its to say.
-struct Contributed : Publication {};
+using Contributed = Publication;
 /// It has made a record within the outer step. `base` is not its to say.
 struct Recorded {
   Record record;

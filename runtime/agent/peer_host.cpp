@@ -244,9 +244,9 @@ void PeerHost::on_trainer(TrainerEvent event) {
             const double rate = c.seconds > 0 ? static_cast<double>(c.weight) / c.seconds : 0;
             std::optional<life::Record> record;
             if (c.recorded) record = life::Record{.step = c.step, .base = {}, .content = keep_record({})};
-            handle(life::Contributed{{{c.step, {}, c.weight, c.samples, Real{c.loss}, held_out_of(c.held_out), Real{rate}, c.fragments},
-                                      c.diverged_at,
-                                      std::move(record)}});
+            handle(life::Contributed{{c.step, {}, c.weight, c.samples, Real{c.loss}, held_out_of(c.held_out), Real{rate}, c.fragments},
+                                     c.diverged_at,
+                                     std::move(record)});
           },
           [&](const prime::TrainerFinal& e) {
             handle(life::Answered{{held_out_of(e.answer.held_out), e.answer.sample}});

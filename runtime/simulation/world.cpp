@@ -450,7 +450,7 @@ void Swarm::publish(std::size_t i, const Fragments& fragments) {
     if (covers(fragments, fragment)) host.local[fragment] = result;
   peer::TrainerContributed work{result.step,  {}, weight_of(host.id, result.step), 64, Real{2.5}, HeldOutLoss{Real{2.6}, 64}, Real{1000.0},
                                 fragments};
-  deliver(i, trainer_life::Contributed{{std::move(work)}});
+  deliver(i, trainer_life::Contributed{std::move(work)});
 }
 
 void Swarm::finish_training(std::size_t i, const RunDone& done) {

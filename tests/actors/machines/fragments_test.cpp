@@ -163,8 +163,7 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_comes_back_between_two_fragments_goes_on
   BOOST_TEST(bench.journaled<events::OuterStepCommitted>().size() == 1U);
 }
 
-/// Each trained when the first fragment had made the step: that fragment takes their work in the next one, in which nobody begins anything.
-BOOST_AUTO_TEST_CASE(a_step_in_which_all_bring_earlier_work_goes_on_after_a_restart) {
+BOOST_AUTO_TEST_CASE(who_trains_after_all_in_the_middle_of_a_step_does_so_for_the_fragments_that_lack_it) {
   Halves bench;
   bench.seat_all(4);  // the last two are too late for this step
   for (std::uint64_t peer = 1; peer <= 4; ++peer) bench.ready(peer, peer <= 2 ? 100 : 0);
@@ -172,30 +171,27 @@ BOOST_AUTO_TEST_CASE(a_step_in_which_all_bring_earlier_work_goes_on_after_a_rest
   bench.lose(1);
   BOOST_TEST((bench.probes == std::vector{Probe::PromotedBetweenFragments}));
   BOOST_TEST(bench.told<BeginStep>() == (std::vector<std::uint64_t>{3, 4}), boost::test_tools::per_element());
+  BOOST_TEST(bench.told<BeginStep>(3).fragments == (Fragments{1}), boost::test_tools::per_element());
   bench.lose(2);
+
+  // A coordinator that takes over tells them the same.
+  BOOST_REQUIRE(bench.decided);
+  bench.state = restore({bench.state.options, bench.state.plan}, *bench.decided, bench.now);
   const auto both = [&](const auto& act) {
     act(3);
     act(4);
   };
-  both([&](std::uint64_t peer) { bench.ready(peer, 100); });
-  both([&](std::uint64_t peer) { bench.vote(peer, part(1, 1)); });
-  BOOST_TEST(bench.sent<BeginStep>().empty());
-  const auto reduce = bench.told<StartReduce>(3);
-  BOOST_CHECK((reduce.fragment == 0 && reduce.step == OuterStep{2}));
-  BOOST_CHECK(bench.contributions() == (std::vector<Contribution>{{PeerId{3}, 100}, {PeerId{4}, 100}}));
-
-  BOOST_REQUIRE(bench.decided);
-  bench.state = restore({bench.state.options, bench.state.plan}, *bench.decided, bench.now);
   both([&](std::uint64_t peer) {
     auto hello = Bench::hello_of(peer);
     hello.returning = true;
     bench.hear(peer, hello);
-    BOOST_CHECK((bench.told<BeginStep>(peer).contribute && bench.told<BeginStep>(peer).step == OuterStep{1}));
-    bench.hear(peer, Ready{OuterStep{1}, Revision{1}, 100, 10, Real{1.0}, {}, Real{1.0}, 1});
+    const auto begin = bench.told<BeginStep>(peer);
+    BOOST_TEST((begin.contribute && begin.step == OuterStep{1} && begin.fragments == Fragments{1}));
   });
-  both([&](std::uint64_t peer) { bench.vote(peer, part(0, 2)); });
-  // Nobody has work for the second fragment: they train again, and its first step is that of the first fragment's next one.
+  both([&](std::uint64_t peer) { bench.hear(peer, Ready{OuterStep{1}, Revision{1}, 100, 10, Real{1.0}, {}, Real{1.0}, 1, 0, {1}}); });
+  both([&](std::uint64_t peer) { bench.vote(peer, part(1, 1)); });
   BOOST_TEST(bench.told<BeginStep>() == (std::vector<std::uint64_t>{3, 4}), boost::test_tools::per_element());
+  BOOST_TEST((bench.told<BeginStep>(3).step == OuterStep{2} && bench.told<BeginStep>(3).fragments.empty()));
 }
 
 BOOST_AUTO_TEST_CASE(who_divides_the_state_otherwise_is_refused_by_name) {
@@ -439,7 +435,7 @@ BOOST_AUTO_TEST_CASE(a_trainer_hears_of_its_step_when_every_fragment_has_its_wor
   };
   for (const life::Event& event :
        {life::Event{life::Start{}}, life::Event{life::TensorsBound{}}, life::Event{life::StateOpened{}}, life::Event{life::Initial{}},
-        life::Event{life::StateFound{life::Held{{}, 3, {}, {}, 1}}},
+        life::Event{life::StateFound{life::Held{{}, 3, {}, {}, 1}}}, life::Event{life::Begin{BeginStep{{}, OuterStep{1}, {}}}},
         life::Event{life::Contributed{{OuterStep{1}, {}, 5, 10, Real{1.0}, {}, Real{1.0}}, 0}}, life::Event{life::ContributionTaken{}}})
     on(event);
   BOOST_TEST(!on(life::Applied{commit_of(OP, 0, false), true, 2}));

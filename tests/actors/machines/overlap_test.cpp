@@ -180,6 +180,7 @@ BOOST_AUTO_TEST_CASE(what_a_trainer_contributes_is_taken_once_what_it_contribute
   for (const life::Event& event : {life::Event{life::Start{}}, life::Event{life::TensorsBound{}}, life::Event{life::StateOpened{}},
                                    life::Event{life::Initial{}}, life::Event{life::StateFound{life::Held{{}, 3, {}, {}, 1}}}})
     takes(event);
+  takes(life::Begin{BeginStep{Bench::view(), OuterStep{1}, Revision{}}});
   BOOST_TEST(takes(contributed(1)));
   takes(life::ContributionTaken{});
   BeginStep next{Bench::view(), OuterStep{2}, Revision{}, true, 0, 20};
