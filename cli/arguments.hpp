@@ -45,9 +45,10 @@ struct JoinArguments {
   std::string local_manifest;
   std::vector<std::string> overrides;
   std::optional<int> trainer_descriptor;
-  std::string replica;             ///< of a sharded run; empty: drawn, where `shards` starts a whole one
-  std::optional<unsigned> shard;   ///< the one that this peer holds
-  std::optional<unsigned> shards;  ///< start so many peers, which are a replica
+  std::string replica;               ///< of a sharded run; empty: drawn, where `shards` starts a whole one
+  std::optional<unsigned> shard;     ///< the one that this peer holds
+  std::optional<unsigned> shards;    ///< start so many peers, which are a replica
+  std::vector<std::string> trainer;  ///< its words; empty: as `local.trainer_command` says
 };
 
 struct StandbyArguments {

@@ -147,8 +147,13 @@ std::vector<std::string> options_of(const JoinArguments& arguments) {
   add("--replica", arguments.replica);
   if (arguments.shard) add("--shard", std::to_string(*arguments.shard));
   add("--local-manifest", arguments.local_manifest);
-  for (const auto& text : arguments.overrides) add("--set", text);
+  // The last one is the trainer's, where its words were given.
+  const auto own = arguments.overrides.size() - (arguments.trainer.empty() ? 0 : 1);
+  for (std::size_t i = 0; i < own; ++i) add("--set", arguments.overrides[i]);
   add("--state-dir", arguments.common.state_dir);
+  if (arguments.trainer.empty()) return words;
+  words.emplace_back("--");
+  words.insert(words.end(), arguments.trainer.begin(), arguments.trainer.end());
   return words;
 }
 

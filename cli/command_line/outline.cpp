@@ -12,11 +12,17 @@ namespace {
 
 /// Placeholders of the help, and what stands for them.
 Completion completion_of(const std::string& placeholder) {
-  static const std::map<std::string, Completion> KNOWN{{"FILE", Completion::Files},     {"MODEL", Completion::Files},
-                                                       {"SCENARIO", Completion::Files}, {"PATH|RUN", Completion::RunsOrFiles},
-                                                       {"DIR", Completion::Folders},    {"RUN", Completion::Runs},
-                                                       {"WHO", Completion::Peers},      {"PEER", Completion::Peers},
-                                                       {"NAME", Completion::Schemas},   {"COMMAND", Completion::Commands}};
+  static const std::map<std::string, Completion> KNOWN{{"FILE", Completion::Files},
+                                                       {"MODEL", Completion::Files},
+                                                       {"TRAINER", Completion::Files},
+                                                       {"SCENARIO", Completion::Files},
+                                                       {"PATH|RUN", Completion::RunsOrFiles},
+                                                       {"DIR", Completion::Folders},
+                                                       {"RUN", Completion::Runs},
+                                                       {"WHO", Completion::Peers},
+                                                       {"PEER", Completion::Peers},
+                                                       {"NAME", Completion::Schemas},
+                                                       {"COMMAND", Completion::Commands}};
   const auto found = KNOWN.find(placeholder);
   return found == KNOWN.end() ? Completion::Nothing : found->second;
 }

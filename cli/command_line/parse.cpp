@@ -4,6 +4,7 @@
 
 #include "cli/arguments.hpp"
 #include "cli/command_line/table.hpp"
+#include "cli/trainer_words.hpp"
 #include "runtime/manifest/fields.hpp"
 
 namespace prime::cli {
@@ -100,6 +101,27 @@ std::vector<std::string> command_first(const std::vector<std::string>& words) {
   return turned;
 }
 
+/// What stands behind the first `--` of `join` is the command line of another program, whose options are its own.
+std::optional<std::vector<std::string>> cut_trainer(std::vector<std::string>& words) {
+  const auto dashes = std::ranges::find(words, "--");
+  if (words.front() != "join" || dashes == words.end()) return std::nullopt;
+  std::vector<std::string> trainer(dashes + 1, words.end());
+  words.erase(dashes, words.end());
+  return trainer;
+}
+
+Result<Arguments> with_trainer(Arguments chosen, const std::optional<std::vector<std::string>>& trainer) {
+  auto* const join = std::get_if<JoinArguments>(&chosen);
+  if (join == nullptr) return chosen;
+  if (!join->trainer.empty())
+    return fail(ErrorName::Usage, "`" + join->trainer.front() + "` is no invite; a trainer's words stand behind `--`");
+  if (!trainer) return chosen;
+  if (trainer->empty()) return fail(ErrorName::Usage, "nothing stands behind `--`: program and arguments of a trainer");
+  join->trainer = *trainer;
+  join->overrides.push_back(trainer_override(*trainer));
+  return chosen;
+}
+
 Result<std::variant<Arguments, HelpText>> help_of(const std::string& name) {
   Table fresh;  // one that has parsed a line would show the help of what was in it
   auto& app = fresh.app();
@@ -115,10 +137,11 @@ Result<std::variant<Arguments, HelpText>> parse_arguments(const std::vector<std:
   Table table;
   auto& app = table.app();
   if (typed.empty()) return HelpText{app.help()};
-  const auto words = command_first(typed);
+  auto words = command_first(typed);
   if (words.empty()) return fail(ErrorName::Usage, "a command is missing");
   if (const auto& first = words.front(); !first.starts_with('-') && find_command(app, first) == nullptr)
     return fail(unknown_command(app, first));
+  const auto trainer = cut_trainer(words);
   if (auto empty = empty_value(words)) return fail(*std::move(empty));
   std::vector<std::string> reversed(words.rbegin(), words.rend());
   try {
@@ -133,7 +156,7 @@ Result<std::variant<Arguments, HelpText>> parse_arguments(const std::vector<std:
     return fail(ErrorName::Usage, one_line(error.what()));
   }
   if (table.help_wanted()) return help_of(*table.help_wanted());
-  return *table.chosen();
+  return with_trainer(*table.chosen(), trainer);
 }
 
 std::string command_of(const std::vector<std::string>& typed) {

@@ -1,5 +1,6 @@
 // Owns the command lines of what starts: `up`, `join`, `invite`, `standby`, `doctor`.
 #include "cli/command_line/table.hpp"
+#include "cli/trainer_words.hpp"
 #include "messages/membership.hpp"
 
 namespace prime::cli {
@@ -21,12 +22,22 @@ void add_up(Table& table) {
       "In the foreground it ends with its run; SIGINT, SIGTERM, SIGQUIT and SIGHUP let the peers leave and end the run.\n"
       "One that is killed (SIGKILL) leaves the run as --detach would: `primectl status` shows it, `primectl down` ends it.");
   up.add_option("--from", typed.from, "go on from a checkpoint, or from the newest one that a run left")->type_name("PATH|RUN");
+  up.add_option_function<std::string>(
+        "--trainer",
+        [&typed = typed](const std::string& text) {
+          auto words = words_of_shell(text);
+          if (!words) throw CLI::ValidationError("--trainer", words.error().detail);
+          typed.overrides.push_back(trainer_override(*words));
+        },
+        "command line of a trainer of your own, as 'python3 train.py'; the same as local.trainer_command")
+      ->type_name("COMMAND");
   up.add_option("--listen", typed.listen, "address of the coordinator [the manifest's local.network.listen]")->type_name("HOST:PORT");
 }
 
 void add_join(Table& table) {
   auto [join, typed] = table.add<JoinArguments>("join", "become a peer of a run, with nothing but its invite", "Start");
   join.add_option("INVITE", typed.invite, "as `primectl up` printed it; may come from $PRIMECTL_INVITE instead");
+  join.add_option("TRAINER", typed.trainer, "behind `--`: program and arguments of a trainer of your own, as -- python3 train.py");
   auto* detach = join.add_flag("-d,--detach", typed.detach, "return when the run has welcomed this peer; it goes on in the background");
   join.add_option("--name", typed.name, "readable name of this peer [drawn]")->check(peer_name());
   join.add_option("--local-manifest", typed.local_manifest, "manifest whose `local:` half this peer uses")->type_name("FILE");

@@ -1,6 +1,6 @@
 """A GPT of 0.28 million parameters on the headers of this machine, byte by byte: a loop of plain PyTorch, whatever algorithm the manifest names.
 
-    primectl up manifests/quickstart.yaml --local 2 --set 'local.trainer_command=[python3, examples/python/gpt_diloco.py]'
+    primectl up manifests/quickstart.yaml --local 2 --trainer 'python3 examples/python/gpt_diloco.py'
 
 By hand, into a run whose peers train the same: PRIMECTL_INVITE='prime://…' python3 examples/python/gpt_diloco.py
 $GPT_TEXT names another folder of text (files *.h), $GPT_LAYERS and $GPT_DIM another size; all peers of a run have the same.

@@ -1,6 +1,6 @@
 """Handwritten digits (scikit-learn's own, no download), by peers that come and go. As every peer of a run:
 
-    primectl up manifests/quickstart.yaml --local 2 --set 'local.trainer_command=[python3, examples/python/mnist_like.py]'
+    primectl up manifests/quickstart.yaml --local 2 --trainer 'python3 examples/python/mnist_like.py'
 
 By hand, into a run whose peers train the same: PRIMECTL_INVITE='prime://…' python3 examples/python/mnist_like.py
 """

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from . import _prime, binding
+from . import _prime, binding, launched
 from ._errors import Error, usage
 from ._prime import Committed, Samples
 from .data import Loader
@@ -90,6 +90,21 @@ class Run:
     def fresh(self) -> bool:
         """False when the agent has started its trainer again."""
         return self._session.fresh
+
+    @property
+    def shard(self) -> int:
+        """Which part of the model this process holds, from 0 on; of a run without shards 0."""
+        return self._session.shard
+
+    @property
+    def shards(self) -> int:
+        """How many processes hold one model together."""
+        return self._session.shards
+
+    @property
+    def replica(self) -> str:
+        """The name that all processes of this model share, and no others: where they find each other. Empty in a run without shards."""
+        return self._session.replica
 
     # --- what it has
 
@@ -279,6 +294,7 @@ def join(
     timeout: float = 60.0,
     replica: str = "",
     shard: int = 0,
+    shards: int | None = None,
 ) -> Run:
     """Makes this process the trainer of a peer.
 
@@ -290,6 +306,8 @@ def join(
     ``state_dir``  where the agent keeps its files
     ``timeout``    in seconds, until the run welcomes the peer
     ``replica``, ``shard``  of a run with shards: which model, and which part of it
+    ``shards``     instead of both, under torchrun or srun: so many processes hold one model together. Neighbouring ranks are a replica, and the rank in it is
+                   the shard (``run.shard``). Error ``Usage`` where the run has another number of shards
 
     Error ``InviteMalformed``, ``RunUnreachable``, ``KeyRefused``, ``RunFull``, ``ProcessFailed`` (no agent could be started) …; ``AgentLost``: the one that
     started this process is gone.
@@ -299,4 +317,11 @@ def join(
     given = invite or os.environ.get("PRIMECTL_INVITE")
     if not given:
         raise usage("no invite: give the line `prime://…` that `primectl up` prints, or set PRIMECTL_INVITE; no agent started this process either")
-    return Run(_prime.join(given, primectl or _primectl(), name, state_dir, timeout, replica, shard))
+    if shards is not None and shards != 1:
+        replica, shard = launched.place(shards)
+    run = Run(_prime.join(given, primectl or _primectl(), name, state_dir, timeout, replica, shard))
+    if shards is not None and run.shards != shards:
+        has = run.shards
+        run.leave()
+        raise usage(f"the run has {has} shard{'s' * (has > 1)}, and not {shards}")
+    return run

@@ -52,6 +52,27 @@ BOOST_AUTO_TEST_CASE(join_takes_one_shard_of_a_replica_or_starts_a_whole_one) {
     BOOST_TEST(refusal({"join", "prime://x", "--shard", "1", "--replica", name}).find("the name of a replica") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(a_trainer_is_named_by_its_command_line) {
+  const auto up = parsed<UpArguments>({"up", "run.yaml", "--trainer", R"(python3 'my train.py' --lr "a \"b\"" c\ d '')", "--set", "run=x"});
+  BOOST_TEST(up.overrides ==
+                 (std::vector<std::string>{"run=x", R"(local.trainer_command=["python3", "my train.py", "--lr", "a \"b\"", "c d", ""])"}),
+             boost::test_tools::per_element());
+  BOOST_TEST(refusal({"up", "run.yaml", "--trainer", "python3 'x"}).find("a ' in `python3 'x` is not closed") != std::string::npos);
+  BOOST_TEST(refusal({"up", "run.yaml", "--trainer", " "}).find("no program is named") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(what_stands_behind_two_dashes_of_join_is_the_trainers) {
+  const auto join = parsed<JoinArguments>({"join", "prime://x", "--name", "bob", "--", "python3", "train.py", "--name", "x", "--", "-d"});
+  BOOST_TEST(join.invite == "prime://x");
+  BOOST_TEST(join.name == "bob");
+  BOOST_TEST(!join.detach);
+  BOOST_TEST(join.overrides.back() == R"(local.trainer_command=["python3", "train.py", "--name", "x", "--", "-d"])");
+  BOOST_TEST(parsed<JoinArguments>({"join", "-d", "--", "train"}).invite.empty());
+  BOOST_TEST(refusal({"join", "prime://x", "python3"}).find("`python3` is no invite; a trainer's words stand behind `--`") !=
+             std::string::npos);
+  BOOST_TEST(refusal({"join", "prime://x", "--"}).find("nothing stands behind `--`") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(plan_takes_quantities_with_their_units) {
   const auto plan = parsed<PlanArguments>({"plan", "run.yaml", "--link", "100Mbit/s", "--peers", "3", "--step-time", "250ms", "--mtbf",
                                            "168h", "--recovery", "30s", "--set", "sync.wire.codec=int8"});

@@ -197,6 +197,58 @@ print(ends)
                 wait_until("the trainer's end", lambda: "trainer_restarting" in told() or "trainer_gave_up" in told() or "Traceback" in told() or wanted in told())
                 wait_until(wanted, lambda: wanted in told())
 
+    def test_ranks_of_torchrun_and_srun_are_shards_of_replicas(self):
+        program = """import os, sys
+import numpy, prime_runtime as prime
+with prime.join(shards=2) as run:
+    assert run.shards == 2
+    x = numpy.full(100 + run.shard, 4, dtype=numpy.float32)
+    run.bind_tensor("x", x)
+    for step in run:
+        x -= numpy.float32(0.1) * (x - numpy.float32(step.rank))
+        step.report(float(step.rank), x.size)
+"""
+        trainer = self.folder / "trainer.py"
+        trainer.write_text(program)
+        torchrun = str(pathlib.Path(PYTHON).parent / "torchrun")
+        with Run(0, outer_steps=4, shards=2, minimum=2, up_flags=["--quorum", "2"]) as run:
+            told = {"PRIMECTL_INVITE": run.up["invite"], "XDG_STATE_HOME": str(run.directory / "joiner")}
+            ranks = [subprocess.Popen([torchrun, "--nproc-per-node=2", "--master-port=0", trainer], env=environment(**told), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)]
+            ranks += [subprocess.Popen([PYTHON, trainer], env=environment(SLURM_PROCID=str(rank), SLURM_NTASKS="2", SLURM_JOB_ID="77", SLURM_STEP_ID="3", **told),
+                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for rank in range(2)]
+            self.started += ranks
+            code = run.wait_for_end()
+            said = [self.finish(each) for each in ranks]
+            self.assertEqual(code, 0, said)
+            seats = {(line["replica"], line["shard"]) for line in run.coordinator() if "replica" in line and "peer" in line}
+            names = {name for name, _ in seats}
+            self.assertEqual(len(seats), 4, seats)
+            self.assertEqual(names - {name for name in names if re.fullmatch(r"torchrun-[0-9a-f]{8}-0", name)}, {"slurm-77-3-0"})
+            self.assertEqual({len(commit["contributors"]) for commit in run.events("outer_step_committed")}, {2})
+
+    def test_a_launch_that_does_not_fit_the_run_is_refused_by_name(self):
+        program = "import prime_runtime as prime\nprime.join(shards=int(__import__('sys').argv[1]))"
+        with Run(1, outer_steps=100000, minimum=1, env={"PRIME_QUADRATIC_ELEMENTS": "5000"}) as run:
+            told = {"PRIMECTL_INVITE": run.up["invite"], "XDG_STATE_HOME": str(run.directory / "joiner")}
+            for shards, env, wanted in ((2, {}, "no launcher says which of the 2 shards"), (2, {"RANK": "0", "WORLD_SIZE": "3"}, "WORLD_SIZE is 3: 2 processes hold one model"),
+                                        (0, {}, "at least one process"), (2, {"RANK": "1", "WORLD_SIZE": "2"}, "shard")):
+                with self.subTest(wanted):
+                    process = self.start(program, shards, **told, **env)
+                    self.assertIn(wanted, self.finish(process, 1))
+
+    def test_up_and_join_name_a_trainer_by_its_command_line(self):
+        path = self.folder / "my trainer.py"
+        path.write_text(QUADRATIC.format(extra="open(os.environ['DONE'] + sys.argv[1], 'w').close()"))
+        env = {key: value for key, value in environment(DONE=str(self.folder / "done")).items() if key not in os.environ}
+        with Run(1, outer_steps=6, minimum=2, trainer="/nowhere", up_flags=["--quorum", "2", "--trainer", f"{PYTHON} '{path}' '-from up'"],
+                 env={**env, "PRIME_QUADRATIC_ELEMENTS": "5000"}) as run:
+            joined = subprocess.run([BIN / "primectl", "join", run.up["invite"], "--state-dir", run.directory / "joiner", "--", PYTHON, path, "--name"],
+                                    env=run.env, capture_output=True, text=True, timeout=600, check=False)
+            self.assertEqual(joined.returncode, 0, joined.stderr)
+            self.assertEqual(run.wait_for_end(), 0)
+            self.assertEqual({len(commit["contributors"]) for commit in run.check(outer_steps=6)}, {2})
+            self.assertEqual(sorted(path.name for path in self.folder.glob("done*")), ["done--name", "done-from up"])
+
     def test_a_run_that_is_dropped_warns_and_leaves(self):
         with Run(1, outer_steps=100000, up_flags=["--quorum", "2"], minimum=2, env={"PRIME_QUADRATIC_ELEMENTS": "5000"}) as run:
             said = self.one("""
