@@ -102,8 +102,8 @@ def buffers_of(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
             if buffer.dtype == torch.bool:
                 buffer = buffer.view(torch.uint8)
             if buffer.dtype not in known:
-                raise usage(f"the buffer `{name}` is of {buffer.dtype}; private tensors are of {', '.join(str(each) for each in known)}")
-            yield f"buffer.{name}", buffer
+                raise usage(f"the buffer `{name}` is of {buffer.dtype}; copied tensors are of {', '.join(str(each) for each in known)}")
+            yield name, buffer
 
 
 def materialize(optimizer: torch.optim.Optimizer) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pathlib
 import shutil
 import sys
 import sysconfig
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import _prime, binding, launched
 from ._errors import Error, usage
@@ -20,6 +21,7 @@ from .data import Loader
 if TYPE_CHECKING:
     import torch
 
+Role = Literal["averaged", "copied", "private"]
 # (share, of) of the held-out data -> (mean loss, tokens)
 Evaluate = Callable[[int, int], tuple[float, int]]
 
@@ -112,7 +114,8 @@ class Run:
         """Before the first step, alike on every peer: the model's parameters are averaged, all else is this peer's own and kept for its next life.
 
         ``model``      parameters of float32 or bfloat16, by the names of ``state_dict``. Contiguous ones on the CPU are read and written where they lie;
-                       others (CUDA) by a mirror in page-locked memory. Buffers are private, as are all of the following
+                       others (CUDA) by a mirror in page-locked memory. Buffers of ``state_dict`` are copied: a joiner begins with its donor's. What follows
+                       is private
         ``optimizer``  its state, by ``PARAMETER.KEY``; what torch.optim makes with the first step is made now. Learning rates are not bound: they follow ``step.clock``
         ``evaluate``   ``evaluate(index, of) -> (loss, tokens)``: the held-out loss of the model on the ``index``-th of ``of`` equal parts of the held-out data
 
@@ -121,34 +124,62 @@ class Run:
         """
         self._evaluate = evaluate or self._evaluate
         for name, parameter in binding.parameters_of(model):
-            self._bind(name, parameter, averaged=True)
+            self._bind(name, parameter, "averaged")
         for name, buffer in binding.buffers_of(model):
-            self._bind(name, buffer, averaged=False)
+            self._bind(name, buffer, "copied")
         if optimizer is not None:
             tensors, numbers = binding.state_of(model, optimizer)
             for name, tensor in tensors:
-                self._bind(name, tensor, averaged=False)
+                self._bind(name, tensor, "private")
             if numbers is not None:
                 self.bind_blob(numbers.name, numbers.capacity, numbers.save, numbers.load)
         random = binding.random_state()
         self.bind_blob(random.name, random.capacity, random.save, random.load)
 
-    def bind_tensor(self, name: str, tensor: Any, *, private: bool = False) -> None:
-        """One tensor of torch's or numpy's, contiguous and on the CPU: averaged (f32, bf16), or private (f32, bf16, f16, i64, i32, u8)."""
+    def bind_tensor(self, name: str, tensor: Any, role: Role = "averaged") -> None:
+        """One tensor of torch's or numpy's, contiguous and on the CPU.
+
+        ``averaged``  a part of the model: f32 or bf16
+        ``copied``    a part of the model that is neither averaged nor compared: each peer has its own, a joiner begins with its donor's, and checkpoints
+                      have it. f32, bf16, f16, i64, i32 or u8; named like no other tensor
+        ``private``   this peer's own, of the same types
+        """
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(tensor, torch.Tensor):
-            self._bind(name, tensor, averaged=not private)
+            self._bind(name, tensor, role)
         else:
-            self._session.bind(name, tensor, not private)
+            self._session.bind(name, tensor, role)
 
     def bind_blob(self, name: str, capacity: int, save: Callable[[], bytes], load: Callable[[bytes], object]) -> None:
         """Private state that is no tensor, at most ``capacity`` bytes. ``save`` is called when a record is made, ``load`` by the first step of a life that
         goes on from one; what they raise ends the session."""
         self._session.bind_blob(name, capacity, save, load)
 
-    def _bind(self, name: str, tensor: torch.Tensor, *, averaged: bool) -> None:
+    def empty(self, shape: int | Sequence[int]) -> Any:
+        """A tensor of f32, zeros, in memory that the agent has as well, before the first step: of torch where that is imported, else an array of numpy's.
+
+        Where all averaged tensors are such, made in the order in which they are bound (``share`` does that for a module), and ``sync.algorithm`` is ``diloco``,
+        with one fragment or ``sequential`` ones, what is published is read where it lies: without a copy, in time or in memory. Elsewhere it is memory like
+        any other. While ``report`` publishes, and after one that failed then, it holds no parameters.
+
+        Error ``MemoryUnavailable``: more than this machine has. Binding raises ``LayoutUnusable`` for a tensor that lies where another one does.
+        """
+        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+        memory = self._session.allocate(math.prod(sizes))
+        torch = sys.modules.get("torch")
+        return memory.reshape(sizes) if torch is None else torch.from_numpy(memory).view(sizes)
+
+    def share(self, model: torch.nn.Module) -> None:
+        """Moves the model's parameters, of f32 on the CPU, to memory of ``empty``, in the order in which ``bind`` takes them. Before ``bind``; an optimizer
+        may have them already."""
+        for name, parameter in binding.parameters_of(model):
+            if parameter.dtype.itemsize != 4 or parameter.device.type != "cpu":
+                raise usage(f"`{name}` is of {parameter.dtype}, on {parameter.device}; what can be shared is of float32, on the CPU")
+            parameter.data = self.empty(parameter.shape).copy_(parameter.data)
+
+    def _bind(self, name: str, tensor: torch.Tensor, role: Role) -> None:
         bound = binding.Bound.of(name, tensor)
-        self._session.bind(name, bound.memory, averaged)
+        self._session.bind(name, bound.memory, role)
         self._bound.append(bound)
 
     def export_file(self, name: str, content: bytes) -> None:

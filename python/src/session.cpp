@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <deque>
+#include <map>
 #include <memory>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
@@ -62,12 +63,20 @@ class PySession {
     return *session_;
   }
 
-  void bind(std::string name, nb::handle tensor, bool averaged) {
+  void bind(std::string name, nb::handle tensor, const std::string& role) {
+    static const std::map<std::string, Role> ROLES{{"averaged", Role::Averaged}, {"copied", Role::Copied}, {"private", Role::Private}};
+    const auto known = ROLES.find(role);
+    if (known == ROLES.end()) raise_usage("`" + role + "` is no role of a tensor: averaged, copied or private");
     auto memory = tensor_of(tensor, "`" + name + "`");
     if (!memory.on_host) raise_usage("`" + name + "` does not lie in the host's memory");
     const TensorView view{std::move(name), memory.shape, {memory.type, memory.bytes}};
-    call([&](Session& session) { return session.bind(view, averaged ? Role::Averaged : Role::Private); });
+    call([&](Session& session) { return session.bind(view, known->second); });
     held_.push_back(std::move(memory));
+  }
+  nb::object allocate(std::uint64_t values) {
+    auto* const kept = new std::shared_ptr<float[]>(call([&](Session& session) { return session.allocate(values); }));
+    const nb::capsule holder(kept, [](void* each) noexcept { delete static_cast<std::shared_ptr<float[]>*>(each); });
+    return nb::cast(nb::ndarray<nb::numpy, float, nb::ndim<1>>(kept->get(), {values}, holder));
   }
   void bind_blob(std::string name, std::uint64_t capacity, nb::callable save, nb::callable load) {
     // What these raise ends the session: a blob that is longer than its capacity is refused.
@@ -207,7 +216,8 @@ void bind_session(nb::module_& module) {
       .def_prop_ro("shards", [](const PySession& self) { return self.get().shards(); })
       .def_prop_ro("replica", [](const PySession& self) { return self.get().replica(); })
       .def_prop_ro("open", &PySession::open)
-      .def("bind", &PySession::bind, nb::arg("name"), nb::arg("tensor"), nb::arg("averaged"))
+      .def("bind", &PySession::bind, nb::arg("name"), nb::arg("tensor"), nb::arg("role"))
+      .def("allocate", &PySession::allocate, nb::arg("values"))
       .def("bind_blob", &PySession::bind_blob, nb::arg("name"), nb::arg("capacity"), nb::arg("save"), nb::arg("load"))
       .def("export_file",
            [](PySession& self, std::string name, const nb::bytes& content) {

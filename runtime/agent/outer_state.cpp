@@ -1,6 +1,8 @@
 #include "runtime/agent/outer_state.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
 #include <map>
 #include <mutex>
 #include <new>
@@ -21,11 +23,24 @@ namespace {
 struct Segment {
   Descriptor file;
   SharedFloats memory;
+  bool shared = false;  ///< the trainer's own
 };
 
 Result<std::shared_ptr<Segment>> make_local(std::uint64_t elements) {
   auto segment = std::make_shared<Segment>();
   PRIME_TRY(segment->file, create_memory_file("prime-local", elements * sizeof(float)));
+  PRIME_TRY(segment->memory, SharedFloats::map(segment->file.number(), elements, Access::ReadWrite));
+  return segment;
+}
+
+/// What the other process could make shorter would end this one.
+Result<std::shared_ptr<Segment>> map_shared(const Descriptor& file, std::uint64_t elements) {
+  auto segment = std::make_shared<Segment>();
+  segment->shared = true;
+  const int seals = ::fcntl(file.number(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return fail(ErrorName::TrainerProtocol, "the trainer's memory is not sealed");
+  segment->file = Descriptor(::fcntl(file.number(), F_DUPFD_CLOEXEC, 0));
+  if (!segment->file) return fail(refused(ErrorName::ProcessFailed, "the trainer's memory cannot be taken", errno));
   PRIME_TRY(segment->memory, SharedFloats::map(segment->file.number(), elements, Access::ReadWrite));
   return segment;
 }
@@ -116,6 +131,7 @@ struct OuterState::Impl {
   Versions current;                      ///< by fragment; empty before there is a state
   StateCounters counters;
   Digest digest;
+  CopiedValues copied;
   Versions base;                               ///< from which the trainer started, until its contribution is taken
   Versions reserved;                           ///< by fragment; of those that do not come there is no block
   std::map<std::uint32_t, Buffer> means;       ///< by fragment, of reduces that are under way or were prepared
@@ -286,15 +302,16 @@ Result<void> OuterState::take_contribution(const Fragments& fragments) {
   return {};
 }
 
-Result<void> OuterState::begin_life(std::vector<DataType> types) {
+Result<void> OuterState::begin_life(std::vector<DataType> types, const Descriptor* shared) {
   auto& s = *impl_;
   PRIME_ASSERT(types.empty() || types.size() == s.layout.tensors().size(), "each tensor has a type");
   {
     const Impl::Lock lock(s.mutex);
     s.types = std::move(types);
-    if (std::ranges::find(s.contributed, s.local) == s.contributed.end()) return {};
+    const bool used = std::ranges::find(s.contributed, s.local) != s.contributed.end();
+    if (!used && !s.local->shared && shared == nullptr) return {};
   }
-  PRIME_TRY(auto fresh, make_local(s.layout.elements()));
+  PRIME_TRY(auto fresh, shared != nullptr ? map_shared(*shared, s.layout.elements()) : make_local(s.layout.elements()));
   const Impl::Lock lock(s.mutex);
   s.local = std::move(fresh);
   return {};
@@ -364,6 +381,17 @@ void OuterState::discard(const OperationId& operation) {
   if (const auto found = impl_->find(operation); found != impl_->prepared.end()) impl_->prepared.erase(found);
 }
 
+void OuterState::set_copied(CopiedValues copied) {
+  const Impl::Lock lock(impl_->mutex);
+  impl_->copied = std::move(copied);
+  impl_->latest.reset();
+}
+
+CopiedValues OuterState::copied() const {
+  const Impl::Lock lock(impl_->mutex);
+  return impl_->copied;
+}
+
 std::size_t OuterState::prepared() const {
   const Impl::Lock lock(impl_->mutex);
   return impl_->prepared.size();
@@ -404,7 +432,7 @@ std::shared_ptr<const Snapshot> OuterState::snapshot(Holder holder) {
   std::erase_if(s.held, [](const auto& each) { return each.expired(); });
   if (s.held.size() >= (holder == Holder::Disk ? PINNED_MAX : PINNED_MAX - 1)) return nullptr;
   auto memory = std::make_shared<const Versions>(s.current);
-  Snapshot made{s.layout, s.counters, {}, s.digest, nullptr};
+  Snapshot made{s.layout, s.counters, {}, s.digest, s.copied, nullptr};
   for (std::uint32_t fragment = 0; fragment < memory->size(); ++fragment) made.fragments.push_back(s.view((*memory)[fragment], fragment));
   made.memory = std::move(memory);
   auto shared = std::make_shared<const Snapshot>(std::move(made));

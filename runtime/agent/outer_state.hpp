@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -30,6 +31,9 @@ struct StateCounters {
   friend bool operator==(const StateCounters&, const StateCounters&) = default;
 };
 
+/// The values of the copied tensors, as they lie in a record; null where there are none.
+using CopiedValues = std::shared_ptr<const std::vector<std::byte>>;
+
 /// One version of one fragment.
 struct Fragment {
   OuterStep version;  ///< steps that are in it; 0 before the first
@@ -44,7 +48,8 @@ struct Snapshot {
   Layout layout;
   StateCounters counters;
   std::vector<Fragment> fragments;
-  Digest state;                        ///< of the whole
+  Digest state;  ///< of the whole
+  CopiedValues copied;
   std::shared_ptr<const void> memory;  ///< what the spans lie in
 
   /// The last step that all fragments have made.
@@ -104,7 +109,9 @@ class OuterState {
   void pin_base(std::uint32_t fragment);
   /// A trainer is about to map the segments; `types` are those that it has bound the tensors in, f32 where there are none. What another one
   /// has contributed stays, out of its reach.
-  Result<void> begin_life(std::vector<DataType> types = {});
+  /// `shared`: memory of the trainer's own that begins with what it publishes, in the order of fragments; used in the place of a segment.
+  /// TrainerProtocol for a file that it could make shorter.
+  Result<void> begin_life(std::vector<DataType> types = {}, const Descriptor* shared = nullptr);
   /// Of these fragments: input = parameters of the base − local, where the trainer wrote them. The base is what the trainer was given: of tensors that it has
   /// in bf16 it is rounded to that, so that who trained nothing contributes nothing. Refuses NaN and infinity by tensor name and index
   /// (NonFiniteValue); then there is no contribution.
@@ -122,6 +129,9 @@ class OuterState {
   Result<void> commit(const OperationId& operation);
   /// Forgets what was prepared for it; the current state and the input are as they were.
   void discard(const OperationId& operation);
+  /// Beside the current state, and of its model: neither reduced nor digested.
+  void set_copied(CopiedValues copied);
+  [[nodiscard]] CopiedValues copied() const;
   /// Operations that are prepared, each of another fragment.
   [[nodiscard]] std::size_t prepared() const;
 

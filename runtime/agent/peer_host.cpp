@@ -24,12 +24,27 @@ kernels::NesterovOptions outer_rule(const manifest::Shared& shared) {
 }
 
 /// Before anybody trains: a model that no checkpoint can hold, or not at this place, would be lost at the end.
-Result<void> rehearse_checkpoint(const std::filesystem::path& checkpoints, std::uint32_t last_step, const Layout& layout) {
-  std::vector<store::NamedTensor> tensors;
-  for (const auto& tensor : layout.tensors()) tensors.push_back({tensor.name, tensor.shape, {}});
-  auto able = store::rehearse_checkpoint(checkpoints, OuterStep{last_step}, tensors);
+Result<void> rehearse_checkpoint(const std::filesystem::path& checkpoints, std::uint32_t last_step, const std::vector<BoundTensor>& bound) {
+  std::vector<store::NamedTensor> averaged;
+  std::vector<store::NamedTensor> copied;
+  for (const auto& [shape, type, role] : bound) {
+    if (role == Role::Averaged) averaged.push_back({shape.name, shape.shape, {}});
+    if (role == Role::Copied) copied.push_back({shape.name, shape.shape, store::TensorData{type, {}}});
+  }
+  auto able = store::rehearse_checkpoint(checkpoints, OuterStep{last_step}, averaged, copied);
   if (!able) able.error().detail = "a checkpoint, tried out before the first step: " + able.error().detail;
   return able;
+}
+
+/// The flat buffer has the tensors as they were bound.
+bool in_order(const Layout& layout) {
+  std::uint64_t end = 0;
+  for (std::size_t i = 0; i < layout.homes().size(); ++i) {
+    const auto& home = layout.homes()[i];
+    if (layout.begin(home.fragment) + home.offset != end) return false;
+    end += layout.counts()[i];
+  }
+  return true;
 }
 
 std::vector<Digest> digests_of(const std::vector<Fragment>& fragments) {
@@ -90,7 +105,10 @@ void PeerHost::carry_out(const trainer_life::Effect& effect, Works& works) {
                  [&](const life::Launch& e) { later(e); },
                  [&](const life::OpenState& e) { later(e); },
                  [&](const life::FoundState& e) { later(e); },
-                 [&](const life::TakeContribution& e) { later(e); },
+                 [&](const life::TakeContribution& e) {
+                   taking_ = true;
+                   later(e);
+                 },
                  [&](const life::Kill&) {
                    if (trainer_) trainer_->kill();
                  },
@@ -103,7 +121,7 @@ void PeerHost::carry_out(const trainer_life::Effect& effect, Works& works) {
                    if (records_) descriptors.push_back(records_->descriptor());
                    const auto& sync = manifest_->shared.sync;
                    const wire::Segments segments{state_->layout().elements(), sync.fragments, sync.offsets, sync.overlap, sync.mix,
-                                                 record_layout_.bytes,        record_every()};
+                                                 record_layout_.bytes, record_every(), records_ ? records_->next() : 0, shared_ != nullptr};
                    if (trainer_) trainer_->segments(segments, descriptors);
                  },
                  [&](const life::TellBegin& e) { tell_begin(e); },
@@ -111,7 +129,7 @@ void PeerHost::carry_out(const trainer_life::Effect& effect, Works& works) {
                    const auto places = state_->places();
                    const auto made = std::ranges::min_element(places, {}, &wire::Place::version)->version;
                    const Committed committed{made, e.commit.revision, e.commit.state, e.contributors};
-                   if (trainer_) trainer_->committed(wire::StepCommitted{committed, places});
+                   tell([said = wire::StepCommitted{committed, places}](TrainerHost& trainer) { trainer.committed(said); });
                    // It may still read this one while some fragments move on.
                    if (e.rebase == life::TellCommitted::Rebase::All) state_->pin_base();
                    if (e.rebase == life::TellCommitted::Rebase::Fragment) state_->pin_base(e.commit.fragment);
@@ -119,8 +137,8 @@ void PeerHost::carry_out(const trainer_life::Effect& effect, Works& works) {
                  [&](const life::TellFinish& e) {
                    const auto& share = e.done.evaluate;
                    const FinalPlan plan{{share.index, share.of}, e.done.finalist};
-                   if (trainer_)
-                     trainer_->finish(wire::Finish{plan, e.done.step, state_->counters().revision, state_->digest(), state_->places()});
+                   tell([said = wire::Finish{plan, e.done.step, state_->counters().revision, state_->digest(), state_->places()}](
+                            TrainerHost& trainer) { trainer.finish(said); });
                    state_->pin_base();
                  },
                  [&](const life::Report& e) { options_.report(e.event); },
@@ -142,11 +160,23 @@ std::optional<trainer_life::Event> PeerHost::work(const Work& order) {
                         },
                         [&](const life::OpenState&) -> Outcome { return life::StateOpened{open_state()}; },
                         [&](const life::FoundState&) -> Outcome { return life::StateFound{found_state()}; },
-                        [&](const life::TakeContribution& e) -> Outcome {
-                          return life::ContributionTaken{outer().take_contribution(e.fragments)};
-                        },
+                        [&](const life::TakeContribution& e) -> Outcome { return life::ContributionTaken{take_contribution(e.fragments)}; },
                     },
                     order);
+}
+
+/// What has the trainer write to its tensors: it may share them with this agent.
+void PeerHost::tell(std::function<void(TrainerHost&)> say) {
+  if (taking_) to_tell_.push_back(std::move(say));
+  else if (trainer_) say(*trainer_);
+}
+
+Result<void> PeerHost::take_contribution(const Fragments& fragments) {
+  auto taken = outer().take_contribution(fragments);
+  const Lock lock(mutex_);
+  taking_ = false;
+  for (const auto& say : std::exchange(to_tell_, {})) tell(say);
+  return taken;
 }
 
 // The trainer ------------------------------------------------------------------------------------------------------------------
@@ -195,6 +225,7 @@ Result<void> PeerHost::launch(bool fresh) {
   {
     const Lock lock(mutex_);
     previous = std::move(trainer_);
+    to_tell_.clear();
   }
   previous.reset();  // joins its thread, which may be waiting for the mutex: not under it
   const auto handler = [this](TrainerEvent event) { on_trainer(std::move(event)); };
@@ -243,6 +274,11 @@ void PeerHost::on_trainer(TrainerEvent event) {
             const auto& c = e.contribution;
             const double rate = c.seconds > 0 ? static_cast<double>(c.weight) / c.seconds : 0;
             std::optional<life::Record> record;
+            if (c.recorded) {
+              auto copied = copied_in_record();
+              const Lock lock(mutex_);
+              contributed_copied_ = std::move(copied);
+            }
             if (c.recorded) record = life::Record{.step = c.step, .base = {}, .content = keep_record({})};
             handle(life::Contributed{{c.step, {}, c.weight, c.samples, Real{c.loss}, held_out_of(c.held_out), Real{rate}, c.fragments},
                                      c.diverged_at,
@@ -275,6 +311,8 @@ void PeerHost::on_bound(const prime::TrainerBound& bound) {
   {
     const Lock lock(mutex_);
     bound_ = bound.tensors;
+    copied_told_ = false;
+    shared_ = bound.shared;
   }
   handle(trainer_life::TensorsBound{bound.device});
 }
@@ -288,11 +326,11 @@ Result<void> PeerHost::open_state() {
     bound = bound_;
     first = !state_;
   }
-  PRIME_TRY(const auto layout, make_layout(averaged_of(bound)));
+  PRIME_TRY(const auto layout, make_bound_layout(bound));
   if (first) {
     const auto terms = shared();
-    PRIME_TRY(auto divided, make_layout(layout.tensors(), terms.sync.fragments));
-    PRIME_CHECK(rehearse_checkpoint(options_.checkpoints, terms.train.outer_steps, divided));
+    PRIME_TRY(auto divided, make_bound_layout(bound, terms.sync.fragments));
+    PRIME_CHECK(rehearse_checkpoint(options_.checkpoints, terms.train.outer_steps, bound));
     PRIME_TRY(auto state, OuterState::create(std::move(divided), OuterStateOptions{outer_rule(terms), 1, terms.sync.in_flight}));
     const Lock lock(mutex_);
     state_ = std::make_unique<OuterState>(std::move(state));
@@ -303,7 +341,16 @@ Result<void> PeerHost::open_state() {
   std::vector<DataType> types;
   for (const auto& tensor : bound)
     if (tensor.role == Role::Averaged) types.push_back(tensor.type);
-  return outer().begin_life(std::move(types));
+  // Only where a trainer that has published does nothing until it is given the next parameters, and they lie as they are reduced.
+  std::shared_ptr<const Descriptor> shared;
+  {
+    const Lock lock(mutex_);
+    const auto& sync = manifest_->shared.sync;
+    const bool blocks = sync.algorithm == manifest::Algorithm::Diloco && sync.overlap == 0 && sync.offsets == Offsets::End;
+    if (!blocks || !in_order(state_->layout())) shared_.reset();
+    shared = shared_;
+  }
+  return outer().begin_life(std::move(types), shared.get());
 }
 
 /// The trainers of a replica go on together, at publications alone.
@@ -329,6 +376,24 @@ std::shared_ptr<const trainer_life::RecordContent> PeerHost::keep_record(const w
   return records_ ? records_->keep(totals) : nullptr;
 }
 
+/// What the trainer has written where its next record goes.
+CopiedValues PeerHost::copied_in_record() const {
+  const auto bytes = record_layout_.copied_bytes;
+  if (bytes == 0) return nullptr;
+  const auto written = records_->memory().first(bytes);
+  return std::make_shared<const std::vector<std::byte>>(written.begin(), written.end());
+}
+
+/// Puts the copied tensors of the state where a trainer finds them that was not told to begin yet, and writes there no more.
+void PeerHost::offer_copied() {
+  const auto copied = outer().copied();
+  {
+    const Lock lock(mutex_);
+    if (!copied || copied_told_) return;
+  }
+  std::ranges::copy(*copied, records_->memory().begin());
+}
+
 void PeerHost::on_recorded(const prime::TrainerRecorded& recorded) {
   if (const auto& made = recorded.record)
     handle(trainer_life::Recorded{{.step = made->step, .base = {}, .within = true, .content = keep_record(made->totals)}});
@@ -340,6 +405,7 @@ Result<trainer_life::Held> PeerHost::found_state() {
   auto& state = outer();
   if (!state.initialized()) PRIME_CHECK(initialize());
   PRIME_TRY(auto record, saved_record());
+  offer_copied();
   return trainer_life::Held{state.layout().digest(), state.layout().elements(),     state.digest(),   state.counters().revision,
                             trainer_pid(),           digests_of(state.fragments()), std::move(record)};
 }
@@ -372,8 +438,9 @@ void PeerHost::tell_begin(const trainer_life::TellBegin& order) {
     if (order.resume->within) resume->within = order.resume->content->totals;
   }
   const auto place = records_ ? records_->next() : 0;
-  if (trainer_)
-    trainer_->begin(wire::Begin{plan, state_->digest(), state_->places(), place, resume, order.in_flight, order.published});
+  const bool copied = state_->copied() && !std::exchange(copied_told_, true) && !resume;
+  tell([said = wire::Begin{plan, state_->digest(), state_->places(), place, resume, copied, order.in_flight, order.published}](
+           TrainerHost& trainer) { trainer.begin(said); });
   state_->pin_base();  // it hears of this revision before memory of the one that it had is free
 }
 
@@ -433,6 +500,7 @@ void PeerHost::commit(const Commit& commit) {
     if (commit.completes) {
       members_ = std::move(members);
       given_back_ = commit.given_back;
+      if (applied.own_work && contributed_copied_) state_->set_copied(std::move(contributed_copied_));
     }
     works = step(applied);
     const auto takes = [](const Work& order) { return std::holds_alternative<trainer_life::TakeContribution>(order); };
@@ -470,8 +538,13 @@ Result<std::vector<Digest>> PeerHost::fetch(const FetchState& fetch) {
     return options_.dial_donor(fetch, terms);
   };
   auto incoming = state.reserve(wanted);
-  if (!wanted.empty()) PRIME_CHECK(fetch_state(fetch.revision, incoming, dial, opened, fetched_bytes_));
+  std::vector<std::byte> copied(record_layout_.copied_bytes);
+  if (!wanted.empty()) PRIME_CHECK(fetch_state(fetch.revision, incoming, copied, dial, opened, fetched_bytes_));
   PRIME_CHECK(state.adopt(incoming, {fetch.revision, fetch.tokens, fetch.next_sample}, fetch.state));
+  if (!wanted.empty() && !copied.empty()) {
+    state.set_copied(std::make_shared<const std::vector<std::byte>>(std::move(copied)));
+    offer_copied();
+  }
   {
     const Lock lock(mutex_);
     given_back_ = fetch.given_back;

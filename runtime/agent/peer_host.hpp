@@ -105,6 +105,8 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   void tell_begin(const trainer_life::TellBegin& order);
   void write(const trainer_life::Write& order);
   std::optional<trainer_life::Event> work(const Work& order);
+  void tell(std::function<void(TrainerHost&)> say);
+  Result<void> take_contribution(const Fragments& fragments);
   void on_trainer(TrainerEvent event);
   void on_bound(const prime::TrainerBound& bound);
   void keep_export(TrainerExported& exported);
@@ -112,6 +114,8 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   Result<void> open_state();
   Result<void> open_records(const std::vector<BoundTensor>& bound);
   void on_recorded(const prime::TrainerRecorded& recorded);
+  [[nodiscard]] CopiedValues copied_in_record() const;
+  void offer_copied();
   [[nodiscard]] std::shared_ptr<const trainer_life::RecordContent> keep_record(const wire::Totals& totals);
   [[nodiscard]] std::uint32_t record_every() const;
   Result<trainer_life::Held> found_state();
@@ -142,8 +146,11 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   Welcome welcome_;
   std::unique_ptr<TrainerHost> trainer_;
   trainer_life::State life_;
-  DataIdentity data_;               ///< that the trainer has told
-  std::vector<BoundTensor> bound_;  ///< by this life of the trainer
+  DataIdentity data_;                                       ///< that the trainer has told
+  std::vector<BoundTensor> bound_;                          ///< by this life of the trainer
+  std::shared_ptr<const Descriptor> shared_;                ///< its own memory, where it publishes; empty: in a segment
+  bool taking_ = false;                                     ///< its contribution: it must not write to its tensors meanwhile
+  std::vector<std::function<void(TrainerHost&)>> to_tell_;  ///< then
   std::unique_ptr<OuterState> state_;
   std::map<OperationId, Prepared> prepared_;
   SharedList<Member> members_;             ///< of the last step that is committed
@@ -151,6 +158,8 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   std::vector<std::uint64_t> given_back_;  ///< as the last step that is committed has them
   RecordLayout record_layout_;
   std::unique_ptr<RecordStore> records_;  ///< where there is something to record
+  CopiedValues contributed_copied_;       ///< with what was contributed last
+  bool copied_told_ = false;              ///< this life of the trainer has the copied tensors of the state
   std::map<std::string, std::string> export_files_;
   std::optional<std::pair<Revision, std::string>> written_;  ///< the newest checkpoint's path
   std::map<Revision, StateToSave> saving_;                   ///< at most one that waits for the disk: each is a copy of the state

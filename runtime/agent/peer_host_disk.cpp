@@ -16,18 +16,37 @@ std::vector<std::uint32_t> all_fragments(const Layout& layout) {
   return all;
 }
 
-Result<void> check_tensors(const store::LoadedCheckpoint& loaded, const Layout& layout) {
-  std::vector<TensorShape> tensors;
-  for (const auto& tensor : loaded.layout) tensors.push_back({tensor.name, tensor.shape});
-  PRIME_TRY(const auto theirs, make_layout(std::move(tensors)));
+/// One that has no copied tensors at all is of a trainer that did not bind them yet: those of this one begin as it brings them.
+Result<void> check_tensors(const store::LoadedCheckpoint& loaded, const std::vector<BoundTensor>& bound) {
+  std::vector<BoundTensor> tensors;
+  for (const auto& tensor : loaded.layout) tensors.push_back({{tensor.name, tensor.shape}});
+  for (const auto& tensor : loaded.copied) tensors.push_back({{tensor.name, tensor.shape}, tensor.type, Role::Copied});
+  PRIME_TRY(const auto theirs, make_bound_layout(tensors));
+  auto ours = bound;
+  if (loaded.copied.empty()) std::erase_if(ours, [](const BoundTensor& tensor) { return tensor.role == Role::Copied; });
+  PRIME_TRY(const auto layout, make_bound_layout(ours));
   if (theirs.digest() == layout.digest()) return {};
-  return fail(ErrorName::LayoutMismatch, "the loaded state has other tensors: " + first_difference(layout, theirs));
+  const auto difference = first_difference(layout, theirs);
+  return fail(ErrorName::LayoutMismatch,
+              "the loaded state has other tensors: " + (difference.empty() ? "the copied ones differ" : difference));
+}
+
+/// From one after the other to the places of a record.
+CopiedValues copied_of(const store::LoadedCheckpoint& loaded, const RecordLayout& layout) {
+  std::vector<std::byte> values(layout.copied_bytes);
+  auto rest = std::span{loaded.copied_bytes};
+  for (const auto& place : layout.copied) {
+    std::ranges::copy(rest.first(place.bytes), values.begin() + static_cast<std::ptrdiff_t>(place.offset_bytes));
+    rest = rest.subspan(place.bytes);
+  }
+  return std::make_shared<const std::vector<std::byte>>(std::move(values));
 }
 
 }  // namespace
 
 /// The state before the first step of this peer: a checkpoint's, or what the trainer brings.
 Result<void> PeerHost::initialize() {
+  if (const auto brought = copied_in_record()) outer().set_copied(brought);
   if (options_.origin.empty()) return outer().initialize();
   const auto at = "reading " + options_.origin.string();
   auto loaded = store::load_checkpoint(options_.origin);
@@ -39,7 +58,8 @@ Result<void> PeerHost::initialize() {
                                               std::to_string(of.shards) + ", this peer holds shard " + std::to_string(options_.shard) +
                                               " of " + std::to_string(shards));
   const auto& layout = outer().layout();
-  if (auto same = check_tensors(*loaded, layout); !same) return fail(std::move(same.error()).with_context(at));
+  if (auto same = check_tensors(*loaded, bound_); !same) return fail(std::move(same.error()).with_context(at));
+  if (!loaded->copied.empty()) outer().set_copied(copied_of(*loaded, record_layout_));
   auto incoming = outer().reserve(all_fragments(layout));
   for (auto& each : incoming) {
     each.version = of.versions.empty() ? of.outer_step : of.versions[each.fragment];
@@ -81,7 +101,7 @@ void PeerHost::hold(const trainer_life::Write& order) {
     saving_.clear();
     if (auto held = state_->snapshot(Holder::Disk)) saving_.emplace(of, StateToSave{std::move(held), members_at(order.order), given_back_});
   }
-  if (record_layout_.privates.empty() || saving_record_.contains(of) || written_record_ == of) return;
+  if (record_layout_.kept().empty() || saving_record_.contains(of) || written_record_ == of) return;
   saving_record_.clear();
   const auto fragments = state_->fragments();
   const auto step = std::ranges::min_element(fragments, {}, &Fragment::version)->version;
@@ -113,7 +133,7 @@ Result<std::optional<std::string>> PeerHost::write_private_state(Revision of) {
   RecordToSave save;
   {
     const Lock lock(mutex_);
-    if (record_layout_.privates.empty() || written_record_ == of) return std::nullopt;
+    if (record_layout_.kept().empty() || written_record_ == of) return std::nullopt;
     const auto kept = saving_record_.extract(of);
     if (kept.empty())
       return fail(ErrorName::StorageFailed, "revision " + std::to_string(of.value) + ": the disk was still busy with an older one");
@@ -159,7 +179,7 @@ Result<std::string> PeerHost::write_checkpoint(const StateToSave& held) {
     content.export_files = export_files_;
     content.manifest = welcome_.manifest;
     content.state.data = data_;
-    content.state.private_state = !record_layout_.privates.empty();
+    content.state.private_state = !record_layout_.kept().empty();
   }
   const auto& counters = state.counters;
   content.state = {options_.run,
@@ -176,7 +196,8 @@ Result<std::string> PeerHost::write_checkpoint(const StateToSave& held) {
                    false,
                    held.given_back,
                    {},
-                   content.state.private_state};
+                   content.state.private_state,
+                   static_cast<std::uint32_t>(state.copied ? record_layout_.copied.size() : 0)};
   for (const auto& member : held.members) content.state.members.push_back({member.id, member.name});
   for (const auto& fragment : state.fragments) content.state.versions.push_back(fragment.version);
   const auto& layout = state.layout;
@@ -186,6 +207,13 @@ Result<std::string> PeerHost::write_checkpoint(const StateToSave& held) {
     const auto& fragment = state.fragments[home.fragment];
     content.parameters.push_back({name, shape, fragment.parameters.subspan(home.offset, layout.counts()[i])});
     content.momentum.push_back({name, shape, fragment.momentum.subspan(home.offset, layout.counts()[i])});
+  }
+  if (state.copied) {
+    for (const auto& place : record_layout_.copied) {
+      const auto& [shape, type, role] = bound_[place.tensor];
+      content.copied.push_back(
+          {shape.name, shape.shape, store::TensorData{type, std::span{*state.copied}.subspan(place.offset_bytes, place.bytes)}});
+    }
   }
   PRIME_TRY(const auto path, store::write_checkpoint(options_.checkpoints, content));
   if (const auto pruned = store::prune_checkpoints(options_.checkpoints, manifest_->shared.checkpoint.keep); !pruned)

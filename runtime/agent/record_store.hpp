@@ -30,6 +30,8 @@ class RecordStore {
   static Result<RecordStore> create(const RecordLayout& layout);
   /// Where the trainer writes its next record.
   [[nodiscard]] std::uint32_t next() const { return next_->number; }
+  /// The memory of that, for what is no record: until the trainer is told the place, or while it waits.
+  [[nodiscard]] std::span<std::byte> memory() const { return std::as_writable_bytes(next_->values); }
   /// What it has written there is a record, and its next one goes elsewhere.
   [[nodiscard]] std::shared_ptr<const trainer_life::RecordContent> keep(const wire::Totals& totals);
   /// A record that was saved, which `fill` reads into its memory.

@@ -12,7 +12,7 @@ RecordToSave record_to_save(store::PrivateState state, const std::optional<train
   save.state.recorded = save.memory != nullptr;
   if (!save.memory) return save;
   const auto bytes = bytes_of(*save.memory);
-  for (const auto& place : layout.privates) {
+  for (const auto& place : layout.kept()) {
     const auto& tensor = bound[place.tensor];
     save.tensors.push_back(
         {tensor.shape.name, tensor.shape.shape, store::TensorData{tensor.type, bytes.subspan(place.offset_bytes, place.bytes)}});
@@ -24,11 +24,12 @@ Result<SavedRecord> read_saved_record(const std::filesystem::path& path, const R
                                       RecordStore* records) {
   PRIME_TRY(const auto saved, store::verify_private_state(path));
   if (!saved.recorded) return SavedRecord{};
-  if (layout.privates.empty()) return SavedRecord{{}, "it binds nothing private, and what was saved for it is"};
+  const auto kept = layout.kept();
+  if (kept.empty()) return SavedRecord{{}, "it binds nothing private, and what was saved for it is"};
   if (saved.layout != layout.digest || records == nullptr)
     return SavedRecord{{}, "it binds other private tensors than those that were saved: names, types or shapes differ"};
   std::map<std::string_view, const RecordLayout::Place*> places;
-  for (const auto& place : layout.privates) places.emplace(bound[place.tensor].shape.name, &place);
+  for (const auto& place : kept) places.emplace(bound[place.tensor].shape.name, &place);
   PRIME_TRY(auto content, records->read([&](std::span<std::byte> memory) {
     return store::read_private_tensors(path, [&](const store::TensorEntry& tensor) {
       const auto found = places.find(tensor.name);

@@ -140,6 +140,7 @@ Result<void> serve_session(net::Channel& channel, const std::function<std::share
     chunks.add(of.parameters);
     chunks.add(of.momentum);
   }
+  if (snapshot->copied) chunks.add(std::span{*snapshot->copied});
   if (versions.size() != static_cast<std::size_t>(std::popcount(request.fragments)))
     return fail(ErrorName::ProtocolViolation, "a request for fragments that the state does not have");
   std::vector<Digest> digests;
@@ -161,11 +162,13 @@ Result<void> serve_session(net::Channel& channel, const std::function<std::share
 /// One connection's worth of a fetch: from the offer until it is complete, broken, or hopeless.
 class Fetcher {
  public:
-  Fetcher(Revision revision, std::vector<OuterState::Incoming>& into, std::atomic<std::uint64_t>& moved) : into_(into), moved_(moved) {
+  Fetcher(Revision revision, std::vector<OuterState::Incoming>& into, std::span<std::byte> copied, std::atomic<std::uint64_t>& moved)
+      : into_(into), moved_(moved) {
     for (const auto& each : into) {
       chunks_.add(each.parameters);
       chunks_.add(each.momentum);
     }
+    chunks_.add(copied);
     state_.revision = revision;
     state_.expected_bytes = chunks_.total_bytes();
   }
@@ -236,9 +239,10 @@ void StateServer::serve(net::ChannelPtr channel) {
   (void)sessions_.serve(channel, [this, busy](net::Channel& joiner) { (void)serve_session(joiner, snapshot_, busy); });
 }
 
-Result<void> fetch_state(Revision revision, std::vector<OuterState::Incoming>& into, const std::function<Result<net::ChannelPtr>()>& dial,
-                         const std::function<void(net::Channel*)>& channel_opened, std::atomic<std::uint64_t>& moved) {
-  Fetcher fetcher{revision, into, moved};
+Result<void> fetch_state(Revision revision, std::vector<OuterState::Incoming>& into, std::span<std::byte> copied,
+                         const std::function<Result<net::ChannelPtr>()>& dial, const std::function<void(net::Channel*)>& channel_opened,
+                         std::atomic<std::uint64_t>& moved) {
+  Fetcher fetcher{revision, into, copied, moved};
   for (;;) {
     auto channel = dial();
     recovery::Effect effect;

@@ -3,8 +3,8 @@
 // All figures are little-endian. Request: magic u32, version u32, revision u64, fragments u64 (bit i: fragment i is wanted). Offer: status
 // u32 (0 here, 1 moved on, 2 busy), pad u32, revision, total_bytes, count as u64, then the version of each wanted fragment as u64, then
 // `count` digests of 16 bytes. Ask: first chunk u64. Chunk: index u64, length u64, bytes. Chunks are those of kernels/digest over the
-// parameters, then over the momentum, of one wanted fragment after the other. A joiner that lost the connection asks again from the first
-// chunk that is missing; recovery_machine.hpp decides.
+// parameters, then over the momentum, of one wanted fragment after the other, and then over the copied tensors. A joiner that lost the
+// connection asks again from the first chunk that is missing; recovery_machine.hpp decides.
 #pragma once
 
 #include <atomic>
@@ -46,8 +46,10 @@ class StateServer {
 };
 
 /// Fetches fragments of `revision` straight to where they are to lie, and puts down their versions; their digests are the caller's to
-/// compare. `dial` makes a channel to the donor; `channel_opened` lets a canceller see it; `moved` counts bytes as they come.
-Result<void> fetch_state(Revision revision, std::vector<OuterState::Incoming>& into, const std::function<Result<net::ChannelPtr>()>& dial,
-                         const std::function<void(net::Channel*)>& channel_opened, std::atomic<std::uint64_t>& moved);
+/// compare. `copied` takes the copied tensors. `dial` makes a channel to the donor; `channel_opened` lets a canceller see it; `moved`
+/// counts bytes as they come.
+Result<void> fetch_state(Revision revision, std::vector<OuterState::Incoming>& into, std::span<std::byte> copied,
+                         const std::function<Result<net::ChannelPtr>()>& dial, const std::function<void(net::Channel*)>& channel_opened,
+                         std::atomic<std::uint64_t>& moved);
 
 }  // namespace prime

@@ -24,7 +24,7 @@ void TrainerDialogue::begun(OuterStep step, const Fragments& published) {
 auto TrainerDialogue::accept(wire::ToAgent message, std::vector<Descriptor> descriptors, Instant now) -> Outcome {
   if (descriptors.size() != wire::descriptor_count(message)) return refuse("a packet has the wrong number of descriptors");
   return std::visit(overloaded{
-                        [&](wire::Bind& m) { return on(std::move(m)); },
+                        [&](wire::Bind& m) { return on(std::move(m), std::move(descriptors)); },
                         [&](wire::Export& m) { return on_export(m, descriptors.front()); },
                         [&](wire::Data& m) { return on(std::move(m)); },
                         [&](wire::Initial& m) { return on(m); },
@@ -39,16 +39,21 @@ auto TrainerDialogue::accept(wire::ToAgent message, std::vector<Descriptor> desc
                     message);
 }
 
-auto TrainerDialogue::on(wire::Bind bind) -> Outcome {
+auto TrainerDialogue::on(wire::Bind bind, std::vector<Descriptor> descriptors) -> Outcome {
   if (bound_) return refuse("tensors were bound already");
   std::move(bind.tensors.begin(), bind.tensors.end(), std::back_inserter(tensors_));
-  for (const auto role : {Role::Averaged, Role::Private})
+  for (const auto role : {Role::Averaged, Role::Private, Role::Copied})
     PRIME_CHECK(check_tensor_count(static_cast<std::size_t>(std::ranges::count(tensors_, role, &BoundTensor::role))));
   if (!bind.last) return std::nullopt;
-  PRIME_TRY(auto layout, make_layout(averaged_of(tensors_)));
+  PRIME_TRY(auto layout, make_bound_layout(tensors_));
   PRIME_CHECK(make_record_layout(tensors_, true));
   bound_ = true;
-  return TrainerBound{std::move(layout), std::move(bind.device), std::exchange(tensors_, {})};
+  TrainerBound bound{std::move(layout), std::move(bind.device), std::exchange(tensors_, {}), {}};
+  if (!bind.shared) return bound;
+  const auto foreign = [](const BoundTensor& tensor) { return tensor.role == Role::Averaged && tensor.type != DataType::F32; };
+  if (std::ranges::any_of(bound.tensors, foreign)) return refuse("only tensors of f32 are shared");
+  bound.shared = std::make_shared<const Descriptor>(std::move(descriptors.front()));
+  return bound;
 }
 
 auto TrainerDialogue::on_export(const wire::Export& exported, const Descriptor& file) -> Outcome {

@@ -30,7 +30,7 @@ class TrainerDialogue {
 
  private:
   using Outcome = Result<std::optional<TrainerEvent>>;
-  Outcome on(wire::Bind bind);
+  Outcome on(wire::Bind bind, std::vector<Descriptor> descriptors);
   Outcome on_export(const wire::Export& exported, const Descriptor& file);
   Outcome on(wire::Data data);
   Outcome on(const wire::Initial& initial);

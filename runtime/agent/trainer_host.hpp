@@ -32,8 +32,9 @@ struct TrainerHostOptions {
 /// All tensors are named; answer with `segments`, or with `stop` if the layout is not the run's.
 struct TrainerBound {
   Layout layout;
-  std::string device = {};                ///< where it computes, if it tells
-  std::vector<BoundTensor> tensors = {};  ///< all, in order, the private ones among them
+  std::string device = {};                        ///< where it computes, if it tells
+  std::vector<BoundTensor> tensors = {};          ///< all, in order, the private ones among them
+  std::shared_ptr<const Descriptor> shared = {};  ///< as wire::Bind::shared
 };
 struct TrainerExported {
   std::string name;

@@ -37,6 +37,11 @@ std::uint64_t Layout::largest_fragment() const {
   return largest;
 }
 
+void Layout::cover(std::string_view more) {
+  const auto whole = to_string(digest_) + std::string{more};
+  digest_ = kernels::digest_bytes(std::as_bytes(std::span{whole}));
+}
+
 std::string Layout::place(std::uint32_t fragment, std::uint64_t index) const {
   for (std::size_t i = 0; i < homes_.size(); ++i) {
     const auto& home = homes_[i];

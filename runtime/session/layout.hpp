@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,8 @@ class Layout {
   [[nodiscard]] std::uint64_t elements() const { return begins_.empty() ? 0 : begins_.back(); }
   /// Of names and shapes, in order; equal on every peer of a run.
   [[nodiscard]] const Digest& digest() const { return digest_; }
+  /// It is of what this text tells, too.
+  void cover(std::string_view more);
   [[nodiscard]] std::uint32_t fragments() const { return begins_.empty() ? 0 : static_cast<std::uint32_t>(begins_.size() - 1); }
   /// Values in a fragment, and before it in the flat buffer.
   [[nodiscard]] std::uint64_t size(std::uint32_t fragment) const { return begins_[fragment + 1] - begins_[fragment]; }

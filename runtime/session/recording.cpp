@@ -1,4 +1,4 @@
-// Owns what a session writes into records and reads from them.
+// Owns what a session writes into records and reads from them, and which of its tensors lie in memory that it has given.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -9,13 +9,43 @@
 
 namespace prime {
 
+Result<std::optional<std::uint64_t>> Session::Impl::place_in_arena(const std::string& name, std::span<const std::byte> bytes) {
+  const auto place = arena ? arena->find(bytes) : std::nullopt;
+  if (!place) return std::nullopt;
+  if (place->given_back) return prime::fail(ErrorName::LayoutUnusable, "`" + name + "` lies in memory of `allocate` that was given back");
+  const auto end = place->first + (bytes.size() + sizeof(float) - 1) / sizeof(float);
+  const auto next = bound_in_arena.upper_bound(place->first);
+  if (next != bound_in_arena.end() && *memory[next->second].lies_at < end)
+    return prime::fail(ErrorName::LayoutUnusable,
+                       "`" + name + "` lies where `" + bound[next->second].shape.name + "` does, in memory of `allocate`");
+  bound_in_arena.emplace(end, bound.size());
+  return place->first;
+}
+
+bool Session::Impl::arena_is_layout() const {
+  std::uint64_t end = 0;
+  for (std::size_t i = 0; i < bound.size(); ++i) {
+    if (bound[i].role != Role::Averaged) continue;
+    if (bound[i].type != DataType::F32 || memory[i].lies_at != end) return false;
+    end += memory[i].bytes.size() / sizeof(float);
+  }
+  return end > 0;
+}
+
+Result<void> Session::Impl::check_arena() {
+  for (std::size_t i = 0; arena && arena->has_given_back() && i < bound.size(); ++i)
+    if (memory[i].lies_at && arena->find(memory[i].bytes)->given_back)
+      return link.end(Error(ErrorName::Usage, "`" + bound[i].shape.name + "` is bound, and its memory was given back"));
+  return {};
+}
+
 std::span<std::byte> Session::Impl::part(std::uint32_t number, const RecordLayout::Place& place) const {
   return std::as_writable_bytes(records.values()).subspan(number * record.bytes + place.offset_bytes, place.bytes);
 }
 
-Result<void> Session::Impl::store_privates(std::uint32_t number) {
-  for (const auto& place : record.privates) {
-    const auto& [bytes, blob] = memory[place.tensor];
+Result<void> Session::Impl::store_kept(const std::vector<RecordLayout::Place>& places, std::uint32_t number) {
+  for (const auto& place : places) {
+    const auto& [bytes, blob, lies_at] = memory[place.tensor];
     const auto into = part(number, place);
     if (!blob) {
       std::ranges::copy(bytes, into.begin());
@@ -32,9 +62,9 @@ Result<void> Session::Impl::store_privates(std::uint32_t number) {
   return {};
 }
 
-Result<void> Session::Impl::load_privates(std::uint32_t number) {
-  for (const auto& place : record.privates) {
-    const auto& [bytes, blob] = memory[place.tensor];
+Result<void> Session::Impl::load_kept(const std::vector<RecordLayout::Place>& places, std::uint32_t number) {
+  for (const auto& place : places) {
+    const auto& [bytes, blob, lies_at] = memory[place.tensor];
     const auto from = part(number, place);
     if (!blob) {
       std::ranges::copy(from, bytes.begin());
@@ -46,7 +76,6 @@ Result<void> Session::Impl::load_privates(std::uint32_t number) {
     if (auto done = blob->load({reinterpret_cast<const char*>(kept.data()), kept.size()}); !done)
       return link.end(std::move(done.error()).with_context("loading the private `" + blob->name + "`"));
   }
-  restored = true;
   return {};
 }
 
@@ -81,7 +110,7 @@ Result<std::uint32_t> Session::Impl::free_place() {
 Result<void> Session::Impl::record_if_due() {
   if (!record_is_due(work->totals.made)) return {};
   PRIME_TRY(const auto place, free_place());
-  PRIME_CHECK(store_privates(place));
+  PRIME_CHECK(store_kept(record.kept(), place));
   store_locals(place);
   auto totals = work->totals;
   totals.seconds = std::chrono::duration<double>(monotonic_now() - work->begun).count();

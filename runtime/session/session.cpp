@@ -66,9 +66,18 @@ Result<void> Session::bind(const TensorView& tensor, Role role) {
     return prime::fail(ErrorName::LayoutUnusable, "`" + tensor.name + "` has " + std::to_string(memory.size()) +
                                                       " values, its shape asks for " + std::to_string(elements));
   }
+  PRIME_TRY(const auto lies_at, impl_->place_in_arena(tensor.name, memory.bytes()));
   PRIME_CHECK(impl_->add({{tensor.name, tensor.shape}, memory.type(), role}));
-  impl_->memory.push_back({memory.bytes(), {}});
+  impl_->memory.push_back({memory.bytes(), {}, lies_at});
   return {};
+}
+
+Result<std::shared_ptr<float[]>> Session::allocate(std::uint64_t values) {
+  if (impl_->offered) return prime::fail(ErrorName::Usage, "memory is given before the first step");
+  if (!impl_->arena) {
+    PRIME_TRY(impl_->arena, Arena::create());
+  }
+  return impl_->arena->take(values);
 }
 
 Result<void> Session::bind(PrivateBlob blob) {
@@ -77,7 +86,7 @@ Result<void> Session::bind(PrivateBlob blob) {
   if (blob.capacity > MODEL_LIMITS.elements) return prime::fail(ErrorName::LayoutUnusable, "`" + blob.name + "` is too large");
   const auto bytes = static_cast<std::int64_t>(blob.capacity + BLOB_LENGTH_BYTES);
   PRIME_CHECK(impl_->add({{blob.name, {bytes}}, DataType::U8, Role::Private}));
-  impl_->memory.push_back({{}, std::move(blob)});
+  impl_->memory.push_back({{}, std::move(blob), {}});
   return {};
 }
 

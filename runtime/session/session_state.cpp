@@ -62,7 +62,7 @@ Result<void> Session::Impl::tell_shapes() {
     PRIME_CHECK(link.send(wire::Failure{error}));
     return link.end(error);
   };
-  if (const auto undivided = make_layout(averaged_of(bound)); !undivided) return refuse(undivided.error());
+  if (const auto undivided = make_bound_layout(bound); !undivided) return refuse(undivided.error());
   if (const auto records_of = make_record_layout(bound, true); !records_of) return refuse(records_of.error());
   wire::Bind bind;
   std::size_t bytes = 0;
@@ -77,6 +77,8 @@ Result<void> Session::Impl::tell_shapes() {
   }
   bind.last = true;
   bind.device = device;
+  bind.shared = arena_is_layout();
+  if (bind.shared) return link.send(bind, std::array{arena->descriptor()});
   return link.send(bind);
 }
 
@@ -87,7 +89,10 @@ Result<void> Session::Impl::offer_tensors() {
   const auto* segments = std::get_if<wire::Segments>(&received.message);
   if (segments == nullptr) return unexpected_message();
   PRIME_CHECK(map_memory(*segments, received.descriptors));
+  in_place = segments->in_place;
+  PRIME_CHECK(check_arena());
   for (std::uint32_t fragment = 0; fragment < layout.fragments(); ++fragment) store(fragment);
+  PRIME_CHECK(store_kept(record.copied, segments->record_place));
   return link.send(wire::Initial{});
 }
 
@@ -107,6 +112,7 @@ Result<void> Session::Impl::map_memory(const wire::Segments& segments, const std
     into = std::move(*mapped);
     return {};
   };
+  if (segments.in_place && !arena_is_layout()) return unexpected_message();
   PRIME_CHECK(map(0, wire::outer_elements(layout), Access::ReadOnly, outer));
   PRIME_CHECK(map(1, layout.elements(), Access::ReadWrite, local));
   if (record.bytes == 0) return {};
@@ -122,6 +128,7 @@ void Session::Impl::for_each_averaged(const Visit& visit) const {
 }
 
 void Session::Impl::store(std::uint32_t fragment) const {
+  if (in_place) return;
   for_each_averaged([&](std::span<std::byte> bytes, DataType type, const Home& home) {
     if (home.fragment != fragment) return;
     const auto into = local.values().subspan(layout.begin(home.fragment) + home.offset);
@@ -180,13 +187,16 @@ Samples OuterWork::samples_after(std::uint64_t taken) const {
 }
 
 Result<bool> Session::Impl::begin_work() {
+  PRIME_CHECK(check_arena());
   if (!std::exchange(offered, true)) PRIME_CHECK(offer_tensors());
   while (true) {
     PRIME_TRY(const auto received, link.receive());
     if (const auto* begin = std::get_if<wire::Begin>(&received.message)) {
       PRIME_TRY(const bool whole, load(*begin));
       // Also where a later step is begun instead: it is said once.
-      if (begin->resume) PRIME_CHECK(load_privates(begin->resume->place));
+      if (begin->copied) PRIME_CHECK(load_kept(record.copied, begin->record_place));
+      if (begin->resume) PRIME_CHECK(load_kept(record.kept(), begin->resume->place));
+      restored = restored || begin->resume.has_value();
       if (!whole) continue;
       PRIME_CHECK(begin_work(*begin));
       return true;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <deque>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include "messages/units.hpp"
 #include "prime/session.hpp"
 #include "runtime/session/agent_process.hpp"
+#include "runtime/session/arena.hpp"
 #include "runtime/session/packet_socket.hpp"
 #include "runtime/session/shared_memory.hpp"
 #include "runtime/session/trainer_wire.hpp"
@@ -70,8 +72,9 @@ class AgentLink {
 inline constexpr std::uint64_t BLOB_LENGTH_BYTES = 8;
 
 struct BoundMemory {
-  std::span<std::byte> bytes;       ///< of a tensor
-  std::optional<PrivateBlob> blob;  ///< in its place
+  std::span<std::byte> bytes;                 ///< of a tensor
+  std::optional<PrivateBlob> blob;            ///< in its place
+  std::optional<std::uint64_t> lies_at = {};  ///< in the arena, if it does
 };
 
 /// The outer step in progress: what is asked of the trainer, and what it has reported.
@@ -93,6 +96,12 @@ struct Session::Impl {
   Result<void> await_welcome(Instant deadline);
   /// One more tensor, whose memory is added after this.
   Result<void> add(BoundTensor tensor);
+  /// Where a tensor lies in the memory that the session has given, if it does. Refuses what was given back, and where another one lies.
+  Result<std::optional<std::uint64_t>> place_in_arena(const std::string& name, std::span<const std::byte> bytes);
+  /// The averaged tensors lie there as they do in the region that is published: in their order, without gaps.
+  [[nodiscard]] bool arena_is_layout() const;
+  /// Refuses to write to memory that nobody holds any more.
+  Result<void> check_arena();
   /// Tells names and shapes, maps the agent's memory, and hands over the initial values.
   Result<void> offer_tensors();
   Result<void> tell_shapes();
@@ -128,9 +137,9 @@ struct Session::Impl {
   Result<bool> load(const wire::Begin& begin);
   /// To where the agent reads what is contributed, as f32.
   void store(std::uint32_t fragment) const;
-  /// The private tensors, or the averaged ones as they are, to a record and from one.
-  Result<void> store_privates(std::uint32_t place);
-  Result<void> load_privates(std::uint32_t place);
+  /// Copied and private tensors, or the averaged ones as they are, to a record and from one.
+  Result<void> store_kept(const std::vector<RecordLayout::Place>& places, std::uint32_t number);
+  Result<void> load_kept(const std::vector<RecordLayout::Place>& places, std::uint32_t number);
   void store_locals(std::uint32_t place) const;
   void load_locals(std::uint32_t place);
   /// Goes on within an outer step.
@@ -153,7 +162,7 @@ struct Session::Impl {
   wire::Welcome welcome;
   std::vector<BoundTensor> bound;
   std::vector<BoundMemory> memory;      ///< of each of them
-  std::array<std::size_t, 2> counts{};  ///< of each role
+  std::array<std::size_t, 3> counts{};  ///< of each role
   Layout layout;                        ///< of the averaged ones, once the agent has told how it is divided
   RecordLayout record;
   std::uint32_t record_every = 0;
@@ -167,6 +176,9 @@ struct Session::Impl {
   };
   std::vector<Held> held;     ///< by fragment
   wire::Places told;          ///< as the agent said last
+  std::optional<Arena> arena;                           ///< once memory was asked for
+  std::map<std::uint64_t, std::size_t> bound_in_arena;  ///< the end of what lies there, and which tensor that is
+  bool in_place = false;                                ///< what is published is read where it lies
   SharedFloats outer;
   SharedFloats local;
   SharedFloats records;

@@ -57,11 +57,15 @@ Result<std::vector<Committed>> Session::Impl::boundary(bool last) {
 
 Result<void> Session::Impl::publish(const std::vector<std::uint32_t>& fragments, bool last) {
   if (fragments.empty()) return {};
+  PRIME_CHECK(check_arena());
   for (const auto fragment : fragments) store(fragment);
+  // What is read where it lies is no version any more.
+  for (const auto fragment : fragments)
+    if (in_place) held[fragment].version.reset();
   const bool records = last && record.bytes > 0;
   if (records) {
     PRIME_TRY(const auto place, free_place());
-    PRIME_CHECK(store_privates(place));
+    PRIME_CHECK(store_kept(record.kept(), place));
   }
   const auto& totals = work->totals;
   const double seconds = std::chrono::duration<double>(monotonic_now() - work->begun).count();

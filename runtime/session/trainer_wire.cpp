@@ -1,6 +1,7 @@
 #include "runtime/session/trainer_wire.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -75,7 +76,9 @@ json to_json(const Segments& m) {
           {"overlap", m.overlap},
           {"mix", m.mix},
           {"record_bytes", m.record_bytes},
-          {"record_every", m.record_every}};
+          {"record_every", m.record_every},
+          {"record_place", m.record_place},
+          {"in_place", m.in_place}};
 }
 Segments read_segments(Fields& f) {
   const Segments segments{f.number("elements", 1, MODEL_LIMITS.elements),
@@ -84,7 +87,9 @@ Segments read_segments(Fields& f) {
                           f.small_number("overlap", 0, ANY_SMALL_NUMBER),
                           f.positive_real("mix"),
                           f.number("record_bytes", 0, ANY_NUMBER),
-                          f.small_number("record_every", 0, ANY_SMALL_NUMBER)};
+                          f.small_number("record_every", 0, ANY_SMALL_NUMBER),
+                          f.small_number("record_place", 0, RECORDS - 1),
+                          f.flag("in_place")};
   const auto capacity_bytes = f.number("capacity_bytes", 0, ANY_NUMBER);
   if (capacity_bytes != segments.elements * sizeof(float)) f.refuse("capacity_bytes", "does not fit the elements");
   return segments;
@@ -185,6 +190,7 @@ json to_json(const Begin& m) {
           {"places", places_json(m.places)},
           {"record_place", m.record_place},
           {"resume", resume_json(m.resume)},
+          {"copied", m.copied},
           {"in_flight", m.in_flight},
           {"published", m.published}};
 }
@@ -205,6 +211,7 @@ Begin read_begin(Fields& f) {
   begin.places = read_places(f);
   begin.record_place = f.small_number("record_place", 0, RECORDS - 1);
   begin.resume = read_resume(f);
+  begin.copied = f.flag("copied");
   begin.in_flight = read_fragments(f, "in_flight");
   begin.published = read_fragments(f, "published");
   return begin;
@@ -254,34 +261,48 @@ std::optional<DataType> type_of(const json& name) {
   return std::nullopt;
 }
 
+constexpr std::array<std::pair<Role, std::string_view>, 3> ROLES{
+    {{Role::Averaged, "averaged"}, {Role::Private, "private"}, {Role::Copied, "copied"}}};
+std::string_view name_of(Role role) { return std::ranges::find(ROLES, role, &std::pair<Role, std::string_view>::first)->second; }
+std::optional<Role> role_of(const json& name) {
+  for (const auto& [role, text] : ROLES)
+    if (name.is_string() && text == name.get_ref<const std::string&>()) return role;
+  return std::nullopt;
+}
+
 json to_json(const Bind& m) {
   json tensors = json::array();
   for (const auto& [shape, type, role] : m.tensors)
-    tensors.push_back({{"name", shape.name}, {"shape", shape.shape}, {"type", to_string(type)}, {"private", role == Role::Private}});
-  return {{"type", "bind"}, {"tensors", std::move(tensors)}, {"last", m.last}, {"device", clipped_text(m.device, MAX_DEVICE_BYTES)}};
+    tensors.push_back({{"name", shape.name}, {"shape", shape.shape}, {"type", to_string(type)}, {"role", name_of(role)}});
+  return {{"type", "bind"},
+          {"tensors", std::move(tensors)},
+          {"last", m.last},
+          {"device", clipped_text(m.device, MAX_DEVICE_BYTES)},
+          {"shared", m.shared}};
 }
 Bind read_bind(Fields& f) {
   Bind bind;
   f.each("tensors", MAX_BIND_TENSORS, [&](const json& item) {
-    for (const auto* key : {"name", "shape", "type", "private"})
+    for (const auto* key : {"name", "shape", "type", "role"})
       if (!item.is_object() || !item.contains(key)) return false;
     const auto& name = item["name"];
     const auto& shape = item["shape"];
     const auto type = type_of(item["type"]);
-    if (!type || !item["private"].is_boolean()) return false;
+    const auto role = role_of(item["role"]);
+    if (!type || !role) return false;
     if (!name.is_string() || !shape.is_array() || shape.size() > MODEL_LIMITS.dimensions) return false;
     if (!std::ranges::all_of(shape, [](const json& extent) {
           return extent.is_number_unsigned() && extent.get<std::uint64_t>() <= MODEL_LIMITS.elements;
         })) {
       return false;
     }
-    bind.tensors.push_back({{name.get<std::string>(), shape.get<std::vector<std::int64_t>>()},
-                            *type,
-                            item["private"].get<bool>() ? Role::Private : Role::Averaged});
+    bind.tensors.push_back({{name.get<std::string>(), shape.get<std::vector<std::int64_t>>()}, *type, *role});
     return count_elements(bind.tensors.back().shape).has_value() && check_type(bind.tensors.back()).has_value();
   });
   bind.last = f.flag("last");
   bind.device = f.text("device", MAX_DEVICE_BYTES);
+  bind.shared = f.flag("shared");
+  if (bind.shared && !bind.last) f.refuse("shared", "comes with the last tensors");
   return bind;
 }
 
@@ -440,7 +461,10 @@ std::size_t descriptor_count(const ToTrainer& message) {
   if (segments == nullptr) return 0;
   return segments->record_bytes > 0 ? 3 : 2;
 }
-std::size_t descriptor_count(const ToAgent& message) { return std::holds_alternative<Export>(message) ? 1 : 0; }
+std::size_t descriptor_count(const ToAgent& message) {
+  const auto* bind = std::get_if<Bind>(&message);
+  return std::holds_alternative<Export>(message) || (bind != nullptr && bind->shared) ? 1 : 0;
+}
 
 std::uint64_t block_size(const Layout& layout) {
   constexpr std::uint64_t PAGE = 4096 / sizeof(float);

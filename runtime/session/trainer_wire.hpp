@@ -22,7 +22,7 @@
 namespace prime::wire {
 
 /// Of these messages: both sides have to speak the same. Rises with every change of one of them. (Up to 16 it was the peers' own.)
-inline constexpr std::uint32_t VERSION = 20;
+inline constexpr std::uint32_t VERSION = 21;
 
 inline constexpr std::size_t MAX_BIND_TENSORS = 256;
 inline constexpr std::size_t MAX_SAMPLE_BYTES = 4096;
@@ -64,6 +64,8 @@ struct Segments {
   double mix = 0;                  ///< of the trainer's own parameters in that
   std::uint64_t record_bytes = 0;  ///< of each record; 0: nothing is recorded
   std::uint32_t record_every = 0;  ///< inner steps; 0: at publications alone
+  std::uint32_t record_place = 0;  ///< where the copied tensors go, before `Initial`
+  bool in_place = false;           ///< the agent reads what is published where `Bind::shared` lies, and not in the local region
 };
 /// What was reported of an outer step until a boundary.
 struct Totals {
@@ -103,6 +105,7 @@ struct Begin {
   Places places;                      ///< of the parameters of `plan.base`
   std::uint32_t record_place = 0;     ///< where the next record goes
   std::optional<Resume> resume = {};  ///< with the first of a life
+  bool copied = false;                ///< likewise: the copied tensors of the state lie at `record_place`
   Fragments in_flight = {};           ///< what this trainer has published of them is reduced meanwhile; here empty means none
   Fragments published = {};           ///< of these nothing is published in this step; likewise
 };
@@ -135,6 +138,9 @@ struct Bind {
   std::vector<BoundTensor> tensors;
   bool last = false;
   std::string device = {};  ///< with the last: where it computes, for people; at most MAX_DEVICE_BYTES
+  /// With the last, and then with one descriptor: a memory file that begins with the values of the averaged tensors, which are all of f32,
+  /// in their order.
+  bool shared = false;
 };
 /// With one descriptor: a memory file with the content.
 struct Export {

@@ -50,9 +50,15 @@ Result<DirectoryTransaction> begin_checkpoint(const fs::path& target) {
   return transaction;
 }
 
+std::vector<NamedTensor> together(std::span<const NamedTensor> parameters, std::span<const NamedTensor> copied) {
+  std::vector<NamedTensor> all(parameters.begin(), parameters.end());
+  all.insert(all.end(), copied.begin(), copied.end());
+  return all;
+}
+
 Result<Listing> write_files(const fs::path& staging, const CheckpointContent& content) {
   Listing listing;
-  PRIME_TRY(listing[MODEL_PATH], write_safetensors(staging / MODEL_PATH, content.parameters));
+  PRIME_TRY(listing[MODEL_PATH], write_safetensors(staging / MODEL_PATH, together(content.parameters, content.copied)));
   if (!content.momentum.empty()) {
     PRIME_TRY(listing[MOMENTUM_PATH], write_safetensors(staging / MOMENTUM_PATH, content.momentum));
   }
@@ -65,9 +71,8 @@ Result<Listing> write_files(const fs::path& staging, const CheckpointContent& co
   return listing;
 }
 
-/// All tensors of a file of f32 one after the other.
-Result<std::vector<float>> read_flat(const fs::path& checkpoint, const SafetensorsReader& file) {
-  const auto& tensors = file.tensors();
+/// Some tensors of a file, of f32, one after the other.
+Result<std::vector<float>> read_flat(const fs::path& checkpoint, const SafetensorsReader& file, std::span<const TensorEntry> tensors) {
   if (std::any_of(tensors.begin(), tensors.end(),
                   [](const TensorEntry& tensor) { return tensor.type != DataType::F32 || !tensor.foreign.empty(); }))
     return fail(damaged(checkpoint, "holds tensors that are not of f32"));
@@ -77,6 +82,21 @@ Result<std::vector<float>> read_flat(const fs::path& checkpoint, const Safetenso
   for (const auto& tensor : tensors) {
     PRIME_CHECK(file.read(tensor, rest.first(tensor.elements)));
     rest = rest.subspan(tensor.elements);
+  }
+  return values;
+}
+
+Result<std::vector<std::byte>> read_bytes(const fs::path& checkpoint, const SafetensorsReader& file, std::span<const TensorEntry> tensors) {
+  std::uint64_t bytes = 0;
+  for (const auto& tensor : tensors) {
+    if (!tensor.foreign.empty()) return fail(damaged(checkpoint, "holds copied tensors of a type that none has"));
+    bytes += tensor.size_bytes();
+  }
+  std::vector<std::byte> values(bytes);
+  auto rest = std::span{values};
+  for (const auto& tensor : tensors) {
+    PRIME_CHECK(file.read_bytes(tensor, 0, rest.first(tensor.size_bytes())));
+    rest = rest.subspan(tensor.size_bytes());
   }
   return values;
 }
@@ -120,7 +140,7 @@ bool parse_members(const json& object, std::vector<CheckpointMember>& members) {
   return true;
 }
 
-bool same_layout(const std::vector<TensorEntry>& a, const std::vector<TensorEntry>& b) {
+bool same_layout(std::span<const TensorEntry> a, std::span<const TensorEntry> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](const TensorEntry& x, const TensorEntry& y) { return x.name == y.name && x.shape == y.shape; });
 }
@@ -142,6 +162,7 @@ std::string format_state(const CheckpointState& state) {
   }
   if (!state.given_back.empty()) object["given_back"] = state.given_back;
   if (state.private_state) object["private_state"] = true;
+  if (state.copied > 0) object["copied_tensors"] = state.copied;
   if (!state.members.empty()) {
     object["members"] = json::array();
     for (const auto& member : state.members) object["members"].push_back({{"peer", to_string(member.peer)}, {"name", member.name}});
@@ -170,6 +191,8 @@ std::optional<CheckpointState> parse_state(const std::string& text) {
   Division division;
   std::vector<OuterStep> versions;
   if (object.contains("fragments") && !parse_fragments(object["fragments"], division, versions)) return std::nullopt;
+  const auto copied = object.contains("copied_tensors") ? count_at(object, "copied_tensors") : 0;
+  if (!copied || *copied > MODEL_LIMITS.tensors) return std::nullopt;
   std::vector<std::uint64_t> given_back;
   std::vector<CheckpointMember> members;
   if (!parse_given_back(object, given_back) || !parse_members(object, members)) return std::nullopt;
@@ -191,7 +214,8 @@ std::optional<CheckpointState> parse_state(const std::string& text) {
                          dated,
                          std::move(given_back),
                          std::move(members),
-                         flag_at(object, "private_state").value_or(false)};
+                         flag_at(object, "private_state").value_or(false),
+                         static_cast<std::uint32_t>(*copied)};
 }
 
 Result<fs::path> write_checkpoint(const fs::path& directory, const CheckpointContent& content) {
@@ -203,12 +227,13 @@ Result<fs::path> write_checkpoint(const fs::path& directory, const CheckpointCon
   return target;
 }
 
-Result<void> rehearse_checkpoint(const fs::path& directory, OuterStep step, std::span<const NamedTensor> parameters) {
+Result<void> rehearse_checkpoint(const fs::path& directory, OuterStep step, std::span<const NamedTensor> parameters,
+                                 std::span<const NamedTensor> copied) {
   std::error_code ignored;
   const bool there = fs::exists(directory, ignored);
   const auto able = [&]() -> Result<void> {
     PRIME_TRY(const auto transaction, begin_checkpoint(directory / step_name(STEP_PREFIX, step)));
-    PRIME_CHECK(rehearse_safetensors(transaction.staging() / MODEL_PATH, parameters));
+    PRIME_CHECK(rehearse_safetensors(transaction.staging() / MODEL_PATH, together(parameters, copied)));
     return rehearse_safetensors(transaction.staging() / MOMENTUM_PATH, parameters);
   }();
   if (!there) fs::remove(directory, ignored);  // empty as it is again
@@ -233,13 +258,17 @@ Result<LoadedCheckpoint> load_checkpoint(const fs::path& checkpoint) {
   PRIME_TRY(loaded.state, verify_checkpoint(checkpoint));
   PRIME_TRY(loaded.manifest, read_manifest(checkpoint));
   PRIME_TRY(const auto model, SafetensorsReader::open(checkpoint / MODEL_PATH));
-  loaded.layout = model.tensors();
-  PRIME_TRY(loaded.parameters, read_flat(checkpoint, model));
+  if (model.tensors().size() < loaded.state.copied) return fail(damaged(checkpoint, "the model lacks its copied tensors"));
+  const auto behind = model.tensors().end() - loaded.state.copied;
+  loaded.layout.assign(model.tensors().begin(), behind);
+  loaded.copied.assign(behind, model.tensors().end());
+  PRIME_TRY(loaded.parameters, read_flat(checkpoint, model, loaded.layout));
+  PRIME_TRY(loaded.copied_bytes, read_bytes(checkpoint, model, loaded.copied));
   PRIME_TRY(const auto listing, read_listing(checkpoint, CHECKPOINT_RULES));
   if (!listing.contains(MOMENTUM_PATH)) return loaded;
   PRIME_TRY(const auto momentum, SafetensorsReader::open(checkpoint / MOMENTUM_PATH));
   if (!same_layout(momentum.tensors(), loaded.layout)) return fail(damaged(checkpoint, "the momentum is of another model"));
-  PRIME_TRY(loaded.momentum, read_flat(checkpoint, momentum));
+  PRIME_TRY(loaded.momentum, read_flat(checkpoint, momentum, momentum.tensors()));
   return loaded;
 }
 

@@ -1,6 +1,6 @@
 // Owns checkpoints: one directory for one committed revision, readable by transformers, complete and verified or not there (law 9).
 //
-//   step-000060/  model.safetensors, config.json …      what other programs load
+//   step-000060/  model.safetensors, config.json …      what other programs load; copied tensors stand behind the parameters
 //                 prime/state.json                      run, counters, digest of the shared state
 //                 prime/outer_momentum.safetensors      the outer optimizer's state; absent when it has none
 //                 prime/manifest.yaml                   the shared half of the manifest
@@ -53,6 +53,7 @@ struct CheckpointState {
   std::vector<std::uint64_t> given_back = {};  ///< first samples of ranges before the cursor that nobody's work has, lowest first
   std::vector<CheckpointMember> members = {};  ///< of the run then, by rank; empty: not known
   bool private_state = false;  ///< its writer's trainer keeps something for itself, which is saved beside it (private_state.hpp)
+  std::uint32_t copied = 0;    ///< tensors of model.safetensors, the last ones, that are neither reduced nor digested
   friend bool operator==(const CheckpointState&, const CheckpointState&) = default;
 };
 
@@ -64,6 +65,7 @@ std::optional<CheckpointState> parse_state(const std::string& text);
 struct CheckpointContent {
   CheckpointState state;
   std::vector<NamedTensor> parameters;
+  std::vector<NamedTensor> copied = {};             ///< of names of their own
   std::vector<NamedTensor> momentum;                ///< of the same names and shapes; empty when there is none
   std::string manifest;                             ///< canonical YAML of the shared half
   std::map<std::string, std::string> export_files;  ///< by plain file name, put beside model.safetensors
@@ -74,6 +76,8 @@ struct LoadedCheckpoint {
   std::vector<TensorEntry> layout;  ///< of the parameters, in the order of their bytes
   std::vector<float> parameters;    ///< flat, in that order
   std::vector<float> momentum;      ///< likewise; empty when there is none
+  std::vector<TensorEntry> copied;
+  std::vector<std::byte> copied_bytes;  ///< without gaps, in their order
   std::string manifest;
 };
 
@@ -87,7 +91,8 @@ struct CheckpointEntry {
 Result<std::filesystem::path> write_checkpoint(const std::filesystem::path& directory, const CheckpointContent& content);
 /// Whether a checkpoint of tensors of these names and shapes can be written there and found again, before anybody trains for it: its files
 /// are written with their lengths and without their values, read back, and removed. The error says what stands in the way.
-Result<void> rehearse_checkpoint(const std::filesystem::path& directory, OuterStep step, std::span<const NamedTensor> parameters);
+Result<void> rehearse_checkpoint(const std::filesystem::path& directory, OuterStep step, std::span<const NamedTensor> parameters,
+                                 std::span<const NamedTensor> copied = {});
 /// Reads every byte of a checkpoint; CheckpointCorrupt names each damaged part. CheckpointFormat: it is of another form than this
 /// program's.
 Result<CheckpointState> verify_checkpoint(const std::filesystem::path& checkpoint);

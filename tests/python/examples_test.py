@@ -7,8 +7,7 @@ import signal
 import subprocess
 import unittest
 
-from programs import LIMIT_S, PYTHON, SOURCE, Programs, environment, has, main, wait_until
-from run_test import Run
+from programs import LIMIT_S, PYTHON, SOURCE, Programs, Run, environment, has, main, wait_until
 
 EXAMPLES = SOURCE / "examples" / "python"
 

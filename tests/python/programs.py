@@ -11,7 +11,9 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+for folder in ("support", "chaos"):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / folder))
+from prime_run import Run  # noqa: E402
 from waiting import LIMIT_S, wait_until  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("PRIME_BUILD", pathlib.Path(os.environ["PRIME_BIN"]).parent))
@@ -105,4 +107,31 @@ class Programs(unittest.TestCase):
         return wait_until(path, lambda: (self.folder / path).exists())
 
 
-__all__ = ["BIN", "BUILD", "GROUP", "LACKS", "LIMIT_S", "PYTHON", "SOURCE", "Programs", "environment", "free_ports", "has", "main", "wait_until"]
+class Trainers(Programs):
+    """Runs whose trainers are programs."""
+
+    def run_of(self, program, peers=2, up_flags=(), **manifest):
+        """A run whose trainers are that program, in an interpreter each."""
+        path = self.folder / "trainer.py"
+        path.write_text(program)
+        env = {key: value for key, value in environment(DONE=str(self.folder / "done")).items() if key not in os.environ}
+        return Run(peers, trainer=f'{PYTHON}", "{path}', env={**env, "PRIME_QUADRATIC_ELEMENTS": "5000", **manifest.pop("env", {})}, up_flags=up_flags, **manifest)
+
+    def joins(self, program, run, **env):
+        """The program by itself, into that run."""
+        return self.start(program, PRIMECTL_INVITE=run.up["invite"], XDG_STATE_HOME=str(run.directory / "joiner"), DONE=str(self.folder / "done"), **env)
+
+    def logs(self, run):
+        return "".join(path.read_text(errors="replace") for path in run.run_directory.rglob("trainer.log"))
+
+    def ends(self, run, lost=0, outer_steps=6):
+        code = run.wait_for_end()
+        self.assertEqual(code, 0, self.logs(run))
+        return run.check(outer_steps=outer_steps, lost=lost)
+
+    def done(self):
+        """What programs have left under `DONE`, by the rest of the name."""
+        return {path.name.removeprefix("done-"): path.read_text() for path in self.folder.glob("done-*")}
+
+
+__all__ = ["BIN", "BUILD", "GROUP", "LACKS", "LIMIT_S", "PYTHON", "SOURCE", "Programs", "Run", "Trainers", "environment", "free_ports", "has", "main", "wait_until"]

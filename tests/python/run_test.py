@@ -9,10 +9,7 @@ import sys
 import pathlib
 import unittest
 
-from programs import BIN, LACKS, PYTHON, SOURCE, Programs, environment, has, main, wait_until
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "chaos"))
-from prime_run import Run  # noqa: E402
+from programs import BIN, PYTHON, Run, Trainers, environment, has, main, wait_until
 
 # The trainer of tests/support/quadratic_trainer.cpp, bit for bit.
 QUADRATIC = """import os, signal, sys, time
@@ -51,22 +48,7 @@ with prime.join() as run:
 
 
 @unittest.skipUnless(has("torch", "numpy"), "there are no wheels torch and numpy")
-class Runs(Programs):
-    def run_of(self, program, peers=2, up_flags=(), **manifest):
-        """A run whose trainers are that program, in an interpreter each."""
-        path = self.folder / "trainer.py"
-        path.write_text(program)
-        env = {key: value for key, value in environment(DONE=str(self.folder / "done")).items() if key not in os.environ}
-        return Run(peers, trainer=f'{PYTHON}", "{path}', env={**env, "PRIME_QUADRATIC_ELEMENTS": "5000", **manifest.pop("env", {})}, up_flags=up_flags, **manifest)
-
-    def logs(self, run):
-        return "".join(path.read_text(errors="replace") for path in run.run_directory.rglob("trainer.log"))
-
-    def ends(self, run, lost=0, outer_steps=6):
-        code = run.wait_for_end()
-        self.assertEqual(code, 0, self.logs(run))
-        return run.check(outer_steps=outer_steps, lost=lost)
-
+class Runs(Trainers):
     def test_python_peers_and_cpp_peers_come_to_the_bits_of_cpp_peers_alone(self):
         cpp = {"env": {"PRIME_QUADRATIC_DELAY_MS": "1"}}
         with Run(2, **cpp, up_flags=["--quorum", "2"]) as run:

@@ -39,6 +39,9 @@ enum class Role : std::uint8_t {
   Private,   ///< this trainer's own, as moments: of f32, bf16, f16, i64, i32 or u8. It is neither reduced nor digested; the agent keeps it
              ///< with each record, saves it with each checkpoint, and gives it back when the trainer was started again, or the run goes on
              ///< from that checkpoint with as many peers
+  Copied,    ///< this trainer's own, as statistics of a model: of the types of private ones, neither reduced nor digested, and kept in the
+           ///< same way. Besides it is a part of the model: alike in names, shapes and types on every peer, saved in each checkpoint of it,
+           ///< and a peer that takes the run's state takes them with it, as its donor or the checkpoint has them
 };
 
 /// Values of one type in host memory, read and written in place.
@@ -141,9 +144,10 @@ struct InnerStep {
   std::uint64_t total = 1;        ///< inner steps of the whole run
   Samples samples;                ///< `train.batch` of them, or what is left of this peer's
   EvaluationShare evaluate;       ///< before it: the held-out loss of the bound tensors on this part goes into the report
-  bool loaded = false;            ///< the session has written the averaged tensors since the step before
-  bool restored = false;          ///< and the private ones: this process goes on where an earlier one was
-  bool stored = false;  ///< the report of this step reads the bound tensors: who computes elsewhere, as on a GPU, brings them here before
+  bool loaded = false;    ///< the session has written the averaged tensors since the step before, with a peer's first step the copied
+                          ///< ones, too
+  bool restored = false;  ///< and the private ones: this process goes on where an earlier one was
+  bool stored = false;    ///< the report of this step reads the bound tensors: who computes elsewhere, as on a GPU, brings them here before
 };
 
 struct Committed {
@@ -187,10 +191,17 @@ class Session {
   [[nodiscard]] const std::string& replica() const;
 
   /// Binds tensors; all calls come before the first `next`, in the same order on every peer (that holds the same shard).
-  /// What is private may differ between peers, but not between the lives of one. All memory must stay where it is.
+  /// What is private may differ between peers, but not between the lives of one. All memory must stay where it is. A name is used once in
+  /// each role; a copied tensor has one that no other tensor has.
   /// LayoutUnusable for what no checkpoint could hold (docs/EMBEDDING.md, "Limits of a model"); the rest of it `next` refuses.
   Result<void> bind(const TensorView& tensor, Role role = Role::Averaged);
   Result<void> bind(PrivateBlob blob);
+  /// Memory for f32 values, zeros, before the first `next`. Where all averaged tensors lie in such memory, in the order in which they are
+  /// bound and one right behind the other (and the algorithm is `diloco`, and fragments are `sequential` or one), the agent reads what is
+  /// published where it lies: no copy is made, in time or in memory. Elsewhere it is memory like any other. It holds no parameters while a
+  /// `report` publishes, nor after one that has failed then. What is bound is kept until the session ends, and given back after that:
+  /// LayoutUnusable for a tensor in memory that was given back, or where another one lies.
+  Result<std::shared_ptr<float[]>> allocate(std::uint64_t values);
   /// Small files to be put into each checkpoint directory (`config.json`, tokenizer), by name: plain names of at most 100
   /// characters that a checkpoint does not have itself, at most 64 files of 16 MiB. What is refused ends the session; the next call that
   /// can fail tells.

@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(a_tensor_of_more_than_two_gib_is_fetched_whole) {
     return std::make_unique<net::PlainChannel>(std::make_shared<net::Socket>(ends[1]), PeerId{1});
   };
   const auto fetched = fetch_state(
-      Revision{3}, incoming, dial, [](net::Channel*) {}, moved);
+      Revision{3}, incoming, {}, dial, [](net::Channel*) {}, moved);
   BOOST_REQUIRE_MESSAGE(fetched.has_value(), (fetched ? std::string{} : to_string(fetched.error())));
   BOOST_TEST(moved.load() == 2 * ELEMENTS * sizeof(float));
   std::uint64_t wrong = 0;

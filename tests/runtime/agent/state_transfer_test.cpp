@@ -56,11 +56,12 @@ struct Joiner {
   }
   Result<void> fetch(Donor& donor, Revision revision = Revision{30}) {
     return fetch_state(
-        revision, incoming, [&] { return dial(donor); }, [](net::Channel*) {}, moved);
+        revision, incoming, copied, [&] { return dial(donor); }, [](net::Channel*) {}, moved);
   }
 
   std::vector<std::vector<float>> memory;
   std::vector<OuterState::Incoming> incoming;
+  std::vector<std::byte> copied;
   std::atomic<std::uint64_t> moved{0};
   int dialled = 0;
 };
@@ -80,6 +81,20 @@ BOOST_AUTO_TEST_CASE(only_the_fragments_that_are_asked_for_go_over_the_wire) {
   BOOST_REQUIRE(whole.fetch(donor));
   BOOST_TEST(whole.moved.load() == FRAGMENTS * FRAGMENT_BYTES);
   BOOST_TEST((whole.memory == donor.memory));
+}
+
+BOOST_AUTO_TEST_CASE(copied_tensors_come_behind_the_fragments) {
+  Donor donor;
+  std::vector<std::byte> values(3 * kernels::DIGEST_CHUNK_BYTES + 5);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::byte>(i % 251);
+  donor.snapshot->copied = std::make_shared<const std::vector<std::byte>>(values);
+  Joiner joiner{{2}};
+  joiner.copied.resize(values.size());
+  BOOST_REQUIRE(joiner.fetch(donor));
+  BOOST_TEST((joiner.copied == values));
+  BOOST_TEST((joiner.memory[0] == donor.memory[2]));
+  Joiner without{{2}};
+  BOOST_TEST((without.fetch(donor).error().name == ErrorName::LayoutMismatch));
 }
 
 BOOST_AUTO_TEST_CASE(a_donor_that_holds_another_revision_or_fewer_fragments_gives_nothing) {

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "kernels/small_floats.hpp"
+#include "tests/runtime/session/door.hpp"
 #include "tests/runtime/session/quadratic.hpp"
 #include "tests/runtime/session/test_agent.hpp"
 
@@ -20,24 +21,6 @@ using namespace prime;
 using namespace prime::test;
 
 namespace {
-
-/// Where `Session::attach` will find its agent.
-struct Door {
-  PacketListener listener = PacketListener::open("/tmp").value();
-
-  Door() {
-    ::setenv(AGENT_SOCKET_VARIABLE, listener.path().c_str(), 1);
-    ::setenv(AGENT_SECRET_VARIABLE, listener.secret().c_str(), 1);
-  }
-  /// Waits for the session, which attaches on another thread.
-  PacketSocket let_in() {
-    for (;;) {
-      pollfd watched{listener.number(), POLLIN, 0};
-      BOOST_REQUIRE(::poll(&watched, 1, 100'000) == 1);
-      if (auto session = listener.accept()) return std::move(*session);
-    }
-  }
-};
 
 /// An agent played by hand, message by message.
 struct Puppeteer {
@@ -689,7 +672,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_private_is_refused_by_name) {
   std::vector<std::int64_t> whole(4);
   const auto bytes = std::as_writable_bytes(std::span{x});
   const auto refusal = [](const Result<void>& outcome) { return outcome ? std::string{} : outcome.error().detail; };
-  BOOST_TEST(refusal(session.bind({"x", {4}, whole})) == "`x` is of i64, and f32 and bf16 can be averaged: bind it as private");
+  BOOST_TEST(refusal(session.bind({"x", {4}, whole})) == "`x` is of i64, and f32 and bf16 can be averaged: bind it as copied or private");
   BOOST_TEST(refusal(session.bind({"x", {2}, TensorMemory{DataType::F64, bytes}}, Role::Private)).find("f32, bf16, f16, i64, i32 or u8") !=
              std::string::npos);
   BOOST_TEST(refusal(session.bind({"x", {3}, x}, Role::Private)) == "`x` has 4 values, its shape asks for 3");

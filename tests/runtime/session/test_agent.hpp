@@ -106,14 +106,17 @@ class TestAgent {
     std::vector<DataType> types;
     for (const auto& tensor : bound.tensors)
       if (tensor.role == Role::Averaged) types.push_back(tensor.type);
-    must(state->begin_life(std::move(types)));
+    must(state->begin_life(std::move(types), bound.shared.get()));
     const auto layout = make_record_layout(bound.tensors, record_every > 0).value();
     if (!records && layout.bytes > 0) records.emplace(RecordStore::create(layout).value());
     const auto numbers = state->descriptors();
     std::vector<int> descriptors(numbers.begin(), numbers.end());
     if (records) descriptors.push_back(records->descriptor());
-    host->segments({bound.layout.elements(), division, layout.bytes, record_every}, descriptors);
+    host->segments({bound.layout.elements(), division, layout.bytes, record_every, records ? records->next() : 0, bound.shared != nullptr},
+                   descriptors);
     resumes = true;
+    record_layout = layout;
+    shares = bound.shared != nullptr;
   }
   /// Of a record within an outer step; what was published is kept when it is committed.
   void keep(const TrainerRecorded& recorded) {
@@ -123,6 +126,7 @@ class TestAgent {
   void accept_initial() {
     expect<TrainerInitial>();
     if (!state->initialized()) must(state->initialize());
+    if (record_layout.copied_bytes > 0) brought = {records->memory().begin(), records->memory().begin() + record_layout.copied_bytes};
   }
   void seat() {
     accept_layout();
@@ -142,7 +146,9 @@ class TestAgent {
       resume = wire::Resume{record->content->block->number, {}};
       if (record->within) resume->within = record->content->totals;
     }
-    host->begin({plan, state->digest(), state->blocks(), records ? records->next() : 0, resume});
+    if (!copied.empty()) std::ranges::copy(copied, records->memory().begin());
+    const bool told = !std::exchange(copied, {}).empty();
+    host->begin({plan, state->digest(), state->blocks(), records ? records->next() : 0, resume, told});
   }
   /// Takes the contribution, "reduces" it with nobody, and commits.
   Committed commit(const wire::Contribute& contribution) {
@@ -180,6 +186,10 @@ class TestAgent {
   std::optional<OuterState> state;
   std::optional<RecordStore> records;
   std::optional<Kept> record;
+  RecordLayout record_layout;
+  std::vector<std::byte> brought;     ///< copied tensors, as the trainer had them first
+  std::vector<std::byte> copied;      ///< to be told with the next begin
+  bool shares = false;                ///< the trainer publishes where its tensors lie
   bool resumes = false;               ///< the next begin is the first of a life
   std::unique_ptr<TrainerHost> host;  ///< last, so that it ends before what its thread uses
 };

@@ -54,10 +54,11 @@ BOOST_AUTO_TEST_CASE(what_the_agent_says_arrives_whole) {
   BOOST_TEST((resumed.resume->within->loss_sum == 0.1 && resumed.resume->within->tokens == totals.tokens));
   BOOST_TEST((resumed.resume->within->samples == 7U && resumed.resume->within->held_out->loss == 0.25));
   BOOST_TEST(!round_trip(wire::Begin{plan, {}, {0}, 5, wire::Resume{4, {}}}).resume->within);
+  BOOST_TEST((!resumed.copied && round_trip(wire::Begin{plan, {}, {0}, 5, {}, true}).copied));
   BOOST_TEST(round_trip(wire::Recorded{5}).place == 5U);
-  const auto segments = round_trip(wire::Segments{MODEL_LIMITS.elements, {7, FragmentPattern::Sequential}, 4096, 10});
+  const auto segments = round_trip(wire::Segments{MODEL_LIMITS.elements, {7, FragmentPattern::Sequential}, 4096, 10, 5});
   BOOST_TEST((segments.elements == MODEL_LIMITS.elements && segments.division == Division{7, FragmentPattern::Sequential}));
-  BOOST_TEST((segments.record_bytes == 4096U && segments.record_every == 10U));
+  BOOST_TEST((segments.record_bytes == 4096U && segments.record_every == 10U && segments.record_place == 5U));
   BOOST_TEST((wire::descriptor_count(wire::ToTrainer{segments}) == 3U && wire::descriptor_count(wire::ToTrainer{wire::Segments{}}) == 2U));
   const auto finish = round_trip(wire::Finish{{{0, 2}, false}, OuterStep{3}, Revision{9}, {}, {1}});
   BOOST_TEST((finish.plan.evaluate.of == 2U && finish.step == OuterStep{3}));
@@ -67,10 +68,15 @@ BOOST_AUTO_TEST_CASE(what_the_agent_says_arrives_whole) {
 }
 
 BOOST_AUTO_TEST_CASE(what_the_trainer_says_arrives_whole) {
-  const auto bind =
-      round_trip(wire::Bind{{{{"a \"quoted\"", {2, 3}}}, {{"b", {}}, DataType::BF16}, {{"b", {}}, DataType::I64, Role::Private}}, true});
-  BOOST_TEST((bind.tensors == std::vector<BoundTensor>{
-                                  {{"a \"quoted\"", {2, 3}}}, {{"b", {}}, DataType::BF16}, {{"b", {}}, DataType::I64, Role::Private}}));
+  const auto bind = round_trip(wire::Bind{{{{"a \"quoted\"", {2, 3}}},
+                                           {{"b", {}}, DataType::BF16},
+                                           {{"b", {}}, DataType::I64, Role::Private},
+                                           {{"c", {}}, DataType::U8, Role::Copied}},
+                                          true});
+  BOOST_TEST((bind.tensors == std::vector<BoundTensor>{{{"a \"quoted\"", {2, 3}}},
+                                                       {{"b", {}}, DataType::BF16},
+                                                       {{"b", {}}, DataType::I64, Role::Private},
+                                                       {{"c", {}}, DataType::U8, Role::Copied}}));
   BOOST_TEST(bind.last);
   const auto contribution = round_trip(wire::Contribute{OuterStep{3}, 0xffffffffffffffff, 6, 0.1, HeldOut{1.0 / 3.0, 7}, 1e-9});
   BOOST_TEST(contribution.weight == 0xffffffffffffffff);

@@ -1,6 +1,8 @@
 // Proves that a checkpoint comes back exactly, that any damage is named, and that a full disk or a kill leaves nothing half-written.
 #include "runtime/store/checkpoint.hpp"
 
+#include <cmath>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <sys/stat.h>
@@ -43,6 +45,34 @@ std::string damage_of(const fs::path& checkpoint) {
 
 }  // namespace
 
+BOOST_AUTO_TEST_CASE(copied_tensors_stand_behind_the_parameters_of_the_model) {
+  const ScratchDirectory scratch;
+  Sample sample;
+  const std::vector<float> mean{3.0F, std::nanf("")};
+  const std::int64_t tracked = 77;
+  sample.content.copied = {{"bn.mean", {2}, mean}, {"bn.tracked", {}, TensorData{DataType::I64, std::as_bytes(std::span{&tracked, 1})}}};
+  sample.content.state.copied = 2;
+  const auto path = write_checkpoint(scratch.path() / "checkpoints", sample.content);
+  BOOST_REQUIRE(path);
+  const auto loaded = load_checkpoint(*path);
+  BOOST_REQUIRE(loaded);
+  BOOST_TEST((loaded->state == sample.content.state));
+  BOOST_TEST(loaded->layout.size() == 2U);
+  BOOST_REQUIRE(loaded->copied.size() == 2U);
+  BOOST_TEST((loaded->copied[0].name == "bn.mean" && loaded->copied[1].name == "bn.tracked" && loaded->copied[1].type == DataType::I64));
+  auto expected = std::vector<std::byte>(16);
+  std::memcpy(expected.data(), mean.data(), 8);
+  std::memcpy(expected.data() + 8, &tracked, 8);
+  BOOST_TEST((loaded->copied_bytes == expected));
+  sample.content.state.copied = 5;  // more than there are
+  const auto damaged = write_checkpoint(scratch.path() / "damaged", sample.content);
+  BOOST_REQUIRE(damaged);
+  BOOST_TEST((load_checkpoint(*damaged).error().name == ErrorName::CheckpointCorrupt));
+  auto twice = sample.content;
+  twice.copied[0].name = "model.weight";
+  BOOST_TEST((write_checkpoint(scratch.path() / "twice", twice).error().name == ErrorName::LayoutUnusable));
+}
+
 BOOST_AUTO_TEST_CASE(a_checkpoint_comes_back_as_it_was) {
   const ScratchDirectory scratch;
   const Sample sample;
@@ -58,6 +88,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_comes_back_as_it_was) {
   auto expected = sample.weights;
   expected.insert(expected.end(), sample.bias.begin(), sample.bias.end());
   BOOST_TEST((loaded->parameters == expected));
+  BOOST_TEST(loaded->copied.empty());
   BOOST_TEST((loaded->momentum == sample.momentum));
   BOOST_TEST(content_of(*path / "config.json") == "{}\n");
 }
