@@ -142,7 +142,11 @@ void PeerHost::carry_out(const trainer_life::Effect& effect, Works& works) {
                    state_->pin_base();
                  },
                  [&](const life::Report& e) { options_.report(e.event); },
-                 [&](const life::Died& e) { options_.trainer_died(e.cause, e.began); },
+                 [&](const life::Died& e) {
+                   // Nobody but itself could start again what has started this agent.
+                   if (options_.external) options_.report(peer::TrainerGaveUp{e.cause});
+                   else options_.trainer_died(e.cause, e.began);
+                 },
                  [&](const life::Write& e) { write(e); },
              },
              effect);
@@ -289,7 +293,11 @@ void PeerHost::on_trainer(TrainerEvent event) {
           },
           [&](const prime::TrainerLeft&) { handle(life::Gone{}); },
           [&](TrainerFailed& e) { handle(life::Gone{std::move(e.cause)}); },
-          [&](TrainerLost& e) { handle(life::Gone{std::move(e.cause)}); },
+          [&](TrainerLost& e) {
+            // A program that went without a word, and had joined by itself, takes its peer with it.
+            if (options_.external) handle(life::Gone{});
+            else handle(life::Gone{std::move(e.cause)});
+          },
           [&](TrainerUnserved& e) { handle(life::Unserved{std::move(e.cause)}); },
       },
       event);
