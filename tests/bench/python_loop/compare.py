@@ -3,7 +3,8 @@
 usage: compare.py PYTHON_LOOP [--rounds 9] [--seconds 6]     (PYTHON_LOOP is beside primectl; it need not be there)
 
 For 0.3 and 25 million parameters: tokens a second of a loop that calls `next` and `report` at each step, within one outer step, over those of the same
-loop without us (1.00: it costs nothing), and what the two calls take at a step that publishes nothing, in microseconds.
+loop without us (1.00: it costs nothing), and what the two calls take at a step that publishes nothing, in microseconds. Then what a round of one peer takes,
+from its publication to the next parameters, with a model in memory of its own and in that of `run.share`, in milliseconds.
 """
 import argparse
 import json
@@ -42,6 +43,8 @@ def steps(count, run=None):
         value = step.report(loss, 1) if step else loss.item()
     return (time.perf_counter() - began) / count
 with prime.join() as run:
+    if os.environ.get("SHARED"):
+        run.share(model)
     run.bind(model, optimizer)
     run.next().report(train(), 1)
     count = max(2, int(float(os.environ["SECONDS_EACH"]) / steps(3)))
@@ -55,8 +58,14 @@ with prime.join() as run:
         step = run.next()
         step.report(1.0, 1)
         calls.append(time.perf_counter() - began)
+    published = []
+    for _ in range(10):
+        began = time.perf_counter()
+        run.contribute()
+        published.append(time.perf_counter() - began)
+        run.next().report(1.0, 1)
     with open(os.environ["RESULT"] + ".part", "w") as file:
-        json.dump({"parameters": sum(p.numel() for p in model.parameters()), "with": with_us, "without": without, "calls": calls, "steps": count}, file)
+        json.dump({"published": published[2:], "parameters": sum(p.numel() for p in model.parameters()), "with": with_us, "without": without, "calls": calls, "steps": count}, file)
     os.rename(os.environ["RESULT"] + ".part", os.environ["RESULT"])
 """
 
@@ -92,6 +101,9 @@ def main():
         print(f"{got['parameters'] / 1e6:5.1f} M parameters: a step {statistics.median(got['without']) * 1e3:.1f} ms without us, {statistics.median(got['with']) * 1e3:.1f} ms with; "
               f"speed {statistics.median(ratios):.3f} of it (from {ratios[0]:.3f} to {ratios[-1]:.3f}); next and report {statistics.median(calls) * 1e6:.1f} us, "
               f"99 % within {calls[len(calls) * 99 // 100] * 1e6:.1f} us")
+        shared = measure({**size, "SHARED": "1"}, options.program.resolve().parent, 1, 0)
+        own_ms, shared_ms = (statistics.median(each["published"]) * 1e3 for each in (got, shared))
+        print(f"{'':5} a round of one peer: {own_ms:.1f} ms, {shared_ms:.1f} ms with `run.share`")
 
 
 if __name__ == "__main__":
