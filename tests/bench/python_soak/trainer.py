@@ -59,6 +59,7 @@ def guest_ends(ends):
     if ends == "exits":
         sys.exit(0)
     if ends == "interrupted":
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # who is started in the background ignores it
         os.kill(os.getpid(), signal.SIGINT)
     if ends == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
