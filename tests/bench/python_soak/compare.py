@@ -40,7 +40,8 @@ class Guests:
                 continue
             if process.poll() is None:
                 process.send_signal(signal.SIGABRT)
-                self.wrong.append(f"a guest that {ends} hangs")
+                told = [{key: line[key] for key in ("t", "event", "name", "reason") if key in line} for line in self.run.coordinator() if line["event"].startswith("peer_")]
+                self.wrong.append(f"a guest that {ends} hangs; the coordinator wrote last: {told[-8:]}")
             said = process.communicate()[0]
             self.here.remove(guest)
             self.ended[ends] += 1
@@ -48,7 +49,7 @@ class Guests:
                 self.wrong.append(f"a guest that {ends} ended with {process.returncode}: {said[-600:]}")
         if len(self.here) < GUESTS_MAX:
             ends = self.random.choice(ENDS)
-            env = {**self.env, "PRIMECTL_INVITE": self.run.up["invite"], "XDG_STATE_HOME": str(self.run.directory / "guests"), "ENDS": ends, "LIFE": str(self.random.uniform(0, 6))}
+            env = {**self.env, "PRIMECTL_INVITE": self.run.up["invite"], "XDG_STATE_HOME": str(self.run.directory / "guests"), "ENDS": ends, "PYTHONFAULTHANDLER": "1", "LIFE": str(self.random.uniform(0, 6))}
             env.pop("RESIDENT")
             process = subprocess.Popen([sys.executable, TRAINER], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             self.here.append((process, ends, time.monotonic()))
