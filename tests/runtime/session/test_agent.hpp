@@ -112,8 +112,12 @@ class TestAgent {
     const auto numbers = state->descriptors();
     std::vector<int> descriptors(numbers.begin(), numbers.end());
     if (records) descriptors.push_back(records->descriptor());
-    host->segments({bound.layout.elements(), division, layout.bytes, record_every, records ? records->next() : 0, bound.shared != nullptr},
-                   descriptors);
+    wire::Segments segments{.elements = bound.layout.elements(), .division = division};
+    segments.record_bytes = layout.bytes;
+    segments.record_every = record_every;
+    segments.record_place = records ? records->next() : 0;
+    segments.in_place = bound.shared != nullptr;
+    host->segments(segments, descriptors);
     resumes = true;
     record_layout = layout;
     shares = bound.shared != nullptr;
@@ -148,7 +152,7 @@ class TestAgent {
     }
     if (!copied.empty()) std::ranges::copy(copied, records->memory().begin());
     const bool told = !std::exchange(copied, {}).empty();
-    host->begin({plan, state->digest(), state->blocks(), records ? records->next() : 0, resume, told});
+    host->begin({plan, state->digest(), state->places(), records ? records->next() : 0, resume, told});
   }
   /// Takes the contribution, "reduces" it with nobody, and commits.
   Committed commit(const wire::Contribute& contribution) {
@@ -162,7 +166,7 @@ class TestAgent {
       must(state->commit(operation));
     }
     const Committed committed{contribution.step, state->counters().revision, state->digest(), 1};
-    host->committed({committed, state->blocks()});
+    host->committed({committed, state->places()});
     return committed;
   }
   wire::Contribute step() {
@@ -172,7 +176,7 @@ class TestAgent {
     return contribution;
   }
   void finish() {
-    host->finish({{{0, 1}, true}, state->fragments().front().version, state->counters().revision, state->digest(), state->blocks()});
+    host->finish({{{0, 1}, true}, state->fragments().front().version, state->counters().revision, state->digest(), state->places()});
   }
 
   EventQueue events;
