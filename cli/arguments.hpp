@@ -185,6 +185,18 @@ struct CommitmentArguments {
   std::string thresholds;  ///< empty: by the tensor's type
 };
 
+struct DataArguments {
+  CommonArguments common;
+  std::string what;                ///< build, inspect, stats or tokenizer
+  std::vector<std::string> files;  ///< a manifest; of `tokenizer` "train" and files
+  std::vector<std::string> overrides;
+  std::uint64_t sample = 0;
+  std::uint32_t vocab = 1024;
+  std::string out;
+  std::string format = "text";
+  std::string field = "text";
+};
+
 struct GenerateArguments {
   CommonArguments common;
   std::string model;
@@ -262,7 +274,7 @@ struct AgentArguments {
 using Arguments = std::variant<UpArguments, JoinArguments, StandbyArguments, DoctorArguments, LsArguments, StatusArguments, AttachArguments,
                                InviteArguments, LogsArguments, LeaveArguments, PauseArguments, ResumeArguments, DownArguments,
                                RemoveArguments, ValidateArguments, PlanArguments, VersionArguments, ExplainArguments, SchemaArguments,
-                               CompletionsArguments, ManArguments, BenchArguments, SimulateArguments, CommitmentArguments,
+                               CompletionsArguments, ManArguments, BenchArguments, SimulateArguments, CommitmentArguments, DataArguments,
                                GenerateArguments, VerifyArguments, CompleteArguments, CoordinatorArguments, AgentArguments>;
 
 /// A command line that asks for a text instead of a command (`--help`).

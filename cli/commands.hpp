@@ -30,6 +30,7 @@ int run_command(const ManArguments& arguments, Terminal& terminal);
 int run_command(const CompleteArguments& arguments, Terminal& terminal);
 int run_command(const BenchArguments& arguments, Terminal& terminal);
 int run_command(const SimulateArguments& arguments, Terminal& terminal);
+int run_command(const DataArguments& arguments, Terminal& terminal);
 int run_command(const CommitmentArguments& arguments, Terminal& terminal);
 int run_command(const GenerateArguments& arguments, Terminal& terminal);
 int run_command(const VerifyArguments& arguments, Terminal& terminal);

@@ -35,6 +35,7 @@ Table::Table() : app_("Train one model together, on machines that may come and g
   add_ending(*this);
   add_observing(*this);
   add_proving(*this);
+  add_data(*this);
   add_measuring(*this);
   add_helping(*this);
   add_hidden(*this);

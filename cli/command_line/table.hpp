@@ -60,6 +60,7 @@ void add_starting(Table& table);
 void add_ending(Table& table);
 void add_observing(Table& table);
 void add_proving(Table& table);
+void add_data(Table& table);
 void add_measuring(Table& table);
 void add_helping(Table& table);
 void add_hidden(Table& table);

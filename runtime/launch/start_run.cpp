@@ -21,7 +21,7 @@
 #include "runtime/store/atomic_file.hpp"
 #include "runtime/telemetry/run_files.hpp"
 #include "runtime/telemetry/run_observer.hpp"
-#include "runtime/trainer/corpus.hpp"
+#include "runtime/trainer/data/corpus.hpp"
 
 namespace prime::launch {
 namespace fs = std::filesystem;
@@ -186,7 +186,8 @@ Result<void> check_trainer(const manifest::Local& local) {
   return cannot("is in no folder of PATH");
 }
 
-Result<void> check_start(const manifest::Manifest& manifest, std::uint32_t peers, std::uint32_t quorum) {
+Result<void> check_start(const manifest::Manifest& manifest, std::uint32_t peers, std::uint32_t quorum,
+                         const data::OnProgress& on_progress) {
   const auto maximum = manifest.shared.membership.peers.maximum;
   for (const auto& [option, value] : {std::pair{"--local ", peers}, std::pair{"--quorum ", quorum}})
     if (value > maximum)
@@ -198,9 +199,7 @@ Result<void> check_start(const manifest::Manifest& manifest, std::uint32_t peers
   PRIME_CHECK(check_trainer(manifest.local));
   PRIME_CHECK(manifest::check_shards(manifest.shared, manifest.local));
   if (!manifest.local.trainer_command.empty()) return {};  // what a trainer of one's own reads is its own affair
-  const auto& shared = manifest.shared;
-  PRIME_CHECK(
-      trainer::Corpus::open(shared.data, manifest.local.data_path.value_or(shared.data.path), shared.model.context, shared.train.batch));
+  PRIME_CHECK(data::Corpus::open(manifest, on_progress));
   return {};
 }
 

@@ -13,6 +13,7 @@
 #include "runtime/launch/launched_process.hpp"
 #include "runtime/manifest/manifest.hpp"
 #include "runtime/store/checkpoint.hpp"
+#include "runtime/trainer/data/compile.hpp"
 
 namespace prime::launch {
 
@@ -59,8 +60,9 @@ struct StartedRun {
 /// Whether the program that `local.trainer_command` names is there and may be run.
 Result<void> check_trainer(const manifest::Local& local);
 /// What can be known before anything starts: more peers, or a larger quorum (0: `peers`), than the run admits, or than this shell
-/// allows descriptors for; no such trainer; data that the built-in one cannot read.
-Result<void> check_start(const manifest::Manifest& manifest, std::uint32_t peers, std::uint32_t quorum);
+/// allows descriptors for; no such trainer; data that the built-in one cannot read: it is compiled here, once for all peers.
+Result<void> check_start(const manifest::Manifest& manifest, std::uint32_t peers, std::uint32_t quorum,
+                         const data::OnProgress& on_progress = {});
 
 Result<StartedRun> start_run(const RunRequest& request);
 

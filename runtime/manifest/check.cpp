@@ -128,6 +128,50 @@ void check_fragments(const Shared& shared, std::vector<Conflict>& found) {
                      "leave `fragments` out: a shard is a part of the model already"});
 }
 
+bool holds_several(DataFormat format) {
+  return format != DataFormat::Text && format != DataFormat::Tokens && format != DataFormat::Tokens32;
+}
+
+void check_vocab(const Data& data, std::uint32_t vocab, std::vector<Conflict>& found) {
+  if (data.tokenizer.file) return;
+  const bool several = data.sources.empty() ? holds_several(data.source)
+                                            : std::any_of(data.sources.begin(), data.sources.end(),
+                                                          [](const Source& source) { return holds_several(source.format); });
+  const std::uint32_t least = several ? 257 : 256;
+  if (vocab >= least) return;
+  found.push_back({{"model.vocab", "data.tokenizer"},
+                   "`model.vocab` must be at least " + std::to_string(least) + " for the tokenizer `bytes`" +
+                       (several ? " and files of several documents, whose end is the id 256" : "") + ", found " + std::to_string(vocab),
+                   "for example `vocab: " + std::to_string(least) + "`"});
+}
+
+/// What a source asks for that its format has not.
+void check_source(const Source& source, std::vector<Conflict>& found) {
+  const auto refuse = [&](std::string message, std::string hint) {
+    found.push_back({{"data.sources"}, "`data.sources` " + std::move(message), std::move(hint)});
+  };
+  const bool fastq = source.format == DataFormat::Fastq;
+  const bool cleans =
+      !source.adapter.empty() || source.n_percent < 100 || source.min_length > 0 || source.max_length > 0 || source.deduplicate;
+  if (cleans && !fastq && source.format != DataFormat::Fasta)
+    refuse("has `adapter`, `n_limit`, `min_length`, `max_length` or `deduplicate` for a source that holds no reads",
+           "they are for the formats `fasta` and `fastq`");
+  if ((source.quality_trim > 0 || source.collapse != Collapse::Off) && !fastq)
+    refuse("has `quality_trim` or `collapse` for a source without scores and pairs", "they are for the format `fastq`");
+  if (source.max_length > 0 && source.max_length < source.min_length)
+    refuse("has a `max_length` below its `min_length`: " + std::to_string(source.max_length) + " and " + std::to_string(source.min_length),
+           "no read would be left");
+}
+
+void check_data(const Data& data, std::uint32_t vocab, std::vector<Conflict>& found) {
+  check_vocab(data, vocab, found);
+  for (const auto& source : data.sources) check_source(source, found);
+  const auto weighted = std::count_if(data.sources.begin(), data.sources.end(), [](const Source& source) { return source.weight > 0; });
+  if (weighted > 0 && weighted < static_cast<std::ptrdiff_t>(data.sources.size()))
+    found.push_back(
+        {{"data.sources"}, "`data.sources` has a `weight` for some sources and none for others", "give all of them one, or none"});
+}
+
 void check_standby(const Membership& membership, std::vector<Conflict>& found) {
   const auto& [etcd, lease] = membership.standby;
   // A lease runs out, a standby notices, peers find it: all that before they give the run up.
@@ -149,10 +193,12 @@ std::vector<Conflict> conflicts(const Manifest& manifest) {
   check_algorithm(shared, found);
   check_fragments(shared, found);
   check_standby(shared.membership, found);
-  if (shared.data.tokenizer == Tokenizer::Bytes && shared.model.vocab < 256)
-    found.push_back({{"model.vocab", "data.tokenizer"},
-                     "`model.vocab` must be at least 256 for the tokenizer `bytes`, found " + std::to_string(shared.model.vocab),
-                     "for example `vocab: 256`"});
+  check_data(shared.data, shared.model.vocab, found);
+  if (local.data_path && shared.data.sources.size() > 1)
+    found.push_back(
+        {{"local.data_path", "data.sources"},
+         "`local.data_path` replaces one path, and `data.sources` has " + std::to_string(shared.data.sources.size()) + " sources",
+         "leave it out, and let the paths of the sources be the same on this machine"});
   const auto& heartbeat = shared.membership.heartbeat;
   if (heartbeat.dead_after < 2 * heartbeat.every)
     found.push_back({{"membership.heartbeat.dead_after", "membership.heartbeat.every"},

@@ -109,8 +109,22 @@ struct Peers {
   std::uint32_t maximum;
 };
 
+/// One of a few words, or a map of further keys instead of them: `tokenizer: bytes`, `tokenizer: {file: …}`. `required` names the key that
+/// such a map must have.
+struct WordOrSection {
+  std::vector<std::string_view> words;
+  std::string_view required;
+  bool (*is_word)(const Manifest&);
+  void (*set)(Manifest&, std::size_t);
+};
+/// A list of maps with the keys of the rows below. Those rows read and write the last of the list.
+struct Sources {
+  Slot<std::vector<Source>> slot;
+  std::size_t maximum;
+};
+
 using FieldType = std::variant<Section, Integer, Decimal, DecimalPair, Percentage, Flag, Choice, Alternative, Text, OptionalText, TextList,
-                               ByteCount, OptionalBitRate, TimeSpan, Peers>;
+                               ByteCount, OptionalBitRate, TimeSpan, Peers, WordOrSection, Sources>;
 
 struct Field {
   std::string_view path;  ///< "sync.outer.nesterov.lr"
@@ -128,6 +142,11 @@ const std::vector<Field>& fields();
 const Field* find_field(std::string_view path);
 /// The rows directly inside a section ("" for the top).
 std::vector<const Field*> children(std::string_view section);
+
+/// The rows of the maps in a list, which belong to no key by themselves.
+bool is_of_list(const Field& field);
+/// A manifest in which the field has its default: with one source, for the keys of sources.
+const Manifest& defaults_of(const Field& field);
 
 /// "nesterov.lr" → "lr"; and "nesterov", or "" at the top.
 std::string_view last_key(std::string_view path);

@@ -24,8 +24,12 @@ inline constexpr std::uint32_t MANIFEST_VERSION = 1;
 inline constexpr std::size_t MAX_MANIFEST_BYTES = 48 * KIB;
 
 enum class Architecture : std::uint8_t { Llama };
-enum class DataSource : std::uint8_t { Text };
-enum class Tokenizer : std::uint8_t { Bytes };
+/// How a file holds documents. Tokens are of 16 bits where no header says otherwise; Tokens32 of 32.
+enum class DataFormat : std::uint8_t { Text, Jsonl, Tokens, Tokens32, Fasta, Fastq };
+/// What a broken record does.
+enum class OnError : std::uint8_t { Stop, Skip };
+/// Where the second read of a pair lies: in a file whose name has `_R2` or `_2` for `_R1` or `_1`, or behind the first.
+enum class Collapse : std::uint8_t { Off, Files, Interleaved };
 enum class Algorithm : std::uint8_t { Diloco, Delayed, Streaming };
 /// Of values that a codec cannot carry exactly.
 enum class Rounding : std::uint8_t { Nearest, Stochastic };
@@ -47,7 +51,7 @@ struct Model {
   std::uint32_t heads = 4;      ///< query heads; dim / heads is even (RoPE turns pairs)
   std::uint32_t kv_heads = 4;   ///< key and value heads; divides `heads`; default: `heads`
   std::uint32_t ffn = 256;      ///< inner width of SwiGLU; default: 8/3 · dim, rounded up to a multiple of 32
-  std::uint32_t vocab = 256;    ///< token ids; at least 256 for the tokenizer `bytes`
+  std::uint32_t vocab = 256;    ///< token ids; at least 256 for the tokenizer `bytes`, whose id 256 ends a document where there is one
   std::uint32_t context = 128;  ///< tokens in a sample that are predicted
   double rope_theta = 10000;    ///< base of the rotary frequencies
   double norm_epsilon = 1e-5;   ///< added to the mean square in RMSNorm
@@ -55,13 +59,39 @@ struct Model {
   friend bool operator==(const Model&, const Model&) = default;
 };
 
-/// Which bytes are trained on and which are held out. Files, not bytes, are held out, so that no sample leaks.
+/// What text becomes: bytes, or the ids of a tokenizer.json.
+struct TokenizerChoice {
+  std::optional<std::string> file = {};             ///< absent: bytes
+  std::optional<std::string> end_of_document = {};  ///< its token; absent: the first known one that it has
+  friend bool operator==(const TokenizerChoice&, const TokenizerChoice&) = default;
+};
+
+/// One source of a mix. What is said of reads is for FASTA and FASTQ.
+struct Source {
+  std::vector<std::string> paths = {};  ///< `path`: files, globs, directories
+  DataFormat format = DataFormat::Text;
+  std::string field = "text";  ///< of a JSON line
+  double weight = 0;           ///< share of the samples, beside the other sources'; 0: as many as it has
+  OnError on_error = OnError::Stop;
+  std::uint32_t quality_trim = 0;  ///< Phred score; 0: off
+  std::string adapter = {};        ///< empty: off
+  double n_percent = 100;          ///< `n_limit`: reads with more are left out
+  std::uint32_t min_length = 0;
+  std::uint32_t max_length = 0;  ///< 0: any
+  bool deduplicate = false;
+  Collapse collapse = Collapse::Off;
+  friend bool operator==(const Source&, const Source&) = default;
+};
+
+/// What is trained on and what is held out. Documents, not bytes, are held out, so that no sample leaks.
 struct Data {
-  DataSource source = DataSource::Text;
+  DataFormat source = DataFormat::Text;       ///< of `path`
   std::string path = "/usr/include";          ///< directory or file, read recursively; `local.data_path` may replace it
   std::string include = "*";                  ///< glob on the file name (not on its folder)
   std::uint64_t per_file_bytes = 1024 * GIB;  ///< `per_file`: at most this much of the start of a file; more than `context`
-  Tokenizer tokenizer = Tokenizer::Bytes;
+  std::vector<Source> sources = {};           ///< instead of `path`
+  TokenizerChoice tokenizer;
+  bool document_mask = true;    ///< a token sees nothing of the documents before its own in a sample
   double held_out_percent = 5;  ///< `held_out`: share of the files, or of the end of each, that is never trained on; 0 … 50
   std::uint64_t held_out_per_file_bytes = 1024 * GIB;  ///< `held_out_per_file`: at most this much of a held-out file
   std::uint64_t held_out_limit_bytes = 1 * MIB;        ///< `held_out_limit`: evaluated in all, files in the order of their hash
@@ -246,7 +276,8 @@ struct Local {
   bool activation_checkpointing = false;  ///< backward computes a block again instead of keeping what it made
   TrainerCare trainer;
   std::uint32_t record_every = 0;                 ///< inner steps between two records of the trainer; 0: at publications alone
-  std::optional<std::string> data_path = {};      ///< replaces data.path on this machine
+  std::optional<std::string> data_path = {};      ///< replaces data.path, or the path of the one source, on this machine
+  std::optional<std::string> data_cache = {};     ///< where compiled data is kept; absent: $XDG_CACHE_HOME/prime, else ~/.cache/prime
   std::vector<std::string> trainer_command = {};  ///< program and arguments of a trainer of your own; empty: prime-trainer
   friend bool operator==(const Local&, const Local&) = default;
 };

@@ -69,17 +69,26 @@ Json shape(const Field& field) {
                         [](const ByteCount&) { return text("^[0-9]+(B|KiB|MiB|GiB)$"); },
                         [](const OptionalBitRate&) { return text("^[0-9]+(kbit/s|Mbit/s|Gbit/s)$"); },
                         [](const TimeSpan&) { return text("^[0-9]+(ms|s|min|h)$"); },
+                        [&](const WordOrSection& type) {
+                          auto map = map_of(field.path);
+                          map["required"] = {type.required};
+                          return Json{{"oneOf", {Json{{"enum", type.words}}, std::move(map)}}};
+                        },
+                        [&](const Sources& type) {
+                          auto map = map_of(field.path);
+                          map["required"] = {"path"};
+                          return list(std::move(map), 0, type.maximum);
+                        },
                         [](const Peers&) { return text("^[0-9]+\\.\\.[0-9]+$"); },
                     },
                     field.type);
 }
 
 Json node(const Field& field) {
-  static const Manifest defaults;
   Json result{{"description", field.meaning}};
   result.update(shape(field));
   if (!field.derived.empty()) result["description"] = std::string{field.meaning} + "; default: " + std::string{field.derived};
-  else if (const auto value = print(field, defaults); value && !field.required)
+  else if (const auto value = print(field, defaults_of(field)); value && !field.required)
     result["description"] = std::string{field.meaning} + "; default: " + *value;
   return result;
 }

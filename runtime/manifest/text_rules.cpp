@@ -82,6 +82,8 @@ std::string meant_device(std::string_view text) {
   return is_device(device) ? device : std::string{};
 }
 
+bool is_adapter(std::string_view text) { return text.size() <= 255 && text.find_first_not_of("ACGTN") == std::string_view::npos; }
+
 bool is_user(std::string_view text) { return printable(text, 255); }
 
 bool is_url(std::string_view text) {

@@ -12,6 +12,7 @@ bool is_listen_address(std::string_view text);
 bool is_advertised_address(std::string_view text);
 bool is_argument(std::string_view text);
 bool is_user(std::string_view text);
+bool is_adapter(std::string_view text);
 bool is_url(std::string_view text);
 bool is_device(std::string_view text);
 /// "cuda:1" of "GPU1", "cuda:01" and the like.
@@ -30,6 +31,7 @@ inline constexpr TextRule ADVERTISE_RULE{
 inline constexpr TextRule USER_RULE{is_user, "a name of 1 to 255 bytes without line breaks", "^[^\\u0000-\\u001f\\u007f]{1,255}$", "prime"};
 inline constexpr TextRule ARGUMENT_RULE{is_argument, "a text of 1 to 4096 bytes without line breaks", "^[^\\u0000-\\u001f\\u007f]{1,4096}$",
                                         "[python3, train.py]"};
+inline constexpr TextRule ADAPTER_RULE{is_adapter, "up to 255 of A, C, G, T and N", "^[ACGTN]{0,255}$", "AGATCGGAAGAGC"};
 inline constexpr TextRule URL_RULE{is_url, "http://HOST:PORT or https://HOST:PORT",
                                    "^https?://([A-Za-z0-9._-]{1,253}|\\[[0-9A-Fa-f:.]{2,45}\\]):[0-9]{1,5}$", "[\"http://10.0.0.5:2379\"]"};
 inline constexpr TextRule DEVICE_RULE{is_device, "`cpu`, `cuda`, `cuda:N` with N from 0 to 99, or `auto`",

@@ -148,6 +148,58 @@ Reason read(const Field& field, const Alternative& type, const Node& node, Manif
 
 Reason read(const Field&, const Section&, const Node&, Manifest&) { return std::nullopt; }
 
+/// Of a map, whoever walks it reads the keys.
+Reason read(const Field& field, const WordOrSection& type, const Node& node, Manifest& manifest) {
+  if (node.kind == Node::Kind::Map) {
+    const auto has = [&](const Entry& entry) { return entry.key == type.required; };
+    return std::any_of(node.entries.begin(), node.entries.end(), has) ? Reason{} : wrong(field, node);
+  }
+  const auto word = std::find(type.words.begin(), type.words.end(), node.text);
+  if (word == type.words.end()) {
+    auto fault = wrong(field, node);
+    if (const auto meant = nearest(node.text, type.words)) fault.hint = "did you mean `" + std::string{*meant} + "`?";
+    return fault;
+  }
+  type.set(manifest, static_cast<std::size_t>(word - type.words.begin()));
+  return std::nullopt;
+}
+
+/// One map of the list, into its last source.
+Reason read_source(const Field& field, const Node& item, Manifest& manifest) {
+  if (item.kind != Node::Kind::Map) return wrong(field, item);
+  std::vector<std::string_view> keys;
+  for (const auto* child : children(field.path)) keys.push_back(last_key(child->path));
+  bool has_path = false;
+  for (const auto& [key, place, value] : item.entries) {
+    const auto* child = find_field(join_path(field.path, key));
+    if (child == nullptr) {
+      const auto meant = nearest(key, keys);
+      return Fault{"has an unknown key `" + shown(key) + "`",
+                   meant ? "did you mean `" + std::string{*meant} + "`?" : "see `primectl explain data.sources`", place};
+    }
+    if (auto fault = store(*child, value, manifest)) {
+      fault->message = "has a wrong `" + key + "`: it " + fault->message;
+      return fault;
+    }
+    has_path |= key == "path" && !manifest.shared.data.sources.back().paths.empty();
+  }
+  if (has_path) return std::nullopt;
+  return Fault{"has a source without a `path`", "add `path: /data/text`", item.place};
+}
+
+Reason read(const Field& field, const Sources& type, const Node& node, Manifest& manifest) {
+  if (node.items.size() > type.maximum)
+    return Fault{"must have at most " + std::to_string(type.maximum) + " items, found " + std::to_string(node.items.size()),
+                 "one source may have several paths", node.place};
+  Manifest scratch;
+  for (const auto& item : node.items) {
+    scratch.shared.data.sources.emplace_back();
+    if (auto fault = read_source(field, item, scratch)) return fault;
+  }
+  *type.slot.write(manifest) = std::move(scratch.shared.data.sources);
+  return std::nullopt;
+}
+
 Reason read(const Field& field, const Text& type, const Node& node, Manifest& manifest) {
   if (!type.rule.accepts(node.text)) {
     auto fault = wrong(field, node);
@@ -231,7 +283,8 @@ Reason read(const Field& field, const Peers& type, const Node& node, Manifest& m
 
 Node::Kind kind_of(const FieldType& type) {
   if (std::holds_alternative<Section>(type) || std::holds_alternative<Alternative>(type)) return Node::Kind::Map;
-  if (std::holds_alternative<DecimalPair>(type) || std::holds_alternative<TextList>(type)) return Node::Kind::List;
+  if (std::holds_alternative<DecimalPair>(type) || std::holds_alternative<TextList>(type) || std::holds_alternative<Sources>(type))
+    return Node::Kind::List;
   return Node::Kind::Scalar;
 }
 
@@ -245,6 +298,22 @@ template <class T, class Print>
 std::optional<std::string> print_slot(const Slot<T>& slot, const Manifest& manifest, Print print_value) {
   const T* value = slot.read(manifest);
   return value ? std::optional<std::string>{print_value(*value)} : std::nullopt;
+}
+
+/// Each source as a map in one line, with all its keys.
+std::string print_sources(const Field& field, const std::vector<Source>& sources) {
+  std::string text = "[";
+  for (const auto& source : sources) {
+    Manifest one;
+    one.shared.data.sources = {source};
+    text += text.size() == 1 ? "{" : ", {";
+    for (const auto* child : children(field.path)) {
+      if (text.back() != '{') text += ", ";
+      text += std::string{last_key(child->path)} + ": " + print(*child, one).value_or("null");
+    }
+    text += "}";
+  }
+  return text + "]";
 }
 
 std::string print_list(const std::vector<std::string>& items) {
@@ -293,7 +362,8 @@ std::optional<Fault> store(const Field& field, const Node& node, Manifest& manif
   if (node.kind == Node::Kind::Null) return Fault{"has no value", "write one, or remove the key to take the default", node.place};
   const auto* list = std::get_if<TextList>(&field.type);
   const bool may_be_one = list != nullptr && list->or_one && node.kind == Node::Kind::Scalar;
-  if (node.kind != kind_of(field.type) && !may_be_one) {
+  const bool may_be_map = std::holds_alternative<WordOrSection>(field.type) && node.kind == Node::Kind::Map;
+  if (node.kind != kind_of(field.type) && !may_be_one && !may_be_map) {
     auto fault = wrong(field, node);
     if (const auto* type = std::get_if<Alternative>(&field.type);
         type && node.kind == Node::Kind::Scalar && std::find(type->words.begin(), type->words.end(), node.text) != type->words.end())
@@ -334,6 +404,10 @@ std::optional<std::string> print(const Field& field, const Manifest& manifest) {
             return *type.slot.read(manifest) ? Printed{print_bit_rate(**type.slot.read(manifest))} : Printed{};
           },
           [&](const TimeSpan& type) { return print_slot(type.slot, manifest, print_duration); },
+          [&](const WordOrSection& type) { return type.is_word(manifest) ? Printed{type.words.front()} : Printed{}; },
+          [&](const Sources& type) {
+            return print_slot(type.slot, manifest, [&](const std::vector<Source>& sources) { return print_sources(field, sources); });
+          },
           [&](const Peers& type) {
             return print_slot(type.slot, manifest,
                               [](const PeerRange& range) { return std::to_string(range.minimum) + ".." + std::to_string(range.maximum); });
@@ -343,43 +417,46 @@ std::optional<std::string> print(const Field& field, const Manifest& manifest) {
 }
 
 std::string expected(const Field& field) {
-  return std::visit(overloaded{
-                        [](const Section&) { return std::string{"a map"}; },
-                        [](const Alternative& type) { return "a map with one of " + one_of(type.words); },
-                        [](const Integer& type) {
-                          return type.minimum == type.maximum ? std::to_string(type.minimum)
-                                                              : "an integer ≥ " + std::to_string(type.minimum);
-                        },
-                        [](const Decimal& type) { return "a number " + describe_interval(type.range); },
-                        [](const DecimalPair& type) { return "a list of two numbers " + describe_interval(type.range); },
-                        [](const Percentage& type) { return "a percentage " + describe_interval(type.range, "%"); },
-                        [](const Flag&) { return std::string{"`true` or `false`"}; },
-                        [](const Choice& type) { return one_of(type.words); },
-                        [](const Text& type) { return std::string{type.rule.expected}; },
-                        [](const OptionalText& type) { return std::string{type.rule.expected}; },
-                        [](const TextList& type) {
-                          const std::string item{type.rule.expected};
-                          return type.or_one ? item + ", or a list of such" : "a list, each item " + item;
-                        },
-                        [](const ByteCount& type) {
-                          return "a size from " + print_byte_count(type.minimum) + " to " + print_byte_count(type.maximum) +
-                                 " in whole units (B, KiB, MiB, GiB)";
-                        },
-                        [](const OptionalBitRate& type) {
-                          return "a rate from " + print_bit_rate(type.minimum) + " to " + print_bit_rate(type.maximum) +
-                                 " in whole units (kbit/s, Mbit/s, Gbit/s)";
-                        },
-                        [](const TimeSpan& type) {
-                          return "a duration from " + print_duration(type.minimum) + " to " + print_duration(type.maximum) +
-                                 " in whole units (ms, s, min, h)";
-                        },
-                        [](const Peers& type) { return "a range MIN..MAX with 1 ≤ MIN ≤ MAX ≤ " + std::to_string(type.maximum); },
-                    },
-                    field.type);
+  return std::visit(
+      overloaded{
+          [](const Section&) { return std::string{"a map"}; },
+          [](const Alternative& type) { return "a map with one of " + one_of(type.words); },
+          [](const Integer& type) {
+            return type.minimum == type.maximum ? std::to_string(type.minimum) : "an integer ≥ " + std::to_string(type.minimum);
+          },
+          [](const Decimal& type) { return "a number " + describe_interval(type.range); },
+          [](const DecimalPair& type) { return "a list of two numbers " + describe_interval(type.range); },
+          [](const Percentage& type) { return "a percentage " + describe_interval(type.range, "%"); },
+          [](const Flag&) { return std::string{"`true` or `false`"}; },
+          [](const Choice& type) { return one_of(type.words); },
+          [](const Text& type) { return std::string{type.rule.expected}; },
+          [](const OptionalText& type) { return std::string{type.rule.expected}; },
+          [](const TextList& type) {
+            const std::string item{type.rule.expected};
+            return type.or_one ? item + ", or a list of such" : "a list, each item " + item;
+          },
+          [](const ByteCount& type) {
+            return "a size from " + print_byte_count(type.minimum) + " to " + print_byte_count(type.maximum) +
+                   " in whole units (B, KiB, MiB, GiB)";
+          },
+          [](const OptionalBitRate& type) {
+            return "a rate from " + print_bit_rate(type.minimum) + " to " + print_bit_rate(type.maximum) +
+                   " in whole units (kbit/s, Mbit/s, Gbit/s)";
+          },
+          [](const TimeSpan& type) {
+            return "a duration from " + print_duration(type.minimum) + " to " + print_duration(type.maximum) +
+                   " in whole units (ms, s, min, h)";
+          },
+          [](const WordOrSection& type) { return one_of(type.words) + " or a map with `" + std::string{type.required} + "`"; },
+          [](const Sources&) { return std::string{"a list of maps, each with a `path`"}; },
+          [](const Peers& type) { return "a range MIN..MAX with 1 ≤ MIN ≤ MAX ≤ " + std::to_string(type.maximum); },
+      },
+      field.type);
 }
 
 std::string example(const Field& field) {
-  static const Manifest defaults;
+  const auto& defaults = defaults_of(field);
+  if (std::holds_alternative<Sources>(field.type)) return "[{path: /data/text}]";
   if (const auto* type = std::get_if<Alternative>(&field.type)) return "{" + std::string{type->words.front()} + ": {}}";
   if (const auto* type = std::get_if<OptionalText>(&field.type)) return std::string{type->rule.example};
   if (std::holds_alternative<OptionalBitRate>(field.type)) return "40Mbit/s";

@@ -12,22 +12,22 @@ constexpr std::uint64_t WINDOWS_AT_ONCE = 16;
 
 }  // namespace
 
-Result<std::optional<HeldOut>> held_out_loss(const Learner& learner, const Corpus& corpus, std::uint64_t limit_bytes,
+Result<std::optional<HeldOut>> held_out_loss(const Learner& learner, const data::Corpus& corpus, std::uint64_t limit_bytes,
                                              const EvaluationShare& share, const std::function<Result<void>()>& alive) {
-  const std::uint64_t tokens_each = corpus.window_bytes() - 1;
-  const std::uint64_t windows = std::min(std::max<std::uint64_t>(1, limit_bytes / tokens_each), corpus.held_out_windows());
+  const std::uint64_t tokens_each = corpus.window_tokens() - 1;
+  const std::uint64_t windows = corpus.held_out_windows(limit_bytes);
   if (share.of == 0) return std::nullopt;
   const std::uint64_t begin = windows * share.index / share.of;
   const std::uint64_t end = windows * (share.index + std::uint64_t{1}) / share.of;
   if (begin == end) return std::nullopt;
   double sum = 0;
-  std::vector<std::uint8_t> bytes;
+  std::vector<Token> tokens;
   for (std::uint64_t first = begin; first < end; first += WINDOWS_AT_ONCE) {
     PRIME_CHECK(alive());
     const std::uint64_t count = std::min(WINDOWS_AT_ONCE, end - first);
-    bytes.resize(count * corpus.window_bytes());
-    PRIME_CHECK(corpus.read_held_out(first, bytes));
-    sum += learner.loss(bytes) * static_cast<double>(count);
+    tokens.resize(count * corpus.window_tokens());
+    PRIME_CHECK(corpus.read_held_out(first, tokens));
+    sum += learner.loss(tokens) * static_cast<double>(count);
   }
   return HeldOut{sum / static_cast<double>(end - begin), (end - begin) * tokens_each};
 }

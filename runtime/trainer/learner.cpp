@@ -14,19 +14,16 @@
 namespace prime::trainer {
 namespace {
 
-/// Token ids that the tokenizer `bytes` knows; a model may have more.
-constexpr std::size_t BYTE_VALUES = 256;
-
-at::Tensor to_ids(std::span<const std::uint8_t> bytes, std::int64_t width) {
-  at::Tensor ids = at::empty({static_cast<std::int64_t>(bytes.size()) / width, width}, at::kLong);
-  std::ranges::copy(bytes, ids.mutable_data_ptr<std::int64_t>());
+at::Tensor to_ids(std::span<const Token> tokens, std::int64_t width) {
+  at::Tensor ids = at::empty({static_cast<std::int64_t>(tokens.size()) / width, width}, at::kLong);
+  std::ranges::copy(tokens, ids.mutable_data_ptr<std::int64_t>());
   return ids;
 }
 
 /// A uniform number in [0, 1).
 double draw_uniform(std::uint64_t& counter) { return static_cast<double>(mix(counter += 0x9e3779b97f4a7c15ULL) >> 11) * 0x1p-53; }
 
-std::uint8_t draw_byte(std::span<const float> logits, double temperature, std::uint64_t& counter) {
+Token draw_token(std::span<const float> logits, double temperature, std::uint64_t& counter) {
   const float highest = *std::ranges::max_element(logits);
   std::vector<double> weights;
   double sum = 0;
@@ -34,12 +31,10 @@ std::uint8_t draw_byte(std::span<const float> logits, double temperature, std::u
   double left = draw_uniform(counter) * sum;
   std::size_t token = 0;
   while (token + 1 < weights.size() && left >= weights[token]) left -= weights[token++];
-  return static_cast<std::uint8_t>(token);
+  return static_cast<Token>(token);
 }
 
 at::ScalarType type_of(manifest::Precision precision) { return precision == manifest::Precision::Bf16 ? at::kBFloat16 : at::kFloat; }
-
-char printable(std::uint8_t byte) { return byte == '\n' || byte == '\t' || (byte >= ' ' && byte <= '~') ? static_cast<char>(byte) : '?'; }
 
 }  // namespace
 
@@ -54,10 +49,12 @@ struct Learner::Impl {
         computing(computing),
         z_loss(train.z_loss),
         llama(model, train.seed, at::device(at::Device(computing.device)).dtype(type_of(train.precision))),
-        optimizer(train.optimizer, train.clip_norm, llama.leaves()) {}
+        optimizer(train.optimizer, train.clip_norm, llama.leaves()) {
+    if (computing.document_end) llama.separate_documents(*computing.document_end);
+  }
 
   /// [windows, context + 1]
-  [[nodiscard]] at::Tensor ids_of(std::span<const std::uint8_t> windows) const {
+  [[nodiscard]] at::Tensor ids_of(std::span<const Token> windows) const {
     const auto width = static_cast<std::int64_t>(shape.context) + 1;
     PRIME_ASSERT(!windows.empty() && windows.size() % static_cast<std::size_t>(width) == 0, "whole windows are learned");
     return to_ids(windows, width);
@@ -67,7 +64,7 @@ struct Learner::Impl {
   [[nodiscard]] static at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& ids) {
     return at::cross_entropy_loss(logits, ids.narrow(1, 1, ids.size(1) - 1).reshape({-1}).to(logits.device()));
   }
-  [[nodiscard]] at::Tensor loss(std::span<const std::uint8_t> windows) const {
+  [[nodiscard]] at::Tensor loss(std::span<const Token> windows) const {
     const at::Tensor ids = ids_of(windows);
     return cross_entropy(llama.logits(context_of(ids)), ids);
   }
@@ -77,7 +74,7 @@ struct Learner::Impl {
   }
 
   /// The mean loss over all windows; leaves its gradient in the leaves.
-  [[nodiscard]] at::Tensor learn(std::span<const std::uint8_t> windows) const {
+  [[nodiscard]] at::Tensor learn(std::span<const Token> windows) const {
     const std::size_t width = std::size_t{shape.context} + 1, count = windows.size() / width;
     const std::size_t at_once = computing.micro_batch == 0 ? count : std::min<std::size_t>(computing.micro_batch, count);
     at::Tensor sum;
@@ -119,19 +116,19 @@ void Learner::store() {
   impl_->optimizer.store();
 }
 
-double Learner::train(std::span<const std::uint8_t> windows, double learning_rate) {
+double Learner::train(std::span<const Token> windows, double learning_rate) {
   PRIME_ASSERT(!windows.empty(), "who learns has something to learn from");
   const at::Tensor loss = impl_->learn(windows);
   impl_->optimizer.step(learning_rate);
   return loss.item<double>();
 }
 
-double Learner::loss(std::span<const std::uint8_t> windows) const {
+double Learner::loss(std::span<const Token> windows) const {
   const at::InferenceMode no_graph;
   return impl_->loss(windows).item<double>();
 }
 
-std::vector<float> Learner::gradient(std::span<const std::uint8_t> windows) const {
+std::vector<float> Learner::gradient(std::span<const Token> windows) const {
   const at::Tensor ids = impl_->ids_of(windows);
   const at::Tensor logits = impl_->llama.logits(impl_->context_of(ids));
   auto gradients = torch::autograd::grad({impl_->objective(Impl::cross_entropy(logits, ids), logits)}, impl_->llama.leaves());
@@ -151,20 +148,19 @@ std::vector<float> Learner::gradient(std::span<const std::uint8_t> windows) cons
   return all;
 }
 
-std::string Learner::write(const Writing& writing) const {
+std::vector<Token> Learner::write(const Writing& writing) const {
+  PRIME_ASSERT(!writing.prompt.empty(), "a text goes on from something");
   const at::InferenceMode no_graph;
-  std::vector<std::uint8_t> text(writing.prompt.begin(), writing.prompt.end());
-  if (text.empty()) text.push_back('\n');
+  std::vector<Token> text(writing.prompt.begin(), writing.prompt.end());
   std::uint64_t counter = mix(writing.seed);
-  for (std::size_t i = 0; i < writing.characters; ++i) {
+  for (std::size_t i = 0; i < writing.tokens; ++i) {
     const std::size_t length = std::min<std::size_t>(text.size(), impl_->shape.context);
-    const at::Tensor logits = impl_->llama.logits(to_ids(std::span(text).last(length), static_cast<std::int64_t>(length))).cpu();
+    const at::Tensor logits =
+        impl_->llama.logits(to_ids(std::span<const Token>(text).last(length), static_cast<std::int64_t>(length))).cpu();
     const float* last = logits.const_data_ptr<float>() + (length - 1) * impl_->shape.vocab;
-    text.push_back(draw_byte({last, BYTE_VALUES}, writing.temperature, counter));
+    text.push_back(draw_token({last, std::min(writing.choices, impl_->shape.vocab)}, writing.temperature, counter));
   }
-  std::string shown;
-  for (const std::uint8_t byte : text) shown.push_back(printable(byte));
-  return shown;
+  return text;
 }
 
 }  // namespace prime::trainer

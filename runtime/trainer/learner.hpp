@@ -3,22 +3,26 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "runtime/include/prime/session.hpp"
 #include "runtime/manifest/manifest.hpp"
+#include "runtime/trainer/data/token.hpp"
 
 namespace prime::trainer {
 
 /// Threads of all tensor operations of this process. To be called once, before the first learner.
 void set_compute_threads(std::uint32_t threads);
 
+using data::Token;
+
 struct Writing {
-  std::string_view prompt;
-  std::size_t characters = 300;
+  std::span<const Token> prompt;  ///< one at least
+  std::uint32_t choices = 256;    ///< ids below this are drawn
+  std::size_t tokens = 300;
   double temperature = 0.8;
   std::uint64_t seed = 1;
 };
@@ -28,9 +32,11 @@ struct Computing {
   std::string device = "cpu";             ///< as choose_device named it
   std::uint32_t micro_batch = 0;          ///< windows that go through the model at once while it learns; 0: all
   bool activation_checkpointing = false;  ///< while it learns, keep of each block its input alone, and compute the rest again
+  /// A token sees nothing of what stands before the last of these ahead of it; absent: it sees the whole window before it.
+  std::optional<Token> document_end = {};
 };
 
-/// Windows are context + 1 token bytes each, one after the other, as a Corpus reads them; at least one.
+/// Windows are context + 1 tokens each, one after the other, as a Corpus reads them; at least one.
 class Learner {
  public:
   Learner(const manifest::Model& model, const manifest::Train& train, const Computing& computing = {});
@@ -52,13 +58,13 @@ class Learner {
   void store();
 
   /// One inner step: forward, backward, clip, AdamW. The loss before the step, in nats per token.
-  double train(std::span<const std::uint8_t> windows, double learning_rate);
+  double train(std::span<const Token> windows, double learning_rate);
   /// Mean nats per token, without learning from it.
-  [[nodiscard]] double loss(std::span<const std::uint8_t> windows) const;
+  [[nodiscard]] double loss(std::span<const Token> windows) const;
   /// The gradient of what is learned, the loss and `train.z_loss`, in the order of parameters().
-  [[nodiscard]] std::vector<float> gradient(std::span<const std::uint8_t> windows) const;
-  /// The prompt and what the model writes after it; bytes that a terminal should not get are replaced by `?`.
-  [[nodiscard]] std::string write(const Writing& writing) const;
+  [[nodiscard]] std::vector<float> gradient(std::span<const Token> windows) const;
+  /// The prompt and what the model writes after it.
+  [[nodiscard]] std::vector<Token> write(const Writing& writing) const;
 
  private:
   struct Impl;

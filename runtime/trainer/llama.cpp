@@ -108,7 +108,17 @@ at::Tensor Llama::product(const at::Tensor& x, const at::Tensor& matrix) const {
 at::Tensor Llama::normed(const at::Tensor& x, const at::Tensor& weight) const { return rms_norm(x, weight.to(type_), shape_.norm_epsilon); }
 
 HeadLayout Llama::layout_of(const at::Tensor& ids) const {
-  return {ids.size(1), shape_.heads, shape_.kv_heads, static_cast<std::int64_t>(shape_.dim) / shape_.heads, cosine_, sine_};
+  return {ids.size(1), shape_.heads, shape_.kv_heads, static_cast<std::int64_t>(shape_.dim) / shape_.heads, cosine_, sine_, seen_in(ids)};
+}
+
+/// Nothing where each window is of one document: the kernel that knows no mask is the faster one.
+at::Tensor Llama::seen_in(const at::Tensor& ids) const {
+  if (!document_end_) return {};
+  const at::Tensor ends = ids.narrow(1, 0, ids.size(1) - 1).eq(*document_end_);
+  if (!ends.any().item<bool>()) return {};
+  // The number of a token's document in its window; a document's end is its own.
+  const at::Tensor document = at::constant_pad_nd(ends.to(at::kInt).cumsum(1), {1, 0});
+  return document.unsqueeze(2).eq(document.unsqueeze(1)).tril().unsqueeze(1).to(device_);
 }
 
 // Gradients of a token's many places are summed in f32, whatever the type of what follows.
@@ -116,7 +126,9 @@ at::Tensor Llama::embed(const at::Tensor& ids) const { return at::embedding(embe
 
 at::Tensor Llama::through(const Block& block, const at::Tensor& x, const HeadLayout& layout) const {
   const Heads heads = split_heads(product(normed(x, block.input_norm), block.qkv), layout);
-  const at::Tensor attended = at::scaled_dot_product_attention(heads.query, heads.key, heads.value, {}, 0.0, /*is_causal=*/true);
+  const at::Tensor attended = layout.seen.defined()
+                                  ? at::scaled_dot_product_attention(heads.query, heads.key, heads.value, layout.seen)
+                                  : at::scaled_dot_product_attention(heads.query, heads.key, heads.value, {}, 0.0, /*is_causal=*/true);
   const at::Tensor beside = at::addmm(x, attended.transpose(1, 2).reshape({x.size(0), shape_.dim}), block.output.to(type_).t());
   const at::Tensor inner = swiglu(product(normed(beside, block.post_norm), block.gate_up));
   return at::addmm(beside, inner, block.down.to(type_).t());

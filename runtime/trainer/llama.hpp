@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ class Llama {
   /// Equal shapes and seeds give equal bits on every machine. `where`: the device of it all, and the type that it computes in; parameters
   /// are f32.
   Llama(const manifest::Model& shape, std::uint64_t seed, const at::TensorOptions& where);
+
+  /// From now on a token sees nothing of what stands before the last `end` ahead of it. Positions go on: rotations are relative.
+  void separate_documents(std::int64_t end) { document_end_ = end; }
 
   /// ids: [windows, time] of int64 in the host's memory, time ≤ context → [windows · time, vocab] of f32.
   [[nodiscard]] at::Tensor logits(const at::Tensor& ids) const;
@@ -56,6 +60,7 @@ class Llama {
   at::Tensor adopt(const at::Tensor& on_host);
   void build_tables();
   [[nodiscard]] HeadLayout layout_of(const at::Tensor& ids) const;
+  [[nodiscard]] at::Tensor seen_in(const at::Tensor& ids) const;
   /// x: [windows · time, dim], as what each block takes and gives.
   [[nodiscard]] at::Tensor embed(const at::Tensor& ids) const;
   [[nodiscard]] at::Tensor through(const Block& block, const at::Tensor& x, const HeadLayout& layout) const;
@@ -66,6 +71,7 @@ class Llama {
   manifest::Model shape_;
   at::Device device_;
   at::ScalarType type_;
+  std::optional<std::int64_t> document_end_;
   std::uint64_t draws_;  // the counter of the initial values' generator
   at::Tensor embedding_, norm_, head_;
   at::Tensor cosine_, sine_;  // [context, head width / 2]

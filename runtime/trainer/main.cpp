@@ -9,7 +9,8 @@
 #include "prime/session.hpp"
 #include "runtime/manifest/load.hpp"
 #include "runtime/shortage.hpp"
-#include "runtime/trainer/corpus.hpp"
+#include "runtime/trainer/data/corpus.hpp"
+#include "runtime/trainer/data/read_ahead.hpp"
 #include "runtime/trainer/device.hpp"
 #include "runtime/trainer/evaluation.hpp"
 #include "runtime/trainer/hugging_face.hpp"
@@ -20,21 +21,39 @@
 namespace prime::trainer {
 namespace {
 
+/// What a terminal should not get is replaced.
+std::string printable(std::string text) {
+  for (char& c : text)
+    if (c != '\n' && c != '\t' && (c < ' ' || c > '~')) c = '?';
+  return text;
+}
+
+/// Tells of compiling what may take long, so that nobody takes it for standing still.
+Result<data::Corpus> open_corpus(const manifest::Manifest& manifest, Session& session) {
+  std::uint64_t told = 0;
+  return data::Corpus::open(manifest, [&](const data::Progress& progress) -> Result<void> {
+    const auto percent = progress.of_bytes == 0 ? 0 : 100 * progress.bytes / progress.of_bytes;
+    if (percent >= told + 10) std::fprintf(stderr, "compiles its data: %llu %%\n", static_cast<unsigned long long>(told = percent));
+    return session.alive();
+  });
+}
+
+Computing computing_of(const manifest::Manifest& manifest, const std::string& device, const data::Tokenizer& tokenizer) {
+  Computing computing{device, manifest.local.micro_batch, manifest.local.activation_checkpointing, {}};
+  if (manifest.shared.data.document_mask) computing.document_end = tokenizer.end_of_document();
+  return computing;
+}
+
 class Program {
  public:
-  Program(Session& session, manifest::Manifest manifest, Corpus corpus, const std::string& device)
+  Program(Session& session, manifest::Manifest manifest, const data::Corpus& corpus, const std::string& device)
       : session_(session),
         manifest_(std::move(manifest)),
-        corpus_(std::move(corpus)),
-        learner_(manifest_.shared.model, manifest_.shared.train,
-                 Computing{device, manifest_.local.micro_batch, manifest_.local.activation_checkpointing}),
-        batch_(manifest_.shared.train.batch * corpus_.window_bytes()) {}
+        corpus_(corpus),
+        learner_(manifest_.shared.model, manifest_.shared.train, computing_of(manifest_, device, corpus.tokenizer())),
+        ahead_(corpus, manifest_.shared.train.batch) {}
 
   Result<void> run() {
-    corpus_.be_patient(manifest_.local.trainer.stall_limit, [this](const std::string& file) {
-      if (!file.empty()) std::fprintf(stderr, "waits for %s\n", file.c_str());
-      return session_.alive(file);
-    });
     const auto data = corpus_.identity(manifest_.shared);
     std::fprintf(stderr, "data: %s\n", data.summary.c_str());
     PRIME_CHECK(session_.describe_data(data));
@@ -63,8 +82,8 @@ class Program {
     const manifest::Train& settings = manifest_.shared.train;
     InnerReport report;
     PRIME_TRY(report.held_out, evaluate(settings.evaluate.limit_bytes, step.evaluate));
-    PRIME_CHECK(corpus_.read(step.samples.first, batch_));
-    report.loss = learner_.train(batch_, learning_rate(settings, step.clock, step.total));
+    PRIME_TRY(const auto batch, ahead_.batch(step.samples.first));
+    report.loss = learner_.train(batch, learning_rate(settings, step.clock, step.total));
     report.tokens = step.samples.count * manifest_.shared.model.context;
     loss_sum_ = step.index == 0 ? report.loss : loss_sum_ + report.loss;
     return report;
@@ -82,18 +101,27 @@ class Program {
       auto held_out = evaluate(manifest_.shared.data.held_out_limit_bytes, plan.evaluate);
       if (held_out) answer.held_out = *held_out;
       else outcome = fail(std::move(held_out).error());
-      const auto prompt = plan.sample ? corpus_.beginning() : std::string{};
-      if (plan.sample) answer.sample = learner_.write({.prompt = prompt, .seed = manifest_.shared.train.seed});
+      if (plan.sample) answer.sample = sample();
       return answer;
     }));
     return outcome;
   }
 
+  /// How the model goes on with what it was never trained on.
+  std::string sample() {
+    const auto& tokenizer = corpus_.tokenizer();
+    std::vector<Token> prompt;
+    const auto why = data::Encoder(tokenizer).encode(corpus_.beginning(), prompt);
+    if (!why.empty() || prompt.empty()) prompt.assign(1, tokenizer.end_of_document().value_or('\n'));
+    return printable(
+        tokenizer.decode(learner_.write({.prompt = prompt, .choices = tokenizer.text_ids(), .seed = manifest_.shared.train.seed})));
+  }
+
   Session& session_;
   manifest::Manifest manifest_;
-  Corpus corpus_;
+  const data::Corpus& corpus_;
   Learner learner_;
-  std::vector<std::uint8_t> batch_;
+  data::ReadAhead ahead_;
   double loss_sum_ = 0;  ///< of the outer step in progress
 };
 
@@ -104,11 +132,9 @@ Result<void> take_part(Session& session) {
     std::fprintf(stderr, "device: %s\n", to_string(device).c_str());
     PRIME_CHECK(session.describe_device(to_string(device)));
   }
-  const manifest::Data& data = manifest.shared.data;
-  PRIME_TRY(auto corpus,
-            Corpus::open(data, manifest.local.data_path.value_or(data.path), manifest.shared.model.context, manifest.shared.train.batch));
+  PRIME_TRY(const auto corpus, open_corpus(manifest, session));
   set_compute_threads(manifest.local.threads);
-  return Program(session, std::move(manifest), std::move(corpus), device.name).run();
+  return Program(session, std::move(manifest), corpus, device.name).run();
 }
 
 /// To be started again changes nothing where memory is short; anything else may pass, and ends the process.

@@ -45,7 +45,7 @@ void nesterov(const manifest::Nesterov& options, const Values& mean, Outer& oute
 
 }  // namespace
 
-Result<void> run_reference(const manifest::Shared& run, const trainer::Corpus& corpus, std::uint32_t peers, std::uint32_t steps,
+Result<void> run_reference(const manifest::Shared& run, const data::Corpus& corpus, std::uint32_t peers, std::uint32_t steps,
                            const std::function<Result<void>(const ReferenceStep&)>& observe) {
   std::vector<trainer::Learner> replicas;
   for (std::uint32_t rank = 0; rank < peers; ++rank) replicas.emplace_back(run.model, run.train);
@@ -54,7 +54,7 @@ Result<void> run_reference(const manifest::Shared& run, const trainer::Corpus& c
   PRIME_CHECK(observe({0, 0.0, replicas[0].parameters()}));
 
   const std::uint64_t inner_steps = run.sync.inner_steps, batch = run.train.batch, total = run.train.outer_steps * inner_steps;
-  std::vector<std::uint8_t> windows(batch * corpus.window_bytes());
+  std::vector<data::Token> windows(batch * corpus.window_tokens());
   for (std::uint32_t step = 1; step <= steps; ++step) {
     Values sum(outer.parameters.size(), 0.0F);
     double loss = 0;

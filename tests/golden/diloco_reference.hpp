@@ -10,7 +10,7 @@
 #include "messages/result.hpp"
 #include "runtime/include/prime/session.hpp"
 #include "runtime/manifest/manifest.hpp"
-#include "runtime/trainer/corpus.hpp"
+#include "runtime/trainer/data/corpus.hpp"
 
 namespace prime::golden {
 
@@ -22,7 +22,7 @@ struct ReferenceStep {
 
 /// `peers` replicas, each contributing to every step. At step k replica r takes the samples from ((k-1)·peers + r)·H·batch on.
 /// The schedule is that of the whole run (train.outer_steps), of which the first `steps` are done.
-Result<void> run_reference(const manifest::Shared& run, const trainer::Corpus& corpus, std::uint32_t peers, std::uint32_t steps,
+Result<void> run_reference(const manifest::Shared& run, const data::Corpus& corpus, std::uint32_t peers, std::uint32_t steps,
                            const std::function<Result<void>(const ReferenceStep&)>& observe);
 
 /// The largest absolute difference of two safetensors files with the same names and shapes; CheckpointCorrupt when they have others.

@@ -39,7 +39,7 @@ trainer::Learner learner_with(const manifest::Shared& run, const std::vector<Ten
   return learner;
 }
 
-Result<void> print_held_out(const manifest::Shared& run, const trainer::Corpus& corpus, const std::vector<TensorView>& parameters) {
+Result<void> print_held_out(const manifest::Shared& run, const data::Corpus& corpus, const std::vector<TensorView>& parameters) {
   PRIME_TRY(const auto loss,
             held_out_loss(learner_with(run, parameters), corpus, run.data.held_out_limit_bytes, {0, 1}, [] { return Result<void>{}; }));
   if (loss) std::printf("held_out %.6f\n", loss->loss);
@@ -50,8 +50,7 @@ Result<void> run(const Arguments& arguments) {
   const auto loaded = manifest::load_manifest(arguments.manifest, arguments.overrides);
   if (!loaded) return fail(manifest::first_error(loaded));
   const manifest::Shared& shared = loaded.manifest->shared;
-  const std::string data_path = loaded.manifest->local.data_path.value_or(shared.data.path);
-  PRIME_TRY(const auto corpus, trainer::Corpus::open(shared.data, data_path, shared.model.context, shared.train.batch));
+  PRIME_TRY(const auto corpus, data::Corpus::open(*loaded.manifest));
   trainer::set_compute_threads(loaded.manifest->local.threads);
   const std::filesystem::path out(arguments.out);
   const std::filesystem::path last = out / "final";

@@ -13,11 +13,11 @@ namespace {
 void run(const prime::manifest::Model& model, const prime::manifest::Train& train, const prime::trainer::Computing& computing, int steps) {
   using Clock = std::chrono::steady_clock;
   prime::trainer::Learner learner(model, train, computing);
-  std::vector<std::uint8_t> windows(train.batch * (std::size_t{model.context} + 1));
+  std::vector<prime::data::Token> windows(train.batch * (std::size_t{model.context} + 1));
   std::uint64_t counter = 0;
   for (int step = 0; step < steps; ++step) {
     // Fresh bytes for each step: a model that has learned its batch by heart computes with tiny numbers, which are slow.
-    for (auto& byte : windows) byte = static_cast<std::uint8_t>(prime::trainer::mix(++counter));
+    for (auto& token : windows) token = static_cast<std::uint8_t>(prime::trainer::mix(++counter));
     const auto begin = Clock::now();
     const double loss = learner.train(windows, 1e-3);
     std::printf("%.6f\n", std::chrono::duration<double>(Clock::now() - begin).count());

@@ -29,17 +29,24 @@ double draw(Random& random, const Interval& range) {
 
 std::string draw_text(Random& random, const TextRule& rule) {
   static const std::vector<std::string> TEXTS = {
-      "a",   "null", "~", "true", "1",  "*",  "a \"b\" \\c", "été/文", "{x: [1]}",     "a: b # c",         "127.0.0.1:7", "[::1]:80", "- x",
-      " x ", "'",    "|", "&a",   "!b", "%c", "@d",          "`e",     "http://a.b:1", "https://[::1]:80", "auto",        "cuda:12"};
+      "a",       "null", "~", "true", "1",  "*",  "a \"b\" \\c", "été/文", "{x: [1]}", "a: b # c",     "127.0.0.1:7",      "[::1]:80",
+      "- x",     " x ",  "'", "|",    "&a", "!b", "%c",          "@d",     "`e",       "http://a.b:1", "https://[::1]:80", "auto",
+      "cuda:12", "ACGTN"};
   for (;;)
     if (const auto& text = TEXTS[draw(random, 0, TEXTS.size() - 1)]; rule.accepts(text)) return text;
 }
 
 /// A slot that differs from `manifest`'s, if the field has a second value at all.
 void change(const Field& field, Manifest& manifest, Random& random) {
+  auto& data = manifest.shared.data;
+  // What has no place of its own needs what it stands in.
+  if (field.path.starts_with("data.sources") && data.sources.empty()) data.sources.emplace_back().paths = {"/one", "/two"};
+  if (field.path.starts_with("data.tokenizer.")) data.tokenizer.file = "/t.json";
   std::visit(
       overloaded{
           [](const Section&) {},
+          [](const Sources&) {},
+          [&](const WordOrSection& type) { type.set(manifest, draw(random, 0, type.words.size() - 1)); },
           [&](const Integer& type) {
             if (auto* slot = type.slot.write(manifest)) *slot = static_cast<std::uint32_t>(draw(random, type.minimum, type.maximum));
           },
@@ -152,7 +159,8 @@ BOOST_AUTO_TEST_CASE(every_changeable_key_reaches_the_struct_and_the_text) {
   for (const auto& field : fields()) {
     const auto* choice = std::get_if<Choice>(&field.type);
     const auto* alternative = std::get_if<Alternative>(&field.type);
-    const bool fixed = field.path == "version" || std::holds_alternative<Section>(field.type) || (choice && choice->words.size() == 1) ||
+    const bool fixed = field.path == "version" || std::holds_alternative<Section>(field.type) ||
+                       std::holds_alternative<WordOrSection>(field.type) || (choice && choice->words.size() == 1) ||
                        (alternative && alternative->words.size() == 1);
     if (fixed) continue;
     const auto original = valid();
@@ -174,7 +182,7 @@ BOOST_AUTO_TEST_CASE(spelling_order_and_comments_do_not_change_the_digest) {
 
 BOOST_AUTO_TEST_CASE(the_digest_of_a_manifest_is_the_same_on_every_machine_and_in_every_build) {
   // A change here means that peers of two versions no longer recognise each other's runs: raise PROTOCOL_VERSION.
-  BOOST_TEST(to_string(run_digest(valid())) == "1d2d14cb1664d4929d27847c7e10a933");
+  BOOST_TEST(to_string(run_digest(valid())) == "8f044554fc3f7f55b838754ffa2c7721");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(every_key_can_be_set) {
       "trainer.py']}\n");
   const auto& shared = manifest.shared;
   BOOST_TEST((shared.model == Model{Architecture::Llama, 3, 128, 8, 2, 100, 300, 64, 5e5, 1e-6, true}));
-  BOOST_TEST((shared.data == Data{DataSource::Text, "/a b", "*", MIB, Tokenizer::Bytes, 0.5, 100, 2 * GIB, 7}));
+  BOOST_TEST((shared.data == Data{DataFormat::Text, "/a b", "*", MIB, {}, {}, true, 0.5, 100, 2 * GIB, 7}));
   BOOST_TEST(
       (shared.train == Train{2, 3, AdamW{1, {0, 0.5}, 0, 1e-6}, Constant{}, Precision::Bf16, 0.5, 1e-4, 4294967295U, Evaluate{0, 128}}));
   BOOST_TEST((shared.sync == Sync{Algorithm::Diloco, 1, Nesterov{1, 0}, Wire{Codec::None}, 250ms, 3, 100ms, Alone::Stop}));
@@ -91,7 +91,31 @@ BOOST_AUTO_TEST_CASE(every_key_can_be_set) {
                                       TrainerCare{0, 1min, 1s},
                                       7,
                                       "/here",
+                                      {},
                                       {"python3", "my trainer.py"}}));
+}
+
+BOOST_AUTO_TEST_CASE(sources_are_maps_with_defaults_and_come_back_from_their_text) {
+  const auto manifest = parsed(
+      "model: {vocab: 1024}\n"
+      "data:\n"
+      "  tokenizer: {file: /t.json, end_of_document: '[EOS]'}\n"
+      "  document_mask: false\n"
+      "  sources:\n"
+      "    - {path: /a.jsonl.gz, format: jsonl, field: body, weight: 2.5, on_error: skip}\n"
+      "    - {path: ['/r/*_R1.fq', /q], format: fastq, weight: 1, quality_trim: 20, adapter: AGATC, n_limit: 5%, min_length: 30, "
+      "max_length: 300,\n"
+      "       deduplicate: true, collapse: files}\n");
+  const auto& data = manifest.shared.data;
+  BOOST_TEST((data.tokenizer == TokenizerChoice{"/t.json", "[EOS]"}));
+  BOOST_TEST(!data.document_mask);
+  BOOST_REQUIRE(data.sources.size() == 2U);
+  BOOST_TEST(
+      (data.sources[0] == Source{{"/a.jsonl.gz"}, DataFormat::Jsonl, "body", 2.5, OnError::Skip, 0, "", 100, 0, 0, false, Collapse::Off}));
+  BOOST_TEST((data.sources[1] ==
+              Source{{"/r/*_R1.fq", "/q"}, DataFormat::Fastq, "text", 1, OnError::Stop, 20, "AGATC", 5, 30, 300, true, Collapse::Files}));
+  const auto text = shared_yaml(manifest) + local_yaml(manifest);
+  BOOST_TEST((parse_manifest(text, "x.yaml").manifest.value() == manifest), text);
 }
 
 BOOST_AUTO_TEST_CASE(several_addresses_may_be_advertised_with_ports_or_without) {

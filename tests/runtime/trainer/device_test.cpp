@@ -81,8 +81,8 @@ manifest::Model small() {
   return model;
 }
 
-std::vector<std::uint8_t> windows_of(const manifest::Model& model, std::size_t count) {
-  std::vector<std::uint8_t> bytes(count * (model.context + 1));
+std::vector<prime::data::Token> windows_of(const manifest::Model& model, std::size_t count) {
+  std::vector<prime::data::Token> bytes(count * (model.context + 1));
   std::uint64_t counter = 0;
   for (auto& byte : bytes) byte = static_cast<std::uint8_t>('a' + mix(++counter) % 16);
   return bytes;
@@ -118,7 +118,7 @@ void check_beside_f32(manifest::Precision precision, const std::string& device, 
   other.load();
   BOOST_TEST(std::abs(other.loss(windows) - std::log(256.0)) < 1e-5);
   BOOST_TEST(trained < std::log(256.0));
-  BOOST_TEST(other.write({.prompt = "ab", .characters = 8}).size() == 10U);
+  BOOST_TEST(other.write({.prompt = std::vector<prime::data::Token>{'a', 'b'}, .tokens = 8}).size() == 10U);
 }
 
 BOOST_AUTO_TEST_CASE(sixteen_bits_train_as_f32_does) { check_beside_f32(manifest::Precision::Bf16, "cpu", 0.02); }

@@ -38,8 +38,8 @@ prime::manifest::Train train() {
   return settings;
 }
 
-std::vector<std::uint8_t> random_windows(const prime::manifest::Model& model, std::size_t count) {
-  std::vector<std::uint8_t> bytes(count * (model.context + 1));
+std::vector<prime::data::Token> random_windows(const prime::manifest::Model& model, std::size_t count) {
+  std::vector<prime::data::Token> bytes(count * (model.context + 1));
   std::uint64_t counter = 0;
   for (auto& byte : bytes) byte = static_cast<std::uint8_t>(prime::trainer::mix(++counter) % 256);
   return bytes;
@@ -160,7 +160,7 @@ double train_on_text(Learner& learner, const prime::manifest::Model& model, int 
   const std::string text = "for (int i = 0; i < n; ++i) sum += values[i];\n";
   double loss = 0;
   for (int step = 0; step < steps; ++step) {
-    std::vector<std::uint8_t> windows;
+    std::vector<prime::data::Token> windows;
     for (std::size_t i = 0; i < 8 * (model.context + 1); ++i) windows.push_back(static_cast<std::uint8_t>(text[i % text.size()]));
     loss = learner.train(windows, 1e-2);
   }
@@ -260,15 +260,44 @@ BOOST_AUTO_TEST_CASE(a_long_gradient_is_cut_to_the_limit) {
   BOOST_TEST(difference > 1e-6);
 }
 
-BOOST_AUTO_TEST_CASE(a_sample_is_printable_seeded_and_as_long_as_asked) {
+BOOST_AUTO_TEST_CASE(a_sample_goes_on_from_its_prompt_is_seeded_and_as_long_as_asked) {
   const auto model = tiny();
   const Learner learner(model, train());
-  const std::string text = learner.write({.prompt = "#include <", .characters = 50});
-  BOOST_TEST(text.size() == 60U);
-  BOOST_TEST(text.starts_with("#include <"));
-  BOOST_TEST(std::ranges::all_of(text, [](char c) { return c == '\n' || c == '\t' || (c >= ' ' && c <= '~'); }));
-  BOOST_TEST(text == learner.write({.prompt = "#include <", .characters = 50}));
-  BOOST_TEST(text != learner.write({.prompt = "#include <", .characters = 50, .seed = 2}));
+  const std::vector<prime::data::Token> prompt{'#', 'i', 'n'};
+  const auto text = learner.write({.prompt = prompt, .choices = 100, .tokens = 50});
+  BOOST_TEST(text.size() == 53U);
+  BOOST_TEST(std::ranges::equal(std::span(text).first(3), prompt));
+  BOOST_TEST(std::ranges::all_of(text.begin() + 3, text.end(), [](auto token) { return token < 100; }));
+  BOOST_TEST((text == learner.write({.prompt = prompt, .choices = 100, .tokens = 50})));
+  BOOST_TEST((text != learner.write({.prompt = prompt, .choices = 100, .tokens = 50, .seed = 2})));
+}
+
+/// Of tokens 4, 5 and 6 of a window, in nats, given what stands before them.
+double loss_of_the_last_three(std::vector<prime::data::Token> window, const prime::trainer::Computing& computing) {
+  auto model = tiny();
+  Learner whole(model, train(), computing);
+  spread(whole);
+  const double all = whole.loss(window) * model.context;
+  model.context = 4;
+  Learner beginning(model, train(), computing);
+  spread(beginning);
+  window.resize(5);
+  return all - beginning.loss(window) * model.context;
+}
+
+BOOST_AUTO_TEST_CASE(a_document_has_the_loss_that_it_has_alone_whatever_is_packed_before_it) {
+  constexpr prime::data::Token END = 9;
+  const std::vector<prime::data::Token> one{1, 2, 3, END, 50, 60, 70, 80}, other{7, 8, 6, END, 50, 60, 70, 80},
+      joined{7, 8, 6, 10, 50, 60, 70, 80};
+  const prime::trainer::Computing apart{.document_end = END};
+  BOOST_TEST(std::abs(loss_of_the_last_three(one, apart) - loss_of_the_last_three(other, apart)) < 1e-5);
+  BOOST_TEST(std::abs(loss_of_the_last_three(one, {}) - loss_of_the_last_three(other, {})) > 1e-3);
+  // Without an end in it a window is one document.
+  BOOST_TEST(std::abs(loss_of_the_last_three(joined, apart) - loss_of_the_last_three(joined, {})) < 1e-5);
+  const prime::trainer::Computing again{.activation_checkpointing = true, .document_end = END};
+  Learner kept(tiny(), train(), apart), recomputed(tiny(), train(), again);
+  BOOST_TEST(std::abs(kept.train(one, 1e-2) - recomputed.train(one, 1e-2)) < 1e-6);
+  BOOST_TEST(std::abs(kept.loss(one) - recomputed.loss(one)) < 1e-6);
 }
 
 }  // namespace

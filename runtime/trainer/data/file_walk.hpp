@@ -1,4 +1,4 @@
-// Owns finding files: every text file below a path whose name matches a glob, in an order that does not depend on the disk; and saying
+// Owns finding files: every file below a path whose name matches a glob, in an order that does not depend on the disk; and saying
 // what was passed over.
 #pragma once
 
@@ -10,12 +10,13 @@
 #include "messages/ids.hpp"
 #include "messages/result.hpp"
 
-namespace prime::trainer {
+namespace prime::data {
 
 struct FoundFile {
   std::string path;  ///< relative to the root, with '/' between its parts
   std::uint64_t size_bytes = 0;
-  Digest head;  ///< of its first HEAD_BYTES
+  std::int64_t changed_ns = 0;  ///< when it was last written, as its file system says
+  Digest head;                  ///< of its first HEAD_BYTES
 };
 
 /// Files that were passed over for one reason.
@@ -36,13 +37,14 @@ struct FoundFiles {
 /// So much of each file is looked at for what it holds.
 inline constexpr std::size_t HEAD_BYTES = 512;
 
-/// What a file holds that is no plain text, by its first bytes: "gzip", "Parquet", "binary"; empty for text.
+/// What a file holds that is no plain text, by its first bytes: "Parquet", "xz", "binary"; empty for text, and for what ByteStream unpacks.
 std::string binary_kind(std::string_view head);
 
+/// With `any`, a file may hold anything; else what is no text is passed over, or refused where `path` is one file.
 /// Links below `path` are followed after all that lies there itself, in the order of their paths: what was reached before counts once, so
 /// that a walk does not run in circles. `path` itself may be one.
 /// DataUnreadable when `path` cannot be opened or is no text, when nothing that matches in it can be read, or when there are more than
 /// `limit` files.
-Result<FoundFiles> find_files(const std::string& path, const std::string& glob, std::size_t limit);
+Result<FoundFiles> find_files(const std::string& path, const std::string& glob, std::size_t limit, bool any = false);
 
-}  // namespace prime::trainer
+}  // namespace prime::data

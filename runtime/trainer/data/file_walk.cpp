@@ -1,5 +1,5 @@
 // Owns the walk through a directory tree.
-#include "runtime/trainer/file_walk.hpp"
+#include "runtime/trainer/data/file_walk.hpp"
 
 #include <algorithm>
 #include <array>
@@ -17,8 +17,9 @@
 #include <utility>
 
 #include "kernels/digest/digest.hpp"
+#include "runtime/trainer/data/byte_stream.hpp"
 
-namespace prime::trainer {
+namespace prime::data {
 namespace {
 
 /// A file or a folder that another name has led to before.
@@ -34,9 +35,7 @@ struct Magic {
   std::string_view bytes;
   const char* kind;
 };
-constexpr std::array MAGIC{Magic{"\x1f\x8b"sv, "gzip"},
-                           Magic{"\x28\xb5\x2f\xfd"sv, "zstd"},
-                           Magic{"BZh"sv, "bzip2"},
+constexpr std::array MAGIC{Magic{"BZh"sv, "bzip2"},
                            Magic{"\xfd"
                                  "7zXZ\0"sv,
                                  "xz"},
@@ -69,7 +68,7 @@ struct Opened {
 };
 
 /// Opened for good, since a permission bit alone promises nothing, and looked at.
-Opened look_into(const std::string& path) {
+Opened look_into(const std::string& path, bool any) {
   Opened opened;
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) {
@@ -88,14 +87,17 @@ Opened look_into(const std::string& path) {
   const std::string_view text(head.data(), static_cast<std::size_t>(got));
   opened.identity = {status.st_dev, status.st_ino};
   opened.file.size_bytes = static_cast<std::uint64_t>(status.st_size);
+  opened.file.changed_ns = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
   opened.file.head = kernels::digest_bytes(std::as_bytes(std::span{text}));
-  opened.problem = binary_kind(text);
+  if (!any) opened.problem = binary_kind(text);
   return opened;
 }
 
 class Walk {
  public:
-  Walk(const std::string& root, const std::string& glob, std::size_t limit) : glob_(glob), limit_(limit) { found_.root = root; }
+  Walk(const std::string& root, const std::string& glob, std::size_t limit, bool any) : glob_(glob), limit_(limit), any_(any) {
+    found_.root = root;
+  }
 
   Result<FoundFiles> run() && {
     pending_.emplace_back();
@@ -147,7 +149,7 @@ class Walk {
       ++found_.other_names;
       return {};
     }
-    auto opened = look_into(found_.root + path);
+    auto opened = look_into(found_.root + path, any_);
     // Two names of one file are two files, unless one is a link: that leads to the same one.
     const bool known = opened.problem.empty() && !files_.insert(opened.identity).second && linked;
     if (known) opened.problem = REACHED_TWICE;
@@ -171,6 +173,7 @@ class Walk {
 
   const std::string& glob_;
   std::size_t limit_;
+  bool any_;
   FoundFiles found_;
   std::vector<std::string> pending_;
   std::set<std::string> links_;  ///< in the order of their paths, not of the disk
@@ -187,16 +190,17 @@ std::uint64_t FoundFiles::skipped_files() const {
 }
 
 std::string binary_kind(std::string_view head) {
+  if (!packing_of(head).empty()) return {};
   const auto known = std::ranges::find_if(MAGIC, [&](const Magic& magic) { return head.starts_with(magic.bytes); });
   if (known != MAGIC.end()) return known->kind;
   return head.find('\0') == std::string_view::npos ? "" : "binary";
 }
 
-Result<FoundFiles> find_files(const std::string& path, const std::string& glob, std::size_t limit) {
+Result<FoundFiles> find_files(const std::string& path, const std::string& glob, std::size_t limit, bool any) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (fs::is_regular_file(status)) {
-    auto opened = look_into(path);
+    auto opened = look_into(path, any);
     if (opened.problem.starts_with("cannot")) return fail(ErrorName::DataUnreadable, path + " " + opened.problem);
     if (!opened.problem.empty())
       return fail(ErrorName::DataUnreadable, path + " is " + opened.problem + ", and only plain text can be read: unpack or convert it");
@@ -208,7 +212,7 @@ Result<FoundFiles> find_files(const std::string& path, const std::string& glob, 
   if (!fs::is_directory(status)) {
     return fail(ErrorName::DataUnreadable, path + ": " + (error ? error.message() : "neither a file nor a directory"));
   }
-  PRIME_TRY(auto found, Walk((fs::path(path) / "").string(), glob, limit).run());
+  PRIME_TRY(auto found, Walk((fs::path(path) / "").string(), glob, limit, any).run());
   if (!found.files.empty()) return found;
   // A folder that was looked into by another way hides no file.
   const bool all_seen = std::ranges::all_of(found.skipped_folders, [](const auto& entry) { return entry.first == REACHED_TWICE; });
@@ -226,4 +230,4 @@ Result<FoundFiles> find_files(const std::string& path, const std::string& glob, 
   return fail(ErrorName::DataUnreadable, path + ": none of its files that match " + glob + " can be read as plain text: " + why);
 }
 
-}  // namespace prime::trainer
+}  // namespace prime::data

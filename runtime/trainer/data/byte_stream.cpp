@@ -1,0 +1,170 @@
+// Owns the loops around zlib and libzstd.
+#include "runtime/trainer/data/byte_stream.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vector>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "messages/units.hpp"
+
+namespace prime::data {
+namespace {
+
+constexpr std::size_t BUFFER_BYTES = 256 * KIB;
+/// zstd's own limit for streams; a frame may ask for more, and is refused then.
+constexpr int ZSTD_WINDOW_LOG = 27;
+
+struct Inflater {
+  z_stream state{};
+  Inflater() { ready = inflateInit2(&state, 16 + MAX_WBITS) == Z_OK; }
+  ~Inflater() { inflateEnd(&state); }
+  Inflater(const Inflater&) = delete;
+  Inflater& operator=(const Inflater&) = delete;
+  bool ready = false;
+};
+
+struct FreeDecompressor {
+  void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
+};
+
+}  // namespace
+
+std::string_view packing_of(std::string_view head) {
+  if (head.starts_with("\x1f\x8b")) return "gzip";
+  return head.starts_with("\x28\xb5\x2f\xfd") ? "zstd" : "";
+}
+
+struct ByteStream::Impl {
+  ~Impl() {
+    if (file >= 0) ::close(file);
+  }
+
+  tl::unexpected<Error> broken(const std::string& why) const { return fail(ErrorName::DataUnreadable, path + ": " + why); }
+
+  Result<std::size_t> read_file(std::span<char> into) {
+    while (true) {
+      const ssize_t got = ::read(file, into.data(), into.size());
+      if (got >= 0) return static_cast<std::size_t>(got);
+      if (errno != EINTR) return broken(std::strerror(errno));
+    }
+  }
+
+  Result<void> refill() {
+    PRIME_TRY(end, read_file(buffer));
+    at = 0;
+    ended = end == 0;
+    return {};
+  }
+
+  Result<std::size_t> read_plain(std::span<char> into) {
+    if (at == end) return read_file(into);
+    const auto count = std::min(into.size(), end - at);
+    std::copy_n(buffer.data() + at, count, into.data());
+    at += count;
+    return count;
+  }
+
+  /// A file of several members, as bgzip writes, is their contents one after the other; zeros after the last are padding.
+  Result<std::size_t> read_gzip(std::span<char> into) {
+    auto& z = inflater->state;
+    z.next_out = reinterpret_cast<Bytef*>(into.data());
+    z.avail_out = static_cast<uInt>(into.size());
+    while (z.avail_out == into.size()) {
+      if (at == end) PRIME_CHECK(refill());
+      if (ended) {
+        if (between) return std::size_t{0};
+        return broken("breaks off within gzip data: the file is not whole");
+      }
+      if (between && buffer[at] == '\0') {
+        ++at;
+        continue;
+      }
+      if (between) inflateReset(&z);
+      between = false;
+      z.next_in = reinterpret_cast<Bytef*>(buffer.data() + at);
+      z.avail_in = static_cast<uInt>(end - at);
+      const int code = inflate(&z, Z_NO_FLUSH);
+      at = end - z.avail_in;
+      if (code == Z_STREAM_END) between = true;
+      else if (code != Z_OK && code != Z_BUF_ERROR)
+        return broken(std::string{"damaged gzip data: "} + (z.msg != nullptr ? z.msg : "it asks for a dictionary"));
+    }
+    return into.size() - z.avail_out;
+  }
+
+  Result<std::size_t> read_zstd(std::span<char> into) {
+    ZSTD_outBuffer out{into.data(), into.size(), 0};
+    while (out.pos == 0) {
+      if (at == end && !ended) PRIME_CHECK(refill());
+      ZSTD_inBuffer in{buffer.data(), end, at};
+      if (ended && between) return std::size_t{0};
+      const auto before = out.pos;
+      const auto left = ZSTD_decompressStream(decompressor.get(), &out, &in);
+      if (ZSTD_isError(left) != 0) return broken(why_no_zstd(left));
+      const bool moved = in.pos != at || out.pos != before;
+      at = in.pos;
+      between = left == 0;
+      if (ended && !moved) return broken("breaks off within zstd data: the file is not whole");
+    }
+    return out.pos;
+  }
+
+  std::string why_no_zstd(std::size_t code) const {
+    const std::string name = ZSTD_getErrorName(code);
+    if (name.find("ictionary") != std::string::npos)
+      return "its zstd data needs a dictionary, which is not part of the file: pack it without one";
+    return "damaged zstd data: " + name;
+  }
+
+  std::string path;
+  int file = -1;
+  std::vector<char> buffer = std::vector<char>(BUFFER_BYTES);
+  std::size_t at = 0, end = 0;  ///< what is read of the file and not taken
+  bool ended = false;
+  bool between = true;  ///< two members or frames
+  std::unique_ptr<Inflater> inflater;
+  std::unique_ptr<ZSTD_DCtx, FreeDecompressor> decompressor;
+};
+
+ByteStream::ByteStream(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ByteStream::ByteStream(ByteStream&&) noexcept = default;
+ByteStream& ByteStream::operator=(ByteStream&&) noexcept = default;
+ByteStream::~ByteStream() = default;
+
+Result<ByteStream> ByteStream::open(const std::string& path) {
+  auto impl = std::make_unique<Impl>();
+  impl->path = path;
+  impl->file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (impl->file < 0) return impl->broken(std::strerror(errno));
+  struct stat status = {};
+  if (::fstat(impl->file, &status) != 0) return impl->broken(std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) return impl->broken(S_ISDIR(status.st_mode) ? "is a directory, not a file" : "is no regular file");
+  PRIME_CHECK(impl->refill());
+  const auto packing = packing_of({impl->buffer.data(), impl->end});
+  if (packing == "gzip") {
+    impl->inflater = std::make_unique<Inflater>();
+    if (!impl->inflater->ready) return fail(ErrorName::MemoryUnavailable, path + ": zlib");
+  } else if (packing == "zstd") {
+    impl->decompressor.reset(ZSTD_createDCtx());
+    if (impl->decompressor == nullptr) return fail(ErrorName::MemoryUnavailable, path + ": zstd");
+    ZSTD_DCtx_setParameter(impl->decompressor.get(), ZSTD_d_windowLogMax, ZSTD_WINDOW_LOG);
+  }
+  return ByteStream(std::move(impl));
+}
+
+Result<std::size_t> ByteStream::read(std::span<char> into) {
+  if (into.empty()) return std::size_t{0};
+  if (impl_->inflater) return impl_->read_gzip(into);
+  return impl_->decompressor ? impl_->read_zstd(into) : impl_->read_plain(into);
+}
+
+const std::string& ByteStream::path() const { return impl_->path; }
+
+}  // namespace prime::data

@@ -1,0 +1,45 @@
+// Owns reading documents out of files, one format each: whole texts, lines of JSON, FASTA and FASTQ. A reader knows nothing of tokens,
+// and holds one record in memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "runtime/trainer/data/line_reader.hpp"
+#include "runtime/trainer/data/source.hpp"
+
+namespace prime::data {
+
+/// Texts and sequences that are longer come in pieces of about this size.
+inline constexpr std::size_t PIECE_BYTES = 1 * MIB;
+
+struct Record {
+  std::string_view text;     ///< valid until the next call
+  std::string_view quality;  ///< of FASTQ, one byte for each of `text`
+  std::uint64_t number = 0;  ///< from 1, in its file
+  bool more = false;         ///< the document goes on in the next one
+  bool piece = false;        ///< one of several of a document
+  std::string broken = {};   ///< why it cannot be used; reading can go on behind it
+};
+
+class RecordReader {
+ public:
+  virtual ~RecordReader() = default;
+  /// False at the end. An error is one of the file, as a gzip that breaks off: nothing can be read behind it.
+  virtual Result<bool> next(Record& record) = 0;
+};
+
+struct ReadingOptions {
+  DataFormat format = DataFormat::Text;
+  std::string field = "text";         ///< of JSON lines
+  std::uint64_t limit_bytes = ~0ULL;  ///< of a text: no more of its beginning is read
+};
+
+/// Of any format but tokens, which are no records (token_file.hpp).
+Result<std::unique_ptr<RecordReader>> open_records(const std::string& path, const ReadingOptions& options);
+Result<std::unique_ptr<RecordReader>> open_fasta(const std::string& path);
+Result<std::unique_ptr<RecordReader>> open_fastq(const std::string& path);
+
+}  // namespace prime::data

@@ -1,0 +1,194 @@
+// Owns the way of a record into a shard.
+#include "runtime/trainer/data/shard_compiler.hpp"
+
+#include <xxhash.h>
+
+#include "runtime/trainer/data/file_walk.hpp"
+#include "runtime/trainer/data/token_file.hpp"
+
+namespace prime::data {
+namespace {
+
+std::string place(const SourceFile& file, std::uint64_t number) { return file.path + ":" + std::to_string(number); }
+
+/// Of a document whose pieces come one after the other.
+std::uint64_t hash_on(std::uint64_t before, std::string_view text) { return XXH3_64bits_withSeed(text.data(), text.size(), before); }
+
+bool cleans(const Source& source) { return source.format == DataFormat::Fasta || source.format == DataFormat::Fastq; }
+
+}  // namespace
+
+Result<void> ShardCompiler::unless_stopped() const {
+  if (!plan_.stop.load(std::memory_order_relaxed)) return {};
+  return fail(ErrorName::Interrupted, "the data is not compiled to its end");
+}
+
+Result<void> ShardCompiler::add(const SourceFile& file) {
+  now_ = {file.name, 0, 0, 0};
+  const auto format = plan_.source.format;
+  const bool tokens = format == DataFormat::Tokens || format == DataFormat::Tokens32;
+  auto outcome = tokens ? add_tokens(file) : plan_.source.collapse == Collapse::Off ? add_records(file) : add_pairs(file);
+  if (!outcome && outcome.error().name == ErrorName::DataUnreadable && plan_.source.on_error == OnError::Skip) {
+    // What cannot be read behind is lost with the record in progress; what was read before stays.
+    PRIME_CHECK(writer_.drop_document());
+    ++content_.counts.skipped;
+    if (content_.first_skipped.empty()) content_.first_skipped = outcome.error().detail;
+    outcome = Result<void>{};
+  }
+  PRIME_CHECK(outcome);
+  // A text is its file: its number is that of its document.
+  if (format == DataFormat::Text && now_.documents == 0) {
+    PRIME_CHECK(writer_.end_document(0));
+    now_.documents = 1;
+  }
+  content_.files.push_back(now_);
+  return {};
+}
+
+Result<void> ShardCompiler::skip(const SourceFile& file, std::uint64_t number, const std::string& why) {
+  const auto said = place(file, number) + ": " + why;
+  if (plan_.source.on_error == OnError::Stop)
+    return fail(ErrorName::DataUnreadable, said + " (`on_error: skip` passes over and counts such records)");
+  ++content_.counts.skipped;
+  if (content_.first_skipped.empty()) content_.first_skipped = said;
+  return {};
+}
+
+Result<void> ShardCompiler::end_document(std::uint64_t bytes) {
+  if (const auto end = plan_.tokenizer.end_of_document()) PRIME_CHECK(writer_.add(std::span{&*end, 1}));
+  PRIME_CHECK(writer_.end_document(hash_));
+  now_.bytes += bytes;
+  ++now_.documents;
+  now_.mark = hash_on(now_.mark, {reinterpret_cast<const char*>(&hash_), sizeof hash_});
+  content_.counts.bytes += bytes;
+  ++content_.counts.documents;
+  hash_ = bytes_ = 0;
+  return {};
+}
+
+Result<void> ShardCompiler::add_document(const SourceFile& file, std::uint64_t number, std::string_view text) {
+  tokens_.clear();
+  if (auto why = encoder_.encode(text, tokens_); !why.empty()) return skip(file, number, why);
+  PRIME_CHECK(writer_.add(tokens_));
+  hash_ = hash_on(0, text);
+  return end_document(text.size());
+}
+
+Result<void> ShardCompiler::add_record(const SourceFile& file, Record& record) {
+  const bool reads = cleans(plan_.source);
+  if (!record.broken.empty()) {
+    broken_ = false;
+    hash_ = bytes_ = 0;
+    PRIME_CHECK(writer_.drop_document());
+    return skip(file, record.number, record.broken);
+  }
+  if (!record.piece && !reads) return record.text.empty() ? Result<void>{} : add_document(file, record.number, record.text);
+  if (!record.piece) {
+    Read read{std::string{record.text}, std::string{record.quality}};
+    cleaner_.trim(read);
+    return add_read(read);
+  }
+  if (!broken_) {
+    tokens_.clear();
+    if (auto why = encoder_.encode(record.text, tokens_); !why.empty()) {
+      broken_ = true;
+      PRIME_CHECK(writer_.drop_document());
+      PRIME_CHECK(skip(file, record.number, why));
+    } else {
+      PRIME_CHECK(writer_.add(tokens_));
+      hash_ = hash_on(hash_, record.text);
+      bytes_ += record.text.size();
+    }
+  }
+  if (record.more) return {};
+  if (!std::exchange(broken_, false)) return end_document(bytes_);
+  hash_ = bytes_ = 0;
+  return {};
+}
+
+Result<void> ShardCompiler::add_records(const SourceFile& file) {
+  PRIME_TRY(const auto reader, open_records(file.path, {plan_.source.format, plan_.source.field, plan_.per_file_bytes}));
+  Record record;
+  for (bool first = true;; first = false) {
+    PRIME_CHECK(unless_stopped());
+    PRIME_TRY(const bool more, reader->next(record));
+    if (!more) return {};
+    // What no walk could see, since it was packed.
+    if (first && plan_.source.format == DataFormat::Text) {
+      const auto kind = binary_kind(record.text.substr(0, HEAD_BYTES));
+      if (!kind.empty()) return skip(file, 1, "is " + kind + ", and no text");
+    }
+    PRIME_CHECK(add_record(file, record));
+  }
+}
+
+Result<void> ShardCompiler::add_read(Read& read) {
+  PRIME_TRY(const bool keeps, cleaner_.keeps(read.bases));
+  return keeps ? add_document({}, 0, read.bases) : Result<void>{};
+}
+
+Result<void> ShardCompiler::add_pair(const SourceFile& file, const Record& first, const Record& second) {
+  Read forward{std::string{first.text}, std::string{first.quality}}, reverse{std::string{second.text}, std::string{second.quality}};
+  if (!first.broken.empty()) return skip(file, first.number, first.broken);
+  if (!second.broken.empty()) return skip(file, second.number, second.broken + (file.mate ? " (in " + *file.mate + ")" : std::string{}));
+  cleaner_.trim(forward);
+  cleaner_.trim(reverse);
+  if (auto one = collapse_pair(forward, reverse); !one.empty()) {
+    ++content_.counts.collapsed;
+    forward.bases = std::move(one);
+    return add_read(forward);
+  }
+  PRIME_CHECK(add_read(forward));
+  return add_read(reverse);
+}
+
+Result<void> ShardCompiler::add_pairs(const SourceFile& file) {
+  PRIME_TRY(const auto firsts, open_fastq(file.path));
+  std::unique_ptr<RecordReader> of_mates;
+  if (file.mate) {
+    PRIME_TRY(of_mates, open_fastq(*file.mate));
+  }
+  auto& seconds = file.mate ? *of_mates : *firsts;
+  Record first, second;
+  std::string bases, quality;
+  while (true) {
+    PRIME_CHECK(unless_stopped());
+    PRIME_TRY(const bool one, firsts->next(first));
+    // The same reader uses its memory again.
+    bases = first.text;
+    quality = first.quality;
+    first.text = bases;
+    first.quality = quality;
+    if (!one && !file.mate) return {};
+    PRIME_TRY(const bool other, seconds.next(second));
+    if (!one && !other) return {};
+    if (one != other)
+      return fail(ErrorName::DataUnreadable, place(file, one ? first.number : second.number) + ": has no other read of its pair" +
+                                                 (file.mate ? " in " + (one ? *file.mate : file.path) : std::string{}));
+    PRIME_CHECK(add_pair(file, first, second));
+  }
+}
+
+Result<void> ShardCompiler::add_tokens(const SourceFile& file) {
+  std::uint64_t bytes = 0;
+  return read_token_file(file.path, plan_.source.format, plan_.tokenizer.end_of_document(),
+                         [&](std::span<const Token> tokens, bool ends) -> Result<void> {
+                           PRIME_CHECK(unless_stopped());
+                           PRIME_CHECK(writer_.add(tokens));
+                           const std::string_view text(reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes());
+                           hash_ = hash_on(hash_, text);
+                           const auto decoded = plan_.tokenizer.decode(tokens).size();
+                           bytes += decoded;
+                           if (!ends) return {};
+                           PRIME_CHECK(writer_.end_document(hash_));
+                           now_.mark = hash_on(now_.mark, {reinterpret_cast<const char*>(&hash_), sizeof hash_});
+                           now_.bytes += bytes;
+                           ++now_.documents;
+                           content_.counts.bytes += bytes;
+                           ++content_.counts.documents;
+                           hash_ = bytes = 0;
+                           return {};
+                         });
+}
+
+}  // namespace prime::data

@@ -1,0 +1,56 @@
+// Owns turning some files of a source into one shard: records, cleaned where they are reads, become tokens with the end of each document
+// behind it.
+#pragma once
+
+#include <atomic>
+#include <span>
+
+#include "runtime/trainer/data/compile.hpp"
+#include "runtime/trainer/data/read_cleaning.hpp"
+#include "runtime/trainer/data/record_reader.hpp"
+
+namespace prime::data {
+
+/// What every shard of a source is made with.
+struct ShardPlan {
+  const Source& source;
+  const Tokenizer& tokenizer;
+  std::uint64_t per_file_bytes;
+  const std::atomic<bool>& stop;  ///< nobody wants it any more
+};
+
+/// Fails with the file and the record that is broken, unless the source skips those.
+class ShardCompiler {
+ public:
+  ShardCompiler(const ShardPlan& plan, ShardWriter& writer)
+      : plan_(plan), writer_(writer), encoder_(plan.tokenizer), cleaner_(plan.source, content_.counts) {}
+
+  Result<void> add(const SourceFile& file);
+  [[nodiscard]] const ShardContent& content() const { return content_; }
+
+ private:
+  Result<void> add_tokens(const SourceFile& file);
+  Result<void> add_records(const SourceFile& file);
+  Result<void> add_record(const SourceFile& file, Record& record);
+  Result<void> add_pairs(const SourceFile& file);
+  Result<void> add_pair(const SourceFile& file, const Record& first, const Record& second);
+  Result<void> add_read(Read& read);
+  Result<void> add_document(const SourceFile& file, std::uint64_t number, std::string_view text);
+  Result<void> end_document(std::uint64_t bytes);
+  Result<void> skip(const SourceFile& file, std::uint64_t number, const std::string& why);
+  [[nodiscard]] Result<void> unless_stopped() const;
+
+  const ShardPlan& plan_;
+  ShardWriter& writer_;
+  Encoder encoder_;
+  ShardContent content_;
+  ReadCleaner cleaner_;
+  std::vector<Token> tokens_;
+  // Of the document in progress.
+  std::uint64_t bytes_ = 0;
+  std::uint64_t hash_ = 0;
+  bool broken_ = false;
+  ShardFile now_;
+};
+
+}  // namespace prime::data

@@ -1,0 +1,65 @@
+// Owns what text becomes: bytes, or the ids of a byte-pair encoding as Hugging Face's tokenizer.json describes it. Of that file, what
+// cannot be carried out exactly is refused by name.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "messages/ids.hpp"
+#include "messages/result.hpp"
+#include "runtime/manifest/manifest.hpp"
+#include "runtime/trainer/data/token.hpp"
+
+namespace prime::data {
+
+struct BytePairs;
+
+/// Does not change once it is there: threads share it.
+class Tokenizer {
+ public:
+  /// `vocab`: ids that the model has. DataUnreadable where the file cannot be read or asks for what is not done here.
+  static Result<Tokenizer> open(const manifest::TokenizerChoice& choice, std::uint32_t vocab);
+  static Result<Tokenizer> parse(std::string_view json, const std::string& name, const std::string& end_of_document = {});
+  static Tokenizer bytes(bool with_end);
+
+  [[nodiscard]] bool is_bytes() const { return pairs_ == nullptr; }
+  /// One more than the largest id.
+  [[nodiscard]] std::uint32_t size() const { return size_; }
+  /// Ids that text becomes: with `bytes`, not the one that ends a document.
+  [[nodiscard]] std::uint32_t text_ids() const { return is_bytes() ? BYTE_VALUES : size_; }
+  /// What stands behind each document; absent: samples of one document end with it.
+  [[nodiscard]] std::optional<Token> end_of_document() const { return end_; }
+  /// Of what makes ids differ.
+  [[nodiscard]] Digest digest() const { return digest_; }
+  [[nodiscard]] std::string decode(std::span<const Token> tokens) const;
+
+ private:
+  friend class Encoder;
+  std::shared_ptr<const BytePairs> pairs_;
+  std::uint32_t size_ = BYTE_VALUES;
+  std::optional<Token> end_;
+  Digest digest_;
+};
+
+/// One thread's use of a tokenizer, with what it remembers.
+class Encoder {
+ public:
+  explicit Encoder(const Tokenizer& tokenizer);
+  Encoder(Encoder&&) noexcept;
+  Encoder& operator=(Encoder&&) noexcept;
+  ~Encoder();
+
+  /// Adds the ids of `text`, without any that mark its beginning or end. Returns why it cannot, as "byte 7 is no UTF-8"; else nothing.
+  [[nodiscard]] std::string encode(std::string_view text, std::vector<Token>& tokens);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace prime::data
