@@ -1,4 +1,4 @@
-// Owns the loops around zlib and libzstd.
+// Owns the loops around ISA-L and libzstd.
 #include "runtime/trainer/data/byte_stream.hpp"
 
 #include <algorithm>
@@ -6,10 +6,11 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <isa-l/igzip_lib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
-#include <zlib.h>
 #include <zstd.h>
 
 #include "messages/units.hpp"
@@ -21,14 +22,24 @@ constexpr std::size_t BUFFER_BYTES = 256 * KIB;
 /// zstd's own limit for streams; a frame may ask for more, and is refused then.
 constexpr int ZSTD_WINDOW_LOG = 27;
 
+/// ISA-L's, which is several times as fast as zlib.
 struct Inflater {
-  z_stream state{};
-  Inflater() { ready = inflateInit2(&state, 16 + MAX_WBITS) == Z_OK; }
-  ~Inflater() { inflateEnd(&state); }
-  Inflater(const Inflater&) = delete;
-  Inflater& operator=(const Inflater&) = delete;
-  bool ready = false;
+  inflate_state state{};
+  Inflater() { start(); }
+  void start() {
+    isal_inflate_init(&state);
+    state.crc_flag = ISAL_GZIP;
+  }
 };
+
+const char* why_no_gzip(int code) {
+  switch (code) {
+    case ISAL_INCORRECT_CHECKSUM: return "its checksum is that of other content";
+    case ISAL_INVALID_WRAPPER:
+    case ISAL_UNSUPPORTED_METHOD: return "its header is none";
+    default: return "what was packed cannot be unpacked";
+  }
+}
 
 struct FreeDecompressor {
   void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
@@ -73,30 +84,32 @@ struct ByteStream::Impl {
 
   /// A file of several members, as bgzip writes, is their contents one after the other; zeros after the last are padding.
   Result<std::size_t> read_gzip(std::span<char> into) {
-    auto& z = inflater->state;
-    z.next_out = reinterpret_cast<Bytef*>(into.data());
-    z.avail_out = static_cast<uInt>(into.size());
-    while (z.avail_out == into.size()) {
-      if (at == end) PRIME_CHECK(refill());
-      if (ended) {
-        if (between) return std::size_t{0};
-        return broken("breaks off within gzip data: the file is not whole");
-      }
+    auto& state = inflater->state;
+    const auto room = static_cast<std::uint32_t>(std::min<std::size_t>(into.size(), GIB));
+    state.next_out = reinterpret_cast<std::uint8_t*>(into.data());
+    state.avail_out = room;
+    while (state.avail_out == room) {
+      if (at == end && !ended) PRIME_CHECK(refill());
+      if (ended && between) return std::size_t{0};
       if (between && buffer[at] == '\0') {
         ++at;
         continue;
       }
-      if (between) inflateReset(&z);
-      between = false;
-      z.next_in = reinterpret_cast<Bytef*>(buffer.data() + at);
-      z.avail_in = static_cast<uInt>(end - at);
-      const int code = inflate(&z, Z_NO_FLUSH);
-      at = end - z.avail_in;
-      if (code == Z_STREAM_END) between = true;
-      else if (code != Z_OK && code != Z_BUF_ERROR)
-        return broken(std::string{"damaged gzip data: "} + (z.msg != nullptr ? z.msg : "it asks for a dictionary"));
+      if (std::exchange(between, false)) {
+        inflater->start();
+        state.next_out = reinterpret_cast<std::uint8_t*>(into.data());
+        state.avail_out = room;
+      }
+      state.next_in = reinterpret_cast<std::uint8_t*>(buffer.data() + at);
+      state.avail_in = static_cast<std::uint32_t>(end - at);
+      const int code = isal_inflate(&state);
+      at = end - state.avail_in;
+      if (code != ISAL_DECOMP_OK) return broken(std::string{"damaged gzip data: "} + why_no_gzip(code));
+      between = state.block_state == ISAL_BLOCK_FINISH;
+      // At the end of the file it may have some left to give; when it gives nothing any more, something is missing.
+      if (ended && !between && state.avail_out == room) return broken("breaks off within gzip data: the file is not whole");
     }
-    return into.size() - z.avail_out;
+    return room - state.avail_out;
   }
 
   Result<std::size_t> read_zstd(std::span<char> into) {
@@ -150,7 +163,6 @@ Result<ByteStream> ByteStream::open(const std::string& path) {
   const auto packing = packing_of({impl->buffer.data(), impl->end});
   if (packing == "gzip") {
     impl->inflater = std::make_unique<Inflater>();
-    if (!impl->inflater->ready) return fail(ErrorName::MemoryUnavailable, path + ": zlib");
   } else if (packing == "zstd") {
     impl->decompressor.reset(ZSTD_createDCtx());
     if (impl->decompressor == nullptr) return fail(ErrorName::MemoryUnavailable, path + ": zstd");

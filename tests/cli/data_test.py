@@ -1,0 +1,88 @@
+"""primectl data: what is compiled is counted, shown and named where it is broken; exit codes, JSON, and that runs share it."""
+
+import json
+import pathlib
+import unittest
+
+from primectl import primectl, temporary_directory
+
+MANIFEST = """version: 1
+run: genes
+model: {{layers: 1, dim: 8, heads: 2, vocab: 1024, context: 16}}
+train: {{batch: 2, outer_steps: 2}}
+membership: {{peers: 1..2}}
+data:
+  tokenizer: {{file: "{folder}/tokenizer.json"}}
+  held_out: 0%
+  sources:
+    - {{path: "{folder}/*.fastq", format: fastq, on_error: skip, quality_trim: 20, min_length: 4}}
+    - {{path: "{folder}/notes.jsonl", format: jsonl, field: body}}
+local: {{data_cache: "{folder}/cache"}}
+"""
+
+
+class Data(unittest.TestCase):
+    def setUp(self):
+        directory = temporary_directory()
+        self.addCleanup(directory.cleanup)
+        self.folder = pathlib.Path(directory.name)
+        reads = "".join(f"@r{i}\n{'ACGTTGCAACGT'[i % 4 :] * 4}\n+\n{'I' * len('ACGTTGCAACGT'[i % 4 :] * 4)}\n" for i in range(60))
+        (self.folder / "a.fastq").write_text(reads + "@low\nACGTACGT\n+\nIIII!!!!\n@short\nACG\n+\nIII\n@broken\nACGT\n+\nII\n")
+        (self.folder / "notes.jsonl").write_text('{"body": "ACGT"}\n{"body": "TTTT"}\n')
+        self.manifest = self.folder / "genes.yaml"
+        self.manifest.write_text(MANIFEST.format(folder=self.folder))
+        done = self.call("tokenizer", "train", self.folder / "b.fq", "--format", "fastq", "--vocab", 20, "--out", self.folder / "tokenizer.json")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("b.fq: No such file or directory", done.stderr)
+        (self.folder / "b.fq").write_text(reads)
+        done = self.call("tokenizer", "train", self.folder / "b.fq", "--format", "fastq", "--vocab", 20, "--out", self.folder / "tokenizer.json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("20 ids, learned from 60 documents", done.stdout)
+
+    def call(self, *arguments):
+        return primectl("data", *arguments, state=self.folder / "state")
+
+    def test_what_is_compiled_is_counted_and_runs_share_it(self):
+        done = self.call("build", self.manifest, "-o", "json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told = json.loads(done.stdout)
+        reads, notes = told["sources"]
+        self.assertEqual((reads["documents"], reads["skipped"], reads["dropped_length"], reads["trimmed_quality"]), (61, 1, 1, 1))
+        self.assertEqual(reads["first_skipped"], f"{self.folder}/a.fastq:63: has 2 scores for 4 bases")
+        self.assertEqual((notes["documents"], notes["bytes"], notes["path"]), (2, 8, f"{self.folder}/notes.jsonl"))
+        self.assertEqual(told["cache"], f"{self.folder}/cache")
+        before = {path: path.stat().st_mtime_ns for path in (self.folder / "cache").iterdir()}
+        self.assertEqual(len(before), 2)
+        again = json.loads(self.call("stats", self.manifest, "-o", "json", "--set", "run=another").stdout)
+        self.assertEqual((again["digest"], again["run"]), (told["digest"], "another"))
+        self.assertEqual({path: path.stat().st_mtime_ns for path in (self.folder / "cache").iterdir()}, before)
+        text = self.call("stats", self.manifest).stdout
+        self.assertIn("1 broken and passed over; the first: ", text)
+        self.assertIn("1 reads cut for their quality", text)
+
+    def test_a_sample_is_shown_with_its_documents(self):
+        done = self.call("inspect", self.manifest, "--sample", 1, "-o", "json")
+        told = json.loads(done.stdout)
+        self.assertEqual(len(told["ids"]), 17)
+        self.assertGreater(len(told["documents"]), 1)
+        self.assertEqual(sum(document["tokens"] for document in told["documents"]), 17)
+        for document in told["documents"][:-1]:
+            self.assertTrue(document["text"].endswith("[EOS]"), document)
+            self.assertEqual(told["ids"][document["first"] + document["tokens"] - 1], 4)
+        text = self.call("inspect", self.manifest, "--sample", 1).stdout
+        self.assertIn("--- tokens 0 to ", text)
+
+    def test_what_is_broken_is_named(self):
+        (self.folder / "notes.jsonl").write_text('{"body": "ACGT"}\n{"text": "TTTT"}\n')
+        done = self.call("build", self.manifest)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f"{self.folder}/notes.jsonl:2: has no `body` (`on_error: skip` passes over and counts such records) [PR0301]", done.stderr)
+        for wrong, said in ((("build", self.manifest, self.manifest), "`data build` takes one manifest"), (("tokenizer", "train"), "needs files to learn from"),
+                            (("tokenizer", "train", self.folder / "a.fastq"), "needs --out FILE"), (("build", self.folder / "none.yaml"), "none.yaml")):
+            done = self.call(*wrong)
+            self.assertEqual(done.returncode, 2, wrong)
+            self.assertIn(said, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
