@@ -60,7 +60,6 @@ std::vector<std::uint32_t> publication_steps(Offsets offsets, std::uint32_t frag
   return steps;
 }
 
-
 Result<std::vector<std::uint32_t>> divide(const std::vector<TensorShape>& tensors, const std::vector<std::uint64_t>& counts,
                                           const Division& division) {
   const auto count = division.count;

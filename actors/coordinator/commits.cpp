@@ -90,7 +90,8 @@ void add_cost(Cost& cost, const Operation& operation, Instant now) {
 void note_taken(State& state, PeerId member, std::uint64_t first_sample) {
   for (auto& round : state.rounds)
     for (auto* works : {&round.closed, &round.work})
-      if (const auto work = works->find(member); work != works->end() && work->second.first_sample == first_sample) work->second.taken = true;
+      if (const auto work = works->find(member); work != works->end() && work->second.first_sample == first_sample)
+        work->second.taken = true;
 }
 
 /// The fragment has its next version; `digest` is of the whole state then.

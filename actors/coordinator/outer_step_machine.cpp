@@ -240,8 +240,8 @@ void reinforce(State& state, Effects& effects) {
     state.closed_span += std::exchange(state.collection.span, 0);
     for (auto& round : state.rounds) round.work.at(member.id) = Work{};
     for (const auto fragment : fragments)
-      state.rounds[fragment].closed.emplace(
-          member.id, Work{.contributes = true, .begun = step, .base = state.revision, .first_sample = first_sample});
+      state.rounds[fragment].closed.emplace(member.id,
+                                            Work{.contributes = true, .begun = step, .base = state.revision, .first_sample = first_sample});
     effects.emplace_back(Send{member.id, BeginStep{.view = state.view,
                                                    .step = step,
                                                    .base = state.revision,

@@ -150,8 +150,8 @@ struct TrainerBound {
 /// The trainer's parameters of these fragments were taken as this step's contribution, and are finite.
 struct TrainerContributed {
   OuterStep step;
-  Revision base;              ///< from which it trained; when it is late, not the current one
-  std::uint64_t weight = 0;   ///< tokens, since these fragments were published last
+  Revision base;             ///< from which it trained; when it is late, not the current one
+  std::uint64_t weight = 0;  ///< tokens, since these fragments were published last
   std::uint64_t samples = 0;
   Real loss;
   HeldOutLoss held_out;  ///< of `base`: this peer's part

@@ -329,7 +329,7 @@ class Handler {
     if (cause.name != ErrorName::NonFiniteValue) return cause;
     cause.detail += " to outer step " + std::to_string(step.value) +
                     (diverged_at > 0 ? "; the loss of inner step " + std::to_string(diverged_at) + " was the first that is not finite"
-                                        : "; each inner step's loss was finite, so it happened in the last one");
+                                     : "; each inner step's loss was finite, so it happened in the last one");
     return cause;
   }
 

@@ -73,31 +73,31 @@ struct State {
   Options options;
   Phase phase = Phase::Absent;
   bool started_before = false;
-  bool fresh = false;                                   ///< this life is the first of its peer
-  std::optional<Wait> wait;                             ///< of this life
-  std::string waits_for;                                ///< as it said last
-  bool over = false;                                    ///< its end is expected: it has answered, or the agent ends
-  std::optional<Error> stop_cause;                      ///< why it was stopped, when the fault was its own
-  std::optional<Instant> progress;                      ///< last sign of life while it has work; empty while it waits
-  DataIdentity data;                                    ///< that this life told
-  std::string device;                                   ///< where this life computes, if it told
-  std::optional<Revision> held;                         ///< of the state; empty before there is one
-  Revision base;                                        ///< from which it began the step
-  std::pair<OuterStep, std::uint64_t> step;             ///< that it was told last, and its first sample
-  std::set<std::uint32_t> published;                    ///< fragments of that step, by whichever life, or of which it wants nothing
-  bool at_work = false;                                 ///< on that step, as far as this life was told and has not published all
-  std::optional<BeginStep> begin;                       ///< to be told
-  std::optional<RunDone> finish;                        ///< to be told
-  std::deque<Publication> publications;                 ///< whose values are yet to be taken, in order
-  bool taking = false;                                  ///< those of the first
-  std::optional<Record> record;                         ///< what its next life goes on from
-  std::optional<Record> settled;                        ///< where `record` is newer than what is committed: the last one that is not
-  bool unsettled = false;                               ///< `record` is newer
-  std::uint32_t lacking = 0;                            ///< fragments whose committed versions lack what was published with `record`
-  bool resumed = false;                                 ///< this life was told what it goes on from
-  std::set<std::uint32_t> owed;                         ///< fragments whose committed versions lack what this life has contributed
-  std::set<std::uint32_t> uncommitted;                  ///< the same, whichever life did: what comes next must not take its place
-  std::vector<peer::SaveState> to_save;                 ///< of the revision that is being applied; two at most
+  bool fresh = false;                        ///< this life is the first of its peer
+  std::optional<Wait> wait;                  ///< of this life
+  std::string waits_for;                     ///< as it said last
+  bool over = false;                         ///< its end is expected: it has answered, or the agent ends
+  std::optional<Error> stop_cause;           ///< why it was stopped, when the fault was its own
+  std::optional<Instant> progress;           ///< last sign of life while it has work; empty while it waits
+  DataIdentity data;                         ///< that this life told
+  std::string device;                        ///< where this life computes, if it told
+  std::optional<Revision> held;              ///< of the state; empty before there is one
+  Revision base;                             ///< from which it began the step
+  std::pair<OuterStep, std::uint64_t> step;  ///< that it was told last, and its first sample
+  std::set<std::uint32_t> published;         ///< fragments of that step, by whichever life, or of which it wants nothing
+  bool at_work = false;                      ///< on that step, as far as this life was told and has not published all
+  std::optional<BeginStep> begin;            ///< to be told
+  std::optional<RunDone> finish;             ///< to be told
+  std::deque<Publication> publications;      ///< whose values are yet to be taken, in order
+  bool taking = false;                       ///< those of the first
+  std::optional<Record> record;              ///< what its next life goes on from
+  std::optional<Record> settled;             ///< where `record` is newer than what is committed: the last one that is not
+  bool unsettled = false;                    ///< `record` is newer
+  std::uint32_t lacking = 0;                 ///< fragments whose committed versions lack what was published with `record`
+  bool resumed = false;                      ///< this life was told what it goes on from
+  std::set<std::uint32_t> owed;              ///< fragments whose committed versions lack what this life has contributed
+  std::set<std::uint32_t> uncommitted;       ///< the same, whichever life did: what comes next must not take its place
+  std::vector<peer::SaveState> to_save;      ///< of the revision that is being applied; two at most
 };
 
 // Events --------------------------------------------------------------------------------------------------------------------

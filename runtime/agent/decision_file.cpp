@@ -89,7 +89,10 @@ Member member_of(const json& object) {
 }
 
 json to_json(const coordinator::Snapshot::Owed& owed) {
-  return {{"fragments", owed.fragments}, {"begun", owed.begun.value}, {"base", owed.base.value}, {"first_sample", owed.first_sample},
+  return {{"fragments", owed.fragments},
+          {"begun", owed.begun.value},
+          {"base", owed.base.value},
+          {"first_sample", owed.first_sample},
           {"taken", owed.taken}};
 }
 

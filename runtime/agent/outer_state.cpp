@@ -124,11 +124,11 @@ struct OuterState::Impl {
   BlockPool blocks;
   BufferPool buffers;
 
-  mutable std::mutex mutex;              ///< all below; never held over memory traffic
-  std::shared_ptr<Segment> local;        ///< where the trainer of this life writes what it contributes
-  std::vector<DataType> types;           ///< of its tensors; empty: f32
+  mutable std::mutex mutex;                           ///< all below; never held over memory traffic
+  std::shared_ptr<Segment> local;                     ///< where the trainer of this life writes what it contributes
+  std::vector<DataType> types;                        ///< of its tensors; empty: f32
   std::vector<std::shared_ptr<Segment>> contributed;  ///< by fragment: the same, unless the trainer was started again since
-  Versions current;                      ///< by fragment; empty before there is a state
+  Versions current;                                   ///< by fragment; empty before there is a state
   StateCounters counters;
   Digest digest;
   CopiedValues copied;

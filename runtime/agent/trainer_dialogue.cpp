@@ -100,8 +100,7 @@ auto TrainerDialogue::on(const wire::Contribute& contribution) -> Outcome {
   // It was sent before the trainer heard that another step has begun; nobody wants it any more.
   if (contribution.step != step_) return std::nullopt;
   for (std::uint32_t fragment = 0; fragment < fragments_; ++fragment)
-    if (covers(contribution.fragments, fragment) && !published_.insert(fragment).second)
-      return refuse("a second contribution to one step");
+    if (covers(contribution.fragments, fragment) && !published_.insert(fragment).second) return refuse("a second contribution to one step");
   if (!contribution.fragments.empty() && contribution.fragments.back() >= fragments_) return refuse("a fragment that there is not");
   return TrainerContributed{contribution};
 }

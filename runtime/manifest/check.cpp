@@ -94,7 +94,8 @@ void check_algorithm(const Shared& shared, std::vector<Conflict>& found) {
     found.push_back({{"sync.outer.nesterov.lr", "sync.algorithm"},
                      "`sync.outer` with `lr: " + print_number(sync.outer.learning_rate) +
                          "` and `momentum: " + print_number(sync.outer.momentum) +
-                         "` does not converge where each outer step is applied one step later (`sync.overlap` is `sync.inner_steps`, as with `delayed`)",
+                         "` does not converge where each outer step is applied one step later (`sync.overlap` is `sync.inner_steps`, as "
+                         "with `delayed`)",
                      "for example `outer: {nesterov: {lr: 0.4, momentum: 0.5}}`, or a momentum of 0"});
 }
 

@@ -113,26 +113,27 @@ void add_sync(std::vector<Field>& t) {
        "while training goes on. It sets what is not given of `overlap`, `mix`, `fragments.offsets` and the outer `lr`",
        CHOICE(shared.sync.algorithm, "diloco", "delayed", "streaming")});
   t.push_back({"sync.inner_steps", "optimizer steps in one outer step", Integer{AT(shared.sync.inner_steps), 1, 1'000'000}});
-  t.push_back({.path = "sync.overlap",
-               .meaning = "inner steps that a trainer makes between the publication of a fragment and its result, which it waits for then; 0: "
-                          "it waits at once",
-               .type = Integer{AT(shared.sync.overlap), 0, 1'000'000},
-               .derived = "0 with `diloco`, `inner_steps` with `delayed`, 5 with `streaming`, but no more than `inner_steps` / `fragments.count`",
-               .derive = derive_overlap});
-  t.push_back({.path = "sync.mix",
-               .meaning = "how much of its own parameters a trainer keeps when it takes over a result: α θ + (1 − α) G; 1 ignores the others",
-               .type = Decimal{AT(shared.sync.mix), FRACTION},
-               .derived = "0.5 with `streaming`, else 0",
-               .derive = [](Manifest& m) { m.shared.sync.mix = m.shared.sync.algorithm == Algorithm::Streaming ? 0.5 : 0; }});
+  t.push_back(
+      {.path = "sync.overlap",
+       .meaning = "inner steps that a trainer makes between the publication of a fragment and its result, which it waits for then; 0: "
+                  "it waits at once",
+       .type = Integer{AT(shared.sync.overlap), 0, 1'000'000},
+       .derived = "0 with `diloco`, `inner_steps` with `delayed`, 5 with `streaming`, but no more than `inner_steps` / `fragments.count`",
+       .derive = derive_overlap});
+  t.push_back(
+      {.path = "sync.mix",
+       .meaning = "how much of its own parameters a trainer keeps when it takes over a result: α θ + (1 − α) G; 1 ignores the others",
+       .type = Decimal{AT(shared.sync.mix), FRACTION},
+       .derived = "0.5 with `streaming`, else 0",
+       .derive = [](Manifest& m) { m.shared.sync.mix = m.shared.sync.algorithm == Algorithm::Streaming ? 0.5 : 0; }});
   t.push_back({"sync.outer", "outer optimizer, on the averaged pseudo-gradient", only("nesterov")});
   t.push_back({"sync.outer.nesterov", "momentum with Nesterov's look-ahead", Section{}});
-  t.push_back({.path = "sync.outer.nesterov.lr",
-               .meaning = "outer learning rate",
-               .type = Decimal{AT(shared.sync.outer.learning_rate), up_to(1000)},
-               .derived = "0.4 with `streaming`, else 0.7",
-               .derive = [](Manifest& m) {
-                 m.shared.sync.outer.learning_rate = m.shared.sync.algorithm == Algorithm::Streaming ? 0.4 : 0.7;
-               }});
+  t.push_back(
+      {.path = "sync.outer.nesterov.lr",
+       .meaning = "outer learning rate",
+       .type = Decimal{AT(shared.sync.outer.learning_rate), up_to(1000)},
+       .derived = "0.4 with `streaming`, else 0.7",
+       .derive = [](Manifest& m) { m.shared.sync.outer.learning_rate = m.shared.sync.algorithm == Algorithm::Streaming ? 0.4 : 0.7; }});
   t.push_back({"sync.outer.nesterov.momentum", "decay of the outer momentum", Decimal{AT(shared.sync.outer.momentum), BELOW_ONE}});
   t.push_back({"sync.fragments", "parts of the model, each of whole tensors, that are reduced and committed by themselves", Section{}});
   t.push_back({"sync.fragments.count", "how many; more need less memory and void less work when a reduce fails",

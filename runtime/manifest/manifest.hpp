@@ -163,7 +163,7 @@ struct Sync {
   std::uint32_t quorum = 0;  ///< contributions that close an outer step; 0: those of all members
   Duration grace = 5s;       ///< for the others, once the quorum is there
   Alone alone = Alone::Wait;
-  Division fragments = {};      ///< parts of the model that are reduced and committed by themselves
+  Division fragments = {};  ///< parts of the model that are reduced and committed by themselves
   Offsets offsets = Offsets::End;
   std::uint32_t in_flight = 2;  ///< fragments that are reduced at once, at most
   friend bool operator==(const Sync&, const Sync&) = default;

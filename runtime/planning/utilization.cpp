@@ -79,7 +79,8 @@ Pattern outer_rounds(double step_s, std::uint32_t inner_steps, const std::vector
                      Offsets offsets) {
   Pattern pattern{1, step_s, inner_steps, {}};
   const auto published = publication_steps(offsets, static_cast<std::uint32_t>(fragment_bits.size()), inner_steps);
-  for (std::size_t i = 0; i < fragment_bits.size(); ++i) pattern.exchanges.push_back({published[i] - 1, 0, 0, 1 + overlap, fragment_bits[i]});
+  for (std::size_t i = 0; i < fragment_bits.size(); ++i)
+    pattern.exchanges.push_back({published[i] - 1, 0, 0, 1 + overlap, fragment_bits[i]});
   return pattern;
 }
 

@@ -69,8 +69,8 @@ Result<void> Session::Impl::publish(const std::vector<std::uint32_t>& fragments,
   }
   const auto& totals = work->totals;
   const double seconds = std::chrono::duration<double>(monotonic_now() - work->begun).count();
-  wire::Contribute message{work->plan.step, 0,       totals.samples,    totals.loss_sum / totals.made, totals.held_out,
-                           seconds,         work->diverged_at, records, {}};
+  wire::Contribute message{work->plan.step, 0, totals.samples, totals.loss_sum / totals.made, totals.held_out, seconds, work->diverged_at,
+                           records,         {}};
   // Those that were published at the same time before have trained on as much since.
   for (std::size_t i = 0; i < fragments.size();) {
     message.fragments.clear();
@@ -107,8 +107,9 @@ Result<bool> Session::Impl::await(const std::vector<std::uint32_t>& fragments, s
     } else if (const auto* stop = std::get_if<wire::Stop>(&received.message)) {
       return stopped(*stop);
     } else if (const auto* begin = std::get_if<wire::Begin>(&received.message)) {
-      const bool beside = std::ranges::all_of(
-          fragments, [&](std::uint32_t fragment) { return held[fragment].heard || std::ranges::binary_search(begin->in_flight, fragment); });
+      const bool beside = std::ranges::all_of(fragments, [&](std::uint32_t fragment) {
+        return held[fragment].heard || std::ranges::binary_search(begin->in_flight, fragment);
+      });
       if (beside) {
         ahead = std::move(received);
         continue;

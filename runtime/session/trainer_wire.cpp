@@ -353,9 +353,9 @@ Record read_record(Fields& f) {
 }
 
 json to_json(const Contribute& m) {
-  return {{"type", "contribute"}, {"step", m.step.value},         {"weight", m.weight},
-          {"samples", m.samples}, {"loss", real_or_null(m.loss)}, {"held_out", held_out_json(m.held_out)},
-          {"seconds", m.seconds}, {"diverged_at", m.diverged_at}, {"recorded", m.recorded},
+  return {{"type", "contribute"},    {"step", m.step.value},         {"weight", m.weight},
+          {"samples", m.samples},    {"loss", real_or_null(m.loss)}, {"held_out", held_out_json(m.held_out)},
+          {"seconds", m.seconds},    {"diverged_at", m.diverged_at}, {"recorded", m.recorded},
           {"fragments", m.fragments}};
 }
 Contribute read_contribute(Fields& f) {

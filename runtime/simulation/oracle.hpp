@@ -127,7 +127,7 @@ class Oracle {
   /// Work that a peer was told to do, and from which revision it says to have trained.
   struct Told {
     BeginStep begin;
-    std::set<std::uint32_t> owes;  ///< fragments that lack it
+    std::set<std::uint32_t> owes;             ///< fragments that lack it
     std::map<std::uint32_t, Revision> bases;  ///< by fragment: from which it was trained, as its readiness said
   };
   /// What it brings to a reduce of this fragment: of two steps the earlier one that it lacks.

@@ -79,7 +79,7 @@ struct Scenario {
   /// Fragments are published in turn, each that much later, and a trainer goes on until so many are published whose commit it has not heard
   /// of. Absent: all are published at the end of an outer step.
   std::optional<std::uint32_t> streams;
-  double slow_message = 0.01;                                   ///< probability of a delay of seconds instead of milliseconds
+  double slow_message = 0.01;  ///< probability of a delay of seconds instead of milliseconds
   Duration slowest_message = 4s;
   double slow_ledger = 0;        ///< probability that an entry of the coordinator's ledger takes time at all
   Duration clock_skew{};         ///< the clocks of two machines differ by up to twice this

@@ -101,7 +101,8 @@ Result<Scenario> draw(const ScenarioFile& file, std::uint64_t seed, std::optiona
   scenario.same_start = file.same_start;
   if (file.broken_link) scenario.bad_link = {0, 1};
   options.streams = file.streams.has_value();
-  if (file.streams) scenario.streams = static_cast<std::uint32_t>(std::min(one_of(random, *file.streams), options.fragments - std::uint64_t{1}));
+  if (file.streams)
+    scenario.streams = static_cast<std::uint32_t>(std::min(one_of(random, *file.streams), options.fragments - std::uint64_t{1}));
   for (auto& [at, spec] : scenario.arrivals) {
     replace(random, at, file.arrive);
     spec = draw_peer(random, file);

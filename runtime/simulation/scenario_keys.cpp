@@ -221,7 +221,8 @@ void add_rules(std::vector<Key<ScenarioFile>>& t) {
       [](auto& f) -> auto& { return f.overlap; }));
   t.push_back(counts<ScenarioFile>(
       "sync.streams",
-      "fragments are published in turn, and a trainer goes on until so many are published whose commit it has not heard of, beside the last; "
+      "fragments are published in turn, and a trainer goes on until so many are published whose commit it has not heard of, beside the "
+      "last; "
       "absent: all are published at the end of an outer step",
       0, FRAGMENTS_MAX - 1, "1", [](auto& f) -> auto& { return f.streams; }));
   t.push_back(times<ScenarioFile>(
