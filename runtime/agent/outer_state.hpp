@@ -112,9 +112,9 @@ class OuterState {
   /// `shared`: memory of the trainer's own that begins with what it publishes, in the order of fragments; used in the place of a segment.
   /// TrainerProtocol for a file that it could make shorter.
   Result<void> begin_life(std::vector<DataType> types = {}, const Descriptor* shared = nullptr);
-  /// Of these fragments: input = parameters of the base − local, where the trainer wrote them. The base is what the trainer was given: of tensors that it has
-  /// in bf16 it is rounded to that, so that who trained nothing contributes nothing. Refuses NaN and infinity by tensor name and index
-  /// (NonFiniteValue); then there is no contribution.
+  /// Of these fragments: input = parameters of the base − local, where the trainer wrote them. The base is what the trainer was given: of
+  /// tensors that it has in bf16 it is rounded to that, so that who trained nothing contributes nothing. Refuses NaN and infinity by tensor
+  /// name and index (NonFiniteValue); then there is no contribution.
   Result<void> take_contribution(const Fragments& fragments = {});
   /// The contribution; unchanged by prepare, discard and commit, so that it can be reduced again. Empty before the first.
   [[nodiscard]] std::span<const float> input(std::uint32_t fragment) const;

@@ -120,8 +120,15 @@ void PeerHost::carry_out(const trainer_life::Effect& effect, Works& works) {
                    std::vector<int> descriptors(outer_and_local.begin(), outer_and_local.end());
                    if (records_) descriptors.push_back(records_->descriptor());
                    const auto& sync = manifest_->shared.sync;
-                   const wire::Segments segments{state_->layout().elements(), sync.fragments, sync.offsets, sync.overlap, sync.mix,
-                                                 record_layout_.bytes, record_every(), records_ ? records_->next() : 0, shared_ != nullptr};
+                   const wire::Segments segments{state_->layout().elements(),
+                                                 sync.fragments,
+                                                 sync.offsets,
+                                                 sync.overlap,
+                                                 sync.mix,
+                                                 record_layout_.bytes,
+                                                 record_every(),
+                                                 records_ ? records_->next() : 0,
+                                                 shared_ != nullptr};
                    if (trainer_) trainer_->segments(segments, descriptors);
                  },
                  [&](const life::TellBegin& e) { tell_begin(e); },

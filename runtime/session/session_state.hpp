@@ -174,8 +174,8 @@ struct Session::Impl {
     bool heard = false;                  ///< of that result
     std::uint64_t tokens = 0;            ///< since it was published
   };
-  std::vector<Held> held;     ///< by fragment
-  wire::Places told;          ///< as the agent said last
+  std::vector<Held> held;                               ///< by fragment
+  wire::Places told;                                    ///< as the agent said last
   std::optional<Arena> arena;                           ///< once memory was asked for
   std::map<std::uint64_t, std::size_t> bound_in_arena;  ///< the end of what lies there, and which tensor that is
   bool in_place = false;                                ///< what is published is read where it lies

@@ -26,8 +26,8 @@ void Swarm::run_reduce(std::size_t i, const StartReduce& message) {
     const auto& all_told = published && published->owed.contains(message.fragment) ? published->told : host.machine.told;
     const auto told = std::ranges::find_if(all_told, [&](const Ready& ready) { return ready.covers(message.fragment); });
     const auto input = host.contributions.find(message.fragment);
-    const bool is_input = input != host.contributions.end() && told != all_told.end() && input->second.step == told->step &&
-                          input->second.base == told->base;
+    const bool is_input =
+        input != host.contributions.end() && told != all_told.end() && input->second.step == told->step && input->second.base == told->base;
     if (!is_input || message.base != host.model.revision)
       return violate("SIM-4 " + host.machine.options.hello.name + " has no input for step " + std::to_string(message.step.value));
     part.input = input->second.gradient;
@@ -448,8 +448,8 @@ void Swarm::publish(std::size_t i, const Fragments& fragments) {
   const auto& result = host.training.result;
   for (std::uint32_t fragment = 0; fragment < scenario_.options.fragments; ++fragment)
     if (covers(fragments, fragment)) host.local[fragment] = result;
-  peer::TrainerContributed work{result.step,  {}, weight_of(host.id, result.step), 64, Real{2.5}, HeldOutLoss{Real{2.6}, 64}, Real{1000.0},
-                                fragments};
+  peer::TrainerContributed work{result.step,  {},       weight_of(host.id, result.step), 64, Real{2.5}, HeldOutLoss{Real{2.6}, 64},
+                                Real{1000.0}, fragments};
   deliver(i, trainer_life::Contributed{std::move(work)});
 }
 

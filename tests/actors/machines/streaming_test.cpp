@@ -32,8 +32,7 @@ struct Streaming : Bench {
     hear(peer, Seated{revision, kernels::digest_of_parts(parts), LAYOUT, 3, 1, {}, parts});
   }
   void publish(std::uint64_t step, std::uint32_t fragment, const std::vector<std::uint64_t>& peers) {
-    for (const auto peer : peers)
-      hear(peer, Ready{OuterStep{step}, state.revision, 100, 10, Real{1.0}, {}, Real{1.0}, 1, 0, {fragment}});
+    for (const auto peer : peers) hear(peer, Ready{OuterStep{step}, state.revision, 100, 10, Real{1.0}, {}, Real{1.0}, 1, 0, {fragment}});
   }
   void commit(std::uint32_t fragment, std::uint64_t version, const std::vector<std::uint64_t>& peers) {
     for (const auto peer : peers) vote(peer, part(fragment, version));
@@ -131,9 +130,7 @@ struct Trainer {
     effects = std::move(transition.effects);
     return *this;
   }
-  void start() {
-    on(Start{}).on(TensorsBound{}).on(StateOpened{}).on(Initial{}).on(StateFound{Held{{}, 3, {}, {}, 1}});
-  }
+  void start() { on(Start{}).on(TensorsBound{}).on(StateOpened{}).on(Initial{}).on(StateFound{Held{{}, 3, {}, {}, 1}}); }
   Trainer& begin(std::uint64_t number, Fragments fragments = {}, bool overlaps = false) {
     return on(Begin{BeginStep{{}, OuterStep{number}, {}, true, 0, number * 10, 0, {}, overlaps, std::move(fragments)}});
   }

@@ -58,7 +58,7 @@ struct Puppeteer {
     hear<wire::Initial>();
     BOOST_REQUIRE(state.initialize());
   }
-  void begin(std::uint64_t step) { say(wire::Begin{plan(step), state.digest(), state.blocks()}); }
+  void begin(std::uint64_t step) { say(wire::Begin{plan(step), state.digest(), state.places()}); }
   static wire::StepPlan plan(std::uint64_t step) {
     return {.step = OuterStep{step}, .base = Revision{step - 1}, .batch = 2, .total_steps = 9};
   }
@@ -309,7 +309,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_went_on_without_us_is_followed_and_no_error) {
   agent.begin(2);
   BOOST_TEST(agent.hear<wire::Contribute>().step.value == 2U);
   agent.advance();
-  agent.say(wire::Finish{{}, OuterStep{2}, agent.state.counters().revision, agent.state.digest(), agent.state.blocks()});
+  agent.say(wire::Finish{{}, OuterStep{2}, agent.state.counters().revision, agent.state.digest(), agent.state.places()});
   agent.hear<wire::Final>();
   const auto seen = client.get();
   BOOST_TEST(!seen.error);
@@ -332,9 +332,9 @@ BOOST_AUTO_TEST_CASE(only_the_newest_of_several_steps_that_wait_is_begun) {
   BOOST_REQUIRE(agent.state.initialize());
   agent.begin(1);
   agent.advance();
-  agent.say(wire::StepCommitted{{OuterStep{1}, Revision{1}, agent.state.digest(), 1}, agent.state.blocks()});
+  agent.say(wire::StepCommitted{{OuterStep{1}, Revision{1}, agent.state.digest(), 1}, agent.state.places()});
   agent.advance();
-  agent.say(wire::StepCommitted{{OuterStep{2}, Revision{2}, agent.state.digest(), 1}, agent.state.blocks()});
+  agent.say(wire::StepCommitted{{OuterStep{2}, Revision{2}, agent.state.digest(), 1}, agent.state.places()});
   agent.begin(3);
   while (agent.hear<wire::Contribute>().step.value != 3U) {
   }
@@ -652,7 +652,7 @@ BOOST_AUTO_TEST_CASE(who_trains_in_bf16_contributes_what_it_made_of_what_it_was_
   must(agent.state->commit(operation));
   const std::vector<float> held(agent.state->fragments()[0].parameters.begin(), agent.state->fragments()[0].parameters.end());
   BOOST_TEST(kernels::bf16_to_f32(kernels::f32_to_bf16(held[0])) != held[0]);
-  agent.host->committed({{first.step, agent.state->counters().revision, agent.state->digest(), 1}, agent.state->blocks()});
+  agent.host->committed({{first.step, agent.state->counters().revision, agent.state->digest(), 1}, agent.state->places()});
   agent.begin();
   agent.expect<TrainerContributed>();
   BOOST_TEST(codes[0] == kernels::f32_to_bf16(held[0]));

@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(endless_tensors_exports_and_progress_are_bounded) {
 BOOST_AUTO_TEST_CASE(a_trainer_that_does_not_read_fails_and_blocks_nobody) {
   Wild wild;
   wild.seat();
-  const wire::StepCommitted news{{OuterStep{1}, Revision{1}, Digest{}, 1}, {0}};
+  const wire::StepCommitted news{{OuterStep{1}, Revision{1}, Digest{}, 1}, wire::Places{{}}};
   for (int i = 0; i < 5000; ++i) wild.agent.host->committed(news);
   wild.expect_breach("the trainer does not read its socket");
 }
@@ -242,12 +242,12 @@ BOOST_AUTO_TEST_CASE(what_waits_in_the_queue_arrives_in_order_once_the_trainer_r
   int sent = 0;
   {
     auto probe = PacketSocket::pair().value();
-    const auto bytes = wire::encode(wire::StepCommitted{{OuterStep{10'000}, Revision{1}, Digest{}, 1}, {0}}).value();
+    const auto bytes = wire::encode(wire::StepCommitted{{OuterStep{10'000}, Revision{1}, Digest{}, 1}, wire::Places{{}}}).value();
     while (probe.first.send(bytes, {}) == SendOutcome::Sent) ++sent;
   }
   const int total = sent + 30;
   for (int i = 0; i < total; ++i) {
-    wild.agent.host->committed({{OuterStep{10'000 + static_cast<std::uint64_t>(i)}, Revision{1}, Digest{}, 1}, {0}});
+    wild.agent.host->committed({{OuterStep{10'000 + static_cast<std::uint64_t>(i)}, Revision{1}, Digest{}, 1}, wire::Places{{}}});
   }
   std::uint64_t expected = 10'000;
   while (expected < 10'000U + static_cast<std::uint64_t>(total)) {

@@ -40,27 +40,32 @@ BOOST_AUTO_TEST_CASE(what_the_agent_says_arrives_whole) {
   const auto part = round_trip(wire::Welcome{"run", PeerId{1}, "calm-heron.63", "", "", true, 63, 64, "calm-heron"});
   BOOST_TEST((part.shard == 63 && part.shards == 64 && part.replica == "calm-heron"));
   const wire::StepPlan plan{OuterStep{5}, Revision{4}, 2, 3, 0xffffffffffffffff, 16, 20, 60, {2, 3}};
-  const auto begin = round_trip(wire::Begin{plan, Digest{0x1234, 0xffffffffffffffff}, {1, 383}});
+  const auto begin =
+      round_trip(wire::Begin{plan, Digest{0x1234, 0xffffffffffffffff}, wire::Places{{1, OuterStep{4}}, {383, OuterStep{5}}}});
   BOOST_TEST((begin.plan.step == plan.step && begin.plan.base == plan.base && begin.plan.rank == 2 && begin.plan.peers == 3));
   BOOST_TEST((begin.plan.first_sample == plan.first_sample && begin.plan.batch == 16 && begin.plan.inner_steps == 20 &&
               begin.plan.total_steps == 60 && begin.plan.evaluate.index == 2 && begin.plan.evaluate.of == 3));
-  BOOST_TEST((begin.state == Digest{0x1234, 0xffffffffffffffff} && begin.blocks == wire::Blocks{1, 383}));
-  const auto committed = round_trip(wire::StepCommitted{{OuterStep{5}, Revision{5}, Digest{1, 2}, 3}, {0}});
+  BOOST_TEST((begin.state == Digest{0x1234, 0xffffffffffffffff} && begin.places.size() == 2U));
+  BOOST_TEST((begin.places[1].block == 383U && begin.places[1].version == OuterStep{5}));
+  BOOST_TEST((begin.in_flight.empty() && begin.published.empty()));
+  const auto committed = round_trip(wire::StepCommitted{{OuterStep{5}, Revision{5}, Digest{1, 2}, 3}, wire::Places{{}}});
   BOOST_TEST((committed.committed.revision == Revision{5} && committed.committed.state == Digest{1, 2} && committed.committed.peers == 3));
   BOOST_TEST(!begin.resume);
   const wire::Totals totals{3, 0.1, 0xffffffffffffffff, 7, HeldOut{0.25, 1}, 1.5};
-  const auto resumed = round_trip(wire::Begin{plan, {}, {0}, 5, wire::Resume{4, totals}});
+  const auto resumed = round_trip(wire::Begin{plan, {}, wire::Places{{}}, 5, wire::Resume{4, totals}});
   BOOST_TEST((resumed.record_place == 5U && resumed.resume->place == 4U && resumed.resume->within->made == 3U));
   BOOST_TEST((resumed.resume->within->loss_sum == 0.1 && resumed.resume->within->tokens == totals.tokens));
   BOOST_TEST((resumed.resume->within->samples == 7U && resumed.resume->within->held_out->loss == 0.25));
-  BOOST_TEST(!round_trip(wire::Begin{plan, {}, {0}, 5, wire::Resume{4, {}}}).resume->within);
-  BOOST_TEST((!resumed.copied && round_trip(wire::Begin{plan, {}, {0}, 5, {}, true}).copied));
+  BOOST_TEST(!round_trip(wire::Begin{plan, {}, wire::Places{{}}, 5, wire::Resume{4, {}}}).resume->within);
+  BOOST_TEST((!resumed.copied && round_trip(wire::Begin{plan, {}, wire::Places{{}}, 5, {}, true}).copied));
   BOOST_TEST(round_trip(wire::Recorded{5}).place == 5U);
-  const auto segments = round_trip(wire::Segments{MODEL_LIMITS.elements, {7, FragmentPattern::Sequential}, 4096, 10, 5});
+  const auto segments =
+      round_trip(wire::Segments{MODEL_LIMITS.elements, {7, FragmentPattern::Sequential}, Offsets::Spread, 3, 0.25, 4096, 10, 5});
+  BOOST_TEST((segments.offsets == Offsets::Spread && segments.overlap == 3U && segments.mix == 0.25));
   BOOST_TEST((segments.elements == MODEL_LIMITS.elements && segments.division == Division{7, FragmentPattern::Sequential}));
   BOOST_TEST((segments.record_bytes == 4096U && segments.record_every == 10U && segments.record_place == 5U));
   BOOST_TEST((wire::descriptor_count(wire::ToTrainer{segments}) == 3U && wire::descriptor_count(wire::ToTrainer{wire::Segments{}}) == 2U));
-  const auto finish = round_trip(wire::Finish{{{0, 2}, false}, OuterStep{3}, Revision{9}, {}, {1}});
+  const auto finish = round_trip(wire::Finish{{{0, 2}, false}, OuterStep{3}, Revision{9}, {}, wire::Places{{1, OuterStep{3}}}});
   BOOST_TEST((finish.plan.evaluate.of == 2U && finish.step == OuterStep{3}));
   BOOST_TEST(!round_trip(wire::Stop{}).error);
   const auto error = Error(ErrorName::RunFull, "8 of 8").with_context("joining");
