@@ -59,9 +59,10 @@ Result<void> Session::Impl::publish(const std::vector<std::uint32_t>& fragments,
   if (fragments.empty()) return {};
   PRIME_CHECK(check_arena());
   for (const auto fragment : fragments) store(fragment);
-  // What is read where it lies is no version any more.
+  // What is read where it lies is no version any more. And who hears of a result only after its next work begins that from the state again:
+  // what it has published would be in that, too.
   for (const auto fragment : fragments)
-    if (in_place) held[fragment].version.reset();
+    if (in_place || terms.overlap == work->plan.inner_steps) held[fragment].version.reset();
   const bool records = last && record.bytes > 0;
   if (records) {
     PRIME_TRY(const auto place, free_place());

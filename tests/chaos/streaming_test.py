@@ -71,9 +71,9 @@ class Streamed(Reference):
 
 
 class Streaming(unittest.TestCase):
-    def run_of(self, peers, parts=PARTS, overlap=1, mix=0.5, quorum=None, more=(), **manifest):
+    def run_of(self, peers, parts=PARTS, overlap=1, mix=0.5, quorum=None, in_flight=2, more=(), **manifest):
         flags = ["--quorum", str(quorum or peers), "--set", f"sync.overlap={overlap}", "--set", f"sync.mix={mix}", *more]
-        return Run(peers, up_flags=flags, **{"env": ENV, "algorithm": "streaming", "fragments": parts, "in_flight": 2, "every": 1,
+        return Run(peers, up_flags=flags, **{"env": ENV, "algorithm": "streaming", "fragments": parts, "in_flight": in_flight, "every": 1,
                                              "outer_steps": STEPS, "inner_steps": INNER, "lr": LR, "momentum": MOMENTUM, **manifest})
 
     def saved(self, run):
@@ -109,7 +109,7 @@ class Streaming(unittest.TestCase):
             self.assertEqual((path.read_bytes(), momentum), one)
 
     def lose(self, fault, lost, overlap=2, exact=True):
-        with self.run_of(2, overlap=overlap, quorum=3) as run:
+        with self.run_of(2, overlap=overlap, quorum=3, in_flight=1) as run:  # one after the other: which is committed by then is certain
             victim = run.join(env={"PRIME_FAULT": fault})
             self.assertEqual(run.wait_for_end(), 0)
             wait_until("the joiner's end", lambda: victim.poll() is not None)

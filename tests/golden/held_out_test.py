@@ -15,7 +15,7 @@ SKIPPED = 77
 # Both have all that can differ: few key heads, tied embeddings, another rotation base, contexts that do not divide the files.
 MODELS = [
     "layers: 2, dim: 32, heads: 4, kv_heads: 2, ffn: 48, vocab: 256, context: 48, rope_theta: 500.0, norm_epsilon: 1e-3",
-    "layers: 1, dim: 24, heads: 2, ffn: 40, vocab: 260, context: 31, tie_embeddings: true",
+    "layers: 1, dim: 24, heads: 2, ffn: 40, vocab: 256, context: 31, tie_embeddings: true",
 ]
 
 

@@ -45,7 +45,11 @@ with prime.join() as run:
     for step in run:
         x -= numpy.float32(0.1) * (x - numpy.float32(step.rank))
         step.report(1.0, 10)
-    open(os.environ["DONE"] + "-" + str(step.rank), "w").write(str(proportional(os.getpid()) + proportional(os.getppid())))
+        both = proportional(os.getpid()) + proportional(os.getppid())  # now: at the end the agent may be gone
+        name = os.environ["DONE"] + "-" + str(step.rank)
+        with open(name.replace("done-", "new-"), "w") as file:
+            file.write(str(both))
+        os.replace(name.replace("done-", "new-"), name)
 """.replace("{{", "{").replace("}}", "}")
 SHARED = {"SHARED": "1"}
 
