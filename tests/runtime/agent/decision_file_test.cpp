@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_file_is_refused_and_not_guessed_at) {
     BOOST_TEST((DecisionFile{path}.read().error().name == ErrorName::StorageFailed));
     BOOST_TEST(DecisionFile{path}.read().error().detail == path.string() + " is damaged: another copy of it is needed");
   }
-  BOOST_REQUIRE(store::write_file_atomically(path, "{\"schema\": \"prime.decisions/7\"}").has_value());
+  BOOST_REQUIRE(store::write_file_atomically(path, "{\"schema\": \"prime.decisions/8\"}").has_value());
   BOOST_TEST(DecisionFile{path}.read().error().detail == path.string() +
                                                              " is of format prime.decisions/8, and this program reads "
                                                              "prime.decisions/7: let the release that wrote it serve this run");
