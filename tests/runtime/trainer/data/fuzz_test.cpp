@@ -19,7 +19,7 @@ using Random = std::mt19937;
 
 int rounds() {
   const char* wanted = std::getenv("PRIME_FUZZ");
-  return wanted != nullptr ? std::atoi(wanted) : 3000;
+  return wanted != nullptr ? std::atoi(wanted) : 1000;
 }
 
 /// What breaks files: other bytes, missing ones, some twice, and signs of the format in the wrong place.
