@@ -361,8 +361,8 @@ Result<void> PeerHost::open_state() {
   {
     const Lock lock(mutex_);
     const auto& sync = manifest_->shared.sync;
-    const bool blocks = sync.algorithm == manifest::Algorithm::Diloco && sync.overlap == 0 && sync.offsets == Offsets::End;
-    if (!blocks || !in_order(state_->layout())) shared_.reset();
+    const bool reads_nothing = sync.overlap == 0 && !sync.streams() && sync.mix == 0;  // of its own parameters, once they are published
+    if (!reads_nothing || !in_order(state_->layout())) shared_.reset();
     shared = shared_;
   }
   return outer().begin_life(std::move(types), shared.get());

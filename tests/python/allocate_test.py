@@ -71,7 +71,7 @@ class Allocate(Trainers):
             self.assertGreater(own - shared, 0.9 * 32_000_000, bytes_of)
 
     def test_the_bits_are_those_of_memory_of_ones_own_in_every_algorithm_and_division(self):
-        for manifest in ({}, {"fragments": 2}, {"algorithm": "delayed", "lr": 0.3, "momentum": 0.5},
+        for manifest in ({}, {"fragments": 2}, {"algorithm": "delayed", "lr": 0.3, "momentum": 0.5}, {"up_flags": ["--set", "sync.mix=0.5"]},
                          {"fragments": 2, "up_flags": ["--set", "sync.fragments.pattern=sequential"]}):
             with self.subTest(manifest):
                 program = MODULE.format(extra="pass")
