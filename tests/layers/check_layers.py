@@ -37,6 +37,8 @@ FENCES = (
     ("CAF", CAF, ("messages/caf_seam.hpp", "messages/actors.hpp", "actors/*", "runtime/net/basp*", "runtime/agent/*", "cli/*", "tests/*")),
     ("CUDA", ("cuda*", "cub/*", "nccl*"), ("*.cu", "*.cuh", "tests/*")),
 )
+# The log of Boost.Test belongs to one thread: what another thread finds is returned to it and judged there.
+THREAD = re.compile(r"\b(?:std::(?:async|jthread(?: \w+)?|thread(?: \w+)?)|members\.all|emplace_back(?=\(\[))[({]")
 WALL_CLOCK = re.compile(r"\bsystem_clock\b|\bgettimeofday\b|\bstd::time\(")
 
 
@@ -73,12 +75,23 @@ def reached_violations(path, tree):
             yield 1, f"reaches {name} through {' -> '.join(chain)}"
 
 
+def judged_in_threads(text):
+    for start in THREAD.finditer(text):
+        depth, end = 1, start.end()
+        while depth and end < len(text):
+            depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(text[end], 0)
+            end += 1
+        yield from (text.count("\n", 0, start.end() + check.start()) + 1 for check in re.finditer(r"\bBOOST_", text[start.end():end]))
+
+
 def violations(tree):
     for path, text in tree.texts.items():
         found = [*direct_violations(path, tree.includes[path]), *reached_violations(path, tree)]
         if matches(path, LOWER_FLOORS):
             lines = enumerate(text.splitlines(), start=1)
             found += [(number, "the wall clock is for runtime/ only") for number, line in lines if WALL_CLOCK.search(line)]
+        if matches(path, ("tests/*",)):
+            found += [(number, "only the thread of a test may use BOOST_*") for number in judged_in_threads(text)]
         yield from (f"{path}:{number}: {what}" for number, what in found)
 
 

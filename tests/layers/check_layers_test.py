@@ -49,6 +49,8 @@ DIRTY = (
     ("cli/bad.cpp", "#include <torch/torch.h>\n", "torch stays inside its fence"),
     ("python/src/bad.cpp", '#include "runtime/lanes/lane.cpp"\n', "python/ may not include runtime/"),
     ("python/src/bad.cpp", '#include "messages/caf_seam.hpp"\n', "python/ may not include messages/"),
+    ("tests/runtime/bad.cpp", "auto f = std::async(std::launch::async, [&] {\n  BOOST_TEST(g());\n});\nBOOST_TEST(f.get());\n", "2: only the thread"),
+    ("tests/runtime/bad.cpp", "std::jthread t([&] { BOOST_REQUIRE(g()); });\n", "only the thread"),
     ("examples/embed/bad.cpp", '#include "runtime/lanes/lane.cpp"\n', "examples/ may not include runtime/"),
 )
 
