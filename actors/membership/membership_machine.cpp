@@ -267,10 +267,8 @@ std::string fetched(Roster& roster, PeerId from, const Fetched& message, Instant
   peer.seated.revision = message.revision;
   peer.seated.state = message.state;
   peer.seated.parts = message.parts;
-  if (message.revision != roster.revision) {
-    ++peer.fetch.stale;  // a commit overtook it
-    peer.fetch.attempts = 0;
-  }
+  peer.fetch.attempts = 0;                                      // that it may have to fetch again is no fault of its donors
+  if (message.revision != roster.revision) ++peer.fetch.stale;  // a commit overtook it
   // The founder may have gone meanwhile: then there is no state, or that of another founder.
   if (message.revision != roster.revision || roster.digest != message.state) return assign(roster, peer, PeerId{}, now, effects);
   set_seat(peer, Seat::CaughtUp, now);

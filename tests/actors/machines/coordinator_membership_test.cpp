@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <functional>
 
+#include "actors/membership/membership_machine.hpp"
 #include "tests/actors/machines/coordinator_bench.hpp"
 
 BOOST_AUTO_TEST_SUITE(coordinator_membership)
@@ -367,6 +368,25 @@ BOOST_AUTO_TEST_CASE(a_failed_fetch_is_tried_again_at_once_then_ever_later_and_g
   }
   fail_once();
   BOOST_CHECK(bench.dismissed(2) == ErrorName::FetchFailed);
+}
+
+BOOST_AUTO_TEST_CASE(a_fetch_that_a_commit_overtook_once_it_was_whole_is_no_attempt_that_failed) {
+  Bench bench;
+  bench.seat(1);
+  bench.seat(2, Digest{2, 2});
+  auto& run = bench.state;
+  membership::Effects effects;
+  for (std::uint64_t revision = 0; revision <= membership::MAX_FETCH_ATTEMPTS; ++revision) {
+    membership::fetched(run, PeerId{2}, Fetched{run.revision, *run.digest}, bench.now, effects);
+    BOOST_CHECK(run.peers.at(PeerId{2}).seat == membership::Seat::CaughtUp);
+    run.revision = run.revision.next();
+    run.digest = Digest{revision, 7};
+    run.peers.at(PeerId{1}).seated.revision = run.revision;
+    run.peers.at(PeerId{1}).seated.state = *run.digest;
+    membership::refresh_fetches(run, bench.now, effects);
+  }
+  bench.hear(2, FetchFailed{PeerId{1}, run.revision, Error{ErrorName::FetchFailed}});
+  BOOST_CHECK(!bench.dismissed(2));
 }
 
 BOOST_AUTO_TEST_CASE(ranks_follow_the_order_of_arrival_and_not_the_ids) {
