@@ -146,6 +146,9 @@ class Handler {
     return lacks(event.cause, Launch{s_.fresh});
   }
 
+  /// A program that had joined by itself takes its peer with it.
+  std::string operator()(const Lost& event) { return (*this)(s_.options.external ? Gone{} : Gone{event.cause}); }
+
   std::string operator()(const Gone& event) {
     const bool began = std::exchange(s_.phase, Phase::Absent) == Phase::Ready;
     s_.wait.reset();
@@ -153,8 +156,10 @@ class Handler {
     s_.progress.reset();
     if (s_.over) return "has ended";
     const auto& cause = s_.stop_cause ? s_.stop_cause : event.cause;
-    if (cause) emit(Died{*cause, began});
-    else emit(Report{peer::TrainerLeft{}});
+    // Nobody but itself could start again what has started this agent.
+    if (!cause) emit(Report{peer::TrainerLeft{}});
+    else if (s_.options.external) emit(Report{peer::TrainerGaveUp{*cause}});
+    else emit(Died{*cause, began});
     return cause ? "died" : "left";
   }
 

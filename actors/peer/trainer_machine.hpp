@@ -157,6 +157,10 @@ struct Misbehaved {
 struct Gone {
   std::optional<Error> cause;
 };
+/// Its connection has ended without a word.
+struct Lost {
+  Error cause;
+};
 /// Its process has ended, or never began, for want of what this agent has not (MemoryUnavailable): no fault of the trainer.
 struct Unserved {
   Error cause;
@@ -188,7 +192,7 @@ struct AgentEnds {};
 struct Tick {};
 using Event =
     std::variant<Start, TensorsBound, StateOpened, Described, Initial, StateFound, Worked, Recorded, Contributed, ContributionTaken,
-                 Answered, Misbehaved, Gone, Unserved, Applied, Adopted, Begin, Finish, StartOver, Save, Stop, AgentEnds, Tick>;
+                 Answered, Misbehaved, Gone, Lost, Unserved, Applied, Adopted, Begin, Finish, StartOver, Save, Stop, AgentEnds, Tick>;
 
 // Effects -------------------------------------------------------------------------------------------------------------------
 

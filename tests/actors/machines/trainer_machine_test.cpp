@@ -334,6 +334,20 @@ BOOST_AUTO_TEST_CASE(only_a_trainer_that_has_work_can_stall) {
   BOOST_TEST(bench.on(Tick{}).effects.empty(), "once");
 }
 
+BOOST_AUTO_TEST_CASE(a_trainer_that_joined_by_itself_takes_its_peer_with_it_and_is_not_started_again) {
+  const auto ends = [](bool external, const Event& event) {
+    Bench bench{Options{1, 10s, external}};
+    bench.ready().on(event);
+    return bench;
+  };
+  BOOST_TEST(ends(false, Lost{CRASH}).effect<Died>().has_value());
+  BOOST_TEST(ends(true, Lost{CRASH}).reported<peer::TrainerLeft>().has_value(), "without a word");
+  const auto failed = ends(true, Gone{CRASH});
+  BOOST_TEST(!failed.effect<Died>().has_value());
+  BOOST_TEST((failed.reported<peer::TrainerGaveUp>()->cause == CRASH));
+  BOOST_TEST(ends(true, Gone{}).reported<peer::TrainerLeft>().has_value());
+}
+
 BOOST_AUTO_TEST_CASE(one_of_a_replica_begins_anew_if_the_agent_can_start_it) {
   Bench bench;
   bench.on(StartOver{});
