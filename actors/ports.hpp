@@ -40,7 +40,8 @@ struct ReduceRequest {
   Duration deadline{};  ///< so long no byte of the operation moves; with a vote, of the whole operation. Judged on this process's clock
   DataType type = DataType::F32;
   ReduceOperator combine = ReduceOperator::Average;  ///< an average is weighted; the others only ask whether a weight is 0
-  Codec codec = Codec::None;
+  Codec codec = Codec::None;                         ///< of what members bring
+  std::optional<Codec> result_codec;                 ///< of the result; absent: the same
   Schedule schedule = Schedule::Automatic;
   bool measured_ring = false;  ///< the members stand in the order of a ring whose links were measured
   RelayOrder relays;           ///< by whom a member that cannot be dialed is best reached; empty: by rank
@@ -143,6 +144,13 @@ class StatePort {
   /// Makes the next version of the fragment beside the current one from the mean in `result`; the digest is what this peer votes for.
   /// `brings`: the own contribution is in the mean.
   virtual Result<Digest> prepare(const StartReduce& reduce, bool brings) = 0;
+  /// Error feedback of a fragment's codec: what earlier encodings of the own contributions lost, and where what the next reduce loses goes.
+  /// `commit` puts that in its place. Both empty where nothing is fed back.
+  struct Feedback {
+    std::span<const float> residual;
+    std::span<float> next;
+  };
+  [[nodiscard]] virtual Feedback feedback(std::uint32_t fragment) = 0;
   virtual void commit(const Commit& commit) = 0;
   virtual void discard(OperationId op) = 0;
 };

@@ -56,6 +56,7 @@ struct Plan {
   LossPolicy on_correlated_loss = LossPolicy::Continue;
   Schedule schedule = Schedule::Automatic;  ///< `sync.wire.schedule`
   Codec codec = Codec::None;                ///< `sync.wire.codec`
+  Codec result_codec = Codec::None;         ///< `sync.wire.result_codec`
   std::uint32_t in_flight = 1;              ///< `sync.in_flight`: so many fragments are reduced at once, at most
   bool overlap = false;                     ///< the next step is trained while fragments of the last one are reduced
   bool streams = false;                     ///< then: who has published a fragment waits for its commit before the step ends

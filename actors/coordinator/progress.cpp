@@ -20,7 +20,9 @@ constexpr std::size_t TOLD_AT_MOST = 16;
 std::uint64_t reduce_bytes(const State& state) {
   const std::uint64_t world = state.view.members.size();
   if (world < 2) return 0;
-  return state.moving * 4 * (world - 1) * (kernels::encoded_bytes(state.plan.codec, state.elements) / state.options.fragments / world);
+  const auto bytes =
+      kernels::encoded_bytes(state.plan.codec, state.elements) + kernels::encoded_bytes(state.plan.result_codec, state.elements);
+  return state.moving * 2 * (world - 1) * (bytes / state.options.fragments / world);
 }
 
 /// The members without a vote, those first that have moved least.

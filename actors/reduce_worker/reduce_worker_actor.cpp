@@ -28,9 +28,13 @@ void ReduceWorkerImpl::start(const reduce_worker::Run& run) {
   request.contributions = reduce.contributions.list();
   if (run.brings) request.input = std::as_bytes(ports_.state->contribution(reduce.fragment));
   request.output = std::as_writable_bytes(ports_.state->result(reduce.fragment));
+  const auto feedback = ports_.state->feedback(reduce.fragment);
+  request.residual = feedback.residual;
+  request.next_residual = feedback.next;
   const ReduceTerms terms = ports_.terms();
   request.deadline = terms.deadline;
   request.codec = terms.codec;
+  request.result_codec = terms.result_codec;
   request.schedule = schedule_of_try(terms.schedule, reduce.ring);
   request.measured_ring = reduce.ring;
   request.relays = reduce.relays;

@@ -16,6 +16,7 @@ using ReduceWorkerActor = caf::typed_actor<caf::reacts_to<ReduceHappening>>;
 struct ReduceTerms {
   Duration deadline{};
   Codec codec = Codec::None;
+  Codec result_codec = Codec::None;
   Schedule schedule = Schedule::Automatic;
   bool stochastic = false;
   std::uint64_t seed = 0;

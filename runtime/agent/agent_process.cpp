@@ -59,7 +59,8 @@ net::Transport transport_of(const manifest::Shared& shared) {
 
 ReduceTerms terms_of(const manifest::Shared& shared) {
   const auto& wire = shared.sync.wire;
-  return {shared.sync.deadline, wire.codec, wire.schedule, wire.rounding == manifest::Rounding::Stochastic, shared.train.seed};
+  return {shared.sync.deadline, wire.codec, wire.result_codec, wire.schedule, wire.rounding == manifest::Rounding::Stochastic,
+          shared.train.seed};
 }
 
 /// Everything of one agent, in the order in which it must be destroyed (last member first).

@@ -126,6 +126,7 @@ coordinator::Options machine_options(const CoordinatorOptions& options) {
   machine.evaluate_limit = shared.train.evaluate.time_limit;
   machine.schedule = shared.sync.wire.schedule;
   machine.codec = shared.sync.wire.codec;
+  machine.result_codec = shared.sync.wire.result_codec;
   machine.measure_links = shared.topology.ring == manifest::RingOrder::MeasuredBandwidth;
   machine.measure_every = shared.topology.measure_every;
   machine.stop_when_alone = shared.sync.alone == manifest::Alone::Stop;

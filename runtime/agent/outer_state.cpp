@@ -91,6 +91,12 @@ struct Version {
 };
 using Versions = std::vector<Version>;
 
+/// What a peer expects of its own contribution to a fragment.
+struct Expected {
+  BlockRef parameters;  ///< until the next commit: what its trainer is given
+  Buffer momentum;      ///< of its own contributions alone; null is 0
+};
+
 Digest digest_of(const Versions& versions) {
   std::vector<Digest> parts;
   for (const auto& version : versions) parts.push_back(version.digest);
@@ -103,6 +109,12 @@ OuterStep step_of(const Versions& versions) { return std::ranges::min_element(ve
 }  // namespace
 
 OuterStep Snapshot::step() const { return std::ranges::min_element(fragments, {}, &Fragment::version)->version; }
+
+/// Of error feedback. Once it is a residual it is not written to any more: who saves it holds it.
+struct Lost {
+  Buffer residual;  ///< null is 0
+  Buffer next;      ///< of the reduce that is under way
+};
 
 struct OuterState::Impl {
   struct Prepared {
@@ -117,7 +129,9 @@ struct OuterState::Impl {
         blocks(std::move(pool)),
         buffers(layout.largest_fragment(), std::min(with.in_flight, layout.fragments())),
         contributed(layout.fragments()),
-        base(layout.fragments()) {}
+        base(layout.fragments()),
+        expected(layout.fragments()),
+        lost(layout.fragments()) {}
 
   const Layout layout;
   const OuterStateOptions options;
@@ -133,6 +147,8 @@ struct OuterState::Impl {
   Digest digest;
   CopiedValues copied;
   Versions base;                               ///< from which the trainer started, until its contribution is taken
+  std::vector<Expected> expected;              ///< by fragment
+  std::vector<Lost> lost;                      ///< by fragment
   Versions reserved;                           ///< by fragment; of those that do not come there is no block
   std::map<std::uint32_t, Buffer> means;       ///< by fragment, of reduces that are under way or were prepared
   std::map<std::uint32_t, Prepared> prepared;  ///< by fragment
@@ -143,6 +159,10 @@ struct OuterState::Impl {
 
   [[nodiscard]] std::map<std::uint32_t, Prepared>::iterator find(const OperationId& operation) {
     return std::ranges::find_if(prepared, [&](const auto& entry) { return entry.second.operation == operation; });
+  }
+  [[nodiscard]] Lost lost_of(std::uint32_t fragment) const {
+    const Lock lock(mutex);
+    return lost[fragment];
   }
   [[nodiscard]] std::shared_ptr<Segment> locals() const {
     const Lock lock(mutex);
@@ -169,6 +189,40 @@ struct OuterState::Impl {
       if (of[i] == DataType::BF16) kernels::pseudo_gradient_bf16(given, own, own);
       else kernels::pseudo_gradient(given, own, own);
     }
+  }
+
+  /// Made anew where a commit came in between.
+  void expect(std::uint32_t fragment, std::span<const float> contribution, float share) {
+    Version from;
+    Expected to;
+    do {
+      Buffer momentum;
+      {
+        const Lock lock(mutex);
+        from = current[fragment];
+        momentum = expected[fragment].momentum;
+        to = {blocks.take(layout.size(fragment)), buffers.take()};
+      }
+      const auto next = std::span{*to.momentum}.first(layout.size(fragment));
+      std::ranges::transform(contribution, next.begin(), [&](float value) { return share * value; });
+      const Floats none(momentum ? 0 : layout.size(fragment), 0.0F);
+      kernels::nesterov(options.rule, {.parameters = from.parameters->values,
+                                       .momentum = momentum ? std::span<const float>{*momentum}.first(next.size()) : std::span{none},
+                                       .mean = next,
+                                       .next_parameters = to.parameters->values,
+                                       .next_momentum = next});
+    } while (!give(fragment, from.step, to));
+  }
+  /// Whether the fragment is still of that version.
+  bool give(std::uint32_t fragment, OuterStep version, const Expected& next) {
+    const Lock lock(mutex);
+    if (current[fragment].step != version) return false;
+    expected[fragment] = next;
+    return true;
+  }
+  [[nodiscard]] BlockRef given(std::uint32_t fragment) const {
+    const auto& own = expected[fragment].parameters;
+    return own ? own : current[fragment].parameters;
   }
 
   Result<void> require_finite(std::span<const float> checked, std::uint32_t fragment, const char* what) const {
@@ -254,6 +308,8 @@ Result<void> OuterState::adopt(const std::vector<Incoming>& incoming, const Stat
     PRIME_ASSERT(reserved[each.fragment].parameters, "what is adopted was reserved");
     next[each.fragment].parameters = std::move(reserved[each.fragment].parameters);
     next[each.fragment].momentum = std::move(reserved[each.fragment].momentum);
+    s.expected[each.fragment] = {};
+    s.lost[each.fragment] = {};
   }
   s.current = std::move(next);
   s.digest = digest_of(s.current);
@@ -269,11 +325,10 @@ void OuterState::pin_base() {
 
 void OuterState::pin_base(std::uint32_t fragment) {
   const Impl::Lock lock(impl_->mutex);
-  impl_->base[fragment] = impl_->current[fragment];
-  impl_->base[fragment].momentum.reset();
+  impl_->base[fragment] = {impl_->current[fragment].step, {}, impl_->given(fragment), nullptr};
 }
 
-Result<void> OuterState::take_contribution(const Fragments& fragments) {
+Result<void> OuterState::take_contribution(const Fragments& fragments, float share) {
   auto& s = *impl_;
   Versions base;
   std::vector<DataType> types;
@@ -299,6 +354,8 @@ Result<void> OuterState::take_contribution(const Fragments& fragments) {
   }
   for (std::uint32_t fragment = 0; fragment < s.layout.fragments(); ++fragment)
     if (covers(fragments, fragment)) PRIME_CHECK(s.require_finite(s.local_values(*local, fragment), fragment, "the contribution"));
+  for (std::uint32_t fragment = 0; fragment < s.layout.fragments() && share > 0; ++fragment)
+    if (covers(fragments, fragment)) s.expect(fragment, s.local_values(*local, fragment), share);
   return {};
 }
 
@@ -328,6 +385,41 @@ std::span<float> OuterState::result(std::uint32_t fragment) {
   auto& mean = impl_->means[fragment];
   if (!mean) mean = impl_->buffers.take();
   return std::span{*mean}.first(impl_->layout.size(fragment));
+}
+
+StatePort::Feedback OuterState::feedback(std::uint32_t fragment) {
+  auto& s = *impl_;
+  if (!s.options.feedback) return {};
+  auto lost = s.lost_of(fragment);
+  if (!lost.residual) {
+    lost.residual = s.buffers.take();
+    std::ranges::fill(*lost.residual, 0.0F);
+  }
+  if (!lost.next) lost.next = s.buffers.take();
+  const Impl::Lock lock(s.mutex);
+  s.lost[fragment] = lost;
+  return {std::span{*lost.residual}.first(s.layout.size(fragment)), std::span{*lost.next}.first(s.layout.size(fragment))};
+}
+
+Residuals OuterState::residuals() const {
+  auto held = std::make_shared<std::vector<Buffer>>();
+  std::vector<std::span<const float>> values;
+  {
+    const Impl::Lock lock(impl_->mutex);
+    for (const auto& lost : impl_->lost) held->push_back(lost.residual);
+  }
+  for (std::uint32_t fragment = 0; fragment < held->size(); ++fragment)
+    if (const auto& each = (*held)[fragment]) values.push_back(std::span{*each}.first(impl_->layout.size(fragment)));
+    else return {};
+  return {std::move(values), std::move(held)};
+}
+
+std::span<float> OuterState::bring_residual(std::uint32_t fragment) {
+  auto residual = impl_->buffers.take();
+  const auto values = std::span{*residual}.first(impl_->layout.size(fragment));
+  const Impl::Lock lock(impl_->mutex);
+  impl_->lost[fragment] = {std::move(residual), nullptr};
+  return values;
 }
 
 Result<Digest> OuterState::prepare(const OperationId& operation, std::uint32_t fragment, const StepGain& gain) {
@@ -366,6 +458,8 @@ Result<void> OuterState::commit(const OperationId& operation) {
   s.means.erase(fragment);
   const auto made = step_of(s.current);
   s.current[fragment] = std::move(prepared.version);
+  s.expected[fragment].parameters.reset();
+  if (auto& lost = s.lost[fragment]; lost.next) lost.residual = std::exchange(lost.next, nullptr);
   s.counters.revision = s.counters.revision.next();
   if (step_of(s.current) > made) {
     s.counters.tokens += prepared.gain.tokens;
@@ -420,7 +514,8 @@ std::vector<Fragment> OuterState::fragments() const {
 wire::Places OuterState::places() const {
   const Impl::Lock lock(impl_->mutex);
   wire::Places places;
-  for (const auto& each : impl_->current) places.push_back({each.parameters->number, each.step});
+  for (std::uint32_t fragment = 0; fragment < impl_->current.size(); ++fragment)
+    places.push_back({impl_->given(fragment)->number, impl_->current[fragment].step});
   return places;
 }
 

@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "actors/ports.hpp"
 #include "kernels/outer_rule/outer_rule.hpp"
 #include "messages/ids.hpp"
 #include "messages/result.hpp"
@@ -56,6 +57,12 @@ struct Snapshot {
   [[nodiscard]] OuterStep step() const;
 };
 
+/// What codecs have lost of the own contributions, by fragment; empty where nothing was fed back yet.
+struct Residuals {
+  std::vector<std::span<const float>> values = {};
+  std::shared_ptr<const void> memory = {};  ///< what the spans lie in; not written to while it is held
+};
+
 /// What an outer step adds to the counters; equal on every peer.
 struct StepGain {
   std::uint64_t tokens = 0;       ///< sum of the contributors' weights
@@ -66,6 +73,7 @@ struct OuterStateOptions {
   kernels::NesterovOptions rule;
   unsigned threads = 1;         ///< of the digest
   std::uint32_t in_flight = 1;  ///< fragments that are reduced at once, at most
+  bool feedback = false;        ///< of errors: what a codec loses of a contribution is added to the next one
 };
 
 /// Who asks for a snapshot: joiners leave the last place for the disk.
@@ -73,7 +81,8 @@ enum class Holder : std::uint8_t { Joiner, Disk };
 
 /// Old revisions that snapshots may keep from being overwritten, at most.
 inline constexpr std::uint32_t PINNED_MAX = 3;
-static_assert(wire::OUTER_REVISIONS == PINNED_MAX + 3, "the current one, the next one, a late trainer's base, and those that are held");
+static_assert(wire::OUTER_REVISIONS == PINNED_MAX + 4,
+              "the current one, the next one, a late trainer's base, what it is given next where that is its own, and those that are held");
 
 /// Safe from any thread. Bookkeeping is done under a lock of its own; copies, kernels and digests without one, so that no call waits for
 /// another one's memory traffic. Each of reduce (result, prepare, commit, discard; of each fragment by itself), contribution and fetch
@@ -102,8 +111,8 @@ class OuterState {
   /// digest (FetchFailed) and changes nothing.
   Result<void> adopt(const std::vector<Incoming>& incoming, const StateCounters& counters, const std::optional<Digest>& expected);
 
-  /// The trainer starts from the current state: that stays readable, and is what `take_contribution` compares with, however many
-  /// commits come before.
+  /// The trainer starts from `places`: that stays readable, and is what `take_contribution` compares with, however many commits come
+  /// before.
   void pin_base();
   /// The same of one fragment.
   void pin_base(std::uint32_t fragment);
@@ -115,11 +124,19 @@ class OuterState {
   /// Of these fragments: input = parameters of the base − local, where the trainer wrote them. The base is what the trainer was given: of
   /// tensors that it has in bf16 it is rounded to that, so that who trained nothing contributes nothing. Refuses NaN and infinity by tensor
   /// name and index (NonFiniteValue); then there is no contribution.
-  Result<void> take_contribution(const Fragments& fragments = {});
+  /// `share` above 0: until the next commit of such a fragment the trainer is given, instead of the current version G, what this peer
+  /// expects of its own contribution Δ, of which `share` is in the mean (Eager Updates, arXiv:2502.12996, algorithm 1, split into the
+  /// shared state and a private rest):  w ← μ w + share Δ;  G − η (share Δ + μ w). w is 0 for who was given the fragment by others.
+  Result<void> take_contribution(const Fragments& fragments = {}, float share = 0);
   /// The contribution; unchanged by prepare, discard and commit, so that it can be reduced again. Empty before the first.
   [[nodiscard]] std::span<const float> input(std::uint32_t fragment) const;
   /// Where a reduce leaves the mean of a fragment. Only between a discard or commit and the next prepare.
   [[nodiscard]] std::span<float> result(std::uint32_t fragment);
+  /// Where a reduce finds and leaves what its codec loses; likewise. 0 for who was given the fragment by others.
+  [[nodiscard]] StatePort::Feedback feedback(std::uint32_t fragment);
+  [[nodiscard]] Residuals residuals() const;
+  /// Where a residual that was saved is put, before the first reduce.
+  [[nodiscard]] std::span<float> bring_residual(std::uint32_t fragment);
 
   /// Computes the fragment's next version from the mean in `result`, beside the current one, and digests it: that is what a peer votes on.
   /// Refuses a mean that is not finite; every peer refuses it alike.
@@ -139,7 +156,7 @@ class OuterState {
   [[nodiscard]] StateCounters counters() const;
   [[nodiscard]] Digest digest() const;
   [[nodiscard]] std::vector<Fragment> fragments() const;
-  /// Where each fragment lies in the trainer's file.
+  /// Where what the trainer is given of each fragment lies in its file.
   [[nodiscard]] wire::Places places() const;
   /// The current state, held; null when too many other revisions are held already.
   [[nodiscard]] std::shared_ptr<const Snapshot> snapshot(Holder holder);

@@ -125,6 +125,7 @@ void PeerHost::carry_out(const trainer_life::Effect& effect, Works& works) {
                                                  sync.offsets,
                                                  sync.overlap,
                                                  sync.mix,
+                                                 sync.eager,
                                                  record_layout_.bytes,
                                                  record_every(),
                                                  records_ ? records_->next() : 0,
@@ -149,11 +150,7 @@ void PeerHost::carry_out(const trainer_life::Effect& effect, Works& works) {
                    state_->pin_base();
                  },
                  [&](const life::Report& e) { options_.report(e.event); },
-                 [&](const life::Died& e) {
-                   // Nobody but itself could start again what has started this agent.
-                   if (options_.external) options_.report(peer::TrainerGaveUp{e.cause});
-                   else options_.trainer_died(e.cause, e.began);
-                 },
+                 [&](const life::Died& e) { options_.trainer_died(e.cause, e.began); },
                  [&](const life::Write& e) { write(e); },
              },
              effect);
@@ -182,8 +179,14 @@ void PeerHost::tell(std::function<void(TrainerHost&)> say) {
   else if (trainer_) say(*trainer_);
 }
 
+/// Of the mean, that which is this peer's as far as it expects; 0: it expects nothing.
+float PeerHost::own_share() const {
+  const Lock lock(mutex_);
+  return manifest_->shared.sync.eager && begun_ ? 1.0F / static_cast<float>(begun_->view.members.size()) : 0.0F;
+}
+
 Result<void> PeerHost::take_contribution(const Fragments& fragments) {
-  auto taken = outer().take_contribution(fragments);
+  auto taken = outer().take_contribution(fragments, own_share());
   const Lock lock(mutex_);
   taking_ = false;
   for (const auto& say : std::exchange(to_tell_, {})) tell(say);
@@ -300,11 +303,7 @@ void PeerHost::on_trainer(TrainerEvent event) {
           },
           [&](const prime::TrainerLeft&) { handle(life::Gone{}); },
           [&](TrainerFailed& e) { handle(life::Gone{std::move(e.cause)}); },
-          [&](TrainerLost& e) {
-            // A program that went without a word, and had joined by itself, takes its peer with it.
-            if (options_.external) handle(life::Gone{});
-            else handle(life::Gone{std::move(e.cause)});
-          },
+          [&](TrainerLost& e) { handle(life::Lost{std::move(e.cause)}); },
           [&](TrainerUnserved& e) { handle(life::Unserved{std::move(e.cause)}); },
       },
       event);
@@ -346,7 +345,8 @@ Result<void> PeerHost::open_state() {
     const auto terms = shared();
     PRIME_TRY(auto divided, make_bound_layout(bound, terms.sync.fragments));
     PRIME_CHECK(rehearse_checkpoint(options_.checkpoints, terms.train.outer_steps, bound));
-    PRIME_TRY(auto state, OuterState::create(std::move(divided), OuterStateOptions{outer_rule(terms), 1, terms.sync.in_flight}));
+    PRIME_TRY(auto state, OuterState::create(std::move(divided),
+                                             OuterStateOptions{outer_rule(terms), 1, terms.sync.in_flight, terms.sync.wire.feedback}));
     const Lock lock(mutex_);
     state_ = std::make_unique<OuterState>(std::move(state));
   }

@@ -71,6 +71,7 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   [[nodiscard]] std::span<const float> contribution(std::uint32_t fragment) const override;
   [[nodiscard]] std::span<float> result(std::uint32_t fragment) override;
   Result<Digest> prepare(const StartReduce& reduce, bool brings) override;
+  [[nodiscard]] Feedback feedback(std::uint32_t fragment) override { return outer().feedback(fragment); }
   void commit(const Commit& commit) override;
   void discard(OperationId op) override;
 
@@ -107,6 +108,7 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   std::optional<trainer_life::Event> work(const Work& order);
   void tell(std::function<void(TrainerHost&)> say);
   Result<void> take_contribution(const Fragments& fragments);
+  [[nodiscard]] float own_share() const;
   void on_trainer(TrainerEvent event);
   void on_bound(const prime::TrainerBound& bound);
   void keep_export(TrainerExported& exported);
@@ -135,6 +137,7 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
     SharedList<Member> members;
   };
   void hold(const trainer_life::Write& order);
+  [[nodiscard]] bool keeps_private() const;
   [[nodiscard]] SharedList<Member> members_at(const peer::SaveState& order) const;
   [[nodiscard]] Result<void> check_place() const;
   Result<std::string> write_checkpoint(const StateToSave& held);

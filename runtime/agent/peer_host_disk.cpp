@@ -79,7 +79,7 @@ Result<void> PeerHost::initialize() {
 Result<std::optional<trainer_life::Record>> PeerHost::saved_record() {
   const auto& path = options_.private_state;
   if (path.empty() || record_read_) return std::nullopt;
-  auto saved = read_saved_record(path, record_layout_, bound_, records_.get());
+  auto saved = read_saved_record(path, record_layout_, bound_, records_.get(), outer());
   if (!saved) return fail(std::move(saved.error()).with_context("reading " + path.string()));
   record_read_ = true;
   if (!saved->fresh.empty()) options_.journal(events::PrivateStateFresh{Cause{saved->fresh}});
@@ -94,6 +94,9 @@ void PeerHost::write(const trainer_life::Write& order) {
   options_.save(order.order);
 }
 
+/// Beside the shared state this peer, or its trainer, has something of its own.
+bool PeerHost::keeps_private() const { return !record_layout_.kept().empty() || manifest_->shared.sync.wire.feedback; }
+
 /// Of each kind one waits for the disk, while another one is being written: what is newer takes its place.
 void PeerHost::hold(const trainer_life::Write& order) {
   const auto of = order.order.of;
@@ -101,7 +104,7 @@ void PeerHost::hold(const trainer_life::Write& order) {
     saving_.clear();
     if (auto held = state_->snapshot(Holder::Disk)) saving_.emplace(of, StateToSave{std::move(held), members_at(order.order), given_back_});
   }
-  if (record_layout_.kept().empty() || saving_record_.contains(of) || written_record_ == of) return;
+  if (!keeps_private() || saving_record_.contains(of) || written_record_ == of) return;
   saving_record_.clear();
   const auto fragments = state_->fragments();
   const auto step = std::ranges::min_element(fragments, {}, &Fragment::version)->version;
@@ -112,7 +115,7 @@ void PeerHost::hold(const trainer_life::Write& order) {
                             .state = state_->digest(),
                             .layout = {},
                             .late = order.order.late};
-  saving_record_.emplace(of, record_to_save(std::move(state), order.record, record_layout_, bound_));
+  saving_record_.emplace(of, record_to_save(std::move(state), order.record, state_->residuals(), record_layout_, bound_));
 }
 
 /// Who is at the next step is in the run; a state that is saved on the way is of those who made it.
@@ -133,7 +136,7 @@ Result<std::optional<std::string>> PeerHost::write_private_state(Revision of) {
   RecordToSave save;
   {
     const Lock lock(mutex_);
-    if (record_layout_.kept().empty() || written_record_ == of) return std::nullopt;
+    if (!keeps_private() || written_record_ == of) return std::nullopt;
     const auto kept = saving_record_.extract(of);
     if (kept.empty())
       return fail(ErrorName::StorageFailed, "revision " + std::to_string(of.value) + ": the disk was still busy with an older one");
@@ -179,7 +182,7 @@ Result<std::string> PeerHost::write_checkpoint(const StateToSave& held) {
     content.export_files = export_files_;
     content.manifest = welcome_.manifest;
     content.state.data = data_;
-    content.state.private_state = !record_layout_.kept().empty();
+    content.state.private_state = keeps_private();
   }
   const auto& counters = state.counters;
   content.state = {options_.run,

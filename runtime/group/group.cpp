@@ -291,6 +291,7 @@ std::optional<Error> Group::problem_of(const ReduceOptions& options, std::span<c
   if (static_cast<unsigned>(options.type) >= DATA_TYPES) return unknown("element type", options.type);
   if (static_cast<unsigned>(options.combine) >= REDUCE_OPERATORS) return unknown("operator", options.combine);
   if (static_cast<unsigned>(options.codec) >= CODECS) return unknown("codec", options.codec);
+  if (options.result_codec && static_cast<unsigned>(*options.result_codec) >= CODECS) return unknown("codec", *options.result_codec);
   if (static_cast<unsigned>(options.schedule) >= SCHEDULES) return unknown("schedule", options.schedule);
   if (!options.weights.empty() && options.weights.size() != size())
     return usage(std::to_string(options.weights.size()) + " weights for " + std::to_string(size()) + " members");
@@ -322,6 +323,7 @@ Reduction Group::begin(std::span<const std::byte> input, std::span<std::byte> ou
   request.type = options.type;
   request.combine = options.combine;
   request.codec = options.codec;
+  request.result_codec = options.result_codec;
   request.schedule = options.schedule;
   request.stochastic = options.stochastic;
   request.seed = options.seed;

@@ -33,6 +33,8 @@ Result<Arithmetic> Arithmetic::make(const ReduceRequest& request, Schedule sched
                            std::string(to_string(request.codec));
   if (request.codec != Codec::None && !is_f32_sum(request.type, request.combine))
     return fail(ErrorName::ReduceMismatch, what + " does not exist: codecs carry f32 to be summed or averaged");
+  if (request.codec == Codec::None && request.result_codec.value_or(Codec::None) != Codec::None)
+    return fail(ErrorName::ReduceMismatch, "a codec of the result alone does not exist: what members bring needs one, too");
   if (schedule == Schedule::Ring && !fits_ring(request))
     return fail(ErrorName::ReduceMismatch, what + " does not exist as a ring; use direct");
   if (schedule == Schedule::Whole && request.codec != Codec::None)
@@ -45,6 +47,7 @@ Result<Arithmetic> Arithmetic::make(const ReduceRequest& request, Schedule sched
   arithmetic.type_ = request.type;
   arithmetic.operator_ = request.combine;
   arithmetic.encoding_.codec = request.codec;
+  arithmetic.result_codec_ = request.result_codec.value_or(request.codec);
   arithmetic.encoding_.rounding = request.stochastic ? kernels::Rounding::Stochastic : kernels::Rounding::Nearest;
   arithmetic.encoding_.seed = request.seed;
   arithmetic.encoding_.version = request.version;
@@ -56,8 +59,8 @@ Result<Arithmetic> Arithmetic::make(const ReduceRequest& request, Schedule sched
   return arithmetic;
 }
 
-std::size_t Arithmetic::wire_bytes(std::size_t elements) const {
-  return encoded() ? kernels::encoded_bytes(encoding_.codec, elements) : elements * element_bytes();
+std::size_t Arithmetic::wire_bytes(Codec codec, std::size_t elements) const {
+  return codec != Codec::None ? kernels::encoded_bytes(codec, elements) : elements * element_bytes();
 }
 
 kernels::Encoding Arithmetic::encoding_at(std::uint64_t first_index) const {
@@ -67,25 +70,30 @@ kernels::Encoding Arithmetic::encoding_at(std::uint64_t first_index) const {
   return encoding;
 }
 
-Result<void> Arithmetic::judge(const std::optional<kernels::Unencodable>& refused, std::uint64_t first_index) const {
+Result<void> Arithmetic::judge(const std::optional<kernels::Unencodable>& refused, Codec codec, std::uint64_t first_index) {
   if (!refused) return {};
   return fail(ErrorName::NonFiniteValue, "element " + std::to_string(first_index + refused->index) + " is " +
-                                             std::to_string(refused->value) + ", which " + std::string(to_string(encoding_.codec)) +
-                                             " cannot carry");
+                                             std::to_string(refused->value) + ", which " + std::string(to_string(codec)) + " cannot carry");
 }
 
 Result<void> Arithmetic::encode(std::span<const std::byte> elements, std::uint64_t first_index, std::span<std::byte> wire) const {
-  return judge(kernels::encode(encoding_at(first_index), floats(elements), wire), first_index);
+  return judge(kernels::encode(encoding_at(first_index), floats(elements), wire), encoding_.codec, first_index);
+}
+
+Result<void> Arithmetic::encode_result(std::span<const std::byte> elements, std::uint64_t first_index, std::span<std::byte> wire) const {
+  auto encoding = encoding_at(first_index);
+  encoding.codec = result_codec_;
+  return judge(kernels::encode(encoding, floats(elements), wire), result_codec_, first_index);
 }
 
 Result<void> Arithmetic::encode(std::span<const std::byte> elements, std::uint64_t first_index, std::span<std::byte> wire,
                                 Feedback feedback) const {
   const kernels::FeedbackBuffers buffers{floats(elements), feedback.residual, wire, feedback.next_residual};
-  return judge(kernels::encode_with_feedback(encoding_at(first_index), buffers), first_index);
+  return judge(kernels::encode_with_feedback(encoding_at(first_index), buffers), encoding_.codec, first_index);
 }
 
-void Arithmetic::decode(std::span<const std::byte> wire, std::span<std::byte> elements) const {
-  kernels::decode(encoding_.codec, {wire, floats(elements)});
+void Arithmetic::decode_result(std::span<const std::byte> wire, std::span<std::byte> elements) const {
+  kernels::decode(result_codec_, {wire, floats(elements)});
 }
 
 void Arithmetic::combine(std::span<const Operand> operands, bool last, std::span<std::byte> out) {

@@ -24,12 +24,14 @@ class Arithmetic {
   static Result<Arithmetic> make(const ReduceRequest& request, Schedule schedule);
 
   [[nodiscard]] std::size_t element_bytes() const { return prime::element_bytes(type_); }
-  /// Whether chunks travel in another form than they lie in memory.
+  /// Whether what members bring travels in another form than it lies in memory, and whether results do.
   [[nodiscard]] bool encoded() const { return encoding_.codec != Codec::None; }
+  [[nodiscard]] bool result_encoded() const { return result_codec_ != Codec::None; }
   /// Of segments: where a codec may cut.
   [[nodiscard]] std::uint64_t alignment() const { return encoded() ? kernels::CODEC_ALIGNMENT : SEGMENT_ALIGNMENT; }
-  /// Of so many elements on the wire.
-  [[nodiscard]] std::size_t wire_bytes(std::size_t elements) const;
+  /// Of so many elements on the wire, as members bring them and of the result.
+  [[nodiscard]] std::size_t wire_bytes(std::size_t elements) const { return wire_bytes(encoding_.codec, elements); }
+  [[nodiscard]] std::size_t result_bytes(std::size_t elements) const { return wire_bytes(result_codec_, elements); }
 
   /// Fails with NonFiniteValue, naming the element. `first_index`: of the chunk's first element in the tensor.
   Result<void> encode(std::span<const std::byte> elements, std::uint64_t first_index, std::span<std::byte> wire) const;
@@ -39,7 +41,8 @@ class Arithmetic {
     std::span<float> next_residual;
   };
   Result<void> encode(std::span<const std::byte> elements, std::uint64_t first_index, std::span<std::byte> wire, Feedback feedback) const;
-  void decode(std::span<const std::byte> wire, std::span<std::byte> elements) const;
+  Result<void> encode_result(std::span<const std::byte> elements, std::uint64_t first_index, std::span<std::byte> wire) const;
+  void decode_result(std::span<const std::byte> wire, std::span<std::byte> elements) const;
 
   struct Operand {
     const std::byte* bytes = nullptr;
@@ -53,14 +56,16 @@ class Arithmetic {
 
  private:
   Arithmetic() = default;
+  [[nodiscard]] std::size_t wire_bytes(Codec codec, std::size_t elements) const;
   [[nodiscard]] kernels::Encoding encoding_at(std::uint64_t first_index) const;
-  [[nodiscard]] Result<void> judge(const std::optional<kernels::Unencodable>& refused, std::uint64_t first_index) const;
+  static Result<void> judge(const std::optional<kernels::Unencodable>& refused, Codec codec, std::uint64_t first_index);
   [[nodiscard]] float weight_of(const Operand& operand) const { return operand.weighted ? 1.0F : factors_.relative[operand.rank]; }
   void combine_encoded(std::span<const Operand> operands, float scale, std::span<float> out);
 
   DataType type_ = DataType::F32;
   ReduceOperator operator_ = ReduceOperator::Average;
-  kernels::Encoding encoding_;
+  kernels::Encoding encoding_;  ///< of what members bring
+  Codec result_codec_ = Codec::None;
   MeanFactors factors_;
   std::vector<kernels::WeightedInput> weighted_inputs_;
   std::vector<float> decoded_;

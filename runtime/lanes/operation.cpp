@@ -15,6 +15,8 @@ namespace {
 /// All that must be equal on all ranks before the first element means anything.
 std::uint64_t agreement_of(const ReduceRequest& request, const ReducePlan& plan, std::uint32_t window_chunks) {
   std::vector<std::uint64_t> words{plan.elements(), plan.chunk_elements(), window_chunks, std::uint64_t{request.vote}};
+  if (const auto of_result = request.result_codec.value_or(request.codec); of_result != request.codec)
+    words.push_back(static_cast<std::uint64_t>(of_result));
   words.insert(words.end(), {static_cast<std::uint64_t>(request.type), static_cast<std::uint64_t>(request.combine),
                              static_cast<std::uint64_t>(request.codec), static_cast<std::uint64_t>(plan.schedule())});
   for (const auto& contribution : request.contributions) words.insert(words.end(), {contribution.peer.value, contribution.weight});
@@ -66,7 +68,8 @@ Result<std::unique_ptr<Operation>> Operation::make(ReduceRequest request, Limits
   ReduceShape shape{request.output.size() / size, rank, {}, limits.pool->chunk_bytes() / size, schedule, arithmetic.alignment()};
   for (const auto& contribution : request.contributions) shape.contributes.push_back(contribution.weight > 0);
   // Every payload is received into a buffer of the pool.
-  const std::size_t largest = std::max({arithmetic.wire_bytes(shape.chunk_elements), sizeof(Digest), shape.contributes.size()});
+  const std::size_t largest = std::max({arithmetic.wire_bytes(shape.chunk_elements), arithmetic.result_bytes(shape.chunk_elements),
+                                        sizeof(Digest), shape.contributes.size()});
   if (largest > limits.pool->chunk_bytes())
     return fail(ErrorName::ReduceMismatch,
                 "chunks of " + std::to_string(limits.pool->chunk_bytes()) + " bytes are too small for this reduce");
@@ -204,8 +207,8 @@ std::span<const std::byte> Operation::input_of(const Piece& piece) const {
 
 std::size_t Operation::payload_of(const Piece& piece) const {
   switch (piece.kind) {
-    case PieceKind::Input:
-    case PieceKind::Result: return arithmetic_.wire_bytes(plan_.chunk(piece.segment, piece.chunk).count);
+    case PieceKind::Input: return arithmetic_.wire_bytes(plan_.chunk(piece.segment, piece.chunk).count);
+    case PieceKind::Result: return arithmetic_.result_bytes(plan_.chunk(piece.segment, piece.chunk).count);
     case PieceKind::Vote: return sizeof(Digest);
     case PieceKind::Doubt: return plan_.world();
     case PieceKind::Begin:
@@ -272,15 +275,15 @@ const float* Operation::own_residual(const Piece& piece) {
 
 /// The result as it travels; encoded once, and what the others decode lies here as well.
 void Operation::finish_chunk(const Piece& piece, const Landing& out) {
-  if (!arithmetic_.encoded()) {
+  if (!arithmetic_.result_encoded()) {
     write_back(piece, out.buffer);
     return queue_result(piece, checksum(out.bytes), out.bytes, out.buffer);
   }
   auto buffer = limits_.pool->take();
   const std::span<std::byte> wire{buffer.get(), payload_of(Piece{PieceKind::Result, piece.segment, piece.chunk})};
-  if (auto good = arithmetic_.encode(out.bytes, plan_.chunk(piece.segment, piece.chunk).begin, wire); !good)
+  if (auto good = arithmetic_.encode_result(out.bytes, plan_.chunk(piece.segment, piece.chunk).begin, wire); !good)
     return give_up(std::move(good).error().with_context("in the result"), std::nullopt, false);
-  arithmetic_.decode(wire, out.bytes);
+  arithmetic_.decode_result(wire, out.bytes);
   write_back(piece, out.buffer);
   queue_result(piece, checksum(wire), wire, buffer);
 }

@@ -70,7 +70,7 @@ Result<Reception> Operation::expect(std::uint32_t from, const FrameHeader& heade
   switch (header.kind) {
     case PieceKind::Result:
       have_result_[place.index] = true;
-      if (!arithmetic_.encoded()) {
+      if (!arithmetic_.result_encoded()) {
         auto landing = output_of(piece);
         reception.into = landing.bytes;
         reception.buffer = std::move(landing.buffer);
@@ -178,9 +178,9 @@ void Operation::take_input(std::uint32_t from, const Piece& piece, ChunkPool::Bu
 
 void Operation::take_result(const Piece& piece, std::uint64_t checksum, const Reception& reception) {
   step();
-  if (arithmetic_.encoded()) {
+  if (arithmetic_.result_encoded()) {
     const auto out = output_of(piece);
-    arithmetic_.decode(reception.into, out.bytes);
+    arithmetic_.decode_result(reception.into, out.bytes);
     write_back(piece, out.buffer);
   } else {
     write_back(piece, reception.buffer);

@@ -44,25 +44,35 @@ void check_samples(const Shared& shared, std::vector<Conflict>& found) {
   holds_a_sample("train.evaluate.limit", shared.train.evaluate.limit_bytes);
 }
 
-/// Whether f = θ²/2 converges with inner steps that go half the way to its minimum, when each outer step is applied one later: with
-/// Δ of the state two steps before, v ← μ v + Δ, G ← G − η (Δ + μ v).
-bool converges_delayed(const Nesterov& outer) {
+/// Whether f = θ²/2 converges with inner steps that go half the way to its minimum, when each outer step is applied one later:
+/// v ← μ v + Δ, G ← G − η (Δ + μ v). A trainer goes on from A = G − η (ω Δ' + μ w), w ← μ w + ω Δ', with its own share ω of what it
+/// contributed last.
+bool converges_delayed(const Nesterov& outer, double share) {
   constexpr int STEPS = 2000;
   constexpr double PART = 0.5;
-  double before = 1;
-  double now = 1;
+  double shared = 1;
   double momentum = 0;
+  double given = 1;
+  double expected = 0;
+  double in_flight = 0;
   for (int step = 0; step < STEPS; ++step) {
-    const double gradient = PART * before;
-    momentum = outer.momentum * momentum + gradient;
-    before = std::exchange(now, now - outer.learning_rate * (gradient + outer.momentum * momentum));
-    if (std::abs(now) > 1e6) return false;
+    momentum = outer.momentum * momentum + in_flight;
+    shared -= outer.learning_rate * (in_flight + outer.momentum * momentum);
+    in_flight = PART * given;
+    expected = outer.momentum * expected + share * in_flight;
+    given = shared - outer.learning_rate * (share * in_flight + outer.momentum * expected);
+    if (std::abs(shared) > 1e6) return false;
   }
-  return std::abs(now) < 1;
+  return std::abs(shared) < 1;
 }
 
 void check_algorithm(const Shared& shared, std::vector<Conflict>& found) {
   const auto& sync = shared.sync;
+  if (sync.eager && (sync.overlap != sync.inner_steps || sync.mix > 0))
+    found.push_back({{"sync.eager", sync.mix > 0 ? "sync.mix" : "sync.overlap"},
+                     "`sync.eager` needs a whole outer step that overlaps, `overlap: " + std::to_string(sync.inner_steps) +
+                         "`, and `mix: 0`, found " + std::to_string(sync.overlap) + " and " + print_number(sync.mix),
+                     "for example `algorithm: eager` without these keys"});
   if (sync.overlap == 0 && !sync.streams()) return;
   const auto* const because = sync.overlap > 0 ? "sync.overlap" : "sync.fragments.offsets";
   if (sync.overlap > sync.inner_steps)
@@ -85,17 +95,20 @@ void check_algorithm(const Shared& shared, std::vector<Conflict>& found) {
                      "`membership.shards` must be 1 where training goes on beside a reduce (`" + std::string{because} + "`), found " +
                          std::to_string(shards),
                      "`algorithm: diloco` trains models in several processes"});
-  if (const auto every = shared.train.evaluate.every; every > 0 && sync.streams())
-    found.push_back({{"train.evaluate.every", because},
-                     "`train.evaluate.every` must be 0 where fragments are taken over one by one (`" + std::string{because} + "`), found " +
-                         std::to_string(every) + ": no trainer holds the shared state on the way",
+  if (const auto every = shared.train.evaluate.every; every > 0 && (sync.streams() || sync.eager))
+    found.push_back({{"train.evaluate.every", sync.eager ? "sync.eager" : because},
+                     "`train.evaluate.every` must be 0 where " +
+                         (sync.eager ? std::string{"trainers go on from states of their own (`sync.eager`)"}
+                                     : "fragments are taken over one by one (`" + std::string{because} + "`)") +
+                         ", found " + std::to_string(every) + ": no trainer holds the shared state on the way",
                      "leave `every` out: the final state is evaluated"});
-  if (sync.overlap == sync.inner_steps && !converges_delayed(sync.outer))
+  const double share = sync.eager ? 1.0 / shared.membership.peers.maximum : 0;
+  if (sync.overlap == sync.inner_steps && !converges_delayed(sync.outer, share))
     found.push_back({{"sync.outer.nesterov.lr", "sync.algorithm"},
                      "`sync.outer` with `lr: " + print_number(sync.outer.learning_rate) +
                          "` and `momentum: " + print_number(sync.outer.momentum) +
                          "` does not converge where each outer step is applied one step later (`sync.overlap` is `sync.inner_steps`, as "
-                         "with `delayed`)",
+                         "with `delayed` and `eager`)",
                      "for example `outer: {nesterov: {lr: 0.4, momentum: 0.5}}`, or a momentum of 0"});
 }
 
@@ -127,6 +140,19 @@ void check_fragments(const Shared& shared, std::vector<Conflict>& found) {
                      "`sync.fragments.count` must be 1 where `membership.shards` is above 1, found " + std::to_string(count) + " and " +
                          std::to_string(shards),
                      "leave `fragments` out: a shard is a part of the model already"});
+}
+
+void check_wire(const Wire& wire, std::vector<Conflict>& found) {
+  if (wire.codec != Codec::None) return;
+  if (wire.result_codec != Codec::None)
+    found.push_back(
+        {{"sync.wire.result_codec", "sync.wire.codec"},
+         "`sync.wire.result_codec` must be none where `sync.wire.codec` is none, found " + std::string{to_string(wire.result_codec)},
+         "give contributions a codec, too, or leave `result_codec` out"});
+  if (wire.feedback)
+    found.push_back({{"sync.wire.feedback", "sync.wire.codec"},
+                     "`sync.wire.feedback` needs a codec that loses something, and `sync.wire.codec` is none",
+                     "for example `codec: int4`"});
 }
 
 bool holds_several(DataFormat format) {
@@ -193,6 +219,7 @@ std::vector<Conflict> conflicts(const Manifest& manifest) {
   check_quorum(shared, found);
   check_algorithm(shared, found);
   check_fragments(shared, found);
+  check_wire(shared.sync.wire, found);
   check_standby(shared.membership, found);
   check_data(shared.data, shared.model.vocab, found);
   if (local.data_path && shared.data.sources.size() > 1)

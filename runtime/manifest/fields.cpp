@@ -99,7 +99,7 @@ void add_train(std::vector<Field>& t) {
 void derive_overlap(Manifest& m) {
   auto& sync = m.shared.sync;
   sync.overlap = 0;
-  if (sync.algorithm == Algorithm::Delayed) sync.overlap = sync.inner_steps;
+  if (sync.algorithm == Algorithm::Delayed || sync.algorithm == Algorithm::Eager) sync.overlap = sync.inner_steps;
   if (sync.algorithm == Algorithm::Streaming) sync.overlap = std::min(5U, sync.inner_steps / sync.fragments.count);
 }
 
@@ -108,32 +108,44 @@ void add_sync(std::vector<Field>& t) {
   t.push_back(
       {"sync.algorithm",
        "`diloco`: many inner steps, then one averaged outer step, for which all wait; `delayed`: the same, reduced while the next one is "
-       "trained, which hides the network where a reduce takes no longer than the inner steps, and wants a lower outer `lr`; `streaming`: "
-       "fragments are published one after the other, so that the network is never asked for the whole model at once, and each is reduced "
-       "while training goes on. It sets what is not given of `overlap`, `mix`, `fragments.offsets` and the outer `lr`",
-       CHOICE(shared.sync.algorithm, "diloco", "delayed", "streaming")});
+       "trained, which hides the network where a reduce takes no longer than the inner steps, and wants a lower outer `lr`; `eager`: the "
+       "same, but a trainer goes on at once with its own part of what is reduced; `streaming`: fragments are published one after the "
+       "other, "
+       "so that the network is never asked for the whole model at once, and each is reduced while training goes on. It sets what is not "
+       "given of `overlap`, `mix`, `eager`, `fragments.offsets` and the outer `lr`",
+       CHOICE(shared.sync.algorithm, "diloco", "delayed", "eager", "streaming")});
   t.push_back({"sync.inner_steps", "optimizer steps in one outer step", Integer{AT(shared.sync.inner_steps), 1, 1'000'000}});
-  t.push_back(
-      {.path = "sync.overlap",
-       .meaning = "inner steps that a trainer makes between the publication of a fragment and its result, which it waits for then; 0: "
-                  "it waits at once",
-       .type = Integer{AT(shared.sync.overlap), 0, 1'000'000},
-       .derived = "0 with `diloco`, `inner_steps` with `delayed`, 5 with `streaming`, but no more than `inner_steps` / `fragments.count`",
-       .derive = derive_overlap});
+  t.push_back({.path = "sync.overlap",
+               .meaning =
+                   "inner steps that a trainer makes between the publication of a fragment and its result, which it waits for then; 0: "
+                   "it waits at once",
+               .type = Integer{AT(shared.sync.overlap), 0, 1'000'000},
+               .derived = "0 with `diloco`, `inner_steps` with `delayed` and `eager`, 5 with `streaming`, but no more than `inner_steps` / "
+                          "`fragments.count`",
+               .derive = derive_overlap});
   t.push_back(
       {.path = "sync.mix",
        .meaning = "how much of its own parameters a trainer keeps when it takes over a result: α θ + (1 − α) G; 1 ignores the others",
        .type = Decimal{AT(shared.sync.mix), FRACTION},
        .derived = "0.5 with `streaming`, else 0",
        .derive = [](Manifest& m) { m.shared.sync.mix = m.shared.sync.algorithm == Algorithm::Streaming ? 0.5 : 0; }});
+  t.push_back({.path = "sync.eager",
+               .meaning =
+                   "where a whole outer step overlaps: a trainer begins the next one with what its peer expects of its own contribution, "
+                   "as if the others had brought nothing, until the mean is there",
+               .type = Flag{AT(shared.sync.eager)},
+               .derived = "true with `eager`, else false",
+               .derive = [](Manifest& m) { m.shared.sync.eager = m.shared.sync.algorithm == Algorithm::Eager; }});
   t.push_back({"sync.outer", "outer optimizer, on the averaged pseudo-gradient", only("nesterov")});
   t.push_back({"sync.outer.nesterov", "momentum with Nesterov's look-ahead", Section{}});
-  t.push_back(
-      {.path = "sync.outer.nesterov.lr",
-       .meaning = "outer learning rate",
-       .type = Decimal{AT(shared.sync.outer.learning_rate), up_to(1000)},
-       .derived = "0.4 with `streaming`, else 0.7",
-       .derive = [](Manifest& m) { m.shared.sync.outer.learning_rate = m.shared.sync.algorithm == Algorithm::Streaming ? 0.4 : 0.7; }});
+  t.push_back({.path = "sync.outer.nesterov.lr",
+               .meaning = "outer learning rate",
+               .type = Decimal{AT(shared.sync.outer.learning_rate), up_to(1000)},
+               .derived = "0.4 with `streaming` and `eager`, else 0.7",
+               .derive = [](Manifest& m) {
+                 auto& sync = m.shared.sync;
+                 sync.outer.learning_rate = sync.algorithm == Algorithm::Streaming || sync.algorithm == Algorithm::Eager ? 0.4 : 0.7;
+               }});
   t.push_back({"sync.outer.nesterov.momentum", "decay of the outer momentum", Decimal{AT(shared.sync.outer.momentum), BELOW_ONE}});
   t.push_back({"sync.fragments", "parts of the model, each of whole tensors, that are reduced and committed by themselves", Section{}});
   t.push_back({"sync.fragments.count", "how many; more need less memory and void less work when a reduce fails",
@@ -158,6 +170,16 @@ void add_sync(std::vector<Field>& t) {
   t.push_back({"sync.wire", "what travels in a reduce", Section{}});
   t.push_back({"sync.wire.codec", "compression; `none` sends 32-bit floats",
                CHOICE(shared.sync.wire.codec, "none", "f16", "bf16", "int8-minmax", "int8-zeropoint", "int8", "int4", "e3m0")});
+  t.push_back(
+      {.path = "sync.wire.result_codec",
+       .meaning = "of the mean, where contributions have a codec: as 4 bits up, 8 down",
+       .type = CHOICE(shared.sync.wire.result_codec, "none", "f16", "bf16", "int8-minmax", "int8-zeropoint", "int8", "int4", "e3m0"),
+       .derived = "`codec`",
+       .derive = [](Manifest& m) { m.shared.sync.wire.result_codec = m.shared.sync.wire.codec; }});
+  t.push_back({"sync.wire.feedback",
+               "error feedback: what the codec loses of a contribution is kept by its peer, and added to the next one; saved with what its "
+               "trainer keeps for itself",
+               Flag{AT(shared.sync.wire.feedback)}});
   t.push_back({"sync.wire.rounding", "of a codec: to the nearest value, or stochastic, which is right on average",
                CHOICE(shared.sync.wire.rounding, "nearest", "stochastic")});
   t.push_back({"sync.wire.schedule", "who sends to whom: auto chooses by size; a ring that missed its deadline is tried directly next",

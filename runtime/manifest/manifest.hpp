@@ -30,7 +30,7 @@ enum class DataFormat : std::uint8_t { Text, Jsonl, Tokens, Tokens32, Fasta, Fas
 enum class OnError : std::uint8_t { Stop, Skip };
 /// Where the second read of a pair lies: in a file whose name has `_R2` or `_2` for `_R1` or `_1`, or behind the first.
 enum class Collapse : std::uint8_t { Off, Files, Interleaved };
-enum class Algorithm : std::uint8_t { Diloco, Delayed, Streaming };
+enum class Algorithm : std::uint8_t { Diloco, Delayed, Eager, Streaming };
 /// Of values that a codec cannot carry exactly.
 enum class Rounding : std::uint8_t { Nearest, Stochastic };
 /// What the run does when a third of its members or more, and two at least, are lost at once.
@@ -145,7 +145,9 @@ struct Nesterov {
 };
 
 struct Wire {
-  Codec codec = Codec::None;
+  Codec codec = Codec::None;              ///< of contributions
+  Codec result_codec = Codec::None;       ///< of the mean
+  bool feedback = false;                  ///< what the codec loses of a contribution is added to the next one
   Rounding rounding = Rounding::Nearest;  ///< stochastic: right on average; its random bits are those of the outer step
   prime::Schedule schedule = prime::Schedule::Automatic;
   std::uint32_t streams = 1;  ///< connections between two peers
@@ -157,6 +159,7 @@ struct Sync {
   std::uint32_t inner_steps = 20;  ///< optimizer steps in one outer step
   std::uint32_t overlap = 0;       ///< inner steps between the publication of a fragment and its result; at most `inner_steps`
   double mix = 0;                  ///< α: a trainer takes over α θ + (1 − α) G (Streaming DiLoCo, arXiv:2501.18512, section 3.2)
+  bool eager = false;              ///< a trainer goes on with what its peer expects of its own contribution (arXiv:2502.12996)
   Nesterov outer;                  ///< the only choice today: `outer: {nesterov: {…}}`
   Wire wire;
   Duration deadline = 120s;  ///< of one reduce, and how long the slowest may be behind the first

@@ -42,7 +42,8 @@ Result<std::vector<std::uint64_t>> fragments_of(const manifest::Shared& shared, 
 Result<std::vector<std::uint64_t>> rounds_of(const manifest::Shared& shared, const std::vector<std::uint64_t>& sizes, std::uint32_t peers) {
   std::vector<std::uint64_t> rounds;
   for (const auto size : sizes) {
-    PRIME_TRY(const auto bytes, wire_bytes({size, peers, shared.sync.wire.codec, shared.sync.wire.schedule}));
+    PRIME_TRY(const auto bytes,
+              wire_bytes({size, peers, shared.sync.wire.codec, shared.sync.wire.result_codec, shared.sync.wire.schedule}));
     rounds.push_back(bytes);
   }
   return rounds;
@@ -93,7 +94,8 @@ void add_assumptions(Plan& plan, const manifest::Shared& shared) {
                    std::string{sync.offsets == Offsets::Spread ? "one after the other over the inner steps" : "after the last inner step"} +
                    ", and " + std::to_string(sync.overlap) + " inner steps later every trainer waits until the fragment is reduced");
   else if (sync.overlap > 0)
-    told.push_back("rounds overlap: after the last inner step of the next outer step every trainer waits until " + reduced);
+    told.push_back(std::string{sync.eager ? "trainers go on with their own part meanwhile; " : ""} +
+                   "rounds overlap: after the last inner step of the next outer step every trainer waits until " + reduced);
   else told.push_back("rounds are blocking: after its last inner step every trainer waits until " + reduced);
   told.emplace_back("all peers contribute to every round, take the same time for a step, and nothing is tried again");
   told.emplace_back(
@@ -134,8 +136,12 @@ Result<Plan> make_plan(const manifest::Manifest& manifest, const Circumstances& 
   for (const auto size : sizes) held += size;
   for (const auto round : rounds) sent += round;
   plan.agent_bytes = agent_bytes(held, *std::ranges::max_element(sizes), std::min(shared.sync.in_flight, plan.fragments));
-  // What the next step began from stays while this one's fragments are committed.
-  if (shared.sync.overlap == shared.sync.inner_steps && plan.fragments > 1) plan.agent_bytes += held * sizeof(float);
+  // What the next step began from stays while this one's fragments are committed; or it is the peer's own, and has a momentum of its own.
+  const auto& sync = shared.sync;
+  const bool own_base = sync.overlap == sync.inner_steps && (plan.fragments > 1 || sync.eager);
+  plan.agent_bytes += (std::uint64_t{own_base} + std::uint64_t{sync.eager}) * held * sizeof(float);
+  if (sync.wire.feedback)
+    plan.agent_bytes += (held + std::min(sync.in_flight, plan.fragments) * *std::ranges::max_element(sizes)) * sizeof(float);
   if (plan.trainer_bytes) plan.agent_bytes += record_bytes(local, plan.parameters);
   plan.round_wire_bytes = *std::ranges::max_element(rounds) * plan.shards;
   plan.outer_step_wire_bytes = sent * plan.shards;

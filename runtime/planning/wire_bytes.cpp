@@ -35,14 +35,16 @@ Result<std::uint64_t> wire_bytes(const ReduceSize& size) {
   PRIME_TRY(const auto plan, ReducePlan::make({size.elements, 0, std::vector<bool>(size.members, true), lanes::CHUNK_BYTES / sizeof(float),
                                                schedule, alignment}));
   // Seen from its owner a segment takes the same way, whoever that is: rank 0 sends each once as often as all ranks together send one.
-  std::uint64_t copies = 0, frames = 0;
+  std::uint64_t brought = 0, results = 0, frames = 0, result_frames = 0;
   for (std::uint32_t segment = 0; segment < plan.segments(); ++segment) {
     const auto& route = plan.route(segment);
-    copies += route.give.size() + (route.pass ? 1 : 0) + route.result_to.size();
+    brought += route.give.size() + (route.pass ? 1 : 0);
+    results += route.result_to.size();
     frames += frames_of(plan, segment, size.codec);
+    result_frames += frames_of(plan, segment, size.result_codec);
   }
-  if (plan.schedule() == Schedule::Whole) copies *= plan.world();  // one segment, which all own
-  return copies * frames + beginnings(plan);
+  if (plan.schedule() == Schedule::Whole) brought *= plan.world();  // one segment, which all own
+  return brought * frames + results * result_frames + beginnings(plan);
 }
 
 }  // namespace prime::planning

@@ -12,7 +12,8 @@ namespace prime::planning {
 struct ReduceSize {
   std::uint64_t elements = 0;
   std::uint32_t members = 1;
-  Codec codec = Codec::None;
+  Codec codec = Codec::None;         ///< of what members bring
+  Codec result_codec = Codec::None;  ///< of the result
   Schedule schedule = Schedule::Automatic;
 };
 

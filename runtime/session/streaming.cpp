@@ -46,7 +46,7 @@ Result<std::vector<Committed>> Session::Impl::boundary(bool last) {
     PRIME_TRY(goes_on, await(awaited, committed));
     if (goes_on) {
       for (const auto fragment : awaited) held[fragment].published.reset();
-      PRIME_CHECK(take_over(taken));
+      if (!terms.eager) PRIME_CHECK(take_over(taken));
     }
   }
   if (!goes_on)

@@ -22,7 +22,7 @@
 namespace prime::wire {
 
 /// Of these messages: both sides have to speak the same. Rises with every change of one of them. (Up to 16 it was the peers' own.)
-inline constexpr std::uint32_t VERSION = 21;
+inline constexpr std::uint32_t VERSION = 22;
 
 inline constexpr std::size_t MAX_BIND_TENSORS = 256;
 inline constexpr std::size_t MAX_SAMPLE_BYTES = 4096;
@@ -31,8 +31,8 @@ inline constexpr std::size_t MAX_TEXT_BYTES = 4096;  ///< names of runs and peer
 inline constexpr std::size_t MAX_CONTEXT_LINES = 16;
 
 /// Versions of each fragment that the agent's file has room for: the current one and the next one, a trainer's base while the run goes on,
-/// and three that a checkpoint or joiners still read. What is not in use takes no memory.
-inline constexpr std::uint32_t OUTER_REVISIONS = 6;
+/// three that a checkpoint or joiners still read, and one that only this peer has (`sync.eager`). What is not in use takes no memory.
+inline constexpr std::uint32_t OUTER_REVISIONS = 7;
 /// Records that the agent's file has room for: the newest, the one before it while that is not committed, the one that is being written,
 /// and those that go to the disk. What was never in use takes no memory.
 inline constexpr std::uint32_t RECORDS = 6;
@@ -62,6 +62,7 @@ struct Segments {
   Offsets offsets = Offsets::End;  ///< of its fragments
   std::uint32_t overlap = 0;       ///< inner steps from the publication of a fragment until its result is taken over
   double mix = 0;                  ///< of the trainer's own parameters in that
+  bool eager = false;              ///< nothing is taken over: what it goes on from comes with the next step
   std::uint64_t record_bytes = 0;  ///< of each record; 0: nothing is recorded
   std::uint32_t record_every = 0;  ///< inner steps; 0: at publications alone
   std::uint32_t record_place = 0;  ///< where the copied tensors go, before `Initial`

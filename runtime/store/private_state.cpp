@@ -60,7 +60,7 @@ Result<fs::path> write_private_state(const fs::path& directory, const PrivateSta
   auto target = private_state_path(directory, state.outer_step);
   PRIME_TRY(auto transaction, DirectoryTransaction::begin(target));
   Listing listing;
-  if (state.recorded) {
+  if (state.recorded || !tensors.empty()) {
     PRIME_TRY(listing[TENSORS_PATH], write_safetensors(transaction.staging() / TENSORS_PATH, tensors));
   }
   PRIME_TRY(listing[PRIVATE_PATH], write_text(transaction.staging() / PRIVATE_PATH, private_text(state)));
@@ -78,12 +78,13 @@ Result<PrivateState> verify_private_state(const fs::path& path) {
   PRIME_TRY(const auto listing, read_listing(path, PRIVATE_RULES));
   PRIME_CHECK(verify_files(path, listing));
   auto state = peek_private_state(path);
-  if (!state || state->recorded != listing.contains(TENSORS_PATH))
+  if (!state || (state->recorded && !listing.contains(TENSORS_PATH)))
     return fail(damaged(path, std::string{PRIVATE_PATH} + " says not what a trainer kept for itself"));
   return *std::move(state);
 }
 
 Result<void> read_private_tensors(const fs::path& path, const std::function<std::span<std::byte>(const TensorEntry&)>& place) {
+  if (std::error_code ignored; !fs::exists(path / TENSORS_PATH, ignored)) return {};  // verified: there are none
   PRIME_TRY(const auto file, SafetensorsReader::open(path / TENSORS_PATH));
   for (const auto& tensor : file.tensors()) {
     const auto into = tensor.foreign.empty() ? place(tensor) : std::span<std::byte>{};

@@ -1,6 +1,8 @@
-// Owns what one peer's trainer kept for itself at a committed revision, on disk: complete and verified, or not there (law 9).
+// Owns what one peer and its trainer kept for themselves at a committed revision, on disk: complete and verified, or not there (law 9).
 //
-//   private-000060/  private.safetensors   private tensors by their names; a blob is one of U8: its length in 8 bytes, then itself
+//   private-000060/  private.safetensors   private tensors by their names; a blob is one of U8: its length in 8 bytes, then itself; what
+//   codecs
+//                                          lost is `prime.residual.N`, of fragment N
 //                    private.json          whose it is, of which run and revision
 //                    listing.json          the other files with their sizes and digests
 //

@@ -119,6 +119,13 @@ class Resume(unittest.TestCase):
             self.assertEqual(run.wait_for_end(), 0)
             self.compare(GoneOn(run, 2, "--set", f"train.outer_steps={STEPS}"), 7, digests, ranges)
 
+    def test_what_a_codec_lost_comes_back_too(self):
+        flags = ("--set", "sync.wire.codec=int4", "--set", "sync.wire.feedback=true")
+        how = {"env": {"PRIME_QUADRATIC_SPREAD": "1"}, "flags": flags}
+        digests, ranges = self.undisturbed(2, **how)
+        with self.killed_in(EVERY + 3, 2, **how) as run:
+            self.compare(GoneOn(run, 2, *flags), EVERY, digests, ranges)
+
     def test_a_checkpoint_that_was_being_written_is_passed_over(self):
         digests, ranges = self.undisturbed(2)
         for place in (f"saving:{EVERY}", f"saving:100:{EVERY}"):  # before anything of it is written; between what trainers have, and the state

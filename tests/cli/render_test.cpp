@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(a_plan_on_terminals_of_each_width_and_in_a_pipe) {
   manifest::Manifest manifest;
   manifest.shared.run = "quickstart";
   manifest.shared.sync.fragments.count = 2;
-  manifest.shared.sync.wire.codec = Codec::Int8Block;
+  manifest.shared.sync.wire.codec = manifest.shared.sync.wire.result_codec = Codec::Int8Block;
   const auto nothing_known = planning::make_plan(manifest, {});
   const auto all_known =
       planning::make_plan(manifest, {.link_bits_per_s = 100'000'000, .peers = 3, .step_time = 100ms, .mtbf = 24 * 60min, .recovery = 30s});

@@ -2,6 +2,7 @@
 //
 // PRIME_QUADRATIC_ELEMENTS   elements of its one tensor (default 1000)
 // PRIME_QUADRATIC_TENSORS    tensors that they are cut into (default 1), then with names of 250 characters, which JSON escapes
+// PRIME_QUADRATIC_SPREAD     when it is set, values begin unequal: thirteen different ones after each other
 // PRIME_QUADRATIC_DELAY_MS   time that an inner step takes (default 0), so that tests find runs in the middle of a step
 // PRIME_QUADRATIC_HELD_AT    where it stays while the file PRIME_QUADRATIC_HELD_BY exists, so that what a test does meanwhile cannot
 //                            come too late: `3` at the beginning of the outer step 3; `3.2` after two inner steps of it (default: nowhere)
@@ -123,6 +124,8 @@ prime::Result<void> bind_tensors(prime::Session& session, std::span<float> x, st
 prime::Result<void> train(prime::Session& session) {
   const std::chrono::milliseconds delay{from_environment("PRIME_QUADRATIC_DELAY_MS", 0)};
   std::vector<float> x(std::max<std::uint64_t>(1, from_environment("PRIME_QUADRATIC_ELEMENTS", 1000)), 4.0F);
+  if (std::getenv("PRIME_QUADRATIC_SPREAD") != nullptr)
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] += static_cast<float>(i % 13) * 0.37F;
   PRIME_CHECK(bind_tensors(session, x, std::min<std::uint64_t>(x.size(), from_environment("PRIME_QUADRATIC_TENSORS", 1))));
   std::optional<Momentum> momentum;
   if (const char* const with = std::getenv("PRIME_QUADRATIC_MOMENTUM"); with != nullptr && *with != '\0')

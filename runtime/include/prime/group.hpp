@@ -44,7 +44,8 @@ struct ReduceOptions {
   std::uint64_t tag = 0;
   DataType type = DataType::F32;
   ReduceOperator combine = ReduceOperator::Average;
-  Codec codec = Codec::None;
+  Codec codec = Codec::None;          ///< of what members bring
+  std::optional<Codec> result_codec;  ///< of the result; absent: the same. Where members bring something encoded alone
   Schedule schedule = Schedule::Automatic;
   /// Rounding of a codec: to the nearest, or up and down with the right mean; the random bits are those of (seed, version, index).
   bool stochastic = false;

@@ -227,7 +227,7 @@ class Session {
   ///
   /// With `sync.algorithm: delayed` (PCCL's asynchronous DiLoCo) it waits, before it publishes, for the outer step before this one, which
   /// was reduced meanwhile, and returns that. The next step begins from it: what this one has made shows in the tensors one outer step
-  /// later.
+  /// later. With `eager` (arXiv:2502.12996) `next` adds to it what this peer expects of its own contribution.
   Result<std::vector<Committed>> report(const InnerReport& inner);
   /// Publishes now what was reported of this outer step, however many inner steps that are, and does what `report` does then: for programs
   /// that keep the control and data of their own. Something must have been reported; a step that was not hands its samples back.

@@ -22,6 +22,7 @@ struct Reduce {
   Codec codec = Codec::None;
   Schedule schedule = Schedule::Direct;
   bool stochastic = false;
+  std::optional<Codec> result_codec = {};
 };
 
 /// Runs it on all ranks; the outcomes, and the outputs by rank.
@@ -53,6 +54,7 @@ Run run(Cluster& cluster, std::uint64_t sequence, const Reduce& reduce, const st
     request.type = reduce.type;
     request.combine = reduce.combine;
     request.codec = reduce.codec;
+    request.result_codec = reduce.result_codec;
     request.schedule = reduce.schedule;
     request.stochastic = reduce.stochastic;
     request.seed = 7;
@@ -119,13 +121,14 @@ std::vector<float> expected_encoded(const Reduce& reduce, const std::vector<std:
   std::vector<float> result(elements);
   ReduceShape shape{elements, 0, std::vector<bool>(inputs.size(), true), chunk_elements, Schedule::Direct, kernels::CODEC_ALIGNMENT};
   const auto plan = ReducePlan::make(shape).value();
-  const auto through = [&](std::span<const float> values, std::uint64_t first) {
-    Bytes wire(kernels::encoded_bytes(reduce.codec, values.size()));
-    const kernels::Encoding encoding{reduce.codec, reduce.stochastic ? kernels::Rounding::Stochastic : kernels::Rounding::Nearest, 7,
-                                     version, first};
+  const auto through = [&](Codec codec, std::span<const float> values, std::uint64_t first) {
+    if (codec == Codec::None) return std::vector<float>(values.begin(), values.end());
+    Bytes wire(kernels::encoded_bytes(codec, values.size()));
+    const kernels::Encoding encoding{codec, reduce.stochastic ? kernels::Rounding::Stochastic : kernels::Rounding::Nearest, 7, version,
+                                     first};
     BOOST_REQUIRE(!kernels::encode_reference(encoding, values, wire));
     std::vector<float> decoded(values.size());
-    kernels::decode_reference(reduce.codec, {wire, decoded});
+    kernels::decode_reference(codec, {wire, decoded});
     return decoded;
   };
   for (std::uint32_t owner = 0; owner < inputs.size(); ++owner)
@@ -134,14 +137,14 @@ std::vector<float> expected_encoded(const Reduce& reduce, const std::vector<std:
       std::vector<float> sum(range.count);
       for (std::uint32_t rank = 0; rank < inputs.size(); ++rank) {
         const std::span values{inputs[rank].data() + range.begin, range.count};
-        const auto sent = rank == owner ? std::vector<float>(values.begin(), values.end()) : through(values, range.begin);
+        const auto sent = rank == owner ? std::vector<float>(values.begin(), values.end()) : through(reduce.codec, values, range.begin);
         for (std::size_t i = 0; i < range.count; ++i) {
           const float term = factors.relative[rank] * sent[i];
           sum[i] = rank == 0 ? term : sum[i] + term;
         }
       }
       for (float& value : sum) value *= factors.scale;
-      const auto final_values = through(sum, range.begin);
+      const auto final_values = through(reduce.result_codec.value_or(reduce.codec), sum, range.begin);
       std::copy(final_values.begin(), final_values.end(), result.begin() + static_cast<std::ptrdiff_t>(range.begin));
     }
   return result;
@@ -221,6 +224,36 @@ BOOST_AUTO_TEST_CASE(every_codec_gives_the_bits_of_the_reference_on_every_rank) 
           }
         }
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_result_may_have_a_codec_of_its_own) {
+  std::mt19937_64 random(5);
+  std::normal_distribution<float> normal;
+  constexpr std::size_t COUNT = 20'001;
+  constexpr std::size_t WORLD = 3;
+  Cluster cluster(WORLD, 1024);
+  std::uint64_t sequence = 0;
+  for (const auto of_result : {Codec::None, Codec::F16, Codec::Int8Block, Codec::Int4Block}) {
+    const Reduce reduce{DataType::F32, ReduceOperator::Average, Codec::Int4Block, Schedule::Automatic, false, of_result};
+    std::vector<std::vector<float>> inputs(WORLD, std::vector<float>(COUNT));
+    std::vector<Bytes> raw;
+    for (auto& input : inputs) {
+      for (float& value : input) value = normal(random);
+      raw.push_back(bytes_of(input));
+    }
+    const auto contributions = weighing(cluster, {1, 2, 3});
+    const auto reduced = run(cluster, ++sequence, reduce, raw, contributions);
+    const auto expected = expected_encoded(reduce, inputs, contributions, 1024, sequence);
+    for (std::size_t r = 0; r < WORLD; ++r) {
+      BOOST_REQUIRE(reduced.outcomes.at(r).stats.has_value());
+      BOOST_TEST(same_bits(floats_of(reduced.outputs[r]), expected), "int4, the result " << to_string(of_result) << ", rank " << r);
+    }
+  }
+  // A result alone is not encoded.
+  const std::vector<Bytes> raw(WORLD, bytes_of(std::vector<float>(COUNT, 1.0F)));
+  const Reduce alone{DataType::F32, ReduceOperator::Average, Codec::None, Schedule::Direct, false, Codec::F16};
+  BOOST_TEST(
+      (run(cluster, ++sequence, alone, raw, weighing(cluster, {1, 1, 1})).outcomes.at(0).stats.error().name == ErrorName::ReduceMismatch));
 }
 
 BOOST_AUTO_TEST_CASE(what_an_encoding_loses_is_sent_with_the_next_one) {

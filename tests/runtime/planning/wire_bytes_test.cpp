@@ -25,8 +25,8 @@ std::uint64_t walked(const ReduceSize& size, Schedule schedule) {
     for (std::uint32_t segment = 0; segment < plan->segments(); ++segment) {
       const auto& route = plan->route(segment);
       for (std::uint32_t chunk = 0; chunk < plan->chunk_count(segment); ++chunk) {
-        const auto frame = HEADER + kernels::encoded_bytes(size.codec, plan->chunk(segment, chunk).count);
-        bytes += frame * (route.give.size() + (route.pass ? 1 : 0) + route.result_to.size());
+        const auto frame = [&](Codec codec) { return HEADER + kernels::encoded_bytes(codec, plan->chunk(segment, chunk).count); };
+        bytes += frame(size.codec) * (route.give.size() + (route.pass ? 1 : 0)) + frame(size.result_codec) * route.result_to.size();
       }
     }
     for (std::uint32_t other = 0; other < size.members; ++other) {
@@ -48,7 +48,8 @@ BOOST_AUTO_TEST_CASE(all_ranks_send_what_one_rank_s_plan_tells) {
       for (const auto codec : {Codec::None, Codec::Int8Block, Codec::Int4Block, Codec::E3M0}) {
         for (const auto schedule : {Schedule::Direct, Schedule::Ring}) {
           if (codec != Codec::None && schedule == Schedule::Ring) continue;
-          const ReduceSize size{elements, members, codec, schedule};
+          const auto of_result = codec == Codec::Int4Block ? Codec::Int8Block : codec;
+          const ReduceSize size{elements, members, codec, of_result, schedule};
           const auto told = wire_bytes(size);
           BOOST_REQUIRE(told.has_value());
           BOOST_TEST(*told == walked(size, schedule),
@@ -61,11 +62,11 @@ BOOST_AUTO_TEST_CASE(all_ranks_send_what_one_rank_s_plan_tells) {
 
 BOOST_AUTO_TEST_CASE(what_is_small_goes_whole_and_what_is_large_to_its_owner) {
   for (const std::uint32_t members : {2U, 3U, 8U}) {
-    const auto small = ReduceSize{8192, members, Codec::None, Schedule::Automatic};
+    const auto small = ReduceSize{8192, members, Codec::None, Codec::None, Schedule::Automatic};
     BOOST_TEST(wire_bytes(small).value() == walked(small, Schedule::Whole));
-    const auto larger = ReduceSize{8193, members, Codec::None, Schedule::Automatic};
+    const auto larger = ReduceSize{8193, members, Codec::None, Codec::None, Schedule::Automatic};
     BOOST_TEST(wire_bytes(larger).value() == walked(larger, Schedule::Direct));
-    const auto encoded = ReduceSize{8192, members, Codec::Int8Block, Schedule::Automatic};
+    const auto encoded = ReduceSize{8192, members, Codec::Int8Block, Codec::Int8Block, Schedule::Automatic};
     BOOST_TEST(wire_bytes(encoded).value() == walked(encoded, Schedule::Direct));
   }
 }
@@ -75,7 +76,7 @@ BOOST_AUTO_TEST_CASE(a_large_reduce_is_the_traffic_table_and_its_headers) {
   for (const std::uint32_t members : {2U, 8U, 1024U}) {
     for (const auto& [codec, bits] :
          {std::pair{Codec::None, 32.0}, {Codec::BF16, 16.0}, {Codec::Int8Block, 8.125}, {Codec::Int4Block, 5.0}}) {
-      const auto bytes = static_cast<double>(wire_bytes({ELEMENTS, members, codec, Schedule::Automatic}).value());
+      const auto bytes = static_cast<double>(wire_bytes({ELEMENTS, members, codec, codec, Schedule::Automatic}).value());
       BOOST_TEST(bytes == 2.0 * (members - 1) * ELEMENTS * bits / 8, boost::test_tools::tolerance(0.002));
     }
   }

@@ -120,6 +120,85 @@ BOOST_FIXTURE_TEST_CASE(the_initial_state_is_the_trainers_with_zero_momentum, Fi
   BOOST_TEST((state.digest() == recomputed(state)));
 }
 
+/// Two rounds late by one, with half of the mean expected to be its own: by hand, value by value.
+BOOST_FIXTURE_TEST_CASE(a_trainer_goes_on_with_what_its_peer_expects_until_the_next_commit, Fixture) {
+  const auto given = [&] {
+    const auto file = SharedFloats::map(state.descriptors()[0], wire::outer_elements(layout), Access::ReadOnly).value();
+    return copy(file.values().subspan(state.places()[0].block * wire::block_size(layout), layout.elements()));
+  };
+  initialize();
+  state.pin_base();
+  const kernels::NesterovOptions rule;
+  std::vector<double> shared(model.begin(), model.end());
+  auto own = shared;
+  std::vector<double> momentum(model.size());
+  std::vector<double> expected(model.size());
+  for (int round = 0; round < 3; ++round) {
+    train();
+    BOOST_REQUIRE(state.take_contribution({}, 0.5F));
+    state.pin_base();
+    const auto delta = copy(state.input(0));
+    const auto from = given();
+    for (std::size_t i = 0; i < delta.size(); ++i) {
+      expected[i] = rule.momentum * expected[i] + 0.5 * delta[i];
+      const double to = shared[i] - rule.learning_rate * (0.5 * delta[i] + rule.momentum * expected[i]);
+      BOOST_TEST(std::abs(own[i] - model[i] - delta[i]) < 1e-5, "what it was given, less what it has made of that");
+      BOOST_TEST(std::abs(from[i] - to) < 1e-5);
+      own[i] = to;
+    }
+    reduce_and_commit(0);
+    BOOST_TEST(given() == parameters(state), boost::test_tools::per_element());
+    for (std::size_t i = 0; i < delta.size(); ++i) {
+      momentum[i] = rule.momentum * momentum[i] + delta[i];
+      shared[i] -= rule.learning_rate * (delta[i] + rule.momentum * momentum[i]);
+      BOOST_TEST(std::abs(shared[i] - parameters(state)[i]) < 1e-5);
+    }
+  }
+  Fixture joiner;
+  BOOST_REQUIRE(fetch(joiner.state, *state.snapshot(Holder::Joiner), {0}));
+  BOOST_REQUIRE(fetch(state, *joiner.state.snapshot(Holder::Joiner), {0}));
+  train();
+  BOOST_REQUIRE(state.take_contribution({}, 0.5F));
+  const auto from = given();
+  for (std::size_t i = 0; i < from.size(); ++i)  // with what it adopts it forgets what it had contributed
+    BOOST_TEST(std::abs(from[i] - (shared[i] - rule.learning_rate * 0.5 * (1 + rule.momentum) * state.input(0)[i])) < 1e-4);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_codec_loses_is_kept_with_the_commit_and_not_before) {
+  Fixture fixture;
+  auto& state = fixture.state;
+  BOOST_TEST(state.feedback(0).next.empty(), "nothing is fed back where that is not wanted");
+  state = OuterState::create(fixture.layout, {.feedback = true}).value();
+  fixture.local = SharedFloats::map(state.descriptors()[1], fixture.layout.elements(), Access::ReadWrite).value();
+  fixture.initialize();
+  const auto reduce = [&](float loses) {
+    const auto [residual, next] = state.feedback(0);
+    const auto before = copy(residual);
+    std::ranges::fill(next, loses);
+    fixture.train();
+    BOOST_REQUIRE(state.take_contribution());
+    BOOST_REQUIRE(fixture.reduce_and_prepare());
+    return before.front();
+  };
+  BOOST_TEST(state.residuals().values.empty());
+  BOOST_TEST(reduce(0.5F) == 0.0F);
+  state.discard(fixture.operation);
+  BOOST_TEST(reduce(0.25F) == 0.0F, "a reduce that was void loses nothing");
+  BOOST_REQUIRE(state.commit(fixture.operation));
+  fixture.operation.sequence = fixture.operation.sequence.next();
+  const auto held = state.residuals();
+  BOOST_TEST(reduce(0.125F) == 0.25F);
+  BOOST_REQUIRE(state.commit(fixture.operation));
+  BOOST_TEST(held.values.at(0).front() == 0.25F, "who saves it holds it");
+  BOOST_TEST(state.residuals().values.at(0).front() == 0.125F);
+  Fixture donor;
+  BOOST_REQUIRE(fetch(donor.state, *state.snapshot(Holder::Joiner), {0}));
+  BOOST_REQUIRE(fetch(state, *donor.state.snapshot(Holder::Joiner), {0}));
+  BOOST_TEST(state.feedback(0).residual.front() == 0.0F, "what comes from others begins anew");
+  std::ranges::fill(state.bring_residual(0), 3.0F);
+  BOOST_TEST(state.feedback(0).residual.front() == 3.0F);
+}
+
 BOOST_FIXTURE_TEST_CASE(prepare_and_discard_leave_every_bit_as_it_was, Fixture) {
   initialize();
   step();

@@ -60,8 +60,8 @@ BOOST_AUTO_TEST_CASE(what_the_agent_says_arrives_whole) {
   BOOST_TEST((!resumed.copied && round_trip(wire::Begin{plan, {}, wire::Places{{}}, 5, {}, true}).copied));
   BOOST_TEST(round_trip(wire::Recorded{5}).place == 5U);
   const auto segments =
-      round_trip(wire::Segments{MODEL_LIMITS.elements, {7, FragmentPattern::Sequential}, Offsets::Spread, 3, 0.25, 4096, 10, 5});
-  BOOST_TEST((segments.offsets == Offsets::Spread && segments.overlap == 3U && segments.mix == 0.25));
+      round_trip(wire::Segments{MODEL_LIMITS.elements, {7, FragmentPattern::Sequential}, Offsets::Spread, 3, 0.25, true, 4096, 10, 5});
+  BOOST_TEST((segments.offsets == Offsets::Spread && segments.overlap == 3U && segments.mix == 0.25 && segments.eager));
   BOOST_TEST((segments.elements == MODEL_LIMITS.elements && segments.division == Division{7, FragmentPattern::Sequential}));
   BOOST_TEST((segments.record_bytes == 4096U && segments.record_every == 10U && segments.record_place == 5U));
   BOOST_TEST((wire::descriptor_count(wire::ToTrainer{segments}) == 3U && wire::descriptor_count(wire::ToTrainer{wire::Segments{}}) == 2U));
