@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(what_a_codec_loses_is_kept_with_the_commit_and_not_before) 
   Fixture fixture;
   auto& state = fixture.state;
   BOOST_TEST(state.feedback(0).next.empty(), "nothing is fed back where that is not wanted");
-  state = OuterState::create(fixture.layout, {.feedback = true}).value();
+  state = OuterState::create(fixture.layout, {{}, 1, 1, true}).value();
   fixture.local = SharedFloats::map(state.descriptors()[1], fixture.layout.elements(), Access::ReadWrite).value();
   fixture.initialize();
   const auto reduce = [&](float loses) {
