@@ -245,6 +245,7 @@ class Trainer(unittest.TestCase):
             whole = committed(run.coordinator())
         with Run(2, **how) as run:
             wait_until("a state with what the trainers have", lambda: len(list(run.run_directory.glob("peers/*/checkpoints/private-000004"))) == 2)
+            wait_until("that state", lambda: list(run.run_directory.glob("peers/*/checkpoints/step-000004")))
             kill_everything(run)
             self.assertLess(max(committed(run.coordinator())), 40)
             on = GoneOn(run, 2, *how["up_flags"])
