@@ -21,43 +21,80 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 TRAINER = pathlib.Path(__file__).resolve().parent / "trainer.py"
 MIB = 1 << 20
 ENDS = ("leaves", "leaves", "raises", "exits", "interrupted", "killed", "agent_killed")
-GUESTS_MAX, GUEST_LIMIT_S, GAP_LIMIT_S = 3, 120, 60
+GUESTS_MAX, GAP_LIMIT_S = 3, 60
+# A guest may be so long at each stage of its life. What comes before it joins is an interpreter that loads torch, which on a busy machine takes minutes.
+STAGE_LIMIT_S = {"starts": 900, "joins": 120, "trains": 120, "ends": 120}
 # A process may grow by so much after its first third, and an interpreter's own objects by so much.
 GROWTH, TRACED_GROWTH, DESCRIPTORS_MORE = 6 * MIB, MIB // 4, 4
 
 
+class Guest:
+    """A trainer that joins by itself: its process, how it is to end, and since when it is at which stage of its life."""
+
+    def __init__(self, ends, env, folder, life):
+        self.ends, self.told, self.stage, self.since, self.stages_s = ends, folder / "stage", "starts", time.monotonic(), {}
+        self.said = open(folder / "said", "w+")
+        env = {**env, "XDG_STATE_HOME": str(folder), "ENDS": ends, "STAGE": str(self.told), "PYTHONFAULTHANDLER": "1", "LIFE": str(life)}
+        self.process = subprocess.Popen([sys.executable, TRAINER], env=env, stdin=subprocess.DEVNULL, stdout=self.said, stderr=subprocess.STDOUT)
+
+    def look(self):
+        """Whether it goes on; how long it was at each stage is counted."""
+        stage = self.told.read_text() if self.told.exists() else ""
+        now = time.monotonic()
+        ended = self.process.poll() is not None
+        if ended or (stage and stage != self.stage):  # empty while it is being written
+            self.stages_s[self.stage] = now - self.since
+            self.stage, self.since = stage or self.stage, now
+        return not ended
+
+    def hangs(self):
+        return time.monotonic() > self.since + STAGE_LIMIT_S[self.stage]
+
+    def last_words(self):
+        self.said.seek(0)
+        said = self.said.read()
+        self.said.close()
+        return said[-2000:]
+
+
 class Guests:
-    """Trainers that join by themselves, and what becomes of them."""
+    """All guests, and what becomes of them."""
 
     def __init__(self, run, env, seed):
-        self.run, self.env, self.random = run, env, random.Random(seed)
-        self.here, self.ended, self.wrong = [], collections.Counter(), []
+        self.run, self.random = run, random.Random(seed)
+        self.env = {key: value for key, value in env.items() if key != "RESIDENT"}
+        self.here, self.ended, self.wrong, self.stages_s = [], collections.Counter(), [], collections.defaultdict(list)
 
     def tend(self):
         for guest in list(self.here):
-            process, ends, since = guest
-            if process.poll() is None and time.monotonic() < since + GUEST_LIMIT_S:
+            if guest.look() and not guest.hangs():
                 continue
-            if process.poll() is None:
-                process.send_signal(signal.SIGABRT)
-                told = [{key: line[key] for key in ("t", "event", "name", "reason") if key in line} for line in self.run.coordinator() if line["event"].startswith("peer_")]
-                self.wrong.append(f"a guest that {ends} hangs; the coordinator wrote last: {told[-8:]}")
-            said = process.communicate()[0]
             self.here.remove(guest)
-            self.ended[ends] += 1
-            if process.returncode not in {"leaves": (0,), "exits": (0,), "raises": (1,), "interrupted": (-signal.SIGINT,), "killed": (-signal.SIGKILL,), "agent_killed": (1,)}[ends]:
-                self.wrong.append(f"a guest that {ends} ended with {process.returncode}: {said[-600:]}")
+            self.see_off(guest)
         if len(self.here) < GUESTS_MAX:
-            ends = self.random.choice(ENDS)
-            env = {**self.env, "PRIMECTL_INVITE": self.run.up["invite"], "XDG_STATE_HOME": str(self.run.directory / "guests"), "ENDS": ends, "PYTHONFAULTHANDLER": "1", "LIFE": str(self.random.uniform(0, 6))}
-            env.pop("RESIDENT")
-            process = subprocess.Popen([sys.executable, TRAINER], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            self.here.append((process, ends, time.monotonic()))
+            folder = self.run.directory / f"guest-{self.ended.total() + len(self.here)}"
+            folder.mkdir()
+            env = {**self.env, "PRIMECTL_INVITE": self.run.up["invite"]}
+            self.here.append(Guest(self.random.choice(ENDS), env, folder, self.random.uniform(0, 6)))
+
+    def see_off(self, guest):
+        if guest.process.poll() is None:
+            guest.process.send_signal(signal.SIGABRT)  # faulthandler shows where it stands
+            guest.process.wait()
+            told = [{key: line[key] for key in ("t", "event", "name", "reason") if key in line} for line in self.run.coordinator() if line["event"].startswith("peer_")]
+            self.wrong.append(f"a guest that {guest.ends} hangs for {time.monotonic() - guest.since:.0f} s, at the stage `{guest.stage}`; the coordinator wrote last: {told[-8:]}")
+        self.ended[guest.ends] += 1
+        for stage, seconds in guest.stages_s.items():
+            self.stages_s[stage].append(seconds)
+        said, code = guest.last_words(), guest.process.returncode
+        if code not in {"leaves": (0,), "exits": (0,), "raises": (1,), "interrupted": (-signal.SIGINT,), "killed": (-signal.SIGKILL,), "agent_killed": (1,)}[guest.ends]:
+            self.wrong.append(f"a guest that {guest.ends} ended with {code}: {said}")
 
     def end(self):
-        for process, _, _ in self.here:
-            process.kill()
-            process.communicate()
+        for guest in self.here:
+            guest.process.kill()
+            guest.process.wait()
+            guest.last_words()
 
 
 def longest_gap(commits):
@@ -90,6 +127,8 @@ def main():
     wrong = []
     with Run(2, outer_steps=1_000_000, inner_steps=10, up_flags=["--quorum", "2"], deadline="30s", dead_after="5s", every=0, trainer=f'{sys.executable}", "{TRAINER}',
              env={**env, "RESIDENT": str(pathlib.Path(os.environ.get("TMPDIR", "/tmp")) / f"prime-soak-{os.getpid()}")}) as run:
+        # Who comes before the second of them takes its place, and trains with the first.
+        run.wait_for("peer_admitted", 2)
         guests = Guests(run, run.env, options.seed)
         began, heard, commits = time.monotonic(), time.monotonic(), 0
         try:
@@ -109,6 +148,8 @@ def main():
         made = run.check(lost=lost)
         print(f"{time.monotonic() - began:.0f} s, {len(made)} outer steps, bits equal on all peers of each; the longest time between two commits {longest_gap(made):.1f} s")
         print(f"guests that ended: {dict(sorted(guests.ended.items()))}; {lost} were lost, {len(run.events('peer_left'))} left, residents restarted {len(restarted)} times")
+        for stage, seconds in guests.stages_s.items():
+            print(f"  a guest {stage}: {statistics.median(seconds):.1f} s, at most {max(seconds):.1f} s")
         wrong += guests.wrong + [f"a resident was started again: {reason}" for reason in restarted]
         for path in sorted(pathlib.Path(run.env["RESIDENT"]).parent.glob(pathlib.Path(run.env["RESIDENT"]).name + "-*")):
             samples = [json.loads(line) for line in path.read_text().splitlines()]
@@ -120,6 +161,7 @@ def main():
                 print(f"  {key}: {begin / unit:.1f} to {end / unit:.1f}{ {MIB: ' MiB', 1024: ' KiB', 1: ''}[unit]}")
                 if grows:
                     wrong.append(f"{path.name}: {key} grew from {begin} to {end}")
+        pathlib.Path(run.env["RESIDENT"] + ".first").unlink(missing_ok=True)
     for line in wrong:
         print(f"WRONG: {line}")
     sys.exit(1 if wrong else 0)
