@@ -13,7 +13,7 @@ import unittest
 
 for folder in ("support", "chaos"):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / folder))
-from prime_run import Run  # noqa: E402
+from prime_run import Journal, Run  # noqa: E402
 from waiting import LIMIT_S, wait_until  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("PRIME_BUILD", pathlib.Path(os.environ["PRIME_BIN"]).parent))
@@ -134,4 +134,4 @@ class Trainers(Programs):
         return {path.name.removeprefix("done-"): path.read_text() for path in self.folder.glob("done-*")}
 
 
-__all__ = ["BIN", "BUILD", "GROUP", "LACKS", "LIMIT_S", "PYTHON", "SOURCE", "Programs", "Run", "Trainers", "environment", "free_ports", "has", "main", "wait_until"]
+__all__ = ["BIN", "BUILD", "GROUP", "Journal", "LACKS", "LIMIT_S", "PYTHON", "SOURCE", "Programs", "Run", "Trainers", "environment", "free_ports", "has", "main", "wait_until"]
