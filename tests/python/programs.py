@@ -114,6 +114,8 @@ class Trainers(Programs):
         """A run whose trainers are that program, in an interpreter each."""
         path = self.folder / "trainer.py"
         path.write_text(program)
+        # An interpreter that is started again loads torch again: how long that takes is the machine's affair.
+        manifest = {"deadline": "1h", "wait_limit": "1h", "stall_limit": "1h", **manifest}
         env = {key: value for key, value in environment(DONE=str(self.folder / "done")).items() if key not in os.environ}
         return Run(peers, trainer=f'{PYTHON}", "{path}', env={**env, "PRIME_QUADRATIC_ELEMENTS": "5000", **manifest.pop("env", {})}, up_flags=up_flags, **manifest)
 
