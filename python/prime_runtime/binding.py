@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ._errors import usage
+from ._errors import Error, usage
 
 if TYPE_CHECKING:
     import torch
@@ -28,6 +28,13 @@ MADE_LATER: dict[str, dict[str, Any]] = {
     "Rprop": {"step_size": "lr"},
     "ASGD": {"eta": "lr", "mu": 1.0},
 }
+
+
+def moved(name: str) -> Error:
+    return usage(
+        f"`{name}` has moved since it was bound (resized, freed, or converted by `.to()`): "
+        "bind a model when it is where it will be trained, and change its values in place"
+    )
 
 
 @dataclass
@@ -59,10 +66,7 @@ class Bound:
     def check(self) -> None:
         """Raises where the tensor was given other memory since it was bound: the session would write to what is no longer its own."""
         if self.tensor.data_ptr() != self.address or self.tensor.untyped_storage().nbytes() != self.bytes:
-            raise usage(
-                f"`{self.name}` has moved since it was bound (resized, freed, or converted by `.to()`): "
-                "bind a model when it is where it will be trained, and change its values in place"
-            )
+            raise moved(self.name)
 
     def bring(self) -> None:
         if self.mirror is not None:

@@ -25,6 +25,19 @@ def place(shards: int, environment: Mapping[str, str] = os.environ) -> tuple[str
     raise usage(f"no launcher says which of the {shards} shards this process holds: start it by torchrun or srun, or give `replica` and `shard`")
 
 
+def check_ranks(ranks: int, environment: Mapping[str, str] = os.environ) -> None:
+    """Whether this process is one of so many that are one peer together: they are a launch of their own, on one machine."""
+    import torch.distributed as dist
+
+    if ranks < 1:
+        raise usage(f"a peer has at least one process, not {ranks}")
+    if not dist.is_available() or not dist.is_initialized():
+        raise usage("the ranks of a peer find each other by torch.distributed: call `init_process_group` before `join`")
+    world, here = dist.get_world_size(), int(environment.get("LOCAL_WORLD_SIZE", ranks))
+    if world != ranks or here != ranks:
+        raise usage(f"{ranks} ranks are one peer (`ranks`), and a launch of their own on one machine: this one has {world} processes, {here} of them here")
+
+
 def _of_torchrun(environment: Mapping[str, str]) -> str:
     told = [environment.get(name, "") for name in ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT")]
     return f"torchrun-{zlib.crc32(' '.join(told).encode()):08x}"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
-from . import _prime, binding, launched
+from . import _prime, binding, launched, ranks as ranks_of
 from ._errors import Error, usage
 from ._prime import Committed, Samples
 from .data import Loader
@@ -29,7 +29,7 @@ Evaluate = Callable[[int, int], tuple[float, int]]
 class Step:
     """One step of the optimizer. The bound tensors are as the run's algorithm wants them."""
 
-    def __init__(self, run: Run, inner: _prime.InnerStep) -> None:
+    def __init__(self, run: Run, inner: _prime.InnerStep | ranks_of.InnerStep) -> None:
         self._run = run
         self._inner = inner
         self.samples = range(inner.first, inner.first + inner.count)  #: numbers in the run's order of samples that are this peer's alone
@@ -43,7 +43,7 @@ class Step:
         self.loaded = inner.loaded  #: the averaged tensors were written since the step before
         self.restored = inner.restored  #: and the private ones: this process goes on where an earlier one was
 
-    def report(self, loss: Any, tokens: int, *, samples: int | None = None) -> list[Committed]:
+    def report(self, loss: Any, tokens: int, *, samples: int | None = None) -> Sequence[Committed | ranks_of.Committed]:
         """The boundary after a step: publishes, waits and applies where the algorithm does. What was applied; nothing within an outer step.
 
         ``loss``     in nats per token (or your own objective): a number, or a tensor of one value
@@ -69,7 +69,7 @@ class Run:
     the agent as the trainer's failure, which starts the trainer again where it started it.
     """
 
-    def __init__(self, session: _prime.Session) -> None:
+    def __init__(self, session: _prime.Session | ranks_of.Ranks) -> None:
         self._session = session
         self._bound: list[binding.Bound] = []
         self._evaluate: Evaluate | None = None
@@ -178,6 +178,9 @@ class Run:
             parameter.data = self.empty(parameter.shape).copy_(parameter.data)
 
     def _bind(self, name: str, tensor: torch.Tensor, role: Role) -> None:
+        if isinstance(self._session, ranks_of.Ranks):
+            self._session.bind(name, tensor, role)
+            return
         bound = binding.Bound.of(name, tensor)
         self._session.bind(name, bound.memory, role)
         self._bound.append(bound)
@@ -218,14 +221,12 @@ class Run:
         self._held_out = self._evaluate(index, of) if of > 0 and self._evaluate is not None else None
         return self._step
 
-    def _report(self, step: Step, loss: float, tokens: int, samples: int | None) -> list[Committed]:
+    def _report(self, step: Step, loss: float, tokens: int, samples: int | None) -> Sequence[Committed | ranks_of.Committed]:
         if step is not self._step:
             raise usage("this step was reported already, or another one was given since")
         self._may_load = step._inner.stored  # what publishes applies, and may have the next step load
         if self._may_load:
-            self._check()
-            for bound in self._bound:
-                bound.bring()
+            self._bring()
         held_out, held_out_tokens = self._held_out or (None, 0)
         self._step = None
         return self._session.report(loss, tokens, samples, held_out, held_out_tokens)
@@ -236,17 +237,15 @@ class Run:
         loss, tokens = self._evaluate(index, of)
         return float(loss), int(tokens), ""
 
-    def contribute(self) -> list[Committed]:
+    def contribute(self) -> Sequence[Committed | ranks_of.Committed]:
         """Publishes now what was reported of this outer step, however many steps that are, and does what ``report`` does then. A step that was not
         reported hands its samples back."""
         self._may_load = True
-        self._check()
-        for bound in self._bound:
-            bound.bring()
+        self._bring()
         self._step = None
         return self._session.contribute()
 
-    def upcoming(self, count: int) -> list[Samples]:
+    def upcoming(self, count: int) -> Sequence[Samples | ranks_of.Samples]:
         """The samples of up to ``count`` steps after the present one, for who reads ahead."""
         return self._session.upcoming(count)
 
@@ -257,6 +256,15 @@ class Run:
     def _check(self) -> None:
         for bound in self._bound:
             bound.check()
+        if isinstance(self._session, ranks_of.Ranks):
+            self._session.check()
+
+    def _bring(self) -> None:
+        self._check()
+        for bound in self._bound:
+            bound.bring()
+        if isinstance(self._session, ranks_of.Ranks):
+            self._session.bring()
 
     def _take(self) -> None:
         for bound in self._bound:
@@ -326,6 +334,7 @@ def join(
     replica: str = "",
     shard: int = 0,
     shards: int | None = None,
+    ranks: int | None = None,
 ) -> Run:
     """Makes this process the trainer of a peer.
 
@@ -337,22 +346,34 @@ def join(
     ``state_dir``  where the agent keeps its files
     ``timeout``    in seconds, until the run welcomes the peer
     ``replica``, ``shard``  of a run with shards: which model, and which part of it
+    ``ranks``      so many processes of this machine, which torchrun started, are the trainer of one peer (FSDP2) and share one agent: each calls this, and
+                   from then on each call of the run, after ``torch.distributed.init_process_group``. `docs/PYTHON.md` says how
     ``shards``     instead of both, under torchrun or srun: so many processes hold one model together. Neighbouring ranks are a replica, and the rank in it is
                    the shard (``run.shard``). Error ``Usage`` where the run has another number of shards
 
     Error ``InviteMalformed``, ``RunUnreachable``, ``KeyRefused``, ``RunFull``, ``ProcessFailed`` (no agent could be started) …; ``AgentLost``: the one that
     started this process is gone.
     """
-    if os.environ.get("PRIME_AGENT_SOCKET"):
-        return Run(_prime.attach())
-    given = invite or os.environ.get("PRIMECTL_INVITE")
-    if not given:
-        raise usage("no invite: give the line `prime://…` that `primectl up` prints, or set PRIMECTL_INVITE; no agent started this process either")
-    if shards is not None and shards != 1:
-        replica, shard = launched.place(shards)
-    run = Run(_prime.join(given, primectl or _primectl(), name, state_dir, timeout, replica, shard))
-    if shards is not None and run.shards != shards:
+    if ranks is not None and ranks != 1:
+        if shards is not None or replica or shard:
+            raise usage("`ranks` are processes of one peer, `shards` are peers: a model that both hold is not supported")
+        launched.check_ranks(ranks)
+        return Run(ranks_of.Ranks(lambda: _session(invite, name, primectl, state_dir, timeout, "", 0)))
+    if os.environ.get("PRIME_AGENT_SOCKET") or shards is None or shards == 1:
+        return Run(_session(invite, name, primectl, state_dir, timeout, replica, shard))
+    replica, shard = launched.place(shards)
+    run = Run(_session(invite, name, primectl, state_dir, timeout, replica, shard))
+    if run.shards != shards:
         has = run.shards
         run.leave()
         raise usage(f"the run has {has} shard{'s' * (has > 1)}, and not {shards}")
     return run
+
+
+def _session(invite: str | None, name: str, primectl: str, state_dir: str, timeout: float, replica: str, shard: int) -> _prime.Session:
+    if os.environ.get("PRIME_AGENT_SOCKET"):
+        return _prime.attach()
+    given = invite or os.environ.get("PRIMECTL_INVITE")
+    if not given:
+        raise usage("no invite: give the line `prime://…` that `primectl up` prints, or set PRIMECTL_INVITE; no agent started this process either")
+    return _prime.join(given, primectl or _primectl(), name, state_dir, timeout, replica, shard)

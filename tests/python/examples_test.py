@@ -25,13 +25,14 @@ def processes_of(*words):
 
 @unittest.skipUnless(has("torch", "numpy"), "there are no wheels torch and numpy")
 class Examples(Programs):
-    def trains(self, name, outer_steps, **env):
+    def trains(self, name, outer_steps, words=(), **env):
+        """Each peer's trainer is the example, in an interpreter that is given these words before it; one process of them is killed."""
         example = str(self.folder / name)
         pathlib.Path(example).write_text((EXAMPLES / name).read_text())  # a path of this test's alone, by which its processes are found
         kept = {key: value for key, value in environment(**env).items() if key not in os.environ}
-        with Run(2, outer_steps=outer_steps, inner_steps=20, up_flags=["--quorum", "2", "--set", "train.batch=16"], trainer=f'{PYTHON}", "{example}', env=kept) as run:
+        with Run(2, outer_steps=outer_steps, inner_steps=20, up_flags=["--quorum", "2", "--set", "train.batch=16"], trainer='", "'.join([PYTHON, *words, example]), deadline="1h", wait_limit="1h", stall_limit="1h", env=kept) as run:
             run.wait_for("outer_step_committed", 2)
-            os.kill(wait_until("the trainers", lambda: next(processes_of(PYTHON, example), None)), signal.SIGKILL)
+            os.kill(wait_until("the trainers", lambda: next(processes_of(PYTHON, example, "-u") if words else processes_of(PYTHON, example), None)), signal.SIGKILL)
             logs = lambda: "".join(path.read_text(errors="replace") for path in run.run_directory.rglob("trainer.log"))  # noqa: E731
             self.assertEqual(run.wait_for_end(), 0, logs())
             commits = run.check(outer_steps=outer_steps)
@@ -52,6 +53,12 @@ class Examples(Programs):
             (text / f"{number}.h").write_text(f"int bottles_of_beer_{number} = {number};\n" * 200)
         commits, _ = self.trains("gpt_diloco.py", 12, GPT_TEXT=str(text), GPT_DIM="16", GPT_LAYERS="1")
         self.assertLess(commits[-1]["loss"], commits[0]["loss"])
+
+
+    def test_fsdp2(self):
+        commits, logs = self.trains("fsdp2.py", 6, words=("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"))
+        self.assertLess(commits[-1]["loss"], commits[0]["loss"])
+        self.assertIn("step 6: mean over 2 peers", logs)
 
 
 @unittest.skipUnless(has("mypy", "torch"), "there are no wheels mypy and torch")

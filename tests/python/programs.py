@@ -110,14 +110,14 @@ class Programs(unittest.TestCase):
 class Trainers(Programs):
     """Runs whose trainers are programs."""
 
-    def run_of(self, program, peers=2, up_flags=(), **manifest):
-        """A run whose trainers are that program, in an interpreter each."""
+    def run_of(self, program, peers=2, up_flags=(), words=(), **manifest):
+        """A run whose trainers are that program, in an interpreter each, which is given these words before it."""
         path = self.folder / "trainer.py"
         path.write_text(program)
         # An interpreter that is started again loads torch again: how long that takes is the machine's affair.
         manifest = {"deadline": "1h", "wait_limit": "1h", "stall_limit": "1h", **manifest}
         env = {key: value for key, value in environment(DONE=str(self.folder / "done")).items() if key not in os.environ}
-        return Run(peers, trainer=f'{PYTHON}", "{path}', env={**env, "PRIME_QUADRATIC_ELEMENTS": "5000", **manifest.pop("env", {})}, up_flags=up_flags, **manifest)
+        return Run(peers, trainer='", "'.join([PYTHON, *words, str(path)]), env={**env, "PRIME_QUADRATIC_ELEMENTS": "5000", **manifest.pop("env", {})}, up_flags=up_flags, **manifest)
 
     def joins(self, program, run, **env):
         """The program by itself, into that run."""
