@@ -30,6 +30,7 @@ class Group:
         output: Any,
         op: str,
         codec: str,
+        result_codec: str | None,
         schedule: str,
         tag: int,
         weights: list[int],

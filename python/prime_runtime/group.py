@@ -130,6 +130,7 @@ class Group:
         *,
         op: Op = "avg",
         codec: Codec = "none",
+        result_codec: Codec | None = None,
         schedule: Schedule = "auto",
         tag: int = 0,
         weights: Sequence[int] = (),
@@ -145,6 +146,7 @@ class Group:
                       f32, f64, bf16, f16, i8 to i64, u8 to u64; on the CPU without a copy, or on a GPU of CUDA's
         ``out``       where the result goes; without it, into ``tensor``. An aborted reduce leaves ``tensor`` as it was
         ``codec``     how f32 values travel; sum and avg only
+        ``result_codec`` how the result does, if otherwise: ``codec="int4", result_codec="int8"``
         ``tag``       reduces of different tags run at once; those of one tag one after the other, in the order in which they were asked for
         ``weights``   of an average, by rank, the same everywhere. 0: that member brings nothing
         ``residual``  error feedback of a codec: f32, one value for each of ``tensor``, 0 before the first reduce
@@ -157,7 +159,7 @@ class Group:
         into = memory if out is None else _memory(out)
         kept = None if residual is None else _memory(residual)
         return Reduction(
-            self._core.reduce(memory, into, op, codec, schedule, tag, list(weights), kept, stochastic, seed, version, timeout)
+            self._core.reduce(memory, into, op, codec, result_codec, schedule, tag, list(weights), kept, stochastic, seed, version, timeout)
         )
 
     def reduce(self, tensor: Any, out: Any = None, **options: Any) -> ReduceInfo:

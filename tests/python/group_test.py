@@ -45,9 +45,12 @@ with prime.Group.form(**options) as group:
     residual = torch.zeros(10_000)
     third = group.reduce(coarse, codec="int4", residual=residual)
     assert residual.abs().sum() > 0 and third.wire_bytes_sent > 0 and third.elapsed_s > 0
-    print(info.digest, second.digest, third.digest)
+    finer = torch.linspace(-1, 1, 10_000) * (rank + 1)
+    fourth = group.reduce(finer, codec="int4", result_codec="none")
+    assert fourth.wire_bytes_sent > third.wire_bytes_sent
+    print(info.digest, second.digest, third.digest, fourth.digest)
 """, 3))
-        self.assertRegex(said, r"^(?:[0-9a-f]{32}\s){3}$")
+        self.assertRegex(said, r"^(?:[0-9a-f]{32}\s){4}$")
 
     def test_awaited_in_asyncio_and_as_futures_in_any_order(self):
         only(self.all_of("""
