@@ -44,6 +44,14 @@ void check_samples(const Shared& shared, std::vector<Conflict>& found) {
   holds_a_sample("train.evaluate.limit", shared.train.evaluate.limit_bytes);
 }
 
+void check_optimizer(const Train& train, std::vector<Conflict>& found) {
+  const auto* sgd = std::get_if<Sgd>(&train.optimizer);
+  if (sgd == nullptr || !sgd->nesterov || sgd->momentum > 0) return;
+  found.push_back({{"train.optimizer.sgd.nesterov", "train.optimizer.sgd.momentum"},
+                   "`train.optimizer.sgd.nesterov` needs a `momentum` above 0, found 0",
+                   "for example `momentum: 0.9`, or leave `nesterov` out"});
+}
+
 /// Whether f = θ²/2 converges with inner steps that go half the way to its minimum, when each outer step is applied one later:
 /// v ← μ v + Δ, G ← G − η (Δ + μ v). A trainer goes on from A = G − η (ω Δ' + μ w), w ← μ w + ω Δ', with its own share ω of what it
 /// contributed last.
@@ -216,6 +224,7 @@ std::vector<Conflict> conflicts(const Manifest& manifest) {
   const auto& [shared, local] = manifest;
   check_heads(shared.model, found);
   check_samples(shared, found);
+  check_optimizer(shared.train, found);
   check_quorum(shared, found);
   check_algorithm(shared, found);
   check_fragments(shared, found);

@@ -12,7 +12,7 @@ constexpr std::string_view REQUIRED = "required";
 constexpr std::string_view NO_DEFAULT = "no default";
 
 std::string default_text(const Field& field) {
-  const auto& defaults = defaults_of(field);
+  const auto defaults = defaults_of(field);
   if (field.required) return std::string{REQUIRED};
   if (!field.derived.empty()) return std::string{field.derived};
   if (const auto* type = std::get_if<Alternative>(&field.type)) return std::string{type->words[type->get(defaults)]};

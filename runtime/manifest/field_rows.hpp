@@ -24,5 +24,6 @@ inline constexpr Interval BELOW_ONE{.minimum = 0, .maximum = 1, .below = true};
 constexpr Interval up_to(double maximum) { return {.minimum = 0, .maximum = maximum, .above = true}; }
 
 void add_data(std::vector<Field>& table);
+void add_train(std::vector<Field>& table);
 
 }  // namespace prime::manifest

@@ -38,64 +38,6 @@ void add_model(std::vector<Field>& t) {
   t.push_back({"model.tie_embeddings", "the output layer is the embedding, transposed", Flag{AT(shared.model.tie_embeddings)}});
 }
 
-void add_train(std::vector<Field>& t) {
-  t.push_back({"train", "inner training", Section{}});
-  t.push_back({"train.batch", "samples in one inner step of one peer", Integer{AT(shared.train.batch), 1, 1U << 20}});
-  t.push_back({"train.outer_steps", "outer steps of the whole run", Integer{AT(shared.train.outer_steps), 1, MANY}});
-  t.push_back({"train.optimizer", "inner optimizer", only("adamw")});
-  t.push_back({"train.optimizer.adamw", "Adam with decoupled weight decay", Section{}});
-  t.push_back({"train.optimizer.adamw.lr", "highest learning rate, which the schedule scales",
-               Decimal{AT(shared.train.optimizer.learning_rate), up_to(1000)}});
-  t.push_back({"train.optimizer.adamw.betas", "decay of the mean and of the mean square of gradients",
-               DecimalPair{AT(shared.train.optimizer.betas), BELOW_ONE}});
-  t.push_back({"train.optimizer.adamw.weight_decay", "decoupled; multiplied by the learning rate",
-               Decimal{AT(shared.train.optimizer.weight_decay), {.minimum = 0, .maximum = 100}}});
-  t.push_back(
-      {"train.optimizer.adamw.epsilon", "added to the root of the mean square", Decimal{AT(shared.train.optimizer.epsilon), up_to(1)}});
-  t.push_back({"train.schedule", "learning rate over the run's inner steps",
-               Alternative{{"cosine", "constant"},
-                           [](const Manifest& m) { return m.shared.train.schedule.index(); },
-                           [](Manifest& m, std::size_t index) {
-                             m.shared.train.schedule = index == 0 ? Schedule{Cosine{}} : Schedule{Constant{}};
-                           }}});
-  t.push_back({"train.schedule.cosine", "linear warm-up, then half a cosine down to `floor` at the last inner step",
-               Section{[](const Manifest& m) { return std::holds_alternative<Cosine>(m.shared.train.schedule); }}});
-  t.push_back({"train.schedule.cosine.warmup", "inner steps of warm-up",
-               Integer{[](auto& m) {
-                         auto* cosine = std::get_if<Cosine>(&m.shared.train.schedule);
-                         return cosine ? &cosine->warmup : nullptr;
-                       },
-                       0, MANY}});
-  t.push_back({"train.schedule.cosine.floor", "fraction of the learning rate that is left at the end",
-               Decimal{[](auto& m) {
-                         auto* cosine = std::get_if<Cosine>(&m.shared.train.schedule);
-                         return cosine ? &cosine->floor : nullptr;
-                       },
-                       FRACTION}});
-  t.push_back({"train.schedule.constant", "always the whole learning rate",
-               Section{[](const Manifest& m) { return std::holds_alternative<Constant>(m.shared.train.schedule); }}});
-  t.push_back(
-      {"train.precision",
-       "of the inner steps: f32, or bf16, where matrix products, attention and what lies between them have 16 bits; parameters, their "
-       "gradients, the optimizer and the loss are f32 either way. For GPUs: most CPUs are slower with bf16",
-       CHOICE(shared.train.precision, "f32", "bf16")});
-  t.push_back({"train.clip_norm", "highest L2 norm of a gradient", Decimal{AT(shared.train.clip_norm), up_to(1e9)}});
-  t.push_back({"train.z_loss",
-               "weight of the mean of log²(Z) beside the loss, where Z is the sum of the exponentials of a token's logits: keeps them from "
-               "drifting "
-               "(PaLM: 1e-4); the loss that is reported is without it",
-               Decimal{AT(shared.train.z_loss), FRACTION}});
-  t.push_back({"train.seed", "of the initial parameters", Integer{AT(shared.train.seed), 0, ANY}});
-  t.push_back({"train.evaluate", "held-out loss on the way", Section{}});
-  t.push_back({"train.evaluate.every", "outer steps between two evaluations; 0: only at the end",
-               Integer{AT(shared.train.evaluate.every), 0, MANY}});
-  t.push_back({"train.evaluate.limit", "held-out bytes of one on the way; the last takes `data.held_out_limit`",
-               ByteCount{AT(shared.train.evaluate.limit_bytes), 2, 1024 * GIB}});
-  t.push_back({"train.evaluate.time_limit",
-               "of the last one, which begins when the final state is saved; then the run ends, and says what was not evaluated",
-               TimeSpan{AT(shared.train.evaluate.time_limit), 0ms, 24 * HOUR}});
-}
-
 void derive_overlap(Manifest& m) {
   auto& sync = m.shared.sync;
   sync.overlap = 0;
@@ -362,14 +304,17 @@ bool is_of_list(const Field& field) {
   return parent != nullptr && std::holds_alternative<Sources>(parent->type);
 }
 
-const Manifest& defaults_of(const Field& field) {
-  static const Manifest defaults;
-  static const auto with_source = [] {
-    Manifest manifest;
-    manifest.shared.data.sources.emplace_back();
-    return manifest;
-  }();
-  return is_of_list(field) ? with_source : defaults;
+Manifest defaults_of(const Field& field) {
+  Manifest manifest;
+  if (is_of_list(field)) manifest.shared.data.sources.emplace_back();
+  for (auto path = field.path; !path.empty(); path = parent_path(path)) {
+    const auto* parent = find_field(parent_path(path));
+    const auto* alternative = parent == nullptr ? nullptr : std::get_if<Alternative>(&parent->type);
+    if (alternative == nullptr) continue;
+    const auto word = std::find(alternative->words.begin(), alternative->words.end(), last_key(path));
+    alternative->set(manifest, static_cast<std::size_t>(word - alternative->words.begin()));
+  }
+  return manifest;
 }
 
 std::vector<const Field*> children(std::string_view section) {

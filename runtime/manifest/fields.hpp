@@ -145,8 +145,8 @@ std::vector<const Field*> children(std::string_view section);
 
 /// The rows of the maps in a list, which belong to no key by themselves.
 bool is_of_list(const Field& field);
-/// A manifest in which the field has its default: with one source, for the keys of sources.
-const Manifest& defaults_of(const Field& field);
+/// A manifest in which the field has its default: with one source, for the keys of sources, and with the alternative that it belongs to.
+Manifest defaults_of(const Field& field);
 
 /// "nesterov.lr" → "lr"; and "nesterov", or "" at the top.
 std::string_view last_key(std::string_view path);

@@ -106,6 +106,24 @@ struct AdamW {
   double epsilon = 1e-8;
   friend bool operator==(const AdamW&, const AdamW&) = default;
 };
+struct Sgd {
+  double learning_rate = 0.1;
+  double momentum = 0.9;  ///< 0 ≤ m < 1; 0: none is kept
+  bool nesterov = false;
+  double weight_decay = 0;  ///< of the parameters, added to the gradient
+  friend bool operator==(const Sgd&, const Sgd&) = default;
+};
+/// Of the matrices within blocks; AdamW steps the embedding, the output layer and all vectors.
+struct Muon {
+  double learning_rate = 0.02;
+  double momentum = 0.95;  ///< 0 ≤ m < 1
+  bool nesterov = true;
+  double weight_decay = 0.1;     ///< decoupled; multiplied by the learning rate
+  std::uint32_t iterations = 5;  ///< of Newton and Schulz
+  AdamW rest = {};               ///< `adamw`
+  friend bool operator==(const Muon&, const Muon&) = default;
+};
+using Optimizer = std::variant<AdamW, Sgd, Muon>;
 
 /// Linear warm-up, then half a cosine down to `floor` at the last inner step of the run.
 struct Cosine {
@@ -116,7 +134,20 @@ struct Cosine {
 struct Constant {
   friend bool operator==(const Constant&, const Constant&) = default;
 };
-using Schedule = std::variant<Cosine, Constant>;
+/// Linear warm-up, then a line down to `floor`.
+struct Linear {
+  std::uint32_t warmup = 20;
+  double floor = 0;
+  friend bool operator==(const Linear&, const Linear&) = default;
+};
+/// Warm-up, stable, decay: the whole learning rate, and at the end of the run a root down to `floor` (arXiv:2405.18392, "1-sqrt").
+struct Wsd {
+  std::uint32_t warmup = 20;
+  double decay_percent = 20;  ///< `decay`: share of the run's inner steps
+  double floor = 0;
+  friend bool operator==(const Wsd&, const Wsd&) = default;
+};
+using Schedule = std::variant<Cosine, Constant, Linear, Wsd>;
 
 struct Evaluate {
   std::uint32_t every = 10;              ///< outer steps; 0: only at the end
@@ -128,7 +159,7 @@ struct Evaluate {
 struct Train {
   std::uint32_t batch = 16;        ///< samples in one inner step of one peer
   std::uint32_t outer_steps = 60;  ///< of the whole run
-  AdamW optimizer;                 ///< the only choice today: `optimizer: {adamw: {…}}`
+  Optimizer optimizer = AdamW{};
   Schedule schedule = Cosine{};
   Precision precision = Precision::F32;
   double clip_norm = 1.0;  ///< highest L2 norm of a gradient

@@ -408,7 +408,7 @@ std::string expected(const Field& field) {
 }
 
 std::string example(const Field& field) {
-  const auto& defaults = defaults_of(field);
+  const auto defaults = defaults_of(field);
   if (std::holds_alternative<Sources>(field.type)) return "[{path: /data/text}]";
   if (const auto* type = std::get_if<Alternative>(&field.type)) return "{" + std::string{type->words.front()} + ": {}}";
   if (const auto* type = std::get_if<OptionalText>(&field.type)) return std::string{type->rule.example};

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "messages/result.hpp"
+#include "runtime/planning/model_tensors.hpp"
+
 namespace prime::planning {
 namespace {
 
@@ -23,10 +26,24 @@ std::uint64_t agent_bytes(std::uint64_t parameters, std::uint64_t largest_fragme
   return (3 * parameters + 2 * in_flight * largest_fragment) * F32;
 }
 
-std::uint64_t record_bytes(const manifest::Local& local, std::uint64_t parameters) {
-  const std::uint64_t tensors = local.record_every > 0 ? 3 : 2;
-  const std::uint64_t records = local.record_every > 0 ? 3 : 2;  // the one within a step, and that of the last one which is committed
-  return records * tensors * parameters * F32;
+std::uint64_t moments(const manifest::Shared& shared) {
+  std::uint64_t all = 0, in_blocks = 0;
+  for (const auto& [name, shape] : model_tensors(shared.model)) {
+    std::uint64_t elements = 1;
+    for (const auto size : shape) elements *= static_cast<std::uint64_t>(size);
+    all += elements;
+    if (shape.size() == 2 && name.starts_with("model.layers.")) in_blocks += elements;
+  }
+  return std::visit(
+      overloaded{[&](const manifest::AdamW&) { return 2 * all; }, [&](const manifest::Sgd& sgd) { return sgd.momentum > 0 ? all : 0; },
+                 [&](const manifest::Muon&) { return 2 * all - in_blocks; }},
+      shared.train.optimizer);
+}
+
+std::uint64_t record_bytes(const manifest::Manifest& manifest, std::uint64_t parameters) {
+  const bool within_steps = manifest.local.record_every > 0;
+  const std::uint64_t records = within_steps ? 3 : 2;  // the one within a step, and that of the last one which is committed
+  return records * (moments(manifest.shared) + (within_steps ? parameters : 0)) * F32;
 }
 
 std::uint64_t trainer_bytes(const manifest::Manifest& manifest, std::uint64_t parameters) {
@@ -40,7 +57,7 @@ std::uint64_t trainer_bytes(const manifest::Manifest& manifest, std::uint64_t pa
                                                             : model.layers * values_of_block(model);
   const std::uint64_t blocks = kept + values_of_block(model);  // on the way back, gradients of what one block has kept
   const std::uint64_t rounded = f32 ? 0 : parameters * value;
-  return 4 * parameters * F32 + rounded + tokens * (blocks * value + bytes_of_head(model, value));
+  return (2 * parameters + moments(shared)) * F32 + rounded + tokens * (blocks * value + bytes_of_head(model, value));
 }
 
 }  // namespace prime::planning

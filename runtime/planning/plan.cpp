@@ -109,7 +109,7 @@ void add_assumptions(Plan& plan, const manifest::Shared& shared) {
       "itself, three with `local.record_every`, and up to two more while a disk takes them");
   told.push_back(
       plan.trainer_bytes
-          ? "trainer: parameters, gradients and AdamW's two moments in f32, and about what the backward pass needs; "
+          ? "trainer: parameters, gradients and the optimizer's moments in f32, and about what the backward pass needs; "
             "the process itself and libtorch are not counted; on a GPU this is its memory, and the host's has the "
             "parameters once more"
           : std::string{"a trainer of your own: its memory and its records are not known, and its model is taken for the manifest's"});
@@ -142,7 +142,7 @@ Result<Plan> make_plan(const manifest::Manifest& manifest, const Circumstances& 
   plan.agent_bytes += (std::uint64_t{own_base} + std::uint64_t{sync.eager}) * held * sizeof(float);
   if (sync.wire.feedback)
     plan.agent_bytes += (held + std::min(sync.in_flight, plan.fragments) * *std::ranges::max_element(sizes)) * sizeof(float);
-  if (plan.trainer_bytes) plan.agent_bytes += record_bytes(local, plan.parameters);
+  if (plan.trainer_bytes) plan.agent_bytes += record_bytes(manifest, plan.parameters);
   plan.round_wire_bytes = *std::ranges::max_element(rounds) * plan.shards;
   plan.outer_step_wire_bytes = sent * plan.shards;
   plan.peer_wire_bytes = sent / plan.peers;

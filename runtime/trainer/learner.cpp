@@ -6,8 +6,8 @@
 #include <map>
 
 #include "messages/assert.hpp"
-#include "runtime/trainer/adamw.hpp"
 #include "runtime/trainer/llama.hpp"
+#include "runtime/trainer/optimizer/optimizer.hpp"
 #include "runtime/trainer/permutation.hpp"
 #include "runtime/trainer/torch_fence.hpp"
 
@@ -98,7 +98,7 @@ struct Learner::Impl {
   Computing computing;
   double z_loss;
   Llama llama;
-  AdamW optimizer;
+  Optimizer optimizer;
 };
 
 Learner::Learner(const manifest::Model& model, const manifest::Train& train, const Computing& computing)
@@ -131,7 +131,9 @@ double Learner::loss(std::span<const Token> windows) const {
 std::vector<float> Learner::gradient(std::span<const Token> windows) const {
   const at::Tensor ids = impl_->ids_of(windows);
   const at::Tensor logits = impl_->llama.logits(impl_->context_of(ids));
-  auto gradients = torch::autograd::grad({impl_->objective(Impl::cross_entropy(logits, ids), logits)}, impl_->llama.leaves());
+  std::vector<at::Tensor> leaves;
+  for (const Leaf& leaf : impl_->llama.leaves()) leaves.push_back(leaf.tensor);
+  auto gradients = torch::autograd::grad({impl_->objective(Impl::cross_entropy(logits, ids), logits)}, leaves);
   for (auto& gradient : gradients) gradient = gradient.cpu();
   // A leaf holds one or more views, at increasing addresses of the host's memory.
   std::map<const float*, const float*> gradient_of;

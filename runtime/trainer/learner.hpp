@@ -57,7 +57,8 @@ class Learner {
   void load_optimizer();
   void store();
 
-  /// One inner step: forward, backward, clip, AdamW. The loss before the step, in nats per token.
+  /// One inner step: forward, backward, clip, and the optimizer, whose highest rate of `learning_rate` takes the place. The loss before the
+  /// step, in nats per token.
   double train(std::span<const Token> windows, double learning_rate);
   /// Mean nats per token, without learning from it.
   [[nodiscard]] double loss(std::span<const Token> windows) const;

@@ -29,23 +29,23 @@ Llama::Llama(const manifest::Model& shape, std::uint64_t seed, const at::TensorO
     : shape_(shape), device_(where.device()), type_(where.dtype().toScalarType()), draws_(mix(seed + 1)) {
   const std::int64_t dim = shape.dim, head_width = dim / shape.heads, kv_rows = shape.kv_heads * head_width, ffn = shape.ffn;
   const double residual = DEVIATION / std::sqrt(2.0 * shape.layers);
-  embedding_ = add_matrix({{"model.embed_tokens.weight", shape.vocab}}, dim, DEVIATION);
+  embedding_ = add_matrix(Kind::Table, {{"model.embed_tokens.weight", shape.vocab}}, dim, DEVIATION);
   for (std::uint32_t layer = 0; layer < shape.layers; ++layer) {
     const std::string prefix = "model.layers." + std::to_string(layer) + ".";
     const std::string attention = prefix + "self_attn.", mlp = prefix + "mlp.";
     Block block;
     const Part query{attention + "q_proj.weight", dim};
     const Part key{attention + "k_proj.weight", kv_rows}, value{attention + "v_proj.weight", kv_rows};
-    block.qkv = add_matrix({query, key, value}, dim, DEVIATION);
-    block.output = add_matrix({{attention + "o_proj.weight", dim}}, dim, residual);
-    block.gate_up = add_matrix({{mlp + "gate_proj.weight", ffn}, {mlp + "up_proj.weight", ffn}}, dim, DEVIATION);
-    block.down = add_matrix({{mlp + "down_proj.weight", dim}}, ffn, residual);
+    block.qkv = add_matrix(Kind::Matrix, {query, key, value}, dim, DEVIATION);
+    block.output = add_matrix(Kind::Matrix, {{attention + "o_proj.weight", dim}}, dim, residual);
+    block.gate_up = add_matrix(Kind::Matrix, {{mlp + "gate_proj.weight", ffn}, {mlp + "up_proj.weight", ffn}}, dim, DEVIATION);
+    block.down = add_matrix(Kind::Matrix, {{mlp + "down_proj.weight", dim}}, ffn, residual);
     block.input_norm = add_norm(prefix + "input_layernorm.weight");
     block.post_norm = add_norm(prefix + "post_attention_layernorm.weight");
     blocks_.push_back(std::move(block));
   }
   norm_ = add_norm("model.norm.weight");
-  head_ = shape.tie_embeddings ? embedding_ : add_matrix({{"lm_head.weight", shape.vocab}}, dim, DEVIATION);
+  head_ = shape.tie_embeddings ? embedding_ : add_matrix(Kind::Table, {{"lm_head.weight", shape.vocab}}, dim, DEVIATION);
   build_tables();
 }
 
@@ -54,10 +54,10 @@ at::Tensor Llama::host_tensor(at::IntArrayRef shape) const {
   return at::empty(shape, at::dtype(at::kFloat).pinned_memory(!device_.is_cpu()));
 }
 
-at::Tensor Llama::adopt(const at::Tensor& on_host) {
+at::Tensor Llama::adopt(const at::Tensor& on_host, std::vector<std::int64_t> matrices) {
   on_host_.push_back(on_host);
-  leaves_.push_back((device_.is_cpu() ? on_host : on_host.to(device_)).requires_grad_());
-  return leaves_.back();
+  leaves_.push_back({(device_.is_cpu() ? on_host : on_host.to(device_)).requires_grad_(), std::move(matrices)});
+  return leaves_.back().tensor;
 }
 
 at::Tensor Llama::add_norm(const std::string& name) {
@@ -66,9 +66,13 @@ at::Tensor Llama::add_norm(const std::string& name) {
   return adopt(weight);
 }
 
-at::Tensor Llama::add_matrix(const std::vector<Part>& parts, std::int64_t columns, double deviation) {
+at::Tensor Llama::add_matrix(Kind kind, const std::vector<Part>& parts, std::int64_t columns, double deviation) {
   std::int64_t rows = 0;
-  for (const Part& part : parts) rows += part.rows;
+  std::vector<std::int64_t> matrices;
+  for (const Part& part : parts) {
+    rows += part.rows;
+    if (kind == Kind::Matrix) matrices.push_back(part.rows);
+  }
   at::Tensor matrix = host_tensor({rows, columns});
   float* at = matrix.mutable_data_ptr<float>();
   for (const Part& part : parts) {
@@ -77,7 +81,7 @@ at::Tensor Llama::add_matrix(const std::vector<Part>& parts, std::int64_t column
     views_.push_back({part.name, {part.rows, columns}, values});
     at += values.size();
   }
-  return adopt(matrix);
+  return adopt(matrix, std::move(matrices));
 }
 
 void Llama::build_tables() {
@@ -92,13 +96,13 @@ void Llama::build_tables() {
 void Llama::load() {
   if (device_.is_cpu()) return;
   const at::NoGradGuard no_graph;
-  for (std::size_t i = 0; i < leaves_.size(); ++i) leaves_[i].copy_(on_host_[i], /*non_blocking=*/true);
+  for (std::size_t i = 0; i < leaves_.size(); ++i) leaves_[i].tensor.copy_(on_host_[i], /*non_blocking=*/true);
 }
 
 void Llama::store() {
   if (device_.is_cpu()) return;
   const at::NoGradGuard no_graph;
-  for (std::size_t i = 0; i < leaves_.size(); ++i) on_host_[i].copy_(leaves_[i], /*non_blocking=*/true);
+  for (std::size_t i = 0; i < leaves_.size(); ++i) on_host_[i].copy_(leaves_[i].tensor, /*non_blocking=*/true);
   torch::cuda::synchronize(device_.index());
 }
 

@@ -13,6 +13,7 @@
 #include "runtime/include/prime/session.hpp"
 #include "runtime/manifest/manifest.hpp"
 #include "runtime/trainer/operations.hpp"
+#include "runtime/trainer/optimizer/leaf.hpp"
 #include "runtime/trainer/torch_fence.hpp"
 
 namespace prime::trainer {
@@ -33,7 +34,7 @@ class Llama {
   void backward_recomputing(const at::Tensor& ids, const std::function<at::Tensor(const at::Tensor& logits)>& objective) const;
 
   /// The tensors that an optimizer steps, in a fixed order.
-  [[nodiscard]] const std::vector<at::Tensor>& leaves() const { return leaves_; }
+  [[nodiscard]] const std::vector<Leaf>& leaves() const { return leaves_; }
   /// Each of them in the host's memory: on the CPU itself, else a copy in pinned memory, as old as the last `load` or `store`.
   [[nodiscard]] const std::vector<at::Tensor>& on_host() const { return on_host_; }
   /// The host's memory under Hugging Face's names, in the order of its modules.
@@ -55,9 +56,11 @@ class Llama {
   };
 
   at::Tensor add_norm(const std::string& name);
-  at::Tensor add_matrix(const std::vector<Part>& parts, std::int64_t columns, double deviation);
+  /// Of a table an optimizer makes no matrix: its rows are single tokens'.
+  enum class Kind : std::uint8_t { Table, Matrix };
+  at::Tensor add_matrix(Kind kind, const std::vector<Part>& parts, std::int64_t columns, double deviation);
   [[nodiscard]] at::Tensor host_tensor(at::IntArrayRef shape) const;
-  at::Tensor adopt(const at::Tensor& on_host);
+  at::Tensor adopt(const at::Tensor& on_host, std::vector<std::int64_t> matrices = {});
   void build_tables();
   [[nodiscard]] HeadLayout layout_of(const at::Tensor& ids) const;
   [[nodiscard]] at::Tensor seen_in(const at::Tensor& ids) const;
@@ -76,7 +79,8 @@ class Llama {
   at::Tensor embedding_, norm_, head_;
   at::Tensor cosine_, sine_;  // [context, head width / 2]
   std::vector<Block> blocks_;
-  std::vector<at::Tensor> leaves_, on_host_;
+  std::vector<Leaf> leaves_;
+  std::vector<at::Tensor> on_host_;
   std::vector<TensorView> views_;
 };
 

@@ -38,9 +38,9 @@ class Records(unittest.TestCase):
                         self.assertEqual(restarts, len(places.split(",")), "each of these places was reached")
                         self.assertEqual(digest, whole)
 
-    def prime_trainer(self, kills, record_every):
+    def prime_trainer(self, kills, record_every, *flags):
         with Run(1, minimum=1, trainer=BIN / "prime-trainer", inner_steps=150, restarts=20,
-                 up_flags=["--set", f"local.record_every={record_every}", "--set", f"data.path={self.data}", "--set", "model.context=64"]) as run:
+                 up_flags=["--set", f"local.record_every={record_every}", "--set", f"data.path={self.data}", "--set", "model.context=64", *flags]) as run:
             chance = random.Random(kills)
             for kill in range(kills):
                 run.wait_for("outer_step_begun", kill + 2)
@@ -65,6 +65,10 @@ class Records(unittest.TestCase):
         for every in (0, 1, 7):
             with self.subTest(every=every):
                 self.assertEqual(self.prime_trainer(4, every), whole)
+        for optimizer in ("{sgd: {nesterov: true}}", "{sgd: {momentum: 0}}", "{muon: {}}"):
+            with self.subTest(optimizer=optimizer):
+                flags = ("--set", f"train.optimizer={optimizer}")
+                self.assertEqual(self.prime_trainer(3, 7, *flags), self.prime_trainer(0, 0, *flags))
 
 
 if __name__ == "__main__":

@@ -42,6 +42,15 @@ void change(const Field& field, Manifest& manifest, Random& random) {
   // What has no place of its own needs what it stands in.
   if (field.path.starts_with("data.sources") && data.sources.empty()) data.sources.emplace_back().paths = {"/one", "/two"};
   if (field.path.starts_with("data.tokenizer.")) data.tokenizer.file = "/t.json";
+  // And a key of an alternative needs that alternative.
+  for (auto path = field.path; !path.empty(); path = parent_path(path)) {
+    const auto* parent = find_field(parent_path(path));
+    const auto* alternative = parent == nullptr ? nullptr : std::get_if<Alternative>(&parent->type);
+    if (alternative == nullptr) continue;
+    const auto word = std::ranges::find(alternative->words, last_key(path));
+    const auto index = static_cast<std::size_t>(word - alternative->words.begin());
+    if (alternative->get(manifest) != index) alternative->set(manifest, index);
+  }
   std::visit(
       overloaded{
           [](const Section&) {},
@@ -54,10 +63,14 @@ void change(const Field& field, Manifest& manifest, Random& random) {
             if (auto* slot = type.slot.write(manifest)) *slot = draw(random, type.range);
           },
           [&](const DecimalPair& type) {
-            *type.slot.write(manifest) = {draw(random, type.range), draw(random, type.range)};
+            if (auto* slot = type.slot.write(manifest)) *slot = {draw(random, type.range), draw(random, type.range)};
           },
-          [&](const Percentage& type) { *type.slot.write(manifest) = draw(random, type.range); },
-          [&](const Flag& type) { *type.slot.write(manifest) = !*type.slot.read(manifest); },
+          [&](const Percentage& type) {
+            if (auto* slot = type.slot.write(manifest)) *slot = draw(random, type.range);
+          },
+          [&](const Flag& type) {
+            if (auto* slot = type.slot.write(manifest)) *slot = !*slot;
+          },
           [&](const Choice& type) { type.set(manifest, draw(random, 0, type.words.size() - 1)); },
           [&](const Alternative& type) { type.set(manifest, draw(random, 0, type.words.size() - 1)); },
           [&](const Text& type) { *type.slot.write(manifest) = draw_text(random, type.rule); },
@@ -99,6 +112,7 @@ BOOST_AUTO_TEST_CASE(a_random_manifest_comes_back_from_its_text_bit_for_bit) {
       static constexpr std::string_view RULES[] = {"`model.",
                                                    "`data.",
                                                    "`train.evaluate.",
+                                                   "`train.optimizer.sgd.nesterov`",
                                                    "dead_after",
                                                    "`sync.quorum`",
                                                    "`sync.grace`",

@@ -36,7 +36,7 @@ BOOST_AUTO_TEST_CASE(the_quickstart_says_what_its_comments_say) {
   const auto manifest = load_manifest((test::repository() / "manifests/quickstart.yaml").string()).manifest.value();
   BOOST_TEST(manifest.shared.run == "quickstart");
   BOOST_TEST(manifest.shared.train.outer_steps == 60U);
-  BOOST_TEST(manifest.shared.train.optimizer.learning_rate == 8e-3);
+  BOOST_TEST(std::get<AdamW>(manifest.shared.train.optimizer).learning_rate == 8e-3);
   BOOST_TEST(manifest.shared.train.evaluate.every == 10U);
   BOOST_TEST(manifest.shared.data.held_out_percent == 5.0);
   BOOST_TEST(manifest.shared.data.per_file_bytes == 32 * KIB);
@@ -172,6 +172,27 @@ BOOST_AUTO_TEST_CASE(the_first_problem_is_told_as_an_error_value) {
   BOOST_TEST(error.detail == "`train.batch` must be an integer ≥ 1, found `0` (x.yaml:3:16), and 1 more");
 }
 
+BOOST_AUTO_TEST_CASE(an_optimizer_and_a_schedule_are_chosen_by_their_key) {
+  const auto& train = parsed(
+                          "train: {optimizer: {sgd: {lr: 0.5, momentum: 0.8, nesterov: true, weight_decay: 0.1}}, schedule: {wsd: {warmup: "
+                          "3, decay: 12.5%, floor: 0.5}}}\n")
+                          .shared.train;
+  BOOST_TEST((train.optimizer == Optimizer{Sgd{0.5, 0.8, true, 0.1}}));
+  BOOST_TEST((train.schedule == prime::manifest::Schedule{Wsd{3, 12.5, 0.5}}));
+  const auto& other =
+      parsed(
+          "train: {optimizer: {muon: {lr: 0.5, momentum: 0, nesterov: false, weight_decay: 0, iterations: 7, adamw: {lr: 1, "
+          "betas: [0, 0.5], weight_decay: 0, epsilon: 1e-6}}}, schedule: {linear: {warmup: 4, floor: 0.25}}}\n")
+          .shared.train;
+  BOOST_TEST((other.optimizer == Optimizer{Muon{0.5, 0, false, 0, 7, AdamW{1, {0, 0.5}, 0, 1e-6}}}));
+  BOOST_TEST((other.schedule == prime::manifest::Schedule{Linear{4, 0.25}}));
+  BOOST_TEST(describe("train.optimizer.muon.iterations").value().find("default: 5") != std::string::npos);
+  BOOST_TEST(describe("train.schedule.wsd.decay").value().find("default: 20%") != std::string::npos);
+  const auto error =
+      first_error(parse_manifest("version: 1\nrun: x\ntrain: {optimizer: {sgd: {momentum: 0, nesterov: true}}}\n", "x.yaml"));
+  BOOST_TEST((error.name == ErrorName::ManifestValue));
+}
+
 BOOST_AUTO_TEST_CASE(every_key_is_described) {
   for (const auto& path : key_paths()) BOOST_TEST_CONTEXT(path) {
       BOOST_TEST(describe(path).value().starts_with(path + ": "));
@@ -179,7 +200,8 @@ BOOST_AUTO_TEST_CASE(every_key_is_described) {
   BOOST_TEST(!describe("no.such.key").has_value());
   BOOST_TEST(nearest_keys("sync.iner_steps").front() == "sync.inner_steps");
   BOOST_TEST(nearest_keys("nothing like it at all").empty());
-  BOOST_TEST(nearest_keys("sync.lr") == (std::vector<std::string>{"train.optimizer.adamw.lr", "sync.outer.nesterov.lr"}),
+  BOOST_TEST(nearest_keys("sync.lr") ==
+                 (std::vector<std::string>{"train.optimizer.adamw.lr", "train.optimizer.sgd.lr", "train.optimizer.muon.lr"}),
              boost::test_tools::per_element());
 }
 

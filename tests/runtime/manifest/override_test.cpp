@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(the_last_of_two_overrides_wins) {
 
 BOOST_AUTO_TEST_CASE(an_override_may_be_a_list_or_a_map) {
   const auto manifest = with({"train.optimizer.adamw.betas=[0.8, 0.9]", "train.schedule={constant: {}}"}).manifest.value();
-  BOOST_TEST((manifest.shared.train.optimizer.betas == std::array{0.8, 0.9}));
+  BOOST_TEST((std::get<AdamW>(manifest.shared.train.optimizer).betas == std::array{0.8, 0.9}));
   BOOST_TEST((manifest.shared.train.schedule == manifest::Schedule{Constant{}}));
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "runtime/planning/memory.hpp"
 #include "runtime/planning/model_tensors.hpp"
 #include "runtime/trainer/permutation.hpp"
 
@@ -34,7 +35,7 @@ prime::manifest::Model tiny() {
 
 prime::manifest::Train train() {
   prime::manifest::Train settings;
-  settings.optimizer.learning_rate = 1e-2;
+  settings.optimizer = prime::manifest::AdamW{.learning_rate = 1e-2};
   return settings;
 }
 
@@ -191,9 +192,11 @@ BOOST_AUTO_TEST_CASE(equal_seeds_give_equal_bits_and_others_do_not) {
   BOOST_TEST(equal(a, b));
 }
 
-BOOST_AUTO_TEST_CASE(parameters_and_the_optimizers_state_are_all_that_the_next_steps_depend_on) {
+void check_that_state_is_all(const prime::manifest::Optimizer& optimizer) {
   const auto model = tiny();
-  Learner a(model, train()), b(model, train());
+  auto settings = train();
+  settings.optimizer = optimizer;
+  Learner a(model, settings), b(model, settings);
   train_on_text(a, model, 5);
   const auto copy = [](const std::vector<TensorView>& from, const std::vector<TensorView>& to) {
     BOOST_REQUIRE(from.size() == to.size());
@@ -204,7 +207,7 @@ BOOST_AUTO_TEST_CASE(parameters_and_the_optimizers_state_are_all_that_the_next_s
   };
   copy(a.parameters(), b.parameters());
   const auto windows = random_windows(model, 2);
-  Learner forgetful(model, train());
+  Learner forgetful(model, settings);
   copy(a.parameters(), forgetful.parameters());
   copy(a.optimizer_state(), b.optimizer_state());
   b.load_optimizer();
@@ -219,13 +222,42 @@ BOOST_AUTO_TEST_CASE(parameters_and_the_optimizers_state_are_all_that_the_next_s
     return all;
   };
   BOOST_TEST((bits(a) == bits(b)));
-  BOOST_TEST((bits(a) != bits(forgetful)));
+  BOOST_TEST((bits(a) != bits(forgetful)) == !a.optimizer_state().empty());
+}
+
+BOOST_AUTO_TEST_CASE(parameters_and_the_optimizers_state_are_all_that_the_next_steps_depend_on) {
+  check_that_state_is_all(prime::manifest::AdamW{});
+  check_that_state_is_all(prime::manifest::Sgd{});
+  check_that_state_is_all(prime::manifest::Sgd{.momentum = 0});
+  check_that_state_is_all(prime::manifest::Muon{});
+}
+
+BOOST_AUTO_TEST_CASE(every_optimizer_trains_and_a_plan_knows_what_it_keeps) {
+  auto model = tiny();
+  model.context = 16;
+  for (const prime::manifest::Optimizer& optimizer : {prime::manifest::Optimizer{prime::manifest::Sgd{}},
+                                                      {prime::manifest::Sgd{.momentum = 0}},
+                                                      {prime::manifest::Muon{}},
+                                                      {prime::manifest::AdamW{}}}) {
+    prime::manifest::Shared shared;
+    shared.model = model;
+    shared.train = train();
+    shared.train.optimizer = optimizer;
+    Learner learner(model, shared.train);
+    const double before = train_on_text(learner, model, 1);
+    BOOST_TEST(train_on_text(learner, model, 60) < before - 0.5);
+    std::uint64_t kept = 0;
+    for (const TensorView& view : learner.optimizer_state())
+      if (!view.shape.empty()) kept += view.data.floats().size();
+    BOOST_TEST(kept == prime::planning::moments(shared));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_step_moves_a_parameter_as_adamw_says) {
   const auto model = tiny();
   auto settings = train();
   settings.clip_norm = 1e9;
+  const auto& adamw = std::get<prime::manifest::AdamW>(settings.optimizer);
   Learner learner(model, settings);
   spread(learner);
   const auto windows = random_windows(model, 2);
@@ -240,8 +272,8 @@ BOOST_AUTO_TEST_CASE(a_step_moves_a_parameter_as_adamw_says) {
   for (const TensorView& view : learner.parameters()) {
     for (const float after : view.data.floats()) {
       const double g = gradient[i];
-      const double decayed = before[i] * (1 - rate * settings.optimizer.weight_decay);
-      worst = std::max(worst, std::abs(after - (decayed - rate * g / (std::abs(g) + settings.optimizer.epsilon))));
+      const double decayed = before[i] * (1 - rate * adamw.weight_decay);
+      worst = std::max(worst, std::abs(after - (decayed - rate * g / (std::abs(g) + adamw.epsilon))));
       ++i;
     }
   }
