@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "messages/limits.hpp"
 #include "prime/session.hpp"
 #include "runtime/manifest/load.hpp"
 #include "runtime/shortage.hpp"
@@ -60,8 +61,10 @@ class Program {
     for (const TensorView& tensor : learner_.parameters()) PRIME_CHECK(session_.bind(tensor));
     // Nothing else makes a step differ: samples go by their number, and nothing is drawn while it learns.
     for (const TensorView& tensor : learner_.optimizer_state()) PRIME_CHECK(session_.bind(tensor, Role::Private));
-    session_.export_file("config.json", config_json(manifest_.shared.model));
-    session_.export_file("generation_config.json", generation_config_json());
+    for (const auto& [name, content] : files_beside_weights(manifest_.shared, corpus_.tokenizer())) {
+      if (content.size() <= EXPORT_BYTES_MAX) session_.export_file(name, content);
+      else std::fprintf(stderr, "%s is larger than 16 MiB: checkpoints are without it\n", name.c_str());
+    }
     for (;;) {
       PRIME_TRY(const auto step, session_.next());
       if (!step) break;

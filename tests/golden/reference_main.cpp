@@ -61,8 +61,7 @@ Result<void> run(const Arguments& arguments) {
     PRIME_CHECK(write(step.parameters, out / ("step-" + std::to_string(step.number) + ".safetensors")));
     if (step.number < arguments.steps) return {};
     PRIME_CHECK(write(step.parameters, last / "model.safetensors"));
-    std::ofstream(last / "config.json") << trainer::config_json(shared.model);
-    std::ofstream(last / "generation_config.json") << trainer::generation_config_json();
+    for (const auto& [name, content] : trainer::files_beside_weights(shared, corpus.tokenizer())) std::ofstream(last / name) << content;
     return print_held_out(shared, corpus, step.parameters);
   });
 }

@@ -38,21 +38,15 @@ Result<Tokenizer> Tokenizer::open(const manifest::TokenizerChoice& choice, std::
 Result<Tokenizer> Tokenizer::parse(std::string_view json, const std::string& name, const std::string& end_of_document) {
   Tokenizer tokenizer;
   PRIME_TRY(tokenizer.pairs_, parse_byte_pairs(json, name));
-  const auto& pairs = *tokenizer.pairs_;
-  tokenizer.size_ = static_cast<std::uint32_t>(pairs.texts.size());
-  const auto id_of = [&](std::string_view text) -> std::optional<Token> {
-    for (const auto& added : pairs.added)
-      if (added.text == text) return added.id;
-    const auto found = pairs.ids.find(text);
-    return found == pairs.ids.end() ? std::nullopt : std::optional{found->second};
-  };
+  tokenizer.json_ = std::make_shared<const std::string>(json);
+  tokenizer.size_ = static_cast<std::uint32_t>(tokenizer.pairs_->texts.size());
   if (!end_of_document.empty()) {
-    tokenizer.end_ = id_of(end_of_document);
+    tokenizer.end_ = tokenizer.id_of(end_of_document);
     if (!tokenizer.end_)
       return fail(ErrorName::DataUnreadable, name + ": has no token `" + end_of_document + "` (`data.tokenizer.end_of_document`)");
   }
   for (const char* known : ENDS)
-    if (!tokenizer.end_) tokenizer.end_ = id_of(known);
+    if (!tokenizer.end_) tokenizer.end_ = tokenizer.id_of(known);
   std::string all{json};
   all += tokenizer.end_ ? std::to_string(*tokenizer.end_) : "-";
   tokenizer.digest_ = kernels::digest_bytes(std::as_bytes(std::span{all}));
@@ -66,6 +60,16 @@ Tokenizer Tokenizer::bytes(bool with_end) {
   tokenizer.digest_ = {0, tokenizer.size_};
   return tokenizer;
 }
+
+std::optional<Token> Tokenizer::id_of(std::string_view text) const {
+  if (!pairs_) return text == END_OF_BYTES ? end_ : std::nullopt;
+  for (const auto& added : pairs_->added)
+    if (added.text == text) return added.id;
+  const auto found = pairs_->ids.find(text);
+  return found == pairs_->ids.end() ? std::nullopt : std::optional{found->second};
+}
+
+std::string Tokenizer::json() const { return json_ ? *json_ : bytes_tokenizer_json(end_.has_value()); }
 
 std::string Tokenizer::decode(std::span<const Token> tokens) const {
   std::string text;

@@ -34,6 +34,10 @@ class Tokenizer {
   [[nodiscard]] std::uint32_t text_ids() const { return is_bytes() ? BYTE_VALUES : size_; }
   /// What stands behind each document; absent: samples of one document end with it.
   [[nodiscard]] std::optional<Token> end_of_document() const { return end_; }
+  /// Of a token that stands for itself, as `[EOS]`, or that a text can become.
+  [[nodiscard]] std::optional<Token> id_of(std::string_view text) const;
+  /// What Hugging Face's library reads: the file itself, and of `bytes` one that gives the same ids.
+  [[nodiscard]] std::string json() const;
   /// Of what makes ids differ.
   [[nodiscard]] Digest digest() const { return digest_; }
   [[nodiscard]] std::string decode(std::span<const Token> tokens) const;
@@ -41,10 +45,16 @@ class Tokenizer {
  private:
   friend class Encoder;
   std::shared_ptr<const BytePairs> pairs_;
+  std::shared_ptr<const std::string> json_;
   std::uint32_t size_ = BYTE_VALUES;
   std::optional<Token> end_;
   Digest digest_;
 };
+
+/// What ends a document where tokens are bytes.
+inline constexpr std::string_view END_OF_BYTES = "<|endoftext|>";
+/// The tokenizer `bytes` as a byte-level encoding without merges.
+std::string bytes_tokenizer_json(bool with_end);
 
 /// One thread's use of a tokenizer, with what it remembers.
 class Encoder {

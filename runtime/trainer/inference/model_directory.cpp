@@ -9,6 +9,7 @@
 
 #include "kernels/small_floats.hpp"
 #include "runtime/store/strict_json.hpp"
+#include "runtime/trainer/data/tokenizer.hpp"
 
 namespace prime::trainer {
 namespace fs = std::filesystem;
@@ -101,6 +102,14 @@ Result<void> ModelDirectory::find_tokenizer() {
   Sha256 all;
   bool any = false;
   std::error_code ignored;
+  // What our checkpoints have beside a model of bytes.
+  if (fs::exists(path_ / "tokenizer.json", ignored)) {
+    PRIME_TRY(const auto text, store::read_file(path_ / "tokenizer.json", TOKENIZER_BYTES_MAX));
+    if (text == data::bytes_tokenizer_json(false) || text == data::bytes_tokenizer_json(true)) {
+      tokenizer_ = "bytes";
+      return {};
+    }
+  }
   for (const auto* name : TOKENIZER_FILES) {
     if (!fs::exists(path_ / name, ignored)) continue;
     PRIME_TRY(const auto text, store::read_file(path_ / name, TOKENIZER_BYTES_MAX));
@@ -109,7 +118,7 @@ Result<void> ModelDirectory::find_tokenizer() {
     all.add(std::string{name} + " " + one.hexadecimal() + "\n");
     any = true;
   }
-  // Checkpoints of ours have no tokenizer: a token is a byte. So has a model of 256 tokens that says nothing else.
+  // Older checkpoints of ours have no tokenizer: a token is a byte. So has a model of 256 tokens that says nothing else.
   const bool bytes = !any && config_.vocab >= 256 && (config_.vocab == 256 || fs::exists(path_ / "prime" / "manifest.yaml", ignored));
   tokenizer_ = bytes ? "bytes" : all.hexadecimal();
   return {};

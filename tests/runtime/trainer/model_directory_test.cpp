@@ -16,6 +16,8 @@ using namespace prime::trainer;
 
 namespace {
 
+data::Tokenizer bytes() { return data::Tokenizer::bytes(false); }
+
 manifest::Model shape() {
   manifest::Model model;
   model.layers = 1;
@@ -48,7 +50,7 @@ class Directory {
   Directory() : path_(std::filesystem::temp_directory_path() / ("prime-model-" + std::to_string(::getpid()))) {
     std::filesystem::remove_all(path_);
     std::filesystem::create_directories(path_);
-    put("config.json", config_json(shape()));
+    put("config.json", config_json(shape(), bytes()));
   }
   ~Directory() { std::filesystem::remove_all(path_); }
   Directory(const Directory&) = delete;
@@ -100,15 +102,15 @@ const std::string GPT2 = R"({"activation_function": "gelu_new", "add_cross_atten
 BOOST_AUTO_TEST_SUITE(model_directory)
 
 BOOST_AUTO_TEST_CASE(the_configuration_that_we_write_is_read) {
-  const auto parsed = parse_model_config(config_json(shape()));
+  const auto parsed = parse_model_config(config_json(shape(), bytes()));
   BOOST_REQUIRE(parsed);
   BOOST_TEST((*parsed == llama()));
-  const auto older = with(config_json(shape()), "\"rope_parameters\"", "\"something_else\"");
+  const auto older = with(config_json(shape(), bytes()), "\"rope_parameters\"", "\"something_else\"");
   BOOST_TEST(parse_model_config(older)->rope_theta == 500);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_accepted_is_named) {
-  const auto good = config_json(shape());
+  const auto good = config_json(shape(), bytes());
   const auto unsupported = [&](const std::string& from, const std::string& to) {
     return refusal(with(good, from, to), ErrorName::ModelUnsupported);
   };
@@ -177,7 +179,7 @@ BOOST_AUTO_TEST_CASE(mangled_configurations_are_answered) {
   std::mt19937_64 random(1);
   int accepted = 0;
   for (int round = 0; round < 20'000; ++round) {
-    auto text = round % 2 == 0 ? config_json(shape()) : GPT2;
+    auto text = round % 2 == 0 ? config_json(shape(), bytes()) : GPT2;
     for (auto count = 1 + random() % 3; count > 0; --count) {
       const auto at = random() % text.size();
       if (random() % 2 == 0) text[at] = "{}[]:,\"0123456789eE+-.nulltrue"[random() % 30];
@@ -206,7 +208,7 @@ BOOST_AUTO_TEST_CASE(both_spellings_of_a_gpt2_are_one_model) {
   auto other = ModelDirectory::open(directory.path());
   read(*other, "ln_f.bias");
   BOOST_TEST(other->digest() != digests[0]);
-  directory.put("config.json", config_json(shape()));
+  directory.put("config.json", config_json(shape(), bytes()));
   std::array<float, 2> values{};
   BOOST_TEST(!ModelDirectory::open(directory.path())->read("ln_f.bias", {2}, values), "a Llama has one spelling");
 }
@@ -256,7 +258,7 @@ BOOST_AUTO_TEST_CASE(a_directory_without_a_tokenizer_has_bytes_when_it_is_ours_o
   const Directory directory;
   directory.put_weights("model.safetensors", "w", "BF16", std::string(4, '\0'));
   BOOST_TEST(ModelDirectory::open(directory.path())->has_byte_tokens());
-  directory.put("config.json", with(config_json(shape()), "\"vocab_size\": 256", "\"vocab_size\": 260"));
+  directory.put("config.json", with(config_json(shape(), bytes()), "\"vocab_size\": 256", "\"vocab_size\": 260"));
   BOOST_TEST(!ModelDirectory::open(directory.path())->has_byte_tokens());
   std::filesystem::create_directories(directory.path() / "prime");
   directory.put("prime/manifest.yaml", "version: 1\n");
@@ -266,6 +268,35 @@ BOOST_AUTO_TEST_CASE(a_directory_without_a_tokenizer_has_bytes_when_it_is_ours_o
   BOOST_TEST(tokenizer.size() == 64U);
   directory.put("tokenizer.json", "{ }");
   BOOST_TEST(ModelDirectory::open(directory.path())->tokenizer() != tokenizer);
+  for (const bool with_end : {false, true}) {
+    directory.put("tokenizer.json", data::Tokenizer::bytes(with_end).json());
+    BOOST_TEST(ModelDirectory::open(directory.path())->has_byte_tokens());
+  }
+}
+
+/// Of a tokenizer.json with these added tokens, ids in their order.
+data::Tokenizer tokenizer_with(const std::vector<std::string>& added) {
+  std::string tokens;
+  for (std::size_t id = 0; id < added.size(); ++id)
+    tokens += (id == 0 ? "" : ",") + (R"({"id":)" + std::to_string(id) + R"(,"content":")" + added[id] + R"(","special":true})");
+  return data::Tokenizer::parse(R"({"added_tokens":[)" + tokens + R"(],"model":{"type":"BPE","vocab":{"a":9},"merges":[]}})", "t.json")
+      .value();
+}
+
+BOOST_AUTO_TEST_CASE(the_tokenizer_stands_beside_the_weights_with_the_parts_that_its_tokens_play) {
+  manifest::Shared run;
+  run.model = shape();
+  const auto files = files_beside_weights(run, tokenizer_with({"[PAD]", "[UNK]", "[SEP]", "[BOS]", "[EOS]", "[MASK]"}));
+  BOOST_TEST(files.size() == 4U);
+  for (const std::string id : {"\"bos_token_id\": 3", "\"eos_token_id\": 4", "\"pad_token_id\": 0"})
+    for (const char* file : {"config.json", "generation_config.json"}) BOOST_TEST(files.at(file).find(id) != std::string::npos);
+  for (const std::string token :
+       {R"("bos_token": "[BOS]")", R"("eos_token": "[EOS]")", R"("pad_token": "[PAD]")", R"("unk_token": "[UNK]")"})
+    BOOST_TEST(files.at("tokenizer_config.json").find(token) != std::string::npos);
+  BOOST_TEST(files_beside_weights(run, bytes()).at("config.json").find("\"eos_token_id\": null") != std::string::npos);
+  BOOST_TEST(files_beside_weights(run, data::Tokenizer::bytes(true)).at("config.json").find("\"eos_token_id\": 256") != std::string::npos);
+  run.data.source = manifest::DataFormat::Tokens;
+  BOOST_TEST(files_beside_weights(run, bytes()).count("tokenizer.json") == 0U, "nobody knows what tokens of a shard mean");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
