@@ -187,14 +187,24 @@ struct CommitmentArguments {
 
 struct DataArguments {
   CommonArguments common;
-  std::string what;                ///< build, inspect, stats or tokenizer
-  std::vector<std::string> files;  ///< a manifest; of `tokenizer` "train" and files
+  std::string what;                ///< build, inspect, stats, tokenizer or reads
+  std::vector<std::string> files;  ///< a manifest; of `tokenizer` "train" and files; of `reads` genomes
   std::vector<std::string> overrides;
   std::uint64_t sample = 0;
   std::uint32_t vocab = 1024;
   std::string out;
   std::string format = "text";
   std::string field = "text";
+  std::uint64_t count = 100'000;
+  std::uint64_t seed = 1;
+  std::uint32_t length = 150;
+  std::uint32_t spread = 40;
+  double errors = 0.4;
+  double from = 0;
+  double to = 100;
+  std::string adapter;
+  std::uint32_t cycles = 150;
+  std::vector<double> shares;
 };
 
 struct GenerateArguments {
@@ -211,6 +221,19 @@ struct GenerateArguments {
   double temperature = 0;
   std::uint64_t seed = 1;
   unsigned batch = 16;
+  unsigned threads = 0;
+  std::string device = "cpu";
+};
+
+struct EvalArguments {
+  CommonArguments common;
+  std::string model;
+  std::string manifest;
+  std::vector<std::string> overrides;
+  std::vector<std::string> held_out;
+  std::vector<std::string> positive;
+  std::uint32_t reads = 2000;  ///< of each kind
+  unsigned batch = 32;
   unsigned threads = 0;
   std::string device = "cpu";
 };
@@ -275,7 +298,7 @@ using Arguments = std::variant<UpArguments, JoinArguments, StandbyArguments, Doc
                                InviteArguments, LogsArguments, LeaveArguments, PauseArguments, ResumeArguments, DownArguments,
                                RemoveArguments, ValidateArguments, PlanArguments, VersionArguments, ExplainArguments, SchemaArguments,
                                CompletionsArguments, ManArguments, BenchArguments, SimulateArguments, CommitmentArguments, DataArguments,
-                               GenerateArguments, VerifyArguments, CompleteArguments, CoordinatorArguments, AgentArguments>;
+                               EvalArguments, GenerateArguments, VerifyArguments, CompleteArguments, CoordinatorArguments, AgentArguments>;
 
 /// A command line that asks for a text instead of a command (`--help`).
 struct HelpText {

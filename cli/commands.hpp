@@ -32,6 +32,7 @@ int run_command(const BenchArguments& arguments, Terminal& terminal);
 int run_command(const SimulateArguments& arguments, Terminal& terminal);
 int run_command(const DataArguments& arguments, Terminal& terminal);
 int run_command(const CommitmentArguments& arguments, Terminal& terminal);
+int run_command(const EvalArguments& arguments, Terminal& terminal);
 int run_command(const GenerateArguments& arguments, Terminal& terminal);
 int run_command(const VerifyArguments& arguments, Terminal& terminal);
 int run_command(const CoordinatorArguments& arguments, Terminal& terminal);

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import random
 import unittest
 
 from primectl import primectl, temporary_directory
@@ -71,6 +72,30 @@ class Data(unittest.TestCase):
             self.assertEqual(told["ids"][document["first"] + document["tokens"] - 1], 4)
         text = self.call("inspect", self.manifest, "--sample", 1).stdout
         self.assertIn("--- tokens 0 to ", text)
+
+    def test_reads_are_simulated_and_are_the_same_again(self):
+        draw = random.Random(3)
+        for name in ("virus", "bacterium"):
+            (self.folder / f"{name}.fa").write_text(">s\n" + "".join(draw.choices("ACGT", k=3000)) + "\n")
+        genomes = (self.folder / "virus.fa", self.folder / "bacterium.fa")
+        told = []
+        for out in ("one.fq", "two.fq"):
+            done = self.call("reads", *genomes, "--shares", "1,3", "--count", 400, "--seed", 9, "--to", 90, "--out", self.folder / out, "-o", "json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            told.append(json.loads(done.stdout))
+        self.assertEqual((self.folder / "one.fq").read_bytes(), (self.folder / "two.fq").read_bytes())
+        self.assertEqual([told[0][key] for key in ("schema", "reads", "seed")], ["primectl.data.reads/1", 400, 9])
+        self.assertEqual(sum(source["reads"] for source in told[0]["sources"]), 400)
+        self.assertLess(told[0]["sources"][0]["reads"], 150)
+        lines = (self.folder / "one.fq").read_text().splitlines()
+        self.assertEqual(len(lines), 1600)
+        self.assertRegex(lines[0], r"^@1 source=(virus|bacterium) sequence=1 start=\d+ strand=[+-]$")
+        self.assertTrue(all(len(lines[i]) == len(lines[i + 2]) for i in range(1, 1600, 4)))
+        for wrong, said in (((), "needs --out FILE"), (("--out", "x", "--from", 50, "--to", 40), "`--to`, which must be the larger"),
+                            (("--out", "x", "--shares", "1"), "one of --shares for each"), (("--out", "x", "--adapter", "ACGU"), "of A, C, G and T")):
+            done = self.call("reads", *genomes, *wrong)
+            self.assertEqual(done.returncode, 2, wrong)
+            self.assertIn(said, done.stderr)
 
     def test_what_is_broken_is_named(self):
         (self.folder / "notes.jsonl").write_text('{"body": "ACGT"}\n{"text": "TTTT"}\n')

@@ -16,12 +16,13 @@ namespace prime::data {
 inline constexpr std::size_t PIECE_BYTES = 1 * MIB;
 
 struct Record {
-  std::string_view text;     ///< valid until the next call
-  std::string_view quality;  ///< of FASTQ, one byte for each of `text`
-  std::uint64_t number = 0;  ///< from 1, in its file
-  bool more = false;         ///< the document goes on in the next one
-  bool piece = false;        ///< one of several of a document
-  std::string broken = {};   ///< why it cannot be used; reading can go on behind it
+  std::string_view text;       ///< valid until the next call
+  std::string_view quality;    ///< of FASTQ, one byte for each of `text`
+  std::uint64_t number = 0;    ///< from 1, in its file
+  bool more = false;           ///< the document goes on in the next one
+  bool piece = false;          ///< one of several of a document
+  std::string_view name = {};  ///< of FASTQ, its header without the `@`
+  std::string broken = {};     ///< why it cannot be used; reading can go on behind it
 };
 
 class RecordReader {

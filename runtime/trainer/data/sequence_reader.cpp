@@ -50,7 +50,7 @@ class FastaReader final : public RecordReader {
 
   Result<bool> next(Record& record) override {
     bases_.clear();
-    record = {{}, {}, number_, false, std::exchange(begun_, false), {}};
+    record = {{}, {}, number_, false, std::exchange(begun_, false), {}, {}};
     while (true) {
       PRIME_TRY(const auto line, lines_.next());
       const bool header = line && line->text.starts_with('>');
@@ -92,7 +92,7 @@ class FastqReader final : public RecordReader {
   Result<bool> next(Record& record) override {
     PRIME_TRY(const bool more, find_header());
     if (!more) return false;
-    record = {{}, {}, ++number_, false, false, {}};
+    record = {{}, {}, ++number_, false, false, name_, {}};
     if (!broken_.empty()) {
       record.broken = std::exchange(broken_, {});
       return true;
@@ -105,6 +105,7 @@ class FastqReader final : public RecordReader {
     if (!plus) return broken(record, "breaks off: its line `+` is missing");
     if (!plus->text.starts_with('+')) {
       pending_header_ = plus->text.starts_with('@');
+      if (pending_header_) next_name_.assign(plus->text.substr(1));
       return broken(record, "has no line `+` behind its sequence: records have four lines");
     }
     PRIME_TRY(const auto quality, lines_.next());
@@ -128,11 +129,15 @@ class FastqReader final : public RecordReader {
 
   /// To behind the next header. What stands before it is one broken record.
   Result<bool> find_header() {
-    if (std::exchange(pending_header_, false)) return true;
+    if (std::exchange(pending_header_, false)) {
+      name_.swap(next_name_);
+      return true;
+    }
     while (true) {
       PRIME_TRY(const auto line, lines_.next());
       if (!line) return !broken_.empty();
       if (line->text.starts_with('@')) {
+        (broken_.empty() ? name_ : next_name_).assign(line->text.substr(1));
         if (broken_.empty()) return true;
         pending_header_ = true;
         return true;
@@ -143,6 +148,7 @@ class FastqReader final : public RecordReader {
   }
 
   LineReader lines_;
+  std::string name_, next_name_;
   std::string bases_;
   std::string broken_;
   std::uint64_t number_ = 0;

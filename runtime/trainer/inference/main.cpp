@@ -12,6 +12,7 @@
 #include "runtime/shortage.hpp"
 #include "runtime/store/strict_json.hpp"
 #include "runtime/trainer/device.hpp"
+#include "runtime/trainer/inference/assessment.hpp"
 #include "runtime/trainer/inference/generation.hpp"
 #include "runtime/trainer/learner.hpp"
 #include "runtime/trainer/memory_fault.hpp"
@@ -164,6 +165,19 @@ Result<void> run_verify(const Job& job) {
   return {};
 }
 
+Result<void> run_assess(const Job& job) {
+  const auto sequences = job.at("sequences").get<std::vector<std::vector<std::uint32_t>>>();
+  std::uint64_t longest = 1;
+  for (const auto& sequence : sequences) longest = std::max<std::uint64_t>(longest, sequence.size());
+  PRIME_TRY(const auto model, load(job, longest));
+  const auto tell_of = [](std::size_t index, const Assessed& assessed) {
+    tell({{"event", "assessed"}, {"index", index}, {"nats", assessed.nats}, {"tokens", assessed.tokens}, {"state", assessed.state}});
+  };
+  PRIME_CHECK(assess(model.decoder, sequences, job.at("batch").get<std::uint32_t>(), tell_of, Reporter{}));
+  tell({{"event", "done"}});
+  return {};
+}
+
 /// Of a model of this size that nobody trained.
 ModelConfig bench_config(const Job& job) {
   ModelConfig config;
@@ -251,6 +265,7 @@ Result<void> run() {
   const Job accepted{*job, at::Device(chosen.name)};
   const auto& command = job->at("command");
   if (command == "generate") return run_generate(accepted);
+  if (command == "assess") return run_assess(accepted);
   return command == "verify" ? run_verify(accepted) : run_bench(accepted);
 }
 
