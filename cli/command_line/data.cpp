@@ -60,7 +60,6 @@ void add_eval(Table& table) {
 }  // namespace
 
 void add_data(Table& table) {
-  add_eval(table);
   auto [data, typed] =
       table.add<DataArguments>("data", "compile what a manifest trains on, look at it, train a tokenizer, or simulate reads", "Data");
   data.add_option("WHAT", typed.what,
@@ -91,6 +90,7 @@ void add_data(Table& table) {
   add_reads(data, typed);
   data.footer(
       "Runs of this machine share what is compiled: `local.data_cache` says where it is kept. `up` and `join` compile by themselves.");
+  add_eval(table);
 }
 
 }  // namespace prime::cli

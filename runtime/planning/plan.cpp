@@ -109,7 +109,7 @@ void add_assumptions(Plan& plan, const manifest::Shared& shared) {
       "itself, three with `local.record_every`, and up to two more while a disk takes them");
   told.push_back(
       plan.trainer_bytes
-          ? "trainer: parameters, gradients and the optimizer's moments in f32, and about what the backward pass needs; "
+          ? "trainer: parameters, gradients and optimizer's moments in f32, and about what the backward pass needs; "
             "the process itself and libtorch are not counted; on a GPU this is its memory, and the host's has the "
             "parameters once more"
           : std::string{"a trainer of your own: its memory and its records are not known, and its model is taken for the manifest's"});
