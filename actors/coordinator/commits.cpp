@@ -150,7 +150,10 @@ bool apply(State& state, const Operation& operation, std::uint32_t fragment, con
                        {}};
   auto& [commit, lines] = *round.last;
   lines.emplace_back(round_committed(state, made, part));
-  if (completes) lines.emplace_back(committed_event(state, made, digest));
+  if (completes) {
+    lines.emplace_back(committed_event(state, made, digest));
+    state.cost = {.counted = now};
+  }
   effects.insert(effects.end(), lines.begin(), lines.end());
   if (fragment == 0) topology::note_reduce(state, now - operation.since, now);
   advance_round(state, made, digest, commit, now, effects);

@@ -263,7 +263,7 @@ struct Tries {
   bool ring_overdue = false;          ///< the last try was a ring and missed its deadline, so that it cannot be told because of whom
 };
 
-/// What the operations of the current outer step have cost, as far as this coordinator has seen them.
+/// What operations have cost since the last outer step was committed, as far as this coordinator has seen them.
 struct Cost {
   std::uint64_t wire_bytes = 0;
   Duration reduce{};     ///< of the slowest member of each

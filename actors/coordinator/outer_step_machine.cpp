@@ -78,7 +78,6 @@ void begin_step(State& state, OuterStep step, Instant now, Effects& effects) {
   for (auto& round : state.rounds) round.first_ready.reset();
   state.tries = {};
   state.tries.retry_at = now;
-  state.cost = {};
   effects.emplace_back(events::OuterStepBegun{step, state.view.epoch, state.view.members.size()});
   std::set<PeerId> begin;  // the others are late, and still at an earlier step
   for (const auto& member : state.view.members)

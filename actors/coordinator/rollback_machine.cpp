@@ -42,6 +42,7 @@ void roll_back(State& state, Instant now, Effects& effects) {
   state.unused.assign(to.given_back.begin(), to.given_back.end());
   state.tokens = to.tokens;
   state.collection = {};
+  state.cost = {};
   state.closed_span = 0;
   state.losses = {};
   state.deserted.reset();

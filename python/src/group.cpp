@@ -212,9 +212,10 @@ class PyGroup {
     const std::lock_guard lock(core_->mutex);
     core_->group.reset();
   }
-  PyReduction reduce(nb::handle input, nb::handle output, const std::string& op, const std::string& codec, const std::optional<std::string>& result_codec,
-                     const std::string& schedule, std::uint64_t tag, std::vector<std::uint64_t> weights, nb::handle residual, bool stochastic, std::uint64_t seed,
-                     std::uint64_t version, std::optional<double> timeout) {
+  PyReduction reduce(nb::handle input, nb::handle output, const std::string& op, const std::string& codec,
+                     const std::optional<std::string>& result_codec, const std::string& schedule, std::uint64_t tag,
+                     std::vector<std::uint64_t> weights, nb::handle residual, bool stochastic, std::uint64_t seed, std::uint64_t version,
+                     std::optional<double> timeout) {
     owner_.check("group");
     ReduceOptions options;
     options.tag = tag;
@@ -325,8 +326,8 @@ void bind_group(nb::module_& module) {
       .def("when_done", &PyReduction::when_done, nb::arg("told"));
   nb::class_<PyGroup>(module, "Group")
       .def("reduce", &PyGroup::reduce, nb::arg("input"), nb::arg("output"), nb::arg("op"), nb::arg("codec"), nb::arg("result_codec").none(),
-           nb::arg("schedule"), nb::arg("tag"), nb::arg("weights"), nb::arg("residual").none(), nb::arg("stochastic"), nb::arg("seed"), nb::arg("version"),
-           nb::arg("timeout").none())
+           nb::arg("schedule"), nb::arg("tag"), nb::arg("weights"), nb::arg("residual").none(), nb::arg("stochastic"), nb::arg("seed"),
+           nb::arg("version"), nb::arg("timeout").none())
       .def("allocate", &PyGroup::allocate, nb::arg("bytes"))
       .def("close", &PyGroup::close)
       .def_prop_ro("rank", &PyGroup::rank)

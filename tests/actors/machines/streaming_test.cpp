@@ -68,7 +68,9 @@ BOOST_AUTO_TEST_CASE(the_next_step_begins_when_the_last_fragment_is_published_an
   bench.publish(2, 0, {1, 2});
   BOOST_TEST(bench.sent<StartReduce>().empty(), "one at a time, in order");
   bench.commit(1, 1, {1, 2});
-  BOOST_TEST(bench.journaled<events::OuterStepCommitted>().size() == 1U);
+  const auto committed = bench.journaled<events::OuterStepCommitted>();
+  BOOST_REQUIRE(committed.size() == 1U);
+  BOOST_TEST(committed[0].wire_bytes == 4U, "of both operations, though the next step had begun between them");
   BOOST_TEST((bench.told<StartReduce>(1).step == OuterStep{2} && bench.told<StartReduce>(1).fragment == 0U));
   BOOST_TEST(bench.told<StartReduce>(1).next_sample == 40U);
 }
