@@ -27,7 +27,7 @@ class Manifests(unittest.TestCase):
                 lines = path.read_text().splitlines()
                 self.assertTrue(lines[1].startswith(f"# {path.name}: "), "says what it is for")
                 self.call("validate", path)
-                plan = self.call("plan", path, "--link", "1Gbit/s", "--step-time", "1s")
+                plan = self.call("plan", path, "--link", "1Gbit/s", "--step-time", "10s")
                 self.assertEqual(plan["run"], path.stem)
                 self.assertGreater(plan["compute_utilization"], 0.5)
                 self.assertGreater(plan["parameters"], 100_000)
