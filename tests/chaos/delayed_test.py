@@ -2,35 +2,23 @@
 bit the same on all peers, and with losses what an independent reference makes of the journaled contributors and the states they began from."""
 
 import os
-import re
 import signal
 import unittest
 
-from fragments_test import ELEMENTS, TENSORS, Reference, checkpoints_of, tensors_of
-from prime_run import Run, wait_until
+from fragments_test import Reference
+from overlapped import ENV, STEPS, Overlapped
+from prime_run import Run
 
-ENV = {"PRIME_QUADRATIC_TENSORS": str(TENSORS), "PRIME_QUADRATIC_ELEMENTS": str(ELEMENTS)}
 OUTER = {"lr": 0.4, "momentum": 0.5}
-STEPS = 6
 
 
-class Delayed(unittest.TestCase):
+class Delayed(Overlapped):
     def run_of(self, peers, parts, in_flight, quorum=None):
         return Run(peers, up_flags=["--quorum", str(quorum or peers)], env=ENV, algorithm="delayed", fragments=parts, in_flight=in_flight, every=1,
                    outer_steps=STEPS, **OUTER)
 
     def equals_reference(self, run, parts):
-        expected = Reference(run, parts, **OUTER).final()
-        final = checkpoints_of(run)[-1]
-        self.assertEqual(final.name, f"step-{STEPS:06}")
-        for name, values in tensors_of(final / "model.safetensors").items():
-            part = int(re.match(r"\d+", name).group()) % parts
-            self.assertEqual(len(set(values)), 1, "all values of a tensor are alike")
-            self.assertLessEqual(abs(values[0] - expected[part]), 1e-6 * STEPS, f"tensor {name}: {values[0]}, by hand {expected[part]}")
-        return (final / "model.safetensors").read_bytes(), (final / "prime/outer_momentum.safetensors").read_bytes()
-
-    def rounds(self, run):
-        return [line for line in run.coordinator() if line["event"] == "round_committed"]
+        return self.equals(run, Reference(run, parts, **OUTER).final())
 
     def overlaps(self, run):
         """The next step had begun before this one was committed."""
@@ -57,9 +45,7 @@ class Delayed(unittest.TestCase):
     def lose(self, fault, lost, parts=4, in_flight=3):
         with self.run_of(2, parts, in_flight, quorum=3) as run:
             victim = run.join(env={"PRIME_FAULT": fault})
-            self.assertEqual(run.wait_for_end(), 0)
-            wait_until("the joiner's end", lambda: victim.poll() is not None)
-            run.check(outer_steps=STEPS, lost=lost)
+            self.ends_well(run, victim, lost)
             self.equals_reference(run, parts)
             return {line["version"]: len(line["contributors"]) for line in self.rounds(run)}
 
@@ -91,14 +77,7 @@ class Delayed(unittest.TestCase):
 
     def test_a_joiner_comes_in_between(self):
         with Run(2, up_flags=["--quorum", "2"], env=ENV, algorithm="delayed", outer_steps=STEPS, held_at=4, every=1, **OUTER) as run:
-            run.wait_until_held()
-            joiner = run.join()
-            run.wait_for("peer_admitted", 3)
-            run.hold.unlink()
-            self.assertEqual(run.wait_for_end(), 0)
-            wait_until("the joiner's end", lambda: joiner.poll() is not None)
-            self.assertEqual(joiner.returncode, 0)
-            run.check(outer_steps=STEPS)
+            self.joined_in_between(run)
             self.equals_reference(run, 1)
             self.assertEqual(len(self.rounds(run)[-1]["contributors"]), 3)
 

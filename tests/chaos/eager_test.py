@@ -2,15 +2,13 @@
 arXiv:2502.12996, algorithm 1). The shared state is to the bit the same on all peers, and what the paper's algorithm makes of the journaled
 contributors; what each peer begins from is its own."""
 
-import re
 import unittest
 
-from fragments_test import ELEMENTS, INNER_STEPS, TENSORS, Reference, checkpoints_of, f32, tensors_of
-from prime_run import Run, wait_until
+from fragments_test import INNER_STEPS, Reference, f32
+from overlapped import ENV, STEPS, Overlapped
+from prime_run import Run
 
-ENV = {"PRIME_QUADRATIC_TENSORS": str(TENSORS), "PRIME_QUADRATIC_ELEMENTS": str(ELEMENTS)}
 LR, MOMENTUM = 0.4, 0.9
-STEPS = 6
 
 
 class EagerReference(Reference):
@@ -62,20 +60,13 @@ class EagerReference(Reference):
         return shared
 
 
-class Eager(unittest.TestCase):
+class Eager(Overlapped):
     def run_of(self, peers, parts=1, in_flight=1, quorum=None, **manifest):
         return Run(peers, up_flags=["--quorum", str(quorum or peers)], **{"env": ENV, "algorithm": "eager", "fragments": parts, "in_flight": in_flight,
                                                                        "every": 1, "outer_steps": STEPS, "lr": LR, "momentum": MOMENTUM, **manifest})
 
     def equals_reference(self, run, parts):
-        expected = EagerReference(run, parts).final()
-        final = checkpoints_of(run)[-1]
-        self.assertEqual(final.name, f"step-{STEPS:06}")
-        for name, values in tensors_of(final / "model.safetensors").items():
-            part = int(re.match(r"\d+", name).group()) % parts
-            self.assertEqual(len(set(values)), 1, "all values of a tensor are alike")
-            self.assertLessEqual(abs(values[0] - expected[part]), 1e-6 * STEPS, f"tensor {name}: {values[0]}, by hand {expected[part]}")
-        return (final / "model.safetensors").read_bytes(), (final / "prime/outer_momentum.safetensors").read_bytes()
+        return self.equals(run, EagerReference(run, parts).final())
 
     def test_it_is_the_algorithm_of_the_paper(self):
         for peers in (2, 3, 5):
@@ -90,9 +81,7 @@ class Eager(unittest.TestCase):
     def lose(self, fault, lost, parts=1, in_flight=1):
         with self.run_of(2, parts, in_flight, quorum=3) as run:
             victim = run.join(env={"PRIME_FAULT": fault})
-            self.assertEqual(run.wait_for_end(), 0)
-            wait_until("the joiner's end", lambda: victim.poll() is not None)
-            run.check(outer_steps=STEPS, lost=lost)
+            self.ends_well(run, victim, lost)
             self.equals_reference(run, parts)
 
     def test_who_dies_in_a_reduce_or_with_its_vote_costs_no_bit(self):
@@ -105,14 +94,7 @@ class Eager(unittest.TestCase):
 
     def test_a_joiner_comes_in_between(self):
         with self.run_of(2, held_at=4) as run:
-            run.wait_until_held()
-            joiner = run.join()
-            run.wait_for("peer_admitted", 3)
-            run.hold.unlink()
-            self.assertEqual(run.wait_for_end(), 0)
-            wait_until("the joiner's end", lambda: joiner.poll() is not None)
-            self.assertEqual(joiner.returncode, 0)
-            run.check(outer_steps=STEPS)
+            self.joined_in_between(run)
 
 
 if __name__ == "__main__":

@@ -231,15 +231,16 @@ class Run:
                 assert commits[-1]["digest"] == line["digest"], "a rollback leads to the bits that were committed"
         if outer_steps is not None:
             assert len(commits) == outer_steps, f"{len(commits)} of {outer_steps} outer steps were committed"
-        said = {}  # by each peer; a late one said it of an earlier step, and a trainer that was started again has less of some fragments
+        said = {}  # by each peer and step; a trainer that was started again has less of some fragments
         weight = 0  # of the last round
         for line in coordinator:
             if line["event"] == "peer_ready":
-                said.setdefault(line["peer"], set()).add(line["weight"])
+                said.setdefault(line["peer"], {}).setdefault(line["outer_step"], set()).add(line["weight"])
             if line["event"] == "round_committed":
                 weight = sum(line["weights"])
                 for peer, brought in zip(line["contributors"], line["weights"], strict=True):
-                    assert brought in said[peer] - {0}, f"law 4: {peer} weighs {brought}, and said {said[peer]}"
+                    of_step = said[peer].get(line["version"]) or said[peer][max(said[peer])]  # a late one said it of an earlier step
+                    assert brought in of_step - {0}, f"law 4: {peer} weighs {brought}, and said {said[peer]}"
             if line["event"] == "outer_step_committed":
                 assert weight == line["weight"], f"law 4: weight {line['weight']}, contributors bring {weight}"
                 assert len(line["contributors"]) >= 1

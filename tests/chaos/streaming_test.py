@@ -7,11 +7,10 @@ import re
 import signal
 import unittest
 
-from fragments_test import ELEMENTS, TENSORS, Reference, checkpoints_of, f32, tensors_of
-from prime_run import Run, wait_until
+from fragments_test import Reference, checkpoints_of, f32, tensors_of
+from overlapped import ENV, STEPS, Overlapped
+from prime_run import Run
 
-ENV = {"PRIME_QUADRATIC_TENSORS": str(TENSORS), "PRIME_QUADRATIC_ELEMENTS": str(ELEMENTS)}
-STEPS = 6
 INNER = 8
 PARTS = 4
 LR, MOMENTUM = 0.4, 0.9
@@ -70,7 +69,7 @@ class Streamed(Reference):
         return [self.state(part, STEPS) for part in range(self.parts)]
 
 
-class Streaming(unittest.TestCase):
+class Streaming(Overlapped):
     def run_of(self, peers, parts=PARTS, overlap=1, mix=0.5, quorum=None, in_flight=2, more=(), **manifest):
         flags = ["--quorum", str(quorum or peers), "--set", f"sync.overlap={overlap}", "--set", f"sync.mix={mix}", *more]
         return Run(peers, up_flags=flags, **{"env": ENV, "algorithm": "streaming", "fragments": parts, "in_flight": in_flight, "every": 1,
@@ -87,9 +86,6 @@ class Streaming(unittest.TestCase):
             part = int(re.match(r"\d+", name).group()) % parts
             self.assertEqual(len(set(values)), 1, "all values of a tensor are alike")
             self.assertLessEqual(abs(values[0] - expected[part]), 1e-6 * STEPS, f"tensor {name}: {values[0]}, by hand {expected[part]}")
-
-    def rounds(self, run):
-        return [line for line in run.coordinator() if line["event"] == "round_committed"]
 
     def test_it_is_what_the_paper_says(self):
         for peers, parts, overlap, mix in ((2, 4, 1, 0.5), (3, 4, 2, 0), (5, 4, 2, 0.5), (2, 4, 0, 0.25), (2, 1, 3, 0.5), (3, 2, 5, 0.5)):
@@ -111,9 +107,7 @@ class Streaming(unittest.TestCase):
     def lose(self, fault, lost, overlap=2, exact=True):
         with self.run_of(2, overlap=overlap, quorum=3, in_flight=1) as run:  # one after the other: which is committed by then is certain
             victim = run.join(env={"PRIME_FAULT": fault})
-            self.assertEqual(run.wait_for_end(), 0)
-            wait_until("the joiner's end", lambda: victim.poll() is not None)
-            run.check(outer_steps=STEPS, lost=lost)
+            self.ends_well(run, victim, lost)
             if exact:
                 self.equals_reference(run, PARTS, overlap, 0.5)
             return {(line["version"], line["fragment"]): len(line["contributors"]) for line in self.rounds(run)}
@@ -144,14 +138,7 @@ class Streaming(unittest.TestCase):
 
     def test_a_joiner_comes_in_between(self):
         with self.run_of(2, held_at=4) as run:
-            run.wait_until_held()
-            joiner = run.join()
-            run.wait_for("peer_admitted", 3)
-            run.hold.unlink()
-            self.assertEqual(run.wait_for_end(), 0)
-            wait_until("the joiner's end", lambda: joiner.poll() is not None)
-            self.assertEqual(joiner.returncode, 0)
-            run.check(outer_steps=STEPS)
+            self.joined_in_between(run)
             self.assertEqual(len(self.rounds(run)[-1]["contributors"]), 3)
 
 

@@ -1,20 +1,18 @@
-// Owns counting pairs, and what a tokenizer.json looks like.
+// Owns counting pairs.
 #include "runtime/trainer/data/pair_training.hpp"
 
 #include <algorithm>
 #include <array>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <queue>
 #include <unordered_set>
 
 #include "runtime/trainer/data/byte_pairs.hpp"
 #include "runtime/trainer/data/record_reader.hpp"
+#include "runtime/trainer/data/tokenizer_file.hpp"
 
 namespace prime::data {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// METAGENE-1's: its special tokens, and what else has an id of its own before the merges.
 constexpr std::array<const char*, 6> METAGENE_SPECIALS{"[PAD]", "[UNK]", "[SEP]", "[BOS]", "[EOS]", "[MASK]"};
@@ -190,40 +188,12 @@ class Learning {
   [[nodiscard]] std::string shown(Token id) const { return nucleotides_ || id == 0 ? texts_[id] : visible(texts_[id]); }
 
   [[nodiscard]] std::string json_of(const std::vector<Merge>& merges) const {
-    Json added = Json::array(), vocab = Json::object(), pairs = Json::array();
+    TokenizerFile file{.nucleotides = nucleotides_};
     const std::size_t specials = nucleotides_ ? METAGENE_SPECIALS.size() : 1;
-    for (Token id = 0; id < specials; ++id)
-      added.push_back({{"id", id},
-                       {"content", texts_[id]},
-                       {"single_word", false},
-                       {"lstrip", false},
-                       {"rstrip", false},
-                       {"normalized", false},
-                       {"special", true}});
-    for (Token id = 0; id < texts_.size(); ++id) vocab[shown(id)] = id;
-    for (const auto& merge : merges) pairs.push_back({shown(merge.left), shown(merge.right)});
-    const Json byte_level{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
-    const Json model{{"type", "BPE"},
-                     {"dropout", nullptr},
-                     {"unk_token", nucleotides_ ? Json("[UNK]") : Json(nullptr)},
-                     {"continuing_subword_prefix", nullptr},
-                     {"end_of_word_suffix", nullptr},
-                     {"fuse_unk", false},
-                     {"byte_fallback", false},
-                     {"ignore_merges", false},
-                     {"vocab", vocab},
-                     {"merges", pairs}};
-    return Json{{"version", "1.0"},
-                {"truncation", nullptr},
-                {"padding", nullptr},
-                {"added_tokens", added},
-                {"normalizer", nullptr},
-                {"pre_tokenizer", nucleotides_ ? Json{{"type", "Whitespace"}} : byte_level},
-                {"post_processor", nullptr},
-                {"decoder", nucleotides_ ? Json{{"type", "Fuse"}} : byte_level},
-                {"model", model}}
-               .dump(1) +
-           "\n";
+    for (Token id = 0; id < specials; ++id) file.specials.push_back(id);
+    for (Token id = 0; id < texts_.size(); ++id) file.vocab.push_back(shown(id));
+    for (const auto& merge : merges) file.merges.emplace_back(shown(merge.left), shown(merge.right));
+    return to_json(file);
   }
 
   const PairTraining& training_;
