@@ -39,7 +39,8 @@ Result<void> check_usage(const DataArguments& arguments) {
 
 int train_tokenizer(const DataArguments& arguments, Terminal& terminal) {
   constexpr std::array FORMATS{std::pair{"text", data::DataFormat::Text}, std::pair{"jsonl", data::DataFormat::Jsonl},
-                               std::pair{"fasta", data::DataFormat::Fasta}, std::pair{"fastq", data::DataFormat::Fastq}};
+                               std::pair{"fasta", data::DataFormat::Fasta}, std::pair{"fastq", data::DataFormat::Fastq},
+                               std::pair{"parquet", data::DataFormat::Parquet}};
   data::PairTraining training;
   training.vocab = arguments.vocab;
   training.field = arguments.field;

@@ -81,10 +81,11 @@ void add_data(Table& table) {
       ->transform(whole(16, 1U << 20));
   data.add_option("--out", typed.out, "of tokenizer and reads: the file to write")->type_name("FILE")->check(named());
   data.add_option("--format", typed.format,
-                  "of tokenizer: what the files hold: text, jsonl, fasta, fastq [text]; of nucleotides, ids are METAGENE-1's")
+                  "of tokenizer: what the files hold: text, jsonl, parquet, fasta, fastq [text]; of nucleotides, ids are METAGENE-1's")
       ->type_name("FORMAT")
-      ->check(CLI::IsMember({"text", "jsonl", "fasta", "fastq"}).description(""));
-  data.add_option("--field", typed.field, "of tokenizer: the key of a JSON line whose text is learned from [text]")
+      ->check(CLI::IsMember({"text", "jsonl", "parquet", "fasta", "fastq"}).description(""));
+  data.add_option("--field", typed.field,
+                  "of tokenizer: the key of a JSON line, or the column of Parquet, whose text is learned from [text]")
       ->type_name("KEY")
       ->check(named());
   add_reads(data, typed);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t MAX_SOURCES = 64, MAX_SOURCE_PATHS = 1024;
 
-#define DATA_FORMATS "text", "jsonl", "tokens", "tokens32", "fasta", "fastq"
+#define DATA_FORMATS "text", "jsonl", "tokens", "tokens32", "fasta", "fastq", "parquet"
 /// A value of the last source; null when there is none.
 #define OF_SOURCE(member) [](auto& m) { return m.shared.data.sources.empty() ? nullptr : &m.shared.data.sources.back().member; }
 #define CHOICE_OF_SOURCE(member, ...)                                                                               \
@@ -28,15 +28,17 @@ void add_sources(std::vector<Field>& t) {
   t.push_back({"data.sources", "several sources, or one that needs more than `path` says; instead of `source` and `path`",
                Sources{AT(shared.data.sources), MAX_SOURCES}});
   t.push_back({.path = "data.sources.path",
-               .meaning = "a file, a glob or a directory, or a list of them; each file may be packed with gzip or zstd",
+               .meaning = "a file, a glob or a directory, or a list of them; each file but Parquet may be packed with gzip or zstd",
                .type = TextList{OF_SOURCE(paths), PATH_RULE, MAX_SOURCE_PATHS, true},
                .derived = "none: it must be there"});
   t.push_back(
       {"data.sources.format",
        "what the files hold: each a document of text; a JSON map in each line; token ids (our own shards, those of llm.c, or 16 bits "
-       "each; `tokens32`: 32 bits each); FASTA; FASTQ with Phred+33 scores",
+       "each; `tokens32`: 32 bits each); FASTA; FASTQ with Phred+33 scores; Parquet with a text in each row, read by Python's pyarrow (of "
+       "`python3`, or of the interpreter that PRIME_PYTHON names)",
        CHOICE_OF_SOURCE(format, DATA_FORMATS)});
-  t.push_back({"data.sources.field", "of a JSON map, the key whose text is the document", Text{OF_SOURCE(field), ARGUMENT_RULE}});
+  t.push_back({"data.sources.field", "of a JSON map, the key whose text is the document; of Parquet, the column",
+               Text{OF_SOURCE(field), ARGUMENT_RULE}});
   t.push_back({"data.sources.weight",
                "share of the samples that come from this source, beside the weights of the others; 0 in all: each by what it has",
                Decimal{OF_SOURCE(weight), {.minimum = 0, .maximum = 1e6}}});
@@ -68,7 +70,8 @@ void add_sources(std::vector<Field>& t) {
 
 void add_data(std::vector<Field>& t) {
   t.push_back({"data", "what is trained on, and what is held out", Section{}});
-  t.push_back({"data.source", "format of the files of `path`, as `data.sources.format` has it; JSON lines have their text in `text`",
+  t.push_back({"data.source",
+               "format of the files of `path`, as `data.sources.format` has it; JSON lines and Parquet have their text in `text`",
                CHOICE(shared.data.source, DATA_FORMATS)});
   t.push_back({"data.path",
                "directory, read with its subfolders and what links lead to, or a file, with the same content on every peer; "

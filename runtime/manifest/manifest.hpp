@@ -25,7 +25,7 @@ inline constexpr std::size_t MAX_MANIFEST_BYTES = 48 * KIB;
 
 enum class Architecture : std::uint8_t { Llama };
 /// How a file holds documents. Tokens are of 16 bits where no header says otherwise; Tokens32 of 32.
-enum class DataFormat : std::uint8_t { Text, Jsonl, Tokens, Tokens32, Fasta, Fastq };
+enum class DataFormat : std::uint8_t { Text, Jsonl, Tokens, Tokens32, Fasta, Fastq, Parquet };
 /// What a broken record does.
 enum class OnError : std::uint8_t { Stop, Skip };
 /// Where the second read of a pair lies: in a file whose name has `_R2` or `_2` for `_R1` or `_1`, or behind the first.
@@ -70,7 +70,7 @@ struct TokenizerChoice {
 struct Source {
   std::vector<std::string> paths = {};  ///< `path`: files, globs, directories
   DataFormat format = DataFormat::Text;
-  std::string field = "text";  ///< of a JSON line
+  std::string field = "text";  ///< of a JSON line, or a row of Parquet
   double weight = 0;           ///< share of the samples, beside the other sources'; 0: as many as it has
   OnError on_error = OnError::Stop;
   std::uint32_t quality_trim = 0;  ///< Phred score; 0: off

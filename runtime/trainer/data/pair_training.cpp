@@ -138,9 +138,8 @@ class Learning {
     while (true) {
       PRIME_TRY(const bool more, reader->next(record));
       if (!more) return {};
-      if (!record.broken.empty()) return fail(ErrorName::DataUnreadable, path + ":" + std::to_string(record.number) + ": " + record.broken);
-      if (const auto why = add(record.text); !why.empty())
-        return fail(ErrorName::DataUnreadable, path + ":" + std::to_string(record.number) + ": " + why);
+      if (!record.broken.empty()) return fail(ErrorName::DataUnreadable, place_of(path, record) + ": " + record.broken);
+      if (const auto why = add(record.text); !why.empty()) return fail(ErrorName::DataUnreadable, place_of(path, record) + ": " + why);
       documents_ += piece ? 0 : 1;
       piece = record.more;
       bytes_ += record.text.size();

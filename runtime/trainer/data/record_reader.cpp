@@ -158,9 +158,14 @@ class JsonLinesReader final : public RecordReader {
 
 }  // namespace
 
+std::string place_of(const std::string& path, const Record& record) {
+  return path + ":" + (record.group > 0 ? std::to_string(record.group) + "/" : std::string{}) + std::to_string(record.number);
+}
+
 Result<std::unique_ptr<RecordReader>> open_records(const std::string& path, const ReadingOptions& options) {
   if (options.format == DataFormat::Fasta) return open_fasta(path);
   if (options.format == DataFormat::Fastq) return open_fastq(path);
+  if (options.format == DataFormat::Parquet) return open_parquet(path, options.field);
   PRIME_TRY(auto stream, ByteStream::open(path));
   if (options.format == DataFormat::Jsonl) return std::make_unique<JsonLinesReader>(std::move(stream), options.field);
   PRIME_ASSERT(options.format == DataFormat::Text, "tokens are no records");

@@ -1,5 +1,5 @@
-// Owns reading documents out of files, one format each: whole texts, lines of JSON, FASTA and FASTQ. A reader knows nothing of tokens,
-// and holds one record in memory.
+// Owns reading documents out of files, one format each: whole texts, lines of JSON, FASTA, FASTQ and Parquet. A reader knows nothing of
+// tokens, and holds one record in memory.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,16 @@ inline constexpr std::size_t PIECE_BYTES = 1 * MIB;
 struct Record {
   std::string_view text;       ///< valid until the next call
   std::string_view quality;    ///< of FASTQ, one byte for each of `text`
-  std::uint64_t number = 0;    ///< from 1, in its file
+  std::uint64_t number = 0;    ///< from 1, in its file, or in its group
   bool more = false;           ///< the document goes on in the next one
   bool piece = false;          ///< one of several of a document
   std::string_view name = {};  ///< of FASTQ, its header without the `@`
+  std::uint64_t group = 0;     ///< of Parquet, from 1: the row group that `number` counts in
   std::string broken = {};     ///< why it cannot be used; reading can go on behind it
 };
+
+/// For people: "a.jsonl:7"; of Parquet "a.parquet:2/7", row group and row.
+std::string place_of(const std::string& path, const Record& record);
 
 class RecordReader {
  public:
@@ -34,7 +38,7 @@ class RecordReader {
 
 struct ReadingOptions {
   DataFormat format = DataFormat::Text;
-  std::string field = "text";         ///< of JSON lines
+  std::string field = "text";         ///< of JSON lines and Parquet
   std::uint64_t limit_bytes = ~0ULL;  ///< of a text: no more of its beginning is read
 };
 
@@ -42,5 +46,7 @@ struct ReadingOptions {
 Result<std::unique_ptr<RecordReader>> open_records(const std::string& path, const ReadingOptions& options);
 Result<std::unique_ptr<RecordReader>> open_fasta(const std::string& path);
 Result<std::unique_ptr<RecordReader>> open_fastq(const std::string& path);
+/// ProcessFailed where there is no Python that has pyarrow.
+Result<std::unique_ptr<RecordReader>> open_parquet(const std::string& path, const std::string& field);
 
 }  // namespace prime::data

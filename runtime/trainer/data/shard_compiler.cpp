@@ -9,8 +9,6 @@
 namespace prime::data {
 namespace {
 
-std::string place(const SourceFile& file, std::uint64_t number) { return file.path + ":" + std::to_string(number); }
-
 /// Of a document whose pieces come one after the other.
 std::uint64_t hash_on(std::uint64_t before, std::string_view text) { return XXH3_64bits_withSeed(text.data(), text.size(), before); }
 
@@ -45,8 +43,8 @@ Result<void> ShardCompiler::add(const SourceFile& file) {
   return {};
 }
 
-Result<void> ShardCompiler::skip(const SourceFile& file, std::uint64_t number, const std::string& why) {
-  const auto said = place(file, number) + ": " + why;
+Result<void> ShardCompiler::skip(const SourceFile& file, const Record& record, const std::string& why) {
+  const auto said = place_of(file.path, record) + ": " + why;
   if (plan_.source.on_error == OnError::Stop)
     return fail(ErrorName::DataUnreadable, said + " (`on_error: skip` passes over and counts such records)");
   ++content_.counts.skipped;
@@ -66,9 +64,9 @@ Result<void> ShardCompiler::end_document(std::uint64_t bytes) {
   return {};
 }
 
-Result<void> ShardCompiler::add_document(const SourceFile& file, std::uint64_t number, std::string_view text) {
+Result<void> ShardCompiler::add_document(const SourceFile& file, const Record& record, std::string_view text) {
   tokens_.clear();
-  if (auto why = encoder_.encode(text, tokens_); !why.empty()) return skip(file, number, why);
+  if (auto why = encoder_.encode(text, tokens_); !why.empty()) return skip(file, record, why);
   PRIME_CHECK(writer_.add(tokens_));
   hash_ = hash_on(0, text);
   return end_document(text.size());
@@ -80,9 +78,9 @@ Result<void> ShardCompiler::add_record(const SourceFile& file, Record& record) {
     broken_ = false;
     hash_ = bytes_ = 0;
     PRIME_CHECK(writer_.drop_document());
-    return skip(file, record.number, record.broken);
+    return skip(file, record, record.broken);
   }
-  if (!record.piece && !reads) return record.text.empty() ? Result<void>{} : add_document(file, record.number, record.text);
+  if (!record.piece && !reads) return record.text.empty() ? Result<void>{} : add_document(file, record, record.text);
   if (!record.piece) {
     Read read{std::string{record.text}, std::string{record.quality}};
     cleaner_.trim(read);
@@ -93,7 +91,7 @@ Result<void> ShardCompiler::add_record(const SourceFile& file, Record& record) {
     if (auto why = encoder_.encode(record.text, tokens_); !why.empty()) {
       broken_ = true;
       PRIME_CHECK(writer_.drop_document());
-      PRIME_CHECK(skip(file, record.number, why));
+      PRIME_CHECK(skip(file, record, why));
     } else {
       PRIME_CHECK(writer_.add(tokens_));
       hash_ = hash_on(hash_, record.text);
@@ -116,7 +114,7 @@ Result<void> ShardCompiler::add_records(const SourceFile& file) {
     // What no walk could see, since it was packed.
     if (first && plan_.source.format == DataFormat::Text) {
       const auto kind = binary_kind(record.text.substr(0, HEAD_BYTES));
-      if (!kind.empty()) return skip(file, 1, "is " + kind + ", and no text");
+      if (!kind.empty()) return skip(file, record, "is " + kind + ", and no text");
     }
     PRIME_CHECK(add_record(file, record));
   }
@@ -124,13 +122,13 @@ Result<void> ShardCompiler::add_records(const SourceFile& file) {
 
 Result<void> ShardCompiler::add_read(Read& read) {
   PRIME_TRY(const bool keeps, cleaner_.keeps(read.bases));
-  return keeps ? add_document({}, 0, read.bases) : Result<void>{};
+  return keeps ? add_document({}, {}, read.bases) : Result<void>{};
 }
 
 Result<void> ShardCompiler::add_pair(const SourceFile& file, const Record& first, const Record& second) {
   Read forward{std::string{first.text}, std::string{first.quality}}, reverse{std::string{second.text}, std::string{second.quality}};
-  if (!first.broken.empty()) return skip(file, first.number, first.broken);
-  if (!second.broken.empty()) return skip(file, second.number, second.broken + (file.mate ? " (in " + *file.mate + ")" : std::string{}));
+  if (!first.broken.empty()) return skip(file, first, first.broken);
+  if (!second.broken.empty()) return skip(file, second, second.broken + (file.mate ? " (in " + *file.mate + ")" : std::string{}));
   cleaner_.trim(forward);
   cleaner_.trim(reverse);
   if (auto one = collapse_pair(forward, reverse); !one.empty()) {
@@ -163,7 +161,7 @@ Result<void> ShardCompiler::add_pairs(const SourceFile& file) {
     PRIME_TRY(const bool other, seconds.next(second));
     if (!one && !other) return {};
     if (one != other)
-      return fail(ErrorName::DataUnreadable, place(file, one ? first.number : second.number) + ": has no other read of its pair" +
+      return fail(ErrorName::DataUnreadable, place_of(file.path, one ? first : second) + ": has no other read of its pair" +
                                                  (file.mate ? " in " + (one ? *file.mate : file.path) : std::string{}));
     PRIME_CHECK(add_pair(file, first, second));
   }

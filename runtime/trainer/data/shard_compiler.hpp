@@ -35,9 +35,9 @@ class ShardCompiler {
   Result<void> add_pairs(const SourceFile& file);
   Result<void> add_pair(const SourceFile& file, const Record& first, const Record& second);
   Result<void> add_read(Read& read);
-  Result<void> add_document(const SourceFile& file, std::uint64_t number, std::string_view text);
+  Result<void> add_document(const SourceFile& file, const Record& record, std::string_view text);
   Result<void> end_document(std::uint64_t bytes);
-  Result<void> skip(const SourceFile& file, std::uint64_t number, const std::string& why);
+  Result<void> skip(const SourceFile& file, const Record& record, const std::string& why);
   [[nodiscard]] Result<void> unless_stopped() const;
 
   const ShardPlan& plan_;
