@@ -16,7 +16,7 @@ PRIMECTL = pathlib.Path(sys.argv[1]).parent / "primectl"
 OUTER_STEPS, SEEDS = (int(word) for word in [*sys.argv[2:4], *["60", "3"][len(sys.argv[2:4]):]])
 PLOT = sys.argv[4] if len(sys.argv) > 4 else None
 PEERS, INNER_STEPS, BATCH = 4, 20, 8
-RATES = ("4e-3", "8e-3", "1.6e-2")
+RATES = ("2e-3", "4e-3", "8e-3")
 BASE = ("model={arch: llama, layers: 2, dim: 64, heads: 4, vocab: 256, context: 64}", "data.held_out_limit=256KiB", "train.evaluate.every=0",
         f"train.outer_steps={OUTER_STEPS}", f"sync.inner_steps={INNER_STEPS}", "local.network.shared_memory=true")
 
