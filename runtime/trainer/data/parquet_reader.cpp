@@ -169,10 +169,12 @@ class ParquetReader final : public RecordReader {
 
   /// Where the interpreter fell over, as one that is out of memory does.
   Error ended_early() {
-    ::kill(pid_, SIGKILL);
-    const int status = reap();
+    if (pid_ > 0) {  // for who asks again there is none, and 0 would be our own process group
+      ::kill(pid_, SIGKILL);
+      status_ = reap();
+    }
     const auto how =
-        WIFEXITED(status) ? "with exit code " + std::to_string(WEXITSTATUS(status)) : "by signal " + std::to_string(WTERMSIG(status));
+        WIFEXITED(status_) ? "with exit code " + std::to_string(WEXITSTATUS(status_)) : "by signal " + std::to_string(WTERMSIG(status_));
     return Error{ErrorName::ProcessFailed, path_ + ": `" + interpreter() + "`, which reads this Parquet file, ended in between, " + how};
   }
 
@@ -187,6 +189,7 @@ class ParquetReader final : public RecordReader {
   std::string path_, field_, text_;
   store::Descriptor answers_;
   pid_t pid_ = 0;
+  int status_ = 0;  ///< of its end
   bool over_ = false;
 };
 

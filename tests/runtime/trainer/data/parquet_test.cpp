@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <sys/stat.h>
 
+#include "runtime/trainer/data/record_reader.hpp"
 #include "tests/runtime/trainer/data/support.hpp"
 
 BOOST_AUTO_TEST_SUITE(data_parquet)
@@ -89,6 +90,20 @@ BOOST_AUTO_TEST_CASE(a_process_that_falls_over_or_says_nonsense_ends_with_its_na
     BOOST_TEST(corpus.error().detail ==
                folder.path("f.parquet") + ": `" + folder.path("python") + "`, which reads this Parquet file, ended in between, " + how);
   }
+}
+
+BOOST_AUTO_TEST_CASE(who_asks_again_after_the_process_has_ended_is_told_the_same) {
+  const Folder folder;
+  const Interpreter python(folder, "exit 3");
+  const auto reader = open_parquet(folder.write("f.parquet", "PAR1"), "text");
+  BOOST_REQUIRE(reader.has_value());
+  Record record;
+  const auto first = (*reader)->next(record);
+  BOOST_REQUIRE(!first);
+  const auto second = (*reader)->next(record);
+  BOOST_REQUIRE(!second);
+  BOOST_TEST(first.error().detail.ends_with("with exit code 3"));
+  BOOST_TEST(second.error().detail == first.error().detail);
 }
 
 }  // namespace
