@@ -4,27 +4,20 @@
 #include <utility>
 
 #include "runtime/manifest/values.hpp"
+#include "runtime/models/architecture.hpp"
 
 namespace prime::manifest {
 namespace {
 
-void check_heads(const Model& model, std::vector<Conflict>& found) {
+void check_model(const Model& model, std::vector<Conflict>& found) {
   const auto dim = std::to_string(model.dim);
   const auto heads = std::to_string(model.heads);
   if (model.dim % model.heads != 0) {
     found.push_back({{"model.dim", "model.heads"},
                      "`model.dim` must be a multiple of `model.heads`, found " + dim + " and " + heads,
                      "for example `dim: " + std::to_string((model.dim / model.heads / 2 + 1) * 2 * model.heads) + "`"});
-  } else if (model.dim / model.heads % 2 != 0) {
-    found.push_back(
-        {{"model.dim", "model.heads"},
-         "`model.dim` / `model.heads` must be even, found " + dim + " / " + heads + " = " + std::to_string(model.dim / model.heads),
-         "for example `dim: " + std::to_string((model.dim / model.heads + 1) * model.heads) + "`"});
   }
-  if (model.heads % model.kv_heads != 0)
-    found.push_back({{"model.kv_heads", "model.heads"},
-                     "`model.kv_heads` must divide `model.heads`, found " + std::to_string(model.kv_heads) + " and " + heads,
-                     "leave `kv_heads` out to have as many as `heads`"});
+  models::architecture_of(model.arch).check(model, found);
 }
 
 void check_samples(const Shared& shared, std::vector<Conflict>& found) {
@@ -222,7 +215,7 @@ void check_standby(const Membership& membership, std::vector<Conflict>& found) {
 std::vector<Conflict> conflicts(const Manifest& manifest) {
   std::vector<Conflict> found;
   const auto& [shared, local] = manifest;
-  check_heads(shared.model, found);
+  check_model(shared.model, found);
   check_samples(shared, found);
   check_optimizer(shared.train, found);
   check_quorum(shared, found);

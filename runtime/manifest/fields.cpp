@@ -6,6 +6,7 @@
 #include "messages/membership.hpp"
 #include "runtime/manifest/field_rows.hpp"
 #include "runtime/manifest/text_rules.hpp"
+#include "runtime/models/architecture.hpp"
 
 namespace prime::manifest {
 namespace {
@@ -17,25 +18,35 @@ Alternative only(std::string_view word) {
 
 void add_model(std::vector<Field>& t) {
   t.push_back({"model", "the decoder that is trained", Section{}});
-  t.push_back({"model.arch", "architecture: RoPE, RMSNorm, SwiGLU, grouped-query attention", CHOICE(shared.model.arch, "llama")});
+  t.push_back(
+      {"model.arch",
+       "architecture. `llama`: RoPE, RMSNorm, SwiGLU, grouped-query attention; `gpt2`: learned positions, LayerNorm, GELU, biases. It "
+       "sets what is not given of `ffn` and `tie_embeddings`",
+       CHOICE(shared.model.arch, "llama", "gpt2")});
   t.push_back({"model.layers", "decoder blocks", Integer{AT(shared.model.layers), 1, 1024}});
   t.push_back({"model.dim", "width of the residual stream; a multiple of `heads`", Integer{AT(shared.model.dim), 2, 65536}});
-  t.push_back({"model.heads", "query heads; dim / heads is even", Integer{AT(shared.model.heads), 1, 1024}});
+  t.push_back({"model.heads", "query heads; dim / heads is even with `llama`", Integer{AT(shared.model.heads), 1, 1024}});
   t.push_back({.path = "model.kv_heads",
-               .meaning = "key and value heads; divides `heads`",
+               .meaning = "key and value heads; divides `heads`; `heads` with `gpt2`",
                .type = Integer{AT(shared.model.kv_heads), 1, 1024},
                .derived = "heads",
                .derive = [](Manifest& m) { m.shared.model.kv_heads = m.shared.model.heads; }});
-  t.push_back({.path = "model.ffn",
-               .meaning = "inner width of SwiGLU",
-               .type = Integer{AT(shared.model.ffn), 1, 1U << 20},
-               .derived = "8/3 dim, rounded up to a multiple of 32",
-               .derive = [](Manifest& m) { m.shared.model.ffn = (m.shared.model.dim * 8 + 95) / 96 * 32; }});
+  t.push_back(
+      {.path = "model.ffn",
+       .meaning = "inner width of the part behind attention",
+       .type = Integer{AT(shared.model.ffn), 1, 1U << 20},
+       .derived = "8/3 dim, rounded up to a multiple of 32; 4 dim with `gpt2`",
+       .derive = [](Manifest& m) { m.shared.model.ffn = models::architecture_of(m.shared.model.arch).usual_ffn(m.shared.model.dim); }});
   t.push_back({"model.vocab", "token ids; at least 256 for the tokenizer `bytes`", Integer{AT(shared.model.vocab), 1, 1U << 24}});
-  t.push_back({"model.context", "tokens of a sample that are predicted", Integer{AT(shared.model.context), 1, 1U << 20}});
-  t.push_back({"model.rope_theta", "base of the rotary frequencies", Decimal{AT(shared.model.rope_theta), up_to(1e12)}});
-  t.push_back({"model.norm_epsilon", "added to the mean square in RMSNorm", Decimal{AT(shared.model.norm_epsilon), up_to(1)}});
-  t.push_back({"model.tie_embeddings", "the output layer is the embedding, transposed", Flag{AT(shared.model.tie_embeddings)}});
+  t.push_back({"model.context", "tokens of a sample that are predicted; so many positions has a `gpt2`",
+               Integer{AT(shared.model.context), 1, 1U << 20}});
+  t.push_back({"model.rope_theta", "base of the rotary frequencies; not with `gpt2`", Decimal{AT(shared.model.rope_theta), up_to(1e12)}});
+  t.push_back({"model.norm_epsilon", "added to the mean square that a norm divides by", Decimal{AT(shared.model.norm_epsilon), up_to(1)}});
+  t.push_back({.path = "model.tie_embeddings",
+               .meaning = "the output layer is the embedding, transposed",
+               .type = Flag{AT(shared.model.tie_embeddings)},
+               .derived = "true with `gpt2`, else false",
+               .derive = [](Manifest& m) { m.shared.model.tie_embeddings = models::architecture_of(m.shared.model.arch).usually_tied(); }});
 }
 
 void derive_overlap(Manifest& m) {

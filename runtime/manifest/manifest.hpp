@@ -23,7 +23,8 @@ inline constexpr std::uint32_t MANIFEST_VERSION = 1;
 /// The largest manifest that is read; the shared half travels in one message.
 inline constexpr std::size_t MAX_MANIFEST_BYTES = 48 * KIB;
 
-enum class Architecture : std::uint8_t { Llama };
+/// Llama: rotary positions, RMSNorm, SwiGLU, grouped keys. GPT-2: learned positions, LayerNorm, GELU, biases everywhere.
+enum class Architecture : std::uint8_t { Llama, Gpt2 };
 /// How a file holds documents. Tokens are of 16 bits where no header says otherwise; Tokens32 of 32.
 enum class DataFormat : std::uint8_t { Text, Jsonl, Tokens, Tokens32, Fasta, Fastq, Parquet };
 /// What a broken record does.
@@ -48,14 +49,14 @@ struct Model {
   Architecture arch = Architecture::Llama;
   std::uint32_t layers = 2;     ///< decoder blocks
   std::uint32_t dim = 96;       ///< width of the residual stream; a multiple of `heads`
-  std::uint32_t heads = 4;      ///< query heads; dim / heads is even (RoPE turns pairs)
-  std::uint32_t kv_heads = 4;   ///< key and value heads; divides `heads`; default: `heads`
-  std::uint32_t ffn = 256;      ///< inner width of SwiGLU; default: 8/3 · dim, rounded up to a multiple of 32
+  std::uint32_t heads = 4;      ///< query heads; of a Llama dim / heads is even (RoPE turns pairs)
+  std::uint32_t kv_heads = 4;   ///< key and value heads; divides `heads`; default: `heads`, which a GPT-2 has
+  std::uint32_t ffn = 256;      ///< inner width; default: 8/3 · dim, rounded up to a multiple of 32; of a GPT-2 4 · dim
   std::uint32_t vocab = 256;    ///< token ids; at least 256 for the tokenizer `bytes`, whose id 256 ends a document where there is one
   std::uint32_t context = 128;  ///< tokens in a sample that are predicted
-  double rope_theta = 10000;    ///< base of the rotary frequencies
-  double norm_epsilon = 1e-5;   ///< added to the mean square in RMSNorm
-  bool tie_embeddings = false;  ///< the output layer is the embedding, transposed
+  double rope_theta = 10000;    ///< base of a Llama's rotary frequencies
+  double norm_epsilon = 1e-5;   ///< added to the mean square that a norm divides by
+  bool tie_embeddings = false;  ///< the output layer is the embedding, transposed; default: with GPT-2
   friend bool operator==(const Model&, const Model&) = default;
 };
 

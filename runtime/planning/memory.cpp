@@ -3,16 +3,12 @@
 #include <algorithm>
 
 #include "messages/result.hpp"
-#include "runtime/planning/model_tensors.hpp"
+#include "runtime/models/architecture.hpp"
 
 namespace prime::planning {
 namespace {
 
 constexpr std::uint64_t F32 = sizeof(float);
-
-/// Values that are kept of a token for the way back through one block: its input, both normed inputs, queries, keys and values by head,
-/// what was attended to, and the sum after it; gate and up, the gate's sigmoid, and their product.
-std::uint64_t values_of_block(const manifest::Model& model) { return 8ULL * model.dim + 4ULL * model.ffn; }
 
 /// At the end of the forward pass: the last block's output, normed, and logits, their logarithms and the gradient of these, which are f32.
 std::uint64_t bytes_of_head(const manifest::Model& model, std::uint64_t value) {
@@ -28,11 +24,11 @@ std::uint64_t agent_bytes(std::uint64_t parameters, std::uint64_t largest_fragme
 
 std::uint64_t moments(const manifest::Shared& shared) {
   std::uint64_t all = 0, in_blocks = 0;
-  for (const auto& [name, shape] : model_tensors(shared.model)) {
+  for (const auto& tensor : models::architecture_of(shared.model.arch).tensors(shared.model)) {
     std::uint64_t elements = 1;
-    for (const auto size : shape) elements *= static_cast<std::uint64_t>(size);
+    for (const auto size : tensor.as.shape) elements *= static_cast<std::uint64_t>(size);
     all += elements;
-    if (shape.size() == 2 && name.starts_with("model.layers.")) in_blocks += elements;
+    if (!tensor.matrices.empty()) in_blocks += elements;
   }
   return std::visit(
       overloaded{[&](const manifest::AdamW&) { return 2 * all; }, [&](const manifest::Sgd& sgd) { return sgd.momentum > 0 ? all : 0; },
@@ -53,9 +49,9 @@ std::uint64_t trainer_bytes(const manifest::Manifest& manifest, std::uint64_t pa
   const std::uint64_t value = f32 ? F32 : 2;
   const std::uint64_t samples = local.micro_batch == 0 ? shared.train.batch : std::min(local.micro_batch, shared.train.batch);
   const std::uint64_t tokens = samples * model.context;
-  const std::uint64_t kept = local.activation_checkpointing ? std::uint64_t{model.layers} * model.dim + values_of_block(model)
-                                                            : model.layers * values_of_block(model);
-  const std::uint64_t blocks = kept + values_of_block(model);  // on the way back, gradients of what one block has kept
+  const std::uint64_t block = models::architecture_of(model.arch).values_of_block(model);
+  const std::uint64_t kept = local.activation_checkpointing ? std::uint64_t{model.layers} * model.dim + block : model.layers * block;
+  const std::uint64_t blocks = kept + block;  // on the way back, gradients of what one block has kept
   const std::uint64_t rounded = f32 ? 0 : parameters * value;
   return (2 * parameters + moments(shared)) * F32 + rounded + tokens * (blocks * value + bytes_of_head(model, value));
 }

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "runtime/manifest/values.hpp"
+#include "runtime/models/architecture.hpp"
 #include "runtime/planning/memory.hpp"
-#include "runtime/planning/model_tensors.hpp"
 #include "runtime/planning/utilization.hpp"
 #include "runtime/planning/wire_bytes.hpp"
 #include "runtime/session/layout.hpp"
@@ -29,7 +29,7 @@ Result<std::uint32_t> peers_of(const manifest::Manifest& manifest, const Circums
 
 /// Values in each fragment that a peer holds. Of a model in parts only their number is known: they are taken for equal.
 Result<std::vector<std::uint64_t>> fragments_of(const manifest::Shared& shared, std::uint64_t& parameters) {
-  PRIME_TRY(const auto layout, make_layout(model_tensors(shared.model), shared.sync.fragments));
+  PRIME_TRY(const auto layout, make_layout(models::tensor_shapes(shared.model), shared.sync.fragments));
   parameters = layout.elements();
   const std::uint64_t shards = shared.membership.shards;
   if (shards > 1) return std::vector<std::uint64_t>{(parameters + shards - 1) / shards};

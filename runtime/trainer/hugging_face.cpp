@@ -1,10 +1,11 @@
-// Owns the keys of those files. `rope_parameters` and `dtype` are their names from version 5 on, the older ones stand beside them.
+// Owns the keys of those files. `dtype` is the name from version 5 on, the older one stands beside it.
 #include "runtime/trainer/hugging_face.hpp"
 
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "runtime/models/architecture.hpp"
 #include "runtime/trainer/data/corpus.hpp"
 
 namespace prime::trainer {
@@ -43,33 +44,15 @@ Json end_of(const data::Tokenizer& tokenizer) {
 }  // namespace
 
 std::string config_json(const manifest::Model& model, const data::Tokenizer& tokenizer) {
-  const Json config = {
-      {"architectures", {"LlamaForCausalLM"}},
-      {"model_type", "llama"},
-      {"vocab_size", model.vocab},
-      {"hidden_size", model.dim},
-      {"intermediate_size", model.ffn},
-      {"num_hidden_layers", model.layers},
-      {"num_attention_heads", model.heads},
-      {"num_key_value_heads", model.kv_heads},
-      {"head_dim", model.dim / model.heads},
-      {"max_position_embeddings", model.context},
-      {"rope_theta", model.rope_theta},
-      {"rope_scaling", nullptr},
-      {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", model.rope_theta}}},
-      {"rms_norm_eps", model.norm_epsilon},
-      {"hidden_act", "silu"},
-      {"attention_bias", false},
-      {"mlp_bias", false},
-      {"attention_dropout", 0.0},
-      {"tie_word_embeddings", model.tie_embeddings},
-      {"torch_dtype", "float32"},
-      {"dtype", "float32"},
-      {"use_cache", true},
-      {"bos_token_id", id_of("bos", tokenizer)},
-      {"eos_token_id", end_of(tokenizer)},
-      {"pad_token_id", id_of("pad", tokenizer)},
-  };
+  const auto& architecture = models::architecture_of(model.arch);
+  Json config{{"architectures", {architecture.class_name()}}, {"model_type", architecture.type()}};
+  config.update(architecture.write_config(model));
+  config.update({{"torch_dtype", "float32"},
+                 {"dtype", "float32"},
+                 {"use_cache", true},
+                 {"bos_token_id", id_of("bos", tokenizer)},
+                 {"eos_token_id", end_of(tokenizer)},
+                 {"pad_token_id", id_of("pad", tokenizer)}});
   return config.dump(2) + "\n";
 }
 

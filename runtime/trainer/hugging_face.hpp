@@ -9,7 +9,7 @@
 
 namespace prime::trainer {
 
-/// config.json: a LlamaConfig.
+/// config.json: the model's, and which tokens play which part.
 std::string config_json(const manifest::Model& model, const data::Tokenizer& tokenizer);
 /// generation_config.json.
 std::string generation_config_json(const data::Tokenizer& tokenizer);

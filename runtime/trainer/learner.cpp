@@ -6,7 +6,7 @@
 #include <map>
 
 #include "messages/assert.hpp"
-#include "runtime/trainer/llama.hpp"
+#include "runtime/trainer/model/model.hpp"
 #include "runtime/trainer/optimizer/optimizer.hpp"
 #include "runtime/trainer/permutation.hpp"
 #include "runtime/trainer/torch_fence.hpp"
@@ -44,13 +44,13 @@ void set_compute_threads(std::uint32_t threads) {
 }
 
 struct Learner::Impl {
-  Impl(const manifest::Model& model, const manifest::Train& train, const Computing& computing)
-      : shape(model),
+  Impl(const manifest::Model& shape, const manifest::Train& train, const Computing& computing)
+      : shape(shape),
         computing(computing),
         z_loss(train.z_loss),
-        llama(model, train.seed, at::device(at::Device(computing.device)).dtype(type_of(train.precision))),
-        optimizer(train.optimizer, train.clip_norm, llama.leaves()) {
-    if (computing.document_end) llama.separate_documents(*computing.document_end);
+        model(make_model(shape, train.seed, at::device(at::Device(computing.device)).dtype(type_of(train.precision)))),
+        optimizer(train.optimizer, train.clip_norm, model->parameters().leaves()) {
+    if (computing.document_end) model->separate_documents(*computing.document_end);
   }
 
   /// [windows, context + 1]
@@ -66,7 +66,7 @@ struct Learner::Impl {
   }
   [[nodiscard]] at::Tensor loss(std::span<const Token> windows) const {
     const at::Tensor ids = ids_of(windows);
-    return cross_entropy(llama.logits(context_of(ids)), ids);
+    return cross_entropy(model->logits(context_of(ids)), ids);
   }
   /// What is learned, of the loss that is reported.
   [[nodiscard]] at::Tensor objective(const at::Tensor& loss, const at::Tensor& logits) const {
@@ -88,8 +88,8 @@ struct Learner::Impl {
         sum = sum.defined() ? sum + part_of_sum : part_of_sum;
         return objective(mean, logits) * share;
       };
-      if (computing.activation_checkpointing) llama.backward_recomputing(context_of(ids), learned);
-      else learned(llama.logits(context_of(ids))).backward();
+      if (computing.activation_checkpointing) model->backward_recomputing(context_of(ids), learned);
+      else learned(model->logits(context_of(ids))).backward();
     }
     return sum;
   }
@@ -97,7 +97,7 @@ struct Learner::Impl {
   manifest::Model shape;
   Computing computing;
   double z_loss;
-  Llama llama;
+  std::unique_ptr<Model> model;
   Optimizer optimizer;
 };
 
@@ -107,12 +107,12 @@ Learner::Learner(Learner&&) noexcept = default;
 Learner& Learner::operator=(Learner&&) noexcept = default;
 Learner::~Learner() = default;
 
-const std::vector<TensorView>& Learner::parameters() const { return impl_->llama.views(); }
+const std::vector<TensorView>& Learner::parameters() const { return impl_->model->parameters().views(); }
 std::vector<TensorView> Learner::optimizer_state() const { return impl_->optimizer.state(); }
-void Learner::load() { impl_->llama.load(); }
+void Learner::load() { impl_->model->parameters().load(); }
 void Learner::load_optimizer() { impl_->optimizer.load(); }
 void Learner::store() {
-  impl_->llama.store();
+  impl_->model->parameters().store();
   impl_->optimizer.store();
 }
 
@@ -130,15 +130,15 @@ double Learner::loss(std::span<const Token> windows) const {
 
 std::vector<float> Learner::gradient(std::span<const Token> windows) const {
   const at::Tensor ids = impl_->ids_of(windows);
-  const at::Tensor logits = impl_->llama.logits(impl_->context_of(ids));
+  const at::Tensor logits = impl_->model->logits(impl_->context_of(ids));
   std::vector<at::Tensor> leaves;
-  for (const Leaf& leaf : impl_->llama.leaves()) leaves.push_back(leaf.tensor);
+  for (const Leaf& leaf : impl_->model->parameters().leaves()) leaves.push_back(leaf.tensor);
   auto gradients = torch::autograd::grad({impl_->objective(Impl::cross_entropy(logits, ids), logits)}, leaves);
   for (auto& gradient : gradients) gradient = gradient.cpu();
   // A leaf holds one or more views, at increasing addresses of the host's memory.
   std::map<const float*, const float*> gradient_of;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    gradient_of[impl_->llama.on_host()[i].const_data_ptr<float>()] = gradients[i].const_data_ptr<float>();
+    gradient_of[impl_->model->parameters().on_host()[i].const_data_ptr<float>()] = gradients[i].const_data_ptr<float>();
   }
   std::vector<float> all;
   for (const TensorView& view : parameters()) {
@@ -158,7 +158,7 @@ std::vector<Token> Learner::write(const Writing& writing) const {
   for (std::size_t i = 0; i < writing.tokens; ++i) {
     const std::size_t length = std::min<std::size_t>(text.size(), impl_->shape.context);
     const at::Tensor logits =
-        impl_->llama.logits(to_ids(std::span<const Token>(text).last(length), static_cast<std::int64_t>(length))).cpu();
+        impl_->model->logits(to_ids(std::span<const Token>(text).last(length), static_cast<std::int64_t>(length))).cpu();
     const float* last = logits.const_data_ptr<float>() + (length - 1) * impl_->shape.vocab;
     text.push_back(draw_token({last, std::min(writing.choices, impl_->shape.vocab)}, writing.temperature, counter));
   }

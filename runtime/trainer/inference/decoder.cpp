@@ -12,16 +12,24 @@ at::Tensor rotated(const at::Tensor& x, const at::Tensor& cosine, const at::Tens
   return at::cat({halves[0] * cosine - halves[1] * sine, halves[1] * cosine + halves[0] * sine}, -1);
 }
 
+at::Tensor swiglu_of(const ModelConfig&, const at::Tensor& gate_up) {
+  const auto parts = gate_up.chunk(2, -1);
+  return at::silu(parts[0]) * parts[1];
+}
+
+at::Tensor gelu_of(const ModelConfig& config, const at::Tensor& x) { return at::gelu(x, config.exact_gelu ? "none" : "tanh"); }
+
 }  // namespace
 
-Decoder::Decoder(const ModelConfig& config, const at::TensorOptions& where, std::uint64_t positions)
-    : config_(config), where_(where), head_width_(config.dim / config.heads) {
-  if (!rotates()) return;
+Decoder::Decoder(const ModelConfig& config, const at::TensorOptions& where)
+    : config_(config), where_(where), head_width_(config.dim / config.heads) {}
+
+void Decoder::turn(std::int64_t positions) {
   // As in llama.cpp: angles in f64, tables in f32.
   const std::int64_t half = head_width_ / 2;
   const at::Tensor exponent = at::arange(0, half, at::kDouble) / static_cast<double>(half);
   const at::Tensor frequency = at::pow(at::scalar_tensor(config_.rope_theta, at::kDouble), -exponent);
-  const at::Tensor angle = at::outer(at::arange(0, static_cast<std::int64_t>(positions), at::kDouble), frequency);
+  const at::Tensor angle = at::outer(at::arange(0, positions, at::kDouble), frequency);
   cosine_ = angle.cos().to(at::kFloat).to(where_);
   sine_ = angle.sin().to(at::kFloat).to(where_);
 }
@@ -100,19 +108,32 @@ Result<void> Decoder::fill_gpt2(Read read) {
   return {};
 }
 
+template <class Read>
+Result<void> Decoder::fill(std::int64_t positions, Read read) {
+  switch (config_.arch) {
+    case manifest::Architecture::Llama:
+      activate_ = swiglu_of;
+      turn(positions);
+      return fill_llama(read);
+    case manifest::Architecture::Gpt2: break;
+  }
+  activate_ = gelu_of;
+  return fill_gpt2(read);
+}
+
 Result<Decoder> Decoder::load(ModelDirectory& directory, const at::TensorOptions& where, std::uint64_t positions) {
-  Decoder decoder(directory.config(), where, std::min<std::uint64_t>(positions, directory.config().context));
+  Decoder decoder(directory.config(), where);
   const auto read = [&](const std::string& name, const std::vector<std::int64_t>& shape) -> Result<at::Tensor> {
     const at::Tensor values = at::empty(shape, at::kFloat);
     PRIME_CHECK(directory.read(name, shape, {values.mutable_data_ptr<float>(), static_cast<std::size_t>(values.numel())}));
     return values;
   };
-  PRIME_CHECK(decoder.rotates() ? decoder.fill_llama(read) : decoder.fill_gpt2(read));
+  PRIME_CHECK(decoder.fill(static_cast<std::int64_t>(std::min<std::uint64_t>(positions, directory.config().context)), read));
   return decoder;
 }
 
 Decoder Decoder::untrained(const ModelConfig& config, const at::TensorOptions& where) {
-  Decoder decoder(config, where, config.context);
+  Decoder decoder(config, where);
   std::uint64_t counter = 0;
   const auto draw = [&](const std::string&, const std::vector<std::int64_t>& size) -> Result<at::Tensor> {
     if (size.size() == 1) return at::ones(size, at::kFloat);
@@ -121,7 +142,7 @@ Decoder Decoder::untrained(const ModelConfig& config, const at::TensorOptions& w
     for (float& value : all) value = (static_cast<float>(mix(++counter) >> 40) * 0x1p-24F - 0.5F) * 0.1F;
     return values;
   };
-  const auto filled = decoder.rotates() ? decoder.fill_llama(draw) : decoder.fill_gpt2(draw);
+  const auto filled = decoder.fill(config.context, draw);
   static_cast<void>(filled);  // nothing is read, so nothing fails
   return decoder;
 }
@@ -143,12 +164,6 @@ at::Tensor Decoder::normed(const at::Tensor& x, const Norm& norm) const {
   return (wide * scale).to(x.scalar_type()) * norm.weight;
 }
 
-at::Tensor Decoder::activated(const at::Tensor& x) const {
-  if (config_.family == Family::Gpt2) return at::gelu(x, config_.exact_gelu ? "none" : "tanh");
-  const auto parts = x.chunk(2, -1);
-  return at::silu(parts[0]) * parts[1];
-}
-
 template <class Attend>
 at::Tensor Decoder::through_blocks(at::Tensor x, const Angles& angles, Attend attend) const {
   const std::int64_t rows = x.size(0), dim = config_.dim, heads = config_.heads, kv = config_.kv_heads;
@@ -159,7 +174,7 @@ at::Tensor Decoder::through_blocks(at::Tensor x, const Angles& angles, Attend at
     if (rotates()) asked = rotated(asked, angles.cosine, angles.sine);
     const at::Tensor attended = attend(layer, asked.narrow(1, 0, heads), asked.narrow(1, heads, kv), qkv.narrow(1, heads + kv, kv));
     x = block.output(attended.reshape({rows, dim})).add_(x);
-    x = block.down(activated(block.up(normed(x, block.mlp_norm)))).add_(x);
+    x = block.down(activate_(config_, block.up(normed(x, block.mlp_norm)))).add_(x);
   }
   return normed(x, norm_);
 }

@@ -65,14 +65,18 @@ class Decoder {
     at::Tensor cosine, sine;
   };
 
-  Decoder(const ModelConfig& config, const at::TensorOptions& where, std::uint64_t positions);
+  Decoder(const ModelConfig& config, const at::TensorOptions& where);
+  /// The one place where a decoder becomes one of an architecture; the rest goes by what it has.
+  template <class Read>
+  Result<void> fill(std::int64_t positions, Read read);
   template <class Read>
   Result<void> fill_llama(Read read);
   template <class Read>
   Result<void> fill_gpt2(Read read);
-  [[nodiscard]] bool rotates() const { return config_.family == Family::Llama; }
+  [[nodiscard]] bool rotates() const { return cosine_.defined(); }
+  /// Tables of the rotations of so many positions.
+  void turn(std::int64_t positions);
   [[nodiscard]] at::Tensor normed(const at::Tensor& x, const Norm& norm) const;
-  [[nodiscard]] at::Tensor activated(const at::Tensor& x) const;
   /// x: [rows, dim]; attend(layer, query, key, value) → [rows, dim]. What both ways through the model share.
   template <class Attend>
   [[nodiscard]] at::Tensor through_blocks(at::Tensor x, const Angles& angles, Attend attend) const;
@@ -85,6 +89,7 @@ class Decoder {
   at::Tensor cosine_, sine_;  // [positions, head width / 2]: a Llama's
   Norm norm_;
   Linear head_;
+  at::Tensor (*activate_)(const ModelConfig& config, const at::Tensor& x) = nullptr;
   std::vector<Block> blocks_;
 };
 

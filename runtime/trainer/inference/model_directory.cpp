@@ -126,7 +126,8 @@ Result<void> ModelDirectory::find_tokenizer() {
 
 Result<void> ModelDirectory::read(const std::string& name, const std::vector<std::int64_t>& shape, std::span<float> into) {
   auto place = places_.find(name);
-  if (place == places_.end() && config_.family == Family::Gpt2) place = places_.find("transformer." + name);
+  if (place == places_.end() && !models::architecture_of(config_.arch).optional_prefix().empty())
+    place = places_.find(std::string{models::architecture_of(config_.arch).optional_prefix()} + name);
   if (place == places_.end()) return corrupt(path_, "there is no tensor `" + name + "`");
   const auto& entry = place->second.entry;
   if (entry.shape != shape) return corrupt(path_, "`" + name + "` has another shape than config.json says");
@@ -159,7 +160,7 @@ Result<void> ModelDirectory::read(const std::string& name, const std::vector<std
 
 std::string ModelDirectory::digest() const {
   Sha256 all;
-  const bool llama = config_.family == Family::Llama;
+  const auto& architecture = models::architecture_of(config_.arch);
   json config{{"layers", config_.layers},
               {"dim", config_.dim},
               {"heads", config_.heads},
@@ -169,9 +170,8 @@ std::string ModelDirectory::digest() const {
               {"context", config_.context},
               {"norm_epsilon", config_.norm_epsilon},
               {"tie_embeddings", config_.tie_embeddings}};
-  if (llama) config["rope_theta"] = config_.rope_theta;
-  else config["exact_gelu"] = config_.exact_gelu;
-  all.add((llama ? "llama " : "gpt2 ") + config.dump() + "\n");
+  config.update(architecture.identity(config_));
+  all.add(std::string{architecture.type()} + " " + config.dump() + "\n");
   for (const auto& [name, line] : digested_) all.add(name + " " + line + "\n");
   return all.hexadecimal();
 }

@@ -67,11 +67,12 @@ class Muon final : public Rule {
   void step(const Stepped& each, const at::Tensor& gradient, double learning_rate) const {
     each.mean.lerp_(gradient, 1 - options_.momentum);
     const at::Tensor direction = options_.nesterov ? gradient.lerp(each.mean, options_.momentum) : each.mean;
+    const auto by_output = [&](const at::Tensor& x) { return each.leaf.transposed ? x.t() : x; };
     std::int64_t begin = 0;
     for (const std::int64_t rows : each.leaf.matrices) {
-      at::Tensor matrix = each.leaf.tensor.narrow(0, begin, rows);
+      at::Tensor matrix = by_output(each.leaf.tensor).narrow(0, begin, rows);
       const double shape = std::sqrt(std::max(1.0, static_cast<double>(rows) / static_cast<double>(matrix.size(1))));
-      const at::Tensor update = orthogonal(direction.narrow(0, begin, rows), options_.iterations);
+      const at::Tensor update = orthogonal(by_output(direction).narrow(0, begin, rows), options_.iterations);
       matrix.mul_(1 - learning_rate * options_.weight_decay);
       matrix.add_(update, -learning_rate * shape);
       begin += rows;

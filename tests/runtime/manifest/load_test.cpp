@@ -95,6 +95,23 @@ BOOST_AUTO_TEST_CASE(every_key_can_be_set) {
                                       {"python3", "my trainer.py"}}));
 }
 
+BOOST_AUTO_TEST_CASE(a_gpt2_has_defaults_of_its_own_and_none_of_what_a_llama_has) {
+  const auto model = parsed("model: {arch: gpt2, dim: 64, heads: 4}\n").shared.model;
+  BOOST_TEST((model.arch == Architecture::Gpt2));
+  BOOST_TEST(model.ffn == 256U);
+  BOOST_TEST(model.tie_embeddings);
+  BOOST_TEST(!parsed("model: {arch: gpt2, tie_embeddings: false}\n").shared.model.tie_embeddings);
+  BOOST_TEST(parsed("model: {arch: gpt2, dim: 12, heads: 4}\n").shared.model.dim == 12U, "a head may be odd: nothing is rotated");
+  for (const std::string wrong : {"kv_heads: 2", "rope_theta: 5e5"}) {
+    const auto outcome = parse_manifest("version: 1\nrun: x\nmodel: {arch: gpt2, " + wrong + "}\n", "x.yaml");
+    BOOST_REQUIRE(!outcome.manifest);
+    BOOST_TEST(render(outcome).find("`model." + wrong.substr(0, wrong.find(':')) + "`") != std::string::npos, render(outcome));
+  }
+  const auto unknown = parse_manifest("version: 1\nrun: x\nmodel: {arch: gpt3}\n", "x.yaml");
+  BOOST_REQUIRE(!unknown.manifest);
+  BOOST_TEST(render(unknown).find("`llama` or `gpt2`") != std::string::npos, render(unknown));
+}
+
 BOOST_AUTO_TEST_CASE(sources_are_maps_with_defaults_and_come_back_from_their_text) {
   const auto manifest = parsed(
       "model: {vocab: 1024}\n"

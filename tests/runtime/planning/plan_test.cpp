@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "runtime/planning/memory.hpp"
-#include "runtime/planning/model_tensors.hpp"
 
 namespace prime::planning {
 namespace {
@@ -48,6 +47,27 @@ BOOST_AUTO_TEST_CASE(parameters_are_those_of_the_model) {
   BOOST_TEST(plan_of(manifest).parameters == PARAMETERS - 256 * 96);
   manifest.shared.model.kv_heads = 2;
   BOOST_TEST(plan_of(manifest).parameters == PARAMETERS - 256 * 96 - 2 * (2 * 48 * 96));
+}
+
+BOOST_AUTO_TEST_CASE(the_smallest_gpt2_has_the_parameters_of_the_one_that_was_published) {
+  auto manifest = small();
+  auto& model = manifest.shared.model;
+  model = {.arch = manifest::Architecture::Gpt2,
+           .layers = 12,
+           .dim = 768,
+           .heads = 12,
+           .kv_heads = 12,
+           .ffn = 3072,
+           .vocab = 50257,
+           .context = 1024,
+           .tie_embeddings = true};
+  BOOST_TEST(plan_of(manifest).parameters == 124'439'808U);
+  const std::uint64_t matrices = 12ULL * (4 * 768 * 768 + 2 * 768 * 3072);
+  manifest.shared.train.optimizer = manifest::Muon{};
+  BOOST_TEST(moments(manifest.shared) == 2 * 124'439'808ULL - matrices);
+  const auto before = plan_of(manifest).trainer_bytes.value();
+  model.arch = manifest::Architecture::Llama;
+  BOOST_TEST(before != plan_of(manifest).trainer_bytes.value());
 }
 
 BOOST_AUTO_TEST_CASE(an_agent_holds_five_sizes_and_less_in_fragments_and_two_records) {

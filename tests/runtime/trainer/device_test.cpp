@@ -8,9 +8,10 @@
 #include <stdexcept>
 
 #include "runtime/trainer/learner.hpp"
-#include "runtime/trainer/llama.hpp"
 #include "runtime/trainer/memory_fault.hpp"
-#include "runtime/trainer/operations.hpp"
+#include "runtime/trainer/model/model.hpp"
+#include "runtime/trainer/model/operations.hpp"
+#include "runtime/trainer/optimizer/optimizer.hpp"
 #include "runtime/trainer/permutation.hpp"
 #include "runtime/trainer/torch_fence.hpp"
 
@@ -81,6 +82,13 @@ manifest::Model small() {
   return model;
 }
 
+manifest::Model small_gpt2() {
+  auto model = small();
+  model.arch = manifest::Architecture::Gpt2;
+  model.kv_heads = model.heads;
+  return model;
+}
+
 std::vector<prime::data::Token> windows_of(const manifest::Model& model, std::size_t count) {
   std::vector<prime::data::Token> bytes(count * (model.context + 1));
   std::uint64_t counter = 0;
@@ -89,8 +97,7 @@ std::vector<prime::data::Token> windows_of(const manifest::Model& model, std::si
 }
 
 /// What holds of any device and precision, beside f32 on the CPU.
-void check_beside_f32(manifest::Precision precision, const std::string& device, double tolerance) {
-  const auto model = small();
+void check_beside_f32(const manifest::Model& model, manifest::Precision precision, const std::string& device, double tolerance) {
   manifest::Train train;
   Learner exact(model, train);
   train.precision = precision;
@@ -121,7 +128,26 @@ void check_beside_f32(manifest::Precision precision, const std::string& device, 
   BOOST_TEST(other.write({.prompt = std::vector<prime::data::Token>{'a', 'b'}, .tokens = 8}).size() == 10U);
 }
 
-BOOST_AUTO_TEST_CASE(sixteen_bits_train_as_f32_does) { check_beside_f32(manifest::Precision::Bf16, "cpu", 0.02); }
+BOOST_AUTO_TEST_CASE(sixteen_bits_train_as_f32_does) {
+  for (const auto& model : {small(), small_gpt2()}) check_beside_f32(model, manifest::Precision::Bf16, "cpu", 0.02);
+}
+
+/// A matrix that lies as [inputs, outputs] makes the steps of the one that lies the other way.
+BOOST_AUTO_TEST_CASE(muon_steps_matrices_by_their_outputs_however_they_lie) {
+  at::manual_seed(3);
+  const at::Tensor start = at::randn({12, 8}), slope = at::randn({12, 8});
+  const std::vector<Leaf> rows{{start.clone().requires_grad_(), {8, 4}}};
+  const std::vector<Leaf> columns{{start.t().contiguous().requires_grad_(), {8, 4}, /*transposed=*/true}};
+  Optimizer by_rows(manifest::Muon{}, 1e9, rows), by_columns(manifest::Muon{}, 1e9, columns);
+  for (int step = 0; step < 3; ++step) {
+    rows[0].tensor.mutable_grad() = slope * (1 + step);
+    columns[0].tensor.mutable_grad() = slope.t().contiguous() * (1 + step);
+    by_rows.step(0.02);
+    by_columns.step(0.02);
+  }
+  BOOST_TEST((rows[0].tensor - start).abs().max().item<double>() > 1e-2);
+  BOOST_TEST((rows[0].tensor - columns[0].tensor.t()).abs().max().item<double>() < 1e-3);
+}
 
 BOOST_AUTO_TEST_CASE(a_batch_in_portions_is_the_same_step) {
   const auto model = small();
@@ -140,22 +166,22 @@ BOOST_AUTO_TEST_CASE(a_batch_in_portions_is_the_same_step) {
 }
 
 BOOST_AUTO_TEST_CASE(activations_that_are_computed_again_give_the_same_step_to_the_bit) {
-  for (const bool tied : {false, true}) {
-    auto model = small();
-    model.tie_embeddings = tied;
-    manifest::Train train;
-    train.z_loss = 1e-3;
-    const auto windows = windows_of(model, 7);
-    Learner kept(model, train), again(model, train, {.activation_checkpointing = true});
-    Learner portions(model, train, {.micro_batch = 3, .activation_checkpointing = true});
-    for (int step = 0; step < 5; ++step) {
-      const double loss = kept.train(windows, 3e-3);
-      BOOST_TEST(again.train(windows, 3e-3) == loss);
-      BOOST_TEST(std::abs(portions.train(windows, 3e-3) - loss) < 1e-4);
+  for (const bool tied : {false, true})
+    for (auto model : {small(), small_gpt2()}) {
+      model.tie_embeddings = tied;
+      manifest::Train train;
+      train.z_loss = 1e-3;
+      const auto windows = windows_of(model, 7);
+      Learner kept(model, train), again(model, train, {.activation_checkpointing = true});
+      Learner portions(model, train, {.micro_batch = 3, .activation_checkpointing = true});
+      for (int step = 0; step < 5; ++step) {
+        const double loss = kept.train(windows, 3e-3);
+        BOOST_TEST(again.train(windows, 3e-3) == loss);
+        BOOST_TEST(std::abs(portions.train(windows, 3e-3) - loss) < 1e-4);
+      }
+      for (std::size_t i = 0; i < kept.parameters().size(); ++i)
+        BOOST_TEST(std::ranges::equal(kept.parameters()[i].data.floats(), again.parameters()[i].data.floats()), kept.parameters()[i].name);
     }
-    for (std::size_t i = 0; i < kept.parameters().size(); ++i)
-      BOOST_TEST(std::ranges::equal(kept.parameters()[i].data.floats(), again.parameters()[i].data.floats()), kept.parameters()[i].name);
-  }
 }
 
 /// log²(Z) by hand, of the logits of another instance with the same parameters.
@@ -168,13 +194,13 @@ BOOST_AUTO_TEST_CASE(the_z_loss_is_learned_and_not_reported) {
   Learner with_z(model, train);
   BOOST_TEST(with_z.loss(windows) == plain.loss(windows));
   const auto of_loss = plain.gradient(windows), of_both = with_z.gradient(windows);
-  Llama llama(model, train.seed, at::dtype(at::kFloat));
+  const auto other = make_model(model, train.seed, at::dtype(at::kFloat));
   const auto width = static_cast<std::int64_t>(model.context) + 1;
   at::Tensor ids = at::empty({3, width}, at::kLong);
   std::ranges::copy(windows, ids.mutable_data_ptr<std::int64_t>());
   const auto mean_square_of_log_z = [&] {
     const at::NoGradGuard no_graph;
-    const at::Tensor logits = llama.logits(ids.narrow(1, 0, width - 1)).to(at::kDouble);
+    const at::Tensor logits = other->logits(ids.narrow(1, 0, width - 1)).to(at::kDouble);
     double sum = 0;
     for (std::int64_t row = 0; row < logits.size(0); ++row) {
       double z = 0;
@@ -189,7 +215,7 @@ BOOST_AUTO_TEST_CASE(the_z_loss_is_learned_and_not_reported) {
   const double norm = std::sqrt(std::inner_product(difference.begin(), difference.end(), difference.begin(), 0.0));
   const auto move = [&](double distance) {
     std::size_t at = 0;
-    for (const auto& view : llama.views())
+    for (const auto& view : other->parameters().views())
       for (float& value : view.data.floats()) value += static_cast<float>(distance * difference[at++] / norm);
   };
   constexpr double DISTANCE = 1e-2;
@@ -207,8 +233,10 @@ BOOST_AUTO_TEST_CASE(a_gpu_trains_as_the_cpu_does) {
     BOOST_TEST_MESSAGE("skipped: " << chosen.error().detail);
     return;
   }
-  check_beside_f32(manifest::Precision::F32, chosen->name, 1e-4);
-  check_beside_f32(manifest::Precision::Bf16, chosen->name, 0.02);
+  for (const auto& model : {small(), small_gpt2()}) {
+    check_beside_f32(model, manifest::Precision::F32, chosen->name, 1e-4);
+    check_beside_f32(model, manifest::Precision::Bf16, chosen->name, 0.02);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_device_is_taken_or_refused_by_name_and_never_replaced_unless_asked) {

@@ -1,4 +1,4 @@
-// Owns the checks of the model and its training; that the function is Llama's is checked against transformers in tests/golden.
+// Owns the checks of the model and its training; that a function is Llama's or GPT-2's is checked against transformers in tests/golden.
 #include "runtime/trainer/learner.hpp"
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "runtime/models/architecture.hpp"
 #include "runtime/planning/memory.hpp"
-#include "runtime/planning/model_tensors.hpp"
 #include "runtime/trainer/permutation.hpp"
 
 namespace {
@@ -30,6 +30,14 @@ prime::manifest::Model tiny() {
   model.kv_heads = 2;
   model.ffn = 24;
   model.context = 7;
+  return model;
+}
+
+prime::manifest::Model tiny_gpt2() {
+  auto model = tiny();
+  model.arch = prime::manifest::Architecture::Gpt2;
+  model.kv_heads = model.heads;
+  model.tie_embeddings = true;
   return model;
 }
 
@@ -84,18 +92,18 @@ void check_slopes(const prime::manifest::Model& model) {
 }
 
 BOOST_AUTO_TEST_CASE(a_plan_knows_the_tensors_that_are_bound) {
-  auto model = tiny();
-  for (const bool tied : {false, true}) {
-    model.tie_embeddings = tied;
-    const Learner learner(model, train(), {});
-    const auto told = prime::planning::model_tensors(model);
-    const auto& bound = learner.parameters();
-    BOOST_REQUIRE(told.size() == bound.size());
-    for (std::size_t i = 0; i < told.size(); ++i) {
-      BOOST_TEST(told[i].name == bound[i].name);
-      BOOST_TEST(told[i].shape == bound[i].shape, boost::test_tools::per_element());
+  for (const bool tied : {false, true})
+    for (auto model : {tiny(), tiny_gpt2()}) {
+      model.tie_embeddings = tied;
+      const Learner learner(model, train(), {});
+      const auto told = prime::models::tensor_shapes(model);
+      const auto& bound = learner.parameters();
+      BOOST_REQUIRE(told.size() == bound.size());
+      for (std::size_t i = 0; i < told.size(); ++i) {
+        BOOST_TEST(told[i].name == bound[i].name);
+        BOOST_TEST(told[i].shape == bound[i].shape, boost::test_tools::per_element());
+      }
     }
-  }
 }
 
 BOOST_AUTO_TEST_CASE(gradients_are_the_slopes_of_the_loss) { check_slopes(tiny()); }
@@ -104,6 +112,13 @@ BOOST_AUTO_TEST_CASE(gradients_are_right_with_tied_embeddings_and_one_key_head_f
   auto model = tiny();
   model.tie_embeddings = true;
   model.kv_heads = model.heads;
+  check_slopes(model);
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_a_gpt2_are_the_slopes_of_its_loss) {
+  auto model = tiny_gpt2();
+  check_slopes(model);
+  model.tie_embeddings = false;
   check_slopes(model);
 }
 
@@ -129,6 +144,9 @@ BOOST_AUTO_TEST_CASE(parameters_have_the_names_and_shapes_of_hugging_face) {
   auto tied = tiny();
   tied.tie_embeddings = true;
   BOOST_TEST(Learner(tied, train()).parameters().size() == 20U);
+  const Learner gpt2(tiny_gpt2(), train());
+  BOOST_TEST(gpt2.parameters().size() == 2U + 2 * 12 + 2);
+  BOOST_TEST(gpt2.parameters()[4].name == "transformer.h.0.attn.c_attn.weight");
 }
 
 BOOST_AUTO_TEST_CASE(an_untrained_model_knows_nothing) {
@@ -169,10 +187,11 @@ double train_on_text(Learner& learner, const prime::manifest::Model& model, int 
 }
 
 BOOST_AUTO_TEST_CASE(training_lowers_the_loss_far_below_guessing) {
-  auto model = tiny();
-  model.context = 16;
-  Learner learner(model, train());
-  BOOST_TEST(train_on_text(learner, model, 120) < 1.0);
+  for (auto model : {tiny(), tiny_gpt2()}) {
+    model.context = 16;
+    Learner learner(model, train());
+    BOOST_TEST(train_on_text(learner, model, 120) < 1.0);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(equal_seeds_give_equal_bits_and_others_do_not) {
@@ -233,24 +252,24 @@ BOOST_AUTO_TEST_CASE(parameters_and_the_optimizers_state_are_all_that_the_next_s
 }
 
 BOOST_AUTO_TEST_CASE(every_optimizer_trains_and_a_plan_knows_what_it_keeps) {
-  auto model = tiny();
-  model.context = 16;
-  for (const prime::manifest::Optimizer& optimizer : {prime::manifest::Optimizer{prime::manifest::Sgd{}},
-                                                      {prime::manifest::Sgd{.momentum = 0}},
-                                                      {prime::manifest::Muon{}},
-                                                      {prime::manifest::AdamW{}}}) {
-    prime::manifest::Shared shared;
-    shared.model = model;
-    shared.train = train();
-    shared.train.optimizer = optimizer;
-    Learner learner(model, shared.train);
-    const double before = train_on_text(learner, model, 1);
-    BOOST_TEST(train_on_text(learner, model, 60) < before - 0.5);
-    std::uint64_t kept = 0;
-    for (const TensorView& view : learner.optimizer_state())
-      if (!view.shape.empty()) kept += view.data.floats().size();
-    BOOST_TEST(kept == prime::planning::moments(shared));
-  }
+  for (auto model : {tiny(), tiny_gpt2()})
+    for (const prime::manifest::Optimizer& optimizer : {prime::manifest::Optimizer{prime::manifest::Sgd{}},
+                                                        {prime::manifest::Sgd{.momentum = 0}},
+                                                        {prime::manifest::Muon{}},
+                                                        {prime::manifest::AdamW{}}}) {
+      model.context = 16;
+      prime::manifest::Shared shared;
+      shared.model = model;
+      shared.train = train();
+      shared.train.optimizer = optimizer;
+      Learner learner(model, shared.train);
+      const double before = train_on_text(learner, model, 1);
+      BOOST_TEST(train_on_text(learner, model, 60) < before - 0.5);
+      std::uint64_t kept = 0;
+      for (const TensorView& view : learner.optimizer_state())
+        if (!view.shape.empty()) kept += view.data.floats().size();
+      BOOST_TEST(kept == prime::planning::moments(shared));
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_step_moves_a_parameter_as_adamw_says) {

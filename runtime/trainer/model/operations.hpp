@@ -20,7 +20,6 @@ struct HeadLayout {
   std::int64_t width;     ///< of one head
   at::Tensor cosine;      ///< [time or more, width / 2]
   at::Tensor sine;
-  at::Tensor seen = {};  ///< [windows, 1, time, time]: what a token sees; undefined: all before it, and itself
 };
 
 struct Heads {

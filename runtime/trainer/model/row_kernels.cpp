@@ -1,5 +1,5 @@
 // Owns the loops. They are compiled for several instruction sets; the processor picks one when the program starts.
-#include "runtime/trainer/row_kernels.hpp"
+#include "runtime/trainer/model/row_kernels.hpp"
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 // Owns the autograd side of the operations: what is saved, who computes which rows.
-#include "runtime/trainer/operations.hpp"
+#include "runtime/trainer/model/operations.hpp"
 
-#include "runtime/trainer/row_kernels.hpp"
+#include "runtime/trainer/model/row_kernels.hpp"
 
 namespace prime::trainer {
 namespace {
