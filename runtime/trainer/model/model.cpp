@@ -1,6 +1,8 @@
 // Owns the loop over blocks, forward and backward, the mask of documents, and the choice of the model.
 #include "runtime/trainer/model/model.hpp"
 
+#include "messages/assert.hpp"
+
 namespace prime::trainer {
 
 Model::Model(const manifest::Model& shape, std::uint64_t seed, const at::TensorOptions& where)
@@ -57,11 +59,9 @@ void Model::backward_recomputing(const at::Tensor& ids, const std::function<at::
 }
 
 std::unique_ptr<Model> make_model(const manifest::Model& shape, std::uint64_t seed, const at::TensorOptions& where) {
-  switch (shape.arch) {
-    case manifest::Architecture::Llama: return make_llama(shape, seed, where);
-    case manifest::Architecture::Gpt2: break;
-  }
-  return make_gpt2(shape, seed, where);
+  auto model = shape.arch == manifest::Architecture::Llama ? make_llama(shape, seed, where) : make_gpt2(shape, seed, where);
+  PRIME_ASSERT(model->parameters().all_taken(), "a model takes all tensors that its architecture has");
+  return model;
 }
 
 }  // namespace prime::trainer
