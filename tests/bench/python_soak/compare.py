@@ -42,7 +42,7 @@ class Guest:
         stage = self.told.read_text() if self.told.exists() else ""
         now = time.monotonic()
         ended = self.process.poll() is not None
-        if ended or (stage and stage != self.stage):  # empty while it is being written
+        if ended or (stage and stage != self.stage):
             self.stages_s[self.stage] = now - self.since
             self.stage, self.since = stage or self.stage, now
         return not ended

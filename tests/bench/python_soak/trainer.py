@@ -68,8 +68,9 @@ class Mates(threading.Thread):
 def stage(name):
     """How far a guest is, for who looks whether it hangs: how long an interpreter takes to load torch is the machine's affair."""
     if "STAGE" in os.environ:
-        with open(os.environ["STAGE"], "w") as file:
+        with open(os.environ["STAGE"] + ".new", "w") as file:
             file.write(name)
+        os.replace(file.name, os.environ["STAGE"])  # who looks sees one name or the other
 
 
 def guest_ends(ends):
