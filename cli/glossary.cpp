@@ -59,6 +59,8 @@ const std::vector<WordGroup>& glossary() {
            {"outer step", "the inner steps of all peers and the averaged step that joins them"},
            {"vote", "before a result is applied each peer tells the coordinator its digest; the result is committed if all are equal"},
            {"pseudo-gradient", "what a peer contributes: the shared parameters minus those it trained to"},
+           {"radial merge",
+            "directions and lengths of contributions are averaged apart, so that a step of many is not shorter (`sync.merge`)"},
            {"reduce", "the exchange that gives all peers the same sum or mean of their tensors"},
            {"commit", "the moment when a result takes effect, on every survivor or on none"},
            {"fragment", "part of the model, of whole tensors, that is reduced and committed by itself (`sync.fragments`)"},

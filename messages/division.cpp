@@ -60,6 +60,14 @@ std::vector<std::uint32_t> publication_steps(Offsets offsets, std::uint32_t frag
   return steps;
 }
 
+std::vector<bool> merged_radially(const std::vector<TensorShape>& tensors) {
+  std::uint64_t layers = 0;
+  const auto ranks = ranks_of(tensors, layers);
+  std::vector<bool> radial;
+  for (const auto& rank : ranks) radial.push_back(layers == 0 || rank);
+  return radial;
+}
+
 Result<std::vector<std::uint32_t>> divide(const std::vector<TensorShape>& tensors, const std::vector<std::uint64_t>& counts,
                                           const Division& division) {
   const auto count = division.count;

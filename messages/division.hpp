@@ -30,6 +30,15 @@ enum class Offsets : std::uint8_t {
 /// After how many inner steps each fragment is published, ascending.
 [[nodiscard]] std::vector<std::uint32_t> publication_steps(Offsets offsets, std::uint32_t fragments, std::uint32_t inner_steps);
 
+/// How the contributions to an outer step become one.
+enum class Merge : std::uint8_t {
+  Mean,    ///< by their weights
+  Radial,  ///< of the tensors of layers, direction and length are averaged apart (kernels/merge)
+};
+/// Which tensors `Radial` is for: those of layers, as `divide` knows them, and all where there are no layers. Embeddings and heads, whose
+/// rows are each trained by other samples, are averaged.
+[[nodiscard]] std::vector<bool> merged_radially(const std::vector<TensorShape>& tensors);
+
 struct Division {
   std::uint32_t count = 1;
   FragmentPattern pattern = FragmentPattern::Strided;

@@ -32,6 +32,9 @@ using Fragments = std::vector<std::uint32_t>;
   return fragments.empty() || std::ranges::binary_search(fragments, fragment);
 }
 
+/// With `sync.merge: radial`, of one fragment: a length of each tensor that is merged so, in the layout's order.
+using Lengths = std::vector<Real>;
+
 /// One of `of` equal parts of the held-out data, the `index`-th; `of` = 0: none. What all evaluate together is one pass over it.
 struct HeldOutShare {
   std::uint32_t index = 0;
@@ -84,12 +87,19 @@ struct Ready {
   std::uint32_t trainer_pid = 0;
   std::uint32_t attempt = 0;  ///< as BeginStep had it
   Fragments fragments = {};
+  std::vector<Lengths> lengths = {};  ///< Euclidean, of what was made, of each of the fragments; empty: plain means are wanted
 
   [[nodiscard]] bool covers(std::uint32_t fragment) const { return prime::covers(fragments, fragment); }
+  /// Of a fragment that it covers.
+  [[nodiscard]] Lengths lengths_of(std::uint32_t fragment) const {
+    const auto place =
+        fragments.empty() ? fragment : static_cast<std::uint64_t>(std::ranges::lower_bound(fragments, fragment) - fragments.begin());
+    return place < lengths.size() ? lengths[place] : Lengths{};
+  }
 };
 template <class Inspector>
 auto inspect(Inspector& f, Ready& x) {
-  return f(x.step, x.base, x.weight, x.samples, x.loss, x.held_out, x.tokens_per_s, x.trainer_pid, x.attempt, x.fragments);
+  return f(x.step, x.base, x.weight, x.samples, x.loss, x.held_out, x.tokens_per_s, x.trainer_pid, x.attempt, x.fragments, x.lengths);
 }
 
 /// Member → coordinator, of a replica of several peers: my trainer was started again before it had contributed to this attempt. The
@@ -128,11 +138,13 @@ struct StartReduce {
   std::uint32_t fragment = 0;     ///< of the state
   bool ring = false;       ///< a ring may be taken: the manifest wants one, or leaves the choice and the links are such that it is faster
   RelayOrder relays = {};  ///< of this member, where links are measured
+  SharedList<Real> radii = {};  ///< with `sync.merge: radial`: the mean of the contributions' lengths, as Ready has them
   friend bool operator==(const StartReduce&, const StartReduce&) = default;
 };
 template <class Inspector>
 auto inspect(Inspector& f, StartReduce& x) {
-  return f(x.op, x.step, x.base, x.view, on_wire<Inspector>(x.contributions), x.elements, x.next_sample, x.fragment, x.ring, x.relays);
+  return f(x.op, x.step, x.base, x.view, on_wire<Inspector>(x.contributions), x.elements, x.next_sample, x.fragment, x.ring, x.relays,
+           on_wire<Inspector>(x.radii));
 }
 
 /// Member → coordinator: I hold the whole result; the part of the state that it leads to has this digest.

@@ -109,6 +109,22 @@ void note_failure(State& state, AbortCause cause, const Error& error, Instant no
   aborted.bytes_per_s = least->bytes_per_s();
 }
 
+/// Of each tensor that is merged radially the mean of its lengths; none where there are no such tensors.
+std::vector<Real> radii_of(const State& state, const Operation& operation) {
+  std::vector<double> sums;
+  double total = 0;
+  for (const auto& [id, weight] : operation.contributions) {
+    if (weight == 0) continue;
+    const auto lengths = state.round().brings(id)->lengths_of(state.current());
+    sums.resize(lengths.size());
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<double>(weight) * lengths[i].value();
+    total += static_cast<double>(weight);
+  }
+  std::vector<Real> radii;
+  for (const double sum : sums) radii.emplace_back(sum / total);
+  return radii;
+}
+
 }  // namespace
 
 bool may_start(const State& state) { return !state.round().operation && state.in_flight() < std::max(state.plan.in_flight, 1U); }
@@ -127,7 +143,8 @@ void start(State& state, Instant now, Effects& effects) {
                       .elements = state.elements,
                       .next_sample = operation.next_sample,
                       .fragment = state.current(),
-                      .ring = operation.ring};
+                      .ring = operation.ring,
+                      .radii = radii_of(state, operation)};
   const auto links = topology::direct_links(state, members);
   for (std::size_t rank = 0; rank < members.size(); ++rank) {
     if (links) message.relays = relay_order(*links, rank);

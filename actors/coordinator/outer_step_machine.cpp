@@ -1,6 +1,7 @@
 #include "actors/coordinator/outer_step_machine.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "actors/coordinator/departures.hpp"
@@ -406,6 +407,23 @@ void note_ready(State& state, PeerId from, const Ready& message, bool contribute
   }
 }
 
+/// Each length is one, and there are as many as others have told.
+bool has_fitting_lengths(const State& state, const Ready& message) {
+  const auto is_length = [](Real each) { return std::isfinite(each.value()) && each.value() >= 0; };
+  std::size_t covered = 0;
+  for (const auto& round : state.rounds) {
+    const auto fragment = fragment_of(state, round);
+    if (!message.covers(fragment)) continue;
+    ++covered;
+    const auto own = message.lengths_of(fragment);
+    if (!std::ranges::all_of(own, is_length)) return false;
+    for (const auto* works : {&round.work, &round.closed})
+      for (const auto& [id, work] : *works)
+        if (work.ready && work.ready->weight > 0 && work.ready->lengths_of(fragment).size() != own.size()) return false;
+  }
+  return message.lengths.empty() || message.lengths.size() == covered;
+}
+
 /// It says it again.
 void ask_for_closed(State& state, PeerId member, std::uint32_t rank, Effects& effects) {
   const Work* closed = nullptr;
@@ -431,6 +449,10 @@ void ask_for_closed(State& state, PeerId member, std::uint32_t rank, Effects& ef
 std::string ready(State& state, PeerId from, const Ready& message, Instant now, Effects& effects) {
   const auto& peer = state.peers.at(from);
   if (peer.seat != Seat::Member) return "a readiness of who is no member";
+  if (message.weight > 0 && !has_fitting_lengths(state, message)) {
+    dismiss(state, from, Error{ErrorName::ProtocolViolation, "lengths of its work that do not fit those of the others"}, now, effects);
+    return "lengths that do not fit";
+  }
   if (note_closed(state, from, message, effects)) return peer.hello.name + " says again what it has made of a closed step";
   if (!message.fragments.empty() && message.fragments.back() >= state.rounds.size()) {
     dismiss(state, from, Error{ErrorName::ProtocolViolation, "work on a fragment that there is not"}, now, effects);

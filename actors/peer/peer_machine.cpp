@@ -84,7 +84,7 @@ class Handler {
     if (s_.starts_over) return "a contribution to another attempt";
     if (!s_.operations.empty()) emit(Probe::ContributedLate);
     tell_ready({event.step, event.base, event.weight, event.samples, event.loss, event.held_out, event.tokens_per_s, s_.trainer_pid, 0,
-                event.fragments});
+                event.fragments, event.lengths});
     if (!has_told_all()) return "contributed to some fragments";
     s_.phase = Phase::Ready;
     return "contributed";

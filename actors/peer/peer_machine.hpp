@@ -157,6 +157,7 @@ struct TrainerContributed {
   HeldOutLoss held_out;  ///< of `base`: this peer's part
   Real tokens_per_s;
   Fragments fragments = {};
+  std::vector<Lengths> lengths = {};  ///< as Ready has them
 };
 /// The trainer died and is started again from the outer state.
 struct TrainerRestarting {

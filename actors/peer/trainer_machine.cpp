@@ -124,6 +124,7 @@ class Handler {
       s_.lacking = static_cast<std::uint32_t>(s_.uncommitted.size());
     }
     if (s_.published.size() == s_.options.fragments) s_.at_work = false;
+    work.lengths = *event.taken;
     emit(Report{work});
     take_next();
     return "contributed";

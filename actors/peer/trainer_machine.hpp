@@ -144,7 +144,7 @@ struct Recorded {
 };
 /// Each TakeContribution ends in one.
 struct ContributionTaken {
-  Result<void> taken;
+  Result<std::vector<Lengths>> taken;  ///< with `sync.merge: radial` of what was taken, as Ready has them
 };
 struct Answered {
   peer::TrainerFinal answer;

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "kernels/digest/digest.hpp"
+#include "kernels/merge/merge.hpp"
 #include "kernels/reduce/reduce.hpp"
 #include "messages/assert.hpp"
 #include "runtime/agent/block_pool.hpp"
@@ -131,7 +132,8 @@ struct OuterState::Impl {
         contributed(layout.fragments()),
         base(layout.fragments()),
         expected(layout.fragments()),
-        lost(layout.fragments()) {}
+        lost(layout.fragments()),
+        radial(options.merge == Merge::Radial ? merged_radially(layout.tensors()) : std::vector<bool>(layout.tensors().size())) {}
 
   const Layout layout;
   const OuterStateOptions options;
@@ -149,6 +151,7 @@ struct OuterState::Impl {
   Versions base;                               ///< from which the trainer started, until its contribution is taken
   std::vector<Expected> expected;              ///< by fragment
   std::vector<Lost> lost;                      ///< by fragment
+  const std::vector<bool> radial;              ///< by tensor
   Versions reserved;                           ///< by fragment; of those that do not come there is no block
   std::map<std::uint32_t, Buffer> means;       ///< by fragment, of reduces that are under way or were prepared
   std::map<std::uint32_t, Prepared> prepared;  ///< by fragment
@@ -189,6 +192,37 @@ struct OuterState::Impl {
       if (of[i] == DataType::BF16) kernels::pseudo_gradient_bf16(given, own, own);
       else kernels::pseudo_gradient(given, own, own);
     }
+  }
+
+  /// The tensors of a fragment that are merged radially, where they lie in its values.
+  [[nodiscard]] std::vector<std::span<float>> radial_tensors(std::uint32_t fragment, std::span<float> values) const {
+    std::vector<std::span<float>> tensors;
+    for (std::size_t i = 0; i < layout.homes().size(); ++i)
+      if (radial[i] && layout.homes()[i].fragment == fragment)
+        tensors.push_back(values.subspan(layout.homes()[i].offset, layout.counts()[i]));
+    return tensors;
+  }
+
+  /// Directions are left; the lengths.
+  [[nodiscard]] Lengths make_units(std::uint32_t fragment, std::span<float> values) const {
+    Lengths lengths;
+    for (const auto tensor : radial_tensors(fragment, values)) {
+      const double length = kernels::length(tensor);
+      if (length > 0) kernels::scale(tensor, 1 / length);
+      lengths.emplace_back(length);
+    }
+    return lengths;
+  }
+
+  /// The mean of unit vectors gets the length that it is to have.
+  Result<void> make_radial(std::uint32_t fragment, std::span<float> mean, const StepGain& gain) const {
+    const auto tensors = radial_tensors(fragment, mean);
+    if (tensors.size() != gain.radii.size())
+      return fail(ErrorName::ReduceMismatch, std::to_string(gain.radii.size()) + " lengths for " + std::to_string(tensors.size()) +
+                                                 " tensors that `sync.merge: radial` is for");
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      kernels::scale(tensors[i], kernels::radial_factor(gain.radii[i].value(), kernels::length(tensors[i]), gain.contributors));
+    return {};
   }
 
   /// Made anew where a commit came in between.
@@ -328,7 +362,7 @@ void OuterState::pin_base(std::uint32_t fragment) {
   impl_->base[fragment] = {impl_->current[fragment].step, {}, impl_->given(fragment), nullptr};
 }
 
-Result<void> OuterState::take_contribution(const Fragments& fragments, float share) {
+Result<std::vector<Lengths>> OuterState::take_contribution(const Fragments& fragments, float share) {
   auto& s = *impl_;
   Versions base;
   std::vector<DataType> types;
@@ -356,7 +390,11 @@ Result<void> OuterState::take_contribution(const Fragments& fragments, float sha
     if (covers(fragments, fragment)) PRIME_CHECK(s.require_finite(s.local_values(*local, fragment), fragment, "the contribution"));
   for (std::uint32_t fragment = 0; fragment < s.layout.fragments() && share > 0; ++fragment)
     if (covers(fragments, fragment)) s.expect(fragment, s.local_values(*local, fragment), share);
-  return {};
+  std::vector<Lengths> lengths;
+  if (s.options.merge == Merge::Radial)
+    for (std::uint32_t fragment = 0; fragment < s.layout.fragments(); ++fragment)
+      if (covers(fragments, fragment)) lengths.push_back(s.make_units(fragment, s.local_values(*local, fragment)));
+  return lengths;
 }
 
 Result<void> OuterState::begin_life(std::vector<DataType> types, const Descriptor* shared) {
@@ -435,6 +473,7 @@ Result<Digest> OuterState::prepare(const OperationId& operation, std::uint32_t f
     to = {from.step.next(), {}, s.blocks.take(s.layout.size(fragment)), s.means[fragment]};
   }
   const auto mean = s.momentum_of(to, fragment);
+  if (s.options.merge == Merge::Radial) PRIME_CHECK(s.make_radial(fragment, mean, gain));
   PRIME_CHECK(s.require_finite(mean, fragment, "the mean"));
   kernels::nesterov(s.options.rule, {.parameters = from.parameters->values,
                                      .momentum = s.momentum_of(from, fragment),

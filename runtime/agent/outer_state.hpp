@@ -67,6 +67,8 @@ struct Residuals {
 struct StepGain {
   std::uint64_t tokens = 0;       ///< sum of the contributors' weights
   std::uint64_t next_sample = 0;  ///< the data cursor after the step
+  std::uint32_t contributors = 0;
+  std::span<const Real> radii = {};  ///< with Merge::Radial: mean lengths of the contributions, as StartReduce has them
 };
 
 struct OuterStateOptions {
@@ -74,6 +76,7 @@ struct OuterStateOptions {
   unsigned threads = 1;         ///< of the digest
   std::uint32_t in_flight = 1;  ///< fragments that are reduced at once, at most
   bool feedback = false;        ///< of errors: what a codec loses of a contribution is added to the next one
+  Merge merge = Merge::Mean;
 };
 
 /// Who asks for a snapshot: joiners leave the last place for the disk.
@@ -127,7 +130,9 @@ class OuterState {
   /// `share` above 0: until the next commit of such a fragment the trainer is given, instead of the current version G, what this peer
   /// expects of its own contribution Δ, of which `share` is in the mean (Eager Updates, arXiv:2502.12996, algorithm 1, split into the
   /// shared state and a private rest):  w ← μ w + share Δ;  G − η (share Δ + μ w). w is 0 for who was given the fragment by others.
-  Result<void> take_contribution(const Fragments& fragments = {}, float share = 0);
+  /// With Merge::Radial tensors that are merged so become unit vectors, or stay 0; their lengths are returned, by fragment, ascending. Else
+  /// none.
+  Result<std::vector<Lengths>> take_contribution(const Fragments& fragments = {}, float share = 0);
   /// The contribution; unchanged by prepare, discard and commit, so that it can be reduced again. Empty before the first.
   [[nodiscard]] std::span<const float> input(std::uint32_t fragment) const;
   /// Where a reduce leaves the mean of a fragment. Only between a discard or commit and the next prepare.
@@ -139,7 +144,7 @@ class OuterState {
   [[nodiscard]] std::span<float> bring_residual(std::uint32_t fragment);
 
   /// Computes the fragment's next version from the mean in `result`, beside the current one, and digests it: that is what a peer votes on.
-  /// Refuses a mean that is not finite; every peer refuses it alike.
+  /// Refuses a mean that is not finite (NonFiniteValue), and radii of other tensors (ReduceMismatch); every peer refuses them alike.
   Result<Digest> prepare(const OperationId& operation, std::uint32_t fragment, const StepGain& gain);
   /// The prepared version becomes the current one: references change places. The gain counts once all fragments have made the step. Fails
   /// (InternalError) if `operation` is not the prepared one.

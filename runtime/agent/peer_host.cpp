@@ -185,7 +185,7 @@ float PeerHost::own_share() const {
   return manifest_->shared.sync.eager && begun_ ? 1.0F / static_cast<float>(begun_->view.members.size()) : 0.0F;
 }
 
-Result<void> PeerHost::take_contribution(const Fragments& fragments) {
+Result<std::vector<Lengths>> PeerHost::take_contribution(const Fragments& fragments) {
   auto taken = outer().take_contribution(fragments, own_share());
   const Lock lock(mutex_);
   taking_ = false;
@@ -345,8 +345,8 @@ Result<void> PeerHost::open_state() {
     const auto terms = shared();
     PRIME_TRY(auto divided, make_bound_layout(bound, terms.sync.fragments));
     PRIME_CHECK(rehearse_checkpoint(options_.checkpoints, terms.train.outer_steps, bound));
-    PRIME_TRY(auto state, OuterState::create(std::move(divided),
-                                             OuterStateOptions{outer_rule(terms), 1, terms.sync.in_flight, terms.sync.wire.feedback}));
+    PRIME_TRY(auto state, OuterState::create(std::move(divided), OuterStateOptions{outer_rule(terms), 1, terms.sync.in_flight,
+                                                                                   terms.sync.wire.feedback, terms.sync.merge}));
     const Lock lock(mutex_);
     state_ = std::make_unique<OuterState>(std::move(state));
   }
@@ -487,12 +487,13 @@ std::span<const float> PeerHost::contribution(std::uint32_t fragment) const { re
 std::span<float> PeerHost::result(std::uint32_t fragment) { return outer().result(fragment); }
 
 Result<Digest> PeerHost::prepare(const StartReduce& reduce, bool brings) {
-  StepGain gain{0, reduce.next_sample};
+  StepGain gain{.next_sample = reduce.next_sample, .radii = reduce.radii.list()};
   trainer_life::Applied then{{}, brings, 0};
   for (const auto& contribution : reduce.contributions) {
     gain.tokens += contribution.weight;
     if (contribution.weight > 0) ++then.contributors;
   }
+  gain.contributors = then.contributors;
   {
     const Lock lock(mutex_);
     prepared_.insert_or_assign(reduce.op, Prepared{then, reduce.view.members});

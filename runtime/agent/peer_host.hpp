@@ -107,7 +107,7 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   void write(const trainer_life::Write& order);
   std::optional<trainer_life::Event> work(const Work& order);
   void tell(std::function<void(TrainerHost&)> say);
-  Result<void> take_contribution(const Fragments& fragments);
+  Result<std::vector<Lengths>> take_contribution(const Fragments& fragments);
   [[nodiscard]] float own_share() const;
   void on_trainer(TrainerEvent event);
   void on_bound(const prime::TrainerBound& bound);

@@ -67,6 +67,19 @@ bool converges_delayed(const Nesterov& outer, double share) {
   return std::abs(shared) < 1;
 }
 
+void check_merge(const Shared& shared, std::vector<Conflict>& found) {
+  if (shared.sync.merge == Merge::Mean) return;
+  if (shared.sync.eager)
+    found.push_back({{"sync.merge", "sync.eager"},
+                     "`sync.merge` must be mean where `sync.eager` is true: a trainer goes on with its own part of a mean",
+                     "for example `algorithm: delayed`, which may merge radially"});
+  if (const auto shards = shared.membership.shards; shards > 1)
+    found.push_back({{"sync.merge", "membership.shards"},
+                     "`sync.merge` must be mean where `membership.shards` is above 1, found " + std::to_string(shards) +
+                         ": no shard knows how long the whole of a tensor is",
+                     "leave `merge` out, or hold the model in one peer"});
+}
+
 void check_algorithm(const Shared& shared, std::vector<Conflict>& found) {
   const auto& sync = shared.sync;
   if (sync.eager && (sync.overlap != sync.inner_steps || sync.mix > 0))
@@ -219,6 +232,7 @@ std::vector<Conflict> conflicts(const Manifest& manifest) {
   check_samples(shared, found);
   check_optimizer(shared.train, found);
   check_quorum(shared, found);
+  check_merge(shared, found);
   check_algorithm(shared, found);
   check_fragments(shared, found);
   check_wire(shared.sync.wire, found);

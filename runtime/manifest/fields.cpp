@@ -89,6 +89,12 @@ void add_sync(std::vector<Field>& t) {
                .type = Flag{AT(shared.sync.eager)},
                .derived = "true with `eager`, else false",
                .derive = [](Manifest& m) { m.shared.sync.eager = m.shared.sync.algorithm == Algorithm::Eager; }});
+  t.push_back(
+      {"sync.merge",
+       "`mean`: of the contributions, by their weights; `radial`: of the tensors of layers, directions and lengths are averaged apart, "
+       "which keeps the step as long with many peers, whose contributions point apart, as with few (Decoupled DiLoCo, arXiv:2604.21428); "
+       "embeddings and heads are averaged plainly",
+       CHOICE(shared.sync.merge, "mean", "radial")});
   t.push_back({"sync.outer", "outer optimizer, on the averaged pseudo-gradient", only("nesterov")});
   t.push_back({"sync.outer.nesterov", "momentum with Nesterov's look-ahead", Section{}});
   t.push_back({.path = "sync.outer.nesterov.lr",

@@ -192,6 +192,7 @@ struct Sync {
   std::uint32_t overlap = 0;       ///< inner steps between the publication of a fragment and its result; at most `inner_steps`
   double mix = 0;                  ///< α: a trainer takes over α θ + (1 − α) G (Streaming DiLoCo, arXiv:2501.18512, section 3.2)
   bool eager = false;              ///< a trainer goes on with what its peer expects of its own contribution (arXiv:2502.12996)
+  Merge merge = Merge::Mean;       ///< of contributions
   Nesterov outer;                  ///< the only choice today: `outer: {nesterov: {…}}`
   Wire wire;
   Duration deadline = 120s;  ///< of one reduce, and how long the slowest may be behind the first

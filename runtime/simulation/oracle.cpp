@@ -293,6 +293,7 @@ void Oracle::reduce_started(StartReduce message, const coordinator::State& state
     if (weight > 0) ++contributors;
   }
   expect(contributors >= options_.min_peers, "LAW-5", "reduces with ", contributors, " contributors");
+  check_radii(message);
   std::set<std::uint64_t> ranges;
   for (const auto& [id, weight] : message.contributions) {
     if (weight == 0) continue;
@@ -300,6 +301,19 @@ void Oracle::reduce_started(StartReduce message, const coordinator::State& state
     expect(ranges.insert(first).second && !consumed_.contains({first, message.fragment}), "SIM-5", "samples are consumed twice by ", id);
     expect(message.next_sample >= first + options_.samples_per_peer, "SIM-5", "the cursor is behind what was handed out");
   }
+}
+
+/// Simulated contributions are as long as they weigh.
+void Oracle::check_radii(const StartReduce& message) {
+  if (options_.shards > 1) return;
+  double sum = 0;
+  double total = 0;
+  for (const auto& contribution : message.contributions) {
+    const auto weight = static_cast<double>(contribution.weight);
+    sum += weight * weight;
+    total += weight;
+  }
+  expect(message.radii == SharedList<Real>{Real{sum / total}}, "LAW-4", "the mean length is not that of the contributions");
 }
 
 /// A range is one peer's until a fragment has its work, or the peer is gone; then it is the first to be handed out again.

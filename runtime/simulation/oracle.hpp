@@ -83,6 +83,7 @@ class Oracle {
   void committed(const events::RoundCommitted& done, const coordinator::State& state);
   void completed(const events::OuterStepCommitted& done);
   void rolled_back(const events::RolledBack& back, const coordinator::State& state);
+  void check_radii(const StartReduce& message);
   void check_mean(const StartReduce& reduce, const std::vector<PeerId>& contributors, std::uint64_t weight, const Digest& digest);
   void check_membership(const coordinator::State& state, bool all_seats);
   void note_losses(const coordinator::State& state, const std::vector<coordinator::Effect>& effects);

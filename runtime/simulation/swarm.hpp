@@ -263,6 +263,7 @@ class Swarm {
   Duration reduce_time();
   void open_reduce(Reduce& reduce, const StartReduce& message);
   [[nodiscard]] Numbers mean_of(const Reduce& reduce) const;
+  [[nodiscard]] std::vector<Lengths> lengths_of(std::size_t host, const Fragments& fragments) const;
   void run_reduce(std::size_t host, const StartReduce& message);
   void complete_reduce(std::size_t host, OperationId op);
   void fail_part(std::size_t host, OperationId op, std::size_t suspect, ErrorName name, Duration delay);

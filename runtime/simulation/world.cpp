@@ -346,7 +346,7 @@ void Swarm::carry_out(std::size_t i, const trainer_life::Effect& effect) {
                  [&](const life::TakeContribution& take) {
                    for (std::uint32_t fragment = 0; fragment < scenario_.options.fragments; ++fragment)
                      if (covers(take.fragments, fragment)) host.contributions[fragment] = host.local.at(fragment);
-                   hear_trainer(i, life::ContributionTaken{}, 0ms);
+                   hear_trainer(i, life::ContributionTaken{lengths_of(i, take.fragments)}, 0ms);
                  },
                  [&](const life::TellBegin& order) { train(i, order); },
                  [&](const life::TellCommitted& told) {
@@ -451,6 +451,18 @@ void Swarm::publish(std::size_t i, const Fragments& fragments) {
   peer::TrainerContributed work{result.step,  {},       weight_of(host.id, result.step), 64, Real{2.5}, HeldOutLoss{Real{2.6}, 64},
                                 Real{1000.0}, fragments};
   deliver(i, trainer_life::Contributed{std::move(work)});
+}
+
+/// As with `sync.merge: radial`: what is told beside a contribution has to come with it to its reduce. A contribution is as long as it
+/// weighs.
+std::vector<Lengths> Swarm::lengths_of(std::size_t i, const Fragments& fragments) const {
+  if (scenario_.options.shards > 1) return {};
+  const auto& host = hosts_[i];
+  std::vector<Lengths> lengths;
+  for (std::uint32_t fragment = 0; fragment < scenario_.options.fragments; ++fragment)
+    if (covers(fragments, fragment))
+      lengths.push_back({Real{static_cast<double>(weight_of(host.id, host.contributions.at(fragment).step))}});
+  return lengths;
 }
 
 void Swarm::finish_training(std::size_t i, const RunDone& done) {

@@ -28,6 +28,52 @@ void scatter(const Values& values, trainer::Learner& learner) {
   }
 }
 
+/// In fp32, as a peer does it: a rounding apart would grow with every inner step, and hide a real defect behind a wide tolerance.
+Values mean_of(const std::vector<Values>& deltas) {
+  Values sum(deltas.front().size(), 0.0F);
+  for (const Values& delta : deltas)
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += delta[i];
+  for (float& value : sum) value *= 1.0F / static_cast<float>(deltas.size());
+  return sum;
+}
+
+double length_of(const Values& values, std::size_t begin, std::size_t count) {
+  double squares = 0;
+  for (std::size_t i = begin; i < begin + count; ++i) squares += static_cast<double>(values[i]) * values[i];
+  return std::sqrt(squares);
+}
+
+/// arXiv:2604.21428: of each tensor of a layer r u/‖u‖, r the mean of the lengths and u that of the directions; of others the mean.
+Values radial_of(const std::vector<Values>& deltas, const trainer::Learner& learner) {
+  std::vector<Values> units = deltas;
+  std::vector<double> radii;
+  const auto each_tensor = [&](auto&& visit) {
+    std::size_t begin = 0;
+    for (const TensorView& view : learner.parameters()) {
+      const std::size_t count = view.data.floats().size();
+      if (view.name.find(".layers.") != std::string::npos) visit(begin, count);
+      begin += count;
+    }
+  };
+  each_tensor([&](std::size_t begin, std::size_t count) {
+    double lengths = 0;
+    for (Values& unit : units) {
+      const double length = length_of(unit, begin, count);
+      for (std::size_t i = begin; i < begin + count; ++i) unit[i] = static_cast<float>(unit[i] / length);
+      lengths += length;
+    }
+    radii.push_back(lengths / static_cast<double>(units.size()));
+  });
+  Values merged = mean_of(units);
+  std::size_t tensor = 0;
+  each_tensor([&](std::size_t begin, std::size_t count) {
+    const double unit = length_of(merged, begin, count), radius = radii[tensor++];
+    const double gain = std::min(1 / unit, std::sqrt(static_cast<double>(deltas.size())));
+    for (std::size_t i = begin; i < begin + count; ++i) merged[i] = static_cast<float>(merged[i] * (radius * gain));
+  });
+  return merged;
+}
+
 /// The outer state that every peer of a real run must hold alike.
 struct Outer {
   Values parameters;
@@ -56,7 +102,7 @@ Result<void> run_reference(const manifest::Shared& run, const data::Corpus& corp
   const std::uint64_t inner_steps = run.sync.inner_steps, batch = run.train.batch, total = run.train.outer_steps * inner_steps;
   std::vector<data::Token> windows(batch * corpus.window_tokens());
   for (std::uint32_t step = 1; step <= steps; ++step) {
-    Values sum(outer.parameters.size(), 0.0F);
+    std::vector<Values> deltas;
     double loss = 0;
     for (std::uint32_t rank = 0; rank < peers; ++rank) {
       scatter(outer.parameters, replicas[rank]);
@@ -66,12 +112,11 @@ Result<void> run_reference(const manifest::Shared& run, const data::Corpus& corp
         const double rate = trainer::learning_rate(run.train, (step - 1) * inner_steps + i, total);
         loss += replicas[rank].train(windows, rate);
       }
-      const Values local = gather(replicas[rank]);
-      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += outer.parameters[i] - local[i];
+      Values delta = gather(replicas[rank]);
+      for (std::size_t i = 0; i < delta.size(); ++i) delta[i] = outer.parameters[i] - delta[i];
+      deltas.push_back(std::move(delta));
     }
-    // In fp32, as a peer does it: a rounding apart would grow with every inner step, and hide a real defect behind a wide tolerance.
-    for (float& value : sum) value *= 1.0F / static_cast<float>(peers);
-    nesterov(run.sync.outer, sum, outer);
+    nesterov(run.sync.outer, run.sync.merge == Merge::Radial ? radial_of(deltas, replicas[0]) : mean_of(deltas), outer);
     scatter(outer.parameters, replicas[0]);
     PRIME_CHECK(observe({step, loss / static_cast<double>(peers * inner_steps), replicas[0].parameters()}));
   }

@@ -67,6 +67,16 @@ class GoldenRun(unittest.TestCase):
         # Checkpoints are written beside the training; one may be skipped when the next commit is quicker, the last one never.
         self.assertGreaterEqual(compared, 3)
 
+    def test_a_radial_merge_equals_the_reference_and_is_the_same_in_four_fragments(self):
+        radial = ("--set", "sync.merge=radial")
+        call(BIN / "diloco-reference", "run", self.manifest, "--peers", 3, "--steps", 6, "--out", self.folder / "radial-reference", *radial)
+        reference = self.folder / "radial-reference" / "step-6.safetensors"
+        one, four = (pathlib.Path(self.train(3, f"radial-{count}", *radial, "--set", f"sync.fragments.count={count}")[0]["checkpoint"]) for count in (1, 4))
+        self.assertLessEqual(float(call(BIN / "diloco-reference", "compare", one / "model.safetensors", reference)), 1e-6)
+        self.assertEqual((one / "model.safetensors").read_bytes(), (four / "model.safetensors").read_bytes())
+        plain = self.folder / "reference" / "step-6.safetensors"
+        self.assertGreater(float(call(BIN / "diloco-reference", "compare", plain, reference)), 1e-3, "it is another one than the mean")
+
     def test_four_fragments_are_one_to_the_bit_and_go_on_from_each_other(self):
         fragments = ("--set", "sync.fragments.count=4", "--set", "sync.fragments.pattern=sequential")
         result, run = self.train(3, "four", *fragments)

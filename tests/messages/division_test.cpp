@@ -69,6 +69,18 @@ BOOST_AUTO_TEST_CASE(balanced_fragments_and_models_of_few_layers_are_as_equal_as
   }
 }
 
+BOOST_AUTO_TEST_CASE(tensors_of_layers_are_merged_radially_and_all_where_there_are_no_layers) {
+  const auto of = [](const std::vector<std::string>& names) {
+    std::vector<TensorShape> tensors;
+    for (const auto& name : names) tensors.push_back({name, {1}});
+    return merged_radially(tensors);
+  };
+  BOOST_TEST(
+      of({"model.embed_tokens.weight", "model.layers.0.w", "h.11.b", "lm_head.weight"}) == (std::vector<bool>{false, true, true, false}),
+      boost::test_tools::per_element());
+  BOOST_TEST(of({"weight", "bias"}) == (std::vector<bool>{true, true}), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(a_tensor_is_never_cut) {
   const auto refused = divide({{"a", {4}}, {"b", {4}}}, {4, 4}, {3, FragmentPattern::Balanced});
   BOOST_REQUIRE(!refused);

@@ -74,11 +74,23 @@ BOOST_AUTO_TEST_CASE(messages_about_outer_steps) {
   const double denormal = std::numeric_limits<double>::denorm_min();
   BOOST_TEST(sent(Ready{OuterStep{4}, Revision{3}, 5, 6, Real{denormal}, HeldOutLoss{Real{std::nan("")}, 3}, Real{-0.0}, 8}).loss.value() ==
              denormal);
-  const auto reduce = sent(StartReduce{
-      OP, OuterStep{4}, Revision{3}, VIEW, {Contribution{PeerId{1}, 5}, Contribution{PeerId{2}, 0}}, 1000, 77, 3, true, {{}, {2, 3}}});
+  const auto reduce = sent(StartReduce{OP,
+                                       OuterStep{4},
+                                       Revision{3},
+                                       VIEW,
+                                       {Contribution{PeerId{1}, 5}, Contribution{PeerId{2}, 0}},
+                                       1000,
+                                       77,
+                                       3,
+                                       true,
+                                       {{}, {2, 3}},
+                                       {Real{0.5}, Real{denormal}}});
   BOOST_TEST(reduce.fragment == 3U);
   BOOST_CHECK((reduce.relays == RelayOrder{{}, {2, 3}}));
   BOOST_TEST(reduce.contributions.size() == 2U);
+  BOOST_TEST((reduce.radii == SharedList<Real>{Real{0.5}, Real{denormal}}));
+  const std::vector<Lengths> lengths{{}, {Real{denormal}, Real{2.0}}, {Real{-0.0}}};
+  BOOST_TEST((sent(Ready{OuterStep{4}, Revision{3}, 5, 6, Real{1.0}, {}, Real{1.0}, 8, 0, {0, 2, 3}, lengths}).lengths == lengths));
   BOOST_TEST(reduce.next_sample == 77U);
   BOOST_CHECK(sent(Vote{OP, DIGEST, 1, 2}).op == OP);
   BOOST_CHECK(sent(ReduceFailed{OP, PeerId{2}, ERROR}).suspect == PeerId{2});

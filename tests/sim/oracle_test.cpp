@@ -231,6 +231,7 @@ std::vector<Breakage> of_contributions() {
              auto& list = m.contributions.edit();
              list.front().peer = list.back().peer;
            }),
+      each("LAW-4 the mean length", [](StartReduce& m) { m.radii.edit().front() = Real{1.0}; }),
       each("LAW-4 weighs", [](StartReduce& m) { ++m.contributions.edit().front().weight; }),
       each("SIM-5 the cursor is behind", [](StartReduce& m) { m.next_sample = 0; }),
       coordinator_breaks("LAW-12 the samples from 0 on are handed out twice",

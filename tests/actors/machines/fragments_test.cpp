@@ -53,6 +53,67 @@ struct Halves : Bench {
 
 }  // namespace
 
+namespace {
+
+Lengths lengths(std::initializer_list<double> values) {
+  Lengths list;
+  for (const double value : values) list.emplace_back(value);
+  return list;
+}
+
+/// What it has made of both fragments, or of some, is so long, tensor by tensor.
+Ready radial(std::uint64_t weight, std::vector<Lengths> of, Fragments fragments = {}) {
+  return {OuterStep{1}, Revision{}, weight, 10, Real{1.0}, {}, Real{1.0}, 1, 0, std::move(fragments), std::move(of)};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(lengths_are_averaged_by_weight_for_each_fragment) {
+  Halves bench;
+  bench.seat_all(2);
+  bench.hear(1, radial(100, {lengths({1, 8}), lengths({3})}));
+  bench.hear(2, radial(300, {lengths({5, 0}), lengths({7})}));
+  BOOST_TEST((bench.sent<StartReduce>().at(0).second.radii == lengths({4, 2})));
+  bench.vote_all(2, part(0, 1));
+  const auto second = bench.sent<StartReduce>().at(0).second;
+  BOOST_TEST(second.fragment == 1U);
+  BOOST_TEST((second.radii == lengths({6})));
+}
+
+BOOST_AUTO_TEST_CASE(who_brings_nothing_has_no_length_in_them) {
+  Halves bench;
+  bench.seat_all(2);
+  bench.seat_with(3, holding(0, 0));  // in the middle of the step
+  bench.hear(3, radial(0, {}));
+  bench.hear(1, radial(100, {lengths({1}), lengths({3})}));
+  bench.hear(2, radial(100, {lengths({2}), lengths({3})}));
+  const auto started = bench.sent<StartReduce>().at(0).second;
+  BOOST_TEST(started.contributions.size() == 3U);
+  BOOST_TEST((started.radii == lengths({1.5})));
+}
+
+BOOST_AUTO_TEST_CASE(lengths_that_are_none_or_do_not_fit_those_of_the_others_are_refused_by_name) {
+  const auto infinite = std::numeric_limits<double>::infinity();
+  for (const auto& wrong : std::vector<std::vector<Lengths>>{
+           {lengths({1}), lengths({3})}, {}, {lengths({1, 1})}, {lengths({1, -1}), lengths({3})}, {lengths({1, infinite}), lengths({3})}}) {
+    Halves bench;
+    bench.seat_all(2);
+    bench.hear(1, radial(100, {lengths({1, 8}), lengths({3})}));
+    bench.hear(2, radial(300, wrong));
+    BOOST_TEST(bench.state.peers.count(PeerId{2}) == 0U);
+    BOOST_TEST(bench.reason == "lengths that do not fit");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(lengths_of_some_fragments_are_told_with_those) {
+  Halves bench;
+  bench.seat_all(2);
+  bench.hear(1, radial(100, {lengths({3})}, {1}));
+  bench.hear(1, radial(100, {lengths({1, 8})}, {0}));
+  bench.hear(2, radial(100, {lengths({5, 0}), lengths({7})}));
+  BOOST_TEST((bench.sent<StartReduce>().at(0).second.radii == lengths({3, 4})));
+}
+
 BOOST_AUTO_TEST_CASE(a_run_goes_on_from_a_state_that_was_saved_between_two_fragments) {
   Halves bench;
   Options options{bench.state.options, bench.state.plan};

@@ -41,6 +41,8 @@ METHODS = {
     "diloco, int8": (PEERS, with_codec("int8")),
     "diloco, int4": (PEERS, with_codec("int4")),
     "diloco, e3m0": (PEERS, with_codec("e3m0")),
+    "diloco, radial merge": (PEERS, (outer(0.7, 0.5), "sync.merge=radial")),
+    "diloco, radial, lr 0.4": (PEERS, (outer(0.4, 0.5), "sync.merge=radial")),
     "streaming, overlap 1, mix 0": (PEERS, streaming(0)),
     "streaming, overlap 1, mix 0.5": (PEERS, streaming(0.5)),
     "eager": (PEERS, ("sync.algorithm=eager", outer(0.4, 0.5))),

@@ -77,7 +77,14 @@ BOOST_AUTO_TEST_CASE(every_key_can_be_set) {
   BOOST_TEST((shared.data == Data{DataFormat::Text, "/a b", "*", MIB, {}, {}, true, 0.5, 100, 2 * GIB, 7}));
   BOOST_TEST(
       (shared.train == Train{2, 3, AdamW{1, {0, 0.5}, 0, 1e-6}, Constant{}, Precision::Bf16, 0.5, 1e-4, 4294967295U, Evaluate{0, 128}}));
-  BOOST_TEST((shared.sync == Sync{Algorithm::Diloco, 1, 0, 0, false, Nesterov{1, 0}, Wire{Codec::None}, 250ms, 3, 100ms, Alone::Stop}));
+  Sync sync;
+  sync.inner_steps = 1;
+  sync.outer = Nesterov{1, 0};
+  sync.deadline = 250ms;
+  sync.quorum = 3;
+  sync.grace = 100ms;
+  sync.alone = Alone::Stop;
+  BOOST_TEST((shared.sync == sync));
   BOOST_TEST((shared.membership == Membership{PeerRange{1, 1024}, 1, Heartbeat{100ms, 200ms}, 120min, 5s, CorrelatedLoss::Pause,
                                               Standby{{"http://10.0.0.5:2379", "https://[::1]:1"}, 2s}}));
   BOOST_TEST((shared.trust == Trust{Transport::Plain}));

@@ -120,6 +120,51 @@ BOOST_FIXTURE_TEST_CASE(the_initial_state_is_the_trainers_with_zero_momentum, Fi
   BOOST_TEST((state.digest() == recomputed(state)));
 }
 
+namespace {
+
+/// A tensor of a layer, and one of none, which is averaged.
+struct Radial : Fixture {
+  Radial() {
+    layout = make_layout({{"embed", {2}}, {"layers.0.w", {2}}, {"layers.1.w", {2}}}, {}).value();
+    state = OuterState::create(layout, {.rule = {1.0F, 0.0F}, .merge = Merge::Radial}).value();
+    local = SharedFloats::map(state.descriptors()[1], layout.elements(), Access::ReadWrite).value();
+    std::ranges::fill(local.values(), 0.0F);
+    BOOST_REQUIRE(state.initialize());
+  }
+  void work(std::vector<float> values) { std::ranges::copy(values, local.values().begin()); }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_CASE(tensors_of_layers_are_contributed_as_directions_and_get_the_mean_length, Radial) {
+  work({-1, -2, -3, -4, 0, 0});
+  const auto lengths = state.take_contribution().value();
+  BOOST_TEST((lengths == std::vector<Lengths>{{Real{5.0}, Real{0.0}}}));
+  BOOST_TEST(copy(state.input(0)) == (std::vector<float>{1, 2, 0.6F, 0.8F, 0, 0}), boost::test_tools::per_element());
+  // The mean with one that brought (0, 15) and (2, 0).
+  std::ranges::copy(std::vector<float>{1, 2, 0.3F, 0.9F, 0.5F, 0}, state.result(0).begin());
+  const std::vector radii{Real{10.0}, Real{1.0}};
+  BOOST_REQUIRE(state.prepare(operation, 0, {2, 7, 2, radii}));
+  BOOST_REQUIRE(state.commit(operation));
+  const auto moved = parameters(state);
+  const double unit = std::sqrt(0.9);
+  const std::vector<double> expected{-1, -2, -10 * 0.3 / unit, -10 * 0.9 / unit, -1 * 0.5 * std::sqrt(2.0), 0};
+  for (std::size_t i = 0; i < expected.size(); ++i) BOOST_TEST(std::abs(moved[i] - expected[i]) < 1e-5, "value " << i << ": " << moved[i]);
+}
+
+BOOST_FIXTURE_TEST_CASE(lengths_of_other_tensors_are_refused_and_change_nothing, Radial) {
+  work({1, 1, 1, 1, 1, 1});
+  BOOST_REQUIRE(state.take_contribution());
+  std::ranges::copy(state.input(0), state.result(0).begin());
+  const auto before = state.digest();
+  const std::vector radii{Real{1.0}};
+  const auto refused = state.prepare(operation, 0, {1, 7, 1, radii});
+  BOOST_REQUIRE(!refused);
+  BOOST_TEST((refused.error().name == ErrorName::ReduceMismatch));
+  BOOST_TEST(refused.error().detail == "1 lengths for 2 tensors that `sync.merge: radial` is for");
+  BOOST_TEST((state.digest() == before));
+}
+
 /// Two rounds late by one, with half of the mean expected to be its own: by hand, value by value.
 BOOST_FIXTURE_TEST_CASE(a_trainer_goes_on_with_what_its_peer_expects_until_the_next_commit, Fixture) {
   const auto given = [&] {
@@ -318,9 +363,9 @@ BOOST_FIXTURE_TEST_CASE(values_that_are_not_finite_are_refused_by_tensor_and_ind
   initialize();
   const auto digest = state.digest();
   local.values()[15] = std::nanf("");
-  refused = state.take_contribution();
-  BOOST_REQUIRE(!refused);
-  BOOST_TEST(refused.error().detail == "scale[0] of the contribution");
+  const auto untaken = state.take_contribution();
+  BOOST_REQUIRE(!untaken);
+  BOOST_TEST(untaken.error().detail == "scale[0] of the contribution");
   local.values()[15] = 0;
   BOOST_REQUIRE(state.take_contribution());
   state.result(0)[14] = std::nanf("");

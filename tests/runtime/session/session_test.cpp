@@ -638,7 +638,7 @@ BOOST_AUTO_TEST_CASE(who_trains_in_bf16_contributes_what_it_made_of_what_it_was_
   agent.seat();
   agent.begin();
   const auto first = agent.expect<TrainerContributed>().contribution;
-  must(agent.state->take_contribution());
+  (void)agent.state->take_contribution().value();
   BOOST_TEST(agent.state->input(0)[0] == -0.0078125F, "1 less the next bf16");
   BOOST_TEST(agent.state->input(0)[1] == 0.0F);
   BOOST_TEST(agent.state->input(0)[5] == 2.0F - 2.1F);
@@ -653,7 +653,7 @@ BOOST_AUTO_TEST_CASE(who_trains_in_bf16_contributes_what_it_made_of_what_it_was_
   agent.begin();
   agent.expect<TrainerContributed>();
   BOOST_TEST(codes[0] == kernels::f32_to_bf16(held[0]));
-  must(agent.state->take_contribution());
+  (void)agent.state->take_contribution().value();
   for (const float value : agent.state->input(0)) BOOST_TEST(value == 0.0F, "who trained nothing contributes nothing");
   agent.host->stop(std::nullopt);
   agent.host.reset();

@@ -84,9 +84,9 @@ BOOST_AUTO_TEST_CASE(utf8_is_what_unicode_says) {
 }
 
 /// The definition, word by word: the pair that is there most often, of equal ones that of the lowest ids.
-std::vector<Merge> merges_by_counting(std::vector<std::vector<Token>> words, const std::vector<std::uint64_t>& counts, Token next,
-                                      std::size_t most) {
-  std::vector<Merge> merges;
+std::vector<data::Merge> merges_by_counting(std::vector<std::vector<Token>> words, const std::vector<std::uint64_t>& counts, Token next,
+                                            std::size_t most) {
+  std::vector<data::Merge> merges;
   while (merges.size() < most) {
     std::map<std::pair<Token, Token>, std::uint64_t> pairs;
     for (std::size_t w = 0; w < words.size(); ++w)
