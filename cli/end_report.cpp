@@ -13,6 +13,8 @@ Error error_of(const std::string& reason) { return telemetry::parse_error_text(r
 
 std::optional<std::string> no_general_hint(const Error& cause) {
   if (auto libtorch = libtorch_hint(cause.detail); !libtorch.empty()) return libtorch;
+  // Of a run that has begun nobody has typed a wrong command; a trainer has made a wrong call.
+  if (cause.name == ErrorName::Usage) return "where a trainer did it, trainer.log beside its journal names the line";
   return hint_is_way_on(cause) ? std::optional{std::string{}} : std::nullopt;
 }
 

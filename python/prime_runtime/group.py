@@ -19,6 +19,7 @@ Op = Literal["avg", "sum", "prod", "min", "max"]
 Codec = Literal["none", "f16", "bf16", "int8", "int8-minmax", "int8-zeropoint", "int4", "e3m0"]
 Schedule = Literal["auto", "direct", "ring", "whole"]
 
+TAGS = 2**64
 # So long a member's address must refuse connections before it is taken for gone: who forms a new group is away for an instant.
 GONE_S = 1.0
 
@@ -79,7 +80,8 @@ class Reduction:
             future.set_result(info)
 
     def __await__(self) -> Generator[Any, None, ReduceInfo]:
-        return asyncio.wrap_future(self.future()).__await__()
+        # One awaiter of several may be cancelled.
+        return asyncio.shield(asyncio.wrap_future(self.future())).__await__()
 
 
 class Group:
@@ -105,6 +107,10 @@ class Group:
 
         Error ``Usage`` for options that contradict themselves, ``AddressTaken``, ``MemoryUnavailable`` (descriptors or threads are used up).
         """
+        if isinstance(members, str):
+            raise usage(f"members of {members!r}: a list of `host:port` is meant")
+        if not 0 <= rank < len(members):
+            raise usage(f"rank {rank} of a group of {len(members)}")
         options: dict[str, Any] = {"key": key, "memory": memory, "plain": plain, "streams": streams, "timeout": timeout}
         core = _prime.form_group(rank, list(members), key, memory, plain, streams, timeout)
         _endings.serve()
@@ -144,17 +150,22 @@ class Group:
 
         ``tensor``    of torch or numpy (or whatever speaks DLPack), contiguous, of any shape, the same count and type on all members:
                       f32, f64, bf16, f16, i8 to i64, u8 to u64; on the CPU without a copy, or on a GPU of CUDA's
+        ``op``        integers wrap as they do in torch, and their average drops the fraction
         ``out``       where the result goes; without it, into ``tensor``. An aborted reduce leaves ``tensor`` as it was
         ``codec``     how f32 values travel; sum and avg only
         ``result_codec`` how the result does, if otherwise: ``codec="int4", result_codec="int8"``
         ``tag``       reduces of different tags run at once; those of one tag one after the other, in the order in which they were asked for
-        ``weights``   of an average, by rank, the same everywhere. 0: that member brings nothing
+        ``weights``   of an average, by rank, the same everywhere; of other operations only whether one is 0: that member brings nothing
         ``residual``  error feedback of a codec: f32, one value for each of ``tensor``, 0 before the first reduce
         ``stochastic`` rounds a codec up and down with the right mean, by the bits of (``seed``, ``version``, index)
         ``timeout``   in seconds; without it, the group's
 
         Error ``Usage`` at once for tensors that do not fit; all else is told by the Reduction.
         """
+        if not 0 <= tag < TAGS:
+            raise usage(f"a tag of {tag}: tags are from 0 to {TAGS - 1}")
+        if any(weight < 0 for weight in weights):
+            raise usage(f"weights of {list(weights)}: they are integers from 0 on")
         memory = _memory(tensor)
         into = memory if out is None else _memory(out)
         kept = None if residual is None else _memory(residual)
@@ -172,7 +183,7 @@ class Group:
             raise
 
     def broadcast(self, tensor: Any, *, source: int = 0, tag: int = 0, timeout: float | None = None) -> ReduceInfo:
-        """Gives all members the ``tensor`` (f32, f64, bf16 or f16) of the member ``source``, in place."""
+        """Gives all members the ``tensor`` of the member ``source``, in place."""
         if not 0 <= source < self.size:
             raise usage(f"a source of {source} in a group of {self.size}")
         return self.reduce(tensor, op="avg", weights=[int(rank == source) for rank in range(self.size)], tag=tag, timeout=timeout)

@@ -76,6 +76,9 @@ class Run:
         self._step: Step | None = None
         self._held_out: tuple[float, int] | None = None
         self._may_load = True
+        self._optimizers = 0  # that have state that is no tensor
+        self._has_random = False
+        self._warned = False
 
     # --- what it is
 
@@ -119,22 +122,28 @@ class Run:
         ``optimizer``  its state, by ``PARAMETER.KEY``; what torch.optim makes with the first step is made now. Learning rates are not bound: they follow ``step.clock``
         ``evaluate``   ``evaluate(index, of) -> (loss, tokens)``: the held-out loss of the model on the ``index``-th of ``of`` equal parts of the held-out data
 
-        torch's random generator on the CPU is private, too. Error ``Usage``: types that cannot be bound, an optimizer that is not known and has no state;
+        torch's random generator on the CPU is private, too. Another call binds another model beside it, whose tensors have other names. Error ``Usage``: types that cannot be bound, an optimizer that is not known and has no state;
         ``LayoutUnusable``: names that are not 1 to 256 printable ASCII characters, no tensor, too many.
         """
+        if not hasattr(model, "named_parameters"):
+            raise usage(f"a {type(model).__name__} is no nn.Module: tensors are bound by `bind_tensor`")
+        parameters, buffers = list(binding.parameters_of(model)), list(binding.buffers_of(model))
+        tensors, numbers = binding.state_of(model, optimizer) if optimizer is not None else ([], None)
         self._evaluate = evaluate or self._evaluate
-        for name, parameter in binding.parameters_of(model):
-            self._bind(name, parameter, "averaged")
-        for name, buffer in binding.buffers_of(model):
-            self._bind(name, buffer, "copied")
-        if optimizer is not None:
-            tensors, numbers = binding.state_of(model, optimizer)
-            for name, tensor in tensors:
-                self._bind(name, tensor, "private")
-            if numbers is not None:
-                self.bind_blob(numbers.name, numbers.capacity, numbers.save, numbers.load)
-        random = binding.random_state()
-        self.bind_blob(random.name, random.capacity, random.save, random.load)
+        for name, tensor in parameters:
+            self._bind(name, tensor, "averaged")
+        for name, tensor in buffers:
+            self._bind(name, tensor, "copied")
+        for name, tensor in tensors:
+            self._bind(name, tensor, "private")
+        if numbers is not None:
+            self._optimizers += 1
+            name = numbers.name if self._optimizers == 1 else f"{numbers.name}.{self._optimizers}"
+            self.bind_blob(name, numbers.capacity, numbers.save, numbers.load)
+        if not self._has_random:
+            self._has_random = True
+            random = binding.random_state()
+            self.bind_blob(random.name, random.capacity, random.save, random.load)
 
     def bind_tensor(self, name: str, tensor: Any, role: Role = "averaged") -> None:
         """One tensor of torch's or numpy's, contiguous and on the CPU.
@@ -206,6 +215,9 @@ class Run:
 
     def next(self) -> Step | None:
         """The next step; waits where the run does. None when the run is done."""
+        if self._step is not None and not self._warned:
+            self._warned = True
+            warnings.warn("a step was not reported, and is given once more: `step.report` ends one", RuntimeWarning, stacklevel=2)
         if self._may_load:
             self._check()
         inner = self._session.next()
@@ -224,12 +236,16 @@ class Run:
     def _report(self, step: Step, loss: float, tokens: int, samples: int | None) -> Sequence[Committed | ranks_of.Committed]:
         if step is not self._step:
             raise usage("this step was reported already, or another one was given since")
+        for what, count in (("tokens", tokens), ("samples", samples or 0)):
+            if count < 0:
+                raise usage(f"`{what}` is {count}: it is how many, from 0 on")
         self._may_load = step._inner.stored  # what publishes applies, and may have the next step load
         if self._may_load:
             self._bring()
         held_out, held_out_tokens = self._held_out or (None, 0)
+        committed = self._session.report(loss, tokens, samples, held_out, held_out_tokens)
         self._step = None
-        return self._session.report(loss, tokens, samples, held_out, held_out_tokens)
+        return committed
 
     def _answer(self, index: int, of: int, sample: bool) -> tuple[float | None, int, str]:
         if of == 0 or self._evaluate is None:
@@ -370,9 +386,17 @@ def join(
     return run
 
 
+_attached = 0  # the process that has joined the agent that started it
+
+
 def _session(invite: str | None, name: str, primectl: str, state_dir: str, timeout: float, replica: str, shard: int) -> _prime.Session:
     if os.environ.get("PRIME_AGENT_SOCKET"):
-        return _prime.attach()
+        global _attached
+        if _attached == os.getpid():
+            raise usage("this process has joined already: its agent has one trainer")
+        session = _prime.attach()
+        _attached = os.getpid()
+        return session
     given = invite or os.environ.get("PRIMECTL_INVITE")
     if not given:
         raise usage("no invite: give the line `prime://…` that `primectl up` prints, or set PRIMECTL_INVITE; no agent started this process either")

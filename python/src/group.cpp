@@ -318,7 +318,11 @@ void bind_group(nb::module_& module) {
       .def_ro("wire_bytes_sent", &ReduceInfo::wire_bytes_sent)
       .def_ro("wire_bytes_received", &ReduceInfo::wire_bytes_received)
       .def_prop_ro("elapsed_s", [](const ReduceInfo& info) { return std::chrono::duration<double>(info.elapsed).count(); })
-      .def_prop_ro("digest", [](const ReduceInfo& info) { return to_string(info.digest); });
+      .def_prop_ro("digest", [](const ReduceInfo& info) { return to_string(info.digest); })
+      .def("__repr__", [](const ReduceInfo& info) {
+        return "<ReduceInfo " + to_string(info.digest) + ": " + std::to_string(info.wire_bytes_sent) + " bytes sent, " +
+               std::to_string(info.wire_bytes_received) + " received>";
+      });
   nb::class_<PyReduction>(module, "Reduction")
       .def("wait", &PyReduction::wait, nb::arg("timeout").none() = nb::none())
       .def("done", &PyReduction::done)

@@ -45,7 +45,7 @@ Tensor tensor_of(nb::handle object, const std::string& what) {
   Tensor tensor;
   if (!nb::try_cast(object, tensor.array))
     raise_usage(what + " is no tensor that can be written to: " + nb::cast<std::string>(nb::str(nb::type_name(object.type()))) +
-                " gives no DLPack and no writable buffer");
+                " gives no DLPack and no buffer, or one that is read-only");
   const auto type = data_type_of(tensor.array.dtype());
   if (!type) raise_usage(what + " is of a type that is not known here; possible are f32, f64, bf16, f16, i8 to i64, u8 to u64");
   if (!contiguous(tensor.array))

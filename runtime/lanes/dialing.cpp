@@ -65,7 +65,7 @@ Dialed Dialing::attempt(const Wanted& wanted, const std::stop_token& stop) {
   }
   // It is a peer that is not reached here, and no run.
   auto why = last.name == ErrorName::RunUnreachable ? last.detail : to_string(last);
-  auto error = Error{ErrorName::LaneBroken, std::move(why)}.with_context("while connecting a lane to " + peer_text(wanted.member));
+  auto error = Error{ErrorName::LaneBroken, std::move(why)}.with_context("connecting a lane to " + peer_text(wanted.member));
   return {peer, wanted.bundle, wanted.index, fail(std::move(error)), {}};
 }
 

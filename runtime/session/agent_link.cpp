@@ -39,6 +39,11 @@ tl::unexpected<Error> AgentLink::end(Error error) {
   return fail(*ended_);
 }
 
+tl::unexpected<Error> AgentLink::give_up(Error error) {
+  [[maybe_unused]] const auto sent = send(wire::Failure{error});
+  return end(std::move(error));
+}
+
 /// The agent's end is closed. What it said last, if it said why, is better than that it is gone.
 tl::unexpected<Error> AgentLink::lost() {
   while (take() == ReceiveOutcome::Received) {

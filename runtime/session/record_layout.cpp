@@ -34,7 +34,7 @@ Result<void> check_type(const BoundTensor& tensor) {
   const auto allowed = averaged ? std::span<const DataType>(AVERAGED) : std::span<const DataType>(PRIVATE);
   if (std::ranges::find(allowed, tensor.type) != allowed.end()) return {};
   return fail(ErrorName::LayoutUnusable, "`" + tensor.shape.name + "` is of " + std::string{to_string(tensor.type)} +
-                                             (averaged ? ", and f32 and bf16 can be averaged: bind it as copied or private"
+                                             (averaged ? ", and what is averaged is of f32 or bf16"
                                                        : ", and what is copied or private is of f32, bf16, f16, i64, i32 or u8"));
 }
 

@@ -35,7 +35,7 @@ bool Session::Impl::arena_is_layout() const {
 Result<void> Session::Impl::check_arena() {
   for (std::size_t i = 0; arena && arena->has_given_back() && i < bound.size(); ++i)
     if (memory[i].lies_at && arena->find(memory[i].bytes)->given_back)
-      return link.end(Error(ErrorName::Usage, "`" + bound[i].shape.name + "` is bound, and its memory was given back"));
+      return link.give_up(Error(ErrorName::Usage, "`" + bound[i].shape.name + "` is bound, and its memory was given back"));
   return {};
 }
 
@@ -53,8 +53,8 @@ Result<void> Session::Impl::store_kept(const std::vector<RecordLayout::Place>& p
     }
     const auto saved = blob->save();
     if (saved.size() > blob->capacity)
-      return link.end(Error(ErrorName::Usage, "`" + blob->name + "` has " + std::to_string(saved.size()) +
-                                                  " bytes, and was bound with a capacity of " + std::to_string(blob->capacity)));
+      return link.give_up(Error(ErrorName::Usage, "`" + blob->name + "` has " + std::to_string(saved.size()) +
+                                                      " bytes, and was bound with a capacity of " + std::to_string(blob->capacity)));
     const std::uint64_t length = saved.size();
     std::memcpy(into.data(), &length, BLOB_LENGTH_BYTES);
     std::ranges::copy(std::as_bytes(std::span{saved}), into.begin() + BLOB_LENGTH_BYTES);
@@ -74,7 +74,7 @@ Result<void> Session::Impl::load_kept(const std::vector<RecordLayout::Place>& pl
     std::memcpy(&length, from.data(), BLOB_LENGTH_BYTES);
     const auto kept = from.subspan(BLOB_LENGTH_BYTES, std::min(length, blob->capacity));
     if (auto done = blob->load({reinterpret_cast<const char*>(kept.data()), kept.size()}); !done)
-      return link.end(std::move(done.error()).with_context("loading the private `" + blob->name + "`"));
+      return link.give_up(std::move(done.error()).with_context("loading the private `" + blob->name + "`"));
   }
   return {};
 }

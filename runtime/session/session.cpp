@@ -92,7 +92,7 @@ Result<void> Session::bind(PrivateBlob blob) {
 
 void Session::export_file(std::string name, std::string content) {
   if (content.size() > EXPORT_BYTES_MAX) {
-    impl_->link.end(Error(ErrorName::Usage, "`" + name + "` is larger than 16 MiB"));
+    impl_->link.give_up(Error(ErrorName::Usage, "`" + name + "` is larger than 16 MiB"));
     return;
   }
   const auto file = memory_file_of("prime-export", content);

@@ -51,6 +51,8 @@ Result<void> Session::Impl::add(BoundTensor tensor) {
   PRIME_CHECK(check_tensor_count(count + 1));
   PRIME_CHECK(count_elements(tensor.shape));
   PRIME_CHECK(check_type(tensor));
+  if (!names.emplace(tensor.role, tensor.shape.name).second)
+    return prime::fail(ErrorName::LayoutUnusable, "`" + tensor.shape.name + "` is bound twice");
   ++count;
   bound.push_back(std::move(tensor));
   return {};
@@ -58,12 +60,8 @@ Result<void> Session::Impl::add(BoundTensor tensor) {
 
 Result<void> Session::Impl::tell_shapes() {
   // The agent refuses the same; here the program learns of it before it waits for anybody, and tells.
-  const auto refuse = [&](const Error& error) -> Result<void> {
-    PRIME_CHECK(link.send(wire::Failure{error}));
-    return link.end(error);
-  };
-  if (const auto undivided = make_bound_layout(bound); !undivided) return refuse(undivided.error());
-  if (const auto records_of = make_record_layout(bound, true); !records_of) return refuse(records_of.error());
+  if (const auto undivided = make_bound_layout(bound); !undivided) return link.give_up(undivided.error());
+  if (const auto records_of = make_record_layout(bound, true); !records_of) return link.give_up(records_of.error());
   wire::Bind bind;
   std::size_t bytes = 0;
   for (const auto& tensor : bound) {
@@ -269,13 +267,13 @@ std::vector<Samples> Session::Impl::upcoming(std::size_t count) const {
 }
 
 Result<std::vector<Committed>> Session::Impl::report(const InnerReport& inner) {
-  if (!step_open) return link.end(Error(ErrorName::Usage, "no step is in progress: `next` gives one"));
+  if (!step_open) return prime::fail(ErrorName::Usage, "no step is in progress: `next` gives one");
   const auto granted = work->samples_after(work->totals.samples).count;
   const auto taken = inner.samples.value_or(granted);
   const auto left = std::uint64_t{work->plan.inner_steps} * work->plan.batch - work->totals.samples;
   if (taken > left)
-    return link.end(Error(ErrorName::Usage, "an inner step took " + std::to_string(taken) + " samples, and this peer has " +
-                                                std::to_string(left) + " left in this outer step (`train.batch` · `sync.inner_steps`)"));
+    return prime::fail(ErrorName::Usage, "an inner step took " + std::to_string(taken) + " samples, and this peer has " +
+                                             std::to_string(left) + " left in this outer step (`train.batch` · `sync.inner_steps`)");
   step_open = false;
   ++work->totals.made;
   work->totals.loss_sum += inner.loss;
@@ -295,7 +293,7 @@ Result<std::vector<Committed>> Session::Impl::report(const InnerReport& inner) {
 }
 
 Result<std::vector<Committed>> Session::Impl::contribute() {
-  if (!work || work->totals.made == 0) return link.end(Error(ErrorName::Usage, "nothing was reported that could be contributed"));
+  if (!work || work->totals.made == 0) return prime::fail(ErrorName::Usage, "nothing was reported that could be contributed");
   step_open = false;
   return boundary(true);
 }

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,6 +54,8 @@ class AgentLink {
   bool wait_for_close(Instant deadline);
   /// Ends the conversation with an error that every later call gives; returns it.
   tl::unexpected<Error> end(Error error);
+  /// The same for what this program has done: the agent hears why.
+  tl::unexpected<Error> give_up(Error error);
 
  private:
   /// Takes one packet into the inbox, if one is there.
@@ -163,7 +166,8 @@ struct Session::Impl {
   std::vector<BoundTensor> bound;
   std::vector<BoundMemory> memory;      ///< of each of them
   std::array<std::size_t, 3> counts{};  ///< of each role
-  Layout layout;                        ///< of the averaged ones, once the agent has told how it is divided
+  std::set<std::pair<Role, std::string>> names;
+  Layout layout;  ///< of the averaged ones, once the agent has told how it is divided
   RecordLayout record;
   std::uint32_t record_every = 0;
   std::optional<std::uint32_t> record_place;  ///< for the next record; empty until the agent has said where

@@ -57,6 +57,9 @@ Result<std::vector<Committed>> Session::Impl::boundary(bool last) {
 
 Result<void> Session::Impl::publish(const std::vector<std::uint32_t>& fragments, bool last) {
   if (fragments.empty()) return {};
+  if (std::ranges::any_of(fragments, [&](std::uint32_t fragment) { return held[fragment].tokens == 0; }))
+    return link.give_up(Error(ErrorName::Usage,
+                              "no token was reported since the last publication, and a contribution weighs as many as it was trained on"));
   PRIME_CHECK(check_arena());
   for (const auto fragment : fragments) store(fragment);
   // What is read where it lies is no version any more. And who hears of a result only after its next work begins that from the state again:

@@ -117,7 +117,7 @@ try:
     {program}
     print("no error")
 except prime.Error as error:
-    assert (error.name, error.code, error.kind, error.exit_code) == ("Usage", "PR0101", "user", 2), error.name
+    assert (error.name, error.code, error.kind, error.exit_code, error.hint) == ("Usage", "PR0101", "user", 2, "see docs/PYTHON.md"), error.hint
     print(error)
 """, 1)
                 self.assertIn(wanted, said)
@@ -136,6 +136,26 @@ with prime.Group.form(**options) as group:
         print(error.name)
 """, 2)
         self.assertEqual(sorted(said), ["LaneBroken\n", "NonFiniteValue\n"])
+
+    def test_who_waits_for_a_reduce_may_be_cancelled_and_another_still_hears_of_it(self):
+        self.all_of("""
+import asyncio, torch
+async def main():
+    with prime.Group.form(**options) as group:
+        reduction = group.reduce_async(torch.full((10,), float(rank)))
+        async def waits():
+            await reduction
+        waiter = asyncio.create_task(waits())
+        await asyncio.sleep(0)
+        waiter.cancel()
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            pass
+        info = await reduction
+        assert info.digest in repr(info), repr(info)
+asyncio.run(main())
+""", 2)
 
     def test_members_that_disagree_are_told(self):
         for mine, theirs in (("torch.ones(10)", "torch.ones(11)"), ("torch.ones(10)", "torch.ones(10, dtype=torch.float64)")):
