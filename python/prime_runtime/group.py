@@ -103,7 +103,8 @@ class Group:
         ``memory``   members of one machine use shared memory
         ``plain``    no TLS; the key is proved either way
         ``streams``  connections between two members, 1 to 64; more than one pays where a network caps each
-        ``timeout``  in seconds, of one connection attempt and of each reduce
+        ``timeout``  in seconds, of one connection attempt and of each reduce; members then ask each other for 5 s who stands still, or for 10 s where one has
+                     voted already, before they give it up alike
 
         Error ``Usage`` for options that contradict themselves, ``AddressTaken``, ``MemoryUnavailable`` (descriptors or threads are used up).
         """

@@ -113,7 +113,7 @@ print({{name: (str(value.dtype), tuple(value.shape), value.flatten()[0].item()) 
                 with self.subTest(other):
                     program = COUNTS.format(start=0, extra="pass").replace('"bn.counts", counts', other)
                     self.assertIn("prime_runtime._errors.Error: the trainer's tensors differ from the run's", self.finish(self.joins(program, run), 1))
-            for bad, wanted in (('"x", counts', "`x` is bound as copied, and in another role, too"), ('"bn.seen", counts', "the copied `bn.seen` is bound twice"),
+            for bad, wanted in (('"x", counts', "`x` is bound as copied, and in another role, too"), ('"bn.seen", counts', "`bn.seen` is bound twice"),
                                 ('"b", counts.astype("float64")', "what is copied or private is of f32, bf16, f16, i64, i32 or u8")):
                 with self.subTest(bad):
                     program = COUNTS.format(start=0, extra="pass").replace('"bn.counts", counts', bad)
