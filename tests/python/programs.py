@@ -131,6 +131,16 @@ class Trainers(Programs):
         self.assertEqual(code, 0, self.logs(run))
         return run.check(outer_steps=outer_steps, lost=lost)
 
+    def ended(self, trainers):
+        """What so many programs have left under `DONE-ended-PEER`, which they write after their run: each text once."""
+        def written():
+            texts = {path: path.read_text() for path in self.folder.glob("done-ended-*")}
+            return texts if len(texts) == trainers and all(texts.values()) else None
+        texts = wait_until("the trainers' last words", written)
+        for path in texts:
+            path.unlink()
+        return texts.values()
+
     def done(self):
         """What programs have left under `DONE`, by the rest of the name."""
         return {path.name.removeprefix("done-"): path.read_text() for path in self.folder.glob("done-*")}
