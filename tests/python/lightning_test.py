@@ -80,7 +80,7 @@ except prime.Error as error:
 class Lightning(Trainers):
     def test_a_trainer_of_lightning_trains_with_others_and_goes_on_after_a_kill(self):
         for dies in ("", "1"):
-            with self.subTest(dies), self.run_of(TRAINER, env={"DIES": dies}) as run:
+            with self.subTest(dies), self.run_of(TRAINER, env={"DIES": dies}, lr=1.0, momentum=0.0) as run:
                 commits = self.ends(run)
                 self.assertEqual({len(commit["contributors"]) for commit in commits}, {2})
                 self.assertEqual({commit["weight"] for commit in commits}, {2 * 4 * 2 * 4})
