@@ -52,6 +52,8 @@ constexpr supervisor::Options LIVES{5, 10min};
 constexpr Duration RECONNECT_GRACE = 6s;
 /// After the farewell, until the coordinator has closed the connection.
 constexpr Duration FAREWELL_LIMIT = 3s;
+/// So long a trainer may go on when its run is done, or it has left.
+constexpr Duration TRAINER_FAREWELL_LIMIT = 60s;
 
 net::Transport transport_of(const manifest::Shared& shared) {
   return shared.trust.transport == manifest::Transport::Plain ? net::Transport::Plain : net::Transport::Tls;
@@ -241,6 +243,10 @@ class Agent {
             descriptors.look(monotonic_now());
           });
       (void)end_->wait_for_release(FAREWELL_LIMIT);
+      // A trainer may have something to save after its last step, and would die with this process.
+      const auto limit = monotonic_now() + TRAINER_FAREWELL_LIMIT;
+      while (!cause && !told_to_end_ && host_->trainer_lives() && monotonic_now() < limit && !end_->signalled_within(SIGNAL_BEAT)) {
+      }
       ends_.stop();
       redialing_ = {};
       end_actors(system);

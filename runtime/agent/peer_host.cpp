@@ -76,6 +76,11 @@ std::uint32_t PeerHost::trainer_pid() const {
   return trainer_ ? trainer_->pid() : 0;
 }
 
+bool PeerHost::trainer_lives() const {
+  const Lock lock(mutex_);
+  return trainer_ && trainer_->has_child();
+}
+
 // The machine ------------------------------------------------------------------------------------------------------------------
 
 void PeerHost::handle(const trainer_life::Event& event) {

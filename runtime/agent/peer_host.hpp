@@ -92,6 +92,8 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   [[nodiscard]] std::uint64_t fetched_bytes() const { return fetched_bytes_.load(std::memory_order_relaxed); }
   /// Of the running trainer; 0 when there is none.
   [[nodiscard]] std::uint32_t trainer_pid() const;
+  /// Whether a trainer that this agent has started has not ended.
+  [[nodiscard]] bool trainer_lives() const;
   /// Ends the trainer and its thread; nothing is reported afterwards.
   void end();
 

@@ -70,6 +70,7 @@ struct TrainerHost::Impl {
   const TrainerEventHandler handler;
   Descriptor wake_descriptor{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::atomic<std::uint32_t> pid = 0;
+  std::atomic<bool> child_lives = false;
 
   // What callers and the thread share. The socket is sent on under the mutex and received from by the thread alone.
   std::mutex mutex;
@@ -94,6 +95,8 @@ struct TrainerHost::Impl {
   std::string log_path;
   std::uint64_t log_begin = 0;                       ///< of this life
   std::optional<telemetry::MemoryKillWatch> memory;  ///< of a child; a program that is adopted is somebody else's
+  bool answered = false;                             ///< the run is done, and it has said its last
+  bool stopped = false;                              ///< before it had ended by itself
   bool ended_by_us = false;
   bool over = false;
   std::jthread thread;
@@ -170,6 +173,7 @@ void TrainerHost::Impl::take_requests() {
     lacks = std::exchange(cannot_give, 0);
   }
   if (stop) {
+    stopped = !verdict;
     if (!verdict) verdict = TrainerLeft{};
     end_softly();
   }
@@ -237,6 +241,7 @@ void TrainerHost::Impl::take_packet(Packet packet) {
   if (std::holds_alternative<TrainerLeft>(**outcome) || std::holds_alternative<TrainerFailed>(**outcome)) {
     return conclude(std::move(**outcome), false);
   }
+  if (std::holds_alternative<TrainerFinal>(**outcome)) answered = true;
   emit(std::move(**outcome));
 }
 
@@ -267,7 +272,8 @@ void TrainerHost::Impl::close_socket() {
 }
 
 void TrainerHost::Impl::end_softly() {
-  if (!terminate_at && !kill_at) terminate_at = monotonic_now() + options.grace;
+  const bool parted = answered || (verdict && std::holds_alternative<TrainerLeft>(*verdict) && !stopped);
+  if (!terminate_at && !kill_at) terminate_at = monotonic_now() + (parted ? options.farewell : options.grace);
 }
 
 void TrainerHost::Impl::keep_deadlines() {
@@ -295,6 +301,7 @@ void TrainerHost::Impl::finish_life() {
   for (int taken = 0; taken < MAX_PACKETS_AFTER_END && take_packet_if_any(); ++taken) {
   }
   child.reset();
+  child_lives = false;
   close_socket();
 }
 
@@ -367,6 +374,7 @@ Result<std::unique_ptr<TrainerHost>> TrainerHost::start(const TrainerCommand& co
     if (!child) return started.set_value(fail(child.error()));
     life->child.emplace(std::move(*child));
     life->pid = static_cast<std::uint32_t>(life->child->pid());
+    life->child_lives = true;
     started.set_value({});
     life->run();
   };
@@ -431,5 +439,7 @@ void TrainerHost::kill() {
 }
 
 std::uint32_t TrainerHost::pid() const { return impl_->pid; }
+
+bool TrainerHost::has_child() const { return impl_->child_lives; }
 
 }  // namespace prime

@@ -26,7 +26,8 @@ struct TrainerCommand {
 };
 
 struct TrainerHostOptions {
-  Duration grace{2s};  ///< after a stop: until SIGTERM, and from there until SIGKILL
+  Duration grace{2s};      ///< after a stop: until SIGTERM, and from there until SIGKILL
+  Duration farewell{60s};  ///< instead, until SIGTERM, for a trainer whose run is done, or who left: it may have something to save
 };
 
 /// All tensors are named; answer with `segments`, or with `stop` if the layout is not the run's.
@@ -120,6 +121,8 @@ class TrainerHost {
 
   /// Of the trainer's process; 0 when unknown or ended.
   [[nodiscard]] std::uint32_t pid() const;
+  /// Whether a process that this host has started has not ended.
+  [[nodiscard]] bool has_child() const;
 
  private:
   struct Impl;

@@ -108,6 +108,15 @@ class Runs(Trainers):
                 self.assertEqual(len(run.events("peer_left")), 1)
                 run.check(outer_steps=8)
 
+    def test_what_follows_the_loop_is_done_to_its_end(self):
+        program = QUADRATIC.format(extra="pass") + """
+time.sleep(4)  # who did not wait would have ended it by now
+open(os.environ["DONE"] + "-saved-" + str(os.getpid()), "w").write("saved")
+"""
+        with self.run_of(program) as run:
+            self.ends(run)
+            self.assertEqual(list(self.done().values()), ["saved", "saved"])
+
     def test_ctrl_c_while_it_waits_leaves_the_run(self):
         with Run(1, outer_steps=100000, up_flags=["--quorum", "2"], minimum=2, env={"PRIME_QUADRATIC_ELEMENTS": "5000"}) as run:
             program = QUADRATIC.format(extra="step.outer_step == 2 and open('second', 'w').close()").replace("for step in run:", "open('waits', 'w').close()\n    for step in run:")
