@@ -20,8 +20,11 @@ class Counting(torch.utils.data.Dataset):
 class Dies(transformers.TrainerCallback):
     def on_step_begin(self, args, state, control, **kwargs):
         rates.append((state.global_step, kwargs["lr_scheduler"].get_last_lr()[0]))
-        if os.environ.get("DIES") and state.global_step == 9 and not os.path.exists(os.environ["DONE"] + "-died"):
-            open(os.environ["DONE"] + "-died", "x").close()
+        if os.environ.get("DIES") and state.global_step == 9:
+            try:
+                open(os.environ["DONE"] + "-died", "x").close()
+            except FileExistsError:
+                return  # the other one has died
             os.kill(os.getpid(), signal.SIGKILL)
 rates = []
 args = transformers.TrainingArguments(output_dir=os.environ["DONE"] + "-" + str(os.getpid()), max_steps=24, per_device_train_batch_size=4, gradient_accumulation_steps=2, learning_rate=1e-2, use_cpu=True,

@@ -32,8 +32,11 @@ class Module(pl.LightningModule):
 class Watching(pl.Callback):
     def on_before_optimizer_step(self, trainer, module, optimizer):
         rates.append((callback._step.clock, optimizer.param_groups[0]["lr"]))
-        if os.environ.get("DIES") and callback._step.clock == 9 and not os.path.exists(os.environ["DONE"] + "-died"):
-            open(os.environ["DONE"] + "-died", "x").close()
+        if os.environ.get("DIES") and callback._step.clock == 9:
+            try:
+                open(os.environ["DONE"] + "-died", "x").close()
+            except FileExistsError:
+                return  # the other one has died
             os.kill(os.getpid(), signal.SIGKILL)
 losses, rates, reported = [], [], []
 report = prime.Step.report
