@@ -275,7 +275,7 @@ void close_step(State& state, Instant now, Effects& effects) {
       if (work.contributes) round.closed.emplace(member, std::exchange(work, Work{}));
       else work.ready.reset();
   }
-  state.closed_span = std::exchange(state.collection, {}).span;
+  state.closed_span += std::exchange(state.collection, {}).span;  // beside what was handed out for a closed step that nobody is left of
   if (step.value < state.plan.outer_steps && !state.paused_by_owner) begin_step(state, step.next(), now, effects);
 }
 
