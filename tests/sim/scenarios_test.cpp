@@ -90,8 +90,11 @@ BOOST_AUTO_TEST_CASE(the_random_scenario_is_the_search_over_seeds) {
   }
 }
 
-// Of 10 000. All who had worked on a closed step were lost; then the step was closed anew, and forgot what had been handed out for it before.
-BOOST_AUTO_TEST_CASE(a_seed_that_handed_samples_out_twice_does_so_no_more) { expect_no_violation(simulate(parse("random: true\n"), 8764).value()); }
+// Of 10 000. All who had worked on a closed step were lost; then the step was closed anew, and forgot what had been handed out for it
+// before.
+BOOST_AUTO_TEST_CASE(a_seed_that_handed_samples_out_twice_does_so_no_more) {
+  expect_no_violation(simulate(parse("random: true\n"), 8764).value());
+}
 
 BOOST_AUTO_TEST_CASE(a_run_that_ends_as_its_scenario_does_not_allow_has_failed) {
   const std::string text = "peers: 2\nouter_steps: 8\nfaults: [{kind: kill_coordinator, at: 5s}]\n";
