@@ -126,6 +126,8 @@ class TrainerPort {
   virtual void start(const Welcome& welcome) = 0;
   virtual void restart() = 0;
   virtual void begin(const BeginStep& begin) = 0;
+  /// It publishes a fragment at its next boundary, if it has made anything of it.
+  virtual void ask(const PublishNow& asked) = 0;
   /// Ends it, as if it had died: it is started again. One that is a program's own stays as it is.
   virtual void start_over() = 0;
   virtual void finish(const RunDone& done) = 0;

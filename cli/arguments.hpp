@@ -251,6 +251,12 @@ struct VerifyArguments {
   std::string device = "cpu";
 };
 
+struct ReplayArguments {
+  CommonArguments common;
+  std::string run;
+  std::vector<std::string> contributions;  ///< directories that peers of other machines have filled
+};
+
 struct SeedRange {
   std::uint64_t first = 1;
   std::uint64_t last = 1;
@@ -294,11 +300,12 @@ struct AgentArguments {
   int ready_descriptor = -1;
 };
 
-using Arguments = std::variant<UpArguments, JoinArguments, StandbyArguments, DoctorArguments, LsArguments, StatusArguments, AttachArguments,
-                               InviteArguments, LogsArguments, LeaveArguments, PauseArguments, ResumeArguments, DownArguments,
-                               RemoveArguments, ValidateArguments, PlanArguments, VersionArguments, ExplainArguments, SchemaArguments,
-                               CompletionsArguments, ManArguments, BenchArguments, SimulateArguments, CommitmentArguments, DataArguments,
-                               EvalArguments, GenerateArguments, VerifyArguments, CompleteArguments, CoordinatorArguments, AgentArguments>;
+using Arguments =
+    std::variant<UpArguments, JoinArguments, StandbyArguments, DoctorArguments, LsArguments, StatusArguments, AttachArguments,
+                 InviteArguments, LogsArguments, LeaveArguments, PauseArguments, ResumeArguments, DownArguments, RemoveArguments,
+                 ValidateArguments, PlanArguments, VersionArguments, ExplainArguments, SchemaArguments, CompletionsArguments, ManArguments,
+                 BenchArguments, SimulateArguments, CommitmentArguments, DataArguments, EvalArguments, GenerateArguments, VerifyArguments,
+                 ReplayArguments, CompleteArguments, CoordinatorArguments, AgentArguments>;
 
 /// A command line that asks for a text instead of a command (`--help`).
 struct HelpText {

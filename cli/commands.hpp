@@ -35,6 +35,7 @@ int run_command(const CommitmentArguments& arguments, Terminal& terminal);
 int run_command(const EvalArguments& arguments, Terminal& terminal);
 int run_command(const GenerateArguments& arguments, Terminal& terminal);
 int run_command(const VerifyArguments& arguments, Terminal& terminal);
+int run_command(const ReplayArguments& arguments, Terminal& terminal);
 int run_command(const CoordinatorArguments& arguments, Terminal& terminal);
 int run_command(const AgentArguments& arguments, Terminal& terminal);
 

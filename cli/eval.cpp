@@ -1,5 +1,6 @@
 // Owns `primectl eval`: reads are gathered and tokenized here, the model makes of them what it makes in prime-inference.
 #include <chrono>
+#include <filesystem>
 
 #include "cli/commands.hpp"
 #include "cli/inference.hpp"
@@ -61,12 +62,24 @@ Result<Gathered> gather(const EvalArguments& arguments, const manifest::Manifest
   return gathered;
 }
 
+/// The file that our checkpoints have; a tokenizer.json, where there is none.
+manifest::TokenizerChoice tokenizer_beside(const std::string& model) {
+  std::error_code ignored;
+  manifest::TokenizerChoice choice;
+  const auto json = model + "/tokenizer.json", pieces = model + "/tokenizer.model";
+  const bool sentencepiece = !std::filesystem::exists(json, ignored) && std::filesystem::exists(pieces, ignored);
+  (sentencepiece ? choice.sentencepiece : choice.file) = sentencepiece ? pieces : json;
+  return choice;
+}
+
 Result<data::Tokenizer> tokenizer_of(const std::string& model) {
-  auto tokenizer = data::Tokenizer::open({model + "/tokenizer.json", {}}, 0);
+  const auto choice = tokenizer_beside(model);
+  auto tokenizer = data::Tokenizer::open(choice, 0);
   if (!tokenizer)
     return fail(ErrorName::ModelUnsupported, tokenizer.error().detail + ": reads are tokenized by what stands beside the model");
   if (!tokenizer->end_of_document())
-    return fail(ErrorName::ModelUnsupported, model + "/tokenizer.json: has no token that ends documents, which each read follows on");
+    return fail(ErrorName::ModelUnsupported, choice.sentencepiece.value_or(model + "/tokenizer.json") +
+                                                 ": has no token that ends documents, which each read follows on");
   return tokenizer;
 }
 
@@ -84,8 +97,10 @@ class Asking {
     data::Encoder encoder(tokenizer_);
     for (const auto& [set, index] : places_) {
       auto& tokens = tokens_.emplace_back(1, *tokenizer_.end_of_document());
-      if (const auto why = encoder.encode(set->reads[index].bases, tokens); !why.empty())
-        return fail(ErrorName::DataUnreadable, "a read: " + why);
+      if (const auto encoded = encoder.encode(set->reads[index].bases, tokens); !encoded) {
+        const bool of_read = encoded.error().name == ErrorName::DataUnreadable;
+        return of_read ? fail(ErrorName::DataUnreadable, "a read: " + encoded.error().detail) : fail(encoded.error());
+      }
     }
     return json(tokens_);
   }

@@ -100,15 +100,19 @@ json job_of(const GenerateArguments& arguments, const Prompts& prompts) {
 }
 
 /// What a terminal should not get is replaced by `?`, as the trainer's samples do.
-std::string shown(const proofs::Sequence& sequence, bool known) {
-  if (!known) return json(sequence.tokens).dump() + "\n";
-  std::string text;
-  for (const auto* tokens : {&sequence.prompt, &sequence.tokens})
-    for (const auto token : *tokens) {
-      const bool printable = token == '\n' || token == '\t' || (token >= ' ' && token <= '~');
-      text.push_back(printable ? static_cast<char>(token) : '?');
-    }
+std::string printable(std::string text) {
+  for (char& c : text)
+    if (c != '\n' && c != '\t' && (c < ' ' || c > '~')) c = '?';
   return text + "\n";
+}
+
+/// Of bytes by the tokens: the text is what JSON could hold of them.
+std::string shown(const proofs::Sequence& sequence, const std::optional<std::string>& text, bool bytes) {
+  if (!text) return json(sequence.tokens).dump() + "\n";
+  if (!bytes) return printable(*text);
+  std::string all(sequence.prompt.begin(), sequence.prompt.end());
+  all.append(sequence.tokens.begin(), sequence.tokens.end());
+  return printable(std::move(all));
 }
 
 class Writer {
@@ -134,6 +138,8 @@ class Writer {
     if (kind == "model") {
       file_.model = event["digest"].get<std::string>();
       file_.tokenizer = event["tokenizer"].get<std::string>();
+    } else if (kind == "prompts") {
+      return take(event["prompts"].get<Prompts>());
     } else if (kind == "sequence") {
       return add(event);
     } else if (kind == "failed") {
@@ -177,18 +183,29 @@ class Writer {
     return fail(std::move(error));
   }
 
+  /// Of texts: the tokens that the model's tokenizer has made of them, of which there may be more than bytes.
+  bool take(const Prompts& prompts) {
+    for (std::size_t i = 0; i < std::min(prompts.size(), file_.sequences.size()); ++i) file_.sequences[i].prompt = prompts[i];
+    auto fits = check();
+    if (!fits) keep(std::move(fits).error());
+    return fits.has_value();
+  }
+
   bool add(const json& event) {
     const auto index = event["index"].get<std::size_t>();
+    std::optional<std::string> text;
+    if (event.contains("text")) text = event["text"].get<std::string>();
+    // In a file the text is there where it can be no longer than its tokens: what is larger is not read.
+    const bool bytes = file_.tokenizer == "bytes";
     proofs::Sequence sequence{event["prompt"].get<std::vector<std::uint32_t>>(), event["tokens"].get<std::vector<std::uint32_t>>(),
-                              event.value("text", ""), event["proofs"].get<std::vector<std::string>>()};
+                              bytes ? text.value_or("") : "", event["proofs"].get<std::vector<std::string>>()};
     written_tokens_ += sequence.tokens.size();
-    const bool known = event.contains("text");
     const nlohmann::ordered_json line{{"schema", "primectl.generate/1"},
                                       {"index", index},
                                       {"prompt", sequence.prompt},
                                       {"tokens", sequence.tokens},
-                                      {"text", known ? nlohmann::ordered_json(sequence.text) : nlohmann::ordered_json(nullptr)}};
-    const bool heard = terminal_.print(terminal_.json() ? telemetry::dump(line) + "\n" : shown(sequence, known));
+                                      {"text", text ? nlohmann::ordered_json(*text) : nlohmann::ordered_json(nullptr)}};
+    const bool heard = terminal_.print(terminal_.json() ? telemetry::dump(line) + "\n" : shown(sequence, text, bytes));
     ++written_;
     if (index < file_.sequences.size()) file_.sequences[index] = std::move(sequence);
     // Whoever closes the output may still want the file.

@@ -1,5 +1,9 @@
 // Owns `primectl validate`: all problems of all files, and nothing started.
+#include <algorithm>
+
 #include "cli/commands.hpp"
+#include "cli/render/data_text.hpp"
+#include "cli/render/style.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/manifest/canonical.hpp"
 #include "runtime/manifest/load.hpp"
@@ -23,6 +27,16 @@ nlohmann::ordered_json to_json(const std::string& file, const manifest::LoadOutc
   return result;
 }
 
+/// Of a mix that changes over the run.
+std::string mix_text(const std::vector<manifest::Source>& sources) {
+  std::string text;
+  if (std::none_of(sources.begin(), sources.end(), [](const auto& source) { return source.weight.changes(); })) return text;
+  const auto shares = data::shares_of(sources);
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    text += "  " + sources[i].paths.front() + (sources[i].paths.size() > 1 ? " …" : "") + ": " + shares_text(shares[i]) + "\n";
+  return harmless_page(text);
+}
+
 }  // namespace
 
 int run_command(const ValidateArguments& arguments, Terminal& terminal) {
@@ -33,7 +47,7 @@ int run_command(const ValidateArguments& arguments, Terminal& terminal) {
     if (terminal.json()) terminal.print(telemetry::dump(to_json(file, outcome)) + "\n");
     else if (outcome)
       terminal.print(file + ": valid, digest " + to_string(manifest::run_digest(*outcome.manifest)).substr(0, 8) +
-                     " (whether its data is there, `up` looks)\n");
+                     " (whether its data is there, `up` looks)\n" + mix_text(outcome.manifest->shared.data.sources));
     else terminal.complain(manifest::render(outcome));
   }
   return exit_code;

@@ -40,6 +40,8 @@ CAF_ADD_TYPE_ID(prime, (prime::LaneRelayed))
 CAF_ADD_TYPE_ID(prime, (prime::TrainerRestarted))
 CAF_ADD_TYPE_ID(prime, (prime::Coordinators))
 CAF_ADD_TYPE_ID(prime, (prime::ReplicaLacks))
+CAF_ADD_TYPE_ID(prime, (prime::PublishNow))
+CAF_ADD_TYPE_ID(prime, (prime::LeaseUsed))
 
 CAF_END_TYPE_ID_BLOCK(prime)
 
@@ -50,13 +52,14 @@ using CoordinatorActor =
     caf::typed_actor<caf::reacts_to<Hello>, caf::reacts_to<Seated>, caf::reacts_to<Fetched>, caf::reacts_to<FetchFailed>,
                      caf::reacts_to<Ready>, caf::reacts_to<Vote>, caf::reacts_to<ReduceFailed>, caf::reacts_to<InDoubt>,
                      caf::reacts_to<Heartbeat>, caf::reacts_to<Deathrattle>, caf::reacts_to<StateSaved>, caf::reacts_to<FinalReport>,
-                     caf::reacts_to<LinkMeasured>, caf::reacts_to<LaneRelayed>, caf::reacts_to<TrainerRestarted>>;
+                     caf::reacts_to<LinkMeasured>, caf::reacts_to<LaneRelayed>, caf::reacts_to<TrainerRestarted>,
+                     caf::reacts_to<LeaseUsed>>;
 
 /// What the coordinator may say to a peer.
 using PeerActor = caf::typed_actor<caf::reacts_to<Welcome>, caf::reacts_to<Dismissed>, caf::reacts_to<FetchState>,
                                    caf::reacts_to<BeginStep>, caf::reacts_to<StartReduce>, caf::reacts_to<Abort>, caf::reacts_to<Commit>,
                                    caf::reacts_to<RunDone>, caf::reacts_to<HeartbeatSeen>, caf::reacts_to<MeasureLink>,
-                                   caf::reacts_to<Coordinators>, caf::reacts_to<ReplicaLacks>>;
+                                   caf::reacts_to<Coordinators>, caf::reacts_to<ReplicaLacks>, caf::reacts_to<PublishNow>>;
 
 /// Every process of a run registers all messages; a forgotten one arrives empty and nobody is told (spec/caf.md §2).
 inline void add_messages(caf::actor_system_config& config) { config.add_message_types<caf::id_block::prime>(); }

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +28,8 @@ template <class Inspector>
 auto inspect(Inspector& f, Real& x) {
   return f(x.bits);
 }
+
+inline constexpr double NOT_MEASURED = std::numeric_limits<double>::quiet_NaN();
 
 /// Some of the state's fragments, ascending; none named: all of them.
 using Fragments = std::vector<std::uint32_t>;
@@ -75,9 +80,10 @@ auto inspect(Inspector& f, BeginStep& x) {
   return f(x.view, x.step, x.base, x.contribute, x.rank, x.first_sample, x.attempt, x.evaluate, x.overlaps, x.fragments);
 }
 
-/// Member → coordinator: what I have made of these fragments is there, or I have nothing to contribute (weight 0).
+/// Member → coordinator: what I have made of these fragments is there, or I have nothing to contribute (weight 0). With
+/// `sync.algorithm: decoupled` it is of one fragment.
 struct Ready {
-  OuterStep step;
+  OuterStep step;  ///< with `decoupled`: the version of the fragment that it is for
   Revision base;
   std::uint64_t weight = 0;   ///< tokens trained on, since the fragments were published last
   std::uint64_t samples = 0;  ///< samples taken from the data cursor
@@ -87,7 +93,10 @@ struct Ready {
   std::uint32_t trainer_pid = 0;
   std::uint32_t attempt = 0;  ///< as BeginStep had it
   Fragments fragments = {};
-  std::vector<Lengths> lengths = {};  ///< Euclidean, of what was made, of each of the fragments; empty: plain means are wanted
+  std::vector<Lengths> lengths = {};    ///< Euclidean, of what was made, of each of the fragments; empty: plain means are wanted
+  std::uint64_t tokens = 0;             ///< with `decoupled`, whose weight is not the tokens
+  std::uint64_t first_sample = 0;       ///< likewise: of the samples it was trained on, as BeginStep had it
+  Real data_wait = Real{NOT_MEASURED};  ///< share of the time that the trainer waited for samples
 
   [[nodiscard]] bool covers(std::uint32_t fragment) const { return prime::covers(fragments, fragment); }
   /// Of a fragment that it covers.
@@ -97,9 +106,33 @@ struct Ready {
     return place < lengths.size() ? lengths[place] : Lengths{};
   }
 };
+[[nodiscard]] inline std::optional<double> data_wait_of(const Ready& ready) {
+  return std::isnan(ready.data_wait.value()) ? std::nullopt : std::optional{ready.data_wait.value()};
+}
 template <class Inspector>
 auto inspect(Inspector& f, Ready& x) {
-  return f(x.step, x.base, x.weight, x.samples, x.loss, x.held_out, x.tokens_per_s, x.trainer_pid, x.attempt, x.fragments, x.lengths);
+  return f(x.step, x.base, x.weight, x.samples, x.loss, x.held_out, x.tokens_per_s, x.trainer_pid, x.attempt, x.fragments, x.lengths,
+           x.tokens, x.first_sample, x.data_wait);
+}
+
+/// Coordinator → member, with `sync.algorithm: decoupled`: another one has published the fragment towards this version; whoever has trained
+/// since it has the version before does the same, now.
+struct PublishNow {
+  std::uint32_t fragment = 0;
+  OuterStep version;
+};
+template <class Inspector>
+auto inspect(Inspector& f, PublishNow& x) {
+  return f(x.fragment, x.version);
+}
+
+/// Member → coordinator, likewise: the inner steps that BeginStep gave samples for are made.
+struct LeaseUsed {
+  OuterStep step;  ///< as BeginStep had it
+};
+template <class Inspector>
+auto inspect(Inspector& f, LeaseUsed& x) {
+  return f(x.step);
 }
 
 /// Member → coordinator, of a replica of several peers: my trainer was started again before it had contributed to this attempt. The
@@ -190,10 +223,11 @@ struct Commit {
   bool completes = true;  ///< all fragments are of this step now
   /// Where it completes a step: first samples of the ranges before the data cursor that no fragment has, lowest first; at most MAX_PEERS.
   std::vector<std::uint64_t> given_back = {};
+  std::uint64_t tokens = 0;  ///< that all contributors trained on, in what is committed by now
 };
 template <class Inspector>
 auto inspect(Inspector& f, Commit& x) {
-  return f(x.op, x.step, x.revision, x.state, x.fragment, x.part, x.completes, x.given_back);
+  return f(x.op, x.step, x.revision, x.state, x.fragment, x.part, x.completes, x.given_back, x.tokens);
 }
 
 /// Coordinator → every member: the operation is void; inputs stay as they were and will be reduced again.

@@ -2,13 +2,25 @@
 
 #include <algorithm>
 
+#include "actors/coordinator/decoupled.hpp"
 #include "actors/coordinator/evaluation.hpp"
+#include "actors/coordinator/samples.hpp"
 #include "actors/coordinator/topology_machine.hpp"
 #include "kernels/digest/digest.hpp"
 #include "messages/assert.hpp"
 
 namespace prime::coordinator::commits {
 namespace {
+
+/// Tokens count once for a state of several fragments: with all of a step, or, where each has steps of its own, with the first one's.
+std::uint64_t tokens_of(const State& state, const Operation& operation, std::uint32_t fragment, bool completes) {
+  const bool decoupled = state.plan.decoupled;
+  std::uint64_t tokens = 0;
+  if (!(decoupled ? fragment == 0 : completes)) return tokens;
+  for (const auto& [id, weight] : operation.contributions)
+    if (weight > 0) tokens += decoupled ? state.rounds[fragment].brings(id)->tokens : weight;
+  return tokens;
+}
 
 /// An operation that has ended, and the fragment of which it made the next version.
 struct Made {
@@ -55,7 +67,7 @@ events::OuterStepCommitted committed_event(const State& state, const Made& made,
     done.tokens_per_s += work.ready->tokens_per_s.value();
   }
   done.loss /= static_cast<double>(done.weight);
-  done.tokens = state.tokens + done.weight;
+  done.tokens = state.tokens;
   if (const auto loss = held_out.loss(); loss.tokens > 0) {
     done.held_out_loss = loss.mean.value();
     done.held_out_tokens = loss.tokens;
@@ -69,7 +81,7 @@ std::vector<std::uint64_t> unused_after(const State& state, const Made& completi
   const auto& [operation, fragment] = completing;
   auto ranges = state.given_back;
   for (const auto& member : state.view.members)
-    for (const auto range : unused_ranges(state, member.id)) ranges.insert(range);
+    for (const auto range : samples::unused_by(state, member.id)) ranges.insert(range);
   for (const auto& [id, weight] : operation.contributions)
     if (weight > 0) ranges.erase(state.rounds[fragment].due().at(id).first_sample);
   // What lies behind the cursor is handed out from there anyway.
@@ -87,13 +99,6 @@ void add_cost(Cost& cost, const Operation& operation, Instant now) {
   cost.counted = now;
 }
 
-void note_taken(State& state, PeerId member, std::uint64_t first_sample) {
-  for (auto& round : state.rounds)
-    for (auto* works : {&round.closed, &round.work})
-      if (const auto work = works->find(member); work != works->end() && work->second.first_sample == first_sample)
-        work->second.taken = true;
-}
-
 /// The fragment has its next version; `digest` is of the whole state then.
 void advance_round(State& state, const Made& made, const Digest& digest, const Commit& message, Instant now, Effects& effects) {
   auto& round = state.rounds[made.fragment];
@@ -101,8 +106,9 @@ void advance_round(State& state, const Made& made, const Digest& digest, const C
   for (auto& each : state.rounds)
     if (each.first_ready) each.first_ready = now;
   for (const auto& [id, weight] : made.operation.contributions)
-    if (weight > 0) note_taken(state, id, round.due().at(id).first_sample);
+    if (weight > 0) samples::note_taken(state, id, round.due().at(id).first_sample);
   round.step = round.step.next();
+  round.quorum_since.reset();
   const bool closed = !round.closed.empty();
   round.closed.clear();
   for (const auto& [id, weight] : made.operation.contributions) {
@@ -115,6 +121,7 @@ void advance_round(State& state, const Made& made, const Digest& digest, const C
     seated.parts.clear();
     effects.emplace_back(Send{id, message});
   }
+  if (state.plan.decoupled) decoupled::committed(state, round);
   state.revision = message.revision;
   state.digest = digest;
 }
@@ -138,6 +145,7 @@ bool apply(State& state, const Operation& operation, std::uint32_t fragment, con
   const auto digest = kernels::digest_of_parts(state.parts);
   const bool completes = round.step == step && std::ranges::count(state.rounds, step, &Round::step) == 1;
   add_cost(state.cost, operation, now);
+  state.tokens += tokens_of(state, operation, fragment, completes);
   if (completes) state.unused = unused_after(state, made);
   round.last = Decided{Commit{.op = operation.id,
                               .step = round.step,
@@ -146,7 +154,8 @@ bool apply(State& state, const Operation& operation, std::uint32_t fragment, con
                               .fragment = fragment,
                               .part = part,
                               .completes = completes,
-                              .given_back = completes ? state.unused : std::vector<std::uint64_t>{}},
+                              .given_back = completes ? state.unused : std::vector<std::uint64_t>{},
+                              .tokens = state.tokens},
                        {}};
   auto& [commit, lines] = *round.last;
   lines.emplace_back(round_committed(state, made, part));

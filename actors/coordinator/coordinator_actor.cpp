@@ -26,6 +26,7 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
       [this](const LinkMeasured& m) { receive(m); },
       [this](const LaneRelayed& m) { receive(m); },
       [this](const TrainerRestarted& m) { receive(m); },
+      [this](const LeaseUsed& m) { receive(m); },
       [this](const Heartbeat& m) { receive(m); },
       [this](const Deathrattle& m) { receive(m); },
       [this](const StateSaved& m) { receive(m); },
@@ -59,6 +60,7 @@ void CoordinatorActorImpl::greet(const Hello& hello) {
     ids_.erase(older->second.address());
     handles_.erase(older);
   }
+  coordinator::forget(ledger_, hello.peer);
   handles_.emplace(hello.peer, sender);
   ids_.emplace(sender.address(), hello.peer);
   monitor(sender);

@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "actors/coordinator/commits.hpp"
+#include "actors/coordinator/decoupled.hpp"
 #include "actors/coordinator/departures.hpp"
 #include "actors/coordinator/operations.hpp"
 #include "actors/coordinator/outer_step_machine.hpp"
@@ -103,6 +104,7 @@ std::string receive(State& state, const Received& event, Instant now, Effects& e
                         [&](const LinkMeasured& m) { return topology::measured(state, from, m, now, effects); },
                         [&](const LaneRelayed& m) { return topology::relayed(state, from, m, effects); },
                         [&](const TrainerRestarted&) { return std::string{"a trainer begins its step anew"}; },
+                        [&](const LeaseUsed& m) { return decoupled::lease_used(state, from, m); },
                         [&](const Deathrattle& m) { return farewell(state, from, m, now, effects); },
                         [&](const StateSaved& m) { return run_end::state_saved(state, from, m, now, effects); },
                         [&](const FinalReport& m) { return run_end::final_report(state, from, m); },
@@ -125,8 +127,10 @@ bool concerns_all(const State& s, const Event& event, std::pair<Phase, Revision>
   if (std::holds_alternative<PauseRequested>(event) || std::holds_alternative<ResumeRequested>(event)) return true;
   const auto* received = std::get_if<Received>(&event);
   if (s.phase == Phase::Finishing) return true;
+  if (received != nullptr && std::holds_alternative<LeaseUsed>(received->message)) return true;
   if (received == nullptr || !std::holds_alternative<Ready>(received->message)) return false;
-  const bool quorum = s.plan.quorum > 0 && !s.collection.quorum_since && s.view.members.size() - s.collection.unready >= s.plan.quorum;
+  if (s.plan.decoupled) return true;
+  const bool quorum = s.plan.quorum > 0 && !s.round().quorum_since && s.view.members.size() - s.collection.unready >= s.plan.quorum;
   return s.collection.unready == 0 || quorum;
 }
 
@@ -136,7 +140,7 @@ auto decisions(const State& s) {
                     s.view.members.size(),
                     s.sequence,
                     s.revision,
-                    std::tuple{s.collection.begun, s.collection.span, s.closed_span, s.given_back},
+                    std::tuple{s.collection.begun, s.collection.span, s.closed_span, s.given_back, s.leased},
                     s.phase < Phase::Finishing ? Phase::Waiting : s.phase,
                     s.finalist,
                     std::pair{s.pause.has_value(), s.paused_by_owner.has_value()}};
@@ -196,6 +200,7 @@ Snapshot snapshot(const State& s) {
       note_owed(one.owed, fragment, round.work.at(member.id));
       if (const auto closed = round.closed.find(member.id); closed != round.closed.end()) note_owed(one.closed, fragment, closed->second);
     }
+    if (const auto leases = s.leases.find(member.id); leases != s.leases.end()) one.leases = leases->second;
     kept.members.push_back(std::move(one));
   }
   return kept;
@@ -257,6 +262,12 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
         snapshot.revision, snapshot.digest.value_or(Digest{}), snapshot.layout.value_or(Digest{}), snapshot.elements, kept.trainer_pid,
         snapshot.data};
     state.peers.emplace(member.id, std::move(peer));
+    if (state.plan.decoupled) {
+      for (auto& round : state.rounds) round.work.emplace(member.id, Work{});
+      if (!kept.leases.empty()) state.leases.emplace(member.id, kept.leases).first->second.back().used = false;  // it says it again
+      members.push_back(member);
+      continue;
+    }
     for (std::uint32_t fragment = 0; fragment < state.rounds.size(); ++fragment) {
       state.rounds[fragment].work.emplace(member.id, owed_work(kept.owed, fragment));
       if (auto closed = owed_work(kept.closed, fragment); closed.contributes)

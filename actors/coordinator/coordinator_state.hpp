@@ -60,12 +60,15 @@ struct Plan {
   std::uint32_t in_flight = 1;              ///< `sync.in_flight`: so many fragments are reduced at once, at most
   bool overlap = false;                     ///< the next step is trained while fragments of the last one are reduced
   bool streams = false;                     ///< then: who has published a fragment waits for its commit before the step ends
-  bool measure_links = false;               ///< `topology.ring: measured`
-  Duration measure_every = 5min;            ///< `topology.measure_every`: a link is measured again
-  std::uint64_t checkpoint_every = 0;       ///< outer steps between two states that the run can be rolled back to; 0: there are none
-  std::uint64_t evaluate_every = 0;         ///< `train.evaluate.every`: outer steps; 0: only at the end
-  Duration evaluate_limit = 10min;          ///< `train.evaluate.time_limit`: of the last evaluation, once the final state is saved
-  std::optional<Origin> origin;             ///< absent: the first who is seated founds the state
+  /// `sync.algorithm: decoupled`: each round is opened by the first member that is due, and each member has samples for itself. `quorum`
+  /// may be less than `min_peers`, which so many members are then, and not contributors: all of them vote on what the others have made.
+  bool decoupled = false;
+  bool measure_links = false;          ///< `topology.ring: measured`
+  Duration measure_every = 5min;       ///< `topology.measure_every`: a link is measured again
+  std::uint64_t checkpoint_every = 0;  ///< outer steps between two states that the run can be rolled back to; 0: there are none
+  std::uint64_t evaluate_every = 0;    ///< `train.evaluate.every`: outer steps; 0: only at the end
+  Duration evaluate_limit = 10min;     ///< `train.evaluate.time_limit`: of the last evaluation, once the final state is saved
+  std::optional<Origin> origin;        ///< absent: the first who is seated founds the state
 };
 
 struct Options : membership::Options, Plan {};
@@ -95,6 +98,14 @@ struct Work {
   [[nodiscard]] bool awaited() const { return (contributes || idle_answer_due) && !ready; }
   /// Whether it weighs something in this round, as far as is known.
   [[nodiscard]] bool counts() const { return contributes && (!ready || ready->weight > 0); }
+};
+
+/// With `Plan::decoupled`: the samples that a member was given to train on, and the inner steps that go with them.
+struct Lease {
+  OuterStep step;  ///< on the clock of inner steps
+  std::uint64_t first_sample = 0;
+  bool taken = false;  ///< a fragment has work on them
+  bool used = false;   ///< all its inner steps are made; not kept, since a member says it after what it has published
 };
 
 /// A member's part in the end of the run.
@@ -184,8 +195,9 @@ struct Snapshot {
     Member member;
     std::uint32_t pid = 0;
     std::uint32_t trainer_pid = 0;
-    Owed owed = {};                ///< of the step that is trained
-    Owed closed = {};              ///< of the one that is reduced meanwhile
+    Owed owed = {};    ///< of the step that is trained
+    Owed closed = {};  ///< of the one that is reduced meanwhile
+    std::vector<Lease> leases = {};
     std::vector<Part> parts = {};  ///< by shard
   };
   Epoch epoch;
@@ -229,12 +241,14 @@ struct Wait {
 
 /// The work on the next version of one fragment: who brings what.
 struct Round {
-  OuterStep step{1};                   ///< the version that it makes
-  std::map<PeerId, Work> work;         ///< of each member
-  std::map<PeerId, Work> closed;       ///< with `Plan::overlap`: what is reduced while `work` is of the next step
-  std::optional<Instant> first_ready;  ///< of those who began with the step that is trained
-  std::optional<Operation> operation;  ///< while it is in flight
-  std::optional<Decided> last;         ///< the commit of the version before
+  OuterStep step{1};                    ///< the version that it makes
+  std::map<PeerId, Work> work;          ///< of each member
+  std::map<PeerId, Work> closed;        ///< with `Plan::overlap`: what is reduced while `work` is of the next step
+  std::optional<Instant> first_ready;   ///< of those who began with the step that is trained
+  std::optional<Instant> quorum_since;  ///< since when `Plan::quorum` contributions are there: the grace of this fragment runs
+  std::optional<Operation> operation;   ///< while it is in flight
+  bool ring_overdue = false;            ///< the last try was a ring and missed its deadline, so that it cannot be told because of whom
+  std::optional<Decided> last;          ///< the commit of the version before
 
   /// What the next operation reduces.
   [[nodiscard]] const std::map<PeerId, Work>& due() const { return closed.empty() ? work : closed; }
@@ -248,10 +262,9 @@ struct Round {
 /// The outer step that is trained: of each fragment its work comes when that is due.
 struct Collection {
   bool begun = false;
-  OuterStep step;                       ///< that is trained
-  std::uint64_t span = 0;               ///< samples handed out for it; 0 where all members have yet to bring earlier work
-  std::size_t unready = 0;              ///< members without `ready` in the current round, as last looked at and counted down since
-  std::optional<Instant> quorum_since;  ///< since when `Plan::quorum` contributions are there
+  OuterStep step;           ///< that is trained
+  std::uint64_t span = 0;   ///< samples handed out for it; 0 where all members have yet to bring earlier work
+  std::size_t unready = 0;  ///< members without `ready` in the current round, as last looked at and counted down since
 };
 
 /// What went wrong with the operations of the current outer step. A link that is broken is one failure, however many fragments meet it.
@@ -260,7 +273,6 @@ struct Tries {
   std::map<std::pair<PeerId, PeerId>, std::uint32_t> link_failures;
   Alike alike;
   std::optional<Instant> held_since;  ///< since when it waits for a joiner
-  bool ring_overdue = false;          ///< the last try was a ring and missed its deadline, so that it cannot be told because of whom
 };
 
 /// What operations have cost since the last outer step was committed, as far as this coordinator has seen them.
@@ -276,10 +288,13 @@ struct State : membership::Roster {
   Phase phase = Phase::Waiting;
   Instant phase_since{};
   Sequence sequence;
-  std::vector<Round> rounds{1};  ///< by fragment; at most two steps apart
+  std::vector<Round> rounds{1};  ///< by fragment; at most two steps apart, but with `Plan::decoupled`
   OperationId operation;         ///< the last one that was started
   std::uint32_t moving = 0;      ///< operations that were started since none was in flight: whose bytes are counted together
   Collection collection;
+  /// With `Plan::decoupled`, of each member: the last is what it trains on; others, while what was published of them may be reduced.
+  std::map<PeerId, std::vector<Lease>> leases;
+  std::uint64_t leased = 0;       ///< how many this coordinator has given
   std::uint64_t closed_span = 0;  ///< samples handed out for the step that is reduced while the next one is trained
   /// First samples of ranges whose peers went before any fragment had their work: who begins next takes them, lowest first (law 12).
   std::set<std::uint64_t> given_back;
@@ -343,14 +358,8 @@ struct State : membership::Roster {
   }
 };
 
-/// First samples of the ranges that a member was told to train on, as long as no fragment has its work.
-[[nodiscard]] inline std::set<std::uint64_t> unused_ranges(const State& state, PeerId member) {
-  std::set<std::uint64_t> ranges;
-  for (const auto& round : state.rounds)
-    for (const auto* works : {&round.closed, &round.work})
-      if (const auto work = works->find(member); work != works->end() && work->second.contributes && !work->second.taken)
-        ranges.insert(work->second.first_sample);
-  return ranges;
+[[nodiscard]] inline std::uint32_t fragment_of(const State& state, const Round& round) {
+  return static_cast<std::uint32_t>(&round - state.rounds.data());
 }
 
 /// Of who has none yet: none.
@@ -362,7 +371,7 @@ struct State : membership::Roster {
 // Events --------------------------------------------------------------------------------------------------------------------
 
 using FromPeer = std::variant<Hello, Seated, Fetched, FetchFailed, Ready, Vote, ReduceFailed, InDoubt, Heartbeat, Deathrattle, StateSaved,
-                              FinalReport, LinkMeasured, LaneRelayed, TrainerRestarted>;
+                              FinalReport, LinkMeasured, LaneRelayed, TrainerRestarted, LeaseUsed>;
 
 struct Received {
   PeerId from;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "actors/coordinator/operations.hpp"
+#include "actors/coordinator/samples.hpp"
 #include "actors/coordinator/topology_machine.hpp"
 
 namespace prime::coordinator {
@@ -47,12 +49,13 @@ bool Departures::settle() {
   if (gone.empty()) return false;
   topology::members_changed(state_);
   for (const auto id : gone) {
-    for (const auto range : unused_ranges(state_, id)) state_.given_back.insert(range);
+    for (const auto range : samples::unused_by(state_, id)) state_.given_back.insert(range);
     for (auto& round : state_.rounds) {
       round.work.erase(id);
       round.closed.erase(id);
     }
     state_.duties.erase(id);
+    state_.leases.erase(id);
   }
   // Why their links broke is known now: the next try of the reduce has nothing else to wait for.
   auto& tries = state_.tries;
@@ -62,8 +65,17 @@ bool Departures::settle() {
   return true;
 }
 
+void dismiss(State& state, const std::vector<PeerId>& peers, const Error& cause, Instant now, Effects& effects) {
+  if (peers.empty()) return;
+  const auto first = state.peers.find(peers.front());
+  const operations::Because because{peers.front(), first == state.peers.end() ? to_string(peers.front()) : first->second.hello.name, cause};
+  Departures departures{state, now, effects};
+  for (const auto id : peers) departures.dismiss(id, cause);
+  if (departures.settle()) operations::abort(state, AbortCause::PeerLost, because, now, effects);
+}
+
 void dismiss(State& state, PeerId id, const Error& cause, Instant now, Effects& effects) {
-  Departures{state, now, effects}.dismiss(id, cause);
+  dismiss(state, std::vector{id}, cause, now, effects);
 }
 
 }  // namespace prime::coordinator

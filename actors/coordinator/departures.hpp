@@ -29,7 +29,8 @@ class Departures {
   membership::Departures seats_;
 };
 
-/// One peer alone.
+/// What they take part in is void.
+void dismiss(State& state, const std::vector<PeerId>& peers, const Error& cause, Instant now, Effects& effects);
 void dismiss(State& state, PeerId peer, const Error& cause, Instant now, Effects& effects);
 
 }  // namespace prime::coordinator

@@ -142,6 +142,7 @@ void Unfolding::make_own(Event& event, const Replica& replica, std::uint32_t sha
       event.weight = peer.ready->weight;
       event.loss = peer.ready->loss.value();
       event.tokens_per_s = peer.ready->tokens_per_s.value();
+      event.data_wait = data_wait_of(*peer.ready);
     }
   if constexpr (OneOf<Event, events::PeerSeated, events::PeerReady>) event.trainer_pid = peer.trainer_pid;
   if constexpr (requires { event.digest; }) event.digest = part(event.digest, shard);

@@ -199,6 +199,7 @@ std::string Words::hear(std::uint64_t key, std::uint32_t /*shard*/, const Traine
   return replica.name + " begins step " + std::to_string(m.step.value) + " anew";
 }
 
+std::string Words::hear(std::uint64_t, std::uint32_t, const LeaseUsed&) { return "replicas have no leases of their own"; }
 std::string Words::hear(std::uint64_t, std::uint32_t, const Hello&) { return {}; }
 std::string Words::hear(std::uint64_t, std::uint32_t, const Heartbeat&) { return {}; }
 std::string Words::hear(std::uint64_t, std::uint32_t, const Deathrattle&) { return {}; }

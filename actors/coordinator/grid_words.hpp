@@ -31,6 +31,7 @@ class Words {
   std::string hear(std::uint64_t key, std::uint32_t shard, const LaneRelayed& m);
   /// One that died has to be met again by the others, also by those that need nothing more of it. What all have contributed stays.
   std::string hear(std::uint64_t key, std::uint32_t, const TrainerRestarted& m);
+  std::string hear(std::uint64_t, std::uint32_t, const LeaseUsed&);
   std::string hear(std::uint64_t, std::uint32_t, const Hello&);
   std::string hear(std::uint64_t, std::uint32_t, const Heartbeat&);
   std::string hear(std::uint64_t, std::uint32_t, const Deathrattle&);

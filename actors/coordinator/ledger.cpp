@@ -63,6 +63,15 @@ std::vector<Action> written(Ledger& ledger, Instant now) {
   return actions;
 }
 
+void forget(Ledger& ledger, PeerId peer) {
+  const auto is_for_it = [&](const Action& action) {
+    const auto* const send = std::get_if<Send>(&action);
+    return send != nullptr && send->to == peer;
+  };
+  std::erase_if(ledger.held, is_for_it);
+  std::erase_if(ledger.held_next, is_for_it);
+}
+
 Tick tick(const Ledger& ledger, Instant now) { return Tick{ledger.since ? now - ledger.decided_at : Duration{}}; }
 
 std::optional<Error> overdue(const Ledger& ledger, Instant now) {

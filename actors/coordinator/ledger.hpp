@@ -46,6 +46,9 @@ inline constexpr Duration LEAST_LEDGER_LIMIT = 10s;
 [[nodiscard]] std::vector<Action> record(Ledger& ledger, std::optional<Snapshot> decided, Effects effects, Instant now);
 /// The entry that was being written is written.
 [[nodiscard]] std::vector<Action> written(Ledger& ledger, Instant now);
+/// A peer greets over a new connection. What was decided for it before, and is not told yet, was for the one that broke: what of it still
+/// holds, and what that one has lost, the machine tells in answer to the greeting, and in order.
+void forget(Ledger& ledger, PeerId peer);
 /// Time has passed, and the machine hears since when nobody hears what it decides.
 [[nodiscard]] Tick tick(const Ledger& ledger, Instant now);
 /// Why this coordinator has to end on the spot: its decisions may never be kept, and nobody is told of them.

@@ -16,13 +16,12 @@ namespace prime::coordinator::operations {
 namespace {
 
 /// In a ring those behind one that stands still wait as it seems to: the next try goes directly, and tells who it is.
-bool takes_ring(State& state) {
+bool takes_ring(const State& state, Round& round) {
   const bool fits = state.plan.schedule == Schedule::Automatic && state.topology.ring_is_faster;
-  return (state.plan.schedule == Schedule::Ring || fits) && !std::exchange(state.tries.ring_overdue, false);
+  return (state.plan.schedule == Schedule::Ring || fits) && !std::exchange(round.ring_overdue, false);
 }
 
-Operation next_operation(State& state, const SharedList<Member>& members, Instant now, Effects& effects) {
-  const auto& round = state.round();
+Operation next_operation(State& state, Round& round, const SharedList<Member>& members, Instant now, Effects& effects) {
   std::vector<Contribution> contributions;
   for (const auto& member : members) {
     auto& peer = state.peers.at(member.id);
@@ -34,13 +33,13 @@ Operation next_operation(State& state, const SharedList<Member>& members, Instan
   }
   state.sequence = state.sequence.next();
   // In the data plane an operation ends those of its tag: each fragment has one of its own.
-  state.operation = {state.view.epoch, state.sequence, Tag{state.current()}};
+  state.operation = {state.view.epoch, state.sequence, Tag{fragment_of(state, round)}};
   return {.id = state.operation,
           .since = now,
           .contributions = std::move(contributions),
           .next_sample = state.cursor + state.closed_span + (round.closed.empty() ? state.collection.span : 0),
           .votes = {},
-          .ring = takes_ring(state)};
+          .ring = takes_ring(state, round)};
 }
 
 /// Takes it out of its round, so that nothing is in flight any more if it was the last.
@@ -94,28 +93,52 @@ std::string text_of(AbortCause cause, const Because& because) {
 Duration retry_delay(std::uint32_t failures) { return std::min<Duration>(Duration{250ms} * (1U << std::min(failures, 5U)), 5s); }
 
 /// How far they had come, and how often a try of this step ended like that.
-void note_failure(State& state, AbortCause cause, const Error& error, Instant now, std::string& reason, events::OuterStepAborted& aborted) {
+void note_failure(State& state, AbortCause cause, const Error& error, Instant now, events::OuterStepAborted& aborted) {
   const auto name = cause == AbortCause::DeadlinePassed ? ErrorName::DeadlineExceeded : error.name;
   auto& alike = state.tries.alike;
   if (alike.cause != cause || alike.error != name) alike = {};
-  alike = {alike.count + 1, cause, name, reason};
+  const bool is_known = alike.count > 0 && now < state.tries.retry_at;  // with that of another operation
+  alike = {alike.count + (is_known ? 0U : 1U), cause, name, aborted.reason};
   aborted.alike = alike.count;
   const auto least = progress::least_of_reduce(state, now);
   if (!least) return;
-  reason += "; " + membership::to_string(*least);
+  aborted.reason += "; " + membership::to_string(*least);
   aborted.behind = least->peer->hello.peer;
   aborted.moved_bytes = least->moved_bytes;
   aborted.needed_bytes = least->needed_bytes;
   aborted.bytes_per_s = least->bytes_per_s();
 }
 
+events::OuterStepAborted aborted_event(State& state, AbortCause cause, const Because& because, Instant now) {
+  events::OuterStepAborted aborted{
+      .outer_step = state.step(), .reason = text_of(cause, because), .cause = cause, .because_of = because.peer};
+  if (cause == AbortCause::ReduceFailed || cause == AbortCause::DeadlinePassed) note_failure(state, cause, because.error, now, aborted);
+  return aborted;
+}
+
+/// Its contributions stay, and its members hear of it.
+void make_void(State& state, Round& round, events::OuterStepAborted aborted, Instant now, Effects& effects) {
+  const auto operation = take(state, round, now);
+  aborted.operation = operation.id;
+  aborted.epoch = operation.id.epoch;
+  effects.emplace_back(aborted);
+  for (const auto& contribution : operation.contributions)
+    if (state.peers.contains(contribution.peer)) effects.emplace_back(Send{contribution.peer, Abort{operation.id, aborted.reason}});
+}
+
+/// Those beside it go on (law 1).
+void abort_one(State& state, Round& round, const Because& because, Instant now, Effects& effects) {
+  make_void(state, round, aborted_event(state, AbortCause::ReduceFailed, because, now), now, effects);
+  if (state.in_flight() > 0) effects.emplace_back(Probe::AbortedBesideAnother);
+}
+
 /// Of each tensor that is merged radially the mean of its lengths; none where there are no such tensors.
-std::vector<Real> radii_of(const State& state, const Operation& operation) {
+std::vector<Real> radii_of(const State& state, const Round& round, const Operation& operation) {
   std::vector<double> sums;
   double total = 0;
   for (const auto& [id, weight] : operation.contributions) {
     if (weight == 0) continue;
-    const auto lengths = state.round().brings(id)->lengths_of(state.current());
+    const auto lengths = round.brings(id)->lengths_of(fragment_of(state, round));
     sums.resize(lengths.size());
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<double>(weight) * lengths[i].value();
     total += static_cast<double>(weight);
@@ -127,13 +150,14 @@ std::vector<Real> radii_of(const State& state, const Operation& operation) {
 
 }  // namespace
 
-bool may_start(const State& state) { return !state.round().operation && state.in_flight() < std::max(state.plan.in_flight, 1U); }
+bool may_start(const State& state, const Round& round) {
+  return !round.operation && state.in_flight() < std::max(state.plan.in_flight, 1U);
+}
 
-void start(State& state, Instant now, Effects& effects) {
+void start(State& state, Round& round, Instant now, Effects& effects) {
   topology::arrange(state, effects);
   const auto members = topology::in_ring_order(state);
-  auto operation = next_operation(state, members, now, effects);
-  auto& round = state.round();
+  auto operation = next_operation(state, round, members, now, effects);
   effects.emplace_back(events::ReduceStarted{round.step, operation.id, state.view.epoch, members.size()});
   StartReduce message{.op = operation.id,
                       .step = round.step,
@@ -142,9 +166,9 @@ void start(State& state, Instant now, Effects& effects) {
                       .contributions = operation.contributions,
                       .elements = state.elements,
                       .next_sample = operation.next_sample,
-                      .fragment = state.current(),
+                      .fragment = fragment_of(state, round),
                       .ring = operation.ring,
-                      .radii = radii_of(state, operation)};
+                      .radii = radii_of(state, round, operation)};
   const auto links = topology::direct_links(state, members);
   for (std::size_t rank = 0; rank < members.size(); ++rank) {
     if (links) message.relays = relay_order(*links, rank);
@@ -178,31 +202,39 @@ std::string vote(State& state, PeerId from, const Vote& message, Instant now, Ef
 }
 
 std::string failed(State& state, PeerId from, const ReduceFailed& message, Instant now, Effects& effects) {
-  const auto* round = state.round_of(message.op);
+  auto* const round = state.round_of(message.op);
   if (round == nullptr) return "a failure of another operation";
   const bool ring = round->operation->ring;
   const auto reporter = state.peers.at(from).hello.name;  // which may go
-  const auto suspect = state.peers.find(message.suspect);
-  abort(state, AbortCause::ReduceFailed, {from, reporter, message.error}, now, effects);
+  const Because because{from, reporter, message.error};
   if (info(message.error.name).klass == ErrorClass::Fatal) {
+    abort(state, AbortCause::ReduceFailed, because, now, effects);
     dismiss(state, from, message.error, now, effects);
     return reporter + " cannot reduce";
   }
   if (ring && message.error.name == ErrorName::DeadlineExceeded && message.suspect == PeerId{}) {
-    state.tries.ring_overdue = true;
+    abort_one(state, *round, because, now, effects);
+    round->ring_overdue = true;
     return "the reduce is tried again, not in a ring";
   }
-  const auto pair = std::minmax(from, message.suspect);
-  const auto failures = ++state.tries.link_failures[{pair.first, pair.second}];
+  const std::pair<PeerId, PeerId> link = std::minmax(from, message.suspect);
+  // Of several operations over one link each reports the one cause.
+  const bool is_known = now < state.tries.retry_at && state.tries.link_failures.contains(link);
+  const auto failures = state.tries.link_failures[link] + (is_known ? 0U : 1U);
+  const bool is_hopeless = failures >= MAX_LINK_FAILURES;
+  if (is_hopeless) abort(state, AbortCause::ReduceFailed, because, now, effects);
+  else abort_one(state, *round, because, now, effects);
+  if (is_known) return "the reduce is tried again, as another one over that link";
+  state.tries.link_failures[link] = failures;
   state.tries.retry_at = now + retry_delay(failures);
-  if (failures >= MAX_LINK_FAILURES) {
-    state.unlinked_in = state.step();
-    const bool blame_suspect = suspect != state.peers.end() && suspect->second.ordinal > state.peers.at(from).ordinal;
-    dismiss(state, blame_suspect ? message.suspect : from,
-            Error{ErrorName::LaneBroken, std::to_string(failures) + " failures in one outer step; the last: " + to_string(message.error)},
-            now, effects);
-  }
-  return "the reduce is tried again";
+  if (!is_hopeless) return "the reduce is tried again";
+  state.unlinked_in = state.step();
+  const auto suspect = state.peers.find(message.suspect);
+  const bool blame_suspect = suspect != state.peers.end() && suspect->second.ordinal > state.peers.at(from).ordinal;
+  dismiss(state, blame_suspect ? message.suspect : from,
+          Error{ErrorName::LaneBroken, std::to_string(failures) + " failures in one outer step; the last: " + to_string(message.error)},
+          now, effects);
+  return "the reduce is tried again without one of two who cannot reach each other";
 }
 
 std::string in_doubt(State& state, PeerId from, const InDoubt& message, Effects& effects) {
@@ -235,20 +267,9 @@ bool answer_returned(State& state, PeerId member, const std::string& name, Insta
 
 void abort(State& state, AbortCause cause, const Because& because, Instant now, Effects& effects) {
   if (state.in_flight() == 0) return;
-  auto reason = text_of(cause, because);
-  events::OuterStepAborted aborted{.outer_step = state.step(), .cause = cause, .because_of = because.peer};
-  if (cause == AbortCause::ReduceFailed || cause == AbortCause::DeadlinePassed)
-    note_failure(state, cause, because.error, now, reason, aborted);
-  aborted.reason = reason;
-  for (auto& round : state.rounds) {
-    if (!round.operation) continue;
-    const auto operation = take(state, round, now);
-    aborted.operation = operation.id;
-    aborted.epoch = operation.id.epoch;
-    effects.emplace_back(aborted);
-    for (const auto& contribution : operation.contributions)
-      if (state.peers.contains(contribution.peer)) effects.emplace_back(Send{contribution.peer, Abort{operation.id, reason}});
-  }
+  const auto aborted = aborted_event(state, cause, because, now);
+  for (auto& round : state.rounds)
+    if (round.operation) make_void(state, round, aborted, now, effects);
 }
 
 bool give_up_overdue(State& state, Instant now, Effects& effects) {

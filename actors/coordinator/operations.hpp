@@ -9,10 +9,10 @@
 
 namespace prime::coordinator::operations {
 
-/// Whether the fragment that is due next may begin beside those in flight.
-[[nodiscard]] bool may_start(const State& state);
+/// Whether a fragment may begin beside those in flight.
+[[nodiscard]] bool may_start(const State& state, const Round& round);
 /// Begins to reduce it.
-void start(State& state, Instant now, Effects& effects);
+void start(State& state, Round& round, Instant now, Effects& effects);
 
 std::string vote(State& state, PeerId from, const Vote& message, Instant now, Effects& effects);
 std::string failed(State& state, PeerId from, const ReduceFailed& message, Instant now, Effects& effects);

@@ -7,9 +7,6 @@ namespace prime::coordinator::outer_step {
 
 std::string ready(State& state, PeerId from, const Ready& message, Instant now, Effects& effects);
 
-/// Whether none of this member's work is on the way: all fragments have it, or it had none to do.
-bool is_through(const State& state, PeerId member);
-
 /// All fragments have made the step; `last` was the last of its operations.
 void complete(State& state, const Operation& last, Instant now, Effects& effects);
 /// Ends the run before its last step; every peer is told, so that it saves what it holds.

@@ -4,7 +4,7 @@
 
 #include "actors/coordinator/departures.hpp"
 #include "actors/coordinator/evaluation.hpp"
-#include "actors/coordinator/outer_step_machine.hpp"
+#include "actors/coordinator/step_begin.hpp"
 #include "actors/membership/membership_machine.hpp"
 
 namespace prime::coordinator::run_end {

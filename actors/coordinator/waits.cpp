@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/coordinator/decoupled.hpp"
 #include "actors/coordinator/progress.hpp"
 #include "actors/coordinator/run_end_machine.hpp"
 #include "actors/coordinator/topology_machine.hpp"
@@ -112,12 +113,13 @@ Wait wait_in_training(const State& state, Instant now) {
   const auto& options = state.options;
   if (const auto absent = members_who(state, [](const Peer& p) { return p.absent; }); !absent.empty())
     return wait_for_return(state, absent, now);
+  if (state.plan.decoupled && now >= state.tries.retry_at) return decoupled::wait_of(state, now);
   const auto late = members_who(state, [](const Work& w) { return w.awaited(); });
   if (state.has_closed()) return {"the next try of the reduce" + progress::advice(state), state.phase_since, state.tries.retry_at};
-  if (state.collection.quorum_since && !late.empty())
+  if (const auto& since = state.round().quorum_since; since && !late.empty())
     return {"inner steps of " + to_string(late) + "; goes on without them " + format_duration(state.plan.grace) +
                 " after the quorum was ready (`sync.grace`)",
-            *state.collection.quorum_since, *state.collection.quorum_since + state.plan.grace};
+            *since, *since + state.plan.grace};
   const auto& first_ready = state.round().first_ready;
   if (!first_ready)
     return {"inner steps of " + to_string(late) + "; a trainer that stands still is started again by its agent", state.phase_since, {}};

@@ -14,7 +14,7 @@
 namespace prime::membership {
 
 using ToPeer = std::variant<Welcome, Dismissed, FetchState, BeginStep, StartReduce, Abort, Commit, RunDone, HeartbeatSeen, MeasureLink,
-                            Coordinators, ReplicaLacks>;
+                            Coordinators, ReplicaLacks, PublishNow>;
 
 struct Send {
   PeerId to;

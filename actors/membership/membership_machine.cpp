@@ -284,7 +284,9 @@ std::string fetch_failed(Roster& roster, PeerId from, const FetchFailed& message
   if (message.revision != roster.revision) {
     ++peer.fetch.stale;  // the donor has moved on: no fault of anybody
     peer.fetch.attempts = 0;
-  } else if (peer.fetch.attempts >= MAX_FETCH_ATTEMPTS) {
+  } else if (const auto donor = roster.peers.find(message.donor);
+             peer.fetch.attempts >= MAX_FETCH_ATTEMPTS && donor != roster.peers.end() && is_here_with_state(roster, donor->second, now)) {
+    // One that may be dead, which is known in a moment, proves nothing.
     Departures{roster, now, effects}.dismiss(
         from, Error{ErrorName::FetchFailed, std::to_string(peer.fetch.attempts) + " attempts; the last: " + to_string(message.error)});
     return "no donor could serve it";
@@ -366,7 +368,9 @@ void refresh_fetches(Roster& roster, Instant now, Effects& effects) {
     if (peer.absent) continue;
     const bool overtaken = peer.seat == Seat::CaughtUp && peer.seated.revision != roster.revision;
     // Only for the same bits is another donor named at once: what else a peer fetched is not known before it reports.
-    const bool orphaned = peer.seat == Seat::Fetching && !roster.peers.contains(peer.fetch.donor) && roster.digest == peer.fetch.state;
+    // And only if there is one: who may have been served holds other values than it was seated with, and must not found a state by those.
+    const bool orphaned = peer.seat == Seat::Fetching && !roster.peers.contains(peer.fetch.donor) && roster.digest == peer.fetch.state &&
+                          choose_donor(roster, id, PeerId{});
     if (overtaken) ++peer.fetch.stale;
     const bool waits_for_donor = peer.seat == Seat::Seated && now >= peer.fetch.retry_at;
     if (overtaken || orphaned || waits_for_donor) assign(roster, peer, waits_for_donor ? peer.fetch.donor : PeerId{}, now, effects);

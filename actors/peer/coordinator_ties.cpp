@@ -38,6 +38,9 @@ std::string CoordinatorTies::back() {
   auto hello = s_.options.hello;
   hello.returning = s_.epoch > Epoch{};
   tell(std::move(hello));
+  // Before it hears anything else of this peer: its trainer does not wait for the coordinator to ask.
+  if (s_.options.decoupled)
+    for (const auto& ready : s_.told) tell(ready);
   // What was decided about these may have been told to the connection that broke.
   for (const auto& operation : s_.operations) tell(InDoubt{operation.reduce.op});
   if (s_.phase == Phase::Leaving) say_goodbye();

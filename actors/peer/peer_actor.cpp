@@ -31,6 +31,7 @@ PeerActorImpl::behavior_type PeerActorImpl::make_behavior() {
       [this](const MeasureLink& m) { handle(peer::FromCoordinator{m}); },
       [this](const Coordinators& m) { handle(peer::FromCoordinator{m}); },
       [this](const ReplicaLacks& m) { handle(peer::FromCoordinator{m}); },
+      [this](const PublishNow& m) { handle(peer::FromCoordinator{m}); },
       [this](const PeerHappening& happening) { handle(happening.event); },
       [this](const CoordinatorFound& found) {
         demonitor(ports_.coordinator.address());
@@ -72,6 +73,7 @@ void PeerActorImpl::carry_out(const peer::Effect& effect) {
                  [&](const peer::Redial& e) { ports_.redial(e.others); },
                  [&](const peer::StartTrainer& e) { ports_.trainer->start(e.welcome); },
                  [&](const peer::BeginTraining& e) { ports_.trainer->begin(e.begin); },
+                 [&](const peer::AskPublication& e) { ports_.trainer->ask(e.asked); },
                  [&](const peer::StartTrainerOver&) { ports_.trainer->start_over(); },
                  [&](const peer::StartFetch& e) { send(ports_.supervisor, FetchOrder{e.fetch}); },
                  [&](const peer::RunReduce& e) {

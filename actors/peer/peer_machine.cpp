@@ -43,6 +43,7 @@ class Handler {
 
   std::string operator()(const Configured& event) {
     s_.options.fragments = event.fragments;
+    s_.options.decoupled = event.decoupled;
     s_.options.heartbeat_every = event.heartbeat_every;
     s_.options.heartbeat_limit = event.heartbeat_limit;
     s_.options.checkpoint_every = event.checkpoint_every;
@@ -80,14 +81,22 @@ class Handler {
   }
 
   std::string operator()(const TrainerContributed& event) {
+    if (s_.options.decoupled) return published(event);
     if (!trains() || event.step != s_.begin->step) return "a contribution to another step";
     if (s_.starts_over) return "a contribution to another attempt";
     if (!s_.operations.empty()) emit(Probe::ContributedLate);
     tell_ready({event.step, event.base, event.weight, event.samples, event.loss, event.held_out, event.tokens_per_s, s_.trainer_pid, 0,
-                event.fragments, event.lengths});
+                event.fragments, event.lengths, event.tokens, 0, event.data_wait});
     if (!has_told_all()) return "contributed to some fragments";
     s_.phase = Phase::Ready;
     return "contributed";
+  }
+
+  std::string operator()(const TrainerUsedLease&) {
+    if (!s_.options.decoupled || !trains()) return "a lease that nobody waits for";
+    s_.phase = Phase::Ready;
+    tell(LeaseUsed{s_.begin->step});
+    return "has used its samples up";
   }
 
   std::string operator()(const TrainerRestarting& event) {
@@ -273,13 +282,15 @@ class Handler {
     s_.begin->fragments = std::move(fragments);
     if (anew && (s_.phase == Phase::Training || s_.phase == Phase::Ready)) return begin_anew();
     if (known && (s_.phase == Phase::Training || s_.phase == Phase::Ready)) {
-      for (const auto& ready : s_.told) tell(ready);
+      if (!s_.options.decoupled)
+        for (const auto& ready : s_.told) tell(ready);
+      else if (s_.phase == Phase::Ready) tell(LeaseUsed{m.step});
       if (s_.phase == Phase::Training && s_.restarted) tell_restarted();  // a coordinator that was away may have missed it
       emit(Probe::AtThatStep);
       return "it is at that step";
     }
     s_.inner_steps = 0;
-    s_.told.clear();
+    if (!s_.options.decoupled) s_.told.clear();
     s_.owed.clear();
     for (std::uint32_t fragment = 0; m.contribute && fragment < s_.options.fragments; ++fragment)
       if (covers(m.fragments, fragment)) s_.owed.insert(fragment);
@@ -343,7 +354,8 @@ class Handler {
     s_.revision = m.revision;
     s_.digest = m.state;
     s_.parts.clear();
-    if (own_weight(reduce) > 0) work_is_in(m.fragment);
+    if (s_.options.decoupled) std::erase_if(s_.told, [&](const prime::Ready& ready) { return ready.covers(m.fragment); });
+    else if (own_weight(reduce) > 0) work_is_in(m.fragment);
     events::CommitApplied done{.outer_step = m.step, .epoch = m.op.epoch, .revision = m.revision, .digest = m.state};
     for (const auto& contribution : reduce.contributions) {
       done.weight += contribution.weight;
@@ -356,9 +368,10 @@ class Handler {
     emit(ApplyCommit{m});
     if (m.completes) record(std::move(done));
     // Who trains, or whose work is on the way, goes on with that; all others are told of the next step once this one is complete.
-    const bool is_in = s_.begin->contribute ? !is_late(s_) : m.completes;
+    const bool is_in = !s_.options.decoupled && (s_.begin->contribute ? !is_late(s_) : m.completes);
     if (is_in && s_.phase != Phase::Leaving) s_.phase = Phase::Waiting;
     if (s_.done_after_commit) return hear(*std::exchange(s_.done_after_commit, std::nullopt));
+    if (s_.options.decoupled) return "committed";
     return is_in ? "committed" : "committed without its own work, which comes later";
   }
 
@@ -425,6 +438,14 @@ class Handler {
     return "knows where the run may be served";
   }
 
+  /// A trainer that is being started again has made nothing yet.
+  std::string hear(const PublishNow& m) {
+    if (!s_.options.decoupled || !s_.trainer_bound || (s_.phase != Phase::Training && s_.phase != Phase::Ready))
+      return "asked for what there is not";
+    emit(AskPublication{m});
+    return "asks its trainer for fragment " + std::to_string(m.fragment);
+  }
+
   std::string hear(const ReplicaLacks& m) {
     const auto missing = m.missing.substr(0, MISSING_SHOWN);
     if (missing.empty()) record(events::ReplicaWhole{s_.options.hello.replica});
@@ -452,6 +473,29 @@ class Handler {
     if (std::exchange(s_.starts_over, s_.trainer_bound)) return "begins anew once more";
     if (s_.trainer_bound) emit(StartTrainerOver{});
     return "begins the step anew";
+  }
+
+  /// It stays there to be told again until the fragment is committed, with it or without.
+  std::string published(const TrainerContributed& event) {
+    if (!s_.begin || (s_.phase != Phase::Training && s_.phase != Phase::Ready)) return "a publication that nobody waits for";
+    const prime::Ready ready{.step = event.step,
+                             .base = event.base,
+                             .weight = event.weight,
+                             .samples = event.samples,
+                             .loss = event.loss,
+                             .held_out = event.held_out,
+                             .tokens_per_s = event.tokens_per_s,
+                             .trainer_pid = s_.trainer_pid,
+                             .fragments = event.fragments,
+                             .lengths = event.lengths,
+                             .tokens = event.tokens,
+                             .first_sample = s_.begin->first_sample,
+                             .data_wait = event.data_wait};
+    std::erase_if(s_.told, [&](const prime::Ready& old) { return old.fragments == ready.fragments; });  // committed without it meanwhile
+    s_.told.push_back(ready);
+    if (!s_.operations.empty()) emit(Probe::ContributedLate);
+    tell(ready);
+    return "published";
   }
 
   void tell_restarted() { tell(TrainerRestarted{s_.begin->step, s_.begin->attempt}); }

@@ -28,6 +28,7 @@ struct Options {
   Duration doubt_after = 5s;  ///< a voter that heard nothing asks
   Duration coordinator_grace = 20s;    ///< for a lost coordinator to come back; until the welcome brings the manifest's
   std::uint32_t fragments = 1;         ///< parts of the state, of which each reduce makes one
+  bool decoupled = false;              ///< as the coordinator's Plan has it
   std::uint64_t checkpoint_every = 0;  ///< outer steps; 0: no checkpoints on the way
   bool all_write_checkpoints = false;  ///< the run may be rolled back to them; otherwise the member of rank 0 does
   Duration save_retry = 10min;         ///< `checkpoint.retry`: a peer that ends tries so long to save what it holds
@@ -100,8 +101,9 @@ struct State {
   std::optional<FetchState> fetch;     ///< the one that is wanted
   std::optional<FetchState> fetching;  ///< the one in flight: one at a time, the wanted one comes after it
   std::optional<RunDone> done;
-  std::optional<RunDone> done_after_commit;   ///< heard before the last commit was
-  std::vector<prime::Ready> told;             ///< of `begin`, for a coordinator that comes back: as its fragments are published
+  std::optional<RunDone> done_after_commit;  ///< heard before the last commit was
+  /// Of `begin`, for a coordinator that comes back: as its fragments are published. With Options::decoupled: what is not committed.
+  std::vector<prime::Ready> told;
   std::optional<StateSaved> saved;            ///< likewise; of the final state
   std::optional<FinalReport> report;          ///< likewise
   bool saving = false;                        ///< the current state is on its way to the disk
@@ -117,7 +119,7 @@ struct State {
 // Events --------------------------------------------------------------------------------------------------------------------
 
 using FromCoordinator = std::variant<Welcome, Dismissed, FetchState, BeginStep, StartReduce, Abort, Commit, RunDone, HeartbeatSeen,
-                                     MeasureLink, Coordinators, ReplicaLacks>;
+                                     MeasureLink, Coordinators, ReplicaLacks, PublishNow>;
 struct CoordinatorLost {
   std::string reason;
 };
@@ -135,6 +137,7 @@ struct Configured {
   Duration coordinator_grace{};
   bool all_write_checkpoints = false;
   Duration save_retry{};
+  bool decoupled = false;
 };
 /// The trainer has bound its tensors. The first time its values may found the state; later it is given the state.
 struct TrainerBound {
@@ -158,7 +161,11 @@ struct TrainerContributed {
   Real tokens_per_s;
   Fragments fragments = {};
   std::vector<Lengths> lengths = {};  ///< as Ready has them
+  std::uint64_t tokens = 0;           ///< likewise
+  Real data_wait = Real{NOT_MEASURED};
 };
+/// It has made all inner steps that it was given samples for; with Options::decoupled.
+struct TrainerUsedLease {};
 /// The trainer died and is started again from the outer state.
 struct TrainerRestarting {
   Error cause;
@@ -215,13 +222,13 @@ struct LeaveRequested {};
 /// Time has passed.
 struct Tick {};
 using Event = std::variant<FromCoordinator, CoordinatorLost, CoordinatorBack, RedialFailed, Configured, TrainerBound, TrainerContributed,
-                           TrainerRestarting, TrainerWaits, TrainerGaveUp, TrainerLeft, TrainerFinal, SaveEnded, ReduceEnded, FetchEnded,
-                           Progress, MeasureEnded, WayChanged, LeaveRequested, Tick>;
+                           TrainerUsedLease, TrainerRestarting, TrainerWaits, TrainerGaveUp, TrainerLeft, TrainerFinal, SaveEnded,
+                           ReduceEnded, FetchEnded, Progress, MeasureEnded, WayChanged, LeaveRequested, Tick>;
 
 // Effects -------------------------------------------------------------------------------------------------------------------
 
 using ToCoordinator = std::variant<Hello, Seated, Fetched, FetchFailed, prime::Ready, Vote, ReduceFailed, InDoubt, Heartbeat, Deathrattle,
-                                   StateSaved, FinalReport, LinkMeasured, LaneRelayed, TrainerRestarted>;
+                                   StateSaved, FinalReport, LinkMeasured, LaneRelayed, TrainerRestarted, LeaseUsed>;
 struct Tell {
   ToCoordinator message;
 };
@@ -235,6 +242,10 @@ struct StartTrainer {
 };
 struct BeginTraining {
   BeginStep begin;
+};
+/// The trainer is to publish a fragment towards this version at its next boundary, whether that is due or not.
+struct AskPublication {
+  PublishNow asked;
 };
 /// Its trainer ends and is started again, as if it had died; ends in TrainerRestarting.
 struct StartTrainerOver {};
@@ -283,8 +294,8 @@ struct StopWork {
 struct End {
   std::optional<Error> cause;
 };
-using Effect = std::variant<JournalEvent, Tell, Redial, StartTrainer, BeginTraining, StartTrainerOver, StartFetch, RunReduce, AbortReduce,
-                            ApplyCommit, Discard, StartMeasure, FinishTraining, SaveState, StopWork, End, Probe>;
+using Effect = std::variant<JournalEvent, Tell, Redial, StartTrainer, BeginTraining, AskPublication, StartTrainerOver, StartFetch,
+                            RunReduce, AbortReduce, ApplyCommit, Discard, StartMeasure, FinishTraining, SaveState, StopWork, End, Probe>;
 
 struct Transition {
   State state;

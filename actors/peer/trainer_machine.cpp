@@ -22,8 +22,10 @@ class Handler {
     s_.stop_cause.reset();
     s_.publications.clear();
     s_.taking = false;
+    s_.taken_in_vain = false;
     s_.at_work = false;
     s_.resumed = false;
+    s_.used_lease = false;
     s_.owed.clear();
     s_.data = {};
     s_.wait.reset();
@@ -90,6 +92,7 @@ class Handler {
   }
 
   std::string operator()(const Contributed& event) {
+    if (s_.options.decoupled) return published(event);
     if (s_.phase != Phase::Ready || event.work.step != s_.step.first) return "contributes to a step that is over";
     bool again = false;
     for_each(event.work.fragments, [&](std::uint32_t fragment) { again = again || s_.published.contains(fragment); });
@@ -104,6 +107,11 @@ class Handler {
   /// it would go the same way again.
   std::string operator()(const ContributionTaken& event) {
     if (!std::exchange(s_.taking, false) || s_.phase != Phase::Ready) return "of a trainer that is gone";
+    if (std::exchange(s_.taken_in_vain, false)) {
+      s_.publications.pop_front();
+      go_on();
+      return "its version is committed without it";
+    }
     auto [work, diverged_at, record] = std::move(s_.publications.front());
     s_.publications.pop_front();
     if (!event.taken) {
@@ -114,8 +122,9 @@ class Handler {
       emit(Report{peer::TrainerGaveUp{Error{ErrorName::TrainerProtocol, "the trainer contributed without having trained on a token"}}});
       return "contributed without having trained";
     }
+    if (s_.options.decoupled) work.base = *s_.held;
     for_each(work.fragments, [&](std::uint32_t fragment) {
-      s_.published.insert(fragment);
+      if (!s_.options.decoupled) s_.published.insert(fragment);
       s_.owed.insert(fragment);
       s_.uncommitted.insert(fragment);
     });
@@ -126,7 +135,7 @@ class Handler {
     if (s_.published.size() == s_.options.fragments) s_.at_work = false;
     work.lengths = *event.taken;
     emit(Report{work});
-    take_next();
+    go_on();
     return "contributed";
   }
 
@@ -168,7 +177,8 @@ class Handler {
     s_.held = event.commit.revision;
     if (event.own_work && s_.lacking > 0 && --s_.lacking == 0) settle();
     save_what_is_due();
-    if (event.own_work) work_is_in(event);
+    if (s_.options.decoupled) is_committed(event);
+    else if (event.own_work) work_is_in(event);
     tell_what_is_due();
     return "applied";
   }
@@ -181,9 +191,25 @@ class Handler {
 
   std::string operator()(const Begin& event) {
     s_.begin = event.begin;
-    if (!event.begin.overlaps && place_of(event.begin) != s_.step) s_.uncommitted.clear();  // it is committed, or void
+    if (!s_.options.decoupled && !event.begin.overlaps && place_of(event.begin) != s_.step)
+      s_.uncommitted.clear();  // it is committed, or void
     tell_what_is_due();
     return s_.begin ? "waits for the trainer, or the revision" : "begins a step";
+  }
+
+  std::string operator()(const UsedLease&) {
+    if (!s_.options.decoupled || s_.phase != Phase::Ready || !s_.at_work) return "a lease that it has not";
+    s_.used_lease = true;
+    s_.at_work = false;
+    s_.progress.reset();
+    go_on();
+    return "has used its samples up";
+  }
+
+  std::string operator()(const Ask& event) {
+    if (s_.phase != Phase::Ready) return "there is no trainer to ask";
+    emit(TellAsked{event.asked});
+    return "is asked for a fragment";
   }
 
   std::string operator()(const Finish& event) {
@@ -230,7 +256,8 @@ class Handler {
 
   std::string operator()(const Tick&) {
     if (s_.wait && s_.wait->again && now_ >= *s_.wait->again) return try_again();
-    if (s_.progress && !s_.uncommitted.empty()) s_.progress = now_;  // it may wait for what it has contributed before
+    if (s_.progress && !s_.uncommitted.empty() && !s_.options.decoupled)
+      s_.progress = now_;  // it may wait for what it has contributed before
     if (!s_.progress || now_ - *s_.progress <= s_.options.stall_limit) return {};
     kill(Error{ErrorName::TrainerFailed,
                "it stalled: no sign of life for " + format_duration(s_.options.stall_limit) + " (`local.trainer.stall_limit`)"});
@@ -259,6 +286,41 @@ class Handler {
     std::size_t left = s_.options.fragments - s_.published.size();
     for (const auto& each : s_.publications) for_each(each.work.fragments, [&](std::uint32_t) { --left; });
     return left == 0;
+  }
+
+  /// With what was published before it is reported that the samples are used up, and not sooner: that work is on them.
+  void go_on() {
+    take_next();
+    if (s_.used_lease && s_.publications.empty()) {
+      s_.used_lease = false;
+      emit(Report{peer::TrainerUsedLease{}});
+    }
+  }
+
+  /// Of one fragment, towards a version.
+  std::string published(const Contributed& event) {
+    if (s_.phase != Phase::Ready) return "of a trainer that is gone";
+    const auto fragment = event.work.fragments.empty() ? 0 : event.work.fragments.front();
+    if (const auto version = s_.versions.find(fragment); version != s_.versions.end() && event.work.step <= version->second)
+      return "publishes for a version that is committed";
+    if (s_.uncommitted.contains(fragment)) return "publishes what an earlier life has published";
+    s_.publications.push_back(event);
+    take_next();
+    return "publishes";
+  }
+
+  /// Whoever contributed: its trainer takes the fragment over, and what it may have made for that version is void.
+  void is_committed(const Applied& event) {
+    const auto fragment = event.commit.fragment;
+    s_.versions[fragment] = event.commit.step;
+    s_.owed.erase(fragment);
+    s_.uncommitted.erase(fragment);
+    const auto is_void = [&](const Publication& each) { return covers(each.work.fragments, fragment); };
+    if (s_.taking && is_void(s_.publications.front())) s_.taken_in_vain = true;
+    const auto untaken = s_.publications.begin() + (s_.taking ? 1 : 0);
+    s_.publications.erase(std::remove_if(untaken, s_.publications.end(), is_void), s_.publications.end());
+    go_on();
+    if (s_.phase == Phase::Ready && s_.resumed) emit(TellCommitted{event.commit, event.contributors, TellCommitted::Rebase::Fragment});
   }
 
   /// The first of what waits, unless it would take the place of something that is not committed.
@@ -376,8 +438,8 @@ class Handler {
       settle();
     }
     auto resume = s_.record;
-    // Local parameters are of use only where they came from.
-    if (resume && (resume->step != step || resume->base != s_.base)) resume->within = false;
+    // Local parameters are of use only where they came from. Where each fragment has a step and a time of its own, no record tells all.
+    if (resume && (s_.options.decoupled || resume->step != step || resume->base != s_.base)) resume->within = false;
     return resume;
   }
 

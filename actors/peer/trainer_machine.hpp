@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -26,6 +27,8 @@ struct Options {
   Duration stall_limit = 10min;  ///< `local.trainer.stall_limit`: without a sign of life, while it has work
   bool external = false;         ///< it started this agent, which cannot start it again
   bool streams = false;          ///< a trainer takes over each commit by itself, before it publishes that fragment again
+  /// And waits for none: what it publishes names the version that it is for, and is void once that is committed without it.
+  bool decoupled = false;
 };
 
 enum class Phase : std::uint8_t {
@@ -98,6 +101,10 @@ struct State {
   std::set<std::uint32_t> owed;              ///< fragments whose committed versions lack what this life has contributed
   std::set<std::uint32_t> uncommitted;       ///< the same, whichever life did: what comes next must not take its place
   std::vector<peer::SaveState> to_save;      ///< of the revision that is being applied; two at most
+  // With Options::decoupled:
+  std::map<std::uint32_t, OuterStep> versions;  ///< that were committed last, of fragments of which there was a commit
+  bool taken_in_vain = false;                   ///< the version that the first publication is for was committed while that was taken
+  bool used_lease = false;                      ///< to be reported once what was published before is
 };
 
 // Events --------------------------------------------------------------------------------------------------------------------
@@ -146,6 +153,8 @@ struct Recorded {
 struct ContributionTaken {
   Result<std::vector<Lengths>> taken;  ///< with `sync.merge: radial` of what was taken, as Ready has them
 };
+/// It has made all inner steps that it was given samples for.
+struct UsedLease {};
 struct Answered {
   peer::TrainerFinal answer;
 };
@@ -177,6 +186,9 @@ struct Adopted {
 struct Begin {
   BeginStep begin;
 };
+struct Ask {
+  PublishNow asked;
+};
 struct Finish {
   RunDone done;
 };
@@ -190,9 +202,9 @@ struct Stop {
 /// The agent ends: nothing of its trainer counts any more.
 struct AgentEnds {};
 struct Tick {};
-using Event =
-    std::variant<Start, TensorsBound, StateOpened, Described, Initial, StateFound, Worked, Recorded, Contributed, ContributionTaken,
-                 Answered, Misbehaved, Gone, Lost, Unserved, Applied, Adopted, Begin, Finish, StartOver, Save, Stop, AgentEnds, Tick>;
+using Event = std::variant<Start, TensorsBound, StateOpened, Described, Initial, StateFound, Worked, Recorded, Contributed,
+                           ContributionTaken, UsedLease, Answered, Misbehaved, Gone, Lost, Unserved, Applied, Adopted, Begin, Ask, Finish,
+                           StartOver, Save, Stop, AgentEnds, Tick>;
 
 // Effects -------------------------------------------------------------------------------------------------------------------
 
@@ -227,6 +239,9 @@ struct TellCommitted {
   std::uint32_t contributors = 0;
   Rebase rebase = Rebase::All;
 };
+struct TellAsked {
+  PublishNow asked;
+};
 struct TellFinish {
   RunDone done;
 };
@@ -246,7 +261,7 @@ struct Write {
   std::optional<Record> record = {};  ///< then: the last one that this state has; none where the trainer had none by then
 };
 using Effect = std::variant<Launch, Kill, TellStop, OpenState, FoundState, TakeContribution, MapTensors, TellBegin, TellCommitted,
-                            TellFinish, Report, Died, Write>;
+                            TellAsked, TellFinish, Report, Died, Write>;
 
 struct Transition {
   State state;

@@ -2,9 +2,6 @@
 
 #include <caf/send.hpp>
 
-#include "actors/reduce_worker/schedule.hpp"
-#include "messages/division.hpp"
-
 namespace prime {
 
 ReduceWorkerImpl::behavior_type ReduceWorkerImpl::make_behavior() {
@@ -21,7 +18,7 @@ void ReduceWorkerImpl::handle(const reduce_worker::Event& event) {
 void ReduceWorkerImpl::start(const reduce_worker::Run& run) {
   const auto& reduce = run.reduce;
   const auto self = caf::actor_cast<ReduceWorkerActor>(this);
-  ReduceRequest request;
+  auto request = request_of(ports_.terms(), {reduce.fragment, reduce.step, reduce.ring});
   request.op = reduce.op;
   request.view = reduce.view;
   request.self = ports_.self;
@@ -31,16 +28,7 @@ void ReduceWorkerImpl::start(const reduce_worker::Run& run) {
   const auto feedback = ports_.state->feedback(reduce.fragment);
   request.residual = feedback.residual;
   request.next_residual = feedback.next;
-  const ReduceTerms terms = ports_.terms();
-  request.deadline = terms.deadline;
-  request.codec = terms.codec;
-  request.result_codec = terms.result_codec;
-  request.schedule = schedule_of_try(terms.schedule, reduce.ring);
-  request.measured_ring = reduce.ring;
   request.relays = reduce.relays;
-  request.stochastic = terms.stochastic;
-  request.seed = terms.seed;
-  request.version = reduce.step.value * MAX_FRAGMENTS + reduce.fragment;  // each fragment rounds by bits of its own
   ports_.lanes->start(std::move(request),
                       [self](ReduceOutcome outcome) { caf::anon_send(self, ReduceHappening{reduce_worker::Moved{std::move(outcome)}}); });
 }

@@ -6,21 +6,12 @@
 
 #include "actors/local_messages.hpp"
 #include "actors/ports.hpp"
+#include "actors/reduce_worker/reduce_terms.hpp"
 #include "messages/caf_seam.hpp"
 
 namespace prime {
 
 using ReduceWorkerActor = caf::typed_actor<caf::reacts_to<ReduceHappening>>;
-
-/// What the manifest says of every reduce of a run.
-struct ReduceTerms {
-  Duration deadline{};
-  Codec codec = Codec::None;
-  Codec result_codec = Codec::None;
-  Schedule schedule = Schedule::Automatic;
-  bool stochastic = false;
-  std::uint64_t seed = 0;
-};
 
 struct ReduceWorkerPorts {
   ReducePort* lanes = nullptr;

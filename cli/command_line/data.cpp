@@ -31,7 +31,7 @@ void add_reads(CLI::App& data, DataArguments& typed) {
 
 void add_eval(Table& table) {
   auto [eval, typed] = table.add<EvalArguments>("eval", "judge a model of nucleotides beside tables of k-mers", "Data");
-  eval.add_option("CHECKPOINT", typed.model, "a checkpoint, or a Hugging Face directory of a Llama or a GPT-2, with its tokenizer.json")
+  eval.add_option("CHECKPOINT", typed.model, "a checkpoint, or a Hugging Face directory of a Llama or a GPT-2, with its tokenizer")
       ->required()
       ->check(named());
   eval.add_option("MANIFEST", typed.manifest, "whose data the model was trained on: the tables learn from the same reads")

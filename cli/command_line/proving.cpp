@@ -1,4 +1,4 @@
-// Owns the command lines of proofs: `generate`, `verify`, `commitment`.
+// Owns the command lines of proofs: `generate`, `verify`, `replay`, `commitment`.
 #include "cli/command_line/table.hpp"
 #include "kernels/commitment/commitment.hpp"
 
@@ -91,11 +91,28 @@ void add_commitment(Table& table) {
   commitment.footer("`check` exits with 5 when a proof is not accepted.");
 }
 
+void add_replay(Table& table) {
+  auto [replay, typed] = table.add<ReplayArguments>("replay", "make every version of a run again, from what its peers have kept", "Prove");
+  replay.add_option("RUN", typed.run, "run id or a unique prefix of it")->required()->check(named());
+  replay
+      .add_option("--contributions", typed.contributions,
+                  "a directory with what peers of other machines have kept; may be given several times")
+      ->type_name("DIR")
+      ->allow_extra_args(false)
+      ->check(named());
+  replay.footer(
+      "For a run with `checkpoint.keep_contributions: true`, on the machine of its coordinator. Each round is reduced once more, by the\n"
+      "journal of the coordinator and from the contributions that peers kept in their directories before they voted; what it leads to "
+      "must\n"
+      "have the digest that was committed. Exits with 5 when a version differs.");
+}
+
 }  // namespace
 
 void add_proving(Table& table) {
   add_generate(table);
   add_verify(table);
+  add_replay(table);
   add_commitment(table);
 }
 

@@ -34,10 +34,22 @@ std::span<const data::Token> part(const InspectedSample& sample, const Stretch& 
 
 }  // namespace
 
+std::string shares_text(const std::vector<data::MixShare>& shares) {
+  std::string text;
+  for (std::size_t i = 0; i < shares.size(); ++i)
+    text += (i == 0                   ? ""
+             : i + 1 == shares.size() ? fmt::format(", from sample {} on ", shares[i].at)
+                                      : fmt::format(", at sample {} ", shares[i].at)) +
+            share_figure(shares[i].share);
+  return text + " of the samples";
+}
+
 nlohmann::ordered_json data_json(const CompiledData& data) {
   auto sources = nlohmann::ordered_json::array();
   for (const auto& source : data.corpus.sources()) {
     const auto& c = source.counts;
+    auto shares = nlohmann::ordered_json::array();
+    for (const auto& [at, share] : source.shares) shares.push_back({{"at", at}, {"share", share}});
     sources.push_back(
         {{"path", source.files.place},
          {"files", source.files.files.size()},
@@ -51,7 +63,8 @@ nlohmann::ordered_json data_json(const CompiledData& data) {
          {"dropped_n", c.dropped_n},
          {"dropped_length", c.dropped_length},
          {"dropped_duplicate", c.dropped_duplicate},
-         {"collapsed", c.collapsed}});
+         {"collapsed", c.collapsed},
+         {"shares", std::move(shares)}});
   }
   return {{"schema", "primectl.data/1"},
           {"run", data.run},
@@ -72,6 +85,7 @@ std::string data_text(const CompiledData& data) {
     const auto line = [&](std::uint64_t count, const char* what) {
       if (count > 0) text += fmt::format("  {} {}\n", count, what);
     };
+    if (!source.shares.empty()) text += "  " + shares_text(source.shares) + "\n";
     line(c.skipped, ("broken and passed over; the first: " + source.first_skipped).c_str());
     line(c.trimmed_quality, "reads cut for their quality");
     line(c.trimmed_adapter, "reads cut at an adapter");

@@ -14,6 +14,8 @@ struct CompiledData {
   std::string run;
   std::string cache;
 };
+/// "80 %, from sample 1000000 on 20 % of the samples"
+std::string shares_text(const std::vector<data::MixShare>& shares);
 nlohmann::ordered_json data_json(const CompiledData& data);
 /// One row for each source, and below it what was left out of it.
 std::string data_text(const CompiledData& data);

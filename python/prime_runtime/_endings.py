@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 
 from . import _prime
 
 _thread: threading.Thread | None = None
 _lock = threading.Lock()
+_process = os.getpid()
 
 
 def serve() -> None:
@@ -21,6 +23,8 @@ def serve() -> None:
 
 
 def _end() -> None:
+    if os.getpid() != _process:
+        return  # who waits for the next ending was not forked, and does not hear that there will be none
     _prime._close()
     _prime._stop_endings()
     if _thread is not None and _thread.is_alive():

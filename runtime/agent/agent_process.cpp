@@ -17,6 +17,7 @@
 #include "runtime/agent/random_id.hpp"
 #include "runtime/agent/reason_log.hpp"
 #include "runtime/agent/record_journal.hpp"
+#include "runtime/agent/run_terms.hpp"
 #include "runtime/agent/state_transfer.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/lanes/dialing.hpp"
@@ -57,12 +58,6 @@ constexpr Duration TRAINER_FAREWELL_LIMIT = 60s;
 
 net::Transport transport_of(const manifest::Shared& shared) {
   return shared.trust.transport == manifest::Transport::Plain ? net::Transport::Plain : net::Transport::Tls;
-}
-
-ReduceTerms terms_of(const manifest::Shared& shared) {
-  const auto& wire = shared.sync.wire;
-  return {shared.sync.deadline, wire.codec, wire.result_codec, wire.schedule, wire.rounding == manifest::Rounding::Stochastic,
-          shared.train.seed};
 }
 
 /// Everything of one agent, in the order in which it must be destroyed (last member first).
@@ -197,7 +192,7 @@ class Agent {
       streams_.store(shared.sync.wire.streams);
       {
         const std::lock_guard lock(terms_mutex_);
-        terms_ = terms_of(shared);
+        terms_ = reduce_terms(shared);
       }
       welcome_(AgentIdentity{self_, name_, directory_});
     };

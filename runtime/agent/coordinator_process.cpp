@@ -139,6 +139,7 @@ coordinator::Options machine_options(const CoordinatorOptions& options) {
   machine.in_flight = shared.sync.in_flight;
   machine.overlap = shared.sync.overlap > 0;
   machine.streams = shared.sync.streams();
+  machine.decoupled = shared.sync.decoupled();
   machine.founders = options.founders;
   if (const auto& origin = options.origin) {
     machine.origin = coordinator::Origin{origin->revision,

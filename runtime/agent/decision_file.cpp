@@ -101,12 +101,25 @@ coordinator::Snapshot::Owed owed_of(const json& object) {
           Revision{object.at("base").get<std::uint64_t>()}, object.at("first_sample").get<std::uint64_t>(), object.at("taken").get<bool>()};
 }
 
+json to_json(const coordinator::Lease& lease) {
+  return {{"step", lease.step.value}, {"first_sample", lease.first_sample}, {"taken", lease.taken}};
+}
+
+coordinator::Lease lease_of(const json& object) {
+  return {OuterStep{object.at("step").get<std::uint64_t>()}, object.at("first_sample").get<std::uint64_t>(),
+          object.at("taken").get<bool>()};
+}
+
 json kept_json(const coordinator::Snapshot::Kept& kept) {
   auto parts = json::array();
   for (const auto& part : kept.parts)
     parts.push_back({{"member", to_json(part.member)}, {"pid", part.pid}, {"trainer_pid", part.trainer_pid}, {"elements", part.elements}});
-  return {{"member", to_json(kept.member)}, {"pid", kept.pid},          {"trainer_pid", kept.trainer_pid}, {"owed", to_json(kept.owed)},
-          {"closed", to_json(kept.closed)}, {"parts", std::move(parts)}};
+  auto leases = json::array();
+  for (const auto& lease : kept.leases) leases.push_back(to_json(lease));
+  return {{"member", to_json(kept.member)},  {"pid", kept.pid},
+          {"trainer_pid", kept.trainer_pid}, {"owed", to_json(kept.owed)},
+          {"closed", to_json(kept.closed)},  {"leases", std::move(leases)},
+          {"parts", std::move(parts)}};
 }
 
 coordinator::Snapshot::Kept kept_of(const json& object) {
@@ -116,6 +129,7 @@ coordinator::Snapshot::Kept kept_of(const json& object) {
   kept.trainer_pid = object.at("trainer_pid").get<std::uint32_t>();
   kept.owed = owed_of(object.at("owed"));
   kept.closed = owed_of(object.at("closed"));
+  for (const auto& lease : object.at("leases")) kept.leases.push_back(lease_of(lease));
   for (const auto& part : object.at("parts"))
     kept.parts.push_back({member_of(part.at("member")), part.at("pid").get<std::uint32_t>(), part.at("trainer_pid").get<std::uint32_t>(),
                           part.at("elements").get<std::uint64_t>()});
@@ -136,11 +150,12 @@ json to_json(const coordinator::Origin& origin) {
 }
 
 coordinator::Decided decided_of(const json& object) {
-  coordinator::Decided decided{Commit{operation_of(object.at("operation")), OuterStep{object.at("outer_step").get<std::uint64_t>()},
-                                      Revision{object.at("revision").get<std::uint64_t>()}, digest_of(object.at("digest")),
-                                      object.at("fragment").get<std::uint32_t>(), digest_of(object.at("part")),
-                                      object.at("completes").get<bool>(), object.at("given_back").get<std::vector<std::uint64_t>>()},
-                               {}};
+  coordinator::Decided decided{
+      Commit{operation_of(object.at("operation")), OuterStep{object.at("outer_step").get<std::uint64_t>()},
+             Revision{object.at("revision").get<std::uint64_t>()}, digest_of(object.at("digest")),
+             object.at("fragment").get<std::uint32_t>(), digest_of(object.at("part")), object.at("completes").get<bool>(),
+             object.at("given_back").get<std::vector<std::uint64_t>>(), object.at("tokens").get<std::uint64_t>()},
+      {}};
   for (const auto& line : object.at("lines")) decided.lines.push_back(line_of(line));
   return decided;
 }
@@ -151,7 +166,8 @@ json to_json(const coordinator::Decided& decided) {
   for (const auto& line : decided.lines) lines.push_back(to_json(line));
   return {{"operation", to_json(commit.op)},   {"outer_step", commit.step.value}, {"revision", commit.revision.value},
           {"digest", to_string(commit.state)}, {"fragment", commit.fragment},     {"part", to_string(commit.part)},
-          {"completes", commit.completes},     {"given_back", commit.given_back}, {"lines", std::move(lines)}};
+          {"completes", commit.completes},     {"given_back", commit.given_back}, {"tokens", commit.tokens},
+          {"lines", std::move(lines)}};
 }
 
 coordinator::Snapshot snapshot_of(const json& object) {

@@ -487,7 +487,7 @@ Result<Digest> OuterState::prepare(const OperationId& operation, std::uint32_t f
   return digest;
 }
 
-Result<void> OuterState::commit(const OperationId& operation) {
+Result<void> OuterState::commit(const OperationId& operation, std::uint64_t tokens) {
   auto& s = *impl_;
   const Impl::Lock lock(s.mutex);
   const auto found = s.find(operation);
@@ -500,10 +500,8 @@ Result<void> OuterState::commit(const OperationId& operation) {
   s.expected[fragment].parameters.reset();
   if (auto& lost = s.lost[fragment]; lost.next) lost.residual = std::exchange(lost.next, nullptr);
   s.counters.revision = s.counters.revision.next();
-  if (step_of(s.current) > made) {
-    s.counters.tokens += prepared.gain.tokens;
-    s.counters.next_sample = prepared.gain.next_sample;
-  }
+  s.counters.tokens = tokens;
+  if (step_of(s.current) > made) s.counters.next_sample = std::max(s.counters.next_sample, prepared.gain.next_sample);
   s.digest = digest_of(s.current);
   s.latest.reset();
   return {};

@@ -65,7 +65,6 @@ struct Residuals {
 
 /// What an outer step adds to the counters; equal on every peer.
 struct StepGain {
-  std::uint64_t tokens = 0;       ///< sum of the contributors' weights
   std::uint64_t next_sample = 0;  ///< the data cursor after the step
   std::uint32_t contributors = 0;
   std::span<const Real> radii = {};  ///< with Merge::Radial: mean lengths of the contributions, as StartReduce has them
@@ -148,7 +147,8 @@ class OuterState {
   Result<Digest> prepare(const OperationId& operation, std::uint32_t fragment, const StepGain& gain);
   /// The prepared version becomes the current one: references change places. The gain counts once all fragments have made the step. Fails
   /// (InternalError) if `operation` is not the prepared one.
-  Result<void> commit(const OperationId& operation);
+  /// `tokens`: that all contributors trained on until then.
+  Result<void> commit(const OperationId& operation, std::uint64_t tokens);
   /// Forgets what was prepared for it; the current state and the input are as they were.
   void discard(const OperationId& operation);
   /// Beside the current state, and of its model: neither reduced nor digested.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "messages/assert.hpp"
+#include "runtime/agent/run_terms.hpp"
 #include "runtime/agent/state_transfer.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/manifest/canonical.hpp"
@@ -19,8 +20,12 @@ HeldOutLoss held_out_of(const std::optional<HeldOut>& part) {
   return part ? HeldOutLoss{Real{part->loss}, part->tokens} : HeldOutLoss{Real{std::nan("")}, 0};
 }
 
-kernels::NesterovOptions outer_rule(const manifest::Shared& shared) {
-  return {static_cast<float>(shared.sync.outer.learning_rate), static_cast<float>(shared.sync.outer.momentum)};
+/// What the peer's machine hears of a contribution, with the share of the measured time that was waited for samples.
+peer::TrainerContributed contributed_of(const wire::Contribute& c) {
+  const bool timed = c.seconds > 0;
+  const double rate = timed ? static_cast<double>(c.tokens) / c.seconds : 0;
+  const double waited = timed && c.data_wait_s ? std::clamp(*c.data_wait_s / c.seconds, 0.0, 1.0) : NOT_MEASURED;
+  return {c.step, {}, c.weight, c.samples, Real{c.loss}, held_out_of(c.held_out), Real{rate}, c.fragments, {}, c.tokens, Real{waited}};
 }
 
 /// Before anybody trains: a model that no checkpoint can hold, or not at this place, would be lost at the end.
@@ -131,6 +136,8 @@ void PeerHost::carry_out(const trainer_life::Effect& effect, Works& works) {
                                                  sync.overlap,
                                                  sync.mix,
                                                  sync.eager,
+                                                 sync.decoupled(),
+                                                 sync.weight == manifest::Weighting::Throughput,
                                                  record_layout_.bytes,
                                                  record_every(),
                                                  records_ ? records_->next() : 0,
@@ -138,6 +145,9 @@ void PeerHost::carry_out(const trainer_life::Effect& effect, Works& works) {
                    if (trainer_) trainer_->segments(segments, descriptors);
                  },
                  [&](const life::TellBegin& e) { tell_begin(e); },
+                 [&](const life::TellAsked& e) {
+                   if (trainer_) trainer_->publish({e.asked.fragment, e.asked.version});
+                 },
                  [&](const life::TellCommitted& e) {
                    const auto places = state_->places();
                    const auto made = std::ranges::min_element(places, {}, &wire::Place::version)->version;
@@ -178,9 +188,10 @@ std::optional<trainer_life::Event> PeerHost::work(const Work& order) {
                     order);
 }
 
-/// What has the trainer write to its tensors: it may share them with this agent.
+/// What has the trainer write to its tensors: it may share them with this agent. One that waits for nobody does not, and has to hear of a
+/// commit before memory of the version before is free.
 void PeerHost::tell(std::function<void(TrainerHost&)> say) {
-  if (taking_) to_tell_.push_back(std::move(say));
+  if (taking_ && !life_.options.decoupled) to_tell_.push_back(std::move(say));
   else if (trainer_) say(*trainer_);
 }
 
@@ -229,11 +240,13 @@ void PeerHost::start(const Welcome& welcome) {
     manifest_ = manifest::Manifest{*shared, options_.local};
     life_.options.fragments = shared->sync.fragments.count;
     life_.options.streams = shared->sync.streams();
+    life_.options.decoupled = shared->sync.decoupled();
   }
   options_.configured(*shared);
   options_.report(peer::Configured{shared->sync.fragments.count, shared->membership.heartbeat.every,
                                    shared->membership.heartbeat.dead_after, shared->checkpoint.every, shared->membership.coordinator_grace,
-                                   shared->membership.correlated_loss == manifest::CorrelatedLoss::Rollback, shared->checkpoint.retry});
+                                   shared->membership.correlated_loss == manifest::CorrelatedLoss::Rollback, shared->checkpoint.retry,
+                                   shared->sync.decoupled()});
   handle(trainer_life::Start{});
 }
 
@@ -272,46 +285,43 @@ Result<void> PeerHost::launch(bool fresh) {
 
 void PeerHost::on_trainer(TrainerEvent event) {
   namespace life = trainer_life;
-  std::visit(
-      overloaded{
-          [&](const prime::TrainerBound& e) { on_bound(e); },
-          [&](TrainerExported& e) { keep_export(e); },
-          [&](TrainerDescribed& e) {
-            {
-              const Lock lock(mutex_);
-              data_ = e.data;
-            }
-            handle(life::Described{std::move(e.data)});
-          },
-          [&](const TrainerInitial&) { handle(life::Initial{}); },
-          [&](const TrainerInner& e) { handle(life::Worked{e.totals.inner_steps}); },
-          [&](TrainerAlive& e) {
-            handle(life::Worked{{}, std::move(e.waits_for)});
-          },
-          [&](const prime::TrainerRecorded& e) { on_recorded(e); },
-          [&](const prime::TrainerContributed& e) {
-            const auto& c = e.contribution;
-            const double rate = c.seconds > 0 ? static_cast<double>(c.weight) / c.seconds : 0;
-            std::optional<life::Record> record;
-            if (c.recorded) {
-              auto copied = copied_in_record();
-              const Lock lock(mutex_);
-              contributed_copied_ = std::move(copied);
-            }
-            if (c.recorded) record = life::Record{.step = c.step, .base = {}, .content = keep_record({})};
-            handle(life::Contributed{{c.step, {}, c.weight, c.samples, Real{c.loss}, held_out_of(c.held_out), Real{rate}, c.fragments},
-                                     c.diverged_at,
-                                     std::move(record)});
-          },
-          [&](const prime::TrainerFinal& e) {
-            handle(life::Answered{{held_out_of(e.answer.held_out), e.answer.sample}});
-          },
-          [&](const prime::TrainerLeft&) { handle(life::Gone{}); },
-          [&](TrainerFailed& e) { handle(life::Gone{std::move(e.cause)}); },
-          [&](TrainerLost& e) { handle(life::Lost{std::move(e.cause)}); },
-          [&](TrainerUnserved& e) { handle(life::Unserved{std::move(e.cause)}); },
-      },
-      event);
+  std::visit(overloaded{
+                 [&](const prime::TrainerBound& e) { on_bound(e); },
+                 [&](TrainerExported& e) { keep_export(e); },
+                 [&](TrainerDescribed& e) {
+                   {
+                     const Lock lock(mutex_);
+                     data_ = e.data;
+                   }
+                   handle(life::Described{std::move(e.data)});
+                 },
+                 [&](const TrainerInitial&) { handle(life::Initial{}); },
+                 [&](const TrainerInner& e) { handle(life::Worked{e.totals.inner_steps}); },
+                 [&](TrainerAlive& e) {
+                   handle(life::Worked{{}, std::move(e.waits_for)});
+                 },
+                 [&](const prime::TrainerRecorded& e) { on_recorded(e); },
+                 [&](const prime::TrainerContributed& e) {
+                   const auto& c = e.contribution;
+                   std::optional<life::Record> record;
+                   if (c.recorded) {
+                     auto copied = copied_in_record();
+                     const Lock lock(mutex_);
+                     contributed_copied_ = std::move(copied);
+                   }
+                   if (c.recorded) record = life::Record{.step = c.step, .base = {}, .content = keep_record({})};
+                   handle(life::Contributed{contributed_of(c), c.diverged_at, std::move(record)});
+                 },
+                 [&](const prime::TrainerUsedLease&) { handle(life::UsedLease{}); },
+                 [&](const prime::TrainerFinal& e) {
+                   handle(life::Answered{{held_out_of(e.answer.held_out), e.answer.sample}});
+                 },
+                 [&](const prime::TrainerLeft&) { handle(life::Gone{}); },
+                 [&](TrainerFailed& e) { handle(life::Gone{std::move(e.cause)}); },
+                 [&](TrainerLost& e) { handle(life::Lost{std::move(e.cause)}); },
+                 [&](TrainerUnserved& e) { handle(life::Unserved{std::move(e.cause)}); },
+             },
+             event);
 }
 
 void PeerHost::keep_export(TrainerExported& exported) {
@@ -350,8 +360,7 @@ Result<void> PeerHost::open_state() {
     const auto terms = shared();
     PRIME_TRY(auto divided, make_bound_layout(bound, terms.sync.fragments));
     PRIME_CHECK(rehearse_checkpoint(options_.checkpoints, terms.train.outer_steps, bound));
-    PRIME_TRY(auto state, OuterState::create(std::move(divided), OuterStateOptions{outer_rule(terms), 1, terms.sync.in_flight,
-                                                                                   terms.sync.wire.feedback, terms.sync.merge}));
+    PRIME_TRY(auto state, OuterState::create(std::move(divided), outer_options(terms)));
     const Lock lock(mutex_);
     state_ = std::make_unique<OuterState>(std::move(state));
   }
@@ -464,6 +473,8 @@ void PeerHost::tell_begin(const trainer_life::TellBegin& order) {
   state_->pin_base();  // it hears of this revision before memory of the one that it had is free
 }
 
+void PeerHost::ask(const PublishNow& asked) { handle(trainer_life::Ask{asked}); }
+
 void PeerHost::start_over() { handle(trainer_life::StartOver{}); }
 
 void PeerHost::finish(const RunDone& done) { handle(trainer_life::Finish{done}); }
@@ -495,7 +506,6 @@ Result<Digest> PeerHost::prepare(const StartReduce& reduce, bool brings) {
   StepGain gain{.next_sample = reduce.next_sample, .radii = reduce.radii.list()};
   trainer_life::Applied then{{}, brings, 0};
   for (const auto& contribution : reduce.contributions) {
-    gain.tokens += contribution.weight;
     if (contribution.weight > 0) ++then.contributors;
   }
   gain.contributors = then.contributors;
@@ -503,6 +513,7 @@ Result<Digest> PeerHost::prepare(const StartReduce& reduce, bool brings) {
     const Lock lock(mutex_);
     prepared_.insert_or_assign(reduce.op, Prepared{then, reduce.view.members});
   }
+  if (brings && shared().checkpoint.keep_contributions) keep_contribution(reduce);
   return outer().prepare(reduce.op, reduce.fragment, gain);
 }
 
@@ -511,7 +522,7 @@ void PeerHost::commit(const Commit& commit) {
   {
     // As one: what the trainer is told is of the state that is current then.
     const Lock lock(mutex_);
-    const auto done = state_->commit(commit.op);
+    const auto done = state_->commit(commit.op, commit.tokens);
     PRIME_ASSERT(done && state_->digest() == commit.state, "law 2: what is committed is what was voted for");
     const auto prepared = prepared_.find(commit.op);
     PRIME_ASSERT(prepared != prepared_.end(), "law 2: only what was prepared is committed");
@@ -569,6 +580,7 @@ Result<std::vector<Digest>> PeerHost::fetch(const FetchState& fetch) {
   {
     const Lock lock(mutex_);
     given_back_ = fetch.given_back;
+    if (founded_ && fetch.revision != *founded_) founded_.reset();
   }
   handle(trainer_life::Adopted{fetch.revision});
   return digests_of(state.fragments());

@@ -62,6 +62,7 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   // TrainerPort
   void start(const Welcome& welcome) override;
   void restart() override;
+  void ask(const PublishNow& asked) override;
   void start_over() override;
   void begin(const BeginStep& begin) override;
   void finish(const RunDone& done) override;
@@ -142,7 +143,9 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   [[nodiscard]] bool keeps_private() const;
   [[nodiscard]] SharedList<Member> members_at(const peer::SaveState& order) const;
   [[nodiscard]] Result<void> check_place() const;
-  Result<std::string> write_checkpoint(const StateToSave& held);
+  Result<std::string> write_checkpoint(const StateToSave& held, const std::filesystem::path& directory);
+  void keep_contribution(const StartReduce& reduce);
+  Result<void> keep_start(Revision base);
 
   PeerHostOptions options_;
   store::KeptPlace place_;
@@ -170,7 +173,8 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   std::map<Revision, StateToSave> saving_;                   ///< at most one that waits for the disk: each is a copy of the state
   std::map<Revision, RecordToSave> saving_record_;           ///< likewise
   std::optional<Revision> written_record_;                   ///< the newest
-  bool record_read_ = false;                                 ///< what was saved for the trainer
+  std::optional<Revision> founded_;  ///< the revision that the run began with, as long as it is to be kept beside contributions
+  bool record_read_ = false;         ///< what was saved for the trainer
   net::Channel* fetching_ = nullptr;
   bool cancelled_ = false;
   std::atomic<std::uint64_t> fetched_bytes_ = 0;

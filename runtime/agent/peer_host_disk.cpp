@@ -6,6 +6,7 @@
 #include "runtime/agent/peer_host.hpp"
 #include "runtime/session/state_digest.hpp"
 #include "runtime/store/checkpoint.hpp"
+#include "runtime/store/contribution.hpp"
 
 namespace prime {
 namespace {
@@ -47,7 +48,12 @@ CopiedValues copied_of(const store::LoadedCheckpoint& loaded, const RecordLayout
 /// The state before the first step of this peer: a checkpoint's, or what the trainer brings.
 Result<void> PeerHost::initialize() {
   if (const auto brought = copied_in_record()) outer().set_copied(brought);
-  if (options_.origin.empty()) return outer().initialize();
+  if (options_.origin.empty()) {
+    PRIME_CHECK(outer().initialize());
+    const Lock lock(mutex_);
+    founded_ = Revision{};
+    return {};
+  }
   const auto at = "reading " + options_.origin.string();
   auto loaded = store::load_checkpoint(options_.origin);
   if (!loaded) return fail(std::move(loaded.error()).with_context(at));
@@ -72,6 +78,7 @@ Result<void> PeerHost::initialize() {
     return fail(std::move(done.error()).with_context(at));
   const Lock lock(mutex_);
   given_back_ = of.given_back;
+  founded_ = of.revision;
   return {};
 }
 
@@ -166,14 +173,17 @@ Result<std::string> PeerHost::write_checkpoint(Revision of) {
   }
   if (!held.state)
     return fail(ErrorName::StorageFailed, "revision " + std::to_string(of.value) + ": the disk was still busy with an older one");
-  auto written = write_checkpoint(held);
+  auto written = write_checkpoint(held, options_.checkpoints);
+  if (written) {
+    if (auto pruned = store::prune_checkpoints(options_.checkpoints, shared().checkpoint.keep); !pruned) return fail(pruned.error());
+  }
   const Lock lock(mutex_);
   if (const auto kept = saving_.find(of); kept != saving_.end()) saving_.erase(kept);
   if (written) written_.emplace(of, *written);
   return written;
 }
 
-Result<std::string> PeerHost::write_checkpoint(const StateToSave& held) {
+Result<std::string> PeerHost::write_checkpoint(const StateToSave& held, const std::filesystem::path& directory) {
   PRIME_CHECK(check_place());
   const auto& state = *held.state;
   store::CheckpointContent content;
@@ -218,10 +228,36 @@ Result<std::string> PeerHost::write_checkpoint(const StateToSave& held) {
           {shape.name, shape.shape, store::TensorData{type, std::span{*state.copied}.subspan(place.offset_bytes, place.bytes)}});
     }
   }
-  PRIME_TRY(const auto path, store::write_checkpoint(options_.checkpoints, content));
-  if (const auto pruned = store::prune_checkpoints(options_.checkpoints, manifest_->shared.checkpoint.keep); !pruned)
-    return fail(pruned.error());
+  PRIME_TRY(const auto path, store::write_checkpoint(directory, content));
   return path.string();
+}
+
+/// On the disk before this peer votes: so of each version that is committed all is there that it was made of. The run does not end for the
+/// want of that.
+void PeerHost::keep_contribution(const StartReduce& reduce) {
+  auto& state = outer();
+  store::KeptContribution kept{
+      options_.run, options_.self,      {reduce.fragment, reduce.step}, to_string(reduce.op), reduce.contributions.list(),
+      reduce.ring,  reduce.radii.list()};
+  auto done = check_place();
+  if (done) done = keep_start(reduce.base);
+  if (done)
+    done = store::write_contribution(options_.directory / "contributions", kept, state.input(reduce.fragment),
+                                     state.feedback(reduce.fragment).residual);
+  if (!done) options_.journal(events::ContributionNotKept{reduce.fragment, reduce.step, Cause{done.error()}});
+}
+
+/// What the first round began with; those who come later do not hold that.
+Result<void> PeerHost::keep_start(Revision base) {
+  {
+    const Lock lock(mutex_);
+    if (!founded_ || *founded_ != base) return {};
+    founded_.reset();
+  }
+  const auto start = state_->snapshot(Holder::Disk);
+  if (!start || start->counters.revision != base) return {};
+  PRIME_TRY(const auto path, write_checkpoint({start, {}, {}}, options_.directory / "contributions" / "start"));
+  return {};
 }
 
 }  // namespace prime

@@ -9,8 +9,9 @@ namespace {
 tl::unexpected<Error> refuse(const char* why) { return fail(ErrorName::TrainerProtocol, why); }
 }  // namespace
 
-void TrainerDialogue::segments_sent(std::uint32_t fragments) {
+void TrainerDialogue::segments_sent(std::uint32_t fragments, bool decoupled) {
   segments_sent_ = true;
+  decoupled_ = decoupled;
   fragments_ = fragments;
 }
 
@@ -32,6 +33,7 @@ auto TrainerDialogue::accept(wire::ToAgent message, std::vector<Descriptor> desc
                         [&](wire::Alive& m) { return on(m, now); },
                         [&](wire::Record& m) { return on(m); },
                         [&](wire::Contribute& m) { return on(m); },
+                        [&](wire::LeaseUsed& m) { return on(m); },
                         [&](wire::Final& m) { return on(std::move(m)); },
                         [&](wire::Leave&) { return Outcome(TrainerLeft{}); },
                         [&](wire::Failure& m) { return Outcome(TrainerFailed{std::move(m.error)}); },
@@ -96,13 +98,24 @@ auto TrainerDialogue::on(const wire::Record& record) -> Outcome {
 }
 
 auto TrainerDialogue::on(const wire::Contribute& contribution) -> Outcome {
+  if (!contribution.fragments.empty() && contribution.fragments.back() >= fragments_) return refuse("a fragment that there is not");
+  if (decoupled_) {
+    const bool names_one = contribution.fragments.size() == 1 || (contribution.fragments.empty() && fragments_ == 1);
+    if (!names_one || latest_ == OuterStep{}) return refuse("a publication that is not of one fragment, or before there was a step");
+    return TrainerContributed{contribution};
+  }
   if (contribution.step > latest_) return refuse("a contribution to a step that was not begun");
   // It was sent before the trainer heard that another step has begun; nobody wants it any more.
   if (contribution.step != step_) return std::nullopt;
   for (std::uint32_t fragment = 0; fragment < fragments_; ++fragment)
     if (covers(contribution.fragments, fragment) && !published_.insert(fragment).second) return refuse("a second contribution to one step");
-  if (!contribution.fragments.empty() && contribution.fragments.back() >= fragments_) return refuse("a fragment that there is not");
   return TrainerContributed{contribution};
+}
+
+auto TrainerDialogue::on(const wire::LeaseUsed& used) -> Outcome {
+  if (!decoupled_ || used.step > latest_) return refuse("samples were used up that were not given");
+  if (used.step != step_) return std::nullopt;
+  return TrainerUsedLease{};
 }
 
 auto TrainerDialogue::on(wire::Final answer) -> Outcome {

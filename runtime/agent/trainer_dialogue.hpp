@@ -18,7 +18,7 @@ class TrainerDialogue {
   static constexpr Duration INNER_INTERVAL = 10ms;
 
   // What the agent said.
-  void segments_sent(std::uint32_t fragments);
+  void segments_sent(std::uint32_t fragments, bool decoupled);
   /// Of the published ones nothing more is wanted in this step.
   void begun(OuterStep step, const Fragments& published);
   void finish_sent() { finish_sent_ = true; }
@@ -38,6 +38,7 @@ class TrainerDialogue {
   Outcome on(const wire::Alive& alive, Instant now);
   Outcome on(const wire::Record& record);
   Outcome on(const wire::Contribute& contribution);
+  Outcome on(const wire::LeaseUsed& used);
   [[nodiscard]] bool contributed() const { return published_.size() == fragments_; }
   Outcome on(wire::Final answer);
 
@@ -48,6 +49,7 @@ class TrainerDialogue {
   bool segments_sent_ = false;
   bool initial_received_ = false;
   std::uint32_t fragments_ = 1;
+  bool decoupled_ = false;
   OuterStep step_;                     ///< begun last; 0 before the first
   OuterStep latest_;                   ///< that was begun: an earlier one may be begun after it
   std::set<std::uint32_t> published_;  ///< fragments in it, or not wanted

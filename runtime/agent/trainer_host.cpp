@@ -406,7 +406,7 @@ Result<void> TrainerHost::welcome(const wire::Welcome& welcome) {
 }
 
 void TrainerHost::segments(const wire::Segments& segments, std::span<const int> descriptors) {
-  impl_->post(segments, descriptors, [&] { impl_->dialogue.segments_sent(segments.division.count); });
+  impl_->post(segments, descriptors, [&] { impl_->dialogue.segments_sent(segments.division.count, segments.decoupled); });
 }
 
 void TrainerHost::begin(const wire::Begin& begin) {
@@ -415,6 +415,10 @@ void TrainerHost::begin(const wire::Begin& begin) {
 
 void TrainerHost::recorded(const wire::Recorded& recorded) {
   impl_->post(recorded, {}, [] {});
+}
+
+void TrainerHost::publish(const wire::Publish& asked) {
+  impl_->post(asked, {}, [] {});
 }
 
 void TrainerHost::committed(const wire::StepCommitted& committed) {

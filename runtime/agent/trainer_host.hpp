@@ -30,6 +30,8 @@ struct TrainerHostOptions {
   Duration farewell{60s};  ///< instead, until SIGTERM, for a trainer whose run is done, or who left: it may have something to save
 };
 
+/// All inner steps are made that it was given samples for.
+struct TrainerUsedLease {};
 /// All tensors are named; answer with `segments`, or with `stop` if the layout is not the run's.
 struct TrainerBound {
   Layout layout;
@@ -83,7 +85,7 @@ struct TrainerUnserved {
 };
 using TrainerEvent =
     std::variant<TrainerBound, TrainerExported, TrainerDescribed, TrainerInitial, TrainerInner, TrainerAlive, TrainerRecorded,
-                 TrainerContributed, TrainerFinal, TrainerLeft, TrainerFailed, TrainerLost, TrainerUnserved>;
+                 TrainerContributed, TrainerUsedLease, TrainerFinal, TrainerLeft, TrainerFailed, TrainerLost, TrainerUnserved>;
 
 /// Called on the host's own thread, one event at a time; must not block and must not destroy the host. Commands are allowed.
 /// The destructor waits for a call in progress: do not destroy a host while holding a lock that its handler takes.
@@ -112,6 +114,7 @@ class TrainerHost {
   void begin(const wire::Begin& begin);
   /// Answers TrainerRecorded.
   void recorded(const wire::Recorded& recorded);
+  void publish(const wire::Publish& asked);
   void committed(const wire::StepCommitted& committed);
   void finish(const wire::Finish& finish);
   /// Ends it: the message, after `grace` SIGTERM, after another `grace` SIGKILL. Without an error: the run is done.

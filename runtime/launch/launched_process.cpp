@@ -132,7 +132,15 @@ Result<nlohmann::json> LaunchedProcess::readiness(Duration limit, int interrupt)
   if (auto said = parse_readiness(line)) return std::move(*said);
   if (auto error = last_error()) return fail(std::move(*error));
   const auto tail = log_tail(log_, log_start_);
-  return fail(ErrorName::ProcessFailed, log_.string() + (tail.empty() ? " is empty" : " ends with:\n" + tail));
+  return fail(ErrorName::ProcessFailed, how_it_ended() + log_.string() + (tail.empty() ? " is empty" : " ends with:\n" + tail));
+}
+
+/// Its pipe is closed, and so it ends in a moment, unless it has closed that by itself.
+std::string LaunchedProcess::how_it_ended() {
+  pollfd ended{pid_descriptor(), POLLIN, 0};
+  ::poll(&ended, 1, 1000);
+  const auto status = reap();
+  return status ? "it ended (" + describe_wait_status(*status) + "); " : "it closed its pipe without a word; ";
 }
 
 std::optional<Error> LaunchedProcess::last_error() const { return telemetry::last_error_in(log_tail(log_, log_start_)); }

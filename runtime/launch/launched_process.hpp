@@ -48,6 +48,7 @@ class LaunchedProcess {
 
  private:
   LaunchedProcess() = default;
+  [[nodiscard]] std::string how_it_ended();
   telemetry::ProcessIdentity identity_;
   std::filesystem::path log_;
   std::uint64_t log_start_ = 0;  ///< where this process's part of the log begins

@@ -87,8 +87,25 @@ void check_algorithm(const Shared& shared, std::vector<Conflict>& found) {
                      "`sync.eager` needs a whole outer step that overlaps, `overlap: " + std::to_string(sync.inner_steps) +
                          "`, and `mix: 0`, found " + std::to_string(sync.overlap) + " and " + print_number(sync.mix),
                      "for example `algorithm: eager` without these keys"});
+  if (sync.decoupled() && (sync.overlap > 0 || sync.mix > 0 || sync.eager))
+    found.push_back(
+        {{"sync.algorithm", sync.overlap > 0 ? "sync.overlap"
+                            : sync.mix > 0   ? "sync.mix"
+                                             : "sync.eager"},
+         "`sync.algorithm: decoupled` takes over each result as it is, when it arrives: `overlap` and `mix` must be 0 and `eager` "
+         "false",
+         "leave them out, or `algorithm: streaming`"});
+  if (sync.weight == Weighting::Throughput && !sync.decoupled())
+    found.push_back({{"sync.weight", "sync.algorithm"},
+                     "`sync.weight: throughput` needs `sync.algorithm: decoupled`: with any other all peers make the same inner steps",
+                     "leave `weight` out to weigh by tokens"});
+  if (sync.decoupled() && shared.membership.correlated_loss == CorrelatedLoss::Rollback)
+    found.push_back({{"sync.algorithm", "membership.correlated_loss"},
+                     "`membership.correlated_loss` must not be rollback with `sync.algorithm: decoupled`, whose fragments are of different "
+                     "steps",
+                     "`continue` or `pause`"});
   if (sync.overlap == 0 && !sync.streams()) return;
-  const auto* const because = sync.overlap > 0 ? "sync.overlap" : "sync.fragments.offsets";
+  const auto* const because = sync.decoupled() ? "sync.algorithm" : sync.overlap > 0 ? "sync.overlap" : "sync.fragments.offsets";
   if (sync.overlap > sync.inner_steps)
     found.push_back({{"sync.overlap", "sync.inner_steps"},
                      "`sync.overlap` must be at most `sync.inner_steps`, found " + std::to_string(sync.overlap) + " and " +
@@ -99,7 +116,7 @@ void check_algorithm(const Shared& shared, std::vector<Conflict>& found) {
                      "`sync.overlap` must be below `sync.inner_steps` where `sync.fragments.offsets` is `spread`, found " +
                          std::to_string(sync.overlap) + ": a fragment would be published again before its result is taken over",
                      "for example `overlap: " + std::to_string(sync.inner_steps / sync.fragments.count) + "`, or `offsets: end`"});
-  if (sync.quorum > 0)
+  if (sync.quorum > 0 && !sync.decoupled())
     found.push_back({{"sync.quorum", because},
                      "`sync.quorum` must be 0 where training goes on beside a reduce (`" + std::string{because} + "`), found " +
                          std::to_string(sync.quorum),
@@ -115,7 +132,7 @@ void check_algorithm(const Shared& shared, std::vector<Conflict>& found) {
                          (sync.eager ? std::string{"trainers go on from states of their own (`sync.eager`)"}
                                      : "fragments are taken over one by one (`" + std::string{because} + "`)") +
                          ", found " + std::to_string(every) + ": no trainer holds the shared state on the way",
-                     "leave `every` out: the final state is evaluated"});
+                     "`every: 0`: the final state is evaluated"});
   const double share = sync.eager ? 1.0 / shared.membership.peers.maximum : 0;
   if (sync.overlap == sync.inner_steps && !converges_delayed(sync.outer, share))
     found.push_back({{"sync.outer.nesterov.lr", "sync.algorithm"},
@@ -135,7 +152,8 @@ void check_quorum(const Shared& shared, std::vector<Conflict>& found) {
                      "`sync.quorum` must be 0 where `membership.shards` is above 1, found " + std::to_string(sync.quorum) + " and " +
                          std::to_string(shards) + ": a replica would be late in one shard and not in another",
                      "leave `quorum` out to wait for all replicas"});
-  if (sync.quorum < peers.minimum || sync.quorum > peers.maximum)
+  // Where nobody waits the minimum is of members, all of which vote on what the others have made.
+  if ((sync.quorum < peers.minimum && !sync.decoupled()) || sync.quorum > peers.maximum)
     found.push_back({{"sync.quorum", "membership.peers"},
                      "`sync.quorum` must be within `membership.peers`, found " + std::to_string(sync.quorum) + " and " +
                          std::to_string(peers.minimum) + ".." + std::to_string(peers.maximum),
@@ -174,7 +192,7 @@ bool holds_several(DataFormat format) {
 }
 
 void check_vocab(const Data& data, std::uint32_t vocab, std::vector<Conflict>& found) {
-  if (data.tokenizer.file) return;
+  if (!data.tokenizer.is_bytes()) return;
   const bool several = data.sources.empty() ? holds_several(data.source)
                                             : std::any_of(data.sources.begin(), data.sources.end(),
                                                           [](const Source& source) { return holds_several(source.format); });
@@ -207,10 +225,26 @@ void check_source(const Source& source, std::vector<Conflict>& found) {
 void check_data(const Data& data, std::uint32_t vocab, std::vector<Conflict>& found) {
   check_vocab(data, vocab, found);
   for (const auto& source : data.sources) check_source(source, found);
-  const auto weighted = std::count_if(data.sources.begin(), data.sources.end(), [](const Source& source) { return source.weight > 0; });
+  const auto weighted = std::count_if(data.sources.begin(), data.sources.end(), [](const Source& source) { return source.weight.given(); });
   if (weighted > 0 && weighted < static_cast<std::ptrdiff_t>(data.sources.size()))
     found.push_back(
         {{"data.sources"}, "`data.sources` has a `weight` for some sources and none for others", "give all of them one, or none"});
+  const auto changes = [](const Source& source) { return source.weight.changes(); };
+  if (data.draw == Draw::Range && (weighted == 0 || std::any_of(data.sources.begin(), data.sources.end(), changes)))
+    found.push_back({{"data.draw", "data.sources"},
+                     std::string{"`data.draw: range` needs `data.sources` with weights that do not change, found "} +
+                         (weighted == 0 ? "none" : "points"),
+                     "give each source a `weight`, one number, or leave `draw` out"});
+  // Between two points all are lines: their sum is 0 there only where it is 0 at both.
+  for (const auto& source : data.sources)
+    for (const auto& point : source.weight.points) {
+      const auto is_out = [&](const Source& other) { return weight_at(other.weight, point.at) == 0; };
+      if (!std::all_of(data.sources.begin(), data.sources.end(), is_out)) continue;
+      found.push_back({{"data.sources"},
+                       "`data.sources` has no `weight` above 0 at sample " + std::to_string(point.at),
+                       "let a source begin where another ends"});
+      return;
+    }
 }
 
 void check_standby(const Membership& membership, std::vector<Conflict>& found) {
@@ -253,6 +287,11 @@ std::vector<Conflict> conflicts(const Manifest& manifest) {
     found.push_back({{"membership.correlated_loss", "checkpoint.every"},
                      "`membership.correlated_loss: rollback` needs checkpoints on the way, found `checkpoint.every` 0",
                      "for example `checkpoint: {every: 10}`, or `correlated_loss: pause`"});
+  if (shared.checkpoint.keep_contributions && shared.membership.shards > 1)
+    found.push_back({{"checkpoint.keep_contributions", "membership.shards"},
+                     "`checkpoint.keep_contributions` is for runs whose peers hold the whole model each, found `membership.shards` " +
+                         std::to_string(shared.membership.shards),
+                     "leave one of them out"});
   return found;
 }
 

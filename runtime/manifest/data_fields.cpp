@@ -7,7 +7,9 @@
 namespace prime::manifest {
 namespace {
 
-constexpr std::size_t MAX_SOURCES = 64, MAX_SOURCE_PATHS = 1024;
+constexpr std::size_t MAX_SOURCES = 64, MAX_SOURCE_PATHS = 1024, MAX_POINTS = 64;
+/// A mix counts once what each source gives up to there.
+constexpr std::uint64_t LAST_POINT = std::uint64_t{1} << 34;
 
 #define DATA_FORMATS "text", "jsonl", "tokens", "tokens32", "fasta", "fastq", "parquet"
 /// A value of the last source; null when there is none.
@@ -40,8 +42,9 @@ void add_sources(std::vector<Field>& t) {
   t.push_back({"data.sources.field", "of a JSON map, the key whose text is the document; of Parquet, the column",
                Text{OF_SOURCE(field), ARGUMENT_RULE}});
   t.push_back({"data.sources.weight",
-               "share of the samples that come from this source, beside the weights of the others; 0 in all: each by what it has",
-               Decimal{OF_SOURCE(weight), {.minimum = 0, .maximum = 1e6}}});
+               "share of the samples that come from this source, beside the weights of the others; 0 in all: each by what it has. Points "
+               "`{at: SAMPLE, weight: NUMBER}` change it over the run, in a line from each to the next",
+               Weights{OF_SOURCE(weight), {.minimum = 0, .maximum = 1e6}, LAST_POINT, MAX_POINTS}});
   t.push_back({"data.sources.on_error", "a broken record ends with an error that names it, or is passed over and counted",
                CHOICE_OF_SOURCE(on_error, "stop", "skip")});
   t.push_back({"data.sources.quality_trim",
@@ -83,20 +86,30 @@ void add_data(std::vector<Field>& t) {
   t.push_back({"data.per_file", "at most this much of the start of a file, so that no long one dominates; more than `model.context`",
                ByteCount{AT(shared.data.per_file_bytes), 2, 1024 * GIB}});
   add_sources(t);
+  t.push_back(
+      {"data.draw",
+       "of sources with weights, what one is drawn for: each `sample`; or a whole `range`, what one peer trains on in an outer step, "
+       "so that peers learn from different sources at the same time, as where each holds data of its own (non-IID). Of as many "
+       "sources with equal weights as there are peers, and 2, 4 or 8 of them, each peer has one, as long as none comes or goes",
+       CHOICE(shared.data.draw, "sample", "range")});
   t.push_back({"data.tokenizer",
                "how text becomes token ids: `bytes`, or a file. With a token that ends documents they follow one another across files; "
                "without one a sample lies within a file, and what is too short for one is not used",
                WordOrSection{{"bytes"},
-                             "file",
-                             [](const Manifest& m) { return !m.shared.data.tokenizer.file.has_value(); },
+                             {"file", "sentencepiece"},
+                             [](const Manifest& m) { return m.shared.data.tokenizer.is_bytes(); },
                              [](Manifest& m, std::size_t) { m.shared.data.tokenizer = {}; }}});
   t.push_back({"data.tokenizer.file",
                "a byte-pair encoding as Hugging Face's tokenizer.json has it, of bytes or of characters; what it asks for that is not done "
                "here is refused by name",
                OptionalText{AT(shared.data.tokenizer.file), PATH_RULE}});
+  t.push_back({"data.tokenizer.sentencepiece",
+               "a model of SentencePiece (`tokenizer.model`, `spm.model`), of pairs or unigrams, which its own library applies: Python's "
+               "sentencepiece (of `python3`, or of the interpreter that PRIME_PYTHON names)",
+               OptionalText{AT(shared.data.tokenizer.sentencepiece), PATH_RULE}});
   t.push_back({"data.tokenizer.end_of_document",
-               "the token that stands behind each document; absent: the first of [EOS], <|endoftext|>, <|end_of_text|>, </s>, <eos> that "
-               "the tokenizer has",
+               "the token that stands behind each document; absent: the one that a SentencePiece model names as its end, else the first of "
+               "[EOS], <|endoftext|>, <|end_of_text|>, </s>, <eos> that the tokenizer has",
                OptionalText{AT(shared.data.tokenizer.end_of_document), ARGUMENT_RULE}});
   t.push_back({"data.document_mask", "attention stays within a document where a sample holds several; needs a token that ends documents",
                Flag{AT(shared.data.document_mask)}});

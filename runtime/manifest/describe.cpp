@@ -40,7 +40,9 @@ std::string kept_keys() {
     const auto siblings = children(parent_path(field.path));
     const bool all = std::all_of(siblings.begin(), siblings.end(), [](const Field* sibling) { return sibling->of_state; });
     const auto name = all ? parent_path(field.path) : field.path;
-    if (name != last) names += (names.empty() ? "`" : ", `") + std::string{name} + "`";
+    // A section within the one that was named says nothing more.
+    if (!last.empty() && name.starts_with(last) && (name.size() == last.size() || name[last.size()] == '.')) continue;
+    names += (names.empty() ? "`" : ", `") + std::string{name} + "`";
     last = name;
   }
   return names;

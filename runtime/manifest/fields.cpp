@@ -16,6 +16,22 @@ Alternative only(std::string_view word) {
   return {{word}, [](const Manifest&) { return std::size_t{0}; }, [](Manifest&, std::size_t) {}};
 }
 
+void add_rope_scaling(std::vector<Field>& t) {
+  t.push_back({"model.rope_scaling", "rotations slowed down, for windows longer than a model learned with; not with `gpt2`", Section{}});
+  t.push_back({"model.rope_scaling.kind",
+               "rotations that are slowed down. `linear`: all; `llama3`: the slow ones, as Llama 3.1 does; both are what `rope_type` of "
+               "Hugging Face means",
+               CHOICE(shared.model.rope_scaling.kind, "none", "linear", "llama3")});
+  t.push_back({"model.rope_scaling.factor", "divisor of their frequencies; more than 1 with a `kind`",
+               Decimal{AT(shared.model.rope_scaling.factor), up_to(1e6)}});
+  t.push_back({"model.rope_scaling.low_freq_factor", "`llama3`: waves longer than `original_context` / this are slowed down whole",
+               Decimal{AT(shared.model.rope_scaling.low_freq_factor), up_to(1e6)}});
+  t.push_back({"model.rope_scaling.high_freq_factor", "`llama3`: waves shorter than `original_context` / this are left as they are",
+               Decimal{AT(shared.model.rope_scaling.high_freq_factor), up_to(1e6)}});
+  t.push_back({"model.rope_scaling.original_context", "`llama3`: tokens of the windows that the model learned with before",
+               Integer{AT(shared.model.rope_scaling.original_context), 1, 1U << 24}});
+}
+
 void add_model(std::vector<Field>& t) {
   t.push_back({"model", "the decoder that is trained", Section{}});
   t.push_back(
@@ -41,6 +57,9 @@ void add_model(std::vector<Field>& t) {
   t.push_back({"model.context", "tokens of a sample that are predicted; so many positions has a `gpt2`",
                Integer{AT(shared.model.context), 1, 1U << 20}});
   t.push_back({"model.rope_theta", "base of the rotary frequencies; not with `gpt2`", Decimal{AT(shared.model.rope_theta), up_to(1e12)}});
+  add_rope_scaling(t);
+  t.push_back({"model.attention_bias", "the four projections of attention have biases; not with `gpt2`, which always has them",
+               Flag{AT(shared.model.attention_bias)}});
   t.push_back({"model.norm_epsilon", "added to the mean square that a norm divides by", Decimal{AT(shared.model.norm_epsilon), up_to(1)}});
   t.push_back({.path = "model.tie_embeddings",
                .meaning = "the output layer is the embedding, transposed",
@@ -64,9 +83,12 @@ void add_sync(std::vector<Field>& t) {
        "trained, which hides the network where a reduce takes no longer than the inner steps, and wants a lower outer `lr`; `eager`: the "
        "same, but a trainer goes on at once with its own part of what is reduced; `streaming`: fragments are published one after the "
        "other, "
-       "so that the network is never asked for the whole model at once, and each is reduced while training goes on. It sets what is not "
-       "given of `overlap`, `mix`, `eager`, `fragments.offsets` and the outer `lr`",
-       CHOICE(shared.sync.algorithm, "diloco", "delayed", "eager", "streaming")});
+       "so that the network is never asked for the whole model at once, and each is reduced while training goes on; `decoupled`: the same, "
+       "and no peer waits for another one: whoever is due first opens the round of a fragment, the others bring what they have by then, "
+       "and each trains on at its own speed. It sets what is not given of `overlap`, `mix`, `eager`, `weight`, `quorum`, "
+       "`fragments.offsets` and the "
+       "outer `lr`",
+       CHOICE(shared.sync.algorithm, "diloco", "delayed", "eager", "streaming", "decoupled")});
   t.push_back({"sync.inner_steps", "optimizer steps in one outer step", Integer{AT(shared.sync.inner_steps), 1, 1'000'000}});
   t.push_back({.path = "sync.overlap",
                .meaning =
@@ -95,6 +117,13 @@ void add_sync(std::vector<Field>& t) {
        "which keeps the step as long with many peers, whose contributions point apart, as with few (Decoupled DiLoCo, arXiv:2604.21428); "
        "embeddings and heads are averaged plainly",
        CHOICE(shared.sync.merge, "mean", "radial")});
+  t.push_back(
+      {.path = "sync.weight",
+       .meaning = "what a contribution weighs: the `tokens` that it was trained on, or their `throughput`, tokens² by inner steps: a peer "
+                  "that trains on larger batches weighs more for the same tokens (Decoupled DiLoCo, arXiv:2604.21428)",
+       .type = CHOICE(shared.sync.weight, "tokens", "throughput"),
+       .derived = "`throughput` with `decoupled`, else `tokens`",
+       .derive = [](Manifest& m) { m.shared.sync.weight = m.shared.sync.decoupled() ? Weighting::Throughput : Weighting::Tokens; }});
   t.push_back({"sync.outer", "outer optimizer, on the averaged pseudo-gradient", only("nesterov")});
   t.push_back({"sync.outer.nesterov", "momentum with Nesterov's look-ahead", Section{}});
   t.push_back({.path = "sync.outer.nesterov.lr",
@@ -117,9 +146,10 @@ void add_sync(std::vector<Field>& t) {
   t.push_back({.path = "sync.fragments.offsets",
                .meaning = "when they are published: all at the `end` of an outer step, or `spread` over its inner steps",
                .type = CHOICE(shared.sync.offsets, "end", "spread"),
-               .derived = "`spread` with `streaming`, else `end`",
+               .derived = "`spread` with `streaming` and `decoupled`, else `end`",
                .derive = [](Manifest& m) {
-                 m.shared.sync.offsets = m.shared.sync.algorithm == Algorithm::Streaming ? Offsets::Spread : Offsets::End;
+                 auto& sync = m.shared.sync;
+                 sync.offsets = sync.algorithm == Algorithm::Streaming || sync.decoupled() ? Offsets::Spread : Offsets::End;
                }});
   t.push_back(
       {"sync.in_flight",
@@ -149,10 +179,13 @@ void add_sync(std::vector<Field>& t) {
                "a reduce or a state fetch is given up when no byte of it moves for so long, however long it takes in all; also how long "
                "the slowest peer may be behind the first",
                TimeSpan{AT(shared.sync.deadline), 100ms, 24 * HOUR}});
-  t.push_back({"sync.quorum",
-               "contributions that close an outer step without those of slower peers, which bring their work to a later one; 0: waits for "
-               "all, and evicts at the deadline",
-               Integer{AT(shared.sync.quorum), 0, MAX_PEERS}});
+  t.push_back({.path = "sync.quorum",
+               .meaning = "contributions that close an outer step without those of slower peers, which bring their work to a later one; 0: "
+                          "waits for all, and evicts at the deadline; with `decoupled` it closes the round of a fragment, what comes too "
+                          "late is dropped, and nobody is evicted for being slow",
+               .type = Integer{AT(shared.sync.quorum), 0, MAX_PEERS},
+               .derived = "1 with `decoupled`, else 0",
+               .derive = [](Manifest& m) { m.shared.sync.quorum = m.shared.sync.decoupled() ? 1 : 0; }});
   t.push_back({"sync.grace", "once the quorum is ready, the others get so long; at most `deadline`",
                TimeSpan{AT(shared.sync.grace), 0ms, 24 * HOUR}});
   t.push_back({"sync.alone", "what the last peer does when more are asked for: wait for others, or stop",
@@ -204,6 +237,10 @@ void add_house(std::vector<Field>& t) {
                Integer{AT(shared.checkpoint.keep), 1, 1'000'000}});
   t.push_back({"checkpoint.retry", "a peer that ends with the run's state tries so long to write it, while its disk is full, say",
                TimeSpan{AT(shared.checkpoint.retry), 0ms, 24 * HOUR}});
+  t.push_back({"checkpoint.keep_contributions",
+               "each peer keeps on its disk what it brings to each round, before it votes: 4 bytes for each parameter of the fragment, and "
+               "nothing is ever removed; `primectl replay` makes every version of the run again from that",
+               Flag{AT(shared.checkpoint.keep_contributions)}});
 }
 
 void add_local(std::vector<Field>& t) {

@@ -42,6 +42,13 @@ struct Decimal {
   Slot<double> slot;
   Interval range;
 };
+/// A number, or a list of points `{at: SAMPLE, weight: NUMBER}`.
+struct Weights {
+  Slot<SourceWeight> slot;
+  Interval range;
+  std::uint64_t last_sample;
+  std::size_t maximum;  ///< points
+};
 struct DecimalPair {
   Slot<std::array<double, 2>> slot;
   Interval range;
@@ -109,11 +116,11 @@ struct Peers {
   std::uint32_t maximum;
 };
 
-/// One of a few words, or a map of further keys instead of them: `tokenizer: bytes`, `tokenizer: {file: …}`. `required` names the key that
-/// such a map must have.
+/// One of a few words, or a map of further keys instead of them: `tokenizer: bytes`, `tokenizer: {file: …}`. Such a map must have one of
+/// the keys `either`, and one alone.
 struct WordOrSection {
   std::vector<std::string_view> words;
-  std::string_view required;
+  std::vector<std::string_view> either;
   bool (*is_word)(const Manifest&);
   void (*set)(Manifest&, std::size_t);
 };
@@ -123,8 +130,8 @@ struct Sources {
   std::size_t maximum;
 };
 
-using FieldType = std::variant<Section, Integer, Decimal, DecimalPair, Percentage, Flag, Choice, Alternative, Text, OptionalText, TextList,
-                               ByteCount, OptionalBitRate, TimeSpan, Peers, WordOrSection, Sources>;
+using FieldType = std::variant<Section, Integer, Decimal, Weights, DecimalPair, Percentage, Flag, Choice, Alternative, Text, OptionalText,
+                               TextList, ByteCount, OptionalBitRate, TimeSpan, Peers, WordOrSection, Sources>;
 
 struct Field {
   std::string_view path;  ///< "sync.outer.nesterov.lr"

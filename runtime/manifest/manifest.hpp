@@ -31,18 +31,32 @@ enum class DataFormat : std::uint8_t { Text, Jsonl, Tokens, Tokens32, Fasta, Fas
 enum class OnError : std::uint8_t { Stop, Skip };
 /// Where the second read of a pair lies: in a file whose name has `_R2` or `_2` for `_R1` or `_1`, or behind the first.
 enum class Collapse : std::uint8_t { Off, Files, Interleaved };
-enum class Algorithm : std::uint8_t { Diloco, Delayed, Eager, Streaming };
+enum class Algorithm : std::uint8_t { Diloco, Delayed, Eager, Streaming, Decoupled };
 /// Of values that a codec cannot carry exactly.
 enum class Rounding : std::uint8_t { Nearest, Stochastic };
 /// What the run does when a third of its members or more, and two at least, are lost at once.
 enum class CorrelatedLoss : std::uint8_t { Continue, Pause, Rollback };
 /// In which order peers follow one another in a ring.
 enum class RingOrder : std::uint8_t { JoinOrder, MeasuredBandwidth };
+/// What a contribution weighs: tokens, or tokens² by inner steps.
+enum class Weighting : std::uint8_t { Tokens, Throughput };
 /// What a world of one does when `membership.peers` asks for more (law 5: never alone by accident).
 enum class Alone : std::uint8_t { Wait, Stop };
 enum class Transport : std::uint8_t { Tls, Plain };
 /// What the inner steps compute in; parameters, gradients' norm and the optimizer are f32 either way.
 enum class Precision : std::uint8_t { F32, Bf16 };
+
+enum class RopeKind : std::uint8_t { None, Linear, Llama3 };
+
+/// How a Llama's rotations are slowed down, so that more positions fit into what it learned of fewer. The names are Hugging Face's.
+struct RopeScaling {
+  RopeKind kind = RopeKind::None;
+  double factor = 1;                      ///< divisor of frequencies; more than 1 where there is a kind
+  double low_freq_factor = 1;             ///< `llama3`: waves longer than `original_context` / this are slowed down whole
+  double high_freq_factor = 4;            ///< `llama3`: shorter than `original_context` / this not at all, and those between in part
+  std::uint32_t original_context = 8192;  ///< `llama3`: tokens of the windows that the model learned with before
+  friend bool operator==(const RopeScaling&, const RopeScaling&) = default;
+};
 
 /// The decoder that is trained. Sizes are counts of elements.
 struct Model {
@@ -55,24 +69,57 @@ struct Model {
   std::uint32_t vocab = 256;    ///< token ids; at least 256 for the tokenizer `bytes`, whose id 256 ends a document where there is one
   std::uint32_t context = 128;  ///< tokens in a sample that are predicted
   double rope_theta = 10000;    ///< base of a Llama's rotary frequencies
+  RopeScaling rope_scaling = {};
+  bool attention_bias = false;  ///< a Llama's four projections of attention have one; a GPT-2's always do
   double norm_epsilon = 1e-5;   ///< added to the mean square that a norm divides by
   bool tie_embeddings = false;  ///< the output layer is the embedding, transposed; default: with GPT-2
   friend bool operator==(const Model&, const Model&) = default;
 };
 
-/// What text becomes: bytes, or the ids of a tokenizer.json.
+/// What text becomes: bytes, or the ids of one of two kinds of files.
 struct TokenizerChoice {
-  std::optional<std::string> file = {};             ///< absent: bytes
+  std::optional<std::string> file = {};             ///< a tokenizer.json
   std::optional<std::string> end_of_document = {};  ///< its token; absent: the first known one that it has
+  std::optional<std::string> sentencepiece = {};    ///< a model of SentencePiece
+  [[nodiscard]] bool is_bytes() const { return !file && !sentencepiece; }
   friend bool operator==(const TokenizerChoice&, const TokenizerChoice&) = default;
 };
+
+/// A source's share beside the other sources': a line through points, level before the first and behind the last. Points are samples of the
+/// run and no share of it: which sample comes when depends on how many peers there are, its number does not.
+struct SourceWeight {
+  struct Point {
+    std::uint64_t at = 0;  ///< sample
+    double weight = 0;
+    friend bool operator==(const Point&, const Point&) = default;
+  };
+  std::vector<Point> points = {};  ///< ascending; one: always the same; none: as many samples as the source has
+
+  SourceWeight(double constant = 0) {
+    if (constant > 0) points = {{0, constant}};
+  }
+  [[nodiscard]] bool given() const { return !points.empty(); }
+  [[nodiscard]] bool changes() const { return points.size() > 1; }
+  friend bool operator==(const SourceWeight&, const SourceWeight&) = default;
+};
+
+inline double weight_at(const SourceWeight& weight, std::uint64_t sample) {
+  const auto& points = weight.points;
+  if (points.empty()) return 0;
+  if (sample >= points.back().at) return points.back().weight;
+  std::size_t next = 0;
+  while (points[next].at <= sample) ++next;
+  if (next == 0) return points.front().weight;
+  const auto &from = points[next - 1], &to = points[next];
+  return from.weight + (to.weight - from.weight) * (static_cast<double>(sample - from.at) / static_cast<double>(to.at - from.at));
+}
 
 /// One source of a mix. What is said of reads is for FASTA and FASTQ.
 struct Source {
   std::vector<std::string> paths = {};  ///< `path`: files, globs, directories
   DataFormat format = DataFormat::Text;
   std::string field = "text";  ///< of a JSON line, or a row of Parquet
-  double weight = 0;           ///< share of the samples, beside the other sources'; 0: as many as it has
+  SourceWeight weight = {};
   OnError on_error = OnError::Stop;
   std::uint32_t quality_trim = 0;  ///< Phred score; 0: off
   std::string adapter = {};        ///< empty: off
@@ -85,6 +132,9 @@ struct Source {
 };
 
 /// What is trained on and what is held out. Documents, not bytes, are held out, so that no sample leaks.
+/// For what a source is drawn: for one sample, or for all that a peer trains on in an outer step.
+enum class Draw : std::uint8_t { Sample, Range };
+
 struct Data {
   DataFormat source = DataFormat::Text;       ///< of `path`
   std::string path = "/usr/include";          ///< directory or file, read recursively; `local.data_path` may replace it
@@ -97,6 +147,7 @@ struct Data {
   std::uint64_t held_out_per_file_bytes = 1024 * GIB;  ///< `held_out_per_file`: at most this much of a held-out file
   std::uint64_t held_out_limit_bytes = 1 * MIB;        ///< `held_out_limit`: evaluated in all, files in the order of their hash
   std::uint32_t seed = 1;                              ///< of the order of samples
+  Draw draw = Draw::Sample;                            ///< of sources with weights
   friend bool operator==(const Data&, const Data&) = default;
 };
 
@@ -193,7 +244,8 @@ struct Sync {
   double mix = 0;                  ///< α: a trainer takes over α θ + (1 − α) G (Streaming DiLoCo, arXiv:2501.18512, section 3.2)
   bool eager = false;              ///< a trainer goes on with what its peer expects of its own contribution (arXiv:2502.12996)
   Merge merge = Merge::Mean;       ///< of contributions
-  Nesterov outer;                  ///< the only choice today: `outer: {nesterov: {…}}`
+  Weighting weight = Weighting::Tokens;
+  Nesterov outer;  ///< the only choice today: `outer: {nesterov: {…}}`
   Wire wire;
   Duration deadline = 120s;  ///< of one reduce, and how long the slowest may be behind the first
   std::uint32_t quorum = 0;  ///< contributions that close an outer step; 0: those of all members
@@ -204,8 +256,10 @@ struct Sync {
   std::uint32_t in_flight = 2;  ///< fragments that are reduced at once, at most
   friend bool operator==(const Sync&, const Sync&) = default;
 
+  /// Nobody waits for anybody (Decoupled DiLoCo, arXiv:2604.21428).
+  [[nodiscard]] bool decoupled() const { return algorithm == Algorithm::Decoupled; }
   /// A trainer takes over each fragment by itself, and goes on with what it has made of the others.
-  [[nodiscard]] bool streams() const { return offsets == Offsets::Spread || (overlap > 0 && overlap < inner_steps); }
+  [[nodiscard]] bool streams() const { return decoupled() || offsets == Offsets::Spread || (overlap > 0 && overlap < inner_steps); }
 };
 
 /// Written `2..8`. A minimum of 1 says that a run of one peer is intended.
@@ -251,9 +305,10 @@ struct Trust {
 };
 
 struct Checkpoint {
-  std::uint32_t every = 0;  ///< outer steps; 0: only at the end
-  std::uint32_t keep = 3;   ///< newest ones; older ones are removed
-  Duration retry = 10min;   ///< how long a peer that ends tries to write what it holds
+  std::uint32_t every = 0;          ///< outer steps; 0: only at the end
+  std::uint32_t keep = 3;           ///< newest ones; older ones are removed
+  Duration retry = 10min;           ///< how long a peer that ends tries to write what it holds
+  bool keep_contributions = false;  ///< each peer keeps what it brings to each round, for `primectl replay`
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };
 

@@ -52,6 +52,12 @@ Json shape(const Field& field) {
                           return Json{{"type", "integer"}, {"minimum", type.minimum}, {"maximum", type.maximum}};
                         },
                         [](const Decimal& type) { return number(type.range); },
+                        [](const Weights& type) {
+                          Json point{{"type", "object"}, {"additionalProperties", false}, {"required", {"at", "weight"}}};
+                          point["properties"] = {{"at", {{"type", "integer"}, {"minimum", 0}, {"maximum", type.last_sample}}},
+                                                 {"weight", number(type.range)}};
+                          return Json{{"oneOf", {number(type.range), list(std::move(point), 2, type.maximum)}}};
+                        },
                         [](const DecimalPair& type) { return list(number(type.range), 2, 2); },
                         [](const Percentage&) { return text("^" + std::string{DECIMAL_DIGITS} + "%$"); },
                         [](const Flag&) {
@@ -71,7 +77,9 @@ Json shape(const Field& field) {
                         [](const TimeSpan&) { return text("^[0-9]+(ms|s|min|h)$"); },
                         [&](const WordOrSection& type) {
                           auto map = map_of(field.path);
-                          map["required"] = {type.required};
+                          if (type.either.size() == 1) map["required"] = type.either;
+                          else
+                            for (const auto key : type.either) map["oneOf"].push_back({{"required", {key}}});
                           return Json{{"oneOf", {Json{{"enum", type.words}}, std::move(map)}}};
                         },
                         [&](const Sources& type) {

@@ -126,8 +126,14 @@ void add_train(std::vector<Field>& t) {
                Decimal{AT(shared.train.z_loss), FRACTION}});
   t.push_back({"train.seed", "of the initial parameters", Integer{AT(shared.train.seed), 0, ANY}});
   t.push_back({"train.evaluate", "held-out loss on the way", Section{}});
-  t.push_back({"train.evaluate.every", "outer steps between two evaluations; 0: only at the end",
-               Integer{AT(shared.train.evaluate.every), 0, MANY}});
+  t.push_back({.path = "train.evaluate.every",
+               .meaning = "outer steps between two evaluations; 0: only at the end",
+               .type = Integer{AT(shared.train.evaluate.every), 0, MANY},
+               .derived = "10; 0 with `eager`, `streaming` and `decoupled`, where no trainer holds the shared state on the way",
+               .derive = [](Manifest& m) {
+                 const auto algorithm = m.shared.sync.algorithm;
+                 m.shared.train.evaluate.every = algorithm == Algorithm::Diloco || algorithm == Algorithm::Delayed ? 10 : 0;
+               }});
   t.push_back({"train.evaluate.limit", "held-out bytes of one on the way; the last takes `data.held_out_limit`",
                ByteCount{AT(shared.train.evaluate.limit_bytes), 2, 1024 * GIB}});
   t.push_back({"train.evaluate.time_limit",

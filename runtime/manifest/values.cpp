@@ -9,6 +9,7 @@
 
 #include "messages/result.hpp"
 #include "runtime/manifest/source_values.hpp"
+#include "runtime/manifest/weight_values.hpp"
 
 namespace prime::manifest {
 namespace {
@@ -23,12 +24,6 @@ std::optional<N> parse_number(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{} || end != text.data() + text.size() || text.empty()) return std::nullopt;
   return number;
-}
-
-/// Only finite ones; −0 becomes 0, so that equal numbers have equal texts.
-std::optional<double> parse_decimal(std::string_view text) {
-  const auto number = parse_number<double>(text);
-  return number && std::isfinite(*number) ? std::optional<double>{*number + 0.0} : std::nullopt;
 }
 
 bool within(double number, const Interval& range) {
@@ -62,12 +57,6 @@ Fault wrong_number(const Field& field, const Node& node, Parse parse) {
   return fault;
 }
 
-/// One that is too large for any type is the largest, so that it is refused as too large.
-std::optional<std::uint64_t> parse_integer(std::string_view text) {
-  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-  return digits ? parse_number<std::uint64_t>(text).value_or(std::numeric_limits<std::uint64_t>::max()) : std::optional<std::uint64_t>{};
-}
-
 Reason read(const Field& field, const Integer& type, const Node& node, Manifest& manifest) {
   const auto number = node.quoted ? std::nullopt : parse_integer(node.text);
   if (!number || *number < type.minimum) return wrong_number(field, node, parse_integer);
@@ -82,6 +71,14 @@ Reason read(const Field& field, const Integer& type, const Node& node, Manifest&
 }
 
 Reason read(const Field& field, const Decimal& type, const Node& node, Manifest& manifest) {
+  const auto number = node.quoted ? std::nullopt : parse_decimal(node.text);
+  if (!number || !within(*number, type.range)) return wrong_number(field, node, parse_decimal);
+  *type.slot.write(manifest) = *number;
+  return std::nullopt;
+}
+
+Reason read(const Field& field, const Weights& type, const Node& node, Manifest& manifest) {
+  if (node.kind == Node::Kind::List) return read_points(type, node, manifest);
   const auto number = node.quoted ? std::nullopt : parse_decimal(node.text);
   if (!number || !within(*number, type.range)) return wrong_number(field, node, parse_decimal);
   *type.slot.write(manifest) = *number;
@@ -152,8 +149,12 @@ Reason read(const Field&, const Section&, const Node&, Manifest&) { return std::
 /// Of a map, whoever walks it reads the keys.
 Reason read(const Field& field, const WordOrSection& type, const Node& node, Manifest& manifest) {
   if (node.kind == Node::Kind::Map) {
-    const auto has = [&](const Entry& entry) { return entry.key == type.required; };
-    return std::any_of(node.entries.begin(), node.entries.end(), has) ? Reason{} : wrong(field, node);
+    const auto is_one = [&](const Entry& entry) { return std::ranges::find(type.either, entry.key) != type.either.end(); };
+    const auto first = std::ranges::find_if(node.entries, is_one);
+    if (first == node.entries.end()) return wrong(field, node);
+    const auto second = std::find_if(first + 1, node.entries.end(), is_one);
+    if (second == node.entries.end()) return std::nullopt;
+    return Fault{"must have exactly one of " + one_of(type.either) + ", found several", "keep one of them", second->place};
   }
   const auto word = std::find(type.words.begin(), type.words.end(), node.text);
   if (word == type.words.end()) {
@@ -277,6 +278,16 @@ std::string print_list(const std::vector<std::string>& items) {
 
 }  // namespace
 
+std::optional<double> parse_decimal(std::string_view text) {
+  const auto number = parse_number<double>(text);
+  return number && std::isfinite(*number) ? std::optional<double>{*number + 0.0} : std::nullopt;
+}
+
+std::optional<std::uint64_t> parse_integer(std::string_view text) {
+  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  return digits ? parse_number<std::uint64_t>(text).value_or(std::numeric_limits<std::uint64_t>::max()) : std::optional<std::uint64_t>{};
+}
+
 std::string in_quotes(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
@@ -316,7 +327,8 @@ std::optional<Fault> store(const Field& field, const Node& node, Manifest& manif
   const auto* list = std::get_if<TextList>(&field.type);
   const bool may_be_one = list != nullptr && list->or_one && node.kind == Node::Kind::Scalar;
   const bool may_be_map = std::holds_alternative<WordOrSection>(field.type) && node.kind == Node::Kind::Map;
-  if (node.kind != kind_of(field.type) && !may_be_one && !may_be_map) {
+  const bool may_be_list = std::holds_alternative<Weights>(field.type) && node.kind == Node::Kind::List;
+  if (node.kind != kind_of(field.type) && !may_be_one && !may_be_map && !may_be_list) {
     auto fault = wrong(field, node);
     if (const auto* type = std::get_if<Alternative>(&field.type);
         type && node.kind == Node::Kind::Scalar && std::find(type->words.begin(), type->words.end(), node.text) != type->words.end())
@@ -334,6 +346,7 @@ std::optional<std::string> print(const Field& field, const Manifest& manifest) {
           [](const Alternative&) { return Printed{}; },
           [&](const Integer& type) { return print_slot(type.slot, manifest, [](std::uint32_t value) { return std::to_string(value); }); },
           [&](const Decimal& type) { return print_slot(type.slot, manifest, print_number); },
+          [&](const Weights& type) { return print_slot(type.slot, manifest, print_weight); },
           [&](const DecimalPair& type) {
             return print_slot(type.slot, manifest, [](const auto& pair) {
               return print_list({print_number(pair[0]), print_number(pair[1])});
@@ -378,6 +391,7 @@ std::string expected(const Field& field) {
             return type.minimum == type.maximum ? std::to_string(type.minimum) : "an integer ≥ " + std::to_string(type.minimum);
           },
           [](const Decimal& type) { return "a number " + describe_interval(type.range); },
+          [](const Weights& type) { return "a number " + describe_interval(type.range) + ", or a list of points with `at` and `weight`"; },
           [](const DecimalPair& type) { return "a list of two numbers " + describe_interval(type.range); },
           [](const Percentage& type) { return "a percentage " + describe_interval(type.range, "%"); },
           [](const Flag&) { return std::string{"`true` or `false`"}; },
@@ -400,7 +414,7 @@ std::string expected(const Field& field) {
             return "a duration from " + print_duration(type.minimum) + " to " + print_duration(type.maximum) +
                    " in whole units (ms, s, min, h)";
           },
-          [](const WordOrSection& type) { return one_of(type.words) + " or a map with `" + std::string{type.required} + "`"; },
+          [](const WordOrSection& type) { return one_of(type.words) + " or a map with " + one_of(type.either); },
           [](const Sources&) { return std::string{"a list of maps, each with a `path`"}; },
           [](const Peers& type) { return "a range MIN..MAX with 1 ≤ MIN ≤ MAX ≤ " + std::to_string(type.maximum); },
       },

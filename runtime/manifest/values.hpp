@@ -25,6 +25,10 @@ std::string expected(const Field& field);
 /// A value that would be right, for hints: the default, or an example where there is none.
 std::string example(const Field& field);
 
+/// One that is too large for any type is the largest, so that it is refused as too large.
+std::optional<std::uint64_t> parse_integer(std::string_view text);
+/// Only finite ones; −0 becomes 0, so that equal numbers have equal texts.
+std::optional<double> parse_decimal(std::string_view text);
 std::string in_quotes(std::string_view text);
 std::string print_number(double number);
 std::string print_duration(Duration duration);

@@ -25,6 +25,14 @@ class Gpt2 final : public Architecture {
       found.push_back({{"model.rope_theta", "model.arch"},
                        "`model.rope_theta` means nothing with `model.arch: gpt2`, which learns its positions",
                        "leave `rope_theta` out, or take `arch: llama`"});
+    if (model.rope_scaling != manifest::RopeScaling{})
+      found.push_back({{"model.rope_scaling", "model.arch"},
+                       "`model.rope_scaling` means nothing with `model.arch: gpt2`, which learns its positions",
+                       "leave `rope_scaling` out, or take `arch: llama`"});
+    if (model.attention_bias)
+      found.push_back({{"model.attention_bias", "model.arch"},
+                       "`model.attention_bias` is for `arch: llama`: a `gpt2` has its biases always",
+                       "leave `attention_bias` out"});
   }
 
   [[nodiscard]] std::vector<ModelTensor> tensors(const manifest::Model& model) const override {

@@ -1,5 +1,6 @@
 // Owns what a Llama is made of: RMSNorm, rotary positions, SwiGLU, grouped keys.
 #include "runtime/models/config_reader.hpp"
+#include "runtime/models/rotary.hpp"
 
 namespace prime::models {
 namespace {
@@ -25,6 +26,7 @@ class Llama final : public Architecture {
       found.push_back({{"model.kv_heads", "model.heads"},
                        "`model.kv_heads` must divide `model.heads`, found " + std::to_string(model.kv_heads) + " and " + heads,
                        "leave `kv_heads` out to have as many as `heads`"});
+    check_rope(model.rope_scaling, found);
   }
 
   [[nodiscard]] std::vector<ModelTensor> tensors(const manifest::Model& model) const override {
@@ -35,6 +37,9 @@ class Llama final : public Architecture {
       all.push_back({{std::move(name), {rows, columns}}, Start::Normal, deviation, {rows}});
     };
     const auto norm = [&](std::string name) { all.push_back({{std::move(name), {dim}}, Start::One}); };
+    const auto bias = [&](const std::string& name, std::int64_t size) {
+      if (model.attention_bias) all.push_back({{name + ".bias", {size}}, Start::Zero});
+    };
     all.push_back({{"model.embed_tokens.weight", {vocab, dim}}, Start::Normal, DEVIATION});
     for (std::uint32_t layer = 0; layer < model.layers; ++layer) {
       const std::string prefix = "model.layers." + std::to_string(layer) + ".";
@@ -42,7 +47,11 @@ class Llama final : public Architecture {
       matrix(attention + "q_proj.weight", dim, dim);
       matrix(attention + "k_proj.weight", kv_rows, dim);
       matrix(attention + "v_proj.weight", kv_rows, dim);
+      bias(attention + "q_proj", dim);
+      bias(attention + "k_proj", kv_rows);
+      bias(attention + "v_proj", kv_rows);
       matrix(attention + "o_proj.weight", dim, dim, residual);
+      bias(attention + "o_proj", dim);
       matrix(mlp + "gate_proj.weight", ffn, dim);
       matrix(mlp + "up_proj.weight", ffn, dim);
       matrix(mlp + "down_proj.weight", dim, ffn, residual);
@@ -60,6 +69,10 @@ class Llama final : public Architecture {
 
   /// `rope_parameters` is the name from transformers 5 on, the older ones stand beside it.
   [[nodiscard]] nlohmann::ordered_json write_config(const manifest::Model& model) const override {
+    const bool scaled = model.rope_scaling.kind != manifest::RopeKind::None;
+    auto rope = write_rope(model.rope_scaling);
+    const nlohmann::ordered_json older = scaled ? rope : nlohmann::ordered_json{};
+    rope["rope_theta"] = model.rope_theta;
     return {{"vocab_size", model.vocab},
             {"hidden_size", model.dim},
             {"intermediate_size", model.ffn},
@@ -69,29 +82,21 @@ class Llama final : public Architecture {
             {"head_dim", model.dim / model.heads},
             {"max_position_embeddings", model.context},
             {"rope_theta", model.rope_theta},
-            {"rope_scaling", nullptr},
-            {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", model.rope_theta}}},
+            {"rope_scaling", older},
+            {"rope_parameters", rope},
             {"rms_norm_eps", model.norm_epsilon},
             {"hidden_act", "silu"},
-            {"attention_bias", false},
+            {"attention_bias", model.attention_bias},
             {"mlp_bias", false},
             {"attention_dropout", 0.0},
             {"tie_word_embeddings", model.tie_embeddings}};
   }
 
   [[nodiscard]] Result<ModelConfig> read_config(const json& config) const override {
-    if (const auto problem = other_than(config, {{"attention_bias", false}, {"mlp_bias", false}, {"hidden_act", "silu"}}))
-      return refused(*problem);
-    for (const auto* key : {"rope_scaling", "rope_parameters"}) {
-      const auto* value = value_at(config, key);
-      if (value == nullptr) continue;
-      if (!value->is_object()) return refused(std::string{"`"} + key + "` is " + quoted(*value) + ", no object");
-      for (const auto* kind : {"rope_type", "type"})
-        if (const auto* name = value_at(*value, kind); name != nullptr && *name != "default")
-          return refused("its rotations are scaled (" + quoted(*name) + "); accepted are plain ones");
-    }
+    if (const auto problem = other_than(config, {{"mlp_bias", false}, {"hidden_act", "silu"}})) return refused(*problem);
     Numbers numbers(config);
     ModelConfig model;
+    PRIME_TRY(model.rope_scaling, read_rope(config));
     model.layers = numbers.count("num_hidden_layers", DEEPEST);
     model.dim = numbers.count("hidden_size", WIDEST);
     model.heads = numbers.count("num_attention_heads", WIDEST);
@@ -101,6 +106,7 @@ class Llama final : public Architecture {
     model.context = numbers.count("max_position_embeddings", LONGEST, 2048);
     model.norm_epsilon = numbers.real(config, "rms_norm_eps", 1e-6);
     model.tie_embeddings = numbers.flag("tie_word_embeddings", false);
+    model.attention_bias = numbers.flag("attention_bias", false);
     // The older place of the base first; the newer one counts where there are both.
     model.rope_theta = numbers.real(config, "rope_theta", 10000);
     if (const auto* rope = value_at(config, "rope_parameters")) model.rope_theta = numbers.real(*rope, "rope_theta", model.rope_theta);
@@ -115,7 +121,12 @@ class Llama final : public Architecture {
     return model;
   }
 
-  [[nodiscard]] json identity(const ModelConfig& config) const override { return {{"rope_theta", config.rope_theta}}; }
+  [[nodiscard]] json identity(const ModelConfig& config) const override {
+    json told{{"rope_theta", config.rope_theta}};
+    // Where there is none, a model keeps the name that it had before there were any.
+    if (config.rope_scaling.kind != manifest::RopeKind::None) told["rope_scaling"] = write_rope(config.rope_scaling);
+    return told;
+  }
 };
 
 }  // namespace

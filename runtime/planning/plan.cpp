@@ -64,6 +64,13 @@ void add_times(Plan& plan, const std::vector<double>& bits_of_rounds, const mani
     plan.peak_bits_per_s = bits > 0 ? *plan.link_bits_per_s : 0;
   }
   if (!plan.step_s) return;
+  if (sync.decoupled()) {  // a round that takes longer than the inner steps between two of them makes rounds rarer, and nobody wait
+    if (plan.link_bits_per_s) plan.compute_utilization = 1;
+    plan.tokens_per_s = static_cast<double>(plan.tokens) / (*plan.step_s * plan.inner_steps);
+    plan.outer_step_s = std::max(*plan.step_s * plan.inner_steps, plan.reduce_s.value_or(0));
+    plan.mean_bits_per_s = bits / *plan.outer_step_s;
+    return;
+  }
   const auto pattern = outer_rounds(*plan.step_s, plan.inner_steps, bits_of_rounds, sync.overlap, sync.offsets);
   const double training_s = *plan.step_s * plan.inner_steps;
   plan.tokens_per_s = static_cast<double>(plan.tokens) / training_s;
@@ -77,11 +84,12 @@ void add_goodput(Plan& plan, const manifest::Shared& shared, const Circumstances
   if (!circumstances.mtbf) return;
   const auto recovery = circumstances.recovery.value_or(shared.membership.heartbeat.dead_after);
   const auto processes = static_cast<std::int64_t>(plan.peers) * plan.shards;
-  plan.goodput = goodput(*circumstances.mtbf / processes, recovery);
-  plan.assumptions.push_back("failures: each of " + std::to_string(processes) + " peers fails every " +
-                             manifest::print_duration(*circumstances.mtbf) + " in the mean, and holds up all of them for " +
-                             manifest::print_duration(recovery) + (circumstances.recovery ? "" : " (`membership.heartbeat.dead_after`)") +
-                             "; work that the failed one loses is not counted");
+  const bool alone = shared.sync.decoupled();  // the others go on
+  plan.goodput = goodput(alone ? *circumstances.mtbf : *circumstances.mtbf / processes, recovery);
+  plan.assumptions.push_back(
+      "failures: each of " + std::to_string(processes) + " peers fails every " + manifest::print_duration(*circumstances.mtbf) +
+      " in the mean, and holds up " + (alone ? "itself alone" : "all of them") + " for " + manifest::print_duration(recovery) +
+      (circumstances.recovery ? "" : " (`membership.heartbeat.dead_after`)") + "; work that the failed one loses is not counted");
 }
 
 void add_assumptions(Plan& plan, const manifest::Shared& shared) {
@@ -89,7 +97,9 @@ void add_assumptions(Plan& plan, const manifest::Shared& shared) {
   const auto reduced =
       plan.fragments == 1 ? std::string{"the whole model is reduced"} : "all " + std::to_string(plan.fragments) + " fragments are reduced";
   const auto& sync = shared.sync;
-  if (sync.streams())
+  if (sync.decoupled())
+    told.emplace_back("nobody waits: a result that comes late is taken over later, and the link only says how many rounds there are");
+  else if (sync.streams())
     told.push_back("rounds overlap: fragments are published " +
                    std::string{sync.offsets == Offsets::Spread ? "one after the other over the inner steps" : "after the last inner step"} +
                    ", and " + std::to_string(sync.overlap) + " inner steps later every trainer waits until the fragment is reduced");
@@ -114,7 +124,7 @@ void add_assumptions(Plan& plan, const manifest::Shared& shared) {
             "parameters once more"
           : std::string{"a trainer of your own: its memory and its records are not known, and its model is taken for the manifest's"});
   if (plan.shards > 1) told.push_back("the " + std::to_string(plan.shards) + " shards of a replica are equally large");
-  if (shared.sync.quorum > 0) told.emplace_back("nobody is late: `sync.quorum` changes nothing");
+  if (shared.sync.quorum > 0 && !sync.decoupled()) told.emplace_back("nobody is late: `sync.quorum` changes nothing");
 }
 
 }  // namespace

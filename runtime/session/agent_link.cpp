@@ -24,6 +24,7 @@ Revision revision_of(const wire::ToTrainer& message) {
                         [](const wire::Segments&) { return Revision{}; },
                         [](const wire::Begin& m) { return m.plan.base; },
                         [](const wire::Recorded&) { return Revision{}; },
+                        [](const wire::Publish&) { return Revision{}; },
                         [](const wire::StepCommitted& m) { return m.committed.revision; },
                         [](const wire::Finish& m) { return m.revision; },
                         [](const wire::Stop&) { return Revision{}; },
@@ -130,6 +131,13 @@ Result<FromAgent> AgentLink::receive(std::optional<Instant> deadline) {
   auto first = std::move(inbox_.front());
   inbox_.pop_front();
   return first;
+}
+
+Result<std::optional<FromAgent>> AgentLink::receive_if_any() {
+  PRIME_CHECK(intact());
+  if (inbox_.empty() && take() == ReceiveOutcome::WouldBlock) return std::nullopt;
+  PRIME_TRY(auto received, receive());  // what is there, or why nothing will be
+  return std::optional{std::move(received)};
 }
 
 Result<wire::Recorded> AgentLink::receive_recorded() {

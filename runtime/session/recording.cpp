@@ -107,8 +107,10 @@ Result<std::uint32_t> Session::Impl::free_place() {
   return *std::exchange(record_place, std::nullopt);
 }
 
-Result<void> Session::Impl::record_if_due() {
-  if (!record_is_due(work->totals.made)) return {};
+Result<void> Session::Impl::record_if_due() { return record_is_due(work->totals.made) ? record_now() : Result<void>{}; }
+
+Result<void> Session::Impl::record_now() {
+  if (record.bytes == 0 || work->diverged_at > 0) return {};
   PRIME_TRY(const auto place, free_place());
   PRIME_CHECK(store_kept(record.kept(), place));
   store_locals(place);

@@ -169,6 +169,7 @@ Result<void> Session::Impl::load_all(const wire::Places& places) {
 Result<bool> Session::Impl::load(const wire::Begin& begin) {
   if (!fits(begin.places)) return unexpected_message();
   for (std::uint32_t fragment = 0; fragment < held.size(); ++fragment) {
+    if (comes_later(fragment, begin)) continue;
     auto& own = held[fragment];
     if (!std::ranges::binary_search(begin.in_flight, fragment)) own.published.reset();
     if (!own.version || *own.version < begin.places[fragment].version) load(fragment, begin.places[fragment]);
@@ -177,6 +178,14 @@ Result<bool> Session::Impl::load(const wire::Begin& begin) {
   // The agent writes to these blocks again only after the contribution to this step, or once it has told of a later revision. While
   // something is reduced that this trainer has published, its commit says nothing of the blocks that a step begins from.
   return !link.knows_later_than(begin.plan.base) || (!begin.in_flight.empty() && !link.knows_another_step());
+}
+
+/// However early it is known what became of a publication, it is taken over when it is due: else the values would hang on who is fast.
+bool Session::Impl::comes_later(std::uint32_t fragment, const wire::Begin& begin) const {
+  const auto& own = held[fragment];
+  const bool is_next = own.version && own.published && own.published->next() == begin.plan.step;
+  if (!is_next || !own.heard || begin.places[fragment].version != *own.published) return false;
+  return due_of(fragment, begin.plan.inner_steps) > begin.plan.inner_steps;
 }
 
 Samples OuterWork::samples_after(std::uint64_t taken) const {
@@ -190,7 +199,7 @@ Result<bool> Session::Impl::begin_work() {
   while (true) {
     PRIME_TRY(const auto received, link.receive());
     if (const auto* begin = std::get_if<wire::Begin>(&received.message)) {
-      PRIME_TRY(const bool whole, load(*begin));
+      PRIME_TRY(const bool whole, terms.decoupled ? take_up(*begin) : load(*begin));
       // Also where a later step is begun instead: it is said once.
       if (begin->copied) PRIME_CHECK(load_kept(record.copied, begin->record_place));
       if (begin->resume) PRIME_CHECK(load_kept(record.kept(), begin->resume->place));
@@ -210,11 +219,19 @@ Result<bool> Session::Impl::begin_work() {
       done = true;
       return false;
     }
+    if (const auto* asked = std::get_if<wire::Publish>(&received.message); asked != nullptr && asked->fragment < held.size()) {
+      held[asked->fragment].asked = asked->version;
+      continue;
+    }
+    if (const auto* recorded = std::get_if<wire::Recorded>(&received.message); recorded != nullptr && terms.decoupled) {
+      record_place = recorded->place;
+      continue;
+    }
     // A commit of a step that this trainer took no part in is news that the next `begin` repeats.
     const auto* committed = std::get_if<wire::StepCommitted>(&received.message);
     if (committed == nullptr || !fits(committed->places)) return unexpected_message();
     std::vector<Committed> news;
-    note(*committed, news);
+    note(*committed, terms.decoupled ? arrived : news);
   }
 }
 
@@ -279,13 +296,18 @@ Result<std::vector<Committed>> Session::Impl::report(const InnerReport& inner) {
   work->totals.loss_sum += inner.loss;
   if (work->diverged_at == 0 && !std::isfinite(inner.loss)) work->diverged_at = work->totals.made;
   work->totals.tokens += inner.tokens;
-  for (auto& each : held) each.tokens += inner.tokens;
+  if (terms.decoupled) note_inner_step(inner.tokens);
+  else
+    for (auto& each : held) each.tokens += inner.tokens;
   work->totals.samples += taken;
   if (inner.held_out) work->totals.held_out = inner.held_out;
+  if (inner.data_wait_s) work->totals.data_wait_s = work->totals.data_wait_s.value_or(0) + *inner.data_wait_s;
   PRIME_CHECK(tell_progress(inner.loss));
   const bool last = work->totals.made == work->plan.inner_steps;
   std::vector<Committed> committed;
-  if (is_boundary(work->totals.made)) {
+  if (terms.decoupled) {
+    PRIME_TRY(committed, free_boundary(last, false));
+  } else if (is_boundary(work->totals.made)) {
     PRIME_TRY(committed, boundary(last));
   }
   if (work) PRIME_CHECK(record_if_due());
@@ -295,7 +317,7 @@ Result<std::vector<Committed>> Session::Impl::report(const InnerReport& inner) {
 Result<std::vector<Committed>> Session::Impl::contribute() {
   if (!work || work->totals.made == 0) return prime::fail(ErrorName::Usage, "nothing was reported that could be contributed");
   step_open = false;
-  return boundary(true);
+  return terms.decoupled ? free_boundary(true, true) : boundary(true);
 }
 
 Result<void> Session::Impl::tell_progress(double loss) {

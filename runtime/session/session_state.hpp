@@ -36,6 +36,8 @@ class AgentLink {
   Result<void> send_if_possible(const wire::ToAgent& message);
   /// The next message; waits until `deadline`, or as long as the agent lives.
   Result<FromAgent> receive(std::optional<Instant> deadline = std::nullopt);
+  /// What has arrived, if anything has.
+  Result<std::optional<FromAgent>> receive_if_any();
   /// The answer to a record, whatever else has arrived before it.
   Result<wire::Recorded> receive_recorded();
   /// Puts a message back for the next `receive`.
@@ -122,7 +124,10 @@ struct Session::Impl {
   /// Publishes what is due, with `last` all that is left, and takes over the results that are due, which it waits for.
   Result<std::vector<Committed>> boundary(bool last);
   [[nodiscard]] bool is_boundary(std::uint32_t made) const;
+  [[nodiscard]] std::uint32_t due_of(std::uint32_t fragment, std::uint32_t inner_steps) const;
   [[nodiscard]] bool takes_over(std::uint32_t fragment, bool last) const;
+  /// What became of the last publication is known, and is taken over only after some inner steps of the step that begins.
+  [[nodiscard]] bool comes_later(std::uint32_t fragment, const wire::Begin& begin) const;
   Result<void> publish(const std::vector<std::uint32_t>& fragments, bool last);
   /// Until the agent has told the results of what was published of these. False when another step is asked for, or the end.
   Result<bool> await(const std::vector<std::uint32_t>& fragments, std::vector<Committed>& committed);
@@ -131,6 +136,19 @@ struct Session::Impl {
   Result<void> take_over(const std::vector<std::uint32_t>& fragments);
   /// Decided without us: the tensors follow the run, and the next call finds the step that is on now.
   Result<bool> pass(FromAgent received, std::vector<Committed>& committed);
+
+  // decoupled.cpp: where nobody waits. A boundary is after each inner step.
+  /// Takes over what has arrived, publishes what is due or asked for, and with `last` tells that the samples are used up.
+  Result<std::vector<Committed>> free_boundary(bool last, bool all);
+  /// What has arrived by now. False when another step is asked for, or the end.
+  Result<bool> hear();
+  Result<bool> take_over_arrived();
+  /// The samples that were given: from the state as it is told with them, or a newer one. False as above.
+  Result<bool> take_up(const wire::Begin& begin);
+  /// The own part is overwritten, and counts anew.
+  void take_over(std::uint32_t fragment);
+  Result<void> publish(std::uint32_t fragment);
+  void note_inner_step(std::uint64_t tokens);
 
   [[nodiscard]] bool fits(const wire::Places& places) const;
   /// Copies a fragment into its tensors: α of what they have, and the rest of it.
@@ -153,6 +171,7 @@ struct Session::Impl {
   Result<void> map_memory(const wire::Segments& segments, const std::vector<Descriptor>& descriptors);
   /// A record within an outer step, where one is due.
   Result<void> record_if_due();
+  Result<void> record_now();
   /// Where the next record goes, once the agent has said so.
   Result<std::uint32_t> free_place();
   [[nodiscard]] bool record_is_due(std::uint32_t made) const;
@@ -176,9 +195,15 @@ struct Session::Impl {
     std::optional<OuterStep> version;    ///< that the tensors were given last
     std::optional<OuterStep> published;  ///< whose result they were not given yet
     bool heard = false;                  ///< of that result
-    std::uint64_t tokens = 0;            ///< since it was published
+    std::uint64_t tokens = 0;            ///< since it was published; with Segments::decoupled since it was taken over
+    // With Segments::decoupled:
+    std::uint64_t steps = 0;              ///< inner steps since it was taken over
+    std::uint32_t since = 0;              ///< since it was published, or taken over without
+    std::optional<OuterStep> asked = {};  ///< towards which version it is to be published, due or not
+    Instant taken{};                      ///< over
   };
   std::vector<Held> held;                               ///< by fragment
+  std::vector<Committed> arrived;                       ///< with Segments::decoupled: for the next report
   wire::Places told;                                    ///< as the agent said last
   std::optional<Arena> arena;                           ///< once memory was asked for
   std::map<std::uint64_t, std::size_t> bound_in_arena;  ///< the end of what lies there, and which tensor that is

@@ -9,17 +9,23 @@ namespace prime {
 
 /// Something is published or taken over after so many inner steps of an outer step.
 bool Session::Impl::is_boundary(std::uint32_t made) const {
+  if (terms.decoupled) return true;
   const auto inner_steps = work->plan.inner_steps;
   const auto is_it = [&](std::uint32_t offset) { return offset == made || (offset + terms.overlap) % inner_steps == made % inner_steps; };
   return made == inner_steps || std::ranges::any_of(publication_steps(terms.offsets, layout.fragments(), inner_steps), is_it);
 }
 
-/// Whether the result of what was published of a fragment is due: `overlap` inner steps after that, be it in the next outer step.
+/// The inner step after which the result of what was published of a fragment is taken over, counted on beyond the end of an outer step.
+std::uint32_t Session::Impl::due_of(std::uint32_t fragment, std::uint32_t inner_steps) const {
+  return publication_steps(terms.offsets, layout.fragments(), inner_steps)[fragment] + terms.overlap;
+}
+
+/// Whether the result of what was published of a fragment is due, be it in the next outer step.
 bool Session::Impl::takes_over(std::uint32_t fragment, bool last) const {
   const auto& published = held[fragment].published;
   if (!published) return false;
   const auto& plan = work->plan;
-  const auto due = publication_steps(terms.offsets, layout.fragments(), plan.inner_steps)[fragment] + terms.overlap;
+  const auto due = due_of(fragment, plan.inner_steps);
   if (*published < plan.step) return due <= plan.inner_steps + work->totals.made;
   return due <= (last ? plan.inner_steps : work->totals.made);
 }
@@ -73,12 +79,13 @@ Result<void> Session::Impl::publish(const std::vector<std::uint32_t>& fragments,
   }
   const auto& totals = work->totals;
   const double seconds = std::chrono::duration<double>(monotonic_now() - work->begun).count();
-  wire::Contribute message{work->plan.step, 0, totals.samples, totals.loss_sum / totals.made, totals.held_out, seconds, work->diverged_at,
-                           records,         {}};
+  wire::Contribute message{
+      work->plan.step,   0, totals.samples, totals.loss_sum / totals.made, totals.held_out, seconds, work->diverged_at, records, {}, 0,
+      totals.data_wait_s};
   // Those that were published at the same time before have trained on as much since.
   for (std::size_t i = 0; i < fragments.size();) {
     message.fragments.clear();
-    message.weight = held[fragments[i]].tokens;
+    message.weight = message.tokens = held[fragments[i]].tokens;
     for (; i < fragments.size() && held[fragments[i]].tokens == message.weight; ++i) message.fragments.push_back(fragments[i]);
     message.recorded = records && i == fragments.size();
     if (message.fragments.size() == held.size()) message.fragments.clear();

@@ -76,6 +76,8 @@ json to_json(const Segments& m) {
           {"overlap", m.overlap},
           {"mix", m.mix},
           {"eager", m.eager},
+          {"decoupled", m.decoupled},
+          {"by_throughput", m.by_throughput},
           {"record_bytes", m.record_bytes},
           {"record_every", m.record_every},
           {"record_place", m.record_place},
@@ -88,6 +90,8 @@ Segments read_segments(Fields& f) {
                           f.small_number("overlap", 0, ANY_SMALL_NUMBER),
                           f.positive_real("mix"),
                           f.flag("eager"),
+                          f.flag("decoupled"),
+                          f.flag("by_throughput"),
                           f.number("record_bytes", 0, ANY_NUMBER),
                           f.small_number("record_every", 0, ANY_SMALL_NUMBER),
                           f.small_number("record_place", 0, RECORDS - 1),
@@ -147,9 +151,16 @@ std::optional<HeldOut> read_held_out(Fields& f) {
   return held_out;
 }
 
+json wait_json(const std::optional<double>& wait_s) { return wait_s ? real_or_null(*wait_s) : json(nullptr); }
+
 json totals_json(const Totals& m) {
-  return {{"made", m.made},       {"loss_sum", real_or_null(m.loss_sum)},  {"tokens", m.tokens},
-          {"samples", m.samples}, {"held_out", held_out_json(m.held_out)}, {"seconds", m.seconds}};
+  return {{"made", m.made},
+          {"loss_sum", real_or_null(m.loss_sum)},
+          {"tokens", m.tokens},
+          {"samples", m.samples},
+          {"held_out", held_out_json(m.held_out)},
+          {"seconds", m.seconds},
+          {"data_wait_s", wait_json(m.data_wait_s)}};
 }
 Totals read_totals(Fields& f) {
   return {f.small_number("made", 1, ANY_SMALL_NUMBER),
@@ -157,7 +168,8 @@ Totals read_totals(Fields& f) {
           f.number("tokens", 0, ANY_NUMBER),
           f.number("samples", 0, ANY_NUMBER),
           read_held_out(f),
-          f.positive_real("seconds")};
+          f.positive_real("seconds"),
+          f.real_or_null("data_wait_s")};
 }
 
 json resume_json(const std::optional<Resume>& resume) {
@@ -218,6 +230,9 @@ Begin read_begin(Fields& f) {
   begin.published = read_fragments(f, "published");
   return begin;
 }
+
+json to_json(const Publish& m) { return {{"type", "publish"}, {"fragment", m.fragment}, {"version", m.version.value}}; }
+Publish read_publish(Fields& f) { return {f.small_number("fragment", 0, MAX_FRAGMENTS - 1), {f.number("version", 1, ANY_NUMBER)}}; }
 
 json to_json(const StepCommitted& m) {
   const auto& c = m.committed;
@@ -355,10 +370,10 @@ Record read_record(Fields& f) {
 }
 
 json to_json(const Contribute& m) {
-  return {{"type", "contribute"},    {"step", m.step.value},         {"weight", m.weight},
-          {"samples", m.samples},    {"loss", real_or_null(m.loss)}, {"held_out", held_out_json(m.held_out)},
-          {"seconds", m.seconds},    {"diverged_at", m.diverged_at}, {"recorded", m.recorded},
-          {"fragments", m.fragments}};
+  return {{"type", "contribute"},     {"step", m.step.value},         {"weight", m.weight},
+          {"samples", m.samples},     {"loss", real_or_null(m.loss)}, {"held_out", held_out_json(m.held_out)},
+          {"seconds", m.seconds},     {"diverged_at", m.diverged_at}, {"recorded", m.recorded},
+          {"fragments", m.fragments}, {"tokens", m.tokens},           {"data_wait_s", wait_json(m.data_wait_s)}};
 }
 Contribute read_contribute(Fields& f) {
   return {{f.number("step", 1, ANY_NUMBER)},
@@ -369,8 +384,13 @@ Contribute read_contribute(Fields& f) {
           f.positive_real("seconds"),
           f.small_number("diverged_at", 0, ANY_SMALL_NUMBER),
           f.flag("recorded"),
-          read_fragments(f, "fragments")};
+          read_fragments(f, "fragments"),
+          f.number("tokens", 0, ANY_NUMBER),
+          f.real_or_null("data_wait_s")};
 }
+
+json to_json(const LeaseUsed& m) { return {{"type", "used"}, {"step", m.step.value}}; }
+LeaseUsed read_used(Fields& f) { return {{f.number("step", 1, ANY_NUMBER)}}; }
 
 json to_json(const Final& m) {
   return {{"type", "final"}, {"held_out", held_out_json(m.answer.held_out)}, {"sample", clipped_text(m.answer.sample, MAX_SAMPLE_BYTES)}};
@@ -431,6 +451,7 @@ Result<ToTrainer> decode_to_trainer(std::string_view packet) {
       {"segments", [](Fields& f) -> ToTrainer { return read_segments(f); }},
       {"begin", [](Fields& f) -> ToTrainer { return read_begin(f); }},
       {"recorded", [](Fields& f) -> ToTrainer { return read_recorded(f); }},
+      {"publish", [](Fields& f) -> ToTrainer { return read_publish(f); }},
       {"committed", [](Fields& f) -> ToTrainer { return read_committed(f); }},
       {"finish", [](Fields& f) -> ToTrainer { return read_finish(f); }},
       {"stop", [](Fields& f) -> ToTrainer { return read_stop(f); }},
@@ -448,6 +469,7 @@ Result<ToAgent> decode_to_agent(std::string_view packet) {
       {"alive", [](Fields& f) -> ToAgent { return read_alive(f); }},
       {"record", [](Fields& f) -> ToAgent { return read_record(f); }},
       {"contribute", [](Fields& f) -> ToAgent { return read_contribute(f); }},
+      {"used", [](Fields& f) -> ToAgent { return read_used(f); }},
       {"final", [](Fields& f) -> ToAgent { return read_final(f); }},
       {"leave", [](Fields& f) -> ToAgent { return read_leave(f); }},
       {"error", [](Fields& f) -> ToAgent { return read_failure(f); }},

@@ -22,7 +22,7 @@
 namespace prime::wire {
 
 /// Of these messages: both sides have to speak the same. Rises with every change of one of them. (Up to 16 it was the peers' own.)
-inline constexpr std::uint32_t VERSION = 22;
+inline constexpr std::uint32_t VERSION = 25;
 
 inline constexpr std::size_t MAX_BIND_TENSORS = 256;
 inline constexpr std::size_t MAX_SAMPLE_BYTES = 4096;
@@ -63,6 +63,8 @@ struct Segments {
   std::uint32_t overlap = 0;       ///< inner steps from the publication of a fragment until its result is taken over
   double mix = 0;                  ///< of the trainer's own parameters in that
   bool eager = false;              ///< nothing is taken over: what it goes on from comes with the next step
+  bool decoupled = false;          ///< a trainer waits for no result, and what it publishes names the version that it is for
+  bool by_throughput = false;      ///< a contribution weighs tokens² by inner steps, and not tokens
   std::uint64_t record_bytes = 0;  ///< of each record; 0: nothing is recorded
   std::uint32_t record_every = 0;  ///< inner steps; 0: at publications alone
   std::uint32_t record_place = 0;  ///< where the copied tensors go, before `Initial`
@@ -75,7 +77,8 @@ struct Totals {
   std::uint64_t tokens = 0;
   std::uint64_t samples = 0;
   std::optional<HeldOut> held_out = {};
-  double seconds = 0;  ///< since the step began
+  double seconds = 0;                      ///< since the step began
+  std::optional<double> data_wait_s = {};  ///< of them, for samples; empty: nobody measured
 };
 /// What a new life of a trainer goes on from.
 struct Resume {
@@ -114,6 +117,12 @@ struct Begin {
 struct Recorded {
   std::uint32_t place = 0;
 };
+/// Where nobody waits: another peer has published this fragment towards that version. Whoever has trained on the version before publishes
+/// at its next boundary; who has made nothing of it yet, at the one after.
+struct Publish {
+  std::uint32_t fragment = 0;
+  OuterStep version;
+};
 /// After each commit with this trainer's work, where fragments are taken over one by one; else once all fragments have it.
 struct StepCommitted {
   Committed committed;
@@ -130,7 +139,7 @@ struct Finish {
 struct Stop {
   std::optional<Error> error;
 };
-using ToTrainer = std::variant<Welcome, Segments, Begin, Recorded, StepCommitted, Finish, Stop>;
+using ToTrainer = std::variant<Welcome, Segments, Begin, Recorded, Publish, StepCommitted, Finish, Stop>;
 
 // Trainer → agent. A loss is NaN when the trainer's was not finite or none was reported; JSON carries it as null.
 
@@ -165,8 +174,8 @@ struct Alive {
   std::string waits_for = {};  ///< in words; empty: for nothing (more)
 };
 struct Contribute {
-  OuterStep step;
-  std::uint64_t weight = 0;  ///< tokens, since these fragments were published last
+  OuterStep step;            ///< with Segments::decoupled: the version of the one fragment that is named
+  std::uint64_t weight = 0;  ///< `tokens`; with Segments::by_throughput their square by inner steps
   std::uint64_t samples = 0;
   double loss = 0;  ///< mean over the inner steps
   std::optional<HeldOut> held_out;
@@ -174,6 +183,12 @@ struct Contribute {
   std::uint32_t diverged_at = 0;  ///< the first inner step, from 1 on, whose loss was not finite; 0: none was
   bool recorded = false;          ///< the private tensors are in the record
   Fragments fragments = {};
+  std::uint64_t tokens = 0;                ///< since these fragments were published last
+  std::optional<double> data_wait_s = {};  ///< as Totals have it
+};
+/// With Segments::decoupled: the inner steps of this plan are made.
+struct LeaseUsed {
+  OuterStep step;
 };
 /// Private and local tensors are in the record, as they are after so many inner steps.
 struct Record {
@@ -187,7 +202,7 @@ struct Leave {};
 struct Failure {
   Error error;
 };
-using ToAgent = std::variant<Bind, Export, Data, Initial, Inner, Alive, Record, Contribute, Final, Leave, Failure>;
+using ToAgent = std::variant<Bind, Export, Data, Initial, Inner, Alive, Record, Contribute, LeaseUsed, Final, Leave, Failure>;
 
 /// Fails with TrainerProtocol when the message would be refused by the other side.
 Result<std::string> encode(const ToTrainer& message);

@@ -125,6 +125,7 @@ std::size_t Swarm::join(const PeerSpec& spec, const std::optional<Model>& checkp
   options.fragments = scenario_.options.fragments;
   host.life.options.fragments = scenario_.options.fragments;
   host.life.options.streams = scenario_.streams.has_value();
+  options.decoupled = host.life.options.decoupled = scenario_.options.decoupled;
   options.all_write_checkpoints = scenario_.options.on_correlated_loss == coordinator::LossPolicy::RollBack;
   auto started = peer::start(std::move(options), host.clock.read(now_));
   host.machine = std::move(started.state);
@@ -308,7 +309,7 @@ void Swarm::redial(std::size_t i) {
     if (!coordinator_alive_ || outcome_.over || host.parted || coordinator_isolated_)
       return deliver(i, peer::RedialFailed{Error{ErrorName::RunUnreachable, "refused"}});
     ++host.connection;
-    host.up_open = host.down_open = true;
+    host.up_open = true;
     host.up_last = host.down_last = now_;
     deliver(i, peer::CoordinatorBack{});
   });

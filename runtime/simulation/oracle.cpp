@@ -55,7 +55,10 @@ void Oracle::coordinator_stepped(const coordinator::Event& event, const coordina
   if (options_.on_correlated_loss == coordinator::LossPolicy::Pause) note_losses(state, effects);
   if (const auto* received = std::get_if<coordinator::Received>(&event)) {
     if (const auto* vote = std::get_if<Vote>(&received->message)) votes_[vote->op][received->from] = vote->state;
-    if (const auto* ready = std::get_if<Ready>(&received->message)) {
+    if (options_.decoupled && std::holds_alternative<Hello>(received->message)) note_unsure(received->from);
+    if (const auto* ready = std::get_if<Ready>(&received->message); ready != nullptr && options_.decoupled) {
+      note_pending(received->from, *ready);
+    } else if (ready != nullptr) {
       for (auto* works : {&published_, &told_work_})
         if (const auto work = works->find(received->from); work != works->end() && work->second.begin.step == ready->step)
           for (std::uint32_t fragment = 0; fragment < options_.fragments; ++fragment)
@@ -127,6 +130,7 @@ void Oracle::coordinator_restarted(const coordinator::State& state, Instant now)
   std::erase_if(seats_, [&](const SeatSeen& seen) { return !state.peers.contains(seen.id); });
   gone_.clear();
   undecided_.clear();  // they are void
+  note_unsure();
   losses_ = 0;
   if (pause_) pause_->second = now_;
   for (const auto& member : state.view.members) heard_[member.id] = now;
@@ -212,8 +216,34 @@ void Oracle::dismissed(PeerId to, const Error& cause) {
   expect(!accused(ErrorName::ParityBroken) || parity_may_break_, "SIM-7", to, " is sent away for ", cause);
   // Of a member it is that it was not ready in time, or that it has not voted: then the deadline of the reduce passed just now.
   if (accused(ErrorName::DeadlineExceeded) && is_member_until_now(to) && !reduce_overdue_)
-    expect(now_ - begun_at_[to] >= options_.deadline && now_ - begun_told_[to] >= options_.deadline - slack_, "SIM-7", to,
-           " is called slow before the deadline");
+    expect(!options_.decoupled && now_ - begun_at_[to] >= options_.deadline && now_ - begun_told_[to] >= options_.deadline - slack_,
+           "SIM-7", to, " is called slow before the deadline");
+}
+
+void Oracle::note_pending(PeerId from, const Ready& ready) {
+  const auto fragment = ready.fragments.empty() ? 0 : ready.fragments.front();
+  const auto version = reference_.empty() ? OuterStep{} : reference_.rbegin()->second.versions[fragment];
+  if (ready.weight == 0 || ready.step != version.next() || ready.step.value > options_.outer_steps || !ids_of_members_.contains(from))
+    return;
+  expect(ready.weight == weigh_(from, ready.step), "SIM-4", from, " publishes with another weight than it has");
+  const auto [known, is_new] = pending_.emplace(std::pair{from, fragment}, Pending{ready});
+  expect(is_new || known->second.ready.base == ready.base, "SIM-4", from, " publishes a fragment twice for one version");
+  known->second.sure = true;
+}
+
+void Oracle::note_unsure(std::optional<PeerId> of) {
+  for (auto& [whose, pending] : pending_)
+    if (!of || whose.first == *of) pending.sure = false;
+}
+
+std::uint64_t Oracle::pending_weight(PeerId peer, std::uint32_t fragment) const {
+  const auto found = pending_.find({peer, fragment});
+  return found == pending_.end() ? 0 : found->second.ready.weight;
+}
+
+bool Oracle::is_pending(PeerId peer, std::uint64_t first_sample) const {
+  return std::ranges::any_of(
+      pending_, [&](const auto& entry) { return entry.first.first == peer && entry.second.ready.first_sample == first_sample; });
 }
 
 Oracle::Told* Oracle::brings(PeerId peer, std::uint32_t fragment) {
@@ -277,6 +307,14 @@ void Oracle::reduce_started(StartReduce message, const coordinator::State& state
   std::size_t contributors = 0;
   for (const auto& [id, weight] : message.contributions) {
     expect(state.peers.contains(id), "SIM-2", "a contributor is gone");
+    if (options_.decoupled) {
+      const auto pending = pending_.find({id, message.fragment});
+      const bool may_lack = pending != pending_.end() && !pending->second.sure;
+      const auto own = pending_weight(id, message.fragment);
+      expect(weight == own || (may_lack && weight == 0), "LAW-4", "peer ", id, " weighs ", weight, " and should ", own);
+      if (weight > 0) ++contributors;
+      continue;
+    }
     const auto* told = brings(id, message.fragment);
     if (told == nullptr) return expect(false, "LAW-4", "a contributor never began");
     const auto step = told->begin.step;
@@ -292,11 +330,17 @@ void Oracle::reduce_started(StartReduce message, const coordinator::State& state
            " brings old work");
     if (weight > 0) ++contributors;
   }
-  expect(contributors >= options_.min_peers, "LAW-5", "reduces with ", contributors, " contributors");
+  expect(contributors >= least_contributors(message.contributions.size()), "LAW-5", "reduces with ", contributors, " contributors");
+  expect(message.contributions.size() >= options_.min_peers, "LAW-5", "reduces with ", message.contributions.size(), " members");
   check_radii(message);
   std::set<std::uint64_t> ranges;
   for (const auto& [id, weight] : message.contributions) {
     if (weight == 0) continue;
+    if (options_.decoupled) {
+      const auto first = pending_.at({id, message.fragment}).ready.first_sample;
+      expect(message.next_sample >= first + options_.samples_per_peer, "SIM-5", "the cursor is behind what was handed out");
+      continue;
+    }
     const auto first = brings(id, message.fragment)->begin.first_sample;
     expect(ranges.insert(first).second && !consumed_.contains({first, message.fragment}), "SIM-5", "samples are consumed twice by ", id);
     expect(message.next_sample >= first + options_.samples_per_peer, "SIM-5", "the cursor is behind what was handed out");
@@ -321,6 +365,7 @@ void Oracle::handed_out(PeerId to, std::uint64_t first, const coordinator::State
   const auto held = [&](std::uint64_t range, PeerId holder) {
     const auto peer = state.peers.find(holder);
     if (peer == state.peers.end() || peer->second.seat != coordinator::Seat::Member) return false;
+    if (options_.decoupled && is_pending(holder, range)) return true;
     return std::ranges::any_of(std::array{&published_, &told_work_}, [&](const auto* works) {
       const auto told = works->find(holder);
       return told != works->end() && told->second.begin.first_sample == range;
@@ -329,7 +374,8 @@ void Oracle::handed_out(PeerId to, std::uint64_t first, const coordinator::State
   expect(first % options_.samples_per_peer == 0, "SIM-5", "ranges of samples overlap");
   const auto known = handed_.find(first);
   if (known != handed_.end()) {
-    expect(known->second == to || !held(first, known->second), "LAW-12", "the samples from ", first, " on are handed out twice");
+    expect(known->second == to || !held(first, known->second), "LAW-12", "the samples from ", first, " on are handed out twice, to ", to,
+           " and before to ", known->second);
   } else if (handed_.size() <= WATCHED_AFTER_EVERY_EVENT) {
     for (const auto& [range, holder] : handed_) expect(held(range, holder), "LAW-12", "the samples from ", range, " on are left behind");
   }
@@ -361,6 +407,12 @@ void Oracle::committed(const events::RoundCommitted& done, const coordinator::St
   const bool completes = std::ranges::min(model.versions) == done.version;
   committed_[op] = {op, reduce.step, done.revision, digest_of(model), done.fragment, done.digest, completes};
   last_round_ = done;
+  if (options_.decoupled) {
+    for (const auto& contribution : reduce.contributions)
+      if (contribution.weight > 0) handed_.erase(pending_.at({contribution.peer, done.fragment}).ready.first_sample);
+    std::erase_if(pending_, [&](const auto& entry) { return entry.first.second == done.fragment; });
+    return;
+  }
   for (const auto& contribution : reduce.contributions) {
     if (contribution.weight == 0) continue;
     auto* told = brings(contribution.peer, done.fragment);
@@ -426,6 +478,16 @@ void Oracle::check_mean(const StartReduce& reduce, const std::vector<PeerId>& co
   std::uint64_t total = 0;
   for (const auto& [id, weighs] : reduce.contributions) {  // rank order
     if (!named.contains(id)) continue;
+    if (options_.decoupled) {
+      const auto& ready = pending_.at({id, reduce.fragment}).ready;
+      const auto from = reference_.find(ready.base);
+      if (from == reference_.end() || from->second.versions[reduce.fragment].next() != ready.step)
+        return violate("LAW-4 a contribution is of another version than that which it is for");
+      const auto gradient = pseudo_gradient(id, ready.step, from->second, ready.first_sample);
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i] * static_cast<double>(ready.weight);
+      total += ready.weight;
+      continue;
+    }
     const auto& [begin, owes, bases] = *brings(id, reduce.fragment);
     const auto gradient = pseudo_gradient(id, begin.step, reference_.at(bases.at(reduce.fragment)), begin.first_sample);
     const auto own = weigh_(id, begin.step);
@@ -433,7 +495,8 @@ void Oracle::check_mean(const StartReduce& reduce, const std::vector<PeerId>& co
     total += own;
   }
   expect(total == weight, "LAW-4", "the journaled weight is ", weight, ", the contributors weigh ", total);
-  expect(contributors.size() >= options_.min_peers, "LAW-5", "a commit with ", contributors.size(), " contributors");
+  expect(contributors.size() >= least_contributors(reduce.contributions.size()), "LAW-5", "a commit with ", contributors.size(),
+         " contributors");
   for (auto& number : sum) number /= static_cast<double>(total);
   const auto next = next_of(base, reduce.fragment, sum, reduce.next_sample);
   if (digest_of(next, reduce.fragment) == digest) reference_[next.revision] = next;

@@ -70,6 +70,11 @@ class Oracle {
   }
 
  private:
+  /// Where nobody waits the quorum counts contributors; all, where there are fewer members or none is named.
+  [[nodiscard]] std::size_t least_contributors(std::size_t members) const {
+    if (!options_.decoupled) return options_.min_peers;
+    return options_.quorum == 0 ? members : std::min<std::size_t>(options_.quorum, members);
+  }
   [[nodiscard]] bool is_committed(const Model& model) const {
     const auto committed = journal_.find(model.revision);
     return committed != journal_.end() && committed->second == digest_of(model);
@@ -133,6 +138,17 @@ class Oracle {
   };
   /// What it brings to a reduce of this fragment: of two steps the earlier one that it lacks.
   [[nodiscard]] Told* brings(PeerId peer, std::uint32_t fragment);
+  /// With Plan::decoupled: what is brought to the next reduce of a fragment.
+  struct Pending {
+    Ready ready;
+    bool sure = true;  ///< false: this peer or the coordinator was away, and it may have to be told again
+  };
+  std::map<std::pair<PeerId, std::uint32_t>, Pending> pending_;
+  void note_pending(PeerId from, const Ready& ready);
+  void note_unsure(std::optional<PeerId> of = {});
+  [[nodiscard]] std::uint64_t pending_weight(PeerId peer, std::uint32_t fragment) const;
+  /// Whether what was published of a range may still be reduced.
+  [[nodiscard]] bool is_pending(PeerId peer, std::uint64_t first_sample) const;
   std::unordered_map<PeerId, Told> told_work_;  ///< last
   std::unordered_map<PeerId, Told> published_;  ///< before that, where that is reduced meanwhile
   std::unordered_set<PeerId> void_;             ///< who was there when the run was rolled back: what they hold is nobody's

@@ -36,6 +36,8 @@ struct NameOf {
   const char* operator()(const TrainerRestarted&) const { return "TrainerRestarted"; }
   const char* operator()(const Coordinators&) const { return "Coordinators"; }
   const char* operator()(const ReplicaLacks&) const { return "ReplicaLacks"; }
+  const char* operator()(const PublishNow&) const { return "PublishNow"; }
+  const char* operator()(const LeaseUsed&) const { return "LeaseUsed"; }
   const char* operator()(const coordinator::Received& e) const { return std::visit(*this, e.message); }
   const char* operator()(const coordinator::ConnectionLost&) const { return "ConnectionLost"; }
   const char* operator()(const coordinator::ProcessGone&) const { return "ProcessGone"; }
@@ -50,6 +52,7 @@ struct NameOf {
   const char* operator()(const peer::Configured&) const { return "Configured"; }
   const char* operator()(const peer::TrainerBound&) const { return "TrainerBound"; }
   const char* operator()(const peer::TrainerContributed&) const { return "TrainerContributed"; }
+  const char* operator()(const peer::TrainerUsedLease&) const { return "TrainerUsedLease"; }
   const char* operator()(const peer::TrainerRestarting&) const { return "TrainerRestarting"; }
   const char* operator()(const peer::TrainerWaits&) const { return "TrainerWaits"; }
   const char* operator()(const peer::TrainerGaveUp&) const { return "TrainerGaveUp"; }
@@ -66,12 +69,13 @@ struct NameOf {
 };
 
 /// All kinds of events that a peer hears, but for the causes of a dismissal.
-constexpr const char* PEER_KINDS[] = {
-    "Welcome",        "FetchState",   "BeginStep",          "StartReduce",       "Abort",           "Commit",          "RunDone",
-    "HeartbeatSeen",  "MeasureLink",  "Coordinators",       "ReplicaLacks",      "CoordinatorLost", "CoordinatorBack", "RedialFailed",
-    "Configured",     "TrainerBound", "TrainerContributed", "TrainerRestarting", "TrainerWaits",    "TrainerGaveUp",   "TrainerLeft",
-    "TrainerFinal",   "SaveEnded",    "ReduceEnded",        "FetchEnded",        "Progress",        "MeasureEnded",    "WayChanged",
-    "LeaveRequested", "Tick"};
+constexpr const char* PEER_KINDS[] = {"Welcome",        "FetchState",    "BeginStep",          "StartReduce",      "Abort",
+                                      "Commit",         "RunDone",       "HeartbeatSeen",      "MeasureLink",      "Coordinators",
+                                      "ReplicaLacks",   "PublishNow",    "CoordinatorLost",    "CoordinatorBack",  "RedialFailed",
+                                      "Configured",     "TrainerBound",  "TrainerContributed", "TrainerUsedLease", "TrainerRestarting",
+                                      "TrainerWaits",   "TrainerGaveUp", "TrainerLeft",        "TrainerFinal",     "SaveEnded",
+                                      "ReduceEnded",    "FetchEnded",    "Progress",           "MeasureEnded",     "WayChanged",
+                                      "LeaveRequested", "Tick"};
 
 std::string dismissed_by(ErrorName cause) { return "Dismissed(" + std::string{info(cause).name} + ")"; }
 

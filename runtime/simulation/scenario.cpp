@@ -183,7 +183,7 @@ Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_
   // Of its own, so that it changes nothing of what else a seed draws.
   Random links{mix(~seed)};
   scenario.options.measure_links = links.chance(0.3);
-  scenario.options.measure_every = links.between(5s, 60s);
+  scenario.options.measure_every = links.between(30s, 5min);
   if (peers <= 8 && links.chance(0.25)) {
     scenario.options.shards = static_cast<std::uint32_t>(links.between(2, 3));
     scenario.options.quorum = 0;  // the manifest refuses it
@@ -221,6 +221,9 @@ Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_
   if (scenario.options.shards == 1 && scenario.options.quorum == 0 && links.chance(0.4))
     scenario.streams = static_cast<std::uint32_t>(links.below(scenario.options.fragments));
   scenario.options.streams = scenario.streams.has_value();
+  const bool may_decouple = scenario.options.shards == 1 && !scenario.options.overlap && !scenario.streams &&
+                            scenario.options.on_correlated_loss != coordinator::LossPolicy::RollBack;
+  scenario.options.decoupled = may_decouple && links.chance(0.25);
   return scenario;
 }
 

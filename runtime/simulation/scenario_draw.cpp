@@ -53,6 +53,9 @@ Result<void> fits(std::uint64_t peers, const coordinator::Options& options) {
   if (options.shards > 1 && options.fragments > 1) return fail(ErrorName::Usage, "`membership.shards` does not go with `sync.fragments`");
   if (options.overlap && (options.shards > 1 || options.quorum > 0))
     return fail(ErrorName::Usage, "`sync.overlap` goes neither with `membership.shards` nor with `sync.quorum`");
+  if (options.decoupled && (options.shards > 1 || options.overlap || options.on_correlated_loss == coordinator::LossPolicy::RollBack))
+    return fail(ErrorName::Usage,
+                "`sync.decoupled` goes neither with `membership.shards` nor with `sync.overlap` nor with `correlated_loss: roll_back`");
   if (peers < options.min_peers) return unfit("fewer than the scenario's `membership.minimum`", options.min_peers);
   if (peers < options.start_quorum) return unfit("fewer than the scenario's `membership.quorum`", options.start_quorum);
   if (peers > options.max_peers) return unfit("more than the scenario's `membership.maximum`", options.max_peers);
@@ -90,6 +93,7 @@ Result<Scenario> draw(const ScenarioFile& file, std::uint64_t seed, std::optiona
   options.fragments = static_cast<std::uint32_t>(one_of(random, file.fragments));
   options.in_flight = static_cast<std::uint32_t>(one_of(random, file.in_flight));
   options.overlap = one_of(random, file.overlap) > 0;
+  options.decoupled = file.decoupled;
   replace(random, options.grace, file.grace);
   PRIME_CHECK(fits(peers, options));
   draw_limits(random, file, scenario);

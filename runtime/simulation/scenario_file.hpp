@@ -58,6 +58,7 @@ struct ScenarioFile {
   Count in_flight{1, 1};
   Count overlap{0, 0};
   std::optional<Count> streams;
+  bool decoupled = false;
   bool uneven_links = false;
   std::optional<Time> grace;
   std::optional<Time> dead_after;

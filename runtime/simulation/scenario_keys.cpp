@@ -225,6 +225,10 @@ void add_rules(std::vector<Key<ScenarioFile>>& t) {
       "last; "
       "absent: all are published at the end of an outer step",
       0, FRAGMENTS_MAX - 1, "1", [](auto& f) -> auto& { return f.streams; }));
+  t.push_back(flag(
+      "sync.decoupled",
+      "nobody waits: whoever is due first opens a round of its fragment, as by `algorithm: decoupled` of a manifest [false]",
+      [](auto& f) -> auto& { return f.decoupled; }));
   t.push_back(times<ScenarioFile>(
       "sync.grace", "for the others, once the quorum is there [0s]", "500ms", [](auto& f) -> auto& { return f.grace; }));
   t.push_back(section("limits", "how long is waited"));

@@ -185,6 +185,10 @@ void Swarm::send_up(std::size_t i, peer::ToCoordinator message) {
   schedule(host.up_last - now_, [this, i, connection = host.connection, message = std::move(message)]() mutable {
     if (!hosts_[i].up_open || hosts_[i].connection != connection) return;
     ++untimed_events_;
+    if (std::holds_alternative<Hello>(message)) {  // from now on the coordinator speaks over this connection
+      coordinator::forget(ledger_, hosts_[i].id);
+      hosts_[i].down_open = true;
+    }
     step_coordinator(coordinator::Received{hosts_[i].id, std::visit([](auto& m) { return coordinator::FromPeer{std::move(m)}; }, message)});
   });
 }
@@ -414,6 +418,7 @@ void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
                  [&](const peer::Redial&) { redial(i); },
                  [&](const peer::StartTrainer&) { step_trainer(i, trainer_life::Start{}); },
                  [&](const peer::BeginTraining& begin) { step_trainer(i, trainer_life::Begin{begin.begin}); },
+                 [&](const peer::AskPublication& ask) { step_trainer(i, trainer_life::Ask{ask.asked}); },
                  [&](const peer::StartTrainerOver&) { step_trainer(i, trainer_life::StartOver{}); },
                  [&](const peer::StartFetch& start) { start_fetch(i, start.fetch); },
                  [&](const peer::RunReduce& run) { run_reduce(i, run.reduce); },

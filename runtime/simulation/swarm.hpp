@@ -48,7 +48,21 @@ struct Training {
   bool waits = false;                ///< for a commit
   std::set<std::uint32_t> untold{};  ///< published, and not heard of
   Fragments published{};             ///< by an earlier life, or not wanted
+  std::uint64_t first_sample = 0;
   Contributed result;
+};
+
+/// With Plan::decoupled: what a simulated trainer has of one fragment.
+struct Pace {
+  bool held = false;  ///< it has a version
+  OuterStep version;  ///< that it has taken over
+  Numbers numbers{};  ///< of that version
+  OuterStep told;     ///< that is to be taken over
+  Numbers told_numbers{};
+  std::uint32_t slices = 0;  ///< trained since it was taken over
+  std::uint32_t since = 0;   ///< since it was published, or taken over without
+  bool published = false;    ///< and its result is not taken over
+  std::optional<OuterStep> asked;
 };
 
 /// One peer: its machine and its part of the world.
@@ -82,6 +96,7 @@ struct Host {
   Instant disk_busy_until{};
   bool gave_up_saving = false;
   Training training;
+  std::vector<Pace> paces;                     ///< by fragment, of this life of its trainer
   std::map<std::uint32_t, Contributed> local;  ///< what its trainer has brought, by fragment
   std::map<std::uint32_t, Contributed> contributions;
   std::deque<Commit> applying;  ///< the reduce worker has yet to carry them out
@@ -286,6 +301,11 @@ class Swarm {
   void train_slice(std::size_t host);
   void end_slice(std::size_t host);
   void publish(std::size_t host, const Fragments& fragments);
+  // Where nobody waits: a boundary after each slice.
+  void note_told(std::size_t host, std::uint32_t fragment);
+  void begin_lease(std::size_t host);
+  void end_lease_slice(std::size_t host);
+  void publish_decoupled(std::size_t host, std::uint32_t fragment);
   [[nodiscard]] Fragments what_is_left(const Fragments& published) const;
   void finish_training(std::size_t host, const RunDone& done);
   void save(std::size_t host, const peer::SaveState& order);

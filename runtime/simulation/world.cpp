@@ -5,6 +5,21 @@
 #include "runtime/simulation/swarm.hpp"
 
 namespace prime::sim {
+namespace {
+
+/// Inner steps of a lease, and between two publications of a fragment.
+constexpr std::uint32_t LEASE_SLICES = 4;
+
+/// The trainer's own is overwritten.
+void take_over(Pace& pace) {
+  if (std::exchange(pace.held, true) && !pace.published) pace.since = 0;
+  pace.version = pace.told;
+  pace.numbers = pace.told_numbers;
+  pace.slices = 0;
+  pace.published = false;
+}
+
+}  // namespace
 
 // Data plane ----------------------------------------------------------------------------------------------------------------
 
@@ -26,8 +41,8 @@ void Swarm::run_reduce(std::size_t i, const StartReduce& message) {
     const auto& all_told = published && published->owed.contains(message.fragment) ? published->told : host.machine.told;
     const auto told = std::ranges::find_if(all_told, [&](const Ready& ready) { return ready.covers(message.fragment); });
     const auto input = host.contributions.find(message.fragment);
-    const bool is_input =
-        input != host.contributions.end() && told != all_told.end() && input->second.step == told->step && input->second.base == told->base;
+    const bool is_input = input != host.contributions.end() && told != all_told.end() && input->second.step == told->step &&
+                          (scenario_.options.decoupled || input->second.base == told->base);
     if (!is_input || message.base != host.model.revision)
       return violate("SIM-4 " + host.machine.options.hello.name + " has no input for step " + std::to_string(message.step.value));
     part.input = input->second.gradient;
@@ -349,7 +364,9 @@ void Swarm::carry_out(std::size_t i, const trainer_life::Effect& effect) {
                    hear_trainer(i, life::ContributionTaken{lengths_of(i, take.fragments)}, 0ms);
                  },
                  [&](const life::TellBegin& order) { train(i, order); },
+                 [&](const life::TellAsked& told) { host.paces[told.asked.fragment].asked = told.asked.version; },
                  [&](const life::TellCommitted& told) {
+                   if (scenario_.options.decoupled) return note_told(i, told.commit.fragment);
                    host.training.untold.erase(told.commit.fragment);
                    if (std::exchange(host.training.waits, false)) end_slice(i);
                  },
@@ -368,6 +385,9 @@ void Swarm::launch_trainer(std::size_t i) {
   auto& host = hosts_[i];
   ++host.trainers;
   host.trainer_up = true;
+  host.paces.assign(scenario_.options.fragments, {});
+  for (std::uint32_t fragment = 0; fragment < host.paces.size(); ++fragment)
+    host.paces[fragment].since = LEASE_SLICES - (fragment + 1) * LEASE_SLICES / scenario_.options.fragments;
   const DataIdentity data{Digest{host.spec.other_data ? 2U : 1U, 0}, "files"};
   hear_trainer(i, trainer_life::Described{data}, host.spec.bind_time);
   hear_trainer(i, trainer_life::TensorsBound{}, host.spec.bind_time);
@@ -402,7 +422,9 @@ void Swarm::train(std::size_t i, const trainer_life::TellBegin& order) {
   host.training = {.number = host.training.number + 1,
                    .untold = {order.in_flight.begin(), order.in_flight.end()},
                    .published = order.published,
+                   .first_sample = begin.first_sample,
                    .result = {begin.step, order.base, pseudo_gradient(host.id, begin.step, host.model, begin.first_sample)}};
+  if (scenario_.options.decoupled) begin_lease(i);
   train_slice(i);
 }
 
@@ -416,7 +438,7 @@ Fragments Swarm::what_is_left(const Fragments& published) const {
 
 /// Until fragments are due, all or the next.
 void Swarm::train_slice(std::size_t i) {
-  const auto slices = scenario_.streams ? scenario_.options.fragments : 1;
+  const auto slices = scenario_.options.decoupled ? LEASE_SLICES : scenario_.streams ? scenario_.options.fragments : 1;
   const auto time = random_.between(hosts_[i].spec.inner_time * 7 / 10, hosts_[i].spec.inner_time * 13 / 10) / slices;
   schedule(time, [this, i, life = hosts_[i].trainers, number = hosts_[i].training.number] {
     const auto& host = hosts_[i];
@@ -425,6 +447,7 @@ void Swarm::train_slice(std::size_t i) {
 }
 
 void Swarm::end_slice(std::size_t i) {
+  if (scenario_.options.decoupled) return end_lease_slice(i);
   auto& training = hosts_[i].training;
   if (!scenario_.streams) return publish(i, what_is_left(training.published));
   const auto fragments = scenario_.options.fragments;
@@ -453,6 +476,52 @@ void Swarm::publish(std::size_t i, const Fragments& fragments) {
   deliver(i, trainer_life::Contributed{std::move(work)});
 }
 
+/// As it is now.
+void Swarm::note_told(std::size_t i, std::uint32_t fragment) {
+  auto& host = hosts_[i];
+  host.paces[fragment].told = host.model.versions[fragment];
+  host.paces[fragment].told_numbers = host.model.numbers;
+}
+
+/// From the state as it is: what the trainer has of each fragment since it took that over goes on.
+void Swarm::begin_lease(std::size_t i) {
+  for (std::uint32_t fragment = 0; fragment < scenario_.options.fragments; ++fragment) {
+    note_told(i, fragment);
+    auto& pace = hosts_[i].paces[fragment];
+    if (!pace.held || pace.told > pace.version) take_over(pace);
+  }
+}
+
+/// A boundary: what has arrived is taken over, then what is due or asked for is published.
+void Swarm::end_lease_slice(std::size_t i) {
+  auto& host = hosts_[i];
+  for (std::uint32_t fragment = 0; fragment < host.paces.size(); ++fragment) {
+    auto& pace = host.paces[fragment];
+    ++pace.slices;
+    ++pace.since;
+    if (pace.told > pace.version) take_over(pace);
+    const bool asked = pace.asked == pace.version.next();
+    if (pace.slices > 0 && !pace.published && (asked || pace.since >= LEASE_SLICES)) publish_decoupled(i, fragment);
+  }
+  if (++host.training.next < LEASE_SLICES) return train_slice(i);
+  deliver(i, trainer_life::UsedLease{});
+}
+
+void Swarm::publish_decoupled(std::size_t i, std::uint32_t fragment) {
+  auto& host = hosts_[i];
+  auto& pace = host.paces[fragment];
+  const auto version = pace.version.next();
+  pace.asked.reset();
+  pace.published = true;
+  pace.since = 0;
+  Model base;
+  base.numbers = pace.numbers;
+  host.local[fragment] = {version, {}, pseudo_gradient(host.id, version, base, host.training.first_sample)};
+  const auto weight = weight_of(host.id, version);
+  peer::TrainerContributed work{version, {}, weight, 64, Real{2.5}, HeldOutLoss{}, Real{1000.0}, {fragment}, {}, weight};
+  deliver(i, trainer_life::Contributed{std::move(work)});
+}
+
 /// As with `sync.merge: radial`: what is told beside a contribution has to come with it to its reduce. A contribution is as long as it
 /// weighs.
 std::vector<Lengths> Swarm::lengths_of(std::size_t i, const Fragments& fragments) const {
@@ -468,6 +537,7 @@ std::vector<Lengths> Swarm::lengths_of(std::size_t i, const Fragments& fragments
 void Swarm::finish_training(std::size_t i, const RunDone& done) {
   if (done.revision != hosts_[i].model.revision)
     violate("SIM-4 " + hosts_[i].machine.options.hello.name + " evaluates another state than the final one");
+  ++hosts_[i].training.number;
   const HeldOutLoss part{Real{2.5}, done.evaluate.of > 0 ? std::uint64_t{64} : 0};
   hear_trainer(i, trainer_life::Answered{{part, "sample"}}, hosts_[i].spec.inner_time);
 }

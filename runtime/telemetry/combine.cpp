@@ -48,6 +48,7 @@ void refine(PeerStatus& row, const PeerJournal& local, const std::vector<PeerJou
     row.state = local.ended ? local.status.state : PeerState::Lost;
     row.reason = local.ended ? local.status.reason : "its agent is gone" + kills;
     row.tokens_per_s.reset();
+    row.data_wait.reset();
   } else if (!local.status.reason.empty()) {
     row.reason = local.status.reason;
   } else if (local.absence) {
@@ -184,6 +185,7 @@ RunStatus combine(const RunJournal& run, const std::vector<PeerJournal>& local, 
     std::size_t elsewhere = 0;
     for (auto& peer : status.peers) {
       peer.tokens_per_s.reset();
+      peer.data_wait.reset();
       if (is_gone(peer.state)) continue;
       ++elsewhere;
       peer.reason = TOLD_LAST;

@@ -85,6 +85,7 @@ class PeerFold {
   }
   void operator()(const events::PrivateStateFresh& e) { j_.fresh = e.reason.text; }
   void operator()(const events::CheckpointFailed& e) { j_.problem = e.reason.text; }
+  void operator()(const events::ContributionNotKept& e) { j_.problem = e.reason.text; }
   void operator()(const events::CoordinatorLost& e) {
     j_.absence = {"the coordinator: " + e.reason, moment(time_), moment(time_, e.gives_up_after_s)};
   }

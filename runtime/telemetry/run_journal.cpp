@@ -52,6 +52,7 @@ void end_run(RunStatus& status, RunState state, const std::string& reason) {
     if (is_gone(peer.state)) continue;
     peer.state = PeerState::Left;
     peer.tokens_per_s.reset();
+    peer.data_wait.reset();
     peer.transfer.reset();
     peer.reason = reason;
   }
@@ -111,6 +112,7 @@ void go(RunStatus& status, PeerState state, const Who& who, const Cause& cause) 
   peer->state = state;
   peer->reason = cause.text;
   peer->tokens_per_s.reset();
+  peer->data_wait.reset();
   peer->transfer.reset();
   forget_lanes(status, peer->name);
   if (waited && !peer->replica.empty()) name_missing(status, std::string{peer->replica});
@@ -238,6 +240,7 @@ class RunFold {
     auto* const peer = row_of(s_, e.who);
     if (peer == nullptr) return;
     if (!std::isnan(e.tokens_per_s)) peer->tokens_per_s = e.tokens_per_s;
+    if (e.data_wait) peer->data_wait = e.data_wait;
     if (e.trainer_pid == 0) return;
     // What a peer elsewhere does with its trainer is seen by this alone.
     if (peer->trainer_pid && *peer->trainer_pid != e.trainer_pid) ++peer->restarts;
@@ -335,13 +338,13 @@ class RunFold {
                               events::PeerRefused, events::PeerAbsent, events::PeerReturned, events::RingKept, events::PeerLate,
                               events::CoordinatorStoodStill> auto&) {}
   // An agent's, in its own journal.
-  void operator()(
-      const OneOf<events::AgentStarted, events::Welcomed, events::TrainerBound, events::TrainerRestarting, events::TrainerWaits,
-                  events::ReplicaWaits, events::ReplicaWhole, events::StateFetching, events::DonorUnreached, events::StateFetched,
-                  events::StepEntered, events::StepBegunAnew, events::ReduceEntered, events::ReduceAborted, events::CommitApplied,
-                  events::RunDoneHeard, events::CheckpointWritten, events::CheckpointFailed, events::StateSaving, events::StateNotSaved,
-                  events::PrivateStateWritten, events::PrivateStateFailed, events::PrivateStateTaken, events::PrivateStateFresh,
-                  events::JournalLinesDropped, events::CoordinatorLost, events::CoordinatorBack, events::PeerEnded> auto&) {}
+  void operator()(const OneOf<events::AgentStarted, events::Welcomed, events::TrainerBound, events::TrainerRestarting, events::TrainerWaits,
+                              events::ReplicaWaits, events::ReplicaWhole, events::StateFetching, events::DonorUnreached,
+                              events::StateFetched, events::StepEntered, events::StepBegunAnew, events::ReduceEntered,
+                              events::ReduceAborted, events::CommitApplied, events::RunDoneHeard, events::CheckpointWritten,
+                              events::CheckpointFailed, events::ContributionNotKept, events::StateSaving, events::StateNotSaved,
+                              events::PrivateStateWritten, events::PrivateStateFailed, events::PrivateStateTaken, events::PrivateStateFresh,
+                              events::JournalLinesDropped, events::CoordinatorLost, events::CoordinatorBack, events::PeerEnded> auto&) {}
 
  private:
   void end_reduce(std::uint64_t fragment) {

@@ -54,11 +54,12 @@ struct PeerStatus {
   std::optional<std::uint64_t> outer_step;  ///< last committed
   std::optional<std::string> digest;        ///< of the state that it holds
   std::optional<double> tokens_per_s;
-  std::string device;          ///< where its trainer computes, and why there; known of peers here whose manifest leaves a choice
-  std::string reason;          ///< why it left, was lost, or is not training
-  std::uint64_t restarts = 0;  ///< of its trainer, as far as it is known here
-  std::string restart_reason;  ///< of the last one; empty where only its pid has changed
-  std::string replica;         ///< of a sharded run: which model it holds a part of; else empty
+  std::optional<double> data_wait;  ///< share of its time that its trainer waited for samples, in its last outer step
+  std::string device;               ///< where its trainer computes, and why there; known of peers here whose manifest leaves a choice
+  std::string reason;               ///< why it left, was lost, or is not training
+  std::uint64_t restarts = 0;       ///< of its trainer, as far as it is known here
+  std::string restart_reason;       ///< of the last one; empty where only its pid has changed
+  std::string replica;              ///< of a sharded run: which model it holds a part of; else empty
   std::uint64_t shard = 0;
   std::optional<TransferStatus> transfer;
   std::optional<std::uint64_t> transfer_bytes_per_s;  ///< of the last long reduce or fetch, sent and received; also when it is over

@@ -63,6 +63,7 @@ Json peer_json(const PeerStatus& peer) {
            {"outer_step", or_null(peer.outer_step)},
            {"digest", or_null(peer.digest)},
            {"tokens_per_s", or_null(peer.tokens_per_s)},
+           {"data_wait", or_null(peer.data_wait)},
            {"device", or_null(peer.device)},
            {"reason", or_null(peer.reason)},
            {"restarts", peer.restarts},

@@ -24,16 +24,17 @@ constexpr std::array<SpecialRole, 5> ROLES{{{"bos", {"[BOS]", "<|begin_of_text|>
                                             {"sep", {"[SEP]", "<sep>", "<|sep|>"}},
                                             {"mask", {"[MASK]", "<mask>", "<|mask|>"}}}};
 
-/// The text of the token that plays it; null where the tokenizer has none.
-const char* text_of(const SpecialRole& role, const data::Tokenizer& tokenizer) {
+/// The text of the token that plays it, if the tokenizer has one.
+std::optional<std::string> text_of(const SpecialRole& role, const data::Tokenizer& tokenizer) {
+  if (auto own = tokenizer.special(role.name)) return own;
   const auto found = std::ranges::find_if(role.texts, [&](const char* text) { return tokenizer.id_of(text).has_value(); });
-  return found == role.texts.end() ? nullptr : *found;
+  return found == role.texts.end() ? std::nullopt : std::optional<std::string>{*found};
 }
 
 Json id_of(const char* name, const data::Tokenizer& tokenizer) {
   const auto role = std::ranges::find(ROLES, std::string_view{name}, &SpecialRole::name);
-  const char* text = text_of(*role, tokenizer);
-  return text == nullptr ? Json(nullptr) : Json(*tokenizer.id_of(text));
+  const auto text = text_of(*role, tokenizer);
+  return text ? Json(*tokenizer.id_of(*text)) : Json(nullptr);
 }
 
 Json end_of(const data::Tokenizer& tokenizer) {
@@ -68,8 +69,10 @@ std::string generation_config_json(const data::Tokenizer& tokenizer) {
 std::string tokenizer_config_json(const manifest::Model& model, const data::Tokenizer& tokenizer) {
   Json config = {
       {"tokenizer_class", "PreTrainedTokenizerFast"}, {"model_max_length", model.context}, {"clean_up_tokenization_spaces", false}};
+  // Of a SentencePiece model it is not in the file whether texts begin with the token for that: ours do not.
+  if (tokenizer.is_sentencepiece()) config.update({{"add_bos_token", false}, {"add_eos_token", false}});
   for (const SpecialRole& role : ROLES)
-    if (const char* text = text_of(role, tokenizer)) config[std::string{role.name} + "_token"] = text;
+    if (const auto text = text_of(role, tokenizer)) config[std::string{role.name} + "_token"] = *text;
   if (const auto end = tokenizer.end_of_document())
     config["eos_token"] = tokenizer.is_bytes() ? std::string{data::END_OF_BYTES} : tokenizer.decode(std::array{*end});
   return config.dump(2) + "\n";
@@ -82,7 +85,7 @@ std::map<std::string, std::string> files_beside_weights(const manifest::Shared& 
     return source.format == data::DataFormat::Tokens || source.format == data::DataFormat::Tokens32;
   };
   if (tokenizer.is_bytes() && std::ranges::all_of(data::sources_of(run.data), is_of_tokens)) return files;
-  files["tokenizer.json"] = tokenizer.json();
+  files.insert(tokenizer.file());
   files["tokenizer_config.json"] = tokenizer_config_json(run.model, tokenizer);
   return files;
 }

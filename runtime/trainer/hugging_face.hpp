@@ -13,7 +13,7 @@ namespace prime::trainer {
 std::string config_json(const manifest::Model& model, const data::Tokenizer& tokenizer);
 /// generation_config.json.
 std::string generation_config_json(const data::Tokenizer& tokenizer);
-/// tokenizer_config.json: what AutoTokenizer wants to know beside tokenizer.json.
+/// tokenizer_config.json: what AutoTokenizer wants to know beside the tokenizer's file.
 std::string tokenizer_config_json(const manifest::Model& model, const data::Tokenizer& tokenizer);
 
 /// All that stands beside model.safetensors, by name. The tokenizer is among it unless the data was tokens already, of which nobody knows

@@ -86,6 +86,7 @@ class Program {
     InnerReport report;
     PRIME_TRY(report.held_out, evaluate(settings.evaluate.limit_bytes, step.evaluate));
     PRIME_TRY(const auto batch, ahead_.batch(step.samples.first));
+    report.data_wait_s = std::chrono::duration<double>(ahead_.waited()).count();
     report.loss = learner_.train(batch, learning_rate(settings, step.clock, step.total));
     report.tokens = step.samples.count * manifest_.shared.model.context;
     loss_sum_ = step.index == 0 ? report.loss : loss_sum_ + report.loss;
@@ -114,8 +115,8 @@ class Program {
   std::string sample() {
     const auto& tokenizer = corpus_.tokenizer();
     std::vector<Token> prompt;
-    const auto why = data::Encoder(tokenizer).encode(corpus_.beginning(), prompt);
-    if (!why.empty() || prompt.empty()) prompt.assign(1, tokenizer.end_of_document().value_or('\n'));
+    const auto encoded = data::Encoder(tokenizer).encode(corpus_.beginning(), prompt);
+    if (!encoded || prompt.empty()) prompt.assign(1, tokenizer.end_of_document().value_or('\n'));
     return printable(
         tokenizer.decode(learner_.write({.prompt = prompt, .choices = tokenizer.text_ids(), .seed = manifest_.shared.train.seed})));
   }

@@ -1,8 +1,6 @@
 """`sync.algorithm: delayed`: an outer step is reduced while the next one is trained. Each step begins from the state two steps before it, to the
 bit the same on all peers, and with losses what an independent reference makes of the journaled contributors and the states they began from."""
 
-import os
-import signal
 import unittest
 
 from fragments_test import Reference
@@ -67,12 +65,7 @@ class Delayed(Overlapped):
 
     def test_the_coordinator_that_dies_between_two_steps_loses_and_doubles_nothing(self):
         with self.run_of(3, 4, 3) as run:
-            for step in (2, 4):
-                run.wait_for("reduce_started", outer_step=step)
-                os.kill(run.coordinator_pid(), signal.SIGKILL)
-                run.wait_for("coordinator_restarted", step // 2)
-            self.assertEqual(run.wait_for_end(), 0)
-            run.check(outer_steps=STEPS)
+            self.lives_through_two_deaths_of_its_coordinator(run)
             self.equals_reference(run, 4)
 
     def test_a_joiner_comes_in_between(self):

@@ -124,6 +124,7 @@ class FromElsewhere(Invites):
         with namespaces.machines(2) as names:
             namespaces.let_in_only(names[0], 7077)
             with self.run_on(names[0], ("--set", "local.network.listen=0.0.0.0:7077"), outer_steps=1_000_000) as run:
+                run.wait_for("peer_admitted")  # the state is there; else the joiner may found it
                 joiner = run.join(machine=names[1])
                 place = run.directory / f"joiner-{len(run.processes) - 1}"
 

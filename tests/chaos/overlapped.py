@@ -1,6 +1,8 @@
 """Owns what the tests of algorithms that overlap share: a run in which somebody is lost, and one that somebody joins in the middle."""
 
+import os
 import re
+import signal
 import unittest
 
 from fragments_test import ELEMENTS, TENSORS, checkpoints_of, tensors_of
@@ -28,6 +30,14 @@ class Overlapped(unittest.TestCase):
         self.assertEqual(run.wait_for_end(), 0)
         wait_until("the joiner's end", lambda: joiner.poll() is not None)
         run.check(outer_steps=STEPS, lost=lost)
+
+    def lives_through_two_deaths_of_its_coordinator(self, run):
+        for step in (2, 4):
+            run.wait_for("reduce_started", outer_step=step)
+            os.kill(run.coordinator_pid(), signal.SIGKILL)
+            run.wait_for("coordinator_restarted", step // 2)
+        self.assertEqual(run.wait_for_end(), 0)
+        run.check(outer_steps=STEPS)
 
     def joined_in_between(self, run):
         """Of a run that is held at a step."""

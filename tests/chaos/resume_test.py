@@ -191,6 +191,9 @@ class Resume(unittest.TestCase):
         with self.start(3, every=3, minimum=2, dead_after="2s", held_at=3, outer_steps=1000, flags=("--set", "checkpoint.keep=1000")) as run:
             run.wait_until_held()
             victim = run.up["peers"][1]
+            journal = Journal(next(run.run_directory.glob(f"peers/{victim['name']}-*/journal.jsonl")))
+            (begun,) = wait_until("its third step", lambda: [line for line in journal.lines() if line["event"] == "outer_step_begun" and line["outer_step"] == 3])
+            its = begun["first_sample"]
             os.kill(victim["pid"], signal.SIGKILL)
             run.wait_for("peer_lost")
             run.release(3)
@@ -199,7 +202,6 @@ class Resume(unittest.TestCase):
             (checkpoint,) = wait_until("the shared state on a disk", lambda: list(run.run_directory.glob("peers/*/checkpoints/step-000003")))
             kill_everything(run)
             state = json.loads((checkpoint / "prime" / "state.json").read_text())
-            (its,) = {line["first_sample"] for line in Journal(next(run.run_directory.glob(f"peers/{victim['name']}-*/journal.jsonl"))).lines() if line.get("outer_step") == 3 and line["event"] == "outer_step_begun"}
             self.assertEqual((state["given_back"], len(state["members"])), ([its], 2))
             before, handed_out = committed(run.coordinator()), samples(run.run_directory)
             on = GoneOn(run, 2, "--set", "train.outer_steps=6", source=checkpoint)

@@ -2,9 +2,7 @@
 parameters. To the bit the same on all peers, and what an independent reference makes of the journaled contributors (Streaming DiLoCo,
 arXiv:2501.18512, algorithm 2)."""
 
-import os
 import re
-import signal
 import unittest
 
 from fragments_test import Reference, checkpoints_of, f32, tensors_of
@@ -128,12 +126,7 @@ class Streaming(Overlapped):
 
     def test_the_coordinator_that_dies_between_two_fragments_loses_and_doubles_nothing(self):
         with self.run_of(3) as run:
-            for step in (2, 4):
-                run.wait_for("reduce_started", outer_step=step)
-                os.kill(run.coordinator_pid(), signal.SIGKILL)
-                run.wait_for("coordinator_restarted", step // 2)
-            self.assertEqual(run.wait_for_end(), 0)
-            run.check(outer_steps=STEPS)
+            self.lives_through_two_deaths_of_its_coordinator(run)
             self.equals_reference(run, PARTS, 1, 0.5)
 
     def test_a_joiner_comes_in_between(self):

@@ -61,6 +61,27 @@ class Data(unittest.TestCase):
         self.assertIn("1 broken and passed over; the first: ", text)
         self.assertIn("1 reads cut for their quality", text)
 
+    def test_shares_of_a_mix_are_shown_where_they_change(self):
+        weights = self.folder / "weights.yaml"
+        weights.write_text("""version: 1
+run: mixed
+model: {layers: 1, dim: 8, heads: 2, vocab: 257, context: 4}
+data:
+  held_out: 0%%
+  sources:
+    - {path: "%s/a.fastq", format: fastq, on_error: skip, weight: [{at: 0, weight: 3}, {at: 8192, weight: 0}]}
+    - {path: "%s/notes.jsonl", format: jsonl, field: body, weight: 1}
+train: {batch: 1}
+local: {data_cache: "%s/cache"}
+""" % (self.folder, self.folder, self.folder))
+        done = self.call("stats", weights, "-o", "json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([source["shares"] for source in json.loads(done.stdout)["sources"]],
+                         [[{"at": 0, "share": 0.75}, {"at": 8192, "share": 0.0}], [{"at": 0, "share": 0.25}, {"at": 8192, "share": 1.0}]])
+        line = "75.0 %, from sample 8192 on 0.0 % of the samples"
+        self.assertIn(f"  {line}\n", self.call("stats", weights).stdout)
+        self.assertIn(f"  {self.folder}/a.fastq: {line}\n", primectl("validate", weights, state=self.folder / "state").stdout)
+
     def test_a_sample_is_shown_with_its_documents(self):
         done = self.call("inspect", self.manifest, "--sample", 1, "-o", "json")
         told = json.loads(done.stdout)

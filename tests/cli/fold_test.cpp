@@ -153,7 +153,9 @@ BOOST_AUTO_TEST_CASE(members_reduce_and_an_abort_takes_them_back) {
 
 BOOST_AUTO_TEST_CASE(a_commit_moves_the_run_and_its_members) {
   auto journal = test::training_run();
-  journal.add("peer_ready", {{"peer", OTTER}, {"name", "brave-otter"}, {"outer_step", 1}, {"tokens_per_s", 7100.0}, {"trainer_pid", 999}});
+  journal.add(
+      "peer_ready",
+      {{"peer", OTTER}, {"name", "brave-otter"}, {"outer_step", 1}, {"tokens_per_s", 7100.0}, {"trainer_pid", 999}, {"data_wait", 0.25}});
   auto fields = test::committed(1, 4.158, {OTTER, HERON, LYNX});
   fields["held_out_loss"] = 4.2;
   journal.add("outer_step_committed", fields);
@@ -165,6 +167,8 @@ BOOST_AUTO_TEST_CASE(a_commit_moves_the_run_and_its_members) {
   BOOST_TEST(status.tokens == 3000U);
   BOOST_TEST(status.peers[0].outer_step.value() == 1U);
   BOOST_TEST(status.peers[0].tokens_per_s.value() == 7100.0);
+  BOOST_TEST(status.peers[0].data_wait.value() == 0.25);
+  BOOST_TEST(!status.peers[1].data_wait.has_value());
   BOOST_TEST(status.peers[0].trainer_pid.value() == 999U);
   BOOST_TEST(status.peers[0].restarts == 1U, "of a trainer elsewhere only its number is seen");
   BOOST_TEST(status.peers[0].restart_reason.empty());

@@ -77,6 +77,15 @@ BOOST_AUTO_TEST_CASE(an_end_without_a_word_shows_the_end_of_its_own_log) {
   BOOST_TEST(said.error().detail.find("older") == std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(an_end_by_a_signal_is_told_as_one) {
+  const test::TemporaryDirectory directory;
+  auto process = shell(directory, "kill -SEGV $$");
+  const auto said = process.readiness(GENEROUS, -1);
+  BOOST_REQUIRE(!said.has_value());
+  BOOST_TEST(said.error().detail.find("it ended (killed by SIGSEGV); ") == 0U);
+  BOOST_TEST(said.error().detail.find("log is empty") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(an_error_that_it_printed_before_it_died_is_that_error) {
   const test::TemporaryDirectory directory;
   const Error error{ErrorName::StorageFailed, "write /x/journal.jsonl: No space left on device"};

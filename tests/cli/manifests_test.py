@@ -6,7 +6,7 @@ import unittest
 from primectl import BIN, SOURCE, primectl, temporary_directory
 
 SHIPPED = sorted((SOURCE / "manifests").glob("*.yaml"))
-SMALL = ("delayed", "eager", "quickstart", "streaming")
+SMALL = ("decoupled", "delayed", "eager", "quickstart", "streaming")
 
 
 class Manifests(unittest.TestCase):

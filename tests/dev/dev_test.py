@@ -30,7 +30,7 @@ class Dev(unittest.TestCase):
         for bench in BENCHES:
             (self.root / "tests" / "bench" / bench).mkdir(parents=True)
             (self.root / "tests" / "bench" / bench / "compare.py").touch()
-        for wheel in ("torch-2.13.0+cpu", "numpy-1", "safetensors-1", "transformers-1", "accelerate-1.15.0", "nanobind-3.1.0", "scikit_build_core-1.1.2", "mypy-2.4.1", "scikit_learn-1.9.1", "pyarrow-26.0.1", "lightning-2.6.6", "toploc-0.1.6"):
+        for wheel in ("torch-2.13.0+cpu", "numpy-1", "safetensors-1", "transformers-1", "accelerate-1.15.0", "nanobind-3.1.0", "scikit_build_core-1.1.2", "mypy-2.4.1", "scikit_learn-1.9.1", "pyarrow-26.0.1", "lightning-2.6.6", "sentencepiece-0.2.3", "protobuf-7.36.2", "toploc-0.1.6"):
             record = self.root / ".venv" / "lib" / "python3.11" / "site-packages" / f"{wheel}.dist-info" / "RECORD"
             record.parent.mkdir(parents=True)
             record.touch()

@@ -93,7 +93,7 @@ class Stage:
     def finished_run(self):
         """A run that is done, and its checkpoint."""
         if self.finished is None:
-            self.call(f"{PRIMECTL} up manifests/quickstart.yaml --local 2 --set train.outer_steps=2")
+            self.call(f"{PRIMECTL} up manifests/quickstart.yaml --local 2 --set train.outer_steps=2 --set checkpoint.keep_contributions=true")
             self.finished = self.runs()[0]["id"]
             self.checkpoint = json.loads(self.call(f"{PRIMECTL} status {self.finished} -o json"))["run"]["checkpoint"]
         return self.finished
@@ -107,7 +107,7 @@ class Stage:
             self.finished_run()
             line = re.sub(r"…/checkpoints/step-\d+|CHECKPOINT", self.checkpoint, line)
         if "quickstart-k7qd2m" in line:
-            of_an_ended_one = "--from" in line or " remove " in line
+            of_an_ended_one = any(word in line for word in ("--from", " remove ", " replay "))
             line = line.replace("quickstart-k7qd2m", self.finished_run() if of_an_ended_one else self.last_run())
         return line
 

@@ -39,6 +39,9 @@ class Evaluation(unittest.TestCase):
     def test_a_llama(self):
         self.check("kv_heads: 1", "LlamaForCausalLM")
 
+    def test_a_llama_with_biases_of_attention_and_scaled_rotations(self):
+        self.check("attention_bias: true, rope_scaling: {kind: llama3, factor: 8, original_context: 12}", "LlamaForCausalLM")
+
     def test_a_gpt2(self):
         self.check("arch: gpt2", "GPT2LMHeadModel")
 

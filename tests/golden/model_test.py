@@ -89,6 +89,18 @@ class Models(unittest.TestCase):
         self.check("kv_heads: 2", model_type="llama", tie_word_embeddings=False)
         self.check("tie_embeddings: true, rope_theta: 500, norm_epsilon: 1e-3", tie_word_embeddings=True)
 
+    def test_a_llama_with_biases_of_attention(self):
+        self.check("kv_heads: 2, attention_bias: true", model_type="llama", attention_bias=True)
+
+    def test_a_llama_of_scaled_rotations(self):
+        self.check("rope_scaling: {kind: linear, factor: 3.5}, rope_theta: 500",
+                   rope_parameters={"rope_type": "linear", "factor": 3.5, "rope_theta": 500.0})
+        # Of the six pairs of a head some keep their frequency, some lose a part of it and some all that there is to lose.
+        self.check("attention_bias: true, rope_theta: 500, "
+                   "rope_scaling: {kind: llama3, factor: 8, low_freq_factor: 1.5, high_freq_factor: 6, original_context: 100}",
+                   rope_parameters={"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.5, "high_freq_factor": 6.0,
+                                    "original_max_position_embeddings": 100, "rope_theta": 500.0})
+
     def test_a_gpt2(self):
         self.check("arch: gpt2", model_type="gpt2", tie_word_embeddings=True, n_inner=192)
         self.check("arch: gpt2, ffn: 100, tie_embeddings: false, norm_epsilon: 1e-3", tie_word_embeddings=False, n_inner=100)

@@ -3,7 +3,9 @@
 usage: tokenizer_test.py BIN   (the folder of primectl, prime-trainer and data-tokenize)
 """
 
+import io
 import json
+import os
 import pathlib
 import random
 import shutil
@@ -87,6 +89,45 @@ class Checkpoints(unittest.TestCase):
                           tokenizer.mask_token_id], [0, 1, 2, 3, 4, 5])
         config = transformers.AutoConfig.from_pretrained(checkpoint)
         self.assertEqual((config.pad_token_id, config.bos_token_id, config.eos_token_id), (0, 3, 4))
+
+    def test_sentencepiece(self):
+        try:
+            import google.protobuf  # noqa: F401
+            import sentencepiece
+        except ImportError:
+            self.skipTest("the packages sentencepiece and protobuf are not here: transformers loads no model of SentencePiece without them")
+        os.environ["PRIME_PYTHON"] = sys.executable
+        self.addCleanup(os.environ.pop, "PRIME_PYTHON")
+        data, source, written = self.corpus(), self.folder / "m.model", io.BytesIO()
+        texts = [path.read_text() for path in sorted((self.folder / "corpus").glob("*.txt"))]
+        sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(line for text in texts for line in text.splitlines() if line), model_writer=written,
+                                                 vocab_size=300, model_type="bpe", normalization_rule_name="identity", remove_extra_whitespaces=False,
+                                                 byte_fallback=True, pad_id=3, minloglevel=2)
+        source.write_bytes(written.getvalue())
+        library = sentencepiece.SentencePieceProcessor(model_file=str(source))
+        checkpoint = self.train(300, data, f'{{sentencepiece: "{source}"}}')
+        self.assertEqual((checkpoint / "tokenizer.model").read_bytes(), source.read_bytes())
+        self.assertFalse((checkpoint / "tokenizer.json").exists())
+        tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint)
+        for text in (*TEXTS, *texts):
+            self.assertEqual(tokenizer(text).input_ids, library.encode(text), repr(text))
+            self.assertEqual(tokenizer.decode(library.encode(text)), library.decode(library.encode(text)))
+        self.assertEqual((len(tokenizer), tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.unk_token_id, tokenizer.pad_token_id), (300, 1, 2, 0, 3))
+        config = transformers.AutoConfig.from_pretrained(checkpoint)
+        self.assertEqual((config.pad_token_id, config.bos_token_id, config.eos_token_id), (3, 1, 2))
+
+        # Texts are prompts of such a checkpoint, and what it writes is a text.
+        prompts, proofs = ["alpha beta", "int x"], self.folder / "proofs.json"
+        out = call(BIN / "primectl", "generate", checkpoint, "--prompt", prompts[0], "--prompt", prompts[1], "--tokens", 3, "--prove", proofs, "-o", "json")
+        for prompt, line in zip(prompts, map(json.loads, out.splitlines()), strict=True):
+            self.assertEqual(line["prompt"], library.encode(prompt))
+            self.assertEqual(len(line["tokens"]), 3)
+            self.assertTrue(line["text"].startswith(prompt), line["text"])
+        call(BIN / "primectl", "verify", proofs, "--model", checkpoint)
+        self.assertIn("alpha beta", call(BIN / "primectl", "generate", checkpoint, "--prompt", prompts[0], "--tokens", 1))
+        os.environ["PRIME_PYTHON"] = "/nowhere/python"
+        with self.assertRaisesRegex(AssertionError, "install it .`python3 -m pip install sentencepiece`."):
+            call(BIN / "primectl", "generate", checkpoint, "--prompt", prompts[0])
 
 
 if __name__ == "__main__":

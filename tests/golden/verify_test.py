@@ -191,24 +191,27 @@ class Family:
         self.assertTrue(all(accepted("--thresholds", "toploc-bf16")))
         self.assertFalse(any(accepted("--thresholds", "38/0.01/8")))
 
-    def test_transformers_accepts_our_proofs(self):
-        """The verifier of another engine: its states, and `primectl commitment check`."""
+    def by_transformers(self, model, file, sequence, tokens):
+        """The verifier of another engine: its states of these tokens, and `primectl commitment check` of the proofs of our own."""
         import torch
         import verification
 
+        folder = pathlib.Path(self.directory.name)
+        with torch.no_grad():
+            verification.write_tensors(folder / "theirs.safetensors", {"hidden": model.base_model(input_ids=torch.tensor([tokens])).last_hidden_state[0]})
+        proofs = {"schema": "primectl.commitment/1", "k": file["k"], "tokens": file["segment_tokens"], "prefill": len(sequence["prompt"]), "proofs": sequence["proofs"]}
+        (folder / "proofs.json").write_text(json.dumps(proofs))
+        return self.bench.call("commitment", "check", folder / "theirs.safetensors", "--tensor", "hidden", "--proofs", folder / "proofs.json", f"--prefill={len(sequence['prompt'])}", "--thresholds", "exact-f32")
+
+    def test_transformers_accepts_our_proofs(self):
         model = self.bench.load("claimed")
         file = self.bench.generate("ours")
-        folder = pathlib.Path(self.directory.name)
         for changed in (False, True):
             for sequence in file["sequences"][:3]:
                 tokens = sequence["prompt"] + sequence["tokens"][:-1]
                 if changed:
                     tokens[1] ^= 1
-                with torch.no_grad():
-                    verification.write_tensors(folder / "theirs.safetensors", {"hidden": model.base_model(input_ids=torch.tensor([tokens])).last_hidden_state[0]})
-                proofs = {"schema": "primectl.commitment/1", "k": file["k"], "tokens": file["segment_tokens"], "prefill": len(sequence["prompt"]), "proofs": sequence["proofs"]}
-                (folder / "proofs.json").write_text(json.dumps(proofs))
-                done = self.bench.call("commitment", "check", folder / "theirs.safetensors", "--tensor", "hidden", "--proofs", folder / "proofs.json", f"--prefill={len(sequence['prompt'])}", "--thresholds", "exact-f32")
+                done = self.by_transformers(model, file, sequence, tokens)
                 self.assertEqual(done.returncode, 5 if changed else 0, done.stdout + done.stderr)
 
 
@@ -344,6 +347,28 @@ class Llama(Family, unittest.TestCase):
         tied.save_pretrained(folder / "tied")
         self.bench.generate("tied", "tied")
 
+    def test_biases_and_scaled_rotations_are_computed(self):
+        import torch
+        import transformers
+
+        claimed = self.bench.load("claimed")
+        digests = {self.bench.generate("plain")["model"]}
+        linear = {"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0}
+        llama3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 100, "rope_theta": 10000.0}
+        for name, edit in {"biased": {"attention_bias": True}, "linear": {"rope_parameters": linear}, "llama3": {"rope_parameters": llama3}}.items():
+            torch.manual_seed(3)
+            model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**{**claimed.config.to_dict(), **edit})).eval()
+            for missing in model.load_state_dict(claimed.state_dict(), strict=False).missing_keys:
+                self.assertTrue(missing.endswith("_proj.bias"), missing)
+                torch.nn.init.normal_(model.get_parameter(missing), std=0.5)
+            self.bench.save(name, model)
+            file = self.bench.generate(name, name)
+            digests.add(file["model"])
+            for sequence in file["sequences"][:3]:
+                done = self.by_transformers(model, file, sequence, sequence["prompt"] + sequence["tokens"][:-1])
+                self.assertEqual(done.returncode, 0, name + ": " + done.stdout + done.stderr)
+        self.assertEqual(len(digests), 4, "each is a model of its own")
+
     def test_a_checkpoint_of_ours_is_run(self):
         folder = pathlib.Path(self.directory.name) / "ours"
         folder.mkdir()
@@ -384,8 +409,9 @@ class Llama(Family, unittest.TestCase):
 
         says({"model_type": "mistral", "architectures": ["MistralForCausalLM"]}, "PR0903", "\"mistral\"", "accepted are `llama`")
         says({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}, "PR0702", "`n_layer` is missing")
-        says({"attention_bias": True}, "`attention_bias` is `true`; accepted is `false`")
-        says({"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "its rotations are scaled (`\"llama3\"`)")
+        says({"mlp_bias": True}, "`mlp_bias` is `true`; accepted is `false`")
+        says({"rope_parameters": {"rope_type": "yarn", "factor": 8.0}}, "its rotations are scaled (`\"yarn\"`)")
+        says({"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "`low_freq_factor` is missing")
         says({"quantization_config": {"bits": 4}}, "it is quantized")
         says({"hidden_size": 128, "head_dim": 32}, "PR0702", "another shape than config.json says")
         says({"num_attention_heads": 7}, "do not divide a width")

@@ -74,6 +74,10 @@ BOOST_AUTO_TEST_CASE(messages_about_outer_steps) {
   const double denormal = std::numeric_limits<double>::denorm_min();
   BOOST_TEST(sent(Ready{OuterStep{4}, Revision{3}, 5, 6, Real{denormal}, HeldOutLoss{Real{std::nan("")}, 3}, Real{-0.0}, 8}).loss.value() ==
              denormal);
+  Ready waited{OuterStep{4}, Revision{3}, 5, 6, Real{1.0}, {}, Real{1.0}, 8};
+  BOOST_TEST(!data_wait_of(sent(waited)));
+  waited.data_wait = Real{0.25};
+  BOOST_TEST(data_wait_of(sent(waited)).value() == 0.25);
   const auto reduce = sent(StartReduce{OP,
                                        OuterStep{4},
                                        Revision{3},

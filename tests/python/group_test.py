@@ -66,7 +66,7 @@ async def main(group):
         assert torch.equal(tensors[tag], torch.full((50_000,), tag + 0.5)), tag
     return [info.digest for info in infos]
 with prime.Group.form(**options) as group:
-    digests = asyncio.run(main(group))
+    digests = asyncio.run(main(group), debug=False)
     futures = [group.reduce_async(torch.ones(10), tag=tag).future() for tag in range(5)]
     assert len(concurrent.futures.wait(futures, timeout=60).done) == 5
     again = group.reduce_async(torch.ones(10))
@@ -154,7 +154,7 @@ async def main():
             pass
         info = await reduction
         assert info.digest in repr(info), repr(info)
-asyncio.run(main())
+asyncio.run(main(), debug=False)
 """, 2)
 
     def test_members_that_disagree_are_told(self):

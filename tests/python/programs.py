@@ -77,7 +77,7 @@ class Programs(unittest.TestCase):
         path = self.folder / f"program-{len(self.started)}.py"
         path.write_text(program)
         process = subprocess.Popen([PYTHON, "-X", "dev", "-W", "ignore", str(path), *map(str, arguments)], cwd=self.folder, env=environment(**env), stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                                   start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.started.append(process)
         return process
 
@@ -85,7 +85,7 @@ class Programs(unittest.TestCase):
         try:
             said, _ = process.communicate(timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGABRT)  # faulthandler shows where each thread stands
+            os.killpg(process.pid, signal.SIGABRT)  # faulthandler shows where each thread stands, also of its children, which have the pipe, too
             said, _ = process.communicate()
             self.fail(f"it hangs:\n{said}")
         self.assertEqual(process.returncode, code, said)

@@ -455,9 +455,37 @@ std::vector<Breakage> of_several_in_flight() {
   };
 }
 
+/// Nobody waits for anybody.
+std::vector<Breakage> of_decoupled() {
+  return {
+      reduce_breaks("LAW-4 and should",
+                    [](Coordinator&, const std::vector<StartReduce*>& messages) {
+                      for (auto* message : messages) message->contributions.edit().front().weight += 1;
+                    }),
+      coordinator_breaks("LAW-12 are handed out twice",
+                         [](Coordinator& t) {
+                           for (auto& effect : t.effects) {
+                             auto* send = std::get_if<coordinator::Send>(&effect);
+                             auto* begin = send != nullptr ? std::get_if<BeginStep>(&send->message) : nullptr;
+                             if (begin == nullptr || t.state.revision < Revision{3}) continue;
+                             for (const auto& [member, leases] : t.state.leases)
+                               if (member != send->to) begin->first_sample = leases.back().first_sample;
+                           }
+                         }),
+      peer_breaks("LAW-4 a contribution is of another version than that which it is for",
+                  [](const peer::Event&, Peer& t) {
+                    for (auto& effect : t.effects)
+                      if (auto* tell = std::get_if<peer::Tell>(&effect))
+                        if (auto* ready = std::get_if<Ready>(&tell->message); ready != nullptr && ready->step > OuterStep{1})
+                          ready->base = Revision{};
+                  }),
+  };
+}
+
 /// Four peers, and one that joins in the middle.
-Outcome judge(const Breakage& breakage, bool everybody, std::uint32_t fragments, std::uint32_t in_flight) {
+Outcome judge(const Breakage& breakage, bool everybody, std::uint32_t fragments, std::uint32_t in_flight, bool decoupled) {
   auto scenario = calm_scenario(4, 8);
+  scenario.options.decoupled = decoupled;
   scenario.options.fragments = fragments;
   scenario.options.in_flight = in_flight;
   scenario.options.max_peers = 5;
@@ -474,20 +502,21 @@ Outcome judge(const Breakage& breakage, bool everybody, std::uint32_t fragments,
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(each_invariant_is_named_when_a_machine_breaks_it) {
-  using Group = std::tuple<std::vector<Breakage>, std::uint32_t, std::uint32_t>;
-  for (const auto& [group, fragments, in_flight] : {Group{of_epochs_and_views(), 1, 1},
-                                                    {of_commits(), 1, 1},
-                                                    {of_contributions(), 1, 1},
-                                                    {of_ends(), 1, 1},
-                                                    {of_fragments(), 2, 1},
-                                                    {of_several_in_flight(), 3, 2}})
+  using Group = std::tuple<std::vector<Breakage>, std::uint32_t, std::uint32_t, bool>;
+  for (const auto& [group, fragments, in_flight, decoupled] : {Group{of_epochs_and_views(), 1, 1, false},
+                                                               {of_commits(), 1, 1, false},
+                                                               {of_contributions(), 1, 1, false},
+                                                               {of_ends(), 1, 1, false},
+                                                               {of_fragments(), 2, 1, false},
+                                                               {of_several_in_flight(), 3, 2, false},
+                                                               {of_decoupled(), 2, 2, true}})
     for (const auto& breakage : group) {
-      const auto outcome = judge(breakage, false, fragments, in_flight);
+      const auto outcome = judge(breakage, false, fragments, in_flight, decoupled);
       const auto seen = outcome.violation.value_or("nothing");
       const auto blank = breakage.seen.find(' ');
       BOOST_TEST((seen.starts_with(breakage.seen.substr(0, blank + 1)) && seen.find(breakage.seen.substr(blank + 1)) != std::string::npos),
                  "to be seen: " << breakage.seen << "; was seen: " << seen);
-      const auto reference = judge(breakage, true, fragments, in_flight);
+      const auto reference = judge(breakage, true, fragments, in_flight, decoupled);
       BOOST_TEST(outcome.violation.value_or("") == reference.violation.value_or(""));
       BOOST_TEST(outcome.events == reference.events, breakage.seen << " is seen at another event");
     }

@@ -5,7 +5,8 @@
 // PRIME_QUADRATIC_SPREAD     when it is set, values begin unequal: thirteen different ones after each other
 // PRIME_QUADRATIC_DELAY_MS   time that an inner step takes (default 0), so that tests find runs in the middle of a step
 // PRIME_QUADRATIC_HELD_AT    where it stays while the file PRIME_QUADRATIC_HELD_BY exists, so that what a test does meanwhile cannot
-//                            come too late: `3` at the beginning of the outer step 3; `3.2` after two inner steps of it (default: nowhere)
+//                            come too late: `3` at the beginning of the outer step 3; `3.2` after two inner steps of it; `*.2` after two of
+//                            each (default: nowhere). A file of that name with its process's number behind it says that it is there
 // PRIME_QUADRATIC_SPOILS     the outer step in whose second inner step x[7] becomes NaN (default 0: none), in each life of the trainer
 // PRIME_QUADRATIC_MOMENTUM   when it is set, it descends with momentum, which it binds as private beside a count and a text; `other`: and
 // one
@@ -38,11 +39,17 @@ std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
   return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
+bool is_place(std::string_view place, std::uint64_t outer_step, std::uint32_t inner) {
+  const auto step = std::to_string(outer_step);
+  const auto index = "." + std::to_string(inner);
+  return place == step + index || place == "*" + index || (inner == 0 && place == step);
+}
+
 void stay_while_held(std::uint64_t outer_step, std::uint32_t inner) {
   const char* const file = std::getenv("PRIME_QUADRATIC_HELD_BY");
   const char* const place = std::getenv("PRIME_QUADRATIC_HELD_AT");
-  const auto here = std::to_string(outer_step);
-  if (file == nullptr || place == nullptr || (place != here + "." + std::to_string(inner) && (inner > 0 || place != here))) return;
+  if (file == nullptr || place == nullptr || !is_place(place, outer_step, inner)) return;
+  if (std::filesystem::exists(file)) std::ofstream{std::string{file} + "." + std::to_string(::getpid())};
   while (std::filesystem::exists(file)) std::this_thread::sleep_for(std::chrono::milliseconds{5});
 }
 
@@ -133,7 +140,7 @@ prime::Result<void> train(prime::Session& session) {
   for (;;) {
     PRIME_TRY(const auto step, session.next());
     if (!step) break;
-    const auto target = static_cast<float>(step->rank);
+    const auto target = static_cast<float>(from_environment("PRIME_QUADRATIC_TARGET", step->rank));
     prime::InnerReport report{.tokens = x.size(), .samples = 0};
     if (step->evaluate.of > 0) report.held_out = prime::HeldOut{loss_of(x, 0.0F), 1};
     stay_while_held(step->outer_step.value, step->index);

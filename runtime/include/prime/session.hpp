@@ -124,6 +124,7 @@ struct InnerReport {
   std::uint64_t tokens = 0;                   ///< trained on in this inner step; their sum over an outer step is its weight in the mean
   std::optional<std::uint64_t> samples = {};  ///< taken from the step's samples, from the first on; empty: all that it was given
   std::optional<HeldOut> held_out = {};       ///< where the step asked for it
+  std::optional<double> data_wait_s = {};     ///< that it waited for its samples; empty: nobody measured
 };
 
 /// A range in the run's global order of samples, which is this peer's alone (of a replica, one for all its shards).

@@ -2,6 +2,8 @@
 #include "runtime/trainer/data/corpus.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <optional>
 #include <thread>
 
@@ -35,6 +37,12 @@ std::uint64_t sum_of_tokens(const std::vector<TokenShard>& shards, std::size_t f
   std::uint64_t sum = 0;
   for (std::size_t i = from; i < shards.size(); ++i) sum += shards[i].tokens();
   return sum;
+}
+
+/// With all its digits.
+std::string exactly(double value) {
+  std::array<char, 32> text{};
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }
 
 /// Bytes as a manifest counts them, in tokens of this source.
@@ -72,7 +80,7 @@ Result<void> Corpus::add_source(const Source& source, const manifest::Data& data
   const HoldingOut rules{data.held_out_percent,
                          source.format == DataFormat::Text ? tokens_of(data.held_out_per_file_bytes, compiled) : ~0ULL,
                          tokens_of(data.held_out_limit_bytes, compiled) / parts};
-  if (training_.empty() || source.weight > 0) training_.emplace_back(context_, packed);
+  if (training_.empty() || source.weight.given()) training_.emplace_back(context_, packed);
   PRIME_TRY(const bool ends, hold_out(shards_, first, source.format == DataFormat::Text, rules, training_.back(), held_out_));
   holds_out_ends_ |= ends;
   found_ += (found_.empty() ? "" : "; ") + found_in(source, compiled, data, shards_, first, held_out_);
@@ -84,22 +92,33 @@ Result<Corpus> Corpus::open(const manifest::Data& data, const SampleShape& shape
   PRIME_TRY(auto tokenizer, Tokenizer::open(data.tokenizer, shape.vocab));
   if (tokenizer.size() > shape.vocab)
     return fail(ErrorName::ManifestValue, "`model.vocab` must be at least " + std::to_string(tokenizer.size()) + " for the tokenizer " +
-                                              data.tokenizer.file.value_or("`bytes`") + ", found " + std::to_string(shape.vocab));
+                                              data.tokenizer.sentencepiece.value_or(data.tokenizer.file.value_or("`bytes`")) + ", found " +
+                                              std::to_string(shape.vocab));
   Corpus corpus(std::move(tokenizer), shape.context, data.seed);
   Building building{to_string(corpus.tokenizer_.digest()), {}, 0};
   auto per_source = options;
   per_source.per_file_bytes = data.per_file_bytes;
-  std::vector<double> weights;
+  std::vector<manifest::SourceWeight> weights;
   for (const auto& source : sources_of(data)) {
-    if (source.weight > 0) weights.push_back(source.weight);
+    if (source.weight.given()) weights.push_back(source.weight);
     PRIME_CHECK(corpus.add_source(source, data, per_source, building));
   }
+  auto shares = shares_of(sources_of(data));
+  for (std::size_t i = 0; i < shares.size(); ++i) corpus.sources_[i].shares = std::move(shares[i]);
   for (const auto& shard : corpus.shards_)
     if (shard.tokens() > 0 && shard.content().largest >= shape.vocab)
       return fail(ErrorName::DataUnreadable, shard.content().files.front().name + ": holds the token " +
                                                  std::to_string(shard.content().largest) + ", and `model.vocab` is " +
                                                  std::to_string(shape.vocab));
-  if (!weights.empty()) corpus.mix_ = Mix(weights, data.seed);
+  // What changes on the way belongs to what a sample's number means, as the documents do.
+  if (std::ranges::any_of(weights, &manifest::SourceWeight::changes))
+    for (const auto& weight : weights) {
+      building.identity += '\2';
+      for (const auto& [at, value] : weight.points) building.identity += std::to_string(at) + ' ' + exactly(value) + ' ';
+    }
+  const auto range = data.draw == manifest::Draw::Range ? shape.range : 1;
+  if (range > 1) building.identity += "\2range " + std::to_string(range);
+  if (!weights.empty()) corpus.mix_ = Mix(weights, data.seed, range);
   corpus.digest_ = kernels::digest_bytes(std::as_bytes(std::span{building.identity}));
   std::ranges::sort(building.listed, {}, &ListedFile::path);
   corpus.listing_ = listing_of(building.listed);
@@ -122,7 +141,9 @@ Result<Corpus> Corpus::open(const manifest::Manifest& manifest, const OnProgress
   PRIME_TRY(auto cache, cache_root(manifest.local.data_cache));
   const auto threads = std::max(1U, std::thread::hardware_concurrency());
   const auto& model = manifest.shared.model;
-  return open(data, {model.context, manifest.shared.train.batch, model.vocab}, {std::move(cache), ~0ULL, threads, on_progress});
+  const auto batch = manifest.shared.train.batch;
+  return open(data, {model.context, batch, model.vocab, std::uint64_t{batch} * manifest.shared.sync.inner_steps},
+              {std::move(cache), ~0ULL, threads, on_progress});
 }
 
 std::uint64_t Corpus::windows() const {
@@ -144,8 +165,10 @@ Result<void> Corpus::read(std::uint64_t first, std::span<Token> into) const {
     trainer::Permutation permutation;
   };
   std::vector<std::optional<Order>> orders(training_.size());
+  auto block = mix_.block_of(first);
   for (std::uint64_t i = 0; i < into.size() / window_tokens(); ++i) {
-    const auto [source, index] = mix_(first + i);
+    if (!mix_.is_in(block, first + i)) block = mix_.block_of(first + i);
+    const auto [source, index] = mix_.draw(block, first + i);
     const auto windows = training_[source].windows();
     const auto pass = index / windows;
     if (!orders[source] || orders[source]->pass != pass)

@@ -25,12 +25,14 @@ struct CompiledSource {
   Counts counts;
   std::uint64_t tokens = 0;
   std::string first_skipped;
+  std::vector<MixShare> shares = {};  ///< of the samples; empty without weights
 };
 
 struct SampleShape {
   std::uint32_t context = 128;
   std::uint32_t batch = 1;  ///< samples; less than one batch is too little
   std::uint32_t vocab = 256;
+  std::uint64_t range = 1;  ///< samples that one peer trains on in an outer step; a source is drawn for all of them with `data.draw: range`
 };
 
 /// The sources that a manifest names, in its short form or as a list.
@@ -77,7 +79,7 @@ class Corpus {
         context_(context),
         seed_(seed),
         held_out_(context, tokenizer_.end_of_document().has_value()),
-        mix_(std::vector{1.0}, seed) {}
+        mix_(std::vector{manifest::SourceWeight{1}}, seed) {}
   Result<void> add_source(const Source& source, const manifest::Data& data, const CompileOptions& options, Building& building);
   [[nodiscard]] std::string held_out_text(bool wanted) const;
 

@@ -3,28 +3,14 @@
 // neither side holds more than a few rows beside what the file itself packs together.
 #include <array>
 #include <bit>
-#include <cerrno>
-#include <csignal>
-#include <cstdlib>
 #include <cstring>
-#include <fcntl.h>
-#include <poll.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <utility>
 
-#include "runtime/store/file_io.hpp"
+#include "runtime/trainer/data/python_process.hpp"
 #include "runtime/trainer/data/record_reader.hpp"
-
-extern char** environ;
 
 namespace prime::data {
 namespace {
-
-/// A row group that takes longer to unpack than this comes from a disk that does not answer.
-constexpr int PATIENCE_MS = 300'000;
-constexpr std::size_t MAX_WORDS_BYTES = 64 * KIB;  ///< of a complaint
 
 /// What a frame tells.
 enum class Tag : char { Text = 't', Null = 'n', TooLong = 'l', Broken = 'b', Lacking = 'm', End = 'e' };
@@ -34,11 +20,9 @@ enum class Tag : char { Text = 't', Null = 'n', TooLong = 'l', Broken = 'b', Lac
 constexpr std::size_t FRAME_BYTES = 17;
 static_assert(std::endian::native == std::endian::little);
 
-// What the current folder holds is no module of ours. A batch of few rows bounds what is unpacked at once.
+// A batch of few rows bounds what is unpacked at once.
 constexpr const char* HELPER = R"(
-import signal, struct, sys
-sys.path[:1] = []
-signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+import struct
 path, field, largest = sys.argv[1], sys.argv[2], int(sys.argv[3])
 group = 0
 def tell(tag, row=0, data=b''):
@@ -73,63 +57,20 @@ try:
     group = 0
     end(b'e')
 except Exception as error:
-    end(b'b', ('%s' % error).strip().splitlines()[0] if str(error).strip() else type(error).__name__)
+    end(b'b', reason(error))
 )";
-
-std::string interpreter() {
-  const char* named = std::getenv("PRIME_PYTHON");
-  return named != nullptr && *named != '\0' ? named : "python3";
-}
-
-Error lacks_library(const std::string& path, const std::string& why) {
-  return Error{ErrorName::ProcessFailed,
-               path + ": Parquet is read by Python's pyarrow, and `" + interpreter() + "` " + why +
-                   ": install it (`python3 -m pip install pyarrow`), or let PRIME_PYTHON name an interpreter that has it"};
-}
 
 class ParquetReader final : public RecordReader {
  public:
-  explicit ParquetReader(std::string path, std::string field) : path_(std::move(path)), field_(std::move(field)) {}
-  ParquetReader(const ParquetReader&) = delete;
-  ParquetReader& operator=(const ParquetReader&) = delete;
-  ~ParquetReader() override {
-    if (pid_ <= 0) return;
-    ::kill(pid_, SIGKILL);
-    reap();
-  }
+  explicit ParquetReader(std::string path, std::string field)
+      : path_(path), field_(std::move(field)), python_({std::move(path), "pyarrow", "Parquet is read", "reads this Parquet file"}) {}
 
-  Result<void> start() {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(store::storage_error("read through a pipe", path_, errno));
-    answers_ = store::Descriptor{ends[0]};
-    const store::Descriptor told{ends[1]};
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, told.get(), STDOUT_FILENO);
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    std::array<std::string, 6> words{interpreter(), "-c", HELPER, path_, field_, std::to_string(MAX_RECORD_BYTES)};
-    std::array<char*, 7> pointers{};
-    for (std::size_t i = 0; i < words.size(); ++i) pointers[i] = words[i].data();
-    // It ends with us: a caller that blocks signals must not make it deaf to a pipe that nobody reads.
-    posix_spawnattr_t attributes;
-    posix_spawnattr_init(&attributes);
-    sigset_t none;
-    sigemptyset(&none);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    const int reason = ::posix_spawnp(&pid_, pointers[0], &actions, &attributes, pointers.data(), environ);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    if (reason == 0) return {};
-    pid_ = 0;
-    return fail(lacks_library(path_, std::string{"could not be started ("} + std::strerror(reason) + ")"));
-  }
+  Result<void> start() { return python_.start(HELPER, {path_, field_, std::to_string(MAX_RECORD_BYTES)}); }
 
   Result<bool> next(Record& record) override {
     if (over_) return false;
     std::array<char, FRAME_BYTES> head{};
-    PRIME_CHECK(take(head));
+    PRIME_CHECK(python_.read(head));
     std::uint32_t group = 0, size = 0;
     record = {};
     std::memcpy(&group, &head[1], sizeof group);
@@ -137,59 +78,24 @@ class ParquetReader final : public RecordReader {
     std::memcpy(&size, &head[13], sizeof size);
     record.group = group;
     const auto tag = static_cast<Tag>(head[0]);
-    if (size > (tag == Tag::Text ? MAX_RECORD_BYTES : MAX_WORDS_BYTES)) return fail(ended_early());
+    if (size > (tag == Tag::Text ? MAX_RECORD_BYTES : MAX_COMPLAINT_BYTES)) return fail(python_.ended_early());
     text_.resize(size);
-    PRIME_CHECK(take(text_));
+    PRIME_CHECK(python_.read(text_));
     switch (tag) {
       case Tag::Text: record.text = text_; return true;
       case Tag::Null: record.broken = "has null as `" + field_ + "`, not a text"; return true;
       case Tag::TooLong: record.broken = "is longer than " + std::to_string(MAX_RECORD_BYTES / MIB) + " MiB"; return true;
       case Tag::Broken:
         return fail(ErrorName::DataUnreadable, path_ + (group > 0 ? ":" + std::to_string(group) : std::string{}) + ": " + text_);
-      case Tag::Lacking: return fail(lacks_library(path_, "has none (" + text_ + ")"));
+      case Tag::Lacking: return fail(python_.lacks_library("has none (" + text_ + ")"));
       case Tag::End: over_ = true; return false;
     }
-    return fail(ended_early());
+    return fail(python_.ended_early());
   }
 
  private:
-  Result<void> take(std::span<char> into) {
-    while (!into.empty()) {
-      pollfd watched{answers_.get(), POLLIN, 0};
-      const int ready = ::poll(&watched, 1, PATIENCE_MS);
-      if (ready < 0 && errno == EINTR) continue;
-      if (ready == 0) return fail(ErrorName::ProcessFailed, path_ + ": the process that reads this Parquet file says nothing any more");
-      const auto got = ::read(answers_.get(), into.data(), into.size());
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) return fail(ended_early());
-      into = into.subspan(static_cast<std::size_t>(got));
-    }
-    return {};
-  }
-
-  /// Where the interpreter fell over, as one that is out of memory does.
-  Error ended_early() {
-    if (pid_ > 0) {  // for who asks again there is none, and 0 would be our own process group
-      ::kill(pid_, SIGKILL);
-      status_ = reap();
-    }
-    const auto how =
-        WIFEXITED(status_) ? "with exit code " + std::to_string(WEXITSTATUS(status_)) : "by signal " + std::to_string(WTERMSIG(status_));
-    return Error{ErrorName::ProcessFailed, path_ + ": `" + interpreter() + "`, which reads this Parquet file, ended in between, " + how};
-  }
-
-  int reap() {
-    int status = 0;
-    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-    }
-    pid_ = 0;
-    return status;
-  }
-
   std::string path_, field_, text_;
-  store::Descriptor answers_;
-  pid_t pid_ = 0;
-  int status_ = 0;  ///< of its end
+  PythonProcess python_;
   bool over_ = false;
 };
 

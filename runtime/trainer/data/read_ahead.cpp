@@ -3,8 +3,10 @@
 
 namespace prime::data {
 
-ReadAhead::ReadAhead(const Corpus& corpus, std::size_t samples)
-    : corpus_(corpus), samples_(samples), current_(samples * corpus.window_tokens()), next_(current_.size()), thread_([this] { work(); }) {}
+ReadAhead::ReadAhead(const Corpus& corpus, std::size_t samples, Instant (*now)())
+    : corpus_(corpus), samples_(samples), now_(now), current_(samples * corpus.window_tokens()), next_(current_.size()), thread_([this] {
+        work();
+      }) {}
 
 ReadAhead::~ReadAhead() {
   {
@@ -30,6 +32,7 @@ void ReadAhead::work() {
 }
 
 Result<std::span<const Token>> ReadAhead::batch(std::uint64_t first) {
+  const auto began = now_();
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return !asked_ || outcome_; });
   if (asked_ != first || !outcome_) {
@@ -42,6 +45,7 @@ Result<std::span<const Token>> ReadAhead::batch(std::uint64_t first) {
   outcome_.reset();
   lock.unlock();
   changed_.notify_all();
+  waited_ = now_() - began;
   return std::span<const Token>(current_);
 }
 

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/clock.hpp"
 #include "runtime/trainer/data/corpus.hpp"
 
 namespace prime::data {
@@ -15,7 +16,7 @@ namespace prime::data {
 class ReadAhead {
  public:
   /// `corpus` stays where it is. Each batch has so many samples.
-  ReadAhead(const Corpus& corpus, std::size_t samples);
+  ReadAhead(const Corpus& corpus, std::size_t samples, Instant (*now)() = monotonic_now);
   ~ReadAhead();
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
@@ -23,12 +24,16 @@ class ReadAhead {
   /// The batch that begins with sample `first`; valid until the next call. What follows it is read meanwhile, since leases are mostly used
   /// in order; another one is read now.
   Result<std::span<const Token>> batch(std::uint64_t first);
+  /// How long the last one was waited for.
+  [[nodiscard]] Duration waited() const { return waited_; }
 
  private:
   void work();
 
   const Corpus& corpus_;
   std::size_t samples_;
+  Instant (*now_)();
+  Duration waited_{};
   std::vector<Token> current_, next_;
   std::mutex mutex_;  // of what follows, and of next_ while a read is asked for
   std::condition_variable changed_;

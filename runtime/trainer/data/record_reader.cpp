@@ -13,13 +13,6 @@ namespace {
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-/// Where a text may be cut so that its parts are tokenised as the whole is: before a line's end that follows no space. 0: nowhere.
-std::size_t cut_before_line_end(std::string_view text) {
-  for (std::size_t i = text.size(); i-- > 1;)
-    if (text[i] == '\n' && !is_space(text[i - 1])) return i;
-  return 0;
-}
-
 /// Without the character at its end that is not whole.
 std::size_t whole_characters(std::string_view text) {
   for (std::size_t back = 1; back <= 3 && back <= text.size(); ++back) {
@@ -157,6 +150,12 @@ class JsonLinesReader final : public RecordReader {
 };
 
 }  // namespace
+
+std::size_t cut_before_line_end(std::string_view text) {
+  for (std::size_t i = text.size(); i-- > 1;)
+    if (text[i] == '\n' && !is_space(text[i - 1])) return i;
+  return 0;
+}
 
 std::string place_of(const std::string& path, const Record& record) {
   return path + ":" + (record.group > 0 ? std::to_string(record.group) + "/" : std::string{}) + std::to_string(record.number);

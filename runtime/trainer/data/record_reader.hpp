@@ -26,6 +26,9 @@ struct Record {
   std::string broken = {};     ///< why it cannot be used; reading can go on behind it
 };
 
+/// Where a text may be cut so that its parts are tokenized as the whole is: before the last line's end that follows no space. 0: nowhere.
+std::size_t cut_before_line_end(std::string_view text);
+
 /// For people: "a.jsonl:7"; of Parquet "a.parquet:2/7", row group and row.
 std::string place_of(const std::string& path, const Record& record);
 

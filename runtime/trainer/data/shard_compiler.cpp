@@ -52,6 +52,12 @@ Result<void> ShardCompiler::skip(const SourceFile& file, const Record& record, c
   return {};
 }
 
+/// What no record is to blame for ends the work.
+Result<void> ShardCompiler::skip_unread(const SourceFile& file, const Record& record, Error why) {
+  if (why.name != ErrorName::DataUnreadable) return fail(std::move(why));
+  return skip(file, record, why.detail);
+}
+
 Result<void> ShardCompiler::end_document(std::uint64_t bytes) {
   if (const auto end = plan_.tokenizer.end_of_document()) PRIME_CHECK(writer_.add(std::span{&*end, 1}));
   PRIME_CHECK(writer_.end_document(hash_));
@@ -66,7 +72,7 @@ Result<void> ShardCompiler::end_document(std::uint64_t bytes) {
 
 Result<void> ShardCompiler::add_document(const SourceFile& file, const Record& record, std::string_view text) {
   tokens_.clear();
-  if (auto why = encoder_.encode(text, tokens_); !why.empty()) return skip(file, record, why);
+  if (auto encoded = encoder_.encode(text, tokens_); !encoded) return skip_unread(file, record, std::move(encoded).error());
   PRIME_CHECK(writer_.add(tokens_));
   hash_ = hash_on(0, text);
   return end_document(text.size());
@@ -88,10 +94,10 @@ Result<void> ShardCompiler::add_record(const SourceFile& file, Record& record) {
   }
   if (!broken_) {
     tokens_.clear();
-    if (auto why = encoder_.encode(record.text, tokens_); !why.empty()) {
+    if (auto encoded = encoder_.encode(record.text, tokens_, bytes_ > 0); !encoded) {
       broken_ = true;
       PRIME_CHECK(writer_.drop_document());
-      PRIME_CHECK(skip(file, record, why));
+      PRIME_CHECK(skip_unread(file, record, std::move(encoded).error()));
     } else {
       PRIME_CHECK(writer_.add(tokens_));
       hash_ = hash_on(hash_, record.text);

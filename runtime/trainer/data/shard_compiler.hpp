@@ -38,6 +38,7 @@ class ShardCompiler {
   Result<void> add_document(const SourceFile& file, const Record& record, std::string_view text);
   Result<void> end_document(std::uint64_t bytes);
   Result<void> skip(const SourceFile& file, const Record& record, const std::string& why);
+  Result<void> skip_unread(const SourceFile& file, const Record& record, Error why);
   [[nodiscard]] Result<void> unless_stopped() const;
 
   const ShardPlan& plan_;

@@ -57,10 +57,11 @@ Result<void> read_own(const std::string& path, const TokensHeard& heard) {
   auto shard = TokenShard::open(path);
   if (!shard) return fail(ErrorName::DataUnreadable, shard.error().detail);
   if (const auto whole = shard->verify(); !whole) return fail(ErrorName::DataUnreadable, whole.error().detail);
-  PRIME_TRY(const auto documents, shard->documents());
+  const auto documents = shard->documents();
+  if (!documents) return fail(ErrorName::DataUnreadable, documents.error().detail);
   std::vector<Token> tokens;
   std::uint64_t at = 0;
-  for (const auto& document : documents)
+  for (const auto& document : *documents)
     while (at < document.end) {
       tokens.resize(std::min<std::uint64_t>(AT_ONCE, document.end - at));
       PRIME_CHECK(shard->read(at, tokens));
@@ -109,7 +110,10 @@ Result<std::uint32_t> token_bytes_of(const std::string& path, DataFormat format)
   PRIME_TRY(const auto have, fill(stream, bytes));
   const std::string_view head(bytes.data(), have);
   constexpr std::size_t WIDTH_AT = 12;  // in our own header
-  if (head.starts_with(SHARD_MAGIC) && have > WIDTH_AT) return static_cast<std::uint32_t>(static_cast<unsigned char>(head[WIDTH_AT]));
+  if (head.starts_with(SHARD_MAGIC) && have > WIDTH_AT) {
+    const auto width = static_cast<std::uint32_t>(static_cast<unsigned char>(head[WIDTH_AT]));
+    return width == 1 || width == 2 || width == 4 ? Result<std::uint32_t>{width} : broken(path, "has tokens of no known width");
+  }
   return static_cast<std::uint32_t>(kind_of(head, format).token_bytes);
 }
 

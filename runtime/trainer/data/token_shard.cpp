@@ -61,8 +61,12 @@ std::optional<ShardContent> content_of(const json& footer) {
   }
   const auto& c = footer["counts"];
   content.counts = {c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8]};
-  content.largest = footer.value("largest", Token{0});
-  content.first_skipped = footer.value("first_skipped", std::string{});
+  // Of a file that somebody brings, each may be of any type.
+  const auto largest = footer.find("largest"), skipped = footer.find("first_skipped");
+  if (largest != footer.end() && !largest->is_number_unsigned()) return std::nullopt;
+  if (skipped != footer.end() && !skipped->is_string()) return std::nullopt;
+  if (largest != footer.end()) content.largest = *largest;
+  if (skipped != footer.end()) content.first_skipped = *skipped;
   return content;
 }
 

@@ -8,6 +8,7 @@
 #include "kernels/digest/digest.hpp"
 #include "runtime/store/file_io.hpp"
 #include "runtime/trainer/data/byte_pairs.hpp"
+#include "runtime/trainer/data/sentence_encoder.hpp"
 
 namespace prime::data {
 namespace {
@@ -29,10 +30,24 @@ std::size_t size_of_character(char lead) {
 }  // namespace
 
 Result<Tokenizer> Tokenizer::open(const manifest::TokenizerChoice& choice, std::uint32_t vocab) {
-  if (!choice.file) return bytes(vocab > BYTE_VALUES);
-  const auto text = store::read_file(*choice.file, MAX_TOKENIZER_BYTES);
-  if (!text) return fail(ErrorName::DataUnreadable, "`data.tokenizer`: " + text.error().detail);
-  return parse(*text, *choice.file, choice.end_of_document.value_or(""));
+  if (choice.is_bytes()) return bytes(vocab > BYTE_VALUES);
+  const auto& path = choice.sentencepiece ? *choice.sentencepiece : *choice.file;
+  auto content = store::read_file(path, MAX_TOKENIZER_BYTES);
+  if (!content) return fail(ErrorName::DataUnreadable, "`data.tokenizer`: " + content.error().detail);
+  const auto end = choice.end_of_document.value_or("");
+  return choice.sentencepiece ? parse_sentencepiece(*std::move(content), path, end) : parse(*content, path, end);
+}
+
+/// `wanted`, or the first known one.
+Result<void> Tokenizer::choose_end(const std::string& wanted) {
+  if (!wanted.empty()) {
+    end_ = id_of(wanted);
+    if (!end_) return fail(ErrorName::DataUnreadable, "has no token `" + wanted + "` (`data.tokenizer.end_of_document`)");
+  }
+  if (const auto own = special("eos"); own && !end_) end_ = id_of(*own);
+  for (const char* known : ENDS)
+    if (!end_) end_ = id_of(known);
+  return {};
 }
 
 Result<Tokenizer> Tokenizer::parse(std::string_view json, const std::string& name, const std::string& end_of_document) {
@@ -40,15 +55,20 @@ Result<Tokenizer> Tokenizer::parse(std::string_view json, const std::string& nam
   PRIME_TRY(tokenizer.pairs_, parse_byte_pairs(json, name));
   tokenizer.json_ = std::make_shared<const std::string>(json);
   tokenizer.size_ = static_cast<std::uint32_t>(tokenizer.pairs_->texts.size());
-  if (!end_of_document.empty()) {
-    tokenizer.end_ = tokenizer.id_of(end_of_document);
-    if (!tokenizer.end_)
-      return fail(ErrorName::DataUnreadable, name + ": has no token `" + end_of_document + "` (`data.tokenizer.end_of_document`)");
-  }
-  for (const char* known : ENDS)
-    if (!tokenizer.end_) tokenizer.end_ = tokenizer.id_of(known);
+  if (auto chosen = tokenizer.choose_end(end_of_document); !chosen) return fail(chosen.error().name, name + ": " + chosen.error().detail);
   std::string all{json};
   all += tokenizer.end_ ? std::to_string(*tokenizer.end_) : "-";
+  tokenizer.digest_ = kernels::digest_bytes(std::as_bytes(std::span{all}));
+  return tokenizer;
+}
+
+Result<Tokenizer> Tokenizer::parse_sentencepiece(std::string model, const std::string& name, const std::string& end_of_document) {
+  Tokenizer tokenizer;
+  PRIME_TRY(tokenizer.sentence_, SentencePieces::parse(std::move(model), name));
+  tokenizer.name_ = name;
+  tokenizer.size_ = tokenizer.sentence_->size();
+  if (auto chosen = tokenizer.choose_end(end_of_document); !chosen) return fail(chosen.error().name, name + ": " + chosen.error().detail);
+  const auto all = tokenizer.sentence_->model() + (tokenizer.end_ ? std::to_string(*tokenizer.end_) : "-");
   tokenizer.digest_ = kernels::digest_bytes(std::as_bytes(std::span{all}));
   return tokenizer;
 }
@@ -62,6 +82,7 @@ Tokenizer Tokenizer::bytes(bool with_end) {
 }
 
 std::optional<Token> Tokenizer::id_of(std::string_view text) const {
+  if (sentence_) return sentence_->id_of(text);
   if (!pairs_) return text == END_OF_BYTES ? end_ : std::nullopt;
   for (const auto& added : pairs_->added)
     if (added.text == text) return added.id;
@@ -69,9 +90,15 @@ std::optional<Token> Tokenizer::id_of(std::string_view text) const {
   return found == pairs_->ids.end() ? std::nullopt : std::optional{found->second};
 }
 
-std::string Tokenizer::json() const { return json_ ? *json_ : bytes_tokenizer_json(end_.has_value()); }
+std::optional<std::string> Tokenizer::special(std::string_view role) const { return sentence_ ? sentence_->special(role) : std::nullopt; }
+
+std::pair<std::string, std::string> Tokenizer::file() const {
+  if (sentence_) return {"tokenizer.model", sentence_->model()};
+  return {"tokenizer.json", json_ ? *json_ : bytes_tokenizer_json(end_.has_value())};
+}
 
 std::string Tokenizer::decode(std::span<const Token> tokens) const {
+  if (sentence_) return sentence_->decode(tokens);
   std::string text;
   for (const Token token : tokens) {
     if (pairs_) text += token < pairs_->texts.size() ? pairs_->texts[token] : std::string{};
@@ -81,7 +108,9 @@ std::string Tokenizer::decode(std::span<const Token> tokens) const {
 }
 
 struct Encoder::Impl {
-  explicit Impl(const Tokenizer& tokenizer) : pairs(tokenizer.pairs_) {}
+  explicit Impl(const Tokenizer& tokenizer) : pairs(tokenizer.pairs_) {
+    if (tokenizer.sentence_) sentence.emplace(tokenizer.sentence_, tokenizer.name_);
+  }
 
   /// The first symbols of a word: bytes or characters.
   void begin(std::string_view word) {
@@ -189,6 +218,7 @@ struct Encoder::Impl {
   }
 
   std::shared_ptr<const BytePairs> pairs;
+  std::optional<SentenceEncoder> sentence;
   std::vector<Token> symbols;
   std::vector<std::uint32_t> ranks;
   std::vector<std::string_view> stretch, cut;
@@ -200,16 +230,20 @@ Encoder::Encoder(Encoder&&) noexcept = default;
 Encoder& Encoder::operator=(Encoder&&) noexcept = default;
 Encoder::~Encoder() = default;
 
-std::string Encoder::encode(std::string_view text, std::vector<Token>& tokens) {
-  if (!impl_->pairs) {
+Result<void> Encoder::encode(std::string_view text, std::vector<Token>& tokens, bool goes_on) {
+  if (!impl_->pairs && !impl_->sentence) {
     const auto before = tokens.size();
     tokens.resize(before + text.size());
     std::ranges::transform(text, tokens.begin() + static_cast<std::ptrdiff_t>(before),
                            [](char c) { return static_cast<unsigned char>(c); });
     return {};
   }
-  if (const auto valid = valid_utf8(text); valid < text.size()) return "byte " + std::to_string(valid) + " of it is no UTF-8";
-  const auto too_hard = [] { return std::string{"cannot be cut by the tokenizer's regular expression: it takes too many steps"}; };
+  if (const auto valid = valid_utf8(text); valid < text.size())
+    return fail(ErrorName::DataUnreadable, "byte " + std::to_string(valid) + " of it is no UTF-8");
+  if (impl_->sentence) return impl_->sentence->encode(text, goes_on, tokens);
+  const auto too_hard = [] {
+    return fail(ErrorName::DataUnreadable, "cannot be cut by the tokenizer's regular expression: it takes too many steps");
+  };
   std::size_t begin = 0;
   for (std::size_t at = 0; at < text.size() && !impl_->pairs->added.empty(); ++at) {
     if (!impl_->pairs->added_begin[static_cast<unsigned char>(text[at])]) continue;
@@ -220,7 +254,8 @@ std::string Encoder::encode(std::string_view text, std::vector<Token>& tokens) {
     begin = at + added->text.size();
     at = begin - 1;
   }
-  return impl_->encode_stretch(text.substr(begin), tokens) ? std::string{} : too_hard();
+  if (!impl_->encode_stretch(text.substr(begin), tokens)) return too_hard();
+  return {};
 }
 
 }  // namespace prime::data

@@ -1,6 +1,7 @@
 // Owns the way from token ids to hidden states.
 #include "runtime/trainer/inference/decoder.hpp"
 
+#include "runtime/models/rotary.hpp"
 #include "runtime/trainer/permutation.hpp"
 
 namespace prime::trainer {
@@ -26,9 +27,7 @@ Decoder::Decoder(const ModelConfig& config, const at::TensorOptions& where)
 
 void Decoder::turn(std::int64_t positions) {
   // As in llama.cpp: angles in f64, tables in f32.
-  const std::int64_t half = head_width_ / 2;
-  const at::Tensor exponent = at::arange(0, half, at::kDouble) / static_cast<double>(half);
-  const at::Tensor frequency = at::pow(at::scalar_tensor(config_.rope_theta, at::kDouble), -exponent);
+  const at::Tensor frequency = at::tensor(models::rotary_frequencies(config_), at::kDouble);
   const at::Tensor angle = at::outer(at::arange(0, positions, at::kDouble), frequency);
   cosine_ = angle.cos().to(at::kFloat).to(where_);
   sine_ = angle.sin().to(at::kFloat).to(where_);
@@ -38,14 +37,19 @@ void Decoder::turn(std::int64_t positions) {
 template <class Read>
 Result<void> Decoder::fill_llama(Read read) {
   const std::int64_t dim = config_.dim, kv = config_.kv_heads * head_width_, ffn = config_.ffn, vocab = config_.vocab;
-  const auto joined = [&](std::initializer_list<std::pair<std::string, std::int64_t>> parts, std::int64_t columns) -> Result<at::Tensor> {
+  using Parts = std::initializer_list<std::pair<std::string, std::int64_t>>;
+  const auto read_parts = [&](Parts parts, const std::vector<std::int64_t>& of_row) -> Result<at::Tensor> {
     std::vector<at::Tensor> tensors;
     for (const auto& [name, rows] : parts) {
-      PRIME_TRY(const at::Tensor part, read(name, std::vector<std::int64_t>{rows, columns}));
+      std::vector<std::int64_t> size{rows};
+      size.insert(size.end(), of_row.begin(), of_row.end());
+      PRIME_TRY(const at::Tensor part, read(name, size));
       tensors.push_back(part.to(where_));
     }
     return tensors.size() == 1 ? tensors.front() : at::cat(tensors);
   };
+  const auto joined = [&](Parts parts, std::int64_t columns) { return read_parts(parts, {columns}); };
+  const auto biases = [&](Parts parts) { return read_parts(parts, {}); };
   const auto norm = [&](const std::string& name) -> Result<at::Tensor> {
     PRIME_TRY(const at::Tensor weight, read(name, std::vector<std::int64_t>{dim}));
     return weight.to(where_);
@@ -56,6 +60,11 @@ Result<void> Decoder::fill_llama(Read read) {
     Block block;
     PRIME_TRY(block.qkv.weight,
               joined({{attention + "q_proj.weight", dim}, {attention + "k_proj.weight", kv}, {attention + "v_proj.weight", kv}}, dim));
+    if (config_.attention_bias) {
+      PRIME_TRY(block.qkv.bias,
+                biases({{attention + "q_proj.bias", dim}, {attention + "k_proj.bias", kv}, {attention + "v_proj.bias", kv}}));
+      PRIME_TRY(block.output.bias, biases({{attention + "o_proj.bias", dim}}));
+    }
     PRIME_TRY(block.output.weight, joined({{attention + "o_proj.weight", dim}}, dim));
     PRIME_TRY(block.up.weight, joined({{mlp + "gate_proj.weight", ffn}, {mlp + "up_proj.weight", ffn}}, dim));
     PRIME_TRY(block.down.weight, joined({{mlp + "down_proj.weight", dim}}, ffn));

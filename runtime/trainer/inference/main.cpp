@@ -73,20 +73,55 @@ struct Model {
   ModelDirectory directory;
   Decoder decoder;
 };
+Result<ModelDirectory> open_model(const Job& job) { return ModelDirectory::open(job.at("model").get<std::string>()); }
 /// `positions`: of the longest sequence.
-Result<Model> load(const Job& job, std::uint64_t positions) {
-  PRIME_TRY(auto directory, ModelDirectory::open(job.at("model").get<std::string>()));
+Result<Model> load(const Job& job, ModelDirectory directory, std::uint64_t positions) {
   PRIME_TRY(auto decoder, Decoder::load(directory, where_of(job), positions));
   tell({{"event", "model"}, {"digest", directory.digest()}, {"tokenizer", directory.tokenizer()}});
   return Model{std::move(directory), std::move(decoder)};
 }
 
+/// Of prompts that came as texts, whose bytes are there: their tokens.
+Result<void> tokenize(std::vector<std::vector<std::uint32_t>>& prompts, const data::Tokenizer& tokenizer) {
+  data::Encoder encoder(tokenizer);
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    const std::string text(prompts[i].begin(), prompts[i].end());
+    prompts[i].clear();
+    if (const auto encoded = encoder.encode(text, prompts[i]); !encoded) {
+      const bool of_text = encoded.error().name == ErrorName::DataUnreadable;
+      return of_text ? fail(ErrorName::Usage, "prompt " + std::to_string(i + 1) + ": " + encoded.error().detail) : fail(encoded.error());
+    }
+    if (prompts[i].empty()) return fail(ErrorName::Usage, "prompt " + std::to_string(i + 1) + " is no token of the model's tokenizer");
+    sum += prompts[i].size();
+  }
+  if (sum > proofs::PROMPT_TOKENS_MAX)
+    return fail(ErrorName::Usage, "the prompts have " + std::to_string(sum) + " tokens; " + std::to_string(proofs::PROMPT_TOKENS_MAX) +
+                                      " at most are taken at a time");
+  tell({{"event", "prompts"}, {"prompts", prompts}});
+  return {};
+}
+
 Result<void> run_generate(const Job& job) {
-  const auto prompts = job.at("prompts").get<std::vector<std::vector<std::uint32_t>>>();
+  auto prompts = job.at("prompts").get<std::vector<std::vector<std::uint32_t>>>();
+  PRIME_TRY(auto directory, open_model(job));
+  const bool texts = job.at("texts").get<bool>();
+  if (texts && !directory.has_known_tokens())
+    return fail(
+        ErrorName::ModelUnsupported,
+        "its tokenizer is not `bytes`, and no SentencePiece model beside a tokenizer_config.json with `add_bos_token: false`, which are "
+        "the only ones that are known here: give the prompts as token ids, --prompt-tokens FILE, made with the model's own tokenizer");
+  std::optional<data::Tokenizer> tokenizer;
+  if (directory.has_known_tokens()) {
+    auto opened = directory.open_tokenizer();
+    if (!opened && texts) return fail(std::move(opened).error());
+    if (opened) tokenizer = *std::move(opened);
+  }
+  if (texts && !tokenizer->is_bytes()) PRIME_CHECK(tokenize(prompts, *tokenizer));
   std::uint64_t longest = 0;
   for (const auto& prompt : prompts) longest = std::max<std::uint64_t>(longest, prompt.size());
   const auto asked = job.at("tokens").get<std::uint32_t>();  // 0: as many as fit
-  PRIME_TRY(auto model, load(job, longest + (asked > 0 ? asked : proofs::TOKENS_BY_DEFAULT)));
+  PRIME_TRY(auto model, load(job, std::move(directory), longest + (asked > 0 ? asked : proofs::TOKENS_BY_DEFAULT)));
   const std::uint64_t context = model.decoder.config().context;
   const std::uint64_t room = context > longest ? context - longest : 1;
   const GenerationOptions options{asked > 0 ? asked : static_cast<std::uint32_t>(std::min<std::uint64_t>(proofs::TOKENS_BY_DEFAULT, room)),
@@ -95,10 +130,6 @@ Result<void> run_generate(const Job& job) {
                                   job.at("prove").get<bool>(),
                                   job.at("k").get<std::uint32_t>(),
                                   job.at("segment_tokens").get<std::uint32_t>()};
-  if (job.at("texts").get<bool>() && !model.directory.has_byte_tokens())
-    return fail(ErrorName::ModelUnsupported,
-                "its tokenizer is not `bytes`, the only one that is known here: give the prompts as token ids, "
-                "--prompt-tokens FILE, made with the model's own tokenizer");
   const auto done = [&](std::size_t index, const Result<proofs::Sequence>& sequence) {
     if (!sequence) {
       tell({{"event", "failed"}, {"index", index}, {"name", info(sequence.error().name).name}, {"detail", sequence.error().detail}});
@@ -106,7 +137,12 @@ Result<void> run_generate(const Job& job) {
     }
     json line{
         {"event", "sequence"}, {"index", index}, {"prompt", sequence->prompt}, {"tokens", sequence->tokens}, {"proofs", sequence->proofs}};
-    if (model.directory.has_byte_tokens()) line["text"] = text_of(sequence->prompt) + text_of(sequence->tokens);
+    if (tokenizer && tokenizer->is_bytes()) line["text"] = text_of(sequence->prompt) + text_of(sequence->tokens);
+    else if (tokenizer) {
+      auto all = sequence->prompt;
+      all.insert(all.end(), sequence->tokens.begin(), sequence->tokens.end());
+      line["text"] = tokenizer->decode(all);
+    }
     tell(line);
   };
   PRIME_TRY(const auto spent, generate(model.decoder, prompts, options, done, Reporter{}));
@@ -134,7 +170,8 @@ Result<void> run_verify(const Job& job) {
                          entry.at("text").get<std::string>(), entry.at("proofs").get<std::vector<std::string>>()});
     longest = std::max<std::uint64_t>(longest, sequences.back().prompt.size() + sequences.back().tokens.size());
   }
-  PRIME_TRY(auto model, load(job, longest));
+  PRIME_TRY(auto directory, open_model(job));
+  PRIME_TRY(auto model, load(job, std::move(directory), longest));
   // Of another model there is nothing to compare.
   if (model.directory.digest() != job.at("digest") || model.directory.tokenizer() != job.at("tokenizer")) {
     tell({{"event", "done"}, {"seconds", 0}, {"proving_seconds", 0}});
@@ -169,7 +206,8 @@ Result<void> run_assess(const Job& job) {
   const auto sequences = job.at("sequences").get<std::vector<std::vector<std::uint32_t>>>();
   std::uint64_t longest = 1;
   for (const auto& sequence : sequences) longest = std::max<std::uint64_t>(longest, sequence.size());
-  PRIME_TRY(const auto model, load(job, longest));
+  PRIME_TRY(auto directory, open_model(job));
+  PRIME_TRY(const auto model, load(job, std::move(directory), longest));
   const auto tell_of = [](std::size_t index, const Assessed& assessed) {
     tell({{"event", "assessed"}, {"index", index}, {"nats", assessed.nats}, {"tokens", assessed.tokens}, {"state", assessed.state}});
   };

@@ -9,7 +9,6 @@
 
 #include "kernels/small_floats.hpp"
 #include "runtime/store/strict_json.hpp"
-#include "runtime/trainer/data/tokenizer.hpp"
 
 namespace prime::trainer {
 namespace fs = std::filesystem;
@@ -121,7 +120,24 @@ Result<void> ModelDirectory::find_tokenizer() {
   // Older checkpoints of ours have no tokenizer: a token is a byte. So has a model of 256 tokens that says nothing else.
   const bool bytes = !any && config_.vocab >= 256 && (config_.vocab == 256 || fs::exists(path_ / "prime" / "manifest.yaml", ignored));
   tokenizer_ = bytes ? "bytes" : all.hexadecimal();
+  const auto model = path_ / "tokenizer.model", config = path_ / "tokenizer_config.json";
+  if (!fs::exists(model, ignored) || fs::exists(path_ / "tokenizer.json", ignored) || !fs::exists(config, ignored)) return {};
+  PRIME_TRY(const auto text, store::read_file(config, CONFIG_BYTES_MAX));
+  const auto said = store::parse_strictly(text);
+  if (said && said->is_object() && said->value("add_bos_token", json()) == json(false)) sentencepiece_ = model;
   return {};
+}
+
+Result<data::Tokenizer> ModelDirectory::open_tokenizer() const {
+  if (has_byte_tokens()) return data::Tokenizer::bytes(false);
+  manifest::TokenizerChoice choice;
+  choice.sentencepiece = sentencepiece_;
+  auto tokenizer = data::Tokenizer::open(choice, config_.vocab);
+  if (!tokenizer) return unsupported(tokenizer.error().detail);
+  if (tokenizer->size() > config_.vocab)
+    return unsupported(sentencepiece_ + ": has " + std::to_string(tokenizer->size()) + " pieces, and the model " +
+                       std::to_string(config_.vocab) + " tokens");
+  return tokenizer;
 }
 
 Result<void> ModelDirectory::read(const std::string& name, const std::vector<std::int64_t>& shape, std::span<float> into) {

@@ -11,6 +11,7 @@
 
 #include "messages/result.hpp"
 #include "runtime/store/safetensors.hpp"
+#include "runtime/trainer/data/tokenizer.hpp"
 #include "runtime/trainer/inference/model_config.hpp"
 
 namespace prime::trainer {
@@ -24,6 +25,10 @@ class ModelDirectory {
   /// `bytes`, or the SHA-256 of the tokenizer's files.
   [[nodiscard]] const std::string& tokenizer() const { return tokenizer_; }
   [[nodiscard]] bool has_byte_tokens() const { return tokenizer_ == "bytes"; }
+  /// What texts are tokens by, where that is known here: bytes, or a SentencePiece model beside a `tokenizer_config.json` that says that
+  /// texts begin with no token of their own, as our checkpoints do.
+  [[nodiscard]] bool has_known_tokens() const { return has_byte_tokens() || !sentencepiece_.empty(); }
+  [[nodiscard]] Result<data::Tokenizer> open_tokenizer() const;
 
   /// One tensor as f32, of whatever float type it lies there, and its share of the digest. CheckpointCorrupt when there is none of this
   /// name and shape. Those of a GPT-2 may lie there as `transformer.NAME`, too: both are written, and are one model.
@@ -43,6 +48,7 @@ class ModelDirectory {
   std::filesystem::path path_;
   ModelConfig config_;
   std::string tokenizer_;
+  std::string sentencepiece_;  ///< path of the model; empty: of none
   std::vector<store::SafetensorsReader> files_;
   std::map<std::string, Place> places_;
   std::map<std::string, std::string> digested_;  // by name: type, shape, SHA-256

@@ -1,4 +1,5 @@
 // Owns a Llama in training.
+#include "runtime/models/rotary.hpp"
 #include "runtime/trainer/model/model.hpp"
 #include "runtime/trainer/model/operations.hpp"
 
@@ -12,7 +13,9 @@ class Llama final : public Model {
     for (std::uint32_t layer = 0; layer < shape.layers; ++layer) {
       Block block;
       block.qkv = parameters_.take(3);
+      if (shape.attention_bias) block.qkv_bias = parameters_.take(3);
       block.output = parameters_.take();
+      if (shape.attention_bias) block.output_bias = parameters_.take();
       block.gate_up = parameters_.take(2);
       block.down = parameters_.take();
       block.input_norm = parameters_.take();
@@ -27,12 +30,11 @@ class Llama final : public Model {
  private:
   struct Block {
     at::Tensor input_norm, qkv, output, post_norm, gate_up, down;
+    at::Tensor qkv_bias, output_bias;  // or none
   };
 
   void build_tables() {
-    const std::int64_t half = shape_.dim / shape_.heads / 2;
-    const at::Tensor exponent = at::arange(0, half, at::kDouble) / static_cast<double>(half);
-    const at::Tensor frequency = at::pow(at::scalar_tensor(shape_.rope_theta, at::kDouble), -exponent);
+    const at::Tensor frequency = at::tensor(models::rotary_frequencies(shape_), at::kDouble);
     const at::Tensor angle = at::outer(at::arange(0, static_cast<std::int64_t>(shape_.context), at::kDouble), frequency);
     cosine_ = angle.cos().to(at::kFloat).to(device(), type());
     sine_ = angle.sin().to(at::kFloat).to(device(), type());
@@ -42,6 +44,9 @@ class Llama final : public Model {
     return rms_norm(x, as_used(weight), shape_.norm_epsilon);
   }
   [[nodiscard]] at::Tensor product(const at::Tensor& x, const at::Tensor& matrix) const { return at::linear(x, as_used(matrix)); }
+  [[nodiscard]] at::Tensor product(const at::Tensor& x, const at::Tensor& matrix, const at::Tensor& bias) const {
+    return bias.defined() ? at::linear(x, as_used(matrix), as_used(bias)) : product(x, matrix);
+  }
 
   // Gradients of a token's many places are summed in f32, whatever the type of what follows.
   [[nodiscard]] at::Tensor embed(const at::Tensor& ids) const override { return rows_of(embedding_, ids).to(type()); }
@@ -50,9 +55,10 @@ class Llama final : public Model {
     const Block& block = blocks_[number];
     const HeadLayout layout{batch.time, shape_.heads, shape_.kv_heads, static_cast<std::int64_t>(shape_.dim) / shape_.heads,
                             cosine_,    sine_};
-    const Heads heads = split_heads(product(normed(x, block.input_norm), block.qkv), layout);
+    const Heads heads = split_heads(product(normed(x, block.input_norm), block.qkv, block.qkv_bias), layout);
     const at::Tensor seen = attended(heads.query, heads.key, heads.value, batch);
-    const at::Tensor beside = at::addmm(x, seen, as_used(block.output).t());
+    at::Tensor beside = at::addmm(x, seen, as_used(block.output).t());
+    if (block.output_bias.defined()) beside = beside + as_used(block.output_bias);
     const at::Tensor inner = swiglu(product(normed(beside, block.post_norm), block.gate_up));
     return at::addmm(beside, inner, as_used(block.down).t());
   }

@@ -322,6 +322,21 @@ BOOST_AUTO_TEST_CASE(when_the_founder_goes_the_one_that_fetched_from_it_founds_w
   BOOST_CHECK(bench.state.digest == INITIAL);
 }
 
+BOOST_AUTO_TEST_CASE(who_has_lost_its_donor_and_knows_no_other_may_have_fetched_all_the_same) {
+  auto bench = Bench{};
+  bench.seat(1);
+  bench.seat(2);
+  bench.seat(3, Digest{3, 3});
+  BOOST_REQUIRE(bench.state.peers.at(PeerId{3}).fetch.donor == PeerId{1});
+  bench.cut(2);
+  bench.lose(1);
+  bench.on(ProcessGone{PeerId{2}, "reset"});
+  BOOST_CHECK((bench.journaled<events::StateFounded>().empty()));  // by values that peer 3 need not have any more
+  bench.hear(3, Fetched{Revision{}, INITIAL});
+  BOOST_CHECK(bench.state.digest == INITIAL);
+  BOOST_CHECK(bench.state.peers.at(PeerId{3}).seat == Seat::CaughtUp);
+}
+
 BOOST_AUTO_TEST_CASE(a_fetch_that_moves_bytes_is_alive_and_one_that_does_not_costs_the_seat) {
   Bench bench;
   bench.seat(1);
@@ -349,6 +364,17 @@ BOOST_AUTO_TEST_CASE(when_another_one_founds_meanwhile_the_late_fetch_is_repeate
   BOOST_TEST(fetches[0].second.donor.value == 3U);
 }
 
+BOOST_AUTO_TEST_CASE(that_a_donor_cannot_be_reached_which_has_just_fallen_silent_costs_nobody_a_seat) {
+  Bench bench;
+  bench.seat(1);
+  bench.seat(2, Digest{2, 2});
+  bench.pass(6s, 1);
+  bench.state.peers.at(PeerId{2}).fetch.attempts = membership::MAX_FETCH_ATTEMPTS;
+  bench.hear(2, FetchFailed{PeerId{1}, Revision{}, Error{ErrorName::FetchFailed}});
+  BOOST_TEST(!bench.dismissed(2).has_value());
+  BOOST_TEST(bench.state.peers.contains(PeerId{2}));
+}
+
 BOOST_AUTO_TEST_CASE(a_failed_fetch_is_tried_again_at_once_then_ever_later_and_given_up_after_eight) {
   Bench bench;
   bench.seat(1);
@@ -366,6 +392,7 @@ BOOST_AUTO_TEST_CASE(a_failed_fetch_is_tried_again_at_once_then_ever_later_and_g
     bench.tick();
     BOOST_TEST(bench.sent<FetchState>().size() == 1U);
   }
+  bench.hear(1, Heartbeat{});  // it lives
   fail_once();
   BOOST_CHECK(bench.dismissed(2) == ErrorName::FetchFailed);
 }

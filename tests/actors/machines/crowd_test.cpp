@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(the_quorum_s_last_contribution_is_noticed_at_once) {
   auto bench = hundred(10);
   bench.tick();
   for (std::uint64_t peer = 1; peer < 10; ++peer) bench.ready(peer, 100);
-  BOOST_TEST(!bench.state.collection.quorum_since.has_value());
+  BOOST_TEST(!bench.state.rounds[0].quorum_since.has_value());
   bench.ready(10, 100);
   BOOST_TEST((bench.state.phase == Phase::Reducing));  // the grace is none
 }

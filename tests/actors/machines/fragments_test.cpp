@@ -333,15 +333,40 @@ BOOST_AUTO_TEST_CASE(several_fragments_are_reduced_at_once_and_commit_in_the_ord
   BOOST_TEST(bench.sent<BeginStep>().size() == 2U);
 }
 
-BOOST_AUTO_TEST_CASE(what_goes_wrong_with_one_of_them_makes_all_void_once) {
+BOOST_AUTO_TEST_CASE(an_operation_that_fails_is_void_by_itself_and_several_over_one_link_are_one_failure) {
   BothHalves bench;
   bench.hear(1, ReduceFailed{bench.operations[1], PeerId{2}, Error{ErrorName::LaneBroken, "reset"}});
-  BOOST_TEST(bench.journaled<events::OuterStepAborted>().size() == 2U);
-  BOOST_TEST(bench.sent<Abort>().size() == 4U);
+  BOOST_REQUIRE(bench.journaled<events::OuterStepAborted>().size() == 1U);
+  BOOST_TEST((bench.journaled<events::OuterStepAborted>()[0].operation == bench.operations[1]));
+  BOOST_TEST(bench.sent<Abort>().size() == 2U);
+  BOOST_TEST(bench.state.in_flight() == 1U);
+  BOOST_CHECK(bench.state.phase == coordinator::Phase::Reducing);
+  const auto retry_at = bench.state.tries.retry_at;
   bench.hear(2, ReduceFailed{bench.operations[0], PeerId{1}, Error{ErrorName::LaneBroken, "reset"}});
-  BOOST_TEST((bench.state.tries.link_failures.at({PeerId{1}, PeerId{2}}) == 1U));
+  BOOST_TEST(bench.journaled<events::OuterStepAborted>().at(0).alike.value() == 1U);
+  BOOST_TEST((bench.state.tries.link_failures.at({PeerId{1}, PeerId{2}}) == 1U && bench.state.tries.retry_at == retry_at));
+  BOOST_TEST(bench.state.in_flight() == 0U);
   bench.pass(10s);
   BOOST_TEST(bench.state.in_flight() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(the_one_beside_it_is_committed_and_the_other_is_reduced_from_there) {
+  BothHalves bench;
+  bench.hear(1, ReduceFailed{bench.operations[1], PeerId{2}, Error{ErrorName::LaneBroken, "reset"}});
+  for (const std::uint64_t peer : {1U, 2U}) bench.votes(peer, 0);
+  BOOST_CHECK((bench.told<Commit>(1).revision == Revision{1} && !bench.told<Commit>(1).completes));
+  bench.pass(10s);
+  const auto again = bench.told<StartReduce>(1);
+  BOOST_CHECK((again.fragment == 1U && again.base == Revision{1} && again.op > bench.operations[1]));
+  bench.vote_all(2, part(1, 1));
+  BOOST_CHECK((bench.told<Commit>(2).revision == Revision{2} && bench.told<Commit>(2).completes));
+}
+
+BOOST_AUTO_TEST_CASE(where_a_member_goes_for_it_all_are_void) {
+  BothHalves bench;
+  bench.hear(1, ReduceFailed{bench.operations[1], PeerId{}, Error{ErrorName::ReduceMismatch, "other tensors"}});
+  BOOST_TEST(bench.journaled<events::OuterStepAborted>().size() == 2U);
+  BOOST_TEST(bench.state.view.members.size() == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(a_member_that_was_away_hears_every_commit_that_it_missed_in_their_order) {

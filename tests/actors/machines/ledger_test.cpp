@@ -53,6 +53,16 @@ struct Book {
 
 }  // namespace
 
+BOOST_AUTO_TEST_CASE(what_was_for_a_connection_that_broke_is_not_told_over_the_next_one) {
+  Book book;
+  BOOST_TEST(book.on(decision(1), {told(1), told(3)}) == "w1 ");
+  BOOST_TEST(book.on(decision(2), {told(1), Fence{PeerId{1}}, told(3)}) == "");
+  forget(book.ledger, PeerId{1});  // it greets anew
+  BOOST_TEST(book.on({told(1)}) == "", "what answers the greeting waits as ever");
+  BOOST_TEST(book.done() == "t3 w2 ");
+  BOOST_TEST(book.done() == "f t3 t1 ");
+}
+
 BOOST_AUTO_TEST_CASE(what_follows_from_a_decision_is_told_once_it_is_written) {
   Book book;
   BOOST_TEST(book.on(decision(1), {told(1), Fence{PeerId{2}}, told(3)}) == "w1 ");

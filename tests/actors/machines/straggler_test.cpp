@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "actors/peer/peer_machine.hpp"
+#include "kernels/digest/digest.hpp"
 #include "tests/actors/machines/coordinator_bench.hpp"
 
 BOOST_AUTO_TEST_SUITE(straggler)
@@ -21,6 +22,27 @@ Bench trio(std::uint64_t outer_steps = 3) {
   bench.state.plan.grace = 1s;
   for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.seat(peer);
   return bench;
+}
+
+/// The same with a state of two fragments, each of which is ready by itself.
+Bench trio_of_halves(std::uint32_t in_flight) {
+  Bench bench{2, 3};
+  Options options{bench.state.options, bench.state.plan};
+  options.fragments = 2;
+  options.quorum = 2;
+  options.grace = 1s;
+  options.in_flight = in_flight;
+  bench.state = initial(options, bench.now);
+  const std::vector<Digest> parts{{1, 1}, {2, 2}};
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) {
+    bench.greet(peer);
+    bench.hear(peer, Seated{Revision{}, kernels::digest_of_parts(parts), LAYOUT, 3, 1, {}, parts});
+  }
+  return bench;
+}
+
+Ready half_ready(std::uint32_t fragment, std::uint64_t weight) {
+  return {OuterStep{1}, Revision{}, weight, 10, Real{1.0}, {}, Real{1.0}, 1, 0, {fragment}};
 }
 
 /// The first step is committed without peer 3.
@@ -66,6 +88,42 @@ BOOST_AUTO_TEST_CASE(a_step_closes_without_who_is_late_once_the_grace_has_passed
   BOOST_TEST(begun[0].first == 1U);
   BOOST_TEST(begun[1].first == 2U);
   BOOST_CHECK(bench.state.peers.at(PeerId{3}).seat == Seat::Member);
+}
+
+BOOST_AUTO_TEST_CASE(the_grace_of_a_fragment_begins_with_its_own_quorum) {
+  auto bench = trio_of_halves(2);
+  bench.hear(1, half_ready(0, 100));
+  bench.hear(2, half_ready(0, 200));
+  bench.pass(900ms);
+  bench.hear(1, half_ready(1, 100));
+  bench.hear(2, half_ready(1, 200));
+  bench.pass(100ms);
+  auto reduces = bench.sent<StartReduce>();
+  BOOST_REQUIRE_MESSAGE(reduces.size() == 3U, "the first fragment alone has waited long enough");
+  BOOST_TEST(reduces[0].second.fragment == 0U);
+  bench.pass(899ms);
+  BOOST_TEST(bench.sent<StartReduce>().empty());
+  bench.pass(1ms);
+  reduces = bench.sent<StartReduce>();
+  BOOST_REQUIRE(reduces.size() == 3U);
+  BOOST_TEST(reduces[0].second.fragment == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(the_grace_of_a_fragment_runs_while_another_one_is_reduced) {
+  auto bench = trio_of_halves(1);
+  bench.hear(1, half_ready(0, 100));
+  bench.hear(2, half_ready(0, 200));
+  bench.pass(1s);
+  BOOST_REQUIRE(bench.sent<StartReduce>().size() == 3U);
+  bench.hear(1, half_ready(1, 100));
+  bench.hear(2, half_ready(1, 200));
+  bench.pass(1s);
+  BOOST_TEST(bench.sent<StartReduce>().empty(), "one is in flight");
+  for (std::uint64_t peer = 1; peer <= 3; ++peer) bench.vote(peer, NEXT);
+  const auto reduces = bench.sent<StartReduce>();
+  BOOST_REQUIRE(reduces.size() == 3U);
+  BOOST_TEST(reduces[0].second.fragment == 1U);
+  BOOST_CHECK(reduces[0].second.contributions.list() == (std::vector<Contribution>{{PeerId{1}, 100}, {PeerId{2}, 200}, {PeerId{3}, 0}}));
 }
 
 BOOST_AUTO_TEST_CASE(late_work_comes_with_the_next_step_and_then_its_peer_begins_with_the_others) {

@@ -407,6 +407,15 @@ BOOST_AUTO_TEST_CASE(a_record_within_a_step_is_gone_on_from_where_its_base_still
   BOOST_TEST((bench.state.record->step == OuterStep{5}), "of a trainer that is gone nothing comes any more");
 }
 
+BOOST_AUTO_TEST_CASE(where_fragments_are_of_different_steps_no_local_parameters_are_gone_on_from) {
+  Options options;
+  options.decoupled = true;
+  Bench bench{options};
+  bench.ready(Revision{4}).begin(OuterStep{5}, Revision{4}).on(Recorded{{.step = OuterStep{5}, .base = {}, .within = true, .content = {}}});
+  const auto resume = bench.next_life(OuterStep{5}, Revision{4});
+  BOOST_TEST((resume && resume->step == OuterStep{5} && !resume->within), "what is private is of use");
+}
+
 BOOST_AUTO_TEST_CASE(what_was_recorded_with_a_void_publication_is_void_and_the_record_before_it_counts) {
   Bench bench;
   bench.ready()

@@ -18,6 +18,7 @@ struct NoTrainer : TrainerPort {
   void restart() override {}
   void start_over() override {}
   void begin(const BeginStep&) override {}
+  void ask(const PublishNow&) override {}
   void finish(const RunDone&) override {}
   void stop(const std::optional<Error>&) override {}
 };

@@ -65,7 +65,7 @@ int tokenize(const char* tokenizer_path, const char* path) {
   std::vector<data::Token> tokens;
   for (const auto& line : lines) {
     tokens.clear();
-    if (!encoder.encode(line, tokens).empty()) return 1;
+    if (!encoder.encode(line, tokens)) return 1;
   }
   return watch.print(bytes);
 }

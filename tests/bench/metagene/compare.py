@@ -16,7 +16,8 @@ from genomes import Missing, genomes
 
 SOURCE = pathlib.Path(__file__).parents[3]
 ADAPTER = "AGATCGGAAGAGC"
-# Of the reads: 16S rRNA, two bacteria, a phage.
+# Of the reads: 16S rRNA, two bacteria, a phage. Each plant has a community of its own, and together they have that which is judged.
+PLANTS = ("72,6,6,16", "56,30,6,8", "56,6,30,8", "56,18,18,8")
 SHARES = "60,15,15,10"
 
 
@@ -53,7 +54,11 @@ def main():
         (folder / "metagene").mkdir(exist_ok=True)
         steps = Steps(pathlib.Path(arguments.program).parent / "primectl", folder)
         drawn = ("--shares", SHARES)
-        reads = steps.call("reads", "data", "reads", *files, *drawn, "--adapter", ADAPTER, "--count", arguments.reads, "--seed", 1, "--to", 90, "--out", "metagene/reads.fastq")
+        reads = [
+            steps.call(f"plant {plant}", "data", "reads", *files, "--shares", shares, "--adapter", ADAPTER, "--count", arguments.reads // len(PLANTS), "--seed", 10 + plant,
+                       "--to", 90, "--out", f"metagene/plant-{plant}.fastq")
+            for plant, shares in enumerate(PLANTS, 1)
+        ]
         steps.call("held out", "data", "reads", *files, *drawn, "--count", 8000, "--seed", 2, "--from", 90, "--out", "metagene/held-out.fastq")
         # A tokenizer learns from what is clean already: adapters would become tokens.
         steps.call("clean reads", "data", "reads", *files, *drawn, "--count", 10_000, "--seed", 3, "--to", 90, "--out", "metagene/clean.fastq")

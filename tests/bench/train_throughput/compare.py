@@ -1,6 +1,6 @@
 """Owns the comparison of the trainer with plain PyTorch: same model, batch and threads, alternating in one run.
 
-usage: compare.py TRAIN_THROUGHPUT [--threads 2] [--steps 60] [--rounds 5] [--model quickstart|1b] [--device cuda] [--precision bf16] [--batch N]
+usage: compare.py TRAIN_THROUGHPUT [--threads 2] [--steps 60] [--rounds 5] [--model quickstart|25m|110m|1b] [--device cuda] [--precision bf16] [--batch N]
 
 Prints both medians and plain time over our time: 1.0 is equally fast, more is faster than PyTorch. For a GPU also tokens a second and
 the share of its peak (MFU) by the formula of PaLM (arXiv:2204.02311, appendix B): 6 N + 12 L H Q T operations for a token, with L blocks,
@@ -14,6 +14,8 @@ import time
 
 WARM_UP = 5
 MODELS = {"quickstart": {"layers": 2, "dim": 96, "heads": 4, "ffn": 256, "vocab": 256, "context": 128, "batch": 16},
+          "25m": {"layers": 8, "dim": 512, "heads": 8, "ffn": 1376, "vocab": 1024, "context": 256, "batch": 4},
+          "110m": {"layers": 12, "dim": 768, "heads": 12, "ffn": 2048, "vocab": 16384, "context": 256, "batch": 2},
           "1b": {"layers": 16, "dim": 2048, "heads": 32, "ffn": 8192, "vocab": 32000, "context": 2048, "batch": 8}}
 
 

@@ -52,7 +52,9 @@ BOOST_AUTO_TEST_CASE(what_is_left_out_takes_the_default_of_the_structs) {
 
 BOOST_AUTO_TEST_CASE(every_key_can_be_set) {
   const auto manifest = parsed(
-      "model: {arch: llama, layers: 3, dim: 128, heads: 8, kv_heads: 2, ffn: 100, vocab: 300, context: 64, rope_theta: 5e5, norm_epsilon: "
+      "model: {arch: llama, layers: 3, dim: 128, heads: 8, kv_heads: 2, ffn: 100, vocab: 300, context: 64, rope_theta: 5e5,\n"
+      "  rope_scaling: {kind: llama3, factor: 8, low_freq_factor: 2, high_freq_factor: 3, original_context: 32}, attention_bias: true, "
+      "norm_epsilon: "
       "1e-6,\n"
       "  tie_embeddings: true}\n"
       "data: {source: text, path: /a b, include: '*', per_file: 1MiB, tokenizer: bytes, held_out: 0.5%, held_out_per_file: 100B,\n"
@@ -73,7 +75,8 @@ BOOST_AUTO_TEST_CASE(every_key_can_be_set) {
       "  trainer: {restarts: 0, within: 1min, stall_limit: 1s}, record_every: 7,data_path: /here, trainer_command: [python3, 'my "
       "trainer.py']}\n");
   const auto& shared = manifest.shared;
-  BOOST_TEST((shared.model == Model{Architecture::Llama, 3, 128, 8, 2, 100, 300, 64, 5e5, 1e-6, true}));
+  BOOST_TEST(
+      (shared.model == Model{Architecture::Llama, 3, 128, 8, 2, 100, 300, 64, 5e5, {RopeKind::Llama3, 8, 2, 3, 32}, true, 1e-6, true}));
   BOOST_TEST((shared.data == Data{DataFormat::Text, "/a b", "*", MIB, {}, {}, true, 0.5, 100, 2 * GIB, 7}));
   BOOST_TEST(
       (shared.train == Train{2, 3, AdamW{1, {0, 0.5}, 0, 1e-6}, Constant{}, Precision::Bf16, 0.5, 1e-4, 4294967295U, Evaluate{0, 128}}));
@@ -102,6 +105,12 @@ BOOST_AUTO_TEST_CASE(every_key_can_be_set) {
                                       {"python3", "my trainer.py"}}));
 }
 
+BOOST_AUTO_TEST_CASE(decoupled_closes_a_round_with_one_contribution_and_may_with_fewer_than_there_must_be_members) {
+  const auto sync = parsed("sync: {algorithm: decoupled}\nmembership: {peers: 3..8}\n").shared.sync;
+  BOOST_TEST((sync.quorum == 1U && sync.offsets == Offsets::Spread && sync.overlap == 0U && sync.mix == 0 && sync.streams()));
+  BOOST_TEST(parsed("sync: {algorithm: decoupled, quorum: 2}\nmembership: {peers: 3..8}\n").shared.sync.quorum == 2U);
+}
+
 BOOST_AUTO_TEST_CASE(a_gpt2_has_defaults_of_its_own_and_none_of_what_a_llama_has) {
   const auto model = parsed("model: {arch: gpt2, dim: 64, heads: 4}\n").shared.model;
   BOOST_TEST((model.arch == Architecture::Gpt2));
@@ -109,7 +118,7 @@ BOOST_AUTO_TEST_CASE(a_gpt2_has_defaults_of_its_own_and_none_of_what_a_llama_has
   BOOST_TEST(model.tie_embeddings);
   BOOST_TEST(!parsed("model: {arch: gpt2, tie_embeddings: false}\n").shared.model.tie_embeddings);
   BOOST_TEST(parsed("model: {arch: gpt2, dim: 12, heads: 4}\n").shared.model.dim == 12U, "a head may be odd: nothing is rotated");
-  for (const std::string wrong : {"kv_heads: 2", "rope_theta: 5e5"}) {
+  for (const std::string wrong : {"kv_heads: 2", "rope_theta: 5e5", "rope_scaling: {kind: linear, factor: 2}", "attention_bias: true"}) {
     const auto outcome = parse_manifest("version: 1\nrun: x\nmodel: {arch: gpt2, " + wrong + "}\n", "x.yaml");
     BOOST_REQUIRE(!outcome.manifest);
     BOOST_TEST(render(outcome).find("`model." + wrong.substr(0, wrong.find(':')) + "`") != std::string::npos, render(outcome));
@@ -117,6 +126,27 @@ BOOST_AUTO_TEST_CASE(a_gpt2_has_defaults_of_its_own_and_none_of_what_a_llama_has
   const auto unknown = parse_manifest("version: 1\nrun: x\nmodel: {arch: gpt3}\n", "x.yaml");
   BOOST_REQUIRE(!unknown.manifest);
   BOOST_TEST(render(unknown).find("`llama` or `gpt2`") != std::string::npos, render(unknown));
+}
+
+BOOST_AUTO_TEST_CASE(what_scales_rotations_belongs_to_its_kind) {
+  const auto refused = [](const std::string& wrong) {
+    const auto outcome = parse_manifest("version: 1\nrun: x\nmodel: {rope_scaling: {" + wrong + "}}\n", "x.yaml");
+    BOOST_REQUIRE_MESSAGE(!outcome.manifest, wrong);
+    return render(outcome);
+  };
+  const auto names = [&](const std::string& wrong, const std::string& key) {
+    const auto said = refused(wrong);
+    BOOST_TEST(said.find("`model.rope_scaling." + key + "`") != std::string::npos, said);
+  };
+  names("factor: 2", "factor");
+  names("kind: linear", "factor");
+  names("kind: llama3, factor: 0.5", "factor");
+  names("kind: linear, factor: 2, low_freq_factor: 2", "low_freq_factor");
+  names("kind: linear, factor: 2, high_freq_factor: 2", "high_freq_factor");
+  names("kind: linear, factor: 2, original_context: 2", "original_context");
+  names("kind: llama3, factor: 2, low_freq_factor: 4", "low_freq_factor");
+  names("kind: llama3, factor: 2, original_context: 0", "original_context");
+  names("kind: yarn, factor: 2", "kind");
 }
 
 BOOST_AUTO_TEST_CASE(sources_are_maps_with_defaults_and_come_back_from_their_text) {
@@ -140,6 +170,24 @@ BOOST_AUTO_TEST_CASE(sources_are_maps_with_defaults_and_come_back_from_their_tex
               Source{{"/r/*_R1.fq", "/q"}, DataFormat::Fastq, "text", 1, OnError::Stop, 20, "AGATC", 5, 30, 300, true, Collapse::Files}));
   const auto text = shared_yaml(manifest) + local_yaml(manifest);
   BOOST_TEST((parse_manifest(text, "x.yaml").manifest.value() == manifest), text);
+}
+
+BOOST_AUTO_TEST_CASE(a_weight_is_a_number_or_a_line_through_points) {
+  const auto manifest =
+      parsed("data: {sources: [{path: /a, weight: [{at: 100, weight: 0.8}, {weight: 0.2, at: 300}]}, {path: /b, weight: 1}]}\n");
+  const auto& sources = manifest.shared.data.sources;
+  BOOST_TEST((sources[0].weight.points == std::vector<SourceWeight::Point>{{100, 0.8}, {300, 0.2}}));
+  BOOST_TEST((sources[1].weight == SourceWeight{1}));
+  BOOST_TEST(!sources[1].weight.changes());
+  const auto at = [&](std::uint64_t sample) { return weight_at(sources[0].weight, sample); };
+  BOOST_TEST(at(0) == 0.8);
+  BOOST_TEST(at(100) == 0.8);
+  BOOST_TEST(std::abs(at(200) - 0.5) < 1e-12);
+  BOOST_TEST(at(300) == 0.2);
+  BOOST_TEST(at(1'000'000) == 0.2);
+  const auto text = shared_yaml(manifest);
+  BOOST_TEST(text.find("weight: [{at: 100, weight: 0.8}, {at: 300, weight: 0.2}]") != std::string::npos, text);
+  BOOST_TEST(text.find("weight: 1,") != std::string::npos, text);
 }
 
 BOOST_AUTO_TEST_CASE(several_addresses_may_be_advertised_with_ports_or_without) {

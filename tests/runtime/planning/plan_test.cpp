@@ -47,6 +47,8 @@ BOOST_AUTO_TEST_CASE(parameters_are_those_of_the_model) {
   BOOST_TEST(plan_of(manifest).parameters == PARAMETERS - 256 * 96);
   manifest.shared.model.kv_heads = 2;
   BOOST_TEST(plan_of(manifest).parameters == PARAMETERS - 256 * 96 - 2 * (2 * 48 * 96));
+  manifest.shared.model.attention_bias = true;
+  BOOST_TEST(plan_of(manifest).parameters == PARAMETERS - 256 * 96 - 2 * (2 * 48 * 96) + 2 * (96 + 2 * 48 + 96));
 }
 
 BOOST_AUTO_TEST_CASE(the_smallest_gpt2_has_the_parameters_of_the_one_that_was_published) {
@@ -186,6 +188,19 @@ BOOST_AUTO_TEST_CASE(a_failure_holds_up_the_run_until_it_is_known) {
   BOOST_TEST(plan.goodput.value() == 900.0 / 910, boost::test_tools::tolerance(1e-9));
   BOOST_TEST(assumes(plan, "each of 4 peers fails every 1h"));
   BOOST_TEST(assumes(plan, "`membership.heartbeat.dead_after`"));
+}
+
+BOOST_AUTO_TEST_CASE(where_nobody_waits_a_slow_link_makes_rounds_rarer_and_a_failure_holds_up_one_peer) {
+  auto manifest = small();
+  manifest.shared.sync.algorithm = manifest::Algorithm::Decoupled;
+  manifest.shared.sync.offsets = Offsets::Spread;
+  const auto plan = plan_of(manifest, {.link_bits_per_s = 1'000'000, .peers = 4, .step_time = 10ms, .mtbf = 60min});
+  BOOST_TEST(plan.compute_utilization.value() == 1.0);
+  BOOST_TEST(plan.outer_step_s.value() == plan.reduce_s.value());
+  BOOST_TEST(plan.mean_bits_per_s.value() == 1'000'000.0, boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(plan.goodput.value() == 3600.0 / 3610, boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(assumes(plan, "nobody waits"));
+  BOOST_TEST(assumes(plan, "holds up itself alone"));
 }
 
 /// Of Decoupled DiLoCo (arXiv:2604.21428): chips that fail once a year, simulated, as ../shared/spec/frontier.md §1.5 has them.

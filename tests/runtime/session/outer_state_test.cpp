@@ -81,11 +81,11 @@ struct Fixture {
   }
   Result<Digest> reduce_and_prepare(std::uint32_t fragment = 0) {
     std::ranges::copy(state.input(fragment), state.result(fragment).begin());
-    return state.prepare(operation, fragment, {100, 7});
+    return state.prepare(operation, fragment, {7});
   }
   Digest reduce_and_commit(std::uint32_t fragment) {
     const auto digest = reduce_and_prepare(fragment).value();
-    BOOST_REQUIRE(state.commit(operation));
+    BOOST_REQUIRE(state.commit(operation, 100));
     operation.sequence = operation.sequence.next();
     return digest;
   }
@@ -144,8 +144,8 @@ BOOST_FIXTURE_TEST_CASE(tensors_of_layers_are_contributed_as_directions_and_get_
   // The mean with one that brought (0, 15) and (2, 0).
   std::ranges::copy(std::vector<float>{1, 2, 0.3F, 0.9F, 0.5F, 0}, state.result(0).begin());
   const std::vector radii{Real{10.0}, Real{1.0}};
-  BOOST_REQUIRE(state.prepare(operation, 0, {2, 7, 2, radii}));
-  BOOST_REQUIRE(state.commit(operation));
+  BOOST_REQUIRE(state.prepare(operation, 0, {7, 2, radii}));
+  BOOST_REQUIRE(state.commit(operation, 100));
   const auto moved = parameters(state);
   const double unit = std::sqrt(0.9);
   const std::vector<double> expected{-1, -2, -10 * 0.3 / unit, -10 * 0.9 / unit, -1 * 0.5 * std::sqrt(2.0), 0};
@@ -158,7 +158,7 @@ BOOST_FIXTURE_TEST_CASE(lengths_of_other_tensors_are_refused_and_change_nothing,
   std::ranges::copy(state.input(0), state.result(0).begin());
   const auto before = state.digest();
   const std::vector radii{Real{1.0}};
-  const auto refused = state.prepare(operation, 0, {1, 7, 1, radii});
+  const auto refused = state.prepare(operation, 0, {7, 1, radii});
   BOOST_REQUIRE(!refused);
   BOOST_TEST((refused.error().name == ErrorName::ReduceMismatch));
   BOOST_TEST(refused.error().detail == "1 lengths for 2 tensors that `sync.merge: radial` is for");
@@ -229,11 +229,11 @@ BOOST_AUTO_TEST_CASE(what_a_codec_loses_is_kept_with_the_commit_and_not_before) 
   BOOST_TEST(reduce(0.5F) == 0.0F);
   state.discard(fixture.operation);
   BOOST_TEST(reduce(0.25F) == 0.0F, "a reduce that was void loses nothing");
-  BOOST_REQUIRE(state.commit(fixture.operation));
+  BOOST_REQUIRE(state.commit(fixture.operation, 100));
   fixture.operation.sequence = fixture.operation.sequence.next();
   const auto held = state.residuals();
   BOOST_TEST(reduce(0.125F) == 0.25F);
-  BOOST_REQUIRE(state.commit(fixture.operation));
+  BOOST_REQUIRE(state.commit(fixture.operation, 100));
   BOOST_TEST(held.values.at(0).front() == 0.25F, "who saves it holds it");
   BOOST_TEST(state.residuals().values.at(0).front() == 0.125F);
   Fixture donor;
@@ -297,8 +297,8 @@ BOOST_FIXTURE_TEST_CASE(a_late_trainer_is_compared_with_the_base_that_it_started
   const auto commit_without_it = [&](std::uint64_t sequence) {
     std::ranges::fill(state.result(0), 0.25F);
     const OperationId other{Epoch{1}, Sequence{sequence}};
-    BOOST_REQUIRE(state.prepare(other, 0, {1, 1}));
-    BOOST_REQUIRE(state.commit(other));
+    BOOST_REQUIRE(state.prepare(other, 0, {1}));
+    BOOST_REQUIRE(state.commit(other, 100));
   };
   for (std::uint64_t sequence = 10; sequence < 15; ++sequence) {
     commit_without_it(sequence);
@@ -306,12 +306,12 @@ BOOST_FIXTURE_TEST_CASE(a_late_trainer_is_compared_with_the_base_that_it_started
   }
   // It ends while the sixth step is prepared without it.
   std::ranges::fill(state.result(0), 0.25F);
-  const auto voted = state.prepare(operation, 0, {1, 1}).value();
+  const auto voted = state.prepare(operation, 0, {1}).value();
   train();
   BOOST_REQUIRE(state.take_contribution());
   for (std::size_t i = 0; i < base.size(); ++i) BOOST_TEST(state.input(0)[i] == base[i] - model[i]);
   const auto input = copy(state.input(0));
-  BOOST_REQUIRE(state.commit(operation));
+  BOOST_REQUIRE(state.commit(operation, 100));
   BOOST_TEST((state.digest() == voted));
   BOOST_TEST((recomputed(state) == voted));
   commit_without_it(20);
@@ -328,7 +328,7 @@ BOOST_FIXTURE_TEST_CASE(a_contribution_outlives_the_trainer_that_made_it_and_is_
   train();
   BOOST_TEST(copy(state.input(0)) == contribution);
   BOOST_REQUIRE(reduce_and_prepare());
-  BOOST_REQUIRE(state.commit(operation));
+  BOOST_REQUIRE(state.commit(operation, 100));
   operation.sequence = operation.sequence.next();
   train();
   BOOST_REQUIRE(state.take_contribution());
@@ -342,14 +342,14 @@ BOOST_FIXTURE_TEST_CASE(a_contribution_outlives_the_trainer_that_made_it_and_is_
 
 BOOST_FIXTURE_TEST_CASE(only_the_prepared_operation_can_be_committed, Fixture) {
   initialize();
-  BOOST_TEST((state.commit(operation).error().name == ErrorName::InternalError));
+  BOOST_TEST((state.commit(operation, 100).error().name == ErrorName::InternalError));
   train();
   BOOST_REQUIRE(state.take_contribution());
   BOOST_REQUIRE(reduce_and_prepare());
-  BOOST_TEST((state.commit({Epoch{2}, Sequence{1}}).error().name == ErrorName::InternalError));
+  BOOST_TEST((state.commit({Epoch{2}, Sequence{1}}, 100).error().name == ErrorName::InternalError));
   BOOST_TEST((state.prepare(operation, 0, {}).error().name == ErrorName::InternalError));
   BOOST_TEST(state.counters().revision.value == 0U);
-  BOOST_TEST(state.commit(operation).has_value());
+  BOOST_TEST(state.commit(operation, 100).has_value());
 }
 
 BOOST_FIXTURE_TEST_CASE(values_that_are_not_finite_are_refused_by_tensor_and_index, Fixture) {
@@ -387,20 +387,19 @@ BOOST_FIXTURE_TEST_CASE(several_fragments_are_prepared_at_once_and_committed_in_
   for (const auto fragment : all(layout)) {
     const OperationId op{Epoch{1}, Sequence{fragment + 1U}, Tag{fragment}};
     std::ranges::copy(state.input(fragment), state.result(fragment).begin());
-    voted.emplace_back(op, state.prepare(op, fragment, {100, 7}).value());
+    voted.emplace_back(op, state.prepare(op, fragment, {7}).value());
   }
   BOOST_TEST(state.prepared() == voted.size());
   state.discard(voted[1].first);
   std::ranges::copy(state.input(1), state.result(1).begin());
-  BOOST_TEST((state.prepare(voted[1].first, 1, {100, 7}).value() == voted[1].second),
-             "what one of them does leaves the others as they are");
-  for (const std::size_t each : {2U, 0U, 1U}) BOOST_REQUIRE(state.commit(voted[each].first));
+  BOOST_TEST((state.prepare(voted[1].first, 1, {7}).value() == voted[1].second), "what one of them does leaves the others as they are");
+  for (const std::size_t each : {2U, 0U, 1U}) BOOST_REQUIRE(state.commit(voted[each].first, 100));
   for (const auto& fragment : state.fragments()) BOOST_TEST(fragment.version.value == 1U);
   for (const auto fragment : all(layout)) {
     const OperationId op{Epoch{1}, Sequence{fragment + 1U}};
     std::ranges::copy(state.input(fragment), alone.result(fragment).begin());
-    BOOST_TEST((alone.prepare(op, fragment, {100, 7}).value() == voted[fragment].second), "one after the other leads to the same bits");
-    BOOST_REQUIRE(alone.commit(op));
+    BOOST_TEST((alone.prepare(op, fragment, {7}).value() == voted[fragment].second), "one after the other leads to the same bits");
+    BOOST_REQUIRE(alone.commit(op, 100));
   }
   BOOST_TEST((state.digest() == alone.digest()));
   BOOST_TEST((state.counters() == StateCounters{Revision{3}, 100, 7}));
@@ -534,7 +533,7 @@ BOOST_FIXTURE_TEST_CASE(each_fragment_has_versions_of_its_own, Divided) {
   }
   BOOST_TEST((after[1].digest == voted && after[1].version == OuterStep{1}));
   BOOST_TEST((state.digest() == recomputed(state)));
-  BOOST_TEST((state.counters() == StateCounters{Revision{1}, 0, 0}), "the step is not whole");
+  BOOST_TEST((state.counters() == StateCounters{Revision{1}, 100, 0}), "the step is not whole");
   BOOST_TEST((state.snapshot(Holder::Disk)->step() == OuterStep{0}));
   reduce_and_commit(0);
   reduce_and_commit(2);

@@ -12,6 +12,7 @@
 
 #include "kernels/small_floats.hpp"
 #include "tests/runtime/session/door.hpp"
+#include "tests/runtime/session/puppeteer.hpp"
 #include "tests/runtime/session/quadratic.hpp"
 #include "tests/runtime/session/test_agent.hpp"
 
@@ -21,55 +22,6 @@ using namespace prime;
 using namespace prime::test;
 
 namespace {
-
-/// An agent played by hand, message by message.
-struct Puppeteer {
-  Door door;
-  std::optional<PacketSocket> open;
-  OuterState state = OuterState::create(make_layout({{"x", {5}}}).value(), {}).value();
-
-  PacketSocket& socket() {
-    if (!open) open = door.let_in();
-    return *open;
-  }
-  void say(const wire::ToTrainer& message, std::vector<int> descriptors = {}) {
-    BOOST_REQUIRE((socket().send(wire::encode(message).value(), descriptors) == SendOutcome::Sent));
-  }
-  template <class T>
-  T hear() {
-    Packet packet;
-    while (true) {
-      const auto outcome = socket().receive(packet);
-      if (outcome == ReceiveOutcome::WouldBlock) {
-        std::this_thread::yield();
-        continue;
-      }
-      BOOST_REQUIRE((outcome == ReceiveOutcome::Received));
-      auto message = wire::decode_to_agent(packet.bytes).value();
-      if (auto* wanted = std::get_if<T>(&message)) return std::move(*wanted);
-      BOOST_REQUIRE(std::holds_alternative<wire::Inner>(message));
-    }
-  }
-  void welcome() { say(wire::Welcome{"run", PeerId{9}, "name", "m", "l", true}); }
-  void segments() {
-    hear<wire::Bind>();
-    const auto numbers = state.descriptors();
-    say(wire::Segments{5}, {numbers.begin(), numbers.end()});
-    hear<wire::Initial>();
-    BOOST_REQUIRE(state.initialize());
-  }
-  void begin(std::uint64_t step) { say(wire::Begin{plan(step), state.digest(), state.places()}); }
-  static wire::StepPlan plan(std::uint64_t step) {
-    return {.step = OuterStep{step}, .base = Revision{step - 1}, .batch = 2, .total_steps = 9};
-  }
-  /// Lets the run take a step without the trainer's contribution.
-  void advance() {
-    const OperationId operation{Epoch{1}, Sequence{state.counters().revision.value}};
-    std::ranges::fill(state.result(0), 0.5F);
-    BOOST_REQUIRE(state.prepare(operation, 0, {}));
-    BOOST_REQUIRE(state.commit(operation));
-  }
-};
 
 /// What a trainer saw in the end.
 struct Seen {
@@ -318,6 +270,43 @@ BOOST_AUTO_TEST_CASE(a_run_that_went_on_without_us_is_followed_and_no_error) {
   BOOST_TEST(std::ranges::equal(seen.x, agent.state.fragments()[0].parameters));
 }
 
+BOOST_AUTO_TEST_CASE(what_is_due_in_the_next_step_is_taken_over_then_however_early_it_is_known) {
+  constexpr std::uint32_t INNER = 3;
+  constexpr std::uint32_t OVERLAP = 2;
+  for (const bool known_before : {false, true}) {
+    BOOST_TEST_CONTEXT("known before the next step begins: " << known_before) {
+      Puppeteer agent;
+      auto client = train_beside();
+      agent.welcome();
+      agent.segments({.elements = 5, .overlap = OVERLAP, .mix = 0.5});
+      auto first = agent.plan(1);
+      auto second = agent.plan(2);
+      first.inner_steps = second.inner_steps = INNER;
+      agent.say(wire::Begin{first, agent.state.digest(), agent.state.places()});
+      agent.hear<wire::Contribute>();
+      const auto commit = [&] {
+        agent.advance();
+        agent.say(wire::StepCommitted{{OuterStep{1}, Revision{1}, agent.state.digest(), 1}, agent.state.places()});
+      };
+      if (known_before) commit();
+      wire::Begin begin{second, agent.state.digest(), agent.state.places()};
+      if (!known_before) begin.in_flight = {0};
+      agent.say(begin);
+      if (!known_before) commit();
+      agent.hear<wire::Contribute>();
+      auto expected = initial_values(5, 0);
+      for (std::uint32_t made = 1; made <= INNER + INNER; ++made) {
+        descend(expected);
+        if (made != INNER + OVERLAP) continue;
+        const auto theirs = agent.state.fragments()[0].parameters;
+        for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = 0.5F * expected[i] + 0.5F * theirs[i];
+      }
+      agent.say(wire::Stop{Error(ErrorName::Interrupted)});
+      BOOST_TEST(client.get().x == expected, boost::test_tools::per_element());
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(only_the_newest_of_several_steps_that_wait_is_begun) {
   Puppeteer agent;
   auto client = train_beside();
@@ -407,9 +396,9 @@ BOOST_AUTO_TEST_CASE(steps_follow_this_peers_samples_and_what_is_not_reported_is
     };
     PRIME_CHECK(next());
     PRIME_CHECK(next());  // nobody trained on them
-    PRIME_CHECK(session.report({.tokens = 1, .samples = 1, .held_out = HeldOut{2.5, 3}}));
+    PRIME_CHECK(session.report({.tokens = 1, .samples = 1, .held_out = HeldOut{2.5, 3}, .data_wait_s = 0.5}));
     PRIME_CHECK(next());
-    PRIME_CHECK(session.report({.tokens = 1}));
+    PRIME_CHECK(session.report({.tokens = 1, .data_wait_s = 0.25}));
     PRIME_CHECK(next());
     PRIME_CHECK(session.report({.tokens = 1}));
     PRIME_CHECK(next());
@@ -421,6 +410,7 @@ BOOST_AUTO_TEST_CASE(steps_follow_this_peers_samples_and_what_is_not_reported_is
   const auto contribution = agent.step();
   BOOST_TEST(contribution.samples == 9U);
   BOOST_TEST(contribution.held_out->loss == 2.5);
+  BOOST_TEST(contribution.data_wait_s.value() == 0.75, "of all steps that measured it");
   agent.begin();
   must(client.get());
   const auto seen = [&](std::size_t i) {
@@ -647,7 +637,7 @@ BOOST_AUTO_TEST_CASE(who_trains_in_bf16_contributes_what_it_made_of_what_it_was_
   const OperationId operation{Epoch{1}, Sequence{1}};
   std::ranges::fill(agent.state->result(0), 0.001F);
   (void)agent.state->prepare(operation, 0, {}).value();
-  must(agent.state->commit(operation));
+  must(agent.state->commit(operation, 100));
   const std::vector<float> held(agent.state->fragments()[0].parameters.begin(), agent.state->fragments()[0].parameters.end());
   BOOST_TEST(kernels::bf16_to_f32(kernels::f32_to_bf16(held[0])) != held[0]);
   agent.host->committed({{first.step, agent.state->counters().revision, agent.state->digest(), 1}, agent.state->places()});

@@ -58,6 +58,7 @@ inline std::string describe(const TrainerEvent& event) {
                         [](const TrainerAlive&) { return std::string("alive"); },
                         [](const TrainerRecorded&) { return std::string("recorded"); },
                         [](const TrainerContributed&) { return std::string("contributed"); },
+                        [](const TrainerUsedLease&) { return std::string("used its lease"); },
                         [](const TrainerFinal&) { return std::string("final"); },
                         [](const TrainerLeft&) { return std::string("left"); },
                         [](const TrainerFailed& e) { return "failed: " + to_string(e.cause); },
@@ -158,12 +159,12 @@ class TestAgent {
   Committed commit(const wire::Contribute& contribution) {
     (void)state->take_contribution().value();
     if (contribution.recorded) record = Kept{records->keep({}), false};
-    const StepGain gain{contribution.weight, state->counters().next_sample + contribution.samples};
+    const StepGain gain{state->counters().next_sample + contribution.samples};
     for (std::uint32_t fragment = 0; fragment < division.count; ++fragment) {
       const OperationId operation{Epoch{1}, Sequence{state->counters().revision.value + 1}};
       std::ranges::copy(state->input(fragment), state->result(fragment).begin());
       (void)state->prepare(operation, fragment, gain).value();
-      must(state->commit(operation));
+      must(state->commit(operation, state->counters().tokens + (fragment + 1 == division.count ? contribution.weight : 0)));
     }
     const Committed committed{contribution.step, state->counters().revision, state->digest(), 1};
     host->committed({committed, state->places()});

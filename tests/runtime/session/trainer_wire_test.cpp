@@ -59,12 +59,15 @@ BOOST_AUTO_TEST_CASE(what_the_agent_says_arrives_whole) {
   BOOST_TEST(!round_trip(wire::Begin{plan, {}, wire::Places{{}}, 5, wire::Resume{4, {}}}).resume->within);
   BOOST_TEST((!resumed.copied && round_trip(wire::Begin{plan, {}, wire::Places{{}}, 5, {}, true}).copied));
   BOOST_TEST(round_trip(wire::Recorded{5}).place == 5U);
-  const auto segments =
-      round_trip(wire::Segments{MODEL_LIMITS.elements, {7, FragmentPattern::Sequential}, Offsets::Spread, 3, 0.25, true, 4096, 10, 5});
-  BOOST_TEST((segments.offsets == Offsets::Spread && segments.overlap == 3U && segments.mix == 0.25 && segments.eager));
+  const auto segments = round_trip(
+      wire::Segments{MODEL_LIMITS.elements, {7, FragmentPattern::Sequential}, Offsets::Spread, 3, 0.25, true, true, true, 4096, 10, 5});
+  BOOST_TEST(
+      (segments.offsets == Offsets::Spread && segments.overlap == 3U && segments.mix == 0.25 && segments.eager && segments.decoupled));
   BOOST_TEST((segments.elements == MODEL_LIMITS.elements && segments.division == Division{7, FragmentPattern::Sequential}));
   BOOST_TEST((segments.record_bytes == 4096U && segments.record_every == 10U && segments.record_place == 5U));
   BOOST_TEST((wire::descriptor_count(wire::ToTrainer{segments}) == 3U && wire::descriptor_count(wire::ToTrainer{wire::Segments{}}) == 2U));
+  const auto asked = round_trip(wire::Publish{3, OuterStep{7}});
+  BOOST_TEST((asked.fragment == 3U && asked.version == OuterStep{7}));
   const auto finish = round_trip(wire::Finish{{{0, 2}, false}, OuterStep{3}, Revision{9}, {}, wire::Places{{1, OuterStep{3}}}});
   BOOST_TEST((finish.plan.evaluate.of == 2U && finish.step == OuterStep{3}));
   BOOST_TEST(!round_trip(wire::Stop{}).error);
@@ -87,6 +90,8 @@ BOOST_AUTO_TEST_CASE(what_the_trainer_says_arrives_whole) {
   BOOST_TEST(contribution.weight == 0xffffffffffffffff);
   BOOST_TEST(contribution.loss == 0.1);
   BOOST_TEST((contribution.held_out->loss == 1.0 / 3.0 && contribution.held_out->tokens == 7));
+  BOOST_TEST(round_trip(wire::Contribute{.step = OuterStep{3}, .held_out = {}, .fragments = {2}, .tokens = 9}).tokens == 9U);
+  BOOST_TEST((round_trip(wire::LeaseUsed{OuterStep{4}}).step == OuterStep{4}));
   BOOST_TEST(round_trip(wire::Inner{OuterStep{1}, 2, 3.5, 4, 5}).inner_steps == 2U);
   const auto record = round_trip(wire::Record{OuterStep{3}, {2, 0.5, 6, 4, {}, 0.25}});
   BOOST_TEST((record.step == OuterStep{3} && record.totals.made == 2U && record.totals.tokens == 6U && record.totals.seconds == 0.25));

@@ -41,6 +41,15 @@ prime::manifest::Model tiny_gpt2() {
   return model;
 }
 
+/// Biases of attention, and rotations of which one is left as it is and one is slowed down in part.
+prime::manifest::Model tiny_biased() {
+  auto model = tiny();
+  model.attention_bias = true;
+  model.rope_theta = 4;
+  model.rope_scaling = {prime::manifest::RopeKind::Llama3, 8, 1, 4, 32};
+  return model;
+}
+
 prime::manifest::Train train() {
   prime::manifest::Train settings;
   settings.optimizer = prime::manifest::AdamW{.learning_rate = 1e-2};
@@ -93,7 +102,7 @@ void check_slopes(const prime::manifest::Model& model) {
 
 BOOST_AUTO_TEST_CASE(a_plan_knows_the_tensors_that_are_bound) {
   for (const bool tied : {false, true})
-    for (auto model : {tiny(), tiny_gpt2()}) {
+    for (auto model : {tiny(), tiny_biased(), tiny_gpt2()}) {
       model.tie_embeddings = tied;
       const Learner learner(model, train(), {});
       const auto told = prime::models::tensor_shapes(model);
@@ -114,6 +123,8 @@ BOOST_AUTO_TEST_CASE(gradients_are_right_with_tied_embeddings_and_one_key_head_f
   model.kv_heads = model.heads;
   check_slopes(model);
 }
+
+BOOST_AUTO_TEST_CASE(gradients_are_right_with_biases_of_attention_and_scaled_rotations) { check_slopes(tiny_biased()); }
 
 BOOST_AUTO_TEST_CASE(gradients_of_a_gpt2_are_the_slopes_of_its_loss) {
   auto model = tiny_gpt2();

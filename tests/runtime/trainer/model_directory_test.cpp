@@ -127,10 +127,12 @@ BOOST_AUTO_TEST_CASE(what_is_not_accepted_is_named) {
   unsupported("\"llama\"", "\"gpt2\"");  // what stands in `architectures` is another one
   unsupported("\"llama\"", "null");
   unsupported("\"LlamaForCausalLM\"", "\"LlamaForSequenceClassification\"");
-  BOOST_TEST(unsupported("\"attention_bias\": false", "\"attention_bias\": true").starts_with("`attention_bias`"));
+  corrupt("\"attention_bias\": false", "\"attention_bias\": 1");
   unsupported("\"silu\"", "\"gelu\"");
   unsupported("\"rope_type\": \"default\"", "\"rope_type\": \"yarn\"");
-  unsupported("\"rope_scaling\": null", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}");
+  BOOST_TEST(unsupported("\"rope_scaling\": null", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}") ==
+             "`rope_parameters` and `rope_scaling` do not say the same");
+  unsupported("\"rope_scaling\": null", "\"rope_scaling\": 3");
   unsupported("\"use_cache\"", "\"quantization_config\": {}, \"use_cache\"");
   BOOST_TEST(unsupported("\"head_dim\": 4", "\"head_dim\": 8").find("`head_dim` is 8") != std::string::npos);
   corrupt("\"hidden_size\": 8", "\"hidden_size\": -8");
@@ -140,6 +142,29 @@ BOOST_AUTO_TEST_CASE(what_is_not_accepted_is_named) {
   corrupt("\"tie_word_embeddings\": true", "\"tie_word_embeddings\": 1");
   for (const auto* text : {"", "[]", "{", "{\"model_type\": \"llama\", \"model_type\": \"llama\"}"})
     refusal(text, ErrorName::CheckpointCorrupt);
+}
+
+BOOST_AUTO_TEST_CASE(biases_and_scaled_rotations_are_written_and_read) {
+  auto model = shape();
+  model.attention_bias = true;
+  model.rope_scaling = {manifest::RopeKind::Llama3, 8, 1.5, 6, 100};
+  const auto text = config_json(model, bytes());
+  const auto parsed = parse_model_config(text);
+  BOOST_REQUIRE(parsed);
+  BOOST_TEST((*parsed == ModelConfig{model}));
+  const auto older = with(text, "\"rope_parameters\"", "\"something_else\"");
+  BOOST_TEST((parse_model_config(older).value() == ModelConfig{model}), "as transformers 4 writes it");
+  const auto oldest = with(with(older, "\"rope_type\"", "\"type\""), "\"attention_bias\": true", "\"attention_bias\": null");
+  BOOST_TEST((parse_model_config(oldest)->rope_scaling == model.rope_scaling));
+  const auto corrupt = [&](const std::string& from, const std::string& to) {
+    return refusal(with(older, from, to), ErrorName::CheckpointCorrupt);
+  };
+  BOOST_TEST(corrupt("\"factor\": 8.0", "\"factor\": 0") == "config.json: `rope_scaling`: `factor` is `0`, no number above 0");
+  corrupt("\"factor\": 8.0,", "");
+  corrupt("\"low_freq_factor\": 1.5", "\"low_freq_factor\": 6");
+  corrupt("\"original_max_position_embeddings\": 100", "\"original_max_position_embeddings\": null");
+  model.rope_scaling = {.kind = manifest::RopeKind::Linear, .factor = 2};
+  BOOST_TEST((parse_model_config(config_json(model, bytes())).value() == ModelConfig{model}));
 }
 
 BOOST_AUTO_TEST_CASE(the_configuration_of_a_gpt2_is_read) {
@@ -265,7 +290,7 @@ BOOST_AUTO_TEST_CASE(a_directory_without_a_tokenizer_has_bytes_when_it_is_ours_o
   directory.put("tokenizer.json", "{ }");
   BOOST_TEST(ModelDirectory::open(directory.path())->tokenizer() != tokenizer);
   for (const bool with_end : {false, true}) {
-    directory.put("tokenizer.json", data::Tokenizer::bytes(with_end).json());
+    directory.put("tokenizer.json", data::Tokenizer::bytes(with_end).file().second);
     BOOST_TEST(ModelDirectory::open(directory.path())->has_byte_tokens());
   }
 }

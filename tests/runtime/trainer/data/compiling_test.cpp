@@ -153,13 +153,13 @@ BOOST_AUTO_TEST_CASE(documents_are_held_out_by_what_they_hold) {
 }
 
 BOOST_AUTO_TEST_CASE(a_mix_gives_exact_shares_and_each_sample_of_a_source_once) {
-  const std::vector<double> weights{1, 3, 0.0001};
+  const std::vector<manifest::SourceWeight> weights{1, 3, 0.0001};
   const Mix mix(weights, 5);
   std::vector<std::uint64_t> counts(3);
   std::vector<std::set<std::uint64_t>> seen(3);
   constexpr std::uint64_t SAMPLES = 4 * Mix::BLOCK;
   for (std::uint64_t i = 0; i < SAMPLES; ++i) {
-    const auto [source, index] = mix(i);
+    const auto [source, index] = mix.draw(mix.block_of(i), i);
     ++counts[source];
     seen[source].insert(index);
   }
@@ -183,6 +183,103 @@ BOOST_AUTO_TEST_CASE(a_mix_gives_exact_shares_and_each_sample_of_a_source_once) 
   BOOST_TEST(of_b == static_cast<int>(Mix::BLOCK / 2));
 }
 
+BOOST_AUTO_TEST_CASE(shares_follow_their_points_and_a_sample_is_the_same_one_wherever_one_begins) {
+  // Down to nothing over 200 blocks, level, and up from nothing with a step at block 150.
+  constexpr std::uint64_t LAST = 200 * Mix::BLOCK, STEP = 150 * Mix::BLOCK;
+  std::vector<manifest::SourceWeight> weights{1, 3, 1};
+  weights[0].points = {{0, 4}, {LAST, 0}};
+  weights[2].points = {{STEP - 1, 0}, {STEP, 1}};
+  const Mix mix(weights, 5);
+  std::vector<std::set<std::uint64_t>> seen(3);
+  int repeated = 0;
+  const auto counts_of = [&](std::uint64_t block, bool keep) {
+    std::vector<double> counts(3);
+    const auto dealt = mix.block_of(block * Mix::BLOCK);
+    for (std::uint64_t i = block * Mix::BLOCK; i < (block + 1) * Mix::BLOCK; ++i) {
+      const auto [source, index] = mix.draw(dealt, i);
+      ++counts[source];
+      if (keep && !seen[source].insert(index).second) ++repeated;
+    }
+    return counts;
+  };
+  for (const std::uint64_t block : {0U, 50U, 100U, 149U, 150U, 199U, 200U, 5000U}) {
+    const double down = block >= 200 ? 0 : 4 * (1 - static_cast<double>(block) / 200), up = block >= 150 ? 1 : 0, sum = 3 + down + up;
+    const auto counts = counts_of(block, false);
+    BOOST_TEST(std::abs(counts[0] - down / sum * 4096) <= 1.5);
+    BOOST_TEST(std::abs(counts[1] - 3 / sum * 4096) <= 1.5);
+    BOOST_TEST(std::abs(counts[2] - up / sum * 4096) <= 1.5);
+    BOOST_TEST((down > 0) == (counts[0] > 0));
+    BOOST_TEST((up > 0) == (counts[2] > 0));
+  }
+  // From the first block to beyond the last change each sample of a source comes once, and none is left out.
+  for (std::uint64_t block = 0; block < 210; ++block) counts_of(block, true);
+  BOOST_TEST(repeated == 0);
+  for (const auto& indices : seen) BOOST_TEST(*indices.rbegin() == indices.size() - 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_range_is_of_one_source_and_each_sample_of_it_comes_once) {
+  constexpr std::uint64_t RANGE = 6;
+  for (const auto& [weights, shares] : std::vector<std::pair<std::vector<manifest::SourceWeight>, std::vector<std::size_t>>>{
+           {{1, 1, 1, 1}, {16, 16, 16, 16}}, {{6, 1.5, 0, 0.5}, {48, 12, 0, 4}}}) {
+    const Mix mix(weights, 5, RANGE);
+    std::vector<std::set<std::uint64_t>> seen(4);
+    std::vector<std::size_t> order;
+    for (std::uint64_t range = 0; range < 3 * Mix::BLOCK; ++range) {
+      if (range % 64 == 0) order.clear();
+      const auto block = mix.block_of(range * RANGE);
+      for (std::uint64_t i = 0; i < RANGE; ++i) {
+        BOOST_REQUIRE(mix.is_in(block, range * RANGE + i));
+        const auto [source, index] = mix.draw(block, range * RANGE + i);
+        if (i == 0) order.push_back(source);
+        BOOST_REQUIRE(source == order.back());
+        BOOST_REQUIRE(seen[source].insert(index).second);
+      }
+      if (range % 64 != 63) continue;
+      for (std::size_t source = 0; source < 4; ++source)
+        BOOST_REQUIRE(static_cast<std::size_t>(std::ranges::count(order, source)) == shares[source]);
+    }
+    for (const auto& indices : seen) BOOST_TEST((indices.empty() || *indices.rbegin() == indices.size() - 1));
+  }
+  // Four peers, each with what one number in four draws, have a source each.
+  const Mix mix(std::vector<manifest::SourceWeight>{1, 1, 1, 1}, 5, RANGE);
+  for (std::uint64_t peer = 0; peer < 4; ++peer)
+    for (std::uint64_t step = 1; step < 50; ++step) {
+      const auto first = (4 * step + peer) * RANGE;
+      BOOST_TEST(mix.draw(mix.block_of(first), first).source == mix.draw(mix.block_of(0), peer * RANGE).source);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(peers_with_other_leases_read_the_same_samples_of_a_mix_that_changes_and_its_points_are_in_the_digest) {
+  const Folder folder;
+  auto a = source_of(folder.write("a", numbered_lines(0, 300)), DataFormat::Jsonl),
+       b = source_of(folder.write("b", "{\"text\": \"" + std::string(50, 'x') + "\"}\n"), DataFormat::Jsonl);
+  a.weight.points = {{0, 1}, {3 * Mix::BLOCK, 0}};
+  b.weight = 1;
+  const auto corpus = data::test::open(folder, {a, b}).value(), again = data::test::open(folder, {a, b}).value();
+  std::vector<Token> whole(5 * 6 * Mix::BLOCK), part(5 * 1000), one(5);
+  BOOST_REQUIRE(corpus.read(0, whole));
+  for (const std::uint64_t first : {0U, 999U, 4000U, 12200U, 20000U}) {
+    BOOST_REQUIRE(again.read(first, part));
+    BOOST_TEST(std::ranges::equal(part, std::span(whole).subspan(first * 5, part.size())));
+    BOOST_REQUIRE(again.read(first, one));
+    BOOST_TEST(std::ranges::equal(one, std::span(whole).subspan(first * 5, one.size())));
+  }
+  const auto of_b = [&](std::uint64_t block) {
+    std::uint64_t count = 0;
+    for (auto i = block * Mix::BLOCK; i < (block + 1) * Mix::BLOCK; ++i) count += whole[i * 5 + 1] == 'x' || whole[i * 5] == 'x' ? 1 : 0;
+    return count;
+  };
+  BOOST_TEST(of_b(0) == Mix::BLOCK / 2);
+  BOOST_TEST(of_b(2) == Mix::BLOCK * 3 / 4);
+  BOOST_TEST(of_b(5) == Mix::BLOCK);
+  BOOST_TEST((corpus.digest() == again.digest()));
+  auto other = a;
+  other.weight.points.back().at += 1;
+  BOOST_TEST((data::test::open(folder, {other, b})->digest() != corpus.digest()));
+  other.weight = 1;
+  BOOST_TEST((data::test::open(folder, {other, b})->digest() != corpus.digest()));
+}
+
 BOOST_AUTO_TEST_CASE(what_is_read_ahead_is_what_would_be_read_now) {
   const Folder folder;
   const auto corpus = data::test::open(folder, {source_of(folder.write("a", numbered_lines(0, 500)), DataFormat::Jsonl)}).value();
@@ -194,6 +291,23 @@ BOOST_AUTO_TEST_CASE(what_is_read_ahead_is_what_would_be_read_now) {
     BOOST_REQUIRE(batch.has_value());
     BOOST_TEST(std::vector<Token>(batch->begin(), batch->end()) == expected, boost::test_tools::per_element());
   }
+}
+
+/// A clock that goes on by a second each time that it is read.
+Instant ticking() {
+  static Instant now{};
+  return now += 1s;
+}
+
+BOOST_AUTO_TEST_CASE(waiting_for_a_batch_is_measured) {
+  const Folder folder;
+  const auto corpus = data::test::open(folder, {source_of(folder.write("a", numbered_lines(0, 500)), DataFormat::Jsonl)}).value();
+  ReadAhead ahead(corpus, 3, ticking);
+  BOOST_TEST((ahead.waited() == 0s));
+  BOOST_REQUIRE(ahead.batch(0));
+  BOOST_TEST((ahead.waited() == 1s));
+  BOOST_REQUIRE(ahead.batch(3));
+  BOOST_TEST((ahead.waited() == 1s), "of the last one alone");
 }
 
 }  // namespace

@@ -1,8 +1,5 @@
 // Owns the checks of reading Parquet that need no pyarrow: what is said where Python or the library is missing, and that a process that
 // says nonsense, or falls over, is named. `parquet_test.py` has the format itself.
-#include <cstdlib>
-#include <sys/stat.h>
-
 #include "runtime/trainer/data/record_reader.hpp"
 #include "tests/runtime/trainer/data/support.hpp"
 
@@ -13,17 +10,6 @@ namespace {
 using namespace prime;
 using namespace prime::data;
 using namespace prime::data::test;
-
-/// A program in the place of Python, for as long as it is there.
-struct Interpreter {
-  explicit Interpreter(const std::string& path) { ::setenv("PRIME_PYTHON", path.c_str(), 1); }
-  Interpreter(const Folder& folder, const std::string& script) : Interpreter(folder.write("python", "#!/bin/sh\n" + script + "\n")) {
-    ::chmod(folder.path("python").c_str(), 0755);
-  }
-  ~Interpreter() { ::unsetenv("PRIME_PYTHON"); }
-  Interpreter(const Interpreter&) = delete;
-  Interpreter& operator=(const Interpreter&) = delete;
-};
 
 /// printf's words for a frame: the tag, row group and row below 8, and so many bytes behind it.
 std::string frame(char tag, int group, int row, const std::string& text, const std::string& size = {}) {

@@ -1,10 +1,13 @@
-// Owns what the tests of data share: a folder of their own, packed files, and sources that are compiled there.
+// Owns what the tests of data share: a folder of their own, packed files, programs in the place of Python, and sources that are compiled
+// there.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -32,6 +35,17 @@ struct Folder {
   }
   [[nodiscard]] std::string path(const std::string& name) const { return (root / name).string(); }
   fs::path root;
+};
+
+/// A program in the place of Python, for as long as it is there.
+struct Interpreter {
+  explicit Interpreter(const std::string& path) { ::setenv("PRIME_PYTHON", path.c_str(), 1); }
+  Interpreter(const Folder& folder, const std::string& script) : Interpreter(folder.write("python", "#!/bin/sh\n" + script + "\n")) {
+    ::chmod(folder.path("python").c_str(), 0755);
+  }
+  ~Interpreter() { ::unsetenv("PRIME_PYTHON"); }
+  Interpreter(const Interpreter&) = delete;
+  Interpreter& operator=(const Interpreter&) = delete;
 };
 
 inline std::string gzipped(const std::string& text) {

@@ -19,8 +19,8 @@ using namespace prime::data::test;
 
 std::vector<Token> encoded(const Tokenizer& tokenizer, std::string_view text) {
   std::vector<Token> tokens;
-  const auto why = Encoder(tokenizer).encode(text, tokens);
-  BOOST_TEST(why.empty(), why);
+  const auto done = Encoder(tokenizer).encode(text, tokens);
+  BOOST_REQUIRE_MESSAGE(done, done.error().detail);
   return tokens;
 }
 
@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(pairs_are_merged_by_rank_and_documents_end_with_the_known_t
   BOOST_TEST(Tokenizer::parse(SMALL, "t.json", "ab")->end_of_document().value() == 4U);
   BOOST_TEST(Tokenizer::parse(SMALL, "t.json", "no").error().detail == "t.json: has no token `no` (`data.tokenizer.end_of_document`)");
   std::vector<Token> tokens;
-  BOOST_TEST(Encoder(tokenizer).encode("ab\xff", tokens) == "byte 2 of it is no UTF-8");
+  BOOST_TEST(Encoder(tokenizer).encode("ab\xff", tokens).error().detail == "byte 2 of it is no UTF-8");
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_done_here_is_refused_by_name) {

@@ -1,0 +1,154 @@
+#include "actors/coordinator/closed_step.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/coordinator/operations.hpp"
+#include "actors/coordinator/step_begin.hpp"
+#include "actors/coordinator/waits.hpp"
+
+namespace prime::coordinator::outer_step {
+namespace {
+
+/// Whether the work on the step that is trained is there for all fragments that have not made it. Where a member's is in some of them and
+/// not in others, or in one that has made the step, the step is reduced before the next one begins.
+bool is_trained_whole(const State& state) {
+  const auto step = state.step();
+  const auto& current = state.round();
+  const auto differs = [&](const Round& round, PeerId member) {
+    const auto& work = round.work.at(member);
+    return work.awaited() || work.contributes != (round.step == step && current.work.at(member).contributes);
+  };
+  for (const auto& member : state.view.members) {
+    if (state.peers.at(member.id).absent) return false;
+    if (std::ranges::any_of(state.rounds, [&](const Round& round) { return differs(round, member.id); })) return false;
+  }
+  return true;
+}
+
+/// The next step is trained while the fragments that have not made this one are reduced.
+void close_step(State& state, Instant now, Effects& effects) {
+  const auto step = state.step();
+  for (auto& round : state.rounds) {
+    if (round.step != step) continue;
+    for (auto& [member, work] : round.work)
+      if (work.contributes) round.closed.emplace(member, std::exchange(work, Work{}));
+      else work.ready.reset();
+  }
+  state.closed_span += std::exchange(state.collection, {}).span;  // beside what was handed out for a closed step that nobody is left of
+  if (step.value < state.plan.outer_steps && !state.paused_by_owner) begin_step(state, step.next(), now, effects);
+}
+
+/// All who had worked on the step before are gone. What the others make for the next one is for this one, unless some fragments have made
+/// it: then the others begin it anew.
+void fall_back(State& state, Effects& effects) {
+  state.collection.step = state.step();
+  state.collection.span += std::exchange(state.closed_span, 0);
+  if (!state.is_between_fragments()) return;
+  std::uint32_t rank = 0;
+  for (const auto& member : state.view.members) {
+    if (!is_through(state, member.id)) begin_for(state, member.id, rank, {}, effects);
+    ++rank;
+  }
+  for (auto& round : state.rounds) round.first_ready.reset();
+  effects.emplace_back(Probe::StepBegunAnew);
+}
+
+}  // namespace
+
+void close_when_due(State& state, Instant now, Effects& effects) {
+  if (!state.plan.overlap || !state.collection.begun || state.has_closed()) return;
+  if (state.collection.step > state.step()) fall_back(state, effects);
+  else if (contributing(state) >= state.plan.min_peers && is_trained_whole(state)) close_step(state, now, effects);
+}
+
+void fill_up(State& state, Round& round, Effects& effects) {
+  const auto is_others = [&](const auto& entry) { return !round.closed.contains(entry.first); };
+  if (std::ranges::any_of(round.work, [&](const auto& entry) { return entry.second.awaited() && is_others(entry); })) return;
+  for (auto& entry : round.work) {
+    auto& [member, work] = entry;
+    if (!work.ready || !work.contributes || !is_others(entry)) continue;
+    round.closed.emplace(member, std::exchange(work, Work{}));
+    // Its samples are used now: those of the others, which lie among them, are theirs still.
+    state.closed_span += std::exchange(state.collection.span, 0);
+    effects.emplace_back(Probe::ClosedStepFilledUp);
+  }
+}
+
+void reopen_step(State& state, Effects& effects) {
+  state.collection = {};
+  state.collection.begun = true;
+  state.collection.step = state.step();
+  state.collection.span = std::exchange(state.closed_span, 0);
+  for (auto& round : state.rounds)
+    for (auto& [member, work] : std::exchange(round.closed, {})) round.work.insert_or_assign(member, std::move(work));
+  effects.emplace_back(Probe::ClosedStepReopened);
+}
+
+void reinforce(State& state, Effects& effects) {
+  Fragments fragments;
+  for (const auto& round : state.rounds)
+    if (state.is_short(round)) fragments.push_back(fragment_of(state, round));
+  if (fragments.empty()) return;
+  const auto is_free = [&](const Member& member) { return !has_closed_work(state, member.id); };
+  const auto is_idle = [&](const Member& member) { return is_free(member) && is_through(state, member.id); };
+  const bool any_idle = std::ranges::any_of(state.view.members, is_idle);
+  const auto step = state.rounds[fragments.front()].step;
+  std::uint32_t rank = 0;
+  for (const auto& member : state.view.members) {
+    const auto of_rank = rank++;
+    if (!(any_idle ? is_idle(member) : is_free(member))) continue;
+    const auto first_sample = range_for(state, member.id);
+    state.closed_span += std::exchange(state.collection.span, 0);
+    for (auto& round : state.rounds) round.work.at(member.id) = Work{};
+    for (const auto fragment : fragments)
+      state.rounds[fragment].closed.emplace(member.id,
+                                            Work{.contributes = true, .begun = step, .base = state.revision, .first_sample = first_sample});
+    effects.emplace_back(Send{member.id, BeginStep{.view = state.view,
+                                                   .step = step,
+                                                   .base = state.revision,
+                                                   .rank = of_rank,
+                                                   .first_sample = first_sample,
+                                                   .fragments = fragments}});
+    effects.emplace_back(Probe::ClosedStepReinforced);
+  }
+}
+
+bool is_closed_work_there(const State& state) {
+  if (state.is_short(state.round())) return false;
+  const auto untold = [](const auto& entry) { return !entry.second.ready; };
+  return std::ranges::none_of(state.round().closed, untold) && members_who(state, [](const Peer& p) { return p.absent; }).empty();
+}
+
+bool note_closed(State& state, PeerId from, const Ready& message) {
+  bool noted = false;
+  for (auto& round : state.rounds) {
+    const auto work = round.closed.find(from);
+    if (work == round.closed.end() || !message.covers(fragment_of(state, round))) continue;
+    if (work->second.ready || work->second.begun != message.step || message.weight == 0) continue;
+    work->second.ready = message;
+    noted = true;
+  }
+  return noted;
+}
+
+void ask_for_closed(State& state, PeerId member, std::uint32_t rank, Effects& effects) {
+  const Work* closed = nullptr;
+  Fragments fragments;
+  for (auto& round : state.rounds) {
+    const auto work = round.closed.find(member);
+    if (work == round.closed.end()) continue;
+    work->second.ready.reset();
+    closed = &work->second;
+    fragments.push_back(fragment_of(state, round));
+  }
+  if (closed == nullptr) return;
+  effects.emplace_back(Send{member, BeginStep{.view = state.view,
+                                              .step = closed->begun,
+                                              .base = state.revision,
+                                              .rank = rank,
+                                              .first_sample = closed->first_sample,
+                                              .fragments = std::move(fragments)}});
+}
+
+}  // namespace prime::coordinator::outer_step
