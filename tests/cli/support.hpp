@@ -12,6 +12,7 @@
 
 #include "runtime/store/journal.hpp"
 #include "runtime/telemetry/event_json.hpp"
+#include "tests/support/repository.hpp"
 
 namespace prime::test {
 
@@ -24,7 +25,7 @@ inline std::string file_text(const std::filesystem::path& path) {
 
 /// Compares with a file of the repository; with PRIME_WRITE_GOLDENS set it is written instead, for a person to read the difference.
 inline void check_golden(const std::filesystem::path& path_in_repository, const std::string& text) {
-  const auto path = std::filesystem::path{PRIME_SOURCE_DIR} / path_in_repository;
+  const auto path = repository() / path_in_repository;
   if (std::getenv("PRIME_WRITE_GOLDENS") != nullptr) std::ofstream(path, std::ios::binary) << text;
   BOOST_TEST(text == file_text(path), path_in_repository << " differs from:\n" << text);
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "messages/errors.hpp"
+#include "tests/support/repository.hpp"
 
 using namespace prime;
 
@@ -69,7 +70,7 @@ The same text is in the log, on the command line and in what a trainer gets thro
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(the_page_of_errors_is_fresh) {
-  const std::string path = std::string{PRIME_SOURCE_DIR} + "/docs/ERRORS.md";
+  const std::filesystem::path path = test::repository() / "docs/ERRORS.md";
   if (const char* record = std::getenv("PRIME_RECORD"); record != nullptr && std::string_view{record} == "1") std::ofstream{path} << page();
   std::ifstream file{path};
   const std::string found{std::istreambuf_iterator<char>{file}, {}};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/simulation/simulate.hpp"
+#include "tests/support/repository.hpp"
 
 namespace {
 
@@ -30,7 +31,7 @@ ScenarioFile parse(const std::string& text) {
 
 std::vector<ScenarioFile> scenarios() {
   std::vector<ScenarioFile> files;
-  for (const auto& entry : std::filesystem::directory_iterator{std::filesystem::path{PRIME_SOURCE_DIR} / "manifests/scenarios"}) {
+  for (const auto& entry : std::filesystem::directory_iterator{test::repository() / "manifests/scenarios"}) {
     const auto outcome = load_scenario(entry.path().string());
     BOOST_REQUIRE_MESSAGE(outcome, render(outcome));
     files.push_back(*outcome.scenario);

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support.hpp"
+#include "tests/support/repository.hpp"
 
 using namespace prime;
 using namespace prime::test;
@@ -12,7 +13,7 @@ namespace {
 
 const json& vectors() {
   static const json all = [] {
-    std::ifstream file(PRIME_SOURCE_DIR "/tests/runtime/commitment/vectors.json");
+    std::ifstream file(repository() / "tests/runtime/commitment/vectors.json");
     return json::parse(file);
   }();
   return all["vectors"];

@@ -10,9 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/repository.hpp"
+
 namespace prime::manifest::test {
 
-inline std::filesystem::path repository() { return PRIME_SOURCE_DIR; }
+using prime::test::repository;
 
 inline std::string read_file(const std::filesystem::path& path) {
   std::ifstream file{path, std::ios::binary};

@@ -9,6 +9,8 @@
 #include <limits>
 #include <sstream>
 
+#include "tests/support/repository.hpp"
+
 using namespace prime;
 using namespace prime::telemetry;
 
@@ -52,13 +54,13 @@ std::vector<JournalEvent> one_of_each() {
 }
 
 std::string text_of(const std::filesystem::path& path) {
-  std::ifstream file{std::filesystem::path{PRIME_SOURCE_DIR} / path};
+  std::ifstream file{test::repository() / path};
   return {std::istreambuf_iterator<char>{file}, {}};
 }
 
 void check_fresh(const std::filesystem::path& path, const std::string& text) {
   if (const char* record = std::getenv("PRIME_RECORD"); record != nullptr && std::string_view{record} == "1")
-    std::ofstream{std::filesystem::path{PRIME_SOURCE_DIR} / path} << text;
+    std::ofstream{test::repository() / path} << text;
   BOOST_TEST((text_of(path) == text), path.string() << " is stale: run PRIME_RECORD=1 ./dev test -R runtime_telemetry");
 }
 
