@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,10 @@ class Loader:
 
         collate = self._collate or torch.utils.data.default_collate
         for step in self._run:
-            yield step, collate([self.sample(number) for number in step.samples])
+            began = time.monotonic()
+            batch = collate([self.sample(number) for number in step.samples])
+            step._data_wait_s = time.monotonic() - began
+            yield step, batch
 
     def sample(self, number: int) -> Any:
         """One sample by its number in the run's order."""

@@ -253,13 +253,17 @@ class Ranks:
         step = self._of_first.next()
         return None if step is None else tuple(getattr(step, field.name) for field in fields(InnerStep))
 
-    def report(self, loss: float, tokens: int, samples: int | None, held_out: float | None, held_out_tokens: int) -> list[Committed]:
-        """Of all ranks: their tokens and samples are added up, the loss is the mean over their tokens, and the held-out loss is rank 0's."""
-        parts = self._gather((loss, tokens, samples))
+    def report(
+        self, loss: float, tokens: int, samples: int | None, held_out: float | None, held_out_tokens: int, data_wait_s: float | None
+    ) -> list[Committed]:
+        """Of all ranks: their tokens and samples are added up, the loss is the mean over their tokens, the wait for samples the longest, for which the
+        others waited too, and the held-out loss is rank 0's."""
+        parts = self._gather((loss, tokens, samples, data_wait_s))
         total = sum(each[1] for each in parts)
         mean = sum(each[0] * each[1] for each in parts) / total if total > 0 else loss
         taken = None if any(each[2] is None for each in parts) else sum(each[2] for each in parts)
-        return self._told(lambda: self._of_first.report(mean, total, taken, held_out, held_out_tokens))
+        waits = [each[3] for each in parts if each[3] is not None]
+        return self._told(lambda: self._of_first.report(mean, total, taken, held_out, held_out_tokens, max(waits, default=None)))
 
     def contribute(self) -> list[Committed]:
         self._gather(None)

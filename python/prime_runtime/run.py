@@ -42,18 +42,23 @@ class Step:
         self.total = inner.total  #: inner steps of the whole run
         self.loaded = inner.loaded  #: the averaged tensors were written since the step before
         self.restored = inner.restored  #: and the private ones: this process goes on where an earlier one was
+        self._data_wait_s: float | None = None  # that its Loader took
 
-    def report(self, loss: Any, tokens: int, *, samples: int | None = None) -> Sequence[Committed | ranks_of.Committed]:
+    def report(
+        self, loss: Any, tokens: int, *, samples: int | None = None, data_wait_s: float | None = None
+    ) -> Sequence[Committed | ranks_of.Committed]:
         """The boundary after a step: publishes, waits and applies where the algorithm does. What was applied; nothing within an outer step.
 
-        ``loss``     in nats per token (or your own objective): a number, or a tensor of one value
-        ``tokens``   trained on in this step; their sum over an outer step is its weight in the mean
-        ``samples``  taken from ``self.samples``, from the first on; None: all
+        ``loss``         in nats per token (or your own objective): a number, or a tensor of one value
+        ``tokens``       trained on in this step; their sum over an outer step is its weight in the mean
+        ``samples``      taken from ``self.samples``, from the first on; None: all
+        ``data_wait_s``  seconds that the step waited for its samples, which ``status`` shows as a share of the peer's time; None: as ``run.data`` measured
+                         it, if that gave them
 
         Error ``Usage``: a step that was reported, tensors that moved; ``NonFiniteValue``, ``AgentLost`` …: the session is over.
         """
         value = loss.detach() if hasattr(loss, "detach") else loss
-        return self._run._report(self, float(value), int(tokens), samples)
+        return self._run._report(self, float(value), int(tokens), samples, self._data_wait_s if data_wait_s is None else float(data_wait_s))
 
 
 class Run:
@@ -233,17 +238,21 @@ class Run:
         self._held_out = self._evaluate(index, of) if of > 0 and self._evaluate is not None else None
         return self._step
 
-    def _report(self, step: Step, loss: float, tokens: int, samples: int | None) -> Sequence[Committed | ranks_of.Committed]:
+    def _report(
+        self, step: Step, loss: float, tokens: int, samples: int | None, data_wait_s: float | None
+    ) -> Sequence[Committed | ranks_of.Committed]:
         if step is not self._step:
             raise usage("this step was reported already, or another one was given since")
         for what, count in (("tokens", tokens), ("samples", samples or 0)):
             if count < 0:
                 raise usage(f"`{what}` is {count}: it is how many, from 0 on")
+        if data_wait_s is not None and not 0 <= data_wait_s < math.inf:
+            raise usage(f"`data_wait_s` is {data_wait_s}: it is seconds, from 0 on")
         self._may_load = step._inner.stored  # what publishes applies, and may have the next step load
         if self._may_load:
             self._bring()
         held_out, held_out_tokens = self._held_out or (None, 0)
-        committed = self._session.report(loss, tokens, samples, held_out, held_out_tokens)
+        committed = self._session.report(loss, tokens, samples, held_out, held_out_tokens, data_wait_s)
         self._step = None
         return committed
 

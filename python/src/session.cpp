@@ -173,8 +173,8 @@ std::unique_ptr<PySession> join(std::string invite, std::string primectl, std::s
 }
 
 InnerReport report_of(double loss, std::uint64_t tokens, std::optional<std::uint64_t> samples, std::optional<double> held_out,
-                      std::uint64_t held_out_tokens) {
-  InnerReport report{.loss = loss, .tokens = tokens, .samples = samples};
+                      std::uint64_t held_out_tokens, std::optional<double> data_wait_s) {
+  InnerReport report{.loss = loss, .tokens = tokens, .samples = samples, .data_wait_s = data_wait_s};
   if (held_out) report.held_out = HeldOut{*held_out, held_out_tokens};
   return report;
 }
@@ -241,10 +241,12 @@ void bind_session(nb::module_& module) {
       .def(
           "report",
           [](PySession& self, double loss, std::uint64_t tokens, std::optional<std::uint64_t> samples, std::optional<double> held_out,
-             std::uint64_t held_out_tokens) {
-            return self.call([&](Session& session) { return session.report(report_of(loss, tokens, samples, held_out, held_out_tokens)); });
+             std::uint64_t held_out_tokens, std::optional<double> data_wait_s) {
+            return self.call(
+                [&](Session& session) { return session.report(report_of(loss, tokens, samples, held_out, held_out_tokens, data_wait_s)); });
           },
-          nb::arg("loss"), nb::arg("tokens"), nb::arg("samples").none(), nb::arg("held_out").none(), nb::arg("held_out_tokens"))
+          nb::arg("loss"), nb::arg("tokens"), nb::arg("samples").none(), nb::arg("held_out").none(), nb::arg("held_out_tokens"),
+          nb::arg("data_wait_s").none())
       .def("contribute", [](PySession& self) { return self.call([](Session& session) { return session.contribute(); }); })
       .def("upcoming",
            [](PySession& self, std::size_t count) {

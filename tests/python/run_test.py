@@ -306,6 +306,30 @@ with prime.join() as run:
             seen = sorted(int(each) for path in self.folder.glob("done-*") for each in path.read_text().split())
             self.assertEqual(seen, list(range(2 * 6 * 4 * 4)))
 
+    def test_what_a_step_waits_for_its_samples_is_told(self):
+        program = """import os, time, torch
+import prime_runtime as prime
+class Slow(torch.utils.data.Dataset):
+    def __len__(self): return 100
+    def __getitem__(self, at):
+        time.sleep(0.02)
+        return at
+with prime.join() as run:
+    x = torch.zeros(8)
+    run.bind_tensor("x", x)
+    for step, batch in run.data(Slow()):
+        x += 1
+        if step.outer_step <= 2:
+            step.report(1.0, 1)
+        else:
+            step.report(1.0, 1, data_wait_s=0)
+"""
+        with self.run_of(program) as run:
+            self.ends(run)
+            told = [(event["outer_step"], event["data_wait"]) for event in run.coordinator() if event["event"] == "peer_ready" and event["weight"] > 0]
+            self.assertTrue(all(wait > 0 if outer_step <= 2 else wait == 0 for outer_step, wait in told), told)
+            self.assertEqual({outer_step for outer_step, _ in told}, set(range(1, 7)))
+
 
 if __name__ == "__main__":
     main()
