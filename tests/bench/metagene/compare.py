@@ -1,6 +1,9 @@
 """Owns the METAGENE reproduction from genomes to figures: reads, tokenizer, four peers, evaluation.
 
-usage: compare.py BIN/metagene [--folder DIR] [--reads N] [--peers N] [--set KEY=VALUE]…
+usage: compare.py BIN/metagene [--folder DIR] [--reads N] [--peers N] [--set KEY=VALUE]… [--joined]
+
+--joined trains once more: one peer with the batches of all in one, drawn from all plants, on as many tokens. What it comes to is what this model and so many
+tokens are good for, and what four peers that agree once in 25 steps are compared with.
 """
 
 import argparse
@@ -19,6 +22,8 @@ ADAPTER = "AGATCGGAAGAGC"
 # Of the reads: 16S rRNA, two bacteria, a phage. Each plant has a community of its own, and together they have that which is judged.
 PLANTS = ("72,6,6,16", "56,30,6,8", "56,6,30,8", "56,18,18,8")
 SHARES = "60,15,15,10"
+MANIFEST = SOURCE / "manifests/metagene-small.yaml"
+BATCH = 8  # that manifest's
 
 
 class Steps:
@@ -35,6 +40,11 @@ class Steps:
         print(f"{what}: {time.monotonic() - began:.0f} s, {cpu:.0f} s of processors", flush=True)
         return json.loads(done.stdout.splitlines()[-1])
 
+    def train(self, what, peers, overrides):
+        words = [word for value in overrides for word in ("--set", value)]
+        result = self.call(what, "up", MANIFEST, "--local", peers, "--state-dir", self.folder / "state", "--quiet", "--set", f"local.data_cache={self.folder}/cache", *words)
+        return self.call(f"{what}: evaluation", "eval", result["checkpoint"], MANIFEST, "--held-out", "metagene/held-out.fastq", "--positive", "lambda")
+
 
 def main():
     parser = argparse.ArgumentParser()
@@ -43,6 +53,7 @@ def main():
     parser.add_argument("--reads", type=int, default=120_000)
     parser.add_argument("--peers", type=int, default=4)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--joined", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="prime-metagene-") as temporary:
         folder = arguments.folder or pathlib.Path(temporary)
@@ -63,13 +74,15 @@ def main():
         # A tokenizer learns from what is clean already: adapters would become tokens.
         steps.call("clean reads", "data", "reads", *files, *drawn, "--count", 10_000, "--seed", 3, "--to", 90, "--out", "metagene/clean.fastq")
         steps.call("tokenizer", "data", "tokenizer", "train", "metagene/clean.fastq", "--format", "fastq", "--vocab", 1024, "--out", "metagene/tokenizer.json")
-        overrides = [word for value in arguments.set for word in ("--set", value)]
-        result = steps.call("training", "up", SOURCE / "manifests/metagene-small.yaml", "--local", arguments.peers, "--state-dir", folder / "state", "--quiet",
-                            "--set", f"local.data_cache={folder}/cache", *overrides)
-        found = steps.call("evaluation", "eval", result["checkpoint"], SOURCE / "manifests/metagene-small.yaml", "--held-out", "metagene/held-out.fastq",
-                           "--positive", "lambda")
-    print(json.dumps({"reads": reads, "held_out_loss": result["held_out_loss"], "eval": found}, indent=1))
+        found = steps.train("training", arguments.peers, arguments.set)
+        # The data's digest is the same; only which peer draws what differs.
+        joined = steps.train("joined batch", 1, [*arguments.set, f"train.batch={BATCH * arguments.peers}", "data.draw=sample", "sync.outer.nesterov.lr=1",
+                                                 "sync.outer.nesterov.momentum=0"]) if arguments.joined else None
+    print(json.dumps({"reads": reads, "eval": found, "joined": joined}, indent=1))
     below, foreign, classes = found["below_best_order_bits_per_base"], found["foreign"], found["classes"]
+    if joined:
+        own, other = (each["held_out"]["bits_per_base"] for each in (found, joined))
+        print(f"bits per base of {arguments.peers} peers {own:.3f}, of their batches in one {other:.3f}: {own / other - 1:+.1%} (wanted: within 2 %)")
     print(f"bits per base below the best order (order {found['markov']['best_order']}): {below:.3f} (wanted 0.05)")
     print(f"F1 of random reads: {foreign['held_out']['f1']:.3f} held out, {foreign['trained']['f1']:.3f} trained on (wanted 0.9)")
     if classes:

@@ -12,9 +12,7 @@
 
 #include "tests/support/repository.hpp"
 
-namespace prime::manifest::test {
-
-using prime::test::repository;
+namespace prime::test {
 
 inline std::string read_file(const std::filesystem::path& path) {
   std::ifstream file{path, std::ios::binary};
@@ -37,4 +35,4 @@ inline std::vector<std::filesystem::path> files_with(const std::filesystem::path
   return found;
 }
 
-}  // namespace prime::manifest::test
+}  // namespace prime::test
