@@ -4,7 +4,7 @@
 
 using namespace prime;
 using namespace prime::manifest;
-namespace test = prime::manifest::test;
+namespace test = prime::test;
 
 BOOST_AUTO_TEST_SUITE(broken_manifests)
 

@@ -7,7 +7,7 @@
 
 using namespace prime;
 using namespace prime::manifest;
-namespace test = prime::manifest::test;
+namespace test = prime::test;
 
 namespace {
 

@@ -6,11 +6,11 @@
 BOOST_AUTO_TEST_SUITE(schema)
 
 BOOST_AUTO_TEST_CASE(the_committed_schema_is_the_one_of_the_field_table) {
-  prime::manifest::test::check_golden(prime::manifest::test::repository() / "manifests/schema/run.v1.json", prime::manifest::json_schema());
+  prime::test::check_golden(prime::test::repository() / "manifests/schema/run.v1.json", prime::manifest::json_schema());
 }
 
 BOOST_AUTO_TEST_CASE(the_committed_page_is_the_one_of_the_field_table) {
-  prime::manifest::test::check_golden(prime::manifest::test::repository() / "docs/MANIFEST.md", prime::manifest::reference_page());
+  prime::test::check_golden(prime::test::repository() / "docs/MANIFEST.md", prime::manifest::reference_page());
 }
 
 BOOST_AUTO_TEST_CASE(the_page_has_every_key_that_is_no_section) {
