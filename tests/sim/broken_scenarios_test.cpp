@@ -3,7 +3,6 @@
 #include "tests/runtime/manifest/support.hpp"
 
 using namespace prime;
-namespace test = prime::test;
 
 BOOST_AUTO_TEST_CASE(every_broken_scenario_is_refused_with_its_golden_text) {
   const auto files = test::files_with(test::repository() / "tests/sim/broken", ".yaml");

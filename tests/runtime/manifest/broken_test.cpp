@@ -4,7 +4,6 @@
 
 using namespace prime;
 using namespace prime::manifest;
-namespace test = prime::test;
 
 BOOST_AUTO_TEST_SUITE(broken_manifests)
 

@@ -7,7 +7,6 @@
 
 using namespace prime;
 using namespace prime::manifest;
-namespace test = prime::test;
 
 namespace {
 
