@@ -10,10 +10,11 @@ namespace {
 constexpr double A = 3.4445, B = -4.7750, C = 2.0315;
 constexpr double LEAST_NORM = 1e-7;
 
-/// U Vᵀ of a matrix U S Vᵀ, nearly. In bf16, as it is done everywhere: on a GPU it is mostly these products that a step costs.
+/// U Vᵀ of a matrix U S Vᵀ, nearly. It is mostly these products that a step costs: on a GPU they are made in bf16, as everywhere; on a
+/// processor, where bf16 is slower (without AMX four times), in f32.
 at::Tensor orthogonal(const at::Tensor& matrix, std::uint32_t iterations) {
   const bool high = matrix.size(0) > matrix.size(1);
-  at::Tensor x = matrix.to(at::kBFloat16);
+  at::Tensor x = matrix.to(matrix.is_cuda() ? at::kBFloat16 : at::kFloat);
   if (high) x = x.t();
   x = x / x.norm().clamp_min(LEAST_NORM);
   for (std::uint32_t i = 0; i < iterations; ++i) {
