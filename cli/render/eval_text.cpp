@@ -12,7 +12,8 @@ nlohmann::ordered_json density_json(const assay::Density& density) {
           {"nats_per_token_deviation", density.nats_deviation},
           {"reads", density.reads},
           {"bases", density.bases},
-          {"tokens", density.tokens}};
+          {"tokens", density.tokens},
+          {"histogram", {{"step_bits_per_base", assay::HISTOGRAM_STEP}, {"reads", density.histogram}}}};
 }
 
 nlohmann::ordered_json foreign_json(const assay::Foreign& foreign) {

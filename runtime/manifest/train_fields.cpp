@@ -53,7 +53,8 @@ void add_muon(std::vector<Field>& t) {
   t.push_back({"train.optimizer.muon.nesterov", "look ahead: the gradient and the decayed mean", Flag{CHOSEN(optimizer, Muon, nesterov)}});
   t.push_back({"train.optimizer.muon.weight_decay", "decoupled; multiplied by the learning rate",
                Decimal{CHOSEN(optimizer, Muon, weight_decay), WEIGHT_DECAY}});
-  t.push_back({"train.optimizer.muon.iterations", "steps of Newton and Schulz towards an orthogonal matrix: in bf16 on a GPU, in f32 on a processor",
+  t.push_back({"train.optimizer.muon.iterations",
+               "steps of Newton and Schulz towards an orthogonal matrix: in bf16 on a GPU, in f32 on a processor",
                Integer{CHOSEN(optimizer, Muon, iterations), 1, 99}});
   t.push_back({"train.optimizer.muon.adamw", "of all that is no matrix within a block", Section{IS_CHOSEN(optimizer, Muon)}});
   t.push_back({"train.optimizer.muon.adamw.lr", HIGHEST, Decimal{CHOSEN(optimizer, Muon, rest.learning_rate), up_to(1000)}});

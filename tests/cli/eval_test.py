@@ -46,6 +46,7 @@ class Eval(unittest.TestCase):
         for kind in ("held_out", "trained", "random"):
             each = told[kind]
             self.assertEqual(each["reads"], 50)
+            self.assertEqual(sum(each["histogram"]["reads"]), 50)
             self.assertAlmostEqual(each["bits_per_base"] * each["bases"], each["nats_per_token"] * each["tokens"] / math.log(2), delta=1e-6 * each["bases"])
         self.assertEqual(told["markov"]["learned_reads"], 300)
         self.assertEqual([order["order"] for order in told["markov"]["orders"]], list(range(13)))

@@ -20,6 +20,7 @@ Density density_of(const ReadSet& set) {
   for (const auto& reading : set.readings) {
     if (reading.tokens == 0) continue;
     ++all.reads;
+    ++all.histogram[static_cast<std::size_t>(std::min(bits_of(reading) / HISTOGRAM_STEP, HISTOGRAM_STEPS - 1.0))];
     all.bases += reading.bases;
     all.tokens += reading.tokens;
     nats += reading.nats;

@@ -23,11 +23,17 @@ struct ReadSet {
   std::vector<Reading> readings;  ///< one of each
 };
 
+/// Reads are counted by their bits per base in steps of so much, from 0 on.
+inline constexpr double HISTOGRAM_STEP = 0.05;
+/// The last one has all that are above.
+inline constexpr std::size_t HISTOGRAM_STEPS = 80;
+
 struct Density {
   double bits_per_base = 0;
   double nats_per_token = 0;
   double nats_deviation = 0;  ///< of the reads' means
   std::uint64_t reads = 0, bases = 0, tokens = 0;
+  std::vector<std::uint64_t> histogram = std::vector<std::uint64_t>(HISTOGRAM_STEPS);
 };
 
 /// Which of two sets a read is of, by how well the model foretells it: the threshold is that of every other read, the score that of the

@@ -1,9 +1,9 @@
 """Owns the METAGENE reproduction from genomes to figures: reads, tokenizer, four peers, evaluation.
 
-usage: compare.py BIN/metagene [--folder DIR] [--reads N] [--peers N] [--set KEY=VALUE]… [--joined]
+usage: compare.py BIN/metagene [--folder DIR] [--reads N] [--peers N] [--set KEY=VALUE]… [--joined] [--plot FOLDER]
 
 --joined trains once more: one peer with the batches of all in one, drawn from all plants, on as many tokens. What it comes to is what this model and so many
-tokens are good for, and what four peers that agree once in 25 steps are compared with.
+tokens are good for, and what four peers that agree once in 25 steps are compared with. --plot draws metagene-loss.svg and metagene-reads.svg with matplotlib, which pip installs.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 
+import plot
 from genomes import Missing, genomes
 
 SOURCE = pathlib.Path(__file__).parents[3]
@@ -23,7 +24,7 @@ ADAPTER = "AGATCGGAAGAGC"
 PLANTS = ("72,6,6,16", "56,30,6,8", "56,6,30,8", "56,18,18,8")
 SHARES = "60,15,15,10"
 MANIFEST = SOURCE / "manifests/metagene-small.yaml"
-BATCH = 8  # that manifest's
+BATCH = 16  # that manifest's
 
 
 class Steps:
@@ -43,7 +44,10 @@ class Steps:
     def train(self, what, peers, overrides):
         words = [word for value in overrides for word in ("--set", value)]
         result = self.call(what, "up", MANIFEST, "--local", peers, "--state-dir", self.folder / "state", "--quiet", "--set", f"local.data_cache={self.folder}/cache", *words)
-        return self.call(f"{what}: evaluation", "eval", result["checkpoint"], MANIFEST, "--held-out", "metagene/held-out.fastq", "--positive", "lambda")
+        found = self.call(f"{what}: evaluation", "eval", result["checkpoint"], MANIFEST, "--held-out", "metagene/held-out.fastq", "--positive", "lambda")
+        journal = self.folder / "state" / result["run_id"] / "coordinator" / "journal.jsonl"
+        steps = [event for event in map(json.loads, journal.read_text(encoding="utf-8").splitlines()) if event["event"] == "outer_step_committed"]
+        return {**found, "losses": [(step["tokens"], step["loss"]) for step in steps]}
 
 
 def main():
@@ -54,6 +58,7 @@ def main():
     parser.add_argument("--peers", type=int, default=4)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--joined", action="store_true")
+    parser.add_argument("--plot", type=pathlib.Path, metavar="FOLDER")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="prime-metagene-") as temporary:
         folder = arguments.folder or pathlib.Path(temporary)
@@ -78,6 +83,8 @@ def main():
         # The data's digest is the same; only which peer draws what differs.
         joined = steps.train("joined batch", 1, [*arguments.set, f"train.batch={BATCH * arguments.peers}", "data.draw=sample", "sync.outer.nesterov.lr=1",
                                                  "sync.outer.nesterov.momentum=0"]) if arguments.joined else None
+    if arguments.plot:
+        plot.draw(found, joined, arguments.plot)
     print(json.dumps({"reads": reads, "eval": found, "joined": joined}, indent=1))
     below, foreign, classes = found["below_best_order_bits_per_base"], found["foreign"], found["classes"]
     if joined:

@@ -139,6 +139,9 @@ BOOST_AUTO_TEST_CASE(a_report_has_the_figures_of_what_a_model_made_of_the_reads)
   const auto report = make_report(sets, markov, {"phage"});
   BOOST_TEST(report.held_out.bits_per_base == 1.0, boost::test_tools::tolerance(1e-9));
   BOOST_TEST(report.random.nats_per_token == 8 * std::log(2.0), boost::test_tools::tolerance(1e-9));
+  const auto counted = [](const Density& density, std::size_t step) { return density.histogram[step - 1] + density.histogram[step]; };
+  BOOST_TEST(counted(report.held_out, 20) == 60U, "of one bit, which rounding may put on either side");
+  BOOST_TEST(counted(report.random, 40) == 60U);
   BOOST_TEST(report.held_out_against_random.f1 == 1.0);
   BOOST_TEST(report.markov.size() == 5U);
   BOOST_REQUIRE(report.classes.has_value());
