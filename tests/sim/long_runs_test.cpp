@@ -5,7 +5,7 @@ namespace {
 
 using namespace prime::sim;
 
-constexpr std::uint64_t SEEDS = 200;
+constexpr std::uint64_t SEEDS = 100;
 
 const char* const MUST_BE_REACHED[] = {"end: done",
                                        "fault kill",
