@@ -20,8 +20,10 @@ Codec = Literal["none", "f16", "bf16", "int8", "int8-minmax", "int8-zeropoint", 
 Schedule = Literal["auto", "direct", "ring", "whole"]
 
 TAGS = 2**64
-# So long a member's address must refuse connections before it is taken for gone: who forms a new group is away for an instant.
-GONE_S = 1.0
+# So long a member's address must refuse connections before the member is taken for gone: one that forms a new group closes its old
+# listener first, and a machine under load takes seconds until the new one listens.
+GONE_S = 5.0
+ATTEMPT_S = 1.0
 
 
 def _memory(tensor: Any) -> Any:
@@ -218,7 +220,7 @@ class Group:
                     answering.add(rank)
             if time.monotonic() > deadline:
                 break
-            time.sleep(GONE_S / 20)
+            time.sleep(0.05)
         return sorted(answering)
 
     def reform(self) -> Group:
@@ -247,7 +249,7 @@ class Group:
 def _answers(member: str) -> bool:
     host, _, port = member.rpartition(":")
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=GONE_S):
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=ATTEMPT_S):
             return True
     except OSError:
         return False

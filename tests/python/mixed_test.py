@@ -45,7 +45,9 @@ class Mixed(Trainers):
         model = "{arch: llama, layers: 2, dim: 32, heads: 4, kv_heads: 2, ffn: 64, vocab: 256, context: 16}"
         flags = ["--quorum", "2", "--set", f"data.path={text}", "--set", f"model={model}", "--set", "train.evaluate.every=0"]
         env = {key: value for key, value in environment(DONE=str(self.folder / "done"), TEXT=str(text)).items() if key not in os.environ}
-        with Run(1, outer_steps=6, minimum=2, trainer=BIN / "prime-trainer", up_flags=flags, env={**env, "OMP_NUM_THREADS": "1"}) as run:
+        # The script is started again, and loads torch and transformers: how long that takes is the machine's affair.
+        patient = {"deadline": "1h", "wait_limit": "1h", "stall_limit": "1h"}
+        with Run(1, outer_steps=6, minimum=2, trainer=BIN / "prime-trainer", up_flags=flags, **patient, env={**env, "OMP_NUM_THREADS": "1"}) as run:
             joined = run.join(flags=["--set", f'local.trainer_command=["{PYTHON}", "{program}"]'])
             self.assertEqual(run.wait_for_end(), 0, self.logs(run))
             joined.wait(600)
