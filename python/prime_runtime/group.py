@@ -224,7 +224,8 @@ class Group:
         return sorted(answering)
 
     def reform(self) -> Group:
-        """After a member was lost: closes this group, and forms one of the members that are left, by their order. All of them call it.
+        """After a member was lost: closes this group, and forms one of the members that are left, by their order. All of them call it. It takes 5 s: so long
+        the address of a member must be silent.
 
         Error ``PeerLost`` where no address is silent (nobody is gone), or nobody else is left; the group stays as it is then.
         """
