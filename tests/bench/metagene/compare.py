@@ -7,6 +7,7 @@ tokens are good for, and what four peers that agree once in 25 steps are compare
 """
 
 import argparse
+import importlib.util
 import json
 import pathlib
 import resource
@@ -60,6 +61,8 @@ def main():
     parser.add_argument("--joined", action="store_true")
     parser.add_argument("--plot", type=pathlib.Path, metavar="FOLDER")
     arguments = parser.parse_args()
+    if arguments.plot and importlib.util.find_spec("matplotlib") is None:
+        parser.error("--plot needs matplotlib, which this Python lacks: pip install matplotlib")  # now, and not after the training
     with tempfile.TemporaryDirectory(prefix="prime-metagene-") as temporary:
         folder = arguments.folder or pathlib.Path(temporary)
         try:
