@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/coordinator/coordinator_state.hpp"
+#include "kernels/digest/digest.hpp"
 
 namespace prime::coordinator {
 
@@ -148,6 +149,16 @@ struct Bench : Consequences {
     return Hello{PROTOCOL_VERSION, "run", PeerId{peer}, "p" + std::to_string(peer), Endpoint{"h", 1}, 1};
   }
   void greet(std::uint64_t peer) { hear(peer, hello_of(peer)); }
+  /// Anew, with a state of two fragments: peers 1 to `peers` take their seats with it.
+  void begin_in_halves(Options options, std::uint64_t peers) {
+    options.fragments = 2;
+    state = initial(std::move(options), now);
+    const std::vector<Digest> parts{{1, 1}, {2, 2}};
+    for (std::uint64_t peer = 1; peer <= peers; ++peer) {
+      greet(peer);
+      hear(peer, Seated{Revision{}, kernels::digest_of_parts(parts), LAYOUT, 3, 1, {}, parts});
+    }
+  }
   void seat(std::uint64_t peer, Digest digest = INITIAL) {
     greet(peer);
     hear(peer, Seated{Revision{}, digest, LAYOUT, 3, 1});

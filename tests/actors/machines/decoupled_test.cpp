@@ -2,7 +2,6 @@
 #include <boost/test/unit_test.hpp>
 
 #include "actors/peer/trainer_machine.hpp"
-#include "kernels/digest/digest.hpp"
 #include "tests/actors/machines/coordinator_bench.hpp"
 
 BOOST_AUTO_TEST_SUITE(decoupled)
@@ -18,17 +17,11 @@ namespace {
 Bench trio(std::uint32_t quorum = 1, Duration grace = {}) {
   Bench bench{2, 3};
   Options options{bench.state.options, bench.state.plan};
-  options.fragments = 2;
   options.quorum = quorum;
   options.grace = grace;
   options.in_flight = 2;
   options.decoupled = true;
-  bench.state = initial(options, bench.now);
-  const std::vector<Digest> parts{{1, 1}, {2, 2}};
-  for (std::uint64_t peer = 1; peer <= 3; ++peer) {
-    bench.greet(peer);
-    bench.hear(peer, Seated{Revision{}, kernels::digest_of_parts(parts), LAYOUT, 3, 1, {}, parts});
-  }
+  bench.begin_in_halves(options, 3);
   return bench;
 }
 

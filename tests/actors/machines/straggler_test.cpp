@@ -2,7 +2,6 @@
 #include <boost/test/unit_test.hpp>
 
 #include "actors/peer/peer_machine.hpp"
-#include "kernels/digest/digest.hpp"
 #include "tests/actors/machines/coordinator_bench.hpp"
 
 BOOST_AUTO_TEST_SUITE(straggler)
@@ -28,16 +27,10 @@ Bench trio(std::uint64_t outer_steps = 3) {
 Bench trio_of_halves(std::uint32_t in_flight) {
   Bench bench{2, 3};
   Options options{bench.state.options, bench.state.plan};
-  options.fragments = 2;
   options.quorum = 2;
   options.grace = 1s;
   options.in_flight = in_flight;
-  bench.state = initial(options, bench.now);
-  const std::vector<Digest> parts{{1, 1}, {2, 2}};
-  for (std::uint64_t peer = 1; peer <= 3; ++peer) {
-    bench.greet(peer);
-    bench.hear(peer, Seated{Revision{}, kernels::digest_of_parts(parts), LAYOUT, 3, 1, {}, parts});
-  }
+  bench.begin_in_halves(options, 3);
   return bench;
 }
 
