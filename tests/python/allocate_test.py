@@ -7,11 +7,10 @@ import signal
 import subprocess
 import unittest
 
-from programs import BIN, PYTHON, Trainers, has, main, wait_until
+from programs import BIN, PYTHON, TORCH, Trainers, has, main, wait_until
 
 # In memory of the session's (SHARED=1) or of its own.
-MODULE = """import os, signal, sys, time
-import torch
+MODULE = TORCH + """import os, signal, sys, time
 import prime_runtime as prime
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Linear(16, 3), torch.nn.Linear(3, 1))

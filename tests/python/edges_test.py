@@ -4,7 +4,7 @@ import json
 import os
 import unittest
 
-from programs import Run, Trainers, has, main, wait_until
+from programs import TORCH, Run, Trainers, has, main, wait_until
 
 ROOM_BYTES = 18 << 30  # of memory that is available, for a tensor above 2 GiB of a peer alone
 ENDLESS = {"outer_steps": 100_000, "up_flags": ["--quorum", "2"], "minimum": 2, "env": {"PRIME_QUADRATIC_ELEMENTS": "5000"}}
@@ -83,7 +83,7 @@ with prime.join() as run:
                 self.assertIn(wanted, json.dumps(gone or run.events(event)))
 
     def test_parameters_that_are_not_contiguous_are_averaged_like_those_that_are(self):
-        program = """import torch
+        program = TORCH + """
 import prime_runtime as prime
 torch.manual_seed(0)
 class Model(torch.nn.Module):

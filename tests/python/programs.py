@@ -49,6 +49,12 @@ def environment(**more):
             "PRIME_PRIMECTL": str(BIN / "primectl"), **more}
 
 
+# The first optimizer of a process imports all of torch._dynamo to use these two functions: 2.8 s of a processor, for programs that compile nothing.
+TORCH = """import sys, types
+sys.modules["torch._dynamo"] = types.SimpleNamespace(disable=lambda function, *_, **__: function, graph_break=lambda: None)
+import torch
+"""
+
 # What every member of a group begins with.
 GROUP = """import os, signal, sys, time
 import prime_runtime as prime
@@ -146,4 +152,4 @@ class Trainers(Programs):
         return {path.name.removeprefix("done-"): path.read_text() for path in self.folder.glob("done-*")}
 
 
-__all__ = ["BIN", "BUILD", "GROUP", "Journal", "LACKS", "LIMIT_S", "PYTHON", "SOURCE", "Programs", "Run", "Trainers", "environment", "free_ports", "has", "main", "wait_until"]
+__all__ = ["BIN", "BUILD", "GROUP", "Journal", "LACKS", "LIMIT_S", "PYTHON", "SOURCE", "TORCH", "Programs", "Run", "Trainers", "environment", "free_ports", "has", "main", "wait_until"]

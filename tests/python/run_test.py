@@ -9,7 +9,7 @@ import sys
 import pathlib
 import unittest
 
-from programs import BIN, PYTHON, Run, Trainers, environment, has, main, wait_until
+from programs import BIN, PYTHON, TORCH, Run, Trainers, environment, has, main, wait_until
 
 # The trainer of tests/support/quadratic_trainer.cpp, bit for bit.
 QUADRATIC = """import os, signal, sys, time
@@ -25,8 +25,7 @@ with prime.join() as run:
         step.report(float((0.5 * (x - step.rank) ** 2).mean()), x.size, samples=0)
 """
 # A module and an optimizer, whose steps depend on those before.
-MODULE = """import os, signal, sys, time
-import torch
+MODULE = TORCH + """import os, signal, sys, time
 import prime_runtime as prime
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.BatchNorm1d(16), torch.nn.Linear(16, 1))

@@ -67,6 +67,7 @@ double seconds_for(const std::filesystem::path& folder, std::size_t count) {
 
 }  // namespace
 
+#if !defined(__SANITIZE_THREAD__)  // minutes there, of one thread alone
 BOOST_AUTO_TEST_CASE(as_many_tensors_as_can_be_bound_with_the_longest_names_are_written_and_found_again) {
   const ScratchDirectory scratch;
   std::vector<float> values(MODEL_LIMITS.tensors);
@@ -103,6 +104,7 @@ BOOST_AUTO_TEST_CASE(the_time_for_a_header_grows_as_the_number_of_tensors_does) 
   // Ten times as many take ten times as long; a hundred times if each looked at all the others.
   BOOST_TEST(many < 30 * few);
 }
+#endif
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_found_out_without_its_values) {
   const ScratchDirectory scratch;
