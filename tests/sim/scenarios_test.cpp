@@ -16,7 +16,7 @@ using namespace prime::sim;
 
 // The sanitizer watches the same code at work for fewer seeds; the build that users run is searched for rare branches.
 #if defined(__SANITIZE_ADDRESS__)
-constexpr std::uint64_t SEEDS = 5;
+constexpr std::uint64_t SEEDS = 3;
 constexpr bool SEARCHES = false;
 #else
 constexpr std::uint64_t SEEDS = 25;
