@@ -169,6 +169,8 @@ int Attendance::led_elsewhere() {
 
 /// Every peer is gone before the end: what the first of them complained about is the cause.
 int Attendance::deserted() {
+  // Asked while the guard is there: a full disk has no journal that could tell afterwards.
+  const auto obstacle = observer_.held_up();
   stop_all();
   auto status = observer_.status();
   // Of a coordinator that was kept away until the last peer gave up it is known what kept it.
@@ -184,6 +186,8 @@ int Attendance::deserted() {
     status.reason = peer.status.reason;
     break;
   }
+  // Peers miss a coordinator; why it did not come back, this machine knows better.
+  if (error_of(status.reason).name == ErrorName::CoordinatorLost && !obstacle.empty()) status.reason = obstacle;
   // The coordinator was told to end, and knows no more than that.
   if (waits_for_.empty()) note_end(run_.directory, error_of(status.reason));
   status.state = telemetry::RunState::Failed;
