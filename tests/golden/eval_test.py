@@ -85,6 +85,14 @@ class Evaluation(unittest.TestCase):
         theirs = model.generate(torch.tensor([prompt]), max_new_tokens=8, min_new_tokens=8, do_sample=False)[0, len(prompt):].tolist()
         self.assertEqual(written["tokens"], theirs)
 
+        with torch.no_grad():
+            model.get_output_embeddings().weight.fill_(math.nan)
+        model.save_pretrained(folder / "diverged")
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(pathlib.Path(checkpoint) / name, folder / "diverged")
+        with self.assertRaisesRegex(AssertionError, "exit 1\n.*this model diverged.*PR0506"):
+            call(BIN / "primectl", "eval", folder / "diverged", folder / "genes.yaml", "--held-out", folder / "held.fq", "--quiet")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -1,6 +1,8 @@
 // Owns prime-inference: the program that runs models for `primectl generate`, `verify` and `bench`. It takes one job as JSON on its
 // standard input and answers in lines of JSON; what is in them is in cli/inference.hpp. It ends with who started it.
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <ctime>
 #include <exception>
@@ -208,10 +210,18 @@ Result<void> run_assess(const Job& job) {
   for (const auto& sequence : sequences) longest = std::max<std::uint64_t>(longest, sequence.size());
   PRIME_TRY(auto directory, open_model(job));
   PRIME_TRY(const auto model, load(job, std::move(directory), longest));
-  const auto tell_of = [](std::size_t index, const Assessed& assessed) {
+  bool all_finite = true;
+  const auto tell_of = [&](std::size_t index, const Assessed& assessed) {
+    const bool finite =
+        std::isfinite(assessed.nats) && std::ranges::all_of(assessed.state, [](double value) { return std::isfinite(value); });
+    all_finite = all_finite && finite;
+    if (!finite) return;
     tell({{"event", "assessed"}, {"index", index}, {"nats", assessed.nats}, {"tokens", assessed.tokens}, {"state", assessed.state}});
   };
   PRIME_CHECK(assess(model.decoder, sequences, job.at("batch").get<std::uint32_t>(), tell_of, Reporter{}));
+  if (!all_finite)
+    return fail(ErrorName::NonFiniteValue,
+                "the loss or the hidden states of reads: this model diverged, or its files are damaged; take an earlier checkpoint");
   tell({{"event", "done"}});
   return {};
 }
