@@ -39,7 +39,7 @@ class Launchers(unittest.TestCase):
         trainer = '", "'.join(json.dumps(str(word))[1:-1] for word in command)  # between the quotes of the manifest
         with Run(2, outer_steps=3, trainer=trainer, env={"PRIME_QUADRATIC_DELAY_MS": "1", **(env or {})}) as run:
             code = run.wait_for_end()
-            logs = "".join(path.read_text(errors="replace") for path in run.run_directory.rglob("trainer.log"))
+            logs = run.trainer_logs()
             assert code == 0, logs[-2000:]
             commits = run.check(outer_steps=3)
             assert len(commits[-1]["contributors"]) == 2, logs[-2000:]

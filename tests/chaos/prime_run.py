@@ -186,6 +186,10 @@ class Run:
             found[path.parent.name] = self.journal(path)
         return found
 
+    def trainer_logs(self):
+        """What the trainers of `up` printed, one after the other."""
+        return "".join(path.read_text(errors="replace") for path in self.run_directory.glob("peers/*/trainer.log"))
+
     def events(self, name):
         return [line for line in self.coordinator() if line["event"] == name]
 

@@ -131,7 +131,7 @@ class Allocate(Trainers):
             ("run.share(torch.nn.Linear(2, 2, dtype=torch.bfloat16))", "`weight` is of torch.bfloat16, on cpu; what can be shared is of float32, on the CPU"),
         ):
             with self.subTest(program), self.run_of(f"import os, sys, torch\nimport prime_runtime as prime\nwith prime.join() as run:\n    {program}\n", peers=1, minimum=1, restarts=0) as run:
-                wait_until(wanted, lambda: wanted in self.logs(run) + json.dumps(run.peer_journals(), ensure_ascii=False))
+                wait_until(wanted, lambda: wanted in run.trainer_logs() + json.dumps(run.peer_journals(), ensure_ascii=False))
 
     def test_a_tensor_outlives_its_session(self):
         with self.run_of("""import os, torch

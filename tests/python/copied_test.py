@@ -103,7 +103,7 @@ print({{name: (str(value.dtype), tuple(value.shape), value.flatten()[0].item()) 
                         self.assertEqual(begins, {str(rank): [f"{saved:g}", "19"] for rank in range(3)})
 
     def ends_at(self, run, outer_step):
-        self.assertEqual(run.wait_for_end(), 0, self.logs(run))
+        self.assertEqual(run.wait_for_end(), 0, run.trainer_logs())
         self.assertEqual(run.events("run_done")[-1]["outer_step"], outer_step)
 
     def test_who_binds_others_is_refused_by_name(self):

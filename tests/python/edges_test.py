@@ -125,7 +125,7 @@ with prime.join() as run:
                 self.ends(run)
         with self.run_of(program.format("x", "-inf"), peers=1, minimum=1, restarts=0) as run:
             wanted = "a tensor holds NaN or infinity: x[1] of the contribution to outer step 1"
-            wait_until(wanted, lambda: wanted in self.logs(run) + json.dumps(run.peer_journals()) + json.dumps(run.coordinator()))
+            wait_until(wanted, lambda: wanted in run.trainer_logs() + json.dumps(run.peer_journals()) + json.dumps(run.coordinator()))
 
     def test_buffers_and_roles_that_cannot_be_bound_are_refused_by_name(self):
         for program, wanted in (
@@ -137,7 +137,7 @@ with prime.join() as run:
             ("run.bind_tensor('x', b'bytes')", "`x` is no tensor that can be written to"),
         ):
             with self.subTest(program), self.run_of(f"import os, sys, torch\nimport prime_runtime as prime\nwith prime.join() as run:\n    {program}\n", peers=1, minimum=1, restarts=0) as run:
-                wait_until(wanted, lambda: wanted in self.logs(run) + json.dumps(run.peer_journals(), ensure_ascii=False))
+                wait_until(wanted, lambda: wanted in run.trainer_logs() + json.dumps(run.peer_journals(), ensure_ascii=False))
 
     def test_a_tensor_above_2_gib(self):
         if (room := available()) < ROOM_BYTES:

@@ -33,13 +33,12 @@ class Examples(Programs):
         with Run(2, outer_steps=outer_steps, inner_steps=20, up_flags=["--quorum", "2", "--set", "train.batch=16"], trainer='", "'.join([PYTHON, *words, example]), deadline="1h", wait_limit="1h", stall_limit="1h", env=kept) as run:
             run.wait_for("outer_step_committed", 2)
             os.kill(wait_until("the trainers", lambda: next(processes_of(PYTHON, example, "-u") if words else processes_of(PYTHON, example), None)), signal.SIGKILL)
-            logs = lambda: "".join(path.read_text(errors="replace") for path in run.run_directory.rglob("trainer.log"))  # noqa: E731
-            self.assertEqual(run.wait_for_end(), 0, logs())
+            self.assertEqual(run.wait_for_end(), 0, run.trainer_logs())
             commits = run.check(outer_steps=outer_steps)
             self.assertEqual({len(commit["contributors"]) for commit in commits}, {2}, "the killed one kept its seat")
             restarts = [line for lines in run.peer_journals().values() for line in lines if line["event"] == "trainer_restarting"]
-            self.assertEqual(len(restarts), 1, logs())
-            return commits, logs()
+            self.assertEqual(len(restarts), 1, run.trainer_logs())
+            return commits, run.trainer_logs()
 
     @unittest.skipUnless(has("sklearn"), "there is no wheel scikit-learn")
     def test_mnist_like(self):

@@ -49,7 +49,7 @@ class Mixed(Trainers):
         patient = {"deadline": "1h", "wait_limit": "1h", "stall_limit": "1h"}
         with Run(1, outer_steps=6, minimum=2, trainer=BIN / "prime-trainer", up_flags=flags, **patient, env={**env, "OMP_NUM_THREADS": "1"}) as run:
             joined = run.join(flags=["--set", f'local.trainer_command=["{PYTHON}", "{program}"]'])
-            self.assertEqual(run.wait_for_end(), 0, self.logs(run))
+            self.assertEqual(run.wait_for_end(), 0, run.trainer_logs())
             joined.wait(600)
             commits = run.check(outer_steps=6)
             self.assertEqual({len(commit["contributors"]) for commit in commits}, {2})

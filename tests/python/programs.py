@@ -129,12 +129,9 @@ class Trainers(Programs):
         """The program by itself, into that run."""
         return self.start(program, PRIMECTL_INVITE=run.up["invite"], XDG_STATE_HOME=str(run.directory / "joiner"), DONE=str(self.folder / "done"), **env)
 
-    def logs(self, run):
-        return "".join(path.read_text(errors="replace") for path in run.run_directory.rglob("trainer.log"))
-
     def ends(self, run, lost=0, outer_steps=6):
         code = run.wait_for_end()
-        self.assertEqual(code, 0, self.logs(run))
+        self.assertEqual(code, 0, run.trainer_logs())
         return run.check(outer_steps=outer_steps, lost=lost)
 
     def ended(self, trainers):

@@ -56,7 +56,7 @@ class Ranks(Trainers):
         with self.run_of(SHARDED.format(extra=extra), words=LAUNCH, env={"RANKS": "2"}, **manifest) as run:
             together = self.ends(run)
             restarts = [line["reason"] for lines in run.peer_journals().values() for line in lines if line["event"] == "trainer_restarting"]
-            self.assertEqual(len(restarts), deaths, f"{restarts} {self.logs(run)}")
+            self.assertEqual(len(restarts), deaths, f"{restarts} {run.trainer_logs()}")
         self.assertEqual([commit["digest"] for commit in together], [commit["digest"] for commit in alone])
         self.assertEqual([commit["weight"] for commit in together], [commit["weight"] for commit in alone])
         said = [told.split() for told in self.done().values()]

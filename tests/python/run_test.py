@@ -84,7 +84,7 @@ class Runs(Trainers):
             with self.run_of(MODULE.format(optimizer="AdamW", extra=extra)) as run:
                 digests.append([commit["digest"] for commit in self.ends(run)])
                 restarts = [line for lines in run.peer_journals().values() for line in lines if line["event"] == "trainer_restarting"]
-                self.assertEqual(len(restarts), int(extra == dies), self.logs(run))
+                self.assertEqual(len(restarts), int(extra == dies), run.trainer_logs())
         self.assertEqual(*digests)
 
     def test_an_exception_is_told_and_the_trainer_is_started_again(self):
@@ -191,7 +191,7 @@ print(ends)
         ):
             with self.subTest(program), self.run_of(f"import os, sys, torch\nimport prime_runtime as prime\nwith prime.join() as run:\n    {program}\n", peers=1, minimum=1, restarts=0) as run:
                 def told():
-                    return self.logs(run) + json.dumps(run.peer_journals(), ensure_ascii=False)
+                    return run.trainer_logs() + json.dumps(run.peer_journals(), ensure_ascii=False)
 
                 wait_until("the trainer's end", lambda: "trainer_restarting" in told() or "trainer_gave_up" in told() or "Traceback" in told() or wanted in told())
                 wait_until(wanted, lambda: wanted in told())
