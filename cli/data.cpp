@@ -2,6 +2,7 @@
 #include "cli/commands.hpp"
 #include "cli/data_progress.hpp"
 #include "cli/interrupts.hpp"
+#include "cli/output_file.hpp"
 #include "cli/render/data_text.hpp"
 #include "cli/render/figures.hpp"
 #include "cli/terminal.hpp"
@@ -14,7 +15,7 @@
 namespace prime::cli {
 namespace {
 
-Result<void> check_reads(const DataArguments& arguments) {
+Result<void> check_reads(const DataArguments& arguments, bool json) {
   const auto refuse = [](const std::string& why) { return fail(ErrorName::Usage, "`data reads` " + why); };
   if (arguments.out.empty()) return refuse("needs --out FILE");
   if (arguments.from >= arguments.to) return refuse("takes reads from `--from` up to `--to`, which must be the larger one");
@@ -22,11 +23,11 @@ Result<void> check_reads(const DataArguments& arguments) {
   const auto& shares = arguments.shares;
   if (!shares.empty() && (shares.size() != arguments.files.size() || std::ranges::count(shares, 0.0) == std::ssize(shares)))
     return refuse("takes one of --shares for each genome file, and one at least above 0");
-  return store::check_writable(arguments.out);
+  return check_output("--out", arguments.out, arguments.files, json);
 }
 
-Result<void> check_usage(const DataArguments& arguments) {
-  if (arguments.what == "reads") return check_reads(arguments);
+Result<void> check_usage(const DataArguments& arguments, bool json) {
+  if (arguments.what == "reads") return check_reads(arguments, json);
   if (arguments.what != "tokenizer") {
     if (arguments.files.size() == 1) return {};
     return fail(ErrorName::Usage, "`data " + arguments.what + "` takes one manifest");
@@ -34,7 +35,13 @@ Result<void> check_usage(const DataArguments& arguments) {
   if (arguments.files.front() != "train" || arguments.files.size() < 2)
     return fail(ErrorName::Usage, "`data tokenizer train` needs files to learn from");
   if (arguments.out.empty()) return fail(ErrorName::Usage, "`data tokenizer train` needs --out FILE");
-  return store::check_writable(arguments.out);
+  return check_output("--out", arguments.out, std::span{arguments.files}.subspan(1), json);
+}
+
+/// Beside the file, which may be what comes out of this command.
+void tell_of_file(const DataArguments& arguments, const std::string& what, const std::string& more, Terminal& terminal) {
+  if (is_standard_output(arguments.out)) terminal.say("Wrote", what);
+  else terminal.print(arguments.out + ": " + what + "\n" + more);
 }
 
 int train_tokenizer(const DataArguments& arguments, Terminal& terminal) {
@@ -47,7 +54,7 @@ int train_tokenizer(const DataArguments& arguments, Terminal& terminal) {
   for (const auto& [name, format] : FORMATS)
     if (arguments.format == name) training.format = format;
   const Interrupts interrupts;
-  training.on_progress = tells_of_compiling(terminal, interrupts.descriptor());
+  training.on_progress = tells_of_data(terminal, "Learning", interrupts.descriptor());
   const auto trained = data::train_pairs({arguments.files.begin() + 1, arguments.files.end()}, training);
   if (!trained) return terminal.complain(trained.error());
   if (const auto written = store::write_file_atomically(arguments.out, trained->json); !written) return terminal.complain(written.error());
@@ -59,8 +66,10 @@ int train_tokenizer(const DataArguments& arguments, Terminal& terminal) {
                                     {"bytes", trained->bytes}}) +
                    "\n");
   else
-    terminal.print(arguments.out + ": " + plural(trained->vocab, "id") + ", learned from " + plural(trained->documents, "document") + ", " +
-                   bytes_figure(trained->bytes) + "\n");
+    tell_of_file(
+        arguments,
+        plural(trained->vocab, "id") + ", learned from " + plural(trained->documents, "document") + ", " + bytes_figure(trained->bytes), {},
+        terminal);
   return 0;
 }
 
@@ -69,26 +78,36 @@ data::Sequencing sequencing_of(const DataArguments& arguments) {
           arguments.from,  arguments.to,   arguments.adapter, arguments.cycles, arguments.shares};
 }
 
-Result<std::vector<std::uint64_t>> write_reads(const DataArguments& arguments, std::uint64_t& bases) {
+Result<std::vector<std::uint64_t>> write_reads(const DataArguments& arguments, std::uint64_t& bases, const data::OnProgress& on_progress) {
+  constexpr std::size_t WRITTEN_AT_ONCE = 1 * MIB;
   PRIME_TRY(const auto genomes, data::Genomes::open(arguments.files));
   PRIME_TRY(const auto sequencer, data::Sequencer::make(genomes, sequencing_of(arguments)));
   std::vector<std::string> names;
   for (const auto& file : arguments.files) names.push_back(data::source_name(file));
   std::vector<std::uint64_t> counts(names.size());
+  PRIME_TRY(auto file, store::FileTransaction::begin(arguments.out));
   std::string text;
+  std::uint64_t written = 0;
   for (std::uint64_t i = 0; i < arguments.count; ++i) {
     const auto read = sequencer.read(i);
     ++counts[read.file];
     bases += read.bases.size();
     text += data::fastq_record(read, i + 1, names[read.file]);
+    if (text.size() < WRITTEN_AT_ONCE) continue;
+    PRIME_CHECK(file.write(text));
+    written += text.size();
+    text.clear();
+    PRIME_CHECK(on_progress({written, written / (i + 1) * arguments.count}));
   }
-  PRIME_CHECK(store::write_file_atomically(arguments.out, text));
+  PRIME_CHECK(file.write(text));
+  PRIME_CHECK(file.commit());
   return counts;
 }
 
 int simulate_reads(const DataArguments& arguments, Terminal& terminal) {
   std::uint64_t bases = 0;
-  const auto counts = write_reads(arguments, bases);
+  const Interrupts interrupts;
+  const auto counts = write_reads(arguments, bases, tells_of_data(terminal, "Sequencing", interrupts.descriptor()));
   if (!counts) return terminal.complain(counts.error());
   auto sources = nlohmann::ordered_json::array();
   std::string lines;
@@ -105,14 +124,14 @@ int simulate_reads(const DataArguments& arguments, Terminal& terminal) {
                                     {"seed", arguments.seed},
                                     {"sources", sources}}) +
                    "\n");
-  else terminal.print(arguments.out + ": " + plural(arguments.count, "read") + ", " + plural(bases, "base") + "\n" + lines);
+  else tell_of_file(arguments, plural(arguments.count, "read") + ", " + plural(bases, "base"), lines, terminal);
   return 0;
 }
 
 }  // namespace
 
 int run_command(const DataArguments& arguments, Terminal& terminal) {
-  if (const auto usage = check_usage(arguments); !usage) return terminal.complain(usage.error());
+  if (const auto usage = check_usage(arguments, terminal.json()); !usage) return terminal.complain(usage.error());
   if (arguments.what == "tokenizer") return train_tokenizer(arguments, terminal);
   if (arguments.what == "reads") return simulate_reads(arguments, terminal);
   const auto loaded = manifest::load_manifest(arguments.files.front(), arguments.overrides);
@@ -121,7 +140,7 @@ int run_command(const DataArguments& arguments, Terminal& terminal) {
     return info(manifest::first_error(loaded).name).exit_code;
   }
   const Interrupts interrupts;
-  const auto corpus = data::Corpus::open(*loaded.manifest, tells_of_compiling(terminal, interrupts.descriptor()));
+  const auto corpus = data::Corpus::open(*loaded.manifest, tells_of_data(terminal, "Compiling", interrupts.descriptor()));
   if (!corpus) return terminal.complain(corpus.error());
   if (arguments.what == "inspect") {
     InspectedSample sample{*corpus, arguments.sample, std::vector<data::Token>(corpus->window_tokens())};

@@ -1,6 +1,7 @@
 // Owns `primectl eval`: reads are gathered and tokenized here, the model makes of them what it makes in prime-inference.
 #include <chrono>
 #include <filesystem>
+#include <set>
 
 #include "cli/commands.hpp"
 #include "cli/inference.hpp"
@@ -28,6 +29,31 @@ data::DataFormat format_of(std::string name) {
     if (name.ends_with(packed)) name.resize(name.size() - packed.size());
   const auto is = [&](std::string_view ending) { return name.ends_with(ending); };
   return is(".fa") || is(".fna") || is(".fasta") ? data::DataFormat::Fasta : data::DataFormat::Fastq;
+}
+
+/// Whether there are reads of `positive` and others, in what is learned from and in what is judged.
+Result<void> check_positive(const std::vector<std::string>& positive, const assay::ReadSets& sets) {
+  if (positive.empty()) return {};
+  std::set<std::string> sources;
+  for (const auto* set : {&sets.trained, &sets.held_out})
+    for (const auto& read : set->reads) sources.insert(read.source);
+  std::string known;
+  for (const auto& source : sources)
+    if (!source.empty() && known.size() < 500) known += (known.empty() ? "" : ", ") + source;
+  const auto refuse = [&](const std::string& why) {
+    return fail(ErrorName::Usage,
+                "`--positive` " + why + "; the reads looked at name " + (known.empty() ? "no source" : "the sources " + known));
+  };
+  for (const auto& name : positive)
+    if (sources.count(name) == 0) return refuse("names `" + name + "`, of which none of the reads looked at is");
+  const auto is_positive = [&](const assay::NamedRead& read) { return std::ranges::find(positive, read.source) != positive.end(); };
+  for (const auto* set : {&sets.trained, &sets.held_out}) {
+    const auto count = std::ranges::count_if(set->reads, is_positive);
+    if (count == 0 || count == std::ssize(set->reads))
+      return refuse(std::string{"leaves nothing to tell apart: "} + (count == 0 ? "none" : "each") + " of the reads " +
+                    (set == &sets.trained ? "trained on" : "held out") + " is of it");
+  }
+  return {};
 }
 
 Result<Gathered> gather(const EvalArguments& arguments, const manifest::Manifest& manifest, Terminal& terminal) {
@@ -58,6 +84,7 @@ Result<Gathered> gather(const EvalArguments& arguments, const manifest::Manifest
                                              " of each are needed at least");
   gathered.sets.trained.reads = std::move(trained).take();
   gathered.sets.held_out.reads = std::move(held_out).take();
+  PRIME_CHECK(check_positive(arguments.positive, gathered.sets));
   gathered.sets.random.reads = assay::random_like(gathered.sets.held_out.reads);
   return gathered;
 }

@@ -4,6 +4,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/inference.hpp"
+#include "cli/output_file.hpp"
 #include "cli/render/figures.hpp"
 #include "cli/terminal.hpp"
 #include "runtime/commitment/proof_file.hpp"
@@ -130,7 +131,8 @@ class Writer {
     if (arguments_.prove.empty()) return {};
     PRIME_CHECK(proofs::check_room(file_, arguments_.tokens > 0 ? arguments_.tokens : proofs::TOKENS_BY_DEFAULT,
                                    arguments_.prompt_tokens_file.empty()));
-    return store::check_writable(arguments_.prove);
+    const std::array inputs{arguments_.prompts_file, arguments_.prompt_tokens_file};
+    return check_output("--prove", arguments_.prove, inputs, true);
   }
 
   bool hear(const json& event) {

@@ -65,7 +65,7 @@ std::string passed_over_text(const launch::PassedOver& newer) {
 
 Result<launch::RunRequest> request_of(const UpArguments& arguments, manifest::Manifest manifest, Terminal& terminal) {
   const auto peers = arguments.local.value_or(1);
-  PRIME_CHECK(launch::check_start(manifest, peers, arguments.quorum.value_or(0), tells_of_compiling(terminal)));
+  PRIME_CHECK(launch::check_start(manifest, peers, arguments.quorum.value_or(0), tells_of_data(terminal, "Compiling")));
   PRIME_TRY(auto root, telemetry::state_root(arguments.common.state_dir));
   PRIME_TRY(auto listen,
             net::parse_endpoint(!arguments.listen.empty() ? arguments.listen : manifest.local.network.listen.value_or("127.0.0.1:0")));

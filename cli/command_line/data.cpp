@@ -5,7 +5,7 @@ namespace prime::cli {
 namespace {
 
 void add_reads(CLI::App& data, DataArguments& typed) {
-  data.add_option("--count", typed.count, "of reads: how many [100000]")->type_name("N")->transform(whole(1, 10'000'000));
+  data.add_option("--count", typed.count, "of reads: how many [100000]")->type_name("N")->transform(whole(1, 10'000'000'000));
   data.add_option("--seed", typed.seed, "of reads: all is drawn from it [1]")->type_name("S")->transform(whole(0, UINT64_MAX));
   data.add_option("--length", typed.length, "of reads: mean length of a fragment [150]")->type_name("N")->transform(whole(40, 10'000));
   data.add_option("--spread", typed.spread, "of reads: its standard deviation [40]")->type_name("N")->transform(whole(0, 10'000));

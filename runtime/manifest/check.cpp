@@ -217,6 +217,8 @@ void check_source(const Source& source, std::vector<Conflict>& found) {
            "they are for the formats `fasta` and `fastq`");
   if ((source.quality_trim > 0 || source.collapse != Collapse::Off) && !fastq)
     refuse("has `quality_trim` or `collapse` for a source without scores and pairs", "they are for the format `fastq`");
+  if (source.field != Source{}.field && source.format != DataFormat::Jsonl && source.format != DataFormat::Parquet)
+    refuse("has a `field`, found " + source.field + ", for a source without fields", "it is for the formats `jsonl` and `parquet`");
   if (source.max_length > 0 && source.max_length < source.min_length)
     refuse("has a `max_length` below its `min_length`: " + std::to_string(source.max_length) + " and " + std::to_string(source.min_length),
            "no read would be left");
@@ -224,6 +226,14 @@ void check_source(const Source& source, std::vector<Conflict>& found) {
 
 void check_data(const Data& data, std::uint32_t vocab, std::vector<Conflict>& found) {
   check_vocab(data, vocab, found);
+  const auto beside_sources = [&](std::string_view key, bool chosen) {
+    if (data.sources.empty() || !chosen) return;
+    found.push_back({{key, "data.sources"},
+                     "`" + std::string{key} + "` has no part in a run with `data.sources`, which say where the data lies and what it is",
+                     "leave one of them out"});
+  };
+  beside_sources("data.path", data.path != Data{}.path);
+  beside_sources("data.source", data.source != Data{}.source);
   for (const auto& source : data.sources) check_source(source, found);
   const auto weighted = std::count_if(data.sources.begin(), data.sources.end(), [](const Source& source) { return source.weight.given(); });
   if (weighted > 0 && weighted < static_cast<std::ptrdiff_t>(data.sources.size()))

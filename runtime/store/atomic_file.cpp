@@ -138,32 +138,53 @@ Result<Destination> destination_of(fs::path path) {
   return fail(storage_error("write", path, ELOOP));
 }
 
-Result<void> write_into(const fs::path& path, std::string_view content) {
-  const Descriptor file{::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC)};
-  if (!file.open()) return fail(storage_error("open", path, errno));
-  return write_all(file.get(), std::as_bytes(std::span{content}), path);
-}
-
 }  // namespace
 
-Result<void> write_file_atomically(const fs::path& place, std::string_view content) {
-  PRIME_TRY(const auto destination, destination_of(place));
-  const auto& path = destination.path;
-  if (!destination.replaced) return write_into(path, content);
-  const auto hidden = hidden_name(path);
-  PRIME_TRY(const Descriptor file, lock_hidden_file(hidden));
-  auto written = [&]() -> Result<void> {
-    if (::ftruncate(file.get(), 0) != 0) return fail(storage_error("truncate", hidden, errno));
-    PRIME_CHECK(write_all(file.get(), std::as_bytes(std::span{content}), hidden));
-    if (::fsync(file.get()) != 0) return fail(storage_error("sync", hidden, errno));
-    if (::rename(hidden.c_str(), path.c_str()) != 0) return fail(storage_error("rename to", path, errno));
-    return {};
-  }();
-  if (!written) {
-    ::unlink(hidden.c_str());
-    return written;
+FileTransaction::FileTransaction(fs::path path, fs::path hidden, Descriptor file)
+    : path_(std::move(path)), hidden_(std::move(hidden)), file_(std::move(file)) {}
+
+Result<FileTransaction> FileTransaction::begin(const fs::path& place) {
+  PRIME_TRY(auto destination, destination_of(place));
+  auto& path = destination.path;
+  if (!destination.replaced) {
+    Descriptor file{::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC)};
+    if (!file.open()) return fail(storage_error("open", path, errno));
+    return FileTransaction{std::move(path), {}, std::move(file)};
   }
-  return sync_directory(parent_of(path));
+  auto hidden = hidden_name(path);
+  PRIME_TRY(Descriptor file, lock_hidden_file(hidden));
+  FileTransaction transaction{std::move(path), std::move(hidden), std::move(file)};
+  if (::ftruncate(transaction.file_.get(), 0) != 0) return fail(storage_error("truncate", transaction.hidden_, errno));
+  return transaction;
+}
+
+Result<void> FileTransaction::write(std::string_view content) {
+  return write_all(file_.get(), std::as_bytes(std::span{content}), hidden_.empty() ? path_ : hidden_);
+}
+
+Result<void> FileTransaction::commit() {
+  if (hidden_.empty()) return {};
+  if (::fsync(file_.get()) != 0) return fail(storage_error("sync", hidden_, errno));
+  if (::rename(hidden_.c_str(), path_.c_str()) != 0) return fail(storage_error("rename to", path_, errno));
+  file_ = Descriptor{};
+  return sync_directory(parent_of(path_));
+}
+
+FileTransaction::~FileTransaction() {
+  if (file_.open() && !hidden_.empty()) ::unlink(hidden_.c_str());
+}
+
+Result<void> write_file_atomically(const fs::path& path, std::string_view content) {
+  PRIME_TRY(auto file, FileTransaction::begin(path));
+  PRIME_CHECK(file.write(content));
+  return file.commit();
+}
+
+bool same_file(const fs::path& one, const fs::path& other) {
+  struct stat first {};
+  struct stat second {};
+  return ::stat(one.c_str(), &first) == 0 && ::stat(other.c_str(), &second) == 0 && S_ISREG(first.st_mode) &&
+         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
 Result<void> check_writable(const fs::path& place) {

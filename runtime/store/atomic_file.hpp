@@ -11,9 +11,28 @@
 
 namespace prime::store {
 
-/// Replaces `path` by `content`; concurrent writers take turns. On failure what was at `path` stays, and nothing else is left.
+/// A file in the making; concurrent writers take turns. Unless `commit` succeeds, what was at `path` stays, and nothing else is left.
 /// A symbolic link stays and what it leads to is replaced. A FIFO or a character device is written into, as a shell would: nothing replaces
 /// it. StorageFailed for a directory, a block device and a socket.
+class FileTransaction {
+ public:
+  static Result<FileTransaction> begin(const std::filesystem::path& path);
+  FileTransaction(FileTransaction&&) noexcept = default;
+  FileTransaction& operator=(FileTransaction&&) = delete;
+  ~FileTransaction();
+
+  Result<void> write(std::string_view content);
+  Result<void> commit();
+
+ private:
+  FileTransaction(std::filesystem::path path, std::filesystem::path hidden, Descriptor file);
+
+  std::filesystem::path path_;
+  std::filesystem::path hidden_;  ///< empty: what is at `path` is written into
+  Descriptor file_;
+};
+
+/// The whole of it at once.
 Result<void> write_file_atomically(const std::filesystem::path& path, std::string_view content);
 /// Whether that could be done now, for whoever computes for an hour before it is. Leaves nothing.
 Result<void> check_writable(const std::filesystem::path& path);
@@ -39,6 +58,9 @@ class DirectoryTransaction {
   std::filesystem::path staging_;
   Descriptor lock_;  ///< open until the end: holding it is what tells a living writer from a dead one
 };
+
+/// Whether both names lead to one regular file, through links of any kind.
+bool same_file(const std::filesystem::path& one, const std::filesystem::path& other);
 
 /// Removes a directory so that it is never seen half there. A missing one is no error.
 Result<void> remove_directory_atomically(const std::filesystem::path& directory);

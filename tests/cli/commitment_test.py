@@ -225,6 +225,8 @@ class Commitment(unittest.TestCase):
         self.assertEqual([path.name for path in self.directory.iterdir() if path.name.endswith(".writing")], [])
         prompts = self.directory / "prompts"
         prompts.write_text("x" * 100 + "\n")
+        refused(2, f"--prove {prompts} would write over what is read: name another file", "--prompts", prompts, "--prove", prompts)
+        refused(2, "--prove /dev/stdout would be mixed with what this command prints: name a file", *one, "/dev/stdout")
         refused(2, "holds 4194304 values and 67108864 bytes at most", "--prompts", prompts, "--tokens", "1000000", "--k", "8192", "--prove", self.directory / "p.json")
         if not os.environ.get("PRIME_SANITIZED"):  # a sanitizer takes minutes to read so many
             prompts.write_text("".join("[" + "1," * 99999 + "1]\n" for _ in range(170)))

@@ -3,9 +3,12 @@
 import json
 import pathlib
 import random
+import re
+import signal
+import subprocess
 import unittest
 
-from primectl import primectl, temporary_directory
+from primectl import LIMIT_S, PRIMECTL, primectl, temporary_directory, wait_until
 
 MANIFEST = """version: 1
 run: genes
@@ -40,8 +43,8 @@ class Data(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("20 ids, learned from 60 documents", done.stdout)
 
-    def call(self, *arguments):
-        return primectl("data", *arguments, state=self.folder / "state")
+    def call(self, *arguments, **streams):
+        return primectl("data", *arguments, state=self.folder / "state", **streams)
 
     def test_what_is_compiled_is_counted_and_runs_share_it(self):
         done = self.call("build", self.manifest, "-o", "json")
@@ -49,7 +52,7 @@ class Data(unittest.TestCase):
         told = json.loads(done.stdout)
         reads, notes = told["sources"]
         self.assertEqual((reads["documents"], reads["skipped"], reads["dropped_length"], reads["trimmed_quality"]), (61, 1, 1, 1))
-        self.assertEqual(reads["first_skipped"], f"{self.folder}/a.fastq:63: has 2 scores for 4 bases")
+        self.assertEqual(reads["first_skipped"], f"{self.folder}/a.fastq:249 (record 63): has 2 scores for 4 bases")
         self.assertEqual((notes["documents"], notes["bytes"], notes["path"]), (2, 8, f"{self.folder}/notes.jsonl"))
         self.assertEqual(told["cache"], f"{self.folder}/cache")
         before = {path: path.stat().st_mtime_ns for path in (self.folder / "cache").iterdir()}
@@ -117,6 +120,55 @@ local: {data_cache: "%s/cache"}
             done = self.call("reads", *genomes, *wrong)
             self.assertEqual(done.returncode, 2, wrong)
             self.assertIn(said, done.stderr)
+
+    def test_what_is_read_is_not_written_over_and_what_is_printed_not_mixed_with_it(self):
+        genome = self.folder / "virus.fa"
+        genome.write_text(">s\n" + "ACGTTGCAGGCTTAACCGAT" * 50 + "\n")
+        linked, hard = self.folder / "linked.fa", self.folder / "hard.fa"
+        linked.symlink_to(genome)
+        hard.hardlink_to(genome)
+        reads = ("reads", genome, "--count", 20)
+        train = ("tokenizer", "train", genome, "--format", "fasta", "--vocab", 16)
+        before = genome.read_bytes()
+        for command in (reads, train):
+            for out in (genome, linked, hard, f"{self.folder}/../{self.folder.name}/virus.fa"):
+                done = self.call(*command, "--out", out)
+                self.assertEqual(done.returncode, 2, done.stdout)
+                self.assertIn("would write over", done.stderr)
+            with genome.open("a") as appended:
+                done = self.call(*command, "--out", f"/dev/fd/{appended.fileno()}", pass_fds=[appended.fileno()])
+            self.assertIn("would write over", done.stderr)
+            self.assertEqual((genome.read_bytes(), linked.is_symlink()), (before, True))
+
+            written = self.call(*command, "--out", self.folder / "written")
+            self.assertEqual(written.returncode, 0, written.stderr)
+            content = (self.folder / "written").read_text()
+            piped = self.call(*command, "--out", "/dev/stdout")
+            self.assertEqual((piped.returncode, piped.stdout), (0, content), piped.stderr)
+            self.assertIn(written.stdout.splitlines()[0].split(": ", 1)[1], piped.stderr)
+            with (self.folder / "redirected").open("w") as redirected:
+                done = self.call(*command, "--out", "/dev/stdout", stdout=redirected)
+            self.assertEqual((done.returncode, (self.folder / "redirected").read_text()), (0, content), done.stderr)
+            done = self.call(*command, "--out", "/dev/stdout", "-o", "json")
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn("--out /dev/stdout would be mixed with what this command prints: name a file", done.stderr)
+            with open("/dev/null", "w") as nothing:
+                self.assertEqual(self.call(*command, "--out", "/dev/null", stdout=nothing).returncode, 0)
+
+    def test_reads_are_written_as_they_are_drawn(self):
+        genome = self.folder / "virus.fa"
+        genome.write_text(">s\n" + "".join(random.Random(1).choices("ACGT", k=5000)) + "\n")
+        (self.folder / "reads.fq").write_text("before")
+        command = [PRIMECTL, "data", "reads", genome, "--count", 10**10, "--out", self.folder / "reads.fq"]
+        with subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
+            hidden = self.folder / ".reads.fq.writing"
+            wait_until("some of it", lambda: hidden.exists() and hidden.stat().st_size > 64 << 20)
+            used = int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{process.pid}/status").read_text())[1])
+            self.assertLess(used, 48 << 10, "kB")
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=LIMIT_S)
+        self.assertEqual(process.returncode, 130)
+        self.assertEqual(((self.folder / "reads.fq").read_text(), hidden.exists()), ("before", False))
 
     def test_what_is_broken_is_named(self):
         (self.folder / "notes.jsonl").write_text('{"body": "ACGT"}\n{"text": "TTTT"}\n')

@@ -60,6 +60,11 @@ class Eval(unittest.TestCase):
         self.assertIn("  order 12   ", text)
         self.assertIn("phage told from the others", text)
         self.assertIsNone(json.loads(self.done(*words[:-4], "-o", "json"))["classes"])
+        for positive, said in (("phag", "`--positive` names `phag`, of which none of the reads looked at is; the reads looked at name the sources other, phage"),
+                               ("phage,other", "`--positive` leaves nothing to tell apart: each of the reads trained on is of it")):
+            refused = primectl(*words[:-3], positive, "--reads", 50, state=self.folder / "state")
+            self.assertEqual(refused.returncode, 2, refused.stdout)
+            self.assertIn(said, refused.stderr)
 
         (pathlib.Path(checkpoint) / "tokenizer.json").unlink()
         done = primectl(*words, state=self.folder / "state")

@@ -54,11 +54,11 @@ def environment(**added):
     return {**{key: value for key, value in os.environ.items() if key not in removed}, **added}
 
 
-def primectl(*arguments, state, env=None):
+def primectl(*arguments, state, env=None, stdout=subprocess.PIPE, pass_fds=()):
     command = [PRIMECTL, *map(str, arguments)]
-    done = subprocess.run(command, env=environment(XDG_STATE_HOME=str(state), **(env or {})), capture_output=True, text=True, errors="replace",
-                          timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
-    check_schemas(done.stdout)
+    done = subprocess.run(command, env=environment(XDG_STATE_HOME=str(state), **(env or {})), stdout=stdout, stderr=subprocess.PIPE, text=True,
+                          errors="replace", timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL, pass_fds=pass_fds)
+    check_schemas(done.stdout or "")
     return done
 
 

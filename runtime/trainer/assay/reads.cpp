@@ -28,7 +28,7 @@ Result<void> each_in(const std::string& path, const data::Source& source, data::
     if (!more) return {};
     if (!record.broken.empty()) {
       if (source.on_error == data::OnError::Skip) continue;
-      return fail(ErrorName::DataUnreadable, path + ":" + std::to_string(record.number) + ": " + record.broken);
+      return fail(data::broken_record(path, record, record.broken));
     }
     read.bases = record.text;
     read.quality = record.quality;

@@ -121,23 +121,33 @@ class Reading {
     return {};
   }
 
-  Result<void> put(Token id, const std::string& text) {
-    if (id >= MAX_VOCAB) return refuse("it has the id " + std::to_string(id) + ", and " + std::to_string(MAX_VOCAB) + " are the most");
-    if (pairs_.texts.size() <= id) pairs_.texts.resize(id + std::size_t{1});
-    pairs_.texts[id] = text;
-    return {};
+  /// The id of a token that the file writes so, and no other token's.
+  Result<Token> claim(const json& id, const std::string& shown) {
+    if (!id.is_number_unsigned()) return refuse("its token `" + shown + "` has no id");
+    if (id.get<std::uint64_t>() >= MAX_VOCAB)
+      return refuse("its token `" + shown + "` has the id " + id.dump() + ", and ids are below " + std::to_string(MAX_VOCAB));
+    const auto token = id.get<Token>();
+    if (pairs_.texts.size() <= token) {
+      pairs_.texts.resize(token + std::size_t{1});
+      shown_.resize(token + std::size_t{1});
+    }
+    if (!shown_[token].empty() && shown_[token] != shown)
+      return refuse("its tokens `" + shown_[token] + "` and `" + shown + "` have the same id, " + id.dump());
+    shown_[token] = shown;
+    return token;
   }
 
   Result<void> read_added(const json& root) {
     const auto list = root.find("added_tokens");
     if (list == root.end() || list->is_null()) return {};
     for (const auto& token : *list) {
-      if (!token.is_object() || !token.contains("id") || !token["id"].is_number_unsigned() || text_at(token, "content").empty())
+      if (!token.is_object() || !token.contains("id") || text_at(token, "content").empty())
         return refuse("one of its `added_tokens` has no id or no content");
-      AddedToken added{text_at(token, "content"), token["id"].get<Token>(), flag_at(token, "special")};
+      AddedToken added{text_at(token, "content"), 0, flag_at(token, "special")};
+      PRIME_TRY(added.id, claim(token["id"], added.text));
+      pairs_.texts[added.id] = added.text;
       for (const char* option : {"lstrip", "rstrip", "single_word"})
         if (flag_at(token, option)) return not_done("option `" + std::string{option} + "` of the added token `" + added.text + "`");
-      PRIME_CHECK(put(added.id, added.text));
       pairs_.added_begin[static_cast<unsigned char>(added.text.front())] = true;
       pairs_.added.push_back(std::move(added));
     }
@@ -148,13 +158,14 @@ class Reading {
   Result<void> read_vocab(const json& model) {
     const auto vocab = model.find("vocab");
     if (vocab == model.end() || !vocab->is_object()) return refuse("its model has no `vocab`");
-    const auto is_added = [&](Token id) { return std::ranges::find(pairs_.added, id, &AddedToken::id) != pairs_.added.end(); };
     for (const auto& [text, id] : vocab->items()) {
-      if (!id.is_number_unsigned()) return refuse("its token `" + text + "` has no id");
-      const auto token = id.get<Token>();
+      PRIME_TRY(const auto token, claim(id, text));
+      const auto added = std::ranges::find(pairs_.added, text, &AddedToken::text);
+      if (added != pairs_.added.end() && added->id != token)
+        return refuse("its token `" + text + "` has two ids, " + std::to_string(added->id) + " and " + std::to_string(token));
       const auto bytes = pairs_.of_bytes ? bytes_of_visible(text) : std::optional{text};
-      if (!bytes && !is_added(token)) return refuse("its token `" + text + "` holds what stands for no byte");
-      if (!is_added(token)) PRIME_CHECK(put(token, *bytes));
+      if (!bytes && added == pairs_.added.end()) return refuse("its token `" + text + "` holds what stands for no byte");
+      if (added == pairs_.added.end()) pairs_.texts[token] = *bytes;
       if (bytes) pairs_.ids.emplace(*bytes, token);
     }
     pairs_.whole_first = flag_at(model, "ignore_merges");
@@ -200,6 +211,7 @@ class Reading {
   }
 
   BytePairs pairs_;
+  std::vector<std::string> shown_;  ///< by id: the token as the file writes it
 };
 
 }  // namespace

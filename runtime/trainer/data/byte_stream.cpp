@@ -179,4 +179,16 @@ Result<std::size_t> ByteStream::read(std::span<char> into) {
 
 const std::string& ByteStream::path() const { return impl_->path; }
 
+bool ByteStream::packed() const { return impl_->inflater || impl_->decompressor; }
+
+Result<void> check_packing(const std::string& path) {
+  PRIME_TRY(auto stream, ByteStream::open(path));
+  std::vector<char> unpacked(BUFFER_BYTES);
+  for (bool more = stream.packed(); more;) {
+    PRIME_TRY(const auto got, stream.read(unpacked));
+    more = got > 0;
+  }
+  return {};
+}
+
 }  // namespace prime::data

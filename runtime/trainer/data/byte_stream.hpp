@@ -26,11 +26,15 @@ class ByteStream {
   /// Fills the beginning of `into`; 0 only at the end. DataUnreadable with the path where the file breaks off, or is damaged.
   Result<std::size_t> read(std::span<char> into);
   [[nodiscard]] const std::string& path() const;
+  [[nodiscard]] bool packed() const;
 
  private:
   struct Impl;
   explicit ByteStream(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+/// Reads a packed file to its end: DataUnreadable where what packs it is damaged. A file that is not packed is not read.
+Result<void> check_packing(const std::string& path);
 
 }  // namespace prime::data

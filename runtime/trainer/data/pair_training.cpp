@@ -138,12 +138,12 @@ class Learning {
     while (true) {
       PRIME_TRY(const bool more, reader->next(record));
       if (!more) return {};
-      if (!record.broken.empty()) return fail(ErrorName::DataUnreadable, place_of(path, record) + ": " + record.broken);
-      if (const auto why = add(record.text); !why.empty()) return fail(ErrorName::DataUnreadable, place_of(path, record) + ": " + why);
+      if (!record.broken.empty()) return fail(broken_record(path, record, record.broken));
+      if (const auto why = add(record.text); !why.empty()) return fail(broken_record(path, record, why));
       documents_ += piece ? 0 : 1;
       piece = record.more;
       bytes_ += record.text.size();
-      if (training_.on_progress && (++heard_ & 0x3ffU) == 0) PRIME_CHECK(training_.on_progress({bytes_, bytes_}));
+      if (training_.on_progress && (++heard_ & 0x3ffU) == 0) PRIME_CHECK(training_.on_progress({bytes_, 0}));
     }
   }
 

@@ -43,7 +43,7 @@ class TextReader final : public RecordReader {
     }
     taken_ = cut;
     begun_ = true;
-    record = {{buffer_.data(), cut}, {}, 1, !over_, !first || !over_, {}};
+    record = {.text = {buffer_.data(), cut}, .number = 1, .more = !over_, .piece = !first || !over_};
     return true;
   }
 
@@ -127,7 +127,7 @@ class JsonLinesReader final : public RecordReader {
       PRIME_TRY(const auto line, lines_.next());
       if (!line) return false;
       if (!line->too_long && line->text.find_first_not_of(" \t") == std::string_view::npos) continue;
-      record = {{}, {}, line->number, false, false, {}};
+      record = {.number = line->number, .line = line->number};
       if (line->too_long) record.broken = "is longer than " + std::to_string(MAX_RECORD_BYTES / MIB) + " MiB";
       else read(line->text, record);
       return true;
@@ -158,7 +158,15 @@ std::size_t cut_before_line_end(std::string_view text) {
 }
 
 std::string place_of(const std::string& path, const Record& record) {
-  return path + ":" + (record.group > 0 ? std::to_string(record.group) + "/" : std::string{}) + std::to_string(record.number);
+  const auto number = std::to_string(record.number);
+  if (record.group > 0) return path + ":" + std::to_string(record.group) + "/" + number;
+  if (record.line == 0) return path;
+  return path + ":" + std::to_string(record.line) + (record.line == record.number ? std::string{} : " (record " + number + ")");
+}
+
+Error broken_record(const std::string& path, const Record& record, const std::string& why) {
+  if (auto whole = check_packing(path); !whole) return std::move(whole).error();
+  return {ErrorName::DataUnreadable, place_of(path, record) + ": " + why};
 }
 
 Result<std::unique_ptr<RecordReader>> open_records(const std::string& path, const ReadingOptions& options) {

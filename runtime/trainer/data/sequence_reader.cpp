@@ -50,26 +50,29 @@ class FastaReader final : public RecordReader {
 
   Result<bool> next(Record& record) override {
     bases_.clear();
-    record = {{}, {}, number_, false, std::exchange(begun_, false), {}, {}};
+    record = {.number = number_, .piece = std::exchange(begun_, false), .line = line_};
     while (true) {
       PRIME_TRY(const auto line, lines_.next());
       const bool header = line && line->text.starts_with('>');
       if (!line || header) {
         const bool ends = std::exchange(open_, header) || !record.broken.empty();
-        if (header) ++number_;
+        if (header) ++number_, line_ = line->number;
         record.text = bases_;
         if (ends) return true;
         if (!header) return false;
         record.number = number_;
+        record.line = line_;
         continue;
       }
       if (!open_ && record.broken.empty()) {
         if (line->text.empty()) continue;
         record.number = number_ = 1;
+        record.line = line->number;
         record.broken = "begins with " + shown_letter(line->text.front()) + ", not with `>`: is it FASTA?";
       }
       if (!record.broken.empty()) continue;
       record.broken = line->too_long ? too_long() : add_bases(line->text, bases_);
+      if (!record.broken.empty()) record.line = line->number;
       if (!record.broken.empty() || bases_.size() < PIECE_BYTES) continue;
       record.text = bases_;
       record.more = record.piece = begun_ = true;
@@ -81,8 +84,9 @@ class FastaReader final : public RecordReader {
   LineReader lines_;
   std::string bases_;
   std::uint64_t number_ = 0;
-  bool open_ = false;   ///< its header has been read, and its end has not
-  bool begun_ = false;  ///< a part of it was given
+  std::uint64_t line_ = 0;  ///< of the last header
+  bool open_ = false;       ///< its header has been read, and its end has not
+  bool begun_ = false;      ///< a part of it was given
 };
 
 class FastqReader final : public RecordReader {
@@ -92,7 +96,7 @@ class FastqReader final : public RecordReader {
   Result<bool> next(Record& record) override {
     PRIME_TRY(const bool more, find_header());
     if (!more) return false;
-    record = {{}, {}, ++number_, false, false, name_, {}};
+    record = {.number = ++number_, .name = name_, .line = line_};
     if (!broken_.empty()) {
       record.broken = std::exchange(broken_, {});
       return true;
@@ -105,7 +109,7 @@ class FastqReader final : public RecordReader {
     if (!plus) return broken(record, "breaks off: its line `+` is missing");
     if (!plus->text.starts_with('+')) {
       pending_header_ = plus->text.starts_with('@');
-      if (pending_header_) next_name_.assign(plus->text.substr(1));
+      if (pending_header_) remember_next(*plus);
       return broken(record, "has no line `+` behind its sequence: records have four lines");
     }
     PRIME_TRY(const auto quality, lines_.next());
@@ -131,24 +135,33 @@ class FastqReader final : public RecordReader {
   Result<bool> find_header() {
     if (std::exchange(pending_header_, false)) {
       name_.swap(next_name_);
+      line_ = next_line_;
       return true;
     }
     while (true) {
       PRIME_TRY(const auto line, lines_.next());
       if (!line) return !broken_.empty();
       if (line->text.starts_with('@')) {
-        (broken_.empty() ? name_ : next_name_).assign(line->text.substr(1));
-        if (broken_.empty()) return true;
-        pending_header_ = true;
+        pending_header_ = !broken_.empty();
+        if (pending_header_) return remember_next(*line), true;
+        name_.assign(line->text.substr(1));
+        line_ = line->number;
         return true;
       }
       if (line->text.empty() || !broken_.empty()) continue;
+      line_ = line->number;
       broken_ = "begins with " + shown_letter(line->text.front()) + ", not with `@`: is it FASTQ?";
     }
   }
 
+  void remember_next(const Line& header) {
+    next_name_.assign(header.text.substr(1));
+    next_line_ = header.number;
+  }
+
   LineReader lines_;
   std::string name_, next_name_;
+  std::uint64_t line_ = 0, next_line_ = 0;  ///< of those headers
   std::string bases_;
   std::string broken_;
   std::uint64_t number_ = 0;

@@ -65,8 +65,7 @@ Result<Genomes> Genomes::open(const std::vector<std::string>& paths) {
     for (;;) {
       PRIME_TRY(const bool more, reader->next(record));
       if (!more) break;
-      if (!record.broken.empty())
-        return fail(ErrorName::DataUnreadable, paths[file] + ":" + std::to_string(record.number) + ": " + record.broken);
+      if (!record.broken.empty()) return fail(broken_record(paths[file], record, record.broken));
       if (!goes_on) genomes.sequences_.push_back({file, record.number, {}});
       genomes.sequences_.back().bases += record.text;
       goes_on = record.more;

@@ -27,10 +27,11 @@ Result<void> ShardCompiler::add(const SourceFile& file) {
   const bool tokens = format == DataFormat::Tokens || format == DataFormat::Tokens32;
   auto outcome = tokens ? add_tokens(file) : plan_.source.collapse == Collapse::Off ? add_records(file) : add_pairs(file);
   if (!outcome && outcome.error().name == ErrorName::DataUnreadable && plan_.source.on_error == OnError::Skip) {
-    // What cannot be read behind is lost with the record in progress; what was read before stays.
+    // What cannot be read behind is lost with the record in progress; what was read before stays. That weighs more than any record, and is
+    // why records before it may be broken.
     PRIME_CHECK(writer_.drop_document());
     ++content_.counts.skipped;
-    if (content_.first_skipped.empty()) content_.first_skipped = outcome.error().detail;
+    content_.first_skipped = outcome.error().detail + "; nothing behind that is used";
     outcome = Result<void>{};
   }
   PRIME_CHECK(outcome);
@@ -43,19 +44,21 @@ Result<void> ShardCompiler::add(const SourceFile& file) {
   return {};
 }
 
-Result<void> ShardCompiler::skip(const SourceFile& file, const Record& record, const std::string& why) {
-  const auto said = place_of(file.path, record) + ": " + why;
-  if (plan_.source.on_error == OnError::Stop)
-    return fail(ErrorName::DataUnreadable, said + " (`on_error: skip` passes over and counts such records)");
+Result<void> ShardCompiler::skip(const std::string& path, const Record& record, const std::string& why) {
+  if (plan_.source.on_error == OnError::Stop) {
+    auto error = broken_record(path, record, why);
+    error.detail += " (`on_error: skip` passes over and counts such records)";
+    return fail(std::move(error));
+  }
   ++content_.counts.skipped;
-  if (content_.first_skipped.empty()) content_.first_skipped = said;
+  if (content_.first_skipped.empty()) content_.first_skipped = place_of(path, record) + ": " + why;
   return {};
 }
 
 /// What no record is to blame for ends the work.
-Result<void> ShardCompiler::skip_unread(const SourceFile& file, const Record& record, Error why) {
+Result<void> ShardCompiler::skip_unread(const std::string& path, const Record& record, Error why) {
   if (why.name != ErrorName::DataUnreadable) return fail(std::move(why));
-  return skip(file, record, why.detail);
+  return skip(path, record, why.detail);
 }
 
 Result<void> ShardCompiler::end_document(std::uint64_t bytes) {
@@ -70,34 +73,34 @@ Result<void> ShardCompiler::end_document(std::uint64_t bytes) {
   return {};
 }
 
-Result<void> ShardCompiler::add_document(const SourceFile& file, const Record& record, std::string_view text) {
+Result<void> ShardCompiler::add_document(const std::string& path, const Record& record, std::string_view text) {
   tokens_.clear();
-  if (auto encoded = encoder_.encode(text, tokens_); !encoded) return skip_unread(file, record, std::move(encoded).error());
+  if (auto encoded = encoder_.encode(text, tokens_); !encoded) return skip_unread(path, record, std::move(encoded).error());
   PRIME_CHECK(writer_.add(tokens_));
   hash_ = hash_on(0, text);
   return end_document(text.size());
 }
 
-Result<void> ShardCompiler::add_record(const SourceFile& file, Record& record) {
+Result<void> ShardCompiler::add_record(const std::string& path, Record& record) {
   const bool reads = cleans(plan_.source);
   if (!record.broken.empty()) {
     broken_ = false;
     hash_ = bytes_ = 0;
     PRIME_CHECK(writer_.drop_document());
-    return skip(file, record, record.broken);
+    return skip(path, record, record.broken);
   }
-  if (!record.piece && !reads) return record.text.empty() ? Result<void>{} : add_document(file, record, record.text);
+  if (!record.piece && !reads) return record.text.empty() ? Result<void>{} : add_document(path, record, record.text);
   if (!record.piece) {
     Read read{std::string{record.text}, std::string{record.quality}};
     cleaner_.trim(read);
-    return add_read(read);
+    return add_read(path, record, read);
   }
   if (!broken_) {
     tokens_.clear();
     if (auto encoded = encoder_.encode(record.text, tokens_, bytes_ > 0); !encoded) {
       broken_ = true;
       PRIME_CHECK(writer_.drop_document());
-      PRIME_CHECK(skip_unread(file, record, std::move(encoded).error()));
+      PRIME_CHECK(skip_unread(path, record, std::move(encoded).error()));
     } else {
       PRIME_CHECK(writer_.add(tokens_));
       hash_ = hash_on(hash_, record.text);
@@ -120,30 +123,31 @@ Result<void> ShardCompiler::add_records(const SourceFile& file) {
     // What no walk could see, since it was packed.
     if (first && plan_.source.format == DataFormat::Text) {
       const auto kind = binary_kind(record.text.substr(0, HEAD_BYTES));
-      if (!kind.empty()) return skip(file, record, "is " + kind + ", and no text");
+      if (!kind.empty()) return skip(file.path, record, "is " + kind + ", and no text");
     }
-    PRIME_CHECK(add_record(file, record));
+    PRIME_CHECK(add_record(file.path, record));
   }
 }
 
-Result<void> ShardCompiler::add_read(Read& read) {
+Result<void> ShardCompiler::add_read(const std::string& path, const Record& record, Read& read) {
   PRIME_TRY(const bool keeps, cleaner_.keeps(read.bases));
-  return keeps ? add_document({}, {}, read.bases) : Result<void>{};
+  return keeps ? add_document(path, record, read.bases) : Result<void>{};
 }
 
 Result<void> ShardCompiler::add_pair(const SourceFile& file, const Record& first, const Record& second) {
   Read forward{std::string{first.text}, std::string{first.quality}}, reverse{std::string{second.text}, std::string{second.quality}};
-  if (!first.broken.empty()) return skip(file, first, first.broken);
-  if (!second.broken.empty()) return skip(file, second, second.broken + (file.mate ? " (in " + *file.mate + ")" : std::string{}));
+  const auto& mates = file.mate ? *file.mate : file.path;
+  if (!first.broken.empty()) return skip(file.path, first, first.broken);
+  if (!second.broken.empty()) return skip(mates, second, second.broken);
   cleaner_.trim(forward);
   cleaner_.trim(reverse);
   if (auto one = collapse_pair(forward, reverse); !one.empty()) {
     ++content_.counts.collapsed;
     forward.bases = std::move(one);
-    return add_read(forward);
+    return add_read(file.path, first, forward);
   }
-  PRIME_CHECK(add_read(forward));
-  return add_read(reverse);
+  PRIME_CHECK(add_read(file.path, first, forward));
+  return add_read(mates, second, reverse);
 }
 
 Result<void> ShardCompiler::add_pairs(const SourceFile& file) {
@@ -167,8 +171,8 @@ Result<void> ShardCompiler::add_pairs(const SourceFile& file) {
     PRIME_TRY(const bool other, seconds.next(second));
     if (!one && !other) return {};
     if (one != other)
-      return fail(ErrorName::DataUnreadable, place_of(file.path, one ? first : second) + ": has no other read of its pair" +
-                                                 (file.mate ? " in " + (one ? *file.mate : file.path) : std::string{}));
+      return fail(broken_record(one || !file.mate ? file.path : *file.mate, one ? first : second,
+                                "has no other read of its pair" + (file.mate ? " in " + (one ? *file.mate : file.path) : std::string{})));
     PRIME_CHECK(add_pair(file, first, second));
   }
 }

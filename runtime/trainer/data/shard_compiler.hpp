@@ -31,14 +31,14 @@ class ShardCompiler {
  private:
   Result<void> add_tokens(const SourceFile& file);
   Result<void> add_records(const SourceFile& file);
-  Result<void> add_record(const SourceFile& file, Record& record);
+  Result<void> add_record(const std::string& path, Record& record);
   Result<void> add_pairs(const SourceFile& file);
   Result<void> add_pair(const SourceFile& file, const Record& first, const Record& second);
-  Result<void> add_read(Read& read);
-  Result<void> add_document(const SourceFile& file, const Record& record, std::string_view text);
+  Result<void> add_read(const std::string& path, const Record& record, Read& read);
+  Result<void> add_document(const std::string& path, const Record& record, std::string_view text);
   Result<void> end_document(std::uint64_t bytes);
-  Result<void> skip(const SourceFile& file, const Record& record, const std::string& why);
-  Result<void> skip_unread(const SourceFile& file, const Record& record, Error why);
+  Result<void> skip(const std::string& path, const Record& record, const std::string& why);
+  Result<void> skip_unread(const std::string& path, const Record& record, Error why);
   [[nodiscard]] Result<void> unless_stopped() const;
 
   const ShardPlan& plan_;

@@ -56,7 +56,8 @@ Result<void> hear_documents(std::span<const Token> tokens, std::optional<Token> 
 Result<void> read_own(const std::string& path, const TokensHeard& heard) {
   auto shard = TokenShard::open(path);
   if (!shard) return fail(ErrorName::DataUnreadable, shard.error().detail);
-  if (const auto whole = shard->verify(); !whole) return fail(ErrorName::DataUnreadable, whole.error().detail);
+  if (const auto whole = shard->verify(); !whole)
+    return fail(ErrorName::DataUnreadable, whole.error().detail + "; copy it again from where it was made");
   const auto documents = shard->documents();
   if (!documents) return fail(ErrorName::DataUnreadable, documents.error().detail);
   std::vector<Token> tokens;

@@ -220,9 +220,7 @@ Result<TokenShard> TokenShard::open(const std::filesystem::path& path) {
 Result<void> TokenShard::verify() const {
   PRIME_TRY(const auto file, store::open_to_read(path_));
   PRIME_TRY(const auto digest, digest_of(file.get(), sizeof(Header), tokens_ * token_bytes_ + documents_ * sizeof(ShardDocument), path_));
-  if (digest != digest_)
-    return fail(ErrorName::StorageFailed,
-                path_.string() + " is damaged: it does not hold what its digest says; remove it, and it is made again");
+  if (digest != digest_) return fail(ErrorName::StorageFailed, path_.string() + " is damaged: it does not hold what its digest says");
   return {};
 }
 

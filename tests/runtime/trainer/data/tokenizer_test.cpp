@@ -68,7 +68,11 @@ BOOST_AUTO_TEST_CASE(what_is_not_done_here_is_refused_by_name) {
   BOOST_TEST(said("\"a b\"", "\"a\"") == "t: its merge 1 is no pair");
   BOOST_TEST(said("\"merges\"", "\"merge\"") == "t: its model has no `merges`");
   BOOST_TEST(said("\"aba\": 5", "\"aba\": -5") == "t: its token `aba` has no id");
-  BOOST_TEST(said("\"aba\": 5", "\"aba\": 4294967295") == "t: it has the id 4294967295, and 16777216 are the most");
+  BOOST_TEST(said("\"aba\": 5", "\"aba\": 4294967301") == "t: its token `aba` has the id 4294967301, and ids are below 16777216");
+  BOOST_TEST(said("\"id\": 0", "\"id\": 4294967296") == "t: its token `[EOS]` has the id 4294967296, and ids are below 16777216");
+  BOOST_TEST(said("\"aba\": 5", "\"aba\": 4") == "t: its tokens `ab` and `aba` have the same id, 4");
+  BOOST_TEST(said("\"id\": 0", "\"id\": 4").starts_with("t: its token"));
+  BOOST_TEST(said("\"[EOS]\": 0", "\"[EOS]\": 6") == "t: its token `[EOS]` has two ids, 0 and 6");
   BOOST_TEST(said("{\"added", "\"added") == "t: is no JSON");
 }
 
