@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/membership/departures.hpp"
+#include "kernels/digest/digest.hpp"
 #include "messages/assert.hpp"
 
 namespace prime::coordinator {
@@ -26,6 +27,17 @@ void Unfolding::carry(const Effect& effect) {
              effect);
 }
 
+void Unfolding::note_state() {
+  const auto& run = grid_.run;
+  if (!run.digest || run.parts.empty() || grid_.parts.contains(*run.digest)) return;
+  auto& states = grid_.parts[*run.digest];
+  for (std::uint32_t shard = 0; shard < run.options.shards; ++shard) {
+    std::vector<Digest> own;
+    for (const auto& digest : run.parts) own.push_back(part(digest, shard));
+    states.push_back(kernels::digest_of_parts(own));
+  }
+}
+
 void Unfolding::send_away(const Hello& peer, const Error& cause) {
   if (!dismissed_.insert(peer.peer).second) return;
   effects_.emplace_back(Send{peer.peer, Dismissed{membership::told(grid_.run, cause)}});
@@ -36,14 +48,20 @@ void Unfolding::speak_of(PeerId speaker, const Error& to_others) { speaker_ = {s
 
 Snapshot Unfolding::of_peers(Snapshot decision) {
   const auto& run = grid_.run;
-  std::set<Digest> decided;
+  std::set<Digest> decided{run.parts.begin(), run.parts.end()};
   if (run.digest) decided.insert(*run.digest);
   if (run.checkpoint) decided.insert(run.checkpoint->state);
   if (run.plan.origin) decided.insert(run.plan.origin->state);
   for (const auto& round : run.rounds)
-    if (round.last) decided.insert(round.last->commit.state);
+    if (round.last) decided.insert({round.last->commit.state, round.last->commit.part});
   auto named = decided;  // anybody may yet found the state, or fetches it still
-  for (const auto& [lead, peer] : run.peers) named.insert({peer.seated.state, peer.fetch.state});
+  for (const auto& [lead, peer] : run.peers) {
+    named.insert({peer.seated.state, peer.fetch.state});
+    named.insert(peer.seated.parts.begin(), peer.seated.parts.end());
+  }
+  for (const auto& round : run.rounds)  // what is voted for may be committed
+    if (round.operation)
+      for (const auto& [lead, vote] : round.operation->votes) named.insert(vote.state);
   std::erase_if(grid_.parts, [&](const auto& entry) { return !named.contains(entry.first); });
   for (const auto& [digest, parts] : grid_.parts)
     if (decided.contains(digest)) decision.shard_digests.emplace(digest, parts);
@@ -168,7 +186,7 @@ ToPeer Unfolding::unfolded(const ToPeer& message, const Replica& replica, std::u
                    m.lanes = donor.lanes;
                    m.relays = column(m.relays, shard);
                    m.state = part(m.state, shard);
-                   m.parts.clear();
+                   for (auto& digest : m.parts) digest = part(digest, shard);
                  },
                  [&](BeginStep& m) {
                    m.view = column(m.view, shard);
@@ -179,7 +197,10 @@ ToPeer Unfolding::unfolded(const ToPeer& message, const Replica& replica, std::u
                    m.view = column(m.view, shard);
                    m.elements = replica.shards[shard]->elements;
                  },
-                 [&](Commit& m) { m.part = m.state = part(m.state, shard); },
+                 [&](Commit& m) {
+                   m.state = part(m.state, shard);
+                   m.part = part(m.part, shard);
+                 },
                  [&](RunDone& m) { m.state = part(m.state, shard); },
                  [](auto&) {},
              },

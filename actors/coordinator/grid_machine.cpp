@@ -69,6 +69,16 @@ class Folding {
 
 Digest combined(std::span<const Digest> shards) { return kernels::combine_digests(shards, shards.size()); }
 
+Digest combined(std::span<const std::vector<Digest>> shards) {
+  std::vector<Digest> fragments;
+  for (std::size_t fragment = 0; fragment < shards.front().size(); ++fragment) {
+    std::vector<Digest> parts;
+    for (const auto& shard : shards) parts.push_back(shard[fragment]);
+    fragments.push_back(combined(parts));
+  }
+  return kernels::digest_of_parts(fragments);
+}
+
 Grid initial_grid(Options options, Instant now) {
   Grid grid;
   grid.views.resize(options.shards);

@@ -41,7 +41,7 @@ struct Grid {
   std::size_t whole = 0;         ///< replicas: as many as the run has peers, or else some have just gone
   std::set<PeerId> left;         ///< with a peer of their replica that said goodbye: they do not take part anew
   std::set<std::uint64_t> torn;  ///< replicas of which somebody has yet to come back
-  /// Of each digest of a whole model that may yet be named: those of its shards.
+  /// Of each digest that may yet be named, of a whole model or of a fragment of it: those of its shards.
   std::map<Digest, std::vector<Digest>> parts;
   std::vector<Column<std::pair<Epoch, std::size_t>, SharedList<Member>>> views;  ///< by shard
   std::vector<Column<OperationId, SharedList<Contribution>>> contributions;      ///< likewise
@@ -54,8 +54,10 @@ struct GridTransition {
   std::string reason = {};
 };
 
-/// The digest of a model from those of its shards, in their order.
+/// The digest of a model, or of a fragment of it, from those of its shards, in their order.
 Digest combined(std::span<const Digest> shards);
+/// The digest of a model from those of the fragments of each shard, of which all have as many.
+Digest combined(std::span<const std::vector<Digest>> shards);
 
 Grid initial_grid(Options options, Instant now);
 /// The same of a coordinator that was killed.

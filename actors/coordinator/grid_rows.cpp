@@ -15,6 +15,7 @@ std::string Rows::forward(const Event& event) {
   auto transition = step(std::move(g_.run), event, now_);
   g_.run = std::move(transition.state);
   if (transition.decided) decided_ = std::move(transition.decided);
+  down_.note_state();
   for (const auto& effect : transition.effects) down_.carry(effect);
   settle(restoring);
   if (const auto* received = std::get_if<Received>(&event))

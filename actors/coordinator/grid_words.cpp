@@ -6,23 +6,48 @@
 #include <utility>
 
 #include "actors/coordinator/progress.hpp"
+#include "actors/coordinator/step_begin.hpp"
+#include "kernels/digest/digest.hpp"
 
 namespace prime::coordinator {
 namespace {
 
 /// What is said by all peers of a replica before the replica has said it: the words must be about the same.
 auto subject(const Seated&) { return 0; }
-auto subject(const Ready& m) { return std::tuple{m.step, m.base, m.weight > 0}; }
-auto subject(const Vote& m) { return m.op; }
+auto subject(const Ready& m) { return std::tuple{m.step, m.base, m.weight > 0, m.fragments}; }
 auto subject(const StateSaved&) { return 0; }
 auto subject(const FinalReport&) { return 0; }
 
-template <class Messages, class Member>
-Digest join(Grid& grid, const Messages& said, Member member) {
-  std::vector<Digest> parts;
-  for (const auto& message : said) parts.push_back(message.*member);
-  const auto whole = combined(parts);
-  grid.parts[whole] = std::move(parts);
+Digest join(Grid& grid, std::vector<Digest> shards) {
+  const auto whole = combined(shards);
+  grid.parts[whole] = std::move(shards);
+  return whole;
+}
+
+/// What the shards hold, as one. Where one of them divides its own in another way the whole has no fragments.
+template <class Message>
+Fetched held_by_all(Grid& grid, const std::vector<Message>& held) {
+  const auto fragments = grid.run.options.fragments;
+  const auto parts_of = [](const Message& m) { return m.parts.empty() ? std::vector{m.state} : m.parts; };
+  const auto fits = [&](const Message& m) {
+    const auto parts = parts_of(m);
+    return parts.size() == fragments && kernels::digest_of_parts(parts) == m.state;
+  };
+  Fetched whole{held.front().revision, {}};
+  std::vector<Digest> states;
+  for (const auto& m : held) {
+    whole.revision = std::min(whole.revision, m.revision);  // of unequal ones the digest is nobody's: then they fetch
+    states.push_back(m.state);
+  }
+  whole.state = join(grid, states);
+  if (!std::ranges::all_of(held, fits)) return whole;
+  for (std::uint32_t fragment = 0; fragment < fragments; ++fragment) {
+    std::vector<Digest> shards;
+    for (const auto& m : held) shards.push_back(parts_of(m)[fragment]);
+    whole.parts.push_back(join(grid, std::move(shards)));
+  }
+  whole.state = kernels::digest_of_parts(whole.parts);
+  grid.parts[whole.state] = std::move(states);
   return whole;
 }
 
@@ -40,15 +65,14 @@ DataIdentity data_of(const std::vector<Seated>& said) {
 
 Seated as_one(Grid& grid, const std::vector<Seated>& said) {
   auto one = said.front();
-  one.parts.clear();  // a sharded state has one fragment
-  one.state = join(grid, said, &Seated::state);
+  const auto held = held_by_all(grid, said);
+  std::tie(one.revision, one.state, one.parts) = std::tie(held.revision, held.state, held.parts);
   std::vector<Digest> layouts;
   one.elements = 0;
   one.data = data_of(said);
   for (const auto& m : said) {
     layouts.push_back(m.layout);
     one.elements += m.elements;
-    one.revision = std::min(one.revision, m.revision);  // of unequal ones the digest is nobody's: then they fetch
   }
   one.layout = combined(layouts);
   return one;
@@ -71,12 +95,15 @@ Ready as_one(Grid&, const std::vector<Ready>& said) {
   return one;
 }
 
-Vote as_one(Grid& grid, const std::vector<Vote>& said) {
-  Vote one{said.front().op, join(grid, said, &Vote::state), 0, 0};
-  for (const auto& m : said) {
+Vote as_one(Grid& grid, const std::map<std::uint32_t, Vote>& said) {
+  Vote one{said.begin()->second.op, {}, 0, 0};
+  std::vector<Digest> shards;
+  for (const auto& [shard, m] : said) {
+    shards.push_back(m.state);
     one.wire_bytes += m.wire_bytes;
     one.reduce_ns = std::max(one.reduce_ns, m.reduce_ns);
   }
+  one.state = join(grid, std::move(shards));
   return one;
 }
 
@@ -126,7 +153,7 @@ std::string Words::hear(std::uint64_t key, std::uint32_t shard, const Seated& m)
   auto& peer = *g_.replicas.at(key).shards[shard];
   peer.elements = m.elements;
   peer.trainer_pid = m.trainer_pid;
-  peer.holds = {m.revision, m.state};
+  peer.holds = {m.revision, m.state, m.parts};
   return note(key, shard, &ShardPeer::seated, m);
 }
 
@@ -149,7 +176,19 @@ std::string Words::hear(std::uint64_t key, std::uint32_t shard, const Ready& m) 
   return note(key, shard, &ShardPeer::ready, m);
 }
 
-std::string Words::hear(std::uint64_t key, std::uint32_t shard, const Vote& m) { return note(key, shard, &ShardPeer::vote, m); }
+std::string Words::hear(std::uint64_t key, std::uint32_t shard, const Vote& m) {
+  auto& replica = g_.replicas.at(key);
+  std::erase_if(replica.votes, [&](const auto& entry) { return g_.run.round_of(entry.first) == nullptr; });
+  if (!replica.whole || g_.run.round_of(m.op) == nullptr) return "a vote on another operation";
+  auto& votes = replica.votes[m.op];
+  votes.insert_or_assign(shard, m);
+  if (votes.size() < replica.shards.size()) {
+    effects_.emplace_back(Probe::WordOfReplicaIncomplete);
+    return "the others of its replica have yet to vote";
+  }
+  return rows_.forward(Received{replica.lead(), as_one(g_, votes)});
+}
+
 std::string Words::hear(std::uint64_t key, std::uint32_t shard, const StateSaved& m) { return note(key, shard, &ShardPeer::saved, m); }
 std::string Words::hear(std::uint64_t key, std::uint32_t shard, const FinalReport& m) { return note(key, shard, &ShardPeer::report, m); }
 std::string Words::hear(std::uint64_t key, std::uint32_t shard, const FetchFailed& m) {
@@ -194,8 +233,12 @@ std::string Words::hear(std::uint64_t key, std::uint32_t /*shard*/, const Traine
   for (auto& peer : replica.shards) peer->ready.reset();
   const auto& members = g_.run.view.members;
   const auto at = std::ranges::find(members, replica.lead(), &Member::id);
-  rows_.carry(Send{replica.lead(), BeginStep{g_.run.view, work.begun, g_.run.revision, true,
-                                             static_cast<std::uint32_t>(at - members.begin()), work.first_sample}});
+  rows_.carry(Send{replica.lead(), BeginStep{.view = g_.run.view,
+                                             .step = work.begun,
+                                             .base = g_.run.revision,
+                                             .rank = static_cast<std::uint32_t>(at - members.begin()),
+                                             .first_sample = work.first_sample,
+                                             .fragments = outer_step::lacking(g_.run, replica.lead())}});
   return replica.name + " begins step " + std::to_string(m.step.value) + " anew";
 }
 
@@ -257,11 +300,11 @@ std::string Words::once_all_fetched(std::uint64_t key) {
     held.push_back(peer->holds);
   }
   for (auto& peer : replica.shards) peer->asked.reset();
+  const auto whole = held_by_all(g_, held);
   const auto& fetch = known->second.fetch;
-  if (!failed) return rows_.forward(Received{replica.lead(), Fetched{fetch.revision, join(g_, held, &Fetched::state)}});
-  known->second.seated.state = join(g_, held, &Fetched::state);
-  known->second.seated.revision =
-      std::ranges::min_element(held, {}, &Fetched::revision)->revision;  // of unequal ones the digest is nobody's
+  if (!failed) return rows_.forward(Received{replica.lead(), Fetched{fetch.revision, whole.state, whole.parts}});
+  auto& seated = known->second.seated;
+  std::tie(seated.revision, seated.state, seated.parts) = std::tie(whole.revision, whole.state, whole.parts);
   return rows_.forward(Received{replica.lead(), FetchFailed{fetch.donor, fetch.revision, *failed}});
 }
 

@@ -1,6 +1,7 @@
 // Owns what is known of one replica: its peers, what each has said, and who of them is missing.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,7 +26,6 @@ struct ShardPeer {
   Fetched holds;  ///< what it said last
   std::optional<Seated> seated;
   std::optional<Ready> ready;
-  std::optional<Vote> vote;
   std::optional<StateSaved> saved;
   std::optional<FinalReport> report;
 };
@@ -33,7 +33,8 @@ struct ShardPeer {
 struct Replica {
   std::string name;
   std::vector<std::optional<ShardPeer>> shards;
-  Instant since{};  ///< its first peer greeted
+  std::map<OperationId, std::map<std::uint32_t, Vote>> votes;  ///< by shard, until all are there
+  Instant since{};                                             ///< its first peer greeted
   bool whole = false;
   BeginStep begun;                         ///< as the run told it last, and which attempt at that it is
   std::optional<std::uint32_t> lost_with;  ///< the shard whose peer went first

@@ -212,7 +212,10 @@ Result<std::string> PeerHost::write_checkpoint(const StateToSave& held, const st
                    content.state.private_state,
                    static_cast<std::uint32_t>(state.copied ? record_layout_.copied.size() : 0)};
   for (const auto& member : held.members) content.state.members.push_back({member.id, member.name});
-  for (const auto& fragment : state.fragments) content.state.versions.push_back(fragment.version);
+  for (const auto& fragment : state.fragments) {
+    content.state.versions.push_back(fragment.version);
+    content.state.digests.push_back(fragment.digest);
+  }
   const auto& layout = state.layout;
   for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
     const auto& [name, shape] = layout.tensors()[i];

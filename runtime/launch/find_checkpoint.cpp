@@ -9,6 +9,7 @@
 #include <set>
 
 #include "actors/coordinator/grid_machine.hpp"
+#include "kernels/digest/digest.hpp"
 #include "runtime/manifest/continuation.hpp"
 #include "runtime/manifest/load.hpp"
 #include "runtime/session/state_digest.hpp"
@@ -185,6 +186,17 @@ struct FittingShards {
   std::vector<store::CheckpointState> states;  ///< by shard
 };
 
+/// The digest of a model in shards; that of no state where they are divided in different ways.
+Digest whole_of(const std::vector<StatesOfShard::const_iterator>& shards) {
+  std::vector<std::vector<Digest>> digests;
+  for (const auto& one : shards) {
+    const auto& state = one->second.second;
+    digests.push_back(state.digests.empty() ? std::vector{state.state} : state.digests);
+    if (digests.back().size() != digests.front().size()) return {};
+  }
+  return coordinator::combined(digests);
+}
+
 /// One state of each shard that together are what the run has committed and not undone; nothing when there is none.
 std::optional<FittingShards> fitting(const std::vector<StatesOfShard>& shards, const Lineage& lineage) {
   std::vector<StatesOfShard::const_iterator> chosen;
@@ -198,9 +210,7 @@ std::optional<FittingShards> fitting(const std::vector<StatesOfShard>& shards, c
   // Where nobody here knows which states were committed together, none are guessed.
   if (committed == lineage.standing.end() && choice) return std::nullopt;
   for (std::size_t tried = 0; tried < COMBINATIONS_MAX; ++tried) {
-    std::vector<Digest> digests;
-    for (const auto& one : chosen) digests.push_back(one->first);
-    const auto whole = coordinator::combined(digests);
+    const auto whole = whole_of(chosen);
     const auto name = to_string(whole);
     if (committed != lineage.standing.end() ? committed->second == name : !lineage.undone.contains(name)) {
       FittingShards fit{{{}, chosen.front()->second.second}, {}};
@@ -246,15 +256,15 @@ Result<void> divide_anew(FoundCheckpoint& found, const Division& wanted) {
                     " and others had not: go on from it with `sync.fragments: {count: " + std::to_string(state.division.count) +
                     ", pattern: " + std::string{to_string(state.division.pattern)} +
                     "}`, or from a checkpoint of a whole step: `primectl pause` before `primectl down` leads to one");
-  std::vector<Digest> digests;
+  std::vector<std::vector<Digest>> digests;
   for (const auto& path : found.paths) {
     PRIME_TRY(const auto loaded, store::load_checkpoint(path));
     std::vector<TensorShape> tensors;
     for (const auto& tensor : loaded.layout) tensors.push_back({tensor.name, tensor.shape});
     PRIME_TRY(const auto layout, make_layout(std::move(tensors), wanted));
-    digests.push_back(state_digest({loaded.parameters, loaded.momentum}, layout, state.outer_step));
+    digests.push_back(fragment_digests({loaded.parameters, loaded.momentum}, layout, state.outer_step));
   }
-  state.state = digests.size() == 1 ? digests.front() : coordinator::combined(digests);
+  state.state = digests.size() == 1 ? kernels::digest_of_parts(digests.front()) : coordinator::combined(digests);
   state.division = wanted;
   state.versions.assign(wanted.count > 1 ? wanted.count : 0, state.outer_step);
   state.dated = false;

@@ -147,11 +147,6 @@ void check_quorum(const Shared& shared, std::vector<Conflict>& found) {
   const auto& sync = shared.sync;
   const auto& peers = shared.membership.peers;
   if (sync.quorum == 0) return;
-  if (const auto shards = shared.membership.shards; shards > 1)
-    found.push_back({{"sync.quorum", "membership.shards"},
-                     "`sync.quorum` must be 0 where `membership.shards` is above 1, found " + std::to_string(sync.quorum) + " and " +
-                         std::to_string(shards) + ": a replica would be late in one shard and not in another",
-                     "leave `quorum` out to wait for all replicas"});
   // Where nobody waits the minimum is of members, all of which vote on what the others have made.
   if ((sync.quorum < peers.minimum && !sync.decoupled()) || sync.quorum > peers.maximum)
     found.push_back({{"sync.quorum", "membership.peers"},
@@ -163,15 +158,6 @@ void check_quorum(const Shared& shared, std::vector<Conflict>& found) {
         {{"sync.grace", "sync.deadline"},
          "`sync.grace` must be at most `sync.deadline`, found " + print_duration(sync.grace) + " and " + print_duration(sync.deadline),
          "for example `grace: " + print_duration(sync.deadline) + "`"});
-}
-
-void check_fragments(const Shared& shared, std::vector<Conflict>& found) {
-  const auto count = shared.sync.fragments.count;
-  if (const auto shards = shared.membership.shards; count > 1 && shards > 1)
-    found.push_back({{"sync.fragments.count", "membership.shards"},
-                     "`sync.fragments.count` must be 1 where `membership.shards` is above 1, found " + std::to_string(count) + " and " +
-                         std::to_string(shards),
-                     "leave `fragments` out: a shard is a part of the model already"});
 }
 
 void check_wire(const Wire& wire, std::vector<Conflict>& found) {
@@ -278,7 +264,6 @@ std::vector<Conflict> conflicts(const Manifest& manifest) {
   check_quorum(shared, found);
   check_merge(shared, found);
   check_algorithm(shared, found);
-  check_fragments(shared, found);
   check_wire(shared.sync.wire, found);
   check_standby(shared.membership, found);
   check_data(shared.data, shared.model.vocab, found);

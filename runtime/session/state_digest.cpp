@@ -30,7 +30,7 @@ void place(const FlatState& from, const Layout& layout, std::uint32_t fragment, 
   }
 }
 
-Digest state_digest(const FlatState& state, const Layout& layout, OuterStep version) {
+std::vector<Digest> fragment_digests(const FlatState& state, const Layout& layout, OuterStep version) {
   std::vector<Digest> parts;
   for (std::uint32_t fragment = 0; fragment < layout.fragments(); ++fragment) {
     std::vector<float> parameters(layout.size(fragment));
@@ -38,7 +38,7 @@ Digest state_digest(const FlatState& state, const Layout& layout, OuterStep vers
     place(state, layout, fragment, parameters, momentum);
     parts.push_back(fragment_digest(fragment, version, parameters, momentum));
   }
-  return kernels::digest_of_parts(parts);
+  return parts;
 }
 
 }  // namespace prime

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "messages/ids.hpp"
 #include "runtime/session/layout.hpp"
@@ -22,7 +23,7 @@ struct FlatState {
 /// Copies what belongs to one fragment of `layout` to where it lies.
 void place(const FlatState& from, const Layout& layout, std::uint32_t fragment, std::span<float> parameters, std::span<float> momentum);
 
-/// Of the whole, divided as `layout` is, all fragments at one version. Takes the memory of the largest fragment twice.
-Digest state_digest(const FlatState& state, const Layout& layout, OuterStep version);
+/// Of each fragment, divided as `layout` is, all at one version. Takes the memory of the largest fragment twice.
+std::vector<Digest> fragment_digests(const FlatState& state, const Layout& layout, OuterStep version);
 
 }  // namespace prime

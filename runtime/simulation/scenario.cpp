@@ -186,8 +186,6 @@ Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_
   scenario.options.measure_every = links.between(30s, 5min);
   if (peers <= 8 && links.chance(0.25)) {
     scenario.options.shards = static_cast<std::uint32_t>(links.between(2, 3));
-    scenario.options.quorum = 0;  // the manifest refuses it
-    scenario.options.grace = {};
     if (policy < 3) scenario.options.on_correlated_loss = coordinator::LossPolicy::RollBack;  // the oracle counts peers for a pause
     scenario.bad_link.reset();
   }
@@ -208,7 +206,7 @@ Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_
     const auto at = random.between(5s, 40s);
     scenario.faults.insert(scenario.faults.end(), peers, {.kind = FaultKind::Leave, .at = at, .at_event = {}, .at_phase = {}});
   }
-  if (scenario.options.shards == 1 && links.chance(0.3)) {
+  if (links.chance(0.3)) {
     scenario.options.fragments = static_cast<std::uint32_t>(links.between(2, 3));
     scenario.options.in_flight = static_cast<std::uint32_t>(links.between(1, 3));
   }

@@ -47,10 +47,9 @@ Result<void> fits(std::uint64_t peers, const coordinator::Options& options) {
   const auto unfit = [&](const std::string& what, std::uint64_t limit) {
     return fail(ErrorName::Usage, "--peers " + std::to_string(peers) + " is " + what + ", " + std::to_string(limit));
   };
-  // The manifest refuses the first; the oracle judges a pause by peers.
-  if (options.shards > 1 && (options.quorum > 0 || options.on_correlated_loss == coordinator::LossPolicy::Pause))
-    return fail(ErrorName::Usage, "`membership.shards` goes neither with `sync.quorum` nor with `correlated_loss: pause`");
-  if (options.shards > 1 && options.fragments > 1) return fail(ErrorName::Usage, "`membership.shards` does not go with `sync.fragments`");
+  // The oracle judges a pause by peers.
+  if (options.shards > 1 && options.on_correlated_loss == coordinator::LossPolicy::Pause)
+    return fail(ErrorName::Usage, "`membership.shards` does not go with `correlated_loss: pause`");
   if (options.overlap && (options.shards > 1 || options.quorum > 0))
     return fail(ErrorName::Usage, "`sync.overlap` goes neither with `membership.shards` nor with `sync.quorum`");
   if (options.decoupled && (options.shards > 1 || options.overlap || options.on_correlated_loss == coordinator::LossPolicy::RollBack))

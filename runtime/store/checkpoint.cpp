@@ -101,7 +101,7 @@ Result<std::vector<std::byte>> read_bytes(const fs::path& checkpoint, const Safe
   return values;
 }
 
-bool parse_fragments(const json& object, Division& division, std::vector<OuterStep>& versions) {
+bool parse_fragments(const json& object, Division& division, std::vector<OuterStep>& versions, std::vector<Digest>& digests) {
   if (!object.is_object()) return false;
   const auto count = count_at(object, "count");
   const auto pattern = parse_pattern(text_at(object, "pattern").value_or(""));
@@ -113,6 +113,13 @@ bool parse_fragments(const json& object, Division& division, std::vector<OuterSt
   for (const auto& version : *listed) {
     if (!version.is_number_unsigned()) return false;
     versions.emplace_back(version.get<std::uint64_t>());
+  }
+  const auto told = object.value("digests", json::array());
+  if (!told.is_array() || (!told.empty() && told.size() != *count)) return false;
+  for (const auto& each : told) {
+    const auto digest = each.is_string() ? parse_digest(each.get<std::string>()) : std::nullopt;
+    if (!digest) return false;
+    digests.push_back(*digest);
   }
   return true;
 }
@@ -159,6 +166,7 @@ std::string format_state(const CheckpointState& state) {
   if (state.division.count > 1) {
     object["fragments"] = {{"count", state.division.count}, {"pattern", to_string(state.division.pattern)}, {"versions", json::array()}};
     for (const auto version : state.versions) object["fragments"]["versions"].push_back(version.value);
+    for (const auto& digest : state.digests) object["fragments"]["digests"].push_back(to_string(digest));
   }
   if (!state.given_back.empty()) object["given_back"] = state.given_back;
   if (state.private_state) object["private_state"] = true;
@@ -190,7 +198,8 @@ std::optional<CheckpointState> parse_state(const std::string& text) {
   if (!shard || !shards || *shards > MAX_SHARDS || *shard >= *shards) return std::nullopt;
   Division division;
   std::vector<OuterStep> versions;
-  if (object.contains("fragments") && !parse_fragments(object["fragments"], division, versions)) return std::nullopt;
+  std::vector<Digest> digests;
+  if (object.contains("fragments") && !parse_fragments(object["fragments"], division, versions, digests)) return std::nullopt;
   const auto copied = object.contains("copied_tensors") ? count_at(object, "copied_tensors") : 0;
   if (!copied || *copied > MODEL_LIMITS.tensors) return std::nullopt;
   std::vector<std::uint64_t> given_back;
@@ -215,7 +224,8 @@ std::optional<CheckpointState> parse_state(const std::string& text) {
                          std::move(given_back),
                          std::move(members),
                          flag_at(object, "private_state").value_or(false),
-                         static_cast<std::uint32_t>(*copied)};
+                         static_cast<std::uint32_t>(*copied),
+                         std::move(digests)};
 }
 
 Result<fs::path> write_checkpoint(const fs::path& directory, const CheckpointContent& content) {

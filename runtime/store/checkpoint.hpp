@@ -52,8 +52,9 @@ struct CheckpointState {
   bool dated = false;                          ///< of an earlier form, whose `state` is a digest that nobody computes any more
   std::vector<std::uint64_t> given_back = {};  ///< first samples of ranges before the cursor that nobody's work has, lowest first
   std::vector<CheckpointMember> members = {};  ///< of the run then, by rank; empty: not known
-  bool private_state = false;  ///< its writer's trainer keeps something for itself, which is saved beside it (private_state.hpp)
-  std::uint32_t copied = 0;    ///< tensors of model.safetensors, the last ones, that are neither reduced nor digested
+  bool private_state = false;        ///< its writer's trainer keeps something for itself, which is saved beside it (private_state.hpp)
+  std::uint32_t copied = 0;          ///< tensors of model.safetensors, the last ones, that are neither reduced nor digested
+  std::vector<Digest> digests = {};  ///< of each fragment, of which `state` is made; empty: there is one
   friend bool operator==(const CheckpointState&, const CheckpointState&) = default;
 };
 

@@ -5,7 +5,8 @@
 // PRIME_GRID_MEET: directory in which the trainers of a replica meet. PRIME_GRID_MOMENTUM: when it is set, they descend with momentum,
 // which they bind as private. PRIME_QUADRATIC_…: as quadratic_trainer reads them; it stays in the held step when it has met the others
 // there once; with PRIME_GRID_HELD_LAST, when it has met them there for the last time, unless it has shard 0, which contributes. Either way
-// it says so by an empty file beside the hold file, HOLD.REPLICA.SHARD. The tensor of shard I has I · 7 elements more than that of shard 0.
+// it says so by an empty file beside the hold file, HOLD.REPLICA.SHARD. The tensors of shard I have I · 7 elements more than those of shard
+// 0.
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -16,6 +17,7 @@
 #include <optional>
 #include <poll.h>
 #include <prime/session.hpp>
+#include <span>
 #include <string>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -109,7 +111,14 @@ Result<void> train(prime::Session& session) {
   const bool last = !text_of("PRIME_GRID_HELD_LAST").empty();
   const auto elements = number_of("PRIME_QUADRATIC_ELEMENTS", 1000) + session.shard() * 7;
   std::vector<float> x(elements, 4.0F + static_cast<float>(session.shard()));
-  PRIME_CHECK(session.bind({"x." + std::to_string(session.shard()), {static_cast<std::int64_t>(elements)}, x}));
+  const auto tensors = number_of("PRIME_QUADRATIC_TENSORS", 1);
+  for (std::uint64_t tensor = 0, from = 0; tensor < tensors; ++tensor) {
+    const auto to = elements * (tensor + 1) / tensors;
+    const std::span values = std::span{x}.subspan(from, to - from);
+    const auto name = "x." + std::to_string(session.shard()) + (tensors > 1 ? "." + std::to_string(tensor) : std::string{});
+    PRIME_CHECK(session.bind({name, {static_cast<std::int64_t>(values.size())}, values}));
+    from = to;
+  }
   std::vector<float> velocity(text_of("PRIME_GRID_MOMENTUM").empty() ? 0 : elements);
   if (!velocity.empty()) PRIME_CHECK(session.bind({"velocity", {static_cast<std::int64_t>(elements)}, velocity}, prime::Role::Private));
   std::optional<Meeting> meeting;

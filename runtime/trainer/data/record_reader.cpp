@@ -166,7 +166,7 @@ std::string place_of(const std::string& path, const Record& record) {
 
 Error broken_record(const std::string& path, const Record& record, const std::string& why) {
   if (auto whole = check_packing(path); !whole) return std::move(whole).error();
-  return {ErrorName::DataUnreadable, place_of(path, record) + ": " + why};
+  return Error{ErrorName::DataUnreadable, place_of(path, record) + ": " + why};
 }
 
 Result<std::unique_ptr<RecordReader>> open_records(const std::string& path, const ReadingOptions& options) {

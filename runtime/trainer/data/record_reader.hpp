@@ -16,15 +16,15 @@ namespace prime::data {
 inline constexpr std::size_t PIECE_BYTES = 1 * MIB;
 
 struct Record {
-  std::string_view text;       ///< valid until the next call
-  std::string_view quality;    ///< of FASTQ, one byte for each of `text`
-  std::uint64_t number = 0;    ///< from 1, in its file, or in its group
-  bool more = false;           ///< the document goes on in the next one
-  bool piece = false;          ///< one of several of a document
-  std::string_view name = {};  ///< of FASTQ, its header without the `@`
-  std::uint64_t group = 0;     ///< of Parquet, from 1: the row group that `number` counts in
-  std::uint64_t line = 0;      ///< from 1: where it begins, of FASTA where it is broken; 0: it is not of lines
-  std::string broken = {};     ///< why it cannot be used; reading can go on behind it
+  std::string_view text = {};     ///< valid until the next call
+  std::string_view quality = {};  ///< of FASTQ, one byte for each of `text`
+  std::uint64_t number = 0;       ///< from 1, in its file, or in its group
+  bool more = false;              ///< the document goes on in the next one
+  bool piece = false;             ///< one of several of a document
+  std::string_view name = {};     ///< of FASTQ, its header without the `@`
+  std::uint64_t group = 0;        ///< of Parquet, from 1: the row group that `number` counts in
+  std::uint64_t line = 0;         ///< from 1: where it begins, of FASTA where it is broken; 0: it is not of lines
+  std::string broken = {};        ///< why it cannot be used; reading can go on behind it
 };
 
 /// Where a text may be cut so that its parts are tokenized as the whole is: before the last line's end that follows no space. 0: nowhere.
