@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/coordinator/commits.hpp"
 #include "actors/membership/departures.hpp"
 #include "kernels/digest/digest.hpp"
 #include "messages/assert.hpp"
@@ -36,6 +37,11 @@ void Unfolding::note_state() {
     for (const auto& digest : run.parts) own.push_back(part(digest, shard));
     states.push_back(kernels::digest_of_parts(own));
   }
+}
+
+void Unfolding::catch_up(const Replica& replica, std::uint32_t shard) {
+  for (const auto& decided : commits::in_order(grid_.run))
+    effects_.emplace_back(Send{replica.shards[shard]->hello.peer, unfolded(decided.commit, replica, shard)});
 }
 
 void Unfolding::send_away(const Hello& peer, const Error& cause) {

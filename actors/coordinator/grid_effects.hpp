@@ -10,8 +10,12 @@ class Unfolding {
  public:
   Unfolding(Grid& grid, Instant now, std::vector<Effect>& effects) : grid_(grid), now_(now), effects_(effects) {}
 
+  /// Before what it decided is told: of which digests of the shards that of its state is made.
+  void note_state();
   /// One effect of the run's machine.
   void carry(const Effect& effect);
+  /// To a peer that is back before the others of its replica: of each fragment the last commit, since it hears of the next ones.
+  void catch_up(const Replica& replica, std::uint32_t shard);
   /// Sends one peer away, unless it was told so by now.
   void send_away(const Hello& peer, const Error& cause);
   /// Who says goodbye hears the answer; the others of its replica, if that goes with it, hear this.

@@ -163,6 +163,7 @@ std::string Rows::returned(const Grid::Place& at, const Hello& hello) {
   peer = std::move(back);
   name_unformed();
   if (!all_here(replica)) {
+    down_.catch_up(replica, shard);
     tell_missing(replica);
     return hello.name + " is back, and waits for the others of replica " + replica.name;
   }
