@@ -119,7 +119,8 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_was_killed_waits_for_all_peers_of_a_repl
     bench.hear(peer, hello);
   };
   returns(10);
-  BOOST_TEST(bench.effects.size() == 1);  // the answer waits for the other one
+  BOOST_TEST(bench.effects.size() == 2);  // the rest of the answer waits for the other one
+  BOOST_TEST((bench.told<Commit>(10).state == held(10, 1)));
   BOOST_TEST(bench.told<ReplicaLacks>(10).missing == "shard 1");
   bench.hear(10, InDoubt{bench.grid.run.operation});
   BOOST_TEST(bench.effects.empty(), "its replica waits for the return of another peer");

@@ -1,0 +1,135 @@
+// Owns the tests of replicas whose state has fragments, and of those that are late.
+#include <boost/test/unit_test.hpp>
+
+#include "grid_bench.hpp"
+#include "kernels/digest/digest.hpp"
+
+BOOST_AUTO_TEST_SUITE(grid_rounds)
+
+using namespace prime;
+using namespace prime::coordinator;
+
+namespace {
+
+/// What a shard holds of a fragment at a version; no two alike.
+Digest part_of(std::uint64_t peer, std::uint32_t fragment, std::uint64_t version) {
+  return {version + 1, 10 * (fragment + 1) + shard_of(peer)};
+}
+Digest state_of(std::uint64_t peer, std::uint64_t first, std::uint64_t second) {
+  return kernels::digest_of_parts(std::vector{part_of(peer, 0, first), part_of(peer, 1, second)});
+}
+
+/// Two replicas of two shards, in two fragments.
+struct Bench : GridBench {
+  Bench() {
+    grid.run.options.fragments = 2;
+    grid.run.plan.in_flight = 2;
+    grid.run.rounds.resize(2);
+    for (const auto peer : ALL) {
+      greet(peer);
+      hear(peer, Seated{.revision = {},
+                        .state = state_of(peer, 0, 0),
+                        .layout = Digest{7, shard_of(peer)},
+                        .elements = 100,
+                        .trainer_pid = 1,
+                        .parts = {part_of(peer, 0, 0), part_of(peer, 1, 0)}});
+    }
+    BOOST_REQUIRE(grid.run.phase == Phase::Training);
+  }
+  OperationId operation(std::uint32_t fragment) { return grid.run.rounds[fragment].operation.value().id; }
+  void vote(std::uint64_t peer, std::uint32_t fragment) {
+    const auto& round = grid.run.rounds[fragment];
+    hear(peer, Vote{operation(fragment), part_of(peer, fragment, round.step.value), 1, 1});
+  }
+  void returns(std::uint64_t peer) {
+    auto hello = hello_of(peer);
+    hello.returning = true;
+    hear(peer, hello);
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(each_fragment_is_committed_when_all_shards_of_all_replicas_have_voted_for_theirs) {
+  Bench bench;
+  bench.ready_all(ALL);
+  BOOST_REQUIRE(bench.grid.run.in_flight() == 2);
+  for (const auto peer : {10U, 20U}) bench.vote(peer, 1);
+  for (const auto peer : ALL) {
+    BOOST_TEST(bench.told<Commit>().empty());
+    bench.vote(peer, 0);
+  }
+  BOOST_TEST(bench.told<Commit>() == ALL);
+  for (const auto peer : ALL) {
+    const auto& commit = bench.told<Commit>(peer);
+    BOOST_TEST(commit.fragment == 0U);
+    BOOST_TEST((commit.part == part_of(peer, 0, 1)));
+    BOOST_TEST((commit.state == state_of(peer, 1, 0)));
+  }
+  bench.vote(11, 1);
+  bench.vote(21, 1);
+  BOOST_TEST((bench.told<Commit>(21).part == part_of(21, 1, 1)));
+  BOOST_TEST((bench.told<Commit>(10).state == state_of(10, 1, 1)));
+  BOOST_TEST(bench.told<Commit>(10).completes);
+  BOOST_TEST(bench.grid.run.made.value == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_replica_that_divides_one_shard_in_another_way_is_refused) {
+  Bench bench;
+  bench.greet(30);
+  bench.hear(30, Seated{.revision = {},
+                        .state = state_of(30, 0, 0),
+                        .layout = Digest{7, 0},
+                        .elements = 100,
+                        .trainer_pid = 1,
+                        .parts = {part_of(30, 0, 0), part_of(30, 1, 0)}});
+  bench.greet(31);
+  bench.hear(31, Seated{.revision = {}, .state = Digest{4, 4}, .layout = Digest{7, 1}, .elements = 100, .trainer_pid = 1, .parts = {}});
+  BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::LayoutMismatch));
+  BOOST_TEST((bench.told<Dismissed>(31).cause.name == ErrorName::LayoutMismatch));
+}
+
+BOOST_AUTO_TEST_CASE(who_is_back_before_the_others_of_its_replica_hears_the_commit_that_it_missed_before_the_next_one) {
+  Bench bench;
+  bench.ready_all(ALL);
+  for (const auto peer : ALL) bench.vote(peer, 1);  // the last of them is heard, and 10 is gone before it hears of the commit
+  for (const auto peer : {10U, 11U, 20U}) bench.vote(peer, 0);
+  bench.cut(11);
+  bench.returns(10);
+  BOOST_TEST((bench.told<Commit>(10).part == part_of(10, 1, 1)));
+  BOOST_TEST(bench.told<Commit>(10).revision.value == 1U);
+  bench.vote(21, 0);
+  BOOST_TEST(bench.told<Commit>(10).revision.value == 2U);
+  BOOST_TEST((bench.told<Commit>(10).state == state_of(10, 1, 1)));
+}
+
+BOOST_AUTO_TEST_CASE(a_coordinator_that_was_killed_knows_the_fragments_of_all_shards) {
+  Bench bench;
+  bench.ready_all(ALL);
+  for (const auto peer : ALL) bench.vote(peer, 0);
+  auto options = Options{bench.grid.run.options, bench.grid.run.plan};
+  bench.grid = restore_grid(options, *bench.disk, bench.now);
+  for (const auto peer : ALL) bench.returns(peer);
+  BOOST_TEST((bench.told<Commit>(21).state == state_of(21, 1, 0)));
+  bench.ready_all(ALL);
+  for (const auto peer : ALL) bench.vote(peer, 1);
+  BOOST_TEST((bench.told<Commit>(20).state == state_of(20, 1, 1)));
+}
+
+BOOST_AUTO_TEST_CASE(a_replica_is_late_when_one_of_its_shards_is_and_brings_the_work_of_all_of_them_later) {
+  auto bench = training(THREE);
+  bench.grid.run.plan.quorum = 2;
+  bench.grid.run.plan.min_peers = 2;
+  bench.ready_all({10, 11, 30, 20, 21});
+  BOOST_REQUIRE(bench.grid.run.phase == Phase::Reducing);
+  BOOST_TEST(bench.journaled<events::PeerLate>().size() == 2U);
+  for (const auto peer : THREE) bench.vote(peer);
+  BOOST_TEST(bench.told<BeginStep>() == (Ids{10, 11, 20, 21}));
+  bench.hear(31, Ready{OuterStep{1}, Revision{}, 100, 10, Real{1.0}, {}, Real{1.0}, 1});
+  bench.ready_all({10, 11});
+  BOOST_REQUIRE(bench.grid.run.phase == Phase::Reducing);
+  const std::vector<Contribution> expected{{PeerId{11}, 200}, {PeerId{21}, 0}, {PeerId{31}, 200}};
+  BOOST_TEST((bench.told<StartReduce>(21).contributions.list() == expected));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
