@@ -1,4 +1,7 @@
 // Owns `primectl data`: what a manifest trains on, compiled and shown, and tokenizers of one's own.
+#include <filesystem>
+#include <set>
+
 #include "cli/commands.hpp"
 #include "cli/data_progress.hpp"
 #include "cli/interrupts.hpp"
@@ -23,6 +26,10 @@ Result<void> check_reads(const DataArguments& arguments, bool json) {
   const auto& shares = arguments.shares;
   if (!shares.empty() && (shares.size() != arguments.files.size() || std::ranges::count(shares, 0.0) == std::ssize(shares)))
     return refuse("takes one of --shares for each genome file, and one at least above 0");
+  std::set<std::string> names;
+  for (const auto& file : arguments.files)
+    if (const auto name = data::source_name(file); !names.insert(name).second)
+      return refuse("names reads by their file, and two are called `" + name + "`: give one of them another name");
   return check_output("--out", arguments.out, arguments.files, json);
 }
 
@@ -35,6 +42,8 @@ Result<void> check_usage(const DataArguments& arguments, bool json) {
   if (arguments.files.front() != "train" || arguments.files.size() < 2)
     return fail(ErrorName::Usage, "`data tokenizer train` needs files to learn from");
   if (arguments.out.empty()) return fail(ErrorName::Usage, "`data tokenizer train` needs --out FILE");
+  if (arguments.field != data::PairTraining{}.field && arguments.format != "jsonl" && arguments.format != "parquet")
+    return fail(ErrorName::Usage, "`data tokenizer train` takes a --field of the formats jsonl and parquet");
   return check_output("--out", arguments.out, std::span{arguments.files}.subspan(1), json);
 }
 
@@ -53,10 +62,13 @@ int train_tokenizer(const DataArguments& arguments, Terminal& terminal) {
   training.field = arguments.field;
   for (const auto& [name, format] : FORMATS)
     if (arguments.format == name) training.format = format;
-  const Interrupts interrupts;
-  training.on_progress = tells_of_data(terminal, "Learning", interrupts.descriptor());
-  const auto trained = data::train_pairs({arguments.files.begin() + 1, arguments.files.end()}, training);
+  const auto trained = [&] {
+    const Interrupts interrupts;
+    training.on_progress = tells_of_data(terminal, "Learning", interrupts.descriptor());
+    return data::train_pairs({arguments.files.begin() + 1, arguments.files.end()}, training);
+  }();
   if (!trained) return terminal.complain(trained.error());
+  Interrupts::let_them_end_it();  // who reads what is written may never come
   if (const auto written = store::write_file_atomically(arguments.out, trained->json); !written) return terminal.complain(written.error());
   if (terminal.json())
     terminal.print(telemetry::dump({{"schema", "primectl.data.tokenizer/1"},
@@ -80,7 +92,7 @@ data::Sequencing sequencing_of(const DataArguments& arguments) {
 
 Result<std::vector<std::uint64_t>> write_reads(const DataArguments& arguments, std::uint64_t& bases, const data::OnProgress& on_progress) {
   constexpr std::size_t WRITTEN_AT_ONCE = 1 * MIB;
-  PRIME_TRY(const auto genomes, data::Genomes::open(arguments.files));
+  PRIME_TRY(const auto genomes, data::Genomes::open(arguments.files, on_progress));
   PRIME_TRY(const auto sequencer, data::Sequencer::make(genomes, sequencing_of(arguments)));
   std::vector<std::string> names;
   for (const auto& file : arguments.files) names.push_back(data::source_name(file));
@@ -106,8 +118,12 @@ Result<std::vector<std::uint64_t>> write_reads(const DataArguments& arguments, s
 
 int simulate_reads(const DataArguments& arguments, Terminal& terminal) {
   std::uint64_t bases = 0;
-  const Interrupts interrupts;
-  const auto counts = write_reads(arguments, bases, tells_of_data(terminal, "Sequencing", interrupts.descriptor()));
+  // A file is not left half written; where a pipe takes it, who reads that may never come.
+  std::optional<Interrupts> interrupts;
+  std::error_code ignored;
+  const auto type = std::filesystem::status(arguments.out, ignored).type();
+  if (type == std::filesystem::file_type::not_found || type == std::filesystem::file_type::regular) interrupts.emplace();
+  const auto counts = write_reads(arguments, bases, tells_of_data(terminal, "Sequencing", interrupts ? interrupts->descriptor() : -1));
   if (!counts) return terminal.complain(counts.error());
   auto sources = nlohmann::ordered_json::array();
   std::string lines;

@@ -1,4 +1,5 @@
 // Owns `primectl eval`: reads are gathered and tokenized here, the model makes of them what it makes in prime-inference.
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <set>
@@ -25,10 +26,11 @@ struct Gathered {
 
 /// By its name: a file of reads is FASTQ unless it says FASTA.
 data::DataFormat format_of(std::string name) {
+  std::ranges::transform(name, name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   for (const std::string_view packed : {".gz", ".zst"})
     if (name.ends_with(packed)) name.resize(name.size() - packed.size());
   const auto is = [&](std::string_view ending) { return name.ends_with(ending); };
-  return is(".fa") || is(".fna") || is(".fasta") ? data::DataFormat::Fasta : data::DataFormat::Fastq;
+  return is(".fa") || is(".fna") || is(".ffn") || is(".fasta") ? data::DataFormat::Fasta : data::DataFormat::Fastq;
 }
 
 /// Whether there are reads of `positive` and others, in what is learned from and in what is judged.
@@ -60,8 +62,9 @@ Result<Gathered> gather(const EvalArguments& arguments, const manifest::Manifest
   Gathered gathered;
   assay::Sample trained(arguments.reads), held_out(arguments.reads);
   terminal.say("Counting", "what follows each of " + plural(assay::Markov::HIGHEST_ORDER, "base"));
-  for (const auto& source : data::sources_of(manifest.shared.data))
-    PRIME_CHECK(assay::each_read(source, manifest.shared.data.include, [&](std::string_view name, std::string_view bases) -> Result<void> {
+  const auto here = data::data_here(manifest);
+  for (const auto& source : data::sources_of(here))
+    PRIME_CHECK(assay::each_read(source, here.include, [&](std::string_view name, std::string_view bases) -> Result<void> {
       gathered.markov.learn(bases);
       trained.show(name, bases);
       ++gathered.reads;

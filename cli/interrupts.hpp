@@ -13,6 +13,8 @@ class Interrupts {
   [[nodiscard]] int descriptor() const { return signals_.get(); }
   /// Takes what has come; true when there was any.
   bool take();
+  /// From here on they end the process as they would any, those that have come and were not taken, too.
+  static void let_them_end_it();
 
  private:
   store::Descriptor signals_;

@@ -1,5 +1,6 @@
 #include "cli/output_file.hpp"
 
+#include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,8 +17,10 @@ bool is_standard_output(const std::string& path) {
 }
 
 Result<void> check_output(const std::string& flag, const std::string& out, std::span<const std::string> inputs, bool prints) {
+  std::error_code ignored;
+  const auto hidden = store::hidden_name(std::filesystem::weakly_canonical(out, ignored));
   for (const auto& input : inputs)
-    if (store::same_file(out, input))
+    if (store::same_file(out, input) || store::same_file(hidden, input))
       return fail(ErrorName::Usage, flag + " " + out + " would write over " + (out == input ? "what is read" : input + ", which is read") +
                                         ": name another file");
   if (prints && is_standard_output(out))

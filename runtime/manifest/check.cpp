@@ -205,6 +205,10 @@ void check_source(const Source& source, std::vector<Conflict>& found) {
     refuse("has `quality_trim` or `collapse` for a source without scores and pairs", "they are for the format `fastq`");
   if (source.field != Source{}.field && source.format != DataFormat::Jsonl && source.format != DataFormat::Parquet)
     refuse("has a `field`, found " + source.field + ", for a source without fields", "it is for the formats `jsonl` and `parquet`");
+  constexpr std::size_t LEAST_ADAPTER = 3;
+  if (!source.adapter.empty() && source.adapter.size() < LEAST_ADAPTER)
+    refuse("has an `adapter` of " + std::to_string(source.adapter.size()) + " bases, found " + source.adapter,
+           "it is found by three bases or more");
   if (source.max_length > 0 && source.max_length < source.min_length)
     refuse("has a `max_length` below its `min_length`: " + std::to_string(source.max_length) + " and " + std::to_string(source.min_length),
            "no read would be left");

@@ -30,7 +30,8 @@ void add_sources(std::vector<Field>& t) {
   t.push_back({"data.sources", "several sources, or one that needs more than `path` says; instead of `source` and `path`",
                Sources{AT(shared.data.sources), MAX_SOURCES}});
   t.push_back({.path = "data.sources.path",
-               .meaning = "a file, a glob or a directory, or a list of them; each file but Parquet may be packed with gzip or zstd",
+               .meaning = "a file, a glob or a directory, or a list of them; each file but Parquet and our own token shards may be packed "
+                          "with gzip or zstd",
                .type = TextList{OF_SOURCE(paths), PATH_RULE, MAX_SOURCE_PATHS, true},
                .derived = "none: it must be there"});
   t.push_back(
@@ -83,7 +84,8 @@ void add_data(std::vector<Field>& t) {
   t.push_back({"data.include",
                "glob on the names of files that are found in a directory, without its folder; of text, what is none is passed over",
                Text{AT(shared.data.include), GLOB_RULE}});
-  t.push_back({"data.per_file", "at most this much of the start of a file, so that no long one dominates; more than `model.context`",
+  t.push_back({"data.per_file",
+               "of text: at most this much of the start of a file, so that no long one dominates; more than `model.context`",
                ByteCount{AT(shared.data.per_file_bytes), 2, 1024 * GIB}});
   add_sources(t);
   t.push_back(
@@ -99,10 +101,11 @@ void add_data(std::vector<Field>& t) {
                              {"file", "sentencepiece"},
                              [](const Manifest& m) { return m.shared.data.tokenizer.is_bytes(); },
                              [](Manifest& m, std::size_t) { m.shared.data.tokenizer = {}; }}});
-  t.push_back({"data.tokenizer.file",
-               "a byte-pair encoding as Hugging Face's tokenizer.json has it, of bytes or of characters; what it asks for that is not done "
-               "here is refused by name",
-               OptionalText{AT(shared.data.tokenizer.file), PATH_RULE}});
+  t.push_back(
+      {"data.tokenizer.file",
+       "a byte-pair encoding as Hugging Face's tokenizer.json has it, of bytes or of characters; what it asks for that is not done "
+       "here is refused by name, but for its post-processor and its truncation: documents are packed whole, with nothing before them",
+       OptionalText{AT(shared.data.tokenizer.file), PATH_RULE}});
   t.push_back({"data.tokenizer.sentencepiece",
                "a model of SentencePiece (`tokenizer.model`, `spm.model`), of pairs or unigrams, which its own library applies: Python's "
                "sentencepiece (of `python3`, or of the interpreter that PRIME_PYTHON names)",

@@ -22,8 +22,6 @@ constexpr int LOCK_ATTEMPTS_MAX = 100;
 
 fs::path parent_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path{"."}; }
 
-fs::path hidden_name(const fs::path& path) { return parent_of(path) / ("." + path.filename().string() + std::string{HIDDEN_SUFFIX}); }
-
 /// A rename or a clean-up may have taken the entry away before the lock was granted: the lock is then on something else.
 bool still_at(const fs::path& path, int fd) {
   struct stat opened {};
@@ -140,6 +138,8 @@ Result<Destination> destination_of(fs::path path) {
 
 }  // namespace
 
+fs::path hidden_name(const fs::path& path) { return parent_of(path) / ("." + path.filename().string() + std::string{HIDDEN_SUFFIX}); }
+
 FileTransaction::FileTransaction(fs::path path, fs::path hidden, Descriptor file)
     : path_(std::move(path)), hidden_(std::move(hidden)), file_(std::move(file)) {}
 
@@ -155,6 +155,10 @@ Result<FileTransaction> FileTransaction::begin(const fs::path& place) {
   PRIME_TRY(Descriptor file, lock_hidden_file(hidden));
   FileTransaction transaction{std::move(path), std::move(hidden), std::move(file)};
   if (::ftruncate(transaction.file_.get(), 0) != 0) return fail(storage_error("truncate", transaction.hidden_, errno));
+  struct stat before {};
+  const bool replaces = ::stat(transaction.path_.c_str(), &before) == 0;
+  if (replaces && ::fchmod(transaction.file_.get(), before.st_mode & 0777U) != 0)
+    return fail(storage_error("set the mode of", transaction.hidden_, errno));
   return transaction;
 }
 

@@ -59,6 +59,9 @@ class DirectoryTransaction {
   Descriptor lock_;  ///< open until the end: holding it is what tells a living writer from a dead one
 };
 
+/// Under which it is written until it is whole: what is there already is taken for what a dead writer left.
+std::filesystem::path hidden_name(const std::filesystem::path& path);
+
 /// Whether both names lead to one regular file, through links of any kind.
 bool same_file(const std::filesystem::path& one, const std::filesystem::path& other);
 

@@ -1,6 +1,7 @@
 """primectl data: what is compiled is counted, shown and named where it is broken; exit codes, JSON, and that runs share it."""
 
 import json
+import os
 import pathlib
 import random
 import re
@@ -154,6 +155,46 @@ local: {data_cache: "%s/cache"}
             self.assertIn("--out /dev/stdout would be mixed with what this command prints: name a file", done.stderr)
             with open("/dev/null", "w") as nothing:
                 self.assertEqual(self.call(*command, "--out", "/dev/null", stdout=nothing).returncode, 0)
+
+    def test_an_input_under_the_name_that_a_file_is_written_under_is_not_lost(self):
+        hidden = self.folder / ".reads.fq.writing"
+        hidden.write_text(">s\n" + "ACGTTGCAGGCTTAACCGAT" * 50 + "\n")
+        for command in (("reads", hidden), ("tokenizer", "train", hidden, "--format", "fasta", "--vocab", 16)):
+            done = self.call(*command, "--out", self.folder / "reads.fq")
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn("would write over", done.stderr)
+        self.assertTrue(hidden.read_text().startswith(">s"))
+
+    def test_two_genomes_of_one_name_are_refused(self):
+        for folder in ("one", "two"):
+            (self.folder / folder).mkdir()
+            (self.folder / folder / "a.fa").write_text(">s\n" + "ACGTTGCAGGCTTAACCGAT" * 50 + "\n")
+        done = self.call("reads", self.folder / "one" / "a.fa", self.folder / "two" / "a.fa", "--out", self.folder / "reads.fq")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("two are called `a`: give one of them another name", done.stderr)
+
+    def test_learning_pairs_is_interrupted(self):
+        draw = random.Random(2)
+        (self.folder / "words.txt").write_text(" ".join("".join(draw.choices("abcdefghijklmnop", k=12)) for _ in range(200_000)))
+        command = [PRIMECTL, "data", "tokenizer", "train", self.folder / "words.txt", "--vocab", 1_000_000, "--out", self.folder / "t.json"]
+        with subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as process:
+            self.assertIn("Learning", process.stderr.readline())  # which it says of what it has read, and then while it merges
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=LIMIT_S)
+        self.assertEqual(process.returncode, 130)
+        self.assertFalse((self.folder / "t.json").exists())
+
+    def test_a_pipe_that_nobody_reads_can_be_given_up(self):
+        genome = self.folder / "virus.fa"
+        genome.write_text(">s\n" + "ACGTTGCAGGCTTAACCGAT" * 50 + "\n")
+        os.mkfifo(self.folder / "pipe")
+        for command in (("reads", genome), ("tokenizer", "train", genome, "--format", "fasta", "--vocab", 16)):
+            words = [PRIMECTL, "data", *command, "--out", self.folder / "pipe"]
+            with subprocess.Popen([str(word) for word in words], stderr=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
+                wait_until("it to wait for a reader", lambda: "State:\tS" in pathlib.Path(f"/proc/{process.pid}/status").read_text())
+                process.send_signal(signal.SIGINT)
+                process.communicate(timeout=LIMIT_S)
+            self.assertIn(process.returncode, (-signal.SIGINT, 130))
 
     def test_reads_are_written_as_they_are_drawn(self):
         genome = self.folder / "virus.fa"

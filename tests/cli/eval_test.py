@@ -1,5 +1,6 @@
 """primectl eval: what it prints of a small model of nucleotides, beside what a plain sum says; what it refuses."""
 
+import gzip
 import json
 import math
 import pathlib
@@ -60,6 +61,19 @@ class Eval(unittest.TestCase):
         self.assertIn("  order 12   ", text)
         self.assertIn("phage told from the others", text)
         self.assertIsNone(json.loads(self.done(*words[:-4], "-o", "json"))["classes"])
+        held = (self.folder / "held.fq").read_text().splitlines()
+        (self.folder / "held.FASTA").write_text("".join(f">{name[1:]}\n{bases}\n" for name, bases in zip(held[::4], held[1::4], strict=True)))
+        of_fasta = json.loads(self.done(*(self.folder / "held.FASTA" if word == self.folder / "held.fq" else word for word in words), "-o", "json"))
+        self.assertEqual(of_fasta["classes"], told["classes"], "their names are read, too")
+        few = self.folder / "few.fq"
+        few.write_text("\n".join((self.folder / "reads.fq").read_text().splitlines()[:400]) + "\n")
+        self.assertEqual(json.loads(self.done(*words, "--set", f"local.data_path={few}", "-o", "json"))["markov"]["learned_reads"], 100)
+        with gzip.open(self.folder / "cut.fq.gz", "wb") as packed:
+            packed.write((self.folder / "reads.fq").read_bytes())
+        cut = (self.folder / "cut.fq.gz").read_bytes()
+        (self.folder / "cut.fq.gz").write_bytes(cut[:-200])
+        skipping = ("--set", f"data.sources=[{{path: '{self.folder}/cut.fq.gz', format: fastq, on_error: skip}}]", "-o", "json")
+        self.assertGreater(json.loads(self.done(*words, *skipping))["markov"]["learned_reads"], 200)
         for positive, said in (("phag", "`--positive` names `phag`, of which none of the reads looked at is; the reads looked at name the sources other, phage"),
                                ("phage,other", "`--positive` leaves nothing to tell apart: each of the reads trained on is of it")):
             refused = primectl(*words[:-3], positive, "--reads", 50, state=self.folder / "state")

@@ -14,20 +14,27 @@ std::string source_in(std::string_view name) {
   const auto at = name.find(KEY);
   if (at == std::string_view::npos) return {};
   const auto rest = name.substr(at + KEY.size());
-  return std::string{rest.substr(0, rest.find(' '))};
+  return std::string{rest.substr(0, rest.find_first_of(" \t"))};
 }
 
 using Hear = std::function<Result<void>(std::string_view name, std::string_view bases)>;
 
 Result<void> each_in(const std::string& path, const data::Source& source, data::ReadCleaner& cleaner, const Hear& hear) {
-  PRIME_TRY(const auto reader, data::open_records(path, {source.format, source.field}));
+  const bool skips = source.on_error == data::OnError::Skip;
+  const auto unless_skipped = [&](Error error) -> Result<void> {
+    if (skips && error.name == ErrorName::DataUnreadable) return {};
+    return fail(std::move(error));
+  };
+  auto reader = data::open_records(path, {source.format, source.field});
+  if (!reader) return unless_skipped(std::move(reader).error());
   data::Record record;
   data::Read read;
   for (;;) {
-    PRIME_TRY(const bool more, reader->next(record));
-    if (!more) return {};
+    auto more = (*reader)->next(record);
+    if (!more) return unless_skipped(std::move(more).error());
+    if (!*more) return {};
     if (!record.broken.empty()) {
-      if (source.on_error == data::OnError::Skip) continue;
+      if (skips) continue;
       return fail(data::broken_record(path, record, record.broken));
     }
     read.bases = record.text;

@@ -121,18 +121,22 @@ class Reading {
     return {};
   }
 
+  static std::string two_ids(const std::string& text, Token one, Token other) {
+    return "its token `" + text + "` has two ids, " + std::to_string(one) + " and " + std::to_string(other);
+  }
+
   /// The id of a token that the file writes so, and no other token's.
   Result<Token> claim(const json& id, const std::string& shown) {
-    if (!id.is_number_unsigned()) return refuse("its token `" + shown + "` has no id");
-    if (id.get<std::uint64_t>() >= MAX_VOCAB)
-      return refuse("its token `" + shown + "` has the id " + id.dump() + ", and ids are below " + std::to_string(MAX_VOCAB));
+    if (!id.is_number()) return refuse("its token `" + shown + "` has no id");
+    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= MAX_VOCAB)
+      return refuse("its token `" + shown + "` has the id " + id.dump() + ", and ids are whole numbers below " + std::to_string(MAX_VOCAB));
     const auto token = id.get<Token>();
     if (pairs_.texts.size() <= token) {
       pairs_.texts.resize(token + std::size_t{1});
       shown_.resize(token + std::size_t{1});
     }
-    if (!shown_[token].empty() && shown_[token] != shown)
-      return refuse("its tokens `" + shown_[token] + "` and `" + shown + "` have the same id, " + id.dump());
+    if (shown_[token].value_or(shown) != shown)
+      return refuse("its tokens `" + *shown_[token] + "` and `" + shown + "` have the same id, " + id.dump());
     shown_[token] = shown;
     return token;
   }
@@ -145,6 +149,8 @@ class Reading {
         return refuse("one of its `added_tokens` has no id or no content");
       AddedToken added{text_at(token, "content"), 0, flag_at(token, "special")};
       PRIME_TRY(added.id, claim(token["id"], added.text));
+      const auto before = std::ranges::find(pairs_.added, added.text, &AddedToken::text);
+      if (before != pairs_.added.end() && before->id != added.id) return refuse(two_ids(added.text, before->id, added.id));
       pairs_.texts[added.id] = added.text;
       for (const char* option : {"lstrip", "rstrip", "single_word"})
         if (flag_at(token, option)) return not_done("option `" + std::string{option} + "` of the added token `" + added.text + "`");
@@ -161,8 +167,7 @@ class Reading {
     for (const auto& [text, id] : vocab->items()) {
       PRIME_TRY(const auto token, claim(id, text));
       const auto added = std::ranges::find(pairs_.added, text, &AddedToken::text);
-      if (added != pairs_.added.end() && added->id != token)
-        return refuse("its token `" + text + "` has two ids, " + std::to_string(added->id) + " and " + std::to_string(token));
+      if (added != pairs_.added.end() && added->id != token) return refuse(two_ids(text, added->id, token));
       const auto bytes = pairs_.of_bytes ? bytes_of_visible(text) : std::optional{text};
       if (!bytes && added == pairs_.added.end()) return refuse("its token `" + text + "` holds what stands for no byte");
       if (added == pairs_.added.end()) pairs_.texts[token] = *bytes;
@@ -211,7 +216,7 @@ class Reading {
   }
 
   BytePairs pairs_;
-  std::vector<std::string> shown_;  ///< by id: the token as the file writes it
+  std::vector<std::optional<std::string>> shown_;  ///< by id: the token as the file writes it
 };
 
 }  // namespace

@@ -49,7 +49,9 @@ struct FreeDecompressor {
 
 std::string_view packing_of(std::string_view head) {
   if (head.starts_with("\x1f\x8b")) return "gzip";
-  return head.starts_with("\x28\xb5\x2f\xfd") ? "zstd" : "";
+  // A frame that is skipped may come first, as pzstd writes it.
+  const bool skipped = head.size() >= 4 && (static_cast<unsigned char>(head[0]) & 0xf0U) == 0x50 && head.substr(1, 3) == "\x2a\x4d\x18";
+  return skipped || head.starts_with("\x28\xb5\x2f\xfd") ? "zstd" : "";
 }
 
 struct ByteStream::Impl {
@@ -181,10 +183,10 @@ const std::string& ByteStream::path() const { return impl_->path; }
 
 bool ByteStream::packed() const { return impl_->inflater || impl_->decompressor; }
 
-Result<void> check_packing(const std::string& path) {
+Result<void> check_packing(const std::string& path, const std::atomic<bool>* stop) {
   PRIME_TRY(auto stream, ByteStream::open(path));
   std::vector<char> unpacked(BUFFER_BYTES);
-  for (bool more = stream.packed(); more;) {
+  for (bool more = stream.packed(); more && (stop == nullptr || !*stop);) {
     PRIME_TRY(const auto got, stream.read(unpacked));
     more = got > 0;
   }

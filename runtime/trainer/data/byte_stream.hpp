@@ -2,6 +2,7 @@
 // never in its name. Memory is bounded by the two buffers and by what zstd's window may take.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -34,7 +35,8 @@ class ByteStream {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Reads a packed file to its end: DataUnreadable where what packs it is damaged. A file that is not packed is not read.
-Result<void> check_packing(const std::string& path);
+/// Reads a packed file to its end, unless it is told to stop: DataUnreadable where what packs it is damaged. A file that is not packed is
+/// not read.
+Result<void> check_packing(const std::string& path, const std::atomic<bool>* stop = nullptr);
 
 }  // namespace prime::data

@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Raised with whatever changes what a shard holds for equal files.
-constexpr int COMPILER_VERSION = 1;
+constexpr int COMPILER_VERSION = 2;
 /// Large enough that there are few shards, small enough that several are made at once and little is lost when one is not finished.
 constexpr std::uint64_t GROUP_BYTES = 64 * MIB;
 constexpr std::uint64_t MAX_GROUPS = 1024;

@@ -52,6 +52,32 @@ std::uint64_t tokens_of(std::uint64_t bytes, const CompiledSource& source) {
                                     (static_cast<double>(source.tokens) / static_cast<double>(source.counts.bytes)));
 }
 
+/// By its file and document, since a shard is of many.
+Error token_too_large(const TokenShard& shard, std::uint32_t vocab) {
+  const auto why = [&](const std::string& place, Token token) {
+    return Error{ErrorName::DataUnreadable,
+                 place + ": holds the token " + std::to_string(token) + ", and `model.vocab` is " + std::to_string(vocab)};
+  };
+  const auto documents = shard.documents();
+  if (!documents) return documents.error();
+  constexpr std::uint64_t AT_ONCE = 64 * KIB;
+  std::vector<Token> tokens;
+  std::uint64_t at = 0, number = 0, before = 0;
+  auto file = shard.content().files.begin();
+  for (const auto& document : *documents) {
+    for (++number; file != shard.content().files.end() && number > before + file->documents; ++file) before += file->documents;
+    while (at < document.end) {
+      tokens.resize(std::min(AT_ONCE, document.end - at));
+      if (auto read = shard.read(at, tokens); !read) return read.error();
+      at += tokens.size();
+      const auto found = std::ranges::find_if(tokens, [&](Token token) { return token >= vocab; });
+      if (found != tokens.end() && file != shard.content().files.end())
+        return why(file->name + ": document " + std::to_string(number - before), *found);
+    }
+  }
+  return why(shard.path().string(), shard.content().largest);
+}
+
 }  // namespace
 
 Result<void> Corpus::add_source(const Source& source, const manifest::Data& data, const CompileOptions& options, Building& building) {
@@ -106,10 +132,7 @@ Result<Corpus> Corpus::open(const manifest::Data& data, const SampleShape& shape
   auto shares = shares_of(sources_of(data));
   for (std::size_t i = 0; i < shares.size(); ++i) corpus.sources_[i].shares = std::move(shares[i]);
   for (const auto& shard : corpus.shards_)
-    if (shard.tokens() > 0 && shard.content().largest >= shape.vocab)
-      return fail(ErrorName::DataUnreadable, shard.content().files.front().name + ": holds the token " +
-                                                 std::to_string(shard.content().largest) + ", and `model.vocab` is " +
-                                                 std::to_string(shape.vocab));
+    if (shard.tokens() > 0 && shard.content().largest >= shape.vocab) return fail(token_too_large(shard, shape.vocab));
   // What changes on the way belongs to what a sample's number means, as the documents do.
   if (std::ranges::any_of(weights, &manifest::SourceWeight::changes))
     for (const auto& weight : weights) {
@@ -132,12 +155,17 @@ Result<Corpus> Corpus::open(const manifest::Data& data, const SampleShape& shape
   return corpus;
 }
 
-Result<Corpus> Corpus::open(const manifest::Manifest& manifest, const OnProgress& on_progress) {
+manifest::Data data_here(const manifest::Manifest& manifest) {
   auto data = manifest.shared.data;
   if (const auto& here = manifest.local.data_path) {
     data.path = *here;
     if (!data.sources.empty()) data.sources.front().paths = {*here};
   }
+  return data;
+}
+
+Result<Corpus> Corpus::open(const manifest::Manifest& manifest, const OnProgress& on_progress) {
+  const auto data = data_here(manifest);
   PRIME_TRY(auto cache, cache_root(manifest.local.data_cache));
   const auto threads = std::max(1U, std::thread::hardware_concurrency());
   const auto& model = manifest.shared.model;

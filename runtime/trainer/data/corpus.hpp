@@ -37,6 +37,8 @@ struct SampleShape {
 
 /// The sources that a manifest names, in its short form or as a list.
 std::vector<Source> sources_of(const manifest::Data& data);
+/// The run's, with `local.data_path` where that is set.
+manifest::Data data_here(const manifest::Manifest& manifest);
 
 class Corpus {
  public:

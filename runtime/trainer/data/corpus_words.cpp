@@ -10,8 +10,6 @@
 namespace prime::data {
 namespace {
 
-constexpr std::size_t SHOWN_NAME = 80;
-
 /// Texts that are shorter than a sample.
 std::uint64_t too_short(const std::vector<TokenShard>& shards, std::size_t first_shard, const TokenIndex& rules) {
   std::uint64_t count = 0;
@@ -41,7 +39,7 @@ std::string left_out(const Counts& counts, const std::string& first_skipped) {
   const auto add = [&](std::uint64_t count, const std::string& what) {
     if (count > 0) text += ", " + std::to_string(count) + " " + what;
   };
-  add(counts.skipped, "broken (the first: " + first_skipped.substr(0, 2 * SHOWN_NAME) + ")");
+  add(counts.skipped, "broken (the first: " + first_skipped + ")");
   add(counts.dropped_length, "of another length");
   add(counts.dropped_n, "with too many N");
   add(counts.dropped_duplicate, "there already");
@@ -61,9 +59,9 @@ std::string found_in(const Source& source, const CompiledSource& compiled, const
   const auto passed_over = [&](std::uint64_t count, const std::string& why) {
     if (count > 0) rest += (rest.empty() ? " (passed over: " : ", ") + std::to_string(count) + " " + why;
   };
-  for (const auto& [why, some] : over.skipped) passed_over(some.count, why + " as " + some.first.substr(0, SHOWN_NAME));
+  for (const auto& [why, some] : over.skipped) passed_over(some.count, why + " as " + some.first);
   for (const auto& [why, some] : over.skipped_folders)
-    passed_over(some.count, (some.count == 1 ? "folder " : "folders ") + why + " as " + some.first.substr(0, SHOWN_NAME));
+    passed_over(some.count, (some.count == 1 ? "folder " : "folders ") + why + " as " + some.first);
   passed_over(short_ones, "too short for a sample");
   passed_over(over.other_names, over.other_names == 1 ? "of another name" : "of other names");
   text += rest.empty() ? "" : rest + ")";
@@ -72,7 +70,7 @@ std::string found_in(const Source& source, const CompiledSource& compiled, const
   const auto& counts = compiled.counts;
   if (!texts) text += ", " + counted(counts.documents, "document");
   text += left_out(counts, compiled.first_skipped) + ", " + size_text(counts.bytes);
-  const bool cut = texts && counts.bytes < size_bytes;
+  const bool cut = texts && counts.bytes < size_bytes && counts.skipped == 0;
   return text + (cut ? " of " + size_text(size_bytes) + " (`data.per_file`)" : "");
 }
 

@@ -161,7 +161,8 @@ class Learning {
       counts.push_back(count);
     }
     words_.clear();
-    const auto merges = learn_merges(std::move(words), counts, symbols, training_.vocab - symbols);
+    const auto after_each = [&] { return training_.on_progress ? training_.on_progress({bytes_, bytes_}) : Result<void>{}; };
+    PRIME_TRY(const auto merges, learn_merges(std::move(words), counts, symbols, training_.vocab - symbols, after_each));
     for (const auto& merge : merges) texts_.push_back(texts_[merge.left] + texts_[merge.right]);
     return TrainedPairs{json_of(merges), static_cast<std::uint32_t>(texts_.size()), documents_, bytes_};
   }
@@ -207,8 +208,8 @@ class Learning {
 
 }  // namespace
 
-std::vector<Merge> learn_merges(std::vector<std::vector<Token>> words, const std::vector<std::uint64_t>& counts, Token next,
-                                std::size_t most) {
+Result<std::vector<Merge>> learn_merges(std::vector<std::vector<Token>> words, const std::vector<std::uint64_t>& counts, Token next,
+                                        std::size_t most, const std::function<Result<void>()>& after_each) {
   Pairs pairs(std::move(words), counts);
   std::vector<Merge> merges;
   while (merges.size() < most) {
@@ -216,6 +217,7 @@ std::vector<Merge> learn_merges(std::vector<std::vector<Token>> words, const std
     if (!best) break;
     pairs.merge(*best, next++);
     merges.push_back(*best);
+    if (after_each) PRIME_CHECK(after_each());
   }
   return merges;
 }

@@ -31,7 +31,7 @@ struct Merge {
   Token left = 0, right = 0;
   friend bool operator==(const Merge&, const Merge&) = default;
 };
-std::vector<Merge> learn_merges(std::vector<std::vector<Token>> words, const std::vector<std::uint64_t>& counts, Token next,
-                                std::size_t most);
+Result<std::vector<Merge>> learn_merges(std::vector<std::vector<Token>> words, const std::vector<std::uint64_t>& counts, Token next,
+                                        std::size_t most, const std::function<Result<void>()>& after_each = {});
 
 }  // namespace prime::data

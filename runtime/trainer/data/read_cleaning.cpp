@@ -101,12 +101,16 @@ void ReadCleaner::trim(Read& read) const {
 }
 
 Result<bool> ReadCleaner::keeps(std::string_view bases) {
-  const auto unknown = static_cast<double>(std::ranges::count(bases, 'N'));
-  if (unknown * 100 > source_.n_percent * static_cast<double>(bases.size())) return ++counts_.dropped_n, false;
-  const bool too_long = source_.max_length > 0 && bases.size() > source_.max_length;
-  if (bases.empty() || bases.size() < source_.min_length || too_long) return ++counts_.dropped_length, false;
+  const auto unknown = static_cast<std::uint64_t>(std::ranges::count(bases, 'N'));
+  return keeps(bases.size(), unknown, source_.deduplicate ? kernels::digest_bytes(std::as_bytes(std::span{bases})) : Digest{});
+}
+
+Result<bool> ReadCleaner::keeps(std::uint64_t bases, std::uint64_t unknown, const Digest& digest) {
+  if (static_cast<double>(unknown) * 100 > source_.n_percent * static_cast<double>(bases)) return ++counts_.dropped_n, false;
+  const bool too_long = source_.max_length > 0 && bases > source_.max_length;
+  if (bases == 0 || bases < source_.min_length || too_long) return ++counts_.dropped_length, false;
   if (!source_.deduplicate) return true;
-  if (!seen_.insert(kernels::digest_bytes(std::as_bytes(std::span{bases}))).second) return ++counts_.dropped_duplicate, false;
+  if (!seen_.insert(digest).second) return ++counts_.dropped_duplicate, false;
   if (seen_.size() <= MAX_DIFFERENT_READS) return true;
   return fail(ErrorName::DataUnreadable, "`deduplicate`: more than " + std::to_string(MAX_DIFFERENT_READS) +
                                              " different reads cannot be told apart: divide them into several sources");

@@ -35,6 +35,8 @@ class ReadCleaner {
   void trim(Read& read) const;
   /// Whether it is learned; of two equal ones the first is.
   Result<bool> keeps(std::string_view bases);
+  /// The same of a sequence that came in pieces: so many bases, of which so many are N. Its digest is none of a shorter one.
+  Result<bool> keeps(std::uint64_t bases, std::uint64_t unknown, const Digest& digest);
 
  private:
   struct Hash {

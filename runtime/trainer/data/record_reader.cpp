@@ -164,8 +164,8 @@ std::string place_of(const std::string& path, const Record& record) {
   return path + ":" + std::to_string(record.line) + (record.line == record.number ? std::string{} : " (record " + number + ")");
 }
 
-Error broken_record(const std::string& path, const Record& record, const std::string& why) {
-  if (auto whole = check_packing(path); !whole) return std::move(whole).error();
+Error broken_record(const std::string& path, const Record& record, const std::string& why, const std::atomic<bool>* stop) {
+  if (auto whole = check_packing(path, stop); !whole) return std::move(whole).error();
   return Error{ErrorName::DataUnreadable, place_of(path, record) + ": " + why};
 }
 

@@ -21,7 +21,7 @@ struct Record {
   std::uint64_t number = 0;       ///< from 1, in its file, or in its group
   bool more = false;              ///< the document goes on in the next one
   bool piece = false;             ///< one of several of a document
-  std::string_view name = {};     ///< of FASTQ, its header without the `@`
+  std::string_view name = {};     ///< of FASTA and FASTQ, its header without the `>` or `@`
   std::uint64_t group = 0;        ///< of Parquet, from 1: the row group that `number` counts in
   std::uint64_t line = 0;         ///< from 1: where it begins, of FASTA where it is broken; 0: it is not of lines
   std::string broken = {};        ///< why it cannot be used; reading can go on behind it
@@ -33,7 +33,7 @@ std::size_t cut_before_line_end(std::string_view text);
 /// For people: "a.jsonl:7", "a.fastq:25 (record 7)"; of Parquet "a.parquet:2/7", row group and row; of a text its path.
 std::string place_of(const std::string& path, const Record& record);
 /// The error of a broken record, or of the file where its packing is damaged: unpacked, that gives broken records too.
-Error broken_record(const std::string& path, const Record& record, const std::string& why);
+Error broken_record(const std::string& path, const Record& record, const std::string& why, const std::atomic<bool>* stop = nullptr);
 
 class RecordReader {
  public:

@@ -50,16 +50,25 @@ class FastaReader final : public RecordReader {
 
   Result<bool> next(Record& record) override {
     bases_.clear();
-    record = {.number = number_, .piece = std::exchange(begun_, false), .line = line_};
+    if (std::exchange(pending_header_, false)) name_.swap(next_name_);
+    record = {.number = number_, .piece = std::exchange(begun_, false), .name = name_, .line = line_};
     while (true) {
       PRIME_TRY(const auto line, lines_.next());
       const bool header = line && line->text.starts_with('>');
       if (!line || header) {
         const bool ends = std::exchange(open_, header) || !record.broken.empty();
-        if (header) ++number_, line_ = line->number;
+        if (header) {
+          ++number_;
+          line_ = line->number;
+          next_name_.assign(line->text.substr(1));
+          pending_header_ = true;
+        }
         record.text = bases_;
         if (ends) return true;
         if (!header) return false;
+        pending_header_ = false;
+        name_.swap(next_name_);
+        record.name = name_;
         record.number = number_;
         record.line = line_;
         continue;
@@ -82,11 +91,13 @@ class FastaReader final : public RecordReader {
 
  private:
   LineReader lines_;
+  std::string name_, next_name_;
   std::string bases_;
   std::uint64_t number_ = 0;
-  std::uint64_t line_ = 0;  ///< of the last header
-  bool open_ = false;       ///< its header has been read, and its end has not
-  bool begun_ = false;      ///< a part of it was given
+  std::uint64_t line_ = 0;       ///< of the last header
+  bool open_ = false;            ///< its header has been read, and its end has not
+  bool begun_ = false;           ///< a part of it was given
+  bool pending_header_ = false;  ///< of the next record: it has been read
 };
 
 class FastqReader final : public RecordReader {

@@ -54,7 +54,7 @@ class Sequencer::Draw {
   std::uint64_t state_;
 };
 
-Result<Genomes> Genomes::open(const std::vector<std::string>& paths) {
+Result<Genomes> Genomes::open(const std::vector<std::string>& paths, const OnProgress& on_progress) {
   Genomes genomes;
   genomes.paths_ = paths;
   std::uint64_t bytes = 0;
@@ -69,7 +69,9 @@ Result<Genomes> Genomes::open(const std::vector<std::string>& paths) {
       if (!goes_on) genomes.sequences_.push_back({file, record.number, {}});
       genomes.sequences_.back().bases += record.text;
       goes_on = record.more;
+      const auto before = bytes;
       bytes += record.text.size();
+      if (on_progress && before / MIB != bytes / MIB) PRIME_CHECK(on_progress({bytes, 0}));
       if (bytes > MAX_GENOME_BYTES)
         return fail(ErrorName::DataUnreadable, paths[file] + ": more than 16 GiB of genomes: take reads from them in parts");
     }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "messages/result.hpp"
+#include "runtime/trainer/data/compile.hpp"
 
 namespace prime::data {
 
@@ -38,7 +39,7 @@ struct SimulatedRead {
 class Genomes {
  public:
   /// FASTA, packed or not. DataUnreadable names what is broken, DataTooSmall a file without a sequence that is long enough for a fragment.
-  static Result<Genomes> open(const std::vector<std::string>& paths);
+  static Result<Genomes> open(const std::vector<std::string>& paths, const OnProgress& on_progress = {});
 
  private:
   friend class Sequencer;

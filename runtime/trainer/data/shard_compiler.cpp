@@ -1,7 +1,7 @@
 // Owns the way of a record into a shard.
 #include "runtime/trainer/data/shard_compiler.hpp"
 
-#include <xxhash.h>
+#include <algorithm>
 
 #include "runtime/trainer/data/file_walk.hpp"
 #include "runtime/trainer/data/token_file.hpp"
@@ -11,6 +11,14 @@ namespace {
 
 /// Of a document whose pieces come one after the other.
 std::uint64_t hash_on(std::uint64_t before, std::string_view text) { return XXH3_64bits_withSeed(text.data(), text.size(), before); }
+
+/// Without what tells the two apart: "r7/1 length=90" is of the pair "r7".
+std::string name_of_pair(std::string_view name) {
+  name = name.substr(0, name.find_first_of(" \t"));
+  const bool marked = name.size() > 2 && (name.ends_with('1') || name.ends_with('2')) &&
+                      std::string_view{"/._"}.find(name[name.size() - 2]) != std::string_view::npos;
+  return std::string{marked ? name.substr(0, name.size() - 2) : name};
+}
 
 bool cleans(const Source& source) { return source.format == DataFormat::Fasta || source.format == DataFormat::Fastq; }
 
@@ -23,6 +31,8 @@ Result<void> ShardCompiler::unless_stopped() const {
 
 Result<void> ShardCompiler::add(const SourceFile& file) {
   now_ = {file.name, 0, 0, 0};
+  broken_ = false;
+  hash_ = bytes_ = unknown_ = 0;  // of a file that broke off
   const auto format = plan_.source.format;
   const bool tokens = format == DataFormat::Tokens || format == DataFormat::Tokens32;
   auto outcome = tokens ? add_tokens(file) : plan_.source.collapse == Collapse::Off ? add_records(file) : add_pairs(file);
@@ -46,7 +56,7 @@ Result<void> ShardCompiler::add(const SourceFile& file) {
 
 Result<void> ShardCompiler::skip(const std::string& path, const Record& record, const std::string& why) {
   if (plan_.source.on_error == OnError::Stop) {
-    auto error = broken_record(path, record, why);
+    auto error = broken_record(path, record, why, &plan_.stop);
     error.detail += " (`on_error: skip` passes over and counts such records)";
     return fail(std::move(error));
   }
@@ -85,7 +95,7 @@ Result<void> ShardCompiler::add_record(const std::string& path, Record& record) 
   const bool reads = cleans(plan_.source);
   if (!record.broken.empty()) {
     broken_ = false;
-    hash_ = bytes_ = 0;
+    hash_ = bytes_ = unknown_ = 0;
     PRIME_CHECK(writer_.drop_document());
     return skip(path, record, record.broken);
   }
@@ -95,22 +105,42 @@ Result<void> ShardCompiler::add_record(const std::string& path, Record& record) 
     cleaner_.trim(read);
     return add_read(path, record, read);
   }
-  if (!broken_) {
-    tokens_.clear();
-    if (auto encoded = encoder_.encode(record.text, tokens_, bytes_ > 0); !encoded) {
-      broken_ = true;
-      PRIME_CHECK(writer_.drop_document());
-      PRIME_CHECK(skip_unread(path, record, std::move(encoded).error()));
-    } else {
-      PRIME_CHECK(writer_.add(tokens_));
-      hash_ = hash_on(hash_, record.text);
-      bytes_ += record.text.size();
-    }
+  if (auto added = broken_ ? Result<void>{} : add_piece(record); !added) {
+    broken_ = true;
+    PRIME_CHECK(writer_.drop_document());
+    PRIME_CHECK(skip_unread(path, record, std::move(added).error()));
   }
-  if (record.more) return {};
-  if (!std::exchange(broken_, false)) return end_document(bytes_);
-  hash_ = bytes_ = 0;
+  return record.more ? Result<void>{} : end_pieces();
+}
+
+Result<void> ShardCompiler::add_piece(const Record& record) {
+  if (cleans(plan_.source) && !plan_.source.adapter.empty())
+    return fail(ErrorName::DataUnreadable, "is longer than " + std::to_string(PIECE_BYTES / MIB) + " MiB, and `adapter` is for reads");
+  tokens_.clear();
+  PRIME_CHECK(encoder_.encode(record.text, tokens_, bytes_ > 0));
+  PRIME_CHECK(writer_.add(tokens_));
+  hash_ = hash_on(hash_, record.text);
+  bytes_ += record.text.size();
+  if (!cleans(plan_.source)) return {};
+  unknown_ += static_cast<std::uint64_t>(std::ranges::count(record.text, 'N'));
+  // Where a sequence is cut depends on the lengths of its lines, and which sequences are equal does not.
+  if (!sequence_) sequence_.reset(XXH3_createState());
+  if (bytes_ == record.text.size()) XXH3_128bits_reset(sequence_.get());
+  XXH3_128bits_update(sequence_.get(), record.text.data(), record.text.size());
   return {};
+}
+
+/// Of a document that came in pieces.
+Result<void> ShardCompiler::end_pieces() {
+  bool keeps = !std::exchange(broken_, false);
+  if (keeps && cleans(plan_.source)) {
+    const auto hash = XXH3_128bits_digest(sequence_.get());
+    PRIME_TRY(keeps, cleaner_.keeps(bytes_, unknown_, Digest{.high = hash.high64, .low = hash.low64}));
+  }
+  unknown_ = 0;
+  if (keeps) return end_document(bytes_);
+  hash_ = bytes_ = 0;
+  return writer_.drop_document();
 }
 
 Result<void> ShardCompiler::add_records(const SourceFile& file) {
@@ -158,21 +188,27 @@ Result<void> ShardCompiler::add_pairs(const SourceFile& file) {
   }
   auto& seconds = file.mate ? *of_mates : *firsts;
   Record first, second;
-  std::string bases, quality;
+  std::string bases, quality, name;
   while (true) {
     PRIME_CHECK(unless_stopped());
     PRIME_TRY(const bool one, firsts->next(first));
     // The same reader uses its memory again.
     bases = first.text;
     quality = first.quality;
+    name = first.name;
     first.text = bases;
     first.quality = quality;
+    first.name = name;
     if (!one && !file.mate) return {};
     PRIME_TRY(const bool other, seconds.next(second));
     if (!one && !other) return {};
     if (one != other)
       return fail(broken_record(one || !file.mate ? file.path : *file.mate, one ? first : second,
                                 "has no other read of its pair" + (file.mate ? " in " + (one ? *file.mate : file.path) : std::string{})));
+    if (first.broken.empty() && second.broken.empty() && name_of_pair(first.name) != name_of_pair(second.name))
+      return fail(broken_record(file.mate ? *file.mate : file.path, second,
+                                "is `" + name_of_pair(second.name) + "`, and stands where the other read of `" + name_of_pair(first.name) +
+                                    "` belongs: `collapse` needs both in the same order"));
     PRIME_CHECK(add_pair(file, first, second));
   }
 }

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <span>
+#include <xxhash.h>
 
 #include "runtime/trainer/data/compile.hpp"
 #include "runtime/trainer/data/read_cleaning.hpp"
@@ -32,6 +34,8 @@ class ShardCompiler {
   Result<void> add_tokens(const SourceFile& file);
   Result<void> add_records(const SourceFile& file);
   Result<void> add_record(const std::string& path, Record& record);
+  Result<void> add_piece(const Record& record);
+  Result<void> end_pieces();
   Result<void> add_pairs(const SourceFile& file);
   Result<void> add_pair(const SourceFile& file, const Record& first, const Record& second);
   Result<void> add_read(const std::string& path, const Record& record, Read& read);
@@ -40,6 +44,10 @@ class ShardCompiler {
   Result<void> skip(const std::string& path, const Record& record, const std::string& why);
   Result<void> skip_unread(const std::string& path, const Record& record, Error why);
   [[nodiscard]] Result<void> unless_stopped() const;
+
+  struct FreeState {
+    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+  };
 
   const ShardPlan& plan_;
   ShardWriter& writer_;
@@ -50,6 +58,8 @@ class ShardCompiler {
   // Of the document in progress.
   std::uint64_t bytes_ = 0;
   std::uint64_t hash_ = 0;
+  std::uint64_t unknown_ = 0;  ///< N, of a sequence in pieces
+  std::unique_ptr<XXH3_state_t, FreeState> sequence_;
   bool broken_ = false;
   ShardFile now_;
 };

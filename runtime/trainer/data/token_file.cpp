@@ -79,6 +79,8 @@ Result<void> read_token_file(const std::string& path, DataFormat format, std::op
   std::vector<char> bytes(AT_ONCE * sizeof(Token));
   PRIME_TRY(auto have, fill(stream, std::span{bytes}.first(HEADER_NUMBERS * sizeof(std::int32_t))));
   const std::string_view head(bytes.data(), have);
+  if (head.starts_with(SHARD_MAGIC) && stream.packed())
+    return broken(path, "is a token shard of ours, packed: unpack it, since it is read where it lies");
   if (head.starts_with(SHARD_MAGIC)) return read_own(path, heard);
   const auto kind = kind_of(head, format);
   if (kind.tokens) have = 0;

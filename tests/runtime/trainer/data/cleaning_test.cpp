@@ -83,6 +83,58 @@ BOOST_AUTO_TEST_CASE(what_is_asked_for_is_done_and_counted_and_nothing_else) {
   BOOST_TEST(documents_of(data::test::open(folder, {source}).value()) == "ACGTACGT|GGGGGGGG|");
 }
 
+BOOST_AUTO_TEST_CASE(sequences_that_come_in_pieces_are_left_out_by_the_same_rules) {
+  const Folder folder;
+  const auto bases = [](std::size_t count, char of) { return std::string(count, of); };
+  const auto in_lines = [](const std::string& sequence, std::size_t width) {
+    std::string text = ">s\n";
+    for (std::size_t at = 0; at < sequence.size(); at += width) text += sequence.substr(at, width) + "\n";
+    return text;
+  };
+  const auto long_one = bases(3 * MIB, 'A') + bases(1000, 'C'), unknown = bases(2 * MIB, 'N');
+  const auto path =
+      folder.write("s.fa", in_lines(long_one, 70) + in_lines(unknown, 70) + in_lines("ACGTACGT", 70) + in_lines(long_one, 60));
+  auto source = source_of(path, DataFormat::Fasta);
+  const auto counts = [&] { return data::test::open(folder, {source}).value().sources()[0].counts; };
+  BOOST_TEST(counts().documents == 4U);
+  source.max_length = 1000;
+  BOOST_TEST(counts().documents == 1U);
+  BOOST_TEST(counts().dropped_length == 3U);
+  source.max_length = 0;
+  source.n_percent = 5;
+  source.deduplicate = true;
+  BOOST_TEST(counts().documents == 2U);
+  BOOST_TEST(counts().dropped_n == 1U);
+  BOOST_TEST(counts().dropped_duplicate == 1U);  // however long its lines are
+  source.adapter = "AGATCGGAAGAGC";
+  BOOST_TEST(data::test::open(folder, {source}).error().detail.find("s.fa:1: is longer than 1 MiB, and `adapter` is for reads") !=
+             std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(two_reads_of_different_names_are_no_pair) {
+  const Folder folder;
+  const auto reads = [](const std::vector<std::string>& names) {
+    std::string text;
+    for (const auto& name : names) text += "@" + name + "\nACGTTGCAGGCTTAACCGAT\n+\nIIIIIIIIIIIIIIIIIIII\n";
+    return text;
+  };
+  const auto read = [&](const std::string& path, Collapse collapse) {
+    auto source = source_of(folder.path(path), DataFormat::Fastq);
+    source.collapse = collapse;
+    const auto corpus = data::test::open(folder, {source});
+    return corpus ? std::string{"read"} : corpus.error().detail;
+  };
+  folder.write("a_R1.fq", reads({"r1/1", "r2/1 of 1", "r3.1"}));
+  folder.write("a_R2.fq", reads({"r1/2", "r2/2\tof 1", "r3.2"}));
+  BOOST_TEST(read("a_R1.fq", Collapse::Files) == "read");
+  folder.write("a_R2.fq", reads({"r1/2", "r3/2", "r4/2"}));
+  BOOST_TEST(read("a_R1.fq", Collapse::Files) == folder.path("a_R2.fq") +
+                                                     ":5 (record 2): is `r3`, and stands where the other read of `r2` belongs: "
+                                                     "`collapse` needs both in the same order");
+  folder.write("both.fq", reads({"r1/1", "r1/2", "r2/1", "r3/2"}));
+  BOOST_TEST(read("both.fq", Collapse::Interleaved).starts_with(folder.path("both.fq") + ":13 (record 4): is `r3`"));
+}
+
 BOOST_AUTO_TEST_CASE(pairs_lie_in_two_files_or_behind_one_another) {
   const Folder folder;
   const std::string first = "ACGTTGCAGGCTTAACCGAT", second = "GGATGCAAGTCAATCGGTTAAGCCTG", alone = "TTTTTTTTTTTTTTTT",

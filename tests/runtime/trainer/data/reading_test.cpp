@@ -86,9 +86,14 @@ BOOST_AUTO_TEST_CASE(tokens_come_from_llm_c_from_bare_numbers_and_from_our_own_s
   BOOST_TEST(said(bytes.substr(0, bytes.size() - 1)).ends_with("bad.bin is not as long as its header says"));
   bytes[64] ^= 1;
   BOOST_TEST(said(bytes).ends_with("bad.bin is damaged: it does not hold what its digest says; copy it again from where it was made"));
-  BOOST_TEST(data::test::open(folder, {source_of(folder.path("nano.bin"), DataFormat::Tokens)}, 1, 256)
-                 .error()
-                 .detail.ends_with("holds the token 256, and `model.vocab` is 256"));
+  fs::create_directory(folder.root / "three");
+  folder.write("three/a.bin", bare.substr(0, 4));
+  folder.write("three/b.bin", bare);
+  folder.write("three/c.bin", bare);
+  BOOST_TEST(data::test::open(folder, {source_of(folder.path("three"), DataFormat::Tokens)}, 1, 256).error().detail ==
+             "b.bin: document 1: holds the token 256, and `model.vocab` is 256");
+  bytes[64] ^= 1;
+  BOOST_TEST(said(gzipped(bytes)).ends_with("bad.bin: is a token shard of ours, packed: unpack it, since it is read where it lies"));
 }
 
 struct Bad {
@@ -200,6 +205,13 @@ BOOST_AUTO_TEST_CASE(where_unpacking_goes_wrong_the_file_is_named_and_not_the_re
     broke_records += skipped->sources()[0].counts.skipped > 1 ? 1 : 0;
   }
   BOOST_TEST(broke_records > 0U);  // what unpacks to something else, as its checksum tells at the end
+}
+
+BOOST_AUTO_TEST_CASE(a_frame_that_is_skipped_may_come_first_in_zstd) {
+  const Folder folder;
+  const std::string skipped("\x50\x2a\x4d\x18\x04\x00\x00\x00mark", 12);
+  const auto path = folder.write("f.zst", skipped + zstd_packed("{\"text\": \"ok\"}\n"));
+  BOOST_TEST(documents_of(data::test::open(folder, {source_of(path, DataFormat::Jsonl)}, 1).value()) == "ok|");
 }
 
 BOOST_AUTO_TEST_CASE(a_dictionary_that_is_elsewhere_is_named) {
