@@ -55,9 +55,16 @@ Attendance::Turn Attendance::next_turn() {
   view_.show_news();
   if (coordinator_ended) return Turn::CoordinatorEnded;
   const auto status = observer_.status();
+  note_obstacle(status.revision);
   const bool nobody_left = std::all_of(status.peers.begin(), status.peers.end(),
                                        [](const telemetry::PeerStatus& peer) { return telemetry::is_gone(peer.state); });
   return agents_ended && nobody_left && !run_.peers.empty() && !is_over(status.state) ? Turn::Deserted : Turn::Goes;
+}
+
+void Attendance::note_obstacle(std::uint64_t revision) {
+  if (revision != obstructed_) obstacle_.clear();
+  obstructed_ = revision;
+  if (auto now = observer_.held_up(); !now.empty()) obstacle_ = std::move(now);
 }
 
 bool Attendance::directory_moved() {
@@ -170,7 +177,7 @@ int Attendance::led_elsewhere() {
 /// Every peer is gone before the end: what the first of them complained about is the cause.
 int Attendance::deserted() {
   // Asked while the guard is there: a full disk has no journal that could tell afterwards.
-  const auto obstacle = observer_.held_up();
+  note_obstacle(observer_.status().revision);
   stop_all();
   auto status = observer_.status();
   // Of a coordinator that was kept away until the last peer gave up it is known what kept it.
@@ -187,7 +194,7 @@ int Attendance::deserted() {
     break;
   }
   // Peers miss a coordinator; why it did not come back, this machine knows better.
-  if (error_of(status.reason).name == ErrorName::CoordinatorLost && !obstacle.empty()) status.reason = obstacle;
+  if (error_of(status.reason).name == ErrorName::CoordinatorLost && !obstacle_.empty()) status.reason = obstacle_;
   // The coordinator was told to end, and knows no more than that.
   if (waits_for_.empty()) note_end(run_.directory, error_of(status.reason));
   status.state = telemetry::RunState::Failed;

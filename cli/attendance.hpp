@@ -23,6 +23,8 @@ class Attendance {
   enum class Turn { Goes, Interrupted, StateGone, CoordinatorEnded, Deserted };
 
   Turn next_turn();
+  /// Between two tries to serve again nothing says what kept the coordinator away: what was seen last counts until the run goes on.
+  void note_obstacle(std::uint64_t revision);
   /// Says once that the directory was moved, and where to: what is at work waits until it is back.
   bool directory_moved();
   bool all_agents_ended();
@@ -45,6 +47,8 @@ class Attendance {
   bool moved_ = false;
   StepView view_;
   telemetry::RunObserver& observer_ = view_.observer();
+  std::string obstacle_;  ///< what kept the coordinator from going on, at this revision
+  std::uint64_t obstructed_ = 0;
   std::string waits_for_;  ///< what keeps a coordinator that was told to end from doing so
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
 };
