@@ -186,6 +186,8 @@ Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_
   scenario.options.measure_every = links.between(30s, 5min);
   if (peers <= 8 && links.chance(0.25)) {
     scenario.options.shards = static_cast<std::uint32_t>(links.between(2, 3));
+    scenario.options.quorum = 0;  // but for those that draw one below
+    scenario.options.grace = {};
     if (policy < 3) scenario.options.on_correlated_loss = coordinator::LossPolicy::RollBack;  // the oracle counts peers for a pause
     scenario.bad_link.reset();
   }
@@ -206,7 +208,7 @@ Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_
     const auto at = random.between(5s, 40s);
     scenario.faults.insert(scenario.faults.end(), peers, {.kind = FaultKind::Leave, .at = at, .at_event = {}, .at_phase = {}});
   }
-  if (links.chance(0.3)) {
+  if (scenario.options.shards == 1 && links.chance(0.3)) {
     scenario.options.fragments = static_cast<std::uint32_t>(links.between(2, 3));
     scenario.options.in_flight = static_cast<std::uint32_t>(links.between(1, 3));
   }
@@ -222,6 +224,13 @@ Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_
   const bool may_decouple = scenario.options.shards == 1 && !scenario.options.overlap && !scenario.streams &&
                             scenario.options.on_correlated_loss != coordinator::LossPolicy::RollBack;
   scenario.options.decoupled = may_decouple && links.chance(0.25);
+  Random rounds{mix(seed + 1)};
+  if (scenario.options.shards > 1 && rounds.chance(0.5)) {
+    scenario.options.fragments = static_cast<std::uint32_t>(rounds.between(1, 3));
+    scenario.options.in_flight = static_cast<std::uint32_t>(rounds.between(1, 3));
+    if (rounds.chance(0.5)) scenario.options.quorum = static_cast<std::uint32_t>(rounds.between(scenario.options.min_peers, peers));
+    scenario.options.grace = rounds.between(0ms, 3s);
+  }
   return scenario;
 }
 
