@@ -39,11 +39,24 @@ bool contiguous(const nb::ndarray<>& array) {
   return true;
 }
 
+/// What an object gives of itself as DLPack; nothing where it cannot. nanobind asks by itself, but then what interrupts the object's own
+/// code (Ctrl-C) counts as a refusal, and is lost.
+nb::object exported(nb::handle object) {
+  if (!nb::hasattr(object, "__dlpack__")) return {};
+  try {
+    return object.attr("__dlpack__")(nb::arg("max_version") = nb::make_tuple(1, 0));  // which says whether it may be written to
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_Exception)) throw;
+    return {};
+  }
+}
+
 }  // namespace
 
 Tensor tensor_of(nb::handle object, const std::string& what) {
   Tensor tensor;
-  if (!nb::try_cast(object, tensor.array))
+  const auto given = exported(object);
+  if (!nb::try_cast(given.is_valid() ? nb::handle{given} : object, tensor.array))
     raise_usage(what + " is no tensor that can be written to: " + nb::cast<std::string>(nb::str(nb::type_name(object.type()))) +
                 " gives no DLPack and no buffer, or one that is read-only");
   const auto type = data_type_of(tensor.array.dtype());

@@ -22,9 +22,16 @@ void close() {
   while (away > 0 && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds{1});
 }
 
+/// The interpreter is about to end.
+[[noreturn]] void end_wait() {
+  PyErr_SetString(PyExc_SystemExit, "the interpreter ends");
+  throw nb::python_error();
+}
+
 }  // namespace
 
 Away::Away() {
+  if (closing) end_wait();  // it would come back when nobody may take the GIL any more
   ++away;
   free_.emplace();
 }
@@ -35,10 +42,7 @@ Away::~Away() {
 }
 
 void run_pending() {
-  if (closing) {
-    PyErr_SetString(PyExc_SystemExit, "the interpreter ends");
-    throw nb::python_error();
-  }
+  if (closing) end_wait();
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
   // What was sent to a thread (PyThreadState_SetAsyncExc, as notebooks do) shows when a function of Python's begins.
   nb::module_::import_("prime_runtime._errors").attr("pending")();

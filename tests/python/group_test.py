@@ -273,6 +273,36 @@ gc.collect()
 group.close()
 """, 1)
 
+    def test_what_interrupts_a_tensor_while_it_is_asked_for_its_memory_is_not_lost(self):
+        self.all_of("""
+class Interrupted:
+    def __dlpack__(self, **kwargs):
+        raise KeyboardInterrupt
+options["members"].append("127.0.0.1:1")  # nobody
+group = prime.Group.form(**{**options, "timeout": 600})
+try:
+    group.reduce(Interrupted())
+except KeyboardInterrupt:
+    group.close()
+else:
+    raise AssertionError
+""", 1)
+
+    def test_no_wait_begins_when_the_interpreter_is_about_to_end(self):
+        self.all_of("""
+import torch
+from prime_runtime import _prime
+options["members"].append("127.0.0.1:1")  # nobody
+group = prime.Group.form(**{**options, "timeout": 600})
+_prime._close()
+try:
+    group.reduce(torch.ones(3))
+except SystemExit as ends:
+    assert str(ends) == "the interpreter ends"
+else:
+    raise AssertionError
+""", 1)
+
     def test_the_interpreter_ends_while_a_thread_waits(self):
         self.all_of("""
 import threading, torch
