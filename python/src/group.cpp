@@ -154,6 +154,7 @@ class PyReduction {
 
   ReduceInfo wait(std::optional<double> timeout) {
     owner_.check("reduce");
+    const Inside inside;  // also while it asks what is pending
     const auto deadline = timeout ? std::optional{Clock::now() + duration_of(*timeout)} : std::nullopt;
     while (!done_within(deadline ? std::min(LOOK_EVERY, std::max(nanoseconds{}, nanoseconds{*deadline - Clock::now()})) : LOOK_EVERY)) {
       run_pending();

@@ -10,7 +10,7 @@ namespace {
 
 /// The interpreter is about to end: nobody may take the GIL any more.
 std::atomic<bool> closing = false;
-std::atomic<int> away = 0;
+std::atomic<int> inside = 0;
 
 constexpr auto CLOSING_LIMIT = std::chrono::seconds{5};
 
@@ -19,7 +19,7 @@ void close() {
   closing = true;
   const nb::gil_scoped_release free;
   const auto limit = std::chrono::steady_clock::now() + CLOSING_LIMIT;
-  while (away > 0 && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  while (inside > 0 && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds{1});
 }
 
 /// The interpreter is about to end.
@@ -30,16 +30,12 @@ void close() {
 
 }  // namespace
 
-Away::Away() {
-  if (closing) end_wait();  // it would come back when nobody may take the GIL any more
-  ++away;
-  free_.emplace();
+Inside::Inside() {
+  if (closing) end_wait();
+  ++inside;
 }
 
-Away::~Away() {
-  free_.reset();
-  --away;
-}
+Inside::~Inside() { --inside; }
 
 void run_pending() {
   if (closing) end_wait();

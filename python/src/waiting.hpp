@@ -16,17 +16,26 @@ namespace prime::python {
 /// raise, and SystemExit when the interpreter ends. Needs the GIL.
 void run_pending();
 
-/// While one is there, its thread has let the GIL go and wants it back. The end of the interpreter waits for them: a thread that asks for
-/// the GIL afterwards is ended in the middle of C++.
+/// While one is there, its thread is in C++ and wants to come back. The end of the interpreter waits for them: a thread that asks for the
+/// GIL afterwards, in whatever Python it calls from there, is ended in the middle of C++. SystemExit where that end has begun.
+class Inside {
+ public:
+  Inside();
+  ~Inside();
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+};
+
+/// Likewise, and it has let the GIL go.
 class Away {
  public:
-  Away();
-  ~Away();
+  Away() = default;
   Away(const Away&) = delete;
   Away& operator=(const Away&) = delete;
 
  private:
-  std::optional<nanobind::gil_scoped_release> free_;
+  Inside inside_;
+  nanobind::gil_scoped_release free_;
 };
 
 /// What was raised while there was nobody to raise it to.

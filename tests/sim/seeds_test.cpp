@@ -119,7 +119,6 @@ const char* const MUST_BE_REACHED[] = {
     "sharded record peer_returned",
     "sharded record outer_step_aborted",
     "sharded record fetch_failed",
-    "sharded record rolled_back",
     "sharded record final_report",
     "coordinator word_of_replica_incomplete",
     "coordinator fetch_of_replica_incomplete",
