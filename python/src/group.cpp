@@ -171,7 +171,7 @@ class PyReduction {
   }
   void cancel() {
     owner_.check("reduce");
-    const nb::gil_scoped_release free;
+    const Away free;
     flight_->cancel();
   }
   void when_done(nb::object told) {
@@ -253,7 +253,7 @@ class PyGroup {
   nb::object allocate(std::size_t bytes) {
     owner_.check("group");
     auto memory = value_of([&] {
-      const nb::gil_scoped_release free;
+      const Away free;
       const std::lock_guard lock(core_->mutex);
       return core_->group ? core_->group->allocate(bytes) : Result<std::shared_ptr<std::byte[]>>{fail(closed())};
     }());
@@ -275,7 +275,7 @@ class PyGroup {
   std::shared_ptr<Flight> start(const Tensor& from, const Tensor& into, const ReduceOptions& options) {
     std::optional<Reduction> started;
     {
-      const nb::gil_scoped_release free;
+      const Away free;
       const std::lock_guard lock(core_->mutex);
       if (core_->group) started.emplace(core_->group->reduce_async(from.bytes, into.bytes, options));
     }
@@ -306,7 +306,7 @@ std::unique_ptr<PyGroup> form(std::uint32_t rank, std::vector<std::string> membe
   options.streams = streams;
   options.timeout = duration_of(timeout);
   auto group = [&] {
-    const nb::gil_scoped_release free;
+    const Away free;
     return Group::form(options);
   }();
   return std::make_unique<PyGroup>(value_of(std::move(group)));
