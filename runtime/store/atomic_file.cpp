@@ -156,8 +156,10 @@ Result<FileTransaction> FileTransaction::begin(const fs::path& place) {
   FileTransaction transaction{std::move(path), std::move(hidden), std::move(file)};
   if (::ftruncate(transaction.file_.get(), 0) != 0) return fail(storage_error("truncate", transaction.hidden_, errno));
   struct stat before {};
-  const bool replaces = ::stat(transaction.path_.c_str(), &before) == 0;
-  if (replaces && ::fchmod(transaction.file_.get(), before.st_mode & 0777U) != 0)
+  struct stat made {};
+  const bool replaces = ::stat(transaction.path_.c_str(), &before) == 0 && ::fstat(transaction.file_.get(), &made) == 0;
+  // Where a file system has one mode for all, it is not asked for another.
+  if (replaces && before.st_mode != made.st_mode && ::fchmod(transaction.file_.get(), before.st_mode & 0777U) != 0)
     return fail(storage_error("set the mode of", transaction.hidden_, errno));
   return transaction;
 }

@@ -10,6 +10,15 @@
 namespace prime::data {
 namespace {
 
+constexpr std::size_t SHOWN_NAME = 80;
+
+/// The beginning of what is longer, in whole characters.
+std::string shown(std::string text, std::size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0U) == 0x80U) --most;
+  return text.erase(most) + "…";
+}
+
 /// Texts that are shorter than a sample.
 std::uint64_t too_short(const std::vector<TokenShard>& shards, std::size_t first_shard, const TokenIndex& rules) {
   std::uint64_t count = 0;
@@ -39,7 +48,7 @@ std::string left_out(const Counts& counts, const std::string& first_skipped) {
   const auto add = [&](std::uint64_t count, const std::string& what) {
     if (count > 0) text += ", " + std::to_string(count) + " " + what;
   };
-  add(counts.skipped, "broken (the first: " + first_skipped + ")");
+  add(counts.skipped, "broken (the first: " + shown(first_skipped, 2 * SHOWN_NAME) + ")");
   add(counts.dropped_length, "of another length");
   add(counts.dropped_n, "with too many N");
   add(counts.dropped_duplicate, "there already");
@@ -59,9 +68,9 @@ std::string found_in(const Source& source, const CompiledSource& compiled, const
   const auto passed_over = [&](std::uint64_t count, const std::string& why) {
     if (count > 0) rest += (rest.empty() ? " (passed over: " : ", ") + std::to_string(count) + " " + why;
   };
-  for (const auto& [why, some] : over.skipped) passed_over(some.count, why + " as " + some.first);
+  for (const auto& [why, some] : over.skipped) passed_over(some.count, why + " as " + shown(some.first, SHOWN_NAME));
   for (const auto& [why, some] : over.skipped_folders)
-    passed_over(some.count, (some.count == 1 ? "folder " : "folders ") + why + " as " + some.first);
+    passed_over(some.count, (some.count == 1 ? "folder " : "folders ") + why + " as " + shown(some.first, SHOWN_NAME));
   passed_over(short_ones, "too short for a sample");
   passed_over(over.other_names, over.other_names == 1 ? "of another name" : "of other names");
   text += rest.empty() ? "" : rest + ")";

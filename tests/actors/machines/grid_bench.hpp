@@ -56,6 +56,11 @@ struct GridBench : Consequences {
     return hello;
   }
   void greet(std::uint64_t peer) { hear(peer, hello_of(peer)); }
+  void returns(std::uint64_t peer) {
+    auto hello = hello_of(peer);
+    hello.returning = true;
+    hear(peer, hello);
+  }
   void seat(std::uint64_t peer) {
     greet(peer);
     hear(peer, Seated{Revision{}, born(peer), Digest{7, shard_of(peer)}, 100 + shard_of(peer), 1});

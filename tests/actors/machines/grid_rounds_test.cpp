@@ -41,11 +41,6 @@ struct Bench : GridBench {
     const auto& round = grid.run.rounds[fragment];
     hear(peer, Vote{operation(fragment), part_of(peer, fragment, round.step.value), 1, 1});
   }
-  void returns(std::uint64_t peer) {
-    auto hello = hello_of(peer);
-    hello.returning = true;
-    hear(peer, hello);
-  }
 };
 
 }  // namespace

@@ -113,25 +113,20 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_was_killed_waits_for_all_peers_of_a_repl
   const auto epoch = bench.grid.run.view.epoch;
   bench.grid = restore_grid({bench.grid.run.options, bench.grid.run.plan}, *bench.disk, bench.now);
   BOOST_TEST(bench.grid.run.view.epoch.value == epoch.value);
-  auto returns = [&](std::uint64_t peer) {
-    auto hello = GridBench::hello_of(peer);
-    hello.returning = true;
-    bench.hear(peer, hello);
-  };
-  returns(10);
+  bench.returns(10);
   BOOST_TEST(bench.effects.size() == 2);  // the rest of the answer waits for the other one
   BOOST_TEST((bench.told<Commit>(10).state == held(10, 1)));
   BOOST_TEST(bench.told<ReplicaLacks>(10).missing == "shard 1");
   bench.hear(10, InDoubt{bench.grid.run.operation});
   BOOST_TEST(bench.effects.empty(), "its replica waits for the return of another peer");
   BOOST_TEST(bench.grid.run.peers.at(PeerId{10}).absent);
-  returns(11);
+  bench.returns(11);
   BOOST_TEST(bench.told<BeginStep>() == (Ids{10, 11}));
   BOOST_TEST(bench.told<ReplicaLacks>(10).missing.empty());
   BOOST_TEST((bench.told<Commit>(11).state == held(11, 1)));
   BOOST_TEST(bench.told<BeginStep>(11).view.members[0].lanes.list.front().port == 11);
-  returns(20);
-  returns(21);
+  bench.returns(20);
+  bench.returns(21);
   bench.ready_all(ALL);
   BOOST_TEST((bench.told<StartReduce>(21).elements == 101U));
   for (const auto peer : ALL) bench.vote(peer);
@@ -141,12 +136,7 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_was_killed_waits_for_all_peers_of_a_repl
 BOOST_AUTO_TEST_CASE(who_is_back_and_goes_again_before_its_replica_is_costs_it_nothing) {
   auto bench = training();
   bench.grid = restore_grid({bench.grid.run.options, bench.grid.run.plan}, *bench.disk, bench.now);
-  const auto returns = [&](std::uint64_t peer) {
-    auto hello = GridBench::hello_of(peer);
-    hello.returning = true;
-    bench.hear(peer, hello);
-  };
-  returns(10);
+  bench.returns(10);
   bench.on(Tick{});
   BOOST_TEST(bench.fenced().empty());
   BOOST_TEST(bench.grid.run.waiting.what.find("replica a lacks shard 1, replica b lacks shards 0, 1") != std::string::npos,
@@ -155,8 +145,8 @@ BOOST_AUTO_TEST_CASE(who_is_back_and_goes_again_before_its_replica_is_costs_it_n
   bench.cut(10);
   BOOST_TEST(bench.grid.run.incomplete.find("replica a lacks shards 0, 1") != std::string::npos, bench.grid.run.incomplete);
   BOOST_TEST(bench.grid.run.peers.contains(PeerId{10}));
-  returns(10);
-  returns(11);
+  bench.returns(10);
+  bench.returns(11);
   BOOST_TEST(bench.told<BeginStep>() == (Ids{10, 11}));
 }
 
@@ -294,18 +284,13 @@ BOOST_AUTO_TEST_CASE(each_who_waits_for_the_others_of_its_replica_hears_for_whom
 BOOST_AUTO_TEST_CASE(who_leaves_when_it_is_back_before_the_others_of_its_replica_takes_it_along) {
   auto bench = training(THREE);
   bench.grid = restore_grid({bench.grid.run.options, bench.grid.run.plan}, *bench.disk, bench.now);
-  const auto returns = [&](std::uint64_t peer) {
-    auto hello = GridBench::hello_of(peer);
-    hello.returning = true;
-    bench.hear(peer, hello);
-  };
-  for (const auto peer : {20, 21, 30, 31, 10}) returns(peer);
+  for (const auto peer : {20, 21, 30, 31, 10}) bench.returns(peer);
   bench.hear(10, Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
   BOOST_TEST(bench.told<Dismissed>(10).cause.detail == "left");
   BOOST_TEST(bench.journaled<events::PeerLeft>().size() == 2);
   BOOST_TEST(bench.journaled<events::PeerLost>().empty());
   BOOST_TEST(ids_of(bench.grid.run.view) == (Ids{20, 30}));
-  returns(11);
+  bench.returns(11);
   BOOST_TEST((bench.told<Dismissed>(11).cause.name == ErrorName::PeerLost));
   BOOST_TEST(bench.told<Dismissed>(11).cause.detail == "its replica left");
 }

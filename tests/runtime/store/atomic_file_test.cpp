@@ -22,6 +22,16 @@ BOOST_AUTO_TEST_CASE(a_file_is_replaced_and_nothing_else_is_left) {
   BOOST_TEST(names_in(scratch.path()).size() == 1u);
 }
 
+BOOST_AUTO_TEST_CASE(what_replaces_a_file_may_be_read_by_whom_that_could_be_read_by) {
+  const ScratchDirectory scratch;
+  const auto path = scratch.path() / "secret";
+  BOOST_REQUIRE(write_file_atomically(path, "old"));
+  fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write);
+  BOOST_REQUIRE(write_file_atomically(path, "new"));
+  BOOST_TEST(content_of(path) == "new");
+  BOOST_TEST((fs::status(path).permissions() == (fs::perms::owner_read | fs::perms::owner_write)));
+}
+
 BOOST_AUTO_TEST_CASE(a_failed_write_keeps_the_old_file_and_names_the_path_and_the_cause) {
   const ScratchDirectory scratch;
   const auto path = scratch.path() / "state.json";
