@@ -1,5 +1,6 @@
 """Owns how the command line's tests call primectl."""
 
+import contextlib
 import fcntl
 import functools
 import json
@@ -60,6 +61,16 @@ def primectl(*arguments, state, env=None, stdout=subprocess.PIPE, pass_fds=()):
                           errors="replace", timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL, pass_fds=pass_fds)
     check_schemas(done.stdout or "")
     return done
+
+
+@contextlib.contextmanager
+def started(*arguments, **streams):
+    """primectl running beside the block, and ended with it: a block that fails does not wait for what would never end."""
+    with subprocess.Popen([PRIMECTL, *map(str, arguments)], stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, **streams) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def on_terminal(*arguments, state, columns=80, typed="", env=None):
